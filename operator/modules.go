@@ -200,7 +200,7 @@ func registerMultiNetwork(p *parts) error {
 		danm.RegisterClaims(to, p.feed, &danm.Claims{
 			Client: p.client("hostvniclaim"), Live: p.env.live, Store: p.rows, Publish: p.feed.Publish,
 		}),
-		hostlink.Register(to, p.feed, &hostlink.Reconciler{Client: p.client("hostlink"), Store: p.rows}),
+		hostlink.Register(to, p.feed, &hostlink.Reconciler{Client: p.client("hostlink"), Store: p.rows, Delegation: p.cfg.Delegation}),
 	}
 	for _, kind := range kinds.OutsideNetworks {
 		errs = append(errs, danm.Register(to, p.feed, &danm.Reconciler{

@@ -39,13 +39,13 @@ const (
 // nodes work.
 const HostLinkCondition = "HostLink"
 
-const (
-	// HostLinkReadyReason: no node reports a failure.
-	HostLinkReadyReason = "Complete"
-	// HostLinkFailedReason: nodes lack the link; the message names some of them. It is the
-	// reason of an event of the Node too.
-	HostLinkFailedReason = "HostLinkFailed"
-)
+// HostLinkReadyReason is the reason of a HostLinkCondition that is True: no node reports a
+// failure.
+const HostLinkReadyReason = "Complete"
+
+// HostLinkFailedReason is the reason of a HostLinkCondition that is False: nodes lack the
+// link, and the message names some of them. It is the reason of an event of the Node too.
+const HostLinkFailedReason = "HostLinkFailed"
 
 // Reasons of failures of host links.
 const (

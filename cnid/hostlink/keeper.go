@@ -152,7 +152,7 @@ func (k *Keeper) carryOut(plan links.Plan, want links.State) (map[multinet.LinkI
 			refused[l.LinkID] = err
 			continue
 		}
-		k.cfg.Log.Info("made a host link", "device", l.Name, "link", l.LinkID.String())
+		k.cfg.Log.Info("made a host link", "device", l.Name, "link", l.String())
 	}
 	for _, c := range plan.Change {
 		if err := k.kernel.change(c); err != nil {

@@ -132,12 +132,9 @@ func isOfAdministrators(tx store.ReadTx, net *multinet.Network) *refusal {
 	if net.Kind == multinet.KindTenantNetwork || vni == 0 {
 		return nil
 	}
-	n := number{vniType, vni, net.Parent()}
-	if claim := multinet.HostVNIClaimOf(tx, vniType, vni, n.device); claim != nil {
-		return &refusal{v1alpha1.VNITakenReason, fmt.Sprintf("%s belongs to %s: use another number", n, claim.Network)}
-	}
-	if config := multinet.ServingTenantConfig(tx); config != nil && offers(config, n) {
-		return &refusal{v1alpha1.VNITakenReason, fmt.Sprintf("%s is in a range of TenantConfig %q, so it is for TenantNetworks: use another number, or narrow the range", n, config.Name)}
+	id := multinet.LinkID{Device: net.Parent(), Type: vniType, VNI: vni}
+	if why := multinet.TenantsNumber(tx, id); why != "" {
+		return &refusal{v1alpha1.VNITakenReason, fmt.Sprintf("%s %s: use another number, or narrow the range", id, why)}
 	}
 	return nil
 }

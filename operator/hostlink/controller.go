@@ -25,6 +25,8 @@ type Reconciler struct {
 	// Client writes; its reads come from the informers.
 	Client client.Client
 	Store  *store.Store
+	// Delegation: NetworkAttachmentDefinitions with a configuration have links too.
+	Delegation bool
 }
 
 // Register adds the controller.
@@ -36,7 +38,7 @@ func Register(controllers feed.Controllers, f *feed.Feed, r *Reconciler) error {
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var want *v1alpha1.HostLinkSpec
 	if linkType, vni, device, ok := v1alpha1.ParseHostLinkName(request.Name); ok {
-		r.Store.View(func(tx store.ReadTx) { want = wanted(tx, multinet.LinkID{Device: device, Type: linkType, VNI: vni}) })
+		r.Store.View(func(tx store.ReadTx) { want = r.wanted(tx, multinet.LinkID{Device: device, Type: linkType, VNI: vni}) })
 	}
 	held := &v1alpha1.HostLink{}
 	err := r.Client.Get(ctx, request.NamespacedName, held)
@@ -80,7 +82,20 @@ func source(f *feed.Feed) *feed.Source {
 		}),
 		feed.On(func(_ store.ReadTx, old, now *multinet.Network) []feed.Request { return append(of(old), of(now)...) }),
 		feed.On(func(tx store.ReadTx, old, now *multinet.Claim) []feed.Request {
-			return of(multinet.ByDomain(tx, feed.Either(old, now).Network.Domain()))
+			network := feed.Either(old, now).Network
+			if network.Kind == multinet.KindDefinition {
+				return ofDefinition(multinet.GetDefinition(tx, network.Namespace, network.Name))
+			}
+			return of(multinet.ByDomain(tx, network.Domain()))
+		}),
+		feed.On(func(_ store.ReadTx, old, now *multinet.Definition) []feed.Request {
+			return append(ofDefinition(old), ofDefinition(now)...)
+		}),
+		feed.On(func(tx store.ReadTx, _, _ *multinet.Grant) []feed.Request { return ofDefinitions(tx) }),
+		feed.On(func(tx store.ReadTx, _, _ *multinet.TenantConfig) []feed.Request { return ofDefinitions(tx) }),
+		feed.On(func(_ store.ReadTx, old, now *multinet.HostVNIClaim) []feed.Request {
+			claim := feed.Either(old, now)
+			return request(multinet.LinkID{Device: claim.Device, Type: claim.Type, VNI: claim.VNI})
 		}),
 	)
 }
@@ -94,7 +109,27 @@ func everything(tx store.ReadTx) []feed.Request {
 	for net := range multinet.Networks(tx) {
 		all = append(all, of(net)...)
 	}
+	return append(all, ofDefinitions(tx)...)
+}
+
+func ofDefinitions(tx store.ReadTx) []feed.Request {
+	var all []feed.Request
+	for _, def := range multinet.DefinitionsOnLinks(tx) {
+		all = append(all, ofDefinition(def)...)
+	}
 	return all
+}
+
+// ofDefinition requests the link of a NetworkAttachmentDefinition.
+func ofDefinition(def *multinet.Definition) []feed.Request {
+	if def == nil || def.Link == (multinet.LinkID{}) {
+		return nil
+	}
+	return request(def.Link)
+}
+
+func request(id multinet.LinkID) []feed.Request {
+	return []feed.Request{feed.Now("", v1alpha1.HostLinkName(id.Type, id.VNI, id.Device))}
 }
 
 // of requests the link of a network.
@@ -106,5 +141,5 @@ func of(net *multinet.Network) []feed.Request {
 	if !ok {
 		return nil
 	}
-	return []feed.Request{feed.Now("", v1alpha1.HostLinkName(id.Type, id.VNI, id.Device))}
+	return request(id)
 }

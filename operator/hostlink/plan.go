@@ -4,14 +4,17 @@
 package hostlink
 
 import (
+	"slices"
+
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/delegation"
 	"github.com/alioth-net/alioth/store/multinet"
 )
 
 // wanted returns what the nodes have to make of a link, nil if no network wants it. The
-// result depends on the networks alone, so that two operators write the same.
-func wanted(tx store.ReadTx, id multinet.LinkID) *v1alpha1.HostLinkSpec {
+// result depends on the store alone, so that two operators write the same.
+func (r *Reconciler) wanted(tx store.ReadTx, id multinet.LinkID) *v1alpha1.HostLinkSpec {
 	var spec *v1alpha1.HostLinkSpec
 	for _, net := range multinet.OnSegment(tx, id.Segment()) { // the oldest first
 		if on, ok := net.Link(); !ok || on != id || !wants(tx, net) {
@@ -23,7 +26,33 @@ func wanted(tx store.ReadTx, id multinet.LinkID) *v1alpha1.HostLinkSpec {
 		}
 		spec.MTU = larger(spec.MTU, int32(net.MTU))
 	}
+	for _, def := range multinet.DefinitionsOnLink(tx, id) {
+		if !r.Delegation || !defines(tx, def) {
+			continue
+		}
+		if spec == nil {
+			spec = &v1alpha1.HostLinkSpec{Type: id.Type, VNI: int32(id.VNI), Device: id.Device, NetworkID: def.Name}
+		}
+		spec.MTU = 0 // its plugin's
+	}
 	return spec
+}
+
+// defines reports whether a definition has its link: as long as a grant permits its plugins,
+// or a pod may have an interface of it. The numbers of tenants are not for definitions.
+func defines(tx store.ReadTx, def *multinet.Definition) bool {
+	if len(multinet.ClaimsByNetwork(tx, def.UID)) > 0 {
+		return true
+	}
+	if def.Deleting || multinet.TenantsNumber(tx, def.Link) != "" {
+		return false
+	}
+	return slices.ContainsFunc(multinet.GrantsFor(tx, def.Reference()), func(grant *multinet.Grant) bool {
+		_, err := delegation.Build(delegation.Request{
+			Text: []byte(def.Config), Name: def.Name, Links: true, Allowed: delegation.Allowed{Plugins: grant.Plugins, IPAM: grant.IPAM},
+		})
+		return err == nil
+	})
 }
 
 // wants reports whether a network wants its link: from when it is Ready, and as long as a

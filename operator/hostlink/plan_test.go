@@ -59,7 +59,59 @@ func TestALinkIsWantedAsLongAsANetworkUsesIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got *v1alpha1.HostLinkSpec
-			operatortest.New(t, c.rows...).View(func(tx store.ReadTx) { got = wanted(tx, red) })
+			operatortest.New(t, c.rows...).View(func(tx store.ReadTx) { got = (&Reconciler{Delegation: true}).wanted(tx, red) })
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// granted is a grant of plugins to the namespace of the definitions of these tests.
+func granted(plugins ...string) *multinet.Grant {
+	return &multinet.Grant{Meta: operatortest.Meta("grant", 0), Name: "grant", Namespaces: []string{"a"}, Plugins: plugins}
+}
+
+// TestADefinitionHasItsLinkOnlyWhileItIsGranted: its author decides nothing by itself.
+func TestADefinitionHasItsLinkOnlyWhileItIsGranted(t *testing.T) {
+	definition := func(change func(*multinet.Definition)) *multinet.Definition {
+		def := &multinet.Definition{
+			Meta: operatortest.Meta("def", 0), Namespace: "a", Name: "wire", Link: red,
+			Config: `{"cniVersion":"1.0.0","type":"macvlan","master":"ens4","vxlan":100}`,
+		}
+		if change != nil {
+			change(def)
+		}
+		return def
+	}
+	spec := &v1alpha1.HostLinkSpec{Type: "vxlan", VNI: 100, Device: "ens4", NetworkID: "wire"}
+	number := &multinet.HostVNIClaim{Meta: operatortest.Meta("number", 0), Name: "number", Type: "vxlan", VNI: 100, Device: "ens4"}
+	claim := &multinet.Claim{Meta: operatortest.Meta("claim", 0), Namespace: "a", Name: "p.net1", PodUID: "p", Network: definition(nil).Reference()}
+	for name, c := range map[string]struct {
+		rows []any
+		off  bool
+		want *v1alpha1.HostLinkSpec
+	}{
+		"granted":              {rows: []any{definition(nil), granted("macvlan")}, want: spec},
+		"no grant":             {rows: []any{definition(nil)}},
+		"another plugin":       {rows: []any{definition(nil), granted("ipvlan")}},
+		"no delegation at all": {rows: []any{definition(nil), granted("macvlan")}, off: true},
+		"no grant, with a pod": {rows: []any{definition(nil), claim}, want: spec},
+		"being deleted":        {rows: []any{definition(func(d *multinet.Definition) { d.Deleting = true }), granted("macvlan")}},
+		"a tenant's number":    {rows: []any{definition(nil), granted("macvlan"), number}},
+		"beside a network":     {rows: []any{definition(nil), granted("macvlan"), network("b", 0, func(n *multinet.Network) { n.MTU = 1400 })}, want: &v1alpha1.HostLinkSpec{Type: "vxlan", VNI: 100, Device: "ens4", NetworkID: "id-b"}},
+		"an IPAM without grant": {rows: []any{definition(func(d *multinet.Definition) {
+			d.Config = `{"type":"macvlan","master":"ens4","vxlan":100,"ipam":{"type":"dhcp"}}`
+		}), granted("macvlan")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got *v1alpha1.HostLinkSpec
+			operatortest.New(t, c.rows...).View(func(tx store.ReadTx) {
+				got = (&Reconciler{Delegation: !c.off}).wanted(tx, red)
+				if requests := ofDefinitions(tx); len(requests) != 1 {
+					t.Errorf("requests are %v", requests)
+				}
+			})
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

@@ -28,6 +28,9 @@ func (cfg Config) delegated(tx store.ReadTx, p *store.Pod, def *multinet.Definit
 	if refusal := cfg.delegable(p, def, s); refusal != nil {
 		return r, refusal
 	}
+	if holder := multinet.TenantsNumber(tx, def.Link); holder != "" {
+		return r, notGranted("%s: %s %s: use another number", def, def.Link, holder)
+	}
 	grants := multinet.GrantsFor(tx, def.Reference())
 	if len(grants) == 0 {
 		return r, notGranted("%s, and no DelegationGrant names it or its namespace: ask the cluster administrator for one, or name a network of Alioth in its annotation %s", configured(def), annotations.NetworkKey)
@@ -68,6 +71,9 @@ type delegate struct {
 	network store.NetworkRef
 	conf    json.RawMessage
 	file    *annotations.DelegateFile
+	// link is the link of the nodes that takes the place of the plugin's master, nil for
+	// none.
+	link *delegation.Link
 }
 
 // unlabelled reports whether the namespace of a pod has no tenant label.
@@ -113,12 +119,12 @@ func (d *delegate) build(def *multinet.Definition, s annotations.NetworkSelectio
 	}
 	built, err := delegation.Build(delegation.Request{
 		Where: def.String() + ", spec.config", Text: []byte(def.Config), Name: def.Name,
-		Allowed: delegation.Allowed{Plugins: grant.Plugins, IPAM: grant.IPAM}, Args: args, Runtime: runtimeOf(s),
+		Allowed: delegation.Allowed{Plugins: grant.Plugins, IPAM: grant.IPAM}, Args: args, Runtime: runtimeOf(s), Links: true,
 	})
 	if err != nil {
 		return notGranted("%v (DelegationGrant %s)", err, grant.Name)
 	}
-	d.conf = built.JSON
+	d.conf, d.link = built.JSON, built.Link
 	return nil
 }
 

@@ -117,6 +117,31 @@ func TestTheDefaultRouteLeadsThroughAnInterfaceOfPlugins(t *testing.T) {
 	}
 }
 
+// TestAPluginOnALinkOfTheNodes is DANM's netwatcher: the plugin does not know the number.
+func TestAPluginOnALinkOfTheNodes(t *testing.T) {
+	const tagged = `{"cniVersion":"1.0.0","type":"macvlan","master":"ens4","vlan":100}`
+	def := configured("net", tagged)
+	def.Link = multinet.LinkID{Device: "ens4", Type: multinet.VLAN, VNI: 100}
+	granted := grant("g", func(g *multinet.Grant) { g.Namespaces, g.Plugins = []string{"a"}, []string{"macvlan"} })
+	wishes, refusal := decide(t, "", world(def, granted), ofNobody("net"))
+	if refusal != "" || len(wishes) != 2 {
+		t.Fatalf("%v, refused with %q", short(wishes), refusal)
+	}
+	if got := wishes[1].Link; got.Parent != "ens4" || got.VLAN != 100 || got.VXLAN != 0 {
+		t.Errorf("the link is %+v", got)
+	}
+	if conf := string(wishes[1].Delegate.Conf); strings.Contains(conf, "vlan\":100") {
+		t.Errorf("the plugin gets %s", conf)
+	}
+	number := &multinet.HostVNIClaim{
+		Meta: store.Meta{UID: "n", ResourceVersion: "1"}, Name: "n", Type: multinet.VLAN, VNI: 100, Device: "ens4",
+		Network: multinet.Ref{Kind: multinet.KindTenantNetwork, Namespace: "b", Name: "theirs"},
+	}
+	if _, refusal = decide(t, "", world(def, granted, number), ofNobody("net")); !strings.Contains(refusal, "VLAN 100 on ens4 belongs to TenantNetwork b/theirs") {
+		t.Errorf("with a tenant's number: refused with %q", refusal)
+	}
+}
+
 func TestATenantsPodNeverGetsPlugins(t *testing.T) {
 	rows := world(configured("net", bridgeConfig), grant("g", ofNamespace("a")))
 	if wishes, refusal := decide(t, "", rows, selecting("net")); !strings.Contains(refusal, "pods of tenants") {

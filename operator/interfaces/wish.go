@@ -58,6 +58,9 @@ func (r request) byPlugins(tx store.ReadTx) pod.Wish {
 		Delegate: &annotations.Delegate{Conf: r.delegate.conf, File: r.delegate.file},
 	}
 	if r.net == nil {
+		if link := r.delegate.link; link != nil {
+			w.Link.Parent, w.Link.VLAN, w.Link.VXLAN = link.Master, link.VLAN, link.VXLAN
+		}
 		for _, route := range r.defaultRoutes() {
 			w.Link.Routes = append(w.Link.Routes, annotations.Route{Dst: route.Dst, Gateway: route.Gateway})
 		}

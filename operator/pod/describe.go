@@ -86,8 +86,8 @@ func outside(pod *store.Pod, w Wish, rows []*store.Address) annotations.Attachme
 		Name: w.Interface, AltName: w.AltName, Kind: w.Kind, Outside: w.Outside.Path(), OutsideUID: w.Outside.UID,
 		Definition: w.Definition, Delegate: w.Delegate,
 	}
-	if w.Delegate != nil && w.Range == nil { // all of the interface but its default routes is the plugins'
-		if len(link.Routes) > 0 {
+	if w.Delegate != nil && w.Range == nil { // all of the interface but its default routes and its link is the plugins'
+		if len(link.Routes) > 0 || link.Parent != "" {
 			attachment.Link = &link
 		}
 		return attachment

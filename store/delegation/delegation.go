@@ -35,6 +35,9 @@ type Request struct {
 	IPAM *IPAM
 	// Args are added to "args.cni" of each plugin. Their values have precedence.
 	Args map[string]json.RawMessage
+	// Links: the number of a VLAN or VXLAN of the first plugin, if it is ipvlan or macvlan,
+	// becomes Config.Link.
+	Links bool
 	// Runtime is what plugins get for their capabilities.
 	Runtime Runtime
 }
@@ -55,6 +58,9 @@ type Config struct {
 	Name, CNIVersion string
 	// Types are those of the plugins, in their order.
 	Types []string
+	// Link is the link that takes the place of the first plugin's master on the nodes
+	// (OnLink), nil for none.
+	Link *Link
 	// JSON is the list with the keys cniVersion, name, plugins and, if it is true,
 	// disableCheck. The same Request always results in the same text.
 	JSON []byte
@@ -66,7 +72,7 @@ func Build(r Request) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	for _, step := range []func(Request) error{l.removeIPAM, l.addArgs, l.addRuntime, l.checkTypes, l.addIPAM} {
+	for _, step := range []func(Request) error{l.takeLink, l.removeIPAM, l.addArgs, l.addRuntime, l.checkTypes, l.addIPAM} {
 		if err := step(r); err != nil {
 			return Config{}, err
 		}
@@ -75,7 +81,7 @@ func Build(r Request) (Config, error) {
 }
 
 func (l *list) encode() (Config, error) {
-	c := Config{Name: l.name, CNIVersion: l.version}
+	c := Config{Name: l.name, CNIVersion: l.version, Link: l.link}
 	for _, p := range l.plugins {
 		c.Types = append(c.Types, p.kind())
 	}

@@ -34,6 +34,8 @@ type list struct {
 	plugins              []plugin
 	// single: the text is the configuration of one plugin, without a list.
 	single bool
+	// link is taken from the first plugin, nil without one.
+	link *Link
 }
 
 // plugin is the configuration of one plugin. Its values keep the author's text, because

@@ -46,8 +46,19 @@ func convertDefinition(in *nadv1.NetworkAttachmentDefinition) (*multinet.Definit
 		row.Problem = fmt.Sprintf("spec.config has %d bytes, and at most %d are accepted", len(config), delegation.MaxText)
 	default:
 		row.Config = config
+		if link := delegation.LinkOf([]byte(config)); link != nil {
+			row.Link = linkID(link)
+		}
 	}
 	return row, nil
+}
+
+// linkID identifies the link that a configuration asks for.
+func linkID(link *delegation.Link) multinet.LinkID {
+	if link.VLAN != 0 {
+		return multinet.LinkID{Device: link.Master, Type: multinet.VLAN, VNI: link.VLAN}
+	}
+	return multinet.LinkID{Device: link.Master, Type: multinet.VXLAN, VNI: link.VXLAN}
 }
 
 // DelegationGrant is the kind of a permission to run other CNI plugins.

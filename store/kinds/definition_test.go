@@ -70,9 +70,31 @@ func TestDefinitionsAreRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if link := (multinet.LinkID{}); got.Link != link {
+				t.Errorf("the link is %s", got.Link)
+			}
 			if got.Target != tc.target || got.Config != tc.want || !strings.Contains(got.Problem, tc.problem) || (got.Problem == "") != (tc.problem == "") {
 				t.Errorf("the row is %+v", *got)
 			}
 		})
+	}
+}
+
+func TestADefinitionAsksForALink(t *testing.T) {
+	for config, want := range map[string]multinet.LinkID{
+		`{"type":"macvlan","master":"ens4","vlan":100}`:                 {Device: "ens4", Type: multinet.VLAN, VNI: 100},
+		`{"plugins":[{"type":"ipvlan","master":"ens4","vxlan":200}]}`:   {Device: "ens4", Type: multinet.VXLAN, VNI: 200},
+		`{"type":"macvlan","master":"ens4","vlan":100,"vxlan":200}`:     {},
+		`{"type":"bridge","bridge":"br0","vlan":100}`:                   {},
+		`{"type":"macvlan","master":"ens4","vlan":100,"vlan":101}`:      {},
+		`{"type":"macvlan","master":"ens4","vlan":100} and something`:   {},
+		`{"type":"macvlan","master":"/../../etc/passwd","vlan":1}`:      {},
+		`{"plugins":[{"type":"tuning"},{"type":"macvlan","vlan":100}]}`: {},
+	} {
+		object := &nadv1.NetworkAttachmentDefinition{ObjectMeta: objectMeta("lab", "u", 3), Spec: nadv1.NetworkAttachmentDefinitionSpec{Config: config}}
+		got, err := Definition.Convert(object)
+		if err != nil || got.Link != want {
+			t.Errorf("%s asks for %+v, %v, want %+v", config, got.Link, err, want)
+		}
 	}
 }

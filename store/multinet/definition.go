@@ -25,6 +25,8 @@ type Definition struct {
 	// Config is a CNI configuration or a list of them, in JSON. Without it the nodes have a
 	// file whose configuration has the name of the definition.
 	Config string
+	// Link is the link of the nodes that Config asks for, the zero value for none.
+	Link LinkID
 	// ResourceName is the extended resource that has the devices of the network, or "".
 	ResourceName string
 	// VF has the settings of interfaces on virtual functions, beside those of Target.
@@ -45,7 +47,24 @@ var definitions = memory.Define(memory.Table[Definition]{
 	Name: "definition",
 	Key:  func(d *Definition) []byte { return memory.TextKey(d.Namespace, d.Name) },
 	Meta: func(d *Definition) *store.Meta { return &d.Meta },
+	Indexes: map[string]func(*Definition) []byte{
+		bySegment: func(d *Definition) []byte {
+			if d.Link == (LinkID{}) {
+				return nil
+			}
+			return memory.TextKey(d.Link.Segment())
+		},
+	},
 })
+
+// DefinitionsOnLink returns the NetworkAttachmentDefinitions that ask for a link, the oldest
+// first.
+func DefinitionsOnLink(tx store.ReadTx, id LinkID) []*Definition {
+	return definitions.OldestFirst(tx, bySegment, memory.TextKey(id.Segment()))
+}
+
+// DefinitionsOnLinks returns the NetworkAttachmentDefinitions that ask for any link.
+func DefinitionsOnLinks(tx store.ReadTx) []*Definition { return definitions.List(tx, bySegment, nil) }
 
 // GetDefinition returns the NetworkAttachmentDefinition of that namespace and name, or nil.
 func GetDefinition(tx store.ReadTx, namespace, name string) *Definition {

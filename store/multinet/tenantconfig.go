@@ -4,7 +4,9 @@
 package multinet
 
 import (
+	"fmt"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/alioth-net/alioth/store"
@@ -64,6 +66,22 @@ var configs = memory.Define(memory.Table[TenantConfig]{
 // GetTenantConfig returns the TenantConfig of a group and name, or nil.
 func GetTenantConfig(tx store.ReadTx, group, name string) *TenantConfig {
 	return configs.Get(tx, memory.TextKey(name, group))
+}
+
+// TenantsNumber returns why the number of a link is for TenantNetworks, as a predicate for
+// messages; "" for one that is not.
+func TenantsNumber(tx store.ReadTx, id LinkID) string {
+	if id == (LinkID{}) {
+		return ""
+	}
+	if claim := HostVNIClaimOf(tx, id.Type, id.VNI, id.Device); claim != nil {
+		return "belongs to " + claim.Network.String()
+	}
+	config := ServingTenantConfig(tx)
+	if config != nil && slices.ContainsFunc(config.Devices, func(d HostDevice) bool { return d.Name == id.Device && d.Has(id.Type, id.VNI) }) {
+		return fmt.Sprintf("is in a range of TenantConfig %q, so it is for TenantNetworks", config.Name)
+	}
+	return ""
 }
 
 // ServingTenantConfig returns the TenantConfig that serves, the oldest of both groups, or

@@ -108,6 +108,11 @@ func (d *Driver) attach(ctx context.Context, spec attach.Spec) (attach.Link, err
 	if spec, err = d.complete(spec); err != nil {
 		return link, err
 	}
+	if spec.Parent != "" { // a link, whose name is the node's own
+		if spec.Delegate, err = onLink(spec.Delegate, spec.Parent); err != nil {
+			return link, err
+		}
+	}
 	link.Result, err = d.delegates.Add(ctx, attachmentOf(spec))
 	if err != nil {
 		return link, err
@@ -119,6 +124,11 @@ func (d *Driver) attach(ctx context.Context, spec attach.Spec) (attach.Link, err
 		return link, errors.Join(err, d.delegates.Del(context.WithoutCancel(ctx), spec.ContainerID, spec.IfName))
 	}
 	return link, nil
+}
+
+func onLink(wanted *attach.Delegate, name string) (*attach.Delegate, error) {
+	conf, err := delegation.OnLink(wanted.Conf, name)
+	return &attach.Delegate{Conf: conf, Args: wanted.Args}, err
 }
 
 // sandbox identifies the pod's network namespace, which must not be the node's own: a

@@ -256,6 +256,47 @@ func TestAddressesOfTheOperatorInOtherPlugins(t *testing.T) {
 	}
 }
 
+// TestAnInterfaceOnALinkOfTheNode has the node's name of a VLAN or VXLAN as its parent, and
+// keeps it although the link gets another name: DEL goes by what ADD was given.
+func TestAnInterfaceOnALinkOfTheNode(t *testing.T) {
+	r := newRig(t)
+	r.node.Do(t, func() error {
+		link := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "red.100", MTU: 1300}, PeerName: "other"}
+		return errors.Join(netlink.LinkAdd(link), netlink.LinkSetUp(link))
+	})
+	conf := build(t, `{"cniVersion":"1.0.0","type":"macvlan","master":"uplink","vlan":100}`, func(r *delegation.Request) { r.Links = true })
+	spec := r.spec(conf)
+	spec.Parent = "red.100"
+	if _, err := r.attach(t, spec); err != nil {
+		t.Fatal(err)
+	}
+	var mtu, parent int
+	r.pod.Do(t, func() error {
+		link, err := netlink.LinkByName("net1")
+		if err == nil {
+			mtu, parent = link.Attrs().MTU, link.Attrs().ParentIndex
+		}
+		return err
+	})
+	r.node.Do(t, func() error {
+		link, err := netlink.LinkByName("red.100")
+		if err == nil && (mtu != 1300 || parent != link.Attrs().Index) {
+			t.Errorf("the interface has MTU %d, and device %d as its parent, want %d", mtu, parent, link.Attrs().Index)
+		}
+		return err
+	})
+	spec.Parent = ""
+	if _, err := r.check(t, spec); err != nil {
+		t.Error(err)
+	}
+	if err := r.detach(t); err != nil {
+		t.Error(err)
+	}
+	if _, exists := r.inside(t); exists {
+		t.Error("the interface is left")
+	}
+}
+
 func TestAnInterfaceWithoutAddresses(t *testing.T) {
 	r := newRig(t)
 	spec := r.spec(build(t, r.bridge(), func(request *delegation.Request) {

@@ -63,7 +63,7 @@ func tell(p links.Plan) (words told) {
 		words.Delete = append(words.Delete, d.Names[0])
 	}
 	for _, l := range p.Make {
-		words.Make = append(words.Make, l.Name+" "+l.LinkID.String())
+		words.Make = append(words.Make, l.Name+" "+l.String())
 	}
 	for _, c := range p.Change {
 		words.Change = append(words.Change, c.Name)
@@ -174,8 +174,10 @@ func TestTheStateHasLinksOfObjectsAndOfAttachments(t *testing.T) {
 		t.Fatal(err)
 	}
 	records := []journal.Record{
-		{Interface: journal.Interface{Parent: "eth0", VXLAN: 7}}, {Interface: journal.Interface{Parent: "eth0", VXLAN: 7}},
-		{Interface: journal.Interface{Parent: "eth0", VLAN: 100}}, {Interface: journal.Interface{Parent: "eth0"}},
+		{Interface: journal.Interface{Parent: "eth0", VXLAN: 7}},
+		{Interface: journal.Interface{Parent: "eth0", VXLAN: 7}},
+		{Interface: journal.Interface{Parent: "eth0", VLAN: 100}},
+		{Interface: journal.Interface{Parent: "eth0"}},
 	}
 	var got links.State
 	s.View(func(tx store.ReadTx) { got = links.StateOf(tx, "self", records) })

@@ -1,0 +1,118 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package delegation
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Keys of a configuration of type ipvlan or macvlan with which DANM's netwatcher makes a
+// link of the nodes.
+const (
+	masterKey = "master"
+	vlanKey   = "vlan"
+	vxlanKey  = "vxlan"
+)
+
+// Limits of the numbers: IEEE 802.1Q, RFC 7348 (24 bits).
+const (
+	maxVLAN  = 4094
+	maxVXLAN = 1<<24 - 1
+)
+
+// longestDevice is the longest name of a device, in bytes.
+const longestDevice = 15
+
+// Link is the VLAN or VXLAN link on which the interfaces of a plugin are. Exactly one of
+// the numbers is not 0.
+type Link struct {
+	// Master is the parent device of the link.
+	Master      string
+	VLAN, VXLAN uint32
+}
+
+// LinkOf returns the link that a configuration asks for, nil if it asks for none or can't be
+// read. It judges nothing else: Build does.
+func LinkOf(text []byte) *Link {
+	l, err := parse(Request{Text: text, Name: "any"})
+	if err == nil {
+		err = l.takeLink(Request{Links: true})
+	}
+	if err != nil {
+		return nil
+	}
+	return l.link
+}
+
+// takeLink removes the number of a link from the first plugin, which does not know it.
+func (l *list) takeLink(r Request) error {
+	if !r.Links || len(l.plugins) == 0 || !slices.Contains([]string{"ipvlan", "macvlan"}, l.plugins[0].kind()) {
+		return nil
+	}
+	p := l.plugins[0]
+	for key := range p {
+		for _, word := range []string{masterKey, vlanKey, vxlanKey} {
+			if key != word && strings.EqualFold(key, word) {
+				return l.wrong(l.field(0, key), "it could be read as "+word, "write it as "+word+", or remove it")
+			}
+		}
+	}
+	link := &Link{}
+	var err error
+	if link.VLAN, err = l.takeNumber(p, vlanKey, maxVLAN); err == nil {
+		link.VXLAN, err = l.takeNumber(p, vxlanKey, maxVXLAN)
+	}
+	switch {
+	case err != nil:
+		return err
+	case link.VLAN == 0 && link.VXLAN == 0:
+		return nil
+	case link.VLAN != 0 && link.VXLAN != 0:
+		return l.wrong(l.field(0, vxlanKey), "vlan and vxlan exclude each other", "remove one of them")
+	}
+	if err := json.Unmarshal(p[masterKey], &link.Master); err != nil || link.Master == "" || len(link.Master) > longestDevice {
+		return l.wrong(l.field(0, masterKey), "a VLAN or VXLAN has a device of the nodes as its parent", `name it, for example "ens4"`)
+	}
+	l.link = link
+	return nil
+}
+
+// takeNumber removes a number from 0, which stands for none, to limit.
+func (l *list) takeNumber(p plugin, key string, limit uint32) (number uint32, err error) {
+	raw, ok := p[key]
+	if !ok {
+		return 0, nil
+	}
+	if err := json.Unmarshal(raw, &number); err != nil || number > limit {
+		return 0, l.wrong(l.field(0, key), fmt.Sprintf("%.40q is not a number from 0 to %d", raw, limit), "correct it, or remove the key")
+	}
+	delete(p, key)
+	return number, nil
+}
+
+// OnLink returns a configuration that Build has made for a link, with the link's name on the
+// node as the parent of the interfaces.
+func OnLink(conf []byte, name string) ([]byte, error) {
+	var top map[string]json.RawMessage
+	var plugins []plugin
+	err := json.Unmarshal(conf, &top)
+	if err == nil {
+		err = json.Unmarshal(top["plugins"], &plugins)
+	}
+	if err != nil || len(plugins) == 0 {
+		return nil, fmt.Errorf("read the configuration of a plugin on a link: %w", cmp.Or(err, errors.New("it has no plugins")))
+	}
+	if err := plugins[0].set(masterKey, name); err != nil {
+		return nil, fmt.Errorf("set the parent of a plugin's interface: %w", err)
+	}
+	if top["plugins"], err = json.Marshal(plugins); err != nil {
+		return nil, fmt.Errorf("encode the configuration of a plugin on a link: %w", err)
+	}
+	return json.Marshal(top)
+}
