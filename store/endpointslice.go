@@ -5,6 +5,7 @@ package store
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/alioth-net/alioth/store/memory"
 )
@@ -74,4 +75,10 @@ func PutEndpointSlice(tx Tx, row *EndpointSlice) error {
 // it did.
 func DeleteEndpointSlice(tx Tx, namespace, name, uid string) bool {
 	return endpointSlices.Remove(tx, memory.TextKey(namespace, name), uid) != nil
+}
+
+// ManagedEndpointSlices returns the slices that the operator has made, by namespace and
+// name.
+func ManagedEndpointSlices(tx ReadTx) []*EndpointSlice {
+	return slices.DeleteFunc(slices.Collect(endpointSlices.All(tx)), func(row *EndpointSlice) bool { return !row.Managed })
 }
