@@ -200,6 +200,7 @@ func networkServices() module {
 		rights: []string{
 			"endpoints: create delete get update",
 			"endpointslices.discovery.k8s.io: create delete update",
+			"services/finalizers: update",
 		},
 		register: func(p *parts) error {
 			return netservice.Register(p.env.controllers, p.feed, netservice.New(netservice.Options{
