@@ -180,6 +180,9 @@ func TestAServiceOverANetworkFollowsItsPods(t *testing.T) {
 
 	r.becomes(two, corev1.ConditionTrue)
 	r.leadsTo(web, "192.168.0.11:8080", "fd00:1::11:8080", "192.168.0.12:9090", "fd00:1::12:9090")
+	r.becomes(two, corev1.ConditionFalse)
+	r.leadsTo(web, "192.168.0.11:8080", "fd00:1::11:8080", "192.168.0.12:9090 unready unserving", "fd00:1::12:9090 unready unserving")
+	r.becomes(two, corev1.ConditionTrue)
 	change(r, one, func(p *corev1.Pod) { p.Labels["app"] = "db" })
 	r.leadsTo(web, "192.168.0.12:9090", "fd00:1::12:9090")
 	r.listed(web, []string{"192.168.0.12:9090", "fd00:1::12:9090"}, nil)

@@ -33,7 +33,7 @@ type (
 	endpoints       = corev1.Endpoints       //nolint:staticcheck // as above
 	endpointSubset  = corev1.EndpointSubset  //nolint:staticcheck // as above
 	endpointAddress = corev1.EndpointAddress //nolint:staticcheck // as above
-	endpointPort    = corev1.EndpointPort    //nolint:staticcheck // as above
+	endpointPort    = corev1.EndpointPort
 )
 
 // endpointsFor returns the Endpoints of a Service. pods are one per endpoint, with its

@@ -112,11 +112,14 @@ func TestEndpointsAreTheAddressesThatPodsHoldInTheNetworks(t *testing.T) {
 		"several networks, and one address once": {
 			[]store.NetworkName{named("DanmNet", "lan"), named("NetworkAttachmentDefinition", "alias"), named("ClusterNetwork", "rack")},
 			slices.Concat(inLAN, []any{rack, nad("blue", "alias", multinet.Target{Kind: "DanmNet", Name: "lan"})}, attached(a, "net2", rack.Reference(), "192.168.0.2")),
-			[]string{"uid-ClusterNetwork-rack.net a 192.168.0.2", lanDomain + " a 192.168.0.2", lanDomain + " a fd00::2"}, "",
+			[]string{"uid-ClusterNetwork-rack.net a 192.168.0.2", lanDomain + " a 192.168.0.2", lanDomain + " a fd00::2"},
+			"",
 		},
 		"the VPC of a Network": {
-			[]store.NetworkName{named("Network", "default")}, append(inLAN, inVPC(a, "10.0.1.2"), b, inVPC(b, "10.0.1.3")),
-			[]string{"blue-vpc a 10.0.1.2", "blue-vpc b 10.0.1.3"}, "",
+			[]store.NetworkName{named("Network", "default")},
+			append(inLAN, inVPC(a, "10.0.1.2"), b, inVPC(b, "10.0.1.3")),
+			[]string{"blue-vpc a 10.0.1.2", "blue-vpc b 10.0.1.3"},
+			"",
 		},
 		"a VPC": {[]store.NetworkName{named("VPC", "blue-vpc")}, []any{a, inVPC(a, "10.0.1.2")}, []string{"blue-vpc a 10.0.1.2"}, ""},
 		"a network that stands for the pod's VPC": {
@@ -127,12 +130,16 @@ func TestEndpointsAreTheAddressesThatPodsHoldInTheNetworks(t *testing.T) {
 			[]any{
 				nad("tools", "sub", multinet.Target{Kind: "VPC", Name: "blue-vpc", Subnet: "one"}), operatortest.Subnet("net1", "blue-vpc", "one", 0, "10.0.1.0/24"),
 				a, inVPC(a, "10.0.1.2"), b, operatortest.Address("blue-vpc", "net2", "10.0.2.2", b),
-			}, []string{"blue-vpc a 10.0.1.2"}, "",
+			},
+			[]string{"blue-vpc a 10.0.1.2"},
+			"",
 		},
 		"another pod's label": {[]store.NetworkName{named("DanmNet", "lan")}, append(inLAN, b), []string{lanDomain + " a 192.168.0.2", lanDomain + " a fd00::2"}, ""},
 		"an interface without an address": {
-			[]store.NetworkName{named("DanmNet", "lan")}, slices.Concat(inLAN, []any{b}, attached(b, "lan1", lan.Reference())),
-			[]string{lanDomain + " a 192.168.0.2", lanDomain + " a fd00::2"}, "InterfaceWithoutAddress: interfaces without an address of Alioth are no endpoints: lan1 of pod b in DanmNet blue/lan",
+			[]store.NetworkName{named("DanmNet", "lan")},
+			slices.Concat(inLAN, []any{b}, attached(b, "lan1", lan.Reference())),
+			[]string{lanDomain + " a 192.168.0.2", lanDomain + " a fd00::2"},
+			"InterfaceWithoutAddress: interfaces without an address of Alioth are no endpoints: lan1 of pod b in DanmNet blue/lan",
 		},
 		"a delegate's own address": {
 			[]store.NetworkName{named("NetworkAttachmentDefinition", "plugin")}, append([]any{plugin, a}, func() any {
@@ -141,8 +148,12 @@ func TestEndpointsAreTheAddressesThatPodsHoldInTheNetworks(t *testing.T) {
 				return claim
 			}()), nil, "known from the node alone",
 		},
-		"an unknown network": {[]store.NetworkName{named("DanmNet", "nowhere"), named("DanmNet", "lan")}, inLAN,
-			[]string{lanDomain + " a 192.168.0.2", lanDomain + " a fd00::2"}, "NetworkNotFound: DanmNet blue/nowhere does not exist: create it"},
+		"an unknown network": {
+			[]store.NetworkName{named("DanmNet", "nowhere"), named("DanmNet", "lan")},
+			inLAN,
+			[]string{lanDomain + " a 192.168.0.2", lanDomain + " a fd00::2"},
+			"NetworkNotFound: DanmNet blue/nowhere does not exist: create it",
+		},
 		"an unknown Network":                     {[]store.NetworkName{named("Network", "nowhere")}, inLAN, nil, `NetworkNotFound: no Network "nowhere"`},
 		"an unknown VPC":                         {[]store.NetworkName{named("VPC", "nowhere")}, inLAN, nil, `VPC "nowhere", which does not exist`},
 		"an unknown definition":                  {[]store.NetworkName{named("NetworkAttachmentDefinition", "nowhere")}, inLAN, nil, "NetworkAttachmentDefinition blue/nowhere does not exist"},

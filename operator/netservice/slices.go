@@ -93,7 +93,7 @@ func (r *Reconciler) deleteSlices(ctx context.Context, list []*discoveryv1.Endpo
 // sliceWrites are the writes of the library for one domain, by the operator's client, which
 // counts them and checks the lease.
 type sliceWrites struct {
-	ctx     context.Context
+	ctx     context.Context //nolint:containedctx // the library passes none, and this lives as long as one call
 	client  client.Client
 	present []*discoveryv1.EndpointSlice
 	// conflict is the first error of a write from an outdated copy.
