@@ -61,6 +61,9 @@ type Config struct {
 	NamingScheme string
 	// InterfacesPerPod is the highest number of interfaces that a pod may request.
 	InterfacesPerPod int
+	// ServiceEndpoints: Services whose annotations select networks have Endpoints objects
+	// beside their EndpointSlices.
+	ServiceEndpoints bool
 
 	// RollCallEvery is the least time between two roll calls, which release the VNIs of
 	// deleted VPCs. Each is a write of every node.
@@ -86,6 +89,7 @@ func DefaultConfig() Config {
 		Annotations:  []string{interfaces.AnnotationDANM, interfaces.AnnotationNPWG},
 
 		InterfacesPerPod: interfaces.DefaultLimit,
+		ServiceEndpoints: true,
 		RollCallEvery:    10 * time.Second,
 		HealthAddr:       "127.0.0.1:9473",
 		MetricsAddr:      "127.0.0.1:9474",
@@ -121,15 +125,20 @@ func (c Config) source() pod.Source {
 	if !c.MultiNetwork {
 		return pod.Primary(c.DefaultVPC)
 	}
+	return interfaces.Source(interfaces.Config{
+		DefaultVPC: c.DefaultVPC, VPCTypes: c.vpcTypes(), Kinds: c.kinds(),
+		Annotations: c.Annotations, Delegation: c.Delegation,
+		LegacyNames: c.NamingScheme == NamingLegacy, Limit: c.InterfacesPerPod,
+	})
+}
+
+// vpcTypes returns the VPCTypes in lower case, as the rows of networks have their types.
+func (c Config) vpcTypes() []string {
 	types := make([]string, 0, len(c.VPCTypes))
 	for _, networkType := range c.VPCTypes {
 		types = append(types, strings.ToLower(networkType))
 	}
-	return interfaces.Source(interfaces.Config{
-		DefaultVPC: c.DefaultVPC, VPCTypes: types, Kinds: c.kinds(),
-		Annotations: c.Annotations, Delegation: c.Delegation,
-		LegacyNames: c.NamingScheme == NamingLegacy, Limit: c.InterfacesPerPod,
-	})
+	return types
 }
 
 // kinds are the types of networks outside of every VPC that nodes have drivers for.

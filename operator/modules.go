@@ -14,6 +14,7 @@ import (
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/hostaccess"
 	"github.com/alioth-net/alioth/operator/hostlink"
+	"github.com/alioth-net/alioth/operator/netservice"
 	"github.com/alioth-net/alioth/operator/network"
 	"github.com/alioth-net/alioth/operator/node"
 	"github.com/alioth-net/alioth/operator/pod"
@@ -43,7 +44,7 @@ type module struct {
 func modules(cfg Config) []module {
 	all := []module{announcements(), networking(), services(), hosts()}
 	if cfg.MultiNetwork {
-		all = append(all, multiNetwork())
+		all = append(all, multiNetwork(), networkServices())
 	}
 	return all
 }
@@ -192,6 +193,24 @@ func multiNetwork() module {
 		area.kinds = append(area.kinds, kind.Kind)
 	}
 	return area
+}
+
+// networkServices is the area of Services whose endpoints are the addresses of pods in
+// chosen networks.
+func networkServices() module {
+	return module{
+		rights: []string{
+			"endpoints: create delete get update",
+			"endpointslices.discovery.k8s.io: create delete update",
+			"services/finalizers: update",
+		},
+		register: func(p *parts) error {
+			return netservice.Register(p.env.controllers, p.feed, netservice.New(netservice.Options{
+				Client: p.client("netservice"), Live: p.env.live, Store: p.rows, Events: p.env.events, Endpoints: p.cfg.ServiceEndpoints,
+				Rules: netservice.Rules{DefaultVPC: p.cfg.DefaultVPC, VPCTypes: p.cfg.vpcTypes()},
+			}))
+		},
+	}
 }
 
 func registerMultiNetwork(p *parts) error {

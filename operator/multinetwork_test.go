@@ -108,7 +108,7 @@ func TestTheOperatorWorksWithoutKindsThatTheAPILacks(t *testing.T) {
 func TestAnAreaThatIsOffHasNoInformers(t *testing.T) {
 	on, off := DefaultConfig(), DefaultConfig()
 	off.MultiNetwork = false
-	if len(modules(on)) != len(modules(off))+1 {
+	if len(modules(on)) != len(modules(off))+2 {
 		t.Fatalf("%d modules, %d without networks outside of VPCs", len(modules(on)), len(modules(off)))
 	}
 	for _, area := range modules(off) {

@@ -5,6 +5,7 @@ package store
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/alioth-net/alioth/store/memory"
 )
@@ -15,6 +16,11 @@ type EndpointSlice struct {
 	Namespace, Name string
 	// Service that the slice belongs to, from its label.
 	Service string
+	// Managed reports that the operator has made the slice, by its label.
+	Managed bool
+	// Domain is that of the addresses, from a label of the slice: the name of a VPC, or
+	// NetworkRef.Domain. It is "" for a slice that does not tell.
+	Domain string
 	// Ports by name; a port's number is 0 when the slice leaves it out.
 	Ports     []ServicePort
 	Endpoints []Endpoint
@@ -30,6 +36,9 @@ type Endpoint struct {
 	Node        string
 	// PodUID is the UID of the target pod, or "".
 	PodUID string
+	// Named reports that the endpoint is for the target pod alone, whoever has its address
+	// later: that of a slice with a Domain.
+	Named bool
 	// ForNodes and ForZones are the nodes and zones whose clients should use the
 	// endpoint; none: it has no hint.
 	ForNodes, ForZones []string
@@ -66,4 +75,10 @@ func PutEndpointSlice(tx Tx, row *EndpointSlice) error {
 // it did.
 func DeleteEndpointSlice(tx Tx, namespace, name, uid string) bool {
 	return endpointSlices.Remove(tx, memory.TextKey(namespace, name), uid) != nil
+}
+
+// ManagedEndpointSlices returns the slices that the operator has made, by namespace and
+// name.
+func ManagedEndpointSlices(tx ReadTx) []*EndpointSlice {
+	return slices.DeleteFunc(slices.Collect(endpointSlices.All(tx)), func(row *EndpointSlice) bool { return !row.Managed })
 }

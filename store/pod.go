@@ -23,6 +23,8 @@ type Pod struct {
 	Node string
 	// Network is the value of the network label, or "".
 	Network string
+	// Labels of the pod. They are shared with the object, so they must not be changed.
+	Labels map[string]string
 	// NIC is the text of the nic annotation.
 	NIC string
 	// Interfaces is the text of the interfaces annotation of DANM, and InterfacesProblem

@@ -4,6 +4,8 @@
 package store
 
 import (
+	"iter"
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -48,6 +50,41 @@ type Service struct {
 	AskedIPs, AskedPool string
 	// SourceRanges are the only clients of a load balancer's addresses; nil: all.
 	SourceRanges []netip.Prefix
+	// Endpoints is what the annotations of the Service select for its endpoints; nil
+	// without such annotations.
+	Endpoints *EndpointSelection
+}
+
+// EndpointSelection selects interfaces of pods in the namespace of a Service.
+type EndpointSelection struct {
+	// Selector has the labels that a pod needs, one at least.
+	Selector map[string]string
+	// Networks are those whose interfaces count, one at least.
+	Networks []NetworkName
+	// Problem describes annotations that can't be used, "" for none. There are no labels
+	// and networks then.
+	Problem string
+}
+
+// Selects reports whether a pod with these labels has all of the selector.
+func (s *EndpointSelection) Selects(labels map[string]string) bool {
+	for key, value := range s.Selector {
+		if has, set := labels[key]; !set || has != value {
+			return false
+		}
+	}
+	return len(s.Selector) > 0
+}
+
+// NetworkName names a network to a Service, with the fields of annotations.NetworkName.
+type NetworkName struct{ Kind, Namespace, Name string }
+
+// String returns kind/name or kind/namespace/name.
+func (n NetworkName) String() string {
+	if n.Namespace == "" {
+		return n.Kind + "/" + n.Name
+	}
+	return n.Kind + "/" + n.Namespace + "/" + n.Name
 }
 
 // The kinds of addresses that a load balancer may request, spelled as in the API: in its
@@ -79,10 +116,20 @@ var services = memory.Define(memory.Table[Service]{
 			}
 			return memory.TextKey(s.Namespace, s.Name)
 		},
+		byEndpointLabel: func(s *Service) []byte {
+			if s.Endpoints == nil || len(s.Endpoints.Selector) == 0 {
+				return nil
+			}
+			key := slices.Min(slices.Collect(maps.Keys(s.Endpoints.Selector)))
+			return memory.TextKey(s.Namespace, key, s.Endpoints.Selector[key])
+		},
 	},
 })
 
-const withExternalIPs = "externalips"
+const (
+	withExternalIPs = "externalips"
+	byEndpointLabel = "endpointlabel"
+)
 
 // AsHolder returns the Service as the holder of its addresses.
 func (s *Service) AsHolder() Holder {
@@ -116,6 +163,27 @@ func ServicesByNamespace(tx ReadTx, namespace string) []*Service {
 // and name.
 func ServicesWithExternalIPs(tx ReadTx) []*Service {
 	return services.List(tx, withExternalIPs, []byte{})
+}
+
+// ServicesSelecting yields the Services of a namespace whose Endpoints select a pod with
+// these labels. Each Service is indexed by one of its labels, so that no others are read
+// than those with a label of the pod.
+func ServicesSelecting(tx ReadTx, namespace string, labels map[string]string) iter.Seq[*Service] {
+	return func(yield func(*Service) bool) {
+		for key, value := range labels {
+			for row := range services.Seq(tx, byEndpointLabel, memory.TextKey(namespace, key, value)) {
+				if row.Endpoints.Selects(labels) && !yield(row) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// ServicesWithEndpointSelection yields the Services with Endpoints that can be used, by
+// namespace and label.
+func ServicesWithEndpointSelection(tx ReadTx) iter.Seq[*Service] {
+	return services.Seq(tx, byEndpointLabel, []byte{})
 }
 
 // ListServices returns all Services by namespace and name.

@@ -12,7 +12,8 @@ import (
 // Annotations of a NetworkAttachmentDefinition.
 const (
 	// NetworkKey names the network that the definition stands for, so that no CNI
-	// plugin is called for it (NPWG multi-network specification 1.3, section 3.2).
+	// plugin is called for it (NPWG multi-network specification 1.3, section 3.2). On a
+	// Service it lists the networks of its endpoints (EndpointsOf).
 	NetworkKey = "alioth.dev/network"
 	// KuryrConfigKey names a subnet. It is the annotation of Kuryr, read as an alias of
 	// NetworkKey.

@@ -61,3 +61,19 @@ const (
 	// LinkRefusedReason: the kernel refuses this link.
 	LinkRefusedReason = "LinkRefused"
 )
+
+// Reasons of the Warning events of a Service whose annotations select pods and networks for
+// its endpoints. Such Services have the reasons NetworkNotFound, NetworkType and
+// TenantNotAllowed too.
+const (
+	// EndpointsInvalidReason: the annotations, or a definition that they name, can't be used.
+	EndpointsInvalidReason = "EndpointsInvalid"
+	// SelectorInSpecReason: the Service has a selector, so Kubernetes writes its endpoints.
+	SelectorInSpecReason = "SelectorInSpec"
+	// InterfaceWithoutAddressReason: a selected interface has no address of Alioth.
+	InterfaceWithoutAddressReason = "InterfaceWithoutAddress"
+	// ClusterIPNotServedReason: endpoints are not in the VPC of the ClusterIP.
+	ClusterIPNotServedReason = "ClusterIPNotServed"
+	// EndpointsNotOwnedReason: another program wrote the Endpoints object of the Service.
+	EndpointsNotOwnedReason = "EndpointsNotOwned"
+)

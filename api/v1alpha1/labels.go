@@ -45,6 +45,17 @@ const (
 	// addresses. The default is any pool that allows the tenant.
 	ExternalPoolAnnotation = "alioth.dev/external-pool"
 
+	// EndpointsManager is the value of the label endpointslice.kubernetes.io/managed-by of
+	// the EndpointSlices that the operator makes of the interfaces of pods, and of the label
+	// EndpointsManagerLabel of the Endpoints.
+	EndpointsManager = "operator.alioth.dev"
+	// EndpointsManagerLabel on an Endpoints object names the program that wrote it.
+	EndpointsManagerLabel = "endpoints.kubernetes.io/managed-by"
+	// DomainLabel on an EndpointSlice names the domain of its addresses: the name of a VPC,
+	// or <UID>.net of a network outside of every VPC. Such a slice gives backends in that
+	// VPC only.
+	DomainLabel = "alioth.dev/domain"
+
 	// NetworkReadyCondition is the type of the pod condition in which the
 	// operator reports whether the pod has its addresses, and if not, why not.
 	NetworkReadyCondition = "alioth.dev/NetworkReady"

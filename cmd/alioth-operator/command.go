@@ -63,6 +63,7 @@ func (o *options) addFlags(root *cobra.Command) {
 	flags.StringSliceVar(&o.Annotations, "interface-annotations", o.Annotations, "annotations in which pods may request interfaces: danm (danm.k8s.io/interfaces), npwg (k8s.v1.cni.cncf.io/networks)")
 	flags.BoolVar(&o.SRIOV, "sriov", o.SRIOV, "serve networks of DANM of type sriov: nodes attach pods to virtual functions of devices")
 	flags.BoolVar(&o.Delegation, "delegation", o.Delegation, "let nodes run other CNI plugins for NetworkAttachmentDefinitions and for networks of DANM with a static type, where a DelegationGrant permits it")
+	flags.BoolVar(&o.ServiceEndpoints, "service-endpoints", o.ServiceEndpoints, "write Endpoints objects beside the EndpointSlices of Services whose annotations select networks")
 	flags.IntVar(&o.InterfacesPerPod, "interfaces-per-pod", o.InterfacesPerPod, "highest number of interfaces that a pod may request")
 	flags.DurationVar(&o.RollCallEvery, "roll-call-every", o.RollCallEvery, "least time between two roll calls, which release the VNIs of deleted VPCs; each is a write of every node")
 	flags.StringVar(&o.HealthAddr, "health-addr", o.HealthAddr, "address of /healthz and /readyz; empty for none")

@@ -14,8 +14,6 @@ import (
 	"context"
 	"errors"
 	"net/netip"
-	"slices"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,6 +25,7 @@ import (
 	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/ipam"
+	"github.com/alioth-net/alioth/operator/notice"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/tenancy"
 )
@@ -45,23 +44,15 @@ type Options struct {
 type Reconciler struct {
 	Options
 
-	mu sync.Mutex
-	// refused are the Services with refusals, and the last ones of each. They are
-	// checked again after a change that may help. It needs no persistence: after a
-	// restart all events are written once more.
-	refused map[types.NamespacedName]notice
+	// refused are the Services with refusals. They are checked again after a change that
+	// may help.
+	refused notice.Board
 	shares  *shares
-}
-
-// notice is what was reported of a Service with one UID.
-type notice struct {
-	uid      string
-	refusals []tenancy.Refusal
 }
 
 // New returns a reconciler.
 func New(options Options) *Reconciler {
-	return &Reconciler{Options: options, refused: map[types.NamespacedName]notice{}, shares: newShares()}
+	return &Reconciler{Options: options, shares: newShares()}
 }
 
 // Register adds the controller.
@@ -174,30 +165,9 @@ func (r *Reconciler) claimOnce(ctx context.Context, w wish) (have holdings, err 
 // notify writes an event for each refusal that this Service object did not have
 // before.
 func (r *Reconciler) notify(name types.NamespacedName, service *store.Service, refusals ...*tenancy.Refusal) {
-	now := notice{uid: service.UID}
-	for _, refusal := range refusals {
-		if refusal != nil {
-			now.refusals = append(now.refusals, *refusal)
-		}
-	}
-	for _, refusal := range r.news(name, now) {
+	for _, refusal := range r.refused.News(name, service.UID, refusals...) {
 		r.warn(service, refusal)
 	}
-}
-
-// news stores the refusals of a Service, and returns the new ones.
-func (r *Reconciler) news(name types.NamespacedName, now notice) []tenancy.Refusal {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	before := r.refused[name]
-	if len(now.refusals) == 0 {
-		delete(r.refused, name)
-		return nil
-	}
-	r.refused[name] = now
-	return slices.DeleteFunc(slices.Clone(now.refusals), func(refusal tenancy.Refusal) bool {
-		return before.uid == now.uid && slices.Contains(before.refusals, refusal)
-	})
 }
 
 func (r *Reconciler) warn(service *store.Service, refusal tenancy.Refusal) {

@@ -166,10 +166,8 @@ func (r *Reconciler) ofVPC(tx store.ReadTx, vpc string) []feed.Request {
 
 // again requests the Services with refusals.
 func (r *Reconciler) again() []feed.Request {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	var all []feed.Request
-	for name := range r.refused {
+	for _, name := range r.refused.Names() {
 		all = append(all, feed.Later(lookAfter, name.Namespace, name.Name))
 	}
 	return all

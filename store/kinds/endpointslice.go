@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
 )
@@ -38,12 +39,16 @@ func convertEndpointSlice(in *discoveryv1.EndpointSlice) (*store.EndpointSlice, 
 		Namespace: in.Namespace,
 		Name:      in.Name,
 		Service:   in.Labels[discoveryv1.LabelServiceName],
+		Managed:   in.Labels[discoveryv1.LabelManagedBy] == v1alpha1.EndpointsManager,
+		Domain:    in.Labels[v1alpha1.DomainLabel],
 	}
 	for i := range in.Ports {
 		row.Ports = append(row.Ports, slicePort(&in.Ports[i]))
 	}
 	for i := range in.Endpoints {
-		row.Endpoints = append(row.Endpoints, endpoint(&in.Endpoints[i]))
+		one := endpoint(&in.Endpoints[i])
+		one.Named = row.Domain != ""
+		row.Endpoints = append(row.Endpoints, one)
 	}
 	return row, nil
 }

@@ -106,6 +106,7 @@ func convertPod(in *corev1.Pod) (*store.Pod, error) {
 		Name:          in.Name,
 		Node:          in.Spec.NodeName,
 		Network:       in.Labels[arktosv1.NetworkLabel],
+		Labels:        in.Labels,
 		NIC:           in.Annotations[arktosv1.NICAnnotation],
 		Attachments:   in.Annotations[v1alpha1.AttachmentsAnnotation],
 		Selections:    in.Annotations[annotations.NetworksKey],
@@ -348,11 +349,13 @@ func trimStatus(pod *corev1.Pod) corev1.PodStatus {
 	return status
 }
 
-// trimSpec keeps where the pod is, and how the kubelet probes it.
+// trimSpec keeps where the pod is, its name in DNS, and how the kubelet probes it.
 func trimSpec(spec *corev1.PodSpec) corev1.PodSpec {
 	return corev1.PodSpec{
 		NodeName:       spec.NodeName,
 		HostNetwork:    spec.HostNetwork,
+		Hostname:       spec.Hostname,
+		Subdomain:      spec.Subdomain,
 		InitContainers: trimContainers(spec.InitContainers),
 		Containers:     trimContainers(spec.Containers),
 	}

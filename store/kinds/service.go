@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 
+	"github.com/alioth-net/alioth/api/annotations"
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
@@ -60,7 +61,24 @@ func convertService(in *corev1.Service) (*store.Service, error) {
 		})
 	}
 	loadBalancer(row, in)
+	row.Endpoints = endpointSelection(in)
 	return row, nil
+}
+
+// endpointSelection returns what the annotations of a Service select for its endpoints.
+func endpointSelection(in *corev1.Service) *store.EndpointSelection {
+	read, err := annotations.EndpointsOf(in.Annotations)
+	switch {
+	case err != nil:
+		return &store.EndpointSelection{Problem: err.Error()}
+	case read == nil:
+		return nil
+	}
+	selection := &store.EndpointSelection{Selector: read.Selector}
+	for _, name := range read.Networks {
+		selection.Networks = append(selection.Networks, store.NetworkName(name))
+	}
+	return selection
 }
 
 // ServiceCIDR is the kind of a range of ClusterIPs.

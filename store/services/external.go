@@ -69,7 +69,7 @@ func tenantOf(tx store.ReadTx, service *store.Service) (string, bool) {
 // of a Service is ready: those that answer for it under externalTrafficPolicy Local.
 func ReadyOn(tx store.ReadTx, at Site, service *store.Service) map[string]bool {
 	nodes := map[string]bool{}
-	for _, slice := range store.EndpointSlicesByService(tx, service.Namespace, service.Name) {
+	for _, slice := range slicesIn(tx, at.VPC, service) {
 		for i := range slice.Endpoints {
 			endpoint := &slice.Endpoints[i]
 			for _, ip := range endpoint.Addresses {

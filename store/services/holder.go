@@ -16,19 +16,26 @@ import (
 // too, and Kubernetes writes the slices of a selector without regard to VPCs. So with
 // a selector the pod that the endpoint names must hold the Address. It must also be of
 // the Service's namespace, as each pod that a selector finds is: a tenant may write
-// slices with any UID in it. Without a selector the writer of the slice has chosen the
-// pod, which must be of the Service's tenant.
+// slices with any UID in it. The same holds for the slices that the operator makes of
+// annotations. By hand the writer of the slice has chosen the pod, which must be of the
+// Service's tenant.
 func backendAt(tx store.ReadTx, vpc string, service *store.Service, endpoint *store.Endpoint, ip netip.Addr) *store.Address {
 	held := heldByPod(tx, vpc, ip)
 	switch {
 	case held == nil:
 		return nil
-	case service.Selectorless && isOfTenant(tx, service, held.Holder.Namespace):
+	case byHand(service, endpoint) && isOfTenant(tx, service, held.Holder.Namespace):
 		return held
-	case !service.Selectorless && held.Holder.UID == endpoint.PodUID && held.Holder.Namespace == service.Namespace:
+	case !byHand(service, endpoint) && held.Holder.UID == endpoint.PodUID && held.Holder.Namespace == service.Namespace:
 		return held
 	}
 	return nil
+}
+
+// byHand reports whether a user has chosen the address of an endpoint: the Service has no
+// selector, and the slice does not say that the endpoint is for its pod alone.
+func byHand(service *store.Service, endpoint *store.Endpoint) bool {
+	return service.Selectorless && !endpoint.Named
 }
 
 // heldByPod returns the Address of a pod that has the IP in the VPC, or nil. A load

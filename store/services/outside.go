@@ -35,7 +35,7 @@ func SpreadOf(tx store.ReadTx, at Site, service *store.Service, port store.Servi
 	var ready, leavingHere []netip.AddrPort
 	elsewhere, leaving := map[netip.AddrPort]string{}, map[netip.AddrPort]string{}
 	inside := rangesOf(tx, at.VPC) // what is outside of them is a backend of no node's
-	for backend, endpoint := range endpointsFor(tx, service, port, is4) {
+	for backend, endpoint := range endpointsFor(tx, at.VPC, service, port, is4) {
 		ip := backend.Addr()
 		local := isBackendOn(tx, at.VPC, service, endpoint, ip, at.Node) || isOnHost(tx, at, service, endpoint, ip)
 		other := isElsewhere(service, endpoint, at.Node) && (contains(inside, ip) || mayBeOnHost(tx, at, endpoint, ip))

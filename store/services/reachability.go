@@ -42,9 +42,9 @@ func (r *reachability) reaches(service *store.Service, endpoint *store.Endpoint,
 		return false
 	}
 	if node, ok := r.nodeOf(ip); ok {
-		return r.isDefault && (service.Selectorless || isOnNetworkOf(node, endpoint))
+		return r.isDefault && (byHand(service, endpoint) || isOnNetworkOf(node, endpoint))
 	}
-	return service.Selectorless && !r.isOfCluster(ip)
+	return byHand(service, endpoint) && !r.isOfCluster(ip)
 }
 
 // isOnNetworkOf reports whether an endpoint that a selector has found may be a pod on the

@@ -138,7 +138,7 @@ type Backend struct {
 func Backends(tx store.ReadTx, at Site, service *store.Service, port store.ServicePort, is4 bool) []Backend {
 	var ready, terminating []candidate
 	reachable := reachabilityOf(tx, at)
-	for backend, endpoint := range endpointsFor(tx, service, port, is4) {
+	for backend, endpoint := range endpointsFor(tx, at.VPC, service, port, is4) {
 		one := candidate{Backend{AddrPort: backend}, endpoint}
 		held, node := backendAt(tx, at.VPC, service, endpoint, backend.Addr()), endpoint.Node
 		if held != nil {
@@ -162,11 +162,19 @@ func Backends(tx store.ReadTx, at Site, service *store.Service, port store.Servi
 	return backendsOf(preferred(tx, ready, at.Node))
 }
 
+// slicesIn returns the slices of a Service whose addresses may be those of a VPC: a slice
+// of another domain has addresses that mean something else there.
+func slicesIn(tx store.ReadTx, vpc string, service *store.Service) []*store.EndpointSlice {
+	return slices.DeleteFunc(store.EndpointSlicesByService(tx, service.Namespace, service.Name), func(slice *store.EndpointSlice) bool {
+		return slice.Domain != "" && slice.Domain != vpc
+	})
+}
+
 // endpointsFor are the addresses of a family that slices name for a port of a
-// Service, with the endpoints that have them.
-func endpointsFor(tx store.ReadTx, service *store.Service, port store.ServicePort, is4 bool) iter.Seq2[netip.AddrPort, *store.Endpoint] {
+// Service in a VPC, with the endpoints that have them.
+func endpointsFor(tx store.ReadTx, vpc string, service *store.Service, port store.ServicePort, is4 bool) iter.Seq2[netip.AddrPort, *store.Endpoint] {
 	return func(yield func(netip.AddrPort, *store.Endpoint) bool) {
-		for _, slice := range store.EndpointSlicesByService(tx, service.Namespace, service.Name) {
+		for _, slice := range slicesIn(tx, vpc, service) {
 			number := portOf(slice, port)
 			if number == 0 {
 				continue
@@ -218,7 +226,7 @@ func Named(tx store.ReadTx, service *store.Service) []netip.Addr {
 func LeftOut(tx store.ReadTx, at Site, service *store.Service) []netip.Addr {
 	var out []netip.Addr
 	reachable := reachabilityOf(tx, at)
-	for _, slice := range store.EndpointSlicesByService(tx, service.Namespace, service.Name) {
+	for _, slice := range slicesIn(tx, at.VPC, service) {
 		for i := range slice.Endpoints {
 			endpoint := &slice.Endpoints[i]
 			for _, ip := range endpoint.Addresses {

@@ -304,3 +304,54 @@ func TestVirtualAddressesAreTheClusterIPsAndWhatIsClaimed(t *testing.T) {
 		}
 	})
 }
+
+// A slice of the operator names the domain of its addresses, and each endpoint is for its
+// pod alone.
+func TestASliceOfADomainCountsInItsVPCForItsPodsAlone(t *testing.T) {
+	http := store.ServicePort{Name: "http", Protocol: "TCP", Port: 8080}
+	mine, other := operatortest.Pod("blue", "blue-a", "mine", "", ""), operatortest.Pod("blue", "blue-a", "other", "", "")
+	for name, c := range map[string]struct {
+		domain string
+		holder *store.Pod
+		named  bool
+		want   int
+	}{
+		"of the VPC":                          {"blue-vpc", mine, true, 1},
+		"of the VPC, a later holder's":        {"blue-vpc", other, true, 0},
+		"of another VPC":                      {"red-vpc", mine, true, 0},
+		"of a network":                        {"8f1c.net", mine, true, 0},
+		"of no domain, by hand":               {"", other, false, 1},
+		"of a network, though it is by hand":  {"8f1c.net", mine, false, 0},
+		"of a network, and no pod's, outside": {"8f1c.net", nil, true, 0},
+		"of the VPC, and no pod's, outside":   {"blue-vpc", nil, true, 0},
+		"by hand, outside":                    {"", nil, false, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			web, vpc := service("blue-a", "web", "", "10.96.0.1"), operatortest.VPC("blue-vpc", 2, []string{"*"}, "10.0.0.0/16")
+			web.Selectorless, vpc.EgressMasquerade = true, true
+			ip := "192.0.2.9"
+			rows := []any{vpc, web, namespace("blue-a", "blue")}
+			if c.holder != nil {
+				ip = "10.0.0.1"
+				rows = append(rows, heldBy(c.holder, ip, "node-1"))
+			}
+			e := endpoint(true, false, ip)
+			e.PodUID, e.Named = mine.UID, c.named
+			list := slice("a", http, e)
+			list.Domain = c.domain
+			operatortest.New(t, append(rows, list)...).View(func(tx store.ReadTx) {
+				port := store.ServicePort{Name: "http", Protocol: "TCP", Port: 80}
+				if got := services.Backends(tx, blueSite, web, port, true); len(got) != c.want {
+					t.Errorf("backends %v, want %d", got, c.want)
+				}
+				if usage := services.UsageOf(tx, "blue-vpc", web); c.domain != "" && c.domain != "blue-vpc" && usage.Backends != 0 {
+					t.Errorf("it takes %+v of the VPC", usage)
+				}
+				left := services.LeftOut(tx, blueSite, web)
+				if foreign := c.domain != "" && c.domain != "blue-vpc"; foreign && len(left) > 0 {
+					t.Errorf("left out: %v, which are not meant for the VPC", left)
+				}
+			})
+		})
+	}
+}

@@ -39,7 +39,7 @@ func (u Usage) Holds(other Usage) bool { return other.Rows <= u.Rows && other.Ba
 // is the same for all nodes, whatever they hold and wherever they are.
 func UsageOf(tx store.ReadTx, vpc string, service *store.Service) Usage {
 	var u Usage
-	list := store.EndpointSlicesByService(tx, service.Namespace, service.Name)
+	list := slicesIn(tx, vpc, service)
 	for _, vip := range VIPs(tx, vpc, service) {
 		u.Rows += 1 + len(service.Ports)
 		for _, port := range service.Ports {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -91,6 +92,7 @@ func attachOutside(t *testing.T, admin client.Client, server *apiserver.Server) 
 		err := admin.Get(ctx, client.ObjectKeyFromObject(pod), pod)
 		return pod.Annotations[v1alpha1.AttachmentsAnnotation] != "", err
 	})
+	serveOutside(t, admin, pod)
 	if err := admin.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
@@ -140,6 +142,57 @@ func changeLink(t *testing.T, admin client.Client, networks []outsideNetwork) {
 		changed := slices.DeleteFunc(list.Items, func(l v1alpha1.HostLink) bool { return l.Spec.MTU != 1400 })
 		return links > 0 && len(changed) == links, err
 	})
+}
+
+// serveOutside has the operator write the endpoints of a Service over the pod's network,
+// change them, and remove them.
+func serveOutside(t *testing.T, admin client.Client, pod *corev1.Pod) {
+	t.Helper()
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "rights", Name: "over-network", Annotations: map[string]string{
+			annotations.EndpointSelectorKey: `{"app": "outside"}`, annotations.NetworkKey: "DanmNet/one",
+		}},
+		Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Ports: []corev1.ServicePort{{Port: 80}}},
+	}
+	patch := func(object client.Object, text string) {
+		t.Helper()
+		if err := admin.Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(text))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	patch(pod, `{"metadata":{"labels":{"app":"outside"}}}`)
+	if err := admin.Create(t.Context(), service); err != nil {
+		t.Fatal(err)
+	}
+	leads := func(what string, found bool, port int32) {
+		t.Helper()
+		until(t, what, func(ctx context.Context) (bool, error) {
+			var slices discoveryv1.EndpointSliceList
+			if err := admin.List(ctx, &slices, client.InNamespace("rights"), client.MatchingLabels{discoveryv1.LabelManagedBy: v1alpha1.EndpointsManager}); err != nil {
+				return false, err
+			}
+			object := &corev1.Endpoints{} //nolint:staticcheck // Endpoints are written for older programs
+			if err := admin.Get(ctx, client.ObjectKeyFromObject(service), object); client.IgnoreNotFound(err) != nil {
+				return false, err
+			}
+			if !found {
+				return len(slices.Items) == 0 && object.UID == "", nil
+			}
+			written := len(object.Subsets) == 1 && object.Subsets[0].Ports[0].Port == port
+			for _, slice := range slices.Items { // that of IPv6 has neither endpoints nor ports
+				written = written && (slice.AddressType == discoveryv1.AddressTypeIPv6 || len(slice.Ports) == 1 && *slice.Ports[0].Port == port)
+			}
+			return written && len(slices.Items) > 0, nil
+		})
+	}
+	leads("the Service has endpoints", true, 80)
+	patch(service, `{"metadata":{"labels":{"team":"a"}},"spec":{"ports":[{"port":80,"targetPort":8080}]}}`)
+	leads("the endpoints have the new port", true, 8080)
+	patch(service, `{"metadata":{"annotations":null}}`)
+	leads("the endpoints are removed", false, 0)
+	if err := admin.Delete(t.Context(), service); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // release reports as the node does, which does not run here, that the interface of a pod is

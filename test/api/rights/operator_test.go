@@ -212,6 +212,8 @@ var forRaces = []string{
 	"get hostvniclaims.alioth.dev",
 	"get danmnets.danm.io", "get danmnets.danm.k8s.io", "get tenantnetworks.danm.io", "get tenantnetworks.danm.k8s.io",
 	"get clusternetworks.danm.io", "get clusternetworks.danm.k8s.io",
+	// Admission alone asks for it, and only with OwnerReferencesPermissionEnforcement.
+	"update services/finalizers",
 }
 
 // balance has the operator give addresses to load balancers, and take them back.

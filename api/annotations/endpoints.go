@@ -1,0 +1,240 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package annotations
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// EndpointSelectorKey is the annotation of a Service that has the labels of its pods. With
+// NetworkKey it is Alioth's own form of the annotations of DANM, which have two prefixes
+// (DANM user guide, "Svcwatcher compatible Service descriptors").
+const EndpointSelectorKey = "alioth.dev/selector"
+
+// Kinds that a NetworkName can have beside those of a Target.
+const (
+	// TargetNetwork is a Network, which leads to a VPC.
+	TargetNetwork = "Network"
+	// TargetDefinition is a NetworkAttachmentDefinition.
+	TargetDefinition = "NetworkAttachmentDefinition"
+)
+
+const (
+	selectorExample = `{"app": "web"}`
+	networksByKind  = `web, DanmNet/external or NetworkAttachmentDefinition/tools/lan`
+)
+
+// danmPrefixes start the keys of DANM: those up to 4.3, and those of its successors.
+var danmPrefixes = []string{"danm.k8s.io/", "danm.io/"}
+
+// danmNetworkKeys are the keys of DANM without their prefix, with the kind that they name.
+var danmNetworkKeys = []struct{ key, kind string }{
+	{"network", TargetDanmNet}, {"tenantNetwork", TargetTenantNetwork}, {"clusterNetwork", TargetClusterNetwork},
+}
+
+// NetworkName names a network whose interfaces give the endpoints of a Service.
+type NetworkName struct {
+	// Kind is TargetNetwork, TargetDefinition or a kind of a Target.
+	Kind string
+	// Namespace is "" for the Service's own, and for kinds without one.
+	Namespace string
+	// Name of the object, a DNS-1123 subdomain.
+	Name string
+}
+
+// String returns kind/name or kind/namespace/name, as the annotation has it.
+func (n NetworkName) String() string {
+	if n.Namespace == "" {
+		return n.Kind + "/" + n.Name
+	}
+	return n.Kind + "/" + n.Namespace + "/" + n.Name
+}
+
+// Endpoints is what the annotations of a Service select.
+type Endpoints struct {
+	// Selector has the labels that a pod needs, one at least.
+	Selector map[string]string
+	// Networks are those whose interfaces count: one at least, none twice, in the order of
+	// the annotations.
+	Networks []NetworkName
+}
+
+// EndpointsOf reads the annotations of a Service. It returns nil if the Service has none
+// of them. These are, with both prefixes of DANM:
+//
+//   - danm.k8s.io/selector: a JSON object with labels, all of which a pod needs.
+//   - danm.k8s.io/network, tenantNetwork and clusterNetwork: names of DanmNets,
+//     TenantNetworks and ClusterNetworks, separated by commas.
+//   - alioth.dev/selector: as that of DANM.
+//   - alioth.dev/network: names of Networks, or other networks as kind/name, separated by
+//     commas. A NetworkAttachmentDefinition of another namespace is
+//     NetworkAttachmentDefinition/namespace/name.
+//
+// A selector and one network at least are needed. An interface in any of the networks
+// counts. One annotation with different texts under several prefixes is an error, as are
+// an empty selector, which would select all pods, and every text that is not as above.
+func EndpointsOf(annotations map[string]string) (*Endpoints, error) {
+	selector, selects, err := oneText(annotations, append([]string{EndpointSelectorKey}, danmKeys("selector")...))
+	if err != nil {
+		return nil, err
+	}
+	networks, named, err := endpointNetworks(annotations)
+	switch {
+	case !selects && !named && err == nil:
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case !selects:
+		return nil, fmt.Errorf("the Service names networks and no pods: write their labels into the annotation %s, for example %s", EndpointSelectorKey, selectorExample)
+	case len(networks) == 0:
+		return nil, fmt.Errorf("the Service selects pods and names no network: write one into the annotation %s, for example %s", NetworkKey, networksByKind)
+	}
+	endpoints := &Endpoints{Networks: networks}
+	if endpoints.Selector, err = parseSelector(selector); err != nil {
+		return nil, fmt.Errorf("the annotation \"selector\": want a JSON object such as %s: %w", selectorExample, err)
+	}
+	return endpoints, nil
+}
+
+func danmKeys(key string) []string {
+	keys := make([]string, 0, len(danmPrefixes))
+	for _, prefix := range danmPrefixes {
+		keys = append(keys, prefix+key)
+	}
+	return keys
+}
+
+// oneText returns the text that annotations have under any of the keys.
+func oneText(annotations map[string]string, keys []string) (text string, found bool, err error) {
+	for _, key := range keys {
+		other, set := annotations[key]
+		if found && set && other != text {
+			return "", true, fmt.Errorf("the annotations %s differ: keep one of them", strings.Join(keys, ", "))
+		}
+		if set {
+			text, found = other, true
+		}
+	}
+	return text, found, nil
+}
+
+// endpointNetworks returns the networks that annotations name, and whether there is an
+// annotation for them.
+func endpointNetworks(annotations map[string]string) (all []NetworkName, found bool, err error) {
+	own, found := annotations[NetworkKey]
+	if found {
+		if all, err = namesIn(own, parseNetworkName); err != nil {
+			return nil, true, fmt.Errorf("annotation %s: want names of networks such as %s: %w", NetworkKey, networksByKind, err)
+		}
+	}
+	for _, danm := range danmNetworkKeys {
+		keys := danmKeys(danm.key)
+		text, set, err := oneText(annotations, keys)
+		if err != nil {
+			return nil, true, err
+		}
+		found = found || set
+		names, err := namesIn(text, func(name string) (NetworkName, error) { return named(danm.kind, name) })
+		if err != nil {
+			return nil, true, fmt.Errorf("annotation %s: want names of %ss separated by commas: %w", keys[0], danm.kind, err)
+		}
+		for _, name := range names {
+			if !slices.Contains(all, name) {
+				all = append(all, name)
+			}
+		}
+	}
+	if len(all) > maxElements {
+		return nil, true, fmt.Errorf("the Service names %d networks, and at most %d are accepted", len(all), maxElements)
+	}
+	return all, found, nil
+}
+
+// namesIn reads a list that is separated by commas. Empty elements name nothing.
+func namesIn(text string, parse func(string) (NetworkName, error)) (all []NetworkName, err error) {
+	if len(text) > maxText {
+		return nil, fmt.Errorf("it has %d bytes, and at most %d are accepted", len(text), maxText)
+	}
+	for element := range strings.SplitSeq(text, ",") {
+		element = strings.TrimSpace(element)
+		if element == "" {
+			continue
+		}
+		name, err := parse(element)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return all, nil
+}
+
+// parseNetworkName reads name, kind/name or NetworkAttachmentDefinition/namespace/name.
+func parseNetworkName(text string) (NetworkName, error) {
+	parts := strings.Split(text, "/")
+	switch {
+	case len(parts) == 1:
+		return named(TargetNetwork, text)
+	case len(parts) == 2:
+		return named(parts[0], parts[1])
+	case len(parts) == 3 && parts[0] == TargetDefinition:
+		name, err := named(parts[0], parts[2])
+		if err != nil {
+			return NetworkName{}, err
+		}
+		if !labelName.MatchString(parts[1]) {
+			return NetworkName{}, fmt.Errorf("%q is no name of a namespace", parts[1])
+		}
+		name.Namespace = parts[1]
+		return name, nil
+	}
+	return NetworkName{}, fmt.Errorf("%q is no kind/name; only a %s can have a namespace between them", text, TargetDefinition)
+}
+
+// endpointKinds are those of networks that a Service can name.
+var endpointKinds = []string{TargetNetwork, TargetVPC, TargetDanmNet, TargetTenantNetwork, TargetClusterNetwork, TargetDefinition}
+
+func named(kind, name string) (NetworkName, error) {
+	if !slices.Contains(endpointKinds, kind) {
+		return NetworkName{}, fmt.Errorf("%q is no kind of network: write one of %s", kind, strings.Join(endpointKinds, ", "))
+	}
+	if !isObjectName(name) {
+		return NetworkName{}, fmt.Errorf("%q is no object name", name)
+	}
+	return NetworkName{Kind: kind, Name: name}, nil
+}
+
+// parseSelector reads the labels that a pod needs.
+func parseSelector(text string) (map[string]string, error) {
+	if err := checkSize(text); err != nil {
+		return nil, err
+	}
+	var raw map[string]json.RawMessage
+	if err := decodeStrict(text, &raw); err != nil {
+		return nil, err
+	}
+	if len(raw) == 0 {
+		return nil, errors.New("it has no label, and would select all pods: write one at least")
+	}
+	selector := make(map[string]string, len(raw))
+	for key, value := range raw {
+		var text string
+		if len(value) == 0 || value[0] != '"' || json.Unmarshal(value, &text) != nil {
+			return nil, fmt.Errorf("the value of label %q is no text: write it in quotes", key)
+		}
+		if wrong := slices.Concat(validation.IsQualifiedName(key), validation.IsValidLabelValue(text)); len(wrong) > 0 {
+			return nil, fmt.Errorf("no pod can have the label %q: %q: %s", key, text, strings.Join(wrong, "; "))
+		}
+		selector[key] = text
+	}
+	return selector, nil
+}

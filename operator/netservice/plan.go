@@ -1,0 +1,180 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package netservice
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/services"
+	"github.com/alioth-net/alioth/store/tenancy"
+)
+
+// member is one endpoint: a pod at one of its addresses.
+type member struct {
+	// namespace, name and uid are the pod's.
+	namespace, name, uid string
+	ip                   netip.Addr
+}
+
+// decision is what a Service is to have.
+type decision struct {
+	// members are the endpoints by the domain of their addresses, each once, sorted by pod
+	// and address. A domain without endpoints is not there.
+	members map[string][]member
+	// refusals explain what is missing.
+	refusals []*tenancy.Refusal
+}
+
+// maxNamed is how many interfaces a message names.
+const maxNamed = 3
+
+// decide selects the endpoints of a Service with annotations. Annotations that can't be
+// used select none: what they had meant before is not known after a restart, and an
+// endpoint that nobody follows may soon be another pod's address.
+func decide(tx store.ReadTx, service *store.Service, rules Rules) decision {
+	ns, selection := store.GetNamespace(tx, service.Namespace), service.Endpoints
+	switch {
+	case service.Deleting || ns == nil || selection == nil:
+		return decision{}
+	case selection.Problem != "":
+		return refused(v1alpha1.EndpointsInvalidReason, "the Service has no endpoints: %s", selection.Problem)
+	case !service.Selectorless:
+		return refused(v1alpha1.SelectorInSpecReason,
+			"the annotations for endpoints do not count, because the Service has a selector, for which Kubernetes writes the endpoints: remove spec.selector, or the annotations")
+	}
+	s := seeker{tx: tx, rules: rules, namespace: ns.Name, tenant: ns.Tenant}
+	var places []place
+	var d decision
+	for _, name := range selection.Networks {
+		at, refusal := s.find(name)
+		if refusal != nil {
+			d.refusals = append(d.refusals, refusal)
+			continue
+		}
+		places = append(places, at)
+	}
+	bare := d.fill(s, selection, places)
+	d.refusals = append(d.refusals, withoutAddress(bare), unserved(tx, service, d.members, rules))
+	return d
+}
+
+func refused(reason, format string, args ...any) decision {
+	return decision{refusals: []*tenancy.Refusal{{Reason: reason, Message: fmt.Sprintf(format, args...)}}}
+}
+
+// fill adds the selected interfaces as members, and returns those without an address.
+func (d *decision) fill(s seeker, selection *store.EndpointSelection, places []place) (bare []*multinet.Claim) {
+	d.members = map[string][]member{}
+	for _, pod := range store.PodsByNamespace(s.tx, s.namespace) {
+		if pod.Node == "" || pod.Terminal || !selection.Selects(pod.Labels) {
+			continue
+		}
+		for _, at := range places {
+			addresses, without := s.interfaces(pod, at)
+			bare = append(bare, without...)
+			for _, row := range addresses {
+				one := member{namespace: pod.Namespace, name: pod.Name, uid: pod.UID, ip: row.IP}
+				if list := d.members[row.Domain()]; !slices.Contains(list, one) {
+					d.members[row.Domain()] = append(list, one)
+				}
+			}
+		}
+	}
+	for _, list := range d.members {
+		slices.SortFunc(list, func(a, b member) int {
+			return cmp.Or(strings.Compare(a.name, b.name), strings.Compare(a.uid, b.uid), a.ip.Compare(b.ip))
+		})
+	}
+	return bare
+}
+
+// interfaces returns the addresses of a pod's interfaces in a place, and the claims of its
+// interfaces there without an address. It depends on objects alone that the operator
+// writes: Addresses, and AttachmentClaims for networks outside of every VPC.
+func (s seeker) interfaces(pod *store.Pod, at place) (addresses []*store.Address, bare []*multinet.Claim) {
+	held := slices.DeleteFunc(store.AddressesByPod(s.tx, pod), func(row *store.Address) bool {
+		// The claim of an address may fail while its row is assumed, unless the pod has
+		// been told of it.
+		return row.UID == "" && pod.Reason != v1alpha1.AttachedReason
+	})
+	if at.outside == "" {
+		vpc := at.vpc
+		if at.ofPod {
+			vpc = s.vpcOf(pod)
+		}
+		return slices.DeleteFunc(held, func(row *store.Address) bool {
+			return vpc == "" || row.VPC != vpc || at.subnet != "" && row.Subnet != at.subnet
+		}), nil
+	}
+	for _, claim := range multinet.ClaimsByPod(s.tx, pod) {
+		if claim.Network.UID != at.outside || claim.Released {
+			continue
+		}
+		before := len(addresses)
+		for _, row := range held {
+			if row.Network.UID == at.outside && row.Attachment == claim.Interface {
+				addresses = append(addresses, row)
+			}
+		}
+		if len(addresses) == before {
+			bare = append(bare, claim)
+		}
+	}
+	return addresses, bare
+}
+
+// vpcOf returns the VPC that the Network of a pod leads to, "" without one.
+func (s seeker) vpcOf(pod *store.Pod) string {
+	target, _ := tenancy.Resolve(s.tx, tenancy.Member{Tenant: pod.Tenant, Namespace: pod.Namespace, Label: pod.Network}, s.rules.DefaultVPC)
+	if target.VPC == nil || !tenancy.Allows(target.VPC, pod.Tenant) {
+		return ""
+	}
+	return target.VPC.Name
+}
+
+// withoutAddress explains why interfaces are no endpoints, nil without any.
+func withoutAddress(bare []*multinet.Claim) *tenancy.Refusal {
+	if len(bare) == 0 {
+		return nil
+	}
+	var names []string
+	delegated := false
+	for _, claim := range bare[:min(len(bare), maxNamed)] {
+		names = append(names, fmt.Sprintf("%s of pod %s in %s", claim.Interface, claim.PodName, claim.Network))
+		delegated = delegated || claim.Driver == annotations.KindDelegate
+	}
+	if len(bare) > maxNamed {
+		names = append(names, fmt.Sprintf("and %d more", len(bare)-maxNamed))
+	}
+	help := `request one for the pod, for example with "ip": "dynamic"`
+	if delegated {
+		help = "an address that a CNI plugin chooses by itself is known from the node alone, and does not count; let Alioth choose the addresses (cidr of the network, or the plugin alioth-ipam)"
+	}
+	return &tenancy.Refusal{Reason: v1alpha1.InterfaceWithoutAddressReason, Message: fmt.Sprintf(
+		"interfaces without an address of Alioth are no endpoints: %s: %s", strings.Join(names, ", "), help)}
+}
+
+// unserved explains that the ClusterIP of a Service does not lead to some of its endpoints,
+// nil if it does, or if there is none.
+func unserved(tx store.ReadTx, service *store.Service, members map[string][]member, rules Rules) *tenancy.Refusal {
+	if len(service.ClusterIPs) == 0 {
+		return nil
+	}
+	home := services.VPCOf(tx, service, rules.DefaultVPC)
+	for domain := range members {
+		if domain != home {
+			return &tenancy.Refusal{Reason: v1alpha1.ClusterIPNotServedReason, Message: "the ClusterIP of the Service leads to endpoints in the VPC of the Service only: " +
+				"clients reach the others at their own addresses, as DNS has them if spec.clusterIP is None"}
+		}
+	}
+	return nil
+}
