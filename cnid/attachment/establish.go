@@ -153,6 +153,9 @@ func (m *Manager) begin(r Request, decisions []Decision) ([]journal.Record, erro
 			return records, err
 		}
 		rec, err := m.cfg.Journal.Begin(recordOf(r, d, driver))
+		if errors.Is(err, journal.ErrDeviceHeld) {
+			err = &NotReady{Reason: err.Error()}
+		}
 		if err != nil {
 			return records, err
 		}

@@ -154,8 +154,10 @@ func TestADeviceHasTheSettingsOfItsNetwork(t *testing.T) {
 	}{
 		{"none", nil, attach.VF{VLAN: 7, SpoofCheck: true}},
 		{"the defaults in words", &annotations.VF{SpoofCheck: "on", Trust: "off"}, attach.VF{VLAN: 7, SpoofCheck: true}},
-		{"all", &annotations.VF{SpoofCheck: "off", Trust: "on", LinkState: "disable", MinTxRate: &rate, MaxTxRate: &rate, QoS: &rate, Proto: "802.1ad"},
-			attach.VF{VLAN: 7, QoS: 5, Proto: "802.1ad", Trust: true, LinkState: "disable", MinTxRate: &rate, MaxTxRate: &rate}},
+		{
+			"all", &annotations.VF{SpoofCheck: "off", Trust: "on", LinkState: "disable", MinTxRate: &rate, MaxTxRate: &rate, QoS: &rate, Proto: "802.1ad"},
+			attach.VF{VLAN: 7, QoS: 5, Proto: "802.1ad", Trust: true, LinkState: "disable", MinTxRate: &rate, MaxTxRate: &rate},
+		},
 	} {
 		d := newDecided()
 		d.said, d.addresses = physical("eth0"), nil

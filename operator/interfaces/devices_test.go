@@ -69,8 +69,10 @@ func TestSettingsWithPowerOverOthersNeedAGrant(t *testing.T) {
 		{name: "none", def: def(multinet.VF{}, "")},
 		{name: "the resource of the network", def: def(multinet.VF{}, fastPool)},
 		{name: "another resource", def: def(multinet.VF{}, "vendor.example/slow"), reason: v1alpha1.InterfacesInvalidReason, text: `has its devices from "vendor.example/fast"`},
-		{name: "harmless ones", def: def(multinet.VF{MaxTxRate: number(5), LinkState: "enable", SpoofCheck: "on", Trust: "off"}, ""), tenant: true,
-			want: annotations.VF{MaxTxRate: number(5), LinkState: "enable", SpoofCheck: "on", Trust: "off"}},
+		{
+			name: "harmless ones", def: def(multinet.VF{MaxTxRate: number(5), LinkState: "enable", SpoofCheck: "on", Trust: "off"}, ""), tenant: true,
+			want: annotations.VF{MaxTxRate: number(5), LinkState: "enable", SpoofCheck: "on", Trust: "off"},
+		},
 		{name: "trust without a grant", def: def(trusted, ""), reason: v1alpha1.DelegationNotGrantedReason, text: "sets spoofchk, trust, and no DelegationGrant permits it"},
 		{name: "trust with half a grant", def: def(trusted, ""), grant: permits("trust"), reason: v1alpha1.DelegationNotGrantedReason, text: "spec.settings"},
 		{name: "trust with a grant", def: def(trusted, ""), grant: permits("trust", "spoofchk"), want: annotations.VF{Trust: "on", SpoofCheck: "off"}},
@@ -80,8 +82,10 @@ func TestSettingsWithPowerOverOthersNeedAGrant(t *testing.T) {
 		{name: "another sort of tag", def: def(multinet.VF{Proto: "802.1ad"}, ""), reason: v1alpha1.DelegationNotGrantedReason, text: "vlanProto"},
 		{name: "a limit of the network", net: fast(func(n *multinet.Network) { n.VF.MaxTxRate = number(5) }), def: def(multinet.VF{MaxTxRate: number(0)}, ""), reason: v1alpha1.InterfacesInvalidReason, text: `the network has a value for "max_tx_rate"`},
 		{name: "a priority without a tag", net: fast(func(n *multinet.Network) { n.VLAN = 0 }), def: def(multinet.VF{QoS: number(7)}, ""), grant: permits("vlanQoS"), reason: v1alpha1.InterfacesInvalidReason, text: "need a VLAN"},
-		{name: "a network of another type", net: fast(func(n *multinet.Network) { n.Type, n.HostDevice, n.VLAN = "macvlan", "ens4", 0 }), def: def(multinet.VF{LinkState: "auto"}, ""),
-			reason: v1alpha1.InterfacesInvalidReason, text: "is not of type sriov: remove the annotation"},
+		{
+			name: "a network of another type", net: fast(func(n *multinet.Network) { n.Type, n.HostDevice, n.VLAN = "macvlan", "ens4", 0 }), def: def(multinet.VF{LinkState: "auto"}, ""),
+			reason: v1alpha1.InterfacesInvalidReason, text: "is not of type sriov: remove the annotation",
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if tc.net == nil {

@@ -4,7 +4,9 @@
 package pod
 
 import (
+	"net/netip"
 	"reflect"
+	"slices"
 
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/operator/claim"
@@ -73,13 +75,11 @@ func confirmed(tx store.ReadTx, pod *store.Pod, attachment annotations.Attachmen
 	if net == nil || net.Reference().Path() != attachment.Outside || !net.Admits(pod.Namespace) || net.Type != attachment.Kind {
 		return false
 	}
-	for _, address := range attachment.Addresses {
-		if ip := address.Addr(); !net.V4.Prefix.Contains(ip) && !net.V6.Prefix.Contains(ip) {
-			return false
-		}
+	outside := func(address netip.Prefix) bool {
+		return !net.V4.Prefix.Contains(address.Addr()) && !net.V6.Prefix.Contains(address.Addr())
 	}
 	link := attachment.Link
-	return link != nil && link.Parent == net.HostDevice && link.VLAN == net.VLAN && link.VXLAN == net.VXLAN && link.Mode == "" &&
+	return !slices.ContainsFunc(attachment.Addresses, outside) && link != nil && link.Parent == net.HostDevice && link.VLAN == net.VLAN && link.VXLAN == net.VXLAN && link.Mode == "" &&
 		confirmedDevice(net, attachment)
 }
 

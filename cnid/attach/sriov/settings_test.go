@@ -37,15 +37,19 @@ func (a *adapterOf) ask(word string, value any, set func()) error {
 func (a *adapterOf) setVLAN(vlan, qos, proto int) error {
 	return a.ask("vlan", []int{vlan, qos, proto}, func() { a.VLAN, a.QoS, a.Proto = vlan, qos, proto })
 }
+
 func (a *adapterOf) setMAC(mac net.HardwareAddr) error {
 	return a.ask("mac", mac, func() { a.MAC = mac })
 }
+
 func (a *adapterOf) setRate(lowest, highest uint32) error {
 	return a.ask("rate", []uint32{lowest, highest}, func() { a.MinTxRate, a.MaxTxRate = lowest, highest })
 }
+
 func (a *adapterOf) setSpoofCheck(on bool) error {
 	return a.ask("spoofchk", on, func() { a.SpoofCheck = on })
 }
+
 func (a *adapterOf) setTrust(on bool) error {
 	return a.ask("trust", on, func() {
 		if a.Trust = 0; on {
@@ -53,6 +57,7 @@ func (a *adapterOf) setTrust(on bool) error {
 		}
 	})
 }
+
 func (a *adapterOf) setLinkState(state uint32) error {
 	return a.ask("link", state, func() { a.LinkState = state })
 }
@@ -82,17 +87,27 @@ func TestSettingsAreRequestedOfTheAdapter(t *testing.T) {
 			want: []string{"vlan [7 3 34984]", "mac 02:00:00:00:00:07", "rate [0 100]", "spoofchk false", "trust true", "link 1"},
 		},
 		{name: "what is not given stays", now: func(s *settings) { s.LinkState, s.MaxTxRate = 2, 9 }, vf: attach.VF{SpoofCheck: true}, want: []string{"mac 02:00:00:00:00:07", "spoofchk true"}},
-		{name: "a VLAN and trust of somebody else end", now: func(s *settings) { s.VLAN, s.QoS, s.Trust = 9, 1, 1 }, vf: attach.VF{SpoofCheck: true},
-			want: []string{"vlan [0 0 33024]", "mac 02:00:00:00:00:07", "trust false", "spoofchk true"}},
+		{
+			name: "a VLAN and trust of somebody else end", now: func(s *settings) { s.VLAN, s.QoS, s.Trust = 9, 1, 1 }, vf: attach.VF{SpoofCheck: true},
+			want: []string{"vlan [0 0 33024]", "mac 02:00:00:00:00:07", "trust false", "spoofchk true"},
+		},
 		{name: "a driver without trust", now: func(s *settings) { s.Trust = unknown }, vf: attach.VF{SpoofCheck: true}, want: []string{"mac 02:00:00:00:00:07", "spoofchk true"}},
-		{name: "a driver without the check", vf: attach.VF{SpoofCheck: true}, refuses: map[string]error{"spoofchk": unix.EOPNOTSUPP},
-			want: []string{"mac 02:00:00:00:00:07", "spoofchk true"}, says: "can't set spoofchk on: operation not supported"},
-		{name: "a driver without the check, which is off", vf: attach.VF{LinkState: "enable"}, refuses: map[string]error{"spoofchk": unix.EOPNOTSUPP},
-			want: []string{"mac 02:00:00:00:00:07", "spoofchk false", "link 1"}},
-		{name: "the first error ends it", vf: attach.VF{VLAN: 7, SpoofCheck: true, MinTxRate: &rate}, refuses: map[string]error{"rate": unix.EINVAL},
-			want: []string{"vlan [7 0 33024]", "mac 02:00:00:00:00:07", "rate [100 0]"}, says: "can't set min_tx_rate 100, max_tx_rate 0: invalid argument"},
-		{name: "a link state", vf: attach.VF{SpoofCheck: true, LinkState: "disable"}, refuses: map[string]error{"link": unix.EOPNOTSUPP},
-			want: []string{"mac 02:00:00:00:00:07", "link 2"}, says: "can't set link_state disable"},
+		{
+			name: "a driver without the check", vf: attach.VF{SpoofCheck: true}, refuses: map[string]error{"spoofchk": unix.EOPNOTSUPP},
+			want: []string{"mac 02:00:00:00:00:07", "spoofchk true"}, says: "can't set spoofchk on: operation not supported",
+		},
+		{
+			name: "a driver without the check, which is off", vf: attach.VF{LinkState: "enable"}, refuses: map[string]error{"spoofchk": unix.EOPNOTSUPP},
+			want: []string{"mac 02:00:00:00:00:07", "spoofchk false", "link 1"},
+		},
+		{
+			name: "the first error ends it", vf: attach.VF{VLAN: 7, SpoofCheck: true, MinTxRate: &rate}, refuses: map[string]error{"rate": unix.EINVAL},
+			want: []string{"vlan [7 0 33024]", "mac 02:00:00:00:00:07", "rate [100 0]"}, says: "can't set min_tx_rate 100, max_tx_rate 0: invalid argument",
+		},
+		{
+			name: "a link state", vf: attach.VF{SpoofCheck: true, LinkState: "disable"}, refuses: map[string]error{"link": unix.EOPNOTSUPP},
+			want: []string{"mac 02:00:00:00:00:07", "link 2"}, says: "can't set link_state disable",
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			a := &adapterOf{settings: fresh(), refuses: tc.refuses}

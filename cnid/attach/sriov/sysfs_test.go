@@ -59,22 +59,26 @@ func TestAVirtualFunctionIsFoundByItsAddress(t *testing.T) {
 	}{
 		{
 			"with a network device", adapter(vfAddress+"/driver->../../../bus/pci/drivers/igbvf", vfAddress+"/net/ens1v1"),
-			function{PCI: vfAddress, PF: pfAddress, PFName: "ens1", Index: 1, Driver: "igbvf", Name: "ens1v1"}, false,
+			function{PCI: vfAddress, PF: pfAddress, PFName: "ens1", Index: 1, Driver: "igbvf", Name: "ens1v1"},
+			false,
 		},
 		{
 			"with its network device elsewhere", adapter(vfAddress + "/driver->../../../bus/pci/drivers/igbvf"),
-			function{PCI: vfAddress, PF: pfAddress, PFName: "ens1", Index: 1, Driver: "igbvf"}, false,
+			function{PCI: vfAddress, PF: pfAddress, PFName: "ens1", Index: 1, Driver: "igbvf"},
+			false,
 		},
 		{
 			"for a program", adapter(vfAddress + "/driver->../../../bus/pci/drivers/vfio-pci"),
-			function{PCI: vfAddress, PF: pfAddress, PFName: "ens1", Index: 1, Driver: "vfio-pci"}, true,
+			function{PCI: vfAddress, PF: pfAddress, PFName: "ens1", Index: 1, Driver: "vfio-pci"},
+			true,
 		},
 		{"without a driver", adapter(), function{PCI: vfAddress, PF: pfAddress, PFName: "ens1", Index: 1}, true},
 		{
 			"of a switch", adapter(
 				pfAddress+"/net/ens1/phys_port_name=p0", pfAddress+"/net/eth7/phys_port_name=pf0vf1", pfAddress+"/net/eth8/phys_port_name=c1pf0sf3",
 				vfAddress+"/driver->../x/mlx5_core", vfAddress+"/net/ens1v1"),
-			function{PCI: vfAddress, PF: pfAddress, PFName: "ens1", Index: 1, Driver: "mlx5_core", Name: "ens1v1"}, false,
+			function{PCI: vfAddress, PF: pfAddress, PFName: "ens1", Index: 1, Driver: "mlx5_core", Name: "ens1v1"},
+			false,
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -231,6 +231,8 @@ func TestNetworkTypesAreChecked(t *testing.T) {
 		{"rule 12, case 87: AllowedTenants of a ClusterNetwork", []string{clusterNetwork}, func(s *danmv1.NetworkSpec) { s.AllowedTenants = []string{"a", "b-1"} }, ""},
 		{"a tenant that is no namespace", []string{clusterNetwork}, func(s *danmv1.NetworkSpec) { s.AllowedTenants = []string{"*"} }, "spec.AllowedTenants[0]"},
 		{"rule 13, sriov", allNetworks, devices("sriov", pool, ""), ""},
+		{"sriov with a VLAN", ofAdmins, func(s *danmv1.NetworkSpec) { devices("sriov", pool, "")(s); s.Options.VLAN = 50 }, ""},
+		{"sriov with a VXLAN", ofAdmins, func(s *danmv1.NetworkSpec) { devices("SRIOV", pool, "")(s); s.Options.VXLAN = 50 }, "NetworkType sriov has no Options.vxlan"},
 		{"rule 13, case 88: sriov without a pool", allNetworks, devices("sriov", "", ""), needsPool},
 		{"rule 13, case 88: sriov with a device", allNetworks, devices("sriov", "", "ens4"), noDevice},
 		{"rule 13, case 88: sriov with both", allNetworks, devices("sriov", pool, "ens4"), noDevice},
