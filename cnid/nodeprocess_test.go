@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -94,6 +95,9 @@ type script struct {
 	Slices     []store.EndpointSlice
 	External   []external.Address
 	Grants     []external.HostAccess
+	HostLinks  []multinet.HostLink
+	// NoHostLinks deletes those that were there before.
+	NoHostLinks bool
 	// Sandboxes are those in which the test driver looks for its interfaces; without
 	// any, the node has no such driver.
 	Sandboxes []string
@@ -241,6 +245,14 @@ func (s *script) fill(tx store.Tx) error {
 	}
 	for _, row := range s.External {
 		failures = append(failures, external.PutAddress(tx, &row))
+	}
+	if s.NoHostLinks {
+		for _, row := range slices.Collect(multinet.HostLinks(tx)) {
+			multinet.DeleteHostLink(tx, row.Name, row.UID)
+		}
+	}
+	for _, row := range s.HostLinks {
+		failures = append(failures, multinet.PutHostLink(tx, &row))
 	}
 	for _, row := range s.Grants {
 		failures = append(failures, external.PutHostAccess(tx, &row))

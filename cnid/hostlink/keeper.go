@@ -121,6 +121,9 @@ func (k *Keeper) Pass() error {
 	plan := links.Decide(want, devices, k.cfg.Port, synced)
 	refused, err := k.carryOut(plan, want)
 	k.conclude(want, plan, refused)
+	if plan.More {
+		k.Changed()
+	}
 	return err
 }
 
@@ -301,8 +304,10 @@ func Uninstall() error {
 		return err
 	}
 	failures := []error{unguard(k.space)}
-	for _, d := range links.Decide(links.State{}, devices, 0, true).Delete {
-		failures = append(failures, k.delete(d.Index))
+	for _, d := range devices {
+		if _, ours := links.Marked(d.Alias); ours {
+			failures = append(failures, k.delete(d.Index))
+		}
 	}
 	return errors.Join(failures...)
 }

@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -26,8 +28,8 @@ const (
 	maxVXLAN = 1<<24 - 1
 )
 
-// longestDevice is the longest name of a device, in bytes.
-const longestDevice = 15
+// deviceName matches the names that a network of DANM accepts as host_device.
+var deviceName = regexp.MustCompile(`^[A-Za-z0-9_][-A-Za-z0-9_.]{0,14}$`)
 
 // Link is the VLAN or VXLAN link on which the interfaces of a plugin are. Exactly one of
 // the numbers is not 0.
@@ -56,12 +58,8 @@ func (l *list) takeLink(r Request) error {
 		return nil
 	}
 	p := l.plugins[0]
-	for key := range p {
-		for _, word := range []string{masterKey, vlanKey, vxlanKey} {
-			if key != word && strings.EqualFold(key, word) {
-				return l.wrong(l.field(0, key), "it could be read as "+word, "write it as "+word+", or remove it")
-			}
-		}
+	if err := l.checkSpelling(p); err != nil {
+		return err
 	}
 	link := &Link{}
 	var err error
@@ -76,10 +74,22 @@ func (l *list) takeLink(r Request) error {
 	case link.VLAN != 0 && link.VXLAN != 0:
 		return l.wrong(l.field(0, vxlanKey), "vlan and vxlan exclude each other", "remove one of them")
 	}
-	if err := json.Unmarshal(p[masterKey], &link.Master); err != nil || link.Master == "" || len(link.Master) > longestDevice {
+	if err := json.Unmarshal(p[masterKey], &link.Master); err != nil || !deviceName.MatchString(link.Master) {
 		return l.wrong(l.field(0, masterKey), "a VLAN or VXLAN has a device of the nodes as its parent", `name it, for example "ens4"`)
 	}
 	l.link = link
+	return nil
+}
+
+// checkSpelling refuses keys that could be read as those of a link.
+func (l *list) checkSpelling(p plugin) error {
+	for _, key := range slices.Sorted(maps.Keys(p)) {
+		for _, word := range []string{masterKey, vlanKey, vxlanKey} {
+			if key != word && strings.EqualFold(key, word) {
+				return l.wrong(l.field(0, key), "it could be read as "+word, "write it as "+word+", or remove it")
+			}
+		}
+	}
 	return nil
 }
 

@@ -77,7 +77,13 @@ type Plan struct {
 	Links map[multinet.LinkID]Link
 	// Failures are why others can't, by device, type and number.
 	Failures []multinet.LinkFailure
+	// More: there are more orphans than one plan deletes.
+	More bool
 }
+
+// maxOrphans bounds the orphans that one plan deletes: the kernel takes some 20 ms for each,
+// and an attachment may wait for the plan.
+const maxOrphans = 16
 
 // Decide compares what the node has with what it has to have. port is the UDP port of
 // VXLAN links. orphans: links that are not wanted are deleted.
@@ -174,7 +180,7 @@ func overhead(local netip.Addr) int {
 // something else by now, second ones, and those that an ended process has not marked, are
 // deleted. A link whose parent does not fit any more stays, for it may fit again.
 func (p *Plan) keep(devices []Device, possible map[multinet.LinkID]Link, orphan func(multinet.LinkID) bool) map[multinet.LinkID]Device {
-	held := map[multinet.LinkID]Device{}
+	held, orphans := map[multinet.LinkID]Device{}, 0
 	for _, d := range devices {
 		id, ours := Marked(d.Alias)
 		if !ours {
@@ -188,7 +194,12 @@ func (p *Plan) keep(devices []Device, possible map[multinet.LinkID]Link, orphan 
 		switch {
 		case wanted && !second && want.is(d):
 			held[id] = d
-		case wanted, orphan(id):
+		case wanted:
+			p.Delete = append(p.Delete, d)
+		case orphan(id) && orphans == maxOrphans:
+			p.More = true
+		case orphan(id):
+			orphans++
 			p.Delete = append(p.Delete, d)
 		}
 	}

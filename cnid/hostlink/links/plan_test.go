@@ -4,6 +4,7 @@
 package links_test
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -132,6 +133,28 @@ func TestNetworksWithOneNetworkIDHaveLinksOfTheirOwn(t *testing.T) {
 	first, second := p.Links[s.Wanted[0].LinkID].Name, p.Links[s.Wanted[1].LinkID].Name
 	if first == second || first == "vx_net" || second == "vx_net" || !strings.HasPrefix(first, "vx_net-") {
 		t.Errorf("names are %s and %s", first, second)
+	}
+}
+
+// TestManyOrphansGoInSteps: what an attachment waits for is bounded.
+func TestManyOrphansGoInSteps(t *testing.T) {
+	devices := []links.Device{ethernet(2, "eth0", "192.0.2.1")}
+	for i := range 40 {
+		devices = append(devices, held(10+i, fmt.Sprint("x.", i+1), on("eth0", "vlan", uint32(i+1))))
+	}
+	steps := 0
+	for more := true; more; steps++ {
+		p := links.Decide(stateWith(), devices, port, true)
+		if len(p.Delete) == 0 || len(p.Delete) > 16 {
+			t.Fatalf("step %d deletes %d", steps, len(p.Delete))
+		}
+		devices = slices.DeleteFunc(devices, func(d links.Device) bool {
+			return slices.ContainsFunc(p.Delete, func(gone links.Device) bool { return gone.Index == d.Index })
+		})
+		more = p.More
+	}
+	if steps != 3 || len(devices) != 1 {
+		t.Errorf("after %d steps %d devices are left", steps, len(devices))
 	}
 }
 
