@@ -208,9 +208,8 @@ func TestAServiceOverANetworkIsRepairedAndRemoved(t *testing.T) {
 	web := overLAN("repair-lan", "web")
 	r.create(web)
 	r.leadsTo(web, "192.168.0.11:8080", "fd00:1::11:8080")
-	for i := range r.managed(web) {
-		slice := r.managed(web)[0]
-		if i == 0 {
+	for _, slice := range r.managed(web) {
+		if slice.AddressType == discoveryv1.AddressTypeIPv6 {
 			r.delete(&slice)
 		} else {
 			change(r, &slice, func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses[0] = "192.168.0.99" })

@@ -22,6 +22,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/config"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -186,6 +187,8 @@ func (p *process) newManager(lock *lease) (manager.Manager, error) {
 		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
 	}
 	restConfig := rest.CopyConfig(p.rest)
+	// The API server warns with every write of Endpoints that they are deprecated.
+	restConfig.WarningHandlerWithContext = ctrllog.NewKubeAPIWarningLogger(ctrllog.KubeAPIWarningLoggerOptions{Deduplicate: true})
 	if lock != nil {
 		options.LeaderElectionResourceLockInterface = lock
 		restConfig.Wrap(lock.guard)

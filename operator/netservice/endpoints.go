@@ -148,8 +148,9 @@ func (r *Reconciler) writeEndpoints(ctx context.Context, service types.Namespace
 	case apierrors.IsNotFound(err):
 		err = nil
 	case err != nil:
-	case !isOurs(present, uid):
-		return foreign(service, wanted), nil
+	case !isOurs(present, uid) && wanted != nil:
+		return foreign(service), nil
+	case !isOurs(present, uid): // there is nothing to remove
 	case wanted == nil:
 		err = client.IgnoreNotFound(r.Client.Delete(ctx, present, client.Preconditions{UID: &present.UID, ResourceVersion: &present.ResourceVersion}))
 	default:
@@ -183,11 +184,8 @@ func isOurs(object *endpoints, uid string) bool {
 		owner != nil && owner.Kind == "Service" && (uid == "" || string(owner.UID) == uid)
 }
 
-// foreign explains that Endpoints are another program's, nil if none are wanted.
-func foreign(service types.NamespacedName, wanted *endpoints) *tenancy.Refusal {
-	if wanted == nil {
-		return nil
-	}
+// foreign explains that the wanted Endpoints are another program's.
+func foreign(service types.NamespacedName) *tenancy.Refusal {
 	return &tenancy.Refusal{Reason: v1alpha1.EndpointsNotOwnedReason, Message: fmt.Sprintf(
 		"the Endpoints object %s is not Alioth's, and stays as it is: it may be of DANM's svcwatcher, or of a former Service; "+
 			"if no program needs it, delete it. The EndpointSlices are complete, but Kubernetes makes slices of that object too", service)}
