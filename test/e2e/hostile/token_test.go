@@ -4,6 +4,7 @@
 package hostile
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"testing"
@@ -180,5 +181,19 @@ func TestAStolenTokenReleasesNoInterfaceElsewhere(t *testing.T) {
 	}
 	if records := f.recordsOf(t, victim); len(records) != 1 {
 		t.Errorf("node %s has attached the victim by %+v, want one interface", second, records)
+	}
+
+	if err := e.Client.Delete(ctx, victim); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.WaitGone(ctx, claim); err != nil {
+		t.Errorf("the node of the pod did not release its interface: %v", err)
+	}
+	err := scene.Until(ctx, "the network to be deleted", func(ctx context.Context) (bool, string, error) {
+		err := client.IgnoreNotFound(e.Client.Delete(ctx, f.secret))
+		return err == nil, fmt.Sprint(err), nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
