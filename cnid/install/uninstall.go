@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/api/ipamconf"
+	"github.com/alioth-net/alioth/cnid/attach/sriov"
 	"github.com/alioth-net/alioth/cnid/hostlink"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netdev"
@@ -42,9 +43,9 @@ type Node struct {
 }
 
 // Uninstall removes Alioth from this node: CNI configuration and plugin, programs
-// and maps, devices with the pods' interfaces, packet filter, kernel settings,
-// journal and sockets. It fails while a daemon runs. It continues after a failed
-// step; missing objects are no error.
+// and maps, devices with the pods' interfaces, packet filter, kernel settings, journal and
+// sockets. Virtual functions get their earlier settings. It fails while a daemon runs. It
+// continues after a failed step; missing objects are no error.
 func Uninstall(ctx context.Context, n Node, log *slog.Logger) error {
 	// First, so that no new pod is attached during the rest.
 	if err := removeFiles(filepath.Join(n.CNIConfDir, ConflistName)); err != nil {
@@ -67,6 +68,7 @@ func Uninstall(ctx context.Context, n Node, log *slog.Logger) error {
 		shadows = append(shadows, journal.NodeShadow(prefix))
 	}
 	err = errors.Join(
+		sriov.ReleaseAll(ctx, n.Interfaces),
 		datapath.Uninstall(n.BPFDir, cgroup),
 		host.Uninstall(hostdev.State{Shadows: shadows}),
 		hostlink.Uninstall(),

@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -203,4 +205,24 @@ func (d *session) address(link netlink.Link, mac net.HardwareAddr) error {
 		return fmt.Errorf("%s keeps the Ethernet address %s, want %s", again.Attrs().Name, got, mac)
 	}
 	return nil
+}
+
+// ReleaseAll restores the VFs of all interfaces that a driver has made by notes in the folder
+// of its kind in dir, also those of living pods. It is for a node that Alioth leaves, and
+// the calling thread is in the node's network namespace. It goes on after an error.
+func ReleaseAll(ctx context.Context, dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, string(Kind))); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	d, err := New(Config{}, dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	list, err := d.List(ctx)
+	errs := []error{err}
+	for _, found := range list {
+		errs = append(errs, d.Detach(ctx, found.ContainerID, found.IfName))
+	}
+	return errors.Join(errs...)
 }

@@ -300,6 +300,26 @@ func TestADeviceThatEndsTakesItsNoteAlong(t *testing.T) {
 	}
 }
 
+func TestANodeThatAliothLeavesHasItsDevicesAsBefore(t *testing.T) {
+	if err := ReleaseAll(t.Context(), t.TempDir()); err != nil {
+		t.Errorf("a node without devices: %v", err)
+	}
+	n := newNode(t, 2)
+	pods := []*netnstest.Namespace{netnstest.New(t), netnstest.New(t)}
+	var before []state
+	for i, vf := range n.vfs {
+		before = append(before, n.stateOf(t, vf))
+		n.mustAttach(t, spec(pods[i], vf, func(s *attach.Spec) { s.ContainerID, s.MAC[5] = vf.Address, byte(i) }))
+	}
+	pods[0].Close(t)
+	if err := ReleaseAll(t.Context(), n.dir); err != nil {
+		t.Fatal(err)
+	}
+	for i, vf := range n.vfs {
+		n.asBefore(t, vf, before[i])
+	}
+}
+
 func (n *node) noted(t *testing.T, s attach.Spec) note {
 	t.Helper()
 	one, ok, err := n.notes.Get(s.ContainerID, s.IfName)
