@@ -105,6 +105,9 @@ type Spec struct {
 	// and nil for an interface without a device.
 	PCI string
 	VF  *VF
+	// OnLink: Parent is a VLAN or VXLAN link that Alioth has made, and that the network has
+	// by device and number. Networks that name such a link as their device are refused.
+	OnLink bool
 	// Routes in addition to those by Gateways, and Rules that lead to their tables.
 	Routes []Route
 	Rules  []Rule

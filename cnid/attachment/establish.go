@@ -311,7 +311,7 @@ func (m *Manager) spec(ctx context.Context, rec journal.Record) (attach.Spec, er
 	if err != nil {
 		return spec, fmt.Errorf("interface %s: %w", rec.IfName, err)
 	}
-	spec.Parent = name
+	spec.Parent, spec.OnLink = name, true
 	return spec, nil
 }
 

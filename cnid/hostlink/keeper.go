@@ -7,6 +7,7 @@
 package hostlink
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -135,7 +136,10 @@ func (k *Keeper) carryOut(plan links.Plan, want links.State) (map[multinet.LinkI
 	var failures []error
 	if len(vxlans) > 0 {
 		if err := (filter{Port: k.cfg.Port, Peers: want.Peers}).guard(k.kernel.space); err != nil {
-			return refused, err
+			failures = append(failures, err)
+			for _, l := range vxlans {
+				refused[l.LinkID] = err
+			}
 		}
 	}
 	for _, d := range plan.Delete {
@@ -144,7 +148,7 @@ func (k *Keeper) carryOut(plan links.Plan, want links.State) (map[multinet.LinkI
 	}
 	unsupported := map[string]error{}
 	for _, l := range plan.Make {
-		err := unsupported[l.Type]
+		err := cmp.Or(refused[l.LinkID], unsupported[l.Type])
 		if err == nil {
 			err = k.kernel.make(l)
 		}

@@ -179,7 +179,7 @@ func attachPod(t testing.TB, n *node, devices attach.Type, parent, addr string) 
 	})
 	t.Cleanup(driver.Close)
 	s := childtest.Spec(pod, addr)
-	s.Parent, s.Gateways = parent, nil
+	s.Parent, s.OnLink, s.Gateways = parent, true, nil
 	if _, err := driver.Attach(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attach/podside"
+	"github.com/alioth-net/alioth/cnid/hostlink/links"
 	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 )
 
@@ -46,7 +47,10 @@ func (d *session) parent(spec attach.Spec) (netlink.Link, error) {
 		return nil, fmt.Errorf("find %s: %w", spec.Parent, err)
 	}
 	attrs := parent.Attrs() // spec.Parent may be another name of the device
+	_, isLink := links.Marked(attrs.Alias)
 	switch {
+	case isLink && !spec.OnLink:
+		return nil, fmt.Errorf("device %s is a link of networks with a VLAN or VXLAN; name its parent and number in the network", spec.Parent)
 	case hostdev.Managed(attrs.Name):
 		return nil, fmt.Errorf("device %s belongs to Alioth; name another device in the network", attrs.Name)
 	case attrs.Flags&net.FlagUp == 0:

@@ -23,8 +23,10 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attach/child/childtest"
 	"github.com/alioth-net/alioth/cnid/attach/macvlan"
+	"github.com/alioth-net/alioth/cnid/hostlink/links"
 	"github.com/alioth-net/alioth/cnid/netns"
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
+	"github.com/alioth-net/alioth/store/multinet"
 )
 
 func TestTheKernelHasMacvlan(t *testing.T) {
@@ -155,6 +157,9 @@ func TestAFailedAttachExplainsAndLeavesNothing(t *testing.T) {
 		{name: "a parent that is a port of a bridge", onNode: childtest.Enslave, says: "is a port of a bridge"},
 		{name: "a host end of a pod as parent", onNode: becomeHostEnd, change: func(s *attach.Spec) { s.Parent = "alv0123456789ab" }, says: "belongs to Alioth"},
 		{name: "a host end by another name", onNode: becomeHostEnd, change: func(s *attach.Spec) { s.Parent = "harmless" }, says: "belongs to Alioth"},
+		{name: "a link of other networks as parent", onNode: childtest.OnLink("eth0", func(l netlink.Link) error {
+			return netlink.LinkSetAlias(l, links.Mark(multinet.LinkID{Device: "ens4", Type: multinet.VXLAN, VNI: 100}))
+		}), says: "name its parent and number in the network"},
 		{name: "an MTU above the parent's", change: func(s *attach.Spec) { s.MTU = 9000 }, says: "MTU 9000 is larger than MTU 1500 of device eth0"},
 		{name: "an unknown mode", change: func(s *attach.Spec) { s.Mode = "source" }, says: `no mode "source"; use one of bridge, private, vepa, passthru`},
 		{name: "no address", change: func(s *attach.Spec) { s.MAC = nil }, says: "needs an Ethernet address"},

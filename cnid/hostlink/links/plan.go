@@ -126,7 +126,10 @@ func linkOn(w Wanted, s State, devices []Device) (*Link, *multinet.LinkFailure) 
 		return nil, ofParent(w, v1alpha1.ParentMissingReason, "the node has no device %s; create it, or correct the device in the network", w.Device)
 	}
 	parent := devices[at]
+	_, isLink := Marked(parent.Alias)
 	switch {
+	case isLink:
+		return nil, ofParent(w, v1alpha1.ParentUnsuitableReason, "device %s is a link of other networks; name its parent in the network", w.Device)
 	case hostdev.Managed(parent.Names[0]):
 		return nil, ofParent(w, v1alpha1.ParentUnsuitableReason, "device %s belongs to Alioth; name another device in the network", w.Device)
 	case !parent.Ethernet:

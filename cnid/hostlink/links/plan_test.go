@@ -100,6 +100,7 @@ func TestDecide(t *testing.T) {
 		"a link that can't be up":           {wanted: both[:1], devices: []links.Device{down, sleeping}, want: told{Fail: []string{"eth0  ParentDown"}}},
 		"a link that somebody set down":     {wanted: both[:1], devices: []links.Device{eth0, sleeping}, want: told{Change: []string{"red.100"}}},
 		"a parent that is Alioth's":         {wanted: []links.Wanted{wanted(on("alioth_vxlan", "vlan", 1), "x")}, devices: []links.Device{ethernet(2, "alioth_vxlan")}, want: told{Fail: []string{"alioth_vxlan  ParentUnsuitable"}}},
+		"a parent that is a link":           {wanted: []links.Wanted{wanted(on("eth0", "vlan", 100), "red"), wanted(on("red.100", "vlan", 1), "x")}, devices: []links.Device{eth0, held(7, "red.100", red)}, want: told{Fail: []string{"red.100  ParentUnsuitable"}}},
 		"a parent without the address":      {wanted: []links.Wanted{wanted(on("eth1", "vxlan", 1), "x"), wanted(on("eth1", "vlan", 1), "x")}, devices: []links.Device{ethernet(3, "eth1", "10.0.0.1")}, want: told{Make: []string{"x.1 VLAN 1 on eth1"}, Fail: []string{"eth1 vxlan ParentUnsuitable"}}},
 		"another MTU of the link":           {wanted: both[:1], devices: []links.Device{eth0, small}, want: told{Change: []string{"red.100"}}},
 		"another MTU of the parent":         {wanted: both[:1], devices: []links.Device{jumbo, held(7, "red.100", red)}, want: told{Change: []string{"red.100"}}},
