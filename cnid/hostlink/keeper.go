@@ -37,7 +37,8 @@ type Config struct {
 	// Records are those of the node's attachments.
 	Records func() []journal.Record
 	// Synced reports whether everything of this node has been read; the channel is closed
-	// when that may have changed. Before, no link is deleted.
+	// when that may have changed. Before, nothing is changed: links, their entries and the
+	// filter are as the last daemon left them.
 	Synced func() (bool, <-chan struct{})
 	// Port is the UDP port of VXLAN links.
 	Port uint16
@@ -71,6 +72,13 @@ func New(kernel *Kernel, cfg Config) *Keeper { return &Keeper{cfg: cfg, kernel: 
 
 // Run keeps the links until ctx ends.
 func (k *Keeper) Run(ctx context.Context) {
+	for synced, changed := k.cfg.Synced(); !synced; synced, changed = k.cfg.Synced() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		}
+	}
 	for ctx.Err() == nil {
 		changed := k.changed.Next()
 		if err := k.Pass(); err != nil {
@@ -107,19 +115,25 @@ func (k *Keeper) lastState() links.State {
 	return k.last
 }
 
+// errUnread reports that the API has not been read yet.
+var errUnread = errors.New("the daemon has not read the API yet, and makes the links of the node afterwards")
+
 // Pass compares the node with what it has to have, and changes the difference. An error of
-// one link does not keep the others from their changes.
+// one link does not keep the others from their changes. Before the API has been read, the
+// nodes and links of the cluster are unknown, and Pass is an errUnread.
 func (k *Keeper) Pass() error {
 	k.passing.Lock()
 	defer k.passing.Unlock()
-	synced, _ := k.cfg.Synced()
+	if synced, _ := k.cfg.Synced(); !synced {
+		return errUnread
+	}
 	var want links.State
 	k.cfg.Store.View(func(tx store.ReadTx) { want = k.demanded(tx) })
 	devices, err := k.kernel.devices(len(want.Wanted) > 0)
 	if err != nil {
 		return err
 	}
-	plan := links.Decide(want, devices, k.cfg.Port, synced)
+	plan := links.Decide(want, devices, k.cfg.Port)
 	refused, err := k.carryOut(plan, want)
 	k.conclude(want, plan, refused)
 	if plan.More {
@@ -129,25 +143,48 @@ func (k *Keeper) Pass() error {
 }
 
 // carryOut returns the errors of links, by identity, beside all errors. The filter comes
-// before the first VXLAN link.
+// before the first VXLAN link, and goes after the last.
 func (k *Keeper) carryOut(plan links.Plan, want links.State) (map[multinet.LinkID]error, error) {
-	refused := map[multinet.LinkID]error{}
-	vxlans := vxlansOf(plan)
-	var failures []error
-	if len(vxlans) > 0 {
-		if err := (filter{Port: k.cfg.Port, Peers: want.Peers}).guard(k.kernel.space); err != nil {
-			failures = append(failures, err)
-			for _, l := range vxlans {
-				refused[l.LinkID] = err
-			}
+	refused, vxlans := map[multinet.LinkID]error{}, vxlansOf(plan)
+	gone := k.delete(plan.Delete)
+	failures := []error{gone}
+	if plan.Guarded {
+		err := (filter{Port: k.cfg.Port, Peers: want.Peers}).guard(k.kernel.space)
+		for _, l := range vxlans {
+			refused[l.LinkID] = err
+		}
+		failures = append(failures, err)
+	}
+	k.make(plan.Make, refused)
+	for _, c := range plan.Change {
+		if err := k.kernel.change(c); err != nil {
+			refused[c.LinkID] = err
 		}
 	}
-	for _, d := range plan.Delete {
-		failures = append(failures, k.kernel.delete(d.Index))
+	failures = append(failures, k.kernel.forward(without(vxlans, refused)))
+	if !plan.Guarded && gone == nil {
+		failures = append(failures, unguard(k.kernel.space))
+	}
+	return refused, errors.Join(failures...)
+}
+
+func (k *Keeper) delete(all []links.Device) error {
+	var failures []error
+	for _, d := range all {
+		if err := k.kernel.delete(d.Index); err != nil {
+			failures = append(failures, err)
+			continue
+		}
 		k.cfg.Log.Info("deleted a host link", "device", d.Names[0], "mark", d.Alias)
 	}
+	return errors.Join(failures...)
+}
+
+// make makes links, except refused ones, to which it adds those that fail. After the kernel
+// has refused a type of links, no others of that type are tried.
+func (k *Keeper) make(all []links.Link, refused map[multinet.LinkID]error) {
 	unsupported := map[string]error{}
-	for _, l := range plan.Make {
+	for _, l := range all {
 		err := cmp.Or(refused[l.LinkID], unsupported[l.Type])
 		if err == nil {
 			err = k.kernel.make(l)
@@ -161,16 +198,6 @@ func (k *Keeper) carryOut(plan links.Plan, want links.State) (map[multinet.LinkI
 		}
 		k.cfg.Log.Info("made a host link", "device", l.Name, "link", l.String())
 	}
-	for _, c := range plan.Change {
-		if err := k.kernel.change(c); err != nil {
-			refused[c.LinkID] = err
-		}
-	}
-	failures = append(failures, k.kernel.forward(without(vxlans, refused)))
-	if len(vxlans) == 0 {
-		failures = append(failures, unguard(k.kernel.space))
-	}
-	return refused, errors.Join(failures...)
 }
 
 func vxlansOf(plan links.Plan) []links.Link {
@@ -237,7 +264,8 @@ func sameFailures(a, b []multinet.LinkFailure) bool {
 }
 
 // Name returns the name of the link that a record's interface is derived from, and makes the
-// link if it is not there. The error names cause and remedy.
+// link if it is not there. The error names cause and remedy. Before the API has been read,
+// it finds the links that are there.
 func (k *Keeper) Name(_ context.Context, rec journal.Record) (string, error) {
 	id, ok := links.Of(rec)
 	if !ok {
@@ -247,6 +275,9 @@ func (k *Keeper) Name(_ context.Context, rec journal.Record) (string, error) {
 		return name, nil
 	}
 	passed := k.Pass()
+	if errors.Is(passed, errUnread) {
+		return k.kernel.standing(id)
+	}
 	name, err := k.result(id)
 	if err != nil {
 		return "", errors.Join(err, passed)

@@ -160,21 +160,7 @@ func TestLinksFollowTheNodesOfTheCluster(t *testing.T) {
 	a, _ := pair(t)
 	a.wants(t, vxlan(100, "red"))
 	a.pass(t)
-	index := a.link(t, "vx_red").Attrs().Index
-	everywhere := func() []string {
-		var list []netlink.Neigh
-		a.Do(t, func() (err error) {
-			list, err = netlink.NeighList(index, unix.AF_BRIDGE)
-			return err
-		})
-		to := []string{}
-		for _, row := range list {
-			if row.HardwareAddr.String() == "00:00:00:00:00:00" {
-				to = append(to, row.IP.String())
-			}
-		}
-		return to
-	}
+	everywhere := func() []string { return peersOf(t, a, "vx_red") }
 	if diff := cmp.Diff([]string{"192.0.2.2"}, everywhere()); diff != "" {
 		t.Errorf("nodes (-want +got):\n%s", diff)
 	}

@@ -208,6 +208,20 @@ func (k *Kernel) isLink(name string, id multinet.LinkID) bool {
 	return ours && marked == id && link.Attrs().Flags&net.FlagUp != 0
 }
 
+// standing returns the name of the link that the node has, or an errUnread.
+func (k *Kernel) standing(id multinet.LinkID) (string, error) {
+	devices, err := k.devices(false)
+	if err != nil {
+		return "", err
+	}
+	for _, d := range devices {
+		if marked, ours := links.Marked(d.Alias); ours && marked == id && d.Up {
+			return d.Names[0], nil
+		}
+	}
+	return "", fmt.Errorf("%s: %w", id, errUnread)
+}
+
 // everyone is the Ethernet address of the entries to which a VXLAN device sends what it has
 // no other entry for.
 var everyone = net.HardwareAddr{0, 0, 0, 0, 0, 0}

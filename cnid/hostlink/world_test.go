@@ -38,6 +38,7 @@ type node struct {
 
 	mu       sync.Mutex
 	records  []journal.Record
+	unread   bool
 	failures []multinet.LinkFailure
 }
 
@@ -65,7 +66,7 @@ func (n *node) start(t testing.TB) {
 	t.Cleanup(kernel.Close)
 	n.keeper = hostlink.New(kernel, hostlink.Config{
 		Node: n.name, Store: n.store, Records: func() []journal.Record { return n.records },
-		Synced: func() (bool, <-chan struct{}) { return true, nil }, Port: port, Every: 1 << 40,
+		Synced: func() (bool, <-chan struct{}) { return !n.unread, nil }, Port: port, Every: 1 << 40,
 		Failed: func(list []multinet.LinkFailure) {
 			n.mu.Lock()
 			defer n.mu.Unlock()

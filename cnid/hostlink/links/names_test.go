@@ -25,8 +25,8 @@ func FuzzNames(f *testing.F) {
 			wanted(on("eth1", "vlan", vlan), second), wanted(on("eth1", "vxlan", vxlan), second),
 		)
 		devices := []links.Device{ethernet(2, "eth0", "192.0.2.1"), ethernet(3, "eth1", "2001:db8::1"), ethernet(4, foreign)}
-		p := links.Decide(s, devices, port, true)
-		again := links.Decide(s, devices, port, true)
+		p := links.Decide(s, devices, port)
+		again := links.Decide(s, devices, port)
 		taken := map[string]bool{"eth0": true, "eth1": true, foreign: true}
 		for id, link := range p.Links {
 			name := link.Name

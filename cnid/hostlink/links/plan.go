@@ -79,6 +79,9 @@ type Plan struct {
 	Failures []multinet.LinkFailure
 	// More: there are more orphans than one plan deletes.
 	More bool
+	// Guarded: the node has VXLAN links, or others may have some. The filter is before the port
+	// then: a node without links of its own must not let its pods pretend to be that node.
+	Guarded bool
 }
 
 // maxOrphans bounds the orphans that one plan deletes: the kernel takes some 20 ms for each,
@@ -86,17 +89,30 @@ type Plan struct {
 const maxOrphans = 16
 
 // Decide compares what the node has with what it has to have. port is the UDP port of
-// VXLAN links. orphans: links that are not wanted are deleted.
-func Decide(s State, devices []Device, port uint16, orphans bool) Plan {
+// VXLAN links.
+func Decide(s State, devices []Device, port uint16) Plan {
 	p := Plan{Links: map[multinet.LinkID]Link{}}
 	possible := p.possible(s, devices, port)
 	demanded := map[multinet.LinkID]bool{}
 	for _, w := range s.Wanted {
 		demanded[w.LinkID] = true
 	}
-	held := p.keep(devices, possible, func(id multinet.LinkID) bool { return orphans && !demanded[id] })
+	held := p.keep(devices, possible, func(id multinet.LinkID) bool { return !demanded[id] })
 	p.name(s.Wanted, possible, held, devices)
+	p.Guarded = p.guarded(s, devices)
 	return p
+}
+
+// guarded reports whether VXLAN links are demanded, or on the node after the plan.
+func (p *Plan) guarded(s State, devices []Device) bool {
+	if slices.ContainsFunc(s.Wanted, func(w Wanted) bool { return w.Type == multinet.VXLAN }) {
+		return true
+	}
+	return slices.ContainsFunc(devices, func(d Device) bool {
+		id, ours := Marked(d.Alias)
+		goes := slices.ContainsFunc(p.Delete, func(gone Device) bool { return gone.Index == d.Index })
+		return ours && id.Type == multinet.VXLAN && !goes
+	})
 }
 
 // possible returns the links whose parents fit, without names, and notes the failures.

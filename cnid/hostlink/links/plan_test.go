@@ -89,7 +89,6 @@ func TestDecide(t *testing.T) {
 	for name, c := range map[string]struct {
 		wanted  []links.Wanted
 		devices []links.Device
-		kept    bool // orphans stay
 		want    told
 	}{
 		"nothing is there":                  {wanted: both, devices: []links.Device{eth0}, want: told{Make: []string{"red.100 VLAN 100 on eth0", "vx_blue VXLAN 200 on eth0"}}},
@@ -105,7 +104,6 @@ func TestDecide(t *testing.T) {
 		"another MTU of the link":           {wanted: both[:1], devices: []links.Device{eth0, small}, want: told{Change: []string{"red.100"}}},
 		"another MTU of the parent":         {wanted: both[:1], devices: []links.Device{jumbo, held(7, "red.100", red)}, want: told{Change: []string{"red.100"}}},
 		"an orphan":                         {devices: []links.Device{eth0, held(7, "red.100", red)}, want: told{Delete: []string{"red.100"}}},
-		"an orphan before the first read":   {devices: []links.Device{eth0, held(7, "red.100", red)}, kept: true},
 		"a link whose parent lost its fit":  {wanted: both[1:], devices: []links.Device{ethernet(2, "eth0"), held(8, "vx_blue", blue)}, want: told{Fail: []string{"eth0 vxlan ParentUnsuitable"}}},
 		"another parent":                    {wanted: both[:1], devices: []links.Device{eth0, moved}, want: told{Delete: []string{"red.100"}, Make: []string{"red.100 VLAN 100 on eth0"}}},
 		"another port":                      {wanted: both[1:], devices: []links.Device{eth0, otherPort}, want: told{Delete: []string{"vx_blue"}, Make: []string{"vx_blue VXLAN 200 on eth0"}}},
@@ -116,7 +114,7 @@ func TestDecide(t *testing.T) {
 		"a renamed link keeps its new name": {wanted: both[:1], devices: []links.Device{eth0, held(7, "renamed", red)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := tell(links.Decide(stateWith(c.wanted...), c.devices, port, !c.kept))
+			got := tell(links.Decide(stateWith(c.wanted...), c.devices, port))
 			if name == "a foreign device of the name" && len(got.Make) == 1 {
 				got.Make[0] = strings.Replace(got.Make[0], got.Make[0][4:10], "0a0a0a", 1)
 			}
@@ -130,7 +128,7 @@ func TestDecide(t *testing.T) {
 // TestNetworksWithOneNetworkIDHaveLinksOfTheirOwn is about two tenants.
 func TestNetworksWithOneNetworkIDHaveLinksOfTheirOwn(t *testing.T) {
 	s := stateWith(wanted(on("eth0", "vxlan", 1), "net"), wanted(on("eth0", "vxlan", 2), "net"))
-	p := links.Decide(s, []links.Device{ethernet(2, "eth0", "192.0.2.1")}, port, true)
+	p := links.Decide(s, []links.Device{ethernet(2, "eth0", "192.0.2.1")}, port)
 	first, second := p.Links[s.Wanted[0].LinkID].Name, p.Links[s.Wanted[1].LinkID].Name
 	if first == second || first == "vx_net" || second == "vx_net" || !strings.HasPrefix(first, "vx_net-") {
 		t.Errorf("names are %s and %s", first, second)
@@ -145,7 +143,7 @@ func TestManyOrphansGoInSteps(t *testing.T) {
 	}
 	steps := 0
 	for more := true; more; steps++ {
-		p := links.Decide(stateWith(), devices, port, true)
+		p := links.Decide(stateWith(), devices, port)
 		if len(p.Delete) == 0 || len(p.Delete) > 16 {
 			t.Fatalf("step %d deletes %d", steps, len(p.Delete))
 		}
@@ -170,7 +168,7 @@ func TestAVXLANHasTheFamilyOfItsLocalAddress(t *testing.T) {
 		{[]string{"2001:db8::1", "192.0.2.1"}, "192.0.2.1", 1450, []string{"192.0.2.2"}},
 		{[]string{"2001:db8::1", "192.0.2.9"}, "2001:db8::1", 1430, []string{"2001:db8::2"}},
 	} {
-		p := links.Decide(stateWith(wanted(id, "x")), []links.Device{ethernet(2, "eth0", c.has...)}, port, true)
+		p := links.Decide(stateWith(wanted(id, "x")), []links.Device{ethernet(2, "eth0", c.has...)}, port)
 		got := p.Links[id]
 		if got.Local != netip.MustParseAddr(c.local) || got.MTU != c.mtu || !slices.Equal(got.Peers, ips(c.peers...)) {
 			t.Errorf("with %v: %+v", c.has, got)
