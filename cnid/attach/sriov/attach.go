@@ -145,14 +145,14 @@ func (d *session) permit(pf netlink.Link, spec attach.Spec) error {
 	if attrs.RawFlags&unix.IFF_UP == 0 {
 		return fmt.Errorf("device %s of the node is down; set it up (ip link set %s up)", attrs.Name, attrs.Name)
 	}
-	if spec.VF.VLAN != 0 || d.cfg.Underlay {
+	if d.cfg.Underlay {
 		return nil
 	}
-	carrier, addr, err := d.nodeAddress(attrs.Index)
+	carrier, addr, err := d.nodeAddress(attrs.Index, spec.VF.VLAN)
 	if err != nil || carrier == "" {
 		return err
 	}
-	return fmt.Errorf("device %s carries the node's address %s (on %s), and an interface without a VLAN is in the network of the nodes: set vlan of the network, use another device, or permit it (multiNetwork.underlayAttachments of the chart)", attrs.Name, addr, carrier)
+	return fmt.Errorf("device %s carries the node's address %s (on %s), and the interface would be in the network of the nodes: set another vlan of the network, use another device, or permit it (multiNetwork.underlayAttachments of the chart)", attrs.Name, addr, carrier)
 }
 
 // note describes the VF as it is. It returns its network device too, nil without one.

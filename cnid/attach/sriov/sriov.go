@@ -28,8 +28,8 @@ const Kind attach.Kind = "sriov"
 
 // Config is what the operator of the node decides.
 type Config struct {
-	// Underlay permits interfaces without a VLAN on devices that carry addresses of the
-	// node.
+	// Underlay permits interfaces in the network of an address of the node: without a VLAN on
+	// a device that carries one, or in its VLAN.
 	Underlay bool
 }
 

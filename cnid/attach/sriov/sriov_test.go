@@ -279,6 +279,17 @@ func TestTheNetworkOfTheNodesIsClosedUnlessItIsPermitted(t *testing.T) {
 	n.asBefore(t, vf, before)
 	n.mustAttach(t, spec(pod, vf))
 	n.mustDetach(t, spec(pod, vf))
+	tagged := spec(pod, vf)
+	onVLAN := &netlink.Vlan{
+		LinkAttrs: netlink.LinkAttrs{Name: "ofnode", ParentIndex: link.Attrs().Index, TxQLen: -1}, VlanId: int(tagged.VF.VLAN), VlanProtocol: netlink.VLAN_PROTOCOL_8021Q,
+	}
+	if err := errors.Join(netlink.LinkAdd(onVLAN), netlink.AddrAdd(onVLAN, &netlink.Addr{IPNet: &net.IPNet{IP: net.IP{198, 51, 100, 200}, Mask: net.CIDRMask(24, 32)}})); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = netlink.LinkDel(onVLAN) })
+	if _, err := n.Attach(t.Context(), tagged); err == nil || !strings.Contains(err.Error(), "198.51.100.200 (on ofnode)") {
+		t.Errorf("in the VLAN of the node: %v", err)
+	}
 	n.start(Config{Underlay: true})
 	n.mustAttach(t, untagged)
 	n.mustDetach(t, untagged)

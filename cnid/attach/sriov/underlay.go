@@ -13,9 +13,9 @@ import (
 	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 )
 
-// nodeAddress returns an address of the node that a device carries, and the device that has
-// it; "" for none.
-func (d *session) nodeAddress(pf int) (device string, addr netip.Addr, err error) {
+// nodeAddress returns an address of the node that frames with a tag reach by a device, and
+// the device that has it; "" for none. tag is as for carried.
+func (d *session) nodeAddress(pf int, tag uint32) (device string, addr netip.Addr, err error) {
 	links, err := netlinkdump.Complete(d.host.LinkList)
 	if err != nil {
 		return "", addr, fmt.Errorf("list the node's devices: %w", err)
@@ -31,6 +31,9 @@ func (d *session) nodeAddress(pf int) (device string, addr netip.Addr, err error
 		if a.NetNsID < 0 { // the device below is in the same namespace
 			p.below = a.ParentIndex
 		}
+		if own, ok := link.(*netlink.Vlan); ok {
+			p.vlan = uint32(own.VlanId)
+		}
 		for _, one := range addrs {
 			if ip, ok := netip.AddrFromSlice(one.IP); ok && one.LinkIndex == a.Index {
 				p.addrs = append(p.addrs, ip.Unmap())
@@ -38,7 +41,7 @@ func (d *session) nodeAddress(pf int) (device string, addr netip.Addr, err error
 		}
 		stack = append(stack, p)
 	}
-	device, addr = carried(pf, stack)
+	device, addr = carried(pf, tag, stack)
 	return device, addr, nil
 }
 
@@ -49,26 +52,27 @@ type place struct {
 	// master is the bridge or bond that it is a port of, below the device that it is
 	// derived from, such as that of a VLAN; 0 for none.
 	master, below int
-	addrs         []netip.Addr
+	// vlan is the VLAN ID of a VLAN device, 0 for others.
+	vlan  uint32
+	addrs []netip.Addr
 }
 
-// carried returns an address whose packets may pass a device: of itself, of a bridge or bond
-// that it is a port of, or of a VLAN on one of them. A VF without a VLAN may send tagged
-// packets too, so VLANs of the node count.
-func carried(pf int, stack []place) (device string, addr netip.Addr) {
-	above := map[int]bool{pf: true}
+// carried returns an address of the node that frames reach by a device: that of the device
+// itself, of a bridge or bond that it is a port of, or of a VLAN on one of them. Frames with
+// a tag reach the addresses of its VLAN only. tag 0 stands for a VF that may send frames with
+// each tag, so every VLAN of the node counts.
+func carried(pf int, tag uint32, stack []place) (device string, addr netip.Addr) {
+	reached := map[int]uint32{pf: tag} // the tag that the frames have there
 	for grown := true; grown; {
 		grown = false
 		for _, p := range stack {
-			for _, next := range p.upward(above) {
-				grown = grown || !above[next]
-				above[next] = true
-			}
+			grown = p.spread(reached) || grown
 		}
 	}
 	for _, p := range stack {
+		left, here := reached[p.index]
 		for _, ip := range p.addrs {
-			if above[p.index] && ip.IsGlobalUnicast() {
+			if here && left == 0 && ip.IsGlobalUnicast() {
 				return p.name, ip
 			}
 		}
@@ -76,13 +80,24 @@ func carried(pf int, stack []place) (device string, addr netip.Addr) {
 	return "", netip.Addr{}
 }
 
-// upward returns the devices that a device adds to those above another one.
-func (p place) upward(above map[int]bool) (more []int) {
-	if above[p.index] && p.master != 0 {
-		more = append(more, p.master)
+// spread adds the devices that frames reach next by this one, and reports whether there are
+// any.
+func (p place) spread(reached map[int]uint32) (grown bool) {
+	add := func(index int, tag uint32) {
+		if before, known := reached[index]; !known || before != 0 && tag == 0 {
+			reached[index], grown = tag, true
+		}
 	}
-	if p.below != 0 && above[p.below] {
-		more = append(more, p.index)
+	if tag, here := reached[p.index]; here && p.master != 0 {
+		add(p.master, tag)
 	}
-	return more
+	tag, here := reached[p.below]
+	switch {
+	case !here || p.below == 0:
+	case p.vlan == 0:
+		add(p.index, tag)
+	case tag == 0 || tag == p.vlan:
+		add(p.index, 0)
+	}
+	return grown
 }

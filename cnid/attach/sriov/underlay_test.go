@@ -18,21 +18,29 @@ func TestADeviceCarriesTheAddressesOfAllThatIsOnTopOfIt(t *testing.T) {
 	const pf, bond, vlan, other = 2, 3, 4, 5
 	for _, tc := range []struct {
 		name  string
+		tag   uint32
 		stack []place
 		want  string
 	}{
-		{"nothing", []place{{index: pf, name: "ens1"}}, ""},
-		{"an address", []place{{index: pf, name: "ens1", addrs: addr("192.0.2.1")}}, "ens1 192.0.2.1"},
-		{"a link-local address", []place{{index: pf, name: "ens1", addrs: addr("fe80::1", "169.254.1.1")}}, ""},
-		{"an address elsewhere", []place{{index: pf, name: "ens1"}, {index: other, name: "ens2", addrs: addr("192.0.2.1")}}, ""},
-		{"a bond", []place{{index: bond, name: "bond0", addrs: addr("2001:db8::1")}, {index: pf, name: "ens1", master: bond}}, "bond0 2001:db8::1"},
-		{"a VLAN", []place{{index: vlan, name: "ens1.7", below: pf, addrs: addr("192.0.2.1")}, {index: pf, name: "ens1"}}, "ens1.7 192.0.2.1"},
-		{"a VLAN on a bond", []place{
-			{index: vlan, name: "bond0.7", below: bond, addrs: addr("192.0.2.1")}, {index: bond, name: "bond0"}, {index: pf, name: "ens1", master: bond},
+		{"nothing", 0, []place{{index: pf, name: "ens1"}}, ""},
+		{"an address", 0, []place{{index: pf, name: "ens1", addrs: addr("192.0.2.1")}}, "ens1 192.0.2.1"},
+		{"a link-local address", 0, []place{{index: pf, name: "ens1", addrs: addr("fe80::1", "169.254.1.1")}}, ""},
+		{"an address elsewhere", 0, []place{{index: pf, name: "ens1"}, {index: other, name: "ens2", addrs: addr("192.0.2.1")}}, ""},
+		{"a bond", 0, []place{{index: bond, name: "bond0", addrs: addr("2001:db8::1")}, {index: pf, name: "ens1", master: bond}}, "bond0 2001:db8::1"},
+		{"a VLAN", 0, []place{{index: vlan, name: "ens1.7", vlan: 7, below: pf, addrs: addr("192.0.2.1")}, {index: pf, name: "ens1"}}, "ens1.7 192.0.2.1"},
+		{"a VLAN on a bond", 0, []place{
+			{index: vlan, name: "bond0.7", vlan: 7, below: bond, addrs: addr("192.0.2.1")}, {index: bond, name: "bond0"}, {index: pf, name: "ens1", master: bond},
 		}, "bond0.7 192.0.2.1"},
-		{"a VLAN of another device", []place{{index: pf, name: "ens1"}, {index: other, name: "ens2"}, {index: vlan, name: "ens2.7", below: other, addrs: addr("192.0.2.1")}}, ""},
+		{"a VLAN of another device", 0, []place{{index: pf, name: "ens1"}, {index: other, name: "ens2"}, {index: vlan, name: "ens2.7", vlan: 7, below: other, addrs: addr("192.0.2.1")}}, ""},
+		{"an address without a tag, and frames with one", 7, []place{{index: pf, name: "ens1", addrs: addr("192.0.2.1")}}, ""},
+		{"another VLAN than that of the frames", 8, []place{{index: vlan, name: "ens1.7", vlan: 7, below: pf, addrs: addr("192.0.2.1")}, {index: pf, name: "ens1"}}, ""},
+		{"the VLAN of the frames", 7, []place{{index: vlan, name: "ens1.7", vlan: 7, below: pf, addrs: addr("192.0.2.1")}, {index: pf, name: "ens1"}}, "ens1.7 192.0.2.1"},
+		{"a bridge on the VLAN of the frames", 7, []place{
+			{index: other, name: "br0", addrs: addr("192.0.2.1")}, {index: vlan, name: "bond0.7", vlan: 7, below: bond, master: other},
+			{index: bond, name: "bond0"}, {index: pf, name: "ens1", master: bond},
+		}, "br0 192.0.2.1"},
 	} {
-		device, ip := carried(pf, tc.stack)
+		device, ip := carried(pf, tc.tag, tc.stack)
 		got := device
 		if device != "" {
 			got += " " + ip.String()
