@@ -36,8 +36,8 @@ type Endpoint struct {
 	Node        string
 	// PodUID is the UID of the target pod, or "".
 	PodUID string
-	// Named reports that the endpoint is for the target pod alone, whoever has its address
-	// later: that of a slice with a Domain.
+	// Named reports that the endpoint is for the target pod alone: it ends when another pod
+	// gets the address. Slices with a Domain have such endpoints.
 	Named bool
 	// ForNodes and ForZones are the nodes and zones whose clients should use the
 	// endpoint; none: it has no hint.

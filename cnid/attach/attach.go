@@ -118,7 +118,7 @@ type Spec struct {
 }
 
 // VF has the settings that a virtual function gets of its physical function, which
-// enforces them. The Ethernet address is another one (Spec.MAC).
+// enforces them. The Ethernet address is Spec.MAC.
 type VF struct {
 	// VLAN is the ID in the tag of all packets, 1 to 4094; 0 is no tag, and the device
 	// passes the pod's own tags. QoS is the priority in the tag, 0 to 7, and Proto the sort
@@ -135,6 +135,15 @@ type VF struct {
 	// MinTxRate and MaxTxRate are rates in Mbit/s, 0 for no limit; nil leaves them.
 	MinTxRate *int `json:"minTxRate,omitempty"`
 	MaxTxRate *int `json:"maxTxRate,omitempty"`
+}
+
+// IPs returns the addresses without prefix lengths.
+func (s Spec) IPs() []netip.Addr {
+	ips := make([]netip.Addr, len(s.Addrs))
+	for i, p := range s.Addrs {
+		ips[i] = p.Addr()
+	}
+	return ips
 }
 
 // Delegate is what another CNI plugin gets.
@@ -275,6 +284,11 @@ var ErrUnsupported = errors.New("this kernel has no such devices")
 
 // ErrExists reports that the pod has an interface of the wanted name already.
 var ErrExists = errors.New("interface exists")
+
+// Taken is the ErrExists of a name in a pod.
+func Taken(ifName string) error {
+	return fmt.Errorf("pod has an interface %s that Alioth did not make: %w", ifName, ErrExists)
+}
 
 // ErrGone reports that the node's side of an interface doesn't exist.
 var ErrGone = errors.New("interface is gone")

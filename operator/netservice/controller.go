@@ -5,7 +5,7 @@
 // whose annotations select pods and networks: the endpoints are the addresses that the
 // pods hold in these networks. It is what the Svcwatcher of DANM does, for every network.
 //
-// The endpoints depend on nothing that a tenant writes on a pod but its labels. An
+// The endpoints depend on the labels of a pod, and on nothing else that a tenant writes there. An
 // address is that of an Address object, which the operator has made for the pod's UID.
 package netservice
 

@@ -38,8 +38,8 @@ type decision struct {
 const maxNamed = 3
 
 // decide selects the endpoints of a Service with annotations. Annotations that can't be
-// used select none: what they had meant before is not known after a restart, and an
-// endpoint that nobody follows may soon be another pod's address.
+// used select none: after a restart the operator does not know their earlier meaning, and an
+// endpoint without updates may soon have the address of another pod.
 func decide(tx store.ReadTx, service *store.Service, rules Rules) decision {
 	ns, selection := store.GetNamespace(tx, service.Namespace), service.Endpoints
 	switch {

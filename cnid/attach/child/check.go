@@ -130,7 +130,7 @@ func (d *session) missing(spec attach.Spec, text string) error {
 			return podside.Mismatch("%s, and has become %s, or its namespace has another path", text, found.Attrs().Name)
 		}
 	}
-	return fmt.Errorf("%w: %s: %w", attach.ErrMismatch, text, attach.ErrGone)
+	return podside.Gone("%s", text)
 }
 
 // find returns the interface of a note, wherever its namespace is, or nil.

@@ -114,15 +114,7 @@ type session struct {
 
 // with calls f with a session.
 func (d *Driver) with(ctx context.Context, f func(*session) error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	host, err := d.sockets.Take()
-	if err != nil {
-		return err
-	}
-	defer d.sockets.GiveBack(host)
-	return f(&session{Driver: d, host: host})
+	return d.sockets.With(ctx, func(host *podside.Socket) error { return f(&session{Driver: d, host: host}) })
 }
 
 // Capabilities implements attach.Driver.
@@ -241,6 +233,6 @@ func (d *session) create(h *podside.Socket, pod ns.NetNS, parent netlink.Link, m
 		return fmt.Errorf("configure the interface: %w", err)
 	}
 	// Neighbours that miss it learn the addresses by their next request.
-	_ = neighbours.Announce(ifindex, [6]byte(spec.MAC), addrsOf(spec))
+	_ = neighbours.Announce(ifindex, [6]byte(spec.MAC), spec.IPs())
 	return nil
 }

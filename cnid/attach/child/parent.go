@@ -5,8 +5,6 @@ package child
 
 import (
 	"fmt"
-	"net"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -53,19 +51,8 @@ func (d *session) parent(spec attach.Spec) (netlink.Link, error) {
 		return nil, fmt.Errorf("device %s is a link of networks with a VLAN or VXLAN; name its parent and number in the network", spec.Parent)
 	case hostdev.Managed(attrs.Name):
 		return nil, fmt.Errorf("device %s belongs to Alioth; name another device in the network", attrs.Name)
-	case attrs.Flags&net.FlagUp == 0:
-		return nil, fmt.Errorf("device %s of the node is down; set it up (ip link set %s up)", spec.Parent, spec.Parent)
-	case spec.MTU > attrs.MTU:
-		return nil, fmt.Errorf("the network's MTU %d is larger than MTU %d of device %s; lower the one or raise the other", spec.MTU, attrs.MTU, spec.Parent)
 	case len(attrs.HardwareAddr) != 6:
 		return nil, fmt.Errorf("device %s is not an Ethernet; use another device", spec.Parent)
 	}
-	return parent, nil
-}
-
-func addrsOf(spec attach.Spec) (ips []netip.Addr) {
-	for _, p := range spec.Addrs {
-		ips = append(ips, p.Addr())
-	}
-	return ips
+	return parent, podside.CheckCarrier(parent, spec.Parent, spec.MTU)
 }

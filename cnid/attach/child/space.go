@@ -6,7 +6,6 @@ package child
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
@@ -64,7 +63,7 @@ func (d Devices) name(h *podside.Socket, ifindex int, n note, spec attach.Spec) 
 	b.SetLink("set alias, address and name", ifindex, 0, 0, attrs...)
 	err := h.Execute(&b)
 	if errors.Is(err, unix.EEXIST) {
-		return fmt.Errorf("pod has an interface %s that Alioth did not make: %w", spec.IfName, attach.ErrExists)
+		return attach.Taken(spec.IfName)
 	}
 	return err
 }

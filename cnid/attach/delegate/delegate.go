@@ -103,7 +103,7 @@ func (d *Driver) attach(ctx context.Context, spec attach.Spec) (attach.Link, err
 		return link, err
 	}
 	if exists {
-		return link, fmt.Errorf("pod has an interface %s that Alioth did not make: %w", spec.IfName, attach.ErrExists)
+		return link, attach.Taken(spec.IfName)
 	}
 	if spec, err = d.complete(spec); err != nil {
 		return link, err

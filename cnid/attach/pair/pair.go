@@ -149,7 +149,7 @@ func (d *session) createPair(ctx context.Context, pod ns.NetNS, spec attach.Spec
 		err = d.host.LinkAdd(pair)
 	}
 	if errors.Is(err, unix.EEXIST) {
-		return nil, fmt.Errorf("pod has an interface %s that Alioth did not make: %w", spec.IfName, attach.ErrExists)
+		return nil, attach.Taken(spec.IfName)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("create %s pair: %w", d.devices.Kind, err)

@@ -143,3 +143,21 @@ func CheckIPv6(spec attach.Spec) error {
 func Mismatch(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", attach.ErrMismatch, fmt.Sprintf(format, args...))
 }
+
+// Gone returns an attach.ErrMismatch that is an attach.ErrGone too, with a text.
+func Gone(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", Mismatch(format, args...), attach.ErrGone)
+}
+
+// CheckCarrier returns why a device of the node, by the name that people know, can't carry
+// an interface with an MTU: it is down, or its own MTU is smaller.
+func CheckCarrier(device netlink.Link, name string, mtu int) error {
+	attrs := device.Attrs()
+	switch {
+	case attrs.Flags&net.FlagUp == 0:
+		return fmt.Errorf("device %s of the node is down; set it up (ip link set %s up)", name, name)
+	case mtu > attrs.MTU:
+		return fmt.Errorf("the network's MTU %d is larger than MTU %d of device %s; lower the one or raise the other", mtu, attrs.MTU, name)
+	}
+	return nil
+}

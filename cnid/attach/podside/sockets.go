@@ -4,6 +4,7 @@
 package podside
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/containernetworking/plugins/pkg/ns"
@@ -101,6 +102,19 @@ func (s *Sockets) GiveBack(h *Socket) {
 	default:
 		h.Close()
 	}
+}
+
+// With calls f with a socket for f alone. An ended ctx is an error.
+func (s *Sockets) With(ctx context.Context, f func(*Socket) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	h, err := s.Take()
+	if err != nil {
+		return err
+	}
+	defer s.GiveBack(h)
+	return f(h)
 }
 
 // Close closes the idle sockets.

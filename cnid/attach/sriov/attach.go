@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 
 	"github.com/containernetworking/plugins/pkg/ns"
 	"github.com/vishvananda/netlink"
@@ -139,14 +138,8 @@ func (d *session) ended(n note) (bool, error) {
 // permit refuses an interface that the PF can't carry, or must not.
 func (d *session) permit(pf netlink.Link, spec attach.Spec) error {
 	attrs := pf.Attrs()
-	if spec.MTU > attrs.MTU {
-		return fmt.Errorf("the network's MTU %d is larger than MTU %d of device %s; lower the one or raise the other", spec.MTU, attrs.MTU, attrs.Name)
-	}
-	if attrs.RawFlags&unix.IFF_UP == 0 {
-		return fmt.Errorf("device %s of the node is down; set it up (ip link set %s up)", attrs.Name, attrs.Name)
-	}
-	if d.cfg.Underlay {
-		return nil
+	if err := podside.CheckCarrier(pf, attrs.Name, spec.MTU); err != nil || d.cfg.Underlay {
+		return err
 	}
 	carrier, addr, err := d.nodeAddress(attrs.Index, spec.VF.VLAN)
 	if err != nil || carrier == "" {
@@ -247,14 +240,14 @@ func configure(h *podside.Socket, n note, spec attach.Spec) error {
 		return fmt.Errorf("device %s keeps the Ethernet address %s, want %s: its driver takes none from its physical function", n.PCI, mac, spec.MAC)
 	}
 	// Neighbours that miss it learn the addresses by their next request.
-	_ = neighbours.Announce(ifindex, [6]byte(spec.MAC), addrsOf(spec))
+	_ = neighbours.Announce(ifindex, [6]byte(spec.MAC), spec.IPs())
 	return nil
 }
 
 // named explains the error of a name that the pod has already.
 func named(err error, spec attach.Spec) error {
 	if errors.Is(err, unix.EEXIST) {
-		return fmt.Errorf("pod has an interface %s that Alioth did not make: %w", spec.IfName, attach.ErrExists)
+		return attach.Taken(spec.IfName)
 	}
 	return err
 }
@@ -264,11 +257,4 @@ func asData(attrs []*nl.RtAttr) (data []nl.NetlinkRequestData) {
 		data = append(data, attr)
 	}
 	return data
-}
-
-func addrsOf(spec attach.Spec) (ips []netip.Addr) {
-	for _, p := range spec.Addrs {
-		ips = append(ips, p.Addr())
-	}
-	return ips
 }

@@ -37,7 +37,7 @@ func (d *session) check(spec attach.Spec) (attach.Link, error) {
 		return attach.Link{}, err
 	}
 	if !noted || n.PCI != spec.PCI {
-		return attach.Link{}, gone("device %s was not given to this sandbox, or was released", spec.PCI)
+		return attach.Link{}, podside.Gone("device %s was not given to this sandbox, or was released", spec.PCI)
 	}
 	pod, err := netns.Open(spec.NetnsPath)
 	if errors.Is(err, netns.ErrGone) {
@@ -124,9 +124,5 @@ func (d *session) missing(n note, text string) error {
 			return podside.Mismatch("%s, and has become %s, or its namespace has another path", text, link.Attrs().Name)
 		}
 	}
-	return gone("%s", text)
-}
-
-func gone(format string, args ...any) error {
-	return fmt.Errorf("%w: %s: %w", attach.ErrMismatch, fmt.Sprintf(format, args...), attach.ErrGone)
+	return podside.Gone("%s", text)
 }

@@ -89,15 +89,7 @@ type session struct {
 
 // with calls f with a session.
 func (d *Driver) with(ctx context.Context, f func(*session) error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	host, err := d.sockets.Take()
-	if err != nil {
-		return err
-	}
-	defer d.sockets.GiveBack(host)
-	return f(&session{Driver: d, host: host})
+	return d.sockets.With(ctx, func(host *podside.Socket) error { return f(&session{Driver: d, host: host}) })
 }
 
 // pf returns the PF of a VF for requests, with the present settings of the VF.

@@ -66,8 +66,8 @@ func Find(t testing.TB) Adapter {
 	return adapter
 }
 
-// find looks for a device of the driver. On hardware of flesh and blood, changing
-// functions would cut off whoever uses them, so the machine has to be an emulated one.
+// find looks for a device of the driver. On real hardware, a change of
+// the functions would cut off their users, so the machine has to be an emulated one.
 func find() (Adapter, error) {
 	vendor, err := os.ReadFile("/sys/class/dmi/id/sys_vendor")
 	if err != nil || strings.TrimSpace(string(vendor)) != "QEMU" {
