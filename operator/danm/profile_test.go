@@ -1,0 +1,240 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package danm
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/operatortest"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/multinet"
+)
+
+// TestTheProfileOfATenantNetwork has the cases of section 7.4, 7.6 and 7.7 of the DANM
+// reference by number. Those of bitmaps and conflicts of updates (61 to 64) have no place
+// here: a claim is an object.
+func TestTheProfileOfATenantNetwork(t *testing.T) {
+	held := tenants(func(n *multinet.Network) { n.HostDevice, n.VLAN, n.Profiled = "ens4", 200, true })
+	younger := devices()
+	younger.UID, younger.Name, younger.Created = "uid-younger", "a-younger", younger.Created.Add(5)
+	younger.Devices = nil
+	for _, tc := range []struct {
+		name    string
+		net     *multinet.Network
+		rows    []any
+		taken   []number
+		claim   number
+		profile profile
+		reason  string
+		text    string
+	}{
+		{name: "56: no TenantConfig", net: tenants(on("ens4")), reason: v1alpha1.TenantConfigNotFoundReason},
+		{name: "96: no TenantConfig for a static type", net: tenants(func(n *multinet.Network) { n.Type = "flannel" }), reason: v1alpha1.TenantConfigNotFoundReason},
+		{name: "56: of two the older serves", net: tenants(on("ens4")), rows: []any{younger, devices()}, claim: number{multinet.VLAN, 200, "ens4"}},
+		{name: "57: the first number", net: tenants(on("ens4")), rows: []any{devices()}, claim: number{multinet.VLAN, 200, "ens4"}},
+		{name: "58: the last number", net: tenants(on("ens4")), rows: append(claims(200, 509), devices()), claim: number{multinet.VLAN, 510, "ens4"}},
+		{name: "59, 99: none is left", net: tenants(on("ens4")), rows: append(claims(200, 510), devices()), reason: v1alpha1.VNIExhaustedReason, text: "larger vniRange"},
+		{name: "60, 97: an unknown device", net: tenants(on("hupak")), rows: []any{devices()}, reason: v1alpha1.DeviceNotOfferedReason, text: `does not offer "hupak"`},
+		{name: "97: an unknown pool", net: tenants(func(n *multinet.Network) { n.DevicePool = "a.b/c" }), rows: []any{devices()}, reason: v1alpha1.DeviceNotOfferedReason},
+		{name: "a pool by the name of a device", net: tenants(func(n *multinet.Network) { n.DevicePool = "ens4" }), rows: []any{devices()}, reason: v1alpha1.DeviceNotOfferedReason},
+		{
+			name: "98: only pools are offered, and none is named", net: tenants(nil),
+			rows:   []any{&multinet.TenantConfig{Group: "danm.io", Name: "t", Devices: []multinet.HostDevice{{Name: pool4}}}},
+			reason: v1alpha1.DeviceNotOfferedReason, text: "device_pool",
+		},
+		{name: "100: a VXLAN", net: tenants(on("ens6")), rows: []any{devices()}, claim: number{multinet.VXLAN, 1200, "ens6"}},
+		{
+			name: "100: a pool", net: tenants(func(n *multinet.Network) { n.DevicePool, n.Type = pool4, multinet.TypeSRIOV }), rows: []any{devices()},
+			claim: number{multinet.VLAN, 1500, pool4},
+		},
+		{
+			name: "a pool with VXLANs alone, for virtual functions", net: tenants(func(n *multinet.Network) { n.DevicePool, n.Type = pool4, multinet.TypeSRIOV }),
+			rows:   []any{&multinet.TenantConfig{Group: "danm.io", Name: "t", Devices: []multinet.HostDevice{{Name: pool4, VNIType: multinet.VXLAN, VNIs: []multinet.VNIRange{{First: 7, Last: 9}}}}}},
+			reason: v1alpha1.DeviceNotOfferedReason,
+		},
+		{
+			name: "101: no device is named, and one is offered", net: tenants(nil),
+			rows:  []any{&multinet.TenantConfig{Group: "danm.io", Name: "t", Devices: []multinet.HostDevice{{Name: pool4}, {Name: "ens4", VNIType: multinet.VLAN, VNIs: []multinet.VNIRange{{First: 7, Last: 9}}}}}},
+			claim: number{multinet.VLAN, 7, "ens4"},
+		},
+		{name: "a device without numbers", net: tenants(on("ens7")), rows: []any{devices()}, profile: profile{device: "ens7", networkID: "net"}},
+		{
+			name: "102: the NetworkID of a static type", net: tenants(func(n *multinet.Network) { n.Type, n.NetworkID = "flannel", "hupak" }), rows: []any{devices()},
+			profile: profile{networkID: "flannel1234567"},
+		},
+		{
+			name: "102: none is given", net: tenants(func(n *multinet.Network) { n.Type, n.NetworkID = "flannel", "" }), rows: []any{devices()},
+			profile: profile{networkID: "flannel1234567"},
+		},
+		{
+			name: "103: the NetworkID of a dynamic type", net: tenants(func(n *multinet.Network) { n.Type, n.NetworkID, n.HostDevice = "macvlan", "", "ens7" }), rows: []any{devices()},
+			profile: profile{device: "ens7", networkID: "mac"},
+		},
+		{name: "104: a static type that networkIds lack", net: tenants(func(n *multinet.Network) { n.Type = "calico" }), rows: []any{devices()}, reason: v1alpha1.TypeNotServedReason, text: `"calico"`},
+		{name: "no NetworkID: nothing is claimed", net: tenants(func(n *multinet.Network) { n.HostDevice, n.NetworkID = "ens4", "" }), rows: []any{devices()}, reason: v1alpha1.NetworkIDMissingReason},
+		{
+			name: "86: a NetworkID too long for a number: nothing is claimed", net: tenants(func(n *multinet.Network) { n.HostDevice, n.NetworkID = "ens4", "abcdefghijk" }), rows: []any{devices()},
+			reason: v1alpha1.InvalidReason, text: "10 bytes",
+		},
+		{name: "a path as NetworkID", net: tenants(func(n *multinet.Network) { n.HostDevice, n.NetworkID = "ens7", "../evil" }), rows: []any{devices()}, reason: v1alpha1.InvalidReason},
+		{name: "92: a VLAN that a tenant writes", net: tenants(func(n *multinet.Network) { n.HostDevice, n.VLAN = "ens4", 200 }), rows: []any{devices()}, reason: v1alpha1.InvalidReason, text: "remove them"},
+		{name: "92: of a static type", net: tenants(func(n *multinet.Network) { n.Type, n.VLAN = "flannel", 200 }), rows: []any{devices()}, reason: v1alpha1.InvalidReason},
+		{name: "a device that a tenant writes for a static type", net: tenants(func(n *multinet.Network) { n.Type, n.HostDevice = "flannel", "eth0" }), rows: []any{devices()}, reason: v1alpha1.DeviceNotOfferedReason},
+		{name: "a TenantConfig that can't be used", net: tenants(on("ens4")), rows: []any{&multinet.TenantConfig{Group: "danm.io", Name: "t", Invalid: "x"}}, reason: v1alpha1.TenantConfigNotFoundReason, text: "can't be used"},
+		{
+			name: "a number of an administrator's network", net: tenants(on("ens4")),
+			rows:  []any{devices(), net(multinet.KindClusterNetwork, "", "admin", 0, func(n *multinet.Network) { n.HostDevice, n.VLAN = "ens4", 200 })},
+			claim: number{multinet.VLAN, 500, "ens4"},
+		},
+		{
+			name: "a VXLAN of that number differs", net: tenants(on("ens4")),
+			rows:  []any{devices(), net(multinet.KindClusterNetwork, "", "admin", 0, func(n *multinet.Network) { n.HostDevice, n.VXLAN = "ens4", 200 })},
+			claim: number{multinet.VLAN, 200, "ens4"},
+		},
+		{
+			name: "a number that another tenant has only written", net: tenants(on("ens4")),
+			rows:  []any{devices(), net(multinet.KindTenantNetwork, "b", "n", 0, func(n *multinet.Network) { n.HostDevice, n.VLAN = "ens4", 200 })},
+			claim: number{multinet.VLAN, 200, "ens4"},
+		},
+		{
+			name: "a number whose claim is lost", net: tenants(on("ens4")),
+			rows: []any{devices(), net(multinet.KindTenantNetwork, "b", "n", 0, func(n *multinet.Network) {
+				n.HostDevice, n.VLAN, n.Profiled = "ens4", 200, true
+			})},
+			claim: number{multinet.VLAN, 500, "ens4"},
+		},
+		{name: "numbers that turned out to be taken", net: tenants(on("ens4")), rows: []any{devices()}, taken: []number{{multinet.VLAN, 200, "ens4"}, {multinet.VLAN, 500, "ens4"}}, claim: number{multinet.VLAN, 501, "ens4"}},
+		{
+			name: "a claim before a crash is adopted", net: tenants(on("ens4")), rows: []any{devices(), claimed(held, multinet.VLAN, 505, "ens4")},
+			profile: profile{"ens4", multinet.VLAN, 505, "net"},
+		},
+		{
+			name: "a claim without a TenantConfig", net: held, rows: []any{claimed(held, multinet.VLAN, 200, "ens4")},
+			profile: profile{"ens4", multinet.VLAN, 200, "net"}, reason: v1alpha1.ReadyReason,
+		},
+		{
+			name: "the TenantConfig gives another NetworkID now", net: held,
+			rows:    []any{claimed(held, multinet.VLAN, 200, "ens4"), &multinet.TenantConfig{Group: "danm.io", Name: "t", NetworkIDs: map[string]string{"ipvlan": "other"}}},
+			profile: profile{"ens4", multinet.VLAN, 200, "net"}, reason: v1alpha1.ReadyReason,
+		},
+		{name: "a lost claim is made again as it was", net: held, rows: []any{devices()}, claim: number{multinet.VLAN, 200, "ens4"}},
+		{name: "a lost claim that another network has", net: held, rows: append(claims(200, 200), devices()), claim: number{multinet.VLAN, 500, "ens4"}},
+		{
+			name: "the spec was changed to a number of another network", net: tenants(func(n *multinet.Network) { n.HostDevice, n.VLAN, n.Profiled = "ens4", 500, true }),
+			rows:    append(claims(500, 500), devices(), claimed(held, multinet.VLAN, 200, "ens4")),
+			profile: profile{"ens4", multinet.VLAN, 200, "net"},
+		},
+		{
+			name: "the spec was changed to another device", net: tenants(func(n *multinet.Network) { n.HostDevice, n.VLAN, n.Profiled = "eth0", 200, true }),
+			rows:    []any{devices(), claimed(held, multinet.VLAN, 200, "ens4")},
+			profile: profile{"ens4", multinet.VLAN, 200, "net"},
+		},
+		{
+			name: "a device without numbers was changed", net: tenants(func(n *multinet.Network) { n.HostDevice, n.Profiled = "eth0", true }), rows: []any{devices()},
+			reason: v1alpha1.DeviceNotOfferedReason,
+		},
+		{
+			name: "the number was removed from the spec", net: tenants(func(n *multinet.Network) { n.HostDevice, n.Profiled = "ens4", true }),
+			rows:    []any{devices(), claimed(held, multinet.VLAN, 200, "ens4")},
+			profile: profile{"ens4", multinet.VLAN, 200, "net"},
+		},
+		{
+			name: "a static NetworkID was changed", net: tenants(func(n *multinet.Network) { n.Type, n.NetworkID, n.Profiled = "flannel", "evil", true }), rows: []any{devices()},
+			reason: v1alpha1.TypeNotServedReason, text: "create the network again",
+		},
+		{name: "Invalid", net: tenants(func(n *multinet.Network) { n.HostDevice, n.Invalid = "ens4", "cidr" }), rows: []any{devices()}, reason: v1alpha1.InvalidReason, text: "cidr"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			operatortest.New(t, append(tc.rows, tc.net)...).View(func(tx store.ReadTx) {
+				d := decide(tx, tc.net, tc.taken)
+				if tc.claim != (number{}) {
+					tc.reason = v1alpha1.VNIPendingReason
+					if d.claim == nil || *d.claim != tc.claim {
+						t.Errorf("claims %v, want %v", d.claim, tc.claim)
+					}
+				} else if d.claim != nil {
+					t.Errorf("claims %v", d.claim)
+				}
+				if tc.profile != (profile{}) {
+					if d.profile == nil || *d.profile != tc.profile {
+						t.Errorf("profile %+v, want %+v: %s", d.profile, tc.profile, d.message)
+					}
+				} else if d.profile != nil {
+					t.Errorf("profile %+v", d.profile)
+				}
+				if tc.reason != "" && (d.reason != tc.reason || !strings.Contains(d.message, tc.text)) || len(d.release) > 0 || d.empty {
+					t.Errorf("%s: %s; release %v; want %s with %q", d.reason, d.message, d.release, tc.reason, tc.text)
+				}
+			})
+		})
+	}
+}
+
+func TestAProfileIsWrittenOnce(t *testing.T) {
+	n := tenants(func(n *multinet.Network) { n.HostDevice, n.VLAN = "ens4", 200 })
+	p := profile{"ens4", multinet.VLAN, 200, "net"}
+	if !p.writtenIn(n, &danmv1.NetworkSpec{NetworkType: "ipvlan"}) {
+		t.Error("it is not found")
+	}
+	if p.writtenIn(n, &danmv1.NetworkSpec{}) {
+		t.Error("93: the default type is not written")
+	}
+	for _, other := range []profile{{"ens5", multinet.VLAN, 200, "net"}, {"ens4", multinet.VXLAN, 200, "net"}, {"ens4", multinet.VLAN, 201, "net"}, {"ens4", multinet.VLAN, 200, "n"}, {"ens4", "", 0, "net"}} {
+		if other.writtenIn(n, &danmv1.NetworkSpec{NetworkType: "ipvlan"}) {
+			t.Errorf("%v is found", other)
+		}
+	}
+}
+
+func TestSurplusClaimsGoOnceTheSpecHasOne(t *testing.T) {
+	n := tenants(on("ens4"))
+	rows := []any{devices(), n, claimed(n, multinet.VLAN, 500, "ens4"), claimed(n, multinet.VLAN, 501, "ens4")}
+	operatortest.New(t, rows...).View(func(tx store.ReadTx) {
+		if d := decide(tx, n, nil); len(d.release) > 0 || d.profile == nil || d.profile.vni != 500 {
+			t.Errorf("release %v, profile %v", d.release, d.profile)
+		}
+		written := *n
+		written.VLAN, written.Profiled = 501, true
+		if d := decide(tx, &written, nil); len(d.release) != 1 || d.release[0].VNI != 500 || !d.ready {
+			t.Errorf("release %v: %s", d.release, d.message)
+		}
+	})
+}
+
+func TestTheChoiceOfADeviceIsSteadyAndSpread(t *testing.T) {
+	config := &multinet.TenantConfig{Group: "danm.io", Name: "t", Devices: []multinet.HostDevice{{Name: "a"}, {Name: "b"}, {Name: "c"}, {Name: pool4}}}
+	choose := func(uid string) string {
+		n := tenants(func(n *multinet.Network) { n.UID = uid })
+		device, r := chooseDevice(n, config)
+		if r != nil {
+			t.Fatal(r.message)
+		}
+		return device.Name
+	}
+	chosen, before := map[string]int{}, map[string]string{}
+	for i := range 300 {
+		device := choose(fmt.Sprint(i))
+		chosen[device]++
+		before[fmt.Sprint(i)] = device
+	}
+	for uid, device := range before {
+		if again := choose(uid); again != device {
+			t.Fatalf("network %s is on %s, and then on %s", uid, device, again)
+		}
+	}
+	if len(chosen) != 3 || chosen["a"] < 60 || chosen["b"] < 60 || chosen["c"] < 60 {
+		t.Errorf("of 300 networks: %v", chosen)
+	}
+	config.Devices = slices.Delete(config.Devices, 1, 2)
+	for uid, device := range before {
+		if device != "b" && choose(uid) != device {
+			t.Errorf("network %s is on %s instead of %s, which is still there", uid, choose(uid), device)
+		}
+	}
+}
