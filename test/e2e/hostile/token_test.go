@@ -4,7 +4,6 @@
 package hostile
 
 import (
-	"context"
 	"fmt"
 	"net/netip"
 	"testing"
@@ -183,17 +182,8 @@ func TestAStolenTokenReleasesNoInterfaceElsewhere(t *testing.T) {
 		t.Errorf("node %s has attached the victim by %+v, want one interface", second, records)
 	}
 
-	if err := e.Client.Delete(ctx, victim); err != nil {
-		t.Fatal(err)
-	}
+	e.end(t, victim, f.secret)
 	if err := e.WaitGone(ctx, claim); err != nil {
 		t.Errorf("the node of the pod did not release its interface: %v", err)
-	}
-	err := scene.Until(ctx, "the network to be deleted", func(ctx context.Context) (bool, string, error) {
-		err := client.IgnoreNotFound(e.Client.Delete(ctx, f.secret))
-		return err == nil, fmt.Sprint(err), nil
-	})
-	if err != nil {
-		t.Error(err)
 	}
 }
