@@ -36,8 +36,10 @@ func TestADeviceCarriesTheAddressesOfAllThatIsOnTopOfIt(t *testing.T) {
 		{"another VLAN than that of the frames", 8, []place{{index: vlan, name: "ens1.7", vlan: 7, below: pf, addrs: addr("192.0.2.1")}, {index: pf, name: "ens1"}}, ""},
 		{"the VLAN of the frames", 7, []place{{index: vlan, name: "ens1.7", vlan: 7, below: pf, addrs: addr("192.0.2.1")}, {index: pf, name: "ens1"}}, "ens1.7 192.0.2.1"},
 		{"a bridge on the VLAN of the frames", 7, []place{
-			{index: other, name: "br0", addrs: addr("192.0.2.1")}, {index: vlan, name: "bond0.7", vlan: 7, below: bond, master: other},
-			{index: bond, name: "bond0"}, {index: pf, name: "ens1", master: bond},
+			{index: other, name: "br0", addrs: addr("192.0.2.1")},
+			{index: vlan, name: "bond0.7", vlan: 7, below: bond, master: other},
+			{index: bond, name: "bond0"},
+			{index: pf, name: "ens1", master: bond},
 		}, "br0 192.0.2.1"},
 	} {
 		device, ip := carried(pf, tc.tag, tc.stack)
