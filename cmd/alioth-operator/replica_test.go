@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -29,6 +28,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/alioth-net/alioth/test/api/apiserver"
+	"github.com/alioth-net/alioth/test/freeport"
 )
 
 // gateway is one replica's way to the API server. It remembers every request.
@@ -117,7 +117,7 @@ type replica struct {
 func startReplica(t *testing.T, config *rest.Config, namespace string) *replica {
 	t.Helper()
 	r := &replica{
-		t: t, gateway: newGateway(t, config), ended: make(chan struct{}), health: freeAddr(t), metrics: freeAddr(t),
+		t: t, gateway: newGateway(t, config), ended: make(chan struct{}), health: freeport.Loopback(t), metrics: freeport.Loopback(t),
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -222,13 +222,3 @@ func (r *replica) is(name string, want float64) func() error {
 }
 
 func (r *replica) leads() error { return r.is("alioth_operator_leader", 1)() }
-
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
-}

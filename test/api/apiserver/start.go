@@ -11,7 +11,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -19,6 +18,8 @@ import (
 
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
+
+	"github.com/alioth-net/alioth/test/freeport"
 )
 
 const pollEvery = 50 * time.Millisecond
@@ -36,11 +37,11 @@ func start(ctx context.Context, bin programs) (_ *Server, err error) {
 			s.Stop()
 		}
 	}()
-	ports, err := freePorts(ctx, 3)
+	ports, err := freeport.Choose(ctx, 3)
 	if err != nil {
 		return nil, err
 	}
-	clients, peers, secure := loopback(ports[0]), loopback(ports[1]), ports[2]
+	clients, peers, secure := loopback(ports[0]), loopback(ports[1]), int(ports[2])
 	s.programs, s.etcdArgs = bin, etcdArgs(dir, clients, peers)
 	if s.etcd, err = launch(ctx, dir, etcdProgram, bin.etcd, s.etcdArgs...); err != nil {
 		return nil, err
@@ -60,8 +61,8 @@ func start(ctx context.Context, bin programs) (_ *Server, err error) {
 	return s, nil
 }
 
-func loopback(port int) string {
-	return "http://127.0.0.1:" + strconv.Itoa(port)
+func loopback(port uint16) string {
+	return "http://127.0.0.1:" + strconv.Itoa(int(port))
 }
 
 func adminConfig(port int, token string) *rest.Config {
@@ -137,24 +138,6 @@ func writeKey(path string) error {
 		return fmt.Errorf("write the ServiceAccount key: %w", err)
 	}
 	return nil
-}
-
-// freePorts returns n different loopback TCP ports that are free now.
-func freePorts(ctx context.Context, n int) ([]int, error) {
-	ports := make([]int, 0, n)
-	for range n {
-		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", "127.0.0.1:0")
-		if err != nil {
-			return nil, fmt.Errorf("find a free port: %w", err)
-		}
-		defer l.Close() // at the end, so that all differ
-		addr, ok := l.Addr().(*net.TCPAddr)
-		if !ok {
-			return nil, fmt.Errorf("find a free port: unexpected address %v", l.Addr())
-		}
-		ports = append(ports, addr.Port)
-	}
-	return ports, nil
 }
 
 // waitReady waits until /readyz succeeds, a program ended, or time is up.

@@ -19,24 +19,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alioth-net/alioth/test/freeport"
 	"github.com/alioth-net/alioth/test/testtool/load"
 	"github.com/alioth-net/alioth/test/testtool/report"
 	"github.com/alioth-net/alioth/test/testtool/server"
 )
 
-func freePort(t *testing.T) uint16 {
-	t.Helper()
-	listener, err := net.Listen("tcp", ":0")
-	if err != nil {
-		t.Fatalf("listen: %v", err)
-	}
-	defer listener.Close()
-	return uint16(listener.Addr().(*net.TCPAddr).Port)
-}
-
 func startServer(t *testing.T) server.Config {
 	t.Helper()
-	config := server.Config{Name: "here", Echo: freePort(t), Stream: freePort(t), Sink: freePort(t), RoundTrip: freePort(t), HTTP: freePort(t)}
+	config := server.Config{Name: "here", Echo: freeport.One(t), Stream: freeport.One(t), Sink: freeport.One(t), RoundTrip: freeport.One(t), HTTP: freeport.One(t)}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- server.New(config, slog.New(slog.DiscardHandler)).Run(ctx) }()
@@ -139,7 +130,7 @@ func TestConnectionsAreCounted(t *testing.T) {
 			t.Errorf("%d ports: got %+v, %v", ports, got, err)
 		}
 	}
-	if _, err := load.Connect(t.Context(), at(freePort(t)), 100*time.Millisecond, 0, 0); !errors.Is(err, syscall.ECONNREFUSED) {
+	if _, err := load.Connect(t.Context(), at(freeport.One(t)), 100*time.Millisecond, 0, 0); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("where nobody listens the error is %v", err)
 	}
 }

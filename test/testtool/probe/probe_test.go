@@ -14,25 +14,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alioth-net/alioth/test/freeport"
 	"github.com/alioth-net/alioth/test/testtool/probe"
 	"github.com/alioth-net/alioth/test/testtool/report"
 	"github.com/alioth-net/alioth/test/testtool/server"
 )
 
-// freePort returns a TCP port that nothing listens on now.
-func freePort(t *testing.T) uint16 {
-	t.Helper()
-	listener, err := net.Listen("tcp", ":0")
-	if err != nil {
-		t.Fatalf("listen: %v", err)
-	}
-	defer listener.Close()
-	return uint16(listener.Addr().(*net.TCPAddr).Port)
-}
-
 func startServer(t *testing.T) server.Config {
 	t.Helper()
-	config := server.Config{Name: "here", Echo: freePort(t), HTTP: freePort(t)}
+	config := server.Config{Name: "here", Echo: freeport.One(t), HTTP: freeport.One(t)}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- server.New(config, slog.New(slog.DiscardHandler)).Run(ctx) }()
@@ -62,7 +52,7 @@ func TestAskReportsWhoAnsweredAndAsWhom(t *testing.T) {
 
 // Again at once, too: no connection keeps the port to itself when it has ended.
 func TestManyTargetsAreAskedFromOnePort(t *testing.T) {
-	config, from := startServer(t), freePort(t)
+	config, from := startServer(t), freeport.One(t)
 	ctx, cancel := context.WithTimeout(probe.WithSourcePort(t.Context(), from), 10*time.Second)
 	defer cancel()
 	for range 3 {
