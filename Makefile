@@ -54,6 +54,9 @@ up: setup ## Bring up the lab: NODES=2 nodes with Alioth installed; IMAGES="a.ta
 down: ## Take the lab down; leaves nothing behind
 	$(LAB) down
 
+down-hardware: ## Take the lab of test-hardware down, if a run was interrupted
+	$(LAB) --hardware down
+
 ##@ Build
 
 build: ## Build the binaries into bin/
@@ -74,7 +77,7 @@ generate: ## Regenerate what is generated: deep copies, CRDs, BPF objects
 
 test: setup ## Everything that must pass: what computes beside what waits for a lab; ends with a table of durations
 	@mkdir -p bin; $(GO) build -o bin/lanes ./test/lanes
-	KEEP_LAB=1 exec bin/lanes --low compute --after lab=down compute=verify,lint,test-unit,test-api,test-vm lab=test-scenes,test-faults,down,test-updown
+	KEEP_LAB=1 exec bin/lanes --low compute --after lab=down --after compute=down-hardware compute=verify,lint,test-unit,test-api,test-vm,test-hardware lab=test-scenes,test-faults,down,test-updown
 
 soak: setup ## What is longer by nature, before an issue is resolved: MUTATE=10m, EPISODES=600, 5,000 Services, long outages, all kernels
 	@mkdir -p bin; $(GO) build -o bin/lanes ./test/lanes
@@ -96,10 +99,15 @@ soak-vm: setup ## Of soak the part alone with all tests that depend on the kerne
 
 soak-scenes: setup ## Of soak the part alone that needs a lab
 	failed=0; ALIOTH_SOAK=1 ALIOTH_E2E=1 ALIOTH_E2E_KEEP=1 $(RUN_TESTS) -count=1 -p 1 -timeout 2h -v -run '$(SOAKED)' ./test/e2e ./test/e2e/faults || failed=$$?; \
-	$(LAB) down; exit $$failed
+	$(LAB) down; ALIOTH_SOAK=1 $(MAKE) --no-print-directory test-hardware || failed=$$?; exit $$failed
 
 test-vm: setup ## The tests that depend on the kernel on Linux 6.1 and 6.12, in virtual machines
 	$(RUN_VMS)
+
+# Its lab has names, addresses and a folder of its own, so it may run beside the other one.
+test-hardware: setup ## What needs network hardware, on a lab whose second node is a virtual machine with it
+	failed=0; ALIOTH_E2E=1 ALIOTH_E2E_KEEP=1 $(RUN_TESTS) -count=1 -timeout 30m ./test/e2e/hardware || failed=$$?; \
+	$(LAB) --hardware down; exit $$failed
 
 test-api: ## CRDs, admission policies and the chart against the real API server
 	$(LAB) build kubernetes helm
@@ -137,4 +145,4 @@ setup: ## Install what a fresh Debian-like machine lacks, and check its kernel
 	@command -v $(GO) >/dev/null || { echo "go is not installed: install Go 1.26 or newer, see https://go.dev/doc/install" >&2; exit 1; }
 	$(LAB) setup
 
-.PHONY: help demo up down build images chart generate test soak soak-seeds soak-vm soak-scenes test-unit test-vm fuzz test-api test-e2e test-scenes test-faults test-updown verify lint bench setup
+.PHONY: help demo up down down-hardware build images chart generate test soak soak-seeds soak-vm soak-scenes test-unit test-vm test-hardware fuzz test-api test-e2e test-scenes test-faults test-updown verify lint bench setup

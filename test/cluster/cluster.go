@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/alioth-net/alioth/test/cluster/control"
+	"github.com/alioth-net/alioth/test/cluster/guest"
 	"github.com/alioth-net/alioth/test/cluster/host"
 	"github.com/alioth-net/alioth/test/cluster/node"
 	"github.com/alioth-net/alioth/test/cluster/process"
@@ -62,8 +63,11 @@ func DefaultDir(root string) string { return filepath.Join(root, ".cluster") }
 
 // Open returns the lab that is up in the work tree root. The error is ErrNotUp
 // when there is none.
-func Open(root string) (*Cluster, error) {
-	c, found, err := attach(root, DefaultDir(root), nil)
+func Open(root string) (*Cluster, error) { return OpenIn(root, DefaultDir(root)) }
+
+// OpenIn returns the lab that is up in a folder, see Options.Dir.
+func OpenIn(root, dir string) (*Cluster, error) {
+	c, found, err := attach(root, dir, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -127,6 +131,20 @@ func (c *Cluster) Aliothctl() string { return c.path("bin", "aliothctl") }
 // Config returns the administrator's client configuration; change a copy only.
 func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.clients.config) }
 
+// ScratchDir makes a folder that every node sees at the same path, for programs and files
+// of a test. It goes with the lab, if nobody removes it before.
+func (c *Cluster) ScratchDir(name string) (string, error) {
+	parent := c.path("scratch")
+	if err := os.MkdirAll(parent, 0o755); err != nil {
+		return "", fmt.Errorf("make a folder for tests: %w", err)
+	}
+	dir, err := os.MkdirTemp(parent, name+"-")
+	if err != nil {
+		return "", fmt.Errorf("make a folder for tests: %w", err)
+	}
+	return dir, nil
+}
+
 // CNI returns what connects the lab's pods.
 func (c *Cluster) CNI() CNI { return c.state.get().CNI }
 
@@ -139,6 +157,8 @@ type Node struct {
 	Name string
 	// IPv4 and IPv6 are its addresses in the underlay, on its eth0.
 	IPv4, IPv6 netip.Addr
+	// Guest: it is a virtual machine.
+	Guest bool
 }
 
 // Nodes returns the lab's nodes in order; the first runs the control plane.
@@ -147,7 +167,7 @@ func (c *Cluster) Nodes() []Node {
 	nodes := make([]Node, 0, t.Nodes)
 	for i, name := range t.NodeNames() {
 		v4, v6 := t.NodeIPs(i + 1)
-		nodes = append(nodes, Node{Name: name, IPv4: v4, IPv6: v6})
+		nodes = append(nodes, Node{Name: name, IPv4: v4, IPv6: v6, Guest: t.IsGuest(i + 1)})
 	}
 	return nodes
 }
@@ -160,9 +180,13 @@ func (c *Cluster) path(elem ...string) string {
 }
 
 func (c *Cluster) machine(name string) node.Machine {
+	groups := c.cgroups
+	if c.isGuest(name) {
+		groups = guest.Cgroups()
+	}
 	return node.Machine{
 		Name: name, Dir: c.path("nodes", name),
-		Daemons: c.cgroups.DaemonsDirs(name), Logs: c.path("logs"),
+		Daemons: groups.DaemonsDirs(name), Logs: c.path("logs"),
 	}
 }
 
@@ -184,8 +208,12 @@ func clusterDNS() (v4, v6 netip.Addr) {
 	return netip.MustParseAddr("10.96.0.10"), netip.MustParseAddr("fd96::a")
 }
 
-// space returns the namespaces of a node, ErrNotUp when it is not running.
+// space returns the namespaces of a node, ErrNotUp when it is not running. A virtual
+// machine has none on this host.
 func (c *Cluster) space(nodeName string) (process.Space, process.ID, error) {
+	if c.isGuest(nodeName) {
+		return process.Space{}, process.ID{}, fmt.Errorf("enter the node %q: it is a virtual machine, which runs commands by NodeExec only", nodeName)
+	}
 	holder, ok := c.state.get().Daemons[nodeName+"/holder"]
 	if !ok || !holder.ID.Alive() {
 		return process.Space{}, process.ID{}, fmt.Errorf("enter the node %q: %w", nodeName, ErrNotUp)

@@ -7,14 +7,22 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/test/cluster/process"
 )
 
-// start runs a daemon on a node unless it runs already. child is nil then.
-func (c *Cluster) start(nodeName string, spec process.Spec) (child *process.Child, err error) {
+// start runs a daemon on a node unless it runs already. child is nil then, and on a
+// virtual machine.
+func (c *Cluster) start(ctx context.Context, nodeName string, spec process.Spec) (child *process.Child, err error) {
+	if c.isGuest(nodeName) {
+		if err := c.agentOf(nodeName).Start(ctx, spec); err != nil {
+			return nil, fmt.Errorf("start %s: %w", spec.Name, err)
+		}
+		return nil, nil
+	}
 	if known, ok := c.state.get().Daemons[spec.Name]; ok && known.ID.Alive() {
 		return nil, nil
 	}
@@ -22,14 +30,7 @@ func (c *Cluster) start(nodeName string, spec process.Spec) (child *process.Chil
 	if err != nil {
 		return nil, err
 	}
-	err = process.OnThread(func() error {
-		if err := space.Enter(); err != nil {
-			return fmt.Errorf("start %s: %w", spec.Name, err)
-		}
-		child, err = process.Start(spec)
-		return err
-	})
-	if err != nil {
+	if child, err = startIn(space, spec); err != nil {
 		return nil, err
 	}
 	return child, c.state.update(func(s *State) {
@@ -37,10 +38,25 @@ func (c *Cluster) start(nodeName string, spec process.Spec) (child *process.Chil
 	})
 }
 
+// startIn starts a daemon in namespaces.
+func startIn(space process.Space, spec process.Spec) (child *process.Child, err error) {
+	err = process.OnThread(func() error {
+		if err := space.Enter(); err != nil {
+			return fmt.Errorf("start %s: %w", spec.Name, err)
+		}
+		child, err = process.Start(spec)
+		return err
+	})
+	return child, err
+}
+
 // StopProcess kills one of the lab's own daemons, for example
 // "alioth-node1/kube-apiserver" or "alioth-node2/kubelet", and waits for its
 // end. It stays away until StartProcess.
 func (c *Cluster) StopProcess(ctx context.Context, name string) error {
+	if nodeName, _, _ := strings.Cut(name, "/"); c.isGuest(nodeName) {
+		return c.agentOf(nodeName).Stop(ctx, name)
+	}
 	d, ok := c.state.get().Daemons[name]
 	if !ok {
 		return fmt.Errorf("stop %q: the lab has no such daemon", name)
@@ -53,12 +69,15 @@ func (c *Cluster) StopProcess(ctx context.Context, name string) error {
 
 // StartProcess starts a daemon again that StopProcess ended. It returns when
 // the process runs, not when it serves.
-func (c *Cluster) StartProcess(name string) error {
+func (c *Cluster) StartProcess(ctx context.Context, name string) error {
+	if nodeName, _, _ := strings.Cut(name, "/"); c.isGuest(nodeName) {
+		return c.agentOf(nodeName).StartAgain(ctx, name)
+	}
 	d, ok := c.state.get().Daemons[name]
 	if !ok {
 		return fmt.Errorf("start %q: the lab has no such daemon", name)
 	}
-	_, err := c.start(d.Node, d.Spec)
+	_, err := c.start(ctx, d.Node, d.Spec)
 	return err
 }
 

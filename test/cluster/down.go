@@ -116,7 +116,7 @@ func (c *Cluster) remove(ctx context.Context) error {
 // removeFiles removes the lab's folder but for what the next run can use. The
 // state goes last, so that an interrupted removal can be repeated.
 func (c *Cluster) removeFiles() error {
-	for _, name := range []string{"nodes", "control", "bin", "cache", "kubeconfig", "state.json.new", "state.json"} {
+	for _, name := range []string{"nodes", "guests", "scratch", "control", "bin", "cache", "kubeconfig", "state.json.new", "state.json"} {
 		if err := os.RemoveAll(c.path(name)); err != nil {
 			return fmt.Errorf("remove the lab's files: %w", err)
 		}

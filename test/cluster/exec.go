@@ -51,6 +51,9 @@ func inSpace(ctx context.Context, space process.Space, args []string) (cmd *exec
 // NodeExec runs a command on a node and returns its standard output. The error
 // holds what it wrote to standard error.
 func (c *Cluster) NodeExec(ctx context.Context, nodeName string, args ...string) (string, error) {
+	if c.isGuest(nodeName) {
+		return c.runOnGuest(ctx, nodeName, args)
+	}
 	space, _, err := c.space(nodeName)
 	if err != nil {
 		return "", err

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -92,7 +93,15 @@ func (c *Cluster) SignalContainer(ctx context.Context, namespace, pod, container
 	if err != nil {
 		return err
 	}
-	target, err := c.containerPID(object.Spec.NodeName, id)
+	pid, err := c.containerPID(ctx, object.Spec.NodeName, id)
+	if err != nil {
+		return err
+	}
+	if c.isGuest(object.Spec.NodeName) {
+		_, err := c.runOnGuest(ctx, object.Spec.NodeName, []string{"kill", "-" + strconv.Itoa(int(sig)), strconv.Itoa(pid)})
+		return err
+	}
+	target, err := process.Identify(pid)
 	if err != nil {
 		return err
 	}
@@ -156,7 +165,7 @@ func (c *Cluster) signalDaemon(ctx context.Context, nodeName string, sig unix.Si
 }
 
 // PodNetNS returns the path, seen from the host, of a running pod's network
-// namespace.
+// namespace. On a virtual machine it is seen from there.
 func (c *Cluster) PodNetNS(ctx context.Context, namespace, pod string) (string, error) {
 	object, err := c.Client().CoreV1().Pods(namespace).Get(ctx, pod, metav1.GetOptions{})
 	if err != nil {
@@ -166,25 +175,24 @@ func (c *Cluster) PodNetNS(ctx context.Context, namespace, pod string) (string, 
 	if err != nil {
 		return "", err
 	}
-	target, err := c.containerPID(object.Spec.NodeName, id)
+	pid, err := c.containerPID(ctx, object.Spec.NodeName, id)
 	if err != nil {
 		return "", err
 	}
-	return process.SpaceOf(target).Net, nil
+	return process.SpaceOf(process.ID{PID: pid}).Net, nil
 }
 
-// containerPID returns the process, on the host, of a container's first
-// process. id is the container's ID without its scheme.
-func (c *Cluster) containerPID(nodeName, id string) (process.ID, error) {
-	raw, err := c.ReadNodeFile(nodeName, path.Join(node.TasksDir, id, "init.pid"))
+// containerPID returns the ID, on the host or on a virtual machine, of a container's
+// first process. id is the container's ID without its scheme.
+func (c *Cluster) containerPID(ctx context.Context, nodeName, id string) (pid int, err error) {
+	raw, err := c.ReadNodeFile(ctx, nodeName, path.Join(node.TasksDir, id, "init.pid"))
 	if err != nil {
-		return process.ID{}, fmt.Errorf("find the process of container %s: %w", id, err)
+		return 0, fmt.Errorf("find the process of container %s: %w", id, err)
 	}
-	var pid int
 	if _, err := fmt.Sscan(string(raw), &pid); err != nil {
-		return process.ID{}, fmt.Errorf("parse the process ID of container %s: %w", id, err)
+		return 0, fmt.Errorf("parse the process ID of container %s: %w", id, err)
 	}
-	return process.Identify(pid)
+	return pid, nil
 }
 
 // Renumber gives a node another IPv4 address in the underlay in place of the one
@@ -216,7 +224,7 @@ func (c *Cluster) Renumber(ctx context.Context, nodeName string, from, to netip.
 	if err != nil {
 		return err
 	}
-	return c.StartProcess(kubelet)
+	return c.StartProcess(ctx, kubelet)
 }
 
 // withNodeIP replaces one of the addresses in a kubelet's arguments.

@@ -24,7 +24,7 @@ func (c *Cluster) StartKubeProxy(ctx context.Context, nodeName, mode, podRanges 
 		return err
 	}
 	machine := c.machine(nodeName)
-	_, err = c.start(nodeName, process.Spec{
+	_, err = c.start(ctx, nodeName, process.Spec{
 		Name: nodeName + "/kube-proxy",
 		Args: []string{
 			program, "--kubeconfig=" + c.Kubeconfig(), "--hostname-override=" + nodeName, "--proxy-mode=" + mode,

@@ -69,7 +69,7 @@ func (c *Cluster) PowerOn(ctx context.Context, nodeName string) error {
 		if _, ran := c.state.get().Daemons[name]; !ran {
 			continue
 		}
-		if err := c.StartProcess(name); err != nil {
+		if err := c.StartProcess(ctx, name); err != nil {
 			return err
 		}
 		if err := c.waitIfRuntime(ctx, name); err != nil {
@@ -95,7 +95,7 @@ func (c *Cluster) RestartProcess(ctx context.Context, name string) error {
 	if err := c.StopProcess(ctx, name); err != nil {
 		return err
 	}
-	if err := c.StartProcess(name); err != nil {
+	if err := c.StartProcess(ctx, name); err != nil {
 		return err
 	}
 	return c.waitIfRuntime(ctx, name)

@@ -9,7 +9,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 
@@ -28,7 +27,7 @@ func (c *Cluster) startRuntime(ctx context.Context, nodeName string, p parts, ex
 	if err != nil {
 		return err
 	}
-	child, err := c.start(nodeName, spec)
+	child, err := c.start(ctx, nodeName, spec)
 	if err != nil {
 		return err
 	}
@@ -40,12 +39,8 @@ func (c *Cluster) startRuntime(ctx context.Context, nodeName string, p parts, ex
 
 // runtimeServes returns once a node's containerd does; child may be nil.
 func (c *Cluster) runtimeServes(ctx context.Context, nodeName string, child *process.Child) error {
-	socket, err := c.NodePath(nodeName, node.Socket)
-	if err != nil {
-		return err
-	}
 	return ready(ctx, "containerd serves on "+nodeName, child, func(ctx context.Context) error {
-		conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		conn, err := c.DialNode(ctx, nodeName, node.Socket)
 		if err != nil {
 			return err
 		}
@@ -53,7 +48,8 @@ func (c *Cluster) runtimeServes(ctx context.Context, nodeName string, child *pro
 	})
 }
 
-// NodePath returns a path through which the host sees a file of a node.
+// NodePath returns a path through which the host sees a file of a node that is no virtual
+// machine.
 func (c *Cluster) NodePath(nodeName, path string) (string, error) {
 	_, holder, err := c.space(nodeName)
 	if err != nil {
@@ -63,7 +59,11 @@ func (c *Cluster) NodePath(nodeName, path string) (string, error) {
 }
 
 // ReadNodeFile reads a file as a node sees it.
-func (c *Cluster) ReadNodeFile(nodeName, path string) ([]byte, error) {
+func (c *Cluster) ReadNodeFile(ctx context.Context, nodeName, path string) ([]byte, error) {
+	if c.isGuest(nodeName) {
+		content, err := c.runOnGuest(ctx, nodeName, []string{"cat", path})
+		return []byte(content), err
+	}
 	seen, err := c.NodePath(nodeName, path)
 	if err != nil {
 		return nil, err

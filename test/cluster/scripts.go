@@ -62,6 +62,9 @@ func (c *Cluster) writeScripts(p parts) error {
 	}
 	var nodes []entry
 	for i, n := range c.Nodes() {
+		if n.Guest { // see lab exec
+			continue
+		}
 		_, holder, err := c.space(n.Name)
 		if err != nil {
 			return err

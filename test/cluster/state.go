@@ -114,6 +114,13 @@ func (s *State) setDaemon(d Daemon) {
 	s.Daemons[d.Spec.Name] = d
 }
 
+// copyLoaded records that a node has the images of another one.
+func (s *State) copyLoaded(from, to string) {
+	for ref, digest := range s.Loaded[from] {
+		s.setLoaded(to, ref, digest)
+	}
+}
+
 // setLoaded records that a node has an image.
 func (s *State) setLoaded(node, ref, digest string) {
 	if s.Loaded == nil {

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/alioth-net/alioth/test/cluster/build"
+	"github.com/alioth-net/alioth/test/cluster/guest"
 	"github.com/alioth-net/alioth/test/cluster/host"
 	"github.com/alioth-net/alioth/test/cluster/node"
 	"github.com/alioth-net/alioth/test/cluster/underlay"
@@ -40,8 +41,8 @@ type Options struct {
 
 // timeouts of single steps; all are far above what a slow machine needs.
 const (
-	serveTimeout   = 2 * time.Minute
-	installTimeout = 5 * time.Minute
+	serveTimeout   = 5 * time.Minute
+	installTimeout = 10 * time.Minute
 )
 
 // Up brings up a lab in the work tree root, or completes one that is there.
@@ -96,6 +97,8 @@ type parts struct {
 	// aliothctl is a binary, "" where the lab has no Alioth.
 	aliothctl string
 	archives  []images.Archive
+	// hypervisor is nil where no node is a virtual machine.
+	hypervisor *guest.Hypervisor
 }
 
 // prepare builds what the lab runs; nothing of it is up yet.
@@ -121,8 +124,14 @@ func (c *Cluster) prepare(ctx context.Context, o Options) (parts, error) {
 	}
 	ib := &images.Builder{Root: c.root, Out: c.path("images"), CoreDNS: dns + "/coredns", Progress: c.progress}
 	p.archives, err = BuildImages(ctx, ib, o.refs(ib)...)
+	if err != nil {
+		return p, err
+	}
 	if o.CNI == CNIAlioth {
 		p.aliothctl = ib.Program(images.Alioth, "aliothctl")
+	}
+	if o.Topology.Guests > 0 {
+		p.hypervisor, err = c.prepareGuests(ctx, build.Cache{Dir: cache, Progress: c.progress}, p)
 	}
 	return p, err
 }
@@ -160,7 +169,7 @@ func BuildImages(ctx context.Context, b *images.Builder, refs ...string) ([]imag
 func (c *Cluster) claim(ctx context.Context, o Options, found bool) error {
 	if found {
 		old := c.state.get()
-		if old.CNI != o.CNI || old.Topology.Lab != o.Topology.Lab || old.Topology.Octet != o.Topology.Octet || old.Topology.Nodes > o.Topology.Nodes {
+		if old.CNI != o.CNI || old.Topology.Lab != o.Topology.Lab || old.Topology.Octet != o.Topology.Octet || old.Topology.Guests != o.Topology.Guests || old.Topology.Nodes > o.Topology.Nodes {
 			return fmt.Errorf("a lab of %d nodes with --cni %s is here already, which cannot become one of %d nodes with --cni %s: run first: make down",
 				old.Topology.Nodes, old.CNI, o.Topology.Nodes, o.CNI)
 		}
@@ -180,7 +189,7 @@ func (c *Cluster) bringUp(ctx context.Context, o Options, p parts) error {
 	if err := os.MkdirAll(c.path("logs"), 0o755); err != nil {
 		return fmt.Errorf("make the folder for logs: %w", err)
 	}
-	if err := c.machines(o); err != nil {
+	if err := c.machines(ctx, o, p); err != nil {
 		return err
 	}
 	if err := c.writeFiles(p); err != nil {
@@ -190,9 +199,16 @@ func (c *Cluster) bringUp(ctx context.Context, o Options, p parts) error {
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.startPlane(gctx, p) })
 	for _, n := range c.Nodes() {
+		if n.Guest {
+			g.Go(func() error { return c.guestAnswers(gctx, n.Name) })
+			continue
+		}
 		g.Go(func() error { return c.startRuntime(gctx, n.Name, p, o.Images) })
 	}
 	if err := g.Wait(); err != nil {
+		return err
+	}
+	if err := c.startGuestRuntimes(ctx, p, o.Images); err != nil {
 		return err
 	}
 	c.progress("starting the kubelets")
@@ -203,7 +219,7 @@ func (c *Cluster) bringUp(ctx context.Context, o Options, p parts) error {
 }
 
 // machines makes the underlay and the nodes' namespaces and cgroups.
-func (c *Cluster) machines(o Options) error {
+func (c *Cluster) machines(ctx context.Context, o Options, p parts) error {
 	c.progress(fmt.Sprintf("making %d nodes", o.Topology.Nodes))
 	if err := o.Topology.Up(o.CNI == CNIBridge); err != nil {
 		return err
@@ -216,6 +232,12 @@ func (c *Cluster) machines(o Options) error {
 	for _, name := range o.Topology.NodeNames() {
 		if err := c.cgroups.Create(name); err != nil {
 			return err
+		}
+		if c.isGuest(name) {
+			if err := c.bootGuest(ctx, name, p.hypervisor); err != nil {
+				return err
+			}
+			continue
 		}
 		if err := c.boot(name); err != nil {
 			return err
@@ -252,11 +274,11 @@ func (c *Cluster) startPlane(ctx context.Context, p parts) error {
 	defer cancel()
 	plane := c.plane(p.kubernetes)
 	first := plane.Machine.Name
-	if _, err := c.start(first, plane.Etcd()); err != nil {
+	if _, err := c.start(ctx, first, plane.Etcd()); err != nil {
 		return err
 	}
 	// The API server itself waits for etcd.
-	api, err := c.start(first, plane.APIServer())
+	api, err := c.start(ctx, first, plane.APIServer())
 	if err != nil {
 		return err
 	}
@@ -268,10 +290,10 @@ func (c *Cluster) startPlane(ctx context.Context, p parts) error {
 		return err
 	}
 	c.progress("the API server is ready")
-	if _, err := c.start(first, plane.ControllerManager()); err != nil {
+	if _, err := c.start(ctx, first, plane.ControllerManager()); err != nil {
 		return err
 	}
-	_, err = c.start(first, plane.Scheduler())
+	_, err = c.start(ctx, first, plane.Scheduler())
 	return err
 }
 
@@ -284,14 +306,14 @@ func (c *Cluster) startKubelets(ctx context.Context, p parts) error {
 	for _, n := range c.Nodes() {
 		membership := node.Membership{
 			Bin: p.kubernetes, IPs: []netip.Addr{n.IPv4, n.IPv6}, ClusterDNS: []netip.Addr{dns4, dns6},
-			Authority: plane.AuthorityFile(),
+			Authority: plane.AuthorityFile(), Slow: n.Guest,
 		}
 		membership.Cert, membership.Key, membership.Kubeconfig = plane.NodeFiles(n.Name)
 		spec, err := c.machine(n.Name).Kubelet(membership)
 		if err != nil {
 			return err
 		}
-		child, err := c.start(n.Name, spec)
+		child, err := c.start(ctx, n.Name, spec)
 		if err != nil {
 			return err
 		}

@@ -252,7 +252,7 @@ func (f *fleet) expectHeard(t *testing.T, from []*corev1.Pod, targets []string, 
 			if !slices.ContainsFunc(want, func(p *corev1.Pod) bool { return scene.ServerName(p.Namespace, p.Name) == name }) {
 				name = fmt.Sprint("one of ", namesOf(want))
 			}
-			if problem := checkAnswer(result, name, scene.IPs(pod)); problem != "" {
+			if problem := stage.CheckAnswer(result, name, scene.IPs(pod)); problem != "" {
 				err = errors.Join(err, errors.New(problem))
 			}
 		}

@@ -18,7 +18,7 @@ const (
 	// patience is how long something may take that should take seconds.
 	patience = stage.Patience
 	// answerTime is how long a probe that must be answered is repeated.
-	answerTime = 10 * time.Second
+	answerTime = stage.AnswerTime
 	// silenceTime is how long a probe that must not be answered is repeated.
 	silenceTime = 1500 * time.Millisecond
 )

@@ -18,6 +18,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/test/e2e/scene"
+	"github.com/alioth-net/alioth/test/e2e/stage"
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
@@ -87,7 +88,7 @@ func (e *env) checkBalanced(ctx context.Context, t *testing.T, s *shop, from *co
 		t.Error(err)
 	}
 	for _, result := range results {
-		if problem := checkAnswer(result, scene.ServerName(s.Namespace.Name, s.server.Name), scene.IPs(from)); problem != "" {
+		if problem := stage.CheckAnswer(result, scene.ServerName(s.Namespace.Name, s.server.Name), scene.IPs(from)); problem != "" {
 			t.Errorf("%s/%s: %s", from.Namespace, from.Name, problem)
 		}
 		if !strings.HasPrefix(result.Target, "icmp") && result.PeerPort != socketPort {

@@ -12,8 +12,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -42,70 +40,24 @@ func danmNet(namespace, name string, spec danmv1.NetworkSpec) *danmv1.DanmNet {
 	return &danmv1.DanmNet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: spec}
 }
 
-// makeNetwork creates a network for the time of a test. The API server accepts it once it
-// knows what the TenantConfig offers, and its deletion once the status has no pods.
 func (e *env) makeNetwork(t *testing.T, network client.Object) {
 	t.Helper()
-	err := scene.Until(within(t, patience), "the network is accepted", func(ctx context.Context) (bool, string, error) {
-		err := e.Client.Create(ctx, network)
-		return err == nil, fmt.Sprint(err), nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		err := scene.Until(ctx, "the network is gone", func(ctx context.Context) (bool, string, error) {
-			err := e.Client.Delete(ctx, network.DeepCopyObject().(client.Object))
-			return apierrors.IsNotFound(err), fmt.Sprint(err), nil
-		})
-		if err != nil {
-			t.Error(err)
-		}
-	})
+	e.MakeNetwork(t, network)
 }
 
-// runFor runs pods that are deleted before their networks are.
 func (e *env) runFor(t *testing.T, pods ...*corev1.Pod) {
 	t.Helper()
-	for _, pod := range pods {
-		e.Make(t, pod)
-	}
-	if err := e.WaitReady(within(t, patience), pods...); err != nil {
-		t.Fatal(err)
-	}
+	e.RunFor(t, pods...)
 }
 
-// awaitNetwork waits until a network is Ready.
 func (e *env) awaitNetwork(t *testing.T, network client.Object, conditions func() []metav1.Condition) {
 	t.Helper()
-	err := scene.Until(within(t, patience), "the network to be Ready", func(ctx context.Context) (bool, string, error) {
-		if err := e.Client.Get(ctx, client.ObjectKeyFromObject(network), network); err != nil {
-			return false, "", err
-		}
-		ready := meta.FindStatusCondition(conditions(), v1alpha1.ReadyCondition)
-		return ready != nil && ready.Reason == v1alpha1.ReadyReason, fmt.Sprintf("%+v", ready), nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.AwaitNetwork(t, network, conditions)
 }
 
-// onDevice returns the address of a pod's interface of a family, as the kernel has it.
 func (e *env) onDevice(t *testing.T, pod *corev1.Pod, device string, v6 bool) netip.Addr {
 	t.Helper()
-	family := "-4"
-	if v6 {
-		family = "-6"
-	}
-	for _, word := range strings.Fields(e.InNetNS(t, pod, "ip", family, "-o", "addr", "show", "dev", device, "scope", "global")) {
-		if prefix, err := netip.ParsePrefix(word); err == nil && prefix.Addr().Is6() == v6 {
-			return prefix.Addr()
-		}
-	}
-	t.Fatalf("%s of pod %s has no address of family %s", device, pod.Name, family)
-	return netip.Addr{}
+	return e.OnDevice(t, pod, device, v6)
 }
 
 // Each pod has an interface in its tenant's VPC and two in a network of DANM. The pods

@@ -5,7 +5,6 @@ package e2e
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -13,54 +12,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/alioth-net/alioth/test/e2e/scene"
+	"github.com/alioth-net/alioth/test/e2e/stage"
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// wantPod returns what each protocol must answer at each address of a pod:
-// the target, and the name under which that pod's server answers.
-func wantPod(to *corev1.Pod) map[string]string {
-	want := map[string]string{}
-	for _, target := range scene.Targets(scene.Protocols(), scene.IPs(to)...) {
-		want[target] = scene.ServerName(to.Namespace, to.Name)
-	}
-	return want
-}
+func wantPod(to *corev1.Pod) map[string]string { return stage.WantPod(to) }
 
-// expectAnswers asks all targets from a pod and requires that each is answered
-// by the server of the wanted name, which saw the pod under its own address.
+// expectAnswers asks all targets from a pod; see stage.Env.ExpectAnswers.
 func (e *env) expectAnswers(t *testing.T, from *corev1.Pod, want map[string]string) {
 	t.Helper()
-	targets := sortedKeys(want)
-	results, err := e.Ask(within(t, patience), from, answerTime, targets...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var wrong []string
-	for i, result := range results {
-		if problem := checkAnswer(result, want[targets[i]], scene.IPs(from)); problem != "" {
-			wrong = append(wrong, problem)
-		}
-	}
-	if len(wrong) > 0 {
-		t.Errorf("from %s/%s %v on %s, %d of %d targets are wrong:\n%s", from.Namespace, from.Name,
-			scene.IPs(from), from.Spec.NodeName, len(wrong), len(targets), inOrder(wrong))
-	}
-}
-
-func checkAnswer(result report.Probe, want string, own []netip.Addr) string {
-	if !result.OK {
-		return fmt.Sprintf("%s: no answer, want one of %s: %s", result.Target, want, result.Error)
-	}
-	if strings.HasPrefix(result.Target, "icmp") || want == "" {
-		return ""
-	}
-	if result.Name != want {
-		return fmt.Sprintf("%s: answered by %s, want %s", result.Target, result.Name, want)
-	}
-	if peer, err := netip.ParseAddr(result.Peer); err != nil || !slices.Contains(own, peer) {
-		return fmt.Sprintf("%s: %s saw the asker as %s, want one of %v", result.Target, want, result.Peer, own)
-	}
-	return ""
+	e.ExpectAnswers(t, from, want)
 }
 
 // expectSilence asks all targets from a pod and requires that nothing answers,

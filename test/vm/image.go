@@ -159,45 +159,15 @@ func writeImage(ctx context.Context, file, initBinary string, plan guest.Plan, p
 	return w.Close()
 }
 
-// addTools adds the programs that tests run, with their libraries, each at the
-// place that it has on this machine.
+// addTools adds the programs that tests run, each at the place that it has on this
+// machine.
 func addTools(ctx context.Context, w *initramfs.Writer, programs []program) error {
-	added := map[string]bool{}
 	for _, p := range programs {
 		for _, tool := range p.tools {
-			file, err := exec.LookPath(tool)
-			if err != nil {
-				return fmt.Errorf("find what tests of %s run (make setup installs it): %w", p.importPath, err)
-			}
-			out, err := exec.CommandContext(ctx, "ldd", file).Output()
-			if err != nil {
-				return fmt.Errorf("find the libraries of %s: %w", file, err)
-			}
-			for _, place := range append(libraries(string(out)), file) {
-				if added[place] {
-					continue
-				}
-				added[place] = true
-				if err := w.File(place, place); err != nil {
-					return err
-				}
+			if err := w.Program(ctx, tool); err != nil {
+				return fmt.Errorf("add what tests of %s run: %w", p.importPath, err)
 			}
 		}
 	}
 	return nil
-}
-
-// libraries are the files that ldd lists, each as "name => file (address)", but
-// the loader as "file (address)".
-func libraries(ldd string) []string {
-	var files []string
-	for line := range strings.Lines(ldd) {
-		if _, target, ok := strings.Cut(line, " => "); ok {
-			line = target
-		}
-		if fields := strings.Fields(line); len(fields) == 2 && strings.HasPrefix(fields[0], "/") {
-			files = append(files, fields[0])
-		}
-	}
-	return files
 }

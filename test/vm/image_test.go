@@ -56,15 +56,6 @@ func TestSomeMachineHasHardware(t *testing.T) {
 	}
 }
 
-func TestLibrariesAreFoundInWhatLddSays(t *testing.T) {
-	const ldd = "\tlinux-vdso.so.1 (0x00007ffd)\n\tlibnftables.so.1 => /lib/x86_64-linux-gnu/libnftables.so.1 (0x00007f)\n" +
-		"\t/lib64/ld-linux-x86-64.so.2 (0x00007f)\n"
-	want := []string{"/lib/x86_64-linux-gnu/libnftables.so.1", "/lib64/ld-linux-x86-64.so.2"}
-	if diff := cmp.Diff(want, libraries(ldd)); diff != "" {
-		t.Errorf("libraries (-want +got):\n%s", diff)
-	}
-}
-
 func TestEveryKernelAndPackageIsThere(t *testing.T) {
 	if len(Kernels()) < 2 || len(Packages()) == 0 {
 		t.Fatalf("kernels are %v, packages %v", Kernels(), Packages())

@@ -129,7 +129,7 @@ func (r *runner) prepare(ctx context.Context, kernel Kernel) (qemu.Machine, erro
 		CPUs: r.CPUs, Memory: memory,
 	}
 	if kernel.Hardware {
-		equipment.AddAdapter(&machine, equipment.OpenCable)
+		equipment.AddAdapter(&machine, equipment.OpenCable, equipment.SomeMAC())
 	}
 	machine.Devices = append(machine.Devices, r.Devices...)
 	return machine, err

@@ -56,13 +56,16 @@ disabled_plugins = [
       SystemdCgroup = false
 `))
 
+// ContainerdRoot is the folder of containerd's images and containers.
+func (m Machine) ContainerdRoot() string { return m.Path("containerd") }
+
 // Containerd writes containerd's configuration and returns how to run it. bin
 // is the folder with its binaries, sandboxImage the image of every pod's
 // sandbox.
 func (m Machine) Containerd(bin, sandboxImage string) (process.Spec, error) {
 	var text strings.Builder
 	err := containerdConfig.Execute(&text, map[string]string{
-		"Root": m.Path("containerd"), "Socket": Socket, "SandboxImage": sandboxImage,
+		"Root": m.ContainerdRoot(), "Socket": Socket, "SandboxImage": sandboxImage,
 	})
 	if err != nil {
 		return process.Spec{}, fmt.Errorf("write containerd's configuration: %w", err)

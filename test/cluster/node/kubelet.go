@@ -25,6 +25,8 @@ type Membership struct {
 	// Authority, Cert, Key and Kubeconfig are files: who signs clients, the
 	// kubelet's serving certificate and key, and its access to the API.
 	Authority, Cert, Key, Kubeconfig string
+	// Slow: pods that may run on other nodes are to run there.
+	Slow bool
 }
 
 // Kubelet writes the kubelet's configuration and returns how to run it.
@@ -59,6 +61,10 @@ func (m Machine) Kubelet(c Membership) (process.Spec, error) {
 
 // kubeletConfig is a KubeletConfiguration (kubelet.config.k8s.io/v1beta1).
 func (m Machine) kubeletConfig(c Membership) map[string]any {
+	taints := []map[string]any{}
+	if c.Slow {
+		taints = append(taints, map[string]any{"key": "test.alioth.dev/slow", "effect": "PreferNoSchedule"})
+	}
 	return map[string]any{
 		"apiVersion": "kubelet.config.k8s.io/v1beta1",
 		"kind":       "KubeletConfiguration",
@@ -86,6 +92,7 @@ func (m Machine) kubeletConfig(c Membership) map[string]any {
 		"oomScoreAdj":            0,
 		"makeIPTablesUtilChains": false,
 		"maxPods":                250,
+		"registerWithTaints":     taints,
 
 		// Tests kill containers again and again and wait for them: a kubelet that
 		// doubles its delay from ten seconds on makes them wait for minutes.

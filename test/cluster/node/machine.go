@@ -166,11 +166,15 @@ func (m Machine) mount() error {
 	return nil
 }
 
-// writeMachineID gives the node an identity of its own, derived from its name.
+// MachineID is the content of a node's /etc/machine-id: an identity of its own, derived
+// from its name.
+func MachineID(name string) []byte {
+	id := fmt.Sprintf("%x", name)
+	return []byte((id + strings.Repeat("0", 32))[:32] + "\n")
+}
+
 func (m Machine) writeMachineID() error {
-	id := fmt.Sprintf("%x", m.Name)
-	id = (id + strings.Repeat("0", 32))[:32]
-	if err := os.WriteFile(m.Path("machine-id"), []byte(id+"\n"), 0o444); err != nil && !os.IsExist(err) {
+	if err := os.WriteFile(m.Path("machine-id"), MachineID(m.Name), 0o444); err != nil && !os.IsExist(err) {
 		return fmt.Errorf("write the machine ID of %s: %w", m.Name, err)
 	}
 	return nil

@@ -37,7 +37,7 @@ func TestTheKubeletStaysBelowItsNodesCgroupAndSpeaksBothFamilies(t *testing.T) {
 		Bin:        "/k8s",
 		IPs:        []netip.Addr{netip.MustParseAddr("192.168.77.1"), netip.MustParseAddr("fd77::1")},
 		ClusterDNS: []netip.Addr{netip.MustParseAddr("10.96.0.10")},
-		Authority:  "/ca", Cert: "/c", Key: "/k", Kubeconfig: "/kc",
+		Authority:  "/ca", Cert: "/c", Key: "/k", Kubeconfig: "/kc", Slow: true,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -59,6 +59,9 @@ func TestTheKubeletStaysBelowItsNodesCgroupAndSpeaksBothFamilies(t *testing.T) {
 				Enabled *bool `json:"enabled"`
 			} `json:"anonymous"`
 		} `json:"authentication"`
+		Taints []struct {
+			Effect string `json:"effect"`
+		} `json:"registerWithTaints"`
 		ImageGC   int `json:"imageGCHighThresholdPercent"`
 		CrashLoop struct {
 			Longest string `json:"maxContainerRestartPeriod"`
@@ -69,6 +72,9 @@ func TestTheKubeletStaysBelowItsNodesCgroupAndSpeaksBothFamilies(t *testing.T) {
 	}
 	if config.CgroupRoot != "/anodetest-node1" || !slices.Equal(config.ClusterDNS, []string{"10.96.0.10"}) || config.ImageGC != 100 {
 		t.Errorf("configuration %+v", config)
+	}
+	if len(config.Taints) != 1 || config.Taints[0].Effect != "PreferNoSchedule" {
+		t.Errorf("a slow node has the taints %+v, want one that pods avoid", config.Taints)
 	}
 	if config.CrashLoop.Longest != "1s" {
 		t.Errorf("a killed container may wait %q until its next start", config.CrashLoop.Longest)

@@ -4,6 +4,8 @@
 package underlay
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -18,6 +20,8 @@ import (
 
 const (
 	bridgeName = "br0"
+	// secondBridge is the second segment.
+	secondBridge = "br1"
 	// nodeLink is the name of a member's interface inside its namespace.
 	nodeLink = "eth0"
 	mtu      = 1500
@@ -43,21 +47,98 @@ func (t Topology) Up(forwarding bool) error {
 	return nil
 }
 
-// ConnectNode makes the namespace and the link of node i, counted from 1; see
-// Up.
+// ConnectNode makes the namespace and the links of node i, counted from 1; see
+// Up. Of a virtual machine it makes the switch's ports.
 func (t Topology) ConnectNode(i int, forwarding bool) error {
+	if t.IsGuest(i) {
+		return t.makeTaps(i)
+	}
+	if err := t.attach(t.member(i, forwarding)); err != nil || t.Guests == 0 {
+		return err
+	}
+	return t.attach(member{port: t.secondPort(i), segment: secondBridge, link: SecondLink, ns: t.Node(i), forwarding: forwarding})
+}
+
+// member is node i on the first segment.
+func (t Topology) member(i int, forwarding bool) member {
 	v4, v6 := t.NodeIPs(i)
 	host4, host6 := t.HostIPs()
-	return t.attach(member{
+	return member{
 		port: t.port(i), link: nodeLink, ns: t.Node(i), ips: []netip.Addr{v4, v6},
 		gateways: []netip.Addr{host4, host6}, forwarding: forwarding,
+	}
+}
+
+// ConfigureGuest runs in virtual machine i. It finds the machine's interfaces by their
+// MAC addresses, names them, and gives them what ConnectNode gives a node's.
+func (t Topology) ConfigureGuest(i int) error {
+	first, second := t.MACs(i)
+	// The kernel may have given the second one the name that the first is to have.
+	if err := rename(second, SecondLink); err != nil {
+		return err
+	}
+	if err := rename(first, nodeLink); err != nil {
+		return err
+	}
+	if err := t.configure(t.member(i, false)); err != nil {
+		return err
+	}
+	return setUp(SecondLink)
+}
+
+// rename gives the interface with a MAC address another name.
+func rename(mac net.HardwareAddr, name string) error {
+	links, err := netlink.LinkList()
+	if err != nil {
+		return fmt.Errorf("list interfaces: %w", err)
+	}
+	for _, link := range links {
+		if bytes.Equal(link.Attrs().HardwareAddr, mac) {
+			if err := netlink.LinkSetName(link, name); err != nil {
+				return fmt.Errorf("name the interface %s: %w", name, err)
+			}
+			return nil
+		}
+	}
+	return fmt.Errorf("find the interface for %s: none has the MAC address %s", name, mac)
+}
+
+// makeTaps makes the ports of virtual machine i. They stay when the machine ends.
+func (t Topology) makeTaps(i int) error {
+	first, second := t.Taps(i)
+	return inNS(t.Switch(), func() error {
+		for port, segment := range map[string]string{first: bridgeName, second: secondBridge} {
+			if err := makeTap(port, segment); err != nil {
+				return fmt.Errorf("make the port %s: %w", port, err)
+			}
+		}
+		return nil
 	})
+}
+
+func makeTap(port, segment string) error {
+	bridge, err := netlink.LinkByName(segment)
+	if err != nil {
+		return fmt.Errorf("find the switch: %w", err)
+	}
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = port
+	tap := &netlink.Tuntap{LinkAttrs: attrs, Mode: netlink.TUNTAP_MODE_TAP, Flags: netlink.TUNTAP_NO_PI | netlink.TUNTAP_VNET_HDR}
+	// One that is there, of the same kind, is opened.
+	if err := netlink.LinkAdd(tap); err != nil && !errors.Is(err, unix.EBUSY) {
+		return err
+	}
+	link, err := netlink.LinkByName(port)
+	if err != nil {
+		return err
+	}
+	return errors.Join(netlink.LinkSetMTU(link, mtu), netlink.LinkSetMaster(link, bridge), netlink.LinkSetUp(link))
 }
 
 // DisconnectNode removes what ConnectNode made. What else is in the namespace
 // ends with it, once its last process has.
 func (t Topology) DisconnectNode(i int) error {
-	err := inNS(t.Switch(), func() error { return deleteLink(t.port(i)) })
+	err := inNS(t.Switch(), func() error { return errors.Join(deleteLink(t.port(i)), deleteLink(t.secondPort(i))) })
 	return errors.Join(err, deleteNS(t.Node(i)))
 }
 
@@ -109,9 +190,13 @@ func (t Topology) SetLink(i int, up bool) error {
 // port names the switch's end of node i's cable.
 func (t Topology) port(i int) string { return fmt.Sprintf("node%d", i) }
 
+// secondPort names that on the second segment.
+func (t Topology) secondPort(i int) string { return fmt.Sprintf("node%dhw", i) }
+
 // member is one end system of the lab's network.
 type member struct {
 	port       string // its end in the switch's namespace
+	segment    string // its bridge there; "" is the first
 	link       string // its own interface
 	ns         string // its namespace; "" is the host's
 	ips        []netip.Addr
@@ -132,15 +217,24 @@ func (t Topology) createSwitch() error {
 			// The settings exist only where the br_netfilter module is there.
 			_ = setSysctl("bridge/"+name, "0")
 		}
-		attrs := netlink.NewLinkAttrs()
-		attrs.Name, attrs.MTU = bridgeName, mtu
-		off := false
-		bridge := &netlink.Bridge{LinkAttrs: attrs, MulticastSnooping: &off}
-		if err := netlink.LinkAdd(bridge); err != nil && !errors.Is(err, unix.EEXIST) {
-			return fmt.Errorf("make the switch: %w", err)
+		if t.Guests > 0 {
+			if err := makeBridge(secondBridge); err != nil {
+				return err
+			}
 		}
-		return setUp(bridgeName)
+		return makeBridge(bridgeName)
 	})
+}
+
+func makeBridge(name string) error {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.MTU = name, mtu
+	off := false
+	bridge := &netlink.Bridge{LinkAttrs: attrs, MulticastSnooping: &off}
+	if err := netlink.LinkAdd(bridge); err != nil && !errors.Is(err, unix.EEXIST) {
+		return fmt.Errorf("make the switch: %w", err)
+	}
+	return setUp(name)
 }
 
 // attach makes a member's namespace and its cable to the switch.
@@ -170,7 +264,7 @@ func (t Topology) cable(m member) error {
 	}
 	defer peer.Close()
 	return inNS(t.Switch(), func() error {
-		bridge, err := netlink.LinkByName(bridgeName)
+		bridge, err := netlink.LinkByName(cmp.Or(m.segment, bridgeName))
 		if err != nil {
 			return fmt.Errorf("find the switch: %w", err)
 		}

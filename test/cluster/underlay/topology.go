@@ -26,6 +26,9 @@ type Topology struct {
 	// Octet is the third byte of the IPv4 network 192.168.<Octet>.0/24 and,
 	// read as hexadecimal digits, the second byte of fd<Octet>::/64.
 	Octet int `json:"octet"`
+	// Guests is how many of the nodes, the last ones, are virtual machines. With any,
+	// every node has an interface on a second segment, under the name SecondLink.
+	Guests int `json:"guests,omitempty"`
 }
 
 // DefaultTopology is the lab of `make up` with n nodes.
@@ -37,6 +40,10 @@ const hostIndex = 254
 // spareIndex added to a node's number is the host part of its spare address.
 const spareIndex = 100
 
+// SecondLink is the name of a node's interface on the second segment, which has no
+// addresses. On a virtual machine it is a network adapter with virtual functions.
+const SecondLink = "hw0"
+
 // Validate returns an error for the first rule that t breaks.
 func (t Topology) Validate() error {
 	switch {
@@ -46,6 +53,8 @@ func (t Topology) Validate() error {
 		return fmt.Errorf("%d nodes: use 1 to 100", t.Nodes)
 	case t.Octet < 1 || t.Octet > 99:
 		return fmt.Errorf("network number %d: use 1 to 99", t.Octet)
+	case t.Guests < 0 || t.Guests >= t.Nodes:
+		return fmt.Errorf("%d virtual machines of %d nodes: use fewer than nodes, the first runs the control plane", t.Guests, t.Nodes)
 	}
 	return nil
 }
@@ -72,6 +81,22 @@ func (t Topology) NodeIndex(name string) int {
 	}
 	return 0
 }
+
+// IsGuest reports whether node i, counted from 1, is a virtual machine.
+func (t Topology) IsGuest(i int) bool { return i > t.Nodes-t.Guests && i <= t.Nodes }
+
+// MACs returns the MAC addresses of the interfaces of virtual machine i: that with the
+// node's addresses, and that on the second segment.
+func (t Topology) MACs(i int) (first, second net.HardwareAddr) {
+	mac := func(segment byte) net.HardwareAddr {
+		return net.HardwareAddr{0x02, 0xa1, byte(t.Octet), byte(i), 0, segment}
+	}
+	return mac(1), mac(2)
+}
+
+// Taps returns the names of the switch's ports for virtual machine i, on which it is
+// to be connected from within the switch's namespace.
+func (t Topology) Taps(i int) (first, second string) { return t.port(i), t.secondPort(i) }
 
 // Switch is the name of the network namespace that holds the bridge.
 func (t Topology) Switch() string { return t.Lab + "-switch" }

@@ -51,6 +51,7 @@ func TestATopologyThatCannotBeIsRefused(t *testing.T) {
 		"no nodes":            {Lab: "a", Octet: 1},
 		"more nodes than fit": {Lab: "a", Nodes: 101, Octet: 1},
 		"no network":          {Lab: "a", Nodes: 1},
+		"no usual node":       {Lab: "a", Nodes: 1, Guests: 1, Octet: 1},
 	} {
 		if topology.Validate() == nil {
 			t.Errorf("%s: accepted", name)
@@ -210,4 +211,77 @@ func TestDownRemovesEverythingAndMayBeRepeated(t *testing.T) {
 			t.Errorf("the host's link: %v; want not found", err)
 		}
 	}
+}
+
+func TestTheLastNodesAreVirtualMachines(t *testing.T) {
+	topology := Topology{Lab: "a", Nodes: 3, Guests: 1, Octet: 76}
+	for i, want := range map[int]bool{0: false, 1: false, 2: false, 3: true, 4: false} {
+		if got := topology.IsGuest(i); got != want {
+			t.Errorf("node %d is a virtual machine: %t", i, got)
+		}
+	}
+	first, second := topology.MACs(3)
+	others, _ := topology.MACs(2)
+	if first.String() == second.String() || first.String() == others.String() {
+		t.Errorf("MAC addresses %s, %s and %s of another machine", first, second, others)
+	}
+}
+
+func TestAVirtualMachineHasPortsOnBothSegments(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to make network namespaces")
+	}
+	topology := Topology{Lab: "alutest", Nodes: 2, Guests: 1, Octet: 79}
+	t.Cleanup(func() {
+		if err := topology.Down(); err != nil {
+			t.Error(err)
+		}
+	})
+	for range 2 { // the second time finds everything there
+		if err := topology.Up(false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, second := topology.Taps(2)
+	for port, segment := range map[string]string{first: bridgeName, second: secondBridge} {
+		if master := masterOf(t, topology, port); master != segment {
+			t.Errorf("the port %s is on %q, want %s", port, master, segment)
+		}
+	}
+	if master := masterOf(t, topology, topology.secondPort(1)); master != secondBridge {
+		t.Errorf("the other node's port is on %q", master)
+	}
+	err := inNS(topology.Node(1), func() error {
+		link, err := netlink.LinkByName(SecondLink)
+		if err == nil && link.Attrs().Flags&net.FlagUp == 0 {
+			err = errors.New("it is down")
+		}
+		return err
+	})
+	if err != nil {
+		t.Errorf("the other node's interface: %v", err)
+	}
+	if _, err := os.Stat(NetNSPath(topology.Node(2))); err == nil {
+		t.Error("the virtual machine has a network namespace on the host")
+	}
+}
+
+// masterOf returns the bridge of a switch's port.
+func masterOf(t *testing.T, topology Topology, port string) (name string) {
+	t.Helper()
+	err := inNS(topology.Switch(), func() error {
+		link, err := netlink.LinkByName(port)
+		if err != nil {
+			return err
+		}
+		bridge, err := netlink.LinkByIndex(link.Attrs().MasterIndex)
+		if err == nil {
+			name = bridge.Attrs().Name
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name
 }

@@ -391,7 +391,7 @@ func testStop(t *testing.T, c *cluster.Cluster) {
 	if answers(ctx) == nil {
 		t.Error("the API server answers after its end")
 	}
-	if err := c.StartProcess(name); err != nil {
+	if err := c.StartProcess(ctx, name); err != nil {
 		t.Fatal(err)
 	}
 	if err := cluster.WaitFor(ctx, "the API server answers again", answers); err != nil {
@@ -449,15 +449,26 @@ func processes(t *testing.T, c *cluster.Cluster) map[string]int {
 }
 
 func TestDownCleansAHalfStartedLab(t *testing.T) {
-	for _, line := range []string{"making 2 nodes", "starting the control plane", "the API server is ready", "starting the kubelets", "waiting for cluster DNS"} {
-		t.Run("stopped when it said: "+line, func(t *testing.T) {
+	for _, test := range []struct {
+		line   string
+		guests int
+	}{
+		{"making 2 nodes", 0},
+		{"starting the control plane", 0},
+		{"starting the control plane", 1}, // the virtual machine is starting
+		{"the API server is ready", 0},
+		{"starting the kubelets", 0},
+		{"waiting for cluster DNS", 0},
+	} {
+		t.Run(fmt.Sprintf("stopped when it said: %s, with %d virtual machines", test.line, test.guests), func(t *testing.T) {
 			f := newFixture(t)
+			f.options.Topology.Guests = test.guests
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			options := f.options
 			reached := false
 			options.Progress = func(said string) {
-				if strings.HasPrefix(said, line) {
+				if strings.HasPrefix(said, test.line) {
 					reached = true
 					cancel()
 				}
@@ -466,7 +477,7 @@ func TestDownCleansAHalfStartedLab(t *testing.T) {
 				t.Error("it came up although it was stopped")
 			}
 			if !reached {
-				t.Fatalf("it never said %q", line)
+				t.Fatalf("it never said %q", test.line)
 			}
 			f.down(t)
 		})

@@ -212,7 +212,7 @@ func (e *env) stopPlane(t *testing.T, node string) {
 func (e *env) startPlane(t *testing.T, node string) {
 	t.Helper()
 	for _, program := range []string{"kube-apiserver", "kube-scheduler", "kube-controller-manager"} {
-		if err := e.Lab.StartProcess(node + "/" + program); err != nil {
+		if err := e.Lab.StartProcess(stage.Within(t, patience), node+"/"+program); err != nil {
 			t.Fatal(err)
 		}
 		if program == "kube-apiserver" {

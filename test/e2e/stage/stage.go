@@ -53,12 +53,20 @@ type Env struct {
 type Suite struct {
 	// name of the suite, root of the work tree seen from its folder.
 	name, root string
-	open       func() (*Env, error)
+	// lab is what is brought up where nothing is.
+	lab  cluster.Options
+	open func() (*Env, error)
 }
 
-// NewSuite returns a suite; nothing is up yet.
+// NewSuite returns a suite on the lab of `make up`; nothing is up yet.
 func NewSuite(name, root string) *Suite {
-	s := &Suite{name: name, root: root}
+	return NewSuiteOn(name, root, cluster.Options{Dir: cluster.DefaultDir(root)})
+}
+
+// NewSuiteOn returns a suite on another lab, which has a folder of its own.
+func NewSuiteOn(name, root string, lab cluster.Options) *Suite {
+	lab.Progress = progress
+	s := &Suite{name: name, root: root, lab: lab}
 	s.open = sync.OnceValues(s.openEnv)
 	return s
 }
@@ -70,7 +78,7 @@ func (s *Suite) Main(m *testing.M) int {
 		fmt.Fprintf(os.Stderr, "%s: not run: set ALIOTH_E2E=1 (needs root, brings up a cluster), or use: make test-e2e\n", s.name)
 		return 0
 	}
-	_, err := cluster.Open(s.root)
+	_, err := cluster.OpenIn(s.root, s.lab.Dir)
 	mine := errors.Is(err, cluster.ErrNotUp)
 	code := m.Run()
 	if e, err := s.open(); err == nil {
@@ -81,7 +89,7 @@ func (s *Suite) Main(m *testing.M) int {
 		}
 	}
 	if mine && os.Getenv("ALIOTH_E2E_KEEP") == "" {
-		if err := cluster.Down(context.Background(), s.root, "", progress); err != nil {
+		if err := cluster.Down(context.Background(), s.root, s.lab.Dir, progress); err != nil {
 			fmt.Fprintf(os.Stderr, "%s: take the lab down: %v\n", s.name, err)
 			code = max(code, 1)
 		}
@@ -100,9 +108,10 @@ func (s *Suite) openEnv() (*Env, error) {
 	if err != nil {
 		return nil, err
 	}
-	folder, err := os.MkdirTemp("", "alioth-"+s.name+"-")
+	// A virtual machine sees the lab's folder and no other of the host.
+	folder, err := lab.ScratchDir(s.name)
 	if err != nil {
-		return nil, fmt.Errorf("make a folder for the test tool: %w", err)
+		return nil, err
 	}
 	e.Tool = filepath.Join(folder, "testtool")
 	build := exec.Command("go", "build", "-o", e.Tool, "./test/testtool")
@@ -128,9 +137,9 @@ func NewEnv(lab *cluster.Cluster) (*Env, error) {
 
 // openLab opens the lab that is up, as it is, or brings one up.
 func (s *Suite) openLab() (*cluster.Cluster, error) {
-	lab, err := cluster.Open(s.root)
+	lab, err := cluster.OpenIn(s.root, s.lab.Dir)
 	if errors.Is(err, cluster.ErrNotUp) {
-		lab, err = cluster.Up(context.Background(), s.root, cluster.Options{Progress: progress})
+		lab, err = cluster.Up(context.Background(), s.root, s.lab)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open the lab: %w", err)

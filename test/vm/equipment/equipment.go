@@ -5,7 +5,11 @@
 // kernel that nodes use, and network hardware with virtual functions.
 package equipment
 
-import "github.com/alioth-net/alioth/test/vm/qemu"
+import (
+	"net"
+
+	"github.com/alioth-net/alioth/test/vm/qemu"
+)
 
 // Modules are the kernel's that Alioth and its tests need, and that a node would load
 // by itself when they are asked for.
@@ -26,12 +30,15 @@ func HardwareModules() []string { return []string{"igb", "igbvf", "vfio_pci"} }
 // AddAdapter gives a machine a network adapter with virtual functions behind a port of
 // PCI Express, and an IOMMU, without which vfio-pci takes no function. network is what
 // its cable leads to, as QEMU's option -netdev takes it, with the ID "wire".
-func AddAdapter(m *qemu.Machine, network string) {
+func AddAdapter(m *qemu.Machine, network string, mac net.HardwareAddr) {
 	m.Networks = append(m.Networks, network)
-	m.Devices = append(m.Devices, "intel-iommu", "pcie-root-port,id=socket1,bus=pcie.0,slot=5", "igb,netdev=wire,bus=socket1")
+	m.Devices = append(m.Devices, "intel-iommu", "pcie-root-port,id=socket1,bus=pcie.0,slot=5", "igb,netdev=wire,bus=socket1,mac="+mac.String())
 	// Devices of the machine itself use addresses of memory: translating them takes time.
 	m.KernelArguments = append(m.KernelArguments, "intel_iommu=on", "iommu=pt")
 }
+
+// SomeMAC is an address for an adapter that is alone.
+func SomeMAC() net.HardwareAddr { return net.HardwareAddr{0x02, 0xa1, 0, 0, 0, 2} }
 
 // OpenCable is a network for AddAdapter that leads nowhere.
 const OpenCable = "hubport,id=wire,hubid=0"

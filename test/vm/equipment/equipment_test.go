@@ -13,7 +13,7 @@ import (
 
 func TestTheAdapterIsBehindAPortAndAnIOMMUThatComeFirst(t *testing.T) {
 	m := qemu.Machine{Devices: []string{"other"}}
-	AddAdapter(&m, OpenCable)
+	AddAdapter(&m, OpenCable, SomeMAC())
 	at := func(prefix string) int {
 		return slices.IndexFunc(m.Devices, func(d string) bool { return strings.HasPrefix(d, prefix) })
 	}
@@ -21,7 +21,7 @@ func TestTheAdapterIsBehindAPortAndAnIOMMUThatComeFirst(t *testing.T) {
 	if at("other") != 0 || iommu < 1 || port < iommu || adapter < port {
 		t.Errorf("devices are %q", m.Devices)
 	}
-	for _, reference := range []string{"netdev=wire", "bus=socket1"} {
+	for _, reference := range []string{"netdev=wire", "bus=socket1", "mac=02:a1:00:00:00:02"} {
 		if !strings.Contains(m.Devices[adapter], reference) {
 			t.Errorf("the adapter %q lacks %s", m.Devices[adapter], reference)
 		}

@@ -20,13 +20,14 @@ import (
 // Writer writes an archive of the kernel's format ("newc"). It is not
 // compressed: unpacking takes the guest longer than reading takes the host.
 type Writer struct {
-	cpio    *cpio.Writer
-	folders map[string]bool
+	cpio *cpio.Writer
+	// folders and programs are what was added.
+	folders, programs map[string]bool
 }
 
 // NewWriter returns a Writer to w. Close completes the archive.
 func NewWriter(w io.Writer) *Writer {
-	return &Writer{cpio: cpio.NewWriter(w), folders: map[string]bool{"/": true, ".": true}}
+	return &Writer{cpio: cpio.NewWriter(w), folders: map[string]bool{"/": true, ".": true}, programs: map[string]bool{}}
 }
 
 // Close completes the archive.
@@ -96,6 +97,20 @@ func (w *Writer) Tree(name, from string) error {
 		}
 		return w.File(path.Join(name, filepath.ToSlash(below)), file)
 	})
+}
+
+// Link adds a symbolic link.
+func (w *Writer) Link(name, target string) error {
+	if err := w.Folder(path.Dir(name)); err != nil {
+		return err
+	}
+	if err := w.header(name, cpio.TypeSymlink|0o777, int64(len(target))); err != nil {
+		return err
+	}
+	if _, err := w.cpio.Write([]byte(target)); err != nil {
+		return fmt.Errorf("write the link %s: %w", name, err)
+	}
+	return nil
 }
 
 func (w *Writer) header(name string, mode cpio.FileMode, size int64) error {

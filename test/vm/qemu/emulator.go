@@ -30,15 +30,27 @@ func Fetch(ctx context.Context, cache build.Cache) (Emulator, error) {
 // loader is the one of its own C library, relative to the root.
 const loader = "lib64/ld-linux-x86-64.so.2"
 
-// command runs QEMU. Its libraries, modules and firmware are those of its own folder:
+// CommandLine is how to run a machine as a process of its own, which goes on until the
+// machine turns itself off: QEMU's arguments, the program first, and what its environment
+// has beyond the usual. Libraries, modules and firmware are those of QEMU's own folder:
 // this machine's may be of another version.
-func (e Emulator) command(ctx context.Context, args []string) *exec.Cmd {
+func (e Emulator) CommandLine(m Machine) (args, env []string) {
+	return e.commandLine(m.arguments())
+}
+
+func (e Emulator) commandLine(arguments []string) (args, env []string) {
 	libraries := filepath.Join(e.Root, "usr/lib/x86_64-linux-gnu")
-	start := []string{
-		"--library-path", libraries, filepath.Join(e.Root, "usr/bin/qemu-system-x86_64"),
+	args = []string{
+		filepath.Join(e.Root, loader), "--library-path", libraries, filepath.Join(e.Root, "usr/bin/qemu-system-x86_64"),
 		"-L", filepath.Join(e.Root, "usr/share/qemu"), "-L", filepath.Join(e.Root, "usr/share/seabios"),
 	}
-	cmd := exec.CommandContext(ctx, filepath.Join(e.Root, loader), append(start, args...)...)
-	cmd.Env = append(os.Environ(), "QEMU_MODULE_DIR="+filepath.Join(libraries, "qemu"))
+	return append(args, arguments...), []string{"QEMU_MODULE_DIR=" + filepath.Join(libraries, "qemu")}
+}
+
+// command runs QEMU.
+func (e Emulator) command(ctx context.Context, arguments []string) *exec.Cmd {
+	args, env := e.commandLine(arguments)
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Env = append(os.Environ(), env...)
 	return cmd
 }

@@ -29,8 +29,25 @@ type Machine struct {
 	Networks []string
 	// Devices are further devices, each as QEMU's option -device takes it.
 	Devices []string
+	// Shares are folders of the host.
+	Shares []Share
 	// KernelArguments go behind those that every machine has.
 	KernelArguments []string
+}
+
+// Share is a folder of the host that the guest may mount by its tag, as a file system of
+// type 9p. The guest's root writes there as the host's.
+type Share struct{ Tag, Dir string }
+
+func (s Share) argument() string {
+	// QEMU takes two commas for one that is a part of a value.
+	dir := strings.ReplaceAll(s.Dir, ",", ",,")
+	return "local,path=" + dir + ",mount_tag=" + s.Tag + ",security_model=passthrough,multidevs=remap"
+}
+
+// results is the second serial port, which leads to the emulator's standard output.
+func results() []string {
+	return []string{"-chardev", "stdio,id=results,signal=off", "-serial", "chardev:results"}
 }
 
 // commandLine is the kernel's. A panic restarts the machine, which -no-reboot
@@ -53,9 +70,7 @@ func (m Machine) arguments() []string {
 		"-smp", strconv.Itoa(m.CPUs), "-m", strconv.Itoa(m.Memory),
 		"-kernel", m.Kernel, "-initrd", m.Initramfs,
 		"-append", strings.Join(append([]string{commandLine}, m.KernelArguments...), " "),
-		// The first serial port is the console, the second the way to the host.
 		"-serial", "file:" + m.Console,
-		"-chardev", "stdio,id=results,signal=off", "-serial", "chardev:results",
 	}
 	for _, network := range m.Networks {
 		args = append(args, "-netdev", network)
@@ -63,16 +78,19 @@ func (m Machine) arguments() []string {
 	for _, device := range m.Devices {
 		args = append(args, "-device", device)
 	}
+	for _, share := range m.Shares {
+		args = append(args, "-virtfs", share.argument())
+	}
 	return args
 }
 
 // Run runs the machine until it turns itself off, and passes on what comes out
 // of its second serial port. A machine that is still on when ctx ends, or when
-// results returns, is killed; it never outlives this process.
-func Run(ctx context.Context, e Emulator, m Machine, results func(io.Reader) error) error {
+// follow returns, is killed; it never outlives this process.
+func Run(ctx context.Context, e Emulator, m Machine, follow func(io.Reader) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	cmd := e.command(ctx, m.arguments())
+	cmd := e.command(ctx, append(m.arguments(), results()...))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var complaints tail
 	cmd.Stderr = &complaints
@@ -83,7 +101,7 @@ func Run(ctx context.Context, e Emulator, m Machine, results func(io.Reader) err
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start QEMU: %w", err)
 	}
-	read := results(out)
+	read := follow(out)
 	cancel()
 	// Killed or not, its exit adds nothing when the results are complete.
 	exit := cmd.Wait()

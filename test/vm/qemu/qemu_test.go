@@ -16,12 +16,12 @@ import (
 func TestAMachineHasItsDevicesAndNothingElse(t *testing.T) {
 	args := Machine{
 		Kernel: "k", Initramfs: "i", Console: "c", CPUs: 2, Memory: 512,
-		Devices: []string{"pcie-root-port,id=p", "igb,bus=p"},
+		Devices: []string{"pcie-root-port,id=p", "igb,bus=p"}, Shares: []Share{{Tag: "t", Dir: "/a,b"}},
 	}.arguments()
 	line := strings.Join(args, " ")
 	for _, want := range []string{
 		"-nodefaults", "-no-user-config", "-kernel k -initrd i", "-smp 2 -m 512", "-serial file:c",
-		"-device pcie-root-port,id=p -device igb,bus=p",
+		"-device pcie-root-port,id=p -device igb,bus=p", "-virtfs local,path=/a,,b,mount_tag=t,",
 	} {
 		if !strings.Contains(line, want) {
 			t.Errorf("no %q in %s", want, line)

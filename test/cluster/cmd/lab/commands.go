@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -51,16 +52,15 @@ func (l *lab) upCommand() *cobra.Command {
 			if !slices.Contains([]cluster.CNI{cluster.CNIAlioth, cluster.CNIBridge, cluster.CNINone}, cluster.CNI(cni)) {
 				return fmt.Errorf("--cni %q: use alioth, bridge or none", cni)
 			}
-			_, err := cluster.Up(cmd.Context(), l.root, cluster.Options{
-				Topology: underlay.DefaultTopology(nodes),
-				CNI:      cluster.CNI(cni),
-				Images:   strings.Fields(archives),
-				Progress: l.progress,
-			})
-			if err != nil {
-				return fmt.Errorf("%w\n(logs are in .cluster/logs; take down what is up with: make down)", err)
+			o := cluster.Options{Topology: underlay.DefaultTopology(nodes), Dir: l.dir()}
+			if l.hardware {
+				o = cluster.HardwareLab(l.root)
 			}
-			l.progress("the lab is up: .cluster/bin/kubectl get pods -A; .cluster/bin/node-exec 1 -- ip addr")
+			o.CNI, o.Images, o.Progress = cluster.CNI(cni), strings.Fields(archives), l.progress
+			if _, err := cluster.Up(cmd.Context(), l.root, o); err != nil {
+				return fmt.Errorf("%w\n(logs are in %s/logs; take down what is up with: lab down)", err, o.Dir)
+			}
+			l.progress(fmt.Sprintf("the lab is up: %s/bin/kubectl get pods -A; go run ./test/cluster/cmd/lab exec 1 -- ip addr", o.Dir))
 			return nil
 		},
 	}
@@ -77,7 +77,7 @@ func (l *lab) downCommand() *cobra.Command {
 		Short: "Remove the lab, however far its start came",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := cluster.Down(cmd.Context(), l.root, "", l.progress); err != nil {
+			if err := cluster.Down(cmd.Context(), l.root, l.dir(), l.progress); err != nil {
 				return err
 			}
 			if force {
@@ -174,12 +174,35 @@ func (l *lab) kubeconfigCommand() *cobra.Command {
 		Short: "Print the path of the lab's kubeconfig",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			c, err := cluster.Open(l.root)
+			c, err := cluster.OpenIn(l.root, l.dir())
 			if err != nil {
 				return err
 			}
 			fmt.Println(c.Kubeconfig())
 			return nil
+		},
+	}
+}
+
+func (l *lab) execCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "exec NODE -- COMMAND [ARGUMENT...]",
+		Short: "Run a command on a node, by its name or its number, also where it is a virtual machine",
+		Args:  cobra.MinimumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := cluster.OpenIn(l.root, l.dir())
+			if err != nil {
+				return err
+			}
+			for i, n := range c.Nodes() {
+				if args[0] != n.Name && args[0] != strconv.Itoa(i+1) {
+					continue
+				}
+				out, err := c.NodeExec(cmd.Context(), n.Name, args[1:]...)
+				fmt.Print(out)
+				return err
+			}
+			return fmt.Errorf("no node %q: use a number from 1 to %d", args[0], len(c.Nodes()))
 		},
 	}
 }

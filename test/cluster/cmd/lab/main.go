@@ -14,6 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/test/cluster"
 )
 
 func main() {
@@ -36,17 +38,27 @@ func rootCommand() *cobra.Command {
 	}
 	l := &lab{began: time.Now()}
 	cmd.PersistentFlags().StringVar(&l.root, "root", ".", "the project's root folder")
+	cmd.PersistentFlags().BoolVar(&l.hardware, "hardware", false, "the lab with a virtual machine as its second node, instead of that of make up")
 	cmd.AddCommand(
 		l.setupCommand(), l.upCommand(), l.downCommand(),
-		l.buildCommand(), l.pathCommand(), l.imagesCommand(), l.kubeconfigCommand(),
+		l.buildCommand(), l.pathCommand(), l.imagesCommand(), l.kubeconfigCommand(), l.execCommand(),
 	)
 	return cmd
 }
 
 // lab is what the commands share.
 type lab struct {
-	root  string
-	began time.Time
+	root     string
+	hardware bool
+	began    time.Time
+}
+
+// dir is the folder of the lab that the commands are about.
+func (l *lab) dir() string {
+	if l.hardware {
+		return cluster.HardwareLab(l.root).Dir
+	}
+	return cluster.DefaultDir(l.root)
 }
 
 // progress prints a line with the seconds since the start.

@@ -12,8 +12,10 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/test/vm/boot"
 	"github.com/alioth-net/alioth/test/vm/guest"
 )
 
@@ -22,14 +24,11 @@ func main() {
 		// The console is what is left when the way to the host is not.
 		fmt.Fprintln(os.Stderr, "init:", err)
 	}
-	unix.Sync()
-	if err := unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF); err != nil {
-		fmt.Fprintln(os.Stderr, "init: power off:", err)
-	}
+	fmt.Fprintln(os.Stderr, "init:", boot.PowerOff())
 }
 
 func run() error {
-	if err := mountAll(); err != nil {
+	if err := boot.MountUsual(); err != nil {
 		return err
 	}
 	host, err := openHost(guest.Results)
@@ -57,10 +56,8 @@ func work(host *host) error {
 	if err != nil {
 		return err
 	}
-	for _, module := range plan.Modules {
-		if err := load(module); err != nil {
-			return err
-		}
+	if err := boot.Load(plan.Modules); err != nil {
+		return err
 	}
 	if err := loopbackUp(); err != nil {
 		return err
@@ -90,4 +87,15 @@ func kernelRelease() (string, error) {
 		return "", fmt.Errorf("ask for the kernel's release: %w", err)
 	}
 	return unix.ByteSliceToString(name.Release[:]), nil
+}
+
+func loopbackUp() error {
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		return fmt.Errorf("find lo: %w", err)
+	}
+	if err := netlink.LinkSetUp(lo); err != nil {
+		return fmt.Errorf("set lo up: %w", err)
+	}
+	return nil
 }

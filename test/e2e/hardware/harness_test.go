@@ -1,0 +1,61 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hardware
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/alioth-net/alioth/test/cluster"
+	"github.com/alioth-net/alioth/test/cluster/underlay"
+	"github.com/alioth-net/alioth/test/e2e/stage"
+)
+
+// root of the work tree, seen from this package's folder.
+const root = "../../.."
+
+// suite is all tests of this package, on one lab.
+var suite = stage.NewSuiteOn("hardware", root, cluster.HardwareLab(root))
+
+func TestMain(m *testing.M) { os.Exit(suite.Main(m)) }
+
+// env is what every test gets.
+type env struct{ *stage.Env }
+
+// start returns the shared lab, or fails the test; see stage.Suite.Start.
+func start(t *testing.T) *env {
+	t.Helper()
+	return &env{suite.Start(t)}
+}
+
+// guest is the name of the node that is a virtual machine, and usual that of one that
+// has the kernel of this machine.
+func (e *env) guest() string { _, second := e.Nodes(); return second }
+func (e *env) usual() string { first, _ := e.Nodes(); return first }
+
+// device is the interface of all nodes on the lab's second segment; on the virtual
+// machine it is the adapter with virtual functions.
+const device = underlay.SecondLink
+
+// functions gives the adapter of the virtual machine virtual functions for the time of a
+// test, which must not run beside another one that does. It returns their PCI addresses.
+func (e *env) functions(t *testing.T, n int) []string {
+	t.Helper()
+	adapter := "/sys/class/net/" + device + "/device"
+	t.Cleanup(func() { e.onGuest(t, "echo 0 > "+adapter+"/sriov_numvfs") })
+	out := e.onGuest(t, fmt.Sprintf("echo %d > %s/sriov_numvfs; for f in %s/virtfn*; do basename $(readlink $f); done", n, adapter, adapter))
+	addresses := strings.Fields(out)
+	if len(addresses) != n {
+		t.Fatalf("the adapter has the functions %q, want %d", addresses, n)
+	}
+	return addresses
+}
+
+// onGuest runs a shell's line on the virtual machine and returns what it printed.
+func (e *env) onGuest(t *testing.T, line string) string {
+	t.Helper()
+	return strings.TrimSpace(e.OnNode(t, e.guest(), "sh", "-ec", line))
+}
