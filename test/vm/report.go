@@ -138,8 +138,9 @@ func (t *Total) add(r Report) {
 	}
 }
 
-// write prints a package's line, and below it what people have to know: why
-// tests were skipped, and all that failed ones have printed.
+// write prints a package's line, and below it what people have to know: why tests were
+// skipped, and what was printed outside of tests if that is the problem. The output of
+// failed tests is left to writeFailures or writeEvents.
 func (r Report) write(w io.Writer, kernel string) {
 	verdict := "ok  "
 	if r.count(failed) > 0 || r.problem() != "" {
@@ -148,11 +149,8 @@ func (r Report) write(w io.Writer, kernel string) {
 	fmt.Fprintf(w, "%s  linux %-6s %-58s %3d passed, %d failed, %d skipped  %5.1f s\n",
 		verdict, kernel, r.Package, r.count(passed), r.count(failed), r.count(skipped), r.Took.Seconds())
 	for _, t := range r.Tests {
-		switch t.Outcome {
-		case skipped:
+		if t.Outcome == skipped {
 			fmt.Fprintf(w, "      skipped %s: %s\n", t.Name, skipReason(t.Output))
-		case failed:
-			fmt.Fprint(w, t.Output)
 		}
 	}
 	if problem := r.problem(); problem != "" {
@@ -160,8 +158,17 @@ func (r Report) write(w io.Writer, kernel string) {
 	}
 }
 
-// writeEvents prints how long each test took, as `go test -json` does. The kernel is
-// a part of the package's name.
+// writeFailures prints all that failed tests have printed.
+func (r Report) writeFailures(w io.Writer) {
+	for _, t := range r.Tests {
+		if t.Outcome == failed {
+			fmt.Fprint(w, t.Output)
+		}
+	}
+}
+
+// writeEvents prints how long each test took, and what failed ones have printed, as
+// `go test -json` does. The kernel is a part of the package's name.
 func (r Report) writeEvents(w io.Writer, kernel string) error {
 	encoder := json.NewEncoder(w)
 	all := event{Action: passed, Package: "linux " + kernel + " " + r.Package, Elapsed: r.Took.Seconds()}
@@ -173,12 +180,25 @@ func (r Report) writeEvents(w io.Writer, kernel string) error {
 			continue
 		}
 		one := event{Action: t.Outcome, Package: all.Package, Test: t.Name, Elapsed: t.Took.Seconds()}
-		if err := encoder.Encode(one); err != nil {
+		if err := errors.Join(t.writeOutput(encoder, all.Package), encoder.Encode(one)); err != nil {
 			return fmt.Errorf("write events: %w", err)
 		}
 	}
 	if err := encoder.Encode(all); err != nil {
 		return fmt.Errorf("write events: %w", err)
+	}
+	return nil
+}
+
+// writeOutput writes an event for each line of a failed test.
+func (t Result) writeOutput(encoder *json.Encoder, path string) error {
+	if t.Outcome != failed {
+		return nil
+	}
+	for line := range strings.Lines(t.Output) {
+		if err := encoder.Encode(event{Action: "output", Package: path, Test: t.Name, Output: line}); err != nil {
+			return err
+		}
 	}
 	return nil
 }

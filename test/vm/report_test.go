@@ -53,6 +53,7 @@ func TestAReportSaysWhatBecameOfEveryTest(t *testing.T) {
 	}
 	var text strings.Builder
 	report.write(&text, "6.1")
+	report.writeFailures(&text)
 	for _, want := range []string{"FAIL  linux 6.1", "1 passed, 1 failed, 2 skipped", "skipped TestGood/rare: missing feature: igb\n", "x_test.go:7: broken", "skipped TestNot: missing feature: netkit (Linux 6.7)\n"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in:\n%s", want, &text)
@@ -63,17 +64,21 @@ func TestAReportSaysWhatBecameOfEveryTest(t *testing.T) {
 	}
 }
 
-// The table of slow tests is made of events, whose package has the kernel's name.
-func TestAReportHasItsTestsTimes(t *testing.T) {
+// The table of slow tests and the list of failures are made of events, whose package has
+// the kernel's name.
+func TestAReportHasItsTestsTimesAndFailures(t *testing.T) {
 	report := readReport(t, `{"Action":"pass","Test":"TestSlow","Elapsed":61.5}
 {"Action":"skip","Test":"TestNot"}
+{"Action":"output","Test":"TestBad","Output":"=== RUN   TestBad\n"}
+{"Action":"output","Test":"TestBad","Output":"    x_test.go:7: broken\n"}
 {"Action":"fail","Test":"TestBad","Elapsed":0.5}
 `)
 	var text strings.Builder
 	if err := report.writeEvents(&text, "6.1"); err != nil {
 		t.Fatal(err)
 	}
-	reader := events.Reader{Print: func(line string) { t.Errorf("no event: %s", line) }}
+	var printed []string
+	reader := events.Reader{Print: func(line string) { printed = append(printed, line) }}
 	for line := range strings.Lines(text.String()) {
 		reader.Line(strings.TrimSpace(line))
 	}
@@ -83,6 +88,13 @@ func TestAReportHasItsTestsTimes(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, reader.Tests); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+	output := []string{"=== RUN   TestBad", "    x_test.go:7: broken"}
+	if diff := cmp.Diff([]events.Failure{{Package: "linux 6.1 p", Name: "TestBad", Output: output}}, reader.Failures); diff != "" {
+		t.Errorf("failures (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(output, printed); diff != "" {
+		t.Errorf("printed, or not an event (-want +got):\n%s", diff)
 	}
 }
 

@@ -199,5 +199,6 @@ func (r *runner) report(ctx context.Context, kernel Kernel, ended guest.Message,
 	if r.Events {
 		return report.writeEvents(r.Out, kernel.Series)
 	}
+	report.writeFailures(r.Out)
 	return nil
 }
