@@ -27,16 +27,27 @@ func (i Interface) Identity() Interface { return i }
 // Notes are files in a folder, one for each interface.
 type Notes[T Noted] struct{ dir string }
 
-// NewNotes makes the folder if there is none.
+// suffix is that of a complete note, unfinished is added to it until the note is complete.
+const suffix, unfinished = ".json", ".new"
+
+// NewNotes makes the folder if there is none, and removes what an ended process has not
+// finished: nothing was done for an interface before its note was complete. One process
+// at a time has the folder.
 func NewNotes[T Noted](dir string) (Notes[T], error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return Notes[T]{}, fmt.Errorf("make the folder of notes about interfaces: %w", err)
 	}
+	left, err := filepath.Glob(filepath.Join(dir, "*"+suffix+unfinished))
+	if err != nil {
+		return Notes[T]{}, fmt.Errorf("list unfinished notes about interfaces in %s: %w", dir, err)
+	}
+	for _, path := range left {
+		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return Notes[T]{}, fmt.Errorf("remove an unfinished note about an interface: %w", err)
+		}
+	}
 	return Notes[T]{dir}, nil
 }
-
-// suffix is that of a complete note. A note is written under another name first.
-const suffix = ".json"
 
 func (n Notes[T]) path(containerID, ifName string) string {
 	sum := sha256.Sum256([]byte(containerID + "\x00" + ifName))
@@ -51,9 +62,9 @@ func (n Notes[T]) Put(one T) error {
 	}
 	id := one.Identity()
 	path := n.path(id.ContainerID, id.IfName)
-	err = os.WriteFile(path+".new", text, 0o600)
+	err = os.WriteFile(path+unfinished, text, 0o600)
 	if err == nil {
-		err = os.Rename(path+".new", path)
+		err = os.Rename(path+unfinished, path)
 	}
 	if err != nil {
 		return fmt.Errorf("write a note about an interface (is the file system of %s full or read-only?): %w", n.dir, err)

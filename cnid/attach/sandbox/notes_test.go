@@ -4,6 +4,7 @@
 package sandbox_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -83,5 +84,30 @@ func TestAnUnreadableNoteIdentifiesNothing(t *testing.T) {
 		if list, err := notes.All(); len(list) != 0 || err != nil {
 			t.Errorf("listed are %v, %v", list, err)
 		}
+	}
+}
+
+// Nobody asks again for an interface whose note was being written when the process ended.
+func TestNothingIsLeftOfANoteThatWasNotFinished(t *testing.T) {
+	dir := t.TempDir()
+	notes, err := sandbox.NewNotes[note](dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(notes.Put(noteOf("ended", 1)), notes.Put(noteOf("unfinished", 2)), notes.Remove(noteOf("ended", 1))); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	if err := os.Rename(files[0], files[0]+".new"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sandbox.NewNotes[note](dir); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("left are %v, %v", left, err)
 	}
 }
