@@ -82,11 +82,27 @@ type choice struct {
 	pattern string
 	// everything keeps the tests that the packages omit on this kernel.
 	everything bool
+	// environment are further variables of all tests, KEY=value.
+	environment []string
+}
+
+// testVariables is how the names of variables begin that change what a test does. They are
+// the same in the machine as on the host.
+const testVariables = "ALIOTH_"
+
+// environmentOf returns the variables that a machine's tests get from the host's.
+func environmentOf(host []string) (variables []string) {
+	for _, variable := range host {
+		if strings.HasPrefix(variable, testVariables) {
+			variables = append(variables, variable)
+		}
+	}
+	return variables
 }
 
 // plan is what the guest does with programs and modules.
 func (c choice) plan(programs []program, modules []string) guest.Plan {
-	var p guest.Plan
+	p := guest.Plan{Environment: c.environment}
 	for _, module := range modules {
 		p.Modules = append(p.Modules, modulePlace(module))
 	}

@@ -17,11 +17,13 @@ func TestAPlanRunsEachPackageInItsOwnFolder(t *testing.T) {
 		{importPath: "example.com/a/x", folder: "/src/a/x", file: "/out/ax.test"},
 		{importPath: "example.com/b/x", folder: "/src/b/x", file: "/out/bx.test", run: "Good"},
 	}
-	got := choice{}.plan(programs, []string{"/cache/lib/modules/6.1/kernel/net/veth.ko"})
+	variables := environmentOf([]string{"HOME=/root", "ALIOTH_SOAK=1"})
+	got := choice{environment: variables}.plan(programs, []string{"/cache/lib/modules/6.1/kernel/net/veth.ko"})
 	args := []string{"-test.v=test2json", "-test.timeout=30m0s"}
 	selected := append(slices.Clone(args), "-test.run=Good")
 	want := guest.Plan{
-		Modules: []string{"/modules/veth.ko"},
+		Modules:     []string{"/modules/veth.ko"},
+		Environment: []string{"ALIOTH_SOAK=1"},
 		Tests: []guest.Test{
 			{Package: "example.com/a/x", Binary: "/tests/example.com/a/x/run.test", Dir: "/tests/example.com/a/x", Args: args, Limit: packageLimit},
 			{Package: "example.com/b/x", Binary: "/tests/example.com/b/x/run.test", Dir: "/tests/example.com/b/x", Args: selected, Limit: packageLimit},

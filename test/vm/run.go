@@ -118,7 +118,7 @@ func (r *runner) prepare(ctx context.Context, kernel Kernel) (qemu.Machine, erro
 		return qemu.Machine{}, err
 	}
 	image := filepath.Join(r.dir, kernel.Series+".cpio")
-	chosen := choice{series: kernel.Series, hardware: kernel.Hardware, pattern: r.Pattern, everything: r.Everything}
+	chosen := choice{series: kernel.Series, hardware: kernel.Hardware, pattern: r.Pattern, everything: r.Everything, environment: environmentOf(os.Environ())}
 	plan := chosen.plan(r.programs, files)
 	if len(plan.Tests) == 0 {
 		return qemu.Machine{}, errors.New("none of the tests runs on this kernel: choose another one with --kernels, see test/vm/suite.go")

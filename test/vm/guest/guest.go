@@ -20,7 +20,9 @@ const (
 type Plan struct {
 	// Modules are files of kernel modules in the order in which they load.
 	Modules []string
-	Tests   []Test
+	// Environment are variables of every test, KEY=value, beside those that it always has.
+	Environment []string
+	Tests       []Test
 }
 
 // Test is one test binary, as `go test -c` makes it.

@@ -63,7 +63,7 @@ func work(host *host) error {
 		return err
 	}
 	for _, test := range plan.Tests {
-		if err := runTest(host, test); err != nil {
+		if err := runTest(host, test, plan.Environment); err != nil {
 			return err
 		}
 	}

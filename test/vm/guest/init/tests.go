@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"os/exec"
+	"slices"
 
 	"github.com/alioth-net/alioth/test/vm/guest"
 )
@@ -16,11 +17,11 @@ var environment = []string{"HOME=/root", "PATH=/usr/local/sbin:/usr/local/bin:/u
 
 // runTest runs one binary. Its failure is reported to the host; the error is one of the
 // report.
-func runTest(host *host, test guest.Test) error {
+func runTest(host *host, test guest.Test, further []string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), test.Limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, test.Binary, test.Args...)
-	cmd.Dir, cmd.Env = test.Dir, environment
+	cmd.Dir, cmd.Env = test.Dir, slices.Concat(environment, further)
 	out := output{host, test}
 	cmd.Stdout, cmd.Stderr = out, out
 	err := cmd.Run()
