@@ -92,7 +92,7 @@ func newDaemon(n *node, c control) *daemon {
 	d.apiHost = apihost.New(n.cfg.APIServerHost, lookup, ask, n.log)
 	d.hostLinks = hostlink.New(n.links, hostlink.Config{
 		Node: n.cfg.NodeName, Store: n.store, Records: n.journal.Records, Synced: c.synced, Port: n.cfg.HostLinkPort,
-		Every: n.cfg.RecheckEvery, Failed: c.reporter.LinksFailed, Log: n.log,
+		Every: n.cfg.RecheckEvery, Made: func() { d.restorer.Look() }, Failed: c.reporter.LinksFailed, Log: n.log,
 	})
 	d.attachments = attachment.New(attachment.Config{
 		Journal: n.journal, Drivers: n.drivers, Decisions: n.decisions(c, d.apiHost), Datapath: reconcile.NewDatapath(n.progress, n.kernel, n.plan.Kinds),

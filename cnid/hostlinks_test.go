@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -67,6 +68,7 @@ func TestPodsReachEachOtherByALinkOfTheirNodes(t *testing.T) {
 	l := newLab(t)
 	near, far := l.onVXLAN(t)
 	node := l.nodes[0]
+	node.cfg.RecheckEvery = time.Hour // no recheck comes in time
 	l.start(t)
 	eventually(t, "the link is made", func() error { _, err := redLink(t, node); return err })
 	for _, pod := range []*labPod{near, far} {
@@ -89,8 +91,10 @@ func TestPodsReachEachOtherByALinkOfTheirNodes(t *testing.T) {
 	if after, err := redLink(t, node); err != nil || after != before {
 		t.Errorf("device %d has become %d, %v", before, after, err)
 	}
-	testnet.In(t, node.NetNS, onLink("vx_red", netlink.LinkSetDown)) // no recheck comes in time
+	testnet.In(t, node.NetNS, onLink("vx_red", netlink.LinkSetDown))
 	eventually(t, "the link is up again", func() error { return l.reaches(t, near, far) })
+	testnet.In(t, node.NetNS, onLink("vx_red", netlink.LinkDel))
+	eventually(t, "the link and the interface on it are there again", func() error { return l.reaches(t, near, far) })
 
 	for _, pod := range []*labPod{near, far} {
 		if err := l.cni(t, "DEL", pod); err != nil {

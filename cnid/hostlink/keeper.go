@@ -44,6 +44,9 @@ type Config struct {
 	Port uint16
 	// Every is the interval at which links are compared without a reason.
 	Every time.Duration
+	// Made is called after a pass that made a link. If the link had been there before, the
+	// interfaces on it went with it. It must not block.
+	Made func()
 	// Failed is called with all failures that there are, after a pass that changed them. It
 	// must not block.
 	Failed func([]multinet.LinkFailure)
@@ -136,6 +139,9 @@ func (k *Keeper) Pass() error {
 	plan := links.Decide(want, devices, k.cfg.Port)
 	refused, err := k.carryOut(plan, want)
 	k.conclude(want, plan, refused)
+	if len(without(plan.Make, refused)) > 0 {
+		k.cfg.Made()
+	}
 	if plan.More {
 		k.Changed()
 	}

@@ -200,7 +200,12 @@ func TestWhatSomebodyChangesIsRepaired(t *testing.T) {
 			}
 			a.Do(t, harm(a))
 			a.start(t) // a daemon that starts finds it too
+			a.made = 0
 			a.pass(t)
+			gone := name == "deleted" || name == "another VXLAN with its mark"
+			if a.made > 0 != gone {
+				t.Errorf("the keeper has told %d times of a link made", a.made)
+			}
 			if got := a.link(t, "vx_red").Attrs(); got.MTU != 1450 || got.Flags&net.FlagUp == 0 {
 				t.Errorf("the link has MTU %d, flags %s", got.MTU, got.Flags)
 			}

@@ -40,6 +40,8 @@ type node struct {
 	records  []journal.Record
 	unread   bool
 	failures []multinet.LinkFailure
+	// made counts the passes that made links.
+	made int
 }
 
 // newNode returns a node without devices.
@@ -67,6 +69,7 @@ func (n *node) start(t testing.TB) {
 	n.keeper = hostlink.New(kernel, hostlink.Config{
 		Node: n.name, Store: n.store, Records: func() []journal.Record { return n.records },
 		Synced: func() (bool, <-chan struct{}) { return !n.unread, nil }, Port: port, Every: 1 << 40,
+		Made: func() { n.made++ },
 		Failed: func(list []multinet.LinkFailure) {
 			n.mu.Lock()
 			defer n.mu.Unlock()

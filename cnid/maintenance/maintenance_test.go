@@ -49,9 +49,9 @@ func TestPeopleAreToldOnceOfAnInterfaceThatCantBeRestored(t *testing.T) {
 	}
 }
 
-// TestInterfacesThatNoPassLooksForAreRestoredAtIntervals runs in a bubble, whose clock
+// TestInterfacesThatNoPassLooksForAreRestoredAtIntervalsAndOnRequest runs in a bubble, whose clock
 // advances only while all its goroutines wait.
-func TestInterfacesThatNoPassLooksForAreRestoredAtIntervals(t *testing.T) {
+func TestInterfacesThatNoPassLooksForAreRestoredAtIntervalsAndOnRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		records := []journal.Record{recordOf("pair", 1, 1400), recordOf("hostless", 2, 1400), recordOf("leaving", 3, 1400)}
@@ -79,6 +79,8 @@ func TestInterfacesThatNoPassLooksForAreRestoredAtIntervals(t *testing.T) {
 		expect("after an interval", "sandbox-hostless")
 		r.Missing(records[:1])
 		expect("after a pass", "sandbox-hostless", "sandbox-pair")
+		r.Look()
+		expect("after a request", "sandbox-hostless", "sandbox-pair", "sandbox-hostless")
 		if len(records) != 3 || records[0].HostIfName != "alv0" {
 			t.Errorf("the journal's records have become %v", records)
 		}

@@ -25,18 +25,20 @@ type RestorerConfig struct {
 	// Records are those of the journal.
 	Records func() []journal.Record
 	// Every is the interval at which interfaces without an end on the node are looked for.
-	// Neither a pass nor a message of the kernel reports that one is missing.
+	// Neither a pass nor a message of the kernel reports that one is missing. Look shortens it.
 	Every time.Duration
 	Log   *slog.Logger
 }
 
 // Restorer restores pods' interfaces that another program deleted: those that a pass
-// misses, and at intervals those that no pass looks for. It waits for passes, and so it
+// misses, and at intervals and on request those that no pass looks for. It waits for passes, and so it
 // works beside them.
 type Restorer struct {
 	cfg RestorerConfig
 	// todo has at most one element: all that the last pass missed.
 	todo chan []journal.Record
+	// look has at most one element.
+	look chan struct{}
 	// failed are the attachments of which it was notified that they can't be restored,
 	// by Seq.
 	failed map[uint64]bool
@@ -44,7 +46,7 @@ type Restorer struct {
 
 // NewRestorer returns a Restorer that has restored nothing.
 func NewRestorer(cfg RestorerConfig) *Restorer {
-	return &Restorer{cfg: cfg, todo: make(chan []journal.Record, 1), failed: map[uint64]bool{}}
+	return &Restorer{cfg: cfg, todo: make(chan []journal.Record, 1), look: make(chan struct{}, 1), failed: map[uint64]bool{}}
 }
 
 // Missing requests to restore attachments whose device is gone. It does not block: what
@@ -52,6 +54,14 @@ func NewRestorer(cfg RestorerConfig) *Restorer {
 func (r *Restorer) Missing(list []journal.Record) {
 	select {
 	case r.todo <- list:
+	default:
+	}
+}
+
+// Look requests to look for interfaces without an end on the node. It does not block.
+func (r *Restorer) Look() {
+	select {
+	case r.look <- struct{}{}:
 	default:
 	}
 }
@@ -67,6 +77,8 @@ func (r *Restorer) Run(ctx context.Context) {
 			return
 		case list = <-r.todo:
 		case <-ticker.C:
+			list = hostless(r.cfg.Records())
+		case <-r.look:
 			list = hostless(r.cfg.Records())
 		}
 		for _, rec := range list {
