@@ -21,6 +21,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/netfilter"
+	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 )
 
 // warning waits for a Warning about an object.
@@ -94,11 +95,11 @@ func TestPeopleAreToldOfRepairsAndOfWhatWaitsForThem(t *testing.T) {
 		})
 	})
 	t.Run("a pod's interface that is deleted", func(t *testing.T) {
-		testnet.In(t, n.NetNS, onLink(a.hostEnd(), netlink.LinkDel))
+		testnet.In(t, n.NetNS, netnstest.OnLink(a.hostEnd(), netlink.LinkDel))
 		n.warning(t, "Pod", a.name, v1alpha1.InterfaceRestoredReason)
 	})
 	t.Run("a pod's interface that is somewhere else", func(t *testing.T) {
-		testnet.In(t, n.NetNS, onLink(b.hostEnd(), func(link netlink.Link) error {
+		testnet.In(t, n.NetNS, netnstest.OnLink(b.hostEnd(), func(link netlink.Link) error {
 			return errors.Join(netlink.LinkSetDown(link), netlink.LinkSetName(link, "stolen0"))
 		}))
 		if e := n.warning(t, "Pod", b.name, v1alpha1.InterfaceLostReason); !strings.Contains(e.Note, "delete the pod") {
@@ -134,13 +135,13 @@ func TestPeopleAreToldOfRepairsAndOfWhatWaitsForThem(t *testing.T) {
 		mtu := func(bytes int) func(netlink.Link) error {
 			return func(link netlink.Link) error { return netlink.LinkSetMTU(link, bytes) }
 		}
-		testnet.In(t, n.NetNS, onLink("eth0", mtu(1400)))
+		testnet.In(t, n.NetNS, netnstest.OnLink("eth0", mtu(1400)))
 		// The interface of the other is somewhere else.
 		if message := n.health(t, v1alpha1.PodMTUTooLargeReason); !strings.Contains(message, "default/health-b") {
 			t.Errorf("the condition says %q", message)
 		}
 		eventually(t, "the pod whose interface is in its place follows", func() error { return a.hasMTU(1350) })
-		testnet.In(t, n.NetNS, onLink("eth0", mtu(1500)))
+		testnet.In(t, n.NetNS, netnstest.OnLink("eth0", mtu(1500)))
 		n.health(t, v1alpha1.NetworkHealthyReason)
 		eventually(t, "the pod follows back", func() error { return a.hasMTU(1450) })
 	})
@@ -151,11 +152,11 @@ func TestPeopleAreToldOfRepairsAndOfWhatWaitsForThem(t *testing.T) {
 				return errors.Join(err, do(link, addr))
 			}
 		}
-		testnet.In(t, n.NetNS, onLink("eth0", change(netlink.AddrDel)))
+		testnet.In(t, n.NetNS, netnstest.OnLink("eth0", change(netlink.AddrDel)))
 		if message := n.health(t, v1alpha1.NotProgrammedReason); !strings.Contains(message, "192.0.2.1") {
 			t.Errorf("the condition says %q", message)
 		}
-		testnet.In(t, n.NetNS, onLink("eth0", change(netlink.AddrAdd)))
+		testnet.In(t, n.NetNS, netnstest.OnLink("eth0", change(netlink.AddrAdd)))
 		n.health(t, v1alpha1.NetworkHealthyReason)
 	})
 }

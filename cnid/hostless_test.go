@@ -254,7 +254,7 @@ func TestADeletedInterfaceWithoutAHostEndIsRestored(t *testing.T) {
 	h.add(t, h.alone, h.beside)
 	for p, name := range map[*labPod]string{h.alone: "eth0", h.beside: "net1"} {
 		before := h.node.repairs(t, finding.RepairInterface)
-		testnet.In(t, p.NetNS, onLink(name, netlink.LinkDel))
+		testnet.In(t, p.NetNS, netnstest.OnLink(name, netlink.LinkDel))
 		eventually(t, "interface "+name+" of "+p.name+" is restored", func() error {
 			if after := h.node.repairs(t, finding.RepairInterface); after != before+1 {
 				return fmt.Errorf("%d interfaces were restored, want 1", after-before)

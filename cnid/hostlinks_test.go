@@ -17,6 +17,7 @@ import (
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/multinet"
 )
@@ -91,9 +92,9 @@ func TestPodsReachEachOtherByALinkOfTheirNodes(t *testing.T) {
 	if after, err := redLink(t, node); err != nil || after != before {
 		t.Errorf("device %d has become %d, %v", before, after, err)
 	}
-	testnet.In(t, node.NetNS, onLink("vx_red", netlink.LinkSetDown))
+	testnet.In(t, node.NetNS, netnstest.OnLink("vx_red", netlink.LinkSetDown))
 	eventually(t, "the link is up again", func() error { return l.reaches(t, near, far) })
-	testnet.In(t, node.NetNS, onLink("vx_red", netlink.LinkDel))
+	testnet.In(t, node.NetNS, netnstest.OnLink("vx_red", netlink.LinkDel))
 	eventually(t, "the link and the interface on it are there again", func() error { return l.reaches(t, near, far) })
 
 	for _, pod := range []*labPod{near, far} {

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 )
@@ -62,7 +63,7 @@ func TestAVPCMayHaveIPv6Only(t *testing.T) {
 				t.Errorf("%s in the pod is %q, %v, want %s", name, got, err, want)
 			}
 		}
-		return onLink("eth0", func(link netlink.Link) error { return errors.Join(neighbours(link), duplicates(link)) })()
+		return netnstest.OnLink("eth0", func(link netlink.Link) error { return errors.Join(neighbours(link), duplicates(link)) })()
 	})
 	if found := l.differences(t); len(found) > 0 {
 		t.Errorf("afterwards: %v", found)
@@ -154,7 +155,7 @@ func TestIPv4ThatMayBeFragmentedArrivesByANarrowerWayOverIPv6(t *testing.T) {
 		m.script.Nodes = []store.Node{nodeRow("node1", "2001:db8::1"), nodeRow("node2", "2001:db8::2")}
 	}
 	l.start(t)
-	testnet.In(t, l.nodes[0].NetNS, onLink("eth0", func(link netlink.Link) error {
+	testnet.In(t, l.nodes[0].NetNS, netnstest.OnLink("eth0", func(link netlink.Link) error {
 		to := &net.IPNet{IP: net.ParseIP("2001:db8::2"), Mask: net.CIDRMask(128, 128)}
 		return netlink.RouteAdd(&netlink.Route{LinkIndex: link.Attrs().Index, Dst: to, MTU: 1280, MTULock: true})
 	}))

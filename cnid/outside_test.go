@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -61,7 +62,7 @@ func newOutsideLab(t *testing.T, adapt func(*script)) *outsideLab {
 				return err
 			}
 		}
-		return onLink("out", func(link netlink.Link) error { return netlink.LinkSetMTU(link, narrowMTU) })()
+		return netnstest.OnLink("out", func(link netlink.Link) error { return netlink.LinkSetMTU(link, narrowMTU) })()
 	})
 	s := node.script
 	for vni, name := range map[uint32]string{40: "green", 50: "grey"} {

@@ -24,6 +24,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/netfilter"
+	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 )
 
@@ -83,16 +84,6 @@ func (l *lab) reaches(t *testing.T, from, to *labPod) error {
 	return nil
 }
 
-func onLink(device string, do func(netlink.Link) error) func() error {
-	return func() error {
-		link, err := netlink.LinkByName(device)
-		if err != nil {
-			return err
-		}
-		return do(link)
-	}
-}
-
 // harm is something done to a node by hand, and the kind of repair it needs.
 type harm struct {
 	name string
@@ -121,15 +112,15 @@ func noticed(p *labPod) []harm {
 			}
 			return netlink.QdiscDel(qdisc)
 		}, datapath.RepairProgram},
-		{"a pod's host end is set down", onLink(p.hostEnd(), netlink.LinkSetDown), netdev.RepairDevice},
-		{"a pod's host end gets another MTU", onLink(p.hostEnd(), func(link netlink.Link) error {
+		{"a pod's host end is set down", netnstest.OnLink(p.hostEnd(), netlink.LinkSetDown), netdev.RepairDevice},
+		{"a pod's host end gets another MTU", netnstest.OnLink(p.hostEnd(), func(link netlink.Link) error {
 			return netlink.LinkSetMTU(link, 600)
 		}), netdev.RepairDevice},
-		{"a pod's host end is deleted", onLink(p.hostEnd(), netlink.LinkDel), finding.RepairInterface},
-		{"the tunnel device is deleted", onLink(hostdev.Tunnel, netlink.LinkDel), netdev.RepairDevice},
-		{"the tunnel device is set down", onLink(hostdev.Tunnel, netlink.LinkSetDown), netdev.RepairDevice},
-		{"the node's own device is deleted", onLink(hostdev.Node, netlink.LinkDel), netdev.RepairDevice},
-		{"the node's shadow address is deleted", onLink("lo", func(link netlink.Link) error {
+		{"a pod's host end is deleted", netnstest.OnLink(p.hostEnd(), netlink.LinkDel), finding.RepairInterface},
+		{"the tunnel device is deleted", netnstest.OnLink(hostdev.Tunnel, netlink.LinkDel), netdev.RepairDevice},
+		{"the tunnel device is set down", netnstest.OnLink(hostdev.Tunnel, netlink.LinkSetDown), netdev.RepairDevice},
+		{"the node's own device is deleted", netnstest.OnLink(hostdev.Node, netlink.LinkDel), netdev.RepairDevice},
+		{"the node's shadow address is deleted", netnstest.OnLink("lo", func(link netlink.Link) error {
 			return netlink.AddrDel(link, &netlink.Addr{IPNet: &net.IPNet{IP: net.IP{169, 254, 64, 1}, Mask: net.CIDRMask(32, 32)}})
 		}), netdev.RepairAddress},
 		{"the packet filter's table is deleted", netfilter.Remove, finding.RepairFilter},
@@ -207,7 +198,7 @@ func TestAConnectionOutlivesTheLossOfThePodsInterface(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	testnet.In(t, l.nodes[0].NetNS, onLink(l.pods["b1"].hostEnd(), netlink.LinkDel))
+	testnet.In(t, l.nodes[0].NetNS, netnstest.OnLink(l.pods["b1"].hostEnd(), netlink.LinkDel))
 	eventually(t, "the interface is made anew", func() error { return l.reaches(t, l.pods["b1"], l.pods["b3"]) })
 	if _, err := io.WriteString(conn, "hello"); err != nil {
 		t.Fatal(err)

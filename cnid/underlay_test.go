@@ -18,6 +18,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/store"
 )
@@ -31,7 +32,7 @@ func (p *labPod) hasMTU(want int) error {
 		return nil
 	}
 	inside := func(space ns.NetNS, device string) error {
-		return space.Do(func(ns.NetNS) error { return onLink(device, has)() })
+		return space.Do(func(ns.NetNS) error { return netnstest.OnLink(device, has)() })
 	}
 	return errors.Join(inside(p.NetNS, "eth0"), inside(p.node.NetNS, p.hostEnd()))
 }
@@ -69,7 +70,7 @@ func TestRunningPodsFollowTheUnderlay(t *testing.T) {
 	}
 	for _, mtu := range []int{1350, 1280, 9000, 1500} {
 		for _, m := range l.nodes {
-			testnet.In(t, m.NetNS, onLink("eth0", func(link netlink.Link) error { return netlink.LinkSetMTU(link, mtu) }))
+			testnet.In(t, m.NetNS, netnstest.OnLink("eth0", func(link netlink.Link) error { return netlink.LinkSetMTU(link, mtu) }))
 		}
 		for pod, want := range map[*labPod]int{b1: max(mtu-50, 1280), b2: mtu - 50, b3: max(mtu-50, 1280)} {
 			eventually(t, fmt.Sprintf("%s follows to %d", pod.name, mtu), func() error { return pod.hasMTU(want) })
@@ -98,7 +99,7 @@ func TestPodsThatAreAddedGetTheMTUThatTheUnderlayHasNow(t *testing.T) {
 	l := newLab(t)
 	l.start(t)
 	for _, m := range l.nodes {
-		testnet.In(t, m.NetNS, onLink("eth0", func(link netlink.Link) error { return netlink.LinkSetMTU(link, 1400) }))
+		testnet.In(t, m.NetNS, netnstest.OnLink("eth0", func(link netlink.Link) error { return netlink.LinkSetMTU(link, 1400) }))
 		eventually(t, "the node follows", func() error {
 			status, err := nodestatus.Fetch(t.Context(), m.cfg.socket())
 			if err == nil && status.PodMTU != 1350 {
@@ -113,7 +114,7 @@ func TestPodsThatAreAddedGetTheMTUThatTheUnderlayHasNow(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	testnet.In(t, pod.NetNS, onLink("eth0", func(link netlink.Link) error {
+	testnet.In(t, pod.NetNS, netnstest.OnLink("eth0", func(link netlink.Link) error {
 		if link.Attrs().MTU != 1350 {
 			t.Errorf("the pod's MTU is %d, want 1350", link.Attrs().MTU)
 		}
@@ -132,7 +133,7 @@ func TestANodeThatGetsAnotherAddressIsFollowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	testnet.In(t, l.nodes[0].NetNS, onLink("eth0", func(link netlink.Link) error {
+	testnet.In(t, l.nodes[0].NetNS, netnstest.OnLink("eth0", func(link netlink.Link) error {
 		before, err := netlink.ParseAddr("192.0.2.1/24")
 		if err != nil {
 			return err

@@ -73,7 +73,7 @@ func TestWhatALostJournalDoesNotKnowIsAdopted(t *testing.T) {
 	if rec := r.journal.Records()[0]; !rec.Shadow4.IsValid() || !rec.Shadow6.IsValid() {
 		t.Errorf("its shadows are %s and %s", rec.Shadow4, rec.Shadow6)
 	}
-	if got := links(t, r.node); len(got) != 2 {
+	if got := r.node.Links(t); len(got) != 2 {
 		t.Errorf("the node has %v; what can't be recalled is to be left alone", got)
 	}
 	r.add(t, p) // the runtime may ask again, and gets what is there

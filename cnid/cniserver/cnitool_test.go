@@ -33,7 +33,7 @@ func TestCnitoolRunsEveryVerbInEveryVersion(t *testing.T) {
 			if err != nil || result.CNIVersion != version {
 				t.Fatalf("add: %v: %s", err, text)
 			}
-			if got := links(t, p.netns); len(got) != 1 || got[0] != "eth0" {
+			if got := p.netns.Links(t); len(got) != 1 || got[0] != "eth0" {
 				t.Errorf("the namespace has %v", got)
 			}
 			for _, verb := range []string{"check", "status", "del", "del"} {

@@ -93,7 +93,7 @@ func TestADriverWithoutAHostEndGoesThroughEverything(t *testing.T) {
 		if err != nil || rec.Phase != journal.PhaseDone || rec.HostIfName != "" || rec.InVPC() || rec.Shadow4.IsValid() {
 			t.Errorf("%s: the journal has %+v, %v", when, rec, err)
 		}
-		if got := append(links(t, r.node), links(t, p.netns)...); !slices.Equal(got, []string{"eth0"}) {
+		if got := append(r.node.Links(t), p.netns.Links(t)...); !slices.Equal(got, []string{"eth0"}) {
 			t.Errorf("%s: node and pod have %v", when, got)
 		}
 		if err := r.checkWith(t, p, result); err != nil {
@@ -142,7 +142,7 @@ func TestADriverWithoutAHostEndGoesThroughEverything(t *testing.T) {
 		t.Errorf("the datapath was asked %d times", r.programs)
 	}
 	r.del(t, p)
-	if got := links(t, p.netns); len(got) != 0 {
+	if got := p.netns.Links(t); len(got) != 0 {
 		t.Errorf("the pod still has %v", got)
 	}
 	r.expectEmpty(t)
@@ -178,7 +178,7 @@ func TestAttachmentsOfAPodAreMadeTogetherAndAnsweredAsOne(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"10.10.1.2/24": "eth0", "fd10:10:0:1::2/64": "eth0", "198.51.100.7/24": "net1"}, at); diff != "" {
 		t.Errorf("addresses by interface (-want +got):\n%s", diff)
 	}
-	if got := links(t, p.netns); !slices.Equal(got, []string{"eth0", "net1"}) && !slices.Equal(got, []string{"net1", "eth0"}) {
+	if got := p.netns.Links(t); !slices.Equal(got, []string{"eth0", "net1"}) && !slices.Equal(got, []string{"net1", "eth0"}) {
 		t.Errorf("the pod has %v", got)
 	}
 	if err := r.checkWith(t, p, result); err != nil {
@@ -196,7 +196,7 @@ func TestAttachmentsOfAPodAreMadeTogetherAndAnsweredAsOne(t *testing.T) {
 		t.Errorf("a GC that lists the one asked for leaves %+v, %v", r.journal.Records(), resp.Error)
 	}
 	r.del(t, p)
-	if got := links(t, p.netns); len(got) != 0 {
+	if got := p.netns.Links(t); len(got) != 0 {
 		t.Errorf("the pod still has %v", got)
 	}
 	r.expectEmpty(t)
@@ -213,7 +213,7 @@ func TestOneAttachmentThatFailsTakesTheOthersBack(t *testing.T) {
 	if resp.Error == nil || !strings.Contains(resp.Error.Msg, attach.ErrExists.Error()) {
 		t.Errorf("ADD: %v", resp.Error)
 	}
-	if got := links(t, p.netns); !slices.Equal(got, []string{"net1"}) {
+	if got := p.netns.Links(t); !slices.Equal(got, []string{"net1"}) {
 		t.Errorf("the pod has %v, want what was there", got)
 	}
 	r.expectEmpty(t)

@@ -267,26 +267,10 @@ var compareByValue = cmp.Options{
 	cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
 }
 
-// links returns the names of a namespace's devices but lo.
-func links(t testing.TB, n *netnstest.Namespace) []string {
-	t.Helper()
-	var names []string
-	n.Do(t, func() error {
-		list, err := net.Interfaces()
-		for _, l := range list {
-			if l.Name != "lo" {
-				names = append(names, l.Name)
-			}
-		}
-		return err
-	})
-	return names
-}
-
 // expectEmpty fails the test if the node holds anything.
 func (r *rig) expectEmpty(t testing.TB) {
 	t.Helper()
-	if got := links(t, r.node); len(got) != 0 {
+	if got := r.node.Links(t); len(got) != 0 {
 		t.Errorf("the node still has %v", got)
 	}
 	if got := r.journal.Records(); len(got) != 0 {
@@ -304,10 +288,10 @@ func (r *rig) expectEmpty(t testing.TB) {
 // expectAttached fails the test unless exactly this pod is attached.
 func (r *rig) expectAttached(t testing.TB, p pod) {
 	t.Helper()
-	if got := links(t, r.node); len(got) != 1 {
+	if got := r.node.Links(t); len(got) != 1 {
 		t.Errorf("the node has %v, want one device", got)
 	}
-	if got := links(t, p.netns); !slices.Equal(got, []string{"eth0"}) {
+	if got := p.netns.Links(t); !slices.Equal(got, []string{"eth0"}) {
 		t.Errorf("the pod has %v, want eth0", got)
 	}
 	rec, err := r.journal.Get(p.key())
@@ -364,7 +348,7 @@ func (r *rig) end(t testing.TB, p pod) {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	deadline := time.After(soon)
-	for slices.Contains(links(t, r.node), rec.HostIfName) {
+	for slices.Contains(r.node.Links(t), rec.HostIfName) {
 		select {
 		case <-deadline:
 			t.Fatalf("%s outlives its pod", rec.HostIfName)

@@ -84,7 +84,7 @@ func TestASecondNamespaceForOneContainerIsRefused(t *testing.T) {
 		t.Errorf("got %+v, want an error that names %s", resp.Error, p.netns.Path)
 	}
 	r.expectAttached(t, p)
-	if got := links(t, second.netns); len(got) != 0 {
+	if got := second.netns.Links(t); len(got) != 0 {
 		t.Errorf("the other namespace got %v", got)
 	}
 }

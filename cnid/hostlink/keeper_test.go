@@ -22,6 +22,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/hostlink/links"
 	"github.com/alioth-net/alioth/cnid/internal/testrows"
 	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 	"github.com/alioth-net/alioth/store/multinet"
 )
 
@@ -173,19 +174,19 @@ func TestLinksFollowTheNodesOfTheCluster(t *testing.T) {
 
 func TestWhatSomebodyChangesIsRepaired(t *testing.T) {
 	for name, harm := range map[string]func(n *node) func() error{
-		"deleted": func(*node) func() error { return childtest.OnLink("vx_red", netlink.LinkDel) },
-		"down":    func(*node) func() error { return childtest.OnLink("vx_red", netlink.LinkSetDown) },
+		"deleted": func(*node) func() error { return netnstest.OnLink("vx_red", netlink.LinkDel) },
+		"down":    func(*node) func() error { return netnstest.OnLink("vx_red", netlink.LinkSetDown) },
 		"another MTU": func(*node) func() error {
-			return childtest.OnLink("vx_red", func(l netlink.Link) error { return netlink.LinkSetMTU(l, 1000) })
+			return netnstest.OnLink("vx_red", func(l netlink.Link) error { return netlink.LinkSetMTU(l, 1000) })
 		},
 		"another VXLAN with its mark": func(n *node) func() error {
-			return childtest.OnLink("vx_red", func(l netlink.Link) error {
+			return netnstest.OnLink("vx_red", func(l netlink.Link) error {
 				other := &netlink.Vxlan{LinkAttrs: netlink.LinkAttrs{Name: "vx_red", TxQLen: -1}, VxlanId: 99, Port: 4444}
 				return errors.Join(netlink.LinkDel(l), netlink.LinkAdd(other), netlink.LinkSetAlias(other, l.Attrs().Alias))
 			})
 		},
 		"entries": func(*node) func() error {
-			return childtest.OnLink("vx_red", func(l netlink.Link) error {
+			return netnstest.OnLink("vx_red", func(l netlink.Link) error {
 				return netlink.NeighDel(&netlink.Neigh{
 					LinkIndex: l.Attrs().Index, Family: unix.AF_BRIDGE, Flags: netlink.NTF_SELF, HardwareAddr: make(net.HardwareAddr, 6), IP: net.IP{192, 0, 2, 2},
 				})
@@ -285,7 +286,7 @@ func TestFailuresNameCauseAndRemedy(t *testing.T) {
 		says   string
 	}{
 		"no parent":       {row: hostLink(multinet.LinkID{Device: "eth9", Type: multinet.VXLAN, VNI: 5}, "red"), reason: v1alpha1.ParentMissingReason, says: "no device eth9; create it"},
-		"parent down":     {onNode: childtest.OnLink("eth0", netlink.LinkSetDown), row: vxlan(5, "red"), reason: v1alpha1.ParentDownReason, says: "set it up"},
+		"parent down":     {onNode: netnstest.OnLink("eth0", netlink.LinkSetDown), row: vxlan(5, "red"), reason: v1alpha1.ParentDownReason, says: "set it up"},
 		"another address": {onNode: func() error { return addEthernet("eth1") }, row: hostLink(multinet.LinkID{Device: "eth1", Type: multinet.VXLAN, VNI: 5}, "red"), reason: v1alpha1.ParentUnsuitableReason, says: "none of the node's addresses"},
 		"no Ethernet":     {row: hostLink(multinet.LinkID{Device: "lo", Type: multinet.VXLAN, VNI: 5}, "red"), reason: v1alpha1.ParentUnsuitableReason, says: "not an Ethernet"},
 		"number taken": {onNode: func() error {
@@ -323,7 +324,7 @@ func TestAnAttachmentMakesItsLink(t *testing.T) {
 	rec := journal.Record{Interface: journal.Interface{Parent: "eth0", VXLAN: 100}}
 	for _, state := range []string{"not made yet", "made", "deleted by hand"} {
 		if state == "deleted by hand" {
-			a.Do(t, childtest.OnLink("vx_red", netlink.LinkDel))
+			a.Do(t, netnstest.OnLink("vx_red", netlink.LinkDel))
 		}
 		name, err := a.keeper.Name(t.Context(), rec)
 		if err != nil || name != "vx_red" || a.link(t, name).Type() != "vxlan" {

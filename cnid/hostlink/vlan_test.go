@@ -16,6 +16,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach/ipvlan"
 	"github.com/alioth-net/alioth/cnid/attach/macvlan"
 	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 	"github.com/alioth-net/alioth/store/multinet"
 )
 
@@ -82,7 +83,7 @@ func TestPodsOfOneVLANReachEachOther(t *testing.T) {
 
 func TestAVLANIsRepairedAndCollected(t *testing.T) {
 	a, _ := withVLANs(t, vlan(100, "red"))
-	a.Do(t, childtest.OnLink("red.100", netlink.LinkDel))
+	a.Do(t, netnstest.OnLink("red.100", netlink.LinkDel))
 	rec := journal.Record{Interface: journal.Interface{Parent: "eth0", VLAN: 100}}
 	if name, err := a.keeper.Name(t.Context(), rec); err != nil || name != "red.100" {
 		t.Errorf("after a deletion by hand: %q, %v", name, err)
@@ -98,7 +99,7 @@ func TestAVLANIsRepairedAndCollected(t *testing.T) {
 // TestAVLANGoesAndComesWithItsParent is about a device that is made anew.
 func TestAVLANGoesAndComesWithItsParent(t *testing.T) {
 	a, b := withVLANs(t, vlan(100, "red"))
-	a.Do(t, childtest.OnLink("eth0", netlink.LinkDel))
+	a.Do(t, netnstest.OnLink("eth0", netlink.LinkDel))
 	a.pass(t)
 	if failures := a.failed(); len(failures) != 1 || failures[0].Reason != v1alpha1.ParentMissingReason {
 		t.Errorf("failures are %+v", failures)
@@ -114,7 +115,7 @@ func TestAVLANGoesAndComesWithItsParent(t *testing.T) {
 func TestAVLANOfSomebodyElseStays(t *testing.T) {
 	withVLANs(t, vlan(1, "x"))
 	a, _ := pair(t)
-	a.Do(t, childtest.OnLink("eth0", func(l netlink.Link) error {
+	a.Do(t, netnstest.OnLink("eth0", func(l netlink.Link) error {
 		return netlink.LinkAdd(&netlink.Vlan{LinkAttrs: netlink.LinkAttrs{Name: "red.100", TxQLen: -1, ParentIndex: l.Attrs().Index}, VlanId: 100})
 	}))
 	index := a.link(t, "red.100").Attrs().Index

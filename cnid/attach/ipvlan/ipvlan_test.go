@@ -36,7 +36,7 @@ func needsIPvlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := childtest.Links(t, n); len(got) != 0 {
+	if got := n.Links(t); len(got) != 0 {
 		t.Fatalf("the probe leaves %v", got)
 	}
 }
@@ -66,11 +66,11 @@ func TestAPodSharesTheAddressOfTheParent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parent := childtest.LinkByName(t, n.Namespace, "eth0").Attrs()
+	parent := n.Namespace.Link(t, "eth0").Attrs()
 	if want := (attach.Link{NetnsInode: id.Inode, NetnsCookie: id.Cookie, MAC: parent.HardwareAddr}); !cmp.Equal(got, want) {
 		t.Errorf("link is %+v, want %+v", got, want)
 	}
-	link := childtest.LinkByName(t, pod, "eth0")
+	link := pod.Link(t, "eth0")
 	if a := link.Attrs(); link.Type() != "ipvlan" || a.MTU != 1500 || !bytes.Equal(a.HardwareAddr, parent.HardwareAddr) || a.Flags&net.FlagUp == 0 {
 		t.Errorf("the interface is a %s: %+v", link.Type(), a)
 	}
@@ -87,7 +87,7 @@ func TestAPodSharesTheAddressOfTheParent(t *testing.T) {
 	if err := n.Driver.Detach(t.Context(), s.ContainerID, s.IfName); err != nil {
 		t.Error(err)
 	}
-	if left := append(childtest.Links(t, pod), n.Notes(t)...); len(left) != 0 {
+	if left := append(pod.Links(t), n.Notes(t)...); len(left) != 0 {
 		t.Errorf("%v are left", left)
 	}
 }
@@ -117,7 +117,7 @@ func TestPodsOfOneParentReachEachOtherAndTheRouter(t *testing.T) {
 func linkLocal(t *testing.T, pod *netnstest.Namespace) string {
 	t.Helper()
 	var found string
-	link := childtest.LinkByName(t, pod, "eth0")
+	link := pod.Link(t, "eth0")
 	pod.Do(t, func() error {
 		list, err := netlink.AddrList(link, netlink.FAMILY_V6)
 		for _, addr := range list {
@@ -137,7 +137,7 @@ func TestNeighboursLearnThatThePodIsAtTheParentsAddress(t *testing.T) {
 	needsIPvlan(t)
 	n, r := childtest.NewNode(t, ipvlan.Devices)
 	s := childtest.Spec(netnstest.New(t))
-	r.Do(t, childtest.OnLink("wire", func(l netlink.Link) error { // as if another pod had had the addresses
+	r.Do(t, netnstest.OnLink("wire", func(l netlink.Link) error { // as if another pod had had the addresses
 		var errs []error
 		for _, p := range s.Addrs {
 			row := &netlink.Neigh{LinkIndex: l.Attrs().Index, State: netlink.NUD_STALE, IP: p.Addr().AsSlice(), HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, 9}}
@@ -159,7 +159,7 @@ func TestAFailedAttachExplainsAndLeavesNothing(t *testing.T) {
 	}{
 		{name: "a parent that is no Ethernet", onNode: func() error { return childtest.AddAddrs("lo") }, change: func(s *attach.Spec) { s.Parent = "lo" }, says: "not an Ethernet"},
 		{name: "a parent that is a port of a bridge", onNode: childtest.Enslave, says: "is a port of a bridge"},
-		{name: "a parent with a macvlan", onNode: childtest.OnLink("eth0", func(l netlink.Link) error {
+		{name: "a parent with a macvlan", onNode: netnstest.OnLink("eth0", func(l netlink.Link) error {
 			attrs := netlink.LinkAttrs{Name: "mac0", TxQLen: -1, ParentIndex: l.Attrs().Index}
 			return netlink.LinkAdd(&netlink.Macvlan{LinkAttrs: attrs, Mode: netlink.MACVLAN_MODE_BRIDGE})
 		}), says: "has interfaces of type macvlan; a device has interfaces of one type only"},
@@ -180,7 +180,7 @@ func TestAFailedAttachExplainsAndLeavesNothing(t *testing.T) {
 			if _, err := n.Driver.Attach(t.Context(), s); err == nil || !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("got %v, want %q", err, tc.says)
 			}
-			if left := append(childtest.Links(t, pod), n.Notes(t)...); len(left) != 0 {
+			if left := append(pod.Links(t), n.Notes(t)...); len(left) != 0 {
 				t.Errorf("%v are left", left)
 			}
 		})
@@ -207,13 +207,13 @@ func TestCheckFindsChanges(t *testing.T) {
 	needsIPvlan(t)
 	for says, change := range map[string]func(n childtest.Node, pod *netnstest.Namespace){
 		"MTU 1400, want 1500": func(_ childtest.Node, pod *netnstest.Namespace) {
-			pod.Do(t, childtest.OnLink("eth0", func(l netlink.Link) error { return netlink.LinkSetMTU(l, 1400) }))
+			pod.Do(t, netnstest.OnLink("eth0", func(l netlink.Link) error { return netlink.LinkSetMTU(l, 1400) }))
 		},
 		"is down": func(_ childtest.Node, pod *netnstest.Namespace) {
-			pod.Do(t, childtest.OnLink("eth0", netlink.LinkSetDown))
+			pod.Do(t, netnstest.OnLink("eth0", netlink.LinkSetDown))
 		},
 		"has mode l3, want l2": func(n childtest.Node, _ *netnstest.Namespace) {
-			n.Do(t, childtest.OnLink("eth0", func(l netlink.Link) error { // the mode is the parent's
+			n.Do(t, netnstest.OnLink("eth0", func(l netlink.Link) error { // the mode is the parent's
 				attrs := netlink.LinkAttrs{Name: "foreign", TxQLen: -1, ParentIndex: l.Attrs().Index}
 				return netlink.LinkAdd(&netlink.IPVlan{LinkAttrs: attrs, Mode: netlink.IPVLAN_MODE_L3})
 			}))

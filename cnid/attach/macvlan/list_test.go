@@ -72,8 +72,8 @@ func TestListFindsWhatWasAttachedAndNothingElse(t *testing.T) {
 		}
 	}
 	ended.Close(t)
-	mark := childtest.LinkByName(t, pod, "net1").Attrs().Alias
-	forger.Do(t, childtest.OnLink("net1", func(l netlink.Link) error { // as a pod with CAP_NET_ADMIN can
+	mark := pod.Link(t, "net1").Attrs().Alias
+	forger.Do(t, netnstest.OnLink("net1", func(l netlink.Link) error { // as a pod with CAP_NET_ADMIN can
 		another := &netlink.Macvlan{LinkAttrs: netlink.LinkAttrs{Name: "net2", TxQLen: -1, ParentIndex: l.Attrs().Index}, Mode: netlink.MACVLAN_MODE_BRIDGE}
 		return errors.Join(netlink.LinkAdd(another), netlink.LinkSetAlias(another, strings.Replace(mark, "container0", "container9", 1)))
 	}))
@@ -98,7 +98,7 @@ func TestListFindsWhatWasAttachedAndNothingElse(t *testing.T) {
 	if got := n.Notes(t); len(got) != 4 { // that of the ended namespace is gone
 		t.Errorf("notes are %v", got)
 	}
-	other.Do(t, childtest.OnLink("net1", netlink.LinkDel))
+	other.Do(t, netnstest.OnLink("net1", netlink.LinkDel))
 	want = append(want[:1], want[2:]...)
 	if got, err := n.Driver.List(t.Context()); err != nil || !cmp.Equal(got, want) {
 		t.Errorf("without a deleted one: %+v, %v", got, err)

@@ -32,7 +32,7 @@ import (
 func TestTheKernelHasMacvlan(t *testing.T) {
 	n := netnstest.New(t)
 	n.Do(t, func() error { return macvlan.Devices.Type().Probe(t.Context()) })
-	if got := childtest.Links(t, n); len(got) != 0 {
+	if got := n.Links(t); len(got) != 0 {
 		t.Errorf("%v are left", got)
 	}
 }
@@ -50,15 +50,15 @@ func TestAPodGetsItsInterfaceAndTheNodeNone(t *testing.T) {
 	if want := (attach.Link{NetnsInode: id.Inode, NetnsCookie: id.Cookie}); !cmp.Equal(got, want) {
 		t.Errorf("link is %+v, want %+v", got, want)
 	}
-	if got := childtest.Links(t, n.Namespace); len(got) != 1 {
+	if got := n.Namespace.Links(t); len(got) != 1 {
 		t.Errorf("the node has %v, want eth0 alone", got)
 	}
-	link := childtest.LinkByName(t, pod, "eth0")
+	link := pod.Link(t, "eth0")
 	a := link.Attrs()
 	if link.Type() != "macvlan" || a.MTU != 1500 || !bytes.Equal(a.HardwareAddr, s.MAC) || a.Flags&net.FlagUp == 0 || !strings.Contains(a.Alias, "customer-a/web-1") {
 		t.Errorf("the interface is a %s: %+v", link.Type(), a)
 	}
-	if alt := childtest.LinkByName(t, pod, "blue").Attrs(); alt.Index != a.Index {
+	if alt := pod.Link(t, "blue").Attrs(); alt.Index != a.Index {
 		t.Errorf("the other name belongs to %s", alt.Name)
 	}
 	if diff := cmp.Diff([]string{"192.0.2.7/24", "2001:db8::7/64", "link-local"}, childtest.AddressesOf(t, pod, "eth0")); diff != "" {
@@ -97,7 +97,7 @@ func TestModesDecideWhichPodsReachEachOther(t *testing.T) {
 
 func TestAPassthruInterfaceHasItsDeviceForItself(t *testing.T) {
 	n, r := childtest.NewNode(t, macvlan.Devices)
-	before := childtest.LinkByName(t, n.Namespace, "eth0").Attrs().HardwareAddr
+	before := n.Namespace.Link(t, "eth0").Attrs().HardwareAddr
 	pod, other := netnstest.New(t), netnstest.New(t)
 	s := childtest.Spec(pod)
 	s.Mode = "passthru"
@@ -119,7 +119,7 @@ func TestAPassthruInterfaceHasItsDeviceForItself(t *testing.T) {
 	if err := n.Driver.Detach(t.Context(), s.ContainerID, s.IfName); err != nil {
 		t.Fatal(err)
 	}
-	if after := childtest.LinkByName(t, n.Namespace, "eth0").Attrs().HardwareAddr; !bytes.Equal(before, after) {
+	if after := n.Namespace.Link(t, "eth0").Attrs().HardwareAddr; !bytes.Equal(before, after) {
 		t.Errorf("afterwards the device has the address %s, before %s", after, before)
 	}
 }
@@ -131,7 +131,7 @@ func TestTheMTUIsTheParentsOrSmaller(t *testing.T) {
 		s := childtest.Spec(pod)
 		s.MTU = tc.mtu
 		childtest.MustAttach(t, n, s)
-		if got := childtest.LinkByName(t, pod, "eth0").Attrs().MTU; got != tc.want {
+		if got := pod.Link(t, "eth0").Attrs().MTU; got != tc.want {
 			t.Errorf("MTU %d became %d, want %d", tc.mtu, got, tc.want)
 		}
 		if _, err := n.Driver.Check(t.Context(), s); err != nil {
@@ -152,20 +152,20 @@ func TestAFailedAttachExplainsAndLeavesNothing(t *testing.T) {
 	}{
 		{name: "no parent", change: func(s *attach.Spec) { s.Parent = "" }, says: "names no device"},
 		{name: "a parent that is not there", change: func(s *attach.Spec) { s.Parent = "eth9" }, says: "no device eth9; create it"},
-		{name: "a parent that is down", onNode: childtest.OnLink("eth0", netlink.LinkSetDown), says: "is down; set it up"},
+		{name: "a parent that is down", onNode: netnstest.OnLink("eth0", netlink.LinkSetDown), says: "is down; set it up"},
 		{name: "a parent that is no Ethernet", onNode: func() error { return childtest.AddAddrs("lo") }, change: func(s *attach.Spec) { s.Parent = "lo" }, says: "not an Ethernet"},
 		{name: "a parent that is a port of a bridge", onNode: childtest.Enslave, says: "is a port of a bridge"},
 		{name: "a host end of a pod as parent", onNode: becomeHostEnd, change: func(s *attach.Spec) { s.Parent = "alv0123456789ab" }, says: "belongs to Alioth"},
 		{name: "a host end by another name", onNode: becomeHostEnd, change: func(s *attach.Spec) { s.Parent = "harmless" }, says: "belongs to Alioth"},
-		{name: "a link of other networks as parent", onNode: childtest.OnLink("eth0", func(l netlink.Link) error {
+		{name: "a link of other networks as parent", onNode: netnstest.OnLink("eth0", func(l netlink.Link) error {
 			return netlink.LinkSetAlias(l, links.Mark(multinet.LinkID{Device: "ens4", Type: multinet.VXLAN, VNI: 100}))
 		}), says: "name its parent and number in the network"},
 		{name: "an MTU above the parent's", change: func(s *attach.Spec) { s.MTU = 9000 }, says: "MTU 9000 is larger than MTU 1500 of device eth0"},
 		{name: "an unknown mode", change: func(s *attach.Spec) { s.Mode = "source" }, says: `no mode "source"; use one of bridge, private, vepa, passthru`},
 		{name: "no address", change: func(s *attach.Spec) { s.MAC = nil }, says: "needs an Ethernet address"},
-		{name: "the name is taken in the pod", inPod: addForeign("eth0"), want: attach.ErrExists, left: []string{"foreign", "eth0"}},
-		{name: "a macvlan of somebody else has the name", inPod: foreignMacvlan, want: attach.ErrExists, left: []string{"foreign", "base", "eth0"}},
-		{name: "the other name is taken in the pod", inPod: addForeign("blue"), want: unix.EEXIST, left: []string{"foreign", "blue"}},
+		{name: "the name is taken in the pod", inPod: addForeign("eth0"), want: attach.ErrExists, left: []string{"eth0", "foreign"}},
+		{name: "a macvlan of somebody else has the name", inPod: foreignMacvlan, want: attach.ErrExists, left: []string{"base", "eth0", "foreign"}},
+		{name: "the other name is taken in the pod", inPod: addForeign("blue"), want: unix.EEXIST, left: []string{"blue", "foreign"}},
 		{name: "a gateway that can't be", change: func(s *attach.Spec) { s.Gateways = []netip.Addr{netip.MustParseAddr("224.0.0.1")} }, want: unix.EINVAL},
 		{name: "two equal routes", change: func(s *attach.Spec) { s.Routes = append(s.Routes, s.Routes[0]) }, want: unix.EEXIST, says: "add route to 198.51.100.0/24 by 192.0.2.254 in table 300"},
 	} {
@@ -185,19 +185,19 @@ func TestAFailedAttachExplainsAndLeavesNothing(t *testing.T) {
 			if tc.change != nil {
 				tc.change(&s)
 			}
-			before := childtest.Rules(t, pod)
-			onNode := childtest.Links(t, n.Namespace)
+			before := pod.Rules(t)
+			onNode := n.Namespace.Links(t)
 			_, err := n.Driver.Attach(t.Context(), s)
 			if err == nil || tc.want != nil && !errors.Is(err, tc.want) || !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("got %v, want %v with %q", err, tc.want, tc.says)
 			}
-			if diff := cmp.Diff(append([]string{}, tc.left...), childtest.Links(t, pod)); diff != "" {
+			if diff := cmp.Diff(append([]string{}, tc.left...), pod.Links(t)); diff != "" {
 				t.Errorf("devices in the pod (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(onNode, childtest.Links(t, n.Namespace)); diff != "" {
+			if diff := cmp.Diff(onNode, n.Namespace.Links(t)); diff != "" {
 				t.Errorf("devices on the node (-before +after):\n%s", diff)
 			}
-			if after := childtest.Rules(t, pod); after != before {
+			if after := pod.Rules(t); after != before {
 				t.Errorf("%d rules, before %d", after, before)
 			}
 			if got := n.Notes(t); len(got) != 0 {
@@ -210,7 +210,7 @@ func TestAFailedAttachExplainsAndLeavesNothing(t *testing.T) {
 // becomeHostEnd gives eth0 the name of a pod's host end, and another one. Linux before 6.3
 // renames no link that is up.
 func becomeHostEnd() error {
-	return childtest.OnLink("eth0", func(l netlink.Link) error {
+	return netnstest.OnLink("eth0", func(l netlink.Link) error {
 		return errors.Join(netlink.LinkSetDown(l), netlink.LinkSetName(l, "alv0123456789ab"),
 			netlink.LinkAddAltName(l, "harmless"), netlink.LinkSetUp(l))
 	})()
@@ -228,7 +228,7 @@ func foreignMacvlan() error {
 	if err := addForeign("base")(); err != nil {
 		return err
 	}
-	return childtest.OnLink("base", func(l netlink.Link) error {
+	return netnstest.OnLink("base", func(l netlink.Link) error {
 		return netlink.LinkAdd(&netlink.Macvlan{LinkAttrs: netlink.LinkAttrs{Name: "eth0", TxQLen: -1, ParentIndex: l.Attrs().Index}, Mode: netlink.MACVLAN_MODE_BRIDGE})
 	})()
 }
@@ -265,7 +265,7 @@ func TestRemainsOfAnEarlierAttemptAreReplaced(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer pod.Close()
-			n.Do(t, childtest.OnLink("eth0", func(l netlink.Link) error {
+			n.Do(t, netnstest.OnLink("eth0", func(l netlink.Link) error {
 				attrs := netlink.NewLinkAttrs()
 				attrs.Name, attrs.ParentIndex, attrs.Namespace = attach.DeviceName("alc", s.ContainerID, s.IfName), l.Attrs().Index, netlink.NsFd(int(pod.Fd()))
 				return netlink.LinkAdd(&netlink.Macvlan{LinkAttrs: attrs, Mode: netlink.MACVLAN_MODE_BRIDGE})
@@ -288,7 +288,7 @@ func TestRemainsOfAnEarlierAttemptAreReplaced(t *testing.T) {
 			n.Start(t)
 			s.Addrs, s.Gateways = []netip.Prefix{netip.MustParsePrefix("192.0.2.8/24")}, s.Gateways[:1]
 			childtest.MustAttach(t, n, s)
-			if diff := cmp.Diff([]string{"eth0"}, childtest.Links(t, pod)); diff != "" {
+			if diff := cmp.Diff([]string{"eth0"}, pod.Links(t)); diff != "" {
 				t.Errorf("devices in the pod (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff([]string{"192.0.2.8/24", "link-local"}, childtest.AddressesOf(t, pod, "eth0")); diff != "" {
@@ -297,7 +297,7 @@ func TestRemainsOfAnEarlierAttemptAreReplaced(t *testing.T) {
 			if err := n.Driver.Detach(t.Context(), s.ContainerID, s.IfName); err != nil {
 				t.Error(err)
 			}
-			if left := append(childtest.Links(t, pod), n.Notes(t)...); len(left) != 0 {
+			if left := append(pod.Links(t), n.Notes(t)...); len(left) != 0 {
 				t.Errorf("%v are left", left)
 			}
 		})
@@ -307,20 +307,20 @@ func TestRemainsOfAnEarlierAttemptAreReplaced(t *testing.T) {
 func TestDetachRemovesInterfaceAndRules(t *testing.T) {
 	n, _ := childtest.NewNode(t, macvlan.Devices)
 	pod := netnstest.New(t)
-	before := childtest.Rules(t, pod)
+	before := pod.Rules(t)
 	s := childtest.Spec(pod)
 	s.Rules = []attach.Rule{{From: netip.MustParsePrefix("192.0.2.7/32"), Table: 100}, {From: netip.MustParsePrefix("2001:db8::7/128"), Table: 300}}
 	childtest.MustAttach(t, n, s)
 	n.Start(t) // a daemon that was restarted
-	pod.Do(t, childtest.OnLink("eth0", func(l netlink.Link) error {
+	pod.Do(t, netnstest.OnLink("eth0", func(l netlink.Link) error {
 		return errors.Join(netlink.LinkSetDown(l), netlink.LinkSetName(l, "other"))
 	}))
 	for _, when := range []string{"first", "again"} {
 		if err := n.Driver.Detach(t.Context(), s.ContainerID, s.IfName); err != nil {
 			t.Errorf("%s: %v", when, err)
 		}
-		if left := append(childtest.Links(t, pod), n.Notes(t)...); len(left) != 0 || childtest.Rules(t, pod) != before {
-			t.Errorf("%s: %v are left, and %d rules, before %d", when, left, childtest.Rules(t, pod), before)
+		if left := append(pod.Links(t), n.Notes(t)...); len(left) != 0 || pod.Rules(t) != before {
+			t.Errorf("%s: %v are left, and %d rules, before %d", when, left, pod.Rules(t), before)
 		}
 	}
 	childtest.MustAttach(t, n, s)
@@ -335,7 +335,7 @@ func TestAnInterfaceGoesAndComesWithItsParent(t *testing.T) {
 	pod := netnstest.New(t)
 	s := childtest.Spec(pod)
 	childtest.MustAttach(t, n, s)
-	n.Do(t, childtest.OnLink("eth0", netlink.LinkDel))
+	n.Do(t, netnstest.OnLink("eth0", netlink.LinkDel))
 	if _, err := n.Driver.Check(t.Context(), s); !errors.Is(err, attach.ErrGone) {
 		t.Errorf("check gives %v", err)
 	}
@@ -352,7 +352,7 @@ func TestAnInterfaceGoesAndComesWithItsParent(t *testing.T) {
 func TestNeighboursLearnWhereThePodIs(t *testing.T) {
 	n, r := childtest.NewNode(t, macvlan.Devices)
 	s := childtest.Spec(netnstest.New(t))
-	r.Do(t, childtest.OnLink("wire", func(l netlink.Link) error { // as if another pod had had the addresses
+	r.Do(t, netnstest.OnLink("wire", func(l netlink.Link) error { // as if another pod had had the addresses
 		var errs []error
 		for _, p := range s.Addrs {
 			row := &netlink.Neigh{LinkIndex: l.Attrs().Index, State: netlink.NUD_STALE, IP: p.Addr().AsSlice(), HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, 9}}

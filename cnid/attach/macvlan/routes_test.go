@@ -64,7 +64,7 @@ func TestEachAddressLeavesByItsOwnGateway(t *testing.T) {
 }
 
 func TestCheckNoticesWhatChanged(t *testing.T) {
-	eth0 := func(do func(netlink.Link) error) func() error { return childtest.OnLink("eth0", do) }
+	eth0 := func(do func(netlink.Link) error) func() error { return netnstest.OnLink("eth0", do) }
 	parse := func(text string) *net.IPNet {
 		_, prefix, err := net.ParseCIDR(text)
 		if err != nil {

@@ -27,7 +27,7 @@ func TestWhetherTheKernelHasAKindIsFoundOutWithoutATrace(t *testing.T) {
 		}
 		return pair.Probe(t.Context(), veth.Devices)
 	})
-	if got := links(t, n); len(got) != 0 {
+	if got := n.Links(t); len(got) != 0 {
 		t.Errorf("%v are left", got)
 	}
 	over, cancel := context.WithCancel(t.Context())
@@ -66,7 +66,7 @@ func TestAPairOfAnotherKindIsInNobodysWay(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := linkByName(t, n.Namespace, made.HostIfName).Type(); got != string(kind.Kind) {
+			if got := n.Namespace.Link(t, made.HostIfName).Type(); got != string(kind.Kind) {
 				t.Errorf("the host end is a %s", got)
 			}
 			if _, err := n.attacher.Check(t.Context(), s); err != nil {
@@ -75,7 +75,7 @@ func TestAPairOfAnotherKindIsInNobodysWay(t *testing.T) {
 			if err := before.attacher.Detach(t.Context(), s.ContainerID, s.IfName); err != nil {
 				t.Error(err)
 			}
-			if got := append(links(t, n.Namespace), links(t, pod)...); len(got) != 0 {
+			if got := append(n.Namespace.Links(t), pod.Links(t)...); len(got) != 0 {
 				t.Errorf("%v are left", got)
 			}
 		})
@@ -93,17 +93,17 @@ func TestFromAPodWithoutProgramsNothingPassesNetkit(t *testing.T) {
 		t.Fatal(err)
 	}
 	dropped := func() uint64 {
-		return linkByName(t, pod, s.IfName).Attrs().Statistics.TxDropped
+		return pod.Link(t, s.IfName).Attrs().Statistics.TxDropped
 	}
 	before := dropped()
 	pod.Do(t, func() error { return raw(s.IfName, append(made.HostMAC, make([]byte, 54)...)) })
 	if got := dropped(); got == before {
 		t.Error("the pod's end dropped nothing")
 	}
-	if got := linkByName(t, n.Namespace, made.HostIfName).Attrs().Statistics.RxPackets; got != 0 {
+	if got := n.Namespace.Link(t, made.HostIfName).Attrs().Statistics.RxPackets; got != 0 {
 		t.Errorf("the host end received %d packets", got)
 	}
-	host := linkByName(t, n.Namespace, made.HostIfName).(*netlink.Netkit)
+	host := n.Namespace.Link(t, made.HostIfName).(*netlink.Netkit)
 	if host.SupportsScrub() && (host.Scrub != netlink.NETKIT_SCRUB_DEFAULT || host.PeerScrub != netlink.NETKIT_SCRUB_DEFAULT) {
 		t.Errorf("marks cross between pod and node: %+v", host)
 	}

@@ -85,32 +85,6 @@ func spec(pod *netnstest.Namespace, addrs ...string) attach.Spec {
 	return s
 }
 
-// links returns the names of all devices but lo.
-func links(t testing.TB, n *netnstest.Namespace) []string {
-	t.Helper()
-	names := []string{}
-	n.Do(t, func() error {
-		list, err := net.Interfaces()
-		for _, l := range list {
-			if l.Name != "lo" {
-				names = append(names, l.Name)
-			}
-		}
-		return err
-	})
-	return names
-}
-
-func linkByName(t testing.TB, n *netnstest.Namespace, name string) (link netlink.Link) {
-	t.Helper()
-	n.Do(t, func() error {
-		var err error
-		link, err = netlink.LinkByName(name)
-		return err
-	})
-	return link
-}
-
 // Each of these spares everybody on the machine a wait of the kernel's under
 // the lock of all devices.
 func TestAPairNeedsNoWaitOfTheKernel(t *testing.T) { everyKind(t, testAPairNeedsNoWaitOfTheKernel) }
@@ -121,7 +95,7 @@ func testAPairNeedsNoWaitOfTheKernel(t *testing.T, kind pair.Devices) {
 	if _, err := n.attacher.Attach(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
-	host, end := linkByName(t, n.Namespace, n.attacher.HostName(s.ContainerID, s.IfName)), linkByName(t, pod, s.IfName)
+	host, end := n.Namespace.Link(t, n.attacher.HostName(s.ContainerID, s.IfName)), pod.Link(t, s.IfName)
 	for _, a := range []*netlink.LinkAttrs{host.Attrs(), end.Attrs()} {
 		if a.NumTxQueues != 1 || a.NumRxQueues != 1 {
 			t.Errorf("%s was made with %d and %d queues, want one each", a.Name, a.NumTxQueues, a.NumRxQueues)
@@ -149,7 +123,7 @@ func testAPodGetsItsInterfaceAndNothingElse(t *testing.T, kind pair.Devices) {
 		t.Fatal(err)
 	}
 
-	host := linkByName(t, n.Namespace, n.attacher.HostName(s.ContainerID, s.IfName))
+	host := n.Namespace.Link(t, n.attacher.HostName(s.ContainerID, s.IfName))
 	id, err := netns.Identify(pod.Path)
 	if err != nil {
 		t.Fatal(err)
@@ -168,15 +142,15 @@ func testAPodGetsItsInterfaceAndNothingElse(t *testing.T, kind pair.Devices) {
 	if !strings.Contains(host.Attrs().Alias, "customer-a/web-1") {
 		t.Errorf("host end's alias %q does not name the pod", host.Attrs().Alias)
 	}
-	link := linkByName(t, pod, "eth0").Attrs()
+	link := pod.Link(t, "eth0").Attrs()
 	// The kernel reports it a moment after the device is up.
 	for end := time.Now().Add(10 * time.Second); link.OperState != netlink.OperUp && time.Now().Before(end); {
-		link = linkByName(t, pod, "eth0").Attrs()
+		link = pod.Link(t, "eth0").Attrs()
 	}
 	if link.MTU != 1450 || !bytes.Equal(link.HardwareAddr, s.MAC) || link.OperState != netlink.OperUp {
 		t.Errorf("pod's end is %+v", link)
 	}
-	if alt := linkByName(t, pod, "blue").Attrs(); alt.Index != link.Index {
+	if alt := pod.Link(t, "blue").Attrs(); alt.Index != link.Index {
 		t.Errorf("the other name belongs to %s", alt.Name)
 	}
 	if diff := cmp.Diff([]string{"127.0.0.1/8 lo", "10.10.1.7/24 eth0", "::1/128 lo", "fd10:10:0:1::7/64 eth0"}, addresses(t, pod)); diff != "" {
@@ -310,7 +284,7 @@ func testDetachRemovesBothEndsAndIsHappyWhenNothingIsThere(t *testing.T, kind pa
 		if err := n.attacher.Detach(t.Context(), s.ContainerID, s.IfName); err != nil {
 			t.Errorf("%s: %v", when, err)
 		}
-		if got := append(links(t, n.Namespace), links(t, pod)...); len(got) != 0 {
+		if got := append(n.Namespace.Links(t), pod.Links(t)...); len(got) != 0 {
 			t.Errorf("%s: %v are left", when, got)
 		}
 	}
@@ -321,7 +295,7 @@ func testDetachRemovesBothEndsAndIsHappyWhenNothingIsThere(t *testing.T, kind pa
 	if err := n.attacher.Detach(t.Context(), s.ContainerID, s.IfName); err != nil {
 		t.Errorf("after the namespace: %v", err)
 	}
-	if got := links(t, n.Namespace); len(got) != 0 {
+	if got := n.Namespace.Links(t); len(got) != 0 {
 		t.Errorf("after the namespace: %v are left", got)
 	}
 }
@@ -365,8 +339,8 @@ func testAFailedAttachLeavesNothing(t *testing.T, kind pair.Devices) {
 		want    error
 		left    []string
 	}{
-		{"the name is taken in the pod", foreign("eth0"), attach.ErrExists, []string{"foreign", "eth0"}},
-		{"the other name is taken in the pod", foreign("blue"), unix.EEXIST, []string{"foreign", "blue"}},
+		{"the name is taken in the pod", foreign("eth0"), attach.ErrExists, []string{"eth0", "foreign"}},
+		{"the other name is taken in the pod", foreign("blue"), unix.EEXIST, []string{"blue", "foreign"}},
 		{"the gateway cannot be", func(_ *netnstest.Namespace, s *attach.Spec) error {
 			s.Gateways = []netip.Addr{netip.MustParseAddr("224.0.0.1")}
 			return nil
@@ -381,10 +355,10 @@ func testAFailedAttachLeavesNothing(t *testing.T, kind pair.Devices) {
 			if _, err := n.attacher.Attach(t.Context(), s); !errors.Is(err, tc.want) {
 				t.Errorf("got %v, want %v", err, tc.want)
 			}
-			if got := links(t, n.Namespace); len(got) != 0 {
+			if got := n.Namespace.Links(t); len(got) != 0 {
 				t.Errorf("%v are left on the node", got)
 			}
-			if diff := cmp.Diff(tc.left, links(t, pod)); diff != "" {
+			if diff := cmp.Diff(tc.left, pod.Links(t)); diff != "" {
 				t.Errorf("devices in the pod (-want +got):\n%s", diff)
 			}
 		})
@@ -408,7 +382,7 @@ func testTheNodesOwnNamespaceIsNoPod(t *testing.T, kind pair.Devices) {
 	if _, err := n.attacher.Attach(t.Context(), spec(gone)); !errors.Is(err, netns.ErrGone) {
 		t.Errorf("got %v, want ErrGone", err)
 	}
-	if got := links(t, n.Namespace); len(got) != 0 {
+	if got := n.Namespace.Links(t); len(got) != 0 {
 		t.Errorf("%v are left", got)
 	}
 }
@@ -437,11 +411,11 @@ func testPodsAreAttachedAtTheSameTime(t *testing.T, kind pair.Devices) {
 	}
 	forAll(func(s attach.Spec) error { _, err := n.attacher.Attach(t.Context(), s); return err })
 	forAll(func(s attach.Spec) error { _, err := n.attacher.Check(t.Context(), s); return err })
-	if got := links(t, n.Namespace); len(got) != pods {
+	if got := n.Namespace.Links(t); len(got) != pods {
 		t.Errorf("%d host ends, want %d", len(got), pods)
 	}
 	forAll(func(s attach.Spec) error { return n.attacher.Detach(t.Context(), s.ContainerID, s.IfName) })
-	if got := links(t, n.Namespace); len(got) != 0 {
+	if got := n.Namespace.Links(t); len(got) != 0 {
 		t.Errorf("%v are left", got)
 	}
 }

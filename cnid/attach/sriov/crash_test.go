@@ -75,7 +75,7 @@ func (d *session) until(stage string, s attach.Spec) error {
 func TestAnEndAtAnyStepIsUndone(t *testing.T) {
 	n := newNode(t, 1)
 	vf := n.vfs[0]
-	if err := onLink(vf.Device(t), netlink.LinkSetUp)(); err != nil { // as an administrator may have it
+	if err := netnstest.OnLink(vf.Device(t), netlink.LinkSetUp)(); err != nil { // as an administrator may have it
 		t.Fatal(err)
 	}
 	before := n.stateOf(t, vf)
@@ -154,7 +154,7 @@ func TestAProcessIsKilledAtAnyMomentAndTheDeviceIsAsBefore(t *testing.T) {
 		n.start(Config{})
 		n.mustDetach(t, s)
 		n.asBefore(t, vf, before)
-		if left := links(t, pod); len(left) != 0 {
+		if left := pod.Links(t); len(left) != 0 {
 			t.Fatalf("%v are left in the pod", left)
 		}
 	}

@@ -64,7 +64,7 @@ func TestTheAdapterKeepsAPodToItsVLANAndItsAddress(t *testing.T) {
 		n.mustAttach(t, specs[i])
 	}
 	pods[0].Do(t, func() error { // the PF has fixed the address
-		if err := onLink("net1", func(l netlink.Link) error { return netlink.LinkSetHardwareAddr(l, specs[1].MAC) })(); err == nil {
+		if err := netnstest.OnLink("net1", func(l netlink.Link) error { return netlink.LinkSetHardwareAddr(l, specs[1].MAC) })(); err == nil {
 			t.Error("the pod has changed its address")
 		}
 		return nil

@@ -23,7 +23,7 @@ func TestAPodHasAVirtualFunctionAndTheNodeHasItAgainAsBefore(t *testing.T) {
 	vf := n.vfs[1]
 	before, other := n.stateOf(t, vf), n.stateOf(t, n.vfs[0])
 	pod := netnstest.New(t)
-	noRules := rules(t, pod)
+	noRules := pod.Rules(t)
 	rate := 10
 	s := spec(pod, vf, func(s *attach.Spec) { s.MTU, s.VF.MaxTxRate, s.VF.Trust = 1400, &rate, true })
 	got, err := n.Attach(t.Context(), s)
@@ -37,7 +37,7 @@ func TestAPodHasAVirtualFunctionAndTheNodeHasItAgainAsBefore(t *testing.T) {
 	if want := (attach.Link{NetnsInode: id.Inode, NetnsCookie: id.Cookie}); !cmp.Equal(got, want) {
 		t.Errorf("link is %+v, want %+v", got, want)
 	}
-	link := linkIn(t, pod, "fast")
+	link := pod.Link(t, "fast")
 	if a := link.Attrs(); a.Name != "net1" || a.MTU != 1400 || !hasMAC(link, s.MAC) || a.Flags&net.FlagUp == 0 || !onPCI(link, vf.Address) || !strings.Contains(a.Alias, "customer-a/web-1") {
 		t.Errorf("the interface is %+v", a)
 	}
@@ -57,8 +57,8 @@ func TestAPodHasAVirtualFunctionAndTheNodeHasItAgainAsBefore(t *testing.T) {
 	for _, when := range []string{"first", "again"} {
 		n.mustDetach(t, s)
 		n.asBefore(t, vf, before)
-		if left := links(t, pod); len(left) != 0 || rules(t, pod) != noRules {
-			t.Errorf("%s: %v are left in the pod, and %d rules, before %d", when, left, rules(t, pod), noRules)
+		if left := pod.Links(t); len(left) != 0 || pod.Rules(t) != noRules {
+			t.Errorf("%s: %v are left in the pod, and %d rules, before %d", when, left, pod.Rules(t), noRules)
 		}
 	}
 	n.asBefore(t, n.vfs[0], other)
@@ -94,7 +94,7 @@ func TestWhatCanNotBeSetChangesNothing(t *testing.T) {
 			if tc.inPod != nil {
 				pod.Do(t, tc.inPod)
 			}
-			inPod := links(t, pod)
+			inPod := pod.Links(t)
 			s := spec(pod, vf)
 			if tc.change != nil {
 				tc.change(&s)
@@ -104,7 +104,7 @@ func TestWhatCanNotBeSetChangesNothing(t *testing.T) {
 				t.Errorf("got %v, want %v with %q", err, tc.want, tc.says)
 			}
 			n.asBefore(t, vf, before)
-			if diff := cmp.Diff(inPod, links(t, pod)); diff != "" {
+			if diff := cmp.Diff(inPod, pod.Links(t)); diff != "" {
 				t.Errorf("devices in the pod (-before +after):\n%s", diff)
 			}
 		})
@@ -168,18 +168,18 @@ func TestWhatAPodDoesToItsDeviceIsFoundAndUndone(t *testing.T) {
 		onNode func() error
 		gone   bool
 	}{
-		"another name": {inPod: onLink("net1", netlink.LinkSetDown, func(l netlink.Link) error { return netlink.LinkSetName(l, "mine") })},
-		"down":         {inPod: onLink("net1", netlink.LinkSetDown)},
-		"no addresses": {inPod: onLink("net1", func(l netlink.Link) error {
+		"another name": {inPod: netnstest.OnLink("net1", netlink.LinkSetDown, func(l netlink.Link) error { return netlink.LinkSetName(l, "mine") })},
+		"down":         {inPod: netnstest.OnLink("net1", netlink.LinkSetDown)},
+		"no addresses": {inPod: netnstest.OnLink("net1", func(l netlink.Link) error {
 			addrs, err := netlink.AddrList(l, netlink.FAMILY_V4)
 			for _, addr := range addrs {
 				err = errors.Join(err, netlink.AddrDel(l, &addr))
 			}
 			return err
 		})},
-		"another VLAN":    {onNode: onLink(n.adapter.Name, func(l netlink.Link) error { return netlink.LinkSetVfVlan(l, vf.Index, 9) })},
-		"no check":        {onNode: onLink(n.adapter.Name, func(l netlink.Link) error { return netlink.LinkSetVfSpoofchk(l, vf.Index, false) })},
-		"an own address":  {onNode: onLink(n.adapter.Name, func(l netlink.Link) error { return netlink.LinkSetVfHardwareAddr(l, vf.Index, podMAC) })},
+		"another VLAN":    {onNode: netnstest.OnLink(n.adapter.Name, func(l netlink.Link) error { return netlink.LinkSetVfVlan(l, vf.Index, 9) })},
+		"no check":        {onNode: netnstest.OnLink(n.adapter.Name, func(l netlink.Link) error { return netlink.LinkSetVfSpoofchk(l, vf.Index, false) })},
+		"an own address":  {onNode: netnstest.OnLink(n.adapter.Name, func(l netlink.Link) error { return netlink.LinkSetVfHardwareAddr(l, vf.Index, podMAC) })},
 		"moved elsewhere": {gone: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -188,7 +188,7 @@ func TestWhatAPodDoesToItsDeviceIsFoundAndUndone(t *testing.T) {
 			n.mustAttach(t, s)
 			switch {
 			case tc.gone:
-				pod.Do(t, onLink("net1", func(l netlink.Link) error { return netlink.LinkSetNsFd(l, int(n.space.Fd())) }))
+				pod.Do(t, netnstest.OnLink("net1", func(l netlink.Link) error { return netlink.LinkSetNsFd(l, int(n.space.Fd())) }))
 			case tc.inPod != nil:
 				pod.Do(t, tc.inPod)
 			default:
@@ -228,7 +228,7 @@ func TestAProgramsDeviceHasADummyInThePod(t *testing.T) {
 			pod := netnstest.New(t)
 			s := spec(pod, vf, func(s *attach.Spec) { s.VF.VLAN, s.VF.QoS = tc.vlan, 0 })
 			n.mustAttach(t, s)
-			link := linkIn(t, pod, "net1")
+			link := pod.Link(t, "net1")
 			if a := link.Attrs(); a.Alias != vf.Address || !hasMAC(link, s.MAC) || a.Flags&net.FlagUp == 0 {
 				t.Errorf("the interface is a %s: %+v", link.Type(), a)
 			}
@@ -236,8 +236,8 @@ func TestAProgramsDeviceHasADummyInThePod(t *testing.T) {
 				t.Errorf("its VLAN is %d", vlan.VlanId)
 			}
 			kinds := map[string]string{}
-			for _, name := range links(t, pod) {
-				kinds[name] = linkIn(t, pod, name).Type()
+			for _, name := range pod.Links(t) {
+				kinds[name] = pod.Link(t, name).Type()
 			}
 			if diff := cmp.Diff(tc.kinds, kinds); diff != "" {
 				t.Errorf("devices in the pod (-want +got):\n%s", diff)
@@ -251,7 +251,7 @@ func TestAProgramsDeviceHasADummyInThePod(t *testing.T) {
 			n.start(Config{})
 			n.mustDetach(t, s)
 			n.asBefore(t, vf, before)
-			if left := links(t, pod); len(left) != 0 {
+			if left := pod.Links(t); len(left) != 0 {
 				t.Errorf("%v are left", left)
 			}
 		})

@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
-	"slices"
 	"testing"
 	"time"
 
@@ -145,55 +144,6 @@ func (n *node) mustDetach(t testing.TB, s attach.Spec) {
 	t.Helper()
 	if err := n.Detach(t.Context(), s.ContainerID, s.IfName); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// links returns the names of all devices of a namespace but lo, sorted.
-func links(t testing.TB, n *netnstest.Namespace) (names []string) {
-	t.Helper()
-	n.Do(t, func() error {
-		list, err := net.Interfaces()
-		for _, l := range list {
-			if l.Name != "lo" {
-				names = append(names, l.Name)
-			}
-		}
-		return err
-	})
-	slices.Sort(names)
-	return names
-}
-
-func linkIn(t testing.TB, n *netnstest.Namespace, name string) (link netlink.Link) {
-	t.Helper()
-	n.Do(t, func() (err error) {
-		link, err = netlink.LinkByName(name)
-		return err
-	})
-	return link
-}
-
-// rules returns the number of IPv4 routing rules of a namespace.
-func rules(t testing.TB, n *netnstest.Namespace) (count int) {
-	t.Helper()
-	n.Do(t, func() error {
-		list, err := netlink.RuleList(netlink.FAMILY_V4)
-		count = len(list)
-		return err
-	})
-	return count
-}
-
-// onLink changes a device of the calling thread's namespace.
-func onLink(name string, do ...func(netlink.Link) error) func() error {
-	return func() error {
-		link, err := netlink.LinkByName(name)
-		for _, f := range do {
-			if err == nil {
-				err = f(link)
-			}
-		}
-		return err
 	}
 }
 

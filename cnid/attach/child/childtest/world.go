@@ -130,43 +130,6 @@ func MustAttach(t testing.TB, n Node, s attach.Spec) attach.Link {
 	return link
 }
 
-// Links returns the names of all devices but lo.
-func Links(t testing.TB, n *netnstest.Namespace) []string {
-	t.Helper()
-	names := []string{}
-	n.Do(t, func() error {
-		list, err := net.Interfaces()
-		for _, l := range list {
-			if l.Name != "lo" {
-				names = append(names, l.Name)
-			}
-		}
-		return err
-	})
-	return names
-}
-
-// LinkByName returns a device of a namespace.
-func LinkByName(t testing.TB, n *netnstest.Namespace, name string) (link netlink.Link) {
-	t.Helper()
-	n.Do(t, func() (err error) {
-		link, err = netlink.LinkByName(name)
-		return err
-	})
-	return link
-}
-
-// Rules returns the number of routing rules of a namespace.
-func Rules(t testing.TB, n *netnstest.Namespace) (count int) {
-	t.Helper()
-	n.Do(t, func() error {
-		list, err := netlink.RuleList(unix.AF_UNSPEC)
-		count = len(list)
-		return err
-	})
-	return count
-}
-
 // Notes returns the names of the files that the driver has.
 func (n Node) Notes(t testing.TB) []string {
 	t.Helper()
@@ -201,7 +164,7 @@ func AddressesOf(t testing.TB, n *netnstest.Namespace, device string) []string {
 
 func listAddresses(t testing.TB, n *netnstest.Namespace, device string) (out []string, tentative []net.IP) {
 	t.Helper()
-	link := LinkByName(t, n, device)
+	link := n.Link(t, device)
 	n.Do(t, func() error {
 		for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
 			list, err := netlink.AddrList(link, family)
@@ -264,24 +227,13 @@ func Ask(t *testing.T, n *netnstest.Namespace, from, to string, patience time.Du
 	return strings.TrimSpace(answer), err
 }
 
-// OnLink returns a function that changes a device of the calling thread's namespace.
-func OnLink(device string, do func(netlink.Link) error) func() error {
-	return func() error {
-		link, err := netlink.LinkByName(device)
-		if err != nil {
-			return err
-		}
-		return do(link)
-	}
-}
-
 // Enslave makes eth0 of the calling thread's namespace a port of a bridge.
 func Enslave() error {
 	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "bridge", TxQLen: -1}}
 	if err := netlink.LinkAdd(bridge); err != nil {
 		return err
 	}
-	return OnLink("eth0", func(l netlink.Link) error { return netlink.LinkSetMaster(l, bridge) })()
+	return netnstest.OnLink("eth0", func(l netlink.Link) error { return netlink.LinkSetMaster(l, bridge) })()
 }
 
 // AwaitNeighbours waits until a router knows exactly these addresses at an Ethernet
