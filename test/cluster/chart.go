@@ -34,7 +34,7 @@ func (c *Cluster) installChart(ctx context.Context, p parts) error {
 }
 
 func (c *Cluster) helmArgs(chart string) []string {
-	return []string{
+	args := []string{
 		"upgrade", "--install", "alioth", chart,
 		"--namespace", SystemNamespace, "--create-namespace",
 		"--set", "apiServer.host=" + c.Nodes()[0].IPv4.String(),
@@ -46,6 +46,10 @@ func (c *Cluster) helmArgs(chart string) []string {
 		"--set", "daemon.extraArgs={--recheck-every=8s,--delegation-host=parent}", "--set", "operator.extraArgs={--roll-call-every=1s}",
 		"--wait", "--timeout", "3m",
 	}
+	if c.Topology().Guests > 0 { // whose adapters have virtual functions
+		args = append(args, "--set", "multiNetwork.sriov.enabled=true")
+	}
+	return args
 }
 
 // refreshAlioth restarts what runs an older image: the image's name does not
