@@ -21,15 +21,9 @@ import (
 // defaultVPC is the name that the chart gives it.
 const defaultVPC = "default"
 
-// plainNamespace creates a namespace without any mark of Alioth's.
 func (e *env) plainNamespace(t *testing.T) string {
 	t.Helper()
-	namespace := scene.Namespace(unique("plain"), "")
-	e.Make(t, namespace)
-	if err := e.WaitForAccount(within(t, patience), namespace.Name); err != nil {
-		t.Fatal(err)
-	}
-	return namespace.Name
+	return e.PlainNamespace(t)
 }
 
 func TestPodsWithoutALabelUseTheDefaultVPC(t *testing.T) {

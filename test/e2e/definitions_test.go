@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
-	nadutils "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/utils"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,22 +30,9 @@ func standingFor(namespace, name, target string) *nadv1.NetworkAttachmentDefinit
 	}}
 }
 
-// awaitStatus waits for the network status of a pod, as the public client reads it.
 func (e *env) awaitStatus(t *testing.T, pod *corev1.Pod, interfaces int) []nadv1.NetworkStatus {
 	t.Helper()
-	var list []nadv1.NetworkStatus
-	err := scene.Until(within(t, patience), "the network status of "+pod.Name, func(ctx context.Context) (bool, string, error) {
-		if err := e.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
-			return false, "", err
-		}
-		var err error
-		list, err = nadutils.GetNetworkStatus(pod)
-		return err == nil && len(list) == interfaces, fmt.Sprintf("%+v, %v", list, err), nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return list
+	return e.AwaitStatus(t, pod, interfaces)
 }
 
 func (e *env) ping(t *testing.T, from *corev1.Pod, to string) {

@@ -12,12 +12,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
-	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/test/e2e/scene"
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
@@ -46,8 +44,8 @@ func TestNetworksOnVXLANsOfTheNodes(t *testing.T) {
 	for _, node := range []string{first, second} {
 		e.awaitLinks(t, node, "vx_red", "vx_blue")
 	}
-	e.awaitLinkCondition(t, red, true, "")
-	e.awaitLinkCondition(t, nowhere, false, "no device missing0")
+	e.AwaitLinkCondition(t, red, true, "")
+	e.AwaitLinkCondition(t, nowhere, false, "no device missing0")
 
 	one := tenant.Pod("one", scene.OnNode(first), scene.WithInterfaces(onlyIn(tenant, "red", 1)))
 	two := tenant.Pod("two", scene.OnNode(second), scene.WithInterfaces(onlyIn(tenant, "red", 2)))
@@ -99,21 +97,6 @@ func (e *env) awaitLinks(t *testing.T, node string, want ...string) {
 		}
 		slices.Sort(have)
 		return slices.Equal(have, want), fmt.Sprint(have), nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// awaitLinkCondition waits until a network shows whether nodes lack its link.
-func (e *env) awaitLinkCondition(t *testing.T, network *danmv1.DanmNet, complete bool, text string) {
-	t.Helper()
-	err := scene.Until(within(t, patience), "the condition about the link", func(ctx context.Context) (bool, string, error) {
-		if err := e.Client.Get(ctx, client.ObjectKeyFromObject(network), network); err != nil {
-			return false, "", err
-		}
-		c := meta.FindStatusCondition(network.Status.Conditions, v1alpha1.HostLinkCondition)
-		return c != nil && (c.Status == metav1.ConditionTrue) == complete && strings.Contains(c.Message, text), fmt.Sprintf("%+v", c), nil
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -4,7 +4,6 @@
 package hardware
 
 import (
-	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -39,20 +38,6 @@ func (e *env) usual() string { first, _ := e.Nodes(); return first }
 // device is the interface of all nodes on the lab's second segment; on the virtual
 // machine it is the adapter with virtual functions.
 const device = underlay.SecondLink
-
-// functions gives the adapter of the virtual machine virtual functions for the time of a
-// test, which must not run beside another one that does. It returns their PCI addresses.
-func (e *env) functions(t *testing.T, n int) []string {
-	t.Helper()
-	adapter := "/sys/class/net/" + device + "/device"
-	t.Cleanup(func() { e.onGuest(t, "echo 0 > "+adapter+"/sriov_numvfs") })
-	out := e.onGuest(t, fmt.Sprintf("echo %d > %s/sriov_numvfs; for f in %s/virtfn*; do basename $(readlink $f); done", n, adapter, adapter))
-	addresses := strings.Fields(out)
-	if len(addresses) != n {
-		t.Fatalf("the adapter has the functions %q, want %d", addresses, n)
-	}
-	return addresses
-}
 
 // onGuest runs a shell's line on the virtual machine and returns what it printed.
 func (e *env) onGuest(t *testing.T, line string) string {

@@ -6,6 +6,7 @@ package hardware
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,29 +23,24 @@ import (
 func TestPodsOfBothNodesReachEachOtherInTheirVPCAndOnTheAdapter(t *testing.T) {
 	e := start(t)
 	tenant := e.Tenant(t, stage.Overlapping("machine"))
-	network := &danmv1.DanmNet{
-		ObjectMeta: metav1.ObjectMeta{Namespace: tenant.Namespace.Name, Name: "wire"},
-		Spec: danmv1.NetworkSpec{NetworkID: "wire", NetworkType: "macvlan", Options: danmv1.NetworkOptions{
-			HostDevice: device, ContainerPrefix: "ext", CIDR: "10.115.1.0/24", Net6: "fd10:115:1::/64",
-		}},
+	e.network(t, tenant, "wire", "macvlan", danmv1.NetworkOptions{
+		HostDevice: device, CIDR: "10.115.1.0/24", Net6: "fd10:115:1::/64",
+	})
+	wired := func(ip int) scene.PodOption {
+		return interfaces(tenant, fmt.Sprintf(`{"network":"wire","ip":"10.115.1.%d","ip6":"dynamic"}`, ip))
 	}
-	e.MakeNetwork(t, network)
-	e.AwaitNetwork(t, network, func() []metav1.Condition { return network.Status.Conditions })
-	interfaces := func(ip int) scene.PodOption {
-		return scene.WithInterfaces(fmt.Sprintf(`[{"vpc":"%s"},{"network":"wire","ip":"10.115.1.%d","ip6":"dynamic"}]`, tenant.VPC.Name, ip))
-	}
-	onGuest := tenant.Pod("on-guest", scene.OnNode(e.guest()), interfaces(10))
-	beside := tenant.Pod("beside", scene.OnNode(e.guest()), interfaces(11))
-	elsewhere := tenant.Pod("elsewhere", scene.OnNode(e.usual()), interfaces(12))
+	onGuest := tenant.Pod("on-guest", scene.OnNode(e.guest()), wired(10))
+	beside := tenant.Pod("beside", scene.OnNode(e.guest()), wired(11))
+	elsewhere := tenant.Pod("elsewhere", scene.OnNode(e.usual()), wired(12))
 	e.RunFor(t, onGuest, beside, elsewhere)
 	for _, pair := range [][2]*corev1.Pod{{onGuest, elsewhere}, {elsewhere, onGuest}, {onGuest, beside}} {
 		from, to := pair[0], pair[1]
 		e.ExpectAnswers(t, from, stage.WantPod(to))
 		for _, v6 := range []bool{false, true} {
-			e.ping(t, from, e.OnDevice(t, to, "ext1", v6))
+			e.ping(t, from, e.OnDevice(t, to, "wire1", v6))
 		}
 	}
-	if parent := e.InNetNS(t, onGuest, "ip", "-o", "-d", "link", "show", "ext1"); parent == "" {
+	if parent := e.InNetNS(t, onGuest, "ip", "-o", "-d", "link", "show", "wire1"); parent == "" {
 		t.Error("the pod has no interface of its network")
 	}
 }
@@ -53,4 +49,24 @@ func TestPodsOfBothNodesReachEachOtherInTheirVPCAndOnTheAdapter(t *testing.T) {
 func (e *env) ping(t *testing.T, from *corev1.Pod, to netip.Addr) {
 	t.Helper()
 	e.InPod(t, from, "ping", "-c", "1", "-W", "10", to.String())
+}
+
+// network makes a network of a tenant for the time of a test, whose interfaces begin with
+// its name, and waits until it is Ready.
+func (e *env) network(t *testing.T, tenant *scene.Tenant, name, kind string, options danmv1.NetworkOptions) *danmv1.DanmNet {
+	t.Helper()
+	options.ContainerPrefix = name
+	network := &danmv1.DanmNet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: tenant.Namespace.Name, Name: name},
+		Spec:       danmv1.NetworkSpec{NetworkID: name, NetworkType: kind, Options: options},
+	}
+	e.MakeNetwork(t, network)
+	e.AwaitNetwork(t, network, func() []metav1.Condition { return network.Status.Conditions })
+	return network
+}
+
+// interfaces lists an interface in the tenant's VPC, and others after it.
+func interfaces(tenant *scene.Tenant, others ...string) scene.PodOption {
+	list := append([]string{fmt.Sprintf(`{"vpc":%q}`, tenant.VPC.Name)}, others...)
+	return scene.WithInterfaces("[" + strings.Join(list, ",") + "]")
 }

@@ -10,12 +10,15 @@ import (
 	"strings"
 	"testing"
 
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	nadutils "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/utils"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/test/e2e/scene"
 )
@@ -84,4 +87,37 @@ func (e *Env) OnDevice(t *testing.T, pod *corev1.Pod, device string, v6 bool) ne
 	}
 	t.Fatalf("%s of pod %s has no address of family %s", device, pod.Name, family)
 	return netip.Addr{}
+}
+
+// AwaitLinkCondition waits until a network shows whether nodes lack its link.
+func (e *Env) AwaitLinkCondition(t *testing.T, network *danmv1.DanmNet, complete bool, text string) {
+	t.Helper()
+	err := scene.Until(Within(t, Patience), "the condition about the link", func(ctx context.Context) (bool, string, error) {
+		if err := e.Client.Get(ctx, client.ObjectKeyFromObject(network), network); err != nil {
+			return false, "", err
+		}
+		c := meta.FindStatusCondition(network.Status.Conditions, v1alpha1.HostLinkCondition)
+		return c != nil && (c.Status == metav1.ConditionTrue) == complete && strings.Contains(c.Message, text), fmt.Sprintf("%+v", c), nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// AwaitStatus waits for the network status of a pod, as the public client reads it.
+func (e *Env) AwaitStatus(t *testing.T, pod *corev1.Pod, interfaces int) []nadv1.NetworkStatus {
+	t.Helper()
+	var list []nadv1.NetworkStatus
+	err := scene.Until(Within(t, Patience), "the network status of "+pod.Name, func(ctx context.Context) (bool, string, error) {
+		if err := e.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
+			return false, "", err
+		}
+		var err error
+		list, err = nadutils.GetNetworkStatus(pod)
+		return err == nil && len(list) == interfaces, fmt.Sprintf("%+v, %v", list, err), nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
 }

@@ -71,6 +71,17 @@ func (e *Env) Tenant(t *testing.T, spec scene.TenantSpec) *scene.Tenant {
 	return tenant
 }
 
+// PlainNamespace creates a namespace without any mark of Alioth's.
+func (e *Env) PlainNamespace(t *testing.T) string {
+	t.Helper()
+	namespace := scene.Namespace(Unique("plain"), "")
+	e.Make(t, namespace)
+	if err := e.WaitForAccount(Within(t, Patience), namespace.Name); err != nil {
+		t.Fatal(err)
+	}
+	return namespace.Name
+}
+
 // beginToLeave deletes the namespaces of all tenants of a test and what is in them, so
 // that the pods of all of them end at the same time. Each is waited for in its turn: what else the test
 // has made for it goes before.
