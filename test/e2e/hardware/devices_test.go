@@ -165,3 +165,19 @@ func (e *env) awaitOnGuest(t *testing.T, what, line string) {
 		t.Fatal(err)
 	}
 }
+
+// installPlugins puts reference plugins into the runtime's folder of the virtual machine.
+func (e *env) installPlugins(t *testing.T, plugins ...string) {
+	t.Helper()
+	for _, plugin := range plugins {
+		program, err := os.ReadFile("/usr/lib/cni/" + plugin)
+		if err != nil {
+			t.Fatalf("read a reference plugin (make setup installs it): %v", err)
+		}
+		shared := filepath.Join(filepath.Dir(e.Tool), plugin)
+		if err := os.WriteFile(shared, program, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		e.OnNode(t, e.guest(), "cp", shared, "/opt/cni/bin/"+plugin)
+	}
+}
