@@ -31,11 +31,11 @@ MUTATE ?= 10m
 SEED ?=
 EPISODES ?= 600
 # The tests that are larger or longer where ALIOTH_SOAK=1 is set (test/soak): those of
-# random steps with their packages, those that need network hardware, and those that need
-# a lab.
+# random steps with their packages, those that need a virtual machine's kernel or network
+# hardware, and those that need a lab.
 SEEDED := TestAnythingMayHappen|TestOperatorsAreKilledAtAnyMoment|TestDaemonsAreKilledAtAnyMoment|TestChoicesEqualThoseOfANaiveModel|TestAPlannerPlansLikeBuild|TestChangingFrontendsIsLikeApplyingThem|TestReplacingTheProgramsLosesNoPacket|TestReplacingAFilterLosesNoPacket
 SEEDED_PACKAGES := ./operator ./operator/ipam ./cmd/alioth-operator ./cnid ./cnid/netfilter ./cnid/plan ./ebpf/datapath
-SOAKED_HARDWARE := TestAProcessIsKilledAtAnyMoment
+SOAKED_HARDWARE := IsKilledAtAnyMoment
 SOAKED := TestANodeHasManyServices|TestPodsEndWithoutAPIServerAndNothingElseHappens
 
 export CGO_ENABLED ?= 0
@@ -98,7 +98,7 @@ soak-seeds: ## Of soak the part alone with many random steps and kills; EPISODES
 
 soak-vm: setup ## Of soak the part alone with all tests that depend on the kernel, on every kernel of test-vm
 	$(RUN_VMS) --everything
-	ALIOTH_SOAK=1 $(RUN_VMS) --kernels 6.12 --run '$(SOAKED_HARDWARE)' ./cnid/attach/sriov
+	ALIOTH_SOAK=1 $(RUN_VMS) --kernels 6.12 --run '$(SOAKED_HARDWARE)' ./cnid/attach/sriov ./cnid/attach/ipvlan
 
 soak-scenes: setup ## Of soak the part alone that needs a lab
 	failed=0; ALIOTH_SOAK=1 ALIOTH_E2E=1 ALIOTH_E2E_KEEP=1 $(RUN_TESTS) -count=1 -p 1 -timeout 2h -v -run '$(SOAKED)' ./test/e2e ./test/e2e/faults || failed=$$?; \

@@ -4,11 +4,7 @@
 package sriov
 
 import (
-	"encoding/json"
 	"fmt"
-	"math/rand/v2"
-	"os"
-	"os/exec"
 	"testing"
 	"time"
 
@@ -18,7 +14,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach/podside"
 	"github.com/alioth-net/alioth/cnid/netns"
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
-	"github.com/alioth-net/alioth/test/soak"
+	"github.com/alioth-net/alioth/test/killed"
 )
 
 // stages are the steps of an attachment, in their order.
@@ -98,26 +94,21 @@ func TestAnEndAtAnyStepIsUndone(t *testing.T) {
 	}
 }
 
-// childVariable has the spec for a process that attaches and detaches until it is killed.
-const childVariable = "ALIOTH_TEST_SRIOV_CHILD"
-
-type childJob struct {
+// attaching is the job of a process that attaches and detaches until it is killed.
+type attaching struct {
 	Dir  string
 	Spec attach.Spec
 }
 
 // TestAttachUntilKilled is the work of the process that the next test kills.
 func TestAttachUntilKilled(t *testing.T) {
-	text := os.Getenv(childVariable)
-	if text == "" {
+	var job attaching
+	if !killed.Working(t, &job) {
 		return
-	}
-	var job childJob
-	if err := json.Unmarshal([]byte(text), &job); err != nil {
-		t.Fatal(err)
 	}
 	n := &node{t: t, dir: job.Dir}
 	n.start(Config{})
+	killed.Began()
 	for {
 		n.mustAttach(t, job.Spec)
 		n.mustDetach(t, job.Spec)
@@ -125,10 +116,8 @@ func TestAttachUntilKilled(t *testing.T) {
 }
 
 // TestAProcessIsKilledAtAnyMomentAndTheDeviceIsAsBefore kills a daemon's process in the
-// middle of an attachment or its removal, and then once more while another one removes what
-// is left.
+// middle of an attachment or its removal. Another one removes what is left.
 func TestAProcessIsKilledAtAnyMomentAndTheDeviceIsAsBefore(t *testing.T) {
-	const manyKills, fewKills = 40, 6
 	n := newNode(t, 1)
 	vf := n.vfs[0]
 	before := n.stateOf(t, vf)
@@ -137,25 +126,12 @@ func TestAProcessIsKilledAtAnyMomentAndTheDeviceIsAsBefore(t *testing.T) {
 	start := time.Now()
 	n.mustAttach(t, s)
 	n.mustDetach(t, s)
-	round := time.Since(start)
-	job, err := json.Marshal(childJob{n.dir, s})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range soak.Or(t, manyKills, fewKills) {
-		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestAttachUntilKilled$")
-		cmd.Env = append(os.Environ(), childVariable+"="+string(job))
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		<-time.After(rand.N(3 * round)) // the moment is what the test is about
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
+	killed.AtAnyMoment(t, "TestAttachUntilKilled", attaching{n.dir, s}, 2*time.Since(start), func() {
 		n.start(Config{})
 		n.mustDetach(t, s)
 		n.asBefore(t, vf, before)
 		if left := pod.Links(t); len(left) != 0 {
 			t.Fatalf("%v are left in the pod", left)
 		}
-	}
+	})
 }
