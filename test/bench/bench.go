@@ -44,7 +44,7 @@ type part struct {
 func run(ctx context.Context, o options, out io.Writer) error {
 	b := &bench{options: o, out: out, start: time.Now()}
 	// First what needs no lab: a lab is never quite idle.
-	if err := b.runAll(ctx, []part{{"operator", b.rates}, {"admission", b.admission}, {"scale", b.scale}, {"services", b.services}}); err != nil {
+	if err := b.runAll(ctx, []part{{"operator", b.rates}, {"admission", b.admission}, {"scale", b.scale}, {"services", b.services}, {"backends", b.backends}}); err != nil {
 		return err
 	}
 	inLab := []part{{"datapath", b.datapath}, {"pods", b.waves}, {"interfaces", b.interfaces}, {"reach", b.reach}}

@@ -49,7 +49,7 @@ type options struct {
 
 func (o options) has(part string) bool { return slices.Contains(o.parts, part) }
 
-var allParts = []string{"operator", "admission", "scale", "services", "datapath", "pods", "interfaces", "reach"}
+var allParts = []string{"operator", "admission", "scale", "services", "backends", "datapath", "pods", "interfaces", "reach"}
 
 func command() *cobra.Command {
 	o := options{}

@@ -40,6 +40,9 @@ type Options struct {
 	Devices, Modules []string
 	// Out gets the reports, Progress one line per step.
 	Out io.Writer
+	// Log gets all that the tests print, nil for nobody. With several kernels it gets
+	// it from their machines at the same time.
+	Log io.Writer
 	// Events adds to each report an event per test, as `go test -json` prints them.
 	Events   bool
 	Progress func(line string)
@@ -143,6 +146,10 @@ func (r *runner) follow(ctx context.Context, kernel Kernel, results io.Reader) e
 		return fmt.Errorf("make a log of tests: %w", err)
 	}
 	defer live.Close()
+	log := io.Writer(live)
+	if r.Log != nil {
+		log = io.MultiWriter(live, r.Log)
+	}
 	decoder := json.NewDecoder(results)
 	output, began := map[string]*bytes.Buffer{}, time.Now()
 	for {
@@ -170,7 +177,7 @@ func (r *runner) follow(ctx context.Context, kernel Kernel, results io.Reader) e
 				output[m.Package] = &bytes.Buffer{}
 			}
 			output[m.Package].Write(m.Output)
-			_, _ = live.Write(m.Output)
+			_, _ = log.Write(m.Output)
 		}
 	}
 }

@@ -1,0 +1,131 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+
+	"github.com/alioth-net/alioth/test/bench/figures"
+	"github.com/alioth-net/alioth/test/cluster/build"
+	"github.com/alioth-net/alioth/test/vm"
+)
+
+// Paths of what is measured beside Alioth.
+const referencePlugin, ipBatch = "reference", "ip -batch"
+
+// backendBars are those of what tests measure, by their names for it. Values are in ms.
+var backendBars = map[string]figures.Bar{
+	"ADD of ipvlan":                   {Reference: referencePlugin, AtMost: 1.2},
+	"ADD of macvlan":                  {Reference: referencePlugin, AtMost: 1.2},
+	"200 VLAN links":                  {Reference: ipBatch, AtMost: 1.5},
+	"200 VXLAN links":                 {AtMost: 5000},
+	"one more beside 200 VXLAN links": {AtMost: 50},
+}
+
+// backends measures interfaces outside of every VPC beside the reference plugins of the same
+// kinds, and the nodes' links. What the kernel of this machine lacks is measured on that of
+// a virtual machine, references included.
+func (b *bench) backends(ctx context.Context) error {
+	// Tests see it here and in the machine.
+	if err := os.Setenv(figures.Variable, "1"); err != nil {
+		return fmt.Errorf("have tests measure: %w", err)
+	}
+	here, err := b.figuresHere(ctx, "./cnid/hostlink", "TestManyVXLANsAndAChangeOfOne")
+	if err != nil {
+		return err
+	}
+	if err := figures.Print(b.out, "VXLAN links of a node", []string{alioth}, backendRows(here)); err != nil {
+		return err
+	}
+	inMachine, err := b.figuresOfMachine(ctx)
+	if err != nil {
+		return err
+	}
+	title := "Backends and links on Linux 6.12, in a virtual machine"
+	return figures.Print(b.out, title, []string{alioth, referencePlugin, ipBatch}, backendRows(inMachine))
+}
+
+// figuresOfMachine runs the tests that measure on the machine with the newest kernel.
+func (b *bench) figuresOfMachine(ctx context.Context) ([]figures.Line, error) {
+	plugin := filepath.Join(b.root, ".vm", "released", "alioth")
+	if err := os.MkdirAll(filepath.Dir(plugin), 0o755); err != nil {
+		return nil, fmt.Errorf("make a folder for the plugin: %w", err)
+	}
+	absolute, err := filepath.Abs(plugin)
+	if err != nil {
+		return nil, fmt.Errorf("find the folder of the plugin: %w", err)
+	}
+	if err := build.Go(ctx, b.root, "the plugin", b.step, "-trimpath", "-ldflags=-s -w", "-o", absolute, "./cmd/alioth"); err != nil {
+		return nil, err
+	}
+	var log bytes.Buffer
+	kernels := vm.Kernels()
+	total, err := vm.Run(ctx, vm.Options{
+		Root: b.root, Kernels: kernels[len(kernels)-1:], CPUs: 2, Out: io.Discard, Log: &log, Progress: b.step,
+		Packages: []vm.Package{
+			{
+				Path: "./cnid", Run: "TestADDsAndDELsBesideThoseOfReferencePlugins", Files: []string{"../.vm/released/alioth"},
+				Tools: []string{"/usr/lib/cni/ipvlan", "/usr/lib/cni/macvlan", "/usr/lib/cni/static"}, Hardware: true,
+			},
+			{Path: "./cnid/hostlink", Run: "TestManyVLANsBesideABatchOfCommands", Tools: []string{"ip"}, Hardware: true},
+		},
+	})
+	if err == nil && total.Failed > 0 {
+		err = errors.New("tests failed")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("measure in a virtual machine: %w\n%s", err, log.String())
+	}
+	return figures.ReadLines(&log)
+}
+
+// figuresHere runs a test that measures, on this machine.
+func (b *bench) figuresHere(ctx context.Context, pkg, test string) ([]figures.Line, error) {
+	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-v", "-run", "^"+test+"$", pkg)
+	cmd.Dir, cmd.Env = b.root, append(os.Environ(), "CGO_ENABLED=0")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("run the test %s: %w\n%s", test, err, out)
+	}
+	return figures.ReadLines(bytes.NewReader(out))
+}
+
+// backendRows makes rows of what tests have measured, in its order: medians of the rounds,
+// and where a round has several values, the 99th percentile of all of them too.
+func backendRows(lines []figures.Line) (rows []*figures.Row) {
+	rowOf := func(what, measured string) *figures.Row {
+		if i := slices.IndexFunc(rows, func(r *figures.Row) bool { return r.What == what }); i >= 0 {
+			return rows[i]
+		}
+		row := &figures.Row{What: what, Unit: "ms", Format: "%.1f", Subject: alioth}
+		if bar, ok := backendBars[measured]; ok {
+			row.Bars = []figures.Bar{bar}
+		}
+		rows = append(rows, row)
+		return row
+	}
+	all := map[[2]string]figures.Series{}
+	for _, line := range lines {
+		if len(line.Values) == 1 {
+			rowOf(line.What, line.What).Add(line.Path, line.Values[0])
+			continue
+		}
+		rowOf(line.What+", p50", line.What).Add(line.Path, line.Values.Median())
+		rowOf(line.What+", p99", line.What)
+		key := [2]string{line.What, line.Path}
+		all[key] = append(all[key], line.Values...)
+	}
+	for key, values := range all {
+		rowOf(key[0]+", p99", key[0]).Add(key[1], values.Quantile(0.99))
+	}
+	return rows
+}
