@@ -7,6 +7,8 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
@@ -37,8 +40,9 @@ func TestPodsOnIPvlanReachThoseOfTheirSegmentAndVLANAlone(t *testing.T) {
 	e.network(t, tenant, "wire", "macvlan", bare) // a node has ipvlan or macvlan on a device
 	var tagged []*danmv1.DanmNet
 	for i, name := range []string{"red", "blue"} {
-		options := danmv1.NetworkOptions{HostDevice: device, VLAN: int32(310 + i), CIDR: "10.115.6.0/24", Net6: "fd10:115:6::/64"}
-		tagged = append(tagged, e.network(t, tenant, name, "ipvlan", options))
+		guide := ipvlanOfGuide(t)
+		guide.HostDevice, guide.VLAN = device, guide.VLAN+int32(i)
+		tagged = append(tagged, e.network(t, tenant, name, "ipvlan", guide))
 	}
 	e.awaitVLANs(t, "blue.311", "red.310")
 	for _, network := range tagged {
@@ -50,7 +54,7 @@ func TestPodsOnIPvlanReachThoseOfTheirSegmentAndVLANAlone(t *testing.T) {
 		return tenant.Pod(name, scene.OnNode(node), interfaces(tenant, append([]string{first}, others...)...))
 	}
 	vlan := func(name string, ip int) string {
-		return fmt.Sprintf(`{"network":%q,"ip":"10.115.6.%d","ip6":"fd10:115:6::%d"}`, name, ip, ip)
+		return fmt.Sprintf(`{"network":%q,"ip":"10.130.1.%d","ip6":"fd10:130:1::%d"}`, name, ip, ip)
 	}
 	one, two := attached("one", e.guest(), "bare", 10, vlan("red", 10)), attached("two", e.guest(), "bare", 11, vlan("red", 11))
 	other, elsewhere := attached("other", e.guest(), "bare", 12, vlan("blue", 12)), attached("elsewhere", e.usual(), "wire", 20)
@@ -74,6 +78,24 @@ func TestPodsOnIPvlanReachThoseOfTheirSegmentAndVLANAlone(t *testing.T) {
 		e.deleteNetwork(t, network)
 	}
 	e.awaitVLANs(t)
+}
+
+// ipvlanOfGuide returns the options of the network of type ipvlan that the users' guide has.
+func ipvlanOfGuide(t *testing.T) danmv1.NetworkOptions {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, "docs", "multi-network.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, block := range strings.Split(string(text), "```yaml\n")[1:] {
+		block, _, _ = strings.Cut(block, "```")
+		var network danmv1.DanmNet
+		if yaml.Unmarshal([]byte(block), &network) == nil && network.Spec.NetworkType == "ipvlan" && network.Spec.Options.VLAN != 0 {
+			return network.Spec.Options
+		}
+	}
+	t.Fatal("docs/multi-network.md has no network of type ipvlan with a VLAN")
+	return danmv1.NetworkOptions{}
 }
 
 // A definition with a VLAN has no effect without a grant. With one, its plugin is on a link of
