@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/alioth-net/alioth/test/cluster/build"
 	"github.com/alioth-net/alioth/test/e2e/scene"
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
@@ -29,9 +29,12 @@ const pluginFolder = "/var/lib/kubelet/device-plugins"
 // are addresses on the PCI bus by the name of their resource.
 func (e *env) offerDevices(t *testing.T, pools map[string][]string) {
 	t.Helper()
-	program := e.build(t, "deviceplugin")
+	program := filepath.Join(filepath.Dir(e.Tool), "deviceplugin")
+	if err := build.Go(stage.Within(t, stage.Patience), root, "the device plugin", nil, "-o", program, "./test/deviceplugin"); err != nil {
+		t.Fatal(err)
+	}
 	pod := scene.Pod(metav1.NamespaceSystem, stage.Unique("device-plugin"), scene.OnNode(e.guest()))
-	pod.Spec.HostNetwork = true // it needs none
+	pod.Spec.HostNetwork = true // Alioth has nothing to do for it
 	volume := func(name, path string) {
 		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path}}})
 	}
@@ -48,18 +51,6 @@ func (e *env) offerDevices(t *testing.T, pools map[string][]string) {
 		})
 	}
 	e.Make(t, pod)
-}
-
-// build builds a program of the folder test for the nodes, and returns its place there.
-func (e *env) build(t *testing.T, name string) string {
-	t.Helper()
-	file := filepath.Join(filepath.Dir(e.Tool), name)
-	cmd := exec.Command("go", "build", "-o", file, "./test/"+name)
-	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build %s: %v\n%s", name, err, out)
-	}
-	return file
 }
 
 // requesting has the pod request so many devices of a pool.
