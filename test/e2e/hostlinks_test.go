@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -64,11 +63,7 @@ func TestNetworksOnVXLANsOfTheNodes(t *testing.T) {
 		}
 	}
 	for _, network := range []client.Object{red, blue} {
-		err := scene.Until(within(t, patience), "the network is gone", func(ctx context.Context) (bool, string, error) {
-			err := e.Client.Delete(ctx, network.DeepCopyObject().(client.Object))
-			return apierrors.IsNotFound(err), fmt.Sprint(err), nil
-		})
-		if err != nil {
+		if err := e.DeleteNetwork(within(t, patience), network); err != nil {
 			t.Fatal(err)
 		}
 	}

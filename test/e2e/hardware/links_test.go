@@ -15,9 +15,7 @@ import (
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
@@ -75,7 +73,9 @@ func TestPodsOnIPvlanReachThoseOfTheirSegmentAndVLANAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, network := range tagged {
-		e.deleteNetwork(t, network)
+		if err := e.DeleteNetwork(stage.Within(t, stage.Patience), network); err != nil {
+			t.Fatal(err)
+		}
 	}
 	e.awaitVLANs(t)
 }
@@ -141,18 +141,6 @@ func (e *env) silent(t *testing.T, from *corev1.Pod, to netip.Addr) {
 	t.Helper()
 	if out, err := e.Exec(stage.Within(t, stage.Patience), from, "ping", "-c", "1", "-W", silence, to.String()); err == nil {
 		t.Errorf("%s answers %s: %s", to, from.Name, out)
-	}
-}
-
-// deleteNetwork deletes a network whose pods have gone.
-func (e *env) deleteNetwork(t *testing.T, network client.Object) {
-	t.Helper()
-	err := scene.Until(stage.Within(t, stage.Patience), "the network is gone", func(ctx context.Context) (bool, string, error) {
-		err := e.Client.Delete(ctx, network.DeepCopyObject().(client.Object))
-		return apierrors.IsNotFound(err), fmt.Sprint(err), nil
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 

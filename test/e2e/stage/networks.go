@@ -37,13 +37,18 @@ func (e *Env) MakeNetwork(t *testing.T, network client.Object) {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), Patience)
 		defer cancel()
-		err := scene.Until(ctx, "the network is gone", func(ctx context.Context) (bool, string, error) {
-			err := e.Client.Delete(ctx, network.DeepCopyObject().(client.Object))
-			return apierrors.IsNotFound(err), fmt.Sprint(err), nil
-		})
-		if err != nil {
+		if err := e.DeleteNetwork(ctx, network); err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// DeleteNetwork deletes a network and waits until it is gone. One that is gone already is no
+// error.
+func (e *Env) DeleteNetwork(ctx context.Context, network client.Object) error {
+	return scene.Until(ctx, "the network is gone", func(ctx context.Context) (bool, string, error) {
+		err := e.Client.Delete(ctx, network.DeepCopyObject().(client.Object))
+		return apierrors.IsNotFound(err), fmt.Sprint(err), nil
 	})
 }
 
