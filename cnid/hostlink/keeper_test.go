@@ -264,17 +264,20 @@ func TestLinksThatNobodyWantsAnyMoreAreCollected(t *testing.T) {
 	}
 }
 
-// TestADaemonThatEndedBeforeTheMarkLeavesNothing has a link with its temporary name.
+// TestADaemonThatEndedBeforeTheMarkLeavesNothing has a link in the group of unfinished ones.
 func TestADaemonThatEndedBeforeTheMarkLeavesNothing(t *testing.T) {
 	a, _ := pair(t)
 	row := vxlan(100, "red")
 	a.Do(t, func() error {
-		return netlink.LinkAdd(&netlink.Vxlan{LinkAttrs: netlink.LinkAttrs{Name: links.TemporaryName(row.LinkID), TxQLen: -1}, VxlanId: 100, Port: port})
+		return netlink.LinkAdd(&netlink.Vxlan{LinkAttrs: netlink.LinkAttrs{Name: "vx_red", TxQLen: -1, Group: links.Unfinished}, VxlanId: 100, Port: port})
 	})
 	a.wants(t, row)
 	a.pass(t)
 	if diff := cmp.Diff([]string{"vx_red"}, a.links(t)); diff != "" {
 		t.Errorf("links (-want +got):\n%s", diff)
+	}
+	if l := a.link(t, "vx_red").Attrs(); l.Alias != links.Mark(row.LinkID) || l.Group != 0 {
+		t.Errorf("the link has the mark %q and the group %d", l.Alias, l.Group)
 	}
 }
 

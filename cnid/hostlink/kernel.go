@@ -87,7 +87,7 @@ func (k *Kernel) addresses() (map[int][]netip.Addr, error) {
 func deviceOf(link netlink.Link) links.Device {
 	a := link.Attrs()
 	d := links.Device{
-		Index: a.Index, Names: append([]string{a.Name}, a.AltNames...), Kind: link.Type(), Alias: a.Alias, MTU: a.MTU,
+		Index: a.Index, Names: append([]string{a.Name}, a.AltNames...), Kind: link.Type(), Alias: a.Alias, Group: a.Group, MTU: a.MTU,
 		Up: a.Flags&net.FlagUp != 0, Ethernet: a.EncapType == "ether" && len(a.HardwareAddr) == 6, Lower: a.ParentIndex,
 	}
 	switch own := link.(type) {
@@ -106,10 +106,10 @@ func deviceOf(link netlink.Link) links.Device {
 	return d
 }
 
-// describe returns the description of a new link under its temporary name.
+// describe returns the description of a new link that is unfinished.
 func describe(l links.Link) netlink.Link {
 	attrs := netlink.NewLinkAttrs()
-	attrs.Name, attrs.MTU = links.TemporaryName(l.LinkID), l.MTU
+	attrs.Name, attrs.MTU, attrs.Group = l.Name, l.MTU, links.Unfinished
 	if l.Type == multinet.VLAN {
 		attrs.ParentIndex = l.Parent
 		return &netlink.Vlan{LinkAttrs: attrs, VlanId: int(l.VNI), VlanProtocol: netlink.VLAN_PROTOCOL_8021Q}
@@ -121,8 +121,8 @@ func describe(l links.Link) netlink.Link {
 	}
 }
 
-// make makes a link under a temporary name, by which a daemon recognizes what an ended one
-// left, and then gives it mark and name at once.
+// make makes a link in the group of unfinished ones, by which a daemon recognizes what an
+// ended one left, and then gives it its mark and takes it out of the group at once.
 func (k *Kernel) make(l links.Link) error {
 	err := k.handle.LinkAdd(describe(l))
 	if errors.Is(err, unix.EOPNOTSUPP) {
@@ -131,7 +131,7 @@ func (k *Kernel) make(l links.Link) error {
 	if err != nil {
 		return fmt.Errorf("make %s: %w%s", l.LinkID, err, remedy(err, l))
 	}
-	index, err := k.handle.IndexOf(links.TemporaryName(l.LinkID))
+	index, err := k.handle.IndexOf(l.Name)
 	if err != nil {
 		return err
 	}
@@ -159,17 +159,17 @@ func remedy(err error, l links.Link) string {
 	return ""
 }
 
-// finish sets mark, name and state of a new link in one request.
+// finish sets mark, group and state of a new link in one request.
 func (k *Kernel) finish(index int, l links.Link) error {
 	var up uint32
 	if l.Up {
 		up = unix.IFF_UP
 	}
 	var b podside.Batch
-	b.SetLink("set alias and name", index, up, up, nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(links.Mark(l.LinkID))),
-		nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(l.Name)))
+	b.SetLink("set alias and group", index, up, up, nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(links.Mark(l.LinkID))),
+		nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(0)))
 	if err := k.handle.Execute(&b); err != nil {
-		return fmt.Errorf("name %s %s: %w", l.LinkID, l.Name, err)
+		return fmt.Errorf("mark %s as %s: %w", l.Name, l.LinkID, err)
 	}
 	return nil
 }

@@ -116,18 +116,12 @@ func Marked(alias string) (multinet.LinkID, bool) {
 	return id, err == nil && unescaped == nil && known && Mark(id) == alias
 }
 
-// temporaryPrefix starts the name of a link that is being made.
-const temporaryPrefix = "all"
+// Unfinished is the group of devices (IFLA_GROUP of rtnetlink(7)) to which a link belongs until
+// it has its mark. A new device can have a group and no alias, and a later change of its name
+// would take the kernel longer than all else.
+const Unfinished uint32 = 0x616c696f
 
-// TemporaryName returns the name that a link has until it has its mark. It depends on the
-// identity alone.
-func TemporaryName(id multinet.LinkID) string {
-	sum := sha256.Sum256([]byte(Mark(id)))
-	return temporaryPrefix + hex.EncodeToString(sum[:6])
-}
-
-// temporary recognizes the prefix with the 12 hexadecimal digits behind it.
-func temporary(name string) bool {
-	digits, ok := strings.CutPrefix(name, temporaryPrefix)
-	return ok && len(digits) == 12 && strings.Trim(digits, "0123456789abcdef") == ""
+// unfinished reports whether a device is a link that an ended process has not marked.
+func unfinished(d Device) bool {
+	return d.Group == Unfinished && d.Alias == "" && (d.Kind == multinet.VLAN || d.Kind == multinet.VXLAN)
 }

@@ -28,6 +28,8 @@ type Device struct {
 	// Kind is the kernel's name of the type of a virtual device, "" for others.
 	Kind  string
 	Alias string
+	// Group is the number of a group of devices.
+	Group uint32
 	// MTU in bytes.
 	MTU int
 	// Up: somebody has set it up. Ethernet: it has an Ethernet address of six octets.
@@ -203,7 +205,7 @@ func (p *Plan) keep(devices []Device, possible map[multinet.LinkID]Link, orphan 
 	for _, d := range devices {
 		id, ours := Marked(d.Alias)
 		if !ours {
-			if temporary(d.Names[0]) && d.Alias == "" && (d.Kind == multinet.VLAN || d.Kind == multinet.VXLAN) {
+			if unfinished(d) {
 				p.Delete = append(p.Delete, d)
 			}
 			continue

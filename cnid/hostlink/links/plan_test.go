@@ -83,8 +83,8 @@ func TestDecide(t *testing.T) {
 	moved, otherPort, sleeping := held(7, "red.100", red), held(8, "vx_blue", blue), held(7, "red.100", red)
 	moved.Lower, otherPort.Port, sleeping.Up = 3, 4444, false
 	second := held(9, "copy", red)
-	unfinished := held(9, links.TemporaryName(red), red)
-	unfinished.Alias = ""
+	unfinished := held(9, "red.100", red)
+	unfinished.Alias, unfinished.Group = "", links.Unfinished
 	both := []links.Wanted{wanted(red, "red"), wanted(blue, "blue")}
 	for name, c := range map[string]struct {
 		wanted  []links.Wanted
