@@ -174,7 +174,7 @@ func (w *watched) next(t *testing.T) {
 		name := change.Attrs().Name
 		if change.Header.Type == unix.RTM_DELLINK {
 			delete(w.up, name)
-		} else if strings.HasPrefix(name, "vx_") && change.IfInfomsg.Flags&unix.IFF_UP != 0 {
+		} else if strings.HasPrefix(name, "vx_") && change.Flags&unix.IFF_UP != 0 {
 			w.up[name] = true
 		}
 	case <-time.After(time.Minute):
