@@ -144,7 +144,7 @@ var servicesPart = part{"services", []dependency{
 }}
 
 // irrelevant are rows that a node follows, and on which no part of its plan depends.
-var irrelevant = []reflect.Type{reflect.TypeFor[*store.RollCall](), reflect.TypeFor[*multinet.Claim](), reflect.TypeFor[*multinet.HostLink]()}
+var irrelevant = []reflect.Type{reflect.TypeFor[*store.RollCall](), reflect.TypeFor[*multinet.Claim](), reflect.TypeFor[*multinet.HostLink](), reflect.TypeFor[*multinet.DomainClaim]()}
 
 // dependencies are those of all parts, by the kind of the row.
 var dependencies = func() map[reflect.Type][]dependency {

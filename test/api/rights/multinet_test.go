@@ -109,6 +109,11 @@ func attachOutside(t *testing.T, admin client.Client, server *apiserver.Server) 
 		err := admin.List(ctx, &links)
 		return len(links.Items) == 0, err
 	})
+	until(t, "the numbers of the networks' domains are released", func(ctx context.Context) (bool, error) {
+		var claims v1alpha1.DomainClaimList
+		err := admin.List(ctx, &claims)
+		return len(claims.Items) == 0, err
+	})
 	until(t, "the numbers of the TenantNetworks are released", func(ctx context.Context) (bool, error) {
 		var claims v1alpha1.HostVNIClaimList
 		err := admin.List(ctx, &claims)
