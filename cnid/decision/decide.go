@@ -28,8 +28,8 @@ type question struct {
 	// problem is the error of programming, "" without one.
 	mtu     int
 	problem string
-	// synced reports whether everything of a VPC has been read.
-	synced func(vpc string) bool
+	// synced reports whether everything of a VPC or network has been read.
+	synced func(domain string) bool
 }
 
 // answer is the decision for a pod, or the reason why there is none yet.
@@ -124,6 +124,9 @@ func decideOne(tx store.ReadTx, q question, pod *store.Pod, said annotations.Has
 	if said.Outside != "" {
 		if missing = unclaimed(tx, pod, said, name); missing != "" {
 			return d, missing
+		}
+		if !q.synced(store.NetworkRef{UID: said.OutsideUID}.Domain()) {
+			return d, fmt.Sprintf("interface %s: this node is still reading the addresses of network %q, in which there are Services", said.Name, said.Outside)
 		}
 		binding, iface, err := outside(said.Attachment, pod.UID, name)
 		if err != nil {

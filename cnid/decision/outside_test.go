@@ -180,7 +180,7 @@ func TestADeviceHasTheSettingsOfItsNetwork(t *testing.T) {
 
 func TestAnAttachmentOutsideOfEveryVPCNeedsNoAddresses(t *testing.T) {
 	d := newDecided()
-	d.said, d.addresses, d.mtu, d.unsynced = physical("eth0"), nil, 0, true
+	d.said, d.addresses, d.mtu = physical("eth0"), nil, 0
 	got := d.decide(t, thePod)
 	if got.missing != "" || len(got.decisions) != 1 {
 		t.Fatalf("answer %+v", got)
@@ -191,6 +191,16 @@ func TestAnAttachmentOutsideOfEveryVPCNeedsNoAddresses(t *testing.T) {
 	}
 	if one.MAC[0]&3 != 2 {
 		t.Errorf("%s is no locally administered unicast address", one.MAC)
+	}
+}
+
+// TestServicesOfANetworkAreCompleteBeforeAPodIsAttached: the pod's first connection would be
+// refused while the node does not know the backends.
+func TestServicesOfANetworkAreCompleteBeforeAPodIsAttached(t *testing.T) {
+	d := newDecided()
+	d.said, d.addresses, d.unsynced = physical("eth0"), nil, true
+	if got := d.decide(t, thePod); !strings.Contains(got.missing, `still reading the addresses of network "physical"`) {
+		t.Errorf("answer %+v", got)
 	}
 }
 

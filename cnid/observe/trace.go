@@ -62,7 +62,7 @@ func (t Tracer) Answer(_ context.Context, q nodestatus.Question) (nodestatus.Pac
 	step := nodestatus.PacketTrace{
 		Node: t.words.nodeName, At: a.at, Reason: a.outcome.Reason.String(),
 		Packet: nodestatus.Protocol(a.proto) + " " + ends(a.before, t.holderIn(a.vni)).String(),
-		Facts:  t.facts(a),
+		Facts:  append(t.facts(a), t.socketFacts(a.state, q)...),
 	}
 	if a.outcome.Reason.Drop() {
 		step.Dropped, step.Does, step.Remedy = true, a.outcome.Reason.Means(), a.outcome.Reason.Remedy()
