@@ -1,0 +1,112 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/cnid/verify"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/multinet"
+)
+
+// overRed is a Service without a selector that leads to a pod in the network of onVXLAN.
+func overRed(to *labPod, version string, ready bool) (store.Service, store.EndpointSlice) {
+	network := store.NetworkRef{UID: "uid-red"}
+	service := store.Service{
+		Meta: meta("web"), Namespace: "ns", Name: "web", ClusterIPs: []netip.Addr{netip.MustParseAddr("10.96.0.44")}, Selectorless: true,
+		Ports: []store.ServicePort{{Name: "http", Protocol: "TCP", Port: 8000}},
+	}
+	slice := store.EndpointSlice{
+		Meta: store.Meta{UID: "web-1", ResourceVersion: version}, Namespace: "ns", Name: "web-1", Service: "web", Domain: network.Domain(),
+		Ports:     []store.ServicePort{{Name: "http", Protocol: "TCP", Port: 80}},
+		Endpoints: []store.Endpoint{{Addresses: []netip.Addr{to.ip(true)}, Ready: ready, PodUID: to.uid, Node: to.node.cfg.NodeName, Named: true}},
+	}
+	return service, slice
+}
+
+// newClusterIPs has pods near and far on the link, and a Service that leads to far there.
+func newClusterIPs(t *testing.T) (l *lab, near, far *labPod) {
+	t.Helper()
+	l = newLab(t)
+	near, far = l.onVXLAN(t)
+	service, slice := overRed(far, "1", true)
+	number := multinet.DomainClaim{Meta: meta("red"), Number: 1 << 24, Network: store.NetworkRef{Kind: "ClusterNetwork", Name: "DanmNet/ns/red", UID: "uid-red"}}
+	pods := slices.Concat(l.nodes[0].script.Pods, l.nodes[1].script.Pods)
+	for _, m := range l.nodes {
+		m.script.Pods = pods
+		m.script.Numbers, m.script.Services, m.script.Slices = []multinet.DomainClaim{number}, []store.Service{service}, []store.EndpointSlice{slice}
+	}
+	return l, near, far
+}
+
+// agrees returns nil if the maps of the first node are what the API demands.
+func (l *lab) agrees(t *testing.T) error {
+	t.Helper()
+	var errs []error
+	for _, d := range l.differences(t) {
+		if d.Node == "node1" && (d.Kind == verify.MapRowMissing || d.Kind == verify.MapRowLeft) {
+			errs = append(errs, errors.New(d.String()))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// TestAClusterIPLeadsOverALinkOfTheNodes leads a Service through a daemon's life: a pod that
+// is attached has it, also while the daemon is down and afterwards, and is refused when the
+// backend is not ready.
+func TestAClusterIPLeadsOverALinkOfTheNodes(t *testing.T) {
+	const address = "10.96.0.44:8000"
+	l, near, far := newClusterIPs(t)
+	node := l.nodes[0]
+	l.start(t)
+	for _, pod := range []*labPod{far, near} {
+		if err := l.cni(t, "ADD", pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	far.serve(t)
+	// The link may learn the other node's address later than the pods are attached.
+	eventually(t, "the pods reach each other", func() error { return l.reaches(t, near, far) })
+	reaches := func(when string) {
+		t.Helper()
+		if got, err := near.asks(t, address); err != nil || got != address+" is "+far.name {
+			t.Errorf("%s: %q, %v", when, got, err)
+		}
+	}
+	reaches("once it is attached")
+	if got, err := l.pods["b1"].asks(t, address); err == nil {
+		t.Errorf("a pod in a VPC is answered %q", got)
+	}
+	if err := l.agrees(t); err != nil {
+		t.Error(err)
+	}
+
+	node.stop(unix.SIGKILL)
+	reaches("while the daemon is down")
+	node.start(t)
+	reaches("after a restart")
+
+	_, unready := overRed(far, "2", false)
+	node.say(t, script{Slices: []store.EndpointSlice{unready}})
+	eventually(t, "connections are refused without a backend", func() error {
+		if got, err := near.asks(t, address); err == nil || !strings.Contains(err.Error(), unix.ECONNREFUSED.Error()) {
+			return fmt.Errorf("%q, %w", got, err)
+		}
+		return nil
+	})
+	node.script.Slices = []store.EndpointSlice{unready}
+
+	if err := l.cni(t, "DEL", near); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the tables have nothing of the pod", func() error { return l.agrees(t) })
+}
