@@ -171,9 +171,9 @@ func unserved(tx store.ReadTx, service *store.Service, members map[string][]memb
 	}
 	home := services.VPCOf(tx, service, rules.DefaultVPC)
 	for domain := range members {
-		if domain != home {
-			return &tenancy.Refusal{Reason: v1alpha1.ClusterIPNotServedReason, Message: "the ClusterIP of the Service leads to endpoints in the VPC of the Service only: " +
-				"clients reach the others at their own addresses, as DNS has them if spec.clusterIP is None"}
+		if domain != home && !store.IsNetworkDomain(domain) {
+			return &tenancy.Refusal{Reason: v1alpha1.ClusterIPNotServedReason, Message: "of all VPCs the ClusterIP of the Service exists in that of the Service only: " +
+				"clients reach endpoints in other VPCs at their own addresses, as DNS has them if spec.clusterIP is None"}
 		}
 	}
 	return nil

@@ -243,7 +243,6 @@ func TestAServiceSaysWhatKeepsItFromHavingEndpoints(t *testing.T) {
 	}{
 		"annotations that can't be read": {func(s *store.Service) { s.Endpoints = &store.EndpointSelection{Problem: "no JSON"} }, "EndpointsInvalid: the Service has no endpoints: no JSON"},
 		"a selector in the spec":         {func(s *store.Service) { s.Selectorless = false }, "SelectorInSpec: "},
-		"a ClusterIP of another domain":  {func(s *store.Service) { s.ClusterIPs = operatortest.Addrs("10.96.0.1") }, "ClusterIPNotServed: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			lan, a, service := outside("DanmNet", "blue", "lan"), pod("a"), selectingIn(named("DanmNet", "lan"))
@@ -253,6 +252,27 @@ func TestAServiceSaysWhatKeepsItFromHavingEndpoints(t *testing.T) {
 					t.Errorf("refusals %q, want %q", got, c.want)
 				}
 			})
+		})
+	}
+}
+
+// TestAClusterIPIsServedInItsVPCAndOutside: in networks outside of every VPC the nodes serve
+// it, in other VPCs nobody does.
+func TestAClusterIPIsServedInItsVPCAndOutside(t *testing.T) {
+	lan, a := outside("DanmNet", "blue", "lan"), pod("a")
+	rows := base(append(attached(a, "lan1", lan.Reference(), "192.168.0.2"), lan, a, operatortest.VPC("second", 4, []string{"blue"}, "10.9.0.0/16"),
+		operatortest.Address("blue-vpc", "net1", "10.0.1.2", a), operatortest.Address("second", "net2", "10.9.1.2", a))...)
+	for network, served := range map[store.NetworkName]bool{
+		named("DanmNet", "lan"): true, named("VPC", "blue-vpc"): true, named("VPC", "second"): false,
+	} {
+		service := selectingIn(network)
+		service.ClusterIPs = operatortest.Addrs("10.96.0.1")
+		operatortest.New(t, rows...).View(func(tx store.ReadTx) {
+			d := decide(tx, service, rules)
+			got := reasons(d)
+			if len(shown(d)) != 1 || served != (len(got) == 0) || !served && !strings.HasPrefix(got[0], "ClusterIPNotServed: ") {
+				t.Errorf("%s: members %v, refusals %q", network, shown(d), got)
+			}
 		})
 	}
 }
