@@ -125,8 +125,8 @@ func decideOne(tx store.ReadTx, q question, pod *store.Pod, said annotations.Has
 		if missing = unclaimed(tx, pod, said, name); missing != "" {
 			return d, missing
 		}
-		if !q.synced(store.NetworkRef{UID: said.OutsideUID}.Domain()) {
-			return d, fmt.Sprintf("interface %s: this node is still reading the addresses of network %q, in which there are Services", said.Name, said.Outside)
+		if missing = unserved(tx, q, said.Attachment); missing != "" {
+			return d, missing
 		}
 		binding, iface, err := outside(said.Attachment, pod.UID, name)
 		if err != nil {

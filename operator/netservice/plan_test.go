@@ -5,6 +5,7 @@ package netservice
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -275,6 +276,29 @@ func TestAClusterIPIsServedInItsVPCAndOutside(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAClusterIPOutsideExistsWithoutEndpoints: nodes refuse connections by it.
+func TestAClusterIPOutsideExistsWithoutEndpoints(t *testing.T) {
+	lan := outside("DanmNet", "blue", "lan")
+	operatortest.New(t, base(lan)...).View(func(tx store.ReadTx) {
+		for name, c := range map[string]struct {
+			ips  []string
+			in   store.NetworkName
+			want []string
+		}{
+			"a ClusterIP":           {[]string{"10.96.0.1"}, named("DanmNet", "lan"), []string{lan.Domain()}},
+			"a headless Service":    {nil, named("DanmNet", "lan"), nil},
+			"a ClusterIP in a VPC":  {[]string{"10.96.0.1"}, named("VPC", "blue-vpc"), nil},
+			"a network that is not": {[]string{"10.96.0.1"}, named("DanmNet", "wan"), nil},
+		} {
+			service := selectingIn(c.in)
+			service.ClusterIPs = operatortest.Addrs(c.ips...)
+			if got := slices.Sorted(maps.Keys(decide(tx, service, rules).members)); !slices.Equal(got, c.want) {
+				t.Errorf("%s: members in %v, want %v", name, got, c.want)
+			}
+		}
+	})
 }
 
 // A change of a pod is of concern to the Services that select it, among thousands.
