@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/cnid/verify"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/multinet"
@@ -33,14 +34,16 @@ func overRed(to *labPod, version string, ready bool) (store.Service, store.Endpo
 	return service, slice
 }
 
-// newClusterIPs has pods near and far on the link, and a Service that leads to far there.
+// newClusterIPs has pods near and far on the link, and a Service that leads to far there. Pod
+// b1 of a VPC has an interface on the link, too.
 func newClusterIPs(t *testing.T) (l *lab, near, far *labPod) {
 	t.Helper()
 	l = newLab(t)
 	near, far = l.onVXLAN(t)
+	l.nodes[0].attachMore(t, "b1", inRed("net1", 9))
 	service, slice := overRed(far, "1", true)
 	number := multinet.DomainClaim{Meta: meta("red"), Number: 1 << 24, Network: store.NetworkRef{Kind: "ClusterNetwork", Name: "DanmNet/ns/red", UID: "uid-red"}}
-	pods := slices.Concat(l.nodes[0].script.Pods, l.nodes[1].script.Pods)
+	pods := append(slices.Clone(l.nodes[0].script.Pods), l.nodes[1].script.Pods[len(l.nodes[1].script.Pods)-1])
 	for _, m := range l.nodes {
 		m.script.Pods = pods
 		m.script.Numbers, m.script.Services, m.script.Slices = []multinet.DomainClaim{number}, []store.Service{service}, []store.EndpointSlice{slice}
@@ -83,8 +86,11 @@ func TestAClusterIPLeadsOverALinkOfTheNodes(t *testing.T) {
 		}
 	}
 	reaches("once it is attached")
-	if got, err := l.pods["b1"].asks(t, address); err == nil {
-		t.Errorf("a pod in a VPC is answered %q", got)
+	if got, err := l.pods["b2"].asks(t, address); err == nil {
+		t.Errorf("a pod in a VPC alone is answered %q", got)
+	}
+	if got, err := l.pods["b1"].asks(t, address); err != nil || got != address+" is "+far.name {
+		t.Errorf("a pod in a VPC and the network: %q, %v", got, err)
 	}
 	if err := l.agrees(t); err != nil {
 		t.Error(err)
@@ -109,4 +115,33 @@ func TestAClusterIPLeadsOverALinkOfTheNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the tables have nothing of the pod", func() error { return l.agrees(t) })
+}
+
+// TestATraceTellsOfClusterIPsOutside: the packet in question is one that no translated socket
+// sends.
+func TestATraceTellsOfClusterIPsOutside(t *testing.T) {
+	l, near, far := newClusterIPs(t)
+	l.start(t)
+	const reach = "sockets of the pod reach service ns/web in ClusterNetwork DanmNet/ns/red instead, at 10.99.0.2 port 80"
+	tells := func(pod string, port uint16, text string) error {
+		steps := l.walk(t, l.pods[pod], netip.AddrPortFrom(netip.MustParseAddr("10.96.0.44"), port))
+		facts := strings.Join(steps[0].Facts, "\n")
+		if text == "" && strings.Contains(facts, "sockets of the pod") || !strings.Contains(facts, text) {
+			return fmt.Errorf("a trace from %s to port %d says %q, want %q", pod, port, facts, text)
+		}
+		return nil
+	}
+	if err := errors.Join(tells("b1", 8000, reach), tells("b1", 8001, ""), tells("b2", 8000, "")); err != nil {
+		t.Error(err)
+	}
+	if err := l.cni(t, "ADD", near); err != nil {
+		t.Fatal(err)
+	}
+	_, err := l.tryWalk(t, "node1", nodestatus.Question{Pod: "ns/" + near.name, To: netip.MustParseAddrPort("10.96.0.44:8000"), Proto: unix.IPPROTO_TCP})
+	if err == nil || !strings.Contains(err.Error(), "there is nothing to trace") || !strings.Contains(err.Error(), reach) {
+		t.Errorf("a trace from a pod outside of every VPC: %v", err)
+	}
+	_, unready := overRed(far, "2", false)
+	l.nodes[0].say(t, script{Slices: []store.EndpointSlice{unready}})
+	eventually(t, "the trace tells that sockets are refused", func() error { return tells("b1", 8000, "sockets of the pod are refused") })
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
@@ -135,7 +136,7 @@ func (t Tracer) sender(q nodestatus.Question, s state.State) (from state.Interfa
 			return from, "", err
 		}
 		if why := untraceable(rec, q.Interface != ""); why != "" {
-			return from, "", errors.New(why)
+			return from, "", errors.New(strings.Join(append([]string{why}, t.socketFacts(s, q)...), "; "))
 		}
 		index = rec.Device.HostIfindex
 		at = fmt.Sprintf("pod %s, interface %s in VPC %s (%s on the node)", rec.Pod, rec.IfName, rec.VPC, rec.HostIfName)
