@@ -19,6 +19,22 @@ import (
 	"github.com/alioth-net/alioth/store/multinet"
 )
 
+// webAddress is the ClusterIP and port of the Service.
+const webAddress = "10.96.0.44:8000"
+
+// asks has a process in the pod connect to webAddress; it returns what that prints.
+func (p *labPod) asks(t *testing.T) (string, error) {
+	t.Helper()
+	cmd := p.node.process(t, "client", "TARGET="+webAddress)
+	var output, errs strings.Builder
+	cmd.Stdout, cmd.Stderr = &output, &errs
+	p.node.runIn(t, p.NetNS, cmd)
+	if err := cmd.Wait(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, errs.String())
+	}
+	return output.String(), nil
+}
+
 // overRed is a Service without a selector that leads to a pod in the network of onVXLAN.
 func overRed(to *labPod, version string, ready bool) (store.Service, store.EndpointSlice) {
 	network := store.NetworkRef{UID: "uid-red"}
@@ -67,7 +83,6 @@ func (l *lab) agrees(t *testing.T) error {
 // is attached has it, also while the daemon is down and afterwards, and is refused when the
 // backend is not ready.
 func TestAClusterIPLeadsOverALinkOfTheNodes(t *testing.T) {
-	const address = "10.96.0.44:8000"
 	l, near, far := newClusterIPs(t)
 	node := l.nodes[0]
 	l.start(t)
@@ -81,15 +96,15 @@ func TestAClusterIPLeadsOverALinkOfTheNodes(t *testing.T) {
 	eventually(t, "the pods reach each other", func() error { return l.reaches(t, near, far) })
 	reaches := func(when string) {
 		t.Helper()
-		if got, err := near.asks(t, address); err != nil || got != address+" is "+far.name {
+		if got, err := near.asks(t); err != nil || got != webAddress+" is "+far.name {
 			t.Errorf("%s: %q, %v", when, got, err)
 		}
 	}
 	reaches("once it is attached")
-	if got, err := l.pods["b2"].asks(t, address); err == nil {
+	if got, err := l.pods["b2"].asks(t); err == nil {
 		t.Errorf("a pod in a VPC alone is answered %q", got)
 	}
-	if got, err := l.pods["b1"].asks(t, address); err != nil || got != address+" is "+far.name {
+	if got, err := l.pods["b1"].asks(t); err != nil || got != webAddress+" is "+far.name {
 		t.Errorf("a pod in a VPC and the network: %q, %v", got, err)
 	}
 	if err := l.agrees(t); err != nil {
@@ -104,7 +119,7 @@ func TestAClusterIPLeadsOverALinkOfTheNodes(t *testing.T) {
 	_, unready := overRed(far, "2", false)
 	node.say(t, script{Slices: []store.EndpointSlice{unready}})
 	eventually(t, "connections are refused without a backend", func() error {
-		if got, err := near.asks(t, address); err == nil || !strings.Contains(err.Error(), unix.ECONNREFUSED.Error()) {
+		if got, err := near.asks(t); err == nil || !strings.Contains(err.Error(), unix.ECONNREFUSED.Error()) {
 			return fmt.Errorf("%q, %w", got, err)
 		}
 		return nil
@@ -137,7 +152,7 @@ func TestATraceTellsOfClusterIPsOutside(t *testing.T) {
 	if err := l.cni(t, "ADD", near); err != nil {
 		t.Fatal(err)
 	}
-	_, err := l.tryWalk(t, "node1", nodestatus.Question{Pod: "ns/" + near.name, To: netip.MustParseAddrPort("10.96.0.44:8000"), Proto: unix.IPPROTO_TCP})
+	_, err := l.tryWalk(t, "node1", nodestatus.Question{Pod: "ns/" + near.name, To: netip.MustParseAddrPort(webAddress), Proto: unix.IPPROTO_TCP})
 	if err == nil || !strings.Contains(err.Error(), "there is nothing to trace") || !strings.Contains(err.Error(), reach) {
 		t.Errorf("a trace from a pod outside of every VPC: %v", err)
 	}

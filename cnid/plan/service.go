@@ -53,7 +53,7 @@ func (b *serviceBuilder) service(ref ServiceRef) *servicePlan {
 	s.inside = !s.shared && vni != 0
 	s.exposed = b.in.NodePorts && s.vpc != "" && isExposed(row)
 	s.outside = b.outside(s, row)
-	if !s.shared && !s.inside && !s.exposed && s.outside == nil {
+	if !s.isHere() {
 		return nil
 	}
 	s.named = services.Named(b.tx, row)
@@ -70,6 +70,9 @@ func (b *serviceBuilder) service(ref ServiceRef) *servicePlan {
 	}
 	return s
 }
+
+// isHere reports whether this node has a part of a Service.
+func (s *servicePlan) isHere() bool { return s.shared || s.inside || s.exposed || s.outside != nil }
 
 // outside plans a Service in the networks outside of every VPC that are here.
 func (b *serviceBuilder) outside(s *servicePlan, row *store.Service) (list []*servicePlan) {

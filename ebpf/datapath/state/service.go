@@ -56,6 +56,9 @@ type Service struct {
 	Affinity time.Duration
 }
 
+// isOfVPC reports whether the service is of one VPC, which has an egress.
+func (s Service) isOfVPC() bool { return s.VNI != 0 && !IsOutside(s.VNI) }
+
 // Compare orders backends as the programs search them.
 func (b Backend) Compare(o Backend) int {
 	return cmp.Or(b.IP.Compare(o.IP), cmp.Compare(b.Port, o.Port))

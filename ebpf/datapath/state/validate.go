@@ -390,7 +390,7 @@ func (v Service) check() error {
 		if b.Port == 0 || b.IP.Unmap().Is4() != v.VIP.Unmap().Is4() {
 			return fmt.Errorf("backend %s port %d is of another family or has no port", b.IP, b.Port)
 		}
-		if b.Outside && (v.VNI == 0 || IsOutside(v.VNI)) {
+		if b.Outside && !v.isOfVPC() {
 			return fmt.Errorf("backend %s is outside of a VPC, and the service is of none", b.IP)
 		}
 	}
