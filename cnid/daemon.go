@@ -30,10 +30,10 @@ import (
 
 // control has the functions of the API's side for a daemon.
 type control struct {
-	// synced reports whether this node's objects have been read, vpcSynced whether
-	// those of a VPC have; each channel is closed when that may have changed.
-	synced    func() (bool, <-chan struct{})
-	vpcSynced func(vpc string) (bool, <-chan struct{})
+	// synced reports whether this node's objects have been read, domainSynced whether
+	// those of a VPC or network have; each channel is closed when that may have changed.
+	synced       func() (bool, <-chan struct{})
+	domainSynced func(domain string) (bool, <-chan struct{})
 	// vpcs are the names of the followed VPCs.
 	vpcs     func() []string
 	releaser attachment.Releaser
@@ -95,7 +95,7 @@ func newDaemon(n *node, c control) *daemon {
 		Every: n.cfg.RecheckEvery, Made: func() { d.restorer.Look() }, Failed: c.reporter.LinksFailed, Log: n.log,
 	})
 	d.attachments = attachment.New(attachment.Config{
-		Journal: n.journal, Drivers: n.drivers, Decisions: n.decisions(c, d.apiHost), Datapath: reconcile.NewDatapath(n.progress, n.kernel, n.plan.Kinds),
+		Journal: n.journal, Drivers: n.drivers, Decisions: n.decisions(c, d.apiHost), Datapath: reconcile.NewDatapath(n.progress, n.kernel, n.plan, n.store),
 		Releaser: release.NewDelayed(n.held, c.releaser, ask), Links: d.hostLinks, Devices: n.cfg.devices(),
 		Metrics: attachment.NewMetrics(n.registry), Log: n.log,
 		Attached: c.attached, Wait: n.cfg.Wait,
@@ -124,7 +124,7 @@ func newDaemon(n *node, c control) *daemon {
 // decisions returns the decisions about pods of the node.
 func (n *node) decisions(c control, host *apihost.Follower) *decision.Decisions {
 	return decision.New(decision.Config{
-		Plan: n.plan, Reserved: host.Addresses, Store: n.store, Pair: n.kind, Probed: n.held.Probed, VPCSynced: c.vpcSynced,
+		Plan: n.plan, Reserved: host.Addresses, Store: n.store, Pair: n.kind, Probed: n.held.Probed, DomainSynced: c.domainSynced,
 		Attached: n.journal.Records, Listens: n.host.Listens,
 		MTU: n.progress.PodMTU, Problem: n.progress.Problem, Warn: c.reporter.Refused, Log: n.log,
 	})

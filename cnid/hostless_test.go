@@ -70,13 +70,19 @@ func (l *lab) addHostless(t *testing.T, m *machine, space ns.NetNS, name, addr s
 // attachPhysical gives a pod of the script one more attachment, which leads outside.
 func (m *machine) attachPhysical(t *testing.T, pod, name, addr string) {
 	t.Helper()
+	m.attachMore(t, pod, physical(name, addr))
+}
+
+// attachMore gives a pod of the script one more attachment.
+func (m *machine) attachMore(t *testing.T, pod string, said annotations.Attachment) {
+	t.Helper()
 	m.script.Pods = slices.Clone(m.script.Pods)
 	at := slices.IndexFunc(m.script.Pods, func(row store.Pod) bool { return row.Name == pod })
 	list, err := annotations.ParseAttachments(m.script.Pods[at].Attachments)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.script.Pods[at].Attachments, err = annotations.FormatAttachments(append(list, physical(name, addr))); err != nil {
+	if m.script.Pods[at].Attachments, err = annotations.FormatAttachments(append(list, said)); err != nil {
 		t.Fatal(err)
 	}
 }

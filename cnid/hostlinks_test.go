@@ -22,6 +22,15 @@ import (
 	"github.com/alioth-net/alioth/store/multinet"
 )
 
+// inRed is an interface on the VXLAN link of onVXLAN, with this last number in its address.
+func inRed(name string, number byte) annotations.Attachment {
+	return annotations.Attachment{
+		Name: name, Kind: "macvlan", Outside: "DanmNet/ns/red", OutsideUID: "uid-red", MAC: fmt.Sprintf("0a:00:00:00:00:%02x", number),
+		Addresses: []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 99, 0, number}), 24)},
+		Link:      &annotations.Link{Parent: "eth0", VXLAN: 700, IPv6: annotations.IPv6Off},
+	}
+}
+
 // onVXLAN has both nodes of a lab make a VXLAN link, and a pod on each, with an interface on
 // it.
 func (l *lab) onVXLAN(t *testing.T) (near, far *labPod) {
@@ -30,11 +39,8 @@ func (l *lab) onVXLAN(t *testing.T) (near, far *labPod) {
 	row := multinet.HostLink{Meta: meta(name), Name: name, LinkID: multinet.LinkID{Device: "eth0", Type: multinet.VXLAN, VNI: 700}, NetworkID: "red"}
 	var pods [2]*labPod
 	for i, m := range l.nodes {
-		prefix := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 99, 0, byte(i + 1)}), 24)
-		said := annotations.Attachment{
-			Name: "eth0", Kind: "macvlan", Outside: "DanmNet/ns/red", OutsideUID: "uid-red", Addresses: []netip.Prefix{prefix}, MAC: fmt.Sprintf("0a:00:00:00:00:%02x", i+1),
-			Link: &annotations.Link{Parent: "eth0", VXLAN: 700, IPv6: annotations.IPv6Off},
-		}
+		said := inRed("eth0", byte(i+1))
+		prefix := said.Addresses[0]
 		text, err := annotations.FormatAttachments([]annotations.Attachment{said})
 		if err != nil {
 			t.Fatal(err)

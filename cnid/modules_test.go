@@ -33,7 +33,7 @@ func newIdleDaemon(t *testing.T, m *machine) (d *daemon) {
 		}
 		t.Cleanup(n.close)
 		d = newDaemon(n, control{
-			synced: alwaysSynced, vpcSynced: func(string) (bool, <-chan struct{}) { return alwaysSynced() },
+			synced: alwaysSynced, domainSynced: func(string) (bool, <-chan struct{}) { return alwaysSynced() },
 			vpcs: func() []string { return nil }, releaser: releaseAtOnce{n.journal, n.held}, reporter: logged{log},
 		})
 		return nil

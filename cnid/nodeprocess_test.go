@@ -4,6 +4,7 @@
 package cnid
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -50,7 +51,7 @@ import (
 const roleVariable = "ALIOTH_CNID_TEST_ROLE"
 
 func TestMain(m *testing.M) {
-	roles := map[string]func() error{"node": playNode, "daemon": playDaemon, "kubelet": playKubelet}
+	roles := map[string]func() error{"node": playNode, "daemon": playDaemon, "kubelet": playKubelet, "client": playClient}
 	if os.Getenv(roleVariable) == "plugin" {
 		playPlugin()
 		return
@@ -96,6 +97,7 @@ type script struct {
 	External   []external.Address
 	Grants     []external.HostAccess
 	HostLinks  []multinet.HostLink
+	Numbers    []multinet.DomainClaim
 	// NoHostLinks deletes those that were there before.
 	NoHostLinks bool
 	// Sandboxes are those in which the test driver looks for its interfaces; without
@@ -126,7 +128,7 @@ func playNode() error {
 	}
 	always := func() (bool, <-chan struct{}) { return true, nil }
 	d := newDaemon(n, control{
-		synced: always, vpcSynced: func(string) (bool, <-chan struct{}) { return always() },
+		synced: always, domainSynced: func(string) (bool, <-chan struct{}) { return always() },
 		vpcs: func() []string { return nil }, releaser: releaseAtOnce{n.journal, n.held}, reporter: logged{log},
 	})
 	go func() { // later changes of the API
@@ -254,6 +256,9 @@ func (s *script) fill(tx store.Tx) error {
 	for _, row := range s.HostLinks {
 		failures = append(failures, multinet.PutHostLink(tx, &row))
 	}
+	for _, row := range s.Numbers {
+		failures = append(failures, multinet.PutDomainClaim(tx, &row))
+	}
 	for _, row := range s.Grants {
 		failures = append(failures, external.PutHostAccess(tx, &row))
 	}
@@ -326,6 +331,12 @@ func (m *machine) process(t *testing.T, role string, variables ...string) *exec.
 // run starts a process in the machine's network namespace and cgroup.
 func (m *machine) run(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
+	m.runIn(t, m.NetNS, cmd)
+}
+
+// runIn starts a process in a network namespace and the machine's cgroup.
+func (m *machine) runIn(t *testing.T, space ns.NetNS, cmd *exec.Cmd) {
+	t.Helper()
 	group, err := os.Open(m.cgroup)
 	if err != nil {
 		t.Fatal(err)
@@ -341,7 +352,7 @@ func (m *machine) run(t *testing.T, cmd *exec.Cmd) {
 	defer read.Close()
 	cmd.ExtraFiles = []*os.File{read}
 	t.Cleanup(func() { write.Close() })
-	testnet.In(t, m.NetNS, cmd.Start)
+	testnet.In(t, space, cmd.Start)
 }
 
 // start starts the daemon and waits until it wants pods.
@@ -446,6 +457,19 @@ func (m *machine) probe(t *testing.T, target string) (string, error) {
 		return "", fmt.Errorf("%w: %s", err, errs.String())
 	}
 	return output.String(), nil
+}
+
+// playClient connects to the address in its first argument, and prints who its peer seems to
+// be and what it is answered.
+func playClient() error {
+	conn, err := net.DialTimeout("tcp", os.Getenv("TARGET"), patience)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	name, err := bufio.NewReader(conn).ReadString('\n')
+	_, failure := fmt.Fprint(os.Stdout, conn.RemoteAddr(), " is ", strings.TrimSpace(name))
+	return errors.Join(err, failure)
 }
 
 // eventually waits for a condition. How long it takes is not what is tested;

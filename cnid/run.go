@@ -62,7 +62,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	statuses := networkstatus.New(networkstatus.Config{API: api, Store: n.store, Synced: sources.Synced, Records: n.journal.Records, Reported: delegates.reported, PF: sriov.PhysicalFunction, Log: log})
 	links := linkreport.New(cfg.NodeName, api, n.store, log)
 	d := newDaemon(n, control{
-		synced: sources.Synced, vpcSynced: sources.VPCSynced, vpcs: sources.VPCs, releaser: releaser, reporter: reporting{reporter, links},
+		synced: sources.Synced, domainSynced: sources.DomainSynced, vpcs: sources.VPCs, releaser: releaser, reporter: reporting{reporter, links},
 		attached: statuses.Attached, api: config,
 	})
 	group, ctx := errgroup.WithContext(ctx)

@@ -9,6 +9,7 @@ import (
 	"github.com/alioth-net/alioth/operator/address"
 	"github.com/alioth-net/alioth/operator/announce"
 	"github.com/alioth-net/alioth/operator/danm"
+	"github.com/alioth-net/alioth/operator/domain"
 	"github.com/alioth-net/alioth/operator/externaladdress"
 	"github.com/alioth-net/alioth/operator/externalpool"
 	"github.com/alioth-net/alioth/operator/feed"
@@ -163,7 +164,7 @@ func hosts() module {
 // multiNetwork is the area of networks outside of every VPC.
 func multiNetwork() module {
 	area := module{
-		kinds: []*descriptor.Kind{kinds.HostVNIClaim.Kind, kinds.HostLink.Kind, kinds.HostLinkReport.Kind},
+		kinds: []*descriptor.Kind{kinds.HostVNIClaim.Kind, kinds.DomainClaim.Kind, kinds.HostLink.Kind, kinds.HostLinkReport.Kind},
 		rights: []string{
 			"admissiongrants.alioth.dev: create get update",
 			"clusternetworks.danm.io/status: patch",
@@ -174,6 +175,7 @@ func multiNetwork() module {
 			"danmnets.danm.io: get update",
 			"danmnets.danm.k8s.io/status: patch",
 			"danmnets.danm.k8s.io: get update",
+			"domainclaims.alioth.dev: create delete get",
 			"hostlinks.alioth.dev: create delete update",
 			"hostvniclaims.alioth.dev: create delete get",
 			"tenantconfigs.danm.io/status: patch",
@@ -218,6 +220,9 @@ func registerMultiNetwork(p *parts) error {
 	errs := []error{
 		danm.RegisterClaims(to, p.feed, &danm.Claims{
 			Client: p.client("hostvniclaim"), Live: p.env.live, Store: p.rows, Publish: p.feed.Publish,
+		}),
+		domain.Register(to, p.feed, &domain.Reconciler{
+			Client: p.client("domainclaim"), Live: p.env.live, Store: p.rows, Publish: p.feed.Publish,
 		}),
 		hostlink.Register(to, p.feed, &hostlink.Reconciler{Client: p.client("hostlink"), Store: p.rows, Delegation: p.cfg.Delegation}),
 	}

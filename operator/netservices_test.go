@@ -157,6 +157,38 @@ func (r *rig) listed(service *corev1.Service, addresses, notReady []string) {
 	}
 }
 
+// TestAClusterIPOverANetworkHasASliceWithoutPods: by its domain nodes know where to refuse
+// connections.
+func TestAClusterIPOverANetworkHasASliceWithoutPods(t *testing.T) {
+	r := start(t)
+	r.lan("no-pods")
+	web := overLAN("no-pods", "web")
+	web.Spec.ClusterIP = ""
+	r.create(web)
+	net := &danmv1.DanmNet{ObjectMeta: metav1.ObjectMeta{Namespace: "no-pods", Name: "lan"}}
+	r.get(net)
+	empty := func() error {
+		list := r.managed(web)
+		if len(list) != 1 || list[0].Labels[v1alpha1.DomainLabel] != string(net.UID)+".net" || len(list[0].Endpoints) > 0 {
+			return fmt.Errorf("the slices are %+v, want one of the network without endpoints", list)
+		}
+		return nil
+	}
+	r.eventually(empty)
+	one := r.onLAN("no-pods", "one", 11, 8080)
+	r.becomes(one, corev1.ConditionTrue)
+	r.leadsTo(web, "192.168.0.11:8080")
+	r.delete(one)
+	r.eventually(empty)
+	change(r, web, func(s *corev1.Service) { s.Annotations = nil })
+	r.eventually(func() error {
+		if list := r.managed(web); len(list) > 0 {
+			return fmt.Errorf("the slices are %+v, want none", list)
+		}
+		return nil
+	})
+}
+
 func TestAServiceOverANetworkFollowsItsPods(t *testing.T) {
 	r := start(t)
 	r.lan("over-lan")

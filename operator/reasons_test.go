@@ -68,7 +68,7 @@ var elsewhere = map[string]string{
 	v1alpha1.ExternalIPsNotGrantedReason:   "TestExternalIPsThatNobodyGrantsAreWarnedOf",
 	v1alpha1.EndpointsInvalidReason:        "TestAServiceOverNetworksThatCanNotBeServedSaysWhy",
 	v1alpha1.SelectorInSpecReason:          "TestAServiceOverNetworksThatCanNotBeServedSaysWhy",
-	v1alpha1.ClusterIPNotServedReason:      "operator/netservice, TestAServiceSaysWhatKeepsItFromHavingEndpoints",
+	v1alpha1.ClusterIPNotServedReason:      "operator/netservice, TestAClusterIPIsServedInItsVPCAndOutside",
 	v1alpha1.InterfaceWithoutAddressReason: "operator/netservice, TestEndpointsAreTheAddressesThatPodsHoldInTheNetworks",
 	v1alpha1.EndpointsNotOwnedReason:       "TestEndpointsOfAnotherProgramStayAsTheyAre",
 	v1alpha1.NotServedByAllNodesReason:     "operator/service, TestAServiceWithoutNodePortsThatSomeNodesRefuseSaysSo",

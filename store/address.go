@@ -8,6 +8,7 @@ import (
 	"iter"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/alioth-net/alioth/store/memory"
 )
@@ -42,7 +43,16 @@ type NetworkRef struct {
 
 // Domain returns the domain of the network's addresses, "<UID>.net". No VPC has such a
 // name, because the name of a VPC has no dot.
-func (n NetworkRef) Domain() string { return n.UID + ".net" }
+func (n NetworkRef) Domain() string { return n.UID + networkSuffix }
+
+// IsNetworkDomain reports whether a domain is that of a network outside of every VPC.
+func IsNetworkDomain(domain string) bool { return strings.HasSuffix(domain, networkSuffix) }
+
+// NetworkUID returns the UID of the network outside of every VPC that has the domain.
+func NetworkUID(domain string) string { return strings.TrimSuffix(domain, networkSuffix) }
+
+// networkSuffix is what domains of networks outside of every VPC end with.
+const networkSuffix = ".net"
 
 // Path returns kind/namespace/name, or kind/name if the kind has no namespace.
 func (n NetworkRef) Path() string {

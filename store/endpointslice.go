@@ -44,7 +44,10 @@ type Endpoint struct {
 	ForNodes, ForZones []string
 }
 
-const byService = "service"
+const (
+	byService = "service"
+	byDomain  = "domain"
+)
 
 var endpointSlices = memory.Define(memory.Table[EndpointSlice]{
 	Name: "endpointslice",
@@ -52,6 +55,12 @@ var endpointSlices = memory.Define(memory.Table[EndpointSlice]{
 	Meta: func(e *EndpointSlice) *Meta { return &e.Meta },
 	Indexes: map[string]func(*EndpointSlice) []byte{
 		byService: func(e *EndpointSlice) []byte { return memory.TextKey(e.Namespace, e.Service) },
+		byDomain: func(e *EndpointSlice) []byte {
+			if e.Domain == "" {
+				return nil
+			}
+			return memory.TextKey(e.Domain)
+		},
 	},
 })
 
@@ -63,6 +72,12 @@ func GetEndpointSlice(tx ReadTx, namespace, name string) *EndpointSlice {
 // EndpointSlicesByService returns the slices of a Service by name.
 func EndpointSlicesByService(tx ReadTx, namespace, service string) []*EndpointSlice {
 	return endpointSlices.List(tx, byService, memory.TextKey(namespace, service))
+}
+
+// EndpointSlicesByDomain returns the slices whose label names a domain, by namespace and
+// name.
+func EndpointSlicesByDomain(tx ReadTx, domain string) []*EndpointSlice {
+	return endpointSlices.List(tx, byDomain, memory.TextKey(domain))
 }
 
 // PutEndpointSlice inserts or replaces a slice.

@@ -118,6 +118,7 @@ func (s *AddressSpec) Domain() string {
 // +kubebuilder:selectablefield:JSONPath=`.spec.network.kind`
 // +kubebuilder:selectablefield:JSONPath=`.spec.network.namespace`
 // +kubebuilder:selectablefield:JSONPath=`.spec.network.name`
+// +kubebuilder:selectablefield:JSONPath=`.spec.network.uid`
 // +kubebuilder:printcolumn:name="VPC",type=string,JSONPath=`.spec.vpc`
 // +kubebuilder:printcolumn:name="Network",type=string,JSONPath=`.spec.network.name`
 // +kubebuilder:printcolumn:name="Network kind",type=string,JSONPath=`.spec.network.kind`,priority=1

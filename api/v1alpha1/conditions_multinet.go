@@ -72,7 +72,7 @@ const (
 	SelectorInSpecReason = "SelectorInSpec"
 	// InterfaceWithoutAddressReason: a selected interface has no address of Alioth.
 	InterfaceWithoutAddressReason = "InterfaceWithoutAddress"
-	// ClusterIPNotServedReason: endpoints are not in the VPC of the ClusterIP.
+	// ClusterIPNotServedReason: endpoints are in another VPC than the ClusterIP.
 	ClusterIPNotServedReason = "ClusterIPNotServed"
 	// EndpointsNotOwnedReason: another program wrote the Endpoints object of the Service.
 	EndpointsNotOwnedReason = "EndpointsNotOwned"

@@ -266,7 +266,16 @@ func TestMapsAreToldInWords(t *testing.T) {
 			Services: []state.Service{
 				{VIP: netip.MustParseAddr("10.96.0.10"), Port: 53, Proto: 17, Backends: []state.Backend{{IP: netip.MustParseAddr("10.244.0.9"), Port: 53}}},
 				{VIP: netip.MustParseAddr("10.96.0.1"), Port: 443, Proto: 6},
+				{
+					VNI: 1<<24 + 1, VIP: netip.MustParseAddr("10.96.0.9"), Port: 80, Proto: 6,
+					Backends: []state.Backend{{IP: netip.MustParseAddr("192.168.0.9"), Port: 8080}},
+				},
 			},
+			Namespaces: []state.Namespace{{Cookie: 4001, Memberships: []state.Membership{
+				{VNI: 1<<24 + 1, Addrs: []netip.Addr{netip.MustParseAddr("192.168.0.2"), netip.MustParseAddr("fd00::2")}},
+				{VNI: 1<<24 + 2, Addrs: []netip.Addr{netip.MustParseAddr("192.168.0.7")}},
+				{VNI: 20, Addrs: []netip.Addr{netip.MustParseAddr("10.10.1.10")}, Ifindex: 7},
+			}}},
 			Probes: []state.ProbeTarget{{IP: netip.MustParseAddr("10.10.1.10"), Shadow: netip.MustParseAddr("169.254.64.2")}},
 		},
 		Connections: []connections.Connection{{
@@ -277,6 +286,9 @@ func TestMapsAreToldInWords(t *testing.T) {
 	attachments := []nodestatus.Attachment{{
 		Key: nodestatus.Key{IfName: "eth0"}, Pod: nodestatus.Pod{Namespace: "shop", Name: "a"}, VPC: "blue", VNI: 20,
 		HostIfName: "alv1", Device: nodestatus.Device{HostIfindex: 7},
+	}, {
+		Key: nodestatus.Key{IfName: "net1"}, Pod: nodestatus.Pod{Namespace: "shop", Name: "a"}, Outside: "DanmNet/shop/lan",
+		Addrs: []netip.Prefix{netip.MustParsePrefix("fd00::2/64"), netip.MustParsePrefix("192.168.0.2/24")}, Device: nodestatus.Device{NetnsCookie: 4001},
 	}}
 	var out strings.Builder
 	if err := newWords(held, 8*time.Second, attachments).write(&out); err != nil {
@@ -296,6 +308,10 @@ func TestMapsAreToldInWords(t *testing.T) {
 		"pod shop/a eth0 (alv1) UDP 10.10.1.10:4000 10.96.0.10:53 10.244.0.9:53 open 5s",
 		"every VPC 10.96.0.0/16 services",
 		"10.10.1.10, probes 169.254.64.2",
+		"DanmNet/shop/lan (number 16777217) TCP 10.96.0.9:80 192.168.0.9:8080",
+		"pod shop/a net1 4001 DanmNet/shop/lan (number 16777217) 192.168.0.2,fd00::2",
+		"a network outside of VPCs (number 16777218) 192.168.0.7",
+		"pod shop/a eth0 (alv1) 4001 blue (VNI 20) 10.10.1.10",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the output lacks %q:\n%s", want, out.String())

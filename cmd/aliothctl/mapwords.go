@@ -4,9 +4,11 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/netip"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -31,13 +33,44 @@ type words struct {
 	// vpcs the names of their VPCs; empty while no daemon answers.
 	pods map[int]nodestatus.Attachment
 	vpcs map[uint32]string
+	// outside are the attachments outside of every VPC, and networks the names of their
+	// networks by number.
+	outside  map[membership]nodestatus.Attachment
+	networks map[uint32]string
+}
+
+// membership is an interface of a network namespace.
+type membership struct {
+	cookie uint64
+	addrs  string
+}
+
+func membershipOf(cookie uint64, addrs []netip.Addr) membership {
+	return membership{cookie, join(slices.SortedFunc(slices.Values(addrs), netip.Addr.Compare))}
 }
 
 func newWords(c contents, now time.Duration, attachments []nodestatus.Attachment) words {
-	w := words{contents: c, now: now, pods: map[int]nodestatus.Attachment{}, vpcs: map[uint32]string{}}
+	w := words{
+		contents: c, now: now, pods: map[int]nodestatus.Attachment{}, vpcs: map[uint32]string{},
+		outside: map[membership]nodestatus.Attachment{}, networks: map[uint32]string{},
+	}
 	for _, rec := range attachments {
 		if rec.HostIfName != "" && rec.InVPC() {
 			w.pods[rec.Device.HostIfindex], w.vpcs[rec.VNI] = rec, rec.VPC
+		}
+		if !rec.InVPC() {
+			var addrs []netip.Addr
+			for _, prefix := range rec.Addrs {
+				addrs = append(addrs, prefix.Addr())
+			}
+			w.outside[membershipOf(rec.Device.NetnsCookie, addrs)] = rec
+		}
+	}
+	for _, n := range c.Namespaces {
+		for _, m := range n.Memberships {
+			if rec, ok := w.outside[membershipOf(n.Cookie, m.Addrs)]; ok && state.IsOutside(m.VNI) {
+				w.networks[m.VNI] = rec.Outside
+			}
 		}
 	}
 	return w
@@ -56,7 +89,11 @@ func (w words) write(out io.Writer) error {
 	return nil
 }
 
+// vpc names a VPC by its VNI, or a network outside of every VPC by its number.
 func (w words) vpc(vni uint32) string {
+	if state.IsOutside(vni) {
+		return fmt.Sprintf("%s (number %d)", cmp.Or(w.networks[vni], "a network outside of VPCs"), vni)
+	}
 	if name := w.vpcs[vni]; name != "" {
 		return fmt.Sprintf("%s (VNI %d)", name, vni)
 	}
@@ -149,11 +186,19 @@ func (w words) writeServices(out io.Writer) {
 	}
 }
 
+// holder names the interface of a membership.
+func (w words) holder(n state.Namespace, m state.Membership) string {
+	if rec, ok := w.outside[membershipOf(n.Cookie, m.Addrs)]; ok && state.IsOutside(m.VNI) {
+		return fmt.Sprintf("pod %s %s", rec.Pod, rec.IfName)
+	}
+	return w.device(m.Ifindex)
+}
+
 func (w words) writeNamespaces(out io.Writer) {
 	fmt.Fprintf(out, "\nNetwork namespaces\nOF\tCOOKIE\tVPC\tADDRESSES\tMAY REACH SHARED SERVICES\n")
 	for _, n := range w.Namespaces {
 		for _, m := range n.Memberships {
-			fmt.Fprintf(out, "%s\t%d\t%s\t%s\t%s\n", w.device(m.Ifindex), n.Cookie, w.vpc(m.VNI), join(m.Addrs), yes(n.Shared))
+			fmt.Fprintf(out, "%s\t%d\t%s\t%s\t%s\n", w.holder(n, m), n.Cookie, w.vpc(m.VNI), join(m.Addrs), yes(n.Shared))
 		}
 	}
 }

@@ -268,13 +268,14 @@ func (m *Manager) programAll(ctx context.Context, records []journal.Record) erro
 }
 
 func (m *Manager) program(ctx context.Context, rec journal.Record) error {
-	if !m.datapath(rec.Kind) {
-		return nil
-	}
 	defer m.cfg.Metrics.since(phaseProgram, time.Now())
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.EstablishWait)
 	defer cancel()
-	err := m.cfg.Datapath.Program(ctx, rec)
+	program := m.cfg.Datapath.ProgramSockets
+	if m.datapath(rec.Kind) {
+		program = m.cfg.Datapath.Program
+	}
+	err := program(ctx, rec)
 	var notReady *NotReady
 	if err == nil || errors.As(err, &notReady) {
 		return err

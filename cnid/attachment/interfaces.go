@@ -61,8 +61,8 @@ type Devices interface {
 }
 
 // Datapath carries packets for the attachments that are in the journal in phase
-// journal.PhaseDone, and for no others. It is called only for those whose driver has a
-// datapath.
+// journal.PhaseDone, and for no others. Those whose driver has no datapath have their
+// sockets programmed alone.
 type Datapath interface {
 	// Program returns once a programmed revision includes the record, which
 	// is in the journal with phase journal.PhaseDone already. When ctx ends
@@ -75,6 +75,13 @@ type Datapath interface {
 	// error. After an error the device is removed all the same, and the datapath
 	// follows the journal later.
 	Unprogram(ctx context.Context, rec journal.Record) error
+	// ProgramSockets is Program of a record whose driver has no datapath: the pod's
+	// sockets reach the Services that lead to its network.
+	ProgramSockets(ctx context.Context, rec journal.Record) error
+	// UnprogramSockets has the datapath follow the journal, in which such a record is
+	// leaving. Nothing waits for it: the rows end with the pod's network namespace, whose
+	// identity is not used again.
+	UnprogramSockets()
 	// Check compares the kernel with the record and returns the first
 	// difference.
 	Check(rec journal.Record) error

@@ -21,13 +21,25 @@ import (
 )
 
 // control is a control plane with one decision for all pods. The driver here has no
-// datapath, so the embedded Datapath is never called.
+// datapath, so of the embedded Datapath nothing is called but what is about sockets.
 type control struct {
 	attachment.Datapath
 	decisions []attachment.Decision
 	leaves    bool
 	released  []journal.Key
+	// programmed and unprogrammed count the calls about sockets, and refuses is the reply.
+	programmed, unprogrammed int
+	refuses                  error
 }
+
+func (c *control) ProgramSockets(_ context.Context, rec journal.Record) error {
+	if rec.Phase == journal.PhaseDone {
+		c.programmed++
+	}
+	return c.refuses
+}
+
+func (c *control) UnprogramSockets() { c.unprogrammed++ }
 
 func (c *control) Await(context.Context, journal.Pod) ([]attachment.Decision, error) {
 	return c.decisions, nil
@@ -73,7 +85,12 @@ func TestACallerNeedsNoCNI(t *testing.T) {
 	if _, err := m.Establish(t.Context(), request); !errors.Is(err, attachment.ErrPodGone) {
 		t.Errorf("a pod that leaves: %v", err)
 	}
-	c.leaves = false
+	c.leaves, c.refuses = false, errors.New("no pass succeeds")
+	var notReady *attachment.NotReady
+	if _, err := m.Establish(t.Context(), request); !errors.As(err, &notReady) || len(j.Records()) != 0 {
+		t.Errorf("sockets that can't be programmed: %v, left are %+v", err, j.Records())
+	}
+	c.refuses, c.programmed, c.unprogrammed = nil, 0, 0
 	for range 2 { // the second time it is there already
 		list, err := m.Establish(t.Context(), request)
 		if err != nil || len(list) != 1 || list[0].IfName != "net0" || list[0].Link.NetnsCookie == 0 {
@@ -94,8 +111,11 @@ func TestACallerNeedsNoCNI(t *testing.T) {
 			t.Errorf("remove: %v", err)
 		}
 	}
-	if len(j.Records()) != 0 || len(c.released) != 2 {
-		t.Errorf("left are %+v, released %v; want none, and what left and what was removed", j.Records(), c.released)
+	if len(j.Records()) != 0 || len(c.released) != 3 {
+		t.Errorf("left are %+v, released %v; want none, and what left, what failed and what was removed", j.Records(), c.released)
+	}
+	if c.programmed != 2 || c.unprogrammed != 1 {
+		t.Errorf("sockets were programmed %d times and unprogrammed %d times, want 2 and 1", c.programmed, c.unprogrammed)
 	}
 	if _, err := m.Check(t.Context(), request.Key, request.Pod); !errors.Is(err, journal.ErrNotFound) {
 		t.Errorf("check of nothing: %v", err)

@@ -107,6 +107,7 @@ func (m *Manager) remove(ctx context.Context, rec journal.Record) error {
 // unprogram leaves half of the remaining time to detaching.
 func (m *Manager) unprogram(ctx context.Context, rec journal.Record) error {
 	if !m.datapath(rec.Kind) {
+		m.cfg.Datapath.UnprogramSockets()
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.UndoWait/2)

@@ -237,6 +237,12 @@ func (r *rig) Unprogram(_ context.Context, rec journal.Record) error {
 	return nil
 }
 
+// ProgramSockets implements attachment.Datapath for drivers without a datapath.
+func (r *rig) ProgramSockets(context.Context, journal.Record) error { return nil }
+
+// UnprogramSockets implements attachment.Datapath.
+func (r *rig) UnprogramSockets() {}
+
 // Check stands for both the datapath's and the API's.
 func (r *rig) Check(rec journal.Record) error {
 	if err := r.at(beforeCheck); err != nil {

@@ -28,8 +28,8 @@ type question struct {
 	// problem is the error of programming, "" without one.
 	mtu     int
 	problem string
-	// synced reports whether everything of a VPC has been read.
-	synced func(vpc string) bool
+	// synced reports whether everything of a VPC or network has been read.
+	synced func(domain string) bool
 }
 
 // answer is the decision for a pod, or the reason why there is none yet.
@@ -123,6 +123,9 @@ func nameOf(i int, said annotations.Attachment) string {
 func decideOne(tx store.ReadTx, q question, pod *store.Pod, said annotations.HashedAttachment, name string) (d attachment.Decision, missing string) {
 	if said.Outside != "" {
 		if missing = unclaimed(tx, pod, said, name); missing != "" {
+			return d, missing
+		}
+		if missing = unserved(tx, q, said.Attachment); missing != "" {
 			return d, missing
 		}
 		binding, iface, err := outside(said.Attachment, pod.UID, name)

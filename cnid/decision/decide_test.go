@@ -252,8 +252,8 @@ func awaiting(ctx context.Context, t *testing.T, d *decided) (*store.Store, chan
 	looking := make(chan struct{})
 	decisions := New(Config{
 		Plan: plan.Config{Node: "node1", Kinds: kinds}, Pair: netkit.Kind, Reserved: noAddresses, Store: s, Log: slog.New(slog.DiscardHandler),
-		VPCSynced: func(string) (bool, <-chan struct{}) { return true, nil },
-		Probed:    release.NewHeld(j).Probed, Attached: j.Records, Problem: func() string { return "" },
+		DomainSynced: func(string) (bool, <-chan struct{}) { return true, nil },
+		Probed:       release.NewHeld(j).Probed, Attached: j.Records, Problem: func() string { return "" },
 		Listens: func(uint8, netip.Addr, uint16) (bool, error) { return false, nil },
 		Warn:    func(journal.Pod, string, string) {},
 		MTU: func() (int, <-chan struct{}) {

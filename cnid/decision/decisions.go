@@ -29,9 +29,10 @@ type Config struct {
 	Store    *store.Store
 	// Pair is the kind of new pairs of devices on the node.
 	Pair attach.Kind
-	// VPCSynced reports whether everything of a VPC has been read; the channel is
-	// closed when that may have changed.
-	VPCSynced func(vpc string) (bool, <-chan struct{})
+	// DomainSynced reports whether everything of a VPC has been read, by its name, or of
+	// a network outside of every VPC, by its domain; the channel is closed when that may
+	// have changed.
+	DomainSynced func(domain string) (bool, <-chan struct{})
 	// MTU for pods in bytes, 0 before the node has been programmed, likewise; Problem is
 	// what keeps the node from being programmed, or "".
 	MTU     func() (int, <-chan struct{})
@@ -70,8 +71,8 @@ func (d *Decisions) Await(ctx context.Context, pod journal.Pod) ([]attachment.De
 		last = decide(tx, question{
 			parties: parties{cfg: cfg, probed: records, attached: d.cfg.Attached(), listens: d.cfg.Listens},
 			pod:     pod, kinds: named(d.cfg.Plan.Kinds, d.cfg.Pair), mtu: mtu, problem: d.cfg.Problem(),
-			synced: func(vpc string) bool {
-				synced, changed := d.cfg.VPCSynced(vpc)
+			synced: func(domain string) bool {
+				synced, changed := d.cfg.DomainSynced(domain)
 				ws.Add(changed)
 				return synced
 			},
@@ -123,7 +124,7 @@ func (d *Decisions) Check(rec journal.Record) error {
 	if !rec.InVPC() {
 		return nil // no Address objects stand for it
 	}
-	if synced, _ := d.cfg.VPCSynced(rec.VPC); !synced {
+	if synced, _ := d.cfg.DomainSynced(rec.VPC); !synced {
 		return nil
 	}
 	var difference error

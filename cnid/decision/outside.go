@@ -41,6 +41,19 @@ func unclaimed(tx store.ReadTx, pod *store.Pod, said annotations.HashedAttachmen
 	return unlinked(tx, said.Attachment)
 }
 
+// unserved returns what the Services in the network of an attachment lack, so that the first
+// connection of the pod finds them: their backends, and the number of the network.
+func unserved(tx store.ReadTx, q question, said annotations.Attachment) (missing string) {
+	domain := store.NetworkRef{UID: said.OutsideUID}.Domain()
+	switch {
+	case !q.synced(domain):
+		return fmt.Sprintf("interface %s: this node is still reading the Services in network %q and its addresses", said.Name, said.Outside)
+	case len(store.EndpointSlicesByDomain(tx, domain)) > 0 && multinet.NumberOf(tx, said.OutsideUID) == 0:
+		return fmt.Sprintf("interface %s: the DomainClaim of network %q, in which there are Services, has not arrived yet; is alioth-operator running?", said.Name, said.Outside)
+	}
+	return ""
+}
+
 // unlinked returns what an attachment on a VLAN or VXLAN lacks: the object by which nodes
 // make and name the link. A device of a pool puts packets into its VLAN itself.
 func unlinked(tx store.ReadTx, said annotations.Attachment) (missing string) {

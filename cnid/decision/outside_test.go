@@ -180,7 +180,7 @@ func TestADeviceHasTheSettingsOfItsNetwork(t *testing.T) {
 
 func TestAnAttachmentOutsideOfEveryVPCNeedsNoAddresses(t *testing.T) {
 	d := newDecided()
-	d.said, d.addresses, d.mtu, d.unsynced = physical("eth0"), nil, 0, true
+	d.said, d.addresses, d.mtu = physical("eth0"), nil, 0
 	got := d.decide(t, thePod)
 	if got.missing != "" || len(got.decisions) != 1 {
 		t.Fatalf("answer %+v", got)
@@ -191,6 +191,41 @@ func TestAnAttachmentOutsideOfEveryVPCNeedsNoAddresses(t *testing.T) {
 	}
 	if one.MAC[0]&3 != 2 {
 		t.Errorf("%s is no locally administered unicast address", one.MAC)
+	}
+}
+
+// TestServicesOfANetworkAreCompleteBeforeAPodIsAttached: the pod's first connection would be
+// refused while the node does not know the backends.
+func TestServicesOfANetworkAreCompleteBeforeAPodIsAttached(t *testing.T) {
+	d := newDecided()
+	d.said, d.addresses = physical("eth0"), nil
+	s := newRows(t)
+	d.fill(t, s)
+	put := func(change func(tx store.Tx) error) {
+		t.Helper()
+		if err := s.Update(change); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		name, want string
+		change     func(tx store.Tx) error
+		unsynced   bool
+	}{
+		{"a network without Services", "", func(store.Tx) error { return nil }, false},
+		{"Services that are being read", `still reading the Services in network "physical"`, func(tx store.Tx) error {
+			return store.PutEndpointSlice(tx, &store.EndpointSlice{Meta: store.Meta{UID: "s"}, Namespace: "ns", Name: "web-1", Service: "web", Domain: "uid-physical.net"})
+		}, true},
+		{"a network without a number", `the DomainClaim of network "physical"`, func(store.Tx) error { return nil }, false},
+		{"a network with a number", "", func(tx store.Tx) error {
+			return multinet.PutDomainClaim(tx, &multinet.DomainClaim{Meta: store.Meta{UID: "d"}, Number: 1 << 24, Network: store.NetworkRef{UID: "uid-physical"}})
+		}, false},
+	} {
+		put(c.change)
+		d.unsynced = c.unsynced
+		if got := d.ask(s, thePod); (c.want == "") != (got.missing == "") || !strings.Contains(got.missing, c.want) {
+			t.Errorf("%s: answer %+v, want %q", c.name, got, c.want)
+		}
 	}
 }
 

@@ -126,7 +126,7 @@ func TestAPodThatLostTheRaceForAPortIsToldWithItsNextAttempt(t *testing.T) {
 	var told []string
 	asked := New(Config{
 		Plan: plan.Config{Node: "node1", Kinds: kinds}, Pair: netkit.Kind, Reserved: noAddresses, Store: s, Probed: release.NewHeld(j).Probed, Attached: j.Records,
-		VPCSynced: func(string) (bool, <-chan struct{}) { return true, nil }, MTU: func() (int, <-chan struct{}) { return 1450, nil },
+		DomainSynced: func(string) (bool, <-chan struct{}) { return true, nil }, MTU: func() (int, <-chan struct{}) { return 1450, nil },
 		Problem: func() string { return "" }, Listens: func(uint8, netip.Addr, uint16) (bool, error) { return false, nil },
 		Warn: func(pod journal.Pod, reason, message string) {
 			told = append(told, pod.String()+" "+reason+" "+message)

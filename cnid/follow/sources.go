@@ -23,6 +23,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kube"
+	"github.com/alioth-net/alioth/store/multinet"
 	"github.com/alioth-net/alioth/store/reflector"
 )
 
@@ -30,11 +31,19 @@ import (
 // needs to follow, even without a change.
 const reviewParts = 30 * time.Second
 
-// part of the API that is added and removed: a VPC.
-type part struct{ vpc string }
+// part of the API that is added and removed: a VPC by its name, or a network outside of
+// every VPC by its domain.
+type part struct{ domain string }
 
 // String describes what it is, for the log.
-func (p part) String() string { return "VPC " + p.vpc }
+func (p part) String() string {
+	if p.isNetwork() {
+		return "network " + p.domain
+	}
+	return "VPC " + p.domain
+}
+
+func (p part) isNetwork() bool { return store.IsNetworkDomain(p.domain) }
 
 // Config is the part of the daemon's configuration that selects the followed parts.
 type Config struct {
@@ -44,8 +53,8 @@ type Config struct {
 }
 
 // Sources keeps the store equal to the part of the API that this node needs: its pods
-// and Addresses, the Addresses of every VPC that has an Address or an attachment here,
-// and all objects of most other kinds. For these, a watch for each needed object would
+// and Addresses, the Addresses of every VPC that has an Address or an attachment here and
+// of every network with an attachment here in which there are Services, and all objects of most other kinds. For these, a watch for each needed object would
 // cost the API server and the node more than one for all (docs/design/062, 090). Each
 // kind's descriptor has its scopes.
 type Sources struct {
@@ -114,8 +123,11 @@ func (s *Sources) Start(ctx context.Context) {
 func (s *Sources) scopesOf(p part) []descriptor.Scope {
 	var scopes []descriptor.Scope
 	for _, kind := range s.cfg.Kinds {
-		if kind.OfVPC != nil {
-			scopes = append(scopes, kind.OfVPC(p.vpc))
+		switch {
+		case p.isNetwork() && kind.OfNetwork != nil:
+			scopes = append(scopes, kind.OfNetwork(store.NetworkUID(p.domain)))
+		case !p.isNetwork() && kind.OfVPC != nil:
+			scopes = append(scopes, kind.OfVPC(p.domain))
 		}
 	}
 	return scopes
@@ -153,8 +165,8 @@ func (s *Sources) Run(ctx context.Context) {
 	}
 }
 
-// needed are the VPCs with an Address or attachment on this node. The map must not be
-// changed.
+// needed are the VPCs with an Address or attachment on this node, and the networks with an
+// attachment here in which there are Services. The map must not be changed.
 func (s *Sources) needed(tx store.ReadTx) map[part]bool {
 	s.looking.Lock()
 	defer s.looking.Unlock()
@@ -167,23 +179,37 @@ func (s *Sources) needed(tx store.ReadTx) map[part]bool {
 // needs reports whether a change may affect the result of needed.
 func (s *Sources) needs(c store.Change) bool {
 	for _, row := range []any{c.Old, c.New} {
-		if address, ok := row.(*store.Address); ok && address.Node == s.cfg.Node {
+		switch row := row.(type) {
+		case *store.Address:
+			if row.Node == s.cfg.Node {
+				return true
+			}
+		case *multinet.Claim:
 			return true
+		case *store.EndpointSlice:
+			if store.IsNetworkDomain(row.Domain) {
+				return true
+			}
 		}
 	}
 	return false
 }
 
 func (s *Sources) find(tx store.ReadTx, records []journal.Record) map[part]bool {
-	parts := map[part]bool{{vpc: s.cfg.DefaultVPC}: true}
+	parts := map[part]bool{{domain: s.cfg.DefaultVPC}: true}
 	for _, rec := range records {
 		if rec.InVPC() {
-			parts[part{vpc: rec.VPC}] = true
+			parts[part{domain: rec.VPC}] = true
 		}
 	}
 	for _, row := range store.AddressesByNode(tx, s.cfg.Node) {
-		if row.VPC != "" { // a network outside of every VPC has no part
-			parts[part{vpc: row.VPC}] = true
+		if row.VPC != "" {
+			parts[part{domain: row.VPC}] = true
+		}
+	}
+	for _, claim := range multinet.ClaimsByNode(tx, s.cfg.Node) {
+		if domain := claim.Network.Domain(); !claim.Released && len(store.EndpointSlicesByDomain(tx, domain)) > 0 {
+			parts[part{domain: domain}] = true
 		}
 	}
 	return parts
@@ -238,18 +264,19 @@ func (s *Sources) stop(p part) {
 // add begins to follow a part. Before the first complete read the node has not replied
 // to a roll call, and its first reply includes the parts that it follows then. A VPC
 // that is added later may have been deleted, and its VNI assigned to another VPC, while
-// its row is still in the store: so its row has to be confirmed.
+// its row is still in the store: so its row has to be confirmed. The UID in the domain of a
+// network is never used again.
 func (s *Sources) add(ctx context.Context, p part) {
 	f := &followed{sources: s.follow(ctx, s.scopesOf(p))}
 	ctx, f.cancel = context.WithCancel(ctx)
 	s.mu.Lock()
-	f.confirmed = !s.complete
+	f.confirmed = !s.complete || p.isNetwork()
 	s.parts[p] = f
 	confirmed := f.confirmed
 	s.mu.Unlock()
 	s.broadcast()
 	if !confirmed {
-		go s.confirm(ctx, p.vpc, f)
+		go s.confirm(ctx, p.domain, f)
 	}
 }
 
@@ -300,7 +327,9 @@ func (s *Sources) VPCs() []string {
 	defer s.mu.Unlock()
 	var names []string
 	for p := range s.parts {
-		names = append(names, p.vpc)
+		if !p.isNetwork() {
+			names = append(names, p.domain)
+		}
 	}
 	return names
 }
@@ -334,12 +363,18 @@ func (s *Sources) followed(needed map[part]bool) bool {
 	return true
 }
 
-// VPCSynced reports whether everything of a VPC has been read.
-func (s *Sources) VPCSynced(vpc string) (bool, <-chan struct{}) {
+// DomainSynced reports whether everything of a VPC has been read, by its name, or of a
+// network outside of every VPC, by its domain. Nothing is read of a network without
+// Services.
+func (s *Sources) DomainSynced(domain string) (bool, <-chan struct{}) {
+	p, served := part{domain: domain}, true
+	if p.isNetwork() {
+		s.store.View(func(tx store.ReadTx) { served = s.needed(tx)[p] })
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f := s.parts[part{vpc: vpc}]
-	return f != nil && f.synced() && allSynced(s.base), s.changed.Next()
+	f := s.parts[p]
+	return (!served || f != nil && f.synced()) && allSynced(s.base), s.changed.Next()
 }
 
 // BaseSynced reports whether the node's own pods and Addresses have been read.

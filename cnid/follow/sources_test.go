@@ -19,6 +19,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/store/kube"
+	"github.com/alioth-net/alioth/store/multinet"
 	"github.com/alioth-net/alioth/store/reflector"
 	"github.com/alioth-net/alioth/test/api/apiserver"
 )
@@ -65,11 +66,11 @@ func TestAVPCThatIsFollowedLaterIsTakenAsTheAPIHasIt(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	s := New(Config{Kinds: kinds.All()}, api, reflector.NewSet(rows, api, log), rows, noRecords, log)
 	s.complete = true // the node may have answered a roll call
-	s.add(t.Context(), part{vpc: vpc.Name})
+	s.add(t.Context(), part{domain: vpc.Name})
 	if diff := cmp.Diff([]string{vpc.Name}, s.VPCs()); diff != "" {
 		t.Errorf("VPCs that the node tells of (-want +got):\n%s", diff)
 	}
-	for source := s.parts[part{vpc: vpc.Name}].sources[0]; ; {
+	for source := s.parts[part{domain: vpc.Name}].sources[0]; ; {
 		_, changed := s.Synced()
 		if source.HasSynced() {
 			break
@@ -79,12 +80,12 @@ func TestAVPCThatIsFollowedLaterIsTakenAsTheAPIHasIt(t *testing.T) {
 	if s.agrees(t.Context(), vpc.Name) {
 		t.Error("the old row is taken for the new one")
 	}
-	if synced, _ := s.VPCSynced(vpc.Name); synced {
+	if synced, _ := s.DomainSynced(vpc.Name); synced {
 		t.Error("the VPC counts as read with its old row")
 	}
 	put(string(vpc.UID), 0)
 	for {
-		synced, changed := s.VPCSynced(vpc.Name)
+		synced, changed := s.DomainSynced(vpc.Name)
 		if synced {
 			break
 		}
@@ -94,9 +95,63 @@ func TestAVPCThatIsFollowedLaterIsTakenAsTheAPIHasIt(t *testing.T) {
 			t.Fatal("the VPC never counts as read")
 		}
 	}
-	s.stop(part{vpc: vpc.Name})
+	s.stop(part{domain: vpc.Name})
 	if names := s.VPCs(); len(names) > 0 {
 		t.Errorf("the node still tells of %v", names)
+	}
+}
+
+// TestANetworkWithServicesIsFollowedWhileItIsUsed: without Services nothing needs the
+// addresses of a network, of which there may be many.
+func TestANetworkWithServicesIsFollowedWhileItIsUsed(t *testing.T) {
+	rows, err := store.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	network := store.NetworkRef{Kind: "DanmNet", Namespace: "ns", Name: "internal", UID: "u1"}
+	claim := multinet.Claim{Meta: store.Meta{UID: "a"}, Namespace: "ns", Name: "pod.net1", Node: "node1", Network: network}
+	slice := store.EndpointSlice{Meta: store.Meta{UID: "s"}, Namespace: "ns", Name: "web-1", Service: "web", Domain: network.Domain()}
+	s := New(Config{Node: "node1", DefaultVPC: "default", Kinds: kinds.All()}, nil, nil, rows, noRecords, slog.New(slog.DiscardHandler))
+	for _, c := range []struct {
+		name   string
+		change func(tx store.Tx) error
+		needed bool
+	}{
+		{"an attachment", func(tx store.Tx) error { return multinet.PutClaim(tx, &claim) }, false},
+		{"and a Service", func(tx store.Tx) error { return store.PutEndpointSlice(tx, &slice) }, true},
+		{"an attachment that is released", func(tx store.Tx) error {
+			released := claim
+			released.Released = true
+			return multinet.PutClaim(tx, &released)
+		}, false},
+		{"an attachment again", func(tx store.Tx) error { return multinet.PutClaim(tx, &claim) }, true},
+		{"an attachment on another node", func(tx store.Tx) error {
+			elsewhere := claim
+			elsewhere.Node = "node2"
+			return multinet.PutClaim(tx, &elsewhere)
+		}, false},
+		{"here again", func(tx store.Tx) error { return multinet.PutClaim(tx, &claim) }, true},
+		{"no Service any more", func(tx store.Tx) error { store.DeleteEndpointSlice(tx, "ns", "web-1", "s"); return nil }, false},
+	} {
+		if err := rows.Update(c.change); err != nil {
+			t.Fatal(err)
+		}
+		var needed map[part]bool
+		rows.View(func(tx store.ReadTx) { needed = s.needed(tx) })
+		if got := needed[part{domain: "u1.net"}]; got != c.needed {
+			t.Errorf("%s: the network is needed: %v, want %v", c.name, got, c.needed)
+		}
+		if synced, _ := s.DomainSynced("u1.net"); synced == c.needed {
+			t.Errorf("%s: everything of the network has been read: %v", c.name, synced)
+		}
+	}
+	scopes := s.scopesOf(part{domain: "u1.net"})
+	if len(scopes) != 1 || scopes[0].Kind.Name != "Address" || scopes[0].Fields.String() != "spec.network.uid=u1" {
+		t.Errorf("followed is %+v, want the Addresses of the network", scopes)
+	}
+	s.parts[part{domain: "u1.net"}] = &followed{}
+	if names := s.VPCs(); len(names) > 0 {
+		t.Errorf("the node tells of the VPCs %v", names)
 	}
 }
 
@@ -116,7 +171,7 @@ func TestAnAttachmentOutsideOfEveryVPCNeedsNoneToBeFollowed(t *testing.T) {
 	s := New(Config{Node: "node1", DefaultVPC: "default"}, nil, nil, rows, noRecords, slog.New(slog.DiscardHandler))
 	var got map[part]bool
 	rows.View(func(tx store.ReadTx) { got = s.find(tx, records) })
-	if len(got) != 2 || !got[part{vpc: "blue"}] || !got[part{vpc: "default"}] {
+	if len(got) != 2 || !got[part{domain: "blue"}] || !got[part{domain: "default"}] {
 		t.Errorf("followed are %v, want those of the default VPC and of blue", got)
 	}
 }

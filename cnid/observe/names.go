@@ -6,11 +6,13 @@
 package observe
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/multinet"
 )
 
 // Names converts numbers of the datapath to names, as far as the node has them.
@@ -32,6 +34,17 @@ func (n Names) vpc(vni uint32) (name string) {
 	n.store.View(func(tx store.ReadTx) {
 		if row := store.VPCByVNI(tx, vni); row != nil {
 			name = row.Name
+		}
+	})
+	return name
+}
+
+// network names the network outside of every VPC with a number.
+func (n Names) network(number uint32) (name string) {
+	name = fmt.Sprintf("number %d", number)
+	n.store.View(func(tx store.ReadTx) {
+		if row := multinet.GetDomainClaim(tx, number); row != nil {
+			name = row.Network.String()
 		}
 	})
 	return name

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
@@ -62,7 +63,7 @@ func (t Tracer) Answer(_ context.Context, q nodestatus.Question) (nodestatus.Pac
 	step := nodestatus.PacketTrace{
 		Node: t.words.nodeName, At: a.at, Reason: a.outcome.Reason.String(),
 		Packet: nodestatus.Protocol(a.proto) + " " + ends(a.before, t.holderIn(a.vni)).String(),
-		Facts:  t.facts(a),
+		Facts:  append(t.facts(a), t.socketFacts(a.state, q)...),
 	}
 	if a.outcome.Reason.Drop() {
 		step.Dropped, step.Does, step.Remedy = true, a.outcome.Reason.Means(), a.outcome.Reason.Remedy()
@@ -135,7 +136,7 @@ func (t Tracer) sender(q nodestatus.Question, s state.State) (from state.Interfa
 			return from, "", err
 		}
 		if why := untraceable(rec, q.Interface != ""); why != "" {
-			return from, "", errors.New(why)
+			return from, "", errors.New(strings.Join(append([]string{why}, t.socketFacts(s, q)...), "; "))
 		}
 		index = rec.Device.HostIfindex
 		at = fmt.Sprintf("pod %s, interface %s in VPC %s (%s on the node)", rec.Pod, rec.IfName, rec.VPC, rec.HostIfName)

@@ -11,27 +11,20 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// namespaces adds the network namespaces of the attachments here, whatever kind
-// they are of, and the node's own.
+// namespaces adds the network namespaces of the attachments here, whatever kind they are
+// of, and the node's own.
+//
+// Networks outside of every VPC precede VPCs. A Service has an address in its VPC whatever
+// its endpoints are, and outside only if it has endpoints there, so in the order of the
+// interfaces its VPC would hide these. No other Service has the same ClusterIP.
 func (b *nodeBuilder) namespaces() {
 	b.part.Namespaces = nil
-	found := map[uint64]*state.Namespace{}
+	found := namespacesByCookie{}
+	for _, m := range b.domains.members {
+		found.add(m.rec, m.number, false)
+	}
 	for _, rec := range b.live {
-		cookie := rec.Device.NetnsCookie
-		if cookie == 0 {
-			continue
-		}
-		shared := b.vpcs[rec.VPC].here.opensAll
-		n, known := found[cookie]
-		if !known {
-			n = &state.Namespace{Cookie: cookie, Shared: shared}
-			found[cookie] = n
-		}
-		if len(n.Memberships) == state.MaxMemberships {
-			continue // its packets are known by their interface all the same
-		}
-		n.Shared = n.Shared && shared
-		n.Memberships = append(n.Memberships, membershipOf(rec))
+		found.add(rec, rec.VNI, b.vpcs[rec.VPC].here.opensAll)
 	}
 	for _, n := range found {
 		b.part.Namespaces = append(b.part.Namespaces, *n)
@@ -40,8 +33,30 @@ func (b *nodeBuilder) namespaces() {
 	slices.SortFunc(b.part.Namespaces, func(a, b state.Namespace) int { return cmp.Compare(a.Cookie, b.Cookie) })
 }
 
-func membershipOf(rec journal.Record) state.Membership {
-	m := state.Membership{VNI: rec.VNI, Ifindex: rec.Device.HostIfindex}
+// namespacesByCookie are those that are being put together.
+type namespacesByCookie map[uint64]*state.Namespace
+
+// add adds the interface of a record, in a VPC or network of that number. shared is
+// state.Namespace.Shared as far as this interface decides it.
+func (found namespacesByCookie) add(rec journal.Record, number uint32, shared bool) {
+	cookie := rec.Device.NetnsCookie
+	if cookie == 0 {
+		return
+	}
+	n, known := found[cookie]
+	if !known {
+		n = &state.Namespace{Cookie: cookie, Shared: shared}
+		found[cookie] = n
+	}
+	if len(n.Memberships) == state.MaxMemberships {
+		return // in a VPC its packets are known by their interface all the same
+	}
+	n.Shared = n.Shared && shared
+	n.Memberships = append(n.Memberships, membershipOf(rec, number))
+}
+
+func membershipOf(rec journal.Record, number uint32) state.Membership {
+	m := state.Membership{VNI: number, Ifindex: rec.Device.HostIfindex}
 	for _, prefix := range rec.Addrs {
 		m.Addrs = append(m.Addrs, prefix.Addr())
 	}

@@ -34,7 +34,8 @@ type nodeBuilder struct {
 	tx store.ReadTx
 	in Input
 	// vpcs by name.
-	vpcs map[string]*vpcPlan
+	vpcs    map[string]*vpcPlan
+	domains domains
 	// live are the records to be programmed, the oldest first.
 	live []journal.Record
 	part state.State
@@ -43,8 +44,8 @@ type nodeBuilder struct {
 
 // newNodeBuilder begins with the last plan, if there is one, and with what the VPCs have
 // here.
-func newNodeBuilder(tx store.ReadTx, in Input, vpcs map[string]*vpcPlan, last *nodePlan) *nodeBuilder {
-	b := &nodeBuilder{tx: tx, in: in, vpcs: vpcs}
+func newNodeBuilder(tx store.ReadTx, in Input, vpcs map[string]*vpcPlan, outside domains, last *nodePlan) *nodeBuilder {
+	b := &nodeBuilder{tx: tx, in: in, vpcs: vpcs, domains: outside}
 	if last != nil {
 		b.plan, b.part = *last, *last.part
 	}

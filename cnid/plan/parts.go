@@ -144,7 +144,7 @@ var servicesPart = part{"services", []dependency{
 }}
 
 // irrelevant are rows that a node follows, and on which no part of its plan depends.
-var irrelevant = []reflect.Type{reflect.TypeFor[*store.RollCall](), reflect.TypeFor[*multinet.Claim](), reflect.TypeFor[*multinet.HostLink]()}
+var irrelevant = []reflect.Type{reflect.TypeFor[*store.RollCall](), reflect.TypeFor[*multinet.HostLink]()}
 
 // dependencies are those of all parts, by the kind of the row.
 var dependencies = func() map[reflect.Type][]dependency {
@@ -156,6 +156,7 @@ var dependencies = func() map[reflect.Type][]dependency {
 	}
 	declare(vpcPart)
 	declare(servicesPart)
+	declare(domainsPart)
 	for _, p := range nodeParts {
 		declare(p.part)
 	}
@@ -181,7 +182,7 @@ func (c *comparison) row(row any) {
 	}
 	if !known && !slices.Contains(irrelevant, reflect.TypeOf(row)) {
 		c.stale.allVPCs(c.attached, c.in)
-		c.stale.node, c.stale.services.all = true, true
+		c.stale.domains, c.stale.node, c.stale.services.all = true, true, true
 	}
 }
 
@@ -217,7 +218,7 @@ func (c *comparison) service(row *store.Service) {
 // addressOfService marks the Services whose slices name an address, the one whose virtual
 // address it is, and those that lead to another node by it.
 func (c *comparison) addressOfService(row *store.Address) {
-	c.services().named[vpcAddress{row.VPC, row.IP}] = true
+	c.services().named[vpcAddress{row.Domain(), row.IP}] = true
 	switch row.Holder.Kind {
 	case store.HolderService:
 		c.services().refs[ServiceRef{row.Holder.Namespace, row.Holder.Name}] = true

@@ -25,6 +25,7 @@ type Planner struct {
 	// attached are the records that a plan goes by, by VPC.
 	attached map[string][]journal.Record
 	vpcs     map[string]*vpcPlan
+	domains  domains
 	services servicesPlan
 	node     *nodePlan
 	want     Wanted
@@ -37,7 +38,8 @@ func (p *Planner) Plan(tx store.ReadTx, in Input) Wanted {
 	p.in, p.revision = in, tx.Revision()
 	changed := p.planVPCs(tx, stale)
 	stale.services.here = stale.node
-	changed = p.services.plan(tx, in, p.vpcs, &stale.services) || changed
+	p.planDomains(tx, stale)
+	changed = p.services.plan(tx, in, p.vpcs, p.domains.numbers, &stale.services) || changed
 	changed = p.planNode(tx, stale) || changed
 	if changed || first {
 		p.want = p.join()
@@ -69,6 +71,20 @@ func (p *Planner) planVPCs(tx store.ReadTx, stale *stale) (changed bool) {
 	return changed
 }
 
+// planDomains finds the networks outside of every VPC that are here, if that is stale. A
+// change makes what depends on them stale.
+func (p *Planner) planDomains(tx store.ReadTx, stale *stale) {
+	if !stale.domains && p.domains.numbers != nil {
+		return
+	}
+	now := domainsHere(tx, p.in)
+	if reflect.DeepEqual(p.domains, now) {
+		return
+	}
+	p.domains = now
+	stale.parts[namespacesPart], stale.services.here = true, true
+}
+
 // planNode plans those of the node's own parts that are stale, and reports whether any
 // of it changed.
 func (p *Planner) planNode(tx store.ReadTx, stale *stale) (changed bool) {
@@ -76,7 +92,7 @@ func (p *Planner) planNode(tx store.ReadTx, stale *stale) (changed bool) {
 	if last != nil && !stale.node && len(stale.parts) == 0 {
 		return false
 	}
-	b := newNodeBuilder(tx, p.in, p.vpcs, last)
+	b := newNodeBuilder(tx, p.in, p.vpcs, p.domains, last)
 	for _, part := range nodeParts {
 		if last == nil || stale.node || stale.parts[part.name] {
 			part.plan(b)
@@ -161,6 +177,8 @@ func (p *Planner) joined(vni uint32, part *state.State, add func(*state.State)) 
 type stale struct {
 	// vpcs are names of VPCs.
 	vpcs map[string]bool
+	// domains reports that networks outside of every VPC may have come or gone.
+	domains bool
 	// node reports that all parts are stale that belong to no VPC alone, parts are the
 	// names of those that are.
 	node     bool
@@ -183,14 +201,14 @@ func (p *Planner) compare(tx store.ReadTx, in Input) *stale {
 		last := p.attached
 		p.attached = in.attached()
 		s.records(last, p.attached)
-		s.parts[probesPart] = true
+		s.parts[probesPart], s.domains = true, true
 	}
 	if !reflect.DeepEqual(p.in.Removed, in.Removed) {
 		s.parts[probesPart] = true
 	}
 	changes, ok := store.ChangesSince(tx, p.revision)
 	if p.node == nil || !ok || p.in.NodePeer != in.NodePeer || !reflect.DeepEqual(p.in.Config, in.Config) {
-		s.vpcs[p.in.DefaultVPC], s.node, s.services.all = true, true, true
+		s.vpcs[p.in.DefaultVPC], s.domains, s.node, s.services.all = true, true, true, true
 		s.allVPCs(p.attached, in)
 		return s
 	}

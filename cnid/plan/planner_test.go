@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/services"
 	"github.com/alioth-net/alioth/test/soak"
@@ -30,7 +31,7 @@ func (w *world) plan(p *Planner, change ...func(*Config)) (wanted Wanted) {
 // them. So that they meet, there are few of everything.
 func TestAPlannerPlansLikeBuild(t *testing.T) {
 	opened, closed, balanced, seen := 0, 0, 0, map[string]int{}
-	for seed := range soak.Or(t, uint64(200), 8) {
+	for seed := range soak.Or(t, uint64(200), 10) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := &randomWorld{world: tenants(t), Rand: rand.New(rand.NewPCG(seed, 1))}
 			planner, last, before := &Planner{}, Wanted{}, whole{}
@@ -54,7 +55,7 @@ func TestAPlannerPlansLikeBuild(t *testing.T) {
 	}
 	for _, what := range []string{
 		"a node port", "a node port that leads to a backend here", "an exposed address", "an exposed address that leads to a backend here",
-		"a shared Service", "a health check", "a node port that a VPC may ask for",
+		"a shared Service", "a health check", "a node port that a VPC may ask for", "a backend outside of every VPC",
 	} {
 		if seen[what] < 100 {
 			t.Errorf("in all steps together there was %s %d times: too few", what, seen[what])
@@ -81,6 +82,13 @@ func count(seen map[string]int, w Wanted) {
 		}
 	}
 	seen["a shared Service"] += len(w.Datapath.VPCs[0].Services)
+	for number, list := range w.Datapath.Services {
+		for _, a := range list {
+			if state.IsOutside(number) && len(a.Services[0].Backends) > 0 {
+				seen["a backend outside of every VPC"]++
+			}
+		}
+	}
 	seen["a health check"] += len(w.Health)
 	for _, v := range w.Datapath.VPCs {
 		seen["a node port that a VPC may ask for"] += len(v.NodePorts)

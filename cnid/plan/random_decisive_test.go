@@ -92,7 +92,7 @@ func (r *randomWorld) serviceHere(tx store.Tx, ofDefault bool) *store.Service {
 	r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	for _, held := range all {
 		vpc := services.VPCOf(tx, held, "default")
-		here := slices.ContainsFunc(r.records, func(rec journal.Record) bool { return rec.VPC == vpc })
+		here := slices.ContainsFunc(r.records, func(rec journal.Record) bool { return rec.InVPC() && rec.VPC == vpc })
 		if here && len(held.ClusterIPs) > 0 && (vpc == "default" || !ofDefault) {
 			row := *held
 			return &row

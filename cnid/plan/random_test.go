@@ -91,17 +91,33 @@ func (r *randomWorld) update(t *testing.T, change func(store.Tx) error) {
 	}
 }
 
+// anyRecord is one in a VPC, or nil.
 func (r *randomWorld) anyRecord() *journal.Record {
-	if len(r.records) == 0 {
+	all := r.inVPCs()
+	if len(all) == 0 {
 		return nil
 	}
-	return &r.records[r.IntN(len(r.records))]
+	return all[r.IntN(len(all))]
+}
+
+// inVPCs are the records in VPCs.
+func (r *randomWorld) inVPCs() (all []*journal.Record) {
+	for i := range r.records {
+		if r.records[i].InVPC() {
+			all = append(all, &r.records[i])
+		}
+	}
+	return all
 }
 
 func (r *randomWorld) changeRecords() {
+	if r.IntN(8) == 0 {
+		r.changeOutsideRecords()
+		return
+	}
 	rec := r.anyRecord()
 	switch {
-	case rec == nil || len(r.records) < 6 && r.IntN(2) == 0:
+	case rec == nil || len(r.inVPCs()) < 6 && r.IntN(2) == 0:
 		r.attachAny()
 	case r.IntN(3) == 0:
 		gone := rec.Seq
@@ -156,7 +172,9 @@ func (r *randomWorld) changeRows(tx store.Tx) error {
 
 func (r *randomWorld) changeRow(tx store.Tx) error {
 	remove := r.IntN(4) == 0
-	switch r.IntN(23) {
+	switch r.IntN(24) {
+	case 23:
+		return r.changeOutside(tx, remove)
 	case 22:
 		return r.prepare(tx)
 	case 20, 21:

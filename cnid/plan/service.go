@@ -19,7 +19,7 @@ import (
 type serviceBuilder struct {
 	tx store.ReadTx
 	in Input
-	// present are the VNIs of the VPCs that are here, by name.
+	// present is servicesPlan.present.
 	present map[string]uint32
 	// shared are the Services that every VPC reaches.
 	shared map[ServiceRef]bool
@@ -52,15 +52,16 @@ func (b *serviceBuilder) service(ref ServiceRef) *servicePlan {
 	vni := b.present[s.vpc]
 	s.inside = !s.shared && vni != 0
 	s.exposed = b.in.NodePorts && s.vpc != "" && isExposed(row)
-	if !s.shared && !s.inside && !s.exposed {
+	s.outside = b.outside(s, row)
+	if !s.isHere() {
 		return nil
 	}
 	s.named = services.Named(b.tx, row)
 	switch {
 	case s.shared:
-		s.services = b.endpoints(row, 0, row.ClusterIPs)
+		s.services = b.endpoints(row, s.vpc, 0, row.ClusterIPs)
 	case s.inside:
-		s.services = b.endpoints(row, vni, services.VIPs(b.tx, s.vpc, row))
+		s.services = b.endpoints(row, s.vpc, vni, services.VIPs(b.tx, s.vpc, row))
 		s.usage = services.UsageOf(b.tx, s.vpc, row)
 	}
 	s.wide = row.Selectorless && len(s.named) > 0 || s.inside && services.IsWide(b.tx, s.vpc, row, s.named)
@@ -70,8 +71,27 @@ func (b *serviceBuilder) service(ref ServiceRef) *servicePlan {
 	return s
 }
 
-// endpoints are the virtual addresses and ports of a Service, with their backends.
-func (b *serviceBuilder) endpoints(row *store.Service, vni uint32, vips []netip.Addr) []state.Service {
+// isHere reports whether this node has a part of a Service.
+func (s *servicePlan) isHere() bool { return s.shared || s.inside || s.exposed || s.outside != nil }
+
+// outside plans a Service in the networks outside of every VPC that are here.
+func (b *serviceBuilder) outside(s *servicePlan, row *store.Service) (list []*servicePlan) {
+	for _, domain := range services.Outside(b.tx, row) {
+		number := b.present[domain]
+		if number == 0 {
+			continue
+		}
+		list = append(list, &servicePlan{
+			ref: s.ref, row: s.row, vpc: domain, inside: true, named: services.Named(b.tx, row),
+			services: b.endpoints(row, domain, number, row.ClusterIPs), usage: services.UsageOf(b.tx, domain, row),
+		})
+	}
+	return list
+}
+
+// endpoints are the virtual addresses and ports of a Service in a VPC, or in the network of a
+// domain, with their backends.
+func (b *serviceBuilder) endpoints(row *store.Service, vpc string, vni uint32, vips []netip.Addr) []state.Service {
 	var list []state.Service
 	for _, vip := range vips {
 		for _, port := range row.Ports {
@@ -83,7 +103,7 @@ func (b *serviceBuilder) endpoints(row *store.Service, vni uint32, vips []netip.
 			if vni == 0 {
 				service.Backends = readyEndpoints(b.tx, row, port, vip.Is4())
 			} else {
-				service.Affinity, service.Backends = row.Affinity, b.backends(row, port, vip.Is4())
+				service.Affinity, service.Backends = row.Affinity, b.backends(row, vpc, port, vip.Is4())
 			}
 			list = append(list, service)
 		}
@@ -91,10 +111,9 @@ func (b *serviceBuilder) endpoints(row *store.Service, vni uint32, vips []netip.
 	return list
 }
 
-// backends are those of a Service in its own VPC.
-func (b *serviceBuilder) backends(row *store.Service, port store.ServicePort, is4 bool) (list []state.Backend) {
-	at := b.site(services.VPCOf(b.tx, row, b.in.DefaultVPC))
-	for _, backend := range services.Backends(b.tx, at, row, port, is4) {
+// backends are those of a Service in a VPC, or in the network of a domain.
+func (b *serviceBuilder) backends(row *store.Service, vpc string, port store.ServicePort, is4 bool) (list []state.Backend) {
+	for _, backend := range services.Backends(b.tx, b.site(vpc), row, port, is4) {
 		list = append(list, state.Backend{IP: backend.Addr(), Port: backend.Port(), Outside: backend.Outside})
 	}
 	return list

@@ -15,23 +15,24 @@ import (
 	"github.com/alioth-net/alioth/store/services"
 )
 
-// servicesPlan is what a node has to hold of Services: inside of VPCs, shared with all
-// VPCs, and for clients outside. There may be thousands, of which one or another changes
+// servicesPlan is what a node has to hold of Services: inside of VPCs and of networks outside
+// of every VPC, shared with all VPCs, and for clients outside. There may be thousands, of which one or another changes
 // all the time. So each is planned by itself; virtual addresses and frontends, which two
 // Services can claim, are put together of those that claim them.
 type servicesPlan struct {
 	planned map[ServiceRef]*servicePlan
-	// members are those of a VPC, by its name.
+	// members are those of a VPC by its name, or of a network outside by its domain.
 	members map[string]map[ServiceRef]*servicePlan
-	// naming are those whose slices name an address of their VPC.
+	// naming are those whose slices name an address of their VPC or network.
 	naming map[vpcAddress][]*servicePlan
-	// present are the VNIs of the VPCs that are here, by name, and places what leads here
-	// from outside, as all of it was planned last.
+	// present are the VNIs of the VPCs that are here by name, and the numbers of networks
+	// outside by domain; places are what leads here from outside, as all of it was planned
+	// last.
 	present map[string]uint32
 	places  places
 
-	// vpcs are the virtual addresses of VPCs by name, shared those of Services that every
-	// VPC reaches.
+	// vpcs are the virtual addresses of VPCs by name, and of networks outside by domain,
+	// shared those of Services that every VPC reaches.
 	vpcs      map[string]*virtualAddresses
 	shared    *virtualAddresses
 	frontends frontends
@@ -39,7 +40,7 @@ type servicesPlan struct {
 	exposures map[string]*exposure
 }
 
-// vpcAddress is an address of a VPC.
+// vpcAddress is an address of a VPC, or of a network outside by its domain.
 type vpcAddress struct {
 	vpc string
 	ip  netip.Addr
@@ -51,8 +52,10 @@ type servicePlan struct {
 	ref ServiceRef
 	// row has what orders Services by age, and nothing else.
 	row store.Service
-	// vpc is the name of the Service's VPC, or "".
-	vpc string
+	// vpc is the name of the Service's VPC, or "". outside has a plan for each network
+	// outside of every VPC in which the Service has backends, with its domain as vpc.
+	vpc     string
+	outside []*servicePlan
 	// shared reports that services are for every VPC, inside that they are for the
 	// Service's own.
 	shared, inside bool
@@ -89,8 +92,8 @@ type staleServices struct {
 }
 
 // plan plans the Services that are stale, and reports whether anything changed. vpcs
-// are planned already.
-func (p *servicesPlan) plan(tx store.ReadTx, in Input, vpcs map[string]*vpcPlan, stale *staleServices) (changed bool) {
+// are planned already; numbers are those of the networks outside that are here, by domain.
+func (p *servicesPlan) plan(tx store.ReadTx, in Input, vpcs map[string]*vpcPlan, numbers map[string]uint32, stale *staleServices) (changed bool) {
 	if p.planned == nil {
 		*p = servicesPlan{
 			planned: map[ServiceRef]*servicePlan{}, members: map[string]map[ServiceRef]*servicePlan{}, naming: map[vpcAddress][]*servicePlan{},
@@ -98,7 +101,8 @@ func (p *servicesPlan) plan(tx store.ReadTx, in Input, vpcs map[string]*vpcPlan,
 		}
 	}
 	if stale.here || stale.all || stale.wide { // wide: this node's addresses may have changed
-		p.meet(tx, in, vpcs, stale)
+		p.meet(presentOf(vpcs, numbers), stale)
+		p.meetPlaces(tx, in, vpcs, stale)
 	}
 	b := newServiceBuilder(tx, in, p.present, p.places)
 	for ref := range p.resolve(tx, in, stale) {
@@ -107,15 +111,19 @@ func (p *servicesPlan) plan(tx store.ReadTx, in Input, vpcs map[string]*vpcPlan,
 	return p.settle()
 }
 
-// meet notes which VPCs are here and what leads here from outside, and makes stale what
-// was planned with others.
-func (p *servicesPlan) meet(tx store.ReadTx, in Input, vpcs map[string]*vpcPlan, stale *staleServices) {
-	present := map[string]uint32{}
+// presentOf returns servicesPlan.present.
+func presentOf(vpcs map[string]*vpcPlan, numbers map[string]uint32) map[string]uint32 {
+	present := maps.Clone(numbers)
 	for name, v := range vpcs {
 		if v.part != nil {
 			present[name] = v.here.vni
 		}
 	}
+	return present
+}
+
+// meet notes which VPCs and networks are here, and makes stale what was planned with others.
+func (p *servicesPlan) meet(present map[string]uint32, stale *staleServices) {
 	for name, vni := range present {
 		if p.present[name] != vni {
 			stale.vpcs[name] = true
@@ -127,6 +135,11 @@ func (p *servicesPlan) meet(tx store.ReadTx, in Input, vpcs map[string]*vpcPlan,
 		}
 	}
 	p.present = present
+}
+
+// meetPlaces notes what leads here from outside, and makes stale what was planned with
+// others.
+func (p *servicesPlan) meetPlaces(tx store.ReadTx, in Input, vpcs map[string]*vpcPlan, stale *staleServices) {
 	if !in.NodePorts {
 		return
 	}
@@ -152,6 +165,11 @@ func (p *servicesPlan) resolve(tx store.ReadTx, in Input, stale *staleServices) 
 		if row := store.GetVPC(tx, vpc); row != nil {
 			for _, service := range services.Services(tx, row, in.DefaultVPC) {
 				refs[refOf(service)] = true
+			}
+		}
+		if store.IsNetworkDomain(vpc) {
+			for _, slice := range store.EndpointSlicesByDomain(tx, vpc) {
+				refs[ServiceRef{slice.Namespace, slice.Service}] = true
 			}
 		}
 	}
@@ -190,21 +208,32 @@ func (p *servicesPlan) replace(ref ServiceRef, now *servicePlan) {
 	}
 	if last != nil {
 		delete(p.planned, ref)
-		delete(p.members[last.vpc], ref)
 		p.index(last, -1)
 	}
 	if now != nil {
 		p.planned[ref] = now
-		if p.members[now.vpc] == nil {
-			p.members[now.vpc] = map[ServiceRef]*servicePlan{}
-		}
-		p.members[now.vpc][ref] = now
 		p.index(now, 1)
 	}
 }
 
+// join adds a Service to the members of its VPC or network (n = 1), or takes it out (-1).
+func (p *servicesPlan) join(s *servicePlan, n int) {
+	if n < 0 {
+		delete(p.members[s.vpc], s.ref)
+		return
+	}
+	if p.members[s.vpc] == nil {
+		p.members[s.vpc] = map[ServiceRef]*servicePlan{}
+	}
+	p.members[s.vpc][s.ref] = s
+}
+
 // index adds a Service (n = 1), or takes it out (-1), wherever it is known by what it has.
 func (p *servicesPlan) index(s *servicePlan, n int) {
+	p.join(s, n)
+	for _, outside := range s.outside {
+		p.index(outside, n)
+	}
 	for _, ip := range s.named {
 		put(p.naming, vpcAddress{s.vpc, ip}, s, n)
 	}
@@ -257,7 +286,7 @@ func (p *servicesPlan) settle() (changed bool) {
 	return changed
 }
 
-// byVNI are the virtual addresses of VPCs.
+// byVNI are the virtual addresses of VPCs, and of networks outside by their numbers.
 func (p *servicesPlan) byVNI() map[uint32][]*state.VirtualAddress {
 	all := map[uint32][]*state.VirtualAddress{}
 	for name, v := range p.vpcs {

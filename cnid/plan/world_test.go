@@ -106,8 +106,11 @@ func (w *world) attach(vpc string, vni uint32, pod string, addrs ...string) {
 	w.hold(rec)
 }
 
-// hold puts the Addresses of an attachment that are not there.
+// hold puts the Addresses of an attachment in a VPC that are not there.
 func (w *world) hold(rec journal.Record) {
+	if !rec.InVPC() {
+		return
+	}
 	err := w.store.Update(func(tx store.Tx) error {
 		for _, prefix := range rec.Addrs {
 			if store.AddressByIP(tx, rec.VPC, prefix.Addr()) != nil {

@@ -6,21 +6,22 @@ package reconcile
 import (
 	"context"
 
-	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
+	"github.com/alioth-net/alioth/store"
 )
 
 // Datapath implements attachment.Datapath by passes, which follow the journal.
 type Datapath struct {
 	progress *Progress
 	kernel   *Kernel
-	kinds    attach.Catalog
+	cfg      plan.Config
+	store    *store.Store
 }
 
-// NewDatapath returns one for attachments of these kinds.
-func NewDatapath(progress *Progress, kernel *Kernel, kinds attach.Catalog) *Datapath {
-	return &Datapath{progress: progress, kernel: kernel, kinds: kinds}
+// NewDatapath returns one that makes plans with a configuration and from a store.
+func NewDatapath(progress *Progress, kernel *Kernel, cfg plan.Config, s *store.Store) *Datapath {
+	return &Datapath{progress: progress, kernel: kernel, cfg: cfg, store: s}
 }
 
 // Program implements attachment.Datapath.
@@ -39,9 +40,23 @@ func (d *Datapath) Unprogram(ctx context.Context, _ journal.Record) error {
 	return d.progress.settle(ctx, number, 0)
 }
 
+// ProgramSockets implements attachment.Datapath. A pass for a network without Services would
+// change nothing; those to come make one.
+func (d *Datapath) ProgramSockets(ctx context.Context, rec journal.Record) error {
+	served := false
+	d.store.View(func(tx store.ReadTx) { served = plan.IsServed(tx, d.cfg.Node, rec) })
+	if !served {
+		return nil
+	}
+	return d.progress.Programmed(ctx)
+}
+
+// UnprogramSockets implements attachment.Datapath.
+func (d *Datapath) UnprogramSockets() { d.progress.Ask() }
+
 // Check implements attachment.Datapath.
 func (d *Datapath) Check(rec journal.Record) error {
-	return d.kernel.check(plan.Programmed(rec, d.kinds[rec.Kind].Hook))
+	return d.kernel.check(plan.Programmed(rec, d.cfg.Kinds[rec.Kind].Hook))
 }
 
 // Ready implements attachment.Datapath.

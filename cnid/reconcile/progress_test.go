@@ -17,7 +17,7 @@ import (
 )
 
 func TestADELBeforeTheFirstPassWaitsForNothing(t *testing.T) {
-	d := NewDatapath(&Progress{}, nil, nil)
+	d := NewDatapath(&Progress{}, nil, plan.Config{}, nil)
 	if err := d.Unprogram(t.Context(), journal.Record{}); err != nil {
 		t.Errorf("Unprogram: %v", err)
 	}

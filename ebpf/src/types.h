@@ -202,12 +202,12 @@ enum netns_flag {
 
 struct netns_vpc {
 	struct addr ip[FAMILY_LEN]; /* zero: no address in this family */
-	__u32 vni; /* 0: this entry and all after it are empty */
+	__u32 vni; /* a network outside of VPCs has a number above 24 bits; 0: this and all later entries are empty */
 	__u32 ifindex; /* of the host end; 0: the interface has none */
 };
 
-/* A network namespace with interfaces in VPCs, in the order in which they were
- * attached.
+/* A network namespace with its interfaces in networks outside of VPCs and in VPCs, in
+ * the order of precedence.
  */
 struct netns {
 	struct netns_vpc vpc[MAX_NETNS_VPCS];

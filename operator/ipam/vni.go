@@ -6,6 +6,7 @@ package ipam
 import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/multinet"
 )
 
 // MaxVNI is the highest VXLAN network identifier (RFC 7348, section 5). 0 is
@@ -54,18 +55,41 @@ func ChooseVNI(tx store.ReadTx, r VNIRequest) (uint32, error) {
 
 // unusedVNI chooses from 1 to limit.
 func unusedVNI(used map[uint32]bool, limit uint32) (uint32, error) {
-	var highest uint32
-	for vni := range used {
-		highest = max(highest, vni)
-	}
-	if highest < limit {
-		return highest + 1, nil
-	}
-	for vni := uint32(1); vni <= limit; vni++ {
-		if !used[vni] {
-			return vni, nil
-		}
+	if vni, ok := unusedNumber(used, 1, limit); ok {
+		return vni, nil
 	}
 	return 0, refuse(v1alpha1.VNIExhaustedReason, WhenReleased,
 		"no VNI from 1 to %d is free: delete a VPC that is not needed", limit)
+}
+
+// ChooseDomainNumber returns the number to claim for a network outside of every VPC. taken
+// are numbers that are claimed although the snapshot does not have the claims yet. ok is
+// false if none is free.
+func ChooseDomainNumber(tx store.ReadTx, taken []uint32) (number uint32, ok bool) {
+	used := map[uint32]bool{}
+	for claim := range multinet.DomainClaims(tx) {
+		used[claim.Number] = true
+	}
+	for _, number := range taken {
+		used[number] = true
+	}
+	return unusedNumber(used, v1alpha1.MinDomainNumber, v1alpha1.MaxDomainNumber)
+}
+
+// unusedNumber chooses from first to limit the number above all that are in use, and the
+// lowest free one if there is none above. So a released number rests as long as possible.
+func unusedNumber(used map[uint32]bool, first, limit uint32) (number uint32, ok bool) {
+	highest := first - 1
+	for number := range used {
+		highest = max(highest, number)
+	}
+	if highest < limit {
+		return highest + 1, true
+	}
+	for number := first; number <= limit; number++ {
+		if !used[number] {
+			return number, true
+		}
+	}
+	return 0, false
 }

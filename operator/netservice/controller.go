@@ -166,11 +166,14 @@ func (r *Reconciler) write(ctx context.Context, row *store.Service, members map[
 }
 
 // pods returns a pod for each member, with the member's address as its only one: by
-// domain, and those of the families of the Service in one list.
+// domain, also those without members, and those of the families of the Service in one list.
 func (r *Reconciler) pods(ctx context.Context, service *corev1.Service, members map[string][]member) (map[string][]*corev1.Pod, []*corev1.Pod, error) {
 	byDomain, seen := map[string][]*corev1.Pod{}, map[string]*corev1.Pod{}
 	var all []*corev1.Pod
 	for _, domain := range slices.Sorted(maps.Keys(members)) {
+		if len(members[domain]) == 0 {
+			byDomain[domain] = nil
+		}
 		for _, one := range members[domain] {
 			pod, known := seen[one.uid]
 			if !known {

@@ -28,7 +28,9 @@ type member struct {
 // decision is what a Service is to have.
 type decision struct {
 	// members are the endpoints by the domain of their addresses, each once, sorted by pod
-	// and address. A domain without endpoints is not there.
+	// and address. A domain without endpoints is there only if it is that of a network
+	// outside of every VPC, and the Service has a ClusterIP: by its slice nodes know that
+	// they have to refuse connections.
 	members map[string][]member
 	// refusals explain what is missing.
 	refusals []*tenancy.Refusal
@@ -62,6 +64,12 @@ func decide(tx store.ReadTx, service *store.Service, rules Rules) decision {
 		}
 		places = append(places, at)
 	}
+	d.members = map[string][]member{}
+	for _, at := range places {
+		if at.outside != "" && len(service.ClusterIPs) > 0 {
+			d.members[store.NetworkRef{UID: at.outside}.Domain()] = nil
+		}
+	}
 	bare := d.fill(s, selection, places)
 	d.refusals = append(d.refusals, withoutAddress(bare), unserved(tx, service, d.members, rules))
 	return d
@@ -73,7 +81,6 @@ func refused(reason, format string, args ...any) decision {
 
 // fill adds the selected interfaces as members, and returns those without an address.
 func (d *decision) fill(s seeker, selection *store.EndpointSelection, places []place) (bare []*multinet.Claim) {
-	d.members = map[string][]member{}
 	for _, pod := range store.PodsByNamespace(s.tx, s.namespace) {
 		if pod.Node == "" || pod.Terminal || !selection.Selects(pod.Labels) {
 			continue
@@ -171,9 +178,9 @@ func unserved(tx store.ReadTx, service *store.Service, members map[string][]memb
 	}
 	home := services.VPCOf(tx, service, rules.DefaultVPC)
 	for domain := range members {
-		if domain != home {
-			return &tenancy.Refusal{Reason: v1alpha1.ClusterIPNotServedReason, Message: "the ClusterIP of the Service leads to endpoints in the VPC of the Service only: " +
-				"clients reach the others at their own addresses, as DNS has them if spec.clusterIP is None"}
+		if domain != home && !store.IsNetworkDomain(domain) {
+			return &tenancy.Refusal{Reason: v1alpha1.ClusterIPNotServedReason, Message: "of all VPCs the ClusterIP of the Service exists in that of the Service only: " +
+				"clients reach endpoints in other VPCs at their own addresses, as DNS has them if spec.clusterIP is None"}
 		}
 	}
 	return nil

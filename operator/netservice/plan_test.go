@@ -5,6 +5,7 @@ package netservice
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -243,7 +244,6 @@ func TestAServiceSaysWhatKeepsItFromHavingEndpoints(t *testing.T) {
 	}{
 		"annotations that can't be read": {func(s *store.Service) { s.Endpoints = &store.EndpointSelection{Problem: "no JSON"} }, "EndpointsInvalid: the Service has no endpoints: no JSON"},
 		"a selector in the spec":         {func(s *store.Service) { s.Selectorless = false }, "SelectorInSpec: "},
-		"a ClusterIP of another domain":  {func(s *store.Service) { s.ClusterIPs = operatortest.Addrs("10.96.0.1") }, "ClusterIPNotServed: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			lan, a, service := outside("DanmNet", "blue", "lan"), pod("a"), selectingIn(named("DanmNet", "lan"))
@@ -255,6 +255,50 @@ func TestAServiceSaysWhatKeepsItFromHavingEndpoints(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAClusterIPIsServedInItsVPCAndOutside: in networks outside of every VPC the nodes serve
+// it, in other VPCs nobody does.
+func TestAClusterIPIsServedInItsVPCAndOutside(t *testing.T) {
+	lan, a := outside("DanmNet", "blue", "lan"), pod("a")
+	rows := base(append(attached(a, "lan1", lan.Reference(), "192.168.0.2"), lan, a, operatortest.VPC("second", 4, []string{"blue"}, "10.9.0.0/16"),
+		operatortest.Address("blue-vpc", "net1", "10.0.1.2", a), operatortest.Address("second", "net2", "10.9.1.2", a))...)
+	for network, served := range map[store.NetworkName]bool{
+		named("DanmNet", "lan"): true, named("VPC", "blue-vpc"): true, named("VPC", "second"): false,
+	} {
+		service := selectingIn(network)
+		service.ClusterIPs = operatortest.Addrs("10.96.0.1")
+		operatortest.New(t, rows...).View(func(tx store.ReadTx) {
+			d := decide(tx, service, rules)
+			got := reasons(d)
+			if len(shown(d)) != 1 || served != (len(got) == 0) || !served && !strings.HasPrefix(got[0], "ClusterIPNotServed: ") {
+				t.Errorf("%s: members %v, refusals %q", network, shown(d), got)
+			}
+		})
+	}
+}
+
+// TestAClusterIPOutsideExistsWithoutEndpoints: nodes refuse connections by it.
+func TestAClusterIPOutsideExistsWithoutEndpoints(t *testing.T) {
+	lan := outside("DanmNet", "blue", "lan")
+	operatortest.New(t, base(lan)...).View(func(tx store.ReadTx) {
+		for name, c := range map[string]struct {
+			ips  []string
+			in   store.NetworkName
+			want []string
+		}{
+			"a ClusterIP":           {[]string{"10.96.0.1"}, named("DanmNet", "lan"), []string{lan.Domain()}},
+			"a headless Service":    {nil, named("DanmNet", "lan"), nil},
+			"a ClusterIP in a VPC":  {[]string{"10.96.0.1"}, named("VPC", "blue-vpc"), nil},
+			"a network that is not": {[]string{"10.96.0.1"}, named("DanmNet", "wan"), nil},
+		} {
+			service := selectingIn(c.in)
+			service.ClusterIPs = operatortest.Addrs(c.ips...)
+			if got := slices.Sorted(maps.Keys(decide(tx, service, rules).members)); !slices.Equal(got, c.want) {
+				t.Errorf("%s: members in %v, want %v", name, got, c.want)
+			}
+		}
+	})
 }
 
 // A change of a pod is of concern to the Services that select it, among thousands.

@@ -35,7 +35,8 @@ var errStale = apierrors.NewConflict(discoveryv1.Resource("endpointslices"), "",
 
 // writeSlices makes the EndpointSlices of a Service have the endpoints of each domain, by
 // the library of Kubernetes: it resolves ports, and changes as little as possible. pods
-// are by domain, one per endpoint, with its address as their only one.
+// are by domain, one per endpoint, with its address as their only one; a domain without any
+// has a slice without endpoints.
 func (r *Reconciler) writeSlices(ctx context.Context, service *corev1.Service, pods map[string][]*corev1.Pod, present []*discoveryv1.EndpointSlice) error {
 	if r.tracker.StaleSlices(service, present) {
 		return errStale
@@ -46,7 +47,7 @@ func (r *Reconciler) writeSlices(ctx context.Context, service *corev1.Service, p
 	}
 	var errs []error
 	for domain, list := range byDomain {
-		if len(pods[domain]) == 0 {
+		if _, wanted := pods[domain]; !wanted {
 			errs = append(errs, r.deleteSlices(ctx, list))
 		}
 	}

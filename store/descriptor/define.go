@@ -35,8 +35,8 @@ type Description[O kube.Object, R any] struct {
 	Optional bool
 	// OwnEvents is Kind.OwnEvents.
 	OwnEvents bool
-	// OnNode and OfVPC narrow down what a node follows.
-	OnNode, OfVPC func(name string) Scope
+	// OnNode, OfVPC and OfNetwork narrow down what a node follows.
+	OnNode, OfVPC, OfNetwork func(name string) Scope
 }
 
 // Table finds and keeps rows R by their objects.
@@ -101,7 +101,7 @@ func Untyped[O kube.Object, R any](d Description[O, R]) *Kind {
 		}
 	}
 	d.addVerdicts(kind)
-	kind.OnNode, kind.OfVPC = scoped(kind, d.OnNode), scoped(kind, d.OfVPC)
+	kind.OnNode, kind.OfVPC, kind.OfNetwork = scoped(kind, d.OnNode), scoped(kind, d.OfVPC), scoped(kind, d.OfNetwork)
 	return kind
 }
 

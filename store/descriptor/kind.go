@@ -56,9 +56,11 @@ type Kind struct {
 	OwnEvents bool
 
 	// OnNode is what a node follows always, OfVPC what it follows of each VPC that it
-	// has something of; nil for nothing.
-	OnNode func(node string) Scope
-	OfVPC  func(vpc string) Scope
+	// has something of, and OfNetwork what it follows of each network outside of every VPC
+	// in which it serves Services; nil for nothing.
+	OnNode    func(node string) Scope
+	OfVPC     func(vpc string) Scope
+	OfNetwork func(uid string) Scope
 }
 
 // NewObject returns an empty object of the kind.

@@ -13,12 +13,13 @@ import (
 )
 
 // Address is the kind of an address in a VPC, or in a network outside of every VPC, with
-// its holder. A node follows those of its own pods, and all of the VPCs that it has.
+// its holder. A node follows those of its own pods, and all of the VPCs that it has and of
+// the networks in which it serves Services.
 var Address = define(descriptor.Description[*v1alpha1.Address, store.Address]{
 	Name: "Address", Object: &v1alpha1.Address{}, List: &v1alpha1.AddressList{}, Convert: convertAddress,
 	Table:  descriptor.ByName(store.GetAddress, store.PutAddress, store.DeleteAddress),
 	OnNode: descriptor.WithField("spec.node"),
-	OfVPC:  descriptor.WithField("spec.vpc"),
+	OfVPC:  descriptor.WithField("spec.vpc"), OfNetwork: descriptor.WithField("spec.network.uid"),
 })
 
 // networkRef converts a reference, the zero value for none.

@@ -61,20 +61,22 @@ func convertVPC(in *v1alpha1.VPC) (*store.VPC, error) {
 // VNIClaim is the kind of a VNI that a VPC holds; nodes go by the VPC's status.
 var VNIClaim = define(descriptor.Description[*v1alpha1.VNIClaim, store.VNIClaim]{
 	Name: "VNIClaim", Object: &v1alpha1.VNIClaim{}, List: &v1alpha1.VNIClaimList{}, Convert: convertVNIClaim,
-	Table: byVNI(store.GetVNIClaim, store.PutVNIClaim, store.DeleteVNIClaim),
+	Table: byNumber("vni-", store.GetVNIClaim, store.PutVNIClaim, store.DeleteVNIClaim),
 })
 
-// byVNI is a table whose rows are found by the VNI in the object's name, to which
-// validation ties it. VNI 0 has no row.
-func byVNI[R any](get func(store.ReadTx, uint32) *R, put func(store.Tx, *R) error, remove func(store.Tx, uint32, string) bool) descriptor.Table[R] {
-	vni := func(id descriptor.ID) uint32 {
-		vni, _ := strconv.ParseUint(strings.TrimPrefix(id.Name, "vni-"), 10, 32)
-		return uint32(vni)
+// byNumber is a table whose rows are found by the number behind the prefix of the object's
+// name, to which validation ties it. 0 has no row.
+func byNumber[R any](
+	prefix string, get func(store.ReadTx, uint32) *R, put func(store.Tx, *R) error, remove func(store.Tx, uint32, string) bool,
+) descriptor.Table[R] {
+	number := func(id descriptor.ID) uint32 {
+		number, _ := strconv.ParseUint(strings.TrimPrefix(id.Name, prefix), 10, 32)
+		return uint32(number)
 	}
 	return descriptor.Table[R]{
-		Get:    func(tx store.ReadTx, id descriptor.ID) *R { return get(tx, vni(id)) },
+		Get:    func(tx store.ReadTx, id descriptor.ID) *R { return get(tx, number(id)) },
 		Put:    put,
-		Remove: func(tx store.Tx, id descriptor.ID) { remove(tx, vni(id), id.UID) },
+		Remove: func(tx store.Tx, id descriptor.ID) { remove(tx, number(id), id.UID) },
 	}
 }
 

@@ -117,9 +117,10 @@ func compare(a, b *store.Service) int {
 // MaxBackends is how many backends one port of a virtual address has at most.
 const MaxBackends = 1000
 
-// Site is where clients of a VPC's Services are.
+// Site is where clients of Services are.
 type Site struct {
-	// VPC and DefaultVPC are names of VPCs, Node is that of the clients' node.
+	// VPC and DefaultVPC are names of VPCs, Node is that of the clients' node. Outside of
+	// every VPC, VPC is the domain of a network (store.NetworkRef.Domain).
 	VPC, DefaultVPC, Node string
 }
 
@@ -162,12 +163,29 @@ func Backends(tx store.ReadTx, at Site, service *store.Service, port store.Servi
 	return backendsOf(preferred(tx, ready, at.Node))
 }
 
-// slicesIn returns the slices of a Service whose addresses may be those of a VPC: a slice
-// of another domain has addresses that mean something else there.
-func slicesIn(tx store.ReadTx, vpc string, service *store.Service) []*store.EndpointSlice {
+// slicesIn returns the slices of a Service whose addresses may be those of a VPC, or of a
+// network outside of every VPC: a slice of another domain has addresses that mean something
+// else there. A slice that does not tell has addresses of a VPC.
+func slicesIn(tx store.ReadTx, domain string, service *store.Service) []*store.EndpointSlice {
 	return slices.DeleteFunc(store.EndpointSlicesByService(tx, service.Namespace, service.Name), func(slice *store.EndpointSlice) bool {
-		return slice.Domain != "" && slice.Domain != vpc
+		return slice.Domain != domain && (slice.Domain != "" || store.IsNetworkDomain(domain))
 	})
+}
+
+// Outside returns the domains of networks outside of every VPC in which a Service has its
+// ClusterIPs, sorted: those that its slices name. A tenant may write slices, but a backend
+// is a pod of the Service's namespace that the operator has attached to the network, as
+// Backends finds by the pod's Address there. So pods in the network reach no more than
+// without the Service.
+func Outside(tx store.ReadTx, service *store.Service) []string {
+	var domains []string
+	for _, slice := range store.EndpointSlicesByService(tx, service.Namespace, service.Name) {
+		if len(service.ClusterIPs) > 0 && store.IsNetworkDomain(slice.Domain) {
+			domains = append(domains, slice.Domain)
+		}
+	}
+	slices.Sort(domains)
+	return slices.Compact(domains)
 }
 
 // endpointsFor are the addresses of a family that slices name for a port of a

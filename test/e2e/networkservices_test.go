@@ -154,6 +154,7 @@ func TestServicesLeadToInterfacesInTheirNetworks(t *testing.T) {
 	d.talks(t, balancers[0], "int2", "int1", processors...)
 	d.talks(t, processors[1], "int1", "int2", balancers...)
 	d.servesInVPC(t, balancers[0], processors)
+	d.servesOnInterfaces(t, balancers, processors)
 
 	if err := e.SetHealth(within(t, patience), balancers[0], false); err != nil {
 		t.Fatal(err)
@@ -184,6 +185,30 @@ func (d *demo) servesInVPC(t *testing.T, asker *corev1.Pod, processors []*corev1
 	}
 	if !slices.ContainsFunc(processors, func(pod *corev1.Pod) bool { return results[0].Name == scene.ServerName(pod.Namespace, pod.Name) }) {
 		t.Errorf("the ClusterIP leads to %q (%s), want a processor", results[0].Name, results[0].Error)
+	}
+}
+
+// servesOnInterfaces requires that a ClusterIP leads to the addresses in the network of the
+// Service, from pods on both nodes that are attached to it: by each kind of socket, which
+// sees the ClusterIP as its peer, and over the interface in the network, at whose address
+// the backend sees the asker.
+func (d *demo) servesOnInterfaces(t *testing.T, askers, processors []*corev1.Pod) {
+	t.Helper()
+	service := serviceOf(d.vnf.Namespace.Name, "by-interface", "")
+	service.Spec.Selector, service.Spec.IPFamilies, service.Spec.IPFamilyPolicy = nil, nil, nil
+	service.Annotations = map[string]string{annotations.EndpointSelectorKey: `{"app":"internal-processor"}`, annotations.NetworkKey: "DanmNet/internal"}
+	d.Make(t, service)
+	for _, asker := range askers {
+		own := d.onDevice(t, asker, "int2", false)
+		d.awaitSockets(t, asker, "answers at the ClusterIP over the network of the Service", service, func(r report.Socket) string {
+			kind, address, _ := strings.Cut(r.Target, "://")
+			peer, _ := netip.ParseAddrPort(r.Peer)
+			byProcessor := slices.ContainsFunc(processors, func(pod *corev1.Pod) bool { return r.Name == scene.ServerName(pod.Namespace, pod.Name) })
+			if r.Error == "" && byProcessor && peer.Addr() == own && (kind == "sendto" || r.PeerName == address) {
+				return ""
+			}
+			return fmt.Sprintf("%+v", r)
+		})
 	}
 }
 

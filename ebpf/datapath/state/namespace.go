@@ -11,11 +11,24 @@ import (
 	"slices"
 )
 
-// MaxMemberships is how many interfaces in VPCs a Namespace may have.
+// MaxMemberships is how many interfaces a Namespace may have.
 const MaxMemberships = 8
 
-// Namespace is a network namespace with interfaces in VPCs, of any kind, by which the
-// hooks on sockets find a socket's VPC.
+// IsOutside reports that a number in place of a VNI is that of a network outside of every
+// VPC. Only rows about sockets and their Services have such numbers: a VNI has 24 bits, so
+// neither an interface with programs nor a packet of the tunnel has one.
+func IsOutside(number uint32) bool { return number > maxVNI }
+
+// numbered names a VPC or a network outside of every VPC by its number.
+func numbered(number uint32) string {
+	if IsOutside(number) {
+		return fmt.Sprintf("network number %d", number)
+	}
+	return fmt.Sprintf("VNI %d", number)
+}
+
+// Namespace is a network namespace with interfaces of any kind, by which the hooks on
+// sockets find a socket's VPCs and networks outside of every VPC.
 type Namespace struct {
 	// Cookie is the kernel's identity of it, socket(7) SO_NETNS_COOKIE. It is never
 	// used twice between two boots.
@@ -24,18 +37,20 @@ type Namespace struct {
 	// the same meaning here, which they never have in a tenant's VPC. The node's own
 	// sockets reach them directly; pods' packets are translated to shadow addresses.
 	Shared bool
-	// Memberships are its interfaces in VPCs, 1 to MaxMemberships, in the order in
-	// which they were attached. A virtual address belongs to the first VPC that has it.
+	// Memberships are its interfaces, 1 to MaxMemberships. A virtual address belongs to
+	// the first VPC or network that has it.
 	Memberships []Membership
 }
 
-// Membership is an interface of a Namespace in a VPC.
+// Membership is an interface of a Namespace in a VPC, or in a network outside of every VPC.
 type Membership struct {
+	// VNI is the number of the network outside of every VPC, above all VNIs.
 	VNI uint32
 	// Addrs are the interface's addresses, at most one per family. They identify
 	// clients for services.
 	Addrs []netip.Addr
-	// Ifindex is the interface's host end, 0 if there is none.
+	// Ifindex is the interface's host end, 0 if there is none. Outside of every VPC it is
+	// always 0: no program sees the packets.
 	Ifindex int
 }
 
@@ -48,7 +63,7 @@ func (s *State) checkNamespaces(c *checker) error {
 			return err
 		}
 		if len(n.Memberships) == 0 || len(n.Memberships) > MaxMemberships {
-			return fmt.Errorf("namespace %d has %d interfaces in VPCs, not 1 to %d", n.Cookie, len(n.Memberships), MaxMemberships)
+			return fmt.Errorf("namespace %d has %d interfaces, not 1 to %d", n.Cookie, len(n.Memberships), MaxMemberships)
 		}
 		for _, m := range n.Memberships {
 			if err := m.check(c); err != nil {
@@ -60,8 +75,11 @@ func (s *State) checkNamespaces(c *checker) error {
 }
 
 func (m Membership) check(c *checker) error {
-	if err := c.present("its interface", m.VNI); err != nil {
+	if err := c.known("its interface", m.VNI); err != nil {
 		return err
+	}
+	if IsOutside(m.VNI) && m.Ifindex != 0 {
+		return fmt.Errorf("its interface in %s has the host end %d; such an interface has none", numbered(m.VNI), m.Ifindex)
 	}
 	if m.Ifindex < 0 || m.Ifindex > math.MaxInt32 {
 		return fmt.Errorf("%d is no device index", m.Ifindex)

@@ -23,12 +23,12 @@ type Parts struct {
 	// belongs to no VPC alone, which are Nodes, Probes, Hooks, Namespaces, and Closed
 	// and Services of VNI 0.
 	VPCs map[uint32]*State
-	// Services are those of VPCs, by VNI: their virtual addresses in ascending order,
-	// each once.
+	// Services are those of VPCs by VNI, and of networks outside of every VPC by their
+	// numbers: their virtual addresses in ascending order, each once.
 	Services map[uint32][]*VirtualAddress
 }
 
-// VirtualAddress is one address of a VPC with the services at its ports, of which
+// VirtualAddress is one address of a VPC, or of a network outside, with the services at its ports, of which
 // there is at least one.
 type VirtualAddress struct {
 	VNI      uint32
@@ -221,7 +221,7 @@ func (p Parts) Validate(n Changes, last Parts) error {
 // checkVirtual finds contradictions in changed virtual addresses.
 func (p Parts) checkVirtual(n Changes) error {
 	for _, vni := range unique(slices.Concat(n.VNIs, n.Listed)) {
-		if len(p.Services[vni]) > 0 && len(p.Part(vni).VPCs) == 0 {
+		if len(p.Services[vni]) > 0 && len(p.Part(vni).VPCs) == 0 && !IsOutside(vni) {
 			return fmt.Errorf("services belong to VNI %d, which is no VPC of this state", vni)
 		}
 	}

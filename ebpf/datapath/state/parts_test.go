@@ -28,6 +28,9 @@ var (
 
 const shadowA6 = "fd00:a110::10"
 
+// lan is the number of a network outside of every VPC.
+const lan = 1<<24 + 3
+
 func TestAStateIsTheSumOfItsParts(t *testing.T) {
 	s := statetest.Small()
 	s.VPCs = append(s.VPCs, state.VPC{VNI: 6, Prefixes: []netip.Prefix{px("10.0.0.0/16")}})
@@ -178,6 +181,18 @@ func TestStatesThatContradictThemselvesAreRefused(t *testing.T) {
 		{"a backend of another family", func(s *state.State) { s.Services[0].Backends[0].IP = ip("fd00::1") }, "another family"},
 		{"a backend outside of a VPC, for a service of none", func(s *state.State) { s.Services[0].Backends[0].Outside = true }, "service is of none"},
 		{"a service twice", func(s *state.State) { s.Services = append(s.Services, s.Services[0]) }, "given twice"},
+		{"a backend outside of a VPC, for a service of a network outside", func(s *state.State) {
+			s.Services[0].VNI, s.Services[0].Backends[0].Outside = lan, true
+		}, "service is of none"},
+		{"a VPC with the number of a network outside", func(s *state.State) { s.VPCs = append(s.VPCs, state.VPC{VNI: lan}) }, "is not in 1 to 16777215"},
+		{"an interface with programs in a network outside", func(s *state.State) {
+			s.Interfaces = append(s.Interfaces, state.Interface{Ifindex: 99, VNI: lan, MAC: macB, Addrs: []netip.Addr{ip("192.168.0.5")}})
+		}, "no VPC of this state"},
+		{"an address of a network outside", func(s *state.State) { s.Addresses[0].VNI = lan }, "no VPC of this state"},
+		{"a node port of a network outside", func(s *state.State) {
+			s.NodePorts = append(s.NodePorts, state.NodePort{VNI: lan, Port: 30080, Proto: state.ProtoTCP})
+		}, "no VPC of this state"},
+		{"a network outside with a host end", func(s *state.State) { s.Namespaces[0].Memberships[0].VNI = lan }, "such an interface has none"},
 		{"a namespace without a cookie", func(s *state.State) { s.Namespaces[0].Cookie = 0 }, "no cookie"},
 		{"a namespace twice", func(s *state.State) { s.Namespaces = append(s.Namespaces, s.Namespaces[0]) }, "given twice"},
 		{"a namespace in no VPC", func(s *state.State) { s.Namespaces[0].Memberships = nil }, "0 interfaces"},
@@ -206,6 +221,12 @@ func TestStatesThatContradictThemselvesAreRefused(t *testing.T) {
 				t.Errorf("error is %v, want ErrInvalidState with %q", err, c.want)
 			}
 		})
+	}
+	outside := statetest.Small()
+	outside.Services[0].VNI = lan
+	outside.Namespaces[0].Memberships = append(outside.Namespaces[0].Memberships, state.Membership{VNI: lan, Addrs: []netip.Addr{ip("192.168.0.5")}})
+	if err := refusal(outside); err != nil {
+		t.Errorf("a network outside of every VPC is refused: %v", err)
 	}
 	if err := refusal(statetest.Small()); err != nil {
 		t.Errorf("a sound state is refused: %v", err)

@@ -40,8 +40,9 @@ type Backend struct {
 }
 
 // Service is a virtual address with its backends. VNI 0 means a service that every VPC
-// reaches from shadow addresses; the backends of any other belong to its VPC, unless
-// they are marked as outside of it.
+// reaches from shadow addresses. A number above all VNIs is that of a network outside of
+// every VPC. The backends of any other belong to its VPC or network, unless they are marked
+// as outside of the VPC.
 type Service struct {
 	VNI   uint32
 	VIP   netip.Addr
@@ -54,6 +55,9 @@ type Service struct {
 	// the same backend, in whole seconds; 0: no affinity.
 	Affinity time.Duration
 }
+
+// isOfVPC reports whether the service is of one VPC, which has an egress.
+func (s Service) isOfVPC() bool { return s.VNI != 0 && !IsOutside(s.VNI) }
 
 // Compare orders backends as the programs search them.
 func (b Backend) Compare(o Backend) int {
@@ -70,6 +74,6 @@ func HasAffinity(list []*VirtualAddress) bool {
 
 func (s Service) text() (key, content string) {
 	backends := slices.SortedFunc(slices.Values(s.Backends), Backend.Compare)
-	return fmt.Sprintf("service %s port %d protocol %d in VNI %d", s.VIP, s.Port, s.Proto, s.VNI),
+	return fmt.Sprintf("service %s port %d protocol %d in %s", s.VIP, s.Port, s.Proto, numbered(s.VNI)),
 		fmt.Sprintf("backends %+v, affinity %s", backends, s.Affinity)
 }

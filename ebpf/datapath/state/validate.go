@@ -126,6 +126,15 @@ func (c *checker) present(what any, vni uint32) error {
 	return nil
 }
 
+// known rejects rows of a VPC that the State does not contain. A network outside of every
+// VPC has no row of its own.
+func (c *checker) known(what any, number uint32) error {
+	if IsOutside(number) {
+		return nil
+	}
+	return c.present(what, number)
+}
+
 func checkIP(what string, ip netip.Addr) error {
 	if !ip.IsValid() || ip.IsUnspecified() || ip.Zone() != "" {
 		return fmt.Errorf("%s %q is no plain address", what, ip)
@@ -381,7 +390,7 @@ func (v Service) check() error {
 		if b.Port == 0 || b.IP.Unmap().Is4() != v.VIP.Unmap().Is4() {
 			return fmt.Errorf("backend %s port %d is of another family or has no port", b.IP, b.Port)
 		}
-		if b.Outside && v.VNI == 0 {
+		if b.Outside && !v.isOfVPC() {
 			return fmt.Errorf("backend %s is outside of a VPC, and the service is of none", b.IP)
 		}
 	}

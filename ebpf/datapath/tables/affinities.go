@@ -13,17 +13,15 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// Affinities stands for the maps of the affinities of VPCs' clients. The programs fill
-// them; a State decides which VPCs have one.
+// Affinities stands for the maps of the affinities of clients, of VPCs and of networks
+// outside. The programs fill them; a State decides which of these have one.
 const affinityTable = table[uint32, none]("affinities")
 
 var affinitiesTable = &descriptor{
 	anyTable: affinityMaps{affinityTable},
 	encode: func(t *Rows, p part) {
-		for _, v := range p.VPCs {
-			if state.HasAffinity(p.virtual) {
-				affinityTable.of(t)[v.VNI] = none{}
-			}
+		if state.HasAffinity(p.virtual) {
+			affinityTable.of(t)[p.virtual[0].VNI] = none{}
 		}
 	},
 }

@@ -47,6 +47,12 @@ func hostVNIClaim() *unstructured.Unstructured {
 	})
 }
 
+func domainClaim() *unstructured.Unstructured {
+	return networkClaim("DomainClaim", "domain-16777216", map[string]any{
+		"number": int64(16777216), "network": map[string]any{"kind": "DanmNet", "namespace": "default", "name": "internal", "uid": "77"},
+	})
+}
+
 // TestOnlyTheOperatorCreatesClaimsOfNetworks: the owner of a namespace can have all rights
 // in it, and a node attaches what has a claim.
 func TestOnlyTheOperatorCreatesClaimsOfNetworks(t *testing.T) {
@@ -57,15 +63,16 @@ func TestOnlyTheOperatorCreatesClaimsOfNetworks(t *testing.T) {
 		{APIGroups: []string{"alioth.dev"}, Resources: []string{"attachmentclaims"}, Verbs: []string{"create", "patch", "get", "update", "delete"}},
 	}})
 	grantIn(t, admin, claimed, owner, "claims-everything")
-	held, number := attachmentClaim("held"), hostVNIClaim()
+	held, number, domain := attachmentClaim("held"), hostVNIClaim(), domainClaim()
 	create(t, as(t, operator()), held)
 	create(t, as(t, operator()), number)
+	create(t, as(t, operator()), domain)
 	deletion := func(object client.Object, options ...client.DeleteOption) func(context.Context, client.Client) error {
 		return func(ctx context.Context, c client.Client) error {
 			return c.Delete(ctx, object, append(options, client.DryRunAll)...)
 		}
 	}
-	uid := number.GetUID()
+	uid, domainUID := number.GetUID(), domain.GetUID()
 	const refused = "only the Alioth operator creates "
 	run(t, slices.Concat(
 		creations(t, "an AttachmentClaim, by the namespace's owner", owner, attachmentClaim("forged"), refused+"attachmentclaims"),
@@ -74,11 +81,17 @@ func TestOnlyTheOperatorCreatesClaimsOfNetworks(t *testing.T) {
 		creations(t, "a HostVNIClaim, by an administrator", clusterAdmin(), networkClaim("HostVNIClaim", "vlan-301.ens4", map[string]any{
 			"type": "vlan", "vni": int64(301), "device": "ens4", "network": number.Object["spec"].(map[string]any)["network"],
 		}), refused+"hostvniclaims"),
+		creations(t, "a DomainClaim, by an administrator", clusterAdmin(), networkClaim("DomainClaim", "domain-16777217", map[string]any{
+			"number": int64(16777217), "network": domain.Object["spec"].(map[string]any)["network"],
+		}), refused+"domainclaims"),
 		[]attempt{
 			{"an AttachmentClaim is deleted by the operator", operator(), deletion(held), ""},
 			{"an AttachmentClaim is deleted by the garbage collector", clusterAdmin(), deletion(held), ""},
 			{"an AttachmentClaim is deleted by a daemon", daemonOn("node-a"), deletion(held), "cannot"},
 			{"a HostVNIClaim by its name", clusterAdmin(), deletion(number), "the operator releases it when its TenantNetwork is gone"},
+			{"a DomainClaim by its name", clusterAdmin(), deletion(domain), "the operator releases it when its network and the attachments to it are gone"},
+			{"a DomainClaim, by a daemon", daemonOn("node-a"), deletion(domain), "cannot"},
+			{"the DomainClaim that is meant", operator(), deletion(domain, client.Preconditions{UID: &domainUID}), ""},
 			{"the HostVNIClaim that is meant", operator(), deletion(number, client.Preconditions{UID: &uid}), ""},
 		},
 	))

@@ -109,6 +109,11 @@ func attachOutside(t *testing.T, admin client.Client, server *apiserver.Server) 
 		err := admin.List(ctx, &links)
 		return len(links.Items) == 0, err
 	})
+	until(t, "the numbers of the networks' domains are released", func(ctx context.Context) (bool, error) {
+		var claims v1alpha1.DomainClaimList
+		err := admin.List(ctx, &claims)
+		return len(claims.Items) == 0, err
+	})
 	until(t, "the numbers of the TenantNetworks are released", func(ctx context.Context) (bool, error) {
 		var claims v1alpha1.HostVNIClaimList
 		err := admin.List(ctx, &claims)
@@ -196,7 +201,7 @@ func serveOutside(t *testing.T, admin client.Client, pod *corev1.Pod) {
 }
 
 // release reports as the node does, which does not run here, that the interface of a pod is
-// gone. The operator has made the claim, with the pod as owner, and deleted it.
+// gone, and releases its addresses. The operator has made the claim, with the pod as owner, and deleted it.
 func release(t *testing.T, admin client.Client, server *apiserver.Server, pod *corev1.Pod) {
 	t.Helper()
 	claim := new(v1alpha1.AttachmentClaim)
@@ -223,5 +228,15 @@ func release(t *testing.T, admin client.Client, server *apiserver.Server, pod *c
 	report := client.RawPatch(types.MergePatchType, []byte(`{"status":{"released":true}}`))
 	if err := daemon.Status().Patch(t.Context(), claim, report); err != nil {
 		t.Fatal(err)
+	}
+	var addresses v1alpha1.AddressList
+	if err := admin.List(t.Context(), &addresses, client.MatchingFields{"spec.network.uid": claim.Spec.Network.UID}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range addresses.Items {
+		address := &addresses.Items[i]
+		if err := daemon.Delete(t.Context(), address, client.Preconditions{UID: &address.UID}); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -285,6 +285,37 @@ func TestVNIClaimIsChecked(t *testing.T) {
 	})
 }
 
+func domainOf(number int32) *v1alpha1.DomainClaim {
+	return &v1alpha1.DomainClaim{
+		ObjectMeta: named(v1alpha1.DomainClaimName(uint32(number))),
+		Spec:       v1alpha1.DomainClaimSpec{Number: number, Network: *reference("DanmNet", "internal")},
+	}
+}
+
+// TestDomainClaimIsChecked: no number is a VNI, so no VPC shares a row of a node's table.
+func TestDomainClaimIsChecked(t *testing.T) {
+	const tie = "metadata.name must be domain-<spec.number>"
+	domain := func() *v1alpha1.DomainClaim { return domainOf(v1alpha1.MinDomainNumber + 7) }
+	checkCreations(t, domain, []creation[*v1alpha1.DomainClaim]{
+		{"as it is", nil, ""},
+		{"the least", func(c *v1alpha1.DomainClaim) { *c = *domainOf(v1alpha1.MinDomainNumber) }, ""},
+		{"the greatest", func(c *v1alpha1.DomainClaim) { *c = *domainOf(v1alpha1.MaxDomainNumber) }, ""},
+		{"the greatest VNI", func(c *v1alpha1.DomainClaim) { *c = *domainOf(v1alpha1.MinDomainNumber - 1) }, "greater than or equal to 16777216"},
+		{"another number's name", func(c *v1alpha1.DomainClaim) { c.Name = "domain-16777216" }, tie},
+		{"a name of its own", func(c *v1alpha1.DomainClaim) { c.Name = "mine" }, tie},
+		{"no UID", func(c *v1alpha1.DomainClaim) { c.Spec.Network.UID = "" }, "spec.network.uid"},
+	})
+}
+
+func TestDomainClaimNeverChanges(t *testing.T) {
+	c, object := newClient(t), domainOf(v1alpha1.MinDomainNumber+8)
+	if err := c.Create(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	object.Spec.Network.UID = "0b9e-2"
+	check(t, c.Update(t.Context(), object, client.DryRunAll), "a DomainClaim can't change")
+}
+
 func TestVNIClaimNeverChanges(t *testing.T) {
 	c := newClient(t)
 	object := claimOf(99)

@@ -73,14 +73,14 @@ func TestTheNodeReachesServicesOfItsVPC(t *testing.T) {
 	}
 }
 
-// No program of packets sees what a macvlan interface sends.
-func TestAPodBehindMacvlanReachesServices(t *testing.T) {
-	l, _, _ := lab.ScaledTenants(t, lab.Veth)
-	n := l.Nodes[0]
-	var pods [2]*lab.Pod
+// behindMacvlan makes pods with macvlan interfaces on a device of a node. No program of
+// packets sees what they send. The addresses are those of other calls.
+func behindMacvlan(t *testing.T, n *lab.Node, trunk string, count int) []*lab.Pod {
+	t.Helper()
+	pods := make([]*lab.Pod, count)
 	bpftest.In(t, n.NS, func() {
-		parent := bpftest.AddPair(t, "trunk", "trunk-peer")
-		far, err := netlink.LinkByName("trunk-peer")
+		parent := bpftest.AddPair(t, trunk, trunk+"-peer")
+		far, err := netlink.LinkByName(trunk + "-peer")
 		bpftest.Must(t, err)
 		bpftest.Must(t, netlink.LinkSetUp(far)) // carrier
 		for i := range pods {
@@ -103,6 +103,13 @@ func TestAPodBehindMacvlanReachesServices(t *testing.T) {
 			pods[i] = p
 		}
 	})
+	return pods
+}
+
+func TestAPodBehindMacvlanReachesServices(t *testing.T) {
+	l, _, _ := lab.ScaledTenants(t, lab.Veth)
+	n := l.Nodes[0]
+	pods := behindMacvlan(t, n, "trunk", 2)
 	n.State.Namespaces = []state.Namespace{{
 		Cookie: cookieOf(t, pods[0].NS), Memberships: []state.Membership{{VNI: lab.VNI1, Addrs: pods[0].Addrs}},
 	}}

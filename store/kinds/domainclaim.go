@@ -1,0 +1,23 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kinds
+
+import (
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store/descriptor"
+	"github.com/alioth-net/alioth/store/multinet"
+)
+
+// DomainClaim is the kind of the number that a network outside of every VPC has in the
+// tables of nodes. Every node follows all of them: there is one per network.
+var DomainClaim = define(descriptor.Description[*v1alpha1.DomainClaim, multinet.DomainClaim]{
+	Name: "DomainClaim", Object: &v1alpha1.DomainClaim{}, List: &v1alpha1.DomainClaimList{}, Convert: convertDomainClaim,
+	Table:  byNumber("domain-", multinet.GetDomainClaim, multinet.PutDomainClaim, multinet.DeleteDomainClaim),
+	OnNode: descriptor.Everything,
+})
+
+// convertDomainClaim converts a DomainClaim. It never fails.
+func convertDomainClaim(in *v1alpha1.DomainClaim) (*multinet.DomainClaim, error) {
+	return &multinet.DomainClaim{Meta: rowMeta(in), Number: uint32(in.Spec.Number), Network: networkRef(&in.Spec.Network)}, nil
+}
