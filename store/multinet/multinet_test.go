@@ -4,6 +4,7 @@
 package multinet_test
 
 import (
+	"errors"
 	"net/netip"
 	"slices"
 	"testing"
@@ -183,5 +184,43 @@ func TestTheCursorOfANetworkGoesWithIt(t *testing.T) {
 				t.Errorf("%s has the cursor %s", gone.domain, left)
 			}
 		})
+	}
+}
+
+func TestANetworkHasTheLowestOfItsNumbers(t *testing.T) {
+	s := stored(t)
+	red, blue := store.NetworkRef{Kind: multinet.KindDanmNet, Name: "red", UID: "red"}, store.NetworkRef{Kind: multinet.KindDanmNet, Name: "blue", UID: "blue"}
+	err := s.Update(func(tx store.Tx) error {
+		return errors.Join(
+			multinet.PutDomainClaim(tx, &multinet.DomainClaim{Meta: store.Meta{UID: "a"}, Number: 1<<24 + 256, Network: red}),
+			multinet.PutDomainClaim(tx, &multinet.DomainClaim{Meta: store.Meta{UID: "b"}, Number: 1<<24 + 2, Network: red}),
+			multinet.PutDomainClaim(tx, &multinet.DomainClaim{Meta: store.Meta{UID: "c"}, Number: 1 << 24, Network: blue}),
+		)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	numbers := func() (red, blue, none uint32) {
+		s.View(func(tx store.ReadTx) {
+			red, blue, none = multinet.NumberOf(tx, "red"), multinet.NumberOf(tx, "blue"), multinet.NumberOf(tx, "re")
+		})
+		return red, blue, none
+	}
+	if r, b, n := numbers(); r != 1<<24+2 || b != 1<<24 || n != 0 {
+		t.Errorf("numbers are %d, %d and %d", r, b, n)
+	}
+	for uid, gone := range map[string]bool{"a successor": false, "b": true} {
+		err := s.Update(func(tx store.Tx) error {
+			if multinet.DeleteDomainClaim(tx, 1<<24+2, uid) != gone {
+				t.Errorf("the claim with the UID %q is deleted: %v", uid, !gone)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r, _, _ := numbers(); r != 1<<24+256 {
+		t.Errorf("the other number is %d", r)
 	}
 }

@@ -355,3 +355,48 @@ func TestASliceOfADomainCountsInItsVPCForItsPodsAlone(t *testing.T) {
 		})
 	}
 }
+
+// TestAServiceIsInTheNetworksThatItsSlicesName: a slice that names none has addresses of a
+// VPC, which may be those of other pods in a network.
+func TestAServiceIsInTheNetworksThatItsSlicesName(t *testing.T) {
+	http := store.ServicePort{Name: "http", Protocol: "TCP", Port: 8080}
+	network := store.NetworkRef{Kind: "DanmNet", Namespace: "blue-a", Name: "lan", UID: "lan"}
+	inLAN := operatortest.Address("", "", "10.0.0.1", podOf)
+	inLAN.Network, inLAN.Name = network, "lan.net.10.0.0.1"
+	named := func(name, domain string, ips ...string) *store.EndpointSlice {
+		end := endpoint(true, false, ips...)
+		end.Named = domain != ""
+		row := slice(name, http, end)
+		row.Domain = domain
+		return row
+	}
+	for name, c := range map[string]struct {
+		slices   []any
+		vips     []string
+		domains  []string
+		backends int
+	}{
+		"a slice of the network":      {[]any{named("a", "lan.net", "10.0.0.1")}, []string{"10.96.0.1"}, []string{"lan.net"}, 1},
+		"an address that nobody has":  {[]any{named("a", "lan.net", "10.0.0.2")}, []string{"10.96.0.1"}, []string{"lan.net"}, 0},
+		"a slice that tells nothing":  {[]any{named("a", "", "10.0.0.1")}, []string{"10.96.0.1"}, nil, 0},
+		"a slice of a VPC":            {[]any{named("a", "blue-vpc", "10.0.0.1")}, []string{"10.96.0.1"}, nil, 0},
+		"slices of two networks":      {[]any{named("b", "wan.net"), named("a", "lan.net", "10.0.0.1"), named("c", "lan.net")}, []string{"10.96.0.1"}, []string{"lan.net", "wan.net"}, 1},
+		"a Service without ClusterIP": {[]any{named("a", "lan.net", "10.0.0.1")}, nil, nil, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			web := service("blue-a", "web", "", c.vips...)
+			web.Selectorless = true
+			s := operatortest.New(t, append([]any{web, namespace("blue-a", "blue"), inLAN}, c.slices...)...)
+			s.View(func(tx store.ReadTx) {
+				if diff := cmp.Diff(c.domains, services.Outside(tx, web)); diff != "" {
+					t.Errorf("networks (-want +got):\n%s", diff)
+				}
+				at := services.Site{VPC: "lan.net", DefaultVPC: "default", Node: "node-1"}
+				got := services.Backends(tx, at, web, store.ServicePort{Name: "http", Protocol: "TCP", Port: 80}, true)
+				if len(got) != c.backends || len(got) > 0 && (got[0].Outside || got[0].String() != "10.0.0.1:8080") {
+					t.Errorf("backends %v, want %d", got, c.backends)
+				}
+			})
+		})
+	}
+}

@@ -318,6 +318,10 @@ func (f *forger) createsNoOther(t *testing.T) {
 		{"a NetworkType that is a path", f.tenantNetwork("type-path", func(s *danmv1.NetworkSpec) { s.NetworkType = "../x" }), "spec.NetworkType"},
 		{"a ClusterNetwork", shared, noRight},
 		{"a TenantConfig", &danmv1.TenantConfig{ObjectMeta: shared.ObjectMeta, HostDevices: []danmv1.HostDevice{{Name: nodeDevice}}}, noRight},
+		{"a DomainClaim", &v1alpha1.DomainClaim{
+			ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DomainClaimName(v1alpha1.MaxDomainNumber)},
+			Spec:       v1alpha1.DomainClaimSpec{Number: v1alpha1.MaxDomainNumber, Network: v1alpha1.NetworkReference(mine)},
+		}, noRight},
 		{"a HostVNIClaim", &v1alpha1.HostVNIClaim{
 			ObjectMeta: metav1.ObjectMeta{Name: "vlan-3001." + offeredDevice},
 			Spec:       v1alpha1.HostVNIClaimSpec{Type: "vlan", VNI: 3001, Device: offeredDevice, Network: mine},
