@@ -93,7 +93,7 @@ func newNode(ctx context.Context, cfg Config, registry attach.Registry, log *slo
 // newKernel returns what programs the node, whose stale sockets can be ended or not.
 func (n *node) newKernel(endsSockets bool) *reconcile.Kernel {
 	return reconcile.NewKernel(reconcile.KernelConfig{
-		PinDir: n.cfg.BPFDir, CgroupRoot: n.cfg.CgroupRoot, Shadow4: n.cfg.shadow(true), Shadow6: n.cfg.shadow(false), TunnelPort: n.cfg.TunnelPort,
+		PinDir: n.cfg.BPFDir, CgroupRoot: n.cfg.CgroupRoot, Shadow4: n.cfg.shadow(true), Shadow6: n.cfg.shadow(false), TunnelPort: n.cfg.TunnelPort, LinkPort: n.cfg.HostLinkPort,
 		FlowsPerShadow: n.cfg.FlowsPerShadow, ConnectionsPerInterface: n.cfg.ConnectionsPerInterface, EndsSockets: endsSockets,
 		Host: n.host, HealthChecks: n.health, Announcer: n.announcer, Readers: []reconcile.Reader{n.drops, n.flows}, Metrics: n.passes, Log: n.log,
 	})

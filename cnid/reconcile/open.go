@@ -43,7 +43,7 @@ func (k *Kernel) prepare(self *store.Node, thorough bool) error {
 		}
 	}
 	return k.open(programs.Config{
-		PinDir: k.cfg.PinDir, CgroupRoot: k.cfg.CgroupRoot, VXLANIfindex: k.indexes.Tunnel, TunnelPort: k.cfg.TunnelPort,
+		PinDir: k.cfg.PinDir, CgroupRoot: k.cfg.CgroupRoot, VXLANIfindex: k.indexes.Tunnel, TunnelPort: k.cfg.TunnelPort, LinkPort: k.cfg.LinkPort,
 		UnderlayIfindex: k.pushOn(), UnderlayMAC: k.underlay.MAC, UnderlayIfindex6: k.over6, TunnelSource4: source4, TunnelSource6: source6,
 		FragmentIfindex: k.indexes.Fragment, FragmentPeerIfindex: k.indexes.FragmentPeer,
 		NodeShadow4: journal.NodeShadow(k.cfg.Shadow4), NodeShadow6: journal.NodeShadow(k.cfg.Shadow6),

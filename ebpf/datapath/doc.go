@@ -55,6 +55,7 @@
 //	alioth_vpc_ranges    {VNI, prefix}       all ranges of a VPC
 //	alioth_vpcs          VNI                 -> egress, default VPC
 //	alioth_nodes         ip                  known nodes
+//	alioth_own           ip                  addresses of this node
 //	alioth_node_ports    vni, port, proto, family  ports of nodes that lead into the VPC
 //	alioth_announced     ip                  external addresses that are announced here
 //	alioth_closed        {VNI or 0, prefix}  -> why egress must not go there

@@ -50,6 +50,7 @@ type (
 	shadowKey    netip.Addr
 	announcedKey netip.Addr
 	nodeKey      netip.Addr
+	ownKey       netip.Addr
 	nodePortKey  NodePort
 	probeKey     netip.Addr
 	rangeKey     struct {
@@ -80,7 +81,7 @@ func newChecker() *checker {
 func (s *State) check(vni uint32) error {
 	c := newChecker()
 	checks := []func(*checker) error{
-		s.checkVPCs, s.checkInterfaces, s.checkAddresses, s.checkSubnets, s.checkNodes, s.checkNodePorts, s.checkAnnounced,
+		s.checkVPCs, s.checkInterfaces, s.checkAddresses, s.checkSubnets, s.checkNodes, s.checkOwn, s.checkNodePorts, s.checkAnnounced,
 		s.checkClosed, s.checkServices, s.checkTargets,
 	}
 	for _, check := range checks {
@@ -103,7 +104,7 @@ func (s *State) checkOwner(vni uint32) error {
 		slices.ContainsFunc(s.Services, func(v Service) bool { return foreign(v.VNI) }) {
 		return fmt.Errorf("the part of VNI %d has rows of another one", vni)
 	}
-	if vni != 0 && len(s.Nodes)+len(s.Announced)+len(s.Probes)+len(s.Hooks)+len(s.Namespaces)+len(s.Services) > 0 {
+	if vni != 0 && len(s.Nodes)+len(s.Own)+len(s.Announced)+len(s.Probes)+len(s.Hooks)+len(s.Namespaces)+len(s.Services) > 0 {
 		return fmt.Errorf("the part of VNI %d has rows of none", vni)
 	}
 	return nil
@@ -287,6 +288,18 @@ func (s *State) checkNodes(c *checker) error {
 			return err
 		}
 		if err := c.once(nodeKey(ip.Unmap()), "node %s", ip.Unmap()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *State) checkOwn(c *checker) error {
+	for _, ip := range s.Own {
+		if err := checkIP("own", ip); err != nil {
+			return err
+		}
+		if err := c.once(ownKey(ip.Unmap()), "own address %s", ip.Unmap()); err != nil {
 			return err
 		}
 	}

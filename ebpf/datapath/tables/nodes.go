@@ -25,6 +25,23 @@ var nodesTable = &descriptor{
 	},
 }
 
+// Own: the addresses of this node.
+const ownTable = table[bpf.AliothAddr, uint32]("own")
+
+var ownAddressesTable = &descriptor{
+	anyTable: ownTable,
+	encode: func(t *Rows, p part) {
+		for _, ip := range p.Own {
+			ownTable.of(t)[bpf.EncodeAddr(ip)] = 0
+		}
+	},
+	decode: func(t *Rows, s *state.State) {
+		for ip := range ownTable.of(t) {
+			s.Own = append(s.Own, bpf.DecodeAddr(ip))
+		}
+	},
+}
+
 // Announced: the external addresses that are announced here.
 const announcedTable = table[bpf.AliothAddr, uint32]("announced")
 
