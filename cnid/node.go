@@ -121,12 +121,25 @@ func (n *node) open(ctx context.Context, registry attach.Registry) (err error) {
 		n.host.Close()
 		return errors.Join(err, n.journal.Close())
 	}
-	if n.drivers, err = registry.Open(attach.Node{MAC: state.VirtualMAC[:], Dir: n.cfg.interfacesDir()}); err != nil {
+	if n.drivers, err = registry.Open(attach.Node{MAC: state.VirtualMAC[:], Dir: n.cfg.interfacesDir(), Underlay: n.underlay}); err != nil {
 		n.links.Close()
 		n.host.Close()
 		return errors.Join(err, n.journal.Close())
 	}
 	return nil
+}
+
+// underlay implements attach.Node.Underlay.
+func (n *node) underlay() (attach.Underlay, error) {
+	if n.cfg.UnderlayAttachments {
+		return attach.Underlay{}, nil
+	}
+	var self *store.Node
+	n.store.View(func(tx store.ReadTx) { self = store.GetNode(tx, n.cfg.NodeName) })
+	if self == nil || len(self.Addresses) == 0 {
+		return attach.Underlay{}, fmt.Errorf("the addresses of node %s are not known yet; the interface waits for its Node object", n.cfg.NodeName)
+	}
+	return attach.Underlay{Addrs: self.Addresses, Guarded: n.kernel.Uplink()}, nil
 }
 
 // ownNetns returns the cookie of the network namespace that the daemon runs in: the

@@ -126,6 +126,14 @@ func (k *Kernel) open(cfg programs.Config) error {
 	return err
 }
 
+// Uplink is the index of the device at which the programs guard the node's network; 0: they
+// are not loaded, or there is no such device.
+func (k *Kernel) Uplink() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.opened.Uplink()
+}
+
 // openDatapath loads the programs, which the running ones outlive if that fails, and
 // puts them in their place.
 func openDatapath(cfg programs.Config, log *slog.Logger) (*datapath.Datapath, error) {
