@@ -10,6 +10,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attach/carrier"
 	"github.com/alioth-net/alioth/cnid/attach/podside"
@@ -58,12 +59,13 @@ func (d *session) parent(spec attach.Spec) (netlink.Link, error) {
 	if err := podside.CheckCarrier(parent, spec.Parent, spec.MTU); err != nil {
 		return nil, err
 	}
-	return parent, d.permit(attrs)
+	return parent, d.permit(attrs, spec.Mode)
 }
 
 // permit refuses a device by which frames reach an address of the node that no program
-// guards there: a pod could send as a node, and so enter VPCs.
-func (d *session) permit(parent *netlink.LinkAttrs) error {
+// guards there: a pod could send as a node, and so enter VPCs. In mode passthru it would
+// receive the node's packets too.
+func (d *session) permit(parent *netlink.LinkAttrs, mode string) error {
 	if d.underlay == nil {
 		return nil
 	}
@@ -75,13 +77,18 @@ func (d *session) permit(parent *netlink.LinkAttrs) error {
 	if err != nil {
 		return err
 	}
-	guarded := func(ifindex int) bool { return ifindex == underlay.Guarded && ifindex == parent.Index }
+	alone := mode == annotations.ModePassthru
+	guarded := func(ifindex int) bool { return !alone && ifindex == underlay.Guarded && ifindex == parent.Index }
 	a, ok := stack.Carried(parent.Index, 0, func(a carrier.Address) bool {
 		return slices.Contains(underlay.Addrs, a.IP) && !guarded(a.Ifindex)
 	})
 	if !ok {
 		return nil
 	}
-	return fmt.Errorf("device %s reaches the node's address %s (on %s), and no program keeps the pod from sending there as a node: "+
-		"use another device, or a network with a vlan of its own, or permit it (multiNetwork.underlayAttachments of the chart)", parent.Name, a.IP, a.Device)
+	why := "no program keeps the pod from sending there as a node"
+	if alone {
+		why = fmt.Sprintf("in mode %s the pod would have the device for itself", mode)
+	}
+	return fmt.Errorf("device %s reaches the node's address %s (on %s), and %s: "+
+		"use another device, or a network with a vlan of its own, or permit it (multiNetwork.underlayAttachments of the chart)", parent.Name, a.IP, a.Device, why)
 }

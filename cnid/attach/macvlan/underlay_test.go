@@ -11,6 +11,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attach/child/childtest"
 	"github.com/alioth-net/alioth/cnid/attach/macvlan"
@@ -34,6 +35,7 @@ func TestADeviceWithANodesAddressNeedsItsGuard(t *testing.T) {
 		onNode func() error
 		addrs  []netip.Addr
 		guard  string
+		mode   string
 		says   string
 	}{
 		{name: "no address", onNode: func() error { return nil }, addrs: known},
@@ -41,6 +43,7 @@ func TestADeviceWithANodesAddressNeedsItsGuard(t *testing.T) {
 		{name: "a guard", onNode: address, addrs: known, guard: "eth0"},
 		{name: "no guard", onNode: address, addrs: known, says: "reaches the node's address 192.0.2.9 (on eth0)"},
 		{name: "no guard, and all is permitted", onNode: address},
+		{name: "a guard, and the device for the pod alone", onNode: address, addrs: known, guard: "eth0", mode: annotations.ModePassthru, says: "in mode passthru"},
 		{name: "a guard on the device above", onNode: onTop, addrs: known, guard: "up0", says: "reaches the node's address 192.0.2.9 (on up0)"},
 		{name: "a guard, and an address above", onNode: onTop, addrs: known, guard: "eth0", says: "multiNetwork.underlayAttachments"},
 	} {
@@ -52,7 +55,9 @@ func TestADeviceWithANodesAddressNeedsItsGuard(t *testing.T) {
 				n.Underlay.Guarded = childtest.LinkByName(t, n.Namespace, tc.guard).Attrs().Index
 			}
 			pod := netnstest.New(t)
-			_, err := n.Driver.Attach(t.Context(), childtest.Spec(pod))
+			s := childtest.Spec(pod)
+			s.Mode = tc.mode
+			_, err := n.Driver.Attach(t.Context(), s)
 			switch {
 			case tc.says == "" && err != nil:
 				t.Error(err)
