@@ -41,13 +41,12 @@
 // [from_tunnel] (TCX ingress) to the VXLAN device, [from_underlay] (TCX ingress) to the
 // device that holds the tunnel's IPv4 address, or its IPv6 address if it has no IPv4.
 // [to_underlay] (TCX egress) is there too, for what must not leave: tunnel packets of the
-// node's packet sockets, and what pods on the nodes' network send as a node. At last comes
-// [fragment] (TCX ingress) behind a pair of devices for packets that are to be
+// node's packet sockets, and what pods on the nodes' network send as a node.
+// [fragment] (TCX ingress) is behind a pair of devices for packets that are to be
 // fragmented over IPv6. At the cgroup root, connect4 and connect6 direct the kubelet's
 // probes and lifecycle hooks to shadow addresses. With sendmsg, recvmsg and getpeername,
 // 4 and 6, they translate Services at the socket: a socket that connects or sends to a
-// service of its VPC is given a backend. If the kernel has no TCX, clsact ingress
-// replaces it.
+// service of its VPC is given a backend. If the kernel has no TCX, clsact replaces it.
 //
 // # Maps
 //
