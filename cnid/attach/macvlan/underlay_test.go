@@ -21,7 +21,7 @@ import (
 // onTop gives the node a device up0 that sends by eth0, with an address.
 func onTop() error {
 	return errors.Join(
-		childtest.OnLink("eth0", func(l netlink.Link) error {
+		netnstest.OnLink("eth0", func(l netlink.Link) error {
 			return netlink.LinkAdd(&netlink.Macvlan{LinkAttrs: netlink.LinkAttrs{Name: "up0", TxQLen: -1, ParentIndex: l.Attrs().Index}, Mode: netlink.MACVLAN_MODE_BRIDGE})
 		})(),
 		childtest.AddAddrs("up0", "192.0.2.9/24"))
@@ -52,7 +52,7 @@ func TestADeviceWithANodesAddressNeedsItsGuard(t *testing.T) {
 			n.Do(t, tc.onNode)
 			*n.Underlay = attach.Underlay{Addrs: tc.addrs}
 			if tc.guard != "" {
-				n.Underlay.Guarded = childtest.LinkByName(t, n.Namespace, tc.guard).Attrs().Index
+				n.Underlay.Guarded = n.Link(t, tc.guard).Attrs().Index
 			}
 			pod := netnstest.New(t)
 			s := childtest.Spec(pod)
