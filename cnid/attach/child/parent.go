@@ -86,8 +86,11 @@ func (d *session) permit(parent *netlink.LinkAttrs, mode string) error {
 		return nil
 	}
 	why := "no program keeps the pod from sending there as a node"
-	if alone {
+	switch {
+	case alone:
 		why = fmt.Sprintf("in mode %s the pod would have the device for itself", mode)
+	case underlay.Guarded == 0:
+		why = "the program that keeps the pod from sending there as a node is not loaded yet"
 	}
 	return fmt.Errorf("device %s reaches the node's address %s (on %s), and %s: "+
 		"use another device, or a network with a vlan of its own, or permit it (multiNetwork.underlayAttachments of the chart)", parent.Name, a.IP, a.Device, why)
