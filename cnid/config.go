@@ -79,8 +79,8 @@ type Config struct {
 	// which serves its API of pod resources at the socket PodResources.
 	SRIOV        bool
 	PodResources string
-	// UnderlayAttachments permits interfaces on the network of the nodes: packets of a
-	// virtual function without a VLAN pass no program of the node.
+	// UnderlayAttachments permits interfaces on the network of the nodes whose packets no
+	// program of the node sees, such as virtual functions without a VLAN.
 	UnderlayAttachments bool
 
 	// PodDevice selects the kind of new pods' devices; running pods keep theirs.

@@ -93,7 +93,7 @@ func newNode(ctx context.Context, cfg Config, registry attach.Registry, log *slo
 // newKernel returns what programs the node, whose stale sockets can be ended or not.
 func (n *node) newKernel(endsSockets bool) *reconcile.Kernel {
 	return reconcile.NewKernel(reconcile.KernelConfig{
-		PinDir: n.cfg.BPFDir, CgroupRoot: n.cfg.CgroupRoot, Shadow4: n.cfg.shadow(true), Shadow6: n.cfg.shadow(false), TunnelPort: n.cfg.TunnelPort,
+		PinDir: n.cfg.BPFDir, CgroupRoot: n.cfg.CgroupRoot, Shadow4: n.cfg.shadow(true), Shadow6: n.cfg.shadow(false), TunnelPort: n.cfg.TunnelPort, LinkPort: n.cfg.HostLinkPort,
 		FlowsPerShadow: n.cfg.FlowsPerShadow, ConnectionsPerInterface: n.cfg.ConnectionsPerInterface, EndsSockets: endsSockets,
 		Host: n.host, HealthChecks: n.health, Announcer: n.announcer, Readers: []reconcile.Reader{n.drops, n.flows}, Metrics: n.passes, Log: n.log,
 	})
@@ -121,12 +121,25 @@ func (n *node) open(ctx context.Context, registry attach.Registry) (err error) {
 		n.host.Close()
 		return errors.Join(err, n.journal.Close())
 	}
-	if n.drivers, err = registry.Open(attach.Node{MAC: state.VirtualMAC[:], Dir: n.cfg.interfacesDir()}); err != nil {
+	if n.drivers, err = registry.Open(attach.Node{MAC: state.VirtualMAC[:], Dir: n.cfg.interfacesDir(), Underlay: n.underlay}); err != nil {
 		n.links.Close()
 		n.host.Close()
 		return errors.Join(err, n.journal.Close())
 	}
 	return nil
+}
+
+// underlay implements attach.Node.Underlay.
+func (n *node) underlay() (attach.Underlay, error) {
+	if n.cfg.UnderlayAttachments {
+		return attach.Underlay{}, nil
+	}
+	var self *store.Node
+	n.store.View(func(tx store.ReadTx) { self = store.GetNode(tx, n.cfg.NodeName) })
+	if self == nil || len(self.Addresses) == 0 {
+		return attach.Underlay{}, fmt.Errorf("the addresses of node %s are not known yet; the interface waits for its Node object", n.cfg.NodeName)
+	}
+	return attach.Underlay{Addrs: self.Addresses, Guarded: n.kernel.Uplink()}, nil
 }
 
 // ownNetns returns the cookie of the network namespace that the daemon runs in: the

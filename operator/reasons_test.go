@@ -49,6 +49,7 @@ var elsewhere = map[string]string{
 	v1alpha1.NoAddressRangeReason:       "operator/ipam, TestDanmsReservationsInANetwork",
 	v1alpha1.IPOutsideNetworkReason:     "operator/ipam, TestDanmsReservationsInANetwork",
 	v1alpha1.NetworkExhaustedReason:     "operator/ipam, TestDanmsReservationsInANetwork",
+	v1alpha1.NotEnforcedReason:          "operator/danm, TestANetworkShowsWhatItsInterfacesAreNotKeptFrom",
 	v1alpha1.DelegationNotGrantedReason: "operator/interfaces, TestPluginsRunOnlyAsGranted",
 	v1alpha1.DevicesNotRequestedReason:  "operator/interfaces, TestAPodThatCanNotHaveAllOfItsInterfacesGetsNone",
 	v1alpha1.InterfacesInvalidReason:    "operator/interfaces, TestAPodThatCanNotHaveAllOfItsInterfacesGetsNone",

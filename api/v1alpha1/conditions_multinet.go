@@ -47,6 +47,16 @@ const HostLinkReadyReason = "Complete"
 // link, and the message names some of them. It is the reason of an event of the Node too.
 const HostLinkFailedReason = "HostLinkFailed"
 
+// IsolatedCondition is the condition type of a network that is False if the network gives up
+// a protection that its interfaces would have. It does not delay pods. A network that gives
+// up none does not have the condition; docs/isolation.md has what each type of network
+// enforces.
+const IsolatedCondition = "Isolated"
+
+// NotEnforcedReason is the reason of an IsolatedCondition that is False; the message has the
+// protections.
+const NotEnforcedReason = "NotEnforced"
+
 // Reasons of failures of host links.
 const (
 	// ParentMissingReason: the node has no device of that name.

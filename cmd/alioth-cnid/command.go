@@ -111,7 +111,7 @@ func (o *options) addFlags(root *cobra.Command) {
 	flags.StringVar(&o.DelegationHost, "delegation-host", o.DelegationHost, "process whose mount namespace is that of the node: init (PID 1), or parent (the parent process of the daemon) if nodes share a PID namespace")
 	flags.BoolVar(&o.SRIOV, "sriov", o.SRIOV, "attach pods to virtual functions of SR-IOV that the kubelet has allocated to them")
 	flags.StringVar(&o.PodResources, "pod-resources-socket", o.PodResources, "socket of the API by which the kubelet tells the devices of pods")
-	flags.BoolVar(&o.UnderlayAttachments, "underlay-attachments", o.UnderlayAttachments, "permit virtual functions in the network of an address of the node: on its device without a VLAN, or in its VLAN; nothing on the node sees their packets")
+	flags.BoolVar(&o.UnderlayAttachments, "underlay-attachments", o.UnderlayAttachments, "permit interfaces in the network of an address of the node where no program of the node sees their packets: virtual functions on its device without a VLAN, or in its VLAN; macvlan and ipvlan on a device below its device")
 	flags.DurationVar(&o.DelegationWait, "delegation-timeout", o.DelegationWait, "how long the other CNI plugins of one interface may take")
 	flags.DurationVar(&o.RecheckEvery, "recheck-every", o.RecheckEvery,
 		"time between comparisons of everything in the kernel with what has to be there; at most "+cnid.DefaultRecheck.String())

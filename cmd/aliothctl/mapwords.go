@@ -155,6 +155,7 @@ func (w words) writeAddresses(out io.Writer) {
 
 func (w words) writeNodes(out io.Writer) {
 	fmt.Fprintf(out, "\nNodes whose tunnel packets are accepted\n%s\n", join(w.Nodes))
+	fmt.Fprintf(out, "\nAddresses of this node\n%s\n", join(w.Own))
 	if len(w.Announced) > 0 {
 		fmt.Fprintf(out, "\nExternal addresses that this node announces\n%s\n", join(w.Announced))
 	}

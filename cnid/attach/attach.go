@@ -71,6 +71,19 @@ type Node struct {
 	// Dir is a folder for files about interfaces without an end on the node. It need not
 	// outlive a boot. Each driver has a folder of its kind in it.
 	Dir string
+	// Underlay returns the node's place in the nodes' network, as it is now. nil: the node
+	// has none.
+	Underlay func() (Underlay, error)
+}
+
+// Underlay is the place of a node in the network of the nodes.
+type Underlay struct {
+	// Addrs are the addresses of the node that other nodes know. None: pods may be in the
+	// network of each device.
+	Addrs []netip.Addr
+	// Guarded is the index of the device on which a program keeps pods from sending as a
+	// node; 0: no device.
+	Guarded int
 }
 
 // Spec is one wanted interface in one pod.

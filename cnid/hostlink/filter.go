@@ -26,10 +26,10 @@ import (
 const TableName = "alioth_links"
 
 // filterVersion goes into the fingerprint: a release that changes the rules changes it.
-const filterVersion = 1
+const filterVersion = 2
 
-// filter is the input of the table: only Peers reach Port, and only the VXLAN links send to
-// it. The kernel itself drops packets with a number that no link has.
+// filter is the input of the table: only Peers reach Port, by the device that leads to them,
+// and only the VXLAN links send to it. The kernel itself drops packets with a number that no link has.
 type filter struct {
 	Port  uint16
 	Peers []netip.Addr
@@ -116,7 +116,8 @@ type rulesOf struct {
 
 func (f filter) chains() []rulesOf {
 	drop := []expr.Any{&expr.Counter{}, &expr.Verdict{Kind: expr.VerdictDrop}}
-	var arriving [][]expr.Any
+	// A host at another device must not be taken for a node.
+	arriving := [][]expr.Any{slices.Concat(f.toPort(), netfilter.Astray(), drop)}
 	for _, of := range families {
 		arriving = append(arriving, slices.Concat(f.toPort(), []expr.Any{
 			&expr.Meta{Key: expr.MetaKeyNFPROTO, Register: 1},

@@ -5,6 +5,7 @@ package hostlink_test
 
 import (
 	"errors"
+	"net"
 	"net/netip"
 	"os"
 	"strings"
@@ -112,6 +113,10 @@ func TestPodsOfANodeWithoutTheLinkDoNotReachThePort(t *testing.T) {
 	pod.Do(t, func() error {
 		return errors.Join(childtest.AddAddrs("eth0", "198.51.100.9/24"), netlink.RouteAdd(&netlink.Route{Gw: netip.MustParseAddr("198.51.100.1").AsSlice()}))
 	})
+	a.Do(t, func() error {
+		_, pods, err := net.ParseCIDR("198.51.100.0/24")
+		return errors.Join(err, netlink.RouteAdd(&netlink.Route{Dst: pods, Gw: netip.MustParseAddr("192.0.2.2").AsSlice()}))
+	})
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	received := func() uint64 { return a.link(t, "vx_red").Attrs().Statistics.RxPackets }
@@ -131,4 +136,37 @@ func TestPodsOfANodeWithoutTheLinkDoNotReachThePort(t *testing.T) {
 	b.wants(t)
 	b.pass(t)
 	sends(2) // and not a late third one
+}
+
+// TestAHostAtAnotherDeviceIsNoNode: it has the address of a node, and the node takes packets
+// for its own address at each device.
+func TestAHostAtAnotherDeviceIsNoNode(t *testing.T) {
+	a, b := pair(t)
+	a.wants(t, vxlan(100, "red"))
+	a.pass(t)
+	thief := netnstest.New(t)
+	childtest.Wire(t, a.Namespace, "other0", thief, "eth0")
+	at := a.link(t, "other0").Attrs().HardwareAddr
+	a.Do(t, func() error {
+		var failed []error
+		for _, device := range []string{"all", "other0"} {
+			failed = append(failed, os.WriteFile("/proc/sys/net/ipv4/conf/"+device+"/rp_filter", []byte("0"), 0o644))
+		}
+		return errors.Join(failed...)
+	})
+	thief.Do(t, func() error {
+		return errors.Join(childtest.AddAddrs("eth0", "192.0.2.2/24"), netnstest.OnLink("eth0", func(l netlink.Link) error {
+			return netlink.NeighSet(&netlink.Neigh{LinkIndex: l.Attrs().Index, IP: netip.MustParseAddr("192.0.2.1").AsSlice(), HardwareAddr: at, State: netlink.NUD_PERMANENT})
+		})())
+	})
+	thief.Do(t, func() error { return sendVXLAN("192.0.2.2", 100) })
+	b.Do(t, func() error { return sendVXLAN("192.0.2.2", 100) }) // a node, whose own filter is missing
+	received := func() uint64 { return a.link(t, "vx_red").Attrs().Statistics.RxPackets }
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(long); received() == 0 && time.Now().Before(end); <-tick.C {
+	}
+	if got := received(); got != 1 {
+		t.Errorf("%d packets arrived, want that of the node", got)
+	}
 }

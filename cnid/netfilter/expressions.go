@@ -57,6 +57,14 @@ func drop(reason string) rule {
 
 func fromDevice(name string) rule { return device(expr.MetaKeyIIFNAME, wholeName(name)) }
 
+// Astray holds for packets that came by a device by which no route leads to their source.
+func Astray() []expr.Any {
+	return []expr.Any{
+		&expr.Fib{Register: 1, FlagSADDR: true, FlagIIF: true, ResultOIF: true},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.NativeEndian.PutUint32(0)},
+	}
+}
+
 func toDevice(name string) rule { return device(expr.MetaKeyOIFNAME, wholeName(name)) }
 
 func fromDevices(prefix string) rule { return device(expr.MetaKeyIIFNAME, []byte(prefix)) }

@@ -40,6 +40,9 @@ const (
 	ReasonShadowUnsolicited = "shadow_unsolicited"
 	// ReasonTunnelPort: a pod's packet could be read as a tunnel's.
 	ReasonTunnelPort = "tunnel_port"
+	// ReasonTunnelDevice: a tunnel's packet to the node came by another device than the
+	// node's packets to its sender take, so the sender may have taken a node's address.
+	ReasonTunnelDevice = "tunnel_device"
 	// ReasonRewritten: a rule of another program has replaced the destination of a
 	// pod's packet after a program of the datapath allowed it.
 	ReasonRewritten = "rewritten"
@@ -71,7 +74,7 @@ const (
 func Reasons() []string {
 	return []string{
 		ReasonUnhandled, ReasonUnshadowed, ReasonForeignShadow, ReasonForeignDefaultVPC, ReasonNodeClosed,
-		ReasonForwardClosed, ReasonDefaultVPCClosed, ReasonShadowUnsolicited, ReasonTunnelPort, ReasonRewritten,
+		ReasonForwardClosed, ReasonDefaultVPCClosed, ReasonShadowUnsolicited, ReasonTunnelPort, ReasonTunnelDevice, ReasonRewritten,
 		ReasonShadowSocket, ReasonTunnelSocket,
 		ReasonNoLocalEndpoint, ReasonSourceRange, ReasonFrontendChanged, ReasonFlowLimit,
 		ReasonInvalid, ReasonShadowNotTranslated,
@@ -131,6 +134,7 @@ func chains(s ruleset.State) []chain {
 func rawPrerouting(s ruleset.State) []rule {
 	rules := []rule{
 		when(fromDevice("lo"), toTunnel(s), drop(ReasonTunnelSocket)), // no tunnel leads there
+		when(toTunnel(s), toThisNode(), Astray(), drop(ReasonTunnelDevice)),
 		when(toTunnel(s), rule{&expr.Notrack{}}),
 	}
 	for _, device := range s.SealedDevices {

@@ -68,8 +68,8 @@ func (b *nodeBuilder) result() *nodePlan {
 	return &plan
 }
 
-// nodes adds the addresses from which tunnel packets are accepted. This node's
-// own are not among them: no other host may use them as source.
+// nodes adds the addresses of this node, and those from which tunnel packets are
+// accepted. This node's own are not among them: no other host may use them as source.
 func (b *nodeBuilder) nodes() {
 	var own, others []netip.Addr
 	for _, row := range store.ListNodes(b.tx) {
@@ -79,6 +79,7 @@ func (b *nodeBuilder) nodes() {
 		}
 		others = append(others, row.Addresses...)
 	}
+	b.part.Own = unique(own)
 	b.part.Nodes = unique(slices.DeleteFunc(others, func(ip netip.Addr) bool { return slices.Contains(own, ip) }))
 }
 

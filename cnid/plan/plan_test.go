@@ -45,6 +45,7 @@ func TestAWholeNode(t *testing.T) {
 			{VNI: 30, Prefixes: prefixes("10.10.0.0/16")},
 		},
 		Nodes: ips("192.0.2.2", "2001:db8::2"),
+		Own:   ips("192.0.2.1", "2001:db8::1"),
 		Namespaces: []state.Namespace{
 			{Cookie: 4001, Memberships: []state.Membership{{VNI: 20, Addrs: ips("10.10.1.10"), Ifindex: 101}}},
 			{Cookie: 4002, Memberships: []state.Membership{{VNI: 30, Addrs: ips("10.10.1.10"), Ifindex: 102}}},

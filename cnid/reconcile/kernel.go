@@ -30,7 +30,8 @@ type KernelConfig struct {
 	// PinDir is on a bpf file system, CgroupRoot is the root of the cgroup2 hierarchy.
 	PinDir, CgroupRoot string
 	Shadow4, Shadow6   netip.Prefix
-	TunnelPort         uint16
+	// LinkPort is the UDP port of VXLAN links outside of every VPC.
+	TunnelPort, LinkPort uint16
 	// FlowsPerShadow and ConnectionsPerInterface limit a pod's entries in the host's
 	// connection tracking and in the datapath's.
 	FlowsPerShadow, ConnectionsPerInterface uint32

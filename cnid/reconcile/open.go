@@ -43,7 +43,7 @@ func (k *Kernel) prepare(self *store.Node, thorough bool) error {
 		}
 	}
 	return k.open(programs.Config{
-		PinDir: k.cfg.PinDir, CgroupRoot: k.cfg.CgroupRoot, VXLANIfindex: k.indexes.Tunnel, TunnelPort: k.cfg.TunnelPort,
+		PinDir: k.cfg.PinDir, CgroupRoot: k.cfg.CgroupRoot, VXLANIfindex: k.indexes.Tunnel, TunnelPort: k.cfg.TunnelPort, LinkPort: k.cfg.LinkPort,
 		UnderlayIfindex: k.pushOn(), UnderlayMAC: k.underlay.MAC, UnderlayIfindex6: k.over6, TunnelSource4: source4, TunnelSource6: source6,
 		FragmentIfindex: k.indexes.Fragment, FragmentPeerIfindex: k.indexes.FragmentPeer,
 		NodeShadow4: journal.NodeShadow(k.cfg.Shadow4), NodeShadow6: journal.NodeShadow(k.cfg.Shadow6),
@@ -124,6 +124,14 @@ func (k *Kernel) open(cfg programs.Config) error {
 		err = errors.Join(err, reader.ReadFrom(path))
 	}
 	return err
+}
+
+// Uplink is the index of the device at which the programs guard the node's network; 0: they
+// are not loaded, or there is no such device.
+func (k *Kernel) Uplink() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.opened.Uplink()
 }
 
 // openDatapath loads the programs, which the running ones outlive if that fails, and

@@ -113,11 +113,14 @@ type AliothConfig struct {
 	VxlanIfindex            uint32
 	ConnectionsPerInterface uint32
 	TunnelPort              uint16
+	LinkPort                uint16
 	ConnectedDatagrams      uint16
+	_                       [2]byte
 	UnderlayIfindex         [2]uint32
 	FragmentIfindex         uint32
 	UnderlayMac             [6]uint8
 	KubeletPort             uint16
+	_                       [4]byte
 }
 
 type AliothConn struct {
@@ -425,8 +428,9 @@ const (
 	AliothReasonDROP_KUBELET_NO_POD      AliothReason = 64
 	AliothReasonDROP_SHADOW_SOCKET       AliothReason = 65
 	AliothReasonDROP_TUNNEL_SOCKET       AliothReason = 66
-	AliothReasonDROP_REWRITE_FAILED      AliothReason = 67
-	AliothReasonREASON_LEN               AliothReason = 68
+	AliothReasonDROP_FORGED_NODE         AliothReason = 67
+	AliothReasonDROP_REWRITE_FAILED      AliothReason = 68
+	AliothReasonREASON_LEN               AliothReason = 69
 )
 
 type AliothService struct {
@@ -561,6 +565,7 @@ const (
 	AliothMapAliothNetns         = "alioth_netns"
 	AliothMapAliothNodePorts     = "alioth_node_ports"
 	AliothMapAliothNodes         = "alioth_nodes"
+	AliothMapAliothOwn           = "alioth_own"
 	AliothMapAliothServices      = "alioth_services"
 	AliothMapAliothSockets       = "alioth_sockets"
 	AliothMapAliothSubnets       = "alioth_subnets"
@@ -678,6 +683,7 @@ type AliothMapSpecs struct {
 	AliothNetns        *ebpf.MapSpec `ebpf:"alioth_netns"`
 	AliothNodePorts    *ebpf.MapSpec `ebpf:"alioth_node_ports"`
 	AliothNodes        *ebpf.MapSpec `ebpf:"alioth_nodes"`
+	AliothOwn          *ebpf.MapSpec `ebpf:"alioth_own"`
 	AliothServices     *ebpf.MapSpec `ebpf:"alioth_services"`
 	AliothSockets      *ebpf.MapSpec `ebpf:"alioth_sockets"`
 	AliothSubnets      *ebpf.MapSpec `ebpf:"alioth_subnets"`
@@ -743,6 +749,7 @@ type AliothMaps struct {
 	AliothNetns        *ebpf.Map `ebpf:"alioth_netns"`
 	AliothNodePorts    *ebpf.Map `ebpf:"alioth_node_ports"`
 	AliothNodes        *ebpf.Map `ebpf:"alioth_nodes"`
+	AliothOwn          *ebpf.Map `ebpf:"alioth_own"`
 	AliothServices     *ebpf.Map `ebpf:"alioth_services"`
 	AliothSockets      *ebpf.Map `ebpf:"alioth_sockets"`
 	AliothSubnets      *ebpf.Map `ebpf:"alioth_subnets"`
@@ -782,6 +789,7 @@ func (m *AliothMaps) Close() error {
 		m.AliothNetns,
 		m.AliothNodePorts,
 		m.AliothNodes,
+		m.AliothOwn,
 		m.AliothServices,
 		m.AliothSockets,
 		m.AliothSubnets,

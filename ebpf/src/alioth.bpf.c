@@ -4,6 +4,7 @@
 /* The programs. Each consists of a decision that returns a reason, and an accounting
  * step that turns the reason into the hook's verdict.
  */
+#include "child.h"
 #include "count.h"
 #include "deliver.h"
 #include "shadow.h"
@@ -285,6 +286,8 @@ int alioth_from_underlay(struct __sk_buff *skb)
 	struct addr node;
 
 	see(skb, &pkt, DIRECTION_FROM_TUNNEL);
+	if (is_reflected(skb) && forges(skb, false))
+		return finish(skb, &pkt, DROP_FORGED_NODE, 0);
 	if (!pop_outer(skb, &pkt, &node)) {
 		if (skb->protocol == bpf_htons(ETH_P_ARP) || skb->protocol == bpf_htons(ETH_P_IPV6))
 			return announce(skb);
@@ -293,22 +296,34 @@ int alioth_from_underlay(struct __sk_buff *skb)
 	return finish(skb, &pkt, sent_by_node(skb, &pkt), &node);
 }
 
-/* alioth_to_underlay examines packets of the node's sockets only. Packets of IP sockets
+/* by_node decides about a packet of one of the node's own sockets. Packets of IP sockets
  * to the tunnel's port are dropped by the host's rules, unless they have the mark that
  * those rules accept.
+ */
+static __always_inline enum reason by_node(struct __sk_buff *skb)
+{
+	struct bpf_sock *sk = skb->sk;
+
+	if (!sk || (sk->family != AF_PACKET && (skb->mark & MARK_MASK) != MARK_TUNNELED) || !is_own(skb))
+		return UNDECIDED;
+	return is_for_tunnel(skb) && !is_encapsulated(skb) ? DROP_TUNNEL_SOCKET : UNDECIDED;
+}
+
+/* alioth_to_underlay examines packets of the node's sockets and of pods' interfaces that
+ * are derived from the device.
  */
 SEC("tcx/egress")
 int alioth_to_underlay(struct __sk_buff *skb)
 {
-	struct bpf_sock *sk = skb->sk;
 	struct packet pkt;
+	enum reason reason = by_node(skb);
 
-	if (!sk || (sk->family != AF_PACKET && (skb->mark & MARK_MASK) != MARK_TUNNELED) || !is_own(skb))
-		return TCX_NEXT;
-	if (!is_for_tunnel(skb) || is_encapsulated(skb))
+	if (!reason && has_children(skb) && by_child(skb) && forges(skb, in_vlan(skb)))
+		reason = DROP_FORGED_NODE;
+	if (!reason)
 		return TCX_NEXT;
 	see(skb, &pkt, DIRECTION_TO_TUNNEL);
-	return finish(skb, &pkt, DROP_TUNNEL_SOCKET, 0);
+	return finish(skb, &pkt, reason, 0);
 }
 
 SEC("tcx/ingress")

@@ -85,6 +85,17 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 } alioth_nodes SEC(".maps");
 
+/* Addresses of this node in the cluster. No packet from another host has one of them as
+ * its source, and no packet of a pod's interface on the node's network.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, struct addr);
+	__type(value, __u32);
+	__uint(max_entries, MAX_OWN);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+} alioth_own SEC(".maps");
+
 /* Node ports that lead back into the VPC of the sending pod. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -17,6 +17,7 @@
 #define MAX_SUBNETS 65536
 #define MAX_VPCS 16384
 #define MAX_NODES 16384
+#define MAX_OWN 256
 #define MAX_ANNOUNCED 4096
 #define MAX_CLOSED 65536
 #define MAX_PROBES 65536
@@ -42,7 +43,10 @@ enum direction {
 	DIRECTION_TO_POD,
 	DIRECTION_FROM_TUNNEL,
 	DIRECTION_SOCKET,
-	DIRECTION_TO_TUNNEL, /* packets that are fragmented for the tunnel, or that sockets send to its port themselves */
+	/* Packets that are fragmented for the tunnel, that sockets send to its port
+	 * themselves, or that pods' interfaces on the node's network forge.
+	 */
+	DIRECTION_TO_TUNNEL,
 	DIRECTION_LEN,
 };
 
@@ -118,6 +122,7 @@ enum reason {
 	DROP_KUBELET_NO_POD,
 	DROP_SHADOW_SOCKET,
 	DROP_TUNNEL_SOCKET,
+	DROP_FORGED_NODE,
 	DROP_REWRITE_FAILED,
 	REASON_LEN,
 };
@@ -155,6 +160,7 @@ struct config {
 	__u32 vxlan_ifindex;
 	__u32 connections_per_interface;
 	__be16 tunnel_port;
+	__be16 link_port; /* of VXLAN links outside of every VPC; 0: none */
 	/* Not 0: UDP sockets are translated when they connect, on every interface; the
 	 * daemon ends those that become stale.
 	 */

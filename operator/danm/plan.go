@@ -36,6 +36,8 @@ type decision struct {
 	reason, message string
 	// link is the state of the network's host link, nil without one.
 	link *linkState
+	// notEnforced says which protections the network gives up, "" for none.
+	notEnforced string
 	// conflict names the older network of the same kind and name in the other group.
 	conflict string
 }
@@ -49,7 +51,7 @@ type check func(tx store.ReadTx, net *multinet.Network) *refusal
 // decide plans for one network. taken are numbers that are claimed although the store does
 // not have the claim yet.
 func decide(tx store.ReadTx, net *multinet.Network, taken []number) decision {
-	d := decision{figures: count(tx, net), pods: podsOf(tx, net), link: linkOf(tx, net)}
+	d := decision{figures: count(tx, net), pods: podsOf(tx, net), link: linkOf(tx, net), notEnforced: notEnforced(net)}
 	if net.Deleting {
 		return d.deleting(tx, net)
 	}

@@ -25,6 +25,7 @@ func setStatus(to *danmv1.NetworkStatus, generation int64, d decision) {
 		status.SetCondition(&to.Conditions, generation, v1alpha1.ProfileCondition, true, v1alpha1.ProfileReason, d.profile.String())
 	}
 	setLink(to, generation, d.link)
+	setIsolated(to, generation, d.notEnforced)
 	if d.conflict == "" {
 		meta.RemoveStatusCondition(&to.Conditions, v1alpha1.NameConflictCondition)
 		return

@@ -49,7 +49,7 @@ func (d Devices) Type() attach.Type {
 	return attach.Type{
 		Kind: d.Kind, Capabilities: capabilities,
 		Probe: d.probe,
-		Open:  func(node attach.Node) (attach.Driver, error) { return New(d, node.Dir) },
+		Open:  func(node attach.Node) (attach.Driver, error) { return New(d, node) },
 	}
 }
 
@@ -86,16 +86,18 @@ type Driver struct {
 	sockets *podside.Sockets
 	hostID  netns.ID
 	notes   sandbox.Notes[note]
+	// underlay is attach.Node.Underlay.
+	underlay func() (attach.Underlay, error)
 }
 
-// New returns a Driver for the network namespace of the calling thread. It keeps notes
-// in the folder of its kind in dir.
-func New(devices Devices, dir string) (*Driver, error) {
+// New returns a Driver for the network namespace of the calling thread, which is that of
+// the node.
+func New(devices Devices, node attach.Node) (*Driver, error) {
 	id, err := netns.Current()
 	if err != nil {
 		return nil, err
 	}
-	notes, err := sandbox.NewNotes[note](filepath.Join(dir, string(devices.Kind)))
+	notes, err := sandbox.NewNotes[note](filepath.Join(node.Dir, string(devices.Kind)))
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +105,7 @@ func New(devices Devices, dir string) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Driver{devices: devices, sockets: sockets, hostID: id, notes: notes}, nil
+	return &Driver{devices: devices, sockets: sockets, hostID: id, notes: notes, underlay: node.Underlay}, nil
 }
 
 // session is one call of a Driver, with a socket of its own in the node's namespace.

@@ -10,7 +10,9 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/attach/carrier"
 	"github.com/alioth-net/alioth/cnid/attach/podside"
 	"github.com/alioth-net/alioth/cnid/hostlink/links"
 	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
@@ -54,5 +56,42 @@ func (d *session) parent(spec attach.Spec) (netlink.Link, error) {
 	case len(attrs.HardwareAddr) != 6:
 		return nil, fmt.Errorf("device %s is not an Ethernet; use another device", spec.Parent)
 	}
-	return parent, podside.CheckCarrier(parent, spec.Parent, spec.MTU)
+	if err := podside.CheckCarrier(parent, spec.Parent, spec.MTU); err != nil {
+		return nil, err
+	}
+	return parent, d.permit(attrs, spec.Mode)
+}
+
+// permit refuses a device by which frames reach an address of the node that no program
+// guards there: a pod could send as a node, and so enter VPCs. In mode passthru it would
+// receive the node's packets too.
+func (d *session) permit(parent *netlink.LinkAttrs, mode string) error {
+	if d.underlay == nil {
+		return nil
+	}
+	underlay, err := d.underlay()
+	if err != nil || len(underlay.Addrs) == 0 {
+		return err
+	}
+	stack, err := carrier.Read(d.host.Handle)
+	if err != nil {
+		return err
+	}
+	alone := mode == annotations.ModePassthru
+	guarded := func(ifindex int) bool { return !alone && ifindex == underlay.Guarded && ifindex == parent.Index }
+	a, ok := stack.Carried(parent.Index, 0, func(a carrier.Address) bool {
+		return slices.Contains(underlay.Addrs, a.IP) && !guarded(a.Ifindex)
+	})
+	if !ok {
+		return nil
+	}
+	why := "no program keeps the pod from sending there as a node"
+	switch {
+	case alone:
+		why = fmt.Sprintf("in mode %s the pod would have the device for itself", mode)
+	case underlay.Guarded == 0:
+		why = "the program that keeps the pod from sending there as a node is not loaded yet"
+	}
+	return fmt.Errorf("device %s reaches the node's address %s (on %s), and %s: "+
+		"use another device, or a network with a vlan of its own, or permit it (multiNetwork.underlayAttachments of the chart)", parent.Name, a.IP, a.Device, why)
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/attach/carrier"
 	"github.com/alioth-net/alioth/cnid/attach/podside"
 	"github.com/alioth-net/alioth/cnid/attach/sandbox"
 	"github.com/alioth-net/alioth/cnid/neighbours"
@@ -141,11 +142,15 @@ func (d *session) permit(pf netlink.Link, spec attach.Spec) error {
 	if err := podside.CheckCarrier(pf, attrs.Name, spec.MTU); err != nil || d.cfg.Underlay {
 		return err
 	}
-	carrier, addr, err := d.nodeAddress(attrs.Index, spec.VF.VLAN)
-	if err != nil || carrier == "" {
+	stack, err := carrier.Read(d.host.Handle)
+	if err != nil {
 		return err
 	}
-	return fmt.Errorf("device %s carries the node's address %s (on %s), and the interface would be in the network of the nodes: set another vlan of the network, use another device, or permit it (multiNetwork.underlayAttachments of the chart)", attrs.Name, addr, carrier)
+	a, ok := stack.Carried(attrs.Index, spec.VF.VLAN, func(a carrier.Address) bool { return a.IP.IsGlobalUnicast() })
+	if !ok {
+		return nil
+	}
+	return fmt.Errorf("device %s carries the node's address %s (on %s), and the interface would be in the network of the nodes: set another vlan of the network, use another device, or permit it (multiNetwork.underlayAttachments of the chart)", attrs.Name, a.IP, a.Device)
 }
 
 // note describes the VF as it is. It returns its network device too, nil without one.

@@ -65,6 +65,8 @@ type Config struct {
 	FragmentIfindex, FragmentPeerIfindex int
 	// TunnelPort is the UDP port of the tunnel. Default DefaultTunnelPort.
 	TunnelPort uint16
+	// LinkPort is the UDP port of VXLAN links outside of every VPC; 0: the node has none.
+	LinkPort uint16
 	// TunnelSource4 and TunnelSource6 are this node's addresses in the cluster. Without
 	// them the route decides.
 	TunnelSource4, TunnelSource6 netip.Addr
@@ -189,6 +191,7 @@ func (c Config) constants() (bpf.AliothConfig, error) {
 		UnderlayMac:             c.UnderlayMAC,
 		ConnectionsPerInterface: c.ConnectionsPerInterface,
 		TunnelPort:              bpf.NetworkOrder(c.TunnelPort),
+		LinkPort:                bpf.NetworkOrder(c.LinkPort),
 		KubeletPort:             c.KubeletPort,
 	}
 	if c.ConnectedDatagrams {

@@ -18,6 +18,7 @@ func (s *State) Sort() {
 	})
 	slices.SortFunc(s.VPCs, func(a, b VPC) int { return cmp.Compare(a.VNI, b.VNI) })
 	slices.SortFunc(s.Nodes, netip.Addr.Compare)
+	slices.SortFunc(s.Own, netip.Addr.Compare)
 	slices.SortFunc(s.NodePorts, NodePort.compare)
 	slices.SortFunc(s.Announced, netip.Addr.Compare)
 	slices.SortFunc(s.Closed, func(a, b ClosedPrefix) int {

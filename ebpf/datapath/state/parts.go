@@ -20,7 +20,7 @@ import (
 // or map takes its place.
 type Parts struct {
 	// VPCs are the parts of VPCs by VNI, without Services; and under 0 all that
-	// belongs to no VPC alone, which are Nodes, Probes, Hooks, Namespaces, and Closed
+	// belongs to no VPC alone, which are Nodes, Own, Probes, Hooks, Namespaces, and Closed
 	// and Services of VNI 0.
 	VPCs map[uint32]*State
 	// Services are those of VPCs by VNI, and of networks outside of every VPC by their
@@ -46,7 +46,7 @@ func (s State) Parts() Parts {
 	share(s.Closed, p, func(c ClosedPrefix) uint32 { return c.VNI }, func(s *State) *[]ClosedPrefix { return &s.Closed })
 	share(s.NodePorts, p, func(n NodePort) uint32 { return n.VNI }, func(s *State) *[]NodePort { return &s.NodePorts })
 	node := p.of(0)
-	node.Announced = s.Announced
+	node.Announced, node.Own = s.Announced, s.Own
 	node.Nodes, node.Probes, node.Hooks, node.Namespaces = s.Nodes, s.Probes, s.Hooks, s.Namespaces
 	p.shareServices(s.Services)
 	return p
@@ -100,6 +100,7 @@ func (p Parts) State() State {
 		s.Nodes = append(s.Nodes, part.Nodes...)
 		s.NodePorts = append(s.NodePorts, part.NodePorts...)
 		s.Announced = append(s.Announced, part.Announced...)
+		s.Own = append(s.Own, part.Own...)
 		s.Closed = append(s.Closed, part.Closed...)
 		s.Services = append(s.Services, part.Services...)
 		s.Probes = append(s.Probes, part.Probes...)

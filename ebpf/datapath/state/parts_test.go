@@ -163,6 +163,8 @@ func TestStatesThatContradictThemselvesAreRefused(t *testing.T) {
 		{"an address with a zone", func(s *state.State) { s.Addresses[0].IP = ip("fe80::1%eth0") }, "no plain address"},
 		{"a node twice", func(s *state.State) { s.Nodes = append(s.Nodes, s.Nodes[0]) }, "node 192.0.2.2 is given twice"},
 		{"a node that is none", func(s *state.State) { s.Nodes[0] = netip.Addr{} }, "no plain address"},
+		{"an own address twice", func(s *state.State) { s.Own = append(s.Own, s.Own[0]) }, "own address 192.0.2.1 is given twice"},
+		{"an own address that is none", func(s *state.State) { s.Own[0] = netip.Addr{} }, "no plain address"},
 		{"a closed prefix of no class", func(s *state.State) { s.Closed[0].Class = 0 }, "unknown class"},
 		{"a closed prefix twice", func(s *state.State) { s.Closed = append(s.Closed, s.Closed[0]) }, "given twice"},
 		{"an exception for every VPC", func(s *state.State) { s.Closed[0].VNI, s.Closed[0].Class = 0, state.OpenListed }, "an exception belongs to one"},

@@ -24,6 +24,9 @@ func (s State) Rows() map[string]string {
 	for _, ip := range s.Nodes {
 		rows[fmt.Sprintf("node %s", ip)] = present
 	}
+	for _, ip := range s.Own {
+		rows[fmt.Sprintf("own address %s", ip)] = present
+	}
 	for _, ip := range s.Announced {
 		rows[fmt.Sprintf("announced address %s", ip)] = present
 	}

@@ -20,6 +20,9 @@ type State struct {
 	// Nodes are the underlay addresses from which tunnel packets are
 	// accepted, and which are closed to tenants' egress.
 	Nodes []netip.Addr
+	// Own are the addresses of this node in the cluster: no other host may send from
+	// them, and no pod's interface on the node's network.
+	Own []netip.Addr
 	// NodePorts are those of services of VPCs: a pod's packet to a node's address at a
 	// port of its own VPC may leave, if the VPC's egress allows that address.
 	NodePorts []NodePort

@@ -48,11 +48,13 @@ type (
 	vpcKey       uint32
 	interfaceKey int
 	shadowKey    netip.Addr
-	announcedKey netip.Addr
-	nodeKey      netip.Addr
-	nodePortKey  NodePort
-	probeKey     netip.Addr
-	rangeKey     struct {
+	listedKey    struct {
+		list string
+		ip   netip.Addr
+	}
+	nodePortKey NodePort
+	probeKey    netip.Addr
+	rangeKey    struct {
 		vni    uint32
 		prefix netip.Prefix
 	}
@@ -80,7 +82,7 @@ func newChecker() *checker {
 func (s *State) check(vni uint32) error {
 	c := newChecker()
 	checks := []func(*checker) error{
-		s.checkVPCs, s.checkInterfaces, s.checkAddresses, s.checkSubnets, s.checkNodes, s.checkNodePorts, s.checkAnnounced,
+		s.checkVPCs, s.checkInterfaces, s.checkAddresses, s.checkSubnets, s.checkNodes, s.checkNodePorts,
 		s.checkClosed, s.checkServices, s.checkTargets,
 	}
 	for _, check := range checks {
@@ -103,7 +105,7 @@ func (s *State) checkOwner(vni uint32) error {
 		slices.ContainsFunc(s.Services, func(v Service) bool { return foreign(v.VNI) }) {
 		return fmt.Errorf("the part of VNI %d has rows of another one", vni)
 	}
-	if vni != 0 && len(s.Nodes)+len(s.Announced)+len(s.Probes)+len(s.Hooks)+len(s.Namespaces)+len(s.Services) > 0 {
+	if vni != 0 && len(s.Nodes)+len(s.Own)+len(s.Announced)+len(s.Probes)+len(s.Hooks)+len(s.Namespaces)+len(s.Services) > 0 {
 		return fmt.Errorf("the part of VNI %d has rows of none", vni)
 	}
 	return nil
@@ -291,24 +293,17 @@ func (s *State) checkSubnets(c *checker) error {
 }
 
 func (s *State) checkNodes(c *checker) error {
-	for _, ip := range s.Nodes {
-		if err := checkIP("node", ip); err != nil {
-			return err
-		}
-		if err := c.once(nodeKey(ip.Unmap()), "node %s", ip.Unmap()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *State) checkAnnounced(c *checker) error {
-	for _, ip := range s.Announced {
-		if err := checkIP("announced", ip); err != nil {
-			return err
-		}
-		if err := c.once(announcedKey(ip.Unmap()), "announced address %s", ip.Unmap()); err != nil {
-			return err
+	for _, list := range []struct {
+		of  string
+		ips []netip.Addr
+	}{{"node", s.Nodes}, {"own address", s.Own}, {"announced address", s.Announced}} {
+		for _, ip := range list.ips {
+			if err := checkIP(list.of, ip); err != nil {
+				return err
+			}
+			if err := c.once(listedKey{list.of, ip.Unmap()}, "%s %s", list.of, ip.Unmap()); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -4,42 +4,37 @@
 package tables
 
 import (
+	"net/netip"
+
 	"github.com/alioth-net/alioth/ebpf/bpf"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// Nodes: the underlay addresses of known nodes.
-const nodeTable = table[bpf.AliothAddr, uint32]("nodes")
+// Tables of addresses without any further content.
+var (
+	// Nodes: the underlay addresses of known nodes.
+	nodesTable = listed("nodes", func(s *state.State) *[]netip.Addr { return &s.Nodes })
+	// Own: the addresses of this node.
+	ownAddressesTable = listed("own", func(s *state.State) *[]netip.Addr { return &s.Own })
+	// Announced: the external addresses that are announced here.
+	announcementsTable = listed("announced", func(s *state.State) *[]netip.Addr { return &s.Announced })
+)
 
-var nodesTable = &descriptor{
-	anyTable: nodeTable,
-	encode: func(t *Rows, p part) {
-		for _, ip := range p.Nodes {
-			nodeTable.of(t)[bpf.EncodeAddr(ip)] = 0
-		}
-	},
-	decode: func(t *Rows, s *state.State) {
-		for ip := range nodeTable.of(t) {
-			s.Nodes = append(s.Nodes, bpf.DecodeAddr(ip))
-		}
-	},
-}
-
-// Announced: the external addresses that are announced here.
-const announcedTable = table[bpf.AliothAddr, uint32]("announced")
-
-var announcementsTable = &descriptor{
-	anyTable: announcedTable,
-	encode: func(t *Rows, p part) {
-		for _, ip := range p.Announced {
-			announcedTable.of(t)[bpf.EncodeAddr(ip)] = 0
-		}
-	},
-	decode: func(t *Rows, s *state.State) {
-		for ip := range announcedTable.of(t) {
-			s.Announced = append(s.Announced, bpf.DecodeAddr(ip))
-		}
-	},
+// listed describes the table of one of a State's lists of addresses.
+func listed(name table[bpf.AliothAddr, uint32], list func(*state.State) *[]netip.Addr) *descriptor {
+	return &descriptor{
+		anyTable: name,
+		encode: func(t *Rows, p part) {
+			for _, ip := range *list(p.State) {
+				name.of(t)[bpf.EncodeAddr(ip)] = 0
+			}
+		},
+		decode: func(t *Rows, s *state.State) {
+			for ip := range name.of(t) {
+				*list(s) = append(*list(s), bpf.DecodeAddr(ip))
+			}
+		},
+	}
 }
 
 // Node ports: {VNI, port, proto, family}, the ports of nodes that lead into the VPC.

@@ -96,8 +96,8 @@ func sortByKey(ops []Operation) {
 // they drop everything, whereas a device without programs would hand a pod's
 // packets to the host's stack. They are removed with the device.
 var sequence = []stage{
-	deletesOf(addressesTable), deletesOf(targetsTable), deletesOf(namespacesTable), deletesOf(nodesTable), deletesOf(nodePortsTable), deletesOf(announcementsTable),
-	putsOf(closedPrefixesTable), putsOf(rangesTable), putsOf(subnetsTable), putsOf(nodesTable), putsOf(vpcsTable), putsOf(nodePortsTable),
+	deletesOf(addressesTable), deletesOf(targetsTable), deletesOf(namespacesTable), deletesOf(nodesTable), deletesOf(ownAddressesTable), deletesOf(nodePortsTable), deletesOf(announcementsTable),
+	putsOf(closedPrefixesTable), putsOf(rangesTable), putsOf(subnetsTable), putsOf(nodesTable), putsOf(ownAddressesTable), putsOf(vpcsTable), putsOf(nodePortsTable),
 	putsOf(backendsTable), putsOf(lookupsTable), putsOf(affinitiesTable), putsOf(choicesTable), putsOf(servicesTable),
 	deletesOf(servicesTable), deletesOf(choicesTable), deletesOf(affinitiesTable), deletesOf(lookupsTable), deletesOf(backendsTable),
 	putsOf(interfacesTable), putsOf(flowsTable), putsOf(attachmentsTable),

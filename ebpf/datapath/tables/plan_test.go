@@ -49,7 +49,7 @@ func TestPlansKeepTheOrderThatOpensNothingAndLosesNothing(t *testing.T) {
 		{
 			name: "from nothing", want: statetest.Small(),
 			steps: []string{
-				"put closed", "put vpc_ranges", "put subnets", "put nodes", "put vpcs",
+				"put closed", "put vpc_ranges", "put subnets", "put nodes", "put own", "put vpcs",
 				"put backends", "put services", "put services",
 				"put interfaces", "put flows", "put attachments", "put attachments",
 				"put addresses", "put targets", "put targets", "put netns",
@@ -58,7 +58,7 @@ func TestPlansKeepTheOrderThatOpensNothingAndLosesNothing(t *testing.T) {
 		{
 			name: "to nothing", have: statetest.Small(),
 			steps: []string{
-				"delete addresses", "delete targets", "delete targets", "delete netns", "delete nodes",
+				"delete addresses", "delete targets", "delete targets", "delete netns", "delete nodes", "delete own",
 				"delete services", "delete services", "delete backends",
 				"delete flows", "delete interfaces",
 				"delete vpcs", "delete subnets", "delete vpc_ranges", "delete closed",

@@ -112,6 +112,7 @@ var reasonNames = [bpf.AliothReasonREASON_LEN]string{
 	// Sockets of the node.
 	bpf.AliothReasonDROP_SHADOW_SOCKET:  "shadow_socket",  // to a pod's shadow address, and neither the kubelet's nor a reply
 	bpf.AliothReasonDROP_TUNNEL_SOCKET:  "tunnel_socket",  // to the tunnel's port
+	bpf.AliothReasonDROP_FORGED_NODE:    "forged_node",    // by a pod's interface on the node's network
 	bpf.AliothReasonDROP_KUBELET_NO_POD: "kubelet_no_pod", // a connect of the kubelet to a pod that has no interface
 
 	bpf.AliothReasonDROP_REWRITE_FAILED: "rewrite_failed",

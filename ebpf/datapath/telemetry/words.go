@@ -91,6 +91,7 @@ var explanations = [bpf.AliothReasonREASON_LEN]explanation{
 
 	bpf.AliothReasonDROP_SHADOW_SOCKET: {"a program on the node's network sent to a pod's shadow; only the kubelet may open flows there", "find the program or hostNetwork pod (docs/troubleshooting.md); use Services, hostPorts or kubectl port-forward"},
 	bpf.AliothReasonDROP_TUNNEL_SOCKET: {"a program on the node's network sent to the tunnel's port", "find the program or hostNetwork pod (docs/troubleshooting.md): it sends into VPCs"},
+	bpf.AliothReasonDROP_FORGED_NODE:   {"a pod's interface on the nodes' network sent with the address of a node, or to the UDP port of the tunnel or of VXLAN links", "find the pod (docs/troubleshooting.md): it attacks the nodes, or has an address of a node"},
 
 	bpf.AliothReasonDROP_REWRITE_FAILED: {"the kernel refused to change the packet", tellUs},
 }

@@ -310,8 +310,19 @@ struct tcp_sock {
 };
 
 /* The kernel's, which are others than those of programs and maps. */
+struct net_device___kernel {
+	possible_net_t nd_net;
+	void *rx_handler;
+};
+
+struct dst_entry___kernel {
+	struct net_device___kernel *dev;
+};
+
 struct sk_buff___kernel {
+	struct net_device___kernel *dev;
 	struct sock *sk;
+	unsigned long _skb_refdst;
 	__u8 encapsulation : 1;
 };
 

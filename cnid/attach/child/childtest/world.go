@@ -32,15 +32,17 @@ type Node struct {
 	*netnstest.Namespace
 	Driver attach.Driver
 	// Dir has the driver's notes.
-	Dir     string
-	devices child.Devices
+	Dir string
+	// Underlay is what the driver is told; a test may change it.
+	Underlay *attach.Underlay
+	devices  child.Devices
 }
 
 // NewNode returns a node with a driver for such interfaces and a device eth0, which has the name of a pod's interface too,
 // and the router that is at its other end.
 func NewNode(t testing.TB, devices child.Devices) (Node, Router) {
 	t.Helper()
-	n := Node{Namespace: netnstest.New(t), Dir: t.TempDir(), devices: devices}
+	n := Node{Namespace: netnstest.New(t), Dir: t.TempDir(), Underlay: &attach.Underlay{}, devices: devices}
 	n.Start(t)
 	return n, n.AddDevice(t, "eth0", "192.0.2.1/24", "2001:db8::1/64")
 }
@@ -49,7 +51,8 @@ func NewNode(t testing.TB, devices child.Devices) (Node, Router) {
 func (n *Node) Start(t testing.TB) {
 	t.Helper()
 	n.Do(t, func() (err error) {
-		n.Driver, err = n.devices.Type().Open(attach.Node{Dir: n.Dir})
+		underlay := func() (attach.Underlay, error) { return *n.Underlay, nil }
+		n.Driver, err = n.devices.Type().Open(attach.Node{Dir: n.Dir, Underlay: underlay})
 		return err
 	})
 	t.Cleanup(n.Driver.Close)

@@ -49,6 +49,7 @@ type Node struct {
 	Underlay [2]netip.Addr
 	Ifindex  int // of the underlay
 	Uplink   int // towards outside
+	stranger netns.NsHandle
 }
 
 // Pod is a pod of a lab.
@@ -66,6 +67,9 @@ const (
 	NodeShadowV4 = "169.254.64.1"
 	NodeShadowV6 = "fd00:a110::1"
 )
+
+// LinkPort is the UDP port of VXLAN links outside of every VPC.
+const LinkPort = 14789
 
 // newLab builds the nodes without any pod.
 func newLab(t testing.TB) *Lab {
@@ -117,6 +121,7 @@ func (l *Lab) connectOutside() {
 // open opens the node's datapath, in its namespace.
 func (n *Node) open(t testing.TB, cgroup string) {
 	t.Helper()
+	n.join(t)
 	bpftest.Enable(t, "net/ipv4/ip_forward")
 	bpftest.Enable(t, "net/ipv6/conf/all/forwarding")
 	bpftest.AddAddr(t, 1, bpftest.Host(wire.IP(NodeShadowV4)))
@@ -124,11 +129,19 @@ func (n *Node) open(t testing.TB, cgroup string) {
 	n.Config = programs.Config{
 		PinDir: bpftest.MountBPF(t), CgroupRoot: cgroup, VXLANIfindex: bpftest.AddTunnel(t, "tunnel"), Connections: bpftest.Connections,
 		NodeShadow4: wire.IP(NodeShadowV4), NodeShadow6: wire.IP(NodeShadowV6),
-		UnderlayIfindex: n.Ifindex, UnderlayIfindex6: n.Ifindex, TunnelSource4: n.Underlay[0], TunnelSource6: n.Underlay[1],
+		UnderlayMAC: n.mac(t), LinkPort: LinkPort, UnderlayIfindex: n.Ifindex, UnderlayIfindex6: n.Ifindex, TunnelSource4: n.Underlay[0], TunnelSource6: n.Underlay[1],
 		ConnectedDatagrams: true,
 	}
 	n.Config.FragmentIfindex, n.Config.FragmentPeerIfindex = bpftest.AddFragmenter(t)
 	n.Datapath = bpftest.OpenShared(t, n.Config)
+}
+
+// mac returns the Ethernet address of the underlay device.
+func (n *Node) mac(t testing.TB) state.MAC {
+	t.Helper()
+	link, err := netlink.LinkByIndex(n.Ifindex)
+	bpftest.Must(t, err)
+	return state.MAC(link.Attrs().HardwareAddr)
 }
 
 // Restart ends the node's daemon and starts another with the node's state; meanwhile
@@ -219,7 +232,7 @@ func (l *Lab) Apply() {
 		for _, vni := range []uint32{VNI1, VNI2} {
 			n.State.Subnets = append(n.State.Subnets, state.Subnet{VNI: vni, Prefix: wire.Prefix("10.0.1.0/24")}, state.Subnet{VNI: vni, Prefix: wire.Prefix("fd10:0:0:1::/64")})
 		}
-		n.State.Nodes = nil
+		n.State.Nodes, n.State.Own = nil, n.Underlay[:]
 		for _, other := range l.Nodes {
 			n.State.Nodes = append(n.State.Nodes, other.Underlay[:]...)
 		}

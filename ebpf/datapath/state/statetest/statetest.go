@@ -42,6 +42,7 @@ func Small() state.State {
 		}},
 		Addresses:  []state.Address{{VNI: 5, IP: addr("10.0.1.10"), Kind: state.Local, Ifindex: 7, MAC: podMAC}},
 		Nodes:      []netip.Addr{addr("192.0.2.2")},
+		Own:        []netip.Addr{addr("192.0.2.1")},
 		Closed:     []state.ClosedPrefix{{VNI: 0, Prefix: ranges("169.254.0.0/16"), Class: state.ClosedLinkLocal}},
 		Services:   []state.Service{{VIP: addr("10.96.0.1"), Port: 443, Proto: state.ProtoTCP, Backends: []state.Backend{{IP: addr("192.0.2.2"), Port: 6443}}}},
 		Probes:     []state.ProbeTarget{{IP: addr("10.0.1.10"), Shadow: shadow}},
@@ -72,6 +73,7 @@ func RandomPart(random *rand.Rand, vni uint32) *state.State {
 	}
 	if vni == 0 {
 		some(func(i int) { s.Nodes = append(s.Nodes, addr(fmt.Sprintf("192.0.2.%d", i+1))) })
+		some(func(i int) { s.Own = append(s.Own, addr(fmt.Sprintf("192.0.2.%d", i+11))) })
 		some(func(i int) {
 			backends := []state.Backend{{IP: addr("192.0.2.9"), Port: uint16(1 + random.IntN(3))}}
 			s.Services = append(s.Services, state.Service{VIP: addr(fmt.Sprintf("10.96.0.%d", 1+i)), Port: 53, Proto: state.ProtoUDP, Backends: backends})

@@ -1,7 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package sriov
+// Package carrier finds which addresses of the node the frames of a device reach.
+package carrier
 
 import (
 	"fmt"
@@ -13,18 +14,20 @@ import (
 	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 )
 
-// nodeAddress returns an address of the node that frames with a tag reach by a device, and
-// the device that has it; "" for none. tag is as for carried.
-func (d *session) nodeAddress(pf int, tag uint32) (device string, addr netip.Addr, err error) {
-	links, err := netlinkdump.Complete(d.host.LinkList)
+// Stack is the devices of a node, with their addresses and what they are parts of.
+type Stack []place
+
+// Read returns the Stack of the network namespace of a socket.
+func Read(host *netlink.Handle) (Stack, error) {
+	links, err := netlinkdump.Complete(host.LinkList)
 	if err != nil {
-		return "", addr, fmt.Errorf("list the node's devices: %w", err)
+		return nil, fmt.Errorf("list the node's devices: %w", err)
 	}
-	addrs, err := netlinkdump.Complete(func() ([]netlink.Addr, error) { return d.host.AddrList(nil, unix.AF_UNSPEC) })
+	addrs, err := netlinkdump.Complete(func() ([]netlink.Addr, error) { return host.AddrList(nil, unix.AF_UNSPEC) })
 	if err != nil {
-		return "", addr, fmt.Errorf("list the node's addresses: %w", err)
+		return nil, fmt.Errorf("list the node's addresses: %w", err)
 	}
-	var stack []place
+	var stack Stack
 	for _, link := range links {
 		a := link.Attrs()
 		p := place{index: a.Index, name: a.Name, master: a.MasterIndex}
@@ -41,8 +44,7 @@ func (d *session) nodeAddress(pf int, tag uint32) (device string, addr netip.Add
 		}
 		stack = append(stack, p)
 	}
-	device, addr = carried(pf, tag, stack)
-	return device, addr, nil
+	return stack, nil
 }
 
 // place is a device of the node with what it is a part of.
@@ -57,27 +59,34 @@ type place struct {
 	addrs []netip.Addr
 }
 
-// carried returns an address of the node that frames reach by a device: that of the device
-// itself, of a bridge or bond that it is a port of, or of a VLAN on one of them. Frames with
-// a tag reach the addresses of its VLAN only. tag 0 stands for a VF that may send frames with
-// each tag, so every VLAN of the node counts.
-func carried(pf int, tag uint32, stack []place) (device string, addr netip.Addr) {
-	reached := map[int]uint32{pf: tag} // the tag that the frames have there
+// Address is an address of a device.
+type Address struct {
+	Ifindex int
+	Device  string
+	IP      netip.Addr
+}
+
+// Carried returns an address that frames reach by a device and that counts: one of the
+// device itself, of a bridge or bond that it is a port of, or of a VLAN on one of them.
+// Frames with a tag reach the addresses of its VLAN only. tag 0 stands for a sender of
+// frames with any tag, so every VLAN of the node is reached.
+func (s Stack) Carried(device int, tag uint32, counts func(Address) bool) (Address, bool) {
+	reached := map[int]uint32{device: tag} // the tag that the frames have there
 	for grown := true; grown; {
 		grown = false
-		for _, p := range stack {
+		for _, p := range s {
 			grown = p.spread(reached) || grown
 		}
 	}
-	for _, p := range stack {
+	for _, p := range s {
 		left, here := reached[p.index]
 		for _, ip := range p.addrs {
-			if here && left == 0 && ip.IsGlobalUnicast() {
-				return p.name, ip
+			if a := (Address{p.index, p.name, ip}); here && left == 0 && counts(a) {
+				return a, true
 			}
 		}
 	}
-	return "", netip.Addr{}
+	return Address{}, false
 }
 
 // spread adds the devices that frames reach next by this one, and reports whether there are

@@ -1,0 +1,73 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package macvlan_test
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/attach/child/childtest"
+	"github.com/alioth-net/alioth/cnid/attach/macvlan"
+	"github.com/alioth-net/alioth/cnid/netns/netnstest"
+)
+
+// onTop gives the node a device up0 that sends by eth0, with an address.
+func onTop() error {
+	return errors.Join(
+		netnstest.OnLink("eth0", func(l netlink.Link) error {
+			return netlink.LinkAdd(&netlink.Macvlan{LinkAttrs: netlink.LinkAttrs{Name: "up0", TxQLen: -1, ParentIndex: l.Attrs().Index}, Mode: netlink.MACVLAN_MODE_BRIDGE})
+		})(),
+		childtest.AddAddrs("up0", "192.0.2.9/24"))
+}
+
+func TestADeviceWithANodesAddressNeedsItsGuard(t *testing.T) {
+	address := func() error { return childtest.AddAddrs("eth0", "192.0.2.9/24") }
+	known := []netip.Addr{netip.MustParseAddr("192.0.2.9")}
+	for _, tc := range []struct {
+		name   string
+		onNode func() error
+		addrs  []netip.Addr
+		guard  string
+		mode   string
+		says   string
+	}{
+		{name: "no address", onNode: func() error { return nil }, addrs: known},
+		{name: "an address that no other node knows", onNode: address, addrs: []netip.Addr{netip.MustParseAddr("192.0.2.8")}},
+		{name: "a guard", onNode: address, addrs: known, guard: "eth0"},
+		{name: "no guard yet", onNode: address, addrs: known, says: "is not loaded yet"},
+		{name: "a guard on another device", onNode: address, addrs: known, guard: "lo", says: "reaches the node's address 192.0.2.9 (on eth0), and no program"},
+		{name: "no guard, and all is permitted", onNode: address},
+		{name: "a guard, and the device for the pod alone", onNode: address, addrs: known, guard: "eth0", mode: annotations.ModePassthru, says: "in mode passthru"},
+		{name: "a guard on the device above", onNode: onTop, addrs: known, guard: "up0", says: "reaches the node's address 192.0.2.9 (on up0)"},
+		{name: "a guard, and an address above", onNode: onTop, addrs: known, guard: "eth0", says: "multiNetwork.underlayAttachments"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			n, _ := childtest.NewNode(t, macvlan.Devices)
+			n.Do(t, tc.onNode)
+			*n.Underlay = attach.Underlay{Addrs: tc.addrs}
+			if tc.guard != "" {
+				n.Underlay.Guarded = n.Link(t, tc.guard).Attrs().Index
+			}
+			pod := netnstest.New(t)
+			s := childtest.Spec(pod)
+			s.Mode = tc.mode
+			_, err := n.Driver.Attach(t.Context(), s)
+			switch {
+			case tc.says == "" && err != nil:
+				t.Error(err)
+			case tc.says != "" && (err == nil || !strings.Contains(err.Error(), tc.says)):
+				t.Errorf("got %v, want an error with %q", err, tc.says)
+			}
+			if notes := n.Notes(t); tc.says != "" && len(notes) != 0 {
+				t.Errorf("%v are left", notes)
+			}
+		})
+	}
+}

@@ -1,0 +1,45 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package danm
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/status"
+	"github.com/alioth-net/alioth/store/multinet"
+)
+
+// notEnforced has a sentence for each protection of docs/isolation.md that the interfaces of
+// a network lack because of what the network itself says; "" if it gives up none.
+func notEnforced(net *multinet.Network) string {
+	if net.Type != multinet.TypeSRIOV {
+		return ""
+	}
+	var all []string
+	if net.VF.SpoofCheck == annotations.Off {
+		all = append(all, "spoofchk is off, so pods may send with each source MAC: remove it from the annotation "+annotations.VFKey)
+	}
+	if net.VF.Trust == annotations.On {
+		all = append(all, "trust is on, so pods may change their MACs and receive packets of others: remove it from the annotation "+annotations.VFKey)
+	}
+	if net.VLAN == 0 {
+		all = append(all, "there is no vlan, so pods may send tagged frames into each VLAN of the device: set vlan")
+	}
+	return strings.Join(all, "; ")
+}
+
+// setIsolated sets the condition about protections, which a network has only if it gives up
+// some of them.
+func setIsolated(to *danmv1.NetworkStatus, generation int64, missing string) {
+	if missing == "" {
+		meta.RemoveStatusCondition(&to.Conditions, v1alpha1.IsolatedCondition)
+		return
+	}
+	status.SetCondition(&to.Conditions, generation, v1alpha1.IsolatedCondition, false, v1alpha1.NotEnforcedReason, missing)
+}
