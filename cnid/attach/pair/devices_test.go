@@ -66,7 +66,7 @@ func TestAPairOfAnotherKindIsInNobodysWay(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := n.Namespace.Link(t, made.HostIfName).Type(); got != string(kind.Kind) {
+			if got := n.Link(t, made.HostIfName).Type(); got != string(kind.Kind) {
 				t.Errorf("the host end is a %s", got)
 			}
 			if _, err := n.attacher.Check(t.Context(), s); err != nil {
@@ -75,7 +75,7 @@ func TestAPairOfAnotherKindIsInNobodysWay(t *testing.T) {
 			if err := before.attacher.Detach(t.Context(), s.ContainerID, s.IfName); err != nil {
 				t.Error(err)
 			}
-			if got := append(n.Namespace.Links(t), pod.Links(t)...); len(got) != 0 {
+			if got := append(n.Links(t), pod.Links(t)...); len(got) != 0 {
 				t.Errorf("%v are left", got)
 			}
 		})
@@ -100,10 +100,10 @@ func TestFromAPodWithoutProgramsNothingPassesNetkit(t *testing.T) {
 	if got := dropped(); got == before {
 		t.Error("the pod's end dropped nothing")
 	}
-	if got := n.Namespace.Link(t, made.HostIfName).Attrs().Statistics.RxPackets; got != 0 {
+	if got := n.Link(t, made.HostIfName).Attrs().Statistics.RxPackets; got != 0 {
 		t.Errorf("the host end received %d packets", got)
 	}
-	host := n.Namespace.Link(t, made.HostIfName).(*netlink.Netkit)
+	host := n.Link(t, made.HostIfName).(*netlink.Netkit)
 	if host.SupportsScrub() && (host.Scrub != netlink.NETKIT_SCRUB_DEFAULT || host.PeerScrub != netlink.NETKIT_SCRUB_DEFAULT) {
 		t.Errorf("marks cross between pod and node: %+v", host)
 	}
