@@ -162,14 +162,14 @@ func (n *node) failed() []multinet.LinkFailure {
 // links returns the names of the devices beside eth0 and lo, in order.
 func (n *node) links(t testing.TB) []string {
 	t.Helper()
-	names := slices.DeleteFunc(n.Namespace.Links(t), func(name string) bool { return name == "eth0" })
+	names := slices.DeleteFunc(n.Links(t), func(name string) bool { return name == "eth0" })
 	slices.Sort(names)
 	return names
 }
 
 func (n *node) link(t testing.TB, name string) netlink.Link {
 	t.Helper()
-	return n.Namespace.Link(t, name)
+	return n.Link(t, name)
 }
 
 // attach gives a new pod on a node an interface on a link.

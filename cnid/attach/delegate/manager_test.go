@@ -27,6 +27,10 @@ type released struct {
 
 func (r *released) Check(journal.Record) error { return nil }
 
+func (r *released) ProgramSockets(context.Context, journal.Record) error { return nil }
+
+func (r *released) UnprogramSockets() {}
+
 func (r *released) Release(rec journal.Record) { r.keys = append(r.keys, rec.Key) }
 
 // manager returns a manager as a starting daemon has it, with the record of the attachment.

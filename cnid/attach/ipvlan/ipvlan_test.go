@@ -66,7 +66,7 @@ func TestAPodSharesTheAddressOfTheParent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parent := n.Namespace.Link(t, "eth0").Attrs()
+	parent := n.Link(t, "eth0").Attrs()
 	if want := (attach.Link{NetnsInode: id.Inode, NetnsCookie: id.Cookie, MAC: parent.HardwareAddr}); !cmp.Equal(got, want) {
 		t.Errorf("link is %+v, want %+v", got, want)
 	}

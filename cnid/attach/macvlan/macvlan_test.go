@@ -50,7 +50,7 @@ func TestAPodGetsItsInterfaceAndTheNodeNone(t *testing.T) {
 	if want := (attach.Link{NetnsInode: id.Inode, NetnsCookie: id.Cookie}); !cmp.Equal(got, want) {
 		t.Errorf("link is %+v, want %+v", got, want)
 	}
-	if got := n.Namespace.Links(t); len(got) != 1 {
+	if got := n.Links(t); len(got) != 1 {
 		t.Errorf("the node has %v, want eth0 alone", got)
 	}
 	link := pod.Link(t, "eth0")
@@ -97,7 +97,7 @@ func TestModesDecideWhichPodsReachEachOther(t *testing.T) {
 
 func TestAPassthruInterfaceHasItsDeviceForItself(t *testing.T) {
 	n, r := childtest.NewNode(t, macvlan.Devices)
-	before := n.Namespace.Link(t, "eth0").Attrs().HardwareAddr
+	before := n.Link(t, "eth0").Attrs().HardwareAddr
 	pod, other := netnstest.New(t), netnstest.New(t)
 	s := childtest.Spec(pod)
 	s.Mode = "passthru"
@@ -119,7 +119,7 @@ func TestAPassthruInterfaceHasItsDeviceForItself(t *testing.T) {
 	if err := n.Driver.Detach(t.Context(), s.ContainerID, s.IfName); err != nil {
 		t.Fatal(err)
 	}
-	if after := n.Namespace.Link(t, "eth0").Attrs().HardwareAddr; !bytes.Equal(before, after) {
+	if after := n.Link(t, "eth0").Attrs().HardwareAddr; !bytes.Equal(before, after) {
 		t.Errorf("afterwards the device has the address %s, before %s", after, before)
 	}
 }
@@ -186,7 +186,7 @@ func TestAFailedAttachExplainsAndLeavesNothing(t *testing.T) {
 				tc.change(&s)
 			}
 			before := pod.Rules(t)
-			onNode := n.Namespace.Links(t)
+			onNode := n.Links(t)
 			_, err := n.Driver.Attach(t.Context(), s)
 			if err == nil || tc.want != nil && !errors.Is(err, tc.want) || !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("got %v, want %v with %q", err, tc.want, tc.says)
@@ -194,7 +194,7 @@ func TestAFailedAttachExplainsAndLeavesNothing(t *testing.T) {
 			if diff := cmp.Diff(append([]string{}, tc.left...), pod.Links(t)); diff != "" {
 				t.Errorf("devices in the pod (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(onNode, n.Namespace.Links(t)); diff != "" {
+			if diff := cmp.Diff(onNode, n.Links(t)); diff != "" {
 				t.Errorf("devices on the node (-before +after):\n%s", diff)
 			}
 			if after := pod.Rules(t); after != before {

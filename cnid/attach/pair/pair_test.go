@@ -95,7 +95,7 @@ func testAPairNeedsNoWaitOfTheKernel(t *testing.T, kind pair.Devices) {
 	if _, err := n.attacher.Attach(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
-	host, end := n.Namespace.Link(t, n.attacher.HostName(s.ContainerID, s.IfName)), pod.Link(t, s.IfName)
+	host, end := n.Link(t, n.attacher.HostName(s.ContainerID, s.IfName)), pod.Link(t, s.IfName)
 	for _, a := range []*netlink.LinkAttrs{host.Attrs(), end.Attrs()} {
 		if a.NumTxQueues != 1 || a.NumRxQueues != 1 {
 			t.Errorf("%s was made with %d and %d queues, want one each", a.Name, a.NumTxQueues, a.NumRxQueues)
@@ -123,7 +123,7 @@ func testAPodGetsItsInterfaceAndNothingElse(t *testing.T, kind pair.Devices) {
 		t.Fatal(err)
 	}
 
-	host := n.Namespace.Link(t, n.attacher.HostName(s.ContainerID, s.IfName))
+	host := n.Link(t, n.attacher.HostName(s.ContainerID, s.IfName))
 	id, err := netns.Identify(pod.Path)
 	if err != nil {
 		t.Fatal(err)
@@ -284,7 +284,7 @@ func testDetachRemovesBothEndsAndIsHappyWhenNothingIsThere(t *testing.T, kind pa
 		if err := n.attacher.Detach(t.Context(), s.ContainerID, s.IfName); err != nil {
 			t.Errorf("%s: %v", when, err)
 		}
-		if got := append(n.Namespace.Links(t), pod.Links(t)...); len(got) != 0 {
+		if got := append(n.Links(t), pod.Links(t)...); len(got) != 0 {
 			t.Errorf("%s: %v are left", when, got)
 		}
 	}
@@ -295,7 +295,7 @@ func testDetachRemovesBothEndsAndIsHappyWhenNothingIsThere(t *testing.T, kind pa
 	if err := n.attacher.Detach(t.Context(), s.ContainerID, s.IfName); err != nil {
 		t.Errorf("after the namespace: %v", err)
 	}
-	if got := n.Namespace.Links(t); len(got) != 0 {
+	if got := n.Links(t); len(got) != 0 {
 		t.Errorf("after the namespace: %v are left", got)
 	}
 }
@@ -355,7 +355,7 @@ func testAFailedAttachLeavesNothing(t *testing.T, kind pair.Devices) {
 			if _, err := n.attacher.Attach(t.Context(), s); !errors.Is(err, tc.want) {
 				t.Errorf("got %v, want %v", err, tc.want)
 			}
-			if got := n.Namespace.Links(t); len(got) != 0 {
+			if got := n.Links(t); len(got) != 0 {
 				t.Errorf("%v are left on the node", got)
 			}
 			if diff := cmp.Diff(tc.left, pod.Links(t)); diff != "" {
@@ -382,7 +382,7 @@ func testTheNodesOwnNamespaceIsNoPod(t *testing.T, kind pair.Devices) {
 	if _, err := n.attacher.Attach(t.Context(), spec(gone)); !errors.Is(err, netns.ErrGone) {
 		t.Errorf("got %v, want ErrGone", err)
 	}
-	if got := n.Namespace.Links(t); len(got) != 0 {
+	if got := n.Links(t); len(got) != 0 {
 		t.Errorf("%v are left", got)
 	}
 }
@@ -411,11 +411,11 @@ func testPodsAreAttachedAtTheSameTime(t *testing.T, kind pair.Devices) {
 	}
 	forAll(func(s attach.Spec) error { _, err := n.attacher.Attach(t.Context(), s); return err })
 	forAll(func(s attach.Spec) error { _, err := n.attacher.Check(t.Context(), s); return err })
-	if got := n.Namespace.Links(t); len(got) != pods {
+	if got := n.Links(t); len(got) != pods {
 		t.Errorf("%d host ends, want %d", len(got), pods)
 	}
 	forAll(func(s attach.Spec) error { return n.attacher.Detach(t.Context(), s.ContainerID, s.IfName) })
-	if got := n.Namespace.Links(t); len(got) != 0 {
+	if got := n.Links(t); len(got) != 0 {
 		t.Errorf("%v are left", got)
 	}
 }
