@@ -31,7 +31,9 @@ type decision struct {
 	// empty is true once a network being deleted may lose its finalizer.
 	empty bool
 	figures
-	pods            []string
+	pods []string
+	// living are those of the pods that are there.
+	living          []string
 	ready           bool
 	reason, message string
 	// link is the state of the network's host link, nil without one.
@@ -51,7 +53,8 @@ type check func(tx store.ReadTx, net *multinet.Network) *refusal
 // decide plans for one network. taken are numbers that are claimed although the store does
 // not have the claim yet.
 func decide(tx store.ReadTx, net *multinet.Network, taken []number) decision {
-	d := decision{figures: count(tx, net), pods: podsOf(tx, net), link: linkOf(tx, net), notEnforced: notEnforced(net)}
+	d := decision{figures: count(tx, net), link: linkOf(tx, net), notEnforced: notEnforced(net)}
+	d.pods, d.living = podsOf(tx, net)
 	if net.Deleting {
 		return d.deleting(tx, net)
 	}
@@ -93,6 +96,7 @@ func (d decision) deleting(tx store.ReadTx, net *multinet.Network) decision {
 		d.message = fmt.Sprintf("held by %d address(es)", d.used)
 	default:
 		if d.pods = told(tx, net); len(d.pods) > 0 {
+			d.living = d.pods
 			d.message = fmt.Sprintf("still attached to %d pod(s): %s; waiting until they have ended", len(d.pods), some(d.pods, podsInMessage))
 			return d
 		}

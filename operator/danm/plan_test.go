@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
@@ -227,6 +228,21 @@ func TestARangeThatIsInUseStays(t *testing.T) {
 		ranged(&moved, "10.0.1.0/24", "10.0.1.10", "10.0.1.20")
 		if d := decide(tx, &moved, nil); d.reason != v1alpha1.RangeInUseReason || !strings.Contains(d.message, "10.0.0.99") {
 			t.Errorf("%s: %s", d.reason, d.message)
+		}
+	})
+}
+
+// TestPodsThatAreGoneKeepNobodyFromDeletingTheirNetwork: the status names pods that
+// somebody can delete, and counts the others until their nodes have released them.
+func TestPodsThatAreGoneKeepNobodyFromDeletingTheirNetwork(t *testing.T) {
+	n := ranged(net(multinet.KindDanmNet, "a", "net", 0, on("ens4")), "10.0.0.0/24", "10.0.0.10", "10.0.0.19")
+	gone := &multinet.Claim{Namespace: "a", Name: "c", Network: n.Reference(), PodName: "gone", PodUID: "gone", Node: "node1"}
+	rows := []any{n, gone, address(n, "10.0.0.11", "web"), operatortest.Pod("a", "a", "web", "", "")}
+	operatortest.New(t, rows...).View(func(tx store.ReadTx) {
+		var status danmv1.NetworkStatus
+		setStatus(&status, 1, decide(tx, n, nil))
+		if status.Pods != 2 || !slices.Equal(status.PodNames, []string{"a/web"}) {
+			t.Errorf("%d pods, of which %v are there", status.Pods, status.PodNames)
 		}
 	})
 }

@@ -18,41 +18,52 @@ func held(tx store.ReadTx, net *multinet.Network) []*store.Address {
 	return store.AddressesByDomain(tx, net.Domain())
 }
 
-// podsOf returns the pods with an interface in a network as namespace/name, in order: those
-// that hold an address of it, and those with an AttachmentClaim alone.
-func podsOf(tx store.ReadTx, net *multinet.Network) []string {
-	var all []string
+// user is a pod with an interface in a network, and its node.
+type user struct {
+	store.Holder
+	node string
+}
+
+// usersOf returns the pods that hold addresses of a network, and those with
+// AttachmentClaims. A pod may be among them more than once.
+func usersOf(tx store.ReadTx, net *multinet.Network) []user {
+	var all []user
 	for _, address := range held(tx, net) {
 		if address.Holder.Kind == store.HolderPod {
-			all = append(all, address.Holder.Namespace+"/"+address.Holder.Name)
+			all = append(all, user{address.Holder, address.Node})
 		}
 	}
 	for _, claim := range multinet.ClaimsByNetwork(tx, net.UID) {
-		all = append(all, claim.Namespace+"/"+claim.PodName)
+		all = append(all, user{claim.Holder(), claim.Node})
+	}
+	return all
+}
+
+// podsOf returns the pods with an interface in a network as namespace/name, in order, and
+// those of them that are there. Nobody can delete the others: their nodes have not released
+// them.
+func podsOf(tx store.ReadTx, net *multinet.Network) (all, living []string) {
+	for _, u := range usersOf(tx, net) {
+		name := u.Namespace + "/" + u.Name
+		all = append(all, name)
+		if store.GetPod(tx, u.UID) != nil {
+			living = append(living, name)
+		}
 	}
 	slices.Sort(all)
-	return slices.Compact(all)
+	slices.Sort(living)
+	return slices.Compact(all), slices.Compact(living)
 }
 
 // unreleased returns the pods that are gone and that their nodes have not released, with
 // the nodes, in order; none while a pod of the network is there.
 func unreleased(tx store.ReadTx, net *multinet.Network) []string {
 	var all []string
-	living := false
-	add := func(holder store.Holder, node string) {
-		living = living || store.GetPod(tx, holder.UID) != nil
-		all = append(all, fmt.Sprintf("%s/%s on %s", holder.Namespace, holder.Name, node))
-	}
-	for _, address := range held(tx, net) {
-		if address.Holder.Kind == store.HolderPod {
-			add(address.Holder, address.Node)
+	for _, u := range usersOf(tx, net) {
+		if store.GetPod(tx, u.UID) != nil {
+			return nil
 		}
-	}
-	for _, claim := range multinet.ClaimsByNetwork(tx, net.UID) {
-		add(claim.Holder(), claim.Node)
-	}
-	if living {
-		return nil
+		all = append(all, fmt.Sprintf("%s/%s on %s", u.Namespace, u.Name, u.node))
 	}
 	slices.Sort(all)
 	return slices.Compact(all)

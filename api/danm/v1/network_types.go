@@ -201,10 +201,12 @@ type NetworkStatus struct {
 	// with the fewest; at most 2^53.
 	// +optional
 	Total int64 `json:"total"`
-	// Pods is the number of pods with an interface in the network, and PodNames are
-	// some of them, as namespace/name. A network with pods is not deleted.
+	// Pods is the number of pods with an interface in the network. Pods that are gone
+	// count until their nodes have released them.
 	// +optional
 	Pods int64 `json:"pods"`
+	// PodNames are some of the pods that are there, as namespace/name. While there are
+	// any, a deletion of the network is refused.
 	// +listType=atomic
 	// +optional
 	PodNames []string `json:"podNames,omitempty"`

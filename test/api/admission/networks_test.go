@@ -215,12 +215,18 @@ func TestANetworkInUseIsNotDeleted(t *testing.T) {
 	admin := start(t)
 	create(t, admin, namespace("delete-nets", nil))
 	used, unused := danmNet("delete-nets", "used", usedSpec), danmNet("delete-nets", "unused", usedSpec)
-	wide := clusterNetwork("delete-used", usedSpec)
-	for _, network := range []client.Object{used, unused, wide} {
+	wide, unreleased := clusterNetwork("delete-used", usedSpec), clusterNetwork("delete-unreleased", usedSpec)
+	for _, network := range []client.Object{used, unused, wide, unreleased} {
 		create(t, admin, network)
 	}
 	connect(t, used, &used.Status)
 	connect(t, wide, &wide.Status)
+	connect(t, unreleased, &unreleased.Status)
+	before := unreleased.DeepCopy()
+	unreleased.Status.PodNames = nil
+	if err := as(t, operator()).Status().Patch(t.Context(), unreleased, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
 	deletion := func(object client.Object) func(context.Context, client.Client) error {
 		return func(ctx context.Context, c client.Client) error { return c.Delete(ctx, object, client.DryRunAll) }
 	}
@@ -229,6 +235,7 @@ func TestANetworkInUseIsNotDeleted(t *testing.T) {
 		{"a network with pods", clusterAdmin(), deletion(used), refused},
 		{"a network without pods", clusterAdmin(), deletion(unused), ""},
 		{"a ClusterNetwork with pods", clusterAdmin(), deletion(wide), refused},
+		{"a network whose pods are gone, on a node that has not released them", clusterAdmin(), deletion(unreleased), ""},
 		{"all networks", clusterAdmin(), func(ctx context.Context, c client.Client) error {
 			return c.DeleteAllOf(ctx, &danmv1.DanmNet{}, client.InNamespace("delete-nets"), client.DryRunAll)
 		}, refused},
