@@ -14,9 +14,10 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
 
+// patience is how long something may take that should take seconds.
+var patience = stage.Patience
+
 const (
-	// patience is how long something may take that should take seconds.
-	patience = stage.Patience
 	// answerTime is how long a probe that must be answered is repeated.
 	answerTime = stage.AnswerTime
 	// silenceTime is how long a probe that must not be answered is repeated.

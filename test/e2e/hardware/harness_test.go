@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alioth-net/alioth/test/cluster"
 	"github.com/alioth-net/alioth/test/cluster/underlay"
@@ -19,7 +20,11 @@ const root = "../../.."
 // suite is all tests of this package, on one lab.
 var suite = stage.NewSuiteOn("hardware", root, cluster.HardwareLab(root))
 
-func TestMain(m *testing.M) { os.Exit(suite.Main(m)) }
+func TestMain(m *testing.M) {
+	// Beside other tests the emulated processor gets a small part of a real one.
+	stage.Patience = 5 * time.Minute
+	os.Exit(suite.Main(m))
+}
 
 // env is what every test gets.
 type env struct{ *stage.Env }

@@ -55,6 +55,7 @@ func TestPodsOnIPvlanReachThoseOfTheirSegmentAndVLANAlone(t *testing.T) {
 		return fmt.Sprintf(`{"network":%q,"ip":"10.130.1.%d","ip6":"fd10:130:1::%d"}`, name, ip, ip)
 	}
 	one, two := attached("one", e.guest(), "bare", 10, vlan("red", 10)), attached("two", e.guest(), "bare", 11, vlan("red", 11))
+	serves("red")(two)
 	other, elsewhere := attached("other", e.guest(), "bare", 12, vlan("blue", 12)), attached("elsewhere", e.usual(), "wire", 20)
 	e.RunFor(t, one, two, other, elsewhere)
 
@@ -64,6 +65,7 @@ func TestPodsOnIPvlanReachThoseOfTheirSegmentAndVLANAlone(t *testing.T) {
 		e.ping(t, one, e.OnDevice(t, elsewhere, "wire1", v6))
 		e.silent(t, one, e.OnDevice(t, other, "blue2", v6))
 	}
+	e.expectClusterIP(t, "red", one, "red2", two)
 	for _, want := range []struct{ device, is string }{{"bare1", "ipvlan  mode l2"}, {"red2", "ipvlan  mode l2"}} {
 		if link := e.InNetNS(t, one, "ip", "-d", "link", "show", "dev", want.device); !strings.Contains(link, want.is) {
 			t.Errorf("%s is %s, want %s", want.device, link, want.is)

@@ -108,7 +108,7 @@ func (s *sriovScene) makeNetworks(t *testing.T, tenant *scene.Tenant) {
 func (s *sriovScene) runPods(t *testing.T, tenant *scene.Tenant) {
 	t.Helper()
 	s.both = tenant.Pod("both", requesting(pool, 2), interfaces(tenant, `{"network":"plain","ip":"10.115.2.10","ip6":"fd10:115:2::10"}`, `{"network":"tagged","ip":"10.115.3.10","ip6":"fd10:115:3::10"}`))
-	s.beside = tenant.Pod("beside", requesting(pool, 1), interfaces(tenant, `{"network":"tagged","ip":"10.115.3.11","ip6":"fd10:115:3::11"}`))
+	s.beside = tenant.Pod("beside", serves("tagged"), requesting(pool, 1), interfaces(tenant, `{"network":"tagged","ip":"10.115.3.11","ip6":"fd10:115:3::11"}`))
 	s.user = tenant.Pod("user", requesting(vfioPool, 1), interfaces(tenant, `{"network":"user","ip":"10.115.4.10"}`))
 	s.wired = tenant.Pod("wired", scene.OnNode(s.usual()), interfaces(tenant, `{"network":"wire","ip":"10.115.2.20","ip6":"fd10:115:2::20"}`))
 	s.RunFor(t, s.both, s.beside, s.user, s.wired)
@@ -168,6 +168,7 @@ func (s *sriovScene) checkTraffic(t *testing.T) {
 		s.ping(t, s.both, s.OnDevice(t, s.wired, "wire1", v6))
 		s.ping(t, s.both, s.OnDevice(t, s.beside, "tagged1", v6))
 	}
+	s.expectClusterIP(t, "tagged", s.both, "tagged2", s.beside)
 	s.InNetNS(t, s.beside, "ip", "addr", "add", "10.115.2.11/24", "dev", "tagged1")
 	if out, err := s.Exec(stage.Within(t, stage.Patience), s.beside, "ping", "-c", "1", "-W", "2", "10.115.2.20"); err == nil {
 		t.Errorf("a pod in the VLAN reaches one outside: %s", out)

@@ -26,12 +26,15 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/scene"
 )
 
+// Patience is how long something may take that should take seconds. A suite with a node
+// that is emulated has more, and sets it before its first test.
+var Patience = 90 * time.Second
+
+// settle is how long differences may last after a test: longer than a daemon takes to look
+// at everything in the kernel.
+func settle() time.Duration { return Patience / 2 }
+
 const (
-	// Patience is how long something may take that should take seconds.
-	Patience = 90 * time.Second
-	// settle is how long differences may last after a test: longer than a
-	// daemon takes to look at everything in the kernel.
-	settle = 45 * time.Second
 	// firstPause is the time between the first two comparisons of the cluster with
 	// itself. It doubles up to longestPause.
 	firstPause   = 250 * time.Millisecond
@@ -171,15 +174,15 @@ func (e *Env) awaitLeft() error {
 }
 
 // ExpectAgreement fails the test for everything in which what is known of the cluster
-// differs for longer than settle. It leaves out what names a tenant of a test that runs
+// differs for longer than settle tells. It leaves out what names a tenant of a test that runs
 // beside: that test may break its own pods, and looks for itself at its end.
 func (e *Env) ExpectAgreement(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), settle+Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), settle()+Patience)
 	defer cancel()
 	began := time.Now()
 	left, err := e.differences(ctx, t)
-	for pause := firstPause; err == nil && len(left) > 0 && time.Since(began) < settle; pause = min(2*pause, longestPause) {
+	for pause := firstPause; err == nil && len(left) > 0 && time.Since(began) < settle(); pause = min(2*pause, longestPause) {
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause):
