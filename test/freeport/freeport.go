@@ -38,10 +38,7 @@ func Choose(ctx context.Context, n int) ([]uint16, error) {
 		return nil, fmt.Errorf("%s starts with %d, which leaves no port to choose", rangeFile, end)
 	}
 	chosen := make([]uint16, 0, n)
-	for range attempts {
-		if len(chosen) == n {
-			return chosen, nil
-		}
+	for i := 0; i < attempts && len(chosen) < n; i++ {
 		port := uint16(first + rand.IntN(end-first))
 		held, err := hold(ctx, port)
 		if err != nil {
@@ -49,6 +46,9 @@ func Choose(ctx context.Context, n int) ([]uint16, error) {
 		}
 		defer func() { _ = held() }() // at the end, so that all differ
 		chosen = append(chosen, port)
+	}
+	if len(chosen) == n {
+		return chosen, nil
 	}
 	return nil, fmt.Errorf("%d attempts found %d of %d free ports below %d", attempts, len(chosen), n, end)
 }

@@ -20,7 +20,7 @@ const longestLine = 1 << 20
 // Line is what a test has measured of one quantity over one path. Tests that need the insides
 // of a package, or another kernel, print Lines, and a bench reads them from their output.
 type Line struct {
-	// What was measured, over which Path.
+	// The quantity What was measured over Path.
 	What, Path string
 	// Values in the order in which they were measured, of one round.
 	Values Series

@@ -125,7 +125,7 @@ func (e *env) stateOf(t *testing.T, number int, address string) function {
 	f := function{Settings: e.settingsOf(t, number)}
 	for _, d := range devicesOf(t, e.OnNode(t, e.guest(), "ip", "-j", "-d", "link", "show")) {
 		if d.Parent == address {
-			// What depends on the carrier comes later than a device is up.
+			// The kernel sets the flags of the carrier later than UP.
 			d.Flags = slices.DeleteFunc(d.Flags, func(flag string) bool { return flag != "UP" })
 			f.Device = d
 		}

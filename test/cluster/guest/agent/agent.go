@@ -11,7 +11,7 @@ import "net/netip"
 // Port is the agent's TCP port.
 const Port = 7077
 
-// What a client asks for, each by POST with JSON as its body but for pathDial.
+// Paths of requests. Each is a POST with JSON as its body, except pathDial.
 const (
 	pathRun   = "/run"   // a Command, answered by Frames
 	pathStart = "/start" // a process.Spec
