@@ -143,25 +143,21 @@ func (m *Manager) await(ctx context.Context, pod journal.Pod) ([]Decision, error
 	return decisions, err
 }
 
-// begin writes the records of the attachments. With an error it returns those that it has
-// written.
+// begin writes the records of the attachments, or none.
 func (m *Manager) begin(r Request, decisions []Decision) ([]journal.Record, error) {
-	var records []journal.Record
+	wanted := make([]journal.Record, 0, len(decisions))
 	for _, d := range decisions {
 		driver, err := m.cfg.Drivers.Of(d.Kind)
 		if err != nil {
-			return records, err
+			return nil, err
 		}
-		rec, err := m.cfg.Journal.Begin(recordOf(r, d, driver))
-		if errors.Is(err, journal.ErrDeviceHeld) {
-			err = &NotReady{Reason: err.Error()}
-		}
-		if err != nil {
-			return records, err
-		}
-		records = append(records, rec)
+		wanted = append(wanted, recordOf(r, d, driver))
 	}
-	return records, nil
+	records, err := m.cfg.Journal.BeginAll(wanted)
+	if errors.Is(err, journal.ErrDeviceHeld) {
+		err = &NotReady{Reason: err.Error()}
+	}
+	return records, err
 }
 
 // rollback undoes the finished steps of a request. If that fails, the records stay, and

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestADeviceHasOneRecordAtATime(t *testing.T) {
@@ -42,6 +44,41 @@ func TestADeviceHasOneRecordAtATime(t *testing.T) {
 	}
 	if _, err := j.Begin(second); err != nil {
 		t.Errorf("after the first: %v", err)
+	}
+}
+
+// TestTheRecordsOfAPodAreBegunTogetherOrNotAtAll: the first ones are in memory and in the
+// file when the last one is refused.
+func TestTheRecordsOfAPodAreBegunTogetherOrNotAtAll(t *testing.T) {
+	cfg := testConfig(filepath.Join(t.TempDir(), "journal.log"))
+	j := open(t, cfg)
+	held := begin(t, j, onDevice("holder", "0000:03:10.1"))
+	free, taken := onDevice("two", "0000:03:10.2"), onDevice("three", "0000:03:10.1")
+	if begun, err := j.BeginAll([]Record{free, testRecord(1), taken}); !errors.Is(err, ErrDeviceHeld) || begun != nil {
+		t.Errorf("with a device that is in use: %v, %v", begun, err)
+	}
+	if _, err := j.BeginAll([]Record{free, free}); !errors.Is(err, ErrExists) {
+		t.Errorf("one record twice: %v", err)
+	}
+	if diff := cmp.Diff([]Record{held}, j.Records(), compareAddrs); diff != "" {
+		t.Errorf("after refusals (-want +got):\n%s", diff)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	j = open(t, cfg)
+	if diff := cmp.Diff([]Record{held}, j.Records(), compareAddrs); diff != "" || len(j.Releases()) != 0 {
+		t.Errorf("on disk after refusals, with releases %v (-want +got):\n%s", j.Releases(), diff)
+	}
+	begun, err := j.BeginAll([]Record{free, testRecord(1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(append([]Record{held}, begun...), open(t, cfg).Records(), compareAddrs); diff != "" {
+		t.Errorf("on disk (-want +got):\n%s", diff)
 	}
 }
 

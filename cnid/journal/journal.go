@@ -207,22 +207,6 @@ func bySeq[K comparable](records map[K]Record) []Record {
 	return list
 }
 
-// Begin stores rec with phase PhaseIntended, and returns it with shadow
-// addresses, sequence number and time filled in. It is on disk, to survive a
-// power failure too, when Begin returns. A record of the same key is an
-// ErrExists, one with the same device an ErrDeviceHeld.
-func (j *Journal) Begin(rec Record) (Record, error) {
-	rec, written, err := j.begin(rec)
-	if err != nil {
-		return Record{}, fmt.Errorf("begin attachment %s: %w", rec.Key, err)
-	}
-	// Outside of the lock, so that many attachments share one flush.
-	if err := j.disk.flush(written); err != nil {
-		return Record{}, errors.Join(fmt.Errorf("begin attachment %s: %w", rec.Key, err), j.drop(rec))
-	}
-	return rec, nil
-}
-
 // Adopt stores the record of an attachment that exists already, with phase
 // PhaseDone, and returns it as Begin does. It keeps the shadow addresses that
 // rec comes with if they are free. As for Leave, a disk that can't be written is no
@@ -254,58 +238,6 @@ func (j *Journal) Adopt(rec Record, dev Device) (Record, error) {
 func (j *Journal) number(rec *Record, next *counters) {
 	next.Seq++
 	rec.Seq, rec.Begun = next.Seq, j.cfg.Now().UTC()
-}
-
-// begin does all of Begin but the flush, and returns the number of the change to flush.
-func (j *Journal) begin(rec Record) (Record, uint64, error) {
-	j.writing.Lock()
-	defer j.writing.Unlock()
-	if _, err := j.Get(rec.Key); err == nil {
-		return rec, 0, ErrExists
-	}
-	if err := j.deviceFree(rec); err != nil {
-		return rec, 0, err
-	}
-	next := j.content.counters
-	if err := j.chooseShadows(&rec, &next); err != nil {
-		return rec, 0, err
-	}
-	j.number(&rec, &next)
-	rec.Phase, rec.Device = PhaseIntended, Device{}
-	written, err := j.write(change{Put: &rec, Counters: &next})
-	if err != nil {
-		return rec, 0, err
-	}
-	j.apply(func(c *content) { c.records[rec.Key], c.counters = rec, next })
-	return rec, written, nil
-}
-
-// deviceFree returns an error that names the holder of a record's device. It is called with
-// writing held.
-func (j *Journal) deviceFree(rec Record) error {
-	if rec.PCI == "" {
-		return nil
-	}
-	for _, other := range j.Records() {
-		if other.PCI == rec.PCI {
-			return fmt.Errorf("%w: interface %s of pod %s has %s; its sandbox %s has to end first", ErrDeviceHeld, other.IfName, other.Pod, rec.PCI, other.ContainerID)
-		}
-	}
-	return nil
-}
-
-// drop removes a record without side effects, because its file could not be flushed
-// and may lose it.
-func (j *Journal) drop(rec Record) error {
-	j.writing.Lock()
-	defer j.writing.Unlock()
-	j.apply(func(c *content) { delete(c.records, rec.Key) })
-	if j.disk.file != nil {
-		if err := j.disk.discard(); err != nil {
-			return err
-		}
-	}
-	return j.note(j.renew())
 }
 
 // Complete moves a record to PhaseDone.

@@ -53,7 +53,8 @@ func TestArktosManifestsForTwoTenantsAtOnce(t *testing.T) {
 		if err := e.Create(within(t, patience), network); err != nil { // it goes with its namespace
 			t.Fatal(err)
 		}
-		peer := scene.Pod(namespace, "peer", scene.InNetwork("vpc-1"), scene.OnNode(first))
+		// With an address of its own: the next free one may be what the manifest asks for.
+		peer := scene.Pod(namespace, "peer", scene.InNetwork("vpc-1"), scene.OnNode(first), scene.WithNIC(`{"ip": "10.10.1.113"}`))
 		e.Run(t, pod, peer)
 		pods[tenant.VPC.Name], peers = pod, append(peers, peer)
 	}

@@ -12,15 +12,19 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/alioth-net/alioth/test/api/refusal"
 	"github.com/alioth-net/alioth/test/cluster/build"
 )
 
@@ -107,10 +111,24 @@ func (h *Helm) Run(ctx context.Context, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// Upgrade installs or upgrades the release with RequiredValues and args.
+// Upgrade installs or upgrades the release with RequiredValues and args. An API server
+// serves new kinds some time after their CRDs, and renews the list that its policies use
+// every 30 s. On a cluster with nodes, `--wait` covers the first; here Upgrade repeats the
+// command for up to a minute.
 func (h *Helm) Upgrade(ctx context.Context, args ...string) error {
 	command := append([]string{"upgrade", "--install", Release, "CHART", "--namespace", Namespace, "--create-namespace"}, RequiredValues()...)
-	_, err := h.Run(ctx, append(command, args...)...)
+	command = append(command, args...)
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, time.Second, time.Minute, true, func(ctx context.Context) (bool, error) {
+		_, last = h.Run(ctx, slices.Clone(command)...)
+		if last != nil && !refusal.UnknownParameters(last.Error()) && !refusal.UnknownKind(last.Error()) {
+			return false, last
+		}
+		return last == nil, nil
+	})
+	if err != nil && last != nil {
+		return last
+	}
 	return err
 }
 

@@ -4,19 +4,15 @@
 package chart_test
 
 import (
-	"context"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/test/api/chart"
-	"github.com/alioth-net/alioth/test/api/refusal"
 )
 
 // foreignCRD is a CRD as another project brings it, without rules.
@@ -101,20 +97,10 @@ func TestCRDsOfOthersStayAsTheyAre(t *testing.T) {
 	}
 }
 
-// upgrade installs the chart or upgrades it, also right after its first installation: until
-// the API server renews its list of kinds, every 30 s, policies whose parameters are of new
-// kinds refuse what they match.
+// upgrade installs the chart or upgrades it.
 func upgrade(t *testing.T, helm *chart.Helm, name string, args ...string) {
 	t.Helper()
-	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), time.Second, time.Minute, true, func(ctx context.Context) (bool, error) {
-		last = helm.Upgrade(ctx, args...)
-		if last != nil && !refusal.UnknownParameters(last.Error()) {
-			return false, last
-		}
-		return last == nil, nil
-	})
-	if err != nil {
-		t.Fatalf("%s: %v, %v", name, err, last)
+	if err := helm.Upgrade(t.Context(), args...); err != nil {
+		t.Fatalf("%s: %v", name, err)
 	}
 }

@@ -25,3 +25,9 @@ func MayPass(err error) bool {
 func UnknownParameters(text string) bool {
 	return strings.Contains(text, "failed to find resource referenced by paramKind")
 }
+
+// UnknownKind reports whether text is of a client that looked for a kind which the API
+// server does not serve yet.
+func UnknownKind(text string) bool {
+	return strings.Contains(text, "no matches for kind")
+}
