@@ -24,6 +24,7 @@ import (
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kube"
 	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/services"
 	"github.com/alioth-net/alioth/store/reflector"
 )
 
@@ -208,8 +209,8 @@ func (s *Sources) find(tx store.ReadTx, records []journal.Record) map[part]bool 
 		}
 	}
 	for _, claim := range multinet.ClaimsByNode(tx, s.cfg.Node) {
-		if domain := claim.Network.Domain(); !claim.Released && len(store.EndpointSlicesByDomain(tx, domain)) > 0 {
-			parts[part{domain: domain}] = true
+		if !claim.Released && services.InNetwork(tx, claim.Network) {
+			parts[part{domain: claim.Network.Domain()}] = true
 		}
 	}
 	return parts

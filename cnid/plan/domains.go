@@ -10,6 +10,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/services"
 )
 
 // domains are the networks outside of every VPC that pods here are attached to and in which
@@ -37,7 +38,7 @@ func domainsHere(tx store.ReadTx, in Input) domains {
 			continue
 		}
 		network, ok := networkOf(tx, in.Node, rec)
-		if number := multinet.NumberOf(tx, network.UID); ok && number != 0 && hasServices(tx, network) {
+		if number := multinet.NumberOf(tx, network.UID); ok && number != 0 && services.InNetwork(tx, network) {
 			d.members = append(d.members, domainMember{rec, number})
 			d.numbers[network.Domain()] = number
 		}
@@ -57,16 +58,11 @@ func networkOf(tx store.ReadTx, node string, rec journal.Record) (network store.
 	return store.NetworkRef{}, false
 }
 
-// hasServices reports whether slices name the domain of a network.
-func hasServices(tx store.ReadTx, network store.NetworkRef) bool {
-	return len(store.EndpointSlicesByDomain(tx, network.Domain())) > 0
-}
-
 // IsServed reports whether there are Services in the network outside of every VPC that a
 // record leads to, so that the tables need the record.
 func IsServed(tx store.ReadTx, node string, rec journal.Record) bool {
 	network, ok := networkOf(tx, node, rec)
-	return ok && hasServices(tx, network)
+	return ok && services.InNetwork(tx, network)
 }
 
 // domainsPart declares the rows that the networks outside of every VPC depend on.

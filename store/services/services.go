@@ -172,22 +172,6 @@ func slicesIn(tx store.ReadTx, domain string, service *store.Service) []*store.E
 	})
 }
 
-// Outside returns the domains of networks outside of every VPC in which a Service has its
-// ClusterIPs, sorted: those that its slices name. A tenant may write slices, but a backend
-// is a pod of the Service's namespace that the operator has attached to the network, as
-// Backends finds by the pod's Address there. So pods in the network reach no more than
-// without the Service.
-func Outside(tx store.ReadTx, service *store.Service) []string {
-	var domains []string
-	for _, slice := range store.EndpointSlicesByService(tx, service.Namespace, service.Name) {
-		if len(service.ClusterIPs) > 0 && store.IsNetworkDomain(slice.Domain) {
-			domains = append(domains, slice.Domain)
-		}
-	}
-	slices.Sort(domains)
-	return slices.Compact(domains)
-}
-
 // endpointsFor are the addresses of a family that slices name for a port of a
 // Service in a VPC, with the endpoints that have them.
 func endpointsFor(tx store.ReadTx, vpc string, service *store.Service, port store.ServicePort, is4 bool) iter.Seq2[netip.AddrPort, *store.Endpoint] {

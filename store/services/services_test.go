@@ -12,6 +12,7 @@ import (
 
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/multinet"
 	"github.com/alioth-net/alioth/store/services"
 )
 
@@ -382,11 +383,17 @@ func TestAServiceIsInTheNetworksThatItsSlicesName(t *testing.T) {
 		"a slice of a VPC":            {[]any{named("a", "blue-vpc", "10.0.0.1")}, []string{"10.96.0.1"}, nil, 0},
 		"slices of two networks":      {[]any{named("b", "wan.net"), named("a", "lan.net", "10.0.0.1"), named("c", "lan.net")}, []string{"10.96.0.1"}, []string{"lan.net", "wan.net"}, 1},
 		"a Service without ClusterIP": {[]any{named("a", "lan.net", "10.0.0.1")}, nil, nil, 1},
+		"a network of another namespace": {[]any{named("a", "theirs.net", "10.0.0.1")}, []string{"10.96.0.1"}, nil, 0},
+		"a definition elsewhere":         {[]any{named("a", "definition.net", "10.0.0.1")}, []string{"10.96.0.1"}, []string{"definition.net"}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			web := service("blue-a", "web", "", c.vips...)
 			web.Selectorless = true
-			s := operatortest.New(t, append([]any{web, namespace("blue-a", "blue"), inLAN}, c.slices...)...)
+			s := operatortest.New(t, append([]any{
+				web, namespace("blue-a", "blue"), inLAN, numbered(1, network),
+				numbered(2, store.NetworkRef{Kind: multinet.KindTenantNetwork, Namespace: "red", Name: "lan", UID: "theirs"}),
+				numbered(3, store.NetworkRef{Kind: multinet.KindDefinition, Namespace: "blue-b", Name: "lan", UID: "definition"}),
+			}, c.slices...)...)
 			s.View(func(tx store.ReadTx) {
 				if diff := cmp.Diff(c.domains, services.Outside(tx, web)); diff != "" {
 					t.Errorf("networks (-want +got):\n%s", diff)
@@ -399,4 +406,9 @@ func TestAServiceIsInTheNetworksThatItsSlicesName(t *testing.T) {
 			})
 		})
 	}
+}
+
+// numbered is the claim of a number for a network.
+func numbered(number uint32, network store.NetworkRef) *multinet.DomainClaim {
+	return &multinet.DomainClaim{Meta: operatortest.Meta("number-"+network.UID, 0), Number: number, Network: network}
 }

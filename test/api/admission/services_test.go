@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -65,5 +66,43 @@ func TestExternalIPsAreThoseThatAPoolGrants(t *testing.T) {
 	runChanges(t, []change[*corev1.Service]{
 		{name: "a label of one whose grant has ended", who: clusterAdmin(), object: held, edit: func(s *corev1.Service) { s.Labels = map[string]string{"a": "b"} }},
 		{name: "and it gives them up", who: clusterAdmin(), object: held, edit: func(s *corev1.Service) { s.Spec.ExternalIPs = nil }},
+	})
+}
+
+// TestOnlyTheOperatorNamesNetworksInSlices: a slice with a network's domain takes room in
+// the tables of all nodes with pods there. Kubernetes copies labels from a Service, and from
+// Endpoints, to slices.
+func TestOnlyTheOperatorNamesNetworksInSlices(t *testing.T) {
+	admin := start(t)
+	establish(t, admin, namespace("slices", tenant("blue")))
+	const refused = "the label alioth.dev/domain must not name a network outside of VPCs"
+	meta := func(domain string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: "slices", Name: "web", Labels: map[string]string{v1alpha1.DomainLabel: domain, discoveryv1.LabelServiceName: "web"}}
+	}
+	slice := func(domain string) *discoveryv1.EndpointSlice {
+		return &discoveryv1.EndpointSlice{ObjectMeta: meta(domain), AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{}}
+	}
+	service := serviceAt("slices")
+	service.ObjectMeta = meta("u1.net")
+	inVPC := serviceAt("slices")
+	inVPC.ObjectMeta = meta("blue")
+	run(t, slices.Concat(
+		creations(t, "a slice of a network, by a person", clusterAdmin(), slice("u1.net"), refused),
+		creations(t, "a slice of a network, by the operator", operator(), slice("u1.net"), ""),
+		creations(t, "a slice of a VPC", clusterAdmin(), slice("blue"), ""),
+		creations(t, "a Service", clusterAdmin(), service, refused),
+		creations(t, "a Service with a VPC", clusterAdmin(), inVPC, ""),
+		creations(t, "Endpoints", clusterAdmin(), &corev1.Endpoints{ObjectMeta: meta("u1.net")}, refused), //nolint:staticcheck // Kubernetes mirrors them to slices
+	))
+	held, plain := slice("u1.net"), slice("blue")
+	plain.Name = "plain"
+	establish(t, as(t, operator()), held)
+	establish(t, admin, plain)
+	runChanges(t, []change[*discoveryv1.EndpointSlice]{
+		{name: "a slice of a VPC becomes one of a network", who: clusterAdmin(), object: plain, edit: func(s *discoveryv1.EndpointSlice) { s.Labels[v1alpha1.DomainLabel] = "u1.net" }, refused: refused},
+		{name: "another network", who: clusterAdmin(), object: held, edit: func(s *discoveryv1.EndpointSlice) { s.Labels[v1alpha1.DomainLabel] = "u2.net" }, refused: refused},
+		{name: "another Service", who: clusterAdmin(), object: held, edit: func(s *discoveryv1.EndpointSlice) { s.Labels[discoveryv1.LabelServiceName] = "mine" }, refused: refused},
+		{name: "a finalizer", who: clusterAdmin(), object: held, edit: func(s *discoveryv1.EndpointSlice) { s.Finalizers = []string{"example.org/one"} }},
+		{name: "it leaves the network", who: clusterAdmin(), object: held, edit: func(s *discoveryv1.EndpointSlice) { delete(s.Labels, v1alpha1.DomainLabel) }},
 	})
 }
