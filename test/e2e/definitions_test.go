@@ -132,15 +132,12 @@ func (e *env) checkMovedDefaultRoute(t *testing.T, pod, inVPC *corev1.Pod) {
 	}
 }
 
-// bridgePlugins are what the configuration of bridged runs.
-var bridgePlugins = []string{"bridge", "host-local"}
-
-// installPlugins puts the reference plugins into the runtime's folders of the nodes.
-func (e *env) installPlugins(t *testing.T) {
+// installPlugins puts reference plugins into the runtime's folders of the nodes.
+func (e *env) installPlugins(t *testing.T, plugins ...string) {
 	t.Helper()
 	first, second := e.Nodes()
 	for _, node := range []string{first, second} {
-		for _, plugin := range bridgePlugins {
+		for _, plugin := range plugins {
 			e.OnNode(t, node, "cp", "/usr/lib/cni/"+plugin, "/opt/cni/bin/"+plugin)
 		}
 	}
@@ -170,7 +167,7 @@ func (e *env) makeWire(t *testing.T, namespace string) {
 // restart of the daemon too. Pods of tenants never get them. Not parallel: it kills a daemon.
 func TestOtherPluginsRunWhereAGrantPermits(t *testing.T) {
 	e := start(t)
-	e.installPlugins(t)
+	e.installPlugins(t, "bridge", "host-local")
 	first, _ := e.Nodes()
 	namespace, tenant := e.plainNamespace(t), e.Tenant(t, stage.Overlapping("plugins"))
 	name := unique("bridged")

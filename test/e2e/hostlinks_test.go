@@ -6,17 +6,22 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/alioth-net/alioth/api/annotations"
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/test/e2e/scene"
 	"github.com/alioth-net/alioth/test/e2e/stage"
+	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
 // onVXLAN is a network on a VXLAN of the nodes' devices.
@@ -47,7 +52,7 @@ func TestNetworksOnVXLANsOfTheNodes(t *testing.T) {
 	e.AwaitLinkCondition(t, nowhere, false, "no device missing0")
 
 	one := tenant.Pod("one", scene.OnNode(first), scene.WithInterfaces(onlyIn(tenant, "red", 1)))
-	two := tenant.Pod("two", scene.OnNode(second), scene.WithInterfaces(onlyIn(tenant, "red", 2)))
+	two := tenant.Pod("two", scene.OnNode(second), scene.WithInterfaces(onlyIn(tenant, "red", 2)), scene.WithLabel("app", "two"))
 	other := tenant.Pod("other", scene.OnNode(second), scene.WithInterfaces(onlyIn(tenant, "blue", 3)))
 	e.runFor(t, one, two, other)
 	for _, v6 := range []bool{false, true} {
@@ -56,6 +61,7 @@ func TestNetworksOnVXLANsOfTheNodes(t *testing.T) {
 	if out, err := e.Exec(within(t, patience), one, "ping", "-c", "1", "-W", "1", e.onDevice(t, other, "ext1", false).String()); err == nil {
 		t.Errorf("a pod of another network answers: %s", out)
 	}
+	e.expectClusterIPs(t, "red", one, two)
 
 	for _, pod := range []*corev1.Pod{one, two, other} {
 		if err := e.Delete(within(t, patience), pod); err != nil {
@@ -69,6 +75,65 @@ func TestNetworksOnVXLANsOfTheNodes(t *testing.T) {
 	}
 	for _, node := range []string{first, second} {
 		e.awaitLinks(t, node)
+	}
+}
+
+// expectClusterIPs requires that the ClusterIPs of a Service in a network, of both families,
+// lead each kind of socket of an asker to the server, over the asker's interface there.
+func (e *env) expectClusterIPs(t *testing.T, network string, asker, server *corev1.Pod) {
+	t.Helper()
+	service := serviceOf(server.Namespace, network, "")
+	service.Spec.Selector = nil
+	service.Annotations = map[string]string{annotations.EndpointSelectorKey: fmt.Sprintf(`{"app":%q}`, server.Labels["app"]), annotations.NetworkKey: "DanmNet/" + network}
+	e.Make(t, service)
+	if len(service.Spec.ClusterIPs) != 2 {
+		t.Fatalf("the Service has the ClusterIPs %v, want two", service.Spec.ClusterIPs)
+	}
+	own := map[bool]netip.Addr{false: e.onDevice(t, asker, "ext1", false), true: e.onDevice(t, asker, "ext1", true)}
+	want := scene.ServerName(server.Namespace, server.Name)
+	e.awaitSockets(t, asker, "answers of "+want+" at the ClusterIPs over VXLAN", service, func(r report.Socket) string {
+		_, text, _ := strings.Cut(r.Target, "://")
+		target, _ := netip.ParseAddrPort(text)
+		peer, _ := netip.ParseAddrPort(r.Peer)
+		if r.Error == "" && r.Name == want && peer.Addr() == own[target.Addr().Unmap().Is6()] {
+			return ""
+		}
+		return fmt.Sprintf("%+v", r)
+	})
+}
+
+// A plugin of others makes interfaces on a VXLAN of the nodes, as its definition says, once a
+// grant permits it: pods on both nodes reach each other there.
+func TestADefinitionOnAVXLANReachesPodsOfOtherNodes(t *testing.T) {
+	t.Parallel()
+	e := start(t)
+	e.installPlugins(t, "macvlan", "host-local")
+	namespace := e.plainNamespace(t)
+	first, second := e.Nodes()
+	var pods []*corev1.Pod
+	for node, ip := range map[string]string{first: "10.116.0.11", second: "10.116.0.12"} { // host-local knows one node only
+		name := unique("on-" + node)
+		e.Make(t, &nadv1.NetworkAttachmentDefinition{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+			Spec: nadv1.NetworkAttachmentDefinitionSpec{Config: fmt.Sprintf(
+				`{"cniVersion":"1.0.0","type":"macvlan","master":"eth0","vxlan":7103,"ipam":{"type":"host-local","subnet":"10.116.0.0/24","rangeStart":%[1]q,"rangeEnd":%[1]q}}`, ip)},
+		})
+		t.Cleanup(func() { e.OnNode(t, node, "rm", "-rf", "/var/lib/cni/networks/"+name) })
+		pods = append(pods, scene.Pod(namespace, "on-"+node, scene.OnNode(node), scene.WithSelections(name)))
+	}
+	e.Make(t, pods[0], pods[1])
+	e.expectRefused(t, pods[0], v1alpha1.DelegationNotGrantedReason, "macvlan")
+	e.Make(t, &v1alpha1.DelegationGrant{ObjectMeta: metav1.ObjectMeta{Name: unique("grant")}, Spec: v1alpha1.DelegationGrantSpec{
+		Namespaces: []string{namespace}, Plugins: []string{"macvlan"}, IPAM: []string{"host-local"},
+	}})
+	if err := e.WaitReady(within(t, patience), pods...); err != nil {
+		t.Fatal(err)
+	}
+	for i, pod := range pods {
+		e.ping(t, pods[1-i], e.awaitStatus(t, pod, 2)[1].IPs[0])
+	}
+	if err := e.Delete(within(t, patience), pods[0], pods[1]); err != nil {
+		t.Fatal(err)
 	}
 }
 
