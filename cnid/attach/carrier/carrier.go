@@ -9,6 +9,7 @@ import (
 	"net/netip"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sync/singleflight"
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/ebpf/netlinkdump"
@@ -17,8 +18,22 @@ import (
 // Stack is the devices of a node, with their addresses and what they are parts of.
 type Stack []place
 
-// Read returns the Stack of the network namespace of a socket.
-func Read(host *netlink.Handle) (Stack, error) {
+// Reader reads a Stack for all callers that ask at the same time: interfaces of one pod are
+// made at once, and each list of the node's devices waits for the kernel's lock of all
+// devices. The zero value is ready; one Reader is for one network namespace.
+type Reader struct{ flight singleflight.Group }
+
+// Read returns the Stack of the network namespace of a socket, as it is or was a moment
+// before. It may change before the caller uses it in any case.
+func (r *Reader) Read(host *netlink.Handle) (Stack, error) {
+	stack, err, _ := r.flight.Do("", func() (any, error) { return read(host) })
+	if err != nil {
+		return nil, err
+	}
+	return stack.(Stack), nil
+}
+
+func read(host *netlink.Handle) (Stack, error) {
 	links, err := netlinkdump.Complete(host.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("list the node's devices: %w", err)

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/attach/carrier"
 	"github.com/alioth-net/alioth/cnid/attach/podside"
 	"github.com/alioth-net/alioth/cnid/attach/sandbox"
 	"github.com/alioth-net/alioth/cnid/neighbours"
@@ -88,6 +89,7 @@ type Driver struct {
 	notes   sandbox.Notes[note]
 	// underlay is attach.Node.Underlay.
 	underlay func() (attach.Underlay, error)
+	carrier  carrier.Reader
 }
 
 // New returns a Driver for the network namespace of the calling thread, which is that of
@@ -165,11 +167,13 @@ func (d *session) attach(ctx context.Context, spec attach.Spec) (attach.Link, er
 	if err := d.detach(spec.ContainerID, spec.IfName); err != nil {
 		return attach.Link{}, fmt.Errorf("remove remains of an earlier attempt: %w", err)
 	}
-	n, err := d.note(pod, spec)
-	if err != nil {
-		return attach.Link{}, err
-	}
-	err = podside.Within(pod, func(h *podside.Socket) error { return d.create(h, pod, parent, mode, n, spec) })
+	var n note
+	err = podside.Within(pod, func(h *podside.Socket) error {
+		if n, err = d.note(pod, spec); err != nil {
+			return err
+		}
+		return d.create(h, pod, parent, mode, n, spec)
+	})
 	if err = errors.Join(err, ctx.Err()); err != nil {
 		return attach.Link{}, errors.Join(err, d.detach(spec.ContainerID, spec.IfName))
 	}
@@ -193,9 +197,9 @@ func (d Devices) ownMAC(mac net.HardwareAddr) net.HardwareAddr {
 	return nil
 }
 
-// note writes down an interface before it is made.
+// note writes down an interface before it is made. The thread is in the pod's namespace.
 func (d *session) note(pod ns.NetNS, spec attach.Spec) (note, error) {
-	id, err := netns.Of(pod)
+	id, err := netns.Current()
 	if err != nil {
 		return note{}, err
 	}

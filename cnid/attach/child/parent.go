@@ -73,7 +73,7 @@ func (d *session) permit(parent *netlink.LinkAttrs, mode string) error {
 	if err != nil || len(underlay.Addrs) == 0 {
 		return err
 	}
-	stack, err := carrier.Read(d.host.Handle)
+	stack, err := d.carrier.Read(d.host.Handle)
 	if err != nil {
 		return err
 	}

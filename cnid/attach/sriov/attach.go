@@ -142,7 +142,7 @@ func (d *session) permit(pf netlink.Link, spec attach.Spec) error {
 	if err := podside.CheckCarrier(pf, attrs.Name, spec.MTU); err != nil || d.cfg.Underlay {
 		return err
 	}
-	stack, err := carrier.Read(d.host.Handle)
+	stack, err := d.carrier.Read(d.host.Handle)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/attach/carrier"
 	"github.com/alioth-net/alioth/cnid/attach/podside"
 	"github.com/alioth-net/alioth/cnid/attach/sandbox"
 	"github.com/alioth-net/alioth/cnid/keylock"
@@ -56,7 +57,8 @@ type Driver struct {
 	notes  sandbox.Notes[note]
 	sys    sysfs
 	// locks are by PCI address.
-	locks *keylock.Locks
+	locks   *keylock.Locks
+	carrier carrier.Reader
 }
 
 // New returns a Driver for the network namespace of the calling thread. It keeps notes in
