@@ -10,6 +10,8 @@
 #include "work.h"
 
 #define CONN_RENEW_NS 1000000000ULL
+/* A UDP flow has no end. After so long without a packet its ports are taken to be free. */
+#define CONN_SILENT_NS (2 * CONN_RENEW_NS)
 #define EEXIST 17
 
 /* conn_key makes the key of a flow of a pod of the packet's VPC. Its peer is in that
@@ -101,9 +103,19 @@ static __always_inline bool conn_ended(const struct conn *asks, const struct con
 	return asks->flags & answers->flags & CONN_FIN || (asks->flags | answers->flags) & CONN_RST;
 }
 
+/* conn_silent reports whether a flow has had no packet of either side for a while. */
+static __always_inline bool conn_silent(const struct conn *asks, const struct conn *answers)
+{
+	__u64 last = asks->last_seen > answers->last_seen ? asks->last_seen : answers->last_seen;
+	__u64 now = bpf_ktime_get_ns();
+
+	return now > last && now - last > CONN_SILENT_NS;
+}
+
 /* conn_in_use reports whether the reverse entry of the new flow is in use by a flow to
- * another service, from the same port of the pod to the same backend. A flow that has
- * ended is removed: pods use a port again long before the daemon collects its flow.
+ * another service, from the same port of the pod to the same backend. A TCP flow that has
+ * ended, or a silent UDP flow, is removed: pods use a port again long before the daemon
+ * collects its flow.
  */
 static __always_inline bool conn_in_use(struct work *w)
 {
@@ -120,7 +132,7 @@ static __always_inline bool conn_in_use(struct work *w)
 	asks = bpf_map_lookup_elem(&alioth_connections, &w->other);
 	if (!asks || !conn_leads_to(asks, &w->reverse)) /* that flow has another backend by now */
 		return false;
-	if (!conn_ended(asks, answers))
+	if (!(w->reverse.proto == IPPROTO_UDP ? conn_silent(asks, answers) : conn_ended(asks, answers)))
 		return true;
 	if (!bpf_map_delete_elem(&alioth_connections, &w->other))
 		conn_release(answers->ifindex);

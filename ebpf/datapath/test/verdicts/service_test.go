@@ -173,6 +173,66 @@ func TestAnEndedFlowMakesRoomForAnotherService(t *testing.T) {
 	}
 }
 
+// UDP has no end of a flow: a pod's kernel uses the port of a closed socket for another
+// service at any time.
+func TestASilentFlowMakesRoomForAnotherService(t *testing.T) {
+	w := world.New(t)
+	const first, second = "10.96.0.10", "10.96.0.12"
+	both := w.State()
+	for _, service := range both.Services {
+		if service.VIP == wire.IP(first) && service.Proto == state.ProtoUDP {
+			service.VIP = wire.IP(second)
+			both.Services = append(both.Services, service)
+		}
+	}
+	if err := w.Apply(both); err != nil {
+		t.Fatal(err)
+	}
+	to := func(vip string) wire.Frame {
+		return world.Ask(wire.UDP{Sport: 1000, Dport: 53}).With(func(f *wire.Frame) { f.Dst = wire.IP(vip) })
+	}
+	leaves := func(name, vip string) world.Case {
+		return toStack(name, w.PodA, to(vip), func(f *wire.Frame) {
+			f.Src, f.Dst, f.L4 = wire.IP(world.ShadowA), wire.IP("10.8.1.10"), wire.UDP{Sport: 1000, Dport: 5353}
+		}, state.MarkShared)
+	}
+	answer := world.Answer(world.ShadowA, wire.UDP{Sport: 5353, Dport: 1000})
+	from := func(name, vip string) world.Case {
+		return answered(name, w.PodA, answer, func(f *wire.Frame) {
+			f.Src, f.Dst, f.L4 = wire.IP(vip), wire.IP("10.0.1.10"), wire.UDP{Sport: 53, Dport: 1000}
+		})
+	}
+	w.Expect(t, w.Objects.AliothFromPod, []world.Case{
+		leaves("a query", first),
+		dropped("one to the other service a moment later", w.PodA, to(second).Bytes(), "conn_conflict"),
+	})
+	w.Expect(t, w.Objects.AliothToPod, []world.Case{from("the answer", first)})
+	silence(t, w, 3*time.Second)
+	w.Expect(t, w.Objects.AliothFromPod, []world.Case{leaves("one to the other service later", second)})
+	w.Expect(t, w.Objects.AliothToPod, []world.Case{from("its answer", second)})
+	w.Expect(t, w.Objects.AliothFromPod, []world.Case{
+		dropped("the first service again", w.PodA, to(first).Bytes(), "conn_conflict"),
+		toStack("one more flow: the silent one counts no more", w.PodA, world.Ask(wire.UDP{Sport: 1001, Dport: 53}), func(f *wire.Frame) {
+			f.Src, f.Dst, f.L4 = wire.IP(world.ShadowA), wire.IP("10.8.1.10"), wire.UDP{Sport: 1001, Dport: 5353}
+		}, state.MarkShared),
+	})
+}
+
+// silence has all flows without a packet for a while.
+func silence(t *testing.T, w *world.World, since time.Duration) {
+	t.Helper()
+	rows, err := world.FlowRows(w.Objects.AliothConnections)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, row := range rows {
+		row.LastSeen -= uint64(since)
+		if err := w.Objects.AliothConnections.Put(key, row); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestAnInterfaceBeyondItsShareOfFlowsIsRefusedAndNoOtherIs(t *testing.T) {
 	w := world.New(t) // with a share of 2
 	flow := func(name string, device int, shadow string, port uint16) world.Case {
