@@ -122,7 +122,7 @@ func TestADefinitionOnAVXLANReachesPodsOfOtherNodes(t *testing.T) {
 		pods = append(pods, scene.Pod(namespace, "on-"+node, scene.OnNode(node), scene.WithSelections(name)))
 	}
 	e.Make(t, pods[0], pods[1])
-	e.expectRefused(t, pods[0], v1alpha1.DelegationNotGrantedReason, "macvlan")
+	e.expectRefused(t, pods[0], v1alpha1.DelegationNotGrantedReason, "no DelegationGrant")
 	e.Make(t, &v1alpha1.DelegationGrant{ObjectMeta: metav1.ObjectMeta{Name: unique("grant")}, Spec: v1alpha1.DelegationGrantSpec{
 		Namespaces: []string{namespace}, Plugins: []string{"macvlan"}, IPAM: []string{"host-local"},
 	}})
