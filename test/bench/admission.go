@@ -84,12 +84,12 @@ func (b *bench) admissionAt(ctx context.Context, s size) error {
 	if err := p.enforce(ctx, policies); err != nil {
 		return err
 	}
-	if err := p.measure(ctx, alioth); err != nil {
+	if err := p.measure(ctx, figures.Alioth); err != nil {
 		return err
 	}
 	b.step(fmt.Sprintf("wrote %d objects of each kind, before and after the policies", p.samples))
 	title := fmt.Sprintf("One write among %d VPCs and %d subnets", s.vpcs, s.subnets)
-	return figures.Print(b.out, title, []string{noPolicies, alioth}, p.rows)
+	return figures.Print(b.out, title, []string{noPolicies, figures.Alioth}, p.rows)
 }
 
 // policies returns what the chart renders of policies and their bindings.
@@ -216,8 +216,8 @@ func (p *policyCost) measure(ctx context.Context, path string) error {
 
 func (p *policyCost) add(path, what string, times []time.Duration) {
 	quantiles := report.QuantilesOf(times)
-	p.row(what+", p50").Add(path, milliseconds(quantiles.P50))
-	p.row(what+", p99").Add(path, milliseconds(quantiles.P99))
+	p.row(what+", p50").Add(path, figures.Milliseconds(quantiles.P50))
+	p.row(what+", p99").Add(path, figures.Milliseconds(quantiles.P99))
 }
 
 func (p *policyCost) row(what string) *figures.Row {
@@ -226,9 +226,7 @@ func (p *policyCost) row(what string) *figures.Row {
 			return row
 		}
 	}
-	row := &figures.Row{What: what, Unit: "ms", Format: "%.1f", Subject: alioth, Bars: []figures.Bar{{AtMost: float64(p.withinMs)}}}
+	row := &figures.Row{What: what, Unit: "ms", Format: "%.1f", Subject: figures.Alioth, Bars: []figures.Bar{{AtMost: float64(p.withinMs)}}}
 	p.rows = append(p.rows, row)
 	return row
 }
-
-func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }

@@ -43,7 +43,7 @@ func (b *bench) backends(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := figures.Print(b.out, "VXLAN links of a node", []string{alioth}, backendRows(here)); err != nil {
+	if err := figures.Print(b.out, "VXLAN links of a node", []string{figures.Alioth}, backendRows(here)); err != nil {
 		return err
 	}
 	inMachine, err := b.figuresOfMachine(ctx)
@@ -51,7 +51,7 @@ func (b *bench) backends(ctx context.Context) error {
 		return err
 	}
 	title := "Backends and links on Linux 6.12, in a virtual machine"
-	return figures.Print(b.out, title, []string{alioth, referencePlugin, ipBatch}, backendRows(inMachine))
+	return figures.Print(b.out, title, []string{figures.Alioth, referencePlugin, ipBatch}, backendRows(inMachine))
 }
 
 // figuresOfMachine runs the tests that measure on the machine with the newest kernel.
@@ -106,7 +106,7 @@ func backendRows(lines []figures.Line) (rows []*figures.Row) {
 		if i := slices.IndexFunc(rows, func(r *figures.Row) bool { return r.What == what }); i >= 0 {
 			return rows[i]
 		}
-		row := &figures.Row{What: what, Unit: "ms", Format: "%.1f", Subject: alioth}
+		row := &figures.Row{What: what, Unit: "ms", Format: "%.1f", Subject: figures.Alioth}
 		if bar, ok := backendBars[measured]; ok {
 			row.Bars = []figures.Bar{bar}
 		}

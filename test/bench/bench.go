@@ -18,9 +18,6 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/scene"
 )
 
-// alioth is the name of the path that all bars are about.
-const alioth = "Alioth"
-
 // setUpTime bounds what is needed before anything is measured.
 const setUpTime = 3 * time.Minute
 

@@ -85,7 +85,7 @@ type job struct {
 }
 
 func newJob(what, unit, format string, measure measure, paths []path, bars ...figures.Bar) job {
-	return job{&figures.Row{What: what, Unit: unit, Format: format, Subject: alioth, Bars: bars}, measure, paths}
+	return job{&figures.Row{What: what, Unit: unit, Format: format, Subject: figures.Alioth, Bars: bars}, measure, paths}
 }
 
 // datapath measures rates and times between pods against the references.
@@ -146,7 +146,7 @@ func (b *bench) podPaths(ctx context.Context, tenant *scene.Tenant, refs *refere
 		}
 	}
 	run := refs.in(namespaces[0])
-	return path{alioth, run, scene.IP(pods[2], false)}, path{alioth, run, scene.IP(pods[1], false)}, nil
+	return path{figures.Alioth, run, scene.IP(pods[2], false)}, path{figures.Alioth, run, scene.IP(pods[1], false)}, nil
 }
 
 // idle keeps a pod's own container from serving.
@@ -193,7 +193,7 @@ func (b *bench) crossNode(ctx context.Context, refs *references, offload string,
 	if offload == "off" {
 		title += " (frames of at most the MTU, merged on receipt: as behind a real NIC)"
 	}
-	return figures.Print(b.out, title, []string{underlayPath, bridgePath, alioth}, rowsOf(jobs))
+	return figures.Print(b.out, title, []string{underlayPath, bridgePath, figures.Alioth}, rowsOf(jobs))
 }
 
 func (b *bench) sameNode(ctx context.Context, paths []path) error {
@@ -207,7 +207,7 @@ func (b *bench) sameNode(ctx context.Context, paths []path) error {
 	if err := b.measureAll(ctx, "on one node", jobs); err != nil {
 		return err
 	}
-	return figures.Print(b.out, "On one node", []string{vethPath, alioth}, rowsOf(jobs))
+	return figures.Print(b.out, "On one node", []string{vethPath, figures.Alioth}, rowsOf(jobs))
 }
 
 func rowsOf(jobs []job) []*figures.Row {

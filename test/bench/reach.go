@@ -55,14 +55,14 @@ func (b *bench) reach(ctx context.Context) (err error) {
 	}
 	b.step(fmt.Sprintf("started %d pods and watched for each from every node", len(delays)))
 	quantiles := report.QuantilesOf(delays)
-	return figures.Print(b.out, "From the answer to an ADD until the pod is reachable from every node", []string{alioth}, []*figures.Row{
+	return figures.Print(b.out, "From the answer to an ADD until the pod is reachable from every node", []string{figures.Alioth}, []*figures.Row{
 		plainRow("p50", quantiles.P50), plainRow("p99", quantiles.P99),
 	})
 }
 
 func plainRow(name string, value time.Duration) *figures.Row {
-	row := &figures.Row{What: name, Unit: "ms", Format: "%.1f", Subject: alioth}
-	row.Add(alioth, float64(value.Microseconds())/1e3)
+	row := &figures.Row{What: name, Unit: "ms", Format: "%.1f", Subject: figures.Alioth}
+	row.Add(figures.Alioth, float64(value.Microseconds())/1e3)
 	return row
 }
 

@@ -65,7 +65,7 @@ func (b *bench) scale(ctx context.Context) (err error) {
 		return err
 	}
 	title := fmt.Sprintf("The daemon of a node with %d addresses in %d VPCs", scaleAddresses, scaleVPCs)
-	if err := figures.Print(b.out, title, []string{alioth}, rows); err != nil {
+	if err := figures.Print(b.out, title, []string{figures.Alioth}, rows); err != nil {
 		return err
 	}
 	return s.packetCosts(ctx)
@@ -274,20 +274,20 @@ func (s *scaleRig) pod(ctx context.Context, i, n int, node *nodes.Node, role str
 // daemonCosts measures the daemon of the full node: how it fills empty maps, how
 // it takes a change, and how much memory it has.
 func (s *scaleRig) daemonCosts(ctx context.Context) ([]*figures.Row, error) {
-	whole := plain("start to all programmed, maps empty", "s", "%.2f")
-	first := plain("  its first pass", "s", "%.2f", figures.Bar{AtMost: 3})
-	adopting := plain("start to all programmed, maps kept", "s", "%.2f")
-	change := plain("one address more, pass", "ms", "%.1f", figures.Bar{AtMost: 5})
-	seen := plain("  from its creation until it is in the map, p50", "ms", "%.1f")
-	resident := plain("memory", "MiB", "%.0f", figures.Bar{AtMost: 150})
-	peak := plain("  the most so far", "MiB", "%.0f", figures.Bar{AtMost: 150})
+	whole := figures.NewRow("start to all programmed, maps empty", "s", "%.2f")
+	first := figures.NewRow("  its first pass", "s", "%.2f", figures.Bar{AtMost: 3})
+	adopting := figures.NewRow("start to all programmed, maps kept", "s", "%.2f")
+	change := figures.NewRow("one address more, pass", "ms", "%.1f", figures.Bar{AtMost: 5})
+	seen := figures.NewRow("  from its creation until it is in the map, p50", "ms", "%.1f")
+	resident := figures.NewRow("memory", "MiB", "%.0f", figures.Bar{AtMost: 150})
+	peak := figures.NewRow("  the most so far", "MiB", "%.0f", figures.Bar{AtMost: 150})
 	for round := range s.rounds {
 		s.full.Kill()
 		took, err := s.full.Start(ctx)
 		if err != nil {
 			return nil, err
 		}
-		adopting.Add(alioth, took.Seconds())
+		adopting.Add(figures.Alioth, took.Seconds())
 		s.full.Kill()
 		if err := s.full.Forget(); err != nil {
 			return nil, err
@@ -295,24 +295,24 @@ func (s *scaleRig) daemonCosts(ctx context.Context) ([]*figures.Row, error) {
 		if took, err = s.full.Start(ctx); err != nil {
 			return nil, err
 		}
-		whole.Add(alioth, took.Seconds())
+		whole.Add(figures.Alioth, took.Seconds())
 		_, seconds, err := s.passes(ctx)
 		if err != nil {
 			return nil, err
 		}
-		first.Add(alioth, seconds)
+		first.Add(figures.Alioth, seconds)
 		pass, until, err := s.change(ctx)
 		if err != nil {
 			return nil, err
 		}
-		change.Add(alioth, milliseconds(pass))
-		seen.Add(alioth, milliseconds(until))
+		change.Add(figures.Alioth, figures.Milliseconds(pass))
+		seen.Add(figures.Alioth, figures.Milliseconds(until))
 		now, most, err := s.full.Memory()
 		if err != nil {
 			return nil, err
 		}
-		resident.Add(alioth, now)
-		peak.Add(alioth, most)
+		resident.Add(figures.Alioth, now)
+		peak.Add(figures.Alioth, most)
 		s.step(fmt.Sprintf("the daemon, round %d of %d: first pass %.2f s, a change %s, %.0f MiB", round+1, s.rounds, seconds, pass, now))
 	}
 	return []*figures.Row{whole, first, adopting, change, seen, resident, peak}, nil

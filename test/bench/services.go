@@ -350,12 +350,12 @@ func (s *servicesRig) paths(ctx context.Context, title string, ports int, share 
 // other node's kube-proxy, which takes all changes too, is not to be measured with it.
 func (s *servicesRig) daemonCosts(ctx context.Context) error {
 	s.proxy.Kill()
-	first := plain("first pass, maps empty", "s", "%.2f", figures.Bar{AtMost: 2})
-	thorough := plain("a pass that looks at everything", "s", "%.2f")
-	p50 := plain("an EndpointSlice changes, pass p50", "ms", "%.2f")
-	p99 := plain("  p99", "ms", "%.2f", figures.Bar{AtMost: 5})
-	seen50 := plain("  from the API's answer until it is in the maps, p50", "ms", "%.2f")
-	seen99 := plain("  p99", "ms", "%.2f")
+	first := figures.NewRow("first pass, maps empty", "s", "%.2f", figures.Bar{AtMost: 2})
+	thorough := figures.NewRow("a pass that looks at everything", "s", "%.2f")
+	p50 := figures.NewRow("an EndpointSlice changes, pass p50", "ms", "%.2f")
+	p99 := figures.NewRow("  p99", "ms", "%.2f", figures.Bar{AtMost: 5})
+	seen50 := figures.NewRow("  from the API's answer until it is in the maps, p50", "ms", "%.2f")
+	seen99 := figures.NewRow("  p99", "ms", "%.2f")
 	for round := range s.rounds {
 		s.full.Kill()
 		if err := s.full.Forget(); err != nil {
@@ -368,15 +368,15 @@ func (s *servicesRig) daemonCosts(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		first.Add(alioth, seconds)
+		first.Add(figures.Alioth, seconds)
 		passes, seen, err := s.changes(ctx)
 		if err != nil {
 			return err
 		}
-		p50.Add(alioth, milliseconds(passes.P50))
-		p99.Add(alioth, milliseconds(passes.P99))
-		seen50.Add(alioth, milliseconds(seen.P50))
-		seen99.Add(alioth, milliseconds(seen.P99))
+		p50.Add(figures.Alioth, figures.Milliseconds(passes.P50))
+		p99.Add(figures.Alioth, figures.Milliseconds(passes.P99))
+		seen50.Add(figures.Alioth, figures.Milliseconds(seen.P50))
+		seen99.Add(figures.Alioth, figures.Milliseconds(seen.P99))
 		s.full.Kill()
 		if _, err := s.full.Start(ctx); err != nil {
 			return err
@@ -384,11 +384,11 @@ func (s *servicesRig) daemonCosts(ctx context.Context) error {
 		if _, seconds, err = s.passes(ctx); err != nil {
 			return err
 		}
-		thorough.Add(alioth, seconds)
+		thorough.Add(figures.Alioth, seconds)
 		s.step(fmt.Sprintf("the daemon, round %d of %d: a change %s, p99 %s", round+1, s.rounds, passes.P50, passes.P99))
 	}
 	title := fmt.Sprintf("The daemon of a node with %d Services of %d backends", manyServices, serviceBackends)
-	return figures.Print(s.out, title, []string{alioth}, []*figures.Row{first, thorough, p50, p99, seen50, seen99})
+	return figures.Print(s.out, title, []string{figures.Alioth}, []*figures.Row{first, thorough, p50, p99, seen50, seen99})
 }
 
 // changes changes slices one by one, and returns the times of the passes that they
@@ -481,8 +481,8 @@ func (s *servicesRig) mapCosts(context.Context) error {
 		taken[node] = bytes
 	}
 	const mib = 1 << 20
-	empty, each := plain("maps of services, 5 Services", "MiB", "%.1f"), plain(fmt.Sprintf("  for each further one of %d backends", serviceBackends), "KiB", "%.2f")
-	empty.Add(alioth, float64(taken[s.empty])/mib)
-	each.Add(alioth, float64(taken[s.full]-taken[s.empty])/(manyServices-fewServices)/1024)
-	return figures.Print(s.out, "Memory of the kernel", []string{alioth}, []*figures.Row{empty, each})
+	empty, each := figures.NewRow("maps of services, 5 Services", "MiB", "%.1f"), figures.NewRow(fmt.Sprintf("  for each further one of %d backends", serviceBackends), "KiB", "%.2f")
+	empty.Add(figures.Alioth, float64(taken[s.empty])/mib)
+	each.Add(figures.Alioth, float64(taken[s.full]-taken[s.empty])/(manyServices-fewServices)/1024)
+	return figures.Print(s.out, "Memory of the kernel", []string{figures.Alioth}, []*figures.Row{empty, each})
 }

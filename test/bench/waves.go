@@ -59,7 +59,7 @@ func (b *bench) waves(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, removeReference()) }()
-	mine := &crowd{name: alioth, lab: b.lab, stage: b.stage, pod: tenant.Pod}
+	mine := &crowd{name: figures.Alioth, lab: b.lab, stage: b.stage, pod: tenant.Pod}
 	restore, err := mine.logCalls(ctx, cluster.DefaultDir(b.root))
 	if err != nil {
 		return err
@@ -81,7 +81,7 @@ func (b *bench) waves(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := figures.Print(b.out, "Pods", []string{pluginsPath, alioth}, rows); err != nil {
+	if err := figures.Print(b.out, "Pods", []string{pluginsPath, figures.Alioth}, rows); err != nil {
 		return err
 	}
 	return b.printAdds(before, after)
@@ -93,11 +93,11 @@ func (b *bench) waveRows() []*figures.Row {
 	call := []figures.Bar{{Reference: pluginsPath, AtMost: 0.7}}
 	return []*figures.Row{
 		{
-			What: fmt.Sprintf("%d pods Ready", b.pods), Unit: "s", Format: "%.1f", Subject: alioth,
+			What: fmt.Sprintf("%d pods Ready", b.pods), Unit: "s", Format: "%.1f", Subject: figures.Alioth,
 			Bars: []figures.Bar{{Reference: pluginsPath, AtMost: 1.1}},
 		},
-		{What: "plugin call, p50", Unit: "ms", Format: "%.0f", Subject: alioth, Bars: call},
-		{What: "plugin call, p99", Unit: "ms", Format: "%.0f", Subject: alioth, Bars: call},
+		{What: "plugin call, p50", Unit: "ms", Format: "%.0f", Subject: figures.Alioth, Bars: call},
+		{What: "plugin call, p99", Unit: "ms", Format: "%.0f", Subject: figures.Alioth, Bars: call},
 	}
 }
 
@@ -134,8 +134,8 @@ func (b *bench) printAdds(before, after map[string]figures.Histogram) error {
 	}
 	title := fmt.Sprintf("The daemon's own work for an ADD (%.0f ADDs, without waiting for the control plane)", after[phaseTotal].Count())
 	return errors.Join(
-		figures.Print(b.out, title, []string{alioth}, quantiles("", after[phaseTotal], 15, 60)),
-		figures.Print(b.out, "Parts of it, and the wait for the annotation", []string{alioth}, slices.Concat(
+		figures.Print(b.out, title, []string{figures.Alioth}, quantiles("", after[phaseTotal], 15, 60)),
+		figures.Print(b.out, "Parts of it, and the wait for the annotation", []string{figures.Alioth}, slices.Concat(
 			quantiles("devices, ", after[phaseAttach], 0, 0), quantiles("programs, ", after[phaseProgram], 0, 0),
 			quantiles("annotation, ", after[phaseWait], 0, 0))))
 }
@@ -146,8 +146,8 @@ func quantiles(what string, h figures.Histogram, p50, p99 float64) []*figures.Ro
 }
 
 func quantileRow(name string, seconds, bar float64) *figures.Row {
-	row := &figures.Row{What: name, Unit: "ms", Format: "%.1f", Subject: alioth, Bars: []figures.Bar{{AtMost: bar}}}
-	row.Add(alioth, seconds*1e3)
+	row := &figures.Row{What: name, Unit: "ms", Format: "%.1f", Subject: figures.Alioth, Bars: []figures.Bar{{AtMost: bar}}}
+	row.Add(figures.Alioth, seconds*1e3)
 	return row
 }
 
