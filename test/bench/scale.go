@@ -16,8 +16,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,6 +29,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/test/api/apiserver"
 	"github.com/alioth-net/alioth/test/bench/figures"
+	"github.com/alioth-net/alioth/test/bench/metrics"
 	"github.com/alioth-net/alioth/test/bench/nodes"
 	"github.com/alioth-net/alioth/test/cluster/underlay"
 	"github.com/alioth-net/alioth/test/testtool/report"
@@ -325,16 +324,13 @@ func (s *scaleRig) passes(ctx context.Context) (count, seconds float64, err erro
 	if err != nil {
 		return 0, 0, fmt.Errorf("read the daemon's metrics: %w", err)
 	}
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(strings.NewReader(text))
+	steps, err := metrics.Histograms(text, "alioth_cnid_sync_seconds", "step")
 	if err != nil {
 		return 0, 0, fmt.Errorf("read the daemon's metrics: %w", err)
 	}
-	for _, metric := range families["alioth_cnid_sync_seconds"].GetMetric() {
-		if hasLabel(metric, "step", "total") {
-			count += float64(metric.GetHistogram().GetSampleCount())
-			seconds += metric.GetHistogram().GetSampleSum()
-		}
+	for _, h := range steps["total"] {
+		count += float64(h.GetSampleCount())
+		seconds += h.GetSampleSum()
 	}
 	return count, seconds, nil
 }

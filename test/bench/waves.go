@@ -9,16 +9,14 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/test/bench/figures"
+	"github.com/alioth-net/alioth/test/bench/metrics"
 	"github.com/alioth-net/alioth/test/bench/removal"
 	"github.com/alioth-net/alioth/test/bench/runtimelog"
 	"github.com/alioth-net/alioth/test/cluster"
@@ -231,34 +229,22 @@ func (b *bench) addHistograms(ctx context.Context) (map[string]figures.Histogram
 		if err != nil {
 			return nil, fmt.Errorf("read the daemon's metrics: %w", err)
 		}
-		parser := expfmt.NewTextParser(model.UTF8Validation)
-		families, err := parser.TextToMetricFamilies(strings.NewReader(out))
+		phases, err := metrics.Histograms(out, addHistogram, "phase")
 		if err != nil {
 			return nil, fmt.Errorf("read the daemon's metrics: %w", err)
 		}
-		for _, metric := range families[addHistogram].GetMetric() {
-			for phase, sum := range sums {
-				if hasLabel(metric, "phase", phase) {
-					sum.Add(toHistogram(metric), 1)
-				}
+		for phase, sum := range sums {
+			for _, h := range phases[phase] {
+				sum.Add(toHistogram(h), 1)
 			}
 		}
 	}
 	return sums, nil
 }
 
-func hasLabel(metric *dto.Metric, name, value string) bool {
-	for _, label := range metric.GetLabel() {
-		if label.GetName() == name && label.GetValue() == value {
-			return true
-		}
-	}
-	return false
-}
-
-func toHistogram(metric *dto.Metric) figures.Histogram {
+func toHistogram(read *dto.Histogram) figures.Histogram {
 	h := figures.Histogram{}
-	for _, bucket := range metric.GetHistogram().GetBucket() {
+	for _, bucket := range read.GetBucket() {
 		h[bucket.GetUpperBound()] = float64(bucket.GetCumulativeCount())
 	}
 	return h
