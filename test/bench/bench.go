@@ -14,6 +14,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/alioth-net/alioth/test/bench/packets"
 	"github.com/alioth-net/alioth/test/cluster"
 	"github.com/alioth-net/alioth/test/e2e/scene"
 )
@@ -28,6 +29,7 @@ type bench struct {
 	start time.Time
 	lab   *cluster.Cluster
 	stage *scene.Scene
+	meter packets.Meter
 	// tool is the test tool as a program of this machine.
 	tool string
 }
@@ -40,6 +42,7 @@ type part struct {
 
 func run(ctx context.Context, o options, out io.Writer) error {
 	b := &bench{options: o, out: out, start: time.Now()}
+	b.meter = packets.NewMeter(o.rounds, o.span, b.step)
 	// First what needs no lab: a lab is never quite idle.
 	if err := b.runAll(ctx, []part{{"operator", b.rates}, {"admission", b.admission}, {"scale", b.scale}, {"services", b.services}, {"backends", b.backends}}); err != nil {
 		return err

@@ -32,7 +32,7 @@ func (b *bench) setOffload(ctx context.Context, refs *references, setting string
 	if err != nil {
 		return err
 	}
-	onSwitch := refs.in(underlay.NetNSPath(name))
+	onSwitch := refs.In(underlay.NetNSPath(name))
 	for _, port := range ports {
 		if _, err := onSwitch(ctx, "offload", setting, "--device", port); err != nil {
 			return fmt.Errorf("turn offloads of the switch's port %s %s: %w", port, setting, err)

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/alioth-net/alioth/test/bench/figures"
+	"github.com/alioth-net/alioth/test/bench/packets"
 	"github.com/alioth-net/alioth/test/cluster"
 	"github.com/alioth-net/alioth/test/e2e/scene"
 	"github.com/alioth-net/alioth/test/testtool/report"
@@ -79,7 +80,7 @@ func (b *bench) sample(ctx context.Context, tenant *scene.Tenant, watchers []*co
 	group, groupCtx := errgroup.WithContext(ctx)
 	for w, watcher := range watchers {
 		group.Go(func() error {
-			return ask(groupCtx, path{name: watcher.Name, run: b.inPod(watcher)}, &replies[w], "await", address, "--timeout", setUpTime.String())
+			return packets.Path{Name: watcher.Name, Run: b.inPod(watcher)}.Ask(groupCtx, &replies[w], "await", address, "--timeout", setUpTime.String())
 		})
 	}
 	if err := b.stage.Start(ctx, pod); err != nil {

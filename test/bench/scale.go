@@ -31,6 +31,7 @@ import (
 	"github.com/alioth-net/alioth/test/bench/figures"
 	"github.com/alioth-net/alioth/test/bench/metrics"
 	"github.com/alioth-net/alioth/test/bench/nodes"
+	"github.com/alioth-net/alioth/test/bench/packets"
 	"github.com/alioth-net/alioth/test/cluster/underlay"
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
@@ -77,7 +78,7 @@ type scaleRig struct {
 	api         client.Client
 	folder      string
 	full, empty *nodes.Node
-	refs        *references
+	tool        *packets.Tool
 	// next numbers the addresses that are added.
 	next int
 }
@@ -94,7 +95,7 @@ func (b *bench) newScaleRig(ctx context.Context) (s *scaleRig, err error) {
 			return s, fmt.Errorf("build %s: %w\n%s", name, err, out)
 		}
 	}
-	s.refs = &references{tool: filepath.Join(s.folder, "testtool")}
+	s.tool = packets.NewTool(filepath.Join(s.folder, "testtool"))
 	b.step("starting an API server without nodes")
 	if s.server, err = apiserver.New(ctx); err != nil {
 		return s, err
@@ -117,8 +118,8 @@ func (b *bench) newScaleRig(ctx context.Context) (s *scaleRig, err error) {
 // remove ends and removes everything, however little of it was made.
 func (s *scaleRig) remove(ctx context.Context) error {
 	var errs []error
-	if s.refs != nil {
-		errs = append(errs, s.refs.remove(ctx))
+	if s.tool != nil {
+		errs = append(errs, s.tool.Stop())
 	}
 	for _, node := range []*nodes.Node{s.full, s.empty} {
 		if node != nil {
@@ -320,7 +321,7 @@ func (s *scaleRig) daemonCosts(ctx context.Context) ([]*figures.Row, error) {
 // passes returns how many passes the full node's daemon has made, and how many
 // seconds they took together.
 func (s *scaleRig) passes(ctx context.Context) (count, seconds float64, err error) {
-	text, err := s.refs.in(s.full.NetNS())(ctx, "get", "http://"+nodes.Metrics+"/metrics")
+	text, err := s.tool.In(s.full.NetNS())(ctx, "get", "http://"+nodes.Metrics+"/metrics")
 	if err != nil {
 		return 0, 0, fmt.Errorf("read the daemon's metrics: %w", err)
 	}
@@ -396,7 +397,7 @@ func (s *scaleRig) change(ctx context.Context) (pass, until time.Duration, err e
 
 // packetCosts measures packets between two pods of one VPC on either node.
 func (s *scaleRig) packetCosts(ctx context.Context) error {
-	var paths []path
+	var paths []packets.Path
 	for name, at := range map[string]struct {
 		node *nodes.Node
 		vpc  int
@@ -404,24 +405,25 @@ func (s *scaleRig) packetCosts(ctx context.Context) error {
 		pod := func(role string) string {
 			return underlay.NetNSPath(at.node.PodNetNS(fmt.Sprintf("%s-%d", role, at.vpc)))
 		}
-		if err := s.refs.serve(pod("second")); err != nil {
+		if err := s.tool.Serve(pod("second")); err != nil {
 			return err
 		}
-		paths = append(paths, path{name, s.refs.in(pod("first")), scaleIP(1)})
+		paths = append(paths, packets.Path{Name: name, Run: s.tool.In(pod("first")), Address: scaleIP(1)})
 	}
-	slices.SortFunc(paths, func(a, b path) int { return strings.Compare(a.name, b.name) })
-	if err := s.warmUp(ctx, paths); err != nil {
+	slices.SortFunc(paths, func(a, b packets.Path) int { return strings.Compare(a.Name, b.Name) })
+	if err := packets.WarmUp(ctx, paths); err != nil {
 		return err
 	}
-	jobs := []job{
-		newJob(fmt.Sprintf("UDP, %d bytes", smallDatagram), "1000/s", "%.0f", datagrams(smallDatagram), paths, figures.Bar{Reference: emptyNode, AtLeast: 0.95}),
-		newJob("TCP round trip p50", "us", "%.1f", roundTrip, paths, figures.Bar{Reference: emptyNode, AtMost: 1.05}),
+	jobs := []packets.Job{
+		packets.SmallDatagrams(paths, figures.Bar{Reference: emptyNode, AtLeast: 0.95}),
+		packets.RoundTrip(paths, figures.Bar{Reference: emptyNode, AtMost: 1.05}),
 	}
-	for _, j := range jobs {
-		j.row.Subject = fullNode
-	}
-	if err := s.measureAll(ctx, "packets on a full node", jobs); err != nil {
+	rows, err := s.meter.Measure(ctx, "packets on a full node", jobs)
+	if err != nil {
 		return err
 	}
-	return figures.Print(s.out, "Between two pods of a node that has few or many VPCs", []string{emptyNode, fullNode}, rowsOf(jobs))
+	for _, row := range rows {
+		row.Subject = fullNode
+	}
+	return figures.Print(s.out, "Between two pods of a node that has few or many VPCs", []string{emptyNode, fullNode}, rows)
 }

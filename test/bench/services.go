@@ -27,6 +27,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/test/bench/figures"
 	"github.com/alioth-net/alioth/test/bench/nodes"
+	"github.com/alioth-net/alioth/test/bench/packets"
 	"github.com/alioth-net/alioth/test/cluster/build"
 	"github.com/alioth-net/alioth/test/cluster/underlay"
 	"github.com/alioth-net/alioth/test/testtool/report"
@@ -191,7 +192,7 @@ func (s *servicesRig) setUp(ctx context.Context) error {
 		return err
 	}
 	return errors.Join(
-		s.refs.serve(s.podOf(s.full, "second", manyVPC)), s.refs.serve(s.podOf(s.empty, "second", fewVPC)), s.refs.serve(s.proxy.Pod("second")),
+		s.tool.Serve(s.podOf(s.full, "second", manyVPC)), s.tool.Serve(s.podOf(s.empty, "second", fewVPC)), s.tool.Serve(s.proxy.Pod("second")),
 	)
 }
 
@@ -283,14 +284,14 @@ func endpointsAt(backends []netip.Addr) []discoveryv1.Endpoint {
 
 // connects is the rate of connections with a request each; ports as for load.Connect.
 // Of a port from which it has just asked a Service, a pod can't ask the backend itself.
-func connects(ports int) measure {
-	return func(ctx context.Context, p path, span time.Duration) (float64, error) {
+func connects(ports int) packets.Measure {
+	return func(ctx context.Context, p packets.Path, span time.Duration) (float64, error) {
 		first := 20000
-		if p.name == ownAddress {
+		if p.Name == ownAddress {
 			first -= packetPorts
 		}
 		var result report.Latency
-		err := ask(ctx, p, &result, "connect-latency", at(p.address, report.PortRoundTrip),
+		err := p.Ask(ctx, &result, "connect-latency", p.To(report.PortRoundTrip),
 			"--duration", span.String(), "--ports", fmt.Sprint(ports), "--first-port", fmt.Sprint(first))
 		return result.PerSecond / 1e3, err
 	}
@@ -298,30 +299,30 @@ func connects(ports int) measure {
 
 // atSockets measures sockets of pods.
 func (s *servicesRig) atSockets(ctx context.Context) error {
-	many, few, bridged := s.refs.in(s.podOf(s.full, "first", manyVPC)), s.refs.in(s.podOf(s.empty, "first", fewVPC)), s.refs.in(s.proxy.Pod("first"))
-	return s.paths(ctx, "Translated at the socket", 0, 0.97, []path{
-		{ownAddress, many, scaleIP(1)},
-		{manyPath, many, s.vips[manyNamespace]},
-		{fewPath, few, s.vips[fewNamespace]},
-		{bridgedPod, bridged, nodes.ProxyPods()["second"]},
-		{proxiedPath, bridged, s.vips[proxiedName]},
+	many, few, bridged := s.tool.In(s.podOf(s.full, "first", manyVPC)), s.tool.In(s.podOf(s.empty, "first", fewVPC)), s.tool.In(s.proxy.Pod("first"))
+	return s.paths(ctx, "Translated at the socket", 0, 0.97, []packets.Path{
+		{Name: ownAddress, Run: many, Address: scaleIP(1)},
+		{Name: manyPath, Run: many, Address: s.vips[manyNamespace]},
+		{Name: fewPath, Run: few, Address: s.vips[fewNamespace]},
+		{Name: bridgedPod, Run: bridged, Address: nodes.ProxyPods()["second"]},
+		{Name: proxiedPath, Run: bridged, Address: s.vips[proxiedName]},
 	}, figures.Bar{Reference: fewPath, AtLeast: 0.95})
 }
 
 // inPackets measures sockets in a namespace without hooks.
 func (s *servicesRig) inPackets(ctx context.Context) error {
-	machine, bridged := s.refs.in(underlay.NetNSPath(s.machine)), s.refs.in(s.proxy.Pod("first"))
-	return s.paths(ctx, "Translated in packets", packetPorts, 0.90, []path{
-		{ownAddress, machine, scaleIP(1)},
-		{manyPath, machine, s.vips[manyNamespace]},
-		{proxiedPath, bridged, s.vips[proxiedName]},
+	machine, bridged := s.tool.In(underlay.NetNSPath(s.machine)), s.tool.In(s.proxy.Pod("first"))
+	return s.paths(ctx, "Translated in packets", packetPorts, 0.90, []packets.Path{
+		{Name: ownAddress, Run: machine, Address: scaleIP(1)},
+		{Name: manyPath, Run: machine, Address: s.vips[manyNamespace]},
+		{Name: proxiedPath, Run: bridged, Address: s.vips[proxiedName]},
 	})
 }
 
 // paths measures the path to a Service, compared with the path to the backend's address,
 // of which it has to reach a share, and with kube-proxy's.
-func (s *servicesRig) paths(ctx context.Context, title string, ports int, share float64, paths []path, more ...figures.Bar) error {
-	if err := s.warmUp(ctx, paths); err != nil {
+func (s *servicesRig) paths(ctx context.Context, title string, ports int, share float64, paths []packets.Path, more ...figures.Bar) error {
+	if err := packets.WarmUp(ctx, paths); err != nil {
 		return err
 	}
 	rate := append([]figures.Bar{{Reference: ownAddress, AtLeast: share}, {Reference: proxiedPath, AtLeast: 1.1}}, more...)
@@ -329,21 +330,22 @@ func (s *servicesRig) paths(ctx context.Context, title string, ports int, share 
 	for _, bar := range rate {
 		times = append(times, figures.Bar{Reference: bar.Reference, AtMost: 1 / bar.AtLeast})
 	}
-	jobs := []job{
-		newJob("connections with a request", "1000/s", "%.1f", connects(ports), paths, rate...),
-		newJob("TCP round trip p50", "us", "%.1f", roundTrip, paths, times...),
+	jobs := []packets.Job{
+		packets.NewJob("connections with a request", "1000/s", "%.1f", connects(ports), paths, rate...),
+		packets.RoundTrip(paths, times...),
 	}
 	var names []string
 	for _, p := range paths {
-		names = append(names, p.name)
+		names = append(names, p.Name)
 	}
-	for _, j := range jobs {
-		j.row.Subject = manyPath
-	}
-	if err := s.measureInTurns(ctx, title, jobs, serviceTurns); err != nil {
+	rows, err := s.meter.MeasureInTurns(ctx, title, jobs, serviceTurns)
+	if err != nil {
 		return err
 	}
-	return figures.Print(s.out, title+", between two pods of a node", names, rowsOf(jobs))
+	for _, row := range rows {
+		row.Subject = manyPath
+	}
+	return figures.Print(s.out, title+", between two pods of a node", names, rows)
 }
 
 // daemonCosts measures how the daemon takes 5,000 Services, and a change of one. The
