@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package labs
 
 import (
 	"context"
@@ -43,10 +43,10 @@ type crowd struct {
 	logs  *runtimelog.Logs
 }
 
-// waves measures how long a wave of pods takes to be Ready and what the runtime
+// Waves measures how long a wave of pods takes to be Ready and what the runtime
 // waits for each plugin call, against the reference plugins on a second lab, and
 // the daemon's own work for each ADD.
-func (b *bench) waves(ctx context.Context) (err error) {
+func (b *Bench) Waves(ctx context.Context) (err error) {
 	tenant, removeTenant, err := b.tenant(ctx, "bench-waves")
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func (b *bench) waves(ctx context.Context) (err error) {
 
 // waveRows are the quantities of a wave: time until all are Ready, and two
 // quantiles of the plugin calls.
-func (b *bench) waveRows() []*figures.Row {
+func (b *Bench) waveRows() []*figures.Row {
 	call := []figures.Bar{{Reference: pluginsPath, AtMost: 0.7}}
 	return []*figures.Row{
 		{
@@ -99,7 +99,7 @@ func (b *bench) waveRows() []*figures.Row {
 	}
 }
 
-func (b *bench) measureWave(ctx context.Context, round int, c *crowd, rows []*figures.Row) error {
+func (b *Bench) measureWave(ctx context.Context, round int, c *crowd, rows []*figures.Row) error {
 	if err := awaitRemoval(ctx); err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func awaitRemoval(ctx context.Context) error {
 }
 
 // printAdds prints what the daemons did for ADDs between two readings.
-func (b *bench) printAdds(before, after map[string]figures.Histogram) error {
+func (b *Bench) printAdds(before, after map[string]figures.Histogram) error {
 	for phase, h := range after {
 		h.Add(before[phase], -1)
 	}
@@ -151,7 +151,7 @@ func quantileRow(name string, seconds, bar float64) *figures.Row {
 
 // referenceCrowd brings up a second lab with the reference plugins beside the
 // first; between its waves it idles.
-func (b *bench) referenceCrowd(ctx context.Context) (c *crowd, remove func() error, err error) {
+func (b *Bench) referenceCrowd(ctx context.Context) (c *crowd, remove func() error, err error) {
 	folder := filepath.Join(cluster.DefaultDir(b.root), "reference")
 	remove = func() error { return cluster.Down(context.WithoutCancel(ctx), b.root, folder, b.step) }
 	defer func() {
@@ -222,7 +222,7 @@ func (c *crowd) wave(ctx context.Context, size int) (took time.Duration, calls f
 
 // addHistograms reads the daemons' histograms of an ADD's phases, all nodes
 // together.
-func (b *bench) addHistograms(ctx context.Context) (map[string]figures.Histogram, error) {
+func (b *Bench) addHistograms(ctx context.Context) (map[string]figures.Histogram, error) {
 	sums := map[string]figures.Histogram{phaseTotal: {}, phaseWait: {}, phaseAttach: {}, phaseProgram: {}}
 	for _, node := range b.lab.Nodes() {
 		out, err := b.lab.NodeExec(ctx, node.Name, b.tool, "get", daemonMetrics)

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package controlplane
 
 import (
 	"context"
@@ -44,9 +44,9 @@ const noPolicies = "no policies"
 // writers is how many requests fill the API server at a time.
 const writers = 16
 
-// admission measures what the policies cost, those with parameters above all,
+// Admission measures what the policies cost, those with parameters above all,
 // on API servers of its own: no operator works on the objects meanwhile.
-func (b *bench) admission(ctx context.Context) error {
+func (b *Bench) Admission(ctx context.Context) error {
 	for _, s := range sizes() {
 		if err := b.admissionAt(ctx, s); err != nil {
 			return err
@@ -55,7 +55,7 @@ func (b *bench) admission(ctx context.Context) error {
 	return nil
 }
 
-func (b *bench) admissionAt(ctx context.Context, s size) error {
+func (b *Bench) admissionAt(ctx context.Context, s size) error {
 	server, err := apiserver.New(ctx)
 	if err != nil {
 		return err
@@ -93,7 +93,7 @@ func (b *bench) admissionAt(ctx context.Context, s size) error {
 }
 
 // policies returns what the chart renders of policies and their bindings.
-func (b *bench) policies(ctx context.Context) ([]*unstructured.Unstructured, error) {
+func (b *Bench) policies(ctx context.Context) ([]*unstructured.Unstructured, error) {
 	objects, err := b.render(ctx)
 	return slices.DeleteFunc(objects, func(object *unstructured.Unstructured) bool {
 		return object.GroupVersionKind().Group != admissionregistrationv1.GroupName

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package labs
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/scene"
 )
 
-// datapath measures rates and times between pods against the references.
-func (b *bench) datapath(ctx context.Context) (err error) {
+// Datapath measures rates and times between pods against the references.
+func (b *Bench) Datapath(ctx context.Context) (err error) {
 	tenant, removeTenant, err := b.tenant(ctx, "bench")
 	if err != nil {
 		return err
@@ -48,7 +48,7 @@ func (b *bench) datapath(ctx context.Context) (err error) {
 // a node. As for the references, the programs at both ends run outside of
 // containers, in the pods' network namespaces: what a container runtime and
 // cgroups cost is not the network's.
-func (b *bench) podPaths(ctx context.Context, tenant *scene.Tenant, refs *references) (cross, same packets.Path, err error) {
+func (b *Bench) podPaths(ctx context.Context, tenant *scene.Tenant, refs *references) (cross, same packets.Path, err error) {
 	ctx, cancel := context.WithTimeout(ctx, setUpTime)
 	defer cancel()
 	nodes := b.lab.Nodes()
@@ -81,13 +81,13 @@ func (b *bench) podPaths(ctx context.Context, tenant *scene.Tenant, refs *refere
 // idle keeps a pod's own container from serving.
 func idle(pod *corev1.Pod) { pod.Spec.Containers[0].Command = []string{scene.Tool, "pause"} }
 
-func (b *bench) inPod(pod *corev1.Pod) packets.Runner {
+func (b *Bench) inPod(pod *corev1.Pod) packets.Runner {
 	return func(ctx context.Context, arguments ...string) (string, error) {
 		return b.stage.Exec(ctx, pod, append([]string{scene.Tool}, arguments...)...)
 	}
 }
 
-func (b *bench) crossNode(ctx context.Context, refs *references, offload string, paths []packets.Path) (err error) {
+func (b *Bench) crossNode(ctx context.Context, refs *references, offload string, paths []packets.Path) (err error) {
 	if err := b.setOffload(ctx, refs, offload); err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (b *bench) crossNode(ctx context.Context, refs *references, offload string,
 	return figures.Print(b.out, title, []string{underlayPath, bridgePath, figures.Alioth}, rows)
 }
 
-func (b *bench) sameNode(ctx context.Context, paths []packets.Path) error {
+func (b *Bench) sameNode(ctx context.Context, paths []packets.Path) error {
 	plain, atMost := figures.Bar{Reference: vethPath}, figures.Bar{Reference: vethPath, AtMost: 1.1}
 	jobs := []packets.Job{
 		packets.Stream(paths, figures.Bar{Reference: vethPath, AtLeast: 0.95}),

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package fullnode
 
 import (
 	"context"
@@ -43,15 +43,17 @@ const (
 	scaleFar = 50
 	// scaleChanges is how many addresses are added one by one in a round.
 	scaleChanges = 40
+	// writers is how many requests fill the API server at a time.
+	writers = 16
 	// scaleSetUp bounds the set-up.
 	scaleSetUp = 10 * time.Minute
 	// Paths of the table: two pods on a node with little else and on the full one.
 	emptyNode, fullNode = "2 attachments", "1,000 VPCs"
 )
 
-// scale measures what a node costs that has very many VPCs: the daemon, as a
+// Scale measures what a node costs that has very many VPCs: the daemon, as a
 // process with a real API server, and the packets of two of its pods.
-func (b *bench) scale(ctx context.Context) (err error) {
+func (b *Bench) Scale(ctx context.Context) (err error) {
 	s, err := b.newScaleRig(ctx)
 	defer func() { err = errors.Join(err, s.remove(ctx)) }()
 	if err != nil {
@@ -73,7 +75,7 @@ func (b *bench) scale(ctx context.Context) (err error) {
 
 // scaleRig is an API server and two nodes, of which one is full.
 type scaleRig struct {
-	*bench
+	*Bench
 	server      *apiserver.Server
 	api         client.Client
 	folder      string
@@ -83,8 +85,8 @@ type scaleRig struct {
 	next int
 }
 
-func (b *bench) newScaleRig(ctx context.Context) (s *scaleRig, err error) {
-	s = &scaleRig{bench: b}
+func (b *Bench) newScaleRig(ctx context.Context) (s *scaleRig, err error) {
+	s = &scaleRig{Bench: b}
 	if s.folder, err = os.MkdirTemp("", "alioth-bench-"); err != nil {
 		return s, fmt.Errorf("make a folder: %w", err)
 	}

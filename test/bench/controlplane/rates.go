@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package controlplane
 
 import (
 	"context"
@@ -35,8 +35,8 @@ const (
 	podsPerSecond, ratePods = 20, 200
 )
 
-// rates measures the operator against an API server without nodes.
-func (b *bench) rates(ctx context.Context) (err error) {
+// Rates measures the operator against an API server without nodes.
+func (b *Bench) Rates(ctx context.Context) (err error) {
 	c, err := b.newControl(ctx)
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func (b *bench) rates(ctx context.Context) (err error) {
 // claimRates measures how fast claims are made for pods that wait, from the first to the
 // last, as seen by a watch of Addresses, and what they cost. One claim goes with one
 // patch of its pod.
-func (b *bench) claimRates(ctx context.Context, c *control) ([]*figures.Row, error) {
+func (b *Bench) claimRates(ctx context.Context, c *control) ([]*figures.Row, error) {
 	rate := figures.NewRow(fmt.Sprintf("claims for %d pods of one subnet", claimPods), "1/s", "%.0f", figures.Bar{AtLeast: 200}, figures.Bar{Reference: bareClient})
 	lost := figures.NewRow("claims that did not succeed at once", "", "%.0f")
 	rows := []*figures.Row{rate, lost}
@@ -94,7 +94,7 @@ func (b *bench) claimRates(ctx context.Context, c *control) ([]*figures.Row, err
 }
 
 // prepareClaims has an operator prepare a tenant, ends it, and lets pods wait.
-func (b *bench) prepareClaims(ctx context.Context, c *control, name string) error {
+func (b *Bench) prepareClaims(ctx context.Context, c *control, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, setUpTime)
 	defer cancel()
 	r, err := c.start(ctx, name+"-prepare")
@@ -125,7 +125,7 @@ type claims struct {
 }
 
 // claim starts an operator and measures its claims in a VPC.
-func (b *bench) claim(ctx context.Context, c *control, vpc string) (made claims, err error) {
+func (b *Bench) claim(ctx context.Context, c *control, vpc string) (made claims, err error) {
 	ctx, cancel := context.WithTimeout(ctx, setUpTime)
 	defer cancel()
 	events, err := c.watch(ctx, &v1alpha1.AddressList{}, client.MatchingFields{"spec.vpc": vpc})
@@ -198,7 +198,7 @@ func next(ctx context.Context, events watch.Interface) (watch.Event, error) {
 
 // readiness measures how long an operator takes from its start to a filled
 // store.
-func (b *bench) readiness(ctx context.Context, c *control) ([]*figures.Row, error) {
+func (b *Bench) readiness(ctx context.Context, c *control) ([]*figures.Row, error) {
 	var addresses v1alpha1.AddressList
 	if err := c.List(ctx, &addresses); err != nil {
 		return nil, fmt.Errorf("count addresses: %w", err)
@@ -230,7 +230,7 @@ func (c *control) readyIn(ctx context.Context, name string) (time.Duration, erro
 
 // delays measures the time from the binding of a pod until it has its annotations with
 // addresses, as seen by a watch of pods.
-func (b *bench) delays(ctx context.Context, c *control) ([]*figures.Row, error) {
+func (b *Bench) delays(ctx context.Context, c *control) ([]*figures.Row, error) {
 	p50 := figures.NewRow(fmt.Sprintf("scheduled to annotated, %d pods/s, p50", podsPerSecond), "ms", "%.1f", figures.Bar{AtMost: 15})
 	p99 := figures.NewRow("  p99", "ms", "%.1f", figures.Bar{AtMost: 60})
 	r, err := c.start(ctx, "delays")
@@ -309,7 +309,7 @@ func (c *control) schedulePaced(ctx context.Context, namespace string) error {
 
 // takeovers measures how long pods wait after the leader of two replicas was
 // killed.
-func (b *bench) takeovers(ctx context.Context, c *control) ([]*figures.Row, error) {
+func (b *Bench) takeovers(ctx context.Context, c *control) ([]*figures.Row, error) {
 	const name = "takeover"
 	row := figures.NewRow("leader killed, until a new pod is annotated", "s", "%.1f", figures.Bar{AtMost: 10})
 	leader, err := c.start(ctx, name)

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package fullnode
 
 import (
 	"context"
@@ -33,25 +33,6 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-// ServicesHelp is the help text of the part.
-const servicesHelp = `The part "services" measures Services on nodes without a kubelet, whose pods are
-network namespaces, with a real API server:
-  - the rate of TCP connections with one request each (opened, one byte there and
-    back, reset), and the time of a round trip on one connection, between two pods
-    of one node: to the ClusterIP and to the backend's own address; translated at
-    the socket, and translated in packets for a namespace without socket hooks, as
-    for a virtual machine;
-  - the same on a node whose VPC has 5 Services, and on one whose VPC has 5,000;
-  - the same through kube-proxy in nftables mode on a Linux bridge, with as many
-    Services;
-  - what one changed EndpointSlice costs the daemon with 5,000 Services of 4
-    backends, from the API's answer until it is in the maps; and what a first pass
-    takes, with empty maps; and what a changed slice costs when all Services have a
-    node port;
-  - what the maps of services take of the kernel's memory.
-Rates with translation in packets, and those compared with them, use 1,000 source
-ports in turn: a pod has at most 2,048 flows at a time in the table.`
-
 const (
 	fewServices, manyServices = 5, 5000
 	// serviceBackends is how many backends a Service has, but for the one measured.
@@ -82,8 +63,8 @@ const (
 	bridgedPod  = "bridge, pod's address"
 )
 
-// services measures Services on nodes of their own.
-func (b *bench) services(ctx context.Context) (err error) {
+// Services measures Services on nodes of their own.
+func (b *Bench) Services(ctx context.Context) (err error) {
 	program, err := b.buildKubeProxy(ctx)
 	if err != nil {
 		return err
@@ -109,7 +90,7 @@ func (b *bench) services(ctx context.Context) (err error) {
 }
 
 // buildKubeProxy returns the file of the program.
-func (b *bench) buildKubeProxy(ctx context.Context) (string, error) {
+func (b *Bench) buildKubeProxy(ctx context.Context) (string, error) {
 	cache, err := build.DefaultCache()
 	if err != nil {
 		return "", err

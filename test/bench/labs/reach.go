@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package labs
 
 import (
 	"context"
@@ -28,10 +28,10 @@ const samplesPerRound = 4
 // attachedMessage is what the daemon logs when it answers an ADD.
 const attachedMessage = "pod attached"
 
-// reach measures the time from the daemon's answer to an ADD until pods on
+// Reach measures the time from the daemon's answer to an ADD until pods on
 // every node reached the new pod. Addresses are announced before the ADD, so
 // that it may well be nothing.
-func (b *bench) reach(ctx context.Context) (err error) {
+func (b *Bench) Reach(ctx context.Context) (err error) {
 	tenant, removeTenant, err := b.tenant(ctx, "bench-reach")
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func plainRow(name string, value time.Duration) *figures.Row {
 // sample starts one pod under an address that the watchers already ask, and
 // returns how long after the answer the last of them reached it; 0 when all
 // did before.
-func (b *bench) sample(ctx context.Context, tenant *scene.Tenant, watchers []*corev1.Pod, i int) (time.Duration, error) {
+func (b *Bench) sample(ctx context.Context, tenant *scene.Tenant, watchers []*corev1.Pod, i int) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, setUpTime)
 	defer cancel()
 	address := fmt.Sprintf("10.50.8.%d", i%200+10)
@@ -102,7 +102,7 @@ func (b *bench) sample(ctx context.Context, tenant *scene.Tenant, watchers []*co
 
 // answerTime reads from the daemon's log when it answered the ADD of a pod.
 // All nodes of a lab share one clock.
-func (b *bench) answerTime(ctx context.Context, pod *corev1.Pod) (time.Time, error) {
+func (b *Bench) answerTime(ctx context.Context, pod *corev1.Pod) (time.Time, error) {
 	daemon, err := b.lab.DaemonPod(ctx, pod.Spec.NodeName)
 	if err != nil {
 		return time.Time{}, err
