@@ -51,6 +51,25 @@ func (o options) has(part string) bool { return slices.Contains(o.parts, part) }
 
 var allParts = []string{"operator", "admission", "scale", "services", "backends", "datapath", "pods", "interfaces", "reach"}
 
+// servicesHelp is the help text of the part "services".
+const servicesHelp = `The part "services" measures Services on nodes without a kubelet, whose pods are
+network namespaces, with a real API server:
+  - the rate of TCP connections with one request each (opened, one byte there and
+    back, reset), and the time of a round trip on one connection, between two pods
+    of one node: to the ClusterIP and to the backend's own address; translated at
+    the socket, and translated in packets for a namespace without socket hooks, as
+    for a virtual machine;
+  - the same on a node whose VPC has 5 Services, and on one whose VPC has 5,000;
+  - the same through kube-proxy in nftables mode on a Linux bridge, with as many
+    Services;
+  - what one changed EndpointSlice costs the daemon with 5,000 Services of 4
+    backends, from the API's answer until it is in the maps; and what a first pass
+    takes, with empty maps; and what a changed slice costs when all Services have a
+    node port;
+  - what the maps of services take of the kernel's memory.
+Rates with translation in packets, and those compared with them, use 1,000 source
+ports in turn: a pod has at most 2,048 flows at a time in the table.`
+
 func command() *cobra.Command {
 	o := options{}
 	command := &cobra.Command{

@@ -12,7 +12,11 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 )
+
+// Alioth is the name of the path that the bars of most rows are about.
+const Alioth = "Alioth"
 
 // Series are the measurements of one quantity over one path, one per round.
 type Series []float64
@@ -87,6 +91,11 @@ type Row struct {
 	Bars    []Bar
 }
 
+// NewRow returns an empty row whose bars are about Alioth.
+func NewRow(what, unit, format string, bars ...Bar) *Row {
+	return &Row{What: what, Unit: unit, Format: format, Subject: Alioth, Bars: bars}
+}
+
 // Add adds one measurement of a path.
 func (r *Row) Add(path string, value float64) {
 	if r.Paths == nil {
@@ -106,6 +115,9 @@ func (r *Row) Ratio(reference string) float64 {
 	}
 	return 0
 }
+
+// Milliseconds is the value of a time for a row in ms, exact to the microsecond.
+func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
 
 // Print writes a table: a line per row and bar, paths in the order given.
 func Print(out io.Writer, title string, paths []string, rows []*Row) error {

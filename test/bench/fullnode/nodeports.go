@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package fullnode
 
 import (
 	"context"
@@ -26,19 +26,19 @@ func (s *servicesRig) nodePortCosts(ctx context.Context) error {
 	if err := s.publish(ctx); err != nil {
 		return err
 	}
-	p50 := plain("an EndpointSlice changes, whole pass p50", "ms", "%.2f")
-	p99 := plain("  p99", "ms", "%.2f", figures.Bar{AtMost: 5})
+	p50 := figures.NewRow("an EndpointSlice changes, whole pass p50", "ms", "%.2f")
+	p99 := figures.NewRow("  p99", "ms", "%.2f", figures.Bar{AtMost: 5})
 	for round := range s.rounds {
 		passes, _, err := s.changes(ctx)
 		if err != nil {
 			return err
 		}
-		p50.Add(alioth, milliseconds(passes.P50))
-		p99.Add(alioth, milliseconds(passes.P99))
+		p50.Add(figures.Alioth, figures.Milliseconds(passes.P50))
+		p99.Add(figures.Alioth, figures.Milliseconds(passes.P99))
 		s.step(fmt.Sprintf("node ports, round %d of %d: a change %s, p99 %s", round+1, s.rounds, passes.P50, passes.P99))
 	}
 	title := fmt.Sprintf("The daemon of a node with %d Services of %d backends, all with a node port", manyServices, serviceBackends)
-	return figures.Print(s.out, title, []string{alioth}, []*figures.Row{p50, p99})
+	return figures.Print(s.out, title, []string{figures.Alioth}, []*figures.Row{p50, p99})
 }
 
 // publish makes all Services of the full node NodePort Services, and returns once the

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package controlplane
 
 import (
 	"bytes"
@@ -69,7 +69,7 @@ func (c *control) cpuSince(before map[string]time.Duration, operators ...*replic
 
 // profileOf begins to profile the API server, and returns what waits for the
 // file to be written. Without a folder for it, nothing is done.
-func (b *bench) profileOf(ctx context.Context, c *control, name string) (finish func() error) {
+func (b *Bench) profileOf(ctx context.Context, c *control, name string) (finish func() error) {
 	if b.profile == "" {
 		return func() error { return nil }
 	}

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package controlplane
 
 import (
 	"context"
@@ -48,7 +48,7 @@ type control struct {
 }
 
 // newControl starts everything but operators; stop ends and removes it.
-func (b *bench) newControl(ctx context.Context) (c *control, err error) {
+func (b *Bench) newControl(ctx context.Context) (c *control, err error) {
 	b.step("starting an API server without nodes")
 	c = &control{}
 	defer func() {
@@ -93,7 +93,7 @@ func (c *control) stop() error {
 }
 
 // render returns what the chart consists of.
-func (b *bench) render(ctx context.Context) (_ []*unstructured.Unstructured, err error) {
+func (b *Bench) render(ctx context.Context) (_ []*unstructured.Unstructured, err error) {
 	home, err := os.MkdirTemp("", "alioth-bench-")
 	if err != nil {
 		return nil, fmt.Errorf("make a folder for Helm: %w", err)

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package labs
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 // off: of the nodes, of the reference hosts, and of the switch's ports. The
 // latter decide whether a node merges what it receives: a veth does so only for
 // frames that its peer could not have sent merged.
-func (b *bench) setOffload(ctx context.Context, refs *references, setting string) error {
+func (b *Bench) setOffload(ctx context.Context, refs *references, setting string) error {
 	for _, node := range b.lab.Nodes() {
 		if _, err := b.lab.NodeExec(ctx, node.Name, b.tool, "offload", setting); err != nil {
 			return fmt.Errorf("turn offloads %s: %w", setting, err)
@@ -32,7 +32,7 @@ func (b *bench) setOffload(ctx context.Context, refs *references, setting string
 	if err != nil {
 		return err
 	}
-	onSwitch := refs.in(underlay.NetNSPath(name))
+	onSwitch := refs.In(underlay.NetNSPath(name))
 	for _, port := range ports {
 		if _, err := onSwitch(ctx, "offload", setting, "--device", port); err != nil {
 			return fmt.Errorf("turn offloads of the switch's port %s %s: %w", port, setting, err)

@@ -1,19 +1,17 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package labs
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net/netip"
-	"os/exec"
 	"slices"
-	"strings"
 
 	"github.com/alioth-net/alioth/test/bench/nodes"
+	"github.com/alioth-net/alioth/test/bench/packets"
 	"github.com/alioth-net/alioth/test/cluster"
 )
 
@@ -29,9 +27,8 @@ const (
 // Linux bridge and a kernel VXLAN device, and two namespaces joined by a veth
 // pair.
 type references struct {
-	hosts   []*cluster.Host
-	servers []*exec.Cmd
-	tool    string
+	*packets.Tool
+	hosts []*cluster.Host
 }
 
 // Network namespaces of the references; they carry a prefix of their own.
@@ -54,7 +51,7 @@ func hostAddress(lab *cluster.Cluster, i int) netip.Addr {
 
 // buildReferences makes everything, after removing what a broken run left.
 func buildReferences(ctx context.Context, lab *cluster.Cluster, tool string) (*references, error) {
-	r := &references{tool: tool}
+	r := &references{Tool: packets.NewTool(tool)}
 	r.removeNamespaces(ctx)
 	for i := range 2 {
 		host, err := lab.AddHost(fmt.Sprintf("bench-%d", i), hostAddress(lab, i))
@@ -74,7 +71,7 @@ func buildReferences(ctx context.Context, lab *cluster.Cluster, tool string) (*r
 		}
 	}
 	for _, ns := range []string{r.hosts[1].NetNS, "/run/netns/" + farPod, "/run/netns/" + vethTo} {
-		if err := r.serve(ns); err != nil {
+		if err := r.Serve(ns); err != nil {
 			return nil, errors.Join(err, r.remove(ctx))
 		}
 	}
@@ -109,23 +106,9 @@ func vethPair() []string {
 	}
 }
 
-// serve starts the test tool's server in a network namespace.
-func (r *references) serve(ns string) error {
-	server := exec.Command("nsenter", "--net="+ns, r.tool, "serve", "--name", "reference")
-	if err := server.Start(); err != nil {
-		return fmt.Errorf("start a reference server: %w", err)
-	}
-	r.servers = append(r.servers, server)
-	return nil
-}
-
 // remove ends and removes everything, however little of it was made.
 func (r *references) remove(ctx context.Context) error {
-	var errs []error
-	for _, server := range r.servers {
-		errs = append(errs, server.Process.Kill())
-		_ = server.Wait() // it was killed
-	}
+	errs := []error{r.Stop()}
 	for _, host := range r.hosts {
 		errs = append(errs, host.Remove())
 	}
@@ -141,31 +124,14 @@ func (r *references) removeNamespaces(ctx context.Context) {
 	}
 }
 
-// in runs the test tool in a network namespace, given by its file.
-func (r *references) in(ns string) runner {
-	return func(ctx context.Context, arguments ...string) (string, error) {
-		var stderr bytes.Buffer
-		command := exec.CommandContext(ctx, "nsenter", append([]string{"--net=" + ns, r.tool}, arguments...)...)
-		command.Stderr = &stderr
-		out, err := command.Output()
-		if err != nil {
-			return string(out), fmt.Errorf("%w: %s", err, strings.TrimSpace(stderr.String()))
-		}
-		return string(out), nil
-	}
-}
-
 // paths are the ways on which the references are measured.
-func (r *references) paths(lab *cluster.Cluster) (cross, same []path) {
-	cross = []path{
-		{underlayPath, r.in(r.hosts[0].NetNS), hostAddress(lab, 1)},
-		{bridgePath, r.in("/run/netns/" + nearPod), netip.MustParseAddr(farPodAddress)},
+func (r *references) paths(lab *cluster.Cluster) (cross, same []packets.Path) {
+	cross = []packets.Path{
+		{Name: underlayPath, Run: r.In(r.hosts[0].NetNS), Address: hostAddress(lab, 1)},
+		{Name: bridgePath, Run: r.In("/run/netns/" + nearPod), Address: netip.MustParseAddr(farPodAddress)},
 	}
-	same = []path{
-		{vethPath, r.in("/run/netns/" + vethFrom), netip.MustParseAddr(vethServerAddress)},
+	same = []packets.Path{
+		{Name: vethPath, Run: r.In("/run/netns/" + vethFrom), Address: netip.MustParseAddr(vethServerAddress)},
 	}
 	return cross, same
 }
-
-// at joins an address and a port of the test tool's server.
-func at(address netip.Addr, port uint16) string { return netip.AddrPortFrom(address, port).String() }

@@ -1,7 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+// Package backends measures interfaces outside of every VPC and the nodes' links, with the
+// tests of their packages.
+package backends
 
 import (
 	"bytes"
@@ -31,10 +33,23 @@ var backendBars = map[string]figures.Bar{
 	"one more beside 200 VXLAN links": {AtMost: 50},
 }
 
-// backends measures interfaces outside of every VPC beside the reference plugins of the same
+// Bench runs the tests that measure.
+type Bench struct {
+	root string
+	out  io.Writer
+	step func(string)
+}
+
+// New returns a Bench of the work tree with this root folder. It writes tables to out and
+// what happens now to step.
+func New(root string, out io.Writer, step func(string)) *Bench {
+	return &Bench{root: root, out: out, step: step}
+}
+
+// Measure measures interfaces outside of every VPC beside the reference plugins of the same
 // kinds, and the nodes' links. What the kernel of this machine lacks is measured on that of
 // a virtual machine, references included.
-func (b *bench) backends(ctx context.Context) error {
+func (b *Bench) Measure(ctx context.Context) error {
 	// Tests see it here and in the machine.
 	if err := os.Setenv(figures.Variable, "1"); err != nil {
 		return fmt.Errorf("have tests measure: %w", err)
@@ -43,7 +58,7 @@ func (b *bench) backends(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := figures.Print(b.out, "VXLAN links of a node", []string{alioth}, backendRows(here)); err != nil {
+	if err := figures.Print(b.out, "VXLAN links of a node", []string{figures.Alioth}, backendRows(here)); err != nil {
 		return err
 	}
 	inMachine, err := b.figuresOfMachine(ctx)
@@ -51,11 +66,11 @@ func (b *bench) backends(ctx context.Context) error {
 		return err
 	}
 	title := "Backends and links on Linux 6.12, in a virtual machine"
-	return figures.Print(b.out, title, []string{alioth, referencePlugin, ipBatch}, backendRows(inMachine))
+	return figures.Print(b.out, title, []string{figures.Alioth, referencePlugin, ipBatch}, backendRows(inMachine))
 }
 
 // figuresOfMachine runs the tests that measure on the machine with the newest kernel.
-func (b *bench) figuresOfMachine(ctx context.Context) ([]figures.Line, error) {
+func (b *Bench) figuresOfMachine(ctx context.Context) ([]figures.Line, error) {
 	plugin := filepath.Join(b.root, ".vm", "released", "alioth")
 	if err := os.MkdirAll(filepath.Dir(plugin), 0o755); err != nil {
 		return nil, fmt.Errorf("make a folder for the plugin: %w", err)
@@ -89,7 +104,7 @@ func (b *bench) figuresOfMachine(ctx context.Context) ([]figures.Line, error) {
 }
 
 // figuresHere runs a test that measures, on this machine.
-func (b *bench) figuresHere(ctx context.Context, pkg, test string) ([]figures.Line, error) {
+func (b *Bench) figuresHere(ctx context.Context, pkg, test string) ([]figures.Line, error) {
 	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-v", "-run", "^"+test+"$", pkg)
 	cmd.Dir, cmd.Env = b.root, append(os.Environ(), "CGO_ENABLED=0")
 	out, err := cmd.CombinedOutput()
@@ -106,7 +121,7 @@ func backendRows(lines []figures.Line) (rows []*figures.Row) {
 		if i := slices.IndexFunc(rows, func(r *figures.Row) bool { return r.What == what }); i >= 0 {
 			return rows[i]
 		}
-		row := &figures.Row{What: what, Unit: "ms", Format: "%.1f", Subject: alioth}
+		row := &figures.Row{What: what, Unit: "ms", Format: "%.1f", Subject: figures.Alioth}
 		if bar, ok := backendBars[measured]; ok {
 			row.Bars = []figures.Bar{bar}
 		}

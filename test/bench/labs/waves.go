@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package labs
 
 import (
 	"context"
@@ -9,16 +9,14 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/test/bench/figures"
+	"github.com/alioth-net/alioth/test/bench/metrics"
 	"github.com/alioth-net/alioth/test/bench/removal"
 	"github.com/alioth-net/alioth/test/bench/runtimelog"
 	"github.com/alioth-net/alioth/test/cluster"
@@ -45,10 +43,10 @@ type crowd struct {
 	logs  *runtimelog.Logs
 }
 
-// waves measures how long a wave of pods takes to be Ready and what the runtime
+// Waves measures how long a wave of pods takes to be Ready and what the runtime
 // waits for each plugin call, against the reference plugins on a second lab, and
 // the daemon's own work for each ADD.
-func (b *bench) waves(ctx context.Context) (err error) {
+func (b *Bench) Waves(ctx context.Context) (err error) {
 	tenant, removeTenant, err := b.tenant(ctx, "bench-waves")
 	if err != nil {
 		return err
@@ -59,7 +57,7 @@ func (b *bench) waves(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, removeReference()) }()
-	mine := &crowd{name: alioth, lab: b.lab, stage: b.stage, pod: tenant.Pod}
+	mine := &crowd{name: figures.Alioth, lab: b.lab, stage: b.stage, pod: tenant.Pod}
 	restore, err := mine.logCalls(ctx, cluster.DefaultDir(b.root))
 	if err != nil {
 		return err
@@ -81,7 +79,7 @@ func (b *bench) waves(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := figures.Print(b.out, "Pods", []string{pluginsPath, alioth}, rows); err != nil {
+	if err := figures.Print(b.out, "Pods", []string{pluginsPath, figures.Alioth}, rows); err != nil {
 		return err
 	}
 	return b.printAdds(before, after)
@@ -89,19 +87,19 @@ func (b *bench) waves(ctx context.Context) (err error) {
 
 // waveRows are the quantities of a wave: time until all are Ready, and two
 // quantiles of the plugin calls.
-func (b *bench) waveRows() []*figures.Row {
+func (b *Bench) waveRows() []*figures.Row {
 	call := []figures.Bar{{Reference: pluginsPath, AtMost: 0.7}}
 	return []*figures.Row{
 		{
-			What: fmt.Sprintf("%d pods Ready", b.pods), Unit: "s", Format: "%.1f", Subject: alioth,
+			What: fmt.Sprintf("%d pods Ready", b.pods), Unit: "s", Format: "%.1f", Subject: figures.Alioth,
 			Bars: []figures.Bar{{Reference: pluginsPath, AtMost: 1.1}},
 		},
-		{What: "plugin call, p50", Unit: "ms", Format: "%.0f", Subject: alioth, Bars: call},
-		{What: "plugin call, p99", Unit: "ms", Format: "%.0f", Subject: alioth, Bars: call},
+		{What: "plugin call, p50", Unit: "ms", Format: "%.0f", Subject: figures.Alioth, Bars: call},
+		{What: "plugin call, p99", Unit: "ms", Format: "%.0f", Subject: figures.Alioth, Bars: call},
 	}
 }
 
-func (b *bench) measureWave(ctx context.Context, round int, c *crowd, rows []*figures.Row) error {
+func (b *Bench) measureWave(ctx context.Context, round int, c *crowd, rows []*figures.Row) error {
 	if err := awaitRemoval(ctx); err != nil {
 		return err
 	}
@@ -128,14 +126,14 @@ func awaitRemoval(ctx context.Context) error {
 }
 
 // printAdds prints what the daemons did for ADDs between two readings.
-func (b *bench) printAdds(before, after map[string]figures.Histogram) error {
+func (b *Bench) printAdds(before, after map[string]figures.Histogram) error {
 	for phase, h := range after {
 		h.Add(before[phase], -1)
 	}
 	title := fmt.Sprintf("The daemon's own work for an ADD (%.0f ADDs, without waiting for the control plane)", after[phaseTotal].Count())
 	return errors.Join(
-		figures.Print(b.out, title, []string{alioth}, quantiles("", after[phaseTotal], 15, 60)),
-		figures.Print(b.out, "Parts of it, and the wait for the annotation", []string{alioth}, slices.Concat(
+		figures.Print(b.out, title, []string{figures.Alioth}, quantiles("", after[phaseTotal], 15, 60)),
+		figures.Print(b.out, "Parts of it, and the wait for the annotation", []string{figures.Alioth}, slices.Concat(
 			quantiles("devices, ", after[phaseAttach], 0, 0), quantiles("programs, ", after[phaseProgram], 0, 0),
 			quantiles("annotation, ", after[phaseWait], 0, 0))))
 }
@@ -146,14 +144,14 @@ func quantiles(what string, h figures.Histogram, p50, p99 float64) []*figures.Ro
 }
 
 func quantileRow(name string, seconds, bar float64) *figures.Row {
-	row := &figures.Row{What: name, Unit: "ms", Format: "%.1f", Subject: alioth, Bars: []figures.Bar{{AtMost: bar}}}
-	row.Add(alioth, seconds*1e3)
+	row := &figures.Row{What: name, Unit: "ms", Format: "%.1f", Subject: figures.Alioth, Bars: []figures.Bar{{AtMost: bar}}}
+	row.Add(figures.Alioth, seconds*1e3)
 	return row
 }
 
 // referenceCrowd brings up a second lab with the reference plugins beside the
 // first; between its waves it idles.
-func (b *bench) referenceCrowd(ctx context.Context) (c *crowd, remove func() error, err error) {
+func (b *Bench) referenceCrowd(ctx context.Context) (c *crowd, remove func() error, err error) {
 	folder := filepath.Join(cluster.DefaultDir(b.root), "reference")
 	remove = func() error { return cluster.Down(context.WithoutCancel(ctx), b.root, folder, b.step) }
 	defer func() {
@@ -224,41 +222,29 @@ func (c *crowd) wave(ctx context.Context, size int) (took time.Duration, calls f
 
 // addHistograms reads the daemons' histograms of an ADD's phases, all nodes
 // together.
-func (b *bench) addHistograms(ctx context.Context) (map[string]figures.Histogram, error) {
+func (b *Bench) addHistograms(ctx context.Context) (map[string]figures.Histogram, error) {
 	sums := map[string]figures.Histogram{phaseTotal: {}, phaseWait: {}, phaseAttach: {}, phaseProgram: {}}
 	for _, node := range b.lab.Nodes() {
 		out, err := b.lab.NodeExec(ctx, node.Name, b.tool, "get", daemonMetrics)
 		if err != nil {
 			return nil, fmt.Errorf("read the daemon's metrics: %w", err)
 		}
-		parser := expfmt.NewTextParser(model.UTF8Validation)
-		families, err := parser.TextToMetricFamilies(strings.NewReader(out))
+		phases, err := metrics.Histograms(out, addHistogram, "phase")
 		if err != nil {
 			return nil, fmt.Errorf("read the daemon's metrics: %w", err)
 		}
-		for _, metric := range families[addHistogram].GetMetric() {
-			for phase, sum := range sums {
-				if hasLabel(metric, "phase", phase) {
-					sum.Add(toHistogram(metric), 1)
-				}
+		for phase, sum := range sums {
+			for _, h := range phases[phase] {
+				sum.Add(toHistogram(h), 1)
 			}
 		}
 	}
 	return sums, nil
 }
 
-func hasLabel(metric *dto.Metric, name, value string) bool {
-	for _, label := range metric.GetLabel() {
-		if label.GetName() == name && label.GetValue() == value {
-			return true
-		}
-	}
-	return false
-}
-
-func toHistogram(metric *dto.Metric) figures.Histogram {
+func toHistogram(read *dto.Histogram) figures.Histogram {
 	h := figures.Histogram{}
-	for _, bucket := range metric.GetHistogram().GetBucket() {
+	for _, bucket := range read.GetBucket() {
 		h[bucket.GetUpperBound()] = float64(bucket.GetCumulativeCount())
 	}
 	return h

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package labs
 
 import (
 	"context"
@@ -29,9 +29,9 @@ const (
 	singles, fewPods = 4, 8
 )
 
-// interfaces measures what further interfaces cost an ADD: three of type macvlan in a
+// Interfaces measures what further interfaces cost an ADD: three of type macvlan in a
 // network outside of every VPC.
-func (b *bench) interfaces(ctx context.Context) (err error) {
+func (b *Bench) Interfaces(ctx context.Context) (err error) {
 	tenant, remove, err := b.tenant(ctx, "bench-interfaces")
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func (b *bench) interfaces(ctx context.Context) (err error) {
 	return figures.Print(b.out, "An ADD", []string{oneInterface, fourInterfaces}, rows)
 }
 
-func (b *bench) measureCalls(ctx context.Context, round int, c *crowd, rows []*figures.Row) error {
+func (b *Bench) measureCalls(ctx context.Context, round int, c *crowd, rows []*figures.Row) error {
 	if err := awaitRemoval(ctx); err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (b *bench) measureCalls(ctx context.Context, round int, c *crowd, rows []*f
 
 // secondNetwork makes a network on a device of its own. The device ends with the lab, the
 // network with the tenant.
-func (b *bench) secondNetwork(ctx context.Context, tenant *scene.Tenant) error {
+func (b *Bench) secondNetwork(ctx context.Context, tenant *scene.Tenant) error {
 	for _, node := range b.lab.Nodes() {
 		command := fmt.Sprintf("ip link show %[1]s || ip link add %[1]s type veth peer name %[1]sp && ip link set %[1]s up && ip link set %[1]sp up", benchDevice)
 		if out, err := b.lab.NodeExec(ctx, node.Name, "sh", "-c", command); err != nil {

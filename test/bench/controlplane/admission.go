@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package controlplane
 
 import (
 	"context"
@@ -44,9 +44,9 @@ const noPolicies = "no policies"
 // writers is how many requests fill the API server at a time.
 const writers = 16
 
-// admission measures what the policies cost, those with parameters above all,
+// Admission measures what the policies cost, those with parameters above all,
 // on API servers of its own: no operator works on the objects meanwhile.
-func (b *bench) admission(ctx context.Context) error {
+func (b *Bench) Admission(ctx context.Context) error {
 	for _, s := range sizes() {
 		if err := b.admissionAt(ctx, s); err != nil {
 			return err
@@ -55,7 +55,7 @@ func (b *bench) admission(ctx context.Context) error {
 	return nil
 }
 
-func (b *bench) admissionAt(ctx context.Context, s size) error {
+func (b *Bench) admissionAt(ctx context.Context, s size) error {
 	server, err := apiserver.New(ctx)
 	if err != nil {
 		return err
@@ -84,16 +84,16 @@ func (b *bench) admissionAt(ctx context.Context, s size) error {
 	if err := p.enforce(ctx, policies); err != nil {
 		return err
 	}
-	if err := p.measure(ctx, alioth); err != nil {
+	if err := p.measure(ctx, figures.Alioth); err != nil {
 		return err
 	}
 	b.step(fmt.Sprintf("wrote %d objects of each kind, before and after the policies", p.samples))
 	title := fmt.Sprintf("One write among %d VPCs and %d subnets", s.vpcs, s.subnets)
-	return figures.Print(b.out, title, []string{noPolicies, alioth}, p.rows)
+	return figures.Print(b.out, title, []string{noPolicies, figures.Alioth}, p.rows)
 }
 
 // policies returns what the chart renders of policies and their bindings.
-func (b *bench) policies(ctx context.Context) ([]*unstructured.Unstructured, error) {
+func (b *Bench) policies(ctx context.Context) ([]*unstructured.Unstructured, error) {
 	objects, err := b.render(ctx)
 	return slices.DeleteFunc(objects, func(object *unstructured.Unstructured) bool {
 		return object.GroupVersionKind().Group != admissionregistrationv1.GroupName
@@ -216,8 +216,8 @@ func (p *policyCost) measure(ctx context.Context, path string) error {
 
 func (p *policyCost) add(path, what string, times []time.Duration) {
 	quantiles := report.QuantilesOf(times)
-	p.row(what+", p50").Add(path, milliseconds(quantiles.P50))
-	p.row(what+", p99").Add(path, milliseconds(quantiles.P99))
+	p.row(what+", p50").Add(path, figures.Milliseconds(quantiles.P50))
+	p.row(what+", p99").Add(path, figures.Milliseconds(quantiles.P99))
 }
 
 func (p *policyCost) row(what string) *figures.Row {
@@ -226,9 +226,7 @@ func (p *policyCost) row(what string) *figures.Row {
 			return row
 		}
 	}
-	row := &figures.Row{What: what, Unit: "ms", Format: "%.1f", Subject: alioth, Bars: []figures.Bar{{AtMost: float64(p.withinMs)}}}
+	row := &figures.Row{What: what, Unit: "ms", Format: "%.1f", Subject: figures.Alioth, Bars: []figures.Bar{{AtMost: float64(p.withinMs)}}}
 	p.rows = append(p.rows, row)
 	return row
 }
-
-func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package controlplane
 
 import (
 	"context"
@@ -32,7 +32,7 @@ const bareWriters = 8
 
 // claimBare has the bare client write for pods of a namespace of its own what
 // the operator wrote for those of another.
-func (b *bench) claimBare(ctx context.Context, c *control, served, name string) (claims, error) {
+func (b *Bench) claimBare(ctx context.Context, c *control, served, name string) (claims, error) {
 	if err := b.prepareClaims(ctx, c, name); err != nil {
 		return claims{}, err
 	}

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package fullnode
 
 import (
 	"context"
@@ -16,8 +16,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,7 +29,9 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/test/api/apiserver"
 	"github.com/alioth-net/alioth/test/bench/figures"
+	"github.com/alioth-net/alioth/test/bench/metrics"
 	"github.com/alioth-net/alioth/test/bench/nodes"
+	"github.com/alioth-net/alioth/test/bench/packets"
 	"github.com/alioth-net/alioth/test/cluster/underlay"
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
@@ -43,15 +43,17 @@ const (
 	scaleFar = 50
 	// scaleChanges is how many addresses are added one by one in a round.
 	scaleChanges = 40
+	// writers is how many requests fill the API server at a time.
+	writers = 16
 	// scaleSetUp bounds the set-up.
 	scaleSetUp = 10 * time.Minute
 	// Paths of the table: two pods on a node with little else and on the full one.
 	emptyNode, fullNode = "2 attachments", "1,000 VPCs"
 )
 
-// scale measures what a node costs that has very many VPCs: the daemon, as a
+// Scale measures what a node costs that has very many VPCs: the daemon, as a
 // process with a real API server, and the packets of two of its pods.
-func (b *bench) scale(ctx context.Context) (err error) {
+func (b *Bench) Scale(ctx context.Context) (err error) {
 	s, err := b.newScaleRig(ctx)
 	defer func() { err = errors.Join(err, s.remove(ctx)) }()
 	if err != nil {
@@ -65,7 +67,7 @@ func (b *bench) scale(ctx context.Context) (err error) {
 		return err
 	}
 	title := fmt.Sprintf("The daemon of a node with %d addresses in %d VPCs", scaleAddresses, scaleVPCs)
-	if err := figures.Print(b.out, title, []string{alioth}, rows); err != nil {
+	if err := figures.Print(b.out, title, []string{figures.Alioth}, rows); err != nil {
 		return err
 	}
 	return s.packetCosts(ctx)
@@ -73,18 +75,18 @@ func (b *bench) scale(ctx context.Context) (err error) {
 
 // scaleRig is an API server and two nodes, of which one is full.
 type scaleRig struct {
-	*bench
+	*Bench
 	server      *apiserver.Server
 	api         client.Client
 	folder      string
 	full, empty *nodes.Node
-	refs        *references
+	tool        *packets.Tool
 	// next numbers the addresses that are added.
 	next int
 }
 
-func (b *bench) newScaleRig(ctx context.Context) (s *scaleRig, err error) {
-	s = &scaleRig{bench: b}
+func (b *Bench) newScaleRig(ctx context.Context) (s *scaleRig, err error) {
+	s = &scaleRig{Bench: b}
 	if s.folder, err = os.MkdirTemp("", "alioth-bench-"); err != nil {
 		return s, fmt.Errorf("make a folder: %w", err)
 	}
@@ -95,7 +97,7 @@ func (b *bench) newScaleRig(ctx context.Context) (s *scaleRig, err error) {
 			return s, fmt.Errorf("build %s: %w\n%s", name, err, out)
 		}
 	}
-	s.refs = &references{tool: filepath.Join(s.folder, "testtool")}
+	s.tool = packets.NewTool(filepath.Join(s.folder, "testtool"))
 	b.step("starting an API server without nodes")
 	if s.server, err = apiserver.New(ctx); err != nil {
 		return s, err
@@ -118,8 +120,8 @@ func (b *bench) newScaleRig(ctx context.Context) (s *scaleRig, err error) {
 // remove ends and removes everything, however little of it was made.
 func (s *scaleRig) remove(ctx context.Context) error {
 	var errs []error
-	if s.refs != nil {
-		errs = append(errs, s.refs.remove(ctx))
+	if s.tool != nil {
+		errs = append(errs, s.tool.Stop())
 	}
 	for _, node := range []*nodes.Node{s.full, s.empty} {
 		if node != nil {
@@ -274,20 +276,20 @@ func (s *scaleRig) pod(ctx context.Context, i, n int, node *nodes.Node, role str
 // daemonCosts measures the daemon of the full node: how it fills empty maps, how
 // it takes a change, and how much memory it has.
 func (s *scaleRig) daemonCosts(ctx context.Context) ([]*figures.Row, error) {
-	whole := plain("start to all programmed, maps empty", "s", "%.2f")
-	first := plain("  its first pass", "s", "%.2f", figures.Bar{AtMost: 3})
-	adopting := plain("start to all programmed, maps kept", "s", "%.2f")
-	change := plain("one address more, pass", "ms", "%.1f", figures.Bar{AtMost: 5})
-	seen := plain("  from its creation until it is in the map, p50", "ms", "%.1f")
-	resident := plain("memory", "MiB", "%.0f", figures.Bar{AtMost: 150})
-	peak := plain("  the most so far", "MiB", "%.0f", figures.Bar{AtMost: 150})
+	whole := figures.NewRow("start to all programmed, maps empty", "s", "%.2f")
+	first := figures.NewRow("  its first pass", "s", "%.2f", figures.Bar{AtMost: 3})
+	adopting := figures.NewRow("start to all programmed, maps kept", "s", "%.2f")
+	change := figures.NewRow("one address more, pass", "ms", "%.1f", figures.Bar{AtMost: 5})
+	seen := figures.NewRow("  from its creation until it is in the map, p50", "ms", "%.1f")
+	resident := figures.NewRow("memory", "MiB", "%.0f", figures.Bar{AtMost: 150})
+	peak := figures.NewRow("  the most so far", "MiB", "%.0f", figures.Bar{AtMost: 150})
 	for round := range s.rounds {
 		s.full.Kill()
 		took, err := s.full.Start(ctx)
 		if err != nil {
 			return nil, err
 		}
-		adopting.Add(alioth, took.Seconds())
+		adopting.Add(figures.Alioth, took.Seconds())
 		s.full.Kill()
 		if err := s.full.Forget(); err != nil {
 			return nil, err
@@ -295,24 +297,24 @@ func (s *scaleRig) daemonCosts(ctx context.Context) ([]*figures.Row, error) {
 		if took, err = s.full.Start(ctx); err != nil {
 			return nil, err
 		}
-		whole.Add(alioth, took.Seconds())
+		whole.Add(figures.Alioth, took.Seconds())
 		_, seconds, err := s.passes(ctx)
 		if err != nil {
 			return nil, err
 		}
-		first.Add(alioth, seconds)
+		first.Add(figures.Alioth, seconds)
 		pass, until, err := s.change(ctx)
 		if err != nil {
 			return nil, err
 		}
-		change.Add(alioth, milliseconds(pass))
-		seen.Add(alioth, milliseconds(until))
+		change.Add(figures.Alioth, figures.Milliseconds(pass))
+		seen.Add(figures.Alioth, figures.Milliseconds(until))
 		now, most, err := s.full.Memory()
 		if err != nil {
 			return nil, err
 		}
-		resident.Add(alioth, now)
-		peak.Add(alioth, most)
+		resident.Add(figures.Alioth, now)
+		peak.Add(figures.Alioth, most)
 		s.step(fmt.Sprintf("the daemon, round %d of %d: first pass %.2f s, a change %s, %.0f MiB", round+1, s.rounds, seconds, pass, now))
 	}
 	return []*figures.Row{whole, first, adopting, change, seen, resident, peak}, nil
@@ -321,20 +323,17 @@ func (s *scaleRig) daemonCosts(ctx context.Context) ([]*figures.Row, error) {
 // passes returns how many passes the full node's daemon has made, and how many
 // seconds they took together.
 func (s *scaleRig) passes(ctx context.Context) (count, seconds float64, err error) {
-	text, err := s.refs.in(s.full.NetNS())(ctx, "get", "http://"+nodes.Metrics+"/metrics")
+	text, err := s.tool.In(s.full.NetNS())(ctx, "get", "http://"+nodes.Metrics+"/metrics")
 	if err != nil {
 		return 0, 0, fmt.Errorf("read the daemon's metrics: %w", err)
 	}
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(strings.NewReader(text))
+	steps, err := metrics.Histograms(text, "alioth_cnid_sync_seconds", "step")
 	if err != nil {
 		return 0, 0, fmt.Errorf("read the daemon's metrics: %w", err)
 	}
-	for _, metric := range families["alioth_cnid_sync_seconds"].GetMetric() {
-		if hasLabel(metric, "step", "total") {
-			count += float64(metric.GetHistogram().GetSampleCount())
-			seconds += metric.GetHistogram().GetSampleSum()
-		}
+	for _, h := range steps["total"] {
+		count += float64(h.GetSampleCount())
+		seconds += h.GetSampleSum()
 	}
 	return count, seconds, nil
 }
@@ -400,7 +399,7 @@ func (s *scaleRig) change(ctx context.Context) (pass, until time.Duration, err e
 
 // packetCosts measures packets between two pods of one VPC on either node.
 func (s *scaleRig) packetCosts(ctx context.Context) error {
-	var paths []path
+	var paths []packets.Path
 	for name, at := range map[string]struct {
 		node *nodes.Node
 		vpc  int
@@ -408,24 +407,25 @@ func (s *scaleRig) packetCosts(ctx context.Context) error {
 		pod := func(role string) string {
 			return underlay.NetNSPath(at.node.PodNetNS(fmt.Sprintf("%s-%d", role, at.vpc)))
 		}
-		if err := s.refs.serve(pod("second")); err != nil {
+		if err := s.tool.Serve(pod("second")); err != nil {
 			return err
 		}
-		paths = append(paths, path{name, s.refs.in(pod("first")), scaleIP(1)})
+		paths = append(paths, packets.Path{Name: name, Run: s.tool.In(pod("first")), Address: scaleIP(1)})
 	}
-	slices.SortFunc(paths, func(a, b path) int { return strings.Compare(a.name, b.name) })
-	if err := s.warmUp(ctx, paths); err != nil {
+	slices.SortFunc(paths, func(a, b packets.Path) int { return strings.Compare(a.Name, b.Name) })
+	if err := packets.WarmUp(ctx, paths); err != nil {
 		return err
 	}
-	jobs := []job{
-		newJob(fmt.Sprintf("UDP, %d bytes", smallDatagram), "1000/s", "%.0f", datagrams(smallDatagram), paths, figures.Bar{Reference: emptyNode, AtLeast: 0.95}),
-		newJob("TCP round trip p50", "us", "%.1f", roundTrip, paths, figures.Bar{Reference: emptyNode, AtMost: 1.05}),
+	jobs := []packets.Job{
+		packets.SmallDatagrams(paths, figures.Bar{Reference: emptyNode, AtLeast: 0.95}),
+		packets.RoundTrip(paths, figures.Bar{Reference: emptyNode, AtMost: 1.05}),
 	}
-	for _, j := range jobs {
-		j.row.Subject = fullNode
-	}
-	if err := s.measureAll(ctx, "packets on a full node", jobs); err != nil {
+	rows, err := s.meter.Measure(ctx, "packets on a full node", jobs)
+	if err != nil {
 		return err
 	}
-	return figures.Print(s.out, "Between two pods of a node that has few or many VPCs", []string{emptyNode, fullNode}, rowsOf(jobs))
+	for _, row := range rows {
+		row.Subject = fullNode
+	}
+	return figures.Print(s.out, "Between two pods of a node that has few or many VPCs", []string{emptyNode, fullNode}, rows)
 }

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package controlplane
 
 import (
 	"context"
@@ -28,10 +28,10 @@ const networkAddresses, networkCreators = 1000, 20
 
 // networkClaims measures how fast addresses of one network are chosen and created. A bare
 // client creates as many objects with as many writers, and chooses nothing.
-func (b *bench) networkClaims(ctx context.Context, c *control) ([]*figures.Row, error) {
-	rate := plain(fmt.Sprintf("network addresses per second, %d by %d creators", networkAddresses, networkCreators), "1/s", "%.0f",
+func (b *Bench) networkClaims(ctx context.Context, c *control) ([]*figures.Row, error) {
+	rate := figures.NewRow(fmt.Sprintf("network addresses per second, %d by %d creators", networkAddresses, networkCreators), "1/s", "%.0f",
 		figures.Bar{Reference: bareClient, AtLeast: 0.75})
-	again := plain("  creations that found the name in use", "", "%.0f")
+	again := figures.NewRow("  creations that found the name in use", "", "%.0f")
 	writer, err := c.asOperator()
 	if err != nil {
 		return nil, err
@@ -47,9 +47,9 @@ func (b *bench) networkClaims(ctx context.Context, c *control) ([]*figures.Row, 
 		if err != nil {
 			return nil, err
 		}
-		rate.Add(alioth, networkAddresses/took.Seconds())
+		rate.Add(figures.Alioth, networkAddresses/took.Seconds())
 		rate.Add(bareClient, networkAddresses/bare.Seconds())
-		again.Add(alioth, float64(counting.created.Load()-networkAddresses))
+		again.Add(figures.Alioth, float64(counting.created.Load()-networkAddresses))
 	}
 	return []*figures.Row{rate, again}, nil
 }

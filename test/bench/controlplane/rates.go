@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package controlplane
 
 import (
 	"context"
@@ -35,8 +35,8 @@ const (
 	podsPerSecond, ratePods = 20, 200
 )
 
-// rates measures the operator against an API server without nodes.
-func (b *bench) rates(ctx context.Context) (err error) {
+// Rates measures the operator against an API server without nodes.
+func (b *Bench) Rates(ctx context.Context) (err error) {
 	c, err := b.newControl(ctx)
 	if err != nil {
 		return err
@@ -53,23 +53,19 @@ func (b *bench) rates(ctx context.Context) (err error) {
 		}
 		rows = append(rows, more...)
 	}
-	return figures.Print(b.out, "The operator, with the chart's roles and policies in force", []string{alioth, bareClient}, rows)
-}
-
-func plain(what, unit, format string, bars ...figures.Bar) *figures.Row {
-	return &figures.Row{What: what, Unit: unit, Format: format, Subject: alioth, Bars: bars}
+	return figures.Print(b.out, "The operator, with the chart's roles and policies in force", []string{figures.Alioth, bareClient}, rows)
 }
 
 // claimRates measures how fast claims are made for pods that wait, from the first to the
 // last, as seen by a watch of Addresses, and what they cost. One claim goes with one
 // patch of its pod.
-func (b *bench) claimRates(ctx context.Context, c *control) ([]*figures.Row, error) {
-	rate := plain(fmt.Sprintf("claims for %d pods of one subnet", claimPods), "1/s", "%.0f", figures.Bar{AtLeast: 200}, figures.Bar{Reference: bareClient})
-	lost := plain("claims that did not succeed at once", "", "%.0f")
+func (b *Bench) claimRates(ctx context.Context, c *control) ([]*figures.Row, error) {
+	rate := figures.NewRow(fmt.Sprintf("claims for %d pods of one subnet", claimPods), "1/s", "%.0f", figures.Bar{AtLeast: 200}, figures.Bar{Reference: bareClient})
+	lost := figures.NewRow("claims that did not succeed at once", "", "%.0f")
 	rows := []*figures.Row{rate, lost}
 	costs := map[string]*figures.Row{}
 	for _, name := range []string{"kube-apiserver", "etcd", "operator"} {
-		costs[name] = plain("  CPU per claim, "+name, "ms", "%.2f")
+		costs[name] = figures.NewRow("  CPU per claim, "+name, "ms", "%.2f")
 		rows = append(rows, costs[name])
 	}
 	for round := range min(claimRounds, b.rounds) {
@@ -81,13 +77,13 @@ func (b *bench) claimRates(ctx context.Context, c *control) ([]*figures.Row, err
 		if err != nil {
 			return nil, err
 		}
-		lost.Add(alioth, made.failed)
+		lost.Add(figures.Alioth, made.failed)
 		bare, err := b.claimBare(ctx, c, name, fmt.Sprintf("bare-%d", round))
 		if err != nil {
 			return nil, err
 		}
 		b.step(fmt.Sprintf("claims, round %d: %.0f/s, bare %.0f/s", round+1, made.perSecond, bare.perSecond))
-		for path, made := range map[string]claims{alioth: made, bareClient: bare} {
+		for path, made := range map[string]claims{figures.Alioth: made, bareClient: bare} {
 			rate.Add(path, made.perSecond)
 			for name, used := range made.cpu {
 				costs[name].Add(path, float64(used.Microseconds())/1e3/claimPods)
@@ -98,7 +94,7 @@ func (b *bench) claimRates(ctx context.Context, c *control) ([]*figures.Row, err
 }
 
 // prepareClaims has an operator prepare a tenant, ends it, and lets pods wait.
-func (b *bench) prepareClaims(ctx context.Context, c *control, name string) error {
+func (b *Bench) prepareClaims(ctx context.Context, c *control, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, setUpTime)
 	defer cancel()
 	r, err := c.start(ctx, name+"-prepare")
@@ -129,7 +125,7 @@ type claims struct {
 }
 
 // claim starts an operator and measures its claims in a VPC.
-func (b *bench) claim(ctx context.Context, c *control, vpc string) (made claims, err error) {
+func (b *Bench) claim(ctx context.Context, c *control, vpc string) (made claims, err error) {
 	ctx, cancel := context.WithTimeout(ctx, setUpTime)
 	defer cancel()
 	events, err := c.watch(ctx, &v1alpha1.AddressList{}, client.MatchingFields{"spec.vpc": vpc})
@@ -202,19 +198,19 @@ func next(ctx context.Context, events watch.Interface) (watch.Event, error) {
 
 // readiness measures how long an operator takes from its start to a filled
 // store.
-func (b *bench) readiness(ctx context.Context, c *control) ([]*figures.Row, error) {
+func (b *Bench) readiness(ctx context.Context, c *control) ([]*figures.Row, error) {
 	var addresses v1alpha1.AddressList
 	if err := c.List(ctx, &addresses); err != nil {
 		return nil, fmt.Errorf("count addresses: %w", err)
 	}
-	row := plain(fmt.Sprintf("ready after its start, %d addresses and as many pods", len(addresses.Items)), "s", "%.1f", figures.Bar{AtMost: 5})
+	row := figures.NewRow(fmt.Sprintf("ready after its start, %d addresses and as many pods", len(addresses.Items)), "s", "%.1f", figures.Bar{AtMost: 5})
 	for round := range b.rounds {
 		took, err := c.readyIn(ctx, fmt.Sprintf("ready-%d", round))
 		if err != nil {
 			return nil, err
 		}
 		b.step(fmt.Sprintf("ready, round %d: %.1f s", round+1, took.Seconds()))
-		row.Add(alioth, took.Seconds())
+		row.Add(figures.Alioth, took.Seconds())
 	}
 	return []*figures.Row{row}, nil
 }
@@ -234,9 +230,9 @@ func (c *control) readyIn(ctx context.Context, name string) (time.Duration, erro
 
 // delays measures the time from the binding of a pod until it has its annotations with
 // addresses, as seen by a watch of pods.
-func (b *bench) delays(ctx context.Context, c *control) ([]*figures.Row, error) {
-	p50 := plain(fmt.Sprintf("scheduled to annotated, %d pods/s, p50", podsPerSecond), "ms", "%.1f", figures.Bar{AtMost: 15})
-	p99 := plain("  p99", "ms", "%.1f", figures.Bar{AtMost: 60})
+func (b *Bench) delays(ctx context.Context, c *control) ([]*figures.Row, error) {
+	p50 := figures.NewRow(fmt.Sprintf("scheduled to annotated, %d pods/s, p50", podsPerSecond), "ms", "%.1f", figures.Bar{AtMost: 15})
+	p99 := figures.NewRow("  p99", "ms", "%.1f", figures.Bar{AtMost: 60})
 	r, err := c.start(ctx, "delays")
 	if err != nil {
 		return nil, err
@@ -252,8 +248,8 @@ func (b *bench) delays(ctx context.Context, c *control) ([]*figures.Row, error) 
 		}
 		quantiles := report.QuantilesOf(all)
 		b.step(fmt.Sprintf("scheduled to annotated, round %d: p50 %s, p99 %s", round+1, quantiles.P50, quantiles.P99))
-		p50.Add(alioth, float64(quantiles.P50.Microseconds())/1e3)
-		p99.Add(alioth, float64(quantiles.P99.Microseconds())/1e3)
+		p50.Add(figures.Alioth, float64(quantiles.P50.Microseconds())/1e3)
+		p99.Add(figures.Alioth, float64(quantiles.P99.Microseconds())/1e3)
 	}
 	return []*figures.Row{p50, p99}, nil
 }
@@ -313,9 +309,9 @@ func (c *control) schedulePaced(ctx context.Context, namespace string) error {
 
 // takeovers measures how long pods wait after the leader of two replicas was
 // killed.
-func (b *bench) takeovers(ctx context.Context, c *control) ([]*figures.Row, error) {
+func (b *Bench) takeovers(ctx context.Context, c *control) ([]*figures.Row, error) {
 	const name = "takeover"
-	row := plain("leader killed, until a new pod is annotated", "s", "%.1f", figures.Bar{AtMost: 10})
+	row := figures.NewRow("leader killed, until a new pod is annotated", "s", "%.1f", figures.Bar{AtMost: 10})
 	leader, err := c.start(ctx, name)
 	if err != nil {
 		return nil, err
@@ -335,7 +331,7 @@ func (b *bench) takeovers(ctx context.Context, c *control) ([]*figures.Row, erro
 			return nil, err
 		}
 		b.step(fmt.Sprintf("takeover, round %d: %.1f s", round+1, took.Seconds()))
-		row.Add(alioth, took.Seconds())
+		row.Add(figures.Alioth, took.Seconds())
 	}
 	return []*figures.Row{row}, nil
 }

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package fullnode
 
 import (
 	"context"
@@ -27,29 +27,11 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/test/bench/figures"
 	"github.com/alioth-net/alioth/test/bench/nodes"
+	"github.com/alioth-net/alioth/test/bench/packets"
 	"github.com/alioth-net/alioth/test/cluster/build"
 	"github.com/alioth-net/alioth/test/cluster/underlay"
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
-
-// ServicesHelp is the help text of the part.
-const servicesHelp = `The part "services" measures Services on nodes without a kubelet, whose pods are
-network namespaces, with a real API server:
-  - the rate of TCP connections with one request each (opened, one byte there and
-    back, reset), and the time of a round trip on one connection, between two pods
-    of one node: to the ClusterIP and to the backend's own address; translated at
-    the socket, and translated in packets for a namespace without socket hooks, as
-    for a virtual machine;
-  - the same on a node whose VPC has 5 Services, and on one whose VPC has 5,000;
-  - the same through kube-proxy in nftables mode on a Linux bridge, with as many
-    Services;
-  - what one changed EndpointSlice costs the daemon with 5,000 Services of 4
-    backends, from the API's answer until it is in the maps; and what a first pass
-    takes, with empty maps; and what a changed slice costs when all Services have a
-    node port;
-  - what the maps of services take of the kernel's memory.
-Rates with translation in packets, and those compared with them, use 1,000 source
-ports in turn: a pod has at most 2,048 flows at a time in the table.`
 
 const (
 	fewServices, manyServices = 5, 5000
@@ -81,8 +63,8 @@ const (
 	bridgedPod  = "bridge, pod's address"
 )
 
-// services measures Services on nodes of their own.
-func (b *bench) services(ctx context.Context) (err error) {
+// Services measures Services on nodes of their own.
+func (b *Bench) Services(ctx context.Context) (err error) {
 	program, err := b.buildKubeProxy(ctx)
 	if err != nil {
 		return err
@@ -108,7 +90,7 @@ func (b *bench) services(ctx context.Context) (err error) {
 }
 
 // buildKubeProxy returns the file of the program.
-func (b *bench) buildKubeProxy(ctx context.Context) (string, error) {
+func (b *Bench) buildKubeProxy(ctx context.Context) (string, error) {
 	cache, err := build.DefaultCache()
 	if err != nil {
 		return "", err
@@ -191,7 +173,7 @@ func (s *servicesRig) setUp(ctx context.Context) error {
 		return err
 	}
 	return errors.Join(
-		s.refs.serve(s.podOf(s.full, "second", manyVPC)), s.refs.serve(s.podOf(s.empty, "second", fewVPC)), s.refs.serve(s.proxy.Pod("second")),
+		s.tool.Serve(s.podOf(s.full, "second", manyVPC)), s.tool.Serve(s.podOf(s.empty, "second", fewVPC)), s.tool.Serve(s.proxy.Pod("second")),
 	)
 }
 
@@ -283,14 +265,14 @@ func endpointsAt(backends []netip.Addr) []discoveryv1.Endpoint {
 
 // connects is the rate of connections with a request each; ports as for load.Connect.
 // Of a port from which it has just asked a Service, a pod can't ask the backend itself.
-func connects(ports int) measure {
-	return func(ctx context.Context, p path, span time.Duration) (float64, error) {
+func connects(ports int) packets.Measure {
+	return func(ctx context.Context, p packets.Path, span time.Duration) (float64, error) {
 		first := 20000
-		if p.name == ownAddress {
+		if p.Name == ownAddress {
 			first -= packetPorts
 		}
 		var result report.Latency
-		err := ask(ctx, p, &result, "connect-latency", at(p.address, report.PortRoundTrip),
+		err := p.Ask(ctx, &result, "connect-latency", p.To(report.PortRoundTrip),
 			"--duration", span.String(), "--ports", fmt.Sprint(ports), "--first-port", fmt.Sprint(first))
 		return result.PerSecond / 1e3, err
 	}
@@ -298,30 +280,30 @@ func connects(ports int) measure {
 
 // atSockets measures sockets of pods.
 func (s *servicesRig) atSockets(ctx context.Context) error {
-	many, few, bridged := s.refs.in(s.podOf(s.full, "first", manyVPC)), s.refs.in(s.podOf(s.empty, "first", fewVPC)), s.refs.in(s.proxy.Pod("first"))
-	return s.paths(ctx, "Translated at the socket", 0, 0.97, []path{
-		{ownAddress, many, scaleIP(1)},
-		{manyPath, many, s.vips[manyNamespace]},
-		{fewPath, few, s.vips[fewNamespace]},
-		{bridgedPod, bridged, nodes.ProxyPods()["second"]},
-		{proxiedPath, bridged, s.vips[proxiedName]},
+	many, few, bridged := s.tool.In(s.podOf(s.full, "first", manyVPC)), s.tool.In(s.podOf(s.empty, "first", fewVPC)), s.tool.In(s.proxy.Pod("first"))
+	return s.paths(ctx, "Translated at the socket", 0, 0.97, []packets.Path{
+		{Name: ownAddress, Run: many, Address: scaleIP(1)},
+		{Name: manyPath, Run: many, Address: s.vips[manyNamespace]},
+		{Name: fewPath, Run: few, Address: s.vips[fewNamespace]},
+		{Name: bridgedPod, Run: bridged, Address: nodes.ProxyPods()["second"]},
+		{Name: proxiedPath, Run: bridged, Address: s.vips[proxiedName]},
 	}, figures.Bar{Reference: fewPath, AtLeast: 0.95})
 }
 
 // inPackets measures sockets in a namespace without hooks.
 func (s *servicesRig) inPackets(ctx context.Context) error {
-	machine, bridged := s.refs.in(underlay.NetNSPath(s.machine)), s.refs.in(s.proxy.Pod("first"))
-	return s.paths(ctx, "Translated in packets", packetPorts, 0.90, []path{
-		{ownAddress, machine, scaleIP(1)},
-		{manyPath, machine, s.vips[manyNamespace]},
-		{proxiedPath, bridged, s.vips[proxiedName]},
+	machine, bridged := s.tool.In(underlay.NetNSPath(s.machine)), s.tool.In(s.proxy.Pod("first"))
+	return s.paths(ctx, "Translated in packets", packetPorts, 0.90, []packets.Path{
+		{Name: ownAddress, Run: machine, Address: scaleIP(1)},
+		{Name: manyPath, Run: machine, Address: s.vips[manyNamespace]},
+		{Name: proxiedPath, Run: bridged, Address: s.vips[proxiedName]},
 	})
 }
 
 // paths measures the path to a Service, compared with the path to the backend's address,
 // of which it has to reach a share, and with kube-proxy's.
-func (s *servicesRig) paths(ctx context.Context, title string, ports int, share float64, paths []path, more ...figures.Bar) error {
-	if err := s.warmUp(ctx, paths); err != nil {
+func (s *servicesRig) paths(ctx context.Context, title string, ports int, share float64, paths []packets.Path, more ...figures.Bar) error {
+	if err := packets.WarmUp(ctx, paths); err != nil {
 		return err
 	}
 	rate := append([]figures.Bar{{Reference: ownAddress, AtLeast: share}, {Reference: proxiedPath, AtLeast: 1.1}}, more...)
@@ -329,33 +311,34 @@ func (s *servicesRig) paths(ctx context.Context, title string, ports int, share 
 	for _, bar := range rate {
 		times = append(times, figures.Bar{Reference: bar.Reference, AtMost: 1 / bar.AtLeast})
 	}
-	jobs := []job{
-		newJob("connections with a request", "1000/s", "%.1f", connects(ports), paths, rate...),
-		newJob("TCP round trip p50", "us", "%.1f", roundTrip, paths, times...),
+	jobs := []packets.Job{
+		packets.NewJob("connections with a request", "1000/s", "%.1f", connects(ports), paths, rate...),
+		packets.RoundTrip(paths, times...),
 	}
 	var names []string
 	for _, p := range paths {
-		names = append(names, p.name)
+		names = append(names, p.Name)
 	}
-	for _, j := range jobs {
-		j.row.Subject = manyPath
-	}
-	if err := s.measureInTurns(ctx, title, jobs, serviceTurns); err != nil {
+	rows, err := s.meter.MeasureInTurns(ctx, title, jobs, serviceTurns)
+	if err != nil {
 		return err
 	}
-	return figures.Print(s.out, title+", between two pods of a node", names, rowsOf(jobs))
+	for _, row := range rows {
+		row.Subject = manyPath
+	}
+	return figures.Print(s.out, title+", between two pods of a node", names, rows)
 }
 
 // daemonCosts measures how the daemon takes 5,000 Services, and a change of one. The
 // other node's kube-proxy, which takes all changes too, is not to be measured with it.
 func (s *servicesRig) daemonCosts(ctx context.Context) error {
 	s.proxy.Kill()
-	first := plain("first pass, maps empty", "s", "%.2f", figures.Bar{AtMost: 2})
-	thorough := plain("a pass that looks at everything", "s", "%.2f")
-	p50 := plain("an EndpointSlice changes, pass p50", "ms", "%.2f")
-	p99 := plain("  p99", "ms", "%.2f", figures.Bar{AtMost: 5})
-	seen50 := plain("  from the API's answer until it is in the maps, p50", "ms", "%.2f")
-	seen99 := plain("  p99", "ms", "%.2f")
+	first := figures.NewRow("first pass, maps empty", "s", "%.2f", figures.Bar{AtMost: 2})
+	thorough := figures.NewRow("a pass that looks at everything", "s", "%.2f")
+	p50 := figures.NewRow("an EndpointSlice changes, pass p50", "ms", "%.2f")
+	p99 := figures.NewRow("  p99", "ms", "%.2f", figures.Bar{AtMost: 5})
+	seen50 := figures.NewRow("  from the API's answer until it is in the maps, p50", "ms", "%.2f")
+	seen99 := figures.NewRow("  p99", "ms", "%.2f")
 	for round := range s.rounds {
 		s.full.Kill()
 		if err := s.full.Forget(); err != nil {
@@ -368,15 +351,15 @@ func (s *servicesRig) daemonCosts(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		first.Add(alioth, seconds)
+		first.Add(figures.Alioth, seconds)
 		passes, seen, err := s.changes(ctx)
 		if err != nil {
 			return err
 		}
-		p50.Add(alioth, milliseconds(passes.P50))
-		p99.Add(alioth, milliseconds(passes.P99))
-		seen50.Add(alioth, milliseconds(seen.P50))
-		seen99.Add(alioth, milliseconds(seen.P99))
+		p50.Add(figures.Alioth, figures.Milliseconds(passes.P50))
+		p99.Add(figures.Alioth, figures.Milliseconds(passes.P99))
+		seen50.Add(figures.Alioth, figures.Milliseconds(seen.P50))
+		seen99.Add(figures.Alioth, figures.Milliseconds(seen.P99))
 		s.full.Kill()
 		if _, err := s.full.Start(ctx); err != nil {
 			return err
@@ -384,11 +367,11 @@ func (s *servicesRig) daemonCosts(ctx context.Context) error {
 		if _, seconds, err = s.passes(ctx); err != nil {
 			return err
 		}
-		thorough.Add(alioth, seconds)
+		thorough.Add(figures.Alioth, seconds)
 		s.step(fmt.Sprintf("the daemon, round %d of %d: a change %s, p99 %s", round+1, s.rounds, passes.P50, passes.P99))
 	}
 	title := fmt.Sprintf("The daemon of a node with %d Services of %d backends", manyServices, serviceBackends)
-	return figures.Print(s.out, title, []string{alioth}, []*figures.Row{first, thorough, p50, p99, seen50, seen99})
+	return figures.Print(s.out, title, []string{figures.Alioth}, []*figures.Row{first, thorough, p50, p99, seen50, seen99})
 }
 
 // changes changes slices one by one, and returns the times of the passes that they
@@ -481,8 +464,8 @@ func (s *servicesRig) mapCosts(context.Context) error {
 		taken[node] = bytes
 	}
 	const mib = 1 << 20
-	empty, each := plain("maps of services, 5 Services", "MiB", "%.1f"), plain(fmt.Sprintf("  for each further one of %d backends", serviceBackends), "KiB", "%.2f")
-	empty.Add(alioth, float64(taken[s.empty])/mib)
-	each.Add(alioth, float64(taken[s.full]-taken[s.empty])/(manyServices-fewServices)/1024)
-	return figures.Print(s.out, "Memory of the kernel", []string{alioth}, []*figures.Row{empty, each})
+	empty, each := figures.NewRow("maps of services, 5 Services", "MiB", "%.1f"), figures.NewRow(fmt.Sprintf("  for each further one of %d backends", serviceBackends), "KiB", "%.2f")
+	empty.Add(figures.Alioth, float64(taken[s.empty])/mib)
+	each.Add(figures.Alioth, float64(taken[s.full]-taken[s.empty])/(manyServices-fewServices)/1024)
+	return figures.Print(s.out, "Memory of the kernel", []string{figures.Alioth}, []*figures.Row{empty, each})
 }

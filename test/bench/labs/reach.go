@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package labs
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/alioth-net/alioth/test/bench/figures"
+	"github.com/alioth-net/alioth/test/bench/packets"
 	"github.com/alioth-net/alioth/test/cluster"
 	"github.com/alioth-net/alioth/test/e2e/scene"
 	"github.com/alioth-net/alioth/test/testtool/report"
@@ -27,10 +28,10 @@ const samplesPerRound = 4
 // attachedMessage is what the daemon logs when it answers an ADD.
 const attachedMessage = "pod attached"
 
-// reach measures the time from the daemon's answer to an ADD until pods on
+// Reach measures the time from the daemon's answer to an ADD until pods on
 // every node reached the new pod. Addresses are announced before the ADD, so
 // that it may well be nothing.
-func (b *bench) reach(ctx context.Context) (err error) {
+func (b *Bench) Reach(ctx context.Context) (err error) {
 	tenant, removeTenant, err := b.tenant(ctx, "bench-reach")
 	if err != nil {
 		return err
@@ -55,21 +56,21 @@ func (b *bench) reach(ctx context.Context) (err error) {
 	}
 	b.step(fmt.Sprintf("started %d pods and watched for each from every node", len(delays)))
 	quantiles := report.QuantilesOf(delays)
-	return figures.Print(b.out, "From the answer to an ADD until the pod is reachable from every node", []string{alioth}, []*figures.Row{
+	return figures.Print(b.out, "From the answer to an ADD until the pod is reachable from every node", []string{figures.Alioth}, []*figures.Row{
 		plainRow("p50", quantiles.P50), plainRow("p99", quantiles.P99),
 	})
 }
 
 func plainRow(name string, value time.Duration) *figures.Row {
-	row := &figures.Row{What: name, Unit: "ms", Format: "%.1f", Subject: alioth}
-	row.Add(alioth, float64(value.Microseconds())/1e3)
+	row := &figures.Row{What: name, Unit: "ms", Format: "%.1f", Subject: figures.Alioth}
+	row.Add(figures.Alioth, float64(value.Microseconds())/1e3)
 	return row
 }
 
 // sample starts one pod under an address that the watchers already ask, and
 // returns how long after the answer the last of them reached it; 0 when all
 // did before.
-func (b *bench) sample(ctx context.Context, tenant *scene.Tenant, watchers []*corev1.Pod, i int) (time.Duration, error) {
+func (b *Bench) sample(ctx context.Context, tenant *scene.Tenant, watchers []*corev1.Pod, i int) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, setUpTime)
 	defer cancel()
 	address := fmt.Sprintf("10.50.8.%d", i%200+10)
@@ -79,7 +80,7 @@ func (b *bench) sample(ctx context.Context, tenant *scene.Tenant, watchers []*co
 	group, groupCtx := errgroup.WithContext(ctx)
 	for w, watcher := range watchers {
 		group.Go(func() error {
-			return ask(groupCtx, path{name: watcher.Name, run: b.inPod(watcher)}, &replies[w], "await", address, "--timeout", setUpTime.String())
+			return packets.Path{Name: watcher.Name, Run: b.inPod(watcher)}.Ask(groupCtx, &replies[w], "await", address, "--timeout", setUpTime.String())
 		})
 	}
 	if err := b.stage.Start(ctx, pod); err != nil {
@@ -101,7 +102,7 @@ func (b *bench) sample(ctx context.Context, tenant *scene.Tenant, watchers []*co
 
 // answerTime reads from the daemon's log when it answered the ADD of a pod.
 // All nodes of a lab share one clock.
-func (b *bench) answerTime(ctx context.Context, pod *corev1.Pod) (time.Time, error) {
+func (b *Bench) answerTime(ctx context.Context, pod *corev1.Pod) (time.Time, error) {
 	daemon, err := b.lab.DaemonPod(ctx, pod.Spec.NodeName)
 	if err != nil {
 		return time.Time{}, err
