@@ -7,9 +7,9 @@ package carrier
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/vishvananda/netlink"
-	"golang.org/x/sync/singleflight"
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/ebpf/netlinkdump"
@@ -18,44 +18,90 @@ import (
 // Stack is the devices of a node, with their addresses and what they are parts of.
 type Stack []place
 
-// Reader reads a Stack for all callers that ask at the same time: interfaces of one pod are
-// made at once, and each list of the node's devices waits for the kernel's lock of all
-// devices. The zero value is ready; one Reader is for one network namespace.
-type Reader struct{ flight singleflight.Group }
-
-// Read returns the Stack of the network namespace of a socket, as it is or was a moment
-// before. It may change before the caller uses it in any case.
-func (r *Reader) Read(host *netlink.Handle) (Stack, error) {
-	stack, err, _ := r.flight.Do("", func() (any, error) { return read(host) })
+// Carried returns an address of the network namespace of a socket that frames reach by a
+// device of it, as Stack.Carried does.
+//
+// A node has a device for each pod, so it lists all of them only if the addresses that count
+// are on the device, on a part of it, or on a device that may have ports.
+func Carried(host *netlink.Handle, device *netlink.LinkAttrs, tag uint32, counts func(Address) bool) (Address, bool, error) {
+	addrs, err := addresses(host)
 	if err != nil {
-		return nil, err
+		return Address{}, false, err
 	}
-	return stack.(Stack), nil
+	apart := true
+	for ifindex, ips := range addrs {
+		counted := slices.ContainsFunc(ips, func(ip netip.Addr) bool { return counts(Address{Ifindex: ifindex, IP: ip}) })
+		if apart = !counted || device.MasterIndex == 0 && isApart(host, ifindex, device.Index); !apart {
+			break
+		}
+	}
+	if apart {
+		return Address{}, false, nil
+	}
+	stack, err := read(host, addrs)
+	if err != nil {
+		return Address{}, false, err
+	}
+	a, ok := stack.Carried(device.Index, tag, counts)
+	return a, ok, nil
 }
 
-func read(host *netlink.Handle) (Stack, error) {
+// isApart reports whether no frame of a device reaches another one, as far as that one and
+// the devices that it is derived from tell.
+func isApart(host *netlink.Handle, ifindex, device int) bool {
+	for range 8 { // the kernel's limit (MAX_NEST_DEV)
+		if ifindex == device {
+			return false
+		}
+		link, err := host.LinkByIndex(ifindex)
+		if err != nil || mayHavePorts(link.Type()) {
+			return false
+		}
+		a := link.Attrs()
+		if a.ParentIndex == 0 || a.NetNsID >= 0 {
+			return true
+		}
+		ifindex = a.ParentIndex
+	}
+	return false
+}
+
+// mayHavePorts reports whether devices of a kind may have others as ports, such as bridges.
+func mayHavePorts(kind string) bool {
+	return !slices.Contains([]string{"device", "veth", "vlan", "vxlan", "macvlan", "ipvlan", "dummy"}, kind)
+}
+
+// addresses returns those of a network namespace by the index of their device.
+func addresses(host *netlink.Handle) (map[int][]netip.Addr, error) {
+	list, err := netlinkdump.Complete(func() ([]netlink.Addr, error) { return host.AddrList(nil, unix.AF_UNSPEC) })
+	if err != nil {
+		return nil, fmt.Errorf("list the node's addresses: %w", err)
+	}
+	addrs := map[int][]netip.Addr{}
+	for _, one := range list {
+		if ip, ok := netip.AddrFromSlice(one.IP); ok {
+			addrs[one.LinkIndex] = append(addrs[one.LinkIndex], ip.Unmap())
+		}
+	}
+	return addrs, nil
+}
+
+// read returns the Stack of the network namespace of a socket, in which devices have these
+// addresses.
+func read(host *netlink.Handle, addrs map[int][]netip.Addr) (Stack, error) {
 	links, err := netlinkdump.Complete(host.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("list the node's devices: %w", err)
 	}
-	addrs, err := netlinkdump.Complete(func() ([]netlink.Addr, error) { return host.AddrList(nil, unix.AF_UNSPEC) })
-	if err != nil {
-		return nil, fmt.Errorf("list the node's addresses: %w", err)
-	}
 	var stack Stack
 	for _, link := range links {
 		a := link.Attrs()
-		p := place{index: a.Index, name: a.Name, master: a.MasterIndex}
+		p := place{index: a.Index, name: a.Name, master: a.MasterIndex, addrs: addrs[a.Index]}
 		if a.NetNsID < 0 { // the device below is in the same namespace
 			p.below = a.ParentIndex
 		}
 		if own, ok := link.(*netlink.Vlan); ok {
 			p.vlan = uint32(own.VlanId)
-		}
-		for _, one := range addrs {
-			if ip, ok := netip.AddrFromSlice(one.IP); ok && one.LinkIndex == a.Index {
-				p.addrs = append(p.addrs, ip.Unmap())
-			}
 		}
 		stack = append(stack, p)
 	}

@@ -18,9 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/attach"
-	"github.com/alioth-net/alioth/cnid/attach/carrier"
 	"github.com/alioth-net/alioth/cnid/attach/podside"
 	"github.com/alioth-net/alioth/cnid/attach/sandbox"
+	"github.com/alioth-net/alioth/cnid/hostlink/links"
 	"github.com/alioth-net/alioth/cnid/neighbours"
 	"github.com/alioth-net/alioth/cnid/netns"
 )
@@ -89,7 +89,6 @@ type Driver struct {
 	notes   sandbox.Notes[note]
 	// underlay is attach.Node.Underlay.
 	underlay func() (attach.Underlay, error)
-	carrier  carrier.Reader
 }
 
 // New returns a Driver for the network namespace of the calling thread, which is that of
@@ -211,31 +210,42 @@ func (d *session) note(pod ns.NetNS, spec attach.Spec) (note, error) {
 	return n, d.notes.Put(n)
 }
 
-// create makes the interface, in the thread's namespace, which is the pod's. It has a
-// temporary name, which no other interface of a pod has, until it has its mark and its
-// name at once. So a process that ends at any time leaves what can be recognized.
+// create makes the interface, in the thread's namespace, which is the pod's. It belongs to
+// the group of unfinished devices until it has its mark. So a process that ends at any time
+// leaves what can be recognized.
 func (d *session) create(h *podside.Socket, pod ns.NetNS, parent netlink.Link, mode string, n note, spec attach.Spec) error {
 	if err := d.clearBefore(h, n); err != nil {
 		return fmt.Errorf("remove remains of an earlier attempt: %w", err)
 	}
 	attrs := netlink.NewLinkAttrs()
-	attrs.Name, attrs.ParentIndex, attrs.Namespace = n.temporary(), parent.Attrs().Index, netlink.NsFd(pod.Fd())
-	attrs.MTU = spec.MTU
+	attrs.Name, attrs.ParentIndex, attrs.Namespace = spec.IfName, parent.Attrs().Index, netlink.NsFd(pod.Fd())
+	attrs.MTU, attrs.Group = spec.MTU, links.Unfinished
 	if !d.devices.SharesMAC {
 		attrs.HardwareAddr = spec.MAC
 	}
 	attrs.NumTxQueues, attrs.NumRxQueues = 1, 1
-	if err := d.devices.add(d.host.LinkAdd, attrs, mode); err != nil {
+	err := d.devices.add(d.host.LinkAdd, attrs, mode)
+	if errors.Is(err, unix.EEXIST) {
+		return attach.Taken(spec.IfName)
+	}
+	if err != nil {
 		return d.devices.Explain(fmt.Errorf("create a %s on %s: %w", d.devices.Kind, spec.Parent, err), spec.Parent, mode)
 	}
-	ifindex, err := h.IndexOf(n.temporary())
+	return d.configure(h, n, spec)
+}
+
+// configure gives a new interface its mark and its settings, and announces its addresses.
+func (d *session) configure(h *podside.Socket, n note, spec attach.Spec) error {
+	ifindex, err := h.IndexOf(spec.IfName)
 	if err != nil {
 		return err
 	}
-	if err := d.devices.name(h, ifindex, n, spec); err != nil {
-		return err
+	var b podside.Batch
+	d.devices.finish(&b, ifindex, n, spec)
+	if err := podside.Plan(&b, ifindex, spec); err != nil {
+		return fmt.Errorf("configure the interface: %w", err)
 	}
-	if err := podside.Configure(h, spec); err != nil {
+	if err := h.Execute(&b); err != nil {
 		return fmt.Errorf("configure the interface: %w", err)
 	}
 	// Neighbours that miss it learn the addresses by their next request.

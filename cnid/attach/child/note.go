@@ -8,6 +8,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attach/sandbox"
+	"github.com/alioth-net/alioth/cnid/hostlink/links"
 	"github.com/alioth-net/alioth/cnid/netns"
 )
 
@@ -20,13 +21,6 @@ func noteOf(spec attach.Spec, id netns.ID, number int) note {
 	return note{sandbox.Of(spec, id, number)}
 }
 
-// temporaryPrefix starts the name of an interface that is being made.
-const temporaryPrefix = "alc"
-
-func (n note) temporary() string {
-	return attach.DeviceName(temporaryPrefix, n.ContainerID, n.IfName)
-}
-
 // marks reports whether a device of the pod's namespace has the mark of the interface.
 func (n note) marks(link netlink.Link, kind attach.Kind) bool {
 	return link.Type() == string(kind) && link.Attrs().Alias == n.Mark
@@ -35,5 +29,6 @@ func (n note) marks(link netlink.Link, kind attach.Kind) bool {
 // made reports whether a device of the pod's namespace is the interface, or what an ended
 // process left of it.
 func (n note) made(link netlink.Link, kind attach.Kind) bool {
-	return n.marks(link, kind) || link.Type() == string(kind) && link.Attrs().Name == n.temporary()
+	a := link.Attrs()
+	return n.marks(link, kind) || link.Type() == string(kind) && a.Name == n.IfName && a.Group == links.Unfinished
 }

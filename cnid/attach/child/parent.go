@@ -73,17 +73,13 @@ func (d *session) permit(parent *netlink.LinkAttrs, mode string) error {
 	if err != nil || len(underlay.Addrs) == 0 {
 		return err
 	}
-	stack, err := d.carrier.Read(d.host.Handle)
-	if err != nil {
-		return err
-	}
 	alone := mode == annotations.ModePassthru
 	guarded := func(ifindex int) bool { return !alone && ifindex == underlay.Guarded && ifindex == parent.Index }
-	a, ok := stack.Carried(parent.Index, 0, func(a carrier.Address) bool {
+	a, ok, err := carrier.Carried(d.host.Handle, parent, 0, func(a carrier.Address) bool {
 		return slices.Contains(underlay.Addrs, a.IP) && !guarded(a.Ifindex)
 	})
-	if !ok {
-		return nil
+	if err != nil || !ok {
+		return err
 	}
 	why := "no program keeps the pod from sending there as a node"
 	switch {

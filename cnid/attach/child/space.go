@@ -5,7 +5,6 @@ package child
 
 import (
 	"context"
-	"errors"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
@@ -39,31 +38,19 @@ func (d *session) clear(n note) error {
 
 // clearBefore removes remains of which the notes were lost.
 func (d *session) clearBefore(h *podside.Socket, n note) error {
-	for _, name := range []string{n.temporary(), n.IfName} {
-		if _, err := h.IndexOf(name); err == nil {
-			return d.clearIn(h, n)
-		}
+	if _, err := h.IndexOf(n.IfName); err != nil {
+		return nil //nolint:nilerr // there is nothing of that name
 	}
-	return nil
-}
-
-func (d *session) clearIn(h *podside.Socket, n note) error {
 	return sandbox.RemoveHere(h, func(link netlink.Link) bool { return n.made(link, d.devices.Kind) })
 }
 
-// name gives an interface that was just made its mark, its address and its name. Some
-// get the address of their parent when they are made, so it is set again, unless they share
-// it.
-func (d Devices) name(h *podside.Socket, ifindex int, n note, spec attach.Spec) error {
-	attrs := []nl.NetlinkRequestData{nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(n.Mark)), nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(spec.IfName))}
+// finish has an interface that was just made get its mark and its address, and leave the
+// group of unfinished devices. Some get the address of their parent when they are made, so
+// it is set again, unless they share it.
+func (d Devices) finish(b *podside.Batch, ifindex int, n note, spec attach.Spec) {
+	attrs := []nl.NetlinkRequestData{nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(n.Mark)), nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(0))}
 	if !d.SharesMAC {
 		attrs = append(attrs, nl.NewRtAttr(unix.IFLA_ADDRESS, spec.MAC))
 	}
-	var b podside.Batch
-	b.SetLink("set alias, address and name", ifindex, 0, 0, attrs...)
-	err := h.Execute(&b)
-	if errors.Is(err, unix.EEXIST) {
-		return attach.Taken(spec.IfName)
-	}
-	return err
+	b.SetLink("set alias, group and address", ifindex, 0, 0, attrs...)
 }

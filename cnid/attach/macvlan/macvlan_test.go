@@ -259,7 +259,7 @@ func TestRemainsOfAnEarlierAttemptAreReplaced(t *testing.T) {
 				}
 			}
 		},
-		"an interface with its temporary name": func(t *testing.T, n childtest.Node, s attach.Spec) {
+		"an interface without its mark": func(t *testing.T, n childtest.Node, s attach.Spec) {
 			pod, err := ns.GetNS(s.NetnsPath)
 			if err != nil {
 				t.Fatal(err)
@@ -267,7 +267,7 @@ func TestRemainsOfAnEarlierAttemptAreReplaced(t *testing.T) {
 			defer pod.Close()
 			n.Do(t, netnstest.OnLink("eth0", func(l netlink.Link) error {
 				attrs := netlink.NewLinkAttrs()
-				attrs.Name, attrs.ParentIndex, attrs.Namespace = attach.DeviceName("alc", s.ContainerID, s.IfName), l.Attrs().Index, netlink.NsFd(int(pod.Fd()))
+				attrs.Name, attrs.ParentIndex, attrs.Namespace, attrs.Group = s.IfName, l.Attrs().Index, netlink.NsFd(int(pod.Fd())), links.Unfinished
 				return netlink.LinkAdd(&netlink.Macvlan{LinkAttrs: attrs, Mode: netlink.MACVLAN_MODE_BRIDGE})
 			}))
 		},

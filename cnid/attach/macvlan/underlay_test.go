@@ -27,6 +27,23 @@ func onTop() error {
 		childtest.AddAddrs("up0", "192.0.2.9/24"))
 }
 
+// below gives the node a bridge br0 with an address, of which eth0 is a port.
+func below() error {
+	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br0", TxQLen: -1}}
+	return errors.Join(
+		netlink.LinkAdd(bridge),
+		netnstest.OnLink("eth0", func(l netlink.Link) error { return netlink.LinkSetMaster(l, bridge) })(),
+		childtest.AddAddrs("br0", "192.0.2.9/24"))
+}
+
+// apart gives the node a device apart0 with an address, and a bridge without ports.
+func apart() error {
+	return errors.Join(
+		netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br0", TxQLen: -1}}),
+		netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "apart0", TxQLen: -1}, PeerName: "apart1"}),
+		childtest.AddAddrs("apart0", "192.0.2.9/24"))
+}
+
 func TestADeviceWithANodesAddressNeedsItsGuard(t *testing.T) {
 	address := func() error { return childtest.AddAddrs("eth0", "192.0.2.9/24") }
 	known := []netip.Addr{netip.MustParseAddr("192.0.2.9")}
@@ -46,6 +63,8 @@ func TestADeviceWithANodesAddressNeedsItsGuard(t *testing.T) {
 		{name: "no guard, and all is permitted", onNode: address},
 		{name: "a guard, and the device for the pod alone", onNode: address, addrs: known, guard: "eth0", mode: annotations.ModePassthru, says: "in mode passthru"},
 		{name: "a guard on the device above", onNode: onTop, addrs: known, guard: "up0", says: "reaches the node's address 192.0.2.9 (on up0)"},
+		{name: "an address on a device apart", onNode: apart, addrs: known, guard: "apart0"},
+		{name: "an address on the bridge that the device is a port of", onNode: below, addrs: known, guard: "br0", says: "reaches the node's address 192.0.2.9 (on br0)"},
 		{name: "a guard, and an address above", onNode: onTop, addrs: known, guard: "eth0", says: "multiNetwork.underlayAttachments"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

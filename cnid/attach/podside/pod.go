@@ -32,7 +32,16 @@ func Configure(h *Socket, spec attach.Spec) error {
 		return err
 	}
 	var b Batch
-	if err := configureIPv6(&b, ifindex, spec); err != nil {
+	if err := Plan(&b, ifindex, spec); err != nil {
+		return err
+	}
+	return h.Execute(&b)
+}
+
+// Plan adds the requests of Configure to a batch. The settings of IPv6 that are files it
+// writes at once, in the thread's namespace, which is the pod's.
+func Plan(b *Batch, ifindex int, spec attach.Spec) error {
+	if err := configureIPv6(b, ifindex, spec); err != nil {
 		return err
 	}
 	if spec.AltName != "" && spec.AltName != spec.IfName {
@@ -51,7 +60,7 @@ func Configure(h *Socket, spec attach.Spec) error {
 	for _, rule := range spec.Rules {
 		b.addRule(rule)
 	}
-	return h.Execute(&b)
+	return nil
 }
 
 // AddRoutes adds routes by an interface that is up and has its addresses.

@@ -142,13 +142,9 @@ func (d *session) permit(pf netlink.Link, spec attach.Spec) error {
 	if err := podside.CheckCarrier(pf, attrs.Name, spec.MTU); err != nil || d.cfg.Underlay {
 		return err
 	}
-	stack, err := d.carrier.Read(d.host.Handle)
-	if err != nil {
+	a, ok, err := carrier.Carried(d.host.Handle, attrs, spec.VF.VLAN, func(a carrier.Address) bool { return a.IP.IsGlobalUnicast() })
+	if err != nil || !ok {
 		return err
-	}
-	a, ok := stack.Carried(attrs.Index, spec.VF.VLAN, func(a carrier.Address) bool { return a.IP.IsGlobalUnicast() })
-	if !ok {
-		return nil
 	}
 	return fmt.Errorf("device %s carries the node's address %s (on %s), and the interface would be in the network of the nodes: set another vlan of the network, use another device, or permit it (multiNetwork.underlayAttachments of the chart)", attrs.Name, a.IP, a.Device)
 }

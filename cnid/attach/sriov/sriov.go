@@ -17,7 +17,6 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/alioth-net/alioth/cnid/attach"
-	"github.com/alioth-net/alioth/cnid/attach/carrier"
 	"github.com/alioth-net/alioth/cnid/attach/podside"
 	"github.com/alioth-net/alioth/cnid/attach/sandbox"
 	"github.com/alioth-net/alioth/cnid/keylock"
@@ -57,8 +56,7 @@ type Driver struct {
 	notes  sandbox.Notes[note]
 	sys    sysfs
 	// locks are by PCI address.
-	locks   *keylock.Locks
-	carrier carrier.Reader
+	locks *keylock.Locks
 }
 
 // New returns a Driver for the network namespace of the calling thread. It keeps notes in
