@@ -226,23 +226,30 @@ func (d *session) create(h *podside.Socket, pod ns.NetNS, parent netlink.Link, m
 	attrs.NumTxQueues, attrs.NumRxQueues = 1, 1
 	err := d.devices.add(d.host.LinkAdd, attrs, mode)
 	if errors.Is(err, unix.EEXIST) {
-		return attach.Taken(spec.IfName)
+		if _, err := h.IndexOf(spec.IfName); err == nil {
+			return attach.Taken(spec.IfName)
+		}
+		// Linux 6.12 compares the name with those of the node's devices, too. The change
+		// of a name takes the kernel as long as a new device.
+		attrs.Name = n.temporary()
+		err = d.devices.add(d.host.LinkAdd, attrs, mode)
 	}
 	if err != nil {
 		return d.devices.Explain(fmt.Errorf("create a %s on %s: %w", d.devices.Kind, spec.Parent, err), spec.Parent, mode)
 	}
-	return d.configure(h, n, spec)
+	return d.configure(h, n, attrs.Name, spec)
 }
 
-// configure gives a new interface its mark and its settings, and announces its addresses.
-func (d *session) configure(h *podside.Socket, n note, spec attach.Spec) error {
-	ifindex, err := h.IndexOf(spec.IfName)
+// configure gives a new interface its mark, its name and its settings, and announces its
+// addresses. now is the name that it has.
+func (d *session) configure(h *podside.Socket, n note, now string, spec attach.Spec) error {
+	ifindex, err := h.IndexOf(now)
 	if err != nil {
 		return err
 	}
 	var b podside.Batch
 	d.devices.finish(&b, ifindex, n, spec)
-	if err := podside.Plan(&b, ifindex, spec); err != nil {
+	if err := podside.Plan(&b, ifindex, now, spec); err != nil {
 		return fmt.Errorf("configure the interface: %w", err)
 	}
 	if err := h.Execute(&b); err != nil {

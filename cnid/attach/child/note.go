@@ -21,6 +21,14 @@ func noteOf(spec attach.Spec, id netns.ID, number int) note {
 	return note{sandbox.Of(spec, id, number)}
 }
 
+// temporaryPrefix starts the name of an interface that is being made and can't have its own
+// name yet.
+const temporaryPrefix = "alc"
+
+func (n note) temporary() string {
+	return attach.DeviceName(temporaryPrefix, n.ContainerID, n.IfName)
+}
+
 // marks reports whether a device of the pod's namespace has the mark of the interface.
 func (n note) marks(link netlink.Link, kind attach.Kind) bool {
 	return link.Type() == string(kind) && link.Attrs().Alias == n.Mark
@@ -30,5 +38,6 @@ func (n note) marks(link netlink.Link, kind attach.Kind) bool {
 // process left of it.
 func (n note) made(link netlink.Link, kind attach.Kind) bool {
 	a := link.Attrs()
-	return n.marks(link, kind) || link.Type() == string(kind) && a.Name == n.IfName && a.Group == links.Unfinished
+	unfinished := link.Type() == string(kind) && a.Group == links.Unfinished && (a.Name == n.IfName || a.Name == n.temporary())
+	return unfinished || n.marks(link, kind)
 }

@@ -38,19 +38,25 @@ func (d *session) clear(n note) error {
 
 // clearBefore removes remains of which the notes were lost.
 func (d *session) clearBefore(h *podside.Socket, n note) error {
-	if _, err := h.IndexOf(n.IfName); err != nil {
-		return nil //nolint:nilerr // there is nothing of that name
+	for _, name := range []string{n.temporary(), n.IfName} {
+		if _, err := h.IndexOf(name); err == nil {
+			return d.clearIn(h, n)
+		}
 	}
+	return nil
+}
+
+func (d *session) clearIn(h *podside.Socket, n note) error {
 	return sandbox.RemoveHere(h, func(link netlink.Link) bool { return n.made(link, d.devices.Kind) })
 }
 
-// finish has an interface that was just made get its mark and its address, and leave the
-// group of unfinished devices. Some get the address of their parent when they are made, so
-// it is set again, unless they share it.
+// finish adds the request that gives an interface that was just made its mark, its address
+// and its name, and takes it out of the group of unfinished devices. Some get the address of their parent when they are made, so it is set again,
+// unless they share it.
 func (d Devices) finish(b *podside.Batch, ifindex int, n note, spec attach.Spec) {
-	attrs := []nl.NetlinkRequestData{nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(n.Mark)), nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(0))}
+	attrs := []nl.NetlinkRequestData{nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(n.Mark)), nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(0)), nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(spec.IfName))}
 	if !d.SharesMAC {
 		attrs = append(attrs, nl.NewRtAttr(unix.IFLA_ADDRESS, spec.MAC))
 	}
-	b.SetLink("set alias, group and address", ifindex, 0, 0, attrs...)
+	b.SetLink("set alias, group, address and name", ifindex, 0, 0, attrs...)
 }

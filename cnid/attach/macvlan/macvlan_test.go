@@ -248,6 +248,26 @@ func TestNamespacesThatAreNoPodsAreRefused(t *testing.T) {
 	}
 }
 
+// unfinished leaves what a process leaves that ends before the interface has its mark.
+func unfinished(name func(attach.Spec) string) func(*testing.T, childtest.Node, attach.Spec) {
+	return func(t *testing.T, n childtest.Node, s attach.Spec) {
+		t.Helper()
+		pod, err := ns.GetNS(s.NetnsPath)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pod.Close()
+		n.AddDevice(t, "up0") // the name of eth0 is taken on the node
+		n.Do(t, netnstest.OnLink("up0", func(l netlink.Link) error {
+			attrs := netlink.NewLinkAttrs()
+			attrs.Name, attrs.ParentIndex, attrs.Namespace, attrs.Group = "unfinished", l.Attrs().Index, netlink.NsFd(int(pod.Fd())), links.Unfinished
+			return netlink.LinkAdd(&netlink.Macvlan{LinkAttrs: attrs, Mode: netlink.MACVLAN_MODE_BRIDGE})
+		}))
+		named := &netnstest.Namespace{Path: s.NetnsPath}
+		named.Do(t, netnstest.OnLink("unfinished", func(l netlink.Link) error { return netlink.LinkSetName(l, name(s)) }))
+	}
+}
+
 func TestRemainsOfAnEarlierAttemptAreReplaced(t *testing.T) {
 	for name, leave := range map[string]func(*testing.T, childtest.Node, attach.Spec){
 		"a whole interface": func(t *testing.T, n childtest.Node, s attach.Spec) { childtest.MustAttach(t, n, s) },
@@ -259,18 +279,8 @@ func TestRemainsOfAnEarlierAttemptAreReplaced(t *testing.T) {
 				}
 			}
 		},
-		"an interface without its mark": func(t *testing.T, n childtest.Node, s attach.Spec) {
-			pod, err := ns.GetNS(s.NetnsPath)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer pod.Close()
-			n.Do(t, netnstest.OnLink("eth0", func(l netlink.Link) error {
-				attrs := netlink.NewLinkAttrs()
-				attrs.Name, attrs.ParentIndex, attrs.Namespace, attrs.Group = s.IfName, l.Attrs().Index, netlink.NsFd(int(pod.Fd())), links.Unfinished
-				return netlink.LinkAdd(&netlink.Macvlan{LinkAttrs: attrs, Mode: netlink.MACVLAN_MODE_BRIDGE})
-			}))
-		},
+		"an interface without its mark":                     unfinished(func(s attach.Spec) string { return s.IfName }),
+		"an interface with its temporary name, and no mark": unfinished(func(s attach.Spec) string { return attach.DeviceName("alc", s.ContainerID, s.IfName) }),
 		"a note alone, half written": func(t *testing.T, n childtest.Node, s attach.Spec) {
 			childtest.MustAttach(t, n, s)
 			file := n.Dir + "/macvlan/" + n.Notes(t)[0]

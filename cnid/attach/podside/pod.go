@@ -32,16 +32,17 @@ func Configure(h *Socket, spec attach.Spec) error {
 		return err
 	}
 	var b Batch
-	if err := Plan(&b, ifindex, spec); err != nil {
+	if err := Plan(&b, ifindex, spec.IfName, spec); err != nil {
 		return err
 	}
 	return h.Execute(&b)
 }
 
 // Plan adds the requests of Configure to a batch. The settings of IPv6 that are files it
-// writes at once, in the thread's namespace, which is the pod's.
-func Plan(b *Batch, ifindex int, spec attach.Spec) error {
-	if err := configureIPv6(b, ifindex, spec); err != nil {
+// writes at once, in the thread's namespace, which is the pod's. now is the name that the
+// interface has until the batch is executed.
+func Plan(b *Batch, ifindex int, now string, spec attach.Spec) error {
+	if err := configureIPv6(b, ifindex, now, spec); err != nil {
 		return err
 	}
 	if spec.AltName != "" && spec.AltName != spec.IfName {
@@ -95,8 +96,8 @@ func covers(prefixes []netip.Prefix, ip netip.Addr) bool {
 
 // configureIPv6 keeps the kernel from adding to what was decided. Without IPv6
 // in the namespace there is nothing to set, unless the interface needs it.
-func configureIPv6(b *Batch, ifindex int, spec attach.Spec) error {
-	dir := filepath.Join(procConf, spec.IfName)
+func configureIPv6(b *Batch, ifindex int, now string, spec attach.Spec) error {
+	dir := filepath.Join(procConf, now)
 	_, err := os.Stat(dir)
 	if errors.Is(err, os.ErrNotExist) && !needsIPv6(spec) {
 		return nil
