@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,6 +24,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/cnid/remote"
 	"github.com/alioth-net/alioth/cnid/verify"
+	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds"
 )
 
@@ -70,6 +72,28 @@ func kindsOf(found []verify.Difference) []verify.Kind {
 	}
 	slices.Sort(kinds)
 	return slices.Compact(kinds)
+}
+
+// TestSlicesThatNodesDoNotFollowAreLeftOut: nodes follow no slices of headless Services. A
+// slice that names a network outside of VPCs would mean that there is a ClusterIP.
+func TestSlicesThatNodesDoNotFollowAreLeftOut(t *testing.T) {
+	slice := func(name string, labels map[string]string) *discoveryv1.EndpointSlice {
+		labels[discoveryv1.LabelServiceName] = "web"
+		return &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: labels}}
+	}
+	c, _ := newCollector(t, interceptor.Funcs{}, slice("headless", map[string]string{corev1.IsHeadlessService: ""}), slice("other", map[string]string{}))
+	s, err := store.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.objects(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	s.View(func(tx store.ReadTx) {
+		if rows := store.EndpointSlicesByService(tx, "shop", "web"); len(rows) != 1 || rows[0].Name != "other" {
+			t.Errorf("got %d slices, want the one that nodes follow", len(rows))
+		}
+	})
 }
 
 func TestWhatLastsIsReported(t *testing.T) {

@@ -27,7 +27,7 @@ func (c *Collector) objects(ctx context.Context, s *store.Store) (verify.Input, 
 	read := map[*descriptor.Kind]kube.List{}
 	for _, kind := range podsLast(kinds.All()) {
 		read[kind] = kind.NewList()
-		err := c.api.List(ctx, read[kind])
+		err := c.api.List(ctx, read[kind], followed(kind)...)
 		if kind.Optional && (meta.IsNoMatchError(err) || apierrors.IsNotFound(err)) {
 			continue // the cluster does not have the area
 		}
@@ -50,6 +50,19 @@ func (c *Collector) objects(ctx context.Context, s *store.Store) (verify.Input, 
 		return nil
 	})
 	return in, err
+}
+
+// followed selects the objects of a kind that nodes follow, by labels: a plan of others is
+// that of no node. What is left out by fields is only for other nodes.
+func followed(kind *descriptor.Kind) []client.ListOption {
+	const anyNode = ""
+	if kind.OnNode == nil {
+		return nil
+	}
+	if selector := kind.OnNode(anyNode).Labels; selector != nil {
+		return []client.ListOption{client.MatchingLabelsSelector{Selector: selector}}
+	}
+	return nil
 }
 
 // podsLast reads pods last, so that a pod that is created meanwhile has no addresses yet.
