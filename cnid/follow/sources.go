@@ -24,8 +24,8 @@ import (
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kube"
 	"github.com/alioth-net/alioth/store/multinet"
-	"github.com/alioth-net/alioth/store/services"
 	"github.com/alioth-net/alioth/store/reflector"
+	"github.com/alioth-net/alioth/store/services"
 )
 
 // reviewParts is how often the daemon checks for parts of the API that it no longer

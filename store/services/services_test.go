@@ -377,12 +377,12 @@ func TestAServiceIsInTheNetworksThatItsSlicesName(t *testing.T) {
 		domains  []string
 		backends int
 	}{
-		"a slice of the network":      {[]any{named("a", "lan.net", "10.0.0.1")}, []string{"10.96.0.1"}, []string{"lan.net"}, 1},
-		"an address that nobody has":  {[]any{named("a", "lan.net", "10.0.0.2")}, []string{"10.96.0.1"}, []string{"lan.net"}, 0},
-		"a slice that tells nothing":  {[]any{named("a", "", "10.0.0.1")}, []string{"10.96.0.1"}, nil, 0},
-		"a slice of a VPC":            {[]any{named("a", "blue-vpc", "10.0.0.1")}, []string{"10.96.0.1"}, nil, 0},
-		"slices of two networks":      {[]any{named("b", "wan.net"), named("a", "lan.net", "10.0.0.1"), named("c", "lan.net")}, []string{"10.96.0.1"}, []string{"lan.net", "wan.net"}, 1},
-		"a Service without ClusterIP": {[]any{named("a", "lan.net", "10.0.0.1")}, nil, nil, 1},
+		"a slice of the network":         {[]any{named("a", "lan.net", "10.0.0.1")}, []string{"10.96.0.1"}, []string{"lan.net"}, 1},
+		"an address that nobody has":     {[]any{named("a", "lan.net", "10.0.0.2")}, []string{"10.96.0.1"}, []string{"lan.net"}, 0},
+		"a slice that tells nothing":     {[]any{named("a", "", "10.0.0.1")}, []string{"10.96.0.1"}, nil, 0},
+		"a slice of a VPC":               {[]any{named("a", "blue-vpc", "10.0.0.1")}, []string{"10.96.0.1"}, nil, 0},
+		"slices of two networks":         {[]any{named("b", "wan.net"), named("a", "lan.net", "10.0.0.1"), named("c", "lan.net")}, []string{"10.96.0.1"}, []string{"lan.net", "wan.net"}, 1},
+		"a Service without ClusterIP":    {[]any{named("a", "lan.net", "10.0.0.1")}, nil, nil, 1},
 		"a network of another namespace": {[]any{named("a", "theirs.net", "10.0.0.1")}, []string{"10.96.0.1"}, nil, 0},
 		"a definition elsewhere":         {[]any{named("a", "definition.net", "10.0.0.1")}, []string{"10.96.0.1"}, []string{"definition.net"}, 0},
 	} {
