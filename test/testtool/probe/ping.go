@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -57,18 +58,36 @@ type pingTally struct {
 func (p *pingTally) send(ctx context.Context, echoer *echoer, series Series) {
 	ticker := time.NewTicker(series.Interval)
 	defer ticker.Stop()
-	for number := 0; series.Count == 0 || number < series.Count; number++ {
-		p.mu.Lock()
-		p.sent = append(p.sent, time.Now())
-		p.rtt = append(p.rtt, 0)
-		p.mu.Unlock()
-		_ = echoer.send(uint64(number)) // not sent is lost: no reply will come
+	for number := 0; series.Count == 0 || number < series.Count; {
+		if p.begin(time.Now()) {
+			_ = echoer.send(uint64(number)) // not sent is lost: no reply will come
+			number++
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
 	}
+}
+
+// pending is how many requests in a row may wait for a reply. The buffer of a socket has room
+// for some 270 replies: more would be lost while this process does not run.
+const pending, pendingFor = 100, time.Second
+
+// begin notes a request that is sent now, and reports whether it may be: the last ones have
+// a reply, or had the time for one.
+func (p *pingTally) begin(now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if first := len(p.sent) - pending; first >= 0 && now.Sub(p.sent[first]) < pendingFor {
+		if !slices.ContainsFunc(p.rtt[first:], func(rtt time.Duration) bool { return rtt != 0 }) {
+			return false
+		}
+	}
+	p.sent = append(p.sent, now)
+	p.rtt = append(p.rtt, 0)
+	return true
 }
 
 func (p *pingTally) collect(echoer *echoer) {

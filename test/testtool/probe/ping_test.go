@@ -1,0 +1,37 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package probe
+
+import (
+	"testing"
+	"time"
+)
+
+func TestASeriesWaitsWhileNoReplyComes(t *testing.T) {
+	began := time.Unix(0, 0)
+	p := &pingTally{}
+	for i := range pending {
+		if !p.begin(began.Add(time.Duration(i) * time.Millisecond)) {
+			t.Fatalf("request %d waits", i)
+		}
+	}
+	soon := began.Add(pending * time.Millisecond)
+	if p.begin(soon) {
+		t.Error("one more request does not wait for a reply")
+	}
+	p.note(3, soon)
+	if !p.begin(soon) {
+		t.Error("a request waits although a reply has come")
+	}
+	p = &pingTally{}
+	for range pending {
+		p.begin(began)
+	}
+	if p.begin(began.Add(pendingFor - 1)) {
+		t.Error("a request does not give the last ones their time")
+	}
+	if !p.begin(began.Add(pendingFor)) {
+		t.Error("a request waits although the last ones are lost")
+	}
+}
