@@ -6,6 +6,7 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Begin stores rec with phase PhaseIntended, and returns it with shadow
@@ -20,82 +21,72 @@ func (j *Journal) Begin(rec Record) (Record, error) {
 	return begun[0], nil
 }
 
-// BeginAll does what Begin does for all records of a pod, or for none, with one flush of
-// the disk.
+// BeginAll does what Begin does for all records of a pod, at least one, or for none, with
+// one flush of the disk.
 func (j *Journal) BeginAll(recs []Record) ([]Record, error) {
 	begun, written, err := j.begin(recs)
 	if err != nil {
-		return nil, errors.Join(err, j.undo(begun))
+		return nil, err
 	}
 	// Outside of the lock, so that many attachments share one flush.
 	if err := j.disk.flush(written); err != nil {
-		return nil, errors.Join(fmt.Errorf("begin %d attachments: %w", len(begun), err), j.drop(begun))
+		return nil, errors.Join(fmt.Errorf("begin the attachments of %s: %w", recs[0].Pod, err), j.drop(begun))
 	}
 	return begun, nil
 }
 
 // begin does all of BeginAll but the flush, and returns the number of the last change to
-// flush. With an error it returns the records that it has written.
+// flush.
 func (j *Journal) begin(recs []Record) (begun []Record, written uint64, err error) {
 	j.writing.Lock()
 	defer j.writing.Unlock()
+	next := j.content.counters
+	var changes []change
 	for _, rec := range recs {
-		rec, written, err = j.beginOne(rec)
-		if err != nil {
-			return begun, 0, fmt.Errorf("begin attachment %s: %w", rec.Key, err)
+		if err := j.admit(&rec, &next, slices.Concat(j.Records(), begun)); err != nil {
+			return nil, 0, fmt.Errorf("begin attachment %s: %w", rec.Key, err)
 		}
-		begun = append(begun, rec)
+		begun, changes = append(begun, rec), append(changes, change{Put: &rec, Counters: &next})
 	}
+	if written, err = j.write(changes...); err != nil {
+		return nil, 0, fmt.Errorf("begin the attachments of %s: %w", recs[0].Pod, err)
+	}
+	j.apply(func(c *content) {
+		for _, rec := range begun {
+			c.records[rec.Key] = rec
+		}
+		c.counters = next
+	})
 	return begun, written, nil
 }
 
-// beginOne is called with writing held, as the next two are.
-func (j *Journal) beginOne(rec Record) (Record, uint64, error) {
-	if _, err := j.Get(rec.Key); err == nil {
-		return rec, 0, ErrExists
+// admit fills in a record that is begun beside the others, or returns why it can't be.
+func (j *Journal) admit(rec *Record, next *counters, others []Record) error {
+	if slices.ContainsFunc(others, func(other Record) bool { return other.Key == rec.Key }) {
+		return ErrExists
 	}
-	if err := j.deviceFree(rec); err != nil {
-		return rec, 0, err
+	if err := deviceFree(*rec, others); err != nil {
+		return err
 	}
-	next := j.content.counters
-	if err := j.chooseShadows(&rec, &next); err != nil {
-		return rec, 0, err
+	if err := j.chooseShadows(rec, next, others); err != nil {
+		return err
 	}
-	j.number(&rec, &next)
+	j.number(rec, next)
 	rec.Phase, rec.Device = PhaseIntended, Device{}
-	written, err := j.write(change{Put: &rec, Counters: &next})
-	if err != nil {
-		return rec, 0, err
-	}
-	j.apply(func(c *content) { c.records[rec.Key], c.counters = rec, next })
-	return rec, written, nil
+	return nil
 }
 
-// deviceFree returns an error that names the holder of a record's device.
-func (j *Journal) deviceFree(rec Record) error {
+// deviceFree returns an error that names the one of the others that has a record's device.
+func deviceFree(rec Record, others []Record) error {
 	if rec.PCI == "" {
 		return nil
 	}
-	for _, other := range j.Records() {
+	for _, other := range others {
 		if other.PCI == rec.PCI {
 			return fmt.Errorf("%w: interface %s of pod %s has %s; its sandbox %s has to end first", ErrDeviceHeld, other.IfName, other.Pod, rec.PCI, other.ContainerID)
 		}
 	}
 	return nil
-}
-
-// undo removes records without side effects, because others of their pod could not be
-// begun. The next change repeats what the disk can't take now.
-func (j *Journal) undo(recs []Record) error {
-	j.writing.Lock()
-	defer j.writing.Unlock()
-	var failures []error
-	for _, rec := range recs {
-		j.apply(func(c *content) { delete(c.records, rec.Key) })
-		_, err := j.write(change{Drop: &rec.Key})
-		failures = append(failures, err)
-	}
-	return errors.Join(failures...)
 }
 
 // drop removes records without side effects, because their file could not be flushed

@@ -132,14 +132,18 @@ func (j *Journal) renew() error {
 	return j.disk.renew(j.content)
 }
 
-// write puts a change on disk, and all earlier changes that are not on disk yet.
-func (j *Journal) write(ch change) (uint64, error) {
+// write puts changes on disk, and all earlier changes that are not on disk yet. It returns
+// the number of the last one. After an error the file is written anew from memory, without
+// those of the changes that it has got.
+func (j *Journal) write(changes ...change) (number uint64, err error) {
 	if err := j.renew(); err != nil {
 		return 0, j.note(err)
 	}
-	number, err := j.disk.write(ch)
-	if err != nil {
-		err = errors.Join(err, j.disk.discard())
+	for _, ch := range changes {
+		if number, err = j.disk.write(ch); err != nil {
+			err = errors.Join(err, j.disk.discard())
+			break
+		}
 	}
 	return number, j.note(err)
 }
@@ -217,12 +221,12 @@ func (j *Journal) Adopt(rec Record, dev Device) (Record, error) {
 	if _, err := j.Get(rec.Key); err == nil {
 		return rec, fmt.Errorf("adopt attachment %s: %w", rec.Key, ErrExists)
 	}
-	if err := j.deviceFree(rec); err != nil {
+	if err := deviceFree(rec, j.Records()); err != nil {
 		return rec, fmt.Errorf("adopt attachment %s: %w", rec.Key, err)
 	}
 	next := j.content.counters
 	if !j.ownShadows(rec) {
-		if err := j.chooseShadows(&rec, &next); err != nil {
+		if err := j.chooseShadows(&rec, &next, j.Records()); err != nil {
 			return rec, fmt.Errorf("adopt attachment %s: %w", rec.Key, err)
 		}
 	}

@@ -51,9 +51,9 @@ func shadowed(rec Record) []netip.Prefix {
 }
 
 // chooseShadows gives rec a shadow address for each family it has an address
-// of, both with one index. Indices are assigned in a ring, so that another pod gets an
+// of, both with one index, which none of the others has. Indices are assigned in a ring, so that another pod gets an
 // address as late as possible: the node may still have connections of the last one.
-func (j *Journal) chooseShadows(rec *Record, next *counters) error {
+func (j *Journal) chooseShadows(rec *Record, next *counters, others []Record) error {
 	rec.Shadow4, rec.Shadow6 = netip.Addr{}, netip.Addr{}
 	var ranges []netip.Prefix
 	var fields []*netip.Addr
@@ -69,7 +69,7 @@ func (j *Journal) chooseShadows(rec *Record, next *counters) error {
 	if len(ranges) == 0 {
 		return nil
 	}
-	index, err := j.freeIndex(ranges, next.Shadow)
+	index, err := freeIndex(ranges, next.Shadow, usedShadows(others))
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (j *Journal) chooseShadows(rec *Record, next *counters) error {
 // ownShadows reports whether a record's shadow addresses can stay: one for each
 // family it has an address of, in the range of that family, and unused by others.
 func (j *Journal) ownShadows(rec Record) bool {
-	used := j.usedShadows()
+	used := usedShadows(j.Records())
 	for _, a := range shadowed(rec) {
 		shadows, shadow := j.cfg.Shadow6, rec.Shadow6
 		if a.Addr().Is4() {
@@ -96,9 +96,9 @@ func (j *Journal) ownShadows(rec Record) bool {
 	return true
 }
 
-func (j *Journal) usedShadows() map[netip.Addr]bool {
-	used := make(map[netip.Addr]bool, 2*len(j.content.records))
-	for _, rec := range j.content.records {
+func usedShadows(records []Record) map[netip.Addr]bool {
+	used := make(map[netip.Addr]bool, 2*len(records))
+	for _, rec := range records {
 		used[rec.Shadow4], used[rec.Shadow6] = true, true
 	}
 	return used
@@ -106,8 +106,7 @@ func (j *Journal) usedShadows() map[netip.Addr]bool {
 
 // freeIndex returns the first index behind last, in ring order, whose address is free
 // in all ranges.
-func (j *Journal) freeIndex(ranges []netip.Prefix, last uint64) (uint64, error) {
-	used := j.usedShadows()
+func freeIndex(ranges []netip.Prefix, last uint64, used map[netip.Addr]bool) (uint64, error) {
 	end := size(ranges[0])
 	for _, shadows := range ranges {
 		end = min(end, size(shadows))

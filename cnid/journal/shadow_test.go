@@ -136,3 +136,27 @@ func TestAnAdoptedAttachmentKeepsItsShadowsUnlessTheyAreTaken(t *testing.T) {
 		})
 	}
 }
+
+func TestRecordsThatAreBegunTogetherHaveDifferentShadows(t *testing.T) {
+	cfg := testConfig(filepath.Join(t.TempDir(), "journal.log"))
+	cfg.Shadow4 = netip.MustParsePrefix("169.254.64.0/29") // .2 to .6
+	j := open(t, cfg)
+	var five []Record
+	for i := range 5 {
+		five = append(five, testRecord(i))
+	}
+	if _, err := j.BeginAll(append([]Record{testRecord(5)}, five...)); !errors.Is(err, ErrShadowsExhausted) || len(j.Records()) != 0 {
+		t.Errorf("one too many: %v, and %d records", err, len(j.Records()))
+	}
+	begun, err := j.BeginAll(five)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[netip.Addr]bool{}
+	for _, rec := range begun {
+		seen[rec.Shadow4] = true
+	}
+	if len(seen) != len(five) {
+		t.Errorf("%d records have the shadows %v", len(five), seen)
+	}
+}

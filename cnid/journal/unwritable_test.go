@@ -136,6 +136,41 @@ func TestADiskThatCanNotBeWrittenStopsBeginningsButNoEnding(t *testing.T) {
 	}
 }
 
+// TestADiskWithRoomForSomeRecordsOfAPodHasNoneOfThem: the file may have the first ones until
+// it is written anew.
+func TestADiskWithRoomForSomeRecordsOfAPodHasNoneOfThem(t *testing.T) {
+	for extra := range 2 { // one of them leaves room for an odd number of records
+		disk := newSmallDisk(t)
+		cfg := testConfig(disk.journal())
+		j := open(t, cfg)
+		kept := []Record{begin(t, j, testRecord(1))}
+		for i := range extra {
+			kept = append(kept, begin(t, j, testRecord(2+i)))
+		}
+		disk.fill(t)
+		for i := 0; ; i += 2 {
+			pair, err := j.BeginAll([]Record{testRecord(100 + i), testRecord(101 + i)})
+			if err != nil {
+				break
+			}
+			if i > 1000 {
+				t.Fatal("the disk is never full")
+			}
+			kept = append(kept, pair...)
+		}
+		if diff := cmp.Diff(kept, j.Records(), compareAddrs); diff != "" {
+			t.Errorf("records (-want +got):\n%s", diff)
+		}
+		disk.empty(t)
+		if err := errors.Join(j.Repair(), j.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(kept, open(t, cfg).Records(), compareAddrs); diff != "" {
+			t.Errorf("records on disk (-want +got):\n%s", diff)
+		}
+	}
+}
+
 // beginWhatFits begins attachments until one can't be, and returns them behind
 // those given.
 func beginWhatFits(t *testing.T, j *Journal, list ...Record) []Record {
