@@ -15,11 +15,14 @@ import (
 	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 )
 
-// Stack is the devices of a node, with their addresses and what they are parts of.
-type Stack []place
+// stack is the devices of a node, with their addresses and what they are parts of.
+type stack []place
 
 // Carried returns an address of the network namespace of a socket that frames reach by a
-// device of it, as Stack.Carried does.
+// device of it, and that counts: one of the device itself, of a bridge or bond that it is a
+// port of, or of a VLAN on one of them. Frames with a tag reach the addresses of its VLAN
+// only. tag 0 stands for a sender of frames with any tag, so every VLAN of the node is
+// reached. counts is asked without the name of a device first.
 //
 // A node has a device for each pod, so it lists all of them only if the addresses that count
 // are on the device, on a part of it, or on a device that may have ports.
@@ -38,11 +41,11 @@ func Carried(host *netlink.Handle, device *netlink.LinkAttrs, tag uint32, counts
 	if apart {
 		return Address{}, false, nil
 	}
-	stack, err := read(host, addrs)
+	all, err := read(host, addrs)
 	if err != nil {
 		return Address{}, false, err
 	}
-	a, ok := stack.Carried(device.Index, tag, counts)
+	a, ok := all.carried(device.Index, tag, counts)
 	return a, ok, nil
 }
 
@@ -57,13 +60,19 @@ func isApart(host *netlink.Handle, ifindex, device int) bool {
 		if err != nil || mayHavePorts(link.Type()) {
 			return false
 		}
-		a := link.Attrs()
-		if a.ParentIndex == 0 || a.NetNsID >= 0 {
+		if ifindex = below(link.Attrs()); ifindex == 0 {
 			return true
 		}
-		ifindex = a.ParentIndex
 	}
 	return false
+}
+
+// below returns the device that one is derived from, 0 if there is none in its namespace.
+func below(a *netlink.LinkAttrs) int {
+	if a.NetNsID >= 0 { // the device below is in another namespace
+		return 0
+	}
+	return a.ParentIndex
 }
 
 // mayHavePorts reports whether devices of a kind may have others as ports, such as bridges.
@@ -86,26 +95,23 @@ func addresses(host *netlink.Handle) (map[int][]netip.Addr, error) {
 	return addrs, nil
 }
 
-// read returns the Stack of the network namespace of a socket, in which devices have these
+// read returns the stack of the network namespace of a socket, in which devices have these
 // addresses.
-func read(host *netlink.Handle, addrs map[int][]netip.Addr) (Stack, error) {
+func read(host *netlink.Handle, addrs map[int][]netip.Addr) (stack, error) {
 	links, err := netlinkdump.Complete(host.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("list the node's devices: %w", err)
 	}
-	var stack Stack
+	var all stack
 	for _, link := range links {
 		a := link.Attrs()
-		p := place{index: a.Index, name: a.Name, master: a.MasterIndex, addrs: addrs[a.Index]}
-		if a.NetNsID < 0 { // the device below is in the same namespace
-			p.below = a.ParentIndex
-		}
+		p := place{index: a.Index, name: a.Name, master: a.MasterIndex, below: below(a), addrs: addrs[a.Index]}
 		if own, ok := link.(*netlink.Vlan); ok {
 			p.vlan = uint32(own.VlanId)
 		}
-		stack = append(stack, p)
+		all = append(all, p)
 	}
-	return stack, nil
+	return all, nil
 }
 
 // place is a device of the node with what it is a part of.
@@ -127,11 +133,8 @@ type Address struct {
 	IP      netip.Addr
 }
 
-// Carried returns an address that frames reach by a device and that counts: one of the
-// device itself, of a bridge or bond that it is a port of, or of a VLAN on one of them.
-// Frames with a tag reach the addresses of its VLAN only. tag 0 stands for a sender of
-// frames with any tag, so every VLAN of the node is reached.
-func (s Stack) Carried(device int, tag uint32, counts func(Address) bool) (Address, bool) {
+// carried returns an address that frames reach by a device, as Carried does.
+func (s stack) carried(device int, tag uint32, counts func(Address) bool) (Address, bool) {
 	reached := map[int]uint32{device: tag} // the tag that the frames have there
 	for grown := true; grown; {
 		grown = false

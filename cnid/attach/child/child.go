@@ -167,7 +167,7 @@ func (d *session) attach(ctx context.Context, spec attach.Spec) (attach.Link, er
 		return attach.Link{}, fmt.Errorf("remove remains of an earlier attempt: %w", err)
 	}
 	var n note
-	err = podside.Within(pod, func(h *podside.Socket) error {
+	err = podside.Within(pod, func(h *podside.Socket) (err error) {
 		if n, err = d.note(pod, spec); err != nil {
 			return err
 		}

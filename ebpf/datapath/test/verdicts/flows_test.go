@@ -1,0 +1,296 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package verdicts_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/alioth-net/alioth/ebpf/bpf"
+	"github.com/alioth-net/alioth/ebpf/datapath/bpftest/wire"
+	"github.com/alioth-net/alioth/ebpf/datapath/bpftest/world"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
+)
+
+// Flows may be idle for so long, as in docs/services.md.
+const (
+	establishedIdle = 2*time.Hour + 4*time.Minute
+	closingIdle     = 10 * time.Second
+	dnsIdle         = 6 * time.Second
+)
+
+func TestTwoServicesDoNotShareOneFlowToABackend(t *testing.T) {
+	w := world.New(t)
+	syn := wire.TCP{Sport: 1000, Dport: 443, Flags: wire.FlagSYN}
+	first := world.Ask(syn).With(func(f *wire.Frame) { f.Dst = wire.IP("10.96.0.1") })
+	second := world.Ask(syn).With(func(f *wire.Frame) { f.Dst = wire.IP("10.96.0.2") })
+	leaves := func(f *wire.Frame) {
+		f.Src, f.Dst, f.L4 = wire.IP(world.ShadowA), wire.IP("192.0.2.1"), wire.TCP{Sport: 1000, Dport: 6443, Flags: wire.FlagSYN}
+	}
+	w.Expect(t, w.Objects.AliothFromPod, []world.Case{
+		toStack("by way of the first", w.PodA, first, leaves, state.MarkShared),
+		dropped("by way of the second, from the same port", w.PodA, second.Bytes(), "conn_conflict"),
+		toStack("by way of the first again", w.PodA, first, leaves, state.MarkShared),
+	})
+}
+
+// A pod's kernel uses a port for another service as soon as the first connection has
+// ended, which is before the daemon collects that flow.
+func TestAnEndedFlowMakesRoomForAnotherService(t *testing.T) {
+	to := func(vip string, flags uint8) wire.Frame {
+		return world.Ask(wire.TCP{Sport: 1000, Dport: 443, Flags: flags}).With(func(f *wire.Frame) { f.Dst = wire.IP(vip) })
+	}
+	asks := func(name, vip string, flags uint8) world.Case {
+		return toStack(name, 0, to(vip, flags), func(f *wire.Frame) {
+			f.Src, f.Dst, f.L4 = wire.IP(world.ShadowA), wire.IP("192.0.2.1"), wire.TCP{Sport: 1000, Dport: 6443, Flags: flags}
+		}, state.MarkShared)
+	}
+	answers := func(name, vip string, flags uint8) world.Case {
+		in := world.Answer(world.ShadowA, wire.TCP{Sport: 6443, Dport: 1000, Flags: flags}).With(func(f *wire.Frame) { f.Src = wire.IP("192.0.2.1") })
+		return answered(name, 0, in, func(f *wire.Frame) {
+			f.Src, f.Dst, f.L4 = wire.IP(vip), wire.IP("10.0.1.10"), wire.TCP{Sport: 443, Dport: 1000, Flags: flags}
+		})
+	}
+	const first, second = "10.96.0.1", "10.96.0.2"
+	for name, ends := range map[string]func(run func(ask bool, c world.Case)){
+		"closed from both sides": func(run func(bool, world.Case)) {
+			run(true, asks("the client closes", first, wire.FlagFIN|wire.FlagACK))
+			run(true, dropped("while one side is open", 0, to(second, wire.FlagSYN).Bytes(), "conn_conflict"))
+			run(false, answers("the server closes", first, wire.FlagFIN|wire.FlagACK))
+		},
+		"reset by the client": func(run func(bool, world.Case)) { run(true, asks("a reset", first, wire.FlagRST)) },
+		"reset by the server": func(run func(bool, world.Case)) { run(false, answers("a reset", first, wire.FlagRST)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := world.New(t) // with a share of 2 flows
+			run := func(ask bool, c world.Case) {
+				program := w.Objects.AliothToPod
+				if ask {
+					program = w.Objects.AliothFromPod
+				}
+				c.Device = w.PodA
+				w.Expect(t, program, []world.Case{c})
+			}
+			run(true, asks("an opening", first, wire.FlagSYN))
+			ends(run)
+			run(true, asks("an opening to the other service", second, wire.FlagSYN))
+			run(false, answers("its answer", second, wire.FlagSYN|wire.FlagACK))
+			run(true, dropped("a late packet of the first", 0, to(first, wire.FlagACK).Bytes(), "no_connection"))
+			run(true, dropped("the first again", 0, to(first, wire.FlagSYN).Bytes(), "conn_conflict"))
+			run(true, toStack("one more flow: the ended one counts no more", 0, to(first, wire.FlagSYN).With(func(f *wire.Frame) {
+				f.L4 = wire.TCP{Sport: 1001, Dport: 443, Flags: wire.FlagSYN}
+			}), func(f *wire.Frame) {
+				f.Src, f.Dst, f.L4 = wire.IP(world.ShadowA), wire.IP("192.0.2.1"), wire.TCP{Sport: 1001, Dport: 6443, Flags: wire.FlagSYN}
+			}, state.MarkShared))
+		})
+	}
+}
+
+// UDP has no end of a flow: a pod's kernel uses the port of a closed socket for another
+// service at any time.
+func TestASilentFlowMakesRoomForAnotherService(t *testing.T) {
+	w := world.New(t)
+	const first, second = "10.96.0.10", "10.96.0.12"
+	both := w.State()
+	for _, service := range both.Services {
+		if service.VIP == wire.IP(first) && service.Proto == state.ProtoUDP {
+			service.VIP = wire.IP(second)
+			both.Services = append(both.Services, service)
+		}
+	}
+	if err := w.Apply(both); err != nil {
+		t.Fatal(err)
+	}
+	to := func(vip string) wire.Frame {
+		return world.Ask(wire.UDP{Sport: 1000, Dport: 53}).With(func(f *wire.Frame) { f.Dst = wire.IP(vip) })
+	}
+	leaves := func(name, vip string) world.Case {
+		return toStack(name, w.PodA, to(vip), func(f *wire.Frame) {
+			f.Src, f.Dst, f.L4 = wire.IP(world.ShadowA), wire.IP("10.8.1.10"), wire.UDP{Sport: 1000, Dport: 5353}
+		}, state.MarkShared)
+	}
+	answer := world.Answer(world.ShadowA, wire.UDP{Sport: 5353, Dport: 1000})
+	from := func(name, vip string) world.Case {
+		return answered(name, w.PodA, answer, func(f *wire.Frame) {
+			f.Src, f.Dst, f.L4 = wire.IP(vip), wire.IP("10.0.1.10"), wire.UDP{Sport: 53, Dport: 1000}
+		})
+	}
+	w.Expect(t, w.Objects.AliothFromPod, []world.Case{
+		leaves("a query", first),
+		dropped("one to the other service a moment later", w.PodA, to(second).Bytes(), "conn_conflict"),
+	})
+	w.Expect(t, w.Objects.AliothToPod, []world.Case{from("the answer", first)})
+	silence(t, w, 3*time.Second)
+	w.Expect(t, w.Objects.AliothFromPod, []world.Case{leaves("one to the other service later", second)})
+	w.Expect(t, w.Objects.AliothToPod, []world.Case{from("its answer", second)})
+	w.Expect(t, w.Objects.AliothFromPod, []world.Case{
+		dropped("the first service again", w.PodA, to(first).Bytes(), "conn_conflict"),
+		toStack("one more flow: the silent one counts no more", w.PodA, world.Ask(wire.UDP{Sport: 1001, Dport: 53}), func(f *wire.Frame) {
+			f.Src, f.Dst, f.L4 = wire.IP(world.ShadowA), wire.IP("10.8.1.10"), wire.UDP{Sport: 1001, Dport: 5353}
+		}, state.MarkShared),
+	})
+}
+
+// silence has all flows without a packet for a while.
+func silence(t *testing.T, w *world.World, since time.Duration) {
+	t.Helper()
+	rows, err := world.FlowRows(w.Objects.AliothConnections)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, row := range rows {
+		row.LastSeen -= uint64(since)
+		if err := w.Objects.AliothConnections.Put(key, row); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestAnInterfaceBeyondItsShareOfFlowsIsRefusedAndNoOtherIs(t *testing.T) {
+	w := world.New(t) // with a share of 2
+	flow := func(name string, device int, shadow string, port uint16) world.Case {
+		return toStack(name, device, world.Ask(wire.UDP{Sport: port, Dport: 53}), func(f *wire.Frame) {
+			f.Src, f.Dst, f.L4 = wire.IP(shadow), wire.IP("10.8.1.10"), wire.UDP{Sport: port, Dport: 5353}
+		}, state.MarkShared)
+	}
+	third := world.Ask(wire.UDP{Sport: 1003, Dport: 53}).Bytes()
+	w.Expect(t, w.Objects.AliothFromPod, []world.Case{
+		flow("the first flow", w.PodA, world.ShadowA, 1001),
+		flow("the second flow", w.PodA, world.ShadowA, 1002),
+		dropped("the third flow", w.PodA, third, "conn_limit"),
+		flow("the second flow again", w.PodA, world.ShadowA, 1002),
+		flow("another interface's flow", w.Twin, "169.254.64.12", 1003),
+	})
+	now := world.Monotonic(t)
+	if n, err := w.SweepConnections(now); n != 0 || err != nil {
+		t.Fatalf("sweep of living flows removed %d, %v", n, err)
+	}
+	w.Expect(t, w.Objects.AliothFromPod, []world.Case{
+		dropped("the third flow after a sweep that removed nothing", w.PodA, third, "conn_limit"),
+	})
+	if n, err := w.SweepConnections(now + dnsIdle + 2*time.Second); n != 3 || err != nil {
+		t.Fatalf("sweep of idle flows removed %d, %v, want 3", n, err)
+	}
+	w.Expect(t, w.Objects.AliothFromPod, []world.Case{
+		flow("the third flow after the sweep", w.PodA, world.ShadowA, 1003),
+		flow("a fourth", w.PodA, world.ShadowA, 1004),
+		dropped("a fifth", w.PodA, world.Ask(wire.UDP{Sport: 1005, Dport: 53}).Bytes(), "conn_limit"),
+	})
+}
+
+func TestAReusedPortOpensAClosedFlowAnew(t *testing.T) {
+	w := world.New(t)
+	send := func(name string, flags uint8) world.Case {
+		return toStack(name, w.PodA, world.Ask(wire.TCP{Sport: 1000, Dport: 53, Flags: flags}), func(f *wire.Frame) {
+			f.Src, f.Dst, f.L4 = wire.IP(world.ShadowA), wire.IP("10.8.1.10"), wire.TCP{Sport: 1000, Dport: 5353, Flags: flags}
+		}, state.MarkShared)
+	}
+	receive := func(name string, flags uint8) world.Case {
+		return answered(name, w.PodA, world.Answer(world.ShadowA, wire.TCP{Sport: 5353, Dport: 1000, Flags: flags}), func(f *wire.Frame) {
+			f.Src, f.Dst, f.L4 = wire.IP("10.96.0.10"), wire.IP("10.0.1.10"), wire.TCP{Sport: 53, Dport: 1000, Flags: flags}
+		})
+	}
+	w.Expect(t, w.Objects.AliothFromPod, []world.Case{send("opening", wire.FlagSYN), send("closing", wire.FlagFIN|wire.FlagACK)})
+	w.Expect(t, w.Objects.AliothToPod, []world.Case{receive("closed", wire.FlagFIN|wire.FlagACK)})
+	w.Expect(t, w.Objects.AliothFromPod, []world.Case{send("opening again", wire.FlagSYN)})
+	now := world.Monotonic(t)
+	if n, err := w.SweepConnections(now + closingIdle + 2*time.Second); n != 0 || err != nil {
+		t.Errorf("sweep took the reopened flow for a closed one: %d, %v", n, err)
+	}
+	w.Expect(t, w.Objects.AliothFromPod, []world.Case{send("closing again", wire.FlagFIN|wire.FlagACK)})
+	w.Expect(t, w.Objects.AliothToPod, []world.Case{receive("closed again", wire.FlagFIN|wire.FlagACK)})
+	if n, err := w.SweepConnections(now + closingIdle + 2*time.Second); n != 1 || err != nil {
+		t.Errorf("sweep of the closed flow removed %d, %v, want 1", n, err)
+	}
+}
+
+func TestARemovedInterfaceLeavesNoFlowToItsSuccessor(t *testing.T) {
+	w := world.New(t)
+	query := toStack("a query", w.PodA, world.Ask(wire.UDP{Sport: 1000, Dport: 53}), func(f *wire.Frame) {
+		f.Src, f.Dst, f.L4 = wire.IP(world.ShadowA), wire.IP("10.8.1.10"), wire.UDP{Sport: 1000, Dport: 5353}
+	}, state.MarkShared)
+	w.Expect(t, w.Objects.AliothFromPod, []world.Case{query})
+	without := w.State()
+	without.Interfaces = slices.DeleteFunc(without.Interfaces, func(i state.Interface) bool { return i.Ifindex == w.PodA })
+	without.Addresses = slices.DeleteFunc(without.Addresses, func(a state.Address) bool { return a.Ifindex == w.PodA })
+	if err := w.Apply(without); err != nil {
+		t.Fatal(err)
+	}
+	rows := map[bpf.AliothConnKey]bpf.AliothConn{}
+	if err := bpf.ReadMap(w.Objects.AliothConnections, rows); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(map[bpf.AliothConnKey]bpf.AliothConn{}, rows); d != "" {
+		t.Errorf("flows of a removed interface (-want +got):\n%s", d)
+	}
+	w.Expect(t, w.Objects.AliothFromPod, []world.Case{
+		dropped("a packet of the device that has no row any more", w.PodA, world.Ask(wire.UDP{Sport: 1000, Dport: 53}).Bytes(), "unknown_interface"),
+	})
+	if err := w.Apply(w.State()); err != nil {
+		t.Fatal(err)
+	}
+	w.Expect(t, w.Objects.AliothFromPod, []world.Case{query})
+}
+
+func TestAResetFlowThatIsReopenedIsNotTakenForAResetOne(t *testing.T) {
+	w := world.New(t)
+	send := func(flags uint8) []byte { return world.Ask(wire.TCP{Sport: 1000, Dport: 53, Flags: flags}).Bytes() }
+	world.Run(t, w.Objects.AliothFromPod, w.PodA, send(wire.FlagSYN))
+	world.Run(t, w.Objects.AliothToPod, w.PodA, world.Answer(world.ShadowA, wire.TCP{Sport: 5353, Dport: 1000, Flags: wire.FlagRST | wire.FlagACK}).Bytes())
+	world.Run(t, w.Objects.AliothFromPod, w.PodA, send(wire.FlagSYN))
+	world.Run(t, w.Objects.AliothToPod, w.PodA, world.Answer(world.ShadowA, wire.TCP{Sport: 5353, Dport: 1000, Flags: wire.FlagSYN | wire.FlagACK}).Bytes())
+	if n, err := w.SweepConnections(world.Monotonic(t) + closingIdle + 2*time.Second); n != 0 || err != nil {
+		t.Errorf("sweep removed %d, %v", n, err)
+	}
+}
+
+func TestAFlowThatIsOpenedAnewTakesNoSecondShare(t *testing.T) {
+	w := world.New(t) // with a share of 2
+	opening := world.Ask(wire.TCP{Sport: 1000, Dport: 53, Flags: wire.FlagSYN}).Bytes()
+	for i := range 8 {
+		s := w.State()
+		s.Services[1].Backends = []state.Backend{{IP: wire.IP("10.8.1.10").Next(), Port: uint16(5353 + i)}}
+		if err := w.Apply(s); err != nil {
+			t.Fatal(err)
+		}
+		if verdict, _, _ := world.Run(t, w.Objects.AliothFromPod, w.PodA, opening); verdict != world.ActOK {
+			t.Fatalf("verdict of opening %d is %d", i, verdict)
+		}
+	}
+	w.Expect(t, w.Objects.AliothFromPod, []world.Case{
+		toStack("the second flow", w.PodA, world.Ask(wire.UDP{Sport: 1001, Dport: 53}), func(f *wire.Frame) {
+			f.Src, f.Dst, f.L4 = wire.IP(world.ShadowA), wire.IP("10.8.1.10"), wire.UDP{Sport: 1001, Dport: 5353}
+		}, state.MarkShared),
+		dropped("the third flow", w.PodA, world.Ask(wire.UDP{Sport: 1002, Dport: 53}).Bytes(), "conn_limit"),
+	})
+}
+
+func TestAFullTableRefusesNewFlowsAndTakesNoShare(t *testing.T) {
+	w := world.New(t)
+	room := int(w.Objects.AliothConnections.MaxEntries())
+	keys, rows := make([]bpf.AliothConnKey, room), make([]bpf.AliothConn, room)
+	for i := range keys {
+		keys[i] = bpf.AliothConnKey{Vni: uint32(i), Proto: state.ProtoUDP}
+		rows[i] = bpf.AliothConn{LastSeen: 1}
+	}
+	if _, err := w.Objects.AliothConnections.BatchUpdate(keys, rows, nil); err != nil {
+		t.Fatal(err)
+	}
+	w.Expect(t, w.Objects.AliothFromPod, []world.Case{
+		dropped("a flow", w.PodA, world.Ask(wire.UDP{Sport: 1001, Dport: 53}).Bytes(), "conn_full"),
+		dropped("another flow", w.PodA, world.Ask(wire.UDP{Sport: 1002, Dport: 53}).Bytes(), "conn_full"),
+		dropped("more than the share", w.PodA, world.Ask(wire.UDP{Sport: 1003, Dport: 53}).Bytes(), "conn_full"),
+	})
+	if n, err := w.SweepConnections(world.Monotonic(t)); n != room || err != nil {
+		t.Fatalf("sweep removed %d of %d, %v", n, room, err)
+	}
+	w.Expect(t, w.Objects.AliothFromPod, []world.Case{
+		toStack("a flow after the sweep", w.PodA, world.Ask(wire.UDP{Sport: 1001, Dport: 53}), func(f *wire.Frame) {
+			f.Src, f.Dst, f.L4 = wire.IP(world.ShadowA), wire.IP("10.8.1.10"), wire.UDP{Sport: 1001, Dport: 5353}
+		}, state.MarkShared),
+	})
+}
