@@ -41,9 +41,9 @@ func mayName(tx store.ReadTx, slice *store.EndpointSlice) bool {
 	return true
 }
 
-// serves reports whether a network can have Services of a namespace: a tenant may write
-// slices with any label, and would take room in the tables that is for others. Networks
-// that more than one namespace uses are left to admission.
+// serves reports whether a network can have Services of a namespace. A tenant without
+// admission policies may write slices with any label, and so take room in the tables from
+// others. Networks that more than one namespace can use are left to those policies.
 func serves(network store.NetworkRef, namespace string) bool {
 	return network.Namespace == "" || network.Kind == multinet.KindDefinition || network.Namespace == namespace
 }

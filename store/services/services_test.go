@@ -412,3 +412,26 @@ func TestAServiceIsInTheNetworksThatItsSlicesName(t *testing.T) {
 func numbered(number uint32, network store.NetworkRef) *multinet.DomainClaim {
 	return &multinet.DomainClaim{Meta: operatortest.Meta("number-"+network.UID, 0), Number: number, Network: network}
 }
+
+func TestSlicesOfOtherNamespacesPutNoServiceInANetwork(t *testing.T) {
+	row := slice("a", store.ServicePort{Name: "http", Protocol: "TCP", Port: 8080})
+	row.Domain = "lan.net"
+	s := operatortest.New(t, row) // of the namespace blue-a
+	s.View(func(tx store.ReadTx) {
+		for _, c := range []struct {
+			network store.NetworkRef
+			want    bool
+		}{
+			{store.NetworkRef{Kind: multinet.KindDanmNet, Namespace: "blue-a", UID: "lan"}, true},
+			{store.NetworkRef{Kind: multinet.KindDanmNet, Namespace: "blue-a", UID: "wan"}, false},
+			{store.NetworkRef{Kind: multinet.KindDanmNet, Namespace: "red", UID: "lan"}, false},
+			{store.NetworkRef{Kind: multinet.KindTenantNetwork, Namespace: "red", UID: "lan"}, false},
+			{store.NetworkRef{Kind: multinet.KindClusterNetwork, UID: "lan"}, true},
+			{store.NetworkRef{Kind: multinet.KindDefinition, Namespace: "red", UID: "lan"}, true},
+		} {
+			if got := services.InNetwork(tx, c.network); got != c.want {
+				t.Errorf("%s with UID %s: %t, want %t", c.network, c.network.UID, got, c.want)
+			}
+		}
+	})
+}

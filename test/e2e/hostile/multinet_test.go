@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -233,6 +234,29 @@ func (f *forger) changesNothing(t *testing.T, pod *corev1.Pod, text string) {
 		wantDenied(t, "annotation "+tt.key+" of a pod that runs", err, tt.why)
 	}
 	f.inItsVPCOnly(t, pod)
+}
+
+// TestATenantPutsNoServiceInANetworkOfOthers has a user write the label that puts slices in
+// a network on a Service, from which Kubernetes copies it. The cluster's administrator, who
+// may write slices, writes it on one.
+func TestATenantPutsNoServiceInANetworkOfOthers(t *testing.T) {
+	t.Parallel()
+	e := start(t)
+	f := e.forger(t)
+	const why = "the label alioth.dev/domain must not name a network outside of VPCs"
+	meta := metav1.ObjectMeta{Namespace: f.Namespace.Name, Name: "intruder"}
+	service := &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+	if err := f.editor.Create(stage.Within(t, stage.Patience), service); err != nil {
+		t.Fatal(err)
+	}
+	label := map[string]string{v1alpha1.DomainLabel: string(f.secret.UID) + ".net", discoveryv1.LabelServiceName: service.Name}
+	labelled := service.DeepCopy()
+	labelled.Labels = label
+	wantDenied(t, "the label of a Service", f.editor.Client.Patch(stage.Within(t, stage.Patience), labelled, client.MergeFrom(service)), why)
+	meta.Labels = label
+	wantDenied(t, "a slice", f.Client.Create(stage.Within(t, stage.Patience), &discoveryv1.EndpointSlice{
+		ObjectMeta: meta, AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{},
+	}), why)
 }
 
 // tenantNetwork is a network of the forger.
