@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/alioth-net/alioth/cnid/attach"
 )
 
@@ -142,11 +144,20 @@ func needsIPv6(spec attach.Spec) bool {
 // set writes a setting that has another value. The kernel takes its lock of all
 // devices for some also when nothing changes.
 func set(path, value string) error {
-	now, err := os.ReadFile(path)
-	if err == nil && strings.TrimSpace(string(now)) == value {
+	// An os.File would add several system calls, and a pod has many settings.
+	file, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer func() { _ = unix.Close(file) }()
+	now := make([]byte, 64)
+	if n, err := unix.Read(file, now); err == nil && strings.TrimSpace(string(now[:n])) == value {
 		return nil
 	}
-	return os.WriteFile(path, []byte(value), 0o644)
+	if _, err := unix.Pwrite(file, []byte(value), 0); err != nil {
+		return &os.PathError{Op: "write", Path: path, Err: err}
+	}
+	return nil
 }
 
 // KernelHasIPv6 reports whether the kernel has IPv6, which it may be built or booted without.

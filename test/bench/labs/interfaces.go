@@ -24,9 +24,10 @@ const (
 	oneInterface, fourInterfaces = "1 interface", "4 interfaces"
 	// benchDevice is the parent of the further interfaces.
 	benchDevice = "bench0"
-	// singles are the pods that start one after the other in a round, fewPods those that
+	// singles are the pods of each kind that start one after the other in a round, in turns
+	// with those of the other kind: how fast the machine is changes within seconds. fewPods
 	// start at once: their ADDs wait for each other in the kernel.
-	singles, fewPods = 4, 8
+	singles, fewPods = 8, 8
 )
 
 // Interfaces measures what further interfaces cost an ADD: three of type macvlan in a
@@ -57,35 +58,42 @@ func (b *Bench) Interfaces(ctx context.Context) (err error) {
 		{What: fmt.Sprintf("plugin call, %d at once, p50", fewPods), Unit: "ms", Format: "%.0f", Subject: fourInterfaces},
 	}
 	for round := range b.rounds {
-		for _, c := range [][]*crowd{{one, &four}, {&four, one}}[round%2] {
-			if err := b.measureCalls(ctx, round, c, rows); err != nil {
-				return err
-			}
+		crowds := [][]*crowd{{one, &four}, {&four, one}}[round%2]
+		if err := b.measureCalls(ctx, round, crowds, rows); err != nil {
+			return err
 		}
 	}
 	return figures.Print(b.out, "An ADD", []string{oneInterface, fourInterfaces}, rows)
 }
 
-func (b *Bench) measureCalls(ctx context.Context, round int, c *crowd, rows []*figures.Row) error {
-	if err := awaitRemoval(ctx); err != nil {
-		return err
-	}
-	var alone figures.Series
+// measureCalls adds a round to the rows: of single pods, and of several that start at once.
+func (b *Bench) measureCalls(ctx context.Context, round int, crowds []*crowd, rows []*figures.Row) error {
+	alone := map[string]figures.Series{}
 	for range singles {
-		_, calls, err := c.wave(ctx, 1)
+		for _, c := range crowds {
+			if err := awaitRemoval(ctx); err != nil {
+				return err
+			}
+			_, calls, err := c.wave(ctx, 1)
+			if err != nil {
+				return err
+			}
+			alone[c.name] = append(alone[c.name], calls...)
+		}
+	}
+	for _, c := range crowds {
+		if err := awaitRemoval(ctx); err != nil {
+			return err
+		}
+		_, calls, err := c.wave(ctx, fewPods)
 		if err != nil {
 			return err
 		}
-		alone = append(alone, calls...)
+		one, several := alone[c.name].Quantile(0.5), calls.Quantile(0.5)
+		b.step(fmt.Sprintf("round %d of %d, %s: plugin call p50 %.1f ms, %d at once %.0f ms", round+1, b.rounds, c.name, one, fewPods, several))
+		rows[0].Add(c.name, one)
+		rows[1].Add(c.name, several)
 	}
-	_, calls, err := c.wave(ctx, fewPods)
-	if err != nil {
-		return err
-	}
-	one, several := alone.Quantile(0.5), calls.Quantile(0.5)
-	b.step(fmt.Sprintf("round %d of %d, %s: plugin call p50 %.1f ms, %d at once %.0f ms", round+1, b.rounds, c.name, one, fewPods, several))
-	rows[0].Add(c.name, one)
-	rows[1].Add(c.name, several)
 	return nil
 }
 
