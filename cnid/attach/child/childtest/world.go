@@ -68,7 +68,37 @@ func (n *Node) AddDevice(t testing.TB, name string, addrs ...string) Router {
 	r := Router{netnstest.New(t)}
 	Wire(t, n.Namespace, name, r.Namespace, "wire")
 	r.Do(t, func() error { return errors.Join(AddAddrs("wire", addrs...), AddAddrs("lo")) })
+	r.awaitIPv6(t)
 	return r
+}
+
+// awaitIPv6 waits until the router takes part in IPv6: the kernel does so after it has
+// heard of the carrier, and until then drops what is sent to all nodes.
+func (r Router) awaitIPv6(t testing.TB) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(10 * time.Second); !r.joinsGroups(t); <-tick.C {
+		if time.Now().After(end) {
+			t.Fatal("the router has no route for multicast on its wire")
+		}
+	}
+}
+
+// joinsGroups reports whether the router has the route of ff00::/8 on its wire.
+func (r Router) joinsGroups(t testing.TB) (joins bool) {
+	t.Helper()
+	r.Do(t, func() error {
+		link, err := netlink.LinkByName("wire")
+		if err != nil {
+			return err
+		}
+		filter := &netlink.Route{LinkIndex: link.Attrs().Index, Table: unix.RT_TABLE_LOCAL}
+		routes, err := netlink.RouteListFiltered(netlink.FAMILY_V6, filter, netlink.RT_FILTER_OIF|netlink.RT_FILTER_TABLE)
+		joins = slices.ContainsFunc(routes, func(route netlink.Route) bool { return route.Dst != nil && route.Dst.String() == "ff00::/8" })
+		return err
+	})
+	return joins
 }
 
 // Wire connects two namespaces by a pair of devices of MTU 1500, the first of which is up.
