@@ -4,7 +4,6 @@
 package chart_test
 
 import (
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/alioth-net/alioth/api/crds"
 	"github.com/alioth-net/alioth/test/api/chart"
 )
 
@@ -67,10 +65,7 @@ func TestUpgradeBringsChangedCRDsAndKeepsWhatIsThere(t *testing.T) {
 
 // TestUninstallKeepsCRDs leaves out the hook, which needs nodes.
 func TestUninstallKeepsCRDs(t *testing.T) {
-	want, err := fs.Glob(crds.Files, "*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := installed(t)
 	server := bareServer(t)
 	helm := chart.New(t, root, server.Config())
 	for range 2 { // the second time over what was kept

@@ -1,0 +1,293 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package document
+
+// Types of interfaces. Ethernet is any device with hardware, or what looks so.
+const (
+	Ethernet    = "ethernet"
+	VethPair    = "veth"
+	Bond        = "bond"
+	LinuxBridge = "linux-bridge"
+	Dummy       = "dummy"
+	VLANType    = "vlan"
+	VXLANType   = "vxlan"
+	VRFType     = "vrf"
+	MACVLANType = "mac-vlan"
+	IPVLANType  = "ipvlan"
+	Loopback    = "loopback"
+	// Unknown is that of interfaces that the engine shows and does not make.
+	Unknown = "unknown"
+)
+
+// States of interfaces, routes and rules.
+const (
+	// Up is the default of a desired interface.
+	Up = "up"
+	// Down keeps the interface, without addresses; a virtual one is removed.
+	Down = "down"
+	// Absent removes a virtual interface, and all settings of another one.
+	Absent = "absent"
+	// Ignore leaves the interface as it is, whatever else the document says of it.
+	Ignore = "ignore"
+)
+
+// Interface is a network device of the host.
+type Interface struct {
+	Name  string `json:"name"`
+	Type  string `json:"type,omitempty"`
+	State string `json:"state,omitempty"`
+	// Description is the device's alias (at most 255 bytes).
+	Description *string `json:"description,omitempty"`
+	// MACAddress is the Ethernet address, six octets in upper-case hex with colons.
+	MACAddress string `json:"mac-address,omitempty"`
+	// PermanentMACAddress is the hardware's own, read-only.
+	PermanentMACAddress string `json:"permanent-mac-address,omitempty"`
+	// MTU is in bytes; MinMTU and MaxMTU are the device's limits, read-only.
+	MTU    *int `json:"mtu,omitempty"`
+	MinMTU *int `json:"min-mtu,omitempty"`
+	MaxMTU *int `json:"max-mtu,omitempty"`
+	// Controller is the bond, bridge or VRF that the interface is a port of, "" none.
+	Controller *string `json:"controller,omitempty"`
+	// AcceptAllMACAddresses is the promiscuous mode.
+	AcceptAllMACAddresses *bool `json:"accept-all-mac-addresses,omitempty"`
+	IPv4                  *IP   `json:"ipv4,omitempty"`
+	IPv6                  *IP   `json:"ipv6,omitempty"`
+
+	Ethernet *EthernetConfig  `json:"ethernet,omitempty"`
+	Veth     *Veth            `json:"veth,omitempty"`
+	Bond     *LinkAggregation `json:"link-aggregation,omitempty"`
+	Bridge   *Bridge          `json:"bridge,omitempty"`
+	VLAN     *VLAN            `json:"vlan,omitempty"`
+	VXLAN    *VXLAN           `json:"vxlan,omitempty"`
+	VRF      *VRF             `json:"vrf,omitempty"`
+	MACVLAN  *MACVLAN         `json:"mac-vlan,omitempty"`
+	IPVLAN   *IPVLAN          `json:"ipvlan,omitempty"`
+}
+
+// IP is what an interface has of one family.
+type IP struct {
+	// Enabled: a disabled family has no addresses.
+	Enabled *bool `json:"enabled,omitempty"`
+	// DHCP asks for addresses of a DHCP server; the engine refuses true.
+	DHCP *bool `json:"dhcp,omitempty"`
+	// Autoconf takes addresses and routes of router advertisements (IPv6).
+	Autoconf *bool `json:"autoconf,omitempty"`
+	// Addresses are static: nil keeps those that are, an empty list removes them. Without
+	// link-local ones of IPv6 that the kernel made.
+	Addresses []Address `json:"address,omitzero"`
+}
+
+// Address is an address with the length of its network's prefix.
+type Address struct {
+	IP           string `json:"ip"`
+	PrefixLength int    `json:"prefix-length"`
+}
+
+// EthernetConfig is what only hardware has.
+type EthernetConfig struct {
+	SRIOV *SRIOV `json:"sr-iov,omitempty"`
+}
+
+// SRIOV are the virtual functions of a physical function.
+type SRIOV struct {
+	// TotalVFs is how many there are.
+	TotalVFs *int `json:"total-vfs,omitempty"`
+	// DriversAutoprobe: the kernel looks for drivers of new ones.
+	DriversAutoprobe *bool `json:"drivers-autoprobe,omitempty"`
+	VFs              []VF  `json:"vfs,omitzero"`
+}
+
+// VF is a virtual function. Rates are in Mbit/s, 0 is no limit.
+type VF struct {
+	ID         int    `json:"id"`
+	MACAddress string `json:"mac-address,omitempty"`
+	SpoofCheck *bool  `json:"spoof-check,omitempty"`
+	Trust      *bool  `json:"trust,omitempty"`
+	MinTxRate  *int   `json:"min-tx-rate,omitempty"`
+	MaxTxRate  *int   `json:"max-tx-rate,omitempty"`
+	VLANID     *int   `json:"vlan-id,omitempty"`
+	QoS        *int   `json:"qos,omitempty"`
+	VLANProto  string `json:"vlan-proto,omitempty"`
+}
+
+// Veth is one end of a pair.
+type Veth struct {
+	Peer string `json:"peer"`
+}
+
+// LinkAggregation is a bond.
+type LinkAggregation struct {
+	// Mode is one of BondModes.
+	Mode string `json:"mode,omitempty"`
+	// Ports are names of interfaces: nil keeps those that are.
+	Ports []string `json:"port,omitzero"`
+	// Options are those of the kernel's bonding driver by their names there, for example
+	// miimon or lacp_rate. Values are numbers, or the driver's words.
+	Options map[string]any `json:"options,omitempty"`
+}
+
+// BondModes are those of the kernel's bonding driver.
+var BondModes = []string{"balance-rr", "active-backup", "balance-xor", "broadcast", "802.3ad", "balance-tlb", "balance-alb"}
+
+// Bridge is a bridge of the kernel.
+type Bridge struct {
+	// Ports are unique by name: nil keeps those that are.
+	Ports   []BridgePort   `json:"port,omitzero"`
+	Options *BridgeOptions `json:"options,omitempty"`
+}
+
+// BridgePort is an interface of a bridge.
+type BridgePort struct {
+	Name string `json:"name"`
+	// Hairpin sends frames back to the port by which they came.
+	Hairpin *bool `json:"stp-hairpin-mode,omitempty"`
+	// PathCost is 1 to 65535, Priority 0 to 63 (IEEE 802.1D).
+	PathCost *int `json:"stp-path-cost,omitempty"`
+	Priority *int `json:"stp-priority,omitempty"`
+	// VLAN turns on the bridge's filter. nil keeps what is, and an empty one removes it.
+	VLAN *PortVLAN `json:"vlan,omitempty"`
+}
+
+// PortVLAN is what a port has of VLANs.
+type PortVLAN struct {
+	// Mode is PortAccess or PortTrunk.
+	Mode string `json:"mode,omitempty"`
+	// Tag is the VLAN of untagged frames, 1 to 4094.
+	Tag *int `json:"tag,omitempty"`
+	// EnableNative: a trunk takes untagged frames for those of Tag.
+	EnableNative *bool `json:"enable-native,omitempty"`
+	// TrunkTags are the VLANs that a trunk carries.
+	TrunkTags []TrunkTag `json:"trunk-tags,omitzero"`
+}
+
+// Modes of a port of a bridge.
+const (
+	PortAccess = "access"
+	PortTrunk  = "trunk"
+)
+
+// TrunkTag is one VLAN or a range of them.
+type TrunkTag struct {
+	ID    *int      `json:"id,omitempty"`
+	Range *TagRange `json:"id-range,omitempty"`
+}
+
+// TagRange includes both ends.
+type TagRange struct {
+	Min int `json:"min"`
+	Max int `json:"max"`
+}
+
+// BridgeOptions are settings of a bridge.
+type BridgeOptions struct {
+	STP *STP `json:"stp,omitempty"`
+	// MACAgeingTime is in seconds.
+	MACAgeingTime *int `json:"mac-ageing-time,omitempty"`
+	// GroupForwardMask is 0 to 65535.
+	GroupForwardMask *int `json:"group-forward-mask,omitempty"`
+	// MulticastSnooping learns where groups are listened to.
+	MulticastSnooping *bool `json:"multicast-snooping,omitempty"`
+	// VLANProtocol is Protocol8021Q or Protocol8021AD.
+	VLANProtocol string `json:"vlan-protocol,omitempty"`
+	// VLANDefaultPVID is the VLAN of untagged frames of new ports, 0 to 4094.
+	VLANDefaultPVID *int `json:"vlan-default-pvid,omitempty"`
+}
+
+// STP is the spanning tree protocol of a bridge. Times are in seconds.
+type STP struct {
+	Enabled      *bool `json:"enabled,omitempty"`
+	ForwardDelay *int  `json:"forward-delay,omitempty"`
+	HelloTime    *int  `json:"hello-time,omitempty"`
+	MaxAge       *int  `json:"max-age,omitempty"`
+	Priority     *int  `json:"priority,omitempty"`
+}
+
+// VLAN is an interface with the frames of one VLAN of another one.
+type VLAN struct {
+	Base string `json:"base-iface,omitempty"`
+	// ID is 1 to 4094.
+	ID *int `json:"id,omitempty"`
+	// Protocol is Protocol8021Q (the default) or Protocol8021AD.
+	Protocol string `json:"protocol,omitempty"`
+}
+
+// Protocols of VLANs.
+const (
+	Protocol8021Q  = "802.1q"
+	Protocol8021AD = "802.1ad"
+)
+
+// VXLAN is a tunnel (RFC 7348).
+type VXLAN struct {
+	// Base is the interface of the outer packets, "" whatever the routes say.
+	Base string `json:"base-iface,omitempty"`
+	// ID is the VNI, 0 to 2^24-1.
+	ID *int `json:"id,omitempty"`
+	// Learning takes addresses of peers from what comes.
+	Learning *bool `json:"learning,omitempty"`
+	// Local and Remote are addresses of the outer packets; Remote may be a group.
+	Local  string `json:"local,omitempty"`
+	Remote string `json:"remote,omitempty"`
+	// DestinationPort is 1 to 65535; 4789 is the default.
+	DestinationPort *int `json:"destination-port,omitempty"`
+}
+
+// VRF has a table of its own for the packets of its ports.
+type VRF struct {
+	Ports []string `json:"port,omitzero"`
+	Table *int64   `json:"route-table-id,omitempty"`
+}
+
+// MACVLAN is an interface with a MAC of its own on another one.
+type MACVLAN struct {
+	Base string `json:"base-iface,omitempty"`
+	// Mode is bridge, private, vepa, passthru or source.
+	Mode string `json:"mode,omitempty"`
+	// Promiscuous is of mode passthru.
+	Promiscuous *bool `json:"promiscuous,omitempty"`
+}
+
+// IPVLAN is an interface with addresses of its own and the MAC of another one.
+type IPVLAN struct {
+	Base string `json:"base-iface,omitempty"`
+	// Mode is l2, l3 or l3s.
+	Mode string `json:"mode,omitempty"`
+	// Private ports do not reach each other, VEPA ones by the switch alone.
+	Private *bool `json:"private,omitempty"`
+	VEPA    *bool `json:"vepa,omitempty"`
+}
+
+// Ports returns the names of the interfaces that a controller has, none for others.
+func (i Interface) Ports() []string {
+	switch {
+	case i.Bond != nil:
+		return i.Bond.Ports
+	case i.VRF != nil:
+		return i.VRF.Ports
+	case i.Bridge != nil:
+		var names []string
+		for _, port := range i.Bridge.Ports {
+			names = append(names, port.Name)
+		}
+		return names
+	default:
+		return nil
+	}
+}
+
+// Base returns the name of the interface that one is derived from, "" for others.
+func (i Interface) Base() string {
+	switch {
+	case i.VLAN != nil:
+		return i.VLAN.Base
+	case i.VXLAN != nil:
+		return i.VXLAN.Base
+	case i.MACVLAN != nil:
+		return i.MACVLAN.Base
+	case i.IPVLAN != nil:
+		return i.IPVLAN.Base
+	default:
+		return ""
+	}
+}

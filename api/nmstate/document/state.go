@@ -1,0 +1,108 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package document
+
+// State is a state document.
+type State struct {
+	// Description is for people, and means nothing.
+	Description string      `json:"description,omitempty"`
+	DNS         *DNS        `json:"dns-resolver,omitempty"`
+	RouteRules  *RouteRules `json:"route-rules,omitempty"`
+	Routes      *Routes     `json:"routes,omitempty"`
+	// Interfaces are unique by name. A desired state changes only those that it names, and
+	// those that an absent one or a controller brings in.
+	Interfaces []Interface `json:"interfaces,omitzero"`
+}
+
+// DNS is the resolver's configuration. A desired Config replaces the one that is; an
+// empty one removes it.
+type DNS struct {
+	// Running is what the resolver has, read-only.
+	Running *Resolver `json:"running,omitempty"`
+	Config  *Resolver `json:"config,omitempty"`
+}
+
+// Resolver is the content of resolv.conf(5).
+type Resolver struct {
+	Server  []string `json:"server,omitzero"`
+	Search  []string `json:"search,omitzero"`
+	Options []string `json:"options,omitzero"`
+}
+
+// Routes are those of all tables. A desired state adds those of Config that are not
+// absent, and deletes those that match an absent one.
+type Routes struct {
+	// Running are Config, and those that others made: read-only.
+	Running []Route `json:"running,omitzero"`
+	Config  []Route `json:"config,omitzero"`
+}
+
+// Route is a route of a table. In an absent one a missing field matches any value.
+type Route struct {
+	// State is "" or Absent.
+	State string `json:"state,omitempty"`
+	// Destination is a prefix in the form of CIDR.
+	Destination string `json:"destination,omitempty"`
+	// Interface is that of the next hop; a unicast route needs it.
+	Interface string `json:"next-hop-interface,omitempty"`
+	// Address is that of the next hop; "" is a destination on the link.
+	Address string `json:"next-hop-address,omitempty"`
+	// Metric is 0 (the kernel's default) to 2^32-1. nil is the default.
+	Metric *int64 `json:"metric,omitempty"`
+	// Table is 0 (MainTable) to 2^32-1. nil is MainTable.
+	Table *int64 `json:"table-id,omitempty"`
+	// Type is "" (unicast), blackhole, unreachable or prohibit.
+	Type string `json:"route-type,omitempty"`
+	// Source is the preferred source address of packets.
+	Source string `json:"source,omitempty"`
+}
+
+// MainTable is the table that the kernel looks up by default (RT_TABLE_MAIN).
+const MainTable = 254
+
+// Types of routes that are not unicast.
+const (
+	Blackhole   = "blackhole"
+	Unreachable = "unreachable"
+	Prohibit    = "prohibit"
+)
+
+// RouteRules are policy routing rules. A desired state adds those that are not absent,
+// and deletes those that match an absent one.
+type RouteRules struct {
+	Config []RouteRule `json:"config,omitzero"`
+}
+
+// RouteRule is a rule (ip-rule(8)). It needs a family, or a prefix that tells it. In an
+// absent one a missing field matches any value.
+type RouteRule struct {
+	// State is "" or Absent.
+	State string `json:"state,omitempty"`
+	// Family is "ipv4" or "ipv6".
+	Family string `json:"family,omitempty"`
+	From   string `json:"ip-from,omitempty"`
+	To     string `json:"ip-to,omitempty"`
+	// IncomingInterface is the device by which packets came.
+	IncomingInterface string `json:"iif,omitempty"`
+	// Mark and Mask are of the packet's mark. A mask of nil is all bits.
+	Mark *uint32 `json:"fwmark,omitempty"`
+	Mask *uint32 `json:"fwmask,omitempty"`
+	// Priority is 0 to 2^32-1. nil is DefaultPriority.
+	Priority *int64 `json:"priority,omitempty"`
+	// Table is where the rule looks up. nil is MainTable.
+	Table *int64 `json:"route-table,omitempty"`
+	// Action is "" (look up), blackhole, unreachable or prohibit.
+	Action string `json:"action,omitempty"`
+	// SuppressPrefixLength ignores routes with at most so many bits.
+	SuppressPrefixLength *int `json:"suppress-prefix-length,omitempty"`
+}
+
+// DefaultPriority is nmstate's of a rule without one.
+const DefaultPriority = 30000
+
+// Families of addresses.
+const (
+	FamilyIPv4 = "ipv4"
+	FamilyIPv6 = "ipv6"
+)

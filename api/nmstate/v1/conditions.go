@@ -1,0 +1,70 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+// Condition types of policies, states and enactments. Of a policy's Available, Degraded,
+// Progressing and Ignored one is True. Of an enactment's Available, Failing, Pending,
+// Progressing and Aborted one is True.
+const (
+	// AvailableCondition: the nodes, or the node, have what is desired.
+	AvailableCondition = "Available"
+	// DegradedCondition (policy): at least one node failed.
+	DegradedCondition = "Degraded"
+	// ProgressingCondition (policy, enactment): nodes change, or wait to change.
+	ProgressingCondition = "Progressing"
+	// IgnoredCondition (policy): the policy selects no node.
+	IgnoredCondition = "Ignored"
+	// FailingCondition (state, enactment): the node does not have what is desired. A node
+	// tries again.
+	FailingCondition = "Failing"
+	// PendingCondition (enactment): the node waits for a slot.
+	PendingCondition = "Pending"
+	// AbortedCondition (enactment): the node does not change, because too many others
+	// failed.
+	AbortedCondition = "Aborted"
+	// ConflictCondition (policy, state) is True while a policy does not have a field that it
+	// sets, because another policy or the desired state set by hand has it. The message
+	// names both.
+	ConflictCondition = "Conflict"
+	// ForeignCondition (state) is True while the desired state has interfaces that another
+	// program manages. They stay as they are, and the message names them.
+	ForeignCondition = "ManagedByOthers"
+)
+
+// Reasons of these conditions.
+const (
+	// SuccessfullyConfiguredReason (Available): all that is desired is there.
+	SuccessfullyConfiguredReason = "SuccessfullyConfigured"
+	// FailedToConfigureReason (Degraded, Failing): the message has the cause.
+	FailedToConfigureReason = "FailedToConfigure"
+	// ConfigurationProgressingReason (Progressing): a node changes.
+	ConfigurationProgressingReason = "ConfigurationProgressing"
+	// NoMatchingNodeReason (Ignored): no node has the labels, or all have taints that the
+	// policy does not tolerate.
+	NoMatchingNodeReason = "NoMatchingNode"
+	// RetryingReason (Progressing): a node failed, and tries again.
+	RetryingReason = "Retrying"
+	// MaxUnavailableLimitReachedReason (Pending): as many nodes change as may.
+	MaxUnavailableLimitReachedReason = "MaxUnavailableLimitReached"
+	// ConfigurationAbortedReason (Aborted): as many nodes failed as may change at a time.
+	ConfigurationAbortedReason = "ConfigurationAborted"
+	// RefusedReason (Degraded, Failing): the desired state can't be; the message has the
+	// path of the field.
+	RefusedReason = "Refused"
+	// UnmanagedReason (state, Available False): spec.managed is false.
+	UnmanagedReason = "Unmanaged"
+	// OverruledReason (Conflict): others have fields that the policy sets.
+	OverruledReason = "Overruled"
+	// NetworkManagerReason and NetworkdReason (ManagedByOthers) are the other program.
+	NetworkManagerReason = "NetworkManager"
+	NetworkdReason       = "Networkd"
+)
+
+// Labels of enactments.
+const (
+	// PolicyLabel is the name of the policy.
+	PolicyLabel = "nmstate.io/policy"
+	// NodeLabel is the name of the node.
+	NodeLabel = "nmstate.io/node"
+)

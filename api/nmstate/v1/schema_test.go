@@ -1,0 +1,233 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1_test
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/yaml"
+
+	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
+	"github.com/alioth-net/alioth/api/nmstate/v1beta1"
+	"github.com/alioth-net/alioth/test/api/apiserver"
+)
+
+var server apiserver.Shared
+
+func TestMain(m *testing.M) { os.Exit(server.Run(m)) }
+
+// resources are those of the kinds.
+var resources = map[string]string{
+	"NodeNetConfPolicy": "nodenetconfpolicies", "NodeNetworkConfigurationPolicy": "nodenetworkconfigurationpolicies",
+	"NodeNetworkConfigurationEnactment": "nodenetworkconfigurationenactments", "NodeNetworkState": "nodenetworkstates",
+}
+
+// create makes an object from a manifest, which has no unknown fields.
+func create(t *testing.T, manifest string) (*unstructured.Unstructured, dynamic.ResourceInterface, error) {
+	t.Helper()
+	object := &unstructured.Unstructured{}
+	if err := yaml.UnmarshalStrict([]byte(manifest), &object.Object); err != nil {
+		t.Fatal(err)
+	}
+	client, err := dynamic.NewForConfig(server.Config(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := object.GroupVersionKind().GroupVersion()
+	resource := client.Resource(version.WithResource(resources[object.GetKind()]))
+	created, err := resource.Create(t.Context(), object, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
+	return created, resource, err
+}
+
+const (
+	confPolicy   = "{apiVersion: nmstate.io/v1, kind: NodeNetConfPolicy, metadata: {name: p}, spec: "
+	configPolicy = "{apiVersion: nmstate.io/v1, kind: NodeNetworkConfigurationPolicy, metadata: {name: p}, spec: "
+	betaPolicy   = "{apiVersion: nmstate.io/v1beta1, kind: NodeNetworkConfigurationPolicy, metadata: {name: p}, spec: "
+)
+
+func TestPoliciesAreChecked(t *testing.T) {
+	for _, tt := range []struct{ name, manifest, want string }{
+		{"a policy of the early design", confPolicy + "{matchRules: [{name: eth1, type: ethernet}, {vlanID: 7}], desiredState: {interfaces: [{mtu: 9000}]}, priority: -3, keepOnDelete: true, tolerations: [{operator: Exists}], affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Gt, values: ['1']}]}]}}}}}", ""},
+		{"autoconfig", confPolicy + "{autoconfig: {autoBonding: true}}}", "autoconfig is not supported"},
+		{"no desired state", confPolicy + "{}}", "desiredState must be set"},
+		{"LLDP", confPolicy + "{matchRules: [{lldp: {vlanIDList: [7]}}], desiredState: {}}}", "lldp is not supported"},
+		{"a rule with nothing", confPolicy + "{matchRules: [{}], desiredState: {}}}", "a match rule must have a name, a type or a vlanID"},
+		{"a VLAN that can't be", confPolicy + "{matchRules: [{vlanID: 4095}], desiredState: {}}}", "4094"},
+		{"affinity to pods", confPolicy + "{affinity: {podAffinity: {}}, desiredState: {}}}", "podAffinity is not supported"},
+		{"aversion to pods", configPolicy + "{affinity: {podAntiAffinity: {x: 1}}, desiredState: {}}}", "podAntiAffinity is not supported"},
+		{"a desired state that is a text", confPolicy + "{desiredState: 'interfaces: []'}}", "must be of type object"},
+		{"an unknown field", confPolicy + "{desiredState: {}, nodeSelectors: {}}}", "unknown field"},
+		{"a policy of today", configPolicy + "{nodeSelector: {a: b}, capture: {base: 'interfaces.name==\"eth1\"'}, maxUnavailable: 3, desiredState: {interfaces: [{name: eth1, mtu: '{{ capture.base.interfaces.0.mtu }}'}]}}}", ""},
+		{"a policy of today in its older version", betaPolicy + "{maxUnavailable: 30%, priority: 7, desiredState: {interfaces: [{name: eth1}]}}}", ""},
+		{"a policy of today without anything", configPolicy + "{}}", ""},
+		{"a maxUnavailable of words", configPolicy + "{maxUnavailable: half}}", "maxUnavailable must be a number or a percentage"},
+		{"a negative maxUnavailable", configPolicy + "{maxUnavailable: -1}}", "maxUnavailable must be a number or a percentage"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			created, resource, err := create(t, tt.manifest)
+			if tt.want == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				remove(t, resource, created)
+				return
+			}
+			if err == nil {
+				remove(t, resource, created)
+			}
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func remove(t *testing.T, resource dynamic.ResourceInterface, object *unstructured.Unstructured) {
+	t.Helper()
+	if err := resource.Delete(t.Context(), object.GetName(), metav1.DeleteOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAPolicyIsOneInBothVersions with fields of the desired state that no schema knows.
+func TestAPolicyIsOneInBothVersions(t *testing.T) {
+	created, resource, err := create(t, betaPolicy+"{nodeSelector: {a: b}, desiredState: {interfaces: [{name: eth1, 802.1x: {identity: x}}]}}}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer remove(t, resource, created)
+	client, err := dynamic.NewForConfig(server.Config(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := client.Resource(nmstatev1.GroupVersion.WithResource("nodenetworkconfigurationpolicies")).Get(t.Context(), "p", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var policy nmstatev1.NodeNetworkConfigurationPolicy
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(found.Object, &policy); err != nil {
+		t.Fatal(err)
+	}
+	if got := string(policy.Spec.DesiredState.Raw); policy.Spec.NodeSelector["a"] != "b" || got != `{"interfaces":[{"802.1x":{"identity":"x"},"name":"eth1"}]}` {
+		t.Errorf("got %v and %s", policy.Spec.NodeSelector, got)
+	}
+}
+
+func TestStatesAndEnactmentsKeepWhatTheyAreTold(t *testing.T) {
+	state, resource, err := create(t, "{apiVersion: nmstate.io/v1beta1, kind: NodeNetworkState, metadata: {name: node-1}}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer remove(t, resource, state)
+	if managed, found, err := unstructured.NestedBool(state.Object, "spec", "managed"); !managed || !found || err != nil {
+		t.Errorf("a state without a spec is managed: got %v, %v, %v", managed, found, err)
+	}
+	var typed v1beta1.NodeNetworkState
+	convert(t, state, &typed)
+	typed.Status = v1beta1.NodeNetworkStateStatus{
+		CurrentState: &runtime.RawExtension{Raw: []byte(`{"interfaces":[{"name":"eth1","new":{"a":1}}]}`)},
+		Owners:       []v1beta1.Owner{{Path: "interfaces[eth1].mtu", Owner: v1beta1.ManualOwner}},
+		Refused:      strings.Repeat("x", v1beta1.MaxRefused),
+	}
+	if got, err := updateStatus(t, resource, &typed); err != nil {
+		t.Fatal(err)
+	} else if text := string(encode(t, got.Object["status"])); !strings.Contains(text, `"new":{"a":1}`) || !strings.Contains(text, "interfaces[eth1].mtu") {
+		t.Errorf("the status is %s", text)
+	}
+	typed.Status.Refused += "x"
+	if _, err := updateStatus(t, resource, &typed); err == nil || !strings.Contains(err.Error(), "status.refused") {
+		t.Errorf("a long text: got %v", err)
+	}
+	typed.Status.Refused = ""
+	typed.Status.Owners = make([]v1beta1.Owner, v1beta1.MaxOwners+1)
+	if _, err := updateStatus(t, resource, &typed); err == nil || !strings.Contains(err.Error(), "status.owners") {
+		t.Errorf("many owners: got %v", err)
+	}
+}
+
+func TestAnEnactmentHasASlotThatExpires(t *testing.T) {
+	manifest := "{apiVersion: nmstate.io/v1beta1, kind: NodeNetworkConfigurationEnactment, metadata: {name: " + v1beta1.EnactmentName("node-1", "p") + "}}"
+	created, resource, err := create(t, manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer remove(t, resource, created)
+	var typed v1beta1.NodeNetworkConfigurationEnactment
+	convert(t, created, &typed)
+	expires := metav1.NowMicro()
+	typed.Status.Slot = &v1beta1.Slot{Holder: "node-1", Expires: expires}
+	typed.Status.CapturedStates = map[string]v1beta1.CapturedState{"base": {State: &runtime.RawExtension{Raw: []byte(`{"a":[1]}`)}}}
+	got, err := updateStatus(t, resource, &typed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back v1beta1.NodeNetworkConfigurationEnactment
+	convert(t, got, &back)
+	if slot := back.Status.Slot; slot == nil || !slot.Expires.Equal(&expires) && slot.Expires.Sub(expires.Time).Abs().Microseconds() > 1 {
+		t.Errorf("the slot is %v, want one until %v", slot, expires)
+	}
+	if got := string(back.Status.CapturedStates["base"].State.Raw); got != `{"a":[1]}` {
+		t.Errorf("the captured state is %s", got)
+	}
+	typed.Status.Slot.Holder = ""
+	if _, err := updateStatus(t, resource, &typed); err == nil || !strings.Contains(err.Error(), "status.slot.holder") {
+		t.Errorf("a slot of nobody: got %v", err)
+	}
+}
+
+func TestASchemeKnowsAllKinds(t *testing.T) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{nmstatev1.AddToScheme, v1beta1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []schema.GroupVersionKind{
+		nmstatev1.GroupVersion.WithKind("NodeNetConfPolicy"), nmstatev1.GroupVersion.WithKind("NodeNetworkConfigurationPolicy"),
+		v1beta1.GroupVersion.WithKind("NodeNetworkConfigurationPolicyList"), v1beta1.GroupVersion.WithKind("NodeNetworkState"),
+		v1beta1.GroupVersion.WithKind("NodeNetworkConfigurationEnactment"),
+	} {
+		if !scheme.Recognizes(want) {
+			t.Errorf("it does not know %s", want)
+		}
+	}
+}
+
+func convert(t *testing.T, from *unstructured.Unstructured, to any) {
+	t.Helper()
+	if err := json.Unmarshal(encode(t, from.Object), to); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func encode(t *testing.T, value any) []byte {
+	t.Helper()
+	data, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func updateStatus(t *testing.T, resource dynamic.ResourceInterface, object any) (*unstructured.Unstructured, error) {
+	t.Helper()
+	u := &unstructured.Unstructured{}
+	if err := json.Unmarshal(encode(t, object), &u.Object); err != nil {
+		t.Fatal(err)
+	}
+	latest, err := resource.Get(t.Context(), u.GetName(), metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.SetResourceVersion(latest.GetResourceVersion())
+	return resource.UpdateStatus(t.Context(), u, metav1.UpdateOptions{})
+}

@@ -1,0 +1,74 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Affinity has the form of a pod's affinity. A policy is no pod, so only its nodeAffinity
+// has a meaning.
+// +kubebuilder:validation:XValidation:rule="!has(self.podAffinity)",message="podAffinity is not supported: a policy is for nodes, and not for the nodes of pods; use nodeAffinity"
+// +kubebuilder:validation:XValidation:rule="!has(self.podAntiAffinity)",message="podAntiAffinity is not supported: a policy is for nodes, and not for the nodes of pods; use nodeAffinity"
+type Affinity struct {
+	// NodeAffinity: the required terms select nodes. The preferred ones do not matter,
+	// because a policy is for all nodes that it selects.
+	// +optional
+	NodeAffinity *corev1.NodeAffinity `json:"nodeAffinity,omitempty"`
+	// PodAffinity is refused.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Type=object
+	// +optional
+	PodAffinity *runtime.RawExtension `json:"podAffinity,omitempty"`
+	// PodAntiAffinity is refused.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Type=object
+	// +optional
+	PodAntiAffinity *runtime.RawExtension `json:"podAntiAffinity,omitempty"`
+}
+
+// MatchRule selects interfaces of a node's current state. An interface must have all that
+// the rule has.
+// +kubebuilder:validation:XValidation:rule="!has(self.lldp)",message="lldp is not supported: match by name, type or vlanID"
+// +kubebuilder:validation:XValidation:rule="has(self.lldp) || has(self.name) || has(self.type) || has(self.vlanID)",message="a match rule must have a name, a type or a vlanID"
+type MatchRule struct {
+	// Name of the interface.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=15
+	// +optional
+	Name string `json:"name,omitempty"`
+	// Type of the interface, for example ethernet or bond.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	Type string `json:"type,omitempty"`
+	// VLANID is that of an interface of type vlan.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=4094
+	// +optional
+	VLANID int32 `json:"vlanID,omitempty"`
+	// LLDP is refused.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Type=object
+	// +optional
+	LLDP *runtime.RawExtension `json:"lldp,omitempty"`
+}
+
+// Precedence is how a policy stands to others.
+type Precedence struct {
+	// Affinity selects nodes by their labels and names; none selects all nodes.
+	// +optional
+	Affinity *Affinity `json:"affinity,omitempty"`
+	// Priority decides which policy has a field that several set: the one with the higher
+	// number, and of equal ones that whose name is first in the alphabet. What is set by
+	// hand in a NodeNetworkState comes before all policies.
+	// +kubebuilder:default=0
+	// +optional
+	Priority int32 `json:"priority"`
+	// KeepOnDelete leaves the nodes as they are when the policy is deleted. By default
+	// that is undone which the policy alone has set.
+	// +optional
+	KeepOnDelete bool `json:"keepOnDelete,omitempty"`
+}

@@ -1,0 +1,96 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// MetaInfo tells when a state was made, and by which version of the handler.
+type MetaInfo struct {
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	Version string `json:"version,omitempty"`
+	// +optional
+	Time *metav1.Time `json:"time,omitempty"`
+}
+
+// CapturedState is the result of an expression of a policy.
+type CapturedState struct {
+	// State is a state document with what the expression kept.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Type=object
+	// +optional
+	State *runtime.RawExtension `json:"state,omitempty"`
+	// +optional
+	MetaInfo MetaInfo `json:"metaInfo,omitempty,omitzero"`
+}
+
+// Slot permits a node to change. A node without one that lives does not begin.
+type Slot struct {
+	// Holder is the name of the node.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Holder string `json:"holder"`
+	// Expires is when the slot ends, whatever became of the node.
+	Expires metav1.MicroTime `json:"expires"`
+}
+
+// NodeNetworkConfigurationEnactmentStatus is what became of a policy on a node.
+type NodeNetworkConfigurationEnactmentStatus struct {
+	// DesiredState is that of the policy, rendered for the node.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Type=object
+	// +optional
+	DesiredState *runtime.RawExtension `json:"desiredState,omitempty"`
+	// +optional
+	DesiredStateMetaInfo MetaInfo `json:"desiredStateMetaInfo,omitempty,omitzero"`
+	// CapturedStates are the results of the policy's expressions, by name. They are made
+	// once for a generation of the policy, before the node changes.
+	// +kubebuilder:validation:MaxProperties=64
+	// +optional
+	CapturedStates map[string]CapturedState `json:"capturedStates,omitempty"`
+	// PolicyGeneration is the generation of the policy that this status describes.
+	// +optional
+	PolicyGeneration int64 `json:"policyGeneration,omitempty"`
+	// Conditions: Available, Failing, Pending, Progressing, Aborted. One of them is True.
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// Slot is granted by the operator alone. The number of nodes that change is that of
+	// enactments with a slot that lives.
+	// +optional
+	Slot *Slot `json:"slot,omitempty"`
+}
+
+// NodeNetworkConfigurationEnactment is what became of a policy on a node. Its name is
+// <node>.<policy>.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:storageversion
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,path=nodenetworkconfigurationenactments,singular=nodenetworkconfigurationenactment,shortName=nnce
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.status=="True")].type`
+// +kubebuilder:printcolumn:name="Status Age",type=date,JSONPath=`.status.conditions[?(@.status=="True")].lastTransitionTime`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.status=="True")].reason`
+type NodeNetworkConfigurationEnactment struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +optional
+	Status NodeNetworkConfigurationEnactmentStatus `json:"status,omitempty,omitzero"`
+}
+
+// NodeNetworkConfigurationEnactmentList is a list of NodeNetworkConfigurationEnactments.
+// +kubebuilder:object:root=true
+type NodeNetworkConfigurationEnactmentList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []NodeNetworkConfigurationEnactment `json:"items"`
+}
+
+// EnactmentName returns the name of the enactment of a policy on a node.
+func EnactmentName(node, policy string) string { return node + "." + policy }

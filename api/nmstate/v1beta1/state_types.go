@@ -1,0 +1,127 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// ManualOwner is the owner of parts of a desired state that were set by hand.
+const ManualOwner = "manual"
+
+// MaxOwners bounds the owners in the status of a NodeNetworkState, and MaxRefused the text
+// of what is refused, in bytes.
+const (
+	MaxOwners  = 1024
+	MaxRefused = 1024
+)
+
+// NodeNetworkStateSpec is what the network of a node shall be.
+type NodeNetworkStateSpec struct {
+	// Managed is false for a node that is left alone: nothing is enforced, and nothing
+	// reported. The default is true.
+	// +kubebuilder:default=true
+	// +optional
+	Managed *bool `json:"managed,omitempty"`
+	// DesiredState is a state document. Policies write their fields into it, beside those
+	// that are set by hand, which they never overwrite. A field is set by hand if
+	// policyState does not have it, or has it with another value.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Type=object
+	// +optional
+	DesiredState *runtime.RawExtension `json:"desiredState,omitempty"`
+	// PolicyState is what policies have written into desiredState, so that what is set by
+	// hand can be told from it. Only the policy handler writes it.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Type=object
+	// +optional
+	PolicyState *runtime.RawExtension `json:"policyState,omitempty"`
+}
+
+// Owner tells who has a part of the desired state.
+type Owner struct {
+	// Path of the part, for example interfaces[eth1].mtu. All that is below it belongs to
+	// the owner, unless another entry has it.
+	// +kubebuilder:validation:MaxLength=512
+	Path string `json:"path"`
+	// Owner is manual, or <kind>/<name> of a policy.
+	// +kubebuilder:validation:MaxLength=317
+	Owner string `json:"owner"`
+}
+
+// NodeNetworkStateStatus is what the network of a node is.
+type NodeNetworkStateStatus struct {
+	// CurrentState is a state document. Interfaces of pods and of Alioth are no part of it.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Type=object
+	// +optional
+	CurrentState *runtime.RawExtension `json:"currentState,omitempty"`
+	// LastSuccessfulUpdateTime is when currentState was read.
+	// +optional
+	LastSuccessfulUpdateTime *metav1.Time `json:"lastSuccessfulUpdateTime,omitempty"`
+	// HandlerNmstateVersion is the version of Alioth's state handler.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	HandlerNmstateVersion string `json:"handlerNmstateVersion,omitempty"`
+	// ObservedDesiredGeneration is the generation of the object whose desired state was
+	// enforced last, with success or not.
+	// +optional
+	ObservedDesiredGeneration int64 `json:"observedDesiredGeneration,omitempty"`
+	// DesiredStateHash is the SHA-256 of the desired state that was enforced last, as JSON
+	// with sorted keys, in hex.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	DesiredStateHash string `json:"desiredStateHash,omitempty"`
+	// Owners of the desired state.
+	// +kubebuilder:validation:MaxItems=1024
+	// +listType=atomic
+	// +optional
+	Owners []Owner `json:"owners,omitempty"`
+	// MoreOwners is the number of further ones.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	MoreOwners int32 `json:"moreOwners,omitempty"`
+	// Refused has the fields of the desired state that can't be, and why. It is cut after
+	// 1024 bytes.
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Refused string `json:"refused,omitempty"`
+	// Conditions: Available, Failing, Conflict, ManagedByOthers.
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// NodeNetworkState is the network of a node: what it is, and what it shall be. Its name is
+// that of the node, which makes the object.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:storageversion
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,path=nodenetworkstates,singular=nodenetworkstate,shortName=nns
+// +kubebuilder:printcolumn:name="Managed",type=boolean,JSONPath=`.spec.managed`
+// +kubebuilder:printcolumn:name="Available",type=string,JSONPath=`.status.conditions[?(@.type=="Available")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Available")].reason`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type NodeNetworkState struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// The default is that of managed, for an object without a spec.
+	// +kubebuilder:default={}
+	// +optional
+	Spec NodeNetworkStateSpec `json:"spec,omitempty"`
+	// +optional
+	Status NodeNetworkStateStatus `json:"status,omitempty,omitzero"`
+}
+
+// NodeNetworkStateList is a list of NodeNetworkStates.
+// +kubebuilder:object:root=true
+type NodeNetworkStateList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []NodeNetworkState `json:"items"`
+}

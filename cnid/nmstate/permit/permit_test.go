@@ -1,0 +1,109 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package permit
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/nmstate/plan"
+)
+
+// node has its default route on a VLAN of a bond.
+var node = &document.State{
+	Interfaces: []document.Interface{
+		{Name: "bond0", Bond: &document.LinkAggregation{Ports: []string{"eth0", "eth1"}}},
+		{Name: "bond0.5", VLAN: &document.VLAN{Base: "bond0"}},
+		{Name: "eth0"},
+		{Name: "eth1"},
+		{Name: "eth2"},
+	},
+	Routes: &document.Routes{Running: []document.Route{
+		{Destination: "0.0.0.0/0", Interface: "bond0.5", Address: "192.0.2.1"},
+		{Destination: "203.0.113.0/24", Interface: "eth2"},
+	}},
+}
+
+func rules(manager string, kept bool) Rules {
+	return Rules{
+		Manager: func(name string) (string, error) {
+			if name == "eth9" {
+				return manager, nil
+			}
+			return "", nil
+		},
+		Kept: func() bool { return kept },
+	}
+}
+
+func TestTheNodesOwnAddressIsKeptThroughABoot(t *testing.T) {
+	defaultRoute := document.Route{Destination: "::/0", Interface: "eth2"}
+	for _, step := range []plan.Step{
+		plan.Delete{Name: "bond0.5"},
+		plan.SetDown{Name: "bond0"},
+		plan.SetDown{Name: "eth1"},
+		plan.Change{Interface: document.Interface{Name: "bond0"}},
+		plan.Enslave{Port: "eth0"},
+		plan.SetFamily{Name: "bond0.5"},
+		plan.RemoveAddress{Name: "bond0.5"},
+		plan.RemoveRoute{Route: defaultRoute},
+		plan.SetVFs{Name: "eth0"},
+	} {
+		err := rules("", false).Steps(node, []plan.Step{plan.SetUp{Name: "eth2"}, step})
+		if !errors.Is(err, ErrNotKept) || !strings.Contains(err.Error(), step.String()) || !strings.Contains(err.Error(), "aliothctl state install") {
+			t.Errorf("%s: %v", step, err)
+		}
+		if err := rules("", true).Steps(node, []plan.Step{step}); err != nil {
+			t.Errorf("%s with the unit: %v", step, err)
+		}
+	}
+}
+
+func TestWhatOnlyAddsIsPermitted(t *testing.T) {
+	for _, step := range []plan.Step{
+		plan.Delete{Name: "eth2"},
+		plan.SetDown{Name: "eth2"},
+		plan.RemoveAddress{Name: "eth2"},
+		plan.Create{Interface: document.Interface{Name: "bond0.6"}},
+		plan.AddAddress{Name: "bond0.5"},
+		plan.RemoveRoute{Route: document.Route{Destination: "203.0.113.0/24"}},
+		plan.AddRoute{Route: document.Route{Destination: "0.0.0.0/0"}},
+		plan.SetFamily{Name: "bond0.5", Enabled: true},
+		plan.SetUp{Name: "bond0"},
+	} {
+		if err := rules("", false).Steps(node, []plan.Step{step}); err != nil {
+			t.Errorf("%s: %v", step, err)
+		}
+	}
+}
+
+func TestInterfacesOfOtherProgramsAreLeftAlone(t *testing.T) {
+	for _, step := range []plan.Step{
+		plan.Delete{Name: "eth9"},
+		plan.SetDown{Name: "eth9"},
+		plan.SetUp{Name: "eth9"},
+		plan.AddAddress{Name: "eth9"},
+		plan.RemoveAddress{Name: "eth9"},
+		plan.Change{Interface: document.Interface{Name: "eth9"}},
+		plan.Enslave{Port: "eth9"},
+		plan.SetFamily{Name: "eth9"},
+		plan.SetVFs{Name: "eth9"},
+		plan.PortChange{Bridge: "eth9"},
+	} {
+		err := rules("NetworkManager", true).Steps(node, []plan.Step{step, step})
+		if !errors.Is(err, ErrManaged) || strings.Count(err.Error(), "eth9 by NetworkManager") != 1 {
+			t.Errorf("%s: %v", step, err)
+		}
+	}
+}
+
+func TestAnUnknownManagerIsAnError(t *testing.T) {
+	broken := errors.New("broken")
+	r := Rules{Manager: func(string) (string, error) { return "", broken }, Kept: func() bool { return true }}
+	if err := r.Steps(node, []plan.Step{plan.SetUp{Name: "eth2"}}); !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+}

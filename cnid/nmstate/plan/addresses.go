@@ -1,0 +1,145 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/alioth-net/alioth/api/nmstate/document"
+)
+
+// setFamilies enables and disables IPv6.
+func (p *planner) setFamilies() {
+	p.each(func(now, want *document.Interface) {
+		if want.IPv6 == nil || want.IPv6.Enabled == nil {
+			return
+		}
+		enabled := *want.IPv6.Enabled
+		if now.IPv6 != nil && now.IPv6.Enabled != nil && *now.IPv6.Enabled == enabled {
+			return
+		}
+		p.step(SetFamily{now.Name, enabled})
+		if !enabled {
+			p.loseIPv6(now)
+		}
+	})
+}
+
+// setAddresses removes addresses and then adds some. All are removed before any is added:
+// one may move from an interface to another.
+func (p *planner) setAddresses() {
+	p.each(func(now, want *document.Interface) { p.clearAddresses(now, want) })
+	p.each(func(now, want *document.Interface) {
+		p.addAddresses(now, now.IPv4, want.IPv4)
+		p.addAddresses(now, now.IPv6, want.IPv6)
+	})
+}
+
+func (p *planner) addAddresses(now *document.Interface, is, shall *document.IP) {
+	for _, a := range addresses(shall) {
+		if !has(addresses(is), a) {
+			p.step(AddAddress{now.Name, a})
+		}
+	}
+}
+
+func has(list []document.Address, a document.Address) bool {
+	return slices.ContainsFunc(list, func(other document.Address) bool { return sameAddress(a, other) })
+}
+
+// clearAddresses removes addresses that an interface shall not have, and those that are out
+// of order.
+func (p *planner) clearAddresses(now, want *document.Interface) {
+	if want.IPv4 != nil && want.IPv4.Addresses != nil {
+		p.clear(now, &now.IPv4, inOrder(addresses(now.IPv4), want.IPv4.Addresses), four)
+	}
+	if want.IPv6 != nil && want.IPv6.Addresses != nil {
+		// The order of addresses of IPv6 means nothing.
+		p.clear(now, &now.IPv6, common(addresses(now.IPv6), want.IPv6.Addresses), six)
+	}
+}
+
+// clear removes the addresses of a family that are not kept. With the first address of a
+// network the kernel may remove the others of it, and with the last one of IPv4 the routes.
+func (p *planner) clear(now *document.Interface, ip **document.IP, keep []document.Address, family families) {
+	is := addresses(*ip)
+	left := slices.Clone(keep)
+	for _, a := range is {
+		if has(keep, a) {
+			continue
+		}
+		p.step(RemoveAddress{now.Name, a})
+		p.loseSource(a.IP)
+		if family == four {
+			left = slices.DeleteFunc(left, func(other document.Address) bool {
+				lost := network(other) == network(a)
+				if lost {
+					p.loseSource(other.IP)
+				}
+				return lost
+			})
+		}
+	}
+	if len(keep) == len(is) {
+		return
+	}
+	copied := **ip
+	copied.Addresses, *ip = left, &copied
+	if len(left) == 0 && family == four {
+		p.loseRoutes(now.Name, four)
+	}
+}
+
+// network is that of an address.
+func network(a document.Address) netip.Prefix {
+	ip, err := netip.ParseAddr(a.IP)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	return netip.PrefixFrom(ip, a.PrefixLength).Masked()
+}
+
+// common returns the addresses of a list that another one has too.
+func common(is, shall []document.Address) (both []document.Address) {
+	for _, a := range is {
+		if has(shall, a) {
+			both = append(both, a)
+		}
+	}
+	return both
+}
+
+// inOrder returns the addresses of IPv4 that stay. The first address of a network is the
+// source of packets to it, and that of the first network is the source of packets to
+// destinations on the link elsewhere. New addresses come after those that are, so what is
+// out of order is removed and added again.
+func inOrder(is, shall []document.Address) (keep []document.Address) {
+	wanted, order := byNetwork(shall)
+	kept, was := byNetwork(common(is, shall))
+	last := -1
+	for _, n := range order {
+		at := slices.Index(was, n)
+		if at <= last || !slices.EqualFunc(kept[n], wanted[n][:len(kept[n])], sameAddress) {
+			break
+		}
+		last = at
+		keep = append(keep, kept[n]...)
+	}
+	return keep
+}
+
+// byNetwork returns addresses by their networks, and the networks in order.
+func byNetwork(list []document.Address) (map[netip.Prefix][]document.Address, []netip.Prefix) {
+	networks := map[netip.Prefix][]document.Address{}
+	var order []netip.Prefix
+	for _, a := range list {
+		n := network(a)
+		if networks[n] == nil {
+			order = append(order, n)
+		}
+		networks[n] = append(networks[n], a)
+	}
+	return networks, order
+}

@@ -1,0 +1,73 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/nmstate/target"
+)
+
+// routeWords prints all fields of a route, in the manner of ip-route(8). Two routes are
+// the same if and only if their words are.
+func routeWords(route document.Route) string {
+	route = target.NormalRoute(route)
+	var words []string
+	add := func(format string, value string) {
+		if value != "" {
+			words = append(words, fmt.Sprintf(format, value))
+		}
+	}
+	add("%s", route.Type)
+	add("%s", route.Destination)
+	add("via %s", route.Address)
+	add("dev %s", route.Interface)
+	words = append(words, fmt.Sprintf("table %d metric %d", *route.Table, *route.Metric))
+	add("src %s", route.Source)
+	return strings.Join(words, " ")
+}
+
+// ruleWords prints all fields of a rule, in the manner of ip-rule(8). Two rules are the
+// same if and only if their words are.
+func ruleWords(rule document.RouteRule) string {
+	rule = target.NormalRule(rule)
+	words := []string{rule.Family, "from " + orAll(rule.From)}
+	if rule.To != "" {
+		words = append(words, "to "+rule.To)
+	}
+	if rule.IncomingInterface != "" {
+		words = append(words, "iif "+rule.IncomingInterface)
+	}
+	if rule.Mark != nil {
+		words = append(words, "fwmark "+mark(rule))
+	}
+	words = append(words, fmt.Sprintf("priority %d", *rule.Priority))
+	if rule.Action != "" {
+		// Such a rule looks up no table.
+		words = append(words, rule.Action)
+	} else {
+		words = append(words, fmt.Sprintf("table %d", *rule.Table))
+	}
+	if rule.SuppressPrefixLength != nil {
+		words = append(words, fmt.Sprintf("suppress_prefixlength %d", *rule.SuppressPrefixLength))
+	}
+	return strings.Join(words, " ")
+}
+
+func orAll(prefix string) string {
+	if prefix == "" {
+		return "all"
+	}
+	return prefix
+}
+
+func mark(rule document.RouteRule) string {
+	const allBits = 1<<32 - 1
+	if rule.Mask == nil || *rule.Mask == allBits {
+		return fmt.Sprintf("%#x", *rule.Mark)
+	}
+	return fmt.Sprintf("%#x/%#x", *rule.Mark, *rule.Mask)
+}

@@ -1,0 +1,126 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package resolvconf reads and replaces the configuration of a host's resolver
+// (resolv.conf(5)).
+package resolvconf
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/alioth-net/alioth/api/nmstate/document"
+)
+
+// DefaultPath is where resolvers of all C libraries look.
+const DefaultPath = "/etc/resolv.conf"
+
+// MaxServers is how many name servers the C library asks (MAXNS).
+const MaxServers = 3
+
+// ErrManaged is of a file that a program of the host writes; it would undo what others write.
+var ErrManaged = errors.New("is managed by another program of the host")
+
+// File is a resolv.conf.
+type File struct{ path string }
+
+// New returns the file at a path.
+func New(path string) File { return File{path} }
+
+// Read returns what the file has. A missing one is empty.
+func (f File) Read() (document.Resolver, error) {
+	text, err := os.ReadFile(f.path)
+	if errors.Is(err, os.ErrNotExist) {
+		return document.Resolver{}, nil
+	}
+	if err != nil {
+		return document.Resolver{}, fmt.Errorf("read the resolver's configuration: %w", err)
+	}
+	return parse(text), nil
+}
+
+func parse(text []byte) document.Resolver {
+	var r document.Resolver
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	for lines.Scan() {
+		words := strings.Fields(lines.Text())
+		if len(words) < 2 {
+			continue
+		}
+		switch words[0] {
+		case "nameserver":
+			r.Server = append(r.Server, words[1])
+		case "search", "domain": // the last one counts
+			r.Search = words[1:]
+		case "options":
+			r.Options = append(r.Options, words[1:]...)
+		}
+	}
+	return r
+}
+
+// Write replaces the file in one step. A file that another program manages is an
+// ErrManaged.
+func (f File) Write(r document.Resolver) error {
+	now, err := f.Read()
+	if err == nil && equal(now, r) {
+		return nil
+	}
+	if err := f.Writable(); err != nil {
+		return err
+	}
+	fresh := f.path + ".alioth"
+	if err := os.WriteFile(fresh, format(r), 0o644); err != nil {
+		return fmt.Errorf("write the resolver's configuration: %w", err)
+	}
+	if err := os.Rename(fresh, f.path); err != nil {
+		return errors.Join(fmt.Errorf("write the resolver's configuration: %w", err), os.Remove(fresh))
+	}
+	return nil
+}
+
+// Writable returns an ErrManaged if the file is a link, as systemd-resolved and
+// resolvconf(8) make it, and an error if its folder is missing.
+func (f File) Writable() error {
+	info, err := os.Lstat(f.path)
+	if errors.Is(err, os.ErrNotExist) {
+		_, err = os.Stat(filepath.Dir(f.path))
+		return err
+	}
+	if err != nil {
+		return fmt.Errorf("look at the resolver's configuration: %w", err)
+	}
+	if info.Mode()&os.ModeSymlink == 0 {
+		return nil
+	}
+	target, err := os.Readlink(f.path)
+	if err != nil {
+		return fmt.Errorf("look at the resolver's configuration: %w", err)
+	}
+	return fmt.Errorf("%s %w: it is a link to %s; configure that program, or replace the link by a file", f.path, ErrManaged, target)
+}
+
+func equal(a, b document.Resolver) bool {
+	return slices.Equal(a.Server, b.Server) && slices.Equal(a.Search, b.Search) && slices.Equal(a.Options, b.Options)
+}
+
+func format(r document.Resolver) []byte {
+	var b bytes.Buffer
+	b.WriteString("# Written by Alioth from the node's network state.\n")
+	if len(r.Search) > 0 {
+		fmt.Fprintf(&b, "search %s\n", strings.Join(r.Search, " "))
+	}
+	for _, server := range r.Server {
+		fmt.Fprintf(&b, "nameserver %s\n", server)
+	}
+	if len(r.Options) > 0 {
+		fmt.Fprintf(&b, "options %s\n", strings.Join(r.Options, " "))
+	}
+	return b.Bytes()
+}

@@ -1,0 +1,83 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resolvconf
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/alioth-net/alioth/api/nmstate/document"
+)
+
+func TestWhatIsWrittenIsRead(t *testing.T) {
+	file := New(filepath.Join(t.TempDir(), "resolv.conf"))
+	for name, want := range map[string]document.Resolver{
+		"all":     {Server: []string{"192.0.2.1", "2001:db8::1"}, Search: []string{"example.com", "example.net"}, Options: []string{"ndots:2", "rotate"}},
+		"servers": {Server: []string{"192.0.2.1"}},
+		"nothing": {},
+	} {
+		if err := file.Write(want); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		got, err := file.Read()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestAFileOfAPersonIsUnderstood(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "resolv.conf")
+	text := "# a comment\ndomain old.example\nsearch example.com\n\nnameserver 192.0.2.1 # not part\nnameserver\noptions ndots:2\noptions edns0\nsortlist 192.0.2.0\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := New(path).Read()
+	want := document.Resolver{Server: []string{"192.0.2.1"}, Search: []string{"example.com"}, Options: []string{"ndots:2", "edns0"}}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestAMissingFileIsEmptyAndIsMade(t *testing.T) {
+	file := New(filepath.Join(t.TempDir(), "resolv.conf"))
+	if got, err := file.Read(); err != nil || !equal(got, document.Resolver{}) {
+		t.Errorf("%v, %v", got, err)
+	}
+	if err := file.Writable(); err != nil {
+		t.Error(err)
+	}
+	if err := New(filepath.Join(t.TempDir(), "none", "resolv.conf")).Writable(); err == nil {
+		t.Error("a missing folder is accepted")
+	}
+}
+
+func TestALinkBelongsToAnotherProgram(t *testing.T) {
+	dir := t.TempDir()
+	path, stub := filepath.Join(dir, "resolv.conf"), filepath.Join(dir, "stub-resolv.conf")
+	if err := os.WriteFile(stub, []byte("nameserver 127.0.0.53\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(stub, path); err != nil {
+		t.Fatal(err)
+	}
+	err := New(path).Write(document.Resolver{Server: []string{"192.0.2.1"}})
+	if !errors.Is(err, ErrManaged) || !strings.Contains(err.Error(), stub) {
+		t.Errorf("got %v", err)
+	}
+	if err := New(path).Write(document.Resolver{Server: []string{"127.0.0.53"}}); err != nil {
+		t.Errorf("what is there already: %v", err)
+	}
+	if text, err := os.ReadFile(stub); err != nil || string(text) != "nameserver 127.0.0.53\n" {
+		t.Errorf("the other program's file is %q, %v", text, err)
+	}
+}

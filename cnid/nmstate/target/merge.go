@@ -1,0 +1,194 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package target
+
+import (
+	"encoding/json"
+	"fmt"
+
+	kjson "sigs.k8s.io/json"
+
+	"github.com/alioth-net/alioth/api/nmstate/document"
+)
+
+// mergeAll merges the desired interfaces over the current ones.
+func (r *resolution) mergeAll() {
+	ends := map[string]string{}
+	for _, name := range r.order {
+		if i := r.desired[name]; i.Veth != nil && i.Veth.Peer != "" && i.State == document.Up {
+			ends[i.Veth.Peer] = name
+		}
+	}
+	for _, name := range r.order {
+		want := r.desired[name]
+		have, exists := r.current[name]
+		if want.State == document.Absent {
+			r.final[name] = removed(have, name)
+			continue
+		}
+		if want.State == document.Down && !exists && Virtual(want.Type) {
+			r.final[name] = &document.Interface{Name: name, Type: want.Type, State: document.Absent}
+			continue
+		}
+		kind, ok := r.kind(want, have, exists, ends[name])
+		if !ok {
+			r.invalid[name] = true
+			continue
+		}
+		r.checkSections(r.at(name), want, kind)
+		want.Type = kind
+		r.put(want, have)
+	}
+}
+
+// put merges one interface.
+func (r *resolution) put(want, have document.Interface) {
+	want.PermanentMACAddress, want.MinMTU, want.MaxMTU = "", nil, nil
+	if want.IPv6 != nil && isTrue(want.IPv6.Autoconf) && (have.IPv6 == nil || !isTrue(have.IPv6.Autoconf)) {
+		r.add(r.at(want.Name)+".ipv6.autoconf", "true: unsupported: use static addresses")
+	}
+	merged, err := Merge(have, want)
+	if err != nil {
+		r.add(r.at(want.Name), "%v", err)
+		r.invalid[want.Name] = true
+		return
+	}
+	merged.MACAddress = canonicalMAC(merged.MACAddress)
+	merged.IPv4, merged.IPv6 = completed(merged.IPv4, want.IPv4), completed(merged.IPv6, want.IPv6)
+	normalizeTypes(&merged, want, have)
+	if merged.State == document.Down {
+		stop(&merged)
+	}
+	r.final[want.Name] = &merged
+}
+
+// stop makes an interface what one is that shall be down: a virtual one is not there.
+func stop(i *document.Interface) {
+	if Virtual(i.Type) {
+		*i = document.Interface{Name: i.Name, Type: i.Type, State: document.Absent}
+		return
+	}
+	i.IPv4, i.IPv6 = bare(i.IPv4), bare(i.IPv6)
+}
+
+// removed is an interface without settings. Whatever else a document says of an absent one
+// does not matter.
+func removed(have document.Interface, name string) *document.Interface {
+	i := &document.Interface{Name: name, Type: have.Type, State: document.Absent}
+	if Physical(have.Type) {
+		i.Description, i.Controller, i.AcceptAllMACAddresses = new(""), new(""), new(false)
+		i.IPv4, i.IPv6 = bare(nil), bare(nil)
+	}
+	return i
+}
+
+// kind returns the type of a desired interface, and false if there is none or it is wrong.
+// other is the name of the desired interface whose pair it completes.
+func (r *resolution) kind(want, have document.Interface, exists bool, other string) (string, bool) {
+	path := r.at(want.Name)
+	if exists {
+		if want.Type == "" || want.Type == document.Unknown || sameClass(want.Type, have.Type) {
+			return have.Type, true
+		}
+		if Virtual(have.Type) {
+			r.add(path+".type", "%s: %s is of type %s: make it absent first", want.Type, want.Name, have.Type)
+		} else {
+			r.add(path+".type", "%s: %s is of type %s: choose another name", want.Type, want.Name, have.Type)
+		}
+		return "", false
+	}
+	switch {
+	case other != "" && (want.Type == "" || sameClass(want.Type, document.VethPair)):
+		return document.VethPair, true
+	case want.Type == document.Ethernet && r.moreVFs:
+		return want.Type, true
+	case want.Type == document.Ethernet:
+		r.add(path+".name", "%s: no such device", want.Name)
+	case want.Type == "":
+		r.add(path+".type", "missing: %s does not exist, and making it needs its type", want.Name)
+	case !Virtual(want.Type):
+		r.add(path+".type", "%s: %s does not exist, and interfaces of that type can't be made", want.Type, want.Name)
+	default:
+		return want.Type, true
+	}
+	return "", false
+}
+
+// normalizeTypes writes values of the sections in the form in which they are compared.
+func normalizeTypes(i *document.Interface, want, have document.Interface) {
+	if i.VXLAN != nil {
+		i.VXLAN.Local, i.VXLAN.Remote = canonical(i.VXLAN.Local), canonical(i.VXLAN.Remote)
+	}
+	if i.Bond != nil {
+		normalizeOptions(i.Bond, want.Bond, have.Bond)
+	}
+	if i.Ethernet != nil && i.Ethernet.SRIOV != nil {
+		normalizeVFs(i.Ethernet.SRIOV, want)
+	}
+}
+
+// normalizeVFs leaves out virtual functions that go.
+func normalizeVFs(s *document.SRIOV, want document.Interface) {
+	listed := want.Ethernet != nil && want.Ethernet.SRIOV != nil && want.Ethernet.SRIOV.VFs != nil
+	var kept []document.VF
+	for _, vf := range s.VFs {
+		vf.MACAddress = canonicalMAC(vf.MACAddress)
+		if listed || s.TotalVFs == nil || vf.ID < *s.TotalVFs {
+			kept = append(kept, vf)
+		}
+	}
+	s.VFs = kept
+}
+
+// Merge returns an interface with the fields that want has, and those of have elsewhere.
+// Objects are merged field by field, and lists replaced.
+func Merge(have, want document.Interface) (document.Interface, error) {
+	below, err := Object(have)
+	if err != nil {
+		return document.Interface{}, err
+	}
+	above, err := Object(want)
+	if err != nil {
+		return document.Interface{}, err
+	}
+	return Read(over(below, above))
+}
+
+func over(below, above map[string]any) map[string]any {
+	for key, value := range above {
+		deeper, object := value.(map[string]any)
+		under, both := below[key].(map[string]any)
+		if object && both {
+			below[key] = over(under, deeper)
+			continue
+		}
+		below[key] = value
+	}
+	return below
+}
+
+// Object returns an interface as an object of JSON.
+func Object(i document.Interface) (map[string]any, error) {
+	text, err := json.Marshal(i)
+	if err != nil {
+		return nil, fmt.Errorf("write interface %s: %w", i.Name, err)
+	}
+	object := map[string]any{}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, &object); err != nil {
+		return nil, fmt.Errorf("write interface %s: %w", i.Name, err)
+	}
+	return object, nil
+}
+
+// Read is the inverse of Object.
+func Read(object map[string]any) (i document.Interface, err error) {
+	text, err := json.Marshal(object)
+	if err != nil {
+		return i, fmt.Errorf("read an interface: %w", err)
+	}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, &i); err != nil {
+		return i, fmt.Errorf("read an interface: %w", err)
+	}
+	return i, nil
+}

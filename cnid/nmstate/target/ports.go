@@ -1,0 +1,237 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package target
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/alioth-net/alioth/api/nmstate/document"
+)
+
+// claim says of which controller an interface is a port, "" none, and where it was said.
+type claim struct{ controller, path string }
+
+// ports makes what controllers say of their ports, and ports of their controllers, one.
+func (r *resolution) ports() {
+	claims, listed := map[string]claim{}, map[string]bool{}
+	for _, name := range r.order {
+		if i, ok := r.final[name]; ok && !gone(*i) && lists(r.desired[name]) {
+			listed[name] = true
+			r.claimList(claims, r.desired[name])
+		}
+	}
+	r.claimSingle(claims, listed)
+	for name, i := range r.current {
+		// What a list does not have any more is no port.
+		if c := controllerOf(i); listed[c] && claims[name].path == "" {
+			claims[name] = claim{path: r.at(c)}
+		}
+	}
+	for _, name := range sorted(claims) {
+		r.attach(name, claims[name])
+	}
+	r.claims = claims
+	r.rebuildLists()
+}
+
+// checkPortsStay refuses ports that go with what they are made of.
+func (r *resolution) checkPortsStay() {
+	for _, name := range sorted(r.claims) {
+		c := r.claims[name]
+		if i, ok := r.final[name]; ok && c.controller != "" && gone(*i) && (!r.named(name) || r.wanted(name)) {
+			r.add(c.path, "%s: it goes with its base or its other end: keep that, or take %s off %s", name, name, c.controller)
+		}
+	}
+}
+
+// lists reports whether a document has a list of ports of an interface.
+func lists(i document.Interface) bool {
+	return i.Bond != nil && i.Bond.Ports != nil || i.Bridge != nil && i.Bridge.Ports != nil || i.VRF != nil && i.VRF.Ports != nil
+}
+
+func controllerOf(i document.Interface) string {
+	if i.Controller == nil {
+		return ""
+	}
+	return *i.Controller
+}
+
+func (r *resolution) claimList(claims map[string]claim, i document.Interface) {
+	format := map[string]string{
+		document.Bond: "%s.link-aggregation.port[%d]", document.VRFType: "%s.vrf.port[%d]", document.LinuxBridge: "%s.bridge.port[%d].name",
+	}[r.final[i.Name].Type]
+	if format == "" {
+		return // a section of another type, which was refused
+	}
+	for n, port := range i.Ports() {
+		path := fmt.Sprintf(format, r.at(i.Name), n)
+		if other, twice := claims[port]; twice {
+			r.add(path, "%s: it is a port of %s already (%s)", port, other.controller, other.path)
+			continue
+		}
+		claims[port] = claim{i.Name, path}
+	}
+}
+
+// claimSingle takes what ports say. A controller that lists its ports has no others.
+func (r *resolution) claimSingle(claims map[string]claim, listed map[string]bool) {
+	for _, name := range r.order {
+		i := r.desired[name]
+		if i.Controller == nil || i.State == document.Absent {
+			continue
+		}
+		path, controller := r.at(name)+".controller", *i.Controller
+		other, claimed := claims[name]
+		switch {
+		case claimed && other.controller != controller:
+			r.add(path, "%q: %s lists %s as its port (%s)", controller, other.controller, name, other.path)
+		case !claimed && listed[controller]:
+			r.add(path, "%q: %s does not list %s as its port (%s)", controller, controller, name, r.at(controller))
+		case !claimed:
+			claims[name] = claim{controller, path}
+		}
+	}
+}
+
+// attach makes an interface a port, or none.
+func (r *resolution) attach(name string, c claim) {
+	if r.invalid[name] || r.invalid[c.controller] {
+		return
+	}
+	i := r.touch(name)
+	if i == nil || gone(*i) {
+		if c.controller != "" {
+			r.add(c.path, "%s: no such interface: declare it, and not as absent", name)
+		}
+		return
+	}
+	if c.controller != "" && !r.takesPort(c, *i) {
+		return
+	}
+	was := controllerOf(r.current[name])
+	if was != c.controller {
+		if former := r.touch(was); former != nil && !r.named(name) {
+			i.State = document.Up
+		}
+		if c.controller != "" && !r.named(name) {
+			i.State = document.Up
+		}
+	}
+	r.touch(c.controller)
+	i.Controller = &c.controller
+}
+
+func (r *resolution) named(name string) bool {
+	_, ok := r.desired[name]
+	return ok
+}
+
+// takesPort checks whether one interface can be a port of another one.
+func (r *resolution) takesPort(c claim, port document.Interface) bool {
+	controller, ok := r.get(c.controller)
+	switch {
+	case !ok || gone(controller):
+		r.add(c.path, "%s: no such interface for the port %s: declare it, and not as absent", c.controller, port.Name)
+	case !hasPorts(controller.Type):
+		r.add(c.path, "%s: it is of type %s, which has no ports", c.controller, controller.Type)
+	case port.Type == document.Loopback || port.Type == document.VRFType || port.Type == controller.Type:
+		r.add(c.path, "%s is of type %s, and can't be a port of %s, which is of type %s", port.Name, port.Type, c.controller, controller.Type)
+	default:
+		return true
+	}
+	return false
+}
+
+func hasPorts(kind string) bool {
+	return kind == document.Bond || kind == document.LinuxBridge || kind == document.VRFType
+}
+
+// rebuildLists makes the lists of the controllers that change those of all their ports.
+func (r *resolution) rebuildLists() {
+	members := map[string][]string{}
+	for name := range r.current {
+		if i, _ := r.get(name); !gone(i) && controllerOf(i) != "" {
+			members[controllerOf(i)] = append(members[controllerOf(i)], name)
+		}
+	}
+	for name, i := range r.final {
+		if !r.existed(name) && !gone(*i) && controllerOf(*i) != "" {
+			members[controllerOf(*i)] = append(members[controllerOf(*i)], name)
+		}
+	}
+	for name, i := range r.final {
+		if hasPorts(i.Type) && !gone(*i) {
+			slices.Sort(members[name])
+			r.rebuild(i, members[name])
+		}
+	}
+}
+
+// rebuild sets the list of ports of a controller. Those that are in its list keep their
+// order there.
+func (r *resolution) rebuild(i *document.Interface, members []string) {
+	names := slices.DeleteFunc(slices.Clone(i.Ports()), func(p string) bool { return !slices.Contains(members, p) })
+	names = append([]string{}, names...)
+	for _, member := range members {
+		if !slices.Contains(names, member) {
+			names = append(names, member)
+		}
+	}
+	switch i.Type {
+	case document.Bond:
+		section := *orNew(i.Bond)
+		section.Ports, i.Bond = names, &section
+		r.fitPrimary(i)
+	case document.VRFType:
+		section := *orNew(i.VRF)
+		section.Ports, i.VRF = names, &section
+	default:
+		section := *orNew(i.Bridge)
+		section.Ports, i.Bridge = bridgePorts(section.Ports, names), &section
+		// Without an MTU of its own the bridge has the least of its ports.
+		if !slices.Equal(sortedList(names), sortedList(r.current[i.Name].Ports())) && r.desired[i.Name].MTU == nil {
+			i.MTU = nil
+		}
+	}
+}
+
+// fitPrimary drops the options of a bond that name a former port of it.
+func (r *resolution) fitPrimary(i *document.Interface) {
+	desired := map[string]any{}
+	if want := r.desired[i.Name]; want.Bond != nil {
+		desired = want.Bond.Options
+	}
+	i.Bond.Options = maps.Clone(i.Bond.Options)
+	for _, option := range []string{"primary", "active_slave"} {
+		port := Option(option, i.Bond.Options[option])
+		if port == "" || slices.Contains(i.Bond.Ports, port) {
+			continue
+		}
+		if _, chosen := desired[option]; chosen {
+			r.add(r.at(i.Name)+".link-aggregation.options."+option, "%s: it is no port of %s", port, i.Name)
+		}
+		delete(i.Bond.Options, option)
+	}
+}
+
+func bridgePorts(ports []document.BridgePort, names []string) []document.BridgePort {
+	list := make([]document.BridgePort, len(names))
+	for n, name := range names {
+		list[n].Name = name
+		if at := slices.IndexFunc(ports, func(p document.BridgePort) bool { return p.Name == name }); at >= 0 {
+			list[n] = ports[at]
+		}
+	}
+	return list
+}
+
+func sortedList(names []string) []string {
+	names = slices.Clone(names)
+	slices.Sort(names)
+	return names
+}
+
+func sorted[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,164 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package target
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/alioth-net/alioth/api/nmstate/document"
+)
+
+// rules returns all rules that shall be.
+func (r *resolution) rules(desired, current *document.RouteRules) []document.RouteRule {
+	var list, want []document.RouteRule
+	if current != nil {
+		list = slices.Clone(current.Config)
+	}
+	if desired != nil {
+		want = desired.Config
+	}
+	var added []document.RouteRule
+	for n, rule := range want {
+		path := fmt.Sprintf("route-rules.config[%d]", n)
+		if r.word(path+".state", rule.State, document.Absent); !r.checkRule(path, rule) {
+			continue
+		}
+		if rule.State != document.Absent {
+			added = append(added, NormalRule(rule))
+			continue
+		}
+		list = slices.DeleteFunc(list, func(other document.RouteRule) bool { return RuleMatches(rule, other) })
+	}
+	for _, rule := range added {
+		if !slices.ContainsFunc(list, func(other document.RouteRule) bool { return equalRules(rule, other) }) {
+			list = append(list, rule)
+		}
+	}
+	return list
+}
+
+func equalRules(a, b document.RouteRule) bool {
+	a, b = NormalRule(a), NormalRule(b)
+	return RuleMatches(a, b) && RuleMatches(b, a)
+}
+
+func (r *resolution) checkRule(path string, rule document.RouteRule) bool {
+	before := len(r.problems)
+	from := r.rulePrefix(path+".ip-from", rule.From, rule.Family)
+	to := r.rulePrefix(path+".ip-to", rule.To, rule.Family)
+	if from != "" && to != "" && from != to {
+		r.add(path+".ip-to", "%s: want a prefix of %s, as ip-from is", rule.To, from)
+	}
+	r.word(path+".family", rule.Family, document.FamilyIPv4, document.FamilyIPv6)
+	r.word(path+".action", rule.Action, document.Blackhole, document.Unreachable, document.Prohibit)
+	r.uint32(path+".priority", rule.Priority)
+	r.uint32(path+".route-table", rule.Table)
+	const mostBits = 128
+	r.within(path+".suppress-prefix-length", rule.SuppressPrefixLength, 0, mostBits)
+	if rule.IncomingInterface != "" {
+		r.checkName(path+".iif", rule.IncomingInterface)
+	}
+	if rule.Mask != nil && rule.Mark == nil {
+		r.add(path+".fwmask", "%#x: want fwmark too", *rule.Mask)
+	}
+	r.checkRuleWhole(path, rule)
+	return len(r.problems) == before
+}
+
+func (r *resolution) checkRuleWhole(path string, rule document.RouteRule) {
+	if rule.State == document.Absent {
+		if empty := (document.RouteRule{State: document.Absent}); rule == empty {
+			r.add(path, "an absent rule without any field matches all: name at least one")
+		}
+		return
+	}
+	if rule.Family == "" && rule.From == "" && rule.To == "" && rule.IncomingInterface == "" && rule.Mark == nil {
+		r.add(path, "want at least one of family, ip-from, ip-to, iif and fwmark")
+	}
+}
+
+// rulePrefix checks a prefix of a rule, and returns its family.
+func (r *resolution) rulePrefix(path, text, family string) string {
+	if text == "" {
+		return ""
+	}
+	prefix, ok := r.prefix(path, text)
+	if !ok {
+		return ""
+	}
+	of := familyOf(prefix)
+	if family != "" && family != of {
+		r.add(path, "%s: want a prefix of %s, which is the family", text, family)
+	}
+	return of
+}
+
+func familyOf(prefix netip.Prefix) string {
+	if prefix.Addr().Is4() {
+		return document.FamilyIPv4
+	}
+	return document.FamilyIPv6
+}
+
+// NormalRule returns a rule with family, priority and table filled in, and with prefixes
+// in the one form in which they are compared. A prefix of all addresses is "". A rule
+// that names no family at all is of IPv4, as with ip-rule(8).
+func NormalRule(rule document.RouteRule) document.RouteRule {
+	for _, field := range []*string{&rule.From, &rule.To} {
+		prefix, err := netip.ParsePrefix(*field)
+		if err != nil {
+			continue
+		}
+		if rule.Family == "" {
+			rule.Family = familyOf(prefix)
+		}
+		if *field = prefix.Masked().String(); prefix.Bits() == 0 {
+			*field = ""
+		}
+	}
+	if rule.Family == "" {
+		rule.Family = document.FamilyIPv4
+	}
+	if rule.Priority == nil {
+		rule.Priority = new(int64(document.DefaultPriority))
+	}
+	if rule.Table == nil || *rule.Table == 0 {
+		rule.Table = new(int64(document.MainTable))
+	}
+	return rule
+}
+
+// RuleMatches reports whether a rule has all that an absent one names.
+func RuleMatches(pattern, rule document.RouteRule) bool {
+	normal, all := NormalRule(rule), NormalRule(pattern)
+	family := pattern.Family
+	if pattern.From != "" || pattern.To != "" {
+		family = all.Family
+	}
+	return matchesWord(family, normal.Family) && matchesPrefix(pattern.From, all.From, normal.From) && matchesPrefix(pattern.To, all.To, normal.To) &&
+		matchesWord(pattern.IncomingInterface, normal.IncomingInterface) && matchesWord(pattern.Action, normal.Action) &&
+		matchesNumber(pattern.Mark, normal.Mark) && (pattern.Mask == nil || *pattern.Mask == maskOf(normal)) &&
+		matchesNumber(pattern.Priority, normal.Priority) && matchesNumber(pattern.SuppressPrefixLength, normal.SuppressPrefixLength) &&
+		// A rule that does not look up has no table, whatever is shown of it.
+		(pattern.Table == nil || pattern.Action != "" || *all.Table == *normal.Table)
+}
+
+// matchesPrefix: a prefix of all addresses that a pattern names matches a rule without.
+func matchesPrefix(named, pattern, prefix string) bool {
+	return strings.TrimSpace(named) == "" || pattern == prefix
+}
+
+func maskOf(rule document.RouteRule) uint32 {
+	if rule.Mask == nil {
+		return 1<<32 - 1
+	}
+	return *rule.Mask
+}
+
+func matchesNumber[T comparable](pattern, number *T) bool {
+	return pattern == nil || number != nil && *pattern == *number
+}
