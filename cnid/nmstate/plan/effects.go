@@ -87,10 +87,21 @@ func (p *planner) detached(i *document.Interface, kind string) {
 	switch kind {
 	case document.Bond:
 		p.stopped(i)
-		i.MACAddress, i.MTU = "", nil
+		i.MACAddress = ""
+		p.forgetMTU(i)
 	case document.VRFType:
 		p.loseIPv6(i)
 		p.loseRoutes(i.Name, both)
+	}
+}
+
+// forgetMTU notes that an MTU is not known any more, nor are those of what is above.
+func (p *planner) forgetMTU(i *document.Interface) {
+	i.MTU, p.dirty[i.Name] = nil, true
+	for _, name := range p.derived[i.Name] {
+		if above := p.now[name]; above != nil && above.Base() == i.Name && above.VXLAN == nil {
+			p.forgetMTU(above)
+		}
 	}
 }
 

@@ -90,6 +90,23 @@ func round(t *testing.T, seed uint64, r *rand.Rand, m *model) bool {
 	if again := plan.Between(after, second); len(again) > 0 {
 		t.Fatalf("a second apply has steps:%s", lines(again))
 	}
+	m.restore(t, before, to)
+	// A change may be undone after any of its steps.
+	steps := plan.Between(before, to)
+	for _, step := range steps[:r.IntN(len(steps)+1)] {
+		if err := m.do(step); err != nil {
+			t.Fatalf("the kernel refuses %s: %v", step, err)
+		}
+	}
+	m.restore(t, before, to)
+	m.apply(t, to)
+	contains(t, m.show(), desired)
+	return true
+}
+
+// restore undoes what leads to a target.
+func (m *model) restore(t *testing.T, before *document.State, to *target.Target) {
+	t.Helper()
 	var names []string
 	for _, i := range to.Interfaces {
 		names = append(names, i.Name)
@@ -98,9 +115,6 @@ func round(t *testing.T, seed uint64, r *rand.Rand, m *model) bool {
 	if restored := m.show(); yamlOf(restored) != yamlOf(before) {
 		t.Fatalf("not restored:%s", changesOf(before, restored))
 	}
-	m.apply(t, to)
-	contains(t, m.show(), desired)
-	return true
 }
 
 func jsonOf(s *document.State) string {

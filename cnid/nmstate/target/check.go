@@ -72,7 +72,7 @@ func (r *resolution) checkBase(i document.Interface) {
 		r.add(r.basePath(i), "%s: no such interface", base)
 	}
 	// What the document says of a base was compared with this before.
-	if _, changes := r.final[base]; !changes && i.Type == document.VLANType && i.State == document.Up && r.current[base].State == document.Down {
+	if below, _ := r.get(base); !r.named(base) && i.Type == document.VLANType && i.State == document.Up && below.State == document.Down {
 		r.add(r.basePath(i), "%s: it is down, and a VLAN of it can't be up: name %s too, with state up", base, base)
 	}
 }

@@ -79,6 +79,8 @@ func removed(have document.Interface, name string) *document.Interface {
 	if Physical(have.Type) {
 		i.Description, i.Controller, i.AcceptAllMACAddresses = new(""), new(""), new(false)
 		i.IPv4, i.IPv6 = bare(nil), bare(nil)
+		// The MTU stays, also where a bond gives its port back another one.
+		i.MTU = have.MTU
 	}
 	return i
 }

@@ -3,7 +3,11 @@
 
 package target
 
-import "github.com/alioth-net/alioth/api/nmstate/document"
+import (
+	"slices"
+
+	"github.com/alioth-net/alioth/api/nmstate/document"
+)
 
 // removals removes what cannot be there without interfaces that go, and takes down what
 // cannot be up without those that go down.
@@ -140,11 +144,29 @@ func (r *resolution) followersOf(now, want document.Interface, moves bool) (more
 	if anew || now.Type == document.Bond && resized {
 		more = r.follow(append(r.portsOf(now.Name), peerOf(want), controllerOf(now)))
 	}
-	if anew || moves || resized || StopsToChange(now, want) {
-		more = append(more, r.follow(r.above[now.Name])...)
+	// A bond that is made anew takes its ports down, and with them what is on top of them.
+	if anew || moves || resized || StopsToChange(now, want) || r.remade(controllerOf(now)) {
+		more = append(more, r.follow(r.allAbove(now.Name))...)
 		r.fit(now.Name, want.MTU, anew)
 	}
 	return more
+}
+
+// remade reports whether an interface that is has to be made anew.
+func (r *resolution) remade(name string) bool {
+	want, ok := r.final[name]
+	now, exists := r.current[name]
+	return ok && exists && Recreated(now, *want)
+}
+
+// allAbove returns what is derived from an interface, and what is derived from that.
+func (r *resolution) allAbove(name string) (all []string) {
+	queue := slices.Clone(r.above[name])
+	for len(queue) > 0 && len(all) < len(r.current) {
+		all = append(all, queue[0])
+		queue = append(queue[1:], r.above[queue[0]]...)
+	}
+	return all
 }
 
 // onNewBase reports whether the base of an interface is made anew, which removes it.
@@ -154,7 +176,7 @@ func (r *resolution) onNewBase(i document.Interface) bool {
 		if !ok {
 			return false
 		}
-		if now, exists := r.current[base.Name]; exists && Recreated(now, *base) {
+		if r.remade(base.Name) {
 			return true
 		}
 		i = *base
