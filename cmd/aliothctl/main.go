@@ -56,7 +56,7 @@ server; without, they show the node on which they run, as root.`,
 		SilenceUsage: true,
 	}
 	root.AddCommand(statusCommand(), mapCommand(), dumpCommand(), releaseCommand(), verifyCommand(),
-		dropsCommand(), flowsCommand(), traceCommand(), packetTraceCommand())
+		dropsCommand(), flowsCommand(), traceCommand(), packetTraceCommand(), stateCommand())
 	root.SetArgs(line[1:])
 	switch filepath.Base(line[0]) {
 	case asCompleter:

@@ -58,6 +58,7 @@ func Packages() []Package {
 		{Path: "./cnid/hostlink"},
 		{Path: "./cnid/neighbours", Omitted: betweenOthers()},
 		{Path: "./cnid/netdev", Omitted: betweenOthers()},
+		{Path: "./cnid/nmstate/kernel"},
 		{Path: "./cnid/sockdiag", Omitted: betweenOthers()},
 		{Path: "./cnid/netfilter", Omitted: betweenOthers(), Tools: []string{"nft"}},
 		{Path: "./ebpf/datapath", Omitted: datapathOmissions()},
@@ -67,6 +68,7 @@ func Packages() []Package {
 		{Path: "./ebpf/datapath/test/reports", Omitted: onBoth("maps, counters and events are the same from 6.1 on, and trials are about single frames whose length stays")},
 		{Path: "./test/vm/hardware", Hardware: true},
 		{Path: "./cnid/attach/sriov", Hardware: true},
+		{Path: "./cnid/nmstate/kernel/hardware", Hardware: true},
 		{Path: "./cnid", Run: "KeepsItsDevice|TwoNodesCarry", Omitted: []Omission{{
 			Kernels: []string{"6.12"}, Files: []string{"assembly_test.go"},
 			Reason: "two nodes carry the traffic of the test of devices, too, which needs 6.7; 6.1 and this machine's kernel run this one",

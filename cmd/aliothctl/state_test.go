@@ -1,0 +1,184 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/alioth-net/alioth/cnid/netns/netnstest"
+)
+
+// TestMain is the guard of a transaction, where a test's command starts one.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "state" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// statePlace is a node for commands about its network.
+type statePlace struct {
+	node *netnstest.Namespace
+	// root is the host's file system.
+	root string
+}
+
+func newStatePlace(t *testing.T) statePlace {
+	t.Helper()
+	p := statePlace{node: netnstest.New(t), root: t.TempDir()}
+	pod, err := os.Open(netnstest.New(t).Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = pod.Close() }()
+	p.node.Do(t, func() error {
+		ofPod := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "eth0"}, PeerName: "eth0", PeerNamespace: netlink.NsFd(int(pod.Fd()))}
+		own := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "eth1"}, PeerName: "eth2"}
+		lo, err := netlink.LinkByName("lo")
+		if err != nil {
+			return err
+		}
+		peer := func() error {
+			link, err := netlink.LinkByName("eth2")
+			if err != nil {
+				return err
+			}
+			return netlink.LinkSetUp(link)
+		}
+		return errors.Join(netlink.LinkSetUp(lo), netlink.LinkAdd(ofPod), netlink.LinkAdd(own), peer())
+	})
+	if err := os.MkdirAll(filepath.Join(p.root, "etc/systemd/system"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// run runs a command in the node.
+func (p statePlace) run(t *testing.T, input string, words ...string) (out string, err error) {
+	t.Helper()
+	line := append([]string{"aliothctl", "state"}, words...)
+	cmd := newCommand(append(line, "--root", p.root, "--dir", filepath.Join(p.root, "state"))...)
+	var text strings.Builder
+	cmd.SetOut(&text)
+	cmd.SetErr(t.Output())
+	cmd.SetIn(strings.NewReader(input))
+	p.node.Do(t, func() error {
+		err = cmd.ExecuteContext(t.Context())
+		return nil
+	})
+	return text.String(), err
+}
+
+func (p statePlace) must(t *testing.T, input string, words ...string) string {
+	t.Helper()
+	out, err := p.run(t, input, words...)
+	if err != nil {
+		t.Fatalf("state %v: %v", words, err)
+	}
+	return out
+}
+
+const numbered = "interfaces: [{name: eth1, ipv4: {enabled: true, address: [{ip: 10.0.0.1, prefix-length: 24}]}}]"
+
+func TestAStateIsShownAppliedAndKept(t *testing.T) {
+	p := newStatePlace(t)
+	if out := p.must(t, numbered, "apply", "-", "--dry-run"); !strings.Contains(out, "would add 10.0.0.1/24 to eth1") {
+		t.Errorf("the steps are:\n%s", out)
+	}
+	if out := p.must(t, "", "show", "eth1"); strings.Contains(out, "10.0.0.1") {
+		t.Errorf("a dry run has changed the node:\n%s", out)
+	}
+	if out := p.must(t, numbered, "apply", "-"); !strings.Contains(out, "The node has the desired state") {
+		t.Errorf("it says %q", out)
+	}
+	if out := p.must(t, "", "show", "eth1", "-o", "json"); !strings.Contains(out, `"ip": "10.0.0.1"`) {
+		t.Errorf("it shows:\n%s", out)
+	}
+	file := filepath.Join(t.TempDir(), "state.yaml")
+	if err := os.WriteFile(file, []byte(p.must(t, "", "show")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out := p.must(t, "", "apply", file); !strings.Contains(out, "has this state already") {
+		t.Errorf("what is shown was applied: %s", out)
+	}
+	if out := p.must(t, "", "restore"); out != "" {
+		t.Errorf("it says %q", out)
+	}
+}
+
+func TestEndsOfPodsAreNoPartOfTheNode(t *testing.T) {
+	p := newStatePlace(t)
+	if out := p.must(t, "", "show"); strings.Contains(out, "name: eth0") || !strings.Contains(out, "name: eth1") {
+		t.Errorf("it shows:\n%s", out)
+	}
+	if _, err := p.run(t, "", "show", "eth0"); err == nil || !strings.Contains(err.Error(), `no interface "eth0"`) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := p.run(t, "interfaces: [{name: eth0, type: ethernet, mtu: 1400}]", "apply", "-"); err == nil {
+		t.Error("it was changed")
+	}
+}
+
+func TestAStateWaitsForItsCommitOrGoes(t *testing.T) {
+	p := newStatePlace(t)
+	if out := p.must(t, numbered, "apply", "-", "--no-commit", "--timeout", "1h"); !strings.Contains(out, "aliothctl state commit") {
+		t.Errorf("it says %q", out)
+	}
+	p.must(t, "", "rollback")
+	if out := p.must(t, "", "show", "eth1"); strings.Contains(out, "10.0.0.1") {
+		t.Errorf("it is still there:\n%s", out)
+	}
+	if _, err := p.run(t, "", "commit"); err == nil || !strings.Contains(err.Error(), "no transaction is open") {
+		t.Errorf("got %v", err)
+	}
+	p.must(t, numbered, "apply", "-", "--no-commit", "--timeout", "1h")
+	p.must(t, "", "commit")
+	if out := p.must(t, "", "show", "eth1"); !strings.Contains(out, "10.0.0.1") {
+		t.Errorf("it is gone:\n%s", out)
+	}
+}
+
+func TestTheUnitForBootsIsInstalledAndRemoved(t *testing.T) {
+	p := newStatePlace(t)
+	p.must(t, "interfaces: [{name: eth1, ipv4: {enabled: true, address: [{ip: 10.0.0.1, prefix-length: 24}]}}]\n"+
+		"routes: {config: [{destination: 0.0.0.0/0, next-hop-address: 10.0.0.254, next-hop-interface: eth1}]}", "apply", "-")
+	moved := strings.ReplaceAll(numbered, "10.0.0.1", "10.0.0.2")
+	if _, err := p.run(t, moved, "apply", "-"); err == nil || !strings.Contains(err.Error(), "aliothctl state install") {
+		t.Errorf("got %v", err)
+	}
+	if out := p.must(t, "", "install"); !strings.Contains(out, "installed and enabled") {
+		t.Errorf("it says %q", out)
+	}
+	p.must(t, moved, "apply", "-")
+	p.must(t, "", "install", "--remove")
+	if _, err := p.run(t, numbered, "apply", "-"); err == nil {
+		t.Error("the address was changed without the unit")
+	}
+}
+
+func TestABadDocumentIsRefusedWithItsPath(t *testing.T) {
+	p := newStatePlace(t)
+	for text, want := range map[string]string{
+		"interfaces: [{name: eth1, mtuu: 1400}]": `unknown field "interfaces[0].mtuu"`,
+		"interfaces: [{name: eth1, mtu: 70000}]": "interfaces[0].mtu",
+		"interfaces: [{name: eth9, mtu: 1400}]":  "eth9",
+	} {
+		if _, err := p.run(t, text, "apply", "-"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if _, err := p.run(t, "", "show", "-o", "xml"); err == nil || !strings.Contains(err.Error(), "yaml or json") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := p.run(t, "", "apply", filepath.Join(p.root, "none")); err == nil {
+		t.Error("a missing file is accepted")
+	}
+}

@@ -1,0 +1,201 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/nmstate/host"
+	"github.com/alioth-net/alioth/cnid/nmstate/plan"
+	"github.com/alioth-net/alioth/cnid/nmstate/transaction"
+)
+
+// defaultTimeout is how long a change may take until it is undone.
+const defaultTimeout = 60 * time.Second
+
+func (o *stateOptions) showCommand() *cobra.Command {
+	var format string
+	cmd := &cobra.Command{
+		Use:   "show [INTERFACE]",
+		Short: "Show the node's network state",
+		Example: `  aliothctl state show
+  aliothctl state show eth1 -o json`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if format != "yaml" && format != "json" {
+				return fmt.Errorf("output %q: want yaml or json", format)
+			}
+			return o.with(cmd.ErrOrStderr(), func(_ *transaction.Manager, h *host.Host) error {
+				state, err := h.Show(cmd.Context())
+				if err == nil && len(args) > 0 {
+					state, err = only(state, args[0])
+				}
+				if err != nil {
+					return err
+				}
+				return printState(cmd.OutOrStdout(), state, format)
+			})
+		},
+	}
+	cmd.Flags().StringVarP(&format, "output", "o", "yaml", "yaml or json")
+	return cmd
+}
+
+// only is what a state has of one interface.
+func only(state *document.State, name string) (*document.State, error) {
+	at := slices.IndexFunc(state.Interfaces, func(i document.Interface) bool { return i.Name == name })
+	if at < 0 {
+		return nil, fmt.Errorf("the node's own network has no interface %q; list them with: aliothctl state show", name)
+	}
+	one := &document.State{Interfaces: state.Interfaces[at : at+1]}
+	if state.Routes != nil {
+		others := func(r document.Route) bool { return r.Interface != name }
+		one.Routes = &document.Routes{
+			Running: slices.DeleteFunc(slices.Clone(state.Routes.Running), others),
+			Config:  slices.DeleteFunc(slices.Clone(state.Routes.Config), others),
+		}
+	}
+	return one, nil
+}
+
+func printState(out io.Writer, state *document.State, format string) error {
+	text, err := state.Format()
+	if format == "json" {
+		text, err = json.MarshalIndent(state, "", "  ")
+		text = append(text, '\n')
+	}
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(text)
+	return err
+}
+
+func (o *stateOptions) applyCommand() *cobra.Command {
+	var options transaction.Options
+	var dryRun bool
+	cmd := &cobra.Command{
+		Use:   "apply FILE",
+		Short: "Change the node's network to a desired state",
+		Long: `Change the node's network to a desired state, a document in YAML or JSON; - reads
+it from standard input. Only what the document names is changed.
+
+The command waits until the node has the state, and until what was reached before is
+reached again: gateways of default routes, name servers, and addresses of --reach.
+Otherwise it restores the state before.`,
+		Example: `  aliothctl state apply bond.yaml --dry-run
+  aliothctl state apply bond.yaml --reach 192.0.2.10:6443
+  aliothctl state apply bond.yaml --no-commit --timeout 5m && aliothctl state commit`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			desired, err := readState(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			return o.with(cmd.ErrOrStderr(), func(m *transaction.Manager, _ *host.Host) error {
+				if dryRun {
+					steps, err := m.Plan(cmd.Context(), desired)
+					return errors.Join(printSteps(cmd.OutOrStdout(), "would", steps), err)
+				}
+				return o.apply(cmd.Context(), cmd.OutOrStdout(), m, desired, options)
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&dryRun, "dry-run", false, "print the steps, and change nothing")
+	flags.BoolVar(&options.NoCommit, "no-commit", false, "undo the change at the end of --timeout unless it is committed")
+	flags.BoolVar(&options.NoVerify, "no-verify", false, "do not compare the result with the desired state")
+	flags.DurationVar(&options.Timeout, "timeout", defaultTimeout, "when to undo a change that is not committed")
+	flags.StringSliceVar(&o.reach, "reach", nil, "HOST:PORT that must accept connections after the change if it does before")
+	return cmd
+}
+
+func (o *stateOptions) apply(ctx context.Context, out io.Writer, m *transaction.Manager, desired *document.State, options transaction.Options) error {
+	result, err := m.Apply(ctx, desired, options)
+	if err != nil {
+		return err
+	}
+	if len(result.Steps) == 0 {
+		_, err = fmt.Fprintln(out, "The node has this state already.")
+		return err
+	}
+	if result.Open == nil {
+		_, err = fmt.Fprintf(out, "The node has the desired state; steps: %d.\n", len(result.Steps))
+		return err
+	}
+	_, err = fmt.Fprintf(out, "The node has the desired state until %s. Keep it with: aliothctl state commit\n",
+		result.Open.Deadline.Format(time.RFC3339))
+	return err
+}
+
+func printSteps(out io.Writer, word string, steps []plan.Step) error {
+	for _, step := range steps {
+		if _, err := fmt.Fprintf(out, "%s %s\n", word, step); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func readState(cmd *cobra.Command, path string) (*document.State, error) {
+	var text []byte
+	var err error
+	if path == "-" {
+		text, err = io.ReadAll(cmd.InOrStdin())
+	} else {
+		text, err = os.ReadFile(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the desired state: %w", err)
+	}
+	return document.Parse(text)
+}
+
+// startGuard starts this binary once more, in a session of its own and outside of the
+// control groups of the first process: the end of a terminal, of a unit or of a pod does
+// not end it. Its output is a file in the folder of transactions.
+func (o *stateOptions) startGuard(id string) (int, error) {
+	binary, err := os.Executable()
+	if err != nil {
+		return 0, err
+	}
+	log, err := os.OpenFile(filepath.Join(o.dir, "guard.log"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = log.Close() }()
+	guard := exec.Command(binary, "state", "guard", id, "--dir", o.dir, "--root", o.root) //nolint:noctx // it outlives every context of this process
+	guard.Stdout, guard.Stderr = log, log
+	guard.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := guard.Start(); err != nil {
+		return 0, err
+	}
+	pid := guard.Process.Pid
+	go func() { _ = guard.Wait() }() // a process that has ended and is not waited for seems to run
+	return pid, leaveControlGroup(pid)
+}
+
+// leaveControlGroup moves a process to the root of the control groups (cgroups(7)). A host
+// without the unified hierarchy has nothing that ends the process with the group.
+func leaveControlGroup(pid int) error {
+	err := os.WriteFile("/sys/fs/cgroup/cgroup.procs", []byte(strconv.Itoa(pid)), 0o644)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}

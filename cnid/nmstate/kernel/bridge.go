@@ -1,0 +1,139 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/nmstate/plan"
+)
+
+// ticks are what the kernel counts in a second in times of bridges (USER_HZ).
+const ticks = 100
+
+// filters reports whether a device is a bridge that knows VLANs.
+func filters(l link) bool {
+	return l.driver == "bridge" && l.data.value(nl.IFLA_BR_VLAN_FILTERING) != 0
+}
+
+func showBridge(v view, l link, i *document.Interface) {
+	seconds := func(kind uint16) *int {
+		if n, ok := l.data.number(kind); ok {
+			return new(int(n / ticks))
+		}
+		return nil
+	}
+	i.Bridge = &document.Bridge{
+		Ports: []document.BridgePort{},
+		Options: &document.BridgeOptions{
+			STP: &document.STP{
+				Enabled: l.data.truth(nl.IFLA_BR_STP_STATE), ForwardDelay: seconds(nl.IFLA_BR_FORWARD_DELAY), HelloTime: seconds(nl.IFLA_BR_HELLO_TIME),
+				MaxAge: seconds(nl.IFLA_BR_MAX_AGE), Priority: l.data.integer(nl.IFLA_BR_PRIORITY),
+			},
+			MACAgeingTime:     seconds(nl.IFLA_BR_AGEING_TIME),
+			GroupForwardMask:  l.data.integer(nl.IFLA_BR_GROUP_FWD_MASK),
+			MulticastSnooping: l.data.truth(nl.IFLA_BR_MCAST_SNOOPING),
+			VLANProtocol:      protocolName(l.data.big(nl.IFLA_BR_VLAN_PROTOCOL)),
+			VLANDefaultPVID:   l.data.integer(nl.IFLA_BR_VLAN_DEFAULT_PVID),
+		},
+	}
+	for _, port := range v.ports(l) {
+		i.Bridge.Ports = append(i.Bridge.Ports, v.showPort(l, port))
+	}
+}
+
+func (v view) showPort(bridge, port link) document.BridgePort {
+	shown := document.BridgePort{
+		Name: port.name, Hairpin: port.portData.truth(nl.IFLA_BRPORT_MODE),
+		PathCost: port.portData.integer(nl.IFLA_BRPORT_COST), Priority: port.portData.integer(nl.IFLA_BRPORT_PRIORITY),
+	}
+	if filters(bridge) {
+		shown.VLAN = v.vlans[port.index].show()
+	}
+	return shown
+}
+
+func bridgeData(r request) ([]*nl.RtAttr, error) {
+	if r.want.Bridge == nil {
+		return nil, nil
+	}
+	var s settings
+	seconds := func(kind uint16, value *int) {
+		if value != nil {
+			s.add(sized(kind, 4, uint32(*value*ticks)))
+		}
+	}
+	if o := r.want.Bridge.Options; o != nil {
+		if o.STP != nil {
+			seconds(nl.IFLA_BR_FORWARD_DELAY, o.STP.ForwardDelay)
+			seconds(nl.IFLA_BR_HELLO_TIME, o.STP.HelloTime)
+			seconds(nl.IFLA_BR_MAX_AGE, o.STP.MaxAge)
+			s.integer(nl.IFLA_BR_PRIORITY, 2, o.STP.Priority)
+			if o.STP.Enabled != nil {
+				s.add(sized(nl.IFLA_BR_STP_STATE, 4, bit(*o.STP.Enabled)))
+			}
+		}
+		seconds(nl.IFLA_BR_AGEING_TIME, o.MACAgeingTime)
+		s.integer(nl.IFLA_BR_GROUP_FWD_MASK, 2, o.GroupForwardMask)
+		s.truth(nl.IFLA_BR_MCAST_SNOOPING, o.MulticastSnooping)
+		s.protocol(nl.IFLA_BR_VLAN_PROTOCOL, o.VLANProtocol)
+		s.integer(nl.IFLA_BR_VLAN_DEFAULT_PVID, 2, o.VLANDefaultPVID)
+	}
+	for _, port := range r.want.Bridge.Ports {
+		if port.VLAN != nil && port.VLAN.Mode != "" {
+			s.add(sized(nl.IFLA_BR_VLAN_FILTERING, 1, 1))
+			break
+		}
+	}
+	return s, nil
+}
+
+// changePort applies settings of a port of a bridge.
+func (k *Kernel) changePort(ctx context.Context, step plan.PortChange) error {
+	bridge, err := k.link(ctx, step.Bridge)
+	if err != nil {
+		return err
+	}
+	port, err := k.link(ctx, step.Port.Name)
+	if err != nil {
+		return err
+	}
+	if port.controller != bridge.index || bridge.driver != "bridge" {
+		return fmt.Errorf("%s is no port of the bridge %s: attach it first", step.Port.Name, step.Bridge)
+	}
+	var s settings
+	s.truth(nl.IFLA_BRPORT_MODE, step.Port.Hairpin)
+	s.integer(nl.IFLA_BRPORT_COST, 4, step.Port.PathCost)
+	s.integer(nl.IFLA_BRPORT_PRIORITY, 2, step.Port.Priority)
+	if len(s) > 0 {
+		info := nested(unix.IFLA_LINKINFO, []*nl.RtAttr{zeroEnded(nl.IFLA_INFO_SLAVE_KIND, "bridge"), nested(nl.IFLA_INFO_SLAVE_DATA, s)})
+		if err := k.modify(ctx, port, info); err != nil {
+			return err
+		}
+	}
+	if step.Port.VLAN == nil {
+		return nil
+	}
+	return k.changeVLANs(ctx, bridge, port, *step.Port.VLAN)
+}
+
+// filter turns on the filter of VLANs of a bridge.
+func (k *Kernel) filter(ctx context.Context, bridge link) error {
+	if filters(bridge) {
+		return nil
+	}
+	data := []*nl.RtAttr{sized(nl.IFLA_BR_VLAN_FILTERING, 1, 1)}
+	info := nested(unix.IFLA_LINKINFO, []*nl.RtAttr{zeroEnded(nl.IFLA_INFO_KIND, "bridge"), nested(nl.IFLA_INFO_DATA, data)})
+	err := k.modify(ctx, bridge, info)
+	if errors.Is(err, unix.EOPNOTSUPP) || bridge.data.get(nl.IFLA_BR_VLAN_FILTERING) == nil {
+		return fmt.Errorf("bridge.port.vlan: this kernel has no bridges that filter VLANs (CONFIG_BRIDGE_VLAN_FILTERING): %w", errors.ErrUnsupported)
+	}
+	return err
+}

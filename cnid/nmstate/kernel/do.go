@@ -1,0 +1,262 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+
+	"github.com/containernetworking/plugins/pkg/ns"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/nmstate/plan"
+	"github.com/alioth-net/alioth/cnid/nmstate/target"
+)
+
+// Do executes one step. To delete what is gone, and to add what is there with the same
+// values, is no error. A step on the resolver is errors.ErrUnsupported.
+func (k *Kernel) Do(ctx context.Context, step plan.Step) error {
+	do := k.onInterfaces
+	switch step.(type) {
+	case plan.AddAddress, plan.RemoveAddress, plan.AddRoute, plan.RemoveRoute, plan.AddRule, plan.RemoveRule:
+		do = k.onAddresses
+	}
+	if err := do(ctx, step); err != nil {
+		return fmt.Errorf("%s: %w", step, err)
+	}
+	return nil
+}
+
+func (k *Kernel) onInterfaces(ctx context.Context, step plan.Step) error {
+	switch s := step.(type) {
+	case plan.Delete:
+		return k.remove(ctx, s)
+	case plan.Create:
+		return k.create(ctx, s.Interface)
+	case plan.Change:
+		return k.change(ctx, s.Interface)
+	case plan.Enslave:
+		return k.enslave(ctx, s)
+	case plan.PortChange:
+		return k.changePort(ctx, s)
+	case plan.SetUp:
+		return k.activate(ctx, s.Name, true)
+	case plan.SetDown:
+		return k.activate(ctx, s.Name, false)
+	case plan.SetFamily:
+		return k.setFamily(ctx, s)
+	case plan.SetVFs:
+		return k.setVFs(ctx, s)
+	default:
+		return fmt.Errorf("the kernel has no such thing: %w", errors.ErrUnsupported)
+	}
+}
+
+func (k *Kernel) onAddresses(ctx context.Context, step plan.Step) error {
+	switch s := step.(type) {
+	case plan.AddAddress:
+		return k.addAddress(ctx, s)
+	case plan.RemoveAddress:
+		return k.removeAddress(ctx, s)
+	case plan.AddRoute:
+		return k.addRoute(ctx, s)
+	case plan.RemoveRoute:
+		return k.removeRoute(ctx, s)
+	case plan.AddRule:
+		return k.addRule(ctx, s)
+	case plan.RemoveRule:
+		return k.removeRule(ctx, s)
+	default:
+		return errors.ErrUnsupported
+	}
+}
+
+func (k *Kernel) remove(ctx context.Context, step plan.Delete) error {
+	l, err := k.link(ctx, step.Name)
+	if errors.Is(err, errNoDevice) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return unless(k.tell(ctx, unix.RTM_DELLINK, 0, l.header()), unix.ENODEV)
+}
+
+// create makes a device. One of its name and type that is there already gets the settings.
+func (k *Kernel) create(ctx context.Context, want document.Interface) error {
+	made, ok := kindByName(want.Type)
+	if !ok {
+		return fmt.Errorf("type: the engine makes no interfaces of type %s: %w", want.Type, errors.ErrUnsupported)
+	}
+	if l, err := k.link(ctx, want.Name); err == nil {
+		return k.adopt(ctx, l, want)
+	}
+	list, err := k.creation(ctx, made, want)
+	if err != nil {
+		return err
+	}
+	err = k.tell(ctx, unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL, requests(nl.NewIfInfomsg(unix.AF_UNSPEC), list)...)
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		return fmt.Errorf("this kernel has no devices of type %s, or lacks an option of them (module %s): %w", want.Type, made.driver, err)
+	}
+	if err != nil {
+		return err
+	}
+	// The kernel sets no alias together with a device.
+	return k.change(ctx, document.Interface{Name: want.Name, Type: want.Type, Description: want.Description, MTU: want.MTU})
+}
+
+// adopt gives a device that is there the settings of one that was to be made.
+func (k *Kernel) adopt(ctx context.Context, l link, want document.Interface) error {
+	v, err := k.view(ctx)
+	if err != nil {
+		return err
+	}
+	if now := v.show(l); now.Type != want.Type || target.Recreated(now, want) {
+		return fmt.Errorf("there is another interface %s, of type %s: delete it first: %w", want.Name, now.Type, unix.EEXIST)
+	}
+	return k.change(ctx, want)
+}
+
+// creation are the attributes of a new device.
+func (k *Kernel) creation(ctx context.Context, made kind, want document.Interface) ([]*nl.RtAttr, error) {
+	list := settings{zeroEnded(unix.IFLA_IFNAME, want.Name)}
+	if want.Type == document.LinuxBridge && want.MTU != nil {
+		want.MTU = new(anotherMTU(*want.MTU))
+	}
+	if err := list.common(want); err != nil {
+		return nil, err
+	}
+	if base := want.Base(); base != "" && want.VXLAN == nil {
+		link, err := k.named(ctx, unix.IFLA_LINK, base)
+		if err != nil {
+			return nil, fmt.Errorf("base-iface: %w", err)
+		}
+		list.add(link)
+	}
+	info, err := made.info(k.request(ctx, want, nil))
+	list.add(info)
+	return list, err
+}
+
+// anotherMTU is not the one wanted. A bridge has the least MTU of its ports unless its own
+// was changed, and one that it was made with or has already is no change.
+func anotherMTU(mtu int) int {
+	const least = 68 // RFC 791
+	if mtu > least {
+		return mtu - 1
+	}
+	return mtu + 1
+}
+
+// common adds what devices of all types have.
+func (s *settings) common(want document.Interface) error {
+	if want.MACAddress != "" {
+		mac, err := net.ParseMAC(want.MACAddress)
+		if err != nil {
+			return fmt.Errorf("mac-address: %w", err)
+		}
+		s.add(nl.NewRtAttr(unix.IFLA_ADDRESS, mac))
+	}
+	s.integer(unix.IFLA_MTU, 4, want.MTU)
+	return nil
+}
+
+// change applies settings of a device.
+func (k *Kernel) change(ctx context.Context, want document.Interface) error {
+	l, err := k.link(ctx, want.Name)
+	if err != nil {
+		return err
+	}
+	var list settings
+	if err := list.common(want); err != nil {
+		return err
+	}
+	if want.Description != nil {
+		list.add(nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(*want.Description)))
+	}
+	if len(list) > 0 {
+		if err := k.modify(ctx, l, list...); err != nil {
+			return err
+		}
+	}
+	if all := want.AcceptAllMACAddresses; all != nil {
+		if err := k.flag(ctx, l, unix.IFF_PROMISC, *all); err != nil {
+			return fmt.Errorf("accept-all-mac-addresses: %w", err)
+		}
+	}
+	return k.changeKind(ctx, l, want)
+}
+
+// changeKind applies settings that only a type has.
+func (k *Kernel) changeKind(ctx context.Context, l link, want document.Interface) error {
+	changed, ok := kindByDriver(l.driver)
+	if !ok {
+		return nil
+	}
+	r := k.request(ctx, want, &l)
+	data, err := changed.data(r)
+	if err != nil || len(data) == 0 {
+		return err
+	}
+	info, err := changed.info(r)
+	if err != nil {
+		return err
+	}
+	return k.modify(ctx, l, info)
+}
+
+// enslave makes a device a port, or none.
+func (k *Kernel) enslave(ctx context.Context, step plan.Enslave) error {
+	port, err := k.link(ctx, step.Port)
+	if err != nil {
+		return err
+	}
+	controller := link{}
+	if step.Controller != "" {
+		if controller, err = k.link(ctx, step.Controller); err != nil {
+			return err
+		}
+	}
+	if port.controller == controller.index {
+		return nil
+	}
+	if controller.driver == "bond" && port.up() {
+		// A bond refuses ports that are up, and sets them up itself.
+		if err := k.flag(ctx, port, unix.IFF_UP, false); err != nil {
+			return err
+		}
+	}
+	return k.modify(ctx, port, sized(unix.IFLA_MASTER, 4, controller.index))
+}
+
+func (k *Kernel) activate(ctx context.Context, name string, up bool) error {
+	l, err := k.link(ctx, name)
+	if err != nil {
+		return err
+	}
+	return k.flag(ctx, l, unix.IFF_UP, up)
+}
+
+// setFamily enables or disables IPv6, for which netlink has no request.
+func (k *Kernel) setFamily(ctx context.Context, step plan.SetFamily) error {
+	if _, err := k.link(ctx, step.Name); err != nil {
+		return err
+	}
+	path := filepath.Join("/proc/sys/net/ipv6/conf", step.Name, "disable_ipv6")
+	err := k.space.Do(func(ns.NetNS) error { return writeNumber(path, int(bit(!step.Enabled))) })
+	if !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if !step.Enabled {
+		return nil // A device without IPv6 is what was asked for.
+	}
+	return fmt.Errorf("ipv6.enabled: %s has no IPv6: its MTU is below 1280 bytes, or this kernel has none: %w", step.Name, err)
+}

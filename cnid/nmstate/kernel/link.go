@@ -1,0 +1,162 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/api/nmstate/document"
+)
+
+// link is a device as the kernel describes it.
+type link struct {
+	index    uint32
+	hardware uint16 // ARPHRD_*
+	flags    uint32 // IFF_*
+	name     string
+	// controller is the index of what the device is a port of, 0 for none.
+	controller uint32
+	attributes
+	// driver is the kind of a virtual device, "" of others, and data what only that has.
+	driver string
+	data   attributes
+	// portData is what the controller's driver has of a port.
+	portData attributes
+}
+
+// Lists of numbers below are in include/uapi/linux/if_link.h. The library lacks these.
+const (
+	skipStatistics  = 1 << 3 // RTEXT_FILTER_SKIP_STATS
+	functions       = 1 << 0 // RTEXT_FILTER_VF
+	compressedVLANs = 1 << 2 // RTEXT_FILTER_BRVLAN_COMPRESSED
+)
+
+// wanted asks for virtual functions, and for no counters: they take most of the time.
+func wanted() *nl.RtAttr { return sized(unix.IFLA_EXT_MASK, 4, functions|skipStatistics) }
+
+// links returns all devices.
+func (k *Kernel) links(ctx context.Context) ([]link, error) {
+	messages, err := k.dump(ctx, unix.RTM_GETLINK, nl.NewIfInfomsg(unix.AF_UNSPEC), wanted())
+	if err != nil {
+		return nil, fmt.Errorf("list devices: %w", err)
+	}
+	list := make([]link, 0, len(messages))
+	for _, message := range messages {
+		if l, ok := readLink(message); ok {
+			list = append(list, l)
+		}
+	}
+	return list, nil
+}
+
+// readLink reads a message of a device, and returns false if it is none.
+func readLink(message []byte) (l link, ok bool) {
+	if len(message) < unix.SizeofIfInfomsg {
+		return l, false
+	}
+	header := nl.DeserializeIfInfomsg(message)
+	l = link{index: uint32(header.Index), hardware: header.Type, flags: header.Flags, attributes: message[unix.SizeofIfInfomsg:]}
+	l.name, l.controller = l.text(unix.IFLA_IFNAME), l.value(unix.IFLA_MASTER)
+	info := l.get(unix.IFLA_LINKINFO)
+	l.driver, l.data, l.portData = info.text(nl.IFLA_INFO_KIND), info.get(nl.IFLA_INFO_DATA), info.get(nl.IFLA_INFO_SLAVE_DATA)
+	return l, true
+}
+
+func (l link) up() bool { return l.flags&unix.IFF_UP != 0 }
+
+// elsewhere reports whether the device that this one is on, or its other end, is in another
+// network namespace.
+func (l link) elsewhere() bool { return l.get(unix.IFLA_LINK_NETNSID) != nil }
+
+// kind is the type of a device in documents.
+func (l link) kind() string {
+	switch {
+	case l.driver != "":
+		if k, ok := kindByDriver(l.driver); ok {
+			return k.name
+		}
+	case l.hardware == unix.ARPHRD_ETHER:
+		return document.Ethernet
+	case l.hardware == unix.ARPHRD_LOOPBACK:
+		return document.Loopback
+	}
+	return document.Unknown
+}
+
+// mac returns an attribute with an Ethernet address in upper-case hex, "" if there is none.
+func (l link) mac(kind uint16) string {
+	const octets = 6
+	address := l.get(kind)
+	if len(address) != octets {
+		return ""
+	}
+	return strings.ToUpper(strings.ReplaceAll(fmt.Sprintf("% x", []byte(address)), " ", ":"))
+}
+
+// errNoDevice: no device has a name.
+var errNoDevice = errors.New("no such interface")
+
+// link returns a device. If there is none, the error is errNoDevice.
+func (k *Kernel) link(ctx context.Context, name string) (link, error) {
+	messages, err := k.ask(ctx, unix.RTM_GETLINK, 0, nl.NewIfInfomsg(unix.AF_UNSPEC), zeroEnded(unix.IFLA_IFNAME, name), wanted())
+	if errors.Is(err, unix.ENODEV) {
+		return link{}, fmt.Errorf("%s: %w", name, errNoDevice)
+	}
+	if err != nil {
+		return link{}, fmt.Errorf("look up interface %s: %w", name, err)
+	}
+	for _, message := range messages {
+		if l, ok := readLink(message); ok {
+			return l, nil
+		}
+	}
+	return link{}, fmt.Errorf("%s: %w", name, errNoDevice)
+}
+
+// modify changes attributes of a device.
+func (k *Kernel) modify(ctx context.Context, l link, list ...*nl.RtAttr) error {
+	return k.tell(ctx, unix.RTM_NEWLINK, 0, requests(l.header(), list)...)
+}
+
+// header begins a request about a device.
+func (l link) header() *nl.IfInfomsg {
+	header := nl.NewIfInfomsg(unix.AF_UNSPEC)
+	header.Index = int32(l.index)
+	return header
+}
+
+// flag sets or clears a flag of a device.
+func (k *Kernel) flag(ctx context.Context, l link, flag uint32, on bool) error {
+	header := l.header()
+	header.Change = flag
+	if on {
+		header.Flags = flag
+	}
+	return k.tell(ctx, unix.RTM_NEWLINK, 0, header)
+}
+
+// requests is a header and attributes as one list.
+func requests(header nl.NetlinkRequestData, list []*nl.RtAttr) []nl.NetlinkRequestData {
+	all := []nl.NetlinkRequestData{header}
+	for _, attribute := range list {
+		all = append(all, attribute)
+	}
+	return all
+}
+
+// named is an attribute with the index of a device that has a name.
+func (k *Kernel) named(ctx context.Context, kind uint16, name string) (*nl.RtAttr, error) {
+	l, err := k.link(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return nl.NewRtAttr(int(kind), binary.NativeEndian.AppendUint32(nil, l.index)), nil
+}

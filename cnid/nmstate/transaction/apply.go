@@ -1,0 +1,215 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package transaction
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/nmstate/plan"
+	"github.com/alioth-net/alioth/cnid/nmstate/probe"
+	"github.com/alioth-net/alioth/cnid/nmstate/target"
+)
+
+// Options are those of one Apply.
+type Options struct {
+	// Timeout is from the begin of the transaction until the guard rolls it back.
+	Timeout time.Duration
+	// NoCommit leaves it open until somebody commits it, or Timeout is over.
+	NoCommit bool
+	// NoVerify does not compare the host with the desired state afterwards.
+	NoVerify bool
+}
+
+// Result is what an Apply did.
+type Result struct {
+	// Steps were carried out. Without any the host had the desired state.
+	Steps []plan.Step
+	// Open is the transaction that waits for its commit, nil if there is none.
+	Open *Record
+}
+
+// Plan returns the steps from what is to a desired state, and carries out none.
+func (m *Manager) Plan(ctx context.Context, desired *document.State) ([]plan.Step, error) {
+	c, err := m.prepare(ctx, desired)
+	return c.steps, err
+}
+
+// change is a desired state as it was compared with the host.
+type change struct {
+	before *document.State
+	target *target.Target
+	steps  []plan.Step
+}
+
+func (m *Manager) prepare(ctx context.Context, desired *document.State) (c change, err error) {
+	if c.before, err = m.Host.Show(ctx); err != nil {
+		return c, err
+	}
+	if c.target, err = target.Resolve(desired, c.before); err != nil {
+		return c, err
+	}
+	c.steps = plan.Between(c.before, c.target)
+	if len(c.steps) > 0 {
+		err = m.Permit(c.before, c.steps)
+	}
+	return c, err
+}
+
+// Apply changes the host to a desired state, or restores the state before and returns an
+// ErrRolledBack with the cause.
+func (m *Manager) Apply(ctx context.Context, desired *document.State, o Options) (result *Result, err error) {
+	err = m.locked(ctx, func(open *Record) error {
+		if open != nil {
+			return fmt.Errorf("%w since %s, until %s: commit it or roll it back", ErrOpen,
+				open.Begun.Format(time.RFC3339), open.Deadline.Format(time.RFC3339))
+		}
+		c, err := m.prepare(ctx, desired)
+		if err == nil {
+			result, err = m.apply(ctx, c, o)
+		}
+		return err
+	})
+	return result, err
+}
+
+func (m *Manager) apply(ctx context.Context, c change, o Options) (*Result, error) {
+	r, err := m.newRecord(c, o)
+	if err != nil {
+		return nil, err
+	}
+	if len(c.steps) == 0 {
+		return &Result{}, m.dir.putCommitted(r.Committed)
+	}
+	probes := probe.Passing(ctx, m.Probes(c.before))
+	if err := m.begin(r); err != nil {
+		return nil, err
+	}
+	limited, cancel := context.WithDeadline(ctx, r.Deadline)
+	defer cancel()
+	if err := m.reach(limited, c, o, probes); err != nil {
+		return nil, m.undo(ctx, r, err)
+	}
+	if !o.NoCommit {
+		return &Result{Steps: c.steps}, m.commit(r)
+	}
+	r.Waiting = true
+	return &Result{Steps: c.steps, Open: r}, m.dir.putRecord(r)
+}
+
+func (m *Manager) newRecord(c change, o Options) (*Record, error) {
+	committed, err := m.dir.committed()
+	if err != nil {
+		return nil, err
+	}
+	now, pid := time.Now(), os.Getpid()
+	started, err := startOf(pid)
+	if err != nil {
+		return nil, err
+	}
+	r := &Record{
+		ID: rand.Text(), Boot: m.boot, PID: pid, Started: started, Begun: now, Deadline: now.Add(o.Timeout),
+		Before: c.before, Committed: merged(committed, c), Resolver: c.target.Resolver != nil,
+	}
+	for _, i := range c.target.Interfaces {
+		r.Touched = append(r.Touched, i.Name)
+	}
+	was := configured(c.before)
+	r.Routes, r.Rules = without(c.target.Routes, was.routes), without(c.target.Rules, was.rules)
+	return r, nil
+}
+
+// begin writes the transaction down and starts its guard, which is written down too before
+// anything is changed.
+func (m *Manager) begin(r *Record) error {
+	if err := m.dir.putRecord(r); err != nil {
+		return err
+	}
+	pid, err := m.StartGuard(r.ID)
+	if err == nil {
+		r.Guard = pid
+		r.GuardStarted, err = startOf(pid)
+	}
+	if err == nil && r.GuardStarted == 0 {
+		err = errors.New("it ended at once")
+	}
+	if err == nil {
+		return m.dir.putRecord(r)
+	}
+	return errors.Join(fmt.Errorf("start the process that rolls back at the deadline: %w", err), m.dir.removeRecord())
+}
+
+// reach carries out the steps, and what remains of them after each look at the host, until
+// nothing does. All probes have to pass then.
+func (m *Manager) reach(ctx context.Context, c change, o Options, probes []probe.Probe) error {
+	again := time.NewTicker(m.Interval)
+	defer again.Stop()
+	steps := c.steps
+	for try := 1; ; try++ {
+		err := m.carryOut(ctx, steps)
+		if err == nil && o.NoVerify {
+			break
+		}
+		if err == nil {
+			if steps, err = m.remaining(ctx, c.target); err == nil && len(steps) == 0 {
+				break
+			}
+		}
+		if err == nil {
+			err = fmt.Errorf("the host does not have the desired state; what is missing: %s", words(steps))
+		}
+		if try >= m.Tries {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", ctx.Err(), err)
+		case <-again.C:
+		}
+	}
+	return probe.Await(ctx, probes, m.ProbeLimit)
+}
+
+func (m *Manager) carryOut(ctx context.Context, steps []plan.Step) error {
+	for _, step := range steps {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("before %q: %w", step, err)
+		}
+		m.logf("%s", step)
+		if err := m.Host.Do(ctx, step); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remaining are the steps from what is now.
+func (m *Manager) remaining(ctx context.Context, t *target.Target) ([]plan.Step, error) {
+	now, err := m.Host.Show(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return plan.Between(now, t), nil
+}
+
+// shownSteps bounds how many steps a message has.
+const shownSteps = 5
+
+func words(steps []plan.Step) string {
+	var list []string
+	for i, step := range steps {
+		if i == shownSteps {
+			list = append(list, fmt.Sprintf("and %d more steps", len(steps)-i))
+			break
+		}
+		list = append(list, step.String())
+	}
+	return strings.Join(list, "; ")
+}

@@ -1,0 +1,204 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package transaction
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/nmstate/plan"
+	"github.com/alioth-net/alioth/cnid/nmstate/probe"
+)
+
+// Host is the network that is changed; package host implements it.
+type Host interface {
+	Show(ctx context.Context) (*document.State, error)
+	Do(ctx context.Context, step plan.Step) error
+}
+
+// Errors that callers tell apart.
+var (
+	// ErrOpen: a transaction waits for its commit.
+	ErrOpen = errors.New("a transaction waits to be committed")
+	// ErrBusy: another process changes the host's network.
+	ErrBusy = errors.New("another process changes the host's network")
+	// ErrNone: there is no open transaction.
+	ErrNone = errors.New("no transaction is open")
+	// ErrRolledBack: the desired state was not reached, and the state before is restored.
+	ErrRolledBack = errors.New("the state before was restored")
+	// ErrNotRestored: the state before could not be restored in full. The transaction
+	// stays open, and the next process tries again.
+	ErrNotRestored = errors.New("the state before could not be restored")
+)
+
+// Config is what a Manager needs.
+type Config struct {
+	// Dir has the files of transactions. It survives a boot.
+	Dir  string
+	Host Host
+	// StartGuard starts the guard of a transaction in a process that outlives this one, and
+	// returns its number. The process calls Manager.Guard.
+	StartGuard func(id string) (pid int, err error)
+	// Probes returns what must be reached after a change if it is reached before.
+	Probes func(before *document.State) []probe.Probe
+	// Permit returns why steps must not be carried out, nil if they may.
+	Permit func(before *document.State, steps []plan.Step) error
+	// Tries is how often the host's state is compared with the desired one, Interval the
+	// time between. ProbeLimit is how long probes have to pass again.
+	Tries      int
+	Interval   time.Duration
+	ProbeLimit time.Duration
+	// Log has a line for each step.
+	Log io.Writer
+}
+
+// Manager has the transactions of a host.
+type Manager struct {
+	Config
+	dir  folder
+	boot string
+}
+
+// New returns the Manager of a folder, which it makes.
+func New(cfg Config) (*Manager, error) {
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the folder of transactions: %w", err)
+	}
+	boot, err := bootID()
+	if err != nil {
+		return nil, err
+	}
+	return &Manager{Config: cfg, dir: folder(cfg.Dir), boot: boot}, nil
+}
+
+// lock returns how to give the lock of the folder back. It waits until ctx ends, and not
+// at all for one that has ended.
+func (m *Manager) lock(ctx context.Context) (unlock func(), err error) {
+	file, err := os.OpenFile(m.dir.path(lockFile), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock the transactions: %w", err)
+	}
+	again := time.NewTicker(lockInterval)
+	defer again.Stop()
+	for {
+		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return func() { _ = file.Close() }, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, errors.Join(fmt.Errorf("lock the transactions: %w", err), file.Close())
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(ErrBusy, file.Close())
+		case <-again.C:
+		}
+	}
+}
+
+// lockInterval is how often the lock is tried.
+const lockInterval = 50 * time.Millisecond
+
+// lockWait is how long commands of users wait for the lock: longer than it takes to look,
+// shorter than a transaction takes.
+const lockWait = time.Second
+
+// locked calls f with the lock, when nothing is left of transactions that ended with their
+// processes. f gets the open transaction, nil without one.
+func (m *Manager) locked(ctx context.Context, f func(*Record) error) error {
+	wait, cancel := context.WithTimeout(ctx, lockWait)
+	defer cancel()
+	unlock, err := m.lock(wait)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	r, err := m.recovered(ctx)
+	if err != nil {
+		return err
+	}
+	return f(r)
+}
+
+// Recover rolls back what a process that ended has left open.
+func (m *Manager) Recover(ctx context.Context) error {
+	return m.locked(ctx, func(*Record) error { return nil })
+}
+
+// recovered is the transaction that waits for its commit, nil if there is none.
+func (m *Manager) recovered(ctx context.Context) (*Record, error) {
+	r, err := m.dir.record()
+	if err != nil || r == nil {
+		return nil, err
+	}
+	switch {
+	case r.Done:
+		return nil, m.commit(r)
+	case r.Boot != m.boot:
+		m.logf("transaction %s ended with the boot in which it began", r.ID)
+		return nil, m.dir.removeRecord()
+	case r.Waiting && alive(r.Guard, r.GuardStarted):
+		return r, nil
+	}
+	m.logf("transaction %s was left open by a process that ended: rolling it back", r.ID)
+	return nil, m.restore(ctx, r)
+}
+
+// Open returns the transaction that waits for its commit, or ErrNone.
+func (m *Manager) Open(ctx context.Context) (open *Record, err error) {
+	err = m.locked(ctx, func(r *Record) error {
+		if open = r; r == nil {
+			return ErrNone
+		}
+		return nil
+	})
+	return open, err
+}
+
+// Commit ends the transaction that waits for it.
+func (m *Manager) Commit(ctx context.Context) error {
+	return m.locked(ctx, func(r *Record) error {
+		if r == nil {
+			return ErrNone
+		}
+		return m.commit(r)
+	})
+}
+
+// Rollback restores the state before the transaction that waits for its commit.
+func (m *Manager) Rollback(ctx context.Context) error {
+	return m.locked(ctx, func(r *Record) error {
+		if r == nil {
+			return ErrNone
+		}
+		return m.restore(ctx, r)
+	})
+}
+
+// Committed returns the state that all committed transactions together made.
+func (m *Manager) Committed() (*document.State, error) { return m.dir.committed() }
+
+// commit ends a transaction for good by one write. If the process is killed after it, the
+// next one writes down the committed state.
+func (m *Manager) commit(r *Record) error {
+	r.Done = true
+	if err := m.dir.putRecord(r); err != nil {
+		return err
+	}
+	if err := m.dir.putCommitted(r.Committed); err != nil {
+		return err
+	}
+	return m.dir.removeRecord()
+}
+
+func (m *Manager) logf(format string, args ...any) {
+	fmt.Fprintf(m.Log, format+"\n", args...)
+}

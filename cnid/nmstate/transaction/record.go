@@ -1,0 +1,119 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package transaction
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/durable"
+)
+
+// Record is an open transaction, as it is on disk.
+type Record struct {
+	// ID is unique among transactions of a host.
+	ID string `json:"id"`
+	// Boot is the host's boot in which it began (/proc/sys/kernel/random/boot_id).
+	Boot string `json:"boot"`
+	// PID is the process that applies it, and Started when that process began, in ticks
+	// since the boot: a number of a process may come again.
+	PID     int    `json:"pid"`
+	Started uint64 `json:"started"`
+	// Guard and GuardStarted are those of the guard.
+	Guard        int    `json:"guard,omitempty"`
+	GuardStarted uint64 `json:"guardStarted,omitempty"`
+	// Begun and Deadline are of the wall clock.
+	Begun    time.Time `json:"begun"`
+	Deadline time.Time `json:"deadline"`
+	// Waiting: all is applied, and somebody has to commit before the deadline.
+	Waiting bool `json:"waiting"`
+	// Done: it is committed. What remains is to write down Committed.
+	Done bool `json:"done"`
+	// Before is the state before the first change, in full.
+	Before *document.State `json:"before"`
+	// Touched are the interfaces that the transaction changes.
+	Touched []string `json:"touched"`
+	// Routes and Rules are those that it adds, and Resolver whether it changes the resolver.
+	Routes   []document.Route     `json:"routes,omitempty"`
+	Rules    []document.RouteRule `json:"rules,omitempty"`
+	Resolver bool                 `json:"resolver,omitempty"`
+	// Committed is what a commit writes down as the host's committed state.
+	Committed *document.State `json:"committed"`
+}
+
+// Names of files in a Manager's folder.
+const (
+	recordFile    = "transaction.json"
+	committedFile = "committed.json"
+	lockFile      = "lock"
+)
+
+// folder has the files of a Manager.
+type folder string
+
+func (f folder) path(name string) string { return filepath.Join(string(f), name) }
+
+// record returns the open transaction, nil without one.
+func (f folder) record() (*Record, error) {
+	var r Record
+	found, err := f.read(recordFile, &r)
+	if err != nil || !found {
+		return nil, err
+	}
+	return &r, nil
+}
+
+func (f folder) putRecord(r *Record) error { return f.write(recordFile, r) }
+
+func (f folder) removeRecord() error { return durable.Remove(f.path(recordFile)) }
+
+// committed returns the committed state, an empty one if there is none.
+func (f folder) committed() (*document.State, error) {
+	var s document.State
+	_, err := f.read(committedFile, &s)
+	return &s, err
+}
+
+func (f folder) putCommitted(s *document.State) error { return f.write(committedFile, s) }
+
+func (f folder) read(name string, into any) (found bool, err error) {
+	text, err := os.ReadFile(f.path(name))
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, into)
+	}
+	if err != nil {
+		return false, fmt.Errorf("read %s: %w", f.path(name), err)
+	}
+	return true, nil
+}
+
+func (f folder) write(name string, value any) error {
+	text, err := json.MarshalIndent(value, "", " ")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", f.path(name), err)
+	}
+	file, err := durable.Create(f.path(name), append(text, '\n'))
+	if err != nil {
+		return err
+	}
+	return file.Close()
+}
+
+// bootID returns the identity of the host's boot.
+func bootID() (string, error) {
+	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", fmt.Errorf("read the identity of this boot: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}

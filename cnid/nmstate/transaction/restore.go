@@ -1,0 +1,135 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package transaction
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/nmstate/plan"
+	"github.com/alioth-net/alioth/cnid/nmstate/target"
+)
+
+// undo restores the state before after a failure. The end of ctx, with which the failure
+// may have begun, does not end it.
+func (m *Manager) undo(ctx context.Context, r *Record, cause error) error {
+	m.logf("%v: restoring the state before", cause)
+	if err := m.restore(context.WithoutCancel(ctx), r); err != nil {
+		return fmt.Errorf("%w (%w)", err, cause)
+	}
+	return fmt.Errorf("%w: %w", ErrRolledBack, cause)
+}
+
+// restore restores the state before a transaction, and ends it. Steps that fail do not
+// keep others from being tried: a host with all but one address is better than one with
+// none.
+func (m *Manager) restore(ctx context.Context, r *Record) error {
+	again := time.NewTicker(m.Interval)
+	defer again.Stop()
+	for try := 1; ; try++ {
+		failure := m.stepBack(ctx, r)
+		left, err := m.stepsBack(ctx, r)
+		if err == nil && len(left) == 0 {
+			return m.dir.removeRecord()
+		}
+		if try >= m.Tries {
+			return fmt.Errorf("%w in %d tries, what is missing: %s: %w", ErrNotRestored, try, words(left), errors.Join(failure, err))
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", ErrNotRestored, ctx.Err())
+		case <-again.C:
+		}
+	}
+}
+
+func (m *Manager) stepBack(ctx context.Context, r *Record) error {
+	steps, err := m.stepsBack(ctx, r)
+	for _, step := range steps {
+		m.logf("%s", step)
+		err = errors.Join(err, m.Host.Do(ctx, step))
+	}
+	return err
+}
+
+// stepsBack are the steps from what is now to what was.
+func (m *Manager) stepsBack(ctx context.Context, r *Record) ([]plan.Step, error) {
+	now, err := m.Host.Show(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return plan.Between(now, back(r, now)), nil
+}
+
+// back is the target that restores what a transaction has touched. Routes and rules that
+// others have added or removed meanwhile stay as they are.
+func back(r *Record, now *document.State) *target.Target {
+	t := target.Back(r.Before, r.Touched)
+	was, is := configured(r.Before), configured(now)
+	ours := func(route document.Route) bool { return slices.Contains(r.Touched, route.Interface) }
+	added := func(route document.Route) bool { return contains(r.Routes, route) }
+	kept := slices.DeleteFunc(slices.Clone(is.routes), func(route document.Route) bool { return ours(route) || added(route) })
+	lost := without(was.routes, kept)
+	t.Routes = append(kept, lost...)
+	t.Rules = append(without(is.rules, r.Rules), without(was.rules, is.rules)...)
+	t.Resolver = nil
+	if r.Resolver && r.Before.DNS != nil {
+		t.Resolver = r.Before.DNS.Config
+	}
+	return t
+}
+
+// configuration are the routes and rules of a state.
+type configuration struct {
+	routes []document.Route
+	rules  []document.RouteRule
+}
+
+func configured(s *document.State) (c configuration) {
+	if s.Routes != nil {
+		c.routes = s.Routes.Config
+	}
+	if s.RouteRules != nil {
+		c.rules = s.RouteRules.Config
+	}
+	return c
+}
+
+func contains[T any](list []T, one T) bool {
+	return slices.ContainsFunc(list, func(other T) bool { return reflect.DeepEqual(one, other) })
+}
+
+// without returns those of a list that are not among others.
+func without[T any](list, others []T) []T {
+	return slices.DeleteFunc(slices.Clone(list), func(one T) bool { return contains(others, one) })
+}
+
+// merged is a committed state with a change.
+func merged(committed *document.State, c change) *document.State {
+	sum := &document.State{DNS: committed.DNS}
+	changed := map[string]bool{}
+	for _, i := range c.target.Interfaces {
+		if changed[i.Name] = true; i.State != document.Absent {
+			sum.Interfaces = append(sum.Interfaces, i)
+		}
+	}
+	for _, i := range committed.Interfaces {
+		if !changed[i.Name] {
+			sum.Interfaces = append(sum.Interfaces, i)
+		}
+	}
+	was, now := configured(c.before), configured(committed)
+	routes := append(without(now.routes, without(was.routes, c.target.Routes)), without(c.target.Routes, was.routes)...)
+	rules := append(without(now.rules, without(was.rules, c.target.Rules)), without(c.target.Rules, was.rules)...)
+	sum.Routes, sum.RouteRules = &document.Routes{Config: routes}, &document.RouteRules{Config: rules}
+	if c.target.Resolver != nil {
+		sum.DNS = &document.DNS{Config: c.target.Resolver}
+	}
+	return sum
+}
