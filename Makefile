@@ -59,8 +59,6 @@ down: ## Take the lab down; leaves nothing behind
 down-hardware: ## Take the lab of test-hardware down, if a run was interrupted
 	$(LAB) --hardware down
 
-down-labs: down down-hardware
-
 ##@ Build
 
 build: ## Build the binaries into bin/
@@ -81,7 +79,7 @@ generate: ## Regenerate what is generated: deep copies, CRDs, BPF objects
 
 test: setup ## Everything that must pass: what computes beside what waits for a lab; ends with a table of durations
 	@mkdir -p bin; $(GO) build -o bin/lanes ./test/lanes
-	KEEP_LAB=1 exec bin/lanes --low compute --after lab=down-labs compute=verify,lint,test-unit,test-api,test-vm lab=test-scenes,test-faults,down,test-updown,test-hardware
+	KEEP_LAB=1 exec bin/lanes --low compute --after lab=down --after compute=down-hardware compute=verify,lint,test-unit,test-api,test-vm,test-hardware lab=test-scenes,test-faults,down,test-updown
 
 soak: setup ## What is longer by nature, before an issue is resolved: MUTATE=10m, EPISODES=600, 5,000 Services, long outages, all kernels
 	@mkdir -p bin; $(GO) build -o bin/lanes ./test/lanes
@@ -150,4 +148,4 @@ setup: ## Install what a fresh Debian-like machine lacks, and check its kernel
 	@command -v $(GO) >/dev/null || { echo "go is not installed: install Go 1.26 or newer, see https://go.dev/doc/install" >&2; exit 1; }
 	$(LAB) setup
 
-.PHONY: help demo up down down-hardware down-labs build images chart generate test soak soak-seeds soak-vm soak-scenes test-unit test-vm test-hardware fuzz test-api test-e2e test-scenes test-faults test-updown verify lint bench setup
+.PHONY: help demo up down down-hardware build images chart generate test soak soak-seeds soak-vm soak-scenes test-unit test-vm test-hardware fuzz test-api test-e2e test-scenes test-faults test-updown verify lint bench setup
