@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/cnid/nmstate/kernel"
@@ -25,6 +26,10 @@ type Host struct {
 	kernel   *kernel.Kernel
 	resolver resolvconf.File
 	hidden   func(document.Interface) bool
+
+	mu sync.Mutex
+	// taken are the names of interfaces that the last Show has hidden.
+	taken map[string]bool
 }
 
 // Open returns the network of the calling thread's namespace, for the caller to close.
@@ -63,6 +68,9 @@ func (h *Host) hide(state *document.State) {
 		names[i.Name] = h.hidden(i)
 		return names[i.Name]
 	})
+	h.mu.Lock()
+	h.taken = names
+	h.mu.Unlock()
 	if state.Routes == nil {
 		return
 	}
@@ -80,10 +88,17 @@ func (h *Host) Do(ctx context.Context, step plan.Step) error {
 		}
 		return nil
 	case plan.Create:
-		// A name that only somebody else's interface has was not seen by the planner.
-		if h.hidden(s.Interface) {
-			return fmt.Errorf("%s: %w", step, ErrHidden)
+		// The planner did not see an interface that is hidden, and the kernel would give
+		// it the settings of a new one.
+		if h.hidden(s.Interface) || h.isTaken(s.Interface.Name) {
+			return fmt.Errorf("%s: %w; choose another name", step, ErrHidden)
 		}
 	}
 	return h.kernel.Do(ctx, step)
+}
+
+func (h *Host) isTaken(name string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.taken[name]
 }
