@@ -49,6 +49,10 @@ type change struct {
 	steps  []plan.Step
 }
 
+func (c change) wanted() Routing  { return Routing{Routes: c.target.Routes, Rules: c.target.Rules} }
+func (c change) added() Routing   { return c.wanted().without(routingOf(c.before)) }
+func (c change) removed() Routing { return routingOf(c.before).without(c.wanted()) }
+
 func (m *Manager) prepare(ctx context.Context, desired *document.State) (c change, err error) {
 	if c.before, err = m.Host.Show(ctx); err != nil {
 		return c, err
@@ -66,6 +70,9 @@ func (m *Manager) prepare(ctx context.Context, desired *document.State) (c chang
 // Apply changes the host to a desired state, or restores the state before and returns an
 // ErrRolledBack with the cause.
 func (m *Manager) Apply(ctx context.Context, desired *document.State, o Options) (result *Result, err error) {
+	if o.Timeout <= 0 {
+		return nil, fmt.Errorf("timeout %s: want a time in which the change can be made, for example 1m", o.Timeout)
+	}
 	err = m.locked(ctx, func(open *Record) error {
 		if open != nil {
 			return fmt.Errorf("%w since %s, until %s: commit it or roll it back", ErrOpen,
@@ -121,8 +128,7 @@ func (m *Manager) newRecord(c change, o Options) (*Record, error) {
 	for _, i := range c.target.Interfaces {
 		r.Touched = append(r.Touched, i.Name)
 	}
-	was := configured(c.before)
-	r.Routes, r.Rules = without(c.target.Routes, was.routes), without(c.target.Rules, was.rules)
+	r.Added, r.Removed = c.added(), c.removed()
 	return r, nil
 }
 

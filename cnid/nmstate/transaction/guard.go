@@ -69,13 +69,17 @@ func (m *Manager) expire(ctx context.Context, id string) error {
 	return m.persist(ctx, r)
 }
 
-// persist restores until it succeeds or ctx ends.
-func (m *Manager) persist(ctx context.Context, r *Record) error {
-	for {
-		err := m.restore(ctx, r)
-		if err == nil || ctx.Err() != nil {
+// rounds bounds how often a guard tries to restore the state before: some minutes. After
+// that the record stays, and the next process tries again.
+const rounds = 60
+
+// persist restores until it succeeds, ctx ends, or all rounds are over.
+func (m *Manager) persist(ctx context.Context, r *Record) (err error) {
+	for range rounds {
+		if err = m.restore(ctx, r); err == nil || ctx.Err() != nil {
 			return err
 		}
 		m.logf("%v", err)
 	}
+	return err
 }

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,12 +42,47 @@ type Record struct {
 	Before *document.State `json:"before"`
 	// Touched are the interfaces that the transaction changes.
 	Touched []string `json:"touched"`
-	// Routes and Rules are those that it adds, and Resolver whether it changes the resolver.
-	Routes   []document.Route     `json:"routes,omitempty"`
-	Rules    []document.RouteRule `json:"rules,omitempty"`
-	Resolver bool                 `json:"resolver,omitempty"`
+	// Added and Removed are the routes and rules that it adds and removes, and Resolver
+	// reports whether it changes the resolver.
+	Added    Routing `json:"added"`
+	Removed  Routing `json:"removed"`
+	Resolver bool    `json:"resolver,omitempty"`
 	// Committed is what a commit writes down as the host's committed state.
 	Committed *document.State `json:"committed"`
+}
+
+// Routing are routes and rules.
+type Routing struct {
+	Routes []document.Route     `json:"routes,omitempty"`
+	Rules  []document.RouteRule `json:"rules,omitempty"`
+}
+
+// routingOf is what a state has in its configuration.
+func routingOf(s *document.State) (r Routing) {
+	if s.Routes != nil {
+		r.Routes = s.Routes.Config
+	}
+	if s.RouteRules != nil {
+		r.Rules = s.RouteRules.Config
+	}
+	return r
+}
+
+// without is what others do not have.
+func (r Routing) without(others Routing) Routing {
+	return Routing{Routes: without(r.Routes, others.Routes), Rules: without(r.Rules, others.Rules)}
+}
+
+// and is what both have together.
+func (r Routing) and(others Routing) Routing {
+	return Routing{Routes: slices.Concat(r.Routes, others.Routes), Rules: slices.Concat(r.Rules, others.Rules)}
+}
+
+// without returns those of a list that are not among others.
+func without[T any](list, others []T) []T {
+	return slices.DeleteFunc(slices.Clone(list), func(one T) bool {
+		return slices.ContainsFunc(others, func(other T) bool { return reflect.DeepEqual(one, other) })
+	})
 }
 
 // Names of files in a Manager's folder.

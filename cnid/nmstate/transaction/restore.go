@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"time"
 
@@ -71,43 +70,40 @@ func (m *Manager) stepsBack(ctx context.Context, r *Record) ([]plan.Step, error)
 // others have added or removed meanwhile stay as they are.
 func back(r *Record, now *document.State) *target.Target {
 	t := target.Back(r.Before, r.Touched)
-	was, is := configured(r.Before), configured(now)
-	ours := func(route document.Route) bool { return slices.Contains(r.Touched, route.Interface) }
-	added := func(route document.Route) bool { return contains(r.Routes, route) }
-	kept := slices.DeleteFunc(slices.Clone(is.routes), func(route document.Route) bool { return ours(route) || added(route) })
-	lost := without(was.routes, kept)
-	t.Routes = append(kept, lost...)
-	t.Rules = append(without(is.rules, r.Rules), without(was.rules, is.rules)...)
-	t.Resolver = nil
+	kept, lost := routingOf(now).without(r.Added), r.Removed
+	onTouched := r.onTouched()
+	kept.Routes = slices.DeleteFunc(kept.Routes, onTouched)
+	untouched := func(route document.Route) bool { return !onTouched(route) }
+	lost.Routes = append(slices.DeleteFunc(slices.Clone(routingOf(r.Before).Routes), untouched),
+		slices.DeleteFunc(slices.Clone(lost.Routes), onTouched)...)
+	restored := kept.and(lost.without(kept))
+	t.Routes, t.Rules, t.Resolver = restored.Routes, restored.Rules, nil
 	if r.Resolver && r.Before.DNS != nil {
 		t.Resolver = r.Before.DNS.Config
 	}
 	return t
 }
 
-// configuration are the routes and rules of a state.
-type configuration struct {
-	routes []document.Route
-	rules  []document.RouteRule
-}
-
-func configured(s *document.State) (c configuration) {
-	if s.Routes != nil {
-		c.routes = s.Routes.Config
+// onTouched reports whether a route goes with an interface that the transaction touches:
+// it leads there, or the interface has its source address.
+func (r *Record) onTouched() func(document.Route) bool {
+	sources := map[string]bool{}
+	for _, i := range r.Before.Interfaces {
+		if !slices.Contains(r.Touched, i.Name) {
+			continue
+		}
+		for _, family := range []*document.IP{i.IPv4, i.IPv6} {
+			if family == nil {
+				continue
+			}
+			for _, address := range family.Addresses {
+				sources[address.IP] = true
+			}
+		}
 	}
-	if s.RouteRules != nil {
-		c.rules = s.RouteRules.Config
+	return func(route document.Route) bool {
+		return slices.Contains(r.Touched, route.Interface) || sources[route.Source]
 	}
-	return c
-}
-
-func contains[T any](list []T, one T) bool {
-	return slices.ContainsFunc(list, func(other T) bool { return reflect.DeepEqual(one, other) })
-}
-
-// without returns those of a list that are not among others.
-func without[T any](list, others []T) []T {
-	return slices.DeleteFunc(slices.Clone(list), func(one T) bool { return contains(others, one) })
 }
 
 // merged is a committed state with a change.
@@ -124,10 +120,9 @@ func merged(committed *document.State, c change) *document.State {
 			sum.Interfaces = append(sum.Interfaces, i)
 		}
 	}
-	was, now := configured(c.before), configured(committed)
-	routes := append(without(now.routes, without(was.routes, c.target.Routes)), without(c.target.Routes, was.routes)...)
-	rules := append(without(now.rules, without(was.rules, c.target.Rules)), without(c.target.Rules, was.rules)...)
-	sum.Routes, sum.RouteRules = &document.Routes{Config: routes}, &document.RouteRules{Config: rules}
+	routing := routingOf(committed).without(c.removed())
+	routing = routing.and(c.added().without(routing))
+	sum.Routes, sum.RouteRules = &document.Routes{Config: routing.Routes}, &document.RouteRules{Config: routing.Rules}
 	if c.target.Resolver != nil {
 		sum.DNS = &document.DNS{Config: c.target.Resolver}
 	}

@@ -13,294 +13,19 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/containernetworking/plugins/pkg/ns"
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
-	"github.com/alioth-net/alioth/cnid/nmstate/host"
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
 	"github.com/alioth-net/alioth/cnid/nmstate/probe"
-	"github.com/alioth-net/alioth/cnid/nmstate/resolvconf"
 	"github.com/alioth-net/alioth/cnid/nmstate/transaction"
 )
-
-// jobVariable has the job of a process that a test starts.
-const jobVariable = "ALIOTH_TEST_TRANSACTION_JOB"
-
-// job is what such a process does in the network namespace in which it is started.
-type job struct {
-	Dir string
-	// Guard is the transaction to guard, "" to apply Desired.
-	Guard   string
-	Desired string
-	// DieBefore kills the process before so many steps, HangBefore stops it there.
-	DieBefore, HangBefore int
-	Timeout               time.Duration
-	NoCommit              bool
-}
-
-const never = 1 << 30
-
-// deadly is a Host whose process ends or hangs before a step.
-type deadly struct {
-	transaction.Host
-	job  job
-	done int
-}
-
-func (d *deadly) Do(ctx context.Context, step plan.Step) error {
-	switch d.done {
-	case d.job.DieBefore:
-		_ = unix.Kill(os.Getpid(), unix.SIGKILL)
-	case d.job.HangBefore:
-		select {}
-	}
-	d.done++
-	return d.Host.Do(ctx, step)
-}
-
-// TestWorker is the work of the processes that the other tests start.
-func TestWorker(t *testing.T) {
-	text := os.Getenv(jobVariable)
-	if text == "" {
-		return
-	}
-	var j job
-	if err := json.Unmarshal([]byte(text), &j); err != nil {
-		t.Fatal(err)
-	}
-	if err := work(t.Context(), j); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func work(ctx context.Context, j job) error {
-	h, err := open(j.Dir)
-	if err != nil {
-		return err
-	}
-	defer h.Close()
-	m, err := transaction.New(config(j.Dir, &deadly{Host: h, job: j}))
-	if err != nil {
-		return err
-	}
-	if j.Guard != "" {
-		return m.Guard(ctx, j.Guard)
-	}
-	desired, err := document.Parse([]byte(j.Desired))
-	if err == nil {
-		_, err = m.Apply(ctx, desired, transaction.Options{Timeout: j.Timeout, NoCommit: j.NoCommit})
-	}
-	return err
-}
-
-func open(dir string) (*host.Host, error) {
-	return host.Open(resolvconf.New(filepath.Join(dir, "resolv.conf")), func(document.Interface) bool { return false })
-}
-
-func config(dir string, h transaction.Host) transaction.Config {
-	return transaction.Config{
-		Dir: dir, Host: h,
-		StartGuard: func(id string) (int, error) {
-			cmd, err := start(job{Dir: dir, Guard: id, DieBefore: never, HangBefore: never})
-			if err != nil {
-				return 0, err
-			}
-			go func() { _ = cmd.Wait() }()
-			return cmd.Process.Pid, nil
-		},
-		Probes: func(*document.State) []probe.Probe { return nil },
-		Permit: func(*document.State, []plan.Step) error { return nil },
-		Tries:  5, Interval: 100 * time.Millisecond, ProbeLimit: 10 * time.Second, Log: os.Stderr,
-	}
-}
-
-// start starts a process in the network namespace of the calling thread.
-func start(j job) (*exec.Cmd, error) {
-	text, err := json.Marshal(j)
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.Command(os.Args[0], "-test.run=^TestWorker$")
-	cmd.Env = append(os.Environ(), jobVariable+"="+string(text))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	log, err := os.OpenFile(filepath.Join(j.Dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = log.Close() }()
-	cmd.Stdout, cmd.Stderr = log, log
-	return cmd, cmd.Start()
-}
-
-// world is a node with eth0, which has addresses and a default route, beside a gateway.
-type world struct {
-	node, gateway ns.NetNS
-	dir           string
-}
-
-func newWorld(t *testing.T) world {
-	t.Helper()
-	w := world{node: testnet.New(t), gateway: testnet.New(t), dir: t.TempDir()}
-	testnet.Veth(t, w.node, "eth0", nil, w.gateway, "eth0", []string{"192.0.2.1/24"})
-	w.write(t, "nameserver 192.0.2.1\n")
-	w.apply(t, beginning)
-	return w
-}
-
-// beginning is the state that the tests return to.
-const beginning = `
-interfaces:
-- name: eth0
-  ipv4: {enabled: true, address: [{ip: 192.0.2.7, prefix-length: 24}]}
-  ipv6: {enabled: true, address: [{ip: "2001:db8::7", prefix-length: 64}]}
-routes:
-  config:
-  - {destination: 0.0.0.0/0, next-hop-address: 192.0.2.1, next-hop-interface: eth0}
-  - {destination: 198.51.100.0/24, next-hop-address: 192.0.2.1, next-hop-interface: eth0, table-id: 100}
-route-rules:
-  config:
-  - {ip-from: 192.0.2.7/32, route-table: 100, priority: 1000}
-`
-
-// renumbered changes much of it.
-const renumbered = `
-dns-resolver: {config: {server: [203.0.113.53], search: [example.com]}}
-interfaces:
-- name: eth0
-  mtu: 1400
-  ipv4: {enabled: true, address: [{ip: 203.0.113.7, prefix-length: 24}]}
-  ipv6: {enabled: false}
-- name: br1
-  type: linux-bridge
-  ipv4: {enabled: true, address: [{ip: 10.1.0.1, prefix-length: 16}]}
-  bridge: {port: [{name: v1}], options: {stp: {enabled: false}}}
-- name: v1
-  type: veth
-  veth: {peer: v2}
-- name: v2
-  type: veth
-  veth: {peer: v1}
-  ipv4: {enabled: true, address: [{ip: 10.1.0.2, prefix-length: 16}]}
-routes:
-  config:
-  - {state: absent, next-hop-interface: eth0}
-  - {destination: 0.0.0.0/0, next-hop-address: 203.0.113.1, next-hop-interface: eth0}
-route-rules:
-  config:
-  - {state: absent, route-table: 100}
-  - {ip-from: 10.1.0.0/16, route-table: 200, priority: 2000}
-`
-
-func (w world) write(t *testing.T, resolver string) {
-	t.Helper()
-	if err := os.WriteFile(filepath.Join(w.dir, "resolv.conf"), []byte(resolver), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// manager calls f with a Manager in the node.
-func (w world) manager(t *testing.T, change func(*transaction.Config), f func(*transaction.Manager) error) error {
-	t.Helper()
-	var failure error
-	testnet.In(t, w.node, func() error {
-		h, err := open(w.dir)
-		if err != nil {
-			return err
-		}
-		defer h.Close()
-		cfg := config(w.dir, h)
-		cfg.Log = t.Output()
-		if change != nil {
-			change(&cfg)
-		}
-		m, err := transaction.New(cfg)
-		if err == nil {
-			failure = f(m)
-		}
-		return err
-	})
-	return failure
-}
-
-// with applies a state, and returns its error.
-func (w world) with(t *testing.T, text string, o transaction.Options, change func(*transaction.Config)) (result *transaction.Result, err error) {
-	t.Helper()
-	desired, err := document.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	// The guard would end the test's own process, whose deadline comes first.
-	o.Timeout = time.Hour
-	err = w.manager(t, change, func(m *transaction.Manager) (err error) {
-		result, err = m.Apply(t.Context(), desired, o)
-		return err
-	})
-	return result, err
-}
-
-func (w world) apply(t *testing.T, text string) *transaction.Result {
-	t.Helper()
-	result, err := w.with(t, text, transaction.Options{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return result
-}
-
-func (w world) show(t *testing.T) (state *document.State) {
-	t.Helper()
-	testnet.In(t, w.node, func() error {
-		h, err := open(w.dir)
-		if err != nil {
-			return err
-		}
-		defer h.Close()
-		state, err = h.Show(t.Context())
-		return err
-	})
-	return state
-}
-
-// same fails the test unless the node has a state.
-func (w world) same(t *testing.T, want *document.State, options ...cmp.Option) {
-	t.Helper()
-	if diff := cmp.Diff(want, w.show(t), options...); diff != "" {
-		log, _ := os.ReadFile(filepath.Join(w.dir, "log"))
-		t.Fatalf("the node's state (-want +got):\n%s\nlog:\n%s", diff, log)
-	}
-}
-
-// files are those of the folder that a transaction leaves while it is open.
-func (w world) openFiles(t *testing.T) []string {
-	t.Helper()
-	names, err := filepath.Glob(filepath.Join(w.dir, "transaction*"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return names
-}
-
-// closed waits until no transaction is open.
-func (w world) closed(t *testing.T) {
-	t.Helper()
-	again := time.NewTicker(20 * time.Millisecond)
-	defer again.Stop()
-	for end := time.Now().Add(30 * time.Second); len(w.openFiles(t)) > 0; <-again.C {
-		if time.Now().After(end) {
-			log, _ := os.ReadFile(filepath.Join(w.dir, "log"))
-			t.Fatalf("%v are left; log:\n%s", w.openFiles(t), log)
-		}
-	}
-}
 
 func TestAStateIsAppliedOnceAndCommitted(t *testing.T) {
 	w := newWorld(t)
@@ -593,6 +318,7 @@ func TestWhatOthersChangeMeanwhileStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	testnet.In(t, w.node, addRoute("198.18.0.0/15", "192.0.2.1"))
+	testnet.In(t, w.node, removeRouteAndRule("198.51.100.0/24", 100))
 	if err := w.manager(t, nil, func(m *transaction.Manager) error { return m.Rollback(t.Context()) }); err != nil {
 		t.Fatal(err)
 	}
@@ -600,8 +326,36 @@ func TestWhatOthersChangeMeanwhileStays(t *testing.T) {
 	for _, route := range w.show(t).Routes.Config {
 		destinations = append(destinations, route.Destination)
 	}
-	if !slices.Contains(destinations, "198.18.0.0/15") || slices.Contains(destinations, "203.0.113.0/24") {
-		t.Errorf("routes are %v", destinations)
+	if want := []string{"0.0.0.0/0", "198.18.0.0/15"}; !slices.Equal(destinations, want) {
+		t.Errorf("routes are %v, want %v", destinations, want)
+	}
+	if rules := w.show(t).RouteRules.Config; len(rules) != 0 {
+		t.Errorf("rules are %v", rules)
+	}
+}
+
+func TestARouteThatWentWithItsSourceComesBack(t *testing.T) {
+	w := newWorld(t)
+	w.apply(t, sourced)
+	before := w.show(t)
+	// The kernel removes the route with its source, and does not take it back without.
+	_, err := w.with(t, "interfaces: [{name: v1, ipv4: {enabled: true, address: []}}]", transaction.Options{}, nil)
+	if !errors.Is(err, transaction.ErrRolledBack) {
+		t.Errorf("got %v", err)
+	}
+	w.same(t, before)
+}
+
+// removeRouteAndRule removes what is of a table.
+func removeRouteAndRule(destination string, table int) func() error {
+	return func() error {
+		_, to, err := net.ParseCIDR(destination)
+		if err != nil {
+			return err
+		}
+		rule := netlink.NewRule()
+		rule.Table, rule.Family = table, netlink.FAMILY_V4
+		return errors.Join(netlink.RouteDel(&netlink.Route{Dst: to, Table: table}), netlink.RuleDel(rule))
 	}
 }
 
