@@ -78,9 +78,8 @@ func explained(strict []error) []error {
 		list[i] = err
 		field := strings.TrimSuffix(err.Error(), `"`)
 		if at := strings.LastIndexAny(field, `."`); at >= 0 && strings.HasPrefix(err.Error(), "unknown field") {
-			// The name of 802.1x has a dot itself.
-			name := strings.TrimPrefix(field[at+1:], "")
-			if strings.HasSuffix(field, "802.1x") {
+			name := field[at+1:]
+			if strings.HasSuffix(field, "802.1x") { // the only name with a dot
 				name = "802.1x"
 			}
 			if why, ok := unsupported[name]; ok {

@@ -43,7 +43,7 @@ func TestAddressesAreInTheOrderOfTheKernel(t *testing.T) {
 	one, two, three := document.Address{IP: "192.0.2.9", PrefixLength: 24}, document.Address{IP: "192.0.2.1", PrefixLength: 24}, document.Address{IP: "198.51.100.1", PrefixLength: 32}
 	six, linkLocal := document.Address{IP: "2001:db8::1", PrefixLength: 64}, document.Address{IP: "fe80::42", PrefixLength: 64}
 	do(t, k, pair(), plan.SetUp{Name: "a"}, plan.SetUp{Name: "b"})
-	for range 2 { // What is there is added again.
+	for range 2 { // the second time it is there already
 		for _, a := range []document.Address{one, two, three, six, linkLocal} {
 			do(t, k, plan.AddAddress{Name: "a", Address: a})
 		}
@@ -56,7 +56,7 @@ func TestAddressesAreInTheOrderOfTheKernel(t *testing.T) {
 		t.Errorf("addresses of IPv6 are %v, want those that were added alone", got.IPv6.Addresses)
 	}
 	want(t, find(t, k, "b").IPv6.Addresses, addresses()) // It has the kernel's alone.
-	for range 2 {                                        // What is gone is removed again.
+	for range 2 {                                        // the second time it is gone already
 		do(t, k, plan.RemoveAddress{Name: "a", Address: three}, plan.RemoveAddress{Name: "a", Address: six})
 	}
 	got = find(t, k, "a")

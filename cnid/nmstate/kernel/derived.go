@@ -71,7 +71,7 @@ func word(four, six netip.Addr) string {
 	return ""
 }
 
-// defaultPort is IANA's of VXLAN; the kernel's own is another one.
+// defaultPort is the UDP port that IANA assigned to VXLAN; the kernel's own default differs.
 const defaultPort = 4789
 
 func vxlanData(r request) ([]*nl.RtAttr, error) {

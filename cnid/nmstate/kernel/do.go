@@ -120,7 +120,7 @@ func (k *Kernel) adopt(ctx context.Context, l link, want document.Interface) err
 		return err
 	}
 	if now := v.show(l); now.Type != want.Type || target.Recreated(now, want) {
-		return fmt.Errorf("there is another interface %s, of type %s: delete it first: %w", want.Name, now.Type, unix.EEXIST)
+		return fmt.Errorf("the host has an interface %s of type %s with other settings: delete it first: %w", want.Name, now.Type, unix.EEXIST)
 	}
 	return k.change(ctx, want)
 }

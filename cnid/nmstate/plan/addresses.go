@@ -101,7 +101,7 @@ func network(a document.Address) netip.Prefix {
 	return netip.PrefixFrom(ip, a.PrefixLength).Masked()
 }
 
-// common returns the addresses of a list that another one has too.
+// common returns the addresses that two lists share.
 func common(is, shall []document.Address) (both []document.Address) {
 	for _, a := range is {
 		if has(shall, a) {

@@ -71,7 +71,7 @@ func (r *resolution) checkBase(i document.Interface) {
 	if _, exists := r.get(base); !exists {
 		r.add(r.basePath(i), "%s: no such interface", base)
 	}
-	// What the document says of a base was compared with this before.
+	// A base that the document names was checked with its VLANs before.
 	if below, _ := r.get(base); !r.named(base) && i.Type == document.VLANType && i.State == document.Up && below.State == document.Down {
 		r.add(r.basePath(i), "%s: it is down, and a VLAN of it can't be up: name %s too, with state up", base, base)
 	}

@@ -72,7 +72,7 @@ func (r *resolution) existed(name string) bool {
 	return ok
 }
 
-// release removes the former other end of an interface that gets another one.
+// release removes the former peer of an interface that gets a new one.
 func (r *resolution) release(name, former string) {
 	end, ok := r.get(former)
 	if !ok || gone(end) || peerOf(end) != name {

@@ -25,7 +25,7 @@ func (r *resolution) ports() {
 	}
 	r.claimSingle(claims, listed)
 	for name, i := range r.current {
-		// What a list does not have any more is no port.
+		// A port that the new list lacks is detached.
 		if c := controllerOf(i); listed[c] && claims[name].path == "" {
 			claims[name] = claim{path: r.at(c)}
 		}

@@ -23,7 +23,7 @@ func yamlOf(t *testing.T, value any) []byte {
 }
 
 // FuzzParse looks for a panic, for an error without a place, and for an expression whose
-// result is another one the second time.
+// second result differs from the first.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"", "interfaces", `interfaces.name=="eth1"`, `interfaces.mtu != 1500 | interfaces.state := "up"`,

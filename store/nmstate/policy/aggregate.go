@@ -56,7 +56,7 @@ type Aggregation struct {
 
 // Aggregate puts the desired state of a node together, whatever the order of shares is.
 //
-// What was set by hand comes first, then policies by priority, the higher first, and of
+// The desired state set by hand comes first, then policies by priority, the higher first, and of
 // equal ones by name and kind in the alphabet. The first to set a field has it. If a later
 // one sets the same value, nothing happens; another value is a conflict. Fields are compared
 // by the names of interfaces and the paths within them. A list, for example of addresses or

@@ -61,9 +61,9 @@ type Rollout struct {
 	Aborted bool
 }
 
-// NextSlots decides which nodes may begin. nodes are those for which the policy is, and
-// enactments those of the policy, one for each node. It counts the slots that live, and nothing is stored: a
-// slot that has expired is free, whoever had it. A slot counts as well if it is of an older
+// NextSlots decides which nodes may begin. The policy applies to nodes, and enactments has
+// its enactments, one for each node. NextSlots counts the slots that have not expired, and
+// stores nothing: an expired slot is free. A slot also counts if it is of an older
 // generation, or of a node for which the policy is no longer: that node changes. Failures
 // count only if they are of this generation, which is a new try for all.
 func NextSlots(limit Unavailable, generation int64, nodes []string, enactments []Enactment, now time.Time) (Rollout, error) {

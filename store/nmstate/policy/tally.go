@@ -107,7 +107,7 @@ func (t *tally) agree(owner string, leaves []leaf) map[string]bool {
 	return lost
 }
 
-// agrees reports whether the next owner may want a state. What was set by hand without a
+// agrees reports whether the next owner may want a state. A part set by hand without a
 // state is for an interface that exists, up or down.
 func (i identity) agrees(state string) bool {
 	if i.state == "" {

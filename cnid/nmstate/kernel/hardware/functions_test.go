@@ -62,7 +62,7 @@ func TestVirtualFunctionsAreShownAsTheyWereSet(t *testing.T) {
 	if got[0].ID != 0 || got[0].MACAddress == first.MACAddress || *got[0].VLANID != 0 {
 		t.Errorf("the other function is %+v", got[0])
 	}
-	set(2, got...) // What is shown is set again.
+	set(2, got...) // the values that Show returned
 	shown := got[1]
 	shown.MinTxRate, shown.MaxTxRate, shown.VLANProto = nil, nil, ""
 	if diff := cmp.Diff(first, shown); diff != "" {
