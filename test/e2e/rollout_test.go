@@ -30,7 +30,7 @@ const (
 
 // drainTime is how long a pod of the Deployment serves after the signal to end, in
 // seconds: as is usual, longer than it takes until all nodes have the change.
-const drainTime = 5
+const drainTime = 10
 
 // deploymentOf is a Deployment of servers that behaves as one should that is to be
 // updated without a loss.
