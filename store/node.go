@@ -36,6 +36,9 @@ type Node struct {
 	NoBalancers bool
 	// Leaving is true while the node has the taint ToBeDeletedByClusterAutoscaler.
 	Leaving bool
+	// Selection is a hash of what policies select nodes by, labels and taints: it changes
+	// with them.
+	Selection uint64
 }
 
 var nodes = memory.Define(memory.Table[Node]{

@@ -4,8 +4,11 @@
 package kinds
 
 import (
+	"hash/fnv"
+	"maps"
 	"math"
 	"net/netip"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -69,7 +72,25 @@ func convertNode(in *corev1.Node) (*store.Node, error) {
 		row.Leaving = row.Leaving || taint.Key == taintToBeDeleted
 	}
 	_, row.NoBalancers = in.Labels[corev1.LabelNodeExcludeBalancers]
+	row.Selection = hashSelection(in)
 	return row, nil
+}
+
+// hashSelection hashes the labels and taints of a node.
+func hashSelection(in *corev1.Node) uint64 {
+	hash := fnv.New64a()
+	write := func(parts ...string) {
+		for _, part := range parts {
+			_, _ = hash.Write(append([]byte(part), 0)) // it never fails
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(in.Labels)) {
+		write(key, in.Labels[key])
+	}
+	for _, taint := range in.Spec.Taints {
+		write("taint", taint.Key, taint.Value, string(taint.Effect))
+	}
+	return hash.Sum64()
 }
 
 // trimNode keeps what convertNode reads of a node's spec and status, but for the

@@ -24,6 +24,8 @@ import (
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
 	danmiov1 "github.com/alioth-net/alioth/api/danmio/v1"
+	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
+	nmstatev1beta1 "github.com/alioth-net/alioth/api/nmstate/v1beta1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
@@ -338,5 +340,13 @@ func sampleObjects() []kube.Object {
 		&danmv1.TenantNetwork{ObjectMeta: objectMeta("net", "a", 1)}, &danmiov1.TenantNetwork{ObjectMeta: objectMeta("net", "a", 1)},
 		&danmv1.ClusterNetwork{ObjectMeta: objectMeta("net", "a", 1)}, &danmiov1.ClusterNetwork{ObjectMeta: objectMeta("net", "a", 1)},
 		&danmv1.TenantConfig{ObjectMeta: objectMeta("tenants", "a", 1)}, &danmiov1.TenantConfig{ObjectMeta: objectMeta("tenants", "a", 1)},
+		&nmstatev1.NodeNetConfPolicy{ObjectMeta: objectMeta("p", "a", 1)}, &nmstatev1.NodeNetworkConfigurationPolicy{ObjectMeta: objectMeta("p", "a", 1)},
+		&nmstatev1beta1.NodeNetworkState{ObjectMeta: objectMeta("node-1", "a", 1)},
+		&nmstatev1beta1.NodeNetworkConfigurationEnactment{
+			ObjectMeta: objectMeta("node-1.p", "a", 1),
+			Status: nmstatev1beta1.NodeNetworkConfigurationEnactmentStatus{
+				Policy: &nmstatev1beta1.PolicyReference{Kind: nmstatev1.NodeNetworkConfigurationPolicyKind, Name: "p"},
+			},
+		},
 	}
 }

@@ -43,11 +43,10 @@ const (
 	// NoMatchingNodeReason (Ignored): no node has the labels, or all have taints that the
 	// policy does not tolerate.
 	NoMatchingNodeReason = "NoMatchingNode"
-	// RetryingReason (Progressing): a node failed, and tries again.
-	RetryingReason = "Retrying"
 	// MaxUnavailableLimitReachedReason (Pending): as many nodes change as may.
 	MaxUnavailableLimitReachedReason = "MaxUnavailableLimitReached"
-	// ConfigurationAbortedReason (Aborted): as many nodes failed as may change at a time.
+	// ConfigurationAbortedReason (Degraded, Aborted): as many nodes failed as may change at
+	// a time, so no further node begins.
 	ConfigurationAbortedReason = "ConfigurationAborted"
 	// RefusedReason (Degraded, Failing): the desired state can't be; the message has the
 	// path of the field.
@@ -61,10 +60,16 @@ const (
 	NetworkdReason       = "Networkd"
 )
 
+// Kinds of policies.
+const (
+	NodeNetConfPolicyKind              = "NodeNetConfPolicy"
+	NodeNetworkConfigurationPolicyKind = "NodeNetworkConfigurationPolicy"
+)
+
 // Labels of enactments.
 const (
-	// PolicyLabel is the name of the policy.
+	// PolicyLabel is the name of the policy, as package v1beta1 makes the value of a label.
 	PolicyLabel = "nmstate.io/policy"
-	// NodeLabel is the name of the node.
+	// NodeLabel is the name of the node, in the same form.
 	NodeLabel = "nmstate.io/node"
 )

@@ -155,7 +155,7 @@ func TestStatesAndEnactmentsKeepWhatTheyAreTold(t *testing.T) {
 }
 
 func TestAnEnactmentHasASlotThatExpires(t *testing.T) {
-	manifest := "{apiVersion: nmstate.io/v1beta1, kind: NodeNetworkConfigurationEnactment, metadata: {name: " + v1beta1.EnactmentName("node-1", "p") + "}}"
+	manifest := "{apiVersion: nmstate.io/v1beta1, kind: NodeNetworkConfigurationEnactment, metadata: {name: " + v1beta1.EnactmentName("node-1", nmstatev1.NodeNetworkConfigurationPolicyKind, "p") + "}}"
 	created, resource, err := create(t, manifest)
 	if err != nil {
 		t.Fatal(err)

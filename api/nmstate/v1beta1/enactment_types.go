@@ -38,8 +38,25 @@ type Slot struct {
 	Expires metav1.MicroTime `json:"expires"`
 }
 
+// PolicyReference names a policy.
+type PolicyReference struct {
+	// Kind is NodeNetConfPolicy or NodeNetworkConfigurationPolicy.
+	// +kubebuilder:validation:Enum=NodeNetConfPolicy;NodeNetworkConfigurationPolicy
+	Kind string `json:"kind"`
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// UID is that of the policy: a successor of the same name is another policy.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	UID string `json:"uid,omitempty"`
+}
+
 // NodeNetworkConfigurationEnactmentStatus is what became of a policy on a node.
 type NodeNetworkConfigurationEnactmentStatus struct {
+	// Policy is the policy that the enactment is about.
+	// +optional
+	Policy *PolicyReference `json:"policy,omitempty"`
 	// DesiredState is that of the policy, rendered for the node.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Type=object
@@ -55,6 +72,35 @@ type NodeNetworkConfigurationEnactmentStatus struct {
 	// PolicyGeneration is the generation of the policy that this status describes.
 	// +optional
 	PolicyGeneration int64 `json:"policyGeneration,omitempty"`
+	// AppliedState is what of the policy is in the node's desired state, possibly that of an
+	// older generation: it changes when the node has a slot.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Type=object
+	// +optional
+	AppliedState *runtime.RawExtension `json:"appliedState,omitempty"`
+	// AppliedPriority is the priority with which appliedState has its fields.
+	// +optional
+	AppliedPriority int32 `json:"appliedPriority,omitempty"`
+	// KeepOnDelete is that of the policy, which may be gone when it is needed.
+	// +optional
+	KeepOnDelete bool `json:"keepOnDelete,omitempty"`
+	// StateBefore is the state of the node before the policy was applied first, as far as
+	// the policy may change it. The end of the policy restores it.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Type=object
+	// +optional
+	StateBefore *runtime.RawExtension `json:"stateBefore,omitempty"`
+	// Undoing is what restores stateBefore while the policy ends. The enactment is deleted
+	// once the node has it.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Type=object
+	// +optional
+	Undoing *runtime.RawExtension `json:"undoing,omitempty"`
+	// Overruled has the fields of the policy that others have on the node, with their
+	// owners. It is cut after 1024 bytes.
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Overruled string `json:"overruled,omitempty"`
 	// Conditions: Available, Failing, Pending, Progressing, Aborted. One of them is True.
 	// +listType=map
 	// +listMapKey=type
@@ -67,7 +113,7 @@ type NodeNetworkConfigurationEnactmentStatus struct {
 }
 
 // NodeNetworkConfigurationEnactment is what became of a policy on a node. Its name is
-// <node>.<policy>.
+// <node>.<policy>, with the suffix .netconf for a NodeNetConfPolicy.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
@@ -91,6 +137,3 @@ type NodeNetworkConfigurationEnactmentList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []NodeNetworkConfigurationEnactment `json:"items"`
 }
-
-// EnactmentName returns the name of the enactment of a policy on a node.
-func EnactmentName(node, policy string) string { return node + "." + policy }

@@ -1,0 +1,115 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nmstate
+
+import (
+	"iter"
+	"time"
+
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/memory"
+	"github.com/alioth-net/alioth/store/nmstate/policy"
+)
+
+// Phase is the condition of an enactment that is true.
+type Phase string
+
+// Phases of enactments. Their names are those of conditions of package api/nmstate/v1.
+const (
+	Pending     = Phase("Pending")
+	Progressing = Phase("Progressing")
+	Available   = Phase("Available")
+	Failing     = Phase("Failing")
+	Aborted     = Phase("Aborted")
+)
+
+// Slot permits a node to change until it expires; the zero value is no slot.
+type Slot struct {
+	Holder  string
+	Expires time.Time
+}
+
+// Lives reports whether the slot permits the node to change now.
+func (s Slot) Lives(node string, now time.Time) bool { return s.Holder == node && s.Expires.After(now) }
+
+// Enactment is the row of a NodeNetworkConfigurationEnactment. Key: Name.
+type Enactment struct {
+	store.Meta
+	Name string
+	// Node and Policy are what it is about, and PolicyUID the UID of the policy.
+	Node      string
+	Policy    policy.Reference
+	PolicyUID string
+	// PolicyGeneration is the generation of the policy that Desired, Captured, Phase,
+	// Reason and Message are about.
+	PolicyGeneration int64
+	// Desired is that of the policy, rendered for the node, and Captured are the results of
+	// its expressions, by name.
+	Desired  map[string]any
+	Captured map[string]map[string]any
+	// Phase is "" before the first.
+	Phase           Phase
+	Reason, Message string
+	// Applied is what of the policy is in the node's desired state, with its priority there;
+	// nil for nothing.
+	Applied         map[string]any
+	AppliedPriority int32
+	// Keep leaves the node as it is when the policy ends.
+	Keep bool
+	// Before is the node's state before the policy was applied first, nil before that.
+	Before map[string]any
+	// Undoing is what restores Before while the policy ends, nil if it does not end.
+	Undoing map[string]any
+	// Overruled has the fields of the policy that others have, with their owners.
+	Overruled string
+	// Slot is written by the operator alone.
+	Slot Slot
+	// Invalid is why a document of the object can't be read, "" if all can.
+	Invalid string
+}
+
+// byPolicy lists enactments by the kind and name of their policy, byNode by their node.
+const (
+	byPolicy = "policy"
+	byNode   = "node"
+)
+
+var enactments = memory.Define(memory.Table[Enactment]{
+	Name: "nodenetworkenactment",
+	Key:  func(e *Enactment) []byte { return memory.TextKey(e.Name) },
+	Meta: func(e *Enactment) *store.Meta { return &e.Meta },
+	Indexes: map[string]func(*Enactment) []byte{
+		byNode:   func(e *Enactment) []byte { return memory.TextKey(e.Node, e.Name) },
+		byPolicy: func(e *Enactment) []byte { return memory.TextKey(e.Policy.Kind, e.Policy.Name, e.Name) },
+	},
+})
+
+// GetEnactment returns an enactment, or nil.
+func GetEnactment(tx store.ReadTx, name string) *Enactment {
+	return enactments.Get(tx, memory.TextKey(name))
+}
+
+// Enactments yields all enactments, by name.
+func Enactments(tx store.ReadTx) iter.Seq[*Enactment] { return enactments.All(tx) }
+
+// EnactmentsOnNode returns the enactments of a node, by name.
+func EnactmentsOnNode(tx store.ReadTx, node string) []*Enactment {
+	return enactments.List(tx, byNode, memory.TextKey(node))
+}
+
+// EnactmentsOf returns the enactments of a policy, by node.
+func EnactmentsOf(tx store.ReadTx, ref policy.Reference) []*Enactment {
+	return enactments.List(tx, byPolicy, memory.TextKey(ref.Kind, ref.Name))
+}
+
+// PutEnactment inserts or replaces an enactment.
+func PutEnactment(tx store.Tx, row *Enactment) error {
+	_, err := enactments.Put(tx, row)
+	return err
+}
+
+// DeleteEnactment removes an enactment if it has that UID, and reports whether it did.
+func DeleteEnactment(tx store.Tx, name, uid string) bool {
+	return enactments.Remove(tx, memory.TextKey(name), uid) != nil
+}

@@ -1,0 +1,58 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nmstate
+
+import (
+	"iter"
+
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/memory"
+	"github.com/alioth-net/alioth/store/nmstate/policy"
+)
+
+// Policy is the row of a policy of either kind. Key: (Spec.Kind, Spec.Name).
+type Policy struct {
+	store.Meta
+	// Spec is what it says; its UID and generation are those of Meta.
+	Spec policy.Policy
+	// Capture has expressions by name.
+	Capture map[string]string
+	// Unavailable is how many nodes may change at the same time.
+	Unavailable policy.Unavailable
+	// Keep leaves the nodes as they are when the policy is deleted.
+	Keep bool
+	// Available is a condition of the status, Reason and Message those of the one that is
+	// true.
+	Available       bool
+	Reason, Message string
+	// Aborted: the operator found that too many nodes failed with this generation.
+	Aborted bool
+	// Fault is why the desired state can't be read, "" if it can.
+	Fault string
+}
+
+var policies = memory.Define(memory.Table[Policy]{
+	Name: "nodenetworkpolicy",
+	Key:  func(p *Policy) []byte { return memory.TextKey(p.Spec.Kind, p.Spec.Name) },
+	Meta: func(p *Policy) *store.Meta { return &p.Meta },
+})
+
+// GetPolicy returns a policy, or nil.
+func GetPolicy(tx store.ReadTx, ref policy.Reference) *Policy {
+	return policies.Get(tx, memory.TextKey(ref.Kind, ref.Name))
+}
+
+// Policies yields all policies by kind and name.
+func Policies(tx store.ReadTx) iter.Seq[*Policy] { return policies.All(tx) }
+
+// PutPolicy inserts or replaces a policy.
+func PutPolicy(tx store.Tx, row *Policy) error {
+	_, err := policies.Put(tx, row)
+	return err
+}
+
+// DeletePolicy removes a policy if it has that UID, and reports whether it did.
+func DeletePolicy(tx store.Tx, ref policy.Reference, uid string) bool {
+	return policies.Remove(tx, memory.TextKey(ref.Kind, ref.Name), uid) != nil
+}

@@ -1,0 +1,61 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nmstate
+
+import (
+	"iter"
+
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/memory"
+)
+
+// State is the row of a NodeNetworkState. Key: Name.
+type State struct {
+	store.Meta
+	// Name is that of the node.
+	Name string
+	// Managed is false for a node that is left alone.
+	Managed bool
+	// Desired is the desired state, and FromPolicies what policies wrote into it; nil
+	// without one.
+	Desired, FromPolicies map[string]any
+	// Current is the current state, nil until it was reported.
+	Current map[string]any
+	// ObservedGeneration is the generation whose desired state was enforced last, with
+	// success or not.
+	ObservedGeneration int64
+	// Available and Failing are conditions, Reason and Message those of the one that is
+	// true, or of Available if none is.
+	Available, Failing bool
+	Reason, Message    string
+	// Invalid is why a document of the object can't be read, "" if all can.
+	Invalid string
+}
+
+// Observed reports whether the state handler has enforced the desired state of this
+// generation, with success or not.
+func (s *State) Observed() bool { return s.ObservedGeneration == s.Generation }
+
+var states = memory.Define(memory.Table[State]{
+	Name: "nodenetworkstate",
+	Key:  func(s *State) []byte { return memory.TextKey(s.Name) },
+	Meta: func(s *State) *store.Meta { return &s.Meta },
+})
+
+// GetState returns the state of a node, or nil.
+func GetState(tx store.ReadTx, node string) *State { return states.Get(tx, memory.TextKey(node)) }
+
+// States yields all states by name.
+func States(tx store.ReadTx) iter.Seq[*State] { return states.All(tx) }
+
+// PutState inserts or replaces a state.
+func PutState(tx store.Tx, row *State) error {
+	_, err := states.Put(tx, row)
+	return err
+}
+
+// DeleteState removes a state if it has that UID, and reports whether it did.
+func DeleteState(tx store.Tx, node, uid string) bool {
+	return states.Remove(tx, memory.TextKey(node), uid) != nil
+}
