@@ -9,9 +9,13 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/types/known/emptypb"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/alioth-net/alioth/test/cluster/node"
@@ -37,14 +41,20 @@ func (c *Cluster) startRuntime(ctx context.Context, nodeName string, p parts, ex
 	return c.loadImages(ctx, nodeName, p, extra)
 }
 
-// runtimeServes returns once a node's containerd does; child may be nil.
+// runtimeServes returns once a node's containerd answers as a container runtime; child may
+// be nil. It accepts connections before that, and a kubelet that asks too early ends.
 func (c *Cluster) runtimeServes(ctx context.Context, nodeName string, child *process.Child) error {
+	dial := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+		return c.DialNode(ctx, nodeName, node.Socket)
+	})
+	conn, err := grpc.NewClient("passthrough:///containerd", dial, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
 	return ready(ctx, "containerd serves on "+nodeName, child, func(ctx context.Context) error {
-		conn, err := c.DialNode(ctx, nodeName, node.Socket)
-		if err != nil {
-			return err
-		}
-		return conn.Close()
+		// An empty request asks for any version, and an empty answer takes every one.
+		return conn.Invoke(ctx, "/runtime.v1.RuntimeService/Version", &emptypb.Empty{}, &emptypb.Empty{})
 	})
 }
 
