@@ -63,12 +63,12 @@ func mtuTo(ip netip.Addr) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("look up the route to %s: %w", ip, err)
 	}
-	for _, route := range routes {
-		link, err := netlink.LinkByIndex(route.LinkIndex)
-		if err != nil {
-			return 0, fmt.Errorf("look up the interface to %s: %w", ip, err)
-		}
-		return link.Attrs().MTU, nil
+	if len(routes) == 0 {
+		return 0, fmt.Errorf("no route leads to %s", ip)
 	}
-	return 0, fmt.Errorf("no route leads to %s", ip)
+	link, err := netlink.LinkByIndex(routes[0].LinkIndex)
+	if err != nil {
+		return 0, fmt.Errorf("look up the interface to %s: %w", ip, err)
+	}
+	return link.Attrs().MTU, nil
 }
