@@ -13,6 +13,8 @@ import (
 	"os"
 	"path/filepath"
 	"text/template"
+
+	"github.com/alioth-net/alioth/cnid/nmstate/inroot"
 )
 
 // Name is the unit's.
@@ -46,11 +48,11 @@ func (u Unit) wants() string { return filepath.Join(u.Root, units, wants) }
 // Installed reports whether the next boot starts the unit. A daemon in a container sees it
 // if Root is the host's file system. A unit that is masked (systemctl mask) does not start.
 func (u Unit) Installed() bool {
-	unit, err := fileIn(u.Root, filepath.Join(units, Name))
+	unit, err := inroot.Stat(u.Root, filepath.Join(units, Name))
 	if err != nil || !unit.Mode().IsRegular() {
 		return false
 	}
-	started, err := fileIn(u.Root, filepath.Join(units, wants))
+	started, err := inroot.Stat(u.Root, filepath.Join(units, wants))
 	return err == nil && os.SameFile(unit, started)
 }
 

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"time"
 
 	"github.com/containernetworking/plugins/pkg/ns"
@@ -102,7 +101,7 @@ func Open(cfg Config) (e *Engine, err error) {
 	if e.space, err = ns.GetCurrentNS(); err != nil {
 		return nil, fmt.Errorf("open the network namespace: %w", err)
 	}
-	resolver := resolvconf.New(filepath.Join(e.cfg.Root, resolvconf.DefaultPath))
+	resolver := resolvconf.New(e.cfg.Root, resolvconf.DefaultPath)
 	if e.host, err = host.OpenBeside(resolver, e.cfg.Others, e.committedHardware); err != nil {
 		return nil, errors.Join(err, e.space.Close())
 	}

@@ -5,7 +5,6 @@ package host_test
 
 import (
 	"errors"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -41,7 +40,7 @@ func newHost(t *testing.T) (*netnstest.Namespace, *host.Host) {
 		if err != nil {
 			return err
 		}
-		h, err = host.Open(resolvconf.New(filepath.Join(t.TempDir(), "resolv.conf")), hidden)
+		h, err = host.Open(resolvconf.New(t.TempDir(), "resolv.conf"), hidden)
 		return err
 	})
 	t.Cleanup(h.Close)

@@ -10,12 +10,14 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/nmstate/inroot"
 )
 
 // DefaultPath is where resolvers of all C libraries look.
@@ -28,17 +30,27 @@ const MaxServers = 3
 var ErrManaged = errors.New("is managed by another program of the host")
 
 // File is a resolv.conf.
-type File struct{ path string }
+type File struct{ root, path string }
 
-// New returns the file at a path.
-func New(path string) File { return File{path} }
+// New returns the file at a path of the file system at root: "/" on the host itself,
+// /proc/1/root in a container.
+func New(root, path string) File { return File{root, path} }
+
+// name is the file as this process names it. It may be a link with an absolute path, which
+// is the host's.
+func (f File) name() string { return filepath.Join(f.root, f.path) }
 
 // Read returns what the file has. A missing one is empty.
 func (f File) Read() (document.Resolver, error) {
-	text, err := os.ReadFile(f.path)
+	file, err := inroot.Open(f.root, f.path)
 	if errors.Is(err, os.ErrNotExist) {
 		return document.Resolver{}, nil
 	}
+	if err != nil {
+		return document.Resolver{}, fmt.Errorf("read the resolver's configuration: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	text, err := io.ReadAll(file)
 	if err != nil {
 		return document.Resolver{}, fmt.Errorf("read the resolver's configuration: %w", err)
 	}
@@ -75,11 +87,11 @@ func (f File) Write(r document.Resolver) error {
 	if err := f.Writable(); err != nil {
 		return err
 	}
-	fresh := f.path + ".alioth"
+	fresh := f.name() + ".alioth"
 	if err := os.WriteFile(fresh, format(r), 0o644); err != nil {
 		return fmt.Errorf("write the resolver's configuration: %w", err)
 	}
-	if err := os.Rename(fresh, f.path); err != nil {
+	if err := os.Rename(fresh, f.name()); err != nil {
 		return errors.Join(fmt.Errorf("write the resolver's configuration: %w", err), os.Remove(fresh))
 	}
 	return nil
@@ -88,9 +100,9 @@ func (f File) Write(r document.Resolver) error {
 // Writable returns an ErrManaged if the file is a link, as systemd-resolved and
 // resolvconf(8) make it, and an error if its folder is missing.
 func (f File) Writable() error {
-	info, err := os.Lstat(f.path)
+	info, err := os.Lstat(f.name())
 	if errors.Is(err, os.ErrNotExist) {
-		_, err = os.Stat(filepath.Dir(f.path))
+		_, err = os.Stat(filepath.Dir(f.name()))
 		return err
 	}
 	if err != nil {
@@ -99,7 +111,7 @@ func (f File) Writable() error {
 	if info.Mode()&os.ModeSymlink == 0 {
 		return nil
 	}
-	target, err := os.Readlink(f.path)
+	target, err := os.Readlink(f.name())
 	if err != nil {
 		return fmt.Errorf("look at the resolver's configuration: %w", err)
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 func TestWhatIsWrittenIsRead(t *testing.T) {
-	file := New(filepath.Join(t.TempDir(), "resolv.conf"))
+	file := New(t.TempDir(), "resolv.conf")
 	for name, want := range map[string]document.Resolver{
 		"all":     {Server: []string{"192.0.2.1", "2001:db8::1"}, Search: []string{"example.com", "example.net"}, Options: []string{"ndots:2", "rotate"}},
 		"servers": {Server: []string{"192.0.2.1"}},
@@ -41,7 +41,7 @@ func TestAFileOfAPersonIsUnderstood(t *testing.T) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got, err := New(path).Read()
+	got, err := New("/", path).Read()
 	want := document.Resolver{Server: []string{"192.0.2.1"}, Search: []string{"example.com"}, Options: []string{"ndots:2", "edns0"}}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
@@ -49,14 +49,14 @@ func TestAFileOfAPersonIsUnderstood(t *testing.T) {
 }
 
 func TestAMissingFileIsEmptyAndIsMade(t *testing.T) {
-	file := New(filepath.Join(t.TempDir(), "resolv.conf"))
+	file := New(t.TempDir(), "resolv.conf")
 	if got, err := file.Read(); err != nil || !equal(got, document.Resolver{}) {
 		t.Errorf("%v, %v", got, err)
 	}
 	if err := file.Writable(); err != nil {
 		t.Error(err)
 	}
-	if err := New(filepath.Join(t.TempDir(), "none", "resolv.conf")).Writable(); err == nil {
+	if err := New(t.TempDir(), "none/resolv.conf").Writable(); err == nil {
 		t.Error("a missing folder is accepted")
 	}
 }
@@ -70,14 +70,39 @@ func TestALinkBelongsToAnotherProgram(t *testing.T) {
 	if err := os.Symlink(stub, path); err != nil {
 		t.Fatal(err)
 	}
-	err := New(path).Write(document.Resolver{Server: []string{"192.0.2.1"}})
+	err := New("/", path).Write(document.Resolver{Server: []string{"192.0.2.1"}})
 	if !errors.Is(err, ErrManaged) || !strings.Contains(err.Error(), stub) {
 		t.Errorf("got %v", err)
 	}
-	if err := New(path).Write(document.Resolver{Server: []string{"127.0.0.53"}}); err != nil {
+	if err := New("/", path).Write(document.Resolver{Server: []string{"127.0.0.53"}}); err != nil {
 		t.Errorf("what is there already: %v", err)
 	}
 	if text, err := os.ReadFile(stub); err != nil || string(text) != "nameserver 127.0.0.53\n" {
 		t.Errorf("the other program's file is %q, %v", text, err)
+	}
+}
+
+// TestAFileIsReadFromAContainer: a link of the host with an absolute path does not lead to
+// the container's file.
+func TestAFileIsReadFromAContainer(t *testing.T) {
+	root := t.TempDir()
+	for _, dir := range []string{"etc", "run/resolve"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(root, "run/resolve/stub.conf"), []byte("nameserver 192.0.2.53\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/run/resolve/stub.conf", filepath.Join(root, "etc/resolv.conf")); err != nil {
+		t.Fatal(err)
+	}
+	file := New(root, DefaultPath)
+	got, err := file.Read()
+	if err != nil || len(got.Server) != 1 || got.Server[0] != "192.0.2.53" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if err := file.Write(document.Resolver{Server: []string{"192.0.2.54"}}); !errors.Is(err, ErrManaged) {
+		t.Errorf("a link is replaced: %v", err)
 	}
 }

@@ -97,7 +97,7 @@ func work(ctx context.Context, j job) error {
 }
 
 func open(dir string) (*host.Host, error) {
-	return host.Open(resolvconf.New(filepath.Join(dir, "resolv.conf")), func(document.Interface) bool { return false })
+	return host.Open(resolvconf.New(dir, "resolv.conf"), func(document.Interface) bool { return false })
 }
 
 func config(dir string, h transaction.Host) transaction.Config {
