@@ -66,13 +66,7 @@ func (p *planner) change(when phase) {
 
 // changed notes settings.
 func (p *planner) changed(now *document.Interface, changed document.Interface) {
-	merged, err := target.Merge(*now, changed)
-	if err != nil {
-		return
-	}
-	// Merge gives no empty lists for those that are not there.
-	merged.IPv4, merged.IPv6 = now.IPv4, now.IPv6
-	*now = merged
+	*now = target.Merge(*now, changed)
 	if changed.MTU != nil {
 		p.resized(now, *changed.MTU)
 	}
