@@ -95,26 +95,49 @@ func (k *Kernel) create(ctx context.Context, want document.Interface) error {
 	if !ok {
 		return fmt.Errorf("type: the engine makes no interfaces of type %s: %w", want.Type, errors.ErrUnsupported)
 	}
-	if l, err := k.link(ctx, want.Name); err == nil {
-		return k.adopt(ctx, l, want)
-	}
 	list, err := k.creation(ctx, made, want)
 	if err != nil {
 		return err
 	}
 	err = k.tell(ctx, unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL, requests(nl.NewIfInfomsg(unix.AF_UNSPEC), list)...)
+	if errors.Is(err, unix.EEXIST) {
+		return k.adopt(ctx, want, err)
+	}
 	if errors.Is(err, unix.EOPNOTSUPP) {
 		return fmt.Errorf("this kernel has no devices of type %s, or lacks an option of them (module %s): %w", want.Type, made.driver, err)
 	}
 	if err != nil {
 		return err
 	}
-	// The kernel sets no alias together with a device.
-	return k.change(ctx, document.Interface{Name: want.Name, Type: want.Type, Description: want.Description, MTU: want.MTU})
+	return k.complete(ctx, want)
 }
 
-// adopt gives a device that is there the settings of one that was to be made.
-func (k *Kernel) adopt(ctx context.Context, l link, want document.Interface) error {
+// complete gives a new device what the kernel does not set together with it: the alias, and
+// the MTU of a bridge.
+func (k *Kernel) complete(ctx context.Context, want document.Interface) error {
+	left := document.Interface{Name: want.Name, Type: want.Type}
+	if want.Type == document.LinuxBridge {
+		left.MTU = want.MTU
+	}
+	if want.Description != nil && *want.Description != "" {
+		left.Description = want.Description
+	}
+	if left.MTU == nil && left.Description == nil {
+		return nil
+	}
+	return k.change(ctx, left)
+}
+
+// adopt gives a device that is there the settings of one that was to be made. If there is
+// none of that name, the kernel refused to make one because of another device.
+func (k *Kernel) adopt(ctx context.Context, want document.Interface, refusal error) error {
+	l, err := k.link(ctx, want.Name)
+	if errors.Is(err, errNoDevice) {
+		return fmt.Errorf("another interface has what is its own, such as a VLAN's number on its base: %w", refusal)
+	}
+	if err != nil {
+		return err
+	}
 	v, err := k.view(ctx)
 	if err != nil {
 		return err
@@ -238,11 +261,14 @@ func (k *Kernel) enslave(ctx context.Context, step plan.Enslave) error {
 }
 
 func (k *Kernel) activate(ctx context.Context, name string, up bool) error {
-	l, err := k.link(ctx, name)
-	if err != nil {
-		return err
+	// The kernel finds the device by its name.
+	header := nl.NewIfInfomsg(unix.AF_UNSPEC)
+	header.Change, header.Flags = unix.IFF_UP, unix.IFF_UP*bit(up)
+	err := k.tell(ctx, unix.RTM_NEWLINK, 0, header, zeroEnded(unix.IFLA_IFNAME, name))
+	if errors.Is(err, unix.ENODEV) {
+		return fmt.Errorf("%s: %w", name, errNoDevice)
 	}
-	return k.flag(ctx, l, unix.IFF_UP, up)
+	return err
 }
 
 // setFamily enables or disables IPv6, for which netlink has no request.

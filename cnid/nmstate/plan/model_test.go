@@ -316,10 +316,7 @@ func (m *model) change(i document.Interface) error {
 		}
 	}
 	if i.Bridge != nil && i.Bridge.Options != nil {
-		merged, err := target.Merge(document.Interface{Bridge: l.Bridge}, document.Interface{Bridge: i.Bridge})
-		if err != nil {
-			return err
-		}
+		merged := target.Merge(document.Interface{Bridge: l.Bridge}, document.Interface{Bridge: i.Bridge})
 		l.Bridge = merged.Bridge
 	}
 	if i.MACVLAN != nil {

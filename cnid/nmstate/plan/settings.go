@@ -66,13 +66,7 @@ func (p *planner) change(when phase) {
 
 // changed notes settings.
 func (p *planner) changed(now *document.Interface, changed document.Interface) {
-	merged, err := target.Merge(*now, changed)
-	if err != nil {
-		return
-	}
-	// Merge gives no empty lists for those that are not there.
-	merged.IPv4, merged.IPv6 = now.IPv4, now.IPv6
-	*now = merged
+	*now = target.Merge(*now, changed)
 	if changed.MTU != nil {
 		p.resized(now, *changed.MTU)
 	}
@@ -101,6 +95,9 @@ func settings(i document.Interface) document.Interface {
 
 // difference returns the settings that shall be and are not, and false if there are none.
 func difference(is, shall document.Interface) (document.Interface, bool) {
+	if covers(reflect.ValueOf(is), reflect.ValueOf(shall)) {
+		return is, false
+	}
 	now, err := target.Object(is)
 	if err != nil {
 		return is, false
@@ -116,6 +113,30 @@ func difference(is, shall document.Interface) (document.Interface, bool) {
 	changed["name"], changed["type"] = is.Name, is.Type
 	i, err := target.Read(changed)
 	return i, err == nil
+}
+
+// covers reports whether all fields that shall be are, with the very same values. It is much
+// cheaper than a look for what is missing, which knows other forms of them too.
+func covers(is, shall reflect.Value) bool {
+	if shall.Kind() != reflect.Struct {
+		return reflect.DeepEqual(is.Interface(), shall.Interface())
+	}
+	for at := range shall.NumField() {
+		is, shall := is.Field(at), shall.Field(at)
+		if shall.IsZero() {
+			continue // A document does not have the field.
+		}
+		if shall.Kind() == reflect.Pointer {
+			if is.IsNil() {
+				return false
+			}
+			is, shall = is.Elem(), shall.Elem()
+		}
+		if !covers(is, shall) {
+			return false
+		}
+	}
+	return true
 }
 
 // missing returns what an object shall have and has not.

@@ -48,12 +48,7 @@ func (r *resolution) put(want, have document.Interface) {
 	if want.IPv6 != nil && isTrue(want.IPv6.Autoconf) && (have.IPv6 == nil || !isTrue(have.IPv6.Autoconf)) {
 		r.add(r.at(want.Name)+".ipv6.autoconf", "true: unsupported: use static addresses")
 	}
-	merged, err := Merge(have, want)
-	if err != nil {
-		r.add(r.at(want.Name), "%v", err)
-		r.invalid[want.Name] = true
-		return
-	}
+	merged := Merge(have, want)
 	merged.MACAddress = canonicalMAC(merged.MACAddress)
 	merged.IPv4, merged.IPv6 = completed(merged.IPv4, want.IPv4), completed(merged.IPv6, want.IPv6)
 	normalizeTypes(&merged, want, have)
@@ -141,33 +136,6 @@ func normalizeVFs(s *document.SRIOV, want document.Interface) {
 		}
 	}
 	s.VFs = kept
-}
-
-// Merge returns an interface with the fields that want has, and those of have elsewhere.
-// Objects are merged field by field, and lists replaced.
-func Merge(have, want document.Interface) (document.Interface, error) {
-	below, err := Object(have)
-	if err != nil {
-		return document.Interface{}, err
-	}
-	above, err := Object(want)
-	if err != nil {
-		return document.Interface{}, err
-	}
-	return Read(over(below, above))
-}
-
-func over(below, above map[string]any) map[string]any {
-	for key, value := range above {
-		deeper, object := value.(map[string]any)
-		under, both := below[key].(map[string]any)
-		if object && both {
-			below[key] = over(under, deeper)
-			continue
-		}
-		below[key] = value
-	}
-	return below
 }
 
 // Object returns an interface as an object of JSON.

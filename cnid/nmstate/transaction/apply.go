@@ -114,9 +114,6 @@ func (m *Manager) apply(ctx context.Context, c change, o Options) (*Result, erro
 
 func (m *Manager) newRecord(c change, o Options) (*Record, error) {
 	committed, err := m.dir.committed()
-	if err == nil {
-		committed, err = merged(committed, c)
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +124,7 @@ func (m *Manager) newRecord(c change, o Options) (*Record, error) {
 	}
 	r := &Record{
 		ID: rand.Text(), Boot: m.boot, PID: pid, Started: started, Begun: now, Deadline: now.Add(o.Timeout),
-		Before: c.before, Committed: committed, Resolver: c.target.Resolver != nil,
+		Before: c.before, Committed: merged(committed, c), Resolver: c.target.Resolver != nil,
 	}
 	for _, i := range c.target.Interfaces {
 		r.Touched = append(r.Touched, i.Name)

@@ -40,12 +40,8 @@ func (f folder) keep(s *document.State) error {
 }
 
 // merged is a committed state with a change.
-func merged(committed *document.State, c change) (*document.State, error) {
-	interfaces, err := declaredInterfaces(committed, c)
-	if err != nil {
-		return nil, err
-	}
-	sum := &document.State{Interfaces: interfaces, DNS: committed.DNS}
+func merged(committed *document.State, c change) *document.State {
+	sum := &document.State{Interfaces: declaredInterfaces(committed, c), DNS: committed.DNS}
 	if routes := declaredRoutes(committed, c); len(routes) > 0 {
 		sum.Routes = &document.Routes{Config: routes}
 	}
@@ -55,20 +51,18 @@ func merged(committed *document.State, c change) (*document.State, error) {
 	if c.target.Resolver != nil {
 		sum.DNS = &document.DNS{Config: c.target.Resolver}
 	}
-	return sum, nil
+	return sum
 }
 
 // declaredInterfaces are those that the committed state or the desired one names, without
 // those that go.
-func declaredInterfaces(committed *document.State, c change) (list []document.Interface, err error) {
+func declaredInterfaces(committed *document.State, c change) (list []document.Interface) {
 	resolved, declared := byName(c.target.Interfaces), byName(committed.Interfaces)
 	for _, want := range c.desired.Interfaces {
 		if want.State == document.Ignore {
 			continue
 		}
-		if declared[want.Name], err = target.Merge(declared[want.Name], want); err != nil {
-			return nil, err
-		}
+		declared[want.Name] = target.Merge(declared[want.Name], want)
 	}
 	for name, i := range declared {
 		shall, changes := resolved[name]
@@ -76,14 +70,12 @@ func declaredInterfaces(committed *document.State, c change) (list []document.In
 			continue
 		}
 		if changes {
-			if i, err = declaredOf(i, shall); err != nil {
-				return nil, err
-			}
+			i = declaredOf(i, shall)
 		}
 		list = append(list, i)
 	}
 	slices.SortFunc(list, func(a, b document.Interface) int { return strings.Compare(a.Name, b.Name) })
-	return list, nil
+	return list
 }
 
 func byName(list []document.Interface) map[string]document.Interface {
@@ -96,43 +88,14 @@ func byName(list []document.Interface) map[string]document.Interface {
 
 // declaredOf is an interface as it was resolved, with the fields alone that are declared,
 // and with what is needed to make it.
-func declaredOf(declared, resolved document.Interface) (document.Interface, error) {
-	named, err := target.Object(declared)
-	if err != nil {
-		return declared, err
-	}
-	whole, err := target.Object(resolved)
-	if err != nil {
-		return declared, err
-	}
-	i, err := target.Read(only(named, whole))
-	if err != nil {
-		return declared, err
-	}
+func declaredOf(declared, resolved document.Interface) document.Interface {
+	i := target.Only(declared, resolved)
 	// A desired interface without a state is up, also if it is down after a boot.
 	i.Type, i.State = resolved.Type, resolved.State
 	if target.Virtual(i.Type) {
 		makeable(&i, resolved)
 	}
-	return i, nil
-}
-
-// only returns the fields of whole that named has. Lists are one value.
-func only(named, whole map[string]any) map[string]any {
-	both := map[string]any{}
-	for key, value := range named {
-		is, ok := whole[key]
-		if !ok {
-			continue
-		}
-		inner, isObject := value.(map[string]any)
-		deeper, areObjects := is.(map[string]any)
-		if isObject && areObjects {
-			is = only(inner, deeper)
-		}
-		both[key] = is
-	}
-	return both
+	return i
 }
 
 // makeable adds to an interface what one of its type can't be made without.

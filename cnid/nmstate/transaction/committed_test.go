@@ -49,9 +49,7 @@ func commits(t *testing.T, documents ...string) *document.State {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if committed, err = merged(committed, change{desired: desired, before: now, target: resolved}); err != nil {
-			t.Fatal(err)
-		}
+		committed = merged(committed, change{desired: desired, before: now, target: resolved})
 		now = after(now, resolved)
 	}
 	return committed
@@ -148,10 +146,7 @@ interfaces:
 		t.Fatal(err)
 	}
 	desired := parsed(t, "interfaces: [{name: v1, mtu: 1400}, {name: vrf1, description: a}, {name: bond1, mtu: 1400}]")
-	committed, err := merged(&document.State{}, change{desired: desired, before: &document.State{}, target: resolved})
-	if err != nil {
-		t.Fatal(err)
-	}
+	committed := merged(&document.State{}, change{desired: desired, before: &document.State{}, target: resolved})
 	if _, err := target.Resolve(committed, parsed(t, leased)); err != nil {
 		t.Errorf("after a boot: %v", err)
 	}

@@ -135,7 +135,7 @@ func (f folder) read(name string, into any) (found bool, err error) {
 }
 
 func (f folder) write(name string, value any) error {
-	text, err := json.MarshalIndent(value, "", " ")
+	text, err := json.Marshal(value)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", f.path(name), err)
 	}

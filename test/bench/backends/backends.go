@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package backends measures interfaces outside of every VPC and the nodes' links, with the
-// tests of their packages.
+// Package backends measures interfaces outside of every VPC, the nodes' links and their
+// network state, with the tests of their packages.
 package backends
 
 import (
@@ -29,6 +29,8 @@ var backendBars = map[string]figures.Bar{
 	"ADD of ipvlan":                   {Reference: referencePlugin, AtMost: 1.2},
 	"ADD of macvlan":                  {Reference: referencePlugin, AtMost: 1.2},
 	"200 VLAN links":                  {Reference: ipBatch, AtMost: 1.5},
+	"200 VLANs of a state":            {Reference: ipBatch, AtMost: 1.5},
+	"show of 500 interfaces":          {AtMost: 50},
 	"200 VXLAN links":                 {AtMost: 5000},
 	"one more beside 200 VXLAN links": {AtMost: 50},
 }
@@ -47,7 +49,7 @@ func New(root string, out io.Writer, step func(string)) *Bench {
 }
 
 // Measure measures interfaces outside of every VPC beside the reference plugins of the same
-// kinds, and the nodes' links. What the kernel of this machine lacks is measured on that of
+// kinds, the nodes' links and their network state. What the kernel of this machine lacks is measured on that of
 // a virtual machine, references included.
 func (b *Bench) Measure(ctx context.Context) error {
 	// Tests see it here and in the machine.
@@ -59,6 +61,13 @@ func (b *Bench) Measure(ctx context.Context) error {
 		return err
 	}
 	if err := figures.Print(b.out, "VXLAN links of a node", []string{figures.Alioth}, backendRows(here)); err != nil {
+		return err
+	}
+	shown, err := b.figuresHere(ctx, "./cnid/nmstate/transaction", "TestHowLongItTakesToShowManyInterfaces")
+	if err != nil {
+		return err
+	}
+	if err := figures.Print(b.out, "Network state of a node", []string{figures.Alioth}, backendRows(shown)); err != nil {
 		return err
 	}
 	inMachine, err := b.figuresOfMachine(ctx)
@@ -92,6 +101,7 @@ func (b *Bench) figuresOfMachine(ctx context.Context) ([]figures.Line, error) {
 				Tools: []string{"/usr/lib/cni/ipvlan", "/usr/lib/cni/macvlan", "/usr/lib/cni/static"}, Hardware: true,
 			},
 			{Path: "./cnid/hostlink", Run: "TestManyVLANsBesideABatchOfCommands", Tools: []string{"ip"}, Hardware: true},
+			{Path: "./cnid/nmstate/transaction", Run: "TestManyVLANsOfAStateBesideABatchOfCommands", Tools: []string{"ip"}, Hardware: true},
 		},
 	})
 	if err == nil && total.Failed > 0 {

@@ -1,0 +1,76 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package transaction
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/nmstate/plan"
+	"github.com/alioth-net/alioth/cnid/nmstate/probe"
+)
+
+// stuck is a Host that carries out no step, and counts how often it is looked at.
+type stuck struct {
+	steps int
+	state string
+}
+
+func (s *stuck) Show(context.Context) (*document.State, error) {
+	return document.Parse([]byte(s.state))
+}
+
+func (s *stuck) Do(context.Context, plan.Step) error {
+	s.steps++
+	return errors.New("the device is gone")
+}
+
+func stuckManager(t *testing.T, h *stuck) *Manager {
+	t.Helper()
+	m, err := New(Config{
+		Dir: t.TempDir(), Host: h, Tries: 1, Interval: time.Millisecond, Log: io.Discard,
+		StartGuard: func(string) (int, error) { return 0, errors.New("none") },
+		Probes:     func(*document.State) []probe.Probe { return nil },
+		Permit:     func(*document.State, []plan.Step) error { return nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestAGuardGivesUpAfterSomeRoundsAndLeavesTheRecord(t *testing.T) {
+	const now, before = "interfaces: [{name: eth0, type: ethernet, state: up, mtu: 1400}]", "interfaces: [{name: eth0, type: ethernet, state: up, mtu: 1500}]"
+	h := &stuck{state: now}
+	m := stuckManager(t, h)
+	r := &Record{ID: "one", Boot: m.boot, Waiting: true, Deadline: time.Now(), Before: parsed(t, before), Touched: []string{"eth0"}}
+	if err := m.dir.putRecord(r); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Guard(t.Context(), r.ID); !errors.Is(err, ErrNotRestored) || !strings.Contains(err.Error(), "the device is gone") {
+		t.Errorf("got %v", err)
+	}
+	if h.steps != rounds {
+		t.Errorf("it tried %d times, want %d", h.steps, rounds)
+	}
+	if left, err := m.dir.record(); err != nil || left == nil {
+		t.Errorf("the next process finds %v, %v", left, err)
+	}
+}
+
+func TestATransactionWithoutTimeIsRefused(t *testing.T) {
+	h := &stuck{state: "interfaces: [{name: eth0, type: ethernet, state: up, mtu: 1500}]"}
+	m := stuckManager(t, h)
+	for _, limit := range []time.Duration{0, -time.Second} {
+		_, err := m.Apply(t.Context(), parsed(t, "interfaces: [{name: eth0, mtu: 1400}]"), Options{Timeout: limit})
+		if err == nil || !strings.Contains(err.Error(), "timeout") || h.steps != 0 {
+			t.Errorf("%s: %v after %d steps", limit, err, h.steps)
+		}
+	}
+}
