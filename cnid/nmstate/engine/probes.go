@@ -14,11 +14,12 @@ import (
 // publicName is a name that every resolver can be asked for.
 const publicName = "root-servers.net."
 
-// probes are the gateways of default routes, the name servers, and the addresses of Reach.
+// probes are the gateways of default routes, also with packets of full size, the name
+// servers, and the addresses of Reach.
 func (e *Engine) probes(before *document.State) []probe.Probe {
 	var list []probe.Probe
 	for _, gateway := range gateways(before) {
-		list = append(list, probe.Gateway(gateway))
+		list = append(list, probe.Gateway(gateway), probe.FullSize(gateway))
 	}
 	if before.DNS != nil && before.DNS.Running != nil {
 		for _, server := range before.DNS.Running.Server {
