@@ -76,7 +76,11 @@ func (a *memoryAPI) Patch(ctx context.Context, object kube.Object, kind types.Pa
 	if len(subresource) > 0 {
 		return a.client.SubResource(subresource[0]).Patch(ctx, copied, client.RawPatch(kind, data))
 	}
-	return a.client.Patch(ctx, copied, client.RawPatch(kind, data))
+	if err := a.client.Patch(ctx, copied, client.RawPatch(kind, data)); err != nil {
+		return err
+	}
+	copied.SetGeneration(copied.GetGeneration() + 1)
+	return a.client.Update(ctx, copied)
 }
 
 func (a *memoryAPI) Delete(ctx context.Context, object kube.Object, uid types.UID) error {
@@ -175,8 +179,12 @@ func (w *world) sync() {
 	var read rowsOfAll
 	next.Store.View(func(tx store.ReadTx) { read = readAll(tx) })
 	err = w.cfg.Store.Update(func(tx store.Tx) error {
-		for _, e := range readAll(tx).enactments {
-			nmstate.DeleteEnactment(tx, e.Name, e.UID)
+		old := readAll(tx)
+		for _, row := range old.enactments {
+			nmstate.DeleteEnactment(tx, row.Name, row.UID)
+		}
+		for _, row := range old.policies {
+			nmstate.DeletePolicy(tx, row.Spec.Reference, row.UID)
 		}
 		return read.put(tx)
 	})
