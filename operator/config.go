@@ -65,6 +65,11 @@ type Config struct {
 	// beside their EndpointSlices.
 	ServiceEndpoints bool
 
+	// NodeNetworkState lets policies make the networks of nodes.
+	NodeNetworkState bool
+	// PolicyMode is PolicyDistributed or PolicyCentralized.
+	PolicyMode string
+
 	// RollCallEvery is the least time between two roll calls, which release the VNIs of
 	// deleted VPCs. Each is a write of every node.
 	RollCallEvery time.Duration
@@ -90,6 +95,7 @@ func DefaultConfig() Config {
 
 		InterfacesPerPod: interfaces.DefaultLimit,
 		ServiceEndpoints: true,
+		PolicyMode:       PolicyDistributed,
 		RollCallEvery:    10 * time.Second,
 		HealthAddr:       "127.0.0.1:9473",
 		MetricsAddr:      "127.0.0.1:9474",
@@ -114,8 +120,18 @@ func (c Config) validate() error {
 	if c.InterfacesPerPod < 1 {
 		return fmt.Errorf("interfaces per pod: want at least 1, got %d: correct --interfaces-per-pod", c.InterfacesPerPod)
 	}
+	if c.PolicyMode != PolicyDistributed && c.PolicyMode != PolicyCentralized {
+		return fmt.Errorf("mode of policies %q: want %q or %q: correct --node-network-policy-mode", c.PolicyMode, PolicyDistributed, PolicyCentralized)
+	}
 	return nil
 }
+
+// Modes of policies of node networks: in PolicyDistributed the daemon of each node applies
+// them to its node, in PolicyCentralized the operator does for all nodes.
+const (
+	PolicyDistributed = "distributed"
+	PolicyCentralized = "centralized"
+)
 
 // NamingLegacy is the NamingScheme of DANM before version 4.
 const NamingLegacy = "legacy"

@@ -19,3 +19,11 @@ func TestAnOperatorDoesNotStartWithRollCallsWithoutAPause(t *testing.T) {
 		}
 	}
 }
+
+func TestAnOperatorDoesNotStartInAnUnknownModeOfPolicies(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.PolicyMode = "central"
+	if err := Run(t.Context(), cfg, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "--node-network-policy-mode") {
+		t.Errorf("got %v", err)
+	}
+}

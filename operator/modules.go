@@ -5,7 +5,11 @@ package operator
 
 import (
 	"errors"
+	"log/slog"
 
+	"github.com/go-logr/logr"
+
+	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
 	"github.com/alioth-net/alioth/operator/address"
 	"github.com/alioth-net/alioth/operator/announce"
 	"github.com/alioth-net/alioth/operator/danm"
@@ -18,6 +22,7 @@ import (
 	"github.com/alioth-net/alioth/operator/netservice"
 	"github.com/alioth-net/alioth/operator/network"
 	"github.com/alioth-net/alioth/operator/node"
+	"github.com/alioth-net/alioth/operator/nodenetwork"
 	"github.com/alioth-net/alioth/operator/pod"
 	"github.com/alioth-net/alioth/operator/rollcall"
 	"github.com/alioth-net/alioth/operator/service"
@@ -27,6 +32,7 @@ import (
 	"github.com/alioth-net/alioth/operator/vpc"
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/nmstate/policyhandler"
 )
 
 // module is an area of the operator. A new area is a new module.
@@ -46,6 +52,9 @@ func modules(cfg Config) []module {
 	all := []module{announcements(), networking(), services(), hosts()}
 	if cfg.MultiNetwork {
 		all = append(all, multiNetwork(), networkServices())
+	}
+	if cfg.NodeNetworkState {
+		all = append(all, nodeNetwork(cfg.PolicyMode == PolicyCentralized))
 	}
 	return all
 }
@@ -234,6 +243,52 @@ func registerMultiNetwork(p *parts) error {
 	for _, kind := range kinds.TenantConfigs {
 		errs = append(errs, tenantconfig.Register(to, p.feed, &tenantconfig.Reconciler{
 			Kind: kind, Client: p.client(tenantconfig.Name(kind)), Store: p.rows, Publisher: p.publisher(tenantconfig.Name(kind)),
+		}))
+	}
+	return errors.Join(errs...)
+}
+
+// nodeNetwork is the area of policies that make the networks of nodes.
+func nodeNetwork(centralized bool) module {
+	area := module{
+		kinds: kinds.NodeNetwork(),
+		rights: []string{
+			"nodenetconfpolicies.nmstate.io/status: patch",
+			"nodenetconfpolicies.nmstate.io: get",
+			"nodenetworkconfigurationenactments.nmstate.io/status: patch",
+			"nodenetworkconfigurationenactments.nmstate.io: delete get",
+			"nodenetworkconfigurationpolicies.nmstate.io/status: patch",
+			"nodenetworkconfigurationpolicies.nmstate.io: get",
+		},
+		register: registerNodeNetwork,
+	}
+	if centralized {
+		area.rights = append(area.rights,
+			"nodenetworkconfigurationenactments.nmstate.io: create patch",
+			"nodenetworkstates.nmstate.io/status: patch",
+			"nodenetworkstates.nmstate.io: get patch",
+		)
+	}
+	return area
+}
+
+func registerNodeNetwork(p *parts) error {
+	to := p.env.controllers
+	handling := func(controller string) policyhandler.Config {
+		api := nodenetwork.API{Client: p.client(controller), Live: p.env.live}
+		return policyhandler.Config{
+			API: api, Store: p.rows, Node: api.Node, Nodes: api.Nodes, Now: p.env.now, Log: slog.New(logr.ToSlogHandler(p.env.log)),
+		}
+	}
+	var errs []error
+	for _, kind := range []string{nmstatev1.NodeNetworkConfigurationPolicyKind, nmstatev1.NodeNetConfPolicyKind} {
+		errs = append(errs, nodenetwork.RegisterPolicies(to, p.feed, &nodenetwork.Policies{
+			Kind: kind, Rollouts: policyhandler.NewRollouts(handling(kind)),
+		}))
+	}
+	if p.cfg.PolicyMode == PolicyCentralized {
+		errs = append(errs, nodenetwork.RegisterStates(to, p.feed, &nodenetwork.States{
+			Handler: policyhandler.NewHandler(handling("nodenetworkstate")),
 		}))
 	}
 	return errors.Join(errs...)

@@ -23,7 +23,9 @@ func TestEveryKindBelongsToOneModule(t *testing.T) {
 	for _, kind := range kinds.All() {
 		known = append(known, kind.Name)
 	}
-	for _, area := range modules(DefaultConfig()) {
+	cfg := DefaultConfig()
+	cfg.NodeNetworkState = true
+	for _, area := range modules(cfg) {
 		for _, kind := range area.kinds {
 			watched = append(watched, kind.Name)
 		}
@@ -43,6 +45,16 @@ func TestTheChartGivesTheOperatorWhatItsModulesNeed(t *testing.T) {
 			cfg := DefaultConfig()
 			cfg.MultiNetwork = multiNetwork
 			compareRights(t, cfg, "--set", fmt.Sprintf("multiNetwork.enabled=%v", multiNetwork))
+		})
+	}
+}
+
+func TestTheChartGivesTheOperatorWhatPoliciesOfNodeNetworksNeed(t *testing.T) {
+	for _, mode := range []string{PolicyDistributed, PolicyCentralized} {
+		t.Run(mode, func(t *testing.T) {
+			cfg := DefaultConfig()
+			cfg.NodeNetworkState, cfg.PolicyMode = true, mode
+			compareRights(t, cfg, "--set", "nodeNetworkState.enabled=true", "--set", "nodeNetworkState.policyMode="+mode)
 		})
 	}
 }

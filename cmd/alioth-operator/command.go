@@ -65,6 +65,8 @@ func (o *options) addFlags(root *cobra.Command) {
 	flags.BoolVar(&o.Delegation, "delegation", o.Delegation, "let nodes run other CNI plugins for NetworkAttachmentDefinitions and for networks of DANM with a static type, where a DelegationGrant permits it")
 	flags.BoolVar(&o.ServiceEndpoints, "service-endpoints", o.ServiceEndpoints, "write Endpoints objects beside the EndpointSlices of Services whose annotations select networks")
 	flags.IntVar(&o.InterfacesPerPod, "interfaces-per-pod", o.InterfacesPerPod, "highest number of interfaces that a pod may request")
+	flags.BoolVar(&o.NodeNetworkState, "node-network-state", o.NodeNetworkState, "let policies make the networks of nodes: NodeNetworkConfigurationPolicy and NodeNetConfPolicy")
+	flags.StringVar(&o.PolicyMode, "node-network-policy-mode", o.PolicyMode, "distributed: each node's daemon applies the policies to its node; centralized: the operator applies them to all nodes")
 	flags.DurationVar(&o.RollCallEvery, "roll-call-every", o.RollCallEvery, "least time between two roll calls, which release the VNIs of deleted VPCs; each is a write of every node")
 	flags.StringVar(&o.HealthAddr, "health-addr", o.HealthAddr, "address of /healthz and /readyz; empty for none")
 	flags.StringVar(&o.MetricsAddr, "metrics-addr", o.MetricsAddr, "address of /metrics, with TLS and authorization unless it is a loopback address; empty for none")

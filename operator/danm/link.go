@@ -4,11 +4,16 @@
 package danm
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/nmstate"
 )
 
 // nodesInMessage is how many nodes without a link are named.
@@ -28,7 +33,7 @@ func linkOf(tx store.ReadTx, net *multinet.Network) *linkState {
 		return nil
 	}
 	var nodes []string
-	cause := ""
+	cause, advice := "", ""
 	for report := range multinet.LinkReports(tx) {
 		if store.GetNode(tx, report.Name) == nil {
 			continue
@@ -36,8 +41,9 @@ func linkOf(tx store.ReadTx, net *multinet.Network) *linkState {
 		for _, failure := range report.Failures {
 			if failure.Concerns(id) {
 				nodes = append(nodes, fmt.Sprintf("%s (%s)", report.Name, failure.Reason))
-				if cause == "" {
-					cause = failure.Message
+				cause = cmp.Or(cause, failure.Message)
+				if failure.Reason == v1alpha1.ParentMissingReason && advice == "" {
+					advice = makersOf(tx, id.Device)
 				}
 				break
 			}
@@ -46,7 +52,38 @@ func linkOf(tx store.ReadTx, net *multinet.Network) *linkState {
 	if len(nodes) == 0 {
 		return &linkState{complete: true, message: fmt.Sprintf("no node reports that it lacks %s", id)}
 	}
-	return &linkState{message: fmt.Sprintf("%d node(s) lack %s: %s; the first says: %s", len(nodes), id, some(nodes, nodesInMessage), cause)}
+	return &linkState{message: fmt.Sprintf("%d node(s) lack %s: %s; the first says: %s%s", len(nodes), id, some(nodes, nodesInMessage), cause, advice)}
+}
+
+// makersOf tells of the policies that would make a device on nodes, and what became of them;
+// "" without any.
+func makersOf(tx store.ReadTx, device string) string {
+	var told strings.Builder
+	for row := range nmstate.Policies(tx) {
+		if makes(row, device) {
+			fmt.Fprintf(&told, "; %s %s would make it: %s", row.Spec.Kind, row.Spec.Name, becameOf(row))
+		}
+	}
+	return told.String()
+}
+
+// becameOf is what the status of a policy says.
+func becameOf(row *nmstate.Policy) string {
+	if row.Reason == "" {
+		return "it has no status yet"
+	}
+	return row.Reason + ", " + row.Message
+}
+
+// makes reports whether a policy has an interface of that name which a node can make. No
+// node makes hardware.
+func makes(row *nmstate.Policy, device string) bool {
+	interfaces, _ := row.Spec.Desired["interfaces"].([]any)
+	return slices.ContainsFunc(interfaces, func(one any) bool {
+		fields, _ := one.(map[string]any)
+		state, _ := fields["state"].(string)
+		return fields["name"] == device && state != "absent" && state != "ignore" && fields["type"] != "ethernet"
+	})
 }
 
 // ofReport requests the networks whose links a report is about, as it was and as it is.
@@ -65,6 +102,19 @@ func (w watch) ofReport(tx store.ReadTx, old, now *multinet.LinkReport) []feed.R
 				all = append(all, w.of(net)...)
 				break
 			}
+		}
+	}
+	return later(all)
+}
+
+// ofPolicy requests the networks on devices that a policy would make, as it was and as it is:
+// their condition has its state.
+func (w watch) ofPolicy(tx store.ReadTx, old, now *nmstate.Policy) []feed.Request {
+	var all []feed.Request
+	for net := range multinet.Networks(tx) {
+		id, ok := net.Link()
+		if ok && (old != nil && makes(old, id.Device) || now != nil && makes(now, id.Device)) {
+			all = append(all, w.of(net)...)
 		}
 	}
 	return later(all)

@@ -4,6 +4,7 @@
 package danm
 
 import (
+	"fmt"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -12,7 +13,10 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/nmstate"
+	"github.com/alioth-net/alioth/store/nmstate/policy"
 )
 
 func reportOf(node string, failures ...multinet.LinkFailure) *multinet.LinkReport {
@@ -58,6 +62,54 @@ func TestANetworkShowsTheNodesThatLackItsLink(t *testing.T) {
 			if got == nil || got.complete != c.complete || got.message != c.message {
 				t.Errorf("got %+v, want %t, %q", got, c.complete, c.message)
 			}
+		})
+	}
+}
+
+func bonds(reason, message string, interfaces ...any) *nmstate.Policy {
+	row := &nmstate.Policy{Meta: operatortest.Meta("policy", 0), Reason: reason, Message: message}
+	row.Spec.Reference = policy.Reference{Kind: "NodeNetworkConfigurationPolicy", Name: "bonds"}
+	row.Spec.Desired = map[string]any{"interfaces": interfaces}
+	return row
+}
+
+func TestANetworkWithoutItsDeviceNamesThePolicyThatWouldMakeIt(t *testing.T) {
+	device := func(name, kind, state string) any { return map[string]any{"name": name, "type": kind, "state": state} }
+	lacks := func(reason string) *multinet.LinkReport {
+		return reportOf("a", multinet.LinkFailure{LinkID: multinet.LinkID{Device: "bond0"}, Reason: reason, Message: "the node has no device bond0"})
+	}
+	const told = "1 node(s) lack VLAN 100 on bond0: a (%s); the first says: the node has no device bond0"
+	for name, c := range map[string]struct {
+		reason string
+		policy *nmstate.Policy
+		says   string
+	}{
+		"that failed": {
+			v1alpha1.ParentMissingReason, bonds("FailedToConfigure", "1 of 3 nodes failed", device("eth1", "ethernet", "up"), device("bond0", "bond", "up")),
+			"; NodeNetworkConfigurationPolicy bonds would make it: FailedToConfigure, 1 of 3 nodes failed",
+		},
+		"that says nothing": {
+			v1alpha1.ParentMissingReason, bonds("", "", map[string]any{"name": "bond0"}),
+			"; NodeNetworkConfigurationPolicy bonds would make it: it has no status yet",
+		},
+		"another device":    {v1alpha1.ParentMissingReason, bonds("", "", device("bond1", "bond", "up")), ""},
+		"it removes it":     {v1alpha1.ParentMissingReason, bonds("", "", device("bond0", "bond", "absent")), ""},
+		"it ignores it":     {v1alpha1.ParentMissingReason, bonds("", "", device("bond0", "bond", "ignore")), ""},
+		"hardware":          {v1alpha1.ParentMissingReason, bonds("", "", device("bond0", "ethernet", "up")), ""},
+		"no document":       {v1alpha1.ParentMissingReason, bonds("", "", "bond0"), ""},
+		"another complaint": {v1alpha1.KernelUnsupportedReason, bonds("", "", device("bond0", "bond", "up")), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			network := net(multinet.KindDanmNet, "a", "net", 0, func(n *multinet.Network) { n.HostDevice, n.VLAN = "bond0", 100 })
+			operatortest.New(t, nodeRow("a"), lacks(c.reason), c.policy, network).View(func(tx store.ReadTx) {
+				if want, got := fmt.Sprintf(told, c.reason)+c.says, linkOf(tx, network).message; got != want {
+					t.Errorf("got  %q\nwant %q", got, want)
+				}
+				w := watch{kind: kinds.OutsideNetworks[0]}
+				if requests := w.ofPolicy(tx, nil, c.policy); (len(requests) == 1) != makes(c.policy, "bond0") {
+					t.Errorf("the policy requests %v", requests)
+				}
+			})
 		})
 	}
 }

@@ -21,6 +21,7 @@ func source(f *feed.Feed, kind kinds.OutsideNetwork) *feed.Source {
 	w := watch{kind}
 	return feed.NewSource(f, w.everything,
 		feed.On(w.ofNetwork), feed.On(w.ofAddress), feed.On(w.ofAttachment), feed.On(w.ofPod), feed.On(w.ofClaim), feed.On(w.ofReport),
+		feed.On(w.ofPolicy),
 		feed.On(func(tx store.ReadTx, old, now *multinet.TenantConfig) []feed.Request {
 			if old != nil && now != nil && old.Generation == now.Generation {
 				return nil

@@ -31,6 +31,8 @@ type model struct {
 	links  map[string]*link
 	routes []document.Route
 	rules  []document.RouteRule
+	// resolver is nil for a host without one.
+	resolver *document.Resolver
 }
 
 func newModel(ethernet ...string) *model {
@@ -61,6 +63,9 @@ func (m *model) show() *document.State {
 	slices.SortFunc(s.Routes.Config, func(a, b document.Route) int { return cmpText(plan.AddRoute{Route: a}, plan.AddRoute{Route: b}) })
 	s.RouteRules.Config = append([]document.RouteRule{}, m.rules...)
 	slices.SortFunc(s.RouteRules.Config, func(a, b document.RouteRule) int { return cmpText(plan.AddRule{Rule: a}, plan.AddRule{Rule: b}) })
+	if m.resolver != nil {
+		s.DNS = &document.DNS{Running: m.resolver, Config: m.resolver}
+	}
 	return s
 }
 
@@ -183,7 +188,10 @@ func (m *model) do(step plan.Step) error {
 	case plan.AddRoute:
 		return m.addRoute(s.Route)
 	case plan.SetResolver:
+		m.resolver = &s.Resolver
 		return nil
+	case plan.SetVFs:
+		return m.with(s.Name, func(l *link) error { return l.setVFs(s.SRIOV) })
 	case plan.RemoveRoute:
 		m.dropRoutes(func(r document.Route) bool { return plan.AddRoute{Route: r}.String() == plan.AddRoute(s).String() })
 		return nil

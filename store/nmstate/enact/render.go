@@ -81,9 +81,6 @@ func (p *pass) instantiate(e *entry) (desired map[string]any, captured map[strin
 	if e.policy.Fault != "" {
 		return nil, nil, errors.New(e.policy.Fault)
 	}
-	if _, err = p.origin(); err != nil {
-		return nil, nil, fmt.Errorf("the state of the node: %w", err)
-	}
 	if captured, err = capture.Evaluate(e.policy.Capture, p.Node.Current, nil); err != nil {
 		return nil, nil, err
 	}
@@ -95,9 +92,7 @@ func (p *pass) instantiate(e *entry) (desired map[string]any, captured map[strin
 		return nil, nil, err
 	}
 	if len(spec.Match) > 0 {
-		if node.Current, err = policy.Seen(p.Node.Current, e.is.Before, e.is.Applied); err != nil {
-			return nil, nil, fmt.Errorf("the state of the node: %w", err)
-		}
+		node.Current = policy.Seen(p.Node.Current, e.is.Before, e.is.Applied)
 	}
 	if desired, _, err = policy.Instantiate(spec, node); err != nil {
 		return nil, nil, fmt.Errorf("desired state: %w", err)

@@ -90,7 +90,7 @@ func ref(name string) policy.Reference {
 }
 
 // put makes a policy, or the next generation of it.
-func (c *cluster) put(name, desired string, change ...func(*nmstate.Policy)) *nmstate.Policy {
+func (c *cluster) put(name, desired string, change ...func(*nmstate.Policy)) {
 	c.t.Helper()
 	row := &nmstate.Policy{Unavailable: "100%", Meta: store.Meta{UID: c.next()}}
 	row.Spec.Reference, row.Spec.IgnoreTaints = ref(name), true
@@ -104,7 +104,6 @@ func (c *cluster) put(name, desired string, change ...func(*nmstate.Policy)) *nm
 		f(row)
 	}
 	c.policies[ref(name)] = row
-	return row
 }
 
 func (c *cluster) next() string {
@@ -222,6 +221,20 @@ func become(t *testing.T, current, desired map[string]any) map[string]any {
 	}
 	next["interfaces"] = list
 	return copied(t, next)
+}
+
+// current is another state of the network of node n1.
+func (c *cluster) current(text string) {
+	c.t.Helper()
+	state := *c.states["n1"]
+	state.Current = document(c.t, text)
+	c.states["n1"] = &state
+}
+
+func (c *cluster) manage(node string, managed bool) {
+	state := *c.states[node]
+	state.Managed = managed
+	c.states[node] = &state
 }
 
 // roll is a pass of the operator about a policy. More slots than its limit never live.

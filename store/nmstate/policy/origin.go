@@ -76,24 +76,41 @@ func Remaining(before, current, ended map[string]any) (map[string]any, error) {
 	return format(remaining(leaves[0], leaves[1], leaves[2])), nil
 }
 
-// Seen is a node's current state as match rules see it. Interfaces are as they were before
-// the policy changed or removed them, so a policy keeps what it matched.
-func Seen(current, before, applied map[string]any) (map[string]any, error) {
-	leaves, err := parseAll(before, current, applied)
-	if err != nil {
-		return nil, err
+// Seen are a node's interfaces as match rules see them: as they were before the policy changed
+// or removed them, so a policy keeps what it matched. It shares its parts with the inputs,
+// and reads no more of them than that, for it is made whenever a node changes.
+func Seen(current, before, applied map[string]any) map[string]any {
+	was, wanted, there := objectsByName(before), objectsByName(applied), map[string]bool{}
+	var seen []any
+	list, _ := current[interfaces].([]any)
+	for _, item := range list {
+		object, _ := item.(map[string]any)
+		called, _ := object[name].(string)
+		there[called] = true
+		if wanted[called] != nil && was[called] != nil {
+			object = was[called]
+		}
+		seen = append(seen, object)
 	}
-	now, changed := leaves[1], byInterface(leaves[2])
-	was := slices.DeleteFunc(remaining(leaves[0], now, leaves[2]), func(l leaf) bool {
-		called, ok := l.path.iface()
-		return !ok || changed[called] == nil
-	})
-	old := byInterface(was)
-	now = slices.DeleteFunc(now, func(l leaf) bool {
-		called, ok := l.path.iface()
-		return !ok || old[called] != nil
-	})
-	return format(append(now, was...)), nil
+	for called, object := range wanted {
+		if removed := object[state] == absent || object[state] == down; removed && !there[called] && was[called] != nil {
+			seen = append(seen, was[called])
+		}
+	}
+	return map[string]any{interfaces: seen}
+}
+
+// objectsByName are the interfaces of a state that have a name.
+func objectsByName(document map[string]any) map[string]map[string]any {
+	all := map[string]map[string]any{}
+	list, _ := document[interfaces].([]any)
+	for _, item := range list {
+		object, _ := item.(map[string]any)
+		if called, ok := object[name].(string); ok {
+			all[called] = object
+		}
+	}
+	return all
 }
 
 func parseAll(documents ...map[string]any) ([][]leaf, error) {
