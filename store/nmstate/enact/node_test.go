@@ -288,6 +288,25 @@ func TestWhatWasSetByHandWinsAndStays(t *testing.T) {
 	same(t, "what is left", c.states["n1"].Desired, "interfaces: [{name: eth1, mtu: 1400}]")
 }
 
+func TestWhatIsTakenFromAPolicyByHandComesBack(t *testing.T) {
+	c := newCluster(t, "n1")
+	c.put("a", jumbo)
+	c.settle()
+	c.states["n1"].Desired = document(t, "interfaces: [{name: eth1, type: ethernet}]")
+	c.settle()
+	same(t, "desired state of the node", c.states["n1"].Desired, jumbo)
+}
+
+func TestANodeWhoseStateIsMadeAnewGetsItsPoliciesBack(t *testing.T) {
+	c := newCluster(t, "n1")
+	c.put("a", jumbo)
+	c.settle()
+	c.states["n1"] = newCluster(t, "n1").states["n1"]
+	c.settle()
+	c.phase("n1", "a", nmstate.Available, "SuccessfullyConfigured")
+	same(t, "desired state of the node", c.states["n1"].Desired, jumbo)
+}
+
 func TestTheOwnersOfAStateAreTold(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.states["n1"].Desired = document(t, "interfaces: [{name: eth2, mtu: 1400}]")

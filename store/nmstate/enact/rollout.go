@@ -44,9 +44,7 @@ type rollout struct {
 }
 
 func (r *rollout) find() {
-	byNode := map[string]policy.Node{}
 	for _, node := range r.Nodes.Nodes {
-		byNode[node.Name] = node
 		if applies, _ := policy.Applies(r.Policy.Spec, node); applies {
 			r.nodes = append(r.nodes, node.Name)
 		}
@@ -57,29 +55,45 @@ func (r *rollout) find() {
 			r.own[e.Node] = e
 		}
 	}
-	r.busy = r.occupied(byNode)
+	r.busy = r.occupied()
 }
 
-// occupied are the nodes that wait or change for a policy that comes before this one. A
-// policy that is not for a node keeps no other from it.
-func (r *rollout) occupied(nodes map[string]policy.Node) map[string]bool {
-	first := map[policy.Reference]*nmstate.Policy{}
-	for _, one := range r.Policies {
-		if order(one, r.Policy) < 0 {
-			first[one.Spec.Reference] = one
-		}
+// occupied are the nodes that are not done with a policy that comes before this one. A policy
+// that is not for a node keeps no other from it.
+func (r *rollout) occupied() map[string]bool {
+	type place struct {
+		ref  policy.Reference
+		node string
+	}
+	others := map[place]*nmstate.Enactment{}
+	for _, e := range r.Others {
+		others[place{e.Policy, e.Node}] = e
 	}
 	busy := map[string]bool{}
-	for _, e := range r.Others {
-		one := first[e.Policy]
-		if one == nil || one.UID != e.PolicyUID || e.Phase != nmstate.Pending && e.Phase != nmstate.Progressing {
+	for _, one := range r.Policies {
+		if order(one, r.Policy) >= 0 {
 			continue
 		}
-		if applies, _ := policy.Applies(one.Spec, nodes[e.Node]); applies {
-			busy[e.Node] = true
+		for _, node := range r.Nodes.Nodes {
+			if applies, _ := policy.Applies(one.Spec, node); applies && open(one, others[place{one.Spec.Reference, node.Name}]) {
+				busy[node.Name] = true
+			}
 		}
 	}
 	return busy
+}
+
+// open reports whether a node is not done with a policy: it was not rendered yet, or waits, or
+// changes. The end of a former policy of that name, which may fail, keeps no other waiting.
+func open(one *nmstate.Policy, e *nmstate.Enactment) bool {
+	switch {
+	case e == nil:
+		return true
+	case e.PolicyUID != one.UID:
+		return false
+	default:
+		return e.PolicyGeneration != one.Generation || e.Phase == nmstate.Pending || e.Phase == nmstate.Progressing
+	}
 }
 
 // release returns the enactments that are done with their slot. One that waits keeps it: the

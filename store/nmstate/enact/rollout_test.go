@@ -89,6 +89,7 @@ func TestSlotsAreGrantedAndReleased(t *testing.T) {
 		{"one failed", rolloutOf("2", failing, pending, pending).slot(0, time.Minute), "n2", "n1", time.Minute},
 		{"one was aborted with a slot", rolloutOf("1", aborted).slot(0, time.Minute), "", "n1", 0},
 		{"too many failed, with their slots", rolloutOf("2", failing, failing, pending).slot(0, time.Minute).slot(1, time.Hour), "", "n1 n2", time.Minute},
+		{"too many failed, one with its slot", rolloutOf("2", failing, failing, pending).slot(1, time.Minute), "", "n2", time.Minute},
 		{"the slot of a former policy of that name", former, "n2", "", time.Minute},
 		{"the slot of an older generation", older, "n2", "", time.Minute},
 		{"a node that is not managed", unmanaged, "n2", "", 0},
@@ -126,21 +127,33 @@ func TestANodeBeginsWithThePolicyThatComesFirst(t *testing.T) {
 		{"its priority is higher", "c", func(p *nmstate.Policy) { p.Spec.Priority = 1 }, pending, "n2"},
 		{"its priority is lower", "a", func(p *nmstate.Policy) { p.Spec.Priority = -1 }, pending, "n1 n2"},
 		{"it is for other nodes", "a", func(p *nmstate.Policy) { p.Spec.Selector = map[string]string{"a": "b"} }, pending, "n1 n2"},
+		{"it is not rendered yet", "a", func(p *nmstate.Policy) { p.Generation = 2 }, available, "n2"},
 		{"it is the successor of one that ends", "a", func(p *nmstate.Policy) { p.UID = "new" }, progressing, "n1 n2"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			n := rolloutOf("100%", pending, pending)
+			n := rolloutOf("100%", pending, pending, "")
 			other := &nmstate.Policy{Meta: store.Meta{UID: "v", Generation: 1}}
 			other.Spec = policy.Policy{Reference: ref(tc.other), IgnoreTaints: true}
-			n.Others = []*nmstate.Enactment{enactmentOf(other, "n1", tc.phase)}
+			n.Others = []*nmstate.Enactment{enactmentOf(other, "n1", tc.phase), enactmentOf(other, "n2", available)}
 			if tc.change != nil {
 				tc.change(other)
 			}
+			n.Others[1].PolicyGeneration, n.Others[1].PolicyUID = other.Generation, other.UID
 			n.Policies = append(n.Policies, other)
 			if got := nodesOf(Rollout(n).Grant); got != tc.grant {
 				t.Errorf("granted to %q, want %q", got, tc.grant)
 			}
 		})
+	}
+}
+
+func TestANodeWithoutAnEnactmentOfAnEarlierPolicyWaitsForIt(t *testing.T) {
+	n := rolloutOf("100%", pending)
+	other := &nmstate.Policy{Meta: store.Meta{UID: "v", Generation: 1}}
+	other.Spec = policy.Policy{Reference: ref("a"), IgnoreTaints: true}
+	n.Policies = append(n.Policies, other)
+	if got := Rollout(n).Grant; len(got) > 0 {
+		t.Errorf("granted to %q", nodesOf(got))
 	}
 }
 
@@ -160,17 +173,17 @@ func TestTheStatusOfAPolicyCountsItsNodes(t *testing.T) {
 		want Status
 	}{
 		{"no node", elsewhere, Status{Condition: "Ignored", Reason: "NoMatchingNode", Message: "The policy is for no node."}},
-		{"all have it", rolloutOf("", available, available), Status{Condition: "Available", Reason: "SuccessfullyConfigured", Message: "2 of 2 nodes are configured."}},
-		{"some change and wait", rolloutOf("", available, progressing, pending).slot(1, time.Minute), Status{Condition: "Progressing", Reason: "ConfigurationProgressing", Message: "1 of 3 nodes are configured, 1 change, 1 wait.", Changing: 1}},
-		{"one has no enactment yet", rolloutOf("", available, ""), Status{Condition: "Progressing", Reason: "ConfigurationProgressing", Message: "1 of 2 nodes are configured, 1 wait."}},
-		{"one is of an older generation", older, Status{Condition: "Progressing", Reason: "ConfigurationProgressing", Message: "1 of 2 nodes are configured, 1 wait."}},
-		{"one failed", rolloutOf("2", failing, pending), Status{Condition: "Degraded", Reason: "FailedToConfigure", Message: "0 of 2 nodes are configured, 1 wait, 1 failed. n1: the kernel says no."}},
-		{"one refused", refused, Status{Condition: "Degraded", Reason: "Refused", Message: "1 of 2 nodes are configured, 1 failed. n1: the kernel says no."}},
-		{"too many failed", rolloutOf("1", failing, aborted), Status{Condition: "Degraded", Reason: "ConfigurationAborted", Message: "0 of 2 nodes are configured, 1 failed, 1 stay as they are. n1: the kernel says no."}},
-		{"too many failed, and none is left", rolloutOf("1", failing, available), Status{Condition: "Degraded", Reason: "FailedToConfigure", Message: "1 of 2 nodes are configured, 1 failed. n1: the kernel says no."}},
-		{"many failed", rolloutOf("1", failing, failing, failing, failing, failing), Status{Condition: "Degraded", Reason: "FailedToConfigure", Message: "0 of 5 nodes are configured, 5 failed. n1: the kernel says no. n2: the kernel says no. n3: the kernel says no. And 2 more."}},
-		{"a limit that can't be read", unreadable, Status{Condition: "Available", Reason: "SuccessfullyConfigured", Message: `1 of 1 nodes are configured. The default holds: maxUnavailable: "many" is no number and no percentage; use for example 3 or 50%.`}},
-		{"a conflict", overruled, Status{Condition: "Available", Reason: "SuccessfullyConfigured", Message: "1 of 1 nodes are configured.", Conflict: "n1: interfaces[eth1].mtu: x has the field, and not y."}},
+		{"all have it", rolloutOf("", available, available), Status{Condition: "Available", Reason: "SuccessfullyConfigured", Message: "2 of 2 nodes configured."}},
+		{"some change and wait", rolloutOf("", available, progressing, pending).slot(1, time.Minute), Status{Condition: "Progressing", Reason: "ConfigurationProgressing", Message: "1 of 3 nodes configured, 1 changing, 1 waiting.", Changing: 1}},
+		{"one has no enactment yet", rolloutOf("", available, ""), Status{Condition: "Progressing", Reason: "ConfigurationProgressing", Message: "1 of 2 nodes configured, 1 waiting."}},
+		{"one is of an older generation", older, Status{Condition: "Progressing", Reason: "ConfigurationProgressing", Message: "1 of 2 nodes configured, 1 waiting."}},
+		{"one failed", rolloutOf("2", failing, pending), Status{Condition: "Degraded", Reason: "FailedToConfigure", Message: "0 of 2 nodes configured, 1 waiting, 1 failed. n1: the kernel says no."}},
+		{"one refused", refused, Status{Condition: "Degraded", Reason: "Refused", Message: "1 of 2 nodes configured, 1 failed. n1: the kernel says no."}},
+		{"too many failed", rolloutOf("1", failing, aborted), Status{Condition: "Degraded", Reason: "ConfigurationAborted", Message: "0 of 2 nodes configured, 1 failed, 1 aborted. n1: the kernel says no."}},
+		{"too many failed, and none is left", rolloutOf("1", failing, available), Status{Condition: "Degraded", Reason: "FailedToConfigure", Message: "1 of 2 nodes configured, 1 failed. n1: the kernel says no."}},
+		{"many failed", rolloutOf("1", failing, failing, failing, failing, failing), Status{Condition: "Degraded", Reason: "FailedToConfigure", Message: "0 of 5 nodes configured, 5 failed. n1: the kernel says no. n2: the kernel says no. n3: the kernel says no. And 2 more."}},
+		{"a limit that can't be read", unreadable, Status{Condition: "Available", Reason: "SuccessfullyConfigured", Message: `1 of 1 nodes configured. The default holds: maxUnavailable: "many" is no number and no percentage; use for example 3 or 50%.`}},
+		{"a conflict", overruled, Status{Condition: "Available", Reason: "SuccessfullyConfigured", Message: "1 of 1 nodes configured.", Conflict: "n1: interfaces[eth1].mtu: x has the field, and not y."}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := Rollout(tc.n).Status; got != tc.want {

@@ -77,12 +77,12 @@ func (c census) failure(aborted bool) string {
 }
 
 func (c census) message(nodes int) string {
-	text := fmt.Sprintf("%d of %d nodes are configured", len(c.configured), nodes)
+	text := fmt.Sprintf("%d of %d nodes configured", len(c.configured), nodes)
 	for _, part := range []struct {
 		count int
 		what  string
 	}{
-		{len(c.changing), "change"}, {len(c.waiting) + c.missing, "wait"}, {len(c.failed), "failed"}, {len(c.aborted), "stay as they are"},
+		{len(c.changing), "changing"}, {len(c.waiting) + c.missing, "waiting"}, {len(c.failed), "failed"}, {len(c.aborted), "aborted"},
 	} {
 		if part.count > 0 {
 			text += fmt.Sprintf(", %d %s", part.count, part.what)

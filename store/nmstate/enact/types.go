@@ -70,8 +70,8 @@ type Nodes struct {
 	Nodes []policy.Node
 	// Enactments are all of the policy.
 	Enactments []*nmstate.Enactment
-	// Others are enactments of other policies. A node whose enactment of a policy that comes
-	// before this one waits or changes gets no slot for this one.
+	// Others are the enactments of all other policies. A node whose enactment of a policy
+	// that comes before this one is missing, waits or changes gets no slot for this one.
 	Others []*nmstate.Enactment
 	// Policies are all policies, for their order.
 	Policies []*nmstate.Policy

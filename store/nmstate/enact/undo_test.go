@@ -127,6 +127,17 @@ func TestATaintUndoesNothing(t *testing.T) {
 	same(t, "the network at the end", c.states["n1"].Current, currentState)
 }
 
+func TestATaintEndsWhatWasNotApplied(t *testing.T) {
+	c := newCluster(t, "n1")
+	c.put("a", jumbo, func(p *nmstate.Policy) { p.Spec.IgnoreTaints = false })
+	c.handle("n1")
+	c.taint("n1", policy.Taint{Key: "dedicated", Effect: policy.NoSchedule})
+	c.handle("n1")
+	if len(c.enactments) > 0 {
+		t.Errorf("left are %s", words(t, c.enactments))
+	}
+}
+
 func TestAPolicyOfTheSameNameBeginsAfterItsPredecessorIsUndone(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.put("a", made)
@@ -164,15 +175,16 @@ func TestAPolicyThatComesBackWhileItIsUndoneIsAppliedAgain(t *testing.T) {
 
 func TestFieldsThatAPolicyNoLongerHasAreUndone(t *testing.T) {
 	c := newCluster(t, "n1")
-	c.put("a", made)
+	const old = "interfaces: [{name: eth1, type: ethernet, mtu: 9000}, {name: eth2, mtu: 9000}, {name: d1, type: dummy}]"
+	c.put("a", old)
 	c.settle()
 	c.put("a", jumbo)
 	c.handle("n1")
 	c.phase("n1", "a", nmstate.Pending, "MaxUnavailableLimitReached")
-	same(t, "before it has a slot", c.states["n1"].Desired, made)
+	same(t, "before it has a slot", c.states["n1"].Desired, old)
 	c.roll(ref("a"))
 	c.handle("n1")
-	same(t, "undoing", c.enactment("n1", "a").Undoing, "interfaces: [{name: d1, type: dummy, state: absent}]")
+	same(t, "undoing", c.enactment("n1", "a").Undoing, "interfaces: [{name: d1, type: dummy, state: absent}, {name: eth2, mtu: 1500, state: up}]")
 	c.settle()
 	if e := c.enactment("n1", "a"); e.Undoing != nil || e.Phase != nmstate.Available {
 		t.Errorf("got %s", words(t, e))

@@ -48,10 +48,7 @@ func (e *entry) undone() bool {
 		return false
 	}
 	e.is.Undoing = nil
-	if e.is.Applied == nil {
-		e.is.Before = nil
-		e.over = e.relation == ends
-	}
+	e.over = e.relation == ends && e.is.Applied == nil
 	return true
 }
 
