@@ -80,15 +80,7 @@ written.`,
 }
 
 func (o *policyOptions) handle(cmd *cobra.Command) error {
-	config, err := restConfig(o.kubeconfig, cniapi.DefaultSocket)
-	if err != nil {
-		return err
-	}
-	scheme := runtime.NewScheme()
-	if err := kinds.AddToScheme(scheme); err != nil {
-		return fmt.Errorf("register API kinds: %w", err)
-	}
-	api, err := kube.New(config, scheme)
+	api, err := policyClient(o.kubeconfig)
 	if err != nil {
 		return err
 	}
@@ -101,6 +93,19 @@ func (o *policyOptions) handle(cmd *cobra.Command) error {
 		return err
 	}
 	return reportPolicies(cmd, api)
+}
+
+// policyClient returns a client for all kinds that policies need.
+func policyClient(kubeconfig string) (*kube.Client, error) {
+	config, err := restConfig(kubeconfig, cniapi.DefaultSocket)
+	if err != nil {
+		return nil, err
+	}
+	scheme := runtime.NewScheme()
+	if err := kinds.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("register API kinds: %w", err)
+	}
+	return kube.New(config, scheme)
 }
 
 // policyConfig is what Once needs.

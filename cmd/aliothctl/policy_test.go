@@ -5,7 +5,12 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -56,6 +61,85 @@ func TestThePrintedStatusOfAPolicyIsTheConditionThatIsTrue(t *testing.T) {
 	}
 	text.Reset()
 	if err := printPolicies(&text, nil); err != nil || text.String() != "There is no policy.\n" {
+		t.Errorf("printed %q (%v)", text.String(), err)
+	}
+}
+
+// answersOf serves bodies by path, and writes a kubeconfig for them.
+func answersOf(t *testing.T, bodies map[string]string) (kubeconfig string) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		body, ok := bodies[r.URL.Path]
+		if !ok || r.Method != http.MethodGet {
+			w.WriteHeader(http.StatusNotFound)
+			body = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`
+		}
+		fmt.Fprint(w, body)
+	}))
+	t.Cleanup(server.Close)
+	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	text := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"test",
+		"clusters":[{"name":"test","cluster":{"server":%q}}],"contexts":[{"name":"test","context":{"cluster":"test"}}]}`, server.URL)
+	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return kubeconfig
+}
+
+// nodeNetworkBodies are those of a cluster with the node n1 that has no policy.
+func nodeNetworkBodies() map[string]string {
+	bodies := map[string]string{
+		"/api/v1/nodes":    `{"items":[{"metadata":{"name":"n1"}}]}`,
+		"/api/v1/nodes/n1": `{"metadata":{"name":"n1"}}`,
+	}
+	for _, kind := range []string{
+		"v1/nodenetconfpolicies", "v1/nodenetworkconfigurationpolicies",
+		"v1beta1/nodenetworkstates", "v1beta1/nodenetworkconfigurationenactments",
+	} {
+		bodies["/apis/nmstate.io/"+kind] = `{"items":[]}`
+	}
+	return bodies
+}
+
+func handlePolicies(t *testing.T, bodies map[string]string, words ...string) (string, error) {
+	t.Helper()
+	line := append([]string{"aliothctl", "policy", "handle", "--once", "--kubeconfig", answersOf(t, bodies)}, words...)
+	cmd := newCommand(line...)
+	var text strings.Builder
+	cmd.SetOut(&text)
+	cmd.SetErr(t.Output())
+	err := cmd.ExecuteContext(t.Context())
+	return text.String(), err
+}
+
+func TestPoliciesAreHandledWithAKubeconfig(t *testing.T) {
+	if text, err := handlePolicies(t, nodeNetworkBodies()); err != nil || text != "There is no policy.\n" {
+		t.Errorf("printed %q (%v)", text, err)
+	}
+	if _, err := handlePolicies(t, nodeNetworkBodies(), "--node", "n1", "--node", "n2"); err == nil || !strings.Contains(err.Error(), "no node n2") {
+		t.Errorf("a node that does not exist: %v", err)
+	}
+	without := nodeNetworkBodies()
+	delete(without, "/apis/nmstate.io/v1beta1/nodenetworkstates")
+	if _, err := handlePolicies(t, without); err == nil || !strings.Contains(err.Error(), "CRD of NodeNetworkState") || exitStatus(err) != 2 {
+		t.Errorf("a cluster without a kind: %v", err)
+	}
+}
+
+func TestADegradedPolicyIsTold(t *testing.T) {
+	bodies := nodeNetworkBodies()
+	bodies["/apis/nmstate.io/v1/nodenetconfpolicies"] = `{"items":[{"metadata":{"name":"blue"},"spec":{"priority":0},
+		"status":{"conditions":[{"type":"Degraded","status":"True","reason":"FailedToConfigure","message":"n1: no"}]}}]}`
+	api, err := policyClient(answersOf(t, bodies))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := policyHandleCommand()
+	var text strings.Builder
+	cmd.SetOut(&text)
+	cmd.SetContext(t.Context())
+	if err := reportPolicies(cmd, api); !errors.Is(err, errDegraded) || !strings.Contains(text.String(), "NodeNetConfPolicy/blue  Degraded  FailedToConfigure  n1: no") {
 		t.Errorf("printed %q (%v)", text.String(), err)
 	}
 }

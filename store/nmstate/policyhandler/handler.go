@@ -50,15 +50,20 @@ func (h *Handler) Pass(ctx context.Context, node string) (again time.Duration, e
 	h.cfg.Store.View(func(tx store.ReadTx) { r = readRows(tx, node) })
 	again, err = h.pass(ctx, node, r)
 	if isStale(err) {
-		h.cfg.Log.Debug("a node's policies are tried again with newer rows", "node", node, "cause", err)
+		h.tellStale(node, err)
 		return retryAfter, nil
 	}
 	return again, err
 }
 
+func (h *Handler) tellStale(node string, cause error) {
+	h.cfg.Log.Debug("a node's policies are tried again with newer rows", "node", node, "cause", cause)
+}
+
 func (h *Handler) pass(ctx context.Context, name string, r rows) (again time.Duration, err error) {
 	node, err := h.cfg.Node(ctx, name)
 	if apierrors.IsNotFound(err) {
+		h.forget(name)
 		return 0, nil
 	}
 	if err != nil {
@@ -134,6 +139,12 @@ func (h *Handler) putState(ctx context.Context, state *nmstate.State, c enact.Ch
 	defer h.mu.Unlock()
 	h.told[state.Name] = next
 	return nil
+}
+
+func (h *Handler) forget(node string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.told, node)
 }
 
 func (h *Handler) lastTold(node string) told {

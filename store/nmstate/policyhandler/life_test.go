@@ -4,6 +4,8 @@
 package policyhandler
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
@@ -24,6 +27,8 @@ import (
 type life struct {
 	*testing.T
 	api API
+	// interrupted is the API of the handlers, nil if it is api too.
+	interrupted *interruption
 }
 
 func (l life) must(err error) {
@@ -59,7 +64,16 @@ func (l life) once() {
 	for i := range objects {
 		names = append(names, objects[i].Name)
 	}
-	l.must(Once(l.Context(), cfg, names))
+	if l.interrupted == nil {
+		l.must(Once(l.Context(), cfg, names))
+		return
+	}
+	cfg.API, err = l.interrupted, errInterrupted
+	for errors.Is(err, errInterrupted) {
+		l.interrupted.over = false
+		err = Once(l.Context(), cfg, names)
+	}
+	l.must(err)
 }
 
 // report is what a state handler does: it reports the current state, and that it has
@@ -145,9 +159,13 @@ func (l life) run() {
 	l.once()
 	for _, node := range []string{"n1", "n2"} {
 		l.wants(node, `{"interfaces":[{"name":"eth1","state":"up","mtu":1500}]}`)
-		l.report(node, small)
 	}
-	l.once()
+	// A handler that ends between the last two writes needs a second report.
+	for range 2 {
+		l.report("n1", small)
+		l.report("n2", small)
+		l.once()
+	}
 	var left nmstatev1beta1.NodeNetworkConfigurationEnactmentList
 	l.must(l.api.List(l.Context(), &left, "", ""))
 	if len(left.Items) > 0 {
@@ -164,5 +182,52 @@ func (l life) expect(want string) {
 }
 
 func TestAPolicyComesToOneNodeAfterTheOtherAndIsUndoneInTheEnd(t *testing.T) {
-	life{t, newWorld(t).api}.run()
+	life{T: t, api: newWorld(t).api}.run()
+}
+
+// errInterrupted is the end of a handler at a write.
+var errInterrupted = errors.New("interrupted")
+
+// interruption is an API for handlers that end at one of their writes, which has no effect.
+type interruption struct {
+	API
+	at int
+	// writes are those that were asked for, and over is true from the end on.
+	writes int
+	over   bool
+}
+
+func (i *interruption) write(request func() error) error {
+	if i.over {
+		return errInterrupted
+	}
+	if i.writes++; i.writes != i.at {
+		return request()
+	}
+	i.over = true
+	return errInterrupted
+}
+
+func (i *interruption) Create(ctx context.Context, object kube.Object) error {
+	return i.write(func() error { return i.API.Create(ctx, object) })
+}
+
+func (i *interruption) Patch(ctx context.Context, object kube.Object, kind types.PatchType, data []byte, subresource ...string) error {
+	return i.write(func() error { return i.API.Patch(ctx, object, kind, data, subresource...) })
+}
+
+func (i *interruption) Delete(ctx context.Context, object kube.Object, uid types.UID) error {
+	return i.write(func() error { return i.API.Delete(ctx, object, uid) })
+}
+
+func TestAHandlerThatEndsAtAnyWriteIsMadeUpForByTheNext(t *testing.T) {
+	for at, done := 1, false; !done; at++ {
+		api := newWorld(t).api
+		cut := &interruption{API: api, at: at}
+		life{T: t, api: api, interrupted: cut}.run()
+		if t.Failed() {
+			t.Fatalf("interrupted at write %d", at)
+		}
+		done = cut.writes < at
+	}
 }

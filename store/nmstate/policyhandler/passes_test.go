@@ -31,7 +31,7 @@ import (
 func applied(t *testing.T) (*world, *nmstatev1.NodeNetworkConfigurationPolicy) {
 	t.Helper()
 	w, blue := newWorld(t), newBlue()
-	l := life{t, w.api}
+	l := life{T: t, api: w.api}
 	w.must(w.api.Create(t.Context(), newBlueNode("n1")))
 	w.must(w.api.Create(t.Context(), blue))
 	l.report("n1", small)
@@ -91,7 +91,7 @@ func TestANodeThatDoesNotExistNeedsNothing(t *testing.T) {
 // TestSlotsAreGrantedByWhatTheAPIServerHas has a store that is older than the first grant.
 func TestSlotsAreGrantedByWhatTheAPIServerHas(t *testing.T) {
 	w := newWorld(t)
-	l, handler, rollouts := life{t, w.api}, NewHandler(w.cfg), NewRollouts(w.cfg)
+	l, handler, rollouts := life{T: t, api: w.api}, NewHandler(w.cfg), NewRollouts(w.cfg)
 	w.must(w.api.Create(t.Context(), newBlue()))
 	for _, node := range []string{"n1", "n2", "n3"} {
 		w.must(w.api.Create(t.Context(), newBlueNode(node)))
@@ -236,7 +236,8 @@ func TestAHandlerRunsOnChangesAndAfterFailures(t *testing.T) {
 		if left := failing.Load(); left > 0 {
 			t.Errorf("%d failures are left: a pass was made without its node", left)
 		}
-		life{t, w.api}.report("n1", small)
+		synctest.Wait() // the pass ends
+		life{T: t, api: w.api}.report("n1", small)
 		w.sync()
 		synctest.Wait()
 		if err := w.api.Get(ctx, newEnactment("n1.blue")); !apierrors.IsNotFound(err) {

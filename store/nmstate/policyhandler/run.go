@@ -67,7 +67,7 @@ func (h *Handler) plan(node string, again time.Duration, err error, pause time.D
 	case err == nil:
 		return again, 0
 	case isStale(err):
-		h.cfg.Log.Debug("a node's policies are tried again with newer rows", "node", node, "cause", err)
+		h.tellStale(node, err)
 		return retryAfter, pause
 	}
 	next = min(max(2*pause, firstPause), lastPause)

@@ -15,6 +15,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/meta/testrestmapper"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -126,6 +128,18 @@ func (a *memoryAPI) setRefuse(refuse func(string) error) {
 	a.refuse = refuse
 }
 
+// scheme has all kinds.
+var scheme = sync.OnceValue(func() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	if err := kinds.AddToScheme(scheme); err != nil {
+		panic(err)
+	}
+	return scheme
+})
+
+// mapper knows the resources of the scheme. To make one is slow.
+var mapper = sync.OnceValue(func() meta.RESTMapper { return testrestmapper.TestOnlyStaticRESTMapper(scheme()) })
+
 // world is an API server, and handlers with a store that follows it on demand.
 type world struct {
 	t   *testing.T
@@ -136,12 +150,8 @@ type world struct {
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := kinds.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
 	w := &world{t: t, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), api: &memoryAPI{}}
-	w.api.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(
+	w.api.client = fake.NewClientBuilder().WithScheme(scheme()).WithRESTMapper(mapper()).WithObjects(objects...).WithStatusSubresource(
 		&nmstatev1beta1.NodeNetworkState{}, &nmstatev1beta1.NodeNetworkConfigurationEnactment{},
 		&nmstatev1.NodeNetConfPolicy{}, &nmstatev1.NodeNetworkConfigurationPolicy{}).Build()
 	rows, err := store.New()
