@@ -3,5 +3,135 @@
 
 package enact
 
-// Node decides what the objects of one node become.
-func Node(Situation) Changes { return Changes{} }
+import (
+	"cmp"
+	"slices"
+
+	"github.com/alioth-net/alioth/api/nmstate/v1beta1"
+	"github.com/alioth-net/alioth/store/nmstate"
+	"github.com/alioth-net/alioth/store/nmstate/policy"
+)
+
+// Node decides what the objects of one node become. A pass over what it has written changes
+// nothing, unless something else changed; and a pass after some of it was lost repairs it.
+//
+// It takes a policy one step at a time: it renders the policy, and in a later pass, with a
+// slot, applies it; and once the node's state handler has seen the result, it tells how
+// that went.
+func Node(s Situation) Changes {
+	p := begin(s)
+	p.undo()
+	for _, e := range p.entries {
+		if e.relation == follows {
+			p.render(e)
+			p.abort(e)
+			p.apply(e)
+		}
+	}
+	wanted := p.aggregate()
+	if p.settled(wanted) && p.judge() {
+		wanted = p.aggregate()
+	}
+	p.overrule(wanted)
+	return p.changes(wanted)
+}
+
+// relation is that of a policy to the node.
+type relation int
+
+const (
+	// ends: the policy is gone, or not for the node any longer.
+	ends relation = iota
+	// held: the policy is kept away by a taint alone, after it was applied.
+	held
+	// follows: the policy is for the node.
+	follows
+)
+
+// entry is an enactment on its way.
+type entry struct {
+	// was is nil for a new one.
+	was *nmstate.Enactment
+	is  nmstate.Enactment
+	// policy is nil if it is gone.
+	policy   *nmstate.Policy
+	relation relation
+	// over: the enactment is deleted.
+	over bool
+}
+
+// pass is one call of Node.
+type pass struct {
+	Situation
+	// entries are in the order of their policies, and those without one come last.
+	entries []*entry
+	// manual is what was set by hand, and fault why it can't be read.
+	manual map[string]any
+	fault  string
+}
+
+func begin(s Situation) *pass {
+	p := &pass{Situation: s}
+	if s.State != nil {
+		p.Node.Current = s.State.Current
+		p.readManual()
+	}
+	existing := map[policy.Reference]*nmstate.Enactment{}
+	for _, e := range s.Enactments {
+		existing[e.Policy] = e
+	}
+	for _, one := range slices.SortedFunc(slices.Values(s.Policies), order) {
+		e := existing[one.Spec.Reference]
+		delete(existing, one.Spec.Reference)
+		p.add(one, e)
+	}
+	for _, e := range slices.SortedFunc(slices.Values(s.Enactments), byName) {
+		if existing[e.Policy] == e {
+			p.entries = append(p.entries, &entry{was: e, is: *e})
+		}
+	}
+	return p
+}
+
+// add puts a policy into the pass, unless the node has nothing to do with it.
+func (p *pass) add(one *nmstate.Policy, was *nmstate.Enactment) {
+	e := &entry{was: was, policy: one}
+	if was != nil {
+		e.is = *was
+	}
+	e.relation = relate(one, p.Node, was)
+	switch {
+	case was == nil && e.relation != follows:
+		return
+	case was == nil:
+		e.is = nmstate.Enactment{
+			Name: v1beta1.EnactmentName(p.Node.Name, one.Spec.Kind, one.Spec.Name),
+			Node: p.Node.Name, Policy: one.Spec.Reference, PolicyUID: one.UID,
+		}
+	}
+	p.entries = append(p.entries, e)
+}
+
+// relate compares a policy with a node and its enactment there. An enactment of a former
+// policy of the same name ends before that of the policy begins.
+func relate(one *nmstate.Policy, node policy.Node, was *nmstate.Enactment) relation {
+	if was != nil && was.PolicyUID != one.UID {
+		return ends
+	}
+	if applies, _ := policy.Applies(one.Spec, node); applies {
+		return follows
+	}
+	tolerant := one.Spec
+	tolerant.IgnoreTaints = true
+	if selects, _ := policy.Applies(tolerant, node); selects && was != nil && was.Applied != nil {
+		return held
+	}
+	return ends
+}
+
+// order is that in which policies get fields and slots.
+func order(a, b *nmstate.Policy) int {
+	return cmp.Or(cmp.Compare(b.Spec.Priority, a.Spec.Priority), cmp.Compare(a.Spec.Name, b.Spec.Name), cmp.Compare(a.Spec.Kind, b.Spec.Kind))
+}
+
+func byName(a, b *nmstate.Enactment) int { return cmp.Compare(a.Name, b.Name) }

@@ -3,5 +3,145 @@
 
 package enact
 
-// Rollout decides which nodes may change for a policy, and what its status says.
-func Rollout(Nodes) Rolled { return Rolled{} }
+import (
+	"slices"
+	"time"
+
+	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
+	"github.com/alioth-net/alioth/store/nmstate"
+	"github.com/alioth-net/alioth/store/nmstate/policy"
+)
+
+// Rollout decides which nodes may change for a policy, and what its status says. A pass
+// over what it has written changes nothing, unless something else changed.
+//
+// A slot counts until its release is written or it expires, so there are never more than
+// the policy permits.
+func Rollout(n Nodes) Rolled {
+	r := &rollout{Nodes: n, own: map[string]*nmstate.Enactment{}}
+	r.find()
+	rolled := Rolled{Expires: n.Now.Add(SlotTime), Release: r.release()}
+	next, err := policy.NextSlots(n.Policy.Unavailable, n.Policy.Generation, r.nodes, r.counted(), n.Now)
+	// Nodes to release are free for NextSlots, which counts their failures, and taken here.
+	free := next.Limit - r.live()
+	for _, node := range next.Next[:max(0, min(free, len(next.Next)))] {
+		rolled.Grant = append(rolled.Grant, r.own[node])
+	}
+	rolled.Status = r.status(next, err)
+	rolled.Again = r.again()
+	return rolled
+}
+
+// rollout is one call of Rollout.
+type rollout struct {
+	Nodes
+	// nodes are those that the policy is for, sorted.
+	nodes []string
+	// own are the enactments of the policy and of this generation, by node.
+	own map[string]*nmstate.Enactment
+	// busy are nodes that are not done with a policy that comes first.
+	busy map[string]bool
+}
+
+func (r *rollout) find() {
+	byNode := map[string]policy.Node{}
+	for _, node := range r.Nodes.Nodes {
+		byNode[node.Name] = node
+		if applies, _ := policy.Applies(r.Policy.Spec, node); applies {
+			r.nodes = append(r.nodes, node.Name)
+		}
+	}
+	slices.Sort(r.nodes)
+	for _, e := range r.Enactments {
+		if e.PolicyUID == r.Policy.UID && e.PolicyGeneration == r.Policy.Generation {
+			r.own[e.Node] = e
+		}
+	}
+	r.busy = r.occupied(byNode)
+}
+
+// occupied are the nodes that wait or change for a policy that comes before this one. A
+// policy that is not for a node keeps no other from it.
+func (r *rollout) occupied(nodes map[string]policy.Node) map[string]bool {
+	first := map[policy.Reference]*nmstate.Policy{}
+	for _, one := range r.Policies {
+		if order(one, r.Policy) < 0 {
+			first[one.Spec.Reference] = one
+		}
+	}
+	busy := map[string]bool{}
+	for _, e := range r.Others {
+		one := first[e.Policy]
+		if one == nil || one.UID != e.PolicyUID || e.Phase != nmstate.Pending && e.Phase != nmstate.Progressing {
+			continue
+		}
+		if applies, _ := policy.Applies(one.Spec, nodes[e.Node]); applies {
+			busy[e.Node] = true
+		}
+	}
+	return busy
+}
+
+// release returns the enactments that are done with their slot. One that waits keeps it: the
+// node may not have seen it yet.
+func (r *rollout) release() []*nmstate.Enactment {
+	var list []*nmstate.Enactment
+	for _, e := range r.Enactments {
+		if r.done(e) {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+func (r *rollout) done(e *nmstate.Enactment) bool {
+	over := e.Phase == nmstate.Available || e.Phase == nmstate.Failing || e.Phase == nmstate.Aborted
+	return e.Slot != nmstate.Slot{} && r.own[e.Node] == e && over
+}
+
+// counted are the enactments as NextSlots counts them.
+func (r *rollout) counted() []policy.Enactment {
+	var list []policy.Enactment
+	for _, e := range r.Enactments {
+		one := policy.Enactment{Node: e.Node, Expires: e.Slot.Expires}
+		if r.done(e) {
+			one.Expires = time.Time{}
+		}
+		if r.own[e.Node] == e {
+			one.Generation = e.PolicyGeneration
+			one.Failed = e.Phase == nmstate.Failing
+			one.Pending = r.waits(e)
+		}
+		list = append(list, one)
+	}
+	return list
+}
+
+// waits reports whether an enactment needs a slot now. One that waits for something else,
+// for example an unmanaged node, would keep it from others.
+func (r *rollout) waits(e *nmstate.Enactment) bool {
+	return e.Phase == nmstate.Pending && e.Reason == nmstatev1.MaxUnavailableLimitReachedReason && !r.busy[e.Node]
+}
+
+// live is the number of slots that have not expired.
+func (r *rollout) live() int {
+	count := 0
+	for _, e := range r.Enactments {
+		if e.Slot.Expires.After(r.Now) {
+			count++
+		}
+	}
+	return count
+}
+
+// again is when the first slot expires, if a node waits.
+func (r *rollout) again() time.Time {
+	var first time.Time
+	waiting := slices.ContainsFunc(r.Enactments, r.waits)
+	for _, e := range r.Enactments {
+		if at := e.Slot.Expires; waiting && at.After(r.Now) && (first.IsZero() || at.Before(first)) {
+			first = at
+		}
+	}
+	return first
+}

@@ -28,7 +28,8 @@ type Situation struct {
 
 // Changes are what a node's objects have to become. They are written in the order of the
 // fields: an enactment says what will be applied, and what was before, before the node's
-// desired state has it.
+// desired state has it. A write that fails ends the pass, for the next ones rely on it; the
+// next pass makes up for what is missing.
 type Changes struct {
 	// Put are enactments, whole but for their slots, which nobody but the operator writes.
 	// One without a UID is new.

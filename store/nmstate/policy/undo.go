@@ -20,6 +20,7 @@ import (
 //     made absent or down gets all of them.
 //   - A list, a description or a controller that was not there becomes empty.
 //   - Ports get back their addresses, MTU, MAC and controller, which a controller takes.
+//   - Routes of interfaces that were ports, absent or down come back.
 //   - Routes and rules that were not there become absent; those that an absent entry removed
 //     come back.
 //   - The resolver's configuration becomes what it was, unless next has one.
@@ -27,7 +28,7 @@ import (
 // The result is a share of lowest priority of the next Aggregate. left are the paths of
 // fields that stay as they are, because nothing tells what they were.
 func Undo(removed, next, before map[string]any) (back map[string]any, left []string, err error) {
-	u := undoing{held: map[string]bool{}, above: map[string]bool{}, gone: map[string]bool{}}
+	u := undoing{held: map[string]bool{}, above: map[string]bool{}, gone: map[string]bool{}, returned: map[string]bool{}}
 	for _, part := range []struct {
 		what     string
 		document map[string]any
@@ -53,10 +54,11 @@ type undoing struct {
 	removed, next, before []leaf
 	// held are the paths of next and of what is back, and above those above them.
 	held, above map[string]bool
-	// gone are interfaces that become absent.
-	gone map[string]bool
-	back []leaf
-	left []string
+	// gone are interfaces that become absent, and returned those whose routes the kernel
+	// removed meanwhile.
+	gone, returned map[string]bool
+	back           []leaf
+	left           []string
 }
 
 func (u *undoing) hold() {
@@ -111,6 +113,7 @@ func (u *undoing) interfaces() {
 			u.unmake(called, fields)
 		case was != nil && (wanted == absent || wanted == down):
 			u.restore(was, writable)
+			u.restoreRoutes(was, next[called])
 			u.restoreState(was, next[called])
 		case wanted != ignore:
 			u.restoreFields(fields, was)
@@ -193,8 +196,18 @@ func (u *undoing) restorePort(was, next []leaf) {
 		return
 	}
 	u.restore(was, taken)
+	u.restoreRoutes(was, next)
 	u.set(field(was[0].path[:2], controller), "")
 	u.restoreState(was, next)
+}
+
+// restoreRoutes is of an interface that had routes, and can have them again.
+func (u *undoing) restoreRoutes(was, next []leaf) {
+	called := was[0].path[1].key
+	wanted := textOf(next, state)
+	if textOf(was, state) != down && (wanted == "" || wanted == up) && !slices.Contains(portsOf(u.next), called) {
+		u.returned[called] = true
+	}
 }
 
 // restoreFields is of an interface that stays.
@@ -257,8 +270,7 @@ func (u *undoing) entries() {
 			continue
 		}
 		entry := l.value.(map[string]any)
-		device, _ := entry["next-hop-interface"].(string)
-		if u.gone[device] {
+		if u.gone[deviceOf(l)] {
 			continue // the kernel removes it with the interface
 		}
 		pattern := entry
@@ -271,6 +283,11 @@ func (u *undoing) entries() {
 			u.setEntry(l.path[:2], pattern)
 		}
 		u.restoreEntries(l.path[0].key, pattern)
+	}
+	for _, w := range u.before {
+		if w.path.entry() && u.returned[deviceOf(w)] {
+			u.setEntry(w.path[:2], w.value.(map[string]any))
+		}
 	}
 }
 
@@ -297,13 +314,12 @@ func (u *undoing) setEntry(list path, entry map[string]any) {
 
 // resolver turns the configuration of the resolver back, which is replaced as a whole.
 func (u *undoing) resolver() {
-	of := func(l leaf) bool { return l.path[0].key == dns && len(l.path) > 1 && l.path[1].key == config }
-	if !slices.ContainsFunc(u.removed, of) || slices.ContainsFunc(u.next, of) {
+	if !slices.ContainsFunc(u.removed, ofResolver) || slices.ContainsFunc(u.next, ofResolver) {
 		return
 	}
 	found := false
 	for _, w := range u.before {
-		if of(w) {
+		if ofResolver(w) {
 			u.set(w.path, w.value)
 			found = true
 		}

@@ -1,0 +1,192 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package enact
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/alioth-net/alioth/store/nmstate"
+	"github.com/alioth-net/alioth/store/nmstate/policy"
+)
+
+// story is a random course of a cluster.
+type story struct {
+	*cluster
+	r *rand.Rand
+}
+
+// TestWhateverHappensNodesEndWithWhatPoliciesDesire: policies, labels, taints, failures and
+// clocks change at any time, and any write may be lost. There are never more slots than the
+// policies permit. When all is quiet, each node has exactly what its policies and its
+// administrator want; and once the policies are gone, only the latter, on a network that is
+// as it was.
+func TestWhateverHappensNodesEndWithWhatPoliciesDesire(t *testing.T) {
+	for seed := range uint64(60) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 7))
+			s := story{cluster: newCluster(t, "n1", "n2", "n3", "n4"), r: r}
+			manual := map[string]map[string]any{}
+			for node, state := range s.states {
+				if r.IntN(3) == 0 {
+					state.Desired = document(t, "interfaces: [{name: eth2, mtu: 1400}]")
+					manual[node] = state.Desired
+				}
+			}
+			s.lose = func() bool { return r.IntN(6) == 0 }
+			for range 10 + r.IntN(60) {
+				s.happen()
+			}
+			s.quiet()
+			s.settle()
+			s.complete(manual)
+			clear(s.policies)
+			s.settle()
+			s.empty(manual)
+		})
+	}
+}
+
+// happen is one event, or one pass of one program.
+func (s *story) happen() {
+	node := "n" + strconv.Itoa(1+s.r.IntN(4))
+	name := string(rune('a' + s.r.IntN(4)))
+	switch s.r.IntN(14) {
+	case 0, 1:
+		s.put(name, s.desired(), s.random())
+	case 2:
+		delete(s.policies, ref(name))
+	case 3:
+		s.relabel(node)
+	case 4:
+		s.fails[node] = s.r.IntN(3) == 0
+	case 5:
+		s.now = s.now.Add(time.Duration(s.r.IntN(7)) * time.Minute)
+	case 6:
+		state := *s.states[node]
+		state.Managed = s.r.IntN(3) > 0
+		s.states[node] = &state
+	case 7, 8:
+		s.enforce(node)
+	case 9, 10:
+		if s.policies[ref(name)] != nil {
+			s.roll(ref(name))
+		}
+	default:
+		s.handle(node)
+	}
+}
+
+func (s *story) relabel(node string) {
+	n := s.nodes[node]
+	n.Labels = map[string]string{"net": []string{"a", "b"}[s.r.IntN(2)]}
+	n.Taints = nil
+	if s.r.IntN(3) == 0 {
+		n.Taints = []policy.Taint{{Key: "dedicated", Effect: policy.NoSchedule}}
+	}
+	s.nodes[node] = n
+}
+
+// desired is a state of few interfaces, so that policies meet.
+func (s *story) desired() string {
+	pick := func(list ...string) string { return list[s.r.IntN(len(list))] }
+	text := "interfaces:\n"
+	for _, name := range []string{"eth1", "d1", "d2"} {
+		if s.r.IntN(2) == 0 {
+			continue
+		}
+		kind := map[string]string{"eth1": "ethernet"}[name]
+		if kind == "" {
+			kind = "dummy"
+		}
+		text += fmt.Sprintf("- {name: %s, type: %s, mtu: %s%s}\n", name, kind, pick("1400", "2000", "9000"), pick("", ", description: x", ", state: up"))
+	}
+	return text + pick("", "- {name: d3, type: dummy}\n")
+}
+
+func (s *story) random() func(*nmstate.Policy) {
+	return func(row *nmstate.Policy) {
+		row.Spec.Priority = int32(s.r.IntN(2))
+		row.Spec.IgnoreTaints = s.r.IntN(2) == 0
+		row.Unavailable = policy.Unavailable([]string{"1", "2", "50%", "100%"}[s.r.IntN(4)])
+		row.Spec.Selector = []map[string]string{nil, {"net": "a"}, {"net": "b"}}[s.r.IntN(3)]
+		row.Spec.Match = nil
+		if s.r.IntN(4) == 0 {
+			row.Spec.Match = []policy.MatchRule{{Type: "ethernet"}}
+			row.Spec.Desired = document(s.t, "interfaces: [{mtu: 3000}]")
+		}
+	}
+}
+
+// quiet is the end of all trouble.
+func (s *story) quiet() {
+	s.lose = func() bool { return false }
+	clear(s.fails)
+	for name, node := range s.nodes {
+		node.Taints = nil
+		s.nodes[name] = node
+		state := *s.states[name]
+		state.Managed = true
+		s.states[name] = &state
+	}
+	s.now = s.now.Add(time.Hour)
+}
+
+// complete checks that each node has the state of its policies.
+func (s *story) complete(manual map[string]map[string]any) {
+	s.t.Helper()
+	for name, node := range s.nodes {
+		var shares []policy.Share
+		origin := document(s.t, currentState)
+		for _, one := range s.policies {
+			if applies, _ := policy.Applies(one.Spec, node); !applies {
+				continue
+			}
+			desired, _, err := policy.Instantiate(one.Spec, policy.Node{Current: origin})
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			shares = append(shares, policy.Share{Policy: one.Spec.Reference, Priority: one.Spec.Priority, Desired: desired})
+			s.phase(name, one.Spec.Name, nmstate.Available, "SuccessfullyConfigured")
+		}
+		want, err := policy.Aggregate(shares, manual[name])
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if got := s.states[name].Desired; !policy.Same(got, want.Desired) {
+			s.t.Errorf("node %s:\n got %s\nwant %s", name, words(s.t, got), words(s.t, want.Desired))
+		}
+	}
+	for one, status := range s.statuses {
+		if s.policies[one] != nil && status.Condition != "Available" && status.Condition != "Ignored" {
+			s.t.Errorf("policy %s is %s: %s", one, status.Condition, status.Message)
+		}
+	}
+}
+
+// empty checks that no policy left anything.
+func (s *story) empty(manual map[string]map[string]any) {
+	s.t.Helper()
+	if len(s.enactments) > 0 {
+		s.t.Errorf("enactments are left: %s", words(s.t, s.enactments))
+	}
+	for name, state := range s.states {
+		if !policy.Same(state.Desired, manual[name]) || len(state.FromPolicies) > 0 {
+			s.t.Errorf("node %s: the desired state is %s, want %s", name, words(s.t, state.Desired), words(s.t, manual[name]))
+		}
+		want := become(s.t, document(s.t, currentState), manual[name])
+		for _, item := range state.Current["interfaces"].([]any) {
+			// The kernel keeps an empty description.
+			if i := item.(map[string]any); i["description"] == "" {
+				delete(i, "description")
+			}
+		}
+		if !policy.Same(state.Current, want) {
+			s.t.Errorf("node %s: the network is %s, want %s", name, words(s.t, state.Current), words(s.t, want))
+		}
+	}
+}

@@ -1,0 +1,343 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package enact
+
+import (
+	"encoding/json"
+	"maps"
+	"strconv"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/nmstate"
+	"github.com/alioth-net/alioth/store/nmstate/policy"
+)
+
+// document reads a state document.
+func document(t *testing.T, text string) map[string]any {
+	t.Helper()
+	var value map[string]any
+	if err := yaml.UnmarshalStrict([]byte(text), &value); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return value
+}
+
+func words(t *testing.T, value any) string {
+	t.Helper()
+	data, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// copied is a document as it comes back from the API.
+func copied(t *testing.T, value map[string]any) map[string]any {
+	t.Helper()
+	var next map[string]any
+	if err := json.Unmarshal([]byte(words(t, value)), &next); err != nil {
+		t.Fatal(err)
+	}
+	return next
+}
+
+// cluster is the API in memory, with what handlers and operator do to it.
+type cluster struct {
+	t          *testing.T
+	now        time.Time
+	nodes      map[string]policy.Node
+	policies   map[policy.Reference]*nmstate.Policy
+	enactments map[string]*nmstate.Enactment
+	states     map[string]*nmstate.State
+	owners     map[string]Owners
+	statuses   map[policy.Reference]Status
+	// fails are nodes whose state handler fails, and lose reports whether a write is lost: the
+	// program dies, and what it had to write after that is lost too.
+	fails map[string]bool
+	lose  func() bool
+	// written is the number of writes, and also the source of UIDs.
+	written int
+}
+
+const currentState = `interfaces:
+- {name: eth1, type: ethernet, state: up, mtu: 1500}
+- {name: eth2, type: ethernet, state: up, mtu: 1500}
+`
+
+func newCluster(t *testing.T, nodes ...string) *cluster {
+	t.Helper()
+	c := &cluster{
+		t: t, now: time.Unix(1000, 0), nodes: map[string]policy.Node{}, policies: map[policy.Reference]*nmstate.Policy{},
+		enactments: map[string]*nmstate.Enactment{}, states: map[string]*nmstate.State{}, owners: map[string]Owners{},
+		statuses: map[policy.Reference]Status{}, fails: map[string]bool{}, lose: func() bool { return false },
+	}
+	for _, node := range nodes {
+		c.nodes[node] = policy.Node{Name: node, Labels: map[string]string{"net": "a"}}
+		c.states[node] = &nmstate.State{
+			Meta: store.Meta{Generation: 1, ResourceVersion: "0"}, Name: node, Managed: true, Current: document(t, currentState),
+		}
+	}
+	return c
+}
+
+func ref(name string) policy.Reference {
+	return policy.Reference{Kind: "NodeNetworkConfigurationPolicy", Name: name}
+}
+
+// put makes a policy, or the next generation of it.
+func (c *cluster) put(name, desired string, change ...func(*nmstate.Policy)) {
+	c.t.Helper()
+	row := &nmstate.Policy{Unavailable: "100%", Meta: store.Meta{UID: c.next()}}
+	row.Spec.Reference, row.Spec.IgnoreTaints = ref(name), true
+	if old := c.policies[ref(name)]; old != nil {
+		clone := *old
+		row = &clone
+	}
+	row.Generation++
+	row.Spec.UID, row.Spec.Generation, row.Spec.Desired = row.UID, row.Generation, document(c.t, desired)
+	for _, f := range change {
+		f(row)
+	}
+	c.policies[ref(name)] = row
+}
+
+func (c *cluster) next() string {
+	c.written++
+	return strconv.Itoa(c.written)
+}
+
+func (c *cluster) situation(node string) Situation {
+	s := Situation{Node: c.nodes[node], State: c.states[node], Now: c.now}
+	for _, one := range c.policies {
+		s.Policies = append(s.Policies, one)
+	}
+	for _, e := range c.enactments {
+		if e.Node == node {
+			s.Enactments = append(s.Enactments, e)
+		}
+	}
+	return s
+}
+
+// handle is a pass of the policy handler of a node; it reports whether something changed.
+func (c *cluster) handle(node string) bool {
+	c.t.Helper()
+	changes := Node(c.situation(node))
+	var writes []func()
+	for _, e := range changes.Put {
+		writes = append(writes, func() { c.write(e) })
+	}
+	if changes.Desired != nil {
+		writes = append(writes, func() { c.desire(node, changes.Desired) })
+	}
+	changed := len(writes)+len(changes.Delete) > 0
+	writes = append(writes, func() { c.owners[node] = changes.Owners })
+	for _, e := range changes.Delete {
+		writes = append(writes, func() { delete(c.enactments, e.Name) })
+	}
+	for _, write := range writes {
+		if c.lose() {
+			break
+		}
+		write()
+	}
+	return changed
+}
+
+func (c *cluster) write(e nmstate.Enactment) {
+	c.t.Helper()
+	e.Slot = nmstate.Slot{}
+	if old := c.enactments[e.Name]; old != nil {
+		e.Slot = old.Slot
+	} else {
+		e.UID = c.next()
+	}
+	e.ResourceVersion = c.next()
+	e.Desired, e.Applied, e.Before, e.Undoing = copied(c.t, e.Desired), copied(c.t, e.Applied), copied(c.t, e.Before), copied(c.t, e.Undoing)
+	c.enactments[e.Name] = &e
+}
+
+func (c *cluster) desire(node string, desired *Desired) {
+	c.t.Helper()
+	state := *c.states[node]
+	if desired.ResourceVersion != state.ResourceVersion {
+		c.t.Fatalf("node %s: made of version %s, but there is %s", node, desired.ResourceVersion, state.ResourceVersion)
+	}
+	state.Desired, state.FromPolicies = copied(c.t, desired.State), copied(c.t, desired.FromPolicies)
+	state.Generation++
+	state.ResourceVersion = c.next()
+	c.states[node] = &state
+}
+
+// enforce is a pass of the state handler of a node.
+func (c *cluster) enforce(node string) bool {
+	c.t.Helper()
+	state := *c.states[node]
+	failing := c.fails[node]
+	if !state.Managed || state.Observed() && state.Failing == failing && state.Available == !failing {
+		return false
+	}
+	state.ObservedGeneration, state.Available, state.Failing, state.Message = state.Generation, !failing, failing, ""
+	if failing {
+		state.Message = "the kernel says no"
+	} else {
+		state.Current = become(c.t, state.Current, state.Desired)
+	}
+	state.ResourceVersion = c.next()
+	c.states[node] = &state
+	return true
+}
+
+// become is a kernel: it has interfaces with an MTU and a description.
+func become(t *testing.T, current, desired map[string]any) map[string]any {
+	t.Helper()
+	next := copied(t, current)
+	list, _ := next["interfaces"].([]any)
+	wanted, _ := desired["interfaces"].([]any)
+	for _, item := range wanted {
+		want := item.(map[string]any)
+		at := -1
+		for i, have := range list {
+			if have.(map[string]any)["name"] == want["name"] {
+				at = i
+			}
+		}
+		switch {
+		case want["state"] == "absent" && at >= 0:
+			list = append(list[:at:at], list[at+1:]...)
+		case want["state"] == "absent":
+		case at < 0:
+			made := map[string]any{"state": "up", "mtu": float64(1500)}
+			maps.Copy(made, want)
+			list = append(list, made)
+		default:
+			maps.Copy(list[at].(map[string]any), want)
+		}
+	}
+	next["interfaces"] = list
+	return copied(t, next)
+}
+
+// current is another state of the network of node n1.
+func (c *cluster) current(text string) {
+	c.t.Helper()
+	state := *c.states["n1"]
+	state.Current = document(c.t, text)
+	c.states["n1"] = &state
+}
+
+func (c *cluster) manage(node string, managed bool) {
+	state := *c.states[node]
+	state.Managed = managed
+	c.states[node] = &state
+}
+
+// roll is a pass of the operator about a policy. More slots than its limit never live.
+func (c *cluster) roll(one policy.Reference) bool {
+	c.t.Helper()
+	n := Nodes{Policy: c.policies[one], Now: c.now}
+	for _, node := range c.nodes {
+		n.Nodes = append(n.Nodes, node)
+	}
+	for _, row := range c.policies {
+		n.Policies = append(n.Policies, row)
+	}
+	for _, e := range c.enactments {
+		if e.Policy == one {
+			n.Enactments = append(n.Enactments, e)
+		} else {
+			n.Others = append(n.Others, e)
+		}
+	}
+	rolled := Rollout(n)
+	if len(rolled.Grant) > 0 {
+		c.bounded(n, len(rolled.Grant))
+	}
+	for _, e := range rolled.Release {
+		c.slot(e, nmstate.Slot{})
+	}
+	for _, e := range rolled.Grant {
+		c.slot(e, nmstate.Slot{Holder: e.Node, Expires: rolled.Expires})
+	}
+	before := c.statuses[one]
+	if !c.lose() {
+		c.statuses[one] = rolled.Status
+		row := *c.policies[one]
+		row.Aborted = rolled.Status.Condition == "Degraded" && rolled.Status.Reason == "ConfigurationAborted"
+		row.Available = rolled.Status.Condition == "Available"
+		c.policies[one] = &row
+	}
+	return len(rolled.Grant)+len(rolled.Release) > 0 || before != rolled.Status
+}
+
+// bounded checks that slots that live with those that are granted are no more than may be.
+func (c *cluster) bounded(n Nodes, granted int) {
+	c.t.Helper()
+	applicable := 0
+	for _, node := range n.Nodes {
+		if applies, _ := policy.Applies(n.Policy.Spec, node); applies {
+			applicable++
+		}
+	}
+	limit, err := n.Policy.Unavailable.Limit(applicable)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, e := range n.Enactments {
+		if e.Slot.Expires.After(n.Now) {
+			granted++
+		}
+	}
+	if granted > limit {
+		c.t.Fatalf("policy %s: %d slots of at most %d live", n.Policy.Spec.Name, granted, limit)
+	}
+}
+
+func (c *cluster) slot(e *nmstate.Enactment, slot nmstate.Slot) {
+	if c.lose() {
+		return
+	}
+	row := *c.enactments[e.Name]
+	row.Slot = slot
+	c.enactments[e.Name] = &row
+}
+
+// settle runs all until nothing changes.
+func (c *cluster) settle() {
+	c.t.Helper()
+	for range 200 {
+		changed := false
+		for node := range c.nodes {
+			changed = c.handle(node) || changed
+			changed = c.enforce(node) || changed
+		}
+		for one := range c.policies {
+			changed = c.roll(one) || changed
+		}
+		if !changed {
+			return
+		}
+	}
+	c.t.Fatalf("it does not settle: %s", words(c.t, c.enactments))
+}
+
+func (c *cluster) enactment(node, name string) *nmstate.Enactment {
+	return c.enactments[node+"."+name]
+}
+
+// phase compares the phase and the reason of an enactment.
+func (c *cluster) phase(node, name string, phase nmstate.Phase, reason string) {
+	c.t.Helper()
+	e := c.enactment(node, name)
+	if e == nil {
+		c.t.Fatalf("policy %s has no enactment on node %s", name, node)
+	}
+	if e.Phase != phase || e.Reason != reason {
+		c.t.Errorf("policy %s on node %s: got %s %s (%s), want %s %s", name, node, e.Phase, e.Reason, e.Message, phase, reason)
+	}
+}

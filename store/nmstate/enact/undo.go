@@ -1,0 +1,97 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package enact
+
+import (
+	"fmt"
+	"strings"
+
+	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
+	"github.com/alioth-net/alioth/store/nmstate"
+	"github.com/alioth-net/alioth/store/nmstate/policy"
+)
+
+// undo begins the end of the policies that are no longer for the node. They end one after
+// the other: what two of them have is undone by the later one.
+func (p *pass) undo() {
+	for _, e := range p.entries {
+		if e.relation != ends || e.over {
+			continue
+		}
+		switch {
+		case e.is.Keep || e.is.Applied == nil && e.is.Undoing == nil:
+			e.is.Applied, e.is.Undoing, e.over = nil, nil, true
+		case e.is.Applied != nil && p.writable() && p.Node.Current != nil:
+			p.end(e)
+		}
+	}
+}
+
+// end takes a policy out of the node's desired state, and puts in what restores the state
+// before.
+func (p *pass) end(e *entry) {
+	applied, removed := e.is.Applied, p.part(e)
+	e.is.Applied = nil
+	e.tell(nmstate.Progressing, nmstatev1.ConfigurationProgressingReason, "The policy ends, and what it changed is undone.")
+	if err := p.turnBack(e, removed); err != nil {
+		e.is.Applied = applied
+		e.tell(nmstate.Failing, nmstatev1.RefusedReason, fmt.Sprintf("the policy can't be undone: %v", err))
+		return
+	}
+	// A policy that is back is rendered anew.
+	e.is.PolicyGeneration, e.is.Desired, e.is.Captured, e.is.AppliedPriority = 0, nil, nil, 0
+	e.over = e.is.Undoing == nil
+}
+
+// part is what a policy alone has of the node's desired state.
+func (p *pass) part(e *entry) map[string]any {
+	a, _ := policy.Aggregate(p.applied(), p.manual) // readManual has read it
+	return a.Part(e.is.Policy.String())
+}
+
+// turnBack adds to what an enactment undoes. The entry has what stays applied of it.
+func (p *pass) turnBack(e *entry, removed map[string]any) error {
+	next, err := policy.Aggregate(p.applied(), p.manual)
+	if err != nil {
+		return err
+	}
+	before, err := policy.Remaining(e.is.Before, p.Node.Current, removed)
+	if err != nil {
+		return err
+	}
+	back, left, err := policy.Undo(removed, next.Desired, before)
+	if err != nil {
+		return err
+	}
+	// What an earlier change undoes may not be done yet.
+	both, err := policy.Aggregate([]policy.Share{{Policy: e.is.Policy, Priority: 1, Desired: back}, {Policy: e.is.Policy, Desired: e.is.Undoing}}, nil)
+	if err != nil {
+		return err
+	}
+	e.is.Undoing = orNil(both.Desired)
+	if len(left) > 0 {
+		e.is.Message += " These stay, because nothing tells what they were: " + cut(left) + "."
+	}
+	return nil
+}
+
+// maxText bounds texts about fields, in bytes, as the schemas do.
+const maxText = 1024
+
+// cut joins texts, as many as fit.
+func cut(texts []string) string {
+	const more = "; and more"
+	var b strings.Builder
+	for i, text := range texts {
+		if i > 0 {
+			text = "; " + text
+		}
+		if b.Len()+len(text)+len(more) > maxText {
+			b.WriteString(more)
+			break
+		}
+		b.WriteString(text)
+	}
+	return b.String()
+}

@@ -1,0 +1,113 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package enact
+
+import (
+	"reflect"
+	"slices"
+
+	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/nmstate"
+	"github.com/alioth-net/alioth/store/nmstate/policy"
+)
+
+// settled reports whether the node has what is wanted, and its state handler has tried it.
+func (p *pass) settled(wanted policy.Aggregation) bool {
+	return p.writable() && p.State.Observed() && p.written(wanted)
+}
+
+// written reports whether the node's desired state is what is wanted.
+func (p *pass) written(wanted policy.Aggregation) bool {
+	return policy.Same(p.State.Desired, wanted.Desired) && policy.Same(p.State.FromPolicies, wanted.FromPolicies)
+}
+
+// judge tells how it went, and reports whether something is undone by now and can leave the
+// desired state.
+func (p *pass) judge() bool {
+	undone := false
+	for _, e := range p.entries {
+		open := e.is.Phase == nmstate.Progressing || e.is.Phase == nmstate.Failing && !e.refused()
+		switch {
+		case p.State.Available:
+			undone = e.undone() || undone
+			if open {
+				e.tell(nmstate.Available, nmstatev1.SuccessfullyConfiguredReason, "The node has what the policy desires.")
+			}
+		case p.State.Failing && open:
+			e.tell(nmstate.Failing, nmstatev1.FailedToConfigureReason, p.State.Message)
+		}
+	}
+	return undone
+}
+
+// undone ends what an enactment undoes, and reports whether there was something.
+func (e *entry) undone() bool {
+	if e.is.Undoing == nil {
+		return false
+	}
+	e.is.Undoing = nil
+	if e.is.Applied == nil {
+		e.is.Before = nil
+		e.over = e.relation == ends
+	}
+	return true
+}
+
+// overrule tells enactments which of their fields others have.
+func (p *pass) overrule(wanted policy.Aggregation) {
+	if p.fault != "" {
+		return
+	}
+	lost := map[string][]string{}
+	for _, c := range wanted.Conflicts {
+		lost[c.Loser] = append(lost[c.Loser], c.String())
+	}
+	for _, e := range p.entries {
+		texts := lost[e.is.Policy.String()]
+		slices.Sort(texts)
+		e.is.Overruled = cut(texts)
+	}
+}
+
+func (p *pass) changes(wanted policy.Aggregation) Changes {
+	var c Changes
+	for _, e := range p.entries {
+		switch {
+		case e.over && e.was != nil:
+			c.Delete = append(c.Delete, e.was)
+		case !e.over && e.changed():
+			c.Put = append(c.Put, e.is)
+		}
+	}
+	if p.fault == "" {
+		c.Owners = owners(wanted)
+	}
+	if p.writable() && !p.written(wanted) {
+		c.Desired = &Desired{
+			State: p.described(wanted.Desired), FromPolicies: orNil(wanted.FromPolicies), ResourceVersion: p.State.ResourceVersion,
+		}
+	}
+	return c
+}
+
+// described gives a desired state the description that was set by hand, which no field of
+// policies is.
+func (p *pass) described(desired map[string]any) map[string]any {
+	const description = "description"
+	if text, ok := p.State.Desired[description]; ok {
+		desired[description] = text
+	}
+	return orNil(desired)
+}
+
+// changed reports whether an enactment has to be written.
+func (e *entry) changed() bool {
+	if e.was == nil {
+		return true
+	}
+	a, b := *e.was, e.is
+	a.Meta, b.Meta, a.Slot, b.Slot = store.Meta{}, store.Meta{}, nmstate.Slot{}, nmstate.Slot{}
+	return !reflect.DeepEqual(a, b)
+}

@@ -1,0 +1,168 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package policyhandler
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
+	nmstatev1beta1 "github.com/alioth-net/alioth/api/nmstate/v1beta1"
+	"github.com/alioth-net/alioth/store/kube"
+)
+
+// life is the life of the policy blue on two nodes, which change one after the other. The
+// test is their state handler.
+type life struct {
+	*testing.T
+	api API
+}
+
+func (l life) must(err error) {
+	l.Helper()
+	if err != nil {
+		l.Fatal(err)
+	}
+}
+
+func newBlue() *nmstatev1.NodeNetworkConfigurationPolicy {
+	limit := intstr.FromInt32(1)
+	return &nmstatev1.NodeNetworkConfigurationPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: "blue"},
+		Spec: nmstatev1.NodeNetworkConfigurationPolicySpec{
+			NodeSelector:   map[string]string{"rack": "blue"},
+			DesiredState:   raw(`{"interfaces":[{"name":"eth1","mtu":9000}]}`),
+			MaxUnavailable: &limit,
+		},
+	}
+}
+
+func newBlueNode(name string) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"rack": "blue"}}}
+}
+
+// once handles policies, with all nodes.
+func (l life) once() {
+	l.Helper()
+	cfg := configFor(l.T, l.api, nil, time.Now)
+	objects, err := cfg.Nodes(l.Context())
+	l.must(err)
+	var names []string
+	for i := range objects {
+		names = append(names, objects[i].Name)
+	}
+	l.must(Once(l.Context(), cfg, names))
+}
+
+// report is what a state handler does: it reports the current state, and that it has
+// enforced the desired one.
+func (l life) report(node, current string) {
+	l.Helper()
+	object := newState(node)
+	err := l.api.Get(l.Context(), object)
+	if apierrors.IsNotFound(err) {
+		err = l.api.Create(l.Context(), object)
+	}
+	l.must(err)
+	conditions := object.Status.Conditions
+	meta.SetStatusCondition(&conditions, metav1.Condition{Type: nmstatev1.AvailableCondition, Status: metav1.ConditionTrue, Reason: nmstatev1.SuccessfullyConfiguredReason})
+	l.must(kube.PatchStatus(l.Context(), l.api, object,
+		kube.Set{Field: "currentState", Value: raw(current)}, kube.Set{Field: "observedDesiredGeneration", Value: object.Generation},
+		kube.Set{Field: "conditions", Value: conditions}))
+}
+
+// phases are the conditions of the enactments on n1 and n2, and of the policy, that are true.
+func (l life) phases() string {
+	l.Helper()
+	text := ""
+	for _, node := range []string{"n1", "n2"} {
+		object := newEnactment(node + ".blue")
+		l.must(l.api.Get(l.Context(), object))
+		text += isTrue(object.Status.Conditions) + " "
+		if slot := object.Status.Slot; slot != nil {
+			text += "with slot "
+		}
+	}
+	object := &nmstatev1.NodeNetworkConfigurationPolicy{ObjectMeta: metav1.ObjectMeta{Name: "blue"}}
+	l.must(l.api.Get(l.Context(), object))
+	return fmt.Sprintf("%s%s of %d", text, isTrue(object.Status.Conditions), object.Status.UnavailableNodeCount)
+}
+
+func isTrue(conditions []metav1.Condition) string {
+	text := ""
+	for _, one := range conditions {
+		if one.Status == metav1.ConditionTrue {
+			text += one.Type
+		}
+	}
+	return text
+}
+
+// wants fails unless the desired state of a node is a document, "" for none.
+func (l life) wants(node, want string) {
+	l.Helper()
+	object := newState(node)
+	l.must(l.api.Get(l.Context(), object))
+	got := ""
+	if object.Spec.DesiredState != nil {
+		got = string(object.Spec.DesiredState.Raw)
+	}
+	if got != want && !kube.SameJSON([]byte(got), []byte(want)) {
+		l.Errorf("node %s: the desired state is %s, want %s", node, got, want)
+	}
+}
+
+const (
+	small = `{"interfaces":[{"name":"eth1","type":"ethernet","state":"up","mtu":1500}]}`
+	large = `{"interfaces":[{"name":"eth1","type":"ethernet","state":"up","mtu":9000}]}`
+)
+
+func (l life) run() {
+	for _, node := range []string{"n1", "n2"} {
+		l.must(l.api.Create(l.Context(), newBlueNode(node)))
+		l.report(node, small)
+	}
+	policy := newBlue()
+	l.must(l.api.Create(l.Context(), policy))
+	l.once()
+	l.expect("Progressing with slot Pending Progressing of 1")
+	l.wants("n2", "")
+	l.report("n1", large)
+	l.once()
+	l.expect("Available Progressing with slot Progressing of 1")
+	l.report("n2", large)
+	l.once()
+	l.expect("Available Available Available of 0")
+	l.must(l.api.Delete(l.Context(), policy, policy.UID))
+	l.once()
+	for _, node := range []string{"n1", "n2"} {
+		l.wants(node, `{"interfaces":[{"name":"eth1","state":"up","mtu":1500}]}`)
+		l.report(node, small)
+	}
+	l.once()
+	var left nmstatev1beta1.NodeNetworkConfigurationEnactmentList
+	l.must(l.api.List(l.Context(), &left, "", ""))
+	if len(left.Items) > 0 {
+		l.Errorf("%d enactments are left", len(left.Items))
+	}
+	l.wants("n1", "")
+}
+
+func (l life) expect(want string) {
+	l.Helper()
+	if got := l.phases(); got != want {
+		l.Errorf("%s, want %s", got, want)
+	}
+}
+
+func TestAPolicyComesToOneNodeAfterTheOtherAndIsUndoneInTheEnd(t *testing.T) {
+	life{t, newWorld(t).api}.run()
+}
