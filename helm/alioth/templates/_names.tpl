@@ -75,6 +75,10 @@ system:serviceaccount:{{ .Release.Namespace }}:alioth-cnid
 - --shadow-cidrs={{ join "," .Values.shadowCIDRs }}
 - --log-level={{ .Values.log.level }}
 - --log-format={{ .Values.log.format }}
+{{- if .Values.nodeNetworkState.enabled }}
+- --node-network-state=true
+- --node-network-policy-mode={{ .Values.nodeNetworkState.policyMode | default "distributed" }}
+{{- end }}
 {{- end -}}
 
 {{/* Secrets for pulling the image, where there are any. */}}
@@ -83,6 +87,17 @@ system:serviceaccount:{{ .Release.Namespace }}:alioth-cnid
 imagePullSecrets:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- end -}}
+
+{{/*
+Not empty if the cluster has the CRD called .name and it is not of this release. Ownership
+shows in the annotations that Helm writes.
+*/}}
+{{- define "alioth.crdOfOthers" -}}
+{{- $there := lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" .name -}}
+{{- $release := dig "metadata" "annotations" "meta.helm.sh/release-name" "" $there -}}
+{{- $namespace := dig "metadata" "annotations" "meta.helm.sh/release-namespace" "" $there -}}
+{{- if and $there (not (and (eq $release .root.Release.Name) (eq $namespace .root.Release.Namespace))) -}}true{{- end -}}
 {{- end -}}
 
 {{/* A binding of the policy called .name; with .params, all objects of the kind are parameters. */}}

@@ -65,6 +65,13 @@ func programs() []program {
 				"network-attachment-definitions.k8s.cni.cncf.io: list watch",
 				"networks.arktos.futurewei.com/status: patch",
 				"networks.arktos.futurewei.com: list update watch",
+				"nodenetconfpolicies.nmstate.io/status: patch",
+				"nodenetconfpolicies.nmstate.io: get list watch",
+				"nodenetworkconfigurationenactments.nmstate.io/status: patch",
+				"nodenetworkconfigurationenactments.nmstate.io: delete get list watch",
+				"nodenetworkconfigurationpolicies.nmstate.io/status: patch",
+				"nodenetworkconfigurationpolicies.nmstate.io: get list watch",
+				"nodenetworkstates.nmstate.io: list watch",
 				"nodes: get list watch",
 				"pods/status: patch",
 				"pods: get list watch",
@@ -98,6 +105,7 @@ func programs() []program {
 				"get configmaps", "create serviceaccounts/token", "delete nodes", "patch nodes", "patch nodes/status", "update namespaces", "delete namespaces",
 				"update alioth.dev/addresses", "update alioth.dev/vniclaims", "update services", "patch services", "update alioth.dev/externaladdresses", "update alioth.dev/externalpools", "update alioth.dev/hostaccesses", "create alioth.dev/hostaccesses", "create alioth.dev/delegationgrants", "update alioth.dev/delegationgrants", "deletecollection alioth.dev/addresses", "delete alioth.dev/vpcs",
 				"update alioth.dev/attachmentclaims/status", "update alioth.dev/hostvniclaims", "update alioth.dev/domainclaims", "create alioth.dev/hostlinkreports", "update alioth.dev/hostlinkreports", "create danm.io/danmnets", "delete danm.k8s.io/tenantnetworks", "update danm.k8s.io/tenantconfigs", "update k8s.cni.cncf.io/network-attachment-definitions",
+				"patch nmstate.io/nodenetworkstates", "patch nmstate.io/nodenetworkstates/status", "create nmstate.io/nodenetworkconfigurationenactments", "patch nmstate.io/nodenetworkconfigurationenactments", "patch nmstate.io/nodenetworkconfigurationpolicies", "create nmstate.io/nodenetconfpolicies",
 				"create alioth.dev/vpcs", "delete alioth.dev/subnets", "delete arktos.futurewei.com/networks", "assign alioth.dev/tenants", "proxy alioth.dev/vpcs",
 				"impersonate users", "create rbac.authorization.k8s.io/clusterrolebindings", "escalate rbac.authorization.k8s.io/clusterroles",
 				"update apiextensions.k8s.io/customresourcedefinitions", "delete admissionregistration.k8s.io/validatingadmissionpolicies",
@@ -119,6 +127,12 @@ func programs() []program {
 				"hostlinks.alioth.dev: list watch",
 				"namespaces: list watch",
 				"networks.arktos.futurewei.com: list watch",
+				"nodenetconfpolicies.nmstate.io: get list watch",
+				"nodenetworkconfigurationenactments.nmstate.io/status: patch",
+				"nodenetworkconfigurationenactments.nmstate.io: create delete get list patch watch",
+				"nodenetworkconfigurationpolicies.nmstate.io: get list watch",
+				"nodenetworkstates.nmstate.io/status: patch",
+				"nodenetworkstates.nmstate.io: create get list patch watch",
 				"nodes/status: patch",
 				"nodes: get list watch",
 				"pods/status: patch",
@@ -135,6 +149,7 @@ func programs() []program {
 				"create serviceaccounts/token", "delete nodes", "patch nodes", "update nodes/status", "get nodes/proxy", "update namespaces",
 				"create alioth.dev/addresses", "update alioth.dev/addresses", "patch services", "patch services/status", "create alioth.dev/hostaccesses", "update alioth.dev/hostaccesses", "create alioth.dev/externaladdresses", "delete alioth.dev/externaladdresses", "patch alioth.dev/externaladdresses/status", "deletecollection alioth.dev/addresses", "create alioth.dev/attachmentclaims", "update alioth.dev/attachmentclaims", "delete alioth.dev/attachmentclaims", "create alioth.dev/hostvniclaims", "create alioth.dev/domainclaims", "delete alioth.dev/domainclaims", "create alioth.dev/hostlinks", "update alioth.dev/hostlinks", "delete alioth.dev/hostlinks", "delete alioth.dev/hostlinkreports", "create alioth.dev/delegationgrants", "get k8s.cni.cncf.io/network-attachment-definitions", "get danm.io/tenantnetworks", "update danm.io/tenantnetworks/status", "delete alioth.dev/rollcalls", "create alioth.dev/vniclaims",
 				"delete alioth.dev/vniclaims", "update alioth.dev/vpcs", "update alioth.dev/subnets", "update arktos.futurewei.com/networks", "get configmaps",
+				"delete nmstate.io/nodenetworkstates", "update nmstate.io/nodenetworkconfigurationenactments", "deletecollection nmstate.io/nodenetworkconfigurationenactments", "patch nmstate.io/nodenetworkconfigurationpolicies", "patch nmstate.io/nodenetworkconfigurationpolicies/status", "create nmstate.io/nodenetconfpolicies", "patch nmstate.io/nodenetconfpolicies/status",
 				"assign alioth.dev/tenants", "impersonate users", "create rbac.authorization.k8s.io/clusterrolebindings", "update coordination.k8s.io/leases",
 				"delete admissionregistration.k8s.io/validatingadmissionpolicies",
 			},
@@ -339,6 +354,7 @@ func TestPeopleGetNetworksWithKubernetesOwnRoles(t *testing.T) {
 		for _, resource := range []string{
 			"arktos.futurewei.com/networks", "danm.k8s.io/tenantnetworks", "danm.io/tenantnetworks", "danm.k8s.io/danmnets", "danm.io/danmnets",
 			"k8s.cni.cncf.io/network-attachment-definitions", "alioth.dev/attachmentclaims",
+			"nmstate.io/nodenetworkstates", "nmstate.io/nodenetworkconfigurationpolicies", "nmstate.io/nodenetconfpolicies", "nmstate.io/nodenetworkconfigurationenactments",
 		} {
 			read = append(read, verb+" "+resource)
 		}
@@ -352,6 +368,8 @@ func TestPeopleGetNetworksWithKubernetesOwnRoles(t *testing.T) {
 			"alioth.dev/addresses", "alioth.dev/vniclaims", "alioth.dev/rollcalls", "pods/status", "pods/binding", "namespaces",
 			"danm.k8s.io/danmnets", "danm.io/danmnets", "danm.k8s.io/tenantnetworks/status", "danm.io/tenantnetworks/status", "danm.k8s.io/clusternetworks",
 			"danm.io/tenantconfigs", "k8s.cni.cncf.io/network-attachment-definitions", "alioth.dev/attachmentclaims", "alioth.dev/hostvniclaims", "alioth.dev/delegationgrants",
+			"nmstate.io/nodenetworkstates", "nmstate.io/nodenetworkconfigurationpolicies", "nmstate.io/nodenetconfpolicies", "nmstate.io/nodenetworkconfigurationenactments",
+			"nmstate.io/nodenetworkconfigurationpolicies/status", "nmstate.io/nodenetworkconfigurationenactments/status",
 		} {
 			beyond = append(beyond, verb+" "+resource)
 		}
@@ -365,6 +383,34 @@ func TestPeopleGetNetworksWithKubernetesOwnRoles(t *testing.T) {
 		checkRights(t, admin, rights(who, "default", false, slices.Concat(read, write)...))
 	}
 	checkRights(t, admin, rights(person("roles-view"), "roles", false, write...))
+}
+
+// TestNodesNetworksAreForThoseWhoGetARoleOfTheirOwn: the objects have no namespace, so the
+// rights of a namespace do not reach them.
+func TestNodesNetworksAreForThoseWhoGetARoleOfTheirOwn(t *testing.T) {
+	admin := start(t)
+	owner, viewer, editor := person("nodes-owner"), person("nodes-viewer"), person("nodes-editor")
+	create(t, admin, namespace("nodes-roles", nil))
+	grantIn(t, admin, "nodes-roles", owner, "admin")
+	grant(t, admin, viewer, "view")
+	grant(t, admin, editor, "alioth-node-network-editor")
+	var read, write []string
+	for _, resource := range []string{"nodenetworkstates", "nodenetworkconfigurationpolicies", "nodenetconfpolicies", "nodenetworkconfigurationenactments"} {
+		read = append(read, "get nmstate.io/"+resource, "list nmstate.io/"+resource)
+	}
+	for _, verb := range []string{"create", "update", "patch", "delete"} {
+		write = append(write, verb+" nmstate.io/nodenetworkconfigurationpolicies", verb+" nmstate.io/nodenetconfpolicies")
+	}
+	write = append(write, "update nmstate.io/nodenetworkstates", "patch nmstate.io/nodenetworkstates", "delete nmstate.io/nodenetworkstates")
+	beyond := []string{
+		"create nmstate.io/nodenetworkstates", "patch nmstate.io/nodenetworkstates/status", "patch nmstate.io/nodenetworkconfigurationpolicies/status",
+		"create nmstate.io/nodenetworkconfigurationenactments", "delete nmstate.io/nodenetworkconfigurationenactments", "patch nmstate.io/nodenetworkconfigurationenactments/status",
+	}
+	checkRights(t, admin, rights(owner, "", false, slices.Concat(read, write, beyond)...))
+	checkRights(t, admin, rights(viewer, "", true, read...))
+	checkRights(t, admin, rights(viewer, "", false, slices.Concat(write, beyond)...))
+	checkRights(t, admin, rights(editor, "", true, slices.Concat(read, write)...))
+	checkRights(t, admin, rights(editor, "", false, beyond...))
 }
 
 func checkRights(t *testing.T, admin client.Client, all []right) {

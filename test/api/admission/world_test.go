@@ -31,6 +31,8 @@ import (
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
 	danmiov1 "github.com/alioth-net/alioth/api/danmio/v1"
+	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
+	nmstatev1beta1 "github.com/alioth-net/alioth/api/nmstate/v1beta1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/test/api/apiserver"
 	"github.com/alioth-net/alioth/test/api/chart"
@@ -75,7 +77,7 @@ func start(t *testing.T) client.Client {
 func newClient(t *testing.T, config *rest.Config) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme, arktosv1.AddToScheme, danmv1.AddToScheme, danmiov1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme, arktosv1.AddToScheme, danmv1.AddToScheme, danmiov1.AddToScheme, nmstatev1.AddToScheme, nmstatev1beta1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -87,12 +89,12 @@ func newClient(t *testing.T, config *rest.Config) client.Client {
 	return c
 }
 
-// installPolicies creates what the chart renders of the kinds that decide what
-// a request may do.
+// installPolicies creates what the chart, with all areas, renders of the kinds that decide
+// what a request may do.
 func installPolicies(t *testing.T, admin client.Client) {
 	t.Helper()
 	create(t, admin, namespace(chart.Namespace, nil))
-	objects, err := chart.New(t, root, nil).Template(t.Context())
+	objects, err := chart.New(t, root, nil).Template(t.Context(), "--set", "nodeNetworkState.enabled=true")
 	if err != nil {
 		t.Fatal(err)
 	}

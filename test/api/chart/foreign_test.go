@@ -4,12 +4,15 @@
 package chart_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/test/api/chart"
@@ -32,7 +35,7 @@ func foreignCRD(plural, group, kind string) *apiextensionsv1.CustomResourceDefin
 	}
 }
 
-// TestCRDsOfOthersStayAsTheyAre: DANM and Multus bring kinds of the same names. Neither an
+// TestCRDsOfOthersStayAsTheyAre: DANM, Multus and kubernetes-nmstate bring kinds of the same names. Neither an
 // installation nor an upgrade, with and without the area, nor an uninstallation that keeps
 // nothing may touch them.
 func TestCRDsOfOthersStayAsTheyAre(t *testing.T) {
@@ -41,6 +44,7 @@ func TestCRDsOfOthersStayAsTheyAre(t *testing.T) {
 	foreign := []*apiextensionsv1.CustomResourceDefinition{
 		foreignCRD("danmnets", "danm.k8s.io", "DanmNet"),
 		foreignCRD("network-attachment-definitions", "k8s.cni.cncf.io", "NetworkAttachmentDefinition"),
+		foreignCRD("nodenetworkstates", "nmstate.io", "NodeNetworkState"),
 	}
 	for _, crd := range foreign {
 		if err := c.Create(t.Context(), crd); err != nil {
@@ -55,18 +59,18 @@ func TestCRDsOfOthersStayAsTheyAre(t *testing.T) {
 		}
 		return err == nil
 	}
-	const own = "tenantnetworks.danm.k8s.io"
+	own := []string{"tenantnetworks.danm.k8s.io", "nodenetconfpolicies.nmstate.io"}
 	for _, step := range []struct {
 		name string
 		args []string
 		// own is whether the kinds that others did not bring are there.
 		own bool
 	}{
-		{"an installation", nil, true},
-		{"an upgrade", nil, true},
-		{"an upgrade that keeps no CRD", []string{"--set", "crds.keep=false"}, true},
-		{"an upgrade without the area", []string{"--set", "crds.keep=false,multiNetwork.enabled=false"}, false},
-		{"an upgrade with it", []string{"--set", "crds.keep=false"}, true},
+		{"an installation", []string{"--set", areaOn}, true},
+		{"an upgrade", []string{"--set", areaOn}, true},
+		{"an upgrade that keeps no CRD", []string{"--set", areaOn + ",crds.keep=false"}, true},
+		{"an upgrade without the areas", []string{"--set", "crds.keep=false,multiNetwork.enabled=false"}, false},
+		{"an upgrade with them", []string{"--set", areaOn + ",crds.keep=false"}, true},
 		{"an uninstallation", nil, false},
 	} {
 		if step.name == "an uninstallation" {
@@ -91,9 +95,43 @@ func TestCRDsOfOthersStayAsTheyAre(t *testing.T) {
 				t.Errorf("%s: metadata of %s has labels %v and annotations (-before +after):\n%s", step.name, crd.Name, after.Labels, diff)
 			}
 		}
-		if got := exists(own); got != step.own {
-			t.Errorf("%s: %s is there: %t, want %t", step.name, own, got, step.own)
+		for _, name := range own {
+			if got := exists(name); got != step.own {
+				t.Errorf("%s: %s is there: %t, want %t", step.name, name, got, step.own)
+			}
 		}
+	}
+}
+
+// TestACRDThatIsGivenToTheReleaseBecomesAlioths: the notes of the chart say so, for those who
+// leave kubernetes-nmstate. The objects stay.
+func TestACRDThatIsGivenToTheReleaseBecomesAlioths(t *testing.T) {
+	server := bareServer(t)
+	c, helm := newClient(t, server), chart.New(t, root, server.Config())
+	crd := foreignCRD("nodenetworkstates", "nmstate.io", "NodeNetworkState")
+	crd.Spec.Scope, crd.Spec.Versions[0].Name = apiextensionsv1.ClusterScoped, "v1beta1"
+	if err := c.Create(t.Context(), crd); err != nil {
+		t.Fatal(err)
+	}
+	upgrade(t, helm, "an installation", "--set", areaOn)
+	notes, err := helm.Run(t.Context(), "get", "notes", chart.Release, "--namespace", chart.Namespace)
+	if want := "kubectl annotate --overwrite crd " + crd.Name + " "; err != nil || strings.Count(notes, "kubectl annotate") != 1 || !strings.Contains(notes, want) {
+		t.Errorf("the notes are, with error %v, want %q in them:\n%s", err, want, notes)
+	}
+	given := client.RawPatch(types.MergePatchType, fmt.Appendf(nil,
+		`{"metadata":{"annotations":{"meta.helm.sh/release-name":%q,"meta.helm.sh/release-namespace":%q},"labels":{"app.kubernetes.io/managed-by":"Helm"}}}`,
+		chart.Release, chart.Namespace))
+	if err := c.Patch(t.Context(), crd, given); err != nil {
+		t.Fatal(err)
+	}
+	upgrade(t, helm, "an upgrade", "--set", areaOn, "--force-conflicts")
+	after := new(apiextensionsv1.CustomResourceDefinition)
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(crd), after); err != nil {
+		t.Fatal(err)
+	}
+	status := after.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"]
+	if _, ok := status.Properties["desiredStateHash"]; after.UID != crd.UID || !ok {
+		t.Errorf("the CRD is made anew (%t), or its status has only %v", after.UID != crd.UID, status.Properties)
 	}
 }
 

@@ -58,6 +58,8 @@ func TestChartRefusesBadValues(t *testing.T) {
 		{"a naming scheme that there is not", "multiNetwork.namingScheme=old", "/multiNetwork/namingScheme"},
 		{"a backend of Alioth as a VPC", "multiNetwork.vpcTypes={macvlan}", "/multiNetwork/vpcTypes/0"},
 		{"a type in capitals", "multiNetwork.vpcTypes={Flannel}", "/multiNetwork/vpcTypes/0"},
+		{"a mode that there is not", "nodeNetworkState.policyMode=local", "/nodeNetworkState/policyMode"},
+		{"nodes' networks without admission", "nodeNetworkState.enabled=true,admission.enabled=false", "nodeNetworkState.enabled is true and admission.enabled is false"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := helm.Template(t.Context(), "--set", tt.set)
@@ -81,6 +83,7 @@ func TestChartAcceptsWhatItDocuments(t *testing.T) {
 		{"one family", "defaultVPC.cidrs={10.244.0.0/16},defaultVPC.subnets[0].name=default,defaultVPC.subnets[0].cidrs={10.244.0.0/16}"},
 		{"pull secrets", "imagePullSecrets[0].name=registry"},
 		{"one interface per pod", "multiNetwork.enabled=false"},
+		{"nodes' networks, decided by the operator", "nodeNetworkState.enabled=true,nodeNetworkState.policyMode=centralized"},
 		{"DANM's old names and flannel's networks", "multiNetwork.namingScheme=legacy,multiNetwork.vpcTypes={flannel}"},
 	} {
 		if _, err := helm.Template(t.Context(), "--set", tt.set); err != nil {
@@ -193,8 +196,8 @@ func argumentsOf(t *testing.T, object *unstructured.Unstructured) []string {
 // and NetworkAttachmentDefinition.
 const sharedKinds = 9
 
-// installed are the files of the kinds that the chart installs: those of nmstate.io come
-// with what handles them.
+// installed are the files of the kinds that the chart installs by default, without those of
+// nmstate.io.
 func installed(t *testing.T) []string {
 	t.Helper()
 	files, err := fs.Glob(crds.Files, "*.yaml")
@@ -210,7 +213,7 @@ func TestCRDsOutliveTheChartUnlessToldOtherwise(t *testing.T) {
 	for _, tt := range []struct {
 		set, want string
 		count     int
-	}{{"crds.keep=true", "keep", all}, {"crds.keep=false", "", all}, {"crds.enabled=false", "", 0}, {"multiNetwork.enabled=false", "keep", all - sharedKinds}} {
+	}{{"crds.keep=true", "keep", all}, {"crds.keep=false", "", all}, {"crds.enabled=false", "", 0}, {"multiNetwork.enabled=false", "keep", all - sharedKinds}, {areaOn, "keep", all + 4}} {
 		found := rendered(t, "CustomResourceDefinition", "--set", tt.set)
 		if len(found) != tt.count {
 			t.Errorf("%s: got %d CRDs, want %d", tt.set, len(found), tt.count)
@@ -338,8 +341,8 @@ func TestEverythingRunsWithoutAPodNetwork(t *testing.T) {
 }
 
 func TestEveryPolicyIsBoundAndSaysWhatFailureMeans(t *testing.T) {
-	policies := rendered(t, "ValidatingAdmissionPolicy")
-	bindings := rendered(t, "ValidatingAdmissionPolicyBinding")
+	policies := rendered(t, "ValidatingAdmissionPolicy", "--set", areaOn)
+	bindings := rendered(t, "ValidatingAdmissionPolicyBinding", "--set", areaOn)
 	if len(policies) == 0 || len(policies) != len(bindings) {
 		t.Fatalf("got %d policies and %d bindings", len(policies), len(bindings))
 	}
@@ -377,7 +380,7 @@ func TestEveryPolicyIsBoundAndSaysWhatFailureMeans(t *testing.T) {
 			t.Errorf("multiNetwork.enabled=false leaves %s (%v)", name, err)
 		}
 	}
-	if left := rendered(t, "ValidatingAdmissionPolicy", "--set", "admission.warnings=false"); len(left) != len(policies)-2 {
+	if left := rendered(t, "ValidatingAdmissionPolicy", "--set", areaOn+",admission.warnings=false"); len(left) != len(policies)-2 {
 		t.Errorf("admission.warnings=false leaves %d policies of %d", len(left), len(policies))
 	}
 }

@@ -49,8 +49,8 @@ const (
 	within = 90 * time.Second
 )
 
-// install installs the chart and returns the administrator's client.
-func install(t *testing.T) (client.Client, *apiserver.Server) {
+// install installs the chart with args and returns the administrator's client.
+func install(t *testing.T, args ...string) (client.Client, *apiserver.Server) {
 	t.Helper()
 	ctrllog.SetLogger(logr.Discard())
 	server, err := apiserver.NewBare(t.Context())
@@ -58,7 +58,7 @@ func install(t *testing.T) (client.Client, *apiserver.Server) {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Stop)
-	if err := chart.New(t, root, server.Config()).Upgrade(t.Context()); err != nil {
+	if err := chart.New(t, root, server.Config()).Upgrade(t.Context(), args...); err != nil {
 		t.Fatal(err)
 	}
 	scheme := runtime.NewScheme()
