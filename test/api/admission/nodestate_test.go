@@ -23,7 +23,7 @@ func nodeState(node string) *nmstatev1beta1.NodeNetworkState {
 	return &nmstatev1beta1.NodeNetworkState{ObjectMeta: metav1.ObjectMeta{Name: node}}
 }
 
-func document(text string) *runtime.RawExtension { return &runtime.RawExtension{Raw: []byte(text)} }
+func rawDocument(text string) *runtime.RawExtension { return &runtime.RawExtension{Raw: []byte(text)} }
 
 // enactment is that of a policy on a node, as the node's daemon makes it.
 func enactment(node, policy string) *nmstatev1beta1.NodeNetworkConfigurationEnactment {
@@ -42,7 +42,7 @@ func named(e *nmstatev1beta1.NodeNetworkConfigurationEnactment, kind, policy str
 
 func configurationPolicy(name string) *nmstatev1.NodeNetworkConfigurationPolicy {
 	return &nmstatev1.NodeNetworkConfigurationPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: nmstatev1.NodeNetworkConfigurationPolicySpec{DesiredState: document(`{"interfaces":[]}`)},
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: nmstatev1.NodeNetworkConfigurationPolicySpec{DesiredState: rawDocument(`{"interfaces":[]}`)},
 	}
 }
 
@@ -86,9 +86,9 @@ func TestADaemonWritesTheNetworkStateOfItsOwnNodeOnly(t *testing.T) {
 		[]attempt{{"it deletes none", own, deleting(nodeState("state-a")), "cannot delete"}},
 	))
 	desired := func(s state) {
-		s.Spec.DesiredState, s.Spec.PolicyState = document(`{"interfaces":[{"name":"bond1"}]}`), document(`{"interfaces":[{"name":"bond1"}]}`)
+		s.Spec.DesiredState, s.Spec.PolicyState = rawDocument(`{"interfaces":[{"name":"bond1"}]}`), rawDocument(`{"interfaces":[{"name":"bond1"}]}`)
 	}
-	current := func(s state) { s.Status.CurrentState = document(`{"interfaces":[{"name":"eth0"}]}`) }
+	current := func(s state) { s.Status.CurrentState = rawDocument(`{"interfaces":[{"name":"eth0"}]}`) }
 	runChanges(t, slices.Concat(
 		patched("",
 			edit{name: "what policies make of its own", who: own, object: nodeState("state-a"), edit: desired},
@@ -164,7 +164,7 @@ func TestOnlyTheOperatorGrantsSlotsAndWritesTheStatusOfPolicies(t *testing.T) {
 	own, other := daemonOn("slot-a"), daemonOn("slot-b")
 	desired := func(e one) {
 		named(e, nmstatev1.NodeNetworkConfigurationPolicyKind, e.Labels[nmstatev1.PolicyLabel])
-		e.Status.DesiredState = document(`{"interfaces":[{"name":"bond1"}]}`)
+		e.Status.DesiredState = rawDocument(`{"interfaces":[{"name":"bond1"}]}`)
 	}
 	returned := func(e one) { e.Status.Slot = nil }
 	const slots = "only the Alioth operator grants and takes slots"
@@ -189,7 +189,7 @@ func TestOnlyTheOperatorGrantsSlotsAndWritesTheStatusOfPolicies(t *testing.T) {
 
 	establish(t, admin, configurationPolicy("slot-policy"))
 	netconf := &nmstatev1.NodeNetConfPolicy{ObjectMeta: metav1.ObjectMeta{Name: "slot-policy"}}
-	netconf.Spec.DesiredState = document(`{"interfaces":[]}`)
+	netconf.Spec.DesiredState = rawDocument(`{"interfaces":[]}`)
 	establish(t, admin, netconf)
 	type policy = *nmstatev1.NodeNetworkConfigurationPolicy
 	type old = *nmstatev1.NodeNetConfPolicy
@@ -250,7 +250,7 @@ func TestNoRoleMakesADaemonMoreThanItsNode(t *testing.T) {
 	own, written := withRights(daemonOn("broad-a")), configurationPolicy("broad")
 	const states = "may write NodeNetworkStates and enactments only"
 	netconf := &nmstatev1.NodeNetConfPolicy{ObjectMeta: metav1.ObjectMeta{Name: "broad"}}
-	netconf.Spec.DesiredState = document(`{"interfaces":[]}`)
+	netconf.Spec.DesiredState = rawDocument(`{"interfaces":[]}`)
 	run(t, slices.Concat(
 		creations(t, "a policy", own, configurationPolicy("broad-new"), states),
 		creations(t, "a policy of the early design", own, netconf, states),
