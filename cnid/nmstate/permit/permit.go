@@ -19,6 +19,8 @@ var (
 	ErrManaged = errors.New("another program manages the interface")
 	// ErrNotKept: the change would be gone after a boot, and the node unreachable.
 	ErrNotKept = errors.New("the node's own address or default route would not survive a boot")
+	// ErrInUse: something on the node needs what the change takes away.
+	ErrInUse = errors.New("the interface is in use")
 )
 
 // Rules is what Steps needs to know of a node.
@@ -27,119 +29,99 @@ type Rules struct {
 	Manager func(name string) (string, error)
 	// Kept reports whether the committed state is applied at each boot.
 	Kept func() bool
+	// Uses returns what on the node needs interfaces; nil: nothing does.
+	Uses func() []Use
 }
 
 // Steps returns why steps must not be carried out, all reasons at once, nil if they may.
 func (r Rules) Steps(before *document.State, steps []plan.Step) error {
-	var errs []error
-	for _, name := range interfacesOf(steps) {
-		manager, err := r.Manager(name)
-		if err == nil && manager != "" {
-			err = fmt.Errorf("%w: %s by %s; configure it there, or release it from %s", ErrManaged, name, manager, manager)
+	deeds := make([]deed, 0, len(steps))
+	for _, step := range steps {
+		d, err := deedOf(step)
+		if err != nil {
+			return err
 		}
-		errs = append(errs, err)
+		deeds = append(deeds, d)
 	}
+	node := newNode(before)
+	errs := []error{r.managed(node, deeds)}
 	if !r.Kept() {
-		errs = append(errs, own(before, steps))
+		errs = append(errs, own(node, deeds))
+	}
+	if r.Uses != nil {
+		errs = append(errs, inUse(node, r.Uses(), deeds))
+	}
+	return errors.Join(errs...)
+}
+
+// managed refuses changes of interfaces that other programs manage.
+func (r Rules) managed(node node, deeds []deed) error {
+	var errs []error
+	asked := map[string]bool{"": true}
+	for _, d := range deeds {
+		for _, name := range d.managed() {
+			// One that this change makes has no manager.
+			if _, there := node.interfaces[name]; asked[name] || !there && name == d.controller {
+				continue
+			}
+			asked[name] = true
+			manager, err := r.Manager(name)
+			if err == nil && manager != "" {
+				err = fmt.Errorf("%w: %s by %s; configure it there, or release it from %s", ErrManaged, name, manager, manager)
+			}
+			errs = append(errs, err)
+		}
 	}
 	return errors.Join(errs...)
 }
 
 // own refuses the first step that takes the node's own address or default route.
-func own(before *document.State, steps []plan.Step) error {
-	carriers := uplinks(before)
-	for _, step := range steps {
-		if takes(step, carriers) {
-			return fmt.Errorf("%w: %s; install the unit that applies the committed state at boot first: aliothctl state install", ErrNotKept, step)
+func own(node node, deeds []deed) error {
+	uplinks := node.uplinks()
+	for _, d := range deeds {
+		if d.takes() && (d.kind == disconnects || slices.Contains(uplinks, d.name)) {
+			return fmt.Errorf("%w: %s; install the unit that applies the committed state at boot first: aliothctl state install", ErrNotKept, d.step)
 		}
 	}
 	return nil
 }
 
-// uplinks are the interfaces of default routes, with what they are made of: ports of a
-// controller, and the interfaces below.
-func uplinks(before *document.State) []string {
+// node is the network of a node as it is before a change.
+type node struct {
+	state      *document.State
+	interfaces map[string]document.Interface
+}
+
+func newNode(before *document.State) node {
+	n := node{state: before, interfaces: map[string]document.Interface{}}
+	for _, i := range before.Interfaces {
+		n.interfaces[i.Name] = i
+	}
+	return n
+}
+
+// uplinks are the interfaces of default routes, with what they are made of.
+func (n node) uplinks() []string {
 	var names []string
-	if before.Routes != nil {
-		for _, route := range before.Routes.Running {
+	if n.state.Routes != nil {
+		for _, route := range n.state.Routes.Running {
 			if isDefault(route) && route.Interface != "" {
 				names = append(names, route.Interface)
 			}
 		}
 	}
-	byName := map[string]document.Interface{}
-	for _, i := range before.Interfaces {
-		byName[i.Name] = i
-	}
+	return n.below(names)
+}
+
+// below adds to names what those interfaces are made of: ports of a controller, and the
+// interfaces below.
+func (n node) below(names []string) []string {
 	for at := 0; at < len(names); at++ {
-		i := byName[names[at]]
-		for _, below := range append(i.Ports(), i.Base()) {
+		i := n.interfaces[names[at]]
+		for _, below := range slices.Concat(i.Ports(), []string{i.Base()}) {
 			if below != "" && !slices.Contains(names, below) {
 				names = append(names, below)
 			}
-		}
-	}
-	return names
-}
-
-func isDefault(route document.Route) bool {
-	return route.Destination == "0.0.0.0/0" || route.Destination == "::/0"
-}
-
-// takes reports whether a step changes an uplink other than by adding to it.
-func takes(step plan.Step, uplinks []string) bool {
-	on := func(name string) bool { return slices.Contains(uplinks, name) }
-	switch s := step.(type) {
-	case plan.Delete:
-		return on(s.Name)
-	case plan.SetDown:
-		return on(s.Name)
-	case plan.Change:
-		return on(s.Interface.Name)
-	case plan.Enslave:
-		return on(s.Port)
-	case plan.SetFamily:
-		return on(s.Name) && !s.Enabled
-	case plan.RemoveAddress:
-		return on(s.Name)
-	case plan.RemoveRoute:
-		return isDefault(s.Route)
-	case plan.SetVFs:
-		return on(s.Name)
-	default:
-		return false
-	}
-}
-
-// interfacesOf are the interfaces that steps change, each once. A new one has no manager.
-func interfacesOf(steps []plan.Step) []string {
-	var names []string
-	for _, step := range steps {
-		name := ""
-		switch s := step.(type) {
-		case plan.Delete:
-			name = s.Name
-		case plan.Change:
-			name = s.Interface.Name
-		case plan.Enslave:
-			name = s.Port
-		case plan.PortChange:
-			name = s.Bridge
-		case plan.SetUp:
-			name = s.Name
-		case plan.SetDown:
-			name = s.Name
-		case plan.SetFamily:
-			name = s.Name
-		case plan.AddAddress:
-			name = s.Name
-		case plan.RemoveAddress:
-			name = s.Name
-		case plan.SetVFs:
-			name = s.Name
-		}
-		if name != "" && !slices.Contains(names, name) {
-			names = append(names, name)
 		}
 	}
 	return names

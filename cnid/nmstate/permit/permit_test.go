@@ -12,14 +12,15 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
 )
 
-// node has its default route on a VLAN of a bond.
-var node = &document.State{
+// example has its default route on a VLAN of a bond.
+var example = &document.State{
 	Interfaces: []document.Interface{
 		{Name: "bond0", Bond: &document.LinkAggregation{Ports: []string{"eth0", "eth1"}}},
 		{Name: "bond0.5", VLAN: &document.VLAN{Base: "bond0"}},
 		{Name: "eth0"},
 		{Name: "eth1"},
 		{Name: "eth2"},
+		{Name: "eth9"},
 	},
 	Routes: &document.Routes{Running: []document.Route{
 		{Destination: "0.0.0.0/0", Interface: "bond0.5", Address: "192.0.2.1"},
@@ -52,11 +53,11 @@ func TestTheNodesOwnAddressIsKeptThroughABoot(t *testing.T) {
 		plan.RemoveRoute{Route: defaultRoute},
 		plan.SetVFs{Name: "eth0"},
 	} {
-		err := rules("", false).Steps(node, []plan.Step{plan.SetUp{Name: "eth2"}, step})
+		err := rules("", false).Steps(example, []plan.Step{plan.SetUp{Name: "eth2"}, step})
 		if !errors.Is(err, ErrNotKept) || !strings.Contains(err.Error(), step.String()) || !strings.Contains(err.Error(), "aliothctl state install") {
 			t.Errorf("%s: %v", step, err)
 		}
-		if err := rules("", true).Steps(node, []plan.Step{step}); err != nil {
+		if err := rules("", true).Steps(example, []plan.Step{step}); err != nil {
 			t.Errorf("%s with the unit: %v", step, err)
 		}
 	}
@@ -74,7 +75,7 @@ func TestWhatOnlyAddsIsPermitted(t *testing.T) {
 		plan.SetFamily{Name: "bond0.5", Enabled: true},
 		plan.SetUp{Name: "bond0"},
 	} {
-		if err := rules("", false).Steps(node, []plan.Step{step}); err != nil {
+		if err := rules("", false).Steps(example, []plan.Step{step}); err != nil {
 			t.Errorf("%s: %v", step, err)
 		}
 	}
@@ -92,8 +93,9 @@ func TestInterfacesOfOtherProgramsAreLeftAlone(t *testing.T) {
 		plan.SetFamily{Name: "eth9"},
 		plan.SetVFs{Name: "eth9"},
 		plan.PortChange{Bridge: "eth9"},
+		plan.Enslave{Port: "eth2", Controller: "eth9"},
 	} {
-		err := rules("NetworkManager", true).Steps(node, []plan.Step{step, step})
+		err := rules("NetworkManager", true).Steps(example, []plan.Step{step, step})
 		if !errors.Is(err, ErrManaged) || strings.Count(err.Error(), "eth9 by NetworkManager") != 1 {
 			t.Errorf("%s: %v", step, err)
 		}
@@ -103,7 +105,7 @@ func TestInterfacesOfOtherProgramsAreLeftAlone(t *testing.T) {
 func TestAnUnknownManagerIsAnError(t *testing.T) {
 	broken := errors.New("broken")
 	r := Rules{Manager: func(string) (string, error) { return "", broken }, Kept: func() bool { return true }}
-	if err := r.Steps(node, []plan.Step{plan.SetUp{Name: "eth2"}}); !errors.Is(err, broken) {
+	if err := r.Steps(example, []plan.Step{plan.SetUp{Name: "eth2"}}); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
 }

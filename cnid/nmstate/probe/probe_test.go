@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vishvananda/netlink"
+
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 )
 
@@ -81,6 +83,49 @@ func TestAGatewayIsReachedOnItsLinkOnly(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+func TestAnMTUThatTheNetworkDoesNotCarryIsFound(t *testing.T) {
+	node, gateway := testnet.New(t), testnet.New(t)
+	testnet.Veth(t, node, "eth0", []string{"192.0.2.7/24", "2001:db8::7/64"}, gateway, "eth0", []string{"192.0.2.1/24", "2001:db8::1/64"})
+	resize := func(mtu int) {
+		testnet.In(t, node, func() error {
+			eth0, err := netlink.LinkByName("eth0")
+			if err != nil {
+				return err
+			}
+			return netlink.LinkSetMTU(eth0, mtu)
+		})
+	}
+	for _, text := range []string{"192.0.2.1", "2001:db8::1"} {
+		ip := netip.MustParseAddr(text)
+		check := func(ctx context.Context, p Probe) (err error) {
+			testnet.In(t, node, func() error {
+				for err = p.Check(ctx); err != nil && ctx.Err() == nil; err = p.Check(ctx) {
+					t.Log(err)
+				}
+				return nil
+			})
+			return err
+		}
+		for _, mtu := range []int{1500, 1400} {
+			resize(mtu)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			if err := check(ctx, FullSize(ip)); err != nil {
+				t.Errorf("%s with an MTU of %d: %v", ip, mtu, err)
+			}
+			cancel()
+		}
+		resize(9000)
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		if err := check(ctx, FullSize(ip)); err == nil || !strings.Contains(err.Error(), "9000 bytes") {
+			t.Errorf("%s with an MTU that is too large: %v", ip, err)
+		}
+		cancel()
+		if err := check(t.Context(), Gateway(ip)); err != nil {
+			t.Errorf("%s with small packets: %v", ip, err)
+		}
+	}
 }
 
 func TestAnAddressAcceptsConnectionsOrNot(t *testing.T) {

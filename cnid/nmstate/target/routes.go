@@ -37,7 +37,7 @@ func (r *resolution) routes(desired, current *document.Routes) []document.Route 
 	}
 	seen := map[string]document.Route{}
 	for _, route := range list {
-		seen[routeKey(route)] = route
+		seen[RouteKey(route)] = route
 	}
 	for _, n := range added {
 		path := fmt.Sprintf("routes.config[%d]", n)
@@ -49,26 +49,27 @@ func (r *resolution) routes(desired, current *document.Routes) []document.Route 
 	return list
 }
 
-// routeKey is what the kernel tells routes apart by.
-func routeKey(route document.Route) string {
+// RouteKey returns what the kernel tells routes apart by.
+func RouteKey(route document.Route) string {
 	route = NormalRoute(route)
 	return fmt.Sprint(route.Destination, *route.Metric, *route.Table)
 }
 
 func (r *resolution) addRoute(list []document.Route, seen map[string]document.Route, path string, route document.Route) []document.Route {
-	other, taken := seen[routeKey(route)]
+	other, taken := seen[RouteKey(route)]
 	switch {
 	case !taken:
-		seen[routeKey(route)] = route
+		seen[RouteKey(route)] = route
 		return append(list, route)
-	case !equalRoutes(other, route):
+	case !SameRoute(other, route):
 		r.add(path, "%s: table %d has another route with that destination and metric: delete it with state absent, or choose another metric",
 			route.Destination, *route.Table)
 	}
 	return list
 }
 
-func equalRoutes(a, b document.Route) bool {
+// SameRoute reports whether two routes are one, in whatever form they are written.
+func SameRoute(a, b document.Route) bool {
 	a, b = NormalRoute(a), NormalRoute(b)
 	return RouteMatches(a, b) && RouteMatches(b, a)
 }

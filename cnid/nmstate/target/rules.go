@@ -34,14 +34,15 @@ func (r *resolution) rules(desired, current *document.RouteRules) []document.Rou
 		list = slices.DeleteFunc(list, func(other document.RouteRule) bool { return RuleMatches(rule, other) })
 	}
 	for _, rule := range added {
-		if !slices.ContainsFunc(list, func(other document.RouteRule) bool { return equalRules(rule, other) }) {
+		if !slices.ContainsFunc(list, func(other document.RouteRule) bool { return SameRule(rule, other) }) {
 			list = append(list, rule)
 		}
 	}
 	return list
 }
 
-func equalRules(a, b document.RouteRule) bool {
+// SameRule reports whether two rules are one, in whatever form they are written.
+func SameRule(a, b document.RouteRule) bool {
 	a, b = NormalRule(a), NormalRule(b)
 	return RuleMatches(a, b) && RuleMatches(b, a)
 }

@@ -44,9 +44,9 @@ func (m *Manager) Plan(ctx context.Context, desired *document.State) ([]plan.Ste
 
 // change is a desired state as it was compared with the host.
 type change struct {
-	before *document.State
-	target *target.Target
-	steps  []plan.Step
+	desired, before *document.State
+	target          *target.Target
+	steps           []plan.Step
 }
 
 func (c change) wanted() Routing  { return Routing{Routes: c.target.Routes, Rules: c.target.Rules} }
@@ -54,6 +54,7 @@ func (c change) added() Routing   { return c.wanted().without(routingOf(c.before
 func (c change) removed() Routing { return routingOf(c.before).without(c.wanted()) }
 
 func (m *Manager) prepare(ctx context.Context, desired *document.State) (c change, err error) {
+	c.desired = desired
 	if c.before, err = m.Host.Show(ctx); err != nil {
 		return c, err
 	}
@@ -93,7 +94,7 @@ func (m *Manager) apply(ctx context.Context, c change, o Options) (*Result, erro
 		return nil, err
 	}
 	if len(c.steps) == 0 {
-		return &Result{}, m.dir.putCommitted(r.Committed)
+		return &Result{}, m.dir.keep(r.Committed)
 	}
 	probes := probe.Passing(ctx, m.Probes(c.before))
 	if err := m.begin(r); err != nil {
@@ -113,6 +114,9 @@ func (m *Manager) apply(ctx context.Context, c change, o Options) (*Result, erro
 
 func (m *Manager) newRecord(c change, o Options) (*Record, error) {
 	committed, err := m.dir.committed()
+	if err == nil {
+		committed, err = merged(committed, c)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +127,7 @@ func (m *Manager) newRecord(c change, o Options) (*Record, error) {
 	}
 	r := &Record{
 		ID: rand.Text(), Boot: m.boot, PID: pid, Started: started, Begun: now, Deadline: now.Add(o.Timeout),
-		Before: c.before, Committed: merged(committed, c), Resolver: c.target.Resolver != nil,
+		Before: c.before, Committed: committed, Resolver: c.target.Resolver != nil,
 	}
 	for _, i := range c.target.Interfaces {
 		r.Touched = append(r.Touched, i.Name)

@@ -183,9 +183,6 @@ func (m *Manager) Rollback(ctx context.Context) error {
 	})
 }
 
-// Committed returns the state that all committed transactions together made.
-func (m *Manager) Committed() (*document.State, error) { return m.dir.committed() }
-
 // commit ends a transaction for good by one write. If the process is killed after it, the
 // next one writes down the committed state.
 func (m *Manager) commit(r *Record) error {
@@ -193,7 +190,7 @@ func (m *Manager) commit(r *Record) error {
 	if err := m.dir.putRecord(r); err != nil {
 		return err
 	}
-	if err := m.dir.putCommitted(r.Committed); err != nil {
+	if err := m.dir.keep(r.Committed); err != nil {
 		return err
 	}
 	return m.dir.removeRecord()

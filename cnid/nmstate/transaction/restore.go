@@ -105,26 +105,3 @@ func (r *Record) onTouched() func(document.Route) bool {
 		return slices.Contains(r.Touched, route.Interface) || sources[route.Source]
 	}
 }
-
-// merged is a committed state with a change.
-func merged(committed *document.State, c change) *document.State {
-	sum := &document.State{DNS: committed.DNS}
-	changed := map[string]bool{}
-	for _, i := range c.target.Interfaces {
-		if changed[i.Name] = true; i.State != document.Absent {
-			sum.Interfaces = append(sum.Interfaces, i)
-		}
-	}
-	for _, i := range committed.Interfaces {
-		if !changed[i.Name] {
-			sum.Interfaces = append(sum.Interfaces, i)
-		}
-	}
-	routing := routingOf(committed).without(c.removed())
-	routing = routing.and(c.added().without(routing))
-	sum.Routes, sum.RouteRules = &document.Routes{Config: routing.Routes}, &document.RouteRules{Config: routing.Rules}
-	if c.target.Resolver != nil {
-		sum.DNS = &document.DNS{Config: c.target.Resolver}
-	}
-	return sum
-}

@@ -368,3 +368,50 @@ func addRoute(destination, gateway string) func() error {
 		return netlink.RouteAdd(&netlink.Route{Dst: to, Gw: net.ParseIP(gateway), Protocol: unix.RTPROT_STATIC})
 	}
 }
+
+func TestWhatIsThereAlreadyIsCommitted(t *testing.T) {
+	w := newWorld(t)
+	const reached = "interfaces: [{name: eth0, description: \"\"}]"
+	if result := w.apply(t, reached); len(result.Steps) != 0 {
+		t.Fatalf("it takes %v", result.Steps)
+	}
+	if eth0 := w.committed(t).Interfaces[0]; eth0.Name != "eth0" || eth0.Description == nil {
+		t.Errorf("the committed state has %v", eth0)
+	}
+}
+
+func (w world) committed(t *testing.T) (state *document.State) {
+	t.Helper()
+	err := w.manager(t, nil, func(m *transaction.Manager) (err error) {
+		state, err = m.Committed()
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state
+}
+
+func TestTheCommittedStateIsForgottenUnlessATransactionWaits(t *testing.T) {
+	w := newWorld(t)
+	before := w.show(t)
+	forget := func(m *transaction.Manager) error { return m.Forget(t.Context()) }
+	for range 2 { // the second time there is none
+		if err := w.manager(t, nil, forget); err != nil {
+			t.Error(err)
+		}
+	}
+	if state := w.committed(t); len(state.Interfaces) != 0 || state.Routes != nil {
+		t.Errorf("it is %v", state)
+	}
+	w.same(t, before)
+	if _, err := w.with(t, sourced, transaction.Options{NoCommit: true}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.manager(t, nil, forget); !errors.Is(err, transaction.ErrOpen) {
+		t.Errorf("while a transaction waits: %v", err)
+	}
+	if err := w.manager(t, nil, func(m *transaction.Manager) error { return m.Rollback(t.Context()) }); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,210 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package transaction
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/durable"
+	"github.com/alioth-net/alioth/cnid/nmstate/target"
+)
+
+// Committed returns what the documents of all committed transactions declare together, with
+// the values to which they were resolved. It has no field that none of them named: what a
+// DHCP client or a router has given an interface does not become static at the next boot.
+func (m *Manager) Committed() (*document.State, error) { return m.dir.committed() }
+
+// Forget removes the committed state: the next boot applies nothing. The host stays as it
+// is. An open transaction is ErrOpen.
+func (m *Manager) Forget(ctx context.Context) error {
+	return m.locked(ctx, func(r *Record) error {
+		if r != nil {
+			return ErrOpen
+		}
+		return durable.Remove(m.dir.path(committedFile))
+	})
+}
+
+// keep writes a committed state down, unless it is the one that is there: a handler applies
+// the same state again and again.
+func (f folder) keep(s *document.State) error {
+	if now, err := f.committed(); err == nil && reflect.DeepEqual(now, s) {
+		return nil
+	}
+	return f.putCommitted(s)
+}
+
+// merged is a committed state with a change.
+func merged(committed *document.State, c change) (*document.State, error) {
+	interfaces, err := declaredInterfaces(committed, c)
+	if err != nil {
+		return nil, err
+	}
+	sum := &document.State{Interfaces: interfaces, DNS: committed.DNS}
+	if routes := declaredRoutes(committed, c); len(routes) > 0 {
+		sum.Routes = &document.Routes{Config: routes}
+	}
+	if rules := declaredRules(committed, c); len(rules) > 0 {
+		sum.RouteRules = &document.RouteRules{Config: rules}
+	}
+	if c.target.Resolver != nil {
+		sum.DNS = &document.DNS{Config: c.target.Resolver}
+	}
+	return sum, nil
+}
+
+// declaredInterfaces are those that the committed state or the desired one names, without
+// those that go.
+func declaredInterfaces(committed *document.State, c change) (list []document.Interface, err error) {
+	resolved, declared := byName(c.target.Interfaces), byName(committed.Interfaces)
+	for _, want := range c.desired.Interfaces {
+		if want.State == document.Ignore {
+			continue
+		}
+		if declared[want.Name], err = target.Merge(declared[want.Name], want); err != nil {
+			return nil, err
+		}
+	}
+	for name, i := range declared {
+		shall, changes := resolved[name]
+		if changes && shall.State == document.Absent {
+			continue
+		}
+		if changes {
+			if i, err = declaredOf(i, shall); err != nil {
+				return nil, err
+			}
+		}
+		list = append(list, i)
+	}
+	slices.SortFunc(list, func(a, b document.Interface) int { return strings.Compare(a.Name, b.Name) })
+	return list, nil
+}
+
+func byName(list []document.Interface) map[string]document.Interface {
+	names := map[string]document.Interface{}
+	for _, i := range list {
+		names[i.Name] = i
+	}
+	return names
+}
+
+// declaredOf is an interface as it was resolved, with the fields alone that are declared,
+// and with what is needed to make it.
+func declaredOf(declared, resolved document.Interface) (document.Interface, error) {
+	named, err := target.Object(declared)
+	if err != nil {
+		return declared, err
+	}
+	whole, err := target.Object(resolved)
+	if err != nil {
+		return declared, err
+	}
+	i, err := target.Read(only(named, whole))
+	if err != nil {
+		return declared, err
+	}
+	// A desired interface without a state is up, also if it is down after a boot.
+	i.Type, i.State = resolved.Type, resolved.State
+	if target.Virtual(i.Type) {
+		makeable(&i, resolved)
+	}
+	return i, nil
+}
+
+// only returns the fields of whole that named has. Lists are one value.
+func only(named, whole map[string]any) map[string]any {
+	both := map[string]any{}
+	for key, value := range named {
+		is, ok := whole[key]
+		if !ok {
+			continue
+		}
+		inner, isObject := value.(map[string]any)
+		deeper, areObjects := is.(map[string]any)
+		if isObject && areObjects {
+			is = only(inner, deeper)
+		}
+		both[key] = is
+	}
+	return both
+}
+
+// makeable adds to an interface what one of its type can't be made without.
+func makeable(i *document.Interface, resolved document.Interface) {
+	i.Veth, i.VLAN, i.VXLAN = resolved.Veth, resolved.VLAN, resolved.VXLAN
+	i.MACVLAN, i.IPVLAN = resolved.MACVLAN, resolved.IPVLAN
+	if resolved.VRF != nil {
+		i.VRF = &document.VRF{Table: resolved.VRF.Table, Ports: portsOf(i.VRF)}
+	}
+	if resolved.Bond != nil {
+		bond := document.LinkAggregation{}
+		if i.Bond != nil {
+			bond = *i.Bond
+		}
+		bond.Mode, i.Bond = resolved.Bond.Mode, &bond
+	}
+}
+
+// portsOf are the ports that a VRF declares.
+func portsOf(v *document.VRF) []string {
+	if v == nil {
+		return nil
+	}
+	return v.Ports
+}
+
+// declaredRoutes are the committed routes that stay, and the desired ones, also those that
+// the host had already.
+func declaredRoutes(committed *document.State, c change) []document.Route {
+	removed, interfaces := c.removed().Routes, byName(c.target.Interfaces)
+	kept := slices.DeleteFunc(slices.Clone(routingOf(committed).Routes), func(route document.Route) bool {
+		i, changes := interfaces[route.Interface]
+		return changes && i.State != document.Up || slices.ContainsFunc(removed, func(r document.Route) bool { return target.SameRoute(r, route) })
+	})
+	for _, want := range routingOf(c.desired).Routes {
+		kept = slices.DeleteFunc(kept, func(route document.Route) bool {
+			if want.State == document.Absent {
+				return target.RouteMatches(want, route)
+			}
+			return target.RouteKey(want) == target.RouteKey(route)
+		})
+	}
+	for _, want := range routingOf(c.desired).Routes {
+		if want.State == document.Absent {
+			continue
+		}
+		if want = target.NormalRoute(want); !slices.ContainsFunc(kept, func(r document.Route) bool { return target.SameRoute(r, want) }) {
+			kept = append(kept, want)
+		}
+	}
+	return kept
+}
+
+// declaredRules is declaredRoutes for rules.
+func declaredRules(committed *document.State, c change) []document.RouteRule {
+	removed := c.removed().Rules
+	kept := slices.DeleteFunc(slices.Clone(routingOf(committed).Rules), func(rule document.RouteRule) bool {
+		return slices.ContainsFunc(removed, func(r document.RouteRule) bool { return target.SameRule(r, rule) })
+	})
+	desired := routingOf(c.desired).Rules
+	for _, want := range desired {
+		if want.State == document.Absent {
+			kept = slices.DeleteFunc(kept, func(rule document.RouteRule) bool { return target.RuleMatches(want, rule) })
+		}
+	}
+	for _, want := range desired {
+		if want.State == document.Absent {
+			continue
+		}
+		if want = target.NormalRule(want); !slices.ContainsFunc(kept, func(r document.RouteRule) bool { return target.SameRule(r, want) }) {
+			kept = append(kept, want)
+		}
+	}
+	return kept
+}
