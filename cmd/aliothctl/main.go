@@ -33,9 +33,9 @@ func main() {
 	}
 }
 
-// exitStatus is 1 for a finding of verify or trace, and 2 for an error.
+// exitStatus is 1 for a finding of verify, trace or policy handle, and 2 for an error.
 func exitStatus(err error) int {
-	if errors.Is(err, errDifferent) || errors.Is(err, errStopped) {
+	if errors.Is(err, errDifferent) || errors.Is(err, errStopped) || errors.Is(err, errDegraded) {
 		return 1
 	}
 	return 2
@@ -49,14 +49,15 @@ func newCommand(line ...string) *cobra.Command {
 		Short: "Inspect Alioth: attachments, counters, maps, flows, lost packets, and whether all of it agrees",
 		Long: `Inspect Alioth.
 
-drops, flows, trace, verify and release work from anywhere with a kubeconfig.
+drops, flows, trace, verify, release and policy work from anywhere with a
+kubeconfig.
 
 status, dump and map show one node. With --node they reach it through the API
 server; without, they show the node on which they run, as root.`,
 		SilenceUsage: true,
 	}
 	root.AddCommand(statusCommand(), mapCommand(), dumpCommand(), releaseCommand(), verifyCommand(),
-		dropsCommand(), flowsCommand(), traceCommand(), packetTraceCommand(), stateCommand())
+		dropsCommand(), flowsCommand(), traceCommand(), packetTraceCommand(), stateCommand(), policyCommand())
 	root.SetArgs(line[1:])
 	switch filepath.Base(line[0]) {
 	case asCompleter:

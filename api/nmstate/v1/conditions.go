@@ -55,6 +55,8 @@ const (
 	UnmanagedReason = "Unmanaged"
 	// OverruledReason (Conflict): others have fields that the policy sets.
 	OverruledReason = "Overruled"
+	// NoConflictReason (Conflict False): every policy has the fields that it sets.
+	NoConflictReason = "NoConflict"
 	// NetworkManagerReason and NetworkdReason (ManagedByOthers) are the other program.
 	NetworkManagerReason = "NetworkManager"
 	NetworkdReason       = "Networkd"

@@ -1,0 +1,143 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package policyhandler
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/nmstate"
+	"github.com/alioth-net/alioth/store/nmstate/enact"
+)
+
+// Handler makes the enactments and the desired states of nodes. Its methods may be called
+// from any goroutine, for one node from one at a time.
+type Handler struct {
+	cfg Config
+	api *requests
+
+	mu sync.Mutex
+	// told is what the status of each node's state was last given, by node. It saves
+	// reading the state, whose row does not have it.
+	told map[string]told
+}
+
+// told is the owners in one life of a state.
+type told struct {
+	uid    string
+	owners enact.Owners
+}
+
+// NewHandler returns a Handler.
+func NewHandler(cfg Config) *Handler {
+	return &Handler{cfg: cfg, api: requestsOf(cfg.API), told: map[string]told{}}
+}
+
+// Pass brings one node's enactments and desired state up to date with the store. Again is
+// when time alone changes the result, 0 for never; a change of the node's rows, of its
+// labels or of its taints needs another pass in any case. A node that does not exist needs
+// nothing. An error needs another pass later.
+func (h *Handler) Pass(ctx context.Context, node string) (again time.Duration, err error) {
+	var r rows
+	h.cfg.Store.View(func(tx store.ReadTx) { r = readRows(tx, node) })
+	again, err = h.pass(ctx, node, r)
+	if isStale(err) {
+		h.cfg.Log.Debug("a node's policies are tried again with newer rows", "node", node, "cause", err)
+		return retryAfter, nil
+	}
+	return again, err
+}
+
+func (h *Handler) pass(ctx context.Context, name string, r rows) (again time.Duration, err error) {
+	node, err := h.cfg.Node(ctx, name)
+	if apierrors.IsNotFound(err) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read node %s: %w", name, err)
+	}
+	if err := h.confirmGone(ctx, r.orphans()); err != nil {
+		return 0, err
+	}
+	now := h.cfg.Now()
+	changes := enact.Node(r.situation(node, now))
+	if err := h.write(ctx, r.state, changes); err != nil {
+		return 0, err
+	}
+	return until(changes.Again, now), nil
+}
+
+// confirmGone fails if the API server has the policy of an enactment. Enactments and
+// policies come from several watches: if that of policies is late, a policy that is there
+// would be undone.
+func (h *Handler) confirmGone(ctx context.Context, orphans []*nmstate.Enactment) error {
+	for _, e := range orphans {
+		object := newPolicy(e.Policy)
+		if object == nil {
+			continue
+		}
+		err := h.api.Get(ctx, object)
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return fmt.Errorf("read the policy %s: %w", e.Policy, err)
+		case object.GetUID() == types.UID(e.PolicyUID):
+			return stale("policy", e.Policy.String())
+		}
+	}
+	return nil
+}
+
+// write writes changes in their order. It ends at the first error: what comes later relies on
+// what comes before.
+func (h *Handler) write(ctx context.Context, state *nmstate.State, c enact.Changes) error {
+	for i := range c.Put {
+		if err := h.putEnactment(ctx, &c.Put[i]); err != nil {
+			return fmt.Errorf("write the enactment %s: %w", c.Put[i].Name, err)
+		}
+	}
+	if state != nil {
+		if err := h.putState(ctx, state, c); err != nil {
+			return fmt.Errorf("write the network state of node %s: %w", state.Name, err)
+		}
+	}
+	for _, e := range c.Delete {
+		if err := h.api.Delete(ctx, newEnactment(e.Name), types.UID(e.UID)); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("delete the enactment %s: %w", e.Name, err)
+		}
+	}
+	return nil
+}
+
+func (h *Handler) putState(ctx context.Context, state *nmstate.State, c enact.Changes) error {
+	if c.Desired != nil {
+		if err := h.putDesired(ctx, state.Name, c.Desired); err != nil {
+			return err
+		}
+	}
+	next := told{uid: state.UID, owners: c.Owners}
+	if reflect.DeepEqual(h.lastTold(state.Name), next) {
+		return nil
+	}
+	if err := h.putOwners(ctx, state, c.Owners); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.told[state.Name] = next
+	return nil
+}
+
+func (h *Handler) lastTold(node string) told {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.told[node]
+}
