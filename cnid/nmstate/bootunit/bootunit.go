@@ -25,27 +25,33 @@ var unit = template.Must(template.New(Name).Parse(text))
 
 // Unit is where the unit is, and what it runs.
 type Unit struct {
-	// Root is the host's file system.
+	// Root is the host's file system: "/" on the host itself, "/proc/1/root" in a container
+	// that shares the host's PID namespace.
 	Root string
 	// Binary is aliothctl as the host names it, Dir the folder of transactions.
 	Binary, Dir string
 }
 
-func (u Unit) path() string { return filepath.Join(u.Root, "etc/systemd/system", Name) }
+// Paths of the unit, and of the link by which a host that boots starts the unit, as
+// systemctl enable makes. The second one is relative to the folder of units.
+const (
+	units = "etc/systemd/system"
+	wants = "multi-user.target.wants/" + Name
+)
 
-// wants is the link by which a host that boots starts the unit, as systemctl enable makes.
-func (u Unit) wants() string {
-	return filepath.Join(u.Root, "etc/systemd/system/multi-user.target.wants", Name)
-}
+func (u Unit) path() string { return filepath.Join(u.Root, units, Name) }
 
-// Installed reports whether the next boot starts the unit.
+func (u Unit) wants() string { return filepath.Join(u.Root, units, wants) }
+
+// Installed reports whether the next boot starts the unit. A daemon in a container sees it
+// if Root is the host's file system. A unit that is masked (systemctl mask) does not start.
 func (u Unit) Installed() bool {
-	for _, path := range []string{u.path(), u.wants()} {
-		if _, err := os.Stat(path); err != nil {
-			return false
-		}
+	unit, err := fileIn(u.Root, filepath.Join(units, Name))
+	if err != nil || !unit.Mode().IsRegular() {
+		return false
 	}
-	return true
+	started, err := fileIn(u.Root, filepath.Join(units, wants))
+	return err == nil && os.SameFile(unit, started)
 }
 
 // Install writes the unit and enables it. A host without systemd is an error.

@@ -18,29 +18,45 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/resolvconf"
 )
 
-// ErrHidden is of a step about an interface that is no part of the host's own network.
-var ErrHidden = errors.New("the interface does not belong to the host's own network")
+// Errors that callers tell apart.
+var (
+	// ErrHidden: an interface is no part of the host's own network.
+	ErrHidden = errors.New("the interface does not belong to the host's own network")
+	// ErrAddress: an address is none that the host may have by a document.
+	ErrAddress = errors.New("the address belongs to others")
+	// ErrUplink: an interface can be configured, and neither stopped nor removed.
+	ErrUplink = errors.New("it is the host's uplink, one end of a pair that can't be made again; it stays up")
+)
 
 // Host is the network of a host.
 type Host struct {
 	kernel   *kernel.Kernel
 	resolver resolvconf.File
-	hidden   func(document.Interface) bool
+	others   Others
+	hardware func() ([]string, error)
 
 	mu sync.Mutex
-	// taken are the names of interfaces that the last Show has hidden.
-	taken map[string]bool
+	// last is what the last Show has hidden, and known are the uplinks that it has shown.
+	last  hidden
+	known []string
 }
 
 // Open returns the network of the calling thread's namespace, for the caller to close.
-// Interfaces that are hidden, such as those of pods, are neither shown nor changed, nor
-// are their routes.
-func Open(resolver resolvconf.File, hidden func(document.Interface) bool) (*Host, error) {
+// Interfaces of others, such as those of pods, are neither shown nor changed, nor are their
+// routes.
+func Open(resolver resolvconf.File, others func(document.Interface) bool) (*Host, error) {
+	return OpenBeside(resolver, Others{Interface: others}, func() ([]string, error) { return nil, nil })
+}
+
+// OpenBeside is Open where others have addresses, too. hardware returns the interfaces that
+// were taken for hardware before: one end of a pair that is an uplink stays one when it is
+// the port of a bridge, and has nothing more of its own.
+func OpenBeside(resolver resolvconf.File, others Others, hardware func() ([]string, error)) (*Host, error) {
 	k, err := kernel.Open()
 	if err != nil {
 		return nil, err
 	}
-	return &Host{kernel: k, resolver: resolver, hidden: hidden}, nil
+	return &Host{kernel: k, resolver: resolver, others: others, hardware: hardware}, nil
 }
 
 // Close closes it.
@@ -57,26 +73,23 @@ func (h *Host) Show(ctx context.Context) (*document.State, error) {
 		return nil, err
 	}
 	state.DNS = &document.DNS{Running: &resolver, Config: &resolver}
-	h.hide(state)
-	return state, nil
+	_, err = h.hide(state)
+	return state, err
 }
 
-// hide takes out of a state what is hidden.
-func (h *Host) hide(state *document.State) {
-	names := map[string]bool{}
-	state.Interfaces = slices.DeleteFunc(state.Interfaces, func(i document.Interface) bool {
-		names[i.Name] = h.hidden(i)
-		return names[i.Name]
-	})
-	h.mu.Lock()
-	h.taken = names
-	h.mu.Unlock()
-	if state.Routes == nil {
-		return
+// hide shows uplinks as what they are, takes out of a state what is of others, and returns
+// what it has taken.
+func (h *Host) hide(state *document.State) (hidden, error) {
+	before, err := h.hardware()
+	if err != nil {
+		return hidden{}, err
 	}
-	ofHidden := func(r document.Route) bool { return names[r.Interface] }
-	state.Routes.Running = slices.DeleteFunc(state.Routes.Running, ofHidden)
-	state.Routes.Config = slices.DeleteFunc(state.Routes.Config, ofHidden)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.known = h.others.showUplinks(state, append(before, h.known...))
+	h.last = h.others.hide(state)
+	h.last.uplinks = h.known
+	return h.last, nil
 }
 
 // Do executes a step.
@@ -90,15 +103,25 @@ func (h *Host) Do(ctx context.Context, step plan.Step) error {
 	case plan.Create:
 		// The planner did not see an interface that is hidden, and the kernel would give
 		// it the settings of a new one.
-		if h.hidden(s.Interface) || h.isTaken(s.Interface.Name) {
+		if h.others.has(s.Interface) || h.taken(s.Interface.Name) {
 			return fmt.Errorf("%s: %w; choose another name", step, ErrHidden)
+		}
+	case plan.Delete:
+		if h.isUplink(s.Name) {
+			return fmt.Errorf("%s: %w", step, ErrUplink)
 		}
 	}
 	return h.kernel.Do(ctx, step)
 }
 
-func (h *Host) isTaken(name string) bool {
+func (h *Host) taken(name string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.taken[name]
+	return h.last.interfaces[name]
+}
+
+func (h *Host) isUplink(name string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Contains(h.known, name)
 }

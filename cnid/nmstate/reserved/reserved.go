@@ -6,22 +6,28 @@
 package reserved
 
 import (
+	"net/netip"
+	"slices"
+
 	"github.com/alioth-net/alioth/api/nmstate/document"
-	"github.com/alioth-net/alioth/cnid/hostlink/links"
 	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 )
 
 // Is reports whether an interface is reserved: a device of Alioth, a link of a network
 // with a VLAN or VXLAN, or the end of a pair whose other end is in another network
-// namespace, which is a container's.
+// namespace, which is a container's. Package host shows uplinks of that kind as hardware,
+// before.
 func Is(i document.Interface) bool {
-	if hostdev.Managed(i.Name) {
+	if hostdev.Managed(i.Name) || marked(i) {
 		return true
 	}
-	if i.Description != nil {
-		if _, marked := links.Marked(*i.Description); marked {
-			return true
-		}
-	}
 	return i.Type == document.VethPair && i.Veth != nil && i.Veth.Peer == ""
+}
+
+// Addresses returns what reports whether an address is one of Alioth's: it is in a range of
+// shadow addresses, of which Alioth puts one per family on a node's device.
+func Addresses(shadows []netip.Prefix) func(netip.Prefix) bool {
+	return func(address netip.Prefix) bool {
+		return slices.ContainsFunc(shadows, func(shadow netip.Prefix) bool { return shadow.Contains(address.Addr()) })
+	}
 }

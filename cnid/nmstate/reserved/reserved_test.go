@@ -4,10 +4,15 @@
 package reserved
 
 import (
+	"errors"
+	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/hostlink/links"
 	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
+	"github.com/alioth-net/alioth/store/multinet"
 )
 
 func TestInterfacesOfPodsAndOfAliothAreReserved(t *testing.T) {
@@ -24,6 +29,37 @@ func TestInterfacesOfPodsAndOfAliothAreReserved(t *testing.T) {
 	} {
 		if got := Is(c.i); got != c.want {
 			t.Errorf("%+v: %v", c.i, got)
+		}
+	}
+}
+
+func TestADocumentGetsNeitherNamesNorMarksOfAlioth(t *testing.T) {
+	mark, text := links.Mark(multinet.LinkID{Device: "eth0", Type: multinet.VXLAN, VNI: 7}), "uplink"
+	err := Check(&document.State{Interfaces: []document.Interface{
+		{Name: "eth0", Description: &text},
+		{Name: "eth1", Description: &mark},
+		{Name: hostdev.PodPrefix + "1"},
+		{Name: "eth2", Description: &mark, State: document.Ignore},
+		{Name: hostdev.Tunnel, State: document.Absent},
+	}})
+	want := "interfaces[1].description: " + mark + ": it is reserved for interfaces of Alioth; choose another text\n" +
+		"interfaces[2].name: alv1: it is reserved for interfaces of Alioth; choose another name"
+	if !errors.Is(err, ErrReserved) || strings.TrimSpace(err.Error()) != want {
+		t.Errorf("got %v", err)
+	}
+	if err := Check(&document.State{Interfaces: []document.Interface{{Name: "eth0", Description: &text}}}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAddressesOfShadowRangesAreReserved(t *testing.T) {
+	is := Addresses([]netip.Prefix{netip.MustParsePrefix("169.254.64.0/18"), netip.MustParsePrefix("fd41::/64")})
+	for text, want := range map[string]bool{
+		"169.254.64.1/32": true, "169.254.127.1/16": true, "fd41::1/128": true,
+		"169.254.20.10/32": false, "fd41:0:0:1::1/64": false, "192.0.2.1/24": false,
+	} {
+		if got := is(netip.MustParsePrefix(text)); got != want {
+			t.Errorf("%s: %v", text, got)
 		}
 	}
 }

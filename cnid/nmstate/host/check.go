@@ -1,0 +1,68 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/alioth-net/alioth/api/nmstate/document"
+)
+
+// Check returns why a desired state must not be applied, all reasons at once with the paths
+// of the fields, nil if it may: it wants what belongs to others, or would take from them.
+func (h *Host) Check(ctx context.Context, desired *document.State) error {
+	now, err := h.kernel.Show(ctx)
+	if err != nil {
+		return err
+	}
+	taken, err := h.hide(now)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for n, i := range desired.Interfaces {
+		errs = append(errs, h.others.check(fmt.Sprintf("interfaces[%d]", n), i, taken))
+	}
+	return errors.Join(errs...)
+}
+
+// check checks one interface of a desired state.
+func (o Others) check(path string, i document.Interface, taken hidden) error {
+	stops := i.State == document.Down || i.State == document.Absent
+	switch {
+	case i.State == document.Ignore:
+		return nil
+	case taken.interfaces[i.Name] && i.State != document.Absent:
+		return fmt.Errorf("%s.name: %s: %w; choose another name", path, i.Name, ErrHidden)
+	case stops && slices.Contains(taken.uplinks, i.Name):
+		return fmt.Errorf("%s.state: %s: %w", path, i.State, ErrUplink)
+	case stops && (taken.four[i.Name] || taken.six[i.Name]):
+		return fmt.Errorf("%s.state: %s: %s has addresses that belong to others: leave it up", path, i.State, i.Name)
+	case stops:
+		return nil
+	}
+	var errs []error
+	if disabled(i.IPv6) && taken.six[i.Name] {
+		errs = append(errs, fmt.Errorf("%s.ipv6.enabled: false: %s has addresses that belong to others: leave IPv6 enabled", path, i.Name))
+	}
+	return errors.Join(append(errs, o.checkAddresses(path+".ipv4", i.IPv4), o.checkAddresses(path+".ipv6", i.IPv6))...)
+}
+
+func disabled(ip *document.IP) bool { return ip != nil && ip.Enabled != nil && !*ip.Enabled }
+
+func (o Others) checkAddresses(path string, ip *document.IP) error {
+	if ip == nil {
+		return nil
+	}
+	var errs []error
+	for n, a := range ip.Addresses {
+		if o.hasAddress(a) {
+			errs = append(errs, fmt.Errorf("%s.address[%d].ip: %s: %w; choose another address", path, n, a.IP, ErrAddress))
+		}
+	}
+	return errors.Join(errs...)
+}
