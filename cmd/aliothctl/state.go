@@ -9,21 +9,15 @@ import (
 	"io"
 	"net/netip"
 	"os"
-	"path/filepath"
-	"slices"
-	"time"
+	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/nmstate/bootunit"
+	"github.com/alioth-net/alioth/cnid/nmstate/engine"
 	"github.com/alioth-net/alioth/cnid/nmstate/host"
-	"github.com/alioth-net/alioth/cnid/nmstate/managers"
-	"github.com/alioth-net/alioth/cnid/nmstate/permit"
-	"github.com/alioth-net/alioth/cnid/nmstate/probe"
 	"github.com/alioth-net/alioth/cnid/nmstate/reserved"
-	"github.com/alioth-net/alioth/cnid/nmstate/resolvconf"
-	"github.com/alioth-net/alioth/cnid/nmstate/transaction"
 )
 
 // stateOptions are those that all commands about the node's network state have.
@@ -32,6 +26,8 @@ type stateOptions struct {
 	dir, root string
 	// reach are addresses, HOST:PORT, that must be reached after a change.
 	reach []string
+	// shadows are the ranges of shadow addresses, as the chart has them.
+	shadows []string
 }
 
 func stateCommand() *cobra.Command {
@@ -48,78 +44,45 @@ node no longer reaches what it reached before, is undone. A second process undoe
 it too if the first one is killed.`,
 	}
 	flags := cmd.PersistentFlags()
-	flags.StringVar(&o.dir, "dir", "/var/lib/alioth/nmstate", "folder of transactions and of the committed state")
+	flags.StringVar(&o.dir, "dir", engine.DefaultDir, "folder of transactions and of the committed state")
 	flags.StringVar(&o.root, "root", "/", "the host's file system")
+	flags.StringSliceVar(&o.shadows, "shadow-cidrs", []string{v1alpha1.ShadowCIDR4, v1alpha1.ShadowCIDR6},
+		"ranges of shadow addresses, as of the daemon: an address there is Alioth's")
 	cmd.AddCommand(o.showCommand(), o.applyCommand(), o.commitCommand(), o.rollbackCommand(),
 		o.restoreCommand(), o.installCommand(), o.guardCommand())
 	return cmd
 }
 
-// with calls f with the Manager of this node.
-func (o *stateOptions) with(log io.Writer, f func(*transaction.Manager, *host.Host) error) error {
-	h, err := host.Open(resolvconf.New(filepath.Join(o.root, resolvconf.DefaultPath)), reserved.Is)
+// with calls f with the engine of this node.
+func (o *stateOptions) with(log io.Writer, f func(*engine.Engine) error) error {
+	cfg, err := o.config(log)
 	if err != nil {
 		return err
 	}
-	defer h.Close()
-	rules := permit.Rules{Manager: managers.Root(o.root).Of, Kept: o.unit().Installed}
-	m, err := transaction.New(transaction.Config{
-		Dir: o.dir, Host: h, StartGuard: o.startGuard, Probes: o.probes, Permit: rules.Steps,
-		Tries: 5, Interval: time.Second, ProbeLimit: 30 * time.Second, Log: log,
-	})
+	e, err := engine.Open(cfg)
 	if err != nil {
 		return err
 	}
-	return f(m, h)
+	defer e.Close()
+	return f(e)
 }
 
-// publicName is a name that every resolver can be asked for.
-const publicName = "root-servers.net."
-
-// probes are the gateways of default routes, the name servers, and what the user named.
-func (o *stateOptions) probes(before *document.State) []probe.Probe {
-	var list []probe.Probe
-	for _, gateway := range gateways(before) {
-		list = append(list, probe.Gateway(gateway))
-	}
-	if before.DNS != nil && before.DNS.Running != nil {
-		for _, server := range before.DNS.Running.Server {
-			list = append(list, probe.Lookup(server, publicName))
-		}
-	}
-	for _, address := range o.reach {
-		list = append(list, probe.TCP("the address", address))
-	}
-	return list
-}
-
-// gateways are the next hops of default routes, each once.
-func gateways(state *document.State) []netip.Addr {
-	var list []netip.Addr
-	if state.Routes == nil {
-		return nil
-	}
-	for _, route := range state.Routes.Running {
-		ip, err := netip.ParseAddr(route.Address)
-		if err != nil || (route.Destination != "0.0.0.0/0" && route.Destination != "::/0") {
-			continue
-		}
-		if ip.IsLinkLocalUnicast() && ip.Is6() {
-			ip = ip.WithZone(route.Interface)
-		}
-		if !slices.Contains(list, ip) {
-			list = append(list, ip)
-		}
-	}
-	return list
-}
-
-func (o *stateOptions) unit() bootunit.Unit {
+func (o *stateOptions) config(log io.Writer) (cfg engine.Config, err error) {
 	binary, err := os.Executable()
 	if err != nil {
-		binary = "/usr/local/bin/aliothctl"
+		return cfg, fmt.Errorf("find this program's file, which undoes changes: %w", err)
 	}
-	return bootunit.Unit{Root: o.root, Binary: binary, Dir: o.dir}
+	shadows := make([]netip.Prefix, len(o.shadows))
+	for n, text := range o.shadows {
+		if shadows[n], err = netip.ParsePrefix(text); err != nil {
+			return cfg, fmt.Errorf("--shadow-cidrs: %w", err)
+		}
+	}
+	return engine.Config{
+		Dir: o.dir, Root: o.root, Reach: o.reach, Binary: binary, Log: log,
+		Guard:  []string{binary, "state", "guard", "--dir", o.dir, "--root", o.root, "--shadow-cidrs", strings.Join(o.shadows, ",")},
+		Others: host.Others{Interface: reserved.Is, Address: reserved.Addresses(shadows)},
+	}, nil
 }
 
 func (o *stateOptions) commitCommand() *cobra.Command {
@@ -128,8 +91,8 @@ func (o *stateOptions) commitCommand() *cobra.Command {
 		Short: "Keep what apply --no-commit has changed",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.with(cmd.ErrOrStderr(), func(m *transaction.Manager, _ *host.Host) error {
-				return m.Commit(cmd.Context())
+			return o.with(cmd.ErrOrStderr(), func(e *engine.Engine) error {
+				return e.Commit(cmd.Context())
 			})
 		},
 	}
@@ -141,8 +104,8 @@ func (o *stateOptions) rollbackCommand() *cobra.Command {
 		Short: "Restore the state before an apply --no-commit",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.with(cmd.ErrOrStderr(), func(m *transaction.Manager, _ *host.Host) error {
-				return m.Rollback(cmd.Context())
+			return o.with(cmd.ErrOrStderr(), func(e *engine.Engine) error {
+				return e.Rollback(cmd.Context())
 			})
 		},
 	}
@@ -154,13 +117,8 @@ func (o *stateOptions) restoreCommand() *cobra.Command {
 		Short: "Apply the committed state again, as the unit does at each boot",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.with(cmd.ErrOrStderr(), func(m *transaction.Manager, _ *host.Host) error {
-				committed, err := m.Committed()
-				if err != nil {
-					return err
-				}
-				_, err = m.Apply(cmd.Context(), committed, transaction.Options{Timeout: defaultTimeout})
-				return err
+			return o.with(cmd.ErrOrStderr(), func(e *engine.Engine) error {
+				return e.Restore(cmd.Context())
 			})
 		},
 	}
@@ -176,13 +134,17 @@ committed state at each boot, before the kubelet starts, and needs no API server
 Without it, changes of the node's own address or default route are refused.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if remove {
-				return o.unit().Remove()
-			}
-			if err := o.unit().Install(); err != nil {
+			cfg, err := o.config(cmd.ErrOrStderr())
+			if err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s is installed and enabled.\n", bootunit.Name)
+			if remove {
+				return cfg.Unit().Remove()
+			}
+			if err := cfg.Unit().Install(); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is installed and enabled.\n", bootunit.Name)
 			return err
 		},
 	}
@@ -198,8 +160,8 @@ func (o *stateOptions) guardCommand() *cobra.Command {
 		Args:   cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			// The end of the terminal or of the first process must not end this one.
-			return o.with(cmd.ErrOrStderr(), func(m *transaction.Manager, _ *host.Host) error {
-				return m.Guard(context.WithoutCancel(cmd.Context()), args[0])
+			return o.with(cmd.ErrOrStderr(), func(e *engine.Engine) error {
+				return e.Guard(context.WithoutCancel(cmd.Context()), args[0])
 			})
 		},
 	}

@@ -170,6 +170,7 @@ func TestABadDocumentIsRefusedWithItsPath(t *testing.T) {
 		"interfaces: [{name: eth1, mtuu: 1400}]": `unknown field "interfaces[0].mtuu"`,
 		"interfaces: [{name: eth1, mtu: 70000}]": "interfaces[0].mtu",
 		"interfaces: [{name: eth9, mtu: 1400}]":  "eth9",
+		"interfaces: [{name: eth1, ipv4: {enabled: true, address: [{ip: 169.254.64.9, prefix-length: 32}]}}]": "interfaces[0].ipv4.address[0].ip: 169.254.64.9",
 	} {
 		if _, err := p.run(t, text, "apply", "-"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)

@@ -10,23 +10,16 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
-	"github.com/alioth-net/alioth/cnid/nmstate/host"
+	"github.com/alioth-net/alioth/cnid/nmstate/engine"
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
 	"github.com/alioth-net/alioth/cnid/nmstate/transaction"
 )
-
-// defaultTimeout is how long a change may take until it is undone.
-const defaultTimeout = 60 * time.Second
 
 func (o *stateOptions) showCommand() *cobra.Command {
 	var format string
@@ -40,8 +33,8 @@ func (o *stateOptions) showCommand() *cobra.Command {
 			if format != "yaml" && format != "json" {
 				return fmt.Errorf("output %q: want yaml or json", format)
 			}
-			return o.with(cmd.ErrOrStderr(), func(_ *transaction.Manager, h *host.Host) error {
-				state, err := h.Show(cmd.Context())
+			return o.with(cmd.ErrOrStderr(), func(e *engine.Engine) error {
+				state, err := e.Show(cmd.Context())
 				if err == nil && len(args) > 0 {
 					state, err = only(state, args[0])
 				}
@@ -107,12 +100,12 @@ Otherwise it restores the state before.`,
 			if err != nil {
 				return err
 			}
-			return o.with(cmd.ErrOrStderr(), func(m *transaction.Manager, _ *host.Host) error {
+			return o.with(cmd.ErrOrStderr(), func(e *engine.Engine) error {
 				if dryRun {
-					steps, err := m.Plan(cmd.Context(), desired)
+					steps, err := e.Plan(cmd.Context(), desired)
 					return errors.Join(printSteps(cmd.OutOrStdout(), "would", steps), err)
 				}
-				return o.apply(cmd.Context(), cmd.OutOrStdout(), m, desired, options)
+				return o.apply(cmd.Context(), cmd.OutOrStdout(), e, desired, options)
 			})
 		},
 	}
@@ -120,13 +113,13 @@ Otherwise it restores the state before.`,
 	flags.BoolVar(&dryRun, "dry-run", false, "print the steps, and change nothing")
 	flags.BoolVar(&options.NoCommit, "no-commit", false, "undo the change at the end of --timeout unless it is committed")
 	flags.BoolVar(&options.NoVerify, "no-verify", false, "do not compare the result with the desired state")
-	flags.DurationVar(&options.Timeout, "timeout", defaultTimeout, "when to undo a change that is not committed")
+	flags.DurationVar(&options.Timeout, "timeout", engine.DefaultTimeout, "when to undo a change that is not committed")
 	flags.StringSliceVar(&o.reach, "reach", nil, "HOST:PORT that must accept connections after the change if it does before")
 	return cmd
 }
 
-func (o *stateOptions) apply(ctx context.Context, out io.Writer, m *transaction.Manager, desired *document.State, options transaction.Options) error {
-	result, err := m.Apply(ctx, desired, options)
+func (o *stateOptions) apply(ctx context.Context, out io.Writer, e *engine.Engine, desired *document.State, options transaction.Options) error {
+	result, err := e.Apply(ctx, desired, options)
 	if err != nil {
 		return err
 	}
@@ -164,38 +157,4 @@ func readState(cmd *cobra.Command, path string) (*document.State, error) {
 		return nil, fmt.Errorf("read the desired state: %w", err)
 	}
 	return document.Parse(text)
-}
-
-// startGuard starts this binary once more, in a session of its own and outside of the
-// control groups of the first process: the end of a terminal, of a unit or of a pod does
-// not end it. Its output is a file in the folder of transactions.
-func (o *stateOptions) startGuard(id string) (int, error) {
-	binary, err := os.Executable()
-	if err != nil {
-		return 0, err
-	}
-	log, err := os.OpenFile(filepath.Join(o.dir, "guard.log"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = log.Close() }()
-	guard := exec.Command(binary, "state", "guard", id, "--dir", o.dir, "--root", o.root) //nolint:noctx // it outlives every context of this process
-	guard.Stdout, guard.Stderr = log, log
-	guard.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := guard.Start(); err != nil {
-		return 0, err
-	}
-	pid := guard.Process.Pid
-	go func() { _ = guard.Wait() }() // a process that has ended and is not waited for seems to run
-	return pid, leaveControlGroup(pid)
-}
-
-// leaveControlGroup moves a process to the root of the control groups (cgroups(7)). A host
-// without the unified hierarchy has nothing that ends the process with the group.
-func leaveControlGroup(pid int) error {
-	err := os.WriteFile("/sys/fs/cgroup/cgroup.procs", []byte(strconv.Itoa(pid)), 0o644)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	return err
 }

@@ -1,0 +1,207 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package engine shows and changes the network of a node: it puts together what is host,
+// transactions, guard, probes and permissions. The daemon and aliothctl use it alike, and
+// may do so at the same time on one node.
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"github.com/containernetworking/plugins/pkg/ns"
+
+	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/nmstate/bootunit"
+	"github.com/alioth-net/alioth/cnid/nmstate/host"
+	"github.com/alioth-net/alioth/cnid/nmstate/managers"
+	"github.com/alioth-net/alioth/cnid/nmstate/permit"
+	"github.com/alioth-net/alioth/cnid/nmstate/plan"
+	"github.com/alioth-net/alioth/cnid/nmstate/reserved"
+	"github.com/alioth-net/alioth/cnid/nmstate/resolvconf"
+	"github.com/alioth-net/alioth/cnid/nmstate/transaction"
+)
+
+// DefaultDir is the folder of transactions of a node.
+const DefaultDir = "/var/lib/alioth/nmstate"
+
+// DefaultTimeout is how long a change may take until it is undone.
+const DefaultTimeout = 60 * time.Second
+
+// DefaultBinary is aliothctl as a node names it.
+const DefaultBinary = "/usr/local/bin/aliothctl"
+
+// How often a result is compared with the desired state, the time between, and how long
+// probes have to pass again.
+const (
+	tries      = 5
+	interval   = time.Second
+	probeLimit = 30 * time.Second
+)
+
+// Config is what an Engine is made of.
+type Config struct {
+	// Dir has the transactions, the committed state and the log of the guard. "" is
+	// DefaultDir. A daemon in a container has it at the path that the node has it at.
+	Dir string
+	// Root is the node's file system: "/" on the node itself, "/proc/1/root" in a container
+	// that shares the node's PID namespace. "" is "/".
+	Root string
+	// Guard is the command that runs the guard: a binary, for example of os.Executable, and
+	// arguments. The engine appends the transaction's ID. The command calls Engine.Guard on
+	// an engine with the same Dir. In a container it runs on the node, from a copy of the
+	// binary in Dir. Without it no change can be made.
+	Guard []string
+	// Reach are addresses, HOST:PORT, that must accept connections after a change if they do
+	// before.
+	Reach []string
+	// Binary is aliothctl as the node names it, for the unit. "" is DefaultBinary.
+	Binary string
+	// Others tells what is no part of the node's own network. Without its Interface it is as
+	// reserved.Is.
+	Others host.Others
+	// Log has a line for each step.
+	Log io.Writer
+}
+
+func (c Config) withDefaults() Config {
+	for _, d := range []struct {
+		value *string
+		text  string
+	}{{&c.Dir, DefaultDir}, {&c.Root, "/"}, {&c.Binary, DefaultBinary}} {
+		if *d.value == "" {
+			*d.value = d.text
+		}
+	}
+	if c.Others.Interface == nil {
+		c.Others.Interface = reserved.Is
+	}
+	if c.Log == nil {
+		c.Log = io.Discard
+	}
+	return c
+}
+
+// Engine is the network of a node, and what changes it. Several goroutines may use it.
+type Engine struct {
+	cfg          Config
+	space        ns.NetNS
+	host         *host.Host
+	transactions *transaction.Manager
+}
+
+// Open returns the engine of the calling thread's network namespace, for the caller to
+// close. It makes the folder of transactions.
+func Open(cfg Config) (e *Engine, err error) {
+	e = &Engine{cfg: cfg.withDefaults()}
+	if e.space, err = ns.GetCurrentNS(); err != nil {
+		return nil, fmt.Errorf("open the network namespace: %w", err)
+	}
+	resolver := resolvconf.New(filepath.Join(e.cfg.Root, resolvconf.DefaultPath))
+	if e.host, err = host.OpenBeside(resolver, e.cfg.Others, e.committedHardware); err != nil {
+		return nil, errors.Join(err, e.space.Close())
+	}
+	rules := permit.Rules{Manager: e.Manager, Kept: e.Unit().Installed}
+	guards := &guards{command: e.cfg.Guard, dir: e.cfg.Dir, root: e.cfg.Root, space: e.space}
+	e.transactions, err = transaction.New(transaction.Config{
+		Dir: e.cfg.Dir, Host: e.host, StartGuard: guards.start, Probes: e.probes, Permit: rules.Steps,
+		Tries: tries, Interval: interval, ProbeLimit: probeLimit, Log: e.cfg.Log,
+	})
+	if err != nil {
+		e.Close()
+		return nil, err
+	}
+	return e, nil
+}
+
+// Close closes it.
+func (e *Engine) Close() {
+	e.host.Close()
+	// Nothing was written, so nothing is lost when closing fails.
+	_ = e.space.Close()
+}
+
+// Show returns what is, without what belongs to others.
+func (e *Engine) Show(ctx context.Context) (*document.State, error) { return e.host.Show(ctx) }
+
+// Plan returns the steps that Apply would carry out. Steps that come with an error may not
+// be carried out.
+func (e *Engine) Plan(ctx context.Context, desired *document.State) ([]plan.Step, error) {
+	if err := e.check(ctx, desired); err != nil {
+		return nil, err
+	}
+	return e.transactions.Plan(ctx, desired)
+}
+
+// Apply leads the node to a desired state, as transaction.Manager.Apply does.
+func (e *Engine) Apply(ctx context.Context, desired *document.State, o transaction.Options) (*transaction.Result, error) {
+	if err := e.check(ctx, desired); err != nil {
+		return nil, err
+	}
+	return e.transactions.Apply(ctx, desired, o)
+}
+
+// check returns why a document must not be applied: it is about what belongs to others.
+func (e *Engine) check(ctx context.Context, desired *document.State) error {
+	return errors.Join(reserved.Check(desired), e.host.Check(ctx, desired))
+}
+
+// Commit keeps what the open transaction has changed. Without one it is a
+// transaction.ErrNone.
+func (e *Engine) Commit(ctx context.Context) error { return e.transactions.Commit(ctx) }
+
+// Rollback restores the state before the open transaction. Without one it is a
+// transaction.ErrNone.
+func (e *Engine) Rollback(ctx context.Context) error { return e.transactions.Rollback(ctx) }
+
+// Restore applies the committed state again, as the unit does at each boot.
+func (e *Engine) Restore(ctx context.Context) error {
+	committed, err := e.transactions.Committed()
+	if err != nil {
+		return err
+	}
+	_, err = e.Apply(ctx, committed, transaction.Options{Timeout: DefaultTimeout})
+	return err
+}
+
+// Recover rolls back what a process that has ended left open.
+func (e *Engine) Recover(ctx context.Context) error { return e.transactions.Recover(ctx) }
+
+// Guard waits for the end of a transaction, and rolls it back if its process ends or its
+// deadline passes. The end of the first process must not end it: ctx should have no cause
+// to end.
+func (e *Engine) Guard(ctx context.Context, id string) error { return e.transactions.Guard(ctx, id) }
+
+// Manager returns the program that manages an interface besides the engine, as
+// managers.Root.Of does, "" if none does.
+func (e *Engine) Manager(name string) (string, error) { return managers.Root(e.cfg.Root).Of(name) }
+
+// Unit is the unit that applies the committed state at each boot of the node.
+func (e *Engine) Unit() bootunit.Unit { return e.cfg.Unit() }
+
+// Unit is that of an engine with the configuration. A node whose state cannot be read may
+// get one, too.
+func (c Config) Unit() bootunit.Unit {
+	c = c.withDefaults()
+	return bootunit.Unit{Root: c.Root, Binary: c.Binary, Dir: c.Dir}
+}
+
+// committedHardware are the interfaces that the committed state takes for hardware.
+func (e *Engine) committedHardware() ([]string, error) {
+	committed, err := e.transactions.Committed()
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, i := range committed.Interfaces {
+		if i.Type == document.Ethernet {
+			names = append(names, i.Name)
+		}
+	}
+	return names, nil
+}
