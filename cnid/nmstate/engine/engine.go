@@ -65,6 +65,9 @@ type Config struct {
 	// Others tells what is no part of the node's own network. Without its Interface it is as
 	// reserved.Is.
 	Others host.Others
+	// Uses returns what attachments and others need of the node's network, which changes must
+	// not take away; nil: nothing.
+	Uses func() []permit.Use
 	// Log has a line for each step.
 	Log io.Writer
 }
@@ -106,7 +109,7 @@ func Open(cfg Config) (e *Engine, err error) {
 	if e.host, err = host.OpenBeside(resolver, e.cfg.Others, e.committedHardware); err != nil {
 		return nil, errors.Join(err, e.space.Close())
 	}
-	rules := permit.Rules{Manager: e.Manager, Kept: e.Unit().Installed}
+	rules := permit.Rules{Manager: e.Manager, Kept: e.Unit().Installed, Uses: e.cfg.Uses}
 	guards := &guards{command: e.cfg.Guard, dir: e.cfg.Dir, root: e.cfg.Root, space: e.space}
 	e.transactions, err = transaction.New(transaction.Config{
 		Dir: e.cfg.Dir, Host: e.host, StartGuard: guards.start, Probes: e.probes, Permit: rules.Steps,

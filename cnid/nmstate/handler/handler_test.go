@@ -321,6 +321,18 @@ func TestWithoutAnAPIServerTheLastDesiredStateIsEnforced(t *testing.T) {
 	})
 }
 
+func TestANodeThatCanNotBeReadHasAnObjectThatTellsSo(t *testing.T) {
+	w := newWorld()
+	w.unreadable = errors.New("no buffer space available")
+	run(t, w, func(t *testing.T) {
+		status := w.status(t)
+		has(t, status, nmstatev1.FailingCondition, metav1.ConditionTrue, nmstatev1.FailedToConfigureReason)
+		if status.CurrentState != nil {
+			t.Errorf("its current state is %s", status.CurrentState.Raw)
+		}
+	})
+}
+
 func TestANodeThatCanNotBeReadIsAFailureAndKeepsItsLastState(t *testing.T) {
 	w := newWorld()
 	run(t, w, func(t *testing.T) {
@@ -388,3 +400,14 @@ func TestOnePassTellsTheCause(t *testing.T) {
 }
 
 var errUnreached = errors.New("a gateway is not reached")
+
+func TestTheAPIServerIsReachedAtItsHostAndPort(t *testing.T) {
+	for server, want := range map[string]string{
+		"https://192.0.2.1:6443": "192.0.2.1:6443", "https://api.example": "api.example:443", "http://localhost": "localhost:80",
+		"https://[2001:db8::1]:6443/path": "[2001:db8::1]:6443", "192.0.2.1:6443": "192.0.2.1:6443", "": "",
+	} {
+		if got := strings.Join(Reach(server), ","); got != want {
+			t.Errorf("%q is reached at %q, want %q", server, got, want)
+		}
+	}
+}

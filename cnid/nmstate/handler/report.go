@@ -99,7 +99,7 @@ func (h *Handler) try(ctx context.Context, r report) (report, error) {
 	if apierrors.IsNotFound(err) {
 		object, err = h.make(ctx)
 		if err == nil {
-			r = report{uid: object.UID, generation: object.Generation, current: r.current}
+			r = r.ofNew(object)
 		}
 	}
 	if err != nil {

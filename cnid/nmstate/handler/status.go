@@ -47,6 +47,16 @@ func (h *Handler) reportOf(current string) report {
 	return r
 }
 
+// ofNew is the report for an object that was just made, and desires nothing. What became of
+// a desired state is not its matter.
+func (r report) ofNew(object *v1beta1.NodeNetworkState) report {
+	made := report{uid: object.UID, generation: object.Generation, current: r.current}
+	if r.hash == "" && !r.refused {
+		made.fault = r.fault
+	}
+	return made
+}
+
 // into changes the handler's part of a status. Others have the rest.
 func (r report) into(object *v1beta1.NodeNetworkState) {
 	status := &object.Status
