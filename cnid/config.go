@@ -72,7 +72,8 @@ type Config struct {
 	// DelegationWait limits the plugins of one interface.
 	Delegation     bool
 	DelegationWait time.Duration
-	// DelegationHost is the process that has the node's files: HostInit or HostParent.
+	// DelegationHost is the process that has the node's files, for NodeNetworkState too:
+	// HostInit or HostParent.
 	DelegationHost string
 
 	// SRIOV attaches pods to virtual functions of devices that the kubelet has allocated,
@@ -82,6 +83,12 @@ type Config struct {
 	// UnderlayAttachments permits interfaces on the network of the nodes whose packets no
 	// program of the node sees, such as virtual functions without a VLAN.
 	UnderlayAttachments bool
+
+	// NodeNetworkState keeps the NodeNetworkState of the node, and leads the network of the
+	// node to it. NetworkPolicyMode is where policies are put together: PoliciesDistributed
+	// or PoliciesCentralized.
+	NodeNetworkState  bool
+	NetworkPolicyMode string
 
 	// PodDevice selects the kind of new pods' devices; running pods keep theirs.
 	PodDevice PodDevice
@@ -111,6 +118,14 @@ const (
 	HostParent = "parent"
 )
 
+// Where the policies about the network of nodes are put together (Config.NetworkPolicyMode).
+const (
+	// PoliciesDistributed: the daemon of each node does so for its own node.
+	PoliciesDistributed = "distributed"
+	// PoliciesCentralized: the operator does so for all nodes.
+	PoliciesCentralized = "centralized"
+)
+
 // DefaultRecheck bounds the time until a change by hand is noticed of which the kernel
 // sends no notification.
 const DefaultRecheck = 30 * time.Second
@@ -129,12 +144,13 @@ func DefaultConfig() Config {
 		TunnelPort:     programs.DefaultTunnelPort,
 		HostLinkPort:   hostlink.DefaultPort,
 		FlowsPerShadow: 4096, ConnectionsPerInterface: programs.DefaultConnectionsPerInterface,
-		NodePorts:      true,
-		PodDevice:      PodDevice(drivers.DefaultPair),
-		DelegationWait: delegate.DefaultWait,
-		DelegationHost: HostInit,
-		PodResources:   podresources.DefaultSocket,
-		RecheckEvery:   DefaultRecheck, ReconcileEvery: time.Minute,
+		NodePorts:         true,
+		PodDevice:         PodDevice(drivers.DefaultPair),
+		DelegationWait:    delegate.DefaultWait,
+		DelegationHost:    HostInit,
+		NetworkPolicyMode: PoliciesDistributed,
+		PodResources:      podresources.DefaultSocket,
+		RecheckEvery:      DefaultRecheck, ReconcileEvery: time.Minute,
 		Wait:       60 * time.Second,
 		HealthAddr: "127.0.0.1:9471", MetricsAddr: "127.0.0.1:9472",
 	}
@@ -179,6 +195,9 @@ func (c Config) check() error {
 	}
 	if !slices.Contains(PodDevices(), c.PodDevice) {
 		return fmt.Errorf("--pod-device: want one of %v, got %q", PodDevices(), c.PodDevice)
+	}
+	if c.NetworkPolicyMode != PoliciesDistributed && c.NetworkPolicyMode != PoliciesCentralized {
+		return fmt.Errorf("--node-network-policy-mode: want %s or %s, got %q", PoliciesDistributed, PoliciesCentralized, c.NetworkPolicyMode)
 	}
 	return c.checkDelegation()
 }
@@ -226,6 +245,10 @@ func (c Config) interfacesDir() string { return filepath.Join(c.RunDir, "interfa
 
 // delegatesDir has the configurations of interfaces that other CNI plugins have made.
 func (c Config) delegatesDir() string { return filepath.Join(c.StateDir, "delegates") }
+
+// networkStateDir has the transactions of the node's network, and its committed state. The
+// path is that on the node, too.
+func (c Config) networkStateDir() string { return filepath.Join(c.StateDir, "nmstate") }
 
 func (c Config) settingsFile() string { return filepath.Join(c.StateDir, "sysctls.json") }
 
@@ -277,7 +300,7 @@ func (c Config) onNode() install.Node {
 	return install.Node{
 		CNIBinDir: c.CNIBinDir, CNIConfDir: c.CNIConfDir,
 		StateDir: c.StateDir, Journal: c.journalFile(), Settings: c.settingsFile(), Socket: c.socket(),
-		Interfaces: c.interfacesDir(), Delegates: c.delegatesDir(),
+		Interfaces: c.interfacesDir(), Delegates: c.delegatesDir(), NetworkStates: c.networkStateDir(), NetworkStatesKept: c.networkStatesKept,
 		BPFDir: c.BPFDir, CgroupRoot: c.CgroupRoot, Shadows: c.Shadows, Wait: c.Wait,
 	}
 }

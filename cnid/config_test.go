@@ -17,6 +17,8 @@ func TestAConfigurationThatMakesNoSenseIsRefusedWithTheFlagToChange(t *testing.T
 		"--shadow-cidrs": func(c *Config) { c.Shadows = nil },
 		"--tunnel-port":  func(c *Config) { c.TunnelPort = 0 },
 		"--pod-device":   func(c *Config) { c.PodDevice = "ipvlan" },
+
+		"--node-network-policy-mode": func(c *Config) { c.NetworkPolicyMode = "operator" },
 	}
 	for want, change := range cases {
 		t.Run(want, func(t *testing.T) {

@@ -28,10 +28,7 @@ func newDelegates(cfg Config, log *slog.Logger) (*delegates, error) {
 	if !cfg.Delegation {
 		return nil, nil
 	}
-	root, mounts := host.RootOfNode, host.MountsOfNode
-	if cfg.DelegationHost == HostParent {
-		root, mounts = host.Of(os.Getppid())
-	}
+	root, mounts := cfg.hostFiles()
 	if _, err := os.Stat(mounts); err != nil {
 		return nil, fmt.Errorf("find the node's mount namespace (does the daemon share the node's PID namespace, hostPID?): %w", err)
 	}
@@ -47,6 +44,15 @@ func newDelegates(cfg Config, log *slog.Logger) (*delegates, error) {
 		return nil, err
 	}
 	return &delegates{d, host.ConfDir{Path: cfg.CNIConfDir, Root: root}}, nil
+}
+
+// hostFiles returns root directory and mount namespace of the process that has the node's
+// files.
+func (c Config) hostFiles() (root host.Root, mounts string) {
+	if c.DelegationHost == HostParent {
+		return host.Of(os.Getppid())
+	}
+	return host.RootOfNode, host.MountsOfNode
 }
 
 // registry returns the drivers of the daemon: others, and that of plugins.

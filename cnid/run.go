@@ -24,7 +24,6 @@ import (
 	"github.com/alioth-net/alioth/cnid/release"
 	"github.com/alioth-net/alioth/cnid/report"
 	"github.com/alioth-net/alioth/cnid/rollcall"
-	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/store/kube"
 	"github.com/alioth-net/alioth/store/multinet"
 	"github.com/alioth-net/alioth/store/reflector"
@@ -54,7 +53,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 		return err
 	}
 	defer n.close()
-	sources := follow.New(follow.Config{Node: cfg.NodeName, DefaultVPC: cfg.DefaultVPC, Kinds: kinds.All()}, api, reflector.NewSet(n.store, api, log), n.store, n.journal.Records, log)
+	sources := follow.New(follow.Config{Node: cfg.NodeName, DefaultVPC: cfg.DefaultVPC, Kinds: cfg.kinds()}, api, reflector.NewSet(n.store, api, log), n.store, n.journal.Records, log)
 	reporter := report.New(cfg.NodeName, api, n.store, log)
 	// With an incomplete journal, addresses in use would be released.
 	complete := func() bool { return sources.BaseSynced() && n.progress.Adopted() }
@@ -67,11 +66,16 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	})
 	group, ctx := errgroup.WithContext(ctx)
 	sources.Start(ctx)
-	return d.run(ctx, group, append(d.modules(), d.apiModule(api, sources, releaser, reporter), module{
+	modules := append(d.modules(), d.apiModule(api, sources, releaser, reporter), module{
 		name: "network status", loops: []func(context.Context){statuses.Run},
 	}, module{
 		name: "report about host links", loops: []func(context.Context){links.Run},
-	}))
+	})
+	own, err := d.networkModules(api, sources)
+	if err != nil {
+		return err
+	}
+	return d.run(ctx, group, append(modules, own...))
 }
 
 // reporting reports failures of host links in two ways: to people, and to the operator.

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -40,7 +41,7 @@ func newCommand() *cobra.Command {
 		},
 	}
 	o.addFlags(root)
-	root.AddCommand(installCommand(o), uninstallCommand(o), execOnHostCommand())
+	root.AddCommand(installCommand(o), uninstallCommand(o), execOnHostCommand(), guardCommand(o))
 	return root
 }
 
@@ -82,6 +83,25 @@ func execOnHostCommand() *cobra.Command {
 	}
 }
 
+// guardCommand is for the daemon itself: the second process of each change of the node's
+// network, which undoes the change if the daemon ends.
+func guardCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use:    cnid.GuardSubcommand + " transaction",
+		Short:  "Undo a change of the node's network unless it is committed in time",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, log, err := o.prepare()
+			if err != nil {
+				return err
+			}
+			// A signal to the daemon must not end it.
+			return cnid.GuardNetwork(context.WithoutCancel(cmd.Context()), cfg, args[0], log)
+		},
+	}
+}
+
 func (o *options) addFlags(root *cobra.Command) {
 	flags := root.PersistentFlags()
 	flags.StringVar(&o.NodeName, "node-name", os.Getenv("NODE_NAME"), "name of this node's Node object (environment: NODE_NAME)")
@@ -108,10 +128,12 @@ func (o *options) addFlags(root *cobra.Command) {
 	flags.StringVar((*string)(&o.PodDevice), "pod-device", string(o.PodDevice),
 		fmt.Sprintf("kind of the devices of new pods, one of %v; auto selects the first kind that the node's kernel has", cnid.PodDevices()))
 	flags.BoolVar(&o.Delegation, "delegation", o.Delegation, "run other CNI plugins of this node for interfaces of pods, where a DelegationGrant permits it; the daemon needs the PID namespace of the node")
-	flags.StringVar(&o.DelegationHost, "delegation-host", o.DelegationHost, "process whose mount namespace is that of the node: init (PID 1), or parent (the parent process of the daemon) if nodes share a PID namespace")
+	flags.StringVar(&o.DelegationHost, "delegation-host", o.DelegationHost, "process whose mount namespace is that of the node, for --delegation and --node-network-state: init (PID 1), or parent (the parent process of the daemon) if nodes share a PID namespace")
 	flags.BoolVar(&o.SRIOV, "sriov", o.SRIOV, "attach pods to virtual functions of SR-IOV that the kubelet has allocated to them")
 	flags.StringVar(&o.PodResources, "pod-resources-socket", o.PodResources, "socket of the API by which the kubelet tells the devices of pods")
 	flags.BoolVar(&o.UnderlayAttachments, "underlay-attachments", o.UnderlayAttachments, "permit interfaces in the network of an address of the node where no program of the node sees their packets: virtual functions on its device without a VLAN, or in its VLAN; macvlan and ipvlan on a device below its device")
+	flags.BoolVar(&o.NodeNetworkState, "node-network-state", o.NodeNetworkState, "keep the NodeNetworkState of this node, and lead the network of the node to it; the daemon needs the PID namespace of the node")
+	flags.StringVar(&o.NetworkPolicyMode, "node-network-policy-mode", o.NetworkPolicyMode, "where policies about the network of nodes are put together: distributed (each node for itself) or centralized (the operator)")
 	flags.DurationVar(&o.DelegationWait, "delegation-timeout", o.DelegationWait, "how long the other CNI plugins of one interface may take")
 	flags.DurationVar(&o.RecheckEvery, "recheck-every", o.RecheckEvery,
 		"time between comparisons of everything in the kernel with what has to be there; at most "+cnid.DefaultRecheck.String())

@@ -49,7 +49,7 @@ it too if the first one is killed.`,
 	flags.StringSliceVar(&o.shadows, "shadow-cidrs", []string{v1alpha1.ShadowCIDR4, v1alpha1.ShadowCIDR6},
 		"ranges of shadow addresses, as of the daemon: an address there is Alioth's")
 	cmd.AddCommand(o.showCommand(), o.applyCommand(), o.commitCommand(), o.rollbackCommand(),
-		o.restoreCommand(), o.installCommand(), o.guardCommand())
+		o.restoreCommand(), o.installCommand(), o.handleCommand(), o.guardCommand())
 	return cmd
 }
 

@@ -70,6 +70,8 @@ type Sources struct {
 	// base are always followed, parts are added and removed.
 	base  []*reflector.Source
 	parts map[part]*followed
+	// always has what is followed of each kind always, whether something waits for it or not.
+	always map[*descriptor.Kind]*reflector.Source
 	// complete is true once everything needed had been read.
 	complete bool
 	// changed is sent when a source has synced.
@@ -114,10 +116,14 @@ func (s *Sources) Start(ctx context.Context) {
 		}
 	}
 	base := s.follow(ctx, awaited)
-	s.follow(ctx, others)
+	sources := slices.Concat(base, s.follow(ctx, others))
+	always := map[*descriptor.Kind]*reflector.Source{}
+	for i, scope := range slices.Concat(awaited, others) {
+		always[scope.Kind] = sources[i]
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.base = base
+	s.base, s.always = base, always
 }
 
 // scopesOf returns the scopes of a part, of all kinds.
@@ -383,6 +389,18 @@ func (s *Sources) BaseSynced() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.base) > 0 && allSynced(s.base)
+}
+
+// AllSynced returns a function like Synced for some kinds of which the node always follows
+// objects, such as those for which nothing else waits. They are never read where the API
+// lacks one of the kinds.
+func (s *Sources) AllSynced(list []*descriptor.Kind) func() (bool, <-chan struct{}) {
+	return func() (bool, <-chan struct{}) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		unread := func(kind *descriptor.Kind) bool { return s.always[kind] == nil || !s.always[kind].HasSynced() }
+		return !slices.ContainsFunc(list, unread), s.changed.Next()
+	}
 }
 
 func allSynced(list []*reflector.Source) bool {

@@ -5,18 +5,25 @@ package follow
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"os"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/store/kube"
 	"github.com/alioth-net/alioth/store/multinet"
@@ -152,6 +159,53 @@ func TestANetworkWithServicesIsFollowedWhileItIsUsed(t *testing.T) {
 	s.parts[part{domain: "u1.net"}] = &followed{}
 	if names := s.VPCs(); len(names) > 0 {
 		t.Errorf("the node tells of the VPCs %v", names)
+	}
+}
+
+// TestKindsForWhichNothingElseWaitsAreAwaited: of two kinds, the API has one.
+func TestKindsForWhichNothingElseWaitsAreAwaited(t *testing.T) {
+	answers := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/nodenetworkstates") || r.URL.Query().Has("watch") {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"kind":"NodeNetworkStateList","apiVersion":"nmstate.io/v1beta1","metadata":{"resourceVersion":"7"},"items":[]}`)
+	}))
+	t.Cleanup(answers.Close)
+	scheme := runtime.NewScheme()
+	if err := kinds.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	api, err := kube.New(&rest.Config{Host: answers.URL}, scheme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := store.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	present, absent := kinds.NodeNetworkState.Kind, kinds.NodeNetConfPolicy.Kind
+	log := slog.New(slog.DiscardHandler)
+	s := New(Config{Node: "node1", Kinds: []*descriptor.Kind{present, absent}}, api, reflector.NewSet(rows, api, log), rows, noRecords, log)
+	one := s.AllSynced([]*descriptor.Kind{present})
+	if synced, _ := one(); synced {
+		t.Error("a kind counts as read before it is followed")
+	}
+	s.Start(ctx)
+	for synced, changed := one(); !synced; synced, changed = one() {
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			t.Fatal("the kind never counts as read")
+		}
+	}
+	for name, list := range map[string][]*descriptor.Kind{"the API lacks": {present, absent}, "is not followed": {present, kinds.VPC.Kind}} {
+		if synced, _ := s.AllSynced(list)(); synced {
+			t.Errorf("a kind that %s counts as read", name)
+		}
 	}
 }
 

@@ -34,6 +34,10 @@ type Node struct {
 	Interfaces string
 	// Delegates is the folder of interfaces that other CNI plugins have made.
 	Delegates string
+	// NetworkStates is the folder of the node's network states. It stays if NetworkStatesKept
+	// returns true: the node applies the committed state at each boot.
+	NetworkStates     string
+	NetworkStatesKept func() bool
 	// BPFDir and CgroupRoot are as in the daemon's configuration.
 	BPFDir, CgroupRoot string
 	// Shadows are the ranges of shadow addresses.
@@ -115,6 +119,11 @@ func removeState(n Node) error {
 	}
 	if err := os.RemoveAll(n.Interfaces); err != nil {
 		return fmt.Errorf("remove notes about interfaces: %w", err)
+	}
+	if !n.NetworkStatesKept() {
+		if err := os.RemoveAll(n.NetworkStates); err != nil {
+			return fmt.Errorf("remove the network states of the node: %w", err)
+		}
 	}
 	// It stays if it has files: they name what other plugins may have left on the node.
 	if err := os.Remove(n.Delegates); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ENOTEMPTY) {

@@ -158,3 +158,10 @@ func PhysicalFunction(pci string) string {
 	}
 	return pf
 }
+
+// NumberOf returns the network device of the physical function of a VF, and the VF's number
+// there, from 0. A device that the node does not have now is an error.
+func NumberOf(pci string) (pf string, number int, err error) {
+	f, err := defaultSysfs.function(pci)
+	return f.PFName, f.Index, err
+}

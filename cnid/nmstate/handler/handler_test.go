@@ -1,0 +1,413 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package handler
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
+	"github.com/alioth-net/alioth/api/nmstate/v1beta1"
+)
+
+const jumbo = `{"interfaces":[{"name":"eth1","mtu":9000}]}`
+
+func TestAHandlerMakesTheObjectWithTheCurrentStateOnly(t *testing.T) {
+	w := newWorld()
+	w.row = Wanted{NodeUID: "node-uid"}
+	run(t, w, func(t *testing.T) {
+		status := w.status(t)
+		showsMTU(t, status, "eth1", 1500)
+		has(t, status, nmstatev1.AvailableCondition, metav1.ConditionTrue, nmstatev1.SuccessfullyConfiguredReason)
+		has(t, status, nmstatev1.FailingCondition, metav1.ConditionFalse, nmstatev1.SuccessfullyConfiguredReason)
+		has(t, status, nmstatev1.ForeignCondition, "", "")
+		if w.object.Spec.DesiredState != nil || len(w.tries) > 0 {
+			t.Errorf("the object has the desired state %v, and the node was changed %d times", w.object.Spec.DesiredState, len(w.tries))
+		}
+		if owners := w.object.OwnerReferences; len(owners) != 1 || owners[0].Kind != "Node" || owners[0].UID != "node-uid" {
+			t.Errorf("the object goes with %+v, want the node", owners)
+		}
+		if status.HandlerNmstateVersion != v1beta1.HandlerVersion || status.ObservedDesiredGeneration != 1 || status.LastSuccessfulUpdateTime == nil {
+			t.Errorf("status %+v", status)
+		}
+	})
+}
+
+func TestADeletedObjectIsMadeAgainWithoutADesiredState(t *testing.T) {
+	w := newWorld()
+	run(t, w, func(t *testing.T) {
+		w.desire(jumbo)
+		before := w.object.UID
+		w.change(func() {
+			w.object = nil
+			w.follow()
+		})
+		status := w.status(t)
+		showsMTU(t, status, "eth1", 9000)
+		if w.object.UID == before || w.object.Spec.DesiredState != nil || status.DesiredStateHash != "" {
+			t.Errorf("the object is %+v, want a new one without a desired state", w.object)
+		}
+		w.change(func() { w.mtus["eth1"] = 1400 })
+		if showsMTU(t, w.status(t), "eth1", 1400); len(w.tries) != 1 {
+			t.Errorf("the node was changed %d times, want once: the desired state is gone", len(w.tries))
+		}
+	})
+}
+
+// TestAnObjectThatTheHandlerDoesNotKnowYetIsNotJudged: what the handler follows has its
+// predecessor.
+func TestAnObjectThatTheHandlerDoesNotKnowYetIsNotJudged(t *testing.T) {
+	w := newWorld()
+	run(t, w, func(t *testing.T) {
+		w.desire(jumbo)
+		w.change(func() {
+			w.object.Status = v1beta1.NodeNetworkStateStatus{}
+			w.object.UID, w.behind = "successor", true
+			w.mtus["eth0"] = 1400
+		})
+		status := w.status(t)
+		showsMTU(t, status, "eth0", 1400)
+		if status.ObservedDesiredGeneration != 0 || status.DesiredStateHash != "" || len(status.Conditions) > 0 {
+			t.Errorf("the status has a verdict: %+v", status)
+		}
+	})
+}
+
+func TestOnlyChangesAreReportedAndWhatIsTrueOnceAnHour(t *testing.T) {
+	w := newWorld()
+	run(t, w, func(t *testing.T) {
+		begin := time.Now()
+		w.change(func() { w.writes = nil })
+		time.Sleep(59 * time.Minute) //nolint:forbidigo // virtual time
+		if len(w.writes) > 0 {
+			t.Errorf("without a change there are reports at %v", w.writes)
+		}
+		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
+		synctest.Wait()
+		status := w.status(t)
+		if len(w.writes) != 1 || !status.LastSuccessfulUpdateTime.Equal(&metav1.Time{Time: begin.Add(time.Hour)}) {
+			t.Errorf("after an hour there are reports at %v, the last one read at %v", w.writes, status.LastSuccessfulUpdateTime)
+		}
+		w.change(func() { w.mtus["eth0"] = 1400 })
+		showsMTU(t, w.status(t), "eth0", 1400)
+		w.mu.Lock()
+		w.mtus["eth0"] = 1300 // Nobody tells of it.
+		w.mu.Unlock()
+		time.Sleep(30 * time.Second) //nolint:forbidigo // virtual time
+		synctest.Wait()
+		showsMTU(t, w.status(t), "eth0", 1300)
+		if len(w.writes) != 3 {
+			t.Errorf("reports at %v, want one for each change", w.writes)
+		}
+	})
+}
+
+func TestAHandlerEnforcesWhatIsDesired(t *testing.T) {
+	w := newWorld()
+	run(t, w, func(t *testing.T) {
+		w.desire(jumbo)
+		status := w.status(t)
+		showsMTU(t, status, "eth1", 9000)
+		has(t, status, nmstatev1.AvailableCondition, metav1.ConditionTrue, nmstatev1.SuccessfullyConfiguredReason)
+		hash := fmt.Sprintf("%x", sha256.Sum256([]byte(`{"interfaces":[{"mtu":9000,"name":"eth1"}]}`)))
+		if status.ObservedDesiredGeneration != w.object.Generation || status.DesiredStateHash != hash {
+			t.Errorf("observed generation %d of %d, hash %q", status.ObservedDesiredGeneration, w.object.Generation, status.DesiredStateHash)
+		}
+		w.desire(`{"interfaces": [{"mtu": 9000, "name": "eth1"}]}`)
+		again := w.status(t)
+		if again.DesiredStateHash != status.DesiredStateHash || again.ObservedDesiredGeneration != w.object.Generation || len(w.tries) != 1 {
+			t.Errorf("the same state in other words is hash %q and generation %d, and was enforced %d times", again.DesiredStateHash, again.ObservedDesiredGeneration, len(w.tries))
+		}
+	})
+}
+
+func TestAHandlerEnforcesWhatDrifts(t *testing.T) {
+	w := newWorld()
+	run(t, w, func(t *testing.T) {
+		w.desire(jumbo)
+		for n := range 3 {
+			w.change(func() { w.mtus["eth1"] = 1500 })
+			if showsMTU(t, w.status(t), "eth1", 9000); len(w.tries) != n+2 {
+				t.Errorf("after drift %d the node was changed %d times", n+1, len(w.tries))
+			}
+		}
+	})
+}
+
+func TestPausesDoubleUntilTheyAreAMinute(t *testing.T) {
+	w := newWorld()
+	run(t, w, func(t *testing.T) {
+		begin := time.Now()
+		w.fails = errors.New("the gateway is not reached")
+		w.desire(jumbo)
+		status := w.status(t)
+		if got := has(t, status, nmstatev1.FailingCondition, metav1.ConditionTrue, nmstatev1.FailedToConfigureReason); !strings.Contains(got.Message, "gateway") {
+			t.Errorf("message %q", got.Message)
+		}
+		has(t, status, nmstatev1.AvailableCondition, metav1.ConditionFalse, nmstatev1.FailedToConfigureReason)
+		if status.ObservedDesiredGeneration != w.object.Generation || status.Refused != "" {
+			t.Errorf("status %+v", status)
+		}
+		w.change(func() { w.mtus["eth1"] = 1400 }) // The pause goes on.
+		time.Sleep(4 * time.Minute)                //nolint:forbidigo // virtual time
+		var got []int
+		for _, at := range w.tries {
+			got = append(got, int(at.Sub(begin)/time.Second))
+		}
+		if want := []int{0, 1, 3, 7, 15, 31, 63, 123, 183}; !slices.Equal(got, want) {
+			t.Errorf("attempts after %v seconds, want %v", got, want)
+		}
+		w.change(func() { w.fails = nil })
+		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
+		synctest.Wait()
+		status = w.status(t)
+		showsMTU(t, status, "eth1", 9000)
+		has(t, status, nmstatev1.FailingCondition, metav1.ConditionFalse, nmstatev1.SuccessfullyConfiguredReason)
+	})
+}
+
+func TestANewDesiredStateIsTriedAtOnce(t *testing.T) {
+	w := newWorld()
+	run(t, w, func(t *testing.T) {
+		w.fails = errors.New("it does not work")
+		w.desire(jumbo)
+		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
+		begin := time.Now()
+		w.desire(`{"interfaces":[{"name":"eth1","mtu":8000}]}`)
+		time.Sleep(time.Second) //nolint:forbidigo // virtual time
+		synctest.Wait()
+		if last := w.tries[len(w.tries)-2:]; !last[0].Equal(begin) || !last[1].Equal(begin.Add(time.Second)) {
+			t.Errorf("attempts at %v, want some at %v and a second later", w.tries, begin)
+		}
+	})
+}
+
+func TestARefusalNamesThePath(t *testing.T) {
+	for text, path := range map[string]string{
+		`{"interfaces":[{"name":"eth1","no-such-field":1}]}`:                                                  "interfaces[0].no-such-field",
+		`{"interfaces":[{"name":"eth1","mtu":"big"}]}`:                                                        "mtu",
+		`{"routes":{"config":[{"next-hop-interface":"{{ capture.nic.interfaces.0.name }}"}]}}`:                "routes.config[0].next-hop-interface",
+		`{"interfaces":[{"name":"eth1","mtu":"{{ capture.nic.interfaces.0.mtu }}"}]}`:                         "interfaces[0].mtu",
+		`{"interfaces":[{"name":"` + strings.Repeat("ä", 1000) + `","` + strings.Repeat("x", 1200) + `":1}]}`: "unknown field",
+	} {
+		w := newWorld()
+		run(t, w, func(t *testing.T) {
+			w.desire(text)
+			status := w.status(t)
+			has(t, status, nmstatev1.AvailableCondition, metav1.ConditionFalse, nmstatev1.RefusedReason)
+			failing := has(t, status, nmstatev1.FailingCondition, metav1.ConditionTrue, nmstatev1.RefusedReason)
+			if !strings.Contains(failing.Message, path) || !strings.Contains(status.Refused, path) || len(status.Refused) > v1beta1.MaxRefused {
+				t.Errorf("%s: refused is %q, and the message %q", text, status.Refused, failing.Message)
+			}
+			if status.ObservedDesiredGeneration != w.object.Generation || len(w.tries) > 0 {
+				t.Errorf("%s: observed generation %d, %d attempts", text, status.ObservedDesiredGeneration, len(w.tries))
+			}
+			w.desire(jumbo)
+			if status = w.status(t); status.Refused != "" {
+				t.Errorf("%s: refused stays %q", text, status.Refused)
+			}
+		})
+	}
+}
+
+func TestWhatIsRefusedIsTriedAgainWhenTheNodeChanges(t *testing.T) {
+	w := newWorld()
+	run(t, w, func(t *testing.T) {
+		begin := time.Now()
+		w.refuses = errors.New("interfaces[0].vlan.base-iface: eth2: there is no such interface")
+		w.desire(jumbo)
+		has(t, w.status(t), nmstatev1.FailingCondition, metav1.ConditionTrue, nmstatev1.RefusedReason)
+		time.Sleep(59 * time.Second) //nolint:forbidigo // virtual time
+		if len(w.plans) != 1 {
+			t.Errorf("without a change it was tried %d times within a minute", len(w.plans))
+		}
+		time.Sleep(time.Second) //nolint:forbidigo // virtual time
+		synctest.Wait()
+		if len(w.plans) != 2 || !w.plans[1].Equal(begin.Add(time.Minute)) {
+			t.Errorf("tried at %v, want %v too", w.plans, begin.Add(time.Minute))
+		}
+		w.change(func() {
+			w.mtus["eth2"] = 1500
+			w.refuses = nil
+		})
+		showsMTU(t, w.status(t), "eth1", 9000)
+		has(t, w.status(t), nmstatev1.AvailableCondition, metav1.ConditionTrue, nmstatev1.SuccessfullyConfiguredReason)
+	})
+}
+
+func TestANodeThatIsNotManagedIsLeftAlone(t *testing.T) {
+	w := newWorld()
+	run(t, w, func(t *testing.T) {
+		w.desire(jumbo)
+		w.change(func() {
+			w.object.Spec.Managed = new(false)
+			w.object.Generation++
+			w.follow()
+		})
+		observed := w.status(t).ObservedDesiredGeneration
+		w.change(func() {
+			w.writes = nil
+			w.mtus["eth1"] = 1500
+		})
+		time.Sleep(3 * time.Hour) //nolint:forbidigo // virtual time
+		status := w.status(t)
+		has(t, status, nmstatev1.AvailableCondition, metav1.ConditionFalse, nmstatev1.UnmanagedReason)
+		has(t, status, nmstatev1.FailingCondition, "", "")
+		if showsMTU(t, status, "eth1", 9000); len(w.tries) != 1 || len(w.writes) > 0 || status.ObservedDesiredGeneration != observed {
+			t.Errorf("the node was changed %d times, with reports at %v", len(w.tries), w.writes)
+		}
+		w.change(func() {
+			w.object.Spec.Managed = new(true)
+			w.object.Generation++
+			w.follow()
+		})
+		has(t, w.status(t), nmstatev1.AvailableCondition, metav1.ConditionTrue, nmstatev1.SuccessfullyConfiguredReason)
+		if len(w.tries) != 2 {
+			t.Errorf("the node was changed %d times, want twice", len(w.tries))
+		}
+	})
+}
+
+func TestWhatOthersManageIsLeftOut(t *testing.T) {
+	w := newWorld()
+	w.managers = map[string]string{"eth0": "NetworkManager", "eth3": "systemd-networkd"}
+	run(t, w, func(t *testing.T) {
+		w.desire(`{"interfaces":[{"name":"eth0","mtu":9000},{"name":"eth1","mtu":9000},{"name":"eth3","state":"ignore"}],
+			"routes":{"config":[{"destination":"192.0.2.0/24","next-hop-interface":"eth0"}]}}`)
+		status := w.status(t)
+		showsMTU(t, status, "eth0", 1500)
+		showsMTU(t, status, "eth1", 9000)
+		has(t, status, nmstatev1.AvailableCondition, metav1.ConditionTrue, nmstatev1.SuccessfullyConfiguredReason)
+		if got := has(t, status, nmstatev1.ForeignCondition, metav1.ConditionTrue, nmstatev1.NetworkManagerReason); !strings.Contains(got.Message, "eth0") || strings.Contains(got.Message, "eth3") {
+			t.Errorf("message %q", got.Message)
+		}
+		w.change(func() { w.managers = map[string]string{"eth1": "systemd-networkd"} })
+		status = w.status(t)
+		showsMTU(t, status, "eth0", 9000)
+		has(t, status, nmstatev1.ForeignCondition, metav1.ConditionTrue, nmstatev1.NetworkdReason)
+		w.change(func() { w.managers = nil })
+		has(t, w.status(t), nmstatev1.ForeignCondition, "", "")
+	})
+}
+
+func TestWithoutAnAPIServerTheLastDesiredStateIsEnforced(t *testing.T) {
+	w := newWorld()
+	run(t, w, func(t *testing.T) {
+		w.desire(jumbo)
+		w.change(func() { w.lost = true })
+		w.change(func() {
+			w.mtus["eth1"] = 1500
+			w.mtus["eth0"] = 1400
+		})
+		if w.mtus["eth1"] != 9000 {
+			t.Errorf("eth1 has MTU %d", w.mtus["eth1"])
+		}
+		time.Sleep(10 * time.Minute) //nolint:forbidigo // virtual time
+		w.mu.Lock()
+		w.lost = false
+		w.mu.Unlock()
+		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
+		synctest.Wait()
+		showsMTU(t, w.status(t), "eth0", 1400)
+	})
+}
+
+func TestANodeThatCanNotBeReadHasAnObjectThatTellsSo(t *testing.T) {
+	w := newWorld()
+	w.unreadable = errors.New("no buffer space available")
+	run(t, w, func(t *testing.T) {
+		status := w.status(t)
+		has(t, status, nmstatev1.FailingCondition, metav1.ConditionTrue, nmstatev1.FailedToConfigureReason)
+		if status.CurrentState != nil {
+			t.Errorf("its current state is %s", status.CurrentState.Raw)
+		}
+	})
+}
+
+func TestANodeThatCanNotBeReadIsAFailureAndKeepsItsLastState(t *testing.T) {
+	w := newWorld()
+	run(t, w, func(t *testing.T) {
+		w.desire(jumbo)
+		w.change(func() { w.unreadable = errors.New("no buffer space available") })
+		status := w.status(t)
+		showsMTU(t, status, "eth1", 9000)
+		has(t, status, nmstatev1.FailingCondition, metav1.ConditionTrue, nmstatev1.FailedToConfigureReason)
+		w.change(func() { w.unreadable = nil })
+		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
+		synctest.Wait()
+		has(t, w.status(t), nmstatev1.AvailableCondition, metav1.ConditionTrue, nmstatev1.SuccessfullyConfiguredReason)
+	})
+}
+
+func TestWhatOthersWriteIntoTheStatusStays(t *testing.T) {
+	w := newWorld()
+	run(t, w, func(t *testing.T) {
+		w.desire(jumbo)
+		since := has(t, w.status(t), nmstatev1.AvailableCondition, metav1.ConditionTrue, nmstatev1.SuccessfullyConfiguredReason).LastTransitionTime
+		time.Sleep(time.Hour) //nolint:forbidigo // virtual time
+		conflict := metav1.Condition{Type: nmstatev1.ConflictCondition, Status: metav1.ConditionTrue, Reason: nmstatev1.OverruledReason, LastTransitionTime: metav1.Now()}
+		w.overtake = func() { // between the handler's reading and writing
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.object.Status.Owners = []v1beta1.Owner{{Path: "interfaces[eth1]", Owner: v1beta1.ManualOwner}}
+			w.object.Status.Conditions = append(w.object.Status.Conditions, conflict)
+			w.follow()
+		}
+		w.change(func() { w.mtus["eth0"] = 1400 })
+		status := w.status(t)
+		showsMTU(t, status, "eth0", 1400)
+		has(t, status, nmstatev1.ConflictCondition, metav1.ConditionTrue, nmstatev1.OverruledReason)
+		now := has(t, status, nmstatev1.AvailableCondition, metav1.ConditionTrue, nmstatev1.SuccessfullyConfiguredReason).LastTransitionTime
+		if len(status.Owners) != 1 || !now.Equal(&since) {
+			t.Errorf("owners %v, available since %s, before %s", status.Owners, now, since)
+		}
+	})
+}
+
+// TestOnePassTellsTheCause is about a handler that follows nothing.
+func TestOnePassTellsTheCause(t *testing.T) {
+	w := newWorld()
+	cfg := w.config()
+	cfg.Wanted = Ask(w, node)
+	if _, err := New(cfg).Pass(t.Context()); err != nil || w.object == nil || len(w.object.OwnerReferences) != 1 {
+		t.Fatalf("without an object: %v, made is %v", err, w.object)
+	}
+	for _, c := range []struct {
+		name    string
+		prepare func()
+		want    error
+	}{
+		{"success", func() {}, nil},
+		{"failure", func() { w.fails = fmt.Errorf("it: %w", errUnreached) }, errUnreached},
+		{"refusal", func() { w.refuses = fmt.Errorf("it: %w", errUnreached) }, errUnreached},
+		{"no API server", func() { w.lost = true }, errLost},
+	} {
+		w.ask(jumbo)
+		c.prepare()
+		if _, err := New(cfg).Pass(t.Context()); !errors.Is(err, c.want) {
+			t.Errorf("%s: error %v", c.name, err)
+		}
+	}
+}
+
+var errUnreached = errors.New("a gateway is not reached")
+
+func TestTheAPIServerIsReachedAtItsHostAndPort(t *testing.T) {
+	for server, want := range map[string]string{
+		"https://192.0.2.1:6443": "192.0.2.1:6443", "https://api.example": "api.example:443", "http://localhost": "localhost:80",
+		"https://[2001:db8::1]:6443/path": "[2001:db8::1]:6443", "192.0.2.1:6443": "192.0.2.1:6443", "": "",
+	} {
+		if got := strings.Join(Reach(server), ","); got != want {
+			t.Errorf("%q is reached at %q, want %q", server, got, want)
+		}
+	}
+}

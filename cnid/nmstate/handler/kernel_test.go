@@ -1,0 +1,128 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package handler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
+	"github.com/alioth-net/alioth/cnid/monitor"
+	"github.com/alioth-net/alioth/cnid/netns/netnstest"
+	"github.com/alioth-net/alioth/cnid/nmstate/engine"
+)
+
+// TestMain is the guard of a transaction where the engine starts it.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 4 && os.Args[1] == "guard" {
+		if err := guard(os.Args[2], os.Args[3]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func guard(dir, id string) error {
+	e, err := engine.Open(engine.Config{Dir: dir, Log: os.Stderr})
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	return e.Guard(context.Background(), id)
+}
+
+// TestAChangeByHandIsUndoneInTheKernel: the kernel tells of the change, for the handler
+// looks by itself once an hour only.
+func TestAChangeByHandIsUndoneInTheKernel(t *testing.T) {
+	space := netnstest.New(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	w := newWorld()
+	cfg := w.config()
+	cfg.Poll = time.Hour
+	space.Do(t, func() error {
+		err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "eth1", MTU: 1500}, PeerName: "eth2", PeerMTU: 1500})
+		if err != nil {
+			return err
+		}
+		dir := t.TempDir()
+		e, err := engine.Open(engine.Config{Dir: dir, Guard: []string{"/proc/self/exe", "guard", dir}, Log: t.Output()})
+		if err == nil {
+			t.Cleanup(e.Close)
+		}
+		cfg.Engine = e
+		return err
+	})
+	ended := make(chan struct{}, 2)
+	end := func() { ended <- struct{}{} }
+	go space.Do(t, func() error {
+		defer end()
+		monitor.NetworkWatch{Changed: w.hint, Log: cfg.Log}.Run(ctx)
+		return nil
+	})
+	go func() {
+		defer end()
+		New(cfg).Run(ctx)
+	}()
+	defer func() {
+		cancel()
+		<-ended
+		<-ended
+	}()
+	w.await(ctx, t, "the object is made", func() bool { return w.object != nil && w.object.Status.CurrentState != nil })
+	showsMTU(t, w.status(t), "eth1", 1500)
+	w.mu.Lock()
+	w.ask(`{"interfaces":[{"name":"eth1","type":"veth","mtu":1400,"veth":{"peer":"eth2"}}]}`)
+	w.mu.Unlock()
+	reached := func() bool {
+		return w.object.Status.ObservedDesiredGeneration == w.object.Generation && mtuOf(t, space, "eth1") == 1400
+	}
+	w.await(ctx, t, "the device has the desired MTU", reached)
+	status := w.status(t)
+	showsMTU(t, status, "eth1", 1400)
+	has(t, status, nmstatev1.AvailableCondition, metav1.ConditionTrue, nmstatev1.SuccessfullyConfiguredReason)
+	for range 2 {
+		space.Do(t, func() error { return setMTU("eth1", 1300) })
+		w.await(ctx, t, "the change by hand is undone", reached)
+	}
+}
+
+// await waits for a condition, which may read the world.
+func (w *world) await(ctx context.Context, t *testing.T, what string, is func() bool) {
+	t.Helper()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for {
+		w.mu.Lock()
+		ok := is()
+		w.mu.Unlock()
+		if ok {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%s: it does not happen; the status is %+v", what, w.status(t))
+		case <-again.C:
+		}
+	}
+}
+
+func mtuOf(t *testing.T, space *netnstest.Namespace, name string) int {
+	t.Helper()
+	return space.Link(t, name).Attrs().MTU
+}
+
+func setMTU(name string, mtu int) error {
+	link, err := netlink.LinkByName(name)
+	return errors.Join(err, netlink.LinkSetMTU(link, mtu))
+}

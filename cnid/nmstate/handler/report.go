@@ -1,0 +1,138 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package handler
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/alioth-net/alioth/api/nmstate/v1beta1"
+	"github.com/alioth-net/alioth/store/kube"
+)
+
+// reportEvery is how old a report gets that is still true.
+const reportEvery = time.Hour
+
+// writeTries is how often a report is written that others overtake: the policy handler
+// writes into the same status.
+const writeTries = 3
+
+// reported has the last report that was written, and why no newer one could be.
+type reported struct {
+	last report
+	at   time.Time
+	// err is that of the last attempt, failures the number of those in a row that failed,
+	// and again the time of the next one.
+	err      error
+	failures int
+	again    time.Time
+}
+
+// due is when a report is due without a change; zero if none is.
+func (r reported) due() time.Time {
+	switch {
+	case r.err != nil:
+		return r.again
+	case r.at.IsZero() || r.last.unmanaged:
+		return time.Time{}
+	default:
+		return r.at.Add(reportEvery)
+	}
+}
+
+// has reports whether the object has a report, which is not too old.
+func (r reported) has(next report, now time.Time) bool {
+	due := r.due()
+	return r.err == nil && next.uid != "" && next == r.last && (due.IsZero() || now.Before(due))
+}
+
+// report writes a report if the object does not have it. After a failure there is a pause.
+func (h *Handler) report(ctx context.Context, r report) error {
+	now := time.Now()
+	if h.told.has(r, now) {
+		return nil
+	}
+	if now.Before(h.told.again) {
+		return h.told.err
+	}
+	ctx, cancel := context.WithTimeout(ctx, kube.RequestTimeout)
+	defer cancel()
+	r, err := h.write(ctx, r)
+	if err != nil {
+		h.told.failures++
+		h.told.again = time.Now().Add(pauseAfter(h.told.failures))
+		h.told.err = fmt.Errorf("report the network of the node: %w", err)
+		return h.told.err
+	}
+	h.told = reported{last: r, at: time.Now()}
+	return nil
+}
+
+// write writes a report into the object, and returns what the object has of it.
+func (h *Handler) write(ctx context.Context, r report) (written report, err error) {
+	for range writeTries {
+		if written, err = h.try(ctx, r); err == nil || !overtaken(err) {
+			break
+		}
+	}
+	return written, err
+}
+
+// overtaken reports whether the object has changed since it was read. The API server takes
+// a test of a JSON patch that fails for an invalid object.
+func overtaken(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err)
+}
+
+// try is one attempt of write. It makes a missing object without a desired state, which
+// nobody but its author has.
+func (h *Handler) try(ctx context.Context, r report) (report, error) {
+	object := &v1beta1.NodeNetworkState{ObjectMeta: metav1.ObjectMeta{Name: h.cfg.Node}}
+	err := h.cfg.API.Get(ctx, object)
+	if apierrors.IsNotFound(err) {
+		object, err = h.make(ctx)
+		if err == nil {
+			r = r.ofNew(object)
+		}
+	}
+	if err != nil {
+		return r, err
+	}
+	if object.UID != r.uid {
+		r = report{current: r.current}
+	}
+	r.into(object)
+	return r, h.patch(ctx, object)
+}
+
+// make makes the object. It goes with its node.
+func (h *Handler) make(ctx context.Context) (*v1beta1.NodeNetworkState, error) {
+	object := &v1beta1.NodeNetworkState{ObjectMeta: metav1.ObjectMeta{Name: h.cfg.Node}}
+	if h.wanted.NodeUID != "" {
+		object.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: h.cfg.Node, UID: h.wanted.NodeUID}}
+	}
+	if err := h.cfg.API.Create(ctx, object); err != nil {
+		return nil, fmt.Errorf("make the NodeNetworkState: %w", err)
+	}
+	return object, nil
+}
+
+// patch replaces the status of an object that is as it was read. A merge would leave fields
+// of the current state that are gone.
+func (h *Handler) patch(ctx context.Context, object *v1beta1.NodeNetworkState) error {
+	data, err := json.Marshal([]map[string]any{
+		{"op": "test", "path": "/metadata/resourceVersion", "value": object.ResourceVersion},
+		{"op": "add", "path": "/status", "value": object.Status},
+	})
+	if err != nil {
+		return err
+	}
+	return h.cfg.API.Patch(ctx, object, types.JSONPatchType, data, "status")
+}

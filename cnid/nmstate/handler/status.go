@@ -1,0 +1,118 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package handler
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
+	"github.com/alioth-net/alioth/api/nmstate/v1beta1"
+)
+
+// maxMessage bounds the message of a condition, in bytes.
+const maxMessage = 1024
+
+// report is what the status of the object shall say. Two equal ones say the same.
+type report struct {
+	// uid and generation are those of the object whose desired state it is about. With a uid
+	// of "" it has the current state alone.
+	uid        types.UID
+	generation int64
+	unmanaged  bool
+	// current is the current state in JSON, "" if it can't be read.
+	current string
+	// hash is that of the desired state, "" without one.
+	hash string
+	// fault is why the node does not have the desired state, "" if it does.
+	fault   string
+	refused bool
+	foreign foreign
+}
+
+// reportOf is the report after an attempt to enforce the desired state.
+func (h *Handler) reportOf(current string) report {
+	r := report{
+		uid: h.wanted.UID, generation: h.wanted.Generation, current: current,
+		hash: h.last.hash, refused: h.last.refused, foreign: h.last.foreign,
+	}
+	if h.last.err != nil {
+		r.fault = h.last.err.Error()
+	}
+	return r
+}
+
+// ofNew is the report for an object that was just made, and desires nothing. What became of
+// a desired state is not its matter.
+func (r report) ofNew(object *v1beta1.NodeNetworkState) report {
+	made := report{uid: object.UID, generation: object.Generation, current: r.current}
+	if r.hash == "" && !r.refused {
+		made.fault = r.fault
+	}
+	return made
+}
+
+// into changes the handler's part of a status. Others have the rest.
+func (r report) into(object *v1beta1.NodeNetworkState) {
+	status := &object.Status
+	if r.unmanaged {
+		r.condition(status, nmstatev1.AvailableCondition, false, nmstatev1.UnmanagedReason, "spec.managed is false: nothing is enforced, and nothing reported")
+		meta.RemoveStatusCondition(&status.Conditions, nmstatev1.FailingCondition)
+		meta.RemoveStatusCondition(&status.Conditions, nmstatev1.ForeignCondition)
+		return
+	}
+	status.HandlerNmstateVersion = v1beta1.HandlerVersion
+	if r.current != "" {
+		now := metav1.Now()
+		status.CurrentState, status.LastSuccessfulUpdateTime = &runtime.RawExtension{Raw: []byte(r.current)}, &now
+	}
+	if r.uid == "" {
+		return
+	}
+	status.ObservedDesiredGeneration, status.DesiredStateHash = r.generation, r.hash
+	status.Refused = ""
+	if r.refused {
+		status.Refused = cut(r.fault, v1beta1.MaxRefused)
+	}
+	r.conditions(status)
+}
+
+func (r report) conditions(status *v1beta1.NodeNetworkStateStatus) {
+	reason, message := nmstatev1.SuccessfullyConfiguredReason, "the node has the desired state"
+	switch {
+	case r.refused:
+		reason, message = nmstatev1.RefusedReason, r.fault
+	case r.fault != "":
+		reason, message = nmstatev1.FailedToConfigureReason, r.fault
+	case r.hash == "":
+		message = "nothing is desired"
+	}
+	r.condition(status, nmstatev1.AvailableCondition, r.fault == "", reason, message)
+	r.condition(status, nmstatev1.FailingCondition, r.fault != "", reason, message)
+	if r.foreign == (foreign{}) {
+		meta.RemoveStatusCondition(&status.Conditions, nmstatev1.ForeignCondition)
+		return
+	}
+	r.condition(status, nmstatev1.ForeignCondition, true, r.foreign.reason, r.foreign.message)
+}
+
+// condition sets a condition, which keeps the time of its last transition.
+func (r report) condition(status *v1beta1.NodeNetworkStateStatus, kind string, is bool, reason, message string) {
+	value := metav1.ConditionFalse
+	if is {
+		value = metav1.ConditionTrue
+	}
+	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+		Type: kind, Status: value, Reason: reason, Message: cut(message, maxMessage), ObservedGeneration: r.generation,
+	})
+}
+
+// cut bounds a text, in bytes.
+func cut(text string, most int) string {
+	return strings.ToValidUTF8(text[:min(len(text), most)], "")
+}

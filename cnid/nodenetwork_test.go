@@ -1,0 +1,229 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	conditions "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
+	"github.com/alioth-net/alioth/api/nmstate/v1beta1"
+	"github.com/alioth-net/alioth/cnid/follow"
+	"github.com/alioth-net/alioth/cnid/hostlink/links"
+	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/netdev"
+	"github.com/alioth-net/alioth/cnid/nmstate/permit"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/descriptor"
+	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kube"
+	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/nmstate"
+)
+
+// TestTheNetworkOfTheNodeIsAnAreaOfItsOwn looks at what a daemon follows and runs with and
+// without it.
+func TestTheNetworkOfTheNodeIsAnAreaOfItsOwn(t *testing.T) {
+	state, all := []string{"NodeNetworkState"}, []string{}
+	for _, kind := range kinds.NodeNetwork() {
+		all = append(all, kind.Name)
+	}
+	for name, c := range map[string]struct {
+		change         func(*Config)
+		modules, kinds []string
+	}{
+		"off":         {func(*Config) {}, nil, nil},
+		"distributed": {func(c *Config) { c.NodeNetworkState = true }, []string{"node network state", "node network policies"}, all},
+		"centralized": {func(c *Config) { c.NodeNetworkState, c.NetworkPolicyMode = true, PoliciesCentralized }, []string{"node network state"}, state},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t, "node1")
+			c.change(&m.cfg)
+			d := newIdleDaemon(t, m)
+			sources := follow.New(follow.Config{Node: "node1", Kinds: d.cfg.kinds()}, nil, nil, d.store, d.journal.Records, d.log)
+			own, err := d.networkModules(nil, sources)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var names, followed []string
+			for _, module := range own {
+				names = append(names, module.name)
+			}
+			for _, kind := range d.cfg.kinds() {
+				if slices.ContainsFunc(kinds.NodeNetwork(), func(other *descriptor.Kind) bool { return kind == other }) {
+					followed = append(followed, kind.Name)
+				}
+			}
+			if diff := cmp.Diff(c.modules, names); diff != "" {
+				t.Errorf("modules (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(c.kinds, followed); diff != "" {
+				t.Errorf("kinds (-want +got):\n%s", diff)
+			}
+			if others := len(kinds.All()) - len(all); len(d.cfg.kinds()) != others+len(c.kinds) {
+				t.Errorf("%d kinds are followed, %d of them of other areas", len(d.cfg.kinds()), others)
+			}
+		})
+	}
+}
+
+// stateAPI has the NodeNetworkState of one node, which a store follows.
+type stateAPI struct {
+	store *store.Store
+
+	mu     sync.Mutex
+	object *v1beta1.NodeNetworkState
+}
+
+func (a *stateAPI) Get(_ context.Context, obj kube.Object) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.object == nil {
+		return apierrors.NewNotFound(schema.GroupResource{Resource: "nodenetworkstates"}, obj.GetName())
+	}
+	a.object.DeepCopyInto(obj.(*v1beta1.NodeNetworkState))
+	return nil
+}
+
+func (a *stateAPI) Create(_ context.Context, obj kube.Object) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	obj.SetUID("uid")
+	obj.SetGeneration(1)
+	a.object = obj.(*v1beta1.NodeNetworkState).DeepCopy()
+	return a.follow()
+}
+
+// follow puts the object into the store; called with mu held.
+func (a *stateAPI) follow() error {
+	row, err := kinds.NodeNetworkState.Convert(a.object)
+	if err != nil {
+		return err
+	}
+	return a.store.Update(func(tx store.Tx) error { return nmstate.PutState(tx, row) })
+}
+
+func (a *stateAPI) Patch(_ context.Context, _ kube.Object, _ types.PatchType, data []byte, _ ...string) error {
+	var steps []struct {
+		Path  string
+		Value json.RawMessage
+	}
+	if err := json.Unmarshal(data, &steps); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, step := range steps {
+		if step.Path == "/status" {
+			a.object.Status = v1beta1.NodeNetworkStateStatus{}
+			return errors.Join(json.Unmarshal(step.Value, &a.object.Status), a.follow())
+		}
+	}
+	return errors.New("no status")
+}
+
+// has returns an error unless a condition is true with a reason.
+func (a *stateAPI) has(kind, reason string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.object == nil {
+		return errors.New("there is no object")
+	}
+	if c := conditions.FindStatusCondition(a.object.Status.Conditions, kind); c == nil || c.Status != metav1.ConditionTrue || c.Reason != reason {
+		return fmt.Errorf("the conditions are %+v", a.object.Status.Conditions)
+	}
+	return nil
+}
+
+// TestADaemonReportsTheNetworkOfItsNode begins with a folder of transactions that can't be
+// made, so that the network can't be opened.
+func TestADaemonReportsTheNetworkOfItsNode(t *testing.T) {
+	m := newMachine(t, "node1")
+	m.cfg.NodeNetworkState = true
+	m.cfg.DelegationHost = HostParent // A test may not see the files of the machine's first process.
+	d := newIdleDaemon(t, m)
+	if err := os.WriteFile(d.cfg.networkStateDir(), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	api := &stateAPI{store: d.store}
+	area, err := d.networkStateModule(api, alwaysSynced)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	for _, loop := range area.loops {
+		running.Go(func() { testnet.In(t, m, func() error { loop(ctx); return nil }) })
+	}
+	defer running.Wait()
+	defer cancel()
+	eventually(t, "the failure is reported", func() error { return api.has(nmstatev1.FailingCondition, nmstatev1.FailedToConfigureReason) })
+	if err := os.Remove(d.cfg.networkStateDir()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the network is reported", func() error { return api.has(nmstatev1.AvailableCondition, nmstatev1.SuccessfullyConfiguredReason) })
+	if text := string(api.object.Status.CurrentState.Raw); !strings.Contains(text, `"name":"lo"`) {
+		t.Errorf("the current state is %s", text)
+	}
+}
+
+func TestWhatIsUsedOfTheNodesNetwork(t *testing.T) {
+	record := func(name, parent string, change func(*journal.Record)) journal.Record {
+		rec := journal.Record{Identity: journal.Identity{Key: journal.Key{IfName: "net1"}, Pod: journal.Pod{Namespace: "default", Name: name}}}
+		rec.Parent, rec.MTU = parent, 1400
+		change(&rec)
+		return rec
+	}
+	records := []journal.Record{
+		record("plain", "eth1", func(*journal.Record) {}),
+		record("tagged", "eth1", func(rec *journal.Record) { rec.VLAN = 7 }),
+		record("tunnelled", "eth2", func(rec *journal.Record) { rec.VXLAN, rec.MTU = 8, 1450 }),
+		record("vf", "", func(rec *journal.Record) { rec.PCI = "0000:01:00.3" }),
+		record("gone", "", func(rec *journal.Record) { rec.PCI = "0000:02:00.3" }),
+		record("pair", "", func(*journal.Record) {}),
+	}
+	wanted := []links.Wanted{
+		{LinkID: multinet.LinkID{Device: "eth1", Type: multinet.VLAN, VNI: 9}, MTU: 1500},
+		{LinkID: multinet.LinkID{Device: "eth2", Type: multinet.VXLAN, VNI: 10}},
+	}
+	number := func(pci string) (string, int, error) {
+		if pci == "0000:01:00.3" {
+			return "ens4", 2, nil
+		}
+		return "", 0, errors.New("the node has no such device")
+	}
+	want := []permit.Use{
+		{Interface: "eth1", MTU: 1400, By: "pod default/plain (interface net1)"},
+		{Interface: "eth1", MTU: 1400, VLAN: 7, By: "pod default/tagged (interface net1)"},
+		{Interface: "eth2", MTU: 1450 + netdev.OverheadIPv4, By: "pod default/tunnelled (interface net1)"},
+		{Interface: "ens4", VFs: 3, By: "pod default/vf (interface net1)"},
+		{Interface: "eth1", MTU: 1500, VLAN: 9, By: "host link VLAN 9 on eth1"},
+		{Interface: "eth2", By: "host link VXLAN 10 on eth2"},
+	}
+	equal := cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
+	if diff := cmp.Diff(want, usesOf(records, wanted, number), equal); diff != "" {
+		t.Errorf("uses (-want +got):\n%s", diff)
+	}
+	address := netip.MustParseAddr("192.0.2.7")
+	tunnel := permit.Use{Interface: "eth0", MTU: 1500, Addresses: []netip.Addr{address}, By: "Alioth's tunnel"}
+	if diff := cmp.Diff(tunnel, tunnelUse(netdev.Underlay{Device: "eth0", PodMTU: 1450}, address), equal); diff != "" {
+		t.Errorf("use by the tunnel (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,93 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/alioth-net/alioth/cnid/attach/sriov"
+	"github.com/alioth-net/alioth/cnid/hostlink/links"
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/netdev"
+	"github.com/alioth-net/alioth/cnid/nmstate/permit"
+	"github.com/alioth-net/alioth/cnid/plan"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/multinet"
+)
+
+// networkUses are the parts of the node's own network that attachments, host links and the
+// tunnel need.
+func (d *daemon) networkUses() []permit.Use {
+	var state links.State
+	var tunnel netip.Addr
+	records := d.journal.Records()
+	d.store.View(func(tx store.ReadTx) {
+		state = links.StateOf(tx, d.cfg.NodeName, records)
+		tunnel, _ = plan.TunnelAddress(nil, store.GetNode(tx, d.cfg.NodeName))
+	})
+	uses := usesOf(records, state.Wanted, sriov.NumberOf)
+	for i := range uses {
+		uses[i].Interface = deviceName(uses[i].Interface)
+	}
+	if underlay, err := d.host.Underlay(tunnel); err == nil {
+		uses = append(uses, tunnelUse(underlay, tunnel))
+	}
+	return uses
+}
+
+// deviceName returns the first name of a device, of which others may be known too.
+func deviceName(name string) string {
+	link, err := netlink.LinkByName(name)
+	if err != nil {
+		return name
+	}
+	return link.Attrs().Name
+}
+
+// usesOf are those of attachments and host links. number finds the device and number of a
+// virtual function.
+func usesOf(records []journal.Record, wanted []links.Wanted, number func(pci string) (string, int, error)) []permit.Use {
+	var uses []permit.Use
+	for _, rec := range records {
+		by := fmt.Sprintf("pod %s (interface %s)", rec.Pod, rec.IfName)
+		if rec.Parent != "" {
+			uses = append(uses, permit.Use{Interface: rec.Parent, MTU: below(rec.MTU, rec.VXLAN != 0), VLAN: int(rec.VLAN), By: by})
+		}
+		if rec.PCI == "" {
+			continue
+		}
+		// A function that is gone has no settings that must stay.
+		if pf, index, err := number(rec.PCI); err == nil {
+			uses = append(uses, permit.Use{Interface: pf, VFs: index + 1, By: by})
+		}
+	}
+	for _, w := range wanted {
+		use := permit.Use{Interface: w.Device, MTU: below(w.MTU, w.Type == multinet.VXLAN), By: "host link " + w.String()}
+		if w.Type == multinet.VLAN {
+			use.VLAN = int(w.VNI)
+		}
+		uses = append(uses, use)
+	}
+	return uses
+}
+
+// below is the MTU that a device needs for one on it, 0 for any.
+func below(mtu int, tunnel bool) int {
+	if mtu > 0 && tunnel {
+		return mtu + netdev.OverheadIPv4
+	}
+	return mtu
+}
+
+// tunnelUse is that of the tunnel between the nodes. Pods were given what fits through it.
+func tunnelUse(underlay netdev.Underlay, address netip.Addr) permit.Use {
+	overhead := netdev.OverheadIPv6
+	if address.Is4() {
+		overhead = netdev.OverheadIPv4
+	}
+	return permit.Use{Interface: underlay.Device, MTU: underlay.PodMTU + overhead, Addresses: []netip.Addr{address}, By: "Alioth's tunnel"}
+}
