@@ -31,12 +31,12 @@ type Set struct {
 // written, and without any other there is no request. If the object has a resource version
 // and that is not the newest, PatchStatus fails with a conflict. The object stays as it is.
 func PatchStatus(ctx context.Context, api Patcher, object Object, fields ...Set) error {
-	return patch(ctx, api, object, "status", []string{"status"}, fields)
+	return patch(ctx, api, object, "status", fields, "status")
 }
 
 // PatchSpec is PatchStatus for fields of the specification.
 func PatchSpec(ctx context.Context, api Patcher, object Object, fields ...Set) error {
-	return patch(ctx, api, object, "spec", nil, fields)
+	return patch(ctx, api, object, "spec", fields)
 }
 
 // operation is one of a JSON Patch (RFC 6902). A merge patch would not do: it merges
@@ -47,7 +47,7 @@ type operation struct {
 	Value json.RawMessage `json:"value,omitempty"`
 }
 
-func patch(ctx context.Context, api Patcher, object Object, part string, subresource []string, fields []Set) error {
+func patch(ctx context.Context, api Patcher, object Object, part string, fields []Set, subresource ...string) error {
 	now, err := fieldsOf(object, part)
 	if err != nil {
 		return err
@@ -56,6 +56,20 @@ func patch(ctx context.Context, api Patcher, object Object, part string, subreso
 	if err != nil || len(changes) == 0 {
 		return err
 	}
+	return send(ctx, api, object, changes, subresource...)
+}
+
+// ReplaceStatus replaces the whole status of an object, whose metadata is as it was read. If
+// the resource version is not the newest, it fails with a conflict.
+func ReplaceStatus(ctx context.Context, api Patcher, object Object, status any) error {
+	value, err := json.Marshal(status)
+	if err != nil {
+		return fmt.Errorf("encode the status of %s: %w", object.GetName(), err)
+	}
+	return send(ctx, api, object, []operation{{Op: "add", Path: "/status", Value: value}}, "status")
+}
+
+func send(ctx context.Context, api Patcher, object Object, changes []operation, subresource ...string) error {
 	if version := object.GetResourceVersion(); version != "" {
 		// The API server compares the version that the patch leads to with that of the object,
 		// and answers with a conflict. A test operation would fail as an invalid patch.
@@ -67,7 +81,7 @@ func patch(ctx context.Context, api Patcher, object Object, part string, subreso
 	}
 	data, err := json.Marshal(changes)
 	if err != nil {
-		return fmt.Errorf("encode the patch of %s %s: %w", part, object.GetName(), err)
+		return fmt.Errorf("encode the patch of %s: %w", object.GetName(), err)
 	}
 	return api.Patch(ctx, object, types.JSONPatchType, data, subresource...)
 }

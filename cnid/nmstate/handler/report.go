@@ -5,13 +5,11 @@ package handler
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/alioth-net/alioth/api/nmstate/v1beta1"
 	"github.com/alioth-net/alioth/store/kube"
@@ -85,10 +83,9 @@ func (h *Handler) write(ctx context.Context, r report) (written report, err erro
 	return written, err
 }
 
-// overtaken reports whether the object has changed since it was read. The API server takes
-// a test of a JSON patch that fails for an invalid object.
+// overtaken reports whether the object has changed since it was read.
 func overtaken(err error) bool {
-	return apierrors.IsConflict(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err)
+	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err)
 }
 
 // try is one attempt of write. It makes a missing object without a desired state, which
@@ -109,7 +106,8 @@ func (h *Handler) try(ctx context.Context, r report) (report, error) {
 		r = report{current: r.current}
 	}
 	r.into(object)
-	return r, h.patch(ctx, object)
+	// A merge would leave fields of the current state that are gone.
+	return r, kube.ReplaceStatus(ctx, h.cfg.API, object, object.Status)
 }
 
 // make makes the object. It goes with its node.
@@ -122,17 +120,4 @@ func (h *Handler) make(ctx context.Context) (*v1beta1.NodeNetworkState, error) {
 		return nil, fmt.Errorf("make the NodeNetworkState: %w", err)
 	}
 	return object, nil
-}
-
-// patch replaces the status of an object that is as it was read. A merge would leave fields
-// of the current state that are gone.
-func (h *Handler) patch(ctx context.Context, object *v1beta1.NodeNetworkState) error {
-	data, err := json.Marshal([]map[string]any{
-		{"op": "test", "path": "/metadata/resourceVersion", "value": object.ResourceVersion},
-		{"op": "add", "path": "/status", "value": object.Status},
-	})
-	if err != nil {
-		return err
-	}
-	return h.cfg.API.Patch(ctx, object, types.JSONPatchType, data, "status")
 }

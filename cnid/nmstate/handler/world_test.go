@@ -202,11 +202,11 @@ func (w *world) Patch(_ context.Context, obj kube.Object, kind types.PatchType, 
 	if kind != types.JSONPatchType || !slices.Equal(subresource, []string{"status"}) || len(steps) != 2 || w.object == nil {
 		return errors.New("no patch of the status of an object that is there")
 	}
-	if string(steps[0].Value) != strconv.Quote(w.object.ResourceVersion) {
-		return apierrors.NewInvalid(schema.GroupKind{Group: resource.Group, Kind: "NodeNetworkState"}, obj.GetName(), nil)
+	if string(steps[1].Value) != strconv.Quote(w.object.ResourceVersion) {
+		return apierrors.NewConflict(resource, obj.GetName(), errors.New("the object has changed"))
 	}
 	w.object.Status = v1beta1.NodeNetworkStateStatus{}
-	if err := json.Unmarshal(steps[1].Value, &w.object.Status); err != nil {
+	if err := json.Unmarshal(steps[0].Value, &w.object.Status); err != nil {
 		return err
 	}
 	w.writes = append(w.writes, time.Now())
