@@ -153,9 +153,40 @@ func TestNodeListsInternalAddressesInOrderAndAllOthersApart(t *testing.T) {
 		Name: "node-1", OutOfService: true, Leaving: true, Ready: true, Pods: 250, Zone: "zone-a",
 		Addresses:    addrs("fd00::1", "192.0.2.1"),
 		AllAddresses: addrs("198.51.100.1", "fd00::1", "192.0.2.1"),
+		Selection:    got.Selection,
 	}
 	if diff := cmp.Diff(want, got, equalRows); diff != "" {
 		t.Errorf("row (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheSelectionOfANodeChangesWithItsLabelsAndTaints(t *testing.T) {
+	selection := func(change func(*corev1.Node)) uint64 {
+		node := &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: "node-1", Labels: map[string]string{"rack": "1", "zone": "a"}},
+			Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: "k", Value: "v", Effect: corev1.TaintEffectNoSchedule}}},
+		}
+		change(node)
+		row, err := convertNode(node)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return row.Selection
+	}
+	same := selection(func(*corev1.Node) {})
+	for name, change := range map[string]func(*corev1.Node){
+		"a label":            func(n *corev1.Node) { n.Labels["rack"] = "2" },
+		"a label that moves": func(n *corev1.Node) { n.Labels = map[string]string{"rack": "1z", "one": "a"} },
+		"no label":           func(n *corev1.Node) { delete(n.Labels, "zone") },
+		"a taint's value":    func(n *corev1.Node) { n.Spec.Taints[0].Value = "w" },
+		"a taint's effect":   func(n *corev1.Node) { n.Spec.Taints[0].Effect = corev1.TaintEffectNoExecute },
+	} {
+		if selection(change) == same {
+			t.Errorf("%s: the selection is the same", name)
+		}
+	}
+	if selection(func(n *corev1.Node) { n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady}} }) != same {
+		t.Error("the selection changes with a node's status")
 	}
 }
 
