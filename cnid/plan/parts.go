@@ -12,6 +12,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/external"
 	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/nmstate"
 )
 
 // part is a part of the plan with the rows that it depends on. A test fails for a kind of
@@ -144,7 +145,10 @@ var servicesPart = part{"services", []dependency{
 }}
 
 // irrelevant are rows that a node follows, and on which no part of its plan depends.
-var irrelevant = []reflect.Type{reflect.TypeFor[*store.RollCall](), reflect.TypeFor[*multinet.HostLink]()}
+var irrelevant = []reflect.Type{
+	reflect.TypeFor[*store.RollCall](), reflect.TypeFor[*multinet.HostLink](),
+	reflect.TypeFor[*nmstate.State](), reflect.TypeFor[*nmstate.Policy](), reflect.TypeFor[*nmstate.Enactment](),
+}
 
 // dependencies are those of all parts, by the kind of the row.
 var dependencies = func() map[reflect.Type][]dependency {
