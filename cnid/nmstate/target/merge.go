@@ -6,6 +6,7 @@ package target
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 
 	kjson "sigs.k8s.io/json"
 
@@ -44,18 +45,30 @@ func (r *resolution) mergeAll() {
 
 // put merges one interface.
 func (r *resolution) put(want, have document.Interface) {
-	want.PermanentMACAddress, want.MinMTU, want.MaxMTU = "", nil, nil
 	if want.IPv6 != nil && isTrue(want.IPv6.Autoconf) && (have.IPv6 == nil || !isTrue(have.IPv6.Autoconf)) {
 		r.add(r.at(want.Name)+".ipv6.autoconf", "true: unsupported: use static addresses")
 	}
+	merged := normalized(want, have)
+	if merged.State == document.Down && !stays(merged, have) {
+		stop(&merged)
+	}
+	r.final[want.Name] = &merged
+}
+
+// normalized is a desired interface merged over the current one.
+func normalized(want, have document.Interface) document.Interface {
+	want.PermanentMACAddress, want.MinMTU, want.MaxMTU = "", nil, nil
 	merged := Merge(have, want)
 	merged.MACAddress = canonicalMAC(merged.MACAddress)
 	merged.IPv4, merged.IPv6 = completed(merged.IPv4, want.IPv4), completed(merged.IPv6, want.IPv6)
 	normalizeTypes(&merged, want, have)
-	if merged.State == document.Down {
-		stop(&merged)
-	}
-	r.final[want.Name] = &merged
+	return merged
+}
+
+// stays reports whether a virtual interface is down already, and a document says all of it as
+// it is: what is shown can be applied.
+func stays(merged, have document.Interface) bool {
+	return Virtual(have.Type) && have.State == document.Down && reflect.DeepEqual(merged, normalized(have, have))
 }
 
 // stop makes an interface what one is that shall be down: a virtual one is not there.
