@@ -18,6 +18,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/periodic"
 	"github.com/alioth-net/alioth/cnid/sockdiag"
 	"github.com/alioth-net/alioth/ebpf/datapath/connections"
+	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 )
 
 // StaleSockets ends sockets that are connected to a removed backend of their service:
@@ -143,7 +144,10 @@ func destroy(sockets []connections.StaleSocket) (ended int, err error) {
 // CanEndSockets reports whether sockets can be ended here, and logs it if not.
 func CanEndSockets(log *slog.Logger) (bool, error) {
 	err := sockdiag.Probe()
-	if errors.Is(err, sockdiag.ErrNotSupported) {
+	if err == nil {
+		err = programs.ProbeStale()
+	}
+	if errors.Is(err, sockdiag.ErrNotSupported) || errors.Is(err, programs.ErrNoIterator) {
 		log.Warn("connected UDP sockets are translated in packets instead of at the socket; "+
 			"the node's own, and those without a host end, keep a removed backend until they are closed", "reason", err)
 		return false, nil

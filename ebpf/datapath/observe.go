@@ -44,10 +44,14 @@ func (d *Datapath) SweepConnections(now time.Duration) (removed int, err error) 
 }
 
 // StaleSockets finds them in all network namespaces. Sockets are compared with the
-// present maps, so those of an earlier process are found as well.
+// present maps, so those of an earlier process are found as well. Without
+// programs.Config.ConnectedDatagrams there are none.
 func (d *Datapath) StaleSockets() ([]connections.StaleSocket, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if !d.cfg.ConnectedDatagrams {
+		return nil, nil
+	}
 	return connections.ReadStale(d.objects)
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/bpftest/wire"
 	"github.com/alioth-net/alioth/ebpf/datapath/bpftest/world"
 	"github.com/alioth-net/alioth/ebpf/datapath/connections"
+	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
@@ -43,9 +44,18 @@ func describe(t *testing.T, p *lab.Pod, conn *net.UDPConn, remote netip.AddrPort
 	return s
 }
 
+// needStale skips a test where the kernel can't find stale sockets.
+func needStale(t *testing.T) {
+	t.Helper()
+	if err := programs.ProbeStale(); err != nil {
+		t.Skipf("missing feature: %v", err)
+	}
+}
+
 // expectStale looks for stale sockets.
 func expectStale(t *testing.T, d *bpftest.Datapath, want ...connections.StaleSocket) {
 	t.Helper()
+	needStale(t)
 	got, err := d.StaleSockets()
 	bpftest.Must(t, err)
 	byCookie := func(a, b connections.StaleSocket) int { return cmp.Compare(a.Cookie, b.Cookie) }
