@@ -151,7 +151,16 @@ func TestAPolicyThatWouldHarmANodeIsRefused(t *testing.T) {
 
 	down := networkPolicy(unique("down"), first, `{"interfaces":[{"name":"eth0","type":"ethernet","state":"down"}]}`)
 	e.Make(t, down)
-	e.awaitPolicy(t, down, nmstatev1.DegradedCondition, first, "eth0", "tunnel")
+	e.awaitPolicy(t, down, nmstatev1.DegradedCondition, first, "interfaces[0].state", "uplink")
+	if err := e.Delete(within(t, patience), down); err != nil {
+		t.Fatal(err)
+	}
+	narrow := networkPolicy(unique("narrow"), first, `{"interfaces":[{"name":"eth0","type":"ethernet","mtu":1280}]}`)
+	e.Make(t, narrow)
+	e.awaitPolicy(t, narrow, nmstatev1.DegradedCondition, first, "eth0", "tunnel")
+	if err := e.Delete(within(t, patience), narrow); err != nil {
+		t.Fatal(err)
+	}
 
 	unknown := networkPolicy(unique("unknown"), first, `{"interfaces":[{"name":"nns-x","type":"linux-bridge","state":"up","colour":"red"}]}`)
 	e.Make(t, unknown)

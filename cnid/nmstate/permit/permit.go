@@ -45,11 +45,12 @@ func (r Rules) Steps(before *document.State, steps []plan.Step) error {
 	}
 	node := newNode(before)
 	errs := []error{r.managed(node, deeds)}
-	if !r.Kept() {
-		errs = append(errs, own(node, deeds))
-	}
+	// A long message is cut: what no setting permits comes first.
 	if r.Uses != nil {
 		errs = append(errs, inUse(node, r.Uses(), deeds))
+	}
+	if !r.Kept() {
+		errs = append(errs, own(node, deeds))
 	}
 	return errors.Join(errs...)
 }
