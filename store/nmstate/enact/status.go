@@ -106,7 +106,7 @@ func (r *rollout) conflict() string {
 // maxTold bounds the nodes of a message, and maxOfNode what it has of each, in bytes.
 const (
 	maxTold   = 3
-	maxOfNode = 512
+	maxOfNode = 320
 )
 
 // told has what the first of some enactments say: " node1: text. node2: text."
