@@ -77,9 +77,10 @@ generate: ## Regenerate what is generated: deep copies, CRDs, BPF objects
 
 ##@ Test
 
-test: setup ## Everything that must pass: what computes beside what waits for a lab; ends with a table of durations
+test: setup ## Everything that must pass: first what computes, then what needs a lab; each ends with a table of durations
 	@mkdir -p bin; $(GO) build -o bin/lanes ./test/lanes
-	KEEP_LAB=1 exec bin/lanes --low compute --after lab=down --after compute=down-hardware compute=verify,lint,test-unit,test-api,test-vm,test-hardware lab=test-scenes,test-faults,down,test-updown
+	failed=0; bin/lanes --after compute=down-hardware compute=verify,lint,test-unit,test-api,test-vm,test-hardware || failed=$$?; \
+	KEEP_LAB=1 bin/lanes --after lab=down lab=test-scenes,test-faults,down,test-updown || failed=$$?; exit $$failed
 
 soak: setup ## What is longer by nature, before an issue is resolved: MUTATE=10m, EPISODES=600, 5,000 Services, long outages, all kernels
 	@mkdir -p bin; $(GO) build -o bin/lanes ./test/lanes
