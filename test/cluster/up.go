@@ -41,7 +41,7 @@ type Options struct {
 
 // timeouts of single steps; all are far above what a slow machine needs.
 const (
-	serveTimeout   = 5 * time.Minute
+	serveTimeout   = 10 * time.Minute
 	installTimeout = 10 * time.Minute
 )
 

@@ -20,7 +20,7 @@ import (
 )
 
 // guestLimit is how long a step on a virtual machine may take, which may take seconds.
-const guestLimit = 3 * time.Minute
+const guestLimit = 10 * time.Minute
 
 // A lab without a network for pods: what is specific to the virtual machine does not
 // depend on it, and the machine is slow.

@@ -28,7 +28,7 @@ import (
 
 // Patience is how long something may take that should take seconds. A suite with a node
 // that is emulated has more, and sets it before its first test.
-var Patience = 90 * time.Second
+var Patience = 4 * time.Minute
 
 // settle is how long differences may last after a test: longer than a daemon takes to look
 // at everything in the kernel.
