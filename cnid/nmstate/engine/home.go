@@ -26,7 +26,7 @@ type home struct {
 }
 
 // homeOf returns the home of guards on a node with a file system, for the caller to close.
-// That of /proc/PID/root is with PID.
+// For /proc/PID/root, the guard runs in the mount namespace and the control groups of PID.
 func homeOf(root string) (home, error) {
 	pid := processOf(root)
 	if pid == 0 {

@@ -64,7 +64,7 @@ func (p *pass) turnBack(e *entry, removed map[string]any) error {
 	if err != nil {
 		return err
 	}
-	// What an earlier change undoes may not be done yet.
+	// The undo of an earlier change may still be in progress.
 	both, err := policy.Aggregate([]policy.Share{{Policy: e.is.Policy, Priority: 1, Desired: back}, {Policy: e.is.Policy, Desired: e.is.Undoing}}, nil)
 	if err != nil {
 		return err

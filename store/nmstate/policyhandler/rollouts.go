@@ -150,7 +150,7 @@ func (r *Rollouts) write(ctx context.Context, row *nmstate.Policy, rolled enact.
 func (r *Rollouts) setSlot(ctx context.Context, row *nmstate.Enactment, slot *nmstatev1beta1.Slot) error {
 	object := newEnactment(row.Name)
 	object.ResourceVersion = row.ResourceVersion
-	// That much of the status decides how the slot is written.
+	// PatchStatus reads from these fields how it has to write the slot.
 	object.Status.Policy = &nmstatev1beta1.PolicyReference{Kind: row.Policy.Kind, Name: row.Policy.Name}
 	if row.Slot != (nmstate.Slot{}) {
 		object.Status.Slot = &nmstatev1beta1.Slot{Holder: row.Slot.Holder, Expires: metav1.NewMicroTime(row.Slot.Expires)}
