@@ -28,7 +28,7 @@ type outcome struct {
 	// without a change; zero for none.
 	failures int
 	again    time.Time
-	// seen is the current state after the attempt, in JSON.
+	// seen is the current state before the attempt, in JSON; "" if the attempt changed it.
 	seen string
 }
 
@@ -49,12 +49,16 @@ func (h *Handler) enforce(ctx context.Context) (current string) {
 		return current
 	}
 	changed, refused, err := h.lead(ctx, order)
-	if changed {
-		if now, err := h.show(ctx); err == nil { // The next pass reads it otherwise.
-			current = now
-		}
+	if !changed {
+		h.conclude(order, current, refused, err)
+		return current
 	}
-	h.conclude(order, current, refused, err)
+	// What is shown now can have drifted since the engine verified it. So nothing counts as
+	// seen, and the pass that the change itself causes plans once more.
+	h.conclude(order, "", refused, err)
+	if now, err := h.show(ctx); err == nil { // The next pass reads it otherwise.
+		current = now
+	}
 	return current
 }
 

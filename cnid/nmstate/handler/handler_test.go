@@ -143,6 +143,19 @@ func TestAHandlerEnforcesWhatDrifts(t *testing.T) {
 	})
 }
 
+// TestAHandlerEnforcesWhatDriftsBeforeItLooks: the first look after a change has the drift.
+func TestAHandlerEnforcesWhatDriftsBeforeItLooks(t *testing.T) {
+	w := newWorld()
+	run(t, w, func(t *testing.T) {
+		w.drift = func() { w.mtus["eth1"] = 1400 }
+		w.desire(jumbo)
+		showsMTU(t, w.status(t), "eth1", 9000)
+		if len(w.tries) < 2 {
+			t.Errorf("the node was changed %d times", len(w.tries))
+		}
+	})
+}
+
 func TestPausesDoubleUntilTheyAreAMinute(t *testing.T) {
 	w := newWorld()
 	run(t, w, func(t *testing.T) {

@@ -44,8 +44,9 @@ type world struct {
 	lost   bool
 	// behind: the row does not follow the object.
 	behind bool
-	// overtake is called once before the next patch.
-	overtake func()
+	// overtake is called once before the next patch, drift once after the next change of the
+	// node.
+	overtake, drift func()
 	// writes are the times of patches.
 	writes []time.Time
 	uids   int
@@ -243,15 +244,24 @@ func (w *world) steps(desired *document.State) (steps []plan.Step) {
 func (w *world) Apply(_ context.Context, desired *document.State, o transaction.Options) (*transaction.Result, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.tries = append(w.tries, time.Now())
+	steps := w.steps(desired)
+	if len(steps) > 0 {
+		w.tries = append(w.tries, time.Now())
+	}
 	if w.fails != nil || o.Timeout != time.Minute {
 		return nil, errors.Join(w.fails, transaction.ErrRolledBack)
 	}
-	steps := w.steps(desired)
 	for _, i := range desired.Interfaces {
 		if i.MTU != nil {
 			w.mtus[i.Name] = *i.MTU
 		}
+	}
+	if len(steps) > 0 {
+		w.hint()
+	}
+	if w.drift != nil {
+		w.drift()
+		w.drift = nil
 	}
 	return &transaction.Result{Steps: steps}, nil
 }
