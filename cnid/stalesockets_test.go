@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/sockdiag"
-	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/test/cgrouptest"
 )
@@ -61,9 +60,6 @@ func leadsTo(service string, ips ...string) store.EndpointSlice {
 func TestSocketsOfABackendThatGoesAreEndedAndNoOthers(t *testing.T) {
 	if err := sockdiag.Probe(); errors.Is(err, sockdiag.ErrNotSupported) {
 		t.Skip("missing feature: SOCK_DESTROY of UDP sockets")
-	}
-	if err := programs.ProbeStale(); err != nil {
-		t.Skipf("missing feature: %v", err)
 	}
 	l := newLab(t)
 	m := l.nodes[1]

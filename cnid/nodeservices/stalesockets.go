@@ -15,17 +15,15 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netns"
-	"github.com/alioth-net/alioth/cnid/periodic"
 	"github.com/alioth-net/alioth/cnid/sockdiag"
 	"github.com/alioth-net/alioth/ebpf/datapath/connections"
-	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 )
 
 // StaleSockets ends sockets that are connected to a removed backend of their service:
 // they would not notice the removal otherwise.
 type StaleSockets struct {
-	// find lists the present stale sockets; changed has an element when a service has
-	// changed.
+	// find lists the stale sockets of the calling thread's network namespace; changed has an
+	// element when a service has changed.
 	find    func() ([]connections.StaleSocket, error)
 	changed <-chan struct{}
 	// own is the cookie of the node's own network namespace; records have the places
@@ -49,83 +47,102 @@ func NewStaleSockets(find func() ([]connections.StaleSocket, error), changed <-c
 	return &StaleSockets{find: find, changed: changed, own: own, records: records, ended: ended, log: log}
 }
 
-// lookEvery is how often stale sockets are searched without a change of a service. A
-// socket that was connecting during a change may have got the removed backend.
-const lookEvery = 5 * time.Second
+// lookAgain is how long after a change of a service stale sockets are searched once more. A
+// socket that was connecting during the change may have got the removed backend. It is also
+// the pause after a failure.
+const lookAgain = 5 * time.Second
 
-// Run ends them until ctx ends, those of a changed service at once.
+// busyShare limits the part of the time that searches take while services change all the
+// time: each is followed by a pause so many times as long.
+const busyShare = 20
+
+// Run ends them until ctx ends, whenever a service has changed.
 func (s *StaleSockets) Run(ctx context.Context) {
-	periodic.Run(ctx, lookEvery, s.changed, func() {
-		ended, err := s.end()
-		s.ended.Add(float64(ended))
-		if err != nil {
-			s.log.Warn("can't end all sockets of a removed backend; trying again", "error", err)
+	again := time.NewTimer(lookAgain)
+	defer again.Stop()
+	for {
+		changed := false
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.changed:
+			changed = true
+		case <-again.C:
 		}
-	})
+		began := time.Now()
+		if err := s.look(); err != nil || changed {
+			again.Reset(lookAgain)
+		}
+		rest(ctx, busyShare*time.Since(began))
+	}
 }
 
-// end ends all present stale sockets and returns their number. Of two sockets with the
-// same addresses the kernel shows the second only after the first has ended. So end
-// repeats the search while it finds sockets that it can end.
+func rest(ctx context.Context, d time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	<-ctx.Done()
+}
+
+// look ends the present stale sockets of all namespaces.
+func (s *StaleSockets) look() error {
+	ended, err := s.endAll()
+	s.ended.Add(float64(ended))
+	if err != nil {
+		s.log.Warn("can't end all sockets of a removed backend; trying again", "error", err)
+	}
+	return err
+}
+
+// endAll goes through the namespaces. Sockets of a namespace without a known place end with
+// the pod.
+func (s *StaleSockets) endAll() (ended int, err error) {
+	ended, err = s.end()
+	failed := []error{err}
+	seen := map[uint64]bool{s.own: true, 0: true}
+	for _, rec := range s.records() {
+		if seen[rec.Device.NetnsCookie] {
+			continue
+		}
+		seen[rec.Device.NetnsCookie] = true
+		err := within(rec.NetnsPath, func() error {
+			now, err := s.end()
+			ended += now
+			return err
+		})
+		failed = append(failed, err)
+	}
+	return ended, errors.Join(failed...)
+}
+
+// within calls f in a network namespace, unless that is gone.
+func within(path string, f func() error) error {
+	namespace, err := netns.Open(path)
+	if errors.Is(err, netns.ErrGone) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	// Nothing was written, so nothing is lost when closing fails.
+	defer func() { _ = namespace.Close() }()
+	return namespace.Do(func(ns.NetNS) error { return f() })
+}
+
+// end ends all stale sockets of the calling thread's namespace and returns their number. Of
+// two sockets with the same addresses the kernel shows the second only after the first has
+// ended. So end repeats the search while it finds sockets that it can end.
 func (s *StaleSockets) end() (ended int, err error) {
 	for {
 		sockets, err := s.find()
 		if err != nil || len(sockets) == 0 {
 			return ended, err
 		}
-		now, err := s.endAll(byNamespace(sockets))
+		now, err := destroy(sockets)
 		ended += now
 		if now == 0 || err != nil {
 			return ended, err
 		}
 	}
-}
-
-func byNamespace(sockets []connections.StaleSocket) map[uint64][]connections.StaleSocket {
-	found := map[uint64][]connections.StaleSocket{}
-	for _, socket := range sockets {
-		found[socket.NetnsCookie] = append(found[socket.NetnsCookie], socket)
-	}
-	return found
-}
-
-func (s *StaleSockets) endAll(sockets map[uint64][]connections.StaleSocket) (ended int, err error) {
-	var failed []error
-	for cookie, list := range sockets {
-		failed = append(failed, s.inside(cookie, func() error {
-			now, err := destroy(list)
-			ended += now
-			return err
-		}))
-	}
-	return ended, errors.Join(failed...)
-}
-
-// inside calls f in a network namespace, if its place is known. Sockets of a namespace
-// without a known place end with the pod.
-func (s *StaleSockets) inside(cookie uint64, f func() error) error {
-	if cookie == s.own {
-		return f()
-	}
-	for _, rec := range s.records() {
-		if rec.Device.NetnsCookie != cookie {
-			continue
-		}
-		namespace, err := netns.Open(rec.NetnsPath)
-		if errors.Is(err, netns.ErrGone) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		// Nothing was written, so nothing is lost when closing fails.
-		defer func() { _ = namespace.Close() }()
-		return namespace.Do(func(ns.NetNS) error {
-			// The path may belong to another pod by now, whose cookies do not match.
-			return f()
-		})
-	}
-	return nil
 }
 
 func destroy(sockets []connections.StaleSocket) (ended int, err error) {
@@ -144,10 +161,7 @@ func destroy(sockets []connections.StaleSocket) (ended int, err error) {
 // CanEndSockets reports whether sockets can be ended here, and logs it if not.
 func CanEndSockets(log *slog.Logger) (bool, error) {
 	err := sockdiag.Probe()
-	if err == nil {
-		err = programs.ProbeStale()
-	}
-	if errors.Is(err, sockdiag.ErrNotSupported) || errors.Is(err, programs.ErrNoIterator) {
+	if errors.Is(err, sockdiag.ErrNotSupported) {
 		log.Warn("connected UDP sockets are translated in packets instead of at the socket; "+
 			"the node's own, and those without a host end, keep a removed backend until they are closed", "reason", err)
 		return false, nil

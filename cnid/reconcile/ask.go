@@ -46,7 +46,8 @@ func (k *Kernel) DropCounters() ([]telemetry.DropCounter, error) {
 	return k.path.DropCounters()
 }
 
-// StaleSockets returns the datapath's stale sockets; none before it is open.
+// StaleSockets returns the stale sockets of the calling thread's network namespace; none
+// before the datapath is open.
 func (k *Kernel) StaleSockets() ([]connections.StaleSocket, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

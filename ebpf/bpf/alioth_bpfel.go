@@ -464,14 +464,13 @@ type AliothSocket struct {
 }
 
 type AliothStaleSocket struct {
-	_           structs.HostLayout
-	NetnsCookie uint64
-	Cookie      uint64
-	Local       AliothAddr
-	Remote      AliothAddr
-	LocalPort   uint16
-	RemotePort  uint16
-	Ifindex     uint32
+	_          structs.HostLayout
+	Cookie     uint64
+	Local      AliothAddr
+	Remote     AliothAddr
+	LocalPort  uint16
+	RemotePort uint16
+	Ifindex    uint32
 }
 
 type AliothTargetKey struct {

@@ -43,8 +43,8 @@ func (d *Datapath) SweepConnections(now time.Duration) (removed int, err error) 
 	return d.connections.Sweep(now)
 }
 
-// StaleSockets finds them in all network namespaces. Sockets are compared with the
-// present maps, so those of an earlier process are found as well. Without
+// StaleSockets finds them in the network namespace of the calling thread. Sockets are
+// compared with the present maps, so those of an earlier process are found as well. Without
 // programs.Config.ConnectedDatagrams there are none.
 func (d *Datapath) StaleSockets() ([]connections.StaleSocket, error) {
 	d.mu.Lock()

@@ -11,7 +11,6 @@ import (
 
 	"github.com/cilium/ebpf"
 
-	"github.com/alioth-net/alioth/ebpf/bpf"
 	"github.com/alioth-net/alioth/ebpf/datapath/bpftest"
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 )
@@ -85,9 +84,6 @@ func TestEveryProgramFitsTheStackOfLinux61(t *testing.T) {
 	bpftest.Must(t, err)
 	defer coll.Close()
 	for name, p := range coll.Programs {
-		if name == bpf.AliothProgAliothStale && programs.ProbeStale() != nil {
-			continue // this kernel refuses it, and has another one in its place
-		}
 		list, entry := functions(t, spec.Programs[name], p.VerifierLog)
 		if size, way := deepest(list, entry); size > stackRoom {
 			t.Errorf("%s takes %d bytes of stack, more than %d, along %s", name, size, stackRoom, way)

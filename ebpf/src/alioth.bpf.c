@@ -383,14 +383,17 @@ int alioth_getpeername6(struct bpf_sock_addr *ctx)
 	return getpeername6(ctx);
 }
 
-/* Attached to alioth_sockets; runs once for each row while the daemon reads. */
-SEC("iter/bpf_sk_storage_map")
-int alioth_stale(struct bpf_iter__bpf_sk_storage_map *ctx)
+/* Runs once for each UDP socket of the daemon's network namespace while it reads. */
+SEC("iter/udp")
+int alioth_stale(struct bpf_iter__udp *ctx)
 {
-	struct sock *sk = ctx->sk;
-	struct socket *notes = ctx->value;
+	struct udp_sock *udp = ctx->udp_sk;
+	struct socket *notes;
 
-	if (sk && notes) /* both are NULL behind the last row */
-		report_stale(ctx, sk, notes);
+	if (!udp) /* behind the last socket */
+		return 0;
+	notes = bpf_sk_storage_get(&alioth_sockets, udp, 0, 0);
+	if (notes)
+		report_stale(ctx->meta, &udp->inet.sk, notes);
 	return 0;
 }

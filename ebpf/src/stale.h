@@ -2,9 +2,9 @@
 /* Copyright The Alioth Authors. */
 
 /* Stale sockets: UDP sockets that are connected to a removed backend. Nothing reports
- * the removal to such a socket. The iterator compares all sockets of the node that have
- * a backend in alioth_sockets with the maps: so the cause and the time of the removal
- * do not matter.
+ * the removal to such a socket. The iterator compares all UDP sockets of a network
+ * namespace that have a backend in alioth_sockets with the maps: so the cause and the
+ * time of the removal do not matter.
  */
 #ifndef ALIOTH_STALE_H
 #define ALIOTH_STALE_H
@@ -44,8 +44,7 @@ static __always_inline bool is_served_by(const struct peer *p)
 /* report_stale writes a row for the socket if it is stale. An entry outlives the
  * connection for which it was made, so the ends of the socket itself are compared.
  */
-static __always_inline void report_stale(struct bpf_iter__bpf_sk_storage_map *ctx, struct sock *sk,
-					 const struct socket *notes)
+static __always_inline void report_stale(struct bpf_iter_meta *meta, struct sock *sk, const struct socket *notes)
 {
 	struct peer p = notes->connected;
 	struct stale_socket row = {};
@@ -55,9 +54,8 @@ static __always_inline void report_stale(struct bpf_iter__bpf_sk_storage_map *ct
 	read_ends(sk, &row);
 	if (!leads_to(&p, &row.remote, row.remote_port) || is_served_by(&p))
 		return;
-	row.netns_cookie = sk->__sk_common.skc_net.net->net_cookie;
 	row.cookie = bpf_get_socket_cookie(sk);
-	bpf_seq_write(ctx->meta->seq, &row, sizeof(row));
+	bpf_seq_write(meta->seq, &row, sizeof(row));
 }
 
 #endif

@@ -135,7 +135,6 @@ struct socket {
 
 /* A UDP socket that is connected to a removed backend of its service. */
 struct stale_socket {
-	__u64 netns_cookie;
 	__u64 cookie;
 	struct addr local;
 	struct addr remote;

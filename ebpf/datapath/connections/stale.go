@@ -18,8 +18,6 @@ import (
 
 // StaleSocket is a UDP socket that is connected to a removed backend of its service.
 type StaleSocket struct {
-	// NetnsCookie identifies its network namespace, as Namespace.Cookie.
-	NetnsCookie uint64
 	// Cookie is the kernel's identity of the socket, socket(7) SO_COOKIE.
 	Cookie uint64
 	// Local and Remote are its ends as the kernel has them. IPv4 addresses of
@@ -29,10 +27,10 @@ type StaleSocket struct {
 	Ifindex int
 }
 
-// ReadStale lists the stale sockets of all network namespaces. Sockets are compared
-// with the present maps, so those of an earlier process are found as well.
+// ReadStale lists the stale sockets of the calling thread's network namespace. Sockets are
+// compared with the present maps, so those of an earlier process are found as well.
 func ReadStale(objects *bpf.AliothObjects) ([]StaleSocket, error) {
-	iterator, err := link.AttachIter(link.IterOptions{Program: objects.AliothStale, Map: objects.AliothSockets})
+	iterator, err := link.AttachIter(link.IterOptions{Program: objects.AliothStale})
 	if err != nil {
 		return nil, fmt.Errorf("look for stale sockets: %w", err)
 	}
@@ -57,7 +55,7 @@ func decodeStale(rows io.Reader) ([]StaleSocket, error) {
 			return nil, fmt.Errorf("read stale sockets: %w", err)
 		}
 		found = append(found, StaleSocket{
-			NetnsCookie: row.NetnsCookie, Cookie: row.Cookie, Ifindex: int(row.Ifindex),
+			Cookie: row.Cookie, Ifindex: int(row.Ifindex),
 			Local:  netip.AddrPortFrom(bpf.DecodeAddr(row.Local), bpf.NetworkOrder(row.LocalPort)),
 			Remote: netip.AddrPortFrom(bpf.DecodeAddr(row.Remote), bpf.NetworkOrder(row.RemotePort)),
 		})

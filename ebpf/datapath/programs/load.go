@@ -141,7 +141,6 @@ func Specify(cfg Config) (*ebpf.CollectionSpec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read compiled programs: %w", err)
 	}
-	withoutStale(spec)
 	spec.Maps[bpf.ConnectionsMap].MaxEntries = cfg.Connections
 	constants, err := cfg.constants()
 	if err != nil {

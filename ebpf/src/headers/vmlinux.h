@@ -301,6 +301,10 @@ struct inet_sock {
 	struct sock sk;
 };
 
+struct udp_sock {
+	struct inet_sock inet;
+};
+
 struct inet_connection_sock {
 	struct inet_sock icsk_inet;
 };
@@ -371,17 +375,14 @@ struct task_struct {
 };
 
 struct seq_file;
-struct bpf_map;
 
 struct bpf_iter_meta {
 	struct seq_file *seq;
 };
 
-struct bpf_iter__bpf_sk_storage_map {
+struct bpf_iter__udp {
 	struct bpf_iter_meta *meta;
-	struct bpf_map *map;
-	struct sock *sk;
-	void *value;
+	struct udp_sock *udp_sk;
 };
 
 #pragma clang attribute pop

@@ -121,14 +121,14 @@ func TestAClusterIPOutsideFollowsItsBackends(t *testing.T) {
 	web, dns := netip.AddrPortFrom(wire.IP(clusterIPs[0]), 80), netip.AddrPortFrom(wire.IP(clusterIPs[0]), 53)
 	removed := connected(t, c.clients[0], dns)
 	connected(t, c.clients[1], dns)
-	expectStale(t, n.Datapath)
+	expectStale(t, n.Datapath, c.clients[:])
 	for i, s := range n.State.Services {
 		if s.VNI == lans[0] {
 			n.State.Services[i].Backends = nil
 		}
 	}
 	c.Apply()
-	expectStale(t, n.Datapath, describe(t, c.clients[0], removed, netip.AddrPortFrom(c.backends[0].Addrs[0], 8080)))
+	expectStale(t, n.Datapath, c.clients[:], describe(t, removed, netip.AddrPortFrom(c.backends[0].Addrs[0], 8080)))
 	before := bpftest.Counts(t, n.Datapath)
 	if _, err := bpftest.Dial(t, c.clients[0].NS, web, 0); err == nil {
 		t.Error("a client without backends is connected")
