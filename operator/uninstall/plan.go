@@ -85,6 +85,9 @@ func cleanupPod(set *appsv1.DaemonSet, node string) *corev1.Pod {
 	spec.NodeName = node
 	spec.NodeSelector = nil
 	spec.RestartPolicy = corev1.RestartPolicyNever
+	// It looks on the node whether each boot needs the network states, although the daemon
+	// may have no part in these any more.
+	spec.HostPID = true
 	spec.InitContainers = nil
 	spec.Containers = spec.Containers[:1]
 	container := &spec.Containers[0]

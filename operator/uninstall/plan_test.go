@@ -110,7 +110,7 @@ func TestCleanupPodIsTheDaemonWithAnotherCommand(t *testing.T) {
 		t.Errorf("the DaemonSet changed:\n%s", diff)
 	}
 	want := corev1.PodSpec{
-		NodeName: "node-a", HostNetwork: true, RestartPolicy: corev1.RestartPolicyNever,
+		NodeName: "node-a", HostNetwork: true, HostPID: true, RestartPolicy: corev1.RestartPolicyNever,
 		Containers: []corev1.Container{{
 			Name: "cleanup", Image: "i", Command: []string{"alioth-cnid"}, Args: []string{"uninstall", "--bpf-dir=/b"},
 			VolumeMounts:             []corev1.VolumeMount{{Name: "bpf"}},
