@@ -75,6 +75,16 @@ func runIn(ctx context.Context, where string, space process.Space, args []string
 	return stdout.String(), nil
 }
 
+// OnHost returns the path on this host of a node's file, ErrNotUp when the node is not
+// running.
+func (c *Cluster) OnHost(nodeName, path string) (string, error) {
+	_, holder, err := c.space(nodeName)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("/proc/%d/root%s", holder.PID, path), nil
+}
+
 // ExecInPod runs a command in a container of a pod and returns its standard
 // output; container "" is the pod's first. The error holds what it wrote to
 // standard error, and is a k8s.io/client-go/util/exec.ExitError where the

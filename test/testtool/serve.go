@@ -4,12 +4,14 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
 
 	"github.com/spf13/cobra"
 
+	"github.com/alioth-net/alioth/test/testtool/agent"
 	"github.com/alioth-net/alioth/test/testtool/report"
 	"github.com/alioth-net/alioth/test/testtool/server"
 )
@@ -34,6 +36,7 @@ func serveCommand() *cobra.Command {
 				level = slog.LevelDebug
 			}
 			log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+			serveCommands(command.Context(), log)
 			return server.New(config, log).Run(command.Context())
 		},
 	}
@@ -49,12 +52,31 @@ func serveCommand() *cobra.Command {
 	return command
 }
 
+// serveCommands lets an agent run commands beside, if the container is to have one. Its
+// commands have none.
+func serveCommands(ctx context.Context, log *slog.Logger) {
+	path := os.Getenv(agent.PathVariable)
+	if path == "" {
+		return
+	}
+	if err := os.Unsetenv(agent.PathVariable); err != nil {
+		log.Error("no commands are served", "error", err)
+		return
+	}
+	go func() {
+		if err := agent.Serve(ctx, path); err != nil {
+			log.Error("no commands are served", "error", err)
+		}
+	}()
+}
+
 func pauseCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "pause",
 		Short: "Do nothing until told to end",
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
+			serveCommands(command.Context(), slog.Default())
 			<-command.Context().Done()
 			return nil
 		},

@@ -7,6 +7,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
 	"strconv"
@@ -14,7 +15,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	utilexec "k8s.io/client-go/util/exec"
 
+	"github.com/alioth-net/alioth/test/testtool/agent"
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
@@ -83,11 +86,33 @@ func (s *Scene) AskTimes(ctx context.Context, from *corev1.Pod, count int, timeo
 
 // Exec runs a command in a pod and returns what it printed.
 func (s *Scene) Exec(ctx context.Context, pod *corev1.Pod, command ...string) (string, error) {
-	out, err := s.exec.ExecInPod(ctx, pod.Namespace, pod.Name, "", command...)
+	out, err := s.byAgent(ctx, pod, command)
+	if errors.Is(err, agent.ErrNone) {
+		out, err = s.exec.ExecInPod(ctx, pod.Namespace, pod.Name, "", command...)
+	}
 	if err != nil {
 		return out, fmt.Errorf("in %s, run %s: %w", nameOf(pod), abbreviate(command), err)
 	}
 	return out, nil
+}
+
+// byAgent runs a command through the agent in a pod, ErrNone if none is reached.
+func (s *Scene) byAgent(ctx context.Context, pod *corev1.Pod, command []string) (string, error) {
+	socket, err := s.agentOf(pod)
+	if err != nil {
+		return "", err
+	}
+	result, err := agent.Run(ctx, socket, command...)
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case result.Failure != "":
+		err = errors.New(result.Failure)
+	case result.Code != 0:
+		err = utilexec.CodeExitError{Err: fmt.Errorf("exit code %d: %s", result.Code, strings.TrimSpace(result.Stderr)), Code: result.Code}
+	}
+	return result.Stdout, err
 }
 
 func abbreviate(command []string) string {

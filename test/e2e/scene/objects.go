@@ -77,6 +77,7 @@ func Pod(namespace, name string, options ...PodOption) *corev1.Pod {
 	for _, option := range options {
 		option(pod)
 	}
+	withAgent(pod)
 	return pod
 }
 

@@ -28,11 +28,14 @@ import (
 // Interval between two looks at something that is waited for.
 const Interval = 200 * time.Millisecond
 
-// Executor runs a command in a container of a pod, "" for the first, and
-// returns its standard output; a command that fails is an error that holds its
-// standard error.
+// Executor is the part of a lab that runs commands.
 type Executor interface {
+	// ExecInPod runs a command in a container of a pod, "" for the first, and returns its
+	// standard output; a command that fails is an error that holds its standard error.
 	ExecInPod(ctx context.Context, namespace, pod, container string, command ...string) (string, error)
+	// OnHost returns the path on this host of a node's file; nodes that are machines have
+	// none.
+	OnHost(node, path string) (string, error)
 }
 
 // Scene acts on one cluster.
