@@ -19,7 +19,7 @@ RUN_VMS   := $(GO) run ./test/vm/cmd/vm $(if $(filter -json,$(TESTFLAGS)),--json
 # Runs packages of end-to-end tests one after the other on one lab. Their tests
 # wait more than they work, so more of them run at once than there are processors.
 define on-one-lab
-	failed=0; ALIOTH_E2E=1 ALIOTH_E2E_KEEP=1 $(RUN_TESTS) -count=1 -p 1 -parallel 3 -timeout 40m $(1) || failed=$$?; \
+	failed=0; ALIOTH_E2E=1 ALIOTH_E2E_KEEP=1 $(RUN_TESTS) -count=1 -p 1 -parallel 4 -timeout 40m $(1) || failed=$$?; \
 	$(LEAVE_LAB); exit $$failed
 endef
 # A lab that others go on with stays up where KEEP_LAB is set.

@@ -59,10 +59,21 @@ func TestPortForwardReachesATenantsPod(t *testing.T) {
 	tenant := e.Tenant(t, stage.Overlapping("blue"))
 	pod := tenant.Pod("server")
 	e.Run(t, pod)
+	e.serves(t, pod)
 	local := e.forward(t, pod, report.PortHTTP)
-	result := probe.Ask(within(t, answerTime), fmt.Sprintf("http://127.0.0.1:%d/echo", local))
+	// One attempt: the forwarder ends with the first one that fails.
+	result := probe.AskOnce(within(t, answerTime), fmt.Sprintf("http://127.0.0.1:%d/echo", local))
 	if want := scene.ServerName(pod.Namespace, pod.Name); !result.OK || result.Name != want {
 		t.Errorf("through port-forward: %+v, want an answer of %s", result, want)
+	}
+}
+
+// serves waits until a pod's server listens.
+func (e *env) serves(t *testing.T, pod *corev1.Pod) {
+	t.Helper()
+	results, err := e.Ask(within(t, patience), pod, answerTime, fmt.Sprintf("http://127.0.0.1:%d/echo", report.PortHTTP))
+	if err != nil || !results[0].OK {
+		t.Fatal("the pod's server does not answer itself: ", results, err)
 	}
 }
 
