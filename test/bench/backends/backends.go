@@ -31,6 +31,7 @@ var backendBars = map[string]figures.Bar{
 	"200 VLAN links":                  {Reference: ipBatch, AtMost: 1.5},
 	"200 VLANs of a state":            {Reference: ipBatch, AtMost: 1.5},
 	"show of 500 interfaces":          {AtMost: 50},
+	"an idle minute of the handler":   {AtMost: 120}, // 0.2 % of a core
 	"200 VXLAN links":                 {AtMost: 5000},
 	"one more beside 200 VXLAN links": {AtMost: 50},
 }
@@ -63,11 +64,7 @@ func (b *Bench) Measure(ctx context.Context) error {
 	if err := figures.Print(b.out, "VXLAN links of a node", []string{figures.Alioth}, backendRows(here)); err != nil {
 		return err
 	}
-	shown, err := b.figuresHere(ctx, "./cnid/nmstate/transaction", "TestHowLongItTakesToShowManyInterfaces")
-	if err != nil {
-		return err
-	}
-	if err := figures.Print(b.out, "Network state of a node", []string{figures.Alioth}, backendRows(shown)); err != nil {
+	if err := b.networkState(ctx); err != nil {
 		return err
 	}
 	inMachine, err := b.figuresOfMachine(ctx)
@@ -76,6 +73,19 @@ func (b *Bench) Measure(ctx context.Context) error {
 	}
 	title := "Backends and links on Linux 6.12, in a virtual machine"
 	return figures.Print(b.out, title, []string{figures.Alioth, referencePlugin, ipBatch}, backendRows(inMachine))
+}
+
+// networkState measures what the kernel of every machine has.
+func (b *Bench) networkState(ctx context.Context) error {
+	shown, err := b.figuresHere(ctx, "./cnid/nmstate/transaction", "TestHowLongItTakesToShowManyInterfaces")
+	if err != nil {
+		return err
+	}
+	idle, err := b.figuresHere(ctx, "./cnid/nmstate/handler", "TestWhatAnIdleHandlerTakes")
+	if err != nil {
+		return err
+	}
+	return figures.Print(b.out, "Network state of a node", []string{figures.Alioth}, backendRows(append(shown, idle...)))
 }
 
 // figuresOfMachine runs the tests that measure on the machine with the newest kernel.
