@@ -129,11 +129,23 @@ func (k *Kernel) filter(ctx context.Context, bridge link) error {
 	if filters(bridge) {
 		return nil
 	}
-	data := []*nl.RtAttr{sized(nl.IFLA_BR_VLAN_FILTERING, 1, 1)}
-	info := nested(unix.IFLA_LINKINFO, []*nl.RtAttr{zeroEnded(nl.IFLA_INFO_KIND, "bridge"), nested(nl.IFLA_INFO_DATA, data)})
-	err := k.modify(ctx, bridge, info)
+	err := k.setFilter(ctx, bridge, 1)
 	if errors.Is(err, unix.EOPNOTSUPP) || bridge.data.get(nl.IFLA_BR_VLAN_FILTERING) == nil {
 		return fmt.Errorf("bridge.port.vlan: this kernel has no bridges that filter VLANs (CONFIG_BRIDGE_VLAN_FILTERING): %w", errors.ErrUnsupported)
 	}
 	return err
+}
+
+// unfilter turns off the filter of VLANs of a bridge.
+func (k *Kernel) unfilter(ctx context.Context, name string) error {
+	bridge, err := k.link(ctx, name)
+	if err != nil || !filters(bridge) {
+		return err
+	}
+	return k.setFilter(ctx, bridge, 0)
+}
+
+func (k *Kernel) setFilter(ctx context.Context, bridge link, on uint32) error {
+	data := []*nl.RtAttr{sized(nl.IFLA_BR_VLAN_FILTERING, 1, on)}
+	return k.modify(ctx, bridge, nested(unix.IFLA_LINKINFO, []*nl.RtAttr{zeroEnded(nl.IFLA_INFO_KIND, "bridge"), nested(nl.IFLA_INFO_DATA, data)}))
 }

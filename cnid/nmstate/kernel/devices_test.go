@@ -183,6 +183,10 @@ func TestVLANsOfAPortAreShownAsTheyWereSet(t *testing.T) {
 	reset := plan.PortChange{Bridge: "br", Port: document.BridgePort{Name: "a", VLAN: &document.PortVLAN{}}}
 	do(t, k, reset)
 	want(t, *find(t, k, "br").Bridge.Ports[0].VLAN, document.PortVLAN{Mode: document.PortAccess, Tag: new(1)})
+	do(t, k, plan.Unfilter{Bridge: "br"}, plan.Unfilter{Bridge: "br"})
+	if got := find(t, k, "br").Bridge.Ports[0].VLAN; got != nil {
+		t.Errorf("a bridge that does not filter shows %+v", *got)
+	}
 }
 
 func TestAPortOfABridgeWithoutDefaultVLANHasNone(t *testing.T) {

@@ -46,6 +46,8 @@ func (k *Kernel) onInterfaces(ctx context.Context, step plan.Step) error {
 		return k.enslave(ctx, s)
 	case plan.PortChange:
 		return k.changePort(ctx, s)
+	case plan.Unfilter:
+		return k.unfilter(ctx, s.Bridge)
 	case plan.SetUp:
 		return k.activate(ctx, s.Name, true)
 	case plan.SetDown:

@@ -71,6 +71,8 @@ func deedOf(step plan.Step) (deed, error) {
 		d.kind, d.name, d.controller = moves, s.Port, s.Controller
 	case plan.PortChange:
 		d.kind, d.name = adds, s.Bridge
+	case plan.Unfilter:
+		d.kind, d.name = changes, s.Bridge
 	case plan.SetUp:
 		d.kind, d.name = adds, s.Name
 	case plan.SetDown:

@@ -30,6 +30,7 @@ func Between(current *document.State, t *target.Target) []Step {
 	p.enslave()
 	p.change(afterPorts)
 	p.changePorts()
+	p.unfilter(current, t.Unfiltered)
 	p.activate()
 	p.setFamilies()
 	p.setAddresses()

@@ -172,13 +172,24 @@ interfaces:
 	}
 }
 
-func TestAPortWithoutVLANsHasWhatANewOneHas(t *testing.T) {
+// TestABridgeThatDidNotFilterDoesNotFilterAgain: only the filter lets a port show VLANs.
+func TestABridgeThatDidNotFilterDoesNotFilterAgain(t *testing.T) {
 	const format = "interfaces: [{name: br0, type: linux-bridge, state: up, bridge: {port: [{name: eth1, vlan: VLAN}]}}, {name: eth1, type: ethernet, state: up, controller: br0}]"
-	for shown, steps := range map[string]int{"{}": 0, "{mode: access, tag: 1}": 0, "{mode: access, tag: 5}": 1, "{mode: trunk, trunk-tags: [{id: 5}]}": 1} {
+	port, filter := "change settings of port eth1 of br0", "turn the VLAN filter of br0 off"
+	for shown, steps := range map[string][]string{
+		"{}": {filter}, "{mode: access, tag: 1}": {filter}, "{mode: access, tag: 5}": {port, filter}, "{mode: trunk, trunk-tags: [{id: 5}]}": {port, filter},
+	} {
 		current := parse(t, strings.Replace(format, "VLAN", shown, 1))
 		to := target.Back(parse(t, strings.Replace(format, ", vlan: VLAN", "", 1)), []string{"br0"})
-		if got := plan.Between(current, to); len(got) != steps {
-			t.Errorf("%s: %q", shown, words(got))
+		if got := words(plan.Between(current, to)); !slices.Equal(got, steps) {
+			t.Errorf("%s: %q, want %q", shown, got, steps)
+		}
+	}
+	for shown, steps := range map[string][]string{"{}": nil, "{mode: access, tag: 1}": nil, "{mode: access, tag: 5}": {port}} {
+		current := parse(t, strings.Replace(format, "VLAN", shown, 1))
+		to := target.Back(parse(t, strings.Replace(format, "VLAN", "{}", 1)), []string{"br0"})
+		if got := words(plan.Between(current, to)); !slices.Equal(got, steps) {
+			t.Errorf("%s of a bridge that has filtered: %q, want %q", shown, got, steps)
 		}
 	}
 	current := parse(t, strings.Replace(format, "VLAN", "{mode: trunk, trunk-tags: [{id-range: {min: 5, max: 7}}]}", 1))

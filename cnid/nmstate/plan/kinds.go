@@ -11,6 +11,7 @@ func Kinds() []Step {
 		Change{},
 		Enslave{},
 		PortChange{},
+		Unfilter{},
 		SetUp{},
 		SetDown{},
 		SetFamily{},

@@ -21,6 +21,7 @@ type link struct {
 	controller string
 	port       document.BridgePort
 	up, six    bool
+	filters    bool // VLANs, as a bridge
 	mtu        int
 	fixedMTU   bool
 	v4, v6     []document.Address
@@ -101,6 +102,9 @@ func (m *model) shown(l *link) document.Interface {
 		for _, port := range ports {
 			shown := m.links[port].port
 			shown.Name = port
+			if l.filters && shown.VLAN == nil {
+				shown.VLAN = &document.PortVLAN{Mode: document.PortAccess, Tag: new(1)}
+			}
 			i.Bridge.Ports = append(i.Bridge.Ports, shown)
 		}
 	}
@@ -175,6 +179,11 @@ func (m *model) do(step plan.Step) error {
 		return m.enslave(s)
 	case plan.PortChange:
 		return m.changePort(s)
+	case plan.Unfilter:
+		return m.with(s.Bridge, func(l *link) error {
+			l.filters = false
+			return nil
+		})
 	case plan.SetUp:
 		return m.with(s.Name, m.setUp)
 	case plan.SetDown:
@@ -463,6 +472,8 @@ func (m *model) changePort(s plan.PortChange) error {
 	if s.Port.VLAN != nil {
 		if l.port.VLAN = s.Port.VLAN; s.Port.VLAN.Mode == "" {
 			l.port.VLAN = nil
+		} else {
+			m.links[s.Bridge].filters = true
 		}
 	}
 	return nil

@@ -219,6 +219,16 @@ func (p *planner) changePorts() {
 	})
 }
 
+// unfilter turns filters of VLANs off that are on. Only then a port shows VLANs.
+func (p *planner) unfilter(current *document.State, bridges []string) {
+	for _, i := range current.Interfaces {
+		filters := i.Bridge != nil && slices.ContainsFunc(i.Bridge.Ports, func(port document.BridgePort) bool { return port.VLAN != nil })
+		if filters && slices.Contains(bridges, i.Name) {
+			p.step(Unfilter{i.Name})
+		}
+	}
+}
+
 // portDiffers compares settings of a port of a bridge.
 func portDiffers(now, want document.BridgePort, bridge document.Interface) bool {
 	if want.VLAN != nil && !sameVLANs(now.VLAN, *want.VLAN, bridge) {

@@ -38,6 +38,9 @@ type PortChange struct {
 	Port   document.BridgePort
 }
 
+// Unfilter turns the filter of VLANs of a bridge off.
+type Unfilter struct{ Bridge string }
+
 // SetUp sets an interface administratively up.
 type SetUp struct{ Name string }
 
@@ -98,8 +101,9 @@ func (s Enslave) String() string {
 func (s PortChange) String() string {
 	return fmt.Sprintf("change settings of port %s of %s", s.Port.Name, s.Bridge)
 }
-func (s SetUp) String() string   { return "set up " + s.Name }
-func (s SetDown) String() string { return "set down " + s.Name }
+func (s Unfilter) String() string { return "turn the VLAN filter of " + s.Bridge + " off" }
+func (s SetUp) String() string    { return "set up " + s.Name }
+func (s SetDown) String() string  { return "set down " + s.Name }
 func (s SetFamily) String() string {
 	if s.Enabled {
 		return "enable IPv6 on " + s.Name

@@ -28,6 +28,9 @@ type Target struct {
 	Rules []document.RouteRule
 	// Resolver replaces the resolver's configuration; nil leaves it.
 	Resolver *document.Resolver
+	// Unfiltered are the bridges that must not filter VLANs. A desired state has none: VLANs
+	// of a port turn the filter on, and no field turns it off.
+	Unfiltered []string
 }
 
 // maxInterfaces is how many interfaces a desired state may name (a limit of nmstate).
@@ -175,6 +178,9 @@ func Back(before *document.State, names []string) *Target {
 			t.Interfaces = append(t.Interfaces, document.Interface{Name: name, State: document.Absent})
 			continue
 		}
+		if unfiltered(before.Interfaces[at].Bridge) {
+			t.Unfiltered = append(t.Unfiltered, name)
+		}
 		t.Interfaces = append(t.Interfaces, explicit(before.Interfaces[at]))
 	}
 	slices.SortFunc(t.Interfaces, func(a, b document.Interface) int { return strings.Compare(a.Name, b.Name) })
@@ -189,6 +195,14 @@ func Back(before *document.State, names []string) *Target {
 	}
 	return t
 }
+
+// unfiltered reports whether a bridge is seen not to filter VLANs: a port of one that does
+// has VLANs, or an empty list of them. Without ports nothing shows it.
+func unfiltered(b *document.Bridge) bool {
+	return b != nil && len(b.Ports) > 0 && !slices.ContainsFunc(b.Ports, hasVLANs)
+}
+
+func hasVLANs(port document.BridgePort) bool { return port.VLAN != nil }
 
 // explicit says of an interface that was what it did not have, so that it is taken away
 // where it was added meanwhile.
