@@ -8,12 +8,15 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 
+	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/kinds"
 )
 
 func TestAReasonThatIsNewIsAnnounced(t *testing.T) {
@@ -69,6 +72,24 @@ func TestEveryKindWithAReadyConditionIsAnnounced(t *testing.T) {
 	for _, row := range []any{vpc, network} {
 		if all := noticesOf(feed.Change{New: row}); len(all) != 1 || all[0].level != corev1.EventTypeWarning {
 			t.Errorf("%T: %+v", row, all)
+		}
+	}
+}
+
+// TestAPolicyThatGoesOnIsNoWarning: of the conditions of a policy only Degraded is one.
+func TestAPolicyThatGoesOnIsNoWarning(t *testing.T) {
+	for condition, level := range map[string]string{
+		nmstatev1.DegradedCondition: corev1.EventTypeWarning, nmstatev1.ProgressingCondition: corev1.EventTypeNormal,
+		nmstatev1.IgnoredCondition: corev1.EventTypeNormal, nmstatev1.AvailableCondition: corev1.EventTypeNormal,
+	} {
+		object := &nmstatev1.NodeNetworkConfigurationPolicy{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+		object.Status.Conditions = []metav1.Condition{{Type: condition, Status: metav1.ConditionTrue, Reason: "Because"}}
+		row, err := kinds.NodeNetworkConfigurationPolicy.Convert(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all := noticesOf(feed.Change{New: row}); len(all) != 1 || all[0].level != level {
+			t.Errorf("%s is announced as %+v, want %s", condition, all, level)
 		}
 	}
 }

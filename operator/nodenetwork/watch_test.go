@@ -83,7 +83,7 @@ func changes() map[string]struct {
 	const kind = nmstatev1.NodeNetworkConfigurationPolicyKind
 	plain := policyRow(kind, "a", nil)
 	next := policyRow(kind, "a", func(p *nmstate.Policy) { p.Generation++ })
-	said := policyRow(kind, "a", func(p *nmstate.Policy) { p.Available = true })
+	said := policyRow(kind, "a", func(p *nmstate.Policy) { p.Degraded = true })
 	aborted := policyRow(kind, "a", func(p *nmstate.Policy) { p.Aborted = true })
 	other := policyRow(nmstatev1.NodeNetConfPolicyKind, "c", nil)
 	slotted := enactmentRow("n1", "a", nmstate.Progressing)

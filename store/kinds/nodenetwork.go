@@ -137,14 +137,14 @@ func definePolicy[O kube.Object](kind string, object O, list kube.List,
 		Owns:   func(row *nmstate.Policy) bool { return row.Spec.Kind == kind },
 		OnNode: func(string) descriptor.Scope { return descriptor.Scope{Unawaited: true} },
 		Verdict: func(row *nmstate.Policy) descriptor.Verdict {
-			return descriptor.Verdict{ID: descriptor.ID{Name: row.Spec.Name, UID: row.UID}, Ready: row.Available, Reason: row.Reason, Message: row.Message}
+			return descriptor.Verdict{ID: descriptor.ID{Name: row.Spec.Name, UID: row.UID}, Ready: !row.Degraded, Reason: row.Reason, Message: row.Message}
 		},
 		Rows: nmstate.Policies,
 	})
 }
 
 func readPolicyStatus(row *nmstate.Policy, conditions []metav1.Condition) {
-	row.Available = meta.IsStatusConditionTrue(conditions, nmstatev1.AvailableCondition)
+	row.Degraded = meta.IsStatusConditionTrue(conditions, nmstatev1.DegradedCondition)
 	row.Reason, row.Message = telling(conditions, nmstatev1.DegradedCondition, nmstatev1.ProgressingCondition,
 		nmstatev1.IgnoredCondition, nmstatev1.AvailableCondition)
 	degraded := meta.FindStatusCondition(conditions, nmstatev1.DegradedCondition)

@@ -22,9 +22,9 @@ type Policy struct {
 	Unavailable policy.Unavailable
 	// Keep leaves the nodes as they are when the policy is deleted.
 	Keep bool
-	// Available is a condition of the status, Reason and Message those of the one that is
+	// Degraded is a condition of the status, Reason and Message those of the one that is
 	// true.
-	Available       bool
+	Degraded        bool
 	Reason, Message string
 	// Aborted: the operator found that too many nodes failed with this generation.
 	Aborted bool

@@ -269,7 +269,7 @@ func (c *cluster) roll(one policy.Reference) bool {
 		c.statuses[one] = rolled.Status
 		row := *c.policies[one]
 		row.Aborted = rolled.Status.Condition == "Degraded" && rolled.Status.Reason == "ConfigurationAborted"
-		row.Available = rolled.Status.Condition == "Available"
+		row.Degraded = rolled.Status.Condition == "Degraded"
 		c.policies[one] = &row
 	}
 	return len(rolled.Grant)+len(rolled.Release) > 0 || before != rolled.Status
