@@ -198,3 +198,19 @@ func TestABridgeThatDidNotFilterDoesNotFilterAgain(t *testing.T) {
 		t.Errorf("the same tags in other words: %q", words(got))
 	}
 }
+
+// TestAVLANThatStaysDownKeepsItsAddressWhenItsBaseIsSetUp: the kernel sets the VLAN up too,
+// and IPv6 addresses go when it is set down again.
+func TestAVLANThatStaysDownKeepsItsAddressWhenItsBaseIsSetUp(t *testing.T) {
+	current := parse(t, `interfaces:
+- {name: eth1, type: ethernet, state: down}
+- {name: eth1.7, type: vlan, state: down, vlan: {base-iface: eth1, id: 7}, ipv6: {enabled: true, address: [{ip: "fd00::1", prefix-length: 64}]}}`)
+	to, err := target.Resolve(parse(t, "interfaces: [{name: eth1, type: ethernet, state: up}]"), current)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"set up eth1", "set down eth1.7", "add fd00::1/64 to eth1.7"}
+	if got := words(plan.Between(current, to)); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -115,7 +115,7 @@ func (r *resolution) stopVLANs(base string, derived []string) (stopped []string)
 }
 
 // followers takes into the target what changes with an interface that changes: what is
-// derived from one that is made anew, that stops, that gets another MTU or another controller, and the
+// derived from one that is made anew, that starts or stops, that gets another MTU or another controller, and the
 // ports, the controller and the other end of one that is made anew, and the controllers that
 // lose a port. So a restored state has them too.
 func (r *resolution) followers() {
@@ -144,8 +144,10 @@ func (r *resolution) followersOf(now, want document.Interface, moves bool) (more
 	if anew || now.Type == document.Bond && resized {
 		more = r.follow(append(r.portsOf(now.Name), peerOf(want), controllerOf(now)))
 	}
-	// A bond that is made anew takes its ports down, and with them what is on top of them.
-	if anew || moves || resized || StopsToChange(now, want) || r.remade(controllerOf(now)) {
+	// A bond that is made anew takes its ports down, and with them what is on top of them. An
+	// interface that is set up takes VLANs up, and those that stay down lose addresses.
+	starts := now.State == document.Down && want.State == document.Up
+	if anew || starts || moves || resized || StopsToChange(now, want) || r.remade(controllerOf(now)) {
 		more = append(more, r.follow(r.allAbove(now.Name))...)
 		r.fit(now.Name, want.MTU, anew)
 	}
