@@ -53,8 +53,8 @@ func (h *Handler) enforce(ctx context.Context) (current string) {
 		h.conclude(order, current, refused, err)
 		return current
 	}
-	// What is shown now can have drifted since the engine verified it. So nothing counts as
-	// seen, and the pass that the change itself causes plans once more.
+	// The network can have drifted since the engine verified it. So no state counts as seen,
+	// and the pass that the change itself causes plans once more.
 	h.conclude(order, "", refused, err)
 	if now, err := h.show(ctx); err == nil { // The next pass reads it otherwise.
 		current = now

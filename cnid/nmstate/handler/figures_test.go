@@ -4,7 +4,6 @@
 package handler
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"testing"
@@ -13,7 +12,6 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/alioth-net/alioth/cnid/monitor"
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 	"github.com/alioth-net/alioth/cnid/nmstate/engine"
 	"github.com/alioth-net/alioth/test/bench/figures"
@@ -43,18 +41,8 @@ func TestWhatAnIdleHandlerTakes(t *testing.T) {
 		cfg.Engine = e
 		return err
 	})
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{}, 2)
-	go space.Do(t, func() error {
-		defer func() { ended <- struct{}{} }()
-		monitor.NetworkWatch{Changed: w.hint, Log: cfg.Log}.Run(ctx)
-		return nil
-	})
-	go func() {
-		defer func() { ended <- struct{}{} }()
-		New(cfg).Run(ctx)
-	}()
-	w.await(ctx, t, "the object is made", func() bool { return w.object != nil && w.object.Status.CurrentState != nil })
+	defer w.runIn(t.Context(), t, space, cfg)()
+	w.await(t.Context(), t, "the object is made", func() bool { return w.object != nil && w.object.Status.CurrentState != nil })
 	for range idleRounds {
 		before := processorTime(t)
 		<-time.After(time.Minute)
@@ -64,9 +52,6 @@ func TestWhatAnIdleHandlerTakes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cancel()
-	<-ended
-	<-ended
 }
 
 // processorTime is what this process has used so far.

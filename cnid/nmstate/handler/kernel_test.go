@@ -63,22 +63,7 @@ func TestAChangeByHandIsUndoneInTheKernel(t *testing.T) {
 		cfg.Engine = e
 		return err
 	})
-	ended := make(chan struct{}, 2)
-	end := func() { ended <- struct{}{} }
-	go space.Do(t, func() error {
-		defer end()
-		monitor.NetworkWatch{Changed: w.hint, Log: cfg.Log}.Run(ctx)
-		return nil
-	})
-	go func() {
-		defer end()
-		New(cfg).Run(ctx)
-	}()
-	defer func() {
-		cancel()
-		<-ended
-		<-ended
-	}()
+	defer w.runIn(ctx, t, space, cfg)()
 	w.await(ctx, t, "the object is made", func() bool { return w.object != nil && w.object.Status.CurrentState != nil })
 	showsMTU(t, w.status(t), "eth1", 1500)
 	w.mu.Lock()
@@ -94,6 +79,29 @@ func TestAChangeByHandIsUndoneInTheKernel(t *testing.T) {
 	for range 2 {
 		space.Do(t, func() error { return setMTU("eth1", 1300) })
 		w.await(ctx, t, "the change by hand is undone", reached)
+	}
+}
+
+// runIn runs a handler, and its watch in a network namespace, until the returned function is
+// called.
+func (w *world) runIn(ctx context.Context, t *testing.T, space *netnstest.Namespace, cfg Config) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{}, 2)
+	end := func() { ended <- struct{}{} }
+	go space.Do(t, func() error {
+		defer end()
+		monitor.NetworkWatch{Changed: w.hint, Log: cfg.Log}.Run(ctx)
+		return nil
+	})
+	go func() {
+		defer end()
+		New(cfg).Run(ctx)
+	}()
+	return func() {
+		cancel()
+		<-ended
+		<-ended
 	}
 }
 

@@ -434,51 +434,6 @@ func (m *model) enslave(s plan.Enslave) error {
 	return nil
 }
 
-// cycle is what a VRF does to an interface that comes or goes.
-func (m *model) cycle(l *link) {
-	if l.up {
-		l.v6 = nil
-		m.dropRoutes(func(r document.Route) bool { return r.Interface == l.Name })
-	}
-}
-
-func (m *model) release(l, controller *link) {
-	l.controller, l.port = "", document.BridgePort{}
-	switch controller.Type {
-	case document.Bond:
-		m.setDown(l)
-		m.resize(l, 1500)
-	case document.VRFType:
-		m.cycle(l)
-	default:
-		m.autoMTU(controller)
-	}
-}
-
-func (m *model) changePort(s plan.PortChange) error {
-	l := m.links[s.Port.Name]
-	if l == nil || l.controller != s.Bridge {
-		return fmt.Errorf("%s: it is no port", s)
-	}
-	if s.Port.Hairpin != nil {
-		l.port.Hairpin = s.Port.Hairpin
-	}
-	if s.Port.PathCost != nil {
-		l.port.PathCost = s.Port.PathCost
-	}
-	if s.Port.Priority != nil {
-		l.port.Priority = s.Port.Priority
-	}
-	if s.Port.VLAN != nil {
-		if l.port.VLAN = s.Port.VLAN; s.Port.VLAN.Mode == "" {
-			l.port.VLAN = nil
-		} else {
-			m.links[s.Bridge].filters = true
-		}
-	}
-	return nil
-}
-
 func (m *model) setUp(l *link) error {
 	if base := m.links[l.Base()]; l.VLAN != nil && !base.up {
 		return fmt.Errorf("%s: %s is down", l.Name, base.Name)

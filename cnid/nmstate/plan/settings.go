@@ -219,11 +219,10 @@ func (p *planner) changePorts() {
 	})
 }
 
-// unfilter turns filters of VLANs off that are on. Only then a port shows VLANs.
+// unfilter turns filters of VLANs off that are on.
 func (p *planner) unfilter(current *document.State, bridges []string) {
 	for _, i := range current.Interfaces {
-		filters := i.Bridge != nil && slices.ContainsFunc(i.Bridge.Ports, func(port document.BridgePort) bool { return port.VLAN != nil })
-		if filters && slices.Contains(bridges, i.Name) {
+		if slices.Contains(bridges, i.Name) && target.FiltersVLANs(i.Bridge) {
 			p.step(Unfilter{i.Name})
 		}
 	}

@@ -178,7 +178,7 @@ func Back(before *document.State, names []string) *Target {
 			t.Interfaces = append(t.Interfaces, document.Interface{Name: name, State: document.Absent})
 			continue
 		}
-		if unfiltered(before.Interfaces[at].Bridge) {
+		if b := before.Interfaces[at].Bridge; b != nil && len(b.Ports) > 0 && !FiltersVLANs(b) {
 			t.Unfiltered = append(t.Unfiltered, name)
 		}
 		t.Interfaces = append(t.Interfaces, explicit(before.Interfaces[at]))
@@ -196,13 +196,11 @@ func Back(before *document.State, names []string) *Target {
 	return t
 }
 
-// unfiltered reports whether a bridge is seen not to filter VLANs: a port of one that does
-// has VLANs, or an empty list of them. Without ports nothing shows it.
-func unfiltered(b *document.Bridge) bool {
-	return b != nil && len(b.Ports) > 0 && !slices.ContainsFunc(b.Ports, hasVLANs)
+// FiltersVLANs reports whether a bridge is shown to filter VLANs: only then its ports show
+// VLANs, at least an empty list. A bridge without ports does not show it.
+func FiltersVLANs(b *document.Bridge) bool {
+	return b != nil && slices.ContainsFunc(b.Ports, func(port document.BridgePort) bool { return port.VLAN != nil })
 }
-
-func hasVLANs(port document.BridgePort) bool { return port.VLAN != nil }
 
 // explicit says of an interface that was what it did not have, so that it is taken away
 // where it was added meanwhile.
