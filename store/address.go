@@ -87,6 +87,8 @@ type Address struct {
 	Node       string
 	Holder     Holder
 	Attachment string
+	// External reports that another CNI plugin makes the interface with the address.
+	External bool
 	// Set lists all addresses of the same attachment, IP included.
 	Set []netip.Addr
 }

@@ -21,6 +21,10 @@ const KindPair = "veth"
 // KindDelegate is the kind of an attachment that other CNI plugins make.
 const KindDelegate = "delegate"
 
+// KindExternal is the kind of an attachment that another CNI plugin makes with addresses
+// of Alioth: the node's IPAM API gives them to it.
+const KindExternal = "external"
+
 // maxAttachments is the number of interfaces of a pod: those of both lists that users
 // write, and the default network's.
 const maxAttachments = 2*maxElements + 1

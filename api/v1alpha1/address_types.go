@@ -43,6 +43,10 @@ type AddressHolder struct {
 	UID string `json:"uid"`
 }
 
+// DriverExternal is the driver of an address for an interface that another CNI plugin
+// makes. The datapath does not lead to such an address.
+const DriverExternal = "external"
+
 // AddressSpec is one IP of one VPC, or of one network outside of every VPC, with its
 // holder and node.
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="an Address can't change: it is released by deleting it"
@@ -50,6 +54,7 @@ type AddressHolder struct {
 // +kubebuilder:validation:XValidation:rule="has(self.vpc) != has(self.network)",message="exactly one of spec.vpc and spec.network must be set"
 // +kubebuilder:validation:XValidation:rule="has(self.vpc) == has(self.subnet)",message="an address of a VPC has spec.subnet, an address of a network outside of every VPC has none"
 // +kubebuilder:validation:XValidation:rule="!has(self.network) || self.holder.kind == 'Pod'",message="only a Pod has addresses of a network outside of every VPC"
+// +kubebuilder:validation:XValidation:rule="!has(self.driver) || has(self.vpc) && self.holder.kind == 'Pod'",message="only an address of a Pod in a VPC has spec.driver"
 // +kubebuilder:validation:XValidation:rule="[has(self.node), has(self.mac) || has(self.network), has(self.attachment)].all(set, set == (self.holder.kind != 'Service'))",message="a Pod or Node has spec.node, spec.mac and spec.attachment, a Service has none of them"
 type AddressSpec struct {
 	// VPC that the address belongs to; not set outside of every VPC.
@@ -88,6 +93,11 @@ type AddressSpec struct {
 	// +kubebuilder:validation:MaxLength=15
 	// +optional
 	Attachment string `json:"attachment,omitempty"`
+	// Driver is external if another CNI plugin makes the interface; not set for an
+	// interface of Alioth.
+	// +kubebuilder:validation:Enum=external
+	// +optional
+	Driver string `json:"driver,omitempty"`
 	// Set lists all addresses of the same attachment, or Service, this one
 	// included. It shows whether the set is complete.
 	// +kubebuilder:validation:MinItems=1
@@ -129,6 +139,7 @@ func (s *AddressSpec) Domain() string {
 // +kubebuilder:printcolumn:name="Kind",type=string,JSONPath=`.spec.holder.kind`,priority=1
 // +kubebuilder:printcolumn:name="Namespace",type=string,JSONPath=`.spec.holder.namespace`
 // +kubebuilder:printcolumn:name="Holder",type=string,JSONPath=`.spec.holder.name`
+// +kubebuilder:printcolumn:name="Driver",type=string,JSONPath=`.spec.driver`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.vpc) || self.metadata.name == self.spec.vpc + '.' + (self.spec.ip.endsWith('::') ? self.spec.ip.replace(':', '-') + '0' : self.spec.ip.replace(':', '-'))",message="metadata.name must be <spec.vpc>.<spec.ip>, with '-' for ':'"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.network) || self.metadata.name == self.spec.network.uid + '.net.' + (self.spec.ip.endsWith('::') ? self.spec.ip.replace(':', '-') + '0' : self.spec.ip.replace(':', '-'))",message="metadata.name must be <spec.network.uid>.net.<spec.ip>, with '-' for ':'"

@@ -148,6 +148,8 @@ func (w words) writeAddresses(out io.Writer) {
 			where = "here: " + w.device(address.Ifindex)
 		case state.Remote:
 			where = "on node " + address.Node.String()
+		case state.HeldOutside:
+			where = "at an interface of another CNI plugin"
 		}
 		fmt.Fprintf(out, "%s\t%s\t%s\n", w.vpc(address.VNI), address.IP, where)
 	}

@@ -301,6 +301,8 @@ func (t Tracer) facts(a arrival) []string {
 		return []string{fmt.Sprintf("address table: %s is on %s", dst, t.nodeName(row.Node))}
 	case state.Gateway:
 		return []string{fmt.Sprintf("address table: %s is a gateway", dst)}
+	case state.HeldOutside:
+		return []string{fmt.Sprintf("address table: %s is that of an interface of another CNI plugin", dst)}
 	}
 	facts := append([]string{fmt.Sprintf("address table: VPC %s has no %s", t.vpcName(a.vni), dst)}, t.beyondFacts(dst)...)
 	for _, subnet := range a.state.Subnets {

@@ -88,6 +88,27 @@ func TestAWholeNode(t *testing.T) {
 	}
 }
 
+func TestAddressesOfOtherCNIPluginsLeadNowhere(t *testing.T) {
+	w := tenants(t)
+	for ip, on := range map[string]string{"10.10.1.20": "node1", "10.10.1.21": "node2"} {
+		w.put(t, func(tx store.Tx) error {
+			if err := address("blue", ip, on, store.HolderPod, "x"+ip)(tx); err != nil {
+				return err
+			}
+			row := *store.GetAddress(tx, "blue."+ip)
+			row.External = true
+			return store.PutAddress(tx, &row)
+		})
+	}
+	rows := w.build().Datapath.Addresses
+	for _, held := range ips("10.10.1.20", "10.10.1.21") {
+		want := state.Address{VNI: 20, IP: held, Kind: state.HeldOutside}
+		if !slices.Contains(rows, want) {
+			t.Errorf("%v lacks %v", rows, want)
+		}
+	}
+}
+
 func TestTheOrderOfRecordsMakesNoDifference(t *testing.T) {
 	w := tenants(t)
 	before := w.build()

@@ -275,7 +275,7 @@ func (r *randomWorld) changeAddress(tx store.Tx, remove bool) error {
 	meta.Deleting = r.IntN(8) == 0
 	return store.PutAddress(tx, &store.Address{
 		Meta: meta, Name: name, VPC: vpc, Subnet: r.of("s1", "s2", "s3"), IP: netip.MustParseAddr(ip), MAC: r.of("02:00:00:00:01:01", "02:00:00:00:01:02"),
-		Node: node, Holder: holder,
+		Node: node, Holder: holder, External: holder.UID == "p2",
 	})
 }
 

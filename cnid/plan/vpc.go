@@ -244,10 +244,18 @@ func (b *vpcBuilder) inUse(row *store.Subnet) bool {
 	return slices.ContainsFunc(row.Prefixes, func(p netip.Prefix) bool { return slices.Contains(b.ranges, p) })
 }
 
-// remotes adds the addresses that other nodes hold.
+// remotes adds the addresses that other nodes hold, and those at interfaces of other CNI
+// plugins on any node.
 func (b *vpcBuilder) remotes() {
 	for _, row := range store.AddressesByDomain(b.tx, b.row.Name) {
-		if _, taken := b.addresses[row.IP]; taken || row.Node == b.in.Node || b.elsewhere(row) {
+		if _, taken := b.addresses[row.IP]; taken || b.elsewhere(row) {
+			continue
+		}
+		if row.External {
+			b.addresses[row.IP] = state.Address{VNI: b.row.VNI, IP: row.IP, Kind: state.HeldOutside}
+			continue
+		}
+		if row.Node == b.in.Node {
 			continue
 		}
 		mac, err := journal.ParseMAC(row.MAC)

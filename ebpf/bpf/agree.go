@@ -13,6 +13,7 @@ var (
 	_ = [1]bool{}[AliothAddressKind(state.Local)^AliothAddressKindADDRESS_LOCAL]
 	_ = [1]bool{}[AliothAddressKind(state.Remote)^AliothAddressKindADDRESS_REMOTE]
 	_ = [1]bool{}[AliothAddressKind(state.Gateway)^AliothAddressKindADDRESS_GATEWAY]
+	_ = [1]bool{}[AliothAddressKind(state.HeldOutside)^AliothAddressKindADDRESS_OUTSIDE]
 
 	_ = [1]bool{}[AliothClosedClass(state.ClosedShadow)^AliothClosedClassCLOSED_SHADOW]
 	_ = [1]bool{}[AliothClosedClass(state.ClosedNode)^AliothClosedClassCLOSED_NODE]

@@ -128,6 +128,8 @@ static __always_inline enum reason from_pod(struct __sk_buff *skb, struct packet
 		return deliver_local(skb, pkt, to->ifindex);
 	if (to->kind == ADDRESS_REMOTE)
 		return deliver_remote(skb, pkt, from, to);
+	if (to->kind == ADDRESS_OUTSIDE)
+		return DROP_HELD_OUTSIDE;
 	return echo_here(skb, pkt, from);
 }
 
@@ -205,6 +207,8 @@ static __always_inline enum reason deliver_inner(struct __sk_buff *skb, struct p
 	address = lookup_address(pkt->vni, &pkt->dst);
 	if (!address)
 		return in_ranges(&alioth_subnets, pkt->vni, &pkt->dst) ? DROP_NO_ENDPOINT : DROP_NO_SUBNET;
+	if (address->kind == ADDRESS_OUTSIDE)
+		return DROP_HELD_OUTSIDE;
 	if (address->kind != ADDRESS_LOCAL)
 		return DROP_WRONG_NODE;
 	return deliver_local(skb, pkt, address->ifindex);

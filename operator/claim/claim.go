@@ -222,5 +222,5 @@ func assumeLacking(tx store.Tx, rows []*store.Address) error {
 // ofChoice reports whether an Address is of the same choice as the planned row: the
 // same holder may have another one of that name, of an earlier choice.
 func ofChoice(real, row *store.Address) bool {
-	return real.CountsFor(row.Holder, row.Node) && real.Attachment == row.Attachment && slices.Equal(real.Set, row.Set)
+	return real.CountsFor(row.Holder, row.Node) && real.Attachment == row.Attachment && real.External == row.External && slices.Equal(real.Set, row.Set)
 }

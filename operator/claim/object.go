@@ -95,7 +95,7 @@ func objectOf(row *store.Address) *v1alpha1.Address {
 	for _, ip := range row.Set {
 		ips = append(ips, ip.String())
 	}
-	return &v1alpha1.Address{
+	object := &v1alpha1.Address{
 		ObjectMeta: metav1.ObjectMeta{Name: row.Name},
 		Spec: v1alpha1.AddressSpec{
 			VPC: row.VPC, Network: referenceTo(row.Network), Subnet: row.Subnet, IP: row.IP.String(), MAC: row.MAC, Node: row.Node,
@@ -107,6 +107,10 @@ func objectOf(row *store.Address) *v1alpha1.Address {
 			Set:        ips,
 		},
 	}
+	if row.External {
+		object.Spec.Driver = v1alpha1.DriverExternal
+	}
+	return object
 }
 
 // referenceTo returns nil for no network.

@@ -20,6 +20,8 @@ func TestDecideKeepsOneSetAndCompletesIt(t *testing.T) {
 	second.Attachment = "eth1"
 	assumed := address("10.0.0.2", "fd00::2")
 	assumed.UID = ""
+	external := address("10.0.0.6")
+	external.External = true
 	elsewhere, misnamed, nodes := address("10.0.0.3"), address("10.0.0.4"), address("10.0.0.5")
 	elsewhere.Node, misnamed.Holder.Name, nodes.Holder.Kind = "node-2", "q", store.HolderNode
 	for _, tc := range []struct {
@@ -62,6 +64,7 @@ func TestDecideKeepsOneSetAndCompletesIt(t *testing.T) {
 			prefer: operatortest.Addrs("10.0.0.1", "fd00::1"), keep: []string{"10.0.0.1", "fd00::1"},
 		},
 		{name: "another VPC's", rows: []any{operatortest.Address("w", "s", "10.0.0.1", pod)}, drop: []string{"10.0.0.1"}},
+		{name: "for another CNI plugin", rows: []any{external}, drop: []string{"10.0.0.6"}},
 		{name: "another attachment's", rows: []any{second}},
 		{
 			name: "what does not count is neither kept nor in the way", prefer: operatortest.Addrs("10.0.0.1"),
@@ -81,6 +84,17 @@ func TestDecideKeepsOneSetAndCompletesIt(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+func TestAnAddressForAnotherCNIPluginKeepsItsDriver(t *testing.T) {
+	row := operatortest.Address("v", "s", "10.0.0.1", operatortest.Pod("blue", "a", "p", "", ""))
+	for _, external := range []bool{false, true} {
+		row.External = external
+		got, err := addresses.kind.Convert(objectOf(row))
+		if err != nil || got.External != external {
+			t.Errorf("external %t: %+v, %v", external, got, err)
+		}
 	}
 }
 

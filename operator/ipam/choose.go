@@ -34,6 +34,8 @@ type Request struct {
 	Node       string
 	Holder     store.Holder
 	Attachment string
+	// External: another CNI plugin makes the interface.
+	External bool
 	// OwnerUID is the UID of the controller that made the holder, or "".
 	OwnerUID string
 	// Exclude are IPs of the VPC that are taken although the store does not have
@@ -363,7 +365,7 @@ func (req *Request) rows(result Result) (rows []*store.Address) {
 		row := &store.Address{
 			Name: v1alpha1.AddressName(req.Domain(), ip), VPC: req.VPC, Network: result.Network,
 			IP: ip, MAC: result.MAC, Node: req.Node, Holder: req.Holder, Attachment: req.Attachment,
-			Set: slices.Clone(result.IPs),
+			External: req.External, Set: slices.Clone(result.IPs),
 		}
 		if result.Subnet != nil {
 			row.Subnet = result.Subnet.Name

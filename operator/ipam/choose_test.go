@@ -370,7 +370,7 @@ func TestRestingEndsAfterSixtySeconds(t *testing.T) {
 func TestAssumedRowsDescribeTheWholeAttachment(t *testing.T) {
 	s := newStore(t, subnet(1, "net1", "10.0.1.0/24", "fd00::/64"))
 	holder := store.Holder{Kind: store.HolderPod, Namespace: "shop", Name: "web", UID: "u"}
-	result, err := choose(s, ipam.Request{Node: "n1", Holder: holder})
+	result, err := choose(s, ipam.Request{Node: "n1", Holder: holder, External: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -379,7 +379,7 @@ func TestAssumedRowsDescribeTheWholeAttachment(t *testing.T) {
 	for _, ip := range ips("10.0.1.2", "fd00::2") {
 		want = append(want, &store.Address{
 			Name: v1alpha1.AddressName("blue", ip), VPC: "blue", Subnet: "net1", IP: ip, MAC: "02:00:0a:00:01:02",
-			Node: "n1", Holder: holder, Attachment: "eth0", Set: ips("10.0.1.2", "fd00::2"),
+			Node: "n1", Holder: holder, Attachment: "eth0", External: true, Set: ips("10.0.1.2", "fd00::2"),
 		})
 	}
 	s.View(func(tx store.ReadTx) {

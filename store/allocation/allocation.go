@@ -160,7 +160,7 @@ func rows(pod *store.Pod, attachment annotations.Attachment) []*store.Address {
 	for _, ip := range set {
 		row := &store.Address{
 			Name: v1alpha1.AddressName(domain, ip), IP: ip, MAC: attachment.MAC, Node: pod.Node,
-			Attachment: attachment.Name, Set: set, Holder: pod.AsHolder(),
+			Attachment: attachment.Name, Set: set, Holder: pod.AsHolder(), External: attachment.Kind == annotations.KindExternal,
 		}
 		if network, ok := NetworkOf(attachment); ok {
 			row.Network = network

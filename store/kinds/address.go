@@ -57,6 +57,7 @@ func convertAddress(in *v1alpha1.Address) (*store.Address, error) {
 			UID:       in.Spec.Holder.UID,
 		},
 		Attachment: in.Spec.Attachment,
+		External:   in.Spec.Driver == v1alpha1.DriverExternal,
 		Set:        set,
 	}, nil
 }

@@ -39,10 +39,11 @@ func byHand(service *store.Service, endpoint *store.Endpoint) bool {
 }
 
 // heldByPod returns the Address of a pod that has the IP in the VPC, or nil. A load
-// balancer's address leads to no machine, and a node's own leads to the node.
+// balancer's address leads to no machine, a node's own leads to the node, and the datapath
+// does not lead to one of another CNI plugin.
 func heldByPod(tx store.ReadTx, vpc string, ip netip.Addr) *store.Address {
 	held := store.AddressByIP(tx, vpc, ip)
-	if held == nil || held.Holder.Kind != store.HolderPod || held.Holder.UID == "" {
+	if held == nil || held.Holder.Kind != store.HolderPod || held.Holder.UID == "" || held.External {
 		return nil
 	}
 	return held

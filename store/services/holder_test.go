@@ -22,6 +22,8 @@ func TestAServiceLeadsToPodsThatItMayName(t *testing.T) {
 	nobody := operatortest.Pod("blue", "nowhere", "nobody", "", "")
 	node := heldBy(mine, "10.0.0.1", "node-1")
 	node.Holder = store.Holder{Kind: store.HolderNode, Name: "node-1", UID: mine.UID}
+	external := heldBy(mine, "10.0.0.1", "node-1")
+	external.External = true
 	unnamed := heldBy(mine, "10.0.0.1", "node-1")
 	unnamed.Holder.UID = ""
 	for name, c := range map[string]struct {
@@ -40,6 +42,7 @@ func TestAServiceLeadsToPodsThatItMayName(t *testing.T) {
 		"a pod of a namespace that is not there":    {heldBy(nobody, "10.0.0.1", "node-1"), nobody.UID, false, false},
 		"the address of a node":                     {node, mine.UID, false, false},
 		"an address without a holder's UID":         {unnamed, "", false, false},
+		"an interface of another CNI plugin":        {external, mine.UID, false, false},
 		"the same address, held in another VPC":     {operatortest.Address("red-vpc", "net1", "10.0.0.1", mine), mine.UID, false, false},
 		"a load balancer's, with the Service's UID": {operatortest.ServiceAddress("blue-vpc", "lb", "10.0.0.1", service("blue-a", "web", "")), "uid-blue-a-web", false, false},
 	} {

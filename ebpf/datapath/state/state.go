@@ -88,6 +88,9 @@ const (
 	Remote = AddressKind(2)
 	// Gateway is an address that the datapath itself answers, on every node.
 	Gateway = AddressKind(3)
+	// HeldOutside is an address of an interface that another CNI plugin has made, on any
+	// node: the datapath does not lead to it.
+	HeldOutside = AddressKind(4)
 )
 
 // Address is one row of the address table of a VPC.

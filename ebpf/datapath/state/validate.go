@@ -270,7 +270,7 @@ func (a Address) checkKind(c *checker) error {
 		}
 	case Remote:
 		return checkIP("node", a.Node)
-	case Gateway:
+	case Gateway, HeldOutside:
 	default:
 		return fmt.Errorf("kind %d is unknown", a.Kind)
 	}

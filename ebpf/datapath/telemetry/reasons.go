@@ -64,6 +64,7 @@ var reasonNames = [bpf.AliothReasonREASON_LEN]string{
 	// Inside the VPC.
 	bpf.AliothReasonDROP_GATEWAY_CLOSED:      "gateway_closed",      // a gateway answers only echo requests
 	bpf.AliothReasonDROP_NO_ENDPOINT:         "no_endpoint",         // no interface has this address of a subnet
+	bpf.AliothReasonDROP_HELD_OUTSIDE:        "held_outside",        // an interface of another CNI plugin has it
 	bpf.AliothReasonDROP_NO_SUBNET:           "no_subnet",           // no subnet has this address of the VPC
 	bpf.AliothReasonDROP_NO_INTERFACE:        "no_interface",        // the address leads to an interface without a row
 	bpf.AliothReasonDROP_VNI_MISMATCH:        "vni_mismatch",        // the address belongs to an interface of another VPC

@@ -98,8 +98,8 @@ func TestGoAndTheProgramsAgreeOnConstants(t *testing.T) {
 	if int(bpf.AliothClosedClassCLOSED_CLASS_LEN) != int(state.ClosedBalancer)+1 {
 		t.Errorf("%d classes of closed prefixes, the last in Go is %d", bpf.AliothClosedClassCLOSED_CLASS_LEN, state.ClosedBalancer)
 	}
-	if int(bpf.AliothAddressKindADDRESS_KIND_LEN) != int(state.Gateway)+1 {
-		t.Errorf("%d kinds of addresses, the last in Go is %d", bpf.AliothAddressKindADDRESS_KIND_LEN, state.Gateway)
+	if int(bpf.AliothAddressKindADDRESS_KIND_LEN) != int(state.HeldOutside)+1 {
+		t.Errorf("%d kinds of addresses, the last in Go is %d", bpf.AliothAddressKindADDRESS_KIND_LEN, state.HeldOutside)
 	}
 	marks := []uint32{0, state.MarkShared, state.MarkEgress, state.MarkNode}
 	for i, mark := range marks {

@@ -46,6 +46,7 @@ var explanations = [bpf.AliothReasonREASON_LEN]explanation{
 
 	bpf.AliothReasonDROP_GATEWAY_CLOSED:      {"a gateway answers only echo requests", "send to a pod or a service instead"},
 	bpf.AliothReasonDROP_NO_ENDPOINT:         {"no pod or Service of the VPC has this address", "check that the pod runs: kubectl get pods -A -o wide, kubectl get addresses"},
+	bpf.AliothReasonDROP_HELD_OUTSIDE:        {"another CNI plugin has made the interface with this address, and Alioth does not lead to it", "use the network of that plugin, or give the pod a Network of Alioth"},
 	bpf.AliothReasonDROP_NO_SUBNET:           {"no subnet of the VPC has this address", "check the address; another VPC can't be reached by design"},
 	bpf.AliothReasonDROP_NO_INTERFACE:        {"the pod's interface is gone", "nothing if the pod is ending; otherwise run aliothctl verify"},
 	bpf.AliothReasonDROP_VNI_MISMATCH:        {"the address belongs to an interface of another VPC", tellUs},

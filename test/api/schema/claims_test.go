@@ -39,6 +39,7 @@ func TestAddressIsChecked(t *testing.T) {
 		tie       = "metadata.name must be <spec.vpc>.<spec.ip>"
 		canonical = "must be an IP address in canonical form"
 		holder    = "a Pod or Service has a namespace, a Node has none"
+		driver    = "only an address of a Pod in a VPC has spec.driver"
 		placed    = "a Pod or Node has spec.node, spec.mac and spec.attachment, a Service has none of them"
 	)
 	node := func(a *v1alpha1.Address) {
@@ -75,6 +76,9 @@ func TestAddressIsChecked(t *testing.T) {
 		{"a Service's without a namespace", func(a *v1alpha1.Address) { service(a); a.Spec.Holder.Namespace = "" }, holder},
 		{"a Service's on a node", func(a *v1alpha1.Address) { service(a); a.Spec.Node = "node-a" }, placed},
 		{"a Service's with a MAC", func(a *v1alpha1.Address) { service(a); a.Spec.MAC = "02:0a:0a:0a:01:05" }, placed},
+		{"of another CNI plugin", func(a *v1alpha1.Address) { a.Spec.Driver = "external" }, ""},
+		{"of another driver", func(a *v1alpha1.Address) { a.Spec.Driver = "veth" }, "spec.driver"},
+		{"a node's of another CNI plugin", func(a *v1alpha1.Address) { node(a); a.Spec.Driver = "external" }, driver},
 		{"a pod's without a namespace", func(a *v1alpha1.Address) { a.Spec.Holder.Namespace = "" }, holder},
 	})
 }
@@ -108,6 +112,7 @@ func TestAddressOfANetworkIsChecked(t *testing.T) {
 		{"a UID with a dot", func(a *v1alpha1.Address) { a.Name, a.Spec.Network.UID = "a.b.net.10.10.1.5", "a.b" }, uid},
 		{"no UID", func(a *v1alpha1.Address) { a.Name, a.Spec.Network.UID = "net.10.10.1.5", "" }, uid},
 		{"no kind", func(a *v1alpha1.Address) { a.Spec.Network.Kind = "" }, "spec.network.kind"},
+		{"of another CNI plugin", func(a *v1alpha1.Address) { a.Spec.Driver = "external" }, "only an address of a Pod in a VPC has spec.driver"},
 		{"a Service's", func(a *v1alpha1.Address) {
 			a.Spec.MAC, a.Spec.Node, a.Spec.Attachment, a.Spec.Holder.Kind = "", "", "", v1alpha1.HolderService
 		}, "only a Pod has addresses of a network"},

@@ -127,6 +127,8 @@ func (w *World) State() state.State {
 			{VNI: VNIRed, IP: wire.IP("fd10:0:0:1::20"), Kind: state.Remote, Node: wire.IP("2001:db8::2"), MAC: MacR},
 			{VNI: VNIRed, IP: wire.IP("10.0.1.1"), Kind: state.Gateway},
 			{VNI: VNIRed, IP: wire.IP("fd10:0:0:1::1"), Kind: state.Gateway},
+			{VNI: VNIRed, IP: wire.IP("10.0.1.66"), Kind: state.HeldOutside},
+			{VNI: VNIRed, IP: wire.IP("fd10:0:0:1::66"), Kind: state.HeldOutside},
 			{VNI: VNIBlue, IP: wire.IP("10.0.1.10"), Kind: state.Local, Ifindex: w.Twin, MAC: MacA},
 			{VNI: VNIMain, IP: wire.IP("10.8.1.10"), Kind: state.Local, Ifindex: w.Main, MAC: MacA},
 			{VNI: VNIMain, IP: wire.IP("fd18:0:0:1::10"), Kind: state.Local, Ifindex: w.Main, MAC: MacA},

@@ -43,6 +43,11 @@ func TestPacketsThatHaveNoPlaceInAVPCAreDroppedWithTheirReason(t *testing.T) {
 		dropped("no IPv6 source", w.PodA, a6(func(f *wire.Frame) { f.Src = wire.IP("::") }), "spoofed_ip"),
 		dropped("an address nobody has", w.PodA, a(func(f *wire.Frame) { f.Dst = wire.IP("10.0.1.99") }), "no_endpoint"),
 		dropped("an IPv6 address nobody has", w.PodA, a6(func(f *wire.Frame) { f.Dst = wire.IP("fd10:0:0:1::99") }), "no_endpoint"),
+		dropped("an address of another CNI plugin", w.PodA, a(func(f *wire.Frame) { f.Dst = wire.IP("10.0.1.66") }), "held_outside"),
+		dropped("an IPv6 address of another CNI plugin", w.PodA, a6(func(f *wire.Frame) { f.Dst = wire.IP("fd10:0:0:1::66") }), "held_outside"),
+		dropped("an echo request to one of another CNI plugin", w.PodA, a(func(f *wire.Frame) {
+			f.Dst, f.L4 = wire.IP("10.0.1.66"), wire.ICMP{Type: 8, Body: make([]byte, 12)}
+		}), "held_outside"),
 		dropped("an address of no subnet", w.PodA, a(func(f *wire.Frame) { f.Dst = wire.IP("10.0.2.1") }), "no_subnet"),
 		dropped("an IPv6 address of no subnet", w.PodA, a6(func(f *wire.Frame) { f.Dst = wire.IP("fd10:0:0:2::1") }), "no_subnet"),
 		dropped("an address that only another VPC knows", w.Twin, a(func(f *wire.Frame) { f.Dst = wire.IP("10.0.1.11") }), "no_subnet"),

@@ -47,6 +47,7 @@ func TestOnlyKnownNodesPutPacketsIntoAVPC(t *testing.T) {
 		}), world.MacA),
 		refused("an address of another node", inner(func(f *wire.Frame) { f.Src, f.Dst = wire.IP("10.0.1.21"), wire.IP("10.0.1.20") }).Bytes(), "wrong_node"),
 		refused("an address nobody has", inner(func(f *wire.Frame) { f.Dst = wire.IP("10.0.1.99") }).Bytes(), "no_endpoint"),
+		refused("an address of another CNI plugin", inner(func(f *wire.Frame) { f.Dst = wire.IP("10.0.1.66") }).Bytes(), "held_outside"),
 		refused("an address of no subnet", inner(func(f *wire.Frame) { f.Dst = wire.IP("10.0.9.1") }).Bytes(), "no_subnet"),
 		refused("the gateway", inner(func(f *wire.Frame) { f.Dst = wire.IP("10.0.1.1") }).Bytes(), "wrong_node"),
 		refused("the node's shadow", inner(func(f *wire.Frame) { f.Dst = wire.IP(world.NodeShadow) }).Bytes(), "no_subnet"),
