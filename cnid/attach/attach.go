@@ -43,6 +43,9 @@ type Capabilities struct {
 	Sequential bool
 	// Device: an interface is a device that the kubelet has allocated (Spec.PCI).
 	Device bool
+	// External: another CNI plugin makes the interfaces. The driver keeps that they are in
+	// use.
+	External bool
 }
 
 // Datapath reports whether the datapath carries the packets of such interfaces.

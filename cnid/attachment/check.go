@@ -39,7 +39,7 @@ func (m *Manager) check(ctx context.Context, rec journal.Record) error {
 	if _, err := m.intact(ctx, rec); err != nil {
 		return err
 	}
-	if err := m.cfg.Decisions.Check(rec); err != nil || !m.datapath(rec.Kind) {
+	if err := m.cfg.Decisions.Check(rec); err != nil || !m.capabilities(rec.Kind).Datapath() {
 		return err
 	}
 	return m.cfg.Datapath.Check(rec)

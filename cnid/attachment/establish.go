@@ -148,6 +148,9 @@ func (m *Manager) begin(r Request, decisions []Decision) ([]journal.Record, erro
 	wanted := make([]journal.Record, 0, len(decisions))
 	for _, d := range decisions {
 		driver, err := m.cfg.Drivers.Of(d.Kind)
+		if err == nil {
+			err = checkCaller(r, driver)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -158,6 +161,20 @@ func (m *Manager) begin(r Request, decisions []Decision) ([]journal.Record, erro
 		err = &NotReady{Reason: err.Error()}
 	}
 	return records, err
+}
+
+// checkCaller refuses a request of another CNI plugin for interfaces of Alioth, and the
+// other way round.
+func checkCaller(r Request, driver attach.Driver) error {
+	switch external := driver.Capabilities().External; {
+	case external && !r.External:
+		return fmt.Errorf("%w: the operator gives pods on this node addresses for the node IPAM API; remove Alioth from the node's CNI configurations, or the label %s from the node",
+			ErrCaller, annotations.MultiTenancyLabel)
+	case !external && r.External:
+		return fmt.Errorf("%w: Alioth's own plugin makes them, because the pod requests networks of Alioth, or because its node did not have the label %s when the pod was bound",
+			ErrCaller, annotations.MultiTenancyLabel)
+	}
+	return nil
 }
 
 // rollback undoes the finished steps of a request. If that fails, the records stay, and
@@ -263,12 +280,18 @@ func (m *Manager) programAll(ctx context.Context, records []journal.Record) erro
 	return errors.Join(errs...)
 }
 
+// program has the datapath carry the packets of an attachment, or serve its sockets. It
+// does nothing for another CNI plugin.
 func (m *Manager) program(ctx context.Context, rec journal.Record) error {
+	can := m.capabilities(rec.Kind)
+	if can.External {
+		return nil
+	}
 	defer m.cfg.Metrics.since(phaseProgram, time.Now())
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.EstablishWait)
 	defer cancel()
 	program := m.cfg.Datapath.ProgramSockets
-	if m.datapath(rec.Kind) {
+	if can.Datapath() {
 		program = m.cfg.Datapath.Program
 	}
 	err := program(ctx, rec)

@@ -70,19 +70,30 @@ func (m *Manager) dead(ctx context.Context, rec journal.Record) bool {
 		log.Info("removing an attachment without a DEL", "reason", "it was left in phase "+string(rec.Phase))
 		return true
 	}
+	if rec.NetnsPath == "" {
+		return m.gone(ctx, rec)
+	}
 	id, err := netns.Identify(rec.NetnsPath)
 	if err == nil && id.Cookie == rec.Device.NetnsCookie && id.Inode == rec.Device.NetnsInode {
 		return false
 	}
-	driver, unknown := m.cfg.Drivers.Of(rec.Kind)
-	if unknown != nil {
-		return false
-	}
-	if _, gone := driver.Check(ctx, specOf(rec)); errors.Is(gone, attach.ErrGone) {
-		log.Info("removing an attachment without a DEL", "reason", "its network namespace is gone")
+	if m.gone(ctx, rec) {
 		return true
 	}
 	log.Warn("an attachment's network namespace is not at its path but still has its device; leaving it alone",
 		"path", rec.NetnsPath, "error", err)
 	return false
+}
+
+// gone reports whether the driver of an attachment is certain that its sandbox has ended.
+func (m *Manager) gone(ctx context.Context, rec journal.Record) bool {
+	driver, err := m.cfg.Drivers.Of(rec.Kind)
+	if err != nil {
+		return false
+	}
+	if _, err = driver.Check(ctx, specOf(rec)); !errors.Is(err, attach.ErrGone) {
+		return false
+	}
+	m.logOf(rec).Info("removing an attachment without a DEL", "reason", "its network namespace is gone")
+	return true
 }

@@ -119,6 +119,10 @@ var ErrNamespaceAlive = errors.New("attachment is alive in another network names
 // pod belong to one request.
 var ErrAttached = errors.New("the pod has all of its interfaces already")
 
+// ErrCaller reports that the pod's interfaces are not made by the CNI plugin that asks for
+// them.
+var ErrCaller = errors.New("another CNI plugin makes the pod's interfaces")
+
 // NotReady is the error of a request that may succeed later.
 type NotReady struct {
 	// Reason is the text for users: what is missing and, if known, what to do.

@@ -85,8 +85,12 @@ type Request struct {
 	Pod journal.Pod
 	// Network is the name of the network configuration.
 	Network string
-	// NetnsPath is a file that refers to the pod's network namespace.
+	// NetnsPath is a file that refers to the pod's network namespace; "" if an external
+	// caller has not named it.
 	NetnsPath string
+	// External: another CNI plugin makes the interfaces, and wants their addresses. Such a
+	// request is for pods with such attachments alone, and other requests are for others.
+	External bool
 }
 
 // Attached is an existing attachment.
@@ -139,9 +143,13 @@ func (m *Manager) finished(key journal.Key) (journal.Record, attach.Driver, bool
 	return rec, driver, err == nil && rec.Phase == journal.PhaseDone, err
 }
 
-func (m *Manager) datapath(kind attach.Kind) bool {
+// capabilities are none for a kind that the node has not.
+func (m *Manager) capabilities(kind attach.Kind) attach.Capabilities {
 	driver, err := m.cfg.Drivers.Of(kind)
-	return err == nil && driver.Capabilities().Datapath()
+	if err != nil {
+		return attach.Capabilities{}
+	}
+	return driver.Capabilities()
 }
 
 func (m *Manager) logOf(rec journal.Record) *slog.Logger {

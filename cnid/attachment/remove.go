@@ -106,7 +106,10 @@ func (m *Manager) remove(ctx context.Context, rec journal.Record) error {
 
 // unprogram leaves half of the remaining time to detaching.
 func (m *Manager) unprogram(ctx context.Context, rec journal.Record) error {
-	if !m.datapath(rec.Kind) {
+	switch can := m.capabilities(rec.Kind); {
+	case can.External:
+		return nil
+	case !can.Datapath():
 		m.cfg.Datapath.UnprogramSockets()
 		return nil
 	}

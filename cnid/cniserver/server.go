@@ -79,7 +79,7 @@ func cniError(err error) *types.Error {
 		return types.NewError(cniapi.CodeNotReady, "network is not ready - the command was cancelled: "+err.Error(), "")
 	case errors.Is(err, netns.ErrGone), errors.Is(err, attachment.ErrNamespaceAlive):
 		return types.NewError(types.ErrInvalidNetNS, err.Error(), "")
-	case errors.Is(err, attachment.ErrAttached):
+	case errors.Is(err, attachment.ErrAttached), errors.Is(err, attachment.ErrCaller):
 		return types.NewError(types.ErrInvalidNetworkConfig, err.Error(), "")
 	}
 	return types.NewError(cniapi.CodeFailed, err.Error(), "")

@@ -12,6 +12,7 @@ import (
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/attach/external"
 	"github.com/alioth-net/alioth/cnid/attachment"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
@@ -89,13 +90,19 @@ func decideAll(tx store.ReadTx, q question, pod *store.Pod, list []annotations.H
 		if i > 0 {
 			d.IfName = d.Attachment
 		}
-		if i != byDefault && (d.InVPC() || i > 0) {
+		if i > 0 && d.External {
+			d.Mode = external.ModeDevice
+		}
+		if i != byDefault && (d.InVPC() || i > 0) && !d.External {
 			d.Gateways = nil
 		}
 		decisions = append(decisions, d)
 	}
 	separate(decisions)
 	first := &decisions[0]
+	if first.External { // probes and ports of the node are the other plugin's
+		return answer{seen: true, decisions: decisions}
+	}
 	first.Probed, first.ProbeTimeout, first.HostPorts = pod.NetworkProbes, pod.ProbeTimeout, plan.HostPorts(pod)
 	if !first.InVPC() && len(first.HostPorts) > 0 {
 		return wait("hostPort %s: ports of nodes lead to pods in VPCs only, and the pod's first interface is in network %q outside of every VPC", first.HostPorts[0], first.Outside)
@@ -175,8 +182,8 @@ func completeSet(tx store.ReadTx, pod store.Holder, node, attachment string) ([]
 	slices.SortFunc(rows, func(a, b *store.Address) int { return a.IP.Compare(b.IP) })
 	first := rows[0]
 	for _, row := range rows {
-		if row.Domain() != first.Domain() || row.MAC != first.MAC {
-			return nil, fmt.Sprintf("the pod's Address objects %s and %s disagree about VPC or MAC", first.Name, row.Name)
+		if row.Domain() != first.Domain() || row.MAC != first.MAC || row.External != first.External {
+			return nil, fmt.Sprintf("the pod's Address objects %s and %s disagree about VPC, MAC or driver", first.Name, row.Name)
 		}
 	}
 	for _, ip := range first.Set {
@@ -206,20 +213,22 @@ func disagreement(said annotations.Attachment, rows []*store.Address) string {
 		return fmt.Sprintf("addresses %v, %v", saidIPs, held)
 	case said.MAC != rows[0].MAC:
 		return fmt.Sprintf("MAC %s, %s", said.MAC, rows[0].MAC)
+	case (said.Kind == annotations.KindExternal) != rows[0].External:
+		return fmt.Sprintf("kind %q, another CNI plugin: %t", said.Kind, rows[0].External)
 	}
 	return ""
 }
 
 // assemble adds the properties from the VPC, its subnets and this node, or returns what is
-// missing.
+// missing. An attachment that another CNI plugin makes needs nothing else of its VPC.
 func assemble(tx store.ReadTx, q question, said annotations.Attachment, rows []*store.Address) (d attachment.Decision, missing string) {
-	vpc := store.GetVPC(tx, rows[0].VPC)
+	vpc, foreign := store.GetVPC(tx, rows[0].VPC), rows[0].External
 	switch {
-	case !q.synced(rows[0].VPC):
+	case !foreign && !q.synced(rows[0].VPC):
 		return d, fmt.Sprintf("what belongs to VPC %s is still being read from the API server", rows[0].VPC)
 	case vpc == nil || vpc.VNI == 0:
 		return d, fmt.Sprintf("VPC %s has no VNI yet; see `kubectl describe vpc %s`", rows[0].VPC, rows[0].VPC)
-	case q.mtu == 0:
+	case !foreign && q.mtu == 0:
 		return d, fmt.Sprintf("node %s is not programmed yet: %s", q.cfg.Node, cmp.Or(q.problem, "alioth-cnid is about to do so"))
 	}
 	mac, err := journal.ParseMAC(rows[0].MAC)
@@ -228,7 +237,7 @@ func assemble(tx store.ReadTx, q question, said annotations.Attachment, rows []*
 	}
 	d = attachment.Decision{
 		Attachment: rows[0].Attachment,
-		Binding:    journal.Binding{VPC: vpc.Name, VNI: vpc.VNI},
+		Binding:    journal.Binding{VPC: vpc.Name, VNI: vpc.VNI, External: foreign},
 		Interface:  journal.Interface{MAC: mac, AltName: said.AltName},
 	}
 	for _, row := range rows {
@@ -237,6 +246,9 @@ func assemble(tx store.ReadTx, q question, said annotations.Attachment, rows []*
 			return d, missing
 		}
 		d.Addrs, d.Gateways, d.Subnets = append(d.Addrs, prefix), append(d.Gateways, gateway), append(d.Subnets, row.Subnet)
+	}
+	if foreign {
+		return d, ""
 	}
 	d.MTU = attach.PodMTU(q.mtu, d.Addrs)
 	if said.NoDefaultRoute {

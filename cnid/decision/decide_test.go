@@ -33,7 +33,7 @@ import (
 )
 
 // kinds are those of the registry, and one without a datapath.
-var kinds = append(drivers.WithSRIOV(drivers.All(), sriov.Config{}), attachmenttest.Type(nil)).Catalog()
+var kinds = append(drivers.WithExternal(drivers.WithSRIOV(drivers.All(), sriov.Config{})), attachmenttest.Type(nil)).Catalog()
 
 // decided is a store in which everything for pod p1 is decided.
 type decided struct {
@@ -191,7 +191,7 @@ func TestWithoutAgreementThereIsNoDecisionAndThePersonIsToldWhy(t *testing.T) {
 			d.addresses = append(d.addresses, testrows.Address("blue", "blue1", "10.10.1.11", "node1", d.addresses[0].Holder, "10.10.1.10", "fd10:10:0:1::10"))
 		}, "more Address objects than their set"},
 		{"an Address on another node", func(d *decided) { d.addresses[0].Node = "node2" }, "Address object of fd10:10:0:1::10 has not arrived"},
-		{"Addresses of two VPCs", func(d *decided) { d.addresses[0].VPC = "red" }, "disagree about VPC or MAC"},
+		{"Addresses of two VPCs", func(d *decided) { d.addresses[0].VPC = "red" }, "disagree about VPC, MAC or driver"},
 		{"a forged VPC in the annotation", func(d *decided) { d.said.VPC = "red" }, `VPC "red", "blue"`},
 		{"a forged address in the annotation", func(d *decided) { d.said.Addresses = d.said.Addresses[:1] }, "addresses [10.10.1.10]"},
 		{"a forged MAC in the annotation", func(d *decided) { d.said.MAC = "02:00:00:00:00:99" }, "MAC 02:00:00:00:00:99"},

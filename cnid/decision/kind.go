@@ -31,6 +31,7 @@ func named(catalog attach.Catalog, pair attach.Kind) map[string]attach.Kind {
 // outside only:
 //   - Only the datapath keeps VPCs apart. An interface in a VPC without it would not be
 //     bound to its addresses.
+//     That does not concern interfaces that another CNI plugin makes.
 //   - The host end of a pair outside of every VPC has no programs. The pod would reach
 //     the node's own network stack through it.
 //
@@ -44,7 +45,9 @@ func (q question) kindOf(said annotations.Attachment) (kind attach.Kind, refusal
 			said.Name, said.Kind, q.cfg.Node, strings.Join(slices.Sorted(maps.Keys(q.kinds)), ", "))
 	case datapath && said.Outside != "":
 		return "", fmt.Sprintf("interface %s leads to network %q outside of every VPC, and kind %q is for VPCs only", said.Name, said.Outside, said.Kind)
-	case !datapath && said.Outside == "":
+	case q.cfg.Kinds[kind].External && said.Outside != "":
+		return "", fmt.Sprintf("interface %s leads to network %q outside of every VPC, and the node IPAM API has addresses of VPCs only", said.Name, said.Outside)
+	case !datapath && !q.cfg.Kinds[kind].External && said.Outside == "":
 		return "", fmt.Sprintf("interface %s is in VPC %q, and kind %q has no datapath, which keeps VPCs apart", said.Name, said.VPC, said.Kind)
 	case q.cfg.Kinds[kind].Device != onDevice:
 		return "", fmt.Sprintf("interface %s is of kind %q, and the annotation does not say rightly whether it is a device; are alioth-operator and alioth-cnid of one release?", said.Name, said.Kind)

@@ -122,7 +122,7 @@ func TestAKindThatDoesNotFitIsRefusedAtOnce(t *testing.T) {
 		change func(*annotations.Attachment)
 		want   string
 	}{
-		{"unknown", func(a *annotations.Attachment) { a.Kind = "bond" }, `kind "bond", and node node1 has the kinds bridge, ipvlan, macvlan, netkit, sriov, veth`},
+		{"unknown", func(a *annotations.Attachment) { a.Kind = "bond" }, `kind "bond", and node node1 has the kinds bridge, external, ipvlan, macvlan, netkit, sriov, veth`},
 		{"a device in a VPC", func(a *annotations.Attachment) { a.Kind = "sriov" }, `kind "sriov" has no datapath`},
 		{"a device without a pool", func(a *annotations.Attachment) { a.Kind, a.Outside, a.VPC = "sriov", "physical", "" }, "whether it is a device"},
 		{"a pool for no device", func(a *annotations.Attachment) {

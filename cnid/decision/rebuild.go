@@ -9,6 +9,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/attach/external"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/store"
@@ -32,20 +33,30 @@ func holderOf(tx store.ReadTx, uid, node string) store.Holder {
 // as attachment.Rebuild wants it. The capabilities are those of the driver that found it.
 // In a VPC everything but the interface itself comes from the Address objects of the
 // pod's UID, and what they refer to: neither the pod's annotations nor what its namespace
-// has is trusted. An interface without a datapath leads outside of every VPC: the
-// annotation describes it, and its AttachmentClaim confirms that (unclaimed).
+// has is trusted. Other interfaces without a datapath than those of other CNI plugins lead
+// outside of every VPC: the annotation describes one, and its AttachmentClaim confirms that
+// (unclaimed).
 func Rebuild(tx store.ReadTx, cfg plan.Config, can attach.Capabilities, found attach.Found) (rec journal.Record, err error) {
 	name := v1alpha1.PodAttachment
 	if found.Request != "" {
 		name = found.IfName
 	}
-	if can.Datapath() {
+	if can.Datapath() || can.External {
 		rec, err = rebuildInVPC(tx, cfg.Node, name, found)
 	} else {
 		rec, err = rebuildOutside(tx, cfg.Node, name, found)
 	}
 	if err != nil {
 		return journal.Record{}, err
+	}
+	if can.External != rec.External {
+		return journal.Record{}, fmt.Errorf("the Address objects of interface %s are for another driver", name)
+	}
+	if can.External {
+		if found.Request != "" {
+			rec.Mode = external.ModeDevice
+		}
+		return rec, nil
 	}
 	pod := store.GetPod(tx, found.PodUID)
 	if can.Datapath() {
@@ -87,7 +98,7 @@ func rebuildInVPC(tx store.ReadTx, node, name string, found attach.Found) (journ
 	}
 	rec := journal.Record{
 		Identity:  journal.Identity{Pod: journal.Pod{Namespace: first.Holder.Namespace, Name: first.Holder.Name, UID: first.Holder.UID}, Attachment: first.Attachment},
-		Binding:   journal.Binding{VPC: vpc.Name, VNI: vpc.VNI},
+		Binding:   journal.Binding{VPC: vpc.Name, VNI: vpc.VNI, External: first.External},
 		Interface: journal.Interface{MAC: mac},
 	}
 	for _, row := range rows {

@@ -172,7 +172,8 @@ func (s *Sources) Run(ctx context.Context) {
 	}
 }
 
-// needed are the VPCs with an Address or attachment on this node, and the networks with an
+// needed are the VPCs with an Address or attachment on this node that is not of another CNI
+// plugin, and the networks with an
 // attachment here in which there are Services. The map must not be changed.
 func (s *Sources) needed(tx store.ReadTx) map[part]bool {
 	s.looking.Lock()
@@ -205,12 +206,12 @@ func (s *Sources) needs(c store.Change) bool {
 func (s *Sources) find(tx store.ReadTx, records []journal.Record) map[part]bool {
 	parts := map[part]bool{{domain: s.cfg.DefaultVPC}: true}
 	for _, rec := range records {
-		if rec.InVPC() {
+		if rec.Carried() {
 			parts[part{domain: rec.VPC}] = true
 		}
 	}
 	for _, row := range store.AddressesByNode(tx, s.cfg.Node) {
-		if row.VPC != "" {
+		if row.VPC != "" && !row.External {
 			parts[part{domain: row.VPC}] = true
 		}
 	}

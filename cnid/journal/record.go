@@ -163,10 +163,16 @@ type Binding struct {
 	// Outside names the network outside of every VPC, and VPC and VNI are zero; ""
 	// in a VPC.
 	Outside string `json:"outside,omitempty"`
+	// External: another CNI plugin makes the interface, with addresses of the VPC.
+	External bool `json:"external,omitempty"`
 }
 
 // InVPC reports whether the attachment leads to a VPC.
 func (b Binding) InVPC() bool { return b.Outside == "" }
+
+// Carried reports whether the datapath carries the packets of the attachment: it leads to
+// a VPC, and the interface is Alioth's.
+func (b Binding) Carried() bool { return b.InVPC() && !b.External }
 
 // Interface is what the pod gets.
 type Interface struct {
@@ -225,7 +231,7 @@ type Record struct {
 
 	// Shadow4 and Shadow6 are unique on the node while the record or its
 	// entry in the release queue exists; the zero value for a family without
-	// an address, and outside of every VPC. Begin chooses them.
+	// an address, and for an attachment that is not Carried. Begin chooses them.
 	Shadow4 netip.Addr `json:"shadow4"`
 	Shadow6 netip.Addr `json:"shadow6"`
 	// Seq grows with every Begin: of two records the lower is the older.

@@ -42,9 +42,9 @@ func at(shadows netip.Prefix, index uint64) netip.Addr {
 	return addr
 }
 
-// shadowed are the addresses that need a shadow address: those in a VPC.
+// shadowed are the addresses that need a shadow address: those of the datapath.
 func shadowed(rec Record) []netip.Prefix {
-	if !rec.InVPC() {
+	if !rec.Carried() {
 		return nil
 	}
 	return rec.Addrs

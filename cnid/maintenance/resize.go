@@ -56,8 +56,8 @@ func (r *Resizer) resize(ctx context.Context, carried int) bool {
 	resized := false
 	for _, rec := range r.cfg.Records() {
 		mtu := attach.PodMTU(carried, rec.Addrs)
-		if rec.Phase != journal.PhaseDone || !rec.InVPC() || rec.MTU == mtu {
-			continue // outside of every VPC the node's network carries nothing of it
+		if rec.Phase != journal.PhaseDone || !rec.Carried() || rec.MTU == mtu {
+			continue // the node's network carries nothing of it
 		}
 		done, err := r.cfg.Resize(ctx, rec.Key, mtu)
 		if done {

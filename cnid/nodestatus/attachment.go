@@ -27,6 +27,8 @@ type Attachment struct {
 	VNI     uint32   `json:"vni"`
 	Subnets []string `json:"subnets"`
 	Outside string   `json:"outside,omitempty"`
+	// External: another CNI plugin makes the interface.
+	External bool `json:"external,omitempty"`
 
 	// Kind names the driver, HostIfName the host end, "" without one.
 	Kind       string         `json:"kind"`

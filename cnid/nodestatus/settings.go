@@ -41,6 +41,7 @@ type Kind struct {
 	FollowsMTU bool `json:"followsMTU"`
 	Restorable bool `json:"restorable"`
 	Sequential bool `json:"sequential,omitempty"`
+	External   bool `json:"external,omitempty"`
 	Device     bool `json:"device,omitempty"`
 }
 

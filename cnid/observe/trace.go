@@ -155,6 +155,8 @@ func untraceable(rec journal.Record, named bool) string {
 	switch {
 	case !rec.InVPC():
 		why = fmt.Sprintf("leads to network %q outside of every VPC", rec.Outside)
+	case rec.External:
+		why = "is made by another CNI plugin"
 	case rec.Device.HostIfindex == 0:
 		why = fmt.Sprintf("is a %s without a device on the node", rec.Kind)
 	default:

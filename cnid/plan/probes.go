@@ -58,9 +58,10 @@ func (b *nodeBuilder) probes() {
 
 // isProbed reports whether the kubelet may probe the pod of a record, or call its hooks,
 // under addresses in a VPC. Record.Probed covers pods that are gone from the API.
-// Addresses outside of every VPC are on networks that the node itself may use.
+// Addresses outside of every VPC, and those of other CNI plugins, are on networks that the
+// node itself may use.
 func isProbed(tx store.ReadTx, rec journal.Record) bool {
-	if !rec.InVPC() {
+	if !rec.Carried() {
 		return false
 	}
 	pod := store.GetPod(tx, rec.Pod.UID)

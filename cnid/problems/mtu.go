@@ -18,8 +18,8 @@ import (
 func mtuProblems(records []journal.Record, carried int) []finding.Problem {
 	var larger, below []string
 	for _, rec := range records {
-		if rec.Phase != journal.PhaseDone || !rec.InVPC() {
-			continue // outside of every VPC the node's network carries nothing of it
+		if rec.Phase != journal.PhaseDone || !rec.Carried() {
+			continue // the node's network carries nothing of it
 		}
 		mtu := attach.PodMTU(carried, rec.Addrs)
 		if rec.MTU > mtu {

@@ -7,6 +7,7 @@ package drivers
 import (
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attach/delegate"
+	"github.com/alioth-net/alioth/cnid/attach/external"
 	"github.com/alioth-net/alioth/cnid/attach/ipvlan"
 	"github.com/alioth-net/alioth/cnid/attach/macvlan"
 	"github.com/alioth-net/alioth/cnid/attach/netkit"
@@ -29,6 +30,9 @@ func WithDelegates(all attach.Registry, files host.ConfDir, open func() (*plugin
 func WithSRIOV(all attach.Registry, cfg sriov.Config) attach.Registry {
 	return append(all, sriov.Type(cfg))
 }
+
+// WithExternal returns a registry of nodes with an IPAM API for other CNI plugins too.
+func WithExternal(all attach.Registry) attach.Registry { return append(all, external.Type()) }
 
 // All returns the registry of this release. It has one line for each driver.
 func All() attach.Registry {

@@ -30,7 +30,7 @@ func Attachments(records []journal.Record) []nodestatus.Attachment { return each
 func attachment(rec journal.Record) nodestatus.Attachment {
 	return nodestatus.Attachment{
 		Key: nodestatus.Key(rec.Key), Request: rec.Request, Pod: nodestatus.Pod(rec.Pod), CNINetwork: rec.CNINetwork, NetnsPath: rec.NetnsPath, Name: rec.Attachment,
-		VPC: rec.VPC, VNI: rec.VNI, Subnets: rec.Subnets, Outside: rec.Outside,
+		VPC: rec.VPC, VNI: rec.VNI, Subnets: rec.Subnets, Outside: rec.Outside, External: rec.External,
 		Kind: string(rec.Kind), HostIfName: rec.HostIfName, Addrs: rec.Addrs, Gateways: rec.Gateways, MAC: rec.MAC.String(), MTU: rec.MTU, AltName: rec.AltName,
 		Parent: rec.Parent, VLAN: rec.VLAN, VXLAN: rec.VXLAN, Mode: rec.Mode, IPv6: string(rec.IPv6), Pool: rec.Pool, PCI: rec.PCI, VF: (*nodestatus.VF)(rec.VF),
 		Routes: each(rec.Routes, func(r attach.Route) nodestatus.Route { return nodestatus.Route(r) }),
@@ -58,7 +58,7 @@ func record(a nodestatus.Attachment) journal.Record {
 		Identity: journal.Identity{
 			Key: journal.Key(a.Key), Request: a.Request, Pod: journal.Pod(a.Pod), CNINetwork: a.CNINetwork, NetnsPath: a.NetnsPath, Attachment: a.Name,
 		},
-		Binding: journal.Binding{VPC: a.VPC, VNI: a.VNI, Subnets: a.Subnets, Outside: a.Outside},
+		Binding: journal.Binding{VPC: a.VPC, VNI: a.VNI, Subnets: a.Subnets, Outside: a.Outside, External: a.External},
 		Interface: journal.Interface{
 			Kind: attach.Kind(a.Kind), HostIfName: a.HostIfName, Addrs: a.Addrs, Gateways: a.Gateways, MAC: mac, MTU: a.MTU, AltName: a.AltName,
 			Parent: a.Parent, VLAN: a.VLAN, VXLAN: a.VXLAN, Mode: a.Mode, IPv6: attach.IPv6(a.IPv6), Pool: a.Pool, PCI: a.PCI, VF: (*attach.VF)(a.VF),
@@ -81,7 +81,9 @@ func deviceBack(d nodestatus.Device) journal.Device {
 func Settings(c plan.Config) nodestatus.Settings {
 	kinds := map[string]nodestatus.Kind{}
 	for kind, can := range c.Kinds {
-		kinds[string(kind)] = nodestatus.Kind{HostEnd: can.HostEnd, Hook: int(can.Hook), FollowsMTU: can.FollowsMTU, Restorable: can.Restorable, Sequential: can.Sequential, Device: can.Device}
+		kinds[string(kind)] = nodestatus.Kind{HostEnd: can.HostEnd, Hook: int(can.Hook), FollowsMTU: can.FollowsMTU, Restorable: can.Restorable, Sequential: can.Sequential, Device: can.Device,
+			External: can.External,
+		}
 	}
 	name := func(r plan.ServiceRef) nodestatus.ServiceName { return nodestatus.ServiceName(r) }
 	return nodestatus.Settings{
@@ -96,7 +98,9 @@ func Settings(c plan.Config) nodestatus.Settings {
 func Config(s nodestatus.Settings) plan.Config {
 	kinds := attach.Catalog{}
 	for kind, can := range s.Kinds {
-		kinds[attach.Kind(kind)] = attach.Capabilities{HostEnd: can.HostEnd, Hook: attach.Hook(can.Hook), FollowsMTU: can.FollowsMTU, Restorable: can.Restorable, Sequential: can.Sequential, Device: can.Device}
+		kinds[attach.Kind(kind)] = attach.Capabilities{HostEnd: can.HostEnd, Hook: attach.Hook(can.Hook), FollowsMTU: can.FollowsMTU, Restorable: can.Restorable, Sequential: can.Sequential, Device: can.Device,
+			External: can.External,
+		}
 	}
 	ref := func(n nodestatus.ServiceName) plan.ServiceRef { return plan.ServiceRef(n) }
 	return plan.Config{

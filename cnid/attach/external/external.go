@@ -1,0 +1,154 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package external is the driver for interfaces that other CNI plugins make with addresses
+// of the node's IPAM API. It makes nothing: a note on disk keeps that the addresses are in
+// use. A note is of one boot, because no sandbox outlives that.
+package external
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/attach/sandbox"
+	"github.com/alioth-net/alioth/cnid/netns"
+)
+
+// Kind is the driver's.
+const Kind attach.Kind = annotations.KindExternal
+
+// ModeDevice is the mode (attach.Spec.Mode) of a delegated device: one of the node, with
+// the address Spec.MAC, that the plugin moves into the pod. "" is the mode of an interface
+// that the plugin makes.
+const ModeDevice = "device"
+
+var capabilities = attach.Capabilities{External: true}
+
+// Driver implements attach.Driver.
+type Driver struct {
+	notes sandbox.Notes[note]
+	boot  string
+}
+
+// note is what the driver keeps of an interface. Its namespace is zero if the caller has
+// not named it.
+type note struct {
+	sandbox.Interface
+	Boot string `json:"boot"`
+	MAC  string `json:"mac"`
+}
+
+// Type returns the driver's entry in a registry.
+func Type() attach.Type {
+	return attach.Type{
+		Kind: Kind, Capabilities: capabilities,
+		Probe: func(context.Context) error { return nil },
+		Open: func(node attach.Node) (attach.Driver, error) {
+			boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+			if err != nil {
+				return nil, fmt.Errorf("identify this boot: %w", err)
+			}
+			return New(filepath.Join(node.Dir, string(Kind)), string(bytes.TrimSpace(boot)))
+		},
+	}
+}
+
+// New returns a Driver whose notes are in a folder, in the boot of an ID.
+func New(dir, boot string) (*Driver, error) {
+	notes, err := sandbox.NewNotes[note](dir)
+	return &Driver{notes: notes, boot: boot}, err
+}
+
+// Capabilities implements attach.Driver.
+func (d *Driver) Capabilities() attach.Capabilities { return capabilities }
+
+// HostName implements attach.Driver.
+func (d *Driver) HostName(string, string) string { return "" }
+
+// Close implements attach.Driver.
+func (d *Driver) Close() {}
+
+// Resize implements attach.Driver. Nobody calls it: the interfaces follow no MTU.
+func (d *Driver) Resize(context.Context, attach.Spec) error { return errors.ErrUnsupported }
+
+// Attach implements attach.Driver.
+func (d *Driver) Attach(_ context.Context, spec attach.Spec) (attach.Link, error) {
+	var id netns.ID
+	if spec.NetnsPath != "" {
+		var err error
+		if id, err = netns.Identify(spec.NetnsPath); err != nil {
+			return attach.Link{}, err
+		}
+	}
+	one := note{Interface: sandbox.Of(spec, id, 0), Boot: d.boot, MAC: spec.MAC.String()}
+	return one.link(), d.notes.Put(one)
+}
+
+func (n note) link() attach.Link { return attach.Link{NetnsInode: n.Inode, NetnsCookie: n.Cookie} }
+
+// Detach implements attach.Driver.
+func (d *Driver) Detach(_ context.Context, containerID, ifName string) error {
+	return d.notes.Remove(note{Interface: sandbox.Interface{ContainerID: containerID, IfName: ifName}})
+}
+
+// Check implements attach.Driver.
+func (d *Driver) Check(_ context.Context, spec attach.Spec) (attach.Link, error) {
+	one, ok, err := d.notes.Get(spec.ContainerID, spec.IfName)
+	if err != nil {
+		return attach.Link{}, err
+	}
+	present := false
+	if ok {
+		if present, err = d.present(one); err != nil {
+			return attach.Link{}, err
+		}
+	}
+	switch {
+	case !present:
+		return attach.Link{}, fmt.Errorf("%w: %w: the sandbox of %s has ended", attach.ErrMismatch, attach.ErrGone, spec.IfName)
+	case one.MAC != spec.MAC.String():
+		return attach.Link{}, fmt.Errorf("%w: it has MAC %s", attach.ErrMismatch, one.MAC)
+	}
+	return one.link(), nil
+}
+
+// present reports whether the sandbox of an interface may exist. Without a name of its
+// namespace that is assumed until the node boots.
+func (d *Driver) present(one note) (bool, error) {
+	if one.Boot != d.boot {
+		return false, nil
+	}
+	if one.NetnsPath == "" {
+		return true, nil
+	}
+	pod, err := one.Open()
+	if err != nil || pod == nil {
+		return false, err
+	}
+	return true, pod.Close()
+}
+
+// List implements attach.Driver.
+func (d *Driver) List(context.Context) ([]attach.Found, error) {
+	all, err := d.notes.All()
+	if err != nil {
+		return nil, err
+	}
+	var list []attach.Found
+	for _, one := range all {
+		present, err := d.present(one)
+		if err != nil {
+			return nil, err
+		}
+		if present {
+			list = append(list, one.Found(true))
+		}
+	}
+	return list, nil
+}

@@ -1,0 +1,100 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package external_test
+
+import (
+	"errors"
+	"net"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/attach/external"
+	"github.com/alioth-net/alioth/cnid/netns"
+	"github.com/alioth-net/alioth/cnid/netns/netnstest"
+)
+
+func spec(container string) attach.Spec {
+	return attach.Spec{
+		ContainerID: container, IfName: "eth0", PodUID: "uid-" + container, Network: "bridge", MAC: net.HardwareAddr{2, 0, 10, 0, 0, 7},
+	}
+}
+
+func open(t *testing.T, dir, boot string) *external.Driver {
+	t.Helper()
+	driver, err := external.New(dir, boot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return driver
+}
+
+func TestAnInterfaceIsThereFromItsAttachToItsDetach(t *testing.T) {
+	dir := t.TempDir()
+	one := spec("c1")
+	link, err := open(t, dir, "boot").Attach(t.Context(), one)
+	if err != nil || !cmp.Equal(link, attach.Link{}) {
+		t.Fatalf("%+v, %v", link, err)
+	}
+	later := open(t, dir, "boot") // the daemon's next process
+	if got, err := later.Check(t.Context(), one); err != nil || !cmp.Equal(got, link) {
+		t.Errorf("after a restart: %+v, %v", got, err)
+	}
+	other := one
+	other.MAC = net.HardwareAddr{2, 0, 10, 0, 0, 8}
+	if _, err := later.Check(t.Context(), other); !errors.Is(err, attach.ErrMismatch) || errors.Is(err, attach.ErrGone) {
+		t.Errorf("with another MAC: %v", err)
+	}
+	found, err := later.List(t.Context())
+	want := []attach.Found{{ContainerID: "c1", IfName: "eth0", PodUID: "uid-c1", Network: "bridge"}}
+	if diff := cmp.Diff(want, found); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	for _, when := range []string{"first", "again"} {
+		if err := later.Detach(t.Context(), "c1", "eth0"); err != nil {
+			t.Errorf("%s: %v", when, err)
+		}
+	}
+	wantGone(t, later, one)
+}
+
+func TestNothingOutlivesABoot(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := open(t, dir, "boot").Attach(t.Context(), spec("c1")); err != nil {
+		t.Fatal(err)
+	}
+	wantGone(t, open(t, dir, "another boot"), spec("c1"))
+}
+
+func TestANamedNamespaceThatEndsTakesTheInterfaceAlong(t *testing.T) {
+	pod := netnstest.New(t)
+	driver := open(t, t.TempDir(), "boot")
+	one := spec("c1")
+	one.NetnsPath = pod.Path
+	id, err := netns.Identify(one.NetnsPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	link, err := driver.Attach(t.Context(), one)
+	if err != nil || link.NetnsInode != id.Inode || link.NetnsCookie != id.Cookie {
+		t.Fatalf("%+v, %v, want %+v", link, err, id)
+	}
+	if got, err := driver.Check(t.Context(), one); err != nil || !cmp.Equal(got, link) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	pod.Close(t)
+	wantGone(t, driver, one)
+}
+
+// wantGone checks that a driver has nothing of an interface.
+func wantGone(t *testing.T, driver *external.Driver, one attach.Spec) {
+	t.Helper()
+	if _, err := driver.Check(t.Context(), one); !errors.Is(err, attach.ErrGone) || !errors.Is(err, attach.ErrMismatch) {
+		t.Errorf("check: %v, want gone", err)
+	}
+	if found, err := driver.List(t.Context()); err != nil || len(found) != 0 {
+		t.Errorf("list: %+v, %v, want nothing", found, err)
+	}
+}
