@@ -298,6 +298,9 @@ func (d Drivers) Close() {
 // all that is needed of them.
 var ErrUnsupported = errors.New("this kernel has no such devices")
 
+// ErrNotYet reports that something is missing which may come by itself, such as a device.
+var ErrNotYet = errors.New("not there yet")
+
 // ErrExists reports that the pod has an interface of the wanted name already.
 var ErrExists = errors.New("interface exists")
 

@@ -260,7 +260,7 @@ func (m *Manager) establishOne(ctx context.Context, rec journal.Record, delegate
 	spec.Delegate = withArgs(delegate, rec)
 	link, err := driver.Attach(ctx, spec)
 	m.cfg.Metrics.attached(rec.Kind, start, err)
-	if errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, attach.ErrNotYet) {
 		return Attached{}, &NotReady{Reason: "attaching the pod: " + err.Error()}
 	}
 	if err != nil {

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package external is the driver for interfaces that other CNI plugins make with addresses
-// of the node's IPAM API. It makes nothing: a note on disk keeps that the addresses are in
-// use. A note is of one boot, because no sandbox outlives that.
+// of the node's IPAM API. It makes none: a note on disk keeps that the addresses are in
+// use. A note is of one boot, because no sandbox outlives that. A delegated device is
+// switched on, and must have a carrier, before the plugin gets its address.
 package external
 
 import (
@@ -11,11 +12,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 
+	"github.com/vishvananda/netlink"
+
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/attach/external/nic"
 	"github.com/alioth-net/alioth/cnid/attach/sandbox"
 	"github.com/alioth-net/alioth/cnid/netns"
 )
@@ -86,8 +91,42 @@ func (d *Driver) Attach(_ context.Context, spec attach.Spec) (attach.Link, error
 			return attach.Link{}, err
 		}
 	}
+	if spec.Mode == ModeDevice {
+		if err := enable(spec.MAC); err != nil {
+			return attach.Link{}, err
+		}
+	}
 	one := note{Interface: sandbox.Of(spec, id, 0), Boot: d.boot, MAC: spec.MAC.String()}
 	return one.link(), d.notes.Put(one)
+}
+
+// enable switches on the node's device with an Ethernet address. A device that is missing
+// or has no carrier is an attach.ErrNotYet.
+func enable(mac net.HardwareAddr) error {
+	node, err := nic.Read()
+	if err != nil {
+		return err
+	}
+	link, err := node.Find(mac)
+	if errors.Is(err, nic.ErrMissing) {
+		return fmt.Errorf("%w: %w", attach.ErrNotYet, err)
+	}
+	if err != nil {
+		return fmt.Errorf("delegated device %s: %w", mac, err)
+	}
+	name := link.Attrs().Name
+	if err := netlink.LinkSetUp(link); err != nil {
+		return fmt.Errorf("switch on the delegated device %s: %w", name, err)
+	}
+	if link, err = netlink.LinkByIndex(link.Attrs().Index); err != nil {
+		return fmt.Errorf("read the delegated device %s: %w", name, err)
+	}
+	switch link.Attrs().OperState {
+	case netlink.OperDown, netlink.OperLowerLayerDown, netlink.OperNotPresent:
+		return fmt.Errorf("%w: the delegated device %s (%s) has no carrier", attach.ErrNotYet, name, mac)
+	case netlink.OperUp, netlink.OperUnknown, netlink.OperDormant, netlink.OperTesting:
+	}
+	return nil
 }
 
 func (n note) link() attach.Link { return attach.Link{NetnsInode: n.Inode, NetnsCookie: n.Cookie} }

@@ -6,9 +6,11 @@ package external_test
 import (
 	"errors"
 	"net"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
 
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attach/external"
@@ -86,6 +88,49 @@ func TestANamedNamespaceThatEndsTakesTheInterfaceAlong(t *testing.T) {
 	}
 	pod.Close(t)
 	wantGone(t, driver, one)
+}
+
+func TestADelegatedDeviceIsOnAndHasACarrierBeforeItIsGiven(t *testing.T) {
+	driver := open(t, t.TempDir(), "boot")
+	one := spec("c1")
+	one.Mode, one.MAC = external.ModeDevice, net.HardwareAddr{0, 0x0d, 0x3a, 0, 0, 1}
+	netnstest.New(t).Do(t, func() error {
+		if _, err := driver.Attach(t.Context(), one); !errors.Is(err, attach.ErrNotYet) {
+			t.Errorf("a device that is not plugged in: %v", err)
+		}
+		attrs := netlink.NewLinkAttrs()
+		attrs.Name, attrs.HardwareAddr = "nic0", one.MAC
+		if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "switch"}); err != nil {
+			return err
+		}
+		if _, err := driver.Attach(t.Context(), one); !errors.Is(err, attach.ErrNotYet) || !strings.Contains(err.Error(), "no carrier") {
+			t.Errorf("a device without a carrier: %v", err)
+		}
+		wantGone(t, driver, one)
+		if err := netnstest.OnLink("switch", netlink.LinkSetUp)(); err != nil {
+			return err
+		}
+		if _, err := driver.Attach(t.Context(), one); err != nil {
+			t.Errorf("a device with a carrier: %v", err)
+		}
+		if err := netnstest.OnLink("nic0", checkUp)(); err != nil {
+			return err
+		}
+		if err := netnstest.OnLink("nic0", netlink.LinkDel)(); err != nil { // it is in the pod
+			return err
+		}
+		if _, err := driver.Check(t.Context(), one); err != nil {
+			t.Errorf("a device that has left the node: %v", err)
+		}
+		return nil
+	})
+}
+
+func checkUp(link netlink.Link) error {
+	if link.Attrs().Flags&net.FlagUp == 0 {
+		return errors.New("the device is down")
+	}
+	return nil
 }
 
 // wantGone checks that a driver has nothing of an interface.
