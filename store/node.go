@@ -34,6 +34,10 @@ type Node struct {
 	// NoBalancers is true while the node has the label
 	// node.kubernetes.io/exclude-from-external-load-balancers.
 	NoBalancers bool
+	// NodeIPAM is true while the node has the label
+	// kubernetes.azure.com/podnetwork-multi-tenancy-enabled: other CNI plugins attach its
+	// pods, with addresses of the node IPAM API.
+	NodeIPAM bool
 	// Leaving is true while the node has the taint ToBeDeletedByClusterAutoscaler.
 	Leaving bool
 	// Selection is a hash of what policies select nodes by, labels and taints: it changes

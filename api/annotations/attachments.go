@@ -25,10 +25,6 @@ const KindDelegate = "delegate"
 // of Alioth: the node's IPAM API gives them to it.
 const KindExternal = "external"
 
-// MultiTenancyLabel is the label of nodes on which other CNI plugins attach the pods, with
-// addresses of the node's IPAM API. Any value counts (Azure CNS, Swift V2).
-const MultiTenancyLabel = "kubernetes.azure.com/podnetwork-multi-tenancy-enabled"
-
 // maxAttachments is the number of interfaces of a pod: those of both lists that users
 // write, and the default network's.
 const maxAttachments = 2*maxElements + 1

@@ -111,6 +111,9 @@ const (
 	// IPReleasingReason: a pod that is being deleted has the requested IP; its release
 	// is awaited.
 	IPReleasingReason = "IPReleasing"
+	// NodeCapacityReason: an interface needs a device of the node, and the node has none to
+	// give.
+	NodeCapacityReason = "NodeCapacityExceeded"
 	// SubnetExhaustedReason: no address is free in the suitable subnets.
 	SubnetExhaustedReason = "SubnetExhausted"
 	// NoAddressRangeReason: the network outside of every VPC has no addresses of the

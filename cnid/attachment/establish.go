@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netns"
@@ -169,10 +170,10 @@ func checkCaller(r Request, driver attach.Driver) error {
 	switch external := driver.Capabilities().External; {
 	case external && !r.External:
 		return fmt.Errorf("%w: the operator gives pods on this node addresses for the node IPAM API; remove Alioth from the node's CNI configurations, or the label %s from the node",
-			ErrCaller, annotations.MultiTenancyLabel)
+			ErrCaller, multitenancyv1alpha1.NodeLabel)
 	case !external && r.External:
 		return fmt.Errorf("%w: Alioth's own plugin makes them, because the pod requests networks of Alioth, or because its node did not have the label %s when the pod was bound",
-			ErrCaller, annotations.MultiTenancyLabel)
+			ErrCaller, multitenancyv1alpha1.NodeLabel)
 	}
 	return nil
 }

@@ -36,6 +36,13 @@ type Request struct {
 	Attachment string
 	// External: another CNI plugin makes the interface.
 	External bool
+	// Devices are the Ethernet addresses of devices of the node, of which one that no
+	// other attachment has becomes the interface; nil for an interface without a device.
+	Devices []string
+	// Instance is namespace/name of the PodNetworkInstance whose reserved addresses the
+	// holder may have, "" for none. If that has reserved some for PodNetwork, the holder gets one of
+	// these.
+	Instance, PodNetwork string
 	// OwnerUID is the UID of the controller that made the holder, or "".
 	OwnerUID string
 	// Exclude are IPs of the VPC that are taken although the store does not have
@@ -148,8 +155,13 @@ func Choose(tx store.ReadTx, req Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	device, err := freeDevice(tx, &req)
+	if err != nil {
+		return Result{}, err
+	}
 	for _, subnet := range candidates {
 		if result, ok := chooseIn(tx, subnet, &req); ok {
+			result.MAC = device
 			return finish(result, vpc, &req), nil
 		}
 	}
@@ -336,6 +348,14 @@ func chooseIn(tx store.ReadTx, subnet *store.Subnet, req *Request) (Result, bool
 			result.IPs = append(result.IPs, req.IPs[asked])
 			continue
 		}
+		if own := req.reserved(tx, prefix); own != nil {
+			ip, ok := req.best(tx, subnet.VPC, slices.Values(own))
+			if !ok {
+				return Result{}, false
+			}
+			result.IPs = append(result.IPs, ip)
+			continue
+		}
 		if freeOf(tx, subnet, prefix).Sign() <= 0 {
 			return Result{}, false
 		}
@@ -352,7 +372,7 @@ func chooseIn(tx store.ReadTx, subnet *store.Subnet, req *Request) (Result, bool
 // finish orders the addresses and fills in the fields that depend on them.
 func finish(result Result, vpc *store.VPC, req *Request) Result {
 	slices.SortFunc(result.IPs, netip.Addr.Compare) // IPv4 sorts in front of IPv6
-	if req.Attachment != "" {
+	if req.Attachment != "" && result.MAC == "" {
 		result.MAC = MAC(vpc.VNI, result.IPs)
 	}
 	result.Rows = req.rows(result)

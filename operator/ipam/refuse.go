@@ -97,6 +97,10 @@ func available(tx store.ReadTx, ip netip.Addr, cause, of string, req *Request) e
 	if held != nil {
 		return inUse(tx, held, req)
 	}
+	if instance := reservedForOthers(tx, req, ip); instance != nil {
+		return refuse(v1alpha1.IPReservedReason, WhenSubnetsChange,
+			"%s is reserved by PodNetworkInstance %s/%s: use another address, or delete that instance", ip, instance.Namespace, instance.Name)
+	}
 	if heldByPeer(tx, req, ip) != nil {
 		return refuse(v1alpha1.IPInUseReason, WhenReleased,
 			"%s is in use in another network on the same segment as %s: use another address, or wait until it is released", ip, of)
@@ -147,6 +151,10 @@ func takenBy(tx store.ReadTx, held *store.Address, req *Request) *Error {
 
 // exhausted reports that no subnet has a free address in every requested family.
 func exhausted(subnets []*store.Subnet, req *Request) *Error {
+	if req.PodNetwork != "" && req.Instance != "" {
+		return refuse(v1alpha1.SubnetExhaustedReason, WhenReleased,
+			"PodNetworkInstance %s has no free address in PodNetwork %q: reserve more, or delete pods", req.Instance, req.PodNetwork)
+	}
 	holders := "pods"
 	if req.Holder.Kind == store.HolderService {
 		holders = "Services"

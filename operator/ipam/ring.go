@@ -103,16 +103,21 @@ const (
 )
 
 // pick chooses a free address of the ring, or none. The number of addresses that it
-// examines is limited by those that are resting, excluded, in use on the node, or held by
-// other networks of the segment.
+// examines is limited by those that are resting, excluded, in use on the node, reserved, or
+// held by other networks of the segment.
 func (r ring) pick(tx store.ReadTx, req *Request) (netip.Addr, bool) {
+	return req.best(tx, r.domain, r.free(tx))
+}
+
+// best chooses one of some free addresses of a domain, or none.
+func (req *Request) best(tx store.ReadTx, domain string, free iter.Seq[netip.Addr]) (netip.Addr, bool) {
 	var best netip.Addr
 	found := rankNone
-	for ip := range r.free(tx) {
-		if _, excluded := req.Exclude[ip]; excluded || heldByPeer(tx, req, ip) != nil {
+	for ip := range free {
+		if _, excluded := req.Exclude[ip]; excluded || heldByPeer(tx, req, ip) != nil || reservedForOthers(tx, req, ip) != nil {
 			continue
 		}
-		if now := req.rank(tx, r.domain, ip); now > found {
+		if now := req.rank(tx, domain, ip); now > found {
 			best, found = ip, now
 		}
 		if found == rankBest {

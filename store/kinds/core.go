@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
@@ -72,6 +73,7 @@ func convertNode(in *corev1.Node) (*store.Node, error) {
 		row.Leaving = row.Leaving || taint.Key == taintToBeDeleted
 	}
 	_, row.NoBalancers = in.Labels[corev1.LabelNodeExcludeBalancers]
+	_, row.NodeIPAM = in.Labels[multitenancyv1alpha1.NodeLabel]
 	row.Selection = hashSelection(in)
 	return row, nil
 }
