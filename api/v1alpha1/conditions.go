@@ -111,6 +111,14 @@ const (
 	// IPReleasingReason: a pod that is being deleted has the requested IP; its release
 	// is awaited.
 	IPReleasingReason = "IPReleasing"
+	// PodNetworkInstanceNotFoundReason: the pod's namespace has no PodNetworkInstance of the
+	// name in the pod's label.
+	PodNetworkInstanceNotFoundReason = "PodNetworkInstanceNotFound"
+	// PodNetworkInstanceNotReadyReason: that instance has not reserved its addresses.
+	PodNetworkInstanceNotReadyReason = "PodNetworkInstanceNotReady"
+	// PodNetworkNotReadyReason: a PodNetwork that the pod needs does not exist, or is not
+	// Ready.
+	PodNetworkNotReadyReason = "PodNetworkNotReady"
 	// NodeCapacityReason: an interface needs a device of the node, and the node has none to
 	// give.
 	NodeCapacityReason = "NodeCapacityExceeded"

@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/allocation"
@@ -67,7 +69,7 @@ func surplus(tx store.ReadTx, pod *store.Pod, wishes []Wish) []*store.Address {
 func recheck(tx store.ReadTx, pod *store.Pod, list []annotations.Attachment) decision {
 	var assigned, lost []Wish
 	for _, attachment := range list {
-		w := again(attachment)
+		w := again(pod, attachment)
 		assigned = append(assigned, w)
 		if attachment.Outside != "" && !confirmed(tx, pod, attachment) && !hasClaim(tx, pod, attachment.Name) {
 			continue
@@ -84,7 +86,7 @@ func recheck(tx store.ReadTx, pod *store.Pod, list []annotations.Attachment) dec
 }
 
 // again is the wish for an attachment of the allocation status.
-func again(attachment annotations.Attachment) Wish {
+func again(pod *store.Pod, attachment annotations.Attachment) Wish {
 	ips := allocation.IPs(attachment)
 	w := Wish{
 		Interface: attachment.Name, AltName: attachment.AltName, Kind: attachment.Kind, Network: attachment.Network,
@@ -92,6 +94,10 @@ func again(attachment annotations.Attachment) Wish {
 	}
 	if network, ok := allocation.NetworkOf(attachment); ok {
 		w.Outside, w.Range = network, rangeOf(network, attachment)
+	}
+	if w.Kind == annotations.KindExternal && w.Interface != v1alpha1.PodAttachment {
+		w.Devices = []string{attachment.MAC}
+		w.Instance = pod.Namespace + "/" + pod.Labels[multitenancyv1alpha1.PodNetworkInstanceLabel]
 	}
 	return w
 }

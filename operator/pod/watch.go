@@ -11,6 +11,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/allocation"
 	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/nodeipam"
 )
 
 // wakeAfter collects changes that may help waiting pods, so that each pod is checked a
@@ -33,6 +34,9 @@ func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 		feed.On(func(_ store.ReadTx, old, now *store.Subnet) []feed.Request { return r.wakeIf(subnetHelps(old, now)) }),
 		feed.On(func(_ store.ReadTx, _, _ *store.RollCall) []feed.Request { return r.wakeIf(r.Claimer.Settled()) }),
 		feed.On(func(_ store.ReadTx, _, _ *store.Network) []feed.Request { return r.wake() }),
+		feed.On(func(_ store.ReadTx, _, _ *nodeipam.PodNetwork) []feed.Request { return r.wake() }),
+		feed.On(func(_ store.ReadTx, _, _ *nodeipam.Instance) []feed.Request { return r.wake() }),
+		feed.On(func(_ store.ReadTx, _, _ *nodeipam.NodeInfo) []feed.Request { return r.wake() }),
 		feed.On(func(_ store.ReadTx, _, _ *multinet.Network) []feed.Request { return r.wake() }),
 		feed.On(func(_ store.ReadTx, _, _ *multinet.Definition) []feed.Request { return r.wake() }),
 		feed.On(func(_ store.ReadTx, _, _ *multinet.Grant) []feed.Request { return r.wake() }),

@@ -68,6 +68,9 @@ type Wish struct {
 	Link annotations.Link
 	// Delegate is what CNI plugins get for an interface that they make, nil for others.
 	Delegate *annotations.Delegate
+	// Devices, Instance and PodNetwork are those of ipam.Request.
+	Devices              []string
+	Instance, PodNetwork string
 	// Prefer are the IPs of the attachment's allocation status or sandbox, if any: it
 	// gets these or none.
 	Prefer []netip.Addr
@@ -132,6 +135,7 @@ func (w Wish) request(pod *store.Pod) ipam.Request {
 	return ipam.Request{
 		VPC: w.VPC, Network: w.Range, Subnet: w.Subnet, IPs: w.IPs, Families: w.Families, Node: pod.Node, Attachment: w.Interface,
 		OwnerUID: pod.OwnerUID, Holder: pod.AsHolder(),
+		External: w.Kind == annotations.KindExternal, Devices: w.Devices, Instance: w.Instance, PodNetwork: w.PodNetwork,
 	}
 }
 

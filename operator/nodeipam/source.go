@@ -1,0 +1,144 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package nodeipam decides for pods whose addresses other CNI plugins ask the node IPAM API
+// for, and reports these decisions in the objects of that API (docs/design/130).
+package nodeipam
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/pod"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/nodeipam"
+	"github.com/alioth-net/alioth/store/tenancy"
+)
+
+// Source returns the source of attachments on nodes with the label of the API, where each
+// pod gets an address of the infrastructure subnet and, if its labels ask for it,
+// interfaces in PodNetworks. Other pods, and those that request networks of Alioth, are
+// for the next source.
+func Source(infraSubnet string, next pod.Source) pod.Source {
+	return func(tx store.ReadTx, p *store.Pod) ([]pod.Wish, *tenancy.Refusal) {
+		if !Serves(tx, p) {
+			return next(tx, p)
+		}
+		infra, refusal := infrastructure(tx, infraSubnet)
+		if refusal != nil {
+			return nil, refusal
+		}
+		delegated, refusal := delegated(tx, p)
+		if refusal != nil {
+			return nil, refusal
+		}
+		return append([]pod.Wish{infra}, delegated...), nil
+	}
+}
+
+// Serves reports whether the API serves a pod where it is bound: by the node's label, and
+// unless the pod requests networks of Alioth.
+func Serves(tx store.ReadTx, p *store.Pod) bool {
+	node := store.GetNode(tx, p.Node)
+	asks := p.Network != "" || p.NIC != "" || p.Interfaces != "" || p.InterfacesProblem != "" || p.Selections != ""
+	return node != nil && node.NodeIPAM && !asks
+}
+
+// IsMultitenant reports whether a pod asks for the network of a tenant: it has one of the
+// labels, whatever the value.
+func IsMultitenant(p *store.Pod) bool {
+	_, network := p.Labels[multitenancyv1alpha1.PodNetworkLabel]
+	_, instance := p.Labels[multitenancyv1alpha1.PodNetworkInstanceLabel]
+	return network || instance
+}
+
+// infrastructure returns the interface that every pod has.
+func infrastructure(tx store.ReadTx, name string) (pod.Wish, *tenancy.Refusal) {
+	subnet := store.GetSubnet(tx, name)
+	if subnet == nil {
+		return pod.Wish{}, refuse(v1alpha1.SubnetNotFoundReason, "there is no Subnet %q for infrastructure pods: create it, or correct the chart's nodeIPAM.infraSubnet", name)
+	}
+	return pod.Wish{
+		Interface: v1alpha1.PodAttachment, Kind: annotations.KindExternal, Binding: pod.Binding{VPC: subnet.VPC}, Subnet: subnet.Name,
+	}, nil
+}
+
+// delegated returns the interfaces in PodNetworks that a pod asks for.
+func delegated(tx store.ReadTx, p *store.Pod) ([]pod.Wish, *tenancy.Refusal) {
+	if !IsMultitenant(p) {
+		return nil, nil
+	}
+	networks := []string{p.Labels[multitenancyv1alpha1.PodNetworkLabel]}
+	instance, named := p.Labels[multitenancyv1alpha1.PodNetworkInstanceLabel]
+	if named {
+		row, refusal := readyInstance(tx, p.Namespace, instance)
+		if refusal != nil {
+			return nil, refusal
+		}
+		networks = networks[:0]
+		for _, one := range row.Interfaces {
+			networks = append(networks, one.PodNetwork)
+		}
+	}
+	devices := offered(tx, p.Node)
+	var wishes []pod.Wish
+	for i, name := range networks {
+		network, refusal := readyNetwork(tx, name, p.Tenant)
+		if refusal != nil {
+			return nil, refusal
+		}
+		wish := pod.Wish{
+			Interface: fmt.Sprintf("eth%d", i+1), Kind: annotations.KindExternal, Binding: pod.Binding{VPC: network.VPC},
+			Subnet: network.Subnet, NoDefaultRoute: i > 0, Devices: devices,
+		}
+		if named {
+			wish.Instance, wish.PodNetwork = p.Namespace+"/"+instance, name
+		}
+		wishes = append(wishes, wish)
+	}
+	return wishes, nil
+}
+
+func readyInstance(tx store.ReadTx, namespace, name string) (*nodeipam.Instance, *tenancy.Refusal) {
+	instance := nodeipam.ServingInstance(tx, namespace, name)
+	switch {
+	case instance == nil:
+		return nil, refuse(v1alpha1.PodNetworkInstanceNotFoundReason, "there is no PodNetworkInstance %q in namespace %q: create it, or correct the label %s",
+			name, namespace, multitenancyv1alpha1.PodNetworkInstanceLabel)
+	case instance.Deleting || !instance.Ready:
+		return nil, refuse(v1alpha1.PodNetworkInstanceNotReadyReason, "PodNetworkInstance %s/%s is not Ready: see `kubectl describe pni %s -n %s`",
+			namespace, name, name, namespace)
+	case len(instance.Interfaces) == 0:
+		return nil, refuse(v1alpha1.PodNetworkInstanceNotReadyReason, "PodNetworkInstance %s/%s names no PodNetwork: add one to spec.podNetworkConfigs", namespace, name)
+	}
+	return instance, nil
+}
+
+func readyNetwork(tx store.ReadTx, name, tenant string) (*nodeipam.PodNetwork, *tenancy.Refusal) {
+	network := nodeipam.ServingPodNetwork(tx, name)
+	if network == nil || network.Deleting || !network.Ready {
+		return nil, refuse(v1alpha1.PodNetworkNotReadyReason, "PodNetwork %q does not exist or is not Ready: see `kubectl describe pn %s`", name, name)
+	}
+	if vpc := store.GetVPC(tx, network.VPC); vpc == nil || !tenancy.Allows(vpc, tenant) {
+		return nil, refuse(v1alpha1.TenantNotAllowedReason, "VPC %q of PodNetwork %q does not allow tenant %q: ask the cluster's operator to add it to spec.allowedTenants",
+			network.VPC, name, tenant)
+	}
+	return network, nil
+}
+
+// offered lists the devices that a node offers, never nil.
+func offered(tx store.ReadTx, node string) []string {
+	devices := []string{}
+	for _, info := range nodeipam.NodeInfosOf(tx, node) {
+		devices = append(devices, info.MACs...)
+	}
+	slices.Sort(devices)
+	return slices.Compact(devices)
+}
+
+func refuse(reason, format string, args ...any) *tenancy.Refusal {
+	return &tenancy.Refusal{Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
