@@ -50,13 +50,13 @@ type IPNet struct {
 type IPState string
 
 const (
-	// Available: reserved for nobody. Alioth has no such addresses.
+	// Available is reserved for nobody. Alioth has no such addresses.
 	Available IPState = "Available"
-	// Assigned: of an attached pod.
+	// Assigned is of an attached pod.
 	Assigned IPState = "Assigned"
-	// PendingRelease: the pod is gone, the address is not free yet.
+	// PendingRelease is of a pod that is gone. The address is not free yet.
 	PendingRelease IPState = "PendingRelease"
-	// PendingProgramming: the attachment is not finished.
+	// PendingProgramming is of an attachment that is not finished.
 	PendingProgramming IPState = "PendingProgramming"
 )
 

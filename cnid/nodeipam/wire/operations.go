@@ -68,7 +68,7 @@ func addressOperations() []Operation {
 		InvalidParameter, NotFound, AddressUnavailable, InvalidRequest, InconsistentIPConfigState, FailedToAllocateIPConfig,
 		EmptyOrchestratorContext, UnsupportedOrchestratorContext, FailedToAllocateBackendConfig,
 	}
-	release := []ReturnCode{InvalidParameter, InvalidRequest, InconsistentIPConfigState}
+	release := []ReturnCode{InvalidParameter, InvalidRequest, InconsistentIPConfigState, EmptyOrchestratorContext, UnsupportedOrchestratorContext}
 	return []Operation{
 		{
 			Method: http.MethodPost, Path: RequestIPConfigsPath, Name: "requestIPConfigs", Codes: request,

@@ -5,6 +5,7 @@ package wire_test
 
 import (
 	"encoding/json"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -102,7 +103,7 @@ func TestEveryOperationIsComplete(t *testing.T) {
 		if op.Name == "" || op.Summary == "" || op.Response == nil || !strings.HasPrefix(op.Path, "/") {
 			t.Errorf("%+v", op)
 		}
-		if (op.Request == nil) != (op.Method == "GET" || op.Method == "DELETE") {
+		if (op.Request == nil) != (op.Method == http.MethodGet || op.Method == http.MethodDelete) {
 			t.Errorf("%s has the request %T", place, op.Request)
 		}
 		for _, code := range op.Codes {
