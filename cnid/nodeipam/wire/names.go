@@ -1,0 +1,58 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode"
+)
+
+// Limits of names, in bytes. An ID is a part of file names, which have 255 bytes at most.
+const (
+	maxContainerID    = 128
+	maxPodInterfaceID = 256
+	maxIfname         = 15
+)
+
+var containerID = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
+
+// CheckContainerID returns an error for what can't be a container ID (CNI 1.1, section
+// "Parameters").
+func CheckContainerID(id string) error {
+	if len(id) > maxContainerID || !containerID.MatchString(id) {
+		return fmt.Errorf("container ID %q: want at most %d letters, digits, '_', '.' and '-', and the first a letter or digit",
+			shortened(id), maxContainerID)
+	}
+	return nil
+}
+
+// CheckPodInterfaceID returns an error for an unreasonable podInterfaceID; "" is none.
+func CheckPodInterfaceID(id string) error {
+	if len(id) > maxPodInterfaceID || strings.ContainsFunc(id, func(r rune) bool { return r > unicode.MaxASCII || !unicode.IsPrint(r) }) {
+		return fmt.Errorf("podInterfaceID %q: want at most %d printable characters of ASCII", shortened(id), maxPodInterfaceID)
+	}
+	return nil
+}
+
+// CheckIfname returns an error for what can't be the name of an interface; "" is not checked.
+func CheckIfname(name string) error {
+	unfit := func(r rune) bool {
+		return r == '/' || r == ':' || r == unicode.ReplacementChar || unicode.IsSpace(r) || !unicode.IsPrint(r)
+	}
+	if len(name) > maxIfname || name == "." || name == ".." || strings.ContainsFunc(name, unfit) {
+		return fmt.Errorf("ifname %q: want at most %d printable characters without '/', ':' and spaces", shortened(name), maxIfname)
+	}
+	return nil
+}
+
+// shortened keeps the text of an error short.
+func shortened(text string) string {
+	const most = 64
+	if len(text) <= most {
+		return text
+	}
+	return text[:most] + "..."
+}
