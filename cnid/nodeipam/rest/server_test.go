@@ -197,3 +197,29 @@ func TestAFailedReleaseIsNoSuccess(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestWhatAReleaseNames(t *testing.T) {
+	eth0 := rest.Key{ContainerID: "a", IfName: "eth0", PodInterfaceID: "a-eth0"}
+	for _, tc := range []struct {
+		key  rest.Key
+		want bool
+	}{
+		{eth0, true},
+		{rest.Key{ContainerID: "a", IfName: "eth0"}, true},
+		{rest.Key{ContainerID: "a", IfName: "eth0", PodInterfaceID: "of another client"}, true},
+		{rest.Key{ContainerID: "a", PodInterfaceID: "a-eth0"}, true},
+		{rest.Key{PodInterfaceID: "a-eth0"}, true},
+		{rest.Key{ContainerID: "a"}, true},
+		{rest.Key{}, false},
+		{rest.Key{IfName: "eth0"}, false},
+		{rest.Key{ContainerID: "b"}, false},
+		{rest.Key{ContainerID: "b", PodInterfaceID: "a-eth0"}, false},
+		{rest.Key{ContainerID: "a", IfName: "net1", PodInterfaceID: "a-eth0"}, false},
+		{rest.Key{ContainerID: "a", PodInterfaceID: "a-net1"}, false},
+		{rest.Key{PodInterfaceID: "a-net1"}, false},
+	} {
+		if got := tc.key.Names(eth0); got != tc.want {
+			t.Errorf("%+v: %t", tc.key, got)
+		}
+	}
+}

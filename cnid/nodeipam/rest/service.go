@@ -40,13 +40,26 @@ type Service interface {
 	Ready(ctx context.Context) error
 }
 
-// Key names an attachment. In a release either ContainerID or PodInterfaceID may be "".
+// Key names an attachment by ContainerID and IfName.
+//
+// In a release IfName may be "": then PodInterfaceID names the attachment, in the container
+// if there is ContainerID. If both are "", it is everything of the container.
 type Key struct {
 	ContainerID string
-	// IfName is "" in a release of all interfaces of a container.
-	IfName string
+	IfName      string
 	// PodInterfaceID is the client's name of the attachment, "" without one.
 	PodInterfaceID string
+}
+
+// Names reports whether a release of k means the attachment.
+func (k Key) Names(attachment Key) bool {
+	switch {
+	case k.ContainerID == "" && k.PodInterfaceID == "", k.ContainerID != "" && k.ContainerID != attachment.ContainerID:
+		return false
+	case k.ContainerID != "" && k.IfName != "":
+		return k.IfName == attachment.IfName
+	}
+	return k.PodInterfaceID == "" || k.PodInterfaceID == attachment.PodInterfaceID
 }
 
 // Pod names a pod.

@@ -32,8 +32,8 @@ type IPConfigsRequest struct {
 	InfraContainerID string `json:"infraContainerID"`
 	// OrchestratorContext names the pod. A release needs none.
 	OrchestratorContext json.RawMessage `json:"orchestratorContext"`
-	// Ifname is the interface: CNI_IFNAME. A request without one means eth0, a release
-	// without one means all interfaces of the container.
+	// Ifname is the interface: CNI_IFNAME. A request without one means eth0. In a release
+	// without one podInterfaceID names the attachment, or without both all of the container.
 	Ifname string `json:"ifname"`
 	// SecondaryInterfacesExist is ignored: only the service knows.
 	SecondaryInterfacesExist bool `json:"secondaryInterfacesExist"`

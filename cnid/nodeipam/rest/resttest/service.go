@@ -103,8 +103,7 @@ func (s *Service) Release(ctx context.Context, key rest.Key) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for place, one := range s.attached {
-		if (key.ContainerID == "" || key.ContainerID == one.ContainerID) && (key.IfName == "" || key.IfName == one.IfName) &&
-			(key.ContainerID != "" || key.PodInterfaceID == one.PodInterfaceID) {
+		if key.Names(one.Key) {
 			delete(s.attached, place)
 		}
 	}
