@@ -172,6 +172,16 @@ func GetHostPod(tx ReadTx, uid string) *HostPod {
 	return hostPods.Get(tx, memory.TextKey(uid))
 }
 
+// HostPodByName returns a pod on its node's network of that name, or nil.
+func HostPodByName(tx ReadTx, namespace, name string) *HostPod {
+	for row := range hostPods.All(tx) {
+		if row.Namespace == namespace && row.Name == name {
+			return row
+		}
+	}
+	return nil
+}
+
 // PutHostPod inserts or replaces a pod on its node's network.
 func PutHostPod(tx Tx, row *HostPod) error {
 	_, err := hostPods.Put(tx, row)

@@ -307,7 +307,7 @@ func (m *Manager) program(ctx context.Context, rec journal.Record) error {
 // the name of the requested one, so that both are removed together.
 func recordOf(r Request, d Decision, driver attach.Driver) journal.Record {
 	rec := journal.Record{
-		Identity: journal.Identity{Key: r.Key, Pod: r.Pod, CNINetwork: r.Network, NetnsPath: r.NetnsPath, Attachment: d.Attachment},
+		Identity: journal.Identity{Key: r.Key, ClientID: r.ClientID, Pod: r.Pod, CNINetwork: r.Network, NetnsPath: r.NetnsPath, Attachment: d.Attachment},
 		Binding:  d.Binding, Interface: d.Interface,
 		Probed: d.Probed, ProbeTimeout: d.ProbeTimeout, HostPorts: d.HostPorts,
 	}

@@ -88,6 +88,8 @@ type Request struct {
 	// NetnsPath is a file that refers to the pod's network namespace; "" if an external
 	// caller has not named it.
 	NetnsPath string
+	// ClientID is journal.Identity.ClientID.
+	ClientID string
 	// External: another CNI plugin makes the interfaces, and wants their addresses. Such a
 	// request is for pods with such attachments alone, and other requests are for others.
 	External bool

@@ -139,7 +139,9 @@ type Identity struct {
 	// request, "" for the requested attachment itself. The attachments of one request
 	// are created and removed together.
 	Request string `json:"request,omitempty"`
-	Pod     Pod    `json:"pod"`
+	// ClientID is the name that another CNI plugin has for the request, or "".
+	ClientID string `json:"clientID,omitempty"`
+	Pod      Pod    `json:"pod"`
 	// CNINetwork is the name in the CNI configuration.
 	CNINetwork string `json:"cniNetwork"`
 	// NetnsPath is where the runtime keeps the pod's network namespace.

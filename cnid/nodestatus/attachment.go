@@ -14,7 +14,9 @@ type Attachment struct {
 	// Request is the IfName that the container runtime asked for when this interface
 	// came along with that one, "" for the one asked for.
 	Request string `json:"request,omitempty"`
-	Pod     Pod    `json:"pod"`
+	// ClientID is the name that another CNI plugin has for the request, or "".
+	ClientID string `json:"clientID,omitempty"`
+	Pod      Pod    `json:"pod"`
 	// CNINetwork is the name in the CNI configuration.
 	CNINetwork string `json:"cniNetwork"`
 	// NetnsPath is where the runtime keeps the pod's network namespace.

@@ -1,0 +1,207 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package nodeinfo writes the NodeInfo objects of a node: which machine it is, and the
+// devices that it offers to pods. They exist on nodes with the label of the node IPAM API.
+package nodeinfo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	acnv1alpha1 "github.com/alioth-net/alioth/api/acn/v1alpha1"
+	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/kube"
+	"github.com/alioth-net/alioth/store/nodeipam"
+)
+
+// ProductUUID is where the kernel has the UUID of the machine (SMBIOS 3.7, section 7.2.1).
+const ProductUUID = "/sys/class/dmi/id/product_uuid"
+
+// again is the time between attempts after a failure.
+const again = 5 * time.Second
+
+// API writes objects.
+type API interface {
+	Create(ctx context.Context, obj kube.Object) error
+	Patch(ctx context.Context, obj kube.Object, kind types.PatchType, data []byte, subresource ...string) error
+}
+
+// Config is what a Writer works with. All fields are required.
+type Config struct {
+	Node  string
+	API   API
+	Store *store.Store
+	// Groups are the API groups that have NodeInfos.
+	Groups []string
+	// Machine identifies the virtual machine, "" if nothing does.
+	Machine string
+	// Devices returns the Ethernet addresses of the devices that the node offers.
+	Devices func() ([]string, error)
+	// Every is the time between two looks at the devices without a hint.
+	Every time.Duration
+	Log   *slog.Logger
+}
+
+// Writer keeps the NodeInfos of a node. Use New.
+type Writer struct {
+	cfg   Config
+	hints chan struct{}
+}
+
+// New returns a Writer.
+func New(cfg Config) *Writer { return &Writer{cfg: cfg, hints: make(chan struct{}, 1)} }
+
+// Machine returns the ID of a virtual machine: the configured one, or what a file such as
+// ProductUUID has, or "".
+func Machine(configured, file string) string {
+	if configured != "" {
+		return configured
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "" // no SMBIOS
+	}
+	return strings.ToLower(strings.TrimSpace(string(text)))
+}
+
+// Look has the devices compared. It does not block.
+func (w *Writer) Look() {
+	select {
+	case w.hints <- struct{}{}:
+	default:
+	}
+}
+
+// info is what is written.
+type info struct {
+	nodeUID string
+	devices []string
+	// lacking: an object that was written is gone.
+	lacking bool
+}
+
+func (i info) equal(other info) bool {
+	return i.nodeUID == other.nodeUID && slices.Equal(i.devices, other.devices)
+}
+
+// Run writes until ctx ends.
+func (w *Writer) Run(ctx context.Context) {
+	var written info
+	for ctx.Err() == nil {
+		now, err := w.read(ctx)
+		wait := w.cfg.Every
+		if err == nil && (now.lacking || !now.equal(written)) {
+			if err = w.write(ctx, now); err == nil {
+				written = now
+			}
+		}
+		if err != nil && ctx.Err() == nil {
+			w.cfg.Log.Warn("can't write the NodeInfo of this node; trying again", "error", err)
+			wait = again
+		}
+		select {
+		case <-ctx.Done():
+		case <-w.hints:
+		case <-time.After(wait):
+		}
+	}
+}
+
+// read waits until the node has the label.
+func (w *Writer) read(ctx context.Context) (info, error) {
+	var now info
+	err := w.cfg.Store.Wait(ctx, func(tx store.ReadTx, _ *store.WatchSet) bool {
+		row := store.GetNode(tx, w.cfg.Node)
+		if row == nil || !row.NodeIPAM {
+			return false
+		}
+		now = info{nodeUID: row.UID, lacking: len(nodeipam.NodeInfosOf(tx, w.cfg.Node)) < len(w.cfg.Groups)}
+		return true
+	})
+	if err != nil {
+		return info{}, err
+	}
+	now.devices, err = w.cfg.Devices()
+	return now, err
+}
+
+func (w *Writer) write(ctx context.Context, now info) error {
+	var errs []error
+	for _, group := range w.cfg.Groups {
+		if err := w.writeTo(ctx, group, now); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", group, err))
+		}
+	}
+	if errors.Join(errs...) == nil {
+		w.cfg.Log.Info("wrote the NodeInfo of this node", "machine", w.cfg.Machine, "devices", now.devices)
+	}
+	return errors.Join(errs...)
+}
+
+// writeTo writes the object of a group. What it has is patched, so that fields of others stay.
+func (w *Writer) writeTo(ctx context.Context, group string, now info) error {
+	meta := metav1.ObjectMeta{Name: w.cfg.Node, OwnerReferences: []metav1.OwnerReference{{
+		APIVersion: "v1", Kind: "Node", Name: w.cfg.Node, UID: types.UID(now.nodeUID), BlockOwnerDeletion: new(bool),
+	}}}
+	var object kube.Object
+	change, status := map[string]any{"metadata": map[string]any{"ownerReferences": meta.OwnerReferences}}, map[string]any{}
+	if group == acnv1alpha1.GroupVersion.Group {
+		object = &acnv1alpha1.NodeInfo{ObjectMeta: meta}
+		status["vmUniqueID"] = w.cfg.Machine
+	} else {
+		object = &multitenancyv1alpha1.NodeInfo{ObjectMeta: meta}
+		change["spec"] = map[string]any{"vmUniqueID": w.cfg.Machine}
+		status["deviceInfos"] = deviceInfos(now.devices)
+	}
+	err := w.patch(ctx, object, change)
+	if apierrors.IsNotFound(err) {
+		if err = w.create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("create: %w", err)
+		}
+		err = w.patch(ctx, object, change)
+	}
+	if err != nil {
+		return err
+	}
+	return w.patch(ctx, object, map[string]any{"status": status}, "status")
+}
+
+func deviceInfos(macs []string) []multitenancyv1alpha1.DeviceInfo {
+	list := []multitenancyv1alpha1.DeviceInfo{}
+	for _, mac := range macs {
+		list = append(list, multitenancyv1alpha1.DeviceInfo{DeviceType: multitenancyv1alpha1.DeviceTypeVnetNIC, MacAddress: mac})
+	}
+	return list
+}
+
+func (w *Writer) create(ctx context.Context, object kube.Object) error {
+	ctx, cancel := context.WithTimeout(ctx, kube.RequestTimeout)
+	defer cancel()
+	return w.cfg.API.Create(ctx, object)
+}
+
+func (w *Writer) patch(ctx context.Context, object kube.Object, change map[string]any, subresource ...string) error {
+	text, err := json.Marshal(change)
+	if err != nil {
+		return fmt.Errorf("encode a patch: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, kube.RequestTimeout)
+	defer cancel()
+	if err := w.cfg.API.Patch(ctx, object, types.MergePatchType, text, subresource...); err != nil {
+		return fmt.Errorf("patch: %w", err)
+	}
+	return nil
+}

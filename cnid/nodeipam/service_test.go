@@ -1,0 +1,300 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeipam_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/attach/external"
+	"github.com/alioth-net/alioth/cnid/attachment"
+	"github.com/alioth-net/alioth/cnid/internal/testrows"
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/nodeipam"
+	"github.com/alioth-net/alioth/cnid/nodeipam/answer"
+	"github.com/alioth-net/alioth/cnid/nodeipam/rest"
+	"github.com/alioth-net/alioth/cnid/nodeipam/wire"
+	"github.com/alioth-net/alioth/store"
+)
+
+// control is the control plane: it decides an address for each pod. Of the embedded
+// interfaces nothing else is called.
+type control struct {
+	attachment.Datapath
+	attachment.Releaser
+	// undecided, if it is set, keeps decisions back until it is closed.
+	undecided chan struct{}
+	waits     chan struct{}
+	gone      bool
+	mu        sync.Mutex
+	released  int
+}
+
+func (c *control) Await(ctx context.Context, pod journal.Pod) ([]attachment.Decision, error) {
+	if c.gone {
+		return nil, attachment.ErrPodGone
+	}
+	if c.undecided != nil {
+		c.waits <- struct{}{}
+		select {
+		case <-c.undecided:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	var last byte
+	if _, err := fmt.Sscanf(pod.Name, "p%d", &last); err != nil {
+		return nil, err
+	}
+	return []attachment.Decision{{
+		Attachment: "eth0", Binding: journal.Binding{VPC: "infra", VNI: 9, Subnets: []string{"infra1"}, External: true},
+		Interface: journal.Interface{
+			Kind: external.Kind, Addrs: []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 9, 0, last}), 24)},
+			Gateways: []netip.Addr{netip.MustParseAddr("10.9.0.1")}, MAC: journal.MAC{2, 0, 10, 9, 0, last},
+		},
+	}}, nil
+}
+
+func (c *control) Confirm([]journal.Record) error { return nil }
+func (c *control) Check(journal.Record) error     { return nil }
+func (c *control) Ready() error                   { return nil }
+
+func (c *control) Release(journal.Record) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.released++
+}
+
+// node has pods p1 to p9 in namespace a, and host on its own network.
+type node struct {
+	*nodeipam.Service
+	control *control
+	journal *journal.Journal
+	manager *attachment.Manager
+}
+
+func newNode(t *testing.T) *node {
+	t.Helper()
+	s, err := store.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.Update(func(tx store.Tx) error {
+		err := store.PutHostPod(tx, &store.HostPod{Meta: testrows.Meta("host"), Namespace: "a", Name: "host"})
+		for i := range 9 {
+			name := fmt.Sprintf("p%d", i+1)
+			err = errors.Join(err, store.PutPod(tx, &store.Pod{Meta: testrows.Meta("uid-" + name), Namespace: "a", Name: name, Node: "node1"}))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, log := t.TempDir(), slog.New(slog.DiscardHandler)
+	n := &node{control: &control{waits: make(chan struct{}, 100)}}
+	if n.journal, err = journal.Open(t.Context(), journal.Config{Path: filepath.Join(dir, "journal"), Log: log}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = n.journal.Close() })
+	driver, err := external.New(filepath.Join(dir, "notes"), "boot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.manager = attachment.New(attachment.Config{
+		Journal: n.journal, Log: log, Metrics: attachment.NewMetrics(prometheus.NewRegistry()), Drivers: attach.Drivers{external.Kind: driver},
+		Decisions: n.control, Datapath: n.control, Releaser: n.control,
+	})
+	n.Service = nodeipam.New(nodeipam.Config{Manager: n.manager, Store: s, Records: n.journal.Records, Releases: n.journal.Releases, Log: log})
+	return n
+}
+
+func request(container, pod string) rest.Request {
+	return rest.Request{
+		Key: rest.Key{ContainerID: container, IfName: "eth0", PodInterfaceID: container + "-eth0"}, Pod: rest.Pod{Namespace: "a", Name: pod}, Network: "bridge",
+	}
+}
+
+var byValue = cmp.Options{
+	cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
+}
+
+func TestAPodGetsItsAddressesUntilItsRelease(t *testing.T) {
+	n := newNode(t)
+	want := []answer.Interface{{
+		Name: "eth0", NIC: wire.InfraNIC, MAC: "02:00:0a:09:00:01",
+		Addresses: []answer.Address{{Prefix: netip.MustParsePrefix("10.9.0.1/24"), Gateway: netip.MustParseAddr("10.9.0.1")}},
+	}}
+	for _, when := range []string{"first", "again"} {
+		got, err := n.Request(t.Context(), request("c1", "p1"))
+		if diff := cmp.Diff(want, got, byValue); err != nil || diff != "" {
+			t.Errorf("%s: %v (-want +got):\n%s", when, err, diff)
+		}
+	}
+	list, err := n.Attachments(t.Context(), "c1")
+	if err != nil || len(list) != 1 || list[0].State != wire.Assigned || list[0].Key != request("c1", "p1").Key || list[0].Pod.UID != "uid-p1" {
+		t.Errorf("attachments are %+v, %v", list, err)
+	}
+	if list, err := n.Attachments(t.Context(), "c2"); err != nil || len(list) != 0 {
+		t.Errorf("of another container %+v, %v", list, err)
+	}
+	for _, when := range []string{"first", "again"} {
+		if err := n.Release(t.Context(), request("c1", "p1").Key); err != nil || n.control.released != 1 || len(n.journal.Records()) != 0 {
+			t.Errorf("released %s: %v, left are %+v, %d releases", when, err, n.journal.Records(), n.control.released)
+		}
+	}
+	if list, err := n.Attachments(t.Context(), ""); err != nil || len(list) != 1 || list[0].State != wire.PendingRelease {
+		t.Errorf("what waits for its release is %+v, %v", list, err)
+	}
+}
+
+func TestAReleaseNamesAnAttachmentInEachWay(t *testing.T) {
+	for name, c := range map[string]struct {
+		key  rest.Key
+		left int
+	}{
+		"container and interface":          {rest.Key{ContainerID: "c1", IfName: "eth0"}, 1},
+		"container and the client's name":  {rest.Key{ContainerID: "c1", PodInterfaceID: "c1-eth0"}, 1},
+		"container and another name":       {rest.Key{ContainerID: "c1", PodInterfaceID: "c9-eth0"}, 2},
+		"a container":                      {rest.Key{ContainerID: "c1"}, 1},
+		"the client's name":                {rest.Key{PodInterfaceID: "c2-eth0"}, 1},
+		"another interface":                {rest.Key{ContainerID: "c1", IfName: "net1"}, 2},
+		"nothing":                          {rest.Key{}, 2},
+		"the interface of no container":    {rest.Key{IfName: "eth0"}, 2},
+		"the container of another runtime": {rest.Key{ContainerID: "c3", IfName: "eth0"}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			for i, container := range []string{"c1", "c2"} {
+				if _, err := n.Request(t.Context(), request(container, fmt.Sprintf("p%d", i+1))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := n.Release(t.Context(), c.key); err != nil || len(n.journal.Records()) != c.left {
+				t.Errorf("%v, left are %d, want %d", err, len(n.journal.Records()), c.left)
+			}
+		})
+	}
+}
+
+func TestRefusalsAreTransientOrHaveACode(t *testing.T) {
+	for name, c := range map[string]struct {
+		change   func(*node, *rest.Request)
+		code     wire.ReturnCode // 0: transient
+		text     string
+		attached int
+	}{
+		"a pod that the node has not heard of": {func(_ *node, r *rest.Request) { r.Pod.Name = "p10" }, 0, "has not heard of pod a/p10", 0},
+		"a former pod of the name":             {func(_ *node, r *rest.Request) { r.Pod.UID = "former" }, 0, "has not heard of pod a/p1", 0},
+		"a pod on the node's network":          {func(_ *node, r *rest.Request) { r.Pod.Name = "host" }, wire.InvalidRequest, "on the network of its node", 0},
+		"a pod that ends":                      {func(n *node, _ *rest.Request) { n.control.gone = true }, wire.NotFound, "being deleted", 0},
+		"an address of another pod":            {func(_ *node, r *rest.Request) { r.Desired = []netip.Addr{netip.MustParseAddr("10.9.0.2")} }, wire.AddressUnavailable, "10.9.0.1", 0},
+		"a second interface of the container": {func(n *node, r *rest.Request) {
+			if _, err := n.Request(context.Background(), *r); err != nil {
+				panic(err)
+			}
+			r.IfName = "net1"
+		}, wire.InvalidRequest, "has all of its interfaces", 1},
+		"an address of another pod, asked for what is attached": {func(n *node, r *rest.Request) {
+			if _, err := n.Request(context.Background(), *r); err != nil {
+				panic(err)
+			}
+			r.Desired = []netip.Addr{netip.MustParseAddr("10.9.0.2")}
+		}, wire.AddressUnavailable, "10.9.0.1", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			r := request("c1", "p1")
+			c.change(n, &r)
+			_, err := n.Request(t.Context(), r)
+			var notReady *rest.NotReady
+			var failure *rest.Failure
+			ok := c.code == 0 && errors.As(err, &notReady) || c.code != 0 && errors.As(err, &failure) && failure.Code == c.code
+			if !ok || !strings.Contains(err.Error(), c.text) {
+				t.Errorf("got %v, want code %d and %q", err, c.code, c.text)
+			}
+			if left := len(n.journal.Records()); left != c.attached {
+				t.Errorf("%d are attached, want %d", left, c.attached)
+			}
+		})
+	}
+}
+
+func TestADesiredAddressThatThePodHasIsGranted(t *testing.T) {
+	n := newNode(t)
+	r := request("c1", "p1")
+	r.Desired = []netip.Addr{netip.MustParseAddr("10.9.0.1")}
+	if got, err := n.Request(t.Context(), r); err != nil || len(got) != 1 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestADELWinsOverItsADD: the runtime may give up an ADD, and send the DEL before the daemon
+// has noticed.
+func TestADELWinsOverItsADD(t *testing.T) {
+	n := newNode(t)
+	n.control.undecided = make(chan struct{})
+	failed := make(chan error, 1)
+	go func() {
+		_, err := n.Request(context.Background(), request("c1", "p1"))
+		failed <- err
+	}()
+	<-n.control.waits // for its decision
+	if err := n.Release(t.Context(), request("c1", "p1").Key); err != nil {
+		t.Errorf("the DEL: %v", err)
+	}
+	close(n.control.undecided)
+	if err := <-failed; err == nil {
+		t.Error("the ADD succeeded after its DEL")
+	}
+	if left := n.journal.Records(); len(left) != 0 {
+		t.Errorf("left are %+v", left)
+	}
+	if _, err := n.Request(t.Context(), request("c1", "p1")); err != nil {
+		t.Errorf("a later ADD: %v", err)
+	}
+}
+
+func TestParallelRequestsAndReleasesLeaveNothing(t *testing.T) {
+	n := newNode(t)
+	var group sync.WaitGroup
+	for i := range 20 {
+		group.Go(func() {
+			container, pod := fmt.Sprintf("c%d", i%7), fmt.Sprintf("p%d", i%7+1)
+			for range 20 {
+				var ended *rest.NotReady // by a release
+				if _, err := n.Request(t.Context(), request(container, pod)); err != nil && !errors.Is(err, context.Canceled) && !errors.As(err, &ended) {
+					t.Errorf("request: %v", err)
+				}
+				if err := n.Release(t.Context(), request(container, pod).Key); err != nil {
+					t.Errorf("release: %v", err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if left := n.journal.Records(); len(left) != 0 {
+		t.Errorf("left are %d records", len(left))
+	}
+}
+
+func TestCollectLeavesWhatIsAlive(t *testing.T) {
+	n := newNode(t)
+	if _, err := n.Request(t.Context(), request("c1", "p1")); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Collect(t.Context(), "bridge", nil); err != nil || len(n.journal.Records()) != 1 {
+		t.Errorf("%v, left are %+v, want the one of this boot", err, n.journal.Records())
+	}
+}
