@@ -1,9 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ipamconf is the configuration of Alioth's IPAM plugin. The plugin hands out
-// exactly the addresses in it, so that another CNI plugin uses addresses which the
-// operator has chosen.
+// Package ipamconf is the configuration of Alioth's IPAM plugin, by which another CNI plugin
+// uses addresses that the operator has chosen. The plugin hands out exactly the addresses
+// in it, which Alioth has written there. Without any it asks the node IPAM API.
 package ipamconf
 
 import "net/netip"
@@ -15,9 +15,13 @@ const Type = "alioth-ipam"
 type Config struct {
 	// Type is the constant Type.
 	Type string `json:"type"`
-	// Addresses has at least one.
+	// Addresses are those of the interface. Without any the fields from Socket on count.
 	Addresses []Address `json:"addresses"`
 	Routes    []Route   `json:"routes,omitempty"`
+	// Socket is the unix socket of the node IPAM API, and Queue the directory for releases
+	// that it does not take; "" for the daemon's.
+	Socket string `json:"socket,omitempty"`
+	Queue  string `json:"queue,omitempty"`
 }
 
 // Address is one address of the interface.

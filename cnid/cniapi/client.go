@@ -102,7 +102,7 @@ func (c Client) status(ctx context.Context, req Request) error {
 	if err == nil {
 		return resp.Error
 	}
-	if err = lastState(c.socket(), errors.New(c.noAnswer(err))); err != nil {
+	if err = LastState(c.socket(), errors.New(c.noAnswer(err))); err != nil {
 		return types.NewError(CodeUnavailable, err.Error(), "")
 	}
 	return nil
@@ -127,7 +127,7 @@ func (c Client) post(ctx context.Context, req Request) (*Response, error) {
 		return nil, types.NewError(types.ErrInternal, "make request", err.Error())
 	}
 	httpReq.Header.Set("Content-Type", "application/json")
-	httpResp, err := c.http().Do(httpReq)
+	httpResp, err := HTTPClient(c.socket()).Do(httpReq)
 	if err != nil && ctx.Err() != nil {
 		return nil, types.NewError(CodeNotReady, "network is not ready - alioth-cnid did not finish in time", ctx.Err().Error())
 	}
@@ -138,9 +138,10 @@ func (c Client) post(ctx context.Context, req Request) (*Response, error) {
 	return decode(httpResp)
 }
 
-func (c Client) http() *http.Client {
+// HTTPClient returns a client of a unix socket, for one request of a process that ends.
+func HTTPClient(socket string) *http.Client {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", c.socket())
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
 	}
 	return &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true, DisableCompression: true}}
 }

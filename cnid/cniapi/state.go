@@ -86,9 +86,9 @@ func WriteState(socket string, s State) error {
 	return nil
 }
 
-// lastState returns the result of STATUS while no daemon answers: the daemon's last
-// reply within RestartGrace, cause after that.
-func lastState(socket string, cause error) error {
+// LastState returns the result of STATUS while no daemon answers at a socket: the daemon's
+// last reply within RestartGrace, cause after that.
+func LastState(socket string, cause error) error {
 	text, err := os.ReadFile(stateFile(socket))
 	if err != nil {
 		return cause // no daemon has served since boot

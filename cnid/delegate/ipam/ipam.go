@@ -3,29 +3,47 @@
 
 // Package ipam is Alioth's IPAM plugin for CNI. It returns the addresses and routes in its
 // configuration (ipamconf.Config) and keeps nothing, because the operator has chosen them
-// and the Address objects reserve them. It serves all versions of CNI and all commands.
+// and the Address objects reserve them. For a configuration without addresses it asks the
+// node IPAM API (package plugin). It serves all versions of CNI and all commands.
 package ipam
 
 import (
 	"encoding/json"
-	"fmt"
-	"net"
 	"net/netip"
 
 	"github.com/containernetworking/cni/pkg/skel"
 	"github.com/containernetworking/cni/pkg/types"
 	types100 "github.com/containernetworking/cni/pkg/types/100"
-	"github.com/containernetworking/cni/pkg/types/create"
 	"github.com/containernetworking/cni/pkg/version"
 
 	"github.com/alioth-net/alioth/api/ipamconf"
+	"github.com/alioth-net/alioth/cnid/nodeipam/plugin"
 )
 
 // Main carries out the command in the environment, and ends the process if that fails.
 func Main() {
 	nothing := func(*skel.CmdArgs) error { return nil }
-	skel.PluginMainFuncs(skel.CNIFuncs{Add: add, Check: check, Del: nothing, GC: nothing, Status: nothing},
-		version.All, "CNI IPAM plugin "+ipamconf.Type)
+	skel.PluginMainFuncs(skel.CNIFuncs{
+		Add: either(add, plugin.Add), Check: either(check, plugin.Check), Del: either(nothing, plugin.Del),
+		GC: either(nothing, plugin.GC), Status: either(nothing, plugin.Status),
+	}, version.All, "CNI IPAM plugin "+ipamconf.Type)
+}
+
+// either returns what carries out a command: with the addresses of the configuration, or
+// with those of the node IPAM API.
+func either(configured, asked func(*skel.CmdArgs) error) func(*skel.CmdArgs) error {
+	return func(args *skel.CmdArgs) error {
+		var conf struct {
+			IPAM struct {
+				Type      string            `json:"type"`
+				Addresses []json.RawMessage `json:"addresses"`
+			} `json:"ipam"`
+		}
+		if err := json.Unmarshal(args.StdinData, &conf); err != nil || conf.IPAM.Type != ipamconf.Type || len(conf.IPAM.Addresses) > 0 {
+			return configured(args)
+		}
+		return asked(args)
+	}
 }
 
 func add(args *skel.CmdArgs) error {
@@ -43,24 +61,11 @@ func check(args *skel.CmdArgs) error {
 	if err != nil {
 		return err
 	}
-	prev, err := create.Create(conf.CNIVersion, conf.PrevResult)
-	if err != nil {
-		return types.NewError(types.ErrDecodingFailure, "decode prevResult", err.Error())
-	}
-	res, err := types100.NewResultFromResult(prev)
-	if err != nil {
-		return types.NewError(types.ErrDecodingFailure, "convert prevResult", err.Error())
-	}
-	known := map[string]bool{}
-	for _, ip := range res.IPs {
-		known[ip.Address.String()] = true
-	}
+	var addresses []netip.Prefix
 	for _, want := range conf.IPAM.Addresses {
-		if !known[want.Address.String()] {
-			return types.NewError(types.ErrInternal, fmt.Sprintf("prevResult lacks the address %s", want.Address), "")
-		}
+		addresses = append(addresses, want.Address)
 	}
-	return nil
+	return plugin.Lacking(conf.CNIVersion, conf.PrevResult, addresses)
 }
 
 type netConf struct {
@@ -74,9 +79,8 @@ func read(stdin []byte) (netConf, error) {
 	if err := json.Unmarshal(stdin, &conf); err != nil {
 		return conf, types.NewError(types.ErrDecodingFailure, "decode network configuration", err.Error())
 	}
-	if conf.IPAM.Type != ipamconf.Type || len(conf.IPAM.Addresses) == 0 {
-		return conf, types.NewError(types.ErrInvalidNetworkConfig,
-			"ipam has no addresses; "+ipamconf.Type+" is for configurations that Alioth writes, use another IPAM plugin in your own", "")
+	if conf.IPAM.Type != ipamconf.Type {
+		return conf, types.NewError(types.ErrInvalidNetworkConfig, "the type of ipam is not "+ipamconf.Type, "")
 	}
 	for _, addr := range conf.IPAM.Addresses {
 		if !addr.Address.IsValid() {
@@ -92,14 +96,10 @@ func read(stdin []byte) (netConf, error) {
 func (c netConf) result() *types100.Result {
 	res := &types100.Result{CNIVersion: types100.ImplementedSpecVersion}
 	for _, addr := range c.IPAM.Addresses {
-		res.IPs = append(res.IPs, &types100.IPConfig{Address: ipNet(addr.Address), Gateway: addr.Gateway.AsSlice()})
+		res.IPs = append(res.IPs, &types100.IPConfig{Address: plugin.IPNet(addr.Address), Gateway: addr.Gateway.AsSlice()})
 	}
 	for _, route := range c.IPAM.Routes {
-		res.Routes = append(res.Routes, &types.Route{Dst: ipNet(route.Dst), GW: route.Gateway.AsSlice()})
+		res.Routes = append(res.Routes, &types.Route{Dst: plugin.IPNet(route.Dst), GW: route.Gateway.AsSlice()})
 	}
 	return res
-}
-
-func ipNet(p netip.Prefix) net.IPNet {
-	return net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }

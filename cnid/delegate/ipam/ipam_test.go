@@ -106,9 +106,9 @@ func TestCHECKFailsWithoutTheAddress(t *testing.T) {
 	}
 }
 
-func TestAConfigurationWithoutAddressesIsAnError(t *testing.T) {
+func TestAnotherConfigurationIsAnError(t *testing.T) {
 	for name, conf := range map[string]any{
-		"nothing": nil, "no address": ipamconf.Config{Type: ipamconf.Type}, "another type": ipamconf.Config{Type: "static", Addresses: config.Addresses},
+		"nothing": nil, "another type": ipamconf.Config{Type: "static", Addresses: config.Addresses},
 		"an empty address": map[string]any{"type": ipamconf.Type, "addresses": []any{map[string]any{}}},
 	} {
 		t.Run(name, func(t *testing.T) {
