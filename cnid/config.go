@@ -26,6 +26,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/cnid/podresources"
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
+	"github.com/alioth-net/alioth/store/kinds"
 )
 
 // Config is the daemon's command line.
@@ -90,6 +91,9 @@ type Config struct {
 	NodeNetworkState  bool
 	NetworkPolicyMode string
 
+	// NodeIPAM serves addresses to other CNI plugins.
+	NodeIPAM NodeIPAM
+
 	// PodDevice selects the kind of new pods' devices; running pods keep theirs.
 	PodDevice PodDevice
 
@@ -150,6 +154,7 @@ func DefaultConfig() Config {
 		DelegationHost:    HostInit,
 		NetworkPolicyMode: PoliciesDistributed,
 		PodResources:      podresources.DefaultSocket,
+		NodeIPAM:          NodeIPAM{Groups: slices.Clone(kinds.NodeIPAMGroups)},
 		RecheckEvery:      DefaultRecheck, ReconcileEvery: time.Minute,
 		Wait:       60 * time.Second,
 		HealthAddr: "127.0.0.1:9471", MetricsAddr: "127.0.0.1:9472",
@@ -198,6 +203,9 @@ func (c Config) check() error {
 	}
 	if c.NetworkPolicyMode != PoliciesDistributed && c.NetworkPolicyMode != PoliciesCentralized {
 		return fmt.Errorf("--node-network-policy-mode: want %s or %s, got %q", PoliciesDistributed, PoliciesCentralized, c.NetworkPolicyMode)
+	}
+	if err := c.NodeIPAM.check(); err != nil {
+		return err
 	}
 	return c.checkDelegation()
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"runtime/debug"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -48,7 +49,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	n, err := newNode(ctx, cfg, delegates.registry(cfg.drivers()), log)
+	n, err := newNode(ctx, cfg, cfg.withNodeIPAM(delegates.registry(cfg.drivers())), log)
 	if err != nil {
 		return err
 	}
@@ -75,7 +76,11 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	return d.run(ctx, group, append(modules, own...))
+	others, err := d.nodeIPAMModules(api)
+	if err != nil {
+		return err
+	}
+	return d.run(ctx, group, slices.Concat(modules, own, others))
 }
 
 // reporting reports failures of host links in two ways: to people, and to the operator.

@@ -23,6 +23,7 @@ import (
 type options struct {
 	cnid.Config
 	serviceCIDRs, shadowCIDRs, sharedServices, metadata, infrastructure []string
+	nodeIPAMRanges                                                      []string
 	logLevel, logFormat                                                 string
 }
 
@@ -134,6 +135,11 @@ func (o *options) addFlags(root *cobra.Command) {
 	flags.BoolVar(&o.UnderlayAttachments, "underlay-attachments", o.UnderlayAttachments, "permit interfaces in the network of an address of the node where no program of the node sees their packets: virtual functions on its device without a VLAN, or in its VLAN; macvlan and ipvlan on a device below its device")
 	flags.BoolVar(&o.NodeNetworkState, "node-network-state", o.NodeNetworkState, "keep the NodeNetworkState of this node, and lead the network of the node to it; the daemon needs the PID namespace of the node")
 	flags.StringVar(&o.NetworkPolicyMode, "node-network-policy-mode", o.NetworkPolicyMode, "where policies about the network of nodes are put together: distributed (each node for itself) or centralized (the operator)")
+	flags.BoolVar(&o.NodeIPAM.Enabled, "node-ipam", o.NodeIPAM.Enabled, "serve addresses to other CNI plugins, where the node has the label kubernetes.azure.com/podnetwork-multi-tenancy-enabled")
+	flags.StringSliceVar(&o.NodeIPAM.Groups, "node-ipam-groups", o.NodeIPAM.Groups, "API groups that have the NodeInfo of this node")
+	flags.StringSliceVar(&o.NodeIPAM.Devices, "node-ipam-devices", nil, "patterns of the names of devices that pods may get, for example eth1,ens*")
+	flags.StringVar(&o.NodeIPAM.Machine, "node-ipam-machine", "", "ID of this virtual machine; empty for the UUID of the SMBIOS")
+	flags.StringSliceVar(&o.nodeIPAMRanges, "node-ipam-ranges", nil, "ranges that pods with a delegated device reach by their first interface, beside Services: those of nodes and infrastructure")
 	flags.DurationVar(&o.DelegationWait, "delegation-timeout", o.DelegationWait, "how long the other CNI plugins of one interface may take")
 	flags.DurationVar(&o.RecheckEvery, "recheck-every", o.RecheckEvery,
 		"time between comparisons of everything in the kernel with what has to be there; at most "+cnid.DefaultRecheck.String())
@@ -170,6 +176,9 @@ func (o *options) prepare() (cnid.Config, *slog.Logger, error) {
 		return cfg, nil, err
 	}
 	if cfg.Infrastructure, err = parseAll("--infrastructure-cidrs", o.infrastructure, netip.ParsePrefix); err != nil {
+		return cfg, nil, err
+	}
+	if cfg.NodeIPAM.Ranges, err = parseAll("--node-ipam-ranges", o.nodeIPAMRanges, netip.ParsePrefix); err != nil {
 		return cfg, nil, err
 	}
 	if cfg.Metadata, err = parseAll("--metadata-addresses", o.metadata, netip.ParseAddr); err != nil {

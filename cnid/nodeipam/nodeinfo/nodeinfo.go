@@ -24,11 +24,14 @@ import (
 	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kube"
-	"github.com/alioth-net/alioth/store/nodeipam"
 )
 
 // ProductUUID is where the kernel has the UUID of the machine (SMBIOS 3.7, section 7.2.1).
 const ProductUUID = "/sys/class/dmi/id/product_uuid"
+
+// renew is how often objects are written that should be there: somebody may have deleted
+// them. A patch without a change costs the API server little.
+const renew = 5 * time.Minute
 
 // again is the time between attempts after a failure.
 const again = 5 * time.Second
@@ -89,8 +92,6 @@ func (w *Writer) Look() {
 type info struct {
 	nodeUID string
 	devices []string
-	// lacking: an object that was written is gone.
-	lacking bool
 }
 
 func (i info) equal(other info) bool {
@@ -100,12 +101,13 @@ func (i info) equal(other info) bool {
 // Run writes until ctx ends.
 func (w *Writer) Run(ctx context.Context) {
 	var written info
+	var at time.Time
 	for ctx.Err() == nil {
 		now, err := w.read(ctx)
 		wait := w.cfg.Every
-		if err == nil && (now.lacking || !now.equal(written)) {
+		if err == nil && (!now.equal(written) || time.Since(at) > renew) {
 			if err = w.write(ctx, now); err == nil {
-				written = now
+				written, at = now, time.Now()
 			}
 		}
 		if err != nil && ctx.Err() == nil {
@@ -128,7 +130,7 @@ func (w *Writer) read(ctx context.Context) (info, error) {
 		if row == nil || !row.NodeIPAM {
 			return false
 		}
-		now = info{nodeUID: row.UID, lacking: len(nodeipam.NodeInfosOf(tx, w.cfg.Node)) < len(w.cfg.Groups)}
+		now = info{nodeUID: row.UID}
 		return true
 	})
 	if err != nil {

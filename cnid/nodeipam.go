@@ -1,0 +1,157 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"path"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/attach/drivers"
+	"github.com/alioth-net/alioth/cnid/attach/external/nic"
+	"github.com/alioth-net/alioth/cnid/cniserver"
+	"github.com/alioth-net/alioth/cnid/monitor"
+	"github.com/alioth-net/alioth/cnid/nodeipam"
+	"github.com/alioth-net/alioth/cnid/nodeipam/answer"
+	"github.com/alioth-net/alioth/cnid/nodeipam/client"
+	"github.com/alioth-net/alioth/cnid/nodeipam/endpoints"
+	"github.com/alioth-net/alioth/cnid/nodeipam/nodeinfo"
+	"github.com/alioth-net/alioth/cnid/nodeipam/queue"
+	"github.com/alioth-net/alioth/cnid/nodeipam/queue/drain"
+	"github.com/alioth-net/alioth/cnid/nodeipam/rest"
+	"github.com/alioth-net/alioth/cnid/periodic"
+	"github.com/alioth-net/alioth/store/kinds"
+)
+
+// NodeIPAM is the configuration of the API by which other CNI plugins ask for addresses.
+type NodeIPAM struct {
+	// Enabled serves the API.
+	Enabled bool
+	// Groups are the API groups that have the node's NodeInfo.
+	Groups []string
+	// Devices are patterns of names (path.Match) of the devices that pods may get.
+	Devices []string
+	// Machine identifies the virtual machine; "" for what the SMBIOS has.
+	Machine string
+	// Ranges are what a pod with a delegated device reaches by its first interface, beside
+	// the ranges of Services: nodes and other infrastructure.
+	Ranges []netip.Prefix
+}
+
+const (
+	// pollDevices is how often devices are looked at without a notification.
+	pollDevices = 30 * time.Second
+	// keepEndpoints is how often the state of endpoints that are gone is forgotten.
+	keepEndpoints = time.Minute
+)
+
+func (c NodeIPAM) check() error {
+	for _, pattern := range c.Devices {
+		if _, err := path.Match(pattern, ""); err != nil {
+			return fmt.Errorf("--node-ipam-devices: pattern %q: %w", pattern, err)
+		}
+	}
+	for _, group := range c.Groups {
+		if !slices.Contains(kinds.NodeIPAMGroups, group) {
+			return fmt.Errorf("--node-ipam-groups: want some of %v, got %q", kinds.NodeIPAMGroups, group)
+		}
+	}
+	return nil
+}
+
+// withNodeIPAM adds the driver that the API needs.
+func (c Config) withNodeIPAM(all attach.Registry) attach.Registry {
+	if !c.NodeIPAM.Enabled {
+		return all
+	}
+	return drivers.WithExternal(all)
+}
+
+// nodeIPAMSocket and queuedReleases are where plugins find the API, and leave releases while
+// it is down.
+func (c Config) nodeIPAMSocket() string {
+	return filepath.Join(c.RunDir, filepath.Base(client.DefaultSocket))
+}
+
+func (c Config) queuedReleases() string {
+	return filepath.Join(c.StateDir, filepath.Base(queue.DefaultDir))
+}
+
+// nodeIPAMModules are the area of addresses for other CNI plugins; none if it is off.
+func (d *daemon) nodeIPAMModules(api nodeinfo.API) ([]module, error) {
+	if !d.cfg.NodeIPAM.Enabled {
+		return nil, nil
+	}
+	log := d.log.With("area", "node IPAM")
+	states, err := endpoints.Open(filepath.Join(d.cfg.StateDir, "node-ipam-endpoints"), log)
+	if err != nil {
+		return nil, err
+	}
+	service := nodeipam.New(nodeipam.Config{Manager: d.attachments, Store: d.store, Records: d.journal.Records, Releases: d.journal.Releases, Log: log})
+	server := rest.New(rest.Config{Service: service, Endpoints: states, Node: d.nodeIPAMAnswers(), Log: log})
+	releases := drain.New(drain.Config{Dir: d.cfg.queuedReleases(), Release: func(ctx context.Context, r queue.Release) error {
+		return server.Release(ctx, rest.Key(r))
+	}, Log: log})
+	info := nodeinfo.New(nodeinfo.Config{
+		Node: d.cfg.NodeName, API: api, Store: d.store, Groups: d.cfg.NodeIPAM.Groups, Machine: nodeinfo.Machine(d.cfg.NodeIPAM.Machine, nodeinfo.ProductUUID),
+		Devices: d.offeredDevices, Every: pollDevices, Log: log,
+	})
+	watch := monitor.NetworkWatch{Changed: info.Look, Log: log}
+	return []module{{
+		name:    "node IPAM",
+		loops:   []func(context.Context){releases.Run, info.Run, watch.Run, d.keepEndpoints(states)},
+		servers: []func(context.Context) error{func(ctx context.Context) error { return d.serveNodeIPAM(ctx, server) }},
+	}}, nil
+}
+
+// nodeIPAMAnswers is what all answers have in common.
+func (d *daemon) nodeIPAMAnswers() answer.Node {
+	return answer.Node{Infra: slices.Concat(d.cfg.NodeIPAM.Ranges, d.cfg.ServiceRanges)}
+}
+
+// serveNodeIPAM serves the API at its socket until ctx ends.
+func (d *daemon) serveNodeIPAM(ctx context.Context, server *rest.Server) error {
+	listener, err := cniserver.Listen(d.cfg.nodeIPAMSocket())
+	if err != nil {
+		return err
+	}
+	return serve(ctx, listener, server.Handler(rest.Place{Socket: true, Patience: rest.SocketPatience}), d.log)
+}
+
+// offeredDevices are the Ethernet addresses of the devices that pods may get.
+func (d *daemon) offeredDevices() ([]string, error) {
+	if len(d.cfg.NodeIPAM.Devices) == 0 {
+		return nil, nil
+	}
+	now, err := nic.Read()
+	if err != nil {
+		return nil, err
+	}
+	list, err := now.Offered(d.cfg.NodeIPAM.Devices)
+	var macs []string
+	for _, device := range list {
+		macs = append(macs, device.MAC.String())
+	}
+	return macs, err
+}
+
+// keepEndpoints forgets the state of endpoints that are gone.
+func (d *daemon) keepEndpoints(states *endpoints.Store) func(context.Context) {
+	return func(ctx context.Context) {
+		periodic.Run(ctx, keepEndpoints, nil, func() {
+			attached := map[string]bool{}
+			for _, rec := range d.journal.Records() {
+				attached[rec.ContainerID] = true
+			}
+			if err := states.Keep(func(containerID string) bool { return attached[containerID] }); err != nil {
+				d.log.Warn("can't forget the state of endpoints that are gone; trying again", "error", err)
+			}
+		})
+	}
+}
