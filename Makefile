@@ -71,9 +71,9 @@ chart: ## Package the Helm chart into bin/
 	$(LAB) build helm
 	$$($(LAB) path helm) package helm/alioth --destination bin/
 
-generate: ## Regenerate what is generated: deep copies, CRDs, BPF objects
+generate: ## Regenerate what is generated: deep copies, CRDs, BPF objects, the OpenAPI document
 	$(LAB) setup --generate
-	$(GO) generate ./api/... ./ebpf/... ./helm/...
+	$(GO) generate ./api/... ./ebpf/... ./helm/... ./cnid/nodeipam/...
 
 ##@ Test
 
@@ -133,9 +133,9 @@ verify: ## Regenerate in a copy of the work tree, and fail if that changes anyth
 	$(LAB) setup --generate
 	@copy=$$(mktemp -d); trap 'rm -rf "$$copy"' EXIT; \
 	git ls-files -z --cached --others --exclude-standard | tar -c --null --ignore-failed-read -T - | tar -x -C "$$copy"; \
-	(cd "$$copy" && $(GO) generate ./api/... ./ebpf/... ./helm/...); \
-	for dir in api ebpf helm; do git diff --no-index --exit-code "$$dir" "$$copy/$$dir" || { echo "$$dir is not as generated: run: make generate" >&2; exit 1; }; done
-	@test -z "$$(git status --porcelain -- api ebpf helm)" || { git status --short -- api ebpf helm; echo "generated files are not committed: commit them" >&2; exit 1; }
+	(cd "$$copy" && $(GO) generate ./api/... ./ebpf/... ./helm/... ./cnid/nodeipam/...); \
+	for dir in api ebpf helm docs/node-ipam-api.openapi.yaml; do git diff --no-index --exit-code "$$dir" "$$copy/$$dir" || { echo "$$dir is not as generated: run: make generate" >&2; exit 1; }; done
+	@test -z "$$(git status --porcelain -- api ebpf helm docs/node-ipam-api.openapi.yaml)" || { git status --short -- api ebpf helm docs/node-ipam-api.openapi.yaml; echo "generated files are not committed: commit them" >&2; exit 1; }
 
 lint: ## golangci-lint, which vets too, with the layering as depguard rules
 	GOGC=300 GOMEMLIMIT=6GiB $(TOOL) golangci-lint run --allow-parallel-runners

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +24,7 @@ import (
 	"github.com/containernetworking/cni/pkg/types/create"
 
 	"github.com/alioth-net/alioth/api/ipamconf"
+	"github.com/alioth-net/alioth/cnid/nodeipam/answer"
 	"github.com/alioth-net/alioth/cnid/nodeipam/rest"
 )
 
@@ -72,7 +74,8 @@ func (r *rig) socket() string { return filepath.Join(r.dir, "s") }
 // serve answers at the socket until the returned function is called.
 func (r *rig) serve(service rest.Service) (stop func()) {
 	r.t.Helper()
-	r.server = rest.New(rest.Config{Service: service, Log: slog.New(slog.DiscardHandler)})
+	infra := answer.Node{Infra: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12")}}
+	r.server = rest.New(rest.Config{Service: service, Node: infra, Log: slog.New(slog.DiscardHandler)})
 	listener, err := net.Listen("unix", r.socket())
 	if err != nil {
 		r.t.Fatal(err)

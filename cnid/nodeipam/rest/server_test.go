@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -117,11 +118,15 @@ func TestTwentyParallelRequesters(t *testing.T) {
 					t.Errorf("%s and %s have %s", id, other, address)
 				}
 				holders[address] = id
+				mu.Unlock()
+				if round%10 == 0 { // each waits for the disk
+					if patched := r.do("PATCH", "/network/endpoints/"+id, patched); patched.code(t) != 0 {
+						t.Errorf("%+v", patched)
+					}
+				}
+				mu.Lock()
 				delete(holders, address)
 				mu.Unlock()
-				if patched := r.do("PATCH", "/network/endpoints/"+id, patched); patched.code(t) != 0 {
-					t.Errorf("%+v", patched)
-				}
 				if released := r.do("POST", releases, with(container, id)); released.code(t) != 0 {
 					t.Errorf("%+v", released)
 				}
@@ -134,6 +139,21 @@ func TestTwentyParallelRequesters(t *testing.T) {
 	}
 	if len(r.service.Requests) != requesters*rounds {
 		t.Errorf("%d requests", len(r.service.Requests))
+	}
+}
+
+func TestTwentyParallelRequestersOfOneKey(t *testing.T) {
+	r := newRig(t, &resttest.Service{})
+	addresses := make([]string, 20)
+	var wg sync.WaitGroup
+	for i := range addresses {
+		wg.Go(func() {
+			addresses[i] = decoded[clientAnswers](t, r.do("POST", requests, plural)).PodIPInfo[0].PodIPConfig.IPAddress
+		})
+	}
+	wg.Wait()
+	if slices.Sort(addresses); addresses[0] != addresses[19] || addresses[0] != "192.0.2.2" {
+		t.Errorf("%v", addresses)
 	}
 }
 
