@@ -9,8 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	acnv1alpha1 "github.com/alioth-net/alioth/api/acn/v1alpha1"
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
 	danmiov1 "github.com/alioth-net/alioth/api/danmio/v1"
+	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
@@ -29,7 +31,7 @@ func TestEveryKindOfTheAPIHasADescriptor(t *testing.T) {
 		}
 		described[types[0]] = true
 	}
-	for _, group := range []schema.GroupVersion{v1alpha1.GroupVersion, danmv1.GroupVersion, danmiov1.GroupVersion} {
+	for _, group := range []schema.GroupVersion{v1alpha1.GroupVersion, danmv1.GroupVersion, danmiov1.GroupVersion, multitenancyv1alpha1.GroupVersion, acnv1alpha1.GroupVersion} {
 		known := scheme.KnownTypes(group)
 		for name := range known {
 			if _, isKind := known[name+"List"]; isKind && !described[group.WithKind(name)] {

@@ -21,9 +21,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
+	acnv1alpha1 "github.com/alioth-net/alioth/api/acn/v1alpha1"
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
 	danmiov1 "github.com/alioth-net/alioth/api/danmio/v1"
+	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
 	nmstatev1beta1 "github.com/alioth-net/alioth/api/nmstate/v1beta1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
@@ -348,5 +350,10 @@ func sampleObjects() []kube.Object {
 				Policy: &nmstatev1beta1.PolicyReference{Kind: nmstatev1.NodeNetworkConfigurationPolicyKind, Name: "p"},
 			},
 		},
+		&multitenancyv1alpha1.PodNetwork{ObjectMeta: objectMeta("pn", "a", 1)}, &acnv1alpha1.PodNetwork{ObjectMeta: objectMeta("pn", "a", 1)},
+		&multitenancyv1alpha1.PodNetworkInstance{ObjectMeta: objectMeta("pni", "a", 1)}, &acnv1alpha1.PodNetworkInstance{ObjectMeta: objectMeta("pni", "a", 1)},
+		&multitenancyv1alpha1.MultitenantPodNetworkConfig{ObjectMeta: objectMeta("web", "a", 1)},
+		&acnv1alpha1.MultiTenantPodNetworkConfig{ObjectMeta: objectMeta("web", "a", 1)},
+		&multitenancyv1alpha1.NodeInfo{ObjectMeta: objectMeta("node-1", "a", 1)}, &acnv1alpha1.NodeInfo{ObjectMeta: objectMeta("node-1", "a", 1)},
 	}
 }
