@@ -5,14 +5,17 @@ package operator
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -20,6 +23,7 @@ import (
 	"github.com/alioth-net/alioth/operator/interfaces"
 	"github.com/alioth-net/alioth/operator/pod"
 	"github.com/alioth-net/alioth/operator/vpc"
+	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/store/multinet"
 )
 
@@ -70,6 +74,13 @@ type Config struct {
 	// PolicyMode is PolicyDistributed or PolicyCentralized.
 	PolicyMode string
 
+	// NodeIPAM gives pods of other CNI plugins addresses, on nodes with a label.
+	NodeIPAM bool
+	// NodeIPAMInfraSubnet is the name of the Subnet object of their first interface.
+	NodeIPAMInfraSubnet string
+	// NodeIPAMGroups are those of kinds.NodeIPAMGroups whose kinds are served.
+	NodeIPAMGroups []string
+
 	// RollCallEvery is the least time between two roll calls, which release the VNIs of
 	// deleted VPCs. Each is a write of every node.
 	RollCallEvery time.Duration
@@ -96,6 +107,7 @@ func DefaultConfig() Config {
 		InterfacesPerPod: interfaces.DefaultLimit,
 		ServiceEndpoints: true,
 		PolicyMode:       PolicyDistributed,
+		NodeIPAMGroups:   slices.Clone(kinds.NodeIPAMGroups),
 		RollCallEvery:    10 * time.Second,
 		HealthAddr:       "127.0.0.1:9473",
 		MetricsAddr:      "127.0.0.1:9474",
@@ -122,6 +134,27 @@ func (c Config) validate() error {
 	}
 	if c.PolicyMode != PolicyDistributed && c.PolicyMode != PolicyCentralized {
 		return fmt.Errorf("mode of policies %q: want %q or %q: correct --node-network-policy-mode", c.PolicyMode, PolicyDistributed, PolicyCentralized)
+	}
+	return c.validateNodeIPAM()
+}
+
+func (c Config) validateNodeIPAM() error {
+	if !c.NodeIPAM {
+		return nil
+	}
+	if c.NodeIPAMInfraSubnet == "" {
+		return errors.New("node IPAM without a subnet for the first interface of pods: give its name with --node-ipam-infra-subnet")
+	}
+	if faults := validation.IsDNS1123Subdomain(c.NodeIPAMInfraSubnet); len(faults) > 0 {
+		return fmt.Errorf("%q can't be the name of a Subnet: %s: correct --node-ipam-infra-subnet", c.NodeIPAMInfraSubnet, faults[0])
+	}
+	if len(c.NodeIPAMGroups) == 0 {
+		return fmt.Errorf("no API group for node IPAM: give some of %s with --node-ipam-groups", strings.Join(kinds.NodeIPAMGroups, ", "))
+	}
+	for _, group := range c.NodeIPAMGroups {
+		if !slices.Contains(kinds.NodeIPAMGroups, group) {
+			return fmt.Errorf("API group %q: want some of %s: correct --node-ipam-groups", group, strings.Join(kinds.NodeIPAMGroups, ", "))
+		}
 	}
 	return nil
 }

@@ -27,3 +27,26 @@ func TestAnOperatorDoesNotStartInAnUnknownModeOfPolicies(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestAnOperatorDoesNotStartWithHalfOfNodeIPAM(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*Config)
+		want   string
+	}{
+		{"no subnet", func(c *Config) { c.NodeIPAMInfraSubnet = "" }, "--node-ipam-infra-subnet"},
+		{"a subnet that can't be", func(c *Config) { c.NodeIPAMInfraSubnet = "Infra" }, "--node-ipam-infra-subnet"},
+		{"no group", func(c *Config) { c.NodeIPAMGroups = nil }, "--node-ipam-groups"},
+		{"a group of others", func(c *Config) { c.NodeIPAMGroups = append(c.NodeIPAMGroups, "azure.com") }, `API group "azure.com"`},
+	} {
+		cfg := DefaultConfig()
+		cfg.NodeIPAM, cfg.NodeIPAMInfraSubnet = true, "infra"
+		if err := cfg.validate(); err != nil {
+			t.Fatal(err)
+		}
+		tt.change(&cfg)
+		if err := Run(t.Context(), cfg, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: got %v", tt.name, err)
+		}
+	}
+}

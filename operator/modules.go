@@ -56,6 +56,9 @@ func modules(cfg Config) []module {
 	if cfg.NodeNetworkState {
 		all = append(all, nodeNetwork(cfg.PolicyMode == PolicyCentralized))
 	}
+	if cfg.NodeIPAM {
+		all = append(all, nodeIPAM(cfg.NodeIPAMGroups))
+	}
 	return all
 }
 
@@ -292,4 +295,9 @@ func registerNodeNetwork(p *parts) error {
 		}))
 	}
 	return errors.Join(errs...)
+}
+
+// nodeIPAM is the area of addresses for other CNI plugins. It has no controllers yet.
+func nodeIPAM(groups []string) module {
+	return module{kinds: kinds.NodeIPAM(groups), register: func(*parts) error { return nil }}
 }

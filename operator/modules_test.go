@@ -24,7 +24,7 @@ func TestEveryKindBelongsToOneModule(t *testing.T) {
 		known = append(known, kind.Name)
 	}
 	cfg := DefaultConfig()
-	cfg.NodeNetworkState = true
+	cfg.NodeNetworkState, cfg.NodeIPAM = true, true
 	for _, area := range modules(cfg) {
 		for _, kind := range area.kinds {
 			watched = append(watched, kind.Name)
@@ -55,6 +55,16 @@ func TestTheChartGivesTheOperatorWhatPoliciesOfNodeNetworksNeed(t *testing.T) {
 			cfg := DefaultConfig()
 			cfg.NodeNetworkState, cfg.PolicyMode = true, mode
 			compareRights(t, cfg, "--set", "nodeNetworkState.enabled=true", "--set", "nodeNetworkState.policyMode="+mode)
+		})
+	}
+}
+
+func TestTheChartGivesTheOperatorWhatNodeIPAMNeeds(t *testing.T) {
+	for _, groups := range [][]string{kinds.NodeIPAMGroups, kinds.NodeIPAMGroups[:1], kinds.NodeIPAMGroups[1:]} {
+		t.Run(strings.Join(groups, " "), func(t *testing.T) {
+			cfg := DefaultConfig()
+			cfg.NodeIPAM, cfg.NodeIPAMGroups = true, groups
+			compareRights(t, cfg, "--set", "nodeIPAM.enabled=true,nodeIPAM.infraSubnet=default,nodeIPAM.groups={"+strings.Join(groups, ",")+"}")
 		})
 	}
 }
@@ -102,6 +112,9 @@ func resourceOf(t *testing.T, scheme *runtime.Scheme, kind *descriptor.Kind) str
 	}
 	if kind == kinds.Definition.Kind { // the specification gives it another plural
 		return "network-attachment-definitions.k8s.cni.cncf.io"
+	}
+	if types[0].Kind == "NodeInfo" { // so does Azure CNS
+		return "nodeinfo." + types[0].Group
 	}
 	resource, _ := meta.UnsafeGuessKindToResource(types[0])
 	return strings.TrimSuffix(resource.Resource+"."+resource.Group, ".")

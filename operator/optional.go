@@ -58,7 +58,7 @@ func present(all []*descriptor.Kind, available func(*descriptor.Kind) (bool, err
 // endWithKinds ends a term once the API has a kind that was missing at its start: the next
 // one watches it.
 func (p *process) endWithKinds(ctx context.Context, missing []*descriptor.Kind, available func(*descriptor.Kind) (bool, error), end func()) {
-	p.log.Error("the API lacks kinds of this operator, which works without them: apply the CustomResourceDefinitions of the chart, or switch the area off (multiNetwork.enabled=false, nodeNetworkState.enabled=false)",
+	p.log.Error("the API lacks kinds of this operator, which works without them: apply the CustomResourceDefinitions of the chart, or switch the area off (multiNetwork.enabled=false, nodeNetworkState.enabled=false, nodeIPAM.enabled=false)",
 		"kinds", typesOf(missing))
 	ticker := time.NewTicker(missingEvery)
 	defer ticker.Stop()

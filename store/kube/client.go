@@ -161,12 +161,21 @@ func (c *Client) to(verb string, obj runtime.Object, namespace string) (*rest.Re
 	}
 	kind := kinds[0]
 	kind.Kind = strings.TrimSuffix(kind.Kind, "List")
-	resource, _ := meta.UnsafeGuessKindToResource(kind)
 	api, ok := c.versions[kind.GroupVersion()]
 	if !ok {
 		return nil, fmt.Errorf("no API has %T", obj)
 	}
-	return api.Verb(verb).NamespaceIfScoped(namespace, namespace != "").Resource(resource.Resource), nil
+	return api.Verb(verb).NamespaceIfScoped(namespace, namespace != "").Resource(resourceOf(kind)), nil
+}
+
+// resourceOf returns the plural of a kind. That of NodeInfo is irregular in the API of Azure
+// CNS, and no guess finds it.
+func resourceOf(kind schema.GroupVersionKind) string {
+	if kind.Kind == "NodeInfo" {
+		return "nodeinfo"
+	}
+	resource, _ := meta.UnsafeGuessKindToResource(kind)
+	return resource.Resource
 }
 
 // one makes a request for the object.

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	acnv1alpha1 "github.com/alioth-net/alioth/api/acn/v1alpha1"
+	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store/kube"
 	"github.com/alioth-net/alioth/test/api/apiserver"
@@ -122,6 +124,25 @@ func TestAKindThatTheSchemeLacksIsNoRequest(t *testing.T) {
 	} {
 		if err == nil || apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
 			t.Errorf("%s: error %v, want one from before the request", name, err)
+		}
+	}
+}
+
+func TestAnIrregularPluralIsFoundInTheAPI(t *testing.T) {
+	c := newClient(t, multitenancyv1alpha1.AddToScheme, acnv1alpha1.AddToScheme)
+	meta := metav1.ObjectMeta{Name: "node-a"}
+	for _, object := range []kube.Object{&multitenancyv1alpha1.NodeInfo{ObjectMeta: meta}, &acnv1alpha1.NodeInfo{ObjectMeta: meta}} {
+		if err := c.Create(t.Context(), object); err != nil {
+			t.Errorf("%T: %v", object, err)
+			continue
+		}
+		if err := c.Delete(t.Context(), object, object.GetUID()); err != nil {
+			t.Errorf("%T: %v", object, err)
+		}
+	}
+	for _, list := range []kube.List{&multitenancyv1alpha1.NodeInfoList{}, &acnv1alpha1.NodeInfoList{}} {
+		if err := c.List(t.Context(), list, "", ""); err != nil {
+			t.Errorf("%T: %v", list, err)
 		}
 	}
 }

@@ -28,9 +28,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	acnv1alpha1 "github.com/alioth-net/alioth/api/acn/v1alpha1"
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
 	danmiov1 "github.com/alioth-net/alioth/api/danmio/v1"
+	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
 	nmstatev1beta1 "github.com/alioth-net/alioth/api/nmstate/v1beta1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
@@ -77,7 +79,10 @@ func start(t *testing.T) client.Client {
 func newClient(t *testing.T, config *rest.Config) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme, arktosv1.AddToScheme, danmv1.AddToScheme, danmiov1.AddToScheme, nmstatev1.AddToScheme, nmstatev1beta1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, v1alpha1.AddToScheme, arktosv1.AddToScheme, danmv1.AddToScheme, danmiov1.AddToScheme,
+		nmstatev1.AddToScheme, nmstatev1beta1.AddToScheme, multitenancyv1alpha1.AddToScheme, acnv1alpha1.AddToScheme,
+	} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +99,7 @@ func newClient(t *testing.T, config *rest.Config) client.Client {
 func installPolicies(t *testing.T, admin client.Client) {
 	t.Helper()
 	create(t, admin, namespace(chart.Namespace, nil))
-	objects, err := chart.New(t, root, nil).Template(t.Context(), "--set", "nodeNetworkState.enabled=true")
+	objects, err := chart.New(t, root, nil).Template(t.Context(), "--set", "nodeNetworkState.enabled=true,nodeIPAM.enabled=true,nodeIPAM.infraSubnet=default")
 	if err != nil {
 		t.Fatal(err)
 	}
