@@ -41,15 +41,16 @@ func podNetwork(group, name string, age int64) *nodeipam.PodNetwork {
 	return &nodeipam.PodNetwork{Meta: meta(group+name, age), Ref: nodeipam.Ref{Group: group, Name: name}, VPC: "blue"}
 }
 
-func instance(group, namespace, name string, age int64) *nodeipam.Instance {
-	return &nodeipam.Instance{Meta: meta(group+namespace+name, age), Ref: nodeipam.Ref{Group: group, Namespace: namespace, Name: name}}
+// instance is one in namespace a.
+func instance(group, name string, age int64) *nodeipam.Instance {
+	return &nodeipam.Instance{Meta: meta(group+name, age), Ref: nodeipam.Ref{Group: group, Namespace: "a", Name: name}}
 }
 
 func TestTheOlderOfTwoGroupsServes(t *testing.T) {
 	s := newStore(t)
 	young, old := podNetwork(newer, "net", 5), podNetwork(older, "net", 3)
 	even, evenLater := podNetwork(newer, "even", 3), podNetwork(older, "even", 3)
-	mine, theirs := instance(newer, "a", "pni", 2), instance(older, "a", "pni", 3)
+	mine, theirs := instance(newer, "pni", 2), instance(older, "pni", 3)
 	update(t, s, func(tx store.Tx) error {
 		for _, row := range []*nodeipam.PodNetwork{young, old, even, evenLater} {
 			if err := nodeipam.PutPodNetwork(tx, row); err != nil {
@@ -120,7 +121,7 @@ func TestAnAddressIsReservedInItsVPCOnly(t *testing.T) {
 		return list
 	}
 	put := func(name string, version string, what ...nodeipam.Reserved) {
-		row := instance(older, "a", name, 1)
+		row := instance(older, name, 1)
 		row.ResourceVersion, row.Reserved = version, what
 		update(t, s, func(tx store.Tx) error { return nodeipam.PutInstance(tx, row) })
 	}
@@ -151,7 +152,7 @@ func TestAnAddressIsReservedInItsVPCOnly(t *testing.T) {
 	want("blue", "10.0.0.3", "one")
 
 	update(t, s, func(tx store.Tx) error {
-		row := instance(older, "a", "one", 1)
+		row := instance(older, "one", 1)
 		if nodeipam.DeleteInstance(tx, row.Ref, "another") || len(nodeipam.ReservedBy(tx, "blue", ips("10.0.0.3")[0])) != 1 {
 			t.Error("another UID deletes the instance or its reservations")
 		}

@@ -81,7 +81,9 @@ func sets(value any, path ...string) func(*unstructured.Unstructured) {
 	}
 }
 
-func withFinalizer(object *unstructured.Unstructured) { object.SetFinalizers([]string{"example.com/mine"}) }
+func withFinalizer(object *unstructured.Unstructured) {
+	object.SetFinalizers([]string{"example.com/mine"})
+}
 
 // collectors are the accounts of Kubernetes that remove what belongs to something that is
 // gone.
@@ -282,4 +284,30 @@ func TestServiceAccountsOfTenantsWriteNoPodNetworks(t *testing.T) {
 			{name: "the spec of a PodNetwork, without a tenant", who: withRights(robot("ipam-none")), object: held, edit: sets("red", "spec", "networkID")},
 		})
 	})
+}
+
+// TestPodNetworksAreForThoseWhoGetARoleOfTheirOwn: in a namespace the role gives its
+// instances, everywhere also PodNetworks.
+func TestPodNetworksAreForThoseWhoGetARoleOfTheirOwn(t *testing.T) {
+	admin := start(t)
+	create(t, admin, namespace("ipam-roles", nil))
+	viewer, editor, everywhere := person("ipam-viewer"), person("ipam-editor"), person("ipam-everywhere")
+	grant(t, admin, viewer, "view")
+	grantIn(t, admin, "ipam-roles", editor, "alioth-pod-network-editor")
+	grant(t, admin, everywhere, "alioth-pod-network-editor")
+	for _, group := range kinds.NodeIPAMGroups {
+		var wide, narrow, never []string
+		for _, verb := range []string{"create", "update", "patch", "delete"} {
+			wide, narrow = append(wide, verb+" "+group+"/podnetworks"), append(narrow, verb+" "+group+"/podnetworkinstances")
+			for _, resource := range []string{"nodeinfo", "multitenantpodnetworkconfigs", "podnetworks/status", "podnetworkinstances/status"} {
+				never = append(never, verb+" "+group+"/"+resource)
+			}
+		}
+		checkRights(t, admin, rights(viewer, "", true, "list "+group+"/podnetworks", "get "+group+"/nodeinfo", "list "+group+"/podnetworkinstances"))
+		checkRights(t, admin, rights(viewer, "", false, slices.Concat(wide, narrow, never)...))
+		checkRights(t, admin, rights(editor, "ipam-roles", true, narrow...))
+		checkRights(t, admin, rights(editor, "", false, slices.Concat(wide, narrow, never)...))
+		checkRights(t, admin, rights(everywhere, "", true, slices.Concat(wide, narrow)...))
+		checkRights(t, admin, rights(everywhere, "", false, never...))
+	}
 }

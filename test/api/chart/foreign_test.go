@@ -35,9 +35,9 @@ func foreignCRD(plural, group, kind string) *apiextensionsv1.CustomResourceDefin
 	}
 }
 
-// TestCRDsOfOthersStayAsTheyAre: DANM, Multus and kubernetes-nmstate bring kinds of the same names. Neither an
-// installation nor an upgrade, with and without the area, nor an uninstallation that keeps
-// nothing may touch them.
+// TestCRDsOfOthersStayAsTheyAre: DANM, Multus, kubernetes-nmstate and Azure CNS bring kinds
+// of the same names. Neither an installation nor an upgrade, with and without the area, nor
+// an uninstallation that keeps nothing may touch them.
 func TestCRDsOfOthersStayAsTheyAre(t *testing.T) {
 	server := bareServer(t)
 	c, helm := newClient(t, server), chart.New(t, root, server.Config())
@@ -45,6 +45,7 @@ func TestCRDsOfOthersStayAsTheyAre(t *testing.T) {
 		foreignCRD("danmnets", "danm.k8s.io", "DanmNet"),
 		foreignCRD("network-attachment-definitions", "k8s.cni.cncf.io", "NetworkAttachmentDefinition"),
 		foreignCRD("nodenetworkstates", "nmstate.io", "NodeNetworkState"),
+		foreignCRD("nodeinfo", "multitenancy.acn.azure.com", "NodeInfo"),
 	}
 	for _, crd := range foreign {
 		if err := c.Create(t.Context(), crd); err != nil {
@@ -59,18 +60,19 @@ func TestCRDsOfOthersStayAsTheyAre(t *testing.T) {
 		}
 		return err == nil
 	}
-	own := []string{"tenantnetworks.danm.k8s.io", "nodenetconfpolicies.nmstate.io"}
+	own := []string{"tenantnetworks.danm.k8s.io", "nodenetconfpolicies.nmstate.io", "podnetworks.multitenancy.acn.azure.com", "nodeinfo.acn.azure.com"}
+	const areas = areaOn + "," + nodeIPAMOn
 	for _, step := range []struct {
 		name string
 		args []string
 		// own is whether the kinds that others did not bring are there.
 		own bool
 	}{
-		{"an installation", []string{"--set", areaOn}, true},
-		{"an upgrade", []string{"--set", areaOn}, true},
-		{"an upgrade that keeps no CRD", []string{"--set", areaOn + ",crds.keep=false"}, true},
+		{"an installation", []string{"--set", areas}, true},
+		{"an upgrade", []string{"--set", areas}, true},
+		{"an upgrade that keeps no CRD", []string{"--set", areas + ",crds.keep=false"}, true},
 		{"an upgrade without the areas", []string{"--set", "crds.keep=false,multiNetwork.enabled=false"}, false},
-		{"an upgrade with them", []string{"--set", areaOn + ",crds.keep=false"}, true},
+		{"an upgrade with them", []string{"--set", areas + ",crds.keep=false"}, true},
 		{"an uninstallation", nil, false},
 	} {
 		if step.name == "an uninstallation" {

@@ -60,6 +60,13 @@ func TestChartRefusesBadValues(t *testing.T) {
 		{"a type in capitals", "multiNetwork.vpcTypes={Flannel}", "/multiNetwork/vpcTypes/0"},
 		{"a mode that there is not", "nodeNetworkState.policyMode=local", "/nodeNetworkState/policyMode"},
 		{"nodes' networks without admission", "nodeNetworkState.enabled=true,admission.enabled=false", "nodeNetworkState.enabled is true and admission.enabled is false"},
+		{"node IPAM without admission", nodeIPAMOn + ",admission.enabled=false", "nodeIPAM.enabled is true and admission.enabled is false"},
+		{"node IPAM without a subnet", "nodeIPAM.enabled=true", "nodeIPAM.infraSubnet is not set"},
+		{"a subnet in capitals", "nodeIPAM.infraSubnet=Infra", "/nodeIPAM/infraSubnet"},
+		{"a group of nobody", "nodeIPAM.groups={azure.com}", "/nodeIPAM/groups/0"},
+		{"node IPAM in no group", "nodeIPAM.groups=", "/nodeIPAM/groups"},
+		{"a pattern of devices with a slash", "nodeIPAM.devices={net/eth*}", "/nodeIPAM/devices/0"},
+		{"devices without the kind that has them", nodeIPAMOn + ",nodeIPAM.groups={acn.azure.com},nodeIPAM.devices={eth*}", "nodeIPAM.groups lacks multitenancy.acn.azure.com"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := helm.Template(t.Context(), "--set", tt.set)
@@ -84,6 +91,8 @@ func TestChartAcceptsWhatItDocuments(t *testing.T) {
 		{"pull secrets", "imagePullSecrets[0].name=registry"},
 		{"one interface per pod", "multiNetwork.enabled=false"},
 		{"nodes' networks, decided by the operator", "nodeNetworkState.enabled=true,nodeNetworkState.policyMode=centralized"},
+		{"node IPAM with devices", nodeIPAMOn + ",nodeIPAM.devices={enP*,eth?}"},
+		{"node IPAM in one group", nodeIPAMOn + ",nodeIPAM.groups={acn.azure.com}"},
 		{"DANM's old names and flannel's networks", "multiNetwork.namingScheme=legacy,multiNetwork.vpcTypes={flannel}"},
 	} {
 		if _, err := helm.Template(t.Context(), "--set", tt.set); err != nil {
@@ -196,15 +205,17 @@ func argumentsOf(t *testing.T, object *unstructured.Unstructured) []string {
 // and NetworkAttachmentDefinition.
 const sharedKinds = 9
 
-// installed are the files of the kinds that the chart installs by default, without those of
-// nmstate.io.
+// installed are the files of the kinds that the chart installs by default: without those of
+// nmstate.io and of the node IPAM API.
 func installed(t *testing.T) []string {
 	t.Helper()
 	files, err := fs.Glob(crds.Files, "*.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return slices.DeleteFunc(files, func(name string) bool { return strings.HasPrefix(name, "nmstate.io_") })
+	return slices.DeleteFunc(files, func(name string) bool {
+		return strings.HasPrefix(name, "nmstate.io_") || strings.Contains(name, "acn.azure.com_")
+	})
 }
 
 func TestCRDsOutliveTheChartUnlessToldOtherwise(t *testing.T) {
@@ -213,7 +224,7 @@ func TestCRDsOutliveTheChartUnlessToldOtherwise(t *testing.T) {
 	for _, tt := range []struct {
 		set, want string
 		count     int
-	}{{"crds.keep=true", "keep", all}, {"crds.keep=false", "", all}, {"crds.enabled=false", "", 0}, {"multiNetwork.enabled=false", "keep", all - sharedKinds}, {areaOn, "keep", all + 4}} {
+	}{{"crds.keep=true", "keep", all}, {"crds.keep=false", "", all}, {"crds.enabled=false", "", 0}, {"multiNetwork.enabled=false", "keep", all - sharedKinds}, {areaOn, "keep", all + 4}, {nodeIPAMOn, "keep", all + 8}, {nodeIPAMOn + ",nodeIPAM.groups={acn.azure.com}", "keep", all + 4}} {
 		found := rendered(t, "CustomResourceDefinition", "--set", tt.set)
 		if len(found) != tt.count {
 			t.Errorf("%s: got %d CRDs, want %d", tt.set, len(found), tt.count)
@@ -341,8 +352,9 @@ func TestEverythingRunsWithoutAPodNetwork(t *testing.T) {
 }
 
 func TestEveryPolicyIsBoundAndSaysWhatFailureMeans(t *testing.T) {
-	policies := rendered(t, "ValidatingAdmissionPolicy", "--set", areaOn)
-	bindings := rendered(t, "ValidatingAdmissionPolicyBinding", "--set", areaOn)
+	const areas = areaOn + "," + nodeIPAMOn
+	policies := rendered(t, "ValidatingAdmissionPolicy", "--set", areas)
+	bindings := rendered(t, "ValidatingAdmissionPolicyBinding", "--set", areas)
 	if len(policies) == 0 || len(policies) != len(bindings) {
 		t.Fatalf("got %d policies and %d bindings", len(policies), len(bindings))
 	}
@@ -380,7 +392,7 @@ func TestEveryPolicyIsBoundAndSaysWhatFailureMeans(t *testing.T) {
 			t.Errorf("multiNetwork.enabled=false leaves %s (%v)", name, err)
 		}
 	}
-	if left := rendered(t, "ValidatingAdmissionPolicy", "--set", areaOn+",admission.warnings=false"); len(left) != len(policies)-2 {
+	if left := rendered(t, "ValidatingAdmissionPolicy", "--set", areas+",admission.warnings=false"); len(left) != len(policies)-2 {
 		t.Errorf("admission.warnings=false leaves %d policies of %d", len(left), len(policies))
 	}
 }

@@ -68,13 +68,14 @@ func TestAPolicyNeedsTheRightsThatTheChartGivesAndNoOthers(t *testing.T) {
 				desiring.Spec.DesiredState = &runtime.RawExtension{Raw: []byte(`{"interfaces":[]}`)}
 				wantForbidden(t, "a state that is made with a desired one", h.other.Create(t.Context(), desiring))
 			}
-			compareRights(t, server, args)
+			compareRights(t, server, "nmstate.io", args)
 		})
 	}
 }
 
-// compareRights compares the requests on nodes' networks with the chart's rights.
-func compareRights(t *testing.T, server *apiserver.Server, args []string) {
+// compareRights compares the requests on objects of API groups, whose names contain a text,
+// with the chart's rights.
+func compareRights(t *testing.T, server *apiserver.Server, groups string, args []string) {
 	t.Helper()
 	objects, err := chart.New(t, root, nil).Template(t.Context(), args...)
 	if err != nil {
@@ -89,7 +90,7 @@ func compareRights(t *testing.T, server *apiserver.Server, args []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		unused = slices.DeleteFunc(unused, func(right string) bool { return !strings.Contains(right, "nmstate.io") })
+		unused = slices.DeleteFunc(unused, func(right string) bool { return !strings.Contains(right, groups) })
 		if len(unused) > 0 {
 			t.Errorf("nothing that %s does needs %q", account.Name, unused)
 		}

@@ -1,0 +1,85 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package chart_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alioth-net/alioth/test/api/chart"
+)
+
+// nodeIPAMOn are the values that turn on the node IPAM API.
+const nodeIPAMOn = "nodeIPAM.enabled=true,nodeIPAM.infraSubnet=infra"
+
+// objectsWith returns the names of the objects whose text has a word.
+func objectsWith(t *testing.T, word string, args ...string) []string {
+	t.Helper()
+	objects, err := chart.New(t, root, nil).Template(t.Context(), args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, object := range objects {
+		text, err := json.Marshal(object.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), word) {
+			names = append(names, object.GetKind()+" "+object.GetName())
+		}
+	}
+	return names
+}
+
+func TestTheNodeIPAMAPIIsNothingUnlessAskedFor(t *testing.T) {
+	for _, word := range []string{"acn.azure.com", "node-ipam"} {
+		if names := objectsWith(t, word); len(names) > 0 {
+			t.Errorf("%q is in %q", word, names)
+		}
+	}
+}
+
+// TestAGroupThatIsNotServedIsNothing: the group may be that of another program.
+func TestAGroupThatIsNotServedIsNothing(t *testing.T) {
+	for served, other := range map[string]string{
+		"acn.azure.com": `"multitenancy.acn.azure.com"`, "multitenancy.acn.azure.com": `"acn.azure.com"`,
+	} {
+		args := []string{"--set", nodeIPAMOn + ",nodeIPAM.groups={" + served + "}"}
+		if names := objectsWith(t, other, args...); len(names) > 0 {
+			t.Errorf("%s is served: %s is in %q", served, other, names)
+		}
+		for _, want := range []string{
+			"ClusterRole alioth-operator", "ClusterRole alioth-cnid", "ClusterRole alioth-view", "ClusterRole alioth-pod-network-editor",
+			"ValidatingAdmissionPolicy alioth-nodeipam-configs", "ValidatingAdmissionPolicy alioth-nodeipam-status",
+			"ValidatingAdmissionPolicy alioth-daemon-nodeipam", "ValidatingAdmissionPolicy alioth-nodeipam-tenants",
+			"CustomResourceDefinition nodeinfo." + served,
+		} {
+			if names := objectsWith(t, `"`+served+`"`, args...); !slices.Contains(names, want) {
+				t.Errorf("%s is served: it is in %q, want %s among them", served, names, want)
+			}
+		}
+	}
+}
+
+func TestTheOperatorIsToldOfNodeIPAM(t *testing.T) {
+	for set, want := range map[string][]string{
+		"image.tag=x": nil,
+		nodeIPAMOn:    {"--node-ipam=true", "--node-ipam-infra-subnet=infra", "--node-ipam-groups=multitenancy.acn.azure.com,acn.azure.com"},
+		nodeIPAMOn + ",nodeIPAM.groups={acn.azure.com}": {"--node-ipam=true", "--node-ipam-infra-subnet=infra", "--node-ipam-groups=acn.azure.com"},
+	} {
+		programs := rendered(t, "Deployment", "--set", set)
+		if len(programs) == 0 {
+			t.Fatal("the chart has no operator")
+		}
+		for name, object := range programs {
+			args := slices.DeleteFunc(argumentsOf(t, object), func(arg string) bool { return !strings.HasPrefix(arg, "--node-ipam") })
+			if !slices.Equal(args, want) {
+				t.Errorf("%s: %s has the arguments %q, want %q", set, name, args, want)
+			}
+		}
+	}
+}
