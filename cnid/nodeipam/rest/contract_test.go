@@ -15,6 +15,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/nodeipam/rest"
 	"github.com/alioth-net/alioth/cnid/nodeipam/rest/resttest"
+	"github.com/alioth-net/alioth/cnid/nodeipam/wire"
 )
 
 // The bodies below are those of the public client of CNS, byte for byte: it encodes its
@@ -214,6 +215,13 @@ func TestAReleaseForgetsTheEndpoint(t *testing.T) {
 	if r.store.Get(container) == nil {
 		t.Error("forgotten although eth0 is attached")
 	}
+	if got := r.do("POST", "/network/requestipconfigs", second); got.code(t) != 0 {
+		t.Fatalf("%+v", got)
+	}
+	r.service.SetState("net1", wire.PendingRelease)
+	if got := decoded[clientEndpoint](t, r.do("GET", path, "")).EndpointInfo.IfnameToIPMap; got["eth0"] == nil || got["net1"] != nil {
+		t.Errorf("while net1 is being released: %v", got)
+	}
 	if got := r.do("POST", "/network/releaseipconfigs", plural); got.code(t) != 0 || r.store.Get(container) != nil {
 		t.Errorf("%+v, left: %v", got, r.store.Get(container))
 	}
@@ -230,7 +238,7 @@ func TestOverHTTP(t *testing.T) {
 	r := newRig(t, &resttest.Service{})
 	server := httptest.NewServer(r.handler)
 	defer server.Close()
-	for range 3 { // on one connection, so that a deadline of the first would end the second
+	for range 3 { // on one connection
 		response, err := http.Post(server.URL+"/network/requestipconfigs", "application/json", strings.NewReader(plural))
 		if err != nil {
 			t.Fatal(err)

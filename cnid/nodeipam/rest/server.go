@@ -194,10 +194,9 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, h handler, conta
 func readBody(ctx context.Context, w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	conn := http.NewResponseController(w)
 	deadline, _ := ctx.Deadline()
-	// Not every writer has deadlines; those of net/http have.
+	// Not every writer has deadlines; those of net/http have, and end them with the request.
 	_ = conn.SetReadDeadline(deadline)
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	_ = conn.SetReadDeadline(time.Time{})
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):

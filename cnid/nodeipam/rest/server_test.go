@@ -71,7 +71,7 @@ func TestDebugViews(t *testing.T) {
 	if data := all.HTTPRestServiceData; err != nil || !cmp.Equal(data.PodIPIDByPodInterfaceKey, context) || len(data.PodIPConfigState) != 4 || data.PodIPConfigState["id-2"] != first {
 		t.Errorf("%v, %v", err, all)
 	}
-	r.service.SetState(wire.PendingRelease)
+	r.service.SetState("eth0", wire.PendingRelease)
 	if got := r.do("GET", endpoint, ""); got.code(t) != 14 {
 		t.Errorf("the endpoint of a container that is being released: %+v", got)
 	}

@@ -145,12 +145,14 @@ func (s *Service) Attachments(ctx context.Context, containerID string) ([]rest.A
 // Ready implements rest.Service.
 func (s *Service) Ready(ctx context.Context) error { return s.before(ctx, "Ready") }
 
-// SetState changes the state of all attachments.
-func (s *Service) SetState(state wire.IPState) {
+// SetState changes the state of the attachments with an interface of that name.
+func (s *Service) SetState(ifName string, state wire.IPState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for place, one := range s.attached {
-		one.State = state
-		s.attached[place] = one
+		if one.IfName == ifName {
+			one.State = state
+			s.attached[place] = one
+		}
 	}
 }
