@@ -22,9 +22,9 @@ import (
 	"github.com/alioth-net/alioth/operator/netservice"
 	"github.com/alioth-net/alioth/operator/network"
 	"github.com/alioth-net/alioth/operator/node"
-	"github.com/alioth-net/alioth/operator/nodeipam/instance"
 	"github.com/alioth-net/alioth/operator/nodeipam/podconfig"
 	"github.com/alioth-net/alioth/operator/nodeipam/podnetwork"
+	"github.com/alioth-net/alioth/operator/nodeipam/podnetworkinstance"
 	"github.com/alioth-net/alioth/operator/nodenetwork"
 	"github.com/alioth-net/alioth/operator/pod"
 	"github.com/alioth-net/alioth/operator/rollcall"
@@ -321,8 +321,8 @@ func registerNodeIPAM(p *parts) error {
 	for _, group := range p.cfg.NodeIPAMGroups {
 		errs = append(errs,
 			podnetwork.Register(to, p.feed, &podnetwork.Reconciler{Group: group, Client: p.client(podnetwork.Name(group)), Store: p.rows}),
-			instance.Register(to, p.feed, &instance.Reconciler{
-				Group: group, Client: p.client(instance.Name(group)), Store: p.rows, Settled: p.calls.Settled,
+			podnetworkinstance.Register(to, p.feed, &podnetworkinstance.Reconciler{
+				Group: group, Client: p.client(podnetworkinstance.Name(group)), Store: p.rows, Settled: p.calls.Settled,
 			}),
 			podconfig.Register(to, p.feed, &podconfig.Reconciler{Group: group, Client: p.client(podconfig.Name(group)), Store: p.rows}),
 		)

@@ -1,10 +1,10 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package instance reserves addresses for PodNetworkInstances. The list in the status of an
+// Package podnetworkinstance reserves addresses for PodNetworkInstances. The list in the status of an
 // instance keeps them from others. It is complete in the API before the instance is Ready,
 // and only pods of Ready instances get addresses.
-package instance
+package podnetworkinstance
 
 import (
 	"context"
