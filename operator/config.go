@@ -21,6 +21,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/interfaces"
+	"github.com/alioth-net/alioth/operator/nodeipam"
 	"github.com/alioth-net/alioth/operator/pod"
 	"github.com/alioth-net/alioth/operator/vpc"
 	"github.com/alioth-net/alioth/store/kinds"
@@ -171,6 +172,14 @@ const NamingLegacy = "legacy"
 
 // source returns the source of pods' attachments.
 func (c Config) source() pod.Source {
+	if c.NodeIPAM {
+		return nodeipam.Source(c.NodeIPAMInfraSubnet, c.ownSource())
+	}
+	return c.ownSource()
+}
+
+// ownSource is that of pods whose interfaces Alioth makes.
+func (c Config) ownSource() pod.Source {
 	if !c.MultiNetwork {
 		return pod.Primary(c.DefaultVPC)
 	}

@@ -25,9 +25,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	acnv1alpha1 "github.com/alioth-net/alioth/api/acn/v1alpha1"
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
 	danmiov1 "github.com/alioth-net/alioth/api/danmio/v1"
+	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store/descriptor"
 )
@@ -367,5 +369,7 @@ func kindsOfAPI() []client.Object {
 		&v1alpha1.HostVNIClaim{}, &v1alpha1.DomainClaim{}, &nadv1.NetworkAttachmentDefinition{}, &v1alpha1.DelegationGrant{}, &v1alpha1.HostLink{}, &v1alpha1.HostLinkReport{},
 		&danmv1.DanmNet{}, &danmv1.TenantNetwork{}, &danmv1.ClusterNetwork{}, &danmv1.TenantConfig{},
 		&danmiov1.DanmNet{}, &danmiov1.TenantNetwork{}, &danmiov1.ClusterNetwork{}, &danmiov1.TenantConfig{},
+		&multitenancyv1alpha1.PodNetwork{}, &multitenancyv1alpha1.PodNetworkInstance{}, &multitenancyv1alpha1.MultitenantPodNetworkConfig{}, &multitenancyv1alpha1.NodeInfo{},
+		&acnv1alpha1.PodNetwork{}, &acnv1alpha1.PodNetworkInstance{}, &acnv1alpha1.MultiTenantPodNetworkConfig{}, &acnv1alpha1.NodeInfo{},
 	}
 }

@@ -22,6 +22,9 @@ import (
 	"github.com/alioth-net/alioth/operator/netservice"
 	"github.com/alioth-net/alioth/operator/network"
 	"github.com/alioth-net/alioth/operator/node"
+	"github.com/alioth-net/alioth/operator/nodeipam/podconfig"
+	"github.com/alioth-net/alioth/operator/nodeipam/podnetwork"
+	"github.com/alioth-net/alioth/operator/nodeipam/podnetworkinstance"
 	"github.com/alioth-net/alioth/operator/nodenetwork"
 	"github.com/alioth-net/alioth/operator/pod"
 	"github.com/alioth-net/alioth/operator/rollcall"
@@ -297,7 +300,32 @@ func registerNodeNetwork(p *parts) error {
 	return errors.Join(errs...)
 }
 
-// nodeIPAM is the area of addresses for other CNI plugins. It has no controllers yet.
+// nodeIPAM is the area of addresses for other CNI plugins.
 func nodeIPAM(groups []string) module {
-	return module{kinds: kinds.NodeIPAM(groups), register: func(*parts) error { return nil }}
+	area := module{kinds: kinds.NodeIPAM(groups), register: registerNodeIPAM}
+	for _, group := range groups {
+		area.rights = append(area.rights,
+			"multitenantpodnetworkconfigs."+group+"/status: patch",
+			"multitenantpodnetworkconfigs."+group+": create delete",
+			"podnetworkinstances."+group+"/status: patch",
+			"podnetworkinstances."+group+": update",
+			"podnetworks."+group+"/status: patch",
+		)
+	}
+	return area
+}
+
+func registerNodeIPAM(p *parts) error {
+	to := p.env.controllers
+	var errs []error
+	for _, group := range p.cfg.NodeIPAMGroups {
+		errs = append(errs,
+			podnetwork.Register(to, p.feed, &podnetwork.Reconciler{Group: group, Client: p.client(podnetwork.Name(group)), Store: p.rows}),
+			podnetworkinstance.Register(to, p.feed, &podnetworkinstance.Reconciler{
+				Group: group, Client: p.client(podnetworkinstance.Name(group)), Store: p.rows, Settled: p.calls.Settled,
+			}),
+			podconfig.Register(to, p.feed, &podconfig.Reconciler{Group: group, Client: p.client(podconfig.Name(group)), Store: p.rows}),
+		)
+	}
+	return errors.Join(errs...)
 }

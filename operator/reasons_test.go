@@ -56,6 +56,13 @@ var elsewhere = map[string]string{
 	v1alpha1.RouteConflictReason:        "operator/interfaces, TestAPodThatCanNotHaveAllOfItsInterfacesGetsNone",
 	v1alpha1.ProbesOutsideVPCReason:     "operator/interfaces, TestAPodThatCanNotHaveAllOfItsInterfacesGetsNone",
 	v1alpha1.HostPortOutsideVPCReason:   "operator/interfaces, TestAPodThatCanNotHaveAllOfItsInterfacesGetsNone",
+	// Of the node IPAM API.
+	v1alpha1.PodNetworkInstanceNotFoundReason: "operator/nodeipam, TestWhatPodsGetOnNodesOfTheAPI",
+	v1alpha1.PodNetworkInstanceNotReadyReason: "operator/nodeipam, TestWhatPodsGetOnNodesOfTheAPI",
+	v1alpha1.PodNetworkNotReadyReason:         "operator/nodeipam, TestWhatPodsGetOnNodesOfTheAPI",
+	v1alpha1.NodeCapacityReason:               "operator/ipam, TestNoTwoAttachmentsOfANodeHaveOneDevice",
+	v1alpha1.ReservingReason:                  "operator/nodeipam/podnetworkinstance, TestAnInstanceReservesInTwoSteps: over within a moment",
+	v1alpha1.ReservationLimitReason:           "operator/nodeipam/podnetworkinstance, TestWhatAnInstanceCanNotReserve",
 	// Of a Node in whose name something was written.
 	v1alpha1.AddressNotOfNodeReason:   "TestWhatIsMadeForAPodOfAnotherNodeChangesNothing",
 	v1alpha1.TooManyVNIsReason:        "TestANodeThatKeepsTooManyVNIsIsToldOf",

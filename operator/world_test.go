@@ -30,6 +30,8 @@ type world struct {
 	api       *fakeAPI
 	operators []*instance
 	born      int
+	// configure changes the configuration of operators; nil leaves it.
+	configure func(*Config)
 	hosts     []*host
 	// intercept stands between a request and its effect; nil lets it pass.
 	intercept func(who string, o *instance, verb string, object client.Object, effect func() error) error
@@ -90,6 +92,9 @@ func (w *world) operate() *instance {
 	w.born++
 	cfg := testConfig()
 	cfg.DefaultVPC = v1alpha1.DefaultVPCName
+	if w.configure != nil {
+		w.configure(&cfg)
+	}
 	name := fmt.Sprintf("operator-%d", w.born)
 	o, err := newInstance(name, w.api, cfg, w.now, func(o *instance, verb string, object client.Object, effect func() error) error {
 		return w.request(name, o, verb, object, effect)

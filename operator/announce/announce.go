@@ -49,7 +49,7 @@ func noticesOf(change feed.Change) []notice {
 	}
 	before, now := kind.Verdict(change.Old), kind.Verdict(change.New)
 	var all []notice
-	if now.Reason != "" && now.Reason != before.Reason && now.Reason != v1alpha1.VNIPendingReason {
+	if now.Reason != "" && now.Reason != before.Reason && now.Reason != v1alpha1.VNIPendingReason && now.Reason != v1alpha1.ReservingReason {
 		n := notice{about(kind, now.ID), corev1.EventTypeWarning, now.Reason, now.Message}
 		if now.Ready || now.Reason == v1alpha1.DeletingReason {
 			n.level = corev1.EventTypeNormal

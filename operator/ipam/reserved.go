@@ -109,3 +109,13 @@ func Reservable(tx store.ReadTx, subnet *store.Subnet, instance string, ip netip
 	}
 	return available(tx, ip, blockedBy(prefixOf(subnet, ip), reservesOf(subnet), ip), "subnet "+subnet.Name, &req)
 }
+
+// SubnetNamed finds the subnet that a VPC has under a name, as Choose does for pods. It
+// returns one for load balancers if there is no other, and nil for none.
+func SubnetNamed(tx store.ReadTx, vpc, name string) *store.Subnet {
+	pods, others := subnetsFor(tx, &Request{VPC: vpc, Holder: store.Holder{Kind: store.HolderPod}})
+	if found := byName(pods, name); found != nil {
+		return found
+	}
+	return byName(others, name)
+}

@@ -8,6 +8,8 @@ package nodeipam
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/alioth-net/alioth/api/annotations"
 	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
@@ -71,27 +73,21 @@ func delegated(tx store.ReadTx, p *store.Pod) ([]pod.Wish, *tenancy.Refusal) {
 	if !IsMultitenant(p) {
 		return nil, nil
 	}
-	networks := []string{p.Labels[multitenancyv1alpha1.PodNetworkLabel]}
 	instance, named := p.Labels[multitenancyv1alpha1.PodNetworkInstanceLabel]
 	if named {
-		row, refusal := readyInstance(tx, p.Namespace, instance)
-		if refusal != nil {
+		if refusal := readyInstance(tx, p.Namespace, instance); refusal != nil {
 			return nil, refusal
-		}
-		networks = networks[:0]
-		for _, one := range row.Interfaces {
-			networks = append(networks, one.PodNetwork)
 		}
 	}
 	devices := offered(tx, p.Node)
 	var wishes []pod.Wish
-	for i, name := range networks {
+	for i, name := range PodNetworks(tx, p) {
 		network, refusal := readyNetwork(tx, name, p.Tenant)
 		if refusal != nil {
 			return nil, refusal
 		}
 		wish := pod.Wish{
-			Interface: fmt.Sprintf("eth%d", i+1), Kind: annotations.KindExternal, Binding: pod.Binding{VPC: network.VPC},
+			Interface: interfaceOf(i), Kind: annotations.KindExternal, Binding: pod.Binding{VPC: network.VPC},
 			Subnet: network.Subnet, NoDefaultRoute: i > 0, Devices: devices,
 		}
 		if named {
@@ -102,19 +98,48 @@ func delegated(tx store.ReadTx, p *store.Pod) ([]pod.Wish, *tenancy.Refusal) {
 	return wishes, nil
 }
 
-func readyInstance(tx store.ReadTx, namespace, name string) (*nodeipam.Instance, *tenancy.Refusal) {
+// PodNetworks lists the names of the PodNetworks that a pod asks for, in the order of its
+// interfaces: those of its instance, which may be missing, or the one of its label.
+func PodNetworks(tx store.ReadTx, p *store.Pod) []string {
+	instance, named := p.Labels[multitenancyv1alpha1.PodNetworkInstanceLabel]
+	if !named {
+		return []string{p.Labels[multitenancyv1alpha1.PodNetworkLabel]}
+	}
+	var names []string
+	if row := nodeipam.ServingInstance(tx, p.Namespace, instance); row != nil {
+		for _, one := range row.Interfaces {
+			names = append(names, one.PodNetwork)
+		}
+	}
+	return names
+}
+
+// interfaceOf names the interface in the PodNetwork of an index.
+func interfaceOf(index int) string { return fmt.Sprintf("eth%d", index+1) }
+
+// IndexOf is the index of the PodNetwork of an interface; false for the first interface and
+// for names that interfaces of the API do not have.
+func IndexOf(name string) (int, bool) {
+	number, err := strconv.Atoi(strings.TrimPrefix(name, "eth"))
+	if err != nil || number < 1 || interfaceOf(number-1) != name {
+		return 0, false
+	}
+	return number - 1, true
+}
+
+func readyInstance(tx store.ReadTx, namespace, name string) *tenancy.Refusal {
 	instance := nodeipam.ServingInstance(tx, namespace, name)
 	switch {
 	case instance == nil:
-		return nil, refuse(v1alpha1.PodNetworkInstanceNotFoundReason, "there is no PodNetworkInstance %q in namespace %q: create it, or correct the label %s",
+		return refuse(v1alpha1.PodNetworkInstanceNotFoundReason, "there is no PodNetworkInstance %q in namespace %q: create it, or correct the label %s",
 			name, namespace, multitenancyv1alpha1.PodNetworkInstanceLabel)
 	case instance.Deleting || !instance.Ready:
-		return nil, refuse(v1alpha1.PodNetworkInstanceNotReadyReason, "PodNetworkInstance %s/%s is not Ready: see `kubectl describe pni %s -n %s`",
+		return refuse(v1alpha1.PodNetworkInstanceNotReadyReason, "PodNetworkInstance %s/%s is not Ready: see `kubectl describe pni %s -n %s`",
 			namespace, name, name, namespace)
 	case len(instance.Interfaces) == 0:
-		return nil, refuse(v1alpha1.PodNetworkInstanceNotReadyReason, "PodNetworkInstance %s/%s names no PodNetwork: add one to spec.podNetworkConfigs", namespace, name)
+		return refuse(v1alpha1.PodNetworkInstanceNotReadyReason, "PodNetworkInstance %s/%s names no PodNetwork: add one to spec.podNetworkConfigs", namespace, name)
 	}
-	return instance, nil
+	return nil
 }
 
 func readyNetwork(tx store.ReadTx, name, tenant string) (*nodeipam.PodNetwork, *tenancy.Refusal) {

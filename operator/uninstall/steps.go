@@ -222,6 +222,9 @@ func (u *uninstaller) dropFinalizers(ctx context.Context) error {
 	for _, kind := range kinds.OutsideNetworks {
 		lists = append(lists, kind.NewList())
 	}
+	for _, group := range kinds.NodeIPAMGroups {
+		lists = append(lists, kinds.PodNetworkInstances[group].NewList())
+	}
 	for _, list := range lists {
 		if err := u.client.List(ctx, list); ignoreMissingKind(err) != nil {
 			return fmt.Errorf("list %T: %w", list, err)

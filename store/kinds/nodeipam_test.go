@@ -53,6 +53,7 @@ func TestPodNetworksAreReadAlikeInBothGroups(t *testing.T) {
 		in := v1alpha1.PodNetwork{ObjectMeta: metav1.ObjectMeta{Name: "pn"}, Spec: tt.spec, Status: v1alpha1.PodNetworkStatus{Status: tt.status}}
 		in.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionFalse, Reason: "Why", Message: "because"}}
 		tt.want.Reason, tt.want.Message = "Why", "because"
+		tt.want.SubnetGUID, tt.want.SubnetResourceID = tt.spec.SubnetGUID, tt.spec.SubnetResourceID
 		early := acnv1alpha1.PodNetwork(in)
 		for group, object := range map[string]kube.Object{v1alpha1.GroupVersion.Group: &in, acnv1alpha1.GroupVersion.Group: &early} {
 			row := *rowOf(t, object).(*nodeipam.PodNetwork)

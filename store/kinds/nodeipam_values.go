@@ -21,7 +21,7 @@ import (
 func convertPodNetwork(in *v1alpha1.PodNetwork) *nodeipam.PodNetwork {
 	spec := &in.Spec
 	row := &nodeipam.PodNetwork{
-		Meta: rowMeta(in), MaxReserved: v1alpha1.DefaultMaxReservedIPs,
+		Meta: rowMeta(in), MaxReserved: v1alpha1.DefaultMaxReservedIPs, SubnetGUID: spec.SubnetGUID, SubnetResourceID: spec.SubnetResourceID,
 		Ready: in.Status.Status == v1alpha1.PodNetworkReady || in.Status.Status == v1alpha1.PodNetworkInUse,
 	}
 	_, row.Reason, row.Message = readiness(in.Status.Conditions)

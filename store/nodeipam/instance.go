@@ -66,9 +66,29 @@ func ServingInstance(tx store.ReadTx, namespace, name string) *Instance {
 // Instances yields all instances, by namespace and name.
 func Instances(tx store.ReadTx) iter.Seq[*Instance] { return instances.All(tx) }
 
-// PutInstance inserts or replaces an instance with its reservations.
+// Older reports whether an instance precedes another one: by creation, then name.
+func (i *Instance) Older(other *Instance) bool { return instances.ByAge(i, other) < 0 }
+
+// PutInstance inserts or replaces an instance with its reservations. A version that the
+// store has already changes nothing, because that one may have assumed reservations.
 func PutInstance(tx store.Tx, row *Instance) error {
 	held := instances.Get(tx, row.key())
+	if held != nil && row.ResourceVersion != "" && held.UID == row.UID && held.ResourceVersion == row.ResourceVersion {
+		return nil
+	}
+	return putInstance(tx, row, held)
+}
+
+// AssumeReserved gives an instance the reservations that its next status has, so that
+// nobody else chooses these addresses. They stay until the store gets another version of
+// the object.
+func AssumeReserved(tx store.Tx, row *Instance, reserved []Reserved) error {
+	assumed := *row
+	assumed.Reserved = reserved
+	return putInstance(tx, &assumed, instances.Get(tx, row.key()))
+}
+
+func putInstance(tx store.Tx, row, held *Instance) error {
 	what := instances.Compare(row, held)
 	if what == memory.NewContent {
 		dropReservations(tx, held)

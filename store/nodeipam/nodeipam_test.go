@@ -211,3 +211,33 @@ func TestReportsOfBothGroupsAreFoundTogether(t *testing.T) {
 		}
 	})
 }
+
+// TestAssumedReservationsStayUntilTheNextVersion of the object, also if the version without
+// them comes once more, as informers repeat it.
+func TestAssumedReservationsStayUntilTheNextVersion(t *testing.T) {
+	s := newStore(t)
+	at := func(version string) *nodeipam.Instance {
+		row := instance(older, "a", "pni", 1)
+		row.ResourceVersion = version
+		return row
+	}
+	put := func(version string) {
+		t.Helper()
+		update(t, s, func(tx store.Tx) error { return nodeipam.PutInstance(tx, at(version)) })
+	}
+	put("1")
+	update(t, s, func(tx store.Tx) error {
+		return nodeipam.AssumeReserved(tx, at("1"), []nodeipam.Reserved{{PodNetwork: "x", VPC: "blue", IPs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}})
+	})
+	for _, step := range []struct {
+		version string
+		want    int
+	}{{"", 1}, {"1", 1}, {"2", 0}} {
+		if step.version != "" {
+			put(step.version)
+		}
+		if got := len(reserved(s, "blue", "10.0.0.1")); got != step.want || counted(s, "x") != step.want {
+			t.Errorf("after version %q %d instances have the address, and %d are counted, want %d", step.version, got, counted(s, "x"), step.want)
+		}
+	}
+}

@@ -22,6 +22,8 @@ type PodNetwork struct {
 	// VPC is the name of a VPC, and Subnet that of a subnet in it; "" for none. Neither
 	// needs to exist.
 	VPC, Subnet string
+	// SubnetGUID and SubnetResourceID are the texts of the spec, for other programs.
+	SubnetGUID, SubnetResourceID string
 	// Invalid describes what the object asks for and can't have, although the schema lets
 	// it pass; "" for nothing.
 	Invalid string

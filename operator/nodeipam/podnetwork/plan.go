@@ -1,0 +1,115 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podnetwork
+
+import (
+	"fmt"
+	"slices"
+
+	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/ipam"
+	pods "github.com/alioth-net/alioth/operator/nodeipam"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/nodeipam"
+)
+
+// decision is the status of one PodNetwork.
+type decision struct {
+	state           multitenancyv1alpha1.PodNetworkState
+	prefixes        []string
+	reason, message string
+}
+
+// ready reports whether pods can use the PodNetwork.
+func (d decision) ready() bool {
+	return d.state == multitenancyv1alpha1.PodNetworkReady || d.state == multitenancyv1alpha1.PodNetworkInUse
+}
+
+// decide plans for one PodNetwork.
+func decide(tx store.ReadTx, row *nodeipam.PodNetwork) decision {
+	for _, fails := range []func(store.ReadTx, *nodeipam.PodNetwork) (reason, message string){serves, canBeServed, hasVPC} {
+		if reason, message := fails(tx, row); reason != "" {
+			return decision{state: multitenancyv1alpha1.PodNetworkNotDelegated, reason: reason, message: message}
+		}
+	}
+	return ofSubnet(tx, row)
+}
+
+// serves finds the older PodNetwork of the same name in the other group.
+func serves(tx store.ReadTx, row *nodeipam.PodNetwork) (reason, message string) {
+	serving := nodeipam.ServingPodNetwork(tx, row.Name)
+	if serving == nil || serving.Ref == row.Ref {
+		return "", ""
+	}
+	return v1alpha1.OlderServesReason, fmt.Sprintf(
+		"the PodNetwork of this name in group %s, which is older, serves: delete one of the two, or give this one another name", serving.Group)
+}
+
+func canBeServed(_ store.ReadTx, row *nodeipam.PodNetwork) (reason, message string) {
+	switch {
+	case row.Deleting:
+		return v1alpha1.DeletingReason, "it is being deleted"
+	case row.Invalid != "":
+		return v1alpha1.InvalidReason, row.Invalid
+	case row.VPC == "":
+		return v1alpha1.InvalidReason, "spec.networkID is empty: set it to the name of a VPC"
+	case row.Subnet == "":
+		return v1alpha1.InvalidReason, "spec.subnetResourceID is empty: set it to the name of a subnet of the VPC"
+	}
+	return "", ""
+}
+
+func hasVPC(tx store.ReadTx, row *nodeipam.PodNetwork) (reason, message string) {
+	vpc := store.GetVPC(tx, row.VPC)
+	switch {
+	case vpc == nil:
+		return v1alpha1.VPCNotFoundReason, fmt.Sprintf("VPC %q does not exist: create it, or make a PodNetwork with another spec.networkID", row.VPC)
+	case !vpc.Ready || vpc.Deleting:
+		return v1alpha1.VPCNotReadyReason, fmt.Sprintf("VPC %q is not Ready: see its Ready condition", row.VPC)
+	}
+	return "", ""
+}
+
+// ofSubnet decides by the subnet.
+func ofSubnet(tx store.ReadTx, row *nodeipam.PodNetwork) decision {
+	d := decision{state: multitenancyv1alpha1.PodNetworkNotDelegated}
+	subnet := ipam.SubnetNamed(tx, row.VPC, row.Subnet)
+	if subnet == nil {
+		d.reason = v1alpha1.SubnetNotFoundReason
+		d.message = fmt.Sprintf("VPC %q has no subnet %q: create it, or correct spec.subnetResourceID", row.VPC, row.Subnet)
+		return d
+	}
+	for _, prefix := range subnet.Prefixes {
+		d.prefixes = append(d.prefixes, prefix.String())
+	}
+	switch {
+	case subnet.ForServices:
+		d.state, d.reason = multitenancyv1alpha1.PodNetworkOfOthers, v1alpha1.SubnetUseReason
+		d.message = fmt.Sprintf("subnet %q is for load balancers (spec.use Services): use another subnet", subnet.Name)
+	case !subnet.Ready || subnet.Deleting:
+		d.reason, d.message = v1alpha1.SubnetNotReadyReason, fmt.Sprintf("subnet %q is not Ready: see its Ready condition", subnet.Name)
+	case inUse(tx, row, subnet):
+		d.state, d.reason, d.message = multitenancyv1alpha1.PodNetworkInUse, v1alpha1.ReadyReason, "pods can use it"
+	default:
+		d.state, d.reason, d.message = multitenancyv1alpha1.PodNetworkReady, v1alpha1.ReadyReason, "pods can use it"
+	}
+	return d
+}
+
+// inUse reports whether an instance has reserved addresses in a PodNetwork, or a pod has an
+// interface in it. Several PodNetworks may have one subnet. Of a pod that is gone only the
+// subnet is known.
+func inUse(tx store.ReadTx, row *nodeipam.PodNetwork, subnet *store.Subnet) bool {
+	if nodeipam.CountReserved(tx, row.Name) > 0 {
+		return true
+	}
+	return slices.ContainsFunc(store.AddressesBySubnet(tx, subnet.Name), func(address *store.Address) bool {
+		if !address.External || address.Attachment == v1alpha1.PodAttachment {
+			return false
+		}
+		pod := store.GetPod(tx, address.Holder.UID)
+		return pod == nil || slices.Contains(pods.PodNetworks(tx, pod), row.Name)
+	})
+}

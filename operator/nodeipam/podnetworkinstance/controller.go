@@ -1,0 +1,113 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package podnetworkinstance reserves addresses for PodNetworkInstances. The list in the status of an
+// instance keeps them from others. It is complete in the API before the instance is Ready,
+// and only pods of Ready instances get addresses.
+package podnetworkinstance
+
+import (
+	"context"
+	"fmt"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	acnv1alpha1 "github.com/alioth-net/alioth/api/acn/v1alpha1"
+	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/feed"
+	"github.com/alioth-net/alioth/operator/finalizer"
+	"github.com/alioth-net/alioth/operator/status"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/nodeipam"
+)
+
+// Reconciler applies the decisions of decide to the instances of one group.
+type Reconciler struct {
+	Group string
+	// Client writes; its reads come from the informers.
+	Client client.Client
+	Store  *store.Store
+	// Settled reports whether addresses may be chosen (package rollcall).
+	Settled func() bool
+}
+
+// Register adds the controller.
+func Register(controllers feed.Controllers, f *feed.Feed, r *Reconciler) error {
+	return controllers.Add(Name(r.Group), 1, r, r.source(f))
+}
+
+// Name returns the name of the controller of a group.
+func Name(group string) string { return "podnetworkinstance." + group }
+
+// Reconcile implements reconcile.Reconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	object := kinds.PodNetworkInstances[r.Group].NewObject().(client.Object)
+	if err := r.Client.Get(ctx, request.NamespacedName, object); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	// Before the first reservation, so that no pod outlives its instance.
+	if err := finalizer.Ensure(ctx, r.Client, object); err != nil {
+		return ctrl.Result{}, err
+	}
+	d, known, err := r.plan(object)
+	if err != nil || !known {
+		return ctrl.Result{}, err
+	}
+	if d.unused {
+		if had, err := finalizer.Remove(ctx, r.Client, object); had || err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	before := object.DeepCopyObject().(client.Object)
+	setStatus(object, d)
+	return ctrl.Result{}, status.Patch(ctx, r.Client, before, object)
+}
+
+// plan decides, and puts new reservations into the store in the same transaction, so that no
+// claim of an address is between. known is false if the store has another version of the
+// object: its event has come or will come, and requests the instance again. The status is
+// written with this version as precondition, so that what is assumed for it is in the next.
+func (r *Reconciler) plan(object client.Object) (d decision, known bool, err error) {
+	converted, err := kinds.PodNetworkInstances[r.Group].Row(object)
+	written, ok := converted.(*nodeipam.Instance)
+	if err != nil || !ok {
+		return d, false, fmt.Errorf("read PodNetworkInstance %s: %w", client.ObjectKeyFromObject(object), err)
+	}
+	err = r.Store.Update(func(tx store.Tx) error {
+		row := nodeipam.GetInstance(tx, written.Ref)
+		if known = row != nil && row.UID == written.UID && row.ResourceVersion == written.ResourceVersion; !known {
+			return nil
+		}
+		if d = decide(tx, row, written.Reserved, r.Settled()); !d.assume {
+			return nil
+		}
+		return nodeipam.AssumeReserved(tx, row, d.reserved)
+	})
+	return d, known, err
+}
+
+func setStatus(object client.Object, d decision) {
+	to := statusOf(object)
+	to.Status, to.PodNetworkStatuses, to.PodIPAddresses, to.Reservations = d.state, d.networks, nil, nil
+	for _, reserved := range d.reserved {
+		one := multitenancyv1alpha1.Reservation{PodNetwork: reserved.PodNetwork, NetworkID: reserved.VPC}
+		for _, ip := range reserved.IPs {
+			one.PodIPAddresses = append(one.PodIPAddresses, ip.String())
+		}
+		to.Reservations = append(to.Reservations, one)
+		to.PodIPAddresses = append(to.PodIPAddresses, one.PodIPAddresses...)
+	}
+	ready := d.state == multitenancyv1alpha1.InstanceReady
+	status.SetCondition(&to.Conditions, object.GetGeneration(), v1alpha1.ReadyCondition, ready, d.reason, d.message)
+}
+
+// statusOf returns the status of an instance of either group.
+func statusOf(object client.Object) *multitenancyv1alpha1.PodNetworkInstanceStatus {
+	if early, ok := object.(*acnv1alpha1.PodNetworkInstance); ok {
+		return &early.Status
+	}
+	return &object.(*multitenancyv1alpha1.PodNetworkInstance).Status
+}

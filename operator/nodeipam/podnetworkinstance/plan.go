@@ -1,0 +1,150 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podnetworkinstance
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/nodeipam"
+)
+
+type state = multitenancyv1alpha1.InstanceState
+
+// podsNamed is how many pods a message names.
+const podsNamed = 3
+
+// decision is the status of one instance.
+type decision struct {
+	// reserved has at most one element for each PodNetwork and VPC.
+	reserved []nodeipam.Reserved
+	// assume: some of the addresses are new. The store gets them before the API does, so
+	// that nobody else chooses them.
+	assume bool
+	// unused is true once an instance being deleted may lose its finalizer.
+	unused bool
+	// state is "" while addresses are being reserved, and during deletion.
+	state           state
+	networks        map[string]state
+	reason, message string
+}
+
+// refusal is why an instance can't be used.
+type refusal struct {
+	state           state
+	reason, message string
+}
+
+// decide plans for one instance. written are the reservations that its status in the API
+// has: it is Ready only when that has all of them, so that a successor of this operator
+// finds them, whenever this one ends. settled is false while nodes may hold addresses that
+// the API lacks.
+func decide(tx store.ReadTx, row *nodeipam.Instance, written []nodeipam.Reserved, settled bool) decision {
+	if row.Deleting {
+		return deleting(tx, row)
+	}
+	if no := unserved(tx, row); no != nil {
+		return decision{reserved: onlyHeld(tx, row, row.Reserved), state: no.state, reason: no.reason, message: no.message}
+	}
+	parts := partsOf(tx, row)
+	d := decision{reserved: remaining(tx, row, parts), networks: map[string]state{}}
+	if count(d.reserved) == count(row.Reserved) { // first the status without what is released
+		d.assume = reserve(tx, row, parts, settled)
+	}
+	for _, p := range parts {
+		d.judge(p)
+	}
+	if d.assume {
+		for _, p := range parts {
+			d.reserved = with(d.reserved, p)
+		}
+	}
+	if d.reason != "" {
+		return d
+	}
+	if len(d.networks) < len(parts) || !within(d.reserved, written) {
+		d.networks, d.reason, d.message = nil, v1alpha1.ReservingReason, "its addresses are being reserved"
+		return d
+	}
+	d.state, d.reason, d.message = multitenancyv1alpha1.InstanceReady, v1alpha1.ReadyReason, "its addresses are reserved"
+	return d
+}
+
+// judge notes the state of a part: the first refusal is the instance's.
+func (d *decision) judge(p *part) {
+	switch {
+	case p.no != nil:
+		d.networks[p.network] = p.no.state
+		if d.reason == "" {
+			d.state, d.reason, d.message = p.no.state, p.no.reason, p.no.message
+		}
+	case p.lacks() == 0 || len(p.fresh) > 0:
+		d.networks[p.network] = multitenancyv1alpha1.InstanceReady
+	}
+}
+
+// unserved finds why an instance gets no addresses at all.
+func unserved(tx store.ReadTx, row *nodeipam.Instance) *refusal {
+	serving := nodeipam.ServingInstance(tx, row.Namespace, row.Name)
+	switch {
+	case serving != nil && serving.Ref != row.Ref:
+		return &refusal{multitenancyv1alpha1.InstanceReservationError, v1alpha1.OlderServesReason, fmt.Sprintf(
+			"the PodNetworkInstance of this name in group %s, which is older, serves: delete one of the two, or give this one another name", serving.Group)}
+	case row.Invalid != "":
+		return &refusal{multitenancyv1alpha1.InstanceReservationError, v1alpha1.InvalidReason, row.Invalid}
+	case len(row.Interfaces) == 0:
+		return &refusal{multitenancyv1alpha1.InstanceReservationError, v1alpha1.InvalidReason, "it names no PodNetwork: make one with spec.podNetworkConfigs"}
+	}
+	return nil
+}
+
+// deleting lists what delays the deletion of an instance.
+func deleting(tx store.ReadTx, row *nodeipam.Instance) decision {
+	d := decision{reserved: onlyHeld(tx, row, row.Reserved), reason: v1alpha1.DeletingReason, message: "nothing uses it"}
+	names := users(tx, row)
+	if d.unused = len(names) == 0; !d.unused {
+		more := ""
+		if len(names) > podsNamed {
+			more = ", and others"
+		}
+		d.message = fmt.Sprintf("used by %d pod(s): %s%s; delete them first", len(names), strings.Join(names[:min(len(names), podsNamed)], ", "), more)
+	}
+	return d
+}
+
+// users lists the pods of an instance with an address, as namespace/name. Of a pod that is
+// gone, only reserved addresses are known to be of the instance.
+func users(tx store.ReadTx, row *nodeipam.Instance) []string {
+	var names []string
+	for _, reserved := range row.Reserved {
+		for _, ip := range reserved.IPs {
+			if address := store.AddressByIP(tx, reserved.VPC, ip); address != nil && useOf(tx, row, reserved.VPC, ip) == held {
+				names = append(names, row.Namespace+"/"+address.Holder.Name)
+			}
+		}
+	}
+	if serving := nodeipam.ServingInstance(tx, row.Namespace, row.Name); serving == nil || serving.Ref == row.Ref {
+		for _, pod := range store.PodsByNamespace(tx, row.Namespace) {
+			if isLabelled(pod, row) && slices.ContainsFunc(store.AddressesByPod(tx, pod), isDelegated) {
+				names = append(names, row.Namespace+"/"+pod.Name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func isLabelled(pod *store.Pod, row *nodeipam.Instance) bool {
+	name, named := pod.Labels[multitenancyv1alpha1.PodNetworkInstanceLabel]
+	return named && name == row.Name
+}
+
+// isDelegated reports whether an address is that of an interface in a PodNetwork.
+func isDelegated(address *store.Address) bool {
+	return address.External && address.Attachment != v1alpha1.PodAttachment
+}
