@@ -105,11 +105,6 @@ func listenAndServe(ctx context.Context, address string, handler http.Handler, s
 	if secure != nil {
 		listener = tls.NewListener(listener, secure)
 	}
-	return serve(ctx, listener, handler, log)
-}
-
-// serve serves at a listener until ctx ends.
-func serve(ctx context.Context, listener net.Listener, handler http.Handler, log *slog.Logger) error {
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
@@ -121,11 +116,11 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler, log
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownWait)
 		defer cancel()
 		if err := server.Shutdown(bounded); err != nil {
-			log.Debug("somebody is still asking", "address", listener.Addr(), "error", err)
+			log.Debug("somebody is still asking", "address", address, "error", err)
 		}
 	}()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve %s: %w", listener.Addr(), err)
+		return fmt.Errorf("serve %s: %w", address, err)
 	}
 	<-ended
 	return nil

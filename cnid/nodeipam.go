@@ -121,7 +121,8 @@ func (d *daemon) serveNodeIPAM(ctx context.Context, server *rest.Server) error {
 	if err != nil {
 		return err
 	}
-	return serve(ctx, listener, server.Handler(rest.Place{Socket: true, Patience: rest.SocketPatience}), d.log)
+	handler := server.Handler(rest.Place{Socket: true, Patience: rest.SocketPatience})
+	return cniserver.Serve(ctx, listener, d.cfg.nodeIPAMSocket(), handler, d.attachments.Ready, d.log)
 }
 
 // offeredDevices are the Ethernet addresses of the devices that pods may get.
