@@ -124,7 +124,7 @@ test-scenes: setup ## Of test-e2e the part alone that leaves the cluster whole, 
 	$(call on-one-lab,./test/e2e ./test/e2e/hostile)
 
 test-faults: setup ## Of test-e2e the part alone that breaks clusters, installs and removes
-	$(call on-one-lab,./test/e2e/faults ./test/e2e/lifecycle)
+	$(call on-one-lab,./test/e2e/nodeipam ./test/e2e/faults ./test/e2e/lifecycle)
 
 test-updown: setup ## That labs come up, and leave nothing behind however far they came
 	ALIOTH_TEST_LAB=1 $(RUN_TESTS) -count=1 -timeout 20m ./test/cluster/updown

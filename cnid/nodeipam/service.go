@@ -7,6 +7,7 @@
 package nodeipam
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,22 +60,35 @@ func (s *Service) Request(ctx context.Context, r rest.Request) ([]answer.Interfa
 	if err != nil {
 		return nil, err
 	}
-	key := journal.Key{ContainerID: r.ContainerID, IfName: r.IfName}
-	before := slices.ContainsFunc(s.cfg.Records(), func(rec journal.Record) bool { return rec.RequestKey() == key })
-	list, err := s.cfg.Manager.Establish(ctx, attachment.Request{
-		Key: key, ClientID: r.PodInterfaceID, Pod: pod, Network: r.Network, NetnsPath: r.NetnsPath, External: true,
-	})
+	wanted := attachment.Request{
+		Key:      journal.Key{ContainerID: r.ContainerID, IfName: r.IfName},
+		ClientID: r.PodInterfaceID, Pod: pod, Network: r.Network, NetnsPath: r.NetnsPath, External: true,
+	}
+	before := s.known(&wanted)
+	list, err := s.cfg.Manager.Establish(ctx, wanted)
 	if err != nil {
 		return nil, translate(err)
 	}
 	interfaces := s.interfaces(records(list))
 	if refusal := checkDesired(r.Desired, interfaces); refusal != nil {
 		if !before {
-			err = s.cfg.Manager.Remove(ctx, key)
+			err = s.cfg.Manager.Remove(ctx, wanted.Key)
 		}
 		return nil, errors.Join(refusal, err)
 	}
 	return interfaces, nil
+}
+
+// known reports whether a request has its attachments already. One without a namespace then
+// means the namespace that was named before: not every client names it.
+func (s *Service) known(r *attachment.Request) bool {
+	for _, rec := range s.cfg.Records() {
+		if rec.RequestKey() == r.Key {
+			r.NetnsPath = cmp.Or(r.NetnsPath, rec.NetnsPath)
+			return true
+		}
+	}
+	return false
 }
 
 func records(list []attachment.Attached) []journal.Record {

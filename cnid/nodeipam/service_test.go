@@ -22,6 +22,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attachment"
 	"github.com/alioth-net/alioth/cnid/internal/testrows"
 	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 	"github.com/alioth-net/alioth/cnid/nodeipam"
 	"github.com/alioth-net/alioth/cnid/nodeipam/answer"
 	"github.com/alioth-net/alioth/cnid/nodeipam/rest"
@@ -156,6 +157,26 @@ func TestAPodGetsItsAddressesUntilItsRelease(t *testing.T) {
 	}
 	if list, err := n.Attachments(t.Context(), ""); err != nil || len(list) != 1 || list[0].State != wire.PendingRelease {
 		t.Errorf("what waits for its release is %+v, %v", list, err)
+	}
+}
+
+// TestAClientNeedNotNameTheNamespace: alioth-ipam does, clients of CNS do not.
+func TestAClientNeedNotNameTheNamespace(t *testing.T) {
+	n, pod := newNode(t), netnstest.New(t)
+	r := request("c1", "p1")
+	r.NetnsPath = pod.Path
+	if _, err := n.Request(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := n.Request(t.Context(), request("c1", "p1")); err != nil || len(got) != 1 {
+		t.Errorf("without a namespace: %+v, %v", got, err)
+	}
+	if rec := n.journal.Records()[0]; rec.NetnsPath != pod.Path || rec.Device.NetnsCookie == 0 {
+		t.Errorf("the record is %+v", rec)
+	}
+	pod.Close(t)
+	if err := n.Collect(t.Context(), "bridge", nil); err != nil || len(n.journal.Records()) != 0 {
+		t.Errorf("after the end of the namespace: %v, left are %+v", err, n.journal.Records())
 	}
 }
 

@@ -41,6 +41,7 @@ func (c *Cluster) helmArgs(chart string) []string {
 		"--set", fmt.Sprintf("apiServer.port=%d", control.Port),
 		"--set", "image.tag=dev", "--set", "image.pullPolicy=Never", "--set", "daemon.proxyHealth=true", "--set", "multiNetwork.delegation.enabled=true",
 		"--set", "multiNetwork.vpcTypes={flannel}", "--set", "nodeNetworkState.enabled=true",
+		"--set", "nodeIPAM.enabled=true", "--set", "nodeIPAM.infraSubnet=default", "--set", "nodeIPAM.devices={ipam*}",
 		// Tests wait until a daemon finds changes that the kernel does not report, and
 		// until the VNIs of their VPCs are free.
 		"--set", "daemon.extraArgs={--recheck-every=8s,--delegation-host=parent}", "--set", "operator.extraArgs={--roll-call-every=1s}",
