@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -36,6 +37,9 @@ type reservationChaos struct {
 	depth int
 	calm  bool
 	did   map[string]int
+	// claims is held during the requests of a pod with several interfaces, whose addresses
+	// are claimed at the same time.
+	claims sync.Mutex
 }
 
 // TestNoAddressIsReservedForOneAndHeldByAnother in any order of events. ALIOTH_SEED repeats
@@ -100,13 +104,19 @@ func random[T any](from *rand.Rand, all []T) (one T, ok bool) {
 }
 
 // disturb lets others go on around a request, and now and then keeps it from its effect or
-// its answer.
+// its answer. A live read of an Address has no node yet.
 func (c *reservationChaos) disturb(_ string, o *instance, verb string, object client.Object, effect func() error) error {
+	address, isAddress := object.(*v1alpha1.Address)
+	several := isAddress && verb != "delete" && address.Spec.Node != "node-2"
+	if several {
+		c.claims.Lock()
+		defer c.claims.Unlock()
+	}
 	if c.calm {
 		return effect()
 	}
 	meanwhile := func() {
-		if c.depth >= nested {
+		if several || c.depth >= nested {
 			return
 		}
 		c.depth++

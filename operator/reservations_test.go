@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,6 +23,12 @@ import (
 // PodNetwork pn is a small subnet of VPC blue, which pods on node-2 have addresses of too.
 func reserving(t testing.TB) *world {
 	w := newWorld(t)
+	var claims sync.Mutex // the addresses of several interfaces are claimed at the same time
+	w.intercept = func(_ string, _ *instance, _ string, _ client.Object, effect func() error) error {
+		claims.Lock()
+		defer claims.Unlock()
+		return effect()
+	}
 	w.configure = func(cfg *Config) { cfg.NodeIPAM, cfg.NodeIPAMInfraSubnet = true, "default.pods" }
 	w.furnish(0)
 	labelled := newNode("node-1")
