@@ -136,7 +136,9 @@ func TestPodsOfAnInstanceGetItsAddresses(t *testing.T) {
 func (r *rig) endInstance(instance *multitenancyv1alpha1.PodNetworkInstance, pods []*corev1.Pod) {
 	r.t.Helper()
 	r.delete(instance)
-	sees(r, instance, func(i *multitenancyv1alpha1.PodNetworkInstance) error { return ready(i.Status.Conditions, v1alpha1.DeletingReason) })
+	sees(r, instance, func(i *multitenancyv1alpha1.PodNetworkInstance) error {
+		return ready(i.Status.Conditions, v1alpha1.DeletingReason)
+	})
 	for i, pod := range pods {
 		addresses := r.held(string(pod.UID))
 		r.delete(pod)

@@ -232,12 +232,15 @@ func (w *world) instances() []anyInstance {
 // checkReservations is what holds at every moment.
 func (c *reservationChaos) checkReservations() {
 	c.t.Helper()
-	reserved := map[string]string{}
+	reserved, sizes := map[string]string{}, map[string]int32{}
 	pods := map[string]*corev1.Pod{}
 	for _, pod := range sorted[*corev1.Pod](c.api) {
 		pods[string(pod.UID)] = pod
 	}
 	for _, one := range c.instances() {
+		if size, known := sizes[one.object.GetName()]; !known || size > 0 {
+			sizes[one.object.GetName()] = one.spec.PodNetworkConfigs[0].PodIPReservationSize
+		}
 		for _, ip := range one.status.PodIPAddresses {
 			if other := reserved[ip]; other != "" {
 				c.fail("%s is reserved for %s and for %s", ip, other, one.object.GetName())
@@ -254,11 +257,18 @@ func (c *reservationChaos) checkReservations() {
 	}
 	for _, address := range sorted[*v1alpha1.Address](c.api) {
 		owner, pod := reserved[address.Spec.IP], pods[address.Spec.Holder.UID]
-		if address.Spec.VPC != "blue" || owner == "" || pod == nil {
+		if address.Spec.VPC != "blue" || pod == nil {
 			continue // of a pod that is gone nothing is known
 		}
+		label, named := pod.Labels[multitenancyv1alpha1.PodNetworkInstanceLabel]
+		if size, known := sizes[label]; named && owner == "" && (!known || size > 0) {
+			c.fail("%s is not reserved, and pod %s of %q holds it", address.Spec.IP, pod.Name, label)
+		}
+		if owner == "" {
+			continue
+		}
 		c.did["held"]++
-		if label := pod.Labels[multitenancyv1alpha1.PodNetworkInstanceLabel]; label != owner {
+		if label != owner {
 			c.fail("%s is reserved for %s, and pod %s of %q holds it", address.Spec.IP, owner, pod.Name, label)
 		}
 	}

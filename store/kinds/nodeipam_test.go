@@ -79,8 +79,11 @@ func TestInstancesAreReadAlikeInBothGroups(t *testing.T) {
 	}{
 		{"nothing", v1alpha1.PodNetworkInstanceSpec{}, v1alpha1.PodNetworkInstanceStatus{}, nodeipam.Instance{}, ""},
 		{
-			"the older form", v1alpha1.PodNetworkInstanceSpec{PodNetwork: "a", PodIPReservationSize: 2, DefaultDenyACL: true}, v1alpha1.PodNetworkInstanceStatus{},
-			nodeipam.Instance{Interfaces: []nodeipam.Interface{{PodNetwork: "a", Reserve: 2}}, DefaultDeny: true}, "",
+			"the older form",
+			v1alpha1.PodNetworkInstanceSpec{PodNetwork: "a", PodIPReservationSize: 2, DefaultDenyACL: true},
+			v1alpha1.PodNetworkInstanceStatus{},
+			nodeipam.Instance{Interfaces: []nodeipam.Interface{{PodNetwork: "a", Reserve: 2}}, DefaultDeny: true},
+			"",
 		},
 		{
 			"both forms, and a status",
@@ -89,20 +92,29 @@ func TestInstancesAreReadAlikeInBothGroups(t *testing.T) {
 			nodeipam.Instance{
 				Interfaces: []nodeipam.Interface{{PodNetwork: "a", Reserve: 1, IP: nine}, {PodNetwork: "b", IP: nine}}, Ready: true,
 				Reserved: []nodeipam.Reserved{{PodNetwork: "a", VPC: "blue", IPs: []netip.Addr{nine, netip.MustParseAddr("fd00::1")}}},
-			}, "",
+			},
+			"",
 		},
 		{
 			"values that no schema lets pass",
 			v1alpha1.PodNetworkInstanceSpec{PodNetworkConfigs: []v1alpha1.PodNetworkConfig{{PodNetwork: "a", IPConstraint: "fd00::1/32"}}},
-			v1alpha1.PodNetworkInstanceStatus{Status: "PodNetworkNotReady"}, nodeipam.Instance{Interfaces: []nodeipam.Interface{{PodNetwork: "a"}}}, "is not one IPv4 address",
+			v1alpha1.PodNetworkInstanceStatus{Status: "PodNetworkNotReady"},
+			nodeipam.Instance{Interfaces: []nodeipam.Interface{{PodNetwork: "a"}}},
+			"is not one IPv4 address",
 		},
 		{
-			"a name that can't be", v1alpha1.PodNetworkInstanceSpec{PodNetwork: "a\x00b"}, v1alpha1.PodNetworkInstanceStatus{}, nodeipam.Instance{},
+			"a name that can't be",
+			v1alpha1.PodNetworkInstanceSpec{PodNetwork: "a\x00b"},
+			v1alpha1.PodNetworkInstanceStatus{},
+			nodeipam.Instance{},
 			"can't be the name of a PodNetwork",
 		},
 		{
-			"a reservation of nothing", v1alpha1.PodNetworkInstanceSpec{}, v1alpha1.PodNetworkInstanceStatus{Reservations: []v1alpha1.Reservation{{PodNetwork: "a", NetworkID: "blue", PodIPAddresses: []string{"ten"}}}},
-			nodeipam.Instance{Reserved: []nodeipam.Reserved{{PodNetwork: "a", VPC: "blue"}}}, "is no address",
+			"a reservation of nothing",
+			v1alpha1.PodNetworkInstanceSpec{},
+			v1alpha1.PodNetworkInstanceStatus{Reservations: []v1alpha1.Reservation{{PodNetwork: "a", NetworkID: "blue", PodIPAddresses: []string{"ten"}}}},
+			nodeipam.Instance{Reserved: []nodeipam.Reserved{{PodNetwork: "a", VPC: "blue"}}},
+			"is no address",
 		},
 	} {
 		in := v1alpha1.PodNetworkInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "pni"}, Spec: tt.spec, Status: tt.status}
@@ -150,8 +162,10 @@ func TestConfigsAreOfTheirOwner(t *testing.T) {
 func TestNodeInfosOfferDevicesByEthernetAddress(t *testing.T) {
 	today := &v1alpha1.NodeInfo{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}, Spec: v1alpha1.NodeInfoSpec{VMUniqueID: "vm"}}
 	today.Status.DeviceInfos = []v1alpha1.DeviceInfo{
-		{DeviceType: v1alpha1.DeviceTypeVnetNIC, MacAddress: "00-0D-3A-12-34-56"}, {MacAddress: "00:0d:3a:12:34:57"},
-		{DeviceType: v1alpha1.DeviceTypeInfiniBandNIC, MacAddress: "00:0d:3a:12:34:58"}, {MacAddress: "00:00:00:00:fe:80:00:00"},
+		{DeviceType: v1alpha1.DeviceTypeVnetNIC, MacAddress: "00-0D-3A-12-34-56"},
+		{MacAddress: "00:0d:3a:12:34:57"},
+		{DeviceType: v1alpha1.DeviceTypeInfiniBandNIC, MacAddress: "00:0d:3a:12:34:58"},
+		{MacAddress: "00:00:00:00:fe:80:00:00"},
 	}
 	early := &acnv1alpha1.NodeInfo{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}, Status: acnv1alpha1.NodeInfoStatus{VMUniqueID: "vm"}}
 	row := rowOf(t, today).(*nodeipam.NodeInfo)
