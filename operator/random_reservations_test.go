@@ -75,7 +75,7 @@ func TestNoAddressIsReservedForOneAndHeldByAnother(t *testing.T) {
 	}
 	t.Logf("ALIOTH_SEED=%d: %v", seed, did)
 	for _, what := range []string{"instances", "pods", "crashes", "reservations", "held"} {
-		if did[what] == 0 {
+		if did[what] == 0 && count > 1 {
 			t.Errorf("there were no %s", what)
 		}
 	}
