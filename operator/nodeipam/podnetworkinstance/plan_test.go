@@ -125,7 +125,8 @@ func TestAnInstanceReleasesInTwoSteps(t *testing.T) {
 	}{
 		"fewer than before": {instance("pni", 1, 1, "10.0.1.4", "10.0.1.2"), nil, " Reserving pn:[10.0.1.4 10.0.1.2]", "Ready Ready pn:[10.0.1.4]"},
 		"all, as the VPC is that of others": {
-			instance("pni", 1, 1, "10.0.1.2"), []any{operatortest.VPC("v", 1, nil, "10.0.0.0/16")},
+			instance("pni", 1, 1, "10.0.1.2"),
+			[]any{operatortest.VPC("v", 1, nil, "10.0.0.0/16")},
 			"CreateReservationSetError TenantNotAllowed pn:[10.0.1.2]", "CreateReservationSetError TenantNotAllowed ",
 		},
 		"what another pod holds": {instance("pni", 1, 1, "10.0.1.4"), pod("other", "p", "10.0.1.4"), " Reserving pn:[10.0.1.4]", " Reserving "},
