@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,7 +22,14 @@ import (
 // reserving is a world with the node IPAM API. node-1 has its label, and many devices.
 // PodNetwork pn is a small subnet of VPC blue, which pods on node-2 have addresses of too.
 func reserving(t testing.TB) *world {
+	t.Helper()
 	w := newWorld(t)
+	var claims sync.Mutex // the addresses of several interfaces are claimed at the same time
+	w.intercept = func(_ string, _ *instance, _ string, _ client.Object, effect func() error) error {
+		claims.Lock()
+		defer claims.Unlock()
+		return effect()
+	}
 	w.configure = func(cfg *Config) { cfg.NodeIPAM, cfg.NodeIPAMInfraSubnet = true, "default.pods" }
 	w.furnish(0)
 	labelled := newNode("node-1")

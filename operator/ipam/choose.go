@@ -151,6 +151,9 @@ func Choose(tx store.ReadTx, req Request) (Result, error) {
 		return Result{}, refuse(v1alpha1.NetworkNotReadyReason, WhenSubnetsChange,
 			"VPC %q does not exist or has no VNI yet", req.VPC)
 	}
+	if err := instanceServes(tx, &req); err != nil {
+		return Result{}, err
+	}
 	candidates, err := candidateSubnets(tx, &req)
 	if err != nil {
 		return Result{}, err

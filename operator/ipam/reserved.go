@@ -31,6 +31,20 @@ func reservedForOthers(tx store.ReadTx, req *Request, ip netip.Addr) *nodeipam.I
 
 func nameOf(instance *nodeipam.Instance) string { return instance.Namespace + "/" + instance.Name }
 
+// instanceServes refuses a pod whose instance is no longer Ready: the source of its
+// attachments has looked at it in an earlier transaction.
+func instanceServes(tx store.ReadTx, req *Request) error {
+	namespace, name, ok := strings.Cut(req.Instance, "/")
+	if !ok || req.PodNetwork == "" {
+		return nil
+	}
+	if instance := nodeipam.ServingInstance(tx, namespace, name); instance == nil || instance.Deleting || !instance.Ready {
+		return refuse(v1alpha1.PodNetworkInstanceNotReadyReason, WhenSubnetsChange, "PodNetworkInstance %s is not Ready: see `kubectl describe pni %s -n %s`",
+			req.Instance, name, namespace)
+	}
+	return nil
+}
+
 // reserved returns the free addresses of a prefix that the request's instance has reserved
 // for its PodNetwork, and nil if it has reserved none there.
 func (req *Request) reserved(tx store.ReadTx, prefix netip.Prefix) []netip.Addr {

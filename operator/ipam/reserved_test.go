@@ -20,7 +20,7 @@ import (
 // instance has reserved addresses of VPC blue for the PodNetwork net.
 func instance(name string, reserved ...string) *nodeipam.Instance {
 	return &nodeipam.Instance{
-		Meta: store.Meta{UID: name}, Ref: nodeipam.Ref{Group: "g", Namespace: "shop", Name: name},
+		Meta: store.Meta{UID: name}, Ref: nodeipam.Ref{Group: "g", Namespace: "shop", Name: name}, Ready: true,
 		Reserved: []nodeipam.Reserved{{PodNetwork: "net", VPC: "blue", IPs: ips(reserved...)}},
 	}
 }
@@ -51,7 +51,7 @@ func TestReservedAddressesAreForPodsOfTheirInstanceAlone(t *testing.T) {
 		"when one is taken":                        {[]any{held("blue", "net1", "10.0.1.2", "n1")}, own, "10.0.1.4"},
 		"when all are taken":                       {[]any{held("blue", "net1", "10.0.1.2", "n1"), held("blue", "net1", "10.0.1.4", "n1")}, own, "has no free address"},
 		"of the instance, in another PodNetwork":   {nil, ipam.Request{Instance: "shop/pni", PodNetwork: "other"}, "10.0.1.2"},
-		"of an instance of that name, not of here": {nil, ipam.Request{Instance: "bank/pni", PodNetwork: "net"}, "10.0.1.3"},
+		"of an instance of that name, not of here": {nil, ipam.Request{Instance: "bank/pni", PodNetwork: "net"}, "PodNetworkInstance bank/pni is not Ready"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			result, err := choose(newReserved(t, c.held...), c.req)
@@ -143,5 +143,29 @@ func TestAnAttachmentKeepsItsDevice(t *testing.T) {
 	req.Attachment = "eth2"
 	if other, err := choose(s, req); err == nil {
 		t.Errorf("the pod's other interface has %q too", other.MAC)
+	}
+}
+
+// TestOnlyAReadyInstanceGivesAddresses: it may have changed since the pod's attachments were
+// decided.
+func TestOnlyAReadyInstanceGivesAddresses(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*nodeipam.Instance)
+		ready  bool
+	}{
+		"as it is":       {func(*nodeipam.Instance) {}, true},
+		"not Ready":      {func(i *nodeipam.Instance) { i.Ready = false }, false},
+		"being deleted":  {func(i *nodeipam.Instance) { i.Deleting = true }, false},
+		"of other names": {func(i *nodeipam.Instance) { i.Name = "other" }, false},
+	} {
+		s := newStore(t, subnet(1, "net1", "10.0.1.0/24"))
+		row := instance("pni")
+		c.change(row)
+		update(t, s, func(tx store.Tx) error { return nodeipam.PutInstance(tx, row) })
+		_, err := choose(s, ipam.Request{Instance: "shop/pni", PodNetwork: "net"})
+		var refusal *ipam.Error
+		if errors.As(err, &refusal) == c.ready || !c.ready && refusal.Reason != v1alpha1.PodNetworkInstanceNotReadyReason {
+			t.Errorf("%s: got %v, want an address: %v", name, err, c.ready)
+		}
 	}
 }

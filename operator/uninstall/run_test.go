@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	acnv1alpha1 "github.com/alioth-net/alioth/api/acn/v1alpha1"
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
 	danmiov1 "github.com/alioth-net/alioth/api/danmio/v1"
@@ -98,6 +99,7 @@ func install(t *testing.T, namespace string, cleanup corev1.PodStatus) *installa
 		&v1alpha1.Subnet{ObjectMeta: metav1.ObjectMeta{Name: namespace, Finalizers: []string{v1alpha1.Finalizer}}, Spec: v1alpha1.SubnetSpec{VPC: namespace, CIDRs: []string{"10.0.0.0/8"}}},
 		&arktosv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "net", Finalizers: []string{v1alpha1.Finalizer}}, Spec: arktosv1.NetworkSpec{Type: arktosv1.TypeVPC, VPCID: namespace}},
 		&danmiov1.DanmNet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "danm", Finalizers: []string{v1alpha1.Finalizer}}, Spec: danmv1.NetworkSpec{NetworkID: "danm"}},
+		&acnv1alpha1.PodNetworkInstance{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "pni", Finalizers: []string{v1alpha1.Finalizer}}},
 		&v1alpha1.AttachmentClaim{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "2.eth0", Finalizers: []string{v1alpha1.Finalizer}},
 			Spec: v1alpha1.AttachmentClaimSpec{
@@ -226,8 +228,8 @@ func (in *installation) running(t *testing.T) bool {
 	return *deployment.Spec.Replicas == 1 && !retired
 }
 
-// held returns the finalizers of this installation's VPC, Subnet, Network, DanmNet
-// and AttachmentClaim, and the number of its addresses.
+// held returns the finalizers of this installation's VPC, Subnet, Network, DanmNet,
+// PodNetworkInstance and AttachmentClaim, and the number of its addresses.
 func (in *installation) held(t *testing.T) (finalizers []string, addresses int) {
 	t.Helper()
 	for _, object := range []client.Object{
@@ -235,6 +237,7 @@ func (in *installation) held(t *testing.T) (finalizers []string, addresses int) 
 		&v1alpha1.Subnet{ObjectMeta: metav1.ObjectMeta{Name: in.namespace}},
 		&arktosv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: in.namespace, Name: "net"}},
 		&danmiov1.DanmNet{ObjectMeta: metav1.ObjectMeta{Namespace: in.namespace, Name: "danm"}},
+		&acnv1alpha1.PodNetworkInstance{ObjectMeta: metav1.ObjectMeta{Namespace: in.namespace, Name: "pni"}},
 		&v1alpha1.AttachmentClaim{ObjectMeta: metav1.ObjectMeta{Namespace: in.namespace, Name: "2.eth0"}},
 	} {
 		if err := in.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
@@ -321,7 +324,7 @@ func TestUninstallRefusesWhilePodsHaveAddresses(t *testing.T) {
 	if !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), "used/web") {
 		t.Errorf("got %v, want ErrInUse naming the pod", err)
 	}
-	if finalizers, addresses := in.held(t); len(finalizers) != 6 || addresses != 4 || !in.running(t) {
+	if finalizers, addresses := in.held(t); len(finalizers) != 7 || addresses != 4 || !in.running(t) {
 		t.Errorf("something changed: finalizers %q, %d addresses, running %t", finalizers, addresses, in.running(t))
 	}
 	if calls, conditions := in.said(t); calls != 1 || len(conditions) != 2 {
@@ -351,7 +354,7 @@ func TestUninstallThatFailsLetsEverythingRunAgain(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q in it", err, tt.want)
 			}
-			if finalizers, addresses := in.held(t); len(finalizers) != 6 || addresses != 3 || !in.running(t) {
+			if finalizers, addresses := in.held(t); len(finalizers) != 7 || addresses != 3 || !in.running(t) {
 				t.Errorf("not undone: finalizers %q, %d addresses, running %t", finalizers, addresses, in.running(t))
 			}
 		})

@@ -44,10 +44,39 @@ type refusal struct {
 // has: it is Ready only when that has all of them, so that a successor of this operator
 // finds them, whenever this one ends. settled is false while nodes may hold addresses that
 // the API lacks.
+//
+// Each step is written before the next one. What the store assumes is written even if the
+// instance does not need it any more, because it is unknown whether an earlier write has
+// reached the API. Addresses are released only from an instance that is not Ready, whose
+// pods get no addresses.
 func decide(tx store.ReadTx, row *nodeipam.Instance, written []nodeipam.Reserved, settled bool) decision {
+	if !within(row.Reserved, written) {
+		return decision{reserved: row.Reserved}.reserving()
+	}
 	if row.Deleting {
 		return deleting(tx, row)
 	}
+	d := ofParts(tx, row, settled)
+	if row.Ready && count(d.reserved) < count(row.Reserved) {
+		d.reserved = row.Reserved
+		if d.state == multitenancyv1alpha1.InstanceReady {
+			return d.reserving()
+		}
+	}
+	if d.state == multitenancyv1alpha1.InstanceReady && !within(d.reserved, written) {
+		return d.reserving()
+	}
+	return d
+}
+
+// reserving makes a decision one that is not the last.
+func (d decision) reserving() decision {
+	d.state, d.networks, d.reason, d.message = "", nil, v1alpha1.ReservingReason, "its addresses are being reserved"
+	return d
+}
+
+// ofParts decides by the PodNetworks of an instance.
+func ofParts(tx store.ReadTx, row *nodeipam.Instance, settled bool) decision {
 	if no := unserved(tx, row); no != nil {
 		return decision{reserved: onlyHeld(tx, row, row.Reserved), state: no.state, reason: no.reason, message: no.message}
 	}
@@ -64,12 +93,11 @@ func decide(tx store.ReadTx, row *nodeipam.Instance, written []nodeipam.Reserved
 			d.reserved = with(d.reserved, p)
 		}
 	}
-	if d.reason != "" {
+	switch {
+	case d.reason != "":
 		return d
-	}
-	if len(d.networks) < len(parts) || !within(d.reserved, written) {
-		d.networks, d.reason, d.message = nil, v1alpha1.ReservingReason, "its addresses are being reserved"
-		return d
+	case len(d.networks) < len(parts):
+		return d.reserving()
 	}
 	d.state, d.reason, d.message = multitenancyv1alpha1.InstanceReady, v1alpha1.ReadyReason, "its addresses are reserved"
 	return d

@@ -113,6 +113,51 @@ func TestAnInstanceReservesInTwoSteps(t *testing.T) {
 	step(reserved, true, "Ready Ready pn:[10.0.1.2 10.0.1.3]", false)
 }
 
+// TestAnInstanceReleasesInTwoSteps: while it is Ready, its pods may get any of its addresses.
+func TestAnInstanceReleasesInTwoSteps(t *testing.T) {
+	ready := func(row *nodeipam.Instance) *nodeipam.Instance {
+		return changed(row, func(i *nodeipam.Instance) { i.Ready = true })
+	}
+	for name, c := range map[string]struct {
+		row         *nodeipam.Instance
+		rows        []any
+		first, then string
+	}{
+		"fewer than before": {instance("pni", 1, 1, "10.0.1.4", "10.0.1.2"), nil, " Reserving pn:[10.0.1.4 10.0.1.2]", "Ready Ready pn:[10.0.1.4]"},
+		"all, as the VPC is that of others": {
+			instance("pni", 1, 1, "10.0.1.2"),
+			[]any{operatortest.VPC("v", 1, nil, "10.0.0.0/16")},
+			"CreateReservationSetError TenantNotAllowed pn:[10.0.1.2]", "CreateReservationSetError TenantNotAllowed ",
+		},
+		"what another pod holds": {instance("pni", 1, 1, "10.0.1.4"), pod("other", "p", "10.0.1.4"), " Reserving pn:[10.0.1.4]", " Reserving "},
+		"nothing":                {instance("pni", 1, 1, "10.0.1.4"), nil, "Ready Ready pn:[10.0.1.4]", "Ready Ready pn:[10.0.1.4]"},
+	} {
+		was := *c.row
+		if got := short(decideOne(t, ready(&was), c.rows...)); got != c.first {
+			t.Errorf("%s: first got %s, want %s", name, got, c.first)
+		}
+		if got := short(decideOne(t, c.row, c.rows...)); got != c.then {
+			t.Errorf("%s: then got %s, want %s", name, got, c.then)
+		}
+	}
+}
+
+// TestWhatIsAssumedIsWritten also if it is not needed any more: a write with a lost reply may
+// have reached the API.
+func TestWhatIsAssumedIsWritten(t *testing.T) {
+	for name, row := range map[string]*nodeipam.Instance{
+		"by a deleted one":      changed(instance("pni", 1, 1, "10.0.1.4"), func(i *nodeipam.Instance) { i.Deleting = true }),
+		"by one that is wrong":  changed(instance("pni", 1, 1, "10.0.1.4"), func(i *nodeipam.Instance) { i.Invalid = "it can't be" }),
+		"by one that has fewer": instance("pni", 1, 0, "10.0.1.4"),
+	} {
+		operatortest.New(t, append(world(), row)...).View(func(tx store.ReadTx) {
+			if d := decide(tx, row, nil, true); short(d) != " Reserving pn:[10.0.1.4]" || d.unused {
+				t.Errorf("%s: got %+v", name, d)
+			}
+		})
+	}
+}
+
 func TestWhatAnInstanceReserves(t *testing.T) {
 	const ready = "Ready Ready "
 	others := changed(instance("pni", 1, 1), func(i *nodeipam.Instance) {

@@ -77,6 +77,12 @@ func TestAPolicyNeedsTheRightsThatTheChartGivesAndNoOthers(t *testing.T) {
 // with the chart's rights.
 func compareRights(t *testing.T, server *apiserver.Server, groups string, args []string) {
 	t.Helper()
+	compareRightsOf(t, server, []chart.Account{{Name: "alioth-operator"}, {Name: "alioth-cnid", Node: thisNode}}, groups, args)
+}
+
+// compareRightsOf does so for some accounts alone.
+func compareRightsOf(t *testing.T, server *apiserver.Server, accounts []chart.Account, groups string, args []string) {
+	t.Helper()
 	objects, err := chart.New(t, root, nil).Template(t.Context(), args...)
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +91,7 @@ func compareRights(t *testing.T, server *apiserver.Server, groups string, args [
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, account := range []chart.Account{{Name: "alioth-operator"}, {Name: "alioth-cnid", Node: thisNode}} {
+	for _, account := range accounts {
 		_, unused, err := account.Compare(objects, requests)
 		if err != nil {
 			t.Fatal(err)

@@ -87,8 +87,8 @@ func (l *log) Write(text []byte) (int, error) {
 }
 
 // operate runs the operator with the token of its ServiceAccount until the test
-// ends, with areas that are on.
-func operate(t *testing.T, config *rest.Config, areas ...func(*operator.Config)) {
+// ends, with changes of its configuration.
+func operate(t *testing.T, config *rest.Config, changes ...func(*operator.Config)) {
 	t.Helper()
 	token, err := kubernetes.NewForConfigOrDie(config).CoreV1().ServiceAccounts(chart.Namespace).
 		CreateToken(t.Context(), "alioth-operator", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
@@ -99,8 +99,8 @@ func operate(t *testing.T, config *rest.Config, areas ...func(*operator.Config))
 	cfg := operator.DefaultConfig()
 	cfg.Kubeconfig, cfg.Namespace, cfg.HealthAddr, cfg.MetricsAddr = filepath.Join(t.TempDir(), "kubeconfig"), chart.Namespace, "", ""
 	cfg.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix(apiserver.ServiceCIDR4), netip.MustParsePrefix(apiserver.ServiceCIDR6)}
-	for _, area := range areas {
-		area(&cfg)
+	for _, change := range changes {
+		change(&cfg)
 	}
 	if err := chart.WriteKubeconfig(cfg.Kubeconfig, config); err != nil {
 		t.Fatal(err)
