@@ -93,7 +93,7 @@ func (d *daemon) nodeIPAMModules(api nodeinfo.API) ([]module, error) {
 	if err != nil {
 		return nil, err
 	}
-	service := nodeipam.New(nodeipam.Config{Manager: d.attachments, Store: d.store, Records: d.journal.Records, Releases: d.journal.Releases, Log: log})
+	service := nodeipam.New(nodeipam.Config{Manager: d.attachments, Store: d.store, Records: d.journal.Records, OfContainer: d.journal.OfContainer, Releases: d.journal.Releases, Log: log})
 	server := rest.New(rest.Config{Service: service, Endpoints: states, Node: d.nodeIPAMAnswers(), Log: log})
 	releases := drain.New(drain.Config{Dir: d.cfg.queuedReleases(), Release: func(ctx context.Context, r queue.Release) error {
 		return server.Release(ctx, rest.Key(r))

@@ -72,8 +72,8 @@ func (m *Manager) known(ctx context.Context, r Request) ([]Attached, error) {
 // refuseSecondRequest refuses to attach a container once more by another name: the first
 // request has all of the pod's interfaces, and the second would have their addresses.
 func (m *Manager) refuseSecondRequest(key journal.Key) error {
-	for _, rec := range m.cfg.Journal.Records() {
-		if rec.ContainerID == key.ContainerID && rec.Phase == journal.PhaseDone {
+	for _, rec := range m.cfg.Journal.OfContainer(key.ContainerID) {
+		if rec.Phase == journal.PhaseDone {
 			return fmt.Errorf("%w: %s is attached. For an interface %s name the network in the annotation %s of a NetworkAttachmentDefinition, without a configuration of type alioth",
 				ErrAttached, rec.RequestKey(), key.IfName, annotations.NetworkKey)
 		}

@@ -123,7 +123,7 @@ func (m *Manager) lock(ctx context.Context, containerID string) (func(), error) 
 // ofRequest returns the records of a request, the oldest first.
 func (m *Manager) ofRequest(key journal.Key) []journal.Record {
 	var list []journal.Record
-	for _, rec := range m.cfg.Journal.Records() {
+	for _, rec := range m.cfg.Journal.OfContainer(key.ContainerID) {
 		if rec.RequestKey() == key {
 			list = append(list, rec)
 		}

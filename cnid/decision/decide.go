@@ -21,8 +21,10 @@ import (
 
 // question is the input of a decision for a pod.
 type question struct {
-	parties
+	cfg plan.Config
 	pod journal.Pod
+	// parties returns what the pod may be in conflict with.
+	parties func() parties
 	// kinds of new attachments, by the names that annotations give them.
 	kinds map[string]attach.Kind
 	// mtu of the network for pods in bytes, 0 before the node has been programmed.
@@ -111,7 +113,7 @@ func decideAll(tx store.ReadTx, q question, pod *store.Pod, list []annotations.H
 		Identity: journal.Identity{Pod: journal.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}},
 		Binding:  first.Binding, Interface: first.Interface, HostPorts: first.HostPorts,
 	}
-	if no := conflict(tx, q.parties, pod, asking); no != nil {
+	if no := conflict(tx, q.parties(), pod, asking); no != nil {
 		return answer{seen: true, elsewhere: no.lasting, warning: no.message, reason: no.reason, missing: no.message}
 	}
 	return answer{seen: true, decisions: decisions}

@@ -132,11 +132,13 @@ func planned() plan.Config {
 func (d *decided) ask(s *store.Store, pod journal.Pod) (got answer) {
 	s.View(func(tx store.ReadTx) {
 		got = decide(tx, question{
-			parties: parties{
-				cfg: planned(), probed: d.records, attached: d.attached,
-				listens: func(protocol uint8, _ netip.Addr, port uint16) (bool, error) {
-					return protocol == 6 && port == d.listening, nil
-				},
+			cfg: planned(), parties: func() parties {
+				return parties{
+					cfg: planned(), probed: d.records, attached: d.attached,
+					listens: func(protocol uint8, _ netip.Addr, port uint16) (bool, error) {
+						return protocol == 6 && port == d.listening, nil
+					},
+				}
 			},
 			pod: pod, kinds: named(kinds, netkit.Kind), mtu: d.mtu, problem: d.problem,
 			synced: func(string) bool { return !d.unsynced },

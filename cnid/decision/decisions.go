@@ -64,13 +64,15 @@ func (d *Decisions) Await(ctx context.Context, pod journal.Pod) ([]attachment.De
 		if mtu == 0 {
 			ws.Add(changed)
 		}
-		records, fewer := d.cfg.Probed()
-		ws.Add(fewer)
 		cfg := d.cfg.Plan
 		cfg.Reserved = slices.Concat(cfg.Reserved, d.cfg.Reserved())
 		last = decide(tx, question{
-			parties: parties{cfg: cfg, probed: records, attached: d.cfg.Attached(), listens: d.cfg.Listens},
-			pod:     pod, kinds: named(d.cfg.Plan.Kinds, d.cfg.Pair), mtu: mtu, problem: d.cfg.Problem(),
+			cfg: cfg, parties: func() parties {
+				records, fewer := d.cfg.Probed()
+				ws.Add(fewer)
+				return parties{cfg: cfg, probed: records, attached: d.cfg.Attached(), listens: d.cfg.Listens}
+			},
+			pod: pod, kinds: named(d.cfg.Plan.Kinds, d.cfg.Pair), mtu: mtu, problem: d.cfg.Problem(),
 			synced: func(domain string) bool {
 				synced, changed := d.cfg.DomainSynced(domain)
 				ws.Add(changed)
@@ -110,6 +112,9 @@ func (d *Decisions) confirm(tx store.ReadTx, rec journal.Record) error {
 	pod := findPod(tx, rec.Pod)
 	if pod == nil || pod.Deleting || pod.Terminal {
 		return attachment.ErrPodGone
+	}
+	if rec.External {
+		return nil
 	}
 	probed, _ := d.cfg.Probed()
 	with := parties{cfg: d.cfg.Plan, probed: probed, attached: d.cfg.Attached(), listens: d.cfg.Listens}

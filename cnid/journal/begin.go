@@ -43,7 +43,7 @@ func (j *Journal) begin(recs []Record) (begun []Record, written uint64, err erro
 	next := j.content.counters
 	var changes []change
 	for _, rec := range recs {
-		if err := j.admit(&rec, &next, slices.Concat(j.Records(), begun)); err != nil {
+		if err := j.admit(&rec, &next, begun); err != nil {
 			return nil, 0, fmt.Errorf("begin attachment %s: %w", rec.Key, err)
 		}
 		begun, changes = append(begun, rec), append(changes, change{Put: &rec, Counters: &next})
@@ -53,23 +53,28 @@ func (j *Journal) begin(recs []Record) (begun []Record, written uint64, err erro
 	}
 	j.apply(func(c *content) {
 		for _, rec := range begun {
-			c.records[rec.Key] = rec
+			c.put(rec)
 		}
 		c.counters = next
 	})
 	return begun, written, nil
 }
 
-// admit fills in a record that is begun beside the others, or returns why it can't be.
-func (j *Journal) admit(rec *Record, next *counters, others []Record) error {
-	if slices.ContainsFunc(others, func(other Record) bool { return other.Key == rec.Key }) {
+// admit fills in a record that is begun beside the journal's and others, or returns why it
+// can't be. Most records of other CNI plugins need no look at all of them.
+func (j *Journal) admit(rec *Record, next *counters, begun []Record) error {
+	_, err := j.Get(rec.Key)
+	if err == nil || slices.ContainsFunc(begun, func(other Record) bool { return other.Key == rec.Key }) {
 		return ErrExists
 	}
-	if err := deviceFree(*rec, others); err != nil {
-		return err
-	}
-	if err := j.chooseShadows(rec, next, others); err != nil {
-		return err
+	if rec.PCI != "" || len(shadowed(*rec)) > 0 {
+		others := slices.Concat(j.Records(), begun)
+		if err := deviceFree(*rec, others); err != nil {
+			return err
+		}
+		if err := j.chooseShadows(rec, next, others); err != nil {
+			return err
+		}
 	}
 	j.number(rec, next)
 	rec.Phase, rec.Device = PhaseIntended, Device{}
@@ -95,7 +100,7 @@ func (j *Journal) drop(recs []Record) error {
 	j.writing.Lock()
 	defer j.writing.Unlock()
 	for _, rec := range recs {
-		j.apply(func(c *content) { delete(c.records, rec.Key) })
+		j.apply(func(c *content) { c.remove(rec.Key) })
 	}
 	if j.disk.file != nil {
 		if err := j.disk.discard(); err != nil {

@@ -64,9 +64,29 @@ type Journal struct {
 
 // content is everything that the file holds.
 type content struct {
-	records  map[Key]Record
-	releases map[uint64]Record
-	counters counters
+	records map[Key]Record
+	// ofContainer are the keys of the records of each container.
+	ofContainer map[string][]Key
+	releases    map[uint64]Record
+	counters    counters
+}
+
+// put inserts or replaces a record.
+func (c *content) put(rec Record) {
+	if _, ok := c.records[rec.Key]; !ok {
+		c.ofContainer[rec.ContainerID] = append(c.ofContainer[rec.ContainerID], rec.Key)
+	}
+	c.records[rec.Key] = rec
+}
+
+// remove removes a record, if there is one.
+func (c *content) remove(key Key) {
+	delete(c.records, key)
+	left := slices.DeleteFunc(c.ofContainer[key.ContainerID], func(other Key) bool { return other == key })
+	c.ofContainer[key.ContainerID] = left
+	if len(left) == 0 {
+		delete(c.ofContainer, key.ContainerID)
+	}
 }
 
 // counters only grow.
@@ -181,6 +201,18 @@ func (j *Journal) Get(key Key) (Record, error) {
 	return rec, nil
 }
 
+// OfContainer returns the records of a container, the oldest first.
+func (j *Journal) OfContainer(containerID string) []Record {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	var list []Record
+	for _, key := range j.content.ofContainer[containerID] {
+		list = append(list, j.content.records[key])
+	}
+	slices.SortFunc(list, func(a, b Record) int { return cmp.Compare(a.Seq, b.Seq) })
+	return list
+}
+
 // Records returns all records, the oldest first. Callers share the list and must not
 // change it. Until the next change every call returns the same list.
 func (j *Journal) Records() []Record {
@@ -232,7 +264,10 @@ func (j *Journal) Adopt(rec Record, dev Device) (Record, error) {
 	}
 	j.number(&rec, &next)
 	rec.Phase, rec.Device = PhaseDone, dev
-	j.apply(func(c *content) { c.records[rec.Key], c.counters = rec, next })
+	j.apply(func(c *content) {
+		c.put(rec)
+		c.counters = next
+	})
 	if _, err := j.write(change{Put: &rec, Counters: &next}); err != nil {
 		j.cfg.Log.Error("cannot write the journal; going on", "error", err)
 	}
@@ -256,7 +291,7 @@ func (j *Journal) Complete(key Key, dev Device) (Record, error) {
 	if _, err := j.write(change{Put: &rec}); err != nil {
 		return Record{}, fmt.Errorf("complete attachment %s: %w", key, err)
 	}
-	j.apply(func(c *content) { c.records[key] = rec })
+	j.apply(func(c *content) { c.put(rec) })
 	return rec, nil
 }
 
@@ -272,7 +307,7 @@ func (j *Journal) Resize(key Key, mtu int) (Record, error) {
 	if _, err := j.write(change{Put: &rec}); err != nil {
 		return Record{}, fmt.Errorf("write the MTU of attachment %s: %w", key, err)
 	}
-	j.apply(func(c *content) { c.records[key] = rec })
+	j.apply(func(c *content) { c.put(rec) })
 	return rec, nil
 }
 
@@ -290,7 +325,7 @@ func (j *Journal) Leave(key Key) (Record, error) {
 		return Record{}, err
 	}
 	rec.Phase = PhaseLeaving
-	j.apply(func(c *content) { c.records[key] = rec })
+	j.apply(func(c *content) { c.put(rec) })
 	if _, err := j.write(change{Put: &rec}); err != nil {
 		return rec, fmt.Errorf("write that attachment %s is leaving: %w", key, err)
 	}
@@ -307,7 +342,7 @@ func (j *Journal) Retire(key Key) error {
 		return err
 	}
 	j.apply(func(c *content) {
-		delete(c.records, key)
+		c.remove(key)
 		c.releases[rec.Seq] = rec
 	})
 	if _, err := j.write(change{Drop: &rec.Key, Queue: &rec}); err != nil {

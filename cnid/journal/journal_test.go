@@ -216,3 +216,40 @@ func TestAttachmentsBegunAtTheSameTimeAreAllOnDiskWithShadowsOfTheirOwn(t *testi
 		t.Errorf("%d attachments and %d shadows, want %d and %d", len(seqs), len(shadows), many, 2*many)
 	}
 }
+
+func TestTheRecordsOfAContainerAreFoundAloneAndInOrder(t *testing.T) {
+	cfg := testConfig(filepath.Join(t.TempDir(), "journal.log"))
+	j := open(t, cfg)
+	for i, key := range []Key{{"b", "eth0"}, {"a", "eth1"}, {"a", "eth0"}} {
+		rec := testRecord(i, fmt.Sprintf("10.10.1.%d/24", i+1))
+		rec.Key = key
+		begin(t, j, rec)
+	}
+	want := func(container string, names ...string) {
+		t.Helper()
+		var got []string
+		for _, rec := range j.OfContainer(container) {
+			got = append(got, rec.IfName)
+		}
+		if !slices.Equal(got, names) {
+			t.Errorf("of %s are %v, want %v", container, got, names)
+		}
+	}
+	want("a", "eth1", "eth0")
+	want("b", "eth0")
+	want("c")
+	if _, err := j.Leave(Key{"a", "eth1"}); err != nil {
+		t.Fatal(err)
+	}
+	want("a", "eth1", "eth0")
+	if err := j.Retire(Key{"a", "eth1"}); err != nil {
+		t.Fatal(err)
+	}
+	want("a", "eth0")
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	j = open(t, cfg)
+	want("a", "eth0")
+	want("b", "eth0")
+}

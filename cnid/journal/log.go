@@ -90,11 +90,11 @@ func (c *content) apply(ch change) {
 		c.counters = *ch.Counters
 	}
 	if ch.Drop != nil {
-		delete(c.records, *ch.Drop)
+		c.remove(*ch.Drop)
 	}
 	delete(c.releases, ch.Unqueue)
 	if ch.Put != nil {
-		c.records[ch.Put.Key] = *ch.Put
+		c.put(*ch.Put)
 		c.counters.Seq = max(c.counters.Seq, ch.Put.Seq)
 	}
 	if ch.Queue != nil {
@@ -106,7 +106,7 @@ func (c *content) apply(ch change) {
 // readFile reads the intact lines, and returns the damage of the others. With an error
 // the file must stay as it is.
 func readFile(path string) (c content, damage error, err error) {
-	c = content{records: map[Key]Record{}, releases: map[uint64]Record{}}
+	c = content{records: map[Key]Record{}, ofContainer: map[string][]Key{}, releases: map[uint64]Record{}}
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return c, nil, nil
@@ -143,7 +143,7 @@ func readFile(path string) (c content, damage error, err error) {
 func (c *content) dropUnfinished() {
 	for key, rec := range c.records {
 		if rec.Phase == PhaseIntended {
-			delete(c.records, key)
+			c.remove(key)
 		}
 	}
 }

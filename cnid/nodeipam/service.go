@@ -38,8 +38,10 @@ type Manager interface {
 type Config struct {
 	Manager Manager
 	Store   *store.Store
-	// Records are those of the journal, and Releases its queue of releases.
+	// Records are those of the journal, OfContainer those of a container, and Releases its
+	// queue of releases.
 	Records, Releases func() []journal.Record
+	OfContainer       func(containerID string) []journal.Record
 	Log               *slog.Logger
 }
 
@@ -82,13 +84,21 @@ func (s *Service) Request(ctx context.Context, r rest.Request) ([]answer.Interfa
 // known reports whether a request has its attachments already. One without a namespace then
 // means the namespace that was named before: not every client names it.
 func (s *Service) known(r *attachment.Request) bool {
-	for _, rec := range s.cfg.Records() {
+	for _, rec := range s.records(r.ContainerID) {
 		if rec.RequestKey() == r.Key {
 			r.NetnsPath = cmp.Or(r.NetnsPath, rec.NetnsPath)
 			return true
 		}
 	}
 	return false
+}
+
+// records are those of a container, or all for "".
+func (s *Service) records(containerID string) []journal.Record {
+	if containerID == "" {
+		return s.cfg.Records()
+	}
+	return s.cfg.OfContainer(containerID)
 }
 
 func records(list []attachment.Attached) []journal.Record {
@@ -194,7 +204,7 @@ func (s *Service) Release(ctx context.Context, key rest.Key) error {
 	if key.ContainerID != "" && key.IfName != "" {
 		wanted[journal.Key{ContainerID: key.ContainerID, IfName: key.IfName}] = true
 	}
-	for _, rec := range s.cfg.Records() {
+	for _, rec := range s.records(key.ContainerID) {
 		if rec.External && names(key, rec) {
 			wanted[rec.RequestKey()] = true
 		}
@@ -273,7 +283,7 @@ func (s *Service) byRequest(containerID string) []*group {
 			of.records = append(of.records, rec)
 		}
 	}
-	add(s.cfg.Records(), stateOf)
+	add(s.records(containerID), stateOf)
 	add(s.cfg.Releases(), func(journal.Record) wire.IPState { return wire.PendingRelease })
 	return all
 }

@@ -55,15 +55,16 @@ func (c *control) Await(ctx context.Context, pod journal.Pod) ([]attachment.Deci
 			return nil, ctx.Err()
 		}
 	}
-	var last byte
-	if _, err := fmt.Sscanf(pod.Name, "p%d", &last); err != nil {
+	var number uint16
+	if _, err := fmt.Sscanf(pod.Name, "p%d", &number); err != nil {
 		return nil, err
 	}
+	high, last := byte(number>>8), byte(number)
 	return []attachment.Decision{{
 		Attachment: "eth0", Binding: journal.Binding{VPC: "infra", VNI: 9, Subnets: []string{"infra1"}, External: true},
 		Interface: journal.Interface{
-			Kind: external.Kind, Addrs: []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 9, 0, last}), 24)},
-			Gateways: []netip.Addr{netip.MustParseAddr("10.9.0.1")}, MAC: journal.MAC{2, 0, 10, 9, 0, last},
+			Kind: external.Kind, Addrs: []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 9, high, last}), 24)},
+			Gateways: []netip.Addr{netip.MustParseAddr("10.9.0.1")}, MAC: journal.MAC{2, 0, 10, 9, high, last},
 		},
 	}}, nil
 }
@@ -84,6 +85,7 @@ type node struct {
 	control *control
 	journal *journal.Journal
 	manager *attachment.Manager
+	store   *store.Store
 }
 
 func newNode(t *testing.T) *node {
@@ -104,7 +106,7 @@ func newNode(t *testing.T) *node {
 		t.Fatal(err)
 	}
 	dir, log := t.TempDir(), slog.New(slog.DiscardHandler)
-	n := &node{control: &control{waits: make(chan struct{}, 100)}}
+	n := &node{control: &control{waits: make(chan struct{}, 100)}, store: s}
 	if n.journal, err = journal.Open(t.Context(), journal.Config{Path: filepath.Join(dir, "journal"), Log: log}); err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +119,7 @@ func newNode(t *testing.T) *node {
 		Journal: n.journal, Log: log, Metrics: attachment.NewMetrics(prometheus.NewRegistry()), Drivers: attach.Drivers{external.Kind: driver},
 		Decisions: n.control, Datapath: n.control, Releaser: n.control,
 	})
-	n.Service = nodeipam.New(nodeipam.Config{Manager: n.manager, Store: s, Records: n.journal.Records, Releases: n.journal.Releases, Log: log})
+	n.Service = nodeipam.New(nodeipam.Config{Manager: n.manager, Store: s, Records: n.journal.Records, OfContainer: n.journal.OfContainer, Releases: n.journal.Releases, Log: log})
 	return n
 }
 
