@@ -161,6 +161,15 @@ func TestAnADDThatFailsHalfWayReleases(t *testing.T) {
 	}
 }
 
+func TestBridgeMayAddTheDefaultRouteOfAPodWithoutDevices(t *testing.T) {
+	r, service := newRig(t), &resttest.Service{}
+	r.serve(service)
+	r.add(command{container: "c", ifName: "eth0", version: "1.1.0", extra: map[string]any{"isDefaultGateway": true}})
+	if _, err := os.Stat(r.devices()); !os.IsNotExist(err) {
+		t.Errorf("a pod without devices has notes about them (%v)", err)
+	}
+}
+
 func TestADeviceIsNotTheInterfaceOfAnotherPlugin(t *testing.T) {
 	r, service, pod := newNode(t), &resttest.Service{Devices: true}, netnstest.New(t)
 	r.plug()

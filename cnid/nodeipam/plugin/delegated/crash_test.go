@@ -232,6 +232,37 @@ func TestHardwareThatTheKernelHasNotGivenBackYet(t *testing.T) {
 	n.noted(t, 1) // for when it is back
 }
 
+func TestPodsComeAndGoAtTheSameTime(t *testing.T) {
+	n := newNode(t)
+	const pods, rounds = 4, 3
+	done := make(chan error)
+	var all []Attachment
+	for i := range byte(pods) {
+		n.plug(t, fmt.Sprintf("nic%d", i), macOf(i))
+		all = append(all, of(netnstest.New(t), fmt.Sprintf("c%d", i)))
+	}
+	before := n.states(t)
+	for i, a := range all {
+		go func() {
+			done <- ns.WithNetNSPath(n.Path, func(ns.NetNS) error {
+				for range rounds {
+					err := n.Attach(t.Context(), a, []Interface{first(macOf(byte(i)))})
+					if err = errors.Join(err, n.Check(t.Context(), a, []string{"eth1"}), n.Detach(t.Context(), a.ContainerID, a.IfName)); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}()
+	}
+	for range pods {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	n.asBefore(t, before)
+}
+
 func TestOneProcessAtATimeHasTheNotes(t *testing.T) {
 	n := newNode(t)
 	unlock, err := lock(t.Context(), n.Dir)
