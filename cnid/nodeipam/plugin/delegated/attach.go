@@ -24,6 +24,9 @@ import (
 )
 
 func (s *session) attach(a Attachment, wanted []Interface) error {
+	if len(wanted) == 0 {
+		return s.detach(a.ContainerID, a.IfName)
+	}
 	pod, err := netns.Open(a.NetnsPath)
 	if err != nil {
 		return err
@@ -43,9 +46,6 @@ func (s *session) attach(a Attachment, wanted []Interface) error {
 		if err := s.release(earlier, all); err != nil {
 			return fmt.Errorf("remove remains of an earlier attempt: %w", err)
 		}
-	}
-	if len(wanted) == 0 {
-		return nil
 	}
 	if err := s.evict(wanted); err != nil {
 		return err

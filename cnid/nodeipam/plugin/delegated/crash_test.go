@@ -184,18 +184,22 @@ func TestADeviceThatTheNodeHasBegunToUseIsLeftAlone(t *testing.T) {
 func TestAFormerNameThatIsTakenIsSaid(t *testing.T) {
 	n, pod := newNode(t), netnstest.New(t)
 	n.plug(t, "nic0", macOf(1))
-	before := n.states(t)
+	n.plug(t, "nic1", macOf(2))
 	a := of(pod, "c")
-	n.mustAttach(t, a, first(macOf(1)))
-	n.plug(t, "nic0", macOf(2))
+	n.mustAttach(t, a, first(macOf(1)), second(macOf(2)))
+	n.plug(t, "nic0", macOf(3))
 	err := n.run(t, func() error { return n.Detach(t.Context(), a.ContainerID, a.IfName) })
 	if err == nil || !strings.Contains(err.Error(), "to nic0 (does another device have the name?)") || Passes(err) {
 		t.Errorf("%v", err)
 	}
 	n.noted(t, 1)
+	onDevice(t, n.Namespace, "nic1", netlink.LinkSetUp) // for the next pod
 	onDevice(t, n.Namespace, "nic0", netlink.LinkDel)
 	n.mustDetach(t, a)
-	n.asBefore(t, before)
+	n.noted(t, 0)
+	if got := n.states(t); len(got) != 2 || got["nic0"].Up || !got["nic1"].Up {
+		t.Errorf("the node has %v, want nic0, and nic1 up", got)
+	}
 }
 
 // TestHardwareThatTheKernelHasNotGivenBackYet goes by a note, because the machines that run

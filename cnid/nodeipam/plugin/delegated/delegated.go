@@ -63,7 +63,8 @@ func Passes(err error) bool {
 var errReturning = errors.New("it comes back when its network namespace ends: end the processes there")
 
 // Attach moves devices into the pod and configures them there. If they are there already,
-// it changes nothing. On an error all of them are on the node.
+// it changes nothing. On an error all of them are on the node. Without any it does without
+// the pod's namespace, and brings back what an earlier attempt has moved.
 func (d Devices) Attach(ctx context.Context, a Attachment, wanted []Interface) error {
 	if len(wanted) == 0 && !d.used() {
 		return nil

@@ -189,6 +189,7 @@ func TestANameThatThePodHasIsNotTaken(t *testing.T) {
 		attrs.Name = "eth2"
 		return netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "peer"})
 	})
+	onDevice(t, n.Namespace, "nic0", netlink.LinkSetUp) // which a move would undo
 	before := n.states(t)
 	err := n.attach(t, of(pod, "c"), first(macOf(1)), second(macOf(2)))
 	if !errors.Is(err, attach.ErrExists) || Passes(err) || !strings.Contains(err.Error(), "eth2") {
@@ -248,6 +249,7 @@ func TestAPodThatLostItsDeviceInTheAnswerLosesItIndeed(t *testing.T) {
 	n.mustAttach(t, of(pod, "c"), first(macOf(1)))
 	n.mustAttach(t, of(pod, "c"))
 	n.asBefore(t, before)
+	n.mustAttach(t, Attachment{ContainerID: "d", IfName: "eth0", NetnsPath: "of another kind"})
 }
 
 func TestADeviceOfALivingPodStaysThere(t *testing.T) {
