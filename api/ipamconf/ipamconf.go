@@ -22,6 +22,9 @@ type Config struct {
 	// that it does not take; "" for the daemon's.
 	Socket string `json:"socket,omitempty"`
 	Queue  string `json:"queue,omitempty"`
+	// Devices is the directory for notes about devices of the node that are in pods, "" for
+	// one below /run. It must not outlive a boot.
+	Devices string `json:"devices,omitempty"`
 }
 
 // Address is one address of the interface.

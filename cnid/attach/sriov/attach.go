@@ -16,6 +16,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attach/carrier"
+	"github.com/alioth-net/alioth/cnid/attach/lent"
 	"github.com/alioth-net/alioth/cnid/attach/podside"
 	"github.com/alioth-net/alioth/cnid/attach/sandbox"
 	"github.com/alioth-net/alioth/cnid/neighbours"
@@ -170,7 +171,7 @@ func (d *session) note(pod ns.NetNS, f function, now settings, spec attach.Spec)
 	if err != nil {
 		return note{}, nil, fmt.Errorf("find %s, the network device of %s: %w", f.Name, f.PCI, err)
 	}
-	n.Device = deviceOf(link)
+	n.Device = lent.Of(link)
 	return n, link, nil
 }
 
@@ -201,18 +202,7 @@ func (d *session) establish(pod ns.NetNS, p byNetlink, link netlink.Link, n note
 // send moves the network device into the pod's namespace, under a name that no other
 // device has.
 func (d *session) send(link netlink.Link, pod ns.NetNS, n note) error {
-	return move(d.host, link, int(pod.Fd()), n.temporary())
-}
-
-// move moves a network device into another namespace, under a temporary name. The kernel
-// takes its addresses and routes away.
-func move(h *podside.Socket, link netlink.Link, to int, name string) error {
-	attrs := link.Attrs()
-	var b podside.Batch
-	b.SetLink(fmt.Sprintf("set %s down", attrs.Name), attrs.Index, 0, unix.IFF_UP)
-	b.SetLink(fmt.Sprintf("move %s to another network namespace", attrs.Name), attrs.Index, 0, 0,
-		nl.NewRtAttr(unix.IFLA_NET_NS_FD, nl.Uint32Attr(uint32(to))), nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(name)))
-	return h.Execute(&b)
+	return lent.Move(d.host, link, int(pod.Fd()), n.temporary())
 }
 
 // configure gives a network device that has arrived its name and all that the pod gets.

@@ -4,13 +4,10 @@
 package sriov
 
 import (
-	"bytes"
-	"net"
-	"slices"
-
 	"github.com/vishvananda/netlink"
 
 	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/attach/lent"
 	"github.com/alioth-net/alioth/cnid/attach/sandbox"
 )
 
@@ -24,24 +21,7 @@ type note struct {
 	// Saved are the settings of the VF before.
 	Saved settings `json:"saved"`
 	// Device is the network device of the VF before, nil for one that a program drives.
-	Device *device `json:"device,omitempty"`
-}
-
-// device is a network device as it was on the node.
-type device struct {
-	Name     string           `json:"name"`
-	AltNames []string         `json:"altNames,omitempty"`
-	Alias    string           `json:"alias,omitempty"`
-	MAC      net.HardwareAddr `json:"mac"`
-	MTU      int              `json:"mtu"`
-	Up       bool             `json:"up"`
-}
-
-func deviceOf(link netlink.Link) *device {
-	a := link.Attrs()
-	return &device{
-		Name: a.Name, AltNames: slices.Clone(a.AltNames), Alias: a.Alias, MAC: bytes.Clone(a.HardwareAddr), MTU: a.MTU, Up: a.Flags&net.FlagUp != 0,
-	}
+	Device *lent.Device `json:"device,omitempty"`
 }
 
 // temporaryPrefix starts the name of a network device on its way between two namespaces, and

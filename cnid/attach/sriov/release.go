@@ -15,9 +15,8 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netlink/nl"
-	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/cnid/attach/lent"
 	"github.com/alioth-net/alioth/cnid/attach/podside"
 	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 )
@@ -132,59 +131,16 @@ func (d *session) fetchFrom(h *podside.Socket, n note) error {
 	if i < 0 {
 		return nil
 	}
-	// A second name that the node has, too, would keep the device in the pod.
-	var errs []error
-	for _, alt := range links[i].Attrs().AltNames {
-		if !slices.Contains(n.Device.AltNames, alt) {
-			errs = append(errs, h.LinkDelAltName(links[i], alt))
-		}
-	}
-	return errors.Join(append(errs, move(h, links[i], int(d.space.Fd()), n.temporary()))...)
+	return n.Device.Return(h, links[i], int(d.space.Fd()), n.temporary())
 }
 
-// reset gives a network device of the node the state that it had. Its name may be that which
-// it had in the pod, or one that the kernel has chosen.
-func (d *session) reset(name string, was device) error {
+// reset gives a network device of the node the state that it had.
+func (d *session) reset(name string, was lent.Device) error {
 	link, err := d.host.LinkByName(name)
 	if err != nil {
 		return fmt.Errorf("find %s: %w", name, err)
 	}
-	if err := d.host.LinkSetDown(link); err != nil {
-		return fmt.Errorf("set %s down: %w", name, err)
-	}
-	// First, so that a failure below leaves no name of a pod.
-	err = d.rename(link, was)
-	var b podside.Batch
-	index := link.Attrs().Index
-	b.SetLink("set alias", index, 0, 0, nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(was.Alias)))
-	if link.Attrs().MTU != was.MTU {
-		b.SetLink(fmt.Sprintf("set MTU %d", was.MTU), index, 0, 0, nl.NewRtAttr(unix.IFLA_MTU, nl.Uint32Attr(uint32(was.MTU))))
-	}
-	if was.Up {
-		b.SetUp("set it up", index)
-	}
-	return errors.Join(err, d.address(link, was.MAC), d.host.Execute(&b))
-}
-
-func (d *session) rename(link netlink.Link, was device) error {
-	attrs := link.Attrs()
-	var errs []error
-	for _, alt := range attrs.AltNames {
-		if !slices.Contains(was.AltNames, alt) {
-			errs = append(errs, d.host.LinkDelAltName(link, alt))
-		}
-	}
-	if attrs.Name != was.Name {
-		if err := d.host.LinkSetName(link, was.Name); err != nil {
-			errs = append(errs, fmt.Errorf("rename %s to %s (does another device have the name?): %w", attrs.Name, was.Name, err))
-		}
-	}
-	for _, alt := range was.AltNames {
-		if !slices.Contains(attrs.AltNames, alt) {
-			errs = append(errs, d.host.LinkAddAltName(link, alt))
-		}
-	}
-	return errors.Join(errs...)
+	return was.Restore(d.host, link, d.address)
 }
 
 // address gives a network device of the node an Ethernet address. A VF whose PF has fixed

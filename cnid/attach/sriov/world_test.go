@@ -16,6 +16,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/attach/lent"
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 	"github.com/alioth-net/alioth/test/vm/hardware"
 )
@@ -81,7 +82,7 @@ func (n *node) pfLink(t testing.TB) netlink.Link {
 // state is all of a virtual function that has to be as before in the end.
 type state struct {
 	Settings settings
-	Device   *device
+	Device   *lent.Device
 }
 
 // stateOf returns that of a virtual function, on the node.
@@ -102,7 +103,7 @@ func (n *node) stateOf(t testing.TB, vf hardware.Function) state {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return state{s, deviceOf(link)}
+	return state{s, lent.Of(link)}
 }
 
 // asBefore fails the test if a virtual function differs, or something is left.

@@ -46,6 +46,9 @@ type netConf struct {
 	Name       string          `json:"name"`
 	IPAM       ipamconf.Config `json:"ipam"`
 	PrevResult json.RawMessage `json:"prevResult"`
+	// IsDefaultGateway is an option of the plugin bridge, which adds a default route of its
+	// own to every result.
+	IsDefaultGateway bool `json:"isDefaultGateway"`
 	// Valid lists, in a GC, the attachments to keep. Earlier runtimes use ValidEarlier.
 	Valid        []wire.ValidAttachment `json:"cni.dev/valid-attachments"`
 	ValidEarlier []wire.ValidAttachment `json:"cni.dev/attachments"`
@@ -82,14 +85,15 @@ func Add(args *skel.CmdArgs) error {
 	if err != nil {
 		return coded(err)
 	}
-	result, err := resultOf(entries, args.IfName)
+	result, err := c.attach(ctx, entries)
 	if err != nil {
-		return types.NewError(cniapi.CodeFailed, err.Error(), "")
+		return c.abandon(err)
 	}
 	return types.PrintResult(result, c.conf.CNIVersion)
 }
 
-// Check compares the addresses of the interface with the previous result.
+// Check compares the addresses of the interface with the previous result, and looks at the
+// delegated devices.
 func Check(args *skel.CmdArgs) error {
 	c, err := parse(args)
 	if err != nil {
@@ -101,9 +105,17 @@ func Check(args *skel.CmdArgs) error {
 	if err != nil {
 		return coded(err)
 	}
-	info, ok := endpoint.IfnameToIPMap[args.IfName]
+	if err := c.checkAddresses(endpoint); err != nil {
+		return err
+	}
+	return c.checkDevices(ctx, endpoint)
+}
+
+// checkAddresses compares the addresses that the service has with the previous result.
+func (c command) checkAddresses(endpoint wire.EndpointInfo) error {
+	info, ok := endpoint.IfnameToIPMap[c.IfName]
 	if !ok {
-		return types.NewError(cniapi.CodeFailed, fmt.Sprintf("interface %s of the container has no address", args.IfName), "")
+		return types.NewError(cniapi.CodeFailed, fmt.Sprintf("interface %s of the container has no address", c.IfName), "")
 	}
 	var want []netip.Prefix
 	for _, one := range append(info.IPv4, info.IPv6...) {
@@ -117,8 +129,8 @@ func Check(args *skel.CmdArgs) error {
 	return Lacking(c.conf.CNIVersion, c.conf.PrevResult, want)
 }
 
-// Del releases the addresses. If the service does not answer, it leaves the release to the
-// service's next start, and succeeds: a failed DEL keeps pods Terminating.
+// Del brings the delegated devices back, and releases the addresses. The former is first,
+// because the service may give a released device to another pod.
 func Del(args *skel.CmdArgs) error {
 	c, err := parse(args)
 	if err != nil {
@@ -126,8 +138,17 @@ func Del(args *skel.CmdArgs) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	err = c.Release(ctx, wire.IPConfigsRequest{
-		PodInterfaceID: c.podInterfaceID(), InfraContainerID: args.ContainerID, Ifname: args.IfName, NetworkName: c.conf.Name,
+	if err := c.bringBack(ctx); err != nil {
+		return err
+	}
+	return c.release(ctx)
+}
+
+// release releases the addresses. If the service does not answer, it leaves the release to
+// the service's next start, and succeeds: a failed DEL keeps pods Terminating.
+func (c command) release(ctx context.Context) error {
+	err := c.Release(ctx, wire.IPConfigsRequest{
+		PodInterfaceID: c.podInterfaceID(), InfraContainerID: c.ContainerID, Ifname: c.IfName, NetworkName: c.conf.Name,
 	})
 	var away *client.UnreachableError
 	var answered *client.Error
@@ -141,13 +162,13 @@ func Del(args *skel.CmdArgs) error {
 	if dir == "" {
 		dir = queue.DefaultDir
 	}
-	if queued := queue.Put(dir, queue.Release{ContainerID: args.ContainerID, IfName: args.IfName, PodInterfaceID: c.podInterfaceID()}); queued != nil {
+	if queued := queue.Put(dir, queue.Release{ContainerID: c.ContainerID, IfName: c.IfName, PodInterfaceID: c.podInterfaceID()}); queued != nil {
 		return coded(&client.UnreachableError{Socket: away.Socket, Cause: errors.Join(away.Cause, queued)})
 	}
 	return nil
 }
 
-// GC releases what the runtime does not know any more.
+// GC releases what the runtime does not know any more, and brings back its devices.
 func GC(args *skel.CmdArgs) error {
 	c, err := parse(args)
 	if err != nil {
@@ -155,7 +176,11 @@ func GC(args *skel.CmdArgs) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	return coded(c.Collect(ctx, wire.CollectRequest{NetworkName: c.conf.Name, Valid: append(c.conf.Valid, c.conf.ValidEarlier...)}))
+	valid := append(c.conf.Valid, c.conf.ValidEarlier...)
+	if err := c.Collect(ctx, wire.CollectRequest{NetworkName: c.conf.Name, Valid: valid}); err != nil {
+		return coded(err)
+	}
+	return c.collectDevices(ctx, valid)
 }
 
 // Status fails if no pod can be attached. While the daemon restarts, its last answer counts.

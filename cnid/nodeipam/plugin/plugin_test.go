@@ -197,20 +197,6 @@ func TestADELThatCanNotBeQueuedFails(t *testing.T) {
 	}
 }
 
-func TestBesideADelegatedDeviceThereIsNoDefaultRoute(t *testing.T) {
-	r, service := newRig(t), &resttest.Service{Devices: true}
-	r.serve(service)
-	out, res := r.add(command{container: "c", ifName: "eth0", version: "1.1.0"})
-	// The gateway in the service's answer is none of this subnet.
-	if len(res.IPs) != 1 || len(res.Routes) != 1 || res.Routes[0].Dst.String() != "10.96.0.0/12" || res.Routes[0].GW.String() != "192.0.2.1" {
-		t.Errorf("%s", out)
-	}
-	_, err := r.run(command{verb: "ADD", container: "d", ifName: "eth1", version: "1.1.0"})
-	if code(err) != 100 || !strings.Contains(err.Error(), "eth1 is a device of the node") {
-		t.Errorf("%v", err)
-	}
-}
-
 func TestWhatIsMissingIsSaid(t *testing.T) {
 	r := newRig(t)
 	r.serve(&resttest.Service{})

@@ -17,16 +17,13 @@ import (
 	"github.com/alioth-net/alioth/cnid/nodeipam/wire"
 )
 
-// resultOf returns the CNI result for one interface. The other entries are of interfaces
-// that other commands make.
+// resultOf returns the CNI result for one interface. The other entries are of delegated
+// devices, and of interfaces that other commands make.
 func resultOf(entries []wire.PodIPInfo, ifName string) (*types100.Result, error) {
 	res := &types100.Result{CNIVersion: types100.ImplementedSpecVersion}
 	for _, entry := range entries {
 		if entry.InterfaceName != ifName {
 			continue
-		}
-		if entry.NICType == wire.FrontendNIC {
-			return nil, fmt.Errorf("interface %s is a device of the node, which this plugin does not move", ifName)
 		}
 		if err := add(res, entry); err != nil {
 			return nil, fmt.Errorf("the service's answer: %w", err)

@@ -4,6 +4,7 @@
 package plugin_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,6 +26,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/ipamconf"
 	"github.com/alioth-net/alioth/cnid/delegate/ipam"
+	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 	"github.com/alioth-net/alioth/cnid/nodeipam/answer"
 	"github.com/alioth-net/alioth/cnid/nodeipam/rest"
 )
@@ -64,6 +66,8 @@ type rig struct {
 	// dir has the socket, and the queue of releases.
 	dir, queue string
 	server     *rest.Server
+	// node is the network namespace in which the plugin runs, nil for that of the test.
+	node *netnstest.Namespace
 }
 
 func newRig(t *testing.T) *rig {
@@ -75,6 +79,9 @@ func newRig(t *testing.T) *rig {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return &rig{t: t, dir: dir, queue: filepath.Join(dir, "queue")}
 }
+
+// devices is the folder of notes about delegated devices.
+func (r *rig) devices() string { return filepath.Join(r.dir, "devices") }
 
 func (r *rig) socket() string { return filepath.Join(r.dir, "s") }
 
@@ -100,6 +107,8 @@ type command struct {
 	// args replaces CNI_ARGS if it is not "".
 	args  string
 	extra map[string]any
+	// netns is CNI_NETNS, "" for one that is not there.
+	netns string
 }
 
 const podArgs = "IgnoreUnknown=1;K8S_POD_NAMESPACE=blue;K8S_POD_NAME=web-0;K8S_POD_INFRA_CONTAINER_ID=c;K8S_POD_UID=u-1"
@@ -113,7 +122,7 @@ func (r *rig) run(c command) (string, error) {
 	}
 	conf := map[string]any{
 		"cniVersion": c.version, "name": "lab", "type": "bridge",
-		"ipam": map[string]any{"type": ipamconf.Type, "socket": r.socket(), "queue": r.queue},
+		"ipam": map[string]any{"type": ipamconf.Type, "socket": r.socket(), "queue": r.queue, "devices": r.devices()},
 	}
 	for key, value := range c.extra {
 		conf[key] = value
@@ -128,10 +137,10 @@ func (r *rig) run(c command) (string, error) {
 	cmd := exec.Command(filepath.Join(binaries, ipamconf.Type))
 	cmd.Stdin = strings.NewReader(string(text))
 	cmd.Env = []string{
-		"CNI_COMMAND=" + c.verb, "CNI_CONTAINERID=" + c.container, "CNI_NETNS=/run/netns/none", "CNI_IFNAME=" + c.ifName,
+		"CNI_COMMAND=" + c.verb, "CNI_CONTAINERID=" + c.container, "CNI_NETNS=" + cmp.Or(c.netns, "/run/netns/none"), "CNI_IFNAME=" + c.ifName,
 		"CNI_PATH=/none", "CNI_ARGS=" + c.args,
 	}
-	out, err := cmd.Output()
+	out, err := r.output(cmd)
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
 		return string(out), err
@@ -141,6 +150,19 @@ func (r *rig) run(c command) (string, error) {
 		r.t.Fatalf("%s failed without an error: %v, %s, %s", c.verb, err, out, exit.Stderr)
 	}
 	return string(out), &coded
+}
+
+// output runs a program on the node.
+func (r *rig) output(cmd *exec.Cmd) (out []byte, err error) {
+	r.t.Helper()
+	if r.node == nil {
+		return cmd.Output()
+	}
+	r.node.Do(r.t, func() error { // a process starts in the namespace of the thread
+		out, err = cmd.Output()
+		return nil
+	})
+	return out, err
 }
 
 // code returns the CNI code of an error, 0 for none.

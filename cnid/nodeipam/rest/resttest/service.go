@@ -25,6 +25,8 @@ var Since = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 type Service struct {
 	// Devices and IPv6 add a delegated device and a second family to each attachment.
 	Devices, IPv6 bool
+	// Keep: Collect releases nothing, as if all pods were there.
+	Keep bool
 	// Before is called first in each method, with its name; its error is the result.
 	Before func(ctx context.Context, method string) error
 
@@ -110,7 +112,7 @@ func (s *Service) Release(ctx context.Context, key rest.Key) error {
 	return nil
 }
 
-// Collect implements rest.Service. All pods count as gone.
+// Collect implements rest.Service. All pods count as gone, unless Keep is set.
 func (s *Service) Collect(ctx context.Context, network string, valid []rest.Key) error {
 	if err := s.before(ctx, "Collect"); err != nil {
 		return err
@@ -119,7 +121,7 @@ func (s *Service) Collect(ctx context.Context, network string, valid []rest.Key)
 	defer s.mu.Unlock()
 	s.Collected = append(s.Collected, append([]rest.Key{{ContainerID: network}}, valid...))
 	for place := range s.attached {
-		if !slices.Contains(valid, place) {
+		if !s.Keep && !slices.Contains(valid, place) {
 			delete(s.attached, place)
 		}
 	}

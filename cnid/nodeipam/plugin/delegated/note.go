@@ -1,0 +1,97 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package delegated
+
+import (
+	"bytes"
+	"net"
+	"reflect"
+	"slices"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/attach/lent"
+	"github.com/alioth-net/alioth/cnid/attach/sandbox"
+)
+
+// note is what is known of the devices of an attachment, from before the first is moved
+// until the last is back. IfName is that of the command, not of a device.
+type note struct {
+	sandbox.Interface
+	Devices []device `json:"devices"`
+}
+
+// device is one device of the node that is delegated.
+type device struct {
+	Interface
+	// Was is its state on the node.
+	Was lent.Device `json:"was"`
+	// Kind, Bus and Parent say what the device is, and Permanent is its own Ethernet
+	// address. Neither changes between namespaces, and no pod can change them.
+	Kind      string           `json:"kind"`
+	Bus       string           `json:"bus,omitempty"`
+	Parent    string           `json:"parent,omitempty"`
+	Permanent net.HardwareAddr `json:"permanent,omitempty"`
+}
+
+// deviceOf returns the note of a device that is going to be an interface. A device is down
+// when it is back, whoever has set it up for the pod.
+func deviceOf(link netlink.Link, one Interface) device {
+	attrs := link.Attrs()
+	was := *lent.Of(link)
+	was.Up = false
+	return device{
+		Interface: one, Was: was, Kind: link.Type(), Bus: attrs.ParentDevBus, Parent: attrs.ParentDev, Permanent: slices.Clone(attrs.PermHWAddr),
+	}
+}
+
+// temporaryPrefix starts the name of a device on its way between two namespaces.
+const temporaryPrefix = "ald"
+
+// temporary is the name of a device on its way between two namespaces.
+func (n note) temporary(d device) string {
+	return attach.DeviceName(temporaryPrefix, n.ContainerID, d.Name)
+}
+
+// kindOfHardware is the kind of devices with a driver. The kernel gives them back to the
+// initial namespace when that of the pod ends. Others, such as veth, it deletes then.
+const kindOfHardware = "device"
+
+// find returns the device among those of a namespace, nil if it is not there. Its name
+// decides between several of the same description, which only devices without hardware
+// may have.
+func (n note) find(links []netlink.Link, d device) netlink.Link {
+	var found netlink.Link
+	for _, link := range links {
+		if !d.is(link) {
+			continue
+		}
+		if name := link.Attrs().Name; name == n.temporary(d) || name == d.Name || name == d.Was.Name {
+			return link
+		}
+		if found == nil {
+			found = link
+		}
+	}
+	return found
+}
+
+// is reports whether a device of some namespace is that of the note. A virtual function and
+// the device that stands for it share an address, and differ in their parents.
+func (d device) is(link netlink.Link) bool {
+	attrs := link.Attrs()
+	if link.Type() != d.Kind || attrs.ParentDevBus != d.Bus || attrs.ParentDev != d.Parent {
+		return false
+	}
+	if len(d.Permanent) > 0 {
+		return bytes.Equal(attrs.PermHWAddr, d.Permanent)
+	}
+	return bytes.Equal(attrs.HardwareAddr, d.MAC)
+}
+
+// gives reports whether the note is of the same interfaces.
+func (n note) gives(wanted []Interface) bool {
+	return slices.EqualFunc(n.Devices, wanted, func(d device, one Interface) bool { return reflect.DeepEqual(d.Interface, one) })
+}
