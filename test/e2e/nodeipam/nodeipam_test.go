@@ -150,6 +150,11 @@ func (e *env) plugIn(t *testing.T) {
 	t.Helper()
 	e.OnNode(t, e.node, "sh", "-c", "ip link add ipam0 address "+deviceMAC+" type veth peer name ipam-switch && ip link set ipam-switch up")
 	t.Cleanup(func() { e.OnNode(t, e.node, "ip", "link", "del", "ipam-switch") })
+	e.waits(t, "the node to offer the device", func(ctx context.Context) (bool, string, error) {
+		info := &multitenancyv1alpha1.NodeInfo{ObjectMeta: metav1.ObjectMeta{Name: e.node}}
+		err := e.Client.Get(ctx, client.ObjectKeyFromObject(info), info)
+		return err == nil && len(info.Status.DeviceInfos) == 1, fmt.Sprintf("%+v, %v", info.Status, err), nil
+	})
 }
 
 // A multitenant pod waits for its instance, and gets a device with a reserved address. A pod
@@ -173,6 +178,7 @@ func TestMultitenantPodsGetReservedAddressesAndDevices(t *testing.T) {
 		t.Fatal(err)
 	}
 	reserved := e.expectConfig(t, pod, one)
+	e.expectDevice(t, pod)
 	own := e.run(t, tenant.Pod("own", scene.OnNode(e.other), scene.WithNIC(`{"subnet":"net1"}`)))
 	if ip := scene.IP(own, false).String(); slices.Contains(reserved, ip) {
 		t.Errorf("a pod of Alioth's own plugin has %s, which the instance has reserved", ip)
@@ -185,6 +191,23 @@ func TestMultitenantPodsGetReservedAddressesAndDevices(t *testing.T) {
 		if err := e.Delete(stage.Within(t, stage.Patience), object); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// expectDevice requires that a pod has the device, and its default routes by it alone.
+func (e *env) expectDevice(t *testing.T, pod *corev1.Pod) {
+	t.Helper()
+	if link := e.InNetNS(t, pod, "ip", "-o", "link", "show", "eth1"); !strings.Contains(link, deviceMAC) || !strings.Contains(link, ",UP") {
+		t.Errorf("eth1 of the pod is %q", link)
+	}
+	for _, family := range []string{"-4", "-6"} {
+		routes := strings.Split(strings.TrimSpace(e.InNetNS(t, pod, "ip", family, "route", "show", "default")), "\n")
+		if len(routes) != 1 || !strings.Contains(routes[0], "dev eth1") {
+			t.Errorf("the default routes of the pod are %q", routes)
+		}
+	}
+	if links := e.OnNode(t, e.node, "ip", "-o", "link", "show"); strings.Contains(links, deviceMAC) {
+		t.Errorf("the node still has the device: %q", links)
 	}
 }
 
