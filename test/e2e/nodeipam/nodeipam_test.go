@@ -148,8 +148,8 @@ const deviceMAC = "00:0d:3a:00:00:01"
 // plugIn gives the node a device that pods may get.
 func (e *env) plugIn(t *testing.T) {
 	t.Helper()
-	e.OnNode(t, e.node, "sh", "-c", "ip link add ipam0 address "+deviceMAC+" type veth peer name ipam-switch && ip link set ipam-switch up")
-	t.Cleanup(func() { e.OnNode(t, e.node, "ip", "link", "del", "ipam-switch") })
+	e.OnNode(t, e.node, "sh", "-c", "ip link add ipam0 address "+deviceMAC+" type veth peer name swp-ipam && ip link set swp-ipam up")
+	t.Cleanup(func() { e.OnNode(t, e.node, "ip", "link", "del", "swp-ipam") })
 	e.waits(t, "the node to offer the device", func(ctx context.Context) (bool, string, error) {
 		info := &multitenancyv1alpha1.NodeInfo{ObjectMeta: metav1.ObjectMeta{Name: e.node}}
 		err := e.Client.Get(ctx, client.ObjectKeyFromObject(info), info)
