@@ -80,6 +80,11 @@ type Config struct {
 	// namespace. A process that does so, and has CAP_SYS_ADMIN, is identified as the
 	// kubelet from then on until it ends. Default DefaultKubeletPort.
 	KubeletPort uint16
+	// GuardedPort is a TCP port of the node's loopback addresses, to which no process of
+	// the cgroup2 directory PodCgroup, or below it, connects from the node's network
+	// namespace. 0: there is none.
+	GuardedPort uint16
+	PodCgroup   string
 	// ConnectedDatagrams translates UDP sockets when they connect, on every interface.
 	// The caller then has to end those that StaleSockets returns. Without it pods'
 	// packets are translated instead, and move to another backend by themselves.
@@ -124,6 +129,9 @@ func (c Config) WithDefaults() (Config, error) {
 	}
 	if err := c.checkFamilies(); err != nil {
 		return c, err
+	}
+	if (c.GuardedPort == 0) != (c.PodCgroup == "") {
+		return c, errors.New("check configuration: GuardedPort and PodCgroup go together")
 	}
 	if c.NetnsCookie == 0 {
 		cookie, err := ownNetnsCookie()
@@ -193,6 +201,7 @@ func (c Config) constants() (bpf.AliothConfig, error) {
 		TunnelPort:              bpf.NetworkOrder(c.TunnelPort),
 		LinkPort:                bpf.NetworkOrder(c.LinkPort),
 		KubeletPort:             c.KubeletPort,
+		GuardedPort:             bpf.NetworkOrder(c.GuardedPort),
 	}
 	if c.ConnectedDatagrams {
 		k.ConnectedDatagrams = 1
