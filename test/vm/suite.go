@@ -65,6 +65,7 @@ func Packages() []Package {
 		{Path: "./ebpf/datapath/test/verdicts", Omitted: verdictOmissions(), Files: []string{"../../../../docs/packets.md"}},
 		{Path: "./ebpf/datapath/test/traffic", Omitted: trafficOmissions()},
 		{Path: "./ebpf/datapath/test/forged", Tools: []string{"nft"}, Omitted: onBoth("random frames are for the programs, which are the same on all kernels; this machine's runs many more of them in the same time")},
+		{Path: "./ebpf/datapath/test/guarded"},
 		{Path: "./ebpf/datapath/test/reports", Omitted: onBoth("maps, counters and events are the same from 6.1 on, and trials are about single frames whose length stays")},
 		{Path: "./test/vm/hardware", Hardware: true},
 		{Path: "./cnid/attach/sriov", Hardware: true},
