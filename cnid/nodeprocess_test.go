@@ -40,6 +40,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/cnid/release"
+	"github.com/alioth-net/alioth/ebpf/datapath/bpftest/wayin"
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/external"
@@ -51,6 +52,7 @@ import (
 const roleVariable = "ALIOTH_CNID_TEST_ROLE"
 
 func TestMain(m *testing.M) {
+	wayin.Play()
 	roles := map[string]func() error{"node": playNode, "daemon": playDaemon, "kubelet": playKubelet, "client": playClient}
 	if os.Getenv(roleVariable) == "plugin" {
 		playPlugin()

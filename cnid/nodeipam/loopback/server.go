@@ -74,11 +74,16 @@ func (s *Server) Run(ctx context.Context) {
 	periodic.Run(ctx, s.cfg.Every, nil, attempt)
 }
 
+// Unserved is the problem of a node whose API is not served by TCP.
+func Unserved(err error) string {
+	return fmt.Sprintf("the node IPAM API is not served by TCP, only at its socket: %v", err)
+}
+
 // failed stores why the server does not serve, and logs what is new.
 func (s *Server) failed(err error) {
 	text := ""
 	if err != nil {
-		text = fmt.Sprintf("the node IPAM API is not served by TCP, only at its socket: %v", err)
+		text = Unserved(err)
 	}
 	s.mu.Lock()
 	news := text != s.problem
