@@ -60,6 +60,7 @@ func Packages() []Package {
 		{Path: "./cnid/netdev", Omitted: betweenOthers()},
 		{Path: "./cnid/nmstate/kernel"},
 		{Path: "./cnid/sockdiag", Omitted: betweenOthers()},
+		{Path: "./cnid/nodeipam/loopback", Omitted: betweenOthers()},
 		{Path: "./cnid/netfilter", Omitted: betweenOthers(), Tools: []string{"nft"}},
 		{Path: "./ebpf/datapath", Omitted: datapathOmissions()},
 		{Path: "./ebpf/datapath/test/verdicts", Omitted: verdictOmissions(), Files: []string{"../../../../docs/packets.md"}},

@@ -83,3 +83,19 @@ func TestTheOperatorIsToldOfNodeIPAM(t *testing.T) {
 		}
 	}
 }
+
+func TestTheDaemonIsToldWhereToServeNodeIPAM(t *testing.T) {
+	for set, want := range map[string][]string{
+		nodeIPAMOn: {"--node-ipam", "--node-ipam-groups=multitenancy.acn.azure.com,acn.azure.com"},
+		nodeIPAMOn + ",nodeIPAM.groups={acn.azure.com},nodeIPAM.listen=[::1]:10090,nodeIPAM.podCgroup=/sys/fs/cgroup/kubepods": {
+			"--node-ipam", "--node-ipam-groups=acn.azure.com", "--node-ipam-listen=[::1]:10090", "--node-ipam-pod-cgroup=/sys/fs/cgroup/kubepods",
+		},
+		"nodeIPAM.listen=localhost:10090": nil,
+	} {
+		daemon := rendered(t, "DaemonSet", "--set", set)["alioth-cnid"]
+		args := slices.DeleteFunc(argumentsOf(t, daemon), func(arg string) bool { return !strings.HasPrefix(arg, "--node-ipam") })
+		if !slices.Equal(args, want) {
+			t.Errorf("%s: the daemon has the arguments %q, want %q", set, args, want)
+		}
+	}
+}
