@@ -102,7 +102,7 @@ func probe(ctx context.Context, ip netip.Addr, pods string) error {
 	return nil
 }
 
-// kernfsHandle is FILEID_KERNFS of linux/exportfs.h: the handle is the id of the file.
+// kernfsHandle is FILEID_KERNFS of the kernel: the handle is the id of the file.
 const kernfsHandle = 0xfe
 
 // within reports whether the cgroup with this id is dir, or below it.

@@ -25,12 +25,7 @@ import (
 // TestAServerListensOnceItsPortIsGuardedAndFree is in the namespace of the test's process, as
 // a daemon is in its node's.
 func TestAServerListensOnceItsPortIsGuardedAndFree(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("missing feature: processes in cgroups need root")
-	}
-	ports, err := freeport.Choose(t.Context(), 1)
-	bpftest.Must(t, err)
-	to := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), ports[0])
+	to := freePlace(t)
 	n := newGroups(t, to.String())
 	guarded, asked := make(chan struct{}), make(chan struct{})
 	n.server.cfg.Every = time.Millisecond
@@ -45,9 +40,7 @@ func TestAServerListensOnceItsPortIsGuardedAndFree(t *testing.T) {
 	defer running.Wait()
 	defer stop()
 	<-asked
-	if err := wayin.Connect.Try(t, n.beside, to); !errors.Is(err, unix.ECONNREFUSED) {
-		t.Errorf("before the port is guarded: %v, want no listener", err)
-	}
+	wantNone(t, n, to, "before the port is guarded")
 	other, err := net.Listen("tcp", to.String())
 	bpftest.Must(t, err)
 	close(guarded)
@@ -57,8 +50,28 @@ func TestAServerListensOnceItsPortIsGuardedAndFree(t *testing.T) {
 	bpftest.Must(t, wayin.Connect.Try(t, n.beside, to))
 	stop()
 	running.Wait()
-	if err := wayin.Connect.Try(t, n.beside, to); !errors.Is(err, unix.ECONNREFUSED) || n.server.Problem() != "" {
-		t.Errorf("after its end: %v, problem %q", err, n.server.Problem())
+	wantNone(t, n, to, "after its end")
+	if p := n.server.Problem(); p != "" {
+		t.Errorf("after its end there is the problem %q", p)
+	}
+}
+
+// freePlace is a free port of this machine's loopback.
+func freePlace(t *testing.T) netip.AddrPort {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("missing feature: processes in cgroups need root")
+	}
+	ports, err := freeport.Choose(t.Context(), 1)
+	bpftest.Must(t, err)
+	return netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), ports[0])
+}
+
+// wantNone wants no listener.
+func wantNone(t *testing.T, n *node, to netip.AddrPort, when string) {
+	t.Helper()
+	if err := wayin.Connect.Try(t, n.beside, to); !errors.Is(err, unix.ECONNREFUSED) {
+		t.Errorf("%s: %v, want no listener", when, err)
 	}
 }
 

@@ -120,18 +120,8 @@ func (c Config) WithDefaults() (Config, error) {
 	if c.Connections == 0 {
 		c.Connections = DefaultConnections
 	}
-	if err := c.checkDevices(); err != nil {
+	if err := errors.Join(c.checkDevices(), c.checkLimits(), c.checkFamilies()); err != nil {
 		return c, err
-	}
-	if c.ConnectionsPerInterface > math.MaxInt32 {
-		return c, fmt.Errorf("check configuration: ConnectionsPerInterface %d is above %d",
-			c.ConnectionsPerInterface, math.MaxInt32)
-	}
-	if err := c.checkFamilies(); err != nil {
-		return c, err
-	}
-	if (c.GuardedPort == 0) != (c.PodCgroup == "") {
-		return c, errors.New("check configuration: GuardedPort and PodCgroup go together")
 	}
 	if c.NetnsCookie == 0 {
 		cookie, err := ownNetnsCookie()
@@ -145,6 +135,17 @@ func (c Config) WithDefaults() (Config, error) {
 
 // Uplink is the device on whose network the node announces external addresses; 0: none.
 func (c Config) Uplink() int { return cmp.Or(c.UnderlayIfindex, c.UnderlayIfindex6) }
+
+func (c Config) checkLimits() error {
+	if c.ConnectionsPerInterface > math.MaxInt32 {
+		return fmt.Errorf("check configuration: ConnectionsPerInterface %d is above %d",
+			c.ConnectionsPerInterface, math.MaxInt32)
+	}
+	if (c.GuardedPort == 0) != (c.PodCgroup == "") {
+		return errors.New("check configuration: GuardedPort and PodCgroup go together")
+	}
+	return nil
+}
 
 func (c Config) checkDevices() error {
 	if c.VXLANIfindex <= 0 || c.VXLANIfindex > math.MaxInt32 {
@@ -207,14 +208,10 @@ func (c Config) constants() (bpf.AliothConfig, error) {
 		k.ConnectedDatagrams = 1
 	}
 	for family, ip := range []netip.Addr{c.NodeShadow4, c.NodeShadow6} {
-		if ip.IsValid() {
-			k.NodeShadow[family].B = ip.As16()
-		}
+		k.NodeShadow[family].B = ip.As16() // zero without one
 	}
 	for family, ip := range []netip.Addr{c.TunnelSource4, c.TunnelSource6} {
-		if ip.IsValid() {
-			k.TunnelSource[family].B = ip.As16()
-		}
+		k.TunnelSource[family].B = ip.As16() // zero without one
 	}
 	return k, nil
 }

@@ -48,35 +48,42 @@ func connectByRing(fd int, to netip.AddrPort) error {
 		return fmt.Errorf("io_uring_setup: %w", errno)
 	}
 	defer unix.Close(int(ring))
-	array, cqes := p.submit.c, p.complete.b
-	submit, err := shared(int(ring), offsetSubmitted, array+4*p.submitted)
-	if err != nil {
-		return err
-	}
-	complete, err := shared(int(ring), offsetCompleted, cqes+16*p.completed)
-	if err != nil {
-		return err
-	}
-	entries, err := shared(int(ring), offsetEntries, entrySize*p.submitted)
+	r, err := mapRing(int(ring), p)
 	if err != nil {
 		return err
 	}
 	address := rawAddress(to)
-	entries[0] = opConnect
-	binary.NativeEndian.PutUint32(entries[4:], uint32(fd))
-	binary.NativeEndian.PutUint64(entries[8:], uint64(len(address)))
-	binary.NativeEndian.PutUint64(entries[16:], uint64(uintptr(unsafe.Pointer(&address[0]))))
-	binary.NativeEndian.PutUint32(submit[array:], 0)
-	binary.NativeEndian.PutUint32(submit[p.submit.tail:], 1)
+	r.entries[0] = opConnect
+	binary.NativeEndian.PutUint32(r.entries[4:], uint32(fd))
+	binary.NativeEndian.PutUint64(r.entries[8:], uint64(len(address)))
+	binary.NativeEndian.PutUint64(r.entries[16:], uint64(uintptr(unsafe.Pointer(&address[0]))))
+	binary.NativeEndian.PutUint32(r.submit[p.submit.tail:], 1)
 	_, _, errno = unix.Syscall6(unix.SYS_IO_URING_ENTER, ring, 1, 1, enterGetEvents, 0, 0)
 	runtime.KeepAlive(address)
 	if errno != 0 {
 		return fmt.Errorf("io_uring_enter: %w", errno)
 	}
-	if result := int32(binary.NativeEndian.Uint32(complete[cqes+8:])); result < 0 {
+	if result := int32(binary.NativeEndian.Uint32(r.complete[p.complete.b+8:])); result < 0 {
 		return unix.Errno(-result)
 	}
 	return nil
+}
+
+// ringMemory is what a process shares with the kernel for one request, whose place in the
+// array of submissions is the first: the kernel has set that to zero.
+type ringMemory struct{ submit, complete, entries []byte }
+
+// mapRing maps the memory. Fields a to c of the offsets are flags, dropped and array of
+// submissions, and overflow and entries of completions.
+func mapRing(ring int, p ringParams) (r ringMemory, err error) {
+	if r.submit, err = shared(ring, offsetSubmitted, p.submit.c+4*p.submitted); err != nil {
+		return r, err
+	}
+	if r.complete, err = shared(ring, offsetCompleted, p.complete.b+16*p.completed); err != nil {
+		return r, err
+	}
+	r.entries, err = shared(ring, offsetEntries, entrySize*p.submitted)
+	return r, err
 }
 
 func shared(ring int, offset int64, size uint32) ([]byte, error) {
