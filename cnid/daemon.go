@@ -108,7 +108,7 @@ func newDaemon(n *node, c control) *daemon {
 	})
 	lacks := &lacking{node: n.cfg.NodeName, store: n.store, registry: n.kinds, failures: d.hostLinks.Failures, present: map[attach.Kind]bool{}}
 	d.checker = problems.New(problems.Config{
-		CNIConfDir: n.cfg.CNIConfDir, Records: n.journal.Records, ProxyHealth: d.proxyHealth.Problem, Lacking: lacks.find, Notify: c.reporter.Problems, Log: n.log,
+		CNIConfDir: n.cfg.CNIConfDir, Records: n.journal.Records, ProxyHealth: d.proxyHealth.Problem, NodeIPAM: n.ports.Problem, Lacking: lacks.find, Notify: c.reporter.Problems, Log: n.log,
 	})
 	rebuilder := maintenance.NewRebuilder(maintenance.RebuilderConfig{
 		Plan: n.plan, PinDir: n.cfg.BPFDir, Store: n.store, Adopt: d.attachments.Adopt, Lost: c.reporter.Lost, Log: n.log,

@@ -32,7 +32,7 @@ func (d *daemon) serveHTTP(ctx context.Context) error {
 	switch addr := d.cfg.MetricsAddr; {
 	case addr == d.cfg.HealthAddr: // one address may serve both
 		health.Handle("/", d.metrics())
-	case addr == "" || loopback(addr):
+	case addr == "" || isLoopback(addr):
 		handlers[addr] = d.metrics()
 	default:
 		group.Go(func() error { return serveGuarded(ctx, addr, d.api, d.metrics(), d.log) })
@@ -52,8 +52,8 @@ func (n *node) metrics() http.Handler {
 	return mux
 }
 
-// loopback reports whether only the node itself reaches an address.
-func loopback(addr string) bool {
+// isLoopback reports whether only the node itself reaches an address.
+func isLoopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
 		return false

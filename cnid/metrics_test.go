@@ -183,7 +183,7 @@ func TestLoopbackIsTold(t *testing.T) {
 		"127.0.0.1:1": true, "[::1]:1": true, "localhost:1": true, "[127.0.0.1]:1": true,
 		"0.0.0.0:1": false, ":1": false, "192.0.2.1:1": false, "[2001:db8::1]:1": false, "nonsense": false,
 	} {
-		if got := loopback(addr); got != want {
+		if got := isLoopback(addr); got != want {
 			t.Errorf("%s is loopback: %t", addr, got)
 		}
 	}

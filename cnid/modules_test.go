@@ -17,8 +17,21 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/attach/drivers"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
+	"github.com/alioth-net/alioth/cnid/release"
 )
+
+type releaseAtOnce struct {
+	journal *journal.Journal
+	held    *release.Held
+}
+
+func (r releaseAtOnce) Release(rec journal.Record) {
+	if !r.held.Holds(rec) {
+		_ = r.journal.Released(rec.Seq)
+	}
+}
 
 func alwaysSynced() (bool, <-chan struct{}) { return true, nil }
 

@@ -52,6 +52,8 @@ type node struct {
 	progress *reconcile.Progress
 	passes   *reconcile.Metrics
 	kernel   *reconcile.Kernel
+	// ports are those of the node IPAM API.
+	ports *nodeIPAMPorts
 	// health, announcer, drops and flows are given to kernel, which feeds them.
 	health       *nodeservices.HealthChecks
 	announcer    *nodeservices.Announcer
@@ -69,6 +71,7 @@ func newNode(ctx context.Context, cfg Config, registry attach.Registry, log *slo
 		health: nodeservices.NewHealthChecks(log), announcer: nodeservices.NewAnnouncer(log),
 		drops: observe.NewEvents((*datapath.Datapath).Drops), flows: observe.NewEvents((*datapath.Datapath).Flows),
 	}
+	n.ports = cfg.nodeIPAMPorts(log)
 	if n.kind, err = choosePodDevice(ctx, cfg.PodDevice, registry, log); err != nil {
 		return nil, err
 	}
@@ -92,9 +95,11 @@ func newNode(ctx context.Context, cfg Config, registry attach.Registry, log *slo
 
 // newKernel returns what programs the node, whose stale sockets can be ended or not.
 func (n *node) newKernel(endsSockets bool) *reconcile.Kernel {
+	pods, port := n.ports.guarded()
 	return reconcile.NewKernel(reconcile.KernelConfig{
 		PinDir: n.cfg.BPFDir, CgroupRoot: n.cfg.CgroupRoot, Shadow4: n.cfg.shadow(true), Shadow6: n.cfg.shadow(false), TunnelPort: n.cfg.TunnelPort, LinkPort: n.cfg.HostLinkPort,
 		FlowsPerShadow: n.cfg.FlowsPerShadow, ConnectionsPerInterface: n.cfg.ConnectionsPerInterface, EndsSockets: endsSockets,
+		PodCgroup: pods, GuardedPort: port,
 		Host: n.host, HealthChecks: n.health, Announcer: n.announcer, Readers: []reconcile.Reader{n.drops, n.flows}, Metrics: n.passes, Log: n.log,
 	})
 }

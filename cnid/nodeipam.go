@@ -21,6 +21,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nodeipam/answer"
 	"github.com/alioth-net/alioth/cnid/nodeipam/client"
 	"github.com/alioth-net/alioth/cnid/nodeipam/endpoints"
+	"github.com/alioth-net/alioth/cnid/nodeipam/loopback"
 	"github.com/alioth-net/alioth/cnid/nodeipam/nodeinfo"
 	"github.com/alioth-net/alioth/cnid/nodeipam/queue"
 	"github.com/alioth-net/alioth/cnid/nodeipam/queue/drain"
@@ -42,6 +43,12 @@ type NodeIPAM struct {
 	// Ranges are what a pod with a delegated device reaches by its first interface, beside
 	// the ranges of Services: nodes and other infrastructure.
 	Ranges []netip.Prefix
+	// Listen is a TCP address on loopback at which the API is served too, for processes of
+	// the node; "" for none.
+	Listen string
+	// PodCgroup is the cgroup2 directory of all pods, whose processes are kept away from
+	// Listen; "" looks for that of the kubelet.
+	PodCgroup string
 }
 
 const (
@@ -61,6 +68,9 @@ func (c NodeIPAM) check() error {
 		if !slices.Contains(kinds.NodeIPAMGroups, group) {
 			return fmt.Errorf("--node-ipam-groups: want some of %v, got %q", kinds.NodeIPAMGroups, group)
 		}
+	}
+	if _, err := loopback.Parse(c.Listen); err != nil {
+		return fmt.Errorf("--node-ipam-listen: %w", err)
 	}
 	return nil
 }
@@ -103,9 +113,10 @@ func (d *daemon) nodeIPAMModules(api nodeinfo.API) ([]module, error) {
 		Devices: d.offeredDevices, Every: pollDevices, Log: log,
 	})
 	watch := monitor.NetworkWatch{Changed: info.Look, Log: log}
+	tcp := d.ports.serving(server.Handler(rest.Place{Patience: rest.TCPPatience}), d.progress.AwaitFirst, log)
 	return []module{{
 		name:    "node IPAM",
-		loops:   []func(context.Context){releases.Run, info.Run, watch.Run, d.keepEndpoints(states)},
+		loops:   []func(context.Context){releases.Run, info.Run, watch.Run, d.keepEndpoints(states), tcp},
 		servers: []func(context.Context) error{func(ctx context.Context) error { return d.serveNodeIPAM(ctx, server) }},
 	}}, nil
 }

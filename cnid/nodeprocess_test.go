@@ -39,7 +39,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/internal/testrows"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
-	"github.com/alioth-net/alioth/cnid/release"
+	"github.com/alioth-net/alioth/ebpf/datapath/bpftest/wayin"
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/external"
@@ -51,6 +51,7 @@ import (
 const roleVariable = "ALIOTH_CNID_TEST_ROLE"
 
 func TestMain(m *testing.M) {
+	wayin.Play()
 	roles := map[string]func() error{"node": playNode, "daemon": playDaemon, "kubelet": playKubelet, "client": playClient}
 	if os.Getenv(roleVariable) == "plugin" {
 		playPlugin()
@@ -200,17 +201,6 @@ func (l logged) Problems(list []finding.Problem) { l.log.Warn("problems", "probl
 
 func (l logged) Restored(pod journal.Pod, cause error) {
 	l.log.Warn("restored", "pod", pod.String(), "cause", cause)
-}
-
-type releaseAtOnce struct {
-	journal *journal.Journal
-	held    *release.Held
-}
-
-func (r releaseAtOnce) Release(rec journal.Record) {
-	if !r.held.Holds(rec) {
-		_ = r.journal.Released(rec.Seq)
-	}
 }
 
 func (s *script) fill(tx store.Tx) error {

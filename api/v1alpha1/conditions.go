@@ -201,6 +201,9 @@ const (
 	// ProxyHealthUnservedReason: the health pages for external load balancers are not
 	// served, because another program has the port.
 	ProxyHealthUnservedReason = "ProxyHealthUnserved"
+	// NodeIPAMPortUnservedReason: the node IPAM API is not served at its TCP port, only at its
+	// socket.
+	NodeIPAMPortUnservedReason = "NodeIPAMPortUnserved"
 	// OtherCNIConfigurationReason: the container runtime uses another CNI
 	// configuration, because its file sorts before Alioth's.
 	OtherCNIConfigurationReason = "OtherCNIConfiguration"

@@ -61,3 +61,33 @@ func isCgroupRoot(dir string) bool {
 	_, hasEvents := os.Stat(filepath.Join(dir, "cgroup.events"))
 	return isGroup == nil && errors.Is(hasEvents, os.ErrNotExist)
 }
+
+// podCgroups are the cgroups in which the kubelet has all pods, by its cgroup drivers.
+var podCgroups = []string{"kubepods.slice", "kubepods"}
+
+// PodCgroup returns the cgroup2 directory of all pods: the configured one, or else that of
+// the kubelet below the root.
+func PodCgroup(root, configured string) (string, error) {
+	const remedy = "name the cgroup2 directory that all pods are in with --node-ipam-pod-cgroup (chart value nodeIPAM.podCgroup)"
+	if configured != "" {
+		if _, err := os.Stat(filepath.Join(configured, "cgroup.events")); err != nil {
+			return "", fmt.Errorf("%s is no cgroup below the root of cgroup2; %s: %w", configured, remedy, err)
+		}
+		return configured, nil
+	}
+	var found []string
+	for _, name := range podCgroups {
+		dir := filepath.Join(root, name)
+		if _, err := os.Stat(filepath.Join(dir, "cgroup.events")); err == nil {
+			found = append(found, dir)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return "", fmt.Errorf("%s has none of the cgroups %v, in which the kubelet has pods; %s", root, podCgroups, remedy)
+	case 1:
+		return found[0], nil
+	}
+	// One is left from a kubelet with another driver, and pods may be in either.
+	return "", fmt.Errorf("the cgroups %v both exist; %s", found, remedy)
+}

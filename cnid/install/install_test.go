@@ -200,3 +200,47 @@ func TestOnlyTheRootOfTheHierarchyIsTaken(t *testing.T) {
 		})
 	}
 }
+
+func TestTheCgroupOfPodsIsNamedOrTheOneOfTheKubelet(t *testing.T) {
+	const ask = "--node-ipam-pod-cgroup"
+	for name, c := range map[string]struct {
+		dirs       []string
+		configured string
+		want, fail string
+	}{
+		"the kubelet has the driver of systemd":     {dirs: []string{"kubepods.slice", "system.slice"}, want: "kubepods.slice"},
+		"the kubelet makes them itself":             {dirs: []string{"kubepods"}, want: "kubepods"},
+		"none is there":                             {dirs: []string{"system.slice"}, fail: ask},
+		"one is left from another driver":           {dirs: []string{"kubepods", "kubepods.slice"}, fail: ask},
+		"one is left, and the other is named":       {dirs: []string{"kubepods", "kubepods.slice"}, configured: "kubepods", want: "kubepods"},
+		"one below another is named":                {dirs: []string{"kubelet/kubepods"}, configured: "kubelet/kubepods", want: "kubelet/kubepods"},
+		"what is named does not exist":              {dirs: []string{"kubepods"}, configured: "pods", fail: ask},
+		"the root is named, which has all there is": {configured: ".", fail: ask},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			for _, dir := range c.dirs {
+				if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(filepath.Join(root, dir, "cgroup.events"), nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			configured := c.configured
+			if configured != "" {
+				configured = filepath.Join(root, configured)
+			}
+			got, err := PodCgroup(root, configured)
+			if c.fail != "" {
+				if err == nil || !strings.Contains(err.Error(), c.fail) {
+					t.Errorf("got %q, %v, want an error with %q", got, err, c.fail)
+				}
+				return
+			}
+			if err != nil || got != filepath.Join(root, c.want) {
+				t.Errorf("got %q, %v, want %s", got, err, c.want)
+			}
+		})
+	}
+}

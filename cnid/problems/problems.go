@@ -28,6 +28,8 @@ type Config struct {
 	// ProxyHealth returns the problem of the health pages for external load balancers,
 	// or "".
 	ProxyHealth func() string
+	// NodeIPAM returns the problem of the TCP port of the node IPAM API, or "".
+	NodeIPAM func() string
 	// Lacking returns what the kernel lacks of what pods and networks of the node need,
 	// each as a sentence with the remedy.
 	Lacking func(context.Context) []string
@@ -93,7 +95,8 @@ func (c *Checker) Warnings() []string {
 
 // check looks for all problems that need an administrator.
 func (c *Checker) check(ctx context.Context, r request) []finding.Problem {
-	list := slices.Concat(c.blocked(ctx, r.traffic), c.otherCNI(), c.proxyHealth(), c.lacking(ctx), mtuProblems(c.cfg.Records(), r.mtu))
+	list := slices.Concat(c.blocked(ctx, r.traffic), c.otherCNI(), unserved(c.cfg.ProxyHealth(), v1alpha1.ProxyHealthUnservedReason),
+		unserved(c.cfg.NodeIPAM(), v1alpha1.NodeIPAMPortUnservedReason), c.lacking(ctx), mtuProblems(c.cfg.Records(), r.mtu))
 	var warnings []string
 	for _, p := range list {
 		warnings = append(warnings, p.Message)
@@ -143,10 +146,10 @@ func (c *Checker) lacking(ctx context.Context) (list []finding.Problem) {
 	return list
 }
 
-func (c *Checker) proxyHealth() []finding.Problem {
-	taken := c.cfg.ProxyHealth()
-	if taken == "" {
+// unserved is the problem of a server, which is "" if it serves.
+func unserved(problem, reason string) []finding.Problem {
+	if problem == "" {
 		return nil
 	}
-	return []finding.Problem{{Reason: v1alpha1.ProxyHealthUnservedReason, Message: taken}}
+	return []finding.Problem{{Reason: reason, Message: problem}}
 }

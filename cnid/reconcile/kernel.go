@@ -25,7 +25,7 @@ import (
 )
 
 // KernelConfig is the configuration of a Kernel. All fields are required but the two
-// shadow ranges, of which one may be the zero value.
+// shadow ranges, of which one may be the zero value, and the guarded port.
 type KernelConfig struct {
 	// PinDir is on a bpf file system, CgroupRoot is the root of the cgroup2 hierarchy.
 	PinDir, CgroupRoot string
@@ -35,6 +35,10 @@ type KernelConfig struct {
 	// FlowsPerShadow and ConnectionsPerInterface limit a pod's entries in the host's
 	// connection tracking and in the datapath's.
 	FlowsPerShadow, ConnectionsPerInterface uint32
+	// PodCgroup is the cgroup2 directory of pods whose processes are kept away from the TCP
+	// port GuardedPort of the node's loopback; both are zero without one.
+	PodCgroup   string
+	GuardedPort uint16
 	// EndsSockets reports that stale sockets can be ended on this node.
 	EndsSockets bool
 

@@ -47,7 +47,7 @@ func (k *Kernel) prepare(self *store.Node, thorough bool) error {
 		UnderlayIfindex: k.pushOn(), UnderlayMAC: k.underlay.MAC, UnderlayIfindex6: k.over6, TunnelSource4: source4, TunnelSource6: source6,
 		FragmentIfindex: k.indexes.Fragment, FragmentPeerIfindex: k.indexes.FragmentPeer,
 		NodeShadow4: journal.NodeShadow(k.cfg.Shadow4), NodeShadow6: journal.NodeShadow(k.cfg.Shadow6),
-		KubeletPort: k.kubeletPort, ConnectedDatagrams: k.cfg.EndsSockets,
+		KubeletPort: k.kubeletPort, PodCgroup: k.cfg.PodCgroup, GuardedPort: k.cfg.GuardedPort, ConnectedDatagrams: k.cfg.EndsSockets,
 		ConnectionsPerInterface: min(k.cfg.ConnectionsPerInterface, programs.ShareOfConnections(k.pods.Load())),
 	})
 }

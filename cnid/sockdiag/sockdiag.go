@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package sockdiag closes sockets of other processes, as "ss --kill" does: by
-// SOCK_DESTROY of sock_diag(7), for which the kernel needs CONFIG_INET_DIAG_DESTROY.
+// SOCK_DESTROY of sock_diag(7), for which the kernel needs CONFIG_INET_DIAG_DESTROY. It
+// finds the cgroup of others by the same means, as "ss --cgroup" does.
 package sockdiag
 
 import (
@@ -21,7 +22,7 @@ var ErrNotSupported = errors.New("the kernel can't end UDP sockets of others; it
 // ErrGone reports that the socket does not exist.
 var ErrGone = errors.New("the socket is gone")
 
-// Socket is a UDP socket of a network namespace.
+// Socket is a socket of a network namespace.
 type Socket struct {
 	// Cookie is the kernel's ID of it, socket(7) SO_COOKIE. It protects a newer
 	// socket with the same addresses.
@@ -38,7 +39,7 @@ type Socket struct {
 // ErrGone, ErrNotSupported or the kernel's.
 func Destroy(s Socket) error {
 	request := nl.NewNetlinkRequest(unix.SOCK_DESTROY, unix.NLM_F_ACK)
-	request.AddRawData(requestOf(s))
+	request.AddRawData(requestOf(unix.IPPROTO_UDP, s))
 	_, err := request.Execute(unix.NETLINK_SOCK_DIAG, 0)
 	switch {
 	case err == nil:
@@ -52,8 +53,8 @@ func Destroy(s Socket) error {
 }
 
 // requestOf returns struct inet_diag_req_v2 of linux/inet_diag.h.
-func requestOf(s Socket) []byte {
-	b := []byte{family(s.Local), unix.IPPROTO_UDP, 0, 0}
+func requestOf(protocol byte, s Socket) []byte {
+	b := []byte{family(s.Local), protocol, 0, 0}
 	b = binary.NativeEndian.AppendUint32(b, 0xffffffff) // in any state
 	b = binary.BigEndian.AppendUint16(b, s.Local.Port())
 	b = binary.BigEndian.AppendUint16(b, s.Remote.Port())

@@ -115,8 +115,8 @@ type AliothConfig struct {
 	ConnectionsPerInterface uint32
 	TunnelPort              uint16
 	LinkPort                uint16
+	GuardedPort             uint16
 	ConnectedDatagrams      uint16
-	_                       [2]byte
 	UnderlayIfindex         [2]uint32
 	FragmentIfindex         uint32
 	UnderlayMac             [6]uint8
@@ -428,11 +428,12 @@ const (
 	AliothReasonDROP_UNKNOWN_VNI         AliothReason = 63
 	AliothReasonDROP_TUNNEL_FLOOD        AliothReason = 64
 	AliothReasonDROP_KUBELET_NO_POD      AliothReason = 65
-	AliothReasonDROP_SHADOW_SOCKET       AliothReason = 66
-	AliothReasonDROP_TUNNEL_SOCKET       AliothReason = 67
-	AliothReasonDROP_FORGED_NODE         AliothReason = 68
-	AliothReasonDROP_REWRITE_FAILED      AliothReason = 69
-	AliothReasonREASON_LEN               AliothReason = 70
+	AliothReasonDROP_GUARDED_PORT        AliothReason = 66
+	AliothReasonDROP_SHADOW_SOCKET       AliothReason = 67
+	AliothReasonDROP_TUNNEL_SOCKET       AliothReason = 68
+	AliothReasonDROP_FORGED_NODE         AliothReason = 69
+	AliothReasonDROP_REWRITE_FAILED      AliothReason = 70
+	AliothReasonREASON_LEN               AliothReason = 71
 )
 
 type AliothService struct {
@@ -583,6 +584,8 @@ const (
 	AliothProgAliothFromUnderlay = "alioth_from_underlay"
 	AliothProgAliothGetpeername4 = "alioth_getpeername4"
 	AliothProgAliothGetpeername6 = "alioth_getpeername6"
+	AliothProgAliothGuard4       = "alioth_guard4"
+	AliothProgAliothGuard6       = "alioth_guard6"
 	AliothProgAliothRecvmsg4     = "alioth_recvmsg4"
 	AliothProgAliothRecvmsg6     = "alioth_recvmsg6"
 	AliothProgAliothSendmsg4     = "alioth_sendmsg4"
@@ -644,6 +647,8 @@ type AliothProgramSpecs struct {
 	AliothFromUnderlay *ebpf.ProgramSpec `ebpf:"alioth_from_underlay"`
 	AliothGetpeername4 *ebpf.ProgramSpec `ebpf:"alioth_getpeername4"`
 	AliothGetpeername6 *ebpf.ProgramSpec `ebpf:"alioth_getpeername6"`
+	AliothGuard4       *ebpf.ProgramSpec `ebpf:"alioth_guard4"`
+	AliothGuard6       *ebpf.ProgramSpec `ebpf:"alioth_guard6"`
 	AliothRecvmsg4     *ebpf.ProgramSpec `ebpf:"alioth_recvmsg4"`
 	AliothRecvmsg6     *ebpf.ProgramSpec `ebpf:"alioth_recvmsg6"`
 	AliothSendmsg4     *ebpf.ProgramSpec `ebpf:"alioth_sendmsg4"`
@@ -822,6 +827,8 @@ type AliothPrograms struct {
 	AliothFromUnderlay *ebpf.Program `ebpf:"alioth_from_underlay"`
 	AliothGetpeername4 *ebpf.Program `ebpf:"alioth_getpeername4"`
 	AliothGetpeername6 *ebpf.Program `ebpf:"alioth_getpeername6"`
+	AliothGuard4       *ebpf.Program `ebpf:"alioth_guard4"`
+	AliothGuard6       *ebpf.Program `ebpf:"alioth_guard6"`
 	AliothRecvmsg4     *ebpf.Program `ebpf:"alioth_recvmsg4"`
 	AliothRecvmsg6     *ebpf.Program `ebpf:"alioth_recvmsg6"`
 	AliothSendmsg4     *ebpf.Program `ebpf:"alioth_sendmsg4"`
@@ -841,6 +848,8 @@ func (p *AliothPrograms) Close() error {
 		p.AliothFromUnderlay,
 		p.AliothGetpeername4,
 		p.AliothGetpeername6,
+		p.AliothGuard4,
+		p.AliothGuard6,
 		p.AliothRecvmsg4,
 		p.AliothRecvmsg6,
 		p.AliothSendmsg4,

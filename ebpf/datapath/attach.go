@@ -231,9 +231,9 @@ func (l *links) onSockets(root string) []hooked {
 	}
 }
 
-// upsertAll attaches the current programs to the node's devices and sockets. It returns
-// the names of the links that it had to change.
-func (l *links) upsertAll(cfg programs.Config) (changed []string, err error) {
+// wanted are all attachments of the configuration. The programs leave devices and cgroups
+// that it does not name.
+func (l *links) wanted(cfg programs.Config) ([]hooked, error) {
 	wanted := append(l.onSockets(cfg.CgroupRoot), l.onDevice(hook.FromTunnel, cfg.VXLANIfindex, l.objects.AliothFromTunnel, link.Head()))
 	if uplink := cfg.Uplink(); uplink != 0 {
 		// After the programs of the host's owner.
@@ -245,6 +245,17 @@ func (l *links) upsertAll(cfg programs.Config) (changed []string, err error) {
 	if cfg.FragmentPeerIfindex != 0 {
 		wanted = append(wanted, l.onDevice(hook.Fragment, cfg.FragmentPeerIfindex, l.objects.AliothFragment, link.Head()))
 	} else if err := l.leaveDevice(hook.Fragment); err != nil {
+		return nil, err
+	}
+	guards, err := l.guards(cfg)
+	return append(wanted, guards...), err
+}
+
+// upsertAll attaches the current programs to the node's devices and sockets. It returns
+// the names of the links that it had to change.
+func (l *links) upsertAll(cfg programs.Config) (changed []string, err error) {
+	wanted, err := l.wanted(cfg)
+	if err != nil {
 		return nil, err
 	}
 	for _, h := range wanted {
@@ -313,8 +324,11 @@ func (l *links) retireOne(name string) error {
 // pods: after a downgrade that one would drop the node's packets. So later links are
 // pinned beside the maps.
 func linkPath(pinDir, name string) string {
-	if name == string(hook.ToUnderlay) {
+	if slices.Contains(besideMaps(), name) {
 		return filepath.Join(pinDir, bpf.Prefix+name)
 	}
 	return filepath.Join(programs.LinkDir(pinDir), name)
 }
+
+// besideMaps are the names of links that earlier versions do not know.
+func besideMaps() []string { return append(hook.GuardLinks(), string(hook.ToUnderlay)) }

@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/ebpf/bpf"
-	"github.com/alioth-net/alioth/ebpf/datapath/hook"
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 )
 
@@ -40,7 +39,7 @@ func Uninstall(pinDir, cgroupRoot string) error {
 		return err
 	}
 	err := removePins(pinDir, bpf.Prefix, func(path string) error {
-		if path == linkPath(pinDir, string(hook.ToUnderlay)) {
+		if slices.Contains(besideMaps(), strings.TrimPrefix(filepath.Base(path), bpf.Prefix)) {
 			return detachOne(path)
 		}
 		return nil

@@ -9,6 +9,7 @@
 #include "deliver.h"
 #include "shadow.h"
 #include "egress.h"
+#include "guarded.h"
 #include "outer_fragment.h"
 #include "own_socket.h"
 #include "neighbour.h"
@@ -349,6 +350,19 @@ SEC("cgroup/connect6")
 int alioth_connect6(struct bpf_sock_addr *ctx)
 {
 	return connect6(ctx);
+}
+
+/* At the cgroup of pods, whose programs run before those of the root. */
+SEC("cgroup/connect4")
+int alioth_guard4(struct bpf_sock_addr *ctx)
+{
+	return guard4(ctx);
+}
+
+SEC("cgroup/connect6")
+int alioth_guard6(struct bpf_sock_addr *ctx)
+{
+	return guard6(ctx);
 }
 
 SEC("cgroup/sendmsg4")

@@ -121,6 +121,7 @@ enum reason {
 	DROP_UNKNOWN_VNI,
 	DROP_TUNNEL_FLOOD,
 	DROP_KUBELET_NO_POD,
+	DROP_GUARDED_PORT,
 	DROP_SHADOW_SOCKET,
 	DROP_TUNNEL_SOCKET,
 	DROP_FORGED_NODE,
@@ -162,6 +163,7 @@ struct config {
 	__u32 connections_per_interface;
 	__be16 tunnel_port;
 	__be16 link_port; /* of VXLAN links outside of every VPC; 0: none */
+	__be16 guarded_port; /* TCP, on loopback, closed to processes of pods; 0: none */
 	/* Not 0: UDP sockets are translated when they connect, on every interface; the
 	 * daemon ends those that become stale.
 	 */

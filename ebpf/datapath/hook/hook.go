@@ -42,6 +42,12 @@ const (
 	Getpeername6 = "getpeername6"
 )
 
+// Links to the cgroup of pods, which a node has while it guards a port.
+const (
+	Guard4 = "guard4"
+	Guard6 = "guard6"
+)
+
 // Kernel returns the name under which the kernel lists the program, or its filter.
 func (p Program) Kernel() string {
 	if p == FromNetkit {
@@ -92,6 +98,9 @@ func FiltersOf(i state.Interface) []Filter {
 	}
 	return filters
 }
+
+// GuardLinks are the pinned links of a node that guards a port from processes of pods.
+func GuardLinks() []string { return []string{Guard4, Guard6} }
 
 // LinkNames are the pinned links that a node has to have.
 func LinkNames() []string {

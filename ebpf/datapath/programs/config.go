@@ -80,6 +80,11 @@ type Config struct {
 	// namespace. A process that does so, and has CAP_SYS_ADMIN, is identified as the
 	// kubelet from then on until it ends. Default DefaultKubeletPort.
 	KubeletPort uint16
+	// GuardedPort is a TCP port of the node's loopback addresses, to which no process of
+	// the cgroup2 directory PodCgroup, or below it, connects from the node's network
+	// namespace. 0: there is none.
+	GuardedPort uint16
+	PodCgroup   string
 	// ConnectedDatagrams translates UDP sockets when they connect, on every interface.
 	// The caller then has to end those that StaleSockets returns. Without it pods'
 	// packets are translated instead, and move to another backend by themselves.
@@ -115,14 +120,7 @@ func (c Config) WithDefaults() (Config, error) {
 	if c.Connections == 0 {
 		c.Connections = DefaultConnections
 	}
-	if err := c.checkDevices(); err != nil {
-		return c, err
-	}
-	if c.ConnectionsPerInterface > math.MaxInt32 {
-		return c, fmt.Errorf("check configuration: ConnectionsPerInterface %d is above %d",
-			c.ConnectionsPerInterface, math.MaxInt32)
-	}
-	if err := c.checkFamilies(); err != nil {
+	if err := errors.Join(c.checkDevices(), c.checkLimits(), c.checkFamilies()); err != nil {
 		return c, err
 	}
 	if c.NetnsCookie == 0 {
@@ -137,6 +135,17 @@ func (c Config) WithDefaults() (Config, error) {
 
 // Uplink is the device on whose network the node announces external addresses; 0: none.
 func (c Config) Uplink() int { return cmp.Or(c.UnderlayIfindex, c.UnderlayIfindex6) }
+
+func (c Config) checkLimits() error {
+	if c.ConnectionsPerInterface > math.MaxInt32 {
+		return fmt.Errorf("check configuration: ConnectionsPerInterface %d is above %d",
+			c.ConnectionsPerInterface, math.MaxInt32)
+	}
+	if (c.GuardedPort == 0) != (c.PodCgroup == "") {
+		return errors.New("check configuration: GuardedPort and PodCgroup go together")
+	}
+	return nil
+}
 
 func (c Config) checkDevices() error {
 	if c.VXLANIfindex <= 0 || c.VXLANIfindex > math.MaxInt32 {
@@ -193,19 +202,16 @@ func (c Config) constants() (bpf.AliothConfig, error) {
 		TunnelPort:              bpf.NetworkOrder(c.TunnelPort),
 		LinkPort:                bpf.NetworkOrder(c.LinkPort),
 		KubeletPort:             c.KubeletPort,
+		GuardedPort:             bpf.NetworkOrder(c.GuardedPort),
 	}
 	if c.ConnectedDatagrams {
 		k.ConnectedDatagrams = 1
 	}
 	for family, ip := range []netip.Addr{c.NodeShadow4, c.NodeShadow6} {
-		if ip.IsValid() {
-			k.NodeShadow[family].B = ip.As16()
-		}
+		k.NodeShadow[family].B = ip.As16() // zero without one
 	}
 	for family, ip := range []netip.Addr{c.TunnelSource4, c.TunnelSource6} {
-		if ip.IsValid() {
-			k.TunnelSource[family].B = ip.As16()
-		}
+		k.TunnelSource[family].B = ip.As16() // zero without one
 	}
 	return k, nil
 }

@@ -115,6 +115,7 @@ var reasonNames = [bpf.AliothReasonREASON_LEN]string{
 	bpf.AliothReasonDROP_TUNNEL_SOCKET:  "tunnel_socket",  // to the tunnel's port
 	bpf.AliothReasonDROP_FORGED_NODE:    "forged_node",    // by a pod's interface on the node's network
 	bpf.AliothReasonDROP_KUBELET_NO_POD: "kubelet_no_pod", // a connect of the kubelet to a pod that has no interface
+	bpf.AliothReasonDROP_GUARDED_PORT:   "guarded_port",   // a connect of a pod's process to the port of the node IPAM API
 
 	bpf.AliothReasonDROP_REWRITE_FAILED: "rewrite_failed",
 }

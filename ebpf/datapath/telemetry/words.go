@@ -89,6 +89,7 @@ var explanations = [bpf.AliothReasonREASON_LEN]explanation{
 	bpf.AliothReasonDROP_TUNNEL_FLOOD:  {"ARP, neighbour discovery or multicast through the tunnel, which nodes never send", "find the sender: the event names the node"},
 
 	bpf.AliothReasonDROP_KUBELET_NO_POD: {"the kubelet probes a pod whose interface does not exist yet, or any more", "nothing while a pod starts or ends; otherwise check the events of this node's pods"},
+	bpf.AliothReasonDROP_GUARDED_PORT:   {"a pod on the node's network connected to the TCP port of the node IPAM API, which is for processes of the node", "find the hostNetwork pod; a CNI plugin connects from the container runtime"},
 
 	bpf.AliothReasonDROP_SHADOW_SOCKET: {"a program on the node's network sent to a pod's shadow; only the kubelet may open flows there", "find the program or hostNetwork pod (docs/troubleshooting.md); use Services, hostPorts or kubectl port-forward"},
 	bpf.AliothReasonDROP_TUNNEL_SOCKET: {"a program on the node's network sent to the tunnel's port", "find the program or hostNetwork pod (docs/troubleshooting.md): it sends into VPCs"},

@@ -15,7 +15,8 @@ import (
 // nodeIPAMOn are the values that turn on the node IPAM API.
 const nodeIPAMOn = "nodeIPAM.enabled=true,nodeIPAM.infraSubnet=infra"
 
-// objectsWith returns the names of the objects whose text has a word.
+// objectsWith returns the names of the objects whose text has a word. The role of the
+// uninstallation is none of them: the area may have been on before.
 func objectsWith(t *testing.T, word string, args ...string) []string {
 	t.Helper()
 	objects, err := chart.New(t, root, nil).Template(t.Context(), args...)
@@ -28,7 +29,7 @@ func objectsWith(t *testing.T, word string, args ...string) []string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(string(text), word) {
+		if strings.Contains(string(text), word) && object.GetName() != "alioth-uninstall" {
 			names = append(names, object.GetKind()+" "+object.GetName())
 		}
 	}
@@ -80,6 +81,22 @@ func TestTheOperatorIsToldOfNodeIPAM(t *testing.T) {
 			if !slices.Equal(args, want) {
 				t.Errorf("%s: %s has the arguments %q, want %q", set, name, args, want)
 			}
+		}
+	}
+}
+
+func TestTheDaemonIsToldWhereToServeNodeIPAM(t *testing.T) {
+	for set, want := range map[string][]string{
+		nodeIPAMOn: {"--node-ipam", "--node-ipam-groups=multitenancy.acn.azure.com,acn.azure.com"},
+		nodeIPAMOn + ",nodeIPAM.groups={acn.azure.com},nodeIPAM.listen=[::1]:10090,nodeIPAM.podCgroup=/sys/fs/cgroup/kubepods": {
+			"--node-ipam", "--node-ipam-groups=acn.azure.com", "--node-ipam-listen=[::1]:10090", "--node-ipam-pod-cgroup=/sys/fs/cgroup/kubepods",
+		},
+		"nodeIPAM.listen=localhost:10090": nil,
+	} {
+		daemon := rendered(t, "DaemonSet", "--set", set)["alioth-cnid"]
+		args := slices.DeleteFunc(argumentsOf(t, daemon), func(arg string) bool { return !strings.HasPrefix(arg, "--node-ipam") })
+		if !slices.Equal(args, want) {
+			t.Errorf("%s: the daemon has the arguments %q, want %q", set, args, want)
 		}
 	}
 }

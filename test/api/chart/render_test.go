@@ -66,6 +66,9 @@ func TestChartRefusesBadValues(t *testing.T) {
 		{"a group of nobody", "nodeIPAM.groups={azure.com}", "/nodeIPAM/groups/0"},
 		{"node IPAM in no group", "nodeIPAM.groups=", "/nodeIPAM/groups"},
 		{"a pattern of devices with a slash", "nodeIPAM.devices={net/eth*}", "/nodeIPAM/devices/0"},
+		{"the node IPAM API for everybody", nodeIPAMOn + ",nodeIPAM.listen=0.0.0.0:10090", "/nodeIPAM/listen"},
+		{"the node IPAM API at no port", nodeIPAMOn + ",nodeIPAM.listen=localhost", "/nodeIPAM/listen"},
+		{"a cgroup elsewhere", nodeIPAMOn + ",nodeIPAM.podCgroup=/kubepods", "/nodeIPAM/podCgroup"},
 		{"devices without the kind that has them", nodeIPAMOn + ",nodeIPAM.groups={acn.azure.com},nodeIPAM.devices={eth*}", "nodeIPAM.groups lacks multitenancy.acn.azure.com"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -92,6 +95,7 @@ func TestChartAcceptsWhatItDocuments(t *testing.T) {
 		{"one interface per pod", "multiNetwork.enabled=false"},
 		{"nodes' networks, decided by the operator", "nodeNetworkState.enabled=true,nodeNetworkState.policyMode=centralized"},
 		{"node IPAM with devices", nodeIPAMOn + ",nodeIPAM.devices={enP*,eth?}"},
+		{"node IPAM by TCP", nodeIPAMOn + ",nodeIPAM.listen=localhost:10090,nodeIPAM.podCgroup=/sys/fs/cgroup/kubepods"},
 		{"node IPAM in one group", nodeIPAMOn + ",nodeIPAM.groups={acn.azure.com}"},
 		{"DANM's old names and flannel's networks", "multiNetwork.namingScheme=legacy,multiNetwork.vpcTypes={flannel}"},
 	} {

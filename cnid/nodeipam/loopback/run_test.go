@@ -1,0 +1,98 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package loopback
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/bpftest"
+	"github.com/alioth-net/alioth/ebpf/datapath/bpftest/wayin"
+	"github.com/alioth-net/alioth/test/freeport"
+)
+
+// TestAServerListensOnceItsPortIsGuardedAndFree is in the namespace of the test's process, as
+// a daemon is in its node's.
+func TestAServerListensOnceItsPortIsGuardedAndFree(t *testing.T) {
+	to := freePlace(t)
+	n := newGroups(t, to.String())
+	guarded, asked := make(chan struct{}), make(chan struct{})
+	n.server.cfg.Every = time.Millisecond
+	n.server.cfg.Guarded = func(context.Context) bool {
+		close(asked)
+		<-guarded
+		return true
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { n.server.Run(ctx) })
+	defer running.Wait()
+	defer stop()
+	<-asked
+	wantNone(t, n, to, "before the port is guarded")
+	other, err := net.Listen("tcp", to.String())
+	bpftest.Must(t, err)
+	close(guarded)
+	await(t, "the port to be missed", func() bool { return strings.Contains(n.server.Problem(), "address already in use") })
+	bpftest.Must(t, other.Close())
+	await(t, "the port to be taken", func() bool { return n.server.Problem() == "" })
+	bpftest.Must(t, wayin.Connect.Try(t, n.beside, to))
+	stop()
+	running.Wait()
+	wantNone(t, n, to, "after its end")
+	if p := n.server.Problem(); p != "" {
+		t.Errorf("after its end there is the problem %q", p)
+	}
+}
+
+// freePlace is a free port of this machine's loopback.
+func freePlace(t *testing.T) netip.AddrPort {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("missing feature: processes in cgroups need root")
+	}
+	ports, err := freeport.Choose(t.Context(), 1)
+	bpftest.Must(t, err)
+	return netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), ports[0])
+}
+
+// wantNone wants no listener.
+func wantNone(t *testing.T, n *node, to netip.AddrPort, when string) {
+	t.Helper()
+	if err := wayin.Connect.Try(t, n.beside, to); !errors.Is(err, unix.ECONNREFUSED) {
+		t.Errorf("%s: %v, want no listener", when, err)
+	}
+}
+
+func TestAServerEndsWithItsContextWhileItWaits(t *testing.T) {
+	s := New(Config{Guarded: func(context.Context) bool { return false }})
+	s.Run(t.Context())
+	if s.Problem() != "" {
+		t.Error(s.Problem())
+	}
+}
+
+// await waits for a condition.
+func await(t *testing.T, what string, met func() bool) {
+	t.Helper()
+	limit, again := time.After(bpftest.Patience), time.NewTicker(time.Millisecond)
+	defer again.Stop()
+	for !met() {
+		select {
+		case <-limit:
+			t.Fatal(fmt.Sprint("waited for ", what))
+		case <-again.C:
+		}
+	}
+}

@@ -1,0 +1,95 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"errors"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/ebpf/datapath/bpftest/wayin"
+)
+
+// portAPI is the TCP address of the node IPAM API in tests.
+var portAPI = netip.MustParseAddrPort("127.0.0.1:10090")
+
+// podCgroup makes the cgroup of pods of a machine with one pod in it, and has the machine
+// serve the node IPAM API at TCP too.
+func (m *machine) podCgroup(t *testing.T) (pod string) {
+	t.Helper()
+	pods := filepath.Join(m.cgroup, "kubepods.slice")
+	pod = filepath.Join(pods, "pod1")
+	for _, dir := range []string{pods, pod} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := os.Remove(dir); err != nil {
+				t.Errorf("remove cgroup: %v", err)
+			}
+		})
+	}
+	m.cfg.NodeIPAM.Enabled, m.cfg.NodeIPAM.Listen = true, "localhost:10090"
+	return pod
+}
+
+// connect has a process in a cgroup connect to the API from the machine.
+func (m *machine) connect(t *testing.T, cgroup string) (err error) {
+	t.Helper()
+	testnet.In(t, m, func() error {
+		err = wayin.Connect.Try(t, cgroup, portAPI)
+		return nil
+	})
+	return err
+}
+
+func TestTheNodeIPAMAPIIsServedByTCPToProcessesOfTheNodeAlone(t *testing.T) {
+	n := newAPINode(t, "ipam-port")
+	pod := n.podCgroup(t)
+	n.start(t)
+	served := func() {
+		t.Helper()
+		eventually(t, "the API is served by TCP", func() error { return n.connect(t, n.cgroup) })
+	}
+	refused := func(when string) {
+		t.Helper()
+		if err := n.connect(t, pod); !errors.Is(err, unix.EPERM) {
+			t.Errorf("%s: a process of a pod got %v, want EPERM", when, err)
+		}
+	}
+	served()
+	refused("while the daemon runs")
+	n.stop(unix.SIGKILL)
+	refused("while there is no daemon")
+	n.start(t)
+	served()
+	refused("with the next daemon")
+	n.stop(unix.SIGTERM)
+	n.uninstall(t)
+	if err := n.connect(t, pod); !errors.Is(err, unix.ECONNREFUSED) {
+		t.Errorf("after an uninstall a process of a pod got %v, want ECONNREFUSED", err)
+	}
+}
+
+func TestWithoutACgroupOfPodsTheNodeIPAMAPIIsAtItsSocketAlone(t *testing.T) {
+	n := newAPINode(t, "ipam-groups")
+	n.cfg.NodeIPAM.Enabled, n.cfg.NodeIPAM.Listen = true, "localhost:10090"
+	n.start(t)
+	if message := n.health(t, v1alpha1.NodeIPAMPortUnservedReason); !strings.Contains(message, "--node-ipam-pod-cgroup") {
+		t.Errorf("the condition says %q, want the setting", message)
+	}
+	if err := n.connect(t, n.cgroup); !errors.Is(err, unix.ECONNREFUSED) {
+		t.Errorf("a process of the node got %v, want no listener", err)
+	}
+	if _, err := os.Stat(n.cfg.nodeIPAMSocket()); err != nil {
+		t.Error(err)
+	}
+}
