@@ -217,7 +217,7 @@ func TestReportsOfBothGroupsAreFoundTogether(t *testing.T) {
 func TestAssumedReservationsStayUntilTheNextVersion(t *testing.T) {
 	s := newStore(t)
 	at := func(version string) *nodeipam.Instance {
-		row := instance(older, "b", "pni", 1)
+		row := instance(older, "pni", 1)
 		row.ResourceVersion = version
 		return row
 	}
