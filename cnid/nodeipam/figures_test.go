@@ -103,8 +103,6 @@ func (s *served) request(ctx context.Context, i int) error {
 	return err
 }
 
-func (s *served) release(ctx context.Context, i int) error { return s.Release(ctx, asked(i)) }
-
 // endpointsHeld is the number of endpoints of the bars.
 const endpointsHeld = 5000
 

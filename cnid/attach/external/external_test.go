@@ -18,9 +18,9 @@ import (
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 )
 
-func spec(container string) attach.Spec {
+func spec() attach.Spec {
 	return attach.Spec{
-		ContainerID: container, IfName: "eth0", PodUID: "uid-" + container, Network: "bridge", MAC: net.HardwareAddr{2, 0, 10, 0, 0, 7},
+		ContainerID: "c1", IfName: "eth0", PodUID: "uid-c1", Network: "bridge", MAC: net.HardwareAddr{2, 0, 10, 0, 0, 7},
 	}
 }
 
@@ -35,7 +35,7 @@ func open(t *testing.T, dir, boot string) *external.Driver {
 
 func TestAnInterfaceIsThereFromItsAttachToItsDetach(t *testing.T) {
 	dir := t.TempDir()
-	one := spec("c1")
+	one := spec()
 	link, err := open(t, dir, "boot").Attach(t.Context(), one)
 	if err != nil || !cmp.Equal(link, attach.Link{}) {
 		t.Fatalf("%+v, %v", link, err)
@@ -64,16 +64,16 @@ func TestAnInterfaceIsThereFromItsAttachToItsDetach(t *testing.T) {
 
 func TestNothingOutlivesABoot(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := open(t, dir, "boot").Attach(t.Context(), spec("c1")); err != nil {
+	if _, err := open(t, dir, "boot").Attach(t.Context(), spec()); err != nil {
 		t.Fatal(err)
 	}
-	wantGone(t, open(t, dir, "another boot"), spec("c1"))
+	wantGone(t, open(t, dir, "another boot"), spec())
 }
 
 func TestANamedNamespaceThatEndsTakesTheInterfaceAlong(t *testing.T) {
 	pod := netnstest.New(t)
 	driver := open(t, t.TempDir(), "boot")
-	one := spec("c1")
+	one := spec()
 	one.NetnsPath = pod.Path
 	id, err := netns.Identify(one.NetnsPath)
 	if err != nil {
@@ -92,7 +92,7 @@ func TestANamedNamespaceThatEndsTakesTheInterfaceAlong(t *testing.T) {
 
 func TestADelegatedDeviceIsOnAndHasACarrierBeforeItIsGiven(t *testing.T) {
 	driver := open(t, t.TempDir(), "boot")
-	one := spec("c1")
+	one := spec()
 	one.Mode, one.MAC = external.ModeDevice, net.HardwareAddr{0, 0x0d, 0x3a, 0, 0, 1}
 	netnstest.New(t).Do(t, func() error {
 		if _, err := driver.Attach(t.Context(), one); !errors.Is(err, attach.ErrNotYet) {
