@@ -86,6 +86,7 @@ type node struct {
 	journal *journal.Journal
 	manager *attachment.Manager
 	store   *store.Store
+	driver  attach.Driver
 }
 
 func newNode(t *testing.T) *node {
@@ -115,6 +116,7 @@ func newNode(t *testing.T) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
+	n.driver = driver
 	n.manager = attachment.New(attachment.Config{
 		Journal: n.journal, Log: log, Metrics: attachment.NewMetrics(prometheus.NewRegistry()), Drivers: attach.Drivers{external.Kind: driver},
 		Decisions: n.control, Datapath: n.control, Releaser: n.control,

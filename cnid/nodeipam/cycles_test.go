@@ -1,0 +1,47 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeipam_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/alioth-net/alioth/cnid/nodeipam/wire"
+	"github.com/alioth-net/alioth/test/soak"
+)
+
+// TestCyclesOfRequestsAndReleasesLeaveNothing: 20 clients attach and detach at the same time.
+// What is released waits in the queue for its Addresses alone.
+func TestCyclesOfRequestsAndReleasesLeaveNothing(t *testing.T) {
+	s := serve(t, 1000)
+	for range soak.Or(t, 100, 5) {
+		s.each(t, 1000, 20, func(ctx context.Context, i int) error {
+			if err := s.request(ctx, i); err != nil {
+				return err
+			}
+			return s.Release(ctx, asked(i))
+		})
+		if left := s.journal.Records(); len(left) != 0 {
+			t.Fatalf("left are %d records", len(left))
+		}
+		waiting, err := s.Attachments(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range waiting {
+			if one.State != wire.PendingRelease {
+				t.Fatalf("left is %+v", one)
+			}
+		}
+		for _, rec := range s.journal.Releases() { // as the releaser does
+			if err := s.journal.Released(rec.Seq); err != nil {
+				t.Fatal(err)
+			}
+		}
+		found, err := s.driver.List(t.Context())
+		if err != nil || len(found) != 0 {
+			t.Fatalf("the driver has %+v, %v", found, err)
+		}
+	}
+}
