@@ -12,7 +12,6 @@ import (
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/attach"
-	"github.com/alioth-net/alioth/cnid/attach/external"
 	"github.com/alioth-net/alioth/cnid/attachment"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
@@ -93,7 +92,7 @@ func decideAll(tx store.ReadTx, q question, pod *store.Pod, list []annotations.H
 			d.IfName = d.Attachment
 		}
 		if i > 0 && d.External {
-			d.Mode = external.ModeDevice
+			d.Mode = attach.ModeDevice
 		}
 		if i != byDefault && (d.InVPC() || i > 0) && !d.External {
 			d.Gateways = nil

@@ -55,7 +55,7 @@ func TestAnotherCNIPluginGetsAddressesAndNothingElse(t *testing.T) {
 	if first.Probed || len(first.HostPorts) != 0 {
 		t.Errorf("probes and ports of the node are the plugin's, got %+v", first)
 	}
-	if second.IfName != "eth1" || second.MAC.String() != "00:0d:3a:00:00:01" || first.Mode != "" || second.Mode != external.ModeDevice {
+	if second.IfName != "eth1" || second.MAC.String() != "00:0d:3a:00:00:01" || first.Mode != "" || second.Mode != attach.ModeDevice {
 		t.Errorf("got %+v, %+v; want the second to be a device of the node", first, second)
 	}
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/attach"
-	"github.com/alioth-net/alioth/cnid/attach/external"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/store"
@@ -54,7 +53,7 @@ func Rebuild(tx store.ReadTx, cfg plan.Config, can attach.Capabilities, found at
 	}
 	if can.External {
 		if found.Request != "" {
-			rec.Mode = external.ModeDevice
+			rec.Mode = attach.ModeDevice
 		}
 		return rec, nil
 	}

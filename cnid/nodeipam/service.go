@@ -15,7 +15,7 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/alioth-net/alioth/cnid/attach/external"
+	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attach/external/nic"
 	"github.com/alioth-net/alioth/cnid/attachment"
 	"github.com/alioth-net/alioth/cnid/journal"
@@ -177,7 +177,7 @@ func (s *Service) interfaces(list []journal.Record) []answer.Interface {
 
 func describe(tx store.ReadTx, rec journal.Record) answer.Interface {
 	one := answer.Interface{Name: rec.IfName, NIC: wire.InfraNIC, MAC: rec.MAC.String()}
-	if rec.Mode == external.ModeDevice {
+	if rec.Mode == attach.ModeDevice {
 		one.NIC = wire.FrontendNIC
 	}
 	for i, prefix := range rec.Addrs {

@@ -28,11 +28,6 @@ import (
 // Kind is the driver's.
 const Kind attach.Kind = annotations.KindExternal
 
-// ModeDevice is the mode (attach.Spec.Mode) of a delegated device: one of the node, with
-// the address Spec.MAC, that the plugin moves into the pod. "" is the mode of an interface
-// that the plugin makes.
-const ModeDevice = "device"
-
 var capabilities = attach.Capabilities{External: true}
 
 // Driver implements attach.Driver.
@@ -91,7 +86,7 @@ func (d *Driver) Attach(_ context.Context, spec attach.Spec) (attach.Link, error
 			return attach.Link{}, err
 		}
 	}
-	if spec.Mode == ModeDevice {
+	if spec.Mode == attach.ModeDevice {
 		if err := enable(spec.MAC); err != nil {
 			return attach.Link{}, err
 		}

@@ -93,7 +93,7 @@ func TestANamedNamespaceThatEndsTakesTheInterfaceAlong(t *testing.T) {
 func TestADelegatedDeviceIsOnAndHasACarrierBeforeItIsGiven(t *testing.T) {
 	driver := open(t, t.TempDir(), "boot")
 	one := spec()
-	one.Mode, one.MAC = external.ModeDevice, net.HardwareAddr{0, 0x0d, 0x3a, 0, 0, 1}
+	one.Mode, one.MAC = attach.ModeDevice, net.HardwareAddr{0, 0x0d, 0x3a, 0, 0, 1}
 	netnstest.New(t).Do(t, func() error {
 		if _, err := driver.Attach(t.Context(), one); !errors.Is(err, attach.ErrNotYet) {
 			t.Errorf("a device that is not plugged in: %v", err)
