@@ -308,7 +308,7 @@ func (c Config) onNode() install.Node {
 	return install.Node{
 		CNIBinDir: c.CNIBinDir, CNIConfDir: c.CNIConfDir,
 		StateDir: c.StateDir, Journal: c.journalFile(), Settings: c.settingsFile(), Socket: c.socket(),
-		Interfaces: c.interfacesDir(), Delegates: c.delegatesDir(), NetworkStates: c.networkStateDir(), NetworkStatesKept: c.networkStatesKept,
+		Interfaces: c.interfacesDir(), NodeIPAM: c.nodeIPAMFiles(), Delegates: c.delegatesDir(), NetworkStates: c.networkStateDir(), NetworkStatesKept: c.networkStatesKept,
 		BPFDir: c.BPFDir, CgroupRoot: c.CgroupRoot, Shadows: c.Shadows, Wait: c.Wait,
 	}
 }

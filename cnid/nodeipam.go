@@ -23,6 +23,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nodeipam/endpoints"
 	"github.com/alioth-net/alioth/cnid/nodeipam/loopback"
 	"github.com/alioth-net/alioth/cnid/nodeipam/nodeinfo"
+	"github.com/alioth-net/alioth/cnid/nodeipam/plugin/delegated"
 	"github.com/alioth-net/alioth/cnid/nodeipam/queue"
 	"github.com/alioth-net/alioth/cnid/nodeipam/queue/drain"
 	"github.com/alioth-net/alioth/cnid/nodeipam/rest"
@@ -89,6 +90,14 @@ func (c Config) nodeIPAMSocket() string {
 	return filepath.Join(c.RunDir, filepath.Base(client.DefaultSocket))
 }
 
+func (c Config) endpointsDir() string { return filepath.Join(c.StateDir, "node-ipam-endpoints") }
+
+// nodeIPAMFiles are all that the API and its plugin keep on the node.
+func (c Config) nodeIPAMFiles() []string {
+	devices := filepath.Join(c.RunDir, filepath.Base(delegated.DefaultDir))
+	return []string{c.nodeIPAMSocket(), devices, c.queuedReleases(), c.endpointsDir()}
+}
+
 func (c Config) queuedReleases() string {
 	return filepath.Join(c.StateDir, filepath.Base(queue.DefaultDir))
 }
@@ -99,7 +108,7 @@ func (d *daemon) nodeIPAMModules(api nodeinfo.API) ([]module, error) {
 		return nil, nil
 	}
 	log := d.log.With("area", "node IPAM")
-	states, err := endpoints.Open(filepath.Join(d.cfg.StateDir, "node-ipam-endpoints"), log)
+	states, err := endpoints.Open(d.cfg.endpointsDir(), log)
 	if err != nil {
 		return nil, err
 	}

@@ -34,6 +34,8 @@ type Node struct {
 	Interfaces string
 	// Delegates is the folder of interfaces that other CNI plugins have made.
 	Delegates string
+	// NodeIPAM are the files and folders of the node IPAM API, whose names others extend.
+	NodeIPAM []string
 	// NetworkStates is the folder of the node's network states. It stays if NetworkStatesKept
 	// returns true: the node applies the committed state at each boot.
 	NetworkStates     string
@@ -120,6 +122,9 @@ func removeState(n Node) error {
 	if err := os.RemoveAll(n.Interfaces); err != nil {
 		return fmt.Errorf("remove notes about interfaces: %w", err)
 	}
+	if err := removeNodeIPAM(n.NodeIPAM); err != nil {
+		return err
+	}
 	if !n.NetworkStatesKept() {
 		if err := os.RemoveAll(n.NetworkStates); err != nil {
 			return fmt.Errorf("remove the network states of the node: %w", err)
@@ -130,4 +135,20 @@ func removeState(n Node) error {
 		return fmt.Errorf("remove the folder of other CNI plugins' interfaces: %w", err)
 	}
 	return removeFiles(paths...)
+}
+
+// removeNodeIPAM removes what the node IPAM API keeps. No pod that it served is left.
+func removeNodeIPAM(paths []string) error {
+	var errs []error
+	for _, path := range paths {
+		found, err := filepath.Glob(path + "*")
+		errs = append(errs, err)
+		for _, one := range found {
+			errs = append(errs, os.RemoveAll(one))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("remove files of the node IPAM API: %w", err)
+	}
+	return nil
 }
