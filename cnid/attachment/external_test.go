@@ -18,6 +18,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attachment"
 	"github.com/alioth-net/alioth/cnid/attachment/attachmenttest"
 	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 )
 
 // foreign is a node on which another CNI plugin attaches the pods.
@@ -53,7 +54,7 @@ func (f *foreign) decide(kind attach.Kind) {
 // boot opens the driver in a boot, for a new daemon.
 func (f *foreign) boot(t *testing.T, id string) {
 	t.Helper()
-	driver, err := external.New(filepath.Join(f.dir, "notes"), id)
+	driver, err := external.New(filepath.Join(f.dir, "notes"), id, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,6 +84,33 @@ func TestEachPluginMakesItsOwnPodsInterfacesAlone(t *testing.T) {
 	}
 	if records := f.journal.Records(); len(records) != 0 {
 		t.Errorf("left are %+v", records)
+	}
+}
+
+// TestEachPluginRemovesItsOwnPodsInterfacesAlone: a client of the node IPAM API may name any
+// container of the node.
+func TestEachPluginRemovesItsOwnPodsInterfacesAlone(t *testing.T) {
+	f, pod := newForeign(t), netnstest.New(t)
+	if _, err := f.Establish(t.Context(), asked("theirs")); err != nil {
+		t.Fatal(err)
+	}
+	f.decide(attachmenttest.Kind)
+	own := asked("own")
+	own.External, own.NetnsPath = false, pod.Path
+	if _, err := f.Establish(t.Context(), own); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.RemoveExternal(t.Context(), own.Key); err != nil || len(f.journal.Records()) != 2 {
+		t.Errorf("another plugin removes Alioth's: %v, left are %+v", err, f.journal.Records())
+	}
+	if err := f.Remove(t.Context(), asked("theirs").Key); err != nil || len(f.journal.Records()) != 2 {
+		t.Errorf("Alioth's plugin removes another's: %v, left are %+v", err, f.journal.Records())
+	}
+	if err := f.Remove(t.Context(), own.Key); err != nil || len(f.journal.Records()) != 1 {
+		t.Errorf("its own: %v, left are %+v", err, f.journal.Records())
+	}
+	if err := f.RemoveExternal(t.Context(), asked("theirs").Key); err != nil || len(f.journal.Records()) != 0 {
+		t.Errorf("its own: %v, left are %+v", err, f.journal.Records())
 	}
 }
 

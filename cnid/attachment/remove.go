@@ -12,29 +12,45 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 )
 
-// Remove removes the attachments of a request. It needs neither the pod nor its
-// namespace nor the API server. Missing attachments are no error.
+// Remove removes the attachments of a request of Alioth's own plugin. It needs neither the
+// pod nor its namespace nor the API server. Missing attachments are no error, and those of
+// another plugin count as missing.
 func (m *Manager) Remove(ctx context.Context, key journal.Key) error {
+	return m.removeRequest(ctx, key, false)
+}
+
+// RemoveExternal is Remove for another CNI plugin (Request.External), which may name any
+// container: the attachments of Alioth's own plugin count as missing.
+func (m *Manager) RemoveExternal(ctx context.Context, key journal.Key) error {
+	return m.removeRequest(ctx, key, true)
+}
+
+func (m *Manager) removeRequest(ctx context.Context, key journal.Key, external bool) error {
 	unlock, err := m.lock(ctx, key.ContainerID)
 	if err != nil {
 		return err
 	}
 	defer unlock()
 	records := m.ofRequest(key)
-	if len(records) == 0 {
-		return errors.Join(m.removeUnknown(ctx, key), m.removeUnrecorded(ctx, key, nil))
+	switch {
+	case len(records) == 0:
+		return errors.Join(m.removeUnknown(ctx, key, external), m.removeUnrecorded(ctx, key, external, nil))
+	case m.capabilities(records[0].Kind).External != external:
+		return nil
+	case external:
+		return m.removeAll(ctx, records) // its notes outlive the journal, and are adopted at once
 	}
-	return errors.Join(m.removeAll(ctx, records), m.removeUnrecorded(ctx, key, records))
+	return errors.Join(m.removeAll(ctx, records), m.removeUnrecorded(ctx, key, external, records))
 }
 
 // removeUnrecorded removes further interfaces of a request that drivers know and the journal
 // does not, because it was lost and they could not be adopted. Those with an end on the
 // node go with the pod's namespace; others may have more than that, such as the lease of
 // a CNI plugin.
-func (m *Manager) removeUnrecorded(ctx context.Context, key journal.Key, records []journal.Record) error {
+func (m *Manager) removeUnrecorded(ctx context.Context, key journal.Key, external bool, records []journal.Record) error {
 	var errs []error
 	for _, driver := range m.cfg.Drivers {
-		if driver.Capabilities().HostEnd {
+		if can := driver.Capabilities(); can.HostEnd || can.External != external {
 			continue
 		}
 		found, err := driver.List(ctx)
@@ -51,10 +67,12 @@ func (m *Manager) removeUnrecorded(ctx context.Context, key journal.Key, records
 
 // removeUnknown removes the devices of an attachment without a record, which may be from
 // before the loss of the journal.
-func (m *Manager) removeUnknown(ctx context.Context, key journal.Key) error {
+func (m *Manager) removeUnknown(ctx context.Context, key journal.Key, external bool) error {
 	var errs []error
 	for _, driver := range m.cfg.Drivers {
-		errs = append(errs, driver.Detach(ctx, key.ContainerID, key.IfName))
+		if driver.Capabilities().External == external {
+			errs = append(errs, driver.Detach(ctx, key.ContainerID, key.IfName))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -29,7 +29,7 @@ import (
 // Manager has the attachments of the node.
 type Manager interface {
 	Establish(ctx context.Context, r attachment.Request) ([]attachment.Attached, error)
-	Remove(ctx context.Context, key journal.Key) error
+	RemoveExternal(ctx context.Context, key journal.Key) error
 	GC(ctx context.Context, network string, valid map[journal.Key]bool) error
 	Ready() error
 }
@@ -74,7 +74,7 @@ func (s *Service) Request(ctx context.Context, r rest.Request) ([]answer.Interfa
 	interfaces := s.interfaces(records(list))
 	if refusal := checkDesired(r.Desired, interfaces); refusal != nil {
 		if !before {
-			err = s.cfg.Manager.Remove(ctx, wanted.Key)
+			err = s.cfg.Manager.RemoveExternal(ctx, wanted.Key)
 		}
 		return nil, errors.Join(refusal, err)
 	}
@@ -142,7 +142,7 @@ func translate(err error) error {
 		code = wire.InvalidParameter
 	case errors.Is(err, attachment.ErrNamespaceAlive):
 		code = wire.InconsistentIPConfigState
-	case errors.Is(err, nic.ErrInUse):
+	case errors.Is(err, nic.ErrInUse), errors.Is(err, nic.ErrNotOffered):
 		code = wire.FailedToAllocateBackendConfig
 	}
 	return &rest.Failure{Code: code, Reason: err.Error()}
@@ -211,7 +211,7 @@ func (s *Service) Release(ctx context.Context, key rest.Key) error {
 	}
 	var errs []error
 	for one := range wanted {
-		errs = append(errs, s.cfg.Manager.Remove(ctx, one))
+		errs = append(errs, s.cfg.Manager.RemoveExternal(ctx, one))
 	}
 	var notReady *attachment.NotReady
 	err := errors.Join(errs...)
