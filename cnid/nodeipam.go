@@ -81,7 +81,7 @@ func (c Config) withNodeIPAM(all attach.Registry) attach.Registry {
 	if !c.NodeIPAM.Enabled {
 		return all
 	}
-	return drivers.WithExternal(all)
+	return drivers.WithExternal(all, c.NodeIPAM.Devices)
 }
 
 // nodeIPAMSocket and queuedReleases are where plugins find the API, and leave releases while

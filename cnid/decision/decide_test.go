@@ -33,7 +33,7 @@ import (
 )
 
 // kinds are those of the registry, and one without a datapath.
-var kinds = append(drivers.WithExternal(drivers.WithSRIOV(drivers.All(), sriov.Config{})), attachmenttest.Type(nil)).Catalog()
+var kinds = append(drivers.WithExternal(drivers.WithSRIOV(drivers.All(), sriov.Config{}), nil), attachmenttest.Type(nil)).Catalog()
 
 // decided is a store in which everything for pod p1 is decided.
 type decided struct {

@@ -112,7 +112,7 @@ func newNode(t *testing.T) *node {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = n.journal.Close() })
-	driver, err := external.New(filepath.Join(dir, "notes"), "boot")
+	driver, err := external.New(filepath.Join(dir, "notes"), "boot", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,10 @@ func WithSRIOV(all attach.Registry, cfg sriov.Config) attach.Registry {
 }
 
 // WithExternal returns a registry of nodes with an IPAM API for other CNI plugins too.
-func WithExternal(all attach.Registry) attach.Registry { return append(all, external.Type()) }
+// devices are patterns of the names of devices that pods may get.
+func WithExternal(all attach.Registry, devices []string) attach.Registry {
+	return append(all, external.Type(devices))
+}
 
 // All returns the registry of this release. It has one line for each driver.
 func All() attach.Registry {

@@ -34,6 +34,8 @@ var capabilities = attach.Capabilities{External: true}
 type Driver struct {
 	notes sandbox.Notes[note]
 	boot  string
+	// devices are patterns of the names of devices that pods may get.
+	devices []string
 }
 
 // note is what the driver keeps of an interface. Its namespace is zero if the caller has
@@ -44,8 +46,10 @@ type note struct {
 	MAC  string `json:"mac"`
 }
 
-// Type returns the driver's entry in a registry.
-func Type() attach.Type {
+// Type returns the driver's entry in a registry. devices are patterns (nic.Named) of the names
+// of devices that pods may get: the Address of a pod can be made again from an annotation,
+// which tenants may write, so the driver goes by the node's configuration too.
+func Type(devices []string) attach.Type {
 	return attach.Type{
 		Kind: Kind, Capabilities: capabilities,
 		Probe: func(context.Context) error { return nil },
@@ -54,15 +58,16 @@ func Type() attach.Type {
 			if err != nil {
 				return nil, fmt.Errorf("identify this boot: %w", err)
 			}
-			return New(filepath.Join(node.Dir, string(Kind)), string(bytes.TrimSpace(boot)))
+			return New(filepath.Join(node.Dir, string(Kind)), string(bytes.TrimSpace(boot)), devices)
 		},
 	}
 }
 
-// New returns a Driver whose notes are in a folder, in the boot of an ID.
-func New(dir, boot string) (*Driver, error) {
+// New returns a Driver whose notes are in a folder, in the boot of an ID. devices is as for
+// Type.
+func New(dir, boot string, devices []string) (*Driver, error) {
 	notes, err := sandbox.NewNotes[note](dir)
-	return &Driver{notes: notes, boot: boot}, err
+	return &Driver{notes: notes, boot: boot, devices: devices}, err
 }
 
 // Capabilities implements attach.Driver.
@@ -87,7 +92,7 @@ func (d *Driver) Attach(_ context.Context, spec attach.Spec) (attach.Link, error
 		}
 	}
 	if spec.Mode == attach.ModeDevice {
-		if err := enable(spec.MAC); err != nil {
+		if err := d.enable(spec.MAC); err != nil {
 			return attach.Link{}, err
 		}
 	}
@@ -97,7 +102,7 @@ func (d *Driver) Attach(_ context.Context, spec attach.Spec) (attach.Link, error
 
 // enable switches on the node's device with an Ethernet address. A device that is missing
 // or has no carrier is an attach.ErrNotYet.
-func enable(mac net.HardwareAddr) error {
+func (d *Driver) enable(mac net.HardwareAddr) error {
 	node, err := nic.Read()
 	if err != nil {
 		return err
@@ -110,6 +115,9 @@ func enable(mac net.HardwareAddr) error {
 		return fmt.Errorf("delegated device %s: %w", mac, err)
 	}
 	name := link.Attrs().Name
+	if offered, err := nic.Named(name, d.devices); err != nil || !offered {
+		return errors.Join(fmt.Errorf("%w: %s (%s); name it in nodeIPAM.devices", nic.ErrNotOffered, name, mac), err)
+	}
 	if err := netlink.LinkSetUp(link); err != nil {
 		return fmt.Errorf("switch on the delegated device %s: %w", name, err)
 	}

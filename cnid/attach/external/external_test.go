@@ -14,6 +14,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attach/external"
+	"github.com/alioth-net/alioth/cnid/attach/external/nic"
 	"github.com/alioth-net/alioth/cnid/netns"
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 )
@@ -26,7 +27,7 @@ func spec() attach.Spec {
 
 func open(t *testing.T, dir, boot string) *external.Driver {
 	t.Helper()
-	driver, err := external.New(dir, boot)
+	driver, err := external.New(dir, boot, []string{"nic?"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,6 +125,25 @@ func TestADelegatedDeviceIsOnAndHasACarrierBeforeItIsGiven(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestADeviceThatTheNodeDoesNotOfferIsNotDelegated: whatever the Address of a pod says.
+func TestADeviceThatTheNodeDoesNotOfferIsNotDelegated(t *testing.T) {
+	driver := open(t, t.TempDir(), "boot")
+	one := spec()
+	one.Mode, one.MAC = attach.ModeDevice, net.HardwareAddr{0, 0x0d, 0x3a, 0, 0, 1}
+	netnstest.New(t).Do(t, func() error {
+		attrs := netlink.NewLinkAttrs()
+		attrs.Name, attrs.HardwareAddr = "storage0", one.MAC
+		if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "switch"}); err != nil {
+			return err
+		}
+		if _, err := driver.Attach(t.Context(), one); !errors.Is(err, nic.ErrNotOffered) {
+			t.Errorf("the device storage0: %v", err)
+		}
+		return nil
+	})
+	wantGone(t, driver, one)
 }
 
 func checkUp(link netlink.Link) error {

@@ -24,6 +24,9 @@ import (
 // ErrMissing reports that the node has no device with an Ethernet address.
 var ErrMissing = errors.New("the node has no such device")
 
+// ErrNotOffered reports that the configuration of the node does not name the device.
+var ErrNotOffered = errors.New("the node does not offer the device to pods")
+
 // ErrInUse reports that the node itself needs the device.
 var ErrInUse = errors.New("the node needs the device itself")
 
@@ -80,6 +83,21 @@ func (n Node) Find(mac net.HardwareAddr) (netlink.Link, error) {
 	return nil, fmt.Errorf("%w: none has the address %s; is it plugged in, and not in a pod?", ErrMissing, mac)
 }
 
+// Named reports whether the name of a device matches one of the patterns (path.Match). It
+// returns an error for a malformed pattern.
+func Named(name string, patterns []string) (bool, error) {
+	for _, pattern := range patterns {
+		ok, err := path.Match(pattern, name)
+		if err != nil {
+			return false, fmt.Errorf("pattern %q of delegated devices: %w", pattern, err)
+		}
+		if ok {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 // Device is one that the node offers.
 type Device struct {
 	Name string
@@ -92,13 +110,9 @@ func (n Node) Offered(patterns []string) ([]Device, error) {
 	var list []Device
 	for _, link := range n.Links {
 		name := link.Attrs().Name
-		matches := false
-		for _, pattern := range patterns {
-			ok, err := path.Match(pattern, name)
-			if err != nil {
-				return nil, fmt.Errorf("pattern %q of delegated devices: %w", pattern, err)
-			}
-			matches = matches || ok
+		matches, err := Named(name, patterns)
+		if err != nil {
+			return nil, err
 		}
 		if matches && len(link.Attrs().HardwareAddr) == 6 && n.Use(link) == "" {
 			list = append(list, Device{Name: name, MAC: link.Attrs().HardwareAddr})
