@@ -31,7 +31,7 @@ func named(catalog attach.Catalog, pair attach.Kind) map[string]attach.Kind {
 // outside only:
 //   - Only the datapath keeps VPCs apart. An interface in a VPC without it would not be
 //     bound to its addresses.
-//     That does not concern interfaces that another CNI plugin makes.
+//     Interfaces that another CNI plugin makes are exempt.
 //   - The host end of a pair outside of every VPC has no programs. The pod would reach
 //     the node's own network stack through it.
 //

@@ -12,7 +12,7 @@ import (
 )
 
 // TestCyclesOfRequestsAndReleasesLeaveNothing: 20 clients attach and detach at the same time.
-// What is released waits in the queue for its Addresses alone.
+// Released attachments stay in the release queue alone, until their Addresses are deleted.
 func TestCyclesOfRequestsAndReleasesLeaveNothing(t *testing.T) {
 	s := serve(t, 1000)
 	for range soak.Or(t, 100, 5) {

@@ -26,7 +26,7 @@ type IPConfigsRequest struct {
 	// DesiredIPAddresses are addresses without a prefix length. The operator chooses the
 	// addresses of pods; others than those are refused.
 	DesiredIPAddresses []string `json:"desiredIPAddresses"`
-	// PodInterfaceID is another name of the attachment, which the client chooses.
+	// PodInterfaceID is a second name of the attachment; the client chooses it.
 	PodInterfaceID string `json:"podInterfaceID"`
 	// InfraContainerID is the sandbox: CNI_CONTAINERID.
 	InfraContainerID string `json:"infraContainerID"`
@@ -52,7 +52,7 @@ type IPConfigsRequest struct {
 type IPConfigRequest struct {
 	// DesiredIPAddress is an address without a prefix length, or "".
 	DesiredIPAddress string `json:"DesiredIPAddress"`
-	// PodInterfaceID is another name of the attachment, which the client chooses.
+	// PodInterfaceID is a second name of the attachment; the client chooses it.
 	PodInterfaceID string `json:"PodInterfaceID"`
 	// InfraContainerID is the sandbox: CNI_CONTAINERID.
 	InfraContainerID string `json:"InfraContainerID"`

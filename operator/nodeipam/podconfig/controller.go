@@ -54,7 +54,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	case err != nil:
 		return ctrl.Result{}, r.create(ctx, request.NamespacedName, want)
 	case want == nil || !isOf(object, want):
-		// That of a former pod, or of what the pod asked for before: its deletion requests
+		// The config is of a former pod, or of an earlier request of the pod: its deletion requests
 		// the pod again.
 		uid := object.GetUID()
 		return ctrl.Result{}, client.IgnoreNotFound(r.Client.Delete(ctx, object, client.Preconditions{UID: &uid}))

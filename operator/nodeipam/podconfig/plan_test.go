@@ -118,7 +118,7 @@ func TestAConfigIsReadyOnlyWhenEveryInterfaceIsClaimed(t *testing.T) {
 		"all is claimed":                      {told, nil, "Ready"},
 		"the last one is being claimed":       {told, of("eth2", unconfirmed), "Pending"},
 		"the first one is being claimed":      {told, of("eth0", unconfirmed), "Pending"},
-		"one is another pod's":                {told, of("eth1", func(row *store.Address) { row.Holder.UID = "former" }), "Pending"},
+		"another pod holds one":               {told, of("eth1", func(row *store.Address) { row.Holder.UID = "former" }), "Pending"},
 		"one is on another node":              {told, of("eth1", func(row *store.Address) { row.Node = "node-2" }), "Pending"},
 		"one is Alioth's own":                 {told, of("eth1", func(row *store.Address) { row.External = false }), "Pending"},
 		"one is of another interface":         {told, of("eth1", func(row *store.Address) { row.Attachment = "eth7" }), "Pending"},

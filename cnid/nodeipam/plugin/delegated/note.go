@@ -36,8 +36,8 @@ type device struct {
 	Permanent net.HardwareAddr `json:"permanent,omitempty"`
 }
 
-// deviceOf returns the note of a device that is going to be an interface. A device is down
-// when it is back, whoever has set it up for the pod.
+// deviceOf returns the note of a device that is going to be an interface. A device that is
+// brought back is set down: the daemon had set it up for the pod alone.
 func deviceOf(link netlink.Link, one Interface) device {
 	attrs := link.Attrs()
 	was := *lent.Of(link)

@@ -61,7 +61,7 @@ func makeCgroups(t *testing.T, list ...string) {
 	}
 }
 
-// serve answers whoever connects, in the caller's network namespace.
+// serve answers all clients, in the caller's network namespace.
 func serve(t *testing.T, addresses ...string) {
 	t.Helper()
 	for _, address := range addresses {
