@@ -5,6 +5,7 @@ package e2e
 
 import (
 	"net/netip"
+	"strconv"
 	"testing"
 
 	"golang.org/x/sync/errgroup"
@@ -42,7 +43,7 @@ func TestTenantsOfOneAddressAskOnePeerFromOnePort(t *testing.T) {
 	var group errgroup.Group
 	for i, pod := range pods {
 		group.Go(func() error {
-			command := append([]string{scene.Tool, "probe", "--timeout", answerTime.String(), "--source-port", "40000"}, targets...)
+			command := append([]string{scene.Tool, "probe", "--timeout", answerTime.String(), "--source-port", strconv.Itoa(socketPort)}, targets...)
 			out, err := e.Exec(within(t, patience), pod, command...)
 			if err != nil {
 				return err

@@ -70,8 +70,9 @@ func (e *env) awaitIngress(t *testing.T, service *corev1.Service, count int) {
 
 // socketPort is the source port of sockets, framePort that of frames that pods send past
 // their sockets. Services are translated at the socket for the first, in packets for the
-// second.
-const socketPort, framePort = 40000, 40001
+// second. Both are below the ports that the kernel gives to sockets by itself: a
+// connection that had such a port before keeps it for a minute after its end.
+const socketPort, framePort = 20000, 20001
 
 // checkBalanced asks the load balancer from a pod, all from one and the same port,
 // and requires that the tenant's own server answers. It may run beside others.
