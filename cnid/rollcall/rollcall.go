@@ -113,6 +113,7 @@ func (r *RollCall) Run(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
+			return
 		case <-time.After(pause):
 		}
 		pause = min(2*pause, lastAnswer)

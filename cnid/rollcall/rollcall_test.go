@@ -4,12 +4,15 @@
 package rollcall
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 	"net/netip"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
@@ -82,4 +85,34 @@ func TestTheStoreAgreesOnceItHasHeardWhatDecidesAboutTheNode(t *testing.T) {
 			})
 		})
 	}
+}
+
+// cut is a node without its API server, whose daemon is told to end during a request.
+type cut struct {
+	Passes
+	api
+	end context.CancelFunc
+}
+
+func (cut) PodMTU() (int, <-chan struct{}) { return 1400, nil }
+
+func (c cut) List(ctx context.Context, _ runtime.Object, _, _ string) error {
+	c.end()
+	return ctx.Err()
+}
+
+func TestACallThatIsNotAnsweredKeepsNoDaemon(t *testing.T) {
+	s, err := store.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Update(func(tx store.Tx) error {
+		return store.PutNode(tx, &store.Node{Meta: store.Meta{UID: "n", ResourceVersion: "1"}, Name: "node1"})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	node := cut{end: end}
+	synced := func() (bool, <-chan struct{}) { return true, nil }
+	New("node1", s, func() []journal.Record { return nil }, node, synced, node, slog.New(slog.DiscardHandler)).Run(ctx)
 }
