@@ -193,6 +193,12 @@ func (n *apiNode) status(t *testing.T, obj client.Object, change func(client.Obj
 // vpc makes a VPC that is ready, with one subnet.
 func (n *apiNode) vpc(t *testing.T, name string, vni int32) {
 	t.Helper()
+	n.vpcOf(t, name, vni, "10.10.1.0/24")
+}
+
+// vpcOf makes a VPC that is ready, with one subnet of this range.
+func (n *apiNode) vpcOf(t *testing.T, name string, vni int32, subnet string) {
+	t.Helper()
 	ready := []metav1.Condition{{Type: v1alpha1.ReadyCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReadyReason, LastTransitionTime: metav1.Now()}}
 	n.create(t, &v1alpha1.VPC{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.VPCSpec{CIDRs: []string{"10.10.0.0/16"}}})
 	n.status(t, &v1alpha1.VPC{ObjectMeta: metav1.ObjectMeta{Name: name}}, func(obj client.Object) {
@@ -200,7 +206,7 @@ func (n *apiNode) vpc(t *testing.T, name string, vni int32) {
 	})
 	n.create(t, &v1alpha1.Subnet{
 		ObjectMeta: metav1.ObjectMeta{Name: name + "-net1"},
-		Spec:       v1alpha1.SubnetSpec{VPC: name, Name: "net1", CIDRs: []string{"10.10.1.0/24"}},
+		Spec:       v1alpha1.SubnetSpec{VPC: name, Name: "net1", CIDRs: []string{subnet}},
 	})
 	n.status(t, &v1alpha1.Subnet{ObjectMeta: metav1.ObjectMeta{Name: name + "-net1"}}, func(obj client.Object) {
 		obj.(*v1alpha1.Subnet).Status.Conditions = ready

@@ -1,12 +1,13 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package backends measures interfaces outside of every VPC, the nodes' links and their
-// network state, with the tests of their packages.
+// Package backends measures interfaces outside of every VPC, the nodes' links, their
+// network state and the node IPAM API, with the tests of their packages.
 package backends
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +25,17 @@ import (
 // Paths of what is measured beside Alioth.
 const referencePlugin, ipBatch = "reference", "ip -batch"
 
-// backendBars are those of what tests measure, by their names for it. Values are in ms.
+// units are those of what tests measure, where it is not ms.
+var units = map[string]string{
+	requestRate:     "1/s",
+	endpointsMemory: "MiB",
+}
+
+// What the test of the node IPAM API measures.
+const requestRate, endpointsMemory, oneRequest = "requests per second, 20 at a time", "memory of 5,000 endpoints", "a request beside 5,000 endpoints"
+
+// backendBars are those of what tests measure, by their names for it, or by that of the row
+// where the bar is about one row of several.
 var backendBars = map[string]figures.Bar{
 	"ADD of ipvlan":                   {Reference: referencePlugin, AtMost: 1.2},
 	"ADD of macvlan":                  {Reference: referencePlugin, AtMost: 1.2},
@@ -34,6 +45,10 @@ var backendBars = map[string]figures.Bar{
 	"an idle minute of the handler":   {AtMost: 120}, // 0.2 % of a core
 	"200 VXLAN links":                 {AtMost: 5000},
 	"one more beside 200 VXLAN links": {AtMost: 50},
+	oneRequest + ", p50":              {AtMost: 2},
+	oneRequest + ", p99":              {AtMost: 10},
+	requestRate:                       {AtLeast: 1000},
+	endpointsMemory:                   {AtMost: 20},
 }
 
 // Bench runs the tests that measure.
@@ -67,6 +82,9 @@ func (b *Bench) Measure(ctx context.Context) error {
 	if err := b.networkState(ctx); err != nil {
 		return err
 	}
+	if err := b.nodeIPAM(ctx); err != nil {
+		return err
+	}
 	inMachine, err := b.figuresOfMachine(ctx)
 	if err != nil {
 		return err
@@ -86,6 +104,15 @@ func (b *Bench) networkState(ctx context.Context) error {
 		return err
 	}
 	return figures.Print(b.out, "Network state of a node", []string{figures.Alioth}, backendRows(append(shown, idle...)))
+}
+
+// nodeIPAM measures a whole daemon that other CNI plugins ask for addresses.
+func (b *Bench) nodeIPAM(ctx context.Context) error {
+	asked, err := b.figuresHere(ctx, "./cnid", "TestWhatRequestsOfTheNodeIPAMAPITake")
+	if err != nil {
+		return err
+	}
+	return figures.Print(b.out, "Node IPAM API", []string{figures.Alioth}, backendRows(asked))
 }
 
 // figuresOfMachine runs the tests that measure on the machine with the newest kernel.
@@ -141,9 +168,11 @@ func backendRows(lines []figures.Line) (rows []*figures.Row) {
 		if i := slices.IndexFunc(rows, func(r *figures.Row) bool { return r.What == what }); i >= 0 {
 			return rows[i]
 		}
-		row := &figures.Row{What: what, Unit: "ms", Format: "%.1f", Subject: figures.Alioth}
-		if bar, ok := backendBars[measured]; ok {
-			row.Bars = []figures.Bar{bar}
+		row := &figures.Row{What: what, Unit: cmp.Or(units[measured], "ms"), Format: "%.1f", Subject: figures.Alioth}
+		for _, name := range slices.Compact([]string{what, measured}) {
+			if bar, ok := backendBars[name]; ok {
+				row.Bars = []figures.Bar{bar}
+			}
 		}
 		rows = append(rows, row)
 		return row
