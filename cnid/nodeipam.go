@@ -21,6 +21,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nodeipam/answer"
 	"github.com/alioth-net/alioth/cnid/nodeipam/client"
 	"github.com/alioth-net/alioth/cnid/nodeipam/endpoints"
+	"github.com/alioth-net/alioth/cnid/nodeipam/hostnetwork"
 	"github.com/alioth-net/alioth/cnid/nodeipam/loopback"
 	"github.com/alioth-net/alioth/cnid/nodeipam/nodeinfo"
 	"github.com/alioth-net/alioth/cnid/nodeipam/plugin/delegated"
@@ -28,6 +29,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nodeipam/queue/drain"
 	"github.com/alioth-net/alioth/cnid/nodeipam/rest"
 	"github.com/alioth-net/alioth/cnid/periodic"
+	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds"
 )
 
@@ -113,7 +115,8 @@ func (d *daemon) nodeIPAMModules(api nodeinfo.API) ([]module, error) {
 		return nil, err
 	}
 	service := nodeipam.New(nodeipam.Config{Manager: d.attachments, Store: d.store, Records: d.journal.Records, OfContainer: d.journal.OfContainer, Releases: d.journal.Releases, Log: log})
-	server := rest.New(rest.Config{Service: service, Endpoints: states, Node: d.nodeIPAMAnswers(), Log: log})
+	host := hostnetwork.New(d.ownAddress, log)
+	server := rest.New(rest.Config{Service: service, Endpoints: states, Node: d.nodeIPAMAnswers(host), Log: log})
 	releases := drain.New(drain.Config{Dir: d.cfg.queuedReleases(), Release: func(ctx context.Context, r queue.Release) error {
 		return server.Release(ctx, rest.Key(r))
 	}, Log: log})
@@ -121,7 +124,11 @@ func (d *daemon) nodeIPAMModules(api nodeinfo.API) ([]module, error) {
 		Node: d.cfg.NodeName, API: api, Store: d.store, Groups: d.cfg.NodeIPAM.Groups, Machine: nodeinfo.Machine(d.cfg.NodeIPAM.Machine, nodeinfo.ProductUUID),
 		Devices: d.offeredDevices, Every: pollDevices, Log: log,
 	})
-	watch := monitor.NetworkWatch{Changed: info.Look, Log: log}
+	changed := func() {
+		host.Changed()
+		info.Look()
+	}
+	watch := monitor.NetworkWatch{Changed: changed, Log: log}
 	tcp := d.ports.serving(server.Handler(rest.Place{Patience: rest.TCPPatience}), d.progress.AwaitFirst, log)
 	return []module{{
 		name:    "node IPAM",
@@ -131,8 +138,19 @@ func (d *daemon) nodeIPAMModules(api nodeinfo.API) ([]module, error) {
 }
 
 // nodeIPAMAnswers is what all answers have in common.
-func (d *daemon) nodeIPAMAnswers() answer.Node {
-	return answer.Node{Infra: slices.Concat(d.cfg.NodeIPAM.Ranges, d.cfg.ServiceRanges)}
+func (d *daemon) nodeIPAMAnswers(host *hostnetwork.Reader) func() answer.Node {
+	infra := slices.Concat(d.cfg.NodeIPAM.Ranges, d.cfg.ServiceRanges)
+	return func() answer.Node { return answer.Node{Host: host.Info(), Infra: infra} }
+}
+
+// ownAddress is the first InternalIP of this node; not valid while the node is not known.
+func (d *daemon) ownAddress() (address netip.Addr) {
+	d.store.View(func(tx store.ReadTx) {
+		if self := store.GetNode(tx, d.cfg.NodeName); self != nil && len(self.Addresses) > 0 {
+			address = self.Addresses[0]
+		}
+	})
+	return address
 }
 
 // serveNodeIPAM serves the API at its socket until ctx ends.

@@ -15,6 +15,8 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/cnid/nodeipam/client"
+	"github.com/alioth-net/alioth/cnid/nodeipam/wire"
 	"github.com/alioth-net/alioth/ebpf/datapath/bpftest/wayin"
 )
 
@@ -91,5 +93,23 @@ func TestWithoutACgroupOfPodsTheNodeIPAMAPIIsAtItsSocketAlone(t *testing.T) {
 	}
 	if _, err := os.Stat(n.cfg.nodeIPAMSocket()); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestARequestIsAnsweredWithTheAddressOfItsPodAndTheNetworkOfTheNode(t *testing.T) {
+	n := newAPINode(t, "ipam-host")
+	n.vpcOf(t, "infra", 77, "10.10.0.0/16")
+	n.infraPods(t, 1)
+	n.cfg.NodeIPAM.Enabled = true
+	n.start(t)
+	entries, err := client.Client{Socket: n.cfg.nodeIPAMSocket()}.Request(t.Context(), requestOf(1))
+	if err != nil || len(entries) != 1 {
+		t.Fatalf("got %+v, %v", entries, err)
+	}
+	if got, want := entries[0].PodIPConfig, (wire.IPSubnet{IPAddress: "10.10.1.1", PrefixLength: 16}); got != want {
+		t.Errorf("the pod's address is %+v, want %+v", got, want)
+	}
+	if got, want := entries[0].HostPrimaryIPInfo, (wire.HostIPInfo{PrimaryIP: "192.0.2.1", Subnet: "192.0.2.0/24"}); got != want {
+		t.Errorf("the node's network is %+v, want %+v", got, want)
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/cniserver"
 	"github.com/alioth-net/alioth/cnid/internal/testrows"
+	"github.com/alioth-net/alioth/cnid/nodeipam/answer"
 	"github.com/alioth-net/alioth/cnid/nodeipam/client"
 	"github.com/alioth-net/alioth/cnid/nodeipam/endpoints"
 	"github.com/alioth-net/alioth/cnid/nodeipam/rest"
@@ -54,7 +55,8 @@ func serve(t *testing.T, pods int) *served {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{Handler: rest.New(rest.Config{Service: n.Service, Endpoints: states, Log: log}).Handler(rest.Place{Socket: true, Patience: rest.SocketPatience})}
+	config := rest.Config{Service: n.Service, Endpoints: states, Node: func() answer.Node { return answer.Node{} }, Log: log}
+	server := &http.Server{Handler: rest.New(config).Handler(rest.Place{Socket: true, Patience: rest.SocketPatience})}
 	go func() { _ = server.Serve(listener) }() // it ends with Close
 	t.Cleanup(func() { _ = server.Close() })
 	return &served{node: n, Client: client.Client{Socket: socket}}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alioth-net/alioth/cnid/nodeipam/answer"
 	"github.com/alioth-net/alioth/cnid/nodeipam/client"
 	"github.com/alioth-net/alioth/cnid/nodeipam/rest"
 	"github.com/alioth-net/alioth/cnid/nodeipam/rest/resttest"
@@ -44,7 +45,7 @@ func serve(t *testing.T, handler http.Handler) client.Client {
 }
 
 func api(service rest.Service) http.Handler {
-	return rest.New(rest.Config{Service: service, Log: slog.New(slog.DiscardHandler)}).Handler(rest.Place{Socket: true, Patience: time.Minute})
+	return rest.New(rest.Config{Service: service, Node: func() answer.Node { return answer.Node{} }, Log: slog.New(slog.DiscardHandler)}).Handler(rest.Place{Socket: true, Patience: time.Minute})
 }
 
 var request = wire.IPConfigsRequest{InfraContainerID: "a", Ifname: "eth0", OrchestratorContext: []byte(`{"PodName":"p","PodNamespace":"n"}`)}

@@ -89,7 +89,7 @@ func (r *rig) socket() string { return filepath.Join(r.dir, "s") }
 func (r *rig) serve(service rest.Service) (stop func()) {
 	r.t.Helper()
 	infra := answer.Node{Infra: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12")}}
-	r.server = rest.New(rest.Config{Service: service, Node: infra, Log: slog.New(slog.DiscardHandler)})
+	r.server = rest.New(rest.Config{Service: service, Node: func() answer.Node { return infra }, Log: slog.New(slog.DiscardHandler)})
 	listener, err := net.Listen("unix", r.socket())
 	if err != nil {
 		r.t.Fatal(err)

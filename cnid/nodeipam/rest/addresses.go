@@ -66,7 +66,7 @@ func (s *Server) request(ctx context.Context, body wire.IPConfigsRequest) ([]wir
 	if err != nil {
 		return nil, err
 	}
-	entries, err := answer.Entries(r.IfName, interfaces, s.cfg.Node)
+	entries, err := answer.Entries(r.IfName, interfaces, s.cfg.Node())
 	if err != nil {
 		return nil, &Failure{Code: wire.InconsistentIPConfigState, Reason: err.Error()}
 	}

@@ -238,7 +238,7 @@ func TestEveryOperationHasOnlyItsDocumentedCodes(t *testing.T) {
 
 func TestWithoutAStoreNothingIsKept(t *testing.T) {
 	service := &resttest.Service{}
-	server := rest.New(rest.Config{Service: service, Node: node, Log: slog.New(slog.DiscardHandler)})
+	server := rest.New(rest.Config{Service: service, Node: nodeOf, Log: slog.New(slog.DiscardHandler)})
 	r := &rig{service: service, handler: server.Handler(rest.Place{Socket: true, Patience: 1 << 40})}
 	for _, tc := range []struct {
 		method, path, body string

@@ -34,7 +34,7 @@ func FuzzRequests(f *testing.F) {
 	} {
 		f.Add(seed[0], seed[1], seed[2])
 	}
-	quiet := rest.Config{Service: &resttest.Service{Devices: true, IPv6: true}, Node: node, Log: slog.New(slog.DiscardHandler)}
+	quiet := rest.Config{Service: &resttest.Service{Devices: true, IPv6: true}, Node: nodeOf, Log: slog.New(slog.DiscardHandler)}
 	handler := rest.New(quiet).Handler(rest.Place{Socket: true, Patience: time.Minute})
 	f.Fuzz(func(t *testing.T, method, path, body string) {
 		got := do(handler, method, path, body)

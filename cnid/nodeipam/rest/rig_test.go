@@ -29,6 +29,8 @@ var node = answer.Node{
 	Infra: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12")},
 }
 
+func nodeOf() answer.Node { return node }
+
 // rig is a server in front of a service in memory.
 type rig struct {
 	service *resttest.Service
@@ -44,7 +46,7 @@ func newRig(t testing.TB, service *resttest.Service) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := rest.New(rest.Config{Service: service, Endpoints: store, Node: node, Log: log})
+	server := rest.New(rest.Config{Service: service, Endpoints: store, Node: nodeOf, Log: log})
 	return &rig{service, store, server, server.Handler(rest.Place{Socket: true, Patience: time.Minute})}
 }
 

@@ -37,8 +37,9 @@ type Config struct {
 	Service Service
 	// Endpoints keeps what clients add; nil where nothing is kept.
 	Endpoints *endpoints.Store
-	Node      answer.Node
-	Log       *slog.Logger
+	// Node returns what all answers have in common.
+	Node func() answer.Node
+	Log  *slog.Logger
 }
 
 // Server answers requests.
