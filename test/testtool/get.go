@@ -4,9 +4,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 
 func getCommand() *cobra.Command {
 	var timeout time.Duration
+	var socket string
 	command := &cobra.Command{
 		Use:   "get URL",
 		Short: "Print what an HTTP server answers",
@@ -26,7 +29,7 @@ func getCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("get %s: %w", args[0], err)
 			}
-			response, err := http.DefaultClient.Do(request)
+			response, err := clientAt(socket).Do(request)
 			if err != nil {
 				return fmt.Errorf("get %s: %w", args[0], err)
 			}
@@ -41,5 +44,17 @@ func getCommand() *cobra.Command {
 		},
 	}
 	command.Flags().DurationVar(&timeout, "timeout", 10*time.Second, "how long to wait")
+	command.Flags().StringVar(&socket, "socket", "", "unix socket of the server, whatever the host in the URL is")
 	return command
+}
+
+// clientAt returns a client of the server at a unix socket; of those in the URLs for "".
+func clientAt(socket string) *http.Client {
+	if socket == "" {
+		return http.DefaultClient
+	}
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	}
+	return &http.Client{Transport: &http.Transport{DialContext: dial}}
 }

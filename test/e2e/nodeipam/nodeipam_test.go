@@ -67,19 +67,19 @@ func TestPodsOfAnotherPluginHaveAddressesOfAlioth(t *testing.T) {
 	api, ctx := e.api(t), stage.Within(t, stage.Patience)
 	container := e.container(t, pod)
 	for _, id := range []string{container, "another-sandbox"} {
-		entries, err := api.Request(ctx, request(t, id, namespace, pod.Name))
+		entries, err := api.Request(ctx, stage.IPConfigsRequest(t, id, namespace, pod.Name))
 		if err != nil || !slices.Equal(ipsOf(entries, wire.InfraNIC), texts(held)) {
 			t.Errorf("container %s gets %+v, %v, want %v", id, entries, err, held)
 		}
 	}
-	if err := api.Release(ctx, request(t, "another-sandbox", namespace, pod.Name)); err != nil {
+	if err := api.Release(ctx, stage.IPConfigsRequest(t, "another-sandbox", namespace, pod.Name)); err != nil {
 		t.Error(err)
 	}
 	if now, err := e.Held(ctx, pod.UID); err != nil || !slices.Equal(now, held) {
 		t.Errorf("after the release of a former sandbox the pod holds %v, %v", now, err)
 	}
 	var refused *nodeipamclient.Error
-	if _, err := api.Request(ctx, request(t, "c", namespace, "nobody")); !errors.As(err, &refused) || !refused.Passes() || !strings.HasPrefix(err.Error(), wire.NotReadyPrefix) {
+	if _, err := api.Request(ctx, stage.IPConfigsRequest(t, "c", namespace, "nobody")); !errors.As(err, &refused) || !refused.Passes() || !strings.HasPrefix(err.Error(), wire.NotReadyPrefix) {
 		t.Errorf("for an unknown pod: %v, want one that passes", err)
 	}
 	e.expectHeldOutside(t, namespace, held)
@@ -145,23 +145,11 @@ func instance(namespace, network string) *multitenancyv1alpha1.PodNetworkInstanc
 
 const deviceMAC = "00:0d:3a:00:00:01"
 
-// plugIn gives the node a device that pods may get.
-func (e *env) plugIn(t *testing.T) {
-	t.Helper()
-	e.OnNode(t, e.node, "sh", "-c", "ip link add ipam0 address "+deviceMAC+" type veth peer name swp-ipam && ip link set swp-ipam up")
-	t.Cleanup(func() { e.OnNode(t, e.node, "ip", "link", "del", "swp-ipam") })
-	e.waits(t, "the node to offer the device", func(ctx context.Context) (bool, string, error) {
-		info := &multitenancyv1alpha1.NodeInfo{ObjectMeta: metav1.ObjectMeta{Name: e.node}}
-		err := e.Client.Get(ctx, client.ObjectKeyFromObject(info), info)
-		return err == nil && len(info.Status.DeviceInfos) == 1, fmt.Sprintf("%+v, %v", info.Status, err), nil
-	})
-}
-
 // A multitenant pod waits for its instance, and gets a device with a reserved address. A pod
 // that Alioth attaches in the same subnet gets another address.
 func TestMultitenantPodsGetReservedAddressesAndDevices(t *testing.T) {
 	e := start(t)
-	e.plugIn(t)
+	e.OfferDevice(t, e.node, deviceMAC)
 	tenant := e.Tenant(t, stage.Overlapping("ipam"))
 	namespace := tenant.Namespace.Name
 	labelled := func() *corev1.Pod {
@@ -225,7 +213,7 @@ func (e *env) expectConfig(t *testing.T, pod *corev1.Pod, of *multitenancyv1alph
 		ready := config.Spec.PodUID == string(pod.UID) && config.Status.Status == multitenancyv1alpha1.ConfigReady && seed.Status.PrimaryIP != ""
 		return err == nil && ready, fmt.Sprintf("%+v, %v", config.Status, err), nil
 	})
-	entries, err := e.api(t).Request(ctx, request(t, e.container(t, pod), pod.Namespace, pod.Name))
+	entries, err := e.api(t).Request(ctx, stage.IPConfigsRequest(t, e.container(t, pod), pod.Namespace, pod.Name))
 	if err != nil {
 		t.Fatal(err)
 	}
