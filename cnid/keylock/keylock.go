@@ -25,16 +25,23 @@ type lock struct {
 	users int
 }
 
-// Acquire takes the lock, or returns the error of ctx.
+// Acquire takes the lock, or returns the error of ctx. Once ctx has ended it never takes the
+// lock, also if that is free: who has ended an ADD and holds the lock after that may be sure
+// that the ADD does nothing later.
 func (l *Locks) Acquire(ctx context.Context, key string) (release func(), err error) {
 	one := l.join(key)
 	select {
 	case one.taken <- struct{}{}:
-		return func() { <-one.taken; l.leave(key, one) }, nil
 	case <-ctx.Done():
 		l.leave(key, one)
 		return nil, ctx.Err()
 	}
+	release = func() { <-one.taken; l.leave(key, one) }
+	if err := ctx.Err(); err != nil { // of two cases that are ready, select takes any
+		release()
+		return nil, err
+	}
+	return release, nil
 }
 
 // Try takes the lock if it is free.

@@ -75,3 +75,17 @@ func TestWaitingForALockIsBounded(t *testing.T) {
 		t.Errorf("%d locks are kept", len(l.held))
 	}
 }
+
+func TestNobodyWhoHasEndedGetsALockThatIsFree(t *testing.T) {
+	l := New()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 20 { // a select would take it in half of them
+		if _, err := l.Acquire(ctx, "a"); !errors.Is(err, context.Canceled) {
+			t.Fatalf("got %v", err)
+		}
+	}
+	if len(l.held) != 0 {
+		t.Errorf("%d locks are kept", len(l.held))
+	}
+}

@@ -6,43 +6,50 @@ package nodeipam
 import (
 	"context"
 	"sync"
+
+	"github.com/alioth-net/alioth/cnid/nodeipam/rest"
 )
 
-// running are the requests that are being carried out, by container. A release ends them:
-// the manager removes what they have made, in whatever order both come to it.
+// running are the requests that are being carried out. A release ends them: the manager
+// removes what they have made, in whatever order both come to it.
 type running struct {
 	mu sync.Mutex
-	// byContainer has the functions that end requests. Their keys are unique.
-	byContainer map[string]map[*context.CancelFunc]bool
+	// requests are few: those that wait for the operator, or for the kernel.
+	requests map[*runningRequest]bool
 }
 
-func newRunning() running { return running{byContainer: map[string]map[*context.CancelFunc]bool{}} }
+type runningRequest struct {
+	key    rest.Key
+	cancel context.CancelFunc
+}
+
+func newRunning() running { return running{requests: map[*runningRequest]bool{}} }
 
 // begin notes a request. done is called at its end.
-func (r *running) begin(ctx context.Context, containerID string) (_ context.Context, done func()) {
+func (r *running) begin(ctx context.Context, key rest.Key) (_ context.Context, done func()) {
 	ctx, cancel := context.WithCancel(ctx)
+	one := &runningRequest{key, cancel}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.byContainer[containerID] == nil {
-		r.byContainer[containerID] = map[*context.CancelFunc]bool{}
-	}
-	r.byContainer[containerID][&cancel] = true
+	r.requests[one] = true
 	return ctx, func() {
 		cancel()
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		delete(r.byContainer[containerID], &cancel)
-		if len(r.byContainer[containerID]) == 0 {
-			delete(r.byContainer, containerID)
-		}
+		delete(r.requests, one)
 	}
 }
 
-// end ends the requests of a container.
-func (r *running) end(containerID string) {
+// end ends the requests that a release names, and returns their keys: they may yet attach
+// something, which the journal does not have now.
+func (r *running) end(release rest.Key) (ended []rest.Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for cancel := range r.byContainer[containerID] {
-		(*cancel)()
+	for one := range r.requests {
+		if names(release, one.key) {
+			one.cancel()
+			ended = append(ended, one.key)
+		}
 	}
+	return ended
 }

@@ -56,7 +56,7 @@ func New(cfg Config) *Service { return &Service{cfg: cfg, running: newRunning()}
 
 // Request implements rest.Service.
 func (s *Service) Request(ctx context.Context, r rest.Request) ([]answer.Interface, error) {
-	ctx, done := s.running.begin(ctx, r.ContainerID)
+	ctx, done := s.running.begin(ctx, r.Key)
 	defer done()
 	pod, err := s.find(r.Pod)
 	if err != nil {
@@ -196,17 +196,20 @@ func describe(tx store.ReadTx, rec journal.Record) answer.Interface {
 	return one
 }
 
-// Release implements rest.Service. It ends running requests of the container first, and
+// Release implements rest.Service. It ends the running requests that the key names first, and
 // removes what they may have made.
 func (s *Service) Release(ctx context.Context, key rest.Key) error {
-	s.running.end(key.ContainerID)
 	wanted := map[journal.Key]bool{}
+	for _, ended := range s.running.end(key) {
+		wanted[journal.Key{ContainerID: ended.ContainerID, IfName: ended.IfName}] = true
+	}
 	if key.ContainerID != "" && key.IfName != "" {
 		wanted[journal.Key{ContainerID: key.ContainerID, IfName: key.IfName}] = true
 	}
 	for _, rec := range s.records(key.ContainerID) {
-		if rec.External && names(key, rec) {
-			wanted[rec.RequestKey()] = true
+		request := rec.RequestKey()
+		if rec.External && names(key, rest.Key{ContainerID: request.ContainerID, IfName: request.IfName, PodInterfaceID: rec.ClientID}) {
+			wanted[request] = true
 		}
 	}
 	var errs []error
@@ -221,15 +224,13 @@ func (s *Service) Release(ctx context.Context, key rest.Key) error {
 	return err
 }
 
-// names reports whether a release means a record. A record that was rebuilt has lost the
-// name that its client has for it: then its container is enough.
-func names(key rest.Key, rec journal.Record) bool {
-	request := rec.RequestKey()
-	held := rest.Key{ContainerID: request.ContainerID, IfName: request.IfName, PodInterfaceID: rec.ClientID}
-	if rec.ClientID == "" && key.ContainerID != "" {
+// names reports whether a release means an attachment. One that was rebuilt has lost the name
+// that its client has for it, and not every client gives one: then its container is enough.
+func names(key, attachment rest.Key) bool {
+	if attachment.PodInterfaceID == "" && key.ContainerID != "" {
 		key.PodInterfaceID = ""
 	}
-	return key.Names(held)
+	return key.Names(attachment)
 }
 
 // Collect implements rest.Service.

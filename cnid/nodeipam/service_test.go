@@ -37,10 +37,12 @@ type control struct {
 	attachment.Releaser
 	// undecided, if it is set, keeps decisions back until it is closed.
 	undecided chan struct{}
-	waits     chan struct{}
-	gone      bool
-	mu        sync.Mutex
-	released  int
+	// stubborn decides when the request has been ended, whatever that means.
+	stubborn bool
+	waits    chan struct{}
+	gone     bool
+	mu       sync.Mutex
+	released int
 }
 
 func (c *control) Await(ctx context.Context, pod journal.Pod) ([]attachment.Decision, error) {
@@ -54,6 +56,10 @@ func (c *control) Await(ctx context.Context, pod journal.Pod) ([]attachment.Deci
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
+	}
+	if c.stubborn {
+		c.waits <- struct{}{}
+		<-ctx.Done()
 	}
 	var number uint16
 	if _, err := fmt.Sscanf(pod.Name, "p%d", &number); err != nil {
@@ -121,8 +127,15 @@ func newNode(t *testing.T) *node {
 		Journal: n.journal, Log: log, Metrics: attachment.NewMetrics(prometheus.NewRegistry()), Drivers: attach.Drivers{external.Kind: driver},
 		Decisions: n.control, Datapath: n.control, Releaser: n.control,
 	})
-	n.Service = nodeipam.New(nodeipam.Config{Manager: n.manager, Store: s, Records: n.journal.Records, OfContainer: n.journal.OfContainer, Releases: n.journal.Releases, Log: log})
+	n.Service = n.serving(n.manager)
 	return n
+}
+
+// serving returns a service with the journal of the node.
+func (n *node) serving(manager nodeipam.Manager) *nodeipam.Service {
+	return nodeipam.New(nodeipam.Config{
+		Manager: manager, Store: n.store, Records: n.journal.Records, OfContainer: n.journal.OfContainer, Releases: n.journal.Releases, Log: slog.New(slog.DiscardHandler),
+	})
 }
 
 func request(container, pod string) rest.Request {
@@ -265,29 +278,132 @@ func TestADesiredAddressThatThePodHasIsGranted(t *testing.T) {
 	}
 }
 
+// waysToRelease name the attachment of request("c1", "p1").
+var waysToRelease = map[string]rest.Key{
+	"container and interface":         {ContainerID: "c1", IfName: "eth0", PodInterfaceID: "c1-eth0"},
+	"container and the client's name": {ContainerID: "c1", PodInterfaceID: "c1-eth0"},
+	"a container":                     {ContainerID: "c1"},
+	"the client's name":               {PodInterfaceID: "c1-eth0"},
+}
+
+// begin sends a request, and returns where its result comes.
+func (n *node) begin(ctx context.Context, r rest.Request) <-chan error {
+	result := make(chan error, 1)
+	go func() {
+		_, err := n.Request(ctx, r)
+		result <- err
+	}()
+	return result
+}
+
 // TestADELWinsOverItsADD: the runtime may give up an ADD, and send the DEL before the daemon
 // has noticed.
 func TestADELWinsOverItsADD(t *testing.T) {
-	n := newNode(t)
-	n.control.undecided = make(chan struct{})
-	failed := make(chan error, 1)
-	go func() {
-		_, err := n.Request(context.Background(), request("c1", "p1"))
-		failed <- err
-	}()
-	<-n.control.waits // for its decision
-	if err := n.Release(t.Context(), request("c1", "p1").Key); err != nil {
-		t.Errorf("the DEL: %v", err)
+	for name, key := range waysToRelease {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			n.control.undecided = make(chan struct{})
+			failed := n.begin(context.Background(), request("c1", "p1"))
+			<-n.control.waits // for its decision
+			if err := n.Release(t.Context(), key); err != nil {
+				t.Errorf("the DEL: %v", err)
+			}
+			close(n.control.undecided)
+			if err := <-failed; err == nil {
+				t.Error("the ADD succeeded after its DEL")
+			}
+			n.expectNothingLeft(t)
+			if _, err := n.Request(t.Context(), request("c1", "p1")); err != nil {
+				t.Errorf("a later ADD: %v", err)
+			}
+		})
 	}
-	close(n.control.undecided)
-	if err := <-failed; err == nil {
-		t.Error("the ADD succeeded after its DEL")
-	}
+}
+
+func (n *node) expectNothingLeft(t *testing.T) {
+	t.Helper()
 	if left := n.journal.Records(); len(left) != 0 {
 		t.Errorf("left are %+v", left)
 	}
-	if _, err := n.Request(t.Context(), request("c1", "p1")); err != nil {
-		t.Errorf("a later ADD: %v", err)
+}
+
+// TestADELWaitsForAnADDThatDoesNotEnd: what that attaches meanwhile is removed.
+func TestADELWaitsForAnADDThatDoesNotEnd(t *testing.T) {
+	for name, key := range waysToRelease {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			n.control.stubborn = true
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := n.begin(ctx, request("c1", "p1"))
+			<-n.control.waits
+			if err := n.Release(t.Context(), key); err != nil {
+				t.Errorf("the DEL: %v", err)
+			}
+			cancel() // if the DEL has not
+			if err := <-ended; err != nil {
+				t.Logf("the ADD: %v", err)
+			}
+			n.expectNothingLeft(t)
+		})
+	}
+}
+
+// late is a manager that attaches nothing until it is let.
+type late struct {
+	nodeipam.Manager
+	asked, let chan struct{}
+}
+
+func (l *late) Establish(ctx context.Context, r attachment.Request) ([]attachment.Attached, error) {
+	l.asked <- struct{}{}
+	<-l.let
+	return l.Manager.Establish(ctx, r)
+}
+
+// TestADELWinsOverAnADDThatItOvertakes: it is over before the manager hears of the ADD. Many
+// rounds, because a select would take the lock in half of them.
+func TestADELWinsOverAnADDThatItOvertakes(t *testing.T) {
+	n := newNode(t)
+	manager := &late{Manager: n.manager, asked: make(chan struct{}), let: make(chan struct{})}
+	n.Service = n.serving(manager)
+	for name, key := range waysToRelease {
+		for range 20 {
+			failed := n.begin(context.Background(), request("c1", "p1"))
+			<-manager.asked
+			if err := n.Release(t.Context(), key); err != nil {
+				t.Errorf("%s: the DEL: %v", name, err)
+			}
+			manager.let <- struct{}{}
+			if err := <-failed; err == nil {
+				t.Errorf("%s: the ADD succeeded after its DEL", name)
+			}
+			n.expectNothingLeft(t)
+		}
+	}
+}
+
+// TestADELEndsNoOtherADD names another attachment in each way.
+func TestADELEndsNoOtherADD(t *testing.T) {
+	n := newNode(t)
+	n.control.undecided = make(chan struct{})
+	attached := n.begin(context.Background(), request("c1", "p1"))
+	<-n.control.waits
+	for _, key := range []rest.Key{
+		{},
+		{ContainerID: "c2", IfName: "eth0"},
+		{ContainerID: "c2"},
+		{ContainerID: "c1", PodInterfaceID: "c1-net1"},
+		{ContainerID: "c2", PodInterfaceID: "c1-eth0"},
+		{PodInterfaceID: "c1-net1"},
+		{IfName: "eth0"},
+	} {
+		if err := n.Release(t.Context(), key); err != nil {
+			t.Errorf("%+v: %v", key, err)
+		}
+	}
+	close(n.control.undecided)
+	if err := <-attached; err != nil {
+		t.Errorf("the DELs of others ended the ADD: %v", err)
 	}
 }
 
