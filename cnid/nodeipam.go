@@ -116,10 +116,10 @@ func (d *daemon) nodeIPAMModules(api nodeinfo.API) ([]module, error) {
 	}
 	service := nodeipam.New(nodeipam.Config{Manager: d.attachments, Store: d.store, Records: d.journal.Records, OfContainer: d.journal.OfContainer, Releases: d.journal.Releases, Log: log})
 	host := hostnetwork.New(d.ownAddress, log)
-	server := rest.New(rest.Config{Service: service, Endpoints: states, Node: d.nodeIPAMAnswers(host), Log: log})
+	server := rest.New(rest.Config{Service: service, Endpoints: states, Node: d.nodeIPAMAnswers(host), Metrics: rest.NewMetrics(d.registry), Log: log})
 	releases := drain.New(drain.Config{Dir: d.cfg.queuedReleases(), Release: func(ctx context.Context, r queue.Release) error {
 		return server.Release(ctx, rest.Key(r))
-	}, Log: log})
+	}, Metrics: drain.NewMetrics(d.registry), Log: log})
 	info := nodeinfo.New(nodeinfo.Config{
 		Node: d.cfg.NodeName, API: api, Store: d.store, Groups: d.cfg.NodeIPAM.Groups, Machine: nodeinfo.Machine(d.cfg.NodeIPAM.Machine, nodeinfo.ProductUUID),
 		Devices: d.offeredDevices, Every: pollDevices, Log: log,

@@ -68,6 +68,12 @@ func TestTheNodeIPAMAPIIsServedByTCPToProcessesOfTheNodeAlone(t *testing.T) {
 		}
 	}
 	served()
+	metrics := n.machine.get(t, "/metrics")
+	for _, name := range []string{"alioth_cnid_node_ipam_requests_running", "alioth_cnid_node_ipam_queued_releases_total"} {
+		if !strings.Contains(metrics, name) {
+			t.Errorf("the daemon does not have the metric %s", name)
+		}
+	}
 	refused("while the daemon runs")
 	n.stop(unix.SIGKILL)
 	refused("while there is no daemon")

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/alioth-net/alioth/cnid/nodeipam/answer"
 	"github.com/alioth-net/alioth/cnid/nodeipam/endpoints"
 	"github.com/alioth-net/alioth/cnid/nodeipam/wire"
@@ -39,14 +41,21 @@ type Config struct {
 	Endpoints *endpoints.Store
 	// Node returns what all answers have in common.
 	Node func() answer.Node
-	Log  *slog.Logger
+	// Metrics is nil where nobody reads them.
+	Metrics *Metrics
+	Log     *slog.Logger
 }
 
 // Server answers requests.
 type Server struct{ cfg Config }
 
 // New returns a Server.
-func New(cfg Config) *Server { return &Server{cfg: cfg} }
+func New(cfg Config) *Server {
+	if cfg.Metrics == nil {
+		cfg.Metrics = NewMetrics(prometheus.NewRegistry())
+	}
+	return &Server{cfg: cfg}
+}
 
 // Place is where clients are.
 type Place struct {
@@ -119,14 +128,16 @@ func (s *Server) Handler(place Place) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path, containerID := locate(r.URL.Path)
 		methods := routes[path]
-		h, ok := methods[r.Method]
-		switch {
-		case methods == nil:
-			s.noPath(w, path)
-		case !ok:
-			s.noMethod(w, methods)
-		default:
-			s.answer(w, r, h, containerID, place.Patience)
+		if methods == nil {
+			done := s.cfg.Metrics.begin(otherPaths)
+			done(s.noPath(w, path))
+			return
+		}
+		done := s.cfg.Metrics.begin(path)
+		if h, ok := methods[r.Method]; ok {
+			done(s.answer(w, r, h, containerID, place.Patience))
+		} else {
+			done(s.noMethod(w, methods))
 		}
 	})
 }
@@ -147,15 +158,15 @@ func locate(path string) (operation, containerID string) {
 	return path, ""
 }
 
-func (s *Server) noPath(w http.ResponseWriter, path string) {
+func (s *Server) noPath(w http.ResponseWriter, path string) wire.ReturnCode {
 	why, known := wire.Refused()[path]
 	if !known {
 		why = "there is no such path"
 	}
-	s.refuse(w, http.StatusNotFound, wire.UnsupportedAPI, why)
+	return s.refuse(w, http.StatusNotFound, wire.UnsupportedAPI, why)
 }
 
-func (s *Server) noMethod(w http.ResponseWriter, methods map[string]handler) {
+func (s *Server) noMethod(w http.ResponseWriter, methods map[string]handler) wire.ReturnCode {
 	var allowed []string
 	for method := range methods {
 		allowed = append(allowed, method)
@@ -163,16 +174,17 @@ func (s *Server) noMethod(w http.ResponseWriter, methods map[string]handler) {
 	slices.Sort(allowed)
 	list := strings.Join(allowed, ", ")
 	w.Header().Set("Allow", list)
-	s.refuse(w, http.StatusMethodNotAllowed, wire.UnsupportedVerb, "want "+list)
+	return s.refuse(w, http.StatusMethodNotAllowed, wire.UnsupportedVerb, "want "+list)
 }
 
-func (s *Server) refuse(w http.ResponseWriter, status int, code wire.ReturnCode, why string) {
+func (s *Server) refuse(w http.ResponseWriter, status int, code wire.ReturnCode, why string) wire.ReturnCode {
 	response := wire.Response{ReturnCode: code, Message: why}
-	s.write(w, status, code, wire.UnsupportedResponse{Response: response, Inner: response})
+	return s.write(w, status, code, wire.UnsupportedResponse{Response: response, Inner: response})
 }
 
-// answer reads the body, carries out the operation, and writes the only answer.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, h handler, containerID string, patience time.Duration) {
+// answer reads the body, carries out the operation, and writes the only answer, whose code
+// it returns.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, h handler, containerID string, patience time.Duration) wire.ReturnCode {
 	status, code := http.StatusOK, wire.Success
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
@@ -187,7 +199,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, h handler, conta
 		result, code = h.failed(response), response.ReturnCode
 		s.cfg.Log.Info("node IPAM request failed", "path", r.URL.Path, "code", int(code), "error", response.Message)
 	}
-	s.write(w, status, code, result)
+	return s.write(w, status, code, result)
 }
 
 // readBody reads the whole body. Only after its end net/http detects that the connection
@@ -246,7 +258,7 @@ func (s *Server) guarded(ctx context.Context, h handler, c call) (o outcome) {
 	return outcome{result, err}
 }
 
-func (s *Server) write(w http.ResponseWriter, status int, code wire.ReturnCode, result any) {
+func (s *Server) write(w http.ResponseWriter, status int, code wire.ReturnCode, result any) wire.ReturnCode {
 	text, err := json.Marshal(result)
 	if err != nil {
 		// No type of package wire can fail; a client that got half an answer would hang.
@@ -259,4 +271,5 @@ func (s *Server) write(w http.ResponseWriter, status int, code wire.ReturnCode, 
 	if _, err := w.Write(append(text, '\n')); err != nil {
 		s.cfg.Log.Debug("the client does not read the answer", "error", err)
 	}
+	return code
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/alioth-net/alioth/cnid/nodeipam/queue"
 )
@@ -30,6 +31,8 @@ type Config struct {
 	// Release applies one release. Something unknown is no error; after an error it is
 	// called again later.
 	Release func(ctx context.Context, r queue.Release) error
+	// Metrics is nil where nobody reads them.
+	Metrics *Metrics
 	Log     *slog.Logger
 
 	// Every is the time between reads without a report; 30 s when 0.
@@ -65,6 +68,9 @@ func New(cfg Config) *Drain {
 		if *d == 0 {
 			*d = otherwise
 		}
+	}
+	if cfg.Metrics == nil {
+		cfg.Metrics = NewMetrics(prometheus.NewRegistry())
 	}
 	return &Drain{cfg: cfg, retries: map[string]retry{}}
 }
@@ -154,6 +160,7 @@ func (d *Drain) later(name string, cause error) {
 	if before := d.retries[name].wait; before > 0 {
 		wait = min(2*before, d.cfg.LastWait)
 	}
+	d.cfg.Metrics.count(failed)
 	d.retries[name] = retry{due: time.Now().Add(wait), wait: wait}
 	d.cfg.Log.Warn("a queued release failed; trying again", "file", name, "after", wait, "error", cause)
 }
@@ -176,6 +183,7 @@ func (d *Drain) one(ctx context.Context, name string) error {
 	if err := d.cfg.Release(bounded, r); err != nil {
 		return err
 	}
+	d.cfg.Metrics.count(applied)
 	d.cfg.Log.Info("applied a queued release", "containerID", r.ContainerID, "ifName", r.IfName, "podInterfaceID", r.PodInterfaceID)
 	return d.remove(name, info)
 }
@@ -212,6 +220,7 @@ func (d *Drain) reject(name string, why error) error {
 	path := filepath.Join(d.cfg.Dir, name)
 	err := os.Remove(path)
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		d.cfg.Metrics.count(rejected)
 		d.cfg.Log.Warn("removed a file that is no release", "file", name, "error", why)
 		return nil
 	}
@@ -220,6 +229,7 @@ func (d *Drain) reject(name string, why error) error {
 	if err := errors.Join(os.MkdirAll(aside, 0o700), os.Rename(path, to)); err != nil {
 		return errors.Join(why, err)
 	}
+	d.cfg.Metrics.count(rejected)
 	d.cfg.Log.Warn("moved aside what is no release", "file", name, "movedTo", to, "error", why)
 	return nil
 }

@@ -133,7 +133,8 @@ func TestAFailedReleaseIsTriedAgainAndKeepsNoOtherWaiting(t *testing.T) {
 	bad := put(t, dir, queue.Release{ContainerID: "a", IfName: "eth0"})
 	good := put(t, dir, queue.Release{ContainerID: "b", IfName: "eth0"})
 	failures := 0
-	r := start(t, dir, drain.Config{Every: never, FirstWait: time.Millisecond, LastWait: 4 * time.Millisecond}, func(q queue.Release) error {
+	metrics, results := counted(t)
+	r := start(t, dir, drain.Config{Every: never, FirstWait: time.Millisecond, LastWait: 4 * time.Millisecond, Metrics: metrics}, func(q queue.Release) error {
 		if q == bad && failures < 5 {
 			failures++
 			return errors.New("the journal can't be written")
@@ -150,6 +151,7 @@ func TestAFailedReleaseIsTriedAgainAndKeepsNoOtherWaiting(t *testing.T) {
 	if r.stop(); failures != 5 {
 		t.Errorf("%d failures", failures)
 	}
+	wantCounted(t, results(), 2, 5, 0)
 }
 
 func TestAReleaseThatFailedSurvivesARestart(t *testing.T) {
@@ -204,12 +206,14 @@ func TestHostileFilesDoNoHarm(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(dir, "full", "of", "files"), "x")
-	r := start(t, dir, drain.Config{Every: never}, nil)
+	metrics, results := counted(t)
+	r := start(t, dir, drain.Config{Every: never, Metrics: metrics}, nil)
 	if got := r.next(t); got != good {
 		t.Errorf("got %+v, want %+v", got, good)
 	}
 	r.empty(t)
 	r.stop()
+	wantCounted(t, results(), 1, 0, 8)
 	if text, err := os.ReadFile(secret); err != nil || string(text) != "of another" {
 		t.Errorf("the file of another: %q, %v", text, err)
 	}
