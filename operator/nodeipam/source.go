@@ -26,6 +26,11 @@ import (
 // for the next source.
 func Source(infraSubnet string, next pod.Source) pod.Source {
 	return func(tx store.ReadTx, p *store.Pod) ([]pod.Wish, *tenancy.Refusal) {
+		if !asks(p) && store.GetNode(tx, p.Node) == nil {
+			// A pod may be bound, as those of DaemonSets are, before its node is seen here. What
+			// it got now it would keep, whatever the node's labels are.
+			return nil, &tenancy.Refusal{Message: fmt.Sprintf("node %s is not known yet", p.Node)}
+		}
 		if !Serves(tx, p) {
 			return next(tx, p)
 		}
@@ -45,8 +50,12 @@ func Source(infraSubnet string, next pod.Source) pod.Source {
 // unless the pod requests networks of Alioth.
 func Serves(tx store.ReadTx, p *store.Pod) bool {
 	node := store.GetNode(tx, p.Node)
-	asks := p.Network != "" || p.NIC != "" || p.Interfaces != "" || p.InterfacesProblem != "" || p.Selections != ""
-	return node != nil && node.NodeIPAM && !asks
+	return node != nil && node.NodeIPAM && !asks(p)
+}
+
+// asks reports whether a pod requests networks of Alioth, on nodes of every kind.
+func asks(p *store.Pod) bool {
+	return p.Network != "" || p.NIC != "" || p.Interfaces != "" || p.InterfacesProblem != "" || p.Selections != ""
 }
 
 // IsMultitenant reports whether a pod asks for the network of a tenant: it has one of the

@@ -24,7 +24,7 @@ var group = multitenancyv1alpha1.GroupVersion.Group
 // node-1 has the label of the API, and offers two devices.
 func world(more ...any) []any {
 	return append(more,
-		&store.Node{Meta: operatortest.Meta("uid-node", 0), Name: "node-1", NodeIPAM: true},
+		&store.Node{Meta: operatortest.Meta("uid-node", 0), Name: "node-1", NodeIPAM: true}, &store.Node{Meta: operatortest.Meta("uid-node-2", 0), Name: "node-2"},
 		operatortest.VPC("infra", 9, []string{"nobody"}, "10.9.0.0/16"), operatortest.Subnet("infra-pods", "infra", "pods", 0, "10.9.0.0/24"),
 		operatortest.VPC("v", 1, []string{"blue"}, "10.0.0.0/16"), operatortest.VPC("w", 2, []string{"red"}, "10.0.0.0/16"),
 		podNetwork("net", "v"), podNetwork("other", "v"), podNetwork("foreign", "w"),
@@ -84,6 +84,8 @@ func TestWhatPodsGetOnNodesOfTheAPI(t *testing.T) {
 	}{
 		"a pod without a request":            {world(), labelled(), []string{infra}},
 		"on another node":                    {world(), func(p *store.Pod) { p.Node = "node-2" }, []string{"next"}},
+		"on a node that is not seen yet":     {world(), func(p *store.Pod) { p.Node = "node-3" }, []string{": node node-3 is not known yet"}},
+		"... and it names a Network":         {world(), func(p *store.Pod) { p.Node, p.Network = "node-3", "net1" }, []string{"next"}},
 		"a pod that names a Network":         {world(), func(p *store.Pod) { p.Network = "net1" }, []string{"next"}},
 		"a pod that asks for an address":     {world(), func(p *store.Pod) { p.NIC = "{}" }, []string{"next"}},
 		"a pod that lists interfaces":        {world(), func(p *store.Pod) { p.Interfaces = "[]" }, []string{"next"}},

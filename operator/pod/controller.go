@@ -95,12 +95,14 @@ func (r *Reconciler) carryOut(ctx context.Context, pod *store.Pod, d decision) (
 		if err := r.confirmUnassigned(ctx, pod); err != nil {
 			return nil, err
 		}
-	case leave, restore:
+	case leave, restore, wait:
 	}
 	if err := r.expel(ctx, d.surplus); err != nil {
 		return nil, err
 	}
 	switch d.verb {
+	case wait:
+		return &d.refusal, nil
 	case refuse:
 		return &d.refusal, r.refuse(ctx, pod, d.refusal)
 	case restore:

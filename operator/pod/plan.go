@@ -24,6 +24,8 @@ const (
 	leave verb = iota
 	// refuse it, for the decision's refusal.
 	refuse
+	// wait for a change that will come soon, without a word to the pod's owner.
+	wait
 	// assign it the decision's wishes, all of them or none.
 	assign
 	// restore addresses of its allocation status that the API lacks, and remove
@@ -48,6 +50,9 @@ func decide(tx store.ReadTx, pod *store.Pod, sources []Source) decision {
 		return recheck(tx, pod, list)
 	}
 	wishes, refusal := wishesOf(tx, pod, sources)
+	if refusal != nil && refusal.Reason == "" {
+		return decision{verb: wait, refusal: *refusal}
+	}
 	if refusal != nil {
 		return decision{verb: refuse, refusal: *refusal}
 	}

@@ -32,6 +32,7 @@ func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 		feed.On(r.ofAddress),
 		feed.On(func(_ store.ReadTx, old, now *store.VPC) []feed.Request { return r.wakeIf(vpcHelps(old, now)) }),
 		feed.On(func(_ store.ReadTx, old, now *store.Subnet) []feed.Request { return r.wakeIf(subnetHelps(old, now)) }),
+		feed.On(func(_ store.ReadTx, old, _ *store.Node) []feed.Request { return r.wakeIf(old == nil) }),
 		feed.On(func(_ store.ReadTx, _, _ *store.RollCall) []feed.Request { return r.wakeIf(r.Claimer.Settled()) }),
 		feed.On(func(_ store.ReadTx, _, _ *store.Network) []feed.Request { return r.wake() }),
 		feed.On(func(_ store.ReadTx, _, _ *nodeipam.PodNetwork) []feed.Request { return r.wake() }),

@@ -78,7 +78,8 @@ type Wish struct {
 
 // Source returns attachments that a pod should have, or the refusal of the whole pod.
 // It is pure. A refusal depends on the cause alone, and names the interface unless it
-// is the first one.
+// is the first one. One without a reason will soon be over: the pod waits, and is told
+// nothing.
 type Source func(tx store.ReadTx, pod *store.Pod) ([]Wish, *tenancy.Refusal)
 
 // Primary is the source of a pod's first attachment, in the VPC of the pod's Network,
