@@ -16,6 +16,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach/drivers"
 	"github.com/alioth-net/alioth/cnid/attach/external/nic"
 	"github.com/alioth-net/alioth/cnid/cniserver"
+	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/monitor"
 	"github.com/alioth-net/alioth/cnid/nodeipam"
 	"github.com/alioth-net/alioth/cnid/nodeipam/answer"
@@ -78,10 +79,11 @@ func (c NodeIPAM) check() error {
 	return nil
 }
 
-// withNodeIPAM adds the driver that the API needs.
+// withNodeIPAM adds the driver that the API needs. While the API is off it offers no device,
+// and removes what was attached before.
 func (c Config) withNodeIPAM(all attach.Registry) attach.Registry {
 	if !c.NodeIPAM.Enabled {
-		return all
+		return drivers.WithExternal(all, nil)
 	}
 	return drivers.WithExternal(all, c.NodeIPAM.Devices)
 }
@@ -104,9 +106,10 @@ func (c Config) queuedReleases() string {
 	return filepath.Join(c.StateDir, filepath.Base(queue.DefaultDir))
 }
 
-// nodeIPAMModules are the area of addresses for other CNI plugins; none if it is off.
+// nodeIPAMModules are the area of addresses for other CNI plugins. If it is off, only what
+// was attached before is released.
 func (d *daemon) nodeIPAMModules(api nodeinfo.API) ([]module, error) {
-	if !d.cfg.NodeIPAM.Enabled {
+	if !d.cfg.NodeIPAM.Enabled && !d.hasExternal() {
 		return nil, nil
 	}
 	log := d.log.With("area", "node IPAM")
@@ -120,21 +123,24 @@ func (d *daemon) nodeIPAMModules(api nodeinfo.API) ([]module, error) {
 	releases := drain.New(drain.Config{Dir: d.cfg.queuedReleases(), Release: func(ctx context.Context, r queue.Release) error {
 		return server.Release(ctx, rest.Key(r))
 	}, Metrics: drain.NewMetrics(d.registry), Log: log})
+	area := module{name: "node IPAM", loops: []func(context.Context){releases.Run, d.keepEndpoints(states)}}
+	if !d.cfg.NodeIPAM.Enabled {
+		return []module{area}, nil
+	}
 	info := nodeinfo.New(nodeinfo.Config{
 		Node: d.cfg.NodeName, API: api, Store: d.store, Groups: d.cfg.NodeIPAM.Groups, Machine: nodeinfo.Machine(d.cfg.NodeIPAM.Machine, nodeinfo.ProductUUID),
 		Devices: d.offeredDevices, Every: pollDevices, Log: log,
 	})
-	changed := func() {
-		host.Changed()
-		info.Look()
-	}
-	watch := monitor.NetworkWatch{Changed: changed, Log: log}
+	watch := monitor.NetworkWatch{Changed: func() { host.Changed(); info.Look() }, Log: log}
 	tcp := d.ports.serving(server.Handler(rest.Place{Patience: rest.TCPPatience}), d.progress.AwaitFirst, log)
-	return []module{{
-		name:    "node IPAM",
-		loops:   []func(context.Context){releases.Run, info.Run, watch.Run, d.keepEndpoints(states), tcp},
-		servers: []func(context.Context) error{func(ctx context.Context) error { return d.serveNodeIPAM(ctx, server) }},
-	}}, nil
+	area.loops = append(area.loops, info.Run, watch.Run, tcp)
+	area.servers = []func(context.Context) error{func(ctx context.Context) error { return d.serveNodeIPAM(ctx, server) }}
+	return []module{area}, nil
+}
+
+// hasExternal reports whether the node has attachments of other CNI plugins.
+func (d *daemon) hasExternal() bool {
+	return slices.ContainsFunc(d.journal.Records(), func(rec journal.Record) bool { return rec.External })
 }
 
 // nodeIPAMAnswers is what all answers have in common.

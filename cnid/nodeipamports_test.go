@@ -16,6 +16,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/nodeipam/client"
+	"github.com/alioth-net/alioth/cnid/nodeipam/queue"
 	"github.com/alioth-net/alioth/cnid/nodeipam/wire"
 	"github.com/alioth-net/alioth/ebpf/datapath/bpftest/wayin"
 )
@@ -118,4 +119,25 @@ func TestARequestIsAnsweredWithTheAddressOfItsPodAndTheNetworkOfTheNode(t *testi
 	if got, want := entries[0].HostPrimaryIPInfo, (wire.HostIPInfo{PrimaryIP: "192.0.2.1", Subnet: "192.0.2.0/24"}); got != want {
 		t.Errorf("the node's network is %+v, want %+v", got, want)
 	}
+}
+
+func TestAddressesOfAnAPIThatIsTurnedOffGoWithTheirPods(t *testing.T) {
+	n := newAPINode(t, "ipam-off")
+	n.vpcOf(t, "infra", 77, "10.10.0.0/16")
+	n.infraPods(t, 1)
+	n.cfg.NodeIPAM.Enabled = true
+	n.start(t)
+	if _, err := (client.Client{Socket: n.cfg.nodeIPAMSocket()}).Request(t.Context(), requestOf(1)); err != nil {
+		t.Fatal(err)
+	}
+	n.stop(unix.SIGTERM)
+	n.cfg.NodeIPAM.Enabled = false
+	n.start(t)
+	p := &labPod{name: infraName(1), vpc: "infra", addrs: []netip.Prefix{netip.MustParsePrefix("10.10.1.1/16")}}
+	n.deletePod(t, p)
+	// Its plugin finds no API, and leaves the release.
+	if err := queue.Put(n.cfg.queuedReleases(), queue.Release{ContainerID: infraName(1), IfName: "eth0"}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the Address is deleted", func() error { return n.addressGone(p) })
 }
