@@ -26,7 +26,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/cnid/podresources"
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
-	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/ipamapi"
 )
 
 // Config is the daemon's command line.
@@ -154,7 +154,7 @@ func DefaultConfig() Config {
 		DelegationHost:    HostInit,
 		NetworkPolicyMode: PoliciesDistributed,
 		PodResources:      podresources.DefaultSocket,
-		NodeIPAM:          NodeIPAM{Groups: slices.Clone(kinds.NodeIPAMGroups)},
+		NodeIPAM:          NodeIPAM{Groups: slices.Clone(ipamapi.Groups)},
 		RecheckEvery:      DefaultRecheck, ReconcileEvery: time.Minute,
 		Wait:       60 * time.Second,
 		HealthAddr: "127.0.0.1:9471", MetricsAddr: "127.0.0.1:9472",

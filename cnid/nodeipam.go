@@ -31,7 +31,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nodeipam/rest"
 	"github.com/alioth-net/alioth/cnid/periodic"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/ipamapi"
 )
 
 // NodeIPAM is the configuration of the API by which other CNI plugins ask for addresses.
@@ -69,8 +69,8 @@ func (c NodeIPAM) check() error {
 		}
 	}
 	for _, group := range c.Groups {
-		if !slices.Contains(kinds.NodeIPAMGroups, group) {
-			return fmt.Errorf("--node-ipam-groups: want some of %v, got %q", kinds.NodeIPAMGroups, group)
+		if !slices.Contains(ipamapi.Groups, group) {
+			return fmt.Errorf("--node-ipam-groups: want some of %v, got %q", ipamapi.Groups, group)
 		}
 	}
 	if _, err := loopback.Parse(c.Listen); err != nil {

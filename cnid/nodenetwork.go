@@ -19,6 +19,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/nmstateapi"
 	"github.com/alioth-net/alioth/store/kube"
 	"github.com/alioth-net/alioth/store/nmstate"
 )
@@ -30,11 +31,11 @@ const pollNetwork = 30 * time.Second
 // kinds are those whose objects the daemon follows.
 func (c Config) kinds() []*descriptor.Kind {
 	all := kinds.All()
-	area := kinds.NodeNetwork()
+	area := nmstateapi.All()
 	if c.NodeNetworkState {
 		// The operator needs the policies where the daemon does not.
 		area = slices.DeleteFunc(area, func(kind *descriptor.Kind) bool {
-			return kind == kinds.NodeNetworkState.Kind || c.NetworkPolicyMode == PoliciesDistributed
+			return kind == nmstateapi.NodeNetworkState.Kind || c.NetworkPolicyMode == PoliciesDistributed
 		})
 	}
 	return slices.DeleteFunc(all, func(kind *descriptor.Kind) bool { return slices.Contains(area, kind) })
@@ -45,13 +46,13 @@ func (d *daemon) networkModules(api *kube.Client, sources *follow.Sources) ([]mo
 	if !d.cfg.NodeNetworkState {
 		return nil, nil
 	}
-	state, err := d.networkStateModule(api, sources.AllSynced([]*descriptor.Kind{kinds.NodeNetworkState.Kind}))
+	state, err := d.networkStateModule(api, sources.AllSynced([]*descriptor.Kind{nmstateapi.NodeNetworkState.Kind}))
 	if err != nil {
 		return nil, err
 	}
 	modules := []module{state}
 	if d.cfg.NetworkPolicyMode == PoliciesDistributed {
-		modules = append(modules, d.networkPoliciesModule(api, sources.AllSynced(kinds.NodeNetwork())))
+		modules = append(modules, d.networkPoliciesModule(api, sources.AllSynced(nmstateapi.All())))
 	}
 	return modules, nil
 }

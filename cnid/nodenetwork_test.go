@@ -33,6 +33,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/nmstateapi"
 	"github.com/alioth-net/alioth/store/kube"
 	"github.com/alioth-net/alioth/store/multinet"
 	"github.com/alioth-net/alioth/store/nmstate"
@@ -42,7 +43,7 @@ import (
 // without it.
 func TestTheNetworkOfTheNodeIsAnAreaOfItsOwn(t *testing.T) {
 	state, all := []string{"NodeNetworkState"}, []string{}
-	for _, kind := range kinds.NodeNetwork() {
+	for _, kind := range nmstateapi.All() {
 		all = append(all, kind.Name)
 	}
 	for name, c := range map[string]struct {
@@ -67,7 +68,7 @@ func TestTheNetworkOfTheNodeIsAnAreaOfItsOwn(t *testing.T) {
 				names = append(names, module.name)
 			}
 			for _, kind := range d.cfg.kinds() {
-				if slices.ContainsFunc(kinds.NodeNetwork(), func(other *descriptor.Kind) bool { return kind == other }) {
+				if slices.ContainsFunc(nmstateapi.All(), func(other *descriptor.Kind) bool { return kind == other }) {
 					followed = append(followed, kind.Name)
 				}
 			}
@@ -113,7 +114,7 @@ func (a *stateAPI) Create(_ context.Context, obj kube.Object) error {
 
 // follow puts the object into the store; called with mu held.
 func (a *stateAPI) follow() error {
-	row, err := kinds.NodeNetworkState.Convert(a.object)
+	row, err := nmstateapi.NodeNetworkState.Convert(a.object)
 	if err != nil {
 		return err
 	}

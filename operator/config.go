@@ -24,7 +24,7 @@ import (
 	"github.com/alioth-net/alioth/operator/nodeipam"
 	"github.com/alioth-net/alioth/operator/pod"
 	"github.com/alioth-net/alioth/operator/vpc"
-	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/ipamapi"
 	"github.com/alioth-net/alioth/store/multinet"
 )
 
@@ -79,7 +79,7 @@ type Config struct {
 	NodeIPAM bool
 	// NodeIPAMInfraSubnet is the name of the Subnet object of their first interface.
 	NodeIPAMInfraSubnet string
-	// NodeIPAMGroups are those of kinds.NodeIPAMGroups whose kinds are served.
+	// NodeIPAMGroups are those of ipamapi.Groups whose kinds are served.
 	NodeIPAMGroups []string
 
 	// RollCallEvery is the least time between two roll calls, which release the VNIs of
@@ -108,7 +108,7 @@ func DefaultConfig() Config {
 		InterfacesPerPod: interfaces.DefaultLimit,
 		ServiceEndpoints: true,
 		PolicyMode:       PolicyDistributed,
-		NodeIPAMGroups:   slices.Clone(kinds.NodeIPAMGroups),
+		NodeIPAMGroups:   slices.Clone(ipamapi.Groups),
 		RollCallEvery:    10 * time.Second,
 		HealthAddr:       "127.0.0.1:9473",
 		MetricsAddr:      "127.0.0.1:9474",
@@ -150,11 +150,11 @@ func (c Config) validateNodeIPAM() error {
 		return fmt.Errorf("%q can't be the name of a Subnet: %s: correct --node-ipam-infra-subnet", c.NodeIPAMInfraSubnet, faults[0])
 	}
 	if len(c.NodeIPAMGroups) == 0 {
-		return fmt.Errorf("no API group for node IPAM: give some of %s with --node-ipam-groups", strings.Join(kinds.NodeIPAMGroups, ", "))
+		return fmt.Errorf("no API group for node IPAM: give some of %s with --node-ipam-groups", strings.Join(ipamapi.Groups, ", "))
 	}
 	for _, group := range c.NodeIPAMGroups {
-		if !slices.Contains(kinds.NodeIPAMGroups, group) {
-			return fmt.Errorf("API group %q: want some of %s: correct --node-ipam-groups", group, strings.Join(kinds.NodeIPAMGroups, ", "))
+		if !slices.Contains(ipamapi.Groups, group) {
+			return fmt.Errorf("API group %q: want some of %s: correct --node-ipam-groups", group, strings.Join(ipamapi.Groups, ", "))
 		}
 	}
 	return nil

@@ -21,9 +21,9 @@ func life(w *world) {
 	w.settle()
 	web := bound("web-0", "blue", "", "node-1")
 	db := bound("db-0", "red", `{"ip": "10.0.1.9"}`, "node-2")
-	w.create(web, db, balancer("first", "blue", nil), balancer("second", "red", asking("10.0.3.4")), balancer("third", "blue", outside()))
+	w.create(web, db, balancer("first", "blue", nil), balancer("second", "red", asking("10.0.3.4")), balancer("third", "blue", externally()))
 	w.settle()
-	edit(w, balancer("second", "", nil), func(service *corev1.Service) { service.Annotations = outside() })
+	edit(w, balancer("second", "", nil), func(service *corev1.Service) { service.Annotations = externally() })
 	successor := bound("next", "red", `{"ip": "10.0.1.9"}`, "node-1")
 	w.create(successor)
 	for _, pod := range []*corev1.Pod{web, db} {

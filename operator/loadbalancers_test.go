@@ -219,7 +219,7 @@ func poolReady(reason string) func(*v1alpha1.ExternalPool) error {
 	return func(p *v1alpha1.ExternalPool) error { return ready(p.Status.Conditions, reason) }
 }
 
-func outside(more ...string) map[string]string {
+func externally(more ...string) map[string]string {
 	annotations := map[string]string{v1alpha1.LoadBalancerAnnotation: v1alpha1.LoadBalancerExternal}
 	for i := 0; i < len(more); i += 2 {
 		annotations[more[i]] = more[i+1]
@@ -258,7 +258,7 @@ func TestLoadBalancersOutsideHaveAddressesOfPoolsThatAllowTheirTenant(t *testing
 	r.network("edge")
 	r.setReady("node-1", corev1.ConditionTrue)
 	t.Cleanup(func() { r.setReady("node-1", corev1.ConditionFalse) })
-	service := newBalancer("edge", "web", outside())
+	service := newBalancer("edge", "web", externally())
 	r.create(service)
 	r.announced(service, v1alpha1.ExternalPoolNotFoundReason)
 	pool := newPool("edge", []string{"edge"}, "192.0.2.16-192.0.2.17")
@@ -271,19 +271,19 @@ func TestLoadBalancersOutsideHaveAddressesOfPoolsThatAllowTheirTenant(t *testing
 		annotations map[string]string
 		reason      string
 	}{
-		"rival":     {outside(v1alpha1.LoadBalancerIPsAnnotation, "192.0.2.16"), v1alpha1.IPInUseReason},
-		"elsewhere": {outside(v1alpha1.LoadBalancerIPsAnnotation, "192.0.2.99"), v1alpha1.IPOutsidePoolReason},
-		"lost":      {outside(v1alpha1.ExternalPoolAnnotation, "nowhere"), v1alpha1.ExternalPoolNotFoundReason},
+		"rival":     {externally(v1alpha1.LoadBalancerIPsAnnotation, "192.0.2.16"), v1alpha1.IPInUseReason},
+		"elsewhere": {externally(v1alpha1.LoadBalancerIPsAnnotation, "192.0.2.99"), v1alpha1.IPOutsidePoolReason},
+		"lost":      {externally(v1alpha1.ExternalPoolAnnotation, "nowhere"), v1alpha1.ExternalPoolNotFoundReason},
 	} {
 		refused := newBalancer("edge", name, c.annotations)
 		r.create(refused)
 		r.announced(refused, c.reason)
 		sees(r, refused, shows())
 	}
-	last := newBalancer("edge", "last", outside())
+	last := newBalancer("edge", "last", externally())
 	r.create(last)
 	sees(r, last, shows("192.0.2.17"))
-	late := newBalancer("edge", "late", outside())
+	late := newBalancer("edge", "late", externally())
 	r.create(late)
 	r.announced(late, v1alpha1.ExternalPoolExhaustedReason)
 	r.delete(last)
@@ -292,7 +292,7 @@ func TestLoadBalancersOutsideHaveAddressesOfPoolsThatAllowTheirTenant(t *testing
 	// A Service is deleted while no operator runs; for another, an operator died after the claim.
 	stop()
 	r.delete(late)
-	half := newBalancer("edge", "half", outside())
+	half := newBalancer("edge", "half", externally())
 	r.create(half)
 	change(r, pool, func(p *v1alpha1.ExternalPool) { p.Spec.CIDRs = []string{"192.0.2.16-192.0.2.30"} })
 	r.create(&v1alpha1.ExternalAddress{ObjectMeta: metav1.ObjectMeta{Name: "192.0.2.25"}, Spec: v1alpha1.ExternalAddressSpec{

@@ -34,7 +34,11 @@ import (
 	"github.com/alioth-net/alioth/operator/tenantconfig"
 	"github.com/alioth-net/alioth/operator/vpc"
 	"github.com/alioth-net/alioth/store/descriptor"
-	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/core"
+	"github.com/alioth-net/alioth/store/kinds/ipamapi"
+	"github.com/alioth-net/alioth/store/kinds/nmstateapi"
+	"github.com/alioth-net/alioth/store/kinds/outside"
+	"github.com/alioth-net/alioth/store/kinds/vpcs"
 	"github.com/alioth-net/alioth/store/nmstate/policyhandler"
 )
 
@@ -80,8 +84,8 @@ func announcements() module {
 func networking() module {
 	return module{
 		kinds: []*descriptor.Kind{
-			kinds.Namespace.Kind, kinds.Node.Kind, kinds.VNIClaim.Kind, kinds.RollCall.Kind, kinds.VPC.Kind, kinds.Subnet.Kind,
-			feed.Address, kinds.AttachmentClaim.Kind, kinds.Network.Kind, feed.Pod,
+			core.Namespace.Kind, core.Node.Kind, vpcs.VNIClaim.Kind, vpcs.RollCall.Kind, vpcs.VPC.Kind, vpcs.Subnet.Kind,
+			feed.Address, outside.AttachmentClaim.Kind, vpcs.Network.Kind, feed.Pod,
 		},
 		rights: []string{
 			"addresses.alioth.dev: create delete get",
@@ -127,8 +131,8 @@ func registerNetworking(p *parts) error {
 func services() module {
 	return module{
 		kinds: []*descriptor.Kind{
-			kinds.ServiceCIDR.Kind, kinds.Service.Kind, kinds.EndpointSlice.Kind, kinds.SharedService.Kind,
-			kinds.ExternalPool.Kind, kinds.ExternalAddress.Kind,
+			core.ServiceCIDR.Kind, core.Service.Kind, core.EndpointSlice.Kind, vpcs.SharedService.Kind,
+			vpcs.ExternalPool.Kind, vpcs.ExternalAddress.Kind,
 		},
 		rights: []string{
 			"admissiongrants.alioth.dev: create get update",
@@ -163,7 +167,7 @@ func registerServices(p *parts) error {
 // hosts is the area of tenants' access to nodes.
 func hosts() module {
 	return module{
-		kinds: []*descriptor.Kind{kinds.HostAccess.Kind},
+		kinds: []*descriptor.Kind{vpcs.HostAccess.Kind},
 		rights: []string{
 			"admissiongrants.alioth.dev: create get update",
 			"hostaccesses.alioth.dev/status: patch",
@@ -179,7 +183,7 @@ func hosts() module {
 // multiNetwork is the area of networks outside of every VPC.
 func multiNetwork() module {
 	area := module{
-		kinds: []*descriptor.Kind{kinds.HostVNIClaim.Kind, kinds.DomainClaim.Kind, kinds.HostLink.Kind, kinds.HostLinkReport.Kind},
+		kinds: []*descriptor.Kind{outside.HostVNIClaim.Kind, outside.DomainClaim.Kind, outside.HostLink.Kind, outside.HostLinkReport.Kind},
 		rights: []string{
 			"admissiongrants.alioth.dev: create get update",
 			"clusternetworks.danm.io/status: patch",
@@ -202,11 +206,11 @@ func multiNetwork() module {
 		},
 		register: registerMultiNetwork,
 	}
-	area.kinds = append(area.kinds, kinds.Definition.Kind, kinds.DelegationGrant.Kind)
-	for _, kind := range kinds.OutsideNetworks {
+	area.kinds = append(area.kinds, outside.Definition.Kind, outside.DelegationGrant.Kind)
+	for _, kind := range outside.Networks {
 		area.kinds = append(area.kinds, kind.Kind)
 	}
-	for _, kind := range kinds.TenantConfigs {
+	for _, kind := range outside.TenantConfigs {
 		area.kinds = append(area.kinds, kind.Kind)
 	}
 	return area
@@ -241,12 +245,12 @@ func registerMultiNetwork(p *parts) error {
 		}),
 		hostlink.Register(to, p.feed, &hostlink.Reconciler{Client: p.client("hostlink"), Store: p.rows, Delegation: p.cfg.Delegation}),
 	}
-	for _, kind := range kinds.OutsideNetworks {
+	for _, kind := range outside.Networks {
 		errs = append(errs, danm.Register(to, p.feed, &danm.Reconciler{
 			Kind: kind, Client: p.client(danm.Name(kind)), Live: p.env.live, Store: p.rows, Publish: p.feed.Publish,
 		}))
 	}
-	for _, kind := range kinds.TenantConfigs {
+	for _, kind := range outside.TenantConfigs {
 		errs = append(errs, tenantconfig.Register(to, p.feed, &tenantconfig.Reconciler{
 			Kind: kind, Client: p.client(tenantconfig.Name(kind)), Store: p.rows, Publisher: p.publisher(tenantconfig.Name(kind)),
 		}))
@@ -257,7 +261,7 @@ func registerMultiNetwork(p *parts) error {
 // nodeNetwork is the area of policies that make the networks of nodes.
 func nodeNetwork(centralized bool) module {
 	area := module{
-		kinds: kinds.NodeNetwork(),
+		kinds: nmstateapi.All(),
 		rights: []string{
 			"nodenetconfpolicies.nmstate.io/status: patch",
 			"nodenetconfpolicies.nmstate.io: get",
@@ -302,7 +306,7 @@ func registerNodeNetwork(p *parts) error {
 
 // nodeIPAM is the area of addresses for other CNI plugins.
 func nodeIPAM(groups []string) module {
-	area := module{kinds: kinds.NodeIPAM(groups), register: registerNodeIPAM}
+	area := module{kinds: ipamapi.OfGroups(groups), register: registerNodeIPAM}
 	for _, group := range groups {
 		area.rights = append(area.rights,
 			"multitenantpodnetworkconfigs."+group+"/status: patch",

@@ -15,6 +15,8 @@ import (
 
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/ipamapi"
+	"github.com/alioth-net/alioth/store/kinds/outside"
 	"github.com/alioth-net/alioth/test/api/chart"
 )
 
@@ -60,7 +62,7 @@ func TestTheChartGivesTheOperatorWhatPoliciesOfNodeNetworksNeed(t *testing.T) {
 }
 
 func TestTheChartGivesTheOperatorWhatNodeIPAMNeeds(t *testing.T) {
-	for _, groups := range [][]string{kinds.NodeIPAMGroups, kinds.NodeIPAMGroups[:1], kinds.NodeIPAMGroups[1:]} {
+	for _, groups := range [][]string{ipamapi.Groups, ipamapi.Groups[:1], ipamapi.Groups[1:]} {
 		t.Run(strings.Join(groups, " "), func(t *testing.T) {
 			cfg := DefaultConfig()
 			cfg.NodeIPAM, cfg.NodeIPAMGroups = true, groups
@@ -110,7 +112,7 @@ func resourceOf(t *testing.T, scheme *runtime.Scheme, kind *descriptor.Kind) str
 	if err != nil {
 		t.Fatal(err)
 	}
-	if kind == kinds.Definition.Kind { // the specification gives it another plural
+	if kind == outside.Definition.Kind { // the specification gives it another plural
 		return "network-attachment-definitions.k8s.cni.cncf.io"
 	}
 	if types[0].Kind == "NodeInfo" { // so does Azure CNS

@@ -20,7 +20,8 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/danm"
 	"github.com/alioth-net/alioth/store/descriptor"
-	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/outside"
+	"github.com/alioth-net/alioth/store/kinds/vpcs"
 )
 
 // TestATenantNetworkGetsItsProfile runs against a real API server, whose server-side apply
@@ -86,7 +87,7 @@ func tenantNetworkReady(reason string) func(*danmv1.TenantNetwork) error {
 
 func TestTheOperatorWorksWithoutKindsThatTheAPILacks(t *testing.T) {
 	w := newWorld(t)
-	w.api.lacks = []*descriptor.Kind{kinds.OutsideNetworks[0].Kind, kinds.TenantConfigs[1].Kind}
+	w.api.lacks = []*descriptor.Kind{outside.Networks[0].Kind, outside.TenantConfigs[1].Kind}
 	o := w.operate()
 	if !slices.Equal(o.missing, w.api.lacks) {
 		t.Errorf("missing are %v, want %v", typesOf(o.missing), typesOf(w.api.lacks))
@@ -122,9 +123,9 @@ func TestAnAreaThatIsOffHasNoInformers(t *testing.T) {
 
 func TestOnlyOptionalKindsMayBeMissing(t *testing.T) {
 	none := func(*descriptor.Kind) (bool, error) { return false, nil }
-	all := []*descriptor.Kind{kinds.VPC.Kind, kinds.HostVNIClaim.Kind}
+	all := []*descriptor.Kind{vpcs.VPC.Kind, outside.HostVNIClaim.Kind}
 	watched, missing, err := present(all, none)
-	if err != nil || len(watched) != 1 || watched[0] != kinds.VPC.Kind || len(missing) != 1 {
+	if err != nil || len(watched) != 1 || watched[0] != vpcs.VPC.Kind || len(missing) != 1 {
 		t.Errorf("watched %v, missing %v, error %v", typesOf(watched), typesOf(missing), err)
 	}
 	unknown := errors.New("no reply")

@@ -26,7 +26,8 @@ import (
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/core"
+	"github.com/alioth-net/alioth/store/kinds/nmstateapi"
 	"github.com/alioth-net/alioth/store/kube"
 	"github.com/alioth-net/alioth/store/nmstate/policyhandler"
 	"github.com/alioth-net/alioth/test/soak"
@@ -79,7 +80,7 @@ func (f *fleet) handlePolicies() {
 		running.Wait()
 	})
 	fed := feed.New(rows, logr.Discard())
-	if err := fed.Connect(ctx, informers, append(kinds.NodeNetwork(), kinds.Node.Kind)); err != nil {
+	if err := fed.Connect(ctx, informers, append(nmstateapi.All(), core.Node.Kind)); err != nil {
 		f.t.Fatal(err)
 	}
 	running.Go(func() {

@@ -31,7 +31,7 @@ func (c *chaos) makeService() {
 func (c *chaos) ask(service *corev1.Service) {
 	service.Labels = map[string]string{arktosv1.NetworkLabel: []string{"red", "blue"}[c.rand.IntN(2)]}
 	service.Annotations = []map[string]string{
-		nil, nil, asking("10.0.3.4"), outside(), outside(), outside(v1alpha1.LoadBalancerIPsAnnotation, "192.0.2.17"),
+		nil, nil, asking("10.0.3.4"), externally(), externally(), externally(v1alpha1.LoadBalancerIPsAnnotation, "192.0.2.17"),
 	}[c.rand.IntN(6)]
 	service.Spec.Type = corev1.ServiceTypeLoadBalancer
 	if c.rand.IntN(4) == 0 {

@@ -25,6 +25,8 @@ import (
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/nmstateapi"
+	"github.com/alioth-net/alioth/store/kinds/vpcs"
 	"github.com/alioth-net/alioth/store/kube"
 	"github.com/alioth-net/alioth/store/multinet"
 	"github.com/alioth-net/alioth/store/reflector"
@@ -187,7 +189,7 @@ func TestKindsForWhichNothingElseWaitsAreAwaited(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	present, absent := kinds.NodeNetworkState.Kind, kinds.NodeNetConfPolicy.Kind
+	present, absent := nmstateapi.NodeNetworkState.Kind, nmstateapi.NodeNetConfPolicy.Kind
 	log := slog.New(slog.DiscardHandler)
 	s := New(Config{Node: "node1", Kinds: []*descriptor.Kind{present, absent}}, api, reflector.NewSet(rows, api, log), rows, noRecords, log)
 	one := s.AllSynced([]*descriptor.Kind{present})
@@ -202,7 +204,7 @@ func TestKindsForWhichNothingElseWaitsAreAwaited(t *testing.T) {
 			t.Fatal("the kind never counts as read")
 		}
 	}
-	for name, list := range map[string][]*descriptor.Kind{"the API lacks": {present, absent}, "is not followed": {present, kinds.VPC.Kind}} {
+	for name, list := range map[string][]*descriptor.Kind{"the API lacks": {present, absent}, "is not followed": {present, vpcs.VPC.Kind}} {
 		if synced, _ := s.AllSynced(list)(); synced {
 			t.Errorf("a kind that %s counts as read", name)
 		}

@@ -23,7 +23,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/core"
 	"github.com/alioth-net/alioth/store/kube"
 )
 
@@ -191,7 +191,7 @@ func agrees(tx store.ReadTx, node string, records []journal.Record, addresses []
 		held[addresses[i].Name] = string(addresses[i].UID)
 	}
 	for i := range pods {
-		if row, err := kinds.Pod.Convert(&pods[i]); err == nil && row != nil {
+		if row, err := core.Pod.Convert(&pods[i]); err == nil && row != nil {
 			status[row.UID] = wordOf(row)
 		}
 	}

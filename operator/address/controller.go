@@ -20,7 +20,7 @@ import (
 	"github.com/alioth-net/alioth/operator/distrust"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/core"
 )
 
 // Reconciler applies the decisions of decide.
@@ -93,7 +93,7 @@ func (r *Reconciler) counts(ctx context.Context, address *store.Address) (where 
 	if err := r.Live.Get(ctx, key, object); err != nil {
 		return "", true, client.IgnoreNotFound(err)
 	}
-	row, err := kinds.Pod.Convert(object)
+	row, err := core.Pod.Convert(object)
 	if err != nil || row == nil || row.UID != address.Holder.UID {
 		return "", true, err
 	}
@@ -132,7 +132,7 @@ func nodeFenced(ctx context.Context, live client.Reader, name string) (bool, err
 	if err != nil {
 		return false, fmt.Errorf("get node %s: %w", name, err)
 	}
-	row, err := kinds.Node.Convert(node)
+	row, err := core.Node.Convert(node)
 	return err == nil && fenced(row), err
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/nmstateapi"
 )
 
 func TestAReasonThatIsNewIsAnnounced(t *testing.T) {
@@ -84,7 +84,7 @@ func TestAPolicyThatGoesOnIsNoWarning(t *testing.T) {
 	} {
 		object := &nmstatev1.NodeNetworkConfigurationPolicy{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 		object.Status.Conditions = []metav1.Condition{{Type: condition, Status: metav1.ConditionTrue, Reason: "Because"}}
-		row, err := kinds.NodeNetworkConfigurationPolicy.Convert(object)
+		row, err := nmstateapi.NodeNetworkConfigurationPolicy.Convert(object)
 		if err != nil {
 			t.Fatal(err)
 		}

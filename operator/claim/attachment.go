@@ -16,7 +16,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/finalizer"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/outside"
 	"github.com/alioth-net/alioth/store/multinet"
 )
 
@@ -36,7 +36,7 @@ type AttachmentRow struct {
 }
 
 var attachmentClaims = objects[*v1alpha1.AttachmentClaim, multinet.Claim]{
-	kind: kinds.AttachmentClaim, of: attachmentObject,
+	kind: outside.AttachmentClaim, of: attachmentObject,
 	uid: func(row *multinet.Claim) string { return row.UID },
 	// A claim reserves nothing, so no row is assumed: the watch brings it.
 	held:    func(store.ReadTx, *multinet.Claim) *multinet.Claim { return nil },

@@ -14,7 +14,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/outside"
 	"github.com/alioth-net/alioth/store/multinet"
 )
 
@@ -55,7 +55,7 @@ func (a *api) readsClaims(t *testing.T, c *Claimer) {
 			multinet.DeleteClaim(tx, row.Namespace, row.Name, row.UID)
 		}
 		for i := range list.Items {
-			row, err := kinds.AttachmentClaim.Convert(&list.Items[i])
+			row, err := outside.AttachmentClaim.Convert(&list.Items[i])
 			if err != nil {
 				return err
 			}

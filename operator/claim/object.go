@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/external"
-	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/vpcs"
 	"github.com/alioth-net/alioth/store/kube"
 )
 
@@ -32,14 +32,14 @@ type objects[O kube.Object, R any] struct {
 }
 
 var addresses = objects[*v1alpha1.Address, store.Address]{
-	kind: kinds.Address, of: objectOf,
+	kind: vpcs.Address, of: objectOf,
 	uid:     func(row *store.Address) string { return row.UID },
 	held:    func(tx store.ReadTx, row *store.Address) *store.Address { return store.GetAddress(tx, row.Name) },
 	confirm: store.ConfirmAddress,
 }
 
 var externalAddresses = objects[*v1alpha1.ExternalAddress, external.Address]{
-	kind: kinds.ExternalAddress, of: externalObject,
+	kind: vpcs.ExternalAddress, of: externalObject,
 	uid: func(row *external.Address) string { return row.UID },
 	held: func(tx store.ReadTx, row *external.Address) *external.Address {
 		return external.GetAddress(tx, row.IP)

@@ -16,7 +16,7 @@ import (
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/vpcs"
 )
 
 // twoVPCs are what a pod wants that has an interface in VPC v, and one in VPC w of which
@@ -124,7 +124,7 @@ func (a *api) reads(t *testing.T, c *Claimer) {
 	}
 	err = c.Store.Update(func(tx store.Tx) error {
 		for _, object := range objects {
-			row, err := kinds.Address.Convert(object.(*v1alpha1.Address))
+			row, err := vpcs.Address.Convert(object.(*v1alpha1.Address))
 			if err != nil {
 				return err
 			}

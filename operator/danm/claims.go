@@ -14,7 +14,7 @@ import (
 
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/outside"
 	"github.com/alioth-net/alioth/store/multinet"
 )
 
@@ -80,7 +80,7 @@ func (r *Claims) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resu
 // gone asks the API server whether the network of a claim is gone, because the store may
 // lag behind. A claim of a kind that the operator does not know stays.
 func (r *Claims) gone(ctx context.Context, claim *multinet.HostVNIClaim) (bool, error) {
-	for _, kind := range kinds.OutsideNetworks {
+	for _, kind := range outside.Networks {
 		if kind.Group != claim.Network.Group || kind.Name != claim.Network.Kind {
 			continue
 		}

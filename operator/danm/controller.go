@@ -26,7 +26,7 @@ import (
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/finalizer"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/outside"
 	"github.com/alioth-net/alioth/store/multinet"
 )
 
@@ -38,7 +38,7 @@ const ProfileManager = "alioth-tenant-profile"
 
 // Reconciler applies the decisions of decide to the networks of one kind in one group.
 type Reconciler struct {
-	Kind kinds.OutsideNetwork
+	Kind outside.Network
 	// Client writes; its reads come from the informers.
 	Client client.Client
 	// Live reads from the API server.
@@ -55,7 +55,7 @@ func Register(controllers feed.Controllers, f *feed.Feed, r *Reconciler) error {
 }
 
 // Name returns the name of the controller of a kind.
-func Name(kind kinds.OutsideNetwork) string { return kind.Name + "." + kind.Group }
+func Name(kind outside.Network) string { return kind.Name + "." + kind.Group }
 
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
@@ -141,7 +141,7 @@ func (r *Reconciler) claimOne(ctx context.Context, row *multinet.Network, n numb
 
 // adopt puts the claim into the store if the API server has it as it is given.
 func (r *Reconciler) adopt(ctx context.Context, object *v1alpha1.HostVNIClaim) (mine bool, err error) {
-	held := kinds.HostVNIClaim.New()
+	held := outside.HostVNIClaim.New()
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(object), held); err != nil {
 		return false, client.IgnoreNotFound(err)
 	}
@@ -165,7 +165,7 @@ func (r *Reconciler) keeps(ctx context.Context, row *multinet.Network, d decisio
 func (r *Reconciler) claims() claim.Numbers { return numbers(r.Client, r.Live, r.Store, r.Publish) }
 
 func numbers(c client.Client, live client.Reader, s *store.Store, publish func(feed.Change)) claim.Numbers {
-	return claim.Numbers{Kind: kinds.HostVNIClaim.Kind, Client: c, Live: live, Store: s, Publish: publish}
+	return claim.Numbers{Kind: outside.HostVNIClaim.Kind, Client: c, Live: live, Store: s, Publish: publish}
 }
 
 // decide runs the plan, and marks a network that is being deleted in the store in the same

@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/outside"
 	"github.com/alioth-net/alioth/store/multinet"
 	"github.com/alioth-net/alioth/store/nmstate"
 	"github.com/alioth-net/alioth/store/nmstate/policy"
@@ -105,7 +105,7 @@ func TestANetworkWithoutItsDeviceNamesThePolicyThatWouldMakeIt(t *testing.T) {
 				if want, got := fmt.Sprintf(told, c.reason)+c.says, linkOf(tx, network).message; got != want {
 					t.Errorf("got  %q\nwant %q", got, want)
 				}
-				w := watch{kind: kinds.OutsideNetworks[0]}
+				w := watch{kind: outside.Networks[0]}
 				if requests := w.ofPolicy(tx, nil, c.policy); (len(requests) == 1) != makes(c.policy, "bond0") {
 					t.Errorf("the policy requests %v", requests)
 				}

@@ -14,7 +14,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/outside"
 	"github.com/alioth-net/alioth/store/multinet"
 )
 
@@ -309,7 +309,7 @@ func TestANetworkWaitsForPodsWithoutClaims(t *testing.T) {
 			})
 		})
 	}
-	w := watch{kinds.OutsideNetworks[slices.IndexFunc(kinds.OutsideNetworks, func(k kinds.OutsideNetwork) bool { return k.Name == n.Kind && k.Group == n.Group })]}
+	w := watch{outside.Networks[slices.IndexFunc(outside.Networks, func(k outside.Network) bool { return k.Name == n.Kind && k.Group == n.Group })]}
 	operatortest.New(t, n).View(func(tx store.ReadTx) {
 		if got := w.ofPod(tx, pod, nil); len(got) != 1 || got[0].Name != n.Name || got[0].After != countsEvery {
 			t.Errorf("after the pod: %v", got)

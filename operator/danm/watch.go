@@ -8,16 +8,16 @@ import (
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/allocation"
-	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/outside"
 	"github.com/alioth-net/alioth/store/multinet"
 )
 
 // watch makes the requests of the controller of one kind.
-type watch struct{ kind kinds.OutsideNetwork }
+type watch struct{ kind outside.Network }
 
 // source requests a network when it or its addresses change, when a network of its name or
 // segment changes, which may have caused a conflict, and when its numbers do.
-func source(f *feed.Feed, kind kinds.OutsideNetwork) *feed.Source {
+func source(f *feed.Feed, kind outside.Network) *feed.Source {
 	w := watch{kind}
 	return feed.NewSource(f, w.everything,
 		feed.On(w.ofNetwork), feed.On(w.ofAddress), feed.On(w.ofAttachment), feed.On(w.ofPod), feed.On(w.ofClaim), feed.On(w.ofReport),

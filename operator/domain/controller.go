@@ -19,7 +19,7 @@ import (
 	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/outside"
 	"github.com/alioth-net/alioth/store/multinet"
 )
 
@@ -57,7 +57,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 }
 
 func (r *Reconciler) numbers() claim.Numbers {
-	return claim.Numbers{Kind: kinds.DomainClaim.Kind, Client: r.Client, Live: r.Live, Store: r.Store, Publish: r.Publish}
+	return claim.Numbers{Kind: outside.DomainClaim.Kind, Client: r.Client, Live: r.Live, Store: r.Store, Publish: r.Publish}
 }
 
 // claim decides and claims the number that the decision asks for, until the decision asks

@@ -21,7 +21,7 @@ import (
 	"github.com/alioth-net/alioth/operator/vpc"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/external"
-	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/vpcs"
 )
 
 // countsEvery bounds how often the count of one pool is written.
@@ -58,7 +58,7 @@ func (r *Reconciler) check(ctx context.Context, name string) error {
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, pool); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	row, err := kinds.ExternalPool.Convert(pool)
+	row, err := vpcs.ExternalPool.Convert(pool)
 	if err != nil {
 		return fmt.Errorf("read ExternalPool %s: %w", pool.Name, err)
 	}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/core"
 )
 
 // heard is a subscriber's notification about a pod, and the content of the store then.
@@ -50,7 +50,7 @@ func newPod(uid string) *corev1.Pod {
 func TestSubscribersFindInTheStoreWhatTheyAreTold(t *testing.T) {
 	f := New(operatortest.New(t), logr.Discard())
 	log := listen(f)
-	h := f.handler(kinds.Pod.Kind)
+	h := f.handler(core.Pod.Kind)
 	h.OnAdd(newPod("one"), true)
 	h.OnUpdate(newPod("one"), newPod("two")) // deleted and created between two looks
 	h.OnDelete(toolscache.DeletedFinalStateUnknown{Key: "a/p", Obj: newPod("two")})
@@ -70,7 +70,7 @@ func TestPodsOfTheHostNetworkAreNoBusinessOfOurs(t *testing.T) {
 	log := listen(f)
 	pod := newPod("host")
 	pod.Spec.HostNetwork = true
-	f.handler(kinds.Pod.Kind).OnAdd(pod, true)
+	f.handler(core.Pod.Kind).OnAdd(pod, true)
 	if len(*log) > 0 {
 		t.Errorf("heard %+v", *log)
 	}
@@ -96,7 +96,7 @@ func TestASourceAsksForEverythingFirstAndThenForWhatChanges(t *testing.T) {
 	if err := source.WaitForSync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	f.handler(kinds.Pod.Kind).OnAdd(newPod("one"), false)
+	f.handler(core.Pod.Kind).OnAdd(newPod("one"), false)
 	for _, want := range []string{"before", "p"} {
 		if got, _ := queue.Get(); got.Name != want {
 			t.Errorf("asked for %s, want %s", got, want)

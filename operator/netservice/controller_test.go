@@ -26,6 +26,7 @@ import (
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/core"
 )
 
 // rig is a reconciler over a fake API. Its informers have always seen all slices.
@@ -102,11 +103,11 @@ func (r *rig) look() error {
 			}})
 		}
 		for i := range list.Items {
-			row, err := kinds.EndpointSlice.Row(&list.Items[i])
+			row, err := core.EndpointSlice.Row(&list.Items[i])
 			if err != nil {
 				return err
 			}
-			if err := kinds.EndpointSlice.Put(tx, row); err != nil {
+			if err := core.EndpointSlice.Put(tx, row); err != nil {
 				return err
 			}
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/finalizer"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/vpcs"
 	"github.com/alioth-net/alioth/store/tenancy"
 )
 
@@ -46,7 +46,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := finalizer.Ensure(ctx, r.Client, net); err != nil {
 		return ctrl.Result{}, err
 	}
-	row, err := kinds.Network.Convert(net)
+	row, err := vpcs.Network.Convert(net)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("read Network %s: %w", request, err)
 	}

@@ -24,7 +24,7 @@ import (
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/allocation"
-	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/core"
 	"github.com/alioth-net/alioth/store/tenancy"
 )
 
@@ -201,7 +201,7 @@ func (r *Reconciler) unassignedVersion(ctx context.Context, pod *store.Pod) (ver
 	if string(object.UID) != pod.UID {
 		return "", claim.ErrHolderGone
 	}
-	row, err := kinds.Pod.Convert(object)
+	row, err := core.Pod.Convert(object)
 	if err == nil && allocation.Attachments(row) != nil {
 		err = errAssigned
 	}

@@ -30,7 +30,8 @@ import (
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/core"
+	"github.com/alioth-net/alioth/store/kinds/vpcs"
 	"github.com/alioth-net/alioth/store/tenancy"
 )
 
@@ -109,14 +110,14 @@ func (g *rig) hears(pod *corev1.Pod) {
 	g.Helper()
 	var list v1alpha1.AddressList
 	err := errors.Join(g.Get(g.Context(), client.ObjectKeyFromObject(pod), pod), g.List(g.Context(), &list))
-	row, convertErr := kinds.Pod.Convert(pod)
+	row, convertErr := core.Pod.Convert(pod)
 	if err = errors.Join(err, convertErr); err != nil {
 		g.Fatal(err)
 	}
 	row.Tenant = "blue"
 	err = g.r.Store.Update(func(tx store.Tx) error {
 		for i := range list.Items {
-			address, err := kinds.Address.Convert(&list.Items[i])
+			address, err := vpcs.Address.Convert(&list.Items[i])
 			if err != nil {
 				return err
 			}

@@ -22,7 +22,7 @@ import (
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/allocation"
-	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/core"
 	"github.com/alioth-net/alioth/store/tenancy"
 )
 
@@ -142,7 +142,7 @@ func (r *Reconciler) write(ctx context.Context, pod *store.Pod, patch podPatch) 
 // take puts a pod into the store ahead of its watch event, unless the event of its
 // deletion has come or the store has a newer version.
 func (r *Reconciler) take(object *corev1.Pod) error {
-	row, err := kinds.Pod.Convert(object)
+	row, err := core.Pod.Convert(object)
 	if err != nil || row == nil {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/finalizer"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/vpcs"
 )
 
 // countsEvery bounds how often the figures of one subnet are written.
@@ -46,7 +46,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := finalizer.Ensure(ctx, r.Client, subnet); err != nil {
 		return ctrl.Result{}, err
 	}
-	row, err := kinds.Subnet.Convert(subnet)
+	row, err := vpcs.Subnet.Convert(subnet)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("read Subnet %s: %w", subnet.Name, err)
 	}

@@ -17,13 +17,13 @@ import (
 	"github.com/alioth-net/alioth/operator/publish"
 	"github.com/alioth-net/alioth/operator/status"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/outside"
 	"github.com/alioth-net/alioth/store/multinet"
 )
 
 // Reconciler applies the decisions of decide to the TenantConfigs of one group.
 type Reconciler struct {
-	Kind kinds.OutsideConfig
+	Kind outside.Config
 	// Client writes; its reads come from the informers.
 	Client    client.Client
 	Store     *store.Store
@@ -36,7 +36,7 @@ func Register(controllers feed.Controllers, f *feed.Feed, r *Reconciler) error {
 }
 
 // Name returns the name of the controller of a kind.
-func Name(kind kinds.OutsideConfig) string { return kind.Name + "." + kind.Group }
+func Name(kind outside.Config) string { return kind.Name + "." + kind.Group }
 
 // Reconcile implements reconcile.Reconciler. It publishes the offer before it writes the
 // status.

@@ -19,7 +19,8 @@ import (
 
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/ipamapi"
+	"github.com/alioth-net/alioth/store/kinds/outside"
 )
 
 func (u *uninstaller) component(name string) []client.ListOption {
@@ -219,11 +220,11 @@ func (u *uninstaller) forgetNodes(ctx context.Context) error {
 // could never be deleted once the operator is gone.
 func (u *uninstaller) dropFinalizers(ctx context.Context) error {
 	lists := []client.ObjectList{new(arktosv1.NetworkList), new(v1alpha1.SubnetList), new(v1alpha1.VPCList), new(v1alpha1.AttachmentClaimList)}
-	for _, kind := range kinds.OutsideNetworks {
+	for _, kind := range outside.Networks {
 		lists = append(lists, kind.NewList())
 	}
-	for _, group := range kinds.NodeIPAMGroups {
-		lists = append(lists, kinds.PodNetworkInstances[group].NewList())
+	for _, group := range ipamapi.Groups {
+		lists = append(lists, ipamapi.PodNetworkInstances[group].NewList())
 	}
 	for _, list := range lists {
 		if err := u.client.List(ctx, list); ignoreMissingKind(err) != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/finalizer"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/vpcs"
 )
 
 // countsEvery bounds how often the counts of one VPC are written.
@@ -61,7 +61,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 }
 
 func (r *Reconciler) carryOut(ctx context.Context, vpc *v1alpha1.VPC) error {
-	row, err := kinds.VPC.Convert(vpc)
+	row, err := vpcs.VPC.Convert(vpc)
 	if err != nil {
 		return fmt.Errorf("read VPC %s: %w", vpc.Name, err)
 	}
@@ -84,7 +84,7 @@ func (r *Reconciler) carryOut(ctx context.Context, vpc *v1alpha1.VPC) error {
 }
 
 func (r *Reconciler) claims() claim.Numbers {
-	return claim.Numbers{Kind: kinds.VNIClaim.Kind, Client: r.Client, Live: r.Live, Store: r.Store, Publish: r.Publish}
+	return claim.Numbers{Kind: vpcs.VNIClaim.Kind, Client: r.Client, Live: r.Live, Store: r.Store, Publish: r.Publish}
 }
 
 // claim decides and claims the VNI that the decision asks for, until the

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/fields"
 
@@ -77,9 +79,30 @@ func ByUID[R any](get func(tx store.ReadTx, uid string) *R, put func(store.Tx, *
 	}
 }
 
-// New makes a kind out of its description.
-func New[O kube.Object, R any](d Description[O, R]) Of[O, R] {
-	return Of[O, R]{Kind: Untyped(d), Convert: d.Convert}
+// ByNumber is a table whose rows are found by the number behind the prefix of the object's
+// name, to which validation ties it. 0 has no row.
+func ByNumber[R any](
+	prefix string, get func(store.ReadTx, uint32) *R, put func(store.Tx, *R) error, remove func(store.Tx, uint32, string) bool,
+) Table[R] {
+	number := func(id ID) uint32 {
+		number, _ := strconv.ParseUint(strings.TrimPrefix(id.Name, prefix), 10, 32)
+		return uint32(number)
+	}
+	return Table[R]{
+		Get:    func(tx store.ReadTx, id ID) *R { return get(tx, number(id)) },
+		Put:    put,
+		Remove: func(tx store.Tx, id ID) { remove(tx, number(id), id.UID) },
+	}
+}
+
+// Set has the kinds of an area: each is added where it is defined.
+type Set []*Kind
+
+// Define makes a kind out of its description and adds it to a set.
+func Define[O kube.Object, R any](set *Set, d Description[O, R]) Of[O, R] {
+	kind := Untyped(d)
+	*set = append(*set, kind)
+	return Of[O, R]{Kind: kind, Convert: d.Convert}
 }
 
 // Untyped makes a kind out of typed functions.

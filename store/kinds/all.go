@@ -7,11 +7,16 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/store/descriptor"
+	"github.com/alioth-net/alioth/store/kinds/core"
+	"github.com/alioth-net/alioth/store/kinds/ipamapi"
+	"github.com/alioth-net/alioth/store/kinds/nmstateapi"
+	"github.com/alioth-net/alioth/store/kinds/outside"
+	"github.com/alioth-net/alioth/store/kinds/vpcs"
 	"github.com/alioth-net/alioth/store/kube"
 )
 
-// all has every kind: each registers itself where it is defined.
-var all []*descriptor.Kind
+// all has the kinds of every area.
+var all = slices.Concat(core.All(), vpcs.All(), outside.All(), nmstateapi.All(), ipamapi.All())
 
 // All lists every kind that has rows.
 func All() []*descriptor.Kind { return slices.Clone(all) }
@@ -38,11 +43,4 @@ func Trim(object any) (any, error) {
 		kind.Trim(typed)
 	}
 	return object, nil
-}
-
-// define makes a kind and registers it.
-func define[O kube.Object, R any](d descriptor.Description[O, R]) descriptor.Of[O, R] {
-	kind := descriptor.New(d)
-	all = append(all, kind.Kind)
-	return kind
 }

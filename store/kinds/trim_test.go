@@ -16,6 +16,7 @@ import (
 
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store/kinds/core"
 )
 
 // The pod has everything that a row is made of, and more.
@@ -53,7 +54,7 @@ func fullPod() *corev1.Pod {
 }
 
 func TestTrimmingAPodLosesNothingThatItsRowIsMadeOf(t *testing.T) {
-	want, err := Pod.Convert(fullPod())
+	want, err := core.Pod.Convert(fullPod())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +62,7 @@ func TestTrimmingAPodLosesNothingThatItsRowIsMadeOf(t *testing.T) {
 	if _, err := Trim(pod); err != nil {
 		t.Fatal(err)
 	}
-	got, err := Pod.Convert(pod)
+	got, err := core.Pod.Convert(pod)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +96,7 @@ func TestTrimmingANodeLosesNothingThatItsRowIsMadeOf(t *testing.T) {
 			},
 		}
 	}
-	want, err := Node.Convert(whole())
+	want, err := core.Node.Convert(whole())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +104,7 @@ func TestTrimmingANodeLosesNothingThatItsRowIsMadeOf(t *testing.T) {
 	if _, err := Trim(node); err != nil {
 		t.Fatal(err)
 	}
-	got, err := Node.Convert(node)
+	got, err := core.Node.Convert(node)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/vpcs"
 	"github.com/alioth-net/alioth/store/kube"
 	"github.com/alioth-net/alioth/store/reflector"
 	"github.com/alioth-net/alioth/test/api/apiserver"
@@ -114,9 +115,9 @@ func TestSourcesFollowTheirScopesOfARealAPI(t *testing.T) {
 	foreign := address("red", "node-2", "10.0.0.1")
 	create(t, c, mine, remote, foreign)
 
-	start(t, set, kinds.Address.OnNode("node-1"))
+	start(t, set, vpcs.Address.OnNode("node-1"))
 	waitFor(t, s, mine)
-	ofVPC := start(t, set, kinds.Address.OfVPC("blue"))
+	ofVPC := start(t, set, vpcs.Address.OfVPC("blue"))
 	waitFor(t, s, mine, remote)
 
 	later := address("blue", "node-1", "fd00::1")

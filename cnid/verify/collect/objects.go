@@ -19,6 +19,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/core"
 	"github.com/alioth-net/alioth/store/kube"
 )
 
@@ -36,7 +37,7 @@ func (c *Collector) objects(ctx context.Context, s *store.Store) (verify.Input, 
 		}
 	}
 	var in verify.Input
-	if pods, ok := read[kinds.Pod.Kind].(*corev1.PodList); ok {
+	if pods, ok := read[core.Pod.Kind].(*corev1.PodList); ok {
 		in.Pods = statuses(pods.Items)
 	}
 	err := s.Update(func(tx store.Tx) error {
@@ -68,8 +69,8 @@ func followed(kind *descriptor.Kind) []client.ListOption {
 // podsLast reads pods last, so that a pod that is created meanwhile has no addresses yet.
 // In the other order its addresses would look like a leak.
 func podsLast(list []*descriptor.Kind) []*descriptor.Kind {
-	list = slices.DeleteFunc(list, func(kind *descriptor.Kind) bool { return kind == kinds.Pod.Kind })
-	return append(list, kinds.Pod.Kind)
+	list = slices.DeleteFunc(list, func(kind *descriptor.Kind) bool { return kind == core.Pod.Kind })
+	return append(list, core.Pod.Kind)
 }
 
 // put writes the rows of the objects, and returns the objects whose rows conflict with

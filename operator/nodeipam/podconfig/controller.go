@@ -18,7 +18,7 @@ import (
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/status"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/ipamapi"
 )
 
 // workers is how many configs are written at once.
@@ -44,7 +44,7 @@ func Name(group string) string { return "podnetworkconfig." + group }
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var want *content
 	r.Store.View(func(tx store.ReadTx) { want = decide(tx, store.PodByName(tx, request.Namespace, request.Name)) })
-	object := kinds.PodNetworkConfigs[r.Group].NewObject().(client.Object)
+	object := ipamapi.PodNetworkConfigs[r.Group].NewObject().(client.Object)
 	err := r.Client.Get(ctx, request.NamespacedName, object)
 	switch {
 	case client.IgnoreNotFound(err) != nil:
@@ -67,7 +67,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 // create makes a config, and reports in it. One that exists although the informer does not
 // have it yet is requested again by its event.
 func (r *Reconciler) create(ctx context.Context, name types.NamespacedName, want *content) error {
-	object := kinds.PodNetworkConfigs[r.Group].NewObject().(client.Object)
+	object := ipamapi.PodNetworkConfigs[r.Group].NewObject().(client.Object)
 	object.SetNamespace(name.Namespace)
 	object.SetName(name.Name)
 	object.SetOwnerReferences([]metav1.OwnerReference{owner(want)})

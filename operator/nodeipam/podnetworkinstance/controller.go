@@ -20,7 +20,7 @@ import (
 	"github.com/alioth-net/alioth/operator/finalizer"
 	"github.com/alioth-net/alioth/operator/status"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/ipamapi"
 	"github.com/alioth-net/alioth/store/nodeipam"
 )
 
@@ -44,7 +44,7 @@ func Name(group string) string { return "podnetworkinstance." + group }
 
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	object := kinds.PodNetworkInstances[r.Group].NewObject().(client.Object)
+	object := ipamapi.PodNetworkInstances[r.Group].NewObject().(client.Object)
 	if err := r.Client.Get(ctx, request.NamespacedName, object); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -71,7 +71,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 // object: its event has come or will come, and requests the instance again. The status is
 // written with this version as precondition, so that what is assumed for it is in the next.
 func (r *Reconciler) plan(object client.Object) (d decision, known bool, err error) {
-	converted, err := kinds.PodNetworkInstances[r.Group].Row(object)
+	converted, err := ipamapi.PodNetworkInstances[r.Group].Row(object)
 	written, ok := converted.(*nodeipam.Instance)
 	if err != nil || !ok {
 		return d, false, fmt.Errorf("read PodNetworkInstance %s: %w", client.ObjectKeyFromObject(object), err)

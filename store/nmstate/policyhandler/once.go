@@ -15,7 +15,7 @@ import (
 
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
-	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/nmstateapi"
 	"github.com/alioth-net/alioth/store/kube"
 	"github.com/alioth-net/alioth/store/nmstate"
 	"github.com/alioth-net/alioth/store/nmstate/policy"
@@ -114,8 +114,8 @@ func withRows(ctx context.Context, cfg Config) (Config, error) {
 	// Enactments come first: a policy that is made after it was listed would else seem to be
 	// gone on nodes that have its enactment already.
 	for _, kind := range []*descriptor.Kind{
-		kinds.NodeNetworkConfigurationEnactment.Kind, kinds.NodeNetConfPolicy.Kind,
-		kinds.NodeNetworkConfigurationPolicy.Kind, kinds.NodeNetworkState.Kind,
+		nmstateapi.NodeNetworkConfigurationEnactment.Kind, nmstateapi.NodeNetConfPolicy.Kind,
+		nmstateapi.NodeNetworkConfigurationPolicy.Kind, nmstateapi.NodeNetworkState.Kind,
 	} {
 		list := kind.NewList()
 		err := cfg.API.List(ctx, list, "", "")

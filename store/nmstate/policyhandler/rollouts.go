@@ -18,7 +18,7 @@ import (
 
 	nmstatev1beta1 "github.com/alioth-net/alioth/api/nmstate/v1beta1"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/nmstateapi"
 	"github.com/alioth-net/alioth/store/kube"
 	"github.com/alioth-net/alioth/store/nmstate"
 	"github.com/alioth-net/alioth/store/nmstate/enact"
@@ -125,7 +125,7 @@ func (r *Rollouts) fresh(ctx context.Context, rows []*nmstate.Enactment) ([]*nms
 			case err != nil:
 				return fmt.Errorf("read the enactment %s: %w", row.Name, err)
 			}
-			fresh[i], err = kinds.ConvertEnactment(object)
+			fresh[i], err = nmstateapi.ConvertEnactment(object)
 			return err
 		})
 	}

@@ -28,6 +28,7 @@ import (
 	nmstatev1beta1 "github.com/alioth-net/alioth/api/nmstate/v1beta1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/nmstateapi"
 	"github.com/alioth-net/alioth/store/kube"
 	"github.com/alioth-net/alioth/store/nmstate"
 	"github.com/alioth-net/alioth/store/nmstate/policy"
@@ -242,7 +243,7 @@ func (w *world) enactment() (*nmstatev1beta1.NodeNetworkConfigurationEnactment, 
 	if err := w.api.Get(w.t.Context(), object); err != nil {
 		w.t.Fatal(err)
 	}
-	row, err := kinds.ConvertEnactment(object)
+	row, err := nmstateapi.ConvertEnactment(object)
 	if err != nil || row == nil {
 		w.t.Fatalf("the enactment has no row: %v", err)
 	}

@@ -34,7 +34,7 @@ import (
 	danmiov1 "github.com/alioth-net/alioth/api/danmio/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store/delegation"
-	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/outside"
 	"github.com/alioth-net/alioth/store/multinet"
 	"github.com/alioth-net/alioth/test/api/chart"
 )
@@ -243,7 +243,7 @@ func checkDefinition(t *testing.T, admin client.Client, object *unstructured.Uns
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, typed); err != nil {
 		t.Fatal(err)
 	}
-	row, err := kinds.Definition.Convert(typed)
+	row, err := outside.Definition.Convert(typed)
 	if err != nil || row.Problem != "" {
 		t.Errorf("%s can't be used: %v, %s", object.GetName(), err, row.Problem)
 	}

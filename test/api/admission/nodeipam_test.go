@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/ipamapi"
 )
 
 // configKinds are the kinds of the configs of pods, by group.
@@ -23,7 +23,7 @@ var configKinds = map[string]string{
 
 // inEachGroup runs a test for each group of the node IPAM API.
 func inEachGroup(t *testing.T, test func(t *testing.T, group string)) {
-	for _, group := range kinds.NodeIPAMGroups {
+	for _, group := range ipamapi.Groups {
 		t.Run(group, func(t *testing.T) { test(t, group) })
 	}
 }
@@ -295,7 +295,7 @@ func TestPodNetworksAreForThoseWhoGetARoleOfTheirOwn(t *testing.T) {
 	grant(t, admin, viewer, "view")
 	grantIn(t, admin, "ipam-roles", editor, "alioth-pod-network-editor")
 	grant(t, admin, everywhere, "alioth-pod-network-editor")
-	for _, group := range kinds.NodeIPAMGroups {
+	for _, group := range ipamapi.Groups {
 		var wide, narrow, never []string
 		for _, verb := range []string{"create", "update", "patch", "delete"} {
 			wide, narrow = append(wide, verb+" "+group+"/podnetworks"), append(narrow, verb+" "+group+"/podnetworkinstances")

@@ -18,7 +18,7 @@ import (
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
 	nmtarget "github.com/alioth-net/alioth/cnid/nmstate/target"
-	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/nmstateapi"
 	"github.com/alioth-net/alioth/store/nmstate"
 	"github.com/alioth-net/alioth/store/nmstate/capture"
 	"github.com/alioth-net/alioth/store/nmstate/policy"
@@ -103,9 +103,9 @@ func desiredOfGuide(t *testing.T, object *unstructured.Unstructured, current map
 		}
 		return desired
 	case nmstatev1.NodeNetConfPolicyKind:
-		row, err = kinds.NodeNetConfPolicy.Convert(typedExample[nmstatev1.NodeNetConfPolicy](t, object))
+		row, err = nmstateapi.NodeNetConfPolicy.Convert(typedExample[nmstatev1.NodeNetConfPolicy](t, object))
 	case nmstatev1.NodeNetworkConfigurationPolicyKind: // both versions have the same fields
-		row, err = kinds.NodeNetworkConfigurationPolicy.Convert(typedExample[nmstatev1.NodeNetworkConfigurationPolicy](t, object))
+		row, err = nmstateapi.NodeNetworkConfigurationPolicy.Convert(typedExample[nmstatev1.NodeNetworkConfigurationPolicy](t, object))
 	default:
 		err = fmt.Errorf("%s is no kind of the guides", object.GetKind())
 	}

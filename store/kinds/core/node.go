@@ -1,0 +1,108 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package core
+
+import (
+	"hash/fnv"
+	"maps"
+	"math"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/descriptor"
+	"github.com/alioth-net/alioth/store/kinds/values"
+)
+
+// taintToBeDeleted is what the cluster's autoscaler puts on a node that it is about to
+// delete, so that load balancers outside leave it.
+const taintToBeDeleted = "ToBeDeletedByClusterAutoscaler"
+
+// Node is the kind of a node of the cluster.
+var Node = descriptor.Define(&all, descriptor.Description[*corev1.Node, store.Node]{
+	Name: "Node", Object: &corev1.Node{}, List: &corev1.NodeList{}, Convert: convertNode,
+	Table:  descriptor.ByName(store.GetNode, store.PutNode, store.DeleteNode),
+	Trim:   trimNode,
+	OnNode: descriptor.Everything,
+})
+
+// convertNode converts a Node. Addresses that are no IPs, such as host names, are left
+// out. It never fails.
+func convertNode(in *corev1.Node) (*store.Node, error) {
+	row := &store.Node{Meta: values.Meta(in), Name: in.Name, Zone: in.Labels[corev1.LabelTopologyZone]}
+	for _, address := range in.Status.Addresses {
+		ip, err := netip.ParseAddr(address.Address)
+		if err != nil {
+			continue
+		}
+		ip = ip.Unmap()
+		row.AllAddresses = append(row.AllAddresses, ip)
+		if address.Type == corev1.NodeInternalIP {
+			row.Addresses = append(row.Addresses, ip)
+		}
+	}
+	row.Pods = uint32(min(max(in.Status.Allocatable.Pods().Value(), 0), math.MaxUint32))
+	row.KubeletPort = uint16(min(max(in.Status.DaemonEndpoints.KubeletEndpoint.Port, 0), math.MaxUint16))
+	for _, condition := range in.Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			row.Ready = condition.Status == corev1.ConditionTrue
+		}
+	}
+	for _, taint := range in.Spec.Taints {
+		row.OutOfService = row.OutOfService || taint.Key == corev1.TaintNodeOutOfService
+		row.Leaving = row.Leaving || taint.Key == taintToBeDeleted
+	}
+	_, row.NoBalancers = in.Labels[corev1.LabelNodeExcludeBalancers]
+	_, row.NodeIPAM = in.Labels[multitenancyv1alpha1.NodeLabel]
+	row.Selection = hashSelection(in)
+	return row, nil
+}
+
+// hashSelection hashes the labels and taints of a node.
+func hashSelection(in *corev1.Node) uint64 {
+	hash := fnv.New64a()
+	write := func(parts ...string) {
+		for _, part := range parts {
+			_, _ = hash.Write(append([]byte(part), 0)) // it never fails
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(in.Labels)) {
+		write(key, in.Labels[key])
+	}
+	for _, taint := range in.Spec.Taints {
+		write("taint", taint.Key, taint.Value, string(taint.Effect))
+	}
+	return hash.Sum64()
+}
+
+// trimNode keeps what convertNode reads of a node's spec and status, but for the
+// kubelet's port, which daemons alone read.
+func trimNode(node *corev1.Node) {
+	node.Spec = corev1.NodeSpec{Taints: node.Spec.Taints}
+	node.Status = corev1.NodeStatus{
+		Addresses: node.Status.Addresses, Conditions: readyOf(node.Status.Conditions), Allocatable: podsOf(node.Status.Allocatable),
+	}
+}
+
+// podsOf keeps how many pods a node takes.
+func podsOf(resources corev1.ResourceList) corev1.ResourceList {
+	pods, ok := resources[corev1.ResourcePods]
+	if !ok {
+		return nil
+	}
+	return corev1.ResourceList{corev1.ResourcePods: pods}
+}
+
+// readyOf keeps whether a node is ready, and not since when.
+func readyOf(conditions []corev1.NodeCondition) []corev1.NodeCondition {
+	for _, condition := range conditions {
+		if condition.Type == corev1.NodeReady {
+			return []corev1.NodeCondition{{Type: condition.Type, Status: condition.Status}}
+		}
+	}
+	return nil
+}

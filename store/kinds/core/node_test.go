@@ -1,0 +1,86 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package core
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/alioth-net/alioth/store"
+)
+
+// equalRows compares by value; netip types have unexported fields.
+var equalRows = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
+
+func addrs(texts ...string) []netip.Addr {
+	var list []netip.Addr
+	for _, text := range texts {
+		list = append(list, netip.MustParseAddr(text))
+	}
+	return list
+}
+
+func TestNodeListsInternalAddressesInOrderAndAllOthersApart(t *testing.T) {
+	got, err := convertNode(&corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "node-1", Labels: map[string]string{corev1.LabelTopologyZone: "zone-a"}},
+		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: corev1.TaintNodeOutOfService}, {Key: "ToBeDeletedByClusterAutoscaler"}}},
+		Status: corev1.NodeStatus{
+			Addresses: []corev1.NodeAddress{
+				{Type: corev1.NodeHostName, Address: "node-1"},
+				{Type: corev1.NodeExternalIP, Address: "198.51.100.1"},
+				{Type: corev1.NodeInternalIP, Address: "fd00::1"},
+				{Type: corev1.NodeInternalIP, Address: "192.0.2.1"},
+			},
+			Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+			Allocatable: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("250")},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &store.Node{
+		Name: "node-1", OutOfService: true, Leaving: true, Ready: true, Pods: 250, Zone: "zone-a",
+		Addresses:    addrs("fd00::1", "192.0.2.1"),
+		AllAddresses: addrs("198.51.100.1", "fd00::1", "192.0.2.1"),
+		Selection:    got.Selection,
+	}
+	if diff := cmp.Diff(want, got, equalRows); diff != "" {
+		t.Errorf("row (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheSelectionOfANodeChangesWithItsLabelsAndTaints(t *testing.T) {
+	selection := func(change func(*corev1.Node)) uint64 {
+		node := &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: "node-1", Labels: map[string]string{"rack": "1", "zone": "a"}},
+			Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: "k", Value: "v", Effect: corev1.TaintEffectNoSchedule}}},
+		}
+		change(node)
+		row, err := convertNode(node)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return row.Selection
+	}
+	same := selection(func(*corev1.Node) {})
+	for name, change := range map[string]func(*corev1.Node){
+		"a label":            func(n *corev1.Node) { n.Labels["rack"] = "2" },
+		"a label that moves": func(n *corev1.Node) { n.Labels = map[string]string{"rack": "1z", "one": "a"} },
+		"no label":           func(n *corev1.Node) { delete(n.Labels, "zone") },
+		"a taint's value":    func(n *corev1.Node) { n.Spec.Taints[0].Value = "w" },
+		"a taint's effect":   func(n *corev1.Node) { n.Spec.Taints[0].Effect = corev1.TaintEffectNoExecute },
+	} {
+		if selection(change) == same {
+			t.Errorf("%s: the selection is the same", name)
+		}
+	}
+	if selection(func(n *corev1.Node) { n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady}} }) != same {
+		t.Error("the selection changes with a node's status")
+	}
+}

@@ -1,0 +1,30 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package outside
+
+import (
+	"slices"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store/descriptor"
+	"github.com/alioth-net/alioth/store/kinds/values"
+	"github.com/alioth-net/alioth/store/multinet"
+)
+
+// AttachmentClaim is the kind of a permission to attach a pod to a network outside of
+// every VPC. A node follows those of its own pods.
+var AttachmentClaim = descriptor.Define(&all, descriptor.Description[*v1alpha1.AttachmentClaim, multinet.Claim]{
+	Name: "AttachmentClaim", Object: &v1alpha1.AttachmentClaim{}, List: &v1alpha1.AttachmentClaimList{}, Convert: convertAttachmentClaim,
+	Table:  descriptor.InNamespace(multinet.GetClaim, multinet.PutClaim, multinet.DeleteClaim),
+	OnNode: descriptor.WithField("spec.node"),
+})
+
+func convertAttachmentClaim(in *v1alpha1.AttachmentClaim) (*multinet.Claim, error) {
+	return &multinet.Claim{
+		Meta: values.Meta(in), Namespace: in.Namespace, Name: in.Name,
+		PodName: in.Spec.Pod.Name, PodUID: in.Spec.Pod.UID, Node: in.Spec.Node,
+		Interface: in.Spec.Interface, Driver: in.Spec.Driver, Network: values.NetworkRef(&in.Spec.Network),
+		ConfigHash: in.Spec.ConfigHash, Addresses: slices.Clone(in.Spec.Addresses), Released: in.Status.Released,
+	}, nil
+}

@@ -1,0 +1,45 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package outside
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/multinet"
+)
+
+var referred = v1alpha1.NetworkReference{Group: "danm.io", Kind: "DanmNet", Namespace: "shop", Name: "internal", UID: "u1"}
+
+func TestAttachmentClaimsAreRead(t *testing.T) {
+	object := &v1alpha1.AttachmentClaim{
+		ObjectMeta: objectMeta("p1.net1", 3),
+		Spec: v1alpha1.AttachmentClaimSpec{
+			Pod: v1alpha1.AttachmentPod{Name: "web", UID: "p1"}, Node: "n1", Interface: "net1", Driver: "macvlan",
+			Network: referred, ConfigHash: "ab", Addresses: []string{"10.0.0.1/24"},
+		},
+	}
+	object.Namespace = "shop"
+	got, err := AttachmentClaim.Convert(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &multinet.Claim{
+		Meta: store.Meta{UID: "u", ResourceVersion: "3"}, Namespace: "shop", Name: "p1.net1", PodName: "web", PodUID: "p1", Node: "n1",
+		Interface: "net1", Driver: "macvlan", ConfigHash: "ab", Addresses: []string{"10.0.0.1/24"},
+		Network: store.NetworkRef{Group: "danm.io", Kind: "DanmNet", Namespace: "shop", Name: "internal", UID: "u1"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func objectMeta(name string, version int) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: name, UID: "u", ResourceVersion: strconv.Itoa(version)}
+}

@@ -1,0 +1,44 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package outside
+
+import (
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store/descriptor"
+	"github.com/alioth-net/alioth/store/kinds/values"
+	"github.com/alioth-net/alioth/store/multinet"
+)
+
+// HostLink is the kind of a VLAN or VXLAN link on the nodes. Every node follows all of
+// them: which devices it has is its own matter.
+var HostLink = descriptor.Define(&all, descriptor.Description[*v1alpha1.HostLink, multinet.HostLink]{
+	Name: "HostLink", Object: &v1alpha1.HostLink{}, List: &v1alpha1.HostLinkList{}, Convert: convertHostLink,
+	Table:  descriptor.ByName(multinet.GetHostLink, multinet.PutHostLink, multinet.DeleteHostLink),
+	OnNode: descriptor.Everything,
+})
+
+// convertHostLink converts a HostLink. It never fails.
+func convertHostLink(in *v1alpha1.HostLink) (*multinet.HostLink, error) {
+	return &multinet.HostLink{
+		Meta: values.Meta(in), Name: in.Name, LinkID: multinet.LinkID{Device: in.Spec.Device, Type: in.Spec.Type, VNI: uint32(in.Spec.VNI)},
+		NetworkID: in.Spec.NetworkID, MTU: int(in.Spec.MTU),
+	}, nil
+}
+
+// HostLinkReport is the kind of what a node reports about its host links.
+var HostLinkReport = descriptor.Define(&all, descriptor.Description[*v1alpha1.HostLinkReport, multinet.LinkReport]{
+	Name: "HostLinkReport", Object: &v1alpha1.HostLinkReport{}, List: &v1alpha1.HostLinkReportList{}, Convert: convertHostLinkReport,
+	Table: descriptor.ByName(multinet.GetLinkReport, multinet.PutLinkReport, multinet.DeleteLinkReport),
+})
+
+// convertHostLinkReport converts a HostLinkReport. It never fails.
+func convertHostLinkReport(in *v1alpha1.HostLinkReport) (*multinet.LinkReport, error) {
+	row := &multinet.LinkReport{Meta: values.Meta(in), Name: in.Name}
+	for _, f := range in.Spec.Failures {
+		row.Failures = append(row.Failures, multinet.LinkFailure{
+			LinkID: multinet.LinkID{Device: f.Device, Type: f.Type, VNI: uint32(f.VNI)}, Reason: f.Reason, Message: f.Message,
+		})
+	}
+	return row, nil
+}

@@ -1,0 +1,154 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package outside
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/descriptor"
+	"github.com/alioth-net/alioth/store/kinds/values"
+	"github.com/alioth-net/alioth/store/kube"
+	"github.com/alioth-net/alioth/store/multinet"
+)
+
+// config is what TenantConfigs of both groups have.
+type config struct {
+	devices    []danmv1.HostDevice
+	networkIDs map[string]danmv1.NetworkID
+	status     *danmv1.TenantConfigStatus
+}
+
+func defineConfig[O kube.Object](group string, object O, list kube.List, fields func(O) config) Config {
+	convert := func(in O) *multinet.TenantConfig { return tenantConfig(in, group, fields(in)) }
+	kind := descriptor.Define(&all, descriptor.Description[O, multinet.TenantConfig]{
+		Name: "TenantConfig", Object: object, List: list, Optional: true,
+		Convert: func(in O) (*multinet.TenantConfig, error) { return convert(in), nil },
+		Table: descriptor.Table[multinet.TenantConfig]{
+			Get: func(tx store.ReadTx, id descriptor.ID) *multinet.TenantConfig {
+				return multinet.GetTenantConfig(tx, group, id.Name)
+			},
+			Put:    multinet.PutTenantConfig,
+			Remove: func(tx store.Tx, id descriptor.ID) { multinet.DeleteTenantConfig(tx, group, id.Name, id.UID) },
+		},
+		Owns: func(row *multinet.TenantConfig) bool { return row.Group == group },
+		Verdict: func(row *multinet.TenantConfig) descriptor.Verdict {
+			return descriptor.Verdict{ID: descriptor.ID{Name: row.Name, UID: row.UID}, Ready: row.Ready, Reason: row.Reason, Message: row.Message}
+		},
+		Rows: multinet.TenantConfigs,
+	})
+	return Config{
+		Kind: kind.Kind, Group: group,
+		Status:  func(object kube.Object) *danmv1.TenantConfigStatus { return fields(object.(O)).status },
+		Convert: func(object kube.Object) *multinet.TenantConfig { return convert(object.(O)) },
+	}
+}
+
+// tenantConfig converts a TenantConfig. It never fails: Invalid has what can't be used.
+func tenantConfig(in metav1.Object, group string, c config) *multinet.TenantConfig {
+	row := &multinet.TenantConfig{Meta: values.Meta(in), Group: group, Name: in.GetName()}
+	row.Ready, row.Reason, row.Message = values.Readiness(c.status.Conditions)
+	var invalid values.Faults
+	if len(c.devices) == 0 && len(c.networkIDs) == 0 {
+		invalid.Add("neither hostDevices nor networkIds: give one of them")
+	}
+	for _, device := range c.devices {
+		row.Devices = append(row.Devices, readDevice(device, &invalid))
+	}
+	row.NetworkIDs = readNetworkIDs(c.networkIDs, &invalid)
+	row.Invalid = invalid.String()
+	return row
+}
+
+// longestDevice is the longest name that a HostVNIClaim can have, in bytes.
+const longestDevice = 100
+
+func readDevice(in danmv1.HostDevice, invalid *values.Faults) multinet.HostDevice {
+	device := multinet.HostDevice{Name: in.Name, VNIType: string(in.VNIType)}
+	if in.Name == "" || len(in.Name) > longestDevice {
+		invalid.Add("name %q of a host device is not of 1 to %d bytes", in.Name, longestDevice)
+	}
+	if (in.VNIType == "") != (in.VNIRange == "") {
+		invalid.Add("vniType and vniRange of %s belong together: set both or none", in.Name)
+		return device
+	}
+	switch in.VNIType {
+	case "":
+	case danmv1.VNITypeVLAN:
+		device.VNIs = readVNIs(in, maxVLAN, invalid)
+	case danmv1.VNITypeVXLAN:
+		device.VNIs = readVNIs(in, maxVXLAN, invalid)
+	default:
+		invalid.Add("vniType %q of %s is neither vlan nor vxlan", in.VNIType, in.Name)
+	}
+	return device
+}
+
+func readVNIs(in danmv1.HostDevice, limit uint32, invalid *values.Faults) []multinet.VNIRange {
+	ranges, ok := parseVNIRange(in.VNIRange, limit)
+	if !ok {
+		invalid.Add("vniRange %q of %s is no list of numbers and ranges from 1 to %d, such as 2000-2500,2601", in.VNIRange, in.Name, limit)
+	}
+	return ranges
+}
+
+// parseVNIRange reads a list of numbers and ranges from 1 to limit, separated by commas.
+// The ranges are in ascending order and without overlaps. ok is false if a part can't be
+// read.
+func parseVNIRange(text string, limit uint32) (ranges []multinet.VNIRange, ok bool) {
+	for part := range strings.SplitSeq(text, ",") {
+		first, last, isRange := strings.Cut(strings.TrimSpace(part), "-")
+		if !isRange {
+			last = first
+		}
+		from, errFrom := strconv.ParseUint(first, 10, 32)
+		to, errTo := strconv.ParseUint(last, 10, 32)
+		if errFrom != nil || errTo != nil || from == 0 || to < from || to > uint64(limit) {
+			return nil, false
+		}
+		ranges = append(ranges, multinet.VNIRange{First: uint32(from), Last: uint32(to)})
+	}
+	slices.SortFunc(ranges, func(a, b multinet.VNIRange) int {
+		return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(a.Last, b.Last))
+	})
+	joined := ranges[:1]
+	for _, r := range ranges[1:] {
+		if last := &joined[len(joined)-1]; r.First <= last.Last {
+			last.Last = max(last.Last, r.Last)
+		} else {
+			joined = append(joined, r)
+		}
+	}
+	return joined, true
+}
+
+func readNetworkIDs(in map[string]danmv1.NetworkID, invalid *values.Faults) map[string]string {
+	if len(in) == 0 {
+		return nil
+	}
+	ids := map[string]string{}
+	for _, key := range slices.Sorted(maps.Keys(in)) {
+		networkType, id := strings.ToLower(key), string(in[key])
+		if networkType == "" || id == "" {
+			invalid.Add("networkIds has an entry without type or NetworkID: give both")
+			continue
+		}
+		if why := multinet.CheckNetworkID(id, networkType, false); why != "" {
+			invalid.Add("NetworkID %q of type %s in networkIds can't be used: %s", id, key, why)
+			continue
+		}
+		if _, twice := ids[networkType]; twice {
+			invalid.Add("networkIds has type %s twice, in upper and lower case: remove one", networkType)
+		}
+		ids[networkType] = id
+	}
+	return ids
+}

@@ -1,0 +1,56 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package vpcs
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/descriptor"
+	"github.com/alioth-net/alioth/store/kinds/values"
+)
+
+// Address is the kind of an address in a VPC, or in a network outside of every VPC, with
+// its holder. A node follows those of its own pods, and all of the VPCs that it has and of
+// the networks in which it serves Services.
+var Address = descriptor.Define(&all, descriptor.Description[*v1alpha1.Address, store.Address]{
+	Name: "Address", Object: &v1alpha1.Address{}, List: &v1alpha1.AddressList{}, Convert: convertAddress,
+	Table:  descriptor.ByName(store.GetAddress, store.PutAddress, store.DeleteAddress),
+	OnNode: descriptor.WithField("spec.node"),
+	OfVPC:  descriptor.WithField("spec.vpc"), OfNetwork: descriptor.WithField("spec.network.uid"),
+})
+
+// convertAddress converts an Address. It returns an error where an IP can't be read,
+// which the schema refuses.
+func convertAddress(in *v1alpha1.Address) (*store.Address, error) {
+	ip, err := netip.ParseAddr(in.Spec.IP)
+	if err != nil {
+		return nil, fmt.Errorf("convert Address %s: %w", in.Name, err)
+	}
+	set, err := values.Addrs(in.Spec.Set)
+	if err != nil {
+		return nil, fmt.Errorf("convert Address %s: %w", in.Name, err)
+	}
+	return &store.Address{
+		Meta:    values.Meta(in),
+		Name:    in.Name,
+		VPC:     in.Spec.VPC,
+		Network: values.NetworkRef(in.Spec.Network),
+		Subnet:  in.Spec.Subnet,
+		IP:      ip.Unmap(),
+		MAC:     in.Spec.MAC,
+		Node:    in.Spec.Node,
+		Holder: store.Holder{
+			Kind:      store.HolderKind(in.Spec.Holder.Kind),
+			Namespace: in.Spec.Holder.Namespace,
+			Name:      in.Spec.Holder.Name,
+			UID:       in.Spec.Holder.UID,
+		},
+		Attachment: in.Spec.Attachment,
+		External:   in.Spec.Driver == v1alpha1.DriverExternal,
+		Set:        set,
+	}, nil
+}
