@@ -21,12 +21,12 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
-	"k8s.io/client-go/rest"
 
 	"github.com/alioth-net/alioth/test/cluster/control"
 	"github.com/alioth-net/alioth/test/cluster/guest"
 	"github.com/alioth-net/alioth/test/cluster/host"
 	"github.com/alioth-net/alioth/test/cluster/node"
+	"github.com/alioth-net/alioth/test/cluster/objects"
 	"github.com/alioth-net/alioth/test/cluster/process"
 	"github.com/alioth-net/alioth/test/cluster/underlay"
 )
@@ -50,12 +50,14 @@ var ErrNotUp = errors.New("no lab is up here: run: make up")
 
 // Cluster is a lab. It is safe for concurrent use.
 type Cluster struct {
+	// Clients are nil until the control plane is there.
+	*objects.Clients
+
 	root     string
 	dir      string
 	state    *stateFile
 	cgroups  host.Cgroups
 	progress func(string)
-	clients  *clients
 }
 
 // DefaultDir is the lab's folder in the project's root folder.
@@ -74,7 +76,7 @@ func OpenIn(root, dir string) (*Cluster, error) {
 	if !found {
 		return nil, ErrNotUp
 	}
-	if err := c.connect(); err != nil {
+	if c.Clients, err = objects.Connect(c.Kubeconfig()); err != nil {
 		return nil, fmt.Errorf("%w (%w)", ErrNotUp, err)
 	}
 	return c, nil
@@ -127,9 +129,6 @@ func (c *Cluster) Kubeconfig() string { return c.path("kubeconfig") }
 
 // Aliothctl returns the path of the program that people use, configured for this lab.
 func (c *Cluster) Aliothctl() string { return c.path("bin", "aliothctl") }
-
-// Config returns the administrator's client configuration; change a copy only.
-func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.clients.config) }
 
 // ScratchDir makes a folder that every node sees at the same path, for programs and files
 // of a test. It goes with the lab, if nobody removes it before.

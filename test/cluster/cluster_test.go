@@ -4,7 +4,6 @@
 package cluster
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"net/netip"
@@ -17,11 +16,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/alioth-net/alioth/test/cluster/addons"
+	"github.com/alioth-net/alioth/test/cluster/objects"
 	"github.com/alioth-net/alioth/test/cluster/process"
 	"github.com/alioth-net/alioth/test/cluster/underlay"
 )
@@ -88,42 +86,6 @@ func TestALabIsNotTurnedIntoADifferentOne(t *testing.T) {
 	}
 }
 
-func TestWaitingReportsTheLastThingSeen(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
-	defer cancel()
-	err := WaitFor(ctx, "pigs fly", func(context.Context) error { return errors.New("they walk") })
-	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "pigs fly") || !strings.Contains(err.Error(), "they walk") {
-		t.Errorf("error %v", err)
-	}
-	calls := 0
-	err = WaitFor(t.Context(), "third time", func(context.Context) error {
-		if calls++; calls < 3 {
-			return errors.New("not yet")
-		}
-		return nil
-	})
-	if err != nil || calls != 3 {
-		t.Errorf("%d calls, %v", calls, err)
-	}
-}
-
-func TestAManifestIsSplitIntoItsObjects(t *testing.T) {
-	objects, err := parseManifest([]byte("# only a comment\n---\nkind: A\nmetadata: {name: x}\n---\n---\nkind: B\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var kinds []string
-	for _, object := range objects {
-		kinds = append(kinds, object.GetKind())
-	}
-	if diff := cmp.Diff([]string{"A", "B"}, kinds); diff != "" {
-		t.Errorf("kinds (-want +got):\n%s", diff)
-	}
-	if _, err := parseManifest([]byte("a: [")); err == nil {
-		t.Error("malformed YAML was accepted")
-	}
-}
-
 func TestClusterDNSIsReachedByBothFamiliesAndTheAPIByServiceUnlessToldOtherwise(t *testing.T) {
 	for _, server := range []string{"", "192.168.77.1"} {
 		manifest, err := addons.DNS{
@@ -132,12 +94,12 @@ func TestClusterDNSIsReachedByBothFamiliesAndTheAPIByServiceUnlessToldOtherwise(
 		if err != nil {
 			t.Fatal(err)
 		}
-		objects, err := parseManifest(manifest)
+		list, err := objects.ParseManifest(manifest)
 		if err != nil {
 			t.Fatal(err)
 		}
 		kinds := map[string]map[string]any{}
-		for _, object := range objects {
+		for _, object := range list {
 			kinds[object.GetKind()], _ = object.Object["spec"].(map[string]any)
 		}
 		if diff := cmp.Diff([]any{"10.96.0.10", "fd96::a"}, kinds["Service"]["clusterIPs"]); diff != "" {
@@ -164,52 +126,6 @@ func TestTheReferenceNetworkHasARangePerNodeAndFamily(t *testing.T) {
 	for _, want := range []string{`"10.244.2.0/24"`, `"fd44:0:0:2::/64"`, `"0.0.0.0/0"`, `"::/0"`, `"host-local"`} {
 		if !strings.Contains(string(raw), want) {
 			t.Errorf("%s is missing in:\n%s", want, raw)
-		}
-	}
-}
-
-func TestAPodIsReadyOnlyWhenItSaysSoAndStays(t *testing.T) {
-	ready := corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
-	now := metav1.Now()
-	for name, tt := range map[string]struct {
-		pod  corev1.Pod
-		want string
-	}{
-		"ready":         {corev1.Pod{Status: ready}, ""},
-		"being deleted": {corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &now}, Status: ready}, "deleted"},
-		"waiting": {corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
-			Name: "c", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImageNeverPull"}},
-		}}}}, "ErrImageNeverPull"},
-		"pending": {corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending}}, "Pending"},
-	} {
-		err := podReady(&tt.pod)
-		if (err == nil) != (tt.want == "") || (err != nil && !strings.Contains(err.Error(), tt.want)) {
-			t.Errorf("%s: %v, want %q", name, err, tt.want)
-		}
-	}
-}
-
-func TestADeploymentWithOldReplicasIsNotReady(t *testing.T) {
-	replicas := int32(2)
-	done := appsv1.DeploymentStatus{ObservedGeneration: 3, Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 2}
-	deployment := func(change func(*appsv1.DeploymentStatus)) *appsv1.Deployment {
-		status := done
-		change(&status)
-		return &appsv1.Deployment{
-			ObjectMeta: metav1.ObjectMeta{Generation: 3}, Spec: appsv1.DeploymentSpec{Replicas: &replicas}, Status: status,
-		}
-	}
-	if err := deploymentReady(deployment(func(*appsv1.DeploymentStatus) {})); err != nil {
-		t.Error(err)
-	}
-	for name, change := range map[string]func(*appsv1.DeploymentStatus){
-		"not observed":      func(s *appsv1.DeploymentStatus) { s.ObservedGeneration = 2 },
-		"an old one left":   func(s *appsv1.DeploymentStatus) { s.Replicas = 3 },
-		"one not updated":   func(s *appsv1.DeploymentStatus) { s.UpdatedReplicas = 1 },
-		"one not available": func(s *appsv1.DeploymentStatus) { s.AvailableReplicas = 1 },
-	} {
-		if deploymentReady(deployment(change)) == nil {
-			t.Errorf("%s: ready", name)
 		}
 	}
 }

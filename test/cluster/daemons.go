@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/test/cluster/objects"
 	"github.com/alioth-net/alioth/test/cluster/process"
 )
 
@@ -113,7 +114,7 @@ func ready(ctx context.Context, what string, child *process.Child, check func(co
 			}
 		}()
 	}
-	return WaitFor(ctx, what, check)
+	return objects.WaitFor(ctx, what, check)
 }
 
 // Daemons yields the name and the process ID of every daemon of the lab that

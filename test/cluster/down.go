@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/test/cluster/host"
+	"github.com/alioth-net/alioth/test/cluster/objects"
 	"github.com/alioth-net/alioth/test/cluster/process"
 	"github.com/alioth-net/alioth/test/cluster/underlay"
 )
@@ -147,7 +148,7 @@ func (c *Cluster) killAll(ctx context.Context, state State) error {
 
 // killEach kills what list returns until it returns nothing.
 func (c *Cluster) killEach(ctx context.Context, list func() ([]process.ID, error)) error {
-	return WaitFor(ctx, "no process is left", func(context.Context) error {
+	return objects.WaitFor(ctx, "no process is left", func(context.Context) error {
 		left, err := list()
 		if err != nil {
 			return err

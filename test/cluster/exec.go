@@ -105,7 +105,7 @@ func (c *Cluster) StreamInPod(ctx context.Context, namespace, pod, container str
 			Container: container, Command: args,
 			Stdin: stdin != nil, Stdout: true, Stderr: true,
 		}, scheme.ParameterCodec)
-	executor, err := remotecommand.NewWebSocketExecutor(c.clients.config, "GET", request.URL().String())
+	executor, err := remotecommand.NewWebSocketExecutor(c.Config(), "GET", request.URL().String())
 	if err != nil {
 		return fmt.Errorf("prepare an exec: %w", err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/alioth-net/alioth/test/cluster/guest"
 	"github.com/alioth-net/alioth/test/cluster/guest/agent"
 	"github.com/alioth-net/alioth/test/cluster/node"
+	"github.com/alioth-net/alioth/test/cluster/objects"
 	"github.com/alioth-net/alioth/test/cluster/process"
 	"github.com/alioth-net/alioth/test/cluster/underlay"
 )
@@ -140,7 +141,7 @@ func (c *Cluster) guestAnswers(ctx context.Context, nodeName string) error {
 			cancel(fmt.Errorf("the machine has ended: see %s and %s", d.Spec.Log, c.machine(nodeName).LogFile("console")))
 		}
 	}()
-	return WaitFor(ctx, nodeName+" has started", func(ctx context.Context) error {
+	return objects.WaitFor(ctx, nodeName+" has started", func(ctx context.Context) error {
 		_, err := c.runOnGuest(ctx, nodeName, []string{"true"})
 		return err
 	})

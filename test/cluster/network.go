@@ -6,8 +6,12 @@ package cluster
 import (
 	"context"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/alioth-net/alioth/test/cluster/addons"
 	"github.com/alioth-net/alioth/test/cluster/control"
+	"github.com/alioth-net/alioth/test/cluster/objects"
 	"github.com/alioth-net/alioth/test/images"
 )
 
@@ -55,4 +59,17 @@ func (c *Cluster) installDNS(ctx context.Context, o Options) error {
 		return err
 	}
 	return c.WaitDeploymentReady(ctx, "kube-system", "coredns")
+}
+
+// waitForServices returns when Services can be created. For up to 30 s after the chart's
+// first installation the API server refuses them (docs/outside.md).
+func (c *Cluster) waitForServices(ctx context.Context) error {
+	probe := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "asks-admission"},
+		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+	}
+	return objects.WaitFor(ctx, "Services can be created", func(ctx context.Context) error {
+		_, err := c.Client().CoreV1().Services("default").Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	})
 }

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/alioth-net/alioth/test/cluster/node"
+	"github.com/alioth-net/alioth/test/cluster/objects"
 	"github.com/alioth-net/alioth/test/cluster/process"
 	"github.com/alioth-net/alioth/test/images"
 )
@@ -130,4 +131,20 @@ func foreignArchive(path string) (images.Archive, error) {
 func (c *Cluster) registered(ctx context.Context, nodeName string) error {
 	_, err := c.Client().CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
 	return err
+}
+
+// WaitNodesReady returns when every node of the lab is Ready.
+func (c *Cluster) WaitNodesReady(ctx context.Context) error {
+	return objects.WaitFor(ctx, "all nodes are Ready", func(ctx context.Context) error {
+		for _, n := range c.Nodes() {
+			object, err := c.Client().CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			if err := objects.NodeReady(object); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }

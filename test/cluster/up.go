@@ -19,6 +19,7 @@ import (
 	"github.com/alioth-net/alioth/test/cluster/guest"
 	"github.com/alioth-net/alioth/test/cluster/host"
 	"github.com/alioth-net/alioth/test/cluster/node"
+	"github.com/alioth-net/alioth/test/cluster/objects"
 	"github.com/alioth-net/alioth/test/cluster/underlay"
 	"github.com/alioth-net/alioth/test/images"
 )
@@ -266,7 +267,8 @@ func (c *Cluster) writeFiles(p parts) error {
 	if err := c.writeScripts(p); err != nil {
 		return err
 	}
-	return c.connect()
+	c.Clients, err = objects.Connect(c.Kubeconfig())
+	return err
 }
 
 func (c *Cluster) startPlane(ctx context.Context, p parts) error {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/alioth-net/alioth/test/cluster"
 	"github.com/alioth-net/alioth/test/cluster/node"
+	"github.com/alioth-net/alioth/test/cluster/objects"
 	"github.com/alioth-net/alioth/test/cluster/process"
 	"github.com/alioth-net/alioth/test/cluster/underlay"
 )
@@ -94,7 +95,7 @@ func testGuestDaemon(t *testing.T, c *cluster.Cluster, guest cluster.Node) {
 	if err := c.StartProcess(ctx, name); err != nil {
 		t.Fatal(err)
 	}
-	err := cluster.WaitFor(ctx, "containerd answers again", func(ctx context.Context) error {
+	err := objects.WaitFor(ctx, "containerd answers again", func(ctx context.Context) error {
 		conn, err := c.DialNode(ctx, guest.Name, node.Socket)
 		if err != nil {
 			return err

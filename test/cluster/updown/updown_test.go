@@ -25,6 +25,7 @@ import (
 
 	"github.com/alioth-net/alioth/test/cluster"
 	"github.com/alioth-net/alioth/test/cluster/host"
+	"github.com/alioth-net/alioth/test/cluster/objects"
 	"github.com/alioth-net/alioth/test/cluster/process"
 	"github.com/alioth-net/alioth/test/cluster/underlay"
 	"github.com/alioth-net/alioth/test/images"
@@ -100,7 +101,7 @@ func (f *fixture) down(t *testing.T) {
 			t.Errorf("kernel settings (-before +after):\n%s", diff)
 		}
 		// The kernel frees a link some time after its last pin.
-		err := cluster.WaitFor(ctx, "the socket hooks are gone", func(context.Context) error {
+		err := objects.WaitFor(ctx, "the socket hooks are gone", func(context.Context) error {
 			if n := socketHooks(t); n != f.hooks {
 				return fmt.Errorf("%d at the root cgroup, %d before", n, f.hooks)
 			}
@@ -143,7 +144,7 @@ func (f *fixture) leaveUnderlay(t *testing.T) {
 	if err := resident.Start(); err != nil {
 		t.Fatal(err)
 	}
-	err := cluster.WaitFor(t.Context(), "the process is in the namespace", func(context.Context) error {
+	err := objects.WaitFor(t.Context(), "the process is in the namespace", func(context.Context) error {
 		inside, err := process.Inside([]string{underlay.NetNSPath(f.options.Topology.NodeNames()[0])})
 		if err == nil && len(inside) == 0 {
 			err = errors.New("it has none")
@@ -199,7 +200,7 @@ func testKillDaemon(t *testing.T, c *cluster.Cluster) {
 	if err := c.KillDaemon(ctx, nodeName); err != nil {
 		t.Fatal(err)
 	}
-	err = cluster.WaitFor(ctx, "the daemon was started again", func(ctx context.Context) error {
+	err = objects.WaitFor(ctx, "the daemon was started again", func(ctx context.Context) error {
 		pod, err := c.DaemonPod(ctx, nodeName)
 		if err != nil {
 			return err
@@ -256,7 +257,7 @@ func startPods(t *testing.T, c *cluster.Cluster, prefix, image string) {
 	for i, n := range c.Nodes() {
 		fmt.Fprintf(&manifest, podManifest, fmt.Sprintf("%s%d", prefix, i+1), n.Name, image)
 	}
-	err := cluster.WaitFor(ctx, "the ServiceAccount exists", func(ctx context.Context) error {
+	err := objects.WaitFor(ctx, "the ServiceAccount exists", func(ctx context.Context) error {
 		return c.Apply(ctx, []byte(manifest.String()))
 	})
 	if err != nil {
@@ -334,7 +335,7 @@ func testKill(t *testing.T, c *cluster.Cluster) {
 	if err := c.SignalContainer(ctx, "default", "pod1", "", unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	err := cluster.WaitFor(ctx, "the container was started again", func(ctx context.Context) error {
+	err := objects.WaitFor(ctx, "the container was started again", func(ctx context.Context) error {
 		pod, err := c.Client().CoreV1().Pods("default").Get(ctx, "pod1", metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -372,7 +373,7 @@ func testCable(t *testing.T, c *cluster.Cluster) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := cluster.WaitFor(ctx, "the node answers again", ping); err != nil {
+	if err := objects.WaitFor(ctx, "the node answers again", ping); err != nil {
 		t.Error(err)
 	}
 }
@@ -394,7 +395,7 @@ func testStop(t *testing.T, c *cluster.Cluster) {
 	if err := c.StartProcess(ctx, name); err != nil {
 		t.Fatal(err)
 	}
-	if err := cluster.WaitFor(ctx, "the API server answers again", answers); err != nil {
+	if err := objects.WaitFor(ctx, "the API server answers again", answers); err != nil {
 		t.Error(err)
 	}
 }

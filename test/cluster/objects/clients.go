@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cluster
+package objects
 
 import (
 	"bufio"
@@ -26,44 +26,46 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// clients are the ways in which a lab talks to its API server.
-type clients struct {
+// Clients are the ways in which a lab talks to its API server.
+type Clients struct {
 	config  *rest.Config
 	typed   kubernetes.Interface
 	dynamic dynamic.Interface
 	mapper  *restmapper.DeferredDiscoveryRESTMapper
 }
 
-// connect makes the clients from the kubeconfig on disk. It does not wait for
+// Connect makes the clients from a kubeconfig. It does not wait for
 // the API server.
-func (c *Cluster) connect() error {
-	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig())
+func Connect(kubeconfig string) (*Clients, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
-		return fmt.Errorf("read the lab's kubeconfig: %w", err)
+		return nil, fmt.Errorf("read the lab's kubeconfig: %w", err)
 	}
 	config.QPS = -1 // a test is the only client and wants its answer now
 	// The API server is on a link of this machine, behind no proxy.
 	config.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
 	typed, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return fmt.Errorf("make a client: %w", err)
+		return nil, fmt.Errorf("make a client: %w", err)
 	}
 	dyn, err := dynamic.NewForConfig(config)
 	if err != nil {
-		return fmt.Errorf("make a dynamic client: %w", err)
+		return nil, fmt.Errorf("make a dynamic client: %w", err)
 	}
-	c.clients = &clients{
+	return &Clients{
 		config: config, typed: typed, dynamic: dyn,
 		mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(typed.Discovery())),
-	}
-	return nil
+	}, nil
 }
 
+// Config returns the administrator's client configuration; change a copy only.
+func (c *Clients) Config() *rest.Config { return rest.CopyConfig(c.config) }
+
 // Client returns a client with the administrator's rights.
-func (c *Cluster) Client() kubernetes.Interface { return c.clients.typed }
+func (c *Clients) Client() kubernetes.Interface { return c.typed }
 
 // Dynamic returns a client for objects of any kind.
-func (c *Cluster) Dynamic() dynamic.Interface { return c.clients.dynamic }
+func (c *Clients) Dynamic() dynamic.Interface { return c.dynamic }
 
 // fieldManager owns the fields that Apply sets.
 const fieldManager = "alioth-lab"
@@ -71,7 +73,7 @@ const fieldManager = "alioth-lab"
 // Apply creates or updates the objects of a manifest of one or more YAML
 // documents by server-side apply, in their order. Objects of a namespaced kind
 // without a namespace go to "default".
-func (c *Cluster) Apply(ctx context.Context, manifest []byte) error {
+func (c *Clients) Apply(ctx context.Context, manifest []byte) error {
 	return c.each(manifest, func(object *unstructured.Unstructured, client dynamic.ResourceInterface) error {
 		_, err := client.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
 		if err != nil {
@@ -83,7 +85,7 @@ func (c *Cluster) Apply(ctx context.Context, manifest []byte) error {
 
 // Delete deletes the objects of a manifest, in reverse order. An object that is gone
 // already is no error; the others may exist for a moment longer.
-func (c *Cluster) Delete(ctx context.Context, manifest []byte) error {
+func (c *Clients) Delete(ctx context.Context, manifest []byte) error {
 	var deletions []func() error
 	err := c.each(manifest, func(object *unstructured.Unstructured, client dynamic.ResourceInterface) error {
 		deletions = append(deletions, func() error {
@@ -102,8 +104,8 @@ func (c *Cluster) Delete(ctx context.Context, manifest []byte) error {
 }
 
 // each calls fn for every object of a manifest with a client for its kind.
-func (c *Cluster) each(manifest []byte, fn func(*unstructured.Unstructured, dynamic.ResourceInterface) error) error {
-	objects, err := parseManifest(manifest)
+func (c *Clients) each(manifest []byte, fn func(*unstructured.Unstructured, dynamic.ResourceInterface) error) error {
+	objects, err := ParseManifest(manifest)
 	if err != nil {
 		return err
 	}
@@ -119,8 +121,8 @@ func (c *Cluster) each(manifest []byte, fn func(*unstructured.Unstructured, dyna
 	return nil
 }
 
-// parseManifest splits YAML documents and skips empty ones.
-func parseManifest(manifest []byte) ([]*unstructured.Unstructured, error) {
+// ParseManifest splits YAML documents and skips empty ones.
+func ParseManifest(manifest []byte) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	reader := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(manifest)))
 	for {
@@ -141,18 +143,18 @@ func parseManifest(manifest []byte) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-func (c *Cluster) clientFor(object *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
+func (c *Clients) clientFor(object *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
 	gvk := object.GroupVersionKind()
-	mapping, err := c.clients.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	mapping, err := c.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if meta.IsNoMatchError(err) {
 		// The kind may have come after the last look.
-		c.clients.mapper.Reset()
-		mapping, err = c.clients.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+		c.mapper.Reset()
+		mapping, err = c.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("find the resource of %s: %w", gvk, err)
 	}
-	resource := c.clients.dynamic.Resource(mapping.Resource)
+	resource := c.dynamic.Resource(mapping.Resource)
 	if mapping.Scope.Name() != meta.RESTScopeNameNamespace {
 		return resource, nil
 	}

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cluster
+package objects
 
 import (
 	"context"
@@ -39,36 +39,8 @@ func WaitFor(ctx context.Context, what string, check func(context.Context) error
 	}
 }
 
-// WaitNodesReady returns when every node of the lab is Ready.
-func (c *Cluster) WaitNodesReady(ctx context.Context) error {
-	return WaitFor(ctx, "all nodes are Ready", func(ctx context.Context) error {
-		for _, n := range c.Nodes() {
-			object, err := c.Client().CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
-			if err != nil {
-				return err
-			}
-			if err := nodeReady(object); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// waitForServices returns when Services can be created. For up to 30 s after the chart's
-// first installation the API server refuses them (docs/outside.md).
-func (c *Cluster) waitForServices(ctx context.Context) error {
-	probe := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: "asks-admission"},
-		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
-	}
-	return WaitFor(ctx, "Services can be created", func(ctx context.Context) error {
-		_, err := c.Client().CoreV1().Services("default").Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		return err
-	})
-}
-
-func nodeReady(n *corev1.Node) error {
+// NodeReady returns an error for a node that is not Ready.
+func NodeReady(n *corev1.Node) error {
 	for _, condition := range n.Status.Conditions {
 		if condition.Type != corev1.NodeReady {
 			continue
@@ -82,7 +54,7 @@ func nodeReady(n *corev1.Node) error {
 }
 
 // WaitPodReady returns when a pod is Ready.
-func (c *Cluster) WaitPodReady(ctx context.Context, namespace, name string) error {
+func (c *Clients) WaitPodReady(ctx context.Context, namespace, name string) error {
 	what := fmt.Sprintf("pod %s/%s is Ready", namespace, name)
 	return WaitFor(ctx, what, func(ctx context.Context) error {
 		pod, err := c.Client().CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
@@ -95,7 +67,7 @@ func (c *Cluster) WaitPodReady(ctx context.Context, namespace, name string) erro
 
 // WaitPodsReady returns the pods that match a label selector once there are
 // exactly count of them, all Ready and none being deleted.
-func (c *Cluster) WaitPodsReady(ctx context.Context, namespace, selector string, count int) ([]corev1.Pod, error) {
+func (c *Clients) WaitPodsReady(ctx context.Context, namespace, selector string, count int) ([]corev1.Pod, error) {
 	var pods []corev1.Pod
 	what := fmt.Sprintf("%d pods %q in %q are Ready", count, selector, namespace)
 	err := WaitFor(ctx, what, func(ctx context.Context) error {
@@ -118,7 +90,7 @@ func (c *Cluster) WaitPodsReady(ctx context.Context, namespace, selector string,
 }
 
 // WaitPodGone returns when a pod no longer exists.
-func (c *Cluster) WaitPodGone(ctx context.Context, namespace, name string) error {
+func (c *Clients) WaitPodGone(ctx context.Context, namespace, name string) error {
 	what := fmt.Sprintf("pod %s/%s is gone", namespace, name)
 	return WaitFor(ctx, what, func(ctx context.Context) error {
 		_, err := c.Client().CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
@@ -151,7 +123,7 @@ func podReady(pod *corev1.Pod) error {
 
 // WaitDeploymentReady returns when a Deployment's newest generation has all its
 // replicas available and no others.
-func (c *Cluster) WaitDeploymentReady(ctx context.Context, namespace, name string) error {
+func (c *Clients) WaitDeploymentReady(ctx context.Context, namespace, name string) error {
 	what := fmt.Sprintf("deployment %s/%s is available", namespace, name)
 	return WaitFor(ctx, what, func(ctx context.Context) error {
 		d, err := c.Client().AppsV1().Deployments(namespace).Get(ctx, name, metav1.GetOptions{})
@@ -176,7 +148,7 @@ func deploymentReady(d *appsv1.Deployment) error {
 
 // WaitDaemonSetReady returns when every scheduled pod of a DaemonSet is up to
 // date and available.
-func (c *Cluster) WaitDaemonSetReady(ctx context.Context, namespace, name string) error {
+func (c *Clients) WaitDaemonSetReady(ctx context.Context, namespace, name string) error {
 	what := fmt.Sprintf("daemonset %s/%s is available", namespace, name)
 	return WaitFor(ctx, what, func(ctx context.Context) error {
 		d, err := c.Client().AppsV1().DaemonSets(namespace).Get(ctx, name, metav1.GetOptions{})
