@@ -11,7 +11,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/alioth-net/alioth/cnid/apihost"
-	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attachment"
 	"github.com/alioth-net/alioth/cnid/cniserver"
 	"github.com/alioth-net/alioth/cnid/decision"
@@ -106,9 +105,9 @@ func newDaemon(n *node, c control) *daemon {
 		Restore: d.attachments.Restore, Notify: c.reporter.Restored, Repaired: n.passes.Repaired,
 		Records: n.journal.Records, Every: n.cfg.RecheckEvery, Log: n.log,
 	})
-	lacks := &lacking{node: n.cfg.NodeName, store: n.store, registry: n.kinds, failures: d.hostLinks.Failures, present: map[attach.Kind]bool{}}
+	lacks := problems.NewLacking(n.cfg.NodeName, n.store, n.kinds, d.hostLinks.Failures)
 	d.checker = problems.New(problems.Config{
-		CNIConfDir: n.cfg.CNIConfDir, Records: n.journal.Records, ProxyHealth: d.proxyHealth.Problem, NodeIPAM: n.ports.Problem, Lacking: lacks.find, Notify: c.reporter.Problems, Log: n.log,
+		CNIConfDir: n.cfg.CNIConfDir, Records: n.journal.Records, ProxyHealth: d.proxyHealth.Problem, NodeIPAM: n.ports.Problem, Lacking: lacks.Find, Notify: c.reporter.Problems, Log: n.log,
 	})
 	rebuilder := maintenance.NewRebuilder(maintenance.RebuilderConfig{
 		Plan: n.plan, PinDir: n.cfg.BPFDir, Store: n.store, Adopt: d.attachments.Adopt, Lost: c.reporter.Lost, Log: n.log,

@@ -19,6 +19,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/cnid/netns"
+	"github.com/alioth-net/alioth/cnid/nodeipam/loopback"
 	"github.com/alioth-net/alioth/cnid/nodeservices"
 	"github.com/alioth-net/alioth/cnid/observe"
 	"github.com/alioth-net/alioth/cnid/plan"
@@ -53,7 +54,7 @@ type node struct {
 	passes   *reconcile.Metrics
 	kernel   *reconcile.Kernel
 	// ports are those of the node IPAM API.
-	ports *nodeIPAMPorts
+	ports *loopback.Ports
 	// health, announcer, drops and flows are given to kernel, which feeds them.
 	health       *nodeservices.HealthChecks
 	announcer    *nodeservices.Announcer
@@ -95,7 +96,7 @@ func newNode(ctx context.Context, cfg Config, registry attach.Registry, log *slo
 
 // newKernel returns what programs the node, whose stale sockets can be ended or not.
 func (n *node) newKernel(endsSockets bool) *reconcile.Kernel {
-	pods, port := n.ports.guarded()
+	pods, port := n.ports.Guarded()
 	return reconcile.NewKernel(reconcile.KernelConfig{
 		PinDir: n.cfg.BPFDir, CgroupRoot: n.cfg.CgroupRoot, Shadow4: n.cfg.shadow(true), Shadow6: n.cfg.shadow(false), TunnelPort: n.cfg.TunnelPort, LinkPort: n.cfg.HostLinkPort,
 		FlowsPerShadow: n.cfg.FlowsPerShadow, ConnectionsPerInterface: n.cfg.ConnectionsPerInterface, EndsSockets: endsSockets,

@@ -6,6 +6,7 @@ package cnid
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"path"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach/drivers"
 	"github.com/alioth-net/alioth/cnid/attach/external/nic"
 	"github.com/alioth-net/alioth/cnid/cniserver"
+	"github.com/alioth-net/alioth/cnid/install"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/monitor"
 	"github.com/alioth-net/alioth/cnid/nodeipam"
@@ -106,6 +108,14 @@ func (c Config) queuedReleases() string {
 	return filepath.Join(c.StateDir, filepath.Base(queue.DefaultDir))
 }
 
+// nodeIPAMPorts are the TCP ports of the API; none if it is off.
+func (c Config) nodeIPAMPorts(log *slog.Logger) *loopback.Ports {
+	if !c.NodeIPAM.Enabled {
+		return &loopback.Ports{}
+	}
+	return loopback.Decide(c.NodeIPAM.Listen, func() (string, error) { return install.PodCgroup(c.CgroupRoot, c.NodeIPAM.PodCgroup) }, log)
+}
+
 // nodeIPAMModules are the area of addresses for other CNI plugins. If it is off, only what
 // was attached before is released.
 func (d *daemon) nodeIPAMModules(api nodeinfo.API) ([]module, error) {
@@ -132,7 +142,7 @@ func (d *daemon) nodeIPAMModules(api nodeinfo.API) ([]module, error) {
 		Devices: d.offeredDevices, Every: pollDevices, Log: log,
 	})
 	watch := monitor.NetworkWatch{Changed: func() { host.Changed(); info.Look() }, Log: log}
-	tcp := d.ports.serving(server.Handler(rest.Place{Patience: rest.TCPPatience}), d.progress.AwaitFirst, log)
+	tcp := d.ports.Serving(server.Handler(rest.Place{Patience: rest.TCPPatience}), d.progress.AwaitFirst, log)
 	area.loops = append(area.loops, info.Run, watch.Run, tcp)
 	area.servers = []func(context.Context) error{func(ctx context.Context) error { return d.serveNodeIPAM(ctx, server) }}
 	return []module{area}, nil

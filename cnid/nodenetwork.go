@@ -6,27 +6,29 @@ package cnid
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/alioth-net/alioth/cnid/follow"
 	"github.com/alioth-net/alioth/cnid/monitor"
 	"github.com/alioth-net/alioth/cnid/nmstate/engine"
 	"github.com/alioth-net/alioth/cnid/nmstate/handler"
-	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/cnid/nmstate/host"
+	"github.com/alioth-net/alioth/cnid/nmstate/keeper"
+	"github.com/alioth-net/alioth/cnid/nmstate/permit"
+	"github.com/alioth-net/alioth/cnid/nmstate/reserved"
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/store/kinds/nmstateapi"
 	"github.com/alioth-net/alioth/store/kube"
-	"github.com/alioth-net/alioth/store/nmstate"
+	"github.com/alioth-net/alioth/store/nmstate/policyhandler"
 )
-
-// pollNetwork is how often the network of the node is read without a notification of a
-// change. A notification comes for all but settings in files of the kernel.
-const pollNetwork = 30 * time.Second
 
 // kinds are those whose objects the daemon follows.
 func (c Config) kinds() []*descriptor.Kind {
@@ -68,86 +70,74 @@ func (d *daemon) networkStateModule(api handler.API, synced func() (bool, <-chan
 	if d.api != nil {
 		config.Reach = handler.Reach(d.api.Host)
 	}
-	s := &networkState{daemon: d, network: &network{cfg: config}, synced: synced, hints: make(chan struct{}, 1)}
-	s.handler = handler.New(handler.Config{
-		Node: d.cfg.NodeName, API: api, Engine: s.network, Wanted: s.wanted, Hints: s.hints,
-		Poll: pollNetwork, Timeout: engine.DefaultTimeout, Log: d.log,
+	k := keeper.New(keeper.Config{Node: d.cfg.NodeName, API: api, Store: d.store, Engine: config, Synced: synced, Log: d.log})
+	watch := monitor.NetworkWatch{Changed: k.Look, Log: d.log}
+	return module{name: "node network state", loops: []func(context.Context){k.Run, k.Follow, watch.Run}}, nil
+}
+
+// networkUses are the parts of the node's own network that must stay.
+func (d *daemon) networkUses() []permit.Use {
+	return keeper.Uses(d.store, d.cfg.NodeName, d.journal.Records(), d.host.Underlay)
+}
+
+// networkPoliciesModule puts the policies about the node's network together.
+func (d *daemon) networkPoliciesModule(api *kube.Client, synced func() (bool, <-chan struct{})) module {
+	policies := policyhandler.NewHandler(policyhandler.Config{
+		API: api, Store: d.store, Now: time.Now, Log: d.log,
+		// Its row does not have the labels.
+		Node: func(ctx context.Context, name string) (*corev1.Node, error) {
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+			ctx, cancel := context.WithTimeout(ctx, kube.RequestTimeout)
+			defer cancel()
+			return node, api.Get(ctx, node)
+		},
 	})
-	watch := monitor.NetworkWatch{Changed: s.hint, Log: d.log}
-	return module{name: "node network state", loops: []func(context.Context){s.run, s.follow, watch.Run}}, nil
-}
-
-// networkState runs the state handler.
-type networkState struct {
-	*daemon
-	network *network
-	handler *handler.Handler
-	synced  func() (bool, <-chan struct{})
-	hints   chan struct{}
-}
-
-// run first undoes what a daemon that has ended has begun, which needs no API server.
-func (s *networkState) run(ctx context.Context) {
-	defer s.network.close()
-	if _, err := s.network.engine(ctx); err != nil {
-		s.log.Warn("can't open the network of the node; trying again", "error", err)
-	}
-	for synced, changed := s.synced(); !synced; synced, changed = s.synced() {
-		select {
-		case <-ctx.Done():
-			return
-		case <-changed:
-		}
-	}
-	s.handler.Run(ctx)
-}
-
-// hint lets the handler look.
-func (s *networkState) hint() {
-	select {
-	case s.hints <- struct{}{}:
-	default: // it will look in any case
+	return module{
+		name:  "node network policies",
+		loops: []func(context.Context){func(ctx context.Context) { policies.Run(ctx, d.cfg.NodeName, synced) }},
 	}
 }
 
-// follow hints at each change of what the object asks for until ctx ends.
-func (s *networkState) follow(ctx context.Context) {
-	type asked struct {
-		uid        string
-		generation int64
-	}
-	var last asked
-	for {
-		err := s.store.Wait(ctx, func(tx store.ReadTx, _ *store.WatchSet) bool {
-			var now asked
-			if row := nmstate.GetState(tx, s.cfg.NodeName); row != nil {
-				now = asked{row.UID, row.Generation}
-			}
-			changed := now != last
-			last = now
-			return changed
-		})
-		if err != nil {
-			return
-		}
-		s.hint()
+// GuardSubcommand is the subcommand of alioth-cnid that calls GuardNetwork.
+const GuardSubcommand = "guard-network"
+
+// engine is the configuration of what changes the node's network. uses are those of the
+// network by attachments and others, nil in a process that undoes changes only.
+func (c Config) engine(uses func() []permit.Use, log *slog.Logger) engine.Config {
+	root, _ := c.hostFiles()
+	return engine.Config{
+		Dir: c.networkStateDir(), Root: string(root), Uses: uses,
+		Others: host.Others{Interface: reserved.Is, Address: reserved.Addresses(c.Shadows)},
+		Log:    slog.NewLogLogger(log.Handler(), slog.LevelInfo).Writer(),
 	}
 }
 
-// wanted is what the object asks for. It was read before the handler runs.
-func (s *networkState) wanted(context.Context) (w handler.Wanted, err error) {
-	s.store.View(func(tx store.ReadTx) {
-		if node := store.GetNode(tx, s.cfg.NodeName); node != nil {
-			w.NodeUID = types.UID(node.UID)
-		}
-		row := nmstate.GetState(tx, s.cfg.NodeName)
-		if row == nil {
-			return
-		}
-		w.UID, w.Generation, w.Unmanaged, w.Desired = types.UID(row.UID), row.Generation, !row.Managed, row.Desired
-		if w.Desired == nil {
-			w.Invalid = row.Invalid
-		}
-	})
-	return w, nil
+// GuardNetwork waits for the end of a change of the node's network, and undoes the change
+// if the daemon ends or the change takes too long. It runs on the node, and not in the
+// daemon's container.
+func GuardNetwork(ctx context.Context, cfg Config, id string, log *slog.Logger) error {
+	config := cfg.engine(nil, log)
+	config.Root = "/"
+	e, err := engine.Open(config)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	return e.Guard(ctx, id)
+}
+
+// networkStatesKept reports whether the node applies its committed state at each boot, or
+// may do so: a container with processes of its own does not see the node's files.
+func (c Config) networkStatesKept() bool {
+	const first = 1
+	return os.Getpid() == first || c.engine(nil, slog.New(slog.DiscardHandler)).Unit().Installed()
+}
+
+// guardArguments are those of alioth-cnid for GuardNetwork, but for the change.
+func (c Config) guardArguments() []string {
+	var shadows []string
+	for _, prefix := range c.Shadows {
+		shadows = append(shadows, prefix.String())
+	}
+	return []string{GuardSubcommand, "--state-dir=" + c.StateDir, "--shadow-cidrs=" + strings.Join(shadows, ",")}
 }

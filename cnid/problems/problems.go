@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package problems checks a node for problems that a person has to solve: packet filters
-// of other programs, another CNI configuration, MTUs that do not fit. It changes nothing.
+// of other programs, another CNI configuration, MTUs that do not fit, features that the
+// kernel lacks. It changes nothing.
 package problems
 
 import (

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cnid
+package problems
 
 import (
 	"context"
@@ -28,7 +28,7 @@ func TestAMissingFeatureIsAProblemOnlyWhereAPodNeedsIt(t *testing.T) {
 	kind := func(name attach.Kind, probe func() error) attach.Type {
 		return attach.Type{Kind: name, Probe: func(context.Context) error { probes++; return probe() }}
 	}
-	l := &lacking{
+	l := &Lacking{
 		node: "node1", store: s, present: map[attach.Kind]bool{},
 		registry: attach.Registry{
 			kind("absent", func() error {
@@ -43,7 +43,7 @@ func TestAMissingFeatureIsAProblemOnlyWhereAPodNeedsIt(t *testing.T) {
 			return []multinet.LinkFailure{{Reason: v1alpha1.KernelUnsupportedReason, Message: "no VLANs"}, {Reason: v1alpha1.ParentMissingReason, Message: "no eth9"}}
 		},
 	}
-	if got := l.find(t.Context()); !slices.Equal(got, []string{"no VLANs"}) || probes != 0 {
+	if got := l.Find(t.Context()); !slices.Equal(got, []string{"no VLANs"}) || probes != 0 {
 		t.Errorf("without a pod: %q after %d probes", got, probes)
 	}
 	for i, claim := range []multinet.Claim{{Driver: "absent", Node: "node1"}, {Driver: "broken", Node: "node1"}, {Driver: "delegate", Node: "node1"}, {Driver: "absent", Node: "node2"}} {
@@ -53,12 +53,12 @@ func TestAMissingFeatureIsAProblemOnlyWhereAPodNeedsIt(t *testing.T) {
 		}
 	}
 	want := []string{"pods of this node have interfaces of kind absent, and this kernel has no such devices: they require the kernel module absent", "no VLANs"}
-	if got := l.find(t.Context()); !slices.Equal(got, want) {
+	if got := l.Find(t.Context()); !slices.Equal(got, want) {
 		t.Errorf("with a pod: %q", got)
 	}
 	loaded = true
 	for range 2 {
-		if got := l.find(t.Context()); !slices.Equal(got, want[1:]) {
+		if got := l.Find(t.Context()); !slices.Equal(got, want[1:]) {
 			t.Errorf("afterwards: %q", got)
 		}
 	}

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cnid
+package problems
 
 import (
 	"context"
@@ -15,20 +15,25 @@ import (
 	"github.com/alioth-net/alioth/store/multinet"
 )
 
-// lacking finds what the kernel lacks of what the node's pods and networks need.
-type lacking struct {
+// Lacking finds what the kernel lacks of what the node's pods and networks need.
+type Lacking struct {
 	node     string
 	store    *store.Store
 	registry attach.Registry
-	// failures are those of host links.
 	failures func() []multinet.LinkFailure
 	// present are kinds of attachments that were made for a try already.
 	present map[attach.Kind]bool
 }
 
-// find returns a sentence for each missing feature. A kind of attachment is tried only if
+// NewLacking returns what finds the missing features of a node. registry has the kinds of
+// attachments, and failures are those of host links.
+func NewLacking(node string, s *store.Store, registry attach.Registry, failures func() []multinet.LinkFailure) *Lacking {
+	return &Lacking{node: node, store: s, registry: registry, failures: failures, present: map[attach.Kind]bool{}}
+}
+
+// Find returns a sentence for each missing feature. A kind of attachment is tried only if
 // a pod of the node needs it. It is called by one goroutine.
-func (l *lacking) find(ctx context.Context) (all []string) {
+func (l *Lacking) Find(ctx context.Context) (all []string) {
 	for _, kind := range l.needed() {
 		if l.present[kind] {
 			continue
@@ -50,7 +55,7 @@ func (l *lacking) find(ctx context.Context) (all []string) {
 }
 
 // needed are the kinds of which a pod of the node has an attachment outside of every VPC.
-func (l *lacking) needed() []attach.Kind {
+func (l *Lacking) needed() []attach.Kind {
 	known := l.registry.Catalog()
 	var kinds []attach.Kind
 	l.store.View(func(tx store.ReadTx) {

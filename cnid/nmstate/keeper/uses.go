@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cnid
+package keeper
 
 import (
 	"fmt"
@@ -19,22 +19,21 @@ import (
 	"github.com/alioth-net/alioth/store/multinet"
 )
 
-// networkUses are the parts of the node's own network that attachments, host links and the
-// tunnel need.
-func (d *daemon) networkUses() []permit.Use {
+// Uses are the parts of the network of a node that attachments, host links and the tunnel
+// need. underlay finds the device with the address of the tunnel.
+func Uses(s *store.Store, node string, records []journal.Record, underlay func(tunnel netip.Addr) (netdev.Underlay, error)) []permit.Use {
 	var state links.State
 	var tunnel netip.Addr
-	records := d.journal.Records()
-	d.store.View(func(tx store.ReadTx) {
-		state = links.StateOf(tx, d.cfg.NodeName, records)
-		tunnel, _ = plan.TunnelAddress(nil, store.GetNode(tx, d.cfg.NodeName))
+	s.View(func(tx store.ReadTx) {
+		state = links.StateOf(tx, node, records)
+		tunnel, _ = plan.TunnelAddress(nil, store.GetNode(tx, node))
 	})
 	uses := usesOf(records, state.Wanted, sriov.NumberOf)
 	for i := range uses {
 		uses[i].Interface = deviceName(uses[i].Interface)
 	}
-	if underlay, err := d.host.Underlay(tunnel); err == nil {
-		uses = append(uses, tunnelUse(underlay, tunnel))
+	if device, err := underlay(tunnel); err == nil {
+		uses = append(uses, tunnelUse(device, tunnel))
 	}
 	return uses
 }

@@ -1,0 +1,127 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package keeper keeps the NodeNetworkState of a node for the daemon: it runs the state handler
+// on an engine that is opened when it is needed, lets it look when the object or the network
+// changes, and tells the engine which parts of the network are in use.
+package keeper
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/alioth-net/alioth/cnid/nmstate/engine"
+	"github.com/alioth-net/alioth/cnid/nmstate/handler"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/nmstate"
+)
+
+// pollNetwork is how often the network of the node is read without a notification of a
+// change. A notification comes for all but settings in files of the kernel.
+const pollNetwork = 30 * time.Second
+
+// Config is what a Keeper works with.
+type Config struct {
+	Node   string
+	API    handler.API
+	Store  *store.Store
+	Engine engine.Config
+	// Synced reports whether the object of the node was read; the channel is closed when
+	// that may have changed.
+	Synced func() (bool, <-chan struct{})
+	Log    *slog.Logger
+}
+
+// Keeper runs the state handler.
+type Keeper struct {
+	node    string
+	store   *store.Store
+	network *network
+	handler *handler.Handler
+	synced  func() (bool, <-chan struct{})
+	hints   chan struct{}
+	log     *slog.Logger
+}
+
+// New returns a keeper that has opened nothing yet.
+func New(cfg Config) *Keeper {
+	k := &Keeper{
+		node: cfg.Node, store: cfg.Store, network: &network{cfg: cfg.Engine}, synced: cfg.Synced,
+		hints: make(chan struct{}, 1), log: cfg.Log,
+	}
+	k.handler = handler.New(handler.Config{
+		Node: cfg.Node, API: cfg.API, Engine: k.network, Wanted: k.wanted, Hints: k.hints,
+		Poll: pollNetwork, Timeout: engine.DefaultTimeout, Log: cfg.Log,
+	})
+	return k
+}
+
+// Run keeps the state until ctx ends. It first undoes what a daemon that has ended has
+// begun, which needs no API server.
+func (k *Keeper) Run(ctx context.Context) {
+	defer k.network.close()
+	if _, err := k.network.engine(ctx); err != nil {
+		k.log.Warn("can't open the network of the node; trying again", "error", err)
+	}
+	for synced, changed := k.synced(); !synced; synced, changed = k.synced() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		}
+	}
+	k.handler.Run(ctx)
+}
+
+// Look lets the keeper look at the network.
+func (k *Keeper) Look() {
+	select {
+	case k.hints <- struct{}{}:
+	default: // it will look in any case
+	}
+}
+
+// Follow looks at each change of what the object asks for until ctx ends.
+func (k *Keeper) Follow(ctx context.Context) {
+	type asked struct {
+		uid        string
+		generation int64
+	}
+	var last asked
+	for {
+		err := k.store.Wait(ctx, func(tx store.ReadTx, _ *store.WatchSet) bool {
+			var now asked
+			if row := nmstate.GetState(tx, k.node); row != nil {
+				now = asked{row.UID, row.Generation}
+			}
+			changed := now != last
+			last = now
+			return changed
+		})
+		if err != nil {
+			return
+		}
+		k.Look()
+	}
+}
+
+// wanted is what the object asks for. It was read before the handler runs.
+func (k *Keeper) wanted(context.Context) (w handler.Wanted, err error) {
+	k.store.View(func(tx store.ReadTx) {
+		if node := store.GetNode(tx, k.node); node != nil {
+			w.NodeUID = types.UID(node.UID)
+		}
+		row := nmstate.GetState(tx, k.node)
+		if row == nil {
+			return
+		}
+		w.UID, w.Generation, w.Unmanaged, w.Desired = types.UID(row.UID), row.Generation, !row.Managed, row.Desired
+		if w.Desired == nil {
+			w.Invalid = row.Invalid
+		}
+	})
+	return w, nil
+}

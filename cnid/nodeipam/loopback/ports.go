@@ -1,0 +1,69 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package loopback
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+)
+
+// retryPort is how often a TCP port that can't be served is tried again.
+const retryPort = 10 * time.Second
+
+// Ports are the TCP ports of the node IPAM API. The programs of the node guard them, so they
+// are decided on before the kernel is programmed, and served after it. The zero value has
+// none.
+type Ports struct {
+	places Places
+	// pods is the cgroup of all pods; "" if it is unknown, or if there is no port.
+	pods    string
+	problem string
+	server  *Server
+}
+
+// Decide returns the ports at an address that Parse accepts; none for "". It finds the cgroup
+// of pods. Without it the API is at its socket alone, which does not stop the daemon.
+func Decide(listen string, findPods func() (string, error), log *slog.Logger) *Ports {
+	p := &Ports{}
+	if listen == "" {
+		return p
+	}
+	p.places, _ = Parse(listen) // checked before
+	var err error
+	if p.pods, err = findPods(); err != nil {
+		p.problem = Unserved(err)
+		log.Error("the node IPAM API is not served by TCP", "error", err)
+	}
+	return p
+}
+
+// Guarded returns what the programs guard; zero values if there is nothing.
+func (p *Ports) Guarded() (pods string, port uint16) {
+	if p.pods == "" {
+		return "", 0
+	}
+	return p.pods, p.places.Port
+}
+
+// Problem explains why the ports are not served, or is "".
+func (p *Ports) Problem() string {
+	if p.server != nil {
+		return p.server.Problem()
+	}
+	return p.problem
+}
+
+// Serving returns what serves the ports until ctx ends, once the node is programmed. It is
+// called before any module runs.
+func (p *Ports) Serving(handler http.Handler, programmed func(context.Context) bool, log *slog.Logger) func(context.Context) {
+	if p.pods == "" {
+		return func(context.Context) {}
+	}
+	p.server = New(Config{
+		Places: p.places, Pods: p.pods, Handler: handler, Guarded: programmed, Every: retryPort, Log: log,
+	})
+	return p.server.Run
+}
