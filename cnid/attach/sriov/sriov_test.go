@@ -41,7 +41,7 @@ func TestAPodHasAVirtualFunctionAndTheNodeHasItAgainAsBefore(t *testing.T) {
 	if a := link.Attrs(); a.Name != "net1" || a.MTU != 1400 || !hasMAC(link, s.MAC) || a.Flags&net.FlagUp == 0 || !onPCI(link, vf.Address) || !strings.Contains(a.Alias, "customer-a/web-1") {
 		t.Errorf("the interface is %+v", a)
 	}
-	now, _ := settingsOf(n.pfLink(t), vf.Index)
+	now, _ := settingsOf(n.adapter.Link(t), vf.Index)
 	want := settings{MAC: s.MAC, VLAN: 7, QoS: 3, Proto: before.Settings.Proto, SpoofCheck: true, Trust: 1, MaxTxRate: 10}
 	if diff := cmp.Diff(want, now); diff != "" {
 		t.Errorf("settings (-want +got):\n%s", diff)
@@ -242,7 +242,7 @@ func TestAProgramsDeviceHasADummyInThePod(t *testing.T) {
 			if diff := cmp.Diff(tc.kinds, kinds); diff != "" {
 				t.Errorf("devices in the pod (-want +got):\n%s", diff)
 			}
-			if now, _ := settingsOf(n.pfLink(t), vf.Index); now.VLAN != int(tc.vlan) || !now.SpoofCheck || now.MAC.String() != s.MAC.String() {
+			if now, _ := settingsOf(n.adapter.Link(t), vf.Index); now.VLAN != int(tc.vlan) || !now.SpoofCheck || now.MAC.String() != s.MAC.String() {
 				t.Errorf("settings are %+v", now)
 			}
 			if _, err := n.Check(t.Context(), s); err != nil {
@@ -266,7 +266,7 @@ func TestTheNetworkOfTheNodesIsClosedUnlessItIsPermitted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	link := n.pfLink(t)
+	link := n.adapter.Link(t)
 	if err := netlink.AddrAdd(link, addr); err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 	"os"
 	"runtime"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
@@ -35,12 +34,9 @@ type node struct {
 func newNode(t *testing.T, functions int) *node {
 	t.Helper()
 	n := &node{t: t, adapter: hardware.Find(t), dir: t.TempDir()}
-	link := n.pfLink(t)
-	if err := netlink.LinkSetUp(link); err != nil {
-		t.Fatal(err)
-	}
+	n.adapter.SetUp(t)
 	n.vfs = n.adapter.MakeFunctions(t, functions) // which resets the adapter
-	n.awaitCarrier()
+	n.adapter.AwaitCarrier(t)                     // rates are compared to its speed
 	n.start(Config{})
 	return n
 }
@@ -58,27 +54,6 @@ func (n *node) start(cfg Config) {
 	n.t.Cleanup(driver.Close)
 }
 
-// awaitCarrier waits until the adapter has a speed, to which rates are compared.
-func (n *node) awaitCarrier() {
-	n.t.Helper()
-	look := time.NewTicker(10 * time.Millisecond)
-	defer look.Stop()
-	for end := time.Now().Add(time.Minute); n.pfLink(n.t).Attrs().OperState != netlink.OperUp; <-look.C {
-		if time.Now().After(end) {
-			n.t.Fatal("the adapter has no carrier")
-		}
-	}
-}
-
-func (n *node) pfLink(t testing.TB) netlink.Link {
-	t.Helper()
-	link, err := netlink.LinkByName(n.adapter.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return link
-}
-
 // state is all of a virtual function that has to be as before in the end.
 type state struct {
 	Settings settings
@@ -88,7 +63,7 @@ type state struct {
 // stateOf returns that of a virtual function, on the node.
 func (n *node) stateOf(t testing.TB, vf hardware.Function) state {
 	t.Helper()
-	s, ok := settingsOf(n.pfLink(t), vf.Index)
+	s, ok := settingsOf(n.adapter.Link(t), vf.Index)
 	if !ok {
 		t.Fatalf("the adapter has no function %d", vf.Index)
 	}

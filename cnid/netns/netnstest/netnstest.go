@@ -42,6 +42,19 @@ func New(t testing.TB) *Namespace {
 	return n
 }
 
+// Current returns the network namespace of the calling thread, such as that of the machine.
+func Current(t testing.TB) *Namespace {
+	t.Helper()
+	space, err := ns.GetCurrentNS()
+	if err != nil {
+		t.Fatalf("open the network namespace: %v", err)
+	}
+	t.Cleanup(func() { _ = space.Close() })
+	n := &Namespace{Path: fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), space.Fd()), end: make(chan struct{})}
+	close(n.end) // it is not this one's to end
+	return n
+}
+
 // hold keeps the namespace on a thread that ends with the goroutine, because
 // it stays locked.
 func (n *Namespace) hold(ready chan<- error) {

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -110,6 +111,40 @@ func (a Adapter) MakeFunctions(t testing.TB, n int) []Function {
 		functions[i].Device(t)
 	}
 	return functions
+}
+
+// RemoveFunctions takes all virtual functions away before the test ends, as an
+// administrator may do at any moment.
+func (a Adapter) RemoveFunctions(t testing.TB) {
+	t.Helper()
+	if err := a.setFunctions(0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// SetUp sets the adapter's network device up: only then do its functions work.
+func (a Adapter) SetUp(t testing.TB) {
+	t.Helper()
+	if err := netlink.LinkSetUp(a.Link(t)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// AwaitCarrier waits until the adapter, which is up, has a carrier, and so a speed. A change
+// of the number of functions takes it away for some time.
+func (a Adapter) AwaitCarrier(t testing.TB) {
+	t.Helper()
+	waitFor(t, a.Name+" has no carrier", func() bool { return a.Link(t).Attrs().OperState == netlink.OperUp })
+}
+
+// Link returns the adapter's network device as it is now.
+func (a Adapter) Link(t testing.TB) netlink.Link {
+	t.Helper()
+	link, err := netlink.LinkByName(a.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return link
 }
 
 // setFunctions sets the number of virtual functions. The kernel changes one number to

@@ -47,11 +47,7 @@ func TestFunctionsGoWithTheirTest(t *testing.T) {
 // virtual returns what the adapter says about a function.
 func virtual(t *testing.T, adapter Adapter, index int) netlink.VfInfo {
 	t.Helper()
-	link, err := netlink.LinkByName(adapter.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, info := range link.Attrs().Vfs {
+	for _, info := range adapter.Link(t).Attrs().Vfs {
 		if info.ID == index {
 			return info
 		}
@@ -63,10 +59,7 @@ func virtual(t *testing.T, adapter Adapter, index int) netlink.VfInfo {
 func TestTheAdapterTakesWhatItKnowsAndRefusesTheRest(t *testing.T) {
 	adapter := Find(t)
 	adapter.MakeFunctions(t, 2)
-	link, err := netlink.LinkByName(adapter.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	link := adapter.Link(t)
 	mac := net.HardwareAddr{0x02, 0x11, 0x22, 0x33, 0x44, 0x55}
 	for name, err := range map[string]error{
 		"mac": netlink.LinkSetVfHardwareAddr(link, 1, mac), "vlan": netlink.LinkSetVfVlanQos(link, 1, 100, 3),
