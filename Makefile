@@ -98,7 +98,7 @@ soak-seeds: ## Of soak the part alone with many random steps and kills; EPISODES
 
 soak-vm: setup ## Of soak the part alone with all tests that depend on the kernel, on every kernel of test-vm
 	$(RUN_VMS) --everything
-	ALIOTH_SOAK=1 $(RUN_VMS) --kernels 6.12 --run '$(SOAKED_HARDWARE)' ./cnid/attach/sriov ./cnid/attach/ipvlan
+	ALIOTH_SOAK=1 $(RUN_VMS) --kernels 6.12 --run '$(SOAKED_HARDWARE)' ./cnid/attach/sriov ./cnid/attach/ipvlan ./cnid/nodeipam/plugin/delegated
 
 soak-scenes: setup ## Of soak the part alone that needs a lab
 	failed=0; ALIOTH_SOAK=1 ALIOTH_E2E=1 ALIOTH_E2E_KEEP=1 $(RUN_TESTS) -count=1 -p 1 -timeout 2h -v -run '$(SOAKED)' ./test/e2e ./test/e2e/faults || failed=$$?; \

@@ -71,6 +71,7 @@ func Packages() []Package {
 		{Path: "./test/vm/hardware", Hardware: true},
 		{Path: "./cnid/attach/sriov", Hardware: true},
 		{Path: "./cnid/nmstate/kernel/hardware", Hardware: true},
+		{Path: "./cnid/nodeipam/plugin/delegated", Run: "VirtualFunction", Hardware: true},
 		{Path: "./cnid", Run: "KeepsItsDevice|TwoNodesCarry", Omitted: []Omission{{
 			Kernels: []string{"6.12"}, Files: []string{"assembly_test.go"},
 			Reason: "two nodes carry the traffic of the test of devices, too, which needs 6.7; 6.1 and this machine's kernel run this one",

@@ -69,33 +69,28 @@ func (s *session) until(stage string, a Attachment, wanted []Interface) error {
 }
 
 func TestAnEndAtAnyStepIsUndone(t *testing.T) {
-	n := newNode(t)
-	n.plug(t, "nic0", macOf(1))
-	n.plug(t, "nic1", macOf(2))
+	n, one, two := newNodeWithTwo(t)
+	wanted := []Interface{first(one), second(two)}
 	before := n.states(t)
-	other := second(macOf(2))
 	for _, stage := range stages {
 		for name, goOn := range map[string]func(*testing.T, *netnstest.Namespace){
 			"DEL": func(*testing.T, *netnstest.Namespace) {},
 			"a repeated ADD": func(t *testing.T, pod *netnstest.Namespace) {
 				t.Helper()
-				n.mustAttach(t, of(pod, "c"), first(macOf(1)), other)
+				n.mustAttach(t, of(pod, "c"), wanted...)
 				if err := n.check(t, of(pod, "c"), "eth1", "eth2"); err != nil {
 					t.Error(err)
 				}
 			},
 			"GC": func(t *testing.T, _ *netnstest.Namespace) {
 				t.Helper()
-				gone := func(string, string) (bool, error) { return true, nil }
-				if err := n.run(t, func() error { return n.Collect(t.Context(), "infra", gone) }); err != nil {
-					t.Error(err)
-				}
+				n.collect(t)
 				n.asBefore(t, before)
 			},
 		} {
 			t.Run(stage+", then "+name, func(t *testing.T) {
 				pod := netnstest.New(t)
-				n.until(t, stage, of(pod, "c"), first(macOf(1)), other)
+				n.until(t, stage, of(pod, "c"), wanted...)
 				n.noted(t, 1)
 				goOn(t, pod)
 				n.mustDetach(t, of(pod, "c"))
@@ -138,11 +133,14 @@ func TestAttachUntilKilled(t *testing.T) {
 }
 
 func TestAPluginIsKilledAtAnyMomentAndTheNodeIsAsBefore(t *testing.T) {
-	n, pod := newNode(t), netnstest.New(t)
-	n.plug(t, "nic0", macOf(1))
-	n.plug(t, "nic1", macOf(2))
+	n, one, two := newNodeWithTwo(t)
+	isAsBeforeAfterKills(t, n, first(one), second(two))
+}
+
+func isAsBeforeAfterKills(t *testing.T, n *node, wanted ...Interface) {
+	t.Helper()
+	pod := netnstest.New(t)
 	before := n.states(t)
-	wanted := []Interface{first(macOf(1)), second(macOf(2))}
 	a := of(pod, "c")
 	start := time.Now()
 	n.mustAttach(t, a, wanted...)
@@ -202,8 +200,8 @@ func TestAFormerNameThatIsTakenIsSaid(t *testing.T) {
 	}
 }
 
-// TestHardwareThatTheKernelHasNotGivenBackYet goes by a note, because the machines that run
-// tests have no spare hardware.
+// TestHardwareThatTheKernelHasNotGivenBackYet goes by a note, because the moment is short:
+// hardware_test.go has what follows it.
 func TestHardwareThatTheKernelHasNotGivenBackYet(t *testing.T) {
 	n, pod, other := newNode(t), netnstest.New(t), netnstest.New(t)
 	n.plug(t, "nic0", macOf(1))
@@ -228,11 +226,7 @@ func TestHardwareThatTheKernelHasNotGivenBackYet(t *testing.T) {
 	if err := n.run(t, func() error { return n.Detach(ctx, a.ContainerID, a.IfName) }); err != nil {
 		t.Errorf("DEL: %v", err)
 	}
-	if err := n.run(t, func() error {
-		return n.Collect(t.Context(), "infra", func(string, string) (bool, error) { return true, nil })
-	}); err != nil {
-		t.Errorf("GC: %v", err)
-	}
+	n.collect(t)
 	n.noted(t, 1) // for when it is back
 }
 

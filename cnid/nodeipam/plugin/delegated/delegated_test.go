@@ -20,24 +20,29 @@ import (
 )
 
 func TestADeviceIsInThePodAndComesBack(t *testing.T) {
-	n, pod := newNode(t), netnstest.New(t)
-	n.plug(t, "nic0", macOf(1))
-	n.plug(t, "nic1", macOf(2))
+	n, one, two := newNodeWithTwo(t)
+	isInThePodAndComesBack(t, n, one, two)
+}
+
+// isInThePodAndComesBack is a test of the devices nic0 and nic1 of a node.
+func isInThePodAndComesBack(t *testing.T, n *node, one, two net.HardwareAddr) {
+	t.Helper()
+	pod := netnstest.New(t)
 	before := n.states(t)
 	onDevice(t, n.Namespace, "nic0", netlink.LinkSetUp, func(l netlink.Link) error { return netlink.LinkAddAltName(l, "enp7s0") })
 	a := of(pod, "c")
-	n.mustAttach(t, a, first(macOf(1)), second(macOf(2)))
+	n.mustAttach(t, a, first(one), second(two))
 	if got := pod.Links(t); !slices.Equal(got, []string{"eth1", "eth2"}) {
 		t.Fatalf("the pod has %v", got)
 	}
 	link := pod.Link(t, "eth1").Attrs()
-	if link.MTU != mtu || link.Flags&net.FlagUp == 0 || !bytes.Equal(link.HardwareAddr, macOf(1)) {
+	if link.MTU != mtu || link.Flags&net.FlagUp == 0 || !bytes.Equal(link.HardwareAddr, one) {
 		t.Errorf("MTU %d, flags %s, address %s", link.MTU, link.Flags, link.HardwareAddr)
 	}
 	if err := n.check(t, a, "eth1", "eth2"); err != nil {
 		t.Errorf("check: %v", err)
 	}
-	n.mustAttach(t, a, first(macOf(1)), second(macOf(2)))
+	n.mustAttach(t, a, first(one), second(two))
 	if again := pod.Link(t, "eth1").Attrs(); again.Index != link.Index || again.Flags&net.FlagUp == 0 {
 		t.Errorf("a repeated ADD has moved the device")
 	}
@@ -268,17 +273,24 @@ func TestADeviceOfALivingPodStaysThere(t *testing.T) {
 	n.noted(t, 1)
 }
 
+// whatAPodChanges of its device.
+func whatAPodChanges() []func(netlink.Link) error {
+	return []func(netlink.Link) error{
+		netlink.LinkSetDown,
+		func(l netlink.Link) error { return netlink.LinkSetMTU(l, 1300) },
+		func(l netlink.Link) error { return netlink.LinkSetAlias(l, "mine") },
+		func(l netlink.Link) error { return netlink.LinkAddAltName(l, "best") },
+		func(l netlink.Link) error { return netlink.LinkSetName(l, "lan0") },
+	}
+}
+
 func TestWhatAPodChangedIsUndone(t *testing.T) {
 	n, pod := newNode(t), netnstest.New(t)
 	n.plug(t, "nic0", macOf(1))
 	before := n.states(t)
 	a := of(pod, "c")
 	n.mustAttach(t, a, first(macOf(1)))
-	onDevice(t, pod, "eth1", netlink.LinkSetDown,
-		func(l netlink.Link) error { return netlink.LinkSetMTU(l, 1300) },
-		func(l netlink.Link) error { return netlink.LinkSetAlias(l, "mine") },
-		func(l netlink.Link) error { return netlink.LinkAddAltName(l, "best") },
-		func(l netlink.Link) error { return netlink.LinkSetName(l, "lan0") })
+	onDevice(t, pod, "eth1", whatAPodChanges()...)
 	n.mustDetach(t, a)
 	n.asBefore(t, before)
 }

@@ -5,11 +5,15 @@ package delegated
 
 import (
 	"bytes"
+	"errors"
 	"net"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attach/lent"
@@ -34,6 +38,9 @@ type device struct {
 	Bus       string           `json:"bus,omitempty"`
 	Parent    string           `json:"parent,omitempty"`
 	Permanent net.HardwareAddr `json:"permanent,omitempty"`
+	// Inode is that of the hardware in sysfs, 0 if it has none. The kernel gives none twice,
+	// but an address on a bus to what is plugged in later.
+	Inode uint64 `json:"inode,omitempty"`
 }
 
 // deviceOf returns the note of a device that is going to be an interface. A device that is
@@ -42,9 +49,34 @@ func deviceOf(link netlink.Link, one Interface) device {
 	attrs := link.Attrs()
 	was := *lent.Of(link)
 	was.Up = false
-	return device{
+	d := device{
 		Interface: one, Was: was, Kind: link.Type(), Bus: attrs.ParentDevBus, Parent: attrs.ParentDev, Permanent: slices.Clone(attrs.PermHWAddr),
 	}
+	d.Inode, _ = d.inode() // without it, only its address on the bus tells
+	return d
+}
+
+// sysfsBus has a folder for each bus, in every network namespace.
+const sysfsBus = "/sys/bus"
+
+// inode returns that of what has the device's address on its bus now.
+func (d device) inode() (uint64, error) {
+	if d.Bus == "" || d.Parent == "" {
+		return 0, nil
+	}
+	var at unix.Stat_t
+	err := unix.Stat(filepath.Join(sysfsBus, d.Bus, "devices", d.Parent), &at)
+	return at.Ino, err
+}
+
+// removed reports whether the node has lost the hardware of a device, which has ended then.
+func (d device) removed() bool {
+	now, err := d.inode()
+	if errors.Is(err, unix.ENOENT) {
+		_, err = os.Stat(filepath.Join(sysfsBus, d.Bus, "devices")) // which is there if sysfs is
+		return err == nil
+	}
+	return err == nil && d.Inode != 0 && now != d.Inode
 }
 
 // temporaryPrefix starts the name of a device on its way between two namespaces.

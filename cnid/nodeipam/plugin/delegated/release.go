@@ -13,6 +13,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/alioth-net/alioth/cnid/attach/external/nic"
+	"github.com/alioth-net/alioth/cnid/attach/lent"
 	"github.com/alioth-net/alioth/cnid/attach/podside"
 	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 )
@@ -54,8 +55,8 @@ func (s *session) release(n note, some func(device) bool) error {
 	return errors.Join(errs...)
 }
 
-// bringBack brings one device back, wherever it is. One without hardware that is nowhere
-// has ended with its namespace.
+// bringBack brings one device back, wherever it is. One that is nowhere has ended with its
+// namespace, or with its hardware.
 func (s *session) bringBack(n note, d device) error {
 	err := s.inPod(n, d, func(h *podside.Socket, link netlink.Link) error {
 		return d.Was.Return(h, link, int(s.space.Fd()), n.temporary(d))
@@ -71,7 +72,7 @@ func (s *session) bringBack(n note, d device) error {
 	switch {
 	case link != nil:
 		return s.restore(link, d)
-	case d.Kind == kindOfHardware:
+	case d.Kind == kindOfHardware && !d.removed():
 		return errReturning
 	}
 	return nil
@@ -107,7 +108,40 @@ func (s *session) restore(link netlink.Link, d device) error {
 	if i < 0 || node.Use(node.Links[i]) != "" {
 		return nil
 	}
+	if err := s.vacate(node, d); err != nil {
+		return err
+	}
 	return d.Was.Restore(s.host, link, s.setMAC)
+}
+
+// vacate frees the former names of a device from other delegated ones, which the kernel has
+// given back under the names that pods had chosen. They keep a temporary name until they are
+// brought back. Other devices keep their names.
+func (s *session) vacate(node nic.Node, d device) error {
+	notes, err := s.notes.All()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, n := range notes {
+		for _, other := range n.Devices {
+			i := slices.IndexFunc(node.Links, other.is)
+			if other.Kind != kindOfHardware || i < 0 || !borrows(node.Links[i], other.Was, d.Was) || node.Use(node.Links[i]) != "" {
+				continue
+			}
+			errs = append(errs, other.Was.Return(s.host, node.Links[i], int(s.space.Fd()), n.temporary(other)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// borrows reports whether a device has a name that it had not, and another one had.
+func borrows(link netlink.Link, was, other lent.Device) bool {
+	attrs := link.Attrs()
+	return slices.ContainsFunc(append([]string{attrs.Name}, attrs.AltNames...), func(name string) bool {
+		had := func(d lent.Device) bool { return name == d.Name || slices.Contains(d.AltNames, name) }
+		return !had(was) && had(other)
+	})
 }
 
 // setMAC undoes what a pod has done to the Ethernet address of its device.

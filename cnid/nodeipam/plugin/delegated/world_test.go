@@ -32,7 +32,22 @@ type node struct {
 
 func newNode(t *testing.T) *node {
 	t.Helper()
-	return &node{netnstest.New(t), Devices{Dir: filepath.Join(t.TempDir(), "notes")}}
+	return &node{netnstest.New(t), notesOf(t)}
+}
+
+// notesOf returns the devices of a node without notes.
+func notesOf(t *testing.T) Devices {
+	t.Helper()
+	return Devices{Dir: filepath.Join(t.TempDir(), "notes")}
+}
+
+// newNodeWithTwo returns a node with the devices nic0 and nic1, and their addresses.
+func newNodeWithTwo(t *testing.T) (n *node, one, two net.HardwareAddr) {
+	t.Helper()
+	n, one, two = newNode(t), macOf(1), macOf(2)
+	n.plug(t, "nic0", one)
+	n.plug(t, "nic1", two)
+	return n, one, two
 }
 
 func macOf(last byte) net.HardwareAddr { return net.HardwareAddr{0, 0x0d, 0x3a, 0, 0, last} }
@@ -82,6 +97,15 @@ func (n *node) mustDetach(t *testing.T, a Attachment) {
 	t.Helper()
 	if err := n.run(t, func() error { return n.Detach(t.Context(), a.ContainerID, a.IfName) }); err != nil {
 		t.Fatalf("detach: %v", err)
+	}
+}
+
+// collect is a GC that finds all attachments of a network gone.
+func (n *node) collect(t *testing.T) {
+	t.Helper()
+	all := func(string, string) (bool, error) { return true, nil }
+	if err := n.run(t, func() error { return n.Collect(t.Context(), "infra", all) }); err != nil {
+		t.Errorf("GC: %v", err)
 	}
 }
 
