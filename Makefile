@@ -79,7 +79,8 @@ generate: ## Regenerate what is generated: deep copies, CRDs, BPF objects, the O
 
 test: setup ## Everything that must pass: first what computes, then what needs a lab; each ends with a table of durations
 	@mkdir -p bin; $(GO) build -o bin/lanes ./test/lanes
-	exec bin/lanes --low compute --after lab=down compute=verify,lint,test-unit,test-api lab=test-faults,test-scenes,test-updown
+	failed=0; bin/lanes compute=verify,lint,test-unit,test-api || failed=$$?; \
+	KEEP_LAB=1 bin/lanes --after lab=down lab=test-scenes,test-faults,down,test-updown || failed=$$?; exit $$failed
 
 soak: setup ## What is longer by nature, before an issue is resolved: MUTATE=10m, EPISODES=600, 5,000 Services, long outages, all kernels
 	@mkdir -p bin; $(GO) build -o bin/lanes ./test/lanes

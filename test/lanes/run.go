@@ -86,32 +86,16 @@ func (r *run) lane(ctx context.Context, l lane) (done []outcome) {
 		return []outcome{{Lane: l.Name, Step: "log", Err: err}}
 	}
 	defer log.Close()
-	in := r.groupOf(l)
 	for _, step := range l.Steps {
 		if ctx.Err() != nil {
 			break
 		}
-		done = append(done, r.step(ctx, l, in, step, log))
+		done = append(done, r.step(ctx, l, step, log))
 	}
 	if l.After != "" {
-		done = append(done, r.step(context.WithoutCancel(ctx), l, in, l.After, log))
-	}
-	if err := in.remove(); err != nil {
-		r.print(l.Name, "its control group stays: "+err.Error())
+		done = append(done, r.step(context.WithoutCancel(ctx), l, l.After, log))
 	}
 	return done
-}
-
-// groupOf makes the control group of a lane that leaves the processors to others.
-func (r *run) groupOf(l lane) group {
-	if !l.Low {
-		return ""
-	}
-	in, err := newGroup(cgroupRoot, l.Name)
-	if err != nil {
-		r.print(l.Name, "it has a low priority, but no control group: "+err.Error())
-	}
-	return in
 }
 
 func (r *run) openLog(name string) (*os.File, error) {
@@ -122,7 +106,7 @@ func (r *run) openLog(name string) (*os.File, error) {
 }
 
 // step runs one step to its end.
-func (r *run) step(ctx context.Context, l lane, in group, step string, log io.Writer) outcome {
+func (r *run) step(ctx context.Context, l lane, step string, log io.Writer) outcome {
 	o, began := outcome{Lane: l.Name, Step: step}, time.Now()
 	r.print(l.Name, "begin "+step)
 	cmd := r.Command(step)
@@ -133,7 +117,7 @@ func (r *run) step(ctx context.Context, l lane, in group, step string, log io.Wr
 	lines := &events.Lines{Take: reader.Line}
 	out := io.MultiWriter(log, lines)
 	cmd.Stdout, cmd.Stderr = out, out // the same writer, so that nothing is written at once
-	o.Err = wait(ctx, cmd, l.Low, in)
+	o.Err = wait(ctx, cmd, l.Low)
 	lines.Flush()
 	reader.Close()
 	o.Tests, o.Failures, o.Took = reader.Tests, reader.Failures, time.Since(began)
@@ -147,7 +131,7 @@ func (r *run) step(ctx context.Context, l lane, in group, step string, log io.Wr
 
 // wait runs a command in a process group of its own, which all get to know when
 // the run is interrupted.
-func wait(ctx context.Context, cmd *exec.Cmd, low bool, in group) error {
+func wait(ctx context.Context, cmd *exec.Cmd, low bool) error {
 	cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
 	// A process that outlives the step must not keep the lane by its output.
 	cmd.WaitDelay = grace
@@ -156,7 +140,7 @@ func wait(ctx context.Context, cmd *exec.Cmd, low bool, in group) error {
 	}
 	group := cmd.Process.Pid
 	if low {
-		if err := errors.Join(in.take(group), unix.Setpriority(unix.PRIO_PGRP, group, lowPriority)); err != nil {
+		if err := unix.Setpriority(unix.PRIO_PGRP, group, lowPriority); err != nil {
 			return errors.Join(fmt.Errorf("lower the priority: %w", err), unix.Kill(-group, unix.SIGKILL), cmd.Wait())
 		}
 	}

@@ -5,11 +5,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -126,29 +124,5 @@ func TestLanesAreReadFromTheCommandLine(t *testing.T) {
 		if _, err := parse(wrong.arguments, wrong.low, wrong.after); err == nil {
 			t.Errorf("%+v was taken", wrong)
 		}
-	}
-}
-
-func TestALowLaneHasAGroupUntilItsEnd(t *testing.T) {
-	in, err := newGroup(cgroupRoot, "test")
-	if err != nil {
-		t.Skipf("this process may make no control group: %v", err)
-	}
-	cmd := exec.Command("sh", "-c", "read line; sleep 0.1 & exit 0") // it waits to be moved
-	input, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(cmd.Start(), in.take(cmd.Process.Pid)); err != nil {
-		t.Fatal(err)
-	}
-	if procs, err := os.ReadFile(filepath.Join(string(in), "cgroup.procs")); err != nil || strings.TrimSpace(string(procs)) != strconv.Itoa(cmd.Process.Pid) {
-		t.Errorf("in the group are %q, %v", procs, err)
-	}
-	if err := errors.Join(input.Close(), cmd.Wait(), in.remove()); err != nil {
-		t.Error(err)
-	}
-	if _, err := os.Stat(string(in)); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the group is still there: %v", err)
 	}
 }
