@@ -57,6 +57,7 @@ func TestForgedSourcesAreDroppedAndCounted(t *testing.T) {
 	dropped := e.dropsOf(first, tenant.VPC.Name)
 
 	for place, victim := range victims {
+		e.awaitReach(t, forger, true, scene.Target("tcp", scene.IP(victim, false))) // each node knows the other's pod
 		for _, v6 := range []bool{false, true} {
 			own, target := scene.IP(forger, v6), scene.IP(victim, v6)
 			neighbour := target.Next().Next().Next()
@@ -131,11 +132,17 @@ func TestTunnelPacketsOfNonNodesReachNothing(t *testing.T) {
 	}
 	dropped := e.dropsOf(first, blue.VPC.Name)
 	fromNode := e.hostThatPassesFor(t, e.Lab.Nodes()[1])
+	e.awaitReach(t, peer, true, scene.Target("tcp", scene.IP(victim, false))) // the victim's node knows the peer
 
 	t.Run("a packet with a node's address arrives, so the crafted packets are well-formed", func(t *testing.T) {
 		text := unique("raw")
-		fromNode(t, packet(text, node.IPv4)...)
-		e.waitSaw(t, victim, text)
+		err := scene.Until(within(t, answerTime), victim.Name+" to get "+text, func(context.Context) (bool, string, error) {
+			fromNode(t, packet(text, node.IPv4)...) // again, because the host may not know its neighbour yet
+			return e.saw(t, victim, text), "", nil
+		})
+		if err != nil {
+			t.Errorf("a well-formed packet did not arrive: %v", err)
+		}
 	})
 	for name, pod := range map[string]*corev1.Pod{"the same node": near, "another node": far} {
 		t.Run("from a tenant's pod on "+name, func(t *testing.T) {
