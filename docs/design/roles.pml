@@ -48,6 +48,15 @@ mtype = {no_endpoint, role_incomplete, not_member, no_member, wrong_node, return
 byte here = 2, api = 2;
 /* Node 1: its cached row, and what the API server has answered and is not in the map yet. */
 byte cached, answer;
+#ifdef HOSTILE
+#define LED(n) (n == cached || n == before || n == row[SOURCE])
+#else
+#define LED(n) true
+#endif
+/* The node to which the row led before, for a second: a row changes once in that time, and
+ * a packet comes back sooner. */
+byte before;
+bool moved;
 /* Candidates: their part in the life of a member, their row of the address, and whether
  * their table is complete. */
 mtype stage[5] = none;
@@ -68,7 +77,7 @@ byte returns;
 #define AGREES(b) (row[b] == api || (!whole[b] && !row[b]))
 #define SETTLED (quiet && api && here == api && (!answer || answer == api) && AGREES(P) && AGREES(Q))
 
-inline gone() { at = 0; from = 0; class = 0; sends = 0; forged = false; calm = false }
+inline gone() { moved = false; at = 0; from = 0; class = 0; sends = 0; forged = false; calm = false }
 
 inline drop(reason) {
 	assert(forged || (reason != not_member && reason != no_member));        /* a change of members loses nothing */
@@ -121,6 +130,17 @@ inline set_out() {
 	fi
 }
 
+/* A row changes, or is deleted. Where it led is of use beside a liar only. */
+inline put(node) {
+#ifdef HOSTILE
+	if
+	:: cached && cached != node -> before = cached; moved = (class != 0)
+	:: else
+	fi;
+#endif
+	cached = node
+}
+
 inline come_back() {
 	if
 	:: at != SOURCE -> drop(returned_foreign)           /* not from a pod of this node */
@@ -130,14 +150,21 @@ inline come_back() {
 #else
 		drop(returned_home)
 #endif
-	:: else ->
+#ifndef REFLECTS
+	:: at == SOURCE && here != SOURCE && !LED(from) ->
+		drop(returned_foreign)
+	:: at == SOURCE && here != SOURCE && LED(from) ->
+#else
+	:: at == SOURCE && here != SOURCE ->
+#endif
+		assert(!forged || LED(from));               /* no node sends for another */
 		if
 #ifdef KEEPS_ROW
 		:: skip
 #elif defined(BELIEVES_ANYBODY)
-		:: assert(!quiet || cached != here || from == cached); cached = 0
+		:: assert(!quiet || cached != here || from == cached); put(0)
 #else
-		:: cached == from -> assert(!calm || cached != here); cached = 0
+		:: cached == from -> assert(!calm || cached != here); put(0)
 		:: else
 #endif
 		fi;
@@ -208,9 +235,10 @@ end:	do
  * to read a row again: here at any moment. */
 proctype Daemons() {
 end:	do
-	:: atomic { !answer -> answer = api; cached = (answer -> cached : 0) }  /* 0: not found */
-	:: atomic { answer -> cached = OTHER(answer, SOURCE); answer = 0 }
-	:: atomic { cached -> cached = 0 }                  /* five minutes, its node is not ready, the budget */
+	:: atomic { !answer && api -> answer = api }
+	:: atomic { !api && !moved -> put(0) }              /* not found */
+	:: atomic { answer && !moved -> put(OTHER(answer, SOURCE)); answer = 0 }
+	:: atomic { cached && !moved -> put(0) }            /* five minutes, its node is not ready, the budget */
 	:: atomic { known != LISTED -> known = LISTED }
 	:: atomic { knownD != LISTED -> knownD = LISTED }
 	od
@@ -220,12 +248,12 @@ end:	do
 proctype Candidate(byte me) {
 end:	do
 #ifndef HOSTILE
+	:: atomic { stage[me] != none && whole[me] -> whole[me] = false; row[me] = 0 }       /* it starts again */
 	:: atomic { stage[me] == none -> stage[me] = joining }
 	:: atomic { stage[me] == listed && LISTED == 3 -> stage[me] = leaving }
 #endif
 	:: atomic { stage[me] != none && row[me] != api -> row[me] = api }
 	:: atomic { stage[me] != none && !whole[me] -> whole[me] = true; row[me] = api }
-	:: atomic { stage[me] != none && whole[me] -> whole[me] = false; row[me] = 0 }
 	:: atomic { stage[me] == joining && whole[me] && !(me == SOURCE && class) -> stage[me] = listed }
 	:: atomic { stage[me] == leaving && LEFT(me) -> stage[me] = none; whole[me] = false; row[me] = 0 }
 	od

@@ -41,6 +41,7 @@ func TestTheModelOfRolesRejectsWhatIsWrong(t *testing.T) {
 		{"a node delivers by the IP alone", "at==here", []string{"BY_IP"}},
 		{"a returned packet leaves the row", "returns<=1", []string{"KEEPS_ROW"}},
 		{"a returned packet deletes a row to another node", "from==cached", []string{"HOSTILE", "BELIEVES_ANYBODY"}},
+		{"a returned packet of any node is sent on", "forged", []string{"HOSTILE", "REFLECTS"}},
 		{"a returned packet is delivered", "forged", []string{"HOSTILE", "HOME", "DELIVERS_RETURNED"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
