@@ -4,7 +4,6 @@
 package core
 
 import (
-	"net/netip"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,18 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/kinds/internal/kindtest"
 )
-
-// equalRows compares by value; netip types have unexported fields.
-var equalRows = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
-
-func addrs(texts ...string) []netip.Addr {
-	var list []netip.Addr
-	for _, text := range texts {
-		list = append(list, netip.MustParseAddr(text))
-	}
-	return list
-}
 
 func TestNodeListsInternalAddressesInOrderAndAllOthersApart(t *testing.T) {
 	got, err := convertNode(&corev1.Node{
@@ -46,11 +35,11 @@ func TestNodeListsInternalAddressesInOrderAndAllOthersApart(t *testing.T) {
 	}
 	want := &store.Node{
 		Name: "node-1", OutOfService: true, Leaving: true, Ready: true, Pods: 250, Zone: "zone-a",
-		Addresses:    addrs("fd00::1", "192.0.2.1"),
-		AllAddresses: addrs("198.51.100.1", "fd00::1", "192.0.2.1"),
+		Addresses:    kindtest.Addrs("fd00::1", "192.0.2.1"),
+		AllAddresses: kindtest.Addrs("198.51.100.1", "fd00::1", "192.0.2.1"),
 		Selection:    got.Selection,
 	}
-	if diff := cmp.Diff(want, got, equalRows); diff != "" {
+	if diff := cmp.Diff(want, got, kindtest.EqualRows); diff != "" {
 		t.Errorf("row (-want +got):\n%s", diff)
 	}
 }

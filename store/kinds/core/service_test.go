@@ -17,6 +17,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/kinds/internal/kindtest"
 )
 
 func TestServiceWithoutClusterIPHasNone(t *testing.T) {
@@ -110,7 +111,7 @@ func TestAServiceSaysWhatItAsksOfLoadBalancers(t *testing.T) {
 		"of another type":      {corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, LoadBalancerClass: &ours}, nil, store.Service{}},
 		"for some clients":     {ranges, nil, store.Service{LoadBalancer: "VPC", AskedIPs: "10.0.9.1", SourceRanges: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}},
 		"for unreadable ones":  {unreadable, nil, store.Service{LoadBalancer: "VPC", AskedIPs: "10.0.9.1", SourceRanges: []netip.Prefix{}}},
-		"at ports of the node": {nodePorts, nil, store.Service{ExternalNodeLocal: true, HealthCheckNodePort: 30001, ExternalIPs: addrs("192.0.2.9"), Ports: []store.ServicePort{{Protocol: "TCP", Port: 80, NodePort: 30080}}}},
+		"at ports of the node": {nodePorts, nil, store.Service{ExternalNodeLocal: true, HealthCheckNodePort: 30001, ExternalIPs: kindtest.Addrs("192.0.2.9"), Ports: []store.ServicePort{{Protocol: "TCP", Port: 80, NodePort: 30080}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.spec.Selector = map[string]string{"app": "web"}
@@ -118,7 +119,7 @@ func TestAServiceSaysWhatItAsksOfLoadBalancers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(&c.want, got, equalRows, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
+			if diff := cmp.Diff(&c.want, got, kindtest.EqualRows, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
 				t.Errorf("row (-want +got):\n%s", diff)
 			}
 		})
@@ -149,12 +150,12 @@ func TestEndpointConditionsThatAreUnknownCountAsTheAPISays(t *testing.T) {
 		Service: "web",
 		Ports:   []store.ServicePort{{Protocol: "TCP"}},
 		Endpoints: []store.Endpoint{
-			{Addresses: addrs("10.0.0.1"), Ready: true, Node: "node-1", PodUID: "p"},
+			{Addresses: kindtest.Addrs("10.0.0.1"), Ready: true, Node: "node-1", PodUID: "p"},
 			{Terminating: true, ForZones: []string{"zone-a", "zone-b"}, ForNodes: []string{"node-1"}},
 			{},
 		},
 	}
-	if diff := cmp.Diff(want, got, equalRows); diff != "" {
+	if diff := cmp.Diff(want, got, kindtest.EqualRows); diff != "" {
 		t.Errorf("row (-want +got):\n%s", diff)
 	}
 }

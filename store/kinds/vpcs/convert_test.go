@@ -14,18 +14,8 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/kinds/internal/kindtest"
 )
-
-// equalRows compares by value; netip types have unexported fields.
-var equalRows = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
-
-func addrs(texts ...string) []netip.Addr {
-	var list []netip.Addr
-	for _, text := range texts {
-		list = append(list, netip.MustParseAddr(text))
-	}
-	return list
-}
 
 func objectMeta(name, uid string, version int) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, UID: types.UID(uid), ResourceVersion: strconv.Itoa(version)}
@@ -59,17 +49,17 @@ func TestSubnetFillsInNameAndGatewaysAndReadsEveryFormOfReservation(t *testing.T
 		Meta: store.Meta{UID: "u", ResourceVersion: "3"},
 		Name: "customer-a-net1", VPC: "blue", ShortName: "customer-a-net1",
 		Prefixes: []netip.Prefix{netip.MustParsePrefix("10.10.1.0/24"), netip.MustParsePrefix("fd10::/64")},
-		Gateways: addrs("10.10.1.1", "fd10::ffff"),
+		Gateways: kindtest.Addrs("10.10.1.1", "fd10::ffff"),
 		Reserved: []store.AddrRange{
 			{First: netip.MustParseAddr("10.10.1.7"), Last: netip.MustParseAddr("10.10.1.7")},
 			{First: netip.MustParseAddr("10.10.1.128"), Last: netip.MustParseAddr("10.10.1.255")},
 			{First: netip.MustParseAddr("10.10.1.2"), Last: netip.MustParseAddr("10.10.1.9")},
 			{First: netip.MustParseAddr("fd10::10"), Last: netip.MustParseAddr("fd10::1f")},
 		},
-		Cursors: addrs("10.10.1.3"),
+		Cursors: kindtest.Addrs("10.10.1.3"),
 		Reason:  "Overlap", Message: "overlaps",
 	}
-	if diff := cmp.Diff(want, got, equalRows, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
+	if diff := cmp.Diff(want, got, kindtest.EqualRows, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
 		t.Errorf("row (-want +got):\n%s", diff)
 	}
 }

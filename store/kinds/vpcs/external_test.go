@@ -13,6 +13,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/external"
+	"github.com/alioth-net/alioth/store/kinds/internal/kindtest"
 )
 
 func TestHostAccessesAreRead(t *testing.T) {
@@ -57,7 +58,7 @@ func TestExternalPoolsAndAddressesAreRead(t *testing.T) {
 		},
 		Ready: true, Reason: "Ready", Message: "fine",
 	}
-	if diff := cmp.Diff(want, pool, equalRows); diff != "" {
+	if diff := cmp.Diff(want, pool, kindtest.EqualRows); diff != "" {
 		t.Errorf("pool (-want +got):\n%s", diff)
 	}
 	address, err := convertExternalAddress(&v1alpha1.ExternalAddress{
@@ -72,7 +73,7 @@ func TestExternalPoolsAndAddressesAreRead(t *testing.T) {
 		Meta: store.Meta{UID: "u", ResourceVersion: "3"}, IP: netip.MustParseAddr("192.0.2.17"), Pool: "edge", Node: "node-1",
 		Holder: store.Holder{Kind: store.HolderService, Namespace: "blue", Name: "web", UID: "s"},
 	}
-	if diff := cmp.Diff(wantAddress, address, equalRows); diff != "" {
+	if diff := cmp.Diff(wantAddress, address, kindtest.EqualRows); diff != "" {
 		t.Errorf("address (-want +got):\n%s", diff)
 	}
 }
