@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -18,7 +19,6 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach/external/nic"
 	"github.com/alioth-net/alioth/cnid/cniserver"
 	"github.com/alioth-net/alioth/cnid/install"
-	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/monitor"
 	"github.com/alioth-net/alioth/cnid/nodeipam"
 	"github.com/alioth-net/alioth/cnid/nodeipam/answer"
@@ -119,7 +119,7 @@ func (c Config) nodeIPAMPorts(log *slog.Logger) *loopback.Ports {
 // nodeIPAMModules are the area of addresses for other CNI plugins. If it is off, only what
 // was attached before is released.
 func (d *daemon) nodeIPAMModules(api nodeinfo.API) ([]module, error) {
-	if !d.cfg.NodeIPAM.Enabled && !d.hasExternal() {
+	if !d.cfg.NodeIPAM.Enabled && !d.cfg.servedBefore() {
 		return nil, nil
 	}
 	log := d.log.With("area", "node IPAM")
@@ -148,9 +148,11 @@ func (d *daemon) nodeIPAMModules(api nodeinfo.API) ([]module, error) {
 	return []module{area}, nil
 }
 
-// hasExternal reports whether the node has attachments of other CNI plugins.
-func (d *daemon) hasExternal() bool {
-	return slices.ContainsFunc(d.journal.Records(), func(rec journal.Record) bool { return rec.External })
+// servedBefore reports whether the API has been on since Alioth was installed on the node. The
+// journal does not tell: records that were lost are rebuilt later.
+func (c Config) servedBefore() bool {
+	_, err := os.Stat(c.queuedReleases())
+	return err == nil
 }
 
 // nodeIPAMAnswers is what all answers have in common.
