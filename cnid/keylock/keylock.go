@@ -25,9 +25,9 @@ type lock struct {
 	users int
 }
 
-// Acquire takes the lock, or returns the error of ctx. Once ctx has ended it never takes the
-// lock, also if that is free: who has ended an ADD and holds the lock after that may be sure
-// that the ADD does nothing later.
+// Acquire takes the lock, or returns the error of ctx. Once ctx has ended, it does not take
+// even a free lock: so a caller that ends the context of an ADD, and then takes the lock,
+// knows that the ADD changes nothing any more.
 func (l *Locks) Acquire(ctx context.Context, key string) (release func(), err error) {
 	one := l.join(key)
 	select {

@@ -6,7 +6,6 @@
 package hostnetwork
 
 import (
-	"cmp"
 	"log/slog"
 	"net/netip"
 	"sync"
@@ -96,7 +95,7 @@ func defaultGateway(routes []netlink.Route, ifindex int, is6 bool) (gateway neti
 		if route.Family != family || route.LinkIndex != ifindex || route.Table != unix.RT_TABLE_MAIN || route.Gw == nil || !isDefault(route) {
 			continue
 		}
-		if best == nil || cmp.Less(route.Priority, best.Priority) {
+		if best == nil || route.Priority < best.Priority {
 			best = route
 		}
 	}

@@ -48,7 +48,7 @@ func TestTheNetworkOfANodeIsThatOfItsAddress(t *testing.T) {
 	testnet.In(t, space, func() error { return route("eth0", "192.0.2.2", 50) })
 	testnet.In(t, space, func() error { return route("eth1", "198.51.100.1", 10) })
 	testnet.In(t, space, func() error { return route("eth0", "2001:db8::1", 50) })
-	check("before it is told of a change", "192.0.2.9", wire.HostIPInfo{PrimaryIP: "192.0.2.9", Subnet: "192.0.2.0/24"})
+	check("before a change is reported", "192.0.2.9", wire.HostIPInfo{PrimaryIP: "192.0.2.9", Subnet: "192.0.2.0/24"})
 	r.Changed()
 	check("with several default routes", "192.0.2.9", wire.HostIPInfo{PrimaryIP: "192.0.2.9", Subnet: "192.0.2.0/24", Gateway: "192.0.2.2"})
 	check("with another address in a smaller subnet", "192.0.2.10", wire.HostIPInfo{PrimaryIP: "192.0.2.10", Subnet: "192.0.2.0/25", Gateway: "192.0.2.2"})

@@ -31,7 +31,7 @@ var units = map[string]string{
 	endpointsMemory: "MiB",
 }
 
-// What the test of the node IPAM API measures.
+// Names of the figures of the node IPAM API.
 const requestRate, endpointsMemory, oneRequest = "requests per second, 20 at a time", "memory of 5,000 endpoints", "a request beside 5,000 endpoints"
 
 // backendBars are those of what tests measure, by their names for it, or by that of the row

@@ -5,7 +5,8 @@ package drain
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// What became of a file, as the metric's label.
+// Values of the label "result": a file was applied, has failed and is tried again, or is no
+// release.
 const (
 	applied  = "applied"
 	failed   = "failed"
@@ -19,7 +20,7 @@ type Metrics struct{ releases *prometheus.CounterVec }
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{releases: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "alioth", Subsystem: "cnid", Name: "node_ipam_queued_releases_total",
-		Help: "Files with releases that plugins of the node IPAM API have left, by what became of them; a failed one is tried again.",
+		Help: "Files with releases that plugins of the node IPAM API have left, by result; a failed one is tried again.",
 	}, []string{"result"})}
 	for _, result := range []string{applied, failed, rejected} {
 		m.releases.WithLabelValues(result)
