@@ -65,27 +65,55 @@ type Journal struct {
 // content is everything that the file holds.
 type content struct {
 	records map[Key]Record
-	// ofContainer are the keys of the records of each container.
-	ofContainer map[string][]Key
-	releases    map[uint64]Record
-	counters    counters
+	// ofContainer are the keys of the records of each container, ofPod those of each UID
+	// of a pod.
+	ofContainer, ofPod index
+	releases           map[uint64]Record
+	counters           counters
+}
+
+func newContent() content {
+	return content{records: map[Key]Record{}, ofContainer: index{}, ofPod: index{}, releases: map[uint64]Record{}}
 }
 
 // put inserts or replaces a record.
 func (c *content) put(rec Record) {
-	if _, ok := c.records[rec.Key]; !ok {
-		c.ofContainer[rec.ContainerID] = append(c.ofContainer[rec.ContainerID], rec.Key)
-	}
+	c.remove(rec.Key)
+	c.ofContainer.add(rec.ContainerID, rec.Key)
+	c.ofPod.add(rec.Pod.UID, rec.Key)
 	c.records[rec.Key] = rec
 }
 
 // remove removes a record, if there is one.
 func (c *content) remove(key Key) {
+	rec, ok := c.records[key]
+	if !ok {
+		return
+	}
 	delete(c.records, key)
-	left := slices.DeleteFunc(c.ofContainer[key.ContainerID], func(other Key) bool { return other == key })
-	c.ofContainer[key.ContainerID] = left
-	if len(left) == 0 {
-		delete(c.ofContainer, key.ContainerID)
+	c.ofContainer.remove(rec.ContainerID, key)
+	c.ofPod.remove(rec.Pod.UID, key)
+}
+
+// of returns the records with these keys, the oldest first.
+func (c *content) of(keys []Key) []Record {
+	var list []Record
+	for _, key := range keys {
+		list = append(list, c.records[key])
+	}
+	slices.SortFunc(list, func(a, b Record) int { return cmp.Compare(a.Seq, b.Seq) })
+	return list
+}
+
+// index has the keys of the records of each owner.
+type index map[string][]Key
+
+func (i index) add(owner string, key Key) { i[owner] = append(i[owner], key) }
+
+func (i index) remove(owner string, key Key) {
+	i[owner] = slices.DeleteFunc(i[owner], func(other Key) bool { return other == key })
+	if len(i[owner]) == 0 {
+		delete(i, owner)
 	}
 }
 
@@ -205,12 +233,14 @@ func (j *Journal) Get(key Key) (Record, error) {
 func (j *Journal) OfContainer(containerID string) []Record {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
-	var list []Record
-	for _, key := range j.content.ofContainer[containerID] {
-		list = append(list, j.content.records[key])
-	}
-	slices.SortFunc(list, func(a, b Record) int { return cmp.Compare(a.Seq, b.Seq) })
-	return list
+	return j.content.of(j.content.ofContainer[containerID])
+}
+
+// OfPod returns the records of the pod with a UID, of all its sandboxes, the oldest first.
+func (j *Journal) OfPod(uid string) []Record {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	return j.content.of(j.content.ofPod[uid])
 }
 
 // Records returns all records, the oldest first. Callers share the list and must not
@@ -235,6 +265,14 @@ func (j *Journal) Releases() []Record {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
 	return bySeq(j.content.releases)
+}
+
+// Queued reports whether the release queue has the attachment with a sequence number.
+func (j *Journal) Queued(seq uint64) bool {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	_, ok := j.content.releases[seq]
+	return ok
 }
 
 func bySeq[K comparable](records map[K]Record) []Record {

@@ -218,22 +218,24 @@ func TestAttachmentsBegunAtTheSameTimeAreAllOnDiskWithShadowsOfTheirOwn(t *testi
 	}
 }
 
-func TestTheRecordsOfAContainerAreFoundAloneAndInOrder(t *testing.T) {
+func TestTheRecordsOfAContainerAndOfAPodAreFoundAloneAndInOrder(t *testing.T) {
 	cfg := testConfig(filepath.Join(t.TempDir(), "journal.log"))
 	j := open(t, cfg)
 	for i, key := range []Key{{"b", "eth0"}, {"a", "eth1"}, {"a", "eth0"}} {
 		rec := testRecord(i, fmt.Sprintf("10.10.1.%d/24", i+1))
-		rec.Key = key
+		rec.Key, rec.Pod.UID = key, "pod-"+key.ContainerID
 		begin(t, j, rec)
 	}
 	want := func(container string, names ...string) {
 		t.Helper()
-		var got []string
-		for _, rec := range j.OfContainer(container) {
-			got = append(got, rec.IfName)
-		}
-		if !slices.Equal(got, names) {
-			t.Errorf("of %s are %v, want %v", container, got, names)
+		for of, list := range map[string][]Record{"container": j.OfContainer(container), "pod": j.OfPod("pod-" + container)} {
+			var got []string
+			for _, rec := range list {
+				got = append(got, rec.IfName)
+			}
+			if !slices.Equal(got, names) {
+				t.Errorf("of %s %s are %v, want %v", of, container, got, names)
+			}
 		}
 	}
 	want("a", "eth1", "eth0")

@@ -106,7 +106,7 @@ func (c *content) apply(ch change) {
 // readFile reads the intact lines, and returns the damage of the others. With an error
 // the file must stay as it is.
 func readFile(path string) (c content, damage error, err error) {
-	c = content{records: map[Key]Record{}, ofContainer: map[string][]Key{}, releases: map[uint64]Record{}}
+	c = newContent()
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return c, nil, nil

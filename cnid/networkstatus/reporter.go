@@ -44,6 +44,8 @@ type Config struct {
 	Synced func() (bool, <-chan struct{})
 	// Records are those of all attachments of the node.
 	Records func() []journal.Record
+	// OfPod are those of the pod with a UID.
+	OfPod func(uid string) []journal.Record
 	// Reported returns what CNI plugins have reported about an attachment, nil for one
 	// that Alioth itself has made.
 	Reported func(journal.Record) *attach.Result
@@ -136,7 +138,7 @@ func (r *Reporter) write(ctx context.Context, pod journal.Pod) error {
 	var now string
 	r.cfg.Store.View(func(tx store.ReadTx) {
 		row := store.GetPod(tx, pod.UID)
-		records := recordsOf(pod, r.cfg.Records())
+		records := finished(r.cfg.OfPod(pod.UID))
 		if row == nil || row.Deleting || row.Terminal || len(records) == 0 {
 			return
 		}

@@ -122,18 +122,18 @@ func defaultGateways(rec journal.Record) []netip.Addr {
 	return gateways
 }
 
-// recordsOf returns the records of a pod's finished attachments in its newest sandbox. The
-// runtime ends an older one later.
-func recordsOf(pod journal.Pod, all []journal.Record) []journal.Record {
+// finished returns the records of a pod's finished attachments in its newest sandbox, out
+// of all of the pod. The runtime ends an older sandbox later.
+func finished(all []journal.Record) []journal.Record {
 	var newest journal.Record
 	for _, rec := range all {
-		if rec.Pod == pod && rec.Request == "" && rec.Seq >= newest.Seq {
+		if rec.Request == "" && rec.Seq >= newest.Seq {
 			newest = rec
 		}
 	}
 	var list []journal.Record
 	for _, rec := range all {
-		if rec.Pod == pod && rec.ContainerID == newest.ContainerID && rec.Phase == journal.PhaseDone {
+		if rec.ContainerID == newest.ContainerID && rec.Phase == journal.PhaseDone {
 			list = append(list, rec)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -112,6 +113,9 @@ func run(t *testing.T, s *sink, recs func() []journal.Record, pods ...*store.Pod
 	}
 	r := networkstatus.New(networkstatus.Config{
 		API: s, Store: rows, Synced: func() (bool, <-chan struct{}) { return true, nil }, Records: recs, Reported: made, PF: ofPF, Log: slog.New(slog.DiscardHandler),
+		OfPod: func(uid string) []journal.Record {
+			return slices.DeleteFunc(slices.Clone(recs()), func(rec journal.Record) bool { return rec.Pod.UID != uid })
+		},
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})

@@ -48,12 +48,9 @@ func (h *Held) end(rec journal.Record) {
 
 // notify wakes waiting goroutines, and removes elements that have left the queue.
 func (h *Held) notify() {
-	queue := h.journal.Releases()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	maps.DeleteFunc(h.over, func(seq uint64, _ bool) bool {
-		return !slices.ContainsFunc(queue, func(rec journal.Record) bool { return rec.Seq == seq })
-	})
+	maps.DeleteFunc(h.over, func(seq uint64, _ bool) bool { return !h.journal.Queued(seq) })
 	h.fewer.Send()
 }
 

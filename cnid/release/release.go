@@ -132,22 +132,20 @@ func (r *Releaser) pass(ctx context.Context) (handled map[string]bool, err error
 // (docs/design/042).
 func (r *Releaser) candidates() (addresses []*store.Address, claims []*multinet.Claim) {
 	r.store.View(func(tx store.ReadTx) {
-		gone := leavers(tx, r.journal.Records())
+		gone := leavers(tx, r.attached)
 		addresses, claims = releasable(tx, r.node, gone), releasableClaims(tx, r.node, gone)
 	})
 	return addresses, claims
 }
 
+func (r *Releaser) attached(uid string) bool { return len(r.journal.OfPod(uid)) > 0 }
+
 // leavers returns a function that reports whether the pod of a UID has no attachment here
 // and, according to the store, is gone or ending.
-func leavers(tx store.ReadTx, records []journal.Record) func(uid string) bool {
-	attached := map[string]bool{}
-	for _, rec := range records {
-		attached[rec.Pod.UID] = true
-	}
+func leavers(tx store.ReadTx, attached func(uid string) bool) func(uid string) bool {
 	return func(uid string) bool {
 		pod := store.GetPod(tx, uid)
-		return !attached[uid] && (pod == nil || pod.Deleting || pod.Terminal)
+		return (pod == nil || pod.Deleting || pod.Terminal) && !attached(uid)
 	}
 }
 
@@ -218,7 +216,7 @@ func (r *Releaser) idle(ctx context.Context, handled map[string]bool, atMost tim
 			return true
 		default:
 		}
-		gone := leavers(tx, r.journal.Records())
+		gone := leavers(tx, r.attached)
 		isNew := func(uid string) bool { return !handled[uid] }
 		return slices.ContainsFunc(releasable(tx, r.node, gone), func(row *store.Address) bool { return isNew(row.UID) }) ||
 			slices.ContainsFunc(releasableClaims(tx, r.node, gone), func(row *multinet.Claim) bool { return isNew(row.UID) })

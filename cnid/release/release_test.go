@@ -93,6 +93,8 @@ func TestAnAddressStaysAsLongAsItsPodMayComeBack(t *testing.T) {
 	}
 }
 
+func none(string) bool { return false }
+
 // TestAnAddressOfANetworkIsReleasedByItsNode when its pod is gone, and not while an
 // interface of the pod is attached.
 func TestAnAddressOfANetworkIsReleasedByItsNode(t *testing.T) {
@@ -108,8 +110,8 @@ func TestAnAddressOfANetworkIsReleasedByItsNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.View(func(tx store.ReadTx) {
-		attached := journal.Record{Identity: journal.Identity{Pod: journal.Pod{UID: "p1"}}, Binding: journal.Binding{Outside: "ClusterNetwork/external"}}
-		if free, held := releasable(tx, "node1", leavers(tx, nil)), releasable(tx, "node1", leavers(tx, []journal.Record{attached})); len(free) != 1 || len(held) != 0 {
+		attached := func(uid string) bool { return uid == "p1" }
+		if free, held := releasable(tx, "node1", leavers(tx, none)), releasable(tx, "node1", leavers(tx, attached)); len(free) != 1 || len(held) != 0 {
 			t.Errorf("%d can be released, and %d while the pod is attached; want 1 and 0", len(free), len(held))
 		}
 	})
@@ -134,7 +136,7 @@ func TestOnlyDeletedClaimsOfTheNodeAreReleased(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.View(func(tx store.ReadTx) {
-		list := releasableClaims(tx, "node1", leavers(tx, nil))
+		list := releasableClaims(tx, "node1", leavers(tx, none))
 		if len(list) != 1 || list[0].Name != "deleted" {
 			t.Errorf("%+v, want the deleted one alone", list)
 		}
