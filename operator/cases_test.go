@@ -432,9 +432,10 @@ func TestAPodCostsOneClaimPerAddressAndOnePatch(t *testing.T) {
 	w.settle()
 	delete(requests, "create Address")
 	delete(requests, "patch status Pod")
-	// The figures of one subnet and one VPC, for all of them together.
-	for _, what := range []string{"patch status Subnet", "patch status VPC", "patch status Network"} {
-		if requests[what] > 4 {
+	// The figures of one subnet and one VPC, for all of them together, and whether the
+	// subnet is in use.
+	for what, most := range map[string]int{"update Usage": 8, "patch status Subnet": 2, "patch status Network": 4} {
+		if requests[what] > most {
 			t.Errorf("%s %d times for 6 pods", what, requests[what])
 		}
 		delete(requests, what)

@@ -116,9 +116,9 @@ func TestLoadBalancersOfTwoVPCsHaveOneAddressAndLoseItWithTheirService(t *testin
 	sees(r, both, shows("10.10.7.3", "fd10:10:0:7::9"))
 	r.has(both, "10.10.7.3", "fd10:10:0:7::9")
 
-	sees(r, &v1alpha1.Subnet{ObjectMeta: metav1.ObjectMeta{Name: "lb-two-lb"}}, func(subnet *v1alpha1.Subnet) error {
-		if subnet.Status.Used != 3 {
-			return fmt.Errorf("%d addresses of the subnet are used, want 3", subnet.Status.Used)
+	sees(r, usageOf(v1alpha1.UsageOfSubnet, "lb-two-lb"), func(usage *v1alpha1.Usage) error {
+		if usage.Status.Used != 3 {
+			return fmt.Errorf("%d addresses of the subnet are used, want 3", usage.Status.Used)
 		}
 		return nil
 	})

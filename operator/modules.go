@@ -84,7 +84,7 @@ func announcements() module {
 func networking() module {
 	return module{
 		kinds: []*descriptor.Kind{
-			core.Namespace.Kind, core.Node.Kind, vpcs.VNIClaim.Kind, vpcs.RollCall.Kind, vpcs.VPC.Kind, vpcs.Subnet.Kind,
+			core.Namespace.Kind, core.Node.Kind, vpcs.VNIClaim.Kind, vpcs.RollCall.Kind, vpcs.VPC.Kind, vpcs.Subnet.Kind, vpcs.Usage.Kind,
 			feed.Address, outside.AttachmentClaim.Kind, vpcs.Network.Kind, feed.Pod,
 		},
 		rights: []string{
@@ -98,6 +98,7 @@ func networking() module {
 			"rollcalls.alioth.dev: create get update",
 			"subnets.alioth.dev/status: patch",
 			"subnets.alioth.dev: update",
+			"usages.alioth.dev: create update",
 			"vniclaims.alioth.dev: create delete get",
 			"vpcs.alioth.dev/status: patch",
 			"vpcs.alioth.dev: get update",

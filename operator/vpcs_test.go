@@ -80,9 +80,9 @@ func TestAVPCIsHeldByItsSubnets(t *testing.T) {
 	subnet := newSubnet("heldvpc-s", "heldvpc", "s", "10.0.1.0/24")
 	r.create(vpc, subnet)
 	sees(r, subnet, subnetReady(v1alpha1.ReadyReason))
-	sees(r, vpc, func(v *v1alpha1.VPC) error {
-		if v.Status.Subnets != 1 {
-			return fmt.Errorf("%d subnets counted, want 1", v.Status.Subnets)
+	sees(r, usageOf(v1alpha1.UsageOfVPC, "heldvpc"), func(u *v1alpha1.Usage) error {
+		if u.Status.Subnets == nil || *u.Status.Subnets != 1 {
+			return fmt.Errorf("counted are %+v, want one subnet", u.Status)
 		}
 		return nil
 	})
@@ -145,6 +145,11 @@ func TestSubnetsReportWhatIsWrongAndHealByThemselves(t *testing.T) {
 	sees(r, namesake[1], subnetReady(v1alpha1.NameConflictReason))
 }
 
+// usageOf has the name of the Usage of a Subnet or VPC.
+func usageOf(kind v1alpha1.UsageKind, name string) *v1alpha1.Usage {
+	return &v1alpha1.Usage{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.UsageName(kind, name)}}
+}
+
 // older is the order in which objects win: by time, which the API keeps in
 // seconds, then by name.
 func older(a, b client.Object) bool {
@@ -160,9 +165,9 @@ func TestASubnetIsHeldByAddressesAndNamesHolders(t *testing.T) {
 	r.create(newNamespace("heldsub", "heldsub"), newVPC("heldsub", []string{"heldsub"}, "10.0.0.0/16"), subnet, newNetwork("heldsub", "n", "heldsub"))
 	pod := r.schedule(newPod("heldsub", "p", "n", ""), "node-1")
 	sees(r, pod, told(v1alpha1.AttachedReason))
-	sees(r, subnet, func(s *v1alpha1.Subnet) error {
-		if s.Status.Used != 1 || s.Status.Free != 252 || len(s.Status.Cursors) != 1 {
-			return fmt.Errorf("used %d, free %d, cursors %v; want 1, 252 and one", s.Status.Used, s.Status.Free, s.Status.Cursors)
+	sees(r, usageOf(v1alpha1.UsageOfSubnet, "heldsub-s"), func(u *v1alpha1.Usage) error {
+		if u.Status.Used != 1 || u.Status.Free == nil || *u.Status.Free != 252 || len(u.Status.Cursors) != 1 {
+			return fmt.Errorf("the figures are %+v; want 1 used, 252 free and a cursor", u.Status)
 		}
 		return nil
 	})

@@ -26,7 +26,8 @@ type Subnet struct {
 	Reserved []AddrRange
 	// ForServices: its addresses are those of load balancers, not of pods.
 	ForServices bool
-	// Cursors are the last addresses that the operator chose, at most one per family.
+	// Cursors are the last addresses that an operator of a release without Usage objects
+	// chose, at most one per family.
 	Cursors []netip.Addr
 	Ready   bool
 	// Reason and Message of the Ready condition.

@@ -185,9 +185,11 @@ func TestAnAssumedAddressGivesWayToTheRealOne(t *testing.T) {
 	}
 }
 
-func TestCursorsOfChoicesCountBeforeThoseOfTheStatus(t *testing.T) {
+// TestCursorsOfChoicesCountBeforeThoseOfTheAPI, and those of the subnet's own Usage before
+// those that an earlier release has left in its status.
+func TestCursorsOfChoicesCountBeforeThoseOfTheAPI(t *testing.T) {
 	s := newStore(t)
-	row := &store.Subnet{Name: "net1", Cursors: []netip.Addr{netip.MustParseAddr("10.0.0.5"), netip.MustParseAddr("fd00::5")}}
+	row := &store.Subnet{Meta: store.Meta{UID: "u"}, Name: "net1", Cursors: []netip.Addr{netip.MustParseAddr("10.0.0.5"), netip.MustParseAddr("fd00::5")}}
 	cursors := func() string {
 		var v4, v6 netip.Addr
 		s.View(func(tx store.ReadTx) { v4, v6 = store.Cursor(tx, row, true), store.Cursor(tx, row, false) })
@@ -197,12 +199,25 @@ func TestCursorsOfChoicesCountBeforeThoseOfTheStatus(t *testing.T) {
 	if got, want := cursors(), "10.0.0.5 fd00::5"; got != want {
 		t.Errorf("cursors are %s before a choice, want %s", got, want)
 	}
+	usage := func(uid, v4, v6 string) func(tx store.Tx) error {
+		return func(tx store.Tx) error {
+			return store.PutUsage(tx, &store.Usage{Name: "subnet.net1", OwnerUID: uid, Cursors: []netip.Addr{netip.MustParseAddr(v4), netip.MustParseAddr(v6)}})
+		}
+	}
+	update(t, s, usage("predecessor", "10.0.0.6", "fd00::6"))
+	if got, want := cursors(), "10.0.0.5 fd00::5"; got != want {
+		t.Errorf("cursors are %s beside the usage of a predecessor, want %s", got, want)
+	}
+	update(t, s, usage("u", "10.0.0.7", "fd00::5"))
+	if got, want := cursors(), "10.0.0.7 fd00::5"; got != want {
+		t.Errorf("cursors are %s beside the usage, want %s", got, want)
+	}
 	update(t, s, func(tx store.Tx) error { return store.SetCursor(tx, "net1", netip.MustParseAddr("10.0.0.9")) })
 	if got, want := cursors(), "10.0.0.9 fd00::5"; got != want {
 		t.Errorf("cursors are %s after a choice, want %s", got, want)
 	}
-	update(t, s, func(tx store.Tx) error { store.DeleteSubnet(tx, "net1", ""); return nil })
-	if got, want := cursors(), "10.0.0.5 fd00::5"; got != want {
+	update(t, s, func(tx store.Tx) error { store.DeleteSubnet(tx, "net1", "u"); return nil })
+	if got, want := cursors(), "10.0.0.7 fd00::5"; got != want {
 		t.Errorf("cursors are %s after the subnet was deleted, want %s", got, want)
 	}
 }

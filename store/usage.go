@@ -9,123 +9,52 @@ import (
 	"github.com/alioth-net/alioth/store/memory"
 )
 
-// usage has the number of addresses that are taken from one source, and the last assigned
-// ones. It needs no row of the source.
-type usage struct {
-	source string
-	// count of addresses and last chosen address, by familyIndex.
-	count  [2]int64
-	cursor [2]netip.Addr
+// Usage is the row of a Usage object, as far as somebody reads it. Key: Name.
+type Usage struct {
+	Meta
+	Name string
+	// Kind of its Subnet or VPC, and Of, the name.
+	Kind, Of string
+	// OwnerUID is the UID of the Subnet or VPC that the figures are of. A successor of the
+	// same name has another one.
+	OwnerUID string
+	// Cursors are the last addresses that the operator chose, at most one per family.
+	Cursors []netip.Addr
 }
 
-var usages = memory.Define(memory.Table[usage]{
+const byOwnerUID = "owner-uid"
+
+var usages = memory.Define(memory.Table[Usage]{
 	Name: "usage",
-	Key:  func(u *usage) []byte { return memory.TextKey(u.source) },
+	Key:  func(u *Usage) []byte { return memory.TextKey(u.Name) },
+	Meta: func(u *Usage) *Meta { return &u.Meta },
+	Indexes: map[string]func(*Usage) []byte{
+		byOwnerUID: func(u *Usage) []byte { return memory.TextKey(u.OwnerUID) },
+	},
 })
 
-// familyIndex is 0 for IPv4 and 1 for IPv6.
-func familyIndex(is4 bool) int {
-	if is4 {
-		return 0
-	}
-	return 1
+// GetUsage returns the Usage object of that name, or nil.
+func GetUsage(tx ReadTx, name string) *Usage {
+	return usages.Get(tx, memory.TextKey(name))
 }
 
-// sourceOf returns the source of an address: the name of the Subnet object, or the domain
-// of the network outside of every VPC behind a slash, which no name of an object has.
-func sourceOf(row *Address) string {
-	if row.Network.UID != "" {
-		return networkSource(row.Domain())
-	}
-	return row.Subnet
+// PutUsage inserts or replaces a usage.
+func PutUsage(tx Tx, row *Usage) error {
+	_, err := usages.Put(tx, row)
+	return err
 }
 
-func networkSource(domain string) string { return "/" + domain }
-
-// CountAddressesBySubnet returns how many addresses of a Subnet object are in
-// the store, per family. It costs the same however many there are.
-func CountAddressesBySubnet(tx ReadTx, subnet string) (v4, v6 int64) {
-	return countAddresses(tx, subnet)
+// DeleteUsage removes a usage if it has that UID, and reports whether it did.
+func DeleteUsage(tx Tx, name, uid string) bool {
+	return usages.Remove(tx, memory.TextKey(name), uid) != nil
 }
 
-// CountAddressesByNetwork returns how many addresses of a network outside of every VPC
-// are in the store, per family. The domain is NetworkRef.Domain.
-func CountAddressesByNetwork(tx ReadTx, domain string) (v4, v6 int64) {
-	return countAddresses(tx, networkSource(domain))
-}
-
-func countAddresses(tx ReadTx, source string) (v4, v6 int64) {
-	row := usages.Get(tx, memory.TextKey(source))
-	if row == nil {
-		return 0, 0
-	}
-	return row.count[0], row.count[1]
-}
-
-// Cursor returns the last chosen address of a subnet in a family: the one of SetCursor,
-// else that of the row's status. It is not valid if there is none.
-func Cursor(tx ReadTx, subnet *Subnet, is4 bool) netip.Addr {
-	if live := cursorOf(tx, subnet.Name, is4); live.IsValid() {
-		return live
-	}
-	for _, ip := range subnet.Cursors {
-		if ip.Is4() == is4 {
-			return ip
+// writtenCursors are the last chosen addresses of a subnet as the API has them.
+func writtenCursors(tx ReadTx, subnet *Subnet) []netip.Addr {
+	for _, usage := range usages.List(tx, byOwnerUID, memory.TextKey(subnet.UID)) {
+		if len(usage.Cursors) > 0 {
+			return usage.Cursors
 		}
 	}
-	return netip.Addr{}
-}
-
-// NetworkCursor returns the last chosen address of a network outside of every VPC in a
-// family. It is not valid if there is none in this process: no status has it.
-func NetworkCursor(tx ReadTx, domain string, is4 bool) netip.Addr {
-	return cursorOf(tx, networkSource(domain), is4)
-}
-
-func cursorOf(tx ReadTx, source string, is4 bool) netip.Addr {
-	row := usages.Get(tx, memory.TextKey(source))
-	if row == nil {
-		return netip.Addr{}
-	}
-	return row.cursor[familyIndex(is4)]
-}
-
-// SetCursor records the last chosen address. It is not in the Subnet's row, whose status
-// lags behind.
-func SetCursor(tx Tx, subnet string, ip netip.Addr) error {
-	return changeUsage(tx, subnet, func(u *usage) { u.cursor[familyIndex(ip.Is4())] = ip })
-}
-
-// SetNetworkCursor records the last chosen address of a network outside of every VPC.
-func SetNetworkCursor(tx Tx, domain string, ip netip.Addr) error {
-	return changeUsage(tx, networkSource(domain), func(u *usage) { u.cursor[familyIndex(ip.Is4())] = ip })
-}
-
-// DropNetworkCursors forgets the last chosen addresses of a network that is gone.
-func DropNetworkCursors(tx Tx, domain string) { dropCursors(tx, networkSource(domain)) }
-
-func dropCursors(tx Tx, source string) {
-	if usages.Get(tx, memory.TextKey(source)) != nil {
-		memory.Must(changeUsage(tx, source, func(u *usage) { u.cursor = [2]netip.Addr{} }))
-	}
-}
-
-func countAddress(tx Tx, row *Address, delta int64) error {
-	if !addresses.HasIndex(tx, bySubnet) {
-		return nil
-	}
-	return changeUsage(tx, sourceOf(row), func(u *usage) { u.count[familyIndex(row.IP.Is4())] += delta })
-}
-
-func changeUsage(tx Tx, source string, change func(*usage)) error {
-	next := usage{source: source}
-	if held := usages.Get(tx, memory.TextKey(source)); held != nil {
-		next = *held
-	}
-	change(&next)
-	if next == (usage{source: source}) {
-		usages.Remove(tx, memory.TextKey(source), "")
-		return nil
-	}
-	return usages.Insert(tx, &next, nil, memory.NewContent)
+	return subnet.Cursors
 }

@@ -3,7 +3,7 @@
 
 // Package v1alpha1 holds the API of Alioth in the group alioth.dev: VPC, Subnet,
 // Address, VNIClaim, RollCall, SharedService, ExternalPool, ExternalAddress,
-// HostAccess and AdmissionGrants, which are cluster-scoped, and AttachmentClaim. It holds types,
+// HostAccess, AdmissionGrants and Usage, which are cluster-scoped, and AttachmentClaim. It holds types,
 // validation markers and the names of conditions and reasons, and no logic.
 //
 // +kubebuilder:object:generate=true

@@ -78,18 +78,15 @@ type SubnetSpec struct {
 	Bouncers *int32 `json:"bouncers,omitempty"`
 }
 
-// SubnetStatus is the observed state of a subnet. Its figures are written in batches and
-// may lag behind by some seconds.
+// SubnetStatus is the observed state of a subnet. The nodes watch it, so figures that change
+// with every address are in the subnet's Usage.
 type SubnetStatus struct {
-	// Used is the number of assigned addresses, all families together.
+	// InUse is true while an address of the subnet is assigned. It may lag behind by some
+	// seconds.
 	// +optional
-	Used int64 `json:"used"`
-	// Free is the number of addresses that can still be assigned, of the family with
-	// the fewest; at most 2^53.
-	// +optional
-	Free int64 `json:"free"`
-	// Cursors are the last addresses that Alioth chose, one per family: the search for
-	// a free one continues behind them.
+	InUse bool `json:"inUse,omitempty"`
+	// Cursors are the last addresses that a release without Usage objects chose, one per
+	// family. The operator moves them to the Usage.
 	// +kubebuilder:validation:MaxItems=2
 	// +listType=atomic
 	// +optional
@@ -114,12 +111,11 @@ type SubnetStatus struct {
 // +kubebuilder:printcolumn:name="Name",type=string,JSONPath=`.spec.name`,priority=1
 // +kubebuilder:printcolumn:name="CIDRs",type=string,JSONPath=`.spec.cidrs`
 // +kubebuilder:printcolumn:name="Use",type=string,JSONPath=`.spec.use`
-// +kubebuilder:printcolumn:name="Used",type=integer,JSONPath=`.status.used`
-// +kubebuilder:printcolumn:name="Free",type=integer,JSONPath=`.status.free`
+// +kubebuilder:printcolumn:name="InUse",type=boolean,JSONPath=`.status.inUse`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.used) || oldSelf.status.used == 0 || oldSelf.spec.cidrs.all(o, self.spec.cidrs.exists(n, isCIDR(n) && cidr(n).containsCIDR(o)))",message="spec.cidrs may only grow while addresses of the subnet are held"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.inUse) || !oldSelf.status.inUse || oldSelf.spec.cidrs.all(o, self.spec.cidrs.exists(n, isCIDR(n) && cidr(n).containsCIDR(o)))",message="spec.cidrs may only grow while addresses of the subnet are held"
 type Subnet struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -90,17 +90,12 @@ type VPCSpec struct {
 	Dividers *int32 `json:"dividers,omitempty"`
 }
 
-// VPCStatus is the observed state of a VPC.
+// VPCStatus is the observed state of a VPC. The nodes watch it, so figures that change with
+// every address are in the VPC's Usage.
 type VPCStatus struct {
 	// VNI is the claimed VXLAN network identifier; 0 while there is none.
 	// +optional
 	VNI int32 `json:"vni,omitempty"`
-	// Subnets is the number of Subnets that name this VPC.
-	// +optional
-	Subnets int32 `json:"subnets"`
-	// Addresses is the number of assigned addresses of this VPC.
-	// +optional
-	Addresses int32 `json:"addresses"`
 	// ObservedGeneration is the generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
@@ -119,8 +114,6 @@ type VPCStatus struct {
 // +kubebuilder:resource:scope=Cluster,path=vpcs,singular=vpc
 // +kubebuilder:printcolumn:name="VNI",type=integer,JSONPath=`.status.vni`
 // +kubebuilder:printcolumn:name="CIDRs",type=string,JSONPath=`.spec.cidrs`
-// +kubebuilder:printcolumn:name="Subnets",type=integer,JSONPath=`.status.subnets`
-// +kubebuilder:printcolumn:name="Used",type=integer,JSONPath=`.status.addresses`
 // +kubebuilder:printcolumn:name="Egress",type=string,JSONPath=`.spec.egress`,priority=1
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`

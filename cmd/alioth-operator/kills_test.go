@@ -155,13 +155,18 @@ func (c *churn) asIntended() error {
 		return fmt.Errorf("%d addresses are left without a pod or a node", len(held))
 	}
 	vpc, subnet, key := &v1alpha1.VPC{}, &v1alpha1.Subnet{}, client.ObjectKey{Name: c.name}
-	if err := errors.Join(c.Get(c.t.Context(), key, vpc), c.Get(c.t.Context(), key, subnet)); err != nil {
+	ofVPC, ofSubnet := &v1alpha1.Usage{}, &v1alpha1.Usage{}
+	err = errors.Join(c.Get(c.t.Context(), key, vpc), c.Get(c.t.Context(), key, subnet),
+		c.Get(c.t.Context(), client.ObjectKey{Name: v1alpha1.UsageName(v1alpha1.UsageOfVPC, c.name)}, ofVPC),
+		c.Get(c.t.Context(), client.ObjectKey{Name: v1alpha1.UsageName(v1alpha1.UsageOfSubnet, c.name)}, ofSubnet))
+	if err != nil {
 		return err
 	}
 	ready := meta.IsStatusConditionTrue(vpc.Status.Conditions, v1alpha1.ReadyCondition) &&
 		meta.IsStatusConditionTrue(subnet.Status.Conditions, v1alpha1.ReadyCondition)
-	if !ready || int(vpc.Status.Addresses) != len(held) || int(subnet.Status.Used) != len(held) {
-		return fmt.Errorf("%d addresses are held; VPC: %+v, subnet: %+v", len(held), vpc.Status, subnet.Status)
+	counted := int(ofVPC.Status.Used) == len(held) && int(ofSubnet.Status.Used) == len(held) && subnet.Status.InUse == (len(held) > 0)
+	if !ready || !counted {
+		return fmt.Errorf("%d addresses are held; VPC: %+v, %+v, subnet: %+v, %+v", len(held), vpc.Status, ofVPC.Status, subnet.Status, ofSubnet.Status)
 	}
 	return c.oneVNI(vpc)
 }

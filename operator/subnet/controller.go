@@ -17,6 +17,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/finalizer"
+	"github.com/alioth-net/alioth/operator/usage"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
 )
@@ -83,7 +84,7 @@ func (r *Reconciler) decide(row *store.Subnet) (d decision, known bool, err erro
 	return d, known, err
 }
 
-// source requests a subnet when it or its addresses change, and all subnets of a VPC
+// source requests a subnet when it, its usage or its addresses change, and all subnets of a VPC
 // when the VPC or one of them changes, because it may have caused a conflict.
 func source(f *feed.Feed) *feed.Source {
 	return feed.NewSource(f, everything,
@@ -97,6 +98,7 @@ func source(f *feed.Feed) *feed.Source {
 		feed.On(func(tx store.ReadTx, old, now *store.VPC) []feed.Request {
 			return ofVPC(tx, feed.Either(old, now).Name)
 		}),
+		feed.On(usage.Requests(v1alpha1.UsageOfSubnet)),
 		feed.On(func(_ store.ReadTx, old, now *store.Address) []feed.Request {
 			subnet := feed.Either(old, now).Subnet
 			if subnet == "" {

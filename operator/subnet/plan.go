@@ -16,7 +16,7 @@ import (
 // holdersNamed is how many holders a message names.
 const holdersNamed = 3
 
-// decision is the content of a subnet's status, and whether the subnet may be deleted.
+// decision is the content of a subnet's status and Usage, and whether the subnet may be deleted.
 type decision struct {
 	used, free int64
 	cursors    []string

@@ -8,18 +8,24 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/status"
+	"github.com/alioth-net/alioth/operator/usage"
 )
 
-// setStatus sets every field of the status from a decision.
+// setStatus sets every field of the status from a decision. Cursors of an earlier release
+// are in the Usage.
 func setStatus(subnet *v1alpha1.Subnet, d decision) {
-	subnet.Status.Used = d.used
-	subnet.Status.Free = d.free
-	subnet.Status.Cursors = d.cursors
+	subnet.Status.InUse = d.used > 0
+	subnet.Status.Cursors = nil
 	subnet.Status.ObservedGeneration = subnet.Generation
 	status.SetCondition(&subnet.Status.Conditions, subnet.Generation, v1alpha1.ReadyCondition, d.ready, d.reason, d.message)
 }
 
+// writeStatus writes the figures first: the status may have cursors that only it has.
 func (r *Reconciler) writeStatus(ctx context.Context, subnet *v1alpha1.Subnet, d decision) error {
+	figures := v1alpha1.UsageStatus{Used: d.used, Free: &d.free, Cursors: d.cursors}
+	if err := usage.Write(ctx, r.Client, v1alpha1.UsageOfSubnet, subnet, figures); err != nil {
+		return err
+	}
 	before := subnet.DeepCopy()
 	setStatus(subnet, d)
 	return status.Patch(ctx, r.Client, before, subnet)

@@ -45,7 +45,7 @@ func (r Rules) Ranges(tx store.ReadTx) []ReservedRange {
 	return all
 }
 
-// decision is the next step for one VPC, and the content of its status.
+// decision is the next step for one VPC, and the content of its status and Usage.
 type decision struct {
 	// claim is the VNI to claim now; 0 for none.
 	claim uint32

@@ -4,11 +4,13 @@
 package vpc
 
 import (
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/feed"
+	"github.com/alioth-net/alioth/operator/usage"
 	"github.com/alioth-net/alioth/store"
 )
 
-// source requests a VPC when it, its claim, its subnets or its addresses change, all
+// source requests a VPC when it, its claim, its usage, its subnets or its addresses change, all
 // VPCs when a ServiceCIDR changes, and the default VPC when a node changes.
 func source(f *feed.Feed, defaultVPC string) *feed.Source {
 	return feed.NewSource(f, everything,
@@ -32,6 +34,7 @@ func source(f *feed.Feed, defaultVPC string) *feed.Source {
 			}
 			return []feed.Request{feed.Later(countsEvery, "", vpc)}
 		}),
+		feed.On(usage.Requests(v1alpha1.UsageOfVPC)),
 		feed.On(func(tx store.ReadTx, _, _ *store.ServiceCIDR) []feed.Request { return everything(tx) }),
 		feed.On(func(_ store.ReadTx, _, _ *store.Node) []feed.Request {
 			return []feed.Request{feed.Now("", defaultVPC)}

@@ -318,6 +318,7 @@ func sampleObjects() []kube.Object {
 	return []kube.Object{
 		vpcObject("blue", "a"),
 		&v1alpha1.Subnet{ObjectMeta: objectMeta("net1", "a", 1)},
+		&v1alpha1.Usage{ObjectMeta: objectMeta("subnet.net1", "a", 1)},
 		addressObject("10.0.0.1", "a", 1),
 		&v1alpha1.AttachmentClaim{ObjectMeta: objectMeta("p1.net1", "a", 1)},
 		&v1alpha1.VNIClaim{ObjectMeta: objectMeta("vni-7", "a", 1), Spec: v1alpha1.VNIClaimSpec{VNI: 7}},

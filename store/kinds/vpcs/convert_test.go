@@ -64,6 +64,30 @@ func TestSubnetFillsInNameAndGatewaysAndReadsEveryFormOfReservation(t *testing.T
 	}
 }
 
+// TestAUsageIsOfItsOwnerAlone: an owner of another kind or name is not the object that was
+// counted.
+func TestAUsageIsOfItsOwnerAlone(t *testing.T) {
+	object := &v1alpha1.Usage{
+		ObjectMeta: objectMeta("subnet.net1", "u", 3),
+		Spec:       v1alpha1.UsageSpec{Kind: v1alpha1.UsageOfSubnet, Name: "net1"},
+		Status:     v1alpha1.UsageStatus{Used: 1, Cursors: []string{"10.10.1.3", "not an address"}},
+	}
+	object.OwnerReferences = []metav1.OwnerReference{
+		{Kind: "VPC", Name: "net1", UID: "vpc"}, {Kind: "Subnet", Name: "net1", UID: "owner"}, {Kind: "Subnet", Name: "net2", UID: "other"},
+	}
+	got, err := convertUsage(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &store.Usage{
+		Meta: store.Meta{UID: "u", ResourceVersion: "3"}, Name: "subnet.net1", Kind: "Subnet", Of: "net1", OwnerUID: "owner",
+		Cursors: kindtest.Addrs("10.10.1.3"),
+	}
+	if diff := cmp.Diff(want, got, kindtest.EqualRows); diff != "" {
+		t.Errorf("row (-want +got):\n%s", diff)
+	}
+}
+
 func TestConversionsRefuseWhatTheyCannotRead(t *testing.T) {
 	subnet := func(change func(*v1alpha1.SubnetSpec)) error {
 		in := &v1alpha1.Subnet{Spec: v1alpha1.SubnetSpec{CIDRs: []string{"10.0.0.0/24"}}}

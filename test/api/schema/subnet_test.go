@@ -82,8 +82,8 @@ func TestSubnetIsChecked(t *testing.T) {
 
 func TestSubnetMayGrowAndNeverCutOffAHeldAddress(t *testing.T) {
 	const grow = "may only grow while addresses of the subnet are held"
-	held := func(s *v1alpha1.Subnet) { s.Status.Used = 3 }
-	empty := func(s *v1alpha1.Subnet) { s.Status.Used = 0 }
+	held := func(s *v1alpha1.Subnet) { s.Status.InUse = true }
+	empty := func(s *v1alpha1.Subnet) { s.Status.InUse = false }
 	checkUpdates(t, subnet, []update[*v1alpha1.Subnet]{
 		{name: "another VPC", mutate: func(s *v1alpha1.Subnet) { s.Spec.VPC = "other" }, want: "spec.vpc can't change"},
 		{name: "changes its use", mutate: use(v1alpha1.SubnetForServices), want: "spec.use can't change"},

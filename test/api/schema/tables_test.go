@@ -51,8 +51,8 @@ func TestColumnsAnswerTheDailyQuestions(t *testing.T) {
 	c := newClient(t)
 	vpc, subnet, network := vpc(), subnet(), network()
 	vpc.Name, subnet.Name, network.Name, network.Namespace = "columns", "columns", "columns", "default"
-	vpc.Status.VNI, vpc.Status.Subnets, vpc.Status.Addresses, vpc.Status.Conditions = 4711, 2, 17, notReady("VNITaken")
-	subnet.Status.Used, subnet.Status.Free, subnet.Status.Conditions = 17, 236, notReady("Overlap")
+	vpc.Status.VNI, vpc.Status.Conditions = 4711, notReady("VNITaken")
+	subnet.Status.InUse, subnet.Status.Conditions = true, notReady("Overlap")
 	network.Status.Tenant, network.Status.Conditions = "customer-a", notReady("VPCNotFound")
 	create := func(object client.Object, status func() error) {
 		held := object.DeepCopyObject().(client.Object)
@@ -72,19 +72,27 @@ func TestColumnsAnswerTheDailyQuestions(t *testing.T) {
 	for _, object := range []client.Object{vpc, subnet, network} {
 		create(object, func() error { return c.Status().Update(t.Context(), object) })
 	}
+	free := int64(236)
+	usage := &v1alpha1.Usage{
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.UsageName(v1alpha1.UsageOfSubnet, "columns")},
+		Spec:       v1alpha1.UsageSpec{Kind: v1alpha1.UsageOfSubnet, Name: "columns"},
+		Status:     v1alpha1.UsageStatus{Used: 17, Free: &free},
+	}
+	create(usage, func() error { return nil })
 	address := addressOf("columns", "10.10.1.9")
 	create(address, func() error { return nil })
 
 	for path, want := range map[string]map[string]string{
 		"/apis/alioth.dev/v1alpha1/vpcs/columns": {
-			"VNI": "4711", "CIDRs": column(vpc.Spec.CIDRs), "Subnets": "2", "Used": "17", "Ready": "False", "Reason": "VNITaken",
+			"VNI": "4711", "CIDRs": column(vpc.Spec.CIDRs), "Ready": "False", "Reason": "VNITaken",
 		},
 		"/apis/alioth.dev/v1alpha1/subnets/columns": {
-			"VPC": subnet.Spec.VPC, "CIDRs": column(subnet.Spec.CIDRs), "Used": "17", "Free": "236", "Ready": "False", "Reason": "Overlap",
+			"VPC": subnet.Spec.VPC, "CIDRs": column(subnet.Spec.CIDRs), "InUse": "true", "Ready": "False", "Reason": "Overlap",
 		},
 		"/apis/arktos.futurewei.com/v1/namespaces/default/networks/columns": {
 			"Type": network.Spec.Type, "VPC": network.Spec.VPCID, "Tenant": "customer-a", "Ready": "False", "Reason": "VPCNotFound",
 		},
+		"/apis/alioth.dev/v1alpha1/usages/" + usage.Name: {"Kind": "Subnet", "Of": "columns", "Used": "17", "Free": "236"},
 		"/apis/alioth.dev/v1alpha1/addresses/" + address.Name: {
 			"VPC": "columns", "IP": "10.10.1.9", "Subnet": "net1", "Node": "node-a", "Namespace": "customer-a", "Holder": "web-0",
 		},

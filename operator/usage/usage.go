@@ -1,0 +1,60 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package usage writes the figures of Subnets and VPCs into objects of their own, so that
+// the nodes, which watch Subnets and VPCs, get no event for each address.
+package usage
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/feed"
+	"github.com/alioth-net/alioth/store"
+)
+
+// Write writes the figures of a Subnet or VPC, if the Usage that was read differs. The
+// Usage of an ended object of the same name becomes that of its successor.
+func Write(ctx context.Context, c client.Client, kind v1alpha1.UsageKind, of metav1.Object, figures v1alpha1.UsageStatus) error {
+	usage := &v1alpha1.Usage{}
+	usage.Name = v1alpha1.UsageName(kind, of.GetName())
+	err := c.Get(ctx, client.ObjectKeyFromObject(usage), usage)
+	missing := apierrors.IsNotFound(err)
+	if err != nil && !missing {
+		return fmt.Errorf("read Usage %s: %w", usage.Name, err)
+	}
+	before := usage.DeepCopy()
+	usage.Spec = v1alpha1.UsageSpec{Kind: kind, Name: of.GetName()}
+	usage.Status = figures
+	usage.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: v1alpha1.GroupVersion.String(), Kind: string(kind), Name: of.GetName(), UID: of.GetUID(),
+	}}
+	switch {
+	case missing:
+		err = c.Create(ctx, usage)
+	case !equality.Semantic.DeepEqual(before, usage):
+		err = c.Update(ctx, usage)
+	}
+	if err != nil {
+		return fmt.Errorf("write Usage %s: %w", usage.Name, err)
+	}
+	return nil
+}
+
+// Requests requests the Subnet or VPC of a Usage that has changed, if it is of that kind:
+// somebody may have changed or deleted it.
+func Requests(kind v1alpha1.UsageKind) func(tx store.ReadTx, old, now *store.Usage) []feed.Request {
+	return func(_ store.ReadTx, old, now *store.Usage) []feed.Request {
+		row := feed.Either(old, now)
+		if row.Kind != string(kind) {
+			return nil
+		}
+		return []feed.Request{feed.Now("", row.Of)}
+	}
+}

@@ -1,0 +1,32 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package vpcs
+
+import (
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/descriptor"
+	"github.com/alioth-net/alioth/store/kinds/values"
+)
+
+// Usage is the kind of the figures of a Subnet or VPC. No node follows it.
+var Usage = descriptor.Define(&all, descriptor.Description[*v1alpha1.Usage, store.Usage]{
+	Name: "Usage", Object: &v1alpha1.Usage{}, List: &v1alpha1.UsageList{}, Convert: convertUsage,
+	Table: descriptor.ByName(store.GetUsage, store.PutUsage, store.DeleteUsage),
+})
+
+// convertUsage converts a Usage. It never fails.
+func convertUsage(in *v1alpha1.Usage) (*store.Usage, error) {
+	row := &store.Usage{
+		Meta: values.Meta(in), Name: in.Name, Kind: string(in.Spec.Kind), Of: in.Spec.Name,
+		// A cursor is a hint. One that can't be read is as good as none.
+		Cursors: values.ReadableAddrs(in.Status.Cursors),
+	}
+	for _, owner := range in.OwnerReferences {
+		if owner.Kind == row.Kind && owner.Name == row.Of {
+			row.OwnerUID = string(owner.UID)
+		}
+	}
+	return row, nil
+}
