@@ -91,6 +91,7 @@ func TestAUsageThatIsDeletedOrChangedIsWrittenAgain(t *testing.T) {
 	r.counts("usagehurt", 1, 252, "10.202.1.2")
 	change(r, usage, func(u *v1alpha1.Usage) {
 		u.Status = v1alpha1.UsageStatus{Used: 99, Cursors: []string{"10.202.1.200"}}
+		u.Spec = v1alpha1.UsageSpec{Kind: v1alpha1.UsageOfVPC, Name: "nobody"}
 		u.OwnerReferences = nil
 	})
 	usage = r.counts("usagehurt", 1, 252, "10.202.1.2")

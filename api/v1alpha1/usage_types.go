@@ -23,7 +23,6 @@ const (
 )
 
 // UsageSpec names the object whose addresses are counted.
-// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="the object of a Usage can't change"
 type UsageSpec struct {
 	// Kind is Subnet or VPC.
 	Kind UsageKind `json:"kind"`

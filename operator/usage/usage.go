@@ -51,10 +51,12 @@ func Write(ctx context.Context, c client.Client, kind v1alpha1.UsageKind, of met
 // somebody may have changed or deleted it.
 func Requests(kind v1alpha1.UsageKind) func(tx store.ReadTx, old, now *store.Usage) []feed.Request {
 	return func(_ store.ReadTx, old, now *store.Usage) []feed.Request {
-		row := feed.Either(old, now)
-		if row.Kind != string(kind) {
-			return nil
+		var all []feed.Request
+		for _, row := range []*store.Usage{old, now} { // a change may have named another object
+			if row != nil && row.Kind == string(kind) {
+				all = append(all, feed.Now("", row.Of))
+			}
 		}
-		return []feed.Request{feed.Now("", row.Of)}
+		return all
 	}
 }
