@@ -111,7 +111,7 @@ static __always_inline enum reason by_device(struct __sk_buff *skb, struct packe
 	 */
 	if (from->flags & INTERFACE_NODE)
 		skb->mark |= MARK_TUNNELED;
-	return set_macs(skb, to->mac, from->mac) ? DROP_REWRITE_FAILED : to_device(skb, pkt, to);
+	return set_macs(skb, to->mac, class_direct) ? DROP_REWRITE_FAILED : to_device(skb, pkt, to);
 }
 
 /* must_arrive reports whether a packet that exceeds the MTU of a path over IPv6 is sent
@@ -130,10 +130,9 @@ static __always_inline bool must_arrive(struct __sk_buff *skb, const struct pack
 /* to_fragmenter sends the packet to the device where it is fragmented, see
  * outer_fragment.h.
  */
-static __always_inline enum reason to_fragmenter(struct __sk_buff *skb, struct packet *pkt,
-						 const struct interface *from, const struct address *to)
+static __always_inline enum reason to_fragmenter(struct __sk_buff *skb, struct packet *pkt, const struct address *to)
 {
-	if (set_macs(skb, to->mac, from->mac))
+	if (set_macs(skb, to->mac, class_direct))
 		return DROP_REWRITE_FAILED;
 	skb->mark = pkt->vni;
 	pkt->action = bpf_redirect(alioth_config.fragment_ifindex, 0);
@@ -148,12 +147,12 @@ static __always_inline enum reason deliver_remote(struct __sk_buff *skb, struct 
 	find_way(skb, pkt, &to->node, &way);
 	unmark(skb);
 	if (way.limit && must_arrive(skb, pkt, &way))
-		return to_fragmenter(skb, pkt, from, to);
+		return to_fragmenter(skb, pkt, to);
 	if (way.limit && too_big(skb, pkt, &way))
 		return tell_too_big(skb, pkt, from, way.limit);
 	if (!way.device)
 		return by_device(skb, pkt, from, to);
-	switch (push_outer(skb, pkt, from, to)) {
+	switch (push_outer(skb, pkt, class_direct, to)) {
 	case PUSHED:
 		pkt->action = bpf_redirect_neigh(way.device, &way.next, sizeof(way.next), 0);
 		return FORWARDED_REMOTE;

@@ -249,10 +249,10 @@ static __always_inline void describe_outer(struct __sk_buff *skb, const struct p
 	outer->vni = bpf_htonl(pkt->vni << 8);
 }
 
-/* push_outer adds the outer headers to the packet. After HALF_PUSHED the packet must be
- * dropped, after NOT_PUSHED it is unchanged.
+/* push_outer adds the outer headers and the inner Ethernet source to the packet. After
+ * HALF_PUSHED the packet must be dropped, after NOT_PUSHED it is unchanged.
  */
-static __always_inline enum pushing push_outer(struct __sk_buff *skb, struct packet *pkt, const struct interface *from,
+static __always_inline enum pushing push_outer(struct __sk_buff *skb, struct packet *pkt, const __u8 *source,
 					       const struct address *to)
 {
 	const __u64 flags = BPF_F_ADJ_ROOM_FIXED_GSO | BPF_F_ADJ_ROOM_ENCAP_L3_IPV4 | BPF_F_ADJ_ROOM_ENCAP_L4_UDP |
@@ -261,7 +261,7 @@ static __always_inline enum pushing push_outer(struct __sk_buff *skb, struct pac
 
 	describe_outer(skb, pkt, to, &outer);
 	__builtin_memcpy(outer.inner.h_dest, to->mac, 6);
-	__builtin_memcpy(outer.inner.h_source, from->mac, 6);
+	__builtin_memcpy(outer.inner.h_source, source, 6);
 	outer.inner.h_proto = pkt->ethertype;
 	if (bpf_skb_adjust_room(skb, OUTER_LEN, BPF_ADJ_ROOM_MAC, flags))
 		return NOT_PUSHED;

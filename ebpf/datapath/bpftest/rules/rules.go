@@ -358,7 +358,7 @@ func (r *Rules) remote(at Place, in, out seen, mark uint32) error {
 		}
 		inner = view(out.all[50:])
 	}
-	if err := r.kept(from.VNI, in, inner); err != nil || inner.ethSrc != from.MAC {
+	if err := r.kept(from.VNI, in, inner); err != nil || inner.ethSrc != world.ClassDirect {
 		return fmt.Errorf("the inner frame is sent by %s: %w", inner.ethSrc, err)
 	}
 	for _, a := range r.state.Addresses {

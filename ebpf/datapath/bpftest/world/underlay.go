@@ -24,6 +24,9 @@ const ActNext = 0xffffffff
 // MacUplink is the address of the node's uplink.
 var MacUplink = state.MAC{0x02, 0, 0, 0, 0, 0xee}
 
+// ClassDirect is the inner Ethernet source of a packet that a node sends by a row.
+var ClassDirect = state.MAC{0x02, 0xa1, 0x07, 0x00, 0x02, 0x00}
+
 // OnUnderlay gives a world the device with the node's tunnel addresses.
 func OnUnderlay(t testing.TB) func(*programs.Config) {
 	t.Helper()

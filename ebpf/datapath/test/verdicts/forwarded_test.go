@@ -14,7 +14,7 @@ import (
 func TestPacketsInsideAVPCAreForwarded(t *testing.T) {
 	w := world.New(t)
 	delivered := func(f *wire.Frame) { f.EthDst, f.EthSrc = world.MacB, state.VirtualMAC }
-	tunnelled := func(f *wire.Frame) { f.EthDst, f.EthSrc = world.MacR, world.MacA }
+	tunnelled := func(f *wire.Frame) { f.EthDst, f.EthSrc = world.MacR, world.ClassDirect }
 	var cases []world.Case
 	add := func(name string, f wire.Frame, out func(*wire.Frame), reason string) {
 		cases = append(cases, world.Case{

@@ -80,10 +80,10 @@ func TestWhatDoesNotFitOverIPv6IsMadeTwoFragments(t *testing.T) {
 	const first = 1296
 	at := r.Places[world.KindFragment][0]
 	made := func(dst string, size int) []byte {
-		return long(dst, size, func(f *wire.Frame) { f.EthDst, f.Whole = world.MacR, false })
+		return long(dst, size, func(f *wire.Frame) { f.EthDst, f.EthSrc, f.Whole = world.MacR, world.ClassDirect, false })
 	}
 	clone := wire.Frame{
-		EthDst: world.MacR, EthSrc: world.MacA, Src: wire.IP("2001:db8::1"), Dst: wire.IP("2001:db8::2"),
+		EthDst: world.MacR, EthSrc: world.ClassDirect, Src: wire.IP("2001:db8::1"), Dst: wire.IP("2001:db8::2"),
 		Fragment: &wire.Fragment{Offset: 0, More: true}, L4: wire.Raw{Proto: state.ProtoUDP, Data: make([]byte, 1400)},
 	}.Bytes()
 	for name, c := range map[string]struct {

@@ -99,7 +99,7 @@ func TestOuterHeadersArePushedWhereTheRouteFits(t *testing.T) {
 				checkOuter(t, out, world.VNIRed, c.tos)
 				inner = out[50:]
 			}
-			want := append(append(world.MacR[:], world.MacA[:]...), c.in[12:]...)
+			want := append(append(world.MacR[:], world.ClassDirect[:]...), c.in[12:]...)
 			if d := cmp.Diff(want, inner); d != "" {
 				t.Errorf("inner packet (-want +got):\n%s", d)
 			}

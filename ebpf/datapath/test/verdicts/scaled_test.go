@@ -25,7 +25,7 @@ func goes(name string, device int, in wire.Frame, dst state.MAC, out func(*wire.
 		Out: in.With(func(f *wire.Frame) {
 			f.EthDst, f.EthSrc = dst, state.VirtualMAC
 			if dst == world.MacR {
-				f.EthSrc = world.MacA
+				f.EthSrc = world.ClassDirect
 			}
 			out(f)
 		}).Bytes(),

@@ -67,7 +67,7 @@ func TestASenderIsToldHowLargeItsPacketsMayBe(t *testing.T) {
 		}
 	}
 	carried := func(name string, in []byte) world.Case {
-		out := append(append(world.MacR[:], world.MacA[:]...), in[12:]...)
+		out := append(append(world.MacR[:], world.ClassDirect[:]...), in[12:]...)
 		return world.Case{Name: name, Device: w.PodA, In: in, Out: out, Verdict: world.ActRedirect, Counts: world.One("from_pod/forwarded_remote")}
 	}
 	with := func(l4 wire.Transport) func(*wire.Frame) { return func(f *wire.Frame) { f.L4 = l4 } }
@@ -131,7 +131,7 @@ func TestIPv4ThatMayBeFragmentedGoesToTheFragmenterOverIPv6(t *testing.T) {
 			if d := cmp.Diff(world.One("from_pod/forwarded_remote"), bpftest.Added(before, bpftest.Counts(t, w.Datapath))); d != "" {
 				t.Errorf("counters (-want +got):\n%s", d)
 			}
-			if d := cmp.Diff(append(append(world.MacR[:], world.MacA[:]...), in[12:]...), out); d != "" {
+			if d := cmp.Diff(append(append(world.MacR[:], world.ClassDirect[:]...), in[12:]...), out); d != "" {
 				t.Errorf("packet out (-want +got):\n%s", d)
 			}
 		})
