@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/cnid/trace"
+	"github.com/alioth-net/alioth/store"
 )
 
 // walk traces a packet over the lab's nodes.
@@ -36,6 +38,31 @@ func (l *lab) tryWalk(t *testing.T, node string, q nodestatus.Question) ([]nodes
 		}
 		return nodestatus.PacketTrace{}, errors.New("no such node")
 	}, node, q)
+}
+
+// Node 1 has a row for an address that node 2 does not have.
+func TestATraceShowsThatAPacketIsReturned(t *testing.T) {
+	l := newLab(t)
+	gone := addressRow("blue", "blue1", "10.10.1.77", "node2", store.Holder{Kind: store.HolderPod, Namespace: "ns", Name: "gone", UID: "gone"}, "10.10.1.77")
+	l.nodes[0].script.Addresses = append(slices.Clone(l.nodes[0].script.Addresses), gone)
+	l.start(t)
+	steps := l.walk(t, l.pods["b1"], netip.MustParseAddrPort("10.10.1.77:80"))
+	var out strings.Builder
+	if err := trace.Write(&out, steps); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"node node1", "[forwarded_remote]", "node node2", "returned to node node1 (192.0.2.1)", "[returned]", "node node1", "DROPPED", "[stale_row]", "stops here"}
+	rest := out.String()
+	for _, part := range want {
+		_, after, ok := strings.Cut(rest, part)
+		if !ok {
+			t.Fatalf("the trace lacks %q behind what comes before it:\n%s", part, out.String())
+		}
+		rest = after
+	}
+	if len(steps) != 3 || trace.Delivered(steps) {
+		t.Errorf("%d steps, delivered: %t", len(steps), trace.Delivered(steps))
+	}
 }
 
 func TestATraceSaysWhatAConnectionDoes(t *testing.T) {

@@ -203,6 +203,12 @@ func (t Tracer) forwarded(step nodestatus.PacketTrace, a arrival, q nodestatus.Q
 		step.Next = &nodestatus.Question{Tunnel: &nodestatus.Tunnel{
 			VNI: a.vni, From: t.path.TunnelSource(row.Node.Is4()), Frame: a.outcome.Frame,
 		}}
+	case telemetry.Returned:
+		step.Does = fmt.Sprintf("returned to %s: its destination is not here", t.nodeName(q.Tunnel.From))
+		step.NextNode = t.words.node(q.Tunnel.From)
+		step.Next = &nodestatus.Question{Tunnel: &nodestatus.Tunnel{
+			VNI: a.vni, From: t.path.TunnelSource(q.Tunnel.From.Is4()), Frame: a.outcome.Frame,
+		}}
 	case telemetry.Replied:
 		step.Does = "answered in place"
 	case telemetry.RepliedTooBig:

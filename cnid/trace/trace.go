@@ -14,7 +14,7 @@ import (
 )
 
 // maxSteps is above the steps of any packet: the sender's node, its path into the
-// default VPC, and the receiver's node.
+// default VPC, the receiver's node, and the sender's again if that returns the packet.
 const maxSteps = 5
 
 // Ask queries the daemon of a node.

@@ -13,6 +13,7 @@
 #include "outer_fragment.h"
 #include "own_socket.h"
 #include "neighbour.h"
+#include "receive.h"
 #include "scaled.h"
 #include "service.h"
 #include "socket.h"
@@ -199,24 +200,11 @@ static __always_inline enum reason group_or_neighbour(struct __sk_buff *skb, str
 	return link_protocol(skb, pkt) ? DROP_TUNNEL_FLOOD : UNDECIDED;
 }
 
-static __always_inline enum reason deliver_inner(struct __sk_buff *skb, struct packet *pkt)
-{
-	struct address *address = lookup_address(pkt->vni, &pkt->src);
-
-	if (address && address->kind == ADDRESS_LOCAL)
-		return DROP_SPOOFED_LOCAL;
-	address = lookup_address(pkt->vni, &pkt->dst);
-	if (!address)
-		return in_ranges(&alioth_subnets, pkt->vni, &pkt->dst) ? DROP_NO_ENDPOINT : DROP_NO_SUBNET;
-	if (address->kind == ADDRESS_OUTSIDE)
-		return DROP_HELD_OUTSIDE;
-	if (address->kind != ADDRESS_LOCAL)
-		return DROP_WRONG_NODE;
-	return deliver_local(skb, pkt, address->ifindex);
-}
-
-/* sent_by_node decides about the inner packet of a known node. */
-static __always_inline enum reason sent_by_node(struct __sk_buff *skb, struct packet *pkt)
+/* sent_by_node decides about the inner packet of a known node. present: its VPC is on this
+ * node.
+ */
+static __always_inline enum reason sent_by_node(struct __sk_buff *skb, struct packet *pkt, const struct addr *node,
+						bool present)
 {
 	enum reason reason = parse_eth(skb, pkt);
 
@@ -230,7 +218,7 @@ static __always_inline enum reason sent_by_node(struct __sk_buff *skb, struct pa
 	reason = group_or_neighbour(skb, pkt);
 	if (reason)
 		return reason;
-	return deliver_inner(skb, pkt);
+	return receive(skb, pkt, node, present);
 }
 
 static __always_inline enum reason from_tunnel(struct __sk_buff *skb, struct packet *pkt, struct addr *node)
@@ -241,9 +229,7 @@ static __always_inline enum reason from_tunnel(struct __sk_buff *skb, struct pac
 		return reason;
 	if (!bpf_map_lookup_elem(&alioth_nodes, node))
 		return DROP_UNKNOWN_NODE;
-	if (!bpf_map_lookup_elem(&alioth_vpcs, &pkt->vni))
-		return DROP_UNKNOWN_VNI;
-	return sent_by_node(skb, pkt);
+	return sent_by_node(skb, pkt, node, bpf_map_lookup_elem(&alioth_vpcs, &pkt->vni));
 }
 
 /* The two programs of an interface are filters of its clsact qdisc. On a netkit
@@ -298,7 +284,7 @@ int alioth_from_underlay(struct __sk_buff *skb)
 			return announce(skb);
 		return TCX_NEXT;
 	}
-	return finish(skb, &pkt, sent_by_node(skb, &pkt), &node);
+	return finish(skb, &pkt, sent_by_node(skb, &pkt, &node, true), &node);
 }
 
 /* by_node decides about a packet of one of the node's own sockets. Packets of IP sockets

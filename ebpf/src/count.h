@@ -88,6 +88,7 @@ static __always_inline int finish(struct __sk_buff *skb, struct packet *pkt, enu
 	case FORWARDED_REMOTE:
 		tell_flow(skb, pkt, reason, node);
 		return pkt->action;
+	case RETURNED:
 	case REPLIED:
 	case REPLIED_TOO_BIG:
 	case REPLIED_REFUSED:

@@ -5,6 +5,7 @@
 #ifndef ALIOTH_DELIVER_H
 #define ALIOTH_DELIVER_H
 
+#include "class.h"
 #include "maps.h"
 #include "outer.h"
 #include "rewrite.h"
@@ -92,10 +93,10 @@ static __always_inline __u64 tunnel_key(struct bpf_tunnel_key *key, __u32 vni, c
 }
 
 /* to_device sends the packet to the tunnel's device, which adds the outer headers. */
-static __always_inline enum reason to_device(struct __sk_buff *skb, struct packet *pkt, const struct address *to)
+static __always_inline enum reason to_device(struct __sk_buff *skb, struct packet *pkt, const struct addr *node)
 {
 	struct bpf_tunnel_key key = {};
-	__u64 flags = tunnel_key(&key, pkt->vni, &to->node);
+	__u64 flags = tunnel_key(&key, pkt->vni, node);
 
 	if (bpf_skb_set_tunnel_key(skb, &key, sizeof(key), flags))
 		return DROP_REWRITE_FAILED;
@@ -111,7 +112,7 @@ static __always_inline enum reason by_device(struct __sk_buff *skb, struct packe
 	 */
 	if (from->flags & INTERFACE_NODE)
 		skb->mark |= MARK_TUNNELED;
-	return set_macs(skb, to->mac, class_direct) ? DROP_REWRITE_FAILED : to_device(skb, pkt, to);
+	return set_macs(skb, to->mac, class_direct) ? DROP_REWRITE_FAILED : to_device(skb, pkt, &to->node);
 }
 
 /* must_arrive reports whether a packet that exceeds the MTU of a path over IPv6 is sent

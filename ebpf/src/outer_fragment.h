@@ -182,7 +182,7 @@ static __always_inline enum reason fragmented(struct __sk_buff *skb, struct pack
 	find_way(skb, pkt, &to->node, &way);
 	skb->mark = 0;
 	if (!way.limit) /* the last segment of a packet, which is shorter */
-		return to_device(skb, pkt, to);
+		return to_device(skb, pkt, &to->node);
 	return way.over_v6 ? first_fragment(skb, pkt, to, way.limit) : DROP_TOO_BIG;
 }
 

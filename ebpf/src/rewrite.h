@@ -19,11 +19,6 @@ enum side { SIDE_SRC, SIDE_DST };
 
 static const __u8 virtual_mac[6] = { 0x02, 0xa1, 0x07, 0x00, 0x00, 0x01 };
 
-/* The inner Ethernet source of tunnelled packets. Its last byte is the packet's class.
- * Senders write it always, so that no pod's address decides (docs/design/140).
- */
-static const __u8 class_direct[6] = { 0x02, 0xa1, 0x07, 0x00, 0x02, 0x00 };
-
 /* set_macs writes both Ethernet addresses. */
 static __always_inline int set_macs(struct __sk_buff *skb, const __u8 *dst, const __u8 *src)
 {

@@ -57,6 +57,7 @@ enum reason {
 	UNDECIDED, /* between two steps of a decision; counting one is a bug */
 	FORWARDED_LOCAL,
 	FORWARDED_REMOTE,
+	RETURNED,
 	REPLIED,
 	REPLIED_TOO_BIG,
 	REPLIED_REFUSED,
@@ -120,6 +121,10 @@ enum reason {
 	DROP_UNKNOWN_NODE,
 	DROP_UNKNOWN_VNI,
 	DROP_TUNNEL_FLOOD,
+	DROP_RETURNED_FOREIGN,
+	DROP_RETURNED_HOME,
+	DROP_STALE_ROW,
+	DROP_NOT_MEMBER,
 	DROP_KUBELET_NO_POD,
 	DROP_GUARDED_PORT,
 	DROP_SHADOW_SOCKET,
@@ -127,6 +132,18 @@ enum reason {
 	DROP_FORGED_NODE,
 	DROP_REWRITE_FAILED,
 	REASON_LEN,
+};
+
+/* The reason why a node sends a packet through the tunnel, on the wire. A node sends a
+ * packet on only with a higher class.
+ */
+enum packet_class {
+	CLASS_DIRECT, /* by a row: the receiver has the destination */
+	CLASS_RETURNED, /* to the node that sent it: the destination is not here */
+	CLASS_TO_DIVIDER,
+	CLASS_TO_BOUNCER,
+	CLASS_FROM_BOUNCER,
+	CLASS_LEN,
 };
 
 /* By these marks the host's rules recognise a packet that a program has allowed, and

@@ -16,6 +16,7 @@ type Reason uint32
 const (
 	ForwardedLocal  = Reason(bpf.AliothReasonFORWARDED_LOCAL)
 	ForwardedRemote = Reason(bpf.AliothReasonFORWARDED_REMOTE)
+	Returned        = Reason(bpf.AliothReasonRETURNED)
 	Replied         = Reason(bpf.AliothReasonREPLIED)
 	RepliedTooBig   = Reason(bpf.AliothReasonREPLIED_TOO_BIG)
 	RepliedRefused  = Reason(bpf.AliothReasonREPLIED_REFUSED)
@@ -30,6 +31,7 @@ var reasonNames = [bpf.AliothReasonREASON_LEN]string{
 	// The packet was forwarded or answered.
 	bpf.AliothReasonFORWARDED_LOCAL:   "forwarded_local",   // to an interface of this node
 	bpf.AliothReasonFORWARDED_REMOTE:  "forwarded_remote",  // into the tunnel
+	bpf.AliothReasonRETURNED:          "returned",          // from the tunnel, to the node that sent it: its destination is not here
 	bpf.AliothReasonREPLIED:           "replied",           // answered in place: ARP, ND, a gateway's echo
 	bpf.AliothReasonREPLIED_TOO_BIG:   "replied_too_big",   // exceeded the path's MTU; the sender got an ICMP error
 	bpf.AliothReasonREPLIED_REFUSED:   "replied_refused",   // to a service of its VPC that has no backend, or whose backend has a flow from this port; the sender got an error at once
@@ -109,6 +111,12 @@ var reasonNames = [bpf.AliothReasonREASON_LEN]string{
 	bpf.AliothReasonDROP_UNKNOWN_NODE:  "unknown_node",
 	bpf.AliothReasonDROP_UNKNOWN_VNI:   "unknown_vni",
 	bpf.AliothReasonDROP_TUNNEL_FLOOD:  "tunnel_flood", // ARP, ND or a group
+
+	// Classes of packets from the tunnel.
+	bpf.AliothReasonDROP_RETURNED_FOREIGN: "returned_foreign", // returned, but no pod here sent it to the node that returned it
+	bpf.AliothReasonDROP_RETURNED_HOME:    "returned_home",    // returned, but its destination is on this node
+	bpf.AliothReasonDROP_STALE_ROW:        "stale_row",        // returned, and sent again by no other row
+	bpf.AliothReasonDROP_NOT_MEMBER:       "not_member",       // for a role that this node does not play
 
 	// Sockets of the node.
 	bpf.AliothReasonDROP_SHADOW_SOCKET:  "shadow_socket",  // to a pod's shadow address, and neither the kubelet's nor a reply

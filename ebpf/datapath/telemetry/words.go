@@ -88,6 +88,11 @@ var explanations = [bpf.AliothReasonREASON_LEN]explanation{
 	bpf.AliothReasonDROP_UNKNOWN_VNI:   {"tunnel traffic for a VPC that has no pod on this node", "nothing if its last pod has just been deleted; otherwise run aliothctl verify"},
 	bpf.AliothReasonDROP_TUNNEL_FLOOD:  {"ARP, neighbour discovery or multicast through the tunnel, which nodes never send", "find the sender: the event names the node"},
 
+	bpf.AliothReasonDROP_RETURNED_FOREIGN: {"another node returned it, but no pod of this node sends it to that node, or does so no longer", "nothing if the receiver has just moved; otherwise the other node is broken or hostile: the event names it"},
+	bpf.AliothReasonDROP_RETURNED_HOME:    {"another node returned it, but the receiver is on this node", "nothing if the receiver has just come to this node; otherwise the other node is broken or hostile: the event names it"},
+	bpf.AliothReasonDROP_STALE_ROW:        {"another node returned it: the receiver is not there, though this node assumes so", "nothing if the receiver has just moved or ended; otherwise run aliothctl verify"},
+	bpf.AliothReasonDROP_NOT_MEMBER:       {"another node sent it on to a bouncer or divider, which this node is not", "nothing if it stops; otherwise run aliothctl verify: the event names the node"},
+
 	bpf.AliothReasonDROP_KUBELET_NO_POD: {"the kubelet probes a pod whose interface does not exist yet, or any more", "nothing while a pod starts or ends; otherwise check the events of this node's pods"},
 	bpf.AliothReasonDROP_GUARDED_PORT:   {"a pod on the node's network connected to the TCP port of the node IPAM API, which is for processes of the node", "find the hostNetwork pod; a CNI plugin connects from the container runtime"},
 

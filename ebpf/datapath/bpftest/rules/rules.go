@@ -133,7 +133,10 @@ func (r *Rules) Addrs() []netip.Addr {
 
 // Macs returns all Ethernet addresses that mean something in the world.
 func (r *Rules) Macs() []state.MAC {
-	list := []state.MAC{state.VirtualMAC, world.Bcast, world.MacR, world.MacUplink}
+	list := []state.MAC{
+		state.VirtualMAC, world.Bcast, world.MacR, world.MacUplink,
+		world.ClassDirect, world.ClassReturned, world.ClassToDivider, world.ClassToBouncer, world.ClassFromBouncer,
+	}
 	for _, i := range r.state.Interfaces {
 		list = append(list, i.MAC)
 	}
@@ -248,7 +251,7 @@ func (r *Rules) verdict(at Place, verdict uint32, c telemetry.Counter, none bool
 	switch c.Reason.String() {
 	case "to_stack", "from_stack":
 		want = world.ActOK
-	case "forwarded_local", "forwarded_remote", "replied", "replied_too_big", "replied_refused":
+	case "forwarded_local", "forwarded_remote", "returned", "replied", "replied_too_big", "replied_refused":
 	default:
 		want = world.ActShot
 		if !c.Reason.Drop() {
@@ -257,7 +260,7 @@ func (r *Rules) verdict(at Place, verdict uint32, c telemetry.Counter, none bool
 	}
 	allowed := map[int][]string{
 		world.KindPod:   {"forwarded_local", "forwarded_remote", "replied", "replied_too_big", "replied_refused", "to_stack"},
-		world.KindStack: {"from_stack"}, world.KindTunnel: {"forwarded_local"}, world.KindUnderlay: {"forwarded_local"},
+		world.KindStack: {"from_stack"}, world.KindTunnel: {"forwarded_local", "returned"}, world.KindUnderlay: {"forwarded_local", "returned"},
 		world.KindFragment: {"forwarded_remote"},
 	}
 	switch {
@@ -281,6 +284,8 @@ func (r *Rules) packet(at Place, reason telemetry.Reason, in, out seen, before, 
 		return r.local(at, in, out, mark)
 	case "forwarded_remote":
 		return r.remote(at, in, out, mark)
+	case "returned":
+		return r.returned(at, in, out, mark)
 	case "replied", "replied_too_big", "replied_refused":
 		return r.reply(at, in, out, mark)
 	case "to_stack":
@@ -314,19 +319,12 @@ func has(i state.Interface, a netip.Addr) bool { return a.IsValid() && slices.Co
 // local: the frame goes to the interface of the same VPC that has the address,
 // and nothing is changed but its Ethernet addresses and what services translate.
 func (r *Rules) local(at Place, in, out seen, mark uint32) error {
-	vni := at.VNI
-	switch at.kind {
-	case world.KindPod:
-		from := r.Owner[at.Device]
-		if vni = from.VNI; !has(from, in.src) || in.ethSrc != from.MAC {
-			return fmt.Errorf("the source is not the pod's own")
-		}
-	case world.KindUnderlay:
-		vni = binary.BigEndian.Uint32(in.all[46:]) >> 8
-		if !slices.Contains(r.state.Nodes, in.src) {
-			return fmt.Errorf("the node is not known")
-		}
-		in = view(in.all[50:])
+	vni, in, err := r.arrived(at, in)
+	switch {
+	case err != nil:
+		return err
+	case at.kind != world.KindPod && in.ethSrc == world.ClassReturned:
+		return fmt.Errorf("a returned frame is delivered")
 	}
 	if err := r.kept(vni, in, out); err != nil {
 		return err
@@ -367,6 +365,47 @@ func (r *Rules) remote(at Place, in, out seen, mark uint32) error {
 		}
 	}
 	return fmt.Errorf("no other node has the address in VNI %d", from.VNI)
+}
+
+// arrived returns the VNI of a frame, and what the program decides about: behind the outer
+// headers, if it has any.
+func (r *Rules) arrived(at Place, in seen) (vni uint32, inner seen, err error) {
+	switch at.kind {
+	case world.KindPod:
+		from := r.Owner[at.Device]
+		if !has(from, in.src) || in.ethSrc != from.MAC {
+			err = fmt.Errorf("the source is not the pod's own")
+		}
+		return from.VNI, in, err
+	case world.KindUnderlay:
+		if !slices.Contains(r.state.Nodes, in.src) {
+			err = fmt.Errorf("the node is not known")
+		}
+		return binary.BigEndian.Uint32(in.all[46:]) >> 8, view(in.all[50:]), err
+	}
+	return at.VNI, in, nil
+}
+
+// returned: the frame is as it came but for its class, nobody has returned it or sent it
+// to a role before, and no pod here is an end of it.
+func (r *Rules) returned(at Place, in, out seen, mark uint32) error {
+	vni, in, err := r.arrived(at, in)
+	switch {
+	case err != nil:
+		return err
+	case out.ethSrc != world.ClassReturned || out.ethDst != in.ethDst || !bytes.Equal(in.all[12:], out.all[12:]):
+		return fmt.Errorf("the frame is changed")
+	case slices.Contains([]state.MAC{world.ClassReturned, world.ClassToDivider, world.ClassToBouncer, world.ClassFromBouncer}, in.ethSrc):
+		return fmt.Errorf("a frame of class %s is returned", in.ethSrc)
+	case mark&state.MarkMask != 0:
+		return fmt.Errorf("the frame keeps its mark")
+	}
+	for _, a := range r.state.Addresses {
+		if a.VNI == vni && a.Kind == state.Local && (a.IP == in.src || a.IP == in.dst) {
+			return fmt.Errorf("%s is here", a.IP)
+		}
+	}
+	return nil
 }
 
 // delivers reports whether a packet for an interface has the mark that it has to

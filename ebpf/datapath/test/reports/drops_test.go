@@ -55,7 +55,7 @@ func TestDropsAreCountedByInterfaceAndVPC(t *testing.T) {
 
 func TestNothingInATunnelPacketMakesAKeyOfItsOwn(t *testing.T) {
 	w := world.New(t)
-	inner := wire.Frame{EthDst: world.MacA, EthSrc: world.MacR, Src: wire.IP("10.0.1.20"), Dst: wire.IP("10.0.1.99"), L4: wire.UDP{Sport: 1, Dport: 2}}.Bytes()
+	inner := wire.Frame{EthDst: world.MacA, EthSrc: world.ClassReturned, Src: wire.IP("10.0.1.20"), Dst: wire.IP("10.0.1.99"), L4: wire.UDP{Sport: 1, Dport: 2}}.Bytes()
 	for vni := uint32(1000); vni < 1100; vni++ {
 		world.Run(t, world.Tunnelled(t, w, vni, wire.IP("192.0.2.2")), w.PodA, inner)
 		world.Run(t, world.Tunnelled(t, w, vni, wire.IP("192.0.2.66")), w.PodA, inner)
@@ -63,10 +63,10 @@ func TestNothingInATunnelPacketMakesAKeyOfItsOwn(t *testing.T) {
 	world.Run(t, world.Tunnelled(t, w, world.VNIRed, wire.IP("192.0.2.66")), w.PodA, inner)
 	world.Run(t, world.Tunnelled(t, w, world.VNIRed, wire.IP("192.0.2.2")), w.PodA, inner)
 	want := map[string]uint64{
-		fmt.Sprintf("%d 0 from_tunnel/unknown_vni", w.PodA):                 100,
-		fmt.Sprintf("%d 0 from_tunnel/unknown_node", w.PodA):                100,
-		fmt.Sprintf("%d %d from_tunnel/unknown_node", w.PodA, world.VNIRed): 1,
-		fmt.Sprintf("%d %d from_tunnel/no_endpoint", w.PodA, world.VNIRed):  1,
+		fmt.Sprintf("%d 0 from_tunnel/unknown_vni", w.PodA):                     100,
+		fmt.Sprintf("%d 0 from_tunnel/unknown_node", w.PodA):                    100,
+		fmt.Sprintf("%d %d from_tunnel/unknown_node", w.PodA, world.VNIRed):     1,
+		fmt.Sprintf("%d %d from_tunnel/returned_foreign", w.PodA, world.VNIRed): 1,
 	}
 	if d := cmp.Diff(want, bpftest.Whose(t, w.Datapath)); d != "" {
 		t.Errorf("drops (-want +got):\n%s", d)
@@ -189,6 +189,9 @@ func TestAnEventHasTheEndsOfThePacketAndOfTheTunnel(t *testing.T) {
 			Eth: world.MacUplink, From: wire.IP("192.0.2.2"), To: wire.IP("192.0.2.1"), Port: programs.DefaultTunnelPort, Flags: 8, VNI: vni, Inner: f.Bytes(),
 		}.Bytes()
 	}
+	returned := func(src, dst string) wire.Frame {
+		return inner(src, dst).With(func(f *wire.Frame) { f.EthSrc = world.ClassReturned })
+	}
 	later := world.FromA(func(f *wire.Frame) {
 		f.Dst, f.Fragment, f.L4 = wire.IP("10.0.1.98"), &wire.Fragment{Offset: 185, More: false}, wire.Raw{Proto: state.ProtoUDP, Data: []byte("the rest")}
 	})
@@ -212,17 +215,17 @@ func TestAnEventHasTheEndsOfThePacketAndOfTheTunnel(t *testing.T) {
 			VNI: world.VNIBlue, Reason: reason("not_shadow"), Direction: telemetry.ToPod, Proto: state.ProtoUDP,
 			Came: telemetry.Tuple{Src: wire.IP("10.8.1.10"), Dst: wire.IP("169.254.64.99"), Sport: 53, Dport: 9},
 		}},
-		"popped on the underlay": {w.Objects.AliothFromUnderlay, w.Config.UnderlayIfindex, popped(world.VNIRed, inner("10.0.1.20", "10.0.1.99")), telemetry.Event{
-			VNI: world.VNIRed, Reason: reason("no_endpoint"), Direction: telemetry.FromTunnel, Proto: state.ProtoUDP,
-			Came: telemetry.Tuple{Src: wire.IP("10.0.1.20"), Dst: wire.IP("10.0.1.99"), Sport: 7, Dport: 8}, OuterSrc: wire.IP("192.0.2.2"), OuterDst: wire.IP("192.0.2.1"),
+		"popped on the underlay": {w.Objects.AliothFromUnderlay, w.Config.UnderlayIfindex, popped(world.VNIRed, returned("10.0.1.10", "10.0.1.20")), telemetry.Event{
+			VNI: world.VNIRed, Reason: reason("stale_row"), Direction: telemetry.FromTunnel, Proto: state.ProtoUDP,
+			Came: telemetry.Tuple{Src: wire.IP("10.0.1.10"), Dst: wire.IP("10.0.1.20"), Sport: 7, Dport: 8}, OuterSrc: wire.IP("192.0.2.2"), OuterDst: wire.IP("192.0.2.1"),
 		}},
 		"by the tunnel's device, over IPv6": {world.Tunnelled(t, w, world.VNIRed, wire.IP("2001:db8::2")), w.PodA, inner("10.0.1.11", "10.0.1.10").Bytes(), telemetry.Event{
 			VNI: world.VNIRed, Reason: reason("spoofed_local"), Direction: telemetry.FromTunnel, Proto: state.ProtoUDP,
 			Came: telemetry.Tuple{Src: wire.IP("10.0.1.11"), Dst: wire.IP("10.0.1.10"), Sport: 7, Dport: 8}, OuterSrc: wire.IP("2001:db8::2"),
 		}},
-		"of a VPC that is not here": {world.Tunnelled(t, w, 999, wire.IP("192.0.2.2")), w.PodA, inner("10.0.1.20", "10.0.1.10").Bytes(), telemetry.Event{
-			VNI: 999, Reason: reason("unknown_vni"), Direction: telemetry.FromTunnel,
-			OuterSrc: wire.IP("192.0.2.2"), OuterDst: netip.IPv4Unspecified(),
+		"of a VPC that is not here": {world.Tunnelled(t, w, 999, wire.IP("192.0.2.2")), w.PodA, returned("10.0.1.20", "10.0.1.10").Bytes(), telemetry.Event{
+			VNI: 999, Reason: reason("unknown_vni"), Direction: telemetry.FromTunnel, Proto: state.ProtoUDP,
+			Came: telemetry.Tuple{Src: wire.IP("10.0.1.20"), Dst: wire.IP("10.0.1.10"), Sport: 7, Dport: 8}, OuterSrc: wire.IP("192.0.2.2"), OuterDst: netip.IPv4Unspecified(),
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

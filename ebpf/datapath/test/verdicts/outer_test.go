@@ -184,7 +184,11 @@ func TestOuterHeadersArePoppedFromUsualPackets(t *testing.T) {
 	}
 	delivered("to the same address in another VPC", in(func(p *world.Wrapped) { p.VNI = world.VNIBlue }), inner)
 	refused("under an address of a pod of this node", inner.With(func(f *wire.Frame) { f.Src = wire.IP("10.0.1.11") }), "spoofed_local")
-	refused("an address nobody has", inner.With(func(f *wire.Frame) { f.Dst = wire.IP("10.0.1.99") }), "no_endpoint")
+	nobody := inner.With(func(f *wire.Frame) { f.Dst = wire.IP("10.0.1.99") })
+	cases = append(cases, world.Case{
+		Name: "to an address nobody has", Device: w.Config.UnderlayIfindex, In: holding(nobody), Verdict: world.ActRedirect,
+		Out: nobody.With(func(f *wire.Frame) { f.EthSrc = world.ClassReturned }).Bytes(), Counts: world.One("from_tunnel/returned"),
+	})
 	refused("a broadcast frame", inner.With(func(f *wire.Frame) { f.EthDst = world.Bcast }), "tunnel_flood")
 	left("from no node", in(func(p *world.Wrapped) { p.From = wire.IP("192.0.2.66") }))
 	left("of a VPC that is not here", in(func(p *world.Wrapped) { p.VNI = 999 }))

@@ -36,6 +36,12 @@ func TestOnlyKnownNodesPutPacketsIntoAVPC(t *testing.T) {
 	refused := func(name string, in []byte, reason string) world.Case {
 		return world.Case{Name: name, Device: w.PodA, In: in, Verdict: world.ActShot, Counts: world.One("from_tunnel/" + reason)}
 	}
+	returned := func(name string, f wire.Frame) world.Case {
+		return world.Case{
+			Name: name, Device: w.PodA, In: f.Bytes(), Verdict: world.ActRedirect, Counts: world.One("from_tunnel/returned"),
+			Out: f.With(func(f *wire.Frame) { f.EthSrc = world.ClassReturned }).Bytes(),
+		}
+	}
 	peer, peer6, stranger := wire.IP("192.0.2.2"), wire.IP("2001:db8::2"), wire.IP("192.0.2.66")
 	ok, ok6 := inner(world.Unchanged), inner6(world.Unchanged)
 
@@ -45,12 +51,12 @@ func TestOnlyKnownNodesPutPacketsIntoAVPC(t *testing.T) {
 		delivered("a later fragment", inner(func(f *wire.Frame) {
 			f.Fragment, f.L4 = &wire.Fragment{Offset: 100, More: false}, wire.Raw{Proto: state.ProtoUDP, Data: []byte("rest")}
 		}), world.MacA),
-		refused("an address of another node", inner(func(f *wire.Frame) { f.Src, f.Dst = wire.IP("10.0.1.21"), wire.IP("10.0.1.20") }).Bytes(), "wrong_node"),
-		refused("an address nobody has", inner(func(f *wire.Frame) { f.Dst = wire.IP("10.0.1.99") }).Bytes(), "no_endpoint"),
+		returned("an address of another node", inner(func(f *wire.Frame) { f.Src, f.Dst = wire.IP("10.0.1.21"), wire.IP("10.0.1.20") })),
+		returned("an address nobody has", inner(func(f *wire.Frame) { f.Dst = wire.IP("10.0.1.99") })),
 		refused("an address of another CNI plugin", inner(func(f *wire.Frame) { f.Dst = wire.IP("10.0.1.66") }).Bytes(), "held_outside"),
-		refused("an address of no subnet", inner(func(f *wire.Frame) { f.Dst = wire.IP("10.0.9.1") }).Bytes(), "no_subnet"),
+		returned("an address of no subnet", inner(func(f *wire.Frame) { f.Dst = wire.IP("10.0.9.1") })),
 		refused("the gateway", inner(func(f *wire.Frame) { f.Dst = wire.IP("10.0.1.1") }).Bytes(), "wrong_node"),
-		refused("the node's shadow", inner(func(f *wire.Frame) { f.Dst = wire.IP(world.NodeShadow) }).Bytes(), "no_subnet"),
+		returned("the node's shadow", inner(func(f *wire.Frame) { f.Dst = wire.IP(world.NodeShadow) })),
 		refused("under an address of a pod of this node", inner(func(f *wire.Frame) { f.Src = wire.IP("10.0.1.11") }).Bytes(), "spoofed_local"),
 		refused("ARP", wire.ARP(world.Bcast, world.MacR, 1, world.MacR, wire.IP("10.0.1.20"), state.MAC{}, wire.IP("10.0.1.10")), "tunnel_flood"),
 		refused("a solicitation", inner6(func(f *wire.Frame) { f.Hops, f.L4 = 255, solicitation("fd10:0:0:1::10") }).Bytes(), "tunnel_flood"),
@@ -63,10 +69,14 @@ func TestOnlyKnownNodesPutPacketsIntoAVPC(t *testing.T) {
 	w.Expect(t, world.Tunnelled(t, w, world.VNIRed, peer6), []world.Case{delivered("over an IPv6 underlay", ok, world.MacA)})
 	w.Expect(t, world.Tunnelled(t, w, world.VNIRed, stranger), []world.Case{refused("from no node", ok.Bytes(), "unknown_node")})
 	w.Expect(t, world.Tunnelled(t, w, world.VNIRed, wire.IP("2001:db8::66")), []world.Case{refused("from no node over IPv6", ok.Bytes(), "unknown_node")})
-	w.Expect(t, world.Tunnelled(t, w, 999, peer), []world.Case{refused("of a VPC that is not here", ok.Bytes(), "unknown_vni")})
+	w.Expect(t, world.Tunnelled(t, w, 999, peer), []world.Case{
+		returned("of a VPC that is not here", ok),
+		refused("of a VPC that is not here, ARP", wire.ARP(world.Bcast, world.MacR, 1, world.MacR, wire.IP("10.0.1.20"), state.MAC{}, wire.IP("10.0.1.10")), "tunnel_flood"),
+		refused("of a VPC that is not here, cut off", ok.Bytes()[:40], "bad_header"),
+	})
 	w.Expect(t, world.Tunnelled(t, w, world.VNIBlue, peer), []world.Case{
 		delivered("to the same address in another VPC", ok, world.MacA),
-		refused("to an address that only another VPC has", inner(func(f *wire.Frame) { f.Dst = wire.IP("10.0.1.11") }).Bytes(), "no_subnet"),
+		returned("to an address that only another VPC has", inner(func(f *wire.Frame) { f.Dst = wire.IP("10.0.1.11") })),
 	})
 	w.Expect(t, w.Objects.AliothFromTunnel, []world.Case{refused("without a tunnel", ok.Bytes(), "no_tunnel_key")})
 }

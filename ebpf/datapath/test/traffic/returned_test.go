@@ -1,0 +1,138 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package traffic_test
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/alioth-net/alioth/ebpf/datapath/bpftest"
+	"github.com/alioth-net/alioth/ebpf/datapath/bpftest/lab"
+	"github.com/alioth-net/alioth/ebpf/datapath/bpftest/wire"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
+)
+
+// amount is a number of packets and of their bytes, without outer headers.
+type amount struct{ packets, bytes uint64 }
+
+// crossed returns what a node has sent into the tunnel, and what became of all that came
+// out of it.
+func crossed(t *testing.T, n *lab.Node) map[string]amount {
+	t.Helper()
+	counters, err := n.Datapath.Counters()
+	bpftest.Must(t, err)
+	m := map[string]amount{}
+	for _, c := range counters {
+		name := c.Direction.String() + "/" + c.Reason.String()
+		if c.Direction.String() == "from_tunnel" || name == "from_pod/forwarded_remote" {
+			m[name] = amount{c.Packets, c.Bytes}
+		}
+	}
+	return m
+}
+
+// since returns what was added.
+func since(before, after map[string]amount) map[string]amount {
+	added := map[string]amount{}
+	for name, a := range after {
+		if b := before[name]; a != b {
+			added[name] = amount{a.packets - b.packets, a.bytes - b.bytes}
+		}
+	}
+	return added
+}
+
+// say sends datagrams of many lengths from a pod, some of which its stack fragments.
+func say(t *testing.T, from *lab.Pod, to netip.Addr) {
+	t.Helper()
+	bpftest.In(t, from.NS, func() {
+		conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(to, 9)))
+		bpftest.Must(t, err)
+		defer conn.Close()
+		for _, size := range []int{0, 1, 2, 63, 512, 1200, 1391, 1402, 8000} {
+			_, err := conn.Write(make([]byte, size))
+			bpftest.Must(t, err)
+		}
+	})
+}
+
+// wrongly makes a node assume that another one has addresses.
+func wrongly(l *lab.Lab, on int, node netip.Addr, addrs ...netip.Addr) {
+	for _, a := range addrs {
+		l.Nodes[on].State.Addresses = append(l.Nodes[on].State.Addresses, state.Address{
+			VNI: lab.VNI1, IP: a, Kind: state.Remote, Node: node, MAC: state.MAC{2, 0, 10, 0, 1, 99},
+		})
+	}
+}
+
+// leave removes a VPC from a node, and its pods there with it.
+func leave(t *testing.T, n *lab.Node, vni uint32) {
+	t.Helper()
+	s := &n.State
+	s.VPCs = slices.DeleteFunc(s.VPCs, func(v state.VPC) bool { return v.VNI == vni })
+	s.Subnets = slices.DeleteFunc(s.Subnets, func(v state.Subnet) bool { return v.VNI == vni })
+	s.Interfaces = slices.DeleteFunc(s.Interfaces, func(v state.Interface) bool { return v.VNI == vni })
+	s.Addresses = slices.DeleteFunc(s.Addresses, func(v state.Address) bool { return v.VNI == vni })
+	bpftest.In(t, n.NS, func() { bpftest.Must(t, n.Datapath.Apply(*s)) })
+}
+
+// expectReturned sends from a pod of the first node, and checks that each packet that the
+// node sent is returned once by the second, with all of its bytes, and goes no further.
+func expectReturned(t *testing.T, l *lab.Lab, from *lab.Pod, to netip.Addr) {
+	t.Helper()
+	const end = "from_tunnel/stale_row"
+	before := []map[string]amount{crossed(t, l.Nodes[0]), crossed(t, l.Nodes[1])}
+	say(t, from, to)
+	bpftest.Eventually(t, "all packets have come back", func() bool {
+		back := since(before[0], crossed(t, l.Nodes[0]))
+		return back[end].packets >= back["from_pod/forwarded_remote"].packets
+	})
+	here, there := since(before[0], crossed(t, l.Nodes[0])), since(before[1], crossed(t, l.Nodes[1]))
+	out := here["from_pod/forwarded_remote"]
+	if out.packets < 9 {
+		t.Fatalf("%d packets were sent", out.packets)
+	}
+	options := cmp.AllowUnexported(amount{})
+	if d := cmp.Diff(map[string]amount{"from_pod/forwarded_remote": out, end: out}, here, options); d != "" {
+		t.Errorf("at the sender's node (-want +got):\n%s", d)
+	}
+	if d := cmp.Diff(map[string]amount{"from_tunnel/returned": out}, there, options); d != "" {
+		t.Errorf("at the other node (-want +got):\n%s", d)
+	}
+}
+
+// Each of the tables is wrong in a way that a change of the cluster can leave it for a while.
+func TestAPacketByAWrongRowComesBackOnce(t *testing.T) {
+	lab.OnEveryDevice(t, testAPacketByAWrongRowComesBackOnce)
+}
+
+func testAPacketByAWrongRowComesBackOnce(t *testing.T, device lab.PodDevice) {
+	l, red, _ := lab.TwoTenants(t, device)
+	nobody := []netip.Addr{wire.IP("10.0.1.99"), wire.IP("fd10:0:0:1::99")}
+	circle := []netip.Addr{wire.IP("10.0.1.98"), wire.IP("fd10:0:0:1::98")}
+	over6 := []netip.Addr{wire.IP("10.0.1.97"), wire.IP("fd10:0:0:1::97")}
+	wrongly(l, 0, l.Nodes[1].Underlay[0], nobody...)
+	wrongly(l, 0, l.Nodes[1].Underlay[0], circle...)
+	wrongly(l, 1, l.Nodes[0].Underlay[0], circle...)
+	wrongly(l, 0, l.Nodes[1].Underlay[1], over6...)
+	l.Apply()
+	for family, name := range []string{"IPv4", "IPv6"} {
+		t.Run(name, func(t *testing.T) {
+			expectReturned(t, l, red[10], nobody[family])
+			expectReturned(t, l, red[10], circle[family])
+			expectReturned(t, l, red[10], over6[family])
+		})
+	}
+	t.Run("a VPC that has left the node", func(t *testing.T) {
+		leave(t, l.Nodes[1], lab.VNI1)
+		for family := range 2 {
+			expectReturned(t, l, red[10], red[20].Addrs[family])
+			expectReturned(t, l, red[10], over6[family])
+		}
+	})
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Copyright The Alioth Authors. */
+
+/* What becomes of the inner packet of a known node, by its class. A node returns a direct
+ * packet that it can't deliver: only the sender can correct the row by which it was sent.
+ * A returned packet is neither delivered nor returned.
+ */
+#ifndef ALIOTH_RECEIVE_H
+#define ALIOTH_RECEIVE_H
+
+#include "class.h"
+#include "deliver.h"
+
+/* give_back sends a packet back to the node that sent it, as it came. The tunnel's device
+ * adds the outer headers, for packets of any length over either family: returned packets
+ * are few. Over IPv6 no device fragments, so the packet that came in fragments is dropped.
+ * A global function, which is verified once, for its stack frame.
+ */
+__noinline enum reason give_back(struct __sk_buff *skb, struct packet *pkt, const struct addr *node)
+{
+	struct way way = {};
+	enum reason reason;
+
+	if (!pkt || !node)
+		return DROP_REWRITE_FAILED;
+	if (!is_mapped(node)) {
+		find_way(skb, pkt, node, &way);
+		if (way.limit)
+			return DROP_TOO_BIG;
+	}
+	unmark(skb);
+	if (set_macs(skb, pkt->eth_dst, class_returned))
+		return DROP_REWRITE_FAILED;
+	reason = to_device(skb, pkt, node);
+	return reason == FORWARDED_REMOTE ? RETURNED : reason;
+}
+
+/* came_back decides about a returned packet of a pod of this node. No node acts on it yet.
+ * Without a row that leads to the node that returned it, it was never sent there, or the
+ * row has changed since.
+ */
+static __always_inline enum reason came_back(const struct packet *pkt, const struct addr *node)
+{
+	struct address *to = lookup_address(pkt->vni, &pkt->dst);
+
+	if (to && to->kind == ADDRESS_LOCAL)
+		return DROP_RETURNED_HOME;
+	if (!to || to->kind != ADDRESS_REMOTE || !addr_equal(&to->node, node))
+		return DROP_RETURNED_FOREIGN;
+	return DROP_STALE_ROW;
+}
+
+/* not_here decides about a packet for an address that no interface of this node has. No
+ * node leads to a gateway of another, nor to an address of another CNI plugin: for these
+ * no sender has a better row.
+ */
+static __always_inline enum reason not_here(struct __sk_buff *skb, struct packet *pkt, const struct addr *node,
+					    enum packet_class class, const struct address *to)
+{
+	if (class == CLASS_FROM_BOUNCER)
+		return DROP_WRONG_NODE;
+	if (class != CLASS_DIRECT)
+		return DROP_NOT_MEMBER;
+	if (to && to->kind == ADDRESS_OUTSIDE)
+		return DROP_HELD_OUTSIDE;
+	if (to && to->kind == ADDRESS_GATEWAY)
+		return DROP_WRONG_NODE;
+	return give_back(skb, pkt, node);
+}
+
+/* receive decides about a packet that node sent. present: its VPC is on this node. */
+static __always_inline enum reason receive(struct __sk_buff *skb, struct packet *pkt, const struct addr *node,
+					   bool present)
+{
+	enum packet_class class = class_of(pkt);
+	struct address *address;
+
+	if (!present)
+		return class == CLASS_DIRECT ? give_back(skb, pkt, node) : DROP_UNKNOWN_VNI;
+	address = lookup_address(pkt->vni, &pkt->src);
+	if (address && address->kind == ADDRESS_LOCAL)
+		return class == CLASS_RETURNED ? came_back(pkt, node) : DROP_SPOOFED_LOCAL;
+	if (class == CLASS_RETURNED)
+		return DROP_RETURNED_FOREIGN;
+	address = lookup_address(pkt->vni, &pkt->dst);
+	if (address && address->kind == ADDRESS_LOCAL)
+		return deliver_local(skb, pkt, address->ifindex);
+	return not_here(skb, pkt, node, class, address);
+}
+
+#endif
