@@ -136,3 +136,42 @@ func testAPacketByAWrongRowComesBackOnce(t *testing.T, device lab.PodDevice) {
 		}
 	})
 }
+
+// data returns the bytes behind the headers of TCP packets, which have timestamps.
+func (a amount) data(family int) uint64 { return a.bytes - a.packets*[]uint64{66, 86}[family] }
+
+// What a stack sends in long packets, to be cut by the NIC, comes back with all of its data.
+// On its way back the kernel may cut it.
+func TestLongPacketsComeBack(t *testing.T) { lab.OnEveryDevice(t, testLongPacketsComeBack) }
+
+func testLongPacketsComeBack(t *testing.T, device lab.PodDevice) {
+	l, red, _ := lab.TwoTenants(t, device)
+	for family, name := range []string{"IPv4", "IPv6"} {
+		t.Run(name, func(t *testing.T) {
+			to := netip.AddrPortFrom(red[20].Addrs[family], 8080)
+			listener := bpftest.Listen(t, red[20].NS, to)
+			conn, err := bpftest.Dial(t, red[10].NS, to, 0)
+			bpftest.Must(t, err)
+			bpftest.Accept(t, listener)
+			forget(t, l.Nodes[1], to.Addr())
+			before := []map[string]amount{crossed(t, l.Nodes[0]), crossed(t, l.Nodes[1])}
+			const size = 12_000 // which the stack sends at once
+			_, err = conn.Write(make([]byte, size))
+			bpftest.Must(t, err)
+			bpftest.Eventually(t, "all of a long packet has come back", func() bool {
+				there := since(before[1], crossed(t, l.Nodes[1]))["from_tunnel/returned"].data(family)
+				here := since(before[0], crossed(t, l.Nodes[0]))
+				out := here["from_pod/forwarded_remote"]
+				long := out.data(family) >= size && out.bytes > out.packets*(bpftest.PodMTU+14)
+				return long && out.data(family) == there && there == here["from_tunnel/stale_row"].data(family)
+			})
+		})
+	}
+}
+
+// forget removes the row of an address from a node.
+func forget(t *testing.T, n *lab.Node, ip netip.Addr) {
+	t.Helper()
+	n.State.Addresses = slices.DeleteFunc(n.State.Addresses, func(a state.Address) bool { return a.VNI == lab.VNI1 && a.IP == ip })
+	bpftest.In(t, n.NS, func() { bpftest.Must(t, n.Datapath.Apply(n.State)) })
+}
