@@ -260,8 +260,9 @@ func (c Config) networkStateDir() string { return filepath.Join(c.StateDir, "nms
 
 func (c Config) settingsFile() string { return filepath.Join(c.StateDir, "sysctls.json") }
 
-// planConfig does not resolve names: package apihost resolves that of the API server.
-func (c Config) planConfig(kinds attach.Catalog) plan.Config {
+// Plan returns the part of the configuration that plans go by, with these kinds of
+// attachments. It does not resolve names: package apihost resolves that of the API server.
+func (c Config) Plan(kinds attach.Catalog) plan.Config {
 	cfg := plan.Config{
 		Node: c.NodeName, DefaultVPC: c.DefaultVPC, Shadows: c.Shadows, ServiceRanges: c.ServiceRanges,
 		SharedServices: c.SharedServices, APIServer: apiServerService(), Metadata: c.Metadata, Infrastructure: c.Infrastructure,

@@ -68,7 +68,7 @@ func newNode(ctx context.Context, cfg Config, registry attach.Registry, log *slo
 		return nil, err
 	}
 	n := &node{
-		cfg: cfg, plan: cfg.planConfig(registry.Catalog()), log: log, registry: prometheus.NewRegistry(), kinds: registry, progress: &reconcile.Progress{},
+		cfg: cfg, plan: cfg.Plan(registry.Catalog()), log: log, registry: prometheus.NewRegistry(), kinds: registry, progress: &reconcile.Progress{},
 		health: nodeservices.NewHealthChecks(log), announcer: nodeservices.NewAnnouncer(log),
 		drops: observe.NewEvents((*datapath.Datapath).Drops), flows: observe.NewEvents((*datapath.Datapath).Flows),
 	}

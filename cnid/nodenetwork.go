@@ -30,8 +30,8 @@ import (
 	"github.com/alioth-net/alioth/store/nmstate/policyhandler"
 )
 
-// kinds are those whose objects the daemon follows.
-func (c Config) kinds() []*descriptor.Kind {
+// Kinds are those whose objects the daemon follows.
+func (c Config) Kinds() []*descriptor.Kind {
 	all := kinds.All()
 	area := nmstateapi.All()
 	if c.NodeNetworkState {

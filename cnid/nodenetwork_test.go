@@ -52,7 +52,7 @@ func TestTheNetworkOfTheNodeIsAnAreaOfItsOwn(t *testing.T) {
 			m := newMachine(t, "node1")
 			c.change(&m.cfg)
 			d := newIdleDaemon(t, m)
-			sources := follow.New(follow.Config{Node: "node1", Kinds: d.cfg.kinds()}, nil, nil, d.store, d.journal.Records, d.log)
+			sources := follow.New(follow.Config{Node: "node1", Kinds: d.cfg.Kinds()}, nil, nil, d.store, d.journal.Records, d.log)
 			own, err := d.networkModules(nil, sources)
 			if err != nil {
 				t.Fatal(err)
@@ -61,7 +61,7 @@ func TestTheNetworkOfTheNodeIsAnAreaOfItsOwn(t *testing.T) {
 			for _, module := range own {
 				names = append(names, module.name)
 			}
-			for _, kind := range d.cfg.kinds() {
+			for _, kind := range d.cfg.Kinds() {
 				if slices.ContainsFunc(nmstateapi.All(), func(other *descriptor.Kind) bool { return kind == other }) {
 					followed = append(followed, kind.Name)
 				}
@@ -72,8 +72,8 @@ func TestTheNetworkOfTheNodeIsAnAreaOfItsOwn(t *testing.T) {
 			if diff := cmp.Diff(c.kinds, followed); diff != "" {
 				t.Errorf("kinds (-want +got):\n%s", diff)
 			}
-			if others := len(kinds.All()) - len(all); len(d.cfg.kinds()) != others+len(c.kinds) {
-				t.Errorf("%d kinds are followed, %d of them of other areas", len(d.cfg.kinds()), others)
+			if others := len(kinds.All()) - len(all); len(d.cfg.Kinds()) != others+len(c.kinds) {
+				t.Errorf("%d kinds are followed, %d of them of other areas", len(d.cfg.Kinds()), others)
 			}
 		})
 	}

@@ -5,7 +5,6 @@ package reconcile
 
 import (
 	"github.com/alioth-net/alioth/cnid/journal"
-	"github.com/alioth-net/alioth/cnid/netdev"
 )
 
 // existing are the devices of records, by name. The monitor notices a manual deletion
@@ -16,7 +15,7 @@ type existing struct {
 	records []journal.Record
 }
 
-func (e *existing) look(host *netdev.Host, records []journal.Record, thorough bool) error {
+func (e *existing) look(host Programmer, records []journal.Record, thorough bool) error {
 	if e.devices != nil && journal.Same(e.records, records) && !thorough {
 		return nil
 	}

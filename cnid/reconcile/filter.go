@@ -11,7 +11,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 )
 
-func (k *Kernel) applyFilter(want ruleset.State, look scope) error {
+func (k *Kernel) applyFilter(want ruleset.State, look Scope) error {
 	want.Pods = k.pods.Load()
 	known := want.Equal(k.filter)
 	if known && look != atEverything {

@@ -65,8 +65,8 @@ type Reader interface {
 	Close() error
 }
 
-// Kernel programs plans. The exported methods may be called at any time, the others
-// only by the Loop.
+// Kernel programs plans. The methods of Programmer are for the Loop alone, the other
+// exported ones may be called at any time.
 type Kernel struct {
 	cfg KernelConfig
 
@@ -90,7 +90,7 @@ type Kernel struct {
 	kubeletPort uint16
 	// services has an element when a service has changed since it was last received.
 	services chan struct{}
-	// repaired are the repairs since takeRepairs was last called.
+	// repaired are the repairs since TakeRepairs was last called.
 	repaired []finding.Repair
 
 	// mu guards path, which is replaced when the load-time configuration of its programs
@@ -109,10 +109,10 @@ func NewKernel(cfg KernelConfig) *Kernel {
 // that stale sockets may exist.
 func (k *Kernel) ServicesChanged() <-chan struct{} { return k.services }
 
-// apply programs the plan: the packet filter before the paths that it guards, the
+// Apply programs the plan: the packet filter before the paths that it guards, the
 // programs last. Errors of single devices are returned apart from errors of the whole
 // node.
-func (k *Kernel) apply(want plan.Wanted, look scope) (map[int]error, error) {
+func (k *Kernel) Apply(want plan.Wanted, look Scope) (map[int]error, error) {
 	if err := k.applyFilter(want.Filter, look); err != nil {
 		return nil, err
 	}
@@ -163,8 +163,8 @@ func (k *Kernel) Close() error {
 	return nil
 }
 
-// takeRepairs returns what was repaired since the last call.
-func (k *Kernel) takeRepairs() []finding.Repair {
+// TakeRepairs returns what was repaired since the last call.
+func (k *Kernel) TakeRepairs() []finding.Repair {
 	list := k.repaired
 	k.repaired = nil
 	for _, r := range k.cfg.Host.Repaired() {
@@ -179,8 +179,8 @@ func (k *Kernel) takeRepairs() []finding.Repair {
 	return list
 }
 
-// traffic is the traffic that the host must let through.
-func (k *Kernel) traffic() foreign.Traffic {
+// Traffic is the traffic that the host must let through.
+func (k *Kernel) Traffic() foreign.Traffic {
 	t := foreign.Traffic{
 		PodDevices: hostdev.PodPrefix, NodeDevice: hostdev.Node, TunnelPort: k.cfg.TunnelPort,
 		Underlay: k.underlay.Device, HostPorts: len(k.filter.HostPorts) > 0,

@@ -107,20 +107,20 @@ func TestAThoroughPassGivesBackProgramsThatWereTakenAway(t *testing.T) {
 		pass := func() error {
 			var want plan.Wanted
 			rows.View(func(tx store.ReadTx) {
-				if err = k.prepare(store.GetNode(tx, "node1"), true); err == nil {
+				if err = k.Prepare(store.GetNode(tx, "node1"), true); err == nil {
 					want = plan.Build(tx, plan.Input{Config: cfg, NodePeer: k.indexes.NodePeer})
 				}
 			})
 			if err != nil {
 				return err
 			}
-			if failed, err := k.apply(want, atEverything); err != nil || len(failed) != 0 {
+			if failed, err := k.Apply(want, atEverything); err != nil || len(failed) != 0 {
 				return fmt.Errorf("apply: %v, %w", failed, err)
 			}
 			return nil
 		}
 		survey := func(when string, want bool) {
-			if harmed, err := k.survey(); harmed != want || err != nil {
+			if harmed, err := k.Survey(); harmed != want || err != nil {
 				t.Errorf("a survey %s has found harm: %v, %v; want %v", when, harmed, err, want)
 			}
 		}

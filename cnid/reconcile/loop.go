@@ -24,7 +24,7 @@ const (
 type Config struct {
 	Plan     plan.Config
 	Store    *store.Store
-	Kernel   *Kernel
+	Kernel   Programmer
 	Progress *Progress
 	Observer Observer
 	Metrics  *Metrics
@@ -136,7 +136,7 @@ func (l *Loop) adopt(ctx context.Context, thorough bool) error {
 }
 
 // makePass makes a pass, and notifies the observer and all waiting calls of its result.
-func (l *Loop) makePass(look scope) outcome {
+func (l *Loop) makePass(look Scope) outcome {
 	began := time.Now()
 	last := l.pass(look)
 	l.notify.newlyLost(last.lost)
@@ -146,14 +146,14 @@ func (l *Loop) makePass(look scope) outcome {
 		l.cfg.Metrics.failures.Inc()
 	}
 	l.cfg.Progress.finish(last)
-	l.notify.repaired(l.cfg.Kernel.takeRepairs())
+	l.notify.repaired(l.cfg.Kernel.TakeRepairs())
 	if len(last.missing) > 0 {
 		l.cfg.Observer.Missing(last.missing)
 	}
 	// A node that was never programmed is not announced, so no further report is
 	// needed.
 	if mtu, _ := l.cfg.Progress.PodMTU(); mtu != 0 && (look.thorough() || last.err != nil) {
-		l.cfg.Observer.Check(last.err, l.cfg.Kernel.traffic(), last.mtu)
+		l.cfg.Observer.Check(last.err, l.cfg.Kernel.Traffic(), last.mtu)
 	}
 	return last
 }

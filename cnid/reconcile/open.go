@@ -21,9 +21,9 @@ import (
 // errNoUnderlay reports that the Node object has no address for the tunnel yet.
 var errNoUnderlay = errors.New("the Node object has no InternalIP")
 
-// prepare makes the devices and opens the datapath for the kernel's node. It returns
+// Prepare makes the devices and opens the datapath for the kernel's node. It returns
 // nil if its Node object is not known. Only a thorough call checks existing devices.
-func (k *Kernel) prepare(self *store.Node, thorough bool) error {
+func (k *Kernel) Prepare(self *store.Node, thorough bool) error {
 	if self == nil {
 		return errNoUnderlay
 	}
@@ -144,8 +144,14 @@ func openDatapath(cfg programs.Config, log *slog.Logger) (*datapath.Datapath, er
 	return datapath.Open(loaded, log)
 }
 
-// devices returns the indexes of the devices that exist always, and of the underlay.
-func (k *Kernel) devices() []int {
+// Made implements Programmer.
+func (k *Kernel) Made() Made {
 	i := k.indexes
-	return []int{i.Tunnel, i.Node, i.NodePeer, i.Fragment, i.FragmentPeer, k.underlay.Ifindex}
+	return Made{
+		PodMTU: k.underlay.PodMTU, NodePeer: i.NodePeer,
+		Devices: []int{i.Tunnel, i.Node, i.NodePeer, i.Fragment, i.FragmentPeer, k.underlay.Ifindex},
+	}
 }
+
+// Existing implements Programmer.
+func (k *Kernel) Existing(names []string) (map[string]int, error) { return k.cfg.Host.Existing(names) }

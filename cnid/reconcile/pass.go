@@ -15,17 +15,20 @@ import (
 )
 
 // pass programs the present plan.
-func (l *Loop) pass(look scope) (o outcome) {
+func (l *Loop) pass(look Scope) (o outcome) {
 	o.upTo = l.cfg.Progress.begin()
 	// The result for the node's network counts, even if the pass fails afterwards.
-	defer func() { o.mtu, o.devices = l.cfg.Kernel.underlay.PodMTU, l.cfg.Kernel.devices() }()
+	defer func() {
+		made := l.cfg.Kernel.Made()
+		o.mtu, o.devices = made.PodMTU, made.Devices
+	}()
 	var self *store.Node
 	l.cfg.Store.View(func(tx store.ReadTx) {
 		o.revision = tx.Revision()
 		self = store.GetNode(tx, l.cfg.Plan.Node)
 	})
 	began := time.Now()
-	if o.err = l.cfg.Kernel.prepare(self, look.thorough()); o.err != nil {
+	if o.err = l.cfg.Kernel.Prepare(self, look.thorough()); o.err != nil {
 		return o
 	}
 	l.cfg.Metrics.since(stepPrepare, began)
@@ -40,7 +43,7 @@ func (l *Loop) pass(look scope) (o outcome) {
 	want, o.revision = l.planned.plan(l.cfg.Store, input)
 	l.cfg.Metrics.since(stepPlan, began)
 	o.lost, o.closed = want.Lost, want.ClosedPorts
-	if o.failed, o.err = l.cfg.Kernel.apply(want, look); o.err == nil {
+	if o.failed, o.err = l.cfg.Kernel.Apply(want, look); o.err == nil {
 		l.planned.programmed(want)
 	}
 	if o.failure() != nil {
@@ -52,11 +55,11 @@ func (l *Loop) pass(look scope) (o outcome) {
 // input is the input of a pass's plan. The journal is read before the devices: a device
 // is made before its record is complete, so the devices of all complete records are
 // among those read.
-func (l *Loop) input(look scope) (plan.Input, error) {
-	input := plan.Input{Config: l.cfg.Plan, Records: l.cfg.Records(), NodePeer: l.cfg.Kernel.indexes.NodePeer}
+func (l *Loop) input(look Scope) (plan.Input, error) {
+	input := plan.Input{Config: l.cfg.Plan, Records: l.cfg.Records(), NodePeer: l.cfg.Kernel.Made().NodePeer}
 	input.Removed = l.cfg.Removed() // behind the records, out of which they come
 	input.Reserved = slices.Concat(l.cfg.Plan.Reserved, l.cfg.Reserved())
-	err := l.existing.look(l.cfg.Kernel.cfg.Host, input.Records, look.thorough())
+	err := l.existing.look(l.cfg.Kernel, input.Records, look.thorough())
 	input.Devices = l.existing.devices
 	return input, err
 }

@@ -13,23 +13,23 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath"
 )
 
-// scope is the part of the kernel that a pass compares.
-type scope int
+// Scope is the part of the kernel that a pass compares.
+type Scope int
 
 const (
 	// atChanges is only the part that the pass has to change.
-	atChanges scope = iota
+	atChanges Scope = iota
 	// atDevices is everything but the part of a survey.
 	atDevices
 	// atEverything is the scope of a first pass, and of one after Recheck.
 	atEverything
 )
 
-func (s scope) thorough() bool { return s != atChanges }
+func (s Scope) thorough() bool { return s != atChanges }
 
 // scope returns the scope of the next pass; last is the time of the last pass that
 // compared devices, zero if there was none or it failed.
-func (l *Loop) scope(last time.Time) scope {
+func (l *Loop) scope(last time.Time) Scope {
 	switch {
 	case l.cfg.Progress.takeRecheck() || last.IsZero():
 		return atEverything
@@ -44,7 +44,7 @@ func (l *Loop) scope(last time.Time) scope {
 // not wait for the comparison of all of them. A pass repairs the differences.
 func (l *Loop) Survey(ctx context.Context) {
 	periodic.Run(ctx, l.cfg.Every, nil, func() {
-		harmed, err := l.cfg.Kernel.survey()
+		harmed, err := l.cfg.Kernel.Survey()
 		if err != nil {
 			l.cfg.Log.Warn("can't compare the kernel beside the passes; the next pass does", "error", err)
 		}
@@ -54,9 +54,9 @@ func (l *Loop) Survey(ctx context.Context) {
 	})
 }
 
-// survey reports whether rows of the maps, programs of pods or rules of the packet
+// Survey reports whether rows of the maps, programs of pods or rules of the packet
 // filter have changed. It changes nothing.
-func (k *Kernel) survey() (harmed bool, err error) {
+func (k *Kernel) Survey() (harmed bool, err error) {
 	if harmed, err = k.surveyPath(); harmed || err != nil {
 		return harmed, err
 	}
