@@ -27,6 +27,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/test/api/apiserver"
 	"github.com/alioth-net/alioth/test/bench/figures"
+	"github.com/alioth-net/alioth/test/bench/plane"
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
@@ -94,7 +95,7 @@ func (b *Bench) admissionAt(ctx context.Context, s size) error {
 
 // policies returns what the chart renders of policies and their bindings.
 func (b *Bench) policies(ctx context.Context) ([]*unstructured.Unstructured, error) {
-	objects, err := b.render(ctx)
+	objects, err := plane.Render(ctx, b.root, b.step)
 	return slices.DeleteFunc(objects, func(object *unstructured.Unstructured) bool {
 		return object.GroupVersionKind().Group != admissionregistrationv1.GroupName
 	}), err

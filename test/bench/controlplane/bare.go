@@ -60,7 +60,7 @@ func (b *Bench) claimBare(ctx context.Context, c *control, served, name string) 
 
 // asOperator returns a client with the operator's rights.
 func (c *control) asOperator() (client.Client, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", c.kubeconfig)
+	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("read the operator's kubeconfig: %w", err)
 	}
@@ -155,7 +155,7 @@ func patchLike(model, pod *corev1.Pod) ([]byte, error) {
 
 // writeBare does the writes, and returns how fast they were.
 func (c *control) writeBare(ctx context.Context, writer client.Client, all []rewrite) (made claims, err error) {
-	before, err := c.cpuTimes()
+	before, err := c.CPUTimes()
 	if err != nil {
 		return made, err
 	}
@@ -164,7 +164,7 @@ func (c *control) writeBare(ctx context.Context, writer client.Client, all []rew
 		return made, err
 	}
 	made.perSecond = float64(len(all)) / took.Seconds()
-	made.cpu, err = c.cpuSince(before)
+	made.cpu, err = c.CPUSince(before)
 	return made, err
 }
 

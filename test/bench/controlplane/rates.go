@@ -18,6 +18,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/test/bench/figures"
+	"github.com/alioth-net/alioth/test/bench/plane"
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
@@ -41,7 +42,7 @@ func (b *Bench) Rates(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, c.stop()) }()
+	defer func() { err = errors.Join(err, c.Stop()) }()
 	rows, err := b.claimRates(ctx, c)
 	if err != nil {
 		return err
@@ -97,15 +98,15 @@ func (b *Bench) claimRates(ctx context.Context, c *control) ([]*figures.Row, err
 func (b *Bench) prepareClaims(ctx context.Context, c *control, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, setUpTime)
 	defer cancel()
-	r, err := c.start(ctx, name+"-prepare")
+	r, err := c.Start(ctx, name+"-prepare")
 	if err != nil {
 		return err
 	}
-	defer r.end(syscall.SIGTERM)
+	defer r.End(syscall.SIGTERM)
 	if err := errors.Join(c.nodes(ctx, name, claimPods), c.tenant(ctx, name)); err != nil {
 		return err
 	}
-	r.end(syscall.SIGTERM)
+	r.End(syscall.SIGTERM)
 	b.step(fmt.Sprintf("creating %d pods", claimPods))
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(creators)
@@ -133,16 +134,16 @@ func (b *Bench) claim(ctx context.Context, c *control, vpc string) (made claims,
 		return made, err
 	}
 	defer events.Stop()
-	r, err := c.start(ctx, vpc)
+	r, err := c.Start(ctx, vpc)
 	if err != nil {
 		return made, err
 	}
-	defer r.end(syscall.SIGTERM)
+	defer r.End(syscall.SIGTERM)
 	if err := added(ctx, events, 1); err != nil {
 		return made, err
 	}
 	first := time.Now()
-	before, err := c.cpuTimes(r)
+	before, err := c.CPUTimes(r)
 	if err != nil {
 		return made, err
 	}
@@ -151,10 +152,10 @@ func (b *Bench) claim(ctx context.Context, c *control, vpc string) (made claims,
 		return made, err
 	}
 	made.perSecond = (claimPods - 1) / time.Since(first).Seconds()
-	if made.cpu, err = c.cpuSince(before, r); err != nil {
+	if made.cpu, err = c.CPUSince(before, r); err != nil {
 		return made, err
 	}
-	made.failed, err = r.count(ctx, "alioth_operator_writes_total", func(labels map[string]string) bool {
+	made.failed, err = r.Count(ctx, "alioth_operator_writes_total", func(labels map[string]string) bool {
 		return labels["kind"] == "Address" && labels["verb"] == "create" && labels["result"] != "ok"
 	})
 	return made, errors.Join(err, finish())
@@ -219,12 +220,12 @@ func (c *control) readyIn(ctx context.Context, name string) (time.Duration, erro
 	ctx, cancel := context.WithTimeout(ctx, setUpTime)
 	defer cancel()
 	began := time.Now()
-	r, err := c.start(ctx, name)
+	r, err := c.Start(ctx, name)
 	if err != nil {
 		return 0, err
 	}
-	defer r.end(syscall.SIGTERM)
-	err = r.ready(ctx)
+	defer r.End(syscall.SIGTERM)
+	err = r.Ready(ctx)
 	return time.Since(began), err
 }
 
@@ -233,12 +234,12 @@ func (c *control) readyIn(ctx context.Context, name string) (time.Duration, erro
 func (b *Bench) delays(ctx context.Context, c *control) ([]*figures.Row, error) {
 	p50 := figures.NewRow(fmt.Sprintf("scheduled to annotated, %d pods/s, p50", podsPerSecond), "ms", "%.1f", figures.Bar{AtMost: 15})
 	p99 := figures.NewRow("  p99", "ms", "%.1f", figures.Bar{AtMost: 60})
-	r, err := c.start(ctx, "delays")
+	r, err := c.Start(ctx, "delays")
 	if err != nil {
 		return nil, err
 	}
-	defer r.end(syscall.SIGTERM)
-	if err := r.leads(ctx); err != nil {
+	defer r.End(syscall.SIGTERM)
+	if err := r.Leads(ctx); err != nil {
 		return nil, err
 	}
 	for round := range b.rounds {
@@ -312,16 +313,16 @@ func (c *control) schedulePaced(ctx context.Context, namespace string) error {
 func (b *Bench) takeovers(ctx context.Context, c *control) ([]*figures.Row, error) {
 	const name = "takeover"
 	row := figures.NewRow("leader killed, until a new pod is annotated", "s", "%.1f", figures.Bar{AtMost: 10})
-	leader, err := c.start(ctx, name)
+	leader, err := c.Start(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { leader.end(syscall.SIGKILL) }()
+	defer func() { leader.End(syscall.SIGKILL) }()
 	if err := errors.Join(c.nodes(ctx, name, b.rounds), c.tenant(ctx, name)); err != nil {
 		return nil, err
 	}
 	for round := range b.rounds {
-		standby, err := c.start(ctx, fmt.Sprintf("%s-%d", name, round))
+		standby, err := c.Start(ctx, fmt.Sprintf("%s-%d", name, round))
 		if err != nil {
 			return nil, err
 		}
@@ -336,10 +337,10 @@ func (b *Bench) takeovers(ctx context.Context, c *control) ([]*figures.Row, erro
 	return []*figures.Row{row}, nil
 }
 
-func (c *control) takeover(ctx context.Context, leader, standby *replica, pod int) (time.Duration, error) {
+func (c *control) takeover(ctx context.Context, leader, standby *plane.Replica, pod int) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, setUpTime)
 	defer cancel()
-	if err := errors.Join(standby.ready(ctx), leader.leads(ctx)); err != nil {
+	if err := errors.Join(standby.Ready(ctx), leader.Leads(ctx)); err != nil {
 		return 0, err
 	}
 	events, err := c.watch(ctx, &corev1.PodList{}, client.InNamespace("takeover"))
@@ -347,7 +348,7 @@ func (c *control) takeover(ctx context.Context, leader, standby *replica, pod in
 		return 0, err
 	}
 	defer events.Stop()
-	leader.end(syscall.SIGKILL)
+	leader.End(syscall.SIGKILL)
 	killed := time.Now()
 	if err := c.schedule(ctx, "takeover", pod); err != nil {
 		return 0, err
