@@ -5,21 +5,18 @@ package controlplane
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/test/bench/plane"
 )
 
 // bareClient writes what the operator writes for a claim, and does nothing
@@ -40,7 +37,7 @@ func (b *Bench) claimBare(ctx context.Context, c *control, served, name string) 
 	if err != nil {
 		return claims{}, err
 	}
-	writer, err := c.asOperator()
+	writer, err := c.AsOperator()
 	if err != nil {
 		return claims{}, err
 	}
@@ -56,20 +53,6 @@ func (b *Bench) claimBare(ctx context.Context, c *control, served, name string) 
 		return writer.Delete(ctx, one.address, client.Preconditions{UID: &one.address.UID})
 	})
 	return made, err
-}
-
-// asOperator returns a client with the operator's rights.
-func (c *control) asOperator() (client.Client, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
-	if err != nil {
-		return nil, fmt.Errorf("read the operator's kubeconfig: %w", err)
-	}
-	config.QPS = -1
-	writer, err := client.New(config, client.Options{Scheme: c.Scheme()})
-	if err != nil {
-		return nil, fmt.Errorf("connect to the API server: %w", err)
-	}
-	return writer, nil
 }
 
 // inParallel calls do for each, and returns how long all took.
@@ -117,40 +100,13 @@ func (c *control) rewrites(ctx context.Context, from, to string) ([]rewrite, err
 		if address == nil || model == nil {
 			return nil, fmt.Errorf("pod %s of %s has no address", pod.Name, from)
 		}
-		patch, err := patchLike(model, pod)
+		patch, err := plane.PatchLike(model, pod)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, rewrite{address: addressLike(address, pod), pod: pod, patch: patch})
+		all = append(all, rewrite{address: plane.AddressLike(address, pod), pod: pod, patch: patch})
 	}
 	return all, nil
-}
-
-func addressLike(model *v1alpha1.Address, pod *corev1.Pod) *v1alpha1.Address {
-	address := &v1alpha1.Address{Spec: *model.Spec.DeepCopy()}
-	address.Name = strings.Replace(model.Name, model.Spec.VPC, pod.Namespace, 1)
-	address.Spec.VPC, address.Spec.Subnet = pod.Namespace, pod.Namespace
-	address.Spec.Holder.Namespace, address.Spec.Holder.UID = pod.Namespace, string(pod.UID)
-	return address
-}
-
-// patchLike is the status patch by which the model was told what it got, for
-// another pod: what is named after the namespace has that of the other's.
-func patchLike(model, pod *corev1.Pod) ([]byte, error) {
-	told := map[string]string{}
-	for _, key := range []string{v1alpha1.AttachmentsAnnotation, arktosv1.UserInputAnnotation, arktosv1.ReadinessAnnotation} {
-		told[key] = strings.ReplaceAll(model.Annotations[key], model.Namespace, pod.Namespace)
-	}
-	var conditions []corev1.PodCondition
-	for _, condition := range model.Status.Conditions {
-		if condition.Type == v1alpha1.NetworkReadyCondition {
-			conditions = append(conditions, condition)
-		}
-	}
-	return json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": pod.UID, "annotations": told},
-		"status":   map[string]any{"conditions": conditions},
-	})
 }
 
 // writeBare does the writes, and returns how fast they were.

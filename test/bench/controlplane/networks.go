@@ -32,7 +32,7 @@ func (b *Bench) networkClaims(ctx context.Context, c *control) ([]*figures.Row, 
 	rate := figures.NewRow(fmt.Sprintf("network addresses per second, %d by %d creators", networkAddresses, networkCreators), "1/s", "%.0f",
 		figures.Bar{Reference: bareClient, AtLeast: 0.75})
 	again := figures.NewRow("  creations that found the name in use", "", "%.0f")
-	writer, err := c.asOperator()
+	writer, err := c.AsOperator()
 	if err != nil {
 		return nil, err
 	}

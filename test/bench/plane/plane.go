@@ -43,9 +43,12 @@ import (
 type Plane struct {
 	client.WithWatch
 	Server *apiserver.Server
+	// Objects are those of the chart. Of these the roles and the policies are installed.
+	Objects []*unstructured.Unstructured
 	// Kubeconfig is the file with the operator's way to the API server.
 	Kubeconfig string
-	folder     string
+	// Folder is for files of the run, which Stop removes.
+	Folder string
 	// operator is the program.
 	operator string
 }
@@ -60,7 +63,7 @@ func New(ctx context.Context, root string, step func(string)) (c *Plane, err err
 			err = errors.Join(err, c.Stop())
 		}
 	}()
-	if c.folder, err = os.MkdirTemp("", "alioth-bench-"); err != nil {
+	if c.Folder, err = os.MkdirTemp("", "alioth-bench-"); err != nil {
 		return c, fmt.Errorf("make a folder: %w", err)
 	}
 	if c.Server, err = apiserver.New(ctx); err != nil {
@@ -73,14 +76,13 @@ func New(ctx context.Context, root string, step func(string)) (c *Plane, err err
 	if c.WithWatch, err = client.NewWithWatch(c.Server.Config(), client.Options{Scheme: scheme}); err != nil {
 		return c, fmt.Errorf("connect to the API server: %w", err)
 	}
-	objects, err := Render(ctx, root, step)
-	if err != nil {
+	if c.Objects, err = Render(ctx, root, step); err != nil {
 		return c, err
 	}
-	if err := c.install(ctx, objects); err != nil {
+	if err := c.install(ctx, c.Objects); err != nil {
 		return c, err
 	}
-	c.operator = filepath.Join(c.folder, "alioth-operator")
+	c.operator = filepath.Join(c.Folder, "alioth-operator")
 	build := exec.CommandContext(ctx, "go", "build", "-o", c.operator, "./cmd/alioth-operator")
 	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -94,7 +96,7 @@ func (c *Plane) Stop() error {
 	if c.Server != nil {
 		c.Server.Stop()
 	}
-	return os.RemoveAll(c.folder)
+	return os.RemoveAll(c.Folder)
 }
 
 // Render returns what the chart of a work tree consists of.
@@ -131,7 +133,7 @@ func (c *Plane) install(ctx context.Context, objects []*unstructured.Unstructure
 	if err := c.SubResource("token").Create(ctx, account, token); err != nil {
 		return fmt.Errorf("get a token for the operator: %w", err)
 	}
-	c.Kubeconfig = filepath.Join(c.folder, "operator.kubeconfig")
+	c.Kubeconfig = filepath.Join(c.Folder, "operator.kubeconfig")
 	return chart.WriteKubeconfig(c.Kubeconfig, &rest.Config{Host: c.Server.Config().Host, BearerToken: token.Status.Token})
 }
 
@@ -153,7 +155,7 @@ func (c *Plane) Start(ctx context.Context, name string) (*Replica, error) {
 	if r.metrics, err = freeAddr(ctx); err != nil {
 		return nil, err
 	}
-	if r.log, err = os.Create(filepath.Join(c.folder, name+".log")); err != nil {
+	if r.log, err = os.Create(filepath.Join(c.Folder, name+".log")); err != nil {
 		return nil, fmt.Errorf("create the operator's log: %w", err)
 	}
 	r.process = exec.CommandContext(context.WithoutCancel(ctx), c.operator, "--kubeconfig="+c.Kubeconfig, "--namespace="+chart.Namespace,
@@ -181,7 +183,9 @@ func (r *Replica) End(signal syscall.Signal) {
 func (r *Replica) PID() int { return r.process.Process.Pid }
 
 // Metrics returns the replica's metrics as text.
-func (r *Replica) Metrics(ctx context.Context) (string, error) { return r.get(ctx, r.metrics, "/metrics") }
+func (r *Replica) Metrics(ctx context.Context) (string, error) {
+	return r.get(ctx, r.metrics, "/metrics")
+}
 
 // get returns what a server of the replica answers, an error unless it is 200.
 func (r *Replica) get(ctx context.Context, addr, path string) (string, error) {
