@@ -143,10 +143,13 @@ lint: ## golangci-lint, which vets too, with the layering as depguard rules
 bench: setup ## Measure, as ratios against references in the same run
 	$(GO) run ./test/bench
 
+bench-scale: setup ## Measure the control plane over 10, 100 and 1,000 nodes without kernels; curves in docs/scale
+	$(GO) run ./test/bench/scalelab --curves docs/scale
+
 ##@ Set-up
 
 setup: ## Install what a fresh Debian-like machine lacks, and check its kernel
 	@command -v $(GO) >/dev/null || { echo "go is not installed: install Go 1.26 or newer, see https://go.dev/doc/install" >&2; exit 1; }
 	$(LAB) setup
 
-.PHONY: help demo up down down-hardware build images chart generate test soak soak-seeds soak-vm soak-scenes test-unit test-vm test-hardware fuzz test-api test-e2e test-scenes test-faults test-updown verify lint bench setup
+.PHONY: help demo up down down-hardware build images chart generate test soak soak-seeds soak-vm soak-scenes test-unit test-vm test-hardware fuzz test-api test-e2e test-scenes test-faults test-updown verify lint bench bench-scale setup

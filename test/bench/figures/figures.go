@@ -52,11 +52,17 @@ type Bar struct {
 	Reference string
 	// AtLeast and AtMost bound the ratio; 0 stands for no bound.
 	AtLeast, AtMost float64
+	// Zero wants the plain value to be 0, and there is no other bound.
+	Zero bool
 }
 
 // Check reports whether a ratio clears the bar, and else by how much it misses.
 func (b Bar) Check(ratio float64) string {
 	switch {
+	case b.Zero && ratio == 0:
+		return "PASS"
+	case b.Zero:
+		return "MISS"
 	case ratio == 0 || math.IsNaN(ratio):
 		return "no figure"
 	case b.AtLeast != 0 && ratio < b.AtLeast:
@@ -144,7 +150,11 @@ func printRow(table io.Writer, paths []string, row *Row) {
 			fmt.Fprintf(table, "  \t%s", strings.Repeat("\t", len(paths)))
 		}
 		if bar.Reference == "" {
-			fmt.Fprintf(table, "\t\t%s\t%s\n", bar.value(row.Format), bar.Check(row.Ratio("")))
+			verdict := "no figure"
+			if len(row.Paths[row.Subject]) > 0 {
+				verdict = bar.Check(row.Ratio(""))
+			}
+			fmt.Fprintf(table, "\t\t%s\t%s\n", bar.value(row.Format), verdict)
 			continue
 		}
 		ratio := row.Ratio(bar.Reference)
@@ -162,6 +172,8 @@ func (b Bar) value(format string) string {
 		return ">= " + fmt.Sprintf(format, b.AtLeast)
 	case b.AtMost != 0:
 		return "<= " + fmt.Sprintf(format, b.AtMost)
+	case b.Zero:
+		return "0"
 	}
 	return "-"
 }

@@ -53,11 +53,25 @@ func TestBarsSayByHowMuchTheyAreMissed(t *testing.T) {
 		"missed from above":  {Bar{AtMost: 1}, 1.5, "MISS by 50 %"},
 		"no bar":             {Bar{}, 5, ""},
 		"nothing measured":   {Bar{AtMost: 1}, 0, "no figure"},
+		"nothing wanted":     {Bar{Zero: true}, 0, "PASS"},
+		"something unwanted": {Bar{Zero: true}, 0.5, "MISS"},
 	}
 	for name, tt := range tests {
 		if got := tt.bar.Check(tt.ratio); got != tt.want {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
 		}
+	}
+}
+
+func TestNoMeasurementDoesNotClearABarOfNothing(t *testing.T) {
+	measured, missing := NewRow("unwanted", "1", "%.0f", Bar{Zero: true}), NewRow("not measured", "1", "%.0f", Bar{Zero: true})
+	measured.Add(Alioth, 0)
+	var out strings.Builder
+	if err := Print(&out, "title", []string{Alioth}, []*Row{measured, missing}); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Count(out.String(), "PASS") != 1 || strings.Count(out.String(), "no figure") != 1 {
+		t.Errorf("want one bar cleared and one without a figure:\n%s", out.String())
 	}
 }
 

@@ -1,0 +1,110 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scale
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/alioth-net/alioth/cnid/rollcall"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/descriptor"
+	"github.com/alioth-net/alioth/store/kube"
+)
+
+// holder is a node that holds the watches of a daemon. It decodes what they bring, counts
+// it, and keeps no more than by which the daemon's sources and its roll call go: its Node,
+// its Addresses, the VPCs that it has pods of, and the operator's question.
+type holder struct {
+	*node
+	roll *rollcall.RollCall
+}
+
+// newHolder returns a holder that follows nothing yet. vpcs are those of which the node may
+// come to have pods.
+func newHolder(name string, via access, vpcs map[string]bool, log *slog.Logger) (*holder, error) {
+	keep := func(row any) bool { return isOwn(name, vpcs, row) }
+	n, err := newNode(name, via, nil, func(kind *descriptor.Kind) *descriptor.Kind { return discarding(kind, keep) }, log)
+	if err != nil {
+		return nil, err
+	}
+	h := &holder{node: n}
+	h.roll = rollcall.New(name, n.store, n.records, n.api, n.sources.Synced, unprogrammed{n}, n.log)
+	return h, nil
+}
+
+// start starts the loops of the node, which end with ctx.
+func (h *holder) start(ctx context.Context, group *errgroup.Group) {
+	h.sources.Start(ctx)
+	run(ctx, group, h.sources.Run, h.roll.Run)
+}
+
+// isOwn reports whether a holder keeps a row.
+func isOwn(node string, vpcs map[string]bool, row any) bool {
+	switch row := row.(type) {
+	case *store.Node:
+		return row.Name == node
+	case *store.Address:
+		return row.Node == node
+	case *store.VPC:
+		return vpcs[row.Name]
+	case *store.RollCall:
+		return true // a node follows the operator's alone
+	}
+	return false
+}
+
+// discarding is a kind that makes rows as ever, and forgets those that are not kept.
+func discarding(kind *descriptor.Kind, keep func(row any) bool) *descriptor.Kind {
+	less := *kind
+	less.OnNode, less.OfVPC, less.OfNetwork = rescoped(kind.OnNode, keep), rescoped(kind.OfVPC, keep), rescoped(kind.OfNetwork, keep)
+	return &less
+}
+
+// rescoped has scopes whose kind discards what is not kept.
+func rescoped(narrow func(string) descriptor.Scope, keep func(row any) bool) func(string) descriptor.Scope {
+	if narrow == nil {
+		return nil
+	}
+	return func(name string) descriptor.Scope {
+		scope := narrow(name)
+		kind := *scope.Kind
+		row := kind.Row
+		kind.Row = func(object kube.Object) (any, error) {
+			made, err := row(object)
+			if err != nil || !keep(made) {
+				return nil, err
+			}
+			return made, nil
+		}
+		scope.Kind = &kind
+		return scope
+	}
+}
+
+// unprogrammed are the passes of a node that programs nothing. It answers roll calls with
+// the VNIs that it follows.
+type unprogrammed struct{ *node }
+
+// PodMTU implements rollcall.Passes.
+func (u unprogrammed) PodMTU() (int, <-chan struct{}) { return podMTU, nil }
+
+// Programmed implements rollcall.Passes.
+func (u unprogrammed) Programmed(context.Context) error { return nil }
+
+// VNIs implements rollcall.Passes.
+func (u unprogrammed) VNIs() (all []uint32) {
+	u.store.View(func(tx store.ReadTx) {
+		for _, name := range u.sources.VPCs() {
+			if vpc := store.GetVPC(tx, name); vpc != nil && vpc.VNI != 0 {
+				all = append(all, vpc.VNI)
+			}
+		}
+	})
+	slices.Sort(all)
+	return all
+}

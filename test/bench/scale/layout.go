@@ -1,0 +1,64 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scale
+
+import (
+	"fmt"
+	"net/netip"
+)
+
+// wide is the VPC with a pod on every node: full push sends each of its Addresses to all
+// nodes. Namespace, tenant, VPC, Subnet and Network of each VPC of the lab have one name.
+const wide = "wide"
+
+// Size of a lab.
+type Size struct {
+	// Nodes of the cluster, at least 4. Hollow is the number of those that run the
+	// daemon's control half, at least 1; the others hold watches.
+	Nodes, Hollow int
+	// PodsPerNode is the number of pods that a node has when the lab is up, beside the one
+	// in the wide VPC. It is even.
+	PodsPerNode int
+}
+
+func (s Size) String() string {
+	return fmt.Sprintf("%d nodes, %d Addresses", s.Nodes, s.addresses())
+}
+
+// addressesOfNode is the number of Addresses that a node has itself, in the default VPC: the
+// chart's has both families.
+const addressesOfNode = 2
+
+// addresses is the number of Addresses that the lab is loaded with: those of pods, and
+// those of nodes.
+func (s Size) addresses() int { return s.Nodes * (s.PodsPerNode + 1 + addressesOfNode) }
+
+// Rows is the number of addresses in the plan of a hollow node of a loaded lab: those of its
+// two narrow VPCs, of the wide one and of the default one.
+func (s Size) Rows() int { return 2*s.PodsPerNode + s.Nodes + addressesOfNode*s.Nodes }
+
+// nodeName is the name of a node by its number, and nodeIP its address.
+func nodeName(i int) string { return fmt.Sprintf("node-%04d", i) }
+
+func nodeIP(i int) netip.Addr {
+	return netip.AddrFrom4([4]byte{172, 16, byte(i >> 8), byte(i)}).Next()
+}
+
+// narrow is the name of a VPC with pods on two nodes: that of its number, and the next.
+// There are as many as nodes.
+func narrow(i int) string { return fmt.Sprintf("narrow-%04d", i) }
+
+// hostOf is the number of the node of a pod of a narrow VPC.
+func (s Size) hostOf(vpc, pod int) int { return (vpc + pod%2) % s.Nodes }
+
+// vpcsOf are the VPCs of which a node has pods, with its address's.
+func (s Size) vpcsOf(node int, defaultVPC string) map[string]bool {
+	return map[string]bool{defaultVPC: true, wide: true, narrow(node): true, narrow((node + s.Nodes - 1) % s.Nodes): true}
+}
+
+// vniOf is the VNI of a narrow VPC, and wideVNI that of the wide one. Those of the default
+// VPC, which the operator chooses, begin at 1.
+func vniOf(vpc int) int32 { return int32(10_000 + vpc) }
+
+const wideVNI = 9_999

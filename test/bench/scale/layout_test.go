@@ -1,0 +1,181 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scale
+
+import (
+	"context"
+	"maps"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid"
+	"github.com/alioth-net/alioth/cnid/plan"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
+	"github.com/alioth-net/alioth/store/descriptor"
+	"github.com/alioth-net/alioth/store/kube"
+	"github.com/alioth-net/alioth/test/bench/figures"
+)
+
+func TestEveryNodeHasAsManyPodsAndAnAddressOfItsOwn(t *testing.T) {
+	s := Size{Nodes: 1000, Hollow: 50, PodsPerNode: 98}
+	pods, ips := map[int]int{}, map[netip.Addr]bool{}
+	for i := range s.Nodes {
+		ips[nodeIP(i)] = true
+		for pod := range s.PodsPerNode {
+			host := s.hostOf(i, pod)
+			pods[host]++
+			if !s.vpcsOf(host, "default")[narrow(i)] {
+				t.Fatalf("node %d has a pod of %s, and is not among its nodes", host, narrow(i))
+			}
+		}
+	}
+	for i := range s.Nodes {
+		if pods[i] != s.PodsPerNode {
+			t.Errorf("node %d has %d pods", i, pods[i])
+		}
+	}
+	if len(ips) != s.Nodes {
+		t.Errorf("%d addresses for %d nodes", len(ips), s.Nodes)
+	}
+	if s.addresses() < 100_000 {
+		t.Errorf("the largest lab has %d Addresses, and the bars are for 100,000", s.addresses())
+	}
+}
+
+func TestALabThatCannotTellNodesApartIsRefused(t *testing.T) {
+	for _, s := range []Size{{}, {Nodes: 3, Hollow: 1, PodsPerNode: 2}, {Nodes: 10, PodsPerNode: 2}, {Nodes: 10, Hollow: 11, PodsPerNode: 2}, {Nodes: 10, Hollow: 1, PodsPerNode: 3}} {
+		_, err := Start(t.Context(), "", s, func(step string) { t.Errorf("%+v: %s", s, step) })
+		if err == nil || !strings.Contains(err.Error(), "lab") {
+			t.Errorf("%+v: %v", s, err)
+		}
+	}
+}
+
+// kindsOf are the kinds that a holder follows, by their names.
+func kindsOf(t *testing.T) map[string]*descriptor.Kind {
+	t.Helper()
+	all := map[string]*descriptor.Kind{}
+	for _, kind := range cnid.DefaultConfig().Kinds() {
+		all[kind.Name] = discarding(kind, func(row any) bool { return isOwn("node-0001", map[string]bool{wide: true}, row) })
+	}
+	return all
+}
+
+func TestAHolderKeepsItsOwnAndForgetsTheRest(t *testing.T) {
+	named := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name, UID: "1"} }
+	address := func(node string) kube.Object {
+		return &v1alpha1.Address{ObjectMeta: named("wide.10.60.0.1"), Spec: v1alpha1.AddressSpec{VPC: wide, IP: "10.60.0.1", Node: node, Set: []string{"10.60.0.1"}}}
+	}
+	all := kindsOf(t)
+	for name, tt := range map[string]struct {
+		kind   string
+		object kube.Object
+		kept   bool
+	}{
+		"its Node":             {"Node", &corev1.Node{ObjectMeta: named("node-0001")}, true},
+		"another Node":         {"Node", &corev1.Node{ObjectMeta: named("node-0002")}, false},
+		"its Address":          {"Address", address("node-0001"), true},
+		"another's Address":    {"Address", address("node-0002"), false},
+		"a VPC that is here":   {"VPC", &v1alpha1.VPC{ObjectMeta: named(wide)}, true},
+		"a VPC that is not":    {"VPC", &v1alpha1.VPC{ObjectMeta: named("other")}, false},
+		"a Subnet":             {"Subnet", &v1alpha1.Subnet{ObjectMeta: named(wide), Spec: v1alpha1.SubnetSpec{VPC: wide, CIDRs: []string{"10.60.0.0/16"}}}, false},
+		"the operator's call":  {"RollCall", &v1alpha1.RollCall{ObjectMeta: named(v1alpha1.OperatorRollCall), Spec: v1alpha1.RollCallSpec{Call: "1"}}, true},
+		"a pod on the network": {"Pod", &corev1.Pod{ObjectMeta: named("host"), Spec: corev1.PodSpec{HostNetwork: true}}, false},
+	} {
+		row, err := all[tt.kind].OnNode("node-0001").Kind.Row(tt.object)
+		if err != nil || (row != nil) != tt.kept {
+			t.Errorf("%s: row %v (%v), kept: want %v", name, row, err, tt.kept)
+		}
+	}
+	row, err := all["Address"].OfVPC(wide).Kind.Row(address("node-0002"))
+	if row != nil || err != nil {
+		t.Errorf("another's Address by its VPC: row %v (%v)", row, err)
+	}
+}
+
+func TestAHolderFollowsWhatADaemonDoes(t *testing.T) {
+	all := kindsOf(t)
+	for _, kind := range cnid.DefaultConfig().Kinds() {
+		for name, both := range map[string][2]func(string) descriptor.Scope{
+			"node": {kind.OnNode, all[kind.Name].OnNode}, "VPC": {kind.OfVPC, all[kind.Name].OfVPC}, "network": {kind.OfNetwork, all[kind.Name].OfNetwork},
+		} {
+			if (both[0] == nil) != (both[1] == nil) {
+				t.Errorf("%s of a %s is followed by one alone", kind.Name, name)
+			}
+			if both[0] == nil {
+				continue
+			}
+			want, got := both[0]("a"), both[1]("a")
+			if got.Fields != want.Fields && got.Fields.String() != want.Fields.String() || got.Unawaited != want.Unawaited || got.Kind.Name != want.Kind.Name {
+				t.Errorf("%s of a %s: %+v, want %+v", kind.Name, name, got, want)
+			}
+		}
+	}
+}
+
+func TestAnAddressIsKnownSinceTheFirstPlanWithIt(t *testing.T) {
+	p := &programmer{watched: 7, known: map[place]time.Time{}}
+	ip := netip.MustParseAddr("10.60.0.1")
+	apply := func(kind state.AddressKind) {
+		part := &state.State{Addresses: []state.Address{{VNI: 7, IP: ip, Kind: kind}, {VNI: 7, IP: ip.Next(), Kind: state.Gateway}}}
+		if _, err := p.Apply(plan.Wanted{Datapath: state.Parts{VPCs: map[uint32]*state.State{7: part, 8: part}}}, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply(state.Remote)
+	first, err := p.await(t.Context(), ip, false)
+	if err != nil || first.IsZero() {
+		t.Fatalf("a remote address: %v (%v)", first, err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := p.await(ended, ip, true); err == nil {
+		t.Error("a remote address counts as local")
+	}
+	before := maps.Clone(p.known)
+	apply(state.Local)
+	apply(state.Remote)
+	if again, err := p.await(t.Context(), ip, false); err != nil || !again.Equal(before[place{ip, false}]) {
+		t.Errorf("known since %v (%v), want the first plan's %v", again, err, first)
+	}
+	if _, err := p.await(t.Context(), ip, true); err != nil {
+		t.Error(err)
+	}
+	if p.held() != 2 {
+		t.Errorf("%d addresses are held in two VPCs with one each, beside gateways", p.held())
+	}
+}
+
+func TestResultsAreThoseOfTheNodes(t *testing.T) {
+	events := func(n int) Counts { return Counts{"addresses": {Events: n, Bytes: 100 * n}, "vpcs": {Events: 1}} }
+	r := Result{
+		Size:     Size{Nodes: 4, Hollow: 1, PodsPerNode: 2},
+		Isolated: []Counts{events(5), events(1), {"vpcs": {Events: 1}}, {"vpcs": {Events: 2}}},
+		Normal:   Pushed{Pods: 2, Received: []Counts{events(2), events(2), events(3), events(3)}, CPU: map[string]time.Duration{"etcd": 3 * time.Millisecond}, Everywhere: figures.Series{1}},
+	}
+	if got := r.AddressEvents(); got != 5 {
+		t.Errorf("%g events per Address, want 5", got)
+	}
+	if got := r.Foreign(); got != 2 {
+		t.Errorf("%g events at a node without the VPC, want the most, 2", got)
+	}
+	if got := r.CPUPerAddress("etcd"); got != 1.5 {
+		t.Errorf("%g ms per Address, want 1.5", got)
+	}
+	var out strings.Builder
+	if err := Print(&out, []Result{r}); err != nil || !strings.Contains(out.String(), "4 nodes") {
+		t.Errorf("printed (%v):\n%s", err, out.String())
+	}
+	for name, chart := range Charts([]Result{r}) {
+		if len(chart.Lines) == 0 || !strings.Contains(chart.SVG(), "<svg") {
+			t.Errorf("chart %s has no lines", name)
+		}
+	}
+}

@@ -1,0 +1,109 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scale
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+
+	"github.com/alioth-net/alioth/cnid"
+	"github.com/alioth-net/alioth/cnid/follow"
+	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/descriptor"
+	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kube"
+	"github.com/alioth-net/alioth/store/reflector"
+)
+
+// node is what a hollow node and a holder of watches have in common: the daemon's sources,
+// over a connection to the API server and with a token of the node's own.
+type node struct {
+	name    string
+	cfg     cnid.Config
+	api     *kube.Client
+	store   *store.Store
+	sources *follow.Sources
+	log     *slog.Logger
+	*meter
+	// journal has the node's records; nil for a node without.
+	journal *journal.Journal
+}
+
+// access is a way to the API server.
+type access struct {
+	server *rest.Config
+	// token of the node's daemon.
+	token string
+}
+
+// newNode returns a node that follows nothing yet. keeps narrows down what of a kind the
+// node keeps.
+func newNode(name string, via access, j *journal.Journal, keeps func(*descriptor.Kind) *descriptor.Kind, log *slog.Logger) (*node, error) {
+	n := &node{name: name, cfg: cnid.DefaultConfig(), meter: newMeter(), journal: j, log: log.With("node", name)}
+	n.cfg.NodeName = name
+	var err error
+	if n.store, err = store.NewForNode(); err != nil {
+		return nil, err
+	}
+	if n.api, err = newClient(via, n.meter); err != nil {
+		return nil, err
+	}
+	var followed []*descriptor.Kind
+	for _, kind := range n.cfg.Kinds() {
+		followed = append(followed, keeps(kind))
+	}
+	n.sources = follow.New(
+		follow.Config{Node: name, DefaultVPC: n.cfg.DefaultVPC, Kinds: followed}, n.api, reflector.NewSet(n.store, n.api, n.log), n.store, n.records, n.log)
+	return n, nil
+}
+
+// newClient returns a client with a connection of its own: client-go shares connections
+// between clients of one server unless they dial in different ways.
+func newClient(via access, m *meter) (*kube.Client, error) {
+	config := rest.CopyConfig(via.server)
+	config.BearerToken = via.token
+	config.Dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+	config.Wrap(m.wrap)
+	scheme := runtime.NewScheme()
+	if err := kinds.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	return kube.New(config, scheme)
+}
+
+func (n *node) records() []journal.Record {
+	if n.journal == nil {
+		return nil
+	}
+	return n.journal.Records()
+}
+
+// synced returns once everything that the node follows has been read.
+func (n *node) synced(ctx context.Context) error {
+	for {
+		synced, changed := n.sources.Synced()
+		if synced {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// run starts loops, which end with ctx.
+func run(ctx context.Context, group *errgroup.Group, loops ...func(context.Context)) {
+	for _, loop := range loops {
+		group.Go(func() error { loop(ctx); return nil })
+	}
+}
