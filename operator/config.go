@@ -82,6 +82,9 @@ type Config struct {
 	// NodeIPAMGroups are those of ipamapi.Groups whose kinds are served.
 	NodeIPAMGroups []string
 
+	// RoleNodes is RoleNodesLabelled or RoleNodesAny.
+	RoleNodes string
+
 	// RollCallEvery is the least time between two roll calls, which release the VNIs of
 	// deleted VPCs. Each is a write of every node.
 	RollCallEvery time.Duration
@@ -109,6 +112,7 @@ func DefaultConfig() Config {
 		ServiceEndpoints: true,
 		PolicyMode:       PolicyDistributed,
 		NodeIPAMGroups:   slices.Clone(ipamapi.Groups),
+		RoleNodes:        RoleNodesLabelled,
 		RollCallEvery:    10 * time.Second,
 		HealthAddr:       "127.0.0.1:9473",
 		MetricsAddr:      "127.0.0.1:9474",
@@ -135,6 +139,9 @@ func (c Config) validate() error {
 	}
 	if c.PolicyMode != PolicyDistributed && c.PolicyMode != PolicyCentralized {
 		return fmt.Errorf("mode of policies %q: want %q or %q: correct --node-network-policy-mode", c.PolicyMode, PolicyDistributed, PolicyCentralized)
+	}
+	if c.RoleNodes != RoleNodesLabelled && c.RoleNodes != RoleNodesAny {
+		return fmt.Errorf("nodes for roles %q: want %q or %q: correct --role-nodes", c.RoleNodes, RoleNodesLabelled, RoleNodesAny)
 	}
 	return c.validateNodeIPAM()
 }
@@ -165,6 +172,14 @@ func (c Config) validateNodeIPAM() error {
 const (
 	PolicyDistributed = "distributed"
 	PolicyCentralized = "centralized"
+)
+
+// Nodes that may be bouncers and dividers: with RoleNodesLabelled those with the label
+// v1alpha1.RoleNodeLabel, with RoleNodesAny all. A member sees packets of VPCs that it does
+// not host.
+const (
+	RoleNodesLabelled = "labelled"
+	RoleNodesAny      = "any"
 )
 
 // NamingLegacy is the NamingScheme of DANM before version 4.

@@ -27,6 +27,7 @@ import (
 	"github.com/alioth-net/alioth/operator/nodeipam/podnetworkinstance"
 	"github.com/alioth-net/alioth/operator/nodenetwork"
 	"github.com/alioth-net/alioth/operator/pod"
+	"github.com/alioth-net/alioth/operator/role"
 	"github.com/alioth-net/alioth/operator/rollcall"
 	"github.com/alioth-net/alioth/operator/service"
 	"github.com/alioth-net/alioth/operator/sharedservice"
@@ -38,6 +39,7 @@ import (
 	"github.com/alioth-net/alioth/store/kinds/ipamapi"
 	"github.com/alioth-net/alioth/store/kinds/nmstateapi"
 	"github.com/alioth-net/alioth/store/kinds/outside"
+	"github.com/alioth-net/alioth/store/kinds/roles"
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
 	"github.com/alioth-net/alioth/store/nmstate/policyhandler"
 )
@@ -56,7 +58,7 @@ type module struct {
 
 // modules lists the areas of the operator that a configuration has.
 func modules(cfg Config) []module {
-	all := []module{announcements(), networking(), services(), hosts()}
+	all := []module{announcements(), networking(), bouncing(), services(), hosts()}
 	if cfg.MultiNetwork {
 		all = append(all, multiNetwork(), networkServices())
 	}
@@ -126,6 +128,24 @@ func registerNetworking(p *parts) error {
 			Sources: []pod.Source{p.cfg.source()}, Now: p.env.now,
 		})),
 	)
+}
+
+// bouncing is the area of bouncers and dividers.
+func bouncing() module {
+	return module{
+		kinds: []*descriptor.Kind{roles.Member.Kind, roles.NodeRoles.Kind},
+		rights: []string{
+			"rolemembers.alioth.dev: create delete get update",
+			"subnets.alioth.dev/status: patch",
+			"vpcs.alioth.dev/status: patch",
+			"vpcs.alioth.dev: get",
+		},
+		register: func(p *parts) error {
+			return role.Register(p.env.controllers, p.feed, &role.Reconciler{
+				Client: p.client("role"), Live: p.env.live, Store: p.rows, Events: p.env.events, Now: p.env.now, AnyNode: p.cfg.RoleNodes == RoleNodesAny,
+			})
+		},
+	}
 }
 
 // services is the area of Services and their addresses.

@@ -118,6 +118,9 @@ func resourceOf(t *testing.T, scheme *runtime.Scheme, kind *descriptor.Kind) str
 	if types[0].Kind == "NodeInfo" { // so does Azure CNS
 		return "nodeinfo." + types[0].Group
 	}
+	if types[0].Kind == "NodeRoles" { // it is a plural
+		return "noderoles." + types[0].Group
+	}
 	resource, _ := meta.UnsafeGuessKindToResource(types[0])
 	return strings.TrimSuffix(resource.Resource+"."+resource.Group, ".")
 }

@@ -38,6 +38,9 @@ type Node struct {
 	// kubernetes.azure.com/podnetwork-multi-tenancy-enabled: other CNI plugins attach its
 	// pods, with addresses of the node IPAM API.
 	NodeIPAM bool
+	// RoleLabel is true while the node has the label
+	// alioth.node-restriction.kubernetes.io/role=true: it may be a bouncer or divider.
+	RoleLabel bool
 	// Leaving is true while the node has the taint ToBeDeletedByClusterAutoscaler.
 	Leaving bool
 	// Selection is a hash of what policies select nodes by, labels and taints: it changes

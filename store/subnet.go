@@ -29,7 +29,9 @@ type Subnet struct {
 	// Cursors are the last addresses that an operator of a release without Usage objects
 	// chose, at most one per family.
 	Cursors []netip.Addr
-	Ready   bool
+	// Bouncers is spec.bouncers, or 0.
+	Bouncers int
+	Ready    bool
 	// Reason and Message of the Ready condition.
 	Reason, Message string
 }

@@ -26,6 +26,10 @@ type VPC struct {
 	WantVNI uint32
 	// VNI is status.vni: the claimed one, or 0. Unique among VPCs.
 	VNI uint32
+	// Dividers is spec.dividers, or 0.
+	Dividers int
+	// RolesRevision is the last revision that was taken for its role members, or 0.
+	RolesRevision int64
 	// Ready is the status of the Ready condition.
 	Ready bool
 	// Reason and Message of the Ready condition.

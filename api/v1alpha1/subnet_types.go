@@ -70,8 +70,9 @@ type SubnetSpec struct {
 	// +optional
 	Use SubnetUse `json:"use,omitempty"`
 
-	// Bouncers is how many nodes have the subnet's full address table. By default
-	// every node with pods of the VPC has it.
+	// Bouncers is how many nodes have the subnet's full address table, 1 to 64. By
+	// default as many as the VPC has dividers; if it has none, every node with pods of
+	// the VPC has the table.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=64
 	// +optional
@@ -91,10 +92,14 @@ type SubnetStatus struct {
 	// +listType=atomic
 	// +optional
 	Cursors []string `json:"cursors,omitempty"`
+	// Bouncers are the nodes that have the subnet's full address table; unset if every
+	// node with pods of the VPC has it.
+	// +optional
+	Bouncers *RolesStatus `json:"bouncers,omitempty"`
 	// ObservedGeneration is the generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions: Ready.
+	// Conditions: Ready, RolesReady.
 	// +listType=map
 	// +listMapKey=type
 	// +optional

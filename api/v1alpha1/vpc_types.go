@@ -82,8 +82,8 @@ type VPCSpec struct {
 	// +optional
 	VNI *int32 `json:"vni,omitempty"`
 
-	// Dividers is how many nodes have the VPC's full subnet table. By default every
-	// node with pods of the VPC has it.
+	// Dividers is how many nodes have the VPC's full subnet table, 1 to 64. By default
+	// every node with pods of the VPC has it.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=64
 	// +optional
@@ -96,10 +96,18 @@ type VPCStatus struct {
 	// VNI is the claimed VXLAN network identifier; 0 while there is none.
 	// +optional
 	VNI int32 `json:"vni,omitempty"`
+	// Dividers are the nodes that have the VPC's full subnet table; unset if every node
+	// with pods of the VPC has it.
+	// +optional
+	Dividers *RolesStatus `json:"dividers,omitempty"`
+	// RolesRevision is the last revision of the VPC's role members that the operator has
+	// taken. It never decreases.
+	// +optional
+	RolesRevision int64 `json:"rolesRevision,omitempty"`
 	// ObservedGeneration is the generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions: Ready.
+	// Conditions: Ready, RolesReady.
 	// +listType=map
 	// +listMapKey=type
 	// +optional

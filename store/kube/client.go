@@ -169,10 +169,13 @@ func (c *Client) to(verb string, obj runtime.Object, namespace string) (*rest.Re
 }
 
 // resourceOf returns the plural of a kind. That of NodeInfo is irregular in the API of Azure
-// CNS, and no guess finds it.
+// CNS, and NodeRoles is a plural already: no guess finds them.
 func resourceOf(kind schema.GroupVersionKind) string {
-	if kind.Kind == "NodeInfo" {
+	switch kind.Kind {
+	case "NodeInfo":
 		return "nodeinfo"
+	case "NodeRoles":
+		return "noderoles"
 	}
 	resource, _ := meta.UnsafeGuessKindToResource(kind)
 	return resource.Resource

@@ -329,6 +329,7 @@ func sampleObjects() []kube.Object {
 		&v1alpha1.HostAccess{ObjectMeta: objectMeta("ingress", "a", 1)},
 		&v1alpha1.HostLink{ObjectMeta: objectMeta("vxlan-7.ens4", "a", 1)},
 		&v1alpha1.DomainClaim{ObjectMeta: objectMeta("domain-16777216", "a", 1), Spec: v1alpha1.DomainClaimSpec{Number: 16777216}},
+		&v1alpha1.RoleMember{ObjectMeta: objectMeta("s.0", "a", 1)}, &v1alpha1.NodeRoles{ObjectMeta: objectMeta("node-1", "a", 1)},
 		&v1alpha1.HostLinkReport{ObjectMeta: objectMeta("node-1", "a", 1)},
 		&arktosv1.Network{ObjectMeta: objectMeta("default", "a", 1)},
 		&corev1.Namespace{ObjectMeta: objectMeta("shop", "a", 1)},

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kinds/values"
@@ -58,6 +59,7 @@ func convertNode(in *corev1.Node) (*store.Node, error) {
 	}
 	_, row.NoBalancers = in.Labels[corev1.LabelNodeExcludeBalancers]
 	_, row.NodeIPAM = in.Labels[multitenancyv1alpha1.NodeLabel]
+	row.RoleLabel = in.Labels[v1alpha1.RoleNodeLabel] == "true"
 	row.Selection = hashSelection(in)
 	return row, nil
 }

@@ -38,6 +38,9 @@ func convertSubnet(in *v1alpha1.Subnet) (*store.Subnet, error) {
 
 		ForServices: in.Spec.Use == v1alpha1.SubnetForServices,
 	}
+	if in.Spec.Bouncers != nil {
+		row.Bouncers = int(*in.Spec.Bouncers)
+	}
 	row.Ready, row.Reason, row.Message = values.Readiness(in.Status.Conditions)
 	if err := subnetAddresses(row, in); err != nil {
 		return nil, fmt.Errorf("convert Subnet %s: %w", in.Name, err)

@@ -52,6 +52,10 @@ func convertVPC(in *v1alpha1.VPC) (*store.VPC, error) {
 	if in.Spec.VNI != nil {
 		row.WantVNI = uint32(*in.Spec.VNI)
 	}
+	if in.Spec.Dividers != nil {
+		row.Dividers = int(*in.Spec.Dividers)
+	}
+	row.RolesRevision = in.Status.RolesRevision
 	row.Ready, row.Reason, row.Message = values.Readiness(in.Status.Conditions)
 	return row, nil
 }

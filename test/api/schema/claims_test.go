@@ -331,6 +331,32 @@ func TestVNIClaimNeverChanges(t *testing.T) {
 	check(t, c.Update(t.Context(), object, client.DryRunAll), "a VNIClaim can't change")
 }
 
+func roleMember() *v1alpha1.RoleMember {
+	return &v1alpha1.RoleMember{
+		ObjectMeta: named(v1alpha1.RoleMemberName("s-uid", "node-a")),
+		Spec: v1alpha1.RoleMemberSpec{
+			Role: v1alpha1.RoleBouncer, VPC: "v", VPCUID: "v-uid", Subnet: "s", SubnetUID: "s-uid",
+			Node: "node-a", NodeUID: "n-uid", Stage: v1alpha1.StageJoining, Revision: 1,
+		},
+	}
+}
+
+func TestRoleMemberIsChecked(t *testing.T) {
+	const name = "metadata.name must be"
+	checkCreations(t, roleMember, []creation[*v1alpha1.RoleMember]{
+		{"a bouncer", func(*v1alpha1.RoleMember) {}, ""},
+		{"a divider", func(m *v1alpha1.RoleMember) {
+			m.Name, m.Spec.Role, m.Spec.Subnet, m.Spec.SubnetUID = v1alpha1.RoleMemberName("v-uid", "node-a"), v1alpha1.RoleDivider, "", ""
+		}, ""},
+		{"a divider of a subnet", func(m *v1alpha1.RoleMember) { m.Spec.Role = v1alpha1.RoleDivider }, "a Divider has neither"},
+		{"a bouncer of nothing", func(m *v1alpha1.RoleMember) { m.Spec.Subnet = "" }, "a Bouncer has spec.subnet"},
+		{"the name of another role", func(m *v1alpha1.RoleMember) { m.Name = v1alpha1.RoleMemberName("v-uid", "node-a") }, name},
+		{"a name of its own", func(m *v1alpha1.RoleMember) { m.Name = "mine" }, name},
+		{"no revision", func(m *v1alpha1.RoleMember) { m.Spec.Revision = 0 }, "greater than or equal to 1"},
+		{"an unknown stage", func(m *v1alpha1.RoleMember) { m.Spec.Stage = "Waiting" }, "supported values"},
+	})
+}
+
 func rollCall() *v1alpha1.RollCall {
 	return &v1alpha1.RollCall{ObjectMeta: named("node.node-a"), Spec: v1alpha1.RollCallSpec{Call: "c", VNIs: []int32{1, 1<<24 - 1}}}
 }

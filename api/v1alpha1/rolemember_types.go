@@ -1,0 +1,155 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// RoleNodeLabel, with the value "true", makes a node eligible for roles. A kubelet can't
+// set labels of this domain on its own Node (admission plugin NodeRestriction).
+const RoleNodeLabel = "alioth.node-restriction.kubernetes.io/role"
+
+// RoleProtocol is the lowest NodeRolesSpec.Protocol of a node that sends, forwards and
+// returns packets by roles.
+const RoleProtocol = 1
+
+// Role is what a node is for a subnet or VPC.
+// +kubebuilder:validation:Enum=Bouncer;Divider
+// +kubebuilder:validation:MaxLength=16
+type Role string
+
+const (
+	// RoleBouncer has all Addresses of a subnet.
+	RoleBouncer Role = "Bouncer"
+	// RoleDivider has all Subnets of a VPC and their bouncers.
+	RoleDivider Role = "Divider"
+)
+
+// Stage is how far a member is. Senders list members that are Serving, and no others.
+// +kubebuilder:validation:Enum=Joining;Serving;Leaving
+type Stage string
+
+const (
+	// StageJoining fills its table.
+	StageJoining Stage = "Joining"
+	// StageServing is listed by senders.
+	StageServing Stage = "Serving"
+	// StageLeaving answers until senders list it no more.
+	StageLeaving Stage = "Leaving"
+)
+
+// RoleMemberSpec is the part of one node in one role. Only stage and revision change.
+// +kubebuilder:validation:XValidation:rule="self.role == oldSelf.role && self.vpc == oldSelf.vpc && self.vpcUID == oldSelf.vpcUID && has(self.subnet) == has(oldSelf.subnet) && (!has(self.subnet) || self.subnet == oldSelf.subnet) && (!has(self.subnetUID) || self.subnetUID == oldSelf.subnetUID) && self.node == oldSelf.node && self.nodeUID == oldSelf.nodeUID",message="of a RoleMember only spec.stage and spec.revision can change"
+// +kubebuilder:validation:XValidation:rule="self.revision >= oldSelf.revision",message="spec.revision of a RoleMember can't decrease"
+// +kubebuilder:validation:XValidation:rule="(self.role == 'Bouncer') == has(self.subnet) && has(self.subnet) == has(self.subnetUID)",message="a Bouncer has spec.subnet and spec.subnetUID, a Divider has neither"
+type RoleMemberSpec struct {
+	// Role is Bouncer or Divider.
+	Role Role `json:"role"`
+	// VPC is the name of the VPC.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	VPC string `json:"vpc"`
+	// VPCUID is the UID of that VPC.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	VPCUID string `json:"vpcUID"`
+	// Subnet is the name of the Subnet object of a Bouncer.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	Subnet string `json:"subnet,omitempty"`
+	// SubnetUID is the UID of that Subnet.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	SubnetUID string `json:"subnetUID,omitempty"`
+	// Node is the name of the Node.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Node string `json:"node"`
+	// NodeUID is the UID of that Node.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	NodeUID string `json:"nodeUID"`
+	// Stage is Joining, Serving or Leaving.
+	Stage Stage `json:"stage"`
+	// Revision is that of the VPC's members when this object changed last: the highest
+	// one is that of the list.
+	// +kubebuilder:validation:Minimum=1
+	Revision int64 `json:"revision"`
+}
+
+// RoleMemberStatus is the node's report about its table.
+type RoleMemberStatus struct {
+	// Complete is true once the node has programmed the whole table of the role.
+	// +optional
+	Complete bool `json:"complete,omitempty"`
+	// Boot identifies the boot of the node whose table is complete.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	Boot string `json:"boot,omitempty"`
+}
+
+// RoleMember is the part of one node in one role (docs/design/140). Only the operator
+// writes the spec; the daemon of the node writes the status. The name is
+// <UID of the Subnet or VPC>.<hash of the node's name>.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,path=rolemembers,singular=rolemember
+// +kubebuilder:selectablefield:JSONPath=`.spec.node`
+// +kubebuilder:selectablefield:JSONPath=`.spec.vpc`
+// +kubebuilder:printcolumn:name="Role",type=string,JSONPath=`.spec.role`
+// +kubebuilder:printcolumn:name="VPC",type=string,JSONPath=`.spec.vpc`
+// +kubebuilder:printcolumn:name="Subnet",type=string,JSONPath=`.spec.subnet`
+// +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.spec.node`
+// +kubebuilder:printcolumn:name="Stage",type=string,JSONPath=`.spec.stage`
+// +kubebuilder:printcolumn:name="Complete",type=boolean,JSONPath=`.status.complete`
+// +kubebuilder:printcolumn:name="Revision",type=integer,JSONPath=`.spec.revision`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.startsWith((has(self.spec.subnetUID) ? self.spec.subnetUID : self.spec.vpcUID) + '.') && self.metadata.name.matches('[.][0-9a-f]{20}$')",message="metadata.name must be <UID of the Subnet or VPC>.<20 hexadecimal digits>"
+type RoleMember struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   RoleMemberSpec   `json:"spec"`
+	Status RoleMemberStatus `json:"status,omitempty"`
+}
+
+// RoleMemberName returns the name of the RoleMember of a node in the role of the Subnet or
+// VPC with that UID.
+func RoleMemberName(uid, node string) string {
+	sum := sha256.Sum256([]byte(node))
+	return uid + "." + hex.EncodeToString(sum[:10])
+}
+
+// RoleMemberList is a list of RoleMembers.
+// +kubebuilder:object:root=true
+type RoleMemberList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []RoleMember `json:"items"`
+}
+
+// RolesStatus has the members of a role, as they were written last.
+type RolesStatus struct {
+	// Wanted is the number of nodes that the spec asks for.
+	Wanted int32 `json:"wanted"`
+	// Serving is the number of nodes that serve.
+	Serving int32 `json:"serving"`
+	// Nodes are the names of the nodes that serve, ascending.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=253
+	// +listType=set
+	// +optional
+	Nodes []string `json:"nodes,omitempty"`
+}
+
+func init() {
+	register(&RoleMember{}, &RoleMemberList{})
+}

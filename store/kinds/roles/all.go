@@ -1,0 +1,56 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package roles has the kinds of bouncers and dividers (docs/design/140). No node follows
+// them yet: the scopes of a daemon will be the members on its node, by spec.node, and those
+// of the VPCs that it has something of, by spec.vpc.
+package roles
+
+import (
+	"slices"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store/descriptor"
+	"github.com/alioth-net/alioth/store/kinds/values"
+	"github.com/alioth-net/alioth/store/roles"
+)
+
+// all are the kinds of the area: each adds itself where it is defined.
+var all descriptor.Set
+
+// All lists the kinds of the area.
+func All() []*descriptor.Kind { return slices.Clone(all) }
+
+// Member is the kind of the part of one node in one role.
+var Member = descriptor.Define(&all, descriptor.Description[*v1alpha1.RoleMember, roles.Member]{
+	Name: "RoleMember", Object: &v1alpha1.RoleMember{}, List: &v1alpha1.RoleMemberList{}, Convert: convertMember,
+	Table: descriptor.ByName(roles.GetMember, roles.PutMember, roles.DeleteMember),
+})
+
+// NodeRoles is the kind of the nodes' reports about the members that they list.
+var NodeRoles = descriptor.Define(&all, descriptor.Description[*v1alpha1.NodeRoles, roles.NodeRoles]{
+	Name: "NodeRoles", Object: &v1alpha1.NodeRoles{}, List: &v1alpha1.NodeRolesList{}, Convert: convertNodeRoles,
+	Table: descriptor.ByName(roles.GetNodeRoles, roles.PutNodeRoles, roles.DeleteNodeRoles),
+})
+
+// convertMember converts a RoleMember. It never fails.
+func convertMember(in *v1alpha1.RoleMember) (*roles.Member, error) {
+	return &roles.Member{
+		Meta: values.Meta(in), Name: in.Name, VPC: in.Spec.VPC, VPCUID: in.Spec.VPCUID, Subnet: in.Spec.Subnet, SubnetUID: in.Spec.SubnetUID,
+		Node: in.Spec.Node, NodeUID: in.Spec.NodeUID, Stage: string(in.Spec.Stage), Revision: in.Spec.Revision, Complete: in.Status.Complete,
+	}, nil
+}
+
+// convertNodeRoles converts a NodeRoles. It never fails.
+func convertNodeRoles(in *v1alpha1.NodeRoles) (*roles.NodeRoles, error) {
+	row := &roles.NodeRoles{Meta: values.Meta(in), Name: in.Name, Protocol: in.Spec.Protocol, Listed: map[string]int64{}}
+	for _, vpc := range in.Spec.VPCs {
+		row.Listed[vpc.UID] = vpc.Revision
+	}
+	for _, owner := range in.OwnerReferences {
+		if owner.APIVersion == "v1" && owner.Kind == "Node" && owner.Name == in.Name {
+			row.NodeUID = string(owner.UID)
+		}
+	}
+	return row, nil
+}

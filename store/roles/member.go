@@ -1,0 +1,75 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package roles
+
+import (
+	"cmp"
+	"iter"
+
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/memory"
+)
+
+// Stages of a member, as in the API.
+const (
+	Joining = "Joining"
+	Serving = "Serving"
+	Leaving = "Leaving"
+)
+
+// Member is the row of a RoleMember object. Key: Name.
+type Member struct {
+	store.Meta
+	Name string
+	// VPC is the name of the VPC, VPCUID its UID.
+	VPC, VPCUID string
+	// Subnet is the name of the Subnet of a bouncer, SubnetUID its UID; "" of a divider.
+	Subnet, SubnetUID string
+	// Node is the name of the Node, NodeUID its UID.
+	Node, NodeUID string
+	// Stage is Joining, Serving or Leaving.
+	Stage string
+	// Revision is that of the VPC's members when the object changed last, 1 or more.
+	Revision int64
+	// Complete is true once the node has programmed the whole table of the role.
+	Complete bool
+}
+
+// Key returns the UID of the Subnet or VPC of which the node is a member.
+func (m *Member) Key() string { return cmp.Or(m.SubnetUID, m.VPCUID) }
+
+const byVPC = "vpc"
+
+var members = memory.Define(memory.Table[Member]{
+	Name: "rolemember",
+	Key:  func(m *Member) []byte { return memory.TextKey(m.Name) },
+	Meta: func(m *Member) *store.Meta { return &m.Meta },
+	Indexes: map[string]func(*Member) []byte{
+		byVPC: func(m *Member) []byte { return memory.TextKey(m.VPC) },
+	},
+})
+
+// GetMember returns the RoleMember object of that name, or nil.
+func GetMember(tx store.ReadTx, name string) *Member {
+	return members.Get(tx, memory.TextKey(name))
+}
+
+// MembersByVPC returns the members that name the VPC, by name.
+func MembersByVPC(tx store.ReadTx, vpc string) []*Member {
+	return members.List(tx, byVPC, memory.TextKey(vpc))
+}
+
+// Members yields all members by name.
+func Members(tx store.ReadTx) iter.Seq[*Member] { return members.All(tx) }
+
+// PutMember inserts or replaces a member.
+func PutMember(tx store.Tx, row *Member) error {
+	_, err := members.Put(tx, row)
+	return err
+}
+
+// DeleteMember removes a member if it has that UID, and reports whether it did.
+func DeleteMember(tx store.Tx, name, uid string) bool {
+	return members.Remove(tx, memory.TextKey(name), uid) != nil
+}
