@@ -54,7 +54,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 		return err
 	}
 	defer n.close()
-	sources := follow.New(follow.Config{Node: cfg.NodeName, DefaultVPC: cfg.DefaultVPC, Kinds: cfg.Kinds()}, api, reflector.NewSet(n.store, api, log), n.store, n.journal.Records, log)
+	sources := follow.New(follow.Config{Node: cfg.NodeName, DefaultVPC: cfg.DefaultVPC, NodePorts: cfg.NodePorts, Kinds: cfg.Kinds()}, api, reflector.NewSet(n.store, api, log), n.store, n.journal.Records, log)
 	reporter := report.New(cfg.NodeName, api, n.store, log)
 	// With an incomplete journal, addresses in use would be released.
 	complete := func() bool { return sources.BaseSynced() && n.progress.Adopted() }
@@ -101,7 +101,7 @@ func (d *daemon) apiModule(api *kube.Client, sources *follow.Sources, releaser *
 		*reconcile.Progress
 		*reconcile.Loop
 	}{d.progress, d.loop}
-	roll := rollcall.New(d.cfg.NodeName, d.store, d.journal.Records, api, sources.Synced, passes, d.log)
+	roll := rollcall.New(d.cfg.NodeName, d.store, d.journal.Records, api, sources.VPCsRead, passes, d.log)
 	return module{
 		name: "api",
 		loops: []func(context.Context){sources.Run, releaser.Run, roll.Run, reporter.Run, func(ctx context.Context) {

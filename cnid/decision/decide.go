@@ -226,7 +226,7 @@ func assemble(tx store.ReadTx, q question, said annotations.Attachment, rows []*
 	vpc, foreign := store.GetVPC(tx, rows[0].VPC), rows[0].External
 	switch {
 	case !foreign && !q.synced(rows[0].VPC):
-		return d, fmt.Sprintf("what belongs to VPC %s is still being read from the API server", rows[0].VPC)
+		return d, unread(rows[0].VPC)
 	case vpc == nil || vpc.VNI == 0:
 		return d, fmt.Sprintf("VPC %s has no VNI yet; see `kubectl describe vpc %s`", rows[0].VPC, rows[0].VPC)
 	case !foreign && q.mtu == 0:
@@ -256,6 +256,10 @@ func assemble(tx store.ReadTx, q question, said annotations.Attachment, rows []*
 		d.Routes = insideRoutes(tx, q.cfg, vpc, d)
 	}
 	return d, ""
+}
+
+func unread(vpc string) string {
+	return fmt.Sprintf("what belongs to VPC %s is still being read from the API server", vpc)
 }
 
 // inSubnet returns an address with its subnet's prefix length, and the

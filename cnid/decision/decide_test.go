@@ -398,7 +398,8 @@ func TestAPodLeavesWhenItIsGoneFinishedOrBeingDeleted(t *testing.T) {
 			d.fill(t, s)
 			asked := New(Config{
 				Store: s, Probed: func() ([]journal.Record, <-chan struct{}) { return nil, nil },
-				Attached: func() []journal.Record { return nil },
+				Attached:     func() []journal.Record { return nil },
+				DomainSynced: func(string) (bool, <-chan struct{}) { return true, nil },
 			})
 			err = asked.Confirm([]journal.Record{{Identity: journal.Identity{Pod: thePod}}})
 			if got := errors.Is(err, attachment.ErrPodGone); got != tc.want || err != nil && !got {

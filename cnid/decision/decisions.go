@@ -116,6 +116,12 @@ func (d *Decisions) confirm(tx store.ReadTx, rec journal.Record) error {
 	if rec.External {
 		return nil
 	}
+	// Now that the record exists, the VPC stays followed.
+	if rec.InVPC() {
+		if synced, _ := d.cfg.DomainSynced(rec.VPC); !synced {
+			return &attachment.NotReady{Reason: unread(rec.VPC)}
+		}
+	}
 	probed, _ := d.cfg.Probed()
 	with := parties{cfg: d.cfg.Plan, probed: probed, attached: d.cfg.Attached(), listens: d.cfg.Listens}
 	if no := conflict(tx, with, pod, rec); no != nil {

@@ -76,7 +76,10 @@ func TestOfTwoProbedPodsThatAreAddedAtOnceTheLaterIsRefused(t *testing.T) {
 
 // racing decides for requests at the same time.
 func racing(s *store.Store, j *journal.Journal) *Decisions {
-	return New(Config{Plan: plan.Config{Node: "node1"}, Store: s, Probed: release.NewHeld(j).Probed, Attached: j.Records, Log: slog.New(slog.DiscardHandler)})
+	return New(Config{
+		Plan: plan.Config{Node: "node1"}, Store: s, Probed: release.NewHeld(j).Probed, Attached: j.Records, Log: slog.New(slog.DiscardHandler),
+		DomainSynced: func(string) (bool, <-chan struct{}) { return true, nil },
+	})
 }
 
 func TestOfTwoPodsThatAskForOnePortOfTheNodeAtOnceTheLaterIsRefused(t *testing.T) {
@@ -159,5 +162,26 @@ func TestAPodThatLostTheRaceForAPortIsToldWithItsNextAttempt(t *testing.T) {
 	}
 	if len(told) != 1 || !strings.HasPrefix(told[0], "ns/p1 "+v1alpha1.HostPortConflictReason+" ") || !strings.Contains(told[0], "ns/first") {
 		t.Errorf("told %q", told)
+	}
+}
+
+// TestAPodWhoseVPCIsNoLongerFollowedIsNotAttached: its Address went between decision and record.
+func TestAPodWhoseVPCIsNoLongerFollowedIsNotAttached(t *testing.T) {
+	s := newRows(t)
+	pod := store.Pod{Meta: testrows.Meta("pod"), Namespace: "ns", Name: "pod", Node: "node1"}
+	if err := s.Update(func(tx store.Tx) error { return store.PutPod(tx, &pod) }); err != nil {
+		t.Fatal(err)
+	}
+	asked := New(Config{Store: s, DomainSynced: func(domain string) (bool, <-chan struct{}) { return domain != "blue", nil }})
+	rec := journal.Record{
+		Identity: journal.Identity{Pod: journal.Pod{Namespace: "ns", Name: "pod", UID: "pod"}}, Binding: journal.Binding{VPC: "blue"},
+	}
+	var notReady *attachment.NotReady
+	if err := asked.Confirm([]journal.Record{rec}); !errors.As(err, &notReady) || !strings.Contains(notReady.Reason, "VPC blue") {
+		t.Errorf("the pod is confirmed: %v", err)
+	}
+	rec.External = true
+	if err := asked.Confirm([]journal.Record{rec}); err != nil {
+		t.Errorf("an interface of another CNI plugin waits for the VPC: %v", err)
 	}
 }

@@ -8,9 +8,7 @@ package follow
 import (
 	"context"
 	"log/slog"
-	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -23,41 +21,28 @@ import (
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kube"
-	"github.com/alioth-net/alioth/store/multinet"
 	"github.com/alioth-net/alioth/store/reflector"
-	"github.com/alioth-net/alioth/store/services"
 )
 
 // reviewParts is how often the daemon checks for parts of the API that it no longer
 // needs to follow, even without a change.
 const reviewParts = 30 * time.Second
 
-// part of the API that is added and removed: a VPC by its name, or a network outside of
-// every VPC by its domain.
-type part struct{ domain string }
-
-// String describes what it is, for the log.
-func (p part) String() string {
-	if p.isNetwork() {
-		return "network " + p.domain
-	}
-	return "VPC " + p.domain
-}
-
-func (p part) isNetwork() bool { return store.IsNetworkDomain(p.domain) }
-
 // Config is the part of the daemon's configuration that selects the followed parts.
 type Config struct {
 	Node, DefaultVPC string
+	// NodePorts reports whether the node serves Services to clients outside.
+	NodePorts bool
 	// Kinds have the scopes that are followed.
 	Kinds []*descriptor.Kind
 }
 
 // Sources keeps the store equal to the part of the API that this node needs: its pods
-// and Addresses, the Addresses of every VPC that has an Address or an attachment here and
-// of every network with an attachment here in which there are Services, and all objects of most other kinds. For these, a watch for each needed object would
-// cost the API server and the node more than one for all (docs/design/062, 090). Each
-// kind's descriptor has its scopes.
+// and Addresses; each VPC whose packets it carries, with its Subnets and Addresses; the VPC
+// objects that Services for clients outside name; the Addresses of every network with an
+// attachment here in which there are Services; and all objects of most other kinds. For
+// these, a watch for each needed object would cost the API server and the node more than
+// one for all (docs/design/062, 090). Each kind's descriptor has its scopes.
 type Sources struct {
 	cfg     Config
 	api     *kube.Client
@@ -68,8 +53,9 @@ type Sources struct {
 
 	mu sync.Mutex
 	// base are always followed, parts are added and removed.
-	base  []*reflector.Source
-	parts map[part]*followed
+	base   []*reflector.Source
+	parts  map[part]*followed
+	scopes sharedScopes
 	// always has what is followed of each kind always, whether something waits for it or not.
 	always map[*descriptor.Kind]*reflector.Source
 	// complete is true once everything needed had been read.
@@ -83,22 +69,11 @@ type Sources struct {
 	last    map[part]bool
 }
 
-// followed is a part that is followed.
-type followed struct {
-	sources []*reflector.Source
-	// confirmed reports that the VPC's row is not older than the start of following it.
-	confirmed bool
-	// cancel ends the confirmation.
-	cancel context.CancelFunc
-}
-
-func (f *followed) synced() bool { return f.confirmed && allSynced(f.sources) }
-
 // New returns sources that follow nothing before Start.
 func New(cfg Config, api *kube.Client, set *reflector.Set, s *store.Store, records func() []journal.Record, log *slog.Logger) *Sources {
 	return &Sources{
 		cfg: cfg, api: api, set: set, store: s, records: records, log: log,
-		parts: map[part]*followed{},
+		parts: map[part]*followed{}, scopes: sharedScopes{},
 	}
 }
 
@@ -126,28 +101,6 @@ func (s *Sources) Start(ctx context.Context) {
 	s.base, s.always = base, always
 }
 
-// scopesOf returns the scopes of a part, of all kinds.
-func (s *Sources) scopesOf(p part) []descriptor.Scope {
-	var scopes []descriptor.Scope
-	for _, kind := range s.cfg.Kinds {
-		switch {
-		case p.isNetwork() && kind.OfNetwork != nil:
-			scopes = append(scopes, kind.OfNetwork(store.NetworkUID(p.domain)))
-		case !p.isNetwork() && kind.OfVPC != nil:
-			scopes = append(scopes, kind.OfVPC(p.domain))
-		}
-	}
-	return scopes
-}
-
-func (s *Sources) follow(ctx context.Context, scopes []descriptor.Scope) []*reflector.Source {
-	var list []*reflector.Source
-	for _, scope := range scopes {
-		list = append(list, s.set.Start(ctx, scope, s.broadcast))
-	}
-	return list
-}
-
 // broadcast reports that a source has synced.
 func (s *Sources) broadcast() {
 	s.mu.Lock() // not between another goroutine's check and its call of Next
@@ -161,9 +114,11 @@ func (s *Sources) Run(ctx context.Context) {
 		var needed map[part]bool
 		review, cancel := context.WithTimeout(ctx, reviewParts)
 		// An error means that it is time to look, or to end.
-		_ = s.store.Wait(review, func(tx store.ReadTx, _ *store.WatchSet) bool {
+		_ = s.store.Wait(review, func(tx store.ReadTx, ws *store.WatchSet) bool {
 			needed = s.needed(tx)
-			return !s.follows(needed)
+			settled, changed := s.settled(needed)
+			ws.Add(changed)
+			return !settled
 		})
 		cancel()
 		if ctx.Err() == nil {
@@ -172,120 +127,13 @@ func (s *Sources) Run(ctx context.Context) {
 	}
 }
 
-// needed are the VPCs with an Address or attachment on this node that is not of another CNI
-// plugin, and the networks with an
-// attachment here in which there are Services. The map must not be changed.
-func (s *Sources) needed(tx store.ReadTx) map[part]bool {
-	s.looking.Lock()
-	defer s.looking.Unlock()
-	if records := s.records(); s.tracker.stale(tx, records, s.needs) {
-		s.last = s.find(tx, records)
+// follow begins to follow scopes on behalf of nothing else.
+func (s *Sources) follow(ctx context.Context, scopes []descriptor.Scope) []*reflector.Source {
+	var list []*reflector.Source
+	for _, scope := range scopes {
+		list = append(list, s.set.Start(ctx, scope, s.broadcast))
 	}
-	return s.last
-}
-
-// needs reports whether a change may affect the result of needed.
-func (s *Sources) needs(c store.Change) bool {
-	for _, row := range []any{c.Old, c.New} {
-		switch row := row.(type) {
-		case *store.Address:
-			if row.Node == s.cfg.Node {
-				return true
-			}
-		case *multinet.Claim:
-			return true
-		case *store.EndpointSlice:
-			if store.IsNetworkDomain(row.Domain) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-func (s *Sources) find(tx store.ReadTx, records []journal.Record) map[part]bool {
-	parts := map[part]bool{{domain: s.cfg.DefaultVPC}: true}
-	for _, rec := range records {
-		if rec.Carried() {
-			parts[part{domain: rec.VPC}] = true
-		}
-	}
-	for _, row := range store.AddressesByNode(tx, s.cfg.Node) {
-		if row.VPC != "" && !row.External {
-			parts[part{domain: row.VPC}] = true
-		}
-	}
-	for _, claim := range multinet.ClaimsByNode(tx, s.cfg.Node) {
-		if !claim.Released && services.InNetwork(tx, claim.Network) {
-			parts[part{domain: claim.Network.Domain()}] = true
-		}
-	}
-	return parts
-}
-
-func (s *Sources) follows(parts map[part]bool) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.parts) != len(parts) {
-		return false
-	}
-	for p := range parts {
-		if s.parts[p] == nil {
-			return false
-		}
-	}
-	return true
-}
-
-// adjust stops parts that are no longer needed, and begins to follow new ones.
-func (s *Sources) adjust(ctx context.Context, needed map[part]bool) {
-	s.mu.Lock()
-	following := slices.SortedFunc(maps.Keys(s.parts), comparePart)
-	s.mu.Unlock()
-	for _, p := range following {
-		if !needed[p] {
-			s.stop(p)
-		}
-	}
-	for _, p := range slices.SortedFunc(maps.Keys(needed), comparePart) {
-		if slices.Contains(following, p) {
-			continue
-		}
-		s.add(ctx, p)
-		s.log.Info("following a part of the API", "part", p.String())
-	}
-}
-
-// stop waits outside of the lock, because stopping waits for the source.
-func (s *Sources) stop(p part) {
-	s.mu.Lock()
-	stopping := s.parts[p]
-	delete(s.parts, p)
-	s.mu.Unlock()
-	stopping.cancel()
-	for _, source := range stopping.sources {
-		source.Stop()
-	}
-	s.log.Info("no longer following a part of the API", "part", p.String())
-}
-
-// add begins to follow a part. Before the first complete read the node has not replied
-// to a roll call, and its first reply includes the parts that it follows then. A VPC
-// that is added later may have been deleted, and its VNI assigned to another VPC, while
-// its row is still in the store: so its row has to be confirmed. The UID in the domain of a
-// network is never used again.
-func (s *Sources) add(ctx context.Context, p part) {
-	f := &followed{sources: s.follow(ctx, s.scopesOf(p))}
-	ctx, f.cancel = context.WithCancel(ctx)
-	s.mu.Lock()
-	f.confirmed = !s.complete || p.isNetwork()
-	s.parts[p] = f
-	confirmed := f.confirmed
-	s.mu.Unlock()
-	s.broadcast()
-	if !confirmed {
-		go s.confirm(ctx, p.domain, f)
-	}
+	return list
 }
 
 // confirm returns once the row of a VPC matches the object in the API, or ctx ends.
@@ -329,20 +177,19 @@ func (s *Sources) agrees(ctx context.Context, vpc string) bool {
 	return err == nil
 }
 
-// VPCs are the names of the VPCs that this node programs or may program later.
+// VPCs are the names of the VPCs that this node programs or may program later. The rows of
+// those that have been added since VPCsRead returned true may be missing.
 func (s *Sources) VPCs() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var names []string
 	for p := range s.parts {
-		if !p.isNetwork() {
+		if p.isCarried() {
 			names = append(names, p.domain)
 		}
 	}
 	return names
 }
-
-func comparePart(a, b part) int { return strings.Compare(a.String(), b.String()) }
 
 // Synced reports whether everything that this node needs has been read once; the
 // channel is closed when that may have changed.
@@ -353,22 +200,32 @@ func (s *Sources) Synced() (bool, <-chan struct{}) {
 	if complete {
 		return true, changed
 	}
+	// What is needed follows from the base, so an earlier look could miss some of it.
+	if !s.BaseSynced() {
+		return false, changed
+	}
 	var needed map[part]bool
 	s.store.View(func(tx store.ReadTx) { needed = s.needed(tx) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.complete = s.complete || len(s.base) > 0 && allSynced(s.base) && s.followed(needed)
+	s.complete = s.complete || s.followed(needed)
 	return s.complete, s.changed.Next()
 }
 
-// followed reports whether all of these parts have been read; called with mu held.
-func (s *Sources) followed(needed map[part]bool) bool {
-	for p := range needed {
-		if f := s.parts[p]; f == nil || !f.synced() {
-			return false
+// VPCsRead is Synced for replies to roll calls, which must include the VNI of each VPC that
+// the node may program: it waits for the rows of VPCs that were added later, too.
+func (s *Sources) VPCsRead() (bool, <-chan struct{}) {
+	if synced, changed := s.Synced(); !synced {
+		return false, changed
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for p, f := range s.parts {
+		if p.isCarried() && !f.synced() {
+			return false, s.changed.Next()
 		}
 	}
-	return true
+	return true, s.changed.Next()
 }
 
 // DomainSynced reports whether everything of a VPC has been read, by its name, or of a

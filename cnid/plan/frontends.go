@@ -69,16 +69,6 @@ func newFrontendBuilder(tx store.ReadTx, in Input, p places) frontendBuilder {
 	return frontendBuilder{tx: tx, in: in, places: p, nodes: map[string][2]netip.Addr{}}
 }
 
-// isExposed reports whether clients outside reach a Service.
-func isExposed(row *store.Service) bool {
-	return len(row.ExternalIPs) > 0 || row.LoadBalancer == store.LoadBalancerExternal || hasNodePorts(row)
-}
-
-// hasNodePorts reports whether ports of every node are the Service's.
-func hasNodePorts(row *store.Service) bool {
-	return row.HealthCheckNodePort != 0 || slices.ContainsFunc(row.Ports, func(p store.ServicePort) bool { return p.NodePort != 0 })
-}
-
 // externalAddresses are those of a Service that are not the node's: claimed for it as a
 // load balancer, which has a list of who may ask, and granted to its tenant. What
 // leads to nodes or inside of the cluster is none, also where an object claims it.

@@ -13,6 +13,7 @@ import (
 	"github.com/alioth-net/alioth/store/external"
 	"github.com/alioth-net/alioth/store/multinet"
 	"github.com/alioth-net/alioth/store/nmstate"
+	"github.com/alioth-net/alioth/store/services"
 )
 
 // part is a part of the plan with the rows that it depends on. A test fails for a kind of
@@ -77,7 +78,7 @@ var nodeParts = []nodePart{
 	}}, (*nodeBuilder).probes},
 	{part{hostPortsPart, []dependency{
 		onPart[external.HostAccess](hostPortsPart, nil), onPart[store.Namespace](hostPortsPart, nil),
-		onPart(hostPortsPart, func(_ Input, row *store.Service) bool { return hasNodePorts(row) }),
+		onPart(hostPortsPart, func(_ Input, row *store.Service) bool { return services.HasNodePorts(row) }),
 	}}, (*nodeBuilder).hostPorts},
 	{part{devicesPart, []dependency{onPart[store.Namespace](devicesPart, nil)}}, (*nodeBuilder).devices},
 	{part{filterPart, []dependency{

@@ -64,7 +64,7 @@ func followedByNoNode() map[string]bool {
 	found := map[string]bool{}
 	for _, kind := range kinds.All() {
 		row, err := kind.Row(kind.NewObject())
-		if err == nil && kind.OnNode == nil && kind.OfVPC == nil {
+		if err == nil && !kind.IsFollowed() {
 			found[reflect.TypeOf(row).String()] = true
 		}
 	}

@@ -51,7 +51,7 @@ func (b *serviceBuilder) service(ref ServiceRef) *servicePlan {
 	}
 	vni := b.present[s.vpc]
 	s.inside = !s.shared && vni != 0
-	s.exposed = b.in.NodePorts && s.vpc != "" && isExposed(row)
+	s.exposed = b.in.NodePorts && s.vpc != "" && services.IsExposed(row)
 	s.outside = b.outside(s, row)
 	if !s.isHere() {
 		return nil

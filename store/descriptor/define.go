@@ -37,8 +37,8 @@ type Description[O kube.Object, R any] struct {
 	Optional bool
 	// OwnEvents is Kind.OwnEvents.
 	OwnEvents bool
-	// OnNode, OfVPC and OfNetwork narrow down what a node follows.
-	OnNode, OfVPC, OfNetwork func(name string) Scope
+	// OnNode and the others narrow down what a node follows, see Kind.
+	OnNode, OfVPC, OfDescribedVPC, OfExposedVPC, OfNetwork func(name string) Scope
 }
 
 // Table finds and keeps rows R by their objects.
@@ -125,6 +125,7 @@ func Untyped[O kube.Object, R any](d Description[O, R]) *Kind {
 	}
 	d.addVerdicts(kind)
 	kind.OnNode, kind.OfVPC, kind.OfNetwork = scoped(kind, d.OnNode), scoped(kind, d.OfVPC), scoped(kind, d.OfNetwork)
+	kind.OfDescribedVPC, kind.OfExposedVPC = scoped(kind, d.OfDescribedVPC), scoped(kind, d.OfExposedVPC)
 	return kind
 }
 

@@ -55,12 +55,14 @@ type Kind struct {
 	// conditions.
 	OwnEvents bool
 
-	// OnNode is what a node follows always, OfVPC what it follows of each VPC that it
-	// has something of, and OfNetwork what it follows of each network outside of every VPC
-	// in which it serves Services; nil for nothing.
-	OnNode    func(node string) Scope
-	OfVPC     func(vpc string) Scope
-	OfNetwork func(uid string) Scope
+	// OnNode is what a node follows always, OfVPC what it follows of each VPC whose
+	// packets it carries, and OfNetwork what it follows of each network outside of every
+	// VPC in which it serves Services; nil for nothing. OfDescribedVPC is the part of
+	// OfVPC that an interface of another CNI plugin needs, and OfExposedVPC the part that
+	// a Service needs which clients outside reach on every node.
+	OnNode                              func(node string) Scope
+	OfVPC, OfDescribedVPC, OfExposedVPC func(vpc string) Scope
+	OfNetwork                           func(uid string) Scope
 }
 
 // NewObject returns an empty object of the kind.
@@ -77,6 +79,9 @@ type Verdict struct {
 	// NameConflict is the message of the condition NameConflict, "" without one.
 	NameConflict string
 }
+
+// IsFollowed reports whether nodes follow objects of the kind.
+func (k *Kind) IsFollowed() bool { return k.OnNode != nil || k.OfVPC != nil }
 
 // Scope is a part of the objects of a kind.
 type Scope struct {

@@ -142,8 +142,10 @@ func TestEveryReadyMadeScopeIsServedByARealAPI(t *testing.T) {
 		if kind.OnNode != nil {
 			start(t, set, kind.OnNode("node-1"))
 		}
-		if kind.OfVPC != nil {
-			start(t, set, kind.OfVPC("blue"))
+		for _, of := range []func(string) descriptor.Scope{kind.OfVPC, kind.OfDescribedVPC, kind.OfExposedVPC, kind.OfNetwork} {
+			if of != nil {
+				start(t, set, of("blue"))
+			}
 		}
 	}
 	s.View(func(tx store.ReadTx) {

@@ -65,22 +65,28 @@ func belongs(tx store.ReadTx, vpc *store.VPC, defaultVPC string, of label) bool 
 
 // home returns the name of the VPC of the Services of one label, or "".
 func home(tx store.ReadTx, of label, defaultVPC string) string {
-	ns := store.GetNamespace(tx, of.namespace)
-	if ns == nil {
-		return ""
-	}
-	name := ""
-	net := tenancy.Find(tx, ns.Tenant, ns.Name, cmp.Or(of.network, arktosv1.DefaultNetwork))
-	switch {
-	case net == nil && of.network == "":
-		name = defaultVPC
-	case net != nil && tenancy.Served(net.Type):
-		name = net.VPC
-	}
-	if vpc := store.GetVPC(tx, name); vpc == nil || !tenancy.Allows(vpc, ns.Tenant) {
+	name, tenant := wanted(tx, of, defaultVPC)
+	if vpc := store.GetVPC(tx, name); vpc == nil || !tenancy.Allows(vpc, tenant) {
 		return ""
 	}
 	return name
+}
+
+// wanted returns the name of the VPC that the Services of one label ask for, or "", and their
+// tenant. The VPC need not exist, nor allow the tenant.
+func wanted(tx store.ReadTx, of label, defaultVPC string) (vpc, tenant string) {
+	ns := store.GetNamespace(tx, of.namespace)
+	if ns == nil {
+		return "", ""
+	}
+	net := tenancy.Find(tx, ns.Tenant, ns.Name, cmp.Or(of.network, arktosv1.DefaultNetwork))
+	switch {
+	case net == nil && of.network == "":
+		return defaultVPC, ns.Tenant
+	case net != nil && tenancy.Served(net.Type):
+		return net.VPC, ns.Tenant
+	}
+	return "", ns.Tenant
 }
 
 // VPCOf returns the name of the VPC that a Service with a virtual address belongs

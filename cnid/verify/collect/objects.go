@@ -57,7 +57,7 @@ func (c *Collector) objects(ctx context.Context, s *store.Store) (verify.Input, 
 // that of no node. What is left out by fields is only for other nodes.
 func followed(kind *descriptor.Kind) []client.ListOption {
 	const anyNode = ""
-	if kind.OnNode == nil {
+	if kind.OnNode == nil { // all, or what belongs to a VPC of some node
 		return nil
 	}
 	if selector := kind.OnNode(anyNode).Labels; selector != nil {

@@ -15,15 +15,16 @@ import (
 	"github.com/alioth-net/alioth/store/kinds/values"
 )
 
-// Subnet is the kind of a part of a VPC's ranges.
+// Subnet is the kind of a part of a VPC's ranges. A node follows those of the VPCs that it
+// has interfaces in.
 var Subnet = descriptor.Define(&all, descriptor.Description[*v1alpha1.Subnet, store.Subnet]{
 	Name: "Subnet", Object: &v1alpha1.Subnet{}, List: &v1alpha1.SubnetList{}, Convert: convertSubnet,
 	Table: descriptor.ByName(store.GetSubnet, store.PutSubnet, store.DeleteSubnet),
 	Verdict: func(row *store.Subnet) descriptor.Verdict {
 		return descriptor.Verdict{ID: descriptor.ID{Name: row.Name, UID: row.UID}, Ready: row.Ready, Reason: row.Reason, Message: row.Message}
 	},
-	Rows:   descriptor.Listed(store.ListSubnets),
-	OnNode: descriptor.Everything,
+	Rows:  descriptor.Listed(store.ListSubnets),
+	OfVPC: descriptor.WithField("spec.vpc"), OfDescribedVPC: descriptor.WithField("spec.vpc"),
 })
 
 // convertSubnet converts a Subnet and fills in the short name and the gateways that

@@ -13,15 +13,17 @@ import (
 	"github.com/alioth-net/alioth/store/kinds/values"
 )
 
-// VPC is the kind of a virtual private cloud.
+// VPC is the kind of a virtual private cloud. A node follows those that it has interfaces
+// in, and those with Services that clients outside reach.
 var VPC = descriptor.Define(&all, descriptor.Description[*v1alpha1.VPC, store.VPC]{
 	Name: "VPC", Object: &v1alpha1.VPC{}, List: &v1alpha1.VPCList{}, Convert: convertVPC,
 	Table: descriptor.ByName(store.GetVPC, store.PutVPC, store.DeleteVPC),
 	Verdict: func(row *store.VPC) descriptor.Verdict {
 		return descriptor.Verdict{ID: descriptor.ID{Name: row.Name, UID: row.UID}, Ready: row.Ready, Reason: row.Reason, Message: row.Message}
 	},
-	Rows:   descriptor.Listed(store.ListVPCs),
-	OnNode: descriptor.Everything,
+	Rows:  descriptor.Listed(store.ListVPCs),
+	OfVPC: descriptor.WithField("metadata.name"), OfDescribedVPC: descriptor.WithField("metadata.name"),
+	OfExposedVPC: descriptor.WithField("metadata.name"),
 })
 
 // convertVPC converts a VPC. It returns an error where a range can't be read, which
