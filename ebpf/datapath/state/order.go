@@ -17,6 +17,7 @@ func (s *State) Sort() {
 		return cmp.Or(cmp.Compare(a.VNI, b.VNI), ComparePrefixes(a.Prefix, b.Prefix))
 	})
 	slices.SortFunc(s.VPCs, func(a, b VPC) int { return cmp.Compare(a.VNI, b.VNI) })
+	slices.SortFunc(s.Roles, func(a, b Role) int { return a.Key.compare(b.Key) })
 	slices.SortFunc(s.Nodes, netip.Addr.Compare)
 	slices.SortFunc(s.Own, netip.Addr.Compare)
 	slices.SortFunc(s.NodePorts, NodePort.compare)

@@ -34,6 +34,9 @@ const lan = 1<<24 + 3
 func TestAStateIsTheSumOfItsParts(t *testing.T) {
 	s := statetest.Small()
 	s.VPCs = append(s.VPCs, state.VPC{VNI: 6, Prefixes: []netip.Prefix{px("10.0.0.0/16")}})
+	s.Roles = append(roles(6, 1, "192.0.2.2"), roles(6, 2)...)
+	s.VPCs[1].Role = 2
+	s.Subnets = append(s.Subnets, state.Subnet{VNI: 6, Prefix: px("10.0.1.0/24"), Role: 1})
 	s.Addresses = append(s.Addresses, statetest.Remote(6, "10.0.1.10", "192.0.2.2"))
 	for _, vip := range []string{"fd00:96::1", "10.96.0.9", "10.96.0.2"} {
 		for _, port := range []uint16{80, 443} {
@@ -66,6 +69,15 @@ func virtual(vni uint32, addrs ...string) []*state.VirtualAddress {
 	return list
 }
 
+// roles are one role with these members.
+func roles(vni, id uint32, members ...string) []state.Role {
+	r := state.Role{Key: state.RoleKey{VNI: vni, ID: id}}
+	for _, m := range members {
+		r.Members = append(r.Members, ip(m))
+	}
+	return []state.Role{r}
+}
+
 func TestPartsThatContradictEachOtherAreRefused(t *testing.T) {
 	other := func() *state.State {
 		return &state.State{VPCs: []state.VPC{{VNI: 6}}, Interfaces: []state.Interface{{
@@ -96,6 +108,8 @@ func TestPartsThatContradictEachOtherAreRefused(t *testing.T) {
 			p.Services[6][0].Services = slices.Repeat(p.Services[6][0].Services, 2)
 		}, false},
 		"services in a VPC's part": {func(p state.Parts) { p.VPCs[6].Services = virtual(6, "10.96.0.1")[0].Services }, false},
+		"another's role":           {func(p state.Parts) { p.VPCs[6].Roles = roles(5, 1, "192.0.2.2") }, false},
+		"the ID of another's role": {func(p state.Parts) { p.VPCs[6].Roles = roles(6, 1, "192.0.2.2") }, true},
 		"nodes in a VPC's part":    {func(p state.Parts) { p.VPCs[6].Nodes = []netip.Addr{ip("192.0.2.9")} }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -133,6 +147,18 @@ func TestStatesThatContradictThemselvesAreRefused(t *testing.T) {
 		{"a mapped prefix", func(s *state.State) { s.Closed[0].Prefix = px("::ffff:10.0.0.0/104") }, "not valid"},
 		{"a subnet of no VPC", func(s *state.State) { s.Subnets[0].VNI = 6 }, "no VPC of this state"},
 		{"a subnet twice", func(s *state.State) { s.Subnets = append(s.Subnets, s.Subnets[0]) }, "given twice"},
+		{"a role without an ID", func(s *state.State) { s.Roles = roles(5, 0, "192.0.2.2") }, "no ID"},
+		{"a role of no VPC", func(s *state.State) { s.Roles = roles(6, 1, "192.0.2.2") }, "no VPC of this state"},
+		{"a role twice", func(s *state.State) {
+			s.Roles = append(roles(5, 1, "192.0.2.2"), roles(5, 1, "192.0.2.3")...)
+		}, "given twice"},
+		{"a member twice", func(s *state.State) { s.Roles = roles(5, 1, "192.0.2.2", "::ffff:192.0.2.2") }, "member 192.0.2.2 is given twice"},
+		{"a member that is none", func(s *state.State) { s.Roles = roles(5, 1, "0.0.0.0") }, "no plain address"},
+		{"more members than there may be", func(s *state.State) {
+			s.Roles = []state.Role{{Key: state.RoleKey{VNI: 5, ID: 1}, Members: make([]netip.Addr, state.RoleMembersAtMost+1)}}
+		}, "65 members"},
+		{"a subnet with an unknown role", func(s *state.State) { s.Roles, s.Subnets[0].Role = roles(5, 1, "192.0.2.2"), 2 }, "refers to role 2"},
+		{"a VPC with an unknown role", func(s *state.State) { s.VPCs[0].Role = 1 }, "refers to role 1"},
 		{"a device index of 0", func(s *state.State) { s.Interfaces[0].Ifindex = 0 }, "device index 0"},
 		{"an interface twice", func(s *state.State) { s.Interfaces = append(s.Interfaces, s.Interfaces[0]) }, "interface 7 is given twice"},
 		{"an interface of no VPC", func(s *state.State) { s.Interfaces[0].VNI = 4 }, "no VPC of this state"},

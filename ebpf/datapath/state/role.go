@@ -4,6 +4,8 @@
 package state
 
 import (
+	"cmp"
+	"fmt"
 	"net/netip"
 	"time"
 )
@@ -18,6 +20,10 @@ type RoleKey struct {
 	VNI uint32
 	// ID is unique within the VPC, 1 and above.
 	ID uint32
+}
+
+func (k RoleKey) compare(other RoleKey) int {
+	return cmp.Or(cmp.Compare(k.VNI, other.VNI), cmp.Compare(k.ID, other.ID))
 }
 
 // Role is a set of nodes, each with a complete table: of one subnet (bouncers) or of the
@@ -62,4 +68,53 @@ type Miss struct {
 	IP  netip.Addr
 	// Ifindex is the interface of the sender, see Interface.Ifindex.
 	Ifindex int
+}
+
+// memberKey is a member of a role, for the check that each is listed once.
+type memberKey struct {
+	role   RoleKey
+	member netip.Addr
+}
+
+func (s *State) checkRoles(c *checker) error {
+	for _, r := range s.Roles {
+		if err := r.check(c); err != nil {
+			return fmt.Errorf("role %d of VNI %d: %w", r.Key.ID, r.Key.VNI, err)
+		}
+	}
+	for _, v := range s.VPCs {
+		if err := c.plays("VPC", v.VNI, v.Role); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r Role) check(c *checker) error {
+	if r.Key.ID == 0 || len(r.Members) > RoleMembersAtMost {
+		return fmt.Errorf("it has no ID, or %d members are more than %d", len(r.Members), RoleMembersAtMost)
+	}
+	if err := c.present("it", r.Key.VNI); err != nil {
+		return err
+	}
+	if err := c.once(r.Key, "it"); err != nil {
+		return err
+	}
+	for _, m := range r.Members {
+		if err := checkIP("member", m); err != nil {
+			return err
+		}
+		if err := c.once(memberKey{r.Key, m.Unmap()}, "member %s", m.Unmap()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// plays rejects the reference to a role that the State does not contain; 0 is none.
+func (c *checker) plays(what any, vni, id uint32) error {
+	if id != 0 && !c.seen[RoleKey{VNI: vni, ID: id}] {
+		return fmt.Errorf("%v of VNI %d refers to role %d, which is not in this state", what, vni, id)
+	}
+	return nil
 }

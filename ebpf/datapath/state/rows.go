@@ -16,7 +16,7 @@ import (
 func (s State) Rows() map[string]string {
 	rows := map[string]string{}
 	for _, list := range []map[string]string{
-		textOf(s.Interfaces), textOf(s.Addresses), textOf(s.Subnets), textOf(s.VPCs), textOf(s.NodePorts), textOf(s.Closed),
+		textOf(s.Interfaces), textOf(s.Addresses), textOf(s.Subnets), textOf(s.VPCs), textOf(s.Roles), textOf(s.NodePorts), textOf(s.Closed),
 		textOf(s.Services), textOf(s.Probes), textOf(s.Hooks), textOf(s.Namespaces),
 	} {
 		maps.Copy(rows, list)
@@ -56,7 +56,16 @@ func (a Address) text() (key, content string) {
 }
 
 func (n Subnet) text() (key, content string) {
-	return fmt.Sprintf("subnet %s in VNI %d", n.Prefix.Masked(), n.VNI), present
+	key = fmt.Sprintf("subnet %s in VNI %d", n.Prefix.Masked(), n.VNI)
+	if n.Role != 0 {
+		return key, fmt.Sprintf("role %d", n.Role)
+	}
+	return key, present
+}
+
+func (r Role) text() (key, content string) {
+	members := slices.SortedFunc(slices.Values(r.Members), netip.Addr.Compare)
+	return fmt.Sprintf("role %d in VNI %d", r.Key.ID, r.Key.VNI), fmt.Sprintf("members %s, here %t, complete %t", members, r.Here, r.Complete)
 }
 
 func (v VPC) text() (key, content string) {

@@ -28,6 +28,7 @@ func TestRowsDependOnNoOrder(t *testing.T) {
 		return State{
 			Interfaces: []Interface{{Ifindex: 1, VNI: 20, Addrs: addrs}},
 			VPCs:       []VPC{{VNI: 20, Prefixes: prefixes}},
+			Roles:      []Role{{Key: RoleKey{20, 1}, Members: addrs}},
 			Services:   []Service{{VNI: 20, VIP: a, Port: 80, Proto: ProtoTCP, Backends: backends}},
 			Namespaces: []Namespace{{Cookie: 1, Memberships: []Membership{{VNI: 20, Addrs: addrs}}}},
 		}
@@ -50,6 +51,11 @@ func TestAnotherContentHasAnotherText(t *testing.T) {
 		"the egress of a VPC":         {{VPCs: []VPC{{VNI: 20}}}, {VPCs: []VPC{{VNI: 20, EgressMasquerade: true}}}},
 		"the affinity of a Service":   {{Services: []Service{{VIP: ip}}}, {Services: []Service{{VIP: ip, Affinity: time.Second}}}},
 		"the place of a backend":      {{Services: []Service{{VIP: ip, Backends: []Backend{{IP: ip}}}}}, {Services: []Service{{VIP: ip, Backends: []Backend{{IP: ip, Outside: true}}}}}},
+		"the role of a subnet":        {{Subnets: []Subnet{{VNI: 20}}}, {Subnets: []Subnet{{VNI: 20, Role: 1}}}},
+		"the role of a VPC":           {{VPCs: []VPC{{VNI: 20}}}, {VPCs: []VPC{{VNI: 20, Role: 1}}}},
+		"the members of a role":       {{Roles: []Role{{}}}, {Roles: []Role{{Members: []netip.Addr{ip}}}}},
+		"a member's part":             {{Roles: []Role{{}}}, {Roles: []Role{{Here: true}}}},
+		"a member's table":            {{Roles: []Role{{Here: true}}}, {Roles: []Role{{Here: true, Complete: true}}}},
 		"the class of a prefix":       {{Closed: []ClosedPrefix{{Class: ClosedNode}}}, {Closed: []ClosedPrefix{{Class: ClosedService}}}},
 		"the shadow of a target":      {{Probes: []ProbeTarget{{IP: ip}}}, {Probes: []ProbeTarget{{IP: ip, Shadow: shadow}}}},
 		"the shadow of a hook target": {{Hooks: []HookTarget{{IP: ip}}}, {Hooks: []HookTarget{{IP: ip, Shadow: shadow}}}},

@@ -17,6 +17,8 @@ type State struct {
 	Addresses  []Address
 	Subnets    []Subnet
 	VPCs       []VPC
+	// Roles are the bouncers and dividers that this node knows of.
+	Roles []Role
 	// Nodes are the underlay addresses from which tunnel packets are
 	// accepted, and which are closed to tenants' egress.
 	Nodes []netip.Addr
@@ -107,10 +109,13 @@ type Address struct {
 	MAC MAC
 }
 
-// Subnet is a range of a VPC whose existing addresses are all in the address table.
+// Subnet is a range of a VPC.
 type Subnet struct {
 	VNI    uint32
 	Prefix netip.Prefix
+	// Role is the ID, within the VNI, of the role of the subnet's bouncers; 0: all
+	// existing addresses of the range are in the address table of this node.
+	Role uint32
 }
 
 // VPC is a VPC that is present on this node.
@@ -127,6 +132,9 @@ type VPC struct {
 	// Default marks the default VPC, which alone may reach nodes and in which
 	// this node has an address of its own.
 	Default bool
+	// Role is the ID, within the VNI, of the role of the VPC's dividers; 0: all of the
+	// VPC's subnets are in the State.
+	Role uint32
 }
 
 // ClosedClass is the reason why a destination is closed to egress. Each class has its

@@ -82,7 +82,7 @@ func newChecker() *checker {
 func (s *State) check(vni uint32) error {
 	c := newChecker()
 	checks := []func(*checker) error{
-		s.checkVPCs, s.checkInterfaces, s.checkAddresses, s.checkSubnets, s.checkNodes, s.checkNodePorts,
+		s.checkVPCs, s.checkRoles, s.checkInterfaces, s.checkAddresses, s.checkSubnets, s.checkNodes, s.checkNodePorts,
 		s.checkClosed, s.checkServices, s.checkTargets,
 	}
 	for _, check := range checks {
@@ -99,6 +99,7 @@ func (s *State) checkOwner(vni uint32) error {
 	if slices.ContainsFunc(s.VPCs, func(v VPC) bool { return foreign(v.VNI) }) ||
 		slices.ContainsFunc(s.Interfaces, func(i Interface) bool { return foreign(i.VNI) }) ||
 		slices.ContainsFunc(s.Addresses, func(a Address) bool { return foreign(a.VNI) }) ||
+		slices.ContainsFunc(s.Roles, func(r Role) bool { return foreign(r.Key.VNI) }) ||
 		slices.ContainsFunc(s.Subnets, func(n Subnet) bool { return foreign(n.VNI) }) ||
 		slices.ContainsFunc(s.NodePorts, func(n NodePort) bool { return foreign(n.VNI) }) ||
 		slices.ContainsFunc(s.Closed, func(c ClosedPrefix) bool { return foreign(c.VNI) }) ||
@@ -286,6 +287,9 @@ func (s *State) checkSubnets(c *checker) error {
 			return err
 		}
 		if err := c.present(n.Prefix, n.VNI); err != nil {
+			return err
+		}
+		if err := c.plays(n.Prefix, n.VNI, n.Role); err != nil {
 			return err
 		}
 	}
