@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// RoleNodeLabel, with the value "true", makes a node eligible for roles. A kubelet can't
+// RoleNodeLabel with the value "true" makes a node eligible for roles. A kubelet can't
 // set labels of this domain on its own Node (admission plugin NodeRestriction).
 const RoleNodeLabel = "alioth.node-restriction.kubernetes.io/role"
 

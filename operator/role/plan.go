@@ -122,26 +122,33 @@ type role struct {
 func (r *role) sort(m *roles.Member) {
 	node, known := r.world.Nodes[m.Node]
 	exists := known && node.UID == m.NodeUID
-	chosen := exists && slices.Contains(r.chosen, m.Node)
 	switch {
 	case known && !exists:
 		// The name would be in the way of its successor.
 		r.gone = append(r.gone, Step{Delete, *m})
-	case m.Stage == roles.Serving && chosen:
-		r.serving++
+	case exists && slices.Contains(r.chosen, m.Node):
+		r.sortChosen(m)
 	case m.Stage == roles.Serving && exists && node.Alive:
 		r.spare = append(r.spare, m)
 	case m.Stage == roles.Serving:
 		r.dead = append(r.dead, m)
-	case !exists, m.Stage == roles.Joining && !chosen:
+	case !exists, m.Stage == roles.Joining:
 		r.gone = append(r.gone, Step{Delete, *m}) // nobody lists it
-	case chosen && m.Complete:
-		r.change(&r.planner.serve, m, roles.Serving)
-		r.serving++
-	case chosen && m.Stage == roles.Leaving:
-		r.change(&r.planner.serve, m, roles.Joining)
 	case m.Stage == roles.Leaving:
 		r.await(m)
+	}
+}
+
+// sortChosen decides about a member that placement has chosen.
+func (r *role) sortChosen(m *roles.Member) {
+	switch {
+	case m.Stage == roles.Serving:
+		r.serving++
+	case m.Complete:
+		r.change(&r.serve, m, roles.Serving)
+		r.serving++
+	case m.Stage == roles.Leaving:
+		r.change(&r.serve, m, roles.Joining)
 	}
 }
 
