@@ -33,8 +33,9 @@ type control struct {
 	// those of a VPC or network have; each channel is closed when that may have changed.
 	synced       func() (bool, <-chan struct{})
 	domainSynced func(domain string) (bool, <-chan struct{})
-	// vpcs are the names of the followed VPCs.
+	// vpcs are the names of the followed VPCs, tables what of them has been read completely.
 	vpcs     func() []string
+	tables   func() *plan.Tables
 	releaser attachment.Releaser
 	reporter reporter
 	// attached is called for a pod that was attached, or nil. It must not block.
@@ -115,7 +116,7 @@ func newDaemon(n *node, c control) *daemon {
 	d.loop = reconcile.New(reconcile.Config{
 		Plan: n.plan, Store: n.store, Kernel: n.kernel, Progress: n.progress, Observer: observer{c.reporter, d.restorer, d.checker},
 		Metrics: n.passes, Log: n.log, Every: n.cfg.RecheckEvery, Synced: c.synced, Adopt: rebuilder.Rebuild,
-		Records: n.journal.Records, Removed: n.held.Removed, VPCs: c.vpcs, Reserved: d.apiHost.Addresses,
+		Records: n.journal.Records, Removed: n.held.Removed, VPCs: c.vpcs, Tables: c.tables, Reserved: d.apiHost.Addresses,
 	})
 	return d
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
+	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/cnid/release"
 )
 
@@ -47,7 +48,7 @@ func newIdleDaemon(t *testing.T, m *machine) (d *daemon) {
 		t.Cleanup(n.close)
 		d = newDaemon(n, control{
 			synced: alwaysSynced, domainSynced: func(string) (bool, <-chan struct{}) { return alwaysSynced() },
-			vpcs: func() []string { return nil }, releaser: releaseAtOnce{n.journal, n.held}, reporter: logged{log},
+			vpcs: func() []string { return nil }, tables: func() *plan.Tables { return nil }, releaser: releaseAtOnce{n.journal, n.held}, reporter: logged{log},
 		})
 		return nil
 	})

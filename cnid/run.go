@@ -24,6 +24,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/reconcile"
 	"github.com/alioth-net/alioth/cnid/release"
 	"github.com/alioth-net/alioth/cnid/report"
+	"github.com/alioth-net/alioth/cnid/roles"
 	"github.com/alioth-net/alioth/cnid/rollcall"
 	"github.com/alioth-net/alioth/store/kube"
 	"github.com/alioth-net/alioth/store/multinet"
@@ -54,7 +55,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 		return err
 	}
 	defer n.close()
-	sources := follow.New(follow.Config{Node: cfg.NodeName, DefaultVPC: cfg.DefaultVPC, NodePorts: cfg.NodePorts, Kinds: cfg.Kinds()}, api, reflector.NewSet(n.store, api, log), n.store, n.journal.Records, log)
+	sources := follow.New(follow.Config{Node: cfg.NodeName, DefaultVPC: cfg.DefaultVPC, NodePorts: cfg.NodePorts, Kinds: cfg.Kinds(), Changed: func() { n.progress.Ask() }}, api, reflector.NewSet(n.store, api, log), n.store, n.journal.Records, log)
 	reporter := report.New(cfg.NodeName, api, n.store, log)
 	// With an incomplete journal, addresses in use would be released.
 	complete := func() bool { return sources.BaseSynced() && n.progress.Adopted() }
@@ -62,7 +63,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	statuses := networkstatus.New(networkstatus.Config{API: api, Store: n.store, Synced: sources.Synced, Records: n.journal.Records, OfPod: n.journal.OfPod, Reported: delegates.reported, PF: sriov.PhysicalFunction, Log: log})
 	links := linkreport.New(cfg.NodeName, api, n.store, log)
 	d := newDaemon(n, control{
-		synced: sources.Synced, domainSynced: sources.DomainSynced, vpcs: sources.VPCs, releaser: releaser, reporter: reporting{reporter, links},
+		synced: sources.Synced, domainSynced: sources.DomainSynced, vpcs: sources.VPCs, tables: sources.Tables, releaser: releaser, reporter: reporting{reporter, links},
 		attached: statuses.Attached, api: config,
 	})
 	group, ctx := errgroup.WithContext(ctx)
@@ -71,6 +72,8 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 		name: "network status", loops: []func(context.Context){statuses.Run},
 	}, module{
 		name: "report about host links", loops: []func(context.Context){links.Run},
+	}, module{
+		name: "roles", loops: []func(context.Context){roles.New(cfg.NodeName, api, n.store, n.progress.Roles, log).Run},
 	})
 	own, err := d.networkModules(api, sources)
 	if err != nil {

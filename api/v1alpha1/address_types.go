@@ -125,6 +125,7 @@ func (s *AddressSpec) Domain() string {
 // +kubebuilder:selectablefield:JSONPath=`.spec.node`
 // +kubebuilder:selectablefield:JSONPath=`.spec.vpc`
 // +kubebuilder:selectablefield:JSONPath=`.spec.subnet`
+// +kubebuilder:selectablefield:JSONPath=`.spec.holder.kind`
 // +kubebuilder:selectablefield:JSONPath=`.spec.network.kind`
 // +kubebuilder:selectablefield:JSONPath=`.spec.network.namespace`
 // +kubebuilder:selectablefield:JSONPath=`.spec.network.name`

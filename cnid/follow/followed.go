@@ -126,6 +126,7 @@ func (s *Sources) stop(p part) {
 	}
 	stopping := s.parts[p]
 	delete(s.parts, p)
+	s.reads++ // before the rows go
 	unused := s.scopes.leave(stopping.scopes)
 	s.mu.Unlock()
 	stopping.cancel()

@@ -8,27 +8,18 @@ import (
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/roles"
 	"github.com/alioth-net/alioth/store/services"
 )
 
-// part of the API that is added and removed: of a VPC by its name, or of a network outside
-// of every VPC by its domain.
+// part of the API that is added and removed.
 type part struct {
+	// domain is the name of the VPC, or the domain of a network outside of every VPC.
 	domain string
-	extent extent
+	// subnet is the name of the Subnet object, of an extent that has one.
+	subnet string
+	extent descriptor.Extent
 }
-
-// extent is how much of a domain is followed.
-type extent int
-
-const (
-	// carried is all of a VPC or network whose packets the node carries.
-	carried extent = iota
-	// described is what an interface of another CNI plugin needs.
-	described
-	// exposed is what a Service for clients outside needs.
-	exposed
-)
 
 // exposedAtMost limits how many VPCs have a watch of their own for Services that clients
 // outside reach. Tenants make these Services and name the VPCs. Beyond the limit one watch
@@ -36,47 +27,61 @@ const (
 const exposedAtMost = 64
 
 // everyExposed stands for every VPC that is exposed.
-var everyExposed = part{extent: exposed}
+var everyExposed = part{extent: descriptor.ExposedVPC}
 
 // String describes what it is, for the log.
 func (p part) String() string {
-	switch {
-	case p.isNetwork():
+	switch p.extent {
+	case descriptor.ServedNetwork:
 		return "network " + p.domain
-	case p.extent == described:
+	case descriptor.DescribedVPC:
 		return "VPC " + p.domain + " for other CNI plugins"
-	case p == everyExposed:
-		return "all VPC objects for Services"
-	case p.extent == exposed:
+	case descriptor.ExposedVPC:
+		if p == everyExposed {
+			return "all VPC objects for Services"
+		}
 		return "VPC " + p.domain + " for Services"
+	case descriptor.RoleMembers:
+		return "role members of VPC " + p.domain
+	case descriptor.AllSubnets:
+		return "subnets of VPC " + p.domain
+	case descriptor.OneSubnet:
+		return "subnet " + p.subnet + " of VPC " + p.domain
+	case descriptor.AllAddresses:
+		return "addresses of VPC " + p.domain
+	case descriptor.AddressesOfSubnet:
+		return "addresses of subnet " + p.subnet + " of VPC " + p.domain
+	case descriptor.AddressesOfNodes:
+		return "addresses of nodes"
 	}
 	return "VPC " + p.domain
 }
 
-func (p part) isNetwork() bool { return store.IsNetworkDomain(p.domain) }
-
 // isCarried reports whether the node may program the VPC.
-func (p part) isCarried() bool { return p.extent == carried && !p.isNetwork() }
+func (p part) isCarried() bool { return p.extent == descriptor.CarriedVPC }
+
+// name is the argument of the part's scopes.
+func (p part) name() string {
+	switch {
+	case p.subnet != "":
+		return p.subnet
+	case p.extent == descriptor.ServedNetwork:
+		return store.NetworkUID(p.domain)
+	}
+	return p.domain
+}
 
 // scopesOf returns the scopes of a part, of all kinds.
 func scopesOf(kinds []*descriptor.Kind, p part) []descriptor.Scope {
 	var scopes []descriptor.Scope
 	for _, kind := range kinds {
-		narrow, name := kind.OfVPC, p.domain
-		switch {
-		case p.isNetwork():
-			narrow, name = kind.OfNetwork, store.NetworkUID(p.domain)
-		case p.extent == described:
-			narrow = kind.OfDescribedVPC
-		case p.extent == exposed:
-			narrow = kind.OfExposedVPC
-		}
+		narrow := kind.Of[p.extent]
 		switch {
 		case narrow == nil:
 		case p == everyExposed:
 			scopes = append(scopes, descriptor.Scope{Kind: kind})
 		default:
-			scopes = append(scopes, narrow(name))
+			scopes = append(scopes, narrow(p.name()))
 		}
 	}
 	return scopes
@@ -86,8 +91,9 @@ func scopesOf(kinds []*descriptor.Kind, p part) []descriptor.Scope {
 func (s *Sources) needed(tx store.ReadTx) map[part]bool {
 	s.looking.Lock()
 	defer s.looking.Unlock()
-	if records := s.records(); s.tracker.stale(tx, records, s.needs) {
-		s.last = s.find(tx, records)
+	read := s.reading()
+	if records := s.records(); s.tracker.stale(tx, records, s.needs) || read != s.lastRead {
+		s.last, s.lastRead = s.find(tx, records), read
 	}
 	return s.last
 }
@@ -100,8 +106,12 @@ func (s *Sources) needs(c store.Change) bool {
 			if row.Node == s.cfg.Node {
 				return true
 			}
-		case *multinet.Claim:
+		case *multinet.Claim, *roles.Member, *store.VPC, *store.Subnet:
 			return true
+		case *store.Node: // its UID decides about its roles
+			if row.Name == s.cfg.Node && (c.Old == nil || c.New == nil) {
+				return true
+			}
 		case *store.EndpointSlice:
 			if store.IsNetworkDomain(row.Domain) {
 				return true
@@ -119,31 +129,59 @@ func (s *Sources) needs(c store.Change) bool {
 	return false
 }
 
-// find returns the VPCs with an Address or attachment on this node, those that exposed
-// Services name, and the networks with an attachment here in which there are Services.
+// find returns the VPCs with an Address or attachment on this node and those of which it is
+// a role member, with their tables; those that exposed Services name; and the networks with
+// an attachment here in which there are Services.
 func (s *Sources) find(tx store.ReadTx, records []journal.Record) map[part]bool {
-	parts := map[part]bool{{domain: s.cfg.DefaultVPC}: true}
+	parts := map[part]bool{}
+	hosted := s.findHosted(tx, records, parts)
+	for _, m := range roles.MembersByNode(tx, s.cfg.Node) {
+		if _, known := hosted[m.VPC]; !known && roles.IsOn(tx, m, s.cfg.Node) {
+			hosted[m.VPC] = nil
+		}
+	}
+	for vpc, subnets := range hosted {
+		parts[part{domain: vpc}] = true
+		t := tables{tx: tx, node: s.cfg.Node, vpc: vpc, isDefault: vpc == s.cfg.DefaultVPC, hosts: subnets, read: s.isRead, last: s.last}
+		for _, p := range t.needed() {
+			parts[p] = true
+		}
+	}
+	for _, claim := range multinet.ClaimsByNode(tx, s.cfg.Node) {
+		if !claim.Released && services.InNetwork(tx, claim.Network) {
+			parts[part{domain: claim.Network.Domain(), extent: descriptor.ServedNetwork}] = true
+		}
+	}
+	s.findExposed(tx, parts)
+	return parts
+}
+
+// findHosted returns the VPCs with an interface on this node, each with the names of the
+// subnets of its Addresses here, and adds to parts those that only interfaces of other CNI
+// plugins are in.
+func (s *Sources) findHosted(tx store.ReadTx, records []journal.Record, parts map[part]bool) map[string]map[string]bool {
+	hosted := map[string]map[string]bool{s.cfg.DefaultVPC: {}}
+	of := func(vpc string) map[string]bool {
+		if hosted[vpc] == nil {
+			hosted[vpc] = map[string]bool{}
+		}
+		return hosted[vpc]
+	}
 	for _, rec := range records {
 		if rec.Carried() {
-			parts[part{domain: rec.VPC}] = true
+			of(rec.VPC)
 		}
 	}
 	for _, row := range store.AddressesByNode(tx, s.cfg.Node) {
 		switch {
 		case row.VPC == "":
 		case row.External:
-			parts[part{domain: row.VPC, extent: described}] = true
+			parts[part{domain: row.VPC, extent: descriptor.DescribedVPC}] = true
 		default:
-			parts[part{domain: row.VPC}] = true
+			of(row.VPC)[row.Subnet] = true
 		}
 	}
-	for _, claim := range multinet.ClaimsByNode(tx, s.cfg.Node) {
-		if !claim.Released && services.InNetwork(tx, claim.Network) {
-			parts[part{domain: claim.Network.Domain()}] = true
-		}
-	}
-	s.findExposed(tx, parts)
-	return parts
+	return hosted
 }
 
 // findExposed adds the VPCs that exposed Services name. Those that the node carries have a
@@ -155,7 +193,7 @@ func (s *Sources) findExposed(tx store.ReadTx, parts map[part]bool) {
 	var more []part
 	for vpc := range services.ExposedVPCs(tx, s.cfg.DefaultVPC) {
 		if !parts[part{domain: vpc}] {
-			more = append(more, part{domain: vpc, extent: exposed})
+			more = append(more, part{domain: vpc, extent: descriptor.ExposedVPC})
 		}
 	}
 	if len(more) > exposedAtMost {

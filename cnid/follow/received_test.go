@@ -361,11 +361,12 @@ func TestVPCsOfServicesForClientsOutsideAreFollowed(t *testing.T) {
 		t.Errorf("the node may program %v, and the VPC counts as read: %v", n.VPCs(), synced)
 	}
 	missing := n.watchFor(t, has)
+	const ofDefault = 3 // the VPC, its Subnets and its Addresses
 	put(1, exposedAtMost)
 	n.await(t, "one watch for all", func() (bool, <-chan struct{}) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		return n.parts[everyExposed] != nil && n.parts[everyExposed].synced() && len(n.parts) == 2, n.changed.Next()
+		return n.parts[everyExposed] != nil && n.parts[everyExposed].synced() && len(n.parts) == ofDefault+1, n.changed.Next()
 	})
 	err := n.rows.Update(func(tx store.Tx) error { store.DeleteService(tx, "outside", "outside-1", "outside-1"); return nil })
 	if err != nil {
@@ -374,12 +375,12 @@ func TestVPCsOfServicesForClientsOutsideAreFollowed(t *testing.T) {
 	n.await(t, "a watch for each again", func() (bool, <-chan struct{}) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		return n.parts[everyExposed] == nil && len(n.parts) == 1+exposedAtMost, n.changed.Next()
+		return n.parts[everyExposed] == nil && len(n.parts) == ofDefault+exposedAtMost, n.changed.Next()
 	})
 	if missing() {
 		t.Error("the VPC's row was missing in between")
 	}
-	if len(n.scopes) != 3+exposedAtMost {
+	if len(n.scopes) != ofDefault+exposedAtMost {
 		t.Errorf("%d scopes are followed, want one for each VPC, and those of the default VPC", len(n.scopes))
 	}
 }
@@ -399,7 +400,10 @@ func (n *node) watchFor(t *testing.T, has func(store.ReadTx) bool) (missing func
 func TestPartsOfOneVPCShareTheirWatches(t *testing.T) {
 	got := map[string]int{}
 	scopes := sharedScopes{}
-	for _, p := range []part{{domain: "blue"}, {domain: "blue", extent: described}, {domain: "blue", extent: exposed}} {
+	for _, extent := range []descriptor.Extent{
+		descriptor.CarriedVPC, descriptor.AllSubnets, descriptor.AllAddresses, descriptor.DescribedVPC, descriptor.ExposedVPC,
+	} {
+		p := part{domain: "blue", extent: extent}
 		for _, scope := range scopesOf(of, p) {
 			got[scope.Kind.Name+" "+scope.Fields.String()]++
 			scopes.join(keyOf(scope), func() *reflector.Source { return new(reflector.Source) })
@@ -425,8 +429,8 @@ func TestAReplyToARollCallWaitsForTheVPCsThatTheNodeMayProgram(t *testing.T) {
 		read bool
 	}{
 		{part{domain: "blue"}, followed{confirmed: true}, true},
-		{part{domain: "u1.net"}, followed{}, true},
-		{part{domain: "red", extent: exposed}, followed{}, true},
+		{part{domain: "u1.net", extent: descriptor.ServedNetwork}, followed{}, true},
+		{part{domain: "red", extent: descriptor.ExposedVPC}, followed{}, true},
 		{part{domain: "red"}, followed{}, false},
 	} {
 		s.parts[c.part] = &c.f

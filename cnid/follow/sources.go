@@ -8,6 +8,7 @@ package follow
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -35,6 +36,9 @@ type Config struct {
 	NodePorts bool
 	// Kinds have the scopes that are followed.
 	Kinds []*descriptor.Kind
+	// Changed is called when Tables may have changed, after everything was read once; nil:
+	// nothing. It must not block.
+	Changed func()
 }
 
 // Sources keeps the store equal to the part of the API that this node needs: its pods
@@ -64,9 +68,14 @@ type Sources struct {
 	changed broadcast.Signal
 
 	// looking guards the last result of needed.
-	looking sync.Mutex
-	tracker changeTracker
-	last    map[part]bool
+	looking  sync.Mutex
+	tracker  changeTracker
+	last     map[part]bool
+	lastRead uint64
+
+	// reads counts what has begun to count as read, or no longer does; guarded by mu.
+	reads uint64
+	held  held
 }
 
 // New returns sources that follow nothing before Start.
@@ -104,12 +113,33 @@ func (s *Sources) Start(ctx context.Context) {
 // broadcast reports that a source has synced.
 func (s *Sources) broadcast() {
 	s.mu.Lock() // not between another goroutine's check and its call of Next
-	defer s.mu.Unlock()
+	s.reads++
+	complete := s.complete
 	s.changed.Send()
+	s.mu.Unlock()
+	if complete && s.cfg.Changed != nil {
+		s.cfg.Changed()
+	}
+}
+
+// reading returns a number that grows with what has been read.
+func (s *Sources) reading() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.reads
+}
+
+// isRead reports whether a part has been read.
+func (s *Sources) isRead(p part) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.parts[p]
+	return f != nil && f.synced()
 }
 
 // Run follows the parts that are needed until ctx ends.
 func (s *Sources) Run(ctx context.Context) {
+	var last map[part]bool
 	for ctx.Err() == nil {
 		var needed map[part]bool
 		review, cancel := context.WithTimeout(ctx, reviewParts)
@@ -121,9 +151,14 @@ func (s *Sources) Run(ctx context.Context) {
 			return !settled
 		})
 		cancel()
-		if ctx.Err() == nil {
-			s.adjust(ctx, needed)
+		if ctx.Err() != nil {
+			return
 		}
+		s.adjust(ctx, needed)
+		if !maps.Equal(last, needed) {
+			s.broadcast()
+		}
+		last = needed
 	}
 }
 
@@ -204,12 +239,49 @@ func (s *Sources) Synced() (bool, <-chan struct{}) {
 	if !s.BaseSynced() {
 		return false, changed
 	}
-	var needed map[part]bool
-	s.store.View(func(tx store.ReadTx) { needed = s.needed(tx) })
+	all := s.read(func(part) bool { return true })
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.complete = s.complete || s.followed(needed)
-	return s.complete, s.changed.Next()
+	s.complete = s.complete || all
+	return s.complete, changed
+}
+
+// read reports whether those of the needed parts have been read that are concerned. What
+// has been read decides what else is needed, so it looks again.
+func (s *Sources) read(concerned func(part) bool) bool {
+	look := func() map[part]bool {
+		var all map[part]bool
+		s.store.View(func(tx store.ReadTx) { all = s.needed(tx) })
+		return concernedOf(all, concerned)
+	}
+	needed := s.known(concerned) // Run finds what else there is, and says so
+	if needed == nil {
+		needed = look()
+	}
+	s.mu.Lock()
+	read := s.followed(needed)
+	s.mu.Unlock()
+	return read && maps.Equal(needed, look())
+}
+
+// known are those of the parts found last that are concerned; nil: none were found yet.
+func (s *Sources) known(concerned func(part) bool) map[part]bool {
+	s.looking.Lock()
+	defer s.looking.Unlock()
+	if s.last == nil {
+		return nil
+	}
+	return concernedOf(s.last, concerned)
+}
+
+func concernedOf(parts map[part]bool, concerned func(part) bool) map[part]bool {
+	some := map[part]bool{}
+	for p := range parts {
+		if concerned(p) {
+			some[p] = true
+		}
+	}
+	return some
 }
 
 // VPCsRead is Synced for replies to roll calls, which must include the VNI of each VPC that
@@ -232,14 +304,13 @@ func (s *Sources) VPCsRead() (bool, <-chan struct{}) {
 // network outside of every VPC, by its domain. Nothing is read of a network without
 // Services.
 func (s *Sources) DomainSynced(domain string) (bool, <-chan struct{}) {
-	p, served := part{domain: domain}, true
-	if p.isNetwork() {
-		s.store.View(func(tx store.ReadTx) { served = s.needed(tx)[p] })
-	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	f := s.parts[p]
-	return (!served || f != nil && f.synced()) && allSynced(s.base), s.changed.Next()
+	base, changed := allSynced(s.base), s.changed.Next()
+	s.mu.Unlock()
+	if !base || !store.IsNetworkDomain(domain) && !s.isRead(part{domain: domain}) {
+		return false, changed
+	}
+	return s.read(func(p part) bool { return p.domain == domain }), changed
 }
 
 // BaseSynced reports whether the node's own pods and Addresses have been read.

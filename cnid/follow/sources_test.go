@@ -80,13 +80,6 @@ func TestAVPCThatIsFollowedLaterIsTakenAsTheAPIHasIt(t *testing.T) {
 	if diff := cmp.Diff([]string{vpc.Name}, s.VPCs()); diff != "" {
 		t.Errorf("VPCs that the node tells of (-want +got):\n%s", diff)
 	}
-	for source := s.parts[part{domain: vpc.Name}].sources[0]; ; {
-		_, changed := s.Synced()
-		if source.HasSynced() {
-			break
-		}
-		<-changed
-	}
 	if s.agrees(t.Context(), vpc.Name) {
 		t.Error("the old row is taken for the new one")
 	}
@@ -148,18 +141,18 @@ func TestANetworkWithServicesIsFollowedWhileItIsUsed(t *testing.T) {
 		}
 		var needed map[part]bool
 		rows.View(func(tx store.ReadTx) { needed = s.needed(tx) })
-		if got := needed[part{domain: "u1.net"}]; got != c.needed {
+		if got := needed[part{domain: "u1.net", extent: descriptor.ServedNetwork}]; got != c.needed {
 			t.Errorf("%s: the network is needed: %v, want %v", c.name, got, c.needed)
 		}
 		if synced, _ := s.DomainSynced("u1.net"); synced == c.needed {
 			t.Errorf("%s: everything of the network has been read: %v", c.name, synced)
 		}
 	}
-	scopes := scopesOf(kinds.All(), part{domain: "u1.net"})
+	scopes := scopesOf(kinds.All(), part{domain: "u1.net", extent: descriptor.ServedNetwork})
 	if len(scopes) != 1 || scopes[0].Kind.Name != "Address" || scopes[0].Fields.String() != "spec.network.uid=u1" {
 		t.Errorf("followed is %+v, want the Addresses of the network", scopes)
 	}
-	s.parts[part{domain: "u1.net"}] = &followed{}
+	s.parts[part{domain: "u1.net", extent: descriptor.ServedNetwork}] = &followed{}
 	if names := s.VPCs(); len(names) > 0 {
 		t.Errorf("the node tells of the VPCs %v", names)
 	}

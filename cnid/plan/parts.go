@@ -8,11 +8,11 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/external"
 	"github.com/alioth-net/alioth/store/multinet"
 	"github.com/alioth-net/alioth/store/nmstate"
+	"github.com/alioth-net/alioth/store/roles"
 	"github.com/alioth-net/alioth/store/services"
 )
 
@@ -98,8 +98,9 @@ func isOfAPIServer(in Input, row *store.EndpointSlice) bool {
 var vpcPart = part{"vpc", []dependency{
 	onRow(func(c *comparison, row *store.VPC) { c.stale.vpcs[row.Name] = true }),
 	onRow(func(c *comparison, row *store.Subnet) { c.stale.vpcs[row.VPC] = true }),
+	onRow(func(c *comparison, row *roles.Member) { c.stale.vpcs[row.VPC] = true }),
 	onRow(func(c *comparison, row *store.Address) { c.stale.vpcs[row.VPC] = true }),
-	onRow(func(c *comparison, _ *store.Node) { c.stale.allVPCs(c.attached, c.in) }), // any address may lead to it
+	onRow(func(c *comparison, _ *store.Node) { c.stale.vpcsOf(c.here) }), // any address may lead to it
 	onRow((*comparison).pod),
 	onRow(func(c *comparison, row *store.EndpointSlice) { // the API server's addresses are reserved
 		if isOfAPIServer(c.in, row) {
@@ -170,10 +171,11 @@ var dependencies = func() map[reflect.Type][]dependency {
 
 // comparison marks what is stale by the rows that have changed.
 type comparison struct {
-	stale    *stale
-	tx       store.ReadTx
-	in       Input
-	attached map[string][]journal.Record
+	stale *stale
+	tx    store.ReadTx
+	in    Input
+	// here are the names of the VPCs that may be planned.
+	here map[string]bool
 }
 
 // row marks the parts that depend on a row. A row of an undeclared kind makes all stale.
@@ -186,7 +188,7 @@ func (c *comparison) row(row any) {
 		d.mark(c, row)
 	}
 	if !known && !slices.Contains(irrelevant, reflect.TypeOf(row)) {
-		c.stale.allVPCs(c.attached, c.in)
+		c.stale.vpcsOf(c.here)
 		c.stale.domains, c.stale.node, c.stale.services.all = true, true, true
 	}
 }

@@ -98,6 +98,9 @@ type Input struct {
 	Devices map[string]int
 	// NodePeer is the index of hostdev.NodePeer.
 	NodePeer int
+	// Tables are what the store has completely; nil: everything. To a Planner the same
+	// pointer has the same content.
+	Tables *Tables
 }
 
 // Wanted is what the node has to hold.
@@ -111,6 +114,8 @@ type Wanted struct {
 	// Lost are the attachments that are left out of it all. Without an interface
 	// of the datapath nothing goes in or out by them.
 	Lost []Lost
+	// Roles is what to report about roles once the rest is programmed.
+	Roles Roles
 }
 
 // Announced are the external addresses that this node answers for.

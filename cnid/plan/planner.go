@@ -12,6 +12,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/roles"
 )
 
 // Planner plans one node again and again. It keeps what it has planned, and plans again
@@ -55,7 +56,7 @@ func (p *Planner) planVPCs(tx store.ReadTx, stale *stale) (changed bool) {
 	}
 	for name := range stale.vpcs {
 		last, known := p.vpcs[name]
-		if p.attached[name] == nil && name != p.in.DefaultVPC {
+		if p.attached[name] == nil && name != p.in.DefaultVPC && !hasRole(tx, p.in.Node, name) {
 			delete(p.vpcs, name)
 			changed, stale.node = changed || known, stale.node || known
 			continue
@@ -64,7 +65,7 @@ func (p *Planner) planVPCs(tx store.ReadTx, stale *stale) (changed bool) {
 		if known && reflect.DeepEqual(last.part, now.part) {
 			now.part, now.joint = last.part, last.joint
 		}
-		changed = changed || !known || now.part != last.part
+		changed = changed || !known || now.part != last.part || !reflect.DeepEqual(last.here, now.here)
 		stale.node = stale.node || !known || (last.part == nil) != (now.part == nil) || !reflect.DeepEqual(last.here, now.here)
 		p.vpcs[name] = now
 	}
@@ -118,6 +119,7 @@ func (p *Planner) planNode(tx store.ReadTx, stale *stale) (changed bool) {
 func (p *Planner) join() Wanted {
 	want := Wanted{
 		Devices: p.node.devices, Filter: p.node.filter, Health: p.services.health.list, ClosedPorts: p.node.closed, Lost: p.node.lost,
+		Roles: Roles{Listed: map[string]int64{}, Complete: map[string]bool{}},
 	}
 	want.Filter.Frontends = p.services.frontends.list
 	want.Datapath.Services = p.services.byVNI()
@@ -126,6 +128,12 @@ func (p *Planner) join() Wanted {
 		part.Services = p.services.shared.together()
 	})
 	for name, v := range p.vpcs {
+		if v.here.listed > 0 {
+			want.Roles.Listed[v.here.uid] = v.here.listed
+		}
+		for _, member := range v.here.complete {
+			want.Roles.Complete[member] = true
+		}
 		if v.part != nil {
 			want.Datapath.VPCs[v.here.vni] = p.joinedVPC(v, p.services.exposures[name])
 		}
@@ -197,6 +205,7 @@ func newStale() *stale {
 // configuration, and by what parts declare of the rows that have changed.
 func (p *Planner) compare(tx store.ReadTx, in Input) *stale {
 	s := newStale()
+	s.vpcs = p.in.Tables.changed(in.Tables)
 	if !sameList(p.in.Records, in.Records) || !maps.Equal(p.in.Devices, in.Devices) {
 		last := p.attached
 		p.attached = in.attached()
@@ -207,12 +216,12 @@ func (p *Planner) compare(tx store.ReadTx, in Input) *stale {
 		s.parts[probesPart] = true
 	}
 	changes, ok := store.ChangesSince(tx, p.revision)
-	if p.node == nil || !ok || p.in.NodePeer != in.NodePeer || !reflect.DeepEqual(p.in.Config, in.Config) {
+	if p.node == nil || !ok || (p.in.Tables == nil) != (in.Tables == nil) || p.in.NodePeer != in.NodePeer || !reflect.DeepEqual(p.in.Config, in.Config) {
 		s.vpcs[p.in.DefaultVPC], s.domains, s.node, s.services.all = true, true, true, true
-		s.allVPCs(p.attached, in)
+		s.vpcsOf(p.here(tx, in))
 		return s
 	}
-	c := &comparison{stale: s, tx: tx, in: in, attached: p.attached}
+	c := &comparison{stale: s, tx: tx, in: in, here: p.here(tx, in)}
 	for _, change := range changes {
 		for _, row := range []any{change.Old, change.New} {
 			c.row(row)
@@ -249,13 +258,28 @@ func (s *stale) records(last, now map[string][]journal.Record) {
 	}
 }
 
-// allVPCs marks those that are here.
-func (s *stale) allVPCs(attached map[string][]journal.Record, in Input) {
-	s.vpcs[in.DefaultVPC] = true
-	for name := range attached {
-		s.vpcs[name] = true
+// here are the names of the VPCs that have been planned, or that are to be.
+func (p *Planner) here(tx store.ReadTx, in Input) map[string]bool {
+	names := map[string]bool{in.DefaultVPC: true}
+	for name := range p.attached {
+		names[name] = true
 	}
+	for name := range p.vpcs {
+		names[name] = true
+	}
+	for _, m := range roles.MembersByNode(tx, in.Node) {
+		names[m.VPC] = true
+	}
+	return names
 }
+
+// hasRole reports whether a node is a role member of a VPC.
+func hasRole(tx store.ReadTx, node, vpc string) bool {
+	return slices.ContainsFunc(roles.MembersByNode(tx, node), func(m *roles.Member) bool { return m.VPC == vpc && roles.IsOn(tx, m, node) })
+}
+
+// vpcsOf marks VPCs.
+func (s *stale) vpcsOf(names map[string]bool) { maps.Copy(s.vpcs, names) }
 
 // attached are the records to be programmed, unless they are lost, by VPC and the
 // oldest first.

@@ -64,7 +64,9 @@ func (r *randomWorld) meta(name string) store.Meta {
 
 func (r *randomWorld) change(t *testing.T) {
 	t.Helper()
-	switch r.IntN(12) {
+	switch r.IntN(13) {
+	case 12:
+		r.changeTables()
 	case 0, 1, 2:
 		r.records = slices.Clone(r.records) // a Planner goes by the slice
 		r.changeRecords()
@@ -172,7 +174,9 @@ func (r *randomWorld) changeRows(tx store.Tx) error {
 
 func (r *randomWorld) changeRow(tx store.Tx) error {
 	remove := r.IntN(4) == 0
-	switch r.IntN(24) {
+	switch r.IntN(26) {
+	case 24, 25:
+		return r.changeMember(tx, remove)
 	case 23:
 		return r.changeOutside(tx, remove)
 	case 22:
@@ -196,7 +200,7 @@ func (r *randomWorld) changeRow(tx store.Tx) error {
 			return nil
 		}
 		return store.PutSubnet(tx, &store.Subnet{
-			Meta: r.meta(name), Name: name, VPC: r.vpcName(), Prefixes: prefixes(r.of("10.10.1.0/24", "10.10.2.0/24")),
+			Bouncers: r.IntN(2), Meta: r.meta(name), Name: name, VPC: r.vpcName(), Prefixes: prefixes(r.of("10.10.1.0/24", "10.10.2.0/24")),
 			Gateways: ips(r.ip()), Ready: r.IntN(2) == 0,
 		})
 	case 2, 3, 4:

@@ -40,6 +40,11 @@ type here struct {
 	opensAll bool
 	// node is the node's own interface, in the default VPC alone.
 	node hostdev.NodeInterface
+	// uid is that of the VPC, listed the revision of its role members, 0 for none, and
+	// complete the names of those of this node whose tables are complete.
+	uid      string
+	listed   int64
+	complete []string
 }
 
 // vpcBuilder plans one VPC; its methods are called once each.
@@ -54,6 +59,7 @@ type vpcBuilder struct {
 	ranges []netip.Prefix
 	// addresses by IP, so that an address is programmed once.
 	addresses map[netip.Addr]state.Address
+	roles     *roleBuilder
 }
 
 // planVPC plans the VPC of a name from the records that are attached in it, the
@@ -70,15 +76,18 @@ func planVPC(tx store.ReadTx, in Input, name string, attached []journal.Record) 
 	if name == in.DefaultVPC {
 		b.nodeInterface()
 	}
-	if len(b.part.Interfaces) == 0 {
+	b.roles = newRoleBuilder(tx, in, b.self, b.row)
+	if len(b.part.Interfaces) == 0 && !b.roles.isMember() {
 		return &vpcPlan{here: b.here}
 	}
 	b.part.VPCs = []state.VPC{{
-		VNI: b.row.VNI, Prefixes: b.row.Prefixes,
+		VNI: b.row.VNI, Prefixes: b.row.Prefixes, Role: b.roles.dividers(),
 		EgressMasquerade: b.row.EgressMasquerade, Default: name == in.DefaultVPC,
 	}}
 	b.subnets()
 	b.remotes()
+	b.part.Roles = b.roles.out
+	b.here.uid, b.here.listed, b.here.complete = b.row.UID, b.roles.listed, b.roles.complete
 	b.part.Closed = closedLists(b.row, in.Metadata)
 	b.sort()
 	part := b.part // a pointer into b would keep the whole snapshot of the store
@@ -224,10 +233,14 @@ func (b *vpcBuilder) subnets() {
 		if !row.Ready && !b.inUse(row) {
 			continue
 		}
+		var role uint32
+		if slices.ContainsFunc(row.Prefixes, func(prefix netip.Prefix) bool { return !seen[prefix] }) {
+			role = b.roles.bouncers(row)
+		}
 		for _, prefix := range row.Prefixes {
 			if !seen[prefix] {
 				seen[prefix] = true
-				b.part.Subnets = append(b.part.Subnets, state.Subnet{VNI: b.row.VNI, Prefix: prefix})
+				b.part.Subnets = append(b.part.Subnets, state.Subnet{VNI: b.row.VNI, Prefix: prefix, Role: role})
 			}
 		}
 		for _, gateway := range row.Gateways {
@@ -305,6 +318,7 @@ func (b *vpcBuilder) sort() {
 	b.part.Addresses = slices.AppendSeq(make([]state.Address, 0, len(b.addresses)), maps.Values(b.addresses))
 	slices.SortFunc(b.part.Addresses, func(a, b state.Address) int { return a.IP.Compare(b.IP) })
 	slices.SortFunc(b.part.Interfaces, func(a, b state.Interface) int { return cmp.Compare(a.Ifindex, b.Ifindex) })
+	slices.SortFunc(b.part.Roles, func(a, b state.Role) int { return cmp.Compare(a.Key.ID, b.Key.ID) })
 	slices.SortFunc(b.part.Subnets, func(a, b state.Subnet) int { return a.Prefix.Compare(b.Prefix) })
 	slices.SortFunc(b.part.Closed, func(a, b state.ClosedPrefix) int { return a.Prefix.Compare(b.Prefix) })
 }

@@ -63,6 +63,8 @@ type world struct {
 	devices map[string]int
 	// removed is Input.Removed.
 	removed []journal.Record
+	// tables is Input.Tables.
+	tables *Tables
 }
 
 func newWorld(t testing.TB, rows ...func(store.Tx) error) *world {
@@ -148,11 +150,12 @@ type whole struct {
 	Filter   ruleset.State
 	Closed   []ClosedPort
 	Lost     []Lost
+	Roles    Roles
 	Health   []HealthCheck
 }
 
 func together(w Wanted) whole {
-	return whole{w.Datapath.State(), w.Devices, w.Filter, w.ClosedPorts, w.Lost, w.Health}
+	return whole{w.Datapath.State(), w.Devices, w.Filter, w.ClosedPorts, w.Lost, w.Roles, w.Health}
 }
 
 func (w *world) input(change ...func(*Config)) Input {
@@ -160,7 +163,7 @@ func (w *world) input(change ...func(*Config)) Input {
 	for _, c := range change {
 		c(&cfg)
 	}
-	return Input{Config: cfg, Records: w.records, Removed: w.removed, Devices: w.devices, NodePeer: 7}
+	return Input{Config: cfg, Records: w.records, Removed: w.removed, Devices: w.devices, NodePeer: 7, Tables: w.tables}
 }
 
 func (w *world) build(change ...func(*Config)) (wanted whole) {

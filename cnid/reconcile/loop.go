@@ -43,6 +43,8 @@ type Config struct {
 	// Records are those of the journal; Removed those of removed attachments that the
 	// kubelet may still probe.
 	Records, Removed func() []journal.Record
+	// Tables are what the store has completely, see follow.Sources.Tables.
+	Tables func() *plan.Tables
 	// VPCs are the names of the VPCs for which a pass may program something.
 	VPCs func() []string
 	// Reserved are addresses of API servers, in addition to those of Plan.

@@ -40,11 +40,12 @@ func (l *Loop) pass(look Scope) (o outcome) {
 	}
 	o.missing = missing(input.Records, input.Devices)
 	var want plan.Wanted
-	want, o.revision = l.planned.plan(l.cfg.Store, input)
+	want, o.revision = l.planned.plan(l.cfg.Store, l.cfg.Tables, input)
 	l.cfg.Metrics.since(stepPlan, began)
 	o.lost, o.closed = want.Lost, want.ClosedPorts
 	if o.failed, o.err = l.cfg.Kernel.Apply(want, look); o.err == nil {
 		l.planned.programmed(want)
+		o.roles = want.Roles
 	}
 	if o.failure() != nil {
 		l.existing = existing{} // one of them may have gone
@@ -85,11 +86,13 @@ type planned struct {
 }
 
 // plan makes the plan of a pass, and stores its VNIs before anything is programmed.
-func (p *planned) plan(s *store.Store, input plan.Input) (want plan.Wanted, revision uint64) {
+func (p *planned) plan(s *store.Store, tables func() *plan.Tables, input plan.Input) (want plan.Wanted, revision uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	before := tables()
 	s.View(func(tx store.ReadTx) {
 		revision = tx.Revision()
+		input.Tables = plan.Common(before, tables())
 		want = p.planner.Plan(tx, input)
 	})
 	maps.Copy(p.vnis, vnisOf(want))

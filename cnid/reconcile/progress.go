@@ -40,6 +40,8 @@ type Progress struct {
 	devices []int
 	// mtu for pods, 0 before the first successful pass.
 	mtu int
+	// roles is what to report about roles after the last success.
+	roles plan.Roles
 	// adopted reports that the journal has been compared with the node.
 	adopted bool
 	// asking and passed are sent with a request and with the end of a pass.
@@ -178,6 +180,14 @@ func (p *Progress) Adopted() bool {
 	return p.adopted
 }
 
+// Roles returns what to report about roles after the last successful pass, with false
+// before the first one, and a channel that is closed after the next pass.
+func (p *Progress) Roles() (plan.Roles, bool, <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.roles, !p.done.IsZero(), p.passed.Next()
+}
+
 func (p *Progress) setAdopted() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -200,7 +210,7 @@ func (p *Progress) finish(o outcome) {
 	p.passing = time.Time{}
 	if o.err == nil {
 		p.done = time.Now()
-		p.programmed, p.failing, p.mtu = o.upTo, time.Time{}, o.mtu
+		p.programmed, p.failing, p.mtu, p.roles = o.upTo, time.Time{}, o.mtu, o.roles
 		p.failed = map[int]error{}
 		maps.Copy(p.failed, o.failed)
 		for _, l := range o.lost {

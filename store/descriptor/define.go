@@ -37,8 +37,9 @@ type Description[O kube.Object, R any] struct {
 	Optional bool
 	// OwnEvents is Kind.OwnEvents.
 	OwnEvents bool
-	// OnNode and the others narrow down what a node follows, see Kind.
-	OnNode, OfVPC, OfDescribedVPC, OfExposedVPC, OfNetwork func(name string) Scope
+	// OnNode and Of narrow down what a node follows, see Kind.
+	OnNode func(name string) Scope
+	Of     Scopes
 }
 
 // Table finds and keeps rows R by their objects.
@@ -124,8 +125,10 @@ func Untyped[O kube.Object, R any](d Description[O, R]) *Kind {
 		}
 	}
 	d.addVerdicts(kind)
-	kind.OnNode, kind.OfVPC, kind.OfNetwork = scoped(kind, d.OnNode), scoped(kind, d.OfVPC), scoped(kind, d.OfNetwork)
-	kind.OfDescribedVPC, kind.OfExposedVPC = scoped(kind, d.OfDescribedVPC), scoped(kind, d.OfExposedVPC)
+	kind.OnNode, kind.Of = scoped(kind, d.OnNode), Scopes{}
+	for extent, narrow := range d.Of {
+		kind.Of[extent] = scoped(kind, narrow)
+	}
 	return kind
 }
 

@@ -55,15 +55,42 @@ type Kind struct {
 	// conditions.
 	OwnEvents bool
 
-	// OnNode is what a node follows always, OfVPC what it follows of each VPC whose
-	// packets it carries, and OfNetwork what it follows of each network outside of every
-	// VPC in which it serves Services; nil for nothing. OfDescribedVPC is the part of
-	// OfVPC that an interface of another CNI plugin needs, and OfExposedVPC the part that
-	// a Service needs which clients outside reach on every node.
-	OnNode                              func(node string) Scope
-	OfVPC, OfDescribedVPC, OfExposedVPC func(vpc string) Scope
-	OfNetwork                           func(uid string) Scope
+	// OnNode is what a node follows always; nil for nothing. Of is what it follows of VPCs
+	// and others as it needs them.
+	OnNode func(node string) Scope
+	Of     Scopes
 }
+
+// Extent is how much of the API a node follows on behalf of something that it needs.
+type Extent int
+
+// Extents. The argument of their scopes is the name of the VPC unless something else is
+// said.
+const (
+	// CarriedVPC is what a VPC needs whose packets the node carries, beside its tables.
+	CarriedVPC Extent = iota
+	// DescribedVPC is what an interface of another CNI plugin needs.
+	DescribedVPC
+	// ExposedVPC is what a Service needs that clients outside reach on every node.
+	ExposedVPC
+	// RoleMembers are the members of the VPC's roles.
+	RoleMembers
+	// AllSubnets and OneSubnet are the Subnets of a VPC and the one of a name.
+	AllSubnets
+	OneSubnet
+	// AllAddresses and AddressesOfSubnet are the Addresses of a VPC and those of a subnet,
+	// by the name of the Subnet object.
+	AllAddresses
+	AddressesOfSubnet
+	// AddressesOfNodes are those that nodes hold for themselves. Without an argument: all
+	// are in the default VPC.
+	AddressesOfNodes
+	// ServedNetwork is what Services in a network outside of every VPC need, by its UID.
+	ServedNetwork
+)
+
+// Scopes are what a node follows of a kind, by extent and by name.
+type Scopes map[Extent]func(name string) Scope
 
 // NewObject returns an empty object of the kind.
 func (k *Kind) NewObject() kube.Object { return k.Object.DeepCopyObject().(kube.Object) }
@@ -81,7 +108,7 @@ type Verdict struct {
 }
 
 // IsFollowed reports whether nodes follow objects of the kind.
-func (k *Kind) IsFollowed() bool { return k.OnNode != nil || k.OfVPC != nil }
+func (k *Kind) IsFollowed() bool { return k.OnNode != nil || len(k.Of) > 0 }
 
 // Scope is a part of the objects of a kind.
 type Scope struct {

@@ -28,6 +28,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
 	"github.com/alioth-net/alioth/store/reflector"
 )
@@ -62,7 +63,7 @@ func follow(t *testing.T) (*script, *store.Store, *reflector.Source) {
 		t.Fatal(err)
 	}
 	set := reflector.NewSet(rows, newClient(t, &rest.Config{Host: server.URL}), slog.New(slog.DiscardHandler))
-	source := set.Start(t.Context(), vpcs.Address.OfVPC("blue"), func() {})
+	source := set.Start(t.Context(), vpcs.Address.Of[descriptor.AllAddresses]("blue"), func() {})
 	t.Cleanup(server.Close) // the test's context has ended then, and so have requests
 	return s, rows, source
 }
@@ -294,7 +295,7 @@ func TestASourceOutlivesTheAPIServer(t *testing.T) {
 	set := reflector.NewSet(rows, c, slog.New(slog.DiscardHandler))
 	kept := address("away", "node-1", "10.0.0.1")
 	create(t, c, kept)
-	source := start(t, set, vpcs.Address.OfVPC("away"))
+	source := start(t, set, vpcs.Address.Of[descriptor.AllAddresses]("away"))
 	waitFor(t, rows, kept)
 	server.Server(t).Interrupt()
 	waitFor(t, rows, kept)
@@ -321,7 +322,7 @@ func TestASourceThatIsRefusedGoesOnOnceItMay(t *testing.T) {
 	complaints := &complaints{said: make(chan string, 100)}
 	set := reflector.NewSet(rows, newClient(t, config), slog.New(complaints))
 	synced := make(chan struct{})
-	set.Start(t.Context(), vpcs.Address.OfVPC("refused"), func() { close(synced) })
+	set.Start(t.Context(), vpcs.Address.Of[descriptor.AllAddresses]("refused"), func() { close(synced) })
 	select {
 	case said := <-complaints.said:
 		if !strings.Contains(said, `cannot list resource "addresses"`) {
@@ -402,7 +403,7 @@ func TestASourceTakesTwoGoroutines(t *testing.T) {
 	before := runtime.NumGoroutine()
 	var list []*reflector.Source
 	for i := range sources {
-		list = append(list, start(t, set, vpcs.Address.OfVPC(fmt.Sprintf("idle-%d", i))))
+		list = append(list, start(t, set, vpcs.Address.Of[descriptor.AllAddresses](fmt.Sprintf("idle-%d", i))))
 	}
 	deadline := time.After(patience)
 	for grown := sources; grown > 0; {

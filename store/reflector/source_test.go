@@ -117,7 +117,7 @@ func TestSourcesFollowTheirScopesOfARealAPI(t *testing.T) {
 
 	start(t, set, vpcs.Address.OnNode("node-1"))
 	waitFor(t, s, mine)
-	ofVPC := start(t, set, vpcs.Address.OfVPC("blue"))
+	ofVPC := start(t, set, vpcs.Address.Of[descriptor.AllAddresses]("blue"))
 	waitFor(t, s, mine, remote)
 
 	later := address("blue", "node-1", "fd00::1")
@@ -142,10 +142,8 @@ func TestEveryReadyMadeScopeIsServedByARealAPI(t *testing.T) {
 		if kind.OnNode != nil {
 			start(t, set, kind.OnNode("node-1"))
 		}
-		for _, of := range []func(string) descriptor.Scope{kind.OfVPC, kind.OfDescribedVPC, kind.OfExposedVPC, kind.OfNetwork} {
-			if of != nil {
-				start(t, set, of("blue"))
-			}
+		for _, of := range kind.Of {
+			start(t, set, of("blue"))
 		}
 	}
 	s.View(func(tx store.ReadTx) {

@@ -39,14 +39,18 @@ type Member struct {
 // Key returns the UID of the Subnet or VPC of which the node is a member.
 func (m *Member) Key() string { return cmp.Or(m.SubnetUID, m.VPCUID) }
 
-const byVPC = "vpc"
+const (
+	byVPC  = "vpc"
+	byNode = "node"
+)
 
 var members = memory.Define(memory.Table[Member]{
 	Name: "rolemember",
 	Key:  func(m *Member) []byte { return memory.TextKey(m.Name) },
 	Meta: func(m *Member) *store.Meta { return &m.Meta },
 	Indexes: map[string]func(*Member) []byte{
-		byVPC: func(m *Member) []byte { return memory.TextKey(m.VPC) },
+		byVPC:  func(m *Member) []byte { return memory.TextKey(m.VPC) },
+		byNode: func(m *Member) []byte { return memory.TextKey(m.Node) },
 	},
 })
 
@@ -58,6 +62,17 @@ func GetMember(tx store.ReadTx, name string) *Member {
 // MembersByVPC returns the members that name the VPC, by name.
 func MembersByVPC(tx store.ReadTx, vpc string) []*Member {
 	return members.List(tx, byVPC, memory.TextKey(vpc))
+}
+
+// MembersByNode returns the members that name the node, by name.
+func MembersByNode(tx store.ReadTx, node string) []*Member {
+	return members.List(tx, byNode, memory.TextKey(node))
+}
+
+// IsOn reports whether a member is on the node of that name: one of its predecessor is not.
+func IsOn(tx store.ReadTx, m *Member, node string) bool {
+	row := store.GetNode(tx, node)
+	return row != nil && m.Node == node && m.NodeUID == row.UID
 }
 
 // Members yields all members by name.
@@ -73,3 +88,8 @@ func PutMember(tx store.Tx, row *Member) error {
 func DeleteMember(tx store.Tx, name, uid string) bool {
 	return members.Remove(tx, memory.TextKey(name), uid) != nil
 }
+
+// Bouncers returns how many bouncers a subnet of the VPC is to have, 0 for none. In a VPC
+// with dividers a subnet has as many as the VPC has dividers, unless it sets a number: a
+// node that does not know a subnet can't hold its table.
+func Bouncers(vpc *store.VPC, subnet *store.Subnet) int { return cmp.Or(subnet.Bouncers, vpc.Dividers) }

@@ -198,7 +198,7 @@ func TestKindsOfTheNodeIPAMAPIAreThoseOfTheGroups(t *testing.T) {
 			t.Errorf("%q have %d kinds, want %d", groups, len(list), want)
 		}
 		for _, kind := range list {
-			if !kind.Optional || kind.OnNode != nil || kind.OfVPC != nil {
+			if !kind.Optional || kind.OnNode != nil || len(kind.Of) > 0 {
 				t.Errorf("%T: the API must have it, or a node follows it", kind.Object)
 			}
 		}

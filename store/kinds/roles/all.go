@@ -1,9 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package roles has the kinds of bouncers and dividers (docs/design/140). No node follows
-// them yet: the scopes of a daemon will be the members on its node, by spec.node, and those
-// of the VPCs that it has something of, by spec.vpc.
+// Package roles has the kinds of bouncers and dividers (docs/design/140). A node follows the
+// members on itself, and those of the VPCs whose packets it carries.
 package roles
 
 import (
@@ -24,7 +23,9 @@ func All() []*descriptor.Kind { return slices.Clone(all) }
 // Member is the kind of the part of one node in one role.
 var Member = descriptor.Define(&all, descriptor.Description[*v1alpha1.RoleMember, roles.Member]{
 	Name: "RoleMember", Object: &v1alpha1.RoleMember{}, List: &v1alpha1.RoleMemberList{}, Convert: convertMember,
-	Table: descriptor.ByName(roles.GetMember, roles.PutMember, roles.DeleteMember),
+	Table:  descriptor.ByName(roles.GetMember, roles.PutMember, roles.DeleteMember),
+	OnNode: descriptor.WithField("spec.node"),
+	Of:     descriptor.Scopes{descriptor.RoleMembers: descriptor.WithField("spec.vpc")},
 })
 
 // NodeRoles is the kind of the nodes' reports about the members that they list.

@@ -20,7 +20,13 @@ var Address = descriptor.Define(&all, descriptor.Description[*v1alpha1.Address, 
 	Name: "Address", Object: &v1alpha1.Address{}, List: &v1alpha1.AddressList{}, Convert: convertAddress,
 	Table:  descriptor.ByName(store.GetAddress, store.PutAddress, store.DeleteAddress),
 	OnNode: descriptor.WithField("spec.node"),
-	OfVPC:  descriptor.WithField("spec.vpc"), OfNetwork: descriptor.WithField("spec.network.uid"),
+	Of: descriptor.Scopes{
+		descriptor.AllAddresses: descriptor.WithField("spec.vpc"), descriptor.AddressesOfSubnet: descriptor.WithField("spec.subnet"),
+		descriptor.AddressesOfNodes: func(string) descriptor.Scope {
+			return descriptor.WithField("spec.holder.kind")(string(store.HolderNode))
+		},
+		descriptor.ServedNetwork: descriptor.WithField("spec.network.uid"),
+	},
 })
 
 // convertAddress converts an Address. It returns an error where an IP can't be read,

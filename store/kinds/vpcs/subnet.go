@@ -23,8 +23,11 @@ var Subnet = descriptor.Define(&all, descriptor.Description[*v1alpha1.Subnet, st
 	Verdict: func(row *store.Subnet) descriptor.Verdict {
 		return descriptor.Verdict{ID: descriptor.ID{Name: row.Name, UID: row.UID}, Ready: row.Ready, Reason: row.Reason, Message: row.Message}
 	},
-	Rows:  descriptor.Listed(store.ListSubnets),
-	OfVPC: descriptor.WithField("spec.vpc"), OfDescribedVPC: descriptor.WithField("spec.vpc"),
+	Rows: descriptor.Listed(store.ListSubnets),
+	Of: descriptor.Scopes{
+		descriptor.AllSubnets: descriptor.WithField("spec.vpc"), descriptor.DescribedVPC: descriptor.WithField("spec.vpc"),
+		descriptor.OneSubnet: descriptor.WithField("metadata.name"),
+	},
 })
 
 // convertSubnet converts a Subnet and fills in the short name and the gateways that

@@ -21,9 +21,11 @@ var VPC = descriptor.Define(&all, descriptor.Description[*v1alpha1.VPC, store.VP
 	Verdict: func(row *store.VPC) descriptor.Verdict {
 		return descriptor.Verdict{ID: descriptor.ID{Name: row.Name, UID: row.UID}, Ready: row.Ready, Reason: row.Reason, Message: row.Message}
 	},
-	Rows:  descriptor.Listed(store.ListVPCs),
-	OfVPC: descriptor.WithField("metadata.name"), OfDescribedVPC: descriptor.WithField("metadata.name"),
-	OfExposedVPC: descriptor.WithField("metadata.name"),
+	Rows: descriptor.Listed(store.ListVPCs),
+	Of: descriptor.Scopes{
+		descriptor.CarriedVPC: descriptor.WithField("metadata.name"), descriptor.DescribedVPC: descriptor.WithField("metadata.name"),
+		descriptor.ExposedVPC: descriptor.WithField("metadata.name"),
+	},
 })
 
 // convertVPC converts a VPC. It returns an error where a range can't be read, which

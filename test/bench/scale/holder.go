@@ -14,11 +14,12 @@ import (
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kube"
+	"github.com/alioth-net/alioth/store/roles"
 )
 
 // holder is a node that holds the watches of a daemon. It decodes what they bring, counts
 // it, and keeps no more than by which the daemon's sources and its roll call go: its Node,
-// its Addresses, the VPCs that it has pods of, and the operator's question.
+// its Addresses, the VPCs that it has pods of with their Subnets and role members, and the operator's question.
 type holder struct {
 	*node
 	roll *rollcall.RollCall
@@ -52,8 +53,10 @@ func isOwn(node string, vpcs map[string]bool, row any) bool {
 		return row.Node == node
 	case *store.VPC:
 		return vpcs[row.Name]
-	case *store.RollCall:
-		return true // a node follows the operator's alone
+	case *store.Subnet:
+		return vpcs[row.VPC] // it decides which tables are followed
+	case *store.RollCall, *roles.Member:
+		return true // a node follows the operator's alone, and members of its VPCs
 	}
 	return false
 }
@@ -61,7 +64,10 @@ func isOwn(node string, vpcs map[string]bool, row any) bool {
 // discarding is a kind that makes rows as ever, and forgets those that are not kept.
 func discarding(kind *descriptor.Kind, keep func(row any) bool) *descriptor.Kind {
 	less := *kind
-	less.OnNode, less.OfVPC, less.OfNetwork = rescoped(kind.OnNode, keep), rescoped(kind.OfVPC, keep), rescoped(kind.OfNetwork, keep)
+	less.OnNode, less.Of = rescoped(kind.OnNode, keep), descriptor.Scopes{}
+	for extent, narrow := range kind.Of {
+		less.Of[extent] = rescoped(narrow, keep)
+	}
 	return &less
 }
 

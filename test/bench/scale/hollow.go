@@ -97,7 +97,7 @@ func (h *hollow) assemble() {
 	h.loop = reconcile.New(reconcile.Config{
 		Plan: cfg, Store: h.store, Kernel: h.programmer, Progress: progress, Observer: ignored{}, Metrics: reconcile.NewMetrics(registry), Log: h.log,
 		Every: h.cfg.RecheckEvery, Synced: h.sources.Synced, Adopt: func(context.Context) (int, error) { return 0, nil },
-		Records: h.journal.Records, Removed: held.Removed, VPCs: h.sources.VPCs, Reserved: none,
+		Records: h.journal.Records, Removed: held.Removed, VPCs: h.sources.VPCs, Tables: h.sources.Tables, Reserved: none,
 	})
 	passes := struct {
 		*reconcile.Progress

@@ -5,6 +5,7 @@ package scale
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"net/netip"
 	"strings"
@@ -79,33 +80,47 @@ func TestAHolderKeepsItsOwnAndForgetsTheRest(t *testing.T) {
 		object kube.Object
 		kept   bool
 	}{
-		"its Node":             {"Node", &corev1.Node{ObjectMeta: named("node-0001")}, true},
-		"another Node":         {"Node", &corev1.Node{ObjectMeta: named("node-0002")}, false},
-		"its Address":          {"Address", address("node-0001"), true},
-		"another's Address":    {"Address", address("node-0002"), false},
-		"a VPC that is here":   {"VPC", &v1alpha1.VPC{ObjectMeta: named(wide)}, true},
-		"a VPC that is not":    {"VPC", &v1alpha1.VPC{ObjectMeta: named("other")}, false},
-		"a Subnet":             {"Subnet", &v1alpha1.Subnet{ObjectMeta: named(wide), Spec: v1alpha1.SubnetSpec{VPC: wide, CIDRs: []string{"10.60.0.0/16"}}}, false},
-		"the operator's call":  {"RollCall", &v1alpha1.RollCall{ObjectMeta: named(v1alpha1.OperatorRollCall), Spec: v1alpha1.RollCallSpec{Call: "1"}}, true},
-		"a pod on the network": {"Pod", &corev1.Pod{ObjectMeta: named("host"), Spec: corev1.PodSpec{HostNetwork: true}}, false},
+		"its Node":              {"Node", &corev1.Node{ObjectMeta: named("node-0001")}, true},
+		"another Node":          {"Node", &corev1.Node{ObjectMeta: named("node-0002")}, false},
+		"its Address":           {"Address", address("node-0001"), true},
+		"another's Address":     {"Address", address("node-0002"), false},
+		"a VPC that is here":    {"VPC", &v1alpha1.VPC{ObjectMeta: named(wide)}, true},
+		"a VPC that is not":     {"VPC", &v1alpha1.VPC{ObjectMeta: named("other")}, false},
+		"a Subnet that is here": {"Subnet", &v1alpha1.Subnet{ObjectMeta: named(wide), Spec: v1alpha1.SubnetSpec{VPC: wide, CIDRs: []string{"10.60.0.0/16"}}}, true},
+		"a Subnet that is not":  {"Subnet", &v1alpha1.Subnet{ObjectMeta: named("other"), Spec: v1alpha1.SubnetSpec{VPC: "other", CIDRs: []string{"10.60.0.0/16"}}}, false},
+		"the operator's call":   {"RollCall", &v1alpha1.RollCall{ObjectMeta: named(v1alpha1.OperatorRollCall), Spec: v1alpha1.RollCallSpec{Call: "1"}}, true},
+		"a pod on the network":  {"Pod", &corev1.Pod{ObjectMeta: named("host"), Spec: corev1.PodSpec{HostNetwork: true}}, false},
 	} {
-		row, err := all[tt.kind].OnNode("node-0001").Kind.Row(tt.object)
+		row, err := scopeOf(all[tt.kind]).Kind.Row(tt.object)
 		if err != nil || (row != nil) != tt.kept {
 			t.Errorf("%s: row %v (%v), kept: want %v", name, row, err, tt.kept)
 		}
 	}
-	row, err := all["Address"].OfVPC(wide).Kind.Row(address("node-0002"))
+	row, err := all["Address"].Of[descriptor.AllAddresses](wide).Kind.Row(address("node-0002"))
 	if row != nil || err != nil {
 		t.Errorf("another's Address by its VPC: row %v (%v)", row, err)
 	}
 }
 
+// scopeOf returns any scope of a kind.
+func scopeOf(kind *descriptor.Kind) descriptor.Scope {
+	if kind.OnNode != nil {
+		return kind.OnNode("node-0001")
+	}
+	for _, narrow := range kind.Of {
+		return narrow("node-0001")
+	}
+	return descriptor.Scope{}
+}
+
 func TestAHolderFollowsWhatADaemonDoes(t *testing.T) {
 	all := kindsOf(t)
 	for _, kind := range cnid.DefaultConfig().Kinds() {
-		for name, both := range map[string][2]func(string) descriptor.Scope{
-			"node": {kind.OnNode, all[kind.Name].OnNode}, "VPC": {kind.OfVPC, all[kind.Name].OfVPC}, "network": {kind.OfNetwork, all[kind.Name].OfNetwork},
-		} {
+		both := map[string][2]func(string) descriptor.Scope{"node": {kind.OnNode, all[kind.Name].OnNode}}
+		for extent, narrow := range kind.Of {
+			both[fmt.Sprint("extent ", extent)] = [2]func(string) descriptor.Scope{narrow, all[kind.Name].Of[extent]}
+		}
+		for name, both := range both {
 			if (both[0] == nil) != (both[1] == nil) {
 				t.Errorf("%s of a %s is followed by one alone", kind.Name, name)
 			}

@@ -1,0 +1,81 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"maps"
+	"reflect"
+)
+
+// Tables are the complete tables in the store by name of the VPC. Of a VPC that is not among
+// them nothing is complete.
+type Tables map[string]Table
+
+// Table is what the store has of a VPC.
+type Table struct {
+	// Members reports that it has all members of the VPC's roles.
+	Members bool
+	// Subnets reports that it has all Subnets of the VPC, Addresses all its Addresses.
+	Subnets, Addresses bool
+	// OfSubnets are the names of Subnets of which it has all Addresses.
+	OfSubnets map[string]bool
+}
+
+// Of returns what is complete of a VPC. Nil tables stand for a store that has everything.
+func (t *Tables) Of(vpc string) Table {
+	if t == nil {
+		return Table{Members: true, Subnets: true, Addresses: true}
+	}
+	return (*t)[vpc]
+}
+
+// Has reports whether all Addresses of a subnet are in the store.
+func (t Table) Has(subnet string) bool { return t.Addresses || t.OfSubnets[subnet] }
+
+// Common returns what two tables have in common: what was complete before a snapshot of
+// the store was taken, and still is after it, is complete in the snapshot.
+func Common(a, b *Tables) *Tables {
+	if a == b || a == nil {
+		return b
+	}
+	all := Tables{}
+	for vpc, x := range *a {
+		y, known := (*b)[vpc]
+		if !known {
+			continue
+		}
+		both := Table{Members: x.Members && y.Members, Subnets: x.Subnets && y.Subnets, Addresses: x.Addresses && y.Addresses}
+		for _, one := range []Table{x, y} {
+			for subnet := range one.OfSubnets {
+				if x.Has(subnet) && y.Has(subnet) && !both.Addresses {
+					if both.OfSubnets == nil {
+						both.OfSubnets = map[string]bool{}
+					}
+					both.OfSubnets[subnet] = true
+				}
+			}
+		}
+		all[vpc] = both
+	}
+	return &all
+}
+
+// changed returns the names of the VPCs of which another part is complete.
+func (t *Tables) changed(now *Tables) map[string]bool {
+	names := map[string]bool{}
+	if t == now || t == nil || now == nil {
+		return names
+	}
+	for name, table := range *now {
+		if last, known := (*t)[name]; !known || !reflect.DeepEqual(last, table) {
+			names[name] = true
+		}
+	}
+	for name := range maps.Keys(*t) {
+		if _, known := (*now)[name]; !known {
+			names[name] = true
+		}
+	}
+	return names
+}
