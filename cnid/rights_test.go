@@ -6,6 +6,7 @@ package cnid
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -137,6 +138,47 @@ func (n *apiNode) reportsLinks(t *testing.T) {
 	n.warning(t, "Node", n.name, v1alpha1.HostLinkFailedReason)
 }
 
+// reportsRoles has the daemon report that it lists a bouncer on itself, and that the
+// bouncer's table is complete.
+func (n *apiNode) reportsRoles(t *testing.T, vpc string) {
+	t.Helper()
+	var of v1alpha1.VPC
+	var subnet v1alpha1.Subnet
+	var node corev1.Node
+	for name, object := range map[string]client.Object{vpc: &of, vpc + "-net1": &subnet, n.name: &node} {
+		if err := n.api.Get(t.Context(), client.ObjectKey{Name: name}, object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.status(t, &of, func(obj client.Object) { obj.(*v1alpha1.VPC).Status.RolesRevision = 1 })
+	member := &v1alpha1.RoleMember{
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.RoleMemberName(string(subnet.UID), n.name)},
+		Spec: v1alpha1.RoleMemberSpec{
+			Role: v1alpha1.RoleBouncer, VPC: vpc, VPCUID: string(of.UID), Subnet: subnet.Name, SubnetUID: string(subnet.UID),
+			Node: n.name, NodeUID: string(node.UID), Stage: v1alpha1.StageJoining, Revision: 1,
+		},
+	}
+	n.create(t, member)
+	eventually(t, "the daemon reports that the table of the bouncer is complete", func() error {
+		if err := n.api.Get(t.Context(), client.ObjectKeyFromObject(member), member); err != nil || member.Status.Complete {
+			return err
+		}
+		return errors.New("it does not")
+	})
+	eventually(t, "the daemon reports what it lists", func() error {
+		report := &v1alpha1.NodeRoles{}
+		err := n.api.Get(t.Context(), client.ObjectKey{Name: n.name}, report)
+		want := []v1alpha1.ListedMembers{{UID: string(of.UID), Revision: 1}}
+		if err == nil && !slices.Equal(report.Spec.VPCs, want) {
+			err = fmt.Errorf("it reports %+v, want %+v", report.Spec, want)
+		}
+		return err
+	})
+	if err := n.api.Delete(t.Context(), member); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestTheDaemonUsesEveryRightThatTheChartGivesItAndIsRefusedNone leads it
 // through everything that it asks of the API server.
 func TestTheDaemonUsesEveryRightThatTheChartGivesItAndIsRefusedNone(t *testing.T) {
@@ -161,6 +203,7 @@ func TestTheDaemonUsesEveryRightThatTheChartGivesItAndIsRefusedNone(t *testing.T
 	})
 	n.releasesInterfaces(t)
 	n.reportsLinks(t)
+	n.reportsRoles(t, "rights")
 	for _, call := range []string{"first", "second"} {
 		n.call(t, call)
 		eventually(t, "the node answers", n.answered(call, 57, true))

@@ -135,7 +135,7 @@ func bouncing() module {
 	return module{
 		kinds: []*descriptor.Kind{roles.Member.Kind, roles.NodeRoles.Kind},
 		rights: []string{
-			"rolemembers.alioth.dev: create delete get update",
+			"rolemembers.alioth.dev: create delete update",
 			"subnets.alioth.dev/status: patch",
 			"vpcs.alioth.dev/status: patch",
 			"vpcs.alioth.dev: get",

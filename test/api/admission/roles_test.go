@@ -90,7 +90,7 @@ func programs() []program {
 				"podnetworks.multitenancy.acn.azure.com: list watch",
 				"pods/status: patch",
 				"pods: get list watch",
-				"rolemembers.alioth.dev: create delete get list update watch",
+				"rolemembers.alioth.dev: create delete list update watch",
 				"rollcalls.alioth.dev: create get list update watch",
 				"servicecidrs.networking.k8s.io: list watch",
 				"services/finalizers: update",

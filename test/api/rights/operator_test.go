@@ -179,6 +179,7 @@ func TestTheOperatorUsesEveryRightThatTheChartGivesItAndIsRefusedNone(t *testing
 	flip(t, admin)
 	balance(t, admin)
 	attachOutside(t, admin, server)
+	bounce(t, admin, node, subnet)
 
 	// Without the node, nothing can be there that holds the addresses.
 	for _, object := range []client.Object{served, refused, shared, node, network, subnet, vpc} {
