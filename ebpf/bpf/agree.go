@@ -35,5 +35,7 @@ var (
 	_ = [1]bool{}[AliothMark(state.MarkOpening)^AliothMarkMARK_OPENING]
 	_ = [1]bool{}[AliothMark(state.MarkTunneled)^AliothMarkMARK_TUNNELED]
 
+	_ = [1]bool{}[len(AliothRole{}.Member)^state.RoleMembersAtMost]
+
 	_ = [1]bool{}[len(AliothNetns{}.Vpc)^state.MaxMemberships]
 )

@@ -441,6 +441,26 @@ const (
 	AliothReasonREASON_LEN               AliothReason = 76
 )
 
+type AliothRole struct {
+	_      structs.HostLayout
+	N      uint32
+	Flags  AliothRoleFlag
+	Member [64]AliothAddr
+}
+
+type AliothRoleFlag uint32
+
+const (
+	AliothRoleFlagROLE_HERE     AliothRoleFlag = 1
+	AliothRoleFlagROLE_COMPLETE AliothRoleFlag = 2
+)
+
+type AliothRoleKey struct {
+	_   structs.HostLayout
+	Vni uint32
+	Id  uint32
+}
+
 type AliothService struct {
 	_        structs.HostLayout
 	Id       uint32
@@ -573,6 +593,7 @@ const (
 	AliothMapAliothNodePorts     = "alioth_node_ports"
 	AliothMapAliothNodes         = "alioth_nodes"
 	AliothMapAliothOwn           = "alioth_own"
+	AliothMapAliothRoles         = "alioth_roles"
 	AliothMapAliothServices      = "alioth_services"
 	AliothMapAliothSockets       = "alioth_sockets"
 	AliothMapAliothSubnets       = "alioth_subnets"
@@ -695,6 +716,7 @@ type AliothMapSpecs struct {
 	AliothNodePorts    *ebpf.MapSpec `ebpf:"alioth_node_ports"`
 	AliothNodes        *ebpf.MapSpec `ebpf:"alioth_nodes"`
 	AliothOwn          *ebpf.MapSpec `ebpf:"alioth_own"`
+	AliothRoles        *ebpf.MapSpec `ebpf:"alioth_roles"`
 	AliothServices     *ebpf.MapSpec `ebpf:"alioth_services"`
 	AliothSockets      *ebpf.MapSpec `ebpf:"alioth_sockets"`
 	AliothSubnets      *ebpf.MapSpec `ebpf:"alioth_subnets"`
@@ -761,6 +783,7 @@ type AliothMaps struct {
 	AliothNodePorts    *ebpf.Map `ebpf:"alioth_node_ports"`
 	AliothNodes        *ebpf.Map `ebpf:"alioth_nodes"`
 	AliothOwn          *ebpf.Map `ebpf:"alioth_own"`
+	AliothRoles        *ebpf.Map `ebpf:"alioth_roles"`
 	AliothServices     *ebpf.Map `ebpf:"alioth_services"`
 	AliothSockets      *ebpf.Map `ebpf:"alioth_sockets"`
 	AliothSubnets      *ebpf.Map `ebpf:"alioth_subnets"`
@@ -801,6 +824,7 @@ func (m *AliothMaps) Close() error {
 		m.AliothNodePorts,
 		m.AliothNodes,
 		m.AliothOwn,
+		m.AliothRoles,
 		m.AliothServices,
 		m.AliothSockets,
 		m.AliothSubnets,

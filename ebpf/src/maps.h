@@ -6,6 +6,7 @@
 
 #include "types.h"
 #include "types_packet.h"
+#include "types_role.h"
 #include "types_service.h"
 #include <bpf/bpf_helpers.h>
 
@@ -47,8 +48,8 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 } alioth_addresses SEC(".maps");
 
-/* Ranges whose addresses are all in alioth_addresses. The value is reserved for a
- * reference to the subnet's role members.
+/* Subnets. The value is the id of the role of their bouncers; 0: all addresses of the
+ * range are in alioth_addresses.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
@@ -58,7 +59,9 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 } alioth_subnets SEC(".maps");
 
-/* All ranges of the VPCs of this node; the value as in alioth_subnets. */
+/* All ranges of the VPCs of this node. The value is the id of the role of the VPC's
+ * dividers; 0: all of its subnets are in alioth_subnets.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
 	__type(key, struct prefix_key);
@@ -66,6 +69,15 @@ struct {
 	__uint(max_entries, MAX_SUBNETS);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 } alioth_vpc_ranges SEC(".maps");
+
+/* The bouncers and dividers that this node knows of. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, struct role_key);
+	__type(value, struct role);
+	__uint(max_entries, MAX_ROLES);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+} alioth_roles SEC(".maps");
 
 /* VNI -> the VPC, for the VPCs that are present on this node. */
 struct {

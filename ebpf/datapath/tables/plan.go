@@ -38,6 +38,9 @@ func (o Operation) Attachment() (hook.Attachment, bool) {
 // so that a plan does not depend on the order of Go maps.
 type difference struct {
 	puts, deletes []Operation
+	// late are puts after which a missing row of another table means that an address or
+	// a subnet does not exist.
+	late []Operation
 }
 
 func (n table[K, V]) diff(had, wanted *Rows) difference {
@@ -79,6 +82,9 @@ func sortByKey(ops []Operation) {
 // before and after the plan, and no packet may be lost that passes both before and
 // after:
 //
+//   - A missing address is a matter of the bouncers before rows of addresses are
+//     removed, and a missing subnet is one of the dividers: the roles are written first.
+//     Where the table of this node becomes the complete one, that is written last.
 //   - Rows whose removal closes something are removed first: addresses, the
 //     sockets' targets and namespaces, nodes.
 //   - Restrictions are written before the rows that they restrict: closed prefixes
@@ -96,29 +102,43 @@ func sortByKey(ops []Operation) {
 // they drop everything, whereas a device without programs would hand a pod's
 // packets to the host's stack. They are removed with the device.
 var sequence = []stage{
+	putsOf(closedPrefixesTable), putsOf(rolesTable), putsOf(rangesTable), putsOf(subnetsTable), deletesOf(subnetsTable),
 	deletesOf(addressesTable), deletesOf(targetsTable), deletesOf(namespacesTable), deletesOf(nodesTable), deletesOf(ownAddressesTable), deletesOf(nodePortsTable), deletesOf(announcementsTable),
-	putsOf(closedPrefixesTable), putsOf(rangesTable), putsOf(subnetsTable), putsOf(nodesTable), putsOf(ownAddressesTable), putsOf(vpcsTable), putsOf(nodePortsTable),
+	putsOf(nodesTable), putsOf(ownAddressesTable), putsOf(vpcsTable), putsOf(nodePortsTable),
 	putsOf(backendsTable), putsOf(lookupsTable), putsOf(affinitiesTable), putsOf(choicesTable), putsOf(servicesTable),
 	deletesOf(servicesTable), deletesOf(choicesTable), deletesOf(affinitiesTable), deletesOf(lookupsTable), deletesOf(backendsTable),
 	putsOf(interfacesTable), putsOf(flowsTable), putsOf(attachmentsTable),
 	putsOf(addressesTable), putsOf(targetsTable), putsOf(namespacesTable), putsOf(announcementsTable),
+	lateOf(subnetsTable), lateOf(rangesTable), lateOf(rolesTable),
 	deletesOf(flowsTable), deletesOf(interfacesTable),
-	deletesOf(vpcsTable), deletesOf(subnetsTable), deletesOf(rangesTable), deletesOf(closedPrefixesTable),
+	deletesOf(vpcsTable), deletesOf(rangesTable), deletesOf(rolesTable), deletesOf(closedPrefixesTable),
 }
 
-// stage is all that is put into one table, or all that is deleted from it.
+// stage is all that is put into one table early or late, or all that is deleted from it.
 type stage struct {
-	of      *descriptor
-	deletes bool
+	of            *descriptor
+	late, deletes bool
 }
 
 func putsOf(d *descriptor) stage    { return stage{of: d} }
+func lateOf(d *descriptor) stage    { return stage{of: d, late: true} }
 func deletesOf(d *descriptor) stage { return stage{of: d, deletes: true} }
+
+// in selects the operations of the stage.
+func (s stage) in(d difference) []Operation {
+	switch {
+	case s.deletes:
+		return d.deletes
+	case s.late:
+		return d.late
+	}
+	return d.puts
+}
 
 // descriptors are all tables, in the order in which they are put.
 var descriptors = func() (list []*descriptor) {
 	for _, s := range sequence {
-		if !s.deletes {
+		if !s.deletes && !s.late {
 			list = append(list, s.of)
 		}
 	}
@@ -142,11 +162,7 @@ func Plan(have, want *Rows) []Operation {
 	}
 	steps := make([][]Operation, 0, len(sequence))
 	for _, s := range sequence {
-		if s.deletes {
-			steps = append(steps, differences[s.of].deletes)
-		} else {
-			steps = append(steps, differences[s.of].puts)
-		}
+		steps = append(steps, s.in(differences[s.of]))
 	}
 	return slices.Concat(steps...)
 }

@@ -49,19 +49,19 @@ func TestPlansKeepTheOrderThatOpensNothingAndLosesNothing(t *testing.T) {
 		{
 			name: "from nothing", want: statetest.Small(),
 			steps: []string{
-				"put closed", "put vpc_ranges", "put subnets", "put nodes", "put own", "put vpcs",
+				"put closed", "put vpc_ranges", "put nodes", "put own", "put vpcs",
 				"put backends", "put services", "put services",
 				"put interfaces", "put flows", "put attachments", "put attachments",
-				"put addresses", "put targets", "put targets", "put netns",
+				"put addresses", "put targets", "put targets", "put netns", "put subnets",
 			},
 		},
 		{
 			name: "to nothing", have: statetest.Small(),
 			steps: []string{
-				"delete addresses", "delete targets", "delete targets", "delete netns", "delete nodes", "delete own",
+				"delete subnets", "delete addresses", "delete targets", "delete targets", "delete netns", "delete nodes", "delete own",
 				"delete services", "delete services", "delete backends",
 				"delete flows", "delete interfaces",
-				"delete vpcs", "delete subnets", "delete vpc_ranges", "delete closed",
+				"delete vpcs", "delete vpc_ranges", "delete closed",
 			},
 		},
 		{name: "to the same", have: statetest.Small(), want: statetest.Small()},
@@ -114,6 +114,73 @@ func TestPlansKeepTheOrderThatOpensNothingAndLosesNothing(t *testing.T) {
 	}
 }
 
+// whole is the complete table of a VPC with one remote address; change makes it another.
+func whole(change func(*state.State)) state.State {
+	s := state.State{
+		VPCs:      []state.VPC{{VNI: 5, Prefixes: []netip.Prefix{px("10.0.0.0/16")}}},
+		Subnets:   []state.Subnet{{VNI: 5, Prefix: px("10.0.1.0/24")}},
+		Addresses: []state.Address{statetest.Remote(5, "10.0.1.20", "192.0.2.2")},
+	}
+	change(&s)
+	return s
+}
+
+// bouncers gives the subnet a role with members, and this node a part in it.
+func bouncers(here, complete bool) func(*state.State) {
+	return func(s *state.State) {
+		s.Roles = []state.Role{{Key: state.RoleKey{VNI: 5, ID: 1}, Members: []netip.Addr{ip("192.0.2.3")}, Here: here, Complete: complete}}
+		s.Subnets[0].Role = 1
+		if !here {
+			s.Addresses = nil
+		}
+	}
+}
+
+// Between two steps no row may be missing that a packet needs: whoever drops it as unknown
+// must have had all rows.
+func TestRolesTakeOverBeforeRowsGoAndGiveBackAfterTheyCame(t *testing.T) {
+	unchanged := func(*state.State) {}
+	incomplete := func(s *state.State) { bouncers(true, false)(s); s.Addresses = nil }
+	dividers := func(s *state.State) {
+		bouncers(false, false)(s)
+		s.Roles[0].Key.ID, s.VPCs[0].Role, s.Subnets = 2, 2, nil
+	}
+	for name, c := range map[string]struct {
+		have, want func(*state.State)
+		steps      []string
+	}{
+		"bouncers come":             {unchanged, bouncers(false, false), []string{"put roles", "put subnets", "delete addresses"}},
+		"bouncers go":               {bouncers(false, false), unchanged, []string{"put addresses", "put subnets", "delete roles"}},
+		"a member becomes complete": {incomplete, bouncers(true, true), []string{"put addresses", "put roles"}},
+		"a member starts again":     {bouncers(true, true), incomplete, []string{"put roles", "delete addresses"}},
+		"a member leaves":           {bouncers(true, true), bouncers(false, false), []string{"put roles", "delete addresses"}},
+		"dividers come":             {unchanged, dividers, []string{"put roles", "put vpc_ranges", "delete subnets", "delete addresses"}},
+		"dividers go":               {dividers, unchanged, []string{"put addresses", "put subnets", "put vpc_ranges", "delete roles"}},
+		"dividers take bouncers along": {bouncers(false, false), func(s *state.State) {
+			bouncers(false, false)(s)
+			s.Roles = append(s.Roles, state.Role{Key: state.RoleKey{VNI: 5, ID: 2}, Members: []netip.Addr{ip("192.0.2.4")}})
+			s.VPCs[0].Role = 2
+		}, []string{"put roles", "put vpc_ranges"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			have := compile(whole(c.have), &Rows{})
+			if d := cmp.Diff(c.steps, steps(Plan(have, compile(whole(c.want), have)))); d != "" {
+				t.Errorf("steps (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+// A VPC whose egress is open has its ranges first, with dividers or without.
+func TestNoEgressIsOpenBeforeTheRanges(t *testing.T) {
+	for name, change := range map[string]func(*state.State){"without roles": func(*state.State) {}, "with bouncers": bouncers(false, false)} {
+		got := steps(Plan(&Rows{}, compile(whole(change), &Rows{})))
+		if ranges, vpc := slices.Index(got, "put vpc_ranges"), slices.Index(got, "put vpcs"); ranges < 0 || ranges > vpc {
+			t.Errorf("%s: steps are %v", name, got)
+		}
+	}
+}
+
 func TestAChangedServiceNeverReusesTheIDOfAnother(t *testing.T) {
 	have := compile(statetest.Small(), &Rows{})
 	// The rest of a service whose removal was interrupted counts as well.
@@ -138,7 +205,13 @@ func TestAChangedServiceNeverReusesTheIDOfAnother(t *testing.T) {
 func TestRowsGiveBackTheStateTheyComeFrom(t *testing.T) {
 	s := statetest.Small()
 	s.VPCs[0].Prefixes = append(s.VPCs[0].Prefixes, px("fd10::/48"))
-	s.Subnets = append(s.Subnets, state.Subnet{VNI: 5, Prefix: px("fd10:0:0:1::/64")}, state.Subnet{VNI: 5, Prefix: px("0.0.0.0/0")})
+	s.Roles = []state.Role{
+		{Key: state.RoleKey{VNI: 5, ID: 1}, Members: []netip.Addr{ip("192.0.2.2"), ip("192.0.2.3"), ip("2001:db8::2")}, Here: true, Complete: true},
+		{Key: state.RoleKey{VNI: 5, ID: 7}, Here: true},
+		{Key: state.RoleKey{VNI: 5, ID: 8}},
+	}
+	s.VPCs[0].Role = 7
+	s.Subnets = append(s.Subnets, state.Subnet{VNI: 5, Prefix: px("fd10:0:0:1::/64"), Role: 1}, state.Subnet{VNI: 5, Prefix: px("0.0.0.0/0")})
 	s.Interfaces[0].Addrs = append(s.Interfaces[0].Addrs, ip("fd10:0:0:1::10"))
 	s.Interfaces[0].Shadow6 = ip("fd00:a110::10")
 	s.Sort()
@@ -155,7 +228,9 @@ func TestEachTableIsPutAndDeletedOnceInAPlan(t *testing.T) {
 	}
 	for _, d := range descriptors {
 		// Programs go with their device.
-		if seen[putsOf(d)] != 1 || seen[deletesOf(d)] != 1 && d != attachmentsTable {
+		late := len(d.diff(&Rows{}, compile(whole(bouncers(true, true)), &Rows{})).late)
+		late += len(d.diff(&Rows{}, compile(whole(func(*state.State) {}), &Rows{})).late)
+		if seen[putsOf(d)] != 1 || late > seen[lateOf(d)] || seen[deletesOf(d)] != 1 && d != attachmentsTable {
 			t.Errorf("table %s is put %d times and deleted %d times", d.name(), seen[putsOf(d)], seen[deletesOf(d)])
 		}
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// VPCs: VNI -> egress, default VPC. Their ranges: {VNI, prefix}.
+// VPCs: VNI -> egress, default VPC. Their ranges: {VNI, prefix} -> the role of their
+// dividers, or 0.
 const (
 	vpcTable   = table[uint32, bpf.AliothVpc]("vpcs")
 	rangeTable = table[bpf.AliothPrefixKey, uint32]("vpc_ranges")
@@ -31,11 +32,11 @@ var vpcsTable = &descriptor{
 }
 
 var rangesTable = &descriptor{
-	anyTable: rangeTable,
+	anyTable: guided{table: rangeTable, own: func(was uint32, known bool) bool { return known && was != 0 }},
 	encode: func(t *Rows, p part) {
 		for _, v := range p.VPCs {
 			for _, prefix := range v.Prefixes {
-				rangeTable.of(t)[bpf.EncodePrefix(v.VNI, prefix)] = 0
+				rangeTable.of(t)[bpf.EncodePrefix(v.VNI, prefix)] = v.Role
 			}
 		}
 	},
@@ -62,28 +63,30 @@ func (t *Rows) decodeVPC(vni uint32, row bpf.AliothVpc) state.VPC {
 		Default:          row.Flags&bpf.AliothVpcFlagVPC_DEFAULT != 0,
 		Fronted:          row.Flags&bpf.AliothVpcFlagVPC_FRONTED != 0,
 	}
-	for key := range rangeTable.of(t) {
+	for key, role := range rangeTable.of(t) {
 		if key.Vni == vni {
 			v.Prefixes = append(v.Prefixes, bpf.DecodePrefix(key))
+			v.Role = max(v.Role, role)
 		}
 	}
 	slices.SortFunc(v.Prefixes, state.ComparePrefixes)
 	return v
 }
 
-// Subnets: {VNI, prefix}, the ranges whose addresses are all in the address table.
+// Subnets: {VNI, prefix} -> the role of their bouncers, or 0 if all addresses of the range
+// are in the address table.
 const subnetTable = table[bpf.AliothPrefixKey, uint32]("subnets")
 
 var subnetsTable = &descriptor{
-	anyTable: subnetTable,
+	anyTable: guided{table: subnetTable, own: func(uint32, bool) bool { return true }},
 	encode: func(t *Rows, p part) {
 		for _, n := range p.Subnets {
-			subnetTable.of(t)[bpf.EncodePrefix(n.VNI, n.Prefix)] = 0
+			subnetTable.of(t)[bpf.EncodePrefix(n.VNI, n.Prefix)] = n.Role
 		}
 	},
 	decode: func(t *Rows, s *state.State) {
-		for key := range subnetTable.of(t) {
-			s.Subnets = append(s.Subnets, state.Subnet{VNI: key.Vni, Prefix: bpf.DecodePrefix(key)})
+		for key, role := range subnetTable.of(t) {
+			s.Subnets = append(s.Subnets, state.Subnet{VNI: key.Vni, Prefix: bpf.DecodePrefix(key), Role: role})
 		}
 	},
 }

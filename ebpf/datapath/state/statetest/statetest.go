@@ -85,12 +85,25 @@ func RandomPart(random *rand.Rand, vni uint32) *state.State {
 		return &s
 	}
 	s.VPCs = []state.VPC{{VNI: vni, EgressMasquerade: random.IntN(2) == 0}}
-	some(func(i int) { s.VPCs[0].Prefixes = append(s.VPCs[0].Prefixes, ranges(fmt.Sprintf("10.%d.0.0/16", i))) })
+	some(func(i int) {
+		members := []netip.Addr{addr("192.0.2.1"), addr("192.0.2.2")}[:1+random.IntN(2)]
+		s.Roles = append(s.Roles, state.Role{Key: state.RoleKey{VNI: vni, ID: uint32(i + 1)}, Members: members, Here: random.IntN(2) == 0})
+	})
+	some(func(i int) {
+		if len(s.Roles) > 0 {
+			s.VPCs[0].Role = s.Roles[0].Key.ID
+		}
+		s.VPCs[0].Prefixes = append(s.VPCs[0].Prefixes, ranges(fmt.Sprintf("10.%d.0.0/16", i)))
+	})
 	some(func(i int) {
 		s.Addresses = append(s.Addresses, Remote(vni, fmt.Sprintf("10.0.1.%d", i), fmt.Sprintf("192.0.2.%d", 1+random.IntN(2))))
 	})
 	some(func(i int) {
-		s.Subnets = append(s.Subnets, state.Subnet{VNI: vni, Prefix: ranges(fmt.Sprintf("10.0.%d.0/24", i))})
+		n := state.Subnet{VNI: vni, Prefix: ranges(fmt.Sprintf("10.0.%d.0/24", i))}
+		if len(s.Roles) > 0 {
+			n.Role = s.Roles[random.IntN(len(s.Roles))].Key.ID
+		}
+		s.Subnets = append(s.Subnets, n)
 	})
 	some(func(i int) {
 		s.Interfaces = append(s.Interfaces, state.Interface{Ifindex: int(10*vni) + i, VNI: vni, MAC: podMAC, Addrs: []netip.Addr{addr(fmt.Sprintf("10.0.3.%d", i))}})
