@@ -70,6 +70,42 @@ type AliothBackendKey struct {
 	Slot    uint32
 }
 
+type AliothBpfFibLookup struct {
+	_          structs.HostLayout
+	Family     uint8
+	L4Protocol uint8
+	Sport      uint16
+	Dport      uint16
+	TotLen     uint16
+	Ifindex    uint32
+	RtMetric   uint32
+	Ipv4Src    uint32
+	_          [12]byte
+	Ipv4Dst    uint32
+	_          [12]byte
+	Tbid       uint32
+	Smac       [6]uint8
+	Dmac       [6]uint8
+}
+
+type AliothCached struct {
+	_      structs.HostLayout
+	Node   AliothAddr
+	Before AliothAddr
+	Used   uint64
+	Until  uint64
+	State  AliothCachedState
+	Mac    [6]uint8
+	Pad    [6]uint8
+}
+
+type AliothCachedState uint32
+
+const (
+	AliothCachedStateCACHED_ROW  AliothCachedState = 0
+	AliothCachedStateCACHED_GONE AliothCachedState = 1
+)
+
 type AliothChoice struct {
 	_        structs.HostLayout
 	Entries  uint32
@@ -234,8 +270,6 @@ type AliothFlowNotes struct {
 	Flow  AliothFlow
 	Share AliothFlowShare
 	Event AliothPacketEvent
-	To    AliothAddressKey
-	_     [4]byte
 }
 
 type AliothFlowShare struct {
@@ -302,6 +336,13 @@ const (
 	AliothMarkMARK_DELIVERED AliothMark = 168889613
 )
 
+type AliothMiss struct {
+	_       structs.HostLayout
+	Vni     uint32
+	Ifindex uint32
+	Ip      AliothAddr
+}
+
 type AliothNetns struct {
 	_   structs.HostLayout
 	Vpc [8]struct {
@@ -327,6 +368,17 @@ type AliothNodePort struct {
 	Proto  uint8
 	Family uint8
 }
+
+type AliothPacketClass uint32
+
+const (
+	AliothPacketClassCLASS_DIRECT       AliothPacketClass = 0
+	AliothPacketClassCLASS_RETURNED     AliothPacketClass = 1
+	AliothPacketClassCLASS_TO_DIVIDER   AliothPacketClass = 2
+	AliothPacketClassCLASS_TO_BOUNCER   AliothPacketClass = 3
+	AliothPacketClassCLASS_FROM_BOUNCER AliothPacketClass = 4
+	AliothPacketClassCLASS_LEN          AliothPacketClass = 5
+)
 
 type AliothPacketEvent struct {
 	_         structs.HostLayout
@@ -365,80 +417,83 @@ const (
 	AliothReasonUNDECIDED                AliothReason = 0
 	AliothReasonFORWARDED_LOCAL          AliothReason = 1
 	AliothReasonFORWARDED_REMOTE         AliothReason = 2
-	AliothReasonRETURNED                 AliothReason = 3
-	AliothReasonREPLIED                  AliothReason = 4
-	AliothReasonREPLIED_TOO_BIG          AliothReason = 5
-	AliothReasonREPLIED_REFUSED          AliothReason = 6
-	AliothReasonTO_STACK                 AliothReason = 7
-	AliothReasonFROM_STACK               AliothReason = 8
-	AliothReasonPROBE_REWRITTEN          AliothReason = 9
-	AliothReasonHOOK_REWRITTEN           AliothReason = 10
-	AliothReasonSERVICE_REWRITTEN        AliothReason = 11
-	AliothReasonDROP_UNKNOWN_INTERFACE   AliothReason = 12
-	AliothReasonDROP_VLAN                AliothReason = 13
-	AliothReasonDROP_ETHERTYPE           AliothReason = 14
-	AliothReasonDROP_BAD_HEADER          AliothReason = 15
-	AliothReasonDROP_EXTENSION_HEADERS   AliothReason = 16
-	AliothReasonDROP_SPOOFED_MAC         AliothReason = 17
-	AliothReasonDROP_SPOOFED_IP          AliothReason = 18
-	AliothReasonDROP_SPOOFED_LOCAL       AliothReason = 19
-	AliothReasonDROP_ARP_OWN             AliothReason = 20
-	AliothReasonDROP_ARP_OTHER           AliothReason = 21
-	AliothReasonDROP_ND_OWN              AliothReason = 22
-	AliothReasonDROP_ND_OTHER            AliothReason = 23
-	AliothReasonDROP_ROUTER_SOLICITATION AliothReason = 24
-	AliothReasonDROP_MLD                 AliothReason = 25
-	AliothReasonDROP_MULTICAST           AliothReason = 26
-	AliothReasonDROP_BROADCAST           AliothReason = 27
-	AliothReasonDROP_GATEWAY_CLOSED      AliothReason = 28
-	AliothReasonDROP_NO_ENDPOINT         AliothReason = 29
-	AliothReasonDROP_HELD_OUTSIDE        AliothReason = 30
-	AliothReasonDROP_NO_SUBNET           AliothReason = 31
-	AliothReasonDROP_NO_INTERFACE        AliothReason = 32
-	AliothReasonDROP_VNI_MISMATCH        AliothReason = 33
-	AliothReasonDROP_WRONG_NODE          AliothReason = 34
-	AliothReasonDROP_OUTSIDE_DEFAULT_VPC AliothReason = 35
-	AliothReasonDROP_TOO_BIG             AliothReason = 36
-	AliothReasonDROP_NO_SHADOW           AliothReason = 37
-	AliothReasonDROP_NOT_SHADOW          AliothReason = 38
-	AliothReasonDROP_NODE_CLOSED         AliothReason = 39
-	AliothReasonDROP_EGRESS_PROTOCOL     AliothReason = 40
-	AliothReasonDROP_EGRESS_FRAGMENT     AliothReason = 41
-	AliothReasonDROP_EGRESS_OPTIONS      AliothReason = 42
-	AliothReasonDROP_ICMP_UNRELATED      AliothReason = 43
-	AliothReasonDROP_SERVICE_PORT        AliothReason = 44
-	AliothReasonDROP_SERVICE_ICMP        AliothReason = 45
-	AliothReasonDROP_NO_BACKEND          AliothReason = 46
-	AliothReasonDROP_NO_CONNECTION       AliothReason = 47
-	AliothReasonDROP_CONN_LIMIT          AliothReason = 48
-	AliothReasonDROP_CONN_FULL           AliothReason = 49
-	AliothReasonDROP_CONN_CONFLICT       AliothReason = 50
-	AliothReasonDROP_EGRESS_CLOSED       AliothReason = 51
-	AliothReasonDROP_EGRESS_SHADOW       AliothReason = 52
-	AliothReasonDROP_EGRESS_NODE         AliothReason = 53
-	AliothReasonDROP_EGRESS_DEFAULT_VPC  AliothReason = 54
-	AliothReasonDROP_EGRESS_SERVICE      AliothReason = 55
-	AliothReasonDROP_EGRESS_LINK_LOCAL   AliothReason = 56
-	AliothReasonDROP_EGRESS_MULTICAST    AliothReason = 57
-	AliothReasonDROP_EGRESS_DENIED       AliothReason = 58
-	AliothReasonDROP_EGRESS_UNLISTED     AliothReason = 59
-	AliothReasonDROP_EGRESS_METADATA     AliothReason = 60
-	AliothReasonDROP_EGRESS_TUNNEL_PORT  AliothReason = 61
-	AliothReasonDROP_NO_TUNNEL_KEY       AliothReason = 62
-	AliothReasonDROP_UNKNOWN_NODE        AliothReason = 63
-	AliothReasonDROP_UNKNOWN_VNI         AliothReason = 64
-	AliothReasonDROP_TUNNEL_FLOOD        AliothReason = 65
-	AliothReasonDROP_RETURNED_FOREIGN    AliothReason = 66
-	AliothReasonDROP_RETURNED_HOME       AliothReason = 67
-	AliothReasonDROP_STALE_ROW           AliothReason = 68
-	AliothReasonDROP_NOT_MEMBER          AliothReason = 69
-	AliothReasonDROP_KUBELET_NO_POD      AliothReason = 70
-	AliothReasonDROP_GUARDED_PORT        AliothReason = 71
-	AliothReasonDROP_SHADOW_SOCKET       AliothReason = 72
-	AliothReasonDROP_TUNNEL_SOCKET       AliothReason = 73
-	AliothReasonDROP_FORGED_NODE         AliothReason = 74
-	AliothReasonDROP_REWRITE_FAILED      AliothReason = 75
-	AliothReasonREASON_LEN               AliothReason = 76
+	AliothReasonFORWARDED_ROLE           AliothReason = 3
+	AliothReasonRETURNED                 AliothReason = 4
+	AliothReasonREPLIED                  AliothReason = 5
+	AliothReasonREPLIED_TOO_BIG          AliothReason = 6
+	AliothReasonREPLIED_REFUSED          AliothReason = 7
+	AliothReasonTO_STACK                 AliothReason = 8
+	AliothReasonFROM_STACK               AliothReason = 9
+	AliothReasonPROBE_REWRITTEN          AliothReason = 10
+	AliothReasonHOOK_REWRITTEN           AliothReason = 11
+	AliothReasonSERVICE_REWRITTEN        AliothReason = 12
+	AliothReasonDROP_UNKNOWN_INTERFACE   AliothReason = 13
+	AliothReasonDROP_VLAN                AliothReason = 14
+	AliothReasonDROP_ETHERTYPE           AliothReason = 15
+	AliothReasonDROP_BAD_HEADER          AliothReason = 16
+	AliothReasonDROP_EXTENSION_HEADERS   AliothReason = 17
+	AliothReasonDROP_SPOOFED_MAC         AliothReason = 18
+	AliothReasonDROP_SPOOFED_IP          AliothReason = 19
+	AliothReasonDROP_SPOOFED_LOCAL       AliothReason = 20
+	AliothReasonDROP_ARP_OWN             AliothReason = 21
+	AliothReasonDROP_ARP_OTHER           AliothReason = 22
+	AliothReasonDROP_ND_OWN              AliothReason = 23
+	AliothReasonDROP_ND_OTHER            AliothReason = 24
+	AliothReasonDROP_ROUTER_SOLICITATION AliothReason = 25
+	AliothReasonDROP_MLD                 AliothReason = 26
+	AliothReasonDROP_MULTICAST           AliothReason = 27
+	AliothReasonDROP_BROADCAST           AliothReason = 28
+	AliothReasonDROP_GATEWAY_CLOSED      AliothReason = 29
+	AliothReasonDROP_NO_ENDPOINT         AliothReason = 30
+	AliothReasonDROP_HELD_OUTSIDE        AliothReason = 31
+	AliothReasonDROP_NO_SUBNET           AliothReason = 32
+	AliothReasonDROP_NO_INTERFACE        AliothReason = 33
+	AliothReasonDROP_VNI_MISMATCH        AliothReason = 34
+	AliothReasonDROP_WRONG_NODE          AliothReason = 35
+	AliothReasonDROP_OUTSIDE_DEFAULT_VPC AliothReason = 36
+	AliothReasonDROP_TOO_BIG             AliothReason = 37
+	AliothReasonDROP_NO_SHADOW           AliothReason = 38
+	AliothReasonDROP_NOT_SHADOW          AliothReason = 39
+	AliothReasonDROP_NODE_CLOSED         AliothReason = 40
+	AliothReasonDROP_EGRESS_PROTOCOL     AliothReason = 41
+	AliothReasonDROP_EGRESS_FRAGMENT     AliothReason = 42
+	AliothReasonDROP_EGRESS_OPTIONS      AliothReason = 43
+	AliothReasonDROP_ICMP_UNRELATED      AliothReason = 44
+	AliothReasonDROP_SERVICE_PORT        AliothReason = 45
+	AliothReasonDROP_SERVICE_ICMP        AliothReason = 46
+	AliothReasonDROP_NO_BACKEND          AliothReason = 47
+	AliothReasonDROP_NO_CONNECTION       AliothReason = 48
+	AliothReasonDROP_CONN_LIMIT          AliothReason = 49
+	AliothReasonDROP_CONN_FULL           AliothReason = 50
+	AliothReasonDROP_CONN_CONFLICT       AliothReason = 51
+	AliothReasonDROP_EGRESS_CLOSED       AliothReason = 52
+	AliothReasonDROP_EGRESS_SHADOW       AliothReason = 53
+	AliothReasonDROP_EGRESS_NODE         AliothReason = 54
+	AliothReasonDROP_EGRESS_DEFAULT_VPC  AliothReason = 55
+	AliothReasonDROP_EGRESS_SERVICE      AliothReason = 56
+	AliothReasonDROP_EGRESS_LINK_LOCAL   AliothReason = 57
+	AliothReasonDROP_EGRESS_MULTICAST    AliothReason = 58
+	AliothReasonDROP_EGRESS_DENIED       AliothReason = 59
+	AliothReasonDROP_EGRESS_UNLISTED     AliothReason = 60
+	AliothReasonDROP_EGRESS_METADATA     AliothReason = 61
+	AliothReasonDROP_EGRESS_TUNNEL_PORT  AliothReason = 62
+	AliothReasonDROP_NO_TUNNEL_KEY       AliothReason = 63
+	AliothReasonDROP_UNKNOWN_NODE        AliothReason = 64
+	AliothReasonDROP_UNKNOWN_VNI         AliothReason = 65
+	AliothReasonDROP_TUNNEL_FLOOD        AliothReason = 66
+	AliothReasonDROP_RETURNED_FOREIGN    AliothReason = 67
+	AliothReasonDROP_RETURNED_HOME       AliothReason = 68
+	AliothReasonDROP_STALE_ROW           AliothReason = 69
+	AliothReasonDROP_NOT_MEMBER          AliothReason = 70
+	AliothReasonDROP_NO_MEMBER           AliothReason = 71
+	AliothReasonDROP_ROLE_INCOMPLETE     AliothReason = 72
+	AliothReasonDROP_KUBELET_NO_POD      AliothReason = 73
+	AliothReasonDROP_GUARDED_PORT        AliothReason = 74
+	AliothReasonDROP_SHADOW_SOCKET       AliothReason = 75
+	AliothReasonDROP_TUNNEL_SOCKET       AliothReason = 76
+	AliothReasonDROP_FORGED_NODE         AliothReason = 77
+	AliothReasonDROP_REWRITE_FAILED      AliothReason = 78
+	AliothReasonREASON_LEN               AliothReason = 79
 )
 
 type AliothRole struct {
@@ -516,6 +571,15 @@ const (
 	AliothTargetScopeTARGET_HOOK  AliothTargetScope = 1
 )
 
+type AliothTrialHop struct {
+	_    structs.HostLayout
+	Node struct {
+		_ structs.HostLayout
+		B [16]uint8
+	}
+	Class uint32
+}
+
 type AliothTuple struct {
 	_     structs.HostLayout
 	Src   AliothAddr
@@ -569,6 +633,7 @@ const (
 	AliothMapAliothAffinities    = "alioth_affinities"
 	AliothMapAliothAnnounced     = "alioth_announced"
 	AliothMapAliothBackends      = "alioth_backends"
+	AliothMapAliothCached        = "alioth_cached"
 	AliothMapAliothChoices       = "alioth_choices"
 	AliothMapAliothClosed        = "alioth_closed"
 	AliothMapAliothConnEnded     = "alioth_conn_ended"
@@ -589,6 +654,9 @@ const (
 	AliothMapAliothLayout        = "alioth_layout"
 	AliothMapAliothLed           = "alioth_led"
 	AliothMapAliothMaglev        = "alioth_maglev"
+	AliothMapAliothMissGate      = "alioth_miss_gate"
+	AliothMapAliothMissShare     = "alioth_miss_share"
+	AliothMapAliothMisses        = "alioth_misses"
 	AliothMapAliothNetns         = "alioth_netns"
 	AliothMapAliothNodePorts     = "alioth_node_ports"
 	AliothMapAliothNodes         = "alioth_nodes"
@@ -601,6 +669,7 @@ const (
 	AliothMapAliothVpcRanges     = "alioth_vpc_ranges"
 	AliothMapAliothVpcs          = "alioth_vpcs"
 	AliothMapAliothWays          = "alioth_ways"
+	AliothMapRoutes              = "routes"
 	AliothMapWork                = "work"
 	AliothProgAliothConnect4     = "alioth_connect4"
 	AliothProgAliothConnect6     = "alioth_connect6"
@@ -621,6 +690,8 @@ const (
 	AliothProgAliothToUnderlay   = "alioth_to_underlay"
 	AliothVarAliothConfig        = "alioth_config"
 	AliothVarAliothFlowsUntil    = "alioth_flows_until"
+	AliothVarAliothHop           = "alioth_hop"
+	AliothVarAliothTrial         = "alioth_trial"
 )
 
 // LoadAlioth returns the embedded CollectionSpec for Alioth.
@@ -692,6 +763,7 @@ type AliothMapSpecs struct {
 	AliothAffinities   *ebpf.MapSpec `ebpf:"alioth_affinities"`
 	AliothAnnounced    *ebpf.MapSpec `ebpf:"alioth_announced"`
 	AliothBackends     *ebpf.MapSpec `ebpf:"alioth_backends"`
+	AliothCached       *ebpf.MapSpec `ebpf:"alioth_cached"`
 	AliothChoices      *ebpf.MapSpec `ebpf:"alioth_choices"`
 	AliothClosed       *ebpf.MapSpec `ebpf:"alioth_closed"`
 	AliothConnEnded    *ebpf.MapSpec `ebpf:"alioth_conn_ended"`
@@ -712,6 +784,9 @@ type AliothMapSpecs struct {
 	AliothLayout       *ebpf.MapSpec `ebpf:"alioth_layout"`
 	AliothLed          *ebpf.MapSpec `ebpf:"alioth_led"`
 	AliothMaglev       *ebpf.MapSpec `ebpf:"alioth_maglev"`
+	AliothMissGate     *ebpf.MapSpec `ebpf:"alioth_miss_gate"`
+	AliothMissShare    *ebpf.MapSpec `ebpf:"alioth_miss_share"`
+	AliothMisses       *ebpf.MapSpec `ebpf:"alioth_misses"`
 	AliothNetns        *ebpf.MapSpec `ebpf:"alioth_netns"`
 	AliothNodePorts    *ebpf.MapSpec `ebpf:"alioth_node_ports"`
 	AliothNodes        *ebpf.MapSpec `ebpf:"alioth_nodes"`
@@ -724,6 +799,7 @@ type AliothMapSpecs struct {
 	AliothVpcRanges    *ebpf.MapSpec `ebpf:"alioth_vpc_ranges"`
 	AliothVpcs         *ebpf.MapSpec `ebpf:"alioth_vpcs"`
 	AliothWays         *ebpf.MapSpec `ebpf:"alioth_ways"`
+	Routes             *ebpf.MapSpec `ebpf:"routes"`
 	Work               *ebpf.MapSpec `ebpf:"work"`
 }
 
@@ -733,6 +809,8 @@ type AliothMapSpecs struct {
 type AliothVariableSpecs struct {
 	AliothConfig     *ebpf.VariableSpec `ebpf:"alioth_config"`
 	AliothFlowsUntil *ebpf.VariableSpec `ebpf:"alioth_flows_until"`
+	AliothHop        *ebpf.VariableSpec `ebpf:"alioth_hop"`
+	AliothTrial      *ebpf.VariableSpec `ebpf:"alioth_trial"`
 }
 
 // AliothObjects contains all objects after they have been loaded into the kernel.
@@ -759,6 +837,7 @@ type AliothMaps struct {
 	AliothAffinities   *ebpf.Map `ebpf:"alioth_affinities"`
 	AliothAnnounced    *ebpf.Map `ebpf:"alioth_announced"`
 	AliothBackends     *ebpf.Map `ebpf:"alioth_backends"`
+	AliothCached       *ebpf.Map `ebpf:"alioth_cached"`
 	AliothChoices      *ebpf.Map `ebpf:"alioth_choices"`
 	AliothClosed       *ebpf.Map `ebpf:"alioth_closed"`
 	AliothConnEnded    *ebpf.Map `ebpf:"alioth_conn_ended"`
@@ -779,6 +858,9 @@ type AliothMaps struct {
 	AliothLayout       *ebpf.Map `ebpf:"alioth_layout"`
 	AliothLed          *ebpf.Map `ebpf:"alioth_led"`
 	AliothMaglev       *ebpf.Map `ebpf:"alioth_maglev"`
+	AliothMissGate     *ebpf.Map `ebpf:"alioth_miss_gate"`
+	AliothMissShare    *ebpf.Map `ebpf:"alioth_miss_share"`
+	AliothMisses       *ebpf.Map `ebpf:"alioth_misses"`
 	AliothNetns        *ebpf.Map `ebpf:"alioth_netns"`
 	AliothNodePorts    *ebpf.Map `ebpf:"alioth_node_ports"`
 	AliothNodes        *ebpf.Map `ebpf:"alioth_nodes"`
@@ -791,6 +873,7 @@ type AliothMaps struct {
 	AliothVpcRanges    *ebpf.Map `ebpf:"alioth_vpc_ranges"`
 	AliothVpcs         *ebpf.Map `ebpf:"alioth_vpcs"`
 	AliothWays         *ebpf.Map `ebpf:"alioth_ways"`
+	Routes             *ebpf.Map `ebpf:"routes"`
 	Work               *ebpf.Map `ebpf:"work"`
 }
 
@@ -800,6 +883,7 @@ func (m *AliothMaps) Close() error {
 		m.AliothAffinities,
 		m.AliothAnnounced,
 		m.AliothBackends,
+		m.AliothCached,
 		m.AliothChoices,
 		m.AliothClosed,
 		m.AliothConnEnded,
@@ -820,6 +904,9 @@ func (m *AliothMaps) Close() error {
 		m.AliothLayout,
 		m.AliothLed,
 		m.AliothMaglev,
+		m.AliothMissGate,
+		m.AliothMissShare,
+		m.AliothMisses,
 		m.AliothNetns,
 		m.AliothNodePorts,
 		m.AliothNodes,
@@ -832,6 +919,7 @@ func (m *AliothMaps) Close() error {
 		m.AliothVpcRanges,
 		m.AliothVpcs,
 		m.AliothWays,
+		m.Routes,
 		m.Work,
 	)
 }
@@ -842,6 +930,8 @@ func (m *AliothMaps) Close() error {
 type AliothVariables struct {
 	AliothConfig     *ebpf.Variable `ebpf:"alioth_config"`
 	AliothFlowsUntil *ebpf.Variable `ebpf:"alioth_flows_until"`
+	AliothHop        *ebpf.Variable `ebpf:"alioth_hop"`
+	AliothTrial      *ebpf.Variable `ebpf:"alioth_trial"`
 }
 
 // AliothPrograms contains all programs after they have been loaded into the kernel.

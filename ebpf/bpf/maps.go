@@ -40,6 +40,10 @@ const (
 	FlowNotesMap = "alioth_flow_notes"
 	// WaysMap has the results of recent lookups in the host's routes.
 	WaysMap = "alioth_ways"
+	// CachedMap has the rows of single addresses, MissesMap is the ring of addresses
+	// without a row.
+	CachedMap = "alioth_cached"
+	MissesMap = "alioth_misses"
 	// InterfacesMap and vpcsMap are tables that a State decides, see package tables.
 	InterfacesMap = "alioth_interfaces"
 	VpcsMap       = "alioth_vpcs"

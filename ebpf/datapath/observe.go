@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/alioth-net/alioth/ebpf/datapath/cached"
 	"github.com/alioth-net/alioth/ebpf/datapath/connections"
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
@@ -82,6 +83,12 @@ func (d *Datapath) TellFlows(until time.Duration) error {
 	}
 	return nil
 }
+
+// Cached returns the table of the rows that the node has looked up.
+func (d *Datapath) Cached() *cached.Table { return cached.New(d.reader.maps) }
+
+// Misses starts to receive the addresses that have to be looked up.
+func (d *Datapath) Misses() (*cached.Misses, error) { return cached.ReadMisses(d.reader.maps) }
 
 // errUnfilled reports that another version's programs still serve the node.
 var errUnfilled = errors.New("the node's maps are being replaced by those of this version; try again in a moment")

@@ -14,6 +14,7 @@
 #include "own_socket.h"
 #include "neighbour.h"
 #include "receive.h"
+#include "role.h"
 #include "scaled.h"
 #include "service.h"
 #include "socket.h"
@@ -51,8 +52,8 @@ static __always_inline enum reason control(struct __sk_buff *skb, struct packet 
 	return reason ? reason : flooded(pkt);
 }
 
-/* missed decides about a destination that is not in the address table. A function of
- * its own, for its stack frame.
+/* missed decides about a destination outside of the VPC. A function of its own, for its
+ * stack frame.
  */
 __noinline enum reason missed(struct __sk_buff *skb, struct packet *pkt, const struct interface *from)
 {
@@ -60,10 +61,6 @@ __noinline enum reason missed(struct __sk_buff *skb, struct packet *pkt, const s
 
 	if (!pkt || !from)
 		return DROP_REWRITE_FAILED;
-	if (in_ranges(&alioth_subnets, pkt->vni, &pkt->dst))
-		return DROP_NO_ENDPOINT;
-	if (in_ranges(&alioth_vpc_ranges, pkt->vni, &pkt->dst))
-		return DROP_NO_SUBNET;
 	if (from->flags & INTERFACE_NODE)
 		return DROP_OUTSIDE_DEFAULT_VPC;
 	reason = walk_extensions(skb, pkt);
@@ -82,11 +79,33 @@ __noinline enum reason missed(struct __sk_buff *skb, struct packet *pkt, const s
 	return to_outside(skb, pkt, from);
 }
 
+/* to_vpc decides about a packet of an interface by its destination. */
+static __always_inline enum reason to_vpc(struct __sk_buff *skb, struct packet *pkt, const struct interface *from)
+{
+	struct address *to = lookup_address(pkt->vni, &pkt->dst);
+	enum reason reason;
+
+	if (!to)
+		reason = by_role(skb, pkt);
+	else if (to->kind == ADDRESS_LOCAL)
+		return deliver_local(skb, pkt, to->ifindex);
+	else if (to->kind == ADDRESS_REMOTE)
+		reason = by_row(pkt, to, CLASS_DIRECT);
+	else if (to->kind == ADDRESS_OUTSIDE)
+		return DROP_HELD_OUTSIDE;
+	else
+		return echo_here(skb, pkt, from);
+	if (goes_on(reason))
+		reason = send_on(skb, pkt, from->flags & INTERFACE_NODE);
+	if (reason == DROP_TOO_BIG && pkt->limit)
+		return tell_too_big(skb, pkt, from);
+	return reason ? reason : missed(skb, pkt, from);
+}
+
 static __always_inline enum reason from_pod(struct __sk_buff *skb, struct packet *pkt)
 {
 	__u32 ifindex = skb->ifindex;
 	struct interface *from = bpf_map_lookup_elem(&alioth_interfaces, &ifindex);
-	struct address *to;
 	enum reason reason;
 
 	if (!from)
@@ -123,16 +142,7 @@ static __always_inline enum reason from_pod(struct __sk_buff *skb, struct packet
 		if (reason)
 			return reason;
 	}
-	to = lookup_address(pkt->vni, &pkt->dst);
-	if (!to)
-		return missed(skb, pkt, from);
-	if (to->kind == ADDRESS_LOCAL)
-		return deliver_local(skb, pkt, to->ifindex);
-	if (to->kind == ADDRESS_REMOTE)
-		return deliver_remote(skb, pkt, from, to);
-	if (to->kind == ADDRESS_OUTSIDE)
-		return DROP_HELD_OUTSIDE;
-	return echo_here(skb, pkt, from);
+	return to_vpc(skb, pkt, from);
 }
 
 static __always_inline enum reason to_pod(struct __sk_buff *skb, struct packet *pkt)

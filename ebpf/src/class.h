@@ -10,8 +10,15 @@
 
 #include "parse.h"
 
-static const __u8 class_direct[6] = { 0x02, 0xa1, 0x07, 0x00, 0x02, CLASS_DIRECT };
-static const __u8 class_returned[6] = { 0x02, 0xa1, 0x07, 0x00, 0x02, CLASS_RETURNED };
+/* The address of a class, but for its last byte. */
+static const __u8 class_source[5] = { 0x02, 0xa1, 0x07, 0x00, 0x02 };
+
+/* write_class fills an Ethernet source with the address of a class. */
+static __always_inline void write_class(__u8 *mac, enum packet_class class)
+{
+	__builtin_memcpy(mac, class_source, sizeof(class_source));
+	mac[5] = class;
+}
 
 /* class_of reads the class. Every other source is that of a direct packet: earlier
  * releases send the pod's own address, and a stock VTEP any.
@@ -20,8 +27,8 @@ static __always_inline enum packet_class class_of(const struct packet *pkt)
 {
 	const __u8 *mac = pkt->eth_src;
 
-	if (*(const __u16 *)mac != *(const __u16 *)class_direct ||
-	    *(const __u16 *)(mac + 2) != *(const __u16 *)(class_direct + 2) || mac[4] != class_direct[4] ||
+	if (*(const __u16 *)mac != *(const __u16 *)class_source ||
+	    *(const __u16 *)(mac + 2) != *(const __u16 *)(class_source + 2) || mac[4] != class_source[4] ||
 	    mac[5] >= CLASS_LEN)
 		return CLASS_DIRECT;
 	return mac[5];

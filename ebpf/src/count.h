@@ -86,6 +86,7 @@ static __always_inline int finish(struct __sk_buff *skb, struct packet *pkt, enu
 	switch (reason) {
 	case FORWARDED_LOCAL:
 	case FORWARDED_REMOTE:
+	case FORWARDED_ROLE:
 		tell_flow(skb, pkt, reason, node);
 		return pkt->action;
 	case RETURNED:

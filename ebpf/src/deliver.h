@@ -30,7 +30,10 @@ static __always_inline struct address *lookup_address(__u32 vni, const struct ad
 	return bpf_map_lookup_elem(&alioth_addresses, &key);
 }
 
-static __always_inline bool in_ranges(void *ranges, __u32 vni, const struct addr *ip)
+/* in_ranges returns the id of the role for the range that contains the address; NULL if
+ * none does.
+ */
+static __always_inline __u32 *in_ranges(void *ranges, __u32 vni, const struct addr *ip)
 {
 	struct prefix_key key = { .prefixlen = VNI_BITS + 128, .vni = vni, .ip = *ip };
 
@@ -104,15 +107,27 @@ static __always_inline enum reason to_device(struct __sk_buff *skb, struct packe
 	return FORWARDED_REMOTE;
 }
 
-static __always_inline enum reason by_device(struct __sk_buff *skb, struct packet *pkt, const struct interface *from,
-					     const struct address *to)
+/* address_hop gives the packet the Ethernet addresses of its next hop. */
+static __always_inline int address_hop(struct __sk_buff *skb, const struct hop *hop)
+{
+	__u8 source[6];
+
+	write_class(source, hop->class);
+	return set_macs(skb, hop->mac, source);
+}
+
+/* by_device leaves the outer headers to the tunnel's device. own: the packet is of the
+ * node's own interface.
+ */
+static __always_inline enum reason by_device(struct __sk_buff *skb, struct packet *pkt, bool own,
+					     const struct hop *hop)
 {
 	/* The outer packet keeps socket and mark. Without MARK_TUNNELED it would be
 	 * dropped as a packet of one of the node's own sockets.
 	 */
-	if (from->flags & INTERFACE_NODE)
+	if (own)
 		skb->mark |= MARK_TUNNELED;
-	return set_macs(skb, to->mac, class_direct) ? DROP_REWRITE_FAILED : to_device(skb, pkt, &to->node);
+	return address_hop(skb, hop) ? DROP_REWRITE_FAILED : to_device(skb, pkt, hop->node);
 }
 
 /* must_arrive reports whether a packet that exceeds the MTU of a path over IPv6 is sent
@@ -131,34 +146,43 @@ static __always_inline bool must_arrive(struct __sk_buff *skb, const struct pack
 /* to_fragmenter sends the packet to the device where it is fragmented, see
  * outer_fragment.h.
  */
-static __always_inline enum reason to_fragmenter(struct __sk_buff *skb, struct packet *pkt, const struct address *to)
+static __always_inline enum reason to_fragmenter(struct __sk_buff *skb, struct packet *pkt, const struct hop *hop)
 {
-	if (set_macs(skb, to->mac, class_direct))
+	if (address_hop(skb, hop))
 		return DROP_REWRITE_FAILED;
 	skb->mark = pkt->vni;
 	pkt->action = bpf_redirect(alioth_config.fragment_ifindex, 0);
 	return FORWARDED_REMOTE;
 }
 
-static __always_inline enum reason deliver_remote(struct __sk_buff *skb, struct packet *pkt,
-						  const struct interface *from, const struct address *to)
+/* deliver_remote sends the packet to another node. DROP_TOO_BIG leaves it unchanged, with
+ * pkt->limit set if its sender should hear of it.
+ */
+static __always_inline enum reason deliver_remote(struct __sk_buff *skb, struct packet *pkt, bool own,
+						  const struct hop *hop)
 {
 	struct way way = {};
 
-	find_way(skb, pkt, &to->node, &way);
+	if (alioth_trial) {
+		__builtin_memcpy((void *)alioth_hop.node.b, hop->node->b, sizeof(hop->node->b));
+		alioth_hop.class = hop->class;
+	}
+	find_way(skb, pkt, hop->node, &way);
 	unmark(skb);
 	if (way.limit && must_arrive(skb, pkt, &way))
-		return to_fragmenter(skb, pkt, to);
-	if (way.limit && too_big(skb, pkt, &way))
-		return tell_too_big(skb, pkt, from, way.limit);
+		return to_fragmenter(skb, pkt, hop);
+	if (way.limit && too_big(skb, pkt, &way)) {
+		pkt->limit = way.limit;
+		return DROP_TOO_BIG;
+	}
 	if (!way.device)
-		return by_device(skb, pkt, from, to);
-	switch (push_outer(skb, pkt, class_direct, to)) {
+		return by_device(skb, pkt, own, hop);
+	switch (push_outer(skb, pkt, hop)) {
 	case PUSHED:
 		pkt->action = bpf_redirect_neigh(way.device, &way.next, sizeof(way.next), 0);
 		return FORWARDED_REMOTE;
 	case NOT_PUSHED:
-		return by_device(skb, pkt, from, to);
+		return by_device(skb, pkt, own, hop);
 	case HALF_PUSHED:
 		break;
 	}

@@ -18,21 +18,18 @@
 #define FLOW_SHARE_INTERVAL_NS 50000000ULL
 #define FLOW_SHARE_BURST_NS (100 * FLOW_SHARE_INTERVAL_NS)
 
-/* describe_way adds the two nodes of a packet that goes into the tunnel. */
-static __always_inline void describe_way(struct flow_notes *notes, const struct packet *pkt)
+/* describe_way adds the two nodes of a packet that goes into the tunnel; of one that a
+ * bouncer or divider sends on, the next node alone, beside the one that sent it.
+ */
+static __always_inline void describe_way(struct packet_event *event, const struct packet *pkt)
 {
-	struct address *to;
-
-	notes->to.vni = pkt->vni;
-	notes->to.ip = pkt->dst;
-	to = bpf_map_lookup_elem(&alioth_addresses, &notes->to);
-	if (!to)
+	event->outer_dst = pkt->next;
+	if (pkt->direction == DIRECTION_FROM_TUNNEL)
 		return;
-	notes->event.outer_dst = to->node;
-	if (is_mapped(&to->node))
-		addr_from_config(&notes->event.outer_src, &alioth_config.tunnel_source[FAMILY_V4]);
+	if (is_mapped(&pkt->next))
+		addr_from_config(&event->outer_src, &alioth_config.tunnel_source[FAMILY_V4]);
 	else
-		addr_from_config(&notes->event.outer_src, &alioth_config.tunnel_source[FAMILY_V6]);
+		addr_from_config(&event->outer_src, &alioth_config.tunnel_source[FAMILY_V6]);
 }
 
 /* note_flow fills the key of the packet's flow. */
@@ -77,8 +74,8 @@ static __noinline int report_flow(struct __sk_buff *skb, const struct packet *pk
 	if (!take_share(&alioth_flow_share, &notes->share, now, FLOW_SHARE_INTERVAL_NS, FLOW_SHARE_BURST_NS))
 		return 0;
 	describe_packet(skb, pkt, &notes->event, reason, node);
-	if (reason == FORWARDED_REMOTE)
-		describe_way(notes, pkt);
+	if (reason == FORWARDED_REMOTE || reason == FORWARDED_ROLE)
+		describe_way(&notes->event, pkt);
 	if (!bpf_ringbuf_output(&alioth_flows, &notes->event, sizeof(notes->event), 0))
 		bpf_map_update_elem(&alioth_flow_gate, &notes->flow, &now, BPF_ANY);
 	return 0;

@@ -13,6 +13,10 @@
 /* Constants that the loader sets when it loads the programs. */
 const volatile struct config alioth_config;
 
+/* The programs run in a trial: they change no row. */
+const volatile bool alioth_trial;
+volatile struct trial_hop alioth_hop;
+
 /* LAYOUT_VERSION of the pinned maps, written by the loader. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -78,6 +82,42 @@ struct {
 	__uint(max_entries, MAX_ROLES);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 } alioth_roles SEC(".maps");
+
+/* Rows of addresses of which this node does not hold all. The daemon alone adds them, and
+ * programs mark them as gone. No row makes room for another: a tenant would evict those of
+ * others.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, struct address_key);
+	__type(value, struct cached);
+	__uint(max_entries, MAX_CACHED);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+} alioth_cached SEC(".maps");
+
+/* Addresses for which packets found no row, for the daemon to look up. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 64 * 1024);
+} alioth_misses SEC(".maps");
+
+/* Time of an address's last entry in alioth_misses, in ns of the monotonic clock. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__type(key, struct address_key);
+	__type(value, __u64);
+	__uint(max_entries, 16384);
+} alioth_miss_gate SEC(".maps");
+
+/* Time until which an interface has used up its share of alioth_misses, in ns of the
+ * monotonic clock.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__type(key, __u32);
+	__type(value, __u64);
+	__uint(max_entries, MAX_INTERFACES);
+} alioth_miss_share SEC(".maps");
 
 /* VNI -> the VPC, for the VPCs that are present on this node. */
 struct {
@@ -341,7 +381,6 @@ struct flow_notes {
 	struct flow flow;
 	struct flow_share share;
 	struct packet_event event;
-	struct address_key to;
 };
 
 struct {

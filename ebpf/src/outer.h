@@ -11,6 +11,7 @@
 #define ALIOTH_OUTER_H
 
 #include "checksum.h"
+#include "class.h"
 #include "maps.h"
 #include "parse.h"
 
@@ -39,6 +40,13 @@ struct outer {
 	__u16 pad; /* not on the wire */
 };
 #define OUTER_LEN (20 + 8 + 8 + 14)
+
+/* The next node of a packet. */
+struct hop {
+	const struct addr *node;
+	const __u8 *mac; /* the inner Ethernet destination */
+	enum packet_class class;
+};
 
 enum pushing { PUSHED, NOT_PUSHED, HALF_PUSHED };
 
@@ -129,39 +137,54 @@ static __always_inline void forget_way(__be32 node, __u32 mtu)
 		known->until = 0;
 }
 
+/* Work area for ask_routes, see work.h. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__type(key, __u32);
+	__type(value, struct bpf_fib_lookup);
+	__uint(max_entries, 1);
+} routes SEC(".maps");
+
 /* ask_routes looks up the path of an outer packet of len bytes in the host's routes. */
 static __noinline void ask_routes(struct __sk_buff *skb, const struct addr *node, enum family family, __u32 len,
 				  struct way *way)
 {
-	struct bpf_fib_lookup route = { .l4_protocol = IPPROTO_UDP, .tot_len = len };
+	struct bpf_fib_lookup *route;
 	struct addr source;
+	__u32 only = 0;
 	long found;
 
+	route = bpf_map_lookup_elem(&routes, &only);
+	if (!route)
+		return;
+	__builtin_memset(route, 0, sizeof(*route));
+	route->l4_protocol = IPPROTO_UDP;
+	route->tot_len = len;
 	addr_from_config(&source, &alioth_config.tunnel_source[family]);
-	route.ifindex = alioth_config.underlay_ifindex[family];
+	route->ifindex = alioth_config.underlay_ifindex[family];
 	if (family == FAMILY_V4) {
-		route.family = AF_INET;
-		route.ipv4_src = addr_v4(&source);
-		route.ipv4_dst = addr_v4(node);
+		route->family = AF_INET;
+		route->ipv4_src = addr_v4(&source);
+		route->ipv4_dst = addr_v4(node);
 	} else {
-		route.family = AF_INET6;
-		__builtin_memcpy(route.ipv6_src, source.b, 16);
-		__builtin_memcpy(route.ipv6_dst, node->b, 16);
+		route->family = AF_INET6;
+		__builtin_memcpy(route->ipv6_src, source.b, 16);
+		__builtin_memcpy(route->ipv6_dst, node->b, 16);
 	}
-	if (!route.ifindex)
+	if (!route->ifindex)
 		return;
-	found = bpf_fib_lookup(skb, &route, sizeof(route), BPF_FIB_LOOKUP_OUTPUT | BPF_FIB_LOOKUP_SKIP_NEIGH);
+	found = bpf_fib_lookup(skb, route, sizeof(*route), BPF_FIB_LOOKUP_OUTPUT | BPF_FIB_LOOKUP_SKIP_NEIGH);
 	if (found == BPF_FIB_LKUP_RET_FRAG_NEEDED) {
-		way->limit = route.mtu_result - INNER_OFFSET - outer_header(family);
+		way->limit = route->mtu_result - INNER_OFFSET - outer_header(family);
 		if (family == FAMILY_V4)
-			forget_way(addr_v4(node), route.mtu_result);
+			forget_way(addr_v4(node), route->mtu_result);
 	}
-	if (found != BPF_FIB_LKUP_RET_SUCCESS || family != FAMILY_V4 || route.family != AF_INET)
+	if (found != BPF_FIB_LKUP_RET_SUCCESS || family != FAMILY_V4 || route->family != AF_INET)
 		return;
-	way->device = route.ifindex;
+	way->device = route->ifindex;
 	way->next.nh_family = AF_INET;
-	way->next.ipv4_nh = route.ipv4_dst;
-	note_way(addr_v4(node), &route);
+	way->next.ipv4_nh = route->ipv4_dst;
+	note_way(addr_v4(node), route);
 }
 
 /* first_length returns the number of bytes of an outer IPv6 packet in the first of two
@@ -201,26 +224,30 @@ static __always_inline __u8 ecn(struct __sk_buff *skb, enum family family)
 	return (family == FAMILY_V4 ? head[1] : head[1] >> 4) & ECN_MASK;
 }
 
-/* source_port spreads flows over the ports that RFC 7348 recommends. For packets of a
- * socket, the socket has the hash of the flow. To compute it from the packet takes as
- * long as a route lookup, and ICMP has no ports.
+/* flow_hash is equal for the packets of a flow. For packets of a socket, the socket has
+ * the hash. To compute it from the packet takes as long as a route lookup, and ICMP has no
+ * ports.
  */
-static __always_inline __be16 source_port(struct __sk_buff *skb, const struct packet *pkt)
+static __always_inline __u32 flow_hash(struct __sk_buff *skb, const struct packet *pkt)
 {
 	__u32 hash = skb->hash;
 
 	if (!hash && pkt->proto == IPPROTO_ICMP)
-		hash = (addr_v4(&pkt->src) ^ addr_v4(&pkt->dst)) * GOLDEN_RATIO >> 16;
-	else if (!hash)
-		hash = bpf_get_hash_recalc(skb);
-	return bpf_htons(SOURCE_PORT_FIRST + (hash & SOURCE_PORT_MASK));
+		return (addr_v4(&pkt->src) ^ addr_v4(&pkt->dst)) * GOLDEN_RATIO >> 16;
+	return hash ? hash : bpf_get_hash_recalc(skb);
+}
+
+/* source_port spreads flows over the ports that RFC 7348 recommends. */
+static __always_inline __be16 source_port(struct __sk_buff *skb, const struct packet *pkt)
+{
+	return bpf_htons(SOURCE_PORT_FIRST + (flow_hash(skb, pkt) & SOURCE_PORT_MASK));
 }
 
 /* describe_outer fills the headers for a packet of len bytes, inner Ethernet header
  * included. A packet that will be cut may exceed the length fields, which are filled
  * when it is cut.
  */
-static __always_inline void describe_outer(struct __sk_buff *skb, const struct packet *pkt, const struct address *to,
+static __always_inline void describe_outer(struct __sk_buff *skb, const struct packet *pkt, const struct addr *node,
 					   struct outer *outer)
 {
 	__u32 len = skb->len - ETH_HLEN + OUTER_LEN;
@@ -239,7 +266,7 @@ static __always_inline void describe_outer(struct __sk_buff *skb, const struct p
 	outer->ip.ttl = OUTER_TTL;
 	outer->ip.protocol = IPPROTO_UDP;
 	outer->ip.saddr = addr_v4(&source);
-	outer->ip.daddr = addr_v4(&to->node);
+	outer->ip.daddr = addr_v4(node);
 	outer->ip.check = ipv4_check(&outer->ip);
 	outer->udp.source = source_port(skb, pkt);
 	outer->udp.dest = alioth_config.tunnel_port;
@@ -249,19 +276,18 @@ static __always_inline void describe_outer(struct __sk_buff *skb, const struct p
 	outer->vni = bpf_htonl(pkt->vni << 8);
 }
 
-/* push_outer adds the outer headers and the inner Ethernet source to the packet. After
+/* push_outer adds the outer headers and the inner Ethernet header to the packet. After
  * HALF_PUSHED the packet must be dropped, after NOT_PUSHED it is unchanged.
  */
-static __always_inline enum pushing push_outer(struct __sk_buff *skb, struct packet *pkt, const __u8 *source,
-					       const struct address *to)
+static __always_inline enum pushing push_outer(struct __sk_buff *skb, struct packet *pkt, const struct hop *hop)
 {
 	const __u64 flags = BPF_F_ADJ_ROOM_FIXED_GSO | BPF_F_ADJ_ROOM_ENCAP_L3_IPV4 | BPF_F_ADJ_ROOM_ENCAP_L4_UDP |
 			    BPF_F_ADJ_ROOM_ENCAP_L2(ETH_HLEN) | BPF_F_ADJ_ROOM_ENCAP_L2_ETH;
 	struct outer outer = {};
 
-	describe_outer(skb, pkt, to, &outer);
-	__builtin_memcpy(outer.inner.h_dest, to->mac, 6);
-	__builtin_memcpy(outer.inner.h_source, source, 6);
+	describe_outer(skb, pkt, hop->node, &outer);
+	__builtin_memcpy(outer.inner.h_dest, hop->mac, 6);
+	write_class(outer.inner.h_source, hop->class);
 	outer.inner.h_proto = pkt->ethertype;
 	if (bpf_skb_adjust_room(skb, OUTER_LEN, BPF_ADJ_ROOM_MAC, flags))
 		return NOT_PUSHED;

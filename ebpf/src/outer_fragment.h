@@ -4,8 +4,8 @@
 /* Fragments of tunnel packets over IPv6. No device of the kernel fragments there what
  * it forwards. Two kinds of packets have to arrive all the same: an IPv6 packet of up
  * to IPV6_MIN_MTU bytes over an underlay whose own MTU is no larger, and an IPv4 packet
- * that may be fragmented over a path with a smaller MTU than the pod's. So from_pod
- * sends such packets through a pair of devices without offloads, behind which each is
+ * that may be fragmented over a path with a smaller MTU than the pod's. So the
+ * programs send such packets through a pair of devices without offloads, behind which each is
  * one segment with its checksum. There they get their outer headers and leave in two
  * fragments (RFC 2473 section 7.1, RFC 8200 section 4.5). A clone passes the pair of
  * devices again to become the second fragment, so that the neighbour is resolved for
@@ -14,7 +14,7 @@
 #ifndef ALIOTH_OUTER_FRAGMENT_H
 #define ALIOTH_OUTER_FRAGMENT_H
 
-#include "deliver.h"
+#include "role.h"
 
 /* Between the two devices the mark of a packet is its VNI; the mark of a clone is the
  * length of the first fragment's payload.
@@ -90,7 +90,7 @@ static __always_inline enum reason second_fragment(struct __sk_buff *skb, struct
  * tunnel's device of every node accepts such packets.
  */
 static __always_inline void describe_outer_v6(struct __sk_buff *skb, const struct packet *pkt,
-					      const struct address *to, struct outer_v6 *outer)
+					      const struct addr *node, struct outer_v6 *outer)
 {
 	__u8 inner_ecn = ecn(skb, pkt->family);
 	__u32 len = skb->len + 8 + 8;
@@ -98,7 +98,7 @@ static __always_inline void describe_outer_v6(struct __sk_buff *skb, const struc
 
 	addr_from_config(&source, &alioth_config.tunnel_source[FAMILY_V6]);
 	__builtin_memcpy(outer->fragment.ip.saddr, source.b, 16);
-	__builtin_memcpy(outer->fragment.ip.daddr, to->node.b, 16);
+	__builtin_memcpy(outer->fragment.ip.daddr, node->b, 16);
 	outer->fragment.ip.version = 6;
 	/* As describe_outer does. */
 	outer->fragment.ip.flow_lbl[0] = (inner_ecn == ECN_CE ? ECN_ECT_0 : inner_ecn) << 4;
@@ -138,7 +138,7 @@ static __always_inline int make_room_v6(struct __sk_buff *skb, const struct pack
  * clone that becomes the second one. limit is the length of an inner packet that would
  * fit.
  */
-static __always_inline enum reason first_fragment(struct __sk_buff *skb, struct packet *pkt, const struct address *to,
+static __always_inline enum reason first_fragment(struct __sk_buff *skb, struct packet *pkt, const struct addr *node,
 						  __u32 limit)
 {
 	__u32 first = first_length(skb->len, limit);
@@ -146,7 +146,7 @@ static __always_inline enum reason first_fragment(struct __sk_buff *skb, struct 
 
 	if (!first)
 		return DROP_TOO_BIG;
-	describe_outer_v6(skb, pkt, to, &outer);
+	describe_outer_v6(skb, pkt, node, &outer);
 	if (make_room_v6(skb, pkt) || bpf_skb_store_bytes(skb, ETH_HLEN, &outer, OUTER_V6_LEN, 0))
 		return DROP_REWRITE_FAILED;
 	skb->mark = MARK_SECOND | first;
@@ -160,10 +160,29 @@ static __always_inline enum reason first_fragment(struct __sk_buff *skb, struct 
 	return send_fragment(skb, pkt, &outer.fragment);
 }
 
+/* next_node finds again the node to which the program in front of the pair of devices sent
+ * the packet, by its class; NULL if the row was removed since. A member has its place in
+ * the Ethernet destination.
+ */
+static __always_inline const struct addr *next_node(const struct packet *pkt)
+{
+	struct address *to = lookup_address(pkt->vni, &pkt->dst);
+	enum packet_class class = class_of(pkt);
+	struct guide guide;
+	struct cached *row;
+
+	if (class == CLASS_TO_BOUNCER || class == CLASS_TO_DIVIDER)
+		return find_guide(pkt, &guide) && guide.role ? member_at(guide.role, pkt->eth_dst[5]) : 0;
+	if (to)
+		return to->kind == ADDRESS_REMOTE ? &to->node : 0;
+	row = lookup_cached(pkt->vni, &pkt->dst);
+	return class == CLASS_DIRECT && is_row(row) ? &row->node : 0;
+}
+
 /* fragmented handles a packet behind the pair of devices. */
 static __always_inline enum reason fragmented(struct __sk_buff *skb, struct packet *pkt)
 {
-	struct address *to;
+	const struct addr *node;
 	struct way way = {};
 	enum reason reason;
 
@@ -176,14 +195,14 @@ static __always_inline enum reason fragmented(struct __sk_buff *skb, struct pack
 	reason = parse_ip(skb, pkt);
 	if (reason)
 		return reason;
-	to = lookup_address(pkt->vni, &pkt->dst);
-	if (!to || to->kind != ADDRESS_REMOTE)
-		return DROP_NO_ENDPOINT; /* removed since from_pod looked it up */
-	find_way(skb, pkt, &to->node, &way);
+	node = next_node(pkt);
+	if (!node)
+		return DROP_NO_ENDPOINT;
+	find_way(skb, pkt, node, &way);
 	skb->mark = 0;
 	if (!way.limit) /* the last segment of a packet, which is shorter */
-		return to_device(skb, pkt, &to->node);
-	return way.over_v6 ? first_fragment(skb, pkt, to, way.limit) : DROP_TOO_BIG;
+		return to_device(skb, pkt, node);
+	return way.over_v6 ? first_fragment(skb, pkt, node, way.limit) : DROP_TOO_BIG;
 }
 
 #endif

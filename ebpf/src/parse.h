@@ -51,6 +51,7 @@
 struct packet {
 	struct addr src;
 	struct addr dst;
+	struct addr next; /* the node to which it is sent on, with class and eth_dst */
 	__u8 eth_dst[6];
 	__u8 eth_src[6];
 	__u32 vni;
@@ -61,6 +62,7 @@ struct packet {
 	__u16 fragment_header; /* IPv6: of the fragment header, if there is one, once walked */
 	__u16 end; /* by the IP header's length; the bytes behind it are not of the packet */
 	__u16 outer; /* bytes of outer headers that were pushed */
+	__u16 limit; /* with DROP_TOO_BIG: bytes that fit the path to another node */
 	__be16 ethertype;
 	__be16 sport;
 	__be16 dport;
@@ -74,6 +76,7 @@ struct packet {
 	bool options; /* IPv4 options or an IPv6 routing header */
 	bool whole; /* it must not be fragmented on the path */
 	bool translated; /* src, dst or a port was changed */
+	__u8 class; /* enum packet_class */
 	/* The original ends of a translated packet; otherwise uninitialized. */
 	struct tuple came;
 };

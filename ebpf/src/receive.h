@@ -8,8 +8,7 @@
 #ifndef ALIOTH_RECEIVE_H
 #define ALIOTH_RECEIVE_H
 
-#include "class.h"
-#include "deliver.h"
+#include "role.h"
 
 /* give_back sends a packet back to the node that sent it, as it came. The tunnel's device
  * adds the outer headers, for packets of any length over either family: returned packets
@@ -20,6 +19,7 @@ __noinline enum reason give_back(struct __sk_buff *skb, struct packet *pkt, cons
 {
 	struct way way = {};
 	enum reason reason;
+	__u8 source[6];
 
 	if (!pkt || !node)
 		return DROP_REWRITE_FAILED;
@@ -29,25 +29,11 @@ __noinline enum reason give_back(struct __sk_buff *skb, struct packet *pkt, cons
 			return DROP_TOO_BIG;
 	}
 	unmark(skb);
-	if (set_macs(skb, pkt->eth_dst, class_returned))
+	write_class(source, CLASS_RETURNED);
+	if (set_macs(skb, pkt->eth_dst, source))
 		return DROP_REWRITE_FAILED;
 	reason = to_device(skb, pkt, node);
 	return reason == FORWARDED_REMOTE ? RETURNED : reason;
-}
-
-/* came_back decides about a returned packet of a pod of this node. No node acts on it yet.
- * Without a row that leads to the node that returned it, it was never sent there, or the
- * row has changed since.
- */
-static __always_inline enum reason came_back(const struct packet *pkt, const struct addr *node)
-{
-	struct address *to = lookup_address(pkt->vni, &pkt->dst);
-
-	if (to && to->kind == ADDRESS_LOCAL)
-		return DROP_RETURNED_HOME;
-	if (!to || to->kind != ADDRESS_REMOTE || !addr_equal(&to->node, node))
-		return DROP_RETURNED_FOREIGN;
-	return DROP_STALE_ROW;
 }
 
 /* not_here decides about a packet for an address that no interface of this node has. No
@@ -55,12 +41,12 @@ static __always_inline enum reason came_back(const struct packet *pkt, const str
  * no sender has a better row.
  */
 static __always_inline enum reason not_here(struct __sk_buff *skb, struct packet *pkt, const struct addr *node,
-					    enum packet_class class, const struct address *to)
+					    const struct address *to)
 {
-	if (class == CLASS_FROM_BOUNCER)
+	if (pkt->class == CLASS_FROM_BOUNCER)
 		return DROP_WRONG_NODE;
-	if (class != CLASS_DIRECT)
-		return DROP_NOT_MEMBER;
+	if (pkt->class != CLASS_DIRECT)
+		return play(skb, pkt, node);
 	if (to && to->kind == ADDRESS_OUTSIDE)
 		return DROP_HELD_OUTSIDE;
 	if (to && to->kind == ADDRESS_GATEWAY)
@@ -68,24 +54,33 @@ static __always_inline enum reason not_here(struct __sk_buff *skb, struct packet
 	return give_back(skb, pkt, node);
 }
 
-/* receive decides about a packet that node sent. present: its VPC is on this node. */
-static __always_inline enum reason receive(struct __sk_buff *skb, struct packet *pkt, const struct addr *node,
+/* decide decides about a packet that node sent, see goes_on. */
+static __always_inline enum reason decide(struct __sk_buff *skb, struct packet *pkt, const struct addr *node,
 					   bool present)
 {
-	enum packet_class class = class_of(pkt);
 	struct address *address;
 
+	pkt->class = class_of(pkt);
 	if (!present)
-		return class == CLASS_DIRECT ? give_back(skb, pkt, node) : DROP_UNKNOWN_VNI;
+		return pkt->class == CLASS_DIRECT ? give_back(skb, pkt, node) : DROP_UNKNOWN_VNI;
 	address = lookup_address(pkt->vni, &pkt->src);
 	if (address && address->kind == ADDRESS_LOCAL)
-		return class == CLASS_RETURNED ? came_back(pkt, node) : DROP_SPOOFED_LOCAL;
-	if (class == CLASS_RETURNED)
+		return pkt->class == CLASS_RETURNED ? again(skb, pkt, node) : DROP_SPOOFED_LOCAL;
+	if (pkt->class == CLASS_RETURNED)
 		return DROP_RETURNED_FOREIGN;
 	address = lookup_address(pkt->vni, &pkt->dst);
 	if (address && address->kind == ADDRESS_LOCAL)
 		return deliver_local(skb, pkt, address->ifindex);
-	return not_here(skb, pkt, node, class, address);
+	return not_here(skb, pkt, node, address);
+}
+
+/* receive handles a packet that node sent. present: its VPC is on this node. */
+static __always_inline enum reason receive(struct __sk_buff *skb, struct packet *pkt, const struct addr *node,
+					   bool present)
+{
+	enum reason reason = decide(skb, pkt, node, present);
+
+	return goes_on(reason) ? send_on(skb, pkt, false) : reason;
 }
 
 #endif

@@ -216,10 +216,10 @@ __noinline enum telling tell(struct __sk_buff *skb, struct packet *pkt, const st
 	return TOLD;
 }
 
-/* tell_too_big sends the MTU to the packet's sender. */
-static __always_inline enum reason tell_too_big(struct __sk_buff *skb, struct packet *pkt, const struct interface *from,
-						__u32 mtu)
+/* tell_too_big sends the limit of the packet to its sender. */
+static __always_inline enum reason tell_too_big(struct __sk_buff *skb, struct packet *pkt, const struct interface *from)
 {
+	__u32 mtu = pkt->limit;
 	struct complaint c = { .type = ICMP_UNREACHABLE, .code = ICMP_FRAGMENTATION_NEEDED };
 
 	if (pkt->family == FAMILY_V6) {

@@ -9,6 +9,7 @@
 
 #define MAX_ROLES 65536
 #define MAX_MEMBERS 64 /* a power of two */
+#define MAX_CACHED 65536
 
 /* A role in a VPC. The values of alioth_subnets and alioth_vpc_ranges are ids of roles; 0:
  * the complete table is on this node.
@@ -27,6 +28,38 @@ struct role {
 	__u32 n;
 	enum role_flag flags;
 	struct addr member[MAX_MEMBERS]; /* n of them, without this node */
+};
+
+enum cached_state {
+	CACHED_ROW,
+	/* The node has returned a packet: the row is kept until its end to recognize others
+	 * that are on their way back.
+	 */
+	CACHED_GONE,
+};
+
+/* A row of one address that the daemon has looked up. */
+struct cached {
+	struct addr node;
+	struct addr before; /* until the row's end: the node to which it led before; or zero */
+	__u64 used; /* ns, monotonic clock: the last packet, to a second */
+	__u64 until; /* ns, monotonic clock: end of before, and of a row that is gone */
+	enum cached_state state;
+	__u8 mac[6];
+	__u8 pad[6];
+};
+
+/* The next node of a packet in a trial. */
+struct trial_hop {
+	struct addr node;
+	enum packet_class class;
+};
+
+/* An address without a row, to which an interface has sent. */
+struct miss {
+	__u32 vni;
+	__u32 ifindex;
+	struct addr ip;
 };
 
 #endif

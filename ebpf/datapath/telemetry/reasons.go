@@ -16,6 +16,7 @@ type Reason uint32
 const (
 	ForwardedLocal  = Reason(bpf.AliothReasonFORWARDED_LOCAL)
 	ForwardedRemote = Reason(bpf.AliothReasonFORWARDED_REMOTE)
+	ForwardedRole   = Reason(bpf.AliothReasonFORWARDED_ROLE)
 	Returned        = Reason(bpf.AliothReasonRETURNED)
 	Replied         = Reason(bpf.AliothReasonREPLIED)
 	RepliedTooBig   = Reason(bpf.AliothReasonREPLIED_TOO_BIG)
@@ -31,6 +32,7 @@ var reasonNames = [bpf.AliothReasonREASON_LEN]string{
 	// The packet was forwarded or answered.
 	bpf.AliothReasonFORWARDED_LOCAL:   "forwarded_local",   // to an interface of this node
 	bpf.AliothReasonFORWARDED_REMOTE:  "forwarded_remote",  // into the tunnel
+	bpf.AliothReasonFORWARDED_ROLE:    "forwarded_role",    // into the tunnel, to a bouncer or divider or by one
 	bpf.AliothReasonRETURNED:          "returned",          // from the tunnel, to the node that sent it: its destination is not here
 	bpf.AliothReasonREPLIED:           "replied",           // answered in place: ARP, ND, a gateway's echo
 	bpf.AliothReasonREPLIED_TOO_BIG:   "replied_too_big",   // exceeded the path's MTU; the sender got an ICMP error
@@ -117,6 +119,8 @@ var reasonNames = [bpf.AliothReasonREASON_LEN]string{
 	bpf.AliothReasonDROP_RETURNED_HOME:    "returned_home",    // returned, but its destination is on this node
 	bpf.AliothReasonDROP_STALE_ROW:        "stale_row",        // returned, and sent again by no other row
 	bpf.AliothReasonDROP_NOT_MEMBER:       "not_member",       // for a role that this node does not play
+	bpf.AliothReasonDROP_NO_MEMBER:        "no_member",        // for a role that no other node plays
+	bpf.AliothReasonDROP_ROLE_INCOMPLETE:  "role_incomplete",  // this member has not read its whole table yet, and no row for the packet
 
 	// Sockets of the node.
 	bpf.AliothReasonDROP_SHADOW_SOCKET:  "shadow_socket",  // to a pod's shadow address, and neither the kubelet's nor a reply

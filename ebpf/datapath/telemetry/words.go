@@ -93,6 +93,9 @@ var explanations = [bpf.AliothReasonREASON_LEN]explanation{
 	bpf.AliothReasonDROP_STALE_ROW:        {"another node returned it: the receiver is not there, though this node assumes so", "nothing if the receiver has just moved or ended; otherwise run aliothctl verify"},
 	bpf.AliothReasonDROP_NOT_MEMBER:       {"another node sent it on to a bouncer or divider, which this node is not", "nothing if it stops; otherwise run aliothctl verify: the event names the node"},
 
+	bpf.AliothReasonDROP_NO_MEMBER:       {"no other node is a bouncer of the subnet, or a divider of the VPC", "look at the condition RolesReady of the Subnet and the VPC"},
+	bpf.AliothReasonDROP_ROLE_INCOMPLETE: {"this bouncer or divider has just started, and has not read its whole table yet", "nothing if it stops: a retry goes over another one; otherwise look at the log of alioth-cnid on this node"},
+
 	bpf.AliothReasonDROP_KUBELET_NO_POD: {"the kubelet probes a pod whose interface does not exist yet, or any more", "nothing while a pod starts or ends; otherwise check the events of this node's pods"},
 	bpf.AliothReasonDROP_GUARDED_PORT:   {"a pod on the node's network connected to the TCP port of the node IPAM API, which is for processes of the node", "find the hostNetwork pod; a CNI plugin connects from the container runtime"},
 
@@ -119,6 +122,7 @@ func (e Event) Means() string {
 var wentOn = map[Reason]string{
 	ForwardedLocal:  "delivered on this node",
 	ForwardedRemote: "sent to another node",
+	ForwardedRole:   "sent to a bouncer or divider, or sent on by one",
 	FromStack:       "sent into the VPC from the node",
 }
 

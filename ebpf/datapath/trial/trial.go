@@ -28,7 +28,8 @@ var written = []string{
 }
 
 // Trial is a second copy of the programs, which returns their result for a packet. It
-// uses the maps from which the datapath decides; its writes go to maps of its own. So a
+// uses the maps from which the datapath decides; its writes go to maps of its own, and it
+// leaves cached rows and misses as they are. So a
 // trial's packet is not counted or reported, opens no flow and uses up no limit; and it
 // is not redirected, because the kernel runs the program alone. A trial has no flow to
 // a service: its packet is the first of one. Its methods must not be called
@@ -52,10 +53,13 @@ type trialObjects struct {
 	DropGate     *ebpf.Map `ebpf:"alioth_drop_gate"`
 	Connections  *ebpf.Map `ebpf:"alioth_connections"`
 	ConnOpened   *ebpf.Map `ebpf:"alioth_conn_opened"`
-	ICMPGate     *ebpf.Map `ebpf:"alioth_icmp_gate"`
-	Ways         *ebpf.Map `ebpf:"alioth_ways"`
-	Fragments    *ebpf.Map `ebpf:"alioth_fragments"`
-	Affinities   *ebpf.Map `ebpf:"alioth_affinities"`
+
+	Hop *ebpf.Variable `ebpf:"alioth_hop"`
+
+	ICMPGate   *ebpf.Map `ebpf:"alioth_icmp_gate"`
+	Ways       *ebpf.Map `ebpf:"alioth_ways"`
+	Fragments  *ebpf.Map `ebpf:"alioth_fragments"`
+	Affinities *ebpf.Map `ebpf:"alioth_affinities"`
 }
 
 // Outcome is the result of a program for a packet.
@@ -64,6 +68,11 @@ type Outcome struct {
 	// Frame is the packet as it left the program, without the outer headers of a
 	// tunnel; the original one if it was dropped unchanged.
 	Frame []byte
+	// Next is the node to which a packet was sent that is ForwardedRemote or ForwardedRole,
+	// otherwise the zero value.
+	Next netip.Addr
+	// Hop is why it was sent there.
+	Hop Hop
 	// Mark is the mark for the host's rules on a packet to the host's stack.
 	Mark uint32
 }
@@ -85,6 +94,9 @@ func New(spec *ebpf.CollectionSpec, maps bpf.Maps, tunnel int) (*Trial, error) {
 	spec.Maps[bpf.ConnectionsMap].MaxEntries = 2
 	spec.Maps[bpf.FragmentsMap].MaxEntries = 1
 	spec.Maps[bpf.AffinitiesMap].MaxEntries = 1 // which has no table: a trial's client is new
+	if err := spec.Variables["alioth_trial"].Set(true); err != nil {
+		return nil, fmt.Errorf("tell programs of a trial: %w", err)
+	}
 	t := &Trial{opened: maps[bpf.OpenedMap], tunnel: tunnel}
 	if err := spec.LoadAndAssign(&t.objects, &ebpf.CollectionOptions{MapReplacements: shared}); err != nil {
 		return nil, fmt.Errorf("load programs for a trial: %w", err)
@@ -167,9 +179,17 @@ func (t *Trial) run(program *ebpf.Program, ifindex int, frame []byte) (Outcome, 
 		return Outcome{}, fmt.Errorf("run %s: it counted nothing", program)
 	}
 	outcome := Outcome{Reason: after[counted].Reason, Frame: options.DataOut, Mark: end.Mark & state.MarkMask}
-	if outer := len(outcome.Frame) - len(frame); outcome.Reason == telemetry.ForwardedRemote && outer > 0 {
+	if outcome.Reason != telemetry.ForwardedRemote && outcome.Reason != telemetry.ForwardedRole {
+		return outcome, nil
+	}
+	if outer := len(outcome.Frame) - len(frame); outer > 0 {
 		outcome.Frame = outcome.Frame[outer:]
 	}
+	var hop bpf.AliothTrialHop
+	if err := t.objects.Hop.Get(&hop); err != nil {
+		return Outcome{}, fmt.Errorf("read the next node of %s: %w", program, err)
+	}
+	outcome.Next, outcome.Hop = bpf.DecodeAddr(hop.Node), Hop(hop.Class)
 	return outcome, nil
 }
 
