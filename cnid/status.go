@@ -25,6 +25,7 @@ func (d *daemon) status() nodestatus.Status {
 // dumpStatus adds the node's status and the configuration of its plan to a dump.
 func (d *daemon) dumpStatus(_ context.Context, dump *nodestatus.Dump) {
 	dump.Status, dump.Config = d.status(), convert.Settings(d.plan)
+	dump.Tables = convert.Tables(d.tables())
 	dump.Config.Reserved = slices.Concat(d.plan.Reserved, d.apiHost.Addresses())
 }
 

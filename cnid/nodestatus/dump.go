@@ -21,6 +21,9 @@ type Dump struct {
 	// Broken has the errors of the interfaces of finished attachments; intact ones
 	// are not in it.
 	Broken []Broken `json:"broken,omitempty"`
+	// Tables are what the daemon has read completely of the VPCs whose packets the node
+	// carries, by name; null: everything. It alone comes from the daemon's memory.
+	Tables map[string]Table `json:"tables"`
 	// Rows are the rows of the pinned maps as text: their content, by what they are
 	// about. The text of one release is comparable with itself only.
 	Rows map[string]string `json:"rows"`
@@ -29,6 +32,17 @@ type Dump struct {
 	// Unreadable lists the parts that could not be read. Values that depend on them
 	// are not known then.
 	Unreadable []string `json:"unreadable,omitempty"`
+}
+
+// Table is what a daemon has read completely of a VPC.
+type Table struct {
+	// Members reports that it has read all members of the VPC's roles.
+	Members bool `json:"members,omitempty"`
+	// Subnets reports that it has read all Subnets, Addresses all Addresses.
+	Subnets   bool `json:"subnets,omitempty"`
+	Addresses bool `json:"addresses,omitempty"`
+	// OfSubnets are the names of Subnets of which it has read all Addresses, ascending.
+	OfSubnets []string `json:"ofSubnets,omitempty"`
 }
 
 // Link is one device of the node.

@@ -198,17 +198,11 @@ func (t Tracer) forwarded(step nodestatus.PacketTrace, a arrival, q nodestatus.Q
 	case telemetry.ForwardedLocal:
 		step.Does = "delivered to " + t.deviceName(row.Ifindex)
 	case telemetry.ForwardedRemote:
-		step.Does = "sent through the tunnel to " + t.nodeName(row.Node)
-		step.NextNode = t.words.node(row.Node)
-		step.Next = &nodestatus.Question{Tunnel: &nodestatus.Tunnel{
-			VNI: a.vni, From: t.path.TunnelSource(row.Node.Is4()), Frame: a.outcome.Frame,
-		}}
+		return t.tunneled(step, a, a.outcome.Next, "sent through the tunnel to "+t.nodeName(a.outcome.Next)), nil
+	case telemetry.ForwardedRole:
+		return t.tunneled(step, a, a.outcome.Next, fmt.Sprintf("sent through the tunnel to %s, %s", t.nodeName(a.outcome.Next), a.outcome.Hop)), nil
 	case telemetry.Returned:
-		step.Does = fmt.Sprintf("returned to %s: its destination is not here", t.nodeName(q.Tunnel.From))
-		step.NextNode = t.words.node(q.Tunnel.From)
-		step.Next = &nodestatus.Question{Tunnel: &nodestatus.Tunnel{
-			VNI: a.vni, From: t.path.TunnelSource(q.Tunnel.From.Is4()), Frame: a.outcome.Frame,
-		}}
+		return t.tunneled(step, a, q.Tunnel.From, fmt.Sprintf("returned to %s: its destination is not here", t.nodeName(q.Tunnel.From))), nil
 	case telemetry.Replied:
 		step.Does = "answered in place"
 	case telemetry.RepliedTooBig:
@@ -221,6 +215,13 @@ func (t Tracer) forwarded(step nodestatus.PacketTrace, a arrival, q nodestatus.Q
 		return step, fmt.Errorf("a trial ended as %s, which leads nowhere", a.outcome.Reason)
 	}
 	return step, nil
+}
+
+// tunneled adds the next node of a packet.
+func (t Tracer) tunneled(step nodestatus.PacketTrace, a arrival, next netip.Addr, does string) nodestatus.PacketTrace {
+	step.Does, step.NextNode = does, t.words.node(next)
+	step.Next = &nodestatus.Question{Tunnel: &nodestatus.Tunnel{VNI: a.vni, From: t.path.TunnelSource(next.Is4()), Frame: a.outcome.Frame}}
+	return step
 }
 
 // throughHost adds the decision of the host's rules about a packet that left the VPC, by
@@ -315,15 +316,38 @@ func (t Tracer) facts(a arrival) []string {
 	facts := append([]string{fmt.Sprintf("address table: VPC %s has no %s", t.vpcName(a.vni), dst)}, t.beyondFacts(dst)...)
 	for _, subnet := range a.state.Subnets {
 		if subnet.VNI == a.vni && subnet.Prefix.Contains(dst) {
-			return append(facts, fmt.Sprintf("subnet %s would have it", subnet.Prefix))
+			return append(facts, fmt.Sprintf("subnet %s would have it%s", subnet.Prefix, t.membersOf(a, subnet.Role, "bouncers")))
 		}
 	}
 	for _, vpc := range a.state.VPCs {
 		if vpc.VNI == a.vni && within(vpc.Prefixes, dst) {
-			return append(facts, "the VPC's ranges have it, but no subnet")
+			return append(facts, "the VPC's ranges have it, but no subnet that is known here"+t.membersOf(a, vpc.Role, "dividers"))
 		}
 	}
 	return append(facts, t.outsideFacts(a)...)
+}
+
+// membersOf describes a role of the packet's VPC; "" for none.
+func (t Tracer) membersOf(a arrival, id uint32, kind string) string {
+	at := slices.IndexFunc(a.state.Roles, func(r state.Role) bool { return r.Key == state.RoleKey{VNI: a.vni, ID: id} })
+	if id == 0 || at < 0 {
+		return ""
+	}
+	role := a.state.Roles[at]
+	names := []string{}
+	for _, member := range role.Members {
+		names = append(names, t.nodeName(member))
+	}
+	switch {
+	case role.Here && role.Complete:
+		names = append(names, "this node")
+	case role.Here:
+		names = append(names, "this node, which is still reading its table")
+	}
+	if len(names) == 0 {
+		names = []string{"none that serves"}
+	}
+	return fmt.Sprintf("; its %s: %s", kind, strings.Join(names, ", "))
 }
 
 // beyondFacts name the pods of this node that have the address on networks outside of

@@ -13,9 +13,10 @@ import (
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 )
 
-// maxSteps is above the steps of any packet: the sender's node, its path into the
-// default VPC, the receiver's node, and the sender's again if that returns the packet.
-const maxSteps = 5
+// maxSteps is above the steps of any packet: the sender's node, its path into the default
+// VPC, a node that returns the packet, the sender's again, a divider, a bouncer, and the
+// receiver's node.
+const maxSteps = 8
 
 // Ask queries the daemon of a node.
 type Ask func(ctx context.Context, node string, q nodestatus.Question) (nodestatus.PacketTrace, error)

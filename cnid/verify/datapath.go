@@ -22,6 +22,8 @@ const (
 	MapRowMissing Kind = "MapRowMissing"
 	// MapRowLeft: a map has a row that belongs to no object.
 	MapRowLeft Kind = "MapRowLeft"
+	// RoleWithoutMember: a node relies on bouncers or dividers, and lists none.
+	RoleWithoutMember Kind = "RoleWithoutMember"
 	// ProgramMissing: a program is not attached.
 	ProgramMissing Kind = "ProgramMissing"
 )
@@ -31,6 +33,7 @@ const (
 func (c *comparison) datapath(node string, d *nodestatus.Dump, devices map[string]nodestatus.Link) {
 	want := wanted(c.tx, d, devices)
 	c.rows(node, want.Rows(), d.Rows)
+	c.roles(node, want)
 	for _, i := range want.Interfaces {
 		for _, filter := range convert.FiltersOf(i) {
 			if !slices.Contains(d.Hooks.Filters, filter) {
@@ -49,12 +52,28 @@ func (c *comparison) datapath(node string, d *nodestatus.Dump, devices map[strin
 func wanted(tx store.ReadTx, d *nodestatus.Dump, devices map[string]nodestatus.Link) state.State {
 	in := plan.Input{
 		Config: convert.Config(d.Config), Records: convert.Records(d.Attachments), Removed: convert.Records(d.Removed),
-		Devices: map[string]int{}, NodePeer: devices[hostdev.NodePeer].Index,
+		Devices: map[string]int{}, NodePeer: devices[hostdev.NodePeer].Index, Tables: convert.TablesBack(d.Tables),
 	}
 	for name, link := range devices {
 		in.Devices[name] = link.Index
 	}
 	return plan.Build(tx, in).Datapath.State()
+}
+
+// roles finds roles to which a node can send nothing.
+func (c *comparison) roles(node string, want state.State) {
+	for _, role := range want.Roles {
+		if len(role.Members) > 0 || role.Here && role.Complete {
+			continue
+		}
+		what := fmt.Sprintf("role %d in VNI %d", role.Key.ID, role.Key.VNI)
+		for _, subnet := range want.Subnets {
+			if subnet.VNI == role.Key.VNI && subnet.Role == role.Key.ID {
+				what = fmt.Sprintf("bouncers of subnet %s in VNI %d", subnet.Prefix, subnet.VNI)
+			}
+		}
+		c.onNode(node, RoleWithoutMember, what, "see the condition RolesReady of the Subnet or VPC", "has no member that serves: packets to addresses that the node does not know are dropped")
+	}
 }
 
 func (c *comparison) rows(node string, want, have map[string]string) {
