@@ -24,6 +24,8 @@ type Range struct {
 	CIDRs []string
 	// Reserved addresses and gateways, as in Subnet.spec.
 	Reserved, Gateway []string
+	// Bouncers as in Subnet.spec; 0 leaves it unset.
+	Bouncers int32
 }
 
 // TenantSpec asks for a tenant with one namespace, one VPC and one Network.
@@ -33,6 +35,8 @@ type TenantSpec struct {
 	// CIDRs of the VPC.
 	CIDRs   []string
 	Subnets []Range
+	// Dividers as in VPC.spec; 0 leaves it unset.
+	Dividers int32
 	// Egress of the VPC; None if empty.
 	Egress v1alpha1.Egress
 	// Network is the name of the tenant's Network; "default", which pods use
@@ -82,9 +86,15 @@ func NewTenant(spec TenantSpec) *Tenant {
 	if spec.Egress != "" {
 		tenant.VPC.Spec.Egress = spec.Egress
 	}
+	if spec.Dividers > 0 {
+		tenant.VPC.Spec.Dividers = &spec.Dividers
+	}
 	for _, r := range spec.Subnets {
 		subnet := Subnet(spec.Name, r.Name, r.CIDRs...)
 		subnet.Spec.Reserved, subnet.Spec.Gateway = r.Reserved, r.Gateway
+		if r.Bouncers > 0 {
+			subnet.Spec.Bouncers = &r.Bouncers
+		}
 		tenant.Subnets = append(tenant.Subnets, subnet)
 	}
 	return tenant
