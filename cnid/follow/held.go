@@ -41,6 +41,11 @@ func addTo(all plan.Tables, p part) {
 		table.Members = true
 	case descriptor.AllSubnets:
 		table.Subnets = true
+	case descriptor.OneSubnet:
+		if table.Known == nil {
+			table.Known = map[string]bool{}
+		}
+		table.Known[p.subnet] = true
 	case descriptor.AllAddresses:
 		table.Addresses = true
 	case descriptor.AddressesOfSubnet:

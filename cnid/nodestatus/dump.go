@@ -41,6 +41,8 @@ type Table struct {
 	// Subnets reports that it has read all Subnets, Addresses all Addresses.
 	Subnets   bool `json:"subnets,omitempty"`
 	Addresses bool `json:"addresses,omitempty"`
+	// Known are the names of Subnets that it has read where it lacks others, ascending.
+	Known []string `json:"known,omitempty"`
 	// OfSubnets are the names of Subnets of which it has read all Addresses, ascending.
 	OfSubnets []string `json:"ofSubnets,omitempty"`
 }

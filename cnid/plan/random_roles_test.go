@@ -19,10 +19,13 @@ func (r *randomWorld) changeTables() {
 		if r.IntN(4) == 0 {
 			continue
 		}
-		table := Table{Members: r.IntN(4) > 0, Subnets: r.IntN(2) == 0, Addresses: r.IntN(2) == 0, OfSubnets: map[string]bool{}}
+		table := Table{Members: r.IntN(4) > 0, Subnets: r.IntN(2) == 0, Addresses: r.IntN(2) == 0, OfSubnets: map[string]bool{}, Known: map[string]bool{}}
 		for _, subnet := range []string{"s1", "s2", "s3"} {
 			if r.IntN(2) == 0 {
 				table.OfSubnets[subnet] = true
+			}
+			if r.IntN(2) == 0 {
+				table.Known[subnet] = true
 			}
 		}
 		tables[vpc] = table

@@ -174,8 +174,8 @@ func (r *randomWorld) changeRows(tx store.Tx) error {
 
 func (r *randomWorld) changeRow(tx store.Tx) error {
 	remove := r.IntN(4) == 0
-	switch r.IntN(26) {
-	case 24, 25:
+	switch r.IntN(25) {
+	case 24:
 		return r.changeMember(tx, remove)
 	case 23:
 		return r.changeOutside(tx, remove)

@@ -131,7 +131,12 @@ func TestANodeReliesOnMembersForWhatItDoesNotHave(t *testing.T) {
 func TestAMemberHasTheVPCWithoutAnInterface(t *testing.T) {
 	w := newWorld(t,
 		node("node1", "192.0.2.1"), node("node2", "192.0.2.2"), vpc("blue", 20, "10.10.0.0/16"), subnet("blue1", "blue", 1, true, "10.10.1.0/24", "10.10.1.1"),
-		address("blue", "10.10.1.11", "node2", store.HolderPod, "b2"),
+		func(tx store.Tx) error {
+			return store.PutAddress(tx, &store.Address{
+				Meta: store.Meta{UID: "a"}, Name: "blue.10.10.1.11", VPC: "blue", Subnet: "blue1", IP: ip("10.10.1.11"), MAC: "02:00:00:00:01:01",
+				Node: "node2", Holder: store.Holder{Kind: store.HolderPod, Namespace: "blue", Name: "b2", UID: "b2"},
+			})
+		},
 	)
 	w.tables = &Tables{"blue": {Members: true, Subnets: true, OfSubnets: map[string]bool{"blue1": true}}}
 	if got := w.build(); len(got.Datapath.VPCs) > 0 {

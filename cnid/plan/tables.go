@@ -18,6 +18,8 @@ type Table struct {
 	Members bool
 	// Subnets reports that it has all Subnets of the VPC, Addresses all its Addresses.
 	Subnets, Addresses bool
+	// Known are the names of Subnets that it has where it lacks others.
+	Known map[string]bool
 	// OfSubnets are the names of Subnets of which it has all Addresses.
 	OfSubnets map[string]bool
 }
@@ -29,6 +31,9 @@ func (t *Tables) Of(vpc string) Table {
 	}
 	return (*t)[vpc]
 }
+
+// Knows reports whether a Subnet is in the store.
+func (t Table) Knows(subnet string) bool { return t.Subnets || t.Known[subnet] }
 
 // Has reports whether all Addresses of a subnet are in the store.
 func (t Table) Has(subnet string) bool { return t.Addresses || t.OfSubnets[subnet] }
@@ -46,19 +51,32 @@ func Common(a, b *Tables) *Tables {
 			continue
 		}
 		both := Table{Members: x.Members && y.Members, Subnets: x.Subnets && y.Subnets, Addresses: x.Addresses && y.Addresses}
-		for _, one := range []Table{x, y} {
-			for subnet := range one.OfSubnets {
-				if x.Has(subnet) && y.Has(subnet) && !both.Addresses {
-					if both.OfSubnets == nil {
-						both.OfSubnets = map[string]bool{}
-					}
-					both.OfSubnets[subnet] = true
-				}
-			}
+		if !both.Subnets {
+			both.Known = commonNames(x.Known, y.Known, x.Knows, y.Knows)
+		}
+		if !both.Addresses {
+			both.OfSubnets = commonNames(x.OfSubnets, y.OfSubnets, x.Has, y.Has)
 		}
 		all[vpc] = both
 	}
 	return &all
+}
+
+// commonNames returns those of the names for which both hold, nil for none.
+func commonNames(a, b map[string]bool, holdsA, holdsB func(string) bool) map[string]bool {
+	var both map[string]bool
+	for _, names := range []map[string]bool{a, b} {
+		for name := range names {
+			if !holdsA(name) || !holdsB(name) {
+				continue
+			}
+			if both == nil {
+				both = map[string]bool{}
+			}
+			both[name] = true
+		}
+	}
+	return both
 }
 
 // changed returns the names of the VPCs of which another part is complete.

@@ -230,7 +230,7 @@ func harmless(prefixes []netip.Prefix, reserved []netip.Addr) []netip.Prefix {
 func (b *vpcBuilder) subnets() {
 	seen := map[netip.Prefix]bool{}
 	for _, row := range store.SubnetsByVPC(b.tx, b.row.Name) {
-		if !row.Ready && !b.inUse(row) {
+		if !b.roles.table.Knows(row.Name) || !row.Ready && !b.inUse(row) {
 			continue
 		}
 		var role uint32
@@ -261,7 +261,7 @@ func (b *vpcBuilder) inUse(row *store.Subnet) bool {
 // plugins on any node.
 func (b *vpcBuilder) remotes() {
 	for _, row := range store.AddressesByDomain(b.tx, b.row.Name) {
-		if _, taken := b.addresses[row.IP]; taken || b.elsewhere(row) {
+		if _, taken := b.addresses[row.IP]; taken || !b.holds(row) || b.elsewhere(row) {
 			continue
 		}
 		if row.External {
@@ -281,6 +281,12 @@ func (b *vpcBuilder) remotes() {
 		}
 		b.addresses[row.IP] = state.Address{VNI: b.row.VNI, IP: row.IP, Kind: state.Remote, Node: node, MAC: state.MAC(mac)}
 	}
+}
+
+// holds reports whether an address belongs to a table that this node has. Those of the
+// nodes are on each node.
+func (b *vpcBuilder) holds(row *store.Address) bool {
+	return b.roles.table.Has(row.Subnet) || row.Holder.Kind == store.HolderNode
 }
 
 // elsewhere reports whether an Address of another node names a pod of this one. Pods of

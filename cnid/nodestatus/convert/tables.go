@@ -19,7 +19,8 @@ func Tables(tables *plan.Tables) map[string]nodestatus.Table {
 	all := map[string]nodestatus.Table{}
 	for vpc, t := range *tables {
 		all[vpc] = nodestatus.Table{
-			Members: t.Members, Subnets: t.Subnets, Addresses: t.Addresses, OfSubnets: slices.Sorted(maps.Keys(t.OfSubnets)),
+			Members: t.Members, Subnets: t.Subnets, Addresses: t.Addresses,
+			Known: slices.Sorted(maps.Keys(t.Known)), OfSubnets: slices.Sorted(maps.Keys(t.OfSubnets)),
 		}
 	}
 	return all
@@ -32,14 +33,21 @@ func TablesBack(tables map[string]nodestatus.Table) *plan.Tables {
 	}
 	all := plan.Tables{}
 	for vpc, t := range tables {
-		table := plan.Table{Members: t.Members, Subnets: t.Subnets, Addresses: t.Addresses}
-		for _, subnet := range t.OfSubnets {
-			if table.OfSubnets == nil {
-				table.OfSubnets = map[string]bool{}
-			}
-			table.OfSubnets[subnet] = true
+		all[vpc] = plan.Table{
+			Members: t.Members, Subnets: t.Subnets, Addresses: t.Addresses, Known: setOf(t.Known), OfSubnets: setOf(t.OfSubnets),
 		}
-		all[vpc] = table
 	}
 	return &all
+}
+
+// setOf returns names as a set, nil for none.
+func setOf(names []string) map[string]bool {
+	var set map[string]bool
+	for _, name := range names {
+		if set == nil {
+			set = map[string]bool{}
+		}
+		set[name] = true
+	}
+	return set
 }

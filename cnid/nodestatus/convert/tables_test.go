@@ -16,7 +16,7 @@ func TestTablesAreTheSameAfterTheirJourney(t *testing.T) {
 		"everything": nil,
 		"nothing":    {},
 		"each field": {
-			"a": {Members: true}, "b": {Subnets: true}, "c": {Addresses: true}, "d": {OfSubnets: map[string]bool{"s1": true, "s2": true}},
+			"a": {Members: true}, "b": {Subnets: true}, "c": {Addresses: true}, "e": {Known: map[string]bool{"s3": true}}, "d": {OfSubnets: map[string]bool{"s1": true, "s2": true}},
 		},
 	} {
 		if diff := cmp.Diff(want, TablesBack(Tables(want))); diff != "" {
