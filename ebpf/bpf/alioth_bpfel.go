@@ -497,10 +497,11 @@ const (
 )
 
 type AliothRole struct {
-	_      structs.HostLayout
-	N      uint32
-	Flags  AliothRoleFlag
-	Member [64]AliothAddr
+	_       structs.HostLayout
+	N       uint32
+	Flags   AliothRoleFlag
+	Gateway [2]AliothAddr
+	Member  [64]AliothAddr
 }
 
 type AliothRoleFlag uint32
@@ -661,6 +662,7 @@ const (
 	AliothMapAliothNodePorts     = "alioth_node_ports"
 	AliothMapAliothNodes         = "alioth_nodes"
 	AliothMapAliothOwn           = "alioth_own"
+	AliothMapAliothRoleGate      = "alioth_role_gate"
 	AliothMapAliothRoles         = "alioth_roles"
 	AliothMapAliothServices      = "alioth_services"
 	AliothMapAliothSockets       = "alioth_sockets"
@@ -791,6 +793,7 @@ type AliothMapSpecs struct {
 	AliothNodePorts    *ebpf.MapSpec `ebpf:"alioth_node_ports"`
 	AliothNodes        *ebpf.MapSpec `ebpf:"alioth_nodes"`
 	AliothOwn          *ebpf.MapSpec `ebpf:"alioth_own"`
+	AliothRoleGate     *ebpf.MapSpec `ebpf:"alioth_role_gate"`
 	AliothRoles        *ebpf.MapSpec `ebpf:"alioth_roles"`
 	AliothServices     *ebpf.MapSpec `ebpf:"alioth_services"`
 	AliothSockets      *ebpf.MapSpec `ebpf:"alioth_sockets"`
@@ -865,6 +868,7 @@ type AliothMaps struct {
 	AliothNodePorts    *ebpf.Map `ebpf:"alioth_node_ports"`
 	AliothNodes        *ebpf.Map `ebpf:"alioth_nodes"`
 	AliothOwn          *ebpf.Map `ebpf:"alioth_own"`
+	AliothRoleGate     *ebpf.Map `ebpf:"alioth_role_gate"`
 	AliothRoles        *ebpf.Map `ebpf:"alioth_roles"`
 	AliothServices     *ebpf.Map `ebpf:"alioth_services"`
 	AliothSockets      *ebpf.Map `ebpf:"alioth_sockets"`
@@ -911,6 +915,7 @@ func (m *AliothMaps) Close() error {
 		m.AliothNodePorts,
 		m.AliothNodes,
 		m.AliothOwn,
+		m.AliothRoleGate,
 		m.AliothRoles,
 		m.AliothServices,
 		m.AliothSockets,

@@ -408,6 +408,16 @@ struct {
 	__uint(max_entries, 4096);
 } alioth_ways SEC(".maps");
 
+/* Time until which a node that sends over this one has used up its limit of ICMP errors, in
+ * ns of the monotonic clock.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__type(key, struct addr);
+	__type(value, __u64);
+	__uint(max_entries, 4096);
+} alioth_role_gate SEC(".maps");
+
 /* Time until which an interface has used up its limit of ICMP errors, in ns of the
  * monotonic clock.
  */

@@ -74,13 +74,36 @@ static __always_inline enum reason decide(struct __sk_buff *skb, struct packet *
 	return not_here(skb, pkt, node, address);
 }
 
+/* too_big_to_send tells the sender of a packet that is too big for the path on which this
+ * node sends it on. The sender is a pod of this node whose packet has been returned, or one
+ * of another node.
+ */
+static __always_inline enum reason too_big_to_send(struct __sk_buff *skb, struct packet *pkt, const struct addr *node)
+{
+	struct address *source = lookup_address(pkt->vni, &pkt->src);
+	struct interface *from;
+
+	if (!source || source->kind != ADDRESS_LOCAL) {
+		pkt->next = *node;
+		return member_too_big(skb, pkt);
+	}
+	pkt->ifindex = source->ifindex;
+	from = bpf_map_lookup_elem(&alioth_interfaces, &pkt->ifindex);
+	if (!from || from->vni != pkt->vni)
+		return DROP_TOO_BIG;
+	__builtin_memcpy(pkt->eth_src, from->mac, sizeof(pkt->eth_src));
+	return tell_too_big(skb, pkt, from);
+}
+
 /* receive handles a packet that node sent. present: its VPC is on this node. */
 static __always_inline enum reason receive(struct __sk_buff *skb, struct packet *pkt, const struct addr *node,
 					   bool present)
 {
 	enum reason reason = decide(skb, pkt, node, present);
 
-	return goes_on(reason) ? send_on(skb, pkt, false) : reason;
+	if (goes_on(reason))
+		reason = send_on(skb, pkt, false);
+	return reason == DROP_TOO_BIG && pkt->limit ? too_big_to_send(skb, pkt, node) : reason;
 }
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "deliver.h"
 #include "share.h"
+#include "toobig.h"
 
 /* A flow goes over one member for this time, and then over another one. */
 #define ROLE_SLOT_NS 250000000ULL
@@ -297,6 +298,63 @@ __noinline enum reason play(struct __sk_buff *skb, struct packet *pkt, const str
 	if (guide.role)
 		return to_member(skb, pkt, &guide, node);
 	return guide.none == DROP_NO_MEMBER ? DROP_NO_MEMBER : bounce(pkt, true);
+}
+
+/* bouncers_of returns the role of the destination's subnet; NULL if this node does not know
+ * it, or has all of its addresses.
+ */
+static __noinline struct role *bouncers_of(const struct packet *pkt)
+{
+	__u32 *id = in_ranges(&alioth_subnets, pkt->vni, &pkt->dst);
+
+	return id && *id ? lookup_role(pkt->vni, *id) : 0;
+}
+
+/* address_error decides about the way of an ICMP error that a member has made of a packet,
+ * see send_on: back to the pod of another node that sent it. It is a packet of its own, of
+ * a class with which no node returns it.
+ */
+__noinline enum reason address_error(struct __sk_buff *skb, struct packet *pkt, const struct addr *gateway)
+{
+	struct guide guide;
+
+	if (!pkt || !gateway)
+		return DROP_REWRITE_FAILED;
+	pkt->dst = pkt->src;
+	pkt->src = *gateway;
+	pkt->proto = pkt->family == FAMILY_V4 ? IPPROTO_ICMP : IPPROTO_ICMPV6;
+	pkt->l4 = ETH_HLEN + outer_header(pkt->family);
+	pkt->fragment = pkt->later = pkt->options = false;
+	pkt->sport = pkt->dport = 0;
+	pkt->whole = true;
+	pkt->limit = 0;
+	if (lookup_address(pkt->vni, &pkt->dst))
+		return bounce(pkt, true);
+	if (!find_guide(pkt, &guide) || !guide.role)
+		return DROP_TOO_BIG;
+	return to_member(skb, pkt, &guide, 0);
+}
+
+/* member_too_big tells a pod of another node, which has sent the packet over this one, the
+ * limit of the packet. pkt->next is the node that sent it here.
+ */
+static __always_inline enum reason member_too_big(struct __sk_buff *skb, struct packet *pkt)
+{
+	struct role *role = bouncers_of(pkt);
+	const struct addr *gateway;
+	struct complaint c = {};
+	enum reason reason;
+
+	if (!role || !name_limit(skb, pkt, &c))
+		return DROP_TOO_BIG;
+	gateway = pkt->family == FAMILY_V4 ? &role->gateway[FAMILY_V4] : &role->gateway[FAMILY_V6];
+	reason = told_too_big(tell(skb, pkt, gateway, &c));
+	if (reason != REPLIED_TOO_BIG)
+		return reason;
+	reason = address_error(skb, pkt, gateway);
+	if (goes_on(reason))
+		reason = send_on(skb, pkt, false);
+	return goes_on(reason) ? REPLIED_TOO_BIG : reason;
 }
 
 /* led_to reports whether a row leads to the node, or did so in the last second. A row that

@@ -154,7 +154,7 @@ static __always_inline enum reason refuse(struct __sk_buff *skb, struct packet *
 		c.type = ICMPV6_UNREACHABLE;
 		c.code = ICMPV6_PORT_UNREACHABLE;
 	}
-	told = pkt->proto == IPPROTO_TCP ? reset(skb, pkt, from) : tell(skb, pkt, from, &c);
+	told = pkt->proto == IPPROTO_TCP ? reset(skb, pkt, from) : tell_from(skb, pkt, from, &c);
 	if (told == NOT_TOLD)
 		return reason;
 	return told == TOLD ? REPLIED_REFUSED : DROP_REWRITE_FAILED;

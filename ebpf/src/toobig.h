@@ -28,7 +28,7 @@
 #define QUOTE_MAX_V6 (IPV6_MIN_MTU - 40 - ICMP_HLEN)
 #define QUOTE_CHUNK 64
 
-/* Limit per interface: an error per ms, and up to 100 at once. */
+/* Limit per interface, and per node that sends over this one: an error per ms, and up to 100 at once. */
 #define ICMP_INTERVAL_NS 1000000ULL
 #define ICMP_BURST_NS (100 * ICMP_INTERVAL_NS)
 
@@ -67,6 +67,12 @@ static __always_inline bool too_big(struct __sk_buff *skb, const struct packet *
 	return pkt->whole;
 }
 
+/* may_tell_node applies the rate limit of errors to a node that sends over this one. */
+static __always_inline bool may_tell_node(const struct addr *node)
+{
+	return take_share(&alioth_role_gate, node, bpf_ktime_get_ns(), ICMP_INTERVAL_NS, ICMP_BURST_NS);
+}
+
 /* may_tell applies the rate limit of errors to an interface. */
 static __always_inline bool may_tell(__u32 ifindex)
 {
@@ -103,9 +109,10 @@ struct complaint {
 	__u8 code;
 	__u16 quote; /* bytes of the packet that are quoted */
 	__u32 mtu; /* 0: the error has none */
+	__u32 ifindex; /* of the sender's interface; 0: the packet is of the node pkt->next */
 };
 
-static __always_inline int write_error_v4(struct __sk_buff *skb, const struct packet *pkt, const struct interface *from,
+static __always_inline int write_error_v4(struct __sk_buff *skb, const struct packet *pkt, const struct addr *gateway,
 					  const struct complaint *c)
 {
 	struct error_v4 e = {
@@ -118,7 +125,7 @@ static __always_inline int write_error_v4(struct __sk_buff *skb, const struct pa
 			.frag_off = bpf_htons(IPV4_DONT_FRAGMENT),
 			.ttl = ICMP_TTL,
 			.protocol = IPPROTO_ICMP,
-			.saddr = addr_v4(&from->gateway[FAMILY_V4]),
+			.saddr = addr_v4(gateway),
 			.daddr = addr_v4(&pkt->src),
 		},
 		.icmp = { .type = c->type, .code = c->code, .mtu = bpf_htonl(c->mtu) },
@@ -129,14 +136,14 @@ static __always_inline int write_error_v4(struct __sk_buff *skb, const struct pa
 	e.ip.check = ipv4_check(&ip);
 	e.icmp.check = fold_checksum(
 		(__u64)bpf_csum_diff(0, 0, (__be32 *)&icmp, sizeof(icmp), sum_quote(skb, c->quote)) & 0xffffffff);
-	__builtin_memcpy(e.eth.h_dest, from->mac, 6);
+	__builtin_memcpy(e.eth.h_dest, pkt->eth_src, 6);
 	__builtin_memcpy(e.eth.h_source, virtual_mac, 6);
 	if (bpf_skb_adjust_room(skb, sizeof(e.ip) + sizeof(e.icmp), BPF_ADJ_ROOM_MAC, 0))
 		return -1;
 	return bpf_skb_store_bytes(skb, 0, &e, sizeof(e), 0) ? -1 : 0;
 }
 
-static __always_inline int write_error_v6(struct __sk_buff *skb, const struct packet *pkt, const struct interface *from,
+static __always_inline int write_error_v6(struct __sk_buff *skb, const struct packet *pkt, const struct addr *gateway,
 					  const struct complaint *c)
 {
 	struct error_v6 e = {
@@ -150,7 +157,7 @@ static __always_inline int write_error_v6(struct __sk_buff *skb, const struct pa
 		.icmp = { .type = c->type, .code = c->code, .mtu = bpf_htonl(c->mtu) },
 	};
 	struct pseudo_header pseudo = {
-		.src = from->gateway[FAMILY_V6],
+		.src = *gateway,
 		.dst = pkt->src,
 		.len = bpf_htonl(sizeof(e.icmp) + c->quote),
 		.proto = bpf_htonl(IPPROTO_ICMPV6),
@@ -161,9 +168,9 @@ static __always_inline int write_error_v6(struct __sk_buff *skb, const struct pa
 	sum = bpf_csum_diff(0, 0, (__be32 *)&pseudo, sizeof(pseudo), sum);
 	sum = bpf_csum_diff(0, 0, (__be32 *)&icmp, sizeof(icmp), sum);
 	e.icmp.check = fold_checksum(sum);
-	__builtin_memcpy(e.ip.saddr, &from->gateway[FAMILY_V6], 16);
+	__builtin_memcpy(e.ip.saddr, gateway, 16);
 	__builtin_memcpy(e.ip.daddr, &pkt->src, 16);
-	__builtin_memcpy(e.eth.h_dest, from->mac, 6);
+	__builtin_memcpy(e.eth.h_dest, pkt->eth_src, 6);
 	__builtin_memcpy(e.eth.h_source, virtual_mac, 6);
 	if (bpf_skb_adjust_room(skb, sizeof(e.ip) + sizeof(e.icmp), BPF_ADJ_ROOM_MAC, 0))
 		return -1;
@@ -185,58 +192,70 @@ static __always_inline bool about_error(struct __sk_buff *skb, struct packet *pk
 
 enum telling { TOLD, NOT_TOLD, HALF_TOLD };
 
-/* tell turns the packet into an ICMP error for its sender, if an error is allowed.
- * After HALF_TOLD the packet must be dropped.
+/* tell turns the packet into an ICMP error for its sender from a gateway, if an error is
+ * allowed. The caller sends it. After HALF_TOLD the packet must be dropped.
  */
-__noinline enum telling tell(struct __sk_buff *skb, struct packet *pkt, const struct interface *from,
+__noinline enum telling tell(struct __sk_buff *skb, struct packet *pkt, const struct addr *gateway,
 			     const struct complaint *said)
 {
 	struct complaint c;
 	bool v4;
 	__u32 quote, most;
 
-	if (!pkt || !from || !said)
+	if (!pkt || !gateway || !said)
 		return NOT_TOLD;
 	v4 = pkt->family == FAMILY_V4;
 	quote = skb->len - ETH_HLEN;
 	most = v4 ? QUOTE_MAX_V4 : QUOTE_MAX_V6;
 	if (quote > most)
 		quote = most;
-	if (about_error(skb, pkt) || addr_is_zero(v4 ? &from->gateway[FAMILY_V4] : &from->gateway[FAMILY_V6]) ||
-	    !may_tell(skb->ifindex))
+	if (about_error(skb, pkt) || addr_is_zero(gateway))
+		return NOT_TOLD;
+	c = *said;
+	if (c.ifindex ? !may_tell(c.ifindex) : !may_tell_node(&pkt->next))
 		return NOT_TOLD;
 	/* This also merges a packet that was to be cut into segments. */
 	if (bpf_skb_change_tail(skb, ETH_HLEN + quote, 0))
 		return NOT_TOLD;
-	c = *said;
 	c.quote = quote;
-	if (v4 ? write_error_v4(skb, pkt, from, &c) : write_error_v6(skb, pkt, from, &c))
+	if (v4 ? write_error_v4(skb, pkt, gateway, &c) : write_error_v6(skb, pkt, gateway, &c))
 		return HALF_TOLD;
-	pkt->action = to_interface(skb, skb->ifindex, from->flags);
 	return TOLD;
 }
 
-/* tell_too_big sends the limit of the packet to its sender. */
-static __always_inline enum reason tell_too_big(struct __sk_buff *skb, struct packet *pkt, const struct interface *from)
+/* tell_from does so for the packet of an interface, and sends the error to it. */
+static __always_inline enum telling tell_from(struct __sk_buff *skb, struct packet *pkt, const struct interface *from,
+					      struct complaint *c)
 {
-	__u32 mtu = pkt->limit;
-	struct complaint c = { .type = ICMP_UNREACHABLE, .code = ICMP_FRAGMENTATION_NEEDED };
+	enum telling told;
 
+	c->ifindex = pkt->ifindex;
+	told = tell(skb, pkt, pkt->family == FAMILY_V4 ? &from->gateway[FAMILY_V4] : &from->gateway[FAMILY_V6], c);
+	if (told == TOLD)
+		pkt->action = to_interface(skb, pkt->ifindex, from->flags);
+	return told;
+}
+
+/* name_limit fills an error with the limit of the packet. It returns false for a limit that
+ * the sender keeps to already, which would not help it.
+ */
+static __always_inline bool name_limit(struct __sk_buff *skb, const struct packet *pkt, struct complaint *c)
+{
+	c->type = ICMP_UNREACHABLE;
+	c->code = ICMP_FRAGMENTATION_NEEDED;
+	c->mtu = pkt->limit;
 	if (pkt->family == FAMILY_V6) {
-		c.type = ICMPV6_PACKET_TOO_BIG;
-		c.code = 0;
-		if (mtu < IPV6_MIN_MTU)
-			mtu = IPV6_MIN_MTU;
+		c->type = ICMPV6_PACKET_TOO_BIG;
+		c->code = 0;
+		if (c->mtu < IPV6_MIN_MTU)
+			c->mtu = IPV6_MIN_MTU;
 	}
-	c.mtu = mtu;
-	/* An MTU that the sender keeps to already would not help it. */
-	if (inner_len(skb, pkt) <= ETH_HLEN + mtu)
-		return DROP_TOO_BIG;
-	/* The sender knows its original packet only: undo the translation. */
-	if (pkt->translated &&
-	    (set_port(skb, pkt, SIDE_DST, pkt->came.dport) || set_addr(skb, pkt, SIDE_DST, &pkt->came.dst)))
-		return DROP_REWRITE_FAILED;
-	switch (tell(skb, pkt, from, &c)) {
+	return inner_len(skb, pkt) > ETH_HLEN + c->mtu;
+}
+
+static __always_inline enum reason told_too_big(enum telling told)
+{
+	switch (told) {
 	case TOLD:
 		return REPLIED_TOO_BIG;
 	case HALF_TOLD:
@@ -244,6 +263,20 @@ static __always_inline enum reason tell_too_big(struct __sk_buff *skb, struct pa
 	default:
 		return DROP_TOO_BIG;
 	}
+}
+
+/* tell_too_big sends the limit of the packet to its sender, an interface of this node. */
+static __always_inline enum reason tell_too_big(struct __sk_buff *skb, struct packet *pkt, const struct interface *from)
+{
+	struct complaint c = {};
+
+	if (!name_limit(skb, pkt, &c))
+		return DROP_TOO_BIG;
+	/* The sender knows its original packet only: undo the translation. */
+	if (pkt->translated &&
+	    (set_port(skb, pkt, SIDE_DST, pkt->came.dport) || set_addr(skb, pkt, SIDE_DST, &pkt->came.dst)))
+		return DROP_REWRITE_FAILED;
+	return told_too_big(tell_from(skb, pkt, from, &c));
 }
 
 #endif

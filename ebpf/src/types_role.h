@@ -27,6 +27,8 @@ enum role_flag {
 struct role {
 	__u32 n;
 	enum role_flag flags;
+	/* Of a subnet with these bouncers: the source of ICMP errors; zero: none are sent. */
+	struct addr gateway[FAMILY_LEN];
 	struct addr member[MAX_MEMBERS]; /* n of them, without this node */
 };
 

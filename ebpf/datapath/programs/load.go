@@ -31,7 +31,7 @@ var observing = []string{
 	bpf.AffinitiesMap,
 	bpf.CountersMap, bpf.DropCountersMap, bpf.DropsMap, "alioth_drop_gate", "alioth_icmp_gate", bpf.WaysMap, bpf.FragmentsMap,
 	bpf.FlowsMap, "alioth_flow_gate", "alioth_flow_share", bpf.FlowNotesMap, "alioth_kubelets",
-	bpf.MissesMap, "alioth_miss_gate", "alioth_miss_share",
+	bpf.MissesMap, "alioth_miss_gate", "alioth_miss_share", "alioth_role_gate",
 }
 
 // Loaded are programs with their maps, which the kernel has accepted and nothing runs.

@@ -17,8 +17,14 @@ const roleTable = table[bpf.AliothRoleKey, bpf.AliothRole]("roles")
 var rolesTable = &descriptor{
 	anyTable: completed{roleTable},
 	encode: func(t *Rows, p part) {
+		if len(p.Roles) == 0 {
+			return
+		}
+		rows, gateways := roleTable.of(t), gatewaysOf(p.State)
 		for _, r := range p.Roles {
-			roleTable.of(t)[bpf.AliothRoleKey{Vni: r.Key.VNI, Id: r.Key.ID}] = encodeRole(r)
+			row := encodeRole(r)
+			row.Gateway = gateways[r.Key]
+			rows[bpf.AliothRoleKey{Vni: r.Key.VNI, Id: r.Key.ID}] = row
 		}
 	},
 	decode: func(t *Rows, s *state.State) {
@@ -46,6 +52,26 @@ func encodeRole(r state.Role) bpf.AliothRole {
 		row.Flags |= bpf.AliothRoleFlagROLE_COMPLETE
 	}
 	return row
+}
+
+// gatewaysOf returns those of the subnets with bouncers, by family.
+func gatewaysOf(s *state.State) map[state.RoleKey][bpf.AliothFamilyFAMILY_LEN]bpf.AliothAddr {
+	of := map[state.RoleKey][bpf.AliothFamilyFAMILY_LEN]bpf.AliothAddr{}
+	for _, a := range s.Addresses {
+		if a.Kind != state.Gateway {
+			continue
+		}
+		ip := a.IP.Unmap()
+		for _, n := range s.Subnets {
+			if n.VNI == a.VNI && n.Role != 0 && n.Prefix.Contains(ip) {
+				key := state.RoleKey{VNI: n.VNI, ID: n.Role}
+				both := of[key]
+				both[bpf.FamilyIndex(ip)] = bpf.EncodeAddr(ip)
+				of[key] = both
+			}
+		}
+	}
+	return of
 }
 
 func decodeRole(key bpf.AliothRoleKey, row bpf.AliothRole) state.Role {

@@ -23,7 +23,7 @@ import (
 // datapath's. The ring of flows is shared, but not written: the variable that enables
 // it is the trial's own, and always 0.
 var written = []string{
-	bpf.CountersMap, bpf.DropCountersMap, bpf.DropsMap, "alioth_drop_gate", "alioth_icmp_gate", bpf.ConnectionsMap,
+	bpf.CountersMap, bpf.DropCountersMap, bpf.DropsMap, "alioth_drop_gate", "alioth_icmp_gate", "alioth_role_gate", bpf.ConnectionsMap,
 	bpf.OpenedMap, bpf.WaysMap, bpf.FragmentsMap, bpf.AffinitiesMap,
 }
 
@@ -57,6 +57,7 @@ type trialObjects struct {
 	Hop *ebpf.Variable `ebpf:"alioth_hop"`
 
 	ICMPGate   *ebpf.Map `ebpf:"alioth_icmp_gate"`
+	RoleGate   *ebpf.Map `ebpf:"alioth_role_gate"`
 	Ways       *ebpf.Map `ebpf:"alioth_ways"`
 	Fragments  *ebpf.Map `ebpf:"alioth_fragments"`
 	Affinities *ebpf.Map `ebpf:"alioth_affinities"`
@@ -139,7 +140,7 @@ func (t *Trial) FromTunnel(vni uint32, node netip.Addr, frame []byte) (Outcome, 
 // forget resets a trial, except its counters and events.
 func (t *Trial) forget() error {
 	o := &t.objects
-	for _, m := range []*ebpf.Map{o.Connections, o.ConnOpened, o.Fragments, o.ICMPGate, o.Ways} {
+	for _, m := range []*ebpf.Map{o.Connections, o.ConnOpened, o.Fragments, o.ICMPGate, o.RoleGate, o.Ways} {
 		if err := bpf.Empty(m); err != nil {
 			return fmt.Errorf("forget what the last trial has left: %w", err)
 		}
@@ -151,7 +152,7 @@ func (t *Trial) forget() error {
 func (t *Trial) Close() {
 	o := &t.objects
 	for _, held := range []io.Closer{
-		o.FromPod, o.FromTunnel, o.Counters, o.DropCounters, o.Drops, o.DropGate, o.Connections, o.ConnOpened, o.ICMPGate,
+		o.FromPod, o.FromTunnel, o.Counters, o.DropCounters, o.Drops, o.DropGate, o.Connections, o.ConnOpened, o.ICMPGate, o.RoleGate,
 		o.Ways, o.Fragments, o.Affinities,
 	} {
 		held.Close()
