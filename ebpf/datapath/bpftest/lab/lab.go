@@ -33,7 +33,7 @@ var (
 type Lab struct {
 	T       testing.TB
 	device  PodDevice
-	Nodes   [2]*Node
+	Nodes   []*Node
 	Outside netns.NsHandle
 	// BothOpen lets the pods of both VPCs on the first node leave, and not only the
 	// first one's.
@@ -78,11 +78,7 @@ func newLab(t testing.TB) *Lab {
 	cgroup := bpftest.ChildCgroup(t)
 	cgrouptest.Join(t, cgroup)
 	l := &Lab{T: t, Outside: bpftest.NewNamespace(t)}
-	for i := range l.Nodes {
-		l.Nodes[i] = &Node{NS: bpftest.NewNamespace(t), Underlay: [2]netip.Addr{
-			wire.IP(fmt.Sprintf("192.0.2.%d", i+1)), wire.IP(fmt.Sprintf("2001:db8::%d", i+1)),
-		}}
-	}
+	l.makeNodes(2)
 	bpftest.In(t, l.Nodes[0].NS, func() {
 		here, there := bpftest.LinkTo(t, "underlay", state.MAC{2, 0, 0, 0, 1, 1}, l.Nodes[1].NS, "underlay", 1500)
 		l.Nodes[0].addUnderlay(t, here)
@@ -93,6 +89,15 @@ func newLab(t testing.TB) *Lab {
 		bpftest.In(t, n.NS, func() { n.open(t, cgroup) })
 	}
 	return l
+}
+
+// makeNodes makes the namespaces of nodes.
+func (l *Lab) makeNodes(count int) {
+	for i := range count {
+		l.Nodes = append(l.Nodes, &Node{NS: bpftest.NewNamespace(l.T), Underlay: [2]netip.Addr{
+			wire.IP(fmt.Sprintf("192.0.2.%d", i+1)), wire.IP(fmt.Sprintf("2001:db8::%d", i+1)),
+		}})
+	}
 }
 
 func (n *Node) addUnderlay(t testing.TB, ifindex int) {
@@ -183,7 +188,7 @@ func (l *Lab) addPod(node int, vni uint32, number int, mac state.MAC) *Pod {
 	})
 	for i := range l.Nodes {
 		for _, a := range p.Addrs {
-			row := state.Address{VNI: vni, IP: a, Kind: state.Remote, Node: n.Underlay[i], MAC: mac}
+			row := state.Address{VNI: vni, IP: a, Kind: state.Remote, Node: n.Underlay[i%len(n.Underlay)], MAC: mac}
 			if i == node {
 				row = state.Address{VNI: vni, IP: a, Kind: state.Local, Ifindex: p.Ifindex, MAC: mac}
 			}

@@ -24,7 +24,7 @@ import (
 // segment is the network of two nodes, with a pod of the first one on it.
 type segment struct {
 	t        *testing.T
-	nodes    [2]*lab.Node
+	nodes    []*lab.Node
 	pod      *lab.Pod
 	red      map[int]*lab.Pod
 	receiver int // a packet socket of the second node
