@@ -61,6 +61,7 @@ func TestEveryOmissionHasTestsKernelsAndAReason(t *testing.T) {
 func TestTheProgramsAreLoadedOnEveryKernel(t *testing.T) {
 	for path, files := range map[string][]string{
 		"./ebpf/datapath":               {"adopt_test.go", "filters_test.go", "loaded_test.go", "netkit_test.go"},
+		"./ebpf/datapath/test/roles":    {"hops_test.go", "toobig_test.go"},
 		"./ebpf/datapath/test/traffic":  {"fragment_test.go", "mtu_test.go", "netkit_test.go", "vpc_test.go"},
 		"./ebpf/datapath/test/verdicts": {"forwarded_test.go", "fragment_test.go", "netkit_test.go", "outer_test.go", "toobig_test.go"},
 	} {

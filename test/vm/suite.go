@@ -65,6 +65,7 @@ func Packages() []Package {
 		{Path: "./ebpf/datapath", Omitted: datapathOmissions()},
 		{Path: "./ebpf/datapath/test/verdicts", Omitted: verdictOmissions(), Files: []string{"../../../../docs/packets.md"}},
 		{Path: "./ebpf/datapath/test/traffic", Omitted: trafficOmissions()},
+		{Path: "./ebpf/datapath/test/roles", Omitted: roleOmissions()},
 		{Path: "./ebpf/datapath/test/forged", Tools: []string{"nft"}, Omitted: onBoth("random frames are for the programs, which are the same on all kernels; this machine's runs many more of them in the same time")},
 		{Path: "./ebpf/datapath/test/guarded"},
 		{Path: "./ebpf/datapath/test/reports", Omitted: onBoth("maps, counters and events are the same from 6.1 on, and trials are about single frames whose length stays")},
@@ -122,6 +123,14 @@ func trafficOmissions() []Omission {
 			"socket*_test.go", "stale_test.go",
 		},
 		Reason: "hooks on sockets and shadow addresses: 6.1 and this machine's kernel run these; 6.12 has traffic, tunnels, netkit and fragments",
+	}}
+}
+
+func roleOmissions() []Omission {
+	return []Omission{{
+		Kernels: []string{"6.1", "6.12"},
+		Files:   []string{"c*_test.go", "misses_test.go"},
+		Reason:  "decisions, maps and rings are the same on all kernels; each kernel has the ways between nodes, and the errors that change a frame's length",
 	}}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/bpftest/world"
 	"github.com/alioth-net/alioth/ebpf/datapath/cached"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
+	"github.com/alioth-net/alioth/ebpf/datapath/trial"
 )
 
 // reader reads the misses that are there.
@@ -104,11 +105,16 @@ func TestATrialAsksForNothingAndChangesNoRow(t *testing.T) {
 	row := state.Cached{VNI: world.VNIRed, IP: wire.IP("10.0.1.98"), Node: others[0], MAC: world.MacB}
 	bpftest.Must(t, b.Cached().Put(row))
 	tried := b.Trial(t)
-	for to, next := range map[string]netip.Addr{"10.0.1.98": others[0], "10.0.1.99": nodes(1)[0]} {
+	for to, want := range map[string]struct {
+		next netip.Addr
+		hop  trial.Hop
+	}{
+		"10.0.1.20": {others[0], trial.ByRow}, "10.0.1.98": {others[0], trial.ByRow}, "10.0.1.99": {nodes(1)[0], trial.ToBouncer},
+	} {
 		f := world.FromA(func(f *wire.Frame) { f.Dst = wire.IP(to) })
 		outcome, err := tried.FromPod(b.PodA, f.Bytes())
-		if bpftest.Must(t, err); outcome.Next != next {
-			t.Errorf("%s: outcome is %+v, want node %s", to, outcome, next)
+		if bpftest.Must(t, err); outcome.Next != want.next || outcome.Hop != want.hop || len(outcome.Frame) != len(f.Bytes()) {
+			t.Errorf("%s: outcome is %+v, want node %s %s", to, outcome, want.next, want.hop)
 		}
 	}
 	back := packet(true, world.ClassReturned)
