@@ -261,25 +261,12 @@ func (b *vpcBuilder) inUse(row *store.Subnet) bool {
 // plugins on any node.
 func (b *vpcBuilder) remotes() {
 	for _, row := range store.AddressesByDomain(b.tx, b.row.Name) {
-		if _, taken := b.addresses[row.IP]; taken || !b.holds(row) || b.elsewhere(row) {
+		if _, taken := b.addresses[row.IP]; taken || !b.holds(row) {
 			continue
 		}
-		if row.External {
-			b.addresses[row.IP] = state.Address{VNI: b.row.VNI, IP: row.IP, Kind: state.HeldOutside}
-			continue
+		if one, ok := Elsewhere(b.tx, b.self, b.in.Node, b.row.VNI, row); ok {
+			b.addresses[row.IP] = one
 		}
-		if row.Node == b.in.Node {
-			continue
-		}
-		mac, err := journal.ParseMAC(row.MAC)
-		if err != nil {
-			continue // the schema allows nothing else
-		}
-		node, ok := TunnelAddress(b.self, store.GetNode(b.tx, row.Node))
-		if !ok {
-			continue // its Node row will come, and with it another plan
-		}
-		b.addresses[row.IP] = state.Address{VNI: b.row.VNI, IP: row.IP, Kind: state.Remote, Node: node, MAC: state.MAC(mac)}
 	}
 }
 
@@ -289,10 +276,36 @@ func (b *vpcBuilder) holds(row *store.Address) bool {
 	return b.roles.table.Has(row.Subnet) || row.Holder.Kind == store.HolderNode
 }
 
-// elsewhere reports whether an Address of another node names a pod of this one. Pods of
-// other nodes a node does not know.
-func (b *vpcBuilder) elsewhere(row *store.Address) bool {
-	pod := store.GetPod(b.tx, row.Holder.UID)
+// Elsewhere returns what a node programs for an Address of the VPC with the VNI that none
+// of its own interfaces has: a Remote row, or a HeldOutside one. It returns false for an
+// Address that leads nowhere: of the node itself, of a node without an address that self
+// reaches, or with the UID of a pod of this node that it contradicts. self is the Node of
+// the name, or nil.
+func Elsewhere(tx store.ReadTx, self *store.Node, node string, vni uint32, row *store.Address) (state.Address, bool) {
+	if contradicts(tx, row) {
+		return state.Address{}, false
+	}
+	if row.External {
+		return state.Address{VNI: vni, IP: row.IP, Kind: state.HeldOutside}, true
+	}
+	if row.Node == node {
+		return state.Address{}, false
+	}
+	mac, err := journal.ParseMAC(row.MAC)
+	if err != nil {
+		return state.Address{}, false // the schema allows nothing else
+	}
+	to, ok := TunnelAddress(self, store.GetNode(tx, row.Node))
+	if !ok {
+		return state.Address{}, false // its Node row will come, and with it another plan
+	}
+	return state.Address{VNI: vni, IP: row.IP, Kind: state.Remote, Node: to, MAC: state.MAC(mac)}, true
+}
+
+// contradicts reports whether an Address names a pod of this node that does not hold it.
+// Pods of other nodes a node does not know.
+func contradicts(tx store.ReadTx, row *store.Address) bool {
+	pod := store.GetPod(tx, row.Holder.UID)
 	return pod != nil && !pod.Holds(row)
 }
 
