@@ -86,6 +86,17 @@ func (c *Client) Get(ctx context.Context, obj Object) error {
 	return answer(ctx, request, obj)
 }
 
+// GetOnce is Get for a caller that goes without the object rather than load the API server:
+// no refusal or lost connection is answered with another attempt. The configuration's rate
+// does not hold it up, so that it delays no other request; the caller has a rate of its own.
+func (c *Client) GetOnce(ctx context.Context, obj Object) error {
+	request, err := c.one(http.MethodGet, obj)
+	if err != nil {
+		return err
+	}
+	return answer(ctx, request.MaxRetries(0).Throttle(flowcontrol.NewFakeAlwaysRateLimiter()), obj)
+}
+
 // List reads all objects in a namespace ("" for all, and for kinds without) that
 // the field selector (in the API's syntax, "" for all) selects into the list.
 func (c *Client) List(ctx context.Context, list runtime.Object, namespace, fields string) error {
