@@ -279,8 +279,8 @@ func (b *vpcBuilder) holds(row *store.Address) bool {
 // Elsewhere returns what a node programs for an Address of the VPC with the VNI that none
 // of its own interfaces has: a Remote row, or a HeldOutside one. It returns false for an
 // Address that leads nowhere: of the node itself, of a node without an address that self
-// reaches, or with the UID of a pod of this node that it contradicts. self is the Node of
-// the name, or nil.
+// reaches or with one of self's, or with the UID of a pod of this node that it contradicts.
+// self is the Node of the name, or nil.
 func Elsewhere(tx store.ReadTx, self *store.Node, node string, vni uint32, row *store.Address) (state.Address, bool) {
 	if contradicts(tx, row) {
 		return state.Address{}, false
@@ -298,6 +298,9 @@ func Elsewhere(tx store.ReadTx, self *store.Node, node string, vni uint32, row *
 	to, ok := TunnelAddress(self, store.GetNode(tx, row.Node))
 	if !ok {
 		return state.Address{}, false // its Node row will come, and with it another plan
+	}
+	if self != nil && slices.Contains(self.Addresses, to) {
+		return state.Address{}, false // a kubelet reports its node's addresses itself
 	}
 	return state.Address{VNI: vni, IP: row.IP, Kind: state.Remote, Node: to, MAC: state.MAC(mac)}, true
 }
