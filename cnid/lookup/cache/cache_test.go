@@ -246,6 +246,28 @@ func TestARowEndsWithItsAddressAndIsRecognizedForASecond(t *testing.T) {
 	}
 }
 
+// An event may come with a later snapshot than the last change that was told.
+func TestEveryEventMeetsTheStoreAsItIs(t *testing.T) {
+	for name, change := range map[string]func(w *world){
+		"a VPC":  func(w *world) { w.vpc("blue", "blue-1", 8) },
+		"a node": func(w *world) { w.node(1, false) },
+	} {
+		for event, happen := range map[string]func(w *world){
+			"a miss":    func(w *world) { w.miss(8, nth(9), 5) },
+			"a tick":    func(w *world) { w.take(w.cache.Tick(w.view())) },
+			"a scan":    func(w *world) { w.take(w.cache.Scanned(w.view(), w.rows())) },
+			"no scan":   func(w *world) { w.take(w.cache.Unscanned(w.view())) },
+			"an answer": func(w *world) { w.answer(Slow) },
+		} {
+			w := learned(t)
+			w.miss(7, nth(3), 5)
+			change(w)
+			happen(w)
+			w.leadsTo(7, there, -1, fmt.Sprintf("%s after %s has changed", event, name))
+		}
+	}
+}
+
 func TestAnotherNodeDoesNotEndARow(t *testing.T) {
 	w := learned(t)
 	w.node(2, false)
@@ -355,7 +377,7 @@ func TestARowThatCannotBeReadAgainEndsWithinSixMinutes(t *testing.T) {
 	} {
 		w := learned(t)
 		began := w.now
-		for w.live(7, there) != nil {
+		for w.live(7, there) != nil && w.now < began+10*time.Minute {
 			w.use(7, there)
 			w.pass(100*time.Millisecond, false)
 			for len(w.pending) > 0 && name != "it never answers" {

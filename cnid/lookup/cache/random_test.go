@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,6 +33,8 @@ type chaos struct {
 	// vnis is the last VNI that was given, mended when what failed has been repeated.
 	vnis   uint32
 	mended time.Duration
+	// away has the API server give no answer.
+	away bool
 }
 
 const (
@@ -126,7 +129,7 @@ func (c *chaos) reply() {
 	c.pending[0], c.pending[at] = c.pending[at], c.pending[0]
 	q := c.pending[0]
 	result := Found
-	if c.rand.IntN(4) == 0 {
+	if c.away || c.rand.IntN(4) == 0 {
 		result = []Result{Refused, Slow, Failed}[c.rand.IntN(3)]
 	}
 	got := signature{result: result}
@@ -178,20 +181,33 @@ func (c *chaos) step() {
 		c.address(c.name(vpc), nth(i), c.rand.IntN(chaosNodes+1))
 	case n < 940:
 		delete(c.api, c.name(vpc)+"."+nth(i).String())
-	case n < 944:
-		c.node(1+c.rand.IntN(chaosNodes-1), c.rand.IntN(3) > 0)
-		c.changed()
-	case n < 946:
-		c.remake(vpc)
-		c.changed()
-	case n < 948:
-		c.left[c.name(vpc)] = !c.left[c.name(vpc)]
-		c.changed()
-	case n < 950:
-		c.broken, c.mended = !c.broken, c.now+scanEvery+grace
-	default:
+	case n < 960:
+		c.disturb(vpc)
+	case n < 995:
 		c.wait(time.Duration(c.rand.ExpFloat64() * float64(200*time.Millisecond)))
+	default:
+		c.linger(time.Duration(c.rand.ExpFloat64() * float64(20*time.Second)))
 	}
+}
+
+// disturb changes what rows depend on, now and then.
+func (c *chaos) disturb(vpc int) {
+	c.t.Helper()
+	switch n := c.rand.IntN(40); {
+	case n < 3:
+		c.node(1+c.rand.IntN(chaosNodes-1), c.rand.IntN(3) > 0)
+	case n < 4:
+		c.remake(vpc)
+	case n < 5 || c.left[c.name(vpc)]:
+		c.left[c.name(vpc)] = !c.left[c.name(vpc)]
+	case n < 6 || c.broken:
+		c.broken, c.mended = !c.broken, c.now+scanEvery+grace
+	case n < 7:
+		c.away = true
+		c.linger(7 * time.Minute)
+		c.away = false
+	}
+	c.changed()
 }
 
 // wait lets time pass, a moment at a time.
@@ -200,6 +216,22 @@ func (c *chaos) wait(d time.Duration) {
 	for end := c.now + d; c.now < end; {
 		c.pass(min(end-c.now, 100*time.Millisecond), false)
 	}
+}
+
+// linger lets more time pass, in which questions are answered and some rows are used.
+func (c *chaos) linger(d time.Duration) {
+	c.t.Helper()
+	for end := c.now + d; c.now < end; c.wait(100 * time.Millisecond) {
+		for range c.rand.IntN(1 + len(c.pending)) {
+			c.reply()
+		}
+		for key, row := range c.table {
+			if !row.Gone && key.IP.As4()[3]%2 == 0 {
+				c.use(key.VNI, key.IP)
+			}
+		}
+	}
+	c.holds()
 }
 
 // holds checks everything that must hold at any time.
@@ -275,21 +307,35 @@ func (c *chaos) bounded() {
 
 func TestRandomWorldsKeepBudgetsPausesAndNoOldRows(t *testing.T) {
 	seeds, steps := soak.Or(t, 200, 8), soak.Or(t, 40000, 12000)
-	for range seeds {
-		seed := rand.Uint64()
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
-			c := newChaos(t, seed)
-			for i := range steps {
-				c.step()
-				if i%20 == 0 {
-					c.holds()
+	var mu sync.Mutex
+	ended := map[Cause]int{}
+	t.Run("worlds", func(t *testing.T) {
+		for range seeds {
+			seed := rand.Uint64()
+			t.Run(fmt.Sprint(seed), func(t *testing.T) {
+				t.Parallel()
+				c := newChaos(t, seed)
+				for i := range steps {
+					c.step()
+					if i%20 == 0 {
+						c.holds()
+					}
 				}
-			}
-			if len(c.asks) < steps/100 || len(c.ended) < 5 {
-				t.Errorf("seed %d: only %d questions, rows ended by %v", seed, len(c.asks), c.ended)
-			}
-		})
+				if len(c.asks) < steps/100 || c.now < 70*time.Minute {
+					t.Errorf("seed %d: only %d questions in %s", seed, len(c.asks), c.now-time.Hour)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				for cause, count := range c.ended {
+					ended[cause] += count
+				}
+			})
+		}
+	})
+	for _, cause := range []Cause{Returned, Absent, Unusable, Unused, Unread, NodeGone, VPCGone, Lost} {
+		if ended[cause] == 0 {
+			t.Errorf("no row ended as %s: %v", cause, ended)
+		}
 	}
 }
 

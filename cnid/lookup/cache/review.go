@@ -125,7 +125,7 @@ func (c *Cache) compare(now time.Duration, one *row, cached state.Cached, s *Ste
 		c.rows.gone(one, min(cached.Until, now+grace))
 		s.Ended = append(s.Ended, Returned)
 		c.want(now, one.key(), one.ifindex, true)
-	case cached.Gone != one.Gone, cached.Node != one.Node, cached.MAC != one.MAC:
+	case !one.Gone && (cached.Node != one.Node || cached.MAC != one.MAC):
 		s.Put = append(s.Put, one.Cached)
 	}
 }
