@@ -42,6 +42,9 @@ const (
 	Failed Result = "error"
 )
 
+// Results are all results.
+func Results() []Result { return []Result{Found, NotFound, Refused, Slow, Failed} }
+
 // Answer is the answer to a question.
 type Answer struct {
 	Question
@@ -74,6 +77,11 @@ const (
 	// Lost: the row was deleted from the table, not by the daemon.
 	Lost Cause = "lost"
 )
+
+// Causes are all causes.
+func Causes() []Cause {
+	return []Cause{Returned, Absent, Unusable, Unused, Unread, NodeGone, VPCGone, Full, Lost}
+}
 
 // View is what an event meets.
 type View struct {
