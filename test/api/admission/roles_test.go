@@ -132,7 +132,7 @@ func programs() []program {
 		{
 			account: "alioth-cnid",
 			everywhere: []string{
-				"addresses.alioth.dev: delete list watch",
+				"addresses.alioth.dev: delete get list watch",
 				"attachmentclaims.alioth.dev/status: patch",
 				"attachmentclaims.alioth.dev: list watch",
 				"domainclaims.alioth.dev: list watch",
