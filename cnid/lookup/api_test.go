@@ -98,7 +98,7 @@ func (w *world) until(t *testing.T, what string, addr netip.Addr, holds func() b
 // leads reports whether packets to an address are sent to the other node.
 func (w *world) leads(addr netip.Addr) func() bool {
 	return func() bool {
-		row, ok := w.table.of(7, addr)
+		row, ok := w.table.of(addr)
 		return ok && row.Node == ip("192.0.2.2") && row.MAC == state.MAC{2, 0, 0, 0, 0, 1}
 	}
 }

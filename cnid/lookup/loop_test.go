@@ -86,7 +86,7 @@ func TestAMissIsAskedForOnceAndBecomesARow(t *testing.T) {
 		}
 		api.answers <- found(there)
 		synctest.Wait()
-		row, ok := w.table.of(7, there)
+		row, ok := w.table.of(there)
 		want := state.Cached{VNI: 7, IP: there, Node: ip("192.0.2.2"), MAC: state.MAC{2, 0, 0, 0, 0, 1}, Used: time.Hour}
 		if !ok || row != want {
 			t.Errorf("the row is %+v, want %+v", row, want)
@@ -125,10 +125,10 @@ func TestNothingIsAskedOrWrittenBeforeTheRowsAreAdopted(t *testing.T) {
 		if adopted, _ := w.Adopted(); !adopted {
 			t.Error("the rows are not adopted")
 		}
-		if _, ok := w.table.of(7, old.IP); !ok {
+		if _, ok := w.table.of(old.IP); !ok {
 			t.Error("a good row is gone")
 		}
-		if _, ok := w.table.of(7, stale.IP); ok {
+		if _, ok := w.table.of(stale.IP); ok {
 			t.Error("a row to an unknown node is used")
 		}
 	})
@@ -187,7 +187,7 @@ func TestRowsEndWithWhatTheStoreSays(t *testing.T) {
 			synctest.Wait()
 			change(t, w)
 			synctest.Wait()
-			if row, ok := w.table.of(7, there); ok || !row.Gone {
+			if row, ok := w.table.of(there); ok || !row.Gone {
 				t.Errorf("packets use the row %+v", row)
 			}
 			pass(time.Second)
@@ -224,7 +224,7 @@ func TestWhatFailsIsTriedAgain(t *testing.T) {
 		w.table.fail(errBroken)
 		w.node(t, other, 2, false)
 		pass(20 * time.Second)
-		if _, ok := w.table.of(7, there); !ok {
+		if _, ok := w.table.of(there); !ok {
 			t.Fatal("the table does not fail")
 		}
 		if !slices.Contains(w.VNIs(func() []uint32 { return nil }), 7) {
@@ -249,7 +249,7 @@ func TestADatapathThatIsOpenedAgainIsTakenInPlaceOfTheOld(t *testing.T) {
 		w.miss(there)
 		api.answers <- found(there)
 		synctest.Wait()
-		if _, ok := w.table.of(7, there); !ok {
+		if _, ok := w.table.of(there); !ok {
 			t.Error("the new table has no row")
 		}
 	})

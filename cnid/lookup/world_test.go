@@ -80,11 +80,11 @@ func (m *memory) fail(err error) {
 	m.err = err
 }
 
-// of returns the row of an address, and whether packets use it.
-func (m *memory) of(vni uint32, addr netip.Addr) (state.Cached, bool) {
+// of returns the row of an address of the VNI 7, and whether packets use it.
+func (m *memory) of(addr netip.Addr) (state.Cached, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	row, ok := m.rows[cache.Key{VNI: vni, IP: addr}]
+	row, ok := m.rows[cache.Key{VNI: 7, IP: addr}]
 	return row, ok && !row.Gone
 }
 

@@ -15,7 +15,7 @@ import (
 var (
 	onlyData = []string{"ebpf/datapath/state", "ebpf/datapath/hook", "cnid/netdev/hostdev", "store"}
 	pure     = slices.Concat(onlyData, []string{
-		"cnid/netfilter/ruleset", "cnid/plan", "cnid/verify", "cnid/nodestatus", "cnid/decision",
+		"cnid/netfilter/ruleset", "cnid/plan", "cnid/verify", "cnid/nodestatus", "cnid/decision", "cnid/lookup/cache",
 		"store/allocation", "store/replies", "store/services", "store/tenancy", "operator/ipam",
 	})
 )

@@ -99,7 +99,7 @@ func (c *Cache) want(now time.Duration, key Key, ifindex int, missed bool) bool 
 	case now < one.until:
 		return true
 	}
-	if !c.waiting.add(source{vni: key.VNI, ifindex: ifindex}, key) {
+	if !c.waiting.add(source{vni: key.VNI, ifindex: ifindex, again: !missed}, key) {
 		return false
 	}
 	one.stage, one.ifindex, one.missed = waits, ifindex, missed
@@ -109,9 +109,7 @@ func (c *Cache) want(now time.Duration, key Key, ifindex int, missed bool) bool 
 
 // proceed does what may be done after each event.
 func (c *Cache) proceed(v View, s *Steps) {
-	for _, key := range c.rows.ended(v.Now) {
-		s.Delete = append(s.Delete, key)
-	}
+	s.Delete = append(s.Delete, c.rows.ended(v.Now)...)
 	c.sweep(v.Now)
 	c.ask(v, s)
 }

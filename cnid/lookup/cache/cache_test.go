@@ -475,28 +475,28 @@ func TestAStartingDaemonKeepsTheRowsAndReadsAllOfThemWithinFiveMinutes(t *testin
 		change(&one)
 		w.table[Key{vni, nth(i)}] = one
 	}
-	const kept = 300
+	const kept = perVPC
 	same := func(*state.Cached) {}
 	for i := range kept {
 		row(7, i, 1, same)
 		w.address("blue", nth(i), 1)
 	}
-	row(7, 1000, 2, same)                                                                             // fenced
-	row(7, 1001, 3, same)                                                                             // NotReady
-	row(7, 1002, 0, same)                                                                             // ourselves
-	row(7, 1003, 9, same)                                                                             // nobody
-	row(8, 1004, 1, same)                                                                             // not here
-	row(9, 1005, 1, same)                                                                             // of no VPC
-	row(7, 1006, 1, func(c *state.Cached) { c.Gone, c.Until = true, w.now-time.Minute })              // long gone
-	row(7, 1007, 1, func(c *state.Cached) { c.Gone, c.Until = true, w.now+500*time.Hour })            // of a clock that is none
-	row(7, 1008, 1, func(c *state.Cached) { c.Used = w.now - time.Hour })                             // unused
-	row(7, 1009, 1, func(c *state.Cached) { c.Used, c.Until = w.now+time.Hour, w.now+500*time.Hour }) // of the future
+	row(7, 2000, 2, same)                                                                             // fenced
+	row(7, 2001, 3, same)                                                                             // NotReady
+	row(7, 2002, 0, same)                                                                             // ourselves
+	row(7, 2003, 9, same)                                                                             // nobody
+	row(8, 2004, 1, same)                                                                             // not here
+	row(9, 2005, 1, same)                                                                             // of no VPC
+	row(7, 2006, 1, func(c *state.Cached) { c.Gone, c.Until = true, w.now-time.Minute })              // long gone
+	row(7, 2007, 1, func(c *state.Cached) { c.Gone, c.Until = true, w.now+500*time.Hour })            // of a clock that is none
+	row(7, 2008, 1, func(c *state.Cached) { c.Used = w.now - time.Hour })                             // unused
+	row(7, 2009, 1, func(c *state.Cached) { c.Used, c.Until = w.now+time.Hour, w.now+500*time.Hour }) // of the future
 	w.adopt()
 	began := w.now
 	for i := range kept {
 		w.leadsTo(7, nth(i), 1, "at the start")
 	}
-	for i := 1000; i < 1006; i++ {
+	for i := 2000; i < 2006; i++ {
 		w.leadsTo(7, nth(i), -1, "at the start")
 	}
 	if diff := cmp.Diff([]uint32{7, 8, 9}, w.cache.VNIs()); diff != "" {
@@ -529,8 +529,8 @@ func TestAStartingDaemonKeepsTheRowsAndReadsAllOfThemWithinFiveMinutes(t *testin
 			t.Errorf("%d questions in the 10 s from %s on", count, at*10)
 		}
 	}
-	w.leadsTo(7, nth(1008), -1, "unused")
-	w.leadsTo(7, nth(1009), -1, "not there in the API")
+	w.leadsTo(7, nth(2008), -1, "unused")
+	w.leadsTo(7, nth(2009), -1, "not there in the API")
 }
 
 func TestStepsThatFailAreRepeated(t *testing.T) {

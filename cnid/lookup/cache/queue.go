@@ -5,18 +5,29 @@ package cache
 
 import "slices"
 
-// Limits of keys that wait to be asked for. A key that finds no room is not asked for: its
-// packets go over a role, and the next of them may find room.
+// Limits of keys that wait to be asked for: of an interface, those that packets missed and
+// those of rows that are read again. A key that finds no room is not asked for: its packets
+// go over a role, and the next of them, or the next review, may find room. The rows of a
+// full VPC are all read again in time if each review finds room for perReview of them.
 const (
-	perSource = 16
-	// sourcesAtMost is above the number of interfaces that a node has.
+	perSource, perReview = 16, 64
+	// sourcesAtMost is above twice the number of interfaces that a node has.
 	sourcesAtMost = 4096
 )
 
-// source is the interface of a VPC for which a key is asked for.
+// source is the interface of a VPC for which a key is asked for, or asked for again. So a
+// packet waits for no review.
 type source struct {
 	vni     uint32
 	ifindex int
+	again   bool
+}
+
+func (s source) room() int {
+	if s.again {
+		return perReview
+	}
+	return perSource
 }
 
 // queue has the keys that wait, by source. The sources take turns, so that one with many
@@ -32,7 +43,7 @@ func newQueue() queue { return queue{waiting: map[source][]Key{}} }
 // add appends a key, and reports whether there was room.
 func (q *queue) add(from source, key Key) bool {
 	keys := q.waiting[from]
-	if len(keys) >= perSource || len(keys) == 0 && len(q.turns) >= sourcesAtMost {
+	if len(keys) >= from.room() || len(keys) == 0 && len(q.turns) >= sourcesAtMost {
 		return false
 	}
 	if len(keys) == 0 {

@@ -281,7 +281,7 @@ func (c *chaos) bounded() {
 		waiting += len(keys)
 	}
 	sources := len(c.cache.waiting.turns)
-	if waiting > 16*sources || sources > (chaosVPCs+1)*(chaosInterfaces+1)*20 || sources != len(c.cache.waiting.waiting) {
+	if waiting > 64*sources || sources > 2*(chaosVPCs+1)*(chaosInterfaces+1)*20 || sources != len(c.cache.waiting.waiting) {
 		c.errorf("%d keys of %d sources wait", waiting, sources)
 	}
 	// Those of a second, for as long as they are remembered.

@@ -4,7 +4,6 @@
 package cache
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -125,9 +124,6 @@ func (w *world) rows() (list []state.Cached) {
 	return list
 }
 
-// errBroken is that of a table that fails.
-var errBroken = errors.New("broken")
-
 // take takes steps as the caller of a cache has to.
 func (w *world) take(s Steps) {
 	w.t.Helper()
@@ -216,9 +212,10 @@ func (w *world) due() {
 
 // use has a packet use a row.
 func (w *world) use(vni uint32, addr netip.Addr) {
-	row := w.table[Key{vni, addr}]
-	row.Used = w.now
-	w.table[Key{vni, addr}] = row
+	if row, ok := w.table[Key{vni, addr}]; ok {
+		row.Used = w.now
+		w.table[Key{vni, addr}] = row
+	}
 }
 
 // returned has the node of a row return a packet.
