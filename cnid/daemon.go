@@ -89,7 +89,7 @@ type observer struct {
 func newDaemon(n *node, c control) *daemon {
 	d := &daemon{node: n, control: c}
 	ask := func() { n.progress.Ask() }
-	d.apiHost = apihost.New(n.cfg.APIServerHost, lookup, ask, n.log)
+	d.apiHost = apihost.New(n.cfg.APIServerHost, resolve, ask, n.log)
 	d.hostLinks = hostlink.New(n.links, hostlink.Config{
 		Node: n.cfg.NodeName, Store: n.store, Records: n.journal.Records, Synced: c.synced, Port: n.cfg.HostLinkPort,
 		Every: n.cfg.RecheckEvery, Made: func() { d.restorer.Look() }, Failed: c.reporter.LinksFailed, Log: n.log,
@@ -140,7 +140,7 @@ func (n *node) proxyState() (s proxyhealth.State) {
 	return s
 }
 
-// lookup resolves a name as the node does.
-func lookup(ctx context.Context, host string) ([]netip.Addr, error) {
+// resolve resolves a name as the node does.
+func resolve(ctx context.Context, host string) ([]netip.Addr, error) {
 	return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 }

@@ -6,6 +6,7 @@ package cnid
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -18,12 +19,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/annotations"
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/cnid/lookup"
+	"github.com/alioth-net/alioth/cnid/lookup/cache"
 	"github.com/alioth-net/alioth/cnid/netfilter"
 	"github.com/alioth-net/alioth/cnid/report"
 	"github.com/alioth-net/alioth/test/api/chart"
@@ -179,6 +183,24 @@ func (n *apiNode) reportsRoles(t *testing.T, vpc string) {
 	}
 }
 
+// looksUp asks for an Address with the daemon's token, as it asks for those that packets miss.
+func (n *apiNode) looksUp(t *testing.T, vpc, addr string) {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", n.cfg.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Host = server.Config(t).Host // the other way is the node's alone
+	api, err := newClient(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	question := cache.Question{Key: cache.Key{VNI: 57, IP: netip.MustParseAddr(addr)}, VPC: vpc}
+	if answer := lookup.NewAPI(api).Resolve(t.Context(), question); answer.Result != cache.Found || answer.Address.Node != n.name {
+		t.Errorf("the Address is %s: %+v", answer.Result, answer.Address)
+	}
+}
+
 // TestTheDaemonUsesEveryRightThatTheChartGivesItAndIsRefusedNone leads it
 // through everything that it asks of the API server.
 func TestTheDaemonUsesEveryRightThatTheChartGivesItAndIsRefusedNone(t *testing.T) {
@@ -204,6 +226,7 @@ func TestTheDaemonUsesEveryRightThatTheChartGivesItAndIsRefusedNone(t *testing.T
 	n.releasesInterfaces(t)
 	n.reportsLinks(t)
 	n.reportsRoles(t, "rights")
+	n.looksUp(t, "rights", "10.10.1.10")
 	for _, call := range []string{"first", "second"} {
 		n.call(t, call)
 		eventually(t, "the node answers", n.answered(call, 57, true))

@@ -313,6 +313,11 @@ func (s *Sources) DomainSynced(domain string) (bool, <-chan struct{}) {
 	return s.read(func(p part) bool { return p.domain == domain }), changed
 }
 
+// Hosts reports whether the node has a VPC, by its name, whose row has been read and is
+// confirmed. It does not wait for the tables of the VPC, which come and go with roles. The
+// channel of Synced is closed when it may have changed.
+func (s *Sources) Hosts(vpc string) bool { return s.isRead(part{domain: vpc}) }
+
 // BaseSynced reports whether the node's own pods and Addresses have been read.
 func (s *Sources) BaseSynced() bool {
 	s.mu.Lock()

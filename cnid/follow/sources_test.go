@@ -83,7 +83,7 @@ func TestAVPCThatIsFollowedLaterIsTakenAsTheAPIHasIt(t *testing.T) {
 	if s.agrees(t.Context(), vpc.Name) {
 		t.Error("the old row is taken for the new one")
 	}
-	if synced, _ := s.DomainSynced(vpc.Name); synced {
+	if synced, _ := s.DomainSynced(vpc.Name); synced || s.Hosts(vpc.Name) {
 		t.Error("the VPC counts as read with its old row")
 	}
 	put(string(vpc.UID), 0)
@@ -98,8 +98,11 @@ func TestAVPCThatIsFollowedLaterIsTakenAsTheAPIHasIt(t *testing.T) {
 			t.Fatal("the VPC never counts as read")
 		}
 	}
+	if !s.Hosts(vpc.Name) {
+		t.Error("the node does not have the VPC with its new row")
+	}
 	s.stop(part{domain: vpc.Name})
-	if names := s.VPCs(); len(names) > 0 {
+	if names := s.VPCs(); len(names) > 0 || s.Hosts(vpc.Name) {
 		t.Errorf("the node still tells of %v", names)
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/lookup/cache"
+	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store/kube"
 	"github.com/alioth-net/alioth/test/api/apiserver"
@@ -70,13 +71,22 @@ func address(t *testing.T, addr netip.Addr) {
 // onServer is a loop that asks the API server.
 func onServer(t *testing.T, client *kube.Client, rows ...state.Cached) *world {
 	t.Helper()
-	w := ready(t, NewAPI(client), Monotonic, rows...)
+	w := ready(t, NewAPI(client), func() time.Duration { return monotonic(t) }, rows...)
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the table has %v", w.table.rows)
 		}
 	})
 	return w
+}
+
+func monotonic(t *testing.T) time.Duration {
+	t.Helper()
+	now, err := datapath.MonotonicNow()
+	if err != nil {
+		t.Error(err)
+	}
+	return now
 }
 
 // until has packets miss an address until the condition holds.
@@ -128,7 +138,7 @@ func TestAnAddressOfTheAPIBecomesARowAndItsAbsenceEndsIt(t *testing.T) {
 
 func TestWithoutTheRightThereIsNoRowAndOldRowsStay(t *testing.T) {
 	old := ip("10.0.2.9")
-	w := onServer(t, asUser(t, "nobody", nil), state.Cached{VNI: 7, IP: old, Node: ip("192.0.2.2"), MAC: state.MAC{2, 0, 0, 0, 0, 1}, Used: Monotonic()})
+	w := onServer(t, asUser(t, "nobody", nil), state.Cached{VNI: 7, IP: old, Node: ip("192.0.2.2"), MAC: state.MAC{2, 0, 0, 0, 0, 1}, Used: monotonic(t)})
 	address(t, ip("10.0.2.1"))
 	w.until(t, "the request is forbidden", ip("10.0.2.1"), w.counts(cache.Failed))
 	if w.leads(ip("10.0.2.1"))() || !w.leads(old)() {

@@ -18,8 +18,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/alioth-net/alioth/cnid/broadcast"
 	"github.com/alioth-net/alioth/cnid/lookup/cache"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
@@ -62,24 +60,16 @@ type Config struct {
 	Resolver Resolver
 	// Opened delivers each datapath that is opened, in place of the one before.
 	Opened <-chan Datapath
-	// Synced reports whether the nodes, and all objects of this node's VPCs, have been read;
-	// Hosted whether the node has a VPC whose objects have been read. The channels are
-	// closed when that may have changed.
+	// Synced reports whether the nodes, and the VPCs of this node, have been read; Hosted
+	// whether the node has a VPC, whose row is confirmed. The channel is closed when one of
+	// them may have changed.
 	Synced func() (bool, <-chan struct{})
-	Hosted func(vpc string) (bool, <-chan struct{})
-	// Now is the time since the boot, see Monotonic.
+	Hosted func(vpc string) bool
+	// Now is the time since the boot on the clock by which programs date rows
+	// (CLOCK_MONOTONIC).
 	Now     func() time.Duration
 	Metrics *Metrics
 	Log     *slog.Logger
-}
-
-// Monotonic is the time since the boot, as programs read it (CLOCK_MONOTONIC).
-func Monotonic() time.Duration {
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
-		panic(err) // every kernel has this clock
-	}
-	return time.Duration(now.Nano())
 }
 
 const (
@@ -266,7 +256,7 @@ func (l *Loop) watch(ctx context.Context, changes chan<- struct{}) {
 func (l *Loop) do(ctx context.Context, event func(cache.View) cache.Steps) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	view := cache.View{Now: l.cfg.Now(), Hosted: func(vpc string) bool { hosted, _ := l.cfg.Hosted(vpc); return hosted }}
+	view := cache.View{Now: l.cfg.Now(), Hosted: l.cfg.Hosted}
 	l.cfg.Store.View(func(tx store.ReadTx) { view.Tx = tx })
 	l.take(ctx, event(view))
 	l.cfg.Metrics.rows.Set(float64(l.cache.Len()))

@@ -168,10 +168,10 @@ func (w *world) isSynced() (bool, <-chan struct{}) {
 	return w.synced, w.change.Next()
 }
 
-func (w *world) isHosted(vpc string) (bool, <-chan struct{}) {
+func (w *world) isHosted(vpc string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.hosted[vpc], w.change.Next()
+	return w.hosted[vpc]
 }
 
 // sync has everything be read.
@@ -197,7 +197,7 @@ func (w *world) host(vpc string, hosted bool) {
 func (w *world) hosts() (vnis []uint32) {
 	w.store.View(func(tx store.ReadTx) {
 		for _, vpc := range store.ListVPCs(tx) {
-			if hosted, _ := w.isHosted(vpc.Name); hosted {
+			if w.isHosted(vpc.Name) {
 				vnis = append(vnis, vpc.VNI)
 			}
 		}

@@ -437,7 +437,7 @@ func TestAFullTableGivesUpARowOfTheVPCWithTheMost(t *testing.T) {
 	}
 	w.changed()
 	w.cache = New(self, w.cache.rand)
-	for i := range perTable - 1 {
+	for i := range RowsAtMost - 1 {
 		key := Key{uint32(1000 + i%many), nth(i)}
 		w.table[key] = state.Cached{VNI: key.VNI, IP: key.IP, Node: nodeRow(1).Addresses[0], Used: w.now}
 	}
@@ -449,14 +449,14 @@ func TestAFullTableGivesUpARowOfTheVPCWithTheMost(t *testing.T) {
 	w.answer(Found)
 	w.leadsTo(7, there, -1, "without room")
 	w.leadsTo(key.VNI, key.IP, -1, "the row that makes room")
-	if len(w.table) != perTable || w.ended[Full] != 1 {
+	if len(w.table) != RowsAtMost || w.ended[Full] != 1 {
 		t.Fatalf("%d rows, ended %v", len(w.table), w.ended)
 	}
 	w.pass(time.Second, false)
 	w.miss(7, there, 5)
 	w.answer(Found)
 	w.leadsTo(7, there, 2, "once there is room")
-	if len(w.table) > perTable {
+	if len(w.table) > RowsAtMost {
 		t.Errorf("%d rows", len(w.table))
 	}
 }

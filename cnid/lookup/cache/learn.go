@@ -89,7 +89,7 @@ func (r *row) inherit(old *row, now time.Duration) {
 // there is. added reports that the table gets one more. In a full table the room comes only
 // once the row that ends is deleted.
 func (c *Cache) room(now time.Duration, one *row, added bool, s *Steps) bool {
-	if added && len(c.rows.all) >= perTable {
+	if added && len(c.rows.all) >= RowsAtMost {
 		if len(c.rows.leaving) == 0 {
 			c.finish(c.rows.fullest(), Full, now, s)
 		}

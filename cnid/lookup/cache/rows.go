@@ -9,11 +9,13 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// Limits of rows.
+// RowsAtMost is the capacity of the table.
+const RowsAtMost = 65536
+
 const (
-	// perTable is the capacity of the table, perVPC and perInterface how many of its rows
-	// packets may use. A row that is leaving counts for the table alone.
-	perTable, perVPC, perInterface = 65536, 1024, 256
+	// perVPC and perInterface are how many rows packets may use. A row that is leaving
+	// counts for the table alone.
+	perVPC, perInterface = 1024, 256
 	// grace is how long a row that ended, or the node of a row that changed, is still
 	// recognized: packets may be under way.
 	grace = time.Second
