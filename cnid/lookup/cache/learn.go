@@ -48,9 +48,9 @@ func serves(node *store.Node) bool {
 	return node != nil && node.Ready && !node.OutOfService && !node.Deleting
 }
 
-// renew puts a row in place of the old one, which may be nil. What has not changed is not
-// written, because a program may be about to mark it, unless a packet found no row: then
-// it is marked.
+// renew puts a row in place of the old one, which may be nil. An unchanged row is not
+// written, because a program may be about to mark it, unless a packet found no row: then it
+// is marked.
 func (c *Cache) renew(v View, now, old *row, question *asked, s *Steps) {
 	c.schedule(now, v.Now)
 	now.ifindex = question.ifindex
