@@ -136,7 +136,7 @@ func (c *Cache) ask(v View, s *Steps) {
 
 // nextAsk is when the next question may be asked; false: nothing waits, or only an answer
 // brings the next.
-func (c *Cache) nextAsk() (time.Duration, bool) { return c.budget.nextOf(c.waiting.vnis) }
+func (c *Cache) nextAsk() (time.Duration, bool) { return c.budget.nextOf(c.waiting.vpcs) }
 
 // Answered is called once for each question.
 func (c *Cache) Answered(v View, a Answer) (s Steps) {

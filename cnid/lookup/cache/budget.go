@@ -100,14 +100,14 @@ func (b *budget) sweep(now time.Duration) {
 }
 
 // nextOf is when a question for one of these VPCs may be asked; false: only after an answer.
-func (b *budget) nextOf(vnis func(yield func(uint32) bool)) (time.Duration, bool) {
+func (b *budget) nextOf(vnis []uint32) (time.Duration, bool) {
 	node, ok := b.node.free()
 	if !ok {
 		return 0, false
 	}
 	var first time.Duration
 	found := false
-	for vni := range vnis {
+	for _, vni := range vnis {
 		at := time.Duration(0)
 		if w := b.vpcs[vni]; w != nil {
 			if at, ok = w.free(); !ok {

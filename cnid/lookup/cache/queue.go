@@ -30,51 +30,52 @@ func (s source) room() int {
 	return perSource
 }
 
-// queue has the keys that wait, by source. The sources take turns, so that one with many
-// keys holds up no other.
+// queue has the keys that wait. VPCs take turns, and so do the sources of a VPC: neither a
+// VPC with many interfaces nor an interface with many keys holds up others.
 type queue struct {
 	waiting map[source][]Key
-	// turns are the sources with keys, the one whose turn is next first.
-	turns []source
+	// vpcs are the VNIs with keys, and turns their sources; the one whose turn is next first.
+	vpcs  []uint32
+	turns map[uint32][]source
 }
 
-func newQueue() queue { return queue{waiting: map[source][]Key{}} }
+func newQueue() queue { return queue{waiting: map[source][]Key{}, turns: map[uint32][]source{}} }
 
 // add appends a key, and reports whether there was room.
 func (q *queue) add(from source, key Key) bool {
 	keys := q.waiting[from]
-	if len(keys) >= from.room() || len(keys) == 0 && len(q.turns) >= sourcesAtMost {
+	if len(keys) >= from.room() || len(keys) == 0 && len(q.waiting) >= sourcesAtMost {
 		return false
 	}
 	if len(keys) == 0 {
-		q.turns = append(q.turns, from)
+		if len(q.turns[from.vni]) == 0 {
+			q.vpcs = append(q.vpcs, from.vni)
+		}
+		q.turns[from.vni] = append(q.turns[from.vni], from)
 	}
 	q.waiting[from] = append(keys, key)
 	return true
 }
 
-// take removes the next key of a source for whose VPC another question may be asked.
-func (q *queue) take(may func(vni uint32) bool) (key Key, ok bool) {
-	at := slices.IndexFunc(q.turns, func(from source) bool { return may(from.vni) })
+// take removes the next key of a VPC for which another question may be asked.
+func (q *queue) take(may func(vni uint32) bool) (Key, bool) {
+	at := slices.IndexFunc(q.vpcs, may)
 	if at < 0 {
 		return Key{}, false
 	}
-	from := q.turns[at]
-	q.turns = slices.Delete(q.turns, at, at+1)
-	keys := q.waiting[from]
-	if len(keys) == 1 {
+	vni := q.vpcs[at]
+	q.vpcs = slices.Delete(q.vpcs, at, at+1)
+	from := q.turns[vni][0]
+	turns, keys := q.turns[vni][1:], q.waiting[from]
+	if len(keys) > 1 {
+		q.waiting[from], turns = keys[1:], append(turns, from)
+	} else {
 		delete(q.waiting, from)
-		return keys[0], true
 	}
-	q.waiting[from], q.turns = keys[1:], append(q.turns, from)
+	if len(turns) > 0 {
+		q.turns[vni], q.vpcs = turns, append(q.vpcs, vni)
+	} else {
+		delete(q.turns, vni)
+	}
 	return keys[0], true
-}
-
-// vnis yields the VNIs of waiting keys, some more than once.
-func (q *queue) vnis(yield func(uint32) bool) {
-	for _, from := range q.turns {
-		if !yield(from.vni) {
-			return
-		}
-	}
 }

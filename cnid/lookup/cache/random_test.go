@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -280,9 +281,12 @@ func (c *chaos) bounded() {
 	for _, keys := range c.cache.waiting.waiting {
 		waiting += len(keys)
 	}
-	sources := len(c.cache.waiting.turns)
-	if waiting > 64*sources || sources > 2*(chaosVPCs+1)*(chaosInterfaces+1)*20 || sources != len(c.cache.waiting.waiting) {
-		c.errorf("%d keys of %d sources wait", waiting, sources)
+	sources, turns := len(c.cache.waiting.waiting), 0
+	for _, vni := range c.cache.waiting.vpcs {
+		turns += len(c.cache.waiting.turns[vni])
+	}
+	if waiting > 64*sources || sources > 2*(chaosVPCs+1)*(chaosInterfaces+1)*20 || sources != turns || len(c.cache.waiting.vpcs) != len(c.cache.waiting.turns) {
+		c.errorf("%d keys of %d sources wait, %d of them have a turn", waiting, sources, turns)
 	}
 	// Those of a second, for as long as they are remembered.
 	if most := waiting + 16 + 50*62; len(c.cache.asked) > most {
@@ -367,8 +371,8 @@ func TestAFloodOfMissesIsBounded(t *testing.T) {
 		if !answered && len(w.asks) != 8 || answered && len(w.asks) < 25*misses/64/1000 {
 			t.Errorf("%s: %d questions", name, len(w.asks))
 		}
-		if len(w.table) != 0 || len(w.cache.waiting.turns) > 8 || w.over < misses/2 {
-			t.Errorf("%s: %d rows, %d sources wait, %d misses over the budget", name, len(w.table), len(w.cache.waiting.turns), w.over)
+		if len(w.table) != 0 || len(w.cache.waiting.waiting) > 8 || w.over < misses/2 {
+			t.Errorf("%s: %d rows, %d sources wait, %d misses over the budget", name, len(w.table), len(w.cache.waiting.waiting), w.over)
 		}
 		// Another VPC has its half.
 		asked := w.now
@@ -404,6 +408,29 @@ func TestInterfacesTakeTurns(t *testing.T) {
 	}
 	if quiet != 4 {
 		t.Errorf("of the next 8 questions %d are of the quiet interface: %v", quiet, w.asks[asked:])
+	}
+}
+
+// TestVPCsTakeTurns: two VPCs with many interfaces that spray addresses hold up a third one
+// by as many questions.
+func TestVPCsTakeTurns(t *testing.T) {
+	w := newWorld(t)
+	w.vpc("red", "red-1", 8)
+	w.vpc("green", "green-1", 9)
+	for i := range 400 {
+		w.miss(7+uint32(i%2), nth(1000+i), 1+i%100)
+	}
+	w.address("green", there, 1)
+	w.miss(9, there, 200)
+	asked := len(w.asks)
+	if asked != 16 {
+		t.Fatalf("%d questions", asked)
+	}
+	for range 3 {
+		w.answer(Found)
+	}
+	if !slices.ContainsFunc(w.asks[asked:], func(one ask) bool { return one.VNI == 9 }) {
+		t.Errorf("the next questions are %v", w.asks[asked:])
 	}
 }
 

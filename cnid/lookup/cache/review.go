@@ -167,6 +167,10 @@ func (c *Cache) judge(v View, s *Steps) {
 	if v.Tx.Revision() == c.revision {
 		return
 	}
+	if len(c.rows.all) == 0 {
+		c.revision = v.Tx.Revision()
+		return
+	}
 	c.judgeVPCs(v, s)
 	changes, ok := store.ChangesSince(v.Tx, c.revision)
 	c.revision = v.Tx.Revision()
