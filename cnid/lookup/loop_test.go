@@ -5,7 +5,9 @@ package lookup
 
 import (
 	"context"
+	"math/rand/v2"
 	"net/netip"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -17,6 +19,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/lookup/cache"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/test/soak"
 )
 
 // asking is a Resolver whose questions a test answers.
@@ -169,6 +172,30 @@ func TestASlowQuestionEndsAfterTwoSecondsAndNoMoreRunThanTheBudgetHas(t *testing
 		}
 		if got := len(api.asked()); got != atOnce {
 			t.Errorf("%d questions after the first have ended, want %d", got, atOnce)
+		}
+	})
+}
+
+// TestAFloodOfMissesStartsNoMoreGoroutines: each question has one, and nothing else.
+func TestAFloodOfMissesStartsNoMoreGoroutines(t *testing.T) {
+	misses := soak.Or(t, 1<<20, 1<<15)
+	synctest.Test(t, func(t *testing.T) {
+		w := ready(t, newAsking(), clock())
+		synctest.Wait()
+		before := runtime.NumGoroutine()
+		random := rand.New(rand.NewPCG(1, 1))
+		for i := range misses {
+			n := random.Uint32()
+			w.miss(netip.AddrFrom4([4]byte{10, byte(n), byte(n >> 8), byte(n >> 16)}))
+			if i%256 == 0 {
+				pass(time.Millisecond)
+				if more := runtime.NumGoroutine() - before; more > atOnce {
+					t.Fatalf("%d goroutines more after %d misses", more, i)
+				}
+			}
+		}
+		if w.count("over_budget") < misses/2 || w.table.reads != 1 {
+			t.Errorf("%d misses over the budget, the table was read %d times", w.count("over_budget"), w.table.reads)
 		}
 	})
 }
