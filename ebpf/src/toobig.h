@@ -67,10 +67,17 @@ static __always_inline bool too_big(struct __sk_buff *skb, const struct packet *
 	return pkt->whole;
 }
 
-/* may_tell_node applies the rate limit of errors to a node that sends over this one. */
-static __always_inline bool may_tell_node(const struct addr *node)
+/* may_tell_node applies the rate limit of errors to pkt->next, a node that sends over this
+ * one. Linux 6.1 takes no key of a map from the argument of a global function.
+ */
+__noinline bool may_tell_node(const struct packet *pkt)
 {
-	return take_share(&alioth_role_gate, node, bpf_ktime_get_ns(), ICMP_INTERVAL_NS, ICMP_BURST_NS);
+	struct addr node;
+
+	if (!pkt)
+		return false;
+	node = pkt->next;
+	return take_share(&alioth_role_gate, &node, bpf_ktime_get_ns(), ICMP_INTERVAL_NS, ICMP_BURST_NS);
 }
 
 /* may_tell applies the rate limit of errors to an interface. */
@@ -212,7 +219,7 @@ __noinline enum telling tell(struct __sk_buff *skb, struct packet *pkt, const st
 	if (about_error(skb, pkt) || addr_is_zero(gateway))
 		return NOT_TOLD;
 	c = *said;
-	if (c.ifindex ? !may_tell(c.ifindex) : !may_tell_node(&pkt->next))
+	if (c.ifindex ? !may_tell(c.ifindex) : !may_tell_node(pkt))
 		return NOT_TOLD;
 	/* This also merges a packet that was to be cut into segments. */
 	if (bpf_skb_change_tail(skb, ETH_HLEN + quote, 0))
