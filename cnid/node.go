@@ -17,6 +17,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/hostlink"
 	"github.com/alioth-net/alioth/cnid/install"
 	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/lookup"
 	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/cnid/netns"
 	"github.com/alioth-net/alioth/cnid/nodeipam/loopback"
@@ -59,6 +60,8 @@ type node struct {
 	health       *nodeservices.HealthChecks
 	announcer    *nodeservices.Announcer
 	drops, flows *observe.Events
+	// opened hands the datapath to lookups of single addresses.
+	opened *lookup.Opened
 }
 
 // newNode opens what is on the node. The caller closes it.
@@ -70,7 +73,7 @@ func newNode(ctx context.Context, cfg Config, registry attach.Registry, log *slo
 	n := &node{
 		cfg: cfg, plan: cfg.Plan(registry.Catalog()), log: log, registry: prometheus.NewRegistry(), kinds: registry, progress: &reconcile.Progress{},
 		health: nodeservices.NewHealthChecks(log), announcer: nodeservices.NewAnnouncer(log),
-		drops: observe.NewEvents((*datapath.Datapath).Drops), flows: observe.NewEvents((*datapath.Datapath).Flows),
+		drops: observe.NewEvents((*datapath.Datapath).Drops), flows: observe.NewEvents((*datapath.Datapath).Flows), opened: lookup.NewOpened(),
 	}
 	n.ports = cfg.nodeIPAMPorts(log)
 	if n.kind, err = choosePodDevice(ctx, cfg.PodDevice, registry, log); err != nil {
@@ -101,7 +104,7 @@ func (n *node) newKernel(endsSockets bool) *reconcile.Kernel {
 		PinDir: n.cfg.BPFDir, CgroupRoot: n.cfg.CgroupRoot, Shadow4: n.cfg.shadow(true), Shadow6: n.cfg.shadow(false), TunnelPort: n.cfg.TunnelPort, LinkPort: n.cfg.HostLinkPort,
 		FlowsPerShadow: n.cfg.FlowsPerShadow, ConnectionsPerInterface: n.cfg.ConnectionsPerInterface, EndsSockets: endsSockets,
 		PodCgroup: pods, GuardedPort: port,
-		Host: n.host, HealthChecks: n.health, Announcer: n.announcer, Readers: []reconcile.Reader{n.drops, n.flows}, Metrics: n.passes, Log: n.log,
+		Host: n.host, HealthChecks: n.health, Announcer: n.announcer, Readers: []reconcile.Reader{n.drops, n.flows, n.opened}, Metrics: n.passes, Log: n.log,
 	})
 }
 

@@ -21,12 +21,9 @@ import (
 	"github.com/alioth-net/alioth/cnid/install"
 	"github.com/alioth-net/alioth/cnid/networkstatus"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
-	"github.com/alioth-net/alioth/cnid/reconcile"
 	"github.com/alioth-net/alioth/cnid/release"
 	"github.com/alioth-net/alioth/cnid/report"
-	"github.com/alioth-net/alioth/cnid/roles"
 	"github.com/alioth-net/alioth/cnid/rollcall"
-	"github.com/alioth-net/alioth/store/kube"
 	"github.com/alioth-net/alioth/store/multinet"
 	"github.com/alioth-net/alioth/store/reflector"
 )
@@ -68,12 +65,11 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	})
 	group, ctx := errgroup.WithContext(ctx)
 	sources.Start(ctx)
-	modules := append(d.modules(), d.apiModule(api, sources, releaser, reporter), module{
+	rows := d.cachedRows(api, sources)
+	modules := append(d.modules(), d.apiModule(sources, d.rollCall(api, sources, rows), releaser, reporter), d.rolesModule(api, rows), module{
 		name: "network status", loops: []func(context.Context){statuses.Run},
 	}, module{
 		name: "report about host links", loops: []func(context.Context){links.Run},
-	}, module{
-		name: "roles", loops: []func(context.Context){roles.New(cfg.NodeName, api, n.store, n.progress.Roles, log).Run},
 	})
 	own, err := d.networkModules(api, sources)
 	if err != nil {
@@ -99,12 +95,7 @@ func (r reporting) LinksFailed(list []multinet.LinkFailure) {
 }
 
 // apiModule keeps the store equal to the API, and reports the node's state to the API.
-func (d *daemon) apiModule(api *kube.Client, sources *follow.Sources, releaser *release.Releaser, reporter *report.Reporter) module {
-	passes := struct {
-		*reconcile.Progress
-		*reconcile.Loop
-	}{d.progress, d.loop}
-	roll := rollcall.New(d.cfg.NodeName, d.store, d.journal.Records, api, sources.VPCsRead, passes, d.log)
+func (d *daemon) apiModule(sources *follow.Sources, roll *rollcall.RollCall, releaser *release.Releaser, reporter *report.Reporter) module {
 	return module{
 		name: "api",
 		loops: []func(context.Context){sources.Run, releaser.Run, roll.Run, reporter.Run, func(ctx context.Context) {

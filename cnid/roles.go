@@ -1,0 +1,63 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"context"
+	"time"
+
+	"github.com/alioth-net/alioth/cnid/follow"
+	"github.com/alioth-net/alioth/cnid/lookup"
+	"github.com/alioth-net/alioth/cnid/reconcile"
+	"github.com/alioth-net/alioth/cnid/rollcall"
+	"github.com/alioth-net/alioth/cnid/roles"
+	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/store/kube"
+)
+
+// rolesModule reports about the roles of the node, and looks up single addresses that its
+// tables lack.
+func (d *daemon) rolesModule(api *kube.Client, rows *lookup.Loop) module {
+	reporter := roles.New(d.cfg.NodeName, api, d.store, d.progress.Roles, d.log)
+	return module{name: "roles", loops: []func(context.Context){reporter.Run, rows.Run}}
+}
+
+// cachedRows returns what keeps the rows of single addresses.
+func (d *daemon) cachedRows(api *kube.Client, sources *follow.Sources) *lookup.Loop {
+	return lookup.New(lookup.Config{
+		Node: d.cfg.NodeName, Store: d.store, Resolver: lookup.NewAPI(api), Opened: d.opened.Paths(),
+		Synced: sources.Synced, Hosted: sources.Hosts, Now: d.sinceBoot, Metrics: lookup.NewMetrics(d.registry), Log: d.log,
+	})
+}
+
+// sinceBoot is the time of the clock by which programs date rows.
+func (d *daemon) sinceBoot() time.Duration {
+	now, err := datapath.MonotonicNow()
+	if err != nil { // which Linux gives for an unknown clock alone
+		d.log.Error("can't read the clock of the programs", "error", err)
+	}
+	return now
+}
+
+// programmed are the passes and the cached rows of a node, as a roll call sees them.
+type programmed struct {
+	*reconcile.Progress
+	loop *reconcile.Loop
+	rows *lookup.Loop
+}
+
+// VNIs are those of passes and of cached rows.
+func (p programmed) VNIs() []uint32 { return p.rows.VNIs(p.loop.VNIs) }
+
+// rollCall returns what replies to roll calls. A reply has the rows that an earlier daemon
+// has left, too.
+func (d *daemon) rollCall(api *kube.Client, sources *follow.Sources, rows *lookup.Loop) *rollcall.RollCall {
+	known := func() (bool, <-chan struct{}) {
+		if read, changed := sources.VPCsRead(); !read {
+			return false, changed
+		}
+		return rows.Adopted()
+	}
+	return rollcall.New(d.cfg.NodeName, d.store, d.journal.Records, api, known, programmed{d.progress, d.loop, rows}, d.log)
+}
