@@ -16,6 +16,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/services"
 )
 
 // unclaimed returns what an attachment outside of every VPC lacks, "" if it is claimed.
@@ -48,7 +49,7 @@ func unserved(tx store.ReadTx, q question, said annotations.Attachment) (missing
 	switch {
 	case !q.synced(domain):
 		return fmt.Sprintf("interface %s: this node is still reading the Services in network %q and its addresses", said.Name, said.Outside)
-	case len(store.EndpointSlicesByDomain(tx, domain)) > 0 && multinet.NumberOf(tx, said.OutsideUID) == 0:
+	case services.InDomain(tx, domain) && multinet.NumberOf(tx, said.OutsideUID) == 0:
 		return fmt.Sprintf("interface %s: the DomainClaim of network %q, in which there are Services, has not arrived yet; is alioth-operator running?", said.Name, said.Outside)
 	}
 	return ""

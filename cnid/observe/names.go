@@ -100,6 +100,12 @@ func (n Names) service(vip netip.Addr) (name string) {
 				return
 			}
 		}
+		for row := range store.ScaledEndpoints(tx) {
+			if row.Head != nil && slices.Contains(row.Head.ClusterIPs, vip) {
+				name = row.Namespace + "/" + row.Service
+				return
+			}
+		}
 	})
 	return name
 }

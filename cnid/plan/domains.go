@@ -72,4 +72,7 @@ var domainsPart = part{"domains", []dependency{
 	onRow(func(c *comparison, row *store.EndpointSlice) {
 		c.stale.domains = c.stale.domains || store.IsNetworkDomain(row.Domain)
 	}),
+	onRow(func(c *comparison, row *store.ScaledEndpoint) {
+		c.stale.domains = c.stale.domains || store.IsNetworkDomain(row.VPC)
+	}),
 }}

@@ -72,29 +72,29 @@ func newFrontendBuilder(tx store.ReadTx, in Input, p places) frontendBuilder {
 // externalAddresses are those of a Service that are not the node's: claimed for it as a
 // load balancer, which has a list of who may ask, and granted to its tenant. What
 // leads to nodes or inside of the cluster is none, also where an object claims it.
-func externalAddresses(tx store.ReadTx, row *store.Service) (claimed, granted []netip.Addr) {
-	if row.LoadBalancer == store.LoadBalancerExternal {
-		for _, address := range external.AddressesByService(tx, row.UID) {
+func externalAddresses(tx store.ReadTx, v *services.Verdict) (claimed, granted []netip.Addr) {
+	if v.ExternalLoadBalancer {
+		for _, address := range external.AddressesByService(tx, v.ServiceUID) {
 			if !address.Deleting {
 				claimed = append(claimed, address.IP)
 			}
 		}
 	}
-	return claimed, services.ExternalIPs(tx, row)
+	return claimed, v.ExternalIPs
 }
 
 // expose plans how clients outside reach a Service of a VPC, for the families that it has
 // addresses of.
-func (b *frontendBuilder) expose(s *servicePlan, vpc *store.VPC, row *store.Service) {
-	s.preserves = row.ExternalNodeLocal
-	if row.HealthCheckNodePort != 0 {
-		check := b.healthCheck(vpc.Name, row)
+func (b *frontendBuilder) expose(s *servicePlan, vpc *store.VPC, v *services.Verdict) {
+	s.preserves = v.ExternalNodeLocal
+	if v.HealthCheckNodePort != 0 {
+		check := b.healthCheck(v)
 		s.health = &check
 	}
-	for _, port := range row.Ports {
+	for _, port := range v.Ports {
 		if proto := protocol(port.Protocol); proto != 0 {
-			for _, vip := range row.ClusterIPs {
-				b.port(s, vpc, row, port, proto, vip.Is4())
+			for _, vip := range v.ClusterIPs {
+				b.port(s, vpc, v, port, proto, vip.Is4())
 			}
 		}
 	}
@@ -105,8 +105,8 @@ func (b *frontendBuilder) expose(s *servicePlan, vpc *store.VPC, row *store.Serv
 
 // port adds one port of a Service for one family: at the node's addresses, and at
 // those that lead to all nodes.
-func (b *frontendBuilder) port(s *servicePlan, vpc *store.VPC, row *store.Service, port store.ServicePort, proto uint8, is4 bool) {
-	frontend := b.frontend(vpc, row, port, proto, is4)
+func (b *frontendBuilder) port(s *servicePlan, vpc *store.VPC, v *services.Verdict, port store.ServicePort, proto uint8, is4 bool) {
+	frontend := b.frontend(vpc, v, port, proto, is4)
 	if port.NodePort != 0 {
 		node := frontend
 		s.frontends = append(s.frontends, &node)
@@ -115,7 +115,7 @@ func (b *frontendBuilder) port(s *servicePlan, vpc *store.VPC, row *store.Servic
 		}
 	}
 	frontend.Port = port.Port
-	claimed, granted := externalAddresses(b.tx, row)
+	claimed, granted := externalAddresses(b.tx, v)
 	for _, ip := range slices.Concat(claimed, granted) {
 		if ip.Is4() != is4 || b.isInside(ip) {
 			continue
@@ -123,7 +123,7 @@ func (b *frontendBuilder) port(s *servicePlan, vpc *store.VPC, row *store.Servic
 		external := frontend
 		external.IP = ip
 		if slices.Contains(claimed, ip) {
-			external.Sources = row.SourceRanges
+			external.Sources = v.SourceRanges
 		}
 		s.frontends = append(s.frontends, &external)
 	}
@@ -145,33 +145,29 @@ func (b *frontendBuilder) isInside(ip netip.Addr) bool {
 }
 
 // healthCheck counts the backends of a Service here, by the first of its families.
-func (b *frontendBuilder) healthCheck(vpc string, row *store.Service) HealthCheck {
+func (b *frontendBuilder) healthCheck(v *services.Verdict) HealthCheck {
 	ready := map[netip.Addr]bool{}
-	for _, port := range row.Ports {
-		spread := services.SpreadOf(b.tx, b.site(vpc), row, port, row.ClusterIPs[0].Is4())
+	for _, port := range v.Ports {
+		spread := v.Spread(b.tx, b.in.Node, port, v.ClusterIPs[0].Is4())
 		for _, backend := range spread.Here {
 			if spread.Ready {
 				ready[backend.Addr()] = true
 			}
 		}
 	}
-	return HealthCheck{ServiceRef{row.Namespace, row.Name}, row.HealthCheckNodePort, len(ready)}
+	return HealthCheck{ServiceRef{v.Namespace, v.Service}, v.HealthCheckNodePort, len(ready)}
 }
 
-func (b *frontendBuilder) site(vpc string) services.Site {
-	return services.Site{VPC: vpc, DefaultVPC: b.in.DefaultVPC, Node: b.in.Node}
-}
-
-func (b *frontendBuilder) frontend(vpc *store.VPC, row *store.Service, port store.ServicePort, proto uint8, is4 bool) ruleset.Frontend {
-	spread := services.SpreadOf(b.tx, b.site(vpc.Name), row, port, is4)
+func (b *frontendBuilder) frontend(vpc *store.VPC, v *services.Verdict, port store.ServicePort, proto uint8, is4 bool) ruleset.Frontend {
+	spread := v.Spread(b.tx, b.in.Node, port, is4)
 	frontend := ruleset.Frontend{
-		Protocol: proto, IP: all6.Addr(), Port: port.NodePort, Affinity: row.Affinity, Local: row.ExternalNodeLocal,
+		Protocol: proto, IP: all6.Addr(), Port: port.NodePort, Affinity: v.Affinity, Local: v.ExternalNodeLocal,
 		Here: atMost(b.reached(vpc.Name, proto, spread.Here)), All: b.reached(vpc.Name, proto, spread.Also),
 	}
 	if is4 {
 		frontend.IP = all4.Addr()
 	}
-	if row.Affinity > 0 {
+	if v.Affinity > 0 {
 		frontend.VNI = vpc.VNI
 	}
 	if frontend.Local {

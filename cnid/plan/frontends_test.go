@@ -48,8 +48,11 @@ func TestNodePortsLeadToBackendsHereAndToNodesThatHaveSome(t *testing.T) {
 		},
 		"nobody":                   {},
 		"one that nobody has here": {endpoints: []store.Endpoint{on("node1", "10.10.1.99")}},
-		"one that is elsewhere, whatever its slice says": {endpoints: []store.Endpoint{on("node1", "10.10.1.11")}},
-		"on a node that is not known":                    {endpoints: []store.Endpoint{on("node9", "10.10.1.11"), on("", "10.10.1.12")}},
+		"one that is elsewhere, whatever its slice says": {
+			endpoints: []store.Endpoint{on("node1", "10.10.1.11"), on("node9", "10.10.1.12")}, all: at("10.244.0.8:30080", "10.244.0.8:30080"),
+		},
+		"on a node that is not known": {endpoints: []store.Endpoint{on("", "10.10.1.98"), on("node1", "10.10.1.13")}},
+		"one that nobody has":         {endpoints: []store.Endpoint{on("node2", "10.10.1.99")}},
 		"the one here shuts down, another is ready": {
 			endpoints: []store.Endpoint{leaving("node1", "10.10.1.10"), on("node2", "10.10.1.11")},
 			all:       at("10.244.0.8:30080"), here: at("169.254.64.2:8080"),
@@ -66,6 +69,7 @@ func TestNodePortsLeadToBackendsHereAndToNodesThatHaveSome(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			w := scaledTenants(t)
+			w.put(t, address("blue", "10.10.1.12", "node2", store.HolderPod, "b3"), address("blue", "10.10.1.13", "node9", store.HolderPod, "b4"))
 			w.put(t, slice("blue", "web", "web-1", ports, c.endpoints...), func(tx store.Tx) error {
 				row := &store.Service{Meta: store.Meta{UID: "web"}, Namespace: "blue", Name: "web", ClusterIPs: ips("10.96.1.1")}
 				row.Ports = []store.ServicePort{{Name: "web", Protocol: "TCP", Port: 80, NodePort: 30080}, {Name: "x", Protocol: "SCTP", Port: 9, NodePort: 30009}}

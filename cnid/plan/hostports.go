@@ -99,7 +99,7 @@ func whyClosed(tx store.ReadTx, cfg Config, rec journal.Record, port journal.Hos
 			port, namespace.Tenant)}
 	}
 	if owner := tenancy.OwnerOfNodePort(tx, port.Protocol, port.HostPort); owner != nil {
-		return conflict("hostPort %s is a node port of %s, which has it on every node; choose another one", port, nameOf(tx, owner, namespace.Tenant))
+		return conflict("hostPort %s is a node port of %s, which has it on every node; choose another one", port, nameOf(owner, namespace.Tenant))
 	}
 	if port.HostIP.IsLoopback() && !asksItself(tx, cfg, rec) {
 		return conflict("hostPort %s: packets that a node sends to itself go to no pod of a tenant, nor of a VPC other than the default one; leave hostIP out, or name another address", port)
@@ -108,11 +108,11 @@ func whyClosed(tx store.ReadTx, cfg Config, rec journal.Record, port journal.Hos
 }
 
 // nameOf is what a tenant may know of a Service.
-func nameOf(tx store.ReadTx, service *store.Service, tenant string) string {
-	if namespace := store.GetNamespace(tx, service.Namespace); namespace == nil || namespace.Tenant != tenant {
+func nameOf(owner *tenancy.NodePortOwner, tenant string) string {
+	if owner.Tenant != tenant {
 		return "another tenant's Service"
 	}
-	return "Service " + ServiceRef{service.Namespace, service.Name}.String()
+	return "Service " + ServiceRef{owner.Namespace, owner.Name}.String()
 }
 
 // asksItself reports whether what the node sends to itself may go to a pod: one of the

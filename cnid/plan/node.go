@@ -161,6 +161,12 @@ func apiServerAddresses(tx store.ReadTx, cfg Config) []netip.Addr {
 			list = append(list, endpoint.Addresses...)
 		}
 	}
+	// A node that follows no slices has all of them in the Service's verdict.
+	for _, row := range store.ScaledEndpointsByService(tx, cfg.APIServer.Namespace, cfg.APIServer.Name) {
+		for i := range row.Backends {
+			list = append(list, row.Backends[i].IP)
+		}
+	}
 	return list
 }
 

@@ -74,15 +74,16 @@ var nodeParts = []nodePart{
 	}}, (*nodeBuilder).closed},
 	{part{namespacesPart, nil}, (*nodeBuilder).namespaces},
 	{part{probesPart, []dependency{
-		onPart[store.Pod](probesPart, nil), onPart(probesPart, isThisNode), onPart(probesPart, isOfAPIServer),
+		onPart[store.Pod](probesPart, nil), onPart(probesPart, isThisNode), onPart(probesPart, isOfAPIServer), onPart(probesPart, isJudgedAPIServer),
 	}}, (*nodeBuilder).probes},
 	{part{hostPortsPart, []dependency{
 		onPart[external.HostAccess](hostPortsPart, nil), onPart[store.Namespace](hostPortsPart, nil),
 		onPart(hostPortsPart, func(_ Input, row *store.Service) bool { return services.HasNodePorts(row) }),
+		onPart(hostPortsPart, func(_ Input, row *store.ScaledEndpoint) bool { return row.Head != nil && row.Head.HasNodePorts() }),
 	}}, (*nodeBuilder).hostPorts},
 	{part{devicesPart, []dependency{onPart[store.Namespace](devicesPart, nil)}}, (*nodeBuilder).devices},
 	{part{filterPart, []dependency{
-		onPart(filterPart, isDefaultVPC), onPart[store.Node](filterPart, nil), onPart(filterPart, isOfAPIServer),
+		onPart(filterPart, isDefaultVPC), onPart[store.Node](filterPart, nil), onPart(filterPart, isOfAPIServer), onPart(filterPart, isJudgedAPIServer),
 	}}, (*nodeBuilder).filter},
 }
 
@@ -91,6 +92,10 @@ func isDefaultVPC(in Input, row *store.VPC) bool { return row.Name == in.Default
 func isThisNode(in Input, row *store.Node) bool { return row.Name == in.Node }
 
 func isOfAPIServer(in Input, row *store.EndpointSlice) bool {
+	return in.APIServer == ServiceRef{row.Namespace, row.Service}
+}
+
+func isJudgedAPIServer(in Input, row *store.ScaledEndpoint) bool {
 	return in.APIServer == ServiceRef{row.Namespace, row.Service}
 }
 
@@ -107,12 +112,20 @@ var vpcPart = part{"vpc", []dependency{
 			c.stale.vpcs[c.in.DefaultVPC] = true
 		}
 	}),
+	onRow(func(c *comparison, row *store.ScaledEndpoint) {
+		if isJudgedAPIServer(c.in, row) {
+			c.stale.vpcs[c.in.DefaultVPC] = true
+		}
+	}),
 }}
 
 // servicesPart are Services, each by itself.
 var servicesPart = part{"services", []dependency{
 	onRow(func(c *comparison, row *store.Service) { c.service(row) }),
 	onRow(func(c *comparison, row *store.EndpointSlice) {
+		c.services().refs[ServiceRef{row.Namespace, row.Service}] = true
+	}),
+	onRow(func(c *comparison, row *store.ScaledEndpoint) {
 		c.services().refs[ServiceRef{row.Namespace, row.Service}] = true
 	}),
 	onRow(func(c *comparison, row *store.SharedService) {
@@ -251,6 +264,9 @@ func (c *comparison) network(row *store.Network) {
 }
 
 func (c *comparison) inNamespace(name string) {
+	for scaled := range store.ScaledEndpointsByNamespace(c.tx, name) {
+		c.services().refs[ServiceRef{scaled.Namespace, scaled.Service}] = true
+	}
 	for _, service := range store.ServicesByNamespace(c.tx, name) {
 		c.services().refs[refOf(service)] = true
 	}

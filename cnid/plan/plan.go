@@ -77,6 +77,9 @@ type Config struct {
 	// NodePorts reports that Services are reached by ports of this node, and by
 	// addresses that lead to it.
 	NodePorts bool
+	// ScaledEndpoints reports that the operator judges who the backends of Services are. The
+	// node follows its ScaledEndpoints then, and no Services, EndpointSlices and Networks.
+	ScaledEndpoints bool
 	// Kinds are those of attachments, with what they can.
 	Kinds attach.Catalog
 	// NetnsCookie is that of the node's own network namespace; 0: unknown, and it is

@@ -41,69 +41,77 @@ func newServiceBuilder(tx store.ReadTx, in Input, present map[string]uint32, pla
 // service plans one; nil: this node has no part of it. A shared Service is translated as
 // such in its own VPC too; a Service of a named Network is not shared.
 func (b *serviceBuilder) service(ref ServiceRef) *servicePlan {
-	row := store.GetService(b.tx, ref.Namespace, ref.Name)
-	if row == nil {
-		return nil
+	of := b.judged(ref)
+	s := &servicePlan{ref: ref}
+	if v := of.home; v != nil {
+		s.row, s.shared = ageOf(v), v.Shared
+		row := store.GetVPC(b.tx, v.VPC)
+		if row != nil && row.UID == v.VPCUID { // of another life of the VPC nothing is known
+			s.vpc, s.inside = v.VPC, !s.shared && b.present[v.VPC] != 0
+			s.exposed = b.in.NodePorts && v.Fronted()
+		}
 	}
-	s := &servicePlan{
-		ref: ref, row: store.Service{Meta: store.Meta{UID: row.UID, Created: row.Created}, Namespace: row.Namespace, Name: row.Name},
-		vpc: services.VPCOf(b.tx, row, b.in.DefaultVPC), shared: row.Network == "" && b.shared[ref],
-	}
-	vni := b.present[s.vpc]
-	s.inside = !s.shared && vni != 0
-	s.exposed = b.in.NodePorts && s.vpc != "" && services.IsExposed(row)
-	s.outside = b.outside(s, row)
+	s.outside = b.outside(ref, of)
 	if !s.isHere() {
 		return nil
 	}
-	s.named = services.Named(b.tx, row)
+	s.named, s.wide = of.named, of.wide
+	b.fill(s, of.home)
+	return s
+}
+
+// fill plans what a Service is in its own VPC, in every VPC, and for clients outside.
+func (b *serviceBuilder) fill(s *servicePlan, v *services.Verdict) {
 	switch {
 	case s.shared:
-		s.services = b.endpoints(row, s.vpc, 0, row.ClusterIPs)
+		s.services = b.endpoints(v, 0, v.ClusterIPs)
 	case s.inside:
-		s.services = b.endpoints(row, s.vpc, vni, services.VIPs(b.tx, s.vpc, row))
-		s.usage = services.UsageOf(b.tx, s.vpc, row)
+		s.services = b.endpoints(v, b.present[s.vpc], v.VIPs())
+		s.usage = v.Usage()
 	}
-	s.wide = row.Selectorless && len(s.named) > 0 || s.inside && services.IsWide(b.tx, s.vpc, row, s.named)
 	if s.exposed {
-		b.expose(s, store.GetVPC(b.tx, s.vpc), row)
+		b.expose(s, store.GetVPC(b.tx, s.vpc), v)
 	}
-	return s
+}
+
+// ageOf has what orders Services by age.
+func ageOf(v *services.Verdict) store.Service {
+	return store.Service{Meta: store.Meta{UID: v.ServiceUID, Created: v.Created}, Namespace: v.Namespace, Name: v.Service}
 }
 
 // isHere reports whether this node has a part of a Service.
 func (s *servicePlan) isHere() bool { return s.shared || s.inside || s.exposed || s.outside != nil }
 
 // outside plans a Service in the networks outside of every VPC that are here.
-func (b *serviceBuilder) outside(s *servicePlan, row *store.Service) (list []*servicePlan) {
-	for _, domain := range services.Outside(b.tx, row) {
-		number := b.present[domain]
+func (b *serviceBuilder) outside(ref ServiceRef, of judged) (list []*servicePlan) {
+	for _, v := range of.outside {
+		number := b.present[v.VPC]
 		if number == 0 {
 			continue
 		}
 		list = append(list, &servicePlan{
-			ref: s.ref, row: s.row, vpc: domain, inside: true, named: services.Named(b.tx, row),
-			services: b.endpoints(row, domain, number, row.ClusterIPs), usage: services.UsageOf(b.tx, domain, row),
+			ref: ref, row: ageOf(v), vpc: v.VPC, inside: true, named: of.named,
+			services: b.endpoints(v, number, v.ClusterIPs), usage: v.Usage(),
 		})
 	}
 	return list
 }
 
 // endpoints are the virtual addresses and ports of a Service in a VPC, or in the network of a
-// domain, with their backends.
-func (b *serviceBuilder) endpoints(row *store.Service, vpc string, vni uint32, vips []netip.Addr) []state.Service {
+// domain, with their backends; with 0 for the VNI those for every VPC.
+func (b *serviceBuilder) endpoints(v *services.Verdict, vni uint32, vips []netip.Addr) []state.Service {
 	var list []state.Service
 	for _, vip := range vips {
-		for _, port := range row.Ports {
+		for _, port := range v.Ports {
 			proto := protocol(port.Protocol)
 			if proto == 0 {
 				continue
 			}
 			service := state.Service{VNI: vni, VIP: vip, Port: port.Port, Proto: proto}
 			if vni == 0 {
-				service.Backends = readyEndpoints(b.tx, row, port, vip.Is4())
+				service.Backends = everywhere(v, port, vip.Is4())
 			} else {
-				service.Affinity, service.Backends = row.Affinity, b.backends(row, vpc, port, vip.Is4())
+				service.Affinity, service.Backends = v.Affinity, b.backends(v, port, vip.Is4())
 			}
 			list = append(list, service)
 		}
@@ -112,11 +120,19 @@ func (b *serviceBuilder) endpoints(row *store.Service, vpc string, vni uint32, v
 }
 
 // backends are those of a Service in a VPC, or in the network of a domain.
-func (b *serviceBuilder) backends(row *store.Service, vpc string, port store.ServicePort, is4 bool) (list []state.Backend) {
-	for _, backend := range services.Backends(b.tx, b.site(vpc), row, port, is4) {
+func (b *serviceBuilder) backends(v *services.Verdict, port store.ServicePort, is4 bool) (list []state.Backend) {
+	for _, backend := range v.Reached(b.tx, b.in.Node, port, is4) {
 		list = append(list, state.Backend{IP: backend.Addr(), Port: backend.Port(), Outside: backend.Outside})
 	}
 	return list
+}
+
+// everywhere are the backends of a shared Service, so that all nodes list them alike.
+func everywhere(v *services.Verdict, port store.ServicePort, is4 bool) (list []state.Backend) {
+	for _, backend := range v.Everywhere(port, is4) {
+		list = append(list, state.Backend{IP: backend.Addr(), Port: backend.Port()})
+	}
+	return list[:min(len(list), state.MaxBackends)]
 }
 
 // protocol returns the number of a protocol that the datapath serves, or 0.
@@ -128,35 +144,6 @@ func protocol(name string) uint8 {
 		return unix.IPPROTO_UDP
 	}
 	return 0
-}
-
-// readyEndpoints are the backends of a shared Service: its ready endpoints, sorted and
-// each once, so that all nodes list them alike.
-func readyEndpoints(tx store.ReadTx, row *store.Service, port store.ServicePort, is4 bool) []state.Backend {
-	var list []state.Backend
-	for _, slice := range store.EndpointSlicesByService(tx, row.Namespace, row.Name) {
-		at := slices.IndexFunc(slice.Ports, func(p store.ServicePort) bool {
-			return p.Name == port.Name && p.Protocol == port.Protocol && p.Port != 0
-		})
-		if at < 0 {
-			continue
-		}
-		for _, endpoint := range slice.Endpoints {
-			if !endpoint.Ready {
-				continue
-			}
-			for _, ip := range endpoint.Addresses {
-				if ip.Is4() == is4 {
-					list = append(list, state.Backend{IP: ip, Port: slice.Ports[at].Port})
-				}
-			}
-		}
-	}
-	slices.SortFunc(list, func(a, b state.Backend) int {
-		return cmp.Or(a.IP.Compare(b.IP), cmp.Compare(a.Port, b.Port))
-	})
-	list = slices.Compact(list)
-	return list[:min(len(list), state.MaxBackends)]
 }
 
 // sortServices orders services by their keys. Two of one key can't be, but while one

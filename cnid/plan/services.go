@@ -162,6 +162,9 @@ func (p *servicesPlan) resolve(tx store.ReadTx, in Input, stale *staleServices) 
 		for ref := range p.members[vpc] {
 			refs[ref] = true
 		}
+		for scaled := range store.ScaledEndpointsByDomain(tx, vpc) {
+			refs[ServiceRef{scaled.Namespace, scaled.Service}] = true
+		}
 		if row := store.GetVPC(tx, vpc); row != nil {
 			for _, service := range services.Services(tx, row, in.DefaultVPC) {
 				refs[refOf(service)] = true
@@ -194,6 +197,9 @@ func (p *servicesPlan) resolveGeneral(tx store.ReadTx, stale *staleServices) {
 	if stale.all {
 		for _, service := range store.ListServices(tx) {
 			stale.refs[refOf(service)] = true
+		}
+		for scaled := range store.ScaledEndpoints(tx) {
+			stale.refs[ServiceRef{scaled.Namespace, scaled.Service}] = true
 		}
 	}
 }

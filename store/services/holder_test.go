@@ -13,7 +13,7 @@ import (
 )
 
 // blueSite is node-1 in the tenant's VPC.
-var blueSite = services.Site{VPC: "blue-vpc", DefaultVPC: "default", Node: "node-1"}
+var blueSite = services.Site{VPC: "blue-vpc", DefaultVPC: "default"}
 
 // A tenant has the Service web of blue-vpc, in which others have pods too.
 func TestAServiceLeadsToPodsThatItMayName(t *testing.T) {
@@ -63,10 +63,10 @@ func TestAServiceLeadsToPodsThatItMayName(t *testing.T) {
 // node-1.
 func wantLed(t *testing.T, tx store.ReadTx, web *store.Service, name string, want bool) {
 	t.Helper()
-	port := store.ServicePort{Name: "http", Protocol: "TCP", Port: 80}
-	spread := services.SpreadOf(tx, blueSite, web, port, true)
+	port := http80
+	spread := verdict(tx, blueSite, web, port).Spread(tx, "node-1", port, true)
 	for what, got := range map[string]bool{
-		"inside":   len(services.Backends(tx, site, web, port, true)) == 1,
+		"inside":   len(verdict(tx, site, web, port).Reached(tx, "node-1", port, true)) == 1,
 		"outside":  len(spread.Here) == 1,
 		"ready":    services.ReadyOn(tx, blueSite, web)["node-1"],
 		"not left": len(services.LeftOut(tx, site, web)) == 0,
@@ -104,19 +104,4 @@ func TestAServiceIsWideWhereItGoesByMoreThanAddresses(t *testing.T) {
 			}
 		})
 	}
-}
-
-// The content of a slice about another node's pods selects the node, and nothing else.
-func TestAnEndpointWithoutAPodIsOnNoNode(t *testing.T) {
-	web := service("blue-a", "web", "", "10.96.0.1")
-	e := endpoint(true, false, "10.0.0.2")
-	e.PodUID, e.Node = "", "node-2"
-	s := operatortest.New(t, operatortest.VPC("blue-vpc", 2, []string{"blue"}, "10.0.0.0/16"), web, namespace("blue-a", "blue"),
-		slice("a", store.ServicePort{Name: "http", Protocol: "TCP", Port: 8080}, e))
-	s.View(func(tx store.ReadTx) {
-		spread := services.SpreadOf(tx, blueSite, web, store.ServicePort{Name: "http", Protocol: "TCP", Port: 80}, true)
-		if len(spread.Elsewhere) != 0 {
-			t.Errorf("on other nodes %v, want none", spread.Elsewhere)
-		}
-	})
 }

@@ -25,11 +25,28 @@ func Outside(tx store.ReadTx, service *store.Service) []string {
 	return slices.Compact(domains)
 }
 
-// InNetwork reports whether there are Services in a network outside of every VPC.
+// InNetwork reports whether there are Services in a network outside of every VPC. A node may
+// know them by their ScaledEndpoints.
 func InNetwork(tx store.ReadTx, network store.NetworkRef) bool {
+	if isJudgedIn(tx, network.Domain()) {
+		return true
+	}
 	return slices.ContainsFunc(store.EndpointSlicesByDomain(tx, network.Domain()), func(slice *store.EndpointSlice) bool {
 		return serves(network, slice.Namespace)
 	})
+}
+
+// InDomain reports whether anything is said of Services in a network outside of every VPC, by
+// slices or ScaledEndpoints with its domain.
+func InDomain(tx store.ReadTx, domain string) bool {
+	return isJudgedIn(tx, domain) || len(store.EndpointSlicesByDomain(tx, domain)) > 0
+}
+
+func isJudgedIn(tx store.ReadTx, domain string) bool {
+	for range store.ScaledEndpointsByDomain(tx, domain) {
+		return true
+	}
+	return false
 }
 
 // mayName reports whether a slice may name the network of its domain, as far as the node

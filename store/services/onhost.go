@@ -10,16 +10,16 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// isOnHost reports whether an endpoint of a Service of the default VPC is a pod on the
-// network of the site's own node. The pod itself must be known: slices and their
-// references are written by tenants, and a forged one would open any port of the node.
-// It is in the namespace of the Service, where alone a selector looks.
-func isOnHost(tx store.ReadTx, at Site, service *store.Service, endpoint *store.Endpoint, ip netip.Addr) bool {
-	if at.VPC != at.DefaultVPC || endpoint.Node != at.Node || !isOfNode(tx, at.Node, ip) {
+// isOnHost reports whether a backend is a pod on the network of its node, which is the node
+// that asks. The pod itself must be known: slices and their references are written by
+// tenants, and a forged one would open any port of the node. It is in the namespace of the
+// Service, where alone a selector looks.
+func isOnHost(tx store.ReadTx, namespace string, b *store.ScaledBackend) bool {
+	if !isOfNode(tx, b.Node, b.IP) {
 		return false
 	}
-	pod := store.GetHostPod(tx, endpoint.PodUID)
-	return pod != nil && pod.Node == at.Node && pod.Namespace == service.Namespace && !pod.Terminal
+	pod := store.GetHostPod(tx, b.PodUID)
+	return pod != nil && pod.Node == b.Node && pod.Namespace == namespace && !pod.Terminal
 }
 
 // mayBeOnHost reports whether an endpoint may be a pod on the network of the node that it

@@ -81,7 +81,7 @@ func TestBackendsOutsideAreWhereTheVPCsEgressLeads(t *testing.T) {
 				&external.Address{Meta: operatortest.Meta("uid-e", 0), IP: netip.MustParseAddr("203.0.113.100")})
 			s.View(func(tx store.ReadTx) {
 				var got []string
-				for _, b := range services.Backends(tx, at, web, store.ServicePort{Name: "http", Protocol: "TCP", Port: 80}, !c.is6) {
+				for _, b := range verdict(tx, at, web, http80).Reached(tx, "node-1", http80, !c.is6) {
 					got = append(got, b.String())
 					if b.Outside != (b.String() != inside) {
 						t.Errorf("%s is outside: %v", b, b.Outside)
@@ -111,7 +111,7 @@ func TestNodePortsLeadToNobodyOutside(t *testing.T) {
 	s := operatortest.New(t, vpc, web, namespace("blue-a", "blue"), held("10.0.0.1", "node-1"), held("10.0.0.2", "node-2"), slice("a", http,
 		on("node-1", "10.0.0.1"), on("node-2", "10.0.0.2"), on("node-1", "203.0.113.7"), on("node-2", "203.0.113.8"), on("node-3", "203.0.113.9")))
 	s.View(func(tx store.ReadTx) {
-		spread := services.SpreadOf(tx, services.Site{VPC: "blue-vpc", DefaultVPC: "default", Node: "node-1"}, web, store.ServicePort{Name: "http", Protocol: "TCP", Port: 80}, true)
+		spread := verdict(tx, services.Site{VPC: "blue-vpc", DefaultVPC: "default"}, web, http80).Spread(tx, "node-1", http80, true)
 		if len(spread.Here) != 1 || spread.Here[0].String() != "10.0.0.1:8080" || len(spread.Elsewhere) != 1 || spread.Elsewhere["node-2"] != 1 {
 			t.Errorf("here %v, elsewhere %v", spread.Here, spread.Elsewhere)
 		}

@@ -12,7 +12,6 @@ package services
 
 import (
 	"cmp"
-	"iter"
 	"net/netip"
 	"slices"
 	"strings"
@@ -123,11 +122,11 @@ func compare(a, b *store.Service) int {
 // MaxBackends is how many backends one port of a virtual address has at most.
 const MaxBackends = 1000
 
-// Site is where clients of Services are.
+// Site is where a Service is judged.
 type Site struct {
-	// VPC and DefaultVPC are names of VPCs, Node is that of the clients' node. Outside of
-	// every VPC, VPC is the domain of a network (store.NetworkRef.Domain).
-	VPC, DefaultVPC, Node string
+	// VPC and DefaultVPC are names of VPCs. Outside of every VPC, VPC is the domain of a
+	// network (store.NetworkRef.Domain).
+	VPC, DefaultVPC string
 }
 
 // Backend is where a connection goes.
@@ -137,71 +136,17 @@ type Backend struct {
 	Outside bool
 }
 
-// Backends returns where connections to one port of a Service go, addresses of one
-// family, ascending, each once and MaxBackends at most: the ready endpoints; where there
-// are none, those that are shutting down but serve still. The node of the clients
-// limits a Service that is NodeLocal to its own endpoints, and otherwise those that
-// are ready to the ones meant for it.
-func Backends(tx store.ReadTx, at Site, service *store.Service, port store.ServicePort, is4 bool) []Backend {
-	var ready, terminating []candidate
-	reachable := reachabilityOf(tx, at)
-	for backend, endpoint := range endpointsFor(tx, at.VPC, service, port, is4) {
-		one := candidate{Backend{AddrPort: backend}, endpoint}
-		held, node := backendAt(tx, at.VPC, service, endpoint, backend.Addr()), endpoint.Node
-		if held != nil {
-			node = held.Node // whatever the slice says
-		}
-		one.Outside = held == nil
-		switch {
-		case one.Outside && !reachable.reaches(service, endpoint, backend.Addr()), service.NodeLocal && node != at.Node:
-		case endpoint.Ready:
-			ready = append(ready, one)
-		case endpoint.Terminating:
-			terminating = append(terminating, one)
-		}
-	}
-	if len(ready) == 0 {
-		return backendsOf(terminating)
-	}
-	if service.NodeLocal {
-		return backendsOf(ready)
-	}
-	return backendsOf(preferred(tx, ready, at.Node))
-}
-
 // slicesIn returns the slices of a Service whose addresses may be those of a VPC, or of a
 // network outside of every VPC: a slice of another domain has addresses that mean something
 // else there. A slice that does not tell has addresses of a VPC.
 func slicesIn(tx store.ReadTx, domain string, service *store.Service) []*store.EndpointSlice {
 	return slices.DeleteFunc(store.EndpointSlicesByService(tx, service.Namespace, service.Name), func(slice *store.EndpointSlice) bool {
-		return slice.Domain != domain && (slice.Domain != "" || store.IsNetworkDomain(domain))
+		return !isIn(slice, domain)
 	})
 }
 
-// endpointsFor are the addresses of a family that slices name for a port of a
-// Service in a VPC, with the endpoints that have them.
-func endpointsFor(tx store.ReadTx, vpc string, service *store.Service, port store.ServicePort, is4 bool) iter.Seq2[netip.AddrPort, *store.Endpoint] {
-	return func(yield func(netip.AddrPort, *store.Endpoint) bool) {
-		for _, slice := range slicesIn(tx, vpc, service) {
-			number := portOf(slice, port)
-			if number == 0 {
-				continue
-			}
-			for i := range slice.Endpoints {
-				for _, ip := range slice.Endpoints[i].Addresses {
-					if ip.Is4() == is4 && !yield(netip.AddrPortFrom(ip, number), &slice.Endpoints[i]) {
-						return
-					}
-				}
-			}
-		}
-	}
-}
-
-// once sorts a list, and leaves each in it once.
-func once(list []netip.AddrPort) []netip.AddrPort {
-	slices.SortFunc(list, netip.AddrPort.Compare)
-	return slices.Compact(list)
+func isIn(slice *store.EndpointSlice, domain string) bool {
+	return slice.Domain == domain || slice.Domain == "" && !store.IsNetworkDomain(domain)
 }
 
 // portOf returns the number that a port of a Service has in a slice, 0 where it has
@@ -216,7 +161,7 @@ func portOf(slice *store.EndpointSlice, port store.ServicePort) uint16 {
 }
 
 // Named returns the addresses in the slices of a Service, with any holder, ascending and
-// each once: a change of these Addresses may change the result of Backends.
+// each once: a change of these Addresses may change the result of Judge.
 func Named(tx store.ReadTx, service *store.Service) []netip.Addr {
 	var named []netip.Addr
 	for _, slice := range store.EndpointSlicesByService(tx, service.Namespace, service.Name) {
@@ -248,7 +193,7 @@ func LeftOut(tx store.ReadTx, at Site, service *store.Service) []netip.Addr {
 	return slices.Compact(out)
 }
 
-// IsWide reports whether the result of Backends for a Service depends on more than the
+// IsWide reports whether the result of Judge for a Service depends on more than the
 // Service, its slices and the Addresses that these name: on nodes and on what belongs to
 // the cluster, where no pod holds an address that they name; on the tenants of
 // namespaces, where the Service has no selector.

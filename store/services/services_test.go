@@ -24,6 +24,15 @@ func service(namespace, name, network string, vips ...string) *store.Service {
 	}
 }
 
+var http80 = store.ServicePort{Name: "http", Protocol: "TCP", Port: 80}
+
+// verdict judges a Service with one port, in a VPC or network.
+func verdict(tx store.ReadTx, at services.Site, web *store.Service, port store.ServicePort) *services.Verdict {
+	row := *web
+	row.Ports = []store.ServicePort{port}
+	return services.JudgeIn(tx, services.Rules{DefaultVPC: at.DefaultVPC, Shared: func(*store.Service) bool { return false }}, at.VPC, &row)
+}
+
 func namespace(name, tenant string) *store.Namespace {
 	return &store.Namespace{Meta: operatortest.Meta("uid-"+name, 0), Name: name, Tenant: tenant}
 }
@@ -112,7 +121,7 @@ func hinted(ip string, nodes, zones []string) store.Endpoint {
 }
 
 // site is where the clients of these tests are.
-var site = services.Site{VPC: "blue-vpc", DefaultVPC: "default", Node: "node-1"}
+var site = services.Site{VPC: "blue-vpc", DefaultVPC: "default"}
 
 func TestHintsChooseAmongTheBackendsThatCount(t *testing.T) {
 	http := store.ServicePort{Name: "http", Protocol: "TCP", Port: 8080}
@@ -173,7 +182,7 @@ func TestHintsChooseAmongTheBackendsThatCount(t *testing.T) {
 				held("10.0.0.1", "node-1"), held("10.0.0.2", "node-1"), held("10.0.0.3", "node-2"))
 			s.View(func(tx store.ReadTx) {
 				var got []string
-				for _, backend := range services.Backends(tx, site, web, store.ServicePort{Name: "http", Protocol: "TCP", Port: 80}, true) {
+				for _, backend := range verdict(tx, site, web, http80).Reached(tx, "node-1", http80, true) {
 					got = append(got, backend.String())
 				}
 				if !slices.Equal(got, c.want) {
@@ -251,7 +260,7 @@ func TestBackendsAreThoseThatTheVPCHolds(t *testing.T) {
 			}, c.slices...)
 			operatortest.New(t, rows...).View(func(tx store.ReadTx) {
 				var got []string
-				for _, backend := range services.Backends(tx, site, web, store.ServicePort{Name: "http", Protocol: "TCP", Port: 80}, !c.is6) {
+				for _, backend := range verdict(tx, site, web, http80).Reached(tx, "node-1", http80, !c.is6) {
 					got = append(got, backend.String())
 				}
 				if !slices.Equal(got, c.want) {
@@ -341,8 +350,8 @@ func TestASliceOfADomainCountsInItsVPCForItsPodsAlone(t *testing.T) {
 			list := slice("a", http, e)
 			list.Domain = c.domain
 			operatortest.New(t, append(rows, list)...).View(func(tx store.ReadTx) {
-				port := store.ServicePort{Name: "http", Protocol: "TCP", Port: 80}
-				if got := services.Backends(tx, blueSite, web, port, true); len(got) != c.want {
+				port := http80
+				if got := verdict(tx, blueSite, web, port).Reached(tx, "node-1", port, true); len(got) != c.want {
 					t.Errorf("backends %v, want %d", got, c.want)
 				}
 				if usage := services.UsageOf(tx, "blue-vpc", web); c.domain != "" && c.domain != "blue-vpc" && usage.Backends != 0 {
@@ -398,8 +407,8 @@ func TestAServiceIsInTheNetworksThatItsSlicesName(t *testing.T) {
 				if diff := cmp.Diff(c.domains, services.Outside(tx, web)); diff != "" {
 					t.Errorf("networks (-want +got):\n%s", diff)
 				}
-				at := services.Site{VPC: "lan.net", DefaultVPC: "default", Node: "node-1"}
-				got := services.Backends(tx, at, web, store.ServicePort{Name: "http", Protocol: "TCP", Port: 80}, true)
+				at := services.Site{VPC: "lan.net", DefaultVPC: "default"}
+				got := verdict(tx, at, web, http80).Reached(tx, "node-1", http80, true)
 				if len(got) != c.backends || len(got) > 0 && (got[0].Outside || got[0].String() != "10.0.0.1:8080") {
 					t.Errorf("backends %v, want %d", got, c.backends)
 				}

@@ -21,22 +21,31 @@ func HostPortGranted(tx store.ReadTx, tenant, protocol string, port uint16) bool
 	})
 }
 
+// NodePortOwner is a Service that has ports of all nodes, with the tenant of its namespace.
+type NodePortOwner struct{ Namespace, Name, Tenant string }
+
 // OwnerOfNodePort returns the Service that has a port of all nodes, 1 to 65535, of a
 // protocol (TCP, UDP or SCTP), as a node port or for health checks, in any VPC and with
-// any proxy; nil if there is none.
-func OwnerOfNodePort(tx store.ReadTx, protocol string, port uint16) *store.Service {
+// any proxy; nil if there is none. A node may know it by its ScaledEndpoint.
+func OwnerOfNodePort(tx store.ReadTx, protocol string, port uint16) *NodePortOwner {
 	for _, service := range store.ListServices(tx) {
-		if HasNodePort(service, protocol, port) {
-			return service
+		if hasNodePort(service.Ports, service.HealthCheckNodePort, protocol, port) {
+			owner := &NodePortOwner{Namespace: service.Namespace, Name: service.Name}
+			if namespace := store.GetNamespace(tx, service.Namespace); namespace != nil {
+				owner.Tenant = namespace.Tenant
+			}
+			return owner
+		}
+	}
+	for row := range store.ScaledEndpointsWithNodePorts(tx) {
+		if hasNodePort(row.Head.Ports, row.Head.HealthCheckNodePort, protocol, port) {
+			return &NodePortOwner{Namespace: row.Namespace, Name: row.Service, Tenant: row.Head.Tenant}
 		}
 	}
 	return nil
 }
 
-// HasNodePort reports whether a Service has a port of all nodes.
-func HasNodePort(service *store.Service, protocol string, port uint16) bool {
-	return protocol == "TCP" && port != 0 && service.HealthCheckNodePort == port ||
-		slices.ContainsFunc(service.Ports, func(p store.ServicePort) bool {
-			return p.NodePort != 0 && p.NodePort == port && p.Protocol == protocol
-		})
+func hasNodePort(ports []store.ServicePort, healthCheck uint16, protocol string, port uint16) bool {
+	return protocol == "TCP" && port != 0 && healthCheck == port ||
+		slices.ContainsFunc(ports, func(p store.ServicePort) bool { return p.NodePort != 0 && p.NodePort == port && p.Protocol == protocol })
 }
