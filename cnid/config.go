@@ -65,6 +65,9 @@ type Config struct {
 	// NodePorts serves NodePorts of Services, and addresses from outside that lead
 	// to them. False where another program does, such as kube-proxy.
 	NodePorts bool
+	// ScaledEndpoints follows what the operator judges of Services, instead of the Services
+	// themselves. The operator must write it.
+	ScaledEndpoints bool
 	// FlowsPerShadow and ConnectionsPerInterface bound what one pod may hold
 	// of the host's connection tracking and of the datapath's.
 	FlowsPerShadow, ConnectionsPerInterface uint32
@@ -266,7 +269,7 @@ func (c Config) Plan(kinds attach.Catalog) plan.Config {
 	cfg := plan.Config{
 		Node: c.NodeName, DefaultVPC: c.DefaultVPC, Shadows: c.Shadows, ServiceRanges: c.ServiceRanges,
 		SharedServices: c.SharedServices, APIServer: apiServerService(), Metadata: c.Metadata, Infrastructure: c.Infrastructure,
-		TunnelPort: c.TunnelPort, FlowsPerShadow: c.FlowsPerShadow, NodePorts: c.NodePorts, Kinds: kinds,
+		TunnelPort: c.TunnelPort, FlowsPerShadow: c.FlowsPerShadow, NodePorts: c.NodePorts, ScaledEndpoints: c.ScaledEndpoints, Kinds: kinds,
 	}
 	cfg.ProxyHealthPort, _ = c.proxyHealthPort() // checked before
 	if host, err := netip.ParseAddr(c.APIServerHost); err == nil {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -24,24 +23,10 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/permit"
 	"github.com/alioth-net/alioth/cnid/nmstate/reserved"
 	"github.com/alioth-net/alioth/store/descriptor"
-	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/store/kinds/nmstateapi"
 	"github.com/alioth-net/alioth/store/kube"
 	"github.com/alioth-net/alioth/store/nmstate/policyhandler"
 )
-
-// Kinds are those whose objects the daemon follows.
-func (c Config) Kinds() []*descriptor.Kind {
-	all := kinds.All()
-	area := nmstateapi.All()
-	if c.NodeNetworkState {
-		// The operator needs the policies where the daemon does not.
-		area = slices.DeleteFunc(area, func(kind *descriptor.Kind) bool {
-			return kind == nmstateapi.NodeNetworkState.Kind || c.NetworkPolicyMode == PoliciesDistributed
-		})
-	}
-	return slices.DeleteFunc(all, func(kind *descriptor.Kind) bool { return slices.Contains(area, kind) })
-}
 
 // networkModules are the areas of the node's network state; none if it is off.
 func (d *daemon) networkModules(api *kube.Client, sources *follow.Sources) ([]module, error) {

@@ -82,6 +82,10 @@ type Config struct {
 	// NodeIPAMGroups are those of ipamapi.Groups whose kinds are served.
 	NodeIPAMGroups []string
 
+	// ScaledEndpoints: the operator judges who the backends of Services are, and nodes may
+	// follow that instead of Services.
+	ScaledEndpoints bool
+
 	// RoleNodes is RoleNodesLabelled or RoleNodesAny.
 	RoleNodes string
 

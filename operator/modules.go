@@ -10,6 +10,7 @@ import (
 	"github.com/go-logr/logr"
 
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/address"
 	"github.com/alioth-net/alioth/operator/announce"
 	"github.com/alioth-net/alioth/operator/danm"
@@ -29,6 +30,7 @@ import (
 	"github.com/alioth-net/alioth/operator/pod"
 	"github.com/alioth-net/alioth/operator/role"
 	"github.com/alioth-net/alioth/operator/rollcall"
+	"github.com/alioth-net/alioth/operator/scaled"
 	"github.com/alioth-net/alioth/operator/service"
 	"github.com/alioth-net/alioth/operator/sharedservice"
 	"github.com/alioth-net/alioth/operator/subnet"
@@ -59,6 +61,9 @@ type module struct {
 // modules lists the areas of the operator that a configuration has.
 func modules(cfg Config) []module {
 	all := []module{announcements(), networking(), bouncing(), services(), hosts()}
+	if cfg.ScaledEndpoints {
+		all = append(all, scaledEndpoints())
+	}
 	if cfg.MultiNetwork {
 		all = append(all, multiNetwork(), networkServices())
 	}
@@ -183,6 +188,19 @@ func registerServices(p *parts) error {
 		}),
 		sharedservice.Register(to, p.feed, &sharedservice.Reconciler{Client: p.client("sharedservice"), Store: p.rows}),
 	)
+}
+
+// scaledEndpoints is the area of what nodes follow instead of Services.
+func scaledEndpoints() module {
+	return module{
+		kinds:  []*descriptor.Kind{vpcs.ScaledEndpoint.Kind},
+		rights: []string{"scaledendpoints.alioth.dev: create delete update"},
+		register: func(p *parts) error {
+			return scaled.Register(p.env.controllers, p.feed, scaled.New(p.client("scaledendpoint"), p.rows, scaled.Rules{
+				DefaultVPC: p.cfg.DefaultVPC, Shared: p.cfg.SharedServices, APIServer: v1alpha1.APIServerService,
+			}))
+		},
+	}
 }
 
 // hosts is the area of tenants' access to nodes.

@@ -26,7 +26,7 @@ func TestEveryKindBelongsToOneModule(t *testing.T) {
 		known = append(known, kind.Name)
 	}
 	cfg := DefaultConfig()
-	cfg.NodeNetworkState, cfg.NodeIPAM = true, true
+	cfg.NodeNetworkState, cfg.NodeIPAM, cfg.ScaledEndpoints = true, true, true
 	for _, area := range modules(cfg) {
 		for _, kind := range area.kinds {
 			watched = append(watched, kind.Name)
@@ -59,6 +59,12 @@ func TestTheChartGivesTheOperatorWhatPoliciesOfNodeNetworksNeed(t *testing.T) {
 			compareRights(t, cfg, "--set", "nodeNetworkState.enabled=true", "--set", "nodeNetworkState.policyMode="+mode)
 		})
 	}
+}
+
+func TestTheChartGivesTheOperatorWhatScaledEndpointsNeed(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.ScaledEndpoints = true
+	compareRights(t, cfg, "--set", "scaledEndpoints.enabled=true")
 }
 
 func TestTheChartGivesTheOperatorWhatNodeIPAMNeeds(t *testing.T) {

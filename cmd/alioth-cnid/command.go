@@ -124,6 +124,7 @@ func (o *options) addFlags(root *cobra.Command) {
 	flags.Uint16Var(&o.TunnelPort, "tunnel-port", o.TunnelPort, "UDP port of VXLAN, the same on all nodes")
 	flags.Uint16Var(&o.HostLinkPort, "host-link-vxlan-port", o.HostLinkPort, "UDP port of VXLAN links outside of VPCs, the same on all nodes")
 	flags.BoolVar(&o.NodePorts, "node-ports", o.NodePorts, "serve NodePorts and external addresses of Services on this node; set to false if kube-proxy serves them")
+	flags.BoolVar(&o.ScaledEndpoints, "scaled-endpoints", o.ScaledEndpoints, "follow what the operator judges of Services, instead of Services, EndpointSlices and Networks; the operator needs the same option")
 	flags.Uint32Var(&o.FlowsPerShadow, "flows-per-pod", o.FlowsPerShadow, "limit of flows through the host per pod; 0: no limit")
 	flags.Uint32Var(&o.ConnectionsPerInterface, "service-flows-per-pod", o.ConnectionsPerInterface, "limit of flows to services per pod")
 	flags.StringVar((*string)(&o.PodDevice), "pod-device", string(o.PodDevice),

@@ -71,6 +71,7 @@ func (o *options) addFlags(root *cobra.Command) {
 	flags.BoolVar(&o.NodeIPAM, "node-ipam", o.NodeIPAM, "give pods of other CNI plugins addresses on nodes with the label kubernetes.azure.com/podnetwork-multi-tenancy-enabled")
 	flags.StringVar(&o.NodeIPAMInfraSubnet, "node-ipam-infra-subnet", o.NodeIPAMInfraSubnet, "name of the Subnet object of the first interface of these pods")
 	flags.StringSliceVar(&o.NodeIPAMGroups, "node-ipam-groups", o.NodeIPAMGroups, "API groups of PodNetwork, PodNetworkInstance, NodeInfo and MultitenantPodNetworkConfig")
+	flags.BoolVar(&o.ScaledEndpoints, "scaled-endpoints", o.ScaledEndpoints, "judge who the backends of Services are, and write it to ScaledEndpoints for the nodes")
 	flags.StringVar(&o.RoleNodes, "role-nodes", o.RoleNodes, "nodes that may be bouncers and dividers: labelled (those with the label "+v1alpha1.RoleNodeLabel+"=true) or any")
 	flags.DurationVar(&o.RollCallEvery, "roll-call-every", o.RollCallEvery, "least time between two roll calls, which release the VNIs of deleted VPCs; each is a write of every node")
 	flags.StringVar(&o.HealthAddr, "health-addr", o.HealthAddr, "address of /healthz and /readyz; empty for none")

@@ -116,6 +116,10 @@ func (s *Sources) needs(c store.Change) bool {
 			if store.IsNetworkDomain(row.Domain) {
 				return true
 			}
+		case *store.ScaledEndpoint:
+			if s.cfg.NodePorts && row.Exposed {
+				return true
+			}
 		case *store.Service:
 			if s.cfg.NodePorts && services.IsExposed(row) {
 				return true
@@ -148,7 +152,8 @@ func (s *Sources) find(tx store.ReadTx, records []journal.Record) map[part]bool 
 		}
 	}
 	for _, claim := range multinet.ClaimsByNode(tx, s.cfg.Node) {
-		if !claim.Released && services.InNetwork(tx, claim.Network) {
+		// Which networks have Services is not known before their ScaledEndpoints are followed.
+		if !claim.Released && (s.cfg.ScaledEndpoints || services.InNetwork(tx, claim.Network)) {
 			parts[part{domain: claim.Network.Domain(), extent: descriptor.ServedNetwork}] = true
 		}
 	}

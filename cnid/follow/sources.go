@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,6 +35,8 @@ type Config struct {
 	Node, DefaultVPC string
 	// NodePorts reports whether the node serves Services to clients outside.
 	NodePorts bool
+	// ScaledEndpoints reports that Kinds have these, and no Services.
+	ScaledEndpoints bool
 	// Kinds have the scopes that are followed.
 	Kinds []*descriptor.Kind
 	// Changed is called when Tables may have changed, after everything was read once; nil:
@@ -64,6 +67,8 @@ type Sources struct {
 	always map[*descriptor.Kind]*reflector.Source
 	// complete is true once everything needed had been read.
 	complete bool
+	// judged is true once the operator has judged all Services, where the node goes by that.
+	judged bool
 	// changed is sent when a source has synced.
 	changed broadcast.Signal
 
@@ -82,7 +87,7 @@ type Sources struct {
 func New(cfg Config, api *kube.Client, set *reflector.Set, s *store.Store, records func() []journal.Record, log *slog.Logger) *Sources {
 	return &Sources{
 		cfg: cfg, api: api, set: set, store: s, records: records, log: log,
-		parts: map[part]*followed{}, scopes: sharedScopes{},
+		parts: map[part]*followed{}, scopes: sharedScopes{}, judged: !cfg.ScaledEndpoints,
 	}
 }
 
@@ -148,7 +153,7 @@ func (s *Sources) Run(ctx context.Context) {
 			needed = s.needed(tx)
 			settled, changed := s.settled(needed)
 			ws.Add(changed)
-			return !settled
+			return s.findJudged(tx) || !settled
 		})
 		cancel()
 		if ctx.Err() != nil {
@@ -305,7 +310,7 @@ func (s *Sources) VPCsRead() (bool, <-chan struct{}) {
 // Services.
 func (s *Sources) DomainSynced(domain string) (bool, <-chan struct{}) {
 	s.mu.Lock()
-	base, changed := allSynced(s.base), s.changed.Next()
+	base, changed := s.judged && allSynced(s.base), s.changed.Next()
 	s.mu.Unlock()
 	if !base || !store.IsNetworkDomain(domain) && !s.isRead(part{domain: domain}) {
 		return false, changed
@@ -322,7 +327,25 @@ func (s *Sources) Hosts(vpc string) bool { return s.isRead(part{domain: vpc}) }
 func (s *Sources) BaseSynced() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.base) > 0 && allSynced(s.base)
+	return s.judged && len(s.base) > 0 && allSynced(s.base)
+}
+
+// findJudged reports whether the operator has just turned out to have judged all Services:
+// the API server's is the last that it judges. Without this a node that goes by
+// ScaledEndpoints before there are any would take all Services away.
+func (s *Sources) findJudged(tx store.ReadTx) bool {
+	s.mu.Lock()
+	known := s.judged
+	s.mu.Unlock()
+	namespace, name, _ := strings.Cut(v1alpha1.APIServerService, "/")
+	if known || !slices.ContainsFunc(store.ScaledEndpointsByService(tx, namespace, name), func(row *store.ScaledEndpoint) bool { return row.Head != nil }) {
+		return false
+	}
+	s.mu.Lock()
+	s.judged = true
+	s.mu.Unlock()
+	s.broadcast()
+	return true
 }
 
 // AllSynced returns a function like Synced for some kinds of which the node always follows

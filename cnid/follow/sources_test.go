@@ -151,7 +151,7 @@ func TestANetworkWithServicesIsFollowedWhileItIsUsed(t *testing.T) {
 			t.Errorf("%s: everything of the network has been read: %v", c.name, synced)
 		}
 	}
-	scopes := scopesOf(kinds.All(), part{domain: "u1.net", extent: descriptor.ServedNetwork})
+	scopes := scopesOf([]*descriptor.Kind{vpcs.Address.Kind}, part{domain: "u1.net", extent: descriptor.ServedNetwork})
 	if len(scopes) != 1 || scopes[0].Kind.Name != "Address" || scopes[0].Fields.String() != "spec.network.uid=u1" {
 		t.Errorf("followed is %+v, want the Addresses of the network", scopes)
 	}
@@ -226,5 +226,38 @@ func TestAnAttachmentOutsideOfEveryVPCNeedsNoneToBeFollowed(t *testing.T) {
 	rows.View(func(tx store.ReadTx) { got = s.find(tx, records) })
 	if len(got) != 2 || !got[part{domain: "blue"}] || !got[part{domain: "default"}] {
 		t.Errorf("followed are %v, want those of the default VPC and of blue", got)
+	}
+}
+
+// TestANodeWaitsUntilAllServicesAreJudged: with none of the verdicts it would take all
+// Services away.
+func TestANodeWaitsUntilAllServicesAreJudged(t *testing.T) {
+	rows, err := store.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(Config{Node: "node1", DefaultVPC: "default", ScaledEndpoints: true}, nil, nil, rows, noRecords, slog.New(slog.DiscardHandler))
+	found := func(row *store.ScaledEndpoint) (judged bool) {
+		if err := rows.Update(func(tx store.Tx) error { return store.PutScaledEndpoint(tx, row) }); err != nil {
+			t.Fatal(err)
+		}
+		rows.View(func(tx store.ReadTx) { judged = s.findJudged(tx) })
+		return judged
+	}
+	id := store.ScaledID{Namespace: "default", Service: "kubernetes", Exposed: true}
+	if found(&store.ScaledEndpoint{Name: "web", ScaledID: store.ScaledID{Namespace: "shop", Service: "web"}, Head: &store.ScaledHead{}}) || found(&store.ScaledEndpoint{Name: "part", ScaledID: id, Part: 1}) {
+		t.Error("all is judged before the Service of the API server is")
+	}
+	_, changed := s.DomainSynced("default")
+	if !found(&store.ScaledEndpoint{Name: "head", ScaledID: id, Head: &store.ScaledHead{}}) || !s.judged {
+		t.Error("the Service of the API server is judged, and so all is")
+	}
+	select {
+	case <-changed:
+	default:
+		t.Error("nobody was told")
+	}
+	if found(&store.ScaledEndpoint{Name: "head", ScaledID: id, Head: &store.ScaledHead{Tenant: "x"}}) {
+		t.Error("it is told once more")
 	}
 }

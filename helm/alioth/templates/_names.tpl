@@ -75,6 +75,9 @@ system:serviceaccount:{{ .Release.Namespace }}:alioth-cnid
 - --shadow-cidrs={{ join "," .Values.shadowCIDRs }}
 - --log-level={{ .Values.log.level }}
 - --log-format={{ .Values.log.format }}
+{{- if .Values.scaledEndpoints.enabled }}
+- --scaled-endpoints=true
+{{- end }}
 {{- if .Values.nodeNetworkState.enabled }}
 - --node-network-state=true
 - --node-network-policy-mode={{ .Values.nodeNetworkState.policyMode | default "distributed" }}

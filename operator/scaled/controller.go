@@ -1,0 +1,162 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package scaled writes ScaledEndpoints: who the backends of each Service are, as judged by
+// package services. Nodes follow these instead of Services, EndpointSlices and Networks, so
+// a node needs neither all Services of the cluster nor all Addresses of a VPC
+// (docs/design/140).
+package scaled
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/feed"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/services"
+)
+
+// workers is how many Services are written at the same time.
+const workers = 4
+
+// lookAgain is how often the verdict of the API server's Service waits for the others.
+const lookAgain = time.Second
+
+// Reconciler writes the ScaledEndpoints of Services. It belongs to one term. Use New.
+type Reconciler struct {
+	// Client writes; its reads come from the informers.
+	Client client.Client
+	Store  *store.Store
+	Rules  Rules
+
+	index *index
+
+	mu sync.Mutex
+	// tried are the Services that have been written once, or could not be.
+	tried map[types.NamespacedName]bool
+}
+
+// New returns a reconciler.
+func New(writer client.Client, rows *store.Store, rules Rules) *Reconciler {
+	return &Reconciler{Client: writer, Store: rows, Rules: rules, index: newIndex(), tried: map[types.NamespacedName]bool{}}
+}
+
+// Register adds the controller.
+func Register(controllers feed.Controllers, f *feed.Feed, r *Reconciler) error {
+	return controllers.Add("scaledendpoint", workers, r, r.source(f))
+}
+
+// Reconcile implements reconcile.Reconciler. The request names a Service.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	r.note(request.NamespacedName)
+	var steps []step
+	waits := false
+	r.Store.View(func(tx store.ReadTx) {
+		steps = decide(tx, r.Rules, request.Namespace, request.Name)
+		waits = request.String() == r.Rules.APIServer && isFirst(steps) && !r.triedAll(tx)
+	})
+	if waits {
+		return ctrl.Result{RequeueAfter: lookAgain}, nil
+	}
+	err := r.write(ctx, steps)
+	r.mu.Lock()
+	r.tried[request.NamespacedName] = true
+	r.mu.Unlock()
+	return ctrl.Result{}, err
+}
+
+// note indexes a Service by what it depends on, before the snapshot is taken by which it is
+// judged: a change behind the snapshot finds it then.
+func (r *Reconciler) note(name types.NamespacedName) {
+	r.Store.View(func(tx store.ReadTx) {
+		service := store.GetService(tx, name.Namespace, name.Name)
+		if service == nil {
+			r.index.put(name, nil, false)
+			return
+		}
+		named := services.Named(tx, service)
+		r.index.put(name, named, services.IsWide(tx, services.VPCOf(tx, service, r.Rules.DefaultVPC), service, named))
+	})
+}
+
+// isFirst reports whether the steps make a head where there is none.
+func isFirst(steps []step) bool {
+	for _, s := range steps {
+		if s.held == nil && s.wanted.Head != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// triedAll reports whether all other Services have been written in this term. One that the
+// API server refuses does not hold up the nodes.
+func (r *Reconciler) triedAll(tx store.ReadTx) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, service := range store.ListServices(tx) {
+		if nameOf(service) != r.Rules.APIServer && !r.tried[types.NamespacedName{Namespace: service.Namespace, Name: service.Name}] {
+			return false
+		}
+	}
+	return true
+}
+
+// write carries steps out. Each write names the object as it was read, so a decision from an
+// outdated copy changes nothing.
+func (r *Reconciler) write(ctx context.Context, steps []step) error {
+	for _, s := range steps {
+		var err error
+		switch {
+		case s.wanted == nil:
+			uid := types.UID(s.held.UID)
+			err = client.IgnoreNotFound(r.Client.Delete(ctx, object(s.held), client.Preconditions{UID: &uid}))
+		case s.held == nil:
+			err = r.create(ctx, object(s.wanted))
+		default:
+			changed := object(s.wanted)
+			changed.UID, changed.ResourceVersion = types.UID(s.held.UID), s.held.ResourceVersion
+			err = r.Client.Update(ctx, changed)
+		}
+		if err != nil {
+			return fmt.Errorf("ScaledEndpoint %s: %w", s.name(), err)
+		}
+	}
+	return nil
+}
+
+func (s step) name() string {
+	if s.wanted != nil {
+		return s.wanted.Name
+	}
+	return s.held.Name
+}
+
+// create makes an object. One that is there and has no row can't be read, because somebody
+// has changed it: it is replaced. One of which the informers do not know yet is left alone,
+// because its event is still to come.
+func (r *Reconciler) create(ctx context.Context, wanted *v1alpha1.ScaledEndpoint) error {
+	err := r.Client.Create(ctx, wanted.DeepCopy())
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	there := &v1alpha1.ScaledEndpoint{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: wanted.Name}, there); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	there.Spec = wanted.Spec
+	return r.Client.Update(ctx, there)
+}
+
+func object(row *store.ScaledEndpoint) *v1alpha1.ScaledEndpoint {
+	return &v1alpha1.ScaledEndpoint{ObjectMeta: metav1.ObjectMeta{Name: row.Name}, Spec: specOf(row)}
+}

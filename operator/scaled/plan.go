@@ -1,0 +1,106 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scaled
+
+import (
+	"cmp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/services"
+)
+
+// Rules are what does not change while an operator runs.
+type Rules struct {
+	// DefaultVPC is the name of the default VPC.
+	DefaultVPC string
+	// Shared are the Services (namespace/name) that every VPC reaches, beside those
+	// that SharedService objects name.
+	Shared []string
+	// APIServer is the Service (namespace/name) whose endpoints nodes reserve. Its verdict is
+	// written when all others have been: nodes wait for it.
+	APIServer string
+}
+
+// judging returns what to judge by.
+func (r Rules) judging(tx store.ReadTx) services.Rules {
+	return services.Rules{
+		DefaultVPC: r.DefaultVPC,
+		Shared: func(row *store.Service) bool {
+			return row.Network == "" && (slices.Contains(r.Shared, nameOf(row)) ||
+				slices.ContainsFunc(store.ListSharedServices(tx), func(s *store.SharedService) bool {
+					return s.ServiceNamespace == row.Namespace && s.ServiceName == row.Name
+				}))
+		},
+		Reserved: func(row *store.Service) bool { return nameOf(row) == r.APIServer },
+	}
+}
+
+func nameOf(row *store.Service) string { return row.Namespace + "/" + row.Name }
+
+// step is one write. held is the object as it was read, nil for a new one; wanted is nil for
+// one to delete.
+type step struct{ held, wanted *store.ScaledEndpoint }
+
+// decide returns what to write of a Service, in order. A node that has seen any number of
+// these writes has no backend less than before, unless it has ended.
+func decide(tx store.ReadTx, rules Rules, namespace, name string) []step {
+	held := store.ScaledEndpointsByService(tx, namespace, name)
+	kept := map[string]bool{}
+	var steps []step
+	for _, v := range verdicts(tx, rules, namespace, name) {
+		mine := slices.DeleteFunc(slices.Clone(held), func(row *store.ScaledEndpoint) bool { return row.ScaledID != v.ScaledID })
+		for _, wanted := range arrange(v, mine) {
+			kept[wanted.Name] = true
+			at := slices.IndexFunc(mine, func(row *store.ScaledEndpoint) bool { return row.Name == wanted.Name })
+			switch {
+			case at < 0:
+				steps = append(steps, step{wanted: wanted})
+			case !same(mine[at], wanted):
+				steps = append(steps, step{held: mine[at], wanted: wanted})
+			}
+		}
+	}
+	for _, row := range held {
+		if !kept[row.Name] {
+			steps = append(steps, step{held: row})
+		}
+	}
+	slices.SortStableFunc(steps, func(a, b step) int { return cmp.Compare(a.turn(), b.turn()) })
+	return steps
+}
+
+// turn orders steps: new parts without a head are ignored until the head is there, and what
+// moves between parts comes to its new part before it leaves the old one.
+func (s step) turn() int {
+	switch {
+	case s.wanted == nil:
+		return 3
+	case s.held != nil:
+		return 1
+	case s.wanted.Part == 0:
+		return 2
+	}
+	return 0
+}
+
+// verdicts are those that nodes need. Nobody follows one of no VPC that is not exposed.
+func verdicts(tx store.ReadTx, rules Rules, namespace, name string) (list []*services.Verdict) {
+	service := store.GetService(tx, namespace, name)
+	if service == nil {
+		return nil
+	}
+	judging := rules.judging(tx)
+	if home := services.Judge(tx, judging, service); home.VPC != "" || home.Exposed {
+		list = append(list, home)
+	}
+	return append(list, services.JudgeOutside(tx, judging, service)...)
+}
+
+// same reports whether an object has a content already.
+func same(held, wanted *store.ScaledEndpoint) bool {
+	return equality.Semantic.DeepEqual(specOf(held), specOf(wanted))
+}

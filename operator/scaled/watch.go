@@ -1,0 +1,185 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scaled
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/alioth-net/alioth/operator/feed"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
+	"github.com/alioth-net/alioth/store/multinet"
+)
+
+// collectFor collects the changes of a Service, which is written once for all of them.
+const collectFor = 100 * time.Millisecond
+
+// source requests a Service when anything changes that its verdict depends on, or the
+// verdict itself.
+func (r *Reconciler) source(f *feed.Feed) *feed.Source {
+	return feed.NewSource(f, everything,
+		feed.On(ofService),
+		feed.On(func(_ store.ReadTx, old, now *store.EndpointSlice) []feed.Request {
+			requests := []feed.Request{request(feed.Either(old, now).Namespace, feed.Either(old, now).Service)}
+			if old != nil && now != nil && old.Service != now.Service {
+				requests = append(requests, request(old.Namespace, old.Service))
+			}
+			return requests
+		}),
+		feed.On(func(_ store.ReadTx, old, now *store.ScaledEndpoint) []feed.Request {
+			return []feed.Request{request(feed.Either(old, now).Namespace, feed.Either(old, now).Service)}
+		}),
+		feed.On(func(_ store.ReadTx, old, now *store.SharedService) (requests []feed.Request) {
+			for _, row := range present(old, now) {
+				requests = append(requests, request(row.ServiceNamespace, row.ServiceName))
+			}
+			return requests
+		}),
+		feed.On(r.ofAddress),
+		feed.On(r.ofExternalAddress),
+		feed.On(func(tx store.ReadTx, _, _ *external.Pool) []feed.Request {
+			return of(store.ServicesWithExternalIPs(tx))
+		}),
+		feed.On(r.ofVPC),
+		feed.On(func(tx store.ReadTx, old, now *store.Network) (requests []feed.Request) {
+			for _, row := range present(old, now) {
+				requests = append(requests, ofTenant(tx, row.Tenant)...)
+			}
+			return requests
+		}),
+		feed.On(r.ofNamespace),
+		feed.On(func(_ store.ReadTx, old, now *store.Node) []feed.Request {
+			if old != nil && now != nil && slices.Equal(old.Addresses, now.Addresses) && slices.Equal(old.AllAddresses, now.AllAddresses) {
+				return nil
+			}
+			return r.wide()
+		}),
+		feed.On(func(store.ReadTx, *store.ServiceCIDR, *store.ServiceCIDR) []feed.Request { return r.wide() }),
+		feed.On(ofNumber),
+	)
+}
+
+// present are the rows before and after a change that there are.
+func present[R any](old, now *R) []*R {
+	return slices.DeleteFunc([]*R{old, now}, func(row *R) bool { return row == nil })
+}
+
+func request(namespace, name string) feed.Request { return feed.Later(collectFor, namespace, name) }
+
+func of(list []*store.Service) (requests []feed.Request) {
+	for _, row := range list {
+		requests = append(requests, request(row.Namespace, row.Name))
+	}
+	return requests
+}
+
+// everything requests all Services, and those that are gone and have ScaledEndpoints still.
+func everything(tx store.ReadTx) []feed.Request {
+	requests := of(store.ListServices(tx))
+	for row := range store.ScaledEndpoints(tx) {
+		requests = append(requests, request(row.Namespace, row.Service))
+	}
+	return requests
+}
+
+// ofService requests a Service, and those that name external IPs if it does: of two that
+// name the same, the older one has it.
+func ofService(tx store.ReadTx, old, now *store.Service) []feed.Request {
+	row := feed.Either(old, now)
+	requests := []feed.Request{request(row.Namespace, row.Name)}
+	if old != nil && len(old.ExternalIPs) > 0 || len(row.ExternalIPs) > 0 {
+		requests = append(requests, of(store.ServicesWithExternalIPs(tx))...)
+	}
+	return requests
+}
+
+// ofAddress requests the Services whose slices name an address, and the one whose address it
+// is.
+func (r *Reconciler) ofAddress(_ store.ReadTx, old, now *store.Address) (requests []feed.Request) {
+	for _, row := range present(old, now) {
+		requests = append(requests, named(r.index.byAddress(row.IP))...)
+		if row.Holder.Kind == store.HolderService {
+			requests = append(requests, request(row.Holder.Namespace, row.Holder.Name))
+		}
+	}
+	return requests
+}
+
+// ofExternalAddress requests those that may lead to the address, or name it.
+func (r *Reconciler) ofExternalAddress(tx store.ReadTx, old, now *external.Address) []feed.Request {
+	if old != nil && now != nil && old.Holder == now.Holder && old.Deleting == now.Deleting {
+		return nil // another node announces it
+	}
+	return append(r.wide(), of(store.ServicesWithExternalIPs(tx))...)
+}
+
+func named(names []types.NamespacedName) (requests []feed.Request) {
+	for _, name := range names {
+		requests = append(requests, request(name.Namespace, name.Name))
+	}
+	return requests
+}
+
+func (r *Reconciler) wide() []feed.Request { return named(r.index.allWide()) }
+
+// ofVPC requests the Services that are judged in a VPC, and those whose Network names it. To
+// those of other VPCs the default one matters by its ranges.
+func (r *Reconciler) ofVPC(tx store.ReadTx, old, now *store.VPC) []feed.Request {
+	if old != nil && now != nil && judgedAlike(old, now) {
+		return nil
+	}
+	name := feed.Either(old, now).Name
+	if name == r.Rules.DefaultVPC {
+		return everything(tx)
+	}
+	var requests []feed.Request
+	for row := range store.ScaledEndpointsByDomain(tx, name) {
+		requests = append(requests, request(row.Namespace, row.Service))
+	}
+	for _, net := range store.NetworksByVPC(tx, name) {
+		requests = append(requests, ofTenant(tx, net.Tenant)...)
+	}
+	return requests
+}
+
+// judgedAlike reports whether no verdict changes with a VPC.
+func judgedAlike(old, now *store.VPC) bool {
+	return old.UID == now.UID && slices.Equal(old.AllowedTenants, now.AllowedTenants) && slices.Equal(old.Prefixes, now.Prefixes) &&
+		old.EgressMasquerade == now.EgressMasquerade && slices.Equal(old.EgressAllow, now.EgressAllow) && slices.Equal(old.EgressDeny, now.EgressDeny)
+}
+
+// ofNamespace requests the Services of the tenants of a namespace: they may lead to its pods,
+// or be in it. Those that name external IPs have them by their tenant.
+func (r *Reconciler) ofNamespace(tx store.ReadTx, old, now *store.Namespace) (requests []feed.Request) {
+	if old != nil && now != nil && old.Tenant == now.Tenant {
+		return nil
+	}
+	for _, row := range present(old, now) {
+		requests = append(requests, of(store.ServicesByNamespace(tx, row.Name))...)
+		requests = append(requests, ofTenant(tx, row.Tenant)...)
+	}
+	return append(requests, of(store.ServicesWithExternalIPs(tx))...)
+}
+
+// ofTenant requests the Services of a tenant.
+func ofTenant(tx store.ReadTx, tenant string) (requests []feed.Request) {
+	for _, ns := range store.NamespacesByTenant(tx, tenant) {
+		requests = append(requests, of(store.ServicesByNamespace(tx, ns.Name))...)
+	}
+	return requests
+}
+
+// ofNumber requests the Services in a network outside of every VPC: which namespaces may
+// have some there follows from the network that got a number.
+func ofNumber(tx store.ReadTx, old, now *multinet.DomainClaim) (requests []feed.Request) {
+	for _, claim := range present(old, now) {
+		for _, slice := range store.EndpointSlicesByDomain(tx, claim.Network.Domain()) {
+			requests = append(requests, request(slice.Namespace, slice.Service))
+		}
+	}
+	return requests
+}

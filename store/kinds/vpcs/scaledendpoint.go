@@ -1,0 +1,109 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package vpcs
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/descriptor"
+	"github.com/alioth-net/alioth/store/kinds/values"
+)
+
+// ScaledEndpoint is the kind of what the operator has judged of a Service. A node that
+// follows it follows no Services, EndpointSlices and Networks.
+var ScaledEndpoint = descriptor.Define(&all, descriptor.Description[*v1alpha1.ScaledEndpoint, store.ScaledEndpoint]{
+	Name: "ScaledEndpoint", Object: &v1alpha1.ScaledEndpoint{}, List: &v1alpha1.ScaledEndpointList{}, Convert: convertScaledEndpoint,
+	Table:  descriptor.ByName(store.GetScaledEndpoint, store.PutScaledEndpoint, store.DeleteScaledEndpoint),
+	OnNode: ofExposed,
+	Of:     descriptor.Scopes{descriptor.CarriedVPC: descriptor.WithField("spec.vpc"), descriptor.ServedNetwork: ofNetworkDomain},
+})
+
+// ofExposed selects what every node needs.
+func ofExposed(string) descriptor.Scope {
+	return descriptor.Scope{Fields: fields.OneTermEqualSelector("spec.exposed", "true")}
+}
+
+// ofNetworkDomain selects what is judged in a network outside of every VPC, by its UID.
+func ofNetworkDomain(uid string) descriptor.Scope {
+	return descriptor.Scope{Fields: fields.OneTermEqualSelector("spec.vpc", store.NetworkRef{UID: uid}.Domain())}
+}
+
+// convertScaledEndpoint converts a ScaledEndpoint. It returns an error where an address or a
+// range can't be read: only the operator writes them.
+func convertScaledEndpoint(in *v1alpha1.ScaledEndpoint) (*store.ScaledEndpoint, error) {
+	row := &store.ScaledEndpoint{
+		Meta: values.Meta(in), Name: in.Name, Part: int(in.Spec.Part),
+		ScaledID: store.ScaledID{
+			Namespace: in.Spec.Service.Namespace, Service: in.Spec.Service.Name, ServiceUID: in.Spec.Service.UID,
+			VPC: in.Spec.VPC, VPCUID: in.Spec.VPCUID, Exposed: in.Spec.Exposed,
+		},
+	}
+	var err error
+	if row.Head, err = scaledHead(in.Spec.Head); err != nil {
+		return nil, fmt.Errorf("convert ScaledEndpoint %s: %w", in.Name, err)
+	}
+	for _, group := range in.Spec.Groups {
+		targets := scaledTargets(group.Targets)
+		for i := range group.Backends {
+			backend, err := scaledBackend(&group.Backends[i], targets)
+			if err != nil {
+				return nil, fmt.Errorf("convert ScaledEndpoint %s: %w", in.Name, err)
+			}
+			row.Backends = append(row.Backends, backend)
+		}
+	}
+	return row, nil
+}
+
+func scaledHead(in *v1alpha1.ScaledHead) (*store.ScaledHead, error) {
+	if in == nil {
+		return nil, nil
+	}
+	head := &store.ScaledHead{
+		Created: in.Created.Time, Tenant: in.Tenant, ExternalLoadBalancer: in.ExternalLoadBalancer, HealthCheckNodePort: uint16(in.HealthCheckNodePort),
+		Affinity: time.Duration(in.AffinitySeconds) * time.Second, NodeLocal: in.NodeLocal, ExternalNodeLocal: in.ExternalNodeLocal,
+		Shared: in.Shared, UsedRows: int(in.Usage.Rows), UsedBackends: int(in.Usage.Backends),
+	}
+	for to, texts := range map[*[]netip.Addr][]string{&head.ClusterIPs: in.ClusterIPs, &head.LoadBalancerIPs: in.LoadBalancerIPs, &head.ExternalIPs: in.ExternalIPs} {
+		addrs, err := values.Addrs(texts)
+		if err != nil {
+			return nil, err
+		}
+		if len(addrs) > 0 {
+			*to = addrs
+		}
+	}
+	ranges, err := values.Prefixes(in.SourceRanges)
+	if err != nil {
+		return nil, err
+	}
+	if in.Restricted {
+		head.SourceRanges = append([]netip.Prefix{}, ranges...)
+	}
+	for _, port := range in.Ports {
+		head.Ports = append(head.Ports, store.ServicePort{Protocol: port.Protocol, Port: uint16(port.Port), NodePort: uint16(port.NodePort)})
+	}
+	return head, nil
+}
+
+func scaledTargets(in []v1alpha1.ScaledTarget) (targets []store.ScaledTarget) {
+	for _, target := range in {
+		targets = append(targets, store.ScaledTarget{Protocol: target.Protocol, Port: uint16(target.Port), Target: uint16(target.Target)})
+	}
+	return targets
+}
+
+func scaledBackend(in *v1alpha1.ScaledBackend, targets []store.ScaledTarget) (store.ScaledBackend, error) {
+	ip, err := netip.ParseAddr(in.IP)
+	return store.ScaledBackend{
+		IP: ip.Unmap(), Node: in.Node, PodUID: in.PodUID, Terminating: in.Terminating, Outside: in.Outside, OnHost: in.OnHost, Listed: in.Listed,
+		ForNodes: in.ForNodes, ForZones: in.ForZones, Targets: targets,
+	}, err
+}
