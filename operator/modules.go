@@ -147,7 +147,7 @@ func bouncing() module {
 		},
 		register: func(p *parts) error {
 			return role.Register(p.env.controllers, p.feed, &role.Reconciler{
-				Client: p.client("role"), Live: p.env.live, Store: p.rows, Events: p.env.events, Now: p.env.now, AnyNode: p.cfg.RoleNodes == RoleNodesAny,
+				Client: p.client("role"), Live: p.env.live, Store: p.rows, Events: p.env.events, Now: p.env.now, AnyNode: p.cfg.RoleNodes == RoleNodesAny, Off: !p.cfg.ScaledEndpoints,
 			})
 		},
 	}

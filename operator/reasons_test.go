@@ -68,10 +68,11 @@ var elsewhere = map[string]string{
 	v1alpha1.TooManyVNIsReason:        "TestANodeThatKeepsTooManyVNIsIsToldOf",
 	v1alpha1.RollCallUnansweredReason: "TestANodeThatIsReadyAndSaysNothingIsToldOf",
 	// Of VPCs and Subnets with roles, in a condition of their own.
-	v1alpha1.RolesServingReason:    "operator/role, TestMembersAreMadeOnceAllNodesCanUseRoles",
-	v1alpha1.RolesJoiningReason:    "operator/role, TestTheStateOfARole",
-	v1alpha1.TooFewRoleNodesReason: "operator/role, TestTooFewNodesAreExplained",
-	v1alpha1.NodesLackRolesReason:  "operator/role, TestMembersAreMadeOnceAllNodesCanUseRoles",
+	v1alpha1.RolesServingReason:       "operator/role, TestMembersAreMadeOnceAllNodesCanUseRoles",
+	v1alpha1.RolesJoiningReason:       "operator/role, TestTheStateOfARole",
+	v1alpha1.TooFewRoleNodesReason:    "operator/role, TestTooFewNodesAreExplained",
+	v1alpha1.ScaledEndpointsOffReason: "operator/role, TestWithoutVerdictsNoRoleIsPlaced",
+	v1alpha1.NodesLackRolesReason:     "operator/role, TestMembersAreMadeOnceAllNodesCanUseRoles",
 	// Of a Service, which has no condition.
 	v1alpha1.EndpointsLeftOutReason:        "TestAServiceThatIsServedNowhereIsWarned",
 	v1alpha1.ServicesExhaustedReason:       "operator/service, TestServicesForWhichThereIsNoRoomAreWarned: takes 16,384 ports",

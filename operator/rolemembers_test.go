@@ -80,7 +80,7 @@ func bouncers(reason string, wanted int32, nodes ...string) func(*v1alpha1.Subne
 func TestBouncersJoinServeAndLeaveInTheAPI(t *testing.T) {
 	r := newRig(t)
 	reports := map[string]*v1alpha1.NodeRoles{"role-a": r.roleNode("role-a"), "role-b": r.roleNode("role-b")}
-	stop := r.operate(testConfig())
+	stop := r.operate(judging())
 	vpc, subnet := newVPC("bounced", nil, "10.210.0.0/16"), newSubnet("bounced", "bounced", "s", "10.210.1.0/24")
 	subnet.Spec.Bouncers = new(int32)
 	*subnet.Spec.Bouncers = 3
@@ -103,7 +103,7 @@ func TestBouncersJoinServeAndLeaveInTheAPI(t *testing.T) {
 
 	stop()
 	change(r, subnet, func(s *v1alpha1.Subnet) { s.Spec.Bouncers = nil })
-	r.operate(testConfig())
+	r.operate(judging())
 	leaving := r.members("bounced", map[string]v1alpha1.Stage{"role-a": v1alpha1.StageLeaving, "role-b": v1alpha1.StageLeaving})
 	r.get(vpc)
 	last := max(leaving["role-a"].Spec.Revision, leaving["role-b"].Spec.Revision)
@@ -131,7 +131,7 @@ func TestNodesOfAnEarlierReleaseGetNoMembers(t *testing.T) {
 	r.roleNode("role-new")
 	earlier := r.roleNode("role-old")
 	r.delete(earlier)
-	r.operate(testConfig())
+	r.operate(judging())
 	vpc := newVPC("unbounced", nil, "10.211.0.0/16")
 	vpc.Spec.Dividers = new(int32)
 	*vpc.Spec.Dividers = 1
@@ -146,4 +146,11 @@ func TestNodesOfAnEarlierReleaseGetNoMembers(t *testing.T) {
 	r.members("unbounced", nil)
 	r.delete(vpc)
 	r.gone(vpc)
+}
+
+// judging is a configuration with which roles are placed.
+func judging() Config {
+	cfg := testConfig()
+	cfg.ScaledEndpoints = true
+	return cfg
 }

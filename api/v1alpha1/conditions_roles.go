@@ -15,6 +15,9 @@ const (
 	RolesJoiningReason = "RolesJoining"
 	// TooFewRoleNodesReason: fewer nodes can take a role than are wanted.
 	TooFewRoleNodesReason = "TooFewRoleNodes"
+	// ScaledEndpointsOffReason: the chart has scaledEndpoints.enabled false, without which
+	// nodes can't do without tables.
+	ScaledEndpointsOffReason = "ScaledEndpointsOff"
 	// NodesLackRolesReason: a node runs a release that can't use roles.
 	NodesLackRolesReason = "NodesLackRoles"
 )

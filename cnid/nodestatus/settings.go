@@ -26,6 +26,8 @@ type Settings struct {
 	ProxyHealthPort uint16 `json:"proxyHealthPort"`
 	FlowsPerShadow  uint32 `json:"flowsPerShadow"`
 	NodePorts       bool   `json:"nodePorts"`
+	// ScaledEndpoints reports that the operator judges who the backends of Services are.
+	ScaledEndpoints bool `json:"scaledEndpoints,omitempty"`
 	// Kinds are those of attachments, by name.
 	Kinds map[string]Kind `json:"kinds"`
 	// NetnsCookie is that of the node's network namespace, 0 where it is unknown.

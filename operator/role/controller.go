@@ -34,6 +34,8 @@ type Reconciler struct {
 	Now    func() time.Time
 	// AnyNode: a node needs no label to be a member.
 	AnyNode bool
+	// Off is World.Off.
+	Off bool
 
 	mu sync.Mutex
 	// waits are those of the last plan, by name of the VPC.

@@ -90,8 +90,12 @@ func (p *planner) all() {
 
 // one plans a role of n nodes, of which the member of has the fields that all share.
 func (p *planner) one(of roles.Member, n int, members []*roles.Member) Summary {
-	chosen := placement.Members(of.Key(), n, p.candidates)
-	r := &role{planner: p, wanted: n, chosen: chosen}
+	placed := n
+	if p.world.Off {
+		placed = 0
+	}
+	chosen := placement.Members(of.Key(), placed, p.candidates)
+	r := &role{planner: p, wanted: placed, chosen: chosen}
 	for _, m := range members {
 		r.sort(m)
 	}

@@ -230,6 +230,25 @@ func TestMembersAreMadeOnceAllNodesCanUseRoles(t *testing.T) {
 	}
 }
 
+// TestWithoutVerdictsNoRoleIsPlaced: nodes would lack the addresses by which they judge the
+// backends of Services. Members that there are leave.
+func TestWithoutVerdictsNoRoleIsPlaced(t *testing.T) {
+	c := newCluster(t, 4)
+	c.vpc.Dividers = 2
+	c.settle()
+	if p := c.pass(); !p.Dividers.Ready {
+		t.Fatalf("with verdicts: %+v", p.Dividers)
+	}
+	c.off = true
+	if p := c.pass(); p.Dividers.Ready || p.Dividers.Reason != v1alpha1.ScaledEndpointsOffReason || !strings.Contains(p.Dividers.Message, "scaledEndpoints.enabled") {
+		t.Errorf("without verdicts: %+v", p.Dividers)
+	}
+	c.settle()
+	if len(c.members) > 0 {
+		t.Errorf("members stay without verdicts: %v", c.stages(""))
+	}
+}
+
 func TestTooFewNodesAreExplained(t *testing.T) {
 	c := newCluster(t, 4)
 	c.vpc.Dividers = 3

@@ -19,7 +19,7 @@ const together = time.Second
 
 // read returns what the roles of a VPC depend on.
 func (r *Reconciler) read(tx store.ReadTx, name string) World {
-	w := World{VPC: VPC{Name: name}, Nodes: map[string]Node{}, Members: roles.MembersByVPC(tx, name)}
+	w := World{Off: r.Off, VPC: VPC{Name: name}, Nodes: map[string]Node{}, Members: roles.MembersByVPC(tx, name)}
 	if vpc := store.GetVPC(tx, name); vpc != nil {
 		w.VPC = VPC{Name: name, UID: vpc.UID, Dividers: vpc.Dividers, Revision: vpc.RolesRevision}
 	}

@@ -18,6 +18,7 @@ import (
 // cluster is an API with the objects of one VPC's roles, the nodes, and an operator.
 type cluster struct {
 	t       *testing.T
+	off     bool
 	vpc     VPC
 	subnets []Subnet
 	nodes   map[string]Node
@@ -63,7 +64,7 @@ func (c *cluster) edit(name string, change func(*Node)) {
 }
 
 func (c *cluster) world() World {
-	w := World{VPC: c.vpc, Subnets: slices.Clone(c.subnets), Nodes: maps.Clone(c.nodes), Hosts: slices.Clone(c.hosts)}
+	w := World{Off: c.off, VPC: c.vpc, Subnets: slices.Clone(c.subnets), Nodes: maps.Clone(c.nodes), Hosts: slices.Clone(c.hosts)}
 	for _, m := range c.members {
 		w.Members = append(w.Members, &m)
 	}

@@ -29,6 +29,9 @@ func (p *planner) summary(n int, members []*roles.Member) Summary {
 	}
 	slices.Sort(s.Serving)
 	switch {
+	case p.world.Off:
+		s.Reason = v1alpha1.ScaledEndpointsOffReason
+		s.Message = "nodes with bouncers or dividers need what the operator judges of Services: set scaledEndpoints.enabled of the chart to true"
 	case len(p.old) > 0:
 		s.Reason = v1alpha1.NodesLackRolesReason
 		s.Message = fmt.Sprintf("the daemons of %s can't use roles yet: no members are made until all nodes run a release that can", few(p.old))

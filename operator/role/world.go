@@ -13,6 +13,9 @@ import (
 
 // World is all that the roles of one VPC depend on.
 type World struct {
+	// Off: the operator judges no Services, so nodes can't do without tables. No role is
+	// placed, and members leave.
+	Off bool
 	// VPC is the VPC; its UID is "" if there is none.
 	VPC VPC
 	// Subnets of the VPC, in any order.

@@ -91,7 +91,7 @@ func Settings(c plan.Config) nodestatus.Settings {
 		Node: c.Node, DefaultVPC: c.DefaultVPC, Shadows: c.Shadows, ServiceRanges: c.ServiceRanges,
 		SharedServices: each(c.SharedServices, name), APIServer: name(c.APIServer), Reserved: c.Reserved, Infrastructure: c.Infrastructure,
 		Metadata: c.Metadata, TunnelPort: c.TunnelPort, ProxyHealthPort: c.ProxyHealthPort, FlowsPerShadow: c.FlowsPerShadow,
-		NodePorts: c.NodePorts, Kinds: kinds, NetnsCookie: c.NetnsCookie,
+		NodePorts: c.NodePorts, ScaledEndpoints: c.ScaledEndpoints, Kinds: kinds, NetnsCookie: c.NetnsCookie,
 	}
 }
 
@@ -109,6 +109,6 @@ func Config(s nodestatus.Settings) plan.Config {
 		Node: s.Node, DefaultVPC: s.DefaultVPC, Shadows: s.Shadows, ServiceRanges: s.ServiceRanges,
 		SharedServices: each(s.SharedServices, ref), APIServer: ref(s.APIServer), Reserved: s.Reserved, Infrastructure: s.Infrastructure,
 		Metadata: s.Metadata, TunnelPort: s.TunnelPort, ProxyHealthPort: s.ProxyHealthPort, FlowsPerShadow: s.FlowsPerShadow,
-		NodePorts: s.NodePorts, Kinds: kinds, NetnsCookie: s.NetnsCookie,
+		NodePorts: s.NodePorts, ScaledEndpoints: s.ScaledEndpoints, Kinds: kinds, NetnsCookie: s.NetnsCookie,
 	}
 }

@@ -138,8 +138,9 @@ func ignoreNotReady(err error) error {
 // TestTheOperatorUsesEveryRightThatTheChartGivesItAndIsRefusedNone leads it through everything that it writes:
 // lease, finalizers, status, claims, the pod's patch, events, release.
 func TestTheOperatorUsesEveryRightThatTheChartGivesItAndIsRefusedNone(t *testing.T) {
-	admin, server := install(t)
-	operate(t, server.Config())
+	// Without ScaledEndpoints no role is placed.
+	admin, server := install(t, "--set", "scaledEndpoints.enabled=true")
+	operate(t, server.Config(), func(cfg *operator.Config) { cfg.ScaledEndpoints = true })
 	named := metav1.ObjectMeta{Name: name}
 	node := &corev1.Node{ObjectMeta: named, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}}
 	vpc := &v1alpha1.VPC{ObjectMeta: named, Spec: v1alpha1.VPCSpec{CIDRs: []string{"10.10.0.0/16", "fd10:10::/48"}, AllowedTenants: []string{name}}}
@@ -190,7 +191,7 @@ func TestTheOperatorUsesEveryRightThatTheChartGivesItAndIsRefusedNone(t *testing
 	until(t, "addresses, VPC and VNI are released", func(ctx context.Context) (bool, error) {
 		return nothingLeft(ctx, admin)
 	})
-	objects, err := chart.New(t, root, nil).Template(t.Context())
+	objects, err := chart.New(t, root, nil).Template(t.Context(), "--set", "scaledEndpoints.enabled=true")
 	if err != nil {
 		t.Fatal(err)
 	}
