@@ -80,7 +80,7 @@ generate: ## Regenerate what is generated: deep copies, CRDs, BPF objects, the O
 test: setup ## Everything that must pass: first what computes, then what needs a lab; each ends with a table of durations
 	@mkdir -p bin; $(GO) build -o bin/lanes ./test/lanes
 	failed=0; bin/lanes compute=verify,lint,test-unit,test-api || failed=$$?; \
-	KEEP_LAB=1 bin/lanes --after lab=down lab=test-scenes,test-faults,down,test-updown || failed=$$?; exit $$failed
+	KEEP_LAB=1 bin/lanes --after lab=down lab=test-scenes,test-faults,down,test-roles,test-updown || failed=$$?; exit $$failed
 
 soak: setup ## What is longer by nature, before an issue is resolved: MUTATE=10m, EPISODES=600, 5,000 Services, long outages, all kernels
 	@mkdir -p bin; $(GO) build -o bin/lanes ./test/lanes
@@ -126,6 +126,10 @@ test-scenes: setup ## Of test-e2e the part alone that leaves the cluster whole, 
 test-faults: setup ## Of test-e2e the part alone that breaks clusters, installs and removes
 	$(call on-one-lab,./test/e2e/nodeipam ./test/e2e/faults ./test/e2e/lifecycle)
 
+test-roles: setup ## Bouncers and dividers, on a lab of four nodes of their own
+	failed=0; ALIOTH_E2E=1 ALIOTH_E2E_KEEP=1 $(RUN_TESTS) -count=1 -timeout 20m ./test/e2e/roles || failed=$$?; \
+	$(LAB) down; exit $$failed
+
 test-updown: setup ## That labs come up, and leave nothing behind however far they came
 	ALIOTH_TEST_LAB=1 $(RUN_TESTS) -count=1 -timeout 20m ./test/cluster/updown
 
@@ -152,4 +156,4 @@ setup: ## Install what a fresh Debian-like machine lacks, and check its kernel
 	@command -v $(GO) >/dev/null || { echo "go is not installed: install Go 1.26 or newer, see https://go.dev/doc/install" >&2; exit 1; }
 	$(LAB) setup
 
-.PHONY: help demo up down down-hardware build images chart generate test soak soak-seeds soak-vm soak-scenes test-unit test-vm test-hardware fuzz test-api test-e2e test-scenes test-faults test-updown verify lint bench bench-scale setup
+.PHONY: help demo up down down-hardware build images chart generate test soak soak-seeds soak-vm soak-scenes test-unit test-vm test-hardware fuzz test-api test-e2e test-scenes test-faults test-roles test-updown verify lint bench bench-scale setup

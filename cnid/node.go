@@ -17,7 +17,6 @@ import (
 	"github.com/alioth-net/alioth/cnid/hostlink"
 	"github.com/alioth-net/alioth/cnid/install"
 	"github.com/alioth-net/alioth/cnid/journal"
-	"github.com/alioth-net/alioth/cnid/lookup"
 	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/cnid/netns"
 	"github.com/alioth-net/alioth/cnid/nodeipam/loopback"
@@ -61,7 +60,7 @@ type node struct {
 	announcer    *nodeservices.Announcer
 	drops, flows *observe.Events
 	// opened hands the datapath to lookups of single addresses.
-	opened *lookup.Opened
+	opened *openedPaths
 }
 
 // newNode opens what is on the node. The caller closes it.
@@ -73,7 +72,7 @@ func newNode(ctx context.Context, cfg Config, registry attach.Registry, log *slo
 	n := &node{
 		cfg: cfg, plan: cfg.Plan(registry.Catalog()), log: log, registry: prometheus.NewRegistry(), kinds: registry, progress: &reconcile.Progress{},
 		health: nodeservices.NewHealthChecks(log), announcer: nodeservices.NewAnnouncer(log),
-		drops: observe.NewEvents((*datapath.Datapath).Drops), flows: observe.NewEvents((*datapath.Datapath).Flows), opened: lookup.NewOpened(),
+		drops: observe.NewEvents((*datapath.Datapath).Drops), flows: observe.NewEvents((*datapath.Datapath).Flows), opened: newOpenedPaths(),
 	}
 	n.ports = cfg.nodeIPAMPorts(log)
 	if n.kind, err = choosePodDevice(ctx, cfg.PodDevice, registry, log); err != nil {

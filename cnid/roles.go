@@ -10,8 +10,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/follow"
 	"github.com/alioth-net/alioth/cnid/lookup"
 	"github.com/alioth-net/alioth/cnid/reconcile"
-	"github.com/alioth-net/alioth/cnid/rollcall"
 	"github.com/alioth-net/alioth/cnid/roles"
+	"github.com/alioth-net/alioth/cnid/rollcall"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/store/kube"
 )
@@ -26,7 +26,7 @@ func (d *daemon) rolesModule(api *kube.Client, rows *lookup.Loop) module {
 // cachedRows returns what keeps the rows of single addresses.
 func (d *daemon) cachedRows(api *kube.Client, sources *follow.Sources) *lookup.Loop {
 	return lookup.New(lookup.Config{
-		Node: d.cfg.NodeName, Store: d.store, Resolver: lookup.NewAPI(api), Opened: d.opened.Paths(),
+		Node: d.cfg.NodeName, Store: d.store, Resolver: lookup.NewAPI(api), Opened: d.opened.paths,
 		Synced: sources.Synced, Hosted: sources.Hosts, Now: d.sinceBoot, Metrics: lookup.NewMetrics(d.registry), Log: d.log,
 	})
 }

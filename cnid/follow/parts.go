@@ -4,6 +4,8 @@
 package follow
 
 import (
+	"slices"
+
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
@@ -100,35 +102,34 @@ func (s *Sources) needed(tx store.ReadTx) map[part]bool {
 
 // needs reports whether a change may affect the result of needed.
 func (s *Sources) needs(c store.Change) bool {
-	for _, row := range []any{c.Old, c.New} {
-		switch row := row.(type) {
-		case *store.Address:
-			if row.Node == s.cfg.Node {
-				return true
-			}
-		case *multinet.Claim, *roles.Member, *store.VPC, *store.Subnet:
-			return true
-		case *store.Node: // its UID decides about its roles
-			if row.Name == s.cfg.Node && (c.Old == nil || c.New == nil) {
-				return true
-			}
-		case *store.EndpointSlice:
-			if store.IsNetworkDomain(row.Domain) {
-				return true
-			}
-		case *store.ScaledEndpoint:
-			if s.cfg.NodePorts && row.Exposed {
-				return true
-			}
-		case *store.Service:
-			if s.cfg.NodePorts && services.IsExposed(row) {
-				return true
-			}
-		case *store.Network, *store.Namespace: // they decide the VPC of a Service
-			if s.cfg.NodePorts {
-				return true
-			}
-		}
+	return slices.ContainsFunc([]any{c.Old, c.New}, func(row any) bool { return s.decides(row) || s.decidesServices(row) })
+}
+
+// decides reports whether a row decides about what is carried here, and its tables.
+func (s *Sources) decides(row any) bool {
+	switch row := row.(type) {
+	case *store.Address:
+		return row.Node == s.cfg.Node
+	case *multinet.Claim, *roles.Member, *store.VPC, *store.Subnet:
+		return true
+	case *store.Node: // its UID decides about its roles
+		return row.Name == s.cfg.Node
+	}
+	return false
+}
+
+// decidesServices reports whether a row decides about Services in networks outside of every
+// VPC, or about those that clients outside reach.
+func (s *Sources) decidesServices(row any) bool {
+	switch row := row.(type) {
+	case *store.EndpointSlice:
+		return store.IsNetworkDomain(row.Domain)
+	case *store.ScaledEndpoint:
+		return s.cfg.NodePorts && row.Exposed
+	case *store.Service:
+		return s.cfg.NodePorts && services.IsExposed(row)
+	case *store.Network, *store.Namespace: // they decide the VPC of a Service
+		return s.cfg.NodePorts
 	}
 	return false
 }

@@ -94,9 +94,10 @@ func withSubnet(name string, bouncers int) func(store.Tx) error {
 	}
 }
 
-func withAddress(subnet, ip string) func(store.Tx) error {
+// withAddress is an Address of this node, in subnet a.
+func withAddress(ip string) func(store.Tx) error {
 	return func(tx store.Tx) error {
-		return store.PutAddress(tx, &store.Address{Meta: store.Meta{UID: ip}, Name: "v." + ip, VPC: "v", Subnet: subnet, IP: netip.MustParseAddr(ip), Node: "n"})
+		return store.PutAddress(tx, &store.Address{Meta: store.Meta{UID: ip}, Name: "v." + ip, VPC: "v", Subnet: "a", IP: netip.MustParseAddr(ip), Node: "n"})
 	}
 }
 
@@ -120,7 +121,7 @@ const (
 )
 
 func TestANodeFollowsWhatItHasNobodyToAskFor(t *testing.T) {
-	hosts := withAddress("a", "10.0.0.1")
+	hosts := withAddress("10.0.0.1")
 	for name, c := range map[string]struct {
 		rows []func(store.Tx) error
 		want []string
@@ -175,7 +176,7 @@ func TestANodeFollowsWhatItHasNobodyToAskFor(t *testing.T) {
 // TestANodeWaitsForAllBouncersBeforeItReliesOnThem: it would rely on the first of several
 // alone. Once it does, another one that joins changes nothing.
 func TestANodeWaitsForAllBouncersBeforeItReliesOnThem(t *testing.T) {
-	w := newTables(t, withAddress("a", "10.0.0.1"), withVPC(0, 1), withSubnet("a", 2))
+	w := newTables(t, withAddress("10.0.0.1"), withVPC(0, 1), withSubnet("a", 2))
 	for _, c := range []struct {
 		name string
 		row  func(store.Tx) error
@@ -220,7 +221,7 @@ func TestTheDefaultVPCWithBouncersHasTheAddressesOfNodes(t *testing.T) {
 
 // TestManySubnetsWithoutBouncersAreOneWatch: each would be a request to the API server.
 func TestManySubnetsWithoutBouncersAreOneWatch(t *testing.T) {
-	w := newTables(t, withAddress("a", "10.0.0.1"), withVPC(0, 1), withSubnet("a", 1), withMember("a", "m", roles.Serving))
+	w := newTables(t, withAddress("10.0.0.1"), withVPC(0, 1), withSubnet("a", 1), withMember("a", "m", roles.Serving))
 	for i := range tablesAtMost {
 		w.put(t, withSubnet(fmt.Sprint("more-", i), 0))
 	}
@@ -236,13 +237,13 @@ func TestManySubnetsWithoutBouncersAreOneWatch(t *testing.T) {
 // TestTablesAreThoseThatHaveBeenRead: nothing counts as complete before it has been read,
 // and what is about to be dropped no longer counts.
 func TestTablesAreThoseThatHaveBeenRead(t *testing.T) {
-	w := newTables(t, withAddress("a", "10.0.0.1"), withVPC(0, 1), withSubnet("a", 1), withSubnet("b", 0), withMember("a", "m", roles.Serving))
+	w := newTables(t, withAddress("10.0.0.1"), withVPC(0, 1), withSubnet("a", 1), withSubnet("b", 0), withMember("a", "m", roles.Serving))
 	w.settle(t, "v")
 	table := w.Tables().Of("v")
 	if !table.Members || !table.Subnets || table.Addresses || table.Has("a") || !table.Has("b") {
 		t.Errorf("read is %+v, want members, Subnets and the table of b", table)
 	}
-	if w.Tables() != w.Tables() {
+	if first := w.Tables(); first != w.Tables() {
 		t.Error("the tables are new without a change")
 	}
 	w.mu.Lock()

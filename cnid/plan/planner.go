@@ -62,12 +62,17 @@ func (p *Planner) planVPCs(tx store.ReadTx, stale *stale) (changed bool) {
 			continue
 		}
 		now := planVPC(tx, p.in, name, p.attached[name])
-		if known && reflect.DeepEqual(last.part, now.part) {
+		p.vpcs[name] = now
+		if !known {
+			changed, stale.node = true, true
+			continue
+		}
+		if reflect.DeepEqual(last.part, now.part) {
 			now.part, now.joint = last.part, last.joint
 		}
-		changed = changed || !known || now.part != last.part || !reflect.DeepEqual(last.here, now.here)
-		stale.node = stale.node || !known || (last.part == nil) != (now.part == nil) || !reflect.DeepEqual(last.here, now.here)
-		p.vpcs[name] = now
+		elsewhere := !reflect.DeepEqual(last.here, now.here) // the node's parts depend on it
+		changed = changed || elsewhere || now.part != last.part
+		stale.node = stale.node || elsewhere || (last.part == nil) != (now.part == nil)
 	}
 	return changed
 }

@@ -87,20 +87,28 @@ func TestANodeReliesOnMembersForWhatItDoesNotHave(t *testing.T) {
 		"the bouncer is here": {
 			Table{Members: true, Subnets: true, OfSubnets: map[string]bool{"blue1": true}},
 			append(slices.Clone(two), member("blue1", "node1", roles.Joining, 4)),
-			map[string]state.Role{blue1: {Members: both, Here: true, Complete: true}}, 4, []string{"blue1.node1"},
+			map[string]state.Role{blue1: {Members: both, Here: true, Complete: true}},
+			4,
+			[]string{"blue1.node1"},
 		},
 		"the bouncer is here and reads its table": {
 			without, append(slices.Clone(two), member("blue1", "node1", roles.Serving, 5)),
-			map[string]state.Role{blue1: {Members: both, Here: true}}, 5, nil,
+			map[string]state.Role{blue1: {Members: both, Here: true}},
+			5, nil,
 		},
 		"dividers": {Table{Members: true, OfSubnets: map[string]bool{"blue1": true}}, []func(store.Tx) error{member("", "node2", roles.Serving, 2)}, map[string]state.Role{"": {Members: ips("192.0.2.2")}}, 2, nil},
 		"the divider is here": {
-			everything, []func(store.Tx) error{member("", "node1", roles.Serving, 2)},
-			map[string]state.Role{"": {Here: true, Complete: true}}, 2, []string{".node1"},
+			everything,
+			[]func(store.Tx) error{member("", "node1", roles.Serving, 2)},
+			map[string]state.Role{"": {Here: true, Complete: true}},
+			2,
+			[]string{".node1"},
 		},
 		"the divider is here and reads its Subnets": {
-			Table{Members: true, OfSubnets: map[string]bool{"blue1": true}}, []func(store.Tx) error{member("", "node1", roles.Serving, 2)},
-			map[string]state.Role{"": {Here: true}}, 2, nil,
+			Table{Members: true, OfSubnets: map[string]bool{"blue1": true}},
+			[]func(store.Tx) error{member("", "node1", roles.Serving, 2)},
+			map[string]state.Role{"": {Here: true}},
+			2, nil,
 		},
 		"a member of another VPC of the name": {everything, []func(store.Tx) error{func(tx store.Tx) error {
 			return roles.PutMember(tx, &roles.Member{Name: "m", VPC: "blue", VPCUID: "another", SubnetUID: "blue1", Subnet: "blue1", Node: "node1", NodeUID: "node1", Stage: roles.Serving, Revision: 9})

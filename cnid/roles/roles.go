@@ -107,7 +107,7 @@ func (r *Reporter) Run(ctx context.Context) {
 			r.retry(ctx, err)
 			continue
 		}
-		if t.report.equal(last) || time.Now().Before(next) {
+		if t.equal(last) || time.Now().Before(next) {
 			continue
 		}
 		if err := r.list(ctx, t.report); err != nil {
@@ -136,7 +136,7 @@ func (r *Reporter) wait(ctx context.Context, last report, next time.Time) (t tas
 			ws.Add(changed)
 			if self := store.GetNode(tx, r.node); passed && self != nil {
 				t = r.look(tx, self, programmed)
-				return len(t.complete) > 0 || !t.report.equal(last) && !time.Now().Before(next)
+				return len(t.complete) > 0 || !t.equal(last) && !time.Now().Before(next)
 			}
 			return false
 		})

@@ -168,12 +168,12 @@ func TestReportsComeTogether(t *testing.T) {
 		if got, times := n.api.written(); times != 1 || got["vpc"] != 1 {
 			t.Errorf("%d reports, the last one %v, want the first revision at once and the others later", times, got)
 		}
-		time.Sleep(together)
+		time.Sleep(together) //nolint:forbidigo // virtual time
 		synctest.Wait()
 		if got, times := n.api.written(); times != 2 || got["vpc"] != 6 {
 			t.Errorf("%d reports, the last one %v, want two and revision 6", times, got)
 		}
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) //nolint:forbidigo // virtual time
 		synctest.Wait()
 		if _, times := n.api.written(); times != 2 {
 			t.Errorf("%d reports without a change, want none more", times)
@@ -188,7 +188,7 @@ func TestASuccessorOfTheNodeReportsForItself(t *testing.T) {
 		n.pass(listed(3))
 		synctest.Wait()
 		n.put(t, self("u2"))
-		time.Sleep(together)
+		time.Sleep(together) //nolint:forbidigo // virtual time
 		synctest.Wait()
 		if owner := n.api.object.OwnerReferences; len(owner) != 1 || owner[0].UID != "u2" {
 			t.Errorf("owners %v, want the successor", owner)
@@ -215,10 +215,10 @@ func TestMembersOfTheNodeAreReportedWhenTheirTablesAreComplete(t *testing.T) {
 		n.api.mu.Lock()
 		n.api.fail = nil
 		n.api.mu.Unlock()
-		time.Sleep(retryAfter)
+		time.Sleep(retryAfter) //nolint:forbidigo // virtual time
 		synctest.Wait()
 		n.put(t, member("own", "u1", true)) // its event
-		time.Sleep(retryAfter)
+		time.Sleep(retryAfter)              //nolint:forbidigo // virtual time
 		synctest.Wait()
 		want := `own[status]{"metadata":{"uid":"own-uid"},"status":{"complete":true}}`
 		n.api.mu.Lock()

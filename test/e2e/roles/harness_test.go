@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -41,6 +42,10 @@ type env struct {
 	plain, eligible []string
 }
 
+// judged is done once: the operator of the lab judges Services, without which there are no
+// roles.
+var judged sync.Once
+
 // start makes the last two nodes eligible.
 func start(t *testing.T) *env {
 	t.Helper()
@@ -49,6 +54,13 @@ func start(t *testing.T) *env {
 	if len(nodes) < 4 {
 		t.Fatalf("the lab that is up has %d nodes, these tests need 4: run first: make down", len(nodes))
 	}
+	judged.Do(func() {
+		out, err := e.Lab.Helm(stage.Within(t, stage.Patience), "upgrade", "alioth", filepath.Join(root, "helm", "alioth"), "--namespace", cluster.SystemNamespace,
+			"--reuse-values", "--set", "scaledEndpoints.enabled=true", "--wait", "--timeout", "3m")
+		if err != nil {
+			t.Fatalf("turn ScaledEndpoints on: %v\n%s", err, out)
+		}
+	})
 	for i, node := range nodes[:4] {
 		eligible := i >= 2
 		e.label(t, node.Name, eligible)

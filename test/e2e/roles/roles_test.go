@@ -32,6 +32,7 @@ func (e *env) everywhere(t *testing.T, tenant *scene.Tenant) []*corev1.Pod {
 }
 
 func TestPodsReachEachOtherOverBouncers(t *testing.T) {
+	t.Parallel()
 	e := start(t)
 	tenant := e.Tenant(t, tenant("bounced", 2, 0))
 	pods := e.everywhere(t, tenant)
@@ -46,6 +47,7 @@ func TestPodsReachEachOtherOverBouncers(t *testing.T) {
 }
 
 func TestPodsReachEachOtherOverDividers(t *testing.T) {
+	t.Parallel()
 	e := start(t)
 	tenant := e.Tenant(t, tenant("divided", 0, 2))
 	pods := e.everywhere(t, tenant)
@@ -101,6 +103,7 @@ func TestRolesComeAndGoUnderAStream(t *testing.T) {
 // TestAnAddressMovesWhileAPeerKeepsSending: a pod is created again with its address on
 // another node.
 func TestAnAddressMovesWhileAPeerKeepsSending(t *testing.T) {
+	t.Parallel()
 	e := start(t)
 	tenant := e.Tenant(t, tenant("moved", 2, 0))
 	peer := tenant.Pod("peer", scene.OnNode(e.plain[0]))
@@ -123,6 +126,7 @@ func TestAnAddressMovesWhileAPeerKeepsSending(t *testing.T) {
 
 // TestTooFewNodesAreToldWithTheLabelThatIsMissing: the members that there are serve.
 func TestTooFewNodesAreToldWithTheLabelThatIsMissing(t *testing.T) {
+	t.Parallel()
 	e := start(t)
 	tenant := e.Tenant(t, tenant("few", 3, 0))
 	subnet := tenant.Subnets[0]
