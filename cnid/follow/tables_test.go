@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/roles"
@@ -22,8 +21,7 @@ import (
 // tablesWorld is a node "n" whose sources have read whatever the test says.
 type tablesWorld struct {
 	*Sources
-	rows   *store.Store
-	hosted []journal.Record
+	rows *store.Store
 }
 
 func newTables(t *testing.T, rows ...func(store.Tx) error) *tablesWorld {
@@ -33,7 +31,7 @@ func newTables(t *testing.T, rows ...func(store.Tx) error) *tablesWorld {
 		t.Fatal(err)
 	}
 	w := &tablesWorld{rows: s}
-	w.Sources = New(Config{Node: "n", DefaultVPC: "default"}, nil, nil, s, func() []journal.Record { return w.hosted }, slog.New(slog.DiscardHandler))
+	w.Sources = New(Config{Node: "n", DefaultVPC: "default"}, nil, nil, s, noRecords, slog.New(slog.DiscardHandler))
 	w.put(t, func(tx store.Tx) error {
 		return store.PutNode(tx, &store.Node{Meta: store.Meta{UID: "n-uid"}, Name: "n"})
 	})
@@ -94,10 +92,10 @@ func withSubnet(name string, bouncers int) func(store.Tx) error {
 	}
 }
 
-// withAddress is an Address of this node, in subnet a.
-func withAddress(ip string) func(store.Tx) error {
+// hosted is an Address of this node, in subnet a.
+func hosted() func(store.Tx) error {
 	return func(tx store.Tx) error {
-		return store.PutAddress(tx, &store.Address{Meta: store.Meta{UID: ip}, Name: "v." + ip, VPC: "v", Subnet: "a", IP: netip.MustParseAddr(ip), Node: "n"})
+		return store.PutAddress(tx, &store.Address{Meta: store.Meta{UID: "a"}, Name: "v.10.0.0.1", VPC: "v", Subnet: "a", IP: netip.MustParseAddr("10.0.0.1"), Node: "n"})
 	}
 }
 
@@ -121,7 +119,7 @@ const (
 )
 
 func TestANodeFollowsWhatItHasNobodyToAskFor(t *testing.T) {
-	hosts := withAddress("10.0.0.1")
+	hosts := hosted()
 	for name, c := range map[string]struct {
 		rows []func(store.Tx) error
 		want []string
@@ -176,7 +174,7 @@ func TestANodeFollowsWhatItHasNobodyToAskFor(t *testing.T) {
 // TestANodeWaitsForAllBouncersBeforeItReliesOnThem: it would rely on the first of several
 // alone. Once it does, another one that joins changes nothing.
 func TestANodeWaitsForAllBouncersBeforeItReliesOnThem(t *testing.T) {
-	w := newTables(t, withAddress("10.0.0.1"), withVPC(0, 1), withSubnet("a", 2))
+	w := newTables(t, hosted(), withVPC(0, 1), withSubnet("a", 2))
 	for _, c := range []struct {
 		name string
 		row  func(store.Tx) error
@@ -221,7 +219,7 @@ func TestTheDefaultVPCWithBouncersHasTheAddressesOfNodes(t *testing.T) {
 
 // TestManySubnetsWithoutBouncersAreOneWatch: each would be a request to the API server.
 func TestManySubnetsWithoutBouncersAreOneWatch(t *testing.T) {
-	w := newTables(t, withAddress("10.0.0.1"), withVPC(0, 1), withSubnet("a", 1), withMember("a", "m", roles.Serving))
+	w := newTables(t, hosted(), withVPC(0, 1), withSubnet("a", 1), withMember("a", "m", roles.Serving))
 	for i := range tablesAtMost {
 		w.put(t, withSubnet(fmt.Sprint("more-", i), 0))
 	}
@@ -237,7 +235,7 @@ func TestManySubnetsWithoutBouncersAreOneWatch(t *testing.T) {
 // TestTablesAreThoseThatHaveBeenRead: nothing counts as complete before it has been read,
 // and what is about to be dropped no longer counts.
 func TestTablesAreThoseThatHaveBeenRead(t *testing.T) {
-	w := newTables(t, withAddress("10.0.0.1"), withVPC(0, 1), withSubnet("a", 1), withSubnet("b", 0), withMember("a", "m", roles.Serving))
+	w := newTables(t, hosted(), withVPC(0, 1), withSubnet("a", 1), withSubnet("b", 0), withMember("a", "m", roles.Serving))
 	w.settle(t, "v")
 	table := w.Tables().Of("v")
 	if !table.Members || !table.Subnets || table.Addresses || table.Has("a") || !table.Has("b") {
