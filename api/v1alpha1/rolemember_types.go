@@ -89,10 +89,6 @@ type RoleMemberStatus struct {
 	// Complete is true once the node has programmed the whole table of the role.
 	// +optional
 	Complete bool `json:"complete,omitempty"`
-	// Boot identifies the boot of the node whose table is complete.
-	// +kubebuilder:validation:MaxLength=64
-	// +optional
-	Boot string `json:"boot,omitempty"`
 }
 
 // RoleMember is the part of one node in one role (docs/design/140). Only the operator
