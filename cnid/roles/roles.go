@@ -8,6 +8,7 @@ package roles
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -103,18 +104,17 @@ func (r *Reporter) Run(ctx context.Context) {
 		if err != nil {
 			return
 		}
-		if err := r.complete(ctx, t.complete); err != nil {
+		err = r.complete(ctx, t.complete)
+		if !t.equal(last) && !time.Now().Before(next) {
+			failure := r.list(ctx, t.report)
+			if failure == nil {
+				last, next = t.report, time.Now().Add(r.pause(t.nodes))
+			}
+			err = errors.Join(err, failure)
+		}
+		if err != nil {
 			r.retry(ctx, err)
-			continue
 		}
-		if t.equal(last) || time.Now().Before(next) {
-			continue
-		}
-		if err := r.list(ctx, t.report); err != nil {
-			r.retry(ctx, err)
-			continue
-		}
-		last, next = t.report, time.Now().Add(r.pause(t.nodes))
 	}
 }
 
@@ -174,7 +174,7 @@ func (r *Reporter) look(tx store.ReadTx, self *store.Node, programmed plan.Roles
 
 // complete reports that the tables of members are complete. The UID is that of the member
 // whose table it is: a successor of the same name is complete when its own table is.
-func (r *Reporter) complete(ctx context.Context, members []*roles.Member) error {
+func (r *Reporter) complete(ctx context.Context, members []*roles.Member) (failed error) {
 	for _, m := range members {
 		patch := fmt.Sprintf(`{"metadata":{"uid":%q},"status":{"complete":true}}`, m.UID)
 		object := &v1alpha1.RoleMember{ObjectMeta: metav1.ObjectMeta{Name: m.Name}}
@@ -182,11 +182,12 @@ func (r *Reporter) complete(ctx context.Context, members []*roles.Member) error 
 			return r.api.Patch(ctx, object, types.MergePatchType, []byte(patch), "status")
 		})
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			return fmt.Errorf("report that RoleMember %s is complete: %w", m.Name, err)
+			failed = errors.Join(failed, fmt.Errorf("report that RoleMember %s is complete: %w", m.Name, err))
+			continue
 		}
 		r.sent[m.UID] = true
 	}
-	return nil
+	return failed
 }
 
 // list writes which members the node lists. A node without any reports that it can use

@@ -33,6 +33,8 @@ type fakeAPI struct {
 	writes  []time.Time
 	patches []string
 	fail    error
+	// refused is the name of a member that can't be patched.
+	refused string
 }
 
 func (f *fakeAPI) Get(_ context.Context, obj kube.Object) error {
@@ -63,6 +65,9 @@ func (f *fakeAPI) Patch(_ context.Context, obj kube.Object, _ types.PatchType, d
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.patches = append(f.patches, fmt.Sprint(obj.GetName(), subresource, string(data)))
+	if obj.GetName() == f.refused {
+		return errors.New("refused")
+	}
 	return f.fail
 }
 
@@ -230,6 +235,35 @@ func TestMembersOfTheNodeAreReportedWhenTheirTablesAreComplete(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("patch (-want +got):\n%s", diff)
 			}
+		}
+	})
+}
+
+// TestAMemberThatIsRefusedHoldsUpNothingElse: neither another member nor what the node lists.
+func TestAMemberThatIsRefusedHoldsUpNothingElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := start(t)
+		n.put(t, self("u1"))
+		n.api.refused = "a"
+		for _, name := range []string{"a", "b"} {
+			n.put(t, func(tx store.Tx) error {
+				return roles.PutMember(tx, &roles.Member{Meta: store.Meta{UID: name}, Name: name, VPC: "v", VPCUID: "vpc", Node: "n", NodeUID: "u1"})
+			})
+		}
+		n.pass(plan.Roles{Listed: map[string]int64{"vpc": 3}, Complete: map[string]bool{"a": true, "b": true}})
+		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
+		synctest.Wait()
+		if got, _ := n.api.written(); got["vpc"] != 3 {
+			t.Errorf("listed is %v, want revision 3", got)
+		}
+		n.api.mu.Lock()
+		defer n.api.mu.Unlock()
+		times := map[byte]int{}
+		for _, patch := range n.api.patches {
+			times[patch[0]]++
+		}
+		if times['a'] < 2 || times['a'] > 70 || times['b'] != 1 {
+			t.Errorf("%d attempts for the refused member and %d for the other, want some and one", times['a'], times['b'])
 		}
 	})
 }
