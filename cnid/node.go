@@ -17,6 +17,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/hostlink"
 	"github.com/alioth-net/alioth/cnid/install"
 	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/lookup"
 	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/cnid/netns"
 	"github.com/alioth-net/alioth/cnid/nodeipam/loopback"
@@ -27,6 +28,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/release"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
+	"github.com/alioth-net/alioth/ebpf/datapath/telemetry"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -55,12 +57,12 @@ type node struct {
 	kernel   *reconcile.Kernel
 	// ports are those of the node IPAM API.
 	ports *loopback.Ports
-	// health, announcer, drops and flows are given to kernel, which feeds them.
+	// health, announcer, drops, flows and misses are given to kernel, which feeds them.
 	health       *nodeservices.HealthChecks
 	announcer    *nodeservices.Announcer
-	drops, flows *observe.Events
-	// opened hands the datapath to lookups of single addresses.
-	opened *openedPaths
+	drops, flows *observe.Events[*telemetry.EventReader]
+	// misses are the addresses that have to be looked up.
+	misses *observe.Events[lookup.Datapath]
 }
 
 // newNode opens what is on the node. The caller closes it.
@@ -72,7 +74,7 @@ func newNode(ctx context.Context, cfg Config, registry attach.Registry, log *slo
 	n := &node{
 		cfg: cfg, plan: cfg.Plan(registry.Catalog()), log: log, registry: prometheus.NewRegistry(), kinds: registry, progress: &reconcile.Progress{},
 		health: nodeservices.NewHealthChecks(log), announcer: nodeservices.NewAnnouncer(log),
-		drops: observe.NewEvents((*datapath.Datapath).Drops), flows: observe.NewEvents((*datapath.Datapath).Flows), opened: newOpenedPaths(),
+		drops: observe.NewEvents((*datapath.Datapath).Drops), flows: observe.NewEvents((*datapath.Datapath).Flows), misses: observe.NewEvents(missesOf),
 	}
 	n.ports = cfg.nodeIPAMPorts(log)
 	if n.kind, err = choosePodDevice(ctx, cfg.PodDevice, registry, log); err != nil {
@@ -103,7 +105,7 @@ func (n *node) newKernel(endsSockets bool) *reconcile.Kernel {
 		PinDir: n.cfg.BPFDir, CgroupRoot: n.cfg.CgroupRoot, Shadow4: n.cfg.shadow(true), Shadow6: n.cfg.shadow(false), TunnelPort: n.cfg.TunnelPort, LinkPort: n.cfg.HostLinkPort,
 		FlowsPerShadow: n.cfg.FlowsPerShadow, ConnectionsPerInterface: n.cfg.ConnectionsPerInterface, EndsSockets: endsSockets,
 		PodCgroup: pods, GuardedPort: port,
-		Host: n.host, HealthChecks: n.health, Announcer: n.announcer, Readers: []reconcile.Reader{n.drops, n.flows, n.opened}, Metrics: n.passes, Log: n.log,
+		Host: n.host, HealthChecks: n.health, Announcer: n.announcer, Readers: []reconcile.Reader{n.drops, n.flows, n.misses}, Metrics: n.passes, Log: n.log,
 	})
 }
 

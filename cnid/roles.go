@@ -26,9 +26,15 @@ func (d *daemon) rolesModule(api *kube.Client, rows *lookup.Loop) module {
 // cachedRows returns what keeps the rows of single addresses.
 func (d *daemon) cachedRows(api *kube.Client, sources *follow.Sources) *lookup.Loop {
 	return lookup.New(lookup.Config{
-		Node: d.cfg.NodeName, Store: d.store, Resolver: lookup.NewAPI(api), Opened: d.opened.paths,
+		Node: d.cfg.NodeName, Store: d.store, Resolver: lookup.NewAPI(api), Opened: d.misses.Readers(),
 		Synced: sources.Synced, Hosted: sources.Hosts, Now: d.sinceBoot, Metrics: lookup.NewMetrics(d.registry), Log: d.log,
 	})
+}
+
+// missesOf reads the addresses that a datapath misses.
+func missesOf(path *datapath.Datapath) (lookup.Datapath, error) {
+	misses, err := path.Misses()
+	return lookup.Datapath{Table: path.Cached(), Misses: misses}, err
 }
 
 // sinceBoot is the time of the clock by which programs date rows.

@@ -131,7 +131,7 @@ func (t *tables) usesBouncers(row *store.VPC, subnet *store.Subnet) bool {
 	if t.last[t.all(descriptor.AllAddresses)] {
 		table = t.all(descriptor.AllAddresses)
 	}
-	return t.uses(roles.Bouncers(row, subnet), subnet.UID, table)
+	return t.uses(roles.Bouncers(subnet.Bouncers, row.Dividers), subnet.UID, table)
 }
 
 // bounced are the names of the subnets of which the node is a bouncer.

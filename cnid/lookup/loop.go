@@ -38,6 +38,7 @@ type Table interface {
 type Misses interface {
 	// Read waits for the next one. It returns os.ErrClosed once the datapath is closed.
 	Read() (state.Miss, error)
+	Close() error
 }
 
 // Datapath is what a Loop needs of an open datapath.
@@ -45,6 +46,9 @@ type Datapath struct {
 	Table  Table
 	Misses Misses
 }
+
+// Close ends the reading of misses.
+func (d Datapath) Close() error { return d.Misses.Close() }
 
 // Resolver asks for an Address. Its method is called from several goroutines, and returns
 // soon after ctx ends.

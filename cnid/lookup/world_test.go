@@ -122,6 +122,11 @@ func (r *reports) Read() (state.Miss, error) {
 	}
 }
 
+func (r *reports) Close() error {
+	close(r.closed)
+	return nil
+}
+
 // world is a loop with what it needs.
 type world struct {
 	*Loop

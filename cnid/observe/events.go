@@ -4,29 +4,31 @@
 package observe
 
 import (
+	"io"
+
 	"github.com/alioth-net/alioth/ebpf/datapath"
-	"github.com/alioth-net/alioth/ebpf/datapath/telemetry"
 )
 
-// Events are a datapath's reports of single packets, of one kind.
-type Events struct {
-	of func(*datapath.Datapath) (*telemetry.EventReader, error)
-	// reader is that of the open datapath. Each new one is put into readers, in place of
-	// one that was not taken yet.
-	reader  *telemetry.EventReader
-	readers chan *telemetry.EventReader
+// Events are what programs report of single packets, of one kind. A reader R ends with its
+// datapath.
+type Events[R io.Closer] struct {
+	of func(*datapath.Datapath) (R, error)
+	// reader is that of the open datapath, or nil. Each new one is put into readers, in place
+	// of one that was not taken yet.
+	reader  io.Closer
+	readers chan R
 }
 
 // NewEvents returns those that of reads from a datapath.
-func NewEvents(of func(*datapath.Datapath) (*telemetry.EventReader, error)) *Events {
-	return &Events{of: of, readers: make(chan *telemetry.EventReader, 1)}
+func NewEvents[R io.Closer](of func(*datapath.Datapath) (R, error)) *Events[R] {
+	return &Events[R]{of: of, readers: make(chan R, 1)}
 }
 
 // Readers delivers the reader of each datapath that is opened.
-func (e *Events) Readers() <-chan *telemetry.EventReader { return e.readers }
+func (e *Events[R]) Readers() <-chan R { return e.readers }
 
 // ReadFrom takes a datapath in place of the one before.
-func (e *Events) ReadFrom(path *datapath.Datapath) error {
+func (e *Events[R]) ReadFrom(path *datapath.Datapath) error {
 	reader, err := e.of(path)
 	if err != nil {
 		return err
@@ -42,7 +44,7 @@ func (e *Events) ReadFrom(path *datapath.Datapath) error {
 }
 
 // Close closes the reader of the open datapath.
-func (e *Events) Close() (err error) {
+func (e *Events[R]) Close() (err error) {
 	if e.reader != nil {
 		err = e.reader.Close()
 	}

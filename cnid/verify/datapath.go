@@ -67,10 +67,9 @@ func (c *comparison) roles(node string, want state.State) {
 			continue
 		}
 		what := fmt.Sprintf("role %d in VNI %d", role.Key.ID, role.Key.VNI)
-		for _, subnet := range want.Subnets {
-			if subnet.VNI == role.Key.VNI && subnet.Role == role.Key.ID {
-				what = fmt.Sprintf("bouncers of subnet %s in VNI %d", subnet.Prefix, subnet.VNI)
-			}
+		at := slices.IndexFunc(want.Subnets, func(s state.Subnet) bool { return s.VNI == role.Key.VNI && s.Role == role.Key.ID })
+		if at >= 0 {
+			what = fmt.Sprintf("role of the bouncers of subnet %s in VNI %d", want.Subnets[at].Prefix, role.Key.VNI)
 		}
 		c.onNode(node, RoleWithoutMember, what, "see the condition RolesReady of the Subnet or VPC", "has no member that serves: packets to addresses that the node does not know are dropped")
 	}

@@ -286,6 +286,11 @@ func inKernel() []difference {
 		}, []Kind{MapRowLeft}, "node port 30080 protocol 6 in VNI 20, IPv4 true"},
 		{"a network namespace is not known", func(_ *testing.T, w *world) { delete(w.dumps["node1"].Rows, "network namespace 4711") }, []Kind{MapRowMissing}, "network namespace 4711"},
 		{"a row has another value", func(_ *testing.T, w *world) { w.dumps["node1"].Rows["interface 10"] = "of VNI 21" }, []Kind{MapRowMissing}, "has to be"},
+		{"nobody has the table that a node relies on", func(_ *testing.T, w *world) {
+			w.dumps["node1"].Tables = map[string]nodestatus.Table{
+				"default": {Members: true, Subnets: true, Addresses: true}, "blue": {Members: true, Subnets: true},
+			}
+		}, []Kind{MapRowLeft, MapRowMissing, RoleWithoutMember}, "bouncers of subnet 10.10.1.0/24 in VNI 20"},
 		{"a program is not on its device", func(_ *testing.T, w *world) {
 			d := w.dumps["node1"]
 			d.Hooks.Filters = slices.DeleteFunc(d.Hooks.Filters, func(f nodestatus.Filter) bool { return f == nodestatus.Filter{Ifindex: 10, Program: "alioth_to_pod"} })

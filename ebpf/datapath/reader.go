@@ -7,7 +7,6 @@ import (
 	"net/netip"
 
 	"github.com/alioth-net/alioth/ebpf/bpf"
-	"github.com/alioth-net/alioth/ebpf/datapath/cached"
 	"github.com/alioth-net/alioth/ebpf/datapath/connections"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/ebpf/datapath/tables"
@@ -68,9 +67,6 @@ func (r *Reader) Counters() ([]telemetry.Counter, error) { return telemetry.Read
 func (r *Reader) DropCounters() ([]telemetry.DropCounter, error) {
 	return telemetry.ReadDropCounters(r.maps)
 }
-
-// Cached reads the rows that the node has looked up, ordered by VNI and address.
-func (r *Reader) Cached() ([]state.Cached, error) { return cached.New(r.maps).Rows() }
 
 // Connections reads the table of flows to shared services, ordered by VPC, pod
 // and service. Halves of flows are left out.

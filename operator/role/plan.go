@@ -79,8 +79,7 @@ func (p *planner) all() {
 	delete(byKey, vpc.UID)
 	for _, s := range slices.SortedFunc(slices.Values(p.world.Subnets), func(a, b Subnet) int { return cmp.Compare(a.Name, b.Name) }) {
 		of := roles.Member{VPC: vpc.Name, VPCUID: vpc.UID, Subnet: s.Name, SubnetUID: s.UID}
-		// A node that does not know a subnet can't hold its table.
-		p.out.Bouncers[s.Name] = p.one(of, cmp.Or(s.Bouncers, vpc.Dividers), byKey[s.UID])
+		p.out.Bouncers[s.Name] = p.one(of, roles.Bouncers(s.Bouncers, vpc.Dividers), byKey[s.UID])
 		delete(byKey, s.UID)
 	}
 	for _, key := range slices.Sorted(maps.Keys(byKey)) {
