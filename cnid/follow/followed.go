@@ -117,7 +117,7 @@ func (s *Sources) adjust(ctx context.Context, needed map[part]bool) {
 
 // stop waits outside of the lock, because stopping waits for the source. A part with an
 // attachment stays: its record may have been written since the part was found to be unused.
-// Who writes one asks DomainSynced afterwards (decision.Decisions.Confirm).
+// The writer of a record calls DomainSynced afterwards (decision.Decisions.Confirm).
 func (s *Sources) stop(p part) {
 	s.mu.Lock()
 	if s.isAttached(p) {
@@ -126,7 +126,7 @@ func (s *Sources) stop(p part) {
 	}
 	stopping := s.parts[p]
 	delete(s.parts, p)
-	s.reads++ // before the rows go
+	s.reads, s.decisive = s.reads+1, s.decisive+1 // before the rows go
 	unused := s.scopes.leave(stopping.scopes)
 	s.mu.Unlock()
 	stopping.cancel()
@@ -165,7 +165,7 @@ func (s *Sources) add(ctx context.Context, p part) {
 	for _, scope := range scopes {
 		key := keyOf(scope)
 		f.scopes = append(f.scopes, key)
-		f.sources = append(f.sources, s.scopes.join(key, func() *reflector.Source { return s.set.Start(ctx, scope, s.broadcast) }))
+		f.sources = append(f.sources, s.scopes.join(key, func() *reflector.Source { return s.set.Start(ctx, scope, s.onceRead(p)) }))
 	}
 	f.confirmed = !s.complete || !p.isCarried()
 	s.parts[p] = f
@@ -175,6 +175,15 @@ func (s *Sources) add(ctx context.Context, p part) {
 	if !confirmed {
 		go s.confirm(confirmation, p.domain, f)
 	}
+}
+
+// onceRead returns what to call when a source of a part has synced.
+func (s *Sources) onceRead(p part) func() {
+	switch p.extent {
+	case descriptor.AllAddresses, descriptor.AddressesOfSubnet, descriptor.AddressesOfNodes:
+		return s.addressesRead
+	}
+	return s.broadcast
 }
 
 func comparePart(a, b part) int { return strings.Compare(a.String(), b.String()) }

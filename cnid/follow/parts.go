@@ -36,6 +36,8 @@ func (p part) String() string {
 	switch p.extent {
 	case descriptor.ServedNetwork:
 		return "network " + p.domain
+	case descriptor.ServedVPC:
+		return "Services of VPC " + p.domain
 	case descriptor.DescribedVPC:
 		return "VPC " + p.domain + " for other CNI plugins"
 	case descriptor.ExposedVPC:
@@ -147,6 +149,9 @@ func (s *Sources) find(tx store.ReadTx, records []journal.Record) map[part]bool 
 	}
 	for vpc, subnets := range hosted {
 		parts[part{domain: vpc}] = true
+		if s.cfg.ScaledEndpoints && subnets != nil { // a role member translates no addresses
+			parts[part{domain: vpc, extent: descriptor.ServedVPC}] = true
+		}
 		t := tables{tx: tx, node: s.cfg.Node, vpc: vpc, isDefault: vpc == s.cfg.DefaultVPC, hosts: subnets, read: s.isRead, last: s.last}
 		for _, p := range t.needed() {
 			parts[p] = true

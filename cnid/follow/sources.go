@@ -45,7 +45,8 @@ type Config struct {
 }
 
 // Sources keeps the store equal to the part of the API that this node needs: its pods
-// and Addresses; each VPC whose packets it carries, with its Subnets and Addresses; the VPC
+// and Addresses; each VPC whose packets it carries, with the Subnets and Addresses for which
+// it has no bouncers and dividers to send to; the VPC
 // objects that Services for clients outside name; the Addresses of every network with an
 // attachment here in which there are Services; and all objects of most other kinds. For
 // these, a watch for each needed object would cost the API server and the node more than
@@ -78,9 +79,10 @@ type Sources struct {
 	last     map[part]bool
 	lastRead uint64
 
-	// reads counts what has begun to count as read, or no longer does; guarded by mu.
-	reads uint64
-	held  held
+	// reads counts what has begun to count as read, or no longer does; decisive those of
+	// them that decide what else is needed. Both are guarded by mu.
+	reads, decisive uint64
+	held            held
 }
 
 // New returns sources that follow nothing before Start.
@@ -115,10 +117,16 @@ func (s *Sources) Start(ctx context.Context) {
 	s.base, s.always = base, always
 }
 
-// broadcast reports that a source has synced.
-func (s *Sources) broadcast() {
+// broadcast reports that a source has synced that may decide what else is needed.
+func (s *Sources) broadcast() { s.report(1) }
+
+// addressesRead reports that a source of Addresses has synced: these decide nothing.
+func (s *Sources) addressesRead() { s.report(0) }
+
+func (s *Sources) report(decisive uint64) {
 	s.mu.Lock() // not between another goroutine's check and its call of Next
 	s.reads++
+	s.decisive += decisive
 	complete := s.complete
 	s.changed.Send()
 	s.mu.Unlock()
@@ -127,11 +135,11 @@ func (s *Sources) broadcast() {
 	}
 }
 
-// reading returns a number that grows with what has been read.
+// reading returns a number that grows with what has been read that decides what is needed.
 func (s *Sources) reading() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.reads
+	return s.decisive
 }
 
 // isRead reports whether a part has been read.
@@ -240,19 +248,19 @@ func (s *Sources) Synced() (bool, <-chan struct{}) {
 	if complete {
 		return true, changed
 	}
-	// What is needed follows from the base, so an earlier look could miss some of it.
+	// The base decides what is needed: a look before it was read could miss parts.
 	if !s.BaseSynced() {
 		return false, changed
 	}
-	all := s.read(func(part) bool { return true })
+	all := s.read(everything)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.complete = s.complete || all
 	return s.complete, changed
 }
 
-// read reports whether those of the needed parts have been read that are concerned. What
-// has been read decides what else is needed, so it looks again.
+// read reports whether the needed parts that are concerned have been read. What has been read
+// decides what else is needed, so it looks again.
 func (s *Sources) read(concerned func(part) bool) bool {
 	look := func() map[part]bool {
 		var all map[part]bool
@@ -279,7 +287,15 @@ func (s *Sources) known(concerned func(part) bool) map[part]bool {
 	return concernedOf(s.last, concerned)
 }
 
+// everything stands for all parts.
+var everything func(part) bool
+
+// concernedOf returns the parts that are concerned. A node may have thousands: all of them
+// are not copied.
 func concernedOf(parts map[part]bool, concerned func(part) bool) map[part]bool {
+	if concerned == nil {
+		return parts
+	}
 	some := map[part]bool{}
 	for p := range parts {
 		if concerned(p) {

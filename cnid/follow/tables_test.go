@@ -232,6 +232,28 @@ func TestManySubnetsWithoutBouncersAreOneWatch(t *testing.T) {
 	}
 }
 
+// TestServicesAreFollowedWhereTheirPodsAre: a role member translates no addresses.
+func TestServicesAreFollowedWhereTheirPodsAre(t *testing.T) {
+	const services = "Services of VPC v"
+	for _, c := range []struct {
+		name   string
+		scaled bool
+		rows   []func(store.Tx) error
+		want   bool
+	}{
+		{"a pod", true, []func(store.Tx) error{hosted(), withVPC(0, 0)}, true},
+		{"a pod, without verdicts", false, []func(store.Tx) error{hosted(), withVPC(0, 0)}, false},
+		{"a bouncer", true, []func(store.Tx) error{withVPC(0, 1), withSubnet("a", 1), withMember("a", "n", roles.Serving)}, false},
+		{"a pod and a bouncer", true, []func(store.Tx) error{hosted(), withVPC(0, 1), withSubnet("a", 1), withMember("a", "n", roles.Serving)}, true},
+	} {
+		w := newTables(t, c.rows...)
+		w.cfg.ScaledEndpoints = c.scaled
+		if got := w.settle(t, "v"); slices.Contains(got, services) != c.want {
+			t.Errorf("%s: followed is %v, Services among it: want %v", c.name, got, c.want)
+		}
+	}
+}
+
 // TestTablesAreThoseThatHaveBeenRead: nothing counts as complete before it has been read,
 // and what is about to be dropped no longer counts.
 func TestTablesAreThoseThatHaveBeenRead(t *testing.T) {

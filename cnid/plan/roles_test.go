@@ -160,6 +160,23 @@ func TestAMemberHasTheVPCWithoutAnInterface(t *testing.T) {
 	}) {
 		t.Errorf("a bouncer has the addresses %v, want that of node2", got.Datapath.Addresses)
 	}
+	w.put(t, func(tx store.Tx) error {
+		open := *store.GetVPC(tx, "blue")
+		open.AllowedTenants = []string{"*"}
+		return store.PutVPC(tx, &open)
+	}, func(tx store.Tx) error {
+		return store.PutNetwork(tx, &store.Network{Meta: store.Meta{UID: "n"}, Namespace: "shop", Name: "default", Tenant: "ns:shop", Type: "vpc", VPC: "blue"})
+	}, func(tx store.Tx) error {
+		return store.PutNamespace(tx, &store.Namespace{Meta: store.Meta{UID: "shop"}, Name: "shop", Tenant: "ns:shop"})
+	}, service("shop", "web", []string{"10.96.0.9"}, store.ServicePort{Protocol: "TCP", Port: 80}))
+	if list := w.build().Datapath.Services; len(list) > 0 {
+		t.Errorf("a node that only forwards has the Services %v", list)
+	}
+	w.attach("blue", 20, "b1", "10.10.1.10/24")
+	if list := w.build().Datapath.Services; len(list) != 1 {
+		t.Errorf("a node with a pod has the Services %v, want one", list)
+	}
+	w.records = nil
 	w.store.View(func(tx store.ReadTx) {
 		parts := Build(tx, w.input()).Datapath
 		if err := parts.Validate(parts.Everything(), state.Parts{}); err != nil {

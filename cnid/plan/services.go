@@ -111,11 +111,12 @@ func (p *servicesPlan) plan(tx store.ReadTx, in Input, vpcs map[string]*vpcPlan,
 	return p.settle()
 }
 
-// presentOf returns servicesPlan.present.
+// presentOf returns servicesPlan.present: the VPCs with an interface here, and networks. A
+// node that only forwards packets of a VPC, as a role member, translates none of them.
 func presentOf(vpcs map[string]*vpcPlan, numbers map[string]uint32) map[string]uint32 {
 	present := maps.Clone(numbers)
 	for name, v := range vpcs {
-		if v.part != nil {
+		if v.part != nil && len(v.part.Interfaces) > 0 {
 			present[name] = v.here.vni
 		}
 	}

@@ -69,6 +69,8 @@ type Extent int
 const (
 	// CarriedVPC is what a VPC needs whose packets the node carries, beside its tables.
 	CarriedVPC Extent = iota
+	// ServedVPC is what Services of a VPC need where pods of the VPC are.
+	ServedVPC
 	// DescribedVPC is what an interface of another CNI plugin needs.
 	DescribedVPC
 	// ExposedVPC is what a Service needs that clients outside reach on every node.

@@ -22,7 +22,7 @@ var ScaledEndpoint = descriptor.Define(&all, descriptor.Description[*v1alpha1.Sc
 	Name: "ScaledEndpoint", Object: &v1alpha1.ScaledEndpoint{}, List: &v1alpha1.ScaledEndpointList{}, Convert: convertScaledEndpoint,
 	Table:  descriptor.ByName(store.GetScaledEndpoint, store.PutScaledEndpoint, store.DeleteScaledEndpoint),
 	OnNode: ofExposed,
-	Of:     descriptor.Scopes{descriptor.CarriedVPC: descriptor.WithField("spec.vpc"), descriptor.ServedNetwork: ofNetworkDomain},
+	Of:     descriptor.Scopes{descriptor.ServedVPC: descriptor.WithField("spec.vpc"), descriptor.ServedNetwork: ofNetworkDomain},
 })
 
 // ofExposed selects what every node needs.
