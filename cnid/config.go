@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
 	"path/filepath"
@@ -26,7 +27,12 @@ import (
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/cnid/podresources"
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
+	"github.com/alioth-net/alioth/store/descriptor"
+	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/core"
 	"github.com/alioth-net/alioth/store/kinds/ipamapi"
+	"github.com/alioth-net/alioth/store/kinds/nmstateapi"
+	"github.com/alioth-net/alioth/store/kinds/vpcs"
 )
 
 // Config is the daemon's command line.
@@ -320,4 +326,27 @@ func (c Config) onNode() install.Node {
 // Uninstall removes Alioth from this node, see install.Uninstall.
 func Uninstall(ctx context.Context, cfg Config, log *slog.Logger) error {
 	return install.Uninstall(ctx, cfg.onNode(), log)
+}
+
+// Kinds are those whose objects the daemon follows.
+func (c Config) Kinds() []*descriptor.Kind {
+	without := nmstateapi.All()
+	if c.NodeNetworkState {
+		// The operator needs the policies where the daemon does not.
+		without = slices.DeleteFunc(without, func(kind *descriptor.Kind) bool {
+			return kind == nmstateapi.NodeNetworkState.Kind || c.NetworkPolicyMode == PoliciesDistributed
+		})
+	}
+	all := kinds.All()
+	if c.ScaledEndpoints {
+		// They have what the operator judged by these, and by the Addresses of networks.
+		without = append(without, core.Service.Kind, core.EndpointSlice.Kind, vpcs.Network.Kind)
+		addresses := *vpcs.Address.Kind
+		addresses.Of = maps.Clone(addresses.Of)
+		delete(addresses.Of, descriptor.ServedNetwork)
+		all[slices.Index(all, vpcs.Address.Kind)] = &addresses
+	} else {
+		without = append(without, vpcs.ScaledEndpoint.Kind)
+	}
+	return slices.DeleteFunc(all, func(kind *descriptor.Kind) bool { return slices.Contains(without, kind) })
 }

@@ -39,7 +39,7 @@ const (
 	StageJoining Stage = "Joining"
 	// StageServing is listed by senders.
 	StageServing Stage = "Serving"
-	// StageLeaving answers until senders list it no more.
+	// StageLeaving answers until no sender lists it.
 	StageLeaving Stage = "Leaving"
 )
 

@@ -24,7 +24,7 @@ const (
 )
 
 // APIServerService is the Service (namespace/name) of the API server. The operator writes its
-// ScaledEndpoint last, so whoever has it has all others.
+// ScaledEndpoint last: a node that has read it has read all others.
 const APIServerService = "default/kubernetes"
 
 // ScaledService is the Service of a ScaledEndpoint.

@@ -179,7 +179,7 @@ func (w *world) isHosted(vpc string) bool {
 	return w.hosted[vpc]
 }
 
-// sync has everything be read.
+// sync makes everything count as read.
 func (w *world) sync() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -212,7 +212,7 @@ func (p *planner) await(m *roles.Member) {
 	}
 }
 
-// acknowledged reports whether every node that may send to a member lists it no more. A node
+// acknowledged reports whether no node that may send to a member lists it. A node
 // that is fenced sends nothing; neither a dead one's own report nor its absence counts for
 // its own member.
 func (p *planner) acknowledged(m *roles.Member) bool {

@@ -78,7 +78,7 @@ func statusOf(s Summary) *v1alpha1.RolesStatus {
 }
 
 // setCondition sets RolesReady, or removes it where no role is wanted, and reports whether
-// its reason is another one now.
+// its reason has changed.
 func setCondition(conditions *[]metav1.Condition, generation int64, s Summary) (changed bool) {
 	before := meta.FindStatusCondition(*conditions, v1alpha1.RolesReadyCondition)
 	if s.Wanted == 0 {

@@ -75,7 +75,7 @@ type Wait struct {
 	// Revision is that of the member when it began to leave.
 	Revision int64
 	// Left is when it was first seen to leave, Acknowledged when all nodes were first seen
-	// to list it no more, or the time for that had passed; zero: not yet.
+	// to no longer list it, or the time for that had passed; zero: not yet.
 	Left, Acknowledged time.Time
 }
 

@@ -20,7 +20,8 @@ func HasNodePorts(row *store.Service) bool {
 }
 
 // ExposedVPCs returns the names of the VPCs that Services ask for which clients outside
-// reach. A node may know these by their ScaledEndpoints. It does not read the VPCs: a VPC of the result need not exist, nor allow the tenant.
+// reach. A node may know these by their ScaledEndpoints. The function does not read the VPCs:
+// a VPC of the result need not exist, nor allow the tenant.
 func ExposedVPCs(tx store.ReadTx, defaultVPC string) map[string]bool {
 	vpcs := map[string]bool{}
 	for _, service := range store.ListServices(tx) {

@@ -154,7 +154,7 @@ func (v *Verdict) Reached(tx store.ReadTx, node string, port store.ServicePort, 
 }
 
 // Everywhere returns where connections to one port of a Service go that every VPC reaches:
-// to all ready endpoints, ascending and each once, whoever holds them.
+// to all ready endpoints, ascending and each once, of any holder.
 func (v *Verdict) Everywhere(port store.ServicePort, is4 bool) (list []netip.AddrPort) {
 	for addr, backend := range v.at(port, is4) {
 		if !backend.Terminating {

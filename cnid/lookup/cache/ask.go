@@ -147,7 +147,7 @@ func (c *Cache) Answered(v View, a Answer) (s Steps) {
 	}
 	one.answered(v.Now, signatureOf(a))
 	c.budget.answered(a.VNI)
-	// A VPC that was made again under its name, or has another VNI, is another one.
+	// A VPC with the same name does not count if its UID or VNI has changed.
 	if vpc := vpcOf(v, a.VNI); vpc != nil && vpc.Name == a.VPC && vpc.UID == a.UID {
 		c.learn(v, vpc, one, a, &s)
 	}

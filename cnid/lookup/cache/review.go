@@ -201,7 +201,7 @@ func (c *Cache) judgeVPCs(v View, s *Steps) {
 }
 
 // judgeNodes ends the rows that lead to one of these nodes, if it does not serve any more
-// or is another one now. A change of this node may change the ways to all.
+// or has been replaced. A change of this node may change the ways to all.
 func (c *Cache) judgeNodes(v View, changed map[string]bool, s *Steps) {
 	self := store.GetNode(v.Tx, c.node)
 	for _, one := range c.rows.all {

@@ -136,7 +136,7 @@ func bouncers(here, complete bool) func(*state.State) {
 	}
 }
 
-// Between two steps no row may be missing that a packet needs: whoever drops it as unknown
+// Between two steps no row may be missing that a packet needs: a node that drops it as unknown
 // must have had all rows.
 func TestRolesTakeOverBeforeRowsGoAndGiveBackAfterTheyCame(t *testing.T) {
 	unchanged := func(*state.State) {}

@@ -34,7 +34,7 @@ func TestDaemonReportsAboutItsOwnMembersOnly(t *testing.T) {
 			return c.Status().Patch(ctx, memberOn(node), client.RawPatch(types.MergePatchType, []byte(text)), client.DryRunAll)
 		}
 	}
-	const complete = `{"status": {"complete": true, "boot": "b"}}`
+	const complete = `{"status": {"complete": true}}`
 	changed := func(ctx context.Context, c client.Client) error {
 		return c.Patch(ctx, memberOn("node-a"), client.RawPatch(types.MergePatchType, []byte(`{"spec": {"stage": "Serving"}}`)), client.DryRunAll)
 	}
@@ -54,6 +54,25 @@ func TestDaemonReportsAboutItsOwnMembersOnly(t *testing.T) {
 		{"the operator makes one", operator(), creating(memberOn("node-c")), ""},
 		{"the operator reports", operator(), patch("node-a", complete), "cannot patch"},
 	})
+}
+
+// TestAReportAboutAMemberChangesNothingElseOfIt: with a finalizer the member would stay, and
+// with another owner it would go with that.
+func TestAReportAboutAMemberChangesNothingElseOfIt(t *testing.T) {
+	admin := start(t)
+	create(t, admin, memberOn("node-m"))
+	const text = `{"metadata": {"finalizers": ["example.com/held"], "labels": {"a": "b"}, "annotations": {"a": "b"},
+		"ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u"}]}, "spec": {"stage": "Leaving"}, "status": {"complete": true}}`
+	run(t, []attempt{{"everything by the status", daemonOn("node-m"), func(ctx context.Context, c client.Client) error {
+		return c.Status().Patch(ctx, memberOn("node-m"), client.RawPatch(types.MergePatchType, []byte(text)))
+	}, ""}})
+	got := memberOn("node-m")
+	if err := admin.Get(t.Context(), client.ObjectKeyFromObject(got), got); err != nil {
+		t.Fatal(err)
+	}
+	if !got.Status.Complete || got.Spec.Stage != memberOn("node-m").Spec.Stage || len(got.Finalizers)+len(got.Labels)+len(got.Annotations)+len(got.OwnerReferences) > 0 {
+		t.Errorf("the member is %+v, want another status and nothing else", got)
+	}
 }
 
 func TestDaemonListsMembersForItsOwnNodeOnly(t *testing.T) {

@@ -61,7 +61,7 @@ func isOwn(node string, vpcs map[string]bool, row any) bool {
 	return false
 }
 
-// discarding is a kind that makes rows as ever, and forgets those that are not kept.
+// discarding is a kind that makes the same rows, and forgets those that are not kept.
 func discarding(kind *descriptor.Kind, keep func(row any) bool) *descriptor.Kind {
 	less := *kind
 	less.OnNode, less.Of = rescoped(kind.OnNode, keep), descriptor.Scopes{}
