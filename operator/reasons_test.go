@@ -68,7 +68,7 @@ var elsewhere = map[string]string{
 	v1alpha1.TooManyVNIsReason:        "TestANodeThatKeepsTooManyVNIsIsToldOf",
 	v1alpha1.RollCallUnansweredReason: "TestANodeThatIsReadyAndSaysNothingIsToldOf",
 	// Of VPCs and Subnets with roles, in a condition of their own.
-	v1alpha1.RolesServingReason:       "operator/role, TestMembersAreMadeOnceAllNodesCanUseRoles",
+	v1alpha1.RolesServingReason:       "operator/role, TestMembersAreMadeOnceTheVPCsNodesCanUseRoles",
 	v1alpha1.RolesJoiningReason:       "operator/role, TestTheStateOfARole",
 	v1alpha1.TooFewRoleNodesReason:    "operator/role, TestTooFewNodesAreExplained",
 	v1alpha1.ScaledEndpointsOffReason: "operator/role, TestWithoutVerdictsNoRoleIsPlaced",

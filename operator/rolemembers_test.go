@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
@@ -125,17 +126,22 @@ func TestBouncersJoinServeAndLeaveInTheAPI(t *testing.T) {
 	})
 }
 
-// TestNodesOfAnEarlierReleaseGetNoMembers, and neither does anybody else beside them.
+// TestNodesOfAnEarlierReleaseGetNoMembers, and neither do other nodes of VPCs that have
+// addresses there. Such a node holds up no other VPC: a stolen one would stop all.
 func TestNodesOfAnEarlierReleaseGetNoMembers(t *testing.T) {
 	r := newRig(t)
 	r.roleNode("role-new")
 	earlier := r.roleNode("role-old")
 	r.delete(earlier)
 	r.operate(judging())
-	vpc := newVPC("unbounced", nil, "10.211.0.0/16")
-	vpc.Spec.Dividers = new(int32)
-	*vpc.Spec.Dividers = 1
-	r.create(vpc)
+	vpc, _ := r.tenantSubnet("unbounced", "10.203.1.0/24")
+	pod := r.schedule(newPod("unbounced", "a", "n", ""), "role-old")
+	sees(r, pod, told(v1alpha1.AttachedReason))
+	change(r, vpc, func(v *v1alpha1.VPC) { v.Spec.Dividers = ptr.To[int32](1) })
+	elsewhere := newVPC("elsewhere", nil, "10.211.0.0/16")
+	elsewhere.Spec.Dividers = ptr.To[int32](1)
+	r.create(elsewhere)
+	r.members("elsewhere", map[string]v1alpha1.Stage{"role-new": v1alpha1.StageJoining})
 	sees(r, vpc, func(v *v1alpha1.VPC) error {
 		condition := meta.FindStatusCondition(v.Status.Conditions, v1alpha1.RolesReadyCondition)
 		if condition == nil || condition.Reason != v1alpha1.NodesLackRolesReason {
@@ -144,8 +150,8 @@ func TestNodesOfAnEarlierReleaseGetNoMembers(t *testing.T) {
 		return nil
 	})
 	r.members("unbounced", nil)
-	r.delete(vpc)
-	r.gone(vpc)
+	r.delete(elsewhere)
+	r.gone(elsewhere)
 }
 
 // judging is a configuration with which roles are placed.

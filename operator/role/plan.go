@@ -34,7 +34,7 @@ func Decide(w World, waits map[string]Wait, now time.Time) Plan {
 		if node.candidate() {
 			p.candidates = append(p.candidates, placement.Candidate{Node: name, Zone: node.Zone})
 		}
-		if node.Replied && !node.Fenced && !node.Capable {
+		if node.lacksRoles() && slices.Contains(w.Hosts, name) {
 			p.old = append(p.old, name)
 		}
 	}
@@ -53,7 +53,8 @@ type planner struct {
 	// revision is the last one that was taken.
 	revision   int64
 	candidates []placement.Candidate
-	// old are the nodes that can't use roles, by name.
+	// old are the nodes with an Address in the VPC that can't use roles, by name. Others
+	// hold up nothing: one stolen node could stop the roles of all VPCs.
 	old []string
 
 	gone, serve, leave, create, remove []Step

@@ -204,11 +204,12 @@ func TestRolesEndWithTheirObject(t *testing.T) {
 	}
 }
 
-// TestMembersAreMadeOnceAllNodesCanUseRoles: a node without the daemon does not count, and
-// roles that exist go on.
-func TestMembersAreMadeOnceAllNodesCanUseRoles(t *testing.T) {
+// TestMembersAreMadeOnceTheVPCsNodesCanUseRoles: a node without the daemon, or without an
+// address in the VPC, does not count, and roles that exist go on.
+func TestMembersAreMadeOnceTheVPCsNodesCanUseRoles(t *testing.T) {
 	c := newCluster(t, 6)
 	c.vpc.Dividers = 2
+	c.hosts = []string{"n0", "n1", "n2", "n3", "n4"}
 	for _, name := range []string{"n0", "n1", "n2", "n3", "n4"} {
 		c.edit(name, func(n *Node) { n.Capable = false })
 	}
@@ -225,8 +226,13 @@ func TestMembersAreMadeOnceAllNodesCanUseRoles(t *testing.T) {
 		t.Errorf("with new nodes: %+v", p.Dividers)
 	}
 	c.edit("n0", func(n *Node) { n.Replied = true })
+	c.hosts = []string{"n1"}
+	if p := c.pass(); len(p.Steps) > 0 || !p.Dividers.Ready {
+		t.Errorf("an old node joins without an address in the VPC: %+v", p)
+	}
+	c.hosts = []string{"n0"}
 	if p := c.pass(); len(p.Steps) > 0 || p.Dividers.Reason != v1alpha1.NodesLackRolesReason {
-		t.Errorf("an old node joins: %+v", p)
+		t.Errorf("an old node has an address in the VPC: %+v", p)
 	}
 }
 

@@ -31,10 +31,13 @@ func (r *Reconciler) read(tx store.ReadTx, name string) World {
 	if !wanted && len(w.Members) == 0 {
 		return w
 	}
-	for _, node := range store.ListNodes(tx) {
-		w.Nodes[node.Name] = r.node(tx, node, w.VPC.UID)
+	hostsCount := slices.ContainsFunc(w.Members, func(m *roles.Member) bool { return m.Stage == roles.Leaving })
+	for _, row := range store.ListNodes(tx) {
+		node := r.node(tx, row, w.VPC.UID)
+		hostsCount = hostsCount || node.lacksRoles()
+		w.Nodes[node.Name] = node
 	}
-	if slices.ContainsFunc(w.Members, func(m *roles.Member) bool { return m.Stage == roles.Leaving }) {
+	if hostsCount {
 		w.Hosts = hosts(tx, name)
 	}
 	return w

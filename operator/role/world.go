@@ -25,7 +25,7 @@ type World struct {
 	// Members are the RoleMembers that name the VPC.
 	Members []*roles.Member
 	// Hosts are the names of the nodes with an Address in the VPC. They count only while
-	// there are members that leave.
+	// there are members that leave, or nodes that can't use roles.
 	Hosts []string
 }
 
@@ -68,6 +68,10 @@ type Node struct {
 func (n Node) candidate() bool {
 	return n.Alive && !n.Departing && n.Replied && n.Capable && n.Eligible
 }
+
+// lacksRoles reports whether the node takes part in VPCs and can't use roles, as far as is
+// known.
+func (n Node) lacksRoles() bool { return n.Replied && !n.Fenced && !n.Capable }
 
 // Wait is since when a member leaves. The operator keeps it in memory: another one, whose
 // clock may differ, waits anew.
