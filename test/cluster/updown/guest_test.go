@@ -26,6 +26,7 @@ const guestLimit = 10 * time.Minute
 // A lab without a network for pods: what is specific to the virtual machine does not
 // depend on it, and the machine is slow.
 func TestALabWithAVirtualMachineLeavesNothing(t *testing.T) {
+	onlySoaked(t)
 	f := newFixture(t)
 	f.options.Topology.Guests, f.options.CNI = 1, cluster.CNINone
 	c, err := cluster.Up(t.Context(), f.root, f.options)

@@ -29,6 +29,7 @@ import (
 	"github.com/alioth-net/alioth/test/cluster/process"
 	"github.com/alioth-net/alioth/test/cluster/underlay"
 	"github.com/alioth-net/alioth/test/images"
+	"github.com/alioth-net/alioth/test/soak"
 )
 
 // labName and labOctet keep these tests apart from a lab of `make up`.
@@ -115,6 +116,10 @@ func (f *fixture) down(t *testing.T) {
 
 func TestUpDownLeavesNothing(t *testing.T) {
 	f := newFixture(t)
+	if _, err := os.Stat(filepath.Join(f.root, "helm", "alioth", "Chart.yaml")); err != nil {
+		t.Skip("needs the chart in helm/alioth")
+	}
+	f.options.CNI = cluster.CNIAlioth
 	f.leaveUnderlay(t)
 	c, err := cluster.Up(t.Context(), f.root, f.options)
 	if err != nil {
@@ -126,10 +131,38 @@ func TestUpDownLeavesNothing(t *testing.T) {
 	t.Run("a killed container is started again", func(t *testing.T) { testKill(t, c) })
 	t.Run("a node without its cable is unreachable until it is back", func(t *testing.T) { testCable(t, c) })
 	t.Run("a stopped daemon stays away until it is started", func(t *testing.T) { testStop(t, c) })
+	t.Run("a killed daemon of Alioth comes back", func(t *testing.T) { testKillDaemon(t, c) })
+	t.Run("a pod's namespace is known", func(t *testing.T) { testPodNetNS(t, c) })
 	t.Run("bringing it up again changes nothing", func(t *testing.T) { f.testUpAgain(t, c) })
+	if socketHooks(t) == f.hooks {
+		t.Error("no socket hooks while Alioth is up: the search for leftovers would miss them")
+	}
 	f.traces.learn(t)
 	f.down(t)
 	f.down(t)
+}
+
+// TestUpDownWithTheReferencePluginsLeavesNothing: the lab of `make bench`, of which every
+// run of the benchmark makes use.
+func TestUpDownWithTheReferencePluginsLeavesNothing(t *testing.T) {
+	onlySoaked(t)
+	f := newFixture(t)
+	c, err := cluster.Up(t.Context(), f.root, f.options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	startPods(t, c, "pod", images.TestTool)
+	t.Run("pods resolve names and reach each other across nodes", func(t *testing.T) { testTraffic(t, c) })
+	f.traces.learn(t)
+	f.down(t)
+}
+
+// onlySoaked skips a test that `make test` has no time for.
+func onlySoaked(t *testing.T) {
+	t.Helper()
+	if !soak.Or(t, true, false) {
+		t.Skipf("a part of make soak: set %s=1", soak.Variable)
+	}
 }
 
 // leaveUnderlay leaves network namespaces as a lab does whose processes and state are
@@ -161,77 +194,6 @@ func (f *fixture) leaveUnderlay(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = resident.Wait() // it was killed
-}
-
-func TestUpDownWithAliothLeavesNothing(t *testing.T) {
-	f := newFixture(t)
-	if _, err := os.Stat(filepath.Join(f.root, "helm", "alioth", "Chart.yaml")); err != nil {
-		t.Skip("needs the chart in helm/alioth")
-	}
-	f.options.CNI = cluster.CNIAlioth
-	c, err := cluster.Up(t.Context(), f.root, f.options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Run("a killed daemon comes back", func(t *testing.T) { testKillDaemon(t, c) })
-	t.Run("a pod's namespace is known", func(t *testing.T) { testPodNetNS(t, c) })
-	if socketHooks(t) == f.hooks {
-		t.Error("no socket hooks while Alioth is up: the search for leftovers would miss them")
-	}
-	f.traces.learn(t)
-	f.down(t)
-}
-
-// testKillDaemon kills, freezes and resumes the daemon of one node.
-func testKillDaemon(t *testing.T, c *cluster.Cluster) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	nodeName := c.Nodes()[0].Name
-	if err := c.StopDaemon(ctx, nodeName); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.ResumeDaemon(ctx, nodeName); err != nil {
-		t.Fatal(err)
-	}
-	before, err := c.DaemonPod(ctx, nodeName)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.KillDaemon(ctx, nodeName); err != nil {
-		t.Fatal(err)
-	}
-	err = objects.WaitFor(ctx, "the daemon was started again", func(ctx context.Context) error {
-		pod, err := c.DaemonPod(ctx, nodeName)
-		if err != nil {
-			return err
-		}
-		was, is := before.Status.ContainerStatuses[0].RestartCount, pod.Status.ContainerStatuses[0].RestartCount
-		if pod.UID != before.UID || is != was+1 {
-			return fmt.Errorf("%d restarts, %d before", is, was)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Error(err)
-	}
-}
-
-func testPodNetNS(t *testing.T, c *cluster.Cluster) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	pods, err := c.WaitPodsReady(ctx, "kube-system", "k8s-app=kube-dns", 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	path, err := c.PodNetNS(ctx, pods[0].Namespace, pods[0].Name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pod, ok := inodeOf(path)
-	node, _ := inodeOf("/proc/self/ns/net")
-	if !ok || pod == node {
-		t.Errorf("%s: inode %d is not a namespace of the pod's own", path, pod)
-	}
 }
 
 // podManifest is a pod on a given node whose command lasts until it is killed.
@@ -462,6 +424,9 @@ func TestDownCleansAHalfStartedLab(t *testing.T) {
 		{"waiting for cluster DNS", 0},
 	} {
 		t.Run(fmt.Sprintf("stopped when it said: %s, with %d virtual machines", test.line, test.guests), func(t *testing.T) {
+			if test.guests > 0 {
+				onlySoaked(t)
+			}
 			f := newFixture(t)
 			f.options.Topology.Guests = test.guests
 			ctx, cancel := context.WithCancel(t.Context())
