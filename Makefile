@@ -15,9 +15,9 @@ UNIT  := ./api/... ./cmd/... ./cnid/... ./ebpf/... ./operator/... ./store/... ./
 
 # golangci-lint has govet among its linters, so tests do not vet again.
 RUN_TESTS := $(GO) test -vet=off $(TESTFLAGS)
-# Tests wait for servers, daemons and the kernel more than they compute, so more packages,
-# and more of the tests that share nothing, run at once than there are processors.
-AT_ONCE   := -p 4 -parallel 4
+# Packages wait for servers, daemons and the kernel as long as they compute, so more of them
+# run at once than there are processors.
+AT_ONCE   := -p 4
 RUN_VMS   := $(GO) run ./test/vm/cmd/vm $(if $(filter -json,$(TESTFLAGS)),--json)
 # Runs packages of end-to-end tests one after the other on one lab. Their tests
 # wait more than they work, so more of them run at once than there are processors.

@@ -340,7 +340,6 @@ func TestTheNodesReachTheDefaultVPCUnderTheirOwnAddresses(t *testing.T) {
 }
 
 func TestAConnectionOutlivesTheDaemons(t *testing.T) {
-	t.Parallel()
 	l := newLab(t)
 	l.start(t)
 	conn, _, err := dialFrom(t, l.pods["b1"].NetNS, l.pods["b3"].ip(true))

@@ -87,7 +87,6 @@ func (c *checked) check(t *testing.T) *types.Error {
 // TestCHECKNamesWhatIsBroken breaks one thing after the other of an attachment
 // on the real kernel.
 func TestCHECKNamesWhatIsBroken(t *testing.T) {
-	t.Parallel()
 	host := func(do func(*checked, netlink.Link) error) func(*testing.T, *checked) {
 		return func(t *testing.T, c *checked) {
 			testnet.In(t, c, func() error {

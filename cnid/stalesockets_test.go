@@ -58,7 +58,6 @@ func leadsTo(service string, ips ...string) store.EndpointSlice {
 }
 
 func TestSocketsOfABackendThatGoesAreEndedAndNoOthers(t *testing.T) {
-	t.Parallel()
 	if err := sockdiag.Probe(); errors.Is(err, sockdiag.ErrNotSupported) {
 		t.Skip("missing feature: SOCK_DESTROY of UDP sockets")
 	}
