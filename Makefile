@@ -15,6 +15,9 @@ UNIT  := ./api/... ./cmd/... ./cnid/... ./ebpf/... ./operator/... ./store/... ./
 
 # golangci-lint has govet among its linters, so tests do not vet again.
 RUN_TESTS := $(GO) test -vet=off $(TESTFLAGS)
+# Packages wait for servers, daemons and the kernel as long as they compute, so more of them
+# run at once than there are processors.
+AT_ONCE   := -p 4
 RUN_VMS   := $(GO) run ./test/vm/cmd/vm $(if $(filter -json,$(TESTFLAGS)),--json)
 # Runs packages of end-to-end tests one after the other on one lab. Their tests
 # wait more than they work, so more of them run at once than there are processors.
@@ -33,7 +36,7 @@ EPISODES ?= 600
 # The tests that are larger or longer where ALIOTH_SOAK=1 is set (test/soak): those of
 # random steps with their packages, those that need a virtual machine's kernel or network
 # hardware, and those that need a lab.
-SEEDED := TestAnythingMayHappen|TestOperatorsAreKilledAtAnyMoment|TestDaemonsAreKilledAtAnyMoment|TestChoicesEqualThoseOfANaiveModel|TestAPlannerPlansLikeBuild|TestChangingFrontendsIsLikeApplyingThem|TestReplacingTheProgramsLosesNoPacket|TestReplacingAFilterLosesNoPacket|TestRandomStatesAreReachedAndRestored|TestPoliciesReachAllNodesAFewAtATime|TestCyclesOfRequestsAndReleasesLeaveNothing|TestNoAddressIsReservedForOneAndHeldByAnother|TestRandomWorldsKeepBudgetsPausesAndNoOldRows|TestAFloodOfMissesStartsNoMoreGoroutines
+SEEDED := TestAnythingMayHappen|TestOperatorsAreKilledAtAnyMoment|TestDaemonsAreKilledAtAnyMoment|TestChoicesEqualThoseOfANaiveModel|TestAPlannerPlansLikeBuild|TestChangingFrontendsIsLikeApplyingThem|TestReplacingTheProgramsLosesNoPacket|TestReplacingAFilterLosesNoPacket|TestRandomStatesAreReachedAndRestored|TestPoliciesReachAllNodesAFewAtATime|TestCyclesOfRequestsAndReleasesLeaveNothing|TestNoAddressIsReservedForOneAndHeldByAnother|TestRandomWorldsKeepBudgetsPausesAndNoOldRows|TestAFloodOfMisses
 SEEDED_PACKAGES := ./operator ./operator/ipam ./cmd/alioth-operator ./cnid ./cnid/netfilter ./cnid/nmstate/plan ./cnid/plan ./ebpf/datapath ./cnid/nodeipam ./cnid/lookup ./cnid/lookup/cache
 SOAKED_HARDWARE := IsKilledAtAnyMoment
 SOAKED := TestANodeHasManyServices|TestPodsEndWithoutAPIServerAndNothingElseHappens
@@ -88,7 +91,7 @@ soak: setup ## What is longer by nature, before an issue is resolved: MUTATE=10m
 
 test-unit: ## Unit, kernel, API-server and namespace tests (root)
 	$(LAB) build kubernetes helm
-	ALIOTH_MUTATE=10s $(RUN_TESTS) -timeout 20m $(UNIT)
+	ALIOTH_MUTATE=10s $(RUN_TESTS) $(AT_ONCE) -timeout 20m $(UNIT)
 
 fuzz: ## Run mutated frames through the BPF programs; MUTATE=10m, SEED=n repeats what a failed run has printed
 	ALIOTH_MUTATE=$(MUTATE) ALIOTH_MUTATE_SEED=$(SEED) $(RUN_TESTS) -count=1 -timeout 24h -run TestMutatedFramesKeepTheRules -v ./ebpf/datapath/test/verdicts
@@ -115,7 +118,7 @@ test-hardware: setup ## What needs network hardware, on a lab whose second node 
 
 test-api: ## CRDs, admission policies and the chart against the real API server
 	$(LAB) build kubernetes helm
-	$(RUN_TESTS) -timeout 20m ./test/api/...
+	$(RUN_TESTS) $(AT_ONCE) -timeout 20m ./test/api/...
 
 test-e2e: ## The whole product on a real cluster, which is then broken in every way that it has to survive
 	scenes=0; $(MAKE) --no-print-directory test-scenes KEEP_LAB=1 || scenes=$$?; $(MAKE) --no-print-directory test-faults && exit $$scenes

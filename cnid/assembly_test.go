@@ -265,6 +265,7 @@ func dialFrom(t *testing.T, space ns.NetNS, ip netip.Addr) (net.Conn, string, er
 const patience = time.Second
 
 func TestTwoNodesCarryThePodsOfOverlappingVPCs(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.start(t)
 	cases := []struct {
@@ -297,6 +298,7 @@ func TestTwoNodesCarryThePodsOfOverlappingVPCs(t *testing.T) {
 }
 
 func TestTheKubeletsProbesReachTheProbedPodOfTheirNodeOnly(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.start(t)
 	cases := []struct {
@@ -321,6 +323,7 @@ func TestTheKubeletsProbesReachTheProbedPodOfTheirNodeOnly(t *testing.T) {
 }
 
 func TestTheNodesReachTheDefaultVPCUnderTheirOwnAddresses(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.start(t)
 	for _, m := range l.nodes {
@@ -367,6 +370,7 @@ func TestAConnectionOutlivesTheDaemons(t *testing.T) {
 }
 
 func TestAfterDELAndUninstallNothingIsLeft(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.start(t)
 	m := l.nodes[0]
@@ -451,6 +455,7 @@ func (m *machine) get(t *testing.T, path string) string {
 }
 
 func TestHealthAndMetricsSpeakOfTheNode(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.start(t)
 	l.nodes[0].get(t, "/healthz")

@@ -83,6 +83,7 @@ func (l *lab) agrees(t *testing.T) error {
 // is attached has it, also while the daemon is down and afterwards, and is refused when the
 // backend is not ready.
 func TestAClusterIPLeadsOverALinkOfTheNodes(t *testing.T) {
+	t.Parallel()
 	l, near, far := newClusterIPs(t)
 	node := l.nodes[0]
 	l.start(t)
@@ -135,6 +136,7 @@ func TestAClusterIPLeadsOverALinkOfTheNodes(t *testing.T) {
 // TestATraceTellsOfClusterIPsOutside: the packet in question is one that no translated socket
 // sends.
 func TestATraceTellsOfClusterIPsOutside(t *testing.T) {
+	t.Parallel()
 	l, near, far := newClusterIPs(t)
 	l.start(t)
 	const reach = "sockets of the pod reach service ns/web in ClusterNetwork DanmNet/ns/red instead, at 10.99.0.2 port 80"

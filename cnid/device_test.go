@@ -107,6 +107,7 @@ func (l *lab) unharmed(t *testing.T, when string) {
 // from outside what a running pod has: a restart with another setting, repair,
 // and a journal that is lost.
 func TestAPodKeepsItsDeviceWhenTheSettingChanges(t *testing.T) {
+	t.Parallel()
 	if err := drivers.All().Probe(t.Context(), netkit.Kind); errors.Is(err, attach.ErrUnsupported) {
 		t.Skip("missing feature: netkit (Linux 6.7)")
 	}

@@ -52,6 +52,7 @@ func (l *lab) differences(t *testing.T) (found []verify.Difference) {
 }
 
 func TestWhatTheNodesHoldAgreesWithTheAPIUntilAPodChangesItsInterface(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.start(t)
 	for _, difference := range l.differences(t) {

@@ -183,6 +183,7 @@ func (h *hostless) attachments(t *testing.T) map[string]string {
 // TestTheDaemonServesADriverWithoutAHostEnd hands the daemon's process a driver that only
 // its own package and the registry know.
 func TestTheDaemonServesADriverWithoutAHostEnd(t *testing.T) {
+	t.Parallel()
 	h := newHostless(t)
 	space := netnstest.New(t)
 	handle, err := ns.GetNS(space.Path)
@@ -252,6 +253,7 @@ func TestTheDaemonServesADriverWithoutAHostEnd(t *testing.T) {
 // TestADeletedInterfaceWithoutAHostEndIsRestored deletes interfaces in pods, of which no
 // message reaches the node's namespace.
 func TestADeletedInterfaceWithoutAHostEndIsRestored(t *testing.T) {
+	t.Parallel()
 	h := newHostless(t)
 	h.node.cfg.RecheckEvery = 100 * time.Millisecond
 	for _, m := range h.nodes {
@@ -271,6 +273,7 @@ func TestADeletedInterfaceWithoutAHostEndIsRestored(t *testing.T) {
 }
 
 func TestATraceTellsOfInterfacesThatNoProgramSees(t *testing.T) {
+	t.Parallel()
 	h := newHostless(t)
 	h.node.start(t)
 	h.add(t, h.alone, h.beside)
@@ -294,6 +297,7 @@ func TestATraceTellsOfInterfacesThatNoProgramSees(t *testing.T) {
 
 // TestAnUnknownKindIsRefusedAtOnce asks a daemon without the driver.
 func TestAnUnknownKindIsRefusedAtOnce(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	pod := l.addHostless(t, l.nodes[0], testnet.New(t), "o1", "198.51.100.7/24")
 	l.nodes[0].start(t)

@@ -72,6 +72,7 @@ func redLink(t *testing.T, m *machine) (index int, err error) {
 // before the first pod, outlives a killed daemon, is made anew when somebody deletes it, with
 // the interfaces on it, and goes when nobody wants it.
 func TestPodsReachEachOtherByALinkOfTheirNodes(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	near, far := l.onVXLAN(t)
 	node := l.nodes[0]

@@ -47,6 +47,7 @@ func (s *script) grantPorts() {
 }
 
 func TestAPortOfTheNodeLeadsToItsPodUntilDEL(t *testing.T) {
+	t.Parallel()
 	l := newOutsideLab(t, func(s *script) {
 		s.vpc("green").EgressMasquerade = false
 		s.pod("green").HostPorts = []store.HostPort{{Protocol: "TCP", HostPort: 8080, Port: 80}}
@@ -101,6 +102,7 @@ func TestAPortOfTheNodeLeadsToItsPodUntilDEL(t *testing.T) {
 }
 
 func TestAPortOnWhichTheNodeListensIsRefused(t *testing.T) {
+	t.Parallel()
 	l := newOutsideLab(t, func(s *script) {
 		s.pod("green").HostPorts = []store.HostPort{{Protocol: "TCP", HostPort: 8080, Port: 80}}
 		s.pod("grey").HostPorts = []store.HostPort{{Protocol: "UDP", HostPort: 4789, Port: 80}}
@@ -126,6 +128,7 @@ func TestAPortOnWhichTheNodeListensIsRefused(t *testing.T) {
 // TestAPortIsClosedOnceItIsAnothersOrNotGranted has a pod that took a number before it became
 // a Service's node port, and a grant that ends.
 func TestAPortIsClosedOnceItIsAnothersOrNotGranted(t *testing.T) {
+	t.Parallel()
 	l := newOutsideLab(t, func(s *script) {
 		s.pod("green").HostPorts = []store.HostPort{{Protocol: "TCP", HostPort: 30080, Port: 80}}
 		s.pod("grey").HostPorts = []store.HostPort{{Protocol: "TCP", HostPort: 8081, Port: 80}}

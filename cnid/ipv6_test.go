@@ -25,6 +25,7 @@ import (
 )
 
 func TestAVPCMayHaveIPv6Only(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	s := l.nodes[0].script
 	s.VPCs = append(slices.Clone(s.VPCs), vpcRow("violet", 40, "fd30::/48"))
@@ -121,6 +122,7 @@ func duplicates(link netlink.Link) error {
 }
 
 func TestAnUnderlayMayHaveIPv6Only(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	for _, m := range l.nodes {
 		m.script.Nodes = []store.Node{nodeRow("node1", "2001:db8::1"), nodeRow("node2", "2001:db8::2")}
@@ -150,6 +152,7 @@ func TestAnUnderlayMayHaveIPv6Only(t *testing.T) {
 // The way to the other node is narrower than the network that the pods' MTU
 // follows.
 func TestIPv4ThatMayBeFragmentedArrivesByANarrowerWayOverIPv6(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	for _, m := range l.nodes {
 		m.script.Nodes = []store.Node{nodeRow("node1", "2001:db8::1"), nodeRow("node2", "2001:db8::2")}

@@ -32,6 +32,7 @@ import (
 )
 
 func TestTheDaemonsMetricsAreDocumentedAndWhatTheDashboardAsksFor(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.start(t)
 	if conn, _, err := dialFrom(t, l.pods["b1"].NetNS, netip.MustParseAddr("10.10.1.99")); err == nil {

@@ -120,6 +120,7 @@ func (l *outsideLab) verifiedNodePorts(t *testing.T) int {
 // TestANodePortLeadsToPodsOfItsVPCOnEveryNode has two tenants with the same
 // addresses; green has a pod on either node, grey one on the second.
 func TestANodePortLeadsToPodsOfItsVPCOnEveryNode(t *testing.T) {
+	t.Parallel()
 	backends := map[string]string{"node2": "10.20.1.20"}
 	l := newOutsideLab(t, func(s *script) {
 		s.tenantOf("green")
@@ -201,6 +202,7 @@ func (p *labPod) shows(t *testing.T) {
 // TestWhoAsksFromOutsideIsShownWhereTheServiceSaysSo has a VPC whose egress is closed,
 // so that answers are all that gets out of it.
 func TestWhoAsksFromOutsideIsShownWhereTheServiceSaysSo(t *testing.T) {
+	t.Parallel()
 	l := newOutsideLab(t, func(s *script) {
 		s.tenantOf("green")
 		s.vpc("green").EgressMasquerade = false

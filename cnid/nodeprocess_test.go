@@ -364,10 +364,9 @@ func (m *machine) launch(t *testing.T) {
 	if m.input, err = m.daemon.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
-	m.daemon.Stderr = os.Stderr
-	if !testing.Verbose() {
-		m.daemon.Stderr = nil
-	}
+	// The log is a part of its own test's output, as labs run side by side. A process that
+	// the daemon has started may have the log open for longer than the daemon.
+	m.daemon.Stderr, m.daemon.WaitDelay = t.Output(), 5*time.Second
 	if err := m.saveConflist(); err != nil {
 		t.Fatal(err)
 	}

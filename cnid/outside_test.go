@@ -235,6 +235,7 @@ func pathMTU(t *testing.T, conn net.Conn, is4 bool) int {
 }
 
 func TestPodsOfOneAddressAndPortTalkToOnePeerAtOnce(t *testing.T) {
+	t.Parallel()
 	l := newOutsideLab(t, nil)
 	l.attach(t)
 	for _, addr := range hostAddrs {
@@ -310,6 +311,7 @@ func (l *outsideLab) learnsPathMTU(t *testing.T, addr netip.Addr) {
 }
 
 func TestAVPCsListsOpenAndCloseItsWayOut(t *testing.T) {
+	t.Parallel()
 	l := newOutsideLab(t, func(s *script) {
 		s.vpc("green").EgressDeny = []netip.Prefix{netip.MustParsePrefix("203.0.113.0/28")}
 	})
@@ -377,6 +379,7 @@ func (m *machine) packets(t *testing.T, labels ...string) int {
 }
 
 func TestNoDatagramOfAPodIsTakenForATunnels(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.start(t)
 	sender, receiver, pod := l.nodes[1], l.nodes[0], l.pods["d1"] // of the default VPC, which alone may reach nodes

@@ -17,6 +17,7 @@ import (
 )
 
 func TestDropsAreToldWithNames(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.start(t)
 	node := l.nodes[0]
@@ -99,6 +100,7 @@ func (m *machine) expectFlow(t *testing.T, pass func() error, parts ...string) {
 }
 
 func TestFlowsAreToldWithNamesAndNodes(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.start(t)
 	near, far := l.nodes[0], l.nodes[1]

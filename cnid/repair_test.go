@@ -174,6 +174,7 @@ func (l *lab) survives(t *testing.T, h harm) {
 }
 
 func TestWhatTheKernelTellsOfIsRepairedBeforeTheNextRecheck(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.start(t) // rechecks come every 30 s, and a test waits for less
 	for _, h := range noticed(l.pods["b1"]) {
@@ -182,6 +183,7 @@ func TestWhatTheKernelTellsOfIsRepairedBeforeTheNextRecheck(t *testing.T) {
 }
 
 func TestWhatNobodyTellsOfIsRepairedByARecheck(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.nodes[0].cfg.RecheckEvery = 100 * time.Millisecond
 	l.start(t)
@@ -191,6 +193,7 @@ func TestWhatNobodyTellsOfIsRepairedByARecheck(t *testing.T) {
 }
 
 func TestAConnectionOutlivesTheLossOfThePodsInterface(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.start(t)
 	conn, _, err := dialFrom(t, l.pods["b1"].NetNS, l.pods["b3"].ip(true))

@@ -42,6 +42,7 @@ func (l *lab) tryWalk(t *testing.T, node string, q nodestatus.Question) ([]nodes
 
 // Node 1 has a row for an address that node 2 does not have.
 func TestATraceShowsThatAPacketIsReturned(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	gone := addressRow("blue", "blue1", "10.10.1.77", "node2", store.Holder{Kind: store.HolderPod, Namespace: "ns", Name: "gone", UID: "gone"}, "10.10.1.77")
 	l.nodes[0].script.Addresses = append(slices.Clone(l.nodes[0].script.Addresses), gone)
@@ -66,6 +67,7 @@ func TestATraceShowsThatAPacketIsReturned(t *testing.T) {
 }
 
 func TestATraceSaysWhatAConnectionDoes(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.start(t)
 	for _, c := range []struct {

@@ -56,6 +56,7 @@ func sendAndReturn(conn net.Conn, size int) error {
 }
 
 func TestRunningPodsFollowTheUnderlay(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.start(t)
 	b1, b2, b3 := l.pods["b1"], l.pods["b2"], l.pods["b3"]
@@ -96,6 +97,7 @@ func TestRunningPodsFollowTheUnderlay(t *testing.T) {
 }
 
 func TestPodsThatAreAddedGetTheMTUThatTheUnderlayHasNow(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.start(t)
 	for _, m := range l.nodes {
@@ -126,6 +128,7 @@ func TestPodsThatAreAddedGetTheMTUThatTheUnderlayHasNow(t *testing.T) {
 }
 
 func TestANodeThatGetsAnotherAddressIsFollowed(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.start(t)
 	conn, _, err := dialFrom(t, l.pods["b1"].NetNS, l.pods["b3"].ip(true))

@@ -346,6 +346,7 @@ func TestRandomWorldsKeepBudgetsPausesAndNoOldRows(t *testing.T) {
 // TestAFloodOfMissesIsBounded: a tenant that sprays addresses takes its share of the
 // questions and no memory.
 func TestAFloodOfMissesIsBounded(t *testing.T) {
+	misses := soak.Or(t, 1<<20, 1<<17)
 	for name, answered := range map[string]bool{"answered": true, "never answered": false} {
 		w := newWorld(t)
 		w.vpc("red", "red-1", 8)
@@ -355,7 +356,6 @@ func TestAFloodOfMissesIsBounded(t *testing.T) {
 		if answered {
 			c.check = c.asksFor
 		}
-		const misses = 1 << 20
 		for i := range misses {
 			w.miss(7, nth(random.IntN(1<<24)), 1+random.IntN(8))
 			if answered && len(w.pending) > 0 {
