@@ -123,10 +123,29 @@ type ScaledHead struct {
 	// Shared is true for a Service that every VPC reaches.
 	// +optional
 	Shared bool `json:"shared,omitempty"`
+	// InVPC has what nodes need of the Service's VPC to lead clients outside to the Service.
+	// A Service without node ports and addresses outside has none, and neither has one in a
+	// network outside of every VPC.
+	// +optional
+	InVPC *ScaledVPC `json:"inVPC,omitempty"`
 	// Usage is what the Service takes of the quota of its VPC. It counts what its
 	// EndpointSlices name, 1,000 per port and virtual address at most.
 	// +optional
 	Usage ScaledUsage `json:"usage,omitempty"`
+}
+
+// ScaledVPC is what a node needs of a VPC whose packets it does not carry.
+type ScaledVPC struct {
+	// VNI is that of the VPC.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=16777215
+	VNI int32 `json:"vni"`
+	// CIDRs are the ranges of the VPC.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=43
+	// +listType=atomic
+	CIDRs []string `json:"cidrs"`
 }
 
 // ScaledUsage is a number of rows in a node's tables.

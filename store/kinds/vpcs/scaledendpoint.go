@@ -87,10 +87,21 @@ func scaledHead(in *v1alpha1.ScaledHead) (*store.ScaledHead, error) {
 	if in.Restricted {
 		head.SourceRanges = append([]netip.Prefix{}, ranges...)
 	}
+	if head.InVPC, err = scaledVPC(in.InVPC); err != nil {
+		return nil, err
+	}
 	for _, port := range in.Ports {
 		head.Ports = append(head.Ports, store.ServicePort{Protocol: port.Protocol, Port: uint16(port.Port), NodePort: uint16(port.NodePort)})
 	}
 	return head, nil
+}
+
+func scaledVPC(in *v1alpha1.ScaledVPC) (*store.ScaledVPC, error) {
+	if in == nil {
+		return nil, nil
+	}
+	prefixes, err := values.Prefixes(in.CIDRs)
+	return &store.ScaledVPC{VNI: uint32(in.VNI), Prefixes: prefixes}, err
 }
 
 func scaledTargets(in []v1alpha1.ScaledTarget) (targets []store.ScaledTarget) {
