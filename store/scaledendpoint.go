@@ -60,6 +60,9 @@ type ScaledHead struct {
 	// InVPC is what nodes need of the VPC of a Service that is Fronted; nil: nothing, or the
 	// VPC has no VNI.
 	InVPC *ScaledVPC
+	// AllJudged is the version by which all Services have been judged, of the API server's
+	// Service; otherwise 0.
+	AllJudged int
 	// UsedRows and UsedBackends are what the Service takes of the quota of its VPC.
 	UsedRows, UsedBackends int
 }

@@ -23,9 +23,13 @@ const (
 	MaxScaledParts = 64
 )
 
-// APIServerService is the Service (namespace/name) of the API server. The operator writes its
-// ScaledEndpoint last: a node that has read it has read all others.
+// APIServerService is the Service (namespace/name) of the API server. The operator judges it
+// last, and notes in the head that all others have been judged.
 const APIServerService = "default/kubernetes"
+
+// ScaledVersion is the version of what ScaledEndpoints have. It grows when nodes come to need
+// more of them: a node goes by verdicts of its own version or a later one.
+const ScaledVersion = 1
 
 // ScaledService is the Service of a ScaledEndpoint.
 type ScaledService struct {
@@ -128,6 +132,12 @@ type ScaledHead struct {
 	// network outside of every VPC.
 	// +optional
 	InVPC *ScaledVPC `json:"inVPC,omitempty"`
+	// AllJudged is the version of the operator that has judged all Services; 0: the operator
+	// has not judged all of them, or has stopped to judge. Only the API server's Service has
+	// it, and a node that starts waits for it.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	AllJudged int32 `json:"allJudged,omitempty"`
 	// Usage is what the Service takes of the quota of its VPC. It counts what its
 	// EndpointSlices name, 1,000 per port and virtual address at most.
 	// +optional

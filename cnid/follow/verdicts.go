@@ -65,15 +65,18 @@ func (s *Sources) NamespaceSynced(name string) (bool, <-chan struct{}) {
 	return base && (!s.cfg.ScaledEndpoints || s.isRead(ofNamespace(name))), changed
 }
 
-// findJudged reports whether the operator has just turned out to have judged all Services:
-// the API server's is the last that it judges. Without this a node that goes by
-// ScaledEndpoints before there are any would take all Services away.
+// findJudged reports whether the operator has just turned out to have judged all Services,
+// which the verdict of the API server's reports. Without this a node that goes by
+// ScaledEndpoints before there are any would take all Services away, and one that goes by
+// them again would begin with those of an earlier time.
 func (s *Sources) findJudged(tx store.ReadTx) bool {
 	s.mu.Lock()
 	known := s.judged
 	s.mu.Unlock()
 	namespace, name, _ := strings.Cut(v1alpha1.APIServerService, "/")
-	if known || !slices.ContainsFunc(store.ScaledEndpointsByService(tx, namespace, name), func(row *store.ScaledEndpoint) bool { return row.Head != nil }) {
+	if known || !slices.ContainsFunc(store.ScaledEndpointsByService(tx, namespace, name), func(row *store.ScaledEndpoint) bool {
+		return row.Head != nil && row.Head.AllJudged >= v1alpha1.ScaledVersion
+	}) {
 		return false
 	}
 	s.mu.Lock()

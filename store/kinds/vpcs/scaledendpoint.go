@@ -69,7 +69,7 @@ func scaledHead(in *v1alpha1.ScaledHead) (*store.ScaledHead, error) {
 	head := &store.ScaledHead{
 		Created: in.Created.Time, Tenant: in.Tenant, ExternalLoadBalancer: in.ExternalLoadBalancer, HealthCheckNodePort: uint16(in.HealthCheckNodePort),
 		Affinity: time.Duration(in.AffinitySeconds) * time.Second, NodeLocal: in.NodeLocal, ExternalNodeLocal: in.ExternalNodeLocal,
-		Shared: in.Shared, UsedRows: int(in.Usage.Rows), UsedBackends: int(in.Usage.Backends),
+		Shared: in.Shared, AllJudged: int(in.AllJudged), UsedRows: int(in.Usage.Rows), UsedBackends: int(in.Usage.Backends),
 	}
 	for to, texts := range map[*[]netip.Addr][]string{&head.ClusterIPs: in.ClusterIPs, &head.LoadBalancerIPs: in.LoadBalancerIPs, &head.ExternalIPs: in.ExternalIPs} {
 		addrs, err := values.Addrs(texts)
