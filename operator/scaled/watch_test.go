@@ -32,13 +32,13 @@ func TestChangesOfAServiceAreCollected(t *testing.T) {
 		began := time.Now()
 		for time.Since(began) < collectFor/2 {
 			f.Publish(feed.Change{Old: slice("uid-a", "10.0.0.1"), New: slice("uid-b", "10.0.0.2")})
-			time.Sleep(collectFor / 50)
+			time.Sleep(collectFor / 50) //nolint:forbidigo // virtual time
 		}
 		synctest.Wait()
 		if n := queue.Len(); n != 0 {
 			t.Errorf("%d requests for changes that are still collected", n)
 		}
-		time.Sleep(collectFor)
+		time.Sleep(collectFor) //nolint:forbidigo // virtual time
 		synctest.Wait()
 		if n := queue.Len(); n != 1 {
 			t.Fatalf("%d requests for the changes of one Service, want 1", n)

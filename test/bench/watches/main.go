@@ -45,8 +45,7 @@ const (
 )
 
 func main() {
-	err := run(os.Args[1:])
-	if err != nil {
+	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "watches:", err)
 		os.Exit(1)
 	}
@@ -55,7 +54,9 @@ func main() {
 func run(args []string) error {
 	switch {
 	case len(args) == 0:
-		fmt.Printf("%d VPCs with %d Addresses each\n", manyVPCs, addressesOfVPC)
+		if _, err := fmt.Fprintf(os.Stdout, "%d VPCs with %d Addresses each\n", manyVPCs, addressesOfVPC); err != nil {
+			return err
+		}
 		for _, of := range []string{fewer, "all"} {
 			node := exec.Command(os.Args[0], asNode, of)
 			node.Stdout, node.Stderr = os.Stdout, os.Stderr
