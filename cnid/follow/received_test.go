@@ -423,7 +423,7 @@ func TestPartsOfOneVPCShareTheirWatches(t *testing.T) {
 		p := part{domain: "blue", extent: extent}
 		for _, scope := range scopesOf(of, p) {
 			got[scope.Kind.Name+" "+scope.Fields.String()]++
-			scopes.join(keyOf(scope), func() *reflector.Source { return new(reflector.Source) })
+			scopes.join(keyOf(scope), func(*sharedScope) *reflector.Source { return new(reflector.Source) })
 		}
 	}
 	want := map[string]int{"VPC metadata.name=blue": 3, "Subnet spec.vpc=blue": 2, "Address spec.vpc=blue": 1}

@@ -117,14 +117,15 @@ func (s *Sources) Start(ctx context.Context) {
 	s.base, s.always = base, always
 }
 
-// broadcast reports that a source has synced that may decide what else is needed.
-func (s *Sources) broadcast() { s.report(1) }
+// broadcast reports that something may decide what else is needed.
+func (s *Sources) broadcast() { s.report(1, func() {}) }
 
-// addressesRead reports that a source of Addresses has synced: these decide nothing.
-func (s *Sources) addressesRead() { s.report(0) }
-
-func (s *Sources) report(decisive uint64) {
+// report makes a change of what counts as read; decisive is 1 if that decides what else is
+// needed, otherwise 0. Both are one step: whoever saw the change without its number would
+// take the parts that were found before for all that are needed.
+func (s *Sources) report(decisive uint64, change func()) {
 	s.mu.Lock() // not between another goroutine's check and its call of Next
+	change()
 	s.reads++
 	s.decisive += decisive
 	complete := s.complete
@@ -193,10 +194,7 @@ func (s *Sources) confirm(ctx context.Context, vpc string, f *followed) {
 		case <-time.After(confirmAgain):
 		}
 	}
-	s.mu.Lock()
-	f.confirmed = true
-	s.mu.Unlock()
-	s.broadcast()
+	s.report(1, func() { f.confirmed = true })
 }
 
 // confirmAgain is the time between two attempts to confirm a VPC. Each attempt waits as
