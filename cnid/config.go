@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net"
 	"net/netip"
 	"path/filepath"
@@ -22,6 +21,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attachment"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/delegate"
+	"github.com/alioth-net/alioth/cnid/follow"
 	"github.com/alioth-net/alioth/cnid/hostlink"
 	"github.com/alioth-net/alioth/cnid/install"
 	"github.com/alioth-net/alioth/cnid/plan"
@@ -29,7 +29,6 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kinds"
-	"github.com/alioth-net/alioth/store/kinds/core"
 	"github.com/alioth-net/alioth/store/kinds/ipamapi"
 	"github.com/alioth-net/alioth/store/kinds/nmstateapi"
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
@@ -339,12 +338,7 @@ func (c Config) Kinds() []*descriptor.Kind {
 	}
 	all := kinds.All()
 	if c.ScaledEndpoints {
-		// They have what the operator judged by these, and by the Addresses of networks.
-		without = append(without, core.Service.Kind, core.EndpointSlice.Kind, vpcs.Network.Kind)
-		addresses := *vpcs.Address.Kind
-		addresses.Of = maps.Clone(addresses.Of)
-		delete(addresses.Of, descriptor.ServedNetwork)
-		all[slices.Index(all, vpcs.Address.Kind)] = &addresses
+		all = follow.WithVerdicts(all)
 	} else {
 		without = append(without, vpcs.ScaledEndpoint.Kind)
 	}

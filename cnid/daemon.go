@@ -30,9 +30,11 @@ import (
 // control has the functions of the API's side for a daemon.
 type control struct {
 	// synced reports whether this node's objects have been read, domainSynced whether
-	// those of a VPC or network have; each channel is closed when that may have changed.
-	synced       func() (bool, <-chan struct{})
-	domainSynced func(domain string) (bool, <-chan struct{})
+	// those of a VPC or network have, namespaceSynced whether a namespace has by which ports
+	// of the node are granted; each channel is closed when that may have changed.
+	synced          func() (bool, <-chan struct{})
+	domainSynced    func(domain string) (bool, <-chan struct{})
+	namespaceSynced func(name string) (bool, <-chan struct{})
 	// vpcs are the names of the followed VPCs, tables what of them has been read completely.
 	vpcs     func() []string
 	tables   func() *plan.Tables
@@ -125,7 +127,8 @@ func newDaemon(n *node, c control) *daemon {
 func (n *node) decisions(c control, host *apihost.Follower) *decision.Decisions {
 	return decision.New(decision.Config{
 		Plan: n.plan, Reserved: host.Addresses, Store: n.store, Pair: n.kind, Probed: n.held.Probed, DomainSynced: c.domainSynced,
-		Attached: n.journal.Records, Listens: n.host.Listens,
+		NamespaceSynced: c.namespaceSynced,
+		Attached:        n.journal.Records, Listens: n.host.Listens,
 		MTU: n.progress.PodMTU, Problem: n.progress.Problem, Warn: c.reporter.Refused, Log: n.log,
 	})
 }

@@ -48,7 +48,8 @@ func newIdleDaemon(t *testing.T, m *machine) (d *daemon) {
 		t.Cleanup(n.close)
 		d = newDaemon(n, control{
 			synced: alwaysSynced, domainSynced: func(string) (bool, <-chan struct{}) { return alwaysSynced() },
-			vpcs: func() []string { return nil }, tables: func() *plan.Tables { return nil }, releaser: releaseAtOnce{n.journal, n.held}, reporter: logged{log},
+			namespaceSynced: func(string) (bool, <-chan struct{}) { return alwaysSynced() },
+			vpcs:            func() []string { return nil }, tables: func() *plan.Tables { return nil }, releaser: releaseAtOnce{n.journal, n.held}, reporter: logged{log},
 		})
 		return nil
 	})

@@ -130,7 +130,8 @@ func playNode() error {
 	always := func() (bool, <-chan struct{}) { return true, nil }
 	d := newDaemon(n, control{
 		synced: always, domainSynced: func(string) (bool, <-chan struct{}) { return always() },
-		vpcs: func() []string { return nil }, tables: func() *plan.Tables { return nil }, releaser: releaseAtOnce{n.journal, n.held}, reporter: logged{log},
+		namespaceSynced: func(string) (bool, <-chan struct{}) { return always() },
+		vpcs:            func() []string { return nil }, tables: func() *plan.Tables { return nil }, releaser: releaseAtOnce{n.journal, n.held}, reporter: logged{log},
 	})
 	go func() { // later changes of the API
 		for {

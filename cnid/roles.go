@@ -20,6 +20,7 @@ import (
 // tables lack.
 func (d *daemon) rolesModule(api *kube.Client, rows *lookup.Loop) module {
 	reporter := roles.New(d.cfg.NodeName, api, d.store, d.progress.Roles, d.log)
+	d.registry.MustRegister(roles.NewCollector(d.cfg.NodeName, d.store, d.progress.Roles))
 	return module{name: "roles", loops: []func(context.Context){reporter.Run, rows.Run}}
 }
 

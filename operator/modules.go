@@ -60,10 +60,7 @@ type module struct {
 
 // modules lists the areas of the operator that a configuration has.
 func modules(cfg Config) []module {
-	all := []module{announcements(), networking(), bouncing(), services(), hosts()}
-	if cfg.ScaledEndpoints {
-		all = append(all, scaledEndpoints())
-	}
+	all := []module{announcements(), networking(), bouncing(), services(), hosts(), scaledEndpoints(cfg.ScaledEndpoints)}
 	if cfg.MultiNetwork {
 		all = append(all, multiNetwork(), networkServices())
 	}
@@ -190,8 +187,18 @@ func registerServices(p *parts) error {
 	)
 }
 
-// scaledEndpoints is the area of what nodes follow instead of Services.
-func scaledEndpoints() module {
+// scaledEndpoints is the area of what nodes follow instead of Services. Switched off, it tells
+// nodes that what was written before is old.
+func scaledEndpoints(on bool) module {
+	if !on {
+		return module{
+			kinds:  []*descriptor.Kind{vpcs.ScaledEndpoint.Kind},
+			rights: []string{"scaledendpoints.alioth.dev: update"},
+			register: func(p *parts) error {
+				return scaled.RegisterWithdrawal(p.env.controllers, p.feed, &scaled.Withdrawal{Client: p.client("scaledendpoint"), Store: p.rows})
+			},
+		}
+	}
 	return module{
 		kinds:  []*descriptor.Kind{vpcs.ScaledEndpoint.Kind},
 		rights: []string{"scaledendpoints.alioth.dev: create delete update"},

@@ -72,3 +72,49 @@ func TestAScaledEndpointFollowsItsServiceInTheAPI(t *testing.T) {
 	r.operate(cfg)
 	r.scaled("scaled-web", nil)
 }
+
+// TestOldVerdictsAreNotTakenForThoseOfAllServices: the operator stops to judge for a while, in
+// which a Service ends and another changes.
+func TestOldVerdictsAreNotTakenForThoseOfAllServices(t *testing.T) {
+	r := newRig(t)
+	on, off := testConfig(), testConfig()
+	on.ScaledEndpoints = true
+	service := func(name string) *corev1.Service {
+		row := &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name},
+			Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Name: "http", Port: 80}}},
+		}
+		r.create(row)
+		t.Cleanup(func() { _ = r.Delete(context.WithoutCancel(t.Context()), row) })
+		return row
+	}
+	ends, changes := service("verdict-ends"), service("verdict-changes")
+	claims := func(version int32) func(*v1alpha1.ScaledEndpoint) bool {
+		return func(s *v1alpha1.ScaledEndpoint) bool { return s.Spec.Head.AllJudged == version }
+	}
+	stop := r.operate(on)
+	r.scaled("kubernetes", claims(v1alpha1.ScaledVersion))
+	stop()
+	stop = r.operate(off)
+	r.scaled("kubernetes", claims(0))
+	if err := r.Delete(t.Context(), ends); err != nil {
+		t.Fatal(err)
+	}
+	changes.Spec.Ports[0].Port = 81
+	if err := r.Update(t.Context(), changes); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	r.operate(on)
+	r.scaled("kubernetes", claims(v1alpha1.ScaledVersion))
+	// From here on nodes begin, so no old verdict may be left.
+	var list v1alpha1.ScaledEndpointList
+	if err := r.List(t.Context(), &list); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range list.Items {
+		if s.Spec.Service.Name == ends.Name || s.Spec.Service.Name == changes.Name && s.Spec.Head.Ports[0].Port != 81 {
+			t.Errorf("an old verdict is there when all Services count as judged: %+v", s.Spec)
+		}
+	}
+}

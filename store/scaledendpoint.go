@@ -57,8 +57,20 @@ type ScaledHead struct {
 	SourceRanges                 []netip.Prefix
 	// Shared reports that every VPC reaches the Service.
 	Shared bool
+	// InVPC is what nodes need of the VPC of a Service that is Fronted; nil: nothing, or the
+	// VPC has no VNI.
+	InVPC *ScaledVPC
+	// AllJudged is the version by which all Services have been judged, of the API server's
+	// Service; otherwise 0.
+	AllJudged int
 	// UsedRows and UsedBackends are what the Service takes of the quota of its VPC.
 	UsedRows, UsedBackends int
+}
+
+// ScaledVPC is what a node needs of a VPC whose packets it does not carry.
+type ScaledVPC struct {
+	VNI      uint32
+	Prefixes []netip.Prefix
 }
 
 // ScaledBackend is an address to which a Service leads. If it is not Outside, OnHost or

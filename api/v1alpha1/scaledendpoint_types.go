@@ -23,9 +23,13 @@ const (
 	MaxScaledParts = 64
 )
 
-// APIServerService is the Service (namespace/name) of the API server. The operator writes its
-// ScaledEndpoint last: a node that has read it has read all others.
+// APIServerService is the Service (namespace/name) of the API server. The operator judges it
+// last, and notes in the head that all others have been judged.
 const APIServerService = "default/kubernetes"
+
+// ScaledVersion is the version of what ScaledEndpoints have. It grows when nodes come to need
+// more of them: a node goes by verdicts of its own version or a later one.
+const ScaledVersion = 1
 
 // ScaledService is the Service of a ScaledEndpoint.
 type ScaledService struct {
@@ -123,10 +127,35 @@ type ScaledHead struct {
 	// Shared is true for a Service that every VPC reaches.
 	// +optional
 	Shared bool `json:"shared,omitempty"`
+	// InVPC has what nodes need of the Service's VPC to lead clients outside to the Service.
+	// A Service without node ports and addresses outside has none, and neither has one in a
+	// network outside of every VPC.
+	// +optional
+	InVPC *ScaledVPC `json:"inVPC,omitempty"`
+	// AllJudged is the version of the operator that has judged all Services; 0: the operator
+	// has not judged all of them, or has stopped to judge. Only the API server's Service has
+	// it, and a node that starts waits for it.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	AllJudged int32 `json:"allJudged,omitempty"`
 	// Usage is what the Service takes of the quota of its VPC. It counts what its
 	// EndpointSlices name, 1,000 per port and virtual address at most.
 	// +optional
 	Usage ScaledUsage `json:"usage,omitempty"`
+}
+
+// ScaledVPC is what a node needs of a VPC whose packets it does not carry.
+type ScaledVPC struct {
+	// VNI is that of the VPC.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=16777215
+	VNI int32 `json:"vni"`
+	// CIDRs are the ranges of the VPC.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=43
+	// +listType=atomic
+	CIDRs []string `json:"cidrs"`
 }
 
 // ScaledUsage is a number of rows in a node's tables.

@@ -32,6 +32,9 @@ type question struct {
 	problem string
 	// synced reports whether everything of a VPC or network has been read.
 	synced func(domain string) bool
+	// namespaceSynced reports whether a namespace has been read, by which ports of the node
+	// are granted.
+	namespaceSynced func(name string) bool
 }
 
 // answer is the decision for a pod, or the reason why there is none yet.
@@ -107,6 +110,9 @@ func decideAll(tx store.ReadTx, q question, pod *store.Pod, list []annotations.H
 	first.Probed, first.ProbeTimeout, first.HostPorts = pod.NetworkProbes, pod.ProbeTimeout, plan.HostPorts(pod)
 	if !first.InVPC() && len(first.HostPorts) > 0 {
 		return wait("hostPort %s: ports of nodes lead to pods in VPCs only, and the pod's first interface is in network %q outside of every VPC", first.HostPorts[0], first.Outside)
+	}
+	if len(first.HostPorts) > 0 && !q.namespaceSynced(pod.Namespace) {
+		return wait("hostPort %s: namespace %s has not been read from the API server yet", first.HostPorts[0], pod.Namespace)
 	}
 	asking := journal.Record{
 		Identity: journal.Identity{Pod: journal.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}},

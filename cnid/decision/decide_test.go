@@ -52,6 +52,8 @@ type decided struct {
 	mtu      int
 	problem  string
 	unsynced bool
+	// unread is the name of a namespace that has not been read yet.
+	unread string
 	// attached are the records of other pods, listening the node's own TCP port.
 	attached  []journal.Record
 	listening uint16
@@ -141,7 +143,7 @@ func (d *decided) ask(s *store.Store, pod journal.Pod) (got answer) {
 				}
 			},
 			pod: pod, kinds: named(kinds, netkit.Kind), mtu: d.mtu, problem: d.problem,
-			synced: func(string) bool { return !d.unsynced },
+			synced: func(string) bool { return !d.unsynced }, namespaceSynced: func(name string) bool { return name != d.unread },
 		})
 	})
 	return got
@@ -199,6 +201,9 @@ func TestWithoutAgreementThereIsNoDecisionAndThePersonIsToldWhy(t *testing.T) {
 		{"a forged MAC in the annotation", func(d *decided) { d.said.MAC = "02:00:00:00:00:99" }, "MAC 02:00:00:00:00:99"},
 		{"a VPC without a VNI", func(d *decided) { d.vpc.VNI = 0 }, "VPC blue has no VNI"},
 		{"a VPC that is still being read", func(d *decided) { d.unsynced = true }, "still being read"},
+		{"ports of the node before the namespace is read", func(d *decided) {
+			d.unread, d.pod.HostPorts = "ns", []store.HostPort{{Protocol: "TCP", HostPort: 80, Port: 8080}}
+		}, "namespace ns has not been read"},
 		{"a subnet that is not there", func(d *decided) { d.subnet.Name = "blue2" }, "subnet blue1"},
 		{"a subnet of another VPC", func(d *decided) { d.subnet.VPC = "red" }, "subnet blue1"},
 		{"a subnet without the address", func(d *decided) { d.subnet.Prefixes[0] = netip.MustParsePrefix("10.10.9.0/24") }, "no range or no gateway for 10.10.1.10"},
@@ -254,8 +259,8 @@ func awaiting(ctx context.Context, t *testing.T, d *decided) (*store.Store, chan
 	looking := make(chan struct{})
 	decisions := New(Config{
 		Plan: plan.Config{Node: "node1", Kinds: kinds}, Pair: netkit.Kind, Reserved: noAddresses, Store: s, Log: slog.New(slog.DiscardHandler),
-		DomainSynced: func(string) (bool, <-chan struct{}) { return true, nil },
-		Probed:       release.NewHeld(j).Probed, Attached: j.Records, Problem: func() string { return "" },
+		DomainSynced: readAlready, NamespaceSynced: readAlready,
+		Probed: release.NewHeld(j).Probed, Attached: j.Records, Problem: func() string { return "" },
 		Listens: func(uint8, netip.Addr, uint16) (bool, error) { return false, nil },
 		Warn:    func(journal.Pod, string, string) {},
 		MTU: func() (int, <-chan struct{}) {

@@ -33,6 +33,9 @@ type Config struct {
 	// a network outside of every VPC, by its domain; the channel is closed when that may
 	// have changed.
 	DomainSynced func(domain string) (bool, <-chan struct{})
+	// NamespaceSynced reports whether the namespace of a pod that asks for ports of the node
+	// has been read, likewise.
+	NamespaceSynced func(name string) (bool, <-chan struct{})
 	// MTU for pods in bytes, 0 before the node has been programmed, likewise; Problem is
 	// what keeps the node from being programmed, or "".
 	MTU     func() (int, <-chan struct{})
@@ -75,6 +78,11 @@ func (d *Decisions) Await(ctx context.Context, pod journal.Pod) ([]attachment.De
 			pod: pod, kinds: named(d.cfg.Plan.Kinds, d.cfg.Pair), mtu: mtu, problem: d.cfg.Problem(),
 			synced: func(domain string) bool {
 				synced, changed := d.cfg.DomainSynced(domain)
+				ws.Add(changed)
+				return synced
+			},
+			namespaceSynced: func(name string) bool {
+				synced, changed := d.cfg.NamespaceSynced(name)
 				ws.Add(changed)
 				return synced
 			},

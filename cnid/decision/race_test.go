@@ -78,9 +78,12 @@ func TestOfTwoProbedPodsThatAreAddedAtOnceTheLaterIsRefused(t *testing.T) {
 func racing(s *store.Store, j *journal.Journal) *Decisions {
 	return New(Config{
 		Plan: plan.Config{Node: "node1"}, Store: s, Probed: release.NewHeld(j).Probed, Attached: j.Records, Log: slog.New(slog.DiscardHandler),
-		DomainSynced: func(string) (bool, <-chan struct{}) { return true, nil },
+		DomainSynced: readAlready,
 	})
 }
+
+// readAlready stands for what has been read.
+func readAlready(string) (bool, <-chan struct{}) { return true, nil }
 
 func TestOfTwoPodsThatAskForOnePortOfTheNodeAtOnceTheLaterIsRefused(t *testing.T) {
 	s, j := newRows(t), newJournal(t)
@@ -129,7 +132,7 @@ func TestAPodThatLostTheRaceForAPortIsToldWithItsNextAttempt(t *testing.T) {
 	var told []string
 	asked := New(Config{
 		Plan: plan.Config{Node: "node1", Kinds: kinds}, Pair: netkit.Kind, Reserved: noAddresses, Store: s, Probed: release.NewHeld(j).Probed, Attached: j.Records,
-		DomainSynced: func(string) (bool, <-chan struct{}) { return true, nil }, MTU: func() (int, <-chan struct{}) { return 1450, nil },
+		DomainSynced: readAlready, NamespaceSynced: readAlready, MTU: func() (int, <-chan struct{}) { return 1450, nil },
 		Problem: func() string { return "" }, Listens: func(uint8, netip.Addr, uint16) (bool, error) { return false, nil },
 		Warn: func(pod journal.Pod, reason, message string) {
 			told = append(told, pod.String()+" "+reason+" "+message)

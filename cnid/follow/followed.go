@@ -15,15 +15,18 @@ import (
 
 // followed is a part that is followed.
 type followed struct {
-	scopes  []scopeKey
-	sources []*reflector.Source
+	scopes []scopeKey
+	shared []*sharedScope
 	// confirmed reports that the VPC's row is not older than the start of following it.
 	confirmed bool
 	// cancel ends the confirmation.
 	cancel context.CancelFunc
 }
 
-func (f *followed) synced() bool { return f.confirmed && allSynced(f.sources) }
+// synced reports whether the part has been read; called with Sources.mu held.
+func (f *followed) synced() bool {
+	return f.confirmed && !slices.ContainsFunc(f.shared, func(scope *sharedScope) bool { return !scope.read })
+}
 
 // scopeKey names a scope: parts of one VPC have scopes in common.
 type scopeKey struct {
@@ -46,15 +49,18 @@ type sharedScopes map[scopeKey]*sharedScope
 type sharedScope struct {
 	source *reflector.Source
 	parts  int
+	// read reports that the source has synced. Sources.report sets it.
+	read bool
 }
 
 // join adds a part to a scope; start begins to follow one that no part has.
-func (s sharedScopes) join(key scopeKey, start func() *reflector.Source) *reflector.Source {
+func (s sharedScopes) join(key scopeKey, start func(*sharedScope) *reflector.Source) *sharedScope {
 	if s[key] == nil {
-		s[key] = &sharedScope{source: start()}
+		s[key] = &sharedScope{}
+		s[key].source = start(s[key])
 	}
 	s[key].parts++
-	return s[key].source
+	return s[key]
 }
 
 // leave takes a part from its scopes, and returns the sources that no part has any more.
@@ -161,29 +167,33 @@ func (s *Sources) add(ctx context.Context, p part) {
 	f := &followed{}
 	confirmation, cancel := context.WithCancel(ctx)
 	f.cancel = cancel
-	s.mu.Lock()
-	for _, scope := range scopes {
-		key := keyOf(scope)
-		f.scopes = append(f.scopes, key)
-		f.sources = append(f.sources, s.scopes.join(key, func() *reflector.Source { return s.set.Start(ctx, scope, s.onceRead(p)) }))
-	}
-	f.confirmed = !s.complete || !p.isCarried()
-	s.parts[p] = f
-	confirmed := f.confirmed
-	s.mu.Unlock()
-	s.broadcast()
+	confirmed := false
+	s.report(1, func() {
+		for _, scope := range scopes {
+			key := keyOf(scope)
+			f.scopes = append(f.scopes, key)
+			f.shared = append(f.shared, s.scopes.join(key, func(shared *sharedScope) *reflector.Source {
+				return s.set.Start(ctx, scope, s.onceRead(p, shared))
+			}))
+		}
+		f.confirmed = !s.complete || !p.isCarried()
+		s.parts[p] = f
+		confirmed = f.confirmed
+	})
 	if !confirmed {
 		go s.confirm(confirmation, p.domain, f)
 	}
 }
 
-// onceRead returns what to call when a source of a part has synced.
-func (s *Sources) onceRead(p part) func() {
+// onceRead returns what to call when the source of a part's scope has synced. Addresses decide
+// nothing.
+func (s *Sources) onceRead(p part, scope *sharedScope) func() {
+	decisive := uint64(1)
 	switch p.extent {
 	case descriptor.AllAddresses, descriptor.AddressesOfSubnet, descriptor.AddressesOfNodes:
-		return s.addressesRead
+		decisive = 0
 	}
-	return s.broadcast
+	return func() { s.report(decisive, func() { scope.read = true }) }
 }
 
 func comparePart(a, b part) int { return strings.Compare(a.String(), b.String()) }

@@ -20,7 +20,9 @@ type part struct {
 	domain string
 	// subnet is the name of the Subnet object, of an extent that has one.
 	subnet string
-	extent descriptor.Extent
+	// namespace is the name of a namespace, of an extent that has one.
+	namespace string
+	extent    descriptor.Extent
 }
 
 // exposedAtMost limits how many VPCs have a watch of their own for Services that clients
@@ -57,6 +59,8 @@ func (p part) String() string {
 		return "addresses of subnet " + p.subnet + " of VPC " + p.domain
 	case descriptor.AddressesOfNodes:
 		return "addresses of nodes"
+	case descriptor.UsedNamespace:
+		return "namespace " + p.namespace
 	}
 	return "VPC " + p.domain
 }
@@ -69,6 +73,8 @@ func (p part) name() string {
 	switch {
 	case p.subnet != "":
 		return p.subnet
+	case p.extent == descriptor.UsedNamespace:
+		return p.namespace
 	case p.extent == descriptor.ServedNetwork:
 		return store.NetworkUID(p.domain)
 	}
@@ -116,18 +122,21 @@ func (s *Sources) decides(row any) bool {
 		return true
 	case *store.Node: // its UID decides about its roles
 		return row.Name == s.cfg.Node
+	case *store.Pod: // its namespace decides about them
+		return s.cfg.ScaledEndpoints && len(row.HostPorts) > 0
 	}
 	return false
 }
 
 // decidesServices reports whether a row decides about Services in networks outside of every
-// VPC, or about those that clients outside reach.
+// VPC, or about those that clients outside reach. The operator's verdicts decide nothing else.
 func (s *Sources) decidesServices(row any) bool {
+	if s.cfg.ScaledEndpoints {
+		return false
+	}
 	switch row := row.(type) {
 	case *store.EndpointSlice:
 		return store.IsNetworkDomain(row.Domain)
-	case *store.ScaledEndpoint:
-		return s.cfg.NodePorts && row.Exposed
 	case *store.Service:
 		return s.cfg.NodePorts && services.IsExposed(row)
 	case *store.Network, *store.Namespace: // they decide the VPC of a Service
@@ -137,8 +146,9 @@ func (s *Sources) decidesServices(row any) bool {
 }
 
 // find returns the VPCs with an Address or attachment on this node and those of which it is
-// a role member, with their tables; those that exposed Services name; and the networks with
-// an attachment here in which there are Services.
+// a role member, with their tables; the networks with an attachment here in which there are
+// Services; and without verdicts of the operator the VPCs that exposed Services name, with
+// them the namespaces that decide about ports of the node.
 func (s *Sources) find(tx store.ReadTx, records []journal.Record) map[part]bool {
 	parts := map[part]bool{}
 	hosted := s.findHosted(tx, records, parts)
@@ -163,7 +173,11 @@ func (s *Sources) find(tx store.ReadTx, records []journal.Record) map[part]bool 
 			parts[part{domain: claim.Network.Domain(), extent: descriptor.ServedNetwork}] = true
 		}
 	}
-	s.findExposed(tx, parts)
+	if s.cfg.ScaledEndpoints {
+		s.findNamespaces(tx, records, parts)
+	} else {
+		s.findExposed(tx, parts)
+	}
 	return parts
 }
 

@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/broadcast"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
@@ -42,6 +43,7 @@ type received struct {
 
 	mu      sync.Mutex
 	objects map[string]int
+	changed broadcast.Signal
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -86,6 +88,14 @@ func (r *received) add(kind, name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.objects[kind+" "+name]++
+	r.changed.Send()
+}
+
+// event returns a channel that is closed with the next event.
+func (r *received) event() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.changed.Next()
 }
 
 // count is how many events named the object.
@@ -127,7 +137,9 @@ var of = []*descriptor.Kind{
 	vpcs.VPC.Kind, vpcs.Subnet.Kind, vpcs.Address.Kind, core.Service.Kind, core.Namespace.Kind, vpcs.Network.Kind,
 }
 
-func newNode(t *testing.T, cfg Config, records func() []journal.Record) *node {
+// newNode returns a node whose requests go through what the wraps make of the way to the API
+// server.
+func newNode(t *testing.T, cfg Config, records func() []journal.Record, wraps ...func(http.RoundTripper) http.RoundTripper) *node {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := kinds.AddToScheme(scheme); err != nil {
@@ -137,6 +149,9 @@ func newNode(t *testing.T, cfg Config, records func() []journal.Record) *node {
 	config := server.Config(t)
 	config.QPS = -1
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { counted.next = next; return counted })
+	for _, wrap := range wraps {
+		config.Wrap(wrap)
+	}
 	api, err := kube.New(config, scheme)
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +161,9 @@ func newNode(t *testing.T, cfg Config, records func() []journal.Record) *node {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	cfg.Kinds = of
+	if cfg.Kinds = of; cfg.ScaledEndpoints {
+		cfg.Kinds = WithVerdicts(append(slices.Clone(of), core.Pod.Kind, vpcs.ScaledEndpoint.Kind))
+	}
 	return &node{New(cfg, api, reflector.NewSet(rows, api, log), rows, records, log), api, rows, counted}
 }
 
@@ -406,7 +423,7 @@ func TestPartsOfOneVPCShareTheirWatches(t *testing.T) {
 		p := part{domain: "blue", extent: extent}
 		for _, scope := range scopesOf(of, p) {
 			got[scope.Kind.Name+" "+scope.Fields.String()]++
-			scopes.join(keyOf(scope), func() *reflector.Source { return new(reflector.Source) })
+			scopes.join(keyOf(scope), func(*sharedScope) *reflector.Source { return new(reflector.Source) })
 		}
 	}
 	want := map[string]int{"VPC metadata.name=blue": 3, "Subnet spec.vpc=blue": 2, "Address spec.vpc=blue": 1}

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -46,9 +45,10 @@ type Config struct {
 
 // Sources keeps the store equal to the part of the API that this node needs: its pods
 // and Addresses; each VPC whose packets it carries, with the Subnets and Addresses for which
-// it has no bouncers and dividers to send to; the VPC
-// objects that Services for clients outside name; the Addresses of every network with an
-// attachment here in which there are Services; and all objects of most other kinds. For
+// it has no bouncers and dividers to send to; what Services need, which is either what the
+// operator has judged of them or the VPC objects that those for clients outside name, and the
+// Addresses of every network with an attachment here in which there are Services; and all
+// objects of most other kinds. For
 // these, a watch for each needed object would cost the API server and the node more than
 // one for all (docs/design/062, 090). Each kind's descriptor has its scopes.
 type Sources struct {
@@ -117,14 +117,15 @@ func (s *Sources) Start(ctx context.Context) {
 	s.base, s.always = base, always
 }
 
-// broadcast reports that a source has synced that may decide what else is needed.
-func (s *Sources) broadcast() { s.report(1) }
+// broadcast reports that something may decide what else is needed.
+func (s *Sources) broadcast() { s.report(1, func() {}) }
 
-// addressesRead reports that a source of Addresses has synced: these decide nothing.
-func (s *Sources) addressesRead() { s.report(0) }
-
-func (s *Sources) report(decisive uint64) {
+// report makes a change of what counts as read; decisive is 1 if that decides what else is
+// needed, otherwise 0. Both are one step: whoever saw the change without its number would
+// take the parts that were found before for all that are needed.
+func (s *Sources) report(decisive uint64, change func()) {
 	s.mu.Lock() // not between another goroutine's check and its call of Next
+	change()
 	s.reads++
 	s.decisive += decisive
 	complete := s.complete
@@ -193,10 +194,7 @@ func (s *Sources) confirm(ctx context.Context, vpc string, f *followed) {
 		case <-time.After(confirmAgain):
 		}
 	}
-	s.mu.Lock()
-	f.confirmed = true
-	s.mu.Unlock()
-	s.broadcast()
+	s.report(1, func() { f.confirmed = true })
 }
 
 // confirmAgain is the time between two attempts to confirm a VPC. Each attempt waits as
@@ -344,24 +342,6 @@ func (s *Sources) BaseSynced() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.judged && len(s.base) > 0 && allSynced(s.base)
-}
-
-// findJudged reports whether the operator has just turned out to have judged all Services:
-// the API server's is the last that it judges. Without this a node that goes by
-// ScaledEndpoints before there are any would take all Services away.
-func (s *Sources) findJudged(tx store.ReadTx) bool {
-	s.mu.Lock()
-	known := s.judged
-	s.mu.Unlock()
-	namespace, name, _ := strings.Cut(v1alpha1.APIServerService, "/")
-	if known || !slices.ContainsFunc(store.ScaledEndpointsByService(tx, namespace, name), func(row *store.ScaledEndpoint) bool { return row.Head != nil }) {
-		return false
-	}
-	s.mu.Lock()
-	s.judged = true
-	s.mu.Unlock()
-	s.broadcast()
-	return true
 }
 
 // AllSynced returns a function like Synced for some kinds of which the node always follows

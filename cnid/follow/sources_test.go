@@ -245,11 +245,19 @@ func TestANodeWaitsUntilAllServicesAreJudged(t *testing.T) {
 		return judged
 	}
 	id := store.ScaledID{Namespace: "default", Service: "kubernetes", Exposed: true}
-	if found(&store.ScaledEndpoint{Name: "web", ScaledID: store.ScaledID{Namespace: "shop", Service: "web"}, Head: &store.ScaledHead{}}) || found(&store.ScaledEndpoint{Name: "part", ScaledID: id, Part: 1}) {
-		t.Error("all is judged before the Service of the API server is")
+	all := &store.ScaledHead{AllJudged: v1alpha1.ScaledVersion}
+	for what, row := range map[string]*store.ScaledEndpoint{
+		"another Service is": {Name: "web", ScaledID: store.ScaledID{Namespace: "shop", Service: "web"}, Head: all},
+		"a part is":          {Name: "part", ScaledID: id, Part: 1},
+		"of an earlier time": {Name: "head", ScaledID: id, Head: &store.ScaledHead{}},
+		"of an old operator": {Name: "head", ScaledID: id, Head: &store.ScaledHead{AllJudged: v1alpha1.ScaledVersion - 1}},
+	} {
+		if found(row) {
+			t.Errorf("all is judged, but the verdict is %s", what)
+		}
 	}
 	_, changed := s.DomainSynced("default")
-	if !found(&store.ScaledEndpoint{Name: "head", ScaledID: id, Head: &store.ScaledHead{}}) || !s.judged {
+	if !found(&store.ScaledEndpoint{Name: "head", ScaledID: id, Head: all}) || !s.judged {
 		t.Error("the Service of the API server is judged, and so all is")
 	}
 	select {
@@ -257,7 +265,7 @@ func TestANodeWaitsUntilAllServicesAreJudged(t *testing.T) {
 	default:
 		t.Error("nobody was told")
 	}
-	if found(&store.ScaledEndpoint{Name: "head", ScaledID: id, Head: &store.ScaledHead{Tenant: "x"}}) {
+	if found(&store.ScaledEndpoint{Name: "head", ScaledID: id, Head: &store.ScaledHead{AllJudged: v1alpha1.ScaledVersion, Tenant: "x"}}) {
 		t.Error("it is told once more")
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
+	"github.com/alioth-net/alioth/store/reflector"
 	"github.com/alioth-net/alioth/store/roles"
 )
 
@@ -275,5 +276,33 @@ func TestTablesAreThoseThatHaveBeenRead(t *testing.T) {
 	}
 	if table := w.Tables().Of("unknown"); table.Subnets || table.Has("a") {
 		t.Errorf("of a VPC that is not followed %+v is complete", table)
+	}
+}
+
+// TestWhatHasBeenReadCountsTogetherWithWhatItDecides: a VPC that has just been read decides
+// that its Subnets are needed. At no moment does it count as all that there is to read.
+func TestWhatHasBeenReadCountsTogetherWithWhatItDecides(t *testing.T) {
+	for range 20 {
+		w := newTables(t, hosted(), withVPC(0, 0))
+		w.base, w.judged = []*reflector.Source{}, true
+		f, scope := &followed{confirmed: true}, &sharedScope{}
+		f.shared = []*sharedScope{scope}
+		vpc := part{domain: "v"}
+		w.parts = map[part]*followed{vpc: f, {domain: "default"}: {confirmed: true}}
+		if synced, _ := w.DomainSynced("v"); synced {
+			t.Fatal("the VPC counts as read before it is")
+		}
+		read := make(chan struct{})
+		go func() { defer close(read); w.onceRead(vpc, scope)() }()
+		for done := false; !done; {
+			select {
+			case <-read:
+				done = true
+			default:
+			}
+			if synced, _ := w.DomainSynced("v"); synced {
+				t.Fatal("the VPC counts as read without its Subnets and Addresses")
+			}
+		}
 	}
 }

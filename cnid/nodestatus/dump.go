@@ -3,6 +3,8 @@
 
 package nodestatus
 
+import "net/netip"
+
 // DumpPath is where the daemon's socket answers a GET with a Dump.
 const DumpPath = "/dump/v1"
 
@@ -27,6 +29,8 @@ type Dump struct {
 	// Rows are the rows of the pinned maps as text: their content, by what they are
 	// about. The text of one release is comparable with itself only.
 	Rows map[string]string `json:"rows"`
+	// Cached are the rows of single addresses that the node has looked up, by VNI and IP.
+	Cached []CachedRow `json:"cached,omitempty"`
 	// Hooks are where the datapath's programs are attached.
 	Hooks Programs `json:"hooks"`
 	// Unreadable lists the parts that could not be read. Values that depend on them
@@ -45,6 +49,17 @@ type Table struct {
 	Known []string `json:"known,omitempty"`
 	// OfSubnets are the names of Subnets of which it has read all Addresses, ascending.
 	OfSubnets []string `json:"ofSubnets,omitempty"`
+}
+
+// CachedRow is a row of one address that the node has looked up.
+type CachedRow struct {
+	VNI uint32     `json:"vni"`
+	IP  netip.Addr `json:"ip"`
+	// Node is the underlay address to which packets go, MAC that of the destination.
+	Node netip.Addr `json:"node"`
+	MAC  string     `json:"mac"`
+	// Gone reports that the node has returned a packet: no packet uses the row any more.
+	Gone bool `json:"gone,omitempty"`
 }
 
 // Link is one device of the node.

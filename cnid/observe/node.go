@@ -32,9 +32,9 @@ func ReadNode(pinDir string, d *nodestatus.Dump) {
 	var err error
 	d.Links, err = ownLinks()
 	note(err)
-	maps, err := pinnedState(pinDir)
+	maps, looked, err := pinnedState(pinDir)
 	note(err)
-	d.Rows = maps.Rows()
+	d.Rows, d.Cached = maps.Rows(), convert.CachedRows(looked)
 	programs, err := datapath.ReadHooks(pinDir)
 	note(err)
 	d.Hooks = convert.Programs(programs)
@@ -42,15 +42,20 @@ func ReadNode(pinDir string, d *nodestatus.Dump) {
 	note(err)
 }
 
-// pinnedState opens the pins again: a map whose pin was deleted is valid for this process
-// only.
-func pinnedState(pinDir string) (s state.State, err error) {
+// pinnedState returns what the daemon has planned and what it has looked up. It opens the
+// pins again: a map whose pin was deleted is valid for this process only.
+func pinnedState(pinDir string) (planned state.State, looked []state.Cached, err error) {
 	reader, err := datapath.OpenReader(pinDir)
 	if err != nil {
-		return s, err
+		return planned, nil, err
 	}
 	defer func() { err = errors.Join(err, reader.Close()) }()
-	return reader.Snapshot()
+	planned, err = reader.Snapshot()
+	if err != nil {
+		return planned, nil, err
+	}
+	looked, err = reader.Cached().Rows()
+	return planned, looked, err
 }
 
 // ownLinks lists the devices of the node with a name of Alioth's.

@@ -160,3 +160,20 @@ func TestALocalServiceShowsClientsThatItsPodsCanAnswer(t *testing.T) {
 		t.Errorf("VPCs that may answer the outside (-want +got):\n%s", diff)
 	}
 }
+
+// TestAServiceOfAVPCWithoutAVNIIsNotExposed: the packet filter keeps the clients of a Service
+// by the VNI, and refuses all of its table without one.
+func TestAServiceOfAVPCWithoutAVNIIsNotExposed(t *testing.T) {
+	for vni, want := range map[uint32]int{0: 0, 20: 1} {
+		w := scaledTenants(t)
+		w.put(t, vpc("blue", vni, "10.10.0.0/16"), allow("blue", "blue"), func(tx store.Tx) error {
+			return store.PutService(tx, &store.Service{
+				Meta: store.Meta{UID: "web"}, Namespace: "blue", Name: "web", ClusterIPs: ips("10.96.1.1"), Affinity: time.Hour,
+				Ports: []store.ServicePort{{Name: "web", Protocol: "TCP", Port: 80, NodePort: 30080}},
+			})
+		})
+		if got := w.build(serveNodePorts).Filter.Frontends; len(got) != want {
+			t.Errorf("with the VNI %d there are %d frontends, want %d", vni, len(got), want)
+		}
+	}
+}

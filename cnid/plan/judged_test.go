@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
@@ -48,22 +49,66 @@ func (f *follower) catchUp(t *testing.T, judge func(store.ReadTx) []*store.Scale
 					return err
 				}
 			}
-			return replaceScaled(tx, judge(from))
+			return errors.Join(f.followSome(tx, from), replaceScaled(tx, judge(from)))
 		})
 	})
 }
 
-// follow applies the change of a row, if a node follows it.
+// followSome has the VPCs and namespaces of which the node needs something, and no others.
+func (f *follower) followSome(tx store.Tx, from store.ReadTx) (err error) {
+	vpcs, namespaces := f.needs(from)
+	for _, row := range store.ListVPCs(tx) {
+		if now := store.GetVPC(from, row.Name); !vpcs[row.Name] || now == nil || now.UID != row.UID {
+			store.DeleteVPC(tx, row.Name, row.UID)
+		}
+	}
+	for _, row := range store.ListVPCs(from) {
+		if vpcs[row.Name] {
+			err = errors.Join(err, store.PutVPC(tx, row))
+		}
+	}
+	for _, row := range store.ListNamespaces(tx) {
+		if !namespaces[row.Name] || store.GetNamespace(from, row.Name) == nil {
+			store.DeleteNamespace(tx, row.Name, row.UID)
+		}
+	}
+	for _, row := range store.ListNamespaces(from) {
+		if namespaces[row.Name] {
+			err = errors.Join(err, store.PutNamespace(tx, row))
+		}
+	}
+	return err
+}
+
+// needs are the names of the VPCs with anything on the node, and of the namespaces by which
+// its ports are granted.
+func (f *follower) needs(from store.ReadTx) (vpcs, namespaces map[string]bool) {
+	cfg := testConfig()
+	vpcs, namespaces = map[string]bool{cfg.DefaultVPC: true}, map[string]bool{}
+	for _, rec := range f.records {
+		vpcs[rec.VPC] = true
+		if len(rec.HostPorts) > 0 {
+			namespaces[rec.Pod.Namespace] = true
+		}
+	}
+	for _, row := range store.AddressesByNode(from, cfg.Node) {
+		vpcs[row.VPC] = true
+	}
+	for _, m := range roles.MembersByNode(from, cfg.Node) {
+		vpcs[m.VPC] = true
+	}
+	return vpcs, namespaces
+}
+
+// follow applies the change of a row, if a node follows all rows of its kind.
 func follow(tx store.Tx, change store.Change) error {
 	row, gone := change.New, change.New == nil
 	if gone {
 		row = change.Old
 	}
 	switch row := row.(type) {
-	case *store.Service, *store.EndpointSlice, *store.Network:
+	case *store.Service, *store.EndpointSlice, *store.Network, *store.VPC, *store.Namespace:
 		return nil
-	case *store.VPC:
-		return either(gone, func() { store.DeleteVPC(tx, row.Name, row.UID) }, func() error { return store.PutVPC(tx, row) })
 	case *store.Subnet:
 		return either(gone, func() { store.DeleteSubnet(tx, row.Name, row.UID) }, func() error { return store.PutSubnet(tx, row) })
 	case *store.Address:
@@ -74,8 +119,6 @@ func follow(tx store.Tx, change store.Change) error {
 		return either(gone, func() { store.DeletePod(tx, row.UID) }, func() error { return store.PutPod(tx, row) })
 	case *store.HostPod:
 		return either(gone, func() { store.DeleteHostPod(tx, row.UID) }, func() error { return store.PutHostPod(tx, row) })
-	case *store.Namespace:
-		return either(gone, func() { store.DeleteNamespace(tx, row.Name, row.UID) }, func() error { return store.PutNamespace(tx, row) })
 	case *store.SharedService:
 		return either(gone, func() { store.DeleteSharedService(tx, row.Name, row.UID) }, func() error { return store.PutSharedService(tx, row) })
 	case *store.ServiceCIDR:

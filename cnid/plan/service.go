@@ -45,10 +45,9 @@ func (b *serviceBuilder) service(ref ServiceRef) *servicePlan {
 	s := &servicePlan{ref: ref}
 	if v := of.home; v != nil {
 		s.row, s.shared = ageOf(v), v.Shared
-		row := store.GetVPC(b.tx, v.VPC)
-		if row != nil && row.UID == v.VPCUID { // of another life of the VPC nothing is known
+		if vpc := b.vpcOf(v); vpc != nil {
 			s.vpc, s.inside = v.VPC, !s.shared && b.present[v.VPC] != 0
-			s.exposed = b.in.NodePorts && v.Fronted()
+			s.exposed = b.in.NodePorts && v.Fronted() && vpc.VNI != 0
 		}
 	}
 	s.outside = b.outside(ref, of)
@@ -70,8 +69,22 @@ func (b *serviceBuilder) fill(s *servicePlan, v *services.Verdict) {
 		s.usage = v.Usage()
 	}
 	if s.exposed {
-		b.expose(s, store.GetVPC(b.tx, s.vpc), v)
+		b.expose(s, b.vpcOf(v), v)
 	}
+}
+
+// vpcOf returns the VPC of a Service: the row or, on a node that does not follow the VPC,
+// what the operator has written of it. Nil: neither is there, or the verdict is about another
+// life of the VPC.
+func (b *serviceBuilder) vpcOf(v *services.Verdict) *store.VPC {
+	row := store.GetVPC(b.tx, v.VPC)
+	switch {
+	case row != nil && row.UID == v.VPCUID:
+		return row
+	case row == nil && b.in.ScaledEndpoints && v.InVPC != nil:
+		return &store.VPC{Meta: store.Meta{UID: v.VPCUID}, Name: v.VPC, VNI: v.InVPC.VNI, Prefixes: v.InVPC.Prefixes}
+	}
+	return nil
 }
 
 // ageOf has what orders Services by age.

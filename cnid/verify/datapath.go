@@ -34,6 +34,7 @@ func (c *comparison) datapath(node string, d *nodestatus.Dump, devices map[strin
 	want := wanted(c.tx, d, devices)
 	c.rows(node, want.Rows(), d.Rows)
 	c.roles(node, want)
+	c.cached(node, d.Cached)
 	for _, i := range want.Interfaces {
 		for _, filter := range convert.FiltersOf(i) {
 			if !slices.Contains(d.Hooks.Filters, filter) {

@@ -123,6 +123,11 @@ func (w *world) addNode(name, underlay, own string) {
 	}
 }
 
+// look gives node1 a row of VPC blue that it has looked up.
+func (w *world) look(ip, node, mac string) {
+	w.dumps["node1"].Cached = []nodestatus.CachedRow{{VNI: 20, IP: netip.MustParseAddr(ip), Node: netip.MustParseAddr(node), MAC: mac}}
+}
+
 func (w *world) claim(vpc, subnet, ip, mac, node string, holder store.Holder, set ...string) {
 	name := vpc + "." + ip
 	w.addresses[name] = &store.Address{

@@ -85,7 +85,7 @@ func (d *Datapath) TellFlows(until time.Duration) error {
 }
 
 // Cached returns the table of the rows that the node has looked up.
-func (d *Datapath) Cached() *cached.Table { return cached.New(d.reader.maps) }
+func (d *Datapath) Cached() *cached.Table { return d.reader.Cached() }
 
 // Misses starts to receive the addresses that have to be looked up.
 func (d *Datapath) Misses() (*cached.Misses, error) { return cached.ReadMisses(d.reader.maps) }

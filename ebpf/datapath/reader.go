@@ -7,6 +7,7 @@ import (
 	"net/netip"
 
 	"github.com/alioth-net/alioth/ebpf/bpf"
+	"github.com/alioth-net/alioth/ebpf/datapath/cached"
 	"github.com/alioth-net/alioth/ebpf/datapath/connections"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/ebpf/datapath/tables"
@@ -40,6 +41,9 @@ func (r *Reader) Snapshot() (state.State, error) {
 	}
 	return rows.State(), nil
 }
+
+// Cached returns the table of the rows that the node has looked up, for reading.
+func (r *Reader) Cached() *cached.Table { return cached.New(r.maps) }
 
 // HasAddress reports whether an address of a VPC is in the maps.
 func (r *Reader) HasAddress(vni uint32, ip netip.Addr) (bool, error) {

@@ -62,7 +62,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	waits := false
 	r.Store.View(func(tx store.ReadTx) {
 		steps = decide(tx, r.Rules, request.Namespace, request.Name)
-		waits = request.String() == r.Rules.APIServer && isFirst(steps) && !r.triedAll(tx)
+		waits = request.String() == r.Rules.APIServer && claimsAll(steps) && !r.triedAll(tx)
 	})
 	if waits {
 		return ctrl.Result{RequeueAfter: lookAgain}, nil
@@ -88,23 +88,39 @@ func (r *Reconciler) note(name types.NamespacedName) {
 	})
 }
 
-// isFirst reports whether the steps make a head where there is none.
-func isFirst(steps []step) bool {
+// claimsAll reports whether the steps tell nodes that all Services have been judged by this
+// version, which they have not been told before.
+func claimsAll(steps []step) bool {
 	for _, s := range steps {
-		if s.held == nil && s.wanted.Head != nil {
+		if version := versionOf(s.wanted); version != 0 && versionOf(s.held) != version {
 			return true
 		}
 	}
 	return false
 }
 
-// triedAll reports whether all other Services have been written in this term. One that the
-// API server refuses does not hold up the nodes.
+func versionOf(row *store.ScaledEndpoint) int {
+	if row == nil || row.Head == nil {
+		return 0
+	}
+	return row.Head.AllJudged
+}
+
+// triedAll reports whether all other Services have been written in this term, and what was
+// written of those that are gone. One that the API server refuses does not hold up the nodes.
 func (r *Reconciler) triedAll(tx store.ReadTx) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	isTried := func(namespace, name string) bool {
+		return namespace+"/"+name == r.Rules.APIServer || r.tried[types.NamespacedName{Namespace: namespace, Name: name}]
+	}
 	for _, service := range store.ListServices(tx) {
-		if nameOf(service) != r.Rules.APIServer && !r.tried[types.NamespacedName{Namespace: service.Namespace, Name: service.Name}] {
+		if !isTried(service.Namespace, service.Name) {
+			return false
+		}
+	}
+	for row := range store.ScaledEndpoints(tx) {
+		if !isTried(row.Namespace, row.Service) {
 			return false
 		}
 	}

@@ -32,10 +32,11 @@ func headOf(row *store.ScaledHead) *v1alpha1.ScaledHead {
 		ClusterIPs: texts(row.ClusterIPs), LoadBalancerIPs: texts(row.LoadBalancerIPs), ExternalIPs: texts(row.ExternalIPs),
 		ExternalLoadBalancer: row.ExternalLoadBalancer, HealthCheckNodePort: int32(row.HealthCheckNodePort),
 		AffinitySeconds: int32(row.Affinity / time.Second), NodeLocal: row.NodeLocal, ExternalNodeLocal: row.ExternalNodeLocal,
-		Restricted: row.SourceRanges != nil, Shared: row.Shared, Usage: v1alpha1.ScaledUsage{Rows: int32(row.UsedRows), Backends: int32(row.UsedBackends)},
+		Restricted: row.SourceRanges != nil, Shared: row.Shared, AllJudged: int32(row.AllJudged), Usage: v1alpha1.ScaledUsage{Rows: int32(row.UsedRows), Backends: int32(row.UsedBackends)},
 	}
-	for _, prefix := range row.SourceRanges {
-		head.SourceRanges = append(head.SourceRanges, prefix.String())
+	head.SourceRanges = prefixTexts(row.SourceRanges)
+	if vpc := row.InVPC; vpc != nil {
+		head.InVPC = &v1alpha1.ScaledVPC{VNI: int32(vpc.VNI), CIDRs: prefixTexts(vpc.Prefixes)}
 	}
 	for _, port := range row.Ports {
 		head.Ports = append(head.Ports, v1alpha1.ScaledPort{Protocol: port.Protocol, Port: int32(port.Port), NodePort: int32(port.NodePort)})
@@ -46,6 +47,13 @@ func headOf(row *store.ScaledHead) *v1alpha1.ScaledHead {
 func texts(addrs []netip.Addr) (list []string) {
 	for _, addr := range addrs {
 		list = append(list, addr.String())
+	}
+	return list
+}
+
+func prefixTexts(prefixes []netip.Prefix) (list []string) {
+	for _, prefix := range prefixes {
+		list = append(list, prefix.String())
 	}
 	return list
 }

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/services"
 )
@@ -20,8 +21,8 @@ type Rules struct {
 	// Shared are the Services (namespace/name) that every VPC reaches, beside those
 	// that SharedService objects name.
 	Shared []string
-	// APIServer is the Service (namespace/name) whose endpoints nodes reserve. Its verdict is
-	// written when all others have been: nodes wait for it.
+	// APIServer is the Service (namespace/name) whose endpoints nodes reserve. Its verdict
+	// reports that all others have been written: nodes wait for that.
 	APIServer string
 }
 
@@ -95,6 +96,9 @@ func verdicts(tx store.ReadTx, rules Rules, namespace, name string) (list []*ser
 	}
 	judging := rules.judging(tx)
 	if home := services.Judge(tx, judging, service); home.VPC != "" || home.Exposed {
+		if nameOf(service) == rules.APIServer {
+			home.AllJudged = v1alpha1.ScaledVersion
+		}
 		list = append(list, home)
 	}
 	return append(list, services.JudgeOutside(tx, judging, service)...)

@@ -87,6 +87,8 @@ const (
 	// AddressesOfNodes are those that nodes hold for themselves. Without an argument: all
 	// are in the default VPC.
 	AddressesOfNodes
+	// UsedNamespace is what pods here need of their namespace, by its name.
+	UsedNamespace
 	// ServedNetwork is what Services in a network outside of every VPC need, by its UID.
 	ServedNetwork
 )

@@ -20,8 +20,8 @@ func HasNodePorts(row *store.Service) bool {
 }
 
 // ExposedVPCs returns the names of the VPCs that Services ask for which clients outside
-// reach. A node may know these by their ScaledEndpoints. The function does not read the VPCs:
-// a VPC of the result need not exist, nor allow the tenant.
+// reach. The function does not read the VPCs: a VPC of the result need not exist, nor allow
+// the tenant.
 func ExposedVPCs(tx store.ReadTx, defaultVPC string) map[string]bool {
 	vpcs := map[string]bool{}
 	for _, service := range store.ListServices(tx) {
@@ -30,11 +30,6 @@ func ExposedVPCs(tx store.ReadTx, defaultVPC string) map[string]bool {
 		}
 		if vpc, _ := wanted(tx, label{service.Namespace, service.Network}, defaultVPC); vpc != "" {
 			vpcs[vpc] = true
-		}
-	}
-	for row := range store.ScaledEndpoints(tx) {
-		if row.VPC != "" && row.Head != nil && row.Exposed && row.Head.Fronted() {
-			vpcs[row.VPC] = true
 		}
 	}
 	return vpcs

@@ -71,6 +71,9 @@ func judgeIn(tx store.ReadTx, rules Rules, vpc string, service *store.Service) *
 	}
 	if row := store.GetVPC(tx, vpc); row != nil {
 		v.VPCUID = row.UID
+		if v.Fronted() && row.VNI != 0 {
+			v.InVPC = &store.ScaledVPC{VNI: row.VNI, Prefixes: row.Prefixes}
+		}
 	}
 	v.Backends = j.backends()
 	return v

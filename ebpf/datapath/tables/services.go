@@ -9,6 +9,7 @@ import (
 
 	"github.com/alioth-net/alioth/ebpf/bpf"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
+	"github.com/alioth-net/alioth/ebpf/datapath/tables/maglev"
 )
 
 // maxMaglevParts is MAX_MAGLEV_PARTS in types_service.h.
@@ -72,7 +73,7 @@ func serviceKey(s state.Service) bpf.AliothServiceKey {
 // addChoice writes how a new flow selects one of the backends. The lookup table of a
 // service that is in have is taken from there.
 func (t *Rows) addChoice(id uint32, backends []bpf.AliothBackend, affinity time.Duration, have *Rows) {
-	entries := LookupEntries(len(backends))
+	entries := maglev.Entries(len(backends))
 	if row := (bpf.AliothChoice{Entries: uint32(entries), Affinity: uint32(affinity / time.Second)}); row != (bpf.AliothChoice{}) {
 		choiceTable.of(t)[id] = row
 	}
@@ -89,12 +90,18 @@ func (t *Rows) addChoice(id uint32, backends []bpf.AliothBackend, affinity time.
 	if known {
 		return
 	}
-	for part, slots := range slices.Collect(slices.Chunk(lookupTable(backends, entries), aliothMaglevPart)) {
+	for part, slots := range slices.Collect(slices.Chunk(maglev.Slots(backends, entries), aliothMaglevPart)) {
 		var row bpf.AliothMaglev
 		copy(row.Slot[:], slots)
 		rows[bpf.AliothMaglevKey{Service: id, Part: uint32(part)}] = row
 	}
 }
+
+// aliothMaglevPart is MAGLEV_PART, how many entries of a lookup table are in one row.
+const aliothMaglevPart = len(bpf.AliothMaglev{}.Slot)
+
+// lookupParts is how many rows a lookup table takes.
+func lookupParts(entries int) int { return (entries + aliothMaglevPart - 1) / aliothMaglevPart }
 
 // encodeBackends returns the rows of a service in an order that does not depend
 // on the order in which they were listed. The programs search them by it.

@@ -17,6 +17,7 @@ var Namespace = descriptor.Define(&all, descriptor.Description[*corev1.Namespace
 	Name: "Namespace", Object: &corev1.Namespace{}, List: &corev1.NamespaceList{}, Convert: convertNamespace,
 	Table:  descriptor.ByName(store.GetNamespace, store.PutNamespace, store.DeleteNamespace),
 	OnNode: descriptor.Everything,
+	Of:     descriptor.Scopes{descriptor.UsedNamespace: descriptor.WithField("metadata.name")},
 })
 
 // convertNamespace converts a Namespace. It never fails.

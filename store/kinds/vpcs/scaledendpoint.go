@@ -69,7 +69,7 @@ func scaledHead(in *v1alpha1.ScaledHead) (*store.ScaledHead, error) {
 	head := &store.ScaledHead{
 		Created: in.Created.Time, Tenant: in.Tenant, ExternalLoadBalancer: in.ExternalLoadBalancer, HealthCheckNodePort: uint16(in.HealthCheckNodePort),
 		Affinity: time.Duration(in.AffinitySeconds) * time.Second, NodeLocal: in.NodeLocal, ExternalNodeLocal: in.ExternalNodeLocal,
-		Shared: in.Shared, UsedRows: int(in.Usage.Rows), UsedBackends: int(in.Usage.Backends),
+		Shared: in.Shared, AllJudged: int(in.AllJudged), UsedRows: int(in.Usage.Rows), UsedBackends: int(in.Usage.Backends),
 	}
 	for to, texts := range map[*[]netip.Addr][]string{&head.ClusterIPs: in.ClusterIPs, &head.LoadBalancerIPs: in.LoadBalancerIPs, &head.ExternalIPs: in.ExternalIPs} {
 		addrs, err := values.Addrs(texts)
@@ -87,10 +87,21 @@ func scaledHead(in *v1alpha1.ScaledHead) (*store.ScaledHead, error) {
 	if in.Restricted {
 		head.SourceRanges = append([]netip.Prefix{}, ranges...)
 	}
+	if head.InVPC, err = scaledVPC(in.InVPC); err != nil {
+		return nil, err
+	}
 	for _, port := range in.Ports {
 		head.Ports = append(head.Ports, store.ServicePort{Protocol: port.Protocol, Port: uint16(port.Port), NodePort: uint16(port.NodePort)})
 	}
 	return head, nil
+}
+
+func scaledVPC(in *v1alpha1.ScaledVPC) (*store.ScaledVPC, error) {
+	if in == nil {
+		return nil, nil
+	}
+	prefixes, err := values.Prefixes(in.CIDRs)
+	return &store.ScaledVPC{VNI: uint32(in.VNI), Prefixes: prefixes}, err
 }
 
 func scaledTargets(in []v1alpha1.ScaledTarget) (targets []store.ScaledTarget) {

@@ -4,77 +4,15 @@
 package tables
 
 import (
-	"fmt"
 	"maps"
-	"math/big"
-	"net/netip"
-	"slices"
 	"testing"
 	"unsafe"
 
 	"github.com/alioth-net/alioth/ebpf/bpf"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/ebpf/datapath/state/statetest"
+	"github.com/alioth-net/alioth/ebpf/datapath/tables/maglev"
 )
-
-// hostsOf returns so many backends, as a service's rows are.
-func hostsOf(n int) []bpf.AliothBackend {
-	var list []state.Backend
-	for host := range n {
-		list = append(list, state.Backend{IP: netip.AddrFrom4([4]byte{10, 0, byte(host >> 8), byte(host)}), Port: 8080})
-	}
-	return encodeBackends(list)
-}
-
-func TestALookupTableServesAllBackendsAlike(t *testing.T) {
-	for _, n := range []int{2, 3, 4, 7, 8, 15, 64, 250, 255, state.MaxBackends} {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			entries := LookupEntries(n)
-			if !big.NewInt(int64(entries)).ProbablyPrime(0) {
-				t.Errorf("%d entries are no prime", entries)
-			}
-			if entries < n*entriesPerBackend {
-				t.Errorf("%d entries are few for %d backends", entries, n)
-			}
-			share := make([]int, n)
-			for _, slot := range lookupTable(hostsOf(n), entries) {
-				share[slot]++
-			}
-			if least, most := slices.Min(share), slices.Max(share); most > least+1 {
-				t.Errorf("one backend has %d entries, another %d", least, most)
-			}
-		})
-	}
-}
-
-func TestALookupTableKeepsNearlyAllWhenABackendGoes(t *testing.T) {
-	for _, n := range []int{3, 4, 20, 100, 500, state.MaxBackends} {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			hosts, entries := hostsOf(n), LookupEntries(n)
-			before := lookupTable(hosts, entries)
-			gone := n / 2
-			left := slices.Delete(slices.Clone(hosts), gone, gone+1)
-			moved := 0
-			for entry, slot := range lookupTable(left, entries) {
-				if was := before[entry]; int(was) != gone && hosts[was] != left[slot] {
-					moved++
-				}
-			}
-			// The paper measures about 1 % at 1,000 backends and 65,537 entries.
-			if moved > entries/20 {
-				t.Errorf("%d of %d entries have moved to another backend that stays", moved, entries)
-			}
-		})
-	}
-}
-
-func TestThereIsNothingToLookUpWhereThereIsNoChoice(t *testing.T) {
-	for n := range 2 {
-		if entries := LookupEntries(n); entries != 0 || len(lookupTable(hostsOf(n), entries)) != 0 || lookupParts(entries) != 0 {
-			t.Errorf("%d backends have a table of %d entries", n, entries)
-		}
-	}
-}
 
 func TestTheMapsOfServicesAreAsLargeAsSaid(t *testing.T) {
 	spec, err := bpf.LoadAlioth()
@@ -90,7 +28,7 @@ func TestTheMapsOfServicesAreAsLargeAsSaid(t *testing.T) {
 	}
 	// The limit on the number of backends then implies this limit.
 	for n := range state.MaxBackends + 1 {
-		if parts, share := lookupParts(LookupEntries(n)), n*maxMaglevParts/state.MaxAllBackends; parts > share {
+		if parts, share := lookupParts(maglev.Entries(n)), n*maxMaglevParts/state.MaxAllBackends; parts > share {
 			t.Errorf("the lookup table of %d backends takes %d rows, more than %d", n, parts, share)
 		}
 	}

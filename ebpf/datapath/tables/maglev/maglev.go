@@ -1,7 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package tables
+// Package maglev computes the lookup tables by which programs select a backend for the first
+// packet of a flow. It is pure.
+package maglev
 
 import (
 	"encoding/binary"
@@ -9,10 +11,6 @@ import (
 
 	"github.com/alioth-net/alioth/ebpf/bpf"
 )
-
-// aliothMaglevPart is MAGLEV_PART, how many entries of a lookup table are in one
-// row.
-const aliothMaglevPart = len(bpf.AliothMaglev{}.Slot)
 
 // lookupSizes are the primes that lookup tables have as their lengths.
 var lookupSizes = []int{251, 509, 1021, 4093, 16381, 65521}
@@ -22,10 +20,10 @@ var lookupSizes = []int{251, 509, 1021, 4093, 16381, 65521}
 // the flows than another.
 const entriesPerBackend = 64
 
-// LookupEntries is the length of the lookup table of a service with so many
+// Entries is the length of the lookup table of a service with so many
 // backends: a prime, and 0 where there is nothing to choose. It takes 2 bytes of
 // kernel memory per entry.
-func LookupEntries(backends int) int {
+func Entries(backends int) int {
 	if backends < 2 {
 		return 0
 	}
@@ -37,17 +35,14 @@ func LookupEntries(backends int) int {
 	return lookupSizes[len(lookupSizes)-1]
 }
 
-// lookupParts is how many rows a lookup table takes.
-func lookupParts(entries int) int { return (entries + aliothMaglevPart - 1) / aliothMaglevPart }
-
-// lookupTable fills a lookup table with slots of backends, as in Eisenbud et al.,
+// Slots fills a lookup table with slots of backends, as in Eisenbud et al.,
 // "Maglev: A Fast and Reliable Software Network Load Balancer", NSDI 2016, section 3.4,
 // all weights equal: each backend has its own permutation of the entries, and in turns
 // each takes the first free entry of its permutation. So two backends differ by one
 // entry at most, and when one is removed nearly all entries of the others stay. Every
 // node computes the same table. entries must be a prime above the number of backends,
 // or 0.
-func lookupTable(backends []bpf.AliothBackend, entries int) []uint16 {
+func Slots(backends []bpf.AliothBackend, entries int) []uint16 {
 	if entries == 0 {
 		return nil
 	}
