@@ -130,7 +130,7 @@ test-faults: setup ## Of test-e2e the part alone that breaks clusters, installs 
 	$(call on-one-lab,./test/e2e/nodeipam ./test/e2e/faults ./test/e2e/lifecycle)
 
 test-roles: setup ## Bouncers and dividers, on a lab of four nodes of their own
-	failed=0; ALIOTH_E2E=1 ALIOTH_E2E_KEEP=1 $(RUN_TESTS) -count=1 -timeout 20m ./test/e2e/roles || failed=$$?; \
+	failed=0; ALIOTH_E2E=1 ALIOTH_E2E_KEEP=1 $(RUN_TESTS) -count=1 -parallel 4 -timeout 20m ./test/e2e/roles || failed=$$?; \
 	$(LAB) down; exit $$failed
 
 test-updown: setup ## That labs come up, and leave nothing behind however far they came

@@ -77,7 +77,7 @@ func (f *fleet) growsToFive(t *testing.T) {
 	for _, c := range long {
 		for _, result := range c.end(t) {
 			if len(result.Turns) != 1 || result.Broken != 0 || result.Answered != result.Sent || result.Answered < 3 {
-				t.Errorf("%s: %+v, want one backend and all answers", c.pod.Name, result)
+				t.Errorf("%s: %+v, want one backend and all answers", c.Pod.Name, result)
 			}
 		}
 	}

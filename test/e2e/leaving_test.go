@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/alioth-net/alioth/test/e2e/scene"
+	"github.com/alioth-net/alioth/test/e2e/stage"
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
@@ -30,7 +31,7 @@ func untilLet(pod *corev1.Pod) {
 
 // conversations are what one pod talks about with some servers, over one socket each.
 type conversations struct {
-	*running
+	*stage.Running
 	e       *env
 	text    string
 	results []report.Conversation
@@ -44,11 +45,11 @@ func (f *fleet) converse(t *testing.T, targets []string) []*conversations {
 	for _, pod := range f.asking() {
 		c := &conversations{e: f.e, text: unique(f.text(pod))}
 		command := append([]string{"converse", "--interval", "200ms", "--text", c.text}, targets...)
-		c.running = f.e.run(ctx, pod, &c.results, command...)
+		c.Running = f.e.Begin(ctx, pod, &c.results, command...)
 		list = append(list, c)
 	}
 	for _, c := range list {
-		if err := f.e.awaitBegun(ctx, c.running); err != nil {
+		if err := f.e.AwaitBegun(ctx, c.Running); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -58,8 +59,8 @@ func (f *fleet) converse(t *testing.T, targets []string) []*conversations {
 // end ends them and returns how they went.
 func (c *conversations) end(t *testing.T) []report.Conversation {
 	t.Helper()
-	if err := c.e.end(within(t, patience), c.running); err != nil {
-		t.Errorf("%s: %v", c.pod.Name, err)
+	if err := c.e.End(within(t, patience), c.Running); err != nil {
+		t.Errorf("%s: %v", c.Pod.Name, err)
 	}
 	return c.results
 }
@@ -124,7 +125,7 @@ func (f *fleet) leaves(t *testing.T, service *corev1.Service, leaver *corev1.Pod
 	f.awaitHeard(t, f.asking(), at(service, "tcp", "udp"), stays)
 	of := map[*corev1.Pod]*conversations{}
 	for _, c := range long {
-		of[c.pod] = c
+		of[c.Pod] = c
 	}
 	each(t, f.asking(), func(ctx context.Context, pod *corev1.Pod) error {
 		for network, server := range map[string]*corev1.Pod{"tcp": leaver, "udp": stays, "datagrams": stays} {
@@ -152,7 +153,7 @@ func (f *fleet) expectTurns(t *testing.T, c *conversations, result report.Conver
 	switch {
 	case network == "tcp":
 		want = want[:1]
-	case network == "udp" && !scene.IsMachine(c.pod):
+	case network == "udp" && !scene.IsMachine(c.Pod):
 		broken = 1
 	}
 	var got, names []string
@@ -164,10 +165,10 @@ func (f *fleet) expectTurns(t *testing.T, c *conversations, result report.Conver
 	}
 	lost := result.Sent - result.Answered
 	if fmt.Sprint(got) != fmt.Sprint(names) || result.Broken != broken || lost > broken {
-		t.Errorf("%s: %+v, want answers of %v, and %d sockets ended", c.pod.Name, result, names, broken)
+		t.Errorf("%s: %+v, want answers of %v, and %d sockets ended", c.Pod.Name, result, names, broken)
 	}
 	if broken == 1 && result.Broken == 1 && !ended(result.Breaks[0]) {
-		t.Errorf("%s: the socket ended with %q", c.pod.Name, result.Breaks[0])
+		t.Errorf("%s: the socket ended with %q", c.Pod.Name, result.Breaks[0])
 	}
 }
 

@@ -5,7 +5,6 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net"
 	"net/netip"
@@ -46,10 +45,10 @@ func (e *env) startTraffic(ctx context.Context, t *testing.T, name string, from 
 	begun := tr.stop + ".begun"
 	address := netip.AddrPortFrom(to, report.PortStream).String()
 	tr.done.Go(func() {
-		tr.errs[0] = e.execJSON(ctx, from, &tr.stream, scene.Tool, "stream", address, "--stop-file", tr.stop, "--begun-file", begun)
+		tr.errs[0] = e.ExecJSON(ctx, from, &tr.stream, scene.Tool, "stream", address, "--stop-file", tr.stop, "--begun-file", begun)
 	})
 	tr.done.Go(func() {
-		tr.errs[1] = e.execJSON(ctx, from, &tr.ping, scene.Tool, "ping", to.String(), "--interval", "1ms", "--wait", "3s", "--stop-file", tr.stop)
+		tr.errs[1] = e.ExecJSON(ctx, from, &tr.ping, scene.Tool, "ping", to.String(), "--interval", "1ms", "--wait", "3s", "--stop-file", tr.stop)
 	})
 	err := scene.Until(ctx, name+" to flow", func(ctx context.Context) (bool, string, error) {
 		_, err := e.Exec(ctx, from, "test", "-e", begun)
@@ -59,18 +58,6 @@ func (e *env) startTraffic(ctx context.Context, t *testing.T, name string, from 
 		t.Fatal(err)
 	}
 	return tr
-}
-
-// execJSON runs a command in a pod and reads the JSON value that it prints.
-func (e *env) execJSON(ctx context.Context, pod *corev1.Pod, into any, command ...string) error {
-	out, err := e.Exec(ctx, pod, command...)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal([]byte(out), into); err != nil {
-		return fmt.Errorf("read %q: %w", out, err)
-	}
-	return nil
 }
 
 // expectUnharmed stops the traffic and requires that no connection broke and

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/test/e2e/scene"
+	"github.com/alioth-net/alioth/test/e2e/stage"
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
@@ -70,7 +71,7 @@ func (e *env) awaitRollout(t *testing.T, deployment *appsv1.Deployment) {
 
 // connecting is a load of new connections from some pods.
 type connecting struct {
-	running []*running
+	running []*stage.Running
 	results []report.Connections
 }
 
@@ -80,10 +81,10 @@ func (e *env) startConnecting(t *testing.T, target string, from ...*corev1.Pod) 
 	ctx := within(t, 5*patience)
 	c := &connecting{results: make([]report.Connections, len(from))}
 	for i, pod := range from {
-		c.running = append(c.running, e.run(ctx, pod, &c.results[i], "connections", target, "--rate", strconv.Itoa(rolloutRate)))
+		c.running = append(c.running, e.Begin(ctx, pod, &c.results[i], "connections", target, "--rate", strconv.Itoa(rolloutRate)))
 	}
 	for _, r := range c.running {
-		if err := e.awaitBegun(ctx, r); err != nil {
+		if err := e.AwaitBegun(ctx, r); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -95,8 +96,8 @@ func (e *env) expectNoLoss(t *testing.T, c *connecting) map[string]int {
 	t.Helper()
 	served := map[string]int{}
 	for i, r := range c.running {
-		pod := r.pod
-		if err := e.end(within(t, patience), r); err != nil {
+		pod := r.Pod
+		if err := e.End(within(t, patience), r); err != nil {
 			t.Errorf("%s: %v", pod.Name, err)
 			continue
 		}

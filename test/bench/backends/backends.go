@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package backends measures interfaces outside of every VPC, the nodes' links, their
-// network state and the node IPAM API, with the tests of their packages.
+// network state, the node IPAM API and a bouncer that has died, with the tests of their
+// packages.
 package backends
 
 import (
@@ -34,6 +35,10 @@ var units = map[string]string{
 // Names of the figures of the node IPAM API.
 const requestRate, endpointsMemory, oneRequest = "requests per second, 20 at a time", "memory of 5,000 endpoints", "a request beside 5,000 endpoints"
 
+// firstAnswer is the time that a flow takes which begins while one of two bouncers is dead and
+// still listed.
+const firstAnswer = "first answer beside a dead bouncer"
+
 // backendBars are those of what tests measure, by their names for it, or by that of the row
 // where the bar is about one row of several.
 var backendBars = map[string]figures.Bar{
@@ -49,6 +54,7 @@ var backendBars = map[string]figures.Bar{
 	oneRequest + ", p99":              {AtMost: 10},
 	requestRate:                       {AtLeast: 1000},
 	endpointsMemory:                   {AtMost: 20},
+	firstAnswer + ", p99":             {AtMost: 1000},
 }
 
 // Bench runs the tests that measure.
@@ -85,6 +91,9 @@ func (b *Bench) Measure(ctx context.Context) error {
 	if err := b.nodeIPAM(ctx); err != nil {
 		return err
 	}
+	if err := b.roles(ctx); err != nil {
+		return err
+	}
 	inMachine, err := b.figuresOfMachine(ctx)
 	if err != nil {
 		return err
@@ -113,6 +122,15 @@ func (b *Bench) nodeIPAM(ctx context.Context) error {
 		return err
 	}
 	return figures.Print(b.out, "Node IPAM API", []string{figures.Alioth}, backendRows(asked))
+}
+
+// roles measures nodes whose datapaths are in namespaces of this machine.
+func (b *Bench) roles(ctx context.Context) error {
+	felt, err := b.figuresHere(ctx, "./ebpf/datapath/test/roles", "TestHowLongADeadBouncerIsFelt")
+	if err != nil {
+		return err
+	}
+	return figures.Print(b.out, "A bouncer that has died", []string{figures.Alioth}, backendRows(felt))
 }
 
 // figuresOfMachine runs the tests that measure on the machine with the newest kernel.

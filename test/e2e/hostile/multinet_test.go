@@ -52,7 +52,7 @@ func (e *env) forger(t *testing.T) *forger {
 	t.Helper()
 	_, second := e.Nodes()
 	f := &forger{env: e, node: second, victim: e.Tenant(t, stage.Overlapping("victim")), Tenant: e.Tenant(t, stage.Overlapping("forger"))}
-	f.editor = e.personWith(t, f.Namespace.Name, "edit")
+	f.editor = e.PersonWith(t, f.Namespace.Name, "edit")
 	f.secret = &danmv1.DanmNet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: f.victim.Namespace.Name, Name: "secret"},
 		Spec: danmv1.NetworkSpec{NetworkID: "secret", NetworkType: "macvlan", Options: danmv1.NetworkOptions{
@@ -312,7 +312,7 @@ func TestATenantGetsNothingOfTheNodesByItsNetworks(t *testing.T) {
 	t.Run("DanmNets without a grant", f.createsNoDanmNet)
 	t.Run("its own network", func(t *testing.T) { f.editsNothing(t, network) })
 	t.Run("the network of another tenant", func(t *testing.T) {
-		admin := e.personWith(t, f.victim.Namespace.Name, "edit")
+		admin := e.PersonWith(t, f.victim.Namespace.Name, "edit")
 		pod := f.victim.Pod("thief", scene.WithInterfaces(`[{"tenantNetwork":"mine","ip":"dynamic"}]`))
 		if err := admin.Create(stage.Within(t, stage.Patience), pod); err != nil {
 			t.Fatal(err)
@@ -364,7 +364,7 @@ func (f *forger) createsNoDanmNet(t *testing.T) {
 	for _, object := range both {
 		wantDenied(t, "a DanmNet without rights", f.editor.Client.Create(stage.Within(t, stage.Patience), object), "cannot create resource")
 	}
-	f.bind(t, f.Namespace.Name, nameWith(f.Namespace.Name, "edit"), "alioth-danmnet-editor")
+	f.Bind(t, f.Namespace.Name, stage.NameWith(f.Namespace.Name, "edit"), "alioth-danmnet-editor")
 	err := scene.Until(stage.Within(t, stage.Patience), "the rights of an editor of DanmNets", func(ctx context.Context) (bool, string, error) {
 		err := f.editor.Client.Create(ctx, network, client.DryRunAll)
 		return err == nil || !strings.Contains(err.Error(), "cannot create resource"), fmt.Sprint(err), nil

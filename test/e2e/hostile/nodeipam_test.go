@@ -73,8 +73,8 @@ func instanceIn(namespace, network string, size int32) *multitenancyv1alpha1.Pod
 func (p *poacher) instanceEditor(t *testing.T) *scene.Scene {
 	t.Helper()
 	namespace := p.Namespace.Name
-	editor := p.personWith(t, namespace, "edit")
-	p.bind(t, namespace, nameWith(namespace, "edit"), "alioth-pod-network-editor")
+	editor := p.PersonWith(t, namespace, "edit")
+	p.Bind(t, namespace, stage.NameWith(namespace, "edit"), "alioth-pod-network-editor")
 	err := scene.Until(stage.Within(t, stage.Patience), "the rights of an editor of instances", func(ctx context.Context) (bool, string, error) {
 		err := editor.Client.Create(ctx, instanceIn(namespace, p.own.Name, 0), client.DryRunAll)
 		return !apierrors.IsForbidden(err), fmt.Sprint(err), nil

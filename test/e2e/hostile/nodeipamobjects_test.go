@@ -79,7 +79,7 @@ func (p *poacher) changesNoObject(t *testing.T) {
 	own := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace.Name, Name: "network"}} // a refused one
 	before := p.objectsOf(t, own)
 	first, _ := p.Nodes()
-	robot, thief := p.mightyAccount(t, p.Namespace.Name), p.steal(t, first)
+	robot, thief := p.mightyAccount(t, p.Namespace.Name), p.Steal(t, first)
 	ctx := stage.Within(t, stage.Patience)
 	for what, write := range p.writes(own) {
 		wantDenied(t, "the user tries to "+what, write.try(ctx, p.editor.Client), "cannot ")
@@ -127,7 +127,7 @@ func (p *poacher) objectsOf(t *testing.T, pod *corev1.Pod) string {
 func (p *poacher) nodeGivesNoOtherDevice(t *testing.T) {
 	p.OnNode(t, p.node, "ip", "link", "add", privateDevice, "address", privateMAC, "type", "veth", "peer", "name", privateDevice+"p")
 	t.Cleanup(func() { p.OnNode(t, p.node, "ip", "link", "del", privateDevice) })
-	thief, nodes := p.steal(t, p.node), p.macOfNode(t)
+	thief, nodes := p.Steal(t, p.node), p.macOfNode(t)
 	p.offer(t, thief, nodes, privateMAC)
 	var pods []*corev1.Pod
 	for _, name := range []string{"poacher-0", "poacher-1"} {

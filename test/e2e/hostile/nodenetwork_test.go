@@ -162,7 +162,7 @@ func TestAStolenTokenChangesTheNetworkOfNoOtherNode(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	n := e.nodesNetworks(t, "hostile-token", "hostilebr0")
-	thief := e.steal(t, n.first.node)
+	thief := e.Steal(t, n.first.node)
 	ctx := stage.Within(t, stage.Patience)
 	for what, try := range n.writes(n.second) {
 		if err := try(ctx, thief); !apierrors.IsForbidden(err) {

@@ -12,10 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/test/e2e/scene"
@@ -34,49 +31,8 @@ const (
 // and nothing else.
 func (e *env) adminOf(t *testing.T, namespace string) *scene.Scene {
 	t.Helper()
-	return e.personWith(t, namespace, "admin")
+	return e.PersonWith(t, namespace, "admin")
 }
-
-// bind gives a person a ClusterRole's rights in a namespace.
-func (e *env) bind(t *testing.T, namespace, person, role string) {
-	t.Helper()
-	binding := &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: person + "-" + role},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: person}},
-	}
-	if err := e.Create(stage.Within(t, stage.Patience), binding); err != nil { // it goes with its namespace
-		t.Fatal(err)
-	}
-}
-
-// personWith returns what the person nameWith does, who has a ClusterRole in a namespace
-// and nothing else. Readers of pods are among those who have the role.
-func (e *env) personWith(t *testing.T, namespace, role string) *scene.Scene {
-	t.Helper()
-	name := nameWith(namespace, role)
-	e.bind(t, namespace, name, role)
-	config := e.Lab.Config()
-	config.Impersonate = rest.ImpersonationConfig{UserName: name, Groups: []string{"system:authenticated"}}
-	admin, err := scene.New(config, e.Lab)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = scene.Until(stage.Within(t, stage.Patience), "the rights of "+name, func(ctx context.Context) (bool, string, error) {
-		err := admin.Client.List(ctx, &corev1.PodList{}, client.InNamespace(namespace))
-		if apierrors.IsForbidden(err) {
-			return false, err.Error(), nil
-		}
-		return err == nil, "", err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return admin
-}
-
-// nameWith is the name of the person with a role in a namespace.
-func nameWith(namespace, role string) string { return role + "-of-" + namespace }
 
 // wantDenied requires that err is a refusal by rights, a policy or a schema, with a reason.
 func wantDenied(t *testing.T, what string, err error, why string) {

@@ -8,50 +8,16 @@ import (
 	"net/netip"
 	"testing"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/test/e2e/scene"
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
-
-// steal returns a client that has the token of a node's daemon and nothing else.
-func (e *env) steal(t *testing.T, node string) client.Client {
-	t.Helper()
-	ctx := stage.Within(t, stage.Patience)
-	var pods corev1.PodList
-	if err := e.Client.List(ctx, &pods, client.MatchingFields{"spec.nodeName": node}); err != nil {
-		t.Fatal(err)
-	}
-	for i := range pods.Items {
-		pod := &pods.Items[i]
-		if pod.Spec.ServiceAccountName != "alioth-cnid" {
-			continue
-		}
-		request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
-			BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
-		}}
-		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Spec.ServiceAccountName}}
-		if err := e.Client.SubResource("token").Create(ctx, account, request); err != nil {
-			t.Fatal(err)
-		}
-		config := rest.AnonymousClientConfig(e.Lab.Config())
-		config.BearerToken = request.Status.Token
-		thief, err := client.New(config, client.Options{Scheme: e.Client.Scheme()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return thief
-	}
-	t.Fatalf("node %s has no alioth-cnid", node)
-	return nil
-}
 
 // claimFor is an Address of a node in the name of a pod.
 func claimFor(pod *corev1.Pod, vpc, ip, node string) *v1alpha1.Address {
@@ -77,7 +43,7 @@ func TestAStolenTokenChangesNothingElsewhere(t *testing.T) {
 	tenant := e.Tenant(t, stage.Overlapping("victim"))
 	victim, peer := tenant.Pod("victim", scene.OnNode(second)), tenant.Pod("peer", scene.OnNode(first))
 	e.Run(t, victim, peer)
-	thief := e.steal(t, first)
+	thief := e.Steal(t, first)
 	ctx := stage.Within(t, stage.Patience)
 
 	var before v1alpha1.AddressList
@@ -151,7 +117,7 @@ func TestAStolenTokenReleasesNoInterfaceElsewhere(t *testing.T) {
 	if err := e.Client.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
 		t.Fatal(err)
 	}
-	thief := e.steal(t, first)
+	thief := e.Steal(t, first)
 	forged := claim.DeepCopy()
 	forged.ObjectMeta = metav1.ObjectMeta{Namespace: victim.Namespace, Name: v1alpha1.AttachmentClaimName(string(victim.UID), "net1")}
 	forged.Spec.Interface, forged.Spec.Node = "net1", first

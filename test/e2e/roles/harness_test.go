@@ -163,16 +163,6 @@ func change[O client.Object](t *testing.T, e *env, object O, edit func(O)) {
 	}
 }
 
-// overRoles counts the packets that nodes have sent over roles, by node.
-func (e *env) overRoles(t *testing.T) map[string]float64 {
-	t.Helper()
-	sum := map[string]float64{}
-	for _, node := range slices.Concat(e.plain, e.eligible) {
-		sum[node] = e.Counters(t, node, stage.PacketsMetric)["forwarded_role"]
-	}
-	return sum
-}
-
 // trace returns the steps of a packet's path as the nodes tell them.
 func (e *env) trace(t *testing.T, from *corev1.Pod, to netip.Addr) string {
 	t.Helper()
@@ -185,45 +175,57 @@ func (e *env) trace(t *testing.T, from *corev1.Pod, to netip.Addr) string {
 
 // flow is a stream that runs until it is told to stop.
 type flow struct {
+	*stage.Running
 	name   string
-	from   *corev1.Pod
-	stop   string
-	done   sync.WaitGroup
 	result report.Stream
-	err    error
 }
 
 // stream starts a stream from a pod to another one, and returns once it flows.
 func (e *env) stream(t *testing.T, from, to *corev1.Pod, v6 bool) *flow {
 	t.Helper()
-	f := &flow{name: fmt.Sprintf("%s to %s", from.Name, to.Name), from: from, stop: "/tmp/" + stage.Unique("stop")}
+	f := &flow{name: fmt.Sprintf("%s to %s", from.Name, to.Name)}
 	target := netip.AddrPortFrom(scene.IP(to, v6), report.PortStream).String()
-	ctx := stage.Within(t, stage.Patience)
-	f.done.Go(func() {
-		var out string
-		if out, f.err = e.Exec(ctx, from, scene.Tool, "stream", target, "--stop-file", f.stop, "--begun-file", f.stop+".begun"); f.err == nil {
-			f.err = json.Unmarshal([]byte(out), &f.result)
-		}
-	})
-	e.waits(t, f.name+" to flow", func(ctx context.Context) (bool, string, error) {
-		_, err := e.Exec(ctx, from, "test", "-e", f.stop+".begun")
-		return err == nil, "no record is back", nil
-	})
+	f.Running = e.begin(t, from, &f.result, "stream", target)
 	return f
+}
+
+// begin runs a command of the test tool in a pod until e.End, and returns once it has had an
+// answer.
+func (e *env) begin(t *testing.T, pod *corev1.Pod, into any, command ...string) *stage.Running {
+	t.Helper()
+	ctx := stage.Within(t, 3*stage.Patience)
+	r := e.Begin(ctx, pod, into, command...)
+	if err := e.AwaitBegun(ctx, r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// ends ends a command.
+func (e *env) ends(t *testing.T, r *stage.Running) {
+	t.Helper()
+	if err := e.End(stage.Within(t, stage.Patience), r); err != nil {
+		t.Fatalf("in %s: %v", r.Pod.Name, err)
+	}
 }
 
 // unharmed ends a stream and requires that it lost no connection and no record.
 func (e *env) unharmed(t *testing.T, f *flow) {
 	t.Helper()
-	e.InPod(t, f.from, "touch", f.stop)
-	f.done.Wait()
-	if f.err != nil {
-		t.Errorf("%s: %v", f.name, f.err)
-		return
-	}
+	e.ends(t, f.Running)
 	t.Logf("%s: %d records, longest silence %s", f.name, f.result.Sent, f.result.LongestSilence)
 	if r := f.result; r.Reconnects != 0 || r.Corrupt != 0 || r.Returned != r.Sent || r.Sent < 100 {
 		t.Errorf("%s was harmed: %+v", f.name, r)
+	}
+}
+
+// lossless ends new connections and requires that each was answered.
+func (e *env) lossless(t *testing.T, r *stage.Running, result *report.Connections) {
+	t.Helper()
+	e.ends(t, r)
+	t.Logf("from %s: %d connections, p99 %s, longest %s", r.Pod.Name, result.Opened, result.Took.P99, result.Took.Max)
+	if result.Lost != 0 || result.Answered != result.Opened {
+		t.Errorf("from %s, %d of %d connections were lost: %+v", r.Pod.Name, result.Lost, result.Opened, result.Losses)
 	}
 }
 

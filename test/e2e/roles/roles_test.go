@@ -6,7 +6,6 @@ package roles
 import (
 	"context"
 	"fmt"
-	"maps"
 	"strings"
 	"testing"
 
@@ -84,10 +83,18 @@ func TestRolesComeAndGoUnderAStream(t *testing.T) {
 	e.served(t, tenant, []string{e.plain[1], e.eligible[1]}, nil)
 	e.reach(t, pods...)
 
+	e.label(t, e.eligible[0], true)
+	bounce(ptr.To[int32](3))
+	divide(ptr.To[int32](3))
+	three := []string{e.plain[1], e.eligible[0], e.eligible[1]}
+	e.served(t, tenant, three, three)
+	e.reach(t, pods...)
+
 	divide(ptr.To[int32](1))
-	e.waits(t, "the VPC to have a divider", func(ctx context.Context) (bool, string, error) {
+	e.waits(t, "the VPC to have one divider", func(ctx context.Context) (bool, string, error) {
 		err := e.Client.Get(ctx, client.ObjectKeyFromObject(tenant.VPC), tenant.VPC)
-		return strings.HasPrefix(conditionOf(tenant.VPC.Status.Conditions), "True"), conditionOf(tenant.VPC.Status.Conditions), err
+		text := conditionOf(tenant.VPC.Status.Conditions)
+		return strings.HasPrefix(text, "True") && len(tenant.VPC.Status.Dividers.Nodes) == 1, text, err
 	})
 	e.reach(t, pods...)
 
@@ -136,34 +143,4 @@ func TestTooFewNodesAreToldWithTheLabelThatIsMissing(t *testing.T) {
 		return strings.HasPrefix(text, "False "+v1alpha1.TooFewRoleNodesReason) && strings.Contains(text, v1alpha1.RoleNodeLabel+"=true"), text, err
 	})
 	e.served(t, tenant, e.eligible, nil)
-}
-
-// TestFirstPacketsGoOverABouncerAndLaterOnesDirectly: a bouncer is one extra hop, until the
-// sender's node has looked the address up.
-func TestFirstPacketsGoOverABouncerAndLaterOnesDirectly(t *testing.T) {
-	e := start(t)
-	tenant := e.Tenant(t, tenant("hops", 2, 0))
-	from, to := tenant.Pod("from", scene.OnNode(e.plain[0])), tenant.Pod("to", scene.OnNode(e.plain[1]))
-	e.Run(t, from, to)
-	e.served(t, tenant, e.eligible, nil)
-	for _, node := range e.plain {
-		e.relies(t, node, tenant)
-	}
-	// A traced packet is not sent, so the node looks nothing up.
-	if path := e.trace(t, from, scene.IP(to, false)); strings.Count(path, "[forwarded_role]") != 2 || !strings.Contains(path, "\n3. node "+e.plain[1]) {
-		t.Errorf("the path of a first packet is not one extra hop:\n%s", path)
-	}
-	for _, v6 := range []bool{false, true} {
-		e.InPod(t, from, scene.Tool, "ping", scene.IP(to, v6).String(), "--count", "1")
-		e.waits(t, "packets to go directly", func(context.Context) (bool, string, error) {
-			before := e.overRoles(t)
-			e.InPod(t, from, scene.Tool, "ping", scene.IP(to, v6).String(), "--count", "20", "--interval", "1ms")
-			after := e.overRoles(t)
-			return maps.Equal(before, after), fmt.Sprintf("packets over roles: %v before and %v after", before, after), nil
-		})
-	}
-	path := e.trace(t, from, scene.IP(to, false))
-	if strings.Contains(path, "[forwarded_role]") || !strings.Contains(path, "\n2. node "+e.plain[1]) || strings.Contains(path, "\n3.") {
-		t.Errorf("the path of a later packet is not direct:\n%s", path)
-	}
 }
