@@ -59,8 +59,9 @@ type Plane struct {
 type Server func(context.Context) (*apiserver.Server, error)
 
 // New starts everything but operators, which are built from the work tree with this root
-// folder. It calls step with what happens now. Stop ends and removes it all.
-func New(ctx context.Context, root string, server Server, step func(string)) (c *Plane, err error) {
+// folder. It calls step with what happens now. The chart has these values; the operator's
+// flags don't follow them. Stop ends and removes it all.
+func New(ctx context.Context, root string, server Server, step func(string), values ...string) (c *Plane, err error) {
 	step("starting an API server without nodes")
 	c = &Plane{}
 	defer func() {
@@ -81,7 +82,7 @@ func New(ctx context.Context, root string, server Server, step func(string)) (c 
 	if c.WithWatch, err = client.NewWithWatch(c.Server.Config(), client.Options{Scheme: scheme}); err != nil {
 		return c, fmt.Errorf("connect to the API server: %w", err)
 	}
-	if c.Objects, err = Render(ctx, root, step); err != nil {
+	if c.Objects, err = Render(ctx, root, step, values...); err != nil {
 		return c, err
 	}
 	if err := c.install(ctx, c.Objects); err != nil {
@@ -104,8 +105,8 @@ func (c *Plane) Stop() error {
 	return os.RemoveAll(c.Folder)
 }
 
-// Render returns what the chart of a work tree consists of.
-func Render(ctx context.Context, root string, step func(string)) (_ []*unstructured.Unstructured, err error) {
+// Render returns what the chart of a work tree consists of, with values as NAME=VALUE.
+func Render(ctx context.Context, root string, step func(string), values ...string) (_ []*unstructured.Unstructured, err error) {
 	home, err := os.MkdirTemp("", "alioth-bench-")
 	if err != nil {
 		return nil, fmt.Errorf("make a folder for Helm: %w", err)
@@ -115,7 +116,11 @@ func Render(ctx context.Context, root string, step func(string)) (_ []*unstructu
 	if err != nil {
 		return nil, err
 	}
-	return helm.Template(ctx)
+	var args []string
+	for _, value := range values {
+		args = append(args, "--set", value)
+	}
+	return helm.Template(ctx, args...)
 }
 
 // install creates the roles, policies and priorities of requests among the chart's objects,

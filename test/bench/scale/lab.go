@@ -83,7 +83,7 @@ func Start(ctx context.Context, c Config) (_ *Lab, err error) {
 			err = errors.Join(err, l.Stop())
 		}
 	}()
-	if l.Plane, err = plane.New(ctx, c.Root, c.Server, c.Step); err != nil {
+	if l.Plane, err = plane.New(ctx, c.Root, c.Server, c.Step, "scaledEndpoints.enabled=true"); err != nil {
 		l.Plane = nil // it has stopped
 		return nil, err
 	}
@@ -381,7 +381,7 @@ func (l *Lab) counts() (all []Counts) {
 	return all
 }
 
-// settled waits until no node has received an event for as long as quiet. It returns the CPU
+// settled waits until no node has received an event or a list for as long as quiet. It returns the CPU
 // time that processes have used per second meanwhile, by name: what the clock causes.
 func (l *Lab) settled(ctx context.Context) (idle map[string]time.Duration, err error) {
 	if l.idle != nil {
@@ -390,17 +390,17 @@ func (l *Lab) settled(ctx context.Context) (idle map[string]time.Duration, err e
 	last, since := -1, time.Now()
 	var before map[string]time.Duration
 	err = scene.Until(ctx, "nodes to receive nothing", func(context.Context) (bool, string, error) {
-		events := 0
+		received := 0
 		for _, counts := range l.counts() {
-			events += counts.Total().Events
+			received += counts.Total().Events + counts.Total().Listed
 		}
-		if events != last {
+		if received != last {
 			var err error
-			last, since = events, time.Now()
+			last, since = received, time.Now()
 			before, err = l.CPUTimes(l.operator)
 			return false, "", err
 		}
-		return time.Since(since) >= quiet, fmt.Sprintf("%d events", events), nil
+		return time.Since(since) >= quiet, fmt.Sprintf("%d events and bytes of lists", received), nil
 	})
 	if err != nil {
 		return nil, err

@@ -83,8 +83,11 @@ func writePart(ctx context.Context, etcd string, entries []entry) error {
 	}
 	defer response.Body.Close()
 	answer, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode != http.StatusOK {
-		return fmt.Errorf("write %d objects into etcd: answer %d %q (%w)", len(entries), response.StatusCode, answer, err)
+	if err != nil {
+		return fmt.Errorf("write %d objects into etcd: read the answer: %w", len(entries), err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("write %d objects into etcd: answer %d %q", len(entries), response.StatusCode, answer)
 	}
 	return nil
 }

@@ -12,7 +12,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
@@ -89,40 +88,44 @@ func command() *cobra.Command {
 	return command
 }
 
-// measure measures all sizes. What was measured before a failure is printed and drawn too.
+// measure measures all sizes, and writes what it has after each. What was measured before a
+// failure is printed too.
 func measure(ctx context.Context, o options, out io.Writer) error {
-	began := time.Now()
-	step := func(text string) { fmt.Fprintf(out, "[%6.1fs] %s\n", time.Since(began).Seconds(), text) }
-	conditions, err := describe()
-	if err != nil {
+	r := run{options: o, began: time.Now()}
+	step := func(text string) { fmt.Fprintf(out, "[%6.1fs] %s\n", time.Since(r.began).Seconds(), text) }
+	var err error
+	if r.machine, err = describe(); err != nil {
 		return err
 	}
-	var results []scale.Result
-	var failure error
 	for _, nodes := range o.sizes {
-		r, err := scale.Measure(ctx, scale.Config{
+		result, failure := scale.Measure(ctx, scale.Config{
 			Size: scale.Size{Nodes: nodes, Hollow: min(o.hollow, max(nodes/2, 2*o.bouncers)), Bouncers: o.bouncers, PodsPerNode: o.pods},
 			Root: o.root, Server: apiserver.NewLarge, Step: step,
 		})
-		results = append(results, r)
-		if err != nil {
-			failure = fmt.Errorf("measure %d nodes: %w", nodes, err)
-			step(failure.Error())
+		r.results = append(r.results, result)
+		if failure != nil {
+			err = fmt.Errorf("measure %d nodes: %w", nodes, failure)
+			step(err.Error())
+		}
+		if err = errors.Join(err, r.save()); err != nil {
 			break
 		}
 	}
 	step("done")
-	var table strings.Builder
-	failure = errors.Join(failure, scale.Print(&table, results))
-	missed := scale.Missed(results)
-	fmt.Fprint(out, table.String())
+	return errors.Join(err, r.print(out))
+}
+
+// print prints the table, and returns an error if a bar is missed.
+func (r *run) print(out io.Writer) error {
+	if err := scale.Print(out, r.results); err != nil {
+		return err
+	}
+	missed := scale.Missed(r.results)
 	for _, bar := range missed {
 		fmt.Fprintln(out, "bar missed:", bar)
 	}
-	conditions = fmt.Sprintf("%s The run took %.0f s.", conditions, time.Since(began).Seconds())
-	failure = errors.Join(failure, write(o.folder, conditions, table.String(), missed, results))
 	if len(missed) > 0 {
-		failure = errors.Join(failure, fmt.Errorf("%d bars are missed", len(missed)))
+		return fmt.Errorf("%d bars are missed", len(missed))
 	}
-	return failure
+	return nil
 }

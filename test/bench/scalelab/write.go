@@ -10,26 +10,41 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/test/bench/scale"
 )
 
-// write writes the curves and the table of results into a folder.
-func write(folder, conditions, table string, missed []string, results []scale.Result) error {
-	if folder == "" || len(results) == 0 {
+// run is what has been measured so far.
+type run struct {
+	options
+	began time.Time
+	// machine describes the machine and its load before the run.
+	machine string
+	results []scale.Result
+}
+
+// save writes the curves and the table into the folder.
+func (r *run) save() error {
+	if r.folder == "" {
 		return nil
 	}
-	if err := os.MkdirAll(folder, 0o755); err != nil {
+	if err := os.MkdirAll(r.folder, 0o755); err != nil {
 		return fmt.Errorf("make the folder of the curves: %w", err)
 	}
-	files := map[string]string{"table.md": page(conditions, table, missed)}
-	for name, chart := range scale.Charts(results) {
+	var table strings.Builder
+	if err := scale.Print(&table, r.results); err != nil {
+		return err
+	}
+	conditions := fmt.Sprintf("%s The run took %.0f s.", r.machine, time.Since(r.began).Seconds())
+	files := map[string]string{"table.md": page(conditions, table.String(), scale.Missed(r.results))}
+	for name, chart := range scale.Charts(r.results) {
 		files[name+".svg"] = chart.SVG()
 	}
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(r.folder, name), []byte(text), 0o644); err != nil {
 			return fmt.Errorf("write a curve or the table: %w", err)
 		}
 	}

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,32 +13,40 @@ import (
 	"github.com/alioth-net/alioth/test/bench/scale"
 )
 
-func TestTheTableTellsWhichBarsAreMissed(t *testing.T) {
+func TestWhatIsMeasuredIsWritten(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "scale")
-	results := []scale.Result{{Size: scale.Size{Nodes: 10, Hollow: 6, Bouncers: 3, PodsPerNode: 2}}}
-	for name, tt := range map[string]struct {
-		missed   []string
-		want     string
-		unwanted string
-	}{
-		"none": {nil, "All bars are met", "missed"},
-		"one":  {[]string{"10 nodes: too late"}, "- 10 nodes: too late", "All bars are met"},
-	} {
-		if err := write(folder, "Machine: a large one.", "\n  row  \n", tt.missed, results); err != nil {
-			t.Fatal(err)
-		}
-		text, err := os.ReadFile(filepath.Join(folder, "table.md"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !strings.Contains(string(text), tt.want) || strings.Contains(string(text), tt.unwanted) || !strings.Contains(string(text), "a large one") || !strings.Contains(string(text), "\n  row\n") {
-			t.Errorf("%s: %q", name, text)
+	r := run{
+		options: options{folder: folder}, machine: "Machine: a large one.",
+		results: []scale.Result{{Size: scale.Size{Nodes: 10, Hollow: 6, Bouncers: 3, PodsPerNode: 2}}},
+	}
+	if err := r.save(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(folder, "table.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"a large one", "10 nodes, full push", "no figure", "Bars that are missed"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the table lacks %q:\n%s", want, text)
 		}
 	}
-	for name := range scale.Charts(results) {
+	for name := range scale.Charts(r.results) {
 		if _, err := os.Stat(filepath.Join(folder, name+".svg")); err != nil {
 			t.Error(err)
 		}
+	}
+	if err := r.print(io.Discard); err == nil {
+		t.Error("a run that has measured nothing misses no bar")
+	}
+}
+
+func TestThePageTellsWhichBarsAreMissed(t *testing.T) {
+	if text := page("Machine.", "\n  row  \n", nil); !strings.Contains(text, "All bars are met") || !strings.Contains(text, "\n  row\n") {
+		t.Errorf("none is missed: %q", text)
+	}
+	if text := page("Machine.", "row", []string{"too late"}); !strings.Contains(text, "- too late") || strings.Contains(text, "All bars are met") {
+		t.Errorf("one is missed: %q", text)
 	}
 }
 
