@@ -251,6 +251,12 @@ func (l *Lab) OperatorMemory() (int64, error) {
 	return max(now, l.memory), err
 }
 
-// held returns how many addresses the plan of a node has that has pods of two narrow VPCs and
-// of the wide one, and is no member of any role.
-func (l *Lab) held() int { return l.hollow[0].programmer.held() }
+// held returns how many addresses of other nodes the plan of a node has that has pods of two
+// narrow VPCs and of the wide one, and is no member of any role.
+func (l *Lab) held() int {
+	own := addressesOfNode
+	for i := range l.Nodes + 1 {
+		own += l.podsOn(i, 0)
+	}
+	return l.hollow[0].programmer.held() - own
+}

@@ -41,7 +41,7 @@ func quantities(bouncers int) []quantity {
 		{what: "events of Addresses at all nodes, per Address", unit: "1", format: "%.1f", ofPhase: Phase.AddressEvents, bars: []figures.Bar{{AtMost: float64(bouncers + 1)}}},
 		{what: "bytes of events of all kinds at all nodes, per pod", unit: "kB", format: "%.1f", ofPhase: func(p Phase) float64 { return p.EventBytes() / 1e3 }},
 		{what: "events at a node without the pod, its VPC or a role", unit: "1", format: "%.0f", ofPhase: Phase.Foreign, bars: []figures.Bar{{Zero: true}}},
-		{what: "addresses held by a node without a role", unit: "1", format: "%.0f", ofPhase: func(p Phase) float64 { return float64(p.Held) }},
+		{what: "addresses of others held by a node without a role", unit: "1", format: "%.0f", ofPhase: func(p Phase) float64 { return float64(p.Held) }},
 		{what: "CPU time per pod, " + apiServer, unit: "ms", format: "%.1f", ofPhase: cpu(apiServer)},
 		{what: "CPU time per pod, etcd", unit: "ms", format: "%.1f", ofPhase: cpu("etcd")},
 		{what: "CPU time per pod, operator", unit: "ms", format: "%.1f", ofPhase: cpu("operator")},
@@ -180,7 +180,7 @@ func Charts(results []Result) map[string]curves.Chart {
 			Lines: append(both(results, "API server", cpu(apiServer)), both(results, "operator", cpu("operator"))...),
 		},
 		"held": {
-			Title: "Addresses held by a node without a role", X: x, Y: "addresses",
+			Title: "Addresses of others held by a node without a role", X: x, Y: "addresses",
 			Lines: both(results, "", func(p Phase) float64 { return float64(p.Held) }),
 		},
 		"delay": {

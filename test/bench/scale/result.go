@@ -47,7 +47,7 @@ type Phase struct {
 	Normal Pushed
 	// Sustained is the highest rate that was sustained, in pods per second; 0: none was.
 	Sustained int
-	// Held is the number of addresses that a node without a role holds.
+	// Held is the number of addresses of other nodes that a node without a role holds.
 	Held int
 }
 
