@@ -63,7 +63,7 @@ type Lab struct {
 	// PodsPerNode in the first narrow one.
 	pods, isolated int
 	// members are the nodes that hold the addresses of a VPC, by its name and the node's
-	// number; nil before Bounce: every node holds those of its VPCs.
+	// number. Every node holds those of its other VPCs.
 	members map[string]map[int]bool
 	// idle is the last result of settled, nil since something was written.
 	idle map[string]time.Duration

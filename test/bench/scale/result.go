@@ -68,7 +68,7 @@ func Measure(ctx context.Context, c Config) (r Result, err error) {
 	if err := l.measure(ctx, "full push", &r.Full); err != nil {
 		return r, err
 	}
-	c.Step(fmt.Sprintf("%d bouncers for each of %d subnets", c.Bouncers, c.Nodes+1))
+	c.Step(fmt.Sprintf("%d bouncers for each of %d subnets", c.Bouncers, len(l.bouncedVPCs())))
 	began := time.Now()
 	if err := l.Bounce(ctx); err != nil {
 		return r, err

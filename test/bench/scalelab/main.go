@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/alioth-net/alioth/test/api/apiserver"
@@ -24,6 +25,7 @@ import (
 )
 
 func main() {
+	klog.SetLogger(logr.Discard())
 	ctrllog.SetLogger(logr.Discard()) // figures are the output; what fails says so itself
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
