@@ -76,8 +76,7 @@ type Pushed struct {
 
 // Push makes pods in the wide VPC at a rate, on all nodes in turn.
 func (l *Lab) Push(ctx context.Context, pods, perSecond int) (p Pushed, err error) {
-	idle, err := l.settled(ctx)
-	if err != nil {
+	if _, err := l.settled(ctx); err != nil {
 		return p, err
 	}
 	p.Pods = pods
@@ -100,8 +99,10 @@ func (l *Lab) Push(ctx context.Context, pods, perSecond int) (p Pushed, err erro
 	if p.CPU, err = l.CPUSince(cpu, l.operator); err != nil {
 		return p, err
 	}
-	for name, perSecond := range idle {
-		p.CPU[name] -= time.Duration(float64(perSecond) * time.Since(began).Seconds())
+	// l.idle is from after the pods: before them, the operator may still be at work that no
+	// node receives.
+	for name, perSecond := range l.idle {
+		p.CPU[name] = max(0, p.CPU[name]-time.Duration(float64(perSecond)*time.Since(began).Seconds()))
 	}
 	return p, nil
 }
