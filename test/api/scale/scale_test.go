@@ -18,7 +18,7 @@ import (
 )
 
 // size is that of the small run. A hollow node costs as much as many holders of watches.
-var size = scale.Size{Nodes: 50, Hollow: 6, Bouncers: 3, PodsPerNode: 2}
+var size = scale.Size{Nodes: 50, Hollow: 6, Bouncers: 3, Bounced: 5, PodsPerNode: 2}
 
 // TestNodesReceiveWhatTheyFollow runs on one lab, which takes longest to come up.
 func TestNodesReceiveWhatTheyFollow(t *testing.T) {

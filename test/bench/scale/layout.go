@@ -19,6 +19,9 @@ type Size struct {
 	Nodes, Hollow int
 	// Bouncers is how many nodes hold the addresses of each subnet with roles, at least 1.
 	Bouncers int
+	// Bounced is how many narrow VPCs get bouncers, at most: the operator needs some 12 writes
+	// for each, one after the other.
+	Bounced int
 	// PodsPerNode is the number of pods that a node has when the lab is up, beside the one
 	// in the wide VPC. It is even.
 	PodsPerNode int

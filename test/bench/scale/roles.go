@@ -16,10 +16,6 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/scene"
 )
 
-// bouncedAtMost is how many narrow VPCs get bouncers. The operator needs some 12 writes for
-// each, one after the other, so 1,000 would take longer than all measurements.
-const bouncedAtMost = 100
-
 // Bounce gives the subnets of the wide VPC and of the first narrow ones bouncers. It returns
 // once these serve, and all other nodes have given their tables up.
 func (l *Lab) Bounce(ctx context.Context) error {
@@ -49,7 +45,7 @@ func (l *Lab) Bounce(ctx context.Context) error {
 // bouncedVPCs are the VPCs whose subnets get bouncers.
 func (l *Lab) bouncedVPCs() []string {
 	all := []string{wide}
-	for i := range min(l.Nodes, bouncedAtMost) {
+	for i := range min(l.Nodes, l.Bounced) {
 		all = append(all, narrow(i))
 	}
 	return all

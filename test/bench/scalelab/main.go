@@ -48,6 +48,10 @@ type options struct {
 	within time.Duration
 }
 
+// bounced is how many VPCs on two nodes get bouncers: 1,000 would take longer than all
+// measurements.
+const bounced = 100
+
 const help = `For each number of nodes the lab starts an etcd and an API server, loads Nodes, VPCs, bound
 pods and their Addresses, and starts an operator and the control halves of the nodes'
 daemons. Hollow nodes run everything of a daemon but what touches a kernel; the others
@@ -101,7 +105,7 @@ func measure(ctx context.Context, o options, out io.Writer) error {
 	}
 	for _, nodes := range o.sizes {
 		result, failure := scale.Measure(ctx, scale.Config{
-			Size: scale.Size{Nodes: nodes, Hollow: min(o.hollow, max(nodes/2, 2*o.bouncers)), Bouncers: o.bouncers, PodsPerNode: o.pods},
+			Size: scale.Size{Nodes: nodes, Hollow: min(o.hollow, max(nodes/2, 2*o.bouncers)), Bouncers: o.bouncers, Bounced: bounced, PodsPerNode: o.pods},
 			Root: o.root, Server: apiserver.NewLarge, Step: step,
 		})
 		r.results = append(r.results, result)
