@@ -89,6 +89,8 @@ type Server struct {
 	etcd   *process
 	api    *process
 	config *rest.Config
+	// storage is the URL of etcd.
+	storage string
 	// programs, and their arguments, are for starting them again.
 	programs          programs
 	etcdArgs, apiArgs []string
@@ -97,7 +99,15 @@ type Server struct {
 // New starts a server and returns when it is ready and the CRDs are
 // established. The caller stops it.
 func New(ctx context.Context) (*Server, error) {
-	s, err := NewBare(ctx)
+	programs, err := find(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return withCRDs(ctx, programs)
+}
+
+func withCRDs(ctx context.Context, programs programs) (*Server, error) {
+	s, err := startAny(ctx, programs)
 	if err != nil {
 		return nil, err
 	}
@@ -110,11 +120,32 @@ func New(ctx context.Context) (*Server, error) {
 
 // NewBare starts a server without Alioth's CRDs and returns when it is ready.
 // The caller stops it.
-func NewBare(ctx context.Context) (_ *Server, err error) {
+func NewBare(ctx context.Context) (*Server, error) {
 	programs, err := find(ctx)
 	if err != nil {
 		return nil, err
 	}
+	return startAny(ctx, programs)
+}
+
+// NewLarge is New for many objects and clients: with the etcd that Kubernetes is released
+// with, which is built when the cache lacks it. With Debian's the API server reads each
+// consistent list from etcd, and can't stream lists.
+func NewLarge(ctx context.Context) (*Server, error) {
+	programs, err := find(ctx)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := ensure(ctx, build.Etcd())
+	if err != nil {
+		return nil, err
+	}
+	programs.etcd = filepath.Join(dir, etcdProgram)
+	return withCRDs(ctx, programs)
+}
+
+// startAny starts both programs at ports that are free.
+func startAny(ctx context.Context, programs programs) (_ *Server, err error) {
 	// A port that was free a moment ago may be taken when the program binds
 	// it, so starting is tried again with others.
 	for range 3 {
@@ -134,6 +165,10 @@ func NewBare(ctx context.Context) (_ *Server, err error) {
 func (s *Server) Config() *rest.Config {
 	return rest.CopyConfig(s.config)
 }
+
+// Storage returns the URL at which etcd serves without authentication. Objects that are
+// written there pass no admission.
+func (s *Server) Storage() string { return s.storage }
 
 // Processes returns the IDs of both programs' processes, by name.
 func (s *Server) Processes() map[string]int {
@@ -175,20 +210,26 @@ func find(ctx context.Context) (programs, error) {
 	if err != nil {
 		return programs{}, fmt.Errorf("find etcd: %w; install Debian's package etcd-server", err)
 	}
-	root, err := moduleRoot()
-	if err != nil {
-		return programs{}, err
-	}
-	cache, err := build.DefaultCache()
-	if err != nil {
-		return programs{}, err
-	}
-	builder := build.Builder{Root: root, Cache: cache, Progress: func(line string) { fmt.Fprintln(os.Stderr, line) }}
-	dir, err := builder.Ensure(ctx, build.Kubernetes())
+	dir, err := ensure(ctx, build.Kubernetes())
 	if err != nil {
 		return programs{}, err
 	}
 	return programs{etcd: etcd, api: filepath.Join(dir, apiProgram)}, nil
+}
+
+// ensure returns the folder with the binaries of a program, and builds it when the cache
+// lacks it.
+func ensure(ctx context.Context, program build.Program) (string, error) {
+	root, err := moduleRoot()
+	if err != nil {
+		return "", err
+	}
+	cache, err := build.DefaultCache()
+	if err != nil {
+		return "", err
+	}
+	builder := build.Builder{Root: root, Cache: cache, Progress: func(line string) { fmt.Fprintln(os.Stderr, line) }}
+	return builder.Ensure(ctx, program)
 }
 
 // moduleRoot returns the project's root: tests run in their package's folder.

@@ -42,7 +42,7 @@ func start(ctx context.Context, bin programs) (_ *Server, err error) {
 		return nil, err
 	}
 	clients, peers, secure := loopback(ports[0]), loopback(ports[1]), int(ports[2])
-	s.programs, s.etcdArgs = bin, etcdArgs(dir, clients, peers)
+	s.programs, s.storage, s.etcdArgs = bin, clients, etcdArgs(dir, clients, peers)
 	if s.etcd, err = launch(ctx, dir, etcdProgram, bin.etcd, s.etcdArgs...); err != nil {
 		return nil, err
 	}

@@ -13,11 +13,12 @@ import (
 	"github.com/go-logr/logr"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/alioth-net/alioth/test/api/apiserver"
 	"github.com/alioth-net/alioth/test/bench/scale"
 )
 
 // size is that of the small run. A hollow node costs as much as many holders of watches.
-var size = scale.Size{Nodes: 12, Hollow: 3, PodsPerNode: 4}
+var size = scale.Size{Nodes: 50, Hollow: 6, Bouncers: 3, Bounced: 5, PodsPerNode: 2}
 
 // TestNodesReceiveWhatTheyFollow runs on one lab, which takes longest to come up.
 func TestNodesReceiveWhatTheyFollow(t *testing.T) {
@@ -25,7 +26,8 @@ func TestNodesReceiveWhatTheyFollow(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	began := time.Now()
-	lab, err := scale.Start(ctx, "../../..", size, func(line string) { t.Logf("%5.1f s: %s", time.Since(began).Seconds(), line) })
+	step := func(line string) { t.Logf("%5.1f s: %s", time.Since(began).Seconds(), line) }
+	lab, err := scale.Start(ctx, scale.Config{Size: size, Root: "../../..", Server: apiserver.New, Step: step})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,9 +36,16 @@ func TestNodesReceiveWhatTheyFollow(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	t.Run("hollow nodes hold their VPCs", func(t *testing.T) { holdsItsVPCs(t, lab) })
+	t.Run("nodes hold their VPCs", func(t *testing.T) { planned(ctx, t, lab) })
 	t.Run("a pod of a VPC on two nodes", func(t *testing.T) { isolated(ctx, t, lab) })
-	t.Run("pods of a VPC on all nodes", func(t *testing.T) { pushed(ctx, t, lab) })
+	t.Run("pods of a VPC on all nodes", func(t *testing.T) { pushed(ctx, t, lab, size.Nodes+1) })
+	t.Run("bouncers hold the VPCs", func(t *testing.T) {
+		if err := lab.Bounce(ctx); err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Run("a pod of a VPC with bouncers", func(t *testing.T) { isolated(ctx, t, lab) })
+	t.Run("pods of a VPC with bouncers", func(t *testing.T) { pushed(ctx, t, lab, size.Bouncers+1) })
 	t.Run("another operator is answered", func(t *testing.T) {
 		if _, err := lab.Restart(ctx); err != nil {
 			t.Error(err)
@@ -44,26 +53,24 @@ func TestNodesReceiveWhatTheyFollow(t *testing.T) {
 	})
 }
 
-// holdsItsVPCs: a hollow node has all rows of all VPCs that it has pods of.
-func holdsItsVPCs(t *testing.T, lab *scale.Lab) {
+// planned: a hollow node has all rows of all VPCs that it has pods of.
+func planned(ctx context.Context, t *testing.T, lab *scale.Lab) {
 	t.Helper()
-	want := size.Rows()
-	for i, rows := range lab.Held() {
-		if rows != want {
-			t.Errorf("node %d has %d rows, want %d", i, rows, want)
-		}
+	if err := lab.Planned(ctx); err != nil {
+		t.Fatal(err)
 	}
 }
 
-// checkCounts compares the events of kinds. The operator's questions are left out: it repeats
-// them when it was elected again, as may happen on a busy machine.
+// checkCounts compares the events of kinds. The operator's questions are left out, and the
+// lists by which they are answered: it repeats them when it was elected again, as may happen
+// on a busy machine.
 func checkCounts(t *testing.T, node int, got scale.Counts, want map[string]int) {
 	t.Helper()
 	for resource, received := range got {
 		if resource != "rollcalls" && received.Events != want[resource] {
 			t.Errorf("node %d received %d events of %s, want %d", node, received.Events, resource, want[resource])
 		}
-		if received.Listed != 0 {
+		if received.Listed != 0 && got["rollcalls"].Events == 0 {
 			t.Errorf("node %d listed %s again", node, resource)
 		}
 	}
@@ -74,8 +81,16 @@ func checkCounts(t *testing.T, node int, got scale.Counts, want map[string]int) 
 	}
 }
 
-// isolated: the pod's node receives the pod and its status, and the Address by both ways on
-// which it follows it; the other node of the VPC the Address; all others nothing of any kind.
+// expected are the events of a node that has pods of a VPC of which others were made: for each
+// of its own the pod and its status, and the Address; and every Address if it holds the VPC.
+func expected(own, all int, holds bool) map[string]int {
+	if !holds {
+		all = 0
+	}
+	return map[string]int{"pods": 2 * own, "addresses": own + all}
+}
+
+// isolated: nodes that neither have the pod nor hold its VPC receive nothing of any kind.
 func isolated(ctx context.Context, t *testing.T, lab *scale.Lab) {
 	t.Helper()
 	all, err := lab.Isolated(ctx)
@@ -83,39 +98,34 @@ func isolated(ctx context.Context, t *testing.T, lab *scale.Lab) {
 		t.Fatal(err)
 	}
 	for i, counts := range all {
-		want := map[string]int{}
-		switch i {
-		case 0:
-			want = map[string]int{"pods": 2, "addresses": 2}
-		case 1:
-			want = map[string]int{"addresses": 1}
+		own := 0
+		if i == 0 {
+			own = 1
 		}
-		checkCounts(t, i, counts, want)
+		checkCounts(t, i, counts, expected(own, 1, lab.HoldsIsolated(i)))
 	}
 }
 
-// pushed: each node receives every Address of a VPC that it has a pod of, and its own once
-// more: N + 1 events for each Address.
-func pushed(ctx context.Context, t *testing.T, lab *scale.Lab) {
+// pushed: all nodes together receive so many events of Addresses for each: one at the pod's
+// node, and one at each that holds the VPC.
+func pushed(ctx context.Context, t *testing.T, lab *scale.Lab, each int) {
 	t.Helper()
-	const pods = 10
-	p, err := lab.Push(ctx, pods, 20)
+	p, err := lab.Push(ctx, size.Nodes, 20) // pods are on all nodes in turn
 	if err != nil {
 		t.Fatal(err)
 	}
 	sum := 0
 	for i, counts := range p.Received {
-		own := 0
-		if i < pods { // pods are on all nodes in turn
-			own = 1
-		}
-		checkCounts(t, i, counts, map[string]int{"pods": 2 * own, "addresses": pods + own})
+		checkCounts(t, i, counts, expected(1, size.Nodes, lab.HoldsWide(i)))
 		sum += counts["addresses"].Events
 	}
-	if want := pods * (size.Nodes + 1); sum != want {
+	if want := size.Nodes * each; sum != want {
 		t.Errorf("%d events of Addresses at all nodes, want %d", sum, want)
 	}
-	if len(p.Everywhere) != pods || len(p.Attached) != size.Hollow {
-		t.Errorf("%d pods are in all plans, %d attached, want %d and %d", len(p.Everywhere), len(p.Attached), pods, size.Hollow)
+	if len(p.Everywhere) != size.Nodes || len(p.Attached) != size.Hollow {
+		t.Errorf("%d pods are in all plans, %d attached, want %d and %d", len(p.Everywhere), len(p.Attached), size.Nodes, size.Hollow)
+	}
+	if err := lab.Planned(ctx); err != nil {
+		t.Error(err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/test/api/apiserver"
 	"github.com/alioth-net/alioth/test/bench/plane"
 	"github.com/alioth-net/alioth/test/e2e/scene"
 )
@@ -21,7 +22,7 @@ import (
 type control struct{ *plane.Plane }
 
 func (b *Bench) newControl(ctx context.Context) (*control, error) {
-	p, err := plane.New(ctx, b.root, b.step)
+	p, err := plane.New(ctx, b.root, apiserver.New, b.step)
 	return &control{p}, err
 }
 

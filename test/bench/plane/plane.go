@@ -24,6 +24,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -43,7 +44,8 @@ import (
 type Plane struct {
 	client.WithWatch
 	Server *apiserver.Server
-	// Objects are those of the chart. Of these the roles and the policies are installed.
+	// Objects are those of the chart. Of these the roles, the policies and the priorities of
+	// requests are installed.
 	Objects []*unstructured.Unstructured
 	// Kubeconfig is the file with the operator's way to the API server.
 	Kubeconfig string
@@ -53,9 +55,13 @@ type Plane struct {
 	operator string
 }
 
+// Server starts an API server: apiserver.New or apiserver.NewLarge.
+type Server func(context.Context) (*apiserver.Server, error)
+
 // New starts everything but operators, which are built from the work tree with this root
-// folder. It calls step with what happens now. Stop ends and removes it all.
-func New(ctx context.Context, root string, step func(string)) (c *Plane, err error) {
+// folder. It calls step with what happens now. The chart has these values; the operator's
+// flags don't follow them. Stop ends and removes it all.
+func New(ctx context.Context, root string, server Server, step func(string), values ...string) (c *Plane, err error) {
 	step("starting an API server without nodes")
 	c = &Plane{}
 	defer func() {
@@ -66,7 +72,7 @@ func New(ctx context.Context, root string, step func(string)) (c *Plane, err err
 	if c.Folder, err = os.MkdirTemp("", "alioth-bench-"); err != nil {
 		return c, fmt.Errorf("make a folder: %w", err)
 	}
-	if c.Server, err = apiserver.New(ctx); err != nil {
+	if c.Server, err = server(ctx); err != nil {
 		return c, err
 	}
 	scheme := runtime.NewScheme()
@@ -76,7 +82,7 @@ func New(ctx context.Context, root string, step func(string)) (c *Plane, err err
 	if c.WithWatch, err = client.NewWithWatch(c.Server.Config(), client.Options{Scheme: scheme}); err != nil {
 		return c, fmt.Errorf("connect to the API server: %w", err)
 	}
-	if c.Objects, err = Render(ctx, root, step); err != nil {
+	if c.Objects, err = Render(ctx, root, step, values...); err != nil {
 		return c, err
 	}
 	if err := c.install(ctx, c.Objects); err != nil {
@@ -99,8 +105,8 @@ func (c *Plane) Stop() error {
 	return os.RemoveAll(c.Folder)
 }
 
-// Render returns what the chart of a work tree consists of.
-func Render(ctx context.Context, root string, step func(string)) (_ []*unstructured.Unstructured, err error) {
+// Render returns what the chart of a work tree consists of, with values as NAME=VALUE.
+func Render(ctx context.Context, root string, step func(string), values ...string) (_ []*unstructured.Unstructured, err error) {
 	home, err := os.MkdirTemp("", "alioth-bench-")
 	if err != nil {
 		return nil, fmt.Errorf("make a folder for Helm: %w", err)
@@ -110,17 +116,21 @@ func Render(ctx context.Context, root string, step func(string)) (_ []*unstructu
 	if err != nil {
 		return nil, err
 	}
-	return helm.Template(ctx)
+	var args []string
+	for _, value := range values {
+		args = append(args, "--set", value)
+	}
+	return helm.Template(ctx, args...)
 }
 
-// install creates the roles and policies among the chart's objects, and a token
-// of the operator's ServiceAccount.
+// install creates the roles, policies and priorities of requests among the chart's objects,
+// and a token of the operator's ServiceAccount.
 func (c *Plane) install(ctx context.Context, objects []*unstructured.Unstructured) error {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: chart.Namespace, Name: "alioth-operator"}}
 	create := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: chart.Namespace}}, account}
 	for _, object := range objects {
 		switch object.GroupVersionKind().Group {
-		case rbacv1.GroupName, admissionregistrationv1.GroupName:
+		case rbacv1.GroupName, admissionregistrationv1.GroupName, flowcontrolv1.GroupName:
 			create = append(create, object)
 		}
 	}
@@ -145,8 +155,9 @@ type Replica struct {
 	health, metrics string
 }
 
-// Start starts an operator; the caller ends it. name is that of its log.
-func (c *Plane) Start(ctx context.Context, name string) (*Replica, error) {
+// Start starts an operator with more flags than those that it needs; the caller ends it.
+// name is that of its log.
+func (c *Plane) Start(ctx context.Context, name string, flags ...string) (*Replica, error) {
 	r := &Replica{ended: make(chan struct{})}
 	var err error
 	if r.health, err = freeAddr(ctx); err != nil {
@@ -158,8 +169,11 @@ func (c *Plane) Start(ctx context.Context, name string) (*Replica, error) {
 	if r.log, err = os.Create(filepath.Join(c.Folder, name+".log")); err != nil {
 		return nil, fmt.Errorf("create the operator's log: %w", err)
 	}
-	r.process = exec.CommandContext(context.WithoutCancel(ctx), c.operator, "--kubeconfig="+c.Kubeconfig, "--namespace="+chart.Namespace,
-		"--health-addr="+r.health, "--metrics-addr="+r.metrics, "--service-cidrs="+apiserver.ServiceCIDR4+","+apiserver.ServiceCIDR6)
+	flags = append([]string{
+		"--kubeconfig=" + c.Kubeconfig, "--namespace=" + chart.Namespace,
+		"--health-addr=" + r.health, "--metrics-addr=" + r.metrics, "--service-cidrs=" + apiserver.ServiceCIDR4 + "," + apiserver.ServiceCIDR6,
+	}, flags...)
+	r.process = exec.CommandContext(context.WithoutCancel(ctx), c.operator, flags...)
 	r.process.Stdout, r.process.Stderr = r.log, r.log
 	if err := r.process.Start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("start the operator: %w", err), r.log.Close())

@@ -6,42 +6,53 @@ package scale
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/alioth-net/alioth/cnid/broadcast"
+	"github.com/alioth-net/alioth/cnid/plan"
+	"github.com/alioth-net/alioth/cnid/roles"
 	"github.com/alioth-net/alioth/cnid/rollcall"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kube"
-	"github.com/alioth-net/alioth/store/roles"
+	rolerows "github.com/alioth-net/alioth/store/roles"
 )
 
 // holder is a node that holds the watches of a daemon. It decodes what they bring, counts
 // it, and keeps no more than by which the daemon's sources and its roll call go: its Node,
-// its Addresses, the VPCs that it has pods of with their Subnets and role members, and the operator's question.
+// its Addresses, the VPCs that it has pods of with their Subnets and role members, what the
+// operator has judged of Services, and the operator's question.
 type holder struct {
 	*node
 	roll *rollcall.RollCall
+	// mu guards listed, what the node reports about roles.
+	mu      sync.Mutex
+	listed  map[string]int64
+	changed broadcast.Signal
 }
 
 // newHolder returns a holder that follows nothing yet. vpcs are those of which the node may
 // come to have pods.
 func newHolder(name string, via access, vpcs map[string]bool, log *slog.Logger) (*holder, error) {
 	keep := func(row any) bool { return isOwn(name, vpcs, row) }
-	n, err := newNode(name, via, nil, func(kind *descriptor.Kind) *descriptor.Kind { return discarding(kind, keep) }, log)
+	n, err := newNode(name, via, nil, func(kind *descriptor.Kind) *descriptor.Kind { return discarding(kind, keep) }, nil, log)
 	if err != nil {
 		return nil, err
 	}
 	h := &holder{node: n}
-	h.roll = rollcall.New(name, n.store, n.records, n.api, n.sources.Synced, unprogrammed{n}, n.log)
+	h.roll = rollcall.New(name, n.store, n.records, n.api, n.sources.VPCsRead, unprogrammed{n}, n.log)
+	h.roles = roles.New(name, n.api, n.store, h.listing, n.log)
 	return h, nil
 }
 
 // start starts the loops of the node, which end with ctx.
 func (h *holder) start(ctx context.Context, group *errgroup.Group) {
 	h.sources.Start(ctx)
-	run(ctx, group, h.sources.Run, h.roll.Run)
+	run(ctx, group, h.sources.Run, h.roll.Run, h.roles.Run, h.list)
 }
 
 // isOwn reports whether a holder keeps a row.
@@ -55,10 +66,61 @@ func isOwn(node string, vpcs map[string]bool, row any) bool {
 		return vpcs[row.Name]
 	case *store.Subnet:
 		return vpcs[row.VPC] // it decides which tables are followed
-	case *store.RollCall, *roles.Member:
-		return true // a node follows the operator's alone, and members of its VPCs
+	case *store.RollCall, *rolerows.Member, *store.ScaledEndpoint:
+		return true // a node follows the operator's alone, members of its VPCs, and few verdicts
 	}
 	return false
+}
+
+// list keeps what the node reports about roles: a holder has programmed what it has read.
+func (h *holder) list(ctx context.Context) {
+	last := map[string]int64{}
+	for ctx.Err() == nil {
+		var now map[string]int64
+		// An error means that ctx has ended.
+		_ = h.store.Wait(ctx, func(tx store.ReadTx, ws *store.WatchSet) bool {
+			synced, changed := h.sources.Synced()
+			ws.Add(changed)
+			if now = h.look(tx); !synced {
+				return false
+			}
+			return h.isFirst() || !maps.Equal(now, last)
+		})
+		last = now
+		h.mu.Lock()
+		h.listed = now
+		h.changed.Send()
+		h.mu.Unlock()
+	}
+}
+
+func (h *holder) isFirst() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.listed == nil
+}
+
+// look returns the revision of the members of each VPC whose members have been read, by the
+// VPC's UID.
+func (h *holder) look(tx store.ReadTx) map[string]int64 {
+	listed, tables := map[string]int64{}, h.sources.Tables()
+	for _, name := range h.sources.VPCs() {
+		vpc := store.GetVPC(tx, name)
+		if vpc == nil || !tables.Of(name).Members {
+			continue
+		}
+		for _, m := range rolerows.MembersByVPC(tx, name) {
+			listed[vpc.UID] = max(listed[vpc.UID], m.Revision)
+		}
+	}
+	return listed
+}
+
+// listing is what the reporter of roles asks for.
+func (h *holder) listing() (plan.Roles, bool, <-chan struct{}) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return plan.Roles{Listed: h.listed}, h.listed != nil, h.changed.Next()
 }
 
 // discarding is a kind that makes the same rows, and forgets those that are not kept.

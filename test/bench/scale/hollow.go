@@ -29,6 +29,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/cnid/reconcile"
 	"github.com/alioth-net/alioth/cnid/release"
+	"github.com/alioth-net/alioth/cnid/roles"
 	"github.com/alioth-net/alioth/cnid/rollcall"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
@@ -49,6 +50,7 @@ type hollow struct {
 	*node
 	programmer  *programmer
 	attachments *attachment.Manager
+	progress    *reconcile.Progress
 	loop        *reconcile.Loop
 	roll        *rollcall.RollCall
 	// asked are the UIDs of pods for which the runtime has asked.
@@ -69,11 +71,12 @@ func newHollow(ctx context.Context, name string, via access, folder string, watc
 	if err != nil {
 		return nil, err
 	}
-	n, err := newNode(name, via, j, func(kind *descriptor.Kind) *descriptor.Kind { return kind }, log)
+	progress := &reconcile.Progress{}
+	n, err := newNode(name, via, j, func(kind *descriptor.Kind) *descriptor.Kind { return kind }, func() { progress.Ask() }, log)
 	if err != nil {
 		return nil, errors.Join(err, j.Close())
 	}
-	h := &hollow{node: n, programmer: &programmer{watched: watched, known: map[place]time.Time{}}, asked: map[string]bool{}}
+	h := &hollow{node: n, progress: progress, programmer: &programmer{watched: watched, known: map[place]time.Time{}}, asked: map[string]bool{}}
 	h.assemble()
 	return h, nil
 }
@@ -81,7 +84,7 @@ func newHollow(ctx context.Context, name string, via access, folder string, watc
 // assemble makes the daemon's parts as it does.
 func (h *hollow) assemble() {
 	cfg := h.cfg.Plan(drivers.All().Catalog())
-	registry, progress := prometheus.NewRegistry(), &reconcile.Progress{}
+	registry, progress := prometheus.NewRegistry(), h.progress
 	held := release.NewHeld(h.journal)
 	none := func() []netip.Addr { return nil }
 	decisions := decision.New(decision.Config{
@@ -103,13 +106,14 @@ func (h *hollow) assemble() {
 		*reconcile.Progress
 		*reconcile.Loop
 	}{progress, h.loop}
-	h.roll = rollcall.New(h.name, h.store, h.journal.Records, h.api, h.sources.Synced, passes, h.log)
+	h.roll = rollcall.New(h.name, h.store, h.journal.Records, h.api, h.sources.VPCsRead, passes, h.log)
+	h.roles = roles.New(h.name, h.api, h.store, progress.Roles, h.log)
 }
 
 // start starts the loops of the node, which end with ctx.
 func (h *hollow) start(ctx context.Context, group *errgroup.Group) {
 	h.sources.Start(ctx)
-	run(ctx, group, h.sources.Run, h.loop.Run, h.roll.Run, h.runtime)
+	run(ctx, group, h.sources.Run, h.loop.Run, h.roll.Run, h.roles.Run, h.runtime)
 }
 
 // runtime asks for the interface of every pod that is bound to the node.

@@ -33,6 +33,17 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/scene"
 )
 
+// Config of a lab.
+type Config struct {
+	Size
+	// Root is the root folder of the work tree.
+	Root string
+	// Server starts the API server.
+	Server plane.Server
+	// Step is called with what happens now.
+	Step func(string)
+}
+
 // Lab is a loaded control plane with nodes.
 type Lab struct {
 	Size
@@ -51,22 +62,28 @@ type Lab struct {
 	// pods is how many pods were made in the wide VPC, isolated how many more than
 	// PodsPerNode in the first narrow one.
 	pods, isolated int
+	// members are the nodes that hold the addresses of a VPC, by its name and the node's
+	// number. Every node holds those of its other VPCs.
+	members map[string]map[int]bool
+	// idle is the last result of settled, nil since something was written.
+	idle map[string]time.Duration
+	// memory is the most that operators which have ended have had resident, in bytes.
+	memory int64
 }
 
 // Start brings a lab up: it is loaded, the operator has settled, and all nodes have read
-// what they follow and answered a roll call. It calls step with what happens now. root is
-// the root folder of the work tree. The caller stops the lab.
-func Start(ctx context.Context, root string, size Size, step func(string)) (_ *Lab, err error) {
-	if size.Nodes < 4 || size.Hollow < 1 || size.Hollow > size.Nodes || size.PodsPerNode < 2 || size.PodsPerNode%2 != 0 {
+// what they follow and answered a roll call. The caller stops the lab.
+func Start(ctx context.Context, c Config) (_ *Lab, err error) {
+	if size := c.Size; size.Bouncers < 1 || size.Hollow < 2*size.Bouncers || size.Nodes < 4 || size.Nodes <= size.Hollow || size.PodsPerNode < 2 || size.PodsPerNode%2 != 0 {
 		return nil, fmt.Errorf("a lab of %+v is too small", size)
 	}
-	l := &Lab{Size: size, step: step, loops: &errgroup.Group{}, stop: func() {}}
+	l := &Lab{Size: c.Size, step: c.Step, loops: &errgroup.Group{}, stop: func() {}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, l.Stop())
 		}
 	}()
-	if l.Plane, err = plane.New(ctx, root, step); err != nil {
+	if l.Plane, err = plane.New(ctx, c.Root, c.Server, c.Step, "scaledEndpoints.enabled=true"); err != nil {
 		l.Plane = nil // it has stopped
 		return nil, err
 	}
@@ -101,7 +118,7 @@ func (l *Lab) Stop() (err error) {
 // whose pods are the models of all others.
 func (l *Lab) load(ctx context.Context) error {
 	l.step(fmt.Sprintf("loading %s", l.Size))
-	if err := errors.Join(l.defaultVPC(ctx), l.loader.nodes(ctx, l.Nodes), vpc(ctx, l, wide, "10.60.0.0/16", wideVNI)); err != nil {
+	if err := errors.Join(l.defaultVPC(ctx), l.loader.nodes(ctx, l.Size), vpc(ctx, l, wide, "10.60.0.0/16", wideVNI)); err != nil {
 		return err
 	}
 	if err := l.loader.each(ctx, l.Nodes, func(ctx context.Context, c client.Client, i int) error {
@@ -116,14 +133,26 @@ func (l *Lab) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	operator, err := l.AsOperator()
-	if err != nil {
-		return err
-	}
-	return l.loader.each(ctx, (l.Nodes-1)*l.PodsPerNode, func(ctx context.Context, c client.Client, i int) error {
-		vpc, pod := 1+i/l.PodsPerNode, i%l.PodsPerNode
-		return all[podName(pod)].copy(ctx, c, operator, narrow(vpc), nodeName(l.hostOf(vpc, pod)))
+	return l.loader.each(ctx, l.Nodes-1, func(ctx context.Context, _ client.Client, i int) error {
+		vpc := i + 1
+		var entries []entry
+		for pod := range l.PodsPerNode {
+			more, err := stored(all[podName(pod)].copy(narrow(vpc), nodeName(l.hostOf(vpc, pod))))
+			if err != nil {
+				return err
+			}
+			entries = append(entries, more...)
+		}
+		return writeStored(ctx, l.Server.Storage(), entries)
 	})
+}
+
+// podNames are the names of the first pods of a namespace.
+func podNames(count int) (names []string) {
+	for i := range count {
+		names = append(names, podName(i))
+	}
+	return names
 }
 
 // defaultVPC creates the chart's default VPC.
@@ -142,7 +171,7 @@ func (l *Lab) defaultVPC(ctx context.Context) error {
 // served has an operator serve pods in the wide VPC and in the first narrow one, and ends
 // it.
 func (l *Lab) served(ctx context.Context) error {
-	r, err := l.Start(ctx, "load")
+	r, err := l.start(ctx, "load")
 	if err != nil {
 		return err
 	}
@@ -162,7 +191,12 @@ func (l *Lab) served(ctx context.Context) error {
 		return err
 	}
 	l.pods = l.Nodes
-	return errors.Join(l.annotated(ctx, wide, l.Nodes), l.annotated(ctx, narrow(0), l.PodsPerNode))
+	return errors.Join(l.annotated(ctx, wide, podNames(l.Nodes)), l.annotated(ctx, narrow(0), podNames(l.PodsPerNode)))
+}
+
+// start starts an operator.
+func (l *Lab) start(ctx context.Context, name string) (*plane.Replica, error) {
+	return l.Start(ctx, name, "--scaled-endpoints", "--role-nodes=labelled")
 }
 
 // networked waits until the Network of a namespace is Ready, so that pods can use it.
@@ -176,28 +210,26 @@ func (l *Lab) networked(ctx context.Context, namespace string) error {
 	})
 }
 
-// annotated waits until so many pods of a namespace have their addresses.
-func (l *Lab) annotated(ctx context.Context, namespace string, want int) error {
-	return scene.Until(ctx, fmt.Sprintf("%d pods of %s to have addresses", want, namespace), func(ctx context.Context) (bool, string, error) {
-		var pods corev1.PodList
-		if err := l.List(ctx, &pods, client.InNamespace(namespace)); err != nil {
-			return false, "", err
+// annotated waits until pods of a namespace have their addresses. It reads one pod at a
+// time: lists would cost the API server more than what is measured meanwhile.
+func (l *Lab) annotated(ctx context.Context, namespace string, names []string) error {
+	for _, name := range names {
+		if err := scene.Until(ctx, fmt.Sprintf("pod %s/%s to have its address", namespace, name), func(ctx context.Context) (bool, string, error) {
+			var pod corev1.Pod
+			err := l.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &pod)
+			return pod.Annotations[v1alpha1.AttachmentsAnnotation] != "", fmt.Sprint(pod.Status.Conditions), err
+		}); err != nil {
+			return err
 		}
-		have := 0
-		for i := range pods.Items {
-			if pods.Items[i].Annotations[v1alpha1.AttachmentsAnnotation] != "" {
-				have++
-			}
-		}
-		return have == want, fmt.Sprintf("%d of %d have", have, len(pods.Items)), nil
-	})
+	}
+	return nil
 }
 
 // settle starts the operator, and waits until its counts are right and each node has its
 // address.
 func (l *Lab) settle(ctx context.Context) (err error) {
 	began := time.Now()
-	if l.operator, err = l.Start(ctx, "operator"); err != nil {
+	if l.operator, err = l.start(ctx, "operator"); err != nil {
 		return err
 	}
 	if err := l.operator.Ready(ctx); err != nil {
@@ -205,34 +237,39 @@ func (l *Lab) settle(ctx context.Context) (err error) {
 	}
 	l.ready = time.Since(began)
 	l.step(fmt.Sprintf("the operator is ready after %.1f s", l.ready.Seconds()))
-	return l.counted(ctx)
+	all := []string{wide, cnid.DefaultConfig().DefaultVPC}
+	for i := range l.Nodes {
+		all = append(all, narrow(i))
+	}
+	return l.counted(ctx, all...)
 }
 
-// counted waits until the Usage of each VPC has the number of its Addresses.
-func (l *Lab) counted(ctx context.Context) error {
-	want := map[string]int{wide: l.pods, narrow(0): l.PodsPerNode + l.isolated, cnid.DefaultConfig().DefaultVPC: addressesOfNode * l.Nodes}
-	return scene.Until(ctx, "all VPCs to have their counts", func(ctx context.Context) (bool, string, error) {
-		var usages v1alpha1.UsageList
-		if err := l.List(ctx, &usages); err != nil {
-			return false, "", err
+// counted waits until the Usage of VPCs has the number of their Addresses.
+func (l *Lab) counted(ctx context.Context, vpcs ...string) error {
+	for _, vpc := range vpcs {
+		want := int64(l.addressesIn(vpc))
+		if err := scene.Until(ctx, fmt.Sprintf("VPC %s to have %d Addresses", vpc, want), func(ctx context.Context) (bool, string, error) {
+			var usage v1alpha1.Usage
+			err := l.Get(ctx, client.ObjectKey{Name: v1alpha1.UsageName(v1alpha1.UsageOfVPC, vpc)}, &usage)
+			return err == nil && usage.Status.Used == want, fmt.Sprintf("it has %d (%v)", usage.Status.Used, err), nil
+		}); err != nil {
+			return err
 		}
-		vpcs := 0
-		for i := range usages.Items {
-			usage := &usages.Items[i]
-			if usage.Spec.Kind != v1alpha1.UsageOfVPC {
-				continue
-			}
-			vpcs++
-			count, ok := want[usage.Spec.Name]
-			if !ok {
-				count = l.PodsPerNode
-			}
-			if usage.Status.Used != int64(count) {
-				return false, fmt.Sprintf("VPC %s has %d, want %d", usage.Spec.Name, usage.Status.Used, count), nil
-			}
-		}
-		return vpcs == l.Nodes+2, fmt.Sprintf("%d VPCs have counts", vpcs), nil
-	})
+	}
+	return nil
+}
+
+// addressesIn is the number of Addresses of a VPC now.
+func (l *Lab) addressesIn(vpc string) int {
+	switch vpc {
+	case cnid.DefaultConfig().DefaultVPC:
+		return addressesOfNode * l.Nodes
+	case wide:
+		return l.pods
+	case narrow(0):
+		return l.PodsPerNode + l.isolated
+	}
+	return l.PodsPerNode
 }
 
 // quiet is for how long nothing must come before all that was caused counts as delivered:
@@ -344,17 +381,36 @@ func (l *Lab) counts() (all []Counts) {
 	return all
 }
 
-// settled waits until no node has received an event for as long as quiet.
-func (l *Lab) settled(ctx context.Context) error {
+// settled waits until no node has received an event or a list for as long as quiet. It returns the CPU
+// time that processes have used per second meanwhile, by name: what the clock causes.
+func (l *Lab) settled(ctx context.Context) (idle map[string]time.Duration, err error) {
+	if l.idle != nil {
+		return l.idle, nil
+	}
 	last, since := -1, time.Now()
-	return scene.Until(ctx, "nodes to receive nothing", func(context.Context) (bool, string, error) {
-		events := 0
+	var before map[string]time.Duration
+	err = scene.Until(ctx, "nodes to receive nothing", func(context.Context) (bool, string, error) {
+		received := 0
 		for _, counts := range l.counts() {
-			events += counts.Total().Events
+			received += counts.Total().Events + counts.Total().Listed
 		}
-		if events != last {
-			last, since = events, time.Now()
+		if received != last {
+			var err error
+			last, since = received, time.Now()
+			before, err = l.CPUTimes(l.operator)
+			return false, "", err
 		}
-		return time.Since(since) >= quiet, fmt.Sprintf("%d events", events), nil
+		return time.Since(since) >= quiet, fmt.Sprintf("%d events and bytes of lists", received), nil
 	})
+	if err != nil {
+		return nil, err
+	}
+	if idle, err = l.CPUSince(before, l.operator); err != nil {
+		return nil, err
+	}
+	for name, used := range idle {
+		idle[name] = time.Duration(float64(used) / time.Since(since).Seconds())
+	}
+	l.idle = idle
+	return idle, nil
 }

@@ -14,9 +14,14 @@ const wide = "wide"
 
 // Size of a lab.
 type Size struct {
-	// Nodes of the cluster, at least 4. Hollow is the number of those that run the
-	// daemon's control half, at least 1; the others hold watches.
+	// Nodes of the cluster, more than Hollow, the number of those that run the daemon's
+	// control half; the others hold watches. Hollow is at least twice Bouncers.
 	Nodes, Hollow int
+	// Bouncers is how many nodes hold the addresses of each subnet with roles, at least 1.
+	Bouncers int
+	// Bounced is how many narrow VPCs get bouncers, at most: the operator needs some 12 writes
+	// for each, one after the other.
+	Bounced int
 	// PodsPerNode is the number of pods that a node has when the lab is up, beside the one
 	// in the wide VPC. It is even.
 	PodsPerNode int
@@ -34,9 +39,10 @@ const addressesOfNode = 2
 // those of nodes.
 func (s Size) addresses() int { return s.Nodes * (s.PodsPerNode + 1 + addressesOfNode) }
 
-// Rows is the number of addresses in the plan of a hollow node of a loaded lab: those of its
-// two narrow VPCs, of the wide one and of the default one.
-func (s Size) Rows() int { return 2*s.PodsPerNode + s.Nodes + addressesOfNode*s.Nodes }
+// mayBounce reports whether a node may be a member of roles. Half of the hollow nodes may:
+// their plans show when a member has an address, and those of the others that they need
+// no tables. Nodes 0 and 1, which have the pods of the first narrow VPC, may not.
+func (s Size) mayBounce(node int) bool { return node >= (s.Hollow+1)/2 && node < s.Hollow }
 
 // nodeName is the name of a node by its number, and nodeIP its address.
 func nodeName(i int) string { return fmt.Sprintf("node-%04d", i) }

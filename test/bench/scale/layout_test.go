@@ -45,25 +45,44 @@ func TestEveryNodeHasAsManyPodsAndAnAddressOfItsOwn(t *testing.T) {
 	if len(ips) != s.Nodes {
 		t.Errorf("%d addresses for %d nodes", len(ips), s.Nodes)
 	}
+	bouncers := 0
+	for i := range s.Nodes {
+		if s.mayBounce(i) {
+			bouncers++
+		}
+	}
+	if s.mayBounce(0) || s.mayBounce(1) || bouncers != s.Hollow/2 {
+		t.Errorf("%d nodes may be bouncers", bouncers)
+	}
 	if s.addresses() < 100_000 {
 		t.Errorf("the largest lab has %d Addresses, and the bars are for 100,000", s.addresses())
 	}
 }
 
 func TestALabThatCannotTellNodesApartIsRefused(t *testing.T) {
-	for _, s := range []Size{{}, {Nodes: 3, Hollow: 1, PodsPerNode: 2}, {Nodes: 10, PodsPerNode: 2}, {Nodes: 10, Hollow: 11, PodsPerNode: 2}, {Nodes: 10, Hollow: 1, PodsPerNode: 3}} {
-		_, err := Start(t.Context(), "", s, func(step string) { t.Errorf("%+v: %s", s, step) })
+	for _, s := range []Size{
+		{}, {Nodes: 3, Hollow: 2, Bouncers: 1, PodsPerNode: 2}, {Nodes: 10, Hollow: 2, PodsPerNode: 2}, {Nodes: 10, Hollow: 5, Bouncers: 3, PodsPerNode: 2},
+		{Nodes: 10, Hollow: 10, Bouncers: 3, PodsPerNode: 2}, {Nodes: 10, Hollow: 6, Bouncers: 3, PodsPerNode: 3},
+	} {
+		_, err := Start(t.Context(), Config{Size: s, Step: func(step string) { t.Errorf("%+v: %s", s, step) }})
 		if err == nil || !strings.Contains(err.Error(), "lab") {
 			t.Errorf("%+v: %v", s, err)
 		}
 	}
 }
 
+// followedKinds are those of a daemon that goes by the operator's verdicts.
+func followedKinds() []*descriptor.Kind {
+	cfg := cnid.DefaultConfig()
+	cfg.ScaledEndpoints = true
+	return cfg.Kinds()
+}
+
 // kindsOf are the kinds that a holder follows, by their names.
 func kindsOf(t *testing.T) map[string]*descriptor.Kind {
 	t.Helper()
 	all := map[string]*descriptor.Kind{}
-	for _, kind := range cnid.DefaultConfig().Kinds() {
+	for _, kind := range followedKinds() {
 		all[kind.Name] = discarding(kind, func(row any) bool { return isOwn("node-0001", map[string]bool{wide: true}, row) })
 	}
 	return all
@@ -88,6 +107,8 @@ func TestAHolderKeepsItsOwnAndForgetsTheRest(t *testing.T) {
 		"a VPC that is not":     {"VPC", &v1alpha1.VPC{ObjectMeta: named("other")}, false},
 		"a Subnet that is here": {"Subnet", &v1alpha1.Subnet{ObjectMeta: named(wide), Spec: v1alpha1.SubnetSpec{VPC: wide, CIDRs: []string{"10.60.0.0/16"}}}, true},
 		"a Subnet that is not":  {"Subnet", &v1alpha1.Subnet{ObjectMeta: named("other"), Spec: v1alpha1.SubnetSpec{VPC: "other", CIDRs: []string{"10.60.0.0/16"}}}, false},
+		"a role member":         {"RoleMember", &v1alpha1.RoleMember{ObjectMeta: named("member")}, true},
+		"a verdict":             {"ScaledEndpoint", &v1alpha1.ScaledEndpoint{ObjectMeta: named("verdict")}, true},
 		"the operator's call":   {"RollCall", &v1alpha1.RollCall{ObjectMeta: named(v1alpha1.OperatorRollCall), Spec: v1alpha1.RollCallSpec{Call: "1"}}, true},
 		"a pod on the network":  {"Pod", &corev1.Pod{ObjectMeta: named("host"), Spec: corev1.PodSpec{HostNetwork: true}}, false},
 	} {
@@ -115,7 +136,7 @@ func scopeOf(kind *descriptor.Kind) descriptor.Scope {
 
 func TestAHolderFollowsWhatADaemonDoes(t *testing.T) {
 	all := kindsOf(t)
-	for _, kind := range cnid.DefaultConfig().Kinds() {
+	for _, kind := range followedKinds() {
 		both := map[string][2]func(string) descriptor.Scope{"node": {kind.OnNode, all[kind.Name].OnNode}}
 		for extent, narrow := range kind.Of {
 			both[fmt.Sprint("extent ", extent)] = [2]func(string) descriptor.Scope{narrow, all[kind.Name].Of[extent]}
@@ -168,22 +189,47 @@ func TestAnAddressIsKnownSinceTheFirstPlanWithIt(t *testing.T) {
 	}
 }
 
-func TestResultsAreThoseOfTheNodes(t *testing.T) {
-	events := func(n int) Counts { return Counts{"addresses": {Events: n, Bytes: 100 * n}, "vpcs": {Events: 1}} }
-	r := Result{
-		Size:     Size{Nodes: 4, Hollow: 1, PodsPerNode: 2},
-		Isolated: []Counts{events(5), events(1), {"vpcs": {Events: 1}}, {"vpcs": {Events: 2}}},
-		Normal:   Pushed{Pods: 2, Received: []Counts{events(2), events(2), events(3), events(3)}, CPU: map[string]time.Duration{"etcd": 3 * time.Millisecond}, Everywhere: figures.Series{1}},
+func TestAMemberHoldsTheVPCAndOthersTheirOwnPods(t *testing.T) {
+	l := &Lab{Size: Size{Nodes: 10, Hollow: 6, Bouncers: 3, PodsPerNode: 4}, pods: 23, isolated: 1}
+	const ofNodes = 20
+	for node, want := range map[int]int{0: 4 + 4 + 1 + 23, 1: 4 + 4 + 1 + 23, 5: 4 + 4 + 23} {
+		if got := l.rows(node); got != ofNodes+want {
+			t.Errorf("full push: node %d needs %d addresses, want %d", node, got, ofNodes+want)
+		}
 	}
-	if got := r.AddressEvents(); got != 5 {
+	l.members = map[string]map[int]bool{wide: {3: true, 4: true, 5: true}, narrow(0): {3: true}, narrow(2): {3: true}, narrow(9): {5: true}}
+	for node, want := range map[int]int{0: 2 + 2 + 1 + 3, 1: 2 + 4 + 3, 3: 23 + 5 + 4 + 4, 5: 23 + 4 + 4 + 4, 9: 2 + 4 + 2} {
+		if got := l.rows(node); got != ofNodes+want {
+			t.Errorf("bouncers: node %d needs %d addresses, want %d", node, got, ofNodes+want)
+		}
+	}
+	if !l.HoldsWide(3) || l.HoldsWide(0) || !l.HoldsIsolated(3) || l.HoldsIsolated(1) {
+		t.Error("others than the members hold tables")
+	}
+}
+
+func TestResultsAreThoseOfTheNodes(t *testing.T) {
+	events := func(n int) Counts {
+		return Counts{"addresses": {Events: n, Bytes: 100 * n}, "vpcs": {Events: 1}, "rollcalls": {Events: 7}}
+	}
+	full := Phase{
+		Isolated:  []Counts{events(5), events(1), {"vpcs": {Events: 1}}, {"vpcs": {Events: 2}}},
+		Concerned: map[int]bool{0: true, 1: true},
+		Normal:    Pushed{Pods: 2, Received: []Counts{events(2), events(2), events(3), events(3)}, CPU: map[string]time.Duration{"etcd": 3 * time.Millisecond}, Everywhere: figures.Series{1}},
+	}
+	if got := full.AddressEvents(); got != 5 {
 		t.Errorf("%g events per Address, want 5", got)
 	}
-	if got := r.Foreign(); got != 2 {
+	if got := full.EventBytes(); got != 500 {
+		t.Errorf("%g bytes per pod, want 500", got)
+	}
+	if got := full.Foreign(); got != 2 {
 		t.Errorf("%g events at a node without the VPC, want the most, 2", got)
 	}
-	if got := r.CPUPerAddress("etcd"); got != 1.5 {
+	if got := full.CPUPerAddress("etcd"); got != 1.5 {
 		t.Errorf("%g ms per Address, want 1.5", got)
 	}
+	r := Result{Size: Size{Nodes: 4, Hollow: 2, Bouncers: 1, PodsPerNode: 2}, Full: full}
 	var out strings.Builder
 	if err := Print(&out, []Result{r}); err != nil || !strings.Contains(out.String(), "4 nodes") {
 		t.Errorf("printed (%v):\n%s", err, out.String())
@@ -192,5 +238,35 @@ func TestResultsAreThoseOfTheNodes(t *testing.T) {
 		if len(chart.Lines) == 0 || !strings.Contains(chart.SVG(), "<svg") {
 			t.Errorf("chart %s has no lines", name)
 		}
+	}
+}
+
+func TestABarIsMissedByMoreThanItAllowsAndByNoFigure(t *testing.T) {
+	good := Result{
+		Size: Size{Nodes: 4, Hollow: 2, Bouncers: 1, PodsPerNode: 2}, Restarted: time.Second, Memory: 1,
+		Roles: Phase{
+			Isolated: []Counts{{}, {}},
+			Normal:   Pushed{Pods: 1, Received: []Counts{{"addresses": {Events: 2}}}, Everywhere: figures.Series{programmedBar}},
+		},
+	}
+	if missed := Missed([]Result{good}); len(missed) > 0 {
+		t.Errorf("bars are missed: %v", missed)
+	}
+	for name, change := range map[string]func(*Result){
+		"an event too many":           func(r *Result) { r.Roles.Normal.Received = []Counts{{"addresses": {Events: 3}}} },
+		"an event at another node":    func(r *Result) { r.Roles.Isolated = []Counts{{}, {"vpcs": {Events: 1}}} },
+		"programmed too late":         func(r *Result) { r.Roles.Normal.Everywhere = figures.Series{programmedBar + 1} },
+		"not restarted":               func(r *Result) { r.Restarted = 0 },
+		"too long until it was ready": func(r *Result) { r.Restarted = (readyBar + 1) * time.Second },
+		"too much memory":             func(r *Result) { r.Memory = memoryBar*mebibyte + 1 },
+	} {
+		r := good
+		change(&r)
+		if missed := Missed([]Result{good, r}); len(missed) != 1 {
+			t.Errorf("%s: missed are %v, want one", name, missed)
+		}
+	}
+	if missed := Missed([]Result{{Size: good.Size}}); len(missed) != 5 {
+		t.Errorf("nothing is measured, and missed are %v", missed)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -70,9 +71,12 @@ func (l *loader) each(ctx context.Context, count int, do func(ctx context.Contex
 }
 
 // nodes makes Nodes that are Ready, with an address.
-func (l *loader) nodes(ctx context.Context, count int) error {
-	return l.each(ctx, count, func(ctx context.Context, c client.Client, i int) error {
+func (l *loader) nodes(ctx context.Context, size Size) error {
+	return l.each(ctx, size.Nodes, func(ctx context.Context, c client.Client, i int) error {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(i)}}
+		if size.mayBounce(i) {
+			node.Labels = map[string]string{v1alpha1.RoleNodeLabel: "true"}
+		}
 		if err := c.Create(ctx, node); err != nil {
 			return fmt.Errorf("create node %s: %w", node.Name, err)
 		}
@@ -169,24 +173,17 @@ func addressesOf(ctx context.Context, c client.Client, vpc string) (map[string]*
 	return all, nil
 }
 
-// copy makes a pod in another namespace, with what the operator would write for it.
-func (m model) copy(ctx context.Context, c, operator client.Client, namespace, node string) error {
-	pod, err := bind(ctx, c, namespace, m.pod.Name, node)
-	if err != nil {
-		return err
+// copy returns a pod in another namespace, with all that the operator has written for the
+// model, and its Address.
+func (m model) copy(namespace, node string) (*corev1.Pod, *v1alpha1.Address) {
+	pod := m.pod.DeepCopy()
+	pod.Namespace, pod.UID, pod.ResourceVersion, pod.Spec.NodeName = namespace, uuid.NewUUID(), "", node
+	for key, told := range pod.Annotations {
+		pod.Annotations[key] = strings.ReplaceAll(told, m.pod.Namespace, namespace)
 	}
 	address := plane.AddressLike(m.address, pod)
-	if err := operator.Create(ctx, address); err != nil {
-		return fmt.Errorf("create Address %s: %w", address.Name, err)
-	}
-	patch, err := plane.PatchLike(m.pod, pod)
-	if err != nil {
-		return err
-	}
-	if err := operator.Status().Patch(ctx, pod, client.RawPatch(types.StrategicMergePatchType, patch)); err != nil {
-		return fmt.Errorf("patch pod %s/%s: %w", namespace, pod.Name, err)
-	}
-	return nil
+	address.UID, address.CreationTimestamp, address.Generation = uuid.NewUUID(), m.address.CreationTimestamp, m.address.Generation
+	return pod, address
 }
 
 // tokens makes the pod of every node's daemon, and returns tokens as the kubelet mounts

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/test/bench/figures"
 	"github.com/alioth-net/alioth/test/bench/plane"
 )
@@ -24,28 +25,29 @@ func (l *Lab) Loaded() []Counts { return l.counts() }
 // Isolated makes a pod on node 0 in a VPC that has pods on nodes 0 and 1 alone. It returns
 // what each node, by number, has received because of it.
 func (l *Lab) Isolated(ctx context.Context) ([]Counts, error) {
-	if err := l.settled(ctx); err != nil {
+	if _, err := l.settled(ctx); err != nil {
 		return nil, err
 	}
-	before := l.counts()
-	if _, err := bind(ctx, l, narrow(0), podName(l.PodsPerNode+l.isolated), nodeName(0)); err != nil {
+	l.idle = nil
+	before, name := l.counts(), podName(l.addressesIn(narrow(0)))
+	if _, err := bind(ctx, l, narrow(0), name, nodeName(0)); err != nil {
 		return nil, err
 	}
 	l.isolated++
-	return l.delivered(ctx, before, narrow(0), l.PodsPerNode+l.isolated)
+	if err := l.annotated(ctx, narrow(0), []string{name}); err != nil {
+		return nil, err
+	}
+	return l.delivered(ctx, before, narrow(0))
 }
 
-// delivered returns what each node has received since before, once the pods of a namespace
-// have addresses, the counters include them and nothing more comes.
-func (l *Lab) delivered(ctx context.Context, before []Counts, namespace string, pods int) ([]Counts, error) {
-	for _, wait := range []func() error{
-		func() error { return l.annotated(ctx, namespace, pods) },
-		func() error { return l.counted(ctx) },
-		func() error { return l.settled(ctx) },
-	} {
-		if err := wait(); err != nil {
-			return nil, err
-		}
+// delivered returns what each node has received since before, once the counters of a VPC
+// include all its pods and nothing more comes.
+func (l *Lab) delivered(ctx context.Context, before []Counts, vpc string) ([]Counts, error) {
+	if err := l.counted(ctx, vpc); err != nil {
+		return nil, err
+	}
+	if _, err := l.settled(ctx); err != nil {
+		return nil, err
 	}
 	var all []Counts
 	for i, now := range l.counts() {
@@ -60,9 +62,10 @@ type Pushed struct {
 	Pods int
 	// Attached has, for each pod of a hollow node, the time from the request for the pod
 	// until its ADD could return. Everywhere has, for each pod, that until the plans of all
-	// hollow nodes have its address. Both are in milliseconds.
+	// hollow nodes that hold its VPC have its address. Both are in milliseconds.
 	Attached, Everywhere figures.Series
-	// CPU is what the processes used from the first request until Everywhere, by name.
+	// CPU is what the processes used from the first request until all was delivered, by name,
+	// without what they use in the same time when nothing happens.
 	CPU map[string]time.Duration
 	// Received by each node, by number.
 	Received []Counts
@@ -73,10 +76,11 @@ type Pushed struct {
 
 // Push makes pods in the wide VPC at a rate, on all nodes in turn.
 func (l *Lab) Push(ctx context.Context, pods, perSecond int) (p Pushed, err error) {
-	if err := l.settled(ctx); err != nil {
+	if _, err := l.settled(ctx); err != nil {
 		return p, err
 	}
 	p.Pods = pods
+	began := time.Now()
 	before := l.counts()
 	cpu, err := l.CPUTimes(l.operator)
 	if err != nil {
@@ -86,16 +90,33 @@ func (l *Lab) Push(ctx context.Context, pods, perSecond int) (p Pushed, err erro
 	if err != nil {
 		return p, err
 	}
-	last := time.Now()
 	if err := l.everywhere(ctx, made, &p); err != nil {
 		return p, err
 	}
-	p.Last = time.Since(last)
+	if p.Received, err = l.delivered(ctx, before, wide); err != nil {
+		return p, err
+	}
 	if p.CPU, err = l.CPUSince(cpu, l.operator); err != nil {
 		return p, err
 	}
-	p.Received, err = l.delivered(ctx, before, wide, l.pods)
-	return p, err
+	// l.idle is from after the pods: before them, the operator may still be at work that no
+	// node receives.
+	for name, perSecond := range l.idle {
+		p.CPU[name] = max(0, p.CPU[name]-time.Duration(float64(perSecond)*time.Since(began).Seconds()))
+	}
+	return p, nil
+}
+
+// Keeps reports whether a rate of pods in the wide VPC is sustained: the last address is in
+// all plans soon after the last request.
+func (l *Lab) Keeps(ctx context.Context, pods, perSecond int) (bool, error) {
+	made, err := l.paced(ctx, pods, perSecond)
+	if err != nil {
+		return false, err
+	}
+	var p Pushed
+	err = l.everywhere(ctx, made, &p)
+	return p.Last <= sustainedWithin, err
 }
 
 // request is a pod that was asked for.
@@ -107,6 +128,7 @@ type request struct {
 
 // paced asks for pods of the wide VPC at a rate, whether the last ones are there or not.
 func (l *Lab) paced(ctx context.Context, pods, perSecond int) (made []request, err error) {
+	l.idle = nil
 	pace := time.NewTicker(time.Second / time.Duration(perSecond))
 	defer pace.Stop()
 	var mu sync.Mutex
@@ -130,41 +152,64 @@ func (l *Lab) paced(ctx context.Context, pods, perSecond int) (made []request, e
 	return made, group.Wait()
 }
 
-// everywhere waits until the plans of all hollow nodes have the addresses of pods, and
-// notes how long that took.
+// everywhere waits until the plans of all hollow nodes that hold the wide VPC have the
+// addresses of pods, and those of the pods' nodes too, and notes how long that took.
 func (l *Lab) everywhere(ctx context.Context, made []request, p *Pushed) error {
-	if err := l.annotated(ctx, wide, l.pods); err != nil {
+	var names []string
+	for _, pod := range made {
+		names = append(names, pod.name)
+	}
+	if err := l.annotated(ctx, wide, names); err != nil {
 		return err
 	}
 	addresses, err := addressesOf(ctx, l, wide)
 	if err != nil {
 		return err
 	}
+	var last, latest time.Time
 	for _, pod := range made {
-		address := addresses[pod.name]
-		if address == nil {
-			return fmt.Errorf("pod %s has no Address", pod.name)
-		}
-		ip, err := netip.ParseAddr(address.Spec.IP)
+		at, err := l.everyPlan(ctx, pod, addresses[pod.name], p)
 		if err != nil {
-			return fmt.Errorf("read Address %s: %w", address.Name, err)
+			return err
 		}
-		var latest time.Time
-		for i, h := range l.hollow {
-			at, err := h.programmer.await(ctx, ip, i == pod.node)
-			if err != nil {
-				return fmt.Errorf("wait for %s in the plans of node %s: %w", ip, h.name, err)
-			}
-			if i == pod.node {
-				p.Attached = append(p.Attached, figures.Milliseconds(at.Sub(pod.at)))
-			}
-			if at.After(latest) {
-				latest = at
-			}
-		}
-		p.Everywhere = append(p.Everywhere, figures.Milliseconds(latest.Sub(pod.at)))
+		last, latest = later(last, pod.at), later(latest, at)
+		p.Everywhere = append(p.Everywhere, figures.Milliseconds(at.Sub(pod.at)))
 	}
+	p.Last = latest.Sub(last)
 	return nil
+}
+
+// everyPlan returns when the last plan that needs the address of a pod had it first, and
+// notes when it was attached on its own node.
+func (l *Lab) everyPlan(ctx context.Context, pod request, address *v1alpha1.Address, p *Pushed) (latest time.Time, err error) {
+	if address == nil {
+		return latest, fmt.Errorf("pod %s has no Address", pod.name)
+	}
+	ip, err := netip.ParseAddr(address.Spec.IP)
+	if err != nil {
+		return latest, fmt.Errorf("read Address %s: %w", address.Name, err)
+	}
+	for i, h := range l.hollow {
+		if i != pod.node && !l.HoldsWide(i) {
+			continue
+		}
+		at, err := h.programmer.await(ctx, ip, i == pod.node)
+		if err != nil {
+			return latest, fmt.Errorf("wait for %s in the plans of node %s: %w", ip, h.name, err)
+		}
+		if i == pod.node {
+			p.Attached = append(p.Attached, figures.Milliseconds(at.Sub(pod.at)))
+		}
+		latest = later(latest, at)
+	}
+	return latest, nil
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // Restart ends the operator and starts another one. It returns the time until that is
@@ -174,9 +219,13 @@ func (l *Lab) Restart(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
+	if l.memory, err = l.OperatorMemory(); err != nil {
+		return 0, err
+	}
+	l.idle = nil
 	l.operator.End(syscall.SIGTERM)
 	began := time.Now()
-	next, err := l.Start(ctx, "restarted")
+	next, err := l.start(ctx, "restarted")
 	if err != nil {
 		return 0, err
 	}
@@ -197,14 +246,18 @@ func setOf(values map[string]string) map[string]bool {
 	return set
 }
 
-// OperatorMemory returns the most memory that the operator has had resident, in bytes.
-func (l *Lab) OperatorMemory() (int64, error) { return plane.PeakMemory(l.operator.PID()) }
+// OperatorMemory returns the most memory that an operator has had resident, in bytes.
+func (l *Lab) OperatorMemory() (int64, error) {
+	now, err := plane.PeakMemory(l.operator.PID())
+	return max(now, l.memory), err
+}
 
-// Held returns how many addresses the plans of the hollow nodes have, by number, without
-// gateways.
-func (l *Lab) Held() (all []int) {
-	for _, h := range l.hollow {
-		all = append(all, h.programmer.held())
+// held returns how many addresses of other nodes the plan of a node has that has pods of two
+// narrow VPCs and of the wide one, and is no member of any role.
+func (l *Lab) held() int {
+	own := addressesOfNode
+	for i := range l.Nodes + 1 {
+		own += l.podsOn(i, 0)
 	}
-	return all
+	return l.hollow[0].programmer.held() - own
 }

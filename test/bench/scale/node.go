@@ -16,6 +16,7 @@ import (
 	"github.com/alioth-net/alioth/cnid"
 	"github.com/alioth-net/alioth/cnid/follow"
 	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/roles"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kinds"
@@ -28,6 +29,7 @@ import (
 type node struct {
 	name    string
 	cfg     cnid.Config
+	roles   *roles.Reporter
 	api     *kube.Client
 	store   *store.Store
 	sources *follow.Sources
@@ -45,10 +47,10 @@ type access struct {
 }
 
 // newNode returns a node that follows nothing yet. keeps narrows down what of a kind the
-// node keeps.
-func newNode(name string, via access, j *journal.Journal, keeps func(*descriptor.Kind) *descriptor.Kind, log *slog.Logger) (*node, error) {
+// node keeps; changed is called when what it has read has changed.
+func newNode(name string, via access, j *journal.Journal, keeps func(*descriptor.Kind) *descriptor.Kind, changed func(), log *slog.Logger) (*node, error) {
 	n := &node{name: name, cfg: cnid.DefaultConfig(), meter: newMeter(), journal: j, log: log.With("node", name)}
-	n.cfg.NodeName = name
+	n.cfg.NodeName, n.cfg.ScaledEndpoints = name, true
 	var err error
 	if n.store, err = store.NewForNode(); err != nil {
 		return nil, err
@@ -61,7 +63,8 @@ func newNode(name string, via access, j *journal.Journal, keeps func(*descriptor
 		followed = append(followed, keeps(kind))
 	}
 	n.sources = follow.New(
-		follow.Config{Node: name, DefaultVPC: n.cfg.DefaultVPC, Kinds: followed}, n.api, reflector.NewSet(n.store, n.api, n.log), n.store, n.records, n.log)
+		follow.Config{Node: name, DefaultVPC: n.cfg.DefaultVPC, NodePorts: n.cfg.NodePorts, ScaledEndpoints: n.cfg.ScaledEndpoints, Kinds: followed, Changed: changed},
+		n.api, reflector.NewSet(n.store, n.api, n.log), n.store, n.records, n.log)
 	return n, nil
 }
 

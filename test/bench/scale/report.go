@@ -11,108 +11,192 @@ import (
 	"github.com/alioth-net/alioth/test/bench/figures"
 )
 
-// Bars, see docs/design/140. bouncers is the number of roles for which the bar of events is.
+// Bars, see docs/design/140.
 const (
-	bouncers          = 3
-	memoryBar         = 1.5 * 1024 // MiB
-	readyBar          = 30         // s
-	programmedBar     = 2000       // ms
-	mebibyte          = 1 << 20
-	programNamePrefix = "  CPU per Address, "
+	memoryBar     = 1.5 * 1024 // MiB
+	readyBar      = 30         // s
+	programmedBar = 2000       // ms
+	mebibyte      = 1 << 20
 )
-
-// labelOf is how a table names the lab of a size.
-func labelOf(r Result) string { return fmt.Sprintf("%d nodes", r.Size.Nodes) }
-
-// quantity is a row of the table.
-type quantity struct {
-	what, unit, format string
-	of                 func(Result) float64
-	bars               []figures.Bar
-}
-
-var quantities = []quantity{
-	{"Addresses, with those of nodes", "1", "%.0f", func(r Result) float64 { return float64(r.Size.addresses()) }, nil},
-	{fmt.Sprintf("events of Addresses at all nodes, per Address; bar for %d bouncers", bouncers), "1", "%.1f", Result.AddressEvents, []figures.Bar{{AtMost: bouncers + 1}}},
-	{"events at a node without the pod's VPC, per pod", "1", "%.0f", Result.Foreign, []figures.Bar{{Zero: true}}},
-	{"events at a node with the VPC, per pod", "1", "%.2f", func(r Result) float64 {
-		return over(r.Normal.Received, func(c Counts) float64 { return float64(c.Total().Events) }).Median() / float64(r.Normal.Pods)
-	}, nil},
-	{"  bytes of them", "kB", "%.2f", func(r Result) float64 {
-		return over(r.Normal.Received, func(c Counts) float64 { return float64(c.Total().Bytes) }).Median() / 1e3 / float64(r.Normal.Pods)
-	}, nil},
-	{"read by a node at its start", "MB", "%.2f", Result.LoadedMegabytes, nil},
-	{programNamePrefix + apiServer, "ms", "%.2f", func(r Result) float64 { return r.CPUPerAddress(apiServer) }, nil},
-	{programNamePrefix + "etcd", "ms", "%.2f", func(r Result) float64 { return r.CPUPerAddress("etcd") }, nil},
-	{programNamePrefix + "operator", "ms", "%.2f", func(r Result) float64 { return r.CPUPerAddress("operator") }, nil},
-	{fmt.Sprintf("pod created to attached on a hollow node, %d/s, p50", normalRate), "ms", "%.0f", func(r Result) float64 { return r.Normal.Attached.Quantile(0.5) }, nil},
-	{"  p99", "ms", "%.0f", func(r Result) float64 { return r.Normal.Attached.Quantile(0.99) }, nil},
-	{"pod created to programmed on all hollow nodes, p50", "ms", "%.0f", func(r Result) float64 { return r.Normal.Everywhere.Quantile(0.5) }, nil},
-	{"  p99", "ms", "%.0f", func(r Result) float64 { return r.Normal.Everywhere.Quantile(0.99) }, []figures.Bar{{AtMost: programmedBar}}},
-	{"highest rate of pods that is sustained", "1/s", "%.0f", func(r Result) float64 { return float64(r.Sustained) }, nil},
-	{"operator: ready after its start", "s", "%.1f", func(r Result) float64 { return r.Started.Seconds() }, nil},
-	{"  after its restart", "s", "%.1f", func(r Result) float64 { return r.Restarted.Seconds() }, []figures.Bar{{AtMost: readyBar}}},
-	{"  most memory resident", "MiB", "%.0f", func(r Result) float64 { return float64(r.Memory) / mebibyte }, []figures.Bar{{AtMost: memoryBar}}},
-}
 
 // apiServer is the name of the API server's process.
 const apiServer = "kube-apiserver"
 
-// Print writes a table of results, with the bars for the largest lab, which is the last one.
+// quantity is a row of the table.
+type quantity struct {
+	what, unit, format string
+	// ofPhase is a quantity of full push and of roles, ofLab one of the whole lab.
+	ofPhase func(Phase) float64
+	ofLab   func(Result) float64
+	bars    []figures.Bar
+}
+
+// quantities are the rows for labs with so many bouncers; the bars are those with roles.
+func quantities(bouncers int) []quantity {
+	cpu := func(process string) func(Phase) float64 {
+		return func(p Phase) float64 { return p.CPUPerAddress(process) }
+	}
+	return []quantity{
+		{what: "Addresses, with those of nodes", unit: "1", format: "%.0f", ofLab: func(r Result) float64 { return float64(r.Size.addresses()) }},
+		{what: "events of Addresses at all nodes, per Address", unit: "1", format: "%.1f", ofPhase: Phase.AddressEvents, bars: []figures.Bar{{AtMost: float64(bouncers + 1)}}},
+		{what: "bytes of events of all kinds at all nodes, per pod", unit: "kB", format: "%.1f", ofPhase: func(p Phase) float64 { return p.EventBytes() / 1e3 }},
+		{what: "events at a node without the pod, its VPC or a role", unit: "1", format: "%.0f", ofPhase: Phase.Foreign, bars: []figures.Bar{{Zero: true}}},
+		{what: "addresses of others held by a node without a role", unit: "1", format: "%.0f", ofPhase: func(p Phase) float64 { return float64(p.Held) }},
+		{what: "CPU time per pod, " + apiServer, unit: "ms", format: "%.1f", ofPhase: cpu(apiServer)},
+		{what: "CPU time per pod, etcd", unit: "ms", format: "%.1f", ofPhase: cpu("etcd")},
+		{what: "CPU time per pod, operator", unit: "ms", format: "%.1f", ofPhase: cpu("operator")},
+		{what: fmt.Sprintf("pod created to attached, %d/s, p50", normalRate), unit: "ms", format: "%.0f", ofPhase: func(p Phase) float64 { return p.Normal.Attached.Quantile(0.5) }},
+		{what: "pod created to attached, p99", unit: "ms", format: "%.0f", ofPhase: func(p Phase) float64 { return p.Normal.Attached.Quantile(0.99) }},
+		{what: "pod created to programmed everywhere, p50", unit: "ms", format: "%.0f", ofPhase: func(p Phase) float64 { return p.Normal.Everywhere.Quantile(0.5) }},
+		{what: "pod created to programmed everywhere, p99", unit: "ms", format: "%.0f", ofPhase: func(p Phase) float64 { return p.Normal.Everywhere.Quantile(0.99) }, bars: []figures.Bar{{AtMost: programmedBar}}},
+		{what: fmt.Sprintf("highest rate of pods that is sustained, up to %d", highestRate), unit: "1/s", format: "%.0f", ofPhase: func(p Phase) float64 { return float64(p.Sustained) }},
+		{what: "read by a node at its start", unit: "MB", format: "%.2f", ofLab: Result.LoadedMegabytes},
+		{what: "all bouncers serve, other nodes without tables", unit: "s", format: "%.1f", ofLab: func(r Result) float64 { return r.Placed.Seconds() }},
+		{what: "operator ready after its start", unit: "s", format: "%.1f", ofLab: func(r Result) float64 { return r.Started.Seconds() }},
+		{what: "operator ready after its restart", unit: "s", format: "%.1f", ofLab: func(r Result) float64 { return r.Restarted.Seconds() }, bars: []figures.Bar{{AtMost: readyBar}}},
+		{what: "operator's most memory resident", unit: "MiB", format: "%.0f", ofLab: func(r Result) float64 { return float64(r.Memory) / mebibyte }, bars: []figures.Bar{{AtMost: memoryBar}}},
+	}
+}
+
+// Columns of the table: what is of the whole lab is in that of roles.
+func fullColumn(r Result) string { return fmt.Sprintf("%d nodes, full push", r.Size.Nodes) }
+
+func rolesColumn(r Result) string {
+	return fmt.Sprintf("%d nodes, %d bouncers", r.Size.Nodes, r.Size.Bouncers)
+}
+
+// value returns a quantity with roles or of the lab; false: it was not measured.
+func (q quantity) value(r Result) (float64, bool) {
+	if q.ofPhase != nil {
+		return q.of(r.Roles)
+	}
+	value := q.ofLab(r)
+	return value, value != 0
+}
+
+func (q quantity) of(p Phase) (float64, bool) {
+	if !p.measured() {
+		return 0, false
+	}
+	return q.ofPhase(p), true
+}
+
+// Print writes a table of results, with the bars for the last one, which is of the largest
+// lab.
 func Print(out io.Writer, results []Result) error {
 	if len(results) == 0 {
 		return nil
 	}
-	var paths []string
+	var columns []string
 	for _, r := range results {
-		paths = append(paths, labelOf(r))
+		columns = append(columns, fullColumn(r), rolesColumn(r))
 	}
 	var rows []*figures.Row
-	for _, q := range quantities {
+	for _, q := range quantities(results[len(results)-1].Size.Bouncers) {
 		row := figures.NewRow(q.what, q.unit, q.format, q.bars...)
-		row.Subject = paths[len(paths)-1]
-		for i, r := range results {
-			row.Add(paths[i], q.of(r))
+		row.Subject = columns[len(columns)-1]
+		for _, r := range results {
+			if q.ofPhase != nil {
+				if value, ok := q.of(r.Full); ok {
+					row.Add(fullColumn(r), value)
+				}
+			}
+			if value, ok := q.value(r); ok {
+				row.Add(rolesColumn(r), value)
+			}
 		}
 		rows = append(rows, row)
 	}
-	return figures.Print(out, "The control plane over the number of nodes, full push", paths, rows)
+	return figures.Print(out, "The control plane over the number of nodes", columns, rows)
+}
+
+// Missed lists the bars that results do not reach, of each lab with roles. What was not
+// measured misses its bar.
+func Missed(results []Result) (missed []string) {
+	for _, r := range results {
+		for _, q := range quantities(r.Size.Bouncers) {
+			for _, bar := range q.bars {
+				verdict := "no figure"
+				value, ok := q.value(r)
+				if ok {
+					verdict = bar.Check(value)
+				}
+				if verdict != "PASS" {
+					missed = append(missed, fmt.Sprintf("%s: %s: %s (%s %s)", rolesColumn(r), q.what, verdict, fmt.Sprintf(q.format, value), q.unit))
+				}
+			}
+		}
+	}
+	return missed
+}
+
+// line is a curve over the nodes. What was not measured has no point.
+func line(name string, results []Result, of func(Result) float64) curves.Line {
+	l := curves.Line{Name: name}
+	for _, r := range results {
+		l.Points = append(l.Points, curves.Point{X: float64(r.Size.Nodes), Y: of(r)})
+	}
+	return l
+}
+
+// both are the curves of full push and of roles.
+func both(results []Result, what string, of func(Phase) float64) []curves.Line {
+	if what != "" {
+		what = ", " + what
+	}
+	return []curves.Line{
+		line("full push"+what, results, func(r Result) float64 { return of(r.Full) }),
+		line("bouncers"+what, results, func(r Result) float64 { return of(r.Roles) }),
+	}
+}
+
+func barAt(name string, results []Result, value float64) curves.Line {
+	l := line(name, results, func(Result) float64 { return value })
+	l.Dashed = true
+	return l
 }
 
 // Charts are the curves of results, by the name of their file without its end.
 func Charts(results []Result) map[string]curves.Chart {
 	const x = "nodes"
-	line := func(name string, of func(Result) float64) curves.Line {
-		l := curves.Line{Name: name}
-		for _, r := range results {
-			l.Points = append(l.Points, curves.Point{X: float64(r.Size.Nodes), Y: of(r)})
-		}
-		return l
+	cpu := func(process string) func(Phase) float64 {
+		return func(p Phase) float64 { return p.CPUPerAddress(process) }
 	}
-	bar := func(name string, value float64) curves.Line {
-		l := line(name, func(Result) float64 { return value })
-		l.Dashed = true
-		return l
+	bouncers := 0
+	if len(results) > 0 {
+		bouncers = results[0].Size.Bouncers
 	}
 	return map[string]curves.Chart{
-		"events": {Title: "Events of Addresses at all nodes, for one Address", X: x, Y: "events", Lines: []curves.Line{
-			line("full push", Result.AddressEvents), bar(fmt.Sprintf("bar with %d bouncers", bouncers), bouncers+1),
-		}},
-		"cpu": {Title: "CPU time for one pod of a VPC that is on all nodes", X: x, Y: "ms", Lines: []curves.Line{
-			line(apiServer, func(r Result) float64 { return r.CPUPerAddress(apiServer) }),
-			line("etcd", func(r Result) float64 { return r.CPUPerAddress("etcd") }),
-			line("operator", func(r Result) float64 { return r.CPUPerAddress("operator") }),
-		}},
-		"delay": {Title: fmt.Sprintf("Pod created to programmed, %d pods/s", normalRate), X: x, Y: "ms", Lines: []curves.Line{
-			line("own node, p50", func(r Result) float64 { return r.Normal.Attached.Quantile(0.5) }),
-			line("all nodes, p50", func(r Result) float64 { return r.Normal.Everywhere.Quantile(0.5) }),
-			line("all nodes, p99", func(r Result) float64 { return r.Normal.Everywhere.Quantile(0.99) }),
-			bar("bar of p99", programmedBar),
-		}},
+		"events": {
+			Title: "Events of Addresses at all nodes, for one Address", X: x, Y: "events",
+			Lines: append(both(results, "", Phase.AddressEvents), barAt(fmt.Sprintf("bar, %d bouncers", bouncers), results, float64(bouncers+1))),
+		},
+		"bytes": {
+			Title: "Events of all kinds at all nodes, for one pod", X: x, Y: "kB",
+			Lines: both(results, "", func(p Phase) float64 { return p.EventBytes() / 1e3 }),
+		},
+		"cpu": {
+			Title: "CPU time for one pod of a VPC that is on all nodes", X: x, Y: "ms",
+			Lines: append(both(results, "API server", cpu(apiServer)), both(results, "operator", cpu("operator"))...),
+		},
+		"held": {
+			Title: "Addresses of others held by a node without a role", X: x, Y: "addresses",
+			Lines: both(results, "", func(p Phase) float64 { return float64(p.Held) }),
+		},
+		"delay": {
+			Title: fmt.Sprintf("Pod created to programmed everywhere, %d pods/s", normalRate), X: x, Y: "ms",
+			Lines: append(append(both(results, "p50", func(p Phase) float64 { return p.Normal.Everywhere.Quantile(0.5) }),
+				both(results, "p99", func(p Phase) float64 { return p.Normal.Everywhere.Quantile(0.99) })...), barAt("bar of p99", results, programmedBar)),
+		},
+		"rate": {
+			Title: fmt.Sprintf("Highest rate that is sustained, up to %d pods/s", highestRate), X: x, Y: "pods/s",
+			Lines: both(results, "", func(p Phase) float64 { return float64(p.Sustained) }),
+		},
 		"start": {Title: "What starts need", X: x, Y: "MB, s", Lines: []curves.Line{
-			line("read by a node, MB", Result.LoadedMegabytes),
-			line("operator ready, s", func(r Result) float64 { return r.Restarted.Seconds() }),
-			line("operator's memory, MB", func(r Result) float64 { return float64(r.Memory) / 1e6 }),
+			line("read by a node, MB", results, Result.LoadedMegabytes),
+			line("operator ready, s", results, func(r Result) float64 { return r.Restarted.Seconds() }),
+			line("operator's memory, MiB", results, func(r Result) float64 { return float64(r.Memory) / mebibyte }),
+			line("roles placed, s", results, func(r Result) float64 { return r.Placed.Seconds() }),
 		}},
 	}
 }

@@ -78,6 +78,12 @@ func KubeProxy() Program {
 	return Program{Name: "kube-proxy", Module: "k8s.io/kubernetes", Packages: []string{"k8s.io/kubernetes/cmd/kube-proxy"}}
 }
 
+// Etcd is the etcd that Kubernetes is released with, for API servers with many objects. The
+// lab runs Debian's.
+func Etcd() Program {
+	return Program{Name: "etcd", Module: "go.etcd.io/etcd/server/v3", Packages: []string{"."}}
+}
+
 // Helm is the Helm command line client.
 func Helm() Program {
 	return Program{
