@@ -26,7 +26,7 @@ func allKinds() []Kind {
 		AddressMissing, AnnotationDiffers, PodIPDiffers, NodeAddressMissing, NodeSilent, NodeUnprogrammed,
 		NodeUnreadable, NotAttached, AttachmentLeft, AttachmentUnfinished, AttachmentTwice, AttachmentUnclaimed,
 		AttachmentVNI, ReleasePending, DeviceMissing, DeviceLeft, InterfaceBroken, MapRowMissing, MapRowLeft,
-		ProgramMissing, RoleWithoutMember, CachedRowDiffers,
+		ProgramMissing, RoleWithoutMember, CachedRowLeft,
 	}
 }
 
