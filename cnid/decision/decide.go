@@ -108,11 +108,8 @@ func decideAll(tx store.ReadTx, q question, pod *store.Pod, list []annotations.H
 		return answer{seen: true, decisions: decisions}
 	}
 	first.Probed, first.ProbeTimeout, first.HostPorts = pod.NetworkProbes, pod.ProbeTimeout, plan.HostPorts(pod)
-	if !first.InVPC() && len(first.HostPorts) > 0 {
-		return wait("hostPort %s: ports of nodes lead to pods in VPCs only, and the pod's first interface is in network %q outside of every VPC", first.HostPorts[0], first.Outside)
-	}
-	if len(first.HostPorts) > 0 && !q.namespaceSynced(pod.Namespace) {
-		return wait("hostPort %s: namespace %s has not been read from the API server yet", first.HostPorts[0], pod.Namespace)
+	if missing := q.portsLack(first, pod.Namespace); missing != "" {
+		return wait("%s", missing)
 	}
 	asking := journal.Record{
 		Identity: journal.Identity{Pod: journal.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}},
@@ -122,6 +119,20 @@ func decideAll(tx store.ReadTx, q question, pod *store.Pod, list []annotations.H
 		return answer{seen: true, elsewhere: no.lasting, warning: no.message, reason: no.reason, missing: no.message}
 	}
 	return answer{seen: true, decisions: decisions}
+}
+
+// portsLack returns why a pod whose first attachment is d can't get its ports of the node
+// now, or "".
+func (q question) portsLack(d *attachment.Decision, namespace string) string {
+	switch {
+	case len(d.HostPorts) == 0:
+		return ""
+	case !d.InVPC():
+		return fmt.Sprintf("hostPort %s: ports of nodes lead to pods in VPCs only, and the pod's first interface is in network %q outside of every VPC", d.HostPorts[0], d.Outside)
+	case !q.namespaceSynced(namespace):
+		return fmt.Sprintf("hostPort %s: namespace %s has not been read from the API server yet", d.HostPorts[0], namespace)
+	}
+	return ""
 }
 
 // nameOf returns the name of an attachment in the Address objects, from its place in the

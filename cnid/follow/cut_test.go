@@ -79,7 +79,7 @@ func (l *line) begin(url string) (limit int, err error) {
 func (l *line) breakNow() {
 	l.broken = true
 	for body := range l.open {
-		go body.ReadCloser.Close() // a read that waits ends by it
+		go body.Close() // a read that waits ends by it
 	}
 	clear(l.open)
 	l.changed.Send()

@@ -42,9 +42,13 @@ type Reconciler struct {
 	waits map[string]map[string]Wait
 }
 
+// workers is how many VPCs are looked at side by side. A node that changes may change the
+// roles of all VPCs, and each member that is replaced takes a dozen writes.
+const workers = 8
+
 // Register adds the controller.
 func Register(controllers feed.Controllers, f *feed.Feed, r *Reconciler) error {
-	return controllers.Add("role", 1, r, source(f))
+	return controllers.Add("role", workers, r, source(f))
 }
 
 // Reconcile implements reconcile.Reconciler. The request names a VPC.

@@ -181,12 +181,10 @@ func (l *Lab) served(ctx context.Context) error {
 	}
 	if err := l.loader.each(ctx, l.Nodes+l.PodsPerNode, func(ctx context.Context, c client.Client, i int) error {
 		if i < l.Nodes {
-			_, err := bind(ctx, c, wide, podName(i), nodeName(i))
-			return err
+			return bind(ctx, c, wide, podName(i), nodeName(i))
 		}
 		pod := i - l.Nodes
-		_, err := bind(ctx, c, narrow(0), podName(pod), nodeName(l.hostOf(0, pod)))
-		return err
+		return bind(ctx, c, narrow(0), podName(pod), nodeName(l.hostOf(0, pod)))
 	}); err != nil {
 		return err
 	}
@@ -381,15 +379,16 @@ func (l *Lab) counts() (all []Counts) {
 	return all
 }
 
-// settled waits until no node has received an event or a list for as long as quiet. It returns the CPU
-// time that processes have used per second meanwhile, by name: what the clock causes.
-func (l *Lab) settled(ctx context.Context) (idle map[string]time.Duration, err error) {
+// settled waits until no node has received an event or a list for as long as quiet. l.idle is
+// then the CPU time that processes have used per second meanwhile, by name: what the clock
+// causes.
+func (l *Lab) settled(ctx context.Context) error {
 	if l.idle != nil {
-		return l.idle, nil
+		return nil
 	}
 	last, since := -1, time.Now()
 	var before map[string]time.Duration
-	err = scene.Until(ctx, "nodes to receive nothing", func(context.Context) (bool, string, error) {
+	err := scene.Until(ctx, "nodes to receive nothing", func(context.Context) (bool, string, error) {
 		received := 0
 		for _, counts := range l.counts() {
 			received += counts.Total().Events + counts.Total().Listed
@@ -403,14 +402,15 @@ func (l *Lab) settled(ctx context.Context) (idle map[string]time.Duration, err e
 		return time.Since(since) >= quiet, fmt.Sprintf("%d events and bytes of lists", received), nil
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if idle, err = l.CPUSince(before, l.operator); err != nil {
-		return nil, err
+	idle, err := l.CPUSince(before, l.operator)
+	if err != nil {
+		return err
 	}
 	for name, used := range idle {
 		idle[name] = time.Duration(float64(used) / time.Since(since).Seconds())
 	}
 	l.idle = idle
-	return idle, nil
+	return nil
 }

@@ -61,8 +61,12 @@ func TestEveryNodeHasAsManyPodsAndAnAddressOfItsOwn(t *testing.T) {
 
 func TestALabThatCannotTellNodesApartIsRefused(t *testing.T) {
 	for _, s := range []Size{
-		{}, {Nodes: 3, Hollow: 2, Bouncers: 1, PodsPerNode: 2}, {Nodes: 10, Hollow: 2, PodsPerNode: 2}, {Nodes: 10, Hollow: 5, Bouncers: 3, PodsPerNode: 2},
-		{Nodes: 10, Hollow: 10, Bouncers: 3, PodsPerNode: 2}, {Nodes: 10, Hollow: 6, Bouncers: 3, PodsPerNode: 3},
+		{},
+		{Nodes: 3, Hollow: 2, Bouncers: 1, PodsPerNode: 2},
+		{Nodes: 10, Hollow: 2, PodsPerNode: 2},
+		{Nodes: 10, Hollow: 5, Bouncers: 3, PodsPerNode: 2},
+		{Nodes: 10, Hollow: 10, Bouncers: 3, PodsPerNode: 2},
+		{Nodes: 10, Hollow: 6, Bouncers: 3, PodsPerNode: 3},
 	} {
 		_, err := Start(t.Context(), Config{Size: s, Step: func(step string) { t.Errorf("%+v: %s", s, step) }})
 		if err == nil || !strings.Contains(err.Error(), "lab") {

@@ -119,7 +119,7 @@ func vpc(ctx context.Context, c client.Client, name, cidr string, vni int32) err
 func podName(i int) string { return fmt.Sprintf("pod-%05d", i) }
 
 // bind makes a pod that is bound to a node.
-func bind(ctx context.Context, c client.Client, namespace, name, node string) (*corev1.Pod, error) {
+func bind(ctx context.Context, c client.Client, namespace, name, node string) error {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: corev1.PodSpec{
@@ -128,9 +128,9 @@ func bind(ctx context.Context, c client.Client, namespace, name, node string) (*
 		},
 	}
 	if err := c.Create(ctx, pod); err != nil {
-		return nil, fmt.Errorf("create pod %s/%s: %w", namespace, name, err)
+		return fmt.Errorf("create pod %s/%s: %w", namespace, name, err)
 	}
-	return pod, nil
+	return nil
 }
 
 // model is what the operator wrote for a pod.

@@ -25,12 +25,12 @@ func (l *Lab) Loaded() []Counts { return l.counts() }
 // Isolated makes a pod on node 0 in a VPC that has pods on nodes 0 and 1 alone. It returns
 // what each node, by number, has received because of it.
 func (l *Lab) Isolated(ctx context.Context) ([]Counts, error) {
-	if _, err := l.settled(ctx); err != nil {
+	if err := l.settled(ctx); err != nil {
 		return nil, err
 	}
 	l.idle = nil
 	before, name := l.counts(), podName(l.addressesIn(narrow(0)))
-	if _, err := bind(ctx, l, narrow(0), name, nodeName(0)); err != nil {
+	if err := bind(ctx, l, narrow(0), name, nodeName(0)); err != nil {
 		return nil, err
 	}
 	l.isolated++
@@ -46,7 +46,7 @@ func (l *Lab) delivered(ctx context.Context, before []Counts, vpc string) ([]Cou
 	if err := l.counted(ctx, vpc); err != nil {
 		return nil, err
 	}
-	if _, err := l.settled(ctx); err != nil {
+	if err := l.settled(ctx); err != nil {
 		return nil, err
 	}
 	var all []Counts
@@ -76,7 +76,7 @@ type Pushed struct {
 
 // Push makes pods in the wide VPC at a rate, on all nodes in turn.
 func (l *Lab) Push(ctx context.Context, pods, perSecond int) (p Pushed, err error) {
-	if _, err := l.settled(ctx); err != nil {
+	if err := l.settled(ctx); err != nil {
 		return p, err
 	}
 	p.Pods = pods
@@ -142,7 +142,7 @@ func (l *Lab) paced(ctx context.Context, pods, perSecond int) (made []request, e
 		next := request{name: podName(l.pods), node: l.pods % l.Nodes, at: time.Now()}
 		l.pods++
 		group.Go(func() error {
-			_, err := bind(groupCtx, l, wide, next.name, nodeName(next.node))
+			err := bind(groupCtx, l, wide, next.name, nodeName(next.node))
 			mu.Lock()
 			defer mu.Unlock()
 			made = append(made, next)

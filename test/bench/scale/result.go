@@ -61,7 +61,7 @@ func Measure(ctx context.Context, c Config) (r Result, err error) {
 	}
 	defer func() { err = errors.Join(err, l.Stop()) }()
 	r.Started = l.ready
-	if _, err := l.settled(ctx); err != nil {
+	if err := l.settled(ctx); err != nil {
 		return r, err
 	}
 	r.Loaded = l.Loaded()
