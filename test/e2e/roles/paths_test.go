@@ -117,8 +117,10 @@ func (e *env) subnetElsewhere(t *testing.T, tenant *scene.Tenant) string {
 	divider := e.members(t, tenant.VPC.Name, "")
 	for i := 3; i < 30; i++ {
 		subnet := scene.Subnet(tenant.VPC.Name, fmt.Sprintf("net%d", i), fmt.Sprintf("10.10.%d.0/24", i), fmt.Sprintf("fd10:10:0:%d::/64", i))
-		e.Make(t, subnet)
-		tenant.Subnets = append(tenant.Subnets, subnet)
+		if err := e.Create(stage.Within(t, stage.Patience), subnet); err != nil {
+			t.Fatal(err)
+		}
+		tenant.Subnets = append(tenant.Subnets, subnet) // it goes with the tenant, after its pods
 		if !slices.Equal(e.members(t, tenant.VPC.Name, subnet.Name), divider) {
 			return subnet.Name
 		}

@@ -73,8 +73,7 @@ func TestAServiceSpreadsOverItsBackends(t *testing.T) {
 		for n, service := range services {
 			e.expectOneOf(t, client, service, backends[:n+1])
 		}
-		e.expectSpread(t, client, services[most-1])
-		e.expectOneBackend(t, client, services[most-1])
+		e.expectOneBackend(t, client, services[most-1], func() { e.expectSpread(t, client, services[most-1]) })
 	}
 }
 
@@ -127,11 +126,13 @@ func (e *env) expectSpread(t *testing.T, from *corev1.Pod, service *corev1.Servi
 	}
 }
 
-// expectOneBackend requires that a long connection stays with its backend.
-func (e *env) expectOneBackend(t *testing.T, from *corev1.Pod, service *corev1.Service) {
+// expectOneBackend requires that a long connection stays with its backend while others begin.
+func (e *env) expectOneBackend(t *testing.T, from *corev1.Pod, service *corev1.Service, others func()) {
 	t.Helper()
 	var all []report.Conversation
-	e.ends(t, e.begin(t, from, &all, "converse", "--interval", "1ms", scene.Target("tcp", netip.MustParseAddr(service.Spec.ClusterIP))))
+	long := e.begin(t, from, &all, "converse", "--interval", "1ms", scene.Target("tcp", netip.MustParseAddr(service.Spec.ClusterIP)))
+	others()
+	e.ends(t, long)
 	if len(all) != 1 || len(all[0].Turns) != 1 || all[0].Broken != 0 || all[0].Answered != all[0].Sent || all[0].Answered < 3 {
 		t.Errorf("from %s: %+v, want one backend and all answers", from.Name, all)
 	}
