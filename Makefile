@@ -106,7 +106,7 @@ soak-vm: setup ## Of soak the part alone with all tests that depend on the kerne
 
 soak-scenes: setup ## Of soak the part alone that needs a lab
 	failed=0; ALIOTH_SOAK=1 ALIOTH_E2E=1 ALIOTH_E2E_KEEP=1 $(RUN_TESTS) -count=1 -p 1 -timeout 2h -v -run '$(SOAKED)' ./test/e2e ./test/e2e/faults || failed=$$?; \
-	$(LAB) down; for part in test-updown test-hardware; do ALIOTH_SOAK=1 $(MAKE) --no-print-directory $$part || failed=$$?; done; exit $$failed
+	$(LAB) down; for part in test-roles test-updown test-hardware; do ALIOTH_SOAK=1 $(MAKE) --no-print-directory $$part || failed=$$?; done; exit $$failed
 
 test-vm: setup ## The tests that depend on the kernel on Linux 6.1 and 6.12, in virtual machines
 	$(RUN_VMS)

@@ -24,3 +24,11 @@ func Or[T any](t testing.TB, soaked, otherwise T) T {
 	t.Logf("%v here, and %v with %s=1, as `make soak` has it", otherwise, soaked, Variable)
 	return otherwise
 }
+
+// Only skips a test anywhere but in `make soak`.
+func Only(t testing.TB) {
+	t.Helper()
+	if os.Getenv(Variable) != "1" {
+		t.Skipf("a part of `make soak`: set %s=1", Variable)
+	}
+}

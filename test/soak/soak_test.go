@@ -17,3 +17,17 @@ func TestOnlySoakRunsDoMore(t *testing.T) {
 		}
 	}
 }
+
+func TestTestsThatAreOnlySoakedAreSkippedElsewhere(t *testing.T) {
+	for value, want := range map[string]bool{"1": false, "": true, "0": true} {
+		t.Setenv(soak.Variable, value)
+		var skipped bool
+		t.Run("with "+value, func(t *testing.T) {
+			defer func() { skipped = t.Skipped() }()
+			soak.Only(t)
+		})
+		if skipped != want {
+			t.Errorf("with %s=%q skipped is %t", soak.Variable, value, skipped)
+		}
+	}
+}

@@ -18,6 +18,7 @@ import (
 	"github.com/alioth-net/alioth/test/cluster/objects"
 	"github.com/alioth-net/alioth/test/cluster/process"
 	"github.com/alioth-net/alioth/test/cluster/underlay"
+	"github.com/alioth-net/alioth/test/soak"
 )
 
 // guestLimit is how long a step on a virtual machine may take, which may take seconds.
@@ -26,7 +27,7 @@ const guestLimit = 10 * time.Minute
 // A lab without a network for pods: what is specific to the virtual machine does not
 // depend on it, and the machine is slow.
 func TestALabWithAVirtualMachineLeavesNothing(t *testing.T) {
-	onlySoaked(t)
+	soak.Only(t)
 	f := newFixture(t)
 	f.options.Topology.Guests, f.options.CNI = 1, cluster.CNINone
 	c, err := cluster.Up(t.Context(), f.root, f.options)

@@ -145,7 +145,7 @@ func TestUpDownLeavesNothing(t *testing.T) {
 // TestUpDownWithTheReferencePluginsLeavesNothing: the lab of `make bench`, of which every
 // run of the benchmark makes use.
 func TestUpDownWithTheReferencePluginsLeavesNothing(t *testing.T) {
-	onlySoaked(t)
+	soak.Only(t)
 	f := newFixture(t)
 	c, err := cluster.Up(t.Context(), f.root, f.options)
 	if err != nil {
@@ -155,14 +155,6 @@ func TestUpDownWithTheReferencePluginsLeavesNothing(t *testing.T) {
 	t.Run("pods resolve names and reach each other across nodes", func(t *testing.T) { testTraffic(t, c) })
 	f.traces.learn(t)
 	f.down(t)
-}
-
-// onlySoaked skips a test that `make test` has no time for.
-func onlySoaked(t *testing.T) {
-	t.Helper()
-	if !soak.Or(t, true, false) {
-		t.Skipf("a part of make soak: set %s=1", soak.Variable)
-	}
 }
 
 // leaveUnderlay leaves network namespaces as a lab does whose processes and state are
@@ -425,7 +417,7 @@ func TestDownCleansAHalfStartedLab(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("stopped when it said: %s, with %d virtual machines", test.line, test.guests), func(t *testing.T) {
 			if test.guests > 0 {
-				onlySoaked(t)
+				soak.Only(t)
 			}
 			f := newFixture(t)
 			f.options.Topology.Guests = test.guests

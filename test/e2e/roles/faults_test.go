@@ -22,6 +22,7 @@ import (
 	"github.com/alioth-net/alioth/test/cluster"
 	"github.com/alioth-net/alioth/test/e2e/scene"
 	"github.com/alioth-net/alioth/test/e2e/stage"
+	"github.com/alioth-net/alioth/test/soak"
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
@@ -190,6 +191,7 @@ const daemonSet = "alioth-cnid"
 // the members are back, they have whole tables again, and lead the packets of nodes that look
 // nothing up.
 func TestMembersStartTogetherWithLostMaps(t *testing.T) {
+	soak.Only(t)
 	e := start(t)
 	tenant := e.Tenant(t, tenant("rebooted", 2, 2))
 	pairs := e.pairs(t, tenant, 4)
@@ -241,6 +243,7 @@ func (e *env) reboot(t *testing.T, nodes []string, meanwhile func()) {
 // TestARollOutOfDaemonsLosesNothing replaces the daemons of all nodes while pods speak with
 // each other, some of them for the first time. Members keep their tables.
 func TestARollOutOfDaemonsLosesNothing(t *testing.T) {
+	soak.Only(t)
 	e := start(t)
 	tenant := e.Tenant(t, tenant("rolled", 2, 1))
 	pairs := e.pairs(t, tenant, 7)
