@@ -31,6 +31,8 @@ type Feed struct {
 	mu            sync.RWMutex
 	subscribers   []func(Change)
 	registrations []toolscache.ResourceEventHandlerRegistration
+	// first has what each informer lists at first.
+	first []*batch
 }
 
 // New returns a feed of the store that is not connected to anything yet.
@@ -57,12 +59,14 @@ func (f *Feed) Connect(ctx context.Context, informers cache.Cache, watched []*de
 		if err != nil {
 			return fmt.Errorf("watch %s: %w", kind.Name, err)
 		}
-		registration, err := informer.AddEventHandler(f.handler(kind))
+		first := &batch{feed: f, kind: kind}
+		registration, err := informer.AddEventHandler(f.handler(kind, first))
 		if err != nil {
 			return fmt.Errorf("handle %s: %w", kind.Name, err)
 		}
 		f.mu.Lock()
 		f.registrations = append(f.registrations, registration)
+		f.first = append(f.first, first)
 		f.mu.Unlock()
 	}
 	return nil
@@ -72,13 +76,17 @@ func (f *Feed) Connect(ctx context.Context, informers cache.Cache, watched []*de
 // in the store.
 func (f *Feed) Synced() bool {
 	f.mu.RLock()
-	defer f.mu.RUnlock()
-	for _, registration := range f.registrations {
+	registrations, batches := f.registrations, f.first
+	f.mu.RUnlock()
+	for _, registration := range registrations {
 		if !registration.HasSynced() {
 			return false
 		}
 	}
-	return len(f.registrations) > 0
+	for _, first := range batches {
+		first.flush()
+	}
+	return len(registrations) > 0
 }
 
 // WaitForSync blocks until Synced or until ctx ends.
@@ -89,11 +97,18 @@ func (f *Feed) WaitForSync(ctx context.Context) error {
 	return nil
 }
 
-func (f *Feed) handler(kind *descriptor.Kind) toolscache.ResourceEventHandler {
-	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { f.put(kind, obj) },
-		UpdateFunc: func(before, obj any) { f.replace(kind, before, obj) },
-		DeleteFunc: func(obj any) { f.remove(kind, obj) },
+func (f *Feed) handler(kind *descriptor.Kind, first *batch) toolscache.ResourceEventHandler {
+	return toolscache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(obj any, inFirstList bool) {
+			if inFirstList {
+				first.add(obj)
+				return
+			}
+			first.flush()
+			f.put(kind, obj)
+		},
+		UpdateFunc: func(before, obj any) { first.flush(); f.replace(kind, before, obj) },
+		DeleteFunc: func(obj any) { first.flush(); f.remove(kind, obj) },
 	}
 }
 
@@ -112,21 +127,40 @@ func (f *Feed) put(kind *descriptor.Kind, obj any) {
 	if !ok {
 		return
 	}
-	var change Change
-	row, err := kind.Row(object)
-	if err == nil {
-		err = f.store.Update(func(tx store.Tx) (err error) {
-			change, err = write(tx, kind, descriptor.IDOf(object), row)
-			return err
-		})
-	}
+	changes, err := f.putAll(kind, object)
 	if err != nil {
 		// The row does not change. Either the API allows no such object, or the event
 		// for the deletion of the conflicting object is still to come.
 		f.log.Error(err, "object not taken into the store", "name", object.GetName(), "namespace", object.GetNamespace())
 		return
 	}
-	f.Publish(change)
+	f.publishAll(changes)
+}
+
+func (f *Feed) publishAll(changes []Change) {
+	for _, change := range changes {
+		f.Publish(change)
+	}
+}
+
+// putAll puts the rows of objects of one kind in one transaction: of all or, with an error,
+// of none.
+func (f *Feed) putAll(kind *descriptor.Kind, objects ...client.Object) (changes []Change, err error) {
+	err = f.store.Update(func(tx store.Tx) error {
+		for _, object := range objects {
+			row, err := kind.Row(object)
+			if err != nil {
+				return err
+			}
+			change, err := write(tx, kind, descriptor.IDOf(object), row)
+			if err != nil {
+				return err
+			}
+			changes = append(changes, change)
+		}
+		return nil
+	})
+	return changes, err
 }
 
 func (f *Feed) remove(kind *descriptor.Kind, obj any) {

@@ -50,7 +50,7 @@ func newPod(uid string) *corev1.Pod {
 func TestSubscribersFindInTheStoreWhatTheyAreTold(t *testing.T) {
 	f := New(operatortest.New(t), logr.Discard())
 	log := listen(f)
-	h := f.handler(core.Pod.Kind)
+	h := f.handler(core.Pod.Kind, &batch{feed: f, kind: core.Pod.Kind})
 	h.OnAdd(newPod("one"), true)
 	h.OnUpdate(newPod("one"), newPod("two")) // deleted and created between two looks
 	h.OnDelete(toolscache.DeletedFinalStateUnknown{Key: "a/p", Obj: newPod("two")})
@@ -70,7 +70,7 @@ func TestPodsOfTheHostNetworkAreNoBusinessOfOurs(t *testing.T) {
 	log := listen(f)
 	pod := newPod("host")
 	pod.Spec.HostNetwork = true
-	f.handler(core.Pod.Kind).OnAdd(pod, true)
+	f.handler(core.Pod.Kind, &batch{feed: f, kind: core.Pod.Kind}).OnAdd(pod, false)
 	if len(*log) > 0 {
 		t.Errorf("heard %+v", *log)
 	}
@@ -96,7 +96,7 @@ func TestASourceAsksForEverythingFirstAndThenForWhatChanges(t *testing.T) {
 	if err := source.WaitForSync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	f.handler(core.Pod.Kind).OnAdd(newPod("one"), false)
+	f.handler(core.Pod.Kind, &batch{feed: f, kind: core.Pod.Kind}).OnAdd(newPod("one"), false)
 	for _, want := range []string{"before", "p"} {
 		if got, _ := queue.Get(); got.Name != want {
 			t.Errorf("asked for %s, want %s", got, want)
