@@ -12,8 +12,8 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// CachedRowLeft: a row that a node looked up is of a VPC, or leads to a node, that does not
-// exist any more.
+// CachedRowLeft is a row that a node looked up of a VPC, or to a node, that does not exist
+// any more.
 const CachedRowLeft Kind = "CachedRowLeft"
 
 // cached looks for rows that a node has looked up and should have deleted. A row whose
