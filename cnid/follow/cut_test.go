@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,11 +17,12 @@ import (
 	"github.com/alioth-net/alioth/store/kube"
 )
 
-// line is the way to an API server. It breaks with the first request whose URL has the word,
+// line is the way to an API server. It breaks with the first request whose URL has the words,
 // before the answer or within it, and stays broken until it is mended.
 type line struct {
 	next http.RoundTripper
-	word string
+	// words are all in the request with which it breaks; nil: in none.
+	words []string
 	// within lets the answer begin with so many bytes; 0: there is no answer.
 	within int
 
@@ -64,10 +66,11 @@ func (l *line) begin(url string) (limit int, err error) {
 		l.changed.Send()
 		return 0, errBroken
 	}
-	if l.word == "" || !strings.Contains(url, l.word) {
+	lacks := func(word string) bool { return !strings.Contains(url, word) }
+	if l.words == nil || slices.ContainsFunc(l.words, lacks) {
 		return -1, nil
 	}
-	l.word = ""
+	l.words = nil
 	if l.within > 0 {
 		return l.within, nil
 	}
@@ -127,16 +130,16 @@ func (b *onLine) Read(p []byte) (int, error) {
 // replaced by another one of its name.
 func TestAPartThatBeginsWhileTheAPIServerIsCutOff(t *testing.T) {
 	for name, c := range map[string]struct {
-		word   string
+		words  []string
 		within int
 		// unread reports that the VPC itself has not been read before.
 		unread bool
 	}{
-		"cut-vpc":       {"metadata.name%3Dcut-vpc&", 0, true},
-		"cut-row":       {"metadata.name%3Dcut-row&", 200, true},
-		"cut-subnets":   {"subnets", 0, false},
-		"cut-addresses": {"spec.vpc%3Dcut-addresses&", 0, false},
-		"cut-list":      {"spec.vpc%3Dcut-list&", 200, false},
+		"cut-vpc":       {[]string{"metadata.name%3Dcut-vpc&"}, 0, true},
+		"cut-row":       {[]string{"metadata.name%3Dcut-row&"}, 200, true},
+		"cut-subnets":   {[]string{"spec.vpc%3Dcut-subnets&", "/subnets"}, 0, false},
+		"cut-addresses": {[]string{"spec.vpc%3Dcut-addresses&", "/addresses"}, 0, false},
+		"cut-list":      {[]string{"spec.vpc%3Dcut-list&"}, 200, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := &line{within: c.within, open: map[*onLine]bool{}}
@@ -146,7 +149,7 @@ func TestAPartThatBeginsWhileTheAPIServerIsCutOff(t *testing.T) {
 			admin.create(t, vpcNamed(name+"-default"), vpc, subnet, addressIn(name, subnet.Name, "10.10.1.9", name+"-far"))
 			n.run(t)
 			l.mu.Lock()
-			l.word = c.word
+			l.words = c.words
 			l.mu.Unlock()
 			admin.create(t, addressIn(name, subnet.Name, "10.10.1.1", name))
 			n.await(t, "the line breaks, and sources try again", func() (bool, <-chan struct{}) {
