@@ -92,6 +92,7 @@ func programs() []program {
 				"pods: get list watch",
 				"rolemembers.alioth.dev: create delete list update watch",
 				"rollcalls.alioth.dev: create get list update watch",
+				"scaledendpoints.alioth.dev: list update watch", // of an earlier time
 				"servicecidrs.networking.k8s.io: list watch",
 				"services/finalizers: update",
 				"services/status: patch",
