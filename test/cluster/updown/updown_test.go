@@ -130,10 +130,11 @@ func TestUpDownLeavesNothing(t *testing.T) {
 	t.Run("pods resolve names and reach each other across nodes", func(t *testing.T) { testTraffic(t, c) })
 	t.Run("a killed container is started again", func(t *testing.T) { testKill(t, c) })
 	t.Run("a node without its cable is unreachable until it is back", func(t *testing.T) { testCable(t, c) })
-	t.Run("a stopped daemon stays away until it is started", func(t *testing.T) { testStop(t, c) })
 	t.Run("a killed daemon of Alioth comes back", func(t *testing.T) { testKillDaemon(t, c) })
 	t.Run("a pod's namespace is known", func(t *testing.T) { testPodNetNS(t, c) })
 	t.Run("bringing it up again changes nothing", func(t *testing.T) { f.testUpAgain(t, c) })
+	// Last: a restarted API server may refuse writes until it has read its policies again.
+	t.Run("a stopped daemon stays away until it is started", func(t *testing.T) { testStop(t, c) })
 	if socketHooks(t) == f.hooks {
 		t.Error("no socket hooks while Alioth is up: the search for leftovers would miss them")
 	}
