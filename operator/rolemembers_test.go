@@ -135,8 +135,9 @@ func TestNodesOfAnEarlierReleaseGetNoMembers(t *testing.T) {
 	r.delete(earlier)
 	r.operate(judging())
 	vpc, _ := r.tenantSubnet("unbounced", "10.203.1.0/24")
-	pod := r.schedule(newPod("unbounced", "a", "n", ""), "role-old")
+	pod, other := r.schedule(newPod("unbounced", "a", "n", ""), "role-old"), r.schedule(newPod("unbounced", "b", "n", ""), "role-new")
 	sees(r, pod, told(v1alpha1.AttachedReason))
+	sees(r, other, told(v1alpha1.AttachedReason))
 	change(r, vpc, func(v *v1alpha1.VPC) { v.Spec.Dividers = ptr.To[int32](1) })
 	elsewhere := newVPC("elsewhere", nil, "10.211.0.0/16")
 	elsewhere.Spec.Dividers = ptr.To[int32](1)
@@ -152,6 +153,16 @@ func TestNodesOfAnEarlierReleaseGetNoMembers(t *testing.T) {
 	r.members("unbounced", nil)
 	r.delete(elsewhere)
 	r.gone(elsewhere)
+
+	// Without its last address there it holds up nothing; the Subnet stays in use.
+	held := r.held(string(pod.UID))
+	if err := r.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	for _, address := range held {
+		r.delete(&address)
+	}
+	r.members("unbounced", map[string]v1alpha1.Stage{"role-new": v1alpha1.StageJoining})
 }
 
 // judging is a configuration with which roles are placed.

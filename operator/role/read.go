@@ -51,10 +51,16 @@ func (r *Reconciler) node(tx store.ReadTx, row *store.Node, vpcUID string) Node 
 	if reply := store.GetRollCall(tx, v1alpha1.NodeRollCall(row.Name)); reply != nil && reply.NodeUID == row.UID {
 		node.Replied = true
 	}
-	if report := roles.OfNode(tx, row); report != nil {
-		node.Capable, node.Listed = report.Protocol >= v1alpha1.RoleProtocol, report.Listed[vpcUID]
+	report := roles.OfNode(tx, row)
+	if node.Capable = capable(report); report != nil {
+		node.Listed = report.Listed[vpcUID]
 	}
 	return node
+}
+
+// capable reports whether a node can use roles by its report; nil: it has none.
+func capable(report *roles.NodeRoles) bool {
+	return report != nil && report.Protocol >= v1alpha1.RoleProtocol
 }
 
 // hosts returns the nodes with an Address in a VPC.
@@ -69,7 +75,8 @@ func hosts(tx store.ReadTx, vpc string) []string {
 }
 
 // source requests a VPC when it, its subnets or its members change, or a node that lists
-// them reports; and all VPCs with roles when a node changes in what decides about members.
+// them reports; all VPCs with roles when a node changes in what decides about members; and a
+// VPC when a node that can't use roles loses an Address in it, which may be its last.
 // A new Address needs no look: its node lists no member that leaves.
 func source(f *feed.Feed) *feed.Source {
 	return feed.NewSource(f, everything,
@@ -94,7 +101,19 @@ func source(f *feed.Feed) *feed.Source {
 			}
 			return listed(tx, old, now)
 		}),
+		feed.On(left),
 	)
+}
+
+// left requests the VPC of an Address that has left a node which can't use roles.
+func left(tx store.ReadTx, old, now *store.Address) []feed.Request {
+	if old == nil || old.VPC == "" || now != nil && now.Node == old.Node {
+		return nil
+	}
+	if node := store.GetNode(tx, old.Node); node == nil || capable(roles.OfNode(tx, node)) {
+		return nil
+	}
+	return request(old.VPC)
 }
 
 func request(vpc string) []feed.Request { return []feed.Request{feed.Now("", vpc)} }
