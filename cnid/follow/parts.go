@@ -122,7 +122,7 @@ func (s *Sources) decides(row any) bool {
 		return true
 	case *store.Node: // its UID decides about its roles
 		return row.Name == s.cfg.Node
-	case *store.Pod: // its namespace decides about them
+	case *store.Pod: // its ports of the node need its namespace
 		return s.cfg.ScaledEndpoints && len(row.HostPorts) > 0
 	}
 	return false

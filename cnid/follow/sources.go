@@ -121,8 +121,8 @@ func (s *Sources) Start(ctx context.Context) {
 func (s *Sources) broadcast() { s.report(1, func() {}) }
 
 // report makes a change of what counts as read; decisive is 1 if that decides what else is
-// needed, otherwise 0. Both are one step: whoever saw the change without its number would
-// take the parts that were found before for all that are needed.
+// needed, otherwise 0. The change and its number are one step. Otherwise a reader could see
+// the change, and take the parts that were found before it for all that are needed.
 func (s *Sources) report(decisive uint64, change func()) {
 	s.mu.Lock() // not between another goroutine's check and its call of Next
 	change()

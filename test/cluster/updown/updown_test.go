@@ -116,9 +116,6 @@ func (f *fixture) down(t *testing.T) {
 
 func TestUpDownLeavesNothing(t *testing.T) {
 	f := newFixture(t)
-	if _, err := os.Stat(filepath.Join(f.root, "helm", "alioth", "Chart.yaml")); err != nil {
-		t.Skip("needs the chart in helm/alioth")
-	}
 	f.options.CNI = cluster.CNIAlioth
 	f.leaveUnderlay(t)
 	c, err := cluster.Up(t.Context(), f.root, f.options)
