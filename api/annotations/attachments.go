@@ -8,9 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/netip"
 )
 
@@ -203,13 +201,9 @@ func ParseAttachmentsHashed(text string) ([]HashedAttachment, error) {
 }
 
 func decodeAttachments[T any](text string) ([]T, error) {
-	decoder := json.NewDecoder(bytes.NewReader([]byte(text)))
 	var list []T
-	if err := decoder.Decode(&list); err != nil {
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
 		return nil, fmt.Errorf("decode attachments: %w", err)
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("decode attachments: there is text behind the list")
 	}
 	if len(list) > maxAttachments {
 		return nil, fmt.Errorf("decode attachments: there are %d, and a pod has at most %d interfaces", len(list), maxAttachments)
