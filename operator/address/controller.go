@@ -141,7 +141,7 @@ func nodeFenced(ctx context.Context, live client.Reader, name string) (bool, err
 // service.
 func source(f *feed.Feed) *feed.Source {
 	return feed.NewSource(f,
-		func(tx store.ReadTx) []feed.Request { return of(store.ListAddresses(tx)) },
+		undecided,
 		feed.On(func(_ store.ReadTx, _, now *store.Address) []feed.Request {
 			if now == nil {
 				return nil
@@ -167,6 +167,18 @@ func source(f *feed.Feed) *feed.Source {
 			return of(store.AddressesByNode(tx, feed.Either(old, now).Name))
 		}),
 	)
+}
+
+// undecided requests the addresses with which something is to be done: with many addresses,
+// requests for all would delay what a restarted operator has to do.
+func undecided(tx store.ReadTx) []feed.Request {
+	var all []feed.Request
+	for _, address := range store.ListAddresses(tx) {
+		if decide(tx, address) != keep {
+			all = append(all, feed.Now("", address.Name))
+		}
+	}
+	return all
 }
 
 func of(addresses []*store.Address) []feed.Request {

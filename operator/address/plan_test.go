@@ -69,6 +69,9 @@ func TestAnAddressGoesWithItsHolderAndAPodsWithItsNodeToo(t *testing.T) {
 				if got := decide(tx, tc.address); got != tc.want {
 					t.Errorf("verb %d, want %d", got, tc.want)
 				}
+				if requested := undecided(tx); (len(requested) > 0) != (tc.want != keep) {
+					t.Errorf("an operator that starts requests %v", requested)
+				}
 			})
 		})
 	}

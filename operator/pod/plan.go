@@ -41,6 +41,9 @@ type decision struct {
 	refusal tenancy.Refusal
 }
 
+// isNothing reports whether there is nothing to do.
+func (d decision) isNothing() bool { return d.verb == leave && len(d.surplus) == 0 }
+
 // decide plans for one pod.
 func decide(tx store.ReadTx, pod *store.Pod, sources []Source) decision {
 	if pod.Node == "" || pod.Terminal || pod.Deleting {

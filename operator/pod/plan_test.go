@@ -13,6 +13,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
 )
@@ -126,6 +127,30 @@ func TestDecideLeavesPodsAloneThatNeedNothing(t *testing.T) {
 			operatortest.New(t, append(world(), tc.pod, address)...).View(func(tx store.ReadTx) {
 				if d := decide(tx, tc.pod, primary()); d.verb != leave {
 					t.Errorf("decided %+v", d)
+				}
+			})
+		})
+	}
+}
+
+// TestAnOperatorThatStartsRequestsThePodsThatNeedSomething: of those that have an allocation
+// status, and before all others.
+func TestAnOperatorThatStartsRequestsThePodsThatNeedSomething(t *testing.T) {
+	r := New(Options{Sources: primary()})
+	told := assignedPod(t, "10.0.1.9")
+	fresh := operatortest.Pod("blue", "a", "fresh", "n", "")
+	for name, c := range map[string]struct {
+		rows []any
+		want []feed.Request
+	}{
+		"nothing is lost":        {[]any{operatortest.Address("v", "s1", "10.0.1.9", told)}, []feed.Request{feed.Now("a", "fresh")}},
+		"the address is lost":    {nil, []feed.Request{feed.Now("a", "p"), feed.Now("a", "fresh")}},
+		"one more that it holds": {[]any{operatortest.Address("v", "s1", "10.0.1.9", told), operatortest.Address("w", "s1", "10.0.1.9", told)}, []feed.Request{feed.Now("a", "p"), feed.Now("a", "fresh")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			operatortest.New(t, append(append(world(), fresh, told), c.rows...)...).View(func(tx store.ReadTx) {
+				if got := r.undecided(tx); !slices.Equal(got, c.want) {
+					t.Errorf("requests %v, want %v", got, c.want)
 				}
 			})
 		})

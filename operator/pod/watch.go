@@ -21,7 +21,7 @@ const wakeAfter = 50 * time.Millisecond
 // source requests a pod when it changes, and the waiting pods when an object changes
 // that may have been the cause of a refusal.
 func (r *Reconciler) source(f *feed.Feed) *feed.Source {
-	return feed.NewSource(f, everything,
+	return feed.NewSource(f, r.undecided,
 		feed.On(func(_ store.ReadTx, old, now *store.Pod) []feed.Request {
 			requests := []feed.Request{feed.Now(feed.Either(old, now).Namespace, feed.Either(old, now).Name)}
 			if ending(now) && !ending(old) {
@@ -92,16 +92,22 @@ func (r *Reconciler) wake() []feed.Request {
 	return all
 }
 
-// everything lists all pods. Pods with an allocation status or a sandbox with addresses
-// come first, so that after a restore from a backup they have their addresses before
-// other pods can get them.
-func everything(tx store.ReadTx) []feed.Request {
+// undecided lists the pods with which something is to be done. Pods with an allocation status
+// or a sandbox with addresses come first, so that after a restore from a backup they have their
+// addresses before other pods can get them.
+func (r *Reconciler) undecided(tx store.ReadTx) []feed.Request {
 	var served, others []feed.Request
 	for pod := range store.AllPods(tx) {
 		request := feed.Now(pod.Namespace, pod.Name)
-		if allocation.Attachments(pod) != nil || len(pod.IPs) > 0 {
+		switch {
+		case allocation.IsConfirmed(pod):
+			// Most pods of a restarted operator: requests for all would delay what it has to do.
+			if !decide(tx, pod, r.Sources).isNothing() {
+				served = append(served, request)
+			}
+		case len(pod.IPs) > 0:
 			served = append(served, request)
-		} else {
+		default:
 			others = append(others, request)
 		}
 	}

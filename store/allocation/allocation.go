@@ -22,7 +22,7 @@ import (
 // confirms the annotations. Only the operator writes the list, so an unreadable list
 // is not the operator's.
 func Attachments(pod *store.Pod) []annotations.Attachment {
-	if pod.Reason != v1alpha1.AttachedReason || !pod.NetworkReady || pod.Attachments == "" {
+	if !IsConfirmed(pod) {
 		return nil
 	}
 	list, err := annotations.ParseAttachments(pod.Attachments)
@@ -30,6 +30,12 @@ func Attachments(pod *store.Pod) []annotations.Attachment {
 		return nil
 	}
 	return list
+}
+
+// IsConfirmed reports whether the operator has confirmed the list of a pod, which may still be
+// unreadable.
+func IsConfirmed(pod *store.Pod) bool {
+	return pod.Reason == v1alpha1.AttachedReason && pod.NetworkReady && pod.Attachments != ""
 }
 
 // IPs returns the addresses of an attachment.
