@@ -88,8 +88,8 @@ func (f *fleet) handlePolicies() {
 			f.t.Errorf("the daemons' informers: %v", err)
 		}
 	})
-	if err := fed.WaitForSync(ctx); err != nil {
-		f.t.Fatal(err)
+	if fed.Fill(ctx); !fed.Synced() {
+		f.t.Fatal("the daemons' stores are not filled")
 	}
 	handler := policyhandler.NewHandler(policyhandler.Config{
 		API: api, Store: rows, Now: time.Now, Log: slog.New(slog.NewTextHandler(outputOf(f.t), nil)),

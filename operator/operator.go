@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/operator/feed"
 )
 
 // errEnded is the logged error of a manager that ended without one.
@@ -134,6 +134,7 @@ func (p *process) term(ctx context.Context) error {
 	if len(missing) > 0 {
 		go p.endWithKinds(ctx, missing, env.available, cancel)
 	}
+	go fed.Fill(ctx)
 	p.state.set(fed)
 	defer p.state.set(nil)
 	go func() {
@@ -174,7 +175,7 @@ func (p *process) newManager(lock *lease) (manager.Manager, error) {
 	options := manager.Options{
 		Scheme:                        scheme,
 		Logger:                        logr.FromSlogHandler(p.log.Handler()),
-		Cache:                         cache.Options{DefaultTransform: kinds.Trim},
+		Cache:                         cache.Options{DefaultTransform: feed.Keep},
 		Metrics:                       metricsserver.Options{BindAddress: "0"},
 		HealthProbeBindAddress:        "0",
 		LeaderElection:                lock != nil,

@@ -99,7 +99,7 @@ func (i *informer) tell(key apiKey, now client.Object) {
 	if now == nil {
 		delete(i.objects, key)
 		if old != nil && i.handler != nil {
-			i.handler.OnDelete(toolscache.DeletedFinalStateUnknown{Key: key.String(), Obj: old})
+			i.handler.OnDelete(toolscache.DeletedFinalStateUnknown{Key: key.String(), Obj: keep(old)})
 		}
 		return
 	}
@@ -107,10 +107,19 @@ func (i *informer) tell(key apiKey, now client.Object) {
 	switch {
 	case i.handler == nil:
 	case old == nil:
-		i.handler.OnAdd(clone(now), false)
+		i.handler.OnAdd(keep(now), false)
 	default:
-		i.handler.OnUpdate(clone(old), clone(now))
+		i.handler.OnUpdate(keep(old), keep(now))
 	}
+}
+
+// keep returns what the operator's informers keep of an object.
+func keep(object client.Object) any {
+	kept, err := feed.Keep(clone(object))
+	if err != nil {
+		panic(err)
+	}
+	return kept
 }
 
 func keysOf(objects map[apiKey]client.Object) []apiKey {
@@ -153,6 +162,20 @@ func (s *informers) GetInformer(_ context.Context, object client.Object, _ ...ca
 }
 
 func (s *informers) cached(key apiKey) client.Object { return s.of(key.kind).objects[key] }
+
+// cachedForOperator answers a read of the operator from its informers, which is a mistake where
+// they keep rows.
+func (s *informers) cachedForOperator(key apiKey) client.Object {
+	object := s.cached(key)
+	if object == nil {
+		return nil
+	}
+	kept, ok := keep(object).(client.Object)
+	if !ok {
+		panic("the operator's informers keep no " + key.kind.String())
+	}
+	return kept
+}
 
 func (s *informers) listAll() {
 	for _, i := range s.all {
@@ -259,7 +282,7 @@ func newInstance(name string, api *fakeAPI, cfg Config, now func() time.Time, ho
 	}
 	env := environment{
 		informers:   o.inputs,
-		writer:      &apiClient{api: api, hook: guarded, cached: o.inputs.cached},
+		writer:      &apiClient{api: api, hook: guarded, cached: o.inputs.cachedForOperator},
 		live:        &apiClient{api: api, hook: guarded},
 		events:      recorder{o},
 		available:   func(kind *descriptor.Kind) (bool, error) { return !slices.Contains(api.lacks, kind), nil },
@@ -269,6 +292,7 @@ func newInstance(name string, api *fakeAPI, cfg Config, now func() time.Time, ho
 		return nil, err
 	}
 	o.inputs.listAll()
+	o.fed.Fill(o.ctx)
 	for _, c := range o.controls {
 		if err := c.source.Start(o.ctx, c.queue); err != nil {
 			return nil, err

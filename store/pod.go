@@ -60,6 +60,29 @@ type Pod struct {
 	// Devices are the numbers of devices that its containers request of extended
 	// resources, by the name of the resource. It is nil without any.
 	Devices map[string]int
+	// Endpoint is what an endpoint of a Service has of the pod. It is nil on a node, which
+	// follows EndpointSlices.
+	Endpoint *PodEndpoint
+}
+
+// PodEndpoint is what an endpoint of a Service has of its pod beside an address.
+type PodEndpoint struct {
+	// Ready is the status of the condition Ready.
+	Ready bool
+	// Hostname and Subdomain are the pod's names in DNS, "" without one.
+	Hostname, Subdomain string
+	// Ports are those with a name, in the order in which Kubernetes looks for one: those of
+	// regular containers before those of sidecars.
+	Ports []NamedPort
+}
+
+// NamedPort is a port of a container that a Service may refer to by name.
+type NamedPort struct {
+	Name string
+	// Protocol is TCP, UDP or SCTP.
+	Protocol string
+	// Port is the pod's, 1 to 65535.
+	Port int32
 }
 
 // HostPort is a port of the node that is to lead to a port of a pod.

@@ -13,7 +13,6 @@ import (
 	"github.com/go-logr/logr"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
@@ -28,31 +27,38 @@ type Feed struct {
 	store *store.Store
 	log   logr.Logger
 
-	mu            sync.RWMutex
-	subscribers   []func(Change)
-	registrations []toolscache.ResourceEventHandlerRegistration
-	// first has what each informer lists at first.
-	first []*batch
+	inputs []input
+	// filled is closed once the store has what existed at first.
+	filled chan struct{}
+
+	mu          sync.RWMutex
+	subscribers []func(Change)
+}
+
+// input is the informer of a kind.
+type input struct {
+	registration toolscache.ResourceEventHandlerRegistration
+	// first has what the informer lists at first.
+	first *batch
 }
 
 // New returns a feed of the store that is not connected to anything yet.
 func New(s *store.Store, log logr.Logger) *Feed {
-	return &Feed{store: s, log: log}
+	return &Feed{store: s, log: log, filled: make(chan struct{})}
 }
 
 // Store returns the store that the feed fills.
 func (f *Feed) Store() *store.Store { return f.store }
 
 // Subscribe has fn called for every change from now on, one after the other for
-// each kind of row. It must not block.
+// each kind of row, but not for what existed at first. It must not block.
 func (f *Feed) Subscribe(fn func(Change)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.subscribers = append(f.subscribers, fn)
 }
 
-// Connect makes the cache watch the kinds. It may be called before the cache is
-// started.
+// Connect makes the cache watch the kinds. It may be called once, before the cache is started.
 func (f *Feed) Connect(ctx context.Context, informers cache.Cache, watched []*descriptor.Kind) error {
 	for _, kind := range watched {
 		informer, err := informers.GetInformer(ctx, kind.NewObject(), cache.BlockUntilSynced(false))
@@ -64,120 +70,97 @@ func (f *Feed) Connect(ctx context.Context, informers cache.Cache, watched []*de
 		if err != nil {
 			return fmt.Errorf("handle %s: %w", kind.Name, err)
 		}
-		f.mu.Lock()
-		f.registrations = append(f.registrations, registration)
-		f.first = append(f.first, first)
-		f.mu.Unlock()
+		f.inputs = append(f.inputs, input{registration, first})
 	}
 	return nil
+}
+
+// Fill brings what exists at first into the store, in the order of the kinds that are
+// watched. It returns once that is done, or when ctx ends.
+func (f *Feed) Fill(ctx context.Context) {
+	for _, in := range f.inputs {
+		if !toolscache.WaitForCacheSync(ctx.Done(), in.registration.HasSynced) {
+			return
+		}
+		in.first.flush()
+	}
+	close(f.filled)
 }
 
 // Synced reports whether everything that existed when the cache was started is
 // in the store.
 func (f *Feed) Synced() bool {
-	f.mu.RLock()
-	registrations, batches := f.registrations, f.first
-	f.mu.RUnlock()
-	for _, registration := range registrations {
-		if !registration.HasSynced() {
-			return false
-		}
+	select {
+	case <-f.filled:
+		return true
+	default:
+		return false
 	}
-	for _, first := range batches {
-		first.flush()
-	}
-	return len(registrations) > 0
 }
 
 // WaitForSync blocks until Synced or until ctx ends.
 func (f *Feed) WaitForSync(ctx context.Context) error {
-	if !toolscache.WaitForCacheSync(ctx.Done(), f.Synced) {
+	select {
+	case <-f.filled:
+		return nil
+	case <-ctx.Done():
 		return fmt.Errorf("wait for the store to be filled: %w", ctx.Err())
 	}
-	return nil
 }
 
 func (f *Feed) handler(kind *descriptor.Kind, first *batch) toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(obj any, inFirstList bool) {
 			if inFirstList {
-				first.add(obj)
+				first.add(take(kind, obj))
 				return
 			}
 			first.flush()
-			f.put(kind, obj)
+			f.put(kind, take(kind, obj))
 		},
-		UpdateFunc: func(before, obj any) { first.flush(); f.replace(kind, before, obj) },
-		DeleteFunc: func(obj any) { first.flush(); f.remove(kind, obj) },
+		UpdateFunc: func(before, obj any) { first.flush(); f.replace(kind, take(kind, before), take(kind, obj)) },
+		DeleteFunc: func(obj any) { first.flush(); f.remove(kind, take(kind, obj)) },
 	}
 }
 
 // replace handles an update. Where the object was deleted and created again
 // between two looks at the API, the informer reports just an update.
-func (f *Feed) replace(kind *descriptor.Kind, before, after any) {
-	old, ok := before.(client.Object)
-	if next, isObject := after.(client.Object); ok && isObject && old.GetUID() != next.GetUID() {
-		f.remove(kind, old)
+func (f *Feed) replace(kind *descriptor.Kind, before, after *kept) {
+	if before != nil && after != nil && before.id.UID != after.id.UID {
+		f.remove(kind, before)
 	}
 	f.put(kind, after)
 }
 
-func (f *Feed) put(kind *descriptor.Kind, obj any) {
-	object, ok := obj.(client.Object)
-	if !ok {
+func (f *Feed) put(kind *descriptor.Kind, object *kept) {
+	if object == nil {
 		return
 	}
-	changes, err := f.putAll(kind, object)
+	if object.err != nil {
+		f.refuse(object, object.err)
+		return
+	}
+	change, err := f.write(kind, object.id, object.row)
 	if err != nil {
-		// The row does not change. Either the API allows no such object, or the event
-		// for the deletion of the conflicting object is still to come.
-		f.log.Error(err, "object not taken into the store", "name", object.GetName(), "namespace", object.GetNamespace())
+		f.refuse(object, err)
 		return
 	}
-	f.publishAll(changes)
+	f.Publish(change)
 }
 
-func (f *Feed) publishAll(changes []Change) {
-	for _, change := range changes {
-		f.Publish(change)
-	}
+// refuse leaves the row of an object as it is. Either the API allows no such object, or the
+// event for the deletion of the conflicting object is still to come.
+func (f *Feed) refuse(object *kept, err error) {
+	f.log.Error(err, "object not taken into the store", "name", object.id.Name, "namespace", object.id.Namespace)
 }
 
-// putAll puts the rows of objects of one kind in one transaction: of all or, with an error,
-// of none.
-func (f *Feed) putAll(kind *descriptor.Kind, objects ...client.Object) (changes []Change, err error) {
-	err = f.store.Update(func(tx store.Tx) error {
-		for _, object := range objects {
-			row, err := kind.Row(object)
-			if err != nil {
-				return err
-			}
-			change, err := write(tx, kind, descriptor.IDOf(object), row)
-			if err != nil {
-				return err
-			}
-			changes = append(changes, change)
-		}
-		return nil
-	})
-	return changes, err
-}
-
-func (f *Feed) remove(kind *descriptor.Kind, obj any) {
-	if unknown, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-		obj = unknown.Obj
-	}
-	object, ok := obj.(client.Object)
-	if !ok {
+func (f *Feed) remove(kind *descriptor.Kind, object *kept) {
+	if object == nil {
 		return
 	}
-	var change Change
-	err := f.store.Update(func(tx store.Tx) (err error) {
-		change, err = write(tx, kind, descriptor.IDOf(object), nil)
-		return err
-	})
+	change, err := f.write(kind, object.id, nil)
 	if err != nil {
-		f.log.Error(err, "object not removed from the store", "name", object.GetName(), "namespace", object.GetNamespace())
+		f.log.Error(err, "object not removed from the store", "name", object.id.Name, "namespace", object.id.Namespace)
 		return
 	}
 	f.Publish(change)
@@ -185,15 +168,18 @@ func (f *Feed) remove(kind *descriptor.Kind, obj any) {
 
 // write puts the row of an object, or removes the object's row if row is nil. The store
 // may keep a row in place of the removed one.
-func write(tx store.Tx, kind *descriptor.Kind, id descriptor.ID, row any) (Change, error) {
-	change := Change{Old: kind.Get(tx, id)}
-	var err error
-	if row == nil {
-		err = kind.Delete(tx, id)
-	} else {
-		err = kind.Put(tx, row)
-	}
-	change.New = kind.Get(tx, id)
+func (f *Feed) write(kind *descriptor.Kind, id descriptor.ID, row any) (change Change, err error) {
+	err = f.store.Update(func(tx store.Tx) error {
+		change.Old = kind.Get(tx, id)
+		var err error
+		if row == nil {
+			err = kind.Delete(tx, id)
+		} else {
+			err = kind.Put(tx, row)
+		}
+		change.New = kind.Get(tx, id)
+		return err
+	})
 	return change, err
 }
 

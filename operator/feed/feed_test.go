@@ -51,7 +51,7 @@ func TestSubscribersFindInTheStoreWhatTheyAreTold(t *testing.T) {
 	f := New(operatortest.New(t), logr.Discard())
 	log := listen(f)
 	h := f.handler(core.Pod.Kind, &batch{feed: f, kind: core.Pod.Kind})
-	h.OnAdd(newPod("one"), true)
+	h.OnAdd(newPod("one"), false)
 	h.OnUpdate(newPod("one"), newPod("two")) // deleted and created between two looks
 	h.OnDelete(toolscache.DeletedFinalStateUnknown{Key: "a/p", Obj: newPod("two")})
 	want := []heard{{now: "one", stored: "one"}, {old: "one"}, {now: "two", stored: "two"}, {old: "two"}}
@@ -78,7 +78,7 @@ func TestPodsOfTheHostNetworkAreNoBusinessOfOurs(t *testing.T) {
 
 func TestASourceAsksForEverythingFirstAndThenForWhatChanges(t *testing.T) {
 	f := New(operatortest.New(t, operatortest.Pod("blue", "a", "before", "", "")), logr.Discard())
-	f.registrations = []toolscache.ResourceEventHandlerRegistration{synced{}}
+	f.Fill(t.Context())
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer queue.ShutDown()
 	source := NewSource(f,
@@ -103,11 +103,3 @@ func TestASourceAsksForEverythingFirstAndThenForWhatChanges(t *testing.T) {
 		}
 	}
 }
-
-// synced is the registration of a handler that has seen everything.
-type synced struct {
-	toolscache.ResourceEventHandlerRegistration
-}
-
-// HasSynced implements toolscache.ResourceEventHandlerRegistration.
-func (synced) HasSynced() bool { return true }

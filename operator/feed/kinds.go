@@ -4,19 +4,43 @@
 package feed
 
 import (
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/allocation"
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kinds/core"
+	"github.com/alioth-net/alioth/store/kinds/outside"
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
+	"github.com/alioth-net/alioth/store/kube"
 )
 
 // The operator uses these kinds instead of those of the same name in package kinds: it
-// keeps the row of an address if the allocation status of a living pod has it.
+// keeps the row of an address if the allocation status of a living pod has it, and writes
+// endpoints of pods.
 var (
-	Pod     = core.Pod.PutBy(allocation.Put)
+	Pod     = podWithEndpoint()
 	Address = vpcs.Address.DeletedBy(func(tx store.Tx, id descriptor.ID) error {
 		_, err := allocation.Remove(tx, id.Name, id.UID)
 		return err
 	})
 )
+
+// keptAsRows are the kinds of which the informers keep rows instead of objects: those with
+// many objects, none of which a controller reads from the informers.
+var keptAsRows = []*descriptor.Kind{
+	Pod, Address, outside.AttachmentClaim.Kind, vpcs.VNIClaim.Kind, core.Namespace.Kind,
+}
+
+func podWithEndpoint() *descriptor.Kind {
+	kind := core.Pod.PutBy(allocation.Put)
+	plain := kind.Row
+	kind.Row = func(object kube.Object) (any, error) {
+		row, err := plain(object)
+		if pod, ok := row.(*store.Pod); ok {
+			pod.Endpoint = core.PodEndpoint(object.(*corev1.Pod))
+		}
+		return row, err
+	}
+	return kind
+}

@@ -11,8 +11,6 @@ package netservice
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -151,10 +149,7 @@ func (r *Reconciler) write(ctx context.Context, row *store.Service, members map[
 	if service.Annotations[tolerateUnready] == "true" {
 		service.Spec.PublishNotReadyAddresses = true
 	}
-	pods, all, err := r.pods(ctx, service, members)
-	if err != nil {
-		return nil, err
-	}
+	pods, all := podsOf(service, members)
 	if err := r.writeSlices(ctx, service, pods, present); err != nil {
 		return nil, err
 	}
@@ -163,49 +158,6 @@ func (r *Reconciler) write(ctx context.Context, row *store.Service, members map[
 		wanted = endpointsFor(service, all)
 	}
 	return r.writeEndpoints(ctx, client.ObjectKeyFromObject(service), row.UID, wanted)
-}
-
-// pods returns a pod for each member, with the member's address as its only one: by
-// domain, also those without members, and those of the families of the Service in one list.
-func (r *Reconciler) pods(ctx context.Context, service *corev1.Service, members map[string][]member) (map[string][]*corev1.Pod, []*corev1.Pod, error) {
-	byDomain, seen := map[string][]*corev1.Pod{}, map[string]*corev1.Pod{}
-	var all []*corev1.Pod
-	for _, domain := range slices.Sorted(maps.Keys(members)) {
-		if len(members[domain]) == 0 {
-			byDomain[domain] = nil
-		}
-		for _, one := range members[domain] {
-			pod, known := seen[one.uid]
-			if !known {
-				pod = &corev1.Pod{}
-				err := r.Client.Get(ctx, client.ObjectKey{Namespace: one.namespace, Name: one.name}, pod)
-				if client.IgnoreNotFound(err) != nil {
-					return nil, nil, err
-				}
-				seen[one.uid] = pod
-			}
-			if string(pod.UID) != one.uid {
-				continue // it is gone, of which there will be an event
-			}
-			at := *pod
-			at.Status.PodIP, at.Status.PodIPs = one.ip.String(), []corev1.PodIP{{IP: one.ip.String()}}
-			byDomain[domain] = append(byDomain[domain], &at)
-			if hasFamily(service, one.ip.Is4()) {
-				all = append(all, &at)
-			}
-		}
-	}
-	return byDomain, all, nil
-}
-
-// hasFamily reports whether a Service has endpoints of a family.
-func hasFamily(service *corev1.Service, is4 bool) bool {
-	for _, family := range service.Spec.IPFamilies {
-		if (family == corev1.IPv4Protocol) == is4 {
-			return true
-		}
-	}
-	return len(service.Spec.IPFamilies) == 0 // of type ExternalName
 }
 
 // report writes an event for each refusal that this Service did not have before.

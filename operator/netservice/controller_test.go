@@ -171,7 +171,7 @@ func (r *rig) state() (inSlices []int, inEndpoints int) {
 	return inSlices, inEndpoints
 }
 
-// onLAN returns a Service with so many pods in one network, as rows and as objects.
+// onLAN returns a Service with so many pods in one network as rows, and as an object.
 func onLAN(pods int) (rows []any, objects []client.Object, service *store.Service) {
 	lan := outside("DanmNet", "blue", "lan")
 	service = selectingIn(named("DanmNet", "lan"))
@@ -185,11 +185,8 @@ func onLAN(pods int) (rows []any, objects []client.Object, service *store.Servic
 	})
 	for i := range pods {
 		p := pod(fmt.Sprintf("p%d", i))
+		p.Endpoint = &store.PodEndpoint{Ready: true}
 		rows = append(append(rows, p), attached(p, "lan1", lan.Reference(), fmt.Sprintf("192.168.%d.%d", i/200, 2+i%200))...)
-		objects = append(objects, &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "blue", Name: p.Name, UID: types.UID(p.UID)}, Spec: corev1.PodSpec{NodeName: "node-1"},
-			Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
-		})
 	}
 	return rows, objects, service
 }
@@ -245,12 +242,9 @@ func TestManyEndpointsAreSplitAndAChangeWritesLittle(t *testing.T) {
 	if r.writes > 0 {
 		t.Errorf("%d writes without a change", r.writes)
 	}
-	changed := objects[7].(*corev1.Pod)
-	if err := r.Get(t.Context(), client.ObjectKeyFromObject(changed), changed); err != nil {
-		t.Fatal(err)
-	}
-	changed.Status.Conditions[0].Status = corev1.ConditionFalse
-	if err := r.Client.Status().Update(t.Context(), changed); err != nil {
+	unready7 := pod("p7")
+	unready7.Endpoint = &store.PodEndpoint{}
+	if err := r.store.Update(func(tx store.Tx) error { return store.PutPod(tx, unready7) }); err != nil {
 		t.Fatal(err)
 	}
 	r.writes = 0

@@ -20,9 +20,8 @@ import (
 
 // member is one endpoint: a pod at one of its addresses.
 type member struct {
-	// namespace, name and uid are the pod's.
-	namespace, name, uid string
-	ip                   netip.Addr
+	pod *store.Pod
+	ip  netip.Addr
 }
 
 // decision is what a Service is to have.
@@ -89,7 +88,7 @@ func (d *decision) fill(s seeker, selection *store.EndpointSelection, places []p
 			addresses, without := s.interfaces(pod, at)
 			bare = append(bare, without...)
 			for _, row := range addresses {
-				one := member{namespace: pod.Namespace, name: pod.Name, uid: pod.UID, ip: row.IP}
+				one := member{pod: pod, ip: row.IP}
 				if list := d.members[row.Domain()]; !slices.Contains(list, one) {
 					d.members[row.Domain()] = append(list, one)
 				}
@@ -98,7 +97,7 @@ func (d *decision) fill(s seeker, selection *store.EndpointSelection, places []p
 	}
 	for _, list := range d.members {
 		slices.SortFunc(list, func(a, b member) int {
-			return cmp.Or(strings.Compare(a.name, b.name), strings.Compare(a.uid, b.uid), a.ip.Compare(b.ip))
+			return cmp.Or(strings.Compare(a.pod.Name, b.pod.Name), strings.Compare(a.pod.UID, b.pod.UID), a.ip.Compare(b.ip))
 		})
 	}
 	return bare

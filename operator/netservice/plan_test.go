@@ -72,7 +72,7 @@ func base(more ...any) []any {
 func shown(d decision) (all []string) {
 	for domain, list := range d.members {
 		for _, one := range list {
-			all = append(all, domain+" "+one.name+" "+one.ip.String())
+			all = append(all, domain+" "+one.pod.Name+" "+one.ip.String())
 		}
 	}
 	slices.Sort(all)

@@ -22,7 +22,6 @@ import (
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/allocation"
-	"github.com/alioth-net/alioth/store/kinds/core"
 	"github.com/alioth-net/alioth/store/tenancy"
 )
 
@@ -142,17 +141,18 @@ func (r *Reconciler) write(ctx context.Context, pod *store.Pod, patch podPatch) 
 // take puts a pod into the store ahead of its watch event, unless the event of its
 // deletion has come or the store has a newer version.
 func (r *Reconciler) take(object *corev1.Pod) error {
-	row, err := core.Pod.Convert(object)
+	row, err := feed.Pod.Row(object)
 	if err != nil || row == nil {
 		return err
 	}
+	uid := string(object.UID)
 	var before, after *store.Pod
 	err = r.Store.Update(func(tx store.Tx) error {
-		if before = store.GetPod(tx, row.UID); before == nil {
+		if before = store.GetPod(tx, uid); before == nil {
 			return nil
 		}
-		err := allocation.Put(tx, row)
-		after = store.GetPod(tx, row.UID)
+		err := feed.Pod.Put(tx, row)
+		after = store.GetPod(tx, uid)
 		return err
 	})
 	if err == nil && before != after {

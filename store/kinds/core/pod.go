@@ -31,7 +31,6 @@ func describePod() descriptor.Description[*corev1.Pod, store.Pod] {
 	return descriptor.Description[*corev1.Pod, store.Pod]{
 		Name: "Pod", Object: &corev1.Pod{}, List: &corev1.PodList{}, Convert: convertPod,
 		Table: descriptor.ByUID(store.GetPod, store.PutPod, store.DeletePod),
-		Trim:  trimPod,
 		Verdict: func(row *store.Pod) descriptor.Verdict {
 			return descriptor.Verdict{
 				ID:    descriptor.ID{Namespace: row.Namespace, Name: row.Name, UID: row.UID},
@@ -266,8 +265,7 @@ func hooks(container *corev1.Container) []*corev1.LifecycleHandler {
 func lasting(spec *corev1.PodSpec) func(yield func(*corev1.Container) bool) {
 	return func(yield func(*corev1.Container) bool) {
 		for i := range spec.InitContainers {
-			always := spec.InitContainers[i].RestartPolicy
-			if always != nil && *always == corev1.ContainerRestartPolicyAlways && !yield(&spec.InitContainers[i]) {
+			if isSidecar(&spec.InitContainers[i]) && !yield(&spec.InitContainers[i]) {
 				return
 			}
 		}
@@ -277,6 +275,11 @@ func lasting(spec *corev1.PodSpec) func(yield func(*corev1.Container) bool) {
 			}
 		}
 	}
+}
+
+// isSidecar reports whether an init container runs for as long as its pod.
+func isSidecar(container *corev1.Container) bool {
+	return container.RestartPolicy != nil && *container.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
 // devices counts what lasting containers request of extended resources, whose requests and
@@ -333,58 +336,4 @@ func hostPort(port corev1.ContainerPort) (store.HostPort, bool) {
 		}
 	}
 	return row, port.HostPort != 0
-}
-
-// trimPod keeps what convertPod reads of a pod's spec and status.
-func trimPod(pod *corev1.Pod) {
-	pod.Spec = trimSpec(&pod.Spec)
-	pod.Status = trimStatus(pod)
-}
-
-// trimStatus keeps how far a pod is, and the IPs of one that was not told any.
-func trimStatus(pod *corev1.Pod) corev1.PodStatus {
-	status := corev1.PodStatus{Phase: pod.Status.Phase, Conditions: pod.Status.Conditions}
-	if pod.Annotations[v1alpha1.AttachmentsAnnotation] == "" {
-		status.PodIPs = pod.Status.PodIPs
-	}
-	return status
-}
-
-// trimSpec keeps where the pod is, its name in DNS, and how the kubelet probes it.
-func trimSpec(spec *corev1.PodSpec) corev1.PodSpec {
-	return corev1.PodSpec{
-		NodeName:       spec.NodeName,
-		HostNetwork:    spec.HostNetwork,
-		Hostname:       spec.Hostname,
-		Subdomain:      spec.Subdomain,
-		InitContainers: trimContainers(spec.InitContainers),
-		Containers:     trimContainers(spec.Containers),
-	}
-}
-
-func trimContainers(containers []corev1.Container) []corev1.Container {
-	trimmed := make([]corev1.Container, 0, len(containers))
-	for _, c := range containers {
-		trimmed = append(trimmed, corev1.Container{
-			Name: c.Name, Ports: c.Ports, Lifecycle: c.Lifecycle, RestartPolicy: c.RestartPolicy,
-			Resources:     corev1.ResourceRequirements{Limits: trimResources(c.Resources.Limits)},
-			LivenessProbe: c.LivenessProbe, ReadinessProbe: c.ReadinessProbe, StartupProbe: c.StartupProbe,
-		})
-	}
-	return trimmed
-}
-
-// trimResources keeps extended resources.
-func trimResources(list corev1.ResourceList) corev1.ResourceList {
-	var extended corev1.ResourceList
-	for name, quantity := range list {
-		if !isExtended(name) {
-			continue
-		}
-		if extended == nil {
-			extended = corev1.ResourceList{}
-		}
-		extended[name] = quantity
-	}
-	return extended
 }

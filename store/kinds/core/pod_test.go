@@ -183,3 +183,31 @@ func TestTheDevicesOfAPodAreThoseOfItsLastingContainers(t *testing.T) {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 }
+
+func TestEndpointsHaveOfAPodWhatKubernetesReads(t *testing.T) {
+	always := corev1.ContainerRestartPolicyAlways
+	ports := func(list ...corev1.ContainerPort) corev1.Container { return corev1.Container{Ports: list} }
+	sidecar := ports(corev1.ContainerPort{Name: "proxy", ContainerPort: 15000})
+	sidecar.RestartPolicy = &always
+	pod := &corev1.Pod{
+		Spec: corev1.PodSpec{
+			Hostname: "h", Subdomain: "s",
+			InitContainers: []corev1.Container{ports(corev1.ContainerPort{Name: "setup", ContainerPort: 1}), sidecar},
+			Containers: []corev1.Container{
+				ports(corev1.ContainerPort{ContainerPort: 9}, corev1.ContainerPort{Name: "web", ContainerPort: 8080, Protocol: corev1.ProtocolUDP}),
+				ports(corev1.ContainerPort{Name: "web", ContainerPort: 8081}),
+			},
+		},
+		Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled}, {Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+	}
+	want := &store.PodEndpoint{Ready: true, Hostname: "h", Subdomain: "s", Ports: []store.NamedPort{
+		{Name: "web", Protocol: "UDP", Port: 8080}, {Name: "web", Protocol: "TCP", Port: 8081}, {Name: "proxy", Protocol: "TCP", Port: 15000},
+	}}
+	if diff := cmp.Diff(want, PodEndpoint(pod)); diff != "" {
+		t.Errorf("endpoint (-want +got):\n%s", diff)
+	}
+	pod.Status.Conditions[1].Status = corev1.ConditionUnknown
+	if PodEndpoint(pod).Ready {
+		t.Error("a pod of unknown readiness is ready")
+	}
+}
