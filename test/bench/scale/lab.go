@@ -115,18 +115,20 @@ func (l *Lab) Stop() (err error) {
 }
 
 // load fills the API. The operator itself serves the wide VPC and the first narrow one,
-// whose pods are the models of all others.
+// with its pods the models of all others.
 func (l *Lab) load(ctx context.Context) error {
 	l.step(fmt.Sprintf("loading %s", l.Size))
-	if err := errors.Join(l.defaultVPC(ctx), l.loader.nodes(ctx, l.Size), vpc(ctx, l, wide, "10.60.0.0/16", wideVNI)); err != nil {
+	if err := errors.Join(l.defaultVPC(ctx), l.loader.nodes(ctx, l.Size)); err != nil {
 		return err
 	}
-	if err := l.loader.each(ctx, l.Nodes, func(ctx context.Context, c client.Client, i int) error {
-		return vpc(ctx, c, narrow(i), "10.50.0.0/20", vniOf(i))
-	}); err != nil {
+	if err := errors.Join(vpc(ctx, l, wide, "10.60.0.0/16", wideVNI), vpc(ctx, l, narrow(0), "10.50.0.0/20", vniOf(0))); err != nil {
 		return err
 	}
 	if err := l.served(ctx); err != nil {
+		return err
+	}
+	first, err := firstTenant(ctx, l)
+	if err != nil {
 		return err
 	}
 	all, err := models(ctx, l, narrow(0))
@@ -135,7 +137,7 @@ func (l *Lab) load(ctx context.Context) error {
 	}
 	return l.loader.each(ctx, l.Nodes-1, func(ctx context.Context, _ client.Client, i int) error {
 		vpc := i + 1
-		var entries []entry
+		entries := first.copy(vpc)
 		for pod := range l.PodsPerNode {
 			more, err := stored(all[podName(pod)].copy(narrow(vpc), nodeName(l.hostOf(vpc, pod))))
 			if err != nil {
@@ -189,7 +191,10 @@ func (l *Lab) served(ctx context.Context) error {
 		return err
 	}
 	l.pods = l.Nodes
-	return errors.Join(l.annotated(ctx, wide, podNames(l.Nodes)), l.annotated(ctx, narrow(0), podNames(l.PodsPerNode)))
+	return errors.Join(
+		l.annotated(ctx, wide, podNames(l.Nodes)), l.annotated(ctx, narrow(0), podNames(l.PodsPerNode)),
+		l.counted(ctx, wide, cnid.DefaultConfig().DefaultVPC, narrow(0)),
+	)
 }
 
 // start starts an operator.

@@ -63,8 +63,8 @@ func (s Size) vpcsOf(node int, defaultVPC string) map[string]bool {
 	return map[string]bool{defaultVPC: true, wide: true, narrow(node): true, narrow((node + s.Nodes - 1) % s.Nodes): true}
 }
 
-// vniOf is the VNI of a narrow VPC, and wideVNI that of the wide one. Those of the default
-// VPC, which the operator chooses, begin at 1.
-func vniOf(vpc int) int32 { return int32(10_000 + vpc) }
+// vniOf is the VNI of a narrow VPC, and wideVNI that of the wide one. They descend, because
+// the operator chooses the VNI of the default VPC above those that are taken first.
+func vniOf(vpc int) int32 { return int32(wideVNI - 1 - vpc) }
 
 const wideVNI = 9_999
