@@ -122,7 +122,7 @@ func (p *process) term(ctx context.Context) error {
 	if lock != nil {
 		defer lock.end()
 	}
-	mgr, err := p.newManager(lock)
+	mgr, err := p.newManager(ctx, lock)
 	if err != nil {
 		return err
 	}
@@ -165,9 +165,9 @@ func (p *process) lock(end func()) (*lease, error) {
 	return lock, nil
 }
 
-// newManager returns the manager of a new term; lock is nil where there is no
-// election.
-func (p *process) newManager(lock *lease) (manager.Manager, error) {
+// newManager returns the manager of a new term, which ends with ctx; lock is nil where there
+// is no election.
+func (p *process) newManager(ctx context.Context, lock *lease) (manager.Manager, error) {
 	scheme, err := newScheme()
 	if err != nil {
 		return nil, err
@@ -176,6 +176,7 @@ func (p *process) newManager(lock *lease) (manager.Manager, error) {
 		Scheme:                        scheme,
 		Logger:                        logr.FromSlogHandler(p.log.Handler()),
 		Cache:                         cache.Options{DefaultTransform: feed.Keep},
+		NewCache:                      newEndingCache(ctx),
 		Metrics:                       metricsserver.Options{BindAddress: "0"},
 		HealthProbeBindAddress:        "0",
 		LeaderElection:                lock != nil,

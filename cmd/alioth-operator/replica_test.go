@@ -35,6 +35,9 @@ import (
 type gateway struct {
 	*httptest.Server
 
+	// holds selects requests that get no answer; nil for none. It does not change.
+	holds func(request) bool
+
 	mu       sync.Mutex
 	requests []request
 }
@@ -68,9 +71,14 @@ func newGateway(t *testing.T, config *rest.Config) *gateway {
 	}
 	g := &gateway{}
 	g.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		this := request{r.Method, r.URL.Path, r.URL.RawQuery}
 		g.mu.Lock()
-		g.requests = append(g.requests, request{r.Method, r.URL.Path, r.URL.RawQuery})
+		g.requests = append(g.requests, this)
 		g.mu.Unlock()
+		if g.holds != nil && g.holds(this) {
+			<-r.Context().Done()
+			return
+		}
 		proxy.ServeHTTP(w, r)
 	}))
 	t.Cleanup(func() {
@@ -112,20 +120,28 @@ type replica struct {
 	health, metrics string
 }
 
-// startReplica starts an operator whose lease is in a namespace. It is killed
+// startReplica starts an operator with a gateway of its own, see newReplica.
+func startReplica(t *testing.T, config *rest.Config, namespace string, flags ...string) *replica {
+	t.Helper()
+	return newReplica(t, newGateway(t, config), namespace, flags...)
+}
+
+// newReplica starts an operator whose lease is in a namespace. It is killed
 // with the test, and with this process.
-func startReplica(t *testing.T, config *rest.Config, namespace string) *replica {
+func newReplica(t *testing.T, g *gateway, namespace string, flags ...string) *replica {
 	t.Helper()
 	r := &replica{
-		t: t, gateway: newGateway(t, config), ended: make(chan struct{}), health: freeport.Loopback(t), metrics: freeport.Loopback(t),
+		t: t, gateway: g, ended: make(chan struct{}), health: freeport.Loopback(t), metrics: freeport.Loopback(t),
 	}
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(self, "--kubeconfig="+r.gateway.kubeconfig(t), "--namespace="+namespace,
-		"--health-addr="+r.health, "--metrics-addr="+r.metrics, "--default-vpc=no-such-default",
-		"--service-cidrs="+apiserver.ServiceCIDR4)
+	cmd := exec.Command(self, append([]string{
+		"--kubeconfig=" + r.gateway.kubeconfig(t), "--namespace=" + namespace,
+		"--health-addr=" + r.health, "--metrics-addr=" + r.metrics, "--default-vpc=no-such-default",
+		"--service-cidrs=" + apiserver.ServiceCIDR4,
+	}, flags...)...)
 	cmd.Env = append(os.Environ(), asOperator+"=1")
 	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
