@@ -37,6 +37,7 @@ import (
 type script struct {
 	// requests come here, each with what is to answer it.
 	requests chan scripted
+	set      *reflector.Set
 }
 
 type scripted struct {
@@ -63,6 +64,7 @@ func follow(t *testing.T) (*script, *store.Store, *reflector.Source) {
 		t.Fatal(err)
 	}
 	set := reflector.NewSet(rows, newClient(t, &rest.Config{Host: server.URL}), slog.New(slog.DiscardHandler))
+	s.set = set
 	source := set.Start(t.Context(), vpcs.Address.Of[descriptor.AllAddresses]("blue"), func() {})
 	t.Cleanup(server.Close) // the test's context has ended then, and so have requests
 	return s, rows, source
@@ -254,6 +256,26 @@ func TestAnAPIServerWithoutStreamingListsIsAskedForPlainOnes(t *testing.T) {
 			waitFor(t, rows, only, later)
 		})
 	}
+}
+
+// TestAPartOfAKnownKindIsListedFromTheCache, not older than what the set has of the kind; once
+// its watch has expired, like every other.
+func TestAPartOfAKnownKindIsListedFromTheCache(t *testing.T) {
+	t.Parallel()
+	s, rows, _ := follow(t)
+	only, later := versioned("10.0.0.1", "9"), versioned("10.0.0.2", "12")
+	gone := says(http.StatusGone, string(jsonOf(t, apierrors.NewResourceExpired("too old").Status())))
+	s.expect(t, everything, goesOn(there(t, "10", only), told(t, "BOOKMARK", &v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "11"}})))
+	waitFor(t, rows, only)
+	for s.set.Newest("Address") != "11" {
+		time.Sleep(time.Millisecond)
+	}
+	s.set.Start(t.Context(), vpcs.Address.Of[descriptor.AllAddresses]("blue"), func() {})
+	s.expect(t, list+"11", says(http.StatusServiceUnavailable))
+	s.expect(t, list+"11", says(http.StatusOK, listed(t, "12", only, later)))
+	s.expect(t, "12", gone)
+	waitFor(t, rows, only, later)
+	s.expect(t, everything, goesOn(there(t, "13", later)))
 }
 
 func TestAnObjectThatCannotBeDecodedHidesNoOther(t *testing.T) {

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kube"
@@ -34,6 +36,8 @@ type Set struct {
 	refused map[coverKey]any
 	// complained has when a failure of a kind's sources was logged last.
 	complained map[string]time.Time
+	// seen has the newest version up to which a source has read, by kind.
+	seen map[string]string
 }
 
 const (
@@ -58,6 +62,7 @@ func NewSet(s *store.Store, api *kube.Client, log *slog.Logger) *Set {
 		covered:    map[coverKey]int{},
 		refused:    map[coverKey]any{},
 		complained: map[string]time.Time{},
+		seen:       map[string]string{},
 	}
 }
 
@@ -85,6 +90,22 @@ func (s *Set) complain(kind string, err error) {
 	if due {
 		s.log.Warn("can't follow a part of the API; trying again", "kind", kind, "error", err)
 	}
+}
+
+// see notes that a source has read its kind up to a version.
+func (s *Set) see(kind, version string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if order, err := resourceversion.CompareResourceVersion(version, s.seen[kind]); s.seen[kind] == "" || err == nil && order > 0 {
+		s.seen[kind] = version
+	}
+}
+
+// newest returns the newest version of a kind that a source has read up to, "" for none.
+func (s *Set) newest(kind string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen[kind]
 }
 
 // change is an event of a source.
