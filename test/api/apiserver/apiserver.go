@@ -130,7 +130,8 @@ func NewBare(ctx context.Context) (*Server, error) {
 
 // NewLarge is New for many objects and clients: with the etcd that Kubernetes is released
 // with, which is built when the cache lacks it. With Debian's the API server reads each
-// consistent list from etcd, and can't stream lists.
+// consistent list from etcd, and can't stream lists. As in large clusters, it has several times
+// as many requests in flight as by default.
 func NewLarge(ctx context.Context) (*Server, error) {
 	programs, err := find(ctx)
 	if err != nil {
@@ -141,6 +142,7 @@ func NewLarge(ctx context.Context) (*Server, error) {
 		return nil, err
 	}
 	programs.etcd = filepath.Join(dir, etcdProgram)
+	programs.more = []string{"--max-requests-inflight=3000", "--max-mutating-requests-inflight=1000"}
 	return withCRDs(ctx, programs)
 }
 
@@ -202,6 +204,8 @@ func (s *Server) Resume(ctx context.Context) (err error) {
 // programs are the paths of the two binaries.
 type programs struct {
 	etcd, api string
+	// more are further arguments of the API server.
+	more []string
 }
 
 // find returns the binaries; the API server's is built when the cache lacks it.

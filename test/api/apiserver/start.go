@@ -50,6 +50,7 @@ func start(ctx context.Context, bin programs) (_ *Server, err error) {
 	if s.apiArgs, err = apiArgs(dir, clients, secure, token); err != nil {
 		return nil, err
 	}
+	s.apiArgs = append(s.apiArgs, bin.more...)
 	if s.api, err = launch(ctx, dir, apiProgram, bin.api, s.apiArgs...); err != nil {
 		return nil, err
 	}

@@ -287,6 +287,10 @@ func (l *Lab) startNodes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	lists, err := newFirstLists(l.Server.Config())
+	if err != nil {
+		return err
+	}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	l.stop = stop
 	log := slog.New(slog.DiscardHandler)
@@ -300,6 +304,7 @@ func (l *Lab) startNodes(ctx context.Context) error {
 			l.hollow = append(l.hollow, h)
 			continue
 		}
+		via.lists = lists.wrap(nodeName(i))
 		h, err := newHolder(nodeName(i), via, l.vpcsOf(i, cnid.DefaultConfig().DefaultVPC), log)
 		if err != nil {
 			return err
@@ -307,19 +312,36 @@ func (l *Lab) startNodes(ctx context.Context) error {
 		l.holders = append(l.holders, h)
 	}
 	began := time.Now()
-	for _, h := range l.hollow {
-		h.start(running, l.loops)
-	}
-	for _, h := range l.holders {
-		h.start(running, l.loops)
-	}
-	for _, n := range l.nodes() {
-		if err := n.synced(ctx); err != nil {
-			return fmt.Errorf("wait until node %s has read its part of the API: %w", n.name, err)
-		}
+	if err := l.bringUp(ctx, running); err != nil {
+		return err
 	}
 	l.step(fmt.Sprintf("all nodes have read their part of the API after %.1f s", time.Since(began).Seconds()))
 	return errors.Join(l.attached(ctx), l.answered(ctx, nil))
+}
+
+// hollowAtOnce and holdersAtOnce are how many nodes read their part of the API at the same
+// time. Of more hollow nodes, which list by themselves, the API server would refuse some after
+// they have waited for 15 s.
+const hollowAtOnce, holdersAtOnce = 16, 64
+
+// bringUp starts all nodes, which end with running, and returns once they have read their
+// part of the API.
+func (l *Lab) bringUp(ctx, running context.Context) error {
+	err := eachOf(l.hollow, hollowAtOnce, func(h *hollow) error { h.start(running, l.loops); return h.synced(ctx) })
+	if err != nil {
+		return err
+	}
+	return eachOf(l.holders, holdersAtOnce, func(h *holder) error { h.start(running, l.loops); return h.synced(ctx) })
+}
+
+// eachOf calls do for all nodes, so many at once.
+func eachOf[N any](nodes []N, atOnce int, do func(N) error) error {
+	var group errgroup.Group
+	group.SetLimit(atOnce)
+	for _, n := range nodes {
+		group.Go(func() error { return do(n) })
+	}
+	return group.Wait()
 }
 
 // nodes are all nodes by number.

@@ -19,8 +19,8 @@ import (
 	"github.com/alioth-net/alioth/test/bench/plane"
 )
 
-// Loaded returns what each node, by number, has received since it started.
-func (l *Lab) Loaded() []Counts { return l.counts() }
+// Loaded returns what each hollow node, by number, has received since it started.
+func (l *Lab) Loaded() []Counts { return l.counts()[:l.Hollow] }
 
 // Isolated makes a pod on node 0 in a VPC that has pods on nodes 0 and 1 alone. It returns
 // what each node, by number, has received because of it.

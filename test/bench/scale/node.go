@@ -5,8 +5,10 @@ package scale
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -44,6 +46,8 @@ type access struct {
 	server *rest.Config
 	// token of the node's daemon.
 	token string
+	// lists answer first lists; nil where the API server does.
+	lists func(http.RoundTripper) http.RoundTripper
 }
 
 // newNode returns a node that follows nothing yet. keeps narrows down what of a kind the
@@ -74,6 +78,9 @@ func newClient(via access, m *meter) (*kube.Client, error) {
 	config := rest.CopyConfig(via.server)
 	config.BearerToken = via.token
 	config.Dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+	if via.lists != nil {
+		config.Wrap(via.lists)
+	}
 	config.Wrap(m.wrap)
 	scheme := runtime.NewScheme()
 	if err := kinds.AddToScheme(scheme); err != nil {
@@ -99,7 +106,7 @@ func (n *node) synced(ctx context.Context) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return fmt.Errorf("wait until node %s has read its part of the API: %w", n.name, context.Cause(ctx))
 		}
 	}
 }

@@ -25,7 +25,8 @@ const (
 // Result is what was measured in a lab of one size.
 type Result struct {
 	Size Size
-	// Loaded is what each node, by number, has received until it had read its part of the API.
+	// Loaded is what each hollow node, by number, has received until it had read its part of the
+	// API.
 	Loaded []Counts
 	// Full is with the Addresses of a VPC on all its nodes, Roles with bouncers.
 	Full, Roles Phase
