@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -134,7 +135,7 @@ func (p *process) term(ctx context.Context) error {
 	if len(missing) > 0 {
 		go p.endWithKinds(ctx, missing, env.available, cancel)
 	}
-	go fed.Fill(ctx)
+	go fill(ctx, fed)
 	p.state.set(fed)
 	defer p.state.set(nil)
 	go func() {
@@ -150,6 +151,19 @@ func (p *process) term(ctx context.Context) error {
 		return err
 	}
 	return errEnded
+}
+
+// Garbage that there may be, in percent of what is in use: while the store is filled, when to
+// collect it more often would delay the start, and afterwards (docs/design/140).
+const garbageAtStart, garbagePercent = 100, 50
+
+// fill fills the store of a term.
+func fill(ctx context.Context, fed *feed.Feed) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(garbageAtStart)
+		defer debug.SetGCPercent(garbagePercent)
+	}
+	fed.Fill(ctx)
 }
 
 // lock returns the lease of a new term, which end ends; nil where there is no

@@ -10,7 +10,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -19,6 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
 // firstLists answer the lists of holders, of which the lab itself has read each resource
@@ -30,7 +34,7 @@ type firstLists struct {
 	client *http.Client
 
 	mu        sync.Mutex
-	resources map[string]func() (*listed, error)
+	resources map[string]*listed
 }
 
 // listed is what the API had of one resource.
@@ -44,40 +48,56 @@ type listed struct {
 	indexes map[string]map[string][]int
 }
 
+// largePaths are those of the resources with most objects, which are listed before nodes load the
+// API server.
+var largePaths = []string{"/api/v1/pods", "/apis/" + v1alpha1.GroupVersion.String() + "/addresses"}
+
 func newFirstLists(config *rest.Config) (*firstLists, error) {
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("make the client of first lists: %w", err)
 	}
-	return &firstLists{host: config.Host, client: client, resources: map[string]func() (*listed, error){}}, nil
+	return &firstLists{host: config.Host, client: client, resources: map[string]*listed{}}, nil
 }
 
 // of returns what the API had at a path when it was asked for first.
 func (f *firstLists) of(path string) (*listed, error) {
 	f.mu.Lock()
-	read := f.resources[path]
-	if read == nil {
-		read = sync.OnceValues(func() (*listed, error) { return f.read(path) })
-		f.resources[path] = read
+	defer f.mu.Unlock()
+	if r := f.resources[path]; r != nil {
+		return r, nil
 	}
-	f.mu.Unlock()
-	return read()
+	all := &listed{indexes: map[string]map[string][]int{}}
+	for more := true; more; more = all.Continue != "" {
+		page, err := f.read(path, all.Continue)
+		if err != nil {
+			return nil, err
+		}
+		all.TypeMeta, all.ListMeta, all.Items = page.TypeMeta, page.ListMeta, append(all.Items, page.Items...)
+	}
+	f.resources[path] = all
+	return all, nil
 }
 
-func (f *firstLists) read(path string) (*listed, error) {
-	response, err := f.client.Get(f.host + path) //nolint:noctx // the client of the lab ends with it
+// pageSize is how many objects a request lists at most. All at once would take the API server
+// longer than a request may.
+const pageSize = 5000
+
+func (f *firstLists) read(path, next string) (*listed, error) {
+	query := url.Values{"limit": {strconv.Itoa(pageSize)}, "continue": {next}}
+	response, err := f.client.Get(f.host + path + "?" + query.Encode()) //nolint:noctx // the client of the lab ends with it
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", path, err)
 	}
 	defer response.Body.Close()
-	r := &listed{indexes: map[string]map[string][]int{}}
 	if response.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("list %s: answer %d", path, response.StatusCode)
 	}
-	if err := json.NewDecoder(response.Body).Decode(r); err != nil {
+	page := &listed{}
+	if err := json.NewDecoder(response.Body).Decode(page); err != nil {
 		return nil, fmt.Errorf("list %s: %w", path, err)
 	}
-	return r, nil
+	return page, nil
 }
 
 // wrap returns the transport of a holder. It fits rest.Config.Wrap.

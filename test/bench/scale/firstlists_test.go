@@ -70,7 +70,7 @@ func TestHoldersListFromTheLabAndWatchTheAPIServer(t *testing.T) {
 	expect("the same stream again", ask(stream), "from the API server")
 	expect("a watch", ask("fieldSelector=spec.vpc%3Dblue&watch=true&resourceVersion=9"), "from the API server")
 	want := []string{
-		path,
+		path + "?continue=&limit=5000",
 		path + "?fieldSelector=spec.vpc%3Dblue&resourceVersion=7&watch=true",
 		path + "?" + stream,
 		path + "?fieldSelector=spec.vpc%3Dblue&watch=true&resourceVersion=9",

@@ -291,6 +291,11 @@ func (l *Lab) startNodes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	for _, path := range largePaths {
+		if _, err := lists.of(path); err != nil {
+			return err
+		}
+	}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	l.stop = stop
 	log := slog.New(slog.DiscardHandler)
@@ -319,25 +324,24 @@ func (l *Lab) startNodes(ctx context.Context) error {
 	return errors.Join(l.attached(ctx), l.answered(ctx, nil))
 }
 
-// hollowAtOnce and holdersAtOnce are how many nodes read their part of the API at the same
-// time. Of more hollow nodes, which list by themselves, the API server would refuse some after
-// they have waited for 15 s.
-const hollowAtOnce, holdersAtOnce = 16, 64
+// startsAtOnce is how many nodes read their part of the API at the same time. Of more, the API
+// server would refuse lists after they have waited for 15 s, and close connections.
+const startsAtOnce = 16
 
 // bringUp starts all nodes, which end with running, and returns once they have read their
 // part of the API.
 func (l *Lab) bringUp(ctx, running context.Context) error {
-	err := eachOf(l.hollow, hollowAtOnce, func(h *hollow) error { h.start(running, l.loops); return h.synced(ctx) })
+	err := eachOf(l.hollow, func(h *hollow) error { h.start(running, l.loops); return h.synced(ctx) })
 	if err != nil {
 		return err
 	}
-	return eachOf(l.holders, holdersAtOnce, func(h *holder) error { h.start(running, l.loops); return h.synced(ctx) })
+	return eachOf(l.holders, func(h *holder) error { h.start(running, l.loops); return h.synced(ctx) })
 }
 
-// eachOf calls do for all nodes, so many at once.
-func eachOf[N any](nodes []N, atOnce int, do func(N) error) error {
+// eachOf calls do for all nodes, startsAtOnce of them at the same time.
+func eachOf[N any](nodes []N, do func(N) error) error {
 	var group errgroup.Group
-	group.SetLimit(atOnce)
+	group.SetLimit(startsAtOnce)
 	for _, n := range nodes {
 		group.Go(func() error { return do(n) })
 	}
