@@ -85,7 +85,7 @@ const pageSize = 5000
 
 func (f *firstLists) read(path, next string) (*listed, error) {
 	query := url.Values{"limit": {strconv.Itoa(pageSize)}, "continue": {next}}
-	response, err := f.client.Get(f.host + path + "?" + query.Encode()) //nolint:noctx // the client of the lab ends with it
+	response, err := f.client.Get(f.host + path + "?" + query.Encode())
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", path, err)
 	}

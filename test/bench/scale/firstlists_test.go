@@ -39,7 +39,7 @@ func TestHoldersListFromTheLabAndWatchTheAPIServer(t *testing.T) {
 	holder := &http.Client{Transport: lists.wrap("node-1")(http.DefaultTransport)}
 	ask := func(query string) string {
 		t.Helper()
-		response, err := holder.Get(server.URL + path + "?" + query) //nolint:noctx // the server is the test's
+		response, err := holder.Get(server.URL + path + "?" + query)
 		if err != nil {
 			t.Fatal(err)
 		}
