@@ -13,7 +13,7 @@ import (
 )
 
 // batchSize is how many objects of a first list share a transaction. One transaction each
-// takes three times as long, and larger ones save nothing (docs/design/140).
+// takes three times as long, and larger ones save little (docs/design/140).
 const batchSize = 256
 
 // batch collects the objects of a kind that existed when its informer was started.
