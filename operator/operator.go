@@ -153,8 +153,9 @@ func (p *process) term(ctx context.Context) error {
 	return errEnded
 }
 
-// Garbage that there may be, in percent of what is in use: while the store is filled, when to
-// collect it more often would delay the start, and afterwards (docs/design/140).
+// garbageAtStart and garbagePercent limit the garbage, in percent of the memory in use, while the
+// store is filled and afterwards. More frequent collection would delay the start
+// (docs/design/140).
 const garbageAtStart, garbagePercent = 100, 50
 
 // fill fills the store of a term.

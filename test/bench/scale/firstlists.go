@@ -5,7 +5,6 @@ package scale
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -261,7 +260,7 @@ func (r *listed) events(items []json.RawMessage) []byte {
 	for _, item := range items {
 		fmt.Fprintf(&text, `{"type":"ADDED","object":%s}`+"\n", item)
 	}
-	kind := cmp.Or(strings.TrimSuffix(r.Kind, "List"), r.Kind)
+	kind := strings.TrimSuffix(r.Kind, "List")
 	fmt.Fprintf(&text, `{"type":"BOOKMARK","object":{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":%q,"annotations":{%q:"true"}}}}`+"\n",
 		kind, r.APIVersion, r.ResourceVersion, metav1.InitialEventsAnnotationKey)
 	return text.Bytes()

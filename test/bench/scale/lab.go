@@ -114,8 +114,8 @@ func (l *Lab) Stop() (err error) {
 	return err
 }
 
-// load fills the API. The operator itself serves the wide VPC and the first narrow one,
-// with its pods the models of all others.
+// load fills the API. The operator itself serves the wide VPC and the first narrow one. All other
+// tenants and their pods are copies of those of the narrow one.
 func (l *Lab) load(ctx context.Context) error {
 	l.step(fmt.Sprintf("loading %s", l.Size))
 	if err := errors.Join(l.defaultVPC(ctx), l.loader.nodes(ctx, l.Size)); err != nil {
