@@ -9,21 +9,17 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/netip"
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/kinds/core"
 	"github.com/alioth-net/alioth/store/kube"
 )
 
@@ -154,65 +150,6 @@ func (r *RollCall) look(tx store.ReadTx) task {
 		now.nodeUID = self.UID
 	}
 	return now
-}
-
-// errBehind reports that the store is older than the API server's state.
-var errBehind = errors.New("the state that was read of this node is older than that of the API server")
-
-// agree returns after a pass with the API server's present state of this node. The pass
-// disconnects sandboxes that the API lacks, for example after a restore from a backup.
-// The store alone may lag behind a restore.
-func (r *RollCall) agree(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, kube.RequestTimeout)
-	defer cancel()
-	// The journal first: later attachments depend on later reads.
-	records := r.records()
-	var addresses v1alpha1.AddressList
-	if err := r.api.List(ctx, &addresses, "", fields.OneTermEqualSelector("spec.node", r.node).String()); err != nil {
-		return fmt.Errorf("list the node's addresses: %w", err)
-	}
-	var pods corev1.PodList
-	if err := r.api.List(ctx, &pods, "", fields.OneTermEqualSelector("spec.nodeName", r.node).String()); err != nil {
-		return fmt.Errorf("list the node's pods: %w", err)
-	}
-	var same bool
-	r.store.View(func(tx store.ReadTx) { same = agrees(tx, r.node, records, addresses.Items, pods.Items) })
-	if !same {
-		return errBehind
-	}
-	return r.passes.Programmed(ctx)
-}
-
-// agrees reports whether the store equals the API server's state in the fields that
-// decide whether the attachments of a node are lost.
-func agrees(tx store.ReadTx, node string, records []journal.Record, addresses []v1alpha1.Address, pods []corev1.Pod) bool {
-	held, status := map[string]string{}, map[string]string{}
-	for i := range addresses {
-		held[addresses[i].Name] = string(addresses[i].UID)
-	}
-	for i := range pods {
-		if row, err := core.Pod.Convert(&pods[i]); err == nil && row != nil {
-			status[row.UID] = wordOf(row)
-		}
-	}
-	return !slices.ContainsFunc(records, func(rec journal.Record) bool {
-		return status[rec.Pod.UID] != wordOf(store.GetPod(tx, rec.Pod.UID)) ||
-			slices.ContainsFunc(rec.Addrs, func(prefix netip.Prefix) bool {
-				row, uid := store.AddressByIP(tx, rec.VPC, prefix.Addr()), ""
-				if row != nil && row.Node == node {
-					uid = row.UID
-				}
-				return held[v1alpha1.AddressName(rec.VPC, prefix.Addr())] != uid
-			})
-	})
-}
-
-// wordOf is the allocation status of a pod as text, "" if there is none.
-func wordOf(pod *store.Pod) string {
-	if pod == nil {
-		return ""
-	}
-	return fmt.Sprint(pod.Attachments, pod.NetworkReady, pod.Reason, pod.Deleting, pod.Terminal)
 }
 
 // answer writes the node's reply if it differs from the last one, and returns it.

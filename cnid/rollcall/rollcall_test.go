@@ -11,13 +11,16 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/kube"
 )
 
 // rows are what the store has heard.
@@ -48,27 +51,42 @@ func TestTheStoreAgreesOnceItHasHeardWhatDecidesAboutTheNode(t *testing.T) {
 		MAC: "02:00:00:00:00:01", Holder: store.Holder{Kind: store.HolderPod, Namespace: "ns", Name: "p1", UID: "p1"}, Set: []netip.Addr{ip},
 	}
 	object := v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: row.Name, UID: types.UID(row.UID)}}
-	another, foreign := object, row
-	another.UID, foreign.Node = "another", "node2"
+	object.Spec.Node = "node1"
+	another, elsewhere, foreign := object, object, row
+	another.UID, elsewhere.Spec.Node, foreign.Node = "another", "node2", "node2"
 	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p1", UID: "p1"}}
-	told := pod
-	told.Annotations = map[string]string{v1alpha1.AttachmentsAnnotation: "[]"}
 	known := store.Pod{Meta: store.Meta{UID: "p1", ResourceVersion: "1"}, Namespace: "ns", Name: "p1", Node: "node1"}
+	status := `[{"name":"eth0","vpc":"blue","addresses":["10.10.1.10/24"]}]`
+	reserves := pod
+	reserves.Annotations = map[string]string{v1alpha1.AttachmentsAnnotation: status, arktosv1.ReadinessAnnotation: "true"}
+	reserves.Status.Conditions = []corev1.PodCondition{{Type: v1alpha1.NetworkReadyCondition, Status: corev1.ConditionTrue, Reason: v1alpha1.AttachedReason}}
+	ends := reserves
+	ends.DeletionTimestamp = &metav1.Time{}
+	confirmed := known
+	confirmed.Attachments, confirmed.NetworkReady, confirmed.Reason = status, true, v1alpha1.AttachedReason
+	ending := confirmed
+	ending.Deleting = true
 	for name, c := range map[string]struct {
 		rows      rows
 		addresses []v1alpha1.Address
 		pods      []corev1.Pod
 		want      bool
+		// reads is the number of Addresses that are read by their names.
+		reads int
 	}{
-		"it has heard everything":            {rows{Addresses: []store.Address{row}, Pods: []store.Pod{known}}, []v1alpha1.Address{object}, []corev1.Pod{pod}, true},
-		"all is gone":                        {rows{}, nil, nil, true},
-		"the Address is gone":                {rows{Addresses: []store.Address{row}, Pods: []store.Pod{known}}, nil, []corev1.Pod{pod}, false},
-		"the Address has come":               {rows{Pods: []store.Pod{known}}, []v1alpha1.Address{object}, []corev1.Pod{pod}, false},
-		"the Address is another one":         {rows{Addresses: []store.Address{row}, Pods: []store.Pod{known}}, []v1alpha1.Address{another}, []corev1.Pod{pod}, false},
-		"the Address is on another node":     {rows{Addresses: []store.Address{foreign}, Pods: []store.Pod{known}}, nil, []corev1.Pod{pod}, true},
-		"the pod is gone":                    {rows{Addresses: []store.Address{row}, Pods: []store.Pod{known}}, []v1alpha1.Address{object}, nil, false},
-		"the pod was told something":         {rows{Addresses: []store.Address{row}, Pods: []store.Pod{known}}, []v1alpha1.Address{object}, []corev1.Pod{told}, false},
-		"something that is not attached has": {rows{Pods: []store.Pod{known}, Addresses: []store.Address{row}}, []v1alpha1.Address{object, {ObjectMeta: metav1.ObjectMeta{Name: "x"}}}, []corev1.Pod{pod}, true},
+		"it has heard everything":        {rows{Addresses: []store.Address{row}, Pods: []store.Pod{known}}, []v1alpha1.Address{object}, []corev1.Pod{pod}, true, 1},
+		"all is gone":                    {rows{}, nil, nil, true, 1},
+		"the Address is gone":            {rows{Addresses: []store.Address{row}, Pods: []store.Pod{known}}, nil, []corev1.Pod{pod}, false, 1},
+		"the Address has come":           {rows{Pods: []store.Pod{known}}, []v1alpha1.Address{object}, []corev1.Pod{pod}, false, 1},
+		"the Address is another one":     {rows{Addresses: []store.Address{row}, Pods: []store.Pod{known}}, []v1alpha1.Address{another}, []corev1.Pod{pod}, false, 1},
+		"the Address is on another node": {rows{Addresses: []store.Address{foreign}, Pods: []store.Pod{known}}, nil, []corev1.Pod{pod}, true, 1},
+		"the Address moved to one":       {rows{Addresses: []store.Address{row}, Pods: []store.Pod{known}}, []v1alpha1.Address{elsewhere}, []corev1.Pod{pod}, false, 1},
+		"the pod is gone":                {rows{Addresses: []store.Address{row}, Pods: []store.Pod{known}}, []v1alpha1.Address{object}, nil, false, 1},
+		"the pod was told something":     {rows{Addresses: []store.Address{row}, Pods: []store.Pod{known}}, []v1alpha1.Address{object}, []corev1.Pod{reserves}, false, 0},
+		"the living pod reserves it":     {rows{Addresses: []store.Address{row}, Pods: []store.Pod{confirmed}}, []v1alpha1.Address{object}, []corev1.Pod{reserves}, true, 0},
+		"reserved, and the Address gone": {rows{Addresses: []store.Address{row}, Pods: []store.Pod{confirmed}}, nil, []corev1.Pod{reserves}, true, 0},
+		"a pod that ends has it":         {rows{Addresses: []store.Address{row}, Pods: []store.Pod{ending}}, []v1alpha1.Address{object}, []corev1.Pod{ends}, true, 1},
+		"a pod that ends has it no more": {rows{Addresses: []store.Address{row}, Pods: []store.Pod{ending}}, nil, []corev1.Pod{ends}, false, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := store.New()
@@ -78,13 +96,62 @@ func TestTheStoreAgreesOnceItHasHeardWhatDecidesAboutTheNode(t *testing.T) {
 			if err := s.Update(c.rows.fill); err != nil {
 				t.Fatal(err)
 			}
-			s.View(func(tx store.ReadTx) {
-				if got := agrees(tx, "node1", records, c.addresses, c.pods); got != c.want {
-					t.Errorf("got %v, want %v", got, c.want)
-				}
-			})
+			server, passes := &server{pods: c.pods, addresses: c.addresses}, &passes{}
+			err = New("node1", s, func() []journal.Record { return records }, server, nil, passes, slog.New(slog.DiscardHandler)).agree(t.Context())
+			if got := err == nil; got != c.want || err != nil && !errors.Is(err, errBehind) {
+				t.Errorf("got %v, want %v", err, c.want)
+			}
+			if server.reads != c.reads || passes.programmed != c.want {
+				t.Errorf("it read %d Addresses, want %d; it waited for a pass: %v", server.reads, c.reads, passes.programmed)
+			}
 		})
 	}
+}
+
+func TestANodeWithoutAttachmentsReadsNothing(t *testing.T) {
+	passes := &passes{}
+	none := New("node1", nil, func() []journal.Record { return nil }, nil, nil, passes, slog.New(slog.DiscardHandler))
+	if err := none.agree(t.Context()); err != nil || !passes.programmed {
+		t.Errorf("got %v; it waited for a pass: %v", err, passes.programmed)
+	}
+}
+
+// server has objects, and counts the Addresses that are read.
+type server struct {
+	api
+	pods      []corev1.Pod
+	addresses []v1alpha1.Address
+	reads     int
+}
+
+func (s *server) List(_ context.Context, list runtime.Object, _, selector string) error {
+	if selector != "spec.nodeName=node1" {
+		return errors.New("it lists " + selector)
+	}
+	list.(*corev1.PodList).Items = s.pods
+	return nil
+}
+
+func (s *server) Get(_ context.Context, object kube.Object) error {
+	s.reads++
+	for i := range s.addresses {
+		if s.addresses[i].Name == object.GetName() {
+			s.addresses[i].DeepCopyInto(object.(*v1alpha1.Address))
+			return nil
+		}
+	}
+	return apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("addresses").GroupResource(), object.GetName())
+}
+
+// passes notes whether a pass was waited for.
+type passes struct {
+	Passes
+	programmed bool
+}
+
+func (p *passes) Programmed(context.Context) error {
+	p.programmed = true
+	return nil
 }
 
 // cut is a node without its API server, whose daemon is told to end during a request.
@@ -114,5 +181,5 @@ func TestACallThatIsNotAnsweredKeepsNoDaemon(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	node := cut{end: end}
 	synced := func() (bool, <-chan struct{}) { return true, nil }
-	New("node1", s, func() []journal.Record { return nil }, node, synced, node, slog.New(slog.DiscardHandler)).Run(ctx)
+	New("node1", s, func() []journal.Record { return []journal.Record{{}} }, node, synced, node, slog.New(slog.DiscardHandler)).Run(ctx)
 }
