@@ -64,16 +64,18 @@ func TestHoldersListFromTheLabAndWatchTheAPIServer(t *testing.T) {
 		}
 	}
 	const stream = "fieldSelector=spec.vpc%3Dblue&watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
-	expect("a list", ask("fieldSelector=spec.vpc%3Dblue"), `"name":"own"`, `"resourceVersion":"7"`)
-	expect("a list", ask("fieldSelector=spec.node%3Dnode-1"), `"name":"own"`, `"name":"own-elsewhere"`)
+	expect("a list", ask("fieldSelector=spec.vpc%3Dblue&resourceVersion=5"), `"name":"own"`, `"resourceVersion":"7"`)
+	expect("a list", ask("fieldSelector=spec.node%3Dnode-1&resourceVersion=5"), `"name":"own"`, `"name":"own-elsewhere"`)
 	expect("a stream", ask(stream), `"ADDED"`, `"name":"own"`, `"BOOKMARK"`, `"7"`, "initial-events-end", "from the API server")
 	expect("the same stream again", ask(stream), "from the API server")
 	expect("a watch", ask("fieldSelector=spec.vpc%3Dblue&watch=true&resourceVersion=9"), "from the API server")
+	expect("a list of the present state", ask("fieldSelector=spec.node%3Dnode-1"), `"name":"own"`, `"name":"own-elsewhere"`, `"name":"foreign"`)
 	want := []string{
 		path + "?continue=&limit=5000",
 		path + "?fieldSelector=spec.vpc%3Dblue&resourceVersion=7&watch=true",
 		path + "?" + stream,
 		path + "?fieldSelector=spec.vpc%3Dblue&watch=true&resourceVersion=9",
+		path + "?fieldSelector=spec.node%3Dnode-1",
 	}
 	if strings.Join(asked, "\n") != strings.Join(want, "\n") {
 		t.Errorf("the API server was asked for\n%s\nwant\n%s", strings.Join(asked, "\n"), strings.Join(want, "\n"))

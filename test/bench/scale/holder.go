@@ -7,12 +7,14 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"net/netip"
 	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/alioth-net/alioth/cnid/broadcast"
+	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/cnid/roles"
 	"github.com/alioth-net/alioth/cnid/rollcall"
@@ -23,8 +25,8 @@ import (
 )
 
 // holder is a node that holds the watches of a daemon. It decodes what they bring, counts
-// it, and keeps no more than by which the daemon's sources and its roll call go: its Node,
-// its Addresses, the VPCs that it has pods of with their Subnets and role members, what the
+// it, and keeps no more than by which the daemon's sources and its roll call go: its Node, its
+// pods and their Addresses, the VPCs that it has pods of with their Subnets and role members, what the
 // operator has judged of Services, and the operator's question.
 type holder struct {
 	*node
@@ -44,7 +46,7 @@ func newHolder(name string, via access, vpcs map[string]bool, log *slog.Logger) 
 		return nil, err
 	}
 	h := &holder{node: n}
-	h.roll = rollcall.New(name, n.store, n.records, n.api, n.sources.VPCsRead, unprogrammed{n}, n.log)
+	h.roll = rollcall.New(name, n.store, h.attached, n.api, n.sources.VPCsRead, unprogrammed{n}, n.log)
 	h.roles = roles.New(name, n.api, n.store, h.listing, n.log)
 	return h, nil
 }
@@ -66,10 +68,27 @@ func isOwn(node string, vpcs map[string]bool, row any) bool {
 		return vpcs[row.Name]
 	case *store.Subnet:
 		return vpcs[row.VPC] // it decides which tables are followed
-	case *store.RollCall, *rolerows.Member, *store.ScaledEndpoint:
-		return true // a node follows the operator's alone, members of its VPCs, and few verdicts
+	case *store.Pod, *store.RollCall, *rolerows.Member, *store.ScaledEndpoint:
+		return true // a node follows its own, the operator's, those of its VPCs, and few verdicts
 	}
 	return false
+}
+
+// attached are the records that the node would have of its pods, as far as a reply to a roll
+// call depends on them.
+func (h *holder) attached() (records []journal.Record) {
+	h.store.View(func(tx store.ReadTx) {
+		for _, row := range store.AddressesByNode(tx, h.name) {
+			if pod := row.Holder; pod.Kind == store.HolderPod {
+				records = append(records, journal.Record{
+					Identity:  journal.Identity{Pod: journal.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}},
+					Binding:   journal.Binding{VPC: row.VPC},
+					Interface: journal.Interface{Addrs: []netip.Prefix{netip.PrefixFrom(row.IP, row.IP.BitLen())}},
+				})
+			}
+		}
+	})
+	return records
 }
 
 // list keeps what the node reports about roles: a holder has programmed what it has read.

@@ -17,6 +17,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"syscall"
 	"time"
 
@@ -85,6 +87,9 @@ func Start(ctx context.Context, c Config) (_ *Lab, err error) {
 	}()
 	if l.Plane, err = plane.New(ctx, c.Root, c.Server, c.Step, "scaledEndpoints.enabled=true"); err != nil {
 		l.Plane = nil // it has stopped
+		return nil, err
+	}
+	if err := prefer(slices.Collect(maps.Values(l.Server.Processes()))...); err != nil {
 		return nil, err
 	}
 	if l.loader, err = newLoader(l.Server.Config(), l); err != nil {
@@ -199,7 +204,15 @@ func (l *Lab) served(ctx context.Context) error {
 
 // start starts an operator.
 func (l *Lab) start(ctx context.Context, name string) (*plane.Replica, error) {
-	return l.Start(ctx, name, "--scaled-endpoints", "--role-nodes=labelled")
+	r, err := l.Start(ctx, name, "--scaled-endpoints", "--role-nodes=labelled")
+	if err != nil {
+		return nil, err
+	}
+	if err := prefer(r.PID()); err != nil {
+		r.End(syscall.SIGKILL)
+		return nil, err
+	}
+	return r, nil
 }
 
 // networked waits until the Network of a namespace is Ready, so that pods can use it.
