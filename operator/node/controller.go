@@ -21,6 +21,7 @@ import (
 	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/ipam"
+	"github.com/alioth-net/alioth/operator/rollcall"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -113,12 +114,7 @@ func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 			}
 			return nil
 		}),
-		feed.On(func(tx store.ReadTx, _, _ *store.RollCall) []feed.Request {
-			if !r.Claimer.Settled() {
-				return nil
-			}
-			return r.lackingIf(tx, r.DefaultVPC)
-		}),
+		rollcall.OnSettled(r.Claimer.Settled, func(tx store.ReadTx) []feed.Request { return r.lackingIf(tx, r.DefaultVPC) }),
 		feed.On(func(tx store.ReadTx, old, now *store.VPC) []feed.Request {
 			return r.lackingIf(tx, feed.Either(old, now).Name)
 		}),

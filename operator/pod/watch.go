@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/alioth-net/alioth/operator/feed"
+	"github.com/alioth-net/alioth/operator/rollcall"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/allocation"
 	"github.com/alioth-net/alioth/store/multinet"
@@ -33,7 +34,7 @@ func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 		feed.On(func(_ store.ReadTx, old, now *store.VPC) []feed.Request { return r.wakeIf(vpcHelps(old, now)) }),
 		feed.On(func(_ store.ReadTx, old, now *store.Subnet) []feed.Request { return r.wakeIf(subnetHelps(old, now)) }),
 		feed.On(func(_ store.ReadTx, old, _ *store.Node) []feed.Request { return r.wakeIf(old == nil) }),
-		feed.On(func(_ store.ReadTx, _, _ *store.RollCall) []feed.Request { return r.wakeIf(r.Claimer.Settled()) }),
+		rollcall.OnSettled(r.Claimer.Settled, func(store.ReadTx) []feed.Request { return r.wake() }),
 		feed.On(func(_ store.ReadTx, _, _ *store.Network) []feed.Request { return r.wake() }),
 		feed.On(func(_ store.ReadTx, _, _ *nodeipam.PodNetwork) []feed.Request { return r.wake() }),
 		feed.On(func(_ store.ReadTx, _, _ *nodeipam.Instance) []feed.Request { return r.wake() }),

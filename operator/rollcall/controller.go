@@ -31,6 +31,10 @@ import (
 // patience is how long a term waits for nodes that are Ready.
 const patience = 10 * time.Second
 
+// collectFor is for how long replies are collected: all nodes reply at about the same time, and
+// each examination is of all replies.
+const collectFor = 100 * time.Millisecond
+
 // Reconciler makes roll calls, reads the replies, and releases VNIs. It belongs to one
 // term, which it settles.
 type Reconciler struct {
@@ -65,6 +69,17 @@ type Reconciler struct {
 // Register adds the controller.
 func Register(controllers feed.Controllers, f *feed.Feed, r *Reconciler) error {
 	return controllers.Add("rollcall", 1, r, source(f))
+}
+
+// OnSettled makes a Mapper that requests objects once the term is settled. Replies of nodes
+// request none: they are as many as nodes, and each would request all that waits.
+func OnSettled(settled func() bool, requests func(tx store.ReadTx) []feed.Request) feed.Mapper {
+	return feed.On(func(tx store.ReadTx, old, now *store.RollCall) []feed.Request {
+		if feed.Either(old, now).Name != v1alpha1.OperatorRollCall || !settled() {
+			return nil
+		}
+		return requests(tx)
+	})
 }
 
 // Settled reports whether addresses and VNIs may be chosen in this term.
@@ -222,7 +237,12 @@ func source(f *feed.Feed) *feed.Source {
 	all := []feed.Request{feed.Now("", v1alpha1.OperatorRollCall)}
 	return feed.NewSource(f,
 		func(store.ReadTx) []feed.Request { return all },
-		feed.On(func(_ store.ReadTx, _, _ *store.RollCall) []feed.Request { return all }),
+		feed.On(func(_ store.ReadTx, old, now *store.RollCall) []feed.Request {
+			if feed.Either(old, now).Name == v1alpha1.OperatorRollCall {
+				return all
+			}
+			return []feed.Request{feed.Later(collectFor, "", v1alpha1.OperatorRollCall)}
+		}),
 		feed.On(func(_ store.ReadTx, _, _ *store.VNIClaim) []feed.Request { return all }),
 		feed.On(func(_ store.ReadTx, old, now *store.VPC) []feed.Request {
 			if old != nil && now != nil {

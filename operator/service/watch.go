@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/alioth-net/alioth/operator/feed"
+	"github.com/alioth-net/alioth/operator/rollcall"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/external"
 )
@@ -56,12 +57,7 @@ func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 			}
 			return r.again() // an endpoint may have become a node's
 		}),
-		feed.On(func(tx store.ReadTx, _, _ *store.RollCall) []feed.Request {
-			if !r.Claimer.Settled() {
-				return nil
-			}
-			return balancers(tx)
-		}),
+		rollcall.OnSettled(r.Claimer.Settled, balancers),
 	)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
 	"github.com/alioth-net/alioth/operator/feed"
+	"github.com/alioth-net/alioth/operator/rollcall"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/nodeipam"
 )
@@ -28,12 +29,7 @@ func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 			name := feed.Either(old, now).Name
 			return those(tx, 0, func(row *nodeipam.Instance) bool { return row.Namespace == name })
 		}),
-		feed.On(func(tx store.ReadTx, _, _ *store.RollCall) []feed.Request {
-			if !r.Settled() {
-				return nil
-			}
-			return those(tx, 0, waits)
-		}),
+		rollcall.OnSettled(r.Settled, func(tx store.ReadTx) []feed.Request { return those(tx, 0, waits) }),
 	)
 }
 
