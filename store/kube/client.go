@@ -52,11 +52,12 @@ type Client struct {
 // server yet. The configuration's rate is for all requests together but streams,
 // which are opened once and last.
 func New(config *rest.Config, scheme *runtime.Scheme) (*Client, error) {
+	config = rest.CopyConfig(config)
+	config.Wrap(newOneDial)
 	transport, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("make API client: %w", err)
 	}
-	config = rest.CopyConfig(config)
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 	if config.RateLimiter == nil && config.QPS >= 0 {

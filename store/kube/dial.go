@@ -1,0 +1,43 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptrace"
+	"sync"
+)
+
+// oneDial lets one request at a time get a connection, so that those which wait for it share
+// the one that it makes. net/http makes a connection for each request that finds none, and
+// closes all but one. A daemon has a stream for each kind and VPC: after the loss of its
+// connection, it would load the API server with as many handshakes, of which few end in time
+// when all nodes do so.
+type oneDial struct {
+	next http.RoundTripper
+	turn chan struct{}
+}
+
+// newOneDial fits rest.Config.Wrap.
+func newOneDial(next http.RoundTripper) http.RoundTripper {
+	return oneDial{next: next, turn: make(chan struct{}, 1)}
+}
+
+// RoundTrip implements http.RoundTripper.
+func (o oneDial) RoundTrip(request *http.Request) (*http.Response, error) {
+	ctx := request.Context()
+	select {
+	case o.turn <- struct{}{}:
+	case <-ctx.Done():
+		if request.Body != nil {
+			_ = request.Body.Close() // nobody has read from it
+		}
+		return nil, context.Cause(ctx)
+	}
+	done := sync.OnceFunc(func() { <-o.turn })
+	defer done()
+	connected := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { done() }})
+	return o.next.RoundTrip(request.WithContext(connected))
+}
