@@ -42,6 +42,10 @@ type Config struct {
 	LeaderElect bool
 	// Namespace of the Lease.
 	Namespace string
+	// LeaseDuration is how long the lease lasts without a renewal, a whole number of seconds.
+	// The leader stops after two thirds of it without one, and reads everything again before
+	// it can lead again.
+	LeaseDuration time.Duration
 
 	// DefaultVPC is the name of the VPC that the nodes are part of.
 	DefaultVPC string
@@ -105,7 +109,10 @@ func DefaultConfig() Config {
 	return Config{
 		LeaderElect: true,
 		Namespace:   os.Getenv("POD_NAMESPACE"),
-		DefaultVPC:  v1alpha1.DefaultVPCName,
+
+		LeaseDuration: defaultLease,
+
+		DefaultVPC: v1alpha1.DefaultVPCName,
 		ShadowCIDRs: []netip.Prefix{
 			netip.MustParsePrefix(v1alpha1.ShadowCIDR4), netip.MustParsePrefix(v1alpha1.ShadowCIDR6),
 		},
@@ -129,6 +136,9 @@ const leastRollCallEvery = time.Second
 func (c Config) validate() error {
 	if c.RollCallEvery < leastRollCallEvery {
 		return fmt.Errorf("time between roll calls: want at least %s, got %s: correct --roll-call-every", leastRollCallEvery, c.RollCallEvery)
+	}
+	if c.LeaseDuration < leastLease || c.LeaseDuration%time.Second != 0 {
+		return fmt.Errorf("duration of the lease: want whole seconds, at least %s, got %s: correct --lease-duration", leastLease, c.LeaseDuration)
 	}
 	if c.NamingScheme != "" && c.NamingScheme != NamingLegacy {
 		return fmt.Errorf("naming scheme %q: want nothing or %q: correct --naming-scheme", c.NamingScheme, NamingLegacy)

@@ -20,6 +20,16 @@ func TestAnOperatorDoesNotStartWithRollCallsWithoutAPause(t *testing.T) {
 	}
 }
 
+func TestAnOperatorDoesNotStartWithALeaseThatIsTooShortToRenew(t *testing.T) {
+	for _, duration := range []time.Duration{-time.Second, 0, 3*time.Second - 1, 5500 * time.Millisecond} {
+		cfg := DefaultConfig()
+		cfg.LeaseDuration = duration
+		if err := Run(t.Context(), cfg, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "--lease-duration") {
+			t.Errorf("%s: got %v", duration, err)
+		}
+	}
+}
+
 func TestAnOperatorDoesNotStartInAnUnknownModeOfPolicies(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.PolicyMode = "central"

@@ -14,17 +14,16 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// Times of the election. A successor looks every retryPeriod, stretched by up
-// to a fifth, and waits until it has seen the same renewal for leaseDuration:
-// it leads at most leaseDuration + 2 * 1.2 * retryPeriod = 8.4 s after the last
+// defaultLease and leastLease are durations of the lease. A successor looks every
+// retryPeriod, stretched by up to a fifth, and waits until it has seen the same renewal for
+// the lease's duration: by default it leads at most 6 s + 2 * 1.2 * 1 s = 8.4 s after the last
 // renewal of a leader that was killed.
-const (
-	leaseDuration = 6 * time.Second
-	// renewDeadline is how long the leader tries to renew its lease before it
-	// stops writing.
-	renewDeadline = 4 * time.Second
-	retryPeriod   = time.Second
-)
+const defaultLease, leastLease = 6 * time.Second, 3 * time.Second
+
+// renewDeadline is how long the leader tries to renew its lease before it stops writing.
+func (c Config) renewDeadline() time.Duration { return c.LeaseDuration * 2 / 3 }
+
+func (c Config) retryPeriod() time.Duration { return c.LeaseDuration / 6 }
 
 // leaseName is the name of the Lease that the leader holds.
 const leaseName = "alioth-operator"
@@ -48,9 +47,9 @@ type lease struct {
 
 // newLease returns the lock of a term of the process of that identity; late is
 // to end the term.
-func newLease(config *rest.Config, namespace, identity string, late func()) (*lease, error) {
-	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, namespace, leaseName,
-		resourcelock.ResourceLockConfig{Identity: identity}, config, renewDeadline)
+func newLease(config *rest.Config, cfg Config, identity string, late func()) (*lease, error) {
+	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, cfg.Namespace, leaseName,
+		resourcelock.ResourceLockConfig{Identity: identity}, config, cfg.renewDeadline())
 	if err != nil {
 		return nil, err
 	}

@@ -173,7 +173,7 @@ func (p *process) lock(end func()) (*lease, error) {
 	if !p.cfg.LeaderElect {
 		return nil, nil
 	}
-	lock, err := newLease(p.rest, p.cfg.Namespace, p.identity, end)
+	lock, err := newLease(p.rest, p.cfg, p.identity, end)
 	if err != nil {
 		return nil, fmt.Errorf("prepare the lease: %w", err)
 	}
@@ -196,9 +196,9 @@ func (p *process) newManager(ctx context.Context, lock *lease) (manager.Manager,
 		HealthProbeBindAddress:        "0",
 		LeaderElection:                lock != nil,
 		LeaderElectionReleaseOnCancel: true,
-		LeaseDuration:                 ptr.To(leaseDuration),
-		RenewDeadline:                 ptr.To(renewDeadline),
-		RetryPeriod:                   ptr.To(retryPeriod),
+		LeaseDuration:                 ptr.To(p.cfg.LeaseDuration),
+		RenewDeadline:                 ptr.To(p.cfg.renewDeadline()),
+		RetryPeriod:                   ptr.To(p.cfg.retryPeriod()),
 		GracefulShutdownTimeout:       ptr.To(gracePeriod),
 		// Controllers of an earlier term had the same names.
 		Controller: config.Controller{SkipNameValidation: ptr.To(true)},

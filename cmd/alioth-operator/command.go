@@ -54,6 +54,7 @@ func (o *options) addFlags(root *cobra.Command) {
 	flags.IntVar(&o.APIServerPort, "api-server-port", 0, "port of the API server; default: 443 if the host is set")
 	flags.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "act only while holding the lease")
 	flags.StringVar(&o.Namespace, "namespace", o.Namespace, "namespace of the lease (environment: POD_NAMESPACE)")
+	flags.DurationVar(&o.LeaseDuration, "lease-duration", o.LeaseDuration, "how long the lease lasts without a renewal; longer where requests to the API server may take seconds, shorter for a faster takeover")
 	flags.StringVar(&o.DefaultVPC, "default-vpc", o.DefaultVPC, "name of the default VPC, which contains the nodes")
 	flags.StringSliceVar(&o.serviceCIDRs, "service-cidrs", nil, "the cluster's service ranges, which no VPC may use")
 	flags.StringSliceVar(&o.SharedServices, "shared-services", o.SharedServices, "Services (namespace/name) that every VPC reaches, in addition to SharedService objects")
