@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/client-go/rest"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
@@ -186,44 +187,67 @@ func (r *listed) selected(byField, byLabel, node string) ([]json.RawMessage, err
 	case "AddressList":
 		field = fields.AndSelectors(fields.OneTermEqualSelector("spec.node", node), field)
 	}
+	numbers, all := r.candidates(field)
+	all = all && label.Empty()
 	var items []json.RawMessage
-	for _, i := range r.candidates(field) {
+	for _, i := range numbers {
 		object := unstructured.Unstructured{}
-		if err := json.Unmarshal(r.Items[i], &object.Object); err != nil {
-			return nil, fmt.Errorf("read an object of %s: %w", r.Kind, err)
+		if !all {
+			if err := json.Unmarshal(r.Items[i], &object.Object); err != nil {
+				return nil, fmt.Errorf("read an object of %s: %w", r.Kind, err)
+			}
 		}
-		if field.Matches(contentOf(object)) && label.Matches(labels.Set(object.GetLabels())) {
+		if all || field.Matches(contentOf(object)) && label.Matches(labels.Set(object.GetLabels())) {
 			items = append(items, r.Items[i])
 		}
 	}
 	return items, nil
 }
 
-// candidates are the numbers of the items that fulfil the first requirement.
-func (r *listed) candidates(selector fields.Selector) []int {
-	all := selector.Requirements()
-	if len(all) == 0 {
-		numbers := make([]int, len(r.Items))
-		for i := range numbers {
-			numbers[i] = i
-		}
-		return numbers
-	}
+// candidates are the numbers of the items that fulfil all requirements of equality, ascending,
+// and whether there are no other requirements.
+func (r *listed) candidates(selector fields.Selector) (numbers []int, all bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	index := r.indexes[all[0].Field]
+	all, indexed := true, false
+	for _, one := range selector.Requirements() {
+		if one.Operator == selection.NotEquals {
+			all = false
+			continue
+		}
+		with := r.index(one.Field)[one.Value]
+		if !indexed {
+			numbers, indexed = slices.Clone(with), true
+			continue
+		}
+		numbers = slices.DeleteFunc(numbers, func(i int) bool {
+			_, found := slices.BinarySearch(with, i)
+			return !found
+		})
+	}
+	if !indexed {
+		for i := range r.Items {
+			numbers = append(numbers, i)
+		}
+	}
+	return numbers, all
+}
+
+// index has the numbers of items, ascending, by the value of a field. The caller holds mu.
+func (r *listed) index(field string) map[string][]int {
+	index := r.indexes[field]
 	if index == nil {
 		index = map[string][]int{}
 		for i, item := range r.Items {
 			object := unstructured.Unstructured{}
 			if err := json.Unmarshal(item, &object.Object); err == nil {
-				value := contentOf(object).Get(all[0].Field)
+				value := contentOf(object).Get(field)
 				index[value] = append(index[value], i)
 			}
 		}
-		r.indexes[all[0].Field] = index
+		r.indexes[field] = index
 	}
-	return slices.Clone(index[all[0].Value])
+	return index
 }
 
 // contentOf are the fields of an object by their paths.

@@ -17,8 +17,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"syscall"
 	"time"
 
@@ -87,9 +85,6 @@ func Start(ctx context.Context, c Config) (_ *Lab, err error) {
 	}()
 	if l.Plane, err = plane.New(ctx, c.Root, c.Server, c.Step, "scaledEndpoints.enabled=true"); err != nil {
 		l.Plane = nil // it has stopped
-		return nil, err
-	}
-	if err := prefer(slices.Collect(maps.Values(l.Server.Processes()))...); err != nil {
 		return nil, err
 	}
 	if l.loader, err = newLoader(l.Server.Config(), l); err != nil {
@@ -202,17 +197,13 @@ func (l *Lab) served(ctx context.Context) error {
 	)
 }
 
+// lease is longer than by default. With all nodes on the processors of the API server its
+// requests may take seconds, and an operator without its lease reads everything again.
+const lease = time.Minute
+
 // start starts an operator.
 func (l *Lab) start(ctx context.Context, name string) (*plane.Replica, error) {
-	r, err := l.Start(ctx, name, "--scaled-endpoints", "--role-nodes=labelled")
-	if err != nil {
-		return nil, err
-	}
-	if err := prefer(r.PID()); err != nil {
-		r.End(syscall.SIGKILL)
-		return nil, err
-	}
-	return r, nil
+	return l.Start(ctx, name, "--scaled-endpoints", "--role-nodes=labelled", "--lease-duration="+lease.String())
 }
 
 // networked waits until the Network of a namespace is Ready, so that pods can use it.
@@ -313,7 +304,7 @@ func (l *Lab) startNodes(ctx context.Context) error {
 	l.stop = stop
 	log := slog.New(slog.DiscardHandler)
 	for i := range l.Nodes {
-		via := access{server: l.Server.Config(), token: tokens[i]}
+		via := access{server: l.Server.Config(), from: loopback(i), token: tokens[i]}
 		if i < l.Hollow {
 			h, err := newHollow(ctx, nodeName(i), via, l.Folder, wideVNI, log)
 			if err != nil {

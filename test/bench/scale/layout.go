@@ -51,6 +51,13 @@ func nodeIP(i int) netip.Addr {
 	return netip.AddrFrom4([4]byte{172, 16, byte(i >> 8), byte(i)}).Next()
 }
 
+// loopback is the address of a node on this machine.
+func loopback(i int) netip.Addr {
+	on := nodeIP(i).As4()
+	on[0] = 127
+	return netip.AddrFrom4(on)
+}
+
 // narrow is the name of a VPC with pods on two nodes: that of its number, and the next.
 // There are as many as nodes.
 func narrow(i int) string { return fmt.Sprintf("narrow-%04d", i) }

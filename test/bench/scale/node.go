@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -44,6 +45,8 @@ type node struct {
 // access is a way to the API server.
 type access struct {
 	server *rest.Config
+	// from is the node's address: with one for all, they would be short of ports.
+	from netip.Addr
 	// token of the node's daemon.
 	token string
 	// lists answer first lists; nil where the API server does.
@@ -77,7 +80,9 @@ func newNode(name string, via access, j *journal.Journal, keeps func(*descriptor
 func newClient(via access, m *meter) (*kube.Client, error) {
 	config := rest.CopyConfig(via.server)
 	config.BearerToken = via.token
-	config.Dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+	config.Dial = (&net.Dialer{
+		Timeout: 30 * time.Second, KeepAlive: 30 * time.Second, LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(via.from, 0)),
+	}).DialContext
 	if via.lists != nil {
 		config.Wrap(via.lists)
 	}
