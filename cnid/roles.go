@@ -13,13 +13,14 @@ import (
 	"github.com/alioth-net/alioth/cnid/roles"
 	"github.com/alioth-net/alioth/cnid/rollcall"
 	"github.com/alioth-net/alioth/ebpf/datapath"
+	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kube"
 )
 
 // rolesModule reports about the roles of the node, and looks up single addresses that its
 // tables lack.
 func (d *daemon) rolesModule(api *kube.Client, rows *lookup.Loop) module {
-	reporter := roles.New(d.cfg.NodeName, api, d.store, d.progress.Roles, d.log)
+	reporter := roles.New(d.cfg.NodeName, api, d.store, d.progress.Roles, store.CountNodes, d.log)
 	d.registry.MustRegister(roles.NewCollector(d.cfg.NodeName, d.store, d.progress.Roles))
 	return module{name: "roles", loops: []func(context.Context){reporter.Run, rows.Run}}
 }
@@ -66,5 +67,5 @@ func (d *daemon) rollCall(api *kube.Client, sources *follow.Sources, rows *looku
 		}
 		return rows.Adopted()
 	}
-	return rollcall.New(d.cfg.NodeName, d.store, d.journal.Records, api, known, programmed{d.progress, d.loop, rows}, d.log)
+	return rollcall.New(d.cfg.NodeName, d.store, d.journal.Records, api, known, programmed{d.progress, d.loop, rows}, store.CountNodes, d.log)
 }

@@ -69,6 +69,15 @@ func ListNodes(tx ReadTx) []*Node {
 	return slices.Collect(nodes.All(tx))
 }
 
+// CountNodes returns the number of nodes.
+func CountNodes(tx ReadTx) int {
+	count := 0
+	for range nodes.All(tx) {
+		count++
+	}
+	return count
+}
+
 // PutNode inserts or replaces a node.
 func PutNode(tx Tx, row *Node) error {
 	_, err := nodes.Put(tx, row)

@@ -55,17 +55,21 @@ type Reporter struct {
 	api        API
 	store      *store.Store
 	programmed Programmed
-	log        *slog.Logger
+	// nodes returns the size of the cluster.
+	nodes func(tx store.ReadTx) int
+	log   *slog.Logger
 	// pause is the time between two reports about lists.
 	pause func(nodes int) time.Duration
 	// sent are the UIDs of members of which the node has reported that they are complete,
 	// until their objects have it.
 	sent map[string]bool
+	// written is the node's object after the last write; nil: it has to be read.
+	written *v1alpha1.NodeRoles
 }
 
-// New returns a Reporter of a node.
-func New(node string, api API, s *store.Store, programmed Programmed, log *slog.Logger) *Reporter {
-	return &Reporter{node: node, api: api, store: s, programmed: programmed, log: log, pause: pause, sent: map[string]bool{}}
+// New returns a Reporter of a node, in a cluster of so many nodes.
+func New(node string, api API, s *store.Store, programmed Programmed, nodes func(store.ReadTx) int, log *slog.Logger) *Reporter {
+	return &Reporter{node: node, api: api, store: s, programmed: programmed, nodes: nodes, log: log, pause: pause, sent: map[string]bool{}}
 }
 
 // pause returns the time between two reports in a cluster of so many nodes.
@@ -157,7 +161,7 @@ func later(a, b time.Time) time.Time {
 // look returns what there is to write after a pass. What the store has got since then is
 // not reported: the next pass programs it.
 func (r *Reporter) look(tx store.ReadTx, self *store.Node, programmed plan.Roles) task {
-	t := task{report: report{nodeUID: self.UID, listed: programmed.Listed}, nodes: len(store.ListNodes(tx))}
+	t := task{report: report{nodeUID: self.UID, listed: programmed.Listed}, nodes: r.nodes(tx)}
 	sent := map[string]bool{}
 	for _, m := range roles.MembersByNode(tx, r.node) {
 		switch {
@@ -193,21 +197,24 @@ func (r *Reporter) complete(ctx context.Context, members []*roles.Member) (faile
 // list writes which members the node lists. A node without any reports that it can use
 // roles.
 func (r *Reporter) list(ctx context.Context, want report) error {
-	object := &v1alpha1.NodeRoles{ObjectMeta: metav1.ObjectMeta{Name: r.node}}
-	err := r.request(ctx, func(ctx context.Context) error { return r.api.Get(ctx, object) })
-	exists := err == nil
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("read NodeRoles %s: %w", r.node, err)
+	object, write, verb := r.written.DeepCopy(), r.api.Update, "update"
+	if r.written == nil {
+		object = &v1alpha1.NodeRoles{ObjectMeta: metav1.ObjectMeta{Name: r.node}}
+		err := r.request(ctx, func(ctx context.Context) error { return r.api.Get(ctx, object) })
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("read NodeRoles %s: %w", r.node, err)
+		}
+		if err != nil {
+			write, verb = r.api.Create, "create"
+		}
 	}
+	r.written = nil
 	object.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: r.node, UID: types.UID(want.nodeUID)}}
 	object.Spec = specOf(want.listed)
-	write, verb := r.api.Create, "create"
-	if exists {
-		write, verb = r.api.Update, "update"
-	}
 	if err := r.request(ctx, func(ctx context.Context) error { return write(ctx, object) }); err != nil {
 		return fmt.Errorf("%s NodeRoles %s: %w", verb, r.node, err)
 	}
+	r.written = object
 	return nil
 }
 

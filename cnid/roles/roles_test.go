@@ -124,7 +124,7 @@ func start(t *testing.T) *node {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		New("n", n.api, rows, n.programmed, slog.New(slog.DiscardHandler)).Run(ctx)
+		New("n", n.api, rows, n.programmed, store.CountNodes, slog.New(slog.DiscardHandler)).Run(ctx)
 	}()
 	t.Cleanup(func() { cancel(); <-done })
 	return n

@@ -20,7 +20,6 @@ import (
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/allocation"
 	"github.com/alioth-net/alioth/store/kinds/core"
-	"github.com/alioth-net/alioth/store/kube"
 )
 
 // errBehind reports that the store is older than the API server's state.
@@ -34,7 +33,7 @@ var errBehind = errors.New("the state that was read of this node is older than t
 // pods by their node. So the node's pods are listed, and an Address is read by its name, and
 // only where no living pod reserves it by its allocation status.
 func (r *RollCall) agree(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, kube.RequestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, replyWithin)
 	defer cancel()
 	// The journal first: later attachments depend on later reads.
 	records := r.records()

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -31,6 +32,15 @@ const (
 	firstAnswer  = 100 * time.Millisecond
 	behindAnswer = time.Second
 	lastAnswer   = 30 * time.Second
+	// replyWithin limits a reading of the API server's state. It is longer than requests wait in
+	// the API server before it refuses them: given up earlier, and sent again, they would only
+	// wait longer while all nodes reply.
+	replyWithin = time.Minute
+	// In a cluster of more than manyNodes, replies are spread over perNode for each node, at most
+	// over mostSpread: the operator waits for them for 10 s.
+	manyNodes  = 200
+	perNode    = 5 * time.Millisecond
+	mostSpread = 5 * time.Second
 )
 
 // Passes are the passes that program the node.
@@ -61,12 +71,16 @@ type RollCall struct {
 	// synced reports whether everything of this node has been read.
 	synced func() (bool, <-chan struct{})
 	passes Passes
-	log    *slog.Logger
+	// nodes returns the size of the cluster.
+	nodes func(tx store.ReadTx) int
+	log   *slog.Logger
+	// written is the node's object after the last write; nil: it has to be read.
+	written *v1alpha1.RollCall
 }
 
-// New returns a RollCall for a node with these records.
-func New(node string, s *store.Store, records func() []journal.Record, api api, synced func() (bool, <-chan struct{}), passes Passes, log *slog.Logger) *RollCall {
-	return &RollCall{node: node, store: s, records: records, api: api, synced: synced, passes: passes, log: log}
+// New returns a RollCall for a node with these records, in a cluster of so many nodes.
+func New(node string, s *store.Store, records func() []journal.Record, api api, synced func() (bool, <-chan struct{}), passes Passes, nodes func(store.ReadTx) int, log *slog.Logger) *RollCall {
+	return &RollCall{node: node, store: s, records: records, api: api, synced: synced, passes: passes, nodes: nodes, log: log}
 }
 
 // reply is the content of a node's reply.
@@ -92,6 +106,7 @@ func (r *RollCall) Run(ctx context.Context) {
 			return
 		}
 		if now != (task{last.call, last.nodeUID}) {
+			r.spread(ctx)
 			err = r.agree(ctx)
 		}
 		if err == nil {
@@ -110,9 +125,22 @@ func (r *RollCall) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(pause):
+		case <-time.After(pause + rand.N(pause)):
 		}
 		pause = min(2*pause, lastAnswer)
+	}
+}
+
+// spread waits for this node's turn.
+func (r *RollCall) spread(ctx context.Context) {
+	nodes := 0
+	r.store.View(func(tx store.ReadTx) { nodes = r.nodes(tx) })
+	if nodes <= manyNodes {
+		return
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(rand.N(min(time.Duration(nodes)*perNode, mostSpread))):
 	}
 }
 
@@ -173,16 +201,22 @@ func (r *RollCall) answer(ctx context.Context, now task, last reply) (reply, err
 }
 
 func (r *RollCall) write(ctx context.Context, say reply) error {
-	object := &v1alpha1.RollCall{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NodeRollCall(r.node)}}
-	err := r.api.Get(ctx, object)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return err
+	object, write := r.written.DeepCopy(), r.api.Update
+	if r.written == nil {
+		object = &v1alpha1.RollCall{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NodeRollCall(r.node)}}
+		switch err := r.api.Get(ctx, object); {
+		case apierrors.IsNotFound(err):
+			write = r.api.Create
+		case err != nil:
+			return err
+		}
 	}
-	exists := err == nil
+	r.written = nil
 	object.Spec = v1alpha1.RollCallSpec{Call: say.call, VNIs: say.vnis}
 	object.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: r.node, UID: types.UID(say.nodeUID)}}
-	if exists {
-		return r.api.Update(ctx, object)
+	if err := write(ctx, object); err != nil {
+		return err
 	}
-	return r.api.Create(ctx, object)
+	r.written = object
+	return nil
 }

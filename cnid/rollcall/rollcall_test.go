@@ -97,7 +97,7 @@ func TestTheStoreAgreesOnceItHasHeardWhatDecidesAboutTheNode(t *testing.T) {
 				t.Fatal(err)
 			}
 			server, passes := &server{pods: c.pods, addresses: c.addresses}, &passes{}
-			err = New("node1", s, func() []journal.Record { return records }, server, nil, passes, slog.New(slog.DiscardHandler)).agree(t.Context())
+			err = New("node1", s, func() []journal.Record { return records }, server, nil, passes, store.CountNodes, slog.New(slog.DiscardHandler)).agree(t.Context())
 			if got := err == nil; got != c.want || err != nil && !errors.Is(err, errBehind) {
 				t.Errorf("got %v, want %v", err, c.want)
 			}
@@ -110,7 +110,7 @@ func TestTheStoreAgreesOnceItHasHeardWhatDecidesAboutTheNode(t *testing.T) {
 
 func TestANodeWithoutAttachmentsReadsNothing(t *testing.T) {
 	passes := &passes{}
-	none := New("node1", nil, func() []journal.Record { return nil }, nil, nil, passes, slog.New(slog.DiscardHandler))
+	none := New("node1", nil, func() []journal.Record { return nil }, nil, nil, passes, store.CountNodes, slog.New(slog.DiscardHandler))
 	if err := none.agree(t.Context()); err != nil || !passes.programmed {
 		t.Errorf("got %v; it waited for a pass: %v", err, passes.programmed)
 	}
@@ -181,5 +181,5 @@ func TestACallThatIsNotAnsweredKeepsNoDaemon(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	node := cut{end: end}
 	synced := func() (bool, <-chan struct{}) { return true, nil }
-	New("node1", s, func() []journal.Record { return []journal.Record{{}} }, node, synced, node, slog.New(slog.DiscardHandler)).Run(ctx)
+	New("node1", s, func() []journal.Record { return []journal.Record{{}} }, node, synced, node, store.CountNodes, slog.New(slog.DiscardHandler)).Run(ctx)
 }
