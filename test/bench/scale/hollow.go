@@ -106,8 +106,8 @@ func (h *hollow) assemble() {
 		*reconcile.Progress
 		*reconcile.Loop
 	}{progress, h.loop}
-	h.roll = rollcall.New(h.name, h.store, h.journal.Records, h.api, h.sources.VPCsRead, passes, h.log)
-	h.roles = roles.New(h.name, h.api, h.store, progress.Roles, h.log)
+	h.roll = rollcall.New(h.name, h.store, h.journal.Records, h.api, h.sources.VPCsRead, passes, h.size, h.log)
+	h.roles = roles.New(h.name, h.api, h.store, progress.Roles, h.size, h.log)
 }
 
 // start starts the loops of the node, which end with ctx.

@@ -74,8 +74,8 @@ type Lab struct {
 // Start brings a lab up: it is loaded, the operator has settled, and all nodes have read
 // what they follow and answered a roll call. The caller stops the lab.
 func Start(ctx context.Context, c Config) (_ *Lab, err error) {
-	if size := c.Size; size.Bouncers < 1 || size.Hollow < 2*size.Bouncers || size.Nodes < 4 || size.Nodes <= size.Hollow || size.PodsPerNode < 2 || size.PodsPerNode%2 != 0 {
-		return nil, fmt.Errorf("a lab of %+v is too small", size)
+	if size := c.Size; size.Bouncers < 1 || size.Hollow < 2*size.Bouncers || size.Nodes < 4 || size.Nodes <= size.Hollow || size.PodsPerNode < 2 || size.PodsPerNode%2 != 0 || size.Nodes%stride == 0 {
+		return nil, fmt.Errorf("a lab of %+v is too small, or has an odd number of pods, or a multiple of %d nodes", size, stride)
 	}
 	l := &Lab{Size: c.Size, step: c.Step, loops: &errgroup.Group{}, stop: func() {}}
 	defer func() {
@@ -304,7 +304,7 @@ func (l *Lab) startNodes(ctx context.Context) error {
 	l.stop = stop
 	log := slog.New(slog.DiscardHandler)
 	for i := range l.Nodes {
-		via := access{server: l.Server.Config(), from: loopback(i), token: tokens[i]}
+		via := access{server: l.Server.Config(), from: loopback(i), nodes: l.Nodes, token: tokens[i]}
 		if i < l.Hollow {
 			h, err := newHollow(ctx, nodeName(i), via, l.Folder, wideVNI, log)
 			if err != nil {

@@ -65,6 +65,13 @@ func narrow(i int) string { return fmt.Sprintf("narrow-%04d", i) }
 // hostOf is the number of the node of a pod of a narrow VPC.
 func (s Size) hostOf(vpc, pod int) int { return (vpc + pod%2) % s.Nodes }
 
+// stride is a prime number.
+const stride = 617
+
+// hostInWide is the number of the node of a pod of the wide VPC. Pods that follow each other are
+// on nodes far apart, so that of a hundred some are on hollow nodes.
+func (s Size) hostInWide(pod int) int { return pod * stride % s.Nodes }
+
 // vpcsOf are the VPCs of which a node has pods, with its address's.
 func (s Size) vpcsOf(node int, defaultVPC string) map[string]bool {
 	return map[string]bool{defaultVPC: true, wide: true, narrow(node): true, narrow((node + s.Nodes - 1) % s.Nodes): true}

@@ -202,7 +202,7 @@ func TestAMemberHoldsTheVPCAndOthersTheirOwnPods(t *testing.T) {
 		}
 	}
 	l.members = map[string]map[int]bool{wide: {3: true, 4: true, 5: true}, narrow(0): {3: true}, narrow(2): {3: true}, narrow(9): {5: true}}
-	for node, want := range map[int]int{0: 2 + 2 + 1 + 3, 1: 2 + 4 + 3, 3: 23 + 5 + 4 + 4, 5: 23 + 4 + 4 + 4, 9: 2 + 4 + 2} {
+	for node, want := range map[int]int{0: 2 + 2 + 1 + 3, 1: 2 + 4 + 2, 3: 23 + 5 + 4 + 4, 5: 23 + 4 + 4 + 4, 9: 2 + 4 + 2} {
 		if got := l.rows(node); got != ofNodes+want {
 			t.Errorf("bouncers: node %d needs %d addresses, want %d", node, got, ofNodes+want)
 		}

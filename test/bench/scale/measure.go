@@ -102,7 +102,7 @@ func (l *Lab) Push(ctx context.Context, pods, perSecond int) (p Pushed, err erro
 	// l.idle is from after the pods: before them, the operator may still be at work that no
 	// node receives.
 	for name, perSecond := range l.idle {
-		p.CPU[name] = max(0, p.CPU[name]-time.Duration(float64(perSecond)*time.Since(began).Seconds()))
+		p.CPU[name] -= time.Duration(float64(perSecond) * time.Since(began).Seconds())
 	}
 	return p, nil
 }
@@ -139,7 +139,7 @@ func (l *Lab) paced(ctx context.Context, pods, perSecond int) (made []request, e
 			return nil, errors.Join(context.Cause(groupCtx), group.Wait())
 		case <-pace.C:
 		}
-		next := request{name: podName(l.pods), node: l.pods % l.Nodes, at: time.Now()}
+		next := request{name: podName(l.pods), node: l.hostInWide(l.pods), at: time.Now()}
 		l.pods++
 		group.Go(func() error {
 			err := bind(groupCtx, l, wide, next.name, nodeName(next.node))

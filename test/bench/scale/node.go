@@ -36,6 +36,7 @@ type node struct {
 	api     *kube.Client
 	store   *store.Store
 	sources *follow.Sources
+	nodes   int
 	log     *slog.Logger
 	*meter
 	// journal has the node's records; nil for a node without.
@@ -45,6 +46,8 @@ type node struct {
 // access is a way to the API server.
 type access struct {
 	server *rest.Config
+	// nodes is the size of the cluster: a holder forgets the other Nodes.
+	nodes int
 	// from is the node's address: with one for all, they would be short of ports.
 	from netip.Addr
 	// token of the node's daemon.
@@ -56,7 +59,7 @@ type access struct {
 // newNode returns a node that follows nothing yet. keeps narrows down what of a kind the
 // node keeps; changed is called when what it has read has changed.
 func newNode(name string, via access, j *journal.Journal, keeps func(*descriptor.Kind) *descriptor.Kind, changed func(), log *slog.Logger) (*node, error) {
-	n := &node{name: name, cfg: cnid.DefaultConfig(), meter: newMeter(), journal: j, log: log.With("node", name)}
+	n := &node{name: name, nodes: via.nodes, cfg: cnid.DefaultConfig(), meter: newMeter(), journal: j, log: log.With("node", name)}
 	n.cfg.NodeName, n.cfg.ScaledEndpoints = name, true
 	var err error
 	if n.store, err = store.NewForNode(); err != nil {
@@ -93,6 +96,8 @@ func newClient(via access, m *meter) (*kube.Client, error) {
 	}
 	return kube.New(config, scheme)
 }
+
+func (n *node) size(store.ReadTx) int { return n.nodes }
 
 func (n *node) records() []journal.Record {
 	if n.journal == nil {

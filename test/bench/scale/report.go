@@ -6,6 +6,7 @@ package scale
 import (
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/alioth-net/alioth/test/bench/curves"
 	"github.com/alioth-net/alioth/test/bench/figures"
@@ -78,7 +79,8 @@ func (q quantity) of(p Phase) (float64, bool) {
 	if !p.measured() {
 		return 0, false
 	}
-	return q.ofPhase(p), true
+	value := q.ofPhase(p)
+	return value, !math.IsNaN(value)
 }
 
 // Print writes a table of results, with the bars for the last one, which is of the largest

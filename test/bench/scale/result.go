@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/alioth-net/alioth/test/bench/figures"
@@ -163,8 +164,12 @@ func (p Phase) Foreign() float64 {
 	return float64(most)
 }
 
-// CPUPerAddress is the CPU time that a process uses for one pod with its Address, in ms.
+// CPUPerAddress is the CPU time that a process uses for one pod with its Address, in ms; not a
+// number where the process used no more than when nothing happens.
 func (p Phase) CPUPerAddress(process string) float64 {
+	if p.Normal.CPU[process] <= 0 {
+		return math.NaN()
+	}
 	return p.perPod(figures.Milliseconds(p.Normal.CPU[process]))
 }
 

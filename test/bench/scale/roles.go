@@ -122,7 +122,13 @@ func (l *Lab) rows(node int) int {
 func (l *Lab) podsOn(vpc, node int) (count int) {
 	switch {
 	case vpc == l.Nodes:
-		return (l.pods + l.Nodes - 1 - node) / l.Nodes
+		count = l.pods / l.Nodes
+		for pod := range l.pods % l.Nodes {
+			if l.hostInWide(pod) == node {
+				count++
+			}
+		}
+		return count
 	case vpc == node || l.hostOf(vpc, 1) == node:
 		count = l.PodsPerNode / 2
 	}

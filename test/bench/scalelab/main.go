@@ -54,8 +54,8 @@ type options struct {
 }
 
 // bounced is how many VPCs on two nodes get bouncers: 1,000 would take longer than all
-// measurements.
-const bounced = 100
+// measurements, because each bouncer lists the Addresses of its subnet.
+const bounced = 20
 
 const help = `For each number of nodes the lab starts an etcd and an API server, loads Nodes, VPCs, bound
 pods and their Addresses, and starts an operator and the control halves of the nodes'
