@@ -66,6 +66,9 @@ func run(ctx context.Context, cfg Config, restConfig *rest.Config, log *slog.Log
 	if cfg.LeaderElect && cfg.Namespace == "" {
 		return errors.New("no namespace for the lease: give --namespace, or set POD_NAMESPACE")
 	}
+	if err := listPlainly(); err != nil {
+		return err
+	}
 	s := &state{}
 	m, err := newMetrics(s)
 	if err != nil {
@@ -204,6 +207,7 @@ func (p *process) newManager(ctx context.Context, lock *lease) (manager.Manager,
 		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
 	}
 	restConfig := rest.CopyConfig(p.rest)
+	restConfig.Wrap(newPresentLists)
 	// The API server warns with every write of Endpoints that they are deprecated.
 	restConfig.WarningHandlerWithContext = ctrllog.NewKubeAPIWarningLogger(ctrllog.KubeAPIWarningLoggerOptions{Deduplicate: true})
 	if lock != nil {

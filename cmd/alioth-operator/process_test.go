@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -335,6 +337,30 @@ func idle(requests []request) error {
 		return fmt.Errorf("%d requests about the lease, want %d", renewed, renewals)
 	}
 	return nil
+}
+
+// TestAReplicaBeginsWithListsOfThePresentState: neither with streams, which cost the API server
+// twice as much, nor with lists that may be old.
+func TestAReplicaBeginsWithListsOfThePresentState(t *testing.T) {
+	w := newWorld(t, "lists")
+	r := startReplica(t, w.config, w.name)
+	w.eventually(r.ready)
+	lists := 0
+	for _, request := range r.gateway.since(0) {
+		query, err := url.ParseQuery(request.query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if query.Has("sendInitialEvents") || query.Get("resourceVersion") == "0" || query.Has("limit") {
+			t.Errorf("%s %s?%s", request.method, request.path, request.query)
+		}
+		if strings.HasSuffix(request.path, "/addresses") && !request.watch() {
+			lists++
+		}
+	}
+	if lists != 1 {
+		t.Errorf("Addresses are listed %d times", lists)
+	}
 }
 
 func TestIdleReplicasAskForTheirLeaseAlone(t *testing.T) {

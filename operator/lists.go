@@ -1,0 +1,49 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"fmt"
+	"net/http"
+
+	clientfeatures "k8s.io/client-go/features"
+)
+
+// listPlainly has the informers of this process begin with lists instead of streams of
+// objects. The API server encodes each object of a stream apart: at 100,000 Addresses it needs
+// twice the processor time, and the operator a third more until it is ready (docs/design/140).
+func listPlainly() error {
+	gates, ok := clientfeatures.FeatureGates().(interface {
+		Set(feature clientfeatures.Feature, enabled bool) error
+	})
+	if !ok {
+		return fmt.Errorf("have informers list: %T is fixed", clientfeatures.FeatureGates())
+	}
+	if err := gates.Set(clientfeatures.WatchListClient, false); err != nil {
+		return fmt.Errorf("have informers list: %w", err)
+	}
+	return nil
+}
+
+// presentLists has the first lists of informers show the present state, as streams do. Informers
+// ask for any state, and an API server that was cut off from etcd may have an old one: a term
+// begins with all claims that exist. Such lists are whole, because each further page costs
+// the API server as much as the first.
+type presentLists struct{ next http.RoundTripper }
+
+// newPresentLists fits rest.Config.Wrap.
+func newPresentLists(next http.RoundTripper) http.RoundTripper { return presentLists{next} }
+
+// RoundTrip implements http.RoundTripper.
+func (p presentLists) RoundTrip(request *http.Request) (*http.Response, error) {
+	query := request.URL.Query()
+	if request.Method != http.MethodGet || query.Get("resourceVersion") != "0" || query.Has("watch") {
+		return p.next.RoundTrip(request)
+	}
+	query.Del("resourceVersion")
+	query.Del("limit")
+	now := request.Clone(request.Context())
+	now.URL.RawQuery = query.Encode()
+	return p.next.RoundTrip(now)
+}
