@@ -121,14 +121,14 @@ type replica struct {
 }
 
 // startReplica starts an operator with a gateway of its own, see newReplica.
-func startReplica(t *testing.T, config *rest.Config, namespace string) *replica {
+func startReplica(t *testing.T, config *rest.Config, namespace string, flags ...string) *replica {
 	t.Helper()
-	return newReplica(t, newGateway(t, config), namespace)
+	return newReplica(t, newGateway(t, config), namespace, flags...)
 }
 
-// newReplica starts an operator whose lease is in a namespace. It is killed
-// with the test, and with this process.
-func newReplica(t *testing.T, g *gateway, namespace string) *replica {
+// newReplica starts an operator whose lease is in a namespace, with more flags than those
+// that it needs. It is killed with the test, and with this process.
+func newReplica(t *testing.T, g *gateway, namespace string, flags ...string) *replica {
 	t.Helper()
 	r := &replica{
 		t: t, gateway: g, ended: make(chan struct{}), health: freeport.Loopback(t), metrics: freeport.Loopback(t),
@@ -137,9 +137,11 @@ func newReplica(t *testing.T, g *gateway, namespace string) *replica {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(self, "--kubeconfig="+r.gateway.kubeconfig(t), "--namespace="+namespace,
-		"--health-addr="+r.health, "--metrics-addr="+r.metrics, "--default-vpc=no-such-default",
-		"--service-cidrs="+apiserver.ServiceCIDR4)
+	cmd := exec.Command(self, append([]string{
+		"--kubeconfig=" + r.gateway.kubeconfig(t), "--namespace=" + namespace,
+		"--health-addr=" + r.health, "--metrics-addr=" + r.metrics, "--default-vpc=no-such-default",
+		"--service-cidrs=" + apiserver.ServiceCIDR4,
+	}, flags...)...)
 	cmd.Env = append(os.Environ(), asOperator+"=1")
 	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
