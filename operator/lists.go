@@ -4,8 +4,11 @@
 package operator
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"net/http"
+	"sync"
 
 	clientfeatures "k8s.io/client-go/features"
 )
@@ -29,11 +32,17 @@ func listPlainly() error {
 // presentLists has the first lists of informers show the present state, as streams do. Informers
 // ask for any state, and an API server that was cut off from etcd may have an old one: a term
 // begins with all claims that exist. Such lists are whole, because each further page costs
-// the API server as much as the first.
-type presentLists struct{ next http.RoundTripper }
+// the API server as much as the first; and one is read at a time, because a list of 100,000
+// objects is several times as large in memory as what is kept of it.
+type presentLists struct {
+	next http.RoundTripper
+	turn chan struct{}
+}
 
 // newPresentLists fits rest.Config.Wrap.
-func newPresentLists(next http.RoundTripper) http.RoundTripper { return presentLists{next} }
+func newPresentLists(next http.RoundTripper) http.RoundTripper {
+	return presentLists{next: next, turn: make(chan struct{}, 1)}
+}
 
 // RoundTrip implements http.RoundTripper.
 func (p presentLists) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -45,5 +54,29 @@ func (p presentLists) RoundTrip(request *http.Request) (*http.Response, error) {
 	query.Del("limit")
 	now := request.Clone(request.Context())
 	now.URL.RawQuery = query.Encode()
-	return p.next.RoundTrip(now)
+	select {
+	case p.turn <- struct{}{}:
+	case <-request.Context().Done():
+		return nil, context.Cause(request.Context())
+	}
+	done := sync.OnceFunc(func() { <-p.turn })
+	response, err := p.next.RoundTrip(now)
+	if err != nil {
+		done()
+		return nil, err
+	}
+	response.Body = ending{response.Body, done}
+	return response, nil
+}
+
+// ending is a body with what follows its end.
+type ending struct {
+	io.ReadCloser
+	then func()
+}
+
+// Close implements io.Closer.
+func (e ending) Close() error {
+	defer e.then()
+	return e.ReadCloser.Close()
 }

@@ -4,7 +4,11 @@
 package operator
 
 import (
+	"context"
+	"errors"
+	"io"
 	"net/http"
+	"strings"
 	"testing"
 )
 
@@ -28,7 +32,7 @@ func TestFirstListsShowThePresentState(t *testing.T) {
 			got := ""
 			_, _ = newPresentLists(transport(func(sent *http.Request) (*http.Response, error) {
 				got = sent.URL.String()
-				return nil, nil
+				return nil, errors.New("no server")
 			})).RoundTrip(request)
 			if got != path+c.want {
 				t.Errorf("sent is %s, want %s", got, path+c.want)
@@ -38,4 +42,47 @@ func TestFirstListsShowThePresentState(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestOneFirstListIsReadAtATime, and nothing else waits for it.
+func TestOneFirstListIsReadAtATime(t *testing.T) {
+	open := 0
+	lists := newPresentLists(transport(func(sent *http.Request) (*http.Response, error) {
+		if open++; sent.URL.Path == "/broken" {
+			open--
+			return nil, errors.New("no server")
+		}
+		return &http.Response{Body: io.NopCloser(strings.NewReader(""))}, nil
+	}))
+	ask := func(ctx context.Context, path string) (*http.Response, error) {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://api.example"+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return lists.RoundTrip(request)
+	}
+	if _, err := ask(t.Context(), "/broken?resourceVersion=0"); err == nil {
+		t.Fatal("a list without a server has an answer")
+	}
+	first, err := ask(t.Context(), "/first?resourceVersion=0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if other, err := ask(t.Context(), "/object"); err != nil {
+		t.Errorf("another request waits: %v", err)
+	} else {
+		other.Body.Close()
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, err := ask(ended, "/second?resourceVersion=0"); !errors.Is(err, context.Canceled) || open != 2 {
+		t.Errorf("a second list beside the first: %v, %d requests", err, open)
+	}
+	first.Body.Close()
+	first.Body.Close()
+	second, err := ask(t.Context(), "/second?resourceVersion=0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second.Body.Close()
 }

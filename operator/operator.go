@@ -69,6 +69,9 @@ func run(ctx context.Context, cfg Config, restConfig *rest.Config, log *slog.Log
 	if err := listPlainly(); err != nil {
 		return err
 	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(garbagePercent)
+	}
 	s := &state{}
 	m, err := newMetrics(s)
 	if err != nil {
@@ -138,7 +141,7 @@ func (p *process) term(ctx context.Context) error {
 	if len(missing) > 0 {
 		go p.endWithKinds(ctx, missing, env.available, cancel)
 	}
-	go fill(ctx, fed)
+	go fed.Fill(ctx)
 	p.state.set(fed)
 	defer p.state.set(nil)
 	go func() {
@@ -156,19 +159,10 @@ func (p *process) term(ctx context.Context) error {
 	return errEnded
 }
 
-// garbageAtStart and garbagePercent limit the garbage, in percent of the memory in use, while the
-// store is filled and afterwards. More frequent collection would delay the start
-// (docs/design/140).
-const garbageAtStart, garbagePercent = 100, 50
-
-// fill fills the store of a term.
-func fill(ctx context.Context, fed *feed.Feed) {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(garbageAtStart)
-		defer debug.SetGCPercent(garbagePercent)
-	}
-	fed.Fill(ctx)
-}
+// garbagePercent limits the garbage, in percent of the memory in use, unless the environment
+// does. More frequent collection would delay the start, and less needs more memory while the
+// first lists are read (docs/design/140).
+const garbagePercent = 60
 
 // lock returns the lease of a new term, which end ends; nil where there is no
 // election.
