@@ -9,6 +9,127 @@ import (
 	"github.com/alioth-net/alioth/store/memory"
 )
 
+// counts has the number of addresses that are taken from one source, and the last assigned
+// ones. It needs no row of the source.
+type counts struct {
+	source string
+	// count of addresses and last chosen address, by familyIndex.
+	count  [2]int64
+	cursor [2]netip.Addr
+}
+
+var countsBySource = memory.Define(memory.Table[counts]{
+	Name: "counts",
+	Key:  func(u *counts) []byte { return memory.TextKey(u.source) },
+})
+
+// familyIndex is 0 for IPv4 and 1 for IPv6.
+func familyIndex(is4 bool) int {
+	if is4 {
+		return 0
+	}
+	return 1
+}
+
+// sourceOf returns the source of an address: the name of the Subnet object, or the domain
+// of the network outside of every VPC behind a slash, which no name of an object has.
+func sourceOf(row *Address) string {
+	if row.Network.UID != "" {
+		return networkSource(row.Domain())
+	}
+	return row.Subnet
+}
+
+func networkSource(domain string) string { return "/" + domain }
+
+// CountAddressesBySubnet returns how many addresses of a Subnet object are in
+// the store, per family. It costs the same however many there are.
+func CountAddressesBySubnet(tx ReadTx, subnet string) (v4, v6 int64) {
+	return countAddresses(tx, subnet)
+}
+
+// CountAddressesByNetwork returns how many addresses of a network outside of every VPC
+// are in the store, per family. The domain is NetworkRef.Domain.
+func CountAddressesByNetwork(tx ReadTx, domain string) (v4, v6 int64) {
+	return countAddresses(tx, networkSource(domain))
+}
+
+func countAddresses(tx ReadTx, source string) (v4, v6 int64) {
+	row := countsBySource.Get(tx, memory.TextKey(source))
+	if row == nil {
+		return 0, 0
+	}
+	return row.count[0], row.count[1]
+}
+
+// Cursor returns the last chosen address of a subnet in a family: the one of SetCursor,
+// else that of the subnet's Usage, else that of the row's status, where earlier releases
+// have it. It is not valid if there is none.
+func Cursor(tx ReadTx, subnet *Subnet, is4 bool) netip.Addr {
+	if live := cursorOf(tx, subnet.Name, is4); live.IsValid() {
+		return live
+	}
+	for _, ip := range writtenCursors(tx, subnet) {
+		if ip.Is4() == is4 {
+			return ip
+		}
+	}
+	return netip.Addr{}
+}
+
+// NetworkCursor returns the last chosen address of a network outside of every VPC in a
+// family. It is not valid if there is none in this process: no status has it.
+func NetworkCursor(tx ReadTx, domain string, is4 bool) netip.Addr {
+	return cursorOf(tx, networkSource(domain), is4)
+}
+
+func cursorOf(tx ReadTx, source string, is4 bool) netip.Addr {
+	row := countsBySource.Get(tx, memory.TextKey(source))
+	if row == nil {
+		return netip.Addr{}
+	}
+	return row.cursor[familyIndex(is4)]
+}
+
+// SetCursor records the last chosen address. The Usage in the API lags behind.
+func SetCursor(tx Tx, subnet string, ip netip.Addr) error {
+	return changeCounts(tx, subnet, func(u *counts) { u.cursor[familyIndex(ip.Is4())] = ip })
+}
+
+// SetNetworkCursor records the last chosen address of a network outside of every VPC.
+func SetNetworkCursor(tx Tx, domain string, ip netip.Addr) error {
+	return changeCounts(tx, networkSource(domain), func(u *counts) { u.cursor[familyIndex(ip.Is4())] = ip })
+}
+
+// DropNetworkCursors forgets the last chosen addresses of a network that is gone.
+func DropNetworkCursors(tx Tx, domain string) { dropCursors(tx, networkSource(domain)) }
+
+func dropCursors(tx Tx, source string) {
+	if countsBySource.Get(tx, memory.TextKey(source)) != nil {
+		memory.Must(changeCounts(tx, source, func(u *counts) { u.cursor = [2]netip.Addr{} }))
+	}
+}
+
+func countAddress(tx Tx, row *Address, delta int64) error {
+	if !addresses.HasIndex(tx, bySubnet) {
+		return nil
+	}
+	return changeCounts(tx, sourceOf(row), func(u *counts) { u.count[familyIndex(row.IP.Is4())] += delta })
+}
+
+func changeCounts(tx Tx, source string, change func(*counts)) error {
+	next := counts{source: source}
+	if held := countsBySource.Get(tx, memory.TextKey(source)); held != nil {
+		next = *held
+	}
+	change(&next)
+	if next == (counts{source: source}) {
+		countsBySource.Remove(tx, memory.TextKey(source), "")
+		return nil
+	}
+	return countsBySource.Insert(tx, &next, nil, memory.NewContent)
+}
+
 // Usage is the row of a Usage object, as far as somebody reads it. Key: Name.
 type Usage struct {
 	Meta
