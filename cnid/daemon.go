@@ -13,6 +13,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/apihost"
 	"github.com/alioth-net/alioth/cnid/attachment"
 	"github.com/alioth-net/alioth/cnid/cniserver"
+	"github.com/alioth-net/alioth/cnid/complete"
 	"github.com/alioth-net/alioth/cnid/decision"
 	"github.com/alioth-net/alioth/cnid/finding"
 	"github.com/alioth-net/alioth/cnid/hostlink"
@@ -37,7 +38,7 @@ type control struct {
 	namespaceSynced func(name string) (bool, <-chan struct{})
 	// vpcs are the names of the followed VPCs, tables what of them has been read completely.
 	vpcs     func() []string
-	tables   func() *plan.Tables
+	tables   func() *complete.Tables
 	releaser attachment.Releaser
 	reporter reporter
 	// attached is called for a pod that was attached, or nil. It must not block.

@@ -16,10 +16,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/alioth-net/alioth/cnid/attach/drivers"
+	"github.com/alioth-net/alioth/cnid/complete"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
-	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/cnid/release"
 )
 
@@ -49,7 +49,7 @@ func newIdleDaemon(t *testing.T, m *machine) (d *daemon) {
 		d = newDaemon(n, control{
 			synced: alwaysSynced, domainSynced: func(string) (bool, <-chan struct{}) { return alwaysSynced() },
 			namespaceSynced: func(string) (bool, <-chan struct{}) { return alwaysSynced() },
-			vpcs:            func() []string { return nil }, tables: func() *plan.Tables { return nil }, releaser: releaseAtOnce{n.journal, n.held}, reporter: logged{log},
+			vpcs:            func() []string { return nil }, tables: func() *complete.Tables { return nil }, releaser: releaseAtOnce{n.journal, n.held}, reporter: logged{log},
 		})
 		return nil
 	})

@@ -32,6 +32,7 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/alioth-net/alioth/cnid/cniapi"
+	"github.com/alioth-net/alioth/cnid/complete"
 	"github.com/alioth-net/alioth/cnid/finding"
 	"github.com/alioth-net/alioth/cnid/install"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
@@ -131,7 +132,7 @@ func playNode() error {
 	d := newDaemon(n, control{
 		synced: always, domainSynced: func(string) (bool, <-chan struct{}) { return always() },
 		namespaceSynced: func(string) (bool, <-chan struct{}) { return always() },
-		vpcs:            func() []string { return nil }, tables: func() *plan.Tables { return nil }, releaser: releaseAtOnce{n.journal, n.held}, reporter: logged{log},
+		vpcs:            func() []string { return nil }, tables: func() *complete.Tables { return nil }, releaser: releaseAtOnce{n.journal, n.held}, reporter: logged{log},
 	})
 	go func() { // later changes of the API
 		for {

@@ -4,25 +4,25 @@
 package follow
 
 import (
-	"github.com/alioth-net/alioth/cnid/plan"
+	"github.com/alioth-net/alioth/cnid/complete"
 	"github.com/alioth-net/alioth/store/descriptor"
 )
 
 // held has the result of Tables, and the state of reading that it was made of.
 type held struct {
-	tables *plan.Tables
+	tables *complete.Tables
 	reads  uint64
 }
 
 // Tables returns which tables of the VPCs that the node carries have been read completely.
 // A table that the result has is in the store, unless a later result lacks it.
-func (s *Sources) Tables() *plan.Tables {
+func (s *Sources) Tables() *complete.Tables {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.held.tables != nil && s.held.reads == s.reads {
 		return s.held.tables
 	}
-	all := plan.Tables{}
+	all := complete.Tables{}
 	for p, f := range s.parts {
 		if p.isCarried() || f.synced() {
 			addTo(all, p)
@@ -33,7 +33,7 @@ func (s *Sources) Tables() *plan.Tables {
 }
 
 // addTo adds a part that has been read, or that of a VPC, to the tables.
-func addTo(all plan.Tables, p part) {
+func addTo(all complete.Tables, p part) {
 	table := all[p.domain]
 	switch p.extent {
 	case descriptor.CarriedVPC:

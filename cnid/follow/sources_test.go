@@ -30,6 +30,7 @@ import (
 	"github.com/alioth-net/alioth/store/kube"
 	"github.com/alioth-net/alioth/store/multinet"
 	"github.com/alioth-net/alioth/store/reflector"
+	"github.com/alioth-net/alioth/store/scaled"
 	"github.com/alioth-net/alioth/test/api/apiserver"
 )
 
@@ -237,27 +238,27 @@ func TestANodeWaitsUntilAllServicesAreJudged(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := New(Config{Node: "node1", DefaultVPC: "default", ScaledEndpoints: true}, nil, nil, rows, noRecords, slog.New(slog.DiscardHandler))
-	found := func(row *store.ScaledEndpoint) (judged bool) {
-		if err := rows.Update(func(tx store.Tx) error { return store.PutScaledEndpoint(tx, row) }); err != nil {
+	found := func(row *scaled.Endpoint) (judged bool) {
+		if err := rows.Update(func(tx store.Tx) error { return scaled.Put(tx, row) }); err != nil {
 			t.Fatal(err)
 		}
 		rows.View(func(tx store.ReadTx) { judged = s.findJudged(tx) })
 		return judged
 	}
-	id := store.ScaledID{Namespace: "default", Service: "kubernetes", Exposed: true}
-	all := &store.ScaledHead{AllJudged: v1alpha1.ScaledVersion}
-	for what, row := range map[string]*store.ScaledEndpoint{
-		"another Service is": {Name: "web", ScaledID: store.ScaledID{Namespace: "shop", Service: "web"}, Head: all},
-		"a part is":          {Name: "part", ScaledID: id, Part: 1},
-		"of an earlier time": {Name: "head", ScaledID: id, Head: &store.ScaledHead{}},
-		"of an old operator": {Name: "head", ScaledID: id, Head: &store.ScaledHead{AllJudged: v1alpha1.ScaledVersion - 1}},
+	id := scaled.ID{Namespace: "default", Service: "kubernetes", Exposed: true}
+	all := &scaled.Head{AllJudged: v1alpha1.ScaledVersion}
+	for what, row := range map[string]*scaled.Endpoint{
+		"another Service is": {Name: "web", ID: scaled.ID{Namespace: "shop", Service: "web"}, Head: all},
+		"a part is":          {Name: "part", ID: id, Part: 1},
+		"of an earlier time": {Name: "head", ID: id, Head: &scaled.Head{}},
+		"of an old operator": {Name: "head", ID: id, Head: &scaled.Head{AllJudged: v1alpha1.ScaledVersion - 1}},
 	} {
 		if found(row) {
 			t.Errorf("all is judged, but the verdict is %s", what)
 		}
 	}
 	_, changed := s.DomainSynced("default")
-	if !found(&store.ScaledEndpoint{Name: "head", ScaledID: id, Head: all}) || !s.judged {
+	if !found(&scaled.Endpoint{Name: "head", ID: id, Head: all}) || !s.judged {
 		t.Error("the Service of the API server is judged, and so all is")
 	}
 	select {
@@ -265,7 +266,7 @@ func TestANodeWaitsUntilAllServicesAreJudged(t *testing.T) {
 	default:
 		t.Error("nobody was told")
 	}
-	if found(&store.ScaledEndpoint{Name: "head", ScaledID: id, Head: &store.ScaledHead{AllJudged: v1alpha1.ScaledVersion, Tenant: "x"}}) {
+	if found(&scaled.Endpoint{Name: "head", ID: id, Head: &scaled.Head{AllJudged: v1alpha1.ScaledVersion, Tenant: "x"}}) {
 		t.Error("it is told once more")
 	}
 }

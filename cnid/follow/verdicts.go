@@ -14,6 +14,7 @@ import (
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kinds/core"
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
+	"github.com/alioth-net/alioth/store/scaled"
 )
 
 // WithVerdicts returns the kinds for a node that goes by what the operator has judged of
@@ -74,7 +75,7 @@ func (s *Sources) findJudged(tx store.ReadTx) bool {
 	known := s.judged
 	s.mu.Unlock()
 	namespace, name, _ := strings.Cut(v1alpha1.APIServerService, "/")
-	if known || !slices.ContainsFunc(store.ScaledEndpointsByService(tx, namespace, name), func(row *store.ScaledEndpoint) bool {
+	if known || !slices.ContainsFunc(scaled.ByService(tx, namespace, name), func(row *scaled.Endpoint) bool {
 		return row.Head != nil && row.Head.AllJudged >= v1alpha1.ScaledVersion
 	}) {
 		return false

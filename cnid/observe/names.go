@@ -13,6 +13,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/scaled"
 )
 
 // Names converts numbers of the datapath to names, as far as the node has them.
@@ -100,7 +101,7 @@ func (n Names) service(vip netip.Addr) (name string) {
 				return
 			}
 		}
-		for row := range store.ScaledEndpoints(tx) {
+		for row := range scaled.All(tx) {
 			if row.Head != nil && slices.Contains(row.Head.ClusterIPs, vip) {
 				name = row.Namespace + "/" + row.Service
 				return

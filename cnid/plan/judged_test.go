@@ -17,6 +17,7 @@ import (
 	"github.com/alioth-net/alioth/store/external"
 	"github.com/alioth-net/alioth/store/multinet"
 	"github.com/alioth-net/alioth/store/roles"
+	"github.com/alioth-net/alioth/store/scaled"
 	"github.com/alioth-net/alioth/store/services"
 	"github.com/alioth-net/alioth/test/soak"
 )
@@ -35,7 +36,7 @@ func newFollower(t *testing.T, cluster *world) *follower {
 }
 
 // catchUp gives the node the rows that have changed, and what is judged by now.
-func (f *follower) catchUp(t *testing.T, judge func(store.ReadTx) []*store.ScaledEndpoint) {
+func (f *follower) catchUp(t *testing.T, judge func(store.ReadTx) []*scaled.Endpoint) {
 	t.Helper()
 	f.cluster.View(func(from store.ReadTx) {
 		changes, ok := store.ChangesSince(from, f.revision)
@@ -148,14 +149,14 @@ func either(gone bool, remove func(), put func() error) error {
 }
 
 // replaceScaled leaves these ScaledEndpoints, and no others.
-func replaceScaled(tx store.Tx, rows []*store.ScaledEndpoint) error {
-	for _, held := range slices.Collect(store.ScaledEndpoints(tx)) {
-		if !slices.ContainsFunc(rows, func(row *store.ScaledEndpoint) bool { return row.Name == held.Name }) {
-			store.DeleteScaledEndpoint(tx, held.Name, held.UID)
+func replaceScaled(tx store.Tx, rows []*scaled.Endpoint) error {
+	for _, held := range slices.Collect(scaled.All(tx)) {
+		if !slices.ContainsFunc(rows, func(row *scaled.Endpoint) bool { return row.Name == held.Name }) {
+			scaled.Delete(tx, held.Name, held.UID)
 		}
 	}
 	for _, row := range rows {
-		if err := store.PutScaledEndpoint(tx, row); err != nil {
+		if err := scaled.Put(tx, row); err != nil {
 			return err
 		}
 	}
@@ -164,7 +165,7 @@ func replaceScaled(tx store.Tx, rows []*store.ScaledEndpoint) error {
 
 // judgeAll judges all Services as the operator does, but for what a node lacks: the VPCs
 // that it does not carry are partial. Each verdict is cut into parts of two backends.
-func judgeAll(tx store.ReadTx, cfg Config, present map[string]uint32) (rows []*store.ScaledEndpoint) {
+func judgeAll(tx store.ReadTx, cfg Config, present map[string]uint32) (rows []*scaled.Endpoint) {
 	b := newServiceBuilder(tx, Input{Config: cfg}, present, places{})
 	rules := services.Rules{
 		DefaultVPC: cfg.DefaultVPC, Shared: b.isShared, Partial: b.isPartial, Node: cfg.Node,
@@ -178,12 +179,12 @@ func judgeAll(tx store.ReadTx, cfg Config, present map[string]uint32) (rows []*s
 	return rows
 }
 
-func partsOf(v *services.Verdict) (rows []*store.ScaledEndpoint) {
-	head := v.ScaledHead
+func partsOf(v *services.Verdict) (rows []*scaled.Endpoint) {
+	head := v.Head
 	for part, rest := 0, v.Backends; part == 0 || len(rest) > 0; part++ {
 		n := min(len(rest), 2)
-		row := &store.ScaledEndpoint{
-			Name: fmt.Sprintf("%s.%s.%s/%s.%d", v.Namespace, v.Service, v.VPC, v.VPCUID, part), ScaledID: v.ScaledID, Part: part, Backends: rest[:n],
+		row := &scaled.Endpoint{
+			Name: fmt.Sprintf("%s.%s.%s/%s.%d", v.Namespace, v.Service, v.VPC, v.VPCUID, part), ID: v.ID, Part: part, Backends: rest[:n],
 		}
 		if part == 0 {
 			row.Head = &head
@@ -235,7 +236,7 @@ func (f *followed) plans(t *testing.T) (byRows, byVerdicts whole) {
 	rows := f.node.store
 	*f.node.world = *f.world
 	f.node.store = rows
-	f.node.catchUp(t, func(tx store.ReadTx) []*store.ScaledEndpoint {
+	f.node.catchUp(t, func(tx store.ReadTx) []*scaled.Endpoint {
 		return judgeAll(tx, f.input(f.adapt).Config, f.rows.services.present)
 	})
 	return byRows, together(f.node.plan(f.scaled, f.follows))

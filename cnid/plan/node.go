@@ -14,6 +14,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/external"
+	"github.com/alioth-net/alioth/store/scaled"
 )
 
 // nodePlan is what a node has to hold beside its VPCs and Services. It is never changed:
@@ -162,7 +163,7 @@ func apiServerAddresses(tx store.ReadTx, cfg Config) []netip.Addr {
 		}
 	}
 	// A node that follows no slices has all of them in the Service's verdict.
-	for _, row := range store.ScaledEndpointsByService(tx, cfg.APIServer.Namespace, cfg.APIServer.Name) {
+	for _, row := range scaled.ByService(tx, cfg.APIServer.Namespace, cfg.APIServer.Name) {
 		for i := range row.Backends {
 			list = append(list, row.Backends[i].IP)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/alioth-net/alioth/store/multinet"
 	"github.com/alioth-net/alioth/store/nmstate"
 	"github.com/alioth-net/alioth/store/roles"
+	"github.com/alioth-net/alioth/store/scaled"
 	"github.com/alioth-net/alioth/store/services"
 )
 
@@ -79,7 +80,7 @@ var nodeParts = []nodePart{
 	{part{hostPortsPart, []dependency{
 		onPart[external.HostAccess](hostPortsPart, nil), onPart[store.Namespace](hostPortsPart, nil),
 		onPart(hostPortsPart, func(_ Input, row *store.Service) bool { return services.HasNodePorts(row) }),
-		onPart(hostPortsPart, func(_ Input, row *store.ScaledEndpoint) bool { return row.Head != nil && row.Head.HasNodePorts() }),
+		onPart(hostPortsPart, func(_ Input, row *scaled.Endpoint) bool { return row.Head != nil && row.Head.HasNodePorts() }),
 	}}, (*nodeBuilder).hostPorts},
 	{part{devicesPart, []dependency{onPart[store.Namespace](devicesPart, nil)}}, (*nodeBuilder).devices},
 	{part{filterPart, []dependency{
@@ -95,7 +96,7 @@ func isOfAPIServer(in Input, row *store.EndpointSlice) bool {
 	return in.APIServer == ServiceRef{row.Namespace, row.Service}
 }
 
-func isJudgedAPIServer(in Input, row *store.ScaledEndpoint) bool {
+func isJudgedAPIServer(in Input, row *scaled.Endpoint) bool {
 	return in.APIServer == ServiceRef{row.Namespace, row.Service}
 }
 
@@ -112,7 +113,7 @@ var vpcPart = part{"vpc", []dependency{
 			c.stale.vpcs[c.in.DefaultVPC] = true
 		}
 	}),
-	onRow(func(c *comparison, row *store.ScaledEndpoint) {
+	onRow(func(c *comparison, row *scaled.Endpoint) {
 		if isJudgedAPIServer(c.in, row) {
 			c.stale.vpcs[c.in.DefaultVPC] = true
 		}
@@ -125,7 +126,7 @@ var servicesPart = part{"services", []dependency{
 	onRow(func(c *comparison, row *store.EndpointSlice) {
 		c.services().refs[ServiceRef{row.Namespace, row.Service}] = true
 	}),
-	onRow(func(c *comparison, row *store.ScaledEndpoint) {
+	onRow(func(c *comparison, row *scaled.Endpoint) {
 		c.services().refs[ServiceRef{row.Namespace, row.Service}] = true
 	}),
 	onRow(func(c *comparison, row *store.SharedService) {
@@ -264,8 +265,8 @@ func (c *comparison) network(row *store.Network) {
 }
 
 func (c *comparison) inNamespace(name string) {
-	for scaled := range store.ScaledEndpointsByNamespace(c.tx, name) {
-		c.services().refs[ServiceRef{scaled.Namespace, scaled.Service}] = true
+	for part := range scaled.ByNamespace(c.tx, name) {
+		c.services().refs[ServiceRef{part.Namespace, part.Service}] = true
 	}
 	for _, service := range store.ServicesByNamespace(c.tx, name) {
 		c.services().refs[refOf(service)] = true

@@ -18,6 +18,7 @@ import (
 
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/scaled"
 )
 
 // rowKinds are the types of the rows of all tables below store, such as *store.VPC. Rows
@@ -122,7 +123,7 @@ func TestRandomChangesFindADeclarationThatIsMissing(t *testing.T) {
 	var byRows, byVerdicts []missing
 	for kind, declared := range dependencies {
 		for at := range declared {
-			if kind == reflect.TypeFor[*store.ScaledEndpoint]() {
+			if kind == reflect.TypeFor[*scaled.Endpoint]() {
 				byVerdicts = append(byVerdicts, missing{kind: kind, at: at})
 			} else {
 				byRows = append(byRows, missing{kind: kind, at: at})

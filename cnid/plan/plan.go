@@ -20,6 +20,7 @@ import (
 	"strings"
 
 	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/complete"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
@@ -103,7 +104,7 @@ type Input struct {
 	NodePeer int
 	// Tables are what the store has completely; nil: everything. To a Planner the same
 	// pointer has the same content.
-	Tables *Tables
+	Tables *complete.Tables
 }
 
 // Wanted is what the node has to hold.

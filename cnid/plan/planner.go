@@ -210,7 +210,7 @@ func newStale() *stale {
 // configuration, and by what parts declare of the rows that have changed.
 func (p *Planner) compare(tx store.ReadTx, in Input) *stale {
 	s := newStale()
-	s.vpcs = p.in.Tables.changed(in.Tables)
+	s.vpcs = p.in.Tables.Changed(in.Tables)
 	if !sameList(p.in.Records, in.Records) || !maps.Equal(p.in.Devices, in.Devices) {
 		last := p.attached
 		p.attached = in.attached()

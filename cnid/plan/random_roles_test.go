@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"github.com/alioth-net/alioth/cnid/complete"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/roles"
 )
@@ -14,12 +15,12 @@ func (r *randomWorld) changeTables() {
 		r.tables = nil
 		return
 	}
-	tables := Tables{}
+	tables := complete.Tables{}
 	for _, vpc := range []string{"default", "blue", "red", "green"} {
 		if r.IntN(4) == 0 {
 			continue
 		}
-		table := Table{Members: r.IntN(4) > 0, Subnets: r.IntN(2) == 0, Addresses: r.IntN(2) == 0, OfSubnets: map[string]bool{}, Known: map[string]bool{}}
+		table := complete.Table{Members: r.IntN(4) > 0, Subnets: r.IntN(2) == 0, Addresses: r.IntN(2) == 0, OfSubnets: map[string]bool{}, Known: map[string]bool{}}
 		for _, subnet := range []string{"s1", "s2", "s3"} {
 			if r.IntN(2) == 0 {
 				table.OfSubnets[subnet] = true

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/alioth-net/alioth/cnid/complete"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/roles"
@@ -28,7 +29,7 @@ type roleBuilder struct {
 	node  string
 	self  *store.Node
 	vpc   *store.VPC
-	table Table
+	table complete.Table
 	// members by roles.Member.Key.
 	members map[string][]*roles.Member
 	ids     map[string]uint32

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/alioth-net/alioth/cnid/complete"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/roles"
@@ -59,15 +60,15 @@ func rolesOf(t *testing.T, w whole) map[string]state.Role {
 
 func TestANodeReliesOnMembersForWhatItDoesNotHave(t *testing.T) {
 	const blue1 = "10.10.1.0/24"
-	everything := Table{Members: true, Subnets: true, Addresses: true}
-	without := Table{Members: true, Subnets: true}
+	everything := complete.Table{Members: true, Subnets: true, Addresses: true}
+	without := complete.Table{Members: true, Subnets: true}
 	two := []func(store.Tx) error{
 		node("node3", "192.0.2.3"), member("blue1", "node2", roles.Serving, 3), member("blue1", "node3", roles.Serving, 4),
 	}
 	// node1 and node2 have IPv4 and IPv6, node3 IPv4 alone.
 	both := ips("192.0.2.2", "192.0.2.3")
 	for name, c := range map[string]struct {
-		table Table
+		table complete.Table
 		rows  []func(store.Tx) error
 		want  map[string]state.Role
 		// listed is the acknowledged revision; complete are this node's members.
@@ -85,7 +86,7 @@ func TestANodeReliesOnMembersForWhatItDoesNotHave(t *testing.T) {
 		"all leave, and the table is here": {everything, []func(store.Tx) error{member("blue1", "node2", roles.Leaving, 5)}, nil, 5, nil},
 		"no member, and no table":          {without, nil, map[string]state.Role{blue1: {}}, 0, nil},
 		"the bouncer is here": {
-			Table{Members: true, Subnets: true, OfSubnets: map[string]bool{"blue1": true}},
+			complete.Table{Members: true, Subnets: true, OfSubnets: map[string]bool{"blue1": true}},
 			append(slices.Clone(two), member("blue1", "node1", roles.Joining, 4)),
 			map[string]state.Role{blue1: {Members: both, Here: true, Complete: true}},
 			4,
@@ -96,7 +97,7 @@ func TestANodeReliesOnMembersForWhatItDoesNotHave(t *testing.T) {
 			map[string]state.Role{blue1: {Members: both, Here: true}},
 			5, nil,
 		},
-		"dividers": {Table{Members: true, OfSubnets: map[string]bool{"blue1": true}}, []func(store.Tx) error{member("", "node2", roles.Serving, 2)}, map[string]state.Role{"": {Members: ips("192.0.2.2")}}, 2, nil},
+		"dividers": {complete.Table{Members: true, OfSubnets: map[string]bool{"blue1": true}}, []func(store.Tx) error{member("", "node2", roles.Serving, 2)}, map[string]state.Role{"": {Members: ips("192.0.2.2")}}, 2, nil},
 		"the divider is here": {
 			everything,
 			[]func(store.Tx) error{member("", "node1", roles.Serving, 2)},
@@ -105,7 +106,7 @@ func TestANodeReliesOnMembersForWhatItDoesNotHave(t *testing.T) {
 			[]string{".node1"},
 		},
 		"the divider is here and reads its Subnets": {
-			Table{Members: true, OfSubnets: map[string]bool{"blue1": true}},
+			complete.Table{Members: true, OfSubnets: map[string]bool{"blue1": true}},
 			[]func(store.Tx) error{member("", "node1", roles.Serving, 2)},
 			map[string]state.Role{"": {Here: true}},
 			2, nil,
@@ -120,7 +121,7 @@ func TestANodeReliesOnMembersForWhatItDoesNotHave(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := tenants(t)
 			w.put(t, c.rows...)
-			w.tables = &Tables{"default": everything, "red": everything, "blue": c.table}
+			w.tables = &complete.Tables{"default": everything, "red": everything, "blue": c.table}
 			got := w.build()
 			if diff := cmp.Diff(c.want, rolesOf(t, got), byValue); diff != "" {
 				t.Errorf("roles (-want +got):\n%s", diff)
@@ -146,7 +147,7 @@ func TestAMemberHasTheVPCWithoutAnInterface(t *testing.T) {
 			})
 		},
 	)
-	w.tables = &Tables{"blue": {Members: true, Subnets: true, OfSubnets: map[string]bool{"blue1": true}}}
+	w.tables = &complete.Tables{"blue": {Members: true, Subnets: true, OfSubnets: map[string]bool{"blue1": true}}}
 	if got := w.build(); len(got.Datapath.VPCs) > 0 {
 		t.Errorf("a node without interface or role has %v", got.Datapath.VPCs)
 	}
@@ -197,21 +198,21 @@ func TestWhatIsCommonToTwoTables(t *testing.T) {
 		}
 		return m
 	}
-	a := &Tables{
+	a := &complete.Tables{
 		"gone": {Subnets: true}, "whole": {Members: true, Subnets: true, Addresses: true},
 		"narrowed": {Subnets: true, Addresses: true}, "some": {OfSubnets: of("a", "b")},
 	}
-	b := &Tables{
+	b := &complete.Tables{
 		"new": {Subnets: true}, "whole": {Members: true, Subnets: true, Addresses: true},
 		"narrowed": {OfSubnets: of("a")}, "some": {OfSubnets: of("b", "c")},
 	}
-	want := &Tables{"whole": {Members: true, Subnets: true, Addresses: true}, "narrowed": {OfSubnets: of("a")}, "some": {OfSubnets: of("b")}}
-	for _, got := range []*Tables{Common(a, b), Common(b, a)} {
+	want := &complete.Tables{"whole": {Members: true, Subnets: true, Addresses: true}, "narrowed": {OfSubnets: of("a")}, "some": {OfSubnets: of("b")}}
+	for _, got := range []*complete.Tables{complete.Common(a, b), complete.Common(b, a)} {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("common (-want +got):\n%s", diff)
 		}
 	}
-	if Common(a, a) != a || Common(nil, a) != a {
+	if complete.Common(a, a) != a || complete.Common(nil, a) != a {
 		t.Error("the same tables are not their own")
 	}
 }

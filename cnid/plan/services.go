@@ -12,6 +12,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/scaled"
 	"github.com/alioth-net/alioth/store/services"
 )
 
@@ -163,8 +164,8 @@ func (p *servicesPlan) resolve(tx store.ReadTx, in Input, stale *staleServices) 
 		for ref := range p.members[vpc] {
 			refs[ref] = true
 		}
-		for scaled := range store.ScaledEndpointsByDomain(tx, vpc) {
-			refs[ServiceRef{scaled.Namespace, scaled.Service}] = true
+		for part := range scaled.ByDomain(tx, vpc) {
+			refs[ServiceRef{part.Namespace, part.Service}] = true
 		}
 		if row := store.GetVPC(tx, vpc); row != nil {
 			for _, service := range services.Services(tx, row, in.DefaultVPC) {
@@ -199,8 +200,8 @@ func (p *servicesPlan) resolveGeneral(tx store.ReadTx, stale *staleServices) {
 		for _, service := range store.ListServices(tx) {
 			stale.refs[refOf(service)] = true
 		}
-		for scaled := range store.ScaledEndpoints(tx) {
-			stale.refs[ServiceRef{scaled.Namespace, scaled.Service}] = true
+		for part := range scaled.All(tx) {
+			stale.refs[ServiceRef{part.Namespace, part.Service}] = true
 		}
 	}
 }

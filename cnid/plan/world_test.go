@@ -16,6 +16,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/attach/drivers"
 	"github.com/alioth-net/alioth/cnid/attach/veth"
+	"github.com/alioth-net/alioth/cnid/complete"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
@@ -64,7 +65,7 @@ type world struct {
 	// removed is Input.Removed.
 	removed []journal.Record
 	// tables is Input.Tables.
-	tables *Tables
+	tables *complete.Tables
 }
 
 func newWorld(t testing.TB, rows ...func(store.Tx) error) *world {

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/alioth-net/alioth/cnid/complete"
 	"github.com/alioth-net/alioth/cnid/finding"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netfilter/foreign"
@@ -46,7 +47,7 @@ type Config struct {
 	// kubelet may still probe.
 	Records, Removed func() []journal.Record
 	// Tables are what the store has completely, see follow.Sources.Tables.
-	Tables func() *plan.Tables
+	Tables func() *complete.Tables
 	// VPCs are the names of the VPCs for which a pass may program something.
 	VPCs func() []string
 	// Reserved are addresses of API servers, in addition to those of Plan.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/alioth-net/alioth/cnid/complete"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/store"
@@ -86,13 +87,13 @@ type planned struct {
 }
 
 // plan makes the plan of a pass, and stores its VNIs before anything is programmed.
-func (p *planned) plan(s *store.Store, tables func() *plan.Tables, input plan.Input) (want plan.Wanted, revision uint64) {
+func (p *planned) plan(s *store.Store, tables func() *complete.Tables, input plan.Input) (want plan.Wanted, revision uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before := tables()
 	s.View(func(tx store.ReadTx) {
 		revision = tx.Revision()
-		input.Tables = plan.Common(before, tables())
+		input.Tables = complete.Common(before, tables())
 		want = p.planner.Plan(tx, input)
 	})
 	maps.Copy(p.vnis, vnisOf(want))

@@ -22,6 +22,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/scaled"
 	"github.com/alioth-net/alioth/store/services"
 )
 
@@ -99,7 +100,7 @@ func claimsAll(steps []step) bool {
 	return false
 }
 
-func versionOf(row *store.ScaledEndpoint) int {
+func versionOf(row *scaled.Endpoint) int {
 	if row == nil || row.Head == nil {
 		return 0
 	}
@@ -119,7 +120,7 @@ func (r *Reconciler) triedAll(tx store.ReadTx) bool {
 			return false
 		}
 	}
-	for row := range store.ScaledEndpoints(tx) {
+	for row := range scaled.All(tx) {
 		if !isTried(row.Namespace, row.Service) {
 			return false
 		}
@@ -173,6 +174,6 @@ func (r *Reconciler) create(ctx context.Context, wanted *v1alpha1.ScaledEndpoint
 	return r.Client.Update(ctx, there)
 }
 
-func object(row *store.ScaledEndpoint) *v1alpha1.ScaledEndpoint {
+func object(row *scaled.Endpoint) *v1alpha1.ScaledEndpoint {
 	return &v1alpha1.ScaledEndpoint{ObjectMeta: metav1.ObjectMeta{Name: row.Name}, Spec: specOf(row)}
 }

@@ -11,19 +11,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/scaled"
 	"github.com/alioth-net/alioth/store/services"
 )
 
 // specOf returns a part as the object has it.
-func specOf(row *store.ScaledEndpoint) v1alpha1.ScaledEndpointSpec {
+func specOf(row *scaled.Endpoint) v1alpha1.ScaledEndpointSpec {
 	return v1alpha1.ScaledEndpointSpec{
 		Service: v1alpha1.ScaledService{Namespace: row.Namespace, Name: row.Service, UID: row.ServiceUID},
 		VPC:     row.VPC, VPCUID: row.VPCUID, Exposed: row.Exposed, Part: int32(row.Part), Head: headOf(row.Head), Groups: groupsOf(row.Backends),
 	}
 }
 
-func headOf(row *store.ScaledHead) *v1alpha1.ScaledHead {
+func headOf(row *scaled.Head) *v1alpha1.ScaledHead {
 	if row == nil {
 		return nil
 	}
@@ -59,8 +59,8 @@ func prefixTexts(prefixes []netip.Prefix) (list []string) {
 }
 
 // groupsOf puts backends with the same targets together, in the order of the targets.
-func groupsOf(backends []store.ScaledBackend) (groups []v1alpha1.ScaledGroup) {
-	sorted := slices.SortedStableFunc(slices.Values(backends), func(a, b store.ScaledBackend) int {
+func groupsOf(backends []scaled.Backend) (groups []v1alpha1.ScaledGroup) {
+	sorted := slices.SortedStableFunc(slices.Values(backends), func(a, b scaled.Backend) int {
 		return services.CompareTargets(a.Targets, b.Targets)
 	})
 	for i, row := range sorted {
@@ -76,7 +76,7 @@ func groupsOf(backends []store.ScaledBackend) (groups []v1alpha1.ScaledGroup) {
 	return groups
 }
 
-func targetsOf(rows []store.ScaledTarget) (list []v1alpha1.ScaledTarget) {
+func targetsOf(rows []scaled.Target) (list []v1alpha1.ScaledTarget) {
 	for _, row := range rows {
 		list = append(list, v1alpha1.ScaledTarget{Protocol: row.Protocol, Port: int32(row.Port), Target: int32(row.Target)})
 	}

@@ -7,7 +7,7 @@ import (
 	"net/netip"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/scaled"
 	"github.com/alioth-net/alioth/store/services"
 )
 
@@ -18,7 +18,7 @@ const spread = 2
 // arrange cuts a verdict into parts, given those that are there. A backend stays in the part
 // that it is in, so the change of one backend is the change of one part. A new one comes to
 // the first part with room. Part 0 is always there. The parts between may be empty.
-func arrange(v *services.Verdict, have []*store.ScaledEndpoint) []*store.ScaledEndpoint {
+func arrange(v *services.Verdict, have []*scaled.Endpoint) []*scaled.Endpoint {
 	needed := max(1, (len(v.Backends)+v1alpha1.MaxScaledBackends-1)/v1alpha1.MaxScaledBackends)
 	cut := cutting{limit: min(needed*spread, v1alpha1.MaxScaledParts)}
 	at := map[netip.Addr]int{}
@@ -27,7 +27,7 @@ func arrange(v *services.Verdict, have []*store.ScaledEndpoint) []*store.ScaledE
 			at[row.Backends[i].IP] = row.Part
 		}
 	}
-	var pending []store.ScaledBackend
+	var pending []scaled.Backend
 	for _, backend := range v.Backends {
 		if part, known := at[backend.IP]; !known || !cut.add(part, backend) {
 			pending = append(pending, backend)
@@ -45,13 +45,13 @@ func arrange(v *services.Verdict, have []*store.ScaledEndpoint) []*store.ScaledE
 
 // cutting are the backends of each part.
 type cutting struct {
-	parts [][]store.ScaledBackend
+	parts [][]scaled.Backend
 	// limit is the number of parts.
 	limit int
 }
 
 // add adds a backend to a part, and reports whether there is room.
-func (c *cutting) add(part int, backend store.ScaledBackend) bool {
+func (c *cutting) add(part int, backend scaled.Backend) bool {
 	if part >= c.limit {
 		return false
 	}
@@ -66,15 +66,15 @@ func (c *cutting) add(part int, backend store.ScaledBackend) bool {
 }
 
 // rows are the parts that have something, in their order.
-func (c *cutting) rows(v *services.Verdict) (rows []*store.ScaledEndpoint) {
-	head := v.ScaledHead
-	rows = append(rows, &store.ScaledEndpoint{ScaledID: v.ScaledID, Head: &head})
+func (c *cutting) rows(v *services.Verdict) (rows []*scaled.Endpoint) {
+	head := v.Head
+	rows = append(rows, &scaled.Endpoint{ID: v.ID, Head: &head})
 	for part, backends := range c.parts {
 		switch {
 		case part == 0:
 			rows[0].Backends = backends
 		case len(backends) > 0:
-			rows = append(rows, &store.ScaledEndpoint{ScaledID: v.ScaledID, Part: part, Backends: backends})
+			rows = append(rows, &scaled.Endpoint{ID: v.ID, Part: part, Backends: backends})
 		}
 	}
 	for _, row := range rows {

@@ -19,18 +19,19 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
+	"github.com/alioth-net/alioth/store/scaled"
 	"github.com/alioth-net/alioth/store/services"
 )
 
 // verdictOf has backends with the lowest addresses of a range, but those that are gone.
 func verdictOf(n int, gone func(i int) bool) *services.Verdict {
-	v := &services.Verdict{ScaledID: store.ScaledID{Namespace: "shop", Service: "web", ServiceUID: "u", VPC: "blue", VPCUID: "b"}}
+	v := &services.Verdict{ID: scaled.ID{Namespace: "shop", Service: "web", ServiceUID: "u", VPC: "blue", VPCUID: "b"}}
 	ip := netip.MustParseAddr("fd10::")
 	for i := range n {
 		if ip = ip.Next(); !gone(i) {
-			v.Backends = append(v.Backends, store.ScaledBackend{
+			v.Backends = append(v.Backends, scaled.Backend{
 				IP: ip, Node: fmt.Sprintf("ip-10-0-%d-%d.eu-central-1.compute.internal", i/250, i%250), PodUID: "0dc1b2f0-1ad2-4f6c-9c5c-0123456789ab",
-				ForZones: []string{"eu-central-1a"}, Targets: []store.ScaledTarget{{Protocol: "TCP", Port: 80, Target: 8080}},
+				ForZones: []string{"eu-central-1a"}, Targets: []scaled.Target{{Protocol: "TCP", Port: 80, Target: 8080}},
 			})
 		}
 	}
@@ -39,7 +40,7 @@ func verdictOf(n int, gone func(i int) bool) *services.Verdict {
 
 func none(int) bool { return false }
 
-func backendsOf(rows []*store.ScaledEndpoint) (list []store.ScaledBackend) {
+func backendsOf(rows []*scaled.Endpoint) (list []scaled.Backend) {
 	for _, row := range rows {
 		list = append(list, row.Backends...)
 	}
@@ -48,10 +49,10 @@ func backendsOf(rows []*store.ScaledEndpoint) (list []store.ScaledBackend) {
 }
 
 // changed are the parts that differ, are new or are gone.
-func changed(before, after []*store.ScaledEndpoint) (names []string) {
-	for _, both := range [][2][]*store.ScaledEndpoint{{before, after}, {after, before}} {
+func changed(before, after []*scaled.Endpoint) (names []string) {
+	for _, both := range [][2][]*scaled.Endpoint{{before, after}, {after, before}} {
 		for _, row := range both[0] {
-			at := slices.IndexFunc(both[1], func(other *store.ScaledEndpoint) bool { return other.Name == row.Name })
+			at := slices.IndexFunc(both[1], func(other *scaled.Endpoint) bool { return other.Name == row.Name })
 			if (at < 0 || !same(row, both[1][at])) && !slices.Contains(names, row.Name) {
 				names = append(names, row.Name)
 			}
@@ -109,7 +110,7 @@ func TestPartsFitIntoEtcd(t *testing.T) {
 // TestPartsHaveAllBackendsWhateverCameBefore goes through random sizes.
 func TestPartsHaveAllBackendsWhateverCameBefore(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	var rows []*store.ScaledEndpoint
+	var rows []*scaled.Endpoint
 	for step := range 20 {
 		keep := r.Float64()
 		v := verdictOf(r.IntN(6000), func(int) bool { return r.Float64() > keep })
@@ -131,21 +132,21 @@ func TestPartsHaveAllBackendsWhateverCameBefore(t *testing.T) {
 
 // TestWhatIsWrittenIsRead: an object comes back as the row that it was made of.
 func TestWhatIsWrittenIsRead(t *testing.T) {
-	head := &store.ScaledHead{
+	head := &scaled.Head{
 		Created: metav1.Now().Rfc3339Copy().Time, Tenant: "blue", ClusterIPs: []netip.Addr{netip.MustParseAddr("10.96.0.1")},
 		LoadBalancerIPs: []netip.Addr{netip.MustParseAddr("10.0.8.1")}, ExternalIPs: []netip.Addr{netip.MustParseAddr("2001:db8::1")}, ExternalLoadBalancer: true,
 		Ports:               []store.ServicePort{{Protocol: "TCP", Port: 80, NodePort: 30080}, {Protocol: "UDP", Port: 53}},
 		HealthCheckNodePort: 32000, Affinity: 3 * 3600e9, NodeLocal: true, ExternalNodeLocal: true, SourceRanges: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")},
-		Shared: true, AllJudged: 3, InVPC: &store.ScaledVPC{VNI: 20, Prefixes: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/16"), netip.MustParsePrefix("fd10::/48")}}, UsedRows: 7, UsedBackends: 9,
+		Shared: true, AllJudged: 3, InVPC: &scaled.VPC{VNI: 20, Prefixes: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/16"), netip.MustParsePrefix("fd10::/48")}}, UsedRows: 7, UsedBackends: 9,
 	}
-	row := &store.ScaledEndpoint{
-		Name: "shop.web.0.0", ScaledID: store.ScaledID{Namespace: "shop", Service: "web", ServiceUID: "u", VPC: "blue", VPCUID: "b", Exposed: true}, Head: head,
-		Backends: []store.ScaledBackend{
+	row := &scaled.Endpoint{
+		Name: "shop.web.0.0", ID: scaled.ID{Namespace: "shop", Service: "web", ServiceUID: "u", VPC: "blue", VPCUID: "b", Exposed: true}, Head: head,
+		Backends: []scaled.Backend{
 			{IP: netip.MustParseAddr("10.0.0.2"), Node: "n", PodUID: "p", Terminating: true, Outside: true, OnHost: true, ForNodes: []string{"n"}},
-			{IP: netip.MustParseAddr("10.0.0.1"), Listed: true, ForZones: []string{"z"}, Targets: []store.ScaledTarget{{Protocol: "TCP", Port: 80, Target: 8080}}},
+			{IP: netip.MustParseAddr("10.0.0.1"), Listed: true, ForZones: []string{"z"}, Targets: []scaled.Target{{Protocol: "TCP", Port: 80, Target: 8080}}},
 		},
 	}
-	read := func() *store.ScaledEndpoint {
+	read := func() *scaled.Endpoint {
 		got, err := vpcs.ScaledEndpoint.Convert(&v1alpha1.ScaledEndpoint{ObjectMeta: metav1.ObjectMeta{Name: row.Name}, Spec: specOf(row)})
 		if err != nil {
 			t.Fatal(err)

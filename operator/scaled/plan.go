@@ -11,6 +11,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/scaled"
 	"github.com/alioth-net/alioth/store/services"
 )
 
@@ -44,19 +45,19 @@ func nameOf(row *store.Service) string { return row.Namespace + "/" + row.Name }
 
 // step is one write. held is the object as it was read, nil for a new one; wanted is nil for
 // one to delete.
-type step struct{ held, wanted *store.ScaledEndpoint }
+type step struct{ held, wanted *scaled.Endpoint }
 
 // decide returns what to write of a Service, in order. A node that has seen any number of
 // these writes has no backend less than before, unless it has ended.
 func decide(tx store.ReadTx, rules Rules, namespace, name string) []step {
-	held := store.ScaledEndpointsByService(tx, namespace, name)
+	held := scaled.ByService(tx, namespace, name)
 	kept := map[string]bool{}
 	var steps []step
 	for _, v := range verdicts(tx, rules, namespace, name) {
-		mine := slices.DeleteFunc(slices.Clone(held), func(row *store.ScaledEndpoint) bool { return row.ScaledID != v.ScaledID })
+		mine := slices.DeleteFunc(slices.Clone(held), func(row *scaled.Endpoint) bool { return row.ID != v.ID })
 		for _, wanted := range arrange(v, mine) {
 			kept[wanted.Name] = true
-			at := slices.IndexFunc(mine, func(row *store.ScaledEndpoint) bool { return row.Name == wanted.Name })
+			at := slices.IndexFunc(mine, func(row *scaled.Endpoint) bool { return row.Name == wanted.Name })
 			switch {
 			case at < 0:
 				steps = append(steps, step{wanted: wanted})
@@ -105,6 +106,6 @@ func verdicts(tx store.ReadTx, rules Rules, namespace, name string) (list []*ser
 }
 
 // same reports whether an object has a content already.
-func same(held, wanted *store.ScaledEndpoint) bool {
+func same(held, wanted *scaled.Endpoint) bool {
 	return equality.Semantic.DeepEqual(specOf(held), specOf(wanted))
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/scaled"
 	"github.com/alioth-net/alioth/store/services"
 )
 
@@ -44,8 +45,8 @@ func slice(uid, ip string) *store.EndpointSlice {
 func apply(tx store.Tx, steps []step) error {
 	for _, s := range steps {
 		if s.wanted == nil {
-			store.DeleteScaledEndpoint(tx, s.held.Name, s.held.UID)
-		} else if err := store.PutScaledEndpoint(tx, s.wanted); err != nil {
+			scaled.Delete(tx, s.held.Name, s.held.UID)
+		} else if err := scaled.Put(tx, s.wanted); err != nil {
 			return err
 		}
 	}
@@ -115,10 +116,10 @@ func TestAVerdictFollowsItsService(t *testing.T) {
 			return store.PutVPC(tx, &row)
 		}, []string{"create blue-vpc 0 with 1"}},
 		{"somebody changes the verdict", func(tx store.Tx) error {
-			for held := range store.ScaledEndpoints(tx) {
+			for held := range scaled.All(tx) {
 				row := *held
-				row.Backends = append(slices.Clone(row.Backends), store.ScaledBackend{IP: operatortest.Addrs("10.0.0.66")[0]})
-				return store.PutScaledEndpoint(tx, &row)
+				row.Backends = append(slices.Clone(row.Backends), scaled.Backend{IP: operatortest.Addrs("10.0.0.66")[0]})
+				return scaled.Put(tx, &row)
 			}
 			return nil
 		}, []string{"change blue-vpc 0 to 1"}},
@@ -166,7 +167,7 @@ func TestNoWriteTakesABackendAway(t *testing.T) {
 		}
 	}
 	seen := func(tx store.ReadTx) int {
-		home, _ := services.FromRows(store.ScaledEndpointsByService(tx, "blue", "web"))
+		home, _ := services.FromRows(scaled.ByService(tx, "blue", "web"))
 		if home == nil {
 			return 0
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/external"
 	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/scaled"
 )
 
 // collectFor collects the changes of a Service, which is written once for all of them.
@@ -30,7 +31,7 @@ func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 			}
 			return requests
 		}),
-		feed.On(func(_ store.ReadTx, old, now *store.ScaledEndpoint) []feed.Request {
+		feed.On(func(_ store.ReadTx, old, now *scaled.Endpoint) []feed.Request {
 			return []feed.Request{request(feed.Either(old, now).Namespace, feed.Either(old, now).Service)}
 		}),
 		feed.On(func(_ store.ReadTx, old, now *store.SharedService) (requests []feed.Request) {
@@ -80,7 +81,7 @@ func of(list []*store.Service) (requests []feed.Request) {
 // everything requests all Services, and those that are gone and have ScaledEndpoints still.
 func everything(tx store.ReadTx) []feed.Request {
 	requests := of(store.ListServices(tx))
-	for row := range store.ScaledEndpoints(tx) {
+	for row := range scaled.All(tx) {
 		requests = append(requests, request(row.Namespace, row.Service))
 	}
 	return requests
@@ -137,7 +138,7 @@ func (r *Reconciler) ofVPC(tx store.ReadTx, old, now *store.VPC) []feed.Request 
 		return everything(tx)
 	}
 	var requests []feed.Request
-	for row := range store.ScaledEndpointsByDomain(tx, name) {
+	for row := range scaled.ByDomain(tx, name) {
 		requests = append(requests, request(row.Namespace, row.Service))
 	}
 	for _, net := range store.NetworksByVPC(tx, name) {

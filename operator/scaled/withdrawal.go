@@ -13,6 +13,7 @@ import (
 
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/scaled"
 )
 
 // Withdrawal takes back that all Services have been judged, while the operator judges none.
@@ -26,18 +27,18 @@ type Withdrawal struct {
 // RegisterWithdrawal adds the controller.
 func RegisterWithdrawal(controllers feed.Controllers, f *feed.Feed, w *Withdrawal) error {
 	claims := func(tx store.ReadTx) (requests []feed.Request) {
-		for row := range store.ScaledEndpoints(tx) {
+		for row := range scaled.All(tx) {
 			requests = append(requests, claimOf(row)...)
 		}
 		return requests
 	}
-	return controllers.Add("scaledendpoint", 1, w, feed.NewSource(f, claims, feed.On(func(_ store.ReadTx, _, now *store.ScaledEndpoint) []feed.Request {
+	return controllers.Add("scaledendpoint", 1, w, feed.NewSource(f, claims, feed.On(func(_ store.ReadTx, _, now *scaled.Endpoint) []feed.Request {
 		return claimOf(now)
 	})))
 }
 
 // claimOf requests a ScaledEndpoint that reports that all have been judged.
-func claimOf(row *store.ScaledEndpoint) []feed.Request {
+func claimOf(row *scaled.Endpoint) []feed.Request {
 	if versionOf(row) == 0 {
 		return nil
 	}
@@ -46,8 +47,8 @@ func claimOf(row *store.ScaledEndpoint) []feed.Request {
 
 // Reconcile implements reconcile.Reconciler. The request names a ScaledEndpoint.
 func (w *Withdrawal) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	var held *store.ScaledEndpoint
-	w.Store.View(func(tx store.ReadTx) { held = store.GetScaledEndpoint(tx, request.Name) })
+	var held *scaled.Endpoint
+	w.Store.View(func(tx store.ReadTx) { held = scaled.Get(tx, request.Name) })
 	if versionOf(held) == 0 {
 		return ctrl.Result{}, nil
 	}

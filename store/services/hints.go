@@ -7,12 +7,13 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/scaled"
 )
 
 // candidate is a backend at one of its ports.
 type candidate struct {
 	Backend
-	judged *store.ScaledBackend
+	judged *scaled.Backend
 }
 
 func backendsOf(list []candidate) []Backend {
@@ -29,12 +30,12 @@ func backendsOf(list []candidate) []Backend {
 // otherwise those that name its zone. As in kube-proxy, hints of a kind count only if
 // all candidates have one and at least one matches; otherwise it returns all.
 func preferred(tx store.ReadTx, all []candidate, node string) []candidate {
-	found := withHint(all, node, func(e *store.ScaledBackend) []string { return e.ForNodes })
+	found := withHint(all, node, func(e *scaled.Backend) []string { return e.ForNodes })
 	if found != nil {
 		return found
 	}
 	if self := store.GetNode(tx, node); self != nil {
-		found = withHint(all, self.Zone, func(e *store.ScaledBackend) []string { return e.ForZones })
+		found = withHint(all, self.Zone, func(e *scaled.Backend) []string { return e.ForZones })
 	}
 	if found != nil {
 		return found
@@ -44,7 +45,7 @@ func preferred(tx store.ReadTx, all []candidate, node string) []candidate {
 
 // withHint returns the candidates whose hint names a place, nil if none does or one
 // has no hint.
-func withHint(all []candidate, place string, hints func(*store.ScaledBackend) []string) (found []candidate) {
+func withHint(all []candidate, place string, hints func(*scaled.Backend) []string) (found []candidate) {
 	for _, c := range all {
 		places := hints(c.judged)
 		if len(places) == 0 {

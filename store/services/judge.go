@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/scaled"
 )
 
 // Limits of a verdict.
@@ -58,7 +59,7 @@ func JudgeOutside(tx store.ReadTx, rules Rules, service *store.Service) (list []
 
 // judgeIn judges a Service in a VPC or network, or with "" in none.
 func judgeIn(tx store.ReadTx, rules Rules, vpc string, service *store.Service) *Verdict {
-	v := &Verdict{ScaledID: idOf(service, vpc), ScaledHead: headOf(tx, vpc, service)}
+	v := &Verdict{ID: idOf(service, vpc), Head: headOf(tx, vpc, service)}
 	j := newJudge(tx, rules, vpc, service)
 	if !store.IsNetworkDomain(vpc) {
 		v.Shared = rules.Shared(service)
@@ -72,21 +73,21 @@ func judgeIn(tx store.ReadTx, rules Rules, vpc string, service *store.Service) *
 	if row := store.GetVPC(tx, vpc); row != nil {
 		v.VPCUID = row.UID
 		if v.Fronted() && row.VNI != 0 {
-			v.InVPC = &store.ScaledVPC{VNI: row.VNI, Prefixes: row.Prefixes}
+			v.InVPC = &scaled.VPC{VNI: row.VNI, Prefixes: row.Prefixes}
 		}
 	}
 	v.Backends = j.backends()
 	return v
 }
 
-func idOf(service *store.Service, vpc string) store.ScaledID {
-	return store.ScaledID{Namespace: service.Namespace, Service: service.Name, ServiceUID: service.UID, VPC: vpc}
+func idOf(service *store.Service, vpc string) scaled.ID {
+	return scaled.ID{Namespace: service.Namespace, Service: service.Name, ServiceUID: service.UID, VPC: vpc}
 }
 
 // headOf returns what a verdict has of the Service in a VPC or network.
-func headOf(tx store.ReadTx, vpc string, service *store.Service) store.ScaledHead {
+func headOf(tx store.ReadTx, vpc string, service *store.Service) scaled.Head {
 	tenant, _ := tenantOf(tx, service)
-	head := store.ScaledHead{
+	head := scaled.Head{
 		Created: service.Created, Tenant: tenant, ClusterIPs: service.ClusterIPs,
 		HealthCheckNodePort: service.HealthCheckNodePort, Affinity: service.Affinity, NodeLocal: service.NodeLocal, ExternalNodeLocal: service.ExternalNodeLocal, SourceRanges: service.SourceRanges,
 	}
@@ -129,7 +130,7 @@ func newJudge(tx store.ReadTx, rules Rules, vpc string, service *store.Service) 
 }
 
 // backends are those of all slices.
-func (j *judge) backends() (list []store.ScaledBackend) {
+func (j *judge) backends() (list []scaled.Backend) {
 	for _, slice := range store.EndpointSlicesByService(j.tx, j.service.Namespace, j.service.Name) {
 		inside := j.at.VPC != "" && isIn(slice, j.at.VPC)
 		targets := targetsIn(slice, j.service.Ports)
@@ -147,7 +148,7 @@ func (j *judge) backends() (list []store.ScaledBackend) {
 		}
 	}
 	if list = sorted(list); len(list) > MaxJudged {
-		slices.SortStableFunc(list, func(a, b store.ScaledBackend) int { return compareBools(a.Terminating, b.Terminating) })
+		slices.SortStableFunc(list, func(a, b scaled.Backend) int { return compareBools(a.Terminating, b.Terminating) })
 		list = sorted(list[:MaxJudged])
 	}
 	return list
@@ -156,8 +157,8 @@ func (j *judge) backends() (list []store.ScaledBackend) {
 // backend judges one address of an endpoint. inside reports that the slice has addresses of
 // the VPC or network. Of a Service that every VPC reaches all addresses are listed: nodes
 // reserve those of the API server, whether it is ready or not.
-func (j *judge) backend(endpoint *store.Endpoint, ip netip.Addr, inside bool) (b store.ScaledBackend, counts bool) {
-	b = store.ScaledBackend{
+func (j *judge) backend(endpoint *store.Endpoint, ip netip.Addr, inside bool) (b scaled.Backend, counts bool) {
+	b = scaled.Backend{
 		IP: ip, Node: endpoint.Node, PodUID: endpoint.PodUID, Terminating: !endpoint.Ready, ForNodes: endpoint.ForNodes, ForZones: endpoint.ForZones,
 	}
 	if len(b.PodUID) > longestUID {
@@ -185,10 +186,10 @@ func (j *judge) isElsewhere(endpoint *store.Endpoint, ip netip.Addr) bool {
 }
 
 // targetsIn are the ports of a Service that a slice serves.
-func targetsIn(slice *store.EndpointSlice, ports []store.ServicePort) (targets []store.ScaledTarget) {
+func targetsIn(slice *store.EndpointSlice, ports []store.ServicePort) (targets []scaled.Target) {
 	for _, port := range ports[:min(len(ports), maxPorts)] {
 		if number := portOf(slice, port); number != 0 {
-			targets = append(targets, store.ScaledTarget{Protocol: port.Protocol, Port: port.Port, Target: number})
+			targets = append(targets, scaled.Target{Protocol: port.Protocol, Port: port.Port, Target: number})
 		}
 	}
 	return targets

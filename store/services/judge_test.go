@@ -15,6 +15,7 @@ import (
 
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/scaled"
 	"github.com/alioth-net/alioth/store/services"
 )
 
@@ -124,37 +125,37 @@ func TestAVerdictIsLimitedWhateverSlicesName(t *testing.T) {
 	})
 }
 
-func row(name string, id store.ScaledID, part int, head *store.ScaledHead, ips ...string) *store.ScaledEndpoint {
-	e := &store.ScaledEndpoint{Name: name, ScaledID: id, Part: part, Head: head}
+func row(name string, id scaled.ID, part int, head *scaled.Head, ips ...string) *scaled.Endpoint {
+	e := &scaled.Endpoint{Name: name, ID: id, Part: part, Head: head}
 	for _, ip := range ips {
-		e.Backends = append(e.Backends, store.ScaledBackend{IP: netip.MustParseAddr(ip), PodUID: "p" + ip})
+		e.Backends = append(e.Backends, scaled.Backend{IP: netip.MustParseAddr(ip), PodUID: "p" + ip})
 	}
 	return e
 }
 
 func TestPartsOfAVerdictArePutTogether(t *testing.T) {
-	head := func(second int64) *store.ScaledHead { return &store.ScaledHead{Created: time.Unix(second, 0)} }
-	now := store.ScaledID{Namespace: "shop", Service: "web", ServiceUID: "2", VPC: "blue", VPCUID: "b"}
+	head := func(second int64) *scaled.Head { return &scaled.Head{Created: time.Unix(second, 0)} }
+	now := scaled.ID{Namespace: "shop", Service: "web", ServiceUID: "2", VPC: "blue", VPCUID: "b"}
 	before, moved, lan, wan := now, now, now, now
 	before.ServiceUID, moved.VPCUID = "1", "another"
 	lan.VPC, wan.VPC, lan.VPCUID, wan.VPCUID = "lan.net", "wan.net", "", ""
 	later := row("later", moved, 0, head(2), "10.0.0.9")
 	later.Created = time.Unix(9, 0)
 	for name, c := range map[string]struct {
-		rows    []*store.ScaledEndpoint
+		rows    []*scaled.Endpoint
 		home    string
 		outside []string
 	}{
 		"nothing":                     {},
-		"one part":                    {[]*store.ScaledEndpoint{row("a", now, 0, head(2), "10.0.0.2")}, "blue [10.0.0.2]", nil},
-		"several, one backend in two": {[]*store.ScaledEndpoint{row("b", now, 1, nil, "10.0.0.1", "10.0.0.2"), row("a", now, 0, head(2), "10.0.0.2", "10.0.0.3")}, "blue [10.0.0.1 10.0.0.2 10.0.0.3]", nil},
-		"without the head":            {[]*store.ScaledEndpoint{row("b", now, 1, nil, "10.0.0.1")}, "", nil},
+		"one part":                    {[]*scaled.Endpoint{row("a", now, 0, head(2), "10.0.0.2")}, "blue [10.0.0.2]", nil},
+		"several, one backend in two": {[]*scaled.Endpoint{row("b", now, 1, nil, "10.0.0.1", "10.0.0.2"), row("a", now, 0, head(2), "10.0.0.2", "10.0.0.3")}, "blue [10.0.0.1 10.0.0.2 10.0.0.3]", nil},
+		"without the head":            {[]*scaled.Endpoint{row("b", now, 1, nil, "10.0.0.1")}, "", nil},
 		"of another life of the Service": {
-			[]*store.ScaledEndpoint{row("x", before, 0, head(1), "10.0.0.1"), row("y", before, 1, nil, "10.0.0.2"), row("a", now, 0, head(2), "10.0.0.3")}, "blue [10.0.0.3]", nil,
+			[]*scaled.Endpoint{row("x", before, 0, head(1), "10.0.0.1"), row("y", before, 1, nil, "10.0.0.2"), row("a", now, 0, head(2), "10.0.0.3")}, "blue [10.0.0.3]", nil,
 		},
-		"of another life of the VPC": {[]*store.ScaledEndpoint{later, row("a", now, 0, head(2), "10.0.0.3")}, "blue [10.0.0.9]", nil},
+		"of another life of the VPC": {[]*scaled.Endpoint{later, row("a", now, 0, head(2), "10.0.0.3")}, "blue [10.0.0.9]", nil},
 		"in networks": {
-			[]*store.ScaledEndpoint{row("w", wan, 0, head(2), "10.0.0.1"), row("l", lan, 0, head(2)), row("a", now, 0, head(2), "10.0.0.3")},
+			[]*scaled.Endpoint{row("w", wan, 0, head(2), "10.0.0.1"), row("l", lan, 0, head(2)), row("a", now, 0, head(2), "10.0.0.3")},
 			"blue [10.0.0.3]",
 			[]string{"lan.net []", "wan.net [10.0.0.1]"},
 		},

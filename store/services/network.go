@@ -8,6 +8,7 @@ import (
 
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/scaled"
 )
 
 // Outside returns the domains of networks outside of every VPC in which a Service has its
@@ -43,7 +44,7 @@ func InDomain(tx store.ReadTx, domain string) bool {
 }
 
 func isJudgedIn(tx store.ReadTx, domain string) bool {
-	for range store.ScaledEndpointsByDomain(tx, domain) {
+	for range scaled.ByDomain(tx, domain) {
 		return true
 	}
 	return false

@@ -8,13 +8,14 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/scaled"
 )
 
 // isOnHost reports whether a backend is a pod on the network of its node, which is the node
 // that asks. The pod itself must be known: slices and their references are written by
 // tenants, and a forged one would open any port of the node. It is in the namespace of the
 // Service, where alone a selector looks.
-func isOnHost(tx store.ReadTx, namespace string, b *store.ScaledBackend) bool {
+func isOnHost(tx store.ReadTx, namespace string, b *scaled.Backend) bool {
 	if !isOfNode(tx, b.Node, b.IP) {
 		return false
 	}

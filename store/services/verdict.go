@@ -10,23 +10,24 @@ import (
 	"strings"
 
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/scaled"
 )
 
 // Verdict is what is judged of a Service in one VPC or network: who its backends are. What
 // it means on a node follows from it and from what the node itself knows. Judge makes one of
 // Services and slices, FromRows of ScaledEndpoints. It must not be changed.
 type Verdict struct {
-	store.ScaledID
-	store.ScaledHead
+	scaled.ID
+	scaled.Head
 	// Backends are ordered by Compare, each once.
-	Backends []store.ScaledBackend
+	Backends []scaled.Backend
 }
 
 // FromRows puts the ScaledEndpoints of one Service together: its verdict in a VPC, or the
 // one of no VPC, and those in networks outside of every VPC, by domain. A verdict whose head
 // is missing is left out. Of several lives of the Service or its VPC the last one counts.
-func FromRows(rows []*store.ScaledEndpoint) (home *Verdict, outside []*Verdict) {
-	latest := map[string]*store.ScaledEndpoint{}
+func FromRows(rows []*scaled.Endpoint) (home *Verdict, outside []*Verdict) {
+	latest := map[string]*scaled.Endpoint{}
 	for _, row := range rows {
 		domain := ""
 		if store.IsNetworkDomain(row.VPC) {
@@ -48,16 +49,16 @@ func FromRows(rows []*store.ScaledEndpoint) (home *Verdict, outside []*Verdict) 
 }
 
 // compareHeads orders the heads of different lives: the last one was written last.
-func compareHeads(a, b *store.ScaledEndpoint) int {
+func compareHeads(a, b *scaled.Endpoint) int {
 	return cmp.Or(a.Head.Created.Compare(b.Head.Created), a.Created.Compare(b.Created), strings.Compare(a.Name, b.Name))
 }
 
 // fromParts adds the backends of all parts to a head. While backends move between parts,
 // two of them have the same.
-func fromParts(head *store.ScaledEndpoint, rows []*store.ScaledEndpoint) *Verdict {
-	v := &Verdict{ScaledID: head.ScaledID, ScaledHead: *head.Head}
+func fromParts(head *scaled.Endpoint, rows []*scaled.Endpoint) *Verdict {
+	v := &Verdict{ID: head.ID, Head: *head.Head}
 	for _, row := range rows {
-		if row.ScaledID == head.ScaledID {
+		if row.ID == head.ID {
 			v.Backends = append(v.Backends, row.Backends...)
 		}
 	}
@@ -65,13 +66,13 @@ func fromParts(head *store.ScaledEndpoint, rows []*store.ScaledEndpoint) *Verdic
 	return v
 }
 
-func sorted(list []store.ScaledBackend) []store.ScaledBackend {
+func sorted(list []scaled.Backend) []scaled.Backend {
 	slices.SortFunc(list, Compare)
-	return slices.CompactFunc(list, func(a, b store.ScaledBackend) bool { return Compare(a, b) == 0 })
+	return slices.CompactFunc(list, func(a, b scaled.Backend) bool { return Compare(a, b) == 0 })
 }
 
 // Compare orders backends by address, and those of one address by all else.
-func Compare(a, b store.ScaledBackend) int {
+func Compare(a, b scaled.Backend) int {
 	return cmp.Or(
 		a.IP.Compare(b.IP), strings.Compare(a.Node, b.Node), strings.Compare(a.PodUID, b.PodUID), compareBools(a.Terminating, b.Terminating),
 		compareBools(a.Outside, b.Outside), compareBools(a.OnHost, b.OnHost), compareBools(a.Listed, b.Listed),
@@ -80,8 +81,8 @@ func Compare(a, b store.ScaledBackend) int {
 }
 
 // CompareTargets orders lists of targets.
-func CompareTargets(a, b []store.ScaledTarget) int {
-	return slices.CompareFunc(a, b, func(a, b store.ScaledTarget) int {
+func CompareTargets(a, b []scaled.Target) int {
+	return slices.CompareFunc(a, b, func(a, b scaled.Target) int {
 		return cmp.Or(strings.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Port, b.Port), cmp.Compare(a.Target, b.Target))
 	})
 }
@@ -103,8 +104,8 @@ func (v *Verdict) VIPs() []netip.Addr { return slices.Concat(v.ClusterIPs, v.Loa
 func (v *Verdict) Usage() Usage { return Usage{Rows: v.UsedRows, Backends: v.UsedBackends} }
 
 // at yields the backends of a family that serve a port, and where.
-func (v *Verdict) at(port store.ServicePort, is4 bool) func(yield func(netip.AddrPort, *store.ScaledBackend) bool) {
-	return func(yield func(netip.AddrPort, *store.ScaledBackend) bool) {
+func (v *Verdict) at(port store.ServicePort, is4 bool) func(yield func(netip.AddrPort, *scaled.Backend) bool) {
+	return func(yield func(netip.AddrPort, *scaled.Backend) bool) {
 		for i := range v.Backends {
 			backend := &v.Backends[i]
 			target := targetOf(backend, port)
@@ -115,7 +116,7 @@ func (v *Verdict) at(port store.ServicePort, is4 bool) func(yield func(netip.Add
 	}
 }
 
-func targetOf(backend *store.ScaledBackend, port store.ServicePort) uint16 {
+func targetOf(backend *scaled.Backend, port store.ServicePort) uint16 {
 	for _, target := range backend.Targets {
 		if target.Protocol == port.Protocol && target.Port == port.Port {
 			return target.Target
@@ -125,7 +126,7 @@ func targetOf(backend *store.ScaledBackend, port store.ServicePort) uint16 {
 }
 
 // isHeld reports whether a pod of the VPC or network holds the address of a backend.
-func isHeld(b *store.ScaledBackend) bool { return !b.Outside && !b.OnHost && !b.Listed }
+func isHeld(b *scaled.Backend) bool { return !b.Outside && !b.OnHost && !b.Listed }
 
 // Reached returns where connections to one port of the Service go from a node, addresses of
 // one family, ascending, each once and MaxBackends at most: the ready backends; where there
@@ -209,7 +210,7 @@ func (v *Verdict) Spread(tx store.ReadTx, node string, port store.ServicePort, i
 }
 
 // whose reports whether a backend counts on a node, or on another one.
-func (v *Verdict) whose(tx store.ReadTx, node string, b *store.ScaledBackend) (local, other bool) {
+func (v *Verdict) whose(tx store.ReadTx, node string, b *scaled.Backend) (local, other bool) {
 	if b.Node == node {
 		return isHeld(b) || b.OnHost && isOnHost(tx, v.Namespace, b), false
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/external"
+	"github.com/alioth-net/alioth/store/scaled"
 )
 
 // HostPortGranted reports whether pods of a tenant may use a port of a node, 1 to
@@ -37,7 +38,7 @@ func OwnerOfNodePort(tx store.ReadTx, protocol string, port uint16) *NodePortOwn
 			return owner
 		}
 	}
-	for row := range store.ScaledEndpointsWithNodePorts(tx) {
+	for row := range scaled.WithNodePorts(tx) {
 		if hasNodePort(row.Head.Ports, row.Head.HealthCheckNodePort, protocol, port) {
 			return &NodePortOwner{Namespace: row.Namespace, Name: row.Service, Tenant: row.Head.Tenant}
 		}

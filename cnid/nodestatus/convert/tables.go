@@ -7,12 +7,12 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/alioth-net/alioth/cnid/complete"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
-	"github.com/alioth-net/alioth/cnid/plan"
 )
 
 // Tables converts what is complete of VPCs.
-func Tables(tables *plan.Tables) map[string]nodestatus.Table {
+func Tables(tables *complete.Tables) map[string]nodestatus.Table {
 	if tables == nil {
 		return nil
 	}
@@ -27,13 +27,13 @@ func Tables(tables *plan.Tables) map[string]nodestatus.Table {
 }
 
 // TablesBack converts them back.
-func TablesBack(tables map[string]nodestatus.Table) *plan.Tables {
+func TablesBack(tables map[string]nodestatus.Table) *complete.Tables {
 	if tables == nil {
 		return nil
 	}
-	all := plan.Tables{}
+	all := complete.Tables{}
 	for vpc, t := range tables {
-		all[vpc] = plan.Table{
+		all[vpc] = complete.Table{
 			Members: t.Members, Subnets: t.Subnets, Addresses: t.Addresses, Known: setOf(t.Known), OfSubnets: setOf(t.OfSubnets),
 		}
 	}

@@ -8,11 +8,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/alioth-net/alioth/cnid/plan"
+	"github.com/alioth-net/alioth/cnid/complete"
 )
 
 func TestTablesAreTheSameAfterTheirJourney(t *testing.T) {
-	for name, want := range map[string]*plan.Tables{
+	for name, want := range map[string]*complete.Tables{
 		"everything": nil,
 		"nothing":    {},
 		"each field": {

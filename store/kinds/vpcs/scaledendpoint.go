@@ -14,13 +14,14 @@ import (
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kinds/values"
+	"github.com/alioth-net/alioth/store/scaled"
 )
 
 // ScaledEndpoint is the kind of what the operator has judged of a Service. A node that
 // follows it follows no Services, EndpointSlices and Networks.
-var ScaledEndpoint = descriptor.Define(&all, descriptor.Description[*v1alpha1.ScaledEndpoint, store.ScaledEndpoint]{
+var ScaledEndpoint = descriptor.Define(&all, descriptor.Description[*v1alpha1.ScaledEndpoint, scaled.Endpoint]{
 	Name: "ScaledEndpoint", Object: &v1alpha1.ScaledEndpoint{}, List: &v1alpha1.ScaledEndpointList{}, Convert: convertScaledEndpoint,
-	Table:  descriptor.ByName(store.GetScaledEndpoint, store.PutScaledEndpoint, store.DeleteScaledEndpoint),
+	Table:  descriptor.ByName(scaled.Get, scaled.Put, scaled.Delete),
 	OnNode: ofExposed,
 	Of:     descriptor.Scopes{descriptor.ServedVPC: descriptor.WithField("spec.vpc"), descriptor.ServedNetwork: ofNetworkDomain},
 })
@@ -37,10 +38,10 @@ func ofNetworkDomain(uid string) descriptor.Scope {
 
 // convertScaledEndpoint converts a ScaledEndpoint. It returns an error where an address or a
 // range can't be read: only the operator writes them.
-func convertScaledEndpoint(in *v1alpha1.ScaledEndpoint) (*store.ScaledEndpoint, error) {
-	row := &store.ScaledEndpoint{
+func convertScaledEndpoint(in *v1alpha1.ScaledEndpoint) (*scaled.Endpoint, error) {
+	row := &scaled.Endpoint{
 		Meta: values.Meta(in), Name: in.Name, Part: int(in.Spec.Part),
-		ScaledID: store.ScaledID{
+		ID: scaled.ID{
 			Namespace: in.Spec.Service.Namespace, Service: in.Spec.Service.Name, ServiceUID: in.Spec.Service.UID,
 			VPC: in.Spec.VPC, VPCUID: in.Spec.VPCUID, Exposed: in.Spec.Exposed,
 		},
@@ -62,11 +63,11 @@ func convertScaledEndpoint(in *v1alpha1.ScaledEndpoint) (*store.ScaledEndpoint, 
 	return row, nil
 }
 
-func scaledHead(in *v1alpha1.ScaledHead) (*store.ScaledHead, error) {
+func scaledHead(in *v1alpha1.ScaledHead) (*scaled.Head, error) {
 	if in == nil {
 		return nil, nil
 	}
-	head := &store.ScaledHead{
+	head := &scaled.Head{
 		Created: in.Created.Time, Tenant: in.Tenant, ExternalLoadBalancer: in.ExternalLoadBalancer, HealthCheckNodePort: uint16(in.HealthCheckNodePort),
 		Affinity: time.Duration(in.AffinitySeconds) * time.Second, NodeLocal: in.NodeLocal, ExternalNodeLocal: in.ExternalNodeLocal,
 		Shared: in.Shared, AllJudged: int(in.AllJudged), UsedRows: int(in.Usage.Rows), UsedBackends: int(in.Usage.Backends),
@@ -96,24 +97,24 @@ func scaledHead(in *v1alpha1.ScaledHead) (*store.ScaledHead, error) {
 	return head, nil
 }
 
-func scaledVPC(in *v1alpha1.ScaledVPC) (*store.ScaledVPC, error) {
+func scaledVPC(in *v1alpha1.ScaledVPC) (*scaled.VPC, error) {
 	if in == nil {
 		return nil, nil
 	}
 	prefixes, err := values.Prefixes(in.CIDRs)
-	return &store.ScaledVPC{VNI: uint32(in.VNI), Prefixes: prefixes}, err
+	return &scaled.VPC{VNI: uint32(in.VNI), Prefixes: prefixes}, err
 }
 
-func scaledTargets(in []v1alpha1.ScaledTarget) (targets []store.ScaledTarget) {
+func scaledTargets(in []v1alpha1.ScaledTarget) (targets []scaled.Target) {
 	for _, target := range in {
-		targets = append(targets, store.ScaledTarget{Protocol: target.Protocol, Port: uint16(target.Port), Target: uint16(target.Target)})
+		targets = append(targets, scaled.Target{Protocol: target.Protocol, Port: uint16(target.Port), Target: uint16(target.Target)})
 	}
 	return targets
 }
 
-func scaledBackend(in *v1alpha1.ScaledBackend, targets []store.ScaledTarget) (store.ScaledBackend, error) {
+func scaledBackend(in *v1alpha1.ScaledBackend, targets []scaled.Target) (scaled.Backend, error) {
 	ip, err := netip.ParseAddr(in.IP)
-	return store.ScaledBackend{
+	return scaled.Backend{
 		IP: ip.Unmap(), Node: in.Node, PodUID: in.PodUID, Terminating: in.Terminating, Outside: in.Outside, OnHost: in.OnHost, Listed: in.Listed,
 		ForNodes: in.ForNodes, ForZones: in.ForZones, Targets: targets,
 	}, err

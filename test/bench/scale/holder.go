@@ -22,6 +22,7 @@ import (
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kube"
 	rolerows "github.com/alioth-net/alioth/store/roles"
+	"github.com/alioth-net/alioth/store/scaled"
 )
 
 // holder is a node that holds the watches of a daemon. It decodes what they bring, counts
@@ -68,7 +69,7 @@ func isOwn(node string, vpcs map[string]bool, row any) bool {
 		return vpcs[row.Name]
 	case *store.Subnet:
 		return vpcs[row.VPC] // it decides which tables are followed
-	case *store.Pod, *store.RollCall, *rolerows.Member, *store.ScaledEndpoint:
+	case *store.Pod, *store.RollCall, *rolerows.Member, *scaled.Endpoint:
 		return true // a node follows its own, the operator's, those of its VPCs, and few verdicts
 	}
 	return false

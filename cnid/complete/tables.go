@@ -1,7 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package plan
+// Package complete tells of which tables of VPCs a node has everything, so that what is missing in
+// them does not exist (docs/design/140).
+package complete
 
 import (
 	"maps"
@@ -79,8 +81,8 @@ func commonNames(a, b map[string]bool, holdsA, holdsB func(string) bool) map[str
 	return both
 }
 
-// changed returns the names of the VPCs of which another part is complete.
-func (t *Tables) changed(now *Tables) map[string]bool {
+// Changed returns the names of the VPCs of which another part is complete.
+func (t *Tables) Changed(now *Tables) map[string]bool {
 	names := map[string]bool{}
 	if t == now || t == nil || now == nil {
 		return names

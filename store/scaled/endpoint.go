@@ -1,7 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package store
+// Package scaled has the rows of ScaledEndpoints: what the operator has judged of Services
+// (docs/design/140).
+package scaled
 
 import (
 	"iter"
@@ -9,25 +11,26 @@ import (
 	"slices"
 	"time"
 
+	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/memory"
 )
 
-// ScaledEndpoint is the row of a ScaledEndpoint object: a part of what the operator has
+// Endpoint is the row of a ScaledEndpoint object: a part of what the operator has
 // judged of a Service. Key: Name.
-type ScaledEndpoint struct {
-	Meta
+type Endpoint struct {
+	store.Meta
 	Name string
-	ScaledID
+	ID
 	// Part is 0 for the part that has the head, up to 63.
 	Part int
 	// Head is nil in all other parts.
-	Head *ScaledHead
+	Head *Head
 	// Backends are those of this part, by address.
-	Backends []ScaledBackend
+	Backends []Backend
 }
 
-// ScaledID is what the parts of one verdict have in common. It never changes.
-type ScaledID struct {
+// ID is what the parts of one verdict have in common. It never changes.
+type ID struct {
 	// Namespace, Service and ServiceUID are those of the Service.
 	Namespace, Service, ServiceUID string
 	// VPC is the name of its VPC, or the domain of a network outside of every VPC, or "".
@@ -37,8 +40,8 @@ type ScaledID struct {
 	Exposed bool
 }
 
-// ScaledHead is what nodes need of a Service beside its backends.
-type ScaledHead struct {
+// Head is what nodes need of a Service beside its backends.
+type Head struct {
 	// Created is when the Service was.
 	Created time.Time
 	// Tenant is that of the Service's namespace.
@@ -49,7 +52,7 @@ type ScaledHead struct {
 	// ExternalLoadBalancer reports that ExternalAddress objects may be the Service's.
 	ExternalLoadBalancer bool
 	// Ports, without their names.
-	Ports []ServicePort
+	Ports []store.ServicePort
 	// The following are those of Service.
 	HealthCheckNodePort          uint16
 	Affinity                     time.Duration
@@ -59,7 +62,7 @@ type ScaledHead struct {
 	Shared bool
 	// InVPC is what nodes need of the VPC of a Service that is Fronted; nil: nothing, or the
 	// VPC has no VNI.
-	InVPC *ScaledVPC
+	InVPC *VPC
 	// AllJudged is the version by which all Services have been judged, of the API server's
 	// Service; otherwise 0.
 	AllJudged int
@@ -67,15 +70,15 @@ type ScaledHead struct {
 	UsedRows, UsedBackends int
 }
 
-// ScaledVPC is what a node needs of a VPC whose packets it does not carry.
-type ScaledVPC struct {
+// VPC is what a node needs of a VPC whose packets it does not carry.
+type VPC struct {
 	VNI      uint32
 	Prefixes []netip.Prefix
 }
 
-// ScaledBackend is an address to which a Service leads. If it is not Outside, OnHost or
+// Backend is an address to which a Service leads. If it is not Outside, OnHost or
 // Listed, a pod of the VPC or network holds it.
-type ScaledBackend struct {
+type Backend struct {
 	IP netip.Addr
 	// Node is that of the Address object, and PodUID the UID of its holder; of an address
 	// without one, those that the slice names, or "".
@@ -92,25 +95,29 @@ type ScaledBackend struct {
 	// ForNodes and ForZones are the nodes and zones whose clients should use it.
 	ForNodes, ForZones []string
 	// Targets are its ports. Backends may share the list, which must not be changed.
-	Targets []ScaledTarget
+	Targets []Target
 }
 
-// ScaledTarget is the port at which a backend serves a port of the Service.
-type ScaledTarget struct {
+// Target is the port at which a backend serves a port of the Service.
+type Target struct {
 	Protocol     string
 	Port, Target uint16
 }
 
-const withNodePorts = "nodeports"
+const (
+	byService     = "service"
+	byDomain      = "domain"
+	withNodePorts = "nodeports"
+)
 
-var scaledEndpoints = memory.Define(memory.Table[ScaledEndpoint]{
+var endpoints = memory.Define(memory.Table[Endpoint]{
 	Name: "scaledendpoint",
-	Key:  func(e *ScaledEndpoint) []byte { return memory.TextKey(e.Name) },
-	Meta: func(e *ScaledEndpoint) *Meta { return &e.Meta },
-	Indexes: map[string]func(*ScaledEndpoint) []byte{
-		byService: func(e *ScaledEndpoint) []byte { return memory.TextKey(e.Namespace, e.Service) },
-		byDomain:  func(e *ScaledEndpoint) []byte { return memory.TextKey(e.VPC) },
-		withNodePorts: func(e *ScaledEndpoint) []byte {
+	Key:  func(e *Endpoint) []byte { return memory.TextKey(e.Name) },
+	Meta: func(e *Endpoint) *store.Meta { return &e.Meta },
+	Indexes: map[string]func(*Endpoint) []byte{
+		byService: func(e *Endpoint) []byte { return memory.TextKey(e.Namespace, e.Service) },
+		byDomain:  func(e *Endpoint) []byte { return memory.TextKey(e.VPC) },
+		withNodePorts: func(e *Endpoint) []byte {
 			if e.Head == nil || !e.Head.HasNodePorts() {
 				return nil
 			}
@@ -120,51 +127,51 @@ var scaledEndpoints = memory.Define(memory.Table[ScaledEndpoint]{
 })
 
 // HasNodePorts reports whether ports of every node are the Service's.
-func (h *ScaledHead) HasNodePorts() bool {
-	return h.HealthCheckNodePort != 0 || slices.ContainsFunc(h.Ports, func(p ServicePort) bool { return p.NodePort != 0 })
+func (h *Head) HasNodePorts() bool {
+	return h.HealthCheckNodePort != 0 || slices.ContainsFunc(h.Ports, func(p store.ServicePort) bool { return p.NodePort != 0 })
 }
 
 // Fronted reports whether clients outside reach the Service.
-func (h *ScaledHead) Fronted() bool {
+func (h *Head) Fronted() bool {
 	return len(h.ExternalIPs) > 0 || h.ExternalLoadBalancer || h.HasNodePorts()
 }
 
-// GetScaledEndpoint returns a ScaledEndpoint, or nil.
-func GetScaledEndpoint(tx ReadTx, name string) *ScaledEndpoint {
-	return scaledEndpoints.Get(tx, memory.TextKey(name))
+// Get returns a ScaledEndpoint, or nil.
+func Get(tx store.ReadTx, name string) *Endpoint {
+	return endpoints.Get(tx, memory.TextKey(name))
 }
 
-// ScaledEndpointsByService returns those of a Service, by name.
-func ScaledEndpointsByService(tx ReadTx, namespace, service string) []*ScaledEndpoint {
-	return scaledEndpoints.List(tx, byService, memory.TextKey(namespace, service))
+// ByService returns those of a Service, by name.
+func ByService(tx store.ReadTx, namespace, service string) []*Endpoint {
+	return endpoints.List(tx, byService, memory.TextKey(namespace, service))
 }
 
-// ScaledEndpointsByNamespace yields those of the Services of a namespace.
-func ScaledEndpointsByNamespace(tx ReadTx, namespace string) iter.Seq[*ScaledEndpoint] {
-	return scaledEndpoints.Seq(tx, byService, memory.TextKey(namespace))
+// ByNamespace yields those of the Services of a namespace.
+func ByNamespace(tx store.ReadTx, namespace string) iter.Seq[*Endpoint] {
+	return endpoints.Seq(tx, byService, memory.TextKey(namespace))
 }
 
-// ScaledEndpointsByDomain yields those of a VPC by its name, or of a network outside of
+// ByDomain yields those of a VPC by its name, or of a network outside of
 // every VPC by its domain.
-func ScaledEndpointsByDomain(tx ReadTx, domain string) iter.Seq[*ScaledEndpoint] {
-	return scaledEndpoints.Seq(tx, byDomain, memory.TextKey(domain))
+func ByDomain(tx store.ReadTx, domain string) iter.Seq[*Endpoint] {
+	return endpoints.Seq(tx, byDomain, memory.TextKey(domain))
 }
 
-// ScaledEndpointsWithNodePorts yields those with ports of every node in their head, by name.
-func ScaledEndpointsWithNodePorts(tx ReadTx) iter.Seq[*ScaledEndpoint] {
-	return scaledEndpoints.Seq(tx, withNodePorts, []byte{})
+// WithNodePorts yields those with ports of every node in their head, by name.
+func WithNodePorts(tx store.ReadTx) iter.Seq[*Endpoint] {
+	return endpoints.Seq(tx, withNodePorts, []byte{})
 }
 
-// ScaledEndpoints yields all, by name.
-func ScaledEndpoints(tx ReadTx) iter.Seq[*ScaledEndpoint] { return scaledEndpoints.All(tx) }
+// All yields all, by name.
+func All(tx store.ReadTx) iter.Seq[*Endpoint] { return endpoints.All(tx) }
 
-// PutScaledEndpoint inserts or replaces a ScaledEndpoint.
-func PutScaledEndpoint(tx Tx, row *ScaledEndpoint) error {
-	_, err := scaledEndpoints.Put(tx, row)
+// Put inserts or replaces a ScaledEndpoint.
+func Put(tx store.Tx, row *Endpoint) error {
+	_, err := endpoints.Put(tx, row)
 	return err
 }
 
-// DeleteScaledEndpoint removes one if it has that UID, and reports whether it did.
-func DeleteScaledEndpoint(tx Tx, name, uid string) bool {
-	return scaledEndpoints.Remove(tx, memory.TextKey(name), uid) != nil
+// Delete removes one if it has that UID, and reports whether it did.
+func Delete(tx store.Tx, name, uid string) bool {
+	return endpoints.Remove(tx, memory.TextKey(name), uid) != nil
 }
