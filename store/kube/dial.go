@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"sync"
+	"time"
 )
 
 // oneDial lets one request at a time get a connection, so that those which wait for it share
@@ -19,6 +20,10 @@ type oneDial struct {
 	next http.RoundTripper
 	turn chan struct{}
 }
+
+// longestTurn limits how long others wait for a connection that is not made: after an outage of
+// the network an older attempt may succeed later than a new one.
+const longestTurn = 2 * time.Second
 
 // newOneDial fits rest.Config.Wrap.
 func newOneDial(next http.RoundTripper) http.RoundTripper {
@@ -38,6 +43,7 @@ func (o oneDial) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	done := sync.OnceFunc(func() { <-o.turn })
 	defer done()
+	defer time.AfterFunc(longestTurn, done).Stop()
 	connected := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { done() }})
 	return o.next.RoundTrip(request.WithContext(connected))
 }

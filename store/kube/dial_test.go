@@ -152,3 +152,21 @@ func TestAConnectionThatFailsHoldsUpNoRequest(t *testing.T) {
 	}
 	body.Close()
 }
+
+// TestOthersDoNotWaitLongForAConnectionThatIsNotMade: it may have begun while the network was
+// away.
+func TestOthersDoNotWaitLongForAConnectionThatIsNotMade(t *testing.T) {
+	s := newStreams(t)
+	var dialled atomic.Int32
+	c := s.client(t, func(ctx context.Context, network, address string) (net.Conn, error) {
+		if dialled.Add(1) == 1 {
+			<-t.Context().Done() // as long as the test lasts
+			return nil, net.ErrClosed
+		}
+		return (&net.Dialer{}).DialContext(ctx, network, address)
+	})
+	for range 2 {
+		go func() { _, _ = c.Stream(t.Context(), &v1alpha1.VPCList{}, "", nil) }() // ends with the test
+	}
+	until(t, "the second request has its stream", func() bool { return s.opened.Load() > 0 })
+}
