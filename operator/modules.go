@@ -44,7 +44,6 @@ import (
 	"github.com/alioth-net/alioth/store/kinds/roles"
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
 	"github.com/alioth-net/alioth/store/nmstate/policyhandler"
-	"github.com/alioth-net/alioth/store/scaled"
 )
 
 // module is an area of the operator. A new area is a new module.
