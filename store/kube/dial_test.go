@@ -84,9 +84,14 @@ func hold(ctx context.Context, c *kube.Client) {
 // until waits for a condition.
 func until(t *testing.T, what string, met func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !met(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
+	soon, tick := time.NewTimer(time.Minute), time.NewTicker(time.Millisecond)
+	defer soon.Stop()
+	defer tick.Stop()
+	for !met() {
+		select {
+		case <-soon.C:
 			t.Fatalf("waited a minute until %s", what)
+		case <-tick.C:
 		}
 	}
 }
