@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
 	"github.com/vishvananda/netlink"
 
 	"github.com/alioth-net/alioth/cnid/attach/pair"
@@ -136,7 +137,13 @@ func unnoticed(m *machine) []harm {
 		{"the pin of the uplink's link is removed", func() error { return os.Remove(pin("links/from_underlay")) }, datapath.RepairLink},
 		{"the pin of the sockets' link is removed", func() error { return os.Remove(pin("links/connect4")) }, datapath.RepairLink},
 		{"the pin of a map is removed", func() error { return os.Remove(pin("alioth_addresses")) }, datapath.RepairPin},
-		{"all pins are removed", func() error { return os.RemoveAll(m.cfg.BPFDir) }, datapath.RepairPin},
+		{"all pins are removed", func() error {
+			// The daemon may pin again before the last one is removed.
+			if err := os.RemoveAll(m.cfg.BPFDir); !errors.Is(err, unix.ENOTEMPTY) {
+				return err
+			}
+			return nil
+		}, datapath.RepairPin},
 		{"a map is emptied", func() error {
 			addresses, err := ebpf.LoadPinnedMap(pin("alioth_addresses"), nil)
 			if err != nil {
