@@ -59,7 +59,15 @@ func (f *fakeAPI) put(obj kube.Object) error {
 
 func (f *fakeAPI) Create(_ context.Context, obj kube.Object) error { return f.put(obj) }
 
-func (f *fakeAPI) Update(_ context.Context, obj kube.Object) error { return f.put(obj) }
+func (f *fakeAPI) Update(_ context.Context, obj kube.Object) error {
+	f.mu.Lock()
+	gone := f.object == nil
+	f.mu.Unlock()
+	if gone {
+		return apierrors.NewNotFound(schema.GroupResource{Resource: "noderoles"}, obj.GetName())
+	}
+	return f.put(obj)
+}
 
 func (f *fakeAPI) Patch(_ context.Context, obj kube.Object, _ types.PatchType, data []byte, subresource ...string) error {
 	f.mu.Lock()
@@ -282,5 +290,28 @@ func TestALargeClusterReportsAtDifferentTimes(t *testing.T) {
 	}
 	if len(seen) < 2 {
 		t.Error("all nodes pause for the same time")
+	}
+}
+
+// TestAReportThatWasDeletedIsMadeAgain: a report is written without reading it first, until a
+// write fails.
+func TestAReportThatWasDeletedIsMadeAgain(t *testing.T) {
+	server := &fakeAPI{}
+	r := New("n", server, nil, nil, store.CountNodes, slog.New(slog.DiscardHandler))
+	write := func(revision int64) error {
+		return r.list(t.Context(), report{nodeUID: "n-uid", listed: map[string]int64{"blue": revision}})
+	}
+	if err := errors.Join(write(1), write(2)); err != nil {
+		t.Fatal(err)
+	}
+	server.object = nil
+	if err := write(3); !apierrors.IsNotFound(err) {
+		t.Fatalf("a report whose object is gone: %v", err)
+	}
+	if err := write(3); err != nil {
+		t.Fatal(err)
+	}
+	if got := server.object.Spec.VPCs; len(got) != 1 || got[0].Revision != 3 {
+		t.Errorf("reported are %v", got)
 	}
 }

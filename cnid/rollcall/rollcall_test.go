@@ -8,6 +8,8 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
+	"strconv"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -74,19 +76,19 @@ func TestTheStoreAgreesOnceItHasHeardWhatDecidesAboutTheNode(t *testing.T) {
 		// reads is the number of Addresses that are read by their names.
 		reads int
 	}{
-		"it has heard everything":        {rows{Addresses: []store.Address{row}, Pods: []store.Pod{known}}, []v1alpha1.Address{object}, []corev1.Pod{pod}, true, 1},
-		"all is gone":                    {rows{}, nil, nil, true, 1},
-		"the Address is gone":            {rows{Addresses: []store.Address{row}, Pods: []store.Pod{known}}, nil, []corev1.Pod{pod}, false, 1},
-		"the Address has come":           {rows{Pods: []store.Pod{known}}, []v1alpha1.Address{object}, []corev1.Pod{pod}, false, 1},
-		"the Address is another one":     {rows{Addresses: []store.Address{row}, Pods: []store.Pod{known}}, []v1alpha1.Address{another}, []corev1.Pod{pod}, false, 1},
-		"the Address is on another node": {rows{Addresses: []store.Address{foreign}, Pods: []store.Pod{known}}, nil, []corev1.Pod{pod}, true, 1},
-		"the Address moved to one":       {rows{Addresses: []store.Address{row}, Pods: []store.Pod{known}}, []v1alpha1.Address{elsewhere}, []corev1.Pod{pod}, false, 1},
-		"the pod is gone":                {rows{Addresses: []store.Address{row}, Pods: []store.Pod{known}}, []v1alpha1.Address{object}, nil, false, 1},
-		"the pod was told something":     {rows{Addresses: []store.Address{row}, Pods: []store.Pod{known}}, []v1alpha1.Address{object}, []corev1.Pod{reserves}, false, 0},
-		"the living pod reserves it":     {rows{Addresses: []store.Address{row}, Pods: []store.Pod{confirmed}}, []v1alpha1.Address{object}, []corev1.Pod{reserves}, true, 0},
-		"reserved, and the Address gone": {rows{Addresses: []store.Address{row}, Pods: []store.Pod{confirmed}}, nil, []corev1.Pod{reserves}, true, 0},
-		"a pod that ends has it":         {rows{Addresses: []store.Address{row}, Pods: []store.Pod{ending}}, []v1alpha1.Address{object}, []corev1.Pod{ends}, true, 1},
-		"a pod that ends has it no more": {rows{Addresses: []store.Address{row}, Pods: []store.Pod{ending}}, nil, []corev1.Pod{ends}, false, 1},
+		"it has heard everything":         {rows{Addresses: []store.Address{row}, Pods: []store.Pod{known}}, []v1alpha1.Address{object}, []corev1.Pod{pod}, true, 1},
+		"all is gone":                     {rows{}, nil, nil, true, 1},
+		"the Address is gone":             {rows{Addresses: []store.Address{row}, Pods: []store.Pod{known}}, nil, []corev1.Pod{pod}, false, 1},
+		"the Address has come":            {rows{Pods: []store.Pod{known}}, []v1alpha1.Address{object}, []corev1.Pod{pod}, false, 1},
+		"the Address has a different UID": {rows{Addresses: []store.Address{row}, Pods: []store.Pod{known}}, []v1alpha1.Address{another}, []corev1.Pod{pod}, false, 1},
+		"the Address is on another node":  {rows{Addresses: []store.Address{foreign}, Pods: []store.Pod{known}}, nil, []corev1.Pod{pod}, true, 1},
+		"the Address moved to node2":      {rows{Addresses: []store.Address{row}, Pods: []store.Pod{known}}, []v1alpha1.Address{elsewhere}, []corev1.Pod{pod}, false, 1},
+		"the pod is gone":                 {rows{Addresses: []store.Address{row}, Pods: []store.Pod{known}}, []v1alpha1.Address{object}, nil, false, 1},
+		"the pod was told something":      {rows{Addresses: []store.Address{row}, Pods: []store.Pod{known}}, []v1alpha1.Address{object}, []corev1.Pod{reserves}, false, 0},
+		"the living pod reserves it":      {rows{Addresses: []store.Address{row}, Pods: []store.Pod{confirmed}}, []v1alpha1.Address{object}, []corev1.Pod{reserves}, true, 0},
+		"reserved, and the Address gone":  {rows{Addresses: []store.Address{row}, Pods: []store.Pod{confirmed}}, nil, []corev1.Pod{reserves}, true, 0},
+		"a pod that ends has it":          {rows{Addresses: []store.Address{row}, Pods: []store.Pod{ending}}, []v1alpha1.Address{object}, []corev1.Pod{ends}, true, 1},
+		"a pod that ends has it no more":  {rows{Addresses: []store.Address{row}, Pods: []store.Pod{ending}}, nil, []corev1.Pod{ends}, false, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := store.New()
@@ -114,6 +116,68 @@ func TestANodeWithoutAttachmentsReadsNothing(t *testing.T) {
 	if err := none.agree(t.Context()); err != nil || !passes.programmed {
 		t.Errorf("got %v; it waited for a pass: %v", err, passes.programmed)
 	}
+}
+
+// TestAReplyIsWrittenWithoutReadingUntilAWriteFails: another process may have written, or the
+// object may be gone.
+func TestAReplyIsWrittenWithoutReadingUntilAWriteFails(t *testing.T) {
+	written := &replies{}
+	r := New("node1", nil, nil, written, nil, nil, store.CountNodes, slog.New(slog.DiscardHandler))
+	write := func(call string, fails bool) {
+		t.Helper()
+		if err := r.write(t.Context(), reply{call: call, nodeUID: "n"}); (err != nil) != fails {
+			t.Fatalf("call %s: %v", call, err)
+		}
+	}
+	write("first", false)
+	write("second", false)
+	written.version = 7 // somebody else has written
+	write("third", true)
+	write("third", false)
+	if want := "get create 1, update 1 to 2, update 2 refused, get update 7 to 8"; written.log != want || written.call != "third" {
+		t.Errorf("%s; want %s; the call is %q", written.log, want, written.call)
+	}
+}
+
+// replies is an API server with one reply, which refuses a write of an older version.
+type replies struct {
+	api
+	version   int
+	call, log string
+}
+
+func (r *replies) Get(_ context.Context, object kube.Object) error {
+	if r.log != "" {
+		r.log += ", "
+	}
+	if r.log += "get "; r.version == 0 {
+		return apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("rollcalls").GroupResource(), object.GetName())
+	}
+	object.SetResourceVersion(strconv.Itoa(r.version))
+	return nil
+}
+
+func (r *replies) Create(_ context.Context, object kube.Object) error {
+	r.version, r.call = 1, object.(*v1alpha1.RollCall).Spec.Call
+	object.SetResourceVersion("1")
+	r.log += "create 1"
+	return nil
+}
+
+func (r *replies) Update(_ context.Context, object kube.Object) error {
+	if !strings.HasSuffix(r.log, "get ") {
+		r.log += ", "
+	}
+	had := object.GetResourceVersion()
+	if r.log += "update " + had; had != strconv.Itoa(r.version) {
+		r.log += " refused"
+		return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("rollcalls").GroupResource(), object.GetName(), errBehind)
+	}
+	r.version++
+	r.call = object.(*v1alpha1.RollCall).Spec.Call
+	object.SetResourceVersion(strconv.Itoa(r.version))
+	r.log += " to " + object.GetResourceVersion()
+	return nil
 }
 
 // server has objects, and counts the Addresses that are read.
