@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package complete tells of which tables of VPCs a node has everything, so that what is missing in
-// them does not exist (docs/design/140).
+// Package complete reports which tables of VPCs a node has read completely: what such a table lacks
+// does not exist (docs/design/140).
 package complete
 
 import (

@@ -37,7 +37,7 @@ func (o oneDial) RoundTrip(request *http.Request) (*http.Response, error) {
 	case o.turn <- struct{}{}:
 	case <-ctx.Done():
 		if request.Body != nil {
-			_ = request.Body.Close() // nobody has read from it
+			_ = request.Body.Close() // RoundTrip closes the body, also after an error
 		}
 		return nil, context.Cause(ctx)
 	}
