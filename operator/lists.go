@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 
 	clientfeatures "k8s.io/client-go/features"
@@ -33,15 +34,27 @@ func listPlainly() error {
 // ask for any state, and an API server that was cut off from etcd may have an old one: a term
 // begins with all claims that exist. Such lists are whole, because each further page costs
 // the API server as much as the first; and one is read at a time, because a list of 100,000
-// objects is several times as large in memory as what is kept of it.
+// objects is several times as large in memory as what is kept of it. Pods follow Addresses,
+// which the store takes first (feed.Fill): it takes them while the pods are read.
 type presentLists struct {
 	next http.RoundTripper
 	turn chan struct{}
+	// hasAddresses is closed once Addresses were read.
+	hasAddresses chan struct{}
+	// haveAddresses closes it.
+	haveAddresses func()
 }
+
+// Ends of the paths of large lists, in the order in which the store takes them.
+const (
+	addressLists = "/addresses"
+	podLists     = "/pods"
+)
 
 // newPresentLists fits rest.Config.Wrap.
 func newPresentLists(next http.RoundTripper) http.RoundTripper {
-	return presentLists{next: next, turn: make(chan struct{}, 1)}
+	has := make(chan struct{})
+	return presentLists{next: next, turn: make(chan struct{}, 1), hasAddresses: has, haveAddresses: sync.OnceFunc(func() { close(has) })}
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -54,19 +67,39 @@ func (p presentLists) RoundTrip(request *http.Request) (*http.Response, error) {
 	query.Del("limit")
 	now := request.Clone(request.Context())
 	now.URL.RawQuery = query.Encode()
-	select {
-	case p.turn <- struct{}{}:
-	case <-request.Context().Done():
-		return nil, context.Cause(request.Context())
-	}
-	done := sync.OnceFunc(func() { <-p.turn })
-	response, err := p.next.RoundTrip(now)
-	if err != nil {
-		done()
+	if err := p.wait(now); err != nil {
 		return nil, err
 	}
-	response.Body = ending{response.Body, done}
+	response, err := p.next.RoundTrip(now)
+	if err != nil {
+		<-p.turn
+		return nil, err
+	}
+	response.Body = ending{response.Body, sync.OnceFunc(func() {
+		if response.StatusCode == http.StatusOK && strings.HasSuffix(now.URL.Path, addressLists) {
+			p.haveAddresses()
+		}
+		<-p.turn
+	})}
 	return response, nil
+}
+
+// wait returns when it is the turn of a list.
+func (p presentLists) wait(list *http.Request) error {
+	ctx := list.Context()
+	if strings.HasSuffix(list.URL.Path, podLists) {
+		select {
+		case <-p.hasAddresses:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	select {
+	case p.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // ending is a body with what follows its end.

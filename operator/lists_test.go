@@ -8,8 +8,10 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 )
 
 // TestFirstListsShowThePresentState, and requests of other sorts are sent as they are.
@@ -85,4 +87,57 @@ func TestOneFirstListIsReadAtATime(t *testing.T) {
 		t.Fatal(err)
 	}
 	second.Body.Close()
+}
+
+// TestPodsAreListedAfterAddresses, however often a list of these fails.
+func TestPodsAreListedAfterAddresses(t *testing.T) {
+	const addresses, pods = "/apis/alioth.dev/v1alpha1/addresses", "/api/v1/pods"
+	synctest.Test(t, func(t *testing.T) {
+		status := http.StatusServiceUnavailable
+		var sent []string
+		lists := newPresentLists(transport(func(request *http.Request) (*http.Response, error) {
+			sent = append(sent, request.URL.Path)
+			return &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(""))}, nil
+		}))
+		ask := func(ctx context.Context, path string) error {
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://api.example"+path+"?resourceVersion=0", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response, err := lists.RoundTrip(request)
+			if err == nil {
+				err = response.Body.Close()
+			}
+			return err
+		}
+		ended, end := context.WithCancel(t.Context())
+		var given, asked error
+		go func() { given = ask(ended, pods) }()
+		go func() { asked = ask(t.Context(), pods) }()
+		synctest.Wait()
+		end()
+		synctest.Wait()
+		if !errors.Is(given, context.Canceled) {
+			t.Errorf("a list of pods that was given up ended with %v", given)
+		}
+		expect := func(want ...string) {
+			t.Helper()
+			synctest.Wait()
+			if !slices.Equal(sent, want) {
+				t.Errorf("sent were %v, want %v", sent, want)
+			}
+		}
+		expect()
+		for _, status = range []int{http.StatusServiceUnavailable, http.StatusOK} {
+			expect(slices.Repeat([]string{addresses}, len(sent))...)
+			if err := ask(t.Context(), addresses); err != nil {
+				t.Error(err)
+			}
+		}
+		expect(addresses, addresses, pods)
+		if err := ask(t.Context(), pods); err != nil || asked != nil {
+			t.Errorf("the lists of pods ended with %v, %v", err, asked)
+		}
+		expect(addresses, addresses, pods, pods)
+	})
 }

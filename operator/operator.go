@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"runtime/debug"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -68,9 +67,6 @@ func run(ctx context.Context, cfg Config, restConfig *rest.Config, log *slog.Log
 	}
 	if err := listPlainly(); err != nil {
 		return err
-	}
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(garbagePercent)
 	}
 	s := &state{}
 	m, err := newMetrics(s)
@@ -141,6 +137,7 @@ func (p *process) term(ctx context.Context) error {
 	if len(missing) > 0 {
 		go p.endWithKinds(ctx, missing, env.available, cancel)
 	}
+	go collectGarbage(ctx, fed.WaitForSync)
 	go fed.Fill(ctx)
 	p.state.set(fed)
 	defer p.state.set(nil)
@@ -158,11 +155,6 @@ func (p *process) term(ctx context.Context) error {
 	}
 	return errEnded
 }
-
-// garbagePercent limits the garbage, in percent of the memory in use, unless the environment
-// does. More frequent collection would delay the start, and less needs more memory while the
-// first lists are read (docs/design/140).
-const garbagePercent = 60
 
 // lock returns the lease of a new term, which end ends; nil where there is no
 // election.
