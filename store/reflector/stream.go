@@ -103,16 +103,28 @@ type eventReader struct {
 	first [1]byte
 }
 
-// next waits for an event. The error is io.EOF when the stream ends between two.
-func (r *eventReader) next() (metav1.WatchEvent, error) {
-	var event metav1.WatchEvent
+// wait returns when an event has begun. The error is io.EOF when the stream ends before.
+func (r *eventReader) wait() error {
 	for r.begun == nil {
 		if _, err := io.ReadFull(r.body, r.first[:]); err != nil {
-			return event, err
+			return err
 		}
 		if len(bytes.TrimSpace(r.first[:])) > 0 {
-			r.begun = json.NewDecoder(io.MultiReader(bytes.NewReader(r.first[:]), r.body))
+			r.begin()
 		}
+	}
+	return nil
+}
+
+func (r *eventReader) begin() {
+	r.begun = json.NewDecoder(io.MultiReader(bytes.NewReader(r.first[:]), r.body))
+}
+
+// next waits for an event, and reads it. The error is io.EOF when the stream ends between two.
+func (r *eventReader) next() (metav1.WatchEvent, error) {
+	var event metav1.WatchEvent
+	if err := r.wait(); err != nil {
+		return event, err
 	}
 	if err := r.begun.Decode(&event); err != nil {
 		return event, fmt.Errorf("read an event: %w", cut(err))

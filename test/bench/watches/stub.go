@@ -39,26 +39,38 @@ func serve(out io.Writer) error {
 	select {}
 }
 
-// answer sends what there is of a watch, and then nothing. There are no other requests before
-// everything has been read once.
+// version is that of all that there is.
+const version = "2"
+
+// answer answers a list, or a watch: with what there is if that was asked for, and then with
+// nothing.
 func answer(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
+	resource, selector := path.Base(r.URL.Path), query.Get("fieldSelector")
+	w.Header().Set("Content-Type", "application/json")
 	if query.Get("watch") == "" {
-		http.NotFound(w, r)
+		list := map[string]any{"metadata": metav1.ListMeta{ResourceVersion: version}, "items": objectsOf(resource, selector)}
+		_ = json.NewEncoder(w).Encode(list) // the client has gone
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
-	events := json.NewEncoder(w)
-	for _, object := range objectsOf(path.Base(r.URL.Path), query.Get("fieldSelector")) {
-		_ = events.Encode(map[string]any{"type": "ADDED", "object": object}) // the client has gone
+	if query.Get("sendInitialEvents") != "" {
+		sendInitial(w, objectsOf(resource, selector))
 	}
-	_ = events.Encode(map[string]any{"type": "BOOKMARK", "object": metav1.PartialObjectMetadata{
-		ObjectMeta: metav1.ObjectMeta{ResourceVersion: "2", Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}},
-	}})
 	if flusher, ok := w.(http.Flusher); ok {
 		flusher.Flush()
 	}
 	<-r.Context().Done()
+}
+
+// sendInitial sends objects as the first events of a watch.
+func sendInitial(w io.Writer, objects []any) {
+	events := json.NewEncoder(w)
+	for _, object := range objects {
+		_ = events.Encode(map[string]any{"type": "ADDED", "object": object}) // the client has gone
+	}
+	_ = events.Encode(map[string]any{"type": "BOOKMARK", "object": metav1.PartialObjectMetadata{
+		ObjectMeta: metav1.ObjectMeta{ResourceVersion: version, Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}},
+	}})
 }
 
 // objectsOf returns the objects of a resource that a selector selects.
