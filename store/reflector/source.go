@@ -131,7 +131,7 @@ func (src *Source) run(ctx context.Context) {
 // follow writes the API server's events to the store until the server ends the watch,
 // which is no error.
 func (src *Source) follow(ctx context.Context) error {
-	events, err := src.open(ctx)
+	events, err := src.openApart(ctx)
 	if err == nil {
 		err = src.changes(events)
 		events.body.Close()
@@ -152,6 +152,18 @@ func resumable(err error) bool {
 }
 
 func expired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
+
+// openApart opens in a goroutine of its own, which leaves its stack when it ends: reading a list
+// needs a large one, and each of thousands of sources would keep it for some time.
+func (src *Source) openApart(ctx context.Context) (events *eventReader, err error) {
+	opened := make(chan struct{})
+	go func() {
+		defer close(opened)
+		events, err = src.open(ctx)
+	}()
+	<-opened
+	return events, err
+}
 
 // open begins a watch, and lists the scope before if it has to.
 func (src *Source) open(ctx context.Context) (*eventReader, error) {

@@ -83,10 +83,14 @@ func (m Machine) Containerd(bin, sandboxImage string) (process.Spec, error) {
 	}, nil
 }
 
+// garbage lets daemons have more garbage than usual: the tests wait for processors, which
+// collections use, and not for memory. Containers have an environment of their own.
+const garbage = "GOGC=400"
+
 // Environment is the whole environment of a daemon of the lab: its programs
 // are found in the extra folders first, and nothing else (a proxy setting, say)
 // leaks in from the caller.
 func Environment(extra ...string) []string {
 	path := append(extra, "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
-	return []string{"PATH=" + strings.Join(path, ":"), "HOME=/root", "LANG=C.UTF-8"}
+	return []string{"PATH=" + strings.Join(path, ":"), "HOME=/root", "LANG=C.UTF-8", garbage}
 }
