@@ -119,7 +119,7 @@ test-hardware: setup ## What needs network hardware, on a lab whose second node 
 
 test-api: ## CRDs, admission policies and the chart against the real API server
 	$(LAB) build kubernetes helm
-	$(RUN_TESTS) -timeout 20m ./test/api/...
+	$(RUN_TESTS) -p 3 -timeout 20m ./test/api/chart ./test/api/rights ./test/api/scale ./test/api/...
 
 test-e2e: ## The whole product on a real cluster, which is then broken in every way that it has to survive
 	scenes=0; $(MAKE) --no-print-directory test-scenes KEEP_LAB=1 || scenes=$$?; $(MAKE) --no-print-directory test-faults && exit $$scenes
