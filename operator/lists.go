@@ -61,6 +61,9 @@ func newPresentLists(next http.RoundTripper) http.RoundTripper {
 func (p presentLists) RoundTrip(request *http.Request) (*http.Response, error) {
 	query := request.URL.Query()
 	if request.Method != http.MethodGet || query.Get("resourceVersion") != "0" || query.Has("watch") {
+		if strings.HasSuffix(request.URL.Path, addressLists) {
+			p.haveAddresses() // an informer asks differently after an error: pods wait no longer
+		}
 		return p.next.RoundTrip(request)
 	}
 	query.Del("resourceVersion")

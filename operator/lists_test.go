@@ -141,3 +141,22 @@ func TestPodsAreListedAfterAddresses(t *testing.T) {
 		expect(addresses, addresses, pods, pods)
 	})
 }
+
+// TestPodsWaitForNoListThatIsAskedForDifferently: after some errors an informer asks for another
+// version than at first.
+func TestPodsWaitForNoListThatIsAskedForDifferently(t *testing.T) {
+	lists := newPresentLists(transport(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(""))}, nil
+	}))
+	for _, url := range []string{"/apis/alioth.dev/v1alpha1/addresses?resourceVersion=", "/api/v1/pods?resourceVersion=0"} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://api.example"+url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := lists.RoundTrip(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+	}
+}
