@@ -37,7 +37,8 @@ func capture(t *testing.T, at ns.NetNS) listener {
 			return err
 		}
 		const all = unix.ETH_P_ALL>>8 | unix.ETH_P_ALL&0xff<<8
-		fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, all)
+		// Without a protocol, which bind sets: the frames of all devices would come until then.
+		fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 		if err != nil {
 			return err
 		}

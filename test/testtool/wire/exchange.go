@@ -58,7 +58,8 @@ func Exchange(ctx context.Context, device string, frames [][]byte, untilPort uin
 
 // openAll opens a socket for all frames of a device, whose reads end after askEvery.
 func openAll(index int) (int, error) {
-	socket, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, int(htons(unix.ETH_P_ALL)))
+	// Without a protocol, which bind sets: the frames of all devices would come until then.
+	socket, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return -1, fmt.Errorf("open packet socket (needs CAP_NET_RAW): %w", err)
 	}

@@ -36,7 +36,8 @@ func newVTEP(t *testing.T, l *lab.Lab, name string, vni int) *vtep {
 			SrcAddr: lab.OutsideAddrs[0].AsSlice(), Group: l.Nodes[0].Underlay[0].AsSlice(),
 		})
 		var err error
-		v.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, int(all))
+		// Without a protocol, which bind sets: the frames of all devices would come until then.
+		v.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 		bpftest.Must(t, err)
 		t.Cleanup(func() { unix.Close(v.fd) })
 		bpftest.Must(t, unix.Bind(v.fd, &unix.SockaddrLinklayer{Ifindex: v.ifindex, Protocol: all}))
