@@ -45,12 +45,14 @@ func (c *Cluster) helmArgs(chart string) []string {
 		// Tests wait until a daemon finds changes that the kernel does not report, and
 		// until the VNIs of their VPCs are free.
 		"--set", "daemon.extraArgs={--recheck-every=8s,--delegation-host=parent}", "--set", "operator.extraArgs={--roll-call-every=1s}",
-		"--wait", "--timeout", "3m",
+		"--wait",
 	}
-	if c.Topology().Guests > 0 { // whose adapters have virtual functions
-		args = append(args, "--set", "multiNetwork.sriov.enabled=true")
+	if c.Topology().Guests == 0 {
+		return append(args, "--timeout", "3m")
 	}
-	return args
+	// The processors of virtual machines are emulated, and slow beside other work; their
+	// adapters have virtual functions.
+	return append(args, "--timeout", "10m", "--set", "multiNetwork.sriov.enabled=true")
 }
 
 // refreshAlioth restarts what runs an older image: the image's name does not

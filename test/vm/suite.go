@@ -138,5 +138,5 @@ func roleOmissions() []Omission {
 const (
 	memory       = 2048 // MiB
 	packageLimit = 30 * time.Minute
-	machineLimit = 45 * time.Minute
+	machineLimit = 90 * time.Minute
 )
