@@ -168,7 +168,7 @@ static __always_inline enum reason to_pod(struct __sk_buff *skb, struct packet *
 	shadow = own_shadow(to, pkt->family);
 	ip = own_ip(to, pkt->family);
 	if (addr_is_zero(shadow) || !addr_equal(&pkt->dst, shadow))
-		return DROP_NOT_SHADOW;
+		return is_report(pkt) ? DROP_MLD : DROP_NOT_SHADOW;
 	reason = walk_extensions(skb, pkt);
 	if (reason)
 		return reason;

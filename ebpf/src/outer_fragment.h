@@ -197,7 +197,7 @@ static __always_inline enum reason fragmented(struct __sk_buff *skb, struct pack
 		return reason;
 	node = next_node(pkt);
 	if (!node)
-		return DROP_NO_ENDPOINT;
+		return is_report(pkt) ? DROP_MLD : DROP_NO_ENDPOINT;
 	find_way(skb, pkt, node, &way);
 	skb->mark = 0;
 	if (!way.limit) /* the last segment of a packet, which is shorter */

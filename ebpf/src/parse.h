@@ -125,6 +125,16 @@ static __always_inline bool addr_is_multicast(const struct addr *a, enum family 
 	return a->b[0] == 0xff;
 }
 
+/* is_report reports whether a packet is one that the node's kernel sends by itself when a
+ * device comes up: a report of its multicast groups (RFC 3810, section 5.2.14).
+ */
+static __always_inline bool is_report(const struct packet *pkt)
+{
+	const __u32 *w = (const __u32 *)pkt->dst.b;
+
+	return pkt->family == FAMILY_V6 && w[0] == bpf_htonl(0xff020000) && !w[1] && !w[2] && w[3] == bpf_htonl(0x16);
+}
+
 /* addr_from_config copies one of the loader's constants. */
 static __always_inline void addr_from_config(struct addr *a, const volatile struct addr *from)
 {

@@ -40,7 +40,7 @@ var explanations = [bpf.AliothReasonREASON_LEN]explanation{
 	bpf.AliothReasonDROP_ND_OWN:              {"the pod asks for the owner of its own address, which is unique", ""},
 	bpf.AliothReasonDROP_ND_OTHER:            {"neighbour discovery other than a solicitation", ""},
 	bpf.AliothReasonDROP_ROUTER_SOLICITATION: {"the pod solicits a router; its routes are set already", ""},
-	bpf.AliothReasonDROP_MLD:                 {"the pod reports its multicast groups, which a VPC does not have", ""},
+	bpf.AliothReasonDROP_MLD:                 {"the kernel of a pod or node reports its multicast groups, which a VPC does not have", ""},
 	bpf.AliothReasonDROP_MULTICAST:           {"sent to a multicast group", useName},
 	bpf.AliothReasonDROP_BROADCAST:           {"sent to a broadcast address", useName},
 

@@ -319,6 +319,9 @@ func TestOnlyTheShadowIsReachedFromTheHostsStack(t *testing.T) {
 		refused("the pod's own address", in(func(f *wire.Frame) { f.Dst = wire.IP("10.0.1.10") }).Bytes(), "not_shadow"),
 		refused("another pod's shadow", in(func(f *wire.Frame) { f.Dst = wire.IP("169.254.64.11") }).Bytes(), "not_shadow"),
 		refused("IPv6 multicast of the host", in6(func(f *wire.Frame) { f.Dst = wire.IP("ff02::2") }).Bytes(), "not_shadow"),
+		refused("the host's report of its multicast groups", in6(func(f *wire.Frame) {
+			f.Dst, f.L4 = wire.IP("ff02::16"), wire.ICMP{V6: true, Type: 143, Body: make([]byte, 24)}
+		}).Bytes(), "mld"),
 		refused("ARP of the host", wire.ARP(world.Bcast, state.VirtualMAC, 1, state.VirtualMAC, wire.IP(world.NodeShadow), state.MAC{}, wire.IP(world.ShadowA)), "not_shadow"),
 		refused("another protocol", in(func(f *wire.Frame) { f.L4 = wire.Raw{Proto: 47, Data: make([]byte, 32)} }).Bytes(), "egress_protocol"),
 		{
