@@ -125,8 +125,9 @@ static __always_inline bool addr_is_multicast(const struct addr *a, enum family 
 	return a->b[0] == 0xff;
 }
 
-/* is_report reports whether a packet is one that the node's kernel sends by itself when a
- * device comes up: a report of its multicast groups (RFC 3810, section 5.2.14).
+/* is_report reports whether a packet that is dropped anyway goes to the group which receives
+ * reports of multicast groups, and nothing else (RFC 3810, section 5.2.14). The node's kernel
+ * sends them by itself when a device comes up.
  */
 static __always_inline bool is_report(const struct packet *pkt)
 {
