@@ -40,7 +40,7 @@ EPISODES ?= 600
 SEEDED := TestAnythingMayHappen|TestOperatorsAreKilledAtAnyMoment|TestLeadersAreKilledInTheMiddleOfAChangeOfMembers|TestDaemonsAreKilledAtAnyMoment|TestChoicesEqualThoseOfANaiveModel|TestAPlannerPlansLikeBuild|TestChangingFrontendsIsLikeApplyingThem|TestReplacingTheProgramsLosesNoPacket|TestReplacingAFilterLosesNoPacket|TestRandomStatesAreReachedAndRestored|TestPoliciesReachAllNodesAFewAtATime|TestCyclesOfRequestsAndReleasesLeaveNothing|TestNoAddressIsReservedForOneAndHeldByAnother|TestRandomWorldsKeepBudgetsPausesAndNoOldRows|TestAFloodOfMisses
 SEEDED_PACKAGES := ./operator ./operator/ipam ./cmd/alioth-operator ./cnid ./cnid/netfilter ./cnid/nmstate/plan ./cnid/plan ./ebpf/datapath ./cnid/nodeipam ./cnid/lookup ./cnid/lookup/cache
 SOAKED_HARDWARE := IsKilledAtAnyMoment
-SOAKED := TestANodeHasManyServices|TestPodsEndWithoutAPIServerAndNothingElseHappens
+SOAKED := TestANodeHasManyServices|TestPodsEndWithoutAPIServerAndNothingElseHappens|TestAWaveOfPodsStartsAndEndsWhileEverythingIsKilledInTurn
 
 export CGO_ENABLED ?= 0
 # What the compiler and the linter keep then serves every folder with the same sources.

@@ -1,6 +1,6 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package model checks the models in docs/design with spin: of claims (042) and of bouncers
+// Package model checks its models with spin: of claims (042) and of bouncers
 // and dividers (140).
 package model

@@ -3,11 +3,16 @@
 
 package model
 
-import "testing"
+import (
+	_ "embed"
+	"testing"
+)
 
-// roles is the model of forwarding by bouncers and dividers. Its states need little memory,
-// and compressing them takes most of the time.
-var roles = model{file: "roles.pml", run: []string{"-m1000000", "-w22"}}
+//go:embed roles.pml
+var rolesSource string
+
+// roles is the model of forwarding by bouncers and dividers.
+var roles = model{source: rolesSource, run: []string{"-m1000000", "-w22"}}
 
 func TestAPacketFindsItsDestinationWhateverNodesBelieve(t *testing.T) {
 	t.Parallel()

@@ -4,17 +4,20 @@
 package model
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 )
 
-// model is a model in docs/design, with how its search is compiled and run.
+// model is a model in this folder, with how its search is compiled and run.
 type model struct {
-	file string
-	// compile and run are further arguments of the compiler and of the search.
-	compile, run []string
+	// source is the text of the model. It is a part of the test's program, so that a result
+	// is valid until the model changes.
+	source string
+	// run are further arguments of the search.
+	run []string
 }
 
 // check searches the states of a model, with definitions for the preprocessor, and returns
@@ -31,17 +34,16 @@ func (m model) check(t *testing.T, optimize string, defines ...string) string {
 			t.Skip("no C compiler: install gcc, or run `make generate`, which installs clang-19")
 		}
 	}
-	file, err := filepath.Abs(filepath.Join("../../docs/design", m.file))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var generate []string
 	for _, define := range defines {
 		generate = append(generate, "-D"+define)
 	}
 	dir := t.TempDir()
-	in(t, dir, spin, append(generate, "-a", file)...)
-	in(t, dir, compiler, append([]string{optimize, "-w", "-DSAFETY", "-o", "pan", "pan.c"}, m.compile...)...)
+	if err := os.WriteFile(filepath.Join(dir, "model.pml"), []byte(m.source), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	in(t, dir, spin, append(generate, "-a", "model.pml")...)
+	in(t, dir, compiler, optimize, "-w", "-DSAFETY", "-o", "pan", "pan.c")
 	return in(t, dir, filepath.Join(dir, "pan"), m.run...)
 }
 

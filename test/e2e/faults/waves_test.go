@@ -20,10 +20,15 @@ import (
 	"github.com/alioth-net/alioth/test/cluster"
 	"github.com/alioth-net/alioth/test/e2e/scene"
 	"github.com/alioth-net/alioth/test/e2e/stage"
+	"github.com/alioth-net/alioth/test/soak"
 )
 
-// waveSize is the number of pods of the large wave, half of them on each node.
-const waveSize = 100
+// The number of pods of the large wave in `make soak` and elsewhere, half of them on each
+// node.
+const (
+	largeWave = 100
+	wave      = 42
+)
 
 // killing is one thing that dies without warning and is started again.
 type killing struct {
@@ -85,8 +90,9 @@ func TestAWaveOfPodsStartsAndEndsWhileEverythingIsKilledInTurn(t *testing.T) {
 	first, second := e.Nodes()
 	tenant := e.Tenant(t, stage.Overlapping("wave"))
 	selecting := e.secondNetwork(t, tenant)
+	size := soak.Or(t, largeWave, wave)
 	var pods, withTwo []*corev1.Pod
-	for i := range waveSize {
+	for i := range size {
 		pod := tenant.Pod(fmt.Sprintf("pod-%03d", i), scene.OnNode([]string{first, second}[i%2]))
 		if i%5 == 0 {
 			selecting(pod)
@@ -97,11 +103,11 @@ func TestAWaveOfPodsStartsAndEndsWhileEverythingIsKilledInTurn(t *testing.T) {
 	e.createWhileKilling(t, pods)
 	// A container whose start containerd did not live to see is made again, so
 	// here restarts say nothing about the network.
-	e.expectReach(t, pods[0], pods[1], pods[2], pods[waveSize-2], pods[waveSize-1])
+	e.expectReach(t, pods[0], pods[1], pods[2], pods[size-2], pods[size-1])
 	e.expectClaims(t, tenant.VPC.Name, pods)
 	e.expectInterfaces(t, withTwo)
 
-	e.deleteWhileKilling(t, tenant)
+	e.deleteWhileKilling(t, tenant, size)
 	e.expectNothingOf(t, tenant.Namespace.Name)
 	e.quiet(t)
 }
@@ -111,7 +117,7 @@ func TestAWaveOfPodsStartsAndEndsWhileEverythingIsKilledInTurn(t *testing.T) {
 func (e *env) createWhileKilling(t *testing.T, pods []*corev1.Pod) {
 	t.Helper()
 	began, killings := time.Now(), e.killings()
-	every := len(pods)/len(killings) + 1
+	every := (len(pods) + len(killings) - 1) / len(killings)
 	for i, pod := range pods {
 		e.does(t, "pod "+pod.Name+" to be created", func(ctx context.Context) error {
 			return client.IgnoreAlreadyExists(e.Client.Create(ctx, pod))
@@ -124,15 +130,15 @@ func (e *env) createWhileKilling(t *testing.T, pods []*corev1.Pod) {
 	t.Logf("%d pods were Ready after %s, while everything was killed in turn", len(pods), time.Since(began).Round(time.Second))
 }
 
-// deleteWhileKilling deletes a tenant's namespace, everything being killed in
-// turn while its pods give their addresses back, and waits until all are gone.
-func (e *env) deleteWhileKilling(t *testing.T, tenant *scene.Tenant) {
+// deleteWhileKilling deletes a tenant's namespace with so many pods, everything being
+// killed in turn while they give their addresses back, and waits until all are gone.
+func (e *env) deleteWhileKilling(t *testing.T, tenant *scene.Tenant, size int) {
 	t.Helper()
 	began, killings := time.Now(), e.killings()
 	e.does(t, "the namespace to be deleted", func(ctx context.Context) error {
 		return e.BeginToLeave(ctx, tenant.Namespace)
 	})
-	whole := 2 * waveSize
+	whole := 2 * size
 	for i, killing := range killings {
 		e.waitClaims(t, tenant.VPC.Name, whole-i*whole/len(killings)/2)
 		e.does(t, "kill "+killing.what, killing.do)
@@ -141,7 +147,7 @@ func (e *env) deleteWhileKilling(t *testing.T, tenant *scene.Tenant) {
 	if err := e.WaitGone(stage.Within(t, patience), tenant.Namespace); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("the namespace with its %d pods was gone after %s", waveSize, time.Since(began).Round(time.Second))
+	t.Logf("the namespace with its %d pods was gone after %s", size, time.Since(began).Round(time.Second))
 }
 
 // claims are the names of a VPC's Addresses, by the UID of their holder.
