@@ -11,7 +11,9 @@ IMAGES ?=
 TOOL  := $(GO) tool -modfile=test/tools/go.mod
 LAB   := $(GO) run ./test/cluster/cmd/lab
 # Packages that need no cluster. Go begins with those that are named first: the longest.
-UNIT  := ./operator ./cnid ./test/model ./api/... ./cmd/... ./cnid/... ./ebpf/... ./operator/... ./store/... ./test/bench/... ./test/cluster/... ./test/demo/... ./test/freeport/... ./test/images/... ./test/lanes/... ./test/model/... ./test/soak/... ./test/testtool/... ./test/vm/...
+# Those of the operator as a whole need nothing of the kernel and much of the processors.
+OPERATOR := ./operator ./cmd/alioth-operator
+UNIT  := ./cnid ./test/model ./api/... ./cmd/... ./cnid/... ./ebpf/... ./operator/... ./store/... ./test/bench/... ./test/cluster/... ./test/demo/... ./test/freeport/... ./test/images/... ./test/lanes/... ./test/model/... ./test/soak/... ./test/testtool/... ./test/vm/...
 
 # golangci-lint has govet among its linters, so tests do not vet again.
 # Collections of garbage are a fifth to a third of what tests compute.
@@ -37,7 +39,7 @@ EPISODES ?= 600
 # The tests that are larger or longer where ALIOTH_SOAK=1 is set (test/soak): those of
 # random steps with their packages, those that need a virtual machine's kernel or network
 # hardware, and those that need a lab.
-SEEDED := TestAnythingMayHappen|TestOperatorsAreKilledAtAnyMoment|TestLeadersAreKilledInTheMiddleOfAChangeOfMembers|TestDaemonsAreKilledAtAnyMoment|TestChoicesEqualThoseOfANaiveModel|TestAPlannerPlansLikeBuild|TestChangingFrontendsIsLikeApplyingThem|TestReplacingTheProgramsLosesNoPacket|TestReplacingAFilterLosesNoPacket|TestRandomStatesAreReachedAndRestored|TestPoliciesReachAllNodesAFewAtATime|TestCyclesOfRequestsAndReleasesLeaveNothing|TestNoAddressIsReservedForOneAndHeldByAnother|TestRandomWorldsKeepBudgetsPausesAndNoOldRows|TestAFloodOfMisses
+SEEDED := TestAnythingMayHappen|TestNoFailureOfAnyWriteLosesOrLeaksAnything|TestOperatorsAreKilledAtAnyMoment|TestLeadersAreKilledInTheMiddleOfAChangeOfMembers|TestDaemonsAreKilledAtAnyMoment|TestChoicesEqualThoseOfANaiveModel|TestAPlannerPlansLikeBuild|TestChangingFrontendsIsLikeApplyingThem|TestReplacingTheProgramsLosesNoPacket|TestReplacingAFilterLosesNoPacket|TestRandomStatesAreReachedAndRestored|TestPoliciesReachAllNodesAFewAtATime|TestCyclesOfRequestsAndReleasesLeaveNothing|TestNoAddressIsReservedForOneAndHeldByAnother|TestRandomWorldsKeepBudgetsPausesAndNoOldRows|TestAFloodOfMisses
 SEEDED_PACKAGES := ./operator ./operator/ipam ./cmd/alioth-operator ./cnid ./cnid/netfilter ./cnid/nmstate/plan ./cnid/plan ./ebpf/datapath ./cnid/nodeipam ./cnid/lookup ./cnid/lookup/cache
 SOAKED_HARDWARE := IsKilledAtAnyMoment
 SOAKED := TestANodeHasManyServices|TestPodsEndWithoutAPIServerAndNothingElseHappens|TestAWaveOfPodsStartsAndEndsWhileEverythingIsKilledInTurn
@@ -81,18 +83,22 @@ generate: ## Regenerate what is generated: deep copies, CRDs, BPF objects, the O
 
 ##@ Test
 
-test: setup ## Everything that must pass: first what computes, then what needs a lab; each ends with a table of durations
+test: setup ## Everything that must pass: what computes, then what needs a lab; ends with a table of durations
 	@mkdir -p bin; $(GO) build -o bin/lanes ./test/lanes
-	failed=0; bin/lanes compute=verify,lint,test-unit,test-api || failed=$$?; \
-	KEEP_LAB=1 bin/lanes --after lab=down lab=test-scenes,test-faults,down,test-roles,test-updown || failed=$$?; exit $$failed
+	KEEP_LAB=1 exec bin/lanes --after lab=down --low beside --wait lab=test-unit --wait beside=test-scenes \
+		compute=verify,lint,test-unit lab=test-scenes,test-faults,down,test-updown,test-roles beside=test-api,test-operator
 
 soak: setup ## What is longer by nature, before an issue is resolved: MUTATE=10m, EPISODES=600, 5,000 Services, long outages, all kernels
 	@mkdir -p bin; $(GO) build -o bin/lanes ./test/lanes
 	exec bin/lanes --low compute --after lab=down compute=fuzz,soak-seeds lab=soak-scenes,down,soak-vm
 
-test-unit: ## Unit, kernel, API-server and namespace tests (root)
+test-unit: ## Unit, kernel, API-server and namespace tests (root), but for those of test-operator
 	$(LAB) build kubernetes helm
-	ALIOTH_MUTATE=10s $(RUN_TESTS) $(AT_ONCE) -timeout 20m $(UNIT)
+	ALIOTH_MUTATE=10s $(RUN_TESTS) $(AT_ONCE) -timeout 20m $$($(GO) list $(UNIT) | grep -vxFf <($(GO) list $(OPERATOR)))
+
+test-operator: ## The whole operator, against a fake and a real API server
+	$(LAB) build kubernetes
+	$(RUN_TESTS) -timeout 20m $(OPERATOR)
 
 fuzz: ## Run mutated frames through the BPF programs; MUTATE=10m, SEED=n repeats what a failed run has printed
 	ALIOTH_MUTATE=$(MUTATE) ALIOTH_MUTATE_SEED=$(SEED) $(RUN_TESTS) -count=1 -timeout 24h -run TestMutatedFramesKeepTheRules -v ./ebpf/datapath/test/verdicts
@@ -160,4 +166,4 @@ setup: ## Install what a fresh Debian-like machine lacks, and check its kernel
 	@command -v $(GO) >/dev/null || { echo "go is not installed: install Go 1.26 or newer, see https://go.dev/doc/install" >&2; exit 1; }
 	$(LAB) setup
 
-.PHONY: help demo up down down-hardware build images chart generate test soak soak-seeds soak-vm soak-scenes test-unit test-vm test-hardware fuzz test-api test-e2e test-scenes test-faults test-roles test-updown verify lint bench bench-scale setup
+.PHONY: help demo up down down-hardware build images chart generate test soak soak-seeds soak-vm soak-scenes test-unit test-vm test-hardware fuzz test-api test-operator test-e2e test-scenes test-faults test-roles test-updown verify lint bench bench-scale setup

@@ -75,21 +75,19 @@ func (i *informer) hear() {
 // after a watch that broke.
 func (i *informer) list() {
 	i.next = len(i.api.log)
-	for _, key := range keysOf(i.objects) {
+	for _, key := range keysOf(i.kind, i.objects) {
 		if _, there := i.api.objects[key]; !there {
 			i.tell(key, nil)
 		}
 	}
-	for _, key := range keysOf(i.api.objects) {
-		if key.kind == i.kind {
-			i.tell(key, i.api.objects[key])
-		}
+	for _, key := range keysOf(i.kind, i.api.objects) {
+		i.tell(key, i.api.objects[key])
 	}
 }
 
 // repeat notifies of everything again.
 func (i *informer) repeat() {
-	for _, key := range keysOf(i.objects) {
+	for _, key := range keysOf(i.kind, i.objects) {
 		i.tell(key, i.objects[key])
 	}
 }
@@ -122,13 +120,16 @@ func keep(object client.Object) any {
 	return kept
 }
 
-func keysOf(objects map[apiKey]client.Object) []apiKey {
-	keys := make([]apiKey, 0, len(objects))
+// keysOf returns the keys of a kind in a fixed order.
+func keysOf(kind reflect.Type, objects map[apiKey]client.Object) []apiKey {
+	var keys []apiKey
 	for key := range objects {
-		keys = append(keys, key)
+		if key.kind == kind {
+			keys = append(keys, key)
+		}
 	}
 	slices.SortFunc(keys, func(a, b apiKey) int {
-		return cmp.Or(cmp.Compare(a.kind.String(), b.kind.String()), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	return keys
 }
@@ -187,7 +188,7 @@ func (s *informers) listAll() {
 func view[O client.Object](s *informers) []O {
 	i := s.of(reflect.TypeFor[O]())
 	all := make([]O, 0, len(i.objects))
-	for _, key := range keysOf(i.objects) {
+	for _, key := range keysOf(i.kind, i.objects) {
 		all = append(all, i.objects[key].(O))
 	}
 	return all

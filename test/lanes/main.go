@@ -4,7 +4,7 @@
 // Command lanes runs targets of the Makefile in lanes side by side, and ends
 // with a table of what took how long:
 //
-//	lanes --low compute --after lab=down compute=verify,lint lab=test-e2e
+//	lanes --low compute --after lab=down --wait compute=test-e2e lab=test-e2e,test-roles compute=lint
 //
 // A lane runs its targets one after the other. A target that fails ends neither
 // its own lane nor another one, so that one run shows all that is broken. Each
@@ -35,7 +35,7 @@ func main() {
 
 func command() *cobra.Command {
 	var low []string
-	var after map[string]string
+	var after, wait map[string]string
 	r := &run{Out: os.Stdout, Dir: ".lanes", Command: makeTarget}
 	cmd := &cobra.Command{
 		Use:           "lanes LANE=TARGET,... ...",
@@ -45,7 +45,7 @@ func command() *cobra.Command {
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			var err error
-			if r.Lanes, err = parse(arguments, low, after); err != nil {
+			if r.Lanes, err = parse(arguments, low, after, wait); err != nil {
 				return err
 			}
 			if !r.do(cmd.Context()) {
@@ -56,5 +56,6 @@ func command() *cobra.Command {
 	}
 	cmd.Flags().StringSliceVar(&low, "low", nil, "lanes that leave the processors to the others")
 	cmd.Flags().StringToStringVar(&after, "after", nil, "a target that ends a lane in any case, as LANE=TARGET")
+	cmd.Flags().StringToStringVar(&wait, "wait", nil, "a target of a lane named before that has ended before a lane begins, as LANE=TARGET")
 	return cmd
 }

@@ -37,7 +37,17 @@ type run struct {
 
 	mu    sync.Mutex // guards Out
 	began time.Time
+	// awaited has a gate for each step that a lane waits for.
+	awaited map[string]*gate
 }
+
+// gate is open once a step has ended, or will not begin.
+type gate struct {
+	once sync.Once
+	way  chan struct{}
+}
+
+func (g *gate) open() { g.once.Do(func() { close(g.way) }) }
 
 // outcome is what became of a step.
 type outcome struct {
@@ -61,6 +71,12 @@ func makeTarget(step string) *exec.Cmd {
 func (r *run) do(ctx context.Context) (passed bool) {
 	r.began = time.Now()
 	results := make([][]outcome, len(r.Lanes))
+	r.awaited = map[string]*gate{}
+	for _, l := range r.Lanes {
+		if l.Wait != "" {
+			r.awaited[l.Wait] = &gate{way: make(chan struct{})}
+		}
+	}
 	var wg sync.WaitGroup
 	for i, l := range r.Lanes {
 		wg.Go(func() { results[i] = r.lane(ctx, l) })
@@ -79,8 +95,21 @@ func (r *run) do(ctx context.Context) (passed bool) {
 	return passed
 }
 
+// end tells the lanes that wait for a step that it has ended.
+func (r *run) end(step string) {
+	if g, ok := r.awaited[step]; ok {
+		g.open()
+	}
+}
+
 // lane runs a lane's steps, and in any case what comes after them.
 func (r *run) lane(ctx context.Context, l lane) (done []outcome) {
+	for _, step := range l.Steps {
+		defer r.end(step) // also of those that an interrupt keeps from their beginning
+	}
+	if l.Wait != "" {
+		<-r.awaited[l.Wait].way
+	}
 	log, err := r.openLog(l.Name)
 	if err != nil {
 		return []outcome{{Lane: l.Name, Step: "log", Err: err}}
@@ -91,6 +120,7 @@ func (r *run) lane(ctx context.Context, l lane) (done []outcome) {
 			break
 		}
 		done = append(done, r.step(ctx, l, step, log))
+		r.end(step)
 	}
 	if l.After != "" {
 		done = append(done, r.step(context.WithoutCancel(ctx), l, l.After, log))

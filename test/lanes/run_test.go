@@ -78,12 +78,27 @@ func TestWhatPassesPasses(t *testing.T) {
 	}
 }
 
+func TestALaneWaitsForAStepThatMayFail(t *testing.T) {
+	dir := t.TempDir()
+	r, out := newRun(t, dir, map[string]string{
+		"fails": "touch first; exit 1", "waits": "test -e second", "second": "test -e first && touch second", "further": "test -e second && ! test -e third", "third": "touch third",
+	}, lane{Name: "one", Steps: []string{"fails", "second"}},
+		lane{Name: "two", Steps: []string{"waits", "further"}, Wait: "second"},
+		lane{Name: "three", Steps: []string{"third"}, Wait: "further"})
+	r.do(t.Context())
+	for _, step := range []string{"second", "waits", "further", "third"} {
+		if !strings.Contains(out.String(), "ok     "+step) {
+			t.Errorf("%s came too early:\n%s", step, out)
+		}
+	}
+}
+
 func TestAnInterruptedRunEndsItsProcessesAndTidiesUp(t *testing.T) {
 	dir := t.TempDir()
 	r, out := newRun(t, dir, map[string]string{
 		// The shell waits for a child, which has to hear of it as well.
 		"long": "(trap 'touch told; exit' TERM; touch begun; while :; do read -t 1 x < /dev/zero; done) & wait; wait", "never": "touch wrong", "tidy": "touch tidied",
-	}, lane{Name: "one", Steps: []string{"long", "never"}, After: "tidy"})
+	}, lane{Name: "one", Steps: []string{"long", "never"}, After: "tidy"}, lane{Name: "two", Steps: []string{"never"}, Wait: "never"})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		for ctx.Err() == nil {
@@ -108,20 +123,24 @@ func TestAnInterruptedRunEndsItsProcessesAndTidiesUp(t *testing.T) {
 }
 
 func TestLanesAreReadFromTheCommandLine(t *testing.T) {
-	lanes, err := parse([]string{"a=x,y", "b=z"}, []string{"a"}, map[string]string{"b": "down"})
-	if err != nil || len(lanes) != 2 || !lanes[0].Low || lanes[1].Low || lanes[1].After != "down" || len(lanes[0].Steps) != 2 {
+	lanes, err := parse([]string{"a=x,y", "b=z"}, []string{"a"}, map[string]string{"b": "down"}, map[string]string{"b": "y"})
+	if err != nil || len(lanes) != 2 || !lanes[0].Low || lanes[1].Low || lanes[1].After != "down" || len(lanes[0].Steps) != 2 || lanes[1].Wait != "y" {
 		t.Errorf("%+v, %v", lanes, err)
 	}
 	for _, wrong := range []struct {
 		arguments, low []string
-		after          map[string]string
+		after, wait    map[string]string
 	}{
 		{arguments: []string{"a"}},
 		{arguments: []string{"a="}},
 		{arguments: []string{"a=x"}, low: []string{"b"}},
 		{arguments: []string{"a=x"}, after: map[string]string{"b": "x"}},
+		{arguments: []string{"a=x"}, wait: map[string]string{"b": "x"}},
+		{arguments: []string{"a=x", "b=y"}, wait: map[string]string{"b": "z"}},
+		{arguments: []string{"a=x", "b=y"}, wait: map[string]string{"a": "y"}}, // b may wait for a
+		{arguments: []string{"a=x", "b=y"}, wait: map[string]string{"b": "y"}},
 	} {
-		if _, err := parse(wrong.arguments, wrong.low, wrong.after); err == nil {
+		if _, err := parse(wrong.arguments, wrong.low, wrong.after, wrong.wait); err == nil {
 			t.Errorf("%+v was taken", wrong)
 		}
 	}

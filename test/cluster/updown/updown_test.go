@@ -59,6 +59,7 @@ func newFixture(t *testing.T) *fixture {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
+	shareImages(t, root, dir)
 	// An archive survives every lab: built here, the rest must be gone.
 	f := &fixture{
 		root:   root,
@@ -78,6 +79,19 @@ func newFixture(t *testing.T) *fixture {
 		}
 	})
 	return f
+}
+
+// shareImages has a lab use the images of the one that `make up` brings up, which would be
+// linked once more for each folder.
+func shareImages(t *testing.T, root, dir string) {
+	t.Helper()
+	shared := filepath.Join(cluster.DefaultDir(root), "images")
+	if err := os.MkdirAll(shared, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(shared, filepath.Join(dir, "images")); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // down takes the lab down and compares the host with before.
