@@ -109,7 +109,7 @@ func (d *daemon) apiModule(sources *follow.Sources, roll *rollcall.RollCall, rel
 // garbagePercent is how much garbage there may be at most, in percent of what is in
 // use. The daemon's memory is the node's and so the pods', and it has little to do
 // most of the time, so it rather collects often.
-const garbagePercent = 25
+const garbagePercent = 15
 
 // saveMemory sets garbagePercent, unless the environment has another value.
 func saveMemory() {
