@@ -22,8 +22,10 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/scene"
 )
 
-// otherPlugin is the configuration of the other plugin. The runtime takes the first file.
-const otherPlugin = `{"cniVersion":"1.0.0","name":"infra","plugins":[{"type":"bridge","bridge":"ipam-br","ipam":{"type":"alioth-ipam"}}]}`
+// otherPlugin is the configuration of the other plugin. The runtime takes the first file. The
+// nodes of the lab offer devices whose names begin with ipam, so the bridge has another name:
+// until it has a port, it would be offered.
+const otherPlugin = `{"cniVersion":"1.0.0","name":"infra","plugins":[{"type":"bridge","bridge":"infra-br","ipam":{"type":"alioth-ipam"}}]}`
 
 // UseOtherPlugin gives a node the label of the node IPAM API, and the plugin bridge, which
 // attaches its pods until the end of the test. It concerns every pod of the node that asks
@@ -33,7 +35,7 @@ func (e *Env) UseOtherPlugin(t *testing.T, node string) {
 	t.Cleanup(func() {
 		e.awaitDetached(t, node)
 		e.labelNode(t, node, "null")
-		e.OnNode(t, node, "sh", "-c", "rm -f /etc/cni/net.d/00-infra.conflist /opt/cni/bin/bridge; ip link del ipam-br 2>/dev/null || true")
+		e.OnNode(t, node, "sh", "-c", "rm -f /etc/cni/net.d/00-infra.conflist /opt/cni/bin/bridge; ip link del infra-br 2>/dev/null || true")
 	})
 	e.OnNode(t, node, "cp", "/usr/lib/cni/bridge", "/opt/cni/bin/bridge")
 	e.OnNode(t, node, "sh", "-c", "echo '"+otherPlugin+"' > /etc/cni/net.d/00-infra.conflist")
