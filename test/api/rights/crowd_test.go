@@ -19,18 +19,20 @@ import (
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/test/api/apiserver"
+	"github.com/alioth-net/alioth/test/soak"
 )
 
-// creators make pods at the same time, crowdOf each.
-const creators, crowdOf = 20, 50
+// creators make pods at the same time: a thousand in `make soak`, three hundred elsewhere.
+const creators, crowd, smallCrowd = 20, 1000, 300
 
-// TestAThousandPodsOfOneNetworkGetAThousandAddresses: no two pods hold one address, and the
-// operator does not try much more often than there are addresses.
-func TestAThousandPodsOfOneNetworkGetAThousandAddresses(t *testing.T) {
+// TestPodsOfOneNetworkGetAsManyAddresses: no two pods hold one address, and the operator
+// does not try much more often than there are addresses.
+func TestPodsOfOneNetworkGetAsManyAddresses(t *testing.T) {
+	size := soak.Or(t, crowd, smallCrowd)
 	admin, server := install(t)
 	operate(t, server.Config())
 	prefix := netip.MustParsePrefix("10.240.0.0/16")
-	makeCrowd(t, admin, prefix)
+	makeCrowd(t, admin, prefix, size)
 	until(t, "each pod has its address", func(ctx context.Context) (bool, error) {
 		var pods corev1.PodList
 		err := admin.List(ctx, &pods, client.InNamespace(name))
@@ -39,7 +41,7 @@ func TestAThousandPodsOfOneNetworkGetAThousandAddresses(t *testing.T) {
 				return false, err
 			}
 		}
-		return len(pods.Items) == creators*crowdOf, err
+		return len(pods.Items) == size, err
 	})
 	var addresses v1alpha1.AddressList
 	if err := admin.List(t.Context(), &addresses); err != nil {
@@ -57,16 +59,16 @@ func TestAThousandPodsOfOneNetworkGetAThousandAddresses(t *testing.T) {
 		}
 		holders[ip] = spec.Holder.Name
 	}
-	if len(holders) != creators*crowdOf {
-		t.Errorf("%d addresses are held, want %d", len(holders), creators*crowdOf)
+	if len(holders) != size {
+		t.Errorf("%d addresses are held, want %d", len(holders), size)
 	}
 	if tries := creations(t, server); tries > len(addresses.Items)*105/100 {
 		t.Errorf("the operator tried %d times for %d addresses", tries, len(addresses.Items))
 	}
 }
 
-// makeCrowd makes a network of all namespaces, and pods of it on one node.
-func makeCrowd(t *testing.T, admin client.Client, prefix netip.Prefix) {
+// makeCrowd makes a network of all namespaces, and so many pods of it on one node.
+func makeCrowd(t *testing.T, admin client.Client, prefix netip.Prefix, size int) {
 	t.Helper()
 	network := &danmv1.ClusterNetwork{ObjectMeta: metav1.ObjectMeta{Name: "crowd"}, Spec: danmv1.NetworkSpec{
 		NetworkID: "crowd", NetworkType: "macvlan", Options: danmv1.NetworkOptions{HostDevice: "ens5", CIDR: prefix.String()},
@@ -85,7 +87,7 @@ func makeCrowd(t *testing.T, admin client.Client, prefix netip.Prefix) {
 	})
 	group, ctx := errgroup.WithContext(t.Context())
 	group.SetLimit(creators)
-	for i := 1; i < creators*crowdOf; i++ {
+	for i := 1; i < size; i++ {
 		group.Go(func() error { return admin.Create(ctx, crowdPod(i)) })
 	}
 	if err := group.Wait(); err != nil {
