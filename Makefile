@@ -10,9 +10,9 @@ IMAGES ?=
 # Tools have a module of their own, so that their dependencies never touch the product's.
 TOOL  := $(GO) tool -modfile=test/tools/go.mod
 LAB   := $(GO) run ./test/cluster/cmd/lab
-# Packages that need no cluster. Go begins with those that are named first: the longest.
-# Those of the operator as a whole need nothing of the kernel and much of the processors.
+# The tests of the whole operator need nothing of the kernel and much of the processors.
 OPERATOR := ./operator ./cmd/alioth-operator
+# Packages that need no cluster. Go begins with those that are named first: the longest.
 UNIT  := ./cnid ./test/model ./api/... ./cmd/... ./cnid/... ./ebpf/... ./operator/... ./store/... ./test/bench/... ./test/cluster/... ./test/demo/... ./test/freeport/... ./test/images/... ./test/lanes/... ./test/model/... ./test/soak/... ./test/testtool/... ./test/vm/...
 
 # golangci-lint has govet among its linters, so tests do not vet again.
@@ -94,7 +94,8 @@ soak: setup ## What is longer by nature, before an issue is resolved: MUTATE=10m
 
 test-unit: ## Unit, kernel, API-server and namespace tests (root), but for those of test-operator
 	$(LAB) build kubernetes helm
-	ALIOTH_MUTATE=10s $(RUN_TESTS) $(AT_ONCE) -timeout 20m $$($(GO) list $(UNIT) | grep -vxFf <($(GO) list $(OPERATOR)))
+	operator=$$($(GO) list $(OPERATOR)); packages=$$($(GO) list $(UNIT) | grep -vxF "$$operator"); \
+	ALIOTH_MUTATE=10s $(RUN_TESTS) $(AT_ONCE) -timeout 20m $$packages
 
 test-operator: ## The whole operator, against a fake and a real API server
 	$(LAB) build kubernetes
@@ -104,7 +105,7 @@ fuzz: ## Run mutated frames through the BPF programs; MUTATE=10m, SEED=n repeats
 	ALIOTH_MUTATE=$(MUTATE) ALIOTH_MUTATE_SEED=$(SEED) $(RUN_TESTS) -count=1 -timeout 24h -run TestMutatedFramesKeepTheRules -v ./ebpf/datapath/test/verdicts
 
 soak-seeds: ## Of soak the part alone with many random steps and kills; EPISODES=600 of what may happen to operators
-	$(LAB) build kubernetes
+	$(LAB) build kubernetes helm
 	ALIOTH_SOAK=1 ALIOTH_EPISODES=$(EPISODES) $(RUN_TESTS) -count=1 -p 1 -timeout 24h -run '$(SEEDED)' -v $(SEEDED_PACKAGES)
 
 soak-vm: setup ## Of soak the part alone with all tests that depend on the kernel, on every kernel of test-vm
