@@ -105,16 +105,12 @@ func TestATraceSaysWhatARealConnectionDoesAndDropsSayWhy(t *testing.T) {
 		})
 	}
 	t.Run("drops shows nothing that kernels send by themselves", func(t *testing.T) {
-		text, _ := e.ctl(t, "drops", "-o", "json")
-		err := nodestatus.DecodePackets(strings.NewReader(text), func(drop nodestatus.Packet) error {
-			if drop.Came != nil && drop.Came.Dst.IP == netip.MustParseAddr("ff02::16") { // RFC 3810
-				t.Errorf("shown: %+v, %+v", drop, drop.Came)
-			}
-			return nil
-		})
-		if err != nil {
-			t.Errorf("%v:\n%s", err, text)
+		for _, pod := range []*corev1.Pod{asker, near, far, foreign, goer} {
+			e.expectNotShown(t, netip.Addr.IsMulticast, "--pod", pod.Namespace+"/"+pod.Name)
 		}
+		// Other scenes may have pods that send to groups, but no pod of theirs reports groups.
+		reports := func(ip netip.Addr) bool { return ip == netip.MustParseAddr("ff02::16") } // RFC 3810
+		e.expectNotShown(t, reports)
 	})
 	t.Run("status and maps of a node name the pod", func(t *testing.T) {
 		for _, command := range [][]string{{"status"}, {"map", "dump"}} {
@@ -182,5 +178,20 @@ func (e *env) expectFlow(t *testing.T, from *corev1.Pod, to netip.AddrPort, reas
 	<-passing
 	if err != nil {
 		t.Error(err, unable)
+	}
+}
+
+// expectNotShown requires that `aliothctl drops` shows no packet to some destinations.
+func (e *env) expectNotShown(t *testing.T, hidden func(netip.Addr) bool, arguments ...string) {
+	t.Helper()
+	text, _ := e.ctl(t, append([]string{"drops", "-o", "json"}, arguments...)...)
+	err := nodestatus.DecodePackets(strings.NewReader(text), func(drop nodestatus.Packet) error {
+		if drop.Came != nil && hidden(drop.Came.Dst.IP) {
+			t.Errorf("shown: %+v, %+v", drop, drop.Came)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Errorf("%v:\n%s", err, text)
 	}
 }
