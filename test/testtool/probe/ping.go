@@ -162,7 +162,7 @@ func FirstReply(ctx context.Context, target netip.Addr, interval time.Duration) 
 	var sender sync.WaitGroup
 	defer sender.Wait()
 	defer cancel()
-	sender.Go(func() { (&pingTally{}).send(ctx, echoer, Series{Target: target, Interval: interval}) })
+	sender.Go(func() { keepSending(ctx, interval, echoer.send) })
 	defer context.AfterFunc(ctx, echoer.close)()
 	for {
 		_, err := echoer.receive(time.Time{})
@@ -171,6 +171,21 @@ func FirstReply(ctx context.Context, target netip.Addr, interval time.Duration) 
 			return time.Now(), nil
 		case errors.Is(err, net.ErrClosed):
 			return time.Time{}, fmt.Errorf("wait for a reply of %s: %w", target, context.Cause(ctx))
+		}
+	}
+}
+
+// keepSending sends numbered requests until ctx ends, whether replies come or not: the one that
+// a target answers first is at most an interval younger than the target.
+func keepSending(ctx context.Context, interval time.Duration, send func(number uint64) error) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for number := uint64(0); ; number++ {
+		_ = send(number) // a request that is not sent has no reply
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
 		}
 	}
 }

@@ -4,7 +4,9 @@
 package probe
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -34,4 +36,16 @@ func TestASeriesWaitsWhileNoReplyComes(t *testing.T) {
 	if !p.begin(began.Add(pendingFor)) {
 		t.Error("a request waits although the last ones are lost")
 	}
+}
+
+func TestASearchForTheFirstReplyWaitsForNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), pendingFor)
+		defer cancel()
+		sent := 0
+		keepSending(ctx, time.Millisecond, func(uint64) error { sent++; return nil })
+		if want := int(pendingFor / time.Millisecond); sent < want {
+			t.Errorf("%d requests were sent in %s without a reply, want one each millisecond", sent, pendingFor)
+		}
+	})
 }
