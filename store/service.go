@@ -186,6 +186,9 @@ func ServicesWithEndpointSelection(tx ReadTx) iter.Seq[*Service] {
 	return services.Seq(tx, byEndpointLabel, []byte{})
 }
 
+// AllServices yields all Services by namespace and name.
+func AllServices(tx ReadTx) iter.Seq[*Service] { return services.All(tx) }
+
 // ListServices returns all Services by namespace and name.
 func ListServices(tx ReadTx) []*Service {
 	return slices.Collect(services.All(tx))

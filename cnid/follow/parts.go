@@ -110,6 +110,9 @@ func (s *Sources) needed(tx store.ReadTx) map[part]bool {
 
 // needs reports whether a change may affect the result of needed.
 func (s *Sources) needs(c store.Change) bool {
+	if s.exposesOthers(c) {
+		return true
+	}
 	return slices.ContainsFunc([]any{c.Old, c.New}, func(row any) bool { return s.decides(row) || s.decidesServices(row) })
 }
 
@@ -129,7 +132,8 @@ func (s *Sources) decides(row any) bool {
 }
 
 // decidesServices reports whether a row decides about Services in networks outside of every
-// VPC, or about those that clients outside reach. The operator's verdicts decide nothing else.
+// VPC, or about the VPCs of those that clients outside reach. The operator's verdicts decide
+// nothing else.
 func (s *Sources) decidesServices(row any) bool {
 	if s.cfg.ScaledEndpoints {
 		return false
@@ -137,12 +141,20 @@ func (s *Sources) decidesServices(row any) bool {
 	switch row := row.(type) {
 	case *store.EndpointSlice:
 		return store.IsNetworkDomain(row.Domain)
-	case *store.Service:
-		return s.cfg.NodePorts && services.IsExposed(row)
 	case *store.Network, *store.Namespace: // they decide the VPC of a Service
 		return s.cfg.NodePorts
 	}
 	return false
+}
+
+// exposesOthers reports whether a change may affect which VPCs exposed Services name.
+func (s *Sources) exposesOthers(c store.Change) bool {
+	if s.cfg.ScaledEndpoints || !s.cfg.NodePorts {
+		return false
+	}
+	was, _ := c.Old.(*store.Service)
+	is, _ := c.New.(*store.Service)
+	return !services.SameExposure(was, is)
 }
 
 // find returns the VPCs with an Address or attachment on this node and those of which it is

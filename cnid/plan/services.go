@@ -105,11 +105,24 @@ func (p *servicesPlan) plan(tx store.ReadTx, in Input, vpcs map[string]*vpcPlan,
 		p.meet(presentOf(vpcs, numbers), stale)
 		p.meetPlaces(tx, in, vpcs, stale)
 	}
-	b := newServiceBuilder(tx, in, p.present, p.places)
-	for ref := range p.resolve(tx, in, stale) {
-		p.replace(ref, b.service(ref))
-	}
+	p.build(newServiceBuilder(tx, in, p.present, p.places), p.resolve(tx, in, stale))
 	return p.settle()
+}
+
+// build plans Services. The oldest come first, so that most lists by age grow at their end.
+func (p *servicesPlan) build(b *serviceBuilder, refs map[ServiceRef]bool) {
+	var all []*servicePlan
+	for ref := range refs {
+		if now := b.service(ref); now != nil {
+			all = append(all, now)
+		} else {
+			p.replace(ref, nil)
+		}
+	}
+	slices.SortFunc(all, byAge)
+	for _, now := range all {
+		p.replace(now.ref, now)
+	}
 }
 
 // presentOf returns servicesPlan.present: the VPCs with an interface here, and networks. A

@@ -23,14 +23,33 @@ func HasNodePorts(row *store.Service) bool {
 // reach. The function does not read the VPCs: a VPC of the result need not exist, nor allow
 // the tenant.
 func ExposedVPCs(tx store.ReadTx, defaultVPC string) map[string]bool {
-	vpcs := map[string]bool{}
-	for _, service := range store.ListServices(tx) {
-		if len(service.ClusterIPs) == 0 || !IsExposed(service) {
-			continue
+	labels := map[label]bool{}
+	for service := range store.AllServices(tx) {
+		if of, exposed := exposure(service); exposed {
+			labels[of] = true
 		}
-		if vpc, _ := wanted(tx, label{service.Namespace, service.Network}, defaultVPC); vpc != "" {
+	}
+	vpcs := map[string]bool{}
+	for of := range labels {
+		if vpc, _ := wanted(tx, of, defaultVPC); vpc != "" {
 			vpcs[vpc] = true
 		}
 	}
 	return vpcs
+}
+
+// SameExposure reports whether ExposedVPCs does not depend on which of two rows a Service
+// has; nil stands for none.
+func SameExposure(a, b *store.Service) bool {
+	ofA, exposedA := exposure(a)
+	ofB, exposedB := exposure(b)
+	return exposedA == exposedB && ofA == ofB
+}
+
+// exposure returns what decides about the VPC of a Service that clients outside reach.
+func exposure(row *store.Service) (of label, exposed bool) {
+	if row == nil || len(row.ClusterIPs) == 0 || !IsExposed(row) {
+		return label{}, false
+	}
+	return label{row.Namespace, row.Network}, true
 }

@@ -124,8 +124,11 @@ type Changes struct {
 	VNIs []uint32
 	// Listed are the VNIs with changed virtual addresses, ascending.
 	Listed []uint32
-	// Was and is are those virtual addresses before and after.
+	// Was and Is are those virtual addresses before and after.
 	Was, Is []*VirtualAddress
+	// misplaced is an address of Is that is not behind all others of its list, or is in the
+	// list of another VNI; nil if there is none.
+	misplaced *VirtualAddress
 }
 
 // Since returns the changes since the Parts before.
@@ -138,7 +141,7 @@ func (p Parts) Since(last Parts) Changes {
 			n.VNIs = append(n.VNIs, vni) // rows of interfaces have a flag for Services
 		}
 		from, to := len(n.Was), len(n.Is)
-		n.compare(was, is)
+		n.compare(vni, was, is)
 		// Most changes are of services without affinity, and do not concern that.
 		if (HasAffinity(n.Was[from:]) || HasAffinity(n.Is[to:])) && HasAffinity(was) != HasAffinity(is) {
 			n.VNIs = append(n.VNIs, vni)
@@ -180,20 +183,26 @@ func unique(list []uint32) []uint32 {
 	return slices.Compact(list)
 }
 
-// compare adds the elements that only one of two sorted lists has.
-func (n *Changes) compare(was, is []*VirtualAddress) {
+// compare adds the elements that only one of two lists of a VNI has. The first one is sorted.
+// Most elements are the same ones, so pointers are compared before addresses.
+func (n *Changes) compare(vni uint32, was, is []*VirtualAddress) {
+	var last *VirtualAddress
 	for len(was) > 0 || len(is) > 0 {
 		switch {
+		case len(was) > 0 && len(is) > 0 && was[0] == is[0]:
+			last, was, is = is[0], was[1:], is[1:]
+			continue
 		case len(is) == 0 || len(was) > 0 && was[0].IP.Less(is[0].IP):
 			n.Was, was = append(n.Was, was[0]), was[1:]
-		case len(was) == 0 || is[0].IP.Less(was[0].IP):
-			n.Is, is = append(n.Is, is[0]), is[1:]
-		default:
-			if was[0] != is[0] {
-				n.Was, n.Is = append(n.Was, was[0]), append(n.Is, is[0])
-			}
-			was, is = was[1:], is[1:]
+			continue
+		case len(was) > 0 && !is[0].IP.Less(was[0].IP):
+			n.Was, was = append(n.Was, was[0]), was[1:]
 		}
+		// An element that stays is in its place if all new ones before it are.
+		if n.misplaced == nil && (is[0].VNI != vni || last != nil && !last.IP.Less(is[0].IP)) {
+			n.misplaced = is[0]
+		}
+		n.Is, last, is = append(n.Is, is[0]), is[0], is[1:]
 	}
 }
 
@@ -228,12 +237,8 @@ func (p Parts) checkVirtual(n Changes) error {
 			return fmt.Errorf("services belong to VNI %d, which is no VPC of this state", vni)
 		}
 	}
-	for _, vni := range n.Listed {
-		for i, a := range p.Services[vni] {
-			if a.VNI != vni || i > 0 && !p.Services[vni][i-1].IP.Less(a.IP) {
-				return fmt.Errorf("virtual address %s of VNI %d is out of its place", a.IP, a.VNI)
-			}
-		}
+	if a := n.misplaced; a != nil {
+		return fmt.Errorf("virtual address %s of VNI %d is out of its place", a.IP, a.VNI)
 	}
 	for _, a := range n.Is {
 		if err := a.check(); err != nil {

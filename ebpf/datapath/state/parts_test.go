@@ -6,6 +6,7 @@ package state_test
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"strings"
@@ -124,6 +125,56 @@ func TestPartsThatContradictEachOtherAreRefused(t *testing.T) {
 				t.Errorf("error is %v, want none: %v", err, c.sound)
 			}
 		})
+	}
+}
+
+// TestAChangedListIsCheckedAsAWholeOneIs has lists of which most elements were there before,
+// in any order and of any VNI.
+func TestAChangedListIsCheckedAsAWholeOneIs(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	refused := 0
+	for range 20_000 {
+		last := state.Parts{VPCs: map[uint32]*state.State{6: {VPCs: []state.VPC{{VNI: 6}}}}}
+		last.Services = map[uint32][]*state.VirtualAddress{6: virtual(6, "10.96.0.1", "10.96.0.3", "10.96.0.5", "10.96.0.7")}
+		now := last
+		list := slices.Clone(last.Services[6])
+		for range 1 + random.IntN(3) {
+			at := random.IntN(len(list))
+			switch random.IntN(5) {
+			case 0:
+				list = slices.Insert(list, at, virtual(6, fmt.Sprintf("10.96.0.%d", random.IntN(10)))...)
+			case 1:
+				list[at] = virtual(6, fmt.Sprintf("10.96.0.%d", random.IntN(10)))[0]
+			case 2:
+				other := random.IntN(len(list))
+				list[at], list[other] = list[other], list[at]
+			case 3:
+				list = slices.Insert(list, at, virtual(5, fmt.Sprintf("10.96.0.%d", random.IntN(10)))...)
+			case 4:
+				if len(list) > 1 {
+					list = slices.Delete(list, at, at+1)
+				}
+			}
+		}
+		now.Services = map[uint32][]*state.VirtualAddress{6: list}
+		whole := now.Validate(now.Everything(), state.Parts{})
+		changed := now.Validate(now.Since(last), last)
+		if (whole == nil) != (changed == nil) {
+			t.Fatalf("list %v: the changes give the error %v, the whole %v", list, changed, whole)
+		}
+		sound := true
+		for i, a := range list {
+			sound = sound && a.VNI == 6 && (i == 0 || list[i-1].IP.Less(a.IP))
+		}
+		if sound != (whole == nil) {
+			t.Fatalf("list %v gives the error %v", list, whole)
+		}
+		if !sound {
+			refused++
+		}
+	}
+	if refused < 1000 || refused > 19_000 {
+		t.Errorf("%d of 20,000 lists were refused: the lists are too much alike", refused)
 	}
 }
 
