@@ -204,7 +204,10 @@ func (d *Datapath) applyAll(p state.Parts, have, believed *tables.Rows) error {
 	all := p.Everything()
 	want := tables.Compile(p, all.VNIs, all.Is, believed)
 	plan := tables.Plan(have, want)
-	harm := unexpected(plan, tables.Plan(believed, want))
+	var harm []tables.Operation
+	if have != believed {
+		harm = unexpected(plan, tables.Plan(believed, want))
+	}
 	failed, err := d.change(plan, believed.EndsFlows(want))
 	if err != nil {
 		return errors.Join(err, failed)

@@ -91,13 +91,16 @@ func (n table[K, V]) survey(k *Kernel, compare Compare) (harmed bool, err error)
 
 func (n table[K, V]) step(k *Kernel, op Operation) error {
 	m := n.in(k.Maps)
+	// Of pointers to rows cilium/ebpf uses the memory; it encodes values field by field.
+	key := op.Key.(K)
 	if op.Delete {
-		if err := m.Delete(op.Key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		if err := m.Delete(&key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 			return fmt.Errorf("%s: %w", op, err)
 		}
 		return nil
 	}
-	if err := m.Put(op.Key, op.Value); err != nil {
+	value := op.Value.(V)
+	if err := m.Put(&key, &value); err != nil {
 		return fmt.Errorf("%s: %w", op, err)
 	}
 	return nil

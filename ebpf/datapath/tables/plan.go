@@ -4,6 +4,7 @@
 package tables
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
@@ -61,20 +62,28 @@ func (n table[K, V]) diff(had, wanted *Rows) difference {
 	return d
 }
 
-// sortByKey orders operations by the text of their keys.
+// sortByKey orders operations by the encoding of their keys.
 func sortByKey(ops []Operation) {
 	type keyed struct {
-		text string
-		op   Operation
+		encoding string
+		op       Operation
 	}
-	texts := make([]keyed, len(ops))
+	all := make([]keyed, len(ops))
 	for i, op := range ops {
-		texts[i] = keyed{fmt.Sprint(op.Key), op}
+		all[i] = keyed{encodingOf(op.Key), op}
 	}
-	slices.SortFunc(texts, func(a, b keyed) int { return strings.Compare(a.text, b.text) })
-	for i := range texts {
-		ops[i] = texts[i].op
+	slices.SortFunc(all, func(a, b keyed) int { return strings.Compare(a.encoding, b.encoding) })
+	for i := range all {
+		ops[i] = all[i].op
 	}
+}
+
+// encodingOf returns different texts for different keys of a table.
+func encodingOf(key any) string {
+	if encoding, err := binary.Append(nil, binary.BigEndian, key); err == nil {
+		return string(encoding)
+	}
+	return fmt.Sprint(key) // a key that is in no map
 }
 
 // sequence lists the tables, each with its puts and its deletes, in the order of the
