@@ -6,14 +6,18 @@
 package programs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/cilium/ebpf"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/alioth-net/alioth/ebpf/bpf"
 )
@@ -155,8 +159,7 @@ func Specify(cfg Config) (*ebpf.CollectionSpec, error) {
 
 // load loads the programs on top of the adopted maps.
 func load(spec *ebpf.CollectionSpec, adopted bpf.Maps) (*bpf.AliothObjects, error) {
-	objects := &bpf.AliothObjects{}
-	err := spec.LoadAndAssign(objects, &ebpf.CollectionOptions{MapReplacements: adopted})
+	collection, err := collect(spec, adopted)
 	var verifier *ebpf.VerifierError
 	if errors.As(err, &verifier) {
 		return nil, fmt.Errorf("load programs: %w:\n%s", err, strings.Join(verifier.Log, "\n"))
@@ -164,5 +167,70 @@ func load(spec *ebpf.CollectionSpec, adopted bpf.Maps) (*bpf.AliothObjects, erro
 	if err != nil {
 		return nil, fmt.Errorf("load programs: %w", err)
 	}
+	defer collection.Close() // of what objects do not name
+	objects := &bpf.AliothObjects{}
+	if err := collection.Assign(objects); err != nil {
+		return nil, fmt.Errorf("load programs: %w", err)
+	}
 	return objects, nil
+}
+
+// collect loads the maps, and then programs on all processors: the kernel verifies each of
+// them on the processor of the one who loads it, half a second for all.
+func collect(spec *ebpf.CollectionSpec, adopted bpf.Maps) (*ebpf.Collection, error) {
+	all := spec.Copy()
+	all.Programs = nil
+	collection, err := ebpf.NewCollectionWithOptions(all, ebpf.CollectionOptions{MapReplacements: adopted})
+	if err != nil {
+		return nil, err
+	}
+	var group errgroup.Group
+	shares := share(spec.Programs, runtime.GOMAXPROCS(0))
+	loaded := make([]map[string]*ebpf.Program, len(shares))
+	for i, programs := range shares {
+		some := spec.Copy()
+		some.Programs, some.Variables = programs, nil
+		group.Go(func() (err error) {
+			loaded[i], err = loadOn(some, collection.Maps)
+			return err
+		})
+	}
+	err = group.Wait()
+	for _, programs := range loaded {
+		maps.Copy(collection.Programs, programs)
+	}
+	if err != nil {
+		collection.Close()
+		return nil, err
+	}
+	return collection, nil
+}
+
+// loadOn loads programs on top of maps, which are all that they use.
+func loadOn(spec *ebpf.CollectionSpec, on bpf.Maps) (map[string]*ebpf.Program, error) {
+	collection, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: on})
+	if err != nil {
+		return nil, err
+	}
+	defer collection.Close()
+	programs := collection.Programs
+	collection.Programs = nil
+	return programs, nil
+}
+
+// share divides programs into n shares of similar length.
+func share(programs map[string]*ebpf.ProgramSpec, n int) []map[string]*ebpf.ProgramSpec {
+	shares, lengths := make([]map[string]*ebpf.ProgramSpec, n), make([]int, n)
+	longestFirst := func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(programs[b].Instructions), len(programs[a].Instructions)), strings.Compare(a, b))
+	}
+	for _, name := range slices.SortedFunc(maps.Keys(programs), longestFirst) {
+		least := slices.Index(lengths, slices.Min(lengths))
+		if shares[least] == nil {
+			shares[least] = map[string]*ebpf.ProgramSpec{}
+		}
+		shares[least][name] = programs[name]
+		lengths[least] += len(programs[name].Instructions)
+	}
+	return slices.DeleteFunc(shares, func(s map[string]*ebpf.ProgramSpec) bool { return s == nil })
 }

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/cilium/ebpf"
+
 	"github.com/alioth-net/alioth/ebpf/bpf"
 )
 
@@ -24,21 +26,29 @@ type Counter struct {
 // direction.
 func ReadCounters(in bpf.Maps) ([]Counter, error) {
 	m := in[bpf.CountersMap]
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		return nil, fmt.Errorf("read counters: %w", err)
+	}
+	var cursor ebpf.MapBatchCursor
+	indices := make([]uint32, m.MaxEntries())
+	perCPU := make([]bpf.AliothCounter, len(indices)*cpus)
+	// There is an error at the end of the map, which is reached.
+	n, err := m.BatchLookup(&cursor, indices, perCPU, nil)
+	if n != len(indices) {
+		return nil, fmt.Errorf("read counters: %d of %d: %w", n, len(indices), err)
+	}
 	var counters []Counter
-	for index := range m.MaxEntries() {
-		var perCPU []bpf.AliothCounter
-		if err := m.Lookup(index, &perCPU); err != nil {
-			return nil, fmt.Errorf("read counter %d: %w", index, err)
+	for i, index := range indices {
+		sum := sumOf(perCPU[i*cpus : (i+1)*cpus])
+		if sum.Packets == 0 {
+			continue
 		}
-		c := Counter{
+		counters = append(counters, Counter{
 			Reason:    Reason(index / uint32(bpf.AliothDirectionDIRECTION_LEN)),
 			Direction: Direction(index % uint32(bpf.AliothDirectionDIRECTION_LEN)),
-		}
-		sum := sumOf(perCPU)
-		c.Packets, c.Bytes = sum.Packets, sum.Bytes
-		if c.Packets != 0 {
-			counters = append(counters, c)
-		}
+			Packets:   sum.Packets, Bytes: sum.Bytes,
+		})
 	}
 	return counters, nil
 }
