@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"runtime/debug"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
@@ -24,6 +23,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/release"
 	"github.com/alioth-net/alioth/cnid/report"
 	"github.com/alioth-net/alioth/cnid/rollcall"
+	"github.com/alioth-net/alioth/store/heap"
 	"github.com/alioth-net/alioth/store/multinet"
 	"github.com/alioth-net/alioth/store/reflector"
 )
@@ -106,15 +106,15 @@ func (d *daemon) apiModule(sources *follow.Sources, roll *rollcall.RollCall, rel
 	}
 }
 
-// garbagePercent is how much garbage there may be at most, in percent of what is in
-// use. The daemon's memory is the node's and so the pods', and it has little to do
-// most of the time, so it rather collects often.
-const garbagePercent = 15
+// garbagePercent and leastGarbage, in bytes, are how much garbage there may be. The daemon's
+// memory is the node's and so the pods', and it has little to do most of the time, so it
+// rather collects often (docs/design/062).
+const garbagePercent, leastGarbage = 15, 8 << 20
 
-// saveMemory sets garbagePercent, unless the environment has another value.
+// saveMemory limits garbage, unless the environment has another value.
 func saveMemory() {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(garbagePercent)
+		heap.LimitGarbage(garbagePercent, leastGarbage)
 	}
 }
 

@@ -8,8 +8,9 @@ import (
 	"math"
 	"os"
 	"runtime/debug"
-	"runtime/metrics"
 	"time"
+
+	"github.com/alioth-net/alioth/store/heap"
 )
 
 // While the store is filled, the process has little in use and makes much garbage, of which
@@ -41,7 +42,7 @@ func collectGarbage(ctx context.Context, filled func(context.Context) error) {
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		debug.SetGCPercent(fillingPercent)
-		debug.SetMemoryLimit(limitFor(inUse()))
+		debug.SetMemoryLimit(limitFor(heap.InUse()))
 		select {
 		case <-ctx.Done():
 		case <-tick.C:
@@ -54,14 +55,4 @@ func collectGarbage(ctx context.Context, filled func(context.Context) error) {
 // limitFor is the limit of the memory for so much in use, in bytes.
 func limitFor(used uint64) int64 {
 	return max(leastLimit, int64(min(used, math.MaxInt64/limitPercent))*limitPercent/100)
-}
-
-// inUse is what the last collection found in use, in bytes.
-func inUse() uint64 {
-	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(sample)
-	if sample[0].Value.Kind() != metrics.KindUint64 {
-		return 0
-	}
-	return sample[0].Value.Uint64()
 }

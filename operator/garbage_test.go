@@ -10,6 +10,8 @@ import (
 	"runtime/metrics"
 	"testing"
 	"testing/synctest"
+
+	"github.com/alioth-net/alioth/store/heap"
 )
 
 func TestTheMemoryIsLimitedUntilTheStoreIsFilled(t *testing.T) {
@@ -41,7 +43,7 @@ func TestTheMemoryIsLimitedUntilTheStoreIsFilled(t *testing.T) {
 					})
 				}()
 				synctest.Wait()
-				expectGarbage(t, fillingPercent, limitFor(inUse()))
+				expectGarbage(t, fillingPercent, limitFor(heap.InUse()))
 				end(func() { close(filled) }, ended)
 				<-returned
 				expectGarbage(t, filledPercent, math.MaxInt64)
