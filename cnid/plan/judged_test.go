@@ -59,7 +59,8 @@ func (f *follower) catchUp(t *testing.T, judge func(store.ReadTx) []*scaled.Endp
 func (f *follower) followSome(tx store.Tx, from store.ReadTx) (err error) {
 	vpcs, namespaces := f.needs(from)
 	for _, row := range store.ListVPCs(tx) {
-		if now := store.GetVPC(from, row.Name); !vpcs[row.Name] || now == nil || now.UID != row.UID {
+		// Two VPCs may have exchanged their VNIs: both go before either comes.
+		if now := store.GetVPC(from, row.Name); !vpcs[row.Name] || now == nil || now.UID != row.UID || now.VNI != row.VNI {
 			store.DeleteVPC(tx, row.Name, row.UID)
 		}
 	}
