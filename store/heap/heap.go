@@ -10,7 +10,7 @@ import (
 	"runtime/metrics"
 )
 
-// mostPercent is the percentage of Go itself.
+// mostPercent is the most for a small process, and Go's default.
 const mostPercent = 100
 
 // InUse is what the last collection found in use, in bytes.
@@ -24,8 +24,8 @@ func InUse() uint64 {
 }
 
 // LimitGarbage lets the process have garbage up to a percentage of what is in use, or up to
-// least bytes: a collection costs as much as what is in use, so a percentage alone makes the
-// collections of a small process frequent.
+// least bytes, but not more of these than are in use. With a percentage alone a small process
+// collects often: the less is in use, the sooner the next collection comes.
 func LimitGarbage(percent int, least uint64) {
 	(&limit{percent: percent, least: least}).adjust()
 }

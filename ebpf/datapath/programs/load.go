@@ -175,8 +175,8 @@ func load(spec *ebpf.CollectionSpec, adopted bpf.Maps) (*bpf.AliothObjects, erro
 	return objects, nil
 }
 
-// collect loads the maps, and then programs on all processors: the kernel verifies each of
-// them on the processor of the one who loads it, half a second for all.
+// collect loads the maps, and then the programs on all processors: the kernel verifies each of
+// them on the processor that loads it, which takes half a second for all.
 func collect(spec *ebpf.CollectionSpec, adopted bpf.Maps) (*ebpf.Collection, error) {
 	all := spec.Copy()
 	all.Programs = nil
