@@ -83,7 +83,7 @@ func count(seen map[string]int, w Wanted) {
 	}
 	seen["a shared Service"] += len(w.Datapath.VPCs[0].Services)
 	for number, list := range w.Datapath.Services {
-		for _, a := range list {
+		for a := range list.All() {
 			if state.IsOutside(number) && len(a.Services[0].Backends) > 0 {
 				seen["a backend outside of every VPC"]++
 			}
@@ -180,8 +180,9 @@ func TestAChangeReachesTheVirtualAddressesThatItConcerns(t *testing.T) {
 		w.put(t, c.change)
 		now := w.plan(p).Datapath
 		var changed []string
-		for _, a := range slices.Concat(last.Services[20], now.Services[20]) {
-			if slices.Contains(last.Services[20], a) != slices.Contains(now.Services[20], a) {
+		was, is := slices.Collect(last.Services[20].All()), slices.Collect(now.Services[20].All())
+		for _, a := range slices.Concat(was, is) {
+			if slices.Contains(was, a) != slices.Contains(is, a) {
 				changed = append(changed, a.IP.String())
 			}
 		}

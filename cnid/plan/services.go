@@ -308,10 +308,10 @@ func (p *servicesPlan) settle() (changed bool) {
 }
 
 // byVNI are the virtual addresses of VPCs, and of networks outside by their numbers.
-func (p *servicesPlan) byVNI() map[uint32][]*state.VirtualAddress {
-	all := map[uint32][]*state.VirtualAddress{}
+func (p *servicesPlan) byVNI() map[uint32]state.VirtualAddresses {
+	all := map[uint32]state.VirtualAddresses{}
 	for name, v := range p.vpcs {
-		if len(v.list) > 0 {
+		if !v.list.Empty() {
 			all[p.present[name]] = v.list
 		}
 	}

@@ -28,8 +28,7 @@ type virtualAddresses struct {
 	// addresses that have to be put together anew.
 	stale   bool
 	changed map[netip.Addr]bool
-	// list is never changed: another one takes its place.
-	list []*state.VirtualAddress
+	list    state.VirtualAddresses
 }
 
 func newVirtualAddresses() *virtualAddresses {
@@ -69,27 +68,16 @@ func (v *virtualAddresses) settle(vni uint32) (changed bool) {
 	}
 	v.stale = false
 	v.fit()
-	list := slices.Clone(v.list)
+	var changes []state.VirtualChange
 	for _, vip := range slices.SortedFunc(maps.Keys(v.changed), netip.Addr.Compare) {
-		at, found := slices.BinarySearchFunc(list, vip, func(a *state.VirtualAddress, ip netip.Addr) int { return a.IP.Compare(ip) })
 		now := v.assemble(vni, vip)
-		switch {
-		case now == nil && !found, now != nil && found && reflect.DeepEqual(list[at], now):
-			continue
-		case now == nil:
-			list = slices.Delete(list, at, at+1)
-		case found:
-			list[at] = now
-		default:
-			list = slices.Insert(list, at, now)
+		if !reflect.DeepEqual(v.list.Get(vip), now) {
+			changes = append(changes, state.VirtualChange{IP: vip, Now: now})
 		}
-		changed = true
 	}
 	clear(v.changed)
-	if changed {
-		v.list = list
-	}
-	return changed
+	v.list = v.list.With(changes...)
+	return len(changes) > 0
 }
 
 // fit finds the Services for which there is no room, the youngest. It takes a look at
@@ -142,7 +130,7 @@ func (v *virtualAddresses) assemble(vni uint32, vip netip.Addr) *state.VirtualAd
 
 // together are the services of all virtual addresses.
 func (v *virtualAddresses) together() (list []state.Service) {
-	for _, a := range v.list {
+	for a := range v.list.All() {
 		list = append(list, a.Services...)
 	}
 	return list

@@ -6,7 +6,6 @@ package state
 import (
 	"fmt"
 	"maps"
-	"net/netip"
 	"reflect"
 	"slices"
 )
@@ -17,28 +16,19 @@ import (
 //
 // Parts must not be changed after a call of ApplyParts: a change needs a new part,
 // slice or map.
-// or map takes its place.
 type Parts struct {
 	// VPCs are the parts of VPCs by VNI, without Services; and under 0 all that
 	// belongs to no VPC alone, which are Nodes, Own, Probes, Hooks, Namespaces, and Closed
 	// and Services of VNI 0.
 	VPCs map[uint32]*State
 	// Services are those of VPCs by VNI, and of networks outside of every VPC by their
-	// numbers: their virtual addresses in ascending order, each once.
-	Services map[uint32][]*VirtualAddress
-}
-
-// VirtualAddress is one address of a VPC, or of a network outside, with the services at its ports, of which
-// there is at least one.
-type VirtualAddress struct {
-	VNI      uint32
-	IP       netip.Addr
-	Services []Service
+	// numbers: their virtual addresses.
+	Services map[uint32]VirtualAddresses
 }
 
 // Parts returns the State in parts. They share what the lists contain.
 func (s State) Parts() Parts {
-	p := Parts{VPCs: map[uint32]*State{}, Services: map[uint32][]*VirtualAddress{}}
+	p := Parts{VPCs: map[uint32]*State{}, Services: map[uint32]VirtualAddresses{}}
 	share(s.Interfaces, p, func(i Interface) uint32 { return i.VNI }, func(s *State) *[]Interface { return &s.Interfaces })
 	share(s.Addresses, p, func(a Address) uint32 { return a.VNI }, func(s *State) *[]Address { return &s.Addresses })
 	share(s.Subnets, p, func(n Subnet) uint32 { return n.VNI }, func(s *State) *[]Subnet { return &s.Subnets })
@@ -72,23 +62,24 @@ func (p Parts) of(vni uint32) *State {
 // shareServices gives each service to its virtual address, or to the part of rows that
 // belong to no VPC alone.
 func (p Parts) shareServices(services []Service) {
+	lists := map[uint32][]*VirtualAddress{}
 	for _, s := range services {
 		if s.VNI == 0 {
 			p.of(0).Services = append(p.of(0).Services, s)
 			continue
 		}
-		list, ip := p.Services[s.VNI], s.VIP.Unmap()
+		list, ip := lists[s.VNI], s.VIP.Unmap()
 		at, found := slices.BinarySearchFunc(list, ip, (*VirtualAddress).Compare)
 		if !found {
 			list = slices.Insert(list, at, &VirtualAddress{VNI: s.VNI, IP: ip})
-			p.Services[s.VNI] = list
+			lists[s.VNI] = list
 		}
 		list[at].Services = append(list[at].Services, s)
 	}
+	for vni, list := range lists {
+		p.Services[vni] = VirtualAddressesOf(list...)
+	}
 }
-
-// Compare orders virtual addresses by their address.
-func (a *VirtualAddress) Compare(ip netip.Addr) int { return a.IP.Compare(ip) }
 
 // State returns all parts together, every list in the order of its keys.
 func (p Parts) State() State {
@@ -110,7 +101,7 @@ func (p Parts) State() State {
 		s.Namespaces = append(s.Namespaces, part.Namespaces...)
 	}
 	for _, list := range p.Services {
-		for _, a := range list {
+		for a := range list.All() {
 			s.Services = append(s.Services, a.Services...)
 		}
 	}
@@ -134,16 +125,17 @@ type Changes struct {
 // Since returns the changes since the Parts before.
 func (p Parts) Since(last Parts) Changes {
 	n := Changes{VNIs: differing(p.VPCs, last.VPCs, func(a, b *State) bool { return a == b })}
-	n.Listed = differing(p.Services, last.Services, sameList)
+	n.Listed = differing(p.Services, last.Services, func(a, b VirtualAddresses) bool { return sameList(a.pieces, b.pieces) })
 	for _, vni := range n.Listed {
 		was, is := last.Services[vni], p.Services[vni]
-		if (len(was) == 0) != (len(is) == 0) {
+		if was.Empty() != is.Empty() {
 			n.VNIs = append(n.VNIs, vni) // rows of interfaces have a flag for Services
 		}
 		from, to := len(n.Was), len(n.Is)
 		n.compare(vni, was, is)
 		// Most changes are of services without affinity, and do not concern that.
-		if (HasAffinity(n.Was[from:]) || HasAffinity(n.Is[to:])) && HasAffinity(was) != HasAffinity(is) {
+		some := slices.ContainsFunc(n.Was[from:], (*VirtualAddress).HasAffinity) || slices.ContainsFunc(n.Is[to:], (*VirtualAddress).HasAffinity)
+		if some && was.hasAffinity() != is.hasAffinity() {
 			n.VNIs = append(n.VNIs, vni)
 		}
 	}
@@ -185,24 +177,28 @@ func unique(list []uint32) []uint32 {
 
 // compare adds the elements that only one of two lists of a VNI has. The first one is sorted.
 // Most elements are the same ones, so pointers are compared before addresses.
-func (n *Changes) compare(vni uint32, was, is []*VirtualAddress) {
+func (n *Changes) compare(vni uint32, was, is VirtualAddresses) {
 	var last *VirtualAddress
-	for len(was) > 0 || len(is) > 0 {
-		switch {
-		case len(was) > 0 && len(is) > 0 && was[0] == is[0]:
-			last, was, is = is[0], was[1:], is[1:]
+	from, to := &cursor{pieces: was.pieces}, &cursor{pieces: is.pieces}
+	for from.head() != nil || to.head() != nil {
+		gone, come := from.head(), to.head()
+		if gone == come {
+			last = passCommon(from, to)
 			continue
-		case len(is) == 0 || len(was) > 0 && was[0].IP.Less(is[0].IP):
-			n.Was, was = append(n.Was, was[0]), was[1:]
+		}
+		if gone != nil && (come == nil || !come.IP.Less(gone.IP)) {
+			n.Was = append(n.Was, gone)
+			from.pass()
+		}
+		if come == nil || gone != nil && gone.IP.Less(come.IP) {
 			continue
-		case len(was) > 0 && !is[0].IP.Less(was[0].IP):
-			n.Was, was = append(n.Was, was[0]), was[1:]
 		}
 		// An element that stays is in its place if all new ones before it are.
-		if n.misplaced == nil && (is[0].VNI != vni || last != nil && !last.IP.Less(is[0].IP)) {
-			n.misplaced = is[0]
+		if n.misplaced == nil && (come.VNI != vni || last != nil && !last.IP.Less(come.IP)) {
+			n.misplaced = come
 		}
-		n.Is, last, is = append(n.Is, is[0]), is[0], is[1:]
+		n.Is, last = append(n.Is, come), come
+		to.pass()
 	}
 }
 
@@ -233,7 +229,7 @@ func (p Parts) Validate(n Changes, last Parts) error {
 // checkVirtual finds contradictions in changed virtual addresses.
 func (p Parts) checkVirtual(n Changes) error {
 	for _, vni := range unique(slices.Concat(n.VNIs, n.Listed)) {
-		if len(p.Services[vni]) > 0 && len(p.Part(vni).VPCs) == 0 && !IsOutside(vni) {
+		if !p.Services[vni].Empty() && len(p.Part(vni).VPCs) == 0 && !IsOutside(vni) {
 			return fmt.Errorf("services belong to VNI %d, which is no VPC of this state", vni)
 		}
 	}

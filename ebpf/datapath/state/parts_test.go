@@ -70,6 +70,11 @@ func virtual(vni uint32, addrs ...string) []*state.VirtualAddress {
 	return list
 }
 
+// listed is a list with these elements.
+func listed(list ...*state.VirtualAddress) state.VirtualAddresses {
+	return state.VirtualAddressesOf(list...)
+}
+
 // roles are one role with these members.
 func roles(vni, id uint32, members ...string) []state.Role {
 	r := state.Role{Key: state.RoleKey{VNI: vni, ID: id}}
@@ -95,18 +100,22 @@ func TestPartsThatContradictEachOtherAreRefused(t *testing.T) {
 		"a namespace without VPC":  {func(p state.Parts) { delete(p.VPCs, 5) }, false},
 		"rows in another's part":   {func(p state.Parts) { p.VPCs[6].Subnets = []state.Subnet{{VNI: 5, Prefix: px("10.0.1.0/24")}} }, false},
 		"a VPC in the part of all": {func(p state.Parts) { p.VPCs[0].VPCs = []state.VPC{{VNI: 7}} }, false},
-		"services of no VPC":       {func(p state.Parts) { p.Services[7] = virtual(7, "10.96.0.1") }, false},
-		"services of a VPC":        {func(p state.Parts) { p.Services[6] = virtual(6, "10.96.0.1", "10.96.0.2") }, true},
-		"its own VPC goes":         {func(p state.Parts) { p.Services[5] = virtual(5, "10.96.0.1"); p.VPCs[5] = &state.State{} }, false},
-		"another's services":       {func(p state.Parts) { p.Services[6] = virtual(5, "10.96.0.1") }, false},
-		"services without order":   {func(p state.Parts) { p.Services[6] = virtual(6, "10.96.0.2", "10.96.0.1") }, false},
-		"an address twice":         {func(p state.Parts) { p.Services[6] = virtual(6, "10.96.0.1", "10.96.0.1") }, false},
-		"a mapped address":         {func(p state.Parts) { p.Services[6] = virtual(6, "::ffff:10.96.0.1") }, false},
-		"another address's":        {func(p state.Parts) { p.Services[6] = virtual(6, "10.96.0.1"); p.Services[6][0].IP = ip("10.96.0.2") }, false},
-		"an address without ports": {func(p state.Parts) { p.Services[6] = []*state.VirtualAddress{{VNI: 6, IP: ip("10.96.0.1")}} }, false},
+		"services of no VPC":       {func(p state.Parts) { p.Services[7] = listed(virtual(7, "10.96.0.1")...) }, false},
+		"services of a VPC":        {func(p state.Parts) { p.Services[6] = listed(virtual(6, "10.96.0.1", "10.96.0.2")...) }, true},
+		"its own VPC goes":         {func(p state.Parts) { p.Services[5] = listed(virtual(5, "10.96.0.1")...); p.VPCs[5] = &state.State{} }, false},
+		"another's services":       {func(p state.Parts) { p.Services[6] = listed(virtual(5, "10.96.0.1")...) }, false},
+		"services without order":   {func(p state.Parts) { p.Services[6] = listed(virtual(6, "10.96.0.2", "10.96.0.1")...) }, false},
+		"an address twice":         {func(p state.Parts) { p.Services[6] = listed(virtual(6, "10.96.0.1", "10.96.0.1")...) }, false},
+		"a mapped address":         {func(p state.Parts) { p.Services[6] = listed(virtual(6, "::ffff:10.96.0.1")...) }, false},
+		"another address's": {func(p state.Parts) {
+			p.Services[6] = listed(virtual(6, "10.96.0.1")...)
+			p.Services[6].Get(ip("10.96.0.1")).IP = ip("10.96.0.2")
+		}, false},
+		"an address without ports": {func(p state.Parts) { p.Services[6] = listed(&state.VirtualAddress{VNI: 6, IP: ip("10.96.0.1")}) }, false},
 		"a port twice": {func(p state.Parts) {
-			p.Services[6] = virtual(6, "10.96.0.1")
-			p.Services[6][0].Services = slices.Repeat(p.Services[6][0].Services, 2)
+			p.Services[6] = listed(virtual(6, "10.96.0.1")...)
+			a := p.Services[6].Get(ip("10.96.0.1"))
+			a.Services = slices.Repeat(a.Services, 2)
 		}, false},
 		"services in a VPC's part": {func(p state.Parts) { p.VPCs[6].Services = virtual(6, "10.96.0.1")[0].Services }, false},
 		"another's role":           {func(p state.Parts) { p.VPCs[6].Roles = roles(5, 1, "192.0.2.2") }, false},
@@ -135,9 +144,9 @@ func TestAChangedListIsCheckedAsAWholeOneIs(t *testing.T) {
 	refused := 0
 	for range 20_000 {
 		last := state.Parts{VPCs: map[uint32]*state.State{6: {VPCs: []state.VPC{{VNI: 6}}}}}
-		last.Services = map[uint32][]*state.VirtualAddress{6: virtual(6, "10.96.0.1", "10.96.0.3", "10.96.0.5", "10.96.0.7")}
+		last.Services = map[uint32]state.VirtualAddresses{6: listed(virtual(6, "10.96.0.1", "10.96.0.3", "10.96.0.5", "10.96.0.7")...)}
 		now := last
-		list := slices.Clone(last.Services[6])
+		list := slices.Collect(last.Services[6].All())
 		for range 1 + random.IntN(3) {
 			at := random.IntN(len(list))
 			switch random.IntN(5) {
@@ -156,7 +165,7 @@ func TestAChangedListIsCheckedAsAWholeOneIs(t *testing.T) {
 				}
 			}
 		}
-		now.Services = map[uint32][]*state.VirtualAddress{6: list}
+		now.Services = map[uint32]state.VirtualAddresses{6: listed(list...)}
 		whole := now.Validate(now.Everything(), state.Parts{})
 		changed := now.Validate(now.Since(last), last)
 		if (whole == nil) != (changed == nil) {

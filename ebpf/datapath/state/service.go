@@ -64,14 +64,6 @@ func (b Backend) Compare(o Backend) int {
 	return cmp.Or(b.IP.Compare(o.IP), cmp.Compare(b.Port, o.Port))
 }
 
-// HasAffinity reports whether any port of a list of virtual addresses has affinity. A
-// VPC has a table for that as long as one does.
-func HasAffinity(list []*VirtualAddress) bool {
-	return slices.ContainsFunc(list, func(a *VirtualAddress) bool {
-		return slices.ContainsFunc(a.Services, func(s Service) bool { return s.Affinity > 0 })
-	})
-}
-
 func (s Service) text() (key, content string) {
 	backends := slices.SortedFunc(slices.Values(s.Backends), Backend.Compare)
 	return fmt.Sprintf("service %s port %d protocol %d in %s", s.VIP, s.Port, s.Proto, numbered(s.VNI)),

@@ -10,7 +10,6 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/alioth-net/alioth/ebpf/bpf"
-	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
 // Affinities stands for the maps of the affinities of clients, of VPCs and of networks
@@ -20,8 +19,11 @@ const affinityTable = table[uint32, none]("affinities")
 var affinitiesTable = &descriptor{
 	anyTable: affinityMaps{affinityTable},
 	encode: func(t *Rows, p part) {
-		if state.HasAffinity(p.virtual) {
-			affinityTable.of(t)[p.virtual[0].VNI] = none{}
+		for a := range p.virtual.All() {
+			if a.HasAffinity() {
+				affinityTable.of(t)[a.VNI] = none{}
+				return
+			}
 		}
 	},
 }

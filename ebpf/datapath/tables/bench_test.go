@@ -42,16 +42,17 @@ func BenchmarkFirstPass(b *testing.B) {
 
 func BenchmarkOneChange(b *testing.B) {
 	last := fullNode()
+	halfway := slices.Collect(last.Services[5].All())[2500].IP
 	all := last.Everything()
 	have := Compile(last, all.VNIs, all.Is, &Rows{})
 	for port := uint16(1); b.Loop(); port++ {
-		list := slices.Clone(last.Services[5])
-		changed := list[2500].Services[0]
+		was := last.Services[5].Get(halfway)
+		changed := was.Services[0]
 		changed.Backends = slices.Clone(changed.Backends)
 		changed.Backends[0].Port = port
-		list[2500] = &state.VirtualAddress{VNI: 5, IP: list[2500].IP, Services: []state.Service{changed}}
+		is := &state.VirtualAddress{VNI: 5, IP: was.IP, Services: []state.Service{changed}}
 		now := state.Parts{VPCs: last.VPCs, Services: maps.Clone(last.Services)}
-		now.Services[5] = list
+		now.Services[5] = last.Services[5].With(state.VirtualChange{IP: is.IP, Now: is})
 		n := now.Since(last)
 		want := Compile(now, n.VNIs, n.Is, have)
 		old := have.Only(Compile(last, n.VNIs, n.Was, have), want)

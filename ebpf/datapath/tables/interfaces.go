@@ -15,7 +15,7 @@ var interfacesTable = &descriptor{
 	anyTable: interfaceTable,
 	encode: func(t *Rows, p part) {
 		for _, i := range p.Interfaces {
-			interfaceTable.of(t)[uint32(i.Ifindex)] = encodeInterface(i, len(p.virtual) > 0)
+			interfaceTable.of(t)[uint32(i.Ifindex)] = encodeInterface(i, !p.virtual.Empty())
 		}
 	},
 	decode: func(t *Rows, s *state.State) {

@@ -31,7 +31,7 @@ type part struct {
 	*state.State
 	// virtual are the virtual addresses of the part's VPC, which are encoded apart from
 	// it.
-	virtual []*state.VirtualAddress
+	virtual state.VirtualAddresses
 	// have are the present rows.
 	have *Rows
 }

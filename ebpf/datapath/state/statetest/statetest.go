@@ -9,7 +9,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/netip"
-	"slices"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -113,24 +112,30 @@ func RandomPart(random *rand.Rand, vni uint32) *state.State {
 }
 
 // RandomServices changes some of the virtual addresses of a VPC.
-func RandomServices(random *rand.Rand, vni uint32, last []*state.VirtualAddress) []*state.VirtualAddress {
-	list := slices.Clone(last)
+func RandomServices(random *rand.Rand, vni uint32, last state.VirtualAddresses) state.VirtualAddresses {
+	var changes []state.VirtualChange
 	for n := range 4 {
 		vip := addr(fmt.Sprintf("10.96.0.%d", n+1))
-		list = slices.DeleteFunc(list, func(a *state.VirtualAddress) bool { return a.IP == vip && random.IntN(2) == 0 })
-		at, found := slices.BinarySearchFunc(list, vip, (*state.VirtualAddress).Compare)
-		if found || random.IntN(2) == 0 {
+		if last.Get(vip) != nil && random.IntN(2) == 0 {
 			continue
 		}
-		a := &state.VirtualAddress{VNI: vni, IP: vip}
-		for port := range 1 + random.IntN(2) {
-			s := state.Service{VNI: vni, VIP: vip, Port: uint16(80 + port), Proto: state.ProtoTCP}
-			for b := range random.IntN(5) {
-				s.Backends = append(s.Backends, state.Backend{IP: addr(fmt.Sprintf("10.0.3.%d", b+1)), Port: uint16(80 + random.IntN(2)), Outside: random.IntN(3) == 0})
-			}
-			a.Services = append(a.Services, s)
+		change := state.VirtualChange{IP: vip}
+		if random.IntN(2) != 0 {
+			change.Now = randomVirtual(random, vni, vip)
 		}
-		list = slices.Insert(list, at, a)
+		changes = append(changes, change)
 	}
-	return list
+	return last.With(changes...)
+}
+
+func randomVirtual(random *rand.Rand, vni uint32, vip netip.Addr) *state.VirtualAddress {
+	a := &state.VirtualAddress{VNI: vni, IP: vip}
+	for port := range 1 + random.IntN(2) {
+		s := state.Service{VNI: vni, VIP: vip, Port: uint16(80 + port), Proto: state.ProtoTCP}
+		for b := range random.IntN(5) {
+			s.Backends = append(s.Backends, state.Backend{IP: addr(fmt.Sprintf("10.0.3.%d", b+1)), Port: uint16(80 + random.IntN(2)), Outside: random.IntN(3) == 0})
+		}
+		a.Services = append(a.Services, s)
+	}
+	return a
 }
