@@ -38,7 +38,8 @@ func TestVirtualFunctionsAreShownAsTheyWereSet(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(k.Close)
-	name := adapter(t, k).Name
+	before := adapter(t, k)
+	name := before.Name
 	set := func(count int, vfs ...document.VF) document.SRIOV {
 		t.Helper()
 		sriov := document.SRIOV{TotalVFs: &count, DriversAutoprobe: new(false), VFs: vfs}
@@ -52,7 +53,8 @@ func TestVirtualFunctionsAreShownAsTheyWereSet(t *testing.T) {
 		return shown
 	}
 	t.Cleanup(func() {
-		none := plan.SetVFs{Name: name, SRIOV: document.SRIOV{TotalVFs: new(0)}}
+		// Without drivers for new functions, later tests would wait for their devices in vain.
+		none := plan.SetVFs{Name: name, SRIOV: document.SRIOV{TotalVFs: new(0), DriversAutoprobe: before.Ethernet.SRIOV.DriversAutoprobe}}
 		if err := k.Do(context.WithoutCancel(t.Context()), none); err != nil {
 			t.Error(err)
 		}
