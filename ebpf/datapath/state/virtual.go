@@ -26,12 +26,13 @@ func (a *VirtualAddress) HasAffinity() bool {
 }
 
 // VirtualAddresses are virtual addresses in ascending order, each once. They are in pieces
-// that never change: the list after a change shares those without one. So a change copies
-// few elements of a long list, and a comparison of the two skips most.
+// that never change. The list after a change has new pieces in the places of the change, and
+// shares all others with the list before. So a change copies few elements of a long list, and
+// a comparison of the two lists skips most of them.
 type VirtualAddresses struct{ pieces [][]*VirtualAddress }
 
-// mostOfPiece is the number of elements of the longest piece: about as many as there are
-// pieces of 5,000 elements, because a change copies one piece and the list of pieces.
+// mostOfPiece is the number of elements of the longest piece. A change copies one piece and
+// the list of pieces: with 5,000 elements both are about as long.
 const mostOfPiece = 64
 
 // VirtualAddressesOf returns a list with elements in this order.
@@ -163,8 +164,8 @@ func (c *cursor) head() *VirtualAddress {
 // pass moves the place behind its element.
 func (c *cursor) pass() { c.piece = c.piece[1:] }
 
-// passCommon moves two cursors with the same element behind it, and behind the whole piece
-// if the lists share it. It returns the last element before the places.
+// passCommon moves two cursors, which are at the same element, behind this element, or behind
+// the rest of the piece if both lists share it. It returns the last element that it passed.
 func passCommon(a, b *cursor) *VirtualAddress {
 	n := 1
 	if sameList(a.piece, b.piece) {

@@ -41,8 +41,8 @@ func randomChanges(random *rand.Rand, model map[int]*VirtualAddress, most int) [
 	return changes
 }
 
-// TestAListAfterChangesIsThatOfItsElements compares lists after random changes with a map, and
-// what is found in a comparison of two with what differs.
+// TestAListAfterChangesIsThatOfItsElements compares lists after random changes with a map. It
+// also checks which differences the comparison of the lists before and after finds.
 func TestAListAfterChangesIsThatOfItsElements(t *testing.T) {
 	const most = 2000
 	random := rand.New(rand.NewPCG(3, 4))
