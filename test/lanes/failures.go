@@ -6,14 +6,21 @@ package main
 import (
 	"fmt"
 	"io"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/alioth-net/alioth/test/lanes/events"
 )
 
 const (
-	// shownLines is how many lines of a failure the end of the output repeats.
+	// shownLines is how many of the last lines of a failure the end of the output repeats.
 	shownLines = 8
+	// shownMessages is how many of a test's own messages it repeats besides. A log that the
+	// test prints at its end would hide them.
+	shownMessages = 4
+	// shownBytes is how much of a line it repeats.
+	shownBytes = 400
 	// shownFailures is how many failed tests of one step it repeats.
 	shownFailures = 6
 )
@@ -27,7 +34,7 @@ func writeFailures(out io.Writer, all []outcome) {
 		}
 		fmt.Fprintf(out, "\nFAILED %s: %v; the whole output is in the log of the lane %s\n", o.Step, o.Err, o.Lane)
 		if len(o.Failures) == 0 {
-			writeLast(out, o.Last)
+			writeLines(out, o.Last)
 		}
 		for i, f := range o.Failures {
 			if i == shownFailures {
@@ -35,23 +42,33 @@ func writeFailures(out io.Writer, all []outcome) {
 				break
 			}
 			fmt.Fprintf(out, "  %s %s\n", f.Package, f.Name)
-			writeLast(out, said(f))
+			writeLines(out, said(f))
 		}
 	}
 }
 
-// said returns a test's lines without those that Go prints of any test.
-func said(f events.Failure) (lines []string) {
-	for _, line := range f.Output {
-		if !strings.HasPrefix(line, "=== ") {
-			lines = append(lines, line)
+// message is the beginning of what a test says by its own methods.
+var message = regexp.MustCompile(`^ +[a-zA-Z0-9_]+\.go:[0-9]+: `)
+
+// said returns a test's first messages and its last lines, without those that Go prints of
+// any test.
+func said(f events.Failure) []string {
+	lines := slices.DeleteFunc(slices.Clone(f.Output), func(line string) bool { return strings.HasPrefix(line, "=== ") })
+	rest := max(0, len(lines)-shownLines)
+	var shown []string
+	for _, line := range lines[:rest] {
+		if message.MatchString(line) && len(shown) < shownMessages {
+			shown = append(shown, line)
 		}
 	}
-	return lines
+	return append(shown, lines[rest:]...)
 }
 
-func writeLast(out io.Writer, lines []string) {
-	for _, line := range lines[max(0, len(lines)-shownLines):] {
+func writeLines(out io.Writer, lines []string) {
+	for _, line := range lines {
+		if len(line) > shownBytes {
+			line = line[:shownBytes] + " ..."
+		}
 		fmt.Fprintf(out, "    %s\n", line)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/alioth-net/alioth/test/lanes/events"
 )
 
 // newRun returns lanes whose steps are scripts of a shell in a folder.
@@ -68,6 +70,26 @@ func TestTheOutputEndsWithTheFailures(t *testing.T) {
 		if strings.Contains(end, text) != want {
 			t.Errorf("the end holds %q: %t, want %t\n%s", text, !want, want, end)
 		}
+	}
+}
+
+// TestALogDoesNotHideWhatATestSays: a test that prints the log of a process at its end failed
+// for a reason that it had said before.
+func TestALogDoesNotHideWhatATestSays(t *testing.T) {
+	long := strings.Repeat("x", 2*shownBytes)
+	lines := []string{"=== RUN   TestA", "    a_test.go:1: wrong " + long, "    a_test.go:2: the log:"}
+	for range 3 * shownLines {
+		lines = append(lines, "        level=INFO")
+	}
+	var out strings.Builder
+	writeLines(&out, said(events.Failure{Output: append(lines, "--- FAIL: TestA")}))
+	for text, want := range map[string]bool{"a_test.go:1: wrong x": true, "a_test.go:2: the log:": true, "--- FAIL": true, long: false, "=== RUN": false} {
+		if strings.Contains(out.String(), text) != want {
+			t.Errorf("the end holds %.30q: %t, want %t\n%s", text, !want, want, out.String())
+		}
+	}
+	if got, want := strings.Count(out.String(), "\n"), shownLines+2; got != want {
+		t.Errorf("%d lines, want %d:\n%s", got, want, out.String())
 	}
 }
 

@@ -249,6 +249,10 @@ func balance(t *testing.T, admin client.Client) {
 			return len(service.Status.LoadBalancer.Ingress) == 1, err
 		})
 	}
+	until(t, "nodes are told of both load balancers", func(ctx context.Context) (bool, error) {
+		told, err := scaledServices(ctx, admin)
+		return told["inside"] && told["outside"], err
+	})
 	until(t, "the node announces the address outside", func(ctx context.Context) (bool, error) {
 		var addresses v1alpha1.ExternalAddressList
 		err := admin.List(ctx, &addresses)
@@ -274,6 +278,23 @@ func balance(t *testing.T, admin client.Client) {
 		err := admin.List(ctx, &external)
 		return len(external.Items) == 0, err
 	})
+	until(t, "nodes are told of them no longer", func(ctx context.Context) (bool, error) {
+		told, err := scaledServices(ctx, admin)
+		return len(told) == 0, err
+	})
+}
+
+// scaledServices returns the names of the namespace's Services that have a ScaledEndpoint.
+func scaledServices(ctx context.Context, admin client.Client) (map[string]bool, error) {
+	var list v1alpha1.ScaledEndpointList
+	err := admin.List(ctx, &list)
+	told := map[string]bool{}
+	for i := range list.Items {
+		if service := &list.Items[i].Spec.Service; service.Namespace == name {
+			told[service.Name] = true
+		}
+	}
+	return told, err
 }
 
 func newBalancer(service, where string) *corev1.Service {
