@@ -39,6 +39,7 @@ type Driver struct {
 	states  operStates
 	hostID  netns.ID
 	mac     net.HardwareAddr
+	periods *periods
 }
 
 // session is one call of a Driver, with a socket of its own in the node's namespace.
@@ -73,7 +74,9 @@ func New(devices Devices, hostMAC net.HardwareAddr) (*Driver, error) {
 		sockets.Close()
 		return nil, err
 	}
-	return &Driver{devices: devices, sockets: sockets, states: states, hostID: id, mac: hostMAC}, nil
+	return &Driver{
+		devices: devices, sockets: sockets, states: states, hostID: id, mac: hostMAC, periods: &periods{wait: gracePeriod},
+	}, nil
 }
 
 // Capabilities implements attach.Driver.
@@ -179,6 +182,7 @@ func (d *session) configure(ctx context.Context, pod ns.NetNS, host netlink.Link
 	if err := d.configureHost(host, spec); err != nil {
 		return netns.ID{}, fmt.Errorf("configure host end: %w", err)
 	}
+	ready := d.filtersReady()
 	var id netns.ID
 	err := podside.Within(pod, func(h *podside.Socket) error {
 		var err error
@@ -191,7 +195,22 @@ func (d *session) configure(ctx context.Context, pod ns.NetNS, host netlink.Link
 		return netns.ID{}, fmt.Errorf("configure the pod's end: %w", err)
 	}
 	d.states.awaitUp(ctx, host.Attrs().Name)
+	select {
+	case <-ready:
+	case <-ctx.Done():
+	}
 	return id, ctx.Err()
+}
+
+// filtersReady returns a channel that is closed when filters can be added to the qdiscs that
+// exist now without a long hold of the kernel's lock of all devices.
+func (d *Driver) filtersReady() <-chan struct{} {
+	if nodeBusy() {
+		return d.periods.after()
+	}
+	ready := make(chan struct{})
+	close(ready)
+	return ready
 }
 
 // configureHost brings the host end up. It has no ARP and no IPv6 link-local
