@@ -17,9 +17,9 @@ import (
 // busy.
 //
 // To add a filter to a qdisc, the kernel waits for a grace period of RCU while it holds its
-// lock of all devices, unless one has passed since the qdisc was added (mini_qdisc_pair_swap in
+// lock of all devices, unless a period has passed since the qdisc was added (mini_qdisc_pair_swap in
 // net/sched/sch_generic.c). On a busy node that takes up to a third of a second, in which all
-// others wait for the lock. So a driver waits for the period before, without the lock. On a
+// others wait for the lock. So a driver waits for a period before that, without the lock. On a
 // node that is not busy, the kernel's own wait is the shorter one.
 const busyThreads = 8
 
@@ -44,8 +44,8 @@ func isBusy(loadavg string, processors int) bool {
 const membarrierGlobal = 1
 
 // gracePeriod returns after a grace period of RCU: MEMBARRIER_CMD_GLOBAL waits for one. A
-// kernel that refuses (one without membarrier, or with processors without ticks) costs the
-// caller nothing, and waits later as if nobody had asked.
+// kernel that refuses (without membarrier, or with nohz_full) costs the caller nothing, and
+// waits when the filter is added.
 func gracePeriod() { _, _, _ = unix.Syscall(unix.SYS_MEMBARRIER, membarrierGlobal, 0, 0) }
 
 // periods lets callers wait for grace periods together: one thread waits for all of them.
