@@ -52,12 +52,27 @@ func gracePeriod() { _, _, _ = unix.Syscall(unix.SYS_MEMBARRIER, membarrierGloba
 type periods struct {
 	// wait waits for one.
 	wait func()
+	// busy reports whether the node is busy.
+	busy func() bool
 
 	mu sync.Mutex
 	// next is closed after the period that begins next; nil if nobody asked for it.
 	next chan struct{}
 	// runs reports whether a goroutine waits for periods.
 	runs bool
+}
+
+func newPeriods() *periods { return &periods{wait: gracePeriod, busy: nodeBusy} }
+
+// filtersReady returns a channel that is closed when filters can be added to the qdiscs that
+// exist now without a long hold of the kernel's lock of all devices.
+func (p *periods) filtersReady() <-chan struct{} {
+	if p.busy() {
+		return p.after()
+	}
+	ready := make(chan struct{})
+	close(ready)
+	return ready
 }
 
 // after returns a channel that is closed after a grace period that began later than the call.

@@ -45,6 +45,27 @@ func TestCallersWaitForAPeriodThatBeginsAfterTheirCall(t *testing.T) {
 	}
 }
 
+// TestFiltersWaitForAPeriodOnABusyNodeAlone: on others the kernel's own wait is the shorter one.
+func TestFiltersWaitForAPeriodOnABusyNodeAlone(t *testing.T) {
+	for _, busy := range []bool{false, true} {
+		leave := make(chan struct{})
+		p := &periods{wait: func() { <-leave }, busy: func() bool { return busy }}
+		ready := p.filtersReady()
+		select {
+		case <-ready:
+			if busy {
+				t.Error("filters do not wait on a busy node")
+			}
+		default:
+			if !busy {
+				t.Error("filters wait on a node that is not busy")
+			}
+		}
+		close(leave)
+		<-ready
+	}
+}
+
 func TestTheKernelOffersGracePeriods(t *testing.T) {
 	const query = 0 // MEMBARRIER_CMD_QUERY
 	offered, _, errno := unix.Syscall(unix.SYS_MEMBARRIER, query, 0, 0)

@@ -74,9 +74,7 @@ func New(devices Devices, hostMAC net.HardwareAddr) (*Driver, error) {
 		sockets.Close()
 		return nil, err
 	}
-	return &Driver{
-		devices: devices, sockets: sockets, states: states, hostID: id, mac: hostMAC, periods: &periods{wait: gracePeriod},
-	}, nil
+	return &Driver{devices: devices, sockets: sockets, states: states, hostID: id, mac: hostMAC, periods: newPeriods()}, nil
 }
 
 // Capabilities implements attach.Driver.
@@ -182,7 +180,7 @@ func (d *session) configure(ctx context.Context, pod ns.NetNS, host netlink.Link
 	if err := d.configureHost(host, spec); err != nil {
 		return netns.ID{}, fmt.Errorf("configure host end: %w", err)
 	}
-	ready := d.filtersReady()
+	ready := d.periods.filtersReady()
 	var id netns.ID
 	err := podside.Within(pod, func(h *podside.Socket) error {
 		var err error
@@ -200,17 +198,6 @@ func (d *session) configure(ctx context.Context, pod ns.NetNS, host netlink.Link
 	case <-ctx.Done():
 	}
 	return id, ctx.Err()
-}
-
-// filtersReady returns a channel that is closed when filters can be added to the qdiscs that
-// exist now without a long hold of the kernel's lock of all devices.
-func (d *Driver) filtersReady() <-chan struct{} {
-	if nodeBusy() {
-		return d.periods.after()
-	}
-	ready := make(chan struct{})
-	close(ready)
-	return ready
 }
 
 // configureHost brings the host end up. It has no ARP and no IPv6 link-local
