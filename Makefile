@@ -21,11 +21,14 @@ RUN_TESTS := GOGC=300 GOMEMLIMIT=4GiB $(GO) test -vet=off $(TESTFLAGS)
 # Packages wait for servers, daemons and the kernel as long as they compute, so more of them
 # run at once than there are processors.
 AT_ONCE   := -p 4
+# What a step tests: packages of its own, or for `make repeat` one test of one package. The
+# shell expands the names, because make would expand the $ of an expression.
+TESTS = $(if $(filter $@,$(REPEATED)),-count=1 -run "$$TEST" "$$PACKAGE",$(1))
 RUN_VMS   := $(GO) run ./test/vm/cmd/vm $(if $(filter -json,$(TESTFLAGS)),--json)
 # Runs packages of end-to-end tests one after the other on one lab. Their tests
 # wait more than they work, so more of them run at once than there are processors.
 define on-one-lab
-	failed=0; ALIOTH_E2E=1 ALIOTH_E2E_KEEP=1 $(RUN_TESTS) -count=1 -p 1 -parallel 4 -timeout 40m $(1) || failed=$$?; \
+	failed=0; ALIOTH_E2E=1 ALIOTH_E2E_KEEP=1 $(RUN_TESTS) -count=1 -p 1 -parallel 4 -timeout 40m $(call TESTS,$(1)) || failed=$$?; \
 	$(LEAVE_LAB); exit $$failed
 endef
 # A lab that others go on with stays up where KEEP_LAB is set.
@@ -43,6 +46,10 @@ SEEDED := TestAnythingMayHappen|TestNoFailureOfAnyWriteLosesOrLeaksAnything|Test
 SEEDED_PACKAGES := ./operator ./operator/ipam ./cmd/alioth-operator ./cnid ./cnid/netfilter ./cnid/nmstate/plan ./cnid/plan ./ebpf/datapath ./cnid/nodeipam ./cnid/lookup ./cnid/lookup/cache ./test/api/rights
 SOAKED_HARDWARE := IsKilledAtAnyMoment
 SOAKED := TestANodeHasManyServices|TestPodsEndWithoutAPIServerAndNothingElseHappens|TestAWaveOfPodsStartsAndEndsWhileEverythingIsKilledInTurn
+
+# The steps of `make test` that run tests, which `make repeat` runs one by one.
+REPEATABLE := test-unit test-operator test-api test-scenes test-faults test-updown test-roles
+comma := ,
 
 export CGO_ENABLED ?= 0
 # What the compiler and the linter keep then serves every folder with the same sources.
@@ -83,10 +90,14 @@ generate: ## Regenerate what is generated: deep copies, CRDs, BPF objects, the O
 
 ##@ Test
 
-test: setup ## Everything that must pass: what computes, then what needs a lab; ends with a table of durations
+test: setup ## Everything that must pass: what computes, then what needs a lab, then failed tests again; ends with a table of durations
 	@mkdir -p bin; $(GO) build -o bin/lanes ./test/lanes
-	KEEP_LAB=1 exec bin/lanes --after lab=down --low beside --wait lab=test-unit --wait beside=test-scenes \
+	KEEP_LAB=1 exec bin/lanes --after lab=down --low beside --wait lab=test-unit --wait beside=test-scenes --repeat $(subst $() ,$(comma),$(REPEATABLE)) \
 		compute=verify,lint,test-unit lab=test-scenes,test-faults,down,test-updown,test-roles beside=test-api,test-operator
+
+repeat: ## Run one test of a step alone, as the step runs it: STEP=test-unit PACKAGE=./cnid TEST=TestA/subtest
+	@test -n "$(filter $(REPEATABLE),$(STEP))" && test -n "$$PACKAGE" && test -n "$$TEST" || { echo "set PACKAGE, TEST, and STEP to one of: $(REPEATABLE)" >&2; exit 2; }
+	@$(MAKE) --no-print-directory REPEATED=$(STEP) $(STEP)
 
 soak: setup ## What is longer by nature, before an issue is resolved: MUTATE=10m, EPISODES=600, 5,000 Services, long outages, all kernels
 	@mkdir -p bin; $(GO) build -o bin/lanes ./test/lanes
@@ -95,11 +106,11 @@ soak: setup ## What is longer by nature, before an issue is resolved: MUTATE=10m
 test-unit: ## Unit, kernel, API-server and namespace tests (root), but for those of test-operator
 	$(LAB) build kubernetes helm
 	operator=$$($(GO) list $(OPERATOR)); packages=$$($(GO) list $(UNIT) | grep -vxF "$$operator"); \
-	ALIOTH_MUTATE=10s $(RUN_TESTS) $(AT_ONCE) -timeout 20m $$packages
+	ALIOTH_MUTATE=10s $(RUN_TESTS) $(AT_ONCE) -timeout 20m $(call TESTS,$$packages)
 
 test-operator: ## The whole operator, against a fake and a real API server
 	$(LAB) build kubernetes
-	$(RUN_TESTS) -timeout 20m $(OPERATOR)
+	$(RUN_TESTS) -timeout 20m $(call TESTS,$(OPERATOR))
 
 fuzz: ## Run mutated frames through the BPF programs; MUTATE=10m, SEED=n repeats what a failed run has printed
 	ALIOTH_MUTATE=$(MUTATE) ALIOTH_MUTATE_SEED=$(SEED) $(RUN_TESTS) -count=1 -timeout 24h -run TestMutatedFramesKeepTheRules -v ./ebpf/datapath/test/verdicts
@@ -126,7 +137,7 @@ test-hardware: setup ## What needs network hardware, on a lab whose second node 
 
 test-api: ## CRDs, admission policies and the chart against the real API server
 	$(LAB) build kubernetes helm
-	$(RUN_TESTS) -p 3 -timeout 20m ./test/api/chart ./test/api/rights ./test/api/scale ./test/api/...
+	$(RUN_TESTS) -p 3 -timeout 20m $(call TESTS,./test/api/chart ./test/api/rights ./test/api/scale ./test/api/...)
 
 test-e2e: ## The whole product on a real cluster, which is then broken in every way that it has to survive
 	scenes=0; $(MAKE) --no-print-directory test-scenes KEEP_LAB=1 || scenes=$$?; $(MAKE) --no-print-directory test-faults && exit $$scenes
@@ -138,11 +149,11 @@ test-faults: setup ## Of test-e2e the part alone that breaks clusters, installs 
 	$(call on-one-lab,./test/e2e/nodeipam ./test/e2e/faults ./test/e2e/lifecycle)
 
 test-roles: setup ## Bouncers and dividers, on a lab of four nodes of their own
-	failed=0; ALIOTH_E2E=1 ALIOTH_E2E_KEEP=1 $(RUN_TESTS) -count=1 -parallel 4 -timeout 20m ./test/e2e/roles || failed=$$?; \
+	failed=0; ALIOTH_E2E=1 ALIOTH_E2E_KEEP=1 $(RUN_TESTS) -count=1 -parallel 4 -timeout 20m $(call TESTS,./test/e2e/roles) || failed=$$?; \
 	$(LAB) down; exit $$failed
 
 test-updown: setup ## That labs come up, and leave nothing behind however far they came
-	ALIOTH_TEST_LAB=1 $(RUN_TESTS) -count=1 -timeout 20m ./test/cluster/updown
+	ALIOTH_TEST_LAB=1 $(RUN_TESTS) -count=1 -timeout 20m $(call TESTS,./test/cluster/updown)
 
 verify: ## Regenerate in a copy of the work tree, and fail if that changes anything
 	$(LAB) setup --generate
@@ -167,4 +178,4 @@ setup: ## Install what a fresh Debian-like machine lacks, and check its kernel
 	@command -v $(GO) >/dev/null || { echo "go is not installed: install Go 1.26 or newer, see https://go.dev/doc/install" >&2; exit 1; }
 	$(LAB) setup
 
-.PHONY: help demo up down down-hardware build images chart generate test soak soak-seeds soak-vm soak-scenes test-unit test-vm test-hardware fuzz test-api test-operator test-e2e test-scenes test-faults test-roles test-updown verify lint bench bench-scale setup
+.PHONY: help demo up down down-hardware build images chart generate test repeat soak soak-seeds soak-vm soak-scenes test-unit test-vm test-hardware fuzz test-api test-operator test-e2e test-scenes test-faults test-roles test-updown verify lint bench bench-scale setup

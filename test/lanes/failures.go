@@ -6,7 +6,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -14,8 +13,9 @@ import (
 )
 
 const (
-	// shownLines is how many of the last lines of a failure the end of the output repeats.
-	shownLines = 8
+	// shownLines is how many of the last lines of a failure the end of the output repeats, and
+	// flakyLines how many of each of both outputs of a flaky test.
+	shownLines, flakyLines = 8, 60
 	// shownMessages is how many of a test's own messages it repeats besides. A log that the
 	// test prints at its end would hide them.
 	shownMessages = 4
@@ -29,7 +29,7 @@ const (
 // are enough to know it.
 func writeFailures(out io.Writer, all []outcome) {
 	for _, o := range all {
-		if o.Err == nil {
+		if !o.failed() {
 			continue
 		}
 		fmt.Fprintf(out, "\nFAILED %s: %v; the whole output is in the log of the lane %s\n", o.Step, o.Err, o.Lane)
@@ -42,22 +42,44 @@ func writeFailures(out io.Writer, all []outcome) {
 				break
 			}
 			fmt.Fprintf(out, "  %s %s\n", f.Package, f.Name)
-			writeLines(out, said(f))
+			writeLines(out, said(f.Output, shownLines))
+		}
+		for _, again := range o.Repeats {
+			fmt.Fprintf(out, "  repeated alone: %s: %s\n", again, again.result())
+			if again.Err != nil {
+				writeLines(out, said(again.Output, shownLines))
+			}
 		}
 	}
 }
 
-// message is the beginning of what a test says by its own methods.
-var message = regexp.MustCompile(`^ +[a-zA-Z0-9_]+\.go:[0-9]+: `)
+// writeFlaky prints both outputs of each test that failed and then passed alone.
+func writeFlaky(out io.Writer, all []outcome) {
+	for _, o := range all {
+		for _, again := range o.Repeats {
+			if again.Err != nil {
+				continue
+			}
+			fmt.Fprintf(out, "\nFLAKY %s of %s: it failed, and passed alone after the rest of the run; mend it, or name it where you report the run\n", again, o.Step)
+			fmt.Fprintln(out, "  when it failed:")
+			writeLines(out, said(again.Failure.Output, flakyLines))
+			fmt.Fprintln(out, "  when it passed:")
+			writeLines(out, said(again.Output, flakyLines))
+		}
+	}
+	if count := flaky(all); count > mostFlaky {
+		fmt.Fprintf(out, "\nFAILED: %d tests are flaky, more than %d\n", count, mostFlaky)
+	}
+}
 
 // said returns a test's first messages and its last lines, without those that Go prints of
 // any test.
-func said(f events.Failure) []string {
-	lines := slices.DeleteFunc(slices.Clone(f.Output), func(line string) bool { return strings.HasPrefix(line, "=== ") })
-	rest := max(0, len(lines)-shownLines)
+func said(output []string, last int) []string {
+	lines := slices.DeleteFunc(slices.Clone(output), func(line string) bool { return strings.HasPrefix(line, "=== ") })
+	rest := max(0, len(lines)-last)
 	var shown []string
 	for _, line := range lines[:rest] {
-		if message.MatchString(line) && len(shown) < shownMessages {
+		if events.Message.MatchString(line) && len(shown) < shownMessages {
 			shown = append(shown, line)
 		}
 	}

@@ -10,6 +10,9 @@
 // its own lane nor another one, so that one run shows all that is broken. Each
 // line of output has its lane in front, and the output ends with the failures in
 // short; the whole output, with the events of all tests, is in .lanes/<lane>.log.
+//
+// A failed test of a target after --repeat runs once more by `make repeat`, alone, once all lanes
+// have ended. If it passes then, it is flaky, and the run passes with two of them at most.
 package main
 
 import (
@@ -17,7 +20,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -31,6 +36,13 @@ func main() {
 		cancel()
 		os.Exit(1)
 	}
+}
+
+// makeTarget runs a target of the Makefile, whose tests print events.
+func makeTarget(step string, variables ...string) *exec.Cmd {
+	cmd := exec.Command("make", "--no-print-directory", step)
+	cmd.Env = slices.Concat(os.Environ(), []string{"TESTFLAGS=-json"}, variables)
+	return cmd
 }
 
 func command() *cobra.Command {
@@ -55,6 +67,7 @@ func command() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringSliceVar(&low, "low", nil, "lanes that leave the processors to the others")
+	cmd.Flags().StringSliceVar(&r.Repeats, "repeat", nil, "targets whose failed tests run once more, alone, after all lanes")
 	cmd.Flags().StringToStringVar(&after, "after", nil, "a target that ends a lane in any case, as LANE=TARGET")
 	cmd.Flags().StringToStringVar(&wait, "wait", nil, "a target of a lane named before that has ended before a lane begins, as LANE=TARGET")
 	return cmd

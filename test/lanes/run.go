@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,8 +33,10 @@ type run struct {
 	// Out gets every lane's lines and the table, Dir the whole output of each lane.
 	Out io.Writer
 	Dir string
-	// Command prepares a step.
-	Command func(step string) *exec.Cmd
+	// Repeats are the steps whose failed tests are repeated one by one.
+	Repeats []string
+	// Command prepares a step, with further variables of the environment.
+	Command func(step string, variables ...string) *exec.Cmd
 
 	mu    sync.Mutex // guards Out
 	began time.Time
@@ -58,16 +61,12 @@ type outcome struct {
 	Failures   []events.Failure
 	// Last are the last lines that the step printed.
 	Last []string
+	// Repeats are those of Failures that ran again.
+	Repeats []repeat
 }
 
-// makeTarget runs a target of the Makefile, whose tests print events.
-func makeTarget(step string) *exec.Cmd {
-	cmd := exec.Command("make", "--no-print-directory", step)
-	cmd.Env = append(os.Environ(), "TESTFLAGS=-json")
-	return cmd
-}
-
-// do runs the lanes, prints the table and reports whether all steps passed.
+// do runs the lanes, repeats tests that failed, prints the table and reports whether the run
+// passed.
 func (r *run) do(ctx context.Context) (passed bool) {
 	r.began = time.Now()
 	results := make([][]outcome, len(r.Lanes))
@@ -82,16 +81,12 @@ func (r *run) do(ctx context.Context) (passed bool) {
 		wg.Go(func() { results[i] = r.lane(ctx, l) })
 	}
 	wg.Wait()
-	passed = ctx.Err() == nil
-	var all []outcome
-	for _, of := range results {
-		for _, o := range of {
-			passed = passed && o.Err == nil
-		}
-		all = append(all, of...)
-	}
-	writeTable(r.Out, all, time.Since(r.began))
+	r.repeatAll(ctx, results)
+	all := slices.Concat(results...)
+	passed = ctx.Err() == nil && !slices.ContainsFunc(all, outcome.failed) && flaky(all) <= mostFlaky
+	writeTable(r.Out, all, time.Since(r.began), passed)
 	writeFailures(r.Out, all)
+	writeFlaky(r.Out, all)
 	return passed
 }
 
@@ -132,31 +127,44 @@ func (r *run) openLog(name string) (*os.File, error) {
 	if err := os.MkdirAll(r.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make a folder for logs: %w", err)
 	}
-	return os.Create(filepath.Join(r.Dir, name+".log"))
+	return os.Create(r.logOf(name))
 }
+
+func (r *run) logOf(name string) string { return filepath.Join(r.Dir, name+".log") }
 
 // step runs one step to its end.
 func (r *run) step(ctx context.Context, l lane, step string, log io.Writer) outcome {
-	o, began := outcome{Lane: l.Name, Step: step}, time.Now()
+	o := outcome{Lane: l.Name, Step: step}
 	r.print(l.Name, "begin "+step)
-	cmd := r.Command(step)
-	reader := events.Reader{Print: func(line string) {
+	var reader events.Reader
+	reader.Print = func(line string) {
 		r.print(l.Name, line)
 		o.Last = append(o.Last[max(0, len(o.Last)-shownLines+1):], line)
-	}}
+	}
+	o.Took, o.Err = r.perform(ctx, r.Command(step), l.Low, &reader, log)
+	o.Tests, o.Failures = reader.Tests, reader.Failures
+	r.print(l.Name, fmt.Sprintf("%s %s after %s", verdict(o.Err), step, o.Took.Round(time.Second)))
+	return o
+}
+
+// verdict is a word for the beginning of a line.
+func verdict(err error) string {
+	if err != nil {
+		return "FAILED"
+	}
+	return "ok    "
+}
+
+// perform runs a command to its end, whose output a reader and a log get.
+func (r *run) perform(ctx context.Context, cmd *exec.Cmd, low bool, reader *events.Reader, log io.Writer) (took time.Duration, err error) {
+	began := time.Now()
 	lines := &events.Lines{Take: reader.Line}
 	out := io.MultiWriter(log, lines)
 	cmd.Stdout, cmd.Stderr = out, out // the same writer, so that nothing is written at once
-	o.Err = wait(ctx, cmd, l.Low)
+	err = wait(ctx, cmd, low)
 	lines.Flush()
 	reader.Close()
-	o.Tests, o.Failures, o.Took = reader.Tests, reader.Failures, time.Since(began)
-	verdict := "ok    "
-	if o.Err != nil {
-		verdict = "FAILED"
-	}
-	r.print(l.Name, fmt.Sprintf("%s %s after %s", verdict, step, o.Took.Round(time.Second)))
-	return o
+	return time.Since(began), err
 }
 
 // wait runs a command in a process group of its own, which all get to know when

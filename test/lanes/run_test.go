@@ -11,8 +11,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/alioth-net/alioth/test/lanes/events"
 )
 
 // newRun returns lanes whose steps are scripts of a shell in a folder.
@@ -21,9 +19,9 @@ func newRun(t *testing.T, dir string, scripts map[string]string, lanes ...lane) 
 	out := &strings.Builder{}
 	return &run{
 		Lanes: lanes, Out: out, Dir: filepath.Join(dir, "logs"),
-		Command: func(step string) *exec.Cmd {
+		Command: func(step string, variables ...string) *exec.Cmd {
 			cmd := exec.Command("sh", "-c", scripts[step])
-			cmd.Dir = dir
+			cmd.Dir, cmd.Env = dir, append(os.Environ(), variables...)
 			return cmd
 		},
 	}, out
@@ -82,7 +80,7 @@ func TestALogDoesNotHideWhatATestSays(t *testing.T) {
 		lines = append(lines, "        level=INFO")
 	}
 	var out strings.Builder
-	writeLines(&out, said(events.Failure{Output: append(lines, "--- FAIL: TestA")}))
+	writeLines(&out, said(append(lines, "--- FAIL: TestA"), shownLines))
 	for text, want := range map[string]bool{"a_test.go:1: wrong x": true, "a_test.go:2: the log:": true, "--- FAIL": true, long: false, "=== RUN": false} {
 		if strings.Contains(out.String(), text) != want {
 			t.Errorf("the end holds %.30q: %t, want %t\n%s", text, !want, want, out.String())
@@ -115,6 +113,16 @@ func TestALaneWaitsForAStepThatMayFail(t *testing.T) {
 	}
 }
 
+// cancelOnce cancels a context once a file exists.
+func cancelOnce(ctx context.Context, cancel context.CancelFunc, file string) {
+	for ctx.Err() == nil {
+		if _, err := os.Stat(file); err == nil {
+			cancel()
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+}
+
 func TestAnInterruptedRunEndsItsProcessesAndTidiesUp(t *testing.T) {
 	dir := t.TempDir()
 	r, out := newRun(t, dir, map[string]string{
@@ -122,14 +130,7 @@ func TestAnInterruptedRunEndsItsProcessesAndTidiesUp(t *testing.T) {
 		"long": "(trap 'touch told; exit' TERM; touch begun; while :; do read -t 1 x < /dev/zero; done) & wait; wait", "never": "touch wrong", "tidy": "touch tidied",
 	}, lane{Name: "one", Steps: []string{"long", "never"}, After: "tidy"}, lane{Name: "two", Steps: []string{"never"}, Wait: "never"})
 	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		for ctx.Err() == nil {
-			if _, err := os.Stat(filepath.Join(dir, "begun")); err == nil {
-				cancel()
-			}
-			<-time.After(10 * time.Millisecond)
-		}
-	}()
+	go cancelOnce(ctx, cancel, filepath.Join(dir, "begun"))
 	began := time.Now()
 	if r.do(ctx) {
 		t.Errorf("an interrupted run passed:\n%s", out)

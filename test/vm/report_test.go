@@ -90,7 +90,7 @@ func TestAReportHasItsTestsTimesAndFailures(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	output := []string{"=== RUN   TestBad", "    x_test.go:7: broken"}
-	if diff := cmp.Diff([]events.Failure{{Package: "linux 6.1 p", Name: "TestBad", Output: output}}, reader.Failures); diff != "" {
+	if diff := cmp.Diff([]events.Failure{{Package: "linux 6.1 p", Name: "TestBad", Output: output, Again: "TestBad", Final: true}}, reader.Failures); diff != "" {
 		t.Errorf("failures (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(output, printed); diff != "" {

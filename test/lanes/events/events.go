@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -20,11 +21,17 @@ type Test struct {
 	Took          time.Duration
 }
 
-// Failure is a test that failed or did not end.
+// Failure is a test that failed or did not end, or, without a name, a package that failed
+// although none of its tests did.
 type Failure struct {
 	Package, Name string
 	// Output holds the lines of the test and of its subtests.
 	Output []string
+	// Again names the smallest part that has to pass to refute the failure: the test, one
+	// subtest that failed alone, or "" for the whole package.
+	Again string
+	// Final failures hide the results of other tests, so no repetition refutes them.
+	Final bool
 }
 
 // Reader reads lines, and prints what people have to know: each package's result,
@@ -33,6 +40,9 @@ type Failure struct {
 type Reader struct {
 	// Print gets lines for people.
 	Print func(line string)
+	// Passed, if set, gets tests and subtests that have passed. The output is that of the
+	// test and all its subtests so far.
+	Passed func(path, name string, output []string)
 	// Tests have run so far; those whose result Go knew from before have not.
 	Tests []Test
 	// Failures are in the order in which the tests ended.
@@ -41,6 +51,9 @@ type Reader struct {
 	packages map[string]*pkg
 }
 
+// Message is the beginning of what a test says by its own methods.
+var Message = regexp.MustCompile(`^ +[a-zA-Z0-9_]+\.go:[0-9]+: `)
+
 // pkg is a package whose tests run.
 type pkg struct {
 	// output of tests that have not ended, by name.
@@ -48,6 +61,14 @@ type pkg struct {
 	// tests have ended, and count unless cached.
 	tests  []Test
 	cached bool
+	// failed are tests and subtests that failed, and told those that logged something.
+	failed []string
+	told   map[string]bool
+	// said is what the process printed besides its tests.
+	said []string
+	// begun is set once a test began, complete once the process has told the result of all
+	// tests, and refused if the package could not be built.
+	begun, complete, refused bool
 }
 
 // event is one that `go doc test2json` or, for the compiler's messages,
@@ -81,7 +102,7 @@ func (r *Reader) at(path string) *pkg {
 		r.packages = map[string]*pkg{}
 	}
 	if r.packages[path] == nil {
-		r.packages[path] = &pkg{output: map[string][]string{}}
+		r.packages[path] = &pkg{output: map[string][]string{}, told: map[string]bool{}}
 	}
 	return r.packages[path]
 }
@@ -92,11 +113,30 @@ func (r *Reader) ofPackage(e event, text string) {
 	switch e.Action {
 	case "output":
 		p.cached = p.cached || strings.HasSuffix(text, "\t(cached)")
+		p.complete = p.complete || text == "PASS" || text == "FAIL"
+		p.refused = p.refused || strings.HasSuffix(text, " failed]")
+		p.said = append(p.said, text)
 		if text != "PASS" && text != "FAIL" && !strings.HasPrefix(text, "?   \t") {
 			r.Print(text)
 		}
 	case "pass", "fail", "skip":
+		if e.Action == "fail" {
+			r.failPackage(e.Package, p)
+		}
 		r.end(e.Package, p)
+	}
+}
+
+// failPackage keeps the failure of a package that no failure of its tests explains. A process
+// that ended in the middle of its tests, by a panic for example, hides the results of others.
+func (r *Reader) failPackage(path string, p *pkg) {
+	hidden := p.begun && !p.complete
+	if len(p.failed) == 0 && len(p.output) == 0 { // end keeps tests that did not end
+		r.Failures = append(r.Failures, Failure{Package: path, Output: p.said, Final: hidden || p.refused})
+	}
+	for i := range r.Failures {
+		f := &r.Failures[i]
+		f.Final = f.Final || hidden && f.Package == path
 	}
 }
 
@@ -105,7 +145,7 @@ func (r *Reader) ofPackage(e event, text string) {
 func (r *Reader) end(path string, p *pkg) {
 	for _, name := range slices.Sorted(maps.Keys(p.output)) {
 		r.Print("--- DID NOT END: " + name)
-		r.fail(path, name, p)
+		r.fail(path, name, p, true)
 	}
 	if !p.cached {
 		r.Tests = append(r.Tests, p.tests...)
@@ -116,7 +156,9 @@ func (r *Reader) end(path string, p *pkg) {
 // Close ends packages that have not ended by themselves.
 func (r *Reader) Close() {
 	for _, path := range slices.Sorted(maps.Keys(r.packages)) {
-		r.end(path, r.packages[path])
+		p := r.packages[path]
+		r.Failures = append(r.Failures, Failure{Package: path, Output: append(p.said, "the package did not end"), Final: true})
+		r.end(path, p)
 	}
 }
 
@@ -124,20 +166,29 @@ func (r *Reader) Close() {
 func (r *Reader) ofTest(e event, text string) {
 	p := r.at(e.Package)
 	name, _, sub := strings.Cut(e.Test, "/")
+	p.begun = true
 	switch e.Action {
 	case "output":
 		p.output[name] = append(p.output[name], text)
+		if Message.MatchString(text) {
+			p.told[e.Test] = true
+		}
 	case "skip":
 		r.Print(fmt.Sprintf("skipped %s: %s", e.Test, reason(p.output[name])))
 		if !sub {
 			delete(p.output, name)
 		}
 	case "pass", "fail":
+		if e.Action == "fail" {
+			p.failed = append(p.failed, e.Test)
+		} else if r.Passed != nil {
+			r.Passed(e.Package, e.Test, p.output[name])
+		}
 		if sub {
 			return
 		}
 		if e.Action == "fail" {
-			r.fail(e.Package, name, p)
+			r.fail(e.Package, name, p, false)
 		}
 		delete(p.output, name)
 		p.tests = append(p.tests, Test{Package: e.Package, Name: name, Took: time.Duration(e.Elapsed * float64(time.Second))})
@@ -145,11 +196,33 @@ func (r *Reader) ofTest(e event, text string) {
 }
 
 // fail prints the output of a test that failed, and keeps it.
-func (r *Reader) fail(path, name string, p *pkg) {
+func (r *Reader) fail(path, name string, p *pkg, final bool) {
 	for _, line := range p.output[name] {
 		r.Print(line)
 	}
-	r.Failures = append(r.Failures, Failure{Package: path, Name: name, Output: p.output[name]})
+	r.Failures = append(r.Failures, Failure{Package: path, Name: name, Output: p.output[name], Again: p.again(name), Final: final})
+}
+
+// again returns the part of a failed test that is to be repeated: the one subtest that failed,
+// or the test itself. A message of the test or of a subtest above the failed one can be the
+// reason of the failure as well, so the whole test is repeated then.
+func (p *pkg) again(test string) string {
+	deepest := test
+	for _, name := range p.failed { // subtests end before their test
+		if !strings.HasPrefix(name, test+"/") || strings.HasPrefix(deepest, name+"/") {
+			continue
+		}
+		if deepest != test {
+			return test
+		}
+		deepest = name
+	}
+	for above := range p.told {
+		if strings.HasPrefix(deepest, above+"/") {
+			return test
+		}
+	}
+	return deepest
 }
 
 // reason is the last line that a skipped test has logged, without its place.
