@@ -37,6 +37,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // lab is two nodes on one underlay, with three VPCs of which two have one
@@ -253,7 +254,7 @@ func dialFrom(t *testing.T, space ns.NetNS, ip netip.Addr) (net.Conn, string, er
 	if err != nil {
 		return nil, "", err
 	}
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(waits.Limit(20 * time.Second))); err != nil {
 		return nil, "", err
 	}
 	name, err := bufio.NewReader(conn).ReadString('\n')
@@ -262,7 +263,7 @@ func dialFrom(t *testing.T, space ns.NetNS, ip netip.Addr) (net.Conn, string, er
 
 // patience is how long a connect may take that is to succeed; one that must
 // not costs this long.
-const patience = time.Second
+var patience = waits.Limit(time.Second)
 
 func TestTwoNodesCarryThePodsOfOverlappingVPCs(t *testing.T) {
 	t.Parallel()

@@ -19,6 +19,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // flows is the number of flows of a flood, many times what a pod may have.
@@ -57,7 +58,7 @@ func (p *labPod) flood(t *testing.T) {
 // where a flood keeps all CPUs busy, and wants it back.
 func answered(conn net.Conn, text string) error {
 	got := make([]byte, 64)
-	for end := time.Now().Add(20 * time.Second); ; {
+	for end := time.Now().Add(waits.Limit(20 * time.Second)); ; {
 		if _, err := io.WriteString(conn, text); err != nil {
 			return err
 		}

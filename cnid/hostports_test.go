@@ -16,6 +16,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/external"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // servesOnNode asks a port of the node and returns who answers.
@@ -28,7 +29,7 @@ func (l *outsideLab) servesOnNode(t *testing.T, from ns.NetNS, at string) (strin
 			return err
 		}
 		defer conn.Close()
-		if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		if err := conn.SetDeadline(time.Now().Add(waits.Limit(20 * time.Second))); err != nil {
 			return err
 		}
 		text, err := bufio.NewReader(conn).ReadString('\n')
@@ -77,7 +78,7 @@ func TestAPortOfTheNodeLeadsToItsPodUntilDEL(t *testing.T) {
 	check := func(when string) {
 		for _, way := range ways {
 			got, err := l.servesOnNode(t, way.from, way.at)
-			for began := time.Now(); err != nil && way.want != "" && time.Since(began) < 20*time.Second; {
+			for began := time.Now(); err != nil && way.want != "" && time.Since(began) < waits.Limit(20*time.Second); {
 				got, err = l.servesOnNode(t, way.from, way.at) // neighbours may still look for each other
 			}
 			if got != way.want || (err == nil) != (way.want != "") {
@@ -141,7 +142,7 @@ func TestAPortIsClosedOnceItIsAnothersOrNotGranted(t *testing.T) {
 	awaits := func(at, want string) {
 		t.Helper()
 		got, err := l.servesOnNode(t, l.host, at)
-		for began := time.Now(); got != want && time.Since(began) < 20*time.Second; {
+		for began := time.Now(); got != want && time.Since(began) < waits.Limit(20*time.Second); {
 			got, err = l.servesOnNode(t, l.host, at)
 		}
 		if got != want {

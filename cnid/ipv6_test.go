@@ -22,6 +22,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 func TestAVPCMayHaveIPv6Only(t *testing.T) {
@@ -100,7 +101,7 @@ func duplicates(link netlink.Link) error {
 	if err := netlink.AddrAdd(link, addr); err != nil {
 		return err
 	}
-	limit := time.After(20 * time.Second)
+	limit := time.After(waits.Limit(20 * time.Second))
 	for {
 		list, err := netlink.AddrList(link, netlink.FAMILY_V6)
 		if err != nil {

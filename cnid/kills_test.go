@@ -23,6 +23,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/test/soak"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 const (
@@ -119,7 +120,7 @@ func echoes(ctx context.Context, conn net.Conn) error {
 		for i := range text {
 			text[i] = byte(round + i)
 		}
-		if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		if err := conn.SetDeadline(time.Now().Add(waits.Limit(20 * time.Second))); err != nil {
 			return err
 		}
 		if _, err := conn.Write(text); err != nil {
@@ -145,7 +146,7 @@ func (l *lab) comeAndGo(ctx context.Context, t *testing.T, pod *labPod) error {
 				return nil
 			case ctx.Err() != nil && ended.IsZero():
 				ended = time.Now()
-			case ctx.Err() != nil && time.Since(ended) > time.Minute:
+			case ctx.Err() != nil && time.Since(ended) > waits.Limit(time.Minute):
 				return err
 			}
 			// A sandbox whose network could not be made is removed.

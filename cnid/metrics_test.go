@@ -29,6 +29,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/reconcile"
 	"github.com/alioth-net/alioth/test/api/apiserver"
 	"github.com/alioth-net/alioth/test/api/chart"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 func TestTheDaemonsMetricsAreDocumentedAndWhatTheDashboardAsksFor(t *testing.T) {
@@ -159,14 +160,7 @@ func scrape(t *testing.T, addr, token string, want int) (status int, body string
 // await waits until a condition holds.
 func await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.After(time.Minute)
-	for !holds() {
-		select {
-		case <-deadline:
-			t.Fatalf("waited a minute for %s", what)
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
+	waits.True(t, time.Minute, what, holds)
 }
 
 func freeAddr(t *testing.T) string {

@@ -45,6 +45,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/external"
 	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // roleVariable makes the test binary play a part in another network namespace
@@ -467,24 +468,5 @@ func playClient() error {
 // the limit only keeps a failing test from hanging.
 func eventually(t *testing.T, what string, check func() error) {
 	t.Helper()
-	inTime(t, time.Minute, what, check)
-}
-
-// inTime is eventually with a limit of its own.
-func inTime(t *testing.T, most time.Duration, what string, check func() error) {
-	t.Helper()
-	limit := time.After(most)
-	again := time.NewTicker(20 * time.Millisecond)
-	defer again.Stop()
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		select {
-		case <-limit:
-			t.Fatalf("%s: %v", what, err)
-		case <-again.C:
-		}
-	}
+	waits.Until(t, time.Minute, what, check)
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // outsideLab is a lab whose first node has a way out:
@@ -197,7 +198,7 @@ func (p *labPod) mustDial(t *testing.T, network string, from uint16, to netip.Ad
 
 // says sends a text and expects it back.
 func says(conn net.Conn, text string) error {
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(waits.Limit(20 * time.Second))); err != nil {
 		return err
 	}
 	if _, err := io.WriteString(conn, text); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 func TestDropsAreToldWithNames(t *testing.T) {
@@ -21,7 +22,7 @@ func TestDropsAreToldWithNames(t *testing.T) {
 	l := newLab(t)
 	l.start(t)
 	node := l.nodes[0]
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), waits.Limit(20*time.Second))
 	defer cancel()
 	// A first packet before a client listens, and one while it does.
 	sent := map[string]bool{}
@@ -69,7 +70,7 @@ func TestDropsAreToldWithNames(t *testing.T) {
 // has all of the parts.
 func (m *machine) expectFlow(t *testing.T, pass func() error, parts ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), waits.Limit(20*time.Second))
 	var failed error
 	passing := make(chan struct{})
 	go func() {

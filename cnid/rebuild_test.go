@@ -21,6 +21,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // TestALostJournalIsRebuiltFromTheNodeAndTheAPI takes the journal away in
@@ -109,7 +110,7 @@ func foreignDevice(t *testing.T, m *machine) {
 
 // echo sends text to a pod that sends it back.
 func echo(conn net.Conn, text string) error {
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(waits.Limit(20 * time.Second))); err != nil {
 		return err
 	}
 	if _, err := io.WriteString(conn, text); err != nil {

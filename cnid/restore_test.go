@@ -5,7 +5,6 @@ package cnid
 
 import (
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -62,7 +61,7 @@ func TestAPodLivesOnWhereARestoredEtcdIsToldAgainWhatItForgot(t *testing.T) {
 			n.call(t, name)
 			// An API server that has just started has no roles for some seconds, and the
 			// daemon asks less often the longer it is refused.
-			inTime(t, time.Minute, "the node answers", n.answered(name, tc.vni, true))
+			eventually(t, "the node answers", n.answered(name, tc.vni, true))
 			if err := reach(); err != nil {
 				t.Errorf("the pod has not kept its address: %v", err)
 			}

@@ -21,6 +21,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // hasMTU is nil when both ends of the pod's interface have the MTU, in bytes.
@@ -77,7 +78,7 @@ func TestRunningPodsFollowTheUnderlay(t *testing.T) {
 			eventually(t, fmt.Sprintf("%s follows to %d", pod.name, mtu), func() error { return pod.hasMTU(want) })
 		}
 		for _, conn := range conns {
-			_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+			_ = conn.SetDeadline(time.Now().Add(waits.Limit(20 * time.Second)))
 			if err := sendAndReturn(conn, 1<<18); err != nil {
 				t.Errorf("underlay of %d, the connection from before to %s: %v", mtu, conn.RemoteAddr(), err)
 			}

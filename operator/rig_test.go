@@ -26,6 +26,7 @@ import (
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/test/api/apiserver"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 var server apiserver.Shared
@@ -158,20 +159,7 @@ func (r *rig) get(object client.Object) {
 // eventually tries check until it returns nil.
 func (r *rig) eventually(check func() error) {
 	r.t.Helper()
-	deadline, tick := time.NewTimer(within), time.NewTicker(20*time.Millisecond)
-	defer deadline.Stop()
-	defer tick.Stop()
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		select {
-		case <-deadline.C:
-			r.t.Fatalf("still after %s: %v", within, err)
-		case <-tick.C:
-		}
-	}
+	waits.Until(r.t, within, "a check passes", check)
 }
 
 // sees waits until an object is as check wants it.

@@ -30,6 +30,7 @@ import (
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/test/api/apiserver"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // asOperator is the environment variable that makes the test binary the
@@ -124,20 +125,7 @@ func (w *world) schedule(name, nic string) *corev1.Pod {
 // eventually tries check until it returns nil.
 func (w *world) eventually(check func() error) {
 	w.t.Helper()
-	deadline, tick := time.NewTimer(within), time.NewTicker(20*time.Millisecond)
-	defer deadline.Stop()
-	defer tick.Stop()
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		select {
-		case <-deadline.C:
-			w.t.Fatalf("still after %s: %v", within, err)
-		case <-tick.C:
-		}
-	}
+	waits.Until(w.t, within, "a check passes", check)
 }
 
 // told makes a check of what a pod was told.
@@ -203,7 +191,7 @@ func TestAProcessThatWasStoppedPastItsLeaseWritesNothing(t *testing.T) {
 	taken, giveBack := w.rival()
 	select {
 	case <-taken:
-	case <-time.After(within):
+	case <-time.After(waits.Limit(within)):
 		t.Fatal("nobody else got the lease")
 	}
 	second := w.schedule("second", "")

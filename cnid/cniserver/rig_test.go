@@ -27,6 +27,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/cniserver"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // The steps at which a rig can be made to fail or to crash, named for the call
@@ -393,4 +394,4 @@ func (r *rig) del(t testing.TB, p pod) {
 }
 
 // soon is a bound on what happens at once when it works.
-const soon = 20 * time.Second
+var soon = waits.Limit(20 * time.Second)

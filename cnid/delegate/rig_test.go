@@ -22,6 +22,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/delegate/delegatetest"
 	"github.com/alioth-net/alioth/cnid/delegate/host"
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // TestMain is a fake plugin, or the command that enters a mount namespace, where it is
@@ -134,16 +135,7 @@ func ended(pid int) bool {
 
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(time.Minute)
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("not so within a minute: %s", what)
-		}
-	}
+	waits.True(t, time.Minute, what, holds)
 }
 
 // mountNamespace returns a file that refers to a mount namespace in which dir has a file

@@ -32,6 +32,7 @@ import (
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
 	"github.com/alioth-net/alioth/store/kube"
 	"github.com/alioth-net/alioth/store/reflector"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // patience bounds every wait; a busy machine must not fail a test.
@@ -180,7 +181,7 @@ func (n *node) run(t *testing.T) {
 // await waits until state returns true.
 func (n *node) await(t *testing.T, what string, state func() (bool, <-chan struct{})) {
 	t.Helper()
-	deadline := time.After(patience)
+	deadline := time.After(waits.Limit(patience))
 	for {
 		reached, changed := state()
 		if reached {
@@ -197,7 +198,7 @@ func (n *node) await(t *testing.T, what string, state func() (bool, <-chan struc
 // see waits for rows.
 func (n *node) see(t *testing.T, what string, check func(tx store.ReadTx) bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waits.Limit(patience))
 	defer cancel()
 	if err := n.rows.Wait(ctx, func(tx store.ReadTx, _ *store.WatchSet) bool { return check(tx) }); err != nil {
 		t.Fatalf("waited in vain: %s", what)

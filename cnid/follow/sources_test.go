@@ -32,6 +32,7 @@ import (
 	"github.com/alioth-net/alioth/store/reflector"
 	"github.com/alioth-net/alioth/store/scaled"
 	"github.com/alioth-net/alioth/test/api/apiserver"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 var server apiserver.Shared
@@ -185,7 +186,7 @@ func TestKindsForWhichNothingElseWaitsAreAwaited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), waits.Limit(time.Minute))
 	defer cancel()
 	present, absent := nmstateapi.NodeNetworkState.Kind, nmstateapi.NodeNetConfPolicy.Kind
 	log := slog.New(slog.DiscardHandler)

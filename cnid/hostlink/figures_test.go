@@ -19,6 +19,7 @@ import (
 
 	"github.com/alioth-net/alioth/store/multinet"
 	"github.com/alioth-net/alioth/test/bench/figures"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // A round has so many links.
@@ -177,7 +178,7 @@ func (w *watched) next(t *testing.T) {
 		} else if strings.HasPrefix(name, "vx_") && change.Flags&unix.IFF_UP != 0 {
 			w.up[name] = true
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(waits.Limit(time.Minute)):
 		t.Fatalf("no change for a minute; %d links are up", len(w.up))
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // onRed is a record of a pod on VXLAN 100.
@@ -123,7 +124,7 @@ func TestPodsOfANodeWithoutTheLinkDoNotReachThePort(t *testing.T) {
 	sends := func(want uint64) {
 		t.Helper()
 		pod.Do(t, func() error { return sendVXLAN("198.51.100.9", 100) })
-		for end := time.Now().Add(long); received() < want && time.Now().Before(end); <-tick.C {
+		for end := time.Now().Add(waits.Limit(long)); received() < want && time.Now().Before(end); <-tick.C {
 		}
 		if got := received(); got != want {
 			t.Errorf("%d packets arrived, want %d", got, want)
@@ -164,7 +165,7 @@ func TestAHostAtAnotherDeviceIsNoNode(t *testing.T) {
 	received := func() uint64 { return a.link(t, "vx_red").Attrs().Statistics.RxPackets }
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(long); received() == 0 && time.Now().Before(end); <-tick.C {
+	for end := time.Now().Add(waits.Limit(long)); received() == 0 && time.Now().Before(end); <-tick.C {
 	}
 	if got := received(); got != 1 {
 		t.Errorf("%d packets arrived, want that of the node", got)

@@ -24,6 +24,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // long is enough for a connection that has to come about, short for one that must not.
@@ -109,7 +110,7 @@ func TestNeitherUnknownSendersNorUnknownNumbersAreAccepted(t *testing.T) {
 		if c.arrives {
 			want++
 		}
-		for end := time.Now().Add(long); received() < want && time.Now().Before(end); <-tick.C {
+		for end := time.Now().Add(waits.Limit(long)); received() < want && time.Now().Before(end); <-tick.C {
 		}
 		if got := received(); got != want {
 			t.Errorf("%s: %d packets arrived, want %d", c.name, got-before, want-before)

@@ -21,6 +21,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store/kube"
 	"github.com/alioth-net/alioth/test/api/apiserver"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 var server apiserver.Shared
@@ -97,7 +98,7 @@ func (w *world) until(t *testing.T, what string, addr netip.Addr, holds func() b
 
 func (w *world) untilOf(t *testing.T, what string, vni uint32, addr netip.Addr, holds func() bool) {
 	t.Helper()
-	deadline := time.After(patience)
+	deadline := time.After(waits.Limit(patience))
 	packets := time.NewTicker(20 * time.Millisecond)
 	defer packets.Stop()
 	for !holds() {

@@ -13,6 +13,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 func TestNeighboursLearnWhereAnAnnouncedAddressIs(t *testing.T) {
@@ -35,7 +36,7 @@ func TestNeighboursLearnWhereAnAnnouncedAddressIs(t *testing.T) {
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
 	var last error
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); <-again.C {
+	for end := time.Now().Add(waits.Limit(5 * time.Second)); time.Now().Before(end); <-again.C {
 		// Once is not enough, and the daemon does it more often too: a device that has
 		// just come up may not take part in IPv6 yet.
 		var mac net.HardwareAddr

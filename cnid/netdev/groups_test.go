@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // snooping makes a switch that sends IPv6 multicast only to ports from which a listener
@@ -193,7 +194,7 @@ func (a *asker) await(t *testing.T, want bool) {
 	t.Helper()
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); <-again.C {
+	for end := time.Now().Add(waits.Limit(20 * time.Second)); time.Now().Before(end); <-again.C {
 		passes, err := a.passes()
 		if err != nil {
 			t.Fatal(err)

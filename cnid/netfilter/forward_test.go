@@ -24,6 +24,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // loAddress is one of the node's that no list of nodes has.
@@ -242,10 +243,9 @@ func (q question) ask(t *testing.T) (seen netip.Addr, err error) {
 
 // An answer comes as soon as neighbours have found each other. A packet that
 // the table drops never gets one, so refusals cost the shorter time.
-const (
-	patience = 10 * time.Second
-	shyness  = 400 * time.Millisecond
-)
+var patience = waits.Limit(10 * time.Second)
+
+const shyness = 400 * time.Millisecond
 
 func (q question) patience() time.Duration {
 	if q.shy {

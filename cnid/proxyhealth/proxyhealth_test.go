@@ -12,6 +12,8 @@ import (
 	"net/http/httptest"
 	"testing"
 	"time"
+
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 func TestWhatLoadBalancersAreTold(t *testing.T) {
@@ -95,13 +97,5 @@ func TestAPortThatSomebodyHasIsWaitedFor(t *testing.T) {
 
 func await(t *testing.T, done func() bool) {
 	t.Helper()
-	ticker, late := time.NewTicker(10*time.Millisecond), time.After(30*time.Second)
-	defer ticker.Stop()
-	for !done() {
-		select {
-		case <-ticker.C:
-		case <-late:
-			t.Fatal("waited in vain")
-		}
-	}
+	waits.True(t, 30*time.Second, "it is served", done)
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store/kube"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // streams is a server of streams which never end by themselves, over HTTP/2.
@@ -84,16 +85,7 @@ func hold(ctx context.Context, c *kube.Client) {
 // until waits for a condition.
 func until(t *testing.T, what string, met func() bool) {
 	t.Helper()
-	soon, tick := time.NewTimer(time.Minute), time.NewTicker(time.Millisecond)
-	defer soon.Stop()
-	defer tick.Stop()
-	for !met() {
-		select {
-		case <-soon.C:
-			t.Fatalf("waited a minute until %s", what)
-		case <-tick.C:
-		}
-	}
+	waits.True(t, time.Minute, what, met)
 }
 
 // TestStreamsShareTheConnectionThatTheyWaitFor, when a daemon starts and whenever its connection

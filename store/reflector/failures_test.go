@@ -31,6 +31,7 @@ import (
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
 	"github.com/alioth-net/alioth/store/reflector"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // script is an API server with the responses of a test.
@@ -102,7 +103,7 @@ func (s *script) expect(t *testing.T, want string, answer http.HandlerFunc) {
 			t.Errorf("asked for %s (%s), want %s", got, r.URL, want)
 		}
 		r.answer <- answer
-	case <-time.After(patience):
+	case <-time.After(waits.Limit(patience)):
 		t.Fatalf("no request for %s", want)
 	}
 }
@@ -347,13 +348,13 @@ func TestASourceThatIsRefusedGoesOnOnceItMay(t *testing.T) {
 		if !strings.Contains(said, `cannot list resource "addresses"`) {
 			t.Errorf("the log says %s", said)
 		}
-	case <-time.After(patience):
+	case <-time.After(waits.Limit(patience)):
 		t.Fatal("nobody is told")
 	}
 	allow(t, server.Config(t), "refused")
 	select {
 	case <-synced:
-	case <-time.After(patience):
+	case <-time.After(waits.Limit(patience)):
 		t.Fatal("the source doesn't get in sync")
 	}
 	waitFor(t, rows, held)
@@ -424,7 +425,7 @@ func TestASourceTakesTwoGoroutines(t *testing.T) {
 	for i := range sources {
 		list = append(list, start(t, set, vpcs.Address.Of[descriptor.AllAddresses](fmt.Sprintf("idle-%d", i))))
 	}
-	deadline := time.After(patience)
+	deadline := time.After(waits.Limit(patience))
 	for grown := sources; grown > 0; {
 		select {
 		case <-deadline:

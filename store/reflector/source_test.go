@@ -23,6 +23,7 @@ import (
 	"github.com/alioth-net/alioth/store/kube"
 	"github.com/alioth-net/alioth/store/reflector"
 	"github.com/alioth-net/alioth/test/api/apiserver"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 var server apiserver.Shared
@@ -74,7 +75,7 @@ func create(t *testing.T, c *kube.Client, objects ...kube.Object) {
 // addresses.
 func waitFor(t *testing.T, s *store.Store, want ...*v1alpha1.Address) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waits.Limit(patience))
 	defer cancel()
 	var held []*store.Address
 	err := s.Wait(ctx, func(tx store.ReadTx, _ *store.WatchSet) bool {
@@ -97,7 +98,7 @@ func start(t *testing.T, set *reflector.Set, scope descriptor.Scope) *reflector.
 	source := set.Start(t.Context(), scope, func() { close(synced) })
 	select {
 	case <-synced:
-	case <-time.After(patience):
+	case <-time.After(waits.Limit(patience)):
 		t.Fatal("the source doesn't get in sync")
 	}
 	return source

@@ -24,6 +24,7 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/scene"
 	"github.com/alioth-net/alioth/test/e2e/stage"
 	"github.com/alioth-net/alioth/test/testtool/report"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // askTime is how long it is asked who has an address: everybody who answers is heard.
@@ -155,7 +156,7 @@ func (e *env) excludeNode(t *testing.T, name string) {
 		return e.Client.Patch(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, client.RawPatch(types.MergePatchType, patch))
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), waits.Limit(patience))
 		defer cancel()
 		if err := label(ctx, nil); err != nil {
 			t.Errorf("clean up: %v", err)

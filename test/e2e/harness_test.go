@@ -14,15 +14,15 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
 
-// patience is how long something may take that should take seconds.
-var patience = stage.Patience
-
-const (
+var (
+	// patience is how long something may take that should take seconds.
+	patience = stage.Patience
 	// answerTime is how long a probe that must be answered is repeated.
 	answerTime = stage.AnswerTime
-	// silenceTime is how long a probe that must not be answered is repeated.
-	silenceTime = 1500 * time.Millisecond
 )
+
+// silenceTime is how long a probe that must not be answered is repeated.
+const silenceTime = 1500 * time.Millisecond
 
 // suite is all tests of this package, on one lab.
 var suite = stage.NewSuite("e2e", "../..")

@@ -18,6 +18,7 @@ import (
 	"github.com/alioth-net/alioth/test/cluster"
 	"github.com/alioth-net/alioth/test/e2e/scene"
 	"github.com/alioth-net/alioth/test/testtool/report"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // besidePort is a hostPort of a tenant's pod.
@@ -192,7 +193,7 @@ func (w *town) startKubeProxy(t *testing.T, mode string) {
 	}
 	for _, node := range w.Lab.Nodes() {
 		t.Cleanup(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			ctx, cancel := context.WithTimeout(context.Background(), waits.Limit(patience))
 			defer cancel()
 			if err := w.Lab.RemoveKubeProxy(ctx, node.Name); err != nil {
 				t.Errorf("clean up: %v", err)

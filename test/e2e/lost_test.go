@@ -20,12 +20,13 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/scene"
 	"github.com/alioth-net/alioth/test/e2e/stage"
 	"github.com/alioth-net/alioth/test/testtool/report"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // ctl runs aliothctl on the host, as people do; status 1 is an answer.
 func (e *env) ctl(t *testing.T, arguments ...string) (out string, status int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waits.Limit(patience))
 	defer cancel()
 	cmd := exec.CommandContext(ctx, e.Lab.Aliothctl(), arguments...)
 	var said strings.Builder
@@ -136,7 +137,7 @@ func (e *env) connects(t *testing.T, from *corev1.Pod, target string, wait time.
 func (e *env) expectDrop(t *testing.T, from *corev1.Pod, to netip.AddrPort, reason string) {
 	t.Helper()
 	pod := from.Namespace + "/" + from.Name
-	err := scene.Until(within(t, answerTime), "the drop to be shown", func(context.Context) (bool, string, error) {
+	err := scene.Until(within(t, patience), "the drop to be shown", func(context.Context) (bool, string, error) {
 		text, _ := e.ctl(t, "drops", "--pod", pod, "-o", "json")
 		shown := false
 		err := nodestatus.DecodePackets(strings.NewReader(text), func(drop nodestatus.Packet) error {

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // inZone puts a node into a zone, and takes it out when the test ends.
@@ -24,7 +26,7 @@ func (e *env) inZone(t *testing.T, node, zone string) {
 		return e.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(text)))
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), waits.Limit(patience))
 		defer cancel()
 		if err := label(ctx, "null"); err != nil {
 			t.Errorf("take %s out of its zone: %v", node, err)

@@ -19,6 +19,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/proxyhealth"
 	"github.com/alioth-net/alioth/test/cluster"
 	"github.com/alioth-net/alioth/test/e2e/scene"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // leavingTaint is what a node gets that the cluster's autoscaler is about to delete. With
@@ -79,7 +80,7 @@ func (e *env) taint(t *testing.T, name string, there bool) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), waits.Limit(patience))
 		defer cancel()
 		if err := set(ctx, false); err != nil {
 			t.Error(err)

@@ -13,19 +13,27 @@
 //
 // A failed test of a target after --repeat runs once more by `make repeat`, alone, once all lanes
 // have ended. If it passes then, it is flaky, and the run passes with two of them at most.
+//
+// Before its lanes, lanes measures how slow the machine is. Tests multiply the limits of their
+// waits by this factor (package test/waits).
 package main
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
 	"slices"
+	"strconv"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/test/lanes/machine"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 func main() {
@@ -36,6 +44,21 @@ func main() {
 		cancel()
 		os.Exit(1)
 	}
+}
+
+// bePatient measures the machine once for all steps, whose tests multiply the limits of their
+// waits by the factor, unless a person has set one.
+func bePatient(out io.Writer) error {
+	if factor, set := os.LookupEnv(waits.Variable); set {
+		fmt.Fprintf(out, "limits of waits: times %d, from %s=%s\n", waits.Factor(), waits.Variable, factor)
+		return nil
+	}
+	figures, err := machine.Measure()
+	if err != nil {
+		return fmt.Errorf("measure the machine: %w", err)
+	}
+	fmt.Fprintf(out, "limits of waits: times %d, because the machine takes for %s\n", figures.Factor(), figures)
+	return os.Setenv(waits.Variable, strconv.Itoa(figures.Factor()))
 }
 
 // makeTarget runs a target of the Makefile, whose tests print events.
@@ -58,6 +81,9 @@ func command() *cobra.Command {
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			var err error
 			if r.Lanes, err = parse(arguments, low, after, wait); err != nil {
+				return err
+			}
+			if err := bePatient(r.Out); err != nil {
 				return err
 			}
 			if !r.do(cmd.Context()) {

@@ -5,12 +5,15 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // newRun returns lanes whose steps are scripts of a shell in a folder.
@@ -166,5 +169,29 @@ func TestLanesAreReadFromTheCommandLine(t *testing.T) {
 		if _, err := parse(wrong.arguments, wrong.low, wrong.after, wrong.wait); err == nil {
 			t.Errorf("%+v was taken", wrong)
 		}
+	}
+}
+
+// TestStepsHaveTheFactorOfTheMachine, or that of a person.
+func TestStepsHaveTheFactorOfTheMachine(t *testing.T) {
+	for name, set := range map[string]string{"measured": "", "set": "4"} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(waits.Variable, set) // the test restores it
+			if set == "" {
+				os.Unsetenv(waits.Variable)
+			}
+			var said strings.Builder
+			if err := bePatient(&said); err != nil {
+				t.Fatal(err)
+			}
+			r, out := newRun(t, t.TempDir(), map[string]string{"step": "echo factor-$" + waits.Variable}, lane{Name: "one", Steps: []string{"step"}})
+			r.do(t.Context())
+			if want := fmt.Sprintf("factor-%d\n", waits.Factor()); !strings.Contains(out.String(), want) || set != "" && want != "factor-"+set+"\n" {
+				t.Errorf("the step lacks %q:\n%s", want, out)
+			}
+			if want := fmt.Sprintf("times %d,", waits.Factor()); !strings.Contains(said.String(), want) {
+				t.Errorf("the run does not say %q: %s", want, &said)
+			}
+		})
 	}
 }

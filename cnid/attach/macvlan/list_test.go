@@ -19,6 +19,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach/child/childtest"
 	"github.com/alioth-net/alioth/cnid/attach/macvlan"
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // TestAnInterfaceIsFoundWithoutItsPath is about a daemon that does not see the mounts of
@@ -85,7 +86,7 @@ func TestListFindsWhatWasAttachedAndNothingElse(t *testing.T) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	diff := "not listed"
-	for end := time.Now().Add(20 * time.Second); diff != "" && time.Now().Before(end); <-tick.C {
+	for end := time.Now().Add(waits.Limit(20 * time.Second)); diff != "" && time.Now().Before(end); <-tick.C {
 		got, err := n.Driver.List(t.Context())
 		if err != nil {
 			t.Fatal(err)

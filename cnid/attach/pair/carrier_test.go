@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // TestStatesAreThoseOfTheDriversNamespace reads the state of a pair that exists in a
@@ -43,7 +44,7 @@ func TestTheWaitForACarrierEnds(t *testing.T) {
 	}()
 	select {
 	case <-ended:
-	case <-time.After(time.Minute):
+	case <-time.After(waits.Limit(time.Minute)):
 		t.Error("the wait for a carrier has not ended after a minute")
 	}
 }

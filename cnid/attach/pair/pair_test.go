@@ -26,6 +26,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach/veth"
 	"github.com/alioth-net/alioth/cnid/netns"
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 var (
@@ -144,7 +145,7 @@ func testAPodGetsItsInterfaceAndNothingElse(t *testing.T, kind pair.Devices) {
 	}
 	link := pod.Link(t, "eth0").Attrs()
 	// The kernel reports it a moment after the device is up.
-	for end := time.Now().Add(10 * time.Second); link.OperState != netlink.OperUp && time.Now().Before(end); {
+	for end := time.Now().Add(waits.Limit(10 * time.Second)); link.OperState != netlink.OperUp && time.Now().Before(end); {
 		link = pod.Link(t, "eth0").Attrs()
 	}
 	if link.MTU != 1450 || !bytes.Equal(link.HardwareAddr, s.MAC) || link.OperState != netlink.OperUp {

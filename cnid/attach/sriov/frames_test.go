@@ -16,6 +16,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // experimental is the EtherType of the frames (IEEE 802, local experimental EtherType 1).
@@ -72,7 +73,7 @@ func TestTheAdapterKeepsAPodToItsVLANAndItsAddress(t *testing.T) {
 	})
 	sender, receiver, foreign := packetSocket(t, pods[0]), packetSocket(t, pods[1]), packetSocket(t, pods[2])
 	got := make([]byte, 2048)
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+	for end := time.Now().Add(waits.Limit(time.Minute)); time.Now().Before(end); {
 		for _, one := range []struct {
 			by   *os.File
 			from net.HardwareAddr

@@ -21,6 +21,7 @@ import (
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/cnid/nmstate/engine"
 	"github.com/alioth-net/alioth/cnid/nmstate/transaction"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // role is the environment variable that makes the test's binary the daemon in a container.
@@ -136,16 +137,7 @@ func group(t *testing.T) string {
 // wait waits for a condition.
 func wait(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	limit := time.After(time.Minute)
-	again := time.NewTicker(10 * time.Millisecond)
-	defer again.Stop()
-	for !is() {
-		select {
-		case <-limit:
-			t.Fatalf("it does not come about that %s", what)
-		case <-again.C:
-		}
-	}
+	waits.True(t, time.Minute, what, is)
 }
 
 // container starts a daemon in the node's network, and in a mount namespace and a control

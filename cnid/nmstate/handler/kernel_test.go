@@ -18,6 +18,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/monitor"
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 	"github.com/alioth-net/alioth/cnid/nmstate/engine"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // TestMain is the guard of a transaction where the engine starts it.
@@ -45,7 +46,7 @@ func guard(dir, id string) error {
 // looks by itself once an hour only.
 func TestAChangeByHandIsUndoneInTheKernel(t *testing.T) {
 	space := netnstest.New(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), waits.Limit(time.Minute))
 	defer cancel()
 	w := newWorld()
 	cfg := w.config()

@@ -16,6 +16,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 func fixed(name string, err error) Probe {
@@ -110,7 +111,7 @@ func TestAnMTUThatTheNetworkDoesNotCarryIsFound(t *testing.T) {
 		}
 		for _, mtu := range []int{1500, 1400} {
 			resize(mtu)
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), waits.Limit(20*time.Second))
 			if err := check(ctx, FullSize(ip)); err != nil {
 				t.Errorf("%s with an MTU of %d: %v", ip, mtu, err)
 			}
@@ -169,7 +170,7 @@ func TestANameServerIsReachedIfItAnswersAtAll(t *testing.T) {
 	}
 	go answer(conn)
 	server := conn.LocalAddr().String()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), waits.Limit(10*time.Second))
 	defer cancel()
 	if err := lookup(ctx, server, "example.invalid."); err != nil {
 		t.Error(err)

@@ -24,6 +24,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/probe"
 	"github.com/alioth-net/alioth/cnid/nmstate/resolvconf"
 	"github.com/alioth-net/alioth/cnid/nmstate/transaction"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // jobVariable has the job of a process that a test starts.
@@ -301,7 +302,7 @@ func (w world) closed(t *testing.T) {
 	t.Helper()
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
-	for end := time.Now().Add(30 * time.Second); len(w.openFiles(t)) > 0; <-again.C {
+	for end := time.Now().Add(waits.Limit(30 * time.Second)); len(w.openFiles(t)) > 0; <-again.C {
 		if time.Now().After(end) {
 			log, _ := os.ReadFile(filepath.Join(w.dir, "log"))
 			t.Fatalf("%v are left; log:\n%s", w.openFiles(t), log)

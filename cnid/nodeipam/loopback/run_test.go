@@ -6,7 +6,6 @@ package loopback
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -20,6 +19,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/bpftest"
 	"github.com/alioth-net/alioth/ebpf/datapath/bpftest/wayin"
 	"github.com/alioth-net/alioth/test/freeport"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // TestAServerListensOnceItsPortIsGuardedAndFree is in the namespace of the test's process, as
@@ -86,13 +86,5 @@ func TestAServerEndsWithItsContextWhileItWaits(t *testing.T) {
 // await waits for a condition.
 func await(t *testing.T, what string, met func() bool) {
 	t.Helper()
-	limit, again := time.After(bpftest.Patience), time.NewTicker(time.Millisecond)
-	defer again.Stop()
-	for !met() {
-		select {
-		case <-limit:
-			t.Fatal(fmt.Sprint("waited for ", what))
-		case <-again.C:
-		}
-	}
+	waits.True(t, time.Minute, what, met)
 }

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // InNamespace moves the test into a network namespace of its own, which lives as
@@ -139,19 +140,13 @@ func AddAddr(t testing.TB, ifindex int, prefix netip.Prefix) {
 // it does some time after the address was added.
 func awaitLocal(t testing.TB, addr netip.Addr) {
 	t.Helper()
-	limit, again := time.After(20*time.Second), time.NewTicker(time.Millisecond)
-	defer again.Stop()
-	for {
+	waits.Until(t, 20*time.Second, addr.String()+" is the kernel's own", func() error {
 		routes, err := netlink.RouteGet(addr.AsSlice())
-		if err == nil && len(routes) > 0 && routes[0].Type == unix.RTN_LOCAL {
-			return
+		if err == nil && (len(routes) == 0 || routes[0].Type != unix.RTN_LOCAL) {
+			err = fmt.Errorf("routes: %v", routes)
 		}
-		select {
-		case <-limit:
-			t.Fatalf("%s is not the kernel's own: %v, %v", addr, routes, err)
-		case <-again.C:
-		}
-	}
+		return err
+	})
 }
 
 // IPNet converts a prefix for package netlink.

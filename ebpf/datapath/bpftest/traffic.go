@@ -21,13 +21,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/ebpf/datapath/bpftest/wire"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
-// Patience bounds waits for what should come; shyness for what should not.
-const (
-	Patience = time.Minute
-	Shyness  = 300 * time.Millisecond
-)
+// Patience bounds waits for what should come.
+var Patience = waits.Limit(time.Minute)
+
+// Shyness bounds waits for what should not come.
+const Shyness = 300 * time.Millisecond
 
 // Ping sends one echo request of size bytes from a namespace and reports
 // whether its answer came.
@@ -221,16 +222,7 @@ func OnSocket(t testing.TB, conn *net.UDPConn, do func(fd int) error) {
 // true.
 func Eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.After(Patience)
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-deadline:
-			t.Fatalf("waited in vain: %s", what)
-		case <-tick.C:
-		}
-	}
+	waits.True(t, time.Minute, what, holds)
 }
 
 // UdpPair opens a UDP server in one namespace and a client of it in another.

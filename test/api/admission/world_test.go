@@ -38,6 +38,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/test/api/apiserver"
 	"github.com/alioth-net/alioth/test/api/chart"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 const (
@@ -351,7 +352,7 @@ func eventually(t *testing.T, check func(context.Context) error) {
 func eventuallyWithin(t *testing.T, limit time.Duration, check func(context.Context) error) {
 	t.Helper()
 	last := error(nil)
-	err := wait.PollUntilContextTimeout(t.Context(), settleEvery, limit, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), settleEvery, waits.Limit(limit), true, func(ctx context.Context) (bool, error) {
 		err := check(ctx)
 		if ctx.Err() == nil {
 			last = err // and not that time was up

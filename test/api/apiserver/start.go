@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/alioth-net/alioth/test/freeport"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 const pollEvery = 50 * time.Millisecond
@@ -147,7 +148,7 @@ func (s *Server) waitReady(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, readyWithin)
+	ctx, cancel := context.WithTimeout(ctx, waits.Limit(readyWithin))
 	defer cancel()
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()

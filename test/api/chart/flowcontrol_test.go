@@ -22,6 +22,7 @@ import (
 
 	"github.com/alioth-net/alioth/test/api/apiserver"
 	"github.com/alioth-net/alioth/test/api/chart"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // flowNames are the names that the chart gives to FlowSchemas, and to their levels.
@@ -113,7 +114,7 @@ func TestClaimsComeBeforeDaemonsAndLookupsLast(t *testing.T) {
 		t.Helper()
 		var got map[request][2]string
 		// The API server uses FlowSchemas some time after they were made.
-		err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, waits.Limit(time.Minute), true, func(ctx context.Context) (bool, error) {
 			got = map[request][2]string{}
 			for r := range want {
 				schema, level := classes(ctx, t, server, tokens[r.account], r)

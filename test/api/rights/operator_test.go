@@ -39,6 +39,7 @@ import (
 	"github.com/alioth-net/alioth/test/api/apiserver"
 	"github.com/alioth-net/alioth/test/api/chart"
 	"github.com/alioth-net/alioth/test/api/refusal"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 const (
@@ -122,7 +123,7 @@ func operate(t *testing.T, config *rest.Config, changes ...func(*operator.Config
 
 func until(t *testing.T, what string, done func(context.Context) (bool, error)) {
 	t.Helper()
-	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, within, true, done); err != nil {
+	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, waits.Limit(within), true, done); err != nil {
 		t.Fatalf("wait until %s: %v", what, err)
 	}
 }

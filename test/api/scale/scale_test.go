@@ -15,6 +15,7 @@ import (
 
 	"github.com/alioth-net/alioth/test/api/apiserver"
 	"github.com/alioth-net/alioth/test/bench/scale"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // size is that of the small run. A hollow node costs as much as many holders of watches.
@@ -23,7 +24,7 @@ var size = scale.Size{Nodes: 50, Hollow: 6, Bouncers: 3, Bounced: 5, PodsPerNode
 // TestNodesReceiveWhatTheyFollow runs on one lab, which takes longest to come up.
 func TestNodesReceiveWhatTheyFollow(t *testing.T) {
 	ctrllog.SetLogger(logr.Discard())
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), waits.Limit(5*time.Minute))
 	defer cancel()
 	began := time.Now()
 	step := func(line string) { t.Logf("%5.1f s: %s", time.Since(began).Seconds(), line) }

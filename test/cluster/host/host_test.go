@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // names returns what a folder holds.
@@ -94,7 +96,7 @@ func testGroup(t *testing.T) (Cgroups, string) {
 	}
 	name := fmt.Sprintf("alioth-host-test-%d", os.Getpid())
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), waits.Limit(10*time.Second))
 		defer cancel()
 		if err := c.Remove(ctx, name); err != nil {
 			t.Error(err)
@@ -134,7 +136,7 @@ func TestACgroupHoldsItsDaemonsAndGoesWithAllBelowIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // killed on purpose
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), waits.Limit(10*time.Second))
 	defer cancel()
 	if err := c.Remove(ctx, name); err != nil {
 		t.Error(err)

@@ -20,6 +20,7 @@ import (
 	"github.com/alioth-net/alioth/test/cluster/host"
 	"github.com/alioth-net/alioth/test/cluster/process"
 	"github.com/alioth-net/alioth/test/cluster/underlay"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 func newMachine(t *testing.T) Machine {
@@ -129,7 +130,7 @@ func bootNode(t *testing.T) (Machine, process.ID) {
 	}
 	ledger := host.DefaultLedger()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), waits.Limit(10*time.Second))
 		defer cancel()
 		for _, err := range []error{topology.Down(), cgroups.Remove(ctx, topology.Node(1)), ledger.Return(topology.Lab, underlay.InUse)} {
 			if err != nil {

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/test/cluster/host"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // daemonSpec describes a shell command as a daemon.
@@ -105,7 +106,7 @@ func TestADaemonHasItsOwnSessionAndEndsWhenTold(t *testing.T) {
 	if err := child.ID.Signal(unix.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), waits.Limit(10*time.Second))
 	defer cancel()
 	if err := child.ID.Wait(ctx); err != nil {
 		t.Fatal(err)

@@ -15,6 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
+
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 func TestNamesAndAddressesFollowFromTheTopology(t *testing.T) {
@@ -171,7 +173,7 @@ func TestACutCableTakesTheCarrierUntilItIsRestored(t *testing.T) {
 func within(limit time.Duration, holds func() bool) bool {
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
-	deadline := time.After(limit)
+	deadline := time.After(waits.Limit(limit))
 	for !holds() {
 		select {
 		case <-ticker.C:

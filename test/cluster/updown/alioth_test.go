@@ -11,11 +11,12 @@ import (
 
 	"github.com/alioth-net/alioth/test/cluster"
 	"github.com/alioth-net/alioth/test/cluster/objects"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // testKillDaemon kills, freezes and resumes the daemon of one node.
 func testKillDaemon(t *testing.T, c *cluster.Cluster) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), waits.Limit(time.Minute))
 	defer cancel()
 	nodeName := c.Nodes()[0].Name
 	if err := c.StopDaemon(ctx, nodeName); err != nil {
@@ -48,7 +49,7 @@ func testKillDaemon(t *testing.T, c *cluster.Cluster) {
 }
 
 func testPodNetNS(t *testing.T, c *cluster.Cluster) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), waits.Limit(time.Minute))
 	defer cancel()
 	pods, err := c.WaitPodsReady(ctx, "kube-system", "k8s-app=kube-dns", 2)
 	if err != nil {

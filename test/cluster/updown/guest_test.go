@@ -19,6 +19,7 @@ import (
 	"github.com/alioth-net/alioth/test/cluster/process"
 	"github.com/alioth-net/alioth/test/cluster/underlay"
 	"github.com/alioth-net/alioth/test/soak"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // guestLimit is how long a step on a virtual machine may take, which may take seconds.
@@ -67,7 +68,7 @@ func testGuestNode(t *testing.T, c *cluster.Cluster, guest cluster.Node) {
 }
 
 func testGuestCommands(t *testing.T, c *cluster.Cluster, guest cluster.Node) {
-	ctx, cancel := context.WithTimeout(t.Context(), guestLimit)
+	ctx, cancel := context.WithTimeout(t.Context(), waits.Limit(guestLimit))
 	defer cancel()
 	if out, err := c.NodeExec(ctx, guest.Name, "hostname"); err != nil || strings.TrimSpace(out) != guest.Name {
 		t.Errorf("got %q, %v", out, err)
@@ -84,7 +85,7 @@ func testGuestCommands(t *testing.T, c *cluster.Cluster, guest cluster.Node) {
 }
 
 func testGuestDaemon(t *testing.T, c *cluster.Cluster, guest cluster.Node) {
-	ctx, cancel := context.WithTimeout(t.Context(), guestLimit)
+	ctx, cancel := context.WithTimeout(t.Context(), waits.Limit(guestLimit))
 	defer cancel()
 	name := guest.Name + "/containerd"
 	if err := c.StopProcess(ctx, name); err != nil {
@@ -112,7 +113,7 @@ func testGuestDaemon(t *testing.T, c *cluster.Cluster, guest cluster.Node) {
 // testGuestSegments looks for each node's interface from the other one: neighbours answer
 // on their own segment only.
 func testGuestSegments(t *testing.T, c *cluster.Cluster, guest cluster.Node) {
-	ctx, cancel := context.WithTimeout(t.Context(), guestLimit)
+	ctx, cancel := context.WithTimeout(t.Context(), waits.Limit(guestLimit))
 	defer cancel()
 	usual := c.Nodes()[0]
 	if _, err := c.NodeExec(ctx, guest.Name, "ping", "-c", "1", "-W", "5", usual.IPv4.String()); err != nil {

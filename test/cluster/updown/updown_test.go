@@ -30,6 +30,7 @@ import (
 	"github.com/alioth-net/alioth/test/cluster/underlay"
 	"github.com/alioth-net/alioth/test/images"
 	"github.com/alioth-net/alioth/test/soak"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // labName and labOctet keep these tests apart from a lab of `make up`.
@@ -72,7 +73,7 @@ func newFixture(t *testing.T) *fixture {
 	t.Cleanup(f.traces.release)
 	f.before, f.settings, f.hooks = f.traces.find(t), host.Settings(), socketHooks(t)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), waits.Limit(time.Minute))
 		defer cancel()
 		if err := cluster.Down(ctx, root, dir, nil); err != nil {
 			t.Error(err)
@@ -97,7 +98,7 @@ func shareImages(t *testing.T, root, dir string) {
 // down takes the lab down and compares the host with before.
 func (f *fixture) down(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), waits.Limit(time.Minute))
 	defer cancel()
 	if err := cluster.Down(ctx, f.root, f.options.Dir, f.options.Progress); err != nil {
 		t.Fatal(err)
@@ -217,7 +218,7 @@ spec:
 // number.
 func startPods(t *testing.T, c *cluster.Cluster, prefix, image string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), waits.Limit(time.Minute))
 	defer cancel()
 	var manifest strings.Builder
 	for i, n := range c.Nodes() {
@@ -270,7 +271,7 @@ func testCommands(t *testing.T, c *cluster.Cluster) {
 }
 
 func testTraffic(t *testing.T, c *cluster.Cluster) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), waits.Limit(time.Minute))
 	defer cancel()
 	pod2, err := c.Client().CoreV1().Pods("default").Get(ctx, "pod2", metav1.GetOptions{})
 	if err != nil {
@@ -296,7 +297,7 @@ func testTraffic(t *testing.T, c *cluster.Cluster) {
 }
 
 func testKill(t *testing.T, c *cluster.Cluster) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), waits.Limit(time.Minute))
 	defer cancel()
 	if err := c.SignalContainer(ctx, "default", "pod1", "", unix.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -337,7 +338,7 @@ func testCable(t *testing.T, c *cluster.Cluster) {
 	if err := c.RestoreLink(second.Name); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), waits.Limit(time.Minute))
 	defer cancel()
 	if err := objects.WaitFor(ctx, "the node answers again", ping); err != nil {
 		t.Error(err)
@@ -345,7 +346,7 @@ func testCable(t *testing.T, c *cluster.Cluster) {
 }
 
 func testStop(t *testing.T, c *cluster.Cluster) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), waits.Limit(time.Minute))
 	defer cancel()
 	name := c.Nodes()[0].Name + "/kube-apiserver"
 	answers := func(ctx context.Context) error {

@@ -77,7 +77,7 @@ func (e *env) expectReach(t *testing.T, from *corev1.Pod, others ...*corev1.Pod)
 	for _, pod := range others {
 		targets = append(targets, scene.Targets(scene.Protocols(), scene.IPs(pod)...)...)
 	}
-	results, err := e.Ask(stage.Within(t, patience), from, 20*time.Second, targets...)
+	results, err := e.Ask(stage.Within(t, patience), from, 2*stage.AnswerTime, targets...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,7 +19,7 @@ import (
 )
 
 // answerTime bounds the time of one answer.
-const answerTime = 10 * time.Second
+var answerTime = stage.AnswerTime
 
 // serves gives a pod the label by which the Service of a network selects it.
 func serves(network string) scene.PodOption { return scene.WithLabel("serves", network) }

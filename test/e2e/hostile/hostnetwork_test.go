@@ -64,7 +64,7 @@ func (i *intrusion) refused(t *testing.T, reason, text string, arguments ...stri
 	if _, err := i.Exec(stage.Within(t, stage.Patience), i.intruder, arguments...); err != nil {
 		t.Logf("the intruder is told: %v", err)
 	}
-	err := scene.Until(stage.Within(t, answerTime), reason+" to be counted", func(context.Context) (bool, string, error) {
+	err := scene.Until(stage.Within(t, stage.Patience), reason+" to be counted", func(context.Context) (bool, string, error) {
 		return i.dropped(t, reason) > before, "", nil
 	})
 	if err != nil {
@@ -98,7 +98,7 @@ func (i *intrusion) textsAt(t *testing.T, pod *corev1.Pod) string {
 func (i *intrusion) heardNothing(t *testing.T, pod *corev1.Pod, control string) {
 	t.Helper()
 	var all string
-	err := scene.Until(stage.Within(t, answerTime), control+" to come to "+pod.Name, func(context.Context) (bool, string, error) {
+	err := scene.Until(stage.Within(t, stage.Patience), control+" to come to "+pod.Name, func(context.Context) (bool, string, error) {
 		all = i.textsAt(t, pod)
 		return strings.Contains(all, control), "", nil
 	})

@@ -25,6 +25,7 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/stage"
 	"github.com/alioth-net/alioth/test/testtool/report"
 	"github.com/alioth-net/alioth/test/testtool/wire"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // virtualMAC is at every neighbour of a pod's.
@@ -108,7 +109,7 @@ func (e *env) outsider(t *testing.T, number byte) (*cluster.Host, []netip.Addr) 
 // background runs the test tool on a host. wait waits for its end and returns its output.
 func (e *env) background(t *testing.T, host *cluster.Host, arguments ...string) (wait func() string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), stage.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waits.Limit(stage.Patience))
 	done := make(chan struct{})
 	var out string
 	var err error

@@ -111,7 +111,7 @@ func (i *intrusion) tellsNobody(t *testing.T, node netip.Addr) {
 	arp := slices.Concat(everybody, forged, []byte{8, 6, 0, 1, 8, 0, 6, 4, 0, 2}, forged, node.AsSlice(), everybody, node.AsSlice(), make([]byte, 18))
 	before := i.dropped(t, "forged_node")
 	i.InPod(t, i.intruder, scene.Tool, "raw", "bytes", "--device", onSegment, hex.EncodeToString(arp))
-	err := scene.Until(stage.Within(t, answerTime), "the ARP packet to be counted", func(context.Context) (bool, string, error) {
+	err := scene.Until(stage.Within(t, stage.Patience), "the ARP packet to be counted", func(context.Context) (bool, string, error) {
 		return i.dropped(t, "forged_node") > before, "", nil
 	})
 	if err != nil {

@@ -20,12 +20,11 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
-const (
-	// answerTime is how long a probe that must be answered is repeated, silenceTime
-	// one that must not be.
-	answerTime  = 10 * time.Second
-	silenceTime = 1500 * time.Millisecond
-)
+// answerTime is how long a probe that must be answered is repeated.
+var answerTime = stage.AnswerTime
+
+// silenceTime is how long a probe that must not be answered is repeated.
+const silenceTime = 1500 * time.Millisecond
 
 // adminOf returns what a person does who has Kubernetes' role admin in a namespace,
 // and nothing else.

@@ -21,6 +21,7 @@ import (
 	"github.com/alioth-net/alioth/test/cluster"
 	"github.com/alioth-net/alioth/test/e2e/scene"
 	"github.com/alioth-net/alioth/test/e2e/stage"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 const (
@@ -56,9 +57,7 @@ func newLife(t *testing.T) *life {
 
 func within(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	t.Cleanup(cancel)
-	return ctx
+	return waits.Within(t, patience)
 }
 
 // helm runs Helm and returns what it printed, also when it failed.

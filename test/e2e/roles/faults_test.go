@@ -24,6 +24,7 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/stage"
 	"github.com/alioth-net/alioth/test/soak"
 	"github.com/alioth-net/alioth/test/testtool/report"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // pair are two pods of two nodes that speak with each other alone, so that packets between
@@ -151,7 +152,7 @@ func (e *env) cut(t *testing.T, node string) {
 // freeze stops the daemons of nodes, so that these look nothing up. thaw lets them go on.
 func (e *env) freeze(t *testing.T, nodes ...string) (thaw func()) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*stage.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waits.Limit(2*stage.Patience))
 	t.Cleanup(cancel)
 	for _, node := range nodes {
 		if err := e.Lab.StopDaemon(ctx, node); err != nil {

@@ -21,6 +21,7 @@ import (
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/test/e2e/scene"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // MakeNetwork creates a network for the time of a test. The API server accepts it once it
@@ -35,7 +36,7 @@ func (e *Env) MakeNetwork(t *testing.T, network client.Object) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), Patience)
+		ctx, cancel := context.WithTimeout(context.Background(), waits.Limit(Patience))
 		defer cancel()
 		if err := e.DeleteNetwork(ctx, network); err != nil {
 			t.Error(err)

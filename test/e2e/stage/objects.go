@@ -16,6 +16,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/test/cluster"
 	"github.com/alioth-net/alioth/test/e2e/scene"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // Nodes are the names of the first two nodes. The first runs the control plane.
@@ -57,7 +58,7 @@ func (e *Env) Tenant(t *testing.T, spec scene.TenantSpec) *scene.Tenant {
 	tenant, err := e.SetUp(Within(t, Patience), spec)
 	e.leaving.add(t, tenant)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), Patience)
+		ctx, cancel := context.WithTimeout(context.Background(), waits.Limit(Patience))
 		defer cancel()
 		e.beginToLeave(ctx, t)
 		if err := e.FinishLeaving(ctx, tenant); err != nil {
@@ -97,7 +98,7 @@ func (e *Env) beginToLeave(ctx context.Context, t *testing.T) {
 // evidence is what may tell why something of a tenant does not go: its VPC, its
 // subnets and their addresses, and what the operators have logged.
 func (e *Env) evidence(tenant *scene.Tenant) string {
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waits.Limit(Patience))
 	defer cancel()
 	operators := "app.kubernetes.io/component=operator"
 	var text strings.Builder
@@ -132,7 +133,7 @@ func (e *Env) Make(t *testing.T, objects ...client.Object) {
 func (e *Env) RemoveAfter(t *testing.T, object client.Object) {
 	t.Helper()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), Patience)
+		ctx, cancel := context.WithTimeout(context.Background(), waits.Limit(Patience))
 		defer cancel()
 		if err := e.remove(ctx, object); err != nil {
 			t.Errorf("clean up: %v", err)

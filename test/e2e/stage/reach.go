@@ -16,10 +16,11 @@ import (
 
 	"github.com/alioth-net/alioth/test/e2e/scene"
 	"github.com/alioth-net/alioth/test/testtool/report"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // AnswerTime is how long a probe that must be answered is repeated.
-const AnswerTime = 10 * time.Second
+var AnswerTime = waits.Limit(10 * time.Second)
 
 // WantPod returns what each protocol must answer at each address of a pod:
 // the target, and the name under which that pod's server answers.

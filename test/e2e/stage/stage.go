@@ -24,6 +24,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/verify/collect"
 	"github.com/alioth-net/alioth/test/cluster"
 	"github.com/alioth-net/alioth/test/e2e/scene"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // Patience is how long something may take that should take seconds. A suite with a node
@@ -32,7 +33,7 @@ var Patience = 4 * time.Minute
 
 // settle is how long differences may last after a test: longer than a daemon takes to look
 // at everything in the kernel.
-func settle() time.Duration { return Patience / 2 }
+func settle() time.Duration { return waits.Limit(Patience / 2) }
 
 const (
 	// firstPause is the time between the first two comparisons of the cluster with
@@ -168,7 +169,7 @@ func (s *Suite) Start(t *testing.T) *Env {
 
 // awaitLeft waits until nothing of any test is left.
 func (e *Env) awaitLeft() error {
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waits.Limit(Patience))
 	defer cancel()
 	return e.AwaitLeft(ctx)
 }
@@ -178,7 +179,7 @@ func (e *Env) awaitLeft() error {
 // beside: that test may break its own pods, and looks for itself at its end.
 func (e *Env) ExpectAgreement(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), settle()+Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), settle()+waits.Limit(Patience))
 	defer cancel()
 	began := time.Now()
 	left, err := e.differences(ctx, t)
@@ -212,9 +213,7 @@ func (e *Env) differences(ctx context.Context, t *testing.T) ([]verify.Differenc
 // Within bounds what a test waits for.
 func Within(t *testing.T, limit time.Duration) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	t.Cleanup(cancel)
-	return ctx
+	return waits.Within(t, limit)
 }
 
 // Unique makes a name that no other test uses.

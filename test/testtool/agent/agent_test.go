@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/alioth-net/alioth/test/testtool/agent"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // serve starts an agent in a folder whose path is longer than an address of unix(7).
@@ -35,7 +36,7 @@ func serve(t *testing.T) (path string) {
 			t.Error(err)
 		}
 	})
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	for deadline := time.Now().Add(waits.Limit(10 * time.Second)); ; {
 		_, err := agent.Run(t.Context(), path, "true")
 		if err == nil {
 			return path

@@ -23,6 +23,7 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/load"
 	"github.com/alioth-net/alioth/test/testtool/report"
 	"github.com/alioth-net/alioth/test/testtool/server"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 func startServer(t *testing.T) server.Config {
@@ -43,15 +44,13 @@ func startServer(t *testing.T) server.Config {
 
 func waitForPort(t *testing.T, port uint16) {
 	t.Helper()
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); <-ticker.C {
-		if conn, err := net.Dial("tcp", at(port)); err == nil {
+	waits.Until(t, 10*time.Second, "the port listens", func() error {
+		conn, err := net.Dial("tcp", at(port))
+		if err == nil {
 			conn.Close()
-			return
 		}
-	}
-	t.Fatalf("port %d does not listen", port)
+		return err
+	})
 }
 
 func at(port uint16) string { return fmt.Sprintf("127.0.0.1:%d", port) }
@@ -74,7 +73,7 @@ func TestStreamReportsBrokenConnectionsAndCorruptRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { listener.Close() })
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), waits.Limit(10*time.Second))
 	defer cancel()
 	go func() {
 		first, err := listener.Accept()
@@ -195,7 +194,7 @@ func TestAConversationTellsWhoAnswers(t *testing.T) {
 	for _, network := range []string{"tcp", "udp", "datagrams"} {
 		for _, host := range []string{"127.0.0.1", "::1"} {
 			target := network + "://" + net.JoinHostPort(host, strconv.Itoa(int(config.Echo)))
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), waits.Limit(10*time.Second))
 			began := 0
 			got, err := load.Converse(ctx, target, "mark", time.Millisecond, func() { began++; cancel() })
 			if err != nil || began != 1 || got.Answered != 1 || got.Sent != 1 || got.Broken != 0 || len(got.Turns) != 1 || got.Turns[0] != (report.Turn{Name: "here", Answers: 1}) {
@@ -217,7 +216,7 @@ func TestAConversationTellsWhatEndedItsSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { listener.Close() })
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), waits.Limit(10*time.Second))
 	defer cancel()
 	go func() {
 		for _, name := range []string{"one", "two", ""} {

@@ -18,6 +18,7 @@ import (
 	"github.com/alioth-net/alioth/test/testtool/probe"
 	"github.com/alioth-net/alioth/test/testtool/report"
 	"github.com/alioth-net/alioth/test/testtool/server"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 func startServer(t *testing.T) server.Config {
@@ -40,7 +41,7 @@ func TestAskReportsWhoAnsweredAndAsWhom(t *testing.T) {
 	echo, web := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), config.Echo), netip.AddrPortFrom(netip.MustParseAddr("::1"), config.HTTP)
 	for _, target := range []string{"tcp://" + echo.String(), "udp://" + echo.String(), "http://" + web.String() + "/x"} {
 		t.Run(target[:4], func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), waits.Limit(10*time.Second))
 			defer cancel()
 			got := probe.Ask(ctx, target)
 			if !got.OK || got.Name != "here" || !netip.MustParseAddr(got.Peer).IsLoopback() {
@@ -53,7 +54,7 @@ func TestAskReportsWhoAnsweredAndAsWhom(t *testing.T) {
 // Again at once, too: no connection keeps the port to itself when it has ended.
 func TestManyTargetsAreAskedFromOnePort(t *testing.T) {
 	config, from := startServer(t), freeport.One(t)
-	ctx, cancel := context.WithTimeout(probe.WithSourcePort(t.Context(), from), 10*time.Second)
+	ctx, cancel := context.WithTimeout(probe.WithSourcePort(t.Context(), from), waits.Limit(10*time.Second))
 	defer cancel()
 	for range 3 {
 		results := make(chan report.Probe)

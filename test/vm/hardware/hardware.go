@@ -17,6 +17,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // driver is that of the emulated adapter, an Intel 82576.
@@ -194,16 +196,12 @@ func (f Function) Bind(t testing.TB, driver string) {
 
 func waitFor(t testing.TB, otherwise string, done func() bool) {
 	t.Helper()
-	limit := time.After(driverLimit)
-	look := time.NewTicker(10 * time.Millisecond)
-	defer look.Stop()
-	for !done() {
-		select {
-		case <-look.C:
-		case <-limit:
-			t.Fatalf("%s after %v", otherwise, driverLimit)
+	waits.Until(t, driverLimit, "the driver is another", func() error {
+		if !done() {
+			return errors.New(otherwise)
 		}
-	}
+		return nil
+	})
 }
 
 // linkBase is the last part of where a link leads, "" if there is none.

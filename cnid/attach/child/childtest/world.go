@@ -24,6 +24,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attach/child"
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // Node is a namespace that plays the node's, with a driver for it. Its devices lead to
@@ -78,7 +79,7 @@ func (r Router) awaitIPv6(t testing.TB) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(10 * time.Second); !r.joinsGroups(t); <-tick.C {
+	for end := time.Now().Add(waits.Limit(10 * time.Second)); !r.joinsGroups(t); <-tick.C {
 		if time.Now().After(end) {
 			t.Fatal("the router has no route for multicast on its wire")
 		}
@@ -251,7 +252,7 @@ func Ask(t *testing.T, n *netnstest.Namespace, from, to string, patience time.Du
 			return nil
 		}
 		defer conn.Close()
-		if err = conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		if err = conn.SetDeadline(time.Now().Add(waits.Limit(20 * time.Second))); err != nil {
 			return nil
 		}
 		answer, err = bufio.NewReader(conn).ReadString('\n')
@@ -276,7 +277,7 @@ func AwaitNeighbours(t testing.TB, r Router, mac net.HardwareAddr, want ...strin
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	known := map[string]bool{}
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end) && len(known) < len(want); <-tick.C {
+	for end := time.Now().Add(waits.Limit(10 * time.Second)); time.Now().Before(end) && len(known) < len(want); <-tick.C {
 		r.Do(t, func() error {
 			list, err := netlink.NeighList(0, netlink.FAMILY_ALL)
 			for _, row := range list {

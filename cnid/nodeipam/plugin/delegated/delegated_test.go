@@ -17,6 +17,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 func TestADeviceIsInThePodAndComesBack(t *testing.T) {
@@ -109,7 +110,7 @@ func converse(t *testing.T, pod, network *netnstest.Namespace, to, name string) 
 			return err
 		}
 		defer client.Close()
-		if err := client.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		if err := client.SetDeadline(time.Now().Add(waits.Limit(10 * time.Second))); err != nil {
 			return err
 		}
 		if _, err := client.Write([]byte("who is there?")); err != nil {

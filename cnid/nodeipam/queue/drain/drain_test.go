@@ -17,6 +17,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/nodeipam/queue"
 	"github.com/alioth-net/alioth/cnid/nodeipam/queue/drain"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // never is longer than any test, so that only the kernel's reports start a pass.
@@ -56,7 +57,7 @@ func (r *running) next(t *testing.T) queue.Release {
 	select {
 	case got := <-r.applied:
 		return got
-	case <-time.After(time.Minute):
+	case <-time.After(waits.Limit(time.Minute)):
 		t.Fatal("nothing is applied")
 		return queue.Release{}
 	}
@@ -65,7 +66,7 @@ func (r *running) next(t *testing.T) queue.Release {
 // empty waits until the directory is empty.
 func (r *running) empty(t *testing.T) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; {
+	for deadline := time.Now().Add(waits.Limit(time.Minute)); ; {
 		entries, err := os.ReadDir(r.dir)
 		if err == nil && len(entries) == 0 {
 			return

@@ -19,6 +19,7 @@ import (
 
 	"github.com/alioth-net/alioth/test/cluster/host"
 	"github.com/alioth-net/alioth/test/cluster/process"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // newPair returns a client of an agent on this machine.
@@ -77,7 +78,7 @@ func TestACommandEndsWithItsClient(t *testing.T) {
 	if err := <-done; err == nil {
 		t.Error("a command that was given up ended well")
 	}
-	limit, stop := context.WithTimeout(t.Context(), 10*time.Second)
+	limit, stop := context.WithTimeout(t.Context(), waits.Limit(10*time.Second))
 	defer stop()
 	if err := id.Wait(limit); err != nil {
 		t.Errorf("what the command had started: %v", err)
@@ -140,16 +141,7 @@ func TestADaemonIsStartedOnceAndStopped(t *testing.T) {
 // await waits until something has happened.
 func await(t *testing.T, done func() bool) {
 	t.Helper()
-	limit := time.After(10 * time.Second)
-	look := time.NewTicker(time.Millisecond)
-	defer look.Stop()
-	for !done() {
-		select {
-		case <-look.C:
-		case <-limit:
-			t.Fatal("it does not happen")
-		}
-	}
+	waits.True(t, 10*time.Second, "it happens", done)
 }
 
 func TestASocketOfTheNodeIsReached(t *testing.T) {
