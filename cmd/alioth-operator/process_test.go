@@ -189,11 +189,7 @@ func TestAProcessThatWasStoppedPastItsLeaseWritesNothing(t *testing.T) {
 	}
 	r.signal(syscall.SIGSTOP)
 	taken, giveBack := w.rival()
-	select {
-	case <-taken:
-	case <-time.After(waits.Limit(within)):
-		t.Fatal("nobody else got the lease")
-	}
+	waits.Receive(t, within, "another process gets the lease", taken)
 	second := w.schedule("second", "")
 	sent := len(r.gateway.since(0))
 	r.signal(syscall.SIGCONT)

@@ -352,11 +352,7 @@ func TestASourceThatIsRefusedGoesOnOnceItMay(t *testing.T) {
 		t.Fatal("nobody is told")
 	}
 	allow(t, server.Config(t), "refused")
-	select {
-	case <-synced:
-	case <-time.After(waits.Limit(patience)):
-		t.Fatal("the source doesn't get in sync")
-	}
+	waits.Receive(t, patience, "the source gets in sync", synced)
 	waitFor(t, rows, held)
 }
 

@@ -96,11 +96,7 @@ func start(t *testing.T, set *reflector.Set, scope descriptor.Scope) *reflector.
 	t.Helper()
 	synced := make(chan struct{})
 	source := set.Start(t.Context(), scope, func() { close(synced) })
-	select {
-	case <-synced:
-	case <-time.After(waits.Limit(patience)):
-		t.Fatal("the source doesn't get in sync")
-	}
+	waits.Receive(t, patience, "the source gets in sync", synced)
 	return source
 }
 

@@ -42,11 +42,7 @@ func TestTheWaitForACarrierEnds(t *testing.T) {
 		states.awaitUp(t.Context(), "near")
 		states.awaitUp(t.Context(), "missing")
 	}()
-	select {
-	case <-ended:
-	case <-time.After(waits.Limit(time.Minute)):
-		t.Error("the wait for a carrier has not ended after a minute")
-	}
+	waits.Receive(t, time.Minute, "the wait for a carrier ends", ended)
 }
 
 // halfUp makes a namespace with a pair of devices, of which "near" is up and "far" is not.

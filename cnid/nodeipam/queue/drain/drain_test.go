@@ -54,13 +54,7 @@ func start(t *testing.T, dir string, cfg drain.Config, fail func(queue.Release) 
 
 func (r *running) next(t *testing.T) queue.Release {
 	t.Helper()
-	select {
-	case got := <-r.applied:
-		return got
-	case <-time.After(waits.Limit(time.Minute)):
-		t.Fatal("nothing is applied")
-		return queue.Release{}
-	}
+	return waits.Receive(t, time.Minute, "something is applied", r.applied)
 }
 
 // empty waits until the directory is empty.
