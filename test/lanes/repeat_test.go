@@ -51,8 +51,10 @@ func TestAFailureIsRefutedByARepetitionAlone(t *testing.T) {
 		silent  string
 	}{
 		"a test that passes alone": {
-			failing("p", "TestA"), passing("p", "TestA"), true, []string{"^TestA$"},
-			[]string{"FLAKY p TestA of tests", "wrong the first time", "right the second time", "FLAKY: 1", "ok\n\nslowest"}, "FAILED",
+			failing("p", "TestA"), passing("p", "TestA"), true,
+			[]string{"^TestA$"},
+			[]string{"FLAKY p TestA of tests", "wrong the first time", "right the second time", "FLAKY: 1", "ok\n\nslowest"},
+			"FAILED",
 		},
 		"a test that fails again": {
 			failing("p", "TestA"), failing("p", "TestA"), false, []string{"^TestA$"}, []string{"FAILED tests", "repeated alone: p TestA: failed again"}, "FLAKY",
@@ -65,7 +67,9 @@ func TestAFailureIsRefutedByARepetitionAlone(t *testing.T) {
 		},
 		"three tests": {
 			failing("p", "TestA", "TestB", "TestC"), passing("p", "TestA") + passing("p", "TestB") + passing("p", "TestC"), false,
-			[]string{"^TestA$", "^TestB$", "^TestC$"}, []string{"FLAKY p TestC", "FAILED: 3 tests are flaky"}, "failed again",
+			[]string{"^TestA$", "^TestB$", "^TestC$"},
+			[]string{"FLAKY p TestC", "FAILED: 3 tests are flaky"},
+			"failed again",
 		},
 		"more tests than one cause has": {
 			failing("p", "A", "B", "C", "D", "E", "F", "G"), passing("p", "A"), false, nil, []string{"FAILED tests"}, "FLAKY",

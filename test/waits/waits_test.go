@@ -42,7 +42,7 @@ func (f *failing) Fatalf(format string, arguments ...any) {
 }
 
 // fails returns what a test says that fails.
-func fails(t *testing.T, wait func(testing.TB)) string {
+func fails(t *testing.T, wait func(*failing)) string {
 	t.Helper()
 	f, ended := &failing{TB: t}, make(chan struct{})
 	go func() {
@@ -67,10 +67,10 @@ func TestAWaitEndsWithItsConditionOrItsLimit(t *testing.T) {
 		t.Errorf("looked %d times, want 8", seen)
 	}
 	never := func() error { return errors.New("too few") }
-	if said := fails(t, func(t testing.TB) { waits.Until(t, time.Millisecond, "there are more", never) }); !strings.HasSuffix(said, "until there are more: too few") {
+	if said := fails(t, func(f *failing) { waits.Until(f, time.Millisecond, "there are more", never) }); !strings.HasSuffix(said, "until there are more: too few") {
 		t.Errorf("a wait in vain says %q", said)
 	}
-	if said := fails(t, func(t testing.TB) { waits.True(t, 0, "there are more", func() bool { return false }) }); !strings.HasSuffix(said, "until there are more: not so yet") {
+	if said := fails(t, func(f *failing) { waits.True(f, 0, "there are more", func() bool { return false }) }); !strings.HasSuffix(said, "until there are more: not so yet") {
 		t.Errorf("a wait in vain says %q", said)
 	}
 }
@@ -82,7 +82,7 @@ func TestAValueIsReceivedOrMissed(t *testing.T) {
 	if got := waits.Receive(t, time.Minute, "a value", filled) + waits.Receive(t, time.Minute, "the end", closed); got != 7 {
 		t.Errorf("received %d, want 7", got)
 	}
-	if said := fails(t, func(t testing.TB) { waits.Receive(t, time.Millisecond, "a value comes", filled) }); !strings.HasSuffix(said, "until a value comes") {
+	if said := fails(t, func(f *failing) { waits.Receive(f, time.Millisecond, "a value comes", filled) }); !strings.HasSuffix(said, "until a value comes") {
 		t.Errorf("a wait in vain says %q", said)
 	}
 }
