@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -14,6 +15,45 @@ import (
 	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 )
+
+// Recognize gives the host ends of pods the group that the packet filter trusts, and takes
+// it from devices that are none. The packet filter comes after it: the host ends of an
+// earlier release have no group. A device with the name of a host end may belong to an
+// attachment that is being made.
+func (h *Host) Recognize(pods []hostdev.Pod) error {
+	links, err := netlinkdump.Complete(h.netlink.LinkList)
+	if err != nil {
+		return fmt.Errorf("list devices: %w", err)
+	}
+	ends := make(map[int]bool, len(pods))
+	for _, pod := range pods {
+		ends[pod.Ifindex] = true
+	}
+	h.settled = len(h.applied.Shadows) > 0
+	var failures []error
+	for _, link := range links {
+		attrs := link.Attrs()
+		isEnd := ends[attrs.Index] && slices.Contains(hostdev.PodKinds, link.Type())
+		if isEnd == (attrs.Group == hostdev.PodGroup) || !isEnd && isPodDevice(attrs.Name) {
+			continue
+		}
+		failures = append(failures, h.group(link, isEnd))
+	}
+	return errors.Join(failures...)
+}
+
+func (h *Host) group(link netlink.Link, isEnd bool) error {
+	name, group := link.Attrs().Name, uint32(0)
+	if isEnd {
+		group = hostdev.PodGroup
+	}
+	err := h.netlink.LinkSetGroup(link, int(group))
+	if err != nil && !errors.Is(err, unix.ENODEV) {
+		return fmt.Errorf("set the group of %s to %d: %w", name, group, err)
+	}
+	h.note(RepairDevice, "group of %s", name)
+	return nil
+}
 
 // applyPods restores the settings of pods' host ends. It does not create missing ones.
 func (h *Host) applyPods(pods, last []hostdev.Pod) error {

@@ -24,7 +24,7 @@ const TableName = "alioth"
 
 // rulesVersion goes into the fingerprint: a release that changes the rules for
 // one and the same ruleset.State changes it.
-const rulesVersion = 7
+const rulesVersion = 8
 
 // Apply makes the table equal to the state. It reads what the kernel holds and
 // changes nothing when that is the same, so counters survive a restart;

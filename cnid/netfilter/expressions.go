@@ -67,18 +67,32 @@ func Astray() []expr.Any {
 
 func toDevice(name string) rule { return device(expr.MetaKeyOIFNAME, wholeName(name)) }
 
-func fromDevices(prefix string) rule { return device(expr.MetaKeyIIFNAME, []byte(prefix)) }
+// fromPods holds for packets that came by a device of the group of pods' host ends. Behind
+// rawPrerouting, all such devices are of a kind that host ends have.
+func fromPods(s ruleset.State) rule {
+	return device(expr.MetaKeyIIFGROUP, binaryutil.NativeEndian.PutUint32(s.PodGroup))
+}
 
-func toDevices(prefix string) rule { return device(expr.MetaKeyOIFNAME, []byte(prefix)) }
+// fromNowhere holds for packets of the node itself, where they have a device to go to. A
+// comparison of groups, also one for inequality, does not hold for them.
+func fromNowhere() rule { return device(expr.MetaKeyIIF, make([]byte, 4)) }
 
-func notToDevices(prefix string) rule { return not(toDevices(prefix)) }
+func toPods(s ruleset.State) rule {
+	return device(expr.MetaKeyOIFGROUP, binaryutil.NativeEndian.PutUint32(s.PodGroup))
+}
 
-// device compares as many bytes of the name as pattern has: a name with its
-// padding must be equal, a prefix must only match.
-func device(key expr.MetaKey, pattern []byte) rule {
+// metaIIFKind is NFT_META_IIFKIND of linux/netfilter/nf_tables.h, which the library lacks.
+const metaIIFKind expr.MetaKey = 26
+
+// ofKind holds for packets from virtual devices of a kind. It does not hold for those of
+// physical devices, which have no kind.
+func ofKind(kind string) rule { return device(metaIIFKind, wholeName(kind)) }
+
+// device compares a whole property of a device.
+func device(key expr.MetaKey, value []byte) rule {
 	return rule{
 		&expr.Meta{Key: key, Register: 1},
-		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: pattern},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: value},
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 	"github.com/alioth-net/alioth/test/waits"
 )
@@ -43,6 +44,7 @@ func newRig(t *testing.T, mark uint32) rig {
 	linkLocal(t, r.node, false)
 	testnet.Veth(t, r.node, "alv0", []string{"169.254.64.1/32", "fd41:6c69:6f74:6801::1/128"},
 		r.pod, "eth0", []string{"169.254.64.5/18", "fd41:6c69:6f74:6801::5/64"})
+	testnet.In(t, r.node, func() error { return setGroup("alv0", hostdev.PodGroup) })
 	linkLocal(t, r.node, true)
 	testnet.Veth(t, r.node, "eth0", []string{"192.0.2.1/24", "2001:db8::1/64"},
 		r.outside, "eth0", []string{"192.0.2.9/24", "2001:db8::9/64"})
@@ -69,6 +71,14 @@ func newRig(t *testing.T, mark uint32) rig {
 	})
 	r.reset(t, mark, testState())
 	return r
+}
+
+func setGroup(device string, group uint32) error {
+	link, err := netlink.LinkByName(device)
+	if err != nil {
+		return err
+	}
+	return netlink.LinkSetGroup(link, int(group))
 }
 
 // linkLocal sets whether devices that a namespace gets have IPv6 link-local addresses.
@@ -159,12 +169,12 @@ func (r rig) mark(t *testing.T, value uint32) {
 			Name: "mark", Table: other, Type: nftables.ChainTypeFilter,
 			Hooknum: nftables.ChainHookPrerouting, Priority: nftables.ChainPriorityConntrackDefrag,
 		})
-		conn.AddRule(&nftables.Rule{Table: other, Chain: c, Exprs: when(fromDevices("alv"), rule{
+		conn.AddRule(&nftables.Rule{Table: other, Chain: c, Exprs: when(fromPods(testState()), rule{
 			&expr.Immediate{Register: 1, Data: binaryutil.NativeEndian.PutUint32(value)},
 			&expr.Meta{Key: expr.MetaKeyMARK, SourceRegister: true, Register: 1},
 		})})
 		multicast := inside(destination, netip.MustParsePrefix("ff00::/8"))
-		conn.AddRule(&nftables.Rule{Table: other, Chain: c, Exprs: when(fromDevices("alv"), multicast, verdict(expr.VerdictDrop))})
+		conn.AddRule(&nftables.Rule{Table: other, Chain: c, Exprs: when(fromPods(testState()), multicast, verdict(expr.VerdictDrop))})
 		return conn.Flush()
 	})
 }

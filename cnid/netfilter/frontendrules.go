@@ -199,11 +199,12 @@ func (r sourceRanges) chain(ruleset.State) chain {
 	return c
 }
 
-// isPreserved holds for packets whose source is preserved, because they came from outside
-// or from the node itself. Their mark is that of a pod's packets to the outside. No other
+// preserved accepts packets whose source is preserved, because they came from outside
+// or from the node itself, whose packets come from no device. Their mark is that of a pod's packets to the outside. No other
 // packet to a pod that is not from a pod has this mark.
-func isPreserved(s ruleset.State) rule {
-	return when(toDevices(s.PodDevices), not(fromDevices(s.PodDevices)), marked(s, s.EgressMark), rewritten())
+func preserved(s ruleset.State) []rule {
+	keep := when(marked(s, s.EgressMark), rewritten(), verdict(expr.VerdictAccept))
+	return []rule{when(toPods(s), not(fromPods(s)), keep), when(toPods(s), fromNowhere(), keep)}
 }
 
 // relayed holds for packets to a backend on another node.
@@ -214,7 +215,7 @@ func relayed(s ruleset.State, family byte) rule {
 // asksAnotherNode holds for the node's own packets to a backend on another node, on the
 // nodes' own network.
 func asksAnotherNode(s ruleset.State, family byte) rule {
-	return when(leaving(), not(toDevices(s.PodDevices)), not(toDevice(s.NodeDevice)), rewritten(), ofFamily(family), rule{
+	return when(leaving(), not(toPods(s)), not(toDevice(s.NodeDevice)), rewritten(), ofFamily(family), rule{
 		&expr.Fib{Register: 1, FlagSADDR: true, ResultADDRTYPE: true},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.NativeEndian.PutUint32(unix.RTN_LOCAL)},
 	}, isPlace(family))
@@ -225,7 +226,7 @@ func asksAnotherNode(s ruleset.State, family byte) rule {
 func onThisNode(s ruleset.State) []rule {
 	var rules []rule
 	for _, family := range families() {
-		asked := when(fromDevices(s.PodDevices), marked(s, s.NodeMark), rewritten(), isPlace(family))
+		asked := when(fromPods(s), marked(s, s.NodeMark), rewritten(), isPlace(family))
 		if s.FlowsPerShadow > 0 {
 			rules = append(rules, when(asked, opening(), jump(podShare)))
 		}
@@ -240,7 +241,7 @@ func onThisNode(s ruleset.State) []rule {
 // destination.
 func asSelf(s ruleset.State) []rule {
 	var rules []rule
-	for _, from := range []rule{fromDevices(s.PodDevices), fromDevice(s.NodeDevice)} {
+	for _, from := range []rule{fromPods(s), fromDevice(s.NodeDevice)} {
 		for _, family := range families() {
 			rules = append(rules, when(from, ofProtocol(unix.IPPROTO_UDP), rewritten(), ofFamily(family), isPlace(family), rule{
 				load(destination, family),

@@ -85,7 +85,7 @@ func toThisNode() rule {
 // Frontends and ports of pods have no port in common. Packets of other nodes through the
 // default VPC go to frontends only.
 func openPorts(s ruleset.State) []chain {
-	pod, node := fromDevices(s.PodDevices), fromDevice(s.NodeDevice)
+	pod, node := fromPods(s), fromDevice(s.NodeDevice)
 	return []chain{
 		{
 			name: "nat_prerouting", kind: nftables.ChainTypeNAT, hook: nftables.ChainHookPrerouting,
@@ -112,7 +112,7 @@ func openPorts(s ruleset.State) []chain {
 func tenantsPorts(s ruleset.State) []rule {
 	var rules []rule
 	for _, ip := range s.Addresses {
-		rules = append(rules, when(fromDevices(s.PodDevices), marked(s, s.EgressMark), inside(destination, single(ip)), jump(insideChain)))
+		rules = append(rules, when(fromPods(s), marked(s, s.EgressMark), inside(destination, single(ip)), jump(insideChain)))
 	}
 	return rules
 }
@@ -124,11 +124,11 @@ var beforeOthers = nftables.ChainPriorityRef(*nftables.ChainPriorityNATDest - 1)
 // served accepts flows that this table, or a rule of another program, has sent to a
 // port of a pod. They count on the account of the pod.
 func served(s ruleset.State) []rule {
-	toPod := when(toDevices(s.PodDevices), rewritten())
+	toPod := when(toPods(s), rewritten())
 	var rules []rule
 	if s.FlowsPerShadow > 0 {
 		rules = append(rules,
-			when(fromDevices(s.PodDevices), toPod, opening(), jump(podShare)),
+			when(fromPods(s), toPod, opening(), jump(podShare)),
 			when(toPod, opening(), jump(servedShare)))
 	}
 	rules = append(rules, when(toPod, jump(servedChain)))
@@ -154,10 +154,10 @@ func throughHere(s ruleset.State) []rule {
 // asNode replaces the source of a flow to a pod's port with the node's shadow, to which a
 // pod can reply whatever addresses its VPC has. It excludes preserved sources.
 func asNode(s ruleset.State) []rule {
-	rules := []rule{when(isPreserved(s), verdict(expr.VerdictAccept))}
+	rules := preserved(s)
 	for _, shadow := range s.NodeShadows {
 		family := familyOf(single(shadow))
-		rules = append(rules, when(toDevices(s.PodDevices), ofFamily(family), rewritten(), rule{
+		rules = append(rules, when(toPods(s), ofFamily(family), rewritten(), rule{
 			&expr.Immediate{Register: 1, Data: shadow.AsSlice()},
 			&expr.NAT{Type: expr.NATTypeSourceNAT, Family: uint32(family), RegAddrMin: 1},
 		}))

@@ -12,6 +12,7 @@ import (
 	"github.com/google/nftables/expr"
 
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 )
 
@@ -22,7 +23,8 @@ func testState() ruleset.State {
 		DefaultVPC:    []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("fd10:244::/48")},
 		Addresses:     []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")},
 		TunnelPort:    4789,
-		PodDevices:    "alv",
+		PodGroup:      hostdev.PodGroup,
+		PodKinds:      hostdev.PodKinds,
 		NodeDevice:    "alioth_node",
 		SealedDevices: []string{"alioth_vxlan", "alioth_nodep"},
 		MarkMask:      0x30000000, SharedMark: 0x10000000, EgressMark: 0x20000000, NodeMark: 0x30000000,

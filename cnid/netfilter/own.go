@@ -20,7 +20,7 @@ const toShadowChain = "own_to_shadow"
 func ownChains(s ruleset.State) []chain {
 	rules := []rule{when(toTunnel(s), bySocket(), not(marked(s, s.TunneledMark)), drop(ReasonTunnelSocket))}
 	for _, shadow := range s.Shadows {
-		rules = append(rules, when(toDevices(s.PodDevices), inside(destination, shadow), jump(toShadowChain)))
+		rules = append(rules, when(toPods(s), inside(destination, shadow), jump(toShadowChain)))
 	}
 	return []chain{
 		{name: toShadowChain, rules: toShadow(s)},

@@ -100,6 +100,7 @@ type chain struct {
 // chains returns the whole table for a state, targets of jumps first.
 func chains(s ruleset.State) []chain {
 	return slices.Concat(shares(s), hostPortChains(s), frontendChains(), openPorts(s), ownChains(s), []chain{
+		{name: fromPodChain, rules: shadowed(s)},
 		{
 			name: "raw_prerouting", kind: nftables.ChainTypeFilter, hook: nftables.ChainHookPrerouting,
 			priority: nftables.ChainPriorityRaw, rules: rawPrerouting(s),
@@ -131,6 +132,21 @@ func chains(s ruleset.State) []chain {
 	})
 }
 
+// fromPodChain decides about packets of pods' host ends.
+const fromPodChain = "from_pod"
+
+// shadowed accepts packets with a shadow address as source.
+func shadowed(s ruleset.State) []rule {
+	var rules []rule
+	for _, shadow := range s.Shadows {
+		rules = append(rules, when(outside(source, shadow), drop(ReasonUnshadowed)))
+	}
+	for _, family := range missingFamilies(s.Shadows) {
+		rules = append(rules, when(ofFamily(family), drop(ReasonUnshadowed)))
+	}
+	return append(rules, verdict(expr.VerdictAccept))
+}
+
 func rawPrerouting(s ruleset.State) []rule {
 	rules := []rule{
 		when(fromDevice("lo"), toTunnel(s), drop(ReasonTunnelSocket)), // no tunnel leads there
@@ -140,14 +156,11 @@ func rawPrerouting(s ruleset.State) []rule {
 	for _, device := range s.SealedDevices {
 		rules = append(rules, when(fromDevice(device), drop(ReasonUnhandled)))
 	}
-	for _, shadow := range s.Shadows {
-		rules = append(rules, when(fromDevices(s.PodDevices), outside(source, shadow), drop(ReasonUnshadowed)))
-	}
-	for _, family := range missingFamilies(s.Shadows) {
-		rules = append(rules, when(fromDevices(s.PodDevices), ofFamily(family), drop(ReasonUnshadowed)))
+	for _, kind := range s.PodKinds {
+		rules = append(rules, when(fromPods(s), ofKind(kind), jump(fromPodChain)))
 	}
 	rules = append(rules,
-		when(fromDevices(s.PodDevices), verdict(expr.VerdictAccept)),
+		when(fromPods(s), drop(ReasonUnhandled)), // no host end: somebody changed its group
 		when(fromDevice(s.NodeDevice), verdict(expr.VerdictAccept)),
 		when(fromDevice("lo"), verdict(expr.VerdictAccept)))
 	for _, shadow := range s.Shadows {
@@ -165,7 +178,7 @@ func rawPrerouting(s ruleset.State) []rule {
 // program. Only here all addresses of the node are known, so a flow that may only leave
 // the cluster is dropped here.
 func input(s ruleset.State) []rule {
-	pod, node := fromDevices(s.PodDevices), fromDevice(s.NodeDevice)
+	pod, node := fromPods(s), fromDevice(s.NodeDevice)
 	rules := []rule{
 		when(pod, invalid(), drop(ReasonInvalid)),
 		when(pod, replying(), verdict(expr.VerdictAccept)),
@@ -184,7 +197,7 @@ func input(s ruleset.State) []rule {
 // to a pod. Beside that only the node itself can open a flow to a pod, and its packets do
 // not pass this chain.
 func forward(s ruleset.State) []rule {
-	pod, toPod := fromDevices(s.PodDevices), toDevices(s.PodDevices)
+	pod, toPod := fromPods(s), toPods(s)
 	node, toNode := fromDevice(s.NodeDevice), toDevice(s.NodeDevice)
 	rules := []rule{
 		when(pod, invalid(), drop(ReasonInvalid)),
@@ -222,7 +235,7 @@ func postrouting(s ruleset.State) []rule {
 		rules = append(rules, when(relayed(s, family), rule{&expr.Masq{}}), when(asksAnotherNode(s, family), rule{&expr.Masq{}}))
 	}
 	for _, shadow := range s.Shadows {
-		rules = append(rules, when(notToDevices(s.PodDevices), inside(source, shadow), leaving(), rule{&expr.Masq{}}))
+		rules = append(rules, when(not(toPods(s)), inside(source, shadow), leaving(), rule{&expr.Masq{}}))
 	}
 	return rules
 }
@@ -237,7 +250,7 @@ func shadowsStay(s ruleset.State) []rule {
 	var rules []rule
 	for _, shadow := range s.Shadows {
 		for _, of := range []side{source, destination} {
-			rules = append(rules, when(notToDevices(s.PodDevices), inside(of, shadow), leaving(), drop(ReasonShadowNotTranslated)))
+			rules = append(rules, when(not(toPods(s)), inside(of, shadow), leaving(), drop(ReasonShadowNotTranslated)))
 		}
 	}
 	return rules

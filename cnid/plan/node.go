@@ -129,7 +129,8 @@ func (b *nodeBuilder) filter() {
 	s := ruleset.State{
 		Shadows:       b.in.Shadows,
 		TunnelPort:    b.in.TunnelPort,
-		PodDevices:    hostdev.PodPrefix,
+		PodGroup:      hostdev.PodGroup,
+		PodKinds:      hostdev.PodKinds,
 		NodeDevice:    hostdev.Node,
 		SealedDevices: []string{hostdev.Tunnel, hostdev.NodePeer, hostdev.FragmentPeer},
 		MarkMask:      state.MarkMask, SharedMark: state.MarkShared, EgressMark: state.MarkEgress, NodeMark: state.MarkNode,

@@ -109,10 +109,16 @@ func NewKernel(cfg KernelConfig) *Kernel {
 // that stale sockets may exist.
 func (k *Kernel) ServicesChanged() <-chan struct{} { return k.services }
 
-// Apply programs the plan: the packet filter before the paths that it guards, the
+// Apply programs the plan: the groups of pods' devices before the packet filter, which
+// trusts them, the packet filter before the paths that it guards, the
 // programs last. Errors of single devices are returned apart from errors of the whole
 // node.
 func (k *Kernel) Apply(want plan.Wanted, look Scope) (map[int]error, error) {
+	if look.thorough() {
+		if err := k.cfg.Host.Recognize(want.Devices.Pods); err != nil {
+			return nil, err
+		}
+	}
 	if err := k.applyFilter(want.Filter, look); err != nil {
 		return nil, err
 	}

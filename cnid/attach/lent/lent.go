@@ -26,14 +26,17 @@ type Device struct {
 	Alias    string           `json:"alias,omitempty"`
 	MAC      net.HardwareAddr `json:"mac"`
 	MTU      int              `json:"mtu"`
-	Up       bool             `json:"up"`
+	// Group is the group of devices (IFLA_GROUP). A pod may have set another one, which
+	// could be that of the host ends of pods.
+	Group uint32 `json:"group,omitempty"`
+	Up    bool   `json:"up"`
 }
 
 // Of returns the state of a device.
 func Of(link netlink.Link) *Device {
 	a := link.Attrs()
 	return &Device{
-		Name: a.Name, AltNames: slices.Clone(a.AltNames), Alias: a.Alias, MAC: bytes.Clone(a.HardwareAddr), MTU: a.MTU, Up: a.Flags&net.FlagUp != 0,
+		Name: a.Name, AltNames: slices.Clone(a.AltNames), Alias: a.Alias, MAC: bytes.Clone(a.HardwareAddr), MTU: a.MTU, Group: a.Group, Up: a.Flags&net.FlagUp != 0,
 	}
 }
 
@@ -65,7 +68,7 @@ func (d Device) Restore(h *podside.Socket, link netlink.Link, setMAC func(netlin
 	// First, so that a failure below leaves no name of a pod.
 	err := d.rename(h, link)
 	var b podside.Batch
-	b.SetLink("set alias", index, 0, 0, nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(d.Alias)))
+	b.SetLink("set alias and group", index, 0, 0, nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(d.Alias)), nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(d.Group)))
 	if link.Attrs().MTU != d.MTU {
 		b.SetLink(fmt.Sprintf("set MTU %d", d.MTU), index, 0, 0, nl.NewRtAttr(unix.IFLA_MTU, nl.Uint32Attr(uint32(d.MTU))))
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/attach/podside"
+	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/netns"
 	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 )
@@ -40,6 +42,12 @@ func (d *session) list(ctx context.Context) ([]attach.Found, error) {
 		found, ok := attach.Marked(link.Attrs().Alias)
 		if !ok || link.Type() != string(d.devices.Kind) || link.Attrs().Name != d.HostName(found.ContainerID, found.IfName) {
 			continue
+		}
+		// An earlier release made host ends without a group.
+		if link.Attrs().Group != hostdev.PodGroup {
+			if err := d.host.LinkSetGroup(link, int(hostdev.PodGroup)); err != nil && !podside.IsNotFound(err) {
+				return nil, fmt.Errorf("set the group of %s: %w", link.Attrs().Name, err)
+			}
 		}
 		found.MTU = link.Attrs().MTU
 		found.Link = d.describe(link, d.otherEnd(link, found.NetnsPath))

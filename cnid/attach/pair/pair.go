@@ -25,11 +25,12 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attach/podside"
+	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/netns"
 )
 
 // HostPrefix starts the name of every host end, and of no other device of Alioth.
-const HostPrefix = "alv"
+const HostPrefix = hostdev.PodPrefix
 
 // Driver makes pairs of one kind between the network namespace it was created
 // in and pods. It implements attach.Driver.
@@ -161,7 +162,7 @@ func (d *session) createPair(ctx context.Context, pod ns.NetNS, spec attach.Spec
 func (d *session) hostEnd(spec attach.Spec) netlink.LinkAttrs {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = d.HostName(spec.ContainerID, spec.IfName)
-	attrs.HardwareAddr, attrs.MTU = d.mac, spec.MTU
+	attrs.HardwareAddr, attrs.MTU, attrs.Group = d.mac, spec.MTU, hostdev.PodGroup
 	// A pair made with a queue for each CPU uses one, too, but gives the
 	// others back at once, for which the kernel waits, with the lock held
 	// that every change of a device on the machine needs.

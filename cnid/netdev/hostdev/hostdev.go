@@ -28,9 +28,20 @@ const (
 	Fragment = "alioth_frag"
 	// FragmentPeer is its far end, where the datapath fragments them.
 	FragmentPeer = "alioth_fragp"
-	// PodPrefix is the prefix of the names of the host ends of pods.
+	// PodPrefix is the prefix of the names of the host ends of pods. A name gives no
+	// trust: PodGroup does.
 	PodPrefix = "alv"
 )
+
+// PodGroup is the group of devices (IFLA_GROUP of rtnetlink(7)) of the host ends of pods,
+// and of no other device. The daemon sets it when it makes a host end, and the packet
+// filter trusts the group. It begins and ends with the device, as no list of names or
+// indexes does.
+const PodGroup uint32 = 0x616c7670
+
+// PodKinds are the kernel's names of the kinds of host ends. A device that a pod had for a
+// while keeps the group that the pod gave it, but is of another kind.
+var PodKinds = []string{"netkit", "veth"}
 
 // Names are the devices that every node has.
 var Names = []string{Tunnel, Node, NodePeer, Fragment, FragmentPeer}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/netfilter"
 	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 )
@@ -30,7 +31,7 @@ func applyOurs(t *testing.T) {
 	t.Helper()
 	traffic := testTraffic()
 	s := ruleset.State{
-		Shadows: traffic.Shadows, TunnelPort: traffic.TunnelPort, PodDevices: traffic.PodDevices, NodeDevice: traffic.NodeDevice,
+		Shadows: traffic.Shadows, TunnelPort: traffic.TunnelPort, PodGroup: hostdev.PodGroup, PodKinds: hostdev.PodKinds, NodeDevice: traffic.NodeDevice,
 		MarkMask: 0x30000000, SharedMark: 0x10000000, EgressMark: 0x20000000, NodeMark: 0x30000000,
 		OpeningMark: 0x10000000, TunneledMark: 0x30000000, FlowsPerShadow: 4,
 	}

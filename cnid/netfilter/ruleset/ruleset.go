@@ -32,8 +32,10 @@ type State struct {
 	Addresses []netip.Addr
 	// TunnelPort is the UDP port of VXLAN.
 	TunnelPort uint16
-	// PodDevices is the prefix of the names of the host ends of pods.
-	PodDevices string
+	// PodGroup is the group of devices that the host ends of pods belong to, PodKinds are
+	// the kernel's names of their kinds. No name of a device makes it a pod's.
+	PodGroup uint32
+	PodKinds []string
 	// NodeDevice is the node's own interface in the default VPC.
 	NodeDevice string
 	// SealedDevices hand no packet to the host's stack while the datapath's programs
@@ -84,6 +86,7 @@ func (s State) Normal() State {
 	s.NodeShadows = slices.SortedFunc(slices.Values(s.NodeShadows), netip.Addr.Compare)
 	s.Addresses = slices.SortedFunc(slices.Values(s.Addresses), netip.Addr.Compare)
 	s.HostPorts = sortedHostPorts(s.HostPorts)
+	s.PodKinds = slices.Sorted(slices.Values(s.PodKinds))
 	s.SealedDevices = slices.Sorted(slices.Values(s.SealedDevices))
 	return s
 }
@@ -112,8 +115,8 @@ func (s State) Validate() error {
 			return fmt.Errorf("range %v is not a canonical prefix", p)
 		}
 	}
-	if s.TunnelPort == 0 || s.PodDevices == "" || s.NodeDevice == "" {
-		return errors.New("tunnel port, pod devices and node device must be set")
+	if s.TunnelPort == 0 || s.PodGroup == 0 || len(s.PodKinds) == 0 || s.NodeDevice == "" {
+		return errors.New("tunnel port, group and kinds of pod devices, and node device must be set")
 	}
 	for _, shadow := range s.Shadows {
 		if !slices.ContainsFunc(s.NodeShadows, shadow.Contains) {
