@@ -33,6 +33,9 @@ var (
 	// takenNames are interface names that a pod can't have anew: the loopback device,
 	// and the directories of sysctls that are about all devices.
 	takenNames = []string{"lo", "all", "default"}
+	// takenPrefixes begin the names of Alioth's devices on the nodes. A device of a node
+	// that was in a pod comes back with the name that it had there.
+	takenPrefixes = []string{"alv", "alioth"}
 )
 
 // isObjectName reports whether a name is a DNS-1123 subdomain, as object names are.
@@ -43,7 +46,8 @@ func checkInterfaceName(name string) error {
 	if !interfaceName.MatchString(name) {
 		return fmt.Errorf("%q is no interface name: 1 to 15 letters, digits, '_', '.' or '-'", name)
 	}
-	if slices.Contains(takenNames, name) {
+	taken := slices.ContainsFunc(takenPrefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+	if taken || slices.Contains(takenNames, name) {
 		return fmt.Errorf("the interface name %q is reserved: choose another", name)
 	}
 	return nil

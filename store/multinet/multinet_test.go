@@ -153,6 +153,11 @@ func TestCheckNetworkID(t *testing.T) {
 		{"-a", "flannel", false, false},
 		{"a\x00", "flannel", false, false},
 		{"10-flannel.conf_1", "flannel", false, true},
+		{"alvred", "ipvlan", true, false},
+		{"alioth_v", "macvlan", true, false},
+		{"alvred", "ipvlan", false, true},
+		{"alioth", "flannel", false, true},
+		{"salvation", "ipvlan", true, true},
 	} {
 		if why := multinet.CheckNetworkID(tc.id, tc.networkType, tc.withVNI); (why == "") != tc.good {
 			t.Errorf("%q of type %s, with a VNI %v: %q", tc.id, tc.networkType, tc.withVNI, why)

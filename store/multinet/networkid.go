@@ -6,6 +6,7 @@ package multinet
 import (
 	"regexp"
 	"strconv"
+	"strings"
 )
 
 // safeNetworkID matches a file's name without a path.
@@ -27,6 +28,8 @@ func CheckNetworkID(id, networkType string, withVNI bool) string {
 		return "it has other characters than letters, digits, '-', '_' and '.'"
 	case Dynamic(networkType) && len(id) > limit:
 		return "it has more than " + strconv.Itoa(limit) + " bytes"
+	case Dynamic(networkType) && withVNI && ReservedDevice(id):
+		return "names of devices that begin with " + strings.Join(ReservedPrefixes, " or ") + " are reserved for Alioth: create the network again with another NetworkID"
 	}
 	return ""
 }

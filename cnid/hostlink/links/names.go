@@ -20,10 +20,10 @@ const longestName = 15
 // hashDigits end a name that would not be unique without them.
 const hashDigits = 6
 
-// plainName returns the name that DANM gives to a link, "" if it has none or it is no name
-// of a device.
+// plainName returns the name that DANM gives to a link, "" if it has none, or it is no name
+// of a device or one that is reserved for Alioth's.
 func plainName(w Wanted) string {
-	if w.NetworkID == "" || safe(w.NetworkID) != w.NetworkID {
+	if w.NetworkID == "" || safe(w.NetworkID) != w.NetworkID || multinet.ReservedDevice(w.NetworkID) {
 		return ""
 	}
 	name := "vx_" + w.NetworkID
@@ -47,7 +47,7 @@ func hashedName(w Wanted, attempt int) string {
 	}
 	room := longestName - len(begin) - len(hash) - len(end)
 	id := safe(w.NetworkID)
-	if id == "" {
+	if id == "" || multinet.ReservedDevice(id) {
 		id = w.Type
 	}
 	return begin + id[:min(len(id), room)] + hash + end

@@ -18,6 +18,7 @@ func FuzzNames(f *testing.F) {
 	f.Add("", "a/b c", "red.100", uint32(1), uint32(16777215))
 	f.Add("exactly10c", "exactly10c", "exactly10c.4094", uint32(4094), uint32(4094))
 	f.Add("netz-ä", "..", "..", uint32(5), uint32(5))
+	f.Add("alvred", "alioth-too-long", "alvred.1310", uint32(1310), uint32(1310))
 	f.Fuzz(func(t *testing.T, first, second, foreign string, vlan, vxlan uint32) {
 		vlan, vxlan = vlan%4094+1, vxlan%(1<<24-1)+1
 		s := stateWith(
@@ -32,6 +33,9 @@ func FuzzNames(f *testing.F) {
 			name := link.Name
 			if len(name) == 0 || len(name) > 15 || strings.ContainsAny(name, "/: \t\n\x00") || name == "." || name == ".." || taken[name] {
 				t.Errorf("%s has the name %q", id, name)
+			}
+			if multinet.ReservedDevice(name) {
+				t.Errorf("%s has the reserved name %q", id, name)
 			}
 			taken[name] = true
 			if again.Links[id].Name != name {

@@ -176,6 +176,7 @@ func TestNetworkRangesAreChecked(t *testing.T) {
 func TestNetworkTypesAreChecked(t *testing.T) {
 	const (
 		long, longVNI = "NetworkID must not be longer than 11 characters", "NetworkID must not be longer than 10 characters"
+		reserved      = "NetworkID must not begin with alv or alioth"
 		needsPool     = "NetworkType sriov needs Options.device_pool"
 		noDevice      = "NetworkType sriov has no Options.host_device"
 		exclude       = "device_pool and host_device exclude each other"
@@ -205,6 +206,10 @@ func TestNetworkTypesAreChecked(t *testing.T) {
 		{"a negative VLAN", ofAdmins, tagged("", "n", -1, 0), "greater than or equal to 1"},
 		{"the greatest VXLAN", ofAdmins, tagged("", "n", 0, 16777214), ""},
 		{"a VXLAN above it", ofAdmins, tagged("", "n", 0, 16777215), "less than or equal to 16777214"},
+		{"the beginning of Alioth's devices", ofAdmins, tagged("ipvlan", "alvred", 1310, 0), reserved},
+		{"the same without a number, which a TenantConfig may give", allNetworks, typed("", "alioth_v"), reserved},
+		{"the same in a static backend, which has no host link", allNetworks, typed("flannel", "alioth"), ""},
+		{"the same letters further on", allNetworks, typed("", "salvation"), ""},
 		{"rule 11, 11 characters", allNetworks, typed("", "abcdefghijk"), ""},
 		{"rule 11, 12 characters without a type", allNetworks, typed("", "abcdefghijkl"), long},
 		{"rule 11, 12 characters of ipvlan", allNetworks, typed("ipvlan", "abcdefghijkl"), long},
