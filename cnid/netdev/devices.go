@@ -155,7 +155,7 @@ func (h *Host) tuneOne(link netlink.Link, mtu int) error {
 			return err
 		}
 	}
-	if err := h.set(perDevice("ipv4", attrs.Name, "rp_filter"), "2", forget); err != nil {
+	if err := h.settle(attrs.Name); err != nil {
 		return err
 	}
 	return h.restore(link, mtu)

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"github.com/vishvananda/netlink"
@@ -103,19 +104,16 @@ func (h *Host) applyPod(link netlink.Link, pod hostdev.Pod) error {
 	return errors.Join(h.restore(link, mtu), h.tunePod(pod))
 }
 
-// tunePod replaces a distribution's defaults for new devices, for the pod's families.
+// tunePod replaces a distribution's defaults for new devices.
 func (h *Host) tunePod(pod hostdev.Pod) error {
-	for _, shadow := range pod.Shadows {
-		setting, value := perDevice("ipv4", pod.Device, "rp_filter"), "2"
-		if shadow.Is6() {
-			setting, value = perDevice("ipv6", pod.Device, "disable_ipv6"), "0"
-		}
-		if err := h.set(setting, value, forget); err != nil {
+	if slices.ContainsFunc(pod.Shadows, netip.Addr.Is6) {
+		if err := h.set(perDevice("ipv6", pod.Device, "disable_ipv6"), "0", forget); err != nil {
 			return err
 		}
 	}
-	if !pod.Loopback {
-		return nil
+	loopback := "0"
+	if pod.Loopback {
+		loopback = "1"
 	}
-	return h.set(perDevice("ipv4", pod.Device, "route_localnet"), "1", forget)
+	return errors.Join(h.settle(pod.Device), h.set(perDevice("ipv4", pod.Device, "route_localnet"), loopback, forget))
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
@@ -90,6 +91,38 @@ func (h *Host) set(name, value string, original keep) error {
 		h.note(RepairSetting, "setting net.%s", strings.ReplaceAll(name, "/", "."))
 	}
 	return err
+}
+
+// settle gives one of Alioth's devices the settings of all of them.
+func (h *Host) settle(device string) error {
+	for _, s := range hostdev.Settings {
+		if err := h.set(perDevice(s.Family, device, s.Name), strconv.Itoa(s.Value), forget); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Deviations returns the settings of a device of Alioth that differ from hostdev.Settings,
+// with the values that they have, by their name below /proc/sys/net.
+func Deviations(device string) (map[string]string, error) {
+	s := &settings{root: sysctlRoot}
+	var found map[string]string
+	for _, want := range hostdev.Settings {
+		name := perDevice(want.Family, device, want.Name)
+		have, err := s.get(name)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && have == strconv.Itoa(want.Value) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if found == nil {
+			found = map[string]string{}
+		}
+		found[name] = have
+	}
+	return found, nil
 }
 
 // originals reads the file; without one, nothing was changed yet.

@@ -67,6 +67,9 @@ type Link struct {
 	Name  string `json:"name"`
 	Index int    `json:"index"`
 	Up    bool   `json:"up"`
+	// Settings are the kernel settings that the device should not have, with the values
+	// that it has, by their path below /proc/sys/net.
+	Settings map[string]string `json:"settings,omitempty"`
 }
 
 // Broken is an attachment whose interface is not as it was made.

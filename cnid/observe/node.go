@@ -12,6 +12,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/netfilter"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
@@ -70,7 +71,11 @@ func ownLinks() ([]nodestatus.Link, error) {
 		if !hostdev.Managed(attrs.Name) {
 			continue
 		}
-		own = append(own, nodestatus.Link{Name: attrs.Name, Index: attrs.Index, Up: attrs.Flags&net.FlagUp != 0})
+		settings, err := netdev.Deviations(attrs.Name)
+		if err != nil {
+			return nil, fmt.Errorf("read settings of device %s: %w", attrs.Name, err)
+		}
+		own = append(own, nodestatus.Link{Name: attrs.Name, Index: attrs.Index, Up: attrs.Flags&net.FlagUp != 0, Settings: settings})
 	}
 	slices.SortFunc(own, func(a, b nodestatus.Link) int { return strings.Compare(a.Name, b.Name) })
 	return own, nil

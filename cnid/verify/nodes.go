@@ -5,6 +5,7 @@ package verify
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -42,6 +43,8 @@ const (
 	DeviceMissing Kind = "DeviceMissing"
 	// DeviceLeft: a device belongs to no attachment.
 	DeviceLeft Kind = "DeviceLeft"
+	// SettingDiffers: a device of Alioth has another kernel setting.
+	SettingDiffers Kind = "SettingDiffers"
 	// InterfaceBroken: a pod's interface has changed.
 	InterfaceBroken Kind = "InterfaceBroken"
 )
@@ -66,6 +69,7 @@ func (c *comparison) node(node Node) {
 	devices := map[string]nodestatus.Link{}
 	for _, link := range d.Links {
 		devices[link.Name] = link
+		c.settings(node.Name, link)
 	}
 	for _, rec := range d.Attachments {
 		c.attachment(node.Name, rec, d.Attachments)
@@ -195,6 +199,13 @@ func (c *comparison) broken(node string, broken nodestatus.Broken, records []nod
 		if rec.ContainerID == broken.ContainerID && rec.IfName == broken.IfName {
 			c.record(node, InterfaceBroken, rec, recreatePod, "was changed: %s", broken.What)
 		}
+	}
+}
+
+// settings reports each kernel setting of a device that another program has changed.
+func (c *comparison) settings(node string, link nodestatus.Link) {
+	for _, name := range slices.Sorted(maps.Keys(link.Settings)) {
+		c.onNode(node, SettingDiffers, "setting "+name, "find out which program sets it; "+seeDaemon, "is %.32q, against docs/security/node-settings.md", link.Settings[name])
 	}
 }
 

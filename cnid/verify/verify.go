@@ -25,7 +25,7 @@ func allKinds() []Kind {
 		ObjectRefused, VNIUnclaimed, VNILeft, AddressLeft, AddressWaits, AddressMisplaced, AddressSetBroken, AddressOutside,
 		AddressMissing, AnnotationDiffers, PodIPDiffers, NodeAddressMissing, NodeSilent, NodeUnprogrammed,
 		NodeUnreadable, NotAttached, AttachmentLeft, AttachmentUnfinished, AttachmentTwice, AttachmentUnclaimed,
-		AttachmentVNI, ReleasePending, DeviceMissing, DeviceLeft, InterfaceBroken, MapRowMissing, MapRowLeft,
+		AttachmentVNI, ReleasePending, DeviceMissing, DeviceLeft, SettingDiffers, InterfaceBroken, MapRowMissing, MapRowLeft,
 		ProgramMissing, RoleWithoutMember, CachedRowLeft,
 	}
 }

@@ -269,6 +269,9 @@ func inKernel() []difference {
 		{"a pod's device is gone", func(t *testing.T, w *world) { *w.link(t, "alvp1") = nodestatus.Link{} }, []Kind{DeviceMissing, MapRowLeft, MapRowMissing}, "alvp1"},
 		{"a pod's device is another one", func(t *testing.T, w *world) { w.link(t, "alvp1").Index = 99 }, []Kind{DeviceMissing, MapRowLeft, MapRowMissing}, "index 99"},
 		{"a pod's device is down", func(t *testing.T, w *world) { w.link(t, "alvp1").Up = false }, []Kind{DeviceMissing}, "ip link set"},
+		{"a pod's device accepts redirects", func(t *testing.T, w *world) {
+			w.link(t, "alvp1").Settings = map[string]string{"ipv4/conf/alvp1/accept_redirects": "1"}
+		}, []Kind{SettingDiffers}, `ipv4/conf/alvp1/accept_redirects: is "1"`},
 		{"a device belongs to nothing", func(_ *testing.T, w *world) {
 			w.dumps["node1"].Links = append(w.dumps["node1"].Links, nodestatus.Link{Name: "alvstray", Index: 77, Up: true})
 		}, []Kind{DeviceLeft}, "alvstray"},

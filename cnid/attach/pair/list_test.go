@@ -4,6 +4,7 @@
 package pair_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attach/pair"
+	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 )
 
@@ -40,7 +42,10 @@ func testListFindsWhatWasAttachedAndNothingElse(t *testing.T, kind pair.Devices)
 	if _, err := n.attacher.Attach(t.Context(), unmarked); err != nil {
 		t.Fatal(err)
 	}
-	n.Do(t, func() error { return forge(made.HostIfName) })
+	n.Do(t, func() error {
+		link, err := netlink.LinkByName(made.HostIfName)
+		return errors.Join(err, netlink.LinkSetGroup(link, 0), forge(made.HostIfName)) // as an earlier release made it
+	})
 	want := []attach.Found{
 		{ContainerID: s.ContainerID, IfName: "eth0", PodUID: s.PodUID, Network: "alioth", NetnsPath: pod.Path, MTU: 1450, Link: made},
 		{ContainerID: "another", IfName: "eth0", PodUID: "uid", Network: "alioth", NetnsPath: other.Path, MTU: 1450, Link: movedLink},
@@ -48,6 +53,11 @@ func testListFindsWhatWasAttachedAndNothingElse(t *testing.T, kind pair.Devices)
 	got, err := n.attacher.List(t.Context())
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	for name, group := range map[string]uint32{made.HostIfName: hostdev.PodGroup, "alvforged": 0} {
+		if has := n.Link(t, name).Attrs().Group; has != group {
+			t.Errorf("the group of %s is %d, want %d", name, has, group)
+		}
 	}
 }
 

@@ -213,6 +213,9 @@ func (d *session) configureHost(host netlink.Link, spec attach.Spec) error {
 		settings = append(settings, podside.NoLinkLocal())
 	}
 	b.SetLink("set alias and no ARP", ifindex, unix.IFF_NOARP, unix.IFF_NOARP, settings...)
+	if err := b.Settle(ifindex, host.Attrs().Name); err != nil {
+		return err
+	}
 	addClsact(&b, ifindex)
 	b.SetUp("set up", ifindex)
 	return d.host.Execute(&b)

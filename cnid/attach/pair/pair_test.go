@@ -23,6 +23,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attach/netkit"
 	"github.com/alioth-net/alioth/cnid/attach/pair"
+	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/attach/veth"
 	"github.com/alioth-net/alioth/cnid/netns"
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
@@ -137,7 +138,7 @@ func testAPodGetsItsInterfaceAndNothingElse(t *testing.T, kind pair.Devices) {
 		t.Errorf("link (-want +got):\n%s", diff)
 	}
 	if a := host.Attrs(); len(a.Name) != 15 || !strings.HasPrefix(a.Name, pair.HostPrefix) || a.MTU != 1450 ||
-		!bytes.Equal(a.HardwareAddr, hostMAC) || a.RawFlags&unix.IFF_NOARP == 0 || a.RawFlags&unix.IFF_UP == 0 {
+		!bytes.Equal(a.HardwareAddr, hostMAC) || a.RawFlags&unix.IFF_NOARP == 0 || a.RawFlags&unix.IFF_UP == 0 || a.Group != hostdev.PodGroup {
 		t.Errorf("host end is %+v", a)
 	}
 	if !strings.Contains(host.Attrs().Alias, "customer-a/web-1") {

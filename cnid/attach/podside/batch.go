@@ -9,12 +9,16 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
 	"syscall"
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 )
 
 // Batch is a list of requests for one system call. The kernel executes them in order and
@@ -55,6 +59,31 @@ func NoLinkLocal() *nl.RtAttr {
 	family := nl.NewRtAttr(unix.AF_INET6, mode.Serialize())
 	return nl.NewRtAttr(unix.IFLA_AF_SPEC, family.Serialize())
 }
+
+// Settle gives a new device of Alioth on the node its kernel settings: those of IPv4 in one
+// request, those of IPv6 at once by files, which the calling thread's namespace must have. A
+// device without IPv6 has no files. New devices forward as the node does.
+func (b *Batch) Settle(ifindex int, device string) error {
+	conf := nl.NewRtAttr(inetConf, nil)
+	for _, s := range hostdev.Settings {
+		switch {
+		case s.Name == hostdev.Forwarding:
+		case s.Family == hostdev.IPv4:
+			conf.AddRtAttr(int(s.ID), nl.Uint32Attr(uint32(s.Value)))
+		default:
+			err := set(filepath.Join(procConf, device, s.Name), strconv.Itoa(s.Value))
+			if err != nil && !errors.Is(err, os.ErrNotExist) {
+				return fmt.Errorf("set IPv6 setting %s: %w", s.Name, err)
+			}
+		}
+	}
+	family := nl.NewRtAttr(unix.AF_INET, conf.Serialize())
+	b.SetLink("set kernel settings of IPv4", ifindex, 0, 0, nl.NewRtAttr(unix.IFLA_AF_SPEC, family.Serialize()))
+	return nil
+}
+
+// inetConf is IFLA_INET_CONF of linux/if_link.h.
+const inetConf = 1
 
 func (b *Batch) addName(ifindex int, name string) {
 	msg := nl.NewIfInfomsg(unix.AF_UNSPEC)

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 	"github.com/alioth-net/alioth/test/waits"
 )
@@ -280,6 +281,7 @@ func whatAPodChanges() []func(netlink.Link) error {
 		netlink.LinkSetDown,
 		func(l netlink.Link) error { return netlink.LinkSetMTU(l, 1300) },
 		func(l netlink.Link) error { return netlink.LinkSetAlias(l, "mine") },
+		func(l netlink.Link) error { return netlink.LinkSetGroup(l, int(hostdev.PodGroup)) },
 		func(l netlink.Link) error { return netlink.LinkAddAltName(l, "best") },
 		func(l netlink.Link) error { return netlink.LinkSetName(l, "lan0") },
 	}

@@ -1,0 +1,45 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hostdev
+
+// Families of settings, and the setting that new devices have from the node.
+const (
+	IPv4, IPv6 = "ipv4", "ipv6"
+	Forwarding = "forwarding"
+)
+
+// Setting is a kernel setting of each of Alioth's devices on a node: the tunnel's device,
+// the two pairs of the node, and the host ends of pods.
+type Setting struct {
+	// Family is ipv4 or ipv6, Name the file below /proc/sys/net/<family>/conf/<device>.
+	Family, Name string
+	// ID is the number of an IPv4 setting in a netlink request (linux/ip.h).
+	ID    uint16
+	Value int
+	// Reason says why, for docs/security/node-settings.md.
+	Reason string
+}
+
+// Settings are all settings that do not depend on the device. With most of them the kernel
+// uses the value of "all" too: rp_filter is the greater of the two; accept_source_route of
+// both families, and accept_redirects of a device that forwards, are on only if both are;
+// send_redirects, proxy_arp, proxy_ndp, accept_local and src_valid_mark are on if one is.
+// Alioth leaves the values of "all" to the host.
+var Settings = []Setting{
+	{IPv4, Forwarding, 1, 1, "a pod's egress and the replies to it pass the node's stack"},
+	{IPv4, "rp_filter", 8, 2, "the route to a source may lead by another device, and a strict filter would drop such packets. The programs and the packet filter check sources"},
+	{IPv4, "accept_redirects", 4, 0, "an ICMP redirect of a pod must change no route of the node"},
+	{IPv4, "send_redirects", 6, 0, "the node is the only neighbour of a pod, so no redirect can be right"},
+	{IPv4, "accept_source_route", 9, 0, "a pod must not choose the path of a packet behind its next hop"},
+	{IPv4, "proxy_arp", 3, 0, "the programs answer for a pod's neighbours; the node must not answer for others"},
+	{IPv4, "proxy_arp_pvlan", 25, 0, "as proxy_arp"},
+	{IPv4, "accept_local", 23, 0, "a packet from a pod with an address of the node as its source is forged"},
+	{IPv4, "src_valid_mark", 24, 0, "the mark of a packet is the datapath's, and must select no route in the check of its source"},
+	{IPv6, Forwarding, 0, 1, "as for IPv4. With it, the kernel ignores router advertisements and redirects"},
+	{IPv6, "accept_ra", 0, 0, "a router advertisement of a pod must give the node no route and no address"},
+	{IPv6, "autoconf", 0, 0, "a device has no address but those that the daemon assigns"},
+	{IPv6, "accept_redirects", 0, 0, "a redirect of a pod must change no route of the node"},
+	{IPv6, "accept_source_route", 0, -1, "no routing header is processed; 0 would process those of type 2"},
+	{IPv6, "proxy_ndp", 0, 0, "the programs answer for a pod's neighbours"},
+}
