@@ -14,6 +14,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 )
 
@@ -76,7 +77,11 @@ func (h *Host) ensureAddress(device string, addr *netlink.Addr) error {
 		return fmt.Errorf("find device %s: %w", device, err)
 	}
 	if addr.IP.To4() == nil {
-		if err := h.set(perDevice("ipv6", device, "disable_ipv6"), "0", remember); err != nil {
+		setting, err := hostdev.SettingPath(hostdev.IPv6, device, "disable_ipv6")
+		if err != nil {
+			return err
+		}
+		if err := h.set(setting, "0", remember); err != nil {
 			return err
 		}
 	}

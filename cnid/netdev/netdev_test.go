@@ -307,7 +307,7 @@ func TestUninstallLeavesNothing(t *testing.T) {
 
 func TestAHostThatForwardedBeforeKeepsItsRouterAdvertisementSettings(t *testing.T) {
 	n := newNode(t)
-	n.in(t, func() error { return os.WriteFile(filepath.Join(sysctlRoot, forward6), []byte("1"), 0o644) })
+	n.in(t, func() error { return os.WriteFile(filepath.Join(hostdev.SettingsRoot, forward6), []byte("1"), 0o644) })
 	n.apply(t, n.state())
 	if got := n.setting(t, perDevice("ipv6", "eth0", "accept_ra")); got != "1" {
 		t.Errorf("accept_ra of the underlay is %s, want it unchanged", got)

@@ -104,16 +104,24 @@ func (h *Host) applyPod(link netlink.Link, pod hostdev.Pod) error {
 	return errors.Join(h.restore(link, mtu), h.tunePod(pod))
 }
 
-// tunePod replaces a distribution's defaults for new devices.
+// tunePod replaces what other programs have set on a host end.
 func (h *Host) tunePod(pod hostdev.Pod) error {
+	if err := errors.Join(h.settle(pod.Device), h.openPod(pod)); err != nil || pod.Loopback {
+		return err
+	}
+	return h.setOn(pod.Device, hostdev.IPv4, "route_localnet", "0")
+}
+
+// openPod makes the settings that depend on the pod, without which its routes do not work.
+// The driver has made the others.
+func (h *Host) openPod(pod hostdev.Pod) error {
 	if slices.ContainsFunc(pod.Shadows, netip.Addr.Is6) {
-		if err := h.set(perDevice("ipv6", pod.Device, "disable_ipv6"), "0", forget); err != nil {
+		if err := h.setOn(pod.Device, hostdev.IPv6, "disable_ipv6", "0"); err != nil {
 			return err
 		}
 	}
-	loopback := "0"
-	if pod.Loopback {
-		loopback = "1"
+	if !pod.Loopback {
+		return nil
 	}
-	return errors.Join(h.settle(pod.Device), h.set(perDevice("ipv4", pod.Device, "route_localnet"), loopback, forget))
+	return h.setOn(pod.Device, hostdev.IPv4, "route_localnet", "1")
 }

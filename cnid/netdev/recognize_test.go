@@ -29,7 +29,9 @@ func TestHostEndsOfPodsHaveTheirGroupAndNoOtherDeviceHasIt(t *testing.T) {
 	if list := n.host.Repaired(); len(list) != 0 {
 		t.Errorf("at first there is nothing to repair: %v", list)
 	}
-	n.in(t, func() error { return errors.Join(setGroup(podDevice, 0), setGroup("eth0", hostdev.PodGroup), n.host.Recognize(s.Pods)) })
+	n.in(t, func() error {
+		return errors.Join(setGroup(podDevice, 0), setGroup("eth0", hostdev.PodGroup), n.host.Recognize(s.Pods))
+	})
 	n.wantGroups(t, want)
 	if list := n.host.Repaired(); len(list) != 2 {
 		t.Errorf("repaired %v, want both devices", list)

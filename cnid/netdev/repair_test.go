@@ -30,7 +30,7 @@ func damages() map[string]struct {
 		kinds []string
 	}
 	write := func(setting, value string) func() error {
-		return func() error { return os.WriteFile(filepath.Join(sysctlRoot, setting), []byte(value), 0o644) }
+		return func() error { return os.WriteFile(filepath.Join(hostdev.SettingsRoot, setting), []byte(value), 0o644) }
 	}
 	onLink := func(device string, do func(netlink.Link) error) func() error {
 		return func() error {
@@ -62,14 +62,14 @@ func damages() map[string]struct {
 		"a pod's device's MAC changed": {onLink(podDevice, func(link netlink.Link) error {
 			return netlink.LinkSetHardwareAddr(link, net.HardwareAddr{2, 9, 9, 9, 9, 9})
 		}), []string{RepairDevice}},
-		"forwarding turned off":          {write(forward4, "0"), []string{RepairSetting}},
-		"IPv6 forwarding turned off":     {write(forward6, "0"), []string{RepairSetting}},
+		"forwarding turned off":            {write(forward4, "0"), []string{RepairSetting}},
+		"IPv6 forwarding turned off":       {write(forward6, "0"), []string{RepairSetting}},
 		"a pod's device accepts redirects": {write(perDevice("ipv4", podDevice, "accept_redirects"), "1"), []string{RepairSetting}},
 		"a pod's device is a proxy":        {write(perDevice("ipv6", podDevice2, "proxy_ndp"), "1"), []string{RepairSetting}},
 		"the tunnel device takes routes":   {write(perDevice("ipv6", hostdev.Tunnel, "accept_source_route"), "1"), []string{RepairSetting}},
-		"a pod's device's filter set":    {write(perDevice("ipv4", podDevice, "rp_filter"), "1"), []string{RepairSetting}},
-		"IPv6 turned off on the node's":  {write(perDevice("ipv6", hostdev.Node, "disable_ipv6"), "1"), []string{RepairAddress, RepairRoute, RepairSetting}},
-		"the tunnel device's filter set": {write(perDevice("ipv4", hostdev.Tunnel, "rp_filter"), "1"), []string{RepairSetting}},
+		"a pod's device's filter set":      {write(perDevice("ipv4", podDevice, "rp_filter"), "1"), []string{RepairSetting}},
+		"IPv6 turned off on the node's":    {write(perDevice("ipv6", hostdev.Node, "disable_ipv6"), "1"), []string{RepairAddress, RepairRoute, RepairSetting}},
+		"the tunnel device's filter set":   {write(perDevice("ipv4", hostdev.Tunnel, "rp_filter"), "1"), []string{RepairSetting}},
 	}
 }
 

@@ -105,8 +105,10 @@ func (h *Host) addRoute(r route, pod hostdev.Pod) (added bool, err error) {
 	if r.dst.Addr().Is6() && !h.sysctls.hasIPv6() {
 		return false, nil
 	}
-	if err := h.tunePod(pod); err != nil {
-		return false, err
+	if pod.Ifindex != 0 {
+		if err := h.openPod(pod); err != nil {
+			return false, err
+		}
 	}
 	err = h.replaceRoute(r)
 	if errors.Is(err, unix.ENETDOWN) {

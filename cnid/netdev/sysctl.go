@@ -18,9 +18,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 )
 
-const sysctlRoot = "/proc/sys/net"
-
-// Settings that forwarding needs, relative to sysctlRoot.
+// Settings that forwarding needs, relative to hostdev.SettingsRoot.
 const (
 	forward4 = "ipv4/ip_forward"
 	forward6 = "ipv6/conf/all/forwarding"
@@ -39,10 +37,6 @@ const (
 // later process can restore them.
 type settings struct {
 	file, root string
-}
-
-func perDevice(family, device, name string) string {
-	return filepath.Join(family, "conf", device, name)
 }
 
 func (s *settings) hasIPv6() bool {
@@ -93,10 +87,19 @@ func (h *Host) set(name, value string, original keep) error {
 	return err
 }
 
+// setOn changes a setting of one of Alioth's devices.
+func (h *Host) setOn(device, family, name, value string) error {
+	path, err := hostdev.SettingPath(family, device, name)
+	if err != nil {
+		return err
+	}
+	return h.set(path, value, forget)
+}
+
 // settle gives one of Alioth's devices the settings of all of them.
 func (h *Host) settle(device string) error {
 	for _, s := range hostdev.Settings {
-		if err := h.set(perDevice(s.Family, device, s.Name), strconv.Itoa(s.Value), forget); err != nil {
+		if err := h.setOn(device, s.Family, s.Name, strconv.Itoa(s.Value)); err != nil {
 			return err
 		}
 	}
@@ -106,10 +109,13 @@ func (h *Host) settle(device string) error {
 // Deviations returns the settings of a device of Alioth that differ from hostdev.Settings,
 // with the values that they have, by their name below /proc/sys/net.
 func Deviations(device string) (map[string]string, error) {
-	s := &settings{root: sysctlRoot}
+	s := &settings{root: hostdev.SettingsRoot}
 	var found map[string]string
 	for _, want := range hostdev.Settings {
-		name := perDevice(want.Family, device, want.Name)
+		name, err := hostdev.SettingPath(want.Family, device, want.Name)
+		if err != nil {
+			return nil, err
+		}
 		have, err := s.get(name)
 		if errors.Is(err, fs.ErrNotExist) || err == nil && have == strconv.Itoa(want.Value) {
 			continue
@@ -244,12 +250,13 @@ func (h *Host) keepAdvertisements() error {
 }
 
 // keepAdvertisementsOf lets a device of others accept router advertisements with
-// forwarding, if it accepts them without.
+// forwarding, if it accepts them without. The device is a folder of settings, so its name
+// leads nowhere else; the folder "default" is for devices to come.
 func (h *Host) keepAdvertisementsOf(device string) error {
 	if hostdev.Managed(device) || device == "all" || device == "lo" {
 		return nil
 	}
-	setting := perDevice("ipv6", device, "accept_ra")
+	setting := filepath.Join("ipv6", "conf", device, "accept_ra")
 	if have, _ := h.sysctls.get(setting); have != "1" {
 		return nil // the device has gone, or does not accept them
 	}

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"strconv"
 	"syscall"
 
@@ -71,7 +70,7 @@ func (b *Batch) Settle(ifindex int, device string) error {
 		case s.Family == hostdev.IPv4:
 			conf.AddRtAttr(int(s.ID), nl.Uint32Attr(uint32(s.Value)))
 		default:
-			err := set(filepath.Join(procConf, device, s.Name), strconv.Itoa(s.Value))
+			err := setIPv6(device, s.Name, strconv.Itoa(s.Value))
 			if err != nil && !errors.Is(err, os.ErrNotExist) {
 				return fmt.Errorf("set IPv6 setting %s: %w", s.Name, err)
 			}

@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -126,7 +125,11 @@ func CheckIPv6(spec attach.Spec) error {
 		return nil
 	}
 	want := map[bool]string{true: "1", false: "0"}[spec.IPv6 == attach.IPv6Off]
-	text, err := os.ReadFile(filepath.Join(procConf, spec.IfName, "disable_ipv6"))
+	path, err := ofIPv6(spec.IfName, "disable_ipv6")
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) && want == "1" {
 		return nil
 	}

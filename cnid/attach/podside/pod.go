@@ -17,14 +17,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 )
 
 // loopbackIndex is that of lo in every network namespace (LOOPBACK_IFINDEX).
 const loopbackIndex = 1
-
-// procConf holds the kernel's per-device settings of the IPv6 of the calling
-// thread's network namespace.
-const procConf = "/proc/sys/net/ipv6/conf"
 
 // Configure sets up the pod's end, in the order that the kernel wants:
 // settings before the device is up, routes afterwards.
@@ -99,8 +96,11 @@ func covers(prefixes []netip.Prefix, ip netip.Addr) bool {
 // configureIPv6 keeps the kernel from adding to what was decided. Without IPv6
 // in the namespace there is nothing to set, unless the interface needs it.
 func configureIPv6(b *Batch, ifindex int, now string, spec attach.Spec) error {
-	dir := filepath.Join(procConf, now)
-	_, err := os.Stat(dir)
+	first, err := ofIPv6(now, "disable_ipv6")
+	if err != nil {
+		return err
+	}
+	_, err = os.Stat(first)
 	if errors.Is(err, os.ErrNotExist) && !needsIPv6(spec) {
 		return nil
 	}
@@ -111,7 +111,7 @@ func configureIPv6(b *Batch, ifindex int, now string, spec attach.Spec) error {
 		b.SetLink("set no link-local address", ifindex, 0, 0, NoLinkLocal())
 	}
 	for _, s := range settingsOf(spec) {
-		if err := set(filepath.Join(dir, s[0]), s[1]); err != nil {
+		if err := setIPv6(now, s[0], s[1]); err != nil {
 			return fmt.Errorf("set IPv6 setting %s: %w", s[0], err)
 		}
 	}
@@ -141,6 +141,20 @@ func needsIPv6(spec attach.Spec) bool {
 	return hasIPv6(spec) || spec.IPv6 == attach.IPv6None || spec.IPv6 == attach.IPv6On
 }
 
+// ofIPv6 returns the path of a setting in the calling thread's network namespace.
+func ofIPv6(device, name string) (string, error) {
+	path, err := hostdev.SettingPath(hostdev.IPv6, device, name)
+	return filepath.Join(hostdev.SettingsRoot, path), err
+}
+
+func setIPv6(device, name, value string) error {
+	path, err := ofIPv6(device, name)
+	if err != nil {
+		return err
+	}
+	return set(path, value)
+}
+
 // set writes a setting that has another value. The kernel takes its lock of all
 // devices for some also when nothing changes.
 func set(path, value string) error {
@@ -162,7 +176,7 @@ func set(path, value string) error {
 
 // KernelHasIPv6 reports whether the kernel has IPv6, which it may be built or booted without.
 func KernelHasIPv6() bool {
-	_, err := os.Stat(procConf)
+	_, err := os.Stat(filepath.Join(hostdev.SettingsRoot, hostdev.IPv6))
 	return err == nil
 }
 

@@ -3,11 +3,32 @@
 
 package hostdev
 
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// SettingsRoot has the kernel settings of the calling thread's network namespace.
+const SettingsRoot = "/proc/sys/net"
+
 // Families of settings, and the setting that new devices have from the node.
 const (
 	IPv4, IPv6 = "ipv4", "ipv6"
 	Forwarding = "forwarding"
 )
+
+// SettingPath returns the path of a setting of a device, below SettingsRoot. It is the only
+// place that puts the name of a device into such a path, and refuses names that lead
+// elsewhere: to other files, or to the settings of all devices.
+func SettingPath(family, device, name string) (string, error) {
+	everything := []string{"", ".", "..", "all", "default"}
+	if slices.Contains(everything, device) || strings.ContainsRune(device, '/') {
+		return "", fmt.Errorf("%.32q is no name of a single device", device)
+	}
+	return filepath.Join(family, "conf", device, name), nil
+}
 
 // Setting is a kernel setting of each of Alioth's devices on a node: the tunnel's device,
 // the two pairs of the node, and the host ends of pods.

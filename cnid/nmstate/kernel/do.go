@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
 	"github.com/alioth-net/alioth/cnid/nmstate/target"
 )
@@ -278,8 +279,12 @@ func (k *Kernel) setFamily(ctx context.Context, step plan.SetFamily) error {
 	if _, err := k.link(ctx, step.Name); err != nil {
 		return err
 	}
-	path := filepath.Join("/proc/sys/net/ipv6/conf", step.Name, "disable_ipv6")
-	err := k.space.Do(func(ns.NetNS) error { return writeNumber(path, int(bit(!step.Enabled))) })
+	path, err := hostdev.SettingPath(hostdev.IPv6, step.Name, "disable_ipv6")
+	if err != nil {
+		return err
+	}
+	path = filepath.Join(hostdev.SettingsRoot, path)
+	err = k.space.Do(func(ns.NetNS) error { return writeNumber(path, int(bit(!step.Enabled))) })
 	if !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
