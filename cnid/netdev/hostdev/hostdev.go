@@ -39,7 +39,7 @@ const (
 // indexes does.
 const PodGroup uint32 = 0x616c7670
 
-// PodKinds, in order, are the kernel's names of the kinds of host ends. A device that a pod had for a
+// PodKinds are the kernel's names, in order, of the kinds of host ends. A device that a pod had for a
 // while keeps the group that the pod gave it, but is of another kind.
 var PodKinds = []string{"netkit", "veth"}
 

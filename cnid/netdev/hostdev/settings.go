@@ -13,9 +13,12 @@ import (
 // SettingsRoot has the kernel settings of the calling thread's network namespace.
 const SettingsRoot = "/proc/sys/net"
 
-// Families of settings, and the setting that new devices have from the node.
 const (
-	IPv4, IPv6 = "ipv4", "ipv6"
+	// IPv4 is a family of settings.
+	IPv4 = "ipv4"
+	// IPv6 is the other one.
+	IPv6 = "ipv6"
+	// Forwarding is a setting that new devices have from the node.
 	Forwarding = "forwarding"
 )
 
