@@ -39,8 +39,8 @@ const (
 // indexes does.
 const PodGroup uint32 = 0x616c7670
 
-// PodKinds are the kernel's names, in order, of the kinds of host ends. A device that a pod had for a
-// while keeps the group that the pod gave it, but is of another kind.
+// PodKinds are the kernel's names, in order, of the kinds of host ends. A device that a pod
+// had for a while keeps the group that the pod gave it, but is of another kind.
 var PodKinds = []string{"netkit", "veth"}
 
 // Names are the devices that every node has.
