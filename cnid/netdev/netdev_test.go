@@ -387,7 +387,7 @@ func TestAStateThatMakesNoSenseIsRefused(t *testing.T) {
 func unreadable(t *testing.T, s *settings, device string) {
 	t.Helper()
 	s.root = t.TempDir()
-	if err := os.MkdirAll(filepath.Join(s.root, perDevice("ipv4", device, "rp_filter")), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(s.root, perDevice("ipv4", device, "route_localnet")), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(s.root, forward4), []byte("1\n"), 0o600); err != nil {
@@ -401,6 +401,7 @@ func TestADeviceThatFailsKeepsNoOtherFromBeingSetUp(t *testing.T) {
 	unreadable(t, n.host.sysctls, podDevice)
 	broken := n.state()
 	broken.Pods[0].Shadows = []netip.Addr{netip.MustParseAddr("169.254.64.8")}
+	broken.Pods[0].Loopback = true // a setting that Update makes, too
 	broken.Pods[1].Shadows = []netip.Addr{netip.MustParseAddr("169.254.64.9")}
 	for name, apply := range map[string]func(hostdev.State) error{"Apply": n.host.Apply, "Update": n.host.Update} {
 		t.Run(name, func(t *testing.T) {
