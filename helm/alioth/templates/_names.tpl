@@ -128,6 +128,20 @@ spec:
 [{{ range $i, $text := . }}{{ if $i }}, {{ end }}'{{ $text }}'{{ end }}]
 {{- end -}}
 
+{{/*
+List of folders in CEL, in the form of the policy alioth-pod-host-folders: without what
+means nothing, by the real names of folders with two, and with a slash at the end.
+*/}}
+{{- define "alioth.celFolders" -}}
+{{- $folders := list -}}
+{{- range . -}}
+{{- $path := regexReplaceAll "^/var/run(/|$)" (clean .) "/run${1}" -}}
+{{- $path = regexReplaceAll "^/(bin|sbin|lib|lib32|lib64)(/|$)" $path "/usr/${1}${2}" -}}
+{{- $folders = append $folders (printf "%s/" (trimSuffix "/" $path)) -}}
+{{- end -}}
+{{- include "alioth.celList" (uniq $folders) -}}
+{{- end -}}
+
 {{/* Annotations that the operator alone writes, as a list in CEL. */}}
 {{- define "alioth.ownedAnnotations" -}}
 {{- include "alioth.celList" (list "alioth.dev/attachments" "arktos.futurewei.com/network-readiness" "mizar.futurewei.com/network_user_input") -}}

@@ -100,7 +100,8 @@ func newClient(t *testing.T, config *rest.Config) client.Client {
 func installPolicies(t *testing.T, admin client.Client) {
 	t.Helper()
 	create(t, admin, namespace(chart.Namespace, nil))
-	objects, err := chart.New(t, root, nil).Template(t.Context(), "--set", "nodeNetworkState.enabled=true,nodeIPAM.enabled=true,nodeIPAM.infraSubnet=default")
+	objects, err := chart.New(t, root, nil).Template(t.Context(), "--set", "nodeNetworkState.enabled=true,nodeIPAM.enabled=true,nodeIPAM.infraSubnet=default",
+		"--set", "admission.hostFolders.refused={/mnt/./link},admission.hostFolders.writable={/srv/shared/},daemon.cniBinDir=/lib/cni")
 	if err != nil {
 		t.Fatal(err)
 	}
