@@ -14,6 +14,8 @@ type Namespace struct {
 	Meta
 	Name   string
 	Tenant string
+	// Restricted reports that Pod Security refuses pods there that control their node.
+	Restricted bool
 }
 
 var namespaces = memory.Define(memory.Table[Namespace]{

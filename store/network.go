@@ -23,6 +23,8 @@ type Network struct {
 	Reason, Message string
 	// NameConflict is the message of that condition, "" without one.
 	NameConflict string
+	// NotIsolated is the message of the condition Isolated while that is False, else "".
+	NotIsolated string
 }
 
 const byTenant = "tenant"

@@ -53,6 +53,10 @@ const HostLinkFailedReason = "HostLinkFailed"
 // enforces.
 const IsolatedCondition = "Isolated"
 
+// PodSecurityMissingReason is the reason of an IsolatedCondition of a Network: the message
+// names namespaces of the tenant whose pods may control their nodes.
+const PodSecurityMissingReason = "PodSecurityMissing"
+
 // NotEnforcedReason is the reason of an IsolatedCondition that is False; the message has the
 // protections.
 const NotEnforcedReason = "NotEnforced"

@@ -18,6 +18,10 @@ const (
 	// TenantLabel.
 	AnyUnlabelled = NamespaceTenantPrefix + AnyTenant
 
+	// PodSecurityLabel on a Namespace names the level of Pod Security that the API server
+	// enforces there.
+	PodSecurityLabel = "pod-security.kubernetes.io/enforce"
+
 	// AttachmentsAnnotation on a pod holds the JSON list of its attachments
 	// (package annotations, type Attachment). Only the operator writes it.
 	AttachmentsAnnotation = "alioth.dev/attachments"
@@ -60,6 +64,9 @@ const (
 	// operator reports whether the pod has its addresses, and if not, why not.
 	NetworkReadyCondition = "alioth.dev/NetworkReady"
 )
+
+// RestrictingLevels are the levels of Pod Security without pods that control their node.
+func RestrictingLevels() []string { return []string{"baseline", "restricted"} }
 
 // TenantOfNamespace returns the tenant that owns a namespace, given the
 // namespace's name and labels.

@@ -59,6 +59,9 @@ func noticesOf(change feed.Change) []notice {
 	if now.NameConflict != "" && before.NameConflict == "" {
 		all = append(all, notice{about(kind, now.ID), corev1.EventTypeWarning, v1alpha1.NameConflictReason, now.NameConflict})
 	}
+	if now.NotIsolated != "" && before.NotIsolated == "" {
+		all = append(all, notice{about(kind, now.ID), corev1.EventTypeWarning, v1alpha1.PodSecurityMissingReason, now.NotIsolated})
+	}
 	return all
 }
 

@@ -130,3 +130,15 @@ func TestTheRecorderShortensNotes(t *testing.T) {
 		t.Errorf("%d bytes were written: %q", len(got), got)
 	}
 }
+
+func TestANetworkThatIsNotIsolatedIsAnnouncedOnce(t *testing.T) {
+	before, now := operatortest.Network("blue", "a", "n", "v", 0), operatortest.Network("blue", "a", "n", "v", 0)
+	now.NotIsolated = "namespaces without Pod Security: a"
+	all := noticesOf(feed.Change{Old: before, New: now})
+	if len(all) != 1 || all[0].reason != v1alpha1.PodSecurityMissingReason || all[0].level != corev1.EventTypeWarning || all[0].message != now.NotIsolated {
+		t.Errorf("announced: %+v", all)
+	}
+	if all := noticesOf(feed.Change{Old: now, New: now}); len(all) != 0 {
+		t.Errorf("announced again: %+v", all)
+	}
+}

@@ -28,11 +28,13 @@ type decision struct {
 	// conflict names the older Network of the tenant with the same name; ""
 	// without one.
 	conflict string
+	// unrestricted are namespaces of the tenant whose pods may control their nodes.
+	unrestricted []string
 }
 
 // decide plans for one Network of a served type.
 func decide(tx store.ReadTx, net *store.Network) decision {
-	d := decision{tenant: net.Tenant, conflict: conflict(tx, net)}
+	d := decision{tenant: net.Tenant, conflict: conflict(tx, net), unrestricted: unrestricted(tx, net.Tenant)}
 	if net.Deleting {
 		d.reason = v1alpha1.DeletingReason
 		users := users(tx, net)
@@ -52,6 +54,21 @@ func decide(tx store.ReadTx, net *store.Network) decision {
 		d.message += fmt.Sprintf("; %d pod(s) keep another VPC: %s; recreate them to move them", len(left), some(left))
 	}
 	return d
+}
+
+// unrestricted lists the namespaces of a tenant without Pod Security. A namespace without a
+// tenant label is trusted with the nodes, and so is none of them.
+func unrestricted(tx store.ReadTx, tenant string) []string {
+	if strings.HasPrefix(tenant, v1alpha1.NamespaceTenantPrefix) {
+		return nil
+	}
+	var all []string
+	for _, ns := range store.NamespacesByTenant(tx, tenant) {
+		if !ns.Restricted {
+			all = append(all, ns.Name)
+		}
+	}
+	return all
 }
 
 // conflict finds the older Network of the same name and tenant. Both serve

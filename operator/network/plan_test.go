@@ -4,9 +4,14 @@
 package network
 
 import (
+	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/alioth-net/alioth/api/annotations"
+	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
@@ -93,6 +98,62 @@ func TestTheDefaultNetworkIsUsedByPodsWithoutALabel(t *testing.T) {
 	operatortest.New(t, net, attachedPod(t, "a", "p", "", "a/default")).View(func(tx store.ReadTx) {
 		if d := decide(tx, net); d.unused {
 			t.Error("a pod without a label that was attached through it does not hold it")
+		}
+	})
+}
+
+func TestANetworkTellsOfNamespacesWithoutPodSecurity(t *testing.T) {
+	restricted := func(name string) *store.Namespace {
+		ns := namespace(name)
+		ns.Restricted = true
+		return ns
+	}
+	net := operatortest.Network("blue", "a", "n", "v", 0)
+	plain := operatortest.Network("ns:plain", "plain", "n", "v", 0)
+	trusted := &store.Namespace{Meta: operatortest.Meta("uid-ns-plain", 0), Name: "plain", Tenant: "ns:plain"}
+	for _, tc := range []struct {
+		name string
+		net  *store.Network
+		rows []any
+		want string
+	}{
+		{"its own", net, []any{namespace("a")}, "namespaces without Pod Security: a;"},
+		{"another of the tenant", net, []any{restricted("a"), namespace("b")}, "namespaces without Pod Security: b;"},
+		{"none", net, []any{restricted("a"), restricted("b")}, ""},
+		{"one that is no tenant's", plain, []any{trusted}, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			operatortest.New(t, append(tc.rows, tc.net)...).View(func(tx store.ReadTx) {
+				object := &arktosv1.Network{}
+				setStatus(object, decide(tx, tc.net))
+				got := meta.FindStatusCondition(object.Status.Conditions, v1alpha1.IsolatedCondition)
+				if tc.want == "" {
+					if got != nil {
+						t.Errorf("condition %+v, want none", got)
+					}
+					return
+				}
+				if got == nil || got.Status != metav1.ConditionFalse || got.Reason != v1alpha1.PodSecurityMissingReason || !strings.Contains(got.Message, tc.want) {
+					t.Errorf("condition %+v, want False with %q", got, tc.want)
+				}
+				setStatus(object, decision{})
+				if left := meta.FindStatusCondition(object.Status.Conditions, v1alpha1.IsolatedCondition); left != nil {
+					t.Errorf("condition %+v is left when the cause is gone", left)
+				}
+			})
+		})
+	}
+}
+
+func TestANetworkIsLookedAtWhenPodSecurityOfANamespaceChanges(t *testing.T) {
+	before, after := namespace("b"), namespace("b")
+	after.Restricted = true
+	operatortest.New(t, operatortest.Network("blue", "a", "n", "v", 0), namespace("a"), after).View(func(tx store.ReadTx) {
+		if got := ofNamespace(tx, before, after); len(got) == 0 {
+			t.Errorf("asked for %v, want the Network of the tenant", got)
+		}
+		if got := ofNamespace(tx, after, after); len(got) != 0 {
+			t.Errorf("asked for %v although nothing changed", got)
 		}
 	})
 }

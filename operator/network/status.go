@@ -19,13 +19,21 @@ func setStatus(net *arktosv1.Network, d decision) {
 	net.Status.Tenant = d.tenant
 	net.Status.ObservedGeneration = net.Generation
 	status.SetCondition(&net.Status.Conditions, net.Generation, v1alpha1.ReadyCondition, d.ready, d.reason, d.message)
-	if d.conflict == "" {
-		meta.RemoveStatusCondition(&net.Status.Conditions, v1alpha1.NameConflictCondition)
-		return
-	}
-	status.SetCondition(&net.Status.Conditions, net.Generation, v1alpha1.NameConflictCondition, true, v1alpha1.NameConflictReason, fmt.Sprintf(
+	setProblem(net, v1alpha1.NameConflictCondition, true, v1alpha1.NameConflictReason, d.conflict, fmt.Sprintf(
 		"Network %s, which is older, has the same name: it serves the tenant's namespaces that have none of this name, this one serves its own",
 		d.conflict))
+	setProblem(net, v1alpha1.IsolatedCondition, false, v1alpha1.PodSecurityMissingReason, some(d.unrestricted), fmt.Sprintf(
+		"namespaces without Pod Security: %s; a privileged pod there controls its node, and so the pods of all tenants on it; label each of them %s=%s",
+		some(d.unrestricted), v1alpha1.PodSecurityLabel, v1alpha1.RestrictingLevels()[0]))
+}
+
+// setProblem sets a condition that a Network has only while there is a cause.
+func setProblem(net *arktosv1.Network, kind string, holds bool, reason, cause, message string) {
+	if cause == "" {
+		meta.RemoveStatusCondition(&net.Status.Conditions, kind)
+		return
+	}
+	status.SetCondition(&net.Status.Conditions, net.Generation, kind, holds, reason, message)
 }
 
 func (r *Reconciler) writeStatus(ctx context.Context, net *arktosv1.Network, d decision) error {

@@ -50,9 +50,10 @@ func ofSubnet(tx store.ReadTx, old, now *store.Subnet) []feed.Request {
 func serves(subnet *store.Subnet) bool { return subnet.Ready && !subnet.Deleting }
 
 // ofNamespace requests the Networks of a namespace's former and present tenant: names
-// of Networks may have become unique there, or have ceased to be.
+// of Networks may have become unique there, or have ceased to be. Its level of Pod Security
+// is in their conditions.
 func ofNamespace(tx store.ReadTx, old, now *store.Namespace) []feed.Request {
-	if old != nil && now != nil && old.Tenant == now.Tenant {
+	if old != nil && now != nil && old.Tenant == now.Tenant && old.Restricted == now.Restricted {
 		return nil
 	}
 	var requests []feed.Request

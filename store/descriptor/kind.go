@@ -109,6 +109,9 @@ type Verdict struct {
 	Reason, Message string
 	// NameConflict is the message of the condition NameConflict, "" without one.
 	NameConflict string
+	// NotIsolated is the message of the condition Isolated while that is False; else, and of
+	// kinds whose events do not tell of it, "".
+	NotIsolated string
 }
 
 // IsFollowed reports whether nodes follow objects of the kind.

@@ -4,6 +4,8 @@
 package core
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
@@ -26,5 +28,7 @@ func convertNamespace(in *corev1.Namespace) (*store.Namespace, error) {
 		Meta:   values.Meta(in),
 		Name:   in.Name,
 		Tenant: v1alpha1.TenantOfNamespace(in.Name, in.Labels),
+
+		Restricted: slices.Contains(v1alpha1.RestrictingLevels(), in.Labels[v1alpha1.PodSecurityLabel]),
 	}, nil
 }

@@ -5,6 +5,7 @@ package vpcs
 
 import (
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
@@ -20,6 +21,7 @@ var Network = descriptor.Define(&all, descriptor.Description[*arktosv1.Network, 
 	Verdict: func(row *store.Network) descriptor.Verdict {
 		return descriptor.Verdict{
 			ID: descriptor.ID{Namespace: row.Namespace, Name: row.Name, UID: row.UID}, Ready: row.Ready, Reason: row.Reason, Message: row.Message, NameConflict: row.NameConflict,
+			NotIsolated: row.NotIsolated,
 		}
 	},
 	Rows:   descriptor.Listed(store.ListNetworks),
@@ -39,6 +41,9 @@ func convertNetwork(in *arktosv1.Network) (*store.Network, error) {
 	row.Ready, row.Reason, row.Message = values.Readiness(in.Status.Conditions)
 	if conflict := meta.FindStatusCondition(in.Status.Conditions, v1alpha1.NameConflictCondition); conflict != nil {
 		row.NameConflict = conflict.Message
+	}
+	if isolated := meta.FindStatusCondition(in.Status.Conditions, v1alpha1.IsolatedCondition); isolated != nil && isolated.Status == metav1.ConditionFalse {
+		row.NotIsolated = isolated.Message
 	}
 	return row, nil
 }
