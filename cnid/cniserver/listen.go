@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/alioth-net/alioth/cnid/cniapi"
+	"github.com/alioth-net/alioth/cnid/peer"
 )
 
 const (
@@ -74,7 +75,7 @@ func Listen(path string) (net.Listener, error) {
 	return l, nil
 }
 
-// Serve serves h on l, which is the socket at path, until ctx ends, and writes the result
+// Serve serves h to processes that control the node (package peer) on l, which is the socket at path, until ctx ends, and writes the result
 // of ready to disk meanwhile. When ctx ends, it ends waiting commands, and waits while
 // they undo their steps.
 func Serve(ctx context.Context, l net.Listener, path string, h http.Handler, ready func() error, log *slog.Logger) error {
@@ -84,7 +85,8 @@ func Serve(ctx context.Context, l net.Listener, path string, h http.Handler, rea
 	defer stop()
 	heart.Go(func() { heartbeat(beating, path, ready, log) })
 	srv := &http.Server{
-		Handler:           h,
+		Handler:           peer.Only(h, log),
+		ConnContext:       peer.Judged,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ReadHeaderTimeout: 10 * time.Second,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),

@@ -80,7 +80,7 @@ func ask(ctx context.Context, socket, method, path string, body io.Reader) (*htt
 	switch response.StatusCode {
 	case http.StatusOK:
 		return response, nil
-	case http.StatusUnprocessableEntity:
+	case http.StatusUnprocessableEntity, http.StatusForbidden:
 		defer response.Body.Close()
 		said, err := io.ReadAll(io.LimitReader(response.Body, 1<<16))
 		if err != nil {
