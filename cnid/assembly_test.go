@@ -428,12 +428,16 @@ func TestAfterDELAndUninstallNothingIsLeft(t *testing.T) {
 	}
 }
 
-// get asks the daemon for a page of health or metrics.
+// get asks the daemon for a page of health, or at its socket for the metrics.
 func (m *machine) get(t *testing.T, path string) string {
 	t.Helper()
 	var body []byte
 	testnet.In(t, m.NetNS, func() error {
-		conn, err := net.Dial("tcp", m.cfg.HealthAddr)
+		network, address := "tcp", m.cfg.HealthAddr
+		if path == metricsPath {
+			network, address = "unix", m.cfg.socket()
+		}
+		conn, err := net.Dial(network, address)
 		if err != nil {
 			return err
 		}

@@ -114,7 +114,8 @@ type Config struct {
 	RecheckEvery time.Duration
 	// Wait is how long an ADD may wait for the control plane.
 	Wait time.Duration
-	// HealthAddr and MetricsAddr are host:port; "" serves nothing.
+	// HealthAddr and MetricsAddr are host:port, and differ; "" serves nothing. Metrics are
+	// served with TLS, to users that the API server authorizes.
 	HealthAddr, MetricsAddr string
 	// ProxyHealthAddr is where load balancers outside the cluster check whether the node
 	// serves Services, as they check kube-proxy; "" serves nothing.
@@ -190,6 +191,9 @@ func (c Config) check() error {
 	if len(c.NodeName) > v1alpha1.MaxNodeName {
 		return fmt.Errorf("the node's name has %d characters and Alioth serves %d at most, because %q and the name are the name of an object; give the node a shorter one",
 			len(c.NodeName), v1alpha1.MaxNodeName, v1alpha1.NodeRollCallPrefix)
+	}
+	if c.MetricsAddr != "" && c.MetricsAddr == c.HealthAddr {
+		return fmt.Errorf("--health-addr and --metrics-addr are both %s; metrics need an address of their own, because they are served with TLS", c.MetricsAddr)
 	}
 	if err := c.checkShadows(); err != nil {
 		return err

@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -22,47 +21,35 @@ import (
 	"github.com/alioth-net/alioth/store/kube/guard"
 )
 
-// serveHTTP serves health and metrics until ctx ends.
+// serveHTTP serves health and metrics until ctx ends. Metrics name VPCs, and every pod on the
+// node's network reaches loopback, so no address has them without authorization.
 func (d *daemon) serveHTTP(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	health := http.NewServeMux()
 	health.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	health.HandleFunc("/readyz", d.readyz)
-	handlers := map[string]http.Handler{d.cfg.HealthAddr: health}
-	switch addr := d.cfg.MetricsAddr; {
-	case addr == d.cfg.HealthAddr: // one address may serve both
-		health.Handle("/", d.metrics())
-	case addr == "" || isLoopback(addr):
-		handlers[addr] = d.metrics()
-	default:
-		group.Go(func() error { return serveGuarded(ctx, addr, d.api, d.metrics(), d.log) })
-	}
-	for address, handler := range handlers {
+	for address, serve := range map[string]func(string) error{
+		d.cfg.HealthAddr:  func(addr string) error { return listenAndServe(ctx, addr, health, nil, d.log) },
+		d.cfg.MetricsAddr: func(addr string) error { return serveGuarded(ctx, addr, d.api, d.metrics(), d.log) },
+	} {
 		if address != "" {
-			group.Go(func() error { return listenAndServe(ctx, address, handler, nil, d.log) })
+			group.Go(func() error { return serve(address) })
 		}
 	}
 	return group.Wait()
 }
 
+// metricsPath is the path of the metrics at their address and at the daemon's socket.
+const metricsPath = "/metrics"
+
 // metrics answers /metrics, without compression: a compressor takes 0.8 MB of the daemon's
 // memory for each answer.
 func (n *node) metrics() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/metrics", promhttp.HandlerFor(n.registry, promhttp.HandlerOpts{
+	mux.Handle(metricsPath, promhttp.HandlerFor(n.registry, promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(n.log.Handler(), slog.LevelWarn), DisableCompression: true,
 	}))
 	return mux
-}
-
-// isLoopback reports whether only the node itself reaches an address.
-func isLoopback(addr string) bool {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return false
-	}
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 // serveGuarded serves a handler with TLS to clients that the API server authorizes, until

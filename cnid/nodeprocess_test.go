@@ -308,7 +308,7 @@ func newMachine(t *testing.T, name string) *machine {
 	m.cfg.NodeName, m.cfg.StateDir, m.cfg.RunDir = name, filepath.Join(dir, "state"), filepath.Join(dir, "run")
 	m.cfg.CgroupRoot = m.cgroup
 	m.cfg.CNIBinDir, m.cfg.CNIConfDir = filepath.Join(dir, "bin"), filepath.Join(dir, "net.d")
-	m.cfg.HealthAddr, m.cfg.MetricsAddr = "127.0.0.1:9471", "127.0.0.1:9471"
+	m.cfg.HealthAddr, m.cfg.MetricsAddr = "127.0.0.1:9471", ""
 	m.cfg.Wait = 15 * time.Second
 	return m
 }

@@ -139,6 +139,7 @@ func (d *daemon) start(ctx context.Context, group *errgroup.Group, modules []mod
 	}
 	mux := http.NewServeMux()
 	mux.Handle(nodestatus.DumpPath, nodestatus.Handler(func(ctx context.Context) nodestatus.Dump { return dump(ctx, modules) }))
+	mux.Handle(metricsPath, d.metrics())
 	for _, m := range modules {
 		d.log.Debug("starting a module", "module", m.name)
 		for path, handler := range m.handlers {

@@ -149,7 +149,7 @@ func (o *options) addFlags(root *cobra.Command) {
 	flags.DurationVar(&o.Wait, "wait", o.Wait, "time for which an ADD waits for the control plane")
 	flags.StringVar(&o.HealthAddr, "health-addr", o.HealthAddr, "address of /healthz and /readyz; empty for none")
 	flags.StringVar(&o.ProxyHealthAddr, "proxy-health-addr", o.ProxyHealthAddr, "address of kube-proxy's /healthz and /livez, for load balancers outside; empty for none")
-	flags.StringVar(&o.MetricsAddr, "metrics-addr", o.MetricsAddr, "address of /metrics; empty for none")
+	flags.StringVar(&o.MetricsAddr, "metrics-addr", o.MetricsAddr, "address of /metrics, with TLS and authorization; empty for none")
 	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.StringVar(&o.logFormat, "log-format", "text", "text or json")
 }

@@ -8,11 +8,17 @@ package guard
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/big"
 	"net/http"
 	"strings"
 	"sync"
@@ -22,7 +28,6 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
-	certutil "k8s.io/client-go/util/cert"
 
 	"github.com/alioth-net/alioth/store/kube"
 )
@@ -33,6 +38,8 @@ const (
 	allowedFor = time.Minute
 	// Requests per second to the API server: what strangers can make of them.
 	askQPS, askBurst = 5, 10
+	// certifiedFor is the life of a certificate, which each start of a program makes anew.
+	certifiedFor = 10 * 365 * 24 * time.Hour
 	// askTimeout bounds one question.
 	askTimeout = 10 * time.Second
 )
@@ -145,15 +152,23 @@ func (g *guard) remember(digest [sha256.Size]byte) {
 }
 
 // SelfSigned makes a certificate for a server of this name that clients need not trust:
-// TLS only protects the tokens from eavesdropping.
+// TLS only protects the tokens from eavesdropping. An elliptic key costs a starting daemon
+// no time.
 func SelfSigned(name string) (*tls.Config, error) {
-	cert, key, err := certutil.GenerateSelfSignedCertKey(name, nil, nil)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make a key: %w", err)
+	}
+	now := time.Now()
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(certifiedFor),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		return nil, fmt.Errorf("make a certificate: %w", err)
 	}
-	pair, err := tls.X509KeyPair(cert, key)
-	if err != nil {
-		return nil, fmt.Errorf("make a certificate: %w", err)
-	}
+	pair := tls.Certificate{Certificate: [][]byte{certificate}, PrivateKey: key}
 	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
 }

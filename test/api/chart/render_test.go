@@ -442,8 +442,12 @@ func TestMetricsBeyondTheNodeAskTheAPIServer(t *testing.T) {
 	if len(subjects) != 2 || rendered(t, "ClusterRole", "--set", node)["alioth-metrics"] == nil {
 		t.Errorf("the right to ask is bound to %v", subjects)
 	}
-	if rendered(t, "ClusterRoleBinding")["alioth-metrics-auth"] != nil {
-		t.Error("a right is given that nobody needs")
+	binding := rendered(t, "ClusterRoleBinding")["alioth-metrics-auth"]
+	if binding == nil {
+		t.Fatal("daemons can't ask who reads their metrics")
+	}
+	if subjects, _, _ := unstructured.NestedSlice(binding.Object, "subjects"); len(subjects) != 1 {
+		t.Errorf("on loopback the right to ask is bound to %v, want the daemons alone", subjects)
 	}
 }
 

@@ -323,7 +323,7 @@ func (s *scaleRig) daemonCosts(ctx context.Context) ([]*figures.Row, error) {
 // passes returns how many passes the full node's daemon has made, and how many
 // seconds they took together.
 func (s *scaleRig) passes(ctx context.Context) (count, seconds float64, err error) {
-	text, err := s.tool.In(s.full.NetNS())(ctx, "get", "http://"+nodes.Metrics+"/metrics")
+	text, err := s.tool.In(s.full.NetNS())(ctx, "get", "--socket", s.full.Socket(), "http://alioth-cnid/metrics")
 	if err != nil {
 		return 0, 0, fmt.Errorf("read the daemon's metrics: %w", err)
 	}

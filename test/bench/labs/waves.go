@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/test/bench/figures"
 	"github.com/alioth-net/alioth/test/bench/metrics"
 	"github.com/alioth-net/alioth/test/bench/removal"
@@ -26,8 +27,8 @@ import (
 
 const (
 	pluginsPath = "bridge plugins"
-	// daemonMetrics is where a node's daemon serves its metrics, on loopback.
-	daemonMetrics = "http://127.0.0.1:9472/metrics"
+	// daemonMetrics are a daemon's metrics at its socket.
+	daemonMetrics = "http://alioth-cnid/metrics"
 	addHistogram  = "alioth_cnid_add_seconds"
 	// Phases of an ADD: the wait for the control plane, making the devices, attaching the
 	// programs, and all but the first.
@@ -225,7 +226,7 @@ func (c *crowd) wave(ctx context.Context, size int) (took time.Duration, calls f
 func (b *Bench) addHistograms(ctx context.Context) (map[string]figures.Histogram, error) {
 	sums := map[string]figures.Histogram{phaseTotal: {}, phaseWait: {}, phaseAttach: {}, phaseProgram: {}}
 	for _, node := range b.lab.Nodes() {
-		out, err := b.lab.NodeExec(ctx, node.Name, b.tool, "get", daemonMetrics)
+		out, err := b.lab.NodeExec(ctx, node.Name, b.tool, "get", "--socket", cniapi.DefaultSocket, daemonMetrics)
 		if err != nil {
 			return nil, fmt.Errorf("read the daemon's metrics: %w", err)
 		}

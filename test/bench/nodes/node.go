@@ -44,14 +44,16 @@ type Node struct {
 	log    *os.File
 }
 
-// Metrics is where the daemon serves its metrics, in its own namespace.
-const Metrics = "127.0.0.1:9472"
-
 // NetNS is the file of the node's network namespace.
 func (n *Node) NetNS() string { return underlay.NetNSPath(n.Name) }
 
 // PinDir is where the daemon pins its maps.
 func (n *Node) PinDir() string { return filepath.Join(n.folder, "bpf", "alioth") }
+
+// Socket is where the daemon listens.
+func (n *Node) Socket() string {
+	return filepath.Join(n.folder, "run", filepath.Base(cniapi.DefaultSocket))
+}
 
 func (n *Node) conflist() string { return filepath.Join(n.folder, "net.d", install.ConflistName) }
 
@@ -97,7 +99,7 @@ func (n *Node) Start(ctx context.Context) (time.Duration, error) {
 	in := func(dir string) string { return filepath.Join(n.folder, dir) }
 	began := time.Now()
 	if err := n.launch(ctx, "--node-name="+n.Name, "--kubeconfig="+in("kubeconfig"), "--state-dir="+in("state"), "--run-dir="+in("run"),
-		"--bpf-dir="+n.PinDir(), "--cni-bin-dir="+in("bin"), "--cni-conf-dir="+in("net.d"), "--metrics-addr="+Metrics); err != nil {
+		"--bpf-dir="+n.PinDir(), "--cni-bin-dir="+in("bin"), "--cni-conf-dir="+in("net.d")); err != nil {
 		return 0, err
 	}
 	again := time.NewTicker(2 * time.Millisecond)
@@ -157,8 +159,7 @@ func (n *Node) Attach(ctx context.Context, namespace, pod, uid string) error {
 	if err := RunStep(ctx, "ip -n "+space+" link set lo up"); err != nil {
 		return err
 	}
-	socket := filepath.Join(n.folder, "run", filepath.Base(cniapi.DefaultSocket))
-	_, err := cniapi.Client{Socket: socket}.Do(ctx, cniapi.Request{
+	_, err := cniapi.Client{Socket: n.Socket()}.Do(ctx, cniapi.Request{
 		Command: "ADD", ContainerID: space, Netns: underlay.NetNSPath(space), IfName: "eth0", Path: "/",
 		Args:   "IgnoreUnknown=1;K8S_POD_NAMESPACE=" + namespace + ";K8S_POD_NAME=" + pod + ";K8S_POD_UID=" + uid + ";K8S_POD_INFRA_CONTAINER_ID=" + space,
 		Config: []byte(`{"cniVersion":"1.0.0","name":"alioth","type":"alioth"}`),

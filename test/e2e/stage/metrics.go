@@ -9,6 +9,8 @@ import (
 
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+
+	"github.com/alioth-net/alioth/cnid/cniapi"
 )
 
 const (
@@ -18,8 +20,8 @@ const (
 	dropsMetric = "alioth_datapath_vpc_dropped_packets_total"
 	// FilterMetric counts packets that the host's own packet filter has dropped.
 	FilterMetric = "alioth_filter_dropped_packets_total"
-	// daemonMetrics is where a node's daemon serves its metrics, on loopback.
-	daemonMetrics = "http://127.0.0.1:9472/metrics"
+	// daemonMetrics are a daemon's metrics at its socket.
+	daemonMetrics = "http://alioth-cnid/metrics"
 )
 
 // Counters reads a metric of a node's daemon by its label "reason"; what differs in
@@ -38,7 +40,7 @@ func (e *Env) Drops(t *testing.T, node, vpc string) map[string]float64 {
 
 func (e *Env) sumByReason(t *testing.T, node, metric string, counts func(labels map[string]string) bool) map[string]float64 {
 	t.Helper()
-	out := e.OnNode(t, node, "testtool", "get", daemonMetrics)
+	out := e.OnNode(t, node, "testtool", "get", "--socket", cniapi.DefaultSocket, daemonMetrics)
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(strings.NewReader(out))
 	if err != nil {
