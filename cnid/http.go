@@ -4,6 +4,7 @@
 package cnid
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -76,7 +77,7 @@ func (d *daemon) readyz(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "the node is not programmed yet", http.StatusServiceUnavailable)
 		return
 	}
-	if err := d.progress.Ready(); err != nil {
+	if err := cmp.Or(d.progress.Ready(), d.ports.Unsafe()); err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}

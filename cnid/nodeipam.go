@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/netip"
 	"os"
 	"path"
@@ -31,6 +32,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nodeipam/queue"
 	"github.com/alioth-net/alioth/cnid/nodeipam/queue/drain"
 	"github.com/alioth-net/alioth/cnid/nodeipam/rest"
+	"github.com/alioth-net/alioth/cnid/nodeipam/wire"
 	"github.com/alioth-net/alioth/cnid/periodic"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds/ipamapi"
@@ -96,12 +98,15 @@ func (c Config) nodeIPAMSocket() string {
 	return filepath.Join(c.RunDir, filepath.Base(client.DefaultSocket))
 }
 
+// tokenFile is what clients of the TCP port prove themselves by.
+func (c Config) tokenFile() string { return filepath.Join(c.RunDir, filepath.Base(wire.TokenFile)) }
+
 func (c Config) endpointsDir() string { return filepath.Join(c.StateDir, "node-ipam-endpoints") }
 
 // nodeIPAMFiles are all that the API and its plugin keep on the node.
 func (c Config) nodeIPAMFiles() []string {
 	devices := filepath.Join(c.RunDir, filepath.Base(delegated.DefaultDir))
-	return []string{c.nodeIPAMSocket(), devices, c.queuedReleases(), c.endpointsDir()}
+	return []string{c.nodeIPAMSocket(), c.tokenFile(), devices, c.queuedReleases(), c.endpointsDir()}
 }
 
 func (c Config) queuedReleases() string {
@@ -113,7 +118,8 @@ func (c Config) nodeIPAMPorts(log *slog.Logger) *loopback.Ports {
 	if !c.NodeIPAM.Enabled {
 		return &loopback.Ports{}
 	}
-	return loopback.Decide(c.NodeIPAM.Listen, func() (string, error) { return install.PodCgroup(c.CgroupRoot, c.NodeIPAM.PodCgroup) }, log)
+	inPod := c.Kubeconfig == "" // its rights are those of the pod's ServiceAccount then
+	return loopback.Decide(c.NodeIPAM.Listen, inPod, func() (string, error) { return install.PodCgroup(c.CgroupRoot, c.NodeIPAM.PodCgroup) }, log)
 }
 
 // nodeIPAMModules are the area of addresses for other CNI plugins. If it is off, only what
@@ -142,7 +148,9 @@ func (d *daemon) nodeIPAMModules(api nodeinfo.API) ([]module, error) {
 		Devices: d.offeredDevices, Every: pollDevices, Log: log,
 	})
 	watch := monitor.NetworkWatch{Changed: func() { host.Changed(); info.Look() }, Log: log}
-	tcp := d.ports.Serving(server.Handler(rest.Place{Patience: rest.TCPPatience}), d.progress.AwaitFirst, log)
+	tcp := d.ports.Serving(d.cfg.tokenFile(), func(token string) http.Handler {
+		return server.Handler(rest.Place{Token: token, Patience: rest.TCPPatience})
+	}, d.progress.AwaitFirst, log)
 	area.loops = append(area.loops, info.Run, watch.Run, tcp)
 	area.servers = []func(context.Context) error{func(ctx context.Context) error { return d.serveNodeIPAM(ctx, server) }}
 	return []module{area}, nil

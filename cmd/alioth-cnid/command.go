@@ -141,7 +141,7 @@ func (o *options) addFlags(root *cobra.Command) {
 	flags.StringSliceVar(&o.NodeIPAM.Devices, "node-ipam-devices", nil, "patterns of the names of devices that pods may get, for example eth1,ens*")
 	flags.StringVar(&o.NodeIPAM.Machine, "node-ipam-machine", "", "ID of this virtual machine; empty for the UUID of the SMBIOS")
 	flags.StringSliceVar(&o.nodeIPAMRanges, "node-ipam-ranges", nil, "ranges that pods with a delegated device reach by their first interface, beside Services: those of nodes and infrastructure")
-	flags.StringVar(&o.NodeIPAM.Listen, "node-ipam-listen", "", "TCP address on loopback, for example localhost:10090, at which that API is served too, to processes of the node and to no pod; empty for none")
+	flags.StringVar(&o.NodeIPAM.Listen, "node-ipam-listen", "", "TCP address on loopback, for example localhost:10090, at which that API is served too, to processes of the node that send the token in the folder --run-dir, and to no pod; empty for none")
 	flags.StringVar(&o.NodeIPAM.PodCgroup, "node-ipam-pod-cgroup", "", "cgroup2 directory of all pods, which are kept away from --node-ipam-listen; empty for kubepods.slice or kubepods below the root")
 	flags.DurationVar(&o.DelegationWait, "delegation-timeout", o.DelegationWait, "how long the other CNI plugins of one interface may take")
 	flags.DurationVar(&o.RecheckEvery, "recheck-every", o.RecheckEvery,

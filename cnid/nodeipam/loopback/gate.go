@@ -77,10 +77,14 @@ func admit(conn net.Conn, pods string) error {
 	return nil
 }
 
+// errMisplaced has the remedy for a cgroup of pods that is not that of pods.
+var errMisplaced = errors.New("the daemon is a pod and not in the cgroup of pods, so other pods are not either; " +
+	"set the chart value nodeIPAM.podCgroup (--node-ipam-pod-cgroup) to the cgroup2 directory that all pods are in, or leave it empty")
+
 // probe returns why clients can't be told apart on this node, by a connection of its own. Where
-// the daemon is a pod itself, that is in the cgroup of pods.
-func probe(ctx context.Context, ip netip.Addr, pods string) error {
-	l, err := listenAt(ctx, netip.AddrPortFrom(ip, 0))
+// the daemon is a pod itself, that has to be in the cgroup of pods.
+func (s *Server) probe(ctx context.Context) error {
+	l, err := listenAt(ctx, netip.AddrPortFrom(s.cfg.Places.Addrs[0], 0))
 	if err != nil {
 		return err
 	}
@@ -96,7 +100,10 @@ func probe(ctx context.Context, ip netip.Addr, pods string) error {
 		return err
 	}
 	defer conn.Close()
-	if err := admit(conn, pods); err != nil && !errors.Is(err, errPod) {
+	switch err := admit(conn, s.cfg.Pods); {
+	case err == nil && s.cfg.InPod:
+		return fmt.Errorf("%s: %w", s.cfg.Pods, errMisplaced)
+	case err != nil && !errors.Is(err, errPod):
 		return fmt.Errorf("tell pods from processes of the node: %w", err)
 	}
 	return nil

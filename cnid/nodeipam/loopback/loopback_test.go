@@ -87,7 +87,10 @@ func newGroups(t *testing.T, places string) *node {
 	bpftest.Must(t, err)
 	n.server = New(Config{
 		Places: at, Pods: n.pods, Guarded: func(context.Context) bool { return true }, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "answer") }),
+		TokenFile: filepath.Join(t.TempDir(), "token"), Recheck: time.Hour,
+		Handler: func(string) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "answer") })
+		},
 	})
 	return n
 }
@@ -98,7 +101,7 @@ func (n *node) serve(t *testing.T) {
 	t.Helper()
 	listeners, err := n.server.listen(t.Context())
 	bpftest.Must(t, err)
-	web := &http.Server{Handler: n.server.cfg.Handler, ReadHeaderTimeout: time.Minute}
+	web := &http.Server{Handler: n.server.cfg.Handler(""), ReadHeaderTimeout: time.Minute}
 	var serving sync.WaitGroup
 	for _, l := range listeners {
 		serving.Go(func() { bpftest.In(t, n.ns, func() { _ = web.Serve(l) }) })
@@ -139,7 +142,7 @@ func TestPacketsWithoutASocketAreNotAnswered(t *testing.T) {
 	open, err := net.Listen("tcp", "127.0.0.1:10091")
 	bpftest.Must(t, err)
 	defer open.Close()
-	go func() { _ = http.Serve(open, n.server.cfg.Handler) }()
+	go func() { _ = http.Serve(open, n.server.cfg.Handler("")) }()
 	if err := wayin.Raw.Try(t, n.pod, netip.MustParseAddrPort("127.0.0.1:10091")); err != nil {
 		t.Errorf("a server without a gate: %v", err)
 	}

@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -87,4 +89,35 @@ func TestAServerEndsWithItsContextWhileItWaits(t *testing.T) {
 func await(t *testing.T, what string, met func() bool) {
 	t.Helper()
 	waits.True(t, time.Minute, what, met)
+}
+
+// join moves the test's process into a cgroup.
+func join(t *testing.T, dir string) {
+	t.Helper()
+	bpftest.Must(t, os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0))
+}
+
+// TestADaemonThatIsNoPodByItsOwnCgroupServesNobody has a daemon that is a pod, and a value
+// that names another cgroup than that of pods: at its start, and later.
+func TestADaemonThatIsNoPodByItsOwnCgroupServesNobody(t *testing.T) {
+	to := freePlace(t)
+	n := newGroups(t, to.String())
+	t.Cleanup(func() { join(t, filepath.Dir(filepath.Dir(n.pods))) })
+	n.server.cfg.InPod, n.server.cfg.Every, n.server.cfg.Recheck = true, time.Millisecond, time.Millisecond
+	join(t, n.beside)
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { n.server.Run(ctx) })
+	defer running.Wait()
+	defer stop()
+	for _, when := range []string{"at the start", "later"} {
+		await(t, when+" the wrong cgroup to be told", func() bool {
+			return n.server.Unsafe() != nil && strings.Contains(n.server.Problem(), "nodeIPAM.podCgroup")
+		})
+		wantNone(t, n, to, when)
+		join(t, n.pod)
+		await(t, "the port to be served", func() bool { return n.server.Unsafe() == nil && n.server.Problem() == "" })
+		bpftest.Must(t, wayin.Connect.Try(t, n.beside, to))
+		join(t, n.beside)
+	}
 }

@@ -31,14 +31,20 @@ const (
 type Config struct {
 	Places Places
 	// Pods is the cgroup2 directory of all pods.
-	Pods    string
-	Handler http.Handler
+	Pods string
+	// InPod reports that the server is in a pod itself, and so in Pods.
+	InPod bool
+	// TokenFile has the token of Handler (Token).
+	TokenFile string
+	Handler   func(token string) http.Handler
 	// Guarded returns true once the programs at the cgroup of pods are attached, or false
 	// when ctx ends.
 	Guarded func(ctx context.Context) bool
 	// Every is how long a server that has failed waits: another program may have the port.
 	Every time.Duration
-	Log   *slog.Logger
+	// Recheck is how often a server that serves checks that it can tell pods from others.
+	Recheck time.Duration
+	Log     *slog.Logger
 }
 
 // Server serves the API on loopback.
@@ -46,7 +52,7 @@ type Server struct {
 	cfg Config
 
 	mu      sync.Mutex
-	problem string
+	failure error
 }
 
 // New returns a Server that does not listen yet.
@@ -56,7 +62,20 @@ func New(cfg Config) *Server { return &Server{cfg: cfg} }
 func (s *Server) Problem() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.problem
+	if s.failure == nil {
+		return ""
+	}
+	return Unserved(s.failure)
+}
+
+// Unsafe returns why it can't tell pods from others, or nil.
+func (s *Server) Unsafe() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if errors.Is(s.failure, errMisplaced) {
+		return s.failure
+	}
+	return nil
 }
 
 // Run serves until ctx ends, and not before the port is guarded. After a failure it tries
@@ -81,28 +100,28 @@ func Unserved(err error) string {
 
 // failed stores why the server does not serve, and logs what is new.
 func (s *Server) failed(err error) {
-	text := ""
-	if err != nil {
-		text = Unserved(err)
-	}
 	s.mu.Lock()
-	news := text != s.problem
-	s.problem = text
+	news := err != nil && (s.failure == nil || s.failure.Error() != err.Error())
+	s.failure = err
 	s.mu.Unlock()
-	if news && err != nil {
+	if news {
 		s.cfg.Log.Warn("can't serve the node IPAM API by TCP; trying again", "error", err)
 	}
 }
 
 // serve serves at all places until ctx ends, or one fails.
 func (s *Server) serve(ctx context.Context) error {
+	token, err := Token(s.cfg.TokenFile)
+	if err != nil {
+		return err
+	}
 	listeners, err := s.listen(ctx)
 	if err != nil {
 		return err
 	}
 	s.failed(nil)
 	server := &http.Server{
-		Handler: s.cfg.Handler, ReadHeaderTimeout: headerWait, IdleTimeout: idleWait,
+		Handler: s.cfg.Handler(token), ReadHeaderTimeout: headerWait, IdleTimeout: idleWait,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 		ErrorLog:    slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelWarn),
 	}
@@ -115,6 +134,7 @@ func (s *Server) serve(ctx context.Context) error {
 			return nil
 		})
 	}
+	group.Go(func() error { return s.watch(serving) })
 	group.Go(func() error {
 		<-serving.Done()
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
@@ -122,6 +142,19 @@ func (s *Server) serve(ctx context.Context) error {
 		return errors.Join(server.Shutdown(bounded), server.Close())
 	})
 	return group.Wait()
+}
+
+// watch returns an error once pods can't be told from others any more, or nil when ctx ends.
+func (s *Server) watch(ctx context.Context) (err error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	periodic.Run(ctx, s.cfg.Recheck, nil, func() {
+		if failed := s.probe(ctx); failed != nil && ctx.Err() == nil {
+			err = failed
+			stop()
+		}
+	})
+	return err
 }
 
 // listen opens the listeners, each behind its gate. Without a cgroup of pods there is none.
@@ -134,7 +167,7 @@ func (s *Server) listen(ctx context.Context) (list []net.Listener, err error) {
 			list = nil
 		}
 	}()
-	if err := probe(ctx, s.cfg.Places.Addrs[0], s.cfg.Pods); err != nil {
+	if err := s.probe(ctx); err != nil {
 		return nil, err
 	}
 	var lacking error

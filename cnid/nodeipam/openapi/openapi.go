@@ -48,17 +48,24 @@ func Document(source string) ([]byte, error) {
 			"description": "Other CNI plugins get the addresses of pods here. The API is that of Azure CNS with Swift V2.",
 			"license":     object{"name": "Apache 2.0", "identifier": "Apache-2.0"},
 		},
-		"servers":    servers(),
-		"paths":      paths,
-		"components": object{"schemas": s.components},
+		"servers": servers(),
+		"paths":   paths,
+		"components": object{"schemas": s.components, "securitySchemes": object{scheme: object{
+			"type": "http", "scheme": strings.ToLower(wire.TokenScheme), "description": "over TCP: the content of " + wire.TokenFile,
+		}}},
+		// The socket needs none.
+		"security": []any{object{scheme: []any{}}, object{}},
 	})
 	return append([]byte(header), text...), err
 }
 
+// scheme is the name of how requests over TCP prove themselves.
+const scheme = "token"
+
 func servers() []any {
 	var list []any
 	for _, version := range wire.Versions() {
-		list = append(list, object{"url": "http://localhost:10090" + version, "description": "TCP, where it is enabled; all versions are the same"})
+		list = append(list, object{"url": "http://localhost:10090" + version, "description": "TCP, where it is enabled, with a token; all versions are the same"})
 	}
 	return append(list, object{"url": "http://localhost", "description": "the unix socket /run/alioth/node-ipam.sock, of root"})
 }
@@ -97,6 +104,9 @@ func (s *schemas) responses(op wire.Operation) object {
 		strconv.Itoa(http.StatusOK):               response("the result, also if it is an error", own),
 		strconv.Itoa(http.StatusMethodNotAllowed): response("the path has no such method; code 21", other),
 		strconv.Itoa(http.StatusNotFound):         response("there is no such path; code 43", other),
+	}
+	if !op.Socket {
+		responses[strconv.Itoa(http.StatusUnauthorized)] = response("over TCP, without the token; code 3", other)
 	}
 	if op.Request != nil {
 		responses[strconv.Itoa(http.StatusBadRequest)] = response("the body can't be read; code 23", own)

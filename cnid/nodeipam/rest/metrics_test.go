@@ -54,7 +54,7 @@ func labelsOf(metric *dto.Metric) string {
 // that are not served are one.
 func TestRequestsAreCountedByPathAndCode(t *testing.T) {
 	server, registry := measured(&resttest.Service{})
-	socket, tcp := server.Handler(rest.Place{Socket: true, Patience: time.Minute}), server.Handler(rest.Place{Patience: time.Minute})
+	socket, tcp := server.Handler(rest.Place{Socket: true, Patience: time.Minute}), server.Handler(rest.Place{Token: "proof", Patience: time.Minute})
 	do(socket, "POST", requests, plural)
 	do(tcp, "POST", "/v0.2"+requests, plural)
 	do(socket, "POST", requests, "{")

@@ -63,6 +63,7 @@ func (r *rig) do(method, path, body string) reply { return do(r.handler, method,
 func do(handler http.Handler, method, path, body string) reply {
 	recorder := httptest.NewRecorder()
 	request := httptest.NewRequest(http.MethodPost, "http://localhost:10090/", strings.NewReader(body))
+	request.Header.Set("Authorization", "Bearer proof")
 	request.Method, request.URL.Path = method, path // as they are, also if no client could send them
 	handler.ServeHTTP(recorder, request)
 	return reply{recorder.Code, recorder.Header().Get("Cns_return_code"), recorder.Header().Get("Allow"), recorder.Body.String()}

@@ -5,6 +5,7 @@ package rest
 
 import (
 	"context"
+	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -62,6 +63,9 @@ type Place struct {
 	// Socket is true for the unix socket of root. It has more paths than TCP, which every
 	// process on the node may open.
 	Socket bool
+	// Token is what requests have to prove themselves by (wire.TokenScheme); "" at the socket,
+	// which has other means.
+	Token string
 	// Patience limits how long a request takes, from its headers to its answer.
 	Patience time.Duration
 }
@@ -126,6 +130,11 @@ func (s *Server) Handler(place Place) http.Handler {
 		routes[op.Path][op.Method] = all[op.Name]
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !place.proven(r) {
+			done := s.cfg.Metrics.begin(otherPaths)
+			done(s.unproven(w))
+			return
+		}
 		path, containerID := locate(r.URL.Path)
 		methods := routes[path]
 		if methods == nil {
@@ -140,6 +149,22 @@ func (s *Server) Handler(place Place) http.Handler {
 			done(s.noMethod(w, methods))
 		}
 	})
+}
+
+// proven reports whether a request comes from a client that reads files of root. A place that
+// is neither the socket nor has a token serves nobody.
+func (p Place) proven(r *http.Request) bool {
+	if p.Socket {
+		return true
+	}
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	return p.Token != "" && strings.EqualFold(scheme, wire.TokenScheme) && subtle.ConstantTimeCompare([]byte(token), []byte(p.Token)) == 1
+}
+
+func (s *Server) unproven(w http.ResponseWriter) wire.ReturnCode {
+	w.Header().Set("WWW-Authenticate", wire.TokenScheme)
+	return s.refuse(w, http.StatusUnauthorized, wire.UnsupportedEnvironment,
+		"the request lacks the header Authorization: "+wire.TokenScheme+" with the content of "+wire.TokenFile+", which root of the node can read; or ask at the socket")
 }
 
 // locate returns the path without its version, and with a variable for the container ID.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -25,7 +26,7 @@ import (
 
 func TestDebugViewsAndTheRestOfTheSocketAreNotServedOverTCP(t *testing.T) {
 	r := newRig(t, &resttest.Service{})
-	tcp := r.server.Handler(rest.Place{Patience: rest.TCPPatience})
+	tcp := r.server.Handler(rest.Place{Token: "proof", Patience: rest.TCPPatience})
 	for _, op := range wire.Operations() {
 		path := strings.Replace(op.Path, wire.ContainerIDVariable, container, 1)
 		if got := r.do(op.Method, path, plural); got.status == http.StatusNotFound {
@@ -173,7 +174,7 @@ func TestAServiceThatHangsDoesNotKeepTheClientWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hangs := make(chan struct{})
 		r := newRig(t, &resttest.Service{Before: func(context.Context, string) error { <-hangs; return nil }})
-		tcp := r.server.Handler(rest.Place{Patience: rest.TCPPatience})
+		tcp := r.server.Handler(rest.Place{Token: "proof", Patience: rest.TCPPatience})
 		begin := time.Now() // the time of the bubble, which passes when all wait
 		got := do(tcp, "POST", requests, plural)
 		if waited := time.Since(begin); got.code(t) != 99 || waited >= 5*time.Second {
@@ -240,6 +241,41 @@ func TestWhatAReleaseNames(t *testing.T) {
 	} {
 		if got := tc.key.Names(eth0); got != tc.want {
 			t.Errorf("%+v: %t", tc.key, got)
+		}
+	}
+}
+
+// The runtime opens a forwarded port like any process of the node, but sends what a tenant
+// wrote.
+func TestARequestOverTCPProvesThatItComesFromRoot(t *testing.T) {
+	service := &resttest.Service{}
+	r := newRig(t, service)
+	for _, tc := range []struct {
+		name, token, header string
+		served              bool
+	}{
+		{"the token", "proof", "Bearer proof", true},
+		{"the scheme in small letters", "proof", "bearer proof", true},
+		{"no header", "proof", "", false},
+		{"another token", "proof", "Bearer wrong", false},
+		{"a part of it", "proof", "Bearer proo", false},
+		{"another scheme", "proof", "Basic proof", false},
+		{"the token alone", "proof", "proof", false},
+		{"an empty token", "proof", "Bearer ", false},
+		{"a server without a token", "", "Bearer ", false},
+	} {
+		handler := r.server.Handler(rest.Place{Token: tc.token, Patience: rest.TCPPatience})
+		for _, op := range wire.Operations() {
+			path := strings.Replace(op.Path, wire.ContainerIDVariable, container, 1)
+			request := httptest.NewRequestWithContext(t.Context(), op.Method, path, strings.NewReader(plural))
+			if tc.header != "" {
+				request.Header.Set("Authorization", tc.header)
+			}
+			answer := httptest.NewRecorder()
+			handler.ServeHTTP(answer, request)
+			if (answer.Code == http.StatusUnauthorized) == tc.served || !tc.served && !strings.Contains(answer.Body.String(), wire.TokenFile) {
+				t.Errorf("%s: %s %s is answered with %d: %s", tc.name, op.Method, path, answer.Code, answer.Body)
+			}
 		}
 	}
 }

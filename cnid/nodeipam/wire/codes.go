@@ -52,6 +52,13 @@ const (
 // soon after an error with this text.
 const NotReadyPrefix = "network is not ready - "
 
+// Over TCP a request has the header "Authorization: Bearer <token>". The token is the content
+// of a file that root of the node alone can read, made anew at each boot.
+const (
+	TokenScheme = "Bearer"
+	TokenFile   = "/run/alioth/node-ipam-token"
+)
+
 // CodeHeader is the header of an answer that has the name of its code. CNS has it for
 // metrics, because the HTTP status of an answer is 200 in most cases.
 const CodeHeader = "Cns_return_code"
