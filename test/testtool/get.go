@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 func getCommand() *cobra.Command {
 	var timeout time.Duration
 	var socket string
+	var insecure bool
 	command := &cobra.Command{
 		Use:   "get URL",
 		Short: "Print what an HTTP server answers",
@@ -29,7 +31,7 @@ func getCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("get %s: %w", args[0], err)
 			}
-			response, err := clientAt(socket).Do(request)
+			response, err := clientAt(socket, insecure).Do(request)
 			if err != nil {
 				return fmt.Errorf("get %s: %w", args[0], err)
 			}
@@ -45,13 +47,14 @@ func getCommand() *cobra.Command {
 	}
 	command.Flags().DurationVar(&timeout, "timeout", 10*time.Second, "how long to wait")
 	command.Flags().StringVar(&socket, "socket", "", "unix socket of the server, whatever the host in the URL is")
+	command.Flags().BoolVar(&insecure, "insecure", false, "accept any certificate of the server")
 	return command
 }
 
 // clientAt returns a client of the server at a unix socket; of those in the URLs for "".
-func clientAt(socket string) *http.Client {
+func clientAt(socket string, insecure bool) *http.Client {
 	if socket == "" {
-		return http.DefaultClient
+		return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: insecure}}}
 	}
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", socket)

@@ -22,6 +22,7 @@ import (
 
 	acnv1alpha1 "github.com/alioth-net/alioth/api/acn/v1alpha1"
 	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/cniapi"
 	nodeipamclient "github.com/alioth-net/alioth/cnid/nodeipam/client"
 	"github.com/alioth-net/alioth/test/e2e/scene"
 	"github.com/alioth-net/alioth/test/e2e/stage"
@@ -221,6 +222,30 @@ func (p *poacher) reachesNoListener(t *testing.T, usual *corev1.Pod) {
 	})
 	p.Run(t, mounted)
 	p.wantUnreached(t, mounted, nodeipamclient.DefaultSocket, "permission denied")
+	root := scene.Pod(host.Namespace, "mounted-root", p.onNode, withFolder("/run/alioth"))
+	p.Run(t, root)
+	for _, socket := range []string{nodeipamclient.DefaultSocket, cniapi.DefaultSocket} {
+		p.wantUnreached(t, root, socket, "403")
+	}
+	p.readsNoMetrics(t, host)
+}
+
+// metricsPort is where the chart has daemons serve metrics, on loopback.
+const metricsPort = 9472
+
+// readsNoMetrics asks for a daemon's metrics, which name VPCs, from the network of its node.
+func (p *poacher) readsNoMetrics(t *testing.T, host *corev1.Pod) {
+	t.Helper()
+	for scheme, why := range map[string]string{"http": "400", "https": "certificate"} {
+		out, err := p.Exec(stage.Within(t, stage.Patience), host, scene.Tool, "get", fmt.Sprintf("%s://127.0.0.1:%d/metrics", scheme, metricsPort))
+		if err == nil || !strings.Contains(err.Error(), why) || strings.Contains(out, "alioth_") {
+			t.Errorf("metrics by %s: %.300q, %v, want %q", scheme, out, err, why)
+		}
+	}
+	out, err := p.Exec(stage.Within(t, stage.Patience), host, scene.Tool, "get", "--insecure", fmt.Sprintf("https://127.0.0.1:%d/metrics", metricsPort))
+	if err == nil || !strings.Contains(err.Error(), "401") {
+		t.Errorf("metrics without a token: %.300q, %v, want 401", out, err)
+	}
 }
 
 // withFolder gives a pod a folder of the node at the same place.
