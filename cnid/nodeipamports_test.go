@@ -4,7 +4,10 @@
 package cnid
 
 import (
+	"context"
 	"errors"
+	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -54,6 +57,34 @@ func (m *machine) connect(t *testing.T, cgroup string) (err error) {
 	return err
 }
 
+// asks sends a request to the API from the machine, as the runtime does for a forwarded port,
+// and returns the status of the answer.
+func (m *machine) asks(t *testing.T, authorization string) (status int) {
+	t.Helper()
+	testnet.In(t, m, func() error {
+		conn, err := net.Dial("tcp", portAPI.String())
+		if err != nil {
+			return err
+		}
+		client := http.Client{Transport: &http.Transport{
+			DialContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil },
+		}}
+		defer client.CloseIdleConnections()
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost:10090"+wire.ReleaseIPConfigsPath, strings.NewReader(`{"infraContainerID":"none"}`))
+		if err != nil {
+			return err
+		}
+		request.Header.Set("Authorization", authorization)
+		answer, err := client.Do(request)
+		if err != nil {
+			return err
+		}
+		status = answer.StatusCode
+		return answer.Body.Close()
+	})
+	return status
+}
+
 func TestTheNodeIPAMAPIIsServedByTCPToProcessesOfTheNodeAlone(t *testing.T) {
 	n := newAPINode(t, "ipam-port")
 	pod := n.podCgroup(t)
@@ -76,6 +107,15 @@ func TestTheNodeIPAMAPIIsServedByTCPToProcessesOfTheNodeAlone(t *testing.T) {
 		}
 	}
 	refused("while the daemon runs")
+	token, err := os.ReadFile(n.cfg.tokenFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for header, want := range map[string]int{"": http.StatusUnauthorized, "Bearer " + string(token): http.StatusOK} {
+		if status := n.asks(t, header); status != want {
+			t.Errorf("a request with %d characters of authorization is answered with %d, want %d", len(header), status, want)
+		}
+	}
 	n.stop(unix.SIGKILL)
 	refused("while there is no daemon")
 	n.start(t)
