@@ -192,9 +192,6 @@ func (c Config) check() error {
 		return fmt.Errorf("the node's name has %d characters and Alioth serves %d at most, because %q and the name are the name of an object; give the node a shorter one",
 			len(c.NodeName), v1alpha1.MaxNodeName, v1alpha1.NodeRollCallPrefix)
 	}
-	if c.MetricsAddr != "" && c.MetricsAddr == c.HealthAddr {
-		return fmt.Errorf("--health-addr and --metrics-addr are both %s; metrics need an address of their own, because they are served with TLS", c.MetricsAddr)
-	}
 	if err := c.checkShadows(); err != nil {
 		return err
 	}
@@ -207,7 +204,7 @@ func (c Config) check() error {
 	if c.HostLinkPort == 0 || c.HostLinkPort == c.TunnelPort {
 		return fmt.Errorf("--host-link-vxlan-port: want 1 to 65535, and not %d, the port of the tunnel, got %d", c.TunnelPort, c.HostLinkPort)
 	}
-	if _, err := c.proxyHealthPort(); err != nil {
+	if err := c.checkServers(); err != nil {
 		return err
 	}
 	if !slices.Contains(PodDevices(), c.PodDevice) {
@@ -220,6 +217,14 @@ func (c Config) check() error {
 		return err
 	}
 	return c.checkDelegation()
+}
+
+func (c Config) checkServers() error {
+	if c.MetricsAddr != "" && c.MetricsAddr == c.HealthAddr {
+		return fmt.Errorf("--health-addr and --metrics-addr are both %s; metrics need an address of their own, because they are served with TLS", c.MetricsAddr)
+	}
+	_, err := c.proxyHealthPort()
+	return err
 }
 
 func (c Config) checkDelegation() error {

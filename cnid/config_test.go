@@ -18,6 +18,7 @@ func TestAConfigurationThatMakesNoSenseIsRefusedWithTheFlagToChange(t *testing.T
 		"--tunnel-port":  func(c *Config) { c.TunnelPort = 0 },
 		"--pod-device":   func(c *Config) { c.PodDevice = "ipvlan" },
 
+		"--metrics-addr":             func(c *Config) { c.MetricsAddr = c.HealthAddr },
 		"--node-ipam-listen":         func(c *Config) { c.NodeIPAM.Listen = "0.0.0.0:10090" },
 		"--node-network-policy-mode": func(c *Config) { c.NetworkPolicyMode = "operator" },
 	}
