@@ -167,7 +167,9 @@ func programs() []program {
 				"servicecidrs.networking.k8s.io: list watch",
 				"services: list watch",
 				"sharedservices.alioth.dev: list watch",
+				"subjectaccessreviews.authorization.k8s.io: create",
 				"subnets.alioth.dev: list watch",
+				"tokenreviews.authentication.k8s.io: create",
 				"vpcs.alioth.dev: get list watch",
 			},
 			never: []string{
