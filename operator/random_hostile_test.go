@@ -6,6 +6,7 @@ package operator
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -148,4 +149,30 @@ func (w *world) keepsToItsOwn() {
 		}
 		w.toldBefore[pod.UID] = text
 	}
+}
+
+// forgery is a write of a tenant that may write the status and, beyond what admission
+// allows, the annotations of its pods: it names any address of any VPC, or removes what the
+// operator wrote.
+func (c *chaos) forgery() {
+	pod, ok := pick(c, slices.DeleteFunc(sorted[*corev1.Pod](c.api), func(pod *corev1.Pod) bool { return pod.Namespace != "shop" }))
+	if !ok {
+		return
+	}
+	if c.forged == nil {
+		c.forged = map[types.UID]bool{}
+	}
+	c.forged[pod.UID] = true
+	if c.rand.IntN(6) == 0 {
+		c.note("a tenant removes the allocation status of %s", pod.Name)
+		edit(c.world, pod, func(pod *corev1.Pod) { pod.Annotations, pod.Status.Conditions = nil, nil })
+		return
+	}
+	vpc := []string{victims, victims, victims, "red", "blue", v1alpha1.DefaultVPCName}[c.rand.IntN(6)]
+	ips := []string{fmt.Sprintf("10.0.1.%d", c.rand.IntN(16))}
+	if c.rand.IntN(2) == 0 {
+		ips = append(ips, fmt.Sprintf("fd00:0:0:1::%d", 1+c.rand.IntN(9)))
+	}
+	c.note("a tenant writes that pod %s has %v of VPC %s", pod.Name, ips, vpc)
+	c.forge(pod, vpc, ips...)
 }

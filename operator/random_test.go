@@ -21,7 +21,7 @@ import (
 
 const (
 	// episodes of so many steps each, with everything at rest and checked after
-	// each one. Half of them have a thief.
+	// each one. Half of them have a thief, and each other one of the rest a forger.
 	manyEpisodes, episodes, episodeSteps = 600, 12, 1000
 	// podNames are used again and again, as StatefulSets do.
 	podNames = 8
@@ -44,8 +44,9 @@ type chaos struct {
 
 // TestAnythingMayHappen runs operators, daemons and pods through crashes, node losses,
 // lost and late requests, deletions by people, and restored backups. In every other
-// episode an attacker writes with the token of a node's daemon. ALIOTH_SEED repeats a
-// run, ALIOTH_EPISODES sets how many episodes it has.
+// episode an attacker writes with the token of a node's daemon, and in each other one of
+// the rest a tenant writes the status of its pods. ALIOTH_SEED repeats a run,
+// ALIOTH_EPISODES sets how many episodes it has.
 func TestAnythingMayHappen(t *testing.T) {
 	seed, count := uint64(time.Now().UnixNano()), 0
 	if text := os.Getenv("ALIOTH_SEED"); text != "" {
@@ -72,7 +73,7 @@ func TestAnythingMayHappen(t *testing.T) {
 		c.note("ALIOTH_SEED=%d ALIOTH_EPISODES=1 repeats this", one)
 		c.t = seeded{t, one}
 		c.did = did
-		c.thief = one%2 == 1
+		c.thief, c.forger = one%2 == 1, one%4 == 0
 		c.run()
 	}
 	t.Logf("%d steps, ALIOTH_SEED=%d: %v", count*episodeSteps, seed, did)
@@ -95,12 +96,18 @@ func (c *chaos) run() {
 	c.operate()
 	c.furnish(2)
 	c.balance()
+	if c.forger {
+		c.addVictim()
+	}
 	c.settle()
 	c.calm = false
 	c.operate()
 	for range episodeSteps {
 		if c.thief && c.rand.IntN(20) == 0 {
 			c.abuse()
+		}
+		if c.forger && c.rand.IntN(20) == 0 {
+			c.forgery()
 		}
 		c.step()
 		c.check()

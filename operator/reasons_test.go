@@ -65,6 +65,8 @@ var elsewhere = map[string]string{
 	v1alpha1.NodeCapacityReason:               "operator/ipam, TestNoTwoAttachmentsOfANodeHaveOneDevice",
 	v1alpha1.ReservingReason:                  "operator/nodeipam/podnetworkinstance, TestAnInstanceReservesInTwoSteps: over within a moment",
 	v1alpha1.ReservationLimitReason:           "operator/nodeipam/podnetworkinstance, TestWhatAnInstanceCanNotReserve",
+	// Of a pod whose status somebody else wrote.
+	v1alpha1.AllocationReplacedReason: "TestAForgedAllocationStatusGivesNothing",
 	// Of a Node in whose name something was written.
 	v1alpha1.AddressNotOfNodeReason:   "TestWhatIsMadeForAPodOfAnotherNodeChangesNothing",
 	v1alpha1.TooManyVNIsReason:        "TestANodeThatKeepsTooManyVNIsIsToldOf",

@@ -39,6 +39,10 @@ type world struct {
 	// allocations of pods so far; those of pods on other nodes must not change.
 	thief      bool
 	toldBefore map[types.UID]string
+	// forger reports that a tenant writes the status of its pods. forged are those pods:
+	// their own sandboxes have no guarantees.
+	forger bool
+	forged map[types.UID]bool
 	// steps are the last things that happened, for the report of a failure.
 	steps []string
 }
@@ -227,7 +231,7 @@ func (w *world) check() {
 	seen := map[string]string{}
 	for _, h := range w.hosts {
 		for _, s := range h.sandboxes {
-			if !h.up || h.lost(s) || w.mayBeOff(h, s) {
+			if !h.up || h.lost(s) || w.mayBeOff(h, s) || w.forged[s.uid] {
 				continue
 			}
 			for _, ip := range s.ips {
@@ -241,6 +245,9 @@ func (w *world) check() {
 	}
 	if w.thief {
 		w.keepsToItsOwn()
+	}
+	if w.forger {
+		w.keepsOthersOut()
 	}
 	vnis := map[int32]string{}
 	for _, vpc := range sorted[*v1alpha1.VPC](w.api) {

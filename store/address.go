@@ -89,6 +89,10 @@ type Address struct {
 	Attachment string
 	// External reports that another CNI plugin makes the interface with the address.
 	External bool
+	// Kept reports that no object of the address exists, and that no claim for it is in
+	// progress: the operator keeps the address for its pod. Only the operator's store has
+	// such rows.
+	Kept bool
 	// Set lists all addresses of the same attachment, IP included.
 	Set []netip.Addr
 }
@@ -172,6 +176,10 @@ func AddressesFrom(tx ReadTx, domain string, from netip.Addr) iter.Seq[*Address]
 func AddressesNaming(tx ReadTx, uid string) []*Address {
 	return addresses.List(tx, byHolder, memory.TextKey(uid))
 }
+
+// IsHeldBack reports whether the row keeps the address from others and gives it to no
+// interface of its pod: the pod may still run with it.
+func (a *Address) IsHeldBack() bool { return a.Kept && a.Attachment == "" }
 
 // CountsFor reports whether the address is the holder's, which is on that node, "" for a
 // Service. Kind, UID, namespace, name and node must all agree: an Address that

@@ -62,6 +62,9 @@ const (
 const (
 	// AttachedReason: the pod has its addresses.
 	AttachedReason = "AddressesAssigned"
+	// AllocationReplacedReason (event only): the annotation about the pod's attachments
+	// named what no Address or AttachmentClaim confirms, and was replaced.
+	AllocationReplacedReason = "AllocationReplaced"
 	// InterfacesInvalidReason: an annotation that requests interfaces is malformed, or its
 	// elements do not fit together or their networks.
 	InterfacesInvalidReason = "InterfacesInvalid"

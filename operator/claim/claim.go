@@ -57,8 +57,8 @@ type Claimer struct {
 // Wanted is the request of one attachment of a holder.
 type Wanted struct {
 	ipam.Request
-	// Prefer are the IPs of the attachment's allocation status or sandbox, if any: it
-	// gets these or none, and need not wait for the term to be settled.
+	// Prefer are the IPs that the attachment holds or runs with, if any: it gets these or
+	// none, and need not wait for the term to be settled.
 	Prefer []netip.Addr
 }
 
@@ -88,9 +88,11 @@ func (c *Claimer) ClaimAll(ctx context.Context, wanted []Wanted) ([][]*store.Add
 		if err != nil {
 			return nil, err
 		}
-		for _, row := range dropped(plans) {
-			if err := c.drop(ctx, row); err != nil {
-				return nil, err
+		for i, p := range plans {
+			for _, row := range p.drop {
+				if err := c.drop(ctx, row, wanted[i]); err != nil {
+					return nil, err
+				}
 			}
 		}
 		if blocked(plans) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/allocation"
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/external"
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
@@ -35,7 +36,7 @@ var addresses = objects[*v1alpha1.Address, store.Address]{
 	kind: vpcs.Address, of: objectOf,
 	uid:     func(row *store.Address) string { return row.UID },
 	held:    func(tx store.ReadTx, row *store.Address) *store.Address { return store.GetAddress(tx, row.Name) },
-	confirm: store.ConfirmAddress,
+	confirm: allocation.Confirm,
 }
 
 var externalAddresses = objects[*v1alpha1.ExternalAddress, external.Address]{

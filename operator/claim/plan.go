@@ -27,13 +27,6 @@ func blocked(plans []plan) bool {
 	return slices.ContainsFunc(plans, func(p plan) bool { return len(p.keep) == 0 && len(p.drop) > 0 })
 }
 
-func dropped(plans []plan) (rows []*store.Address) {
-	for _, p := range plans {
-		rows = append(rows, p.drop...)
-	}
-	return rows
-}
-
 // set is the addresses of one choice: all rows that name the same IPs.
 type set struct {
 	members []*store.Address
@@ -126,7 +119,7 @@ func complete(tx store.ReadTx, s set) (set, bool) {
 			return set{}, false
 		}
 		lacking := *s.members[0]
-		lacking.Meta = store.Meta{}
+		lacking.Meta, lacking.Kept = store.Meta{}, false
 		lacking.IP, lacking.Name = ip, v1alpha1.AddressName(lacking.Domain(), ip)
 		whole.members = append(whole.members, &lacking)
 	}

@@ -6,6 +6,7 @@ package claim
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,11 +20,15 @@ import (
 	"github.com/alioth-net/alioth/store/allocation"
 )
 
-// ReleaseAll releases everything that counts for a holder on a node.
+// ReleaseAll releases everything that counts for a holder on a node, except addresses that
+// are held back: the pod may still run with them.
 func (c *Claimer) ReleaseAll(ctx context.Context, holder store.Holder, node string) error {
 	var rows []*store.Address
 	c.Store.View(func(tx store.ReadTx) { rows = store.AddressesOf(tx, holder, node) })
 	for _, row := range rows {
+		if row.IsHeldBack() {
+			continue
+		}
 		if err := c.Release(ctx, row); err != nil {
 			return err
 		}
@@ -39,28 +44,54 @@ func (c *Claimer) Release(ctx context.Context, row *store.Address) error {
 	if err := c.remove(ctx, object, row.UID, row.Holder); err != nil {
 		return fmt.Errorf("release %s of %s: %w", row.IP, row.Place(), err)
 	}
-	return c.forget(row, func(tx store.Tx) (bool, error) { return store.DeleteAddress(tx, row.Name, row.UID), nil })
+	return c.forget(row, func(tx store.Tx) (bool, error) { return allocation.Forget(tx, row.Name, row.UID) })
 }
 
-// drop deletes an address of a set that is not kept. The pod keeps an address of its
-// allocation status, even if the object names others beside it. A row that is not in
-// the API is removed, so that a set is not kept if another holder has a part of it.
-func (c *Claimer) drop(ctx context.Context, row *store.Address) error {
-	if row.UID == "" {
-		return c.Release(ctx, row)
+// drop deletes an address of a set that is not kept. The preferred set of the same
+// attachment keeps its IPs from this moment on, even if the object names one of them. A
+// row that is not in the API is removed, so that a set is not kept if another holder has a
+// part of it.
+func (c *Claimer) drop(ctx context.Context, row *store.Address, wanted Wanted) error {
+	return c.expel(ctx, row, func(tx store.Tx) error { return holdPreferred(tx, wanted) })
+}
+
+// holdPreferred assumes the rows that the preferred set of an attachment lacks, if the
+// attachment holds a part of that set.
+func holdPreferred(tx store.Tx, wanted Wanted) error {
+	if len(wanted.Prefer) == 0 {
+		return nil
 	}
-	return c.Expel(ctx, row)
+	for _, found := range setsOf(tx, wanted.Request) {
+		first := found.members[0]
+		if first.Domain() != wanted.Domain() || !slices.Equal(first.Set, wanted.Prefer) {
+			continue
+		}
+		if whole, ok := complete(tx, found); ok {
+			return assumeLacking(tx, whole.members)
+		}
+	}
+	return nil
 }
 
 // Expel deletes an address that does not count for the pod that it names, or is in no
-// set that the pod keeps. If the allocation status of a living pod has the address, the
-// store keeps it for that pod from this moment on.
+// set that the pod keeps.
 func (c *Claimer) Expel(ctx context.Context, row *store.Address) error {
+	return c.expel(ctx, row, func(store.Tx) error { return nil })
+}
+
+// expel deletes an address, and calls then in the transaction that removes its row.
+func (c *Claimer) expel(ctx context.Context, row *store.Address, then func(store.Tx) error) error {
 	object := &v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: row.Name}}
 	if err := c.remove(ctx, object, row.UID, row.Holder); err != nil {
 		return fmt.Errorf("expel %s of %s: %w", row.IP, row.Place(), err)
 	}
-	return c.forget(row, func(tx store.Tx) (bool, error) { return allocation.Remove(tx, row.Name, row.UID) })
+	return c.forget(row, func(tx store.Tx) (bool, error) {
+		gone, err := allocation.Forget(tx, row.Name, row.UID)
+		if gone && err == nil {
+			err = then(tx)
+		}
+		return gone, err
+	})
 }
 
 // remove deletes an object of that UID from the API; without one it was never there.

@@ -103,9 +103,10 @@ func told(tx store.ReadTx, net *multinet.Network) []string {
 }
 
 // leadsTo reports whether the allocation status of a pod has an interface in a network that
-// the pod can name.
+// admits the pod. Nothing confirms it any more, so it delays a deletion and decides nothing
+// else.
 func leadsTo(pod *store.Pod, net *multinet.Network) bool {
-	if net.Namespace != "" && net.Namespace != pod.Namespace {
+	if !net.Admits(pod.Namespace) {
 		return false
 	}
 	return slices.ContainsFunc(allocation.Networks(pod), func(n store.NetworkRef) bool { return n.UID == net.UID })

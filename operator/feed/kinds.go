@@ -16,14 +16,11 @@ import (
 )
 
 // The operator uses these kinds instead of those of the same name in package kinds: it
-// keeps the row of an address if the allocation status of a living pod has it, and writes
+// keeps the row of an address whose object was deleted while its pod lives, and writes
 // endpoints of pods.
 var (
 	Pod     = podWithEndpoint()
-	Address = vpcs.Address.DeletedBy(func(tx store.Tx, id descriptor.ID) error {
-		_, err := allocation.Remove(tx, id.Name, id.UID)
-		return err
-	})
+	Address = keptAddress()
 )
 
 // keptAsRows are the kinds of which the informers keep rows instead of objects: those with
@@ -32,8 +29,17 @@ var keptAsRows = []*descriptor.Kind{
 	Pod, Address, outside.AttachmentClaim.Kind, vpcs.VNIClaim.Kind, core.Namespace.Kind,
 }
 
+func keptAddress() *descriptor.Kind {
+	kind := vpcs.Address.PutBy(allocation.Put)
+	kind.Delete = func(tx store.Tx, id descriptor.ID) error {
+		_, err := allocation.Remove(tx, id.Name, id.UID)
+		return err
+	}
+	return kind
+}
+
 func podWithEndpoint() *descriptor.Kind {
-	kind := core.Pod.PutBy(allocation.Put)
+	kind := *core.Pod.Kind
 	plain := kind.Row
 	kind.Row = func(object kube.Object) (any, error) {
 		row, err := plain(object)
@@ -42,5 +48,5 @@ func podWithEndpoint() *descriptor.Kind {
 		}
 		return row, err
 	}
-	return kind
+	return &kind
 }

@@ -87,7 +87,7 @@ func inAny(all []*store.Subnet, ip netip.Addr) bool {
 // nobody may have it, and of names the subnet or network.
 func available(tx store.ReadTx, ip netip.Addr, cause, of string, req *Request) error {
 	held := store.AddressByIP(tx, req.Domain(), ip)
-	if held != nil && held.CountsFor(req.Holder, req.Node) && held.Attachment == req.Attachment {
+	if held != nil && held.CountsFor(req.Holder, req.Node) && (held.Attachment == req.Attachment || held.IsHeldBack()) {
 		return nil
 	}
 	if cause != "" {

@@ -108,9 +108,8 @@ func (d *decision) fill(s seeker, selection *store.EndpointSelection, places []p
 // writes: Addresses, and AttachmentClaims for networks outside of every VPC.
 func (s seeker) interfaces(pod *store.Pod, at place) (addresses []*store.Address, bare []*multinet.Claim) {
 	held := slices.DeleteFunc(store.AddressesByPod(s.tx, pod), func(row *store.Address) bool {
-		// The claim of an address may fail while its row is assumed, unless the pod has
-		// been told of it.
-		return row.UID == "" && pod.Reason != v1alpha1.AttachedReason
+		// The claim of an address may fail while its row is assumed.
+		return row.UID == "" && !row.Kept || row.IsHeldBack()
 	})
 	if at.outside == "" {
 		vpc := at.vpc

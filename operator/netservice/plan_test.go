@@ -229,12 +229,16 @@ func TestOnlyWhatTheOperatorHasDecidedIsAnEndpoint(t *testing.T) {
 func TestALostClaimOfARunningPodKeepsItsEndpoint(t *testing.T) {
 	lan, a := outside("DanmNet", "blue", "lan"), pod("a")
 	rows := attached(a, "lan1", lan.Reference(), "192.168.0.2")
-	rows[1].(*store.Address).UID = "" // assumed until it is claimed again
-	operatortest.New(t, base(append(rows, lan, a)...)...).View(func(tx store.ReadTx) {
-		if got := shown(decide(tx, selectingIn(named("DanmNet", "lan")), rules)); len(got) != 1 {
-			t.Errorf("members %v", got)
-		}
-	})
+	address := rows[1].(*store.Address)
+	for kept, want := range map[bool]int{true: 1, false: 0} {
+		// Kept until it is claimed again, or claimed and not yet created.
+		address.UID, address.Kept = "", kept
+		operatortest.New(t, base(append(rows, lan, a)...)...).View(func(tx store.ReadTx) {
+			if got := shown(decide(tx, selectingIn(named("DanmNet", "lan")), rules)); len(got) != want {
+				t.Errorf("kept %v: members %v", kept, got)
+			}
+		})
+	}
 }
 
 func TestAServiceSaysWhatKeepsItFromHavingEndpoints(t *testing.T) {

@@ -5,6 +5,7 @@ package network
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/alioth-net/alioth/api/annotations"
@@ -112,7 +113,7 @@ func podsNaming(tx store.ReadTx, net *store.Network) []*store.Pod {
 func podUsers(tx store.ReadTx, net *store.Network) []string {
 	var all []string
 	for _, pod := range podsNaming(tx, net) {
-		if !pod.Terminal && attached(pod, net) {
+		if !pod.Terminal && attached(tx, pod, net) {
 			all = append(all, fmt.Sprintf("Pod %s/%s", pod.Namespace, pod.Name))
 		}
 	}
@@ -124,7 +125,7 @@ func podUsers(tx store.ReadTx, net *store.Network) []string {
 func leftBehind(tx store.ReadTx, net *store.Network) []string {
 	var all []string
 	for _, pod := range podsNaming(tx, net) {
-		if vpc := elsewhere(pod, net); vpc != "" && !pod.Terminal {
+		if vpc := elsewhere(tx, pod, net); vpc != "" && !pod.Terminal {
 			all = append(all, fmt.Sprintf("Pod %s/%s (VPC %s)", pod.Namespace, pod.Name, vpc))
 		}
 	}
@@ -133,31 +134,33 @@ func leftBehind(tx store.ReadTx, net *store.Network) []string {
 
 // elsewhere returns the VPC that a pod got through the Network, if it differs from
 // the one that the Network names, or "".
-func elsewhere(pod *store.Pod, net *store.Network) string {
-	for _, attachment := range allocation.Attachments(pod) {
-		if attachment.Network == net.Namespace+"/"+net.Name && attachment.VPC != net.VPC {
-			return attachment.VPC
-		}
+func elsewhere(tx store.ReadTx, pod *store.Pod, net *store.Network) string {
+	if told := toldElsewhere(pod, net); told != nil && allocation.Confirms(tx, pod, *told) {
+		return told.VPC
 	}
 	return ""
 }
 
-// attached reports whether the pod got its addresses through the Network. The
-// operator alone writes the annotation, so an unreadable one is not its own.
-func attached(pod *store.Pod, net *store.Network) bool {
-	if pod.Attachments == "" {
-		return false
-	}
-	list, err := annotations.ParseAttachments(pod.Attachments)
-	if err != nil {
-		return false
-	}
-	for _, attachment := range list {
-		if attachment.Network == net.Namespace+"/"+net.Name {
-			return true
+// toldElsewhere returns the attachment of the pod's allocation status that is through the
+// Network and in another VPC than the Network names, or nil. Nothing confirms it.
+func toldElsewhere(pod *store.Pod, net *store.Network) *annotations.Attachment {
+	for _, attachment := range allocation.Told(pod) {
+		if through(attachment, net) && attachment.VPC != net.VPC {
+			return &attachment
 		}
 	}
-	return false
+	return nil
+}
+
+// attached reports whether the pod holds addresses that it got through the Network.
+func attached(tx store.ReadTx, pod *store.Pod, net *store.Network) bool {
+	return slices.ContainsFunc(allocation.Told(pod), func(attachment annotations.Attachment) bool {
+		return through(attachment, net) && allocation.Confirms(tx, pod, attachment)
+	})
+}
+
+func through(attachment annotations.Attachment, net *store.Network) bool {
+	return attachment.Network == net.Namespace+"/"+net.Name
 }
 
 // means reports whether the Network's name refers to this one in a namespace.

@@ -24,8 +24,13 @@ func attachedPod(t *testing.T, namespace, name, label, network string) *store.Po
 	if err != nil {
 		t.Fatal(err)
 	}
-	pod.Attachments = text
+	pod.Attachments, pod.NetworkReady, pod.Reason = text, true, v1alpha1.AttachedReason
 	return pod
+}
+
+// withAddress returns a pod and its Address in VPC v.
+func withAddress(pod *store.Pod) []any {
+	return []any{pod, operatortest.Address("v", "s", "10.0.0.9", pod)}
 }
 
 func namespace(name string) *store.Namespace {
@@ -73,11 +78,12 @@ func TestANetworkGoesOnlyWhenNothingUsesIt(t *testing.T) {
 		want string
 	}{
 		{name: "nothing", want: "nothing uses it"},
-		{name: "a pod", rows: []any{attachedPod(t, "a", "p", "n", "a/n")}, want: "used by 1 object(s): Pod a/p"},
-		{name: "a pod of another namespace", rows: []any{attachedPod(t, "b", "p", "n", "a/n")}, want: "used by 1 object(s): Pod b/p"},
-		{name: "a pod that uses a namesake", rows: []any{attachedPod(t, "b", "p", "n", "b/n")}, want: "nothing uses it"},
+		{name: "a pod", rows: withAddress(attachedPod(t, "a", "p", "n", "a/n")), want: "used by 1 object(s): Pod a/p"},
+		{name: "a pod of another namespace", rows: withAddress(attachedPod(t, "b", "p", "n", "a/n")), want: "used by 1 object(s): Pod b/p"},
+		{name: "a pod that only says so", rows: []any{attachedPod(t, "a", "p", "n", "a/n")}, want: "nothing uses it"},
+		{name: "a pod that uses a namesake", rows: withAddress(attachedPod(t, "b", "p", "n", "b/n")), want: "nothing uses it"},
 		{name: "a pod without addresses", rows: []any{operatortest.Pod("blue", "a", "p", "n", "")}, want: "nothing uses it"},
-		{name: "a pod that ended", rows: []any{done}, want: "nothing uses it"},
+		{name: "a pod that ended", rows: withAddress(done), want: "nothing uses it"},
 		{name: "a Service of a namespace without a Network", rows: []any{namespace("b"), service}, want: "used by 1 object(s): Service b/web"},
 		{name: "a Service of a namespace with a namesake", rows: []any{namespace("b"), service, own}, want: "nothing uses it"},
 	} {
@@ -95,7 +101,7 @@ func TestANetworkGoesOnlyWhenNothingUsesIt(t *testing.T) {
 func TestTheDefaultNetworkIsUsedByPodsWithoutALabel(t *testing.T) {
 	net := operatortest.Network("blue", "a", "default", "v", 0)
 	net.Deleting = true
-	operatortest.New(t, net, attachedPod(t, "a", "p", "", "a/default")).View(func(tx store.ReadTx) {
+	operatortest.New(t, append(withAddress(attachedPod(t, "a", "p", "", "a/default")), net)...).View(func(tx store.ReadTx) {
 		if d := decide(tx, net); d.unused {
 			t.Error("a pod without a label that was attached through it does not hold it")
 		}

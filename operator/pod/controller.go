@@ -24,7 +24,6 @@ import (
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/allocation"
-	"github.com/alioth-net/alioth/store/kinds/core"
 	"github.com/alioth-net/alioth/store/tenancy"
 )
 
@@ -32,8 +31,8 @@ import (
 // API server.
 const workers = 8
 
-// errAssigned reports that the API has an allocation status of the pod that the store
-// does not have yet.
+// errAssigned reports that the API has an allocation status of the pod, or an object that
+// confirms it, that the store does not have yet.
 var errAssigned = errors.New("the pod got its addresses in the meantime")
 
 // Options are what a Reconciler needs.
@@ -90,12 +89,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 
 // carryOut returns the refusal that is valid until a change, nil if there is none.
 func (r *Reconciler) carryOut(ctx context.Context, pod *store.Pod, d decision) (*tenancy.Refusal, error) {
-	switch d.verb {
-	case assign, refuse:
-		if err := r.confirmUnassigned(ctx, pod); err != nil {
+	if d.verb == assign || d.verb == refuse || d.rewrite {
+		if err := r.confirmUndecided(ctx, pod); err != nil {
 			return nil, err
 		}
-	case leave, restore, wait:
+		if err := r.holdTold(pod); err != nil {
+			return nil, err
+		}
 	}
 	if err := r.expel(ctx, d.surplus); err != nil {
 		return nil, err
@@ -106,10 +106,7 @@ func (r *Reconciler) carryOut(ctx context.Context, pod *store.Pod, d decision) (
 	case refuse:
 		return &d.refusal, r.refuse(ctx, pod, d.refusal)
 	case restore:
-		if err := r.restoreClaims(ctx, pod); err != nil {
-			return nil, err
-		}
-		return r.restore(ctx, pod, d.wishes)
+		return r.restoreAll(ctx, pod, d)
 	case assign:
 		return r.assign(ctx, pod, d.wishes)
 	case leave:
@@ -144,11 +141,36 @@ func (r *Reconciler) assign(ctx context.Context, pod *store.Pod, wishes []Wish) 
 	return nil, r.record(ctx, pod, wishes, claimed)
 }
 
+// restoreAll carries out a decision to restore: it completes what is decided, and then
+// replaces an allocation status of which nothing confirms a part.
+func (r *Reconciler) restoreAll(ctx context.Context, pod *store.Pod, d decision) (*tenancy.Refusal, error) {
+	awaits := d.refusal != tenancy.Refusal{}
+	if !d.rewrite && !awaits {
+		if err := r.restoreClaims(ctx, pod); err != nil {
+			return nil, err
+		}
+	}
+	claimed, refusal, err := r.restore(ctx, pod, d.wishes)
+	switch {
+	case err != nil || refusal != nil:
+		return refusal, err
+	case awaits:
+		if d.refusal.Reason != "" {
+			r.warn(pod, d.refusal)
+		}
+		return &d.refusal, nil
+	case d.rewrite:
+		return nil, r.record(ctx, pod, d.wishes, claimed)
+	}
+	return nil, nil
+}
+
 // restore claims the addresses of a pod's allocation status again, each attachment by
-// itself: if another holder has the address of one, the pod keeps the others.
-func (r *Reconciler) restore(ctx context.Context, pod *store.Pod, wishes []Wish) (first *tenancy.Refusal, _ error) {
+// itself: if another holder has the address of one, the pod keeps the others. Without a
+// refusal it returns the rows of each.
+func (r *Reconciler) restore(ctx context.Context, pod *store.Pod, wishes []Wish) (claimed [][]*store.Address, first *tenancy.Refusal, _ error) {
 	for _, w := range wanted(pod, wishes) {
-		_, err := r.Claimer.Claim(ctx, w.Request, w.Prefer)
+		rows, err := r.Claimer.Claim(ctx, w.Request, w.Prefer)
 		var no *ipam.Error
 		var refusal *tenancy.Refusal
 		switch {
@@ -158,13 +180,14 @@ func (r *Reconciler) restore(ctx context.Context, pod *store.Pod, wishes []Wish)
 			refusal = &tenancy.Refusal{Reason: no.Reason, Message: fmt.Sprintf("can't restore %s: %s", addressOf(w.Attachment), no.Message)}
 			r.warn(pod, *refusal)
 		case err != nil:
-			return nil, err
+			return nil, nil, err
 		}
 		if first == nil {
 			first = refusal
 		}
+		claimed = append(claimed, rows)
 	}
-	return first, nil
+	return claimed, first, nil
 }
 
 // addressOf names the address of an interface to its pod's owner.
@@ -173,39 +196,6 @@ func addressOf(name string) string {
 		return "the pod's address"
 	}
 	return "the address of interface " + name
-}
-
-// confirmUnassigned checks in the API that a pod with addresses has no allocation
-// status: the store may be a moment behind, and the pod may run with the addresses of
-// its allocation status, so they are neither released nor changed. It returns
-// errAssigned if there is one. A pod without addresses needs no check here: the
-// following patch has it as a precondition.
-func (r *Reconciler) confirmUnassigned(ctx context.Context, pod *store.Pod) error {
-	var held []*store.Address
-	r.Store.View(func(tx store.ReadTx) { held = store.AddressesByPod(tx, pod) })
-	if len(held) == 0 {
-		return nil
-	}
-	_, err := r.unassignedVersion(ctx, pod)
-	return err
-}
-
-// unassignedVersion returns the version of the pod in the API if it has no allocation
-// status, else errAssigned.
-func (r *Reconciler) unassignedVersion(ctx context.Context, pod *store.Pod) (version string, err error) {
-	object := &corev1.Pod{}
-	key := client.ObjectKey{Namespace: pod.Namespace, Name: pod.Name}
-	if err := r.Live.Get(ctx, key, object); err != nil {
-		return "", fmt.Errorf("get pod %s: %w", key, err)
-	}
-	if string(object.UID) != pod.UID {
-		return "", claim.ErrHolderGone
-	}
-	row, err := core.Pod.Convert(object)
-	if err == nil && allocation.Attachments(row) != nil {
-		err = errAssigned
-	}
-	return object.ResourceVersion, err
 }
 
 // record writes the allocation status.
@@ -219,10 +209,14 @@ func (r *Reconciler) record(ctx context.Context, pod *store.Pod, wishes []Wish, 
 	if err := r.claimAttachments(ctx, pod, o.text); err != nil {
 		return err
 	}
+	if allocation.IsTold(pod) && o.text == pod.Attachments {
+		return nil // it has been told that already
+	}
 	if err := r.patch(ctx, pod, patchAssigned(pod, o, r.Now())); err != nil {
 		return err
 	}
 	r.Metrics.assigned()
+	r.reportReplaced(pod)
 	for _, a := range o.attachments {
 		ctrl.LoggerFrom(ctx).Info("addresses assigned", "interface", a.Name, "vpc", a.VPC, "subnet", a.Subnet, "addresses", a.Addresses, "node", pod.Node)
 	}
@@ -271,9 +265,24 @@ func (r *Reconciler) refuse(ctx context.Context, pod *store.Pod, refusal tenancy
 		return err
 	}
 	r.Metrics.refused(refusal.Reason)
+	r.reportReplaced(pod)
 	r.warn(pod, refusal)
 	ctrl.LoggerFrom(ctx).Info("addresses refused", "reason", refusal.Reason, "message", refusal.Message)
 	return nil
+}
+
+// reportReplaced counts, and writes an event, that an allocation status was replaced which
+// no object of the operator confirmed.
+func (r *Reconciler) reportReplaced(pod *store.Pod) {
+	if !allocation.IsTold(pod) {
+		return
+	}
+	r.Metrics.replaced()
+	r.warn(pod, tenancy.Refusal{
+		Reason: v1alpha1.AllocationReplacedReason,
+		Message: "the pod's annotation " + v1alpha1.AttachmentsAnnotation + " named what no Address or AttachmentClaim of the pod confirms, so the pod was decided anew; " +
+			"delete the pod if it ran with other addresses; if nobody deleted its Addresses, find out who writes pods/status in this namespace",
+	})
 }
 
 func (r *Reconciler) warn(pod *store.Pod, refusal tenancy.Refusal) {

@@ -34,6 +34,11 @@ func describe(tx store.ReadTx, pod *store.Pod, wishes []Wish, claimed [][]*store
 			rows = slices.SortedFunc(slices.Values(claimed[0]), func(a, b *store.Address) int { return a.IP.Compare(b.IP) })
 			claimed = claimed[1:]
 		}
+		if w.Told != nil {
+			o.attachments = append(o.attachments, *w.Told)
+			o.note(tx, w, rows)
+			continue
+		}
 		if w.Range != nil {
 			if _, err := w.Range.Renewed(tx); err != nil {
 				return outcome{}, fmt.Errorf("interface %s: %w", w.Interface, err)
@@ -48,15 +53,23 @@ func describe(tx store.ReadTx, pod *store.Pod, wishes []Wish, claimed [][]*store
 			return outcome{}, fmt.Errorf("interface %s: subnet %s is gone", w.Interface, rows[0].Subnet)
 		}
 		o.attachments = append(o.attachments, inVPC(w, rows, subnet))
-		if o.userInput == (annotations.UserInput{}) {
-			o.userInput = annotations.UserInput{
-				VPC: w.VPC, Net: cmp.Or(subnet.ShortName, subnet.Name), IP: rows[0].IP.String(),
-			}
-		}
+		o.note(tx, w, rows)
 	}
 	var err error
 	o.text, err = annotations.FormatAttachments(o.attachments)
 	return o, err
+}
+
+// note makes the user input that of an attachment, if that is the first one in a VPC.
+func (o *outcome) note(tx store.ReadTx, w Wish, rows []*store.Address) {
+	if o.userInput != (annotations.UserInput{}) || !w.InVPC() || len(rows) == 0 {
+		return
+	}
+	name := rows[0].Subnet
+	if subnet := store.GetSubnet(tx, name); subnet != nil {
+		name = cmp.Or(subnet.ShortName, subnet.Name)
+	}
+	o.userInput = annotations.UserInput{VPC: w.VPC, Net: name, IP: rows[0].IP.String()}
 }
 
 // inVPC describes an attachment in a VPC. Gateways and prefix lengths are those of the

@@ -9,6 +9,7 @@ import "github.com/prometheus/client_golang/prometheus"
 type Metrics struct {
 	assignments prometheus.Counter
 	refusals    *prometheus.CounterVec
+	unconfirmed prometheus.Counter
 }
 
 // NewMetrics creates and registers the metrics.
@@ -22,8 +23,12 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 			Name: "alioth_operator_pod_refusals_total",
 			Help: "Refusals written to pods, by the reason of the pod's condition.",
 		}, []string{"reason"}),
+		unconfirmed: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "alioth_operator_pod_replaced_total",
+			Help: "Allocation statuses of pods that no Address or AttachmentClaim confirmed, and that were replaced.",
+		}),
 	}
-	for _, collector := range []prometheus.Collector{m.assignments, m.refusals} {
+	for _, collector := range []prometheus.Collector{m.assignments, m.refusals, m.unconfirmed} {
 		if err := registry.Register(collector); err != nil {
 			return nil, err
 		}
@@ -40,5 +45,11 @@ func (m *Metrics) assigned() {
 func (m *Metrics) refused(reason string) {
 	if m != nil {
 		m.refusals.WithLabelValues(reason).Inc()
+	}
+}
+
+func (m *Metrics) replaced() {
+	if m != nil {
+		m.unconfirmed.Inc()
 	}
 }

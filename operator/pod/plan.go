@@ -4,7 +4,6 @@
 package pod
 
 import (
-	"net/netip"
 	"slices"
 
 	"github.com/alioth-net/alioth/api/annotations"
@@ -28,8 +27,8 @@ const (
 	wait
 	// assign it the decision's wishes, all of them or none.
 	assign
-	// restore addresses of its allocation status that the API lacks, and remove
-	// others: for each of the decision's wishes by itself.
+	// restore what the API lacks of a decision that was made, and remove others: for each
+	// of the decision's wishes by itself.
 	restore
 )
 
@@ -39,18 +38,22 @@ type decision struct {
 	// surplus are addresses of interfaces that the pod should not have.
 	surplus []*store.Address
 	refusal tenancy.Refusal
+	// rewrite reports that the allocation status is to be that of the wishes: no object of
+	// the operator confirms a part of it.
+	rewrite bool
 }
 
 // isNothing reports whether there is nothing to do.
 func (d decision) isNothing() bool { return d.verb == leave && len(d.surplus) == 0 }
 
-// decide plans for one pod.
+// decide plans for one pod. Addresses and AttachmentClaims are the decision about a pod. A
+// pod without them is a new one, whatever its allocation status says.
 func decide(tx store.ReadTx, pod *store.Pod, sources []Source) decision {
 	if pod.Node == "" || pod.Terminal || pod.Deleting {
 		return decision{}
 	}
-	if list := allocation.Attachments(pod); list != nil {
-		return recheck(tx, pod, list)
+	if told := toldOf(tx, pod); told.isDecided() {
+		return recheck(tx, pod, told, sources)
 	}
 	wishes, refusal := wishesOf(tx, pod, sources)
 	if refusal != nil && refusal.Reason == "" {
@@ -65,35 +68,95 @@ func decide(tx store.ReadTx, pod *store.Pod, sources []Source) decision {
 // surplus lists the addresses of a pod that are of none of the interfaces with addresses.
 func surplus(tx store.ReadTx, pod *store.Pod, wishes []Wish) []*store.Address {
 	return slices.DeleteFunc(store.AddressesByPod(tx, pod), func(row *store.Address) bool {
-		return slices.ContainsFunc(wishes, func(w Wish) bool { return w.Interface == row.Attachment && w.addressed() })
+		return row.IsHeldBack() || slices.ContainsFunc(wishes, func(w Wish) bool { return w.Interface == row.Attachment && w.addressed() })
 	})
 }
 
-// recheck changes nothing if the pod has exactly the addresses of its allocation
-// status, even if its Network has changed. If the API lacks addresses of an attachment,
-// the decision is to claim them again unchanged and to release others, and likewise for
-// AttachmentClaims. Addresses outside of VPCs are claimed again only for an attachment that
-// is confirmed: the annotation alone could be a tenant's.
-func recheck(tx store.ReadTx, pod *store.Pod, list []annotations.Attachment) decision {
-	var assigned, lost []Wish
-	for _, attachment := range list {
-		w := again(pod, attachment)
-		assigned = append(assigned, w)
-		if attachment.Outside != "" && !confirmed(tx, pod, attachment) && !hasClaim(tx, pod, attachment.Name) {
-			continue
-		}
-		if w.addressed() && (missing(tx, pod, w) || len(stray(tx, pod, w)) > 0) {
+// recheck changes nothing if the pod has exactly the addresses and AttachmentClaims of its
+// allocation status, even if its Network has changed. If the API lacks some of a decision
+// that is known, they are claimed again unchanged, and others are released. Parts of the
+// allocation status that nothing confirms are replaced.
+func recheck(tx store.ReadTx, pod *store.Pod, told toldStatus, sources []Source) decision {
+	if told.has(unconfirmed) {
+		return replace(tx, pod, told, sources)
+	}
+	var all, lost []Wish
+	for _, part := range told.parts {
+		w := again(pod, part.Attachment)
+		all = append(all, w)
+		if part.state == lacking {
 			lost = append(lost, w)
 		}
 	}
-	d := decision{verb: restore, wishes: lost, surplus: surplus(tx, pod, assigned)}
+	d := decision{verb: restore, wishes: lost, surplus: surplus(tx, pod, all)}
+	if len(d.surplus) > 0 {
+		if wishes, refusal := wishesOf(tx, pod, sources); refusal == nil && told.omits(wishes, d.surplus) {
+			return replace(tx, pod, told, sources)
+		}
+	}
 	if len(d.wishes) == 0 && len(d.surplus) == 0 && !lacksClaims(tx, pod) {
 		return decision{}
 	}
 	return d
 }
 
-// again is the wish for an attachment of the allocation status.
+// replace keeps the parts of an allocation status that are decided, and decides the others
+// anew, with all checks of a new pod. Without the pod's present wishes, only what is lost
+// of the decided parts is claimed again.
+func replace(tx store.ReadTx, pod *store.Pod, told toldStatus, sources []Source) decision {
+	fresh, refusal := wishesOf(tx, pod, sources)
+	d := decision{verb: restore, rewrite: refusal == nil}
+	if refusal != nil {
+		d.refusal = *refusal
+	}
+	for _, part := range told.parts {
+		switch {
+		case part.state == intact && refusal != nil:
+		case part.state != unconfirmed:
+			w := again(pod, part.Attachment)
+			w.Told = &part.Attachment
+			d.wishes = append(d.wishes, w)
+		case refusal == nil:
+			if w, ok := anew(part, fresh); ok && !has(d.wishes, w.Interface) {
+				d.wishes = append(d.wishes, w)
+			}
+		}
+	}
+	if refusal != nil {
+		return d
+	}
+	for _, w := range fresh {
+		if !has(d.wishes, w.Interface) && slices.ContainsFunc(told.held, func(row *store.Address) bool { return row.Attachment == w.Interface }) {
+			d.wishes = append(d.wishes, w)
+		}
+	}
+	d.surplus = surplus(tx, pod, d.wishes)
+	return d
+}
+
+// anew returns the wish for a part of an allocation status that nothing confirms, and false
+// if the pod should have no such interface. Addresses in a VPC that the operator has claimed
+// for the interface stay, even if the pod would get others now.
+func anew(part told, fresh []Wish) (Wish, bool) {
+	i := slices.IndexFunc(fresh, func(w Wish) bool { return w.Interface == part.Name })
+	if i >= 0 && (len(part.held) == 0 || slices.ContainsFunc(part.held, func(row *store.Address) bool { return row.Domain() == fresh[i].domain() })) {
+		return fresh[i], true
+	}
+	if len(part.held) == 0 || part.held[0].VPC == "" {
+		return Wish{}, false
+	}
+	row := part.held[0]
+	w := Wish{
+		Interface: row.Attachment, Kind: annotations.KindPair, Binding: Binding{VPC: row.VPC},
+		Subnet: row.Subnet, IPs: row.Set, Prefer: row.Set,
+	}
+	if row.External {
+		w.Kind = annotations.KindExternal
+	}
+	return w, true
+}
+
+// again is the wish for an attachment of the allocation status that is decided.
 func again(pod *store.Pod, attachment annotations.Attachment) Wish {
 	ips := allocation.IPs(attachment)
 	w := Wish{
@@ -122,21 +185,4 @@ func rangeOf(network store.NetworkRef, attachment annotations.Attachment) *ipam.
 		}
 	}
 	return r
-}
-
-// missing reports whether the API lacks an address of the pod's allocation status, or
-// has it for another holder.
-func missing(tx store.ReadTx, pod *store.Pod, assigned Wish) bool {
-	return slices.ContainsFunc(assigned.IPs, func(ip netip.Addr) bool {
-		row := store.AddressByIP(tx, assigned.domain(), ip)
-		return row == nil || !pod.Holds(row) || row.UID == ""
-	})
-}
-
-// stray lists addresses of the same attachment that the allocation status lacks, from
-// the late write of an operator that has ended.
-func stray(tx store.ReadTx, pod *store.Pod, assigned Wish) []*store.Address {
-	return slices.DeleteFunc(store.AddressesByPod(tx, pod), func(row *store.Address) bool {
-		return row.Attachment != assigned.Interface || row.Domain() == assigned.domain() && slices.Contains(assigned.IPs, row.IP)
-	})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/tenancy"
 )
 
 func world() []any {
@@ -149,7 +150,7 @@ func TestAnOperatorThatStartsRequestsThePodsThatNeedSomething(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			operatortest.New(t, append(append(world(), fresh, told), c.rows...)...).View(func(tx store.ReadTx) {
-				if got := r.undecided(tx); !slices.Equal(got, c.want) {
+				if got, _ := r.undecided(tx); !slices.Equal(got, c.want) {
 					t.Errorf("requests %v, want %v", got, c.want)
 				}
 			})
@@ -167,23 +168,199 @@ func TestAnnotationsWithoutTheConditionCountForNothing(t *testing.T) {
 	})
 }
 
-func TestLostAddressesAreClaimedAgainAsTheyWere(t *testing.T) {
+// kept is an address whose object is gone and that the operator keeps for its pod.
+func kept(row *store.Address) *store.Address {
+	row.UID, row.ResourceVersion, row.Kept = "", "", true
+	return row
+}
+
+// TestWhatIsLeftOfADecisionIsClaimedAgainAsItWas: one Address names the whole set.
+func TestWhatIsLeftOfADecisionIsClaimedAgainAsItWas(t *testing.T) {
 	pod := assignedPod(t, "10.0.1.9", "fd00:0:0:1::9")
-	stranger := operatortest.Pod("blue", "a", "q", "n", "")
-	for name, rows := range map[string][]any{
-		"all":             nil,
-		"one of them":     {operatortest.Address("v", "s1", "10.0.1.9", pod, "fd00:0:0:1::9")},
-		"to another pod":  {operatortest.Address("v", "s1", "10.0.1.9", stranger)},
-		"in another VPC":  {operatortest.Address("w", "s1", "10.0.1.9", pod, "fd00:0:0:1::9"), operatortest.Address("w", "s1", "fd00:0:0:1::9", pod, "10.0.1.9")},
-		"of an older pod": {operatortest.Address("v", "s1", "10.0.1.9", &store.Pod{Meta: store.Meta{UID: "older"}, Namespace: "a", Name: "p"})},
+	moved := assignedPod(t, "10.0.1.9", "fd00:0:0:1::9")
+	moved.Network = "gone"
+	four := func() *store.Address { return operatortest.Address("v", "s1", "10.0.1.9", pod, "fd00:0:0:1::9") }
+	six := operatortest.Address("v", "s1", "fd00:0:0:1::9", pod)
+	six.Set = four().Set
+	stray := operatortest.Address("v", "s1", "10.0.1.7", pod)
+	for name, tc := range map[string]struct {
+		pod  *store.Pod
+		rows []any
+	}{
+		"one object":                            {pod, []any{four()}},
+		"one object, the Network is gone":       {moved, []any{four()}},
+		"none, and the operator remembers":      {pod, []any{kept(four())}},
+		"both, and one more of a late operator": {pod, []any{four(), six, stray}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			operatortest.New(t, append(append(world(), pod), rows...)...).View(func(tx store.ReadTx) {
-				d := decide(tx, pod, primary())
+			operatortest.New(t, append(append(world(), tc.pod), tc.rows...)...).View(func(tx store.ReadTx) {
+				d := decide(tx, tc.pod, primary())
 				want := operatortest.Addrs("10.0.1.9", "fd00:0:0:1::9")
 				w := only(t, d)
-				r := w.request(pod)
-				if d.verb != restore || r.VPC != "v" || r.Subnet != "s1" || !slices.Equal(r.IPs, want) || !slices.Equal(w.Prefer, want) {
+				r := w.request(tc.pod)
+				if d.verb != restore || d.rewrite || r.VPC != "v" || r.Subnet != "s1" || !slices.Equal(r.IPs, want) || !slices.Equal(w.Prefer, want) {
+					t.Errorf("decided %+v", d)
+				}
+			})
+		})
+	}
+}
+
+// TestAPodWithoutAnyObjectIsDecidedAnew whatever it says about itself. What it says is a
+// wish that passes the checks of a new pod, or nothing.
+func TestAPodWithoutAnyObjectIsDecidedAnew(t *testing.T) {
+	both := []string{"10.0.1.9", "fd00:0:0:1::9"}
+	pod := func(change func(*store.Pod), ips ...string) *store.Pod {
+		p := assignedPod(t, ips...)
+		p.Network = "n"
+		change(p)
+		return p
+	}
+	nothing := func(*store.Pod) {}
+	in := func(vpc string) func(*store.Pod) {
+		return func(p *store.Pod) { p.Attachments = strings.ReplaceAll(p.Attachments, `"vpc":"v"`, `"vpc":"`+vpc+`"`) }
+	}
+	for name, tc := range map[string]struct {
+		pod  *store.Pod
+		rows []any
+		want []string
+	}{
+		"it may have them":                 {pod(nothing, both...), nil, both},
+		"another pod has one":              {pod(nothing, both...), []any{operatortest.Address("v", "s1", "10.0.1.9", operatortest.Pod("blue", "a", "q", "n", ""))}, nil},
+		"an older pod of its name has one": {pod(nothing, both...), []any{operatortest.Address("v", "s1", "10.0.1.9", &store.Pod{Meta: store.Meta{UID: "older"}, Namespace: "a", Name: "p"})}, nil},
+		"the gateway":                      {pod(nothing, "10.0.1.1", "fd00:0:0:1::9"), nil, nil},
+		"outside of the VPC":               {pod(nothing, "10.9.1.9", "fd00:0:0:9::9"), nil, nil},
+		"many of one family":               {pod(nothing, "10.0.1.9", "10.0.1.10", "fd00:0:0:1::9"), nil, nil},
+		"of a VPC that it may not use":     {pod(in("secret"), both...), nil, nil},
+		"of another VPC that it may use":   {pod(in("default"), "10.244.0.9"), nil, nil},
+		"not what it asks for":             {pod(func(p *store.Pod) { p.NIC = `{"ip": "10.0.1.7"}` }, both...), nil, []string{"10.0.1.7"}},
+		"an empty list":                    {pod(func(p *store.Pod) { p.Attachments = "[]" }), nil, nil},
+		"an unreadable one":                {pod(func(p *store.Pod) { p.Attachments = "{" }), nil, nil},
+		"they are claimed, and not created": {pod(nothing, both...), []any{func() any {
+			r := operatortest.Address("v", "s1", "10.0.1.9", assignedPod(t), both[1])
+			r.UID = ""
+			return r
+		}()}, both},
+	} {
+		t.Run(name, func(t *testing.T) {
+			secret := operatortest.VPC("secret", 7, []string{"red"}, "10.0.0.0/16", "fd00::/48")
+			net := operatortest.Subnet("secret", "secret", "net1", 0, "10.0.1.0/24", "fd00:0:0:1::/64")
+			operatortest.New(t, append(append(world(), secret, net, tc.pod), tc.rows...)...).View(func(tx store.ReadTx) {
+				d := decide(tx, tc.pod, primary())
+				w := only(t, d)
+				if d.verb != assign || w.VPC != "v" || w.Network != "a/n" || !slices.Equal(w.IPs, operatortest.Addrs(tc.want...)) {
+					t.Errorf("decided %+v", d)
+				}
+			})
+		})
+	}
+	stranger := assignedPod(t, both...)
+	stranger.Tenant, stranger.Namespace = "stranger", "z"
+	operatortest.New(t, append(world(), stranger)...).View(func(tx store.ReadTx) {
+		if d := decide(tx, stranger, []Source{Primary("none")}); d.verb != refuse {
+			t.Errorf("a pod of a tenant that may use no VPC: %+v", d)
+		}
+	})
+}
+
+// TestObjectsHavePrecedenceOverTheText: the text is replaced by what they say, and parts
+// that nothing confirms are decided anew.
+func TestObjectsHavePrecedenceOverTheText(t *testing.T) {
+	pod := assignedPod(t, "10.0.1.9", "fd00:0:0:1::9")
+	pod.Network = "n"
+	elsewhere := operatortest.Address("w", "s1", "10.0.1.9", pod)
+	other := operatortest.Address("v", "s1", "10.0.1.7", pod)
+	second := operatortest.Address("default", "default", "10.244.0.7", pod)
+	second.Attachment = "eth1"
+	two := append(primary(), func(store.ReadTx, *store.Pod) ([]Wish, *tenancy.Refusal) {
+		return []Wish{{Interface: "eth1", Kind: annotations.KindPair, Binding: Binding{VPC: "default"}}}, nil
+	})
+	for name, tc := range map[string]struct {
+		rows    []any
+		sources []Source
+		want    []string
+	}{
+		"other addresses of the VPC":           {[]any{other}, primary(), []string{"eth0 v"}},
+		"an address of a VPC that it left":     {[]any{elsewhere}, primary(), []string{"eth0 w"}},
+		"an interface that the text omits":     {[]any{operatortest.Address("v", "s1", "10.0.1.9", pod, "fd00:0:0:1::9"), second}, two, []string{"eth0 v", "eth1 default"}},
+		"an interface that nothing confirms":   {[]any{second}, two, []string{"eth0 v", "eth1 default"}},
+		"an interface that it should not have": {[]any{second}, two[1:], []string{"eth1 default"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			operatortest.New(t, append(append(world(), pod), tc.rows...)...).View(func(tx store.ReadTx) {
+				d := decide(tx, pod, tc.sources)
+				var got []string
+				for _, w := range d.wishes {
+					got = append(got, w.Interface+" "+w.VPC)
+				}
+				if d.verb != restore || !d.rewrite || len(d.surplus) > 0 || !slices.Equal(got, tc.want) {
+					t.Errorf("decided %q: %+v", got, d)
+				}
+			})
+		})
+	}
+}
+
+// TestWithoutAPresentWishNothingUnconfirmedIsClaimed, and the rest stays.
+func TestWithoutAPresentWishNothingUnconfirmedIsClaimed(t *testing.T) {
+	pod := assignedPod(t, "10.0.1.9")
+	pod.Attachments = strings.TrimSuffix(pod.Attachments, "]") + `,{"name":"eth1","vpc":"secret","addresses":["10.0.1.5/24"]}]`
+	pod.Network = "gone"
+	operatortest.New(t, append(world(), pod, operatortest.Address("v", "s1", "10.0.1.9", pod))...).View(func(tx store.ReadTx) {
+		d := decide(tx, pod, primary())
+		if d.verb != restore || d.rewrite || len(d.wishes)+len(d.surplus) > 0 || d.refusal.Reason != v1alpha1.NetworkNotFoundReason {
+			t.Errorf("decided %+v", d)
+		}
+	})
+}
+
+// TestWhatATextNamesIsHeldBackOnlyAsFarAsItsTenantCouldClaim: a pod may run with it, and
+// the text may be forged.
+func TestWhatATextNamesIsHeldBackOnlyAsFarAsItsTenantCouldClaim(t *testing.T) {
+	text := func(vpc string, ips ...string) string {
+		p := assignedPod(t, ips...)
+		return strings.ReplaceAll(p.Attachments, `"vpc":"v"`, `"vpc":"`+vpc+`"`)
+	}
+	list := func(texts ...string) string { return strings.ReplaceAll(strings.Join(texts, ","), "],[", ",") }
+	for name, tc := range map[string]struct {
+		text string
+		want []string
+	}{
+		"a VPC of its tenant":         {text("v", "10.0.1.9", "fd00:0:0:1::9"), []string{"v.10.0.1.9", "v.fd00-0-0-1--9"}},
+		"a VPC that is not its own":   {text("secret", "10.0.1.9", "fd00:0:0:1::9"), nil},
+		"a VPC that does not exist":   {text("none", "10.0.1.9"), nil},
+		"no VPC":                      {text("", "10.0.1.9"), nil},
+		"a name that no VPC has":      {text("../pods", "10.0.1.9"), nil},
+		"outside of it":               {text("v", "10.9.1.9"), nil},
+		"the gateway":                 {text("v", "10.0.1.1"), nil},
+		"many of one family":          {text("v", "10.0.1.9", "10.0.1.10", "10.0.1.11"), []string{"v.10.0.1.9"}},
+		"many elements":               {list(text("v", "10.0.1.9"), text("v", "10.0.1.10"), text("v", "10.0.1.11")), []string{"v.10.0.1.10", "v.10.0.1.9"}},
+		"interfaces that it has not":  {strings.ReplaceAll(text("v", "10.0.1.9"), "eth0", "eth7"), nil},
+		"an interface without a name": {strings.ReplaceAll(text("v", "10.0.1.9"), "eth0", ""), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := assignedPod(t)
+			pod.Attachments, pod.Network = tc.text, "n"
+			secret := operatortest.VPC("secret", 7, []string{"red"}, "10.0.0.0/16", "fd00::/48")
+			net := operatortest.Subnet("secret", "secret", "net1", 0, "10.0.1.0/24", "fd00:0:0:1::/64")
+			s := operatortest.New(t, append(world(), secret, net, pod)...)
+			r := New(Options{Store: s, Sources: primary()})
+			for range 2 {
+				if err := r.holdTold(pod); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.View(func(tx store.ReadTx) {
+				var got []string
+				for _, row := range store.ListAddresses(tx) {
+					if got = append(got, row.Name); !row.IsHeldBack() || !pod.Holds(row) {
+						t.Errorf("the row is %+v", row)
+					}
+				}
+				if !slices.Equal(got, tc.want) {
+					t.Errorf("held back are %q, want %q", got, tc.want)
+				}
+				if d := decide(tx, pod, primary()); d.verb != assign {
 					t.Errorf("decided %+v", d)
 				}
 			})

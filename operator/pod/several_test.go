@@ -332,7 +332,7 @@ func TestARestartedOperatorFindsClaimsByInterface(t *testing.T) {
 	}
 }
 
-// The status of one interface is restored, independent of another interface.
+// One interface is restored, independent of another interface, whose address somebody has.
 func TestEachAttachmentIsRestoredByItself(t *testing.T) {
 	pod := newPod()
 	api := newAPI(t, pod)
@@ -340,13 +340,15 @@ func TestEachAttachmentIsRestoredByItself(t *testing.T) {
 	if err := g.reconcile(); err != nil {
 		t.Fatal(err)
 	}
-	if err := api.DeleteAllOf(t.Context(), &v1alpha1.Address{}); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"v.10.0.1.2", "w.10.1.0.3"} {
+		if err := api.Delete(t.Context(), &v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := api.Create(t.Context(), strangers()); err != nil {
 		t.Fatal(err)
 	}
-	second := newRig(t, api, pod) // independent of the present sources
+	second := newRig(t, api, pod, Primary("default"), secondary("10.1.0.3"))
 	if err := second.reconcile(); err != nil {
 		t.Fatal(err)
 	}

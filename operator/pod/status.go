@@ -21,15 +21,14 @@ import (
 	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/allocation"
 	"github.com/alioth-net/alioth/store/tenancy"
 )
 
 // podPatch is a strategic merge patch of a pod's status subresource, which
 // takes annotations too. A null annotation is removed; conditions merge by type.
 // The UID makes the API server refuse the patch for a successor of the same
-// name, and the version makes it refuse the patch if the pod has changed since it was
-// read without an allocation status.
+// name, and the version makes it refuse the patch if the pod has changed since its
+// allocation status was read.
 type podPatch struct {
 	Metadata struct {
 		UID             string             `json:"uid"`
@@ -99,9 +98,9 @@ func patchOf(pod *store.Pod, status corev1.ConditionStatus, reason, message stri
 	return patch
 }
 
-// patch writes the status of a pod without an allocation status. It changes no pod that
-// has one: another operator, or a request of this one with a lost reply, may have
-// written one that the store does not have yet. The store's version of the pod is the
+// patch writes the status of a pod that has been decided. It does not change an allocation
+// status that came since: another operator, or a request of this one with a lost reply, may
+// have written one that the store does not have yet. The store's version of the pod is the
 // precondition. If other writers, such as the kubelet, have changed the pod, patch reads
 // a newer version from the API server.
 func (r *Reconciler) patch(ctx context.Context, pod *store.Pod, patch podPatch) error {
@@ -110,7 +109,7 @@ func (r *Reconciler) patch(ctx context.Context, pod *store.Pod, patch podPatch) 
 	switch {
 	case row == nil:
 		return claim.ErrHolderGone
-	case allocation.Attachments(row) != nil:
+	case isOvertaken(pod, row):
 		return errAssigned
 	}
 	patch.Metadata.ResourceVersion = row.ResourceVersion
@@ -118,14 +117,14 @@ func (r *Reconciler) patch(ctx context.Context, pod *store.Pod, patch podPatch) 
 	if !apierrors.IsConflict(err) {
 		return err
 	}
-	if patch.Metadata.ResourceVersion, err = r.unassignedVersion(ctx, pod); err != nil {
+	if patch.Metadata.ResourceVersion, err = r.undecidedVersion(ctx, pod); err != nil {
 		return err
 	}
 	return r.write(ctx, pod, patch)
 }
 
-// write sends a patch and puts the result into the store at once: from then on the
-// store keeps the addresses of the allocation status, whatever event comes first.
+// write sends a patch and puts the result into the store at once, so that the next decision
+// compares it, whatever event comes first.
 func (r *Reconciler) write(ctx context.Context, pod *store.Pod, patch podPatch) error {
 	text, err := json.Marshal(patch)
 	if err != nil {

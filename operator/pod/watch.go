@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	ctrl "sigs.k8s.io/controller-runtime"
+
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/rollcall"
 	"github.com/alioth-net/alioth/store"
@@ -22,7 +24,7 @@ const wakeAfter = 50 * time.Millisecond
 // source requests a pod when it changes, and the waiting pods when an object changes
 // that may have been the cause of a refusal.
 func (r *Reconciler) source(f *feed.Feed) *feed.Source {
-	return feed.NewSource(f, r.undecided,
+	return feed.NewSource(f, r.initial,
 		feed.On(func(_ store.ReadTx, old, now *store.Pod) []feed.Request {
 			requests := []feed.Request{feed.Now(feed.Either(old, now).Namespace, feed.Either(old, now).Name)}
 			if ending(now) && !ending(old) {
@@ -93,18 +95,31 @@ func (r *Reconciler) wake() []feed.Request {
 	return all
 }
 
+// initial requests the pods with which something is to be done. Before any address can be
+// chosen, it keeps those from others with which pods may run although the API has lost them.
+func (r *Reconciler) initial(tx store.ReadTx) []feed.Request {
+	requests, lost := r.undecided(tx)
+	for _, pod := range lost {
+		if err := r.holdTold(pod); err != nil {
+			ctrl.Log.WithName("pod").Error(err, "keep addresses of a pod from others", "namespace", pod.Namespace, "name", pod.Name)
+		}
+	}
+	return requests
+}
+
 // undecided lists the pods with which something is to be done. Pods with an allocation status
 // or a sandbox with addresses come first, so that after a restore from a backup they have their
-// addresses before other pods can get them.
-func (r *Reconciler) undecided(tx store.ReadTx) []feed.Request {
+// addresses before other pods can get them. lost are those of them that have an allocation
+// status.
+func (r *Reconciler) undecided(tx store.ReadTx) (requests []feed.Request, lost []*store.Pod) {
 	var served, others []feed.Request
 	for pod := range store.AllPods(tx) {
 		request := feed.Now(pod.Namespace, pod.Name)
 		switch {
-		case allocation.IsConfirmed(pod):
+		case allocation.IsTold(pod):
 			// Most pods of a restarted operator: requests for all would delay what it has to do.
 			if !decide(tx, pod, r.Sources).isNothing() {
-				served = append(served, request)
+				served, lost = append(served, request), append(lost, pod)
 			}
 		case len(pod.IPs) > 0:
 			served = append(served, request)
@@ -112,5 +127,5 @@ func (r *Reconciler) undecided(tx store.ReadTx) []feed.Request {
 			others = append(others, request)
 		}
 	}
-	return append(served, others...)
+	return append(served, others...), lost
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/allocation"
 	"github.com/alioth-net/alioth/store/tenancy"
 )
 
@@ -71,9 +72,12 @@ type Wish struct {
 	// Devices, Instance and PodNetwork are those of ipam.Request.
 	Devices              []string
 	Instance, PodNetwork string
-	// Prefer are the IPs of the attachment's allocation status or sandbox, if any: it
-	// gets these or none.
+	// Prefer are the IPs that the attachment holds or runs with, if any: it gets these or
+	// none.
 	Prefer []netip.Addr
+	// Told is the attachment as the allocation status has it, if it stays as it is; else
+	// nil.
+	Told *annotations.Attachment
 }
 
 // Source returns attachments that a pod should have, or the refusal of the whole pod.
@@ -117,7 +121,7 @@ func wishesOf(tx store.ReadTx, pod *store.Pod, sources []Source) ([]Wish, *tenan
 					Reason: v1alpha1.NICInvalidReason, Message: fmt.Sprintf("interface %s: the pod asks for two interfaces of that name", w.Interface),
 				}
 			}
-			if running, ok := ofSandbox(tx, pod, w); ok {
+			if running, ok := hinted(tx, pod, w); ok {
 				w.IPs, w.Prefer = running, running
 			}
 			all = append(all, w)
@@ -156,24 +160,39 @@ func wanted(pod *store.Pod, wishes []Wish) []claim.Wanted {
 	return all
 }
 
-// ofSandbox returns the IPs of a pod's sandbox for the wish of its first interface, whose
-// IPs the kubelet reports, if the pod has no allocation status: the API was restored from
-// a backup of an earlier moment. The pod gets them again if it may have them now: they
-// are in the present VPC of its tenant, or in its network outside of every VPC, match its
-// request, and have no other holder.
-func ofSandbox(tx store.ReadTx, pod *store.Pod, w Wish) ([]netip.Addr, bool) {
-	if len(pod.IPs) == 0 || w.Interface != v1alpha1.PodAttachment || !w.addressed() {
+// hinted returns the IPs with which a pod without Addresses says to run, for a wish: those
+// of the interface in its allocation status, or those that the kubelet reports for the
+// first interface. The API has lost the Addresses, or somebody else wrote the status. So
+// the pod gets these IPs only if a new pod that requests them would: they are in the
+// present VPC of its tenant, or in its network outside of every VPC, match its request, and
+// have no other holder.
+func hinted(tx store.ReadTx, pod *store.Pod, w Wish) ([]netip.Addr, bool) {
+	ips := hintOf(pod, w)
+	if len(ips) == 0 || !w.addressed() {
 		return nil, false
 	}
 	request := w.request(pod)
 	for _, ip := range request.IPs {
-		if !slices.Contains(pod.IPs, ip) {
+		if !slices.Contains(ips, ip) {
 			return nil, false
 		}
 	}
-	request.IPs = pod.IPs
+	request.IPs = ips
 	result, err := ipam.Choose(tx, request)
-	return pod.IPs, err == nil && slices.Equal(result.IPs, pod.IPs)
+	return ips, err == nil && slices.Equal(result.IPs, ips)
+}
+
+// hintOf returns the IPs that a pod names for an interface, nil for none.
+func hintOf(pod *store.Pod, w Wish) []netip.Addr {
+	for _, attachment := range allocation.Told(pod) {
+		if attachment.Name == w.Interface && allocation.Domain(attachment) == w.domain() {
+			return allocation.IPs(attachment)
+		}
+	}
+	if w.Interface == v1alpha1.PodAttachment {
+		return pod.IPs
+	}
+	return nil
 }
 
 func memberOf(pod *store.Pod) tenancy.Member {

@@ -1,10 +1,12 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package allocation reads the allocation status of pods, and keeps their addresses
-// while they live. The row of such an address stays in the store when its object is
-// deleted, by hand or by a restored older state of the API, until the object exists
-// again.
+// Package allocation compares the allocation status of pods with the objects that only
+// the operator writes, and keeps addresses of living pods whose objects are deleted.
+//
+// The allocation status is the text of an annotation and a condition. Tenants may be able
+// to write both, so nothing is decided by them: Addresses and AttachmentClaims are the
+// decision (docs/design/012).
 package allocation
 
 import (
@@ -15,14 +17,13 @@ import (
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/multinet"
 )
 
-// Attachments returns the allocation status of a pod, nil if it has none. Users cannot
-// write the condition when they create a pod, because it is part of the status, so it
-// confirms the annotations. Only the operator writes the list, so an unreadable list
-// is not the operator's.
-func Attachments(pod *store.Pod) []annotations.Attachment {
-	if !IsConfirmed(pod) {
+// Told returns the allocation status of a pod as it is written, nil if the pod has none.
+// It is no decision: whoever may write the status of pods may have written it.
+func Told(pod *store.Pod) []annotations.Attachment {
+	if !IsTold(pod) {
 		return nil
 	}
 	list, err := annotations.ParseAttachments(pod.Attachments)
@@ -32,10 +33,28 @@ func Attachments(pod *store.Pod) []annotations.Attachment {
 	return list
 }
 
-// IsConfirmed reports whether the operator has confirmed the list of a pod, which may still be
-// unreadable.
-func IsConfirmed(pod *store.Pod) bool {
+// IsTold reports whether a pod has an allocation status, which may still be unreadable.
+func IsTold(pod *store.Pod) bool {
 	return pod.Reason == v1alpha1.AttachedReason && pod.NetworkReady && pod.Attachments != ""
+}
+
+// Confirms reports whether the objects of the operator confirm an attachment of a pod's
+// allocation status: the pod holds an address of the same domain at that interface, or has
+// an AttachmentClaim for the interface in that network.
+func Confirms(tx store.ReadTx, pod *store.Pod, one annotations.Attachment) bool {
+	domain := Domain(one)
+	if domain == "" {
+		return false
+	}
+	if slices.ContainsFunc(store.AddressesByPod(tx, pod), func(row *store.Address) bool {
+		return row.Attachment == one.Name && row.Domain() == domain && !row.IsHeldBack()
+	}) {
+		return true
+	}
+	network, ok := NetworkOf(one)
+	return ok && slices.ContainsFunc(multinet.ClaimsByPod(tx, pod), func(claim *multinet.Claim) bool {
+		return claim.Interface == one.Name && claim.Network.UID == network.UID
+	})
 }
 
 // IPs returns the addresses of an attachment.
@@ -74,14 +93,18 @@ func NetworkOf(attachment annotations.Attachment) (store.NetworkRef, bool) {
 	return network, true
 }
 
-// Networks returns the networks outside of every VPC to which the interfaces of a pod lead,
-// by its allocation status. It costs little for a pod without any.
+// LeadsOutside reports whether the allocation status of a pod names a network outside of
+// every VPC. It costs little for a pod without any.
+func LeadsOutside(pod *store.Pod) bool { return strings.Contains(pod.Attachments, `"outsideUID"`) }
+
+// Networks returns the networks outside of every VPC that the allocation status of a pod
+// names.
 func Networks(pod *store.Pod) []store.NetworkRef {
-	if !strings.Contains(pod.Attachments, `"outsideUID"`) {
+	if !LeadsOutside(pod) {
 		return nil
 	}
 	var all []store.NetworkRef
-	for _, attachment := range Attachments(pod) {
+	for _, attachment := range Told(pod) {
 		if network, ok := NetworkOf(attachment); ok {
 			all = append(all, network)
 		}
@@ -95,85 +118,11 @@ func Same(pod *store.Pod, domain string, ips []netip.Addr) bool {
 	if pod.Deleting || pod.Terminal {
 		return false
 	}
-	return slices.ContainsFunc(Attachments(pod), func(attachment annotations.Attachment) bool {
+	return slices.ContainsFunc(Told(pod), func(attachment annotations.Attachment) bool {
 		return domain != "" && Domain(attachment) == domain && slices.Equal(sorted(IPs(attachment)), sorted(ips))
 	})
 }
 
 func sorted(ips []netip.Addr) []netip.Addr {
 	return slices.SortedFunc(slices.Values(ips), netip.Addr.Compare)
-}
-
-// Put puts the row of a pod, unless there is a newer one, and keeps the addresses of
-// its allocation status.
-func Put(tx store.Tx, row *store.Pod) error {
-	if err := store.PutPod(tx, row); err != nil {
-		return err
-	}
-	return Hold(tx, store.GetPod(tx, row.UID))
-}
-
-// Remove removes the row of an Address object that is gone, and keeps the address for
-// the living pod whose allocation status has it. It reports whether the row was there.
-// If the Address did not count for the pod that it named, it may have replaced the one
-// of a different pod, so all pods are checked.
-func Remove(tx store.Tx, name, uid string) (bool, error) {
-	row := store.GetAddress(tx, name)
-	if !store.DeleteAddress(tx, name, uid) {
-		return false, nil
-	}
-	pod := store.GetPod(tx, row.Holder.UID)
-	switch {
-	case pod == nil:
-		return true, nil
-	case pod.Holds(row):
-		return true, Hold(tx, pod)
-	}
-	for pod := range store.AllPods(tx) {
-		if err := Hold(tx, pod); err != nil {
-			return true, err
-		}
-	}
-	return true, nil
-}
-
-// Hold puts an assumed row for every free address in the allocation status of a living
-// pod. The controller of addresses deletes the rows after the pod has ended.
-func Hold(tx store.Tx, pod *store.Pod) error {
-	if pod.Node == "" || pod.Deleting || pod.Terminal {
-		return nil
-	}
-	for _, attachment := range Attachments(pod) {
-		for _, row := range rows(pod, attachment) {
-			if store.GetAddress(tx, row.Name) != nil || store.AddressByIP(tx, row.Domain(), row.IP) != nil {
-				continue
-			}
-			if err := store.AssumeAddress(tx, row); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func rows(pod *store.Pod, attachment annotations.Attachment) []*store.Address {
-	domain := Domain(attachment)
-	if domain == "" {
-		return nil
-	}
-	var all []*store.Address
-	set := IPs(attachment)
-	for _, ip := range set {
-		row := &store.Address{
-			Name: v1alpha1.AddressName(domain, ip), IP: ip, MAC: attachment.MAC, Node: pod.Node,
-			Attachment: attachment.Name, Set: set, Holder: pod.AsHolder(), External: attachment.Kind == annotations.KindExternal,
-		}
-		if network, ok := NetworkOf(attachment); ok {
-			row.Network = network
-		} else {
-			row.VPC, row.Subnet = attachment.VPC, attachment.Subnet
-		}
-		all = append(all, row)
-	}
-	return all
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/multinet"
 )
 
 // podTold is a pod with addresses of VPC v in its status.
@@ -56,110 +57,179 @@ func TestAPodWasToldItsAddressesInAnyOrderAndNoOthers(t *testing.T) {
 	}
 }
 
-// TestAnAddressGoesBackToThePodThatWasToldIt whichever pod had the name meanwhile.
-func TestAnAddressGoesBackToThePodThatWasToldIt(t *testing.T) {
-	victim := podTold(t, "victim", "10.0.0.9/24")
-	thief := operatortest.Pod("red", "b", "thief", "", "")
-	own := operatortest.Address("v", "s", "10.0.0.9", victim)
-	intruder := operatortest.Address("v", "s", "10.0.0.9", thief)
-	intruder.Node = "node-2"
-	for name, row := range map[string]*store.Address{"its own": own, "one that did not count": intruder} {
-		t.Run(name, func(t *testing.T) {
-			s := operatortest.New(t, victim, thief, row)
-			err := s.Update(func(tx store.Tx) error {
-				removed, err := Remove(tx, row.Name, row.UID)
-				if again, _ := Remove(tx, row.Name, row.UID); !removed || again {
-					t.Errorf("removed %v, and then %v", removed, again)
-				}
-				return err
-			})
-			if err != nil {
-				t.Fatal(err)
+// remove removes the rows of addresses whose deletion the watch reports.
+func remove(t *testing.T, s *store.Store, rows ...*store.Address) {
+	t.Helper()
+	if err := s.Update(func(tx store.Tx) error {
+		for _, row := range rows {
+			removed, err := Remove(tx, row.Name, row.UID)
+			if again, _ := Remove(tx, row.Name, row.UID); !removed || again || err != nil {
+				t.Errorf("removed %v, and then %v, error %v", removed, again, err)
 			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestADeletedAddressIsKeptForItsLivingPod whatever the pod says about itself.
+func TestADeletedAddressIsKeptForItsLivingPod(t *testing.T) {
+	change := func(f func(*store.Pod)) *store.Pod {
+		pod := podTold(t, "p", "10.0.0.9/24")
+		f(pod)
+		return pod
+	}
+	for name, tc := range map[string]struct {
+		pod  *store.Pod
+		want bool
+	}{
+		"told":                {podTold(t, "p", "10.0.0.9/24"), true},
+		"told another one":    {podTold(t, "p", "10.0.0.8/24"), true},
+		"not told yet":        {operatortest.Pod("blue", "a", "p", "", ""), true},
+		"that leaves":         {change(func(p *store.Pod) { p.Deleting = true }), false},
+		"that has ended":      {change(func(p *store.Pod) { p.Terminal = true }), false},
+		"on another node now": {change(func(p *store.Pod) { p.Node = "node-2" }), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			row := operatortest.Address("v", "s", "10.0.0.9", podTold(t, "p", "10.0.0.9/24"))
+			s := operatortest.New(t, tc.pod, row)
+			remove(t, s, row)
 			s.View(func(tx store.ReadTx) {
 				held := store.GetAddress(tx, row.Name)
-				if held == nil || held.UID != "" || !victim.Holds(held) {
-					t.Errorf("the row is %+v, want the victim's, assumed", held)
+				if (held != nil) != tc.want || held != nil && (held.UID != "" || !held.Kept || !tc.pod.Holds(held)) {
+					t.Errorf("the row is %+v", held)
 				}
 			})
 		})
 	}
 }
 
-// TestWhatAPodWasToldIsKeptForItUnlessItIsKnownToEnd reads an old state after a newer one.
-func TestWhatAPodWasToldIsKeptForItUnlessItIsKnownToEnd(t *testing.T) {
-	told := podTold(t, "p", "10.0.0.9/24")
-	told.ResourceVersion = "5"
-	ending := *told
-	ending.Deleting, ending.ResourceVersion = true, "6"
-	for name, rows := range map[string][]*store.Pod{"it lives": {told}, "it ends": {&ending, told}} {
+// TestNothingIsKeptBecauseAPodSaysSo: whoever may write the status of pods may say so.
+func TestNothingIsKeptBecauseAPodSaysSo(t *testing.T) {
+	thief := podTold(t, "thief", "10.0.0.9/24")
+	victim := operatortest.Pod("red", "b", "victim", "", "")
+	victim.Deleting = true
+	row := operatortest.Address("v", "s", "10.0.0.9", victim)
+	s := operatortest.New(t, thief, victim, row)
+	remove(t, s, row)
+	s.View(func(tx store.ReadTx) {
+		if rows := store.ListAddresses(tx); len(rows) > 0 {
+			t.Errorf("kept is %+v", rows[0])
+		}
+	})
+}
+
+// TestAKeptAddressComesBackFromAnObjectInItsPlace, if the pod has no other by then.
+func TestAKeptAddressComesBackFromAnObjectInItsPlace(t *testing.T) {
+	victim := podTold(t, "victim", "10.0.0.9/24")
+	thief := operatortest.Pod("red", "b", "thief", "", "")
+	own := operatortest.Address("v", "s", "10.0.0.9", victim)
+	intruder := operatortest.Address("v", "s", "10.0.0.9", thief)
+	intruder.Node, intruder.UID = "node-2", "intruder"
+	other := operatortest.Address("v", "s", "10.0.0.7", victim)
+	for name, tc := range map[string]struct {
+		meanwhile []*store.Address
+		put       func(tx store.Tx, row *store.Address) error
+		want      bool
+	}{
+		"heard of":                   {nil, Put, true},
+		"found at a claim":           {nil, func(tx store.Tx, row *store.Address) error { return Confirm(tx, store.GetAddress(tx, row.Name), row) }, true},
+		"the pod has another by now": {[]*store.Address{other}, Put, false},
+	} {
 		t.Run(name, func(t *testing.T) {
-			s := operatortest.New(t)
+			s := operatortest.New(t, victim, thief, own)
+			remove(t, s, own)
 			if err := s.Update(func(tx store.Tx) error {
-				for _, row := range rows {
+				if err := tc.put(tx, intruder); err != nil {
+					return err
+				}
+				for _, row := range tc.meanwhile {
 					if err := Put(tx, row); err != nil {
 						return err
 					}
+				}
+				gone, err := Forget(tx, intruder.Name, intruder.UID)
+				if !gone {
+					t.Error("the intruder has no row")
+				}
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			s.View(func(tx store.ReadTx) {
+				held := store.GetAddress(tx, own.Name)
+				if (held != nil) != tc.want || held != nil && (!held.Kept || held.UID != "" || !victim.Holds(held)) {
+					t.Errorf("the row is %+v", held)
+				}
+			})
+		})
+	}
+}
+
+// TestWhatTheOperatorDeletesIsNotKept: it has other addresses for the pod, or none.
+func TestWhatTheOperatorDeletesIsNotKept(t *testing.T) {
+	pod := podTold(t, "p", "10.0.0.9/24")
+	row := operatortest.Address("v", "s", "10.0.0.9", pod)
+	s := operatortest.New(t, pod, row)
+	if err := s.Update(func(tx store.Tx) error { _, err := Forget(tx, row.Name, row.UID); return err }); err != nil {
+		t.Fatal(err)
+	}
+	s.View(func(tx store.ReadTx) {
+		if rows := store.ListAddresses(tx); len(rows) > 0 {
+			t.Errorf("kept is %+v", rows[0])
+		}
+	})
+}
+
+// TestAnAttachmentIsConfirmedByObjectsAlone.
+func TestAnAttachmentIsConfirmedByObjectsAlone(t *testing.T) {
+	pod := podTold(t, "p", "10.0.0.9/24")
+	inVPC := Told(pod)[0]
+	outside := annotations.Attachment{Name: "net1", Outside: "DanmNet/a/lan", OutsideUID: "u1"}
+	elsewhere := operatortest.Address("w", "s", "10.0.0.9", pod)
+	second := operatortest.Address("v", "s", "10.0.0.9", pod)
+	second.Attachment = "eth1"
+	claim := func(change func(*multinet.Claim)) *multinet.Claim {
+		row := &multinet.Claim{
+			Meta: store.Meta{UID: "c"}, Namespace: "a", Name: "c", PodName: pod.Name, PodUID: pod.UID, Node: pod.Node,
+			Interface: "net1", Network: store.NetworkRef{UID: "u1"},
+		}
+		change(row)
+		return row
+	}
+	for name, tc := range map[string]struct {
+		one   annotations.Attachment
+		row   *store.Address
+		claim *multinet.Claim
+		want  bool
+	}{
+		"nothing":                    {one: inVPC},
+		"its address":                {inVPC, operatortest.Address("v", "s", "10.0.0.9", pod), nil, true},
+		"an address of another VPC":  {inVPC, elsewhere, nil, false},
+		"of another interface":       {inVPC, second, nil, false},
+		"outside, nothing":           {one: outside},
+		"outside, its claim":         {outside, nil, claim(func(*multinet.Claim) {}), true},
+		"outside, a claim elsewhere": {outside, nil, claim(func(c *multinet.Claim) { c.Network.UID = "u2" }), false},
+		"outside, another interface": {outside, nil, claim(func(c *multinet.Claim) { c.Interface = "net2" }), false},
+		"nowhere":                    {annotations.Attachment{Name: "eth0"}, operatortest.Address("v", "s", "10.0.0.9", pod), nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := operatortest.New(t, pod)
+			if err := s.Update(func(tx store.Tx) error {
+				if tc.row != nil {
+					return store.PutAddress(tx, tc.row)
+				}
+				if tc.claim != nil {
+					return multinet.PutClaim(tx, tc.claim)
 				}
 				return nil
 			}); err != nil {
 				t.Fatal(err)
 			}
 			s.View(func(tx store.ReadTx) {
-				row := store.GetAddress(tx, v1alpha1.AddressName("v", netip.MustParseAddr("10.0.0.9")))
-				if kept := row != nil; kept != (len(rows) == 1) {
-					t.Errorf("kept: %v", kept)
-				}
-			})
-		})
-	}
-}
-
-// TestAnAddressOfANetworkIsKeptForItsPod after its object is lost, by the UID of the
-// network. An address without one was never claimed.
-func TestAnAddressOfANetworkIsKeptForItsPod(t *testing.T) {
-	addrs := operatortest.Prefixes("10.0.0.9/24")
-	in := func(outside, uid string) annotations.Attachment {
-		return annotations.Attachment{Name: "net1", Outside: outside, OutsideUID: uid, Addresses: addrs, MAC: "0a:00:00:00:00:01"}
-	}
-	inVPCToo := in("DanmNet/a/internal", "u1")
-	inVPCToo.VPC, inVPCToo.Subnet = "v", "s"
-	for name, tc := range map[string]struct {
-		attachment annotations.Attachment
-		want       store.NetworkRef
-		row        string
-	}{
-		"in a namespace": {in("DanmNet/a/internal", "u1"), store.NetworkRef{Kind: "DanmNet", Namespace: "a", Name: "internal", UID: "u1"}, "u1.net.10.0.0.9"},
-		"of the cluster": {in("ClusterNetwork/external", "u2"), store.NetworkRef{Kind: "ClusterNetwork", Name: "external", UID: "u2"}, "u2.net.10.0.0.9"},
-		"and in a VPC":   {inVPCToo, store.NetworkRef{Kind: "DanmNet", Namespace: "a", Name: "internal", UID: "u1"}, "u1.net.10.0.0.9"},
-		"not claimed":    {attachment: in("physical", "")},
-		"no path":        {attachment: in("physical", "u1")},
-	} {
-		t.Run(name, func(t *testing.T) {
-			pod := podTold(t, "p", "10.0.0.1/24")
-			text, err := annotations.FormatAttachments([]annotations.Attachment{tc.attachment})
-			if err != nil {
-				t.Fatal(err)
-			}
-			pod.Attachments = text
-			s := operatortest.New(t)
-			if err := s.Update(func(tx store.Tx) error { return Put(tx, pod) }); err != nil {
-				t.Fatal(err)
-			}
-			s.View(func(tx store.ReadTx) {
-				rows := store.ListAddresses(tx)
-				if tc.row == "" {
-					if len(rows) > 0 {
-						t.Errorf("%s is kept", rows[0].Name)
-					}
-					return
-				}
-				if len(rows) != 1 || rows[0].Name != tc.row || rows[0].Network != tc.want || rows[0].VPC != "" || rows[0].Subnet != "" || rows[0].Attachment != "net1" {
-					t.Fatalf("kept are %+v", rows)
-				}
-				ips := []netip.Addr{netip.MustParseAddr("10.0.0.9")}
-				if !Same(pod, tc.want.Domain(), ips) || Same(pod, "v", ips) || Same(pod, "", ips) {
-					t.Error("the addresses are not those of the network alone")
+				if got := Confirms(tx, pod, tc.one); got != tc.want {
+					t.Errorf("confirmed: %v", got)
 				}
 			})
 		})

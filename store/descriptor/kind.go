@@ -144,10 +144,3 @@ func (o Of[O, R]) PutBy(put func(tx store.Tx, row *R) error) *Kind {
 	kind.Put = putter(kind.Name, put)
 	return &kind
 }
-
-// DeletedBy returns a kind whose rows are removed in another way.
-func (o Of[O, R]) DeletedBy(remove func(tx store.Tx, id ID) error) *Kind {
-	kind := *o.Kind
-	kind.Delete = remove
-	return &kind
-}

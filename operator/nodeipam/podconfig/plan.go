@@ -51,13 +51,18 @@ func decide(tx store.ReadTx, pod *store.Pod) *content {
 	return c
 }
 
-// served reports whether the API serves a pod: by its attachments if it has them, whatever
+// served reports whether the API serves a pod: by its Addresses if it has them, whatever
 // became of the node's label.
 func served(tx store.ReadTx, pod *store.Pod) bool {
-	if list := allocation.Attachments(pod); list != nil {
-		return slices.ContainsFunc(list, func(one annotations.Attachment) bool { return one.Kind == annotations.KindExternal })
+	if held := held(tx, pod); len(held) > 0 {
+		return slices.ContainsFunc(held, func(row *store.Address) bool { return row.External })
 	}
 	return pods.Serves(tx, pod)
+}
+
+// held returns the Addresses of a pod's interfaces.
+func held(tx store.ReadTx, pod *store.Pod) []*store.Address {
+	return slices.DeleteFunc(store.AddressesByPod(tx, pod), (*store.Address).IsHeldBack)
 }
 
 func stateOf(tx store.ReadTx, pod *store.Pod) state {
@@ -83,10 +88,11 @@ func stateOf(tx store.ReadTx, pod *store.Pod) state {
 }
 
 // claimed reports whether the API has an Address for each address of each interface in a
-// pod's allocation status, and one of them is in a PodNetwork.
+// pod's allocation status and no others, and one of them is in a PodNetwork. The Addresses
+// are the decision; the allocation status shows that it is complete.
 func claimed(tx store.ReadTx, pod *store.Pod) bool {
-	delegated := false
-	for _, one := range allocation.Attachments(pod) {
+	delegated, lacking := false, len(held(tx, pod))
+	for _, one := range allocation.Told(pod) {
 		ips := allocation.IPs(one)
 		if one.Kind != annotations.KindExternal || len(ips) == 0 {
 			return false
@@ -96,10 +102,11 @@ func claimed(tx store.ReadTx, pod *store.Pod) bool {
 			if row == nil || row.UID == "" || !row.External || !pod.Holds(row) || row.Attachment != one.Name {
 				return false
 			}
+			lacking--
 		}
 		delegated = delegated || one.Name != v1alpha1.PodAttachment
 	}
-	return delegated
+	return delegated && lacking == 0
 }
 
 // interfacesOf describes the interfaces of a pod in PodNetworks by its Addresses. names are

@@ -152,13 +152,18 @@ func TestWhichPodsHaveConfigs(t *testing.T) {
 		"with any label":                 {func(p *store.Pod) { p.Labels = map[string]string{multitenancyv1alpha1.PodNetworkLabel: ""} }, true},
 		"without a label":                {func(p *store.Pod) { p.Labels = nil }, false},
 		"on another node":                {func(p *store.Pod) { p.Node = "node-2" }, false},
-		"served on a node that changed":  {func(p *store.Pod) { told(p); p.Node = "node-2" }, true},
+		"that only says that it is":      {func(p *store.Pod) { told(p); p.Node = "node-2" }, false},
 		"bound nowhere":                  {func(p *store.Pod) { p.Node = "" }, false},
 		"that asks for Alioth's network": {func(p *store.Pod) { p.Network = "net" }, false},
 	} {
 		if got := decided(t, asked(c.change)); (got != nil) != c.want {
 			t.Errorf("%s: got %+v, want %v", name, got, c.want)
 		}
+	}
+	away := asked(func(p *store.Pod) { p.Node = "node-2" })
+	rows := addresses(away, func(row *store.Address) { row.Node = away.Node })
+	if decided(t, away, rows...) == nil {
+		t.Error("a pod with addresses of the API has no config on a node that changed")
 	}
 	if decide(nil, nil) != nil {
 		t.Error("a pod that is gone has a config")

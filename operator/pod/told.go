@@ -1,0 +1,151 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/operator/claim"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/allocation"
+)
+
+// state is what the objects of the operator say about a part of an allocation status.
+type state int
+
+const (
+	// unconfirmed: no object confirms it, or the objects contradict it.
+	unconfirmed state = iota
+	// lacking: it is decided, and some of its objects are missing, or there are others.
+	lacking
+	// intact: its objects are complete.
+	intact
+)
+
+// told is an attachment of an allocation status.
+type told struct {
+	annotations.Attachment
+	state state
+	// held are the addresses that count for the pod at the interface.
+	held []*store.Address
+}
+
+// toldStatus is the allocation status of a pod, compared with the objects of the operator.
+type toldStatus struct {
+	parts []told
+	// held are the addresses of the pod's interfaces.
+	held []*store.Address
+}
+
+// toldOf compares the allocation status of a pod. It is empty for a pod that has none.
+func toldOf(tx store.ReadTx, pod *store.Pod) toldStatus {
+	list := allocation.Told(pod)
+	if len(list) == 0 {
+		return toldStatus{}
+	}
+	held := slices.DeleteFunc(store.AddressesByPod(tx, pod), (*store.Address).IsHeldBack)
+	status := toldStatus{held: held}
+	var claimed map[string]bool
+	if allocation.LeadsOutside(pod) {
+		claimed = claimedInterfaces(tx, pod)
+	}
+	for _, attachment := range list {
+		part := told{Attachment: attachment}
+		for _, row := range status.held {
+			if row.Attachment == attachment.Name {
+				part.held = append(part.held, row)
+			}
+		}
+		if !status.names(attachment.Name) { // of two parts with one name only one can be true
+			part.state = stateOf(tx, pod, part, claimed)
+		}
+		status.parts = append(status.parts, part)
+	}
+	return status
+}
+
+// claimedInterfaces are the interfaces of a pod whose elements of the annotation have
+// AttachmentClaims, which only the operator writes.
+func claimedInterfaces(tx store.ReadTx, pod *store.Pod) map[string]bool {
+	list, err := annotations.ParseAttachmentsHashed(pod.Attachments)
+	if err != nil {
+		return nil
+	}
+	all := map[string]bool{}
+	for _, element := range list {
+		if row, ok := attachmentRow(element); ok && claim.AttachmentClaimed(tx, pod, row) {
+			all[element.Name] = true
+		}
+	}
+	return all
+}
+
+// stateOf compares a part with the addresses of its interface, and with the AttachmentClaim
+// if it leads outside of every VPC. An interface in a VPC has addresses.
+func stateOf(tx store.ReadTx, pod *store.Pod, part told, claimed map[string]bool) state {
+	ips := allocation.IPs(part.Attachment)
+	switch {
+	case part.Outside != "" && !claimed[part.Name], part.Outside == "" && len(ips) == 0:
+		return unconfirmed
+	case complete(tx, pod, part, ips):
+		return intact
+	case part.Outside != "" || part.names(ips):
+		return lacking
+	}
+	return unconfirmed
+}
+
+// complete reports whether an interface holds exactly these addresses in the API.
+func complete(tx store.ReadTx, pod *store.Pod, part told, ips []netip.Addr) bool {
+	domain := allocation.Domain(part.Attachment)
+	for _, ip := range ips {
+		if row := store.AddressByIP(tx, domain, ip); row == nil || row.UID == "" || row.Attachment != part.Name || !pod.Holds(row) {
+			return false
+		}
+	}
+	return len(part.held) == len(ips)
+}
+
+// names reports whether one of the addresses of the interface names these as its set: a
+// single Address shows the whole decision. A row without an object is a decision if the
+// operator keeps it for the pod.
+func (p told) names(ips []netip.Addr) bool {
+	domain := allocation.Domain(p.Attachment)
+	return slices.ContainsFunc(p.held, func(row *store.Address) bool {
+		return isDecision(row) && row.Domain() == domain && slices.Equal(row.Set, ips)
+	})
+}
+
+// isDecision reports whether a row shows a decision of the operator about its pod, and is no
+// claim in progress.
+func isDecision(row *store.Address) bool { return row.UID != "" || row.Kept }
+
+// isDecided reports whether any object of the operator shows that the pod has been decided.
+func (s toldStatus) isDecided() bool {
+	return len(s.parts) > 0 && (slices.ContainsFunc(s.held, isDecision) ||
+		slices.ContainsFunc(s.parts, func(part told) bool { return part.Outside != "" && part.state != unconfirmed }))
+}
+
+// has reports whether a part is in a state.
+func (s toldStatus) has(what state) bool {
+	return slices.ContainsFunc(s.parts, func(part told) bool { return part.state == what })
+}
+
+// names reports whether the allocation status has an interface.
+func (s toldStatus) names(name string) bool {
+	return slices.ContainsFunc(s.parts, func(part told) bool { return part.Name == name })
+}
+
+// omits reports whether an interface that the pod should have is not in its allocation
+// status, although the pod has one of the addresses for it.
+func (s toldStatus) omits(wishes []Wish, addresses []*store.Address) bool {
+	return slices.ContainsFunc(addresses, func(row *store.Address) bool {
+		return !s.names(row.Attachment) &&
+			slices.ContainsFunc(wishes, func(w Wish) bool {
+				return w.Interface == row.Attachment && w.domain() == row.Domain() && w.addressed()
+			})
+	})
+}
