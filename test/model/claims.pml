@@ -15,8 +15,18 @@
 #define LIVE(u)     (pod[u] == live)
 #define HELD(u)     (obj[1] == u -> 1 : (obj[2] == u -> 2 : 0))
 #define ALONE(u)    ((obj[1] == u) + (obj[2] == u) == 1)
-/* Told is held: what a living pod was told is given to nobody else. */
+#ifdef FORGER               /* writes the status of pod 2, whose tenant may not use IP 2 */
+#define MAY(u, ip)  (u != 2 || ip != 2)
+#else
+#define MAY(u, ip)  true
+#endif
+/* Told is held: what a living pod was told is given to nobody else. Of a status that
+ * anybody may have written this is true only as far as the pod could claim the IP. */
+#ifdef TRUST_STATUS
 #define KEPT(u, ip) (LIVE(u) && told[u] == ip)
+#else
+#define KEPT(u, ip) (LIVE(u) && told[u] == ip && MAY(u, ip))
+#endif
 #define FREE(ip)    (obj[ip] == 0 && !KEPT(1, ip) && !KEPT(2, ip) && !KEPT(PODS, ip))
 #define OTHER(u, v, ip) (u != v && attached[v] == ip)
 
@@ -37,6 +47,9 @@ inline pick() { select (u : 1 .. PODS); select (ip : 1 .. IPS) }
 inline forget() { u = 0; ip = 0; step = 0 }
 inline unmean(p) { if :: meant[p] == ip -> meant[p] = 0 :: else fi }
 inline create() {
+#ifdef FORGER
+	assert(MAY(u, ip));
+#endif
 	if :: obj[ip] == 0 -> obj[ip] = u; unmean(1); unmean(2); unmean(RELEASER) :: else fi
 }
 inline delete(p) { if :: meant[p] == ip -> obj[ip] = 0; meant[p] = 0 :: else fi }
@@ -48,8 +61,13 @@ end:	do
 		pick();
 		if
 		:: lease != me -> lease = me                    /* it takes over */
+#ifdef FORGER
+		:: lease == me && LIVE(u) && !HELD(u) && FREE(ip) && MAY(u, ip) -> step = 1    /* a new pod, whatever its status says */
+		:: lease == me && LIVE(u) && HELD(u) && told[u] != HELD(u) -> told[u] = HELD(u)
+#else
 		:: lease == me && LIVE(u) && !told[u] && (HELD(u) || FREE(ip)) ->
 			ip = (HELD(u) -> HELD(u) : ip); step = 1
+#endif
 		:: lease == me && KEPT(u, ip) && !obj[ip] -> step = 3
 #ifdef THIEF
 		:: obj[ip] == ROGUE -> obj[ip] = 0              /* it counts for nothing */
@@ -155,6 +173,15 @@ end:	do
 }
 #endif
 
+#ifdef FORGER
+proctype Forger() {         /* may write the status of pod 2: any IP, or none */
+	byte ip;
+end:	do
+	:: atomic { select (ip : 0 .. IPS); if :: LIVE(2) -> told[2] = ip :: else fi; ip = 0 }
+	od
+}
+#endif
+
 proctype People() {         /* pods 1 and 3 have one name: 3 is born when 1 is gone from the API */
 	byte u, ip, step;
 end:	do
@@ -178,7 +205,11 @@ init {
 #ifdef THIEF
 		run Thief()     /* in the place of the second operator: one search for each */
 #else
+#ifdef FORGER
+		run Forger()    /* likewise */
+#else
 		run Operator(2)
+#endif
 #endif
 	}
 }

@@ -30,3 +30,12 @@ func TestATokenOfAnotherNodeChangesNothing(t *testing.T) { claims.holds(t, "THIE
 func TestTheModelFindsWhatATokenDidThatWasBelieved(t *testing.T) {
 	claims.fails(t, "", "THIEF", "TRUST_TOKENS")
 }
+
+// TestAForgedStatusGivesNothing has a tenant write the status of its pod.
+func TestAForgedStatusGivesNothing(t *testing.T) { claims.holds(t, "FORGER") }
+
+// TestTheModelFindsWhatAStatusDidThatWasBelieved: the operator claimed again what the status
+// of a pod named.
+func TestTheModelFindsWhatAStatusDidThatWasBelieved(t *testing.T) {
+	claims.fails(t, "", "FORGER", "TRUST_STATUS")
+}
