@@ -19,6 +19,9 @@ system:serviceaccount:{{ .Release.Namespace }}:alioth-operator
 {{- define "alioth.daemonUser" -}}
 system:serviceaccount:{{ .Release.Namespace }}:alioth-cnid
 {{- end -}}
+{{- define "alioth.uninstallUser" -}}
+system:serviceaccount:{{ .Release.Namespace }}:alioth-uninstall
+{{- end -}}
 
 {{/* Host of the API server; there is no good guess. */}}
 {{- define "alioth.apiServerHost" -}}
@@ -145,6 +148,16 @@ means nothing, by the real names of folders with two, and with a slash at the en
 {{/* Annotations that the operator alone writes, as a list in CEL. */}}
 {{- define "alioth.ownedAnnotations" -}}
 {{- include "alioth.celList" (list "alioth.dev/attachments" "arktos.futurewei.com/network-readiness" "mizar.futurewei.com/network_user_input") -}}
+{{- end -}}
+
+{{/*
+Whether a write of a status changes conditions of Alioth, in CEL. The first comparison alone
+decides for most writes of kubelets.
+*/}}
+{{- define "alioth.conditionsChange" -}}
+object.?status.?conditions != oldObject.?status.?conditions &&
+object.?status.?conditions.orValue([]).filter(c, c.type.startsWith('alioth.dev/')) !=
+oldObject.?status.?conditions.orValue([]).filter(c, c.type.startsWith('alioth.dev/'))
 {{- end -}}
 
 {{/* The name of the node that a request's token is bound to, in CEL; '' for none. */}}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -296,6 +297,42 @@ func TestDaemonWritesConditionsOfItsOwnNodeOnly(t *testing.T) {
 	run(t, []attempt{{"it deletes no Node", daemonOn("node-a"), func(ctx context.Context, c client.Client) error {
 		return c.Delete(ctx, node("node-a"), client.DryRunAll)
 	}, "cannot delete resource"}})
+}
+
+// TestOnlyAliothChangesItsConditionsOfNodes, and others change their own ones beside them.
+func TestOnlyAliothChangesItsConditionsOfNodes(t *testing.T) {
+	admin := start(t)
+	create(t, admin, node("node-e"))
+	healthy := node("node-e")
+	if err := admin.Get(t.Context(), client.ObjectKeyFromObject(healthy), healthy); err != nil {
+		t.Fatal(err)
+	}
+	of := func(kind corev1.NodeConditionType, status corev1.ConditionStatus) func(*corev1.Node) {
+		return func(n *corev1.Node) {
+			n.Status.Conditions = slices.DeleteFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == kind })
+			if status != "" {
+				n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: kind, Status: status})
+			}
+		}
+	}
+	before := healthy.DeepCopy()
+	of(v1alpha1.NetworkHealthyCondition, corev1.ConditionFalse)(healthy)
+	if err := as(t, daemonOn("node-e")).Status().Patch(t.Context(), healthy, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	const refusal = "only Alioth changes conditions alioth.dev/* of Nodes"
+	through := func(name string, who user, edit func(*corev1.Node), refused, except string) change[*corev1.Node] {
+		return change[*corev1.Node]{name: name, who: who, object: node("node-e"), through: "status", edit: edit, refused: refused, except: except}
+	}
+	runChanges(t, []change[*corev1.Node]{
+		through("True by an administrator", clusterAdmin(), of(v1alpha1.NetworkHealthyCondition, corev1.ConditionTrue), refusal, byApply),
+		through("removed by an administrator", clusterAdmin(), of(v1alpha1.NetworkHealthyCondition, ""), refusal, byApply),
+		through("applied by an administrator", clusterAdmin(), of(v1alpha1.NetworkHealthyCondition, corev1.ConditionTrue), refusal, ""),
+		through("another one by its kubelet", kubeletOn("node-e"), of("alioth.dev/Anything", corev1.ConditionTrue), refusal, byApply),
+		through("True by another node's daemon", daemonOn("node-a"), of(v1alpha1.NetworkHealthyCondition, corev1.ConditionTrue), "of its own node only", byUpdate),
+		through("True by its daemon", daemonOn("node-e"), of(v1alpha1.NetworkHealthyCondition, corev1.ConditionTrue), "", byUpdate),
+		through("Ready by its kubelet", kubeletOn("node-e"), of(corev1.NodeReady, corev1.ConditionTrue), "", byApply),
+	})
 }
 
 func node(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }

@@ -46,8 +46,11 @@ func TestDaemonWritesOneAnnotationOfPodsOfItsOwnNode(t *testing.T) {
 		mine("its phase", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, one),
 		mine("its IP", func(p *corev1.Pod) { p.Status.PodIP, p.Status.PodIPs = "192.0.2.1", []corev1.PodIP{{IP: "192.0.2.1"}} }, one),
 		mine("its condition", func(p *corev1.Pod) {
-			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: v1alpha1.NetworkReadyCondition, Status: corev1.ConditionTrue})
+			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue})
 		}, one),
+		mine("the operator's condition", func(p *corev1.Pod) {
+			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: v1alpha1.NetworkReadyCondition, Status: corev1.ConditionTrue})
+		}, "only the Alioth operator changes conditions"),
 		{name: "a pod of another node", who: daemonOn("node-b"), object: on("node-a"), edit: status, refused: own},
 		{name: "with a token of no node", who: daemonOn(""), object: on("node-a"), edit: status, refused: "needs a token"},
 	}

@@ -5,9 +5,11 @@ package admission_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -114,6 +116,80 @@ func TestOnlyTheOperatorChangesItsAnnotations(t *testing.T) {
 		change[*corev1.Pod]{name: "a kubelet's status", who: kubelet(), object: pod("pods", "annotated", ""), through: "status", edit: func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }},
 		change[*corev1.Pod]{name: "another ServiceAccount of the operator's name", who: serviceAccount("system:serviceaccount:pods:alioth-operator", "node-a"), object: pod("pods", "blank", ""), through: "status", edit: annotate(owned()[0], "x"), refused: "cannot"},
 	))
+}
+
+// say gives a pod a condition, or removes it without a status.
+func say(kind string, status corev1.ConditionStatus) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Status.Conditions = slices.DeleteFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return string(c.Type) == kind })
+		if status != "" {
+			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodConditionType(kind), Status: status, Reason: v1alpha1.AttachedReason})
+		}
+	}
+}
+
+// TestOnlyTheOperatorChangesItsConditionsOfPods: neither an administrator, nor a controller
+// of readiness gates with rights on pods/status, nor a kubelet.
+func TestOnlyTheOperatorChangesItsConditionsOfPods(t *testing.T) {
+	admin := start(t)
+	podsNamespace(t)
+	gates := serviceAccount("system:serviceaccount:pods:gates", "")
+	grantRules(t, admin, gates, "gates", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods", "pods/status"}, Verbs: []string{"get", "update", "patch"}})
+	for name, said := range map[string]bool{"told": true, "untold": false} {
+		p := pod("pods", name, "node-a")
+		establish(t, admin, p)
+		status := p.DeepCopy()
+		say("example.com/gate", corev1.ConditionFalse)(status)
+		if said {
+			say(v1alpha1.NetworkReadyCondition, corev1.ConditionFalse)(status)
+		}
+		if err := as(t, operator()).Status().Patch(t.Context(), status, client.MergeFrom(p)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const refusal = "only the Alioth operator changes conditions alioth.dev/* of pods"
+	var changes []change[*corev1.Pod]
+	for who, u := range map[string]user{"a cluster administrator": clusterAdmin(), "a controller of gates": gates, "a kubelet": kubelet()} {
+		mine := func(name, what string, edit func(*corev1.Pod), refused string) change[*corev1.Pod] {
+			return change[*corev1.Pod]{name: what + " by " + who, who: u, object: pod("pods", name, ""), through: "status", edit: edit, refused: refused, except: byApply}
+		}
+		removed := mine("told", "removed", say(v1alpha1.NetworkReadyCondition, ""), refusal)
+		removed.except = byPatch // a strategic merge patch lists what stays, and leaves the rest alone
+		changes = append(changes,
+			mine("untold", "set", say(v1alpha1.NetworkReadyCondition, corev1.ConditionTrue), refusal),
+			mine("untold", "another one set", say("alioth.dev/Anything", corev1.ConditionTrue), refusal),
+			mine("told", "changed", say(v1alpha1.NetworkReadyCondition, corev1.ConditionTrue), refusal),
+			removed,
+			mine("told", "a readiness gate opened", say("example.com/gate", corev1.ConditionTrue), ""),
+			mine("told", "Ready", say(string(corev1.PodReady), corev1.ConditionTrue), ""),
+			mine("told", "the phase changed", func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }, ""),
+		)
+	}
+	runChanges(t, append(changes,
+		change[*corev1.Pod]{name: "applied", who: clusterAdmin(), object: pod("pods", "untold", ""), through: "status", edit: say(v1alpha1.NetworkReadyCondition, corev1.ConditionTrue), refused: refusal},
+		change[*corev1.Pod]{name: "by the operator", who: operator(), object: pod("pods", "untold", ""), through: "status", edit: say(v1alpha1.NetworkReadyCondition, corev1.ConditionTrue), except: byUpdate},
+	))
+}
+
+// TestOtherSubresourcesCarryNoConditions: the API server takes from them only the fields
+// that they are for.
+func TestOtherSubresourcesCarryNoConditions(t *testing.T) {
+	admin := start(t)
+	podsNamespace(t)
+	establish(t, admin, pod("pods", "conditionless", "node-a"))
+	for _, subresource := range []string{"", "ephemeralcontainers", "resize"} {
+		after := pod("pods", "conditionless", "")
+		if err := admin.Get(t.Context(), client.ObjectKeyFromObject(after), after); err != nil {
+			t.Fatal(err)
+		}
+		say(v1alpha1.NetworkReadyCondition, corev1.ConditionTrue)(after)
+		if err := (target{admin, subresource}).update(t.Context(), after); err != nil {
+			t.Fatalf("%q: refused: %v", subresource, err)
+		}
+		if len(after.Status.Conditions) > 0 {
+			t.Errorf("%q: the pod has conditions %v", subresource, after.Status.Conditions)
+		}
+	}
 }
 
 // TestRestoredPodsMayCarryTheOperatorsAnnotations: they are no claim to

@@ -205,8 +205,10 @@ func serviceAccount(name, node string) user {
 }
 
 // kubelet is that of node-a.
-func kubelet() user {
-	return user{name: "system:node:node-a", groups: []string{"system:nodes", "system:authenticated"}}
+func kubelet() user { return kubeletOn("node-a") }
+
+func kubeletOn(node string) user {
+	return user{name: "system:node:" + node, groups: []string{"system:nodes", "system:authenticated"}}
 }
 
 func person(name string) user { return user{name: name, groups: []string{"system:authenticated"}} }
