@@ -80,6 +80,9 @@ func recheck(tx store.ReadTx, pod *store.Pod, told toldStatus, sources []Source)
 	if told.has(unconfirmed) {
 		return replace(tx, pod, told, sources)
 	}
+	if told.isIntact() && !lacksClaims(tx, pod) {
+		return decision{}
+	}
 	var all, lost []Wish
 	for _, part := range told.parts {
 		w := again(pod, part.Attachment)
@@ -93,9 +96,6 @@ func recheck(tx store.ReadTx, pod *store.Pod, told toldStatus, sources []Source)
 		if wishes, refusal := wishesOf(tx, pod, sources); refusal == nil && told.omits(wishes, d.surplus) {
 			return replace(tx, pod, told, sources)
 		}
-	}
-	if len(d.wishes) == 0 && len(d.surplus) == 0 && !lacksClaims(tx, pod) {
-		return decision{}
 	}
 	return d
 }

@@ -47,7 +47,7 @@ func toldOf(tx store.ReadTx, pod *store.Pod) toldStatus {
 		return toldStatus{}
 	}
 	held := slices.DeleteFunc(store.AddressesByPod(tx, pod), (*store.Address).IsHeldBack)
-	status := toldStatus{held: held}
+	status := toldStatus{parts: make([]told, 0, len(list)), held: held}
 	var claimed map[string]bool
 	if allocation.LeadsOutside(pod) {
 		claimed = claimedInterfaces(tx, pod)
@@ -127,6 +127,18 @@ func isDecision(row *store.Address) bool { return row.UID != "" || row.Kept }
 func (s toldStatus) isDecided() bool {
 	return len(s.parts) > 0 && (slices.ContainsFunc(s.held, isDecision) ||
 		slices.ContainsFunc(s.parts, func(part told) bool { return part.Outside != "" && part.state != unconfirmed }))
+}
+
+// isIntact reports whether the pod has exactly the addresses of its parts, all in the API.
+func (s toldStatus) isIntact() bool {
+	held := 0
+	for _, part := range s.parts {
+		if part.state != intact {
+			return false
+		}
+		held += len(part.held)
+	}
+	return held == len(s.held)
 }
 
 // has reports whether a part is in a state.
