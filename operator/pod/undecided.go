@@ -11,7 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/annotations"
@@ -56,7 +56,7 @@ func (r *Reconciler) confirmUnheld(ctx context.Context, pod *store.Pod, attachme
 	domain := allocation.Domain(attachment)
 	for _, ip := range perFamily(attachment) {
 		name := v1alpha1.AddressName(domain, ip)
-		if len(path.IsValidPathSegmentName(name)) > 0 {
+		if len(content.IsPathSegmentName(name)) > 0 {
 			return nil // no VPC has such a name
 		}
 		if err := r.confirmNotOf(ctx, pod, name); err != nil {
@@ -97,7 +97,7 @@ func (r *Reconciler) confirmNotOf(ctx context.Context, pod *store.Pod, name stri
 // except one in the store.
 func (r *Reconciler) confirmUnclaimed(ctx context.Context, pod *store.Pod, name string) error {
 	key := client.ObjectKey{Namespace: pod.Namespace, Name: v1alpha1.AttachmentClaimName(pod.UID, name)}
-	if len(path.IsValidPathSegmentName(key.Name)) > 0 {
+	if len(content.IsPathSegmentName(key.Name)) > 0 {
 		return nil // no interface has such a name
 	}
 	known := false
