@@ -363,3 +363,34 @@ func TestEachAttachmentIsRestoredByItself(t *testing.T) {
 		t.Errorf("the event is %q", event)
 	}
 }
+
+// TestAStoreThatIsBehindReplacesNoStatus: the watch of Addresses may be later than that of
+// pods, and the pod would be refused by now.
+func TestAStoreThatIsBehindReplacesNoStatus(t *testing.T) {
+	pod := newPod()
+	api := newAPI(t, pod)
+	first := newRig(t, api, pod, Primary("default"))
+	if err := first.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	second := newRig(t, api, pod, func(store.ReadTx, *store.Pod) ([]Wish, *tenancy.Refusal) {
+		return nil, &tenancy.Refusal{Reason: v1alpha1.NetworkNotFoundReason, Message: "gone"}
+	})
+	if err := second.r.Store.Update(func(tx store.Tx) error {
+		for _, row := range store.ListAddresses(tx) {
+			store.DeleteAddress(tx, row.Name, row.UID)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	if condition, list := second.told(pod); condition.Status != corev1.ConditionTrue || len(list) != 1 {
+		t.Errorf("told %+v and %+v", condition, list)
+	}
+	if got := second.addresses(); len(got) != 2 || len(second.events.Events) > 0 {
+		t.Errorf("addresses %v, %d events", got, len(second.events.Events))
+	}
+}
