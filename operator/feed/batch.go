@@ -58,7 +58,7 @@ func (b *batch) write(objects []*kept) {
 	}
 	for _, object := range objects {
 		if err := b.put(object); err != nil {
-			b.feed.refuse(object, err)
+			b.feed.refuse(b.kind, object, err)
 		}
 	}
 }

@@ -28,6 +28,7 @@ type Feed struct {
 	log   logr.Logger
 
 	inputs []input
+	leftOut leftOut
 	// filled is closed once the store has what existed at first.
 	filled chan struct{}
 
@@ -137,27 +138,30 @@ func (f *Feed) put(kind *descriptor.Kind, object *kept) {
 		return
 	}
 	if object.err != nil {
-		f.refuse(object, object.err)
+		f.refuse(kind, object, object.err)
 		return
 	}
 	change, err := f.write(kind, object.id, object.row)
 	if err != nil {
-		f.refuse(object, err)
+		f.refuse(kind, object, err)
 		return
 	}
+	f.leftOut.forget(kind, object.id)
 	f.Publish(change)
 }
 
 // refuse leaves the row of an object as it is. Either the API allows no such object, or the
 // event for the deletion of the conflicting object is still to come.
-func (f *Feed) refuse(object *kept, err error) {
-	f.log.Error(err, "object not taken into the store", "name", object.id.Name, "namespace", object.id.Namespace)
+func (f *Feed) refuse(kind *descriptor.Kind, object *kept, err error) {
+	f.log.Error(err, "object not taken into the store", "kind", kind.Name, "name", object.id.Name, "namespace", object.id.Namespace)
+	f.leftOut.add(descriptor.NewLeftOut(kind, object.id, err))
 }
 
 func (f *Feed) remove(kind *descriptor.Kind, object *kept) {
 	if object == nil {
 		return
 	}
+	f.leftOut.forget(kind, object.id)
 	change, err := f.write(kind, object.id, nil)
 	if err != nil {
 		f.log.Error(err, "object not removed from the store", "name", object.id.Name, "namespace", object.id.Namespace)

@@ -110,10 +110,11 @@ func Define[O kube.Object, R any](set *Set, d Description[O, R]) Of[O, R] {
 func Untyped[O kube.Object, R any](d Description[O, R]) *Kind {
 	kind := &Kind{
 		Name: d.Name, Object: d.Object, List: d.List, OwnEvents: d.OwnEvents, Optional: d.Optional,
-		Row: d.row,
-		Has: d.has,
-		Get: func(tx store.ReadTx, id ID) any { return orNil(d.Table.Get(tx, id)) },
-		Put: putter(d.Name, d.Table.Put),
+		Row:   d.row,
+		Check: func(row any) error { return check(d.Name, row) },
+		Has:   d.has,
+		Get:   func(tx store.ReadTx, id ID) any { return orNil(d.Table.Get(tx, id)) },
+		Put:   putter(d.Name, d.Table.Put),
 		Delete: func(tx store.Tx, id ID) error {
 			d.Table.Remove(tx, id)
 			return nil
@@ -155,11 +156,18 @@ func (d Description[O, R]) row(object kube.Object) (any, error) {
 	if !ok {
 		return nil, fmt.Errorf("convert %s: unexpected object %T", d.Name, object)
 	}
-	row, err := d.Convert(typed)
+	typedRow, err := d.Convert(typed)
 	if err != nil {
 		return nil, err
 	}
-	return orNil(row), nil
+	row := orNil(typedRow)
+	if row == nil {
+		return nil, nil
+	}
+	if err := check(d.Name, row); err != nil {
+		return nil, err
+	}
+	return row, nil
 }
 
 func (d Description[O, R]) addVerdicts(kind *Kind) {

@@ -31,8 +31,11 @@ type Kind struct {
 	// Object and List are empty. They must not be changed.
 	Object kube.Object
 	List   kube.List
-	// Row converts an object; the row is an untyped nil for an object that has none.
+	// Row converts an object; the row is an untyped nil for an object that has none. It
+	// returns an error where a text can't be read or the row contradicts itself (see Check).
 	Row func(object kube.Object) (row any, err error)
+	// Check returns an error for a row that contradicts itself.
+	Check func(row any) error
 	// Trim removes from an object of this kind what Row and the controllers do not read,
 	// before a cache keeps it. It ignores objects of other kinds.
 	Trim func(object kube.Object)

@@ -5,7 +5,6 @@ package reflector
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"maps"
 	"sync"
@@ -33,7 +32,9 @@ type Set struct {
 	covered map[coverKey]int
 	// refused are the rows that conflict with a row that the API no longer has: of two
 	// scopes, the one with the successor may get its event first.
-	refused map[coverKey]any
+	refused map[coverKey]waiting
+	// unread are the objects without a row of their present content.
+	unread map[coverKey]*unread
 	// complained has when a failure of a kind's sources was logged last.
 	complained map[string]time.Time
 	// seen has the newest version up to which a source has read, by kind.
@@ -60,7 +61,8 @@ func NewSet(s *store.Store, api *kube.Client, log *slog.Logger) *Set {
 	return &Set{
 		store: s, api: api, log: log, lists: make(chan struct{}, listsAtOnce),
 		covered:    map[coverKey]int{},
-		refused:    map[coverKey]any{},
+		refused:    map[coverKey]waiting{},
+		unread:     map[coverKey]*unread{},
 		complained: map[string]time.Time{},
 		seen:       map[string]string{},
 	}
@@ -122,6 +124,7 @@ func (s *Set) merge(src *Source, c change) {
 	defer s.mu.Unlock()
 	removals := s.uncover(src, c.gone)
 	rows := s.cover(src, c.present)
+	s.noteUnread(src, c.present)
 	if len(removals) == 0 && len(rows) == 0 {
 		return
 	}
@@ -139,7 +142,8 @@ func (s *Set) merge(src *Source, c change) {
 		return s.write(tx, src.scope.Kind, rows)
 	})
 	if err != nil {
-		s.log.Error("can't write to the store", "kind", src.scope.Kind.Name, "error", err)
+		s.log.Error("can't write all of a change to the store; writing each object by itself", "kind", src.scope.Kind.Name, "error", err)
+		s.writeEach(src.scope.Kind, removals, rows)
 	}
 }
 
@@ -148,6 +152,7 @@ func (s *Set) merge(src *Source, c change) {
 func (s *Set) uncover(src *Source, gone []descriptor.ID) []descriptor.ID {
 	var last []descriptor.ID
 	for _, id := range gone {
+		s.forgetUnread(src, id)
 		if _, held := src.held[id]; !held {
 			continue
 		}
@@ -184,25 +189,22 @@ func (s *Set) cover(src *Source, present []entry) map[coverKey]any {
 // conflicts with an existing row waits for the next change of its kind.
 func (s *Set) write(tx store.Tx, kind *descriptor.Kind, rows map[coverKey]any) error {
 	retry := map[coverKey]any{}
-	for key, row := range s.refused {
+	for key, held := range s.refused {
 		if key.kind == kind.Name {
-			retry[key] = row
+			retry[key] = held.row
 		}
 	}
 	maps.Copy(retry, rows)
-	for key, row := range retry {
-		err := kind.Put(tx, row)
+	for _, key := range inOrder(retry) {
+		err := kind.Put(tx, retry[key])
 		if err == nil {
 			delete(s.refused, key)
 			continue
 		}
-		if !errors.Is(err, store.ErrConflict) {
+		if !isConflict(err) {
 			return err
 		}
-		if _, again := s.refused[key]; !again {
-			s.log.Warn("object waits for another one to go", "kind", kind.Name, "name", key.id.Name, "error", err)
-		}
-		s.refused[key] = row
+		s.await(kind, key, retry[key], err)
 	}
 	return nil
 }

@@ -327,7 +327,7 @@ func sampleObjects() []kube.Object {
 		&v1alpha1.ExternalPool{ObjectMeta: objectMeta("edge", "a", 1)},
 		&v1alpha1.ExternalAddress{ObjectMeta: objectMeta("2001-db8--0", "a", 1), Spec: v1alpha1.ExternalAddressSpec{IP: "2001:db8::"}},
 		&v1alpha1.HostAccess{ObjectMeta: objectMeta("ingress", "a", 1)}, &v1alpha1.ScaledEndpoint{ObjectMeta: objectMeta("shop.web.0.0", "a", 1)},
-		&v1alpha1.HostLink{ObjectMeta: objectMeta("vxlan-7.ens4", "a", 1)},
+		&v1alpha1.HostLink{ObjectMeta: objectMeta("vxlan-7.ens4", "a", 1), Spec: v1alpha1.HostLinkSpec{Device: "ens4", Type: "vxlan", VNI: 7}},
 		&v1alpha1.DomainClaim{ObjectMeta: objectMeta("domain-16777216", "a", 1), Spec: v1alpha1.DomainClaimSpec{Number: 16777216}},
 		&v1alpha1.RoleMember{ObjectMeta: objectMeta("s.0", "a", 1)}, &v1alpha1.NodeRoles{ObjectMeta: objectMeta("node-1", "a", 1)},
 		&v1alpha1.HostLinkReport{ObjectMeta: objectMeta("node-1", "a", 1)},

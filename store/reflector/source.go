@@ -293,6 +293,11 @@ func (src *Source) missingFrom(list []entry) []descriptor.ID {
 	src.set.mu.Lock()
 	defer src.set.mu.Unlock()
 	var missing []descriptor.ID
+	for _, id := range src.set.unreadBy(src) {
+		if _, ok := listed[id]; !ok {
+			missing = append(missing, id)
+		}
+	}
 	for id := range src.held {
 		if _, ok := listed[id]; !ok {
 			missing = append(missing, id)
@@ -375,9 +380,9 @@ func (src *Source) reach(version string) {
 // entry reads an object. An object that can't be read counts as present, and its row
 // does not change.
 func (src *Source) entry(raw []byte) entry {
-	e, err := read(src.scope.Kind, raw)
-	if err != nil {
-		src.set.log.Error("object ignored", "kind", src.scope.Kind.Name, "namespace", e.id.Namespace, "name", e.id.Name, "error", err)
+	e := read(src.scope.Kind, raw)
+	if e.err != nil {
+		src.set.log.Error("object ignored", "kind", src.scope.Kind.Name, "namespace", e.id.Namespace, "name", e.id.Name, "error", e.err)
 	}
 	return e
 }

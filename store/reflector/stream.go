@@ -145,24 +145,25 @@ func (r *eventReader) more() bool {
 type entry struct {
 	id      descriptor.ID
 	version string
-	// row is nil for an object that has none, or can't be read.
+	// row is nil for an object that has none; err tells why it can't be read.
 	row any
+	err error
 	// initialEnd marks a bookmark after which come changes only.
 	initialEnd bool
 }
 
 // read reads an object in the API's JSON. Of an unreadable one the entry has the
 // identity, as far as possible.
-func read(kind *descriptor.Kind, raw []byte) (entry, error) {
+func read(kind *descriptor.Kind, raw []byte) entry {
 	object := kind.NewObject()
 	if err := kube.Decode(raw, object); err != nil {
 		known, _ := identify(raw) // empty if that fails too
-		return known, err
+		known.err = err
+		return known
 	}
 	e := entry{id: descriptor.IDOf(object), version: object.GetResourceVersion()}
-	var err error
-	e.row, err = kind.Row(object)
-	return e, err
+	e.row, e.err = kind.Row(object)
+	return e
 }
 
 // identify reads only the identity of an object.

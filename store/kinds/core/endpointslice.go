@@ -63,7 +63,7 @@ func slicePort(in *discoveryv1.EndpointPort) store.ServicePort {
 		port.Protocol = protocolOr(*in.Protocol)
 	}
 	if in.Port != nil {
-		port.Port = uint16(*in.Port)
+		port.Port = values.Port(*in.Port)
 	}
 	return port
 }
@@ -72,7 +72,7 @@ func slicePort(in *discoveryv1.EndpointPort) store.ServicePort {
 // ready and serving are then true, terminating is false.
 func endpoint(in *discoveryv1.Endpoint) store.Endpoint {
 	out := store.Endpoint{
-		Addresses:   values.ReadableAddrs(in.Addresses),
+		Addresses:   values.HostAddrs(in.Addresses),
 		Ready:       valueOr(in.Conditions.Ready, true),
 		Terminating: valueOr(in.Conditions.Terminating, false) && valueOr(in.Conditions.Serving, true),
 	}

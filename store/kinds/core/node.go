@@ -7,7 +7,6 @@ import (
 	"hash/fnv"
 	"maps"
 	"math"
-	"net/netip"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,11 +35,11 @@ var Node = descriptor.Define(&all, descriptor.Description[*corev1.Node, store.No
 func convertNode(in *corev1.Node) (*store.Node, error) {
 	row := &store.Node{Meta: values.Meta(in), Name: in.Name, Zone: in.Labels[corev1.LabelTopologyZone]}
 	for _, address := range in.Status.Addresses {
-		ip, err := netip.ParseAddr(address.Address)
-		if err != nil {
+		// A kubelet writes them: one that can't be a host's must not concern the others.
+		ip, ok := values.HostAddr(address.Address)
+		if !ok {
 			continue
 		}
-		ip = ip.Unmap()
 		row.AllAddresses = append(row.AllAddresses, ip)
 		if address.Type == corev1.NodeInternalIP {
 			row.Addresses = append(row.Addresses, ip)

@@ -25,6 +25,11 @@ func TestNodeListsInternalAddressesInOrderAndAllOthersApart(t *testing.T) {
 				{Type: corev1.NodeExternalIP, Address: "198.51.100.1"},
 				{Type: corev1.NodeInternalIP, Address: "fd00::1"},
 				{Type: corev1.NodeInternalIP, Address: "192.0.2.1"},
+				// None of these is an address of one host.
+				{Type: corev1.NodeInternalIP, Address: "0.0.0.0"},
+				{Type: corev1.NodeInternalIP, Address: "fe80::1%eth0"},
+				{Type: corev1.NodeInternalIP, Address: "127.0.0.1"},
+				{Type: corev1.NodeExternalIP, Address: "255.255.255.255"},
 			},
 			Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
 			Allocatable: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("250")},

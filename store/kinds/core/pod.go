@@ -324,7 +324,7 @@ func hostPorts(spec *corev1.PodSpec) []store.HostPort {
 
 func hostPort(port corev1.ContainerPort) (store.HostPort, bool) {
 	row := store.HostPort{
-		Protocol: string(cmp.Or(port.Protocol, corev1.ProtocolTCP)), HostPort: uint16(port.HostPort), Port: uint16(port.ContainerPort),
+		Protocol: string(cmp.Or(port.Protocol, corev1.ProtocolTCP)), HostPort: values.Port(port.HostPort), Port: values.Port(port.ContainerPort),
 	}
 	if port.HostIP != "" {
 		ip, err := netip.ParseAddr(port.HostIP)
@@ -335,5 +335,5 @@ func hostPort(port corev1.ContainerPort) (store.HostPort, bool) {
 			row.HostIP = ip.Unmap()
 		}
 	}
-	return row, port.HostPort != 0
+	return row, row.HostPort != 0 && row.Port != 0
 }

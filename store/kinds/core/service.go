@@ -46,19 +46,19 @@ func convertService(in *corev1.Service) (*store.Service, error) {
 		NodeLocal:    valueOr(in.Spec.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyCluster) == corev1.ServiceInternalTrafficPolicyLocal,
 
 		ExternalNodeLocal:   in.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal,
-		HealthCheckNodePort: uint16(in.Spec.HealthCheckNodePort),
+		HealthCheckNodePort: values.Port(in.Spec.HealthCheckNodePort),
 	}
 	_, row.OtherProxy = in.Labels[proxyNameLabel]
 	if in.Spec.Type != corev1.ServiceTypeExternalName && !row.OtherProxy {
-		row.ClusterIPs = values.ReadableAddrs(in.Spec.ClusterIPs)
-		row.ExternalIPs = values.ReadableAddrs(in.Spec.ExternalIPs)
+		row.ClusterIPs = values.HostAddrs(in.Spec.ClusterIPs)
+		row.ExternalIPs = values.HostAddrs(in.Spec.ExternalIPs)
 	}
 	for _, port := range in.Spec.Ports {
 		row.Ports = append(row.Ports, store.ServicePort{
 			Name:     port.Name,
 			Protocol: protocolOr(port.Protocol),
-			Port:     uint16(port.Port),
-			NodePort: uint16(port.NodePort),
+			Port:     values.Port(port.Port),
+			NodePort: values.Port(port.NodePort),
 		})
 	}
 	loadBalancer(row, in)
@@ -117,7 +117,7 @@ func loadBalancer(row *store.Service, in *corev1.Service) {
 func sourceRanges(texts []string) []netip.Prefix {
 	ranges := []netip.Prefix{}
 	for _, text := range texts {
-		if prefix, err := netip.ParsePrefix(strings.TrimSpace(text)); err == nil {
+		if prefix, err := netip.ParsePrefix(strings.TrimSpace(text)); err == nil && !prefix.Addr().Is4In6() {
 			ranges = append(ranges, prefix.Masked())
 		}
 	}

@@ -3,7 +3,12 @@
 
 package values
 
-import "net/netip"
+import (
+	"math"
+	"net/netip"
+
+	"github.com/alioth-net/alioth/store/sound"
+)
 
 // Addrs parses addresses.
 func Addrs(texts []string) ([]netip.Addr, error) {
@@ -18,15 +23,30 @@ func Addrs(texts []string) ([]netip.Addr, error) {
 	return addrs, nil
 }
 
-// ReadableAddrs parses what is an address and leaves out what isn't.
-func ReadableAddrs(texts []string) []netip.Addr {
+// HostAddrs parses the texts that are addresses of one host, and leaves out all others.
+func HostAddrs(texts []string) []netip.Addr {
 	var addrs []netip.Addr
 	for _, text := range texts {
-		if addr, err := netip.ParseAddr(text); err == nil {
-			addrs = append(addrs, addr.Unmap())
+		if addr, ok := HostAddr(text); ok {
+			addrs = append(addrs, addr)
 		}
 	}
 	return addrs
+}
+
+// HostAddr parses a text that is an address of one host.
+func HostAddr(text string) (addr netip.Addr, ok bool) {
+	addr, err := netip.ParseAddr(text)
+	addr = addr.Unmap()
+	return addr, err == nil && sound.IsHost(addr)
+}
+
+// Port returns the number of a port, 0 for a number that no port has.
+func Port(number int32) uint16 {
+	if number < 0 || number > math.MaxUint16 {
+		return 0
+	}
+	return uint16(number)
 }
 
 // Prefixes parses ranges in CIDR notation, without their host bits.

@@ -68,7 +68,7 @@ func scaledHead(in *v1alpha1.ScaledHead) (*scaled.Head, error) {
 		return nil, nil
 	}
 	head := &scaled.Head{
-		Created: in.Created.Time, Tenant: in.Tenant, ExternalLoadBalancer: in.ExternalLoadBalancer, HealthCheckNodePort: uint16(in.HealthCheckNodePort),
+		Created: in.Created.Time, Tenant: in.Tenant, ExternalLoadBalancer: in.ExternalLoadBalancer, HealthCheckNodePort: values.Port(in.HealthCheckNodePort),
 		Affinity: time.Duration(in.AffinitySeconds) * time.Second, NodeLocal: in.NodeLocal, ExternalNodeLocal: in.ExternalNodeLocal,
 		Shared: in.Shared, AllJudged: int(in.AllJudged), UsedRows: int(in.Usage.Rows), UsedBackends: int(in.Usage.Backends),
 	}
@@ -92,7 +92,7 @@ func scaledHead(in *v1alpha1.ScaledHead) (*scaled.Head, error) {
 		return nil, err
 	}
 	for _, port := range in.Ports {
-		head.Ports = append(head.Ports, store.ServicePort{Protocol: port.Protocol, Port: uint16(port.Port), NodePort: uint16(port.NodePort)})
+		head.Ports = append(head.Ports, store.ServicePort{Protocol: port.Protocol, Port: values.Port(port.Port), NodePort: values.Port(port.NodePort)})
 	}
 	return head, nil
 }
@@ -107,7 +107,7 @@ func scaledVPC(in *v1alpha1.ScaledVPC) (*scaled.VPC, error) {
 
 func scaledTargets(in []v1alpha1.ScaledTarget) (targets []scaled.Target) {
 	for _, target := range in {
-		targets = append(targets, scaled.Target{Protocol: target.Protocol, Port: uint16(target.Port), Target: uint16(target.Target)})
+		targets = append(targets, scaled.Target{Protocol: target.Protocol, Port: values.Port(target.Port), Target: values.Port(target.Target)})
 	}
 	return targets
 }

@@ -69,7 +69,7 @@ func subnetAddresses(row *store.Subnet, in *v1alpha1.Subnet) error {
 		row.Reserved = append(row.Reserved, reserved)
 	}
 	// A cursor is a hint. One that can't be read is as good as none.
-	row.Cursors = values.ReadableAddrs(in.Status.Cursors)
+	row.Cursors = values.HostAddrs(in.Status.Cursors)
 	row.Prefixes = prefixes
 	for _, prefix := range prefixes {
 		row.Gateways = append(row.Gateways, gatewayOf(prefix, gateways))

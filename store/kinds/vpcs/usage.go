@@ -21,7 +21,7 @@ func convertUsage(in *v1alpha1.Usage) (*store.Usage, error) {
 	row := &store.Usage{
 		Meta: values.Meta(in), Name: in.Name, Kind: string(in.Spec.Kind), Of: in.Spec.Name,
 		// A cursor is a hint. One that can't be read is as good as none.
-		Cursors: values.ReadableAddrs(in.Status.Cursors),
+		Cursors: values.HostAddrs(in.Status.Cursors),
 	}
 	for _, owner := range in.OwnerReferences {
 		if owner.Kind == row.Kind && owner.Name == row.Of {

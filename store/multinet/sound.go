@@ -1,0 +1,37 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package multinet
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/alioth-net/alioth/store/sound"
+)
+
+// Check implements descriptor.Checked. The number stands for a network in the place of a
+// VNI, so a number that is a VNI would be that of a VPC.
+func (c *DomainClaim) Check() error {
+	if c.Number <= sound.MaxVNI {
+		return fmt.Errorf("number %d is not above %d: it could be the VNI of a VPC", c.Number, sound.MaxVNI)
+	}
+	return nil
+}
+
+// maxVLAN is the largest VLAN ID (IEEE 802.1Q).
+const maxVLAN = 4094
+
+// Check implements descriptor.Checked.
+func (l *HostLink) Check() error {
+	if l.VNI == 0 || l.Type == VLAN && l.VNI > maxVLAN {
+		return fmt.Errorf("number %d is none of a %s", l.VNI, sound.Short(l.Type))
+	}
+	if l.Type != VLAN && l.Type != VXLAN {
+		return fmt.Errorf("type %q is neither %s nor %s", sound.Short(l.Type), VLAN, VXLAN)
+	}
+	if l.Device == "" || l.MTU < 0 {
+		return errors.New("it has no device, or an MTU below 0")
+	}
+	return sound.VNI("VNI", l.VNI)
+}
