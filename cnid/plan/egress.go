@@ -11,6 +11,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/external"
+	"github.com/alioth-net/alioth/store/sound"
 )
 
 // closed adds what no VPC's egress must reach. Where two entries have one prefix,
@@ -19,10 +20,12 @@ func (b *nodeBuilder) closed() {
 	b.part.Closed = nil
 	seen := map[netip.Prefix]bool{}
 	add := func(class state.ClosedClass, prefixes ...netip.Prefix) {
-		for _, prefix := range prefixes {
-			if !seen[prefix] {
-				seen[prefix] = true
-				b.part.Closed = append(b.part.Closed, state.ClosedPrefix{Prefix: prefix, Class: class})
+		for _, whole := range prefixes {
+			for _, prefix := range sound.Apart(whole) { // no IPv4 address may match a range of IPv6
+				if !seen[prefix] {
+					seen[prefix] = true
+					b.part.Closed = append(b.part.Closed, state.ClosedPrefix{Prefix: prefix, Class: class})
+				}
 			}
 		}
 	}
@@ -31,9 +34,6 @@ func (b *nodeBuilder) closed() {
 		add(state.ClosedDefaultVPC, vpc.Prefixes...)
 	}
 	add(state.ClosedService, b.in.ServiceRanges...)
-	for _, row := range store.ListServiceCIDRs(b.tx) { // some may have been added
-		add(state.ClosedService, row.Prefixes...)
-	}
 	add(state.ClosedLinkLocal, linkLocal...)
 	add(state.ClosedLinkLocal,
 		// Addresses that mean the node itself reach even less far (RFC 1122 section
@@ -42,6 +42,9 @@ func (b *nodeBuilder) closed() {
 		netip.MustParsePrefix("::/128"), netip.MustParsePrefix("::1/128"))
 	// 224.0.0.0/3 has the multicast, the reserved and the broadcast space.
 	add(state.ClosedMulticast, netip.MustParsePrefix("224.0.0.0/3"), netip.MustParsePrefix("ff00::/8"))
+	for _, row := range store.ListServiceCIDRs(b.tx) { // some may have been added
+		add(state.ClosedService, row.Prefixes...)
+	}
 	for _, row := range store.ListNodes(b.tx) {
 		for _, ip := range slices.Concat(row.Addresses, row.AllAddresses) {
 			add(state.ClosedNode, single(ip))

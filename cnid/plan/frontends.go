@@ -147,6 +147,9 @@ func (b *frontendBuilder) isInside(ip netip.Addr) bool {
 // healthCheck counts the backends of a Service here, by the first of its families.
 func (b *frontendBuilder) healthCheck(v *services.Verdict) HealthCheck {
 	ready := map[netip.Addr]bool{}
+	if len(v.ClusterIPs) == 0 {
+		return HealthCheck{ServiceRef{v.Namespace, v.Service}, v.HealthCheckNodePort, 0}
+	}
 	for _, port := range v.Ports {
 		spread := v.Spread(b.tx, b.in.Node, port, v.ClusterIPs[0].Is4())
 		for _, backend := range spread.Here {

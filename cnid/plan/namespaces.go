@@ -5,6 +5,7 @@ package plan
 
 import (
 	"cmp"
+	"net/netip"
 	"slices"
 
 	"github.com/alioth-net/alioth/cnid/journal"
@@ -13,6 +14,7 @@ import (
 	"github.com/alioth-net/alioth/store/multinet"
 	"github.com/alioth-net/alioth/store/scaled"
 	"github.com/alioth-net/alioth/store/services"
+	"github.com/alioth-net/alioth/store/sound"
 )
 
 // namespaces adds the network namespaces of the attachments here, whatever kind they are
@@ -105,7 +107,7 @@ type domainMember struct {
 func domainsHere(tx store.ReadTx, in Input) domains {
 	d := domains{numbers: map[string]uint32{}}
 	for _, rec := range in.Records {
-		if rec.InVPC() || rec.Phase != journal.PhaseDone || len(rec.Addrs) == 0 {
+		if rec.InVPC() || rec.Phase != journal.PhaseDone || len(rec.Addrs) == 0 || !identify(rec.Addrs) {
 			continue
 		}
 		network, ok := networkOf(tx, in.Node, rec)
@@ -116,6 +118,20 @@ func domainsHere(tx store.ReadTx, in Input) domains {
 	}
 	slices.SortFunc(d.members, func(a, b domainMember) int { return cmp.Compare(a.rec.Seq, b.rec.Seq) })
 	return d
+}
+
+// identify reports whether the addresses of an interface identify a client of Services: each
+// is that of one host, and there is one of a family at most.
+func identify(addrs []netip.Prefix) bool {
+	var have [2]bool
+	for _, prefix := range addrs {
+		family := familyIndex(prefix.Addr().Is4())
+		if have[family] || !sound.IsHost(prefix.Addr()) {
+			return false
+		}
+		have[family] = true
+	}
+	return true
 }
 
 // networkOf returns the network outside of every VPC that a record leads to. Only the

@@ -12,6 +12,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/sound"
 )
 
 // probes adds the addresses whose connects by the kubelet go to a shadow. One
@@ -25,7 +26,7 @@ func (b *nodeBuilder) probes() {
 	servers := apiServerAddresses(b.tx, b.in.Config)
 	probed, hooked := map[netip.Addr]bool{}, map[netip.Addr]bool{}
 	lead := func(rec journal.Record, ip, shadow netip.Addr) {
-		if own.has(ip) {
+		if own.has(ip) || !sound.IsHost(ip) {
 			return // the kubelet probes what is on the node's network there
 		}
 		if !probed[ip] {

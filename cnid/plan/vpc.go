@@ -57,6 +57,8 @@ type vpcBuilder struct {
 	here here
 	// ranges are the subnets of the attachments here.
 	ranges []netip.Prefix
+	// programmed is what the datapath has of the live records.
+	programmed []state.State
 	// addresses by IP, so that an address is programmed once.
 	addresses map[netip.Addr]state.Address
 	roles     *roleBuilder
@@ -97,11 +99,16 @@ func planVPC(tx store.ReadTx, in Input, name string, attached []journal.Record) 
 // chooseLive finds the records to be programmed.
 func (b *vpcBuilder) chooseLive(attached []journal.Record) {
 	for _, rec := range attached {
-		if reason := WhyLost(b.tx, rec); reason != "" {
+		one := Programmed(rec, b.in.Kinds[rec.Kind].Hook)
+		reason := WhyLost(b.tx, rec)
+		if err := one.Interfaces[0].Check(); reason == "" && err != nil {
+			reason = fmt.Sprintf("its interface can't be programmed: %v", err)
+		}
+		if reason != "" {
 			b.here.lost = append(b.here.lost, Lost{Record: rec, Reason: reason})
 			continue
 		}
-		b.here.live = append(b.here.live, rec)
+		b.here.live, b.programmed = append(b.here.live, rec), append(b.programmed, one)
 	}
 }
 
@@ -145,11 +152,11 @@ func keptFor(tx store.ReadTx, rec journal.Record) bool {
 // attachments adds the interfaces and local addresses of the journal's
 // records. The journal, not the store, has the attachments of this node.
 func (b *vpcBuilder) attachments() {
-	for _, rec := range b.here.live {
+	for i, rec := range b.here.live {
 		for _, prefix := range rec.Addrs {
 			b.ranges = append(b.ranges, prefix.Masked())
 		}
-		one := Programmed(rec, b.in.Kinds[rec.Kind].Hook)
+		one := b.programmed[i]
 		for _, row := range one.Addresses {
 			b.addresses[row.IP] = row
 		}

@@ -182,9 +182,6 @@ func (s *State) checkVPCs(c *checker) error {
 
 func (s *State) checkInterfaces(c *checker) error {
 	for _, i := range s.Interfaces {
-		if i.Ifindex <= 0 || i.Ifindex > math.MaxInt32 {
-			return fmt.Errorf("interface has device index %d", i.Ifindex)
-		}
 		if err := i.check(c); err != nil {
 			return fmt.Errorf("interface %d: %w", i.Ifindex, err)
 		}
@@ -196,6 +193,14 @@ func (s *State) checkInterfaces(c *checker) error {
 func (i Interface) check(c *checker) error {
 	if err := c.present("it", i.VNI); err != nil {
 		return err
+	}
+	return i.Check()
+}
+
+// Check returns an error for an interface that contradicts itself: no State has it.
+func (i Interface) Check() error {
+	if i.Ifindex <= 0 || i.Ifindex > math.MaxInt32 {
+		return fmt.Errorf("device index %d is none", i.Ifindex)
 	}
 	if i.MAC == (MAC{}) || i.MAC[0]&1 != 0 {
 		return fmt.Errorf("MAC %s is no address of one station", i.MAC)
