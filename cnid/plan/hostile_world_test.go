@@ -164,4 +164,3 @@ func (a *arena) theirs(tx store.ReadTx) (list []any) {
 		store.GetNetwork(tx, "red", "default"), multinet.GetDomainClaim(tx, one))
 	return list
 }
-

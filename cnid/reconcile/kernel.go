@@ -93,6 +93,9 @@ type Kernel struct {
 	// repaired are the repairs since TakeRepairs was last called.
 	repaired []finding.Repair
 
+	// leftOut is what the last Apply had to leave out of its plan.
+	leftOut atomic.Pointer[[]string]
+
 	// mu guards path, which is replaced when the load-time configuration of its programs
 	// changes.
 	mu     sync.Mutex
@@ -112,8 +115,20 @@ func (k *Kernel) ServicesChanged() <-chan struct{} { return k.services }
 // Apply programs the plan: the groups of pods' devices before the packet filter, which
 // trusts them, the packet filter before the paths that it guards, the
 // programs last. Errors of single devices are returned apart from errors of the whole
-// node.
+// node. What contradicts itself in the plan is left out, see LeftOut.
 func (k *Kernel) Apply(want plan.Wanted, look Scope) (map[int]error, error) {
+	failed, err := k.program(want, look)
+	if !isInvalid(err) {
+		k.leftOut.Store(nil)
+		return failed, err
+	}
+	k.cfg.Log.Error("the plan contradicts itself; programming it without the contradictions", "error", err)
+	sound, left := sound(want)
+	k.leftOut.Store(&left)
+	return k.program(sound, look)
+}
+
+func (k *Kernel) program(want plan.Wanted, look Scope) (map[int]error, error) {
 	if look.thorough() {
 		if err := k.cfg.Host.Recognize(want.Devices.Pods); err != nil {
 			return nil, err

@@ -27,7 +27,7 @@ type Feed struct {
 	store *store.Store
 	log   logr.Logger
 
-	inputs []input
+	inputs  []input
 	leftOut leftOut
 	// filled is closed once the store has what existed at first.
 	filled chan struct{}

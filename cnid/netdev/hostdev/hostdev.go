@@ -87,24 +87,65 @@ type Pod struct {
 	Loopback bool
 }
 
+// ErrInvalid is wrapped by the errors of Validate.
+var ErrInvalid = errors.New("invalid state of devices")
+
 // Validate reports contradictions, and states that can't be applied.
 func (s State) Validate() error {
+	if err := s.validate(); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return nil
+}
+
+func (s State) validate() error {
 	if err := onePerFamily(s.Shadows); err != nil {
 		return fmt.Errorf("the node's shadows: %w", err)
 	}
-	if err := onePerFamily(s.Node.Addrs); err != nil {
-		return fmt.Errorf("the node's addresses in the default VPC: %w", err)
-	}
-	if len(s.Node.Addrs) > 0 && s.Node.MAC[0]&1 != 0 {
-		return fmt.Errorf("the node's MAC %v is a group address", net.HardwareAddr(s.Node.MAC[:]))
+	if err := s.Node.validate(); err != nil {
+		return err
 	}
 	for _, pod := range s.Pods {
-		if pod.Ifindex <= 0 {
-			return fmt.Errorf("device %q has no interface index", pod.Device)
+		if err := pod.validate(); err != nil {
+			return err
 		}
-		if err := onePerFamily(pod.Shadows); err != nil {
-			return fmt.Errorf("shadows of device %s: %w", pod.Device, err)
+	}
+	return nil
+}
+
+// Sound returns the state without what contradicts itself, and why that is left out: the
+// devices of single pods, and the node's own interface in the default VPC.
+func (s State) Sound() (State, []error) {
+	var left []error
+	if err := s.Node.validate(); err != nil {
+		s.Node, left = NodeInterface{}, append(left, err)
+	}
+	s.Pods = slices.DeleteFunc(slices.Clone(s.Pods), func(pod Pod) bool {
+		err := pod.validate()
+		if err != nil {
+			left = append(left, err)
 		}
+		return err != nil
+	})
+	return s, left
+}
+
+func (n NodeInterface) validate() error {
+	if err := onePerFamily(n.Addrs); err != nil {
+		return fmt.Errorf("the node's addresses in the default VPC: %w", err)
+	}
+	if len(n.Addrs) > 0 && n.MAC[0]&1 != 0 {
+		return fmt.Errorf("the node's MAC %v is a group address", net.HardwareAddr(n.MAC[:]))
+	}
+	return nil
+}
+
+func (p Pod) validate() error {
+	if p.Ifindex <= 0 {
+		return fmt.Errorf("device %q has no interface index", p.Device)
+	}
+	if err := onePerFamily(p.Shadows); err != nil {
+		return fmt.Errorf("shadows of device %s: %w", p.Device, err)
 	}
 	return nil
 }

@@ -29,6 +29,14 @@ type HostPort struct {
 	Own bool
 }
 
+// check returns an error for a port that contradicts itself.
+func (p HostPort) check() error {
+	if err := p.validate(); err != nil {
+		return fmt.Errorf("port %d of the node: %w", p.HostPort, err)
+	}
+	return nil
+}
+
 func (p HostPort) validate() error {
 	switch {
 	case p.Protocol != unix.IPPROTO_TCP && p.Protocol != unix.IPPROTO_UDP && p.Protocol != unix.IPPROTO_SCTP:

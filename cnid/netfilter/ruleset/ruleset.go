@@ -93,8 +93,8 @@ func (s State) Normal() State {
 
 func (s State) validatePorts() error {
 	for _, p := range s.HostPorts {
-		if err := p.validate(); err != nil {
-			return fmt.Errorf("port %d of the node: %w", p.HostPort, err)
+		if err := p.check(); err != nil {
+			return err
 		}
 	}
 	for i, f := range s.Frontends {
@@ -105,14 +105,24 @@ func (s State) validatePorts() error {
 	return ValidateFrontends(s.Frontends)
 }
 
+// ErrInvalid is wrapped by the errors of Validate.
+var ErrInvalid = errors.New("invalid state of the packet filter")
+
 // Validate reports contradictions.
 func (s State) Validate() error {
+	if err := s.validate(); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return nil
+}
+
+func (s State) validate() error {
 	if len(s.Shadows) == 0 {
 		return errors.New("no shadow range")
 	}
 	for _, p := range slices.Concat(s.Shadows, s.DefaultVPC) {
-		if !p.IsValid() || p != p.Masked() {
-			return fmt.Errorf("range %v is not a canonical prefix", p)
+		if err := canonical(p); err != nil {
+			return err
 		}
 	}
 	if s.TunnelPort == 0 || s.PodGroup == 0 || len(s.PodKinds) == 0 || s.NodeDevice == "" {
@@ -124,6 +134,35 @@ func (s State) Validate() error {
 		}
 	}
 	return cmp.Or(s.validatePorts(), s.validateMarks())
+}
+
+// Sound returns the state without what contradicts itself, and why that is left out: single
+// ports of the node, single frontends, and ranges of the default VPC. What the configuration
+// alone decides stays, and Validate reports it.
+func (s State) Sound() (State, []error) {
+	var left []error
+	leaveOut := func(err error) bool {
+		if err != nil {
+			left = append(left, err)
+		}
+		return err != nil
+	}
+	s.HostPorts = slices.DeleteFunc(slices.Clone(s.HostPorts), func(p HostPort) bool { return leaveOut(p.check()) })
+	s.DefaultVPC = slices.DeleteFunc(slices.Clone(s.DefaultVPC), func(p netip.Prefix) bool { return leaveOut(canonical(p)) })
+	s.Frontends = slices.DeleteFunc(slices.Clone(s.Frontends), func(f *Frontend) bool { return leaveOut(ValidateFrontends([]*Frontend{f})) })
+	slices.SortStableFunc(s.Frontends, (*Frontend).Compare)
+	s.Frontends = slices.CompactFunc(s.Frontends, func(a, b *Frontend) bool {
+		return a.Compare(b) == 0 && leaveOut(fmt.Errorf("port %d of a service is there twice", b.Port))
+	})
+	return s, left
+}
+
+// canonical rejects a range with host bits.
+func canonical(p netip.Prefix) error {
+	if !p.IsValid() || p != p.Masked() {
+		return fmt.Errorf("range %v is not a canonical prefix", p)
+	}
+	return nil
 }
 
 func (s State) validateMarks() error {

@@ -55,12 +55,9 @@ type Membership struct {
 }
 
 func (s *State) checkNamespaces(c *checker) error {
-	for _, n := range s.Namespaces {
+	return each(c, &s.Namespaces, func(n Namespace) error {
 		if n.Cookie == 0 {
 			return errors.New("namespace has no cookie")
-		}
-		if err := c.once(cookieKey(n.Cookie), "namespace %d", n.Cookie); err != nil {
-			return err
 		}
 		if len(n.Memberships) == 0 || len(n.Memberships) > MaxMemberships {
 			return fmt.Errorf("namespace %d has %d interfaces, not 1 to %d", n.Cookie, len(n.Memberships), MaxMemberships)
@@ -70,8 +67,8 @@ func (s *State) checkNamespaces(c *checker) error {
 				return fmt.Errorf("namespace %d: %w", n.Cookie, err)
 			}
 		}
-	}
-	return nil
+		return c.once(cookieKey(n.Cookie), "namespace %d", n.Cookie)
+	})
 }
 
 func (m Membership) check(c *checker) error {

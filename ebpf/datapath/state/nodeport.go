@@ -35,18 +35,15 @@ func compareFamilies(a, b bool) int {
 }
 
 func (s *State) checkNodePorts(c *checker) error {
-	for _, p := range s.NodePorts {
+	return each(c, &s.NodePorts, func(p NodePort) error {
 		if p.Port == 0 || p.Proto != ProtoTCP && p.Proto != ProtoUDP {
 			return fmt.Errorf("node port %d of protocol %d is none of TCP or UDP", p.Port, p.Proto)
-		}
-		if err := c.once(nodePortKey(p), "node port %d of VNI %d", p.Port, p.VNI); err != nil {
-			return err
 		}
 		if err := c.present(fmt.Sprintf("node port %d", p.Port), p.VNI); err != nil {
 			return err
 		}
-	}
-	return nil
+		return c.once(nodePortKey(p), "node port %d of VNI %d", p.Port, p.VNI)
+	})
 }
 
 func (p NodePort) text() (key, content string) {

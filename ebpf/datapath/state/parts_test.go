@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -193,6 +194,48 @@ func refusal(s state.State) error {
 	return p.Validate(p.Everything(), state.Parts{})
 }
 
+// healthy adds rows of a VPC with which nothing is wrong.
+func healthy(s *state.State) {
+	s.VPCs = append(s.VPCs, state.VPC{VNI: 9, Prefixes: []netip.Prefix{px("10.9.0.0/16")}})
+	s.Interfaces = append(s.Interfaces, state.Interface{Ifindex: 98, VNI: 9, MAC: macB, Addrs: []netip.Addr{ip("10.9.0.5")}, Shadow4: ip("169.254.64.99")})
+	s.Addresses = append(s.Addresses,
+		state.Address{VNI: 9, IP: ip("10.9.0.5"), Kind: state.Local, Ifindex: 98}, state.Address{VNI: 9, IP: ip("10.9.0.6"), Kind: state.Remote, Node: ip("192.0.2.9")})
+	s.Subnets = append(s.Subnets, state.Subnet{VNI: 9, Prefix: px("10.9.0.0/24")})
+	s.Nodes = append(s.Nodes, ip("192.0.2.9"))
+	s.Services = append(s.Services, state.Service{VNI: 9, VIP: ip("10.96.9.9"), Port: 80, Proto: state.ProtoTCP})
+	s.Namespaces = append(s.Namespaces, state.Namespace{Cookie: 99, Memberships: []state.Membership{{VNI: 9, Ifindex: 98, Addrs: []netip.Addr{ip("10.9.0.5")}}}})
+	s.Probes = append(s.Probes, state.ProbeTarget{IP: ip("10.9.0.5"), Shadow: ip("169.254.64.99")})
+}
+
+// checkSound adds healthy rows to a State with a contradiction. Sound has to leave out
+// something, and no healthy row; where a destination is not closed any more, its VPC must
+// have no egress.
+func checkSound(t *testing.T, s state.State) {
+	t.Helper()
+	healthy(&s)
+	var own state.State
+	healthy(&own)
+	before := s.Parts()
+	now, left := before.Sound()
+	if err := now.Validate(now.Everything(), state.Parts{}); err != nil || len(left) == 0 {
+		t.Errorf("%d rows are left out, and the rest gives the error %v", len(left), err)
+	}
+	rows := now.State().Rows()
+	for key, content := range own.Rows() {
+		if content = strings.ReplaceAll(content, "EgressMasquerade:true", "EgressMasquerade:false"); rows[key] != content {
+			t.Errorf("the healthy row %s is %q, and was %q; left out: %v", key, rows[key], content, left)
+		}
+	}
+	closing := func(list []state.ClosedPrefix, vni uint32) int {
+		return len(slices.DeleteFunc(slices.Clone(list), func(p state.ClosedPrefix) bool { return p.VNI != 0 && p.VNI != vni }))
+	}
+	for _, v := range now.State().VPCs {
+		if v.EgressMasquerade && closing(now.State().Closed, v.VNI) < closing(s.Closed, v.VNI) {
+			t.Errorf("VNI %d has egress although a closed destination is left out: %v", v.VNI, left)
+		}
+	}
+}
+
 func TestStatesThatContradictThemselvesAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -308,6 +351,7 @@ func TestStatesThatContradictThemselvesAreRefused(t *testing.T) {
 			if !errors.Is(err, state.ErrInvalid) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error is %v, want ErrInvalidState with %q", err, c.want)
 			}
+			checkSound(t, s)
 		})
 	}
 	outside := statetest.Small()
@@ -318,5 +362,8 @@ func TestStatesThatContradictThemselvesAreRefused(t *testing.T) {
 	}
 	if err := refusal(statetest.Small()); err != nil {
 		t.Errorf("a sound state is refused: %v", err)
+	}
+	if now, left := statetest.Small().Parts().Sound(); len(left) > 0 || !reflect.DeepEqual(now.State().Rows(), statetest.Small().Rows()) {
+		t.Errorf("of a sound state these are left out: %v", left)
 	}
 }

@@ -77,17 +77,15 @@ type memberKey struct {
 }
 
 func (s *State) checkRoles(c *checker) error {
-	for _, r := range s.Roles {
+	if err := each(c, &s.Roles, func(r Role) error {
 		if err := r.check(c); err != nil {
 			return fmt.Errorf("role %d of VNI %d: %w", r.Key.ID, r.Key.VNI, err)
 		}
+		return nil
+	}); err != nil {
+		return err
 	}
-	for _, v := range s.VPCs {
-		if err := c.plays("VPC", v.VNI, v.Role); err != nil {
-			return err
-		}
-	}
-	return nil
+	return each(c, &s.VPCs, func(v VPC) error { return c.plays("VPC", v.VNI, v.Role) })
 }
 
 func (r Role) check(c *checker) error {
@@ -95,9 +93,6 @@ func (r Role) check(c *checker) error {
 		return fmt.Errorf("it has no ID, or %d members are more than %d", len(r.Members), RoleMembersAtMost)
 	}
 	if err := c.present("it", r.Key.VNI); err != nil {
-		return err
-	}
-	if err := c.once(r.Key, "it"); err != nil {
 		return err
 	}
 	for _, m := range r.Members {
@@ -108,7 +103,7 @@ func (r Role) check(c *checker) error {
 			return err
 		}
 	}
-	return nil
+	return c.once(r.Key, "it")
 }
 
 // plays rejects the reference to a role that the State does not contain; 0 is none.

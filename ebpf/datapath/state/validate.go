@@ -41,11 +41,38 @@ type checker struct {
 	vpcs       map[uint32]bool
 	interfaces map[int]Interface
 	seen       map[any]bool
+	// leaveOut is called for each row that is left out, with the reason. If it is nil, the
+	// first contradiction is an error.
+	leaveOut func(error)
+}
+
+// each checks the rows of a list. A row with a contradiction is an error, or left out of the
+// list: see checker.leaveOut.
+func each[R any](c *checker, list *[]R, check func(R) error) error {
+	var kept []R
+	whole := true
+	for i, row := range *list {
+		err := check(row)
+		switch {
+		case err != nil && c.leaveOut == nil:
+			return err
+		case err != nil:
+			c.leaveOut(err)
+			if whole {
+				kept, whole = slices.Clone((*list)[:i]), false
+			}
+		case !whole:
+			kept = append(kept, row)
+		}
+	}
+	if !whole {
+		*list = kept
+	}
+	return nil
 }
 
 // Keys whose uniqueness is checked, by kind of rows.
 type (
-	vpcKey       uint32
 	interfaceKey int
 	shadowKey    netip.Addr
 	listedKey    struct {
@@ -80,7 +107,11 @@ func newChecker() *checker {
 
 // check returns the first contradiction in the part of a VNI.
 func (s *State) check(vni uint32) error {
-	c := newChecker()
+	return s.checkAll(newChecker(), vni)
+}
+
+// checkAll checks the part of a VNI with a checker.
+func (s *State) checkAll(c *checker, vni uint32) error {
 	checks := []func(*checker) error{
 		s.checkVPCs, s.checkRoles, s.checkInterfaces, s.checkAddresses, s.checkSubnets, s.checkNodes, s.checkNodePorts,
 		s.checkClosed, s.checkServices, s.checkTargets,
@@ -160,14 +191,13 @@ func checkPrefix(p netip.Prefix) error {
 }
 
 func (s *State) checkVPCs(c *checker) error {
-	for _, v := range s.VPCs {
+	return each(c, &s.VPCs, func(v VPC) error {
 		if v.VNI == 0 || v.VNI > maxVNI {
 			return fmt.Errorf("VNI %d of a VPC is not in 1 to %d", v.VNI, maxVNI)
 		}
-		if err := c.once(vpcKey(v.VNI), "VPC of VNI %d", v.VNI); err != nil {
-			return err
+		if c.vpcs[v.VNI] {
+			return fmt.Errorf("VPC of VNI %d is given twice", v.VNI)
 		}
-		c.vpcs[v.VNI] = true
 		for _, p := range v.Prefixes {
 			if err := checkPrefix(p); err != nil {
 				return fmt.Errorf("VPC of VNI %d: %w", v.VNI, err)
@@ -176,18 +206,19 @@ func (s *State) checkVPCs(c *checker) error {
 				return err
 			}
 		}
-	}
-	return nil
+		c.vpcs[v.VNI] = true
+		return nil
+	})
 }
 
 func (s *State) checkInterfaces(c *checker) error {
-	for _, i := range s.Interfaces {
+	return each(c, &s.Interfaces, func(i Interface) error {
 		if err := i.check(c); err != nil {
 			return fmt.Errorf("interface %d: %w", i.Ifindex, err)
 		}
 		c.interfaces[i.Ifindex] = i
-	}
-	return nil
+		return nil
+	})
 }
 
 func (i Interface) check(c *checker) error {
@@ -233,28 +264,36 @@ func (i Interface) Check() error {
 	return nil
 }
 
-// checkUnique rejects values that an interface of any VPC has already.
-func (i Interface) checkUnique(c *checker) error {
-	if err := c.once(interfaceKey(i.Ifindex), "interface %d", i.Ifindex); err != nil {
-		return err
+// unique yields the keys that no other interface of any VPC may have: the device and shadows.
+func (i Interface) unique(yield func(any) bool) {
+	if !yield(interfaceKey(i.Ifindex)) {
+		return
 	}
 	for _, shadow := range []netip.Addr{i.Shadow4, i.Shadow6} {
-		if !shadow.IsValid() {
+		if shadow.IsValid() && !yield(shadowKey(shadow.Unmap())) {
+			return
+		}
+	}
+}
+
+// checkUnique rejects values that an interface of any VPC has already.
+func (i Interface) checkUnique(c *checker) error {
+	for key := range i.unique {
+		if !c.seen[key] {
+			c.seen[key] = true
 			continue
 		}
-		if err := c.once(shadowKey(shadow.Unmap()), "interface %d: shadow %s", i.Ifindex, shadow.Unmap()); err != nil {
-			return err
+		if shadow, ok := key.(shadowKey); ok {
+			return fmt.Errorf("interface %d: shadow %s is given twice", i.Ifindex, netip.Addr(shadow))
 		}
+		return fmt.Errorf("interface %d is given twice", i.Ifindex)
 	}
 	return nil
 }
 
 func (s *State) checkAddresses(c *checker) error {
-	for _, a := range s.Addresses {
+	return each(c, &s.Addresses, func(a Address) error {
 		if err := checkIP("address", a.IP); err != nil {
-			return err
-		}
-		if err := c.once(ownerKey{vni: a.VNI, ip: a.IP.Unmap()}, "address %s of VNI %d", a.IP.Unmap(), a.VNI); err != nil {
 			return err
 		}
 		if err := c.present(a.IP, a.VNI); err != nil {
@@ -263,8 +302,8 @@ func (s *State) checkAddresses(c *checker) error {
 		if err := a.checkKind(c); err != nil {
 			return fmt.Errorf("address %s of VNI %d: %w", a.IP, a.VNI, err)
 		}
-	}
-	return nil
+		return c.once(ownerKey{vni: a.VNI, ip: a.IP.Unmap()}, "address %s of VNI %d", a.IP.Unmap(), a.VNI)
+	})
 }
 
 func (a Address) checkKind(c *checker) error {
@@ -284,12 +323,9 @@ func (a Address) checkKind(c *checker) error {
 }
 
 func (s *State) checkSubnets(c *checker) error {
-	for _, n := range s.Subnets {
+	return each(c, &s.Subnets, func(n Subnet) error {
 		if err := checkPrefix(n.Prefix); err != nil {
 			return fmt.Errorf("subnet of VNI %d: %w", n.VNI, err)
-		}
-		if err := c.once(subnetKey{vni: n.VNI, prefix: n.Prefix}, "subnet %s of VNI %d", n.Prefix, n.VNI); err != nil {
-			return err
 		}
 		if err := c.present(n.Prefix, n.VNI); err != nil {
 			return err
@@ -297,34 +333,32 @@ func (s *State) checkSubnets(c *checker) error {
 		if err := c.plays(n.Prefix, n.VNI, n.Role); err != nil {
 			return err
 		}
-	}
-	return nil
+		return c.once(subnetKey{vni: n.VNI, prefix: n.Prefix}, "subnet %s of VNI %d", n.Prefix, n.VNI)
+	})
 }
 
 func (s *State) checkNodes(c *checker) error {
 	for _, list := range []struct {
 		of  string
-		ips []netip.Addr
-	}{{"node", s.Nodes}, {"own address", s.Own}, {"announced address", s.Announced}} {
-		for _, ip := range list.ips {
+		ips *[]netip.Addr
+	}{{"node", &s.Nodes}, {"own address", &s.Own}, {"announced address", &s.Announced}} {
+		if err := each(c, list.ips, func(ip netip.Addr) error {
 			if err := checkIP(list.of, ip); err != nil {
 				return err
 			}
-			if err := c.once(listedKey{list.of, ip.Unmap()}, "%s %s", list.of, ip.Unmap()); err != nil {
-				return err
-			}
+			return c.once(listedKey{list.of, ip.Unmap()}, "%s %s", list.of, ip.Unmap())
+		}); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
 func (s *State) checkClosed(c *checker) error {
-	for _, p := range s.Closed {
-		if err := checkPrefix(p.Prefix); err != nil && !s.shields(p) {
+	all := s.Closed
+	return each(c, &s.Closed, func(p ClosedPrefix) error {
+		if err := checkPrefix(p.Prefix); err != nil && !shields(all, p) {
 			return fmt.Errorf("closed prefix: %w", err)
-		}
-		if err := c.once(closedKey{vni: p.VNI, prefix: p.Prefix}, "closed prefix %s of VNI %d", p.Prefix, p.VNI); err != nil {
-			return err
 		}
 		if p.Class < ClosedShadow || p.Class > ClosedBalancer {
 			return fmt.Errorf("closed prefix %s has unknown class %d", p.Prefix, p.Class)
@@ -337,41 +371,40 @@ func (s *State) checkClosed(c *checker) error {
 				return err
 			}
 		}
-	}
-	return nil
+		return c.once(closedKey{vni: p.VNI, prefix: p.Prefix}, "closed prefix %s of VNI %d", p.Prefix, p.VNI)
+	})
 }
 
 // shields reports that a range of IPv6 contains the IPv4-mapped range, but matches no
 // IPv4 address: an entry of the same VNI for all of IPv4 is longer.
-func (s *State) shields(p ClosedPrefix) bool {
+func shields(all []ClosedPrefix, p ClosedPrefix) bool {
 	wide := p.Prefix.Addr().Is6() && p.Prefix == p.Prefix.Masked() && p.Prefix.Contains(mappedRange.Addr())
-	return wide && slices.ContainsFunc(s.Closed, func(q ClosedPrefix) bool {
+	return wide && slices.ContainsFunc(all, func(q ClosedPrefix) bool {
 		return q.VNI == p.VNI && q.Prefix == netip.PrefixFrom(netip.IPv4Unspecified(), 0)
 	})
 }
 
 // check returns the first contradiction in a virtual address of a VPC.
 func (a *VirtualAddress) check() error {
-	foreign := func(s Service) bool { return s.VNI != a.VNI || s.VIP.Unmap() != a.IP }
-	if a.VNI == 0 || len(a.Services) == 0 || slices.ContainsFunc(a.Services, foreign) {
+	if a.VNI == 0 || len(a.Services) == 0 || slices.ContainsFunc(a.Services, a.foreign) {
 		return fmt.Errorf("virtual address %s of VNI %d has no services, or some of another one", a.IP, a.VNI)
 	}
-	return checkServices(a.Services, newChecker())
+	return checkServices(&a.Services, newChecker())
 }
 
-func (s *State) checkServices(c *checker) error { return checkServices(s.Services, c) }
+// foreign reports whether a service is of another virtual address.
+func (a *VirtualAddress) foreign(s Service) bool { return s.VNI != a.VNI || s.VIP.Unmap() != a.IP }
 
-func checkServices(services []Service, c *checker) error {
-	for _, v := range services {
+func (s *State) checkServices(c *checker) error { return checkServices(&s.Services, c) }
+
+func checkServices(services *[]Service, c *checker) error {
+	return each(c, services, func(v Service) error {
 		if err := v.check(); err != nil {
 			return fmt.Errorf("service %s port %d: %w", v.VIP, v.Port, err)
 		}
 		key := portKey{vni: v.VNI, ip: v.VIP.Unmap(), proto: v.Proto, port: v.Port}
-		if err := c.once(key, "service %s protocol %d port %d of VNI %d", key.ip, v.Proto, v.Port, v.VNI); err != nil {
-			return err
-		}
-	}
-	return nil
+		return c.once(key, "service %s protocol %d port %d of VNI %d", key.ip, v.Proto, v.Port, v.VNI)
+	})
 }
 
 func (v Service) check() error {
@@ -402,23 +435,20 @@ func (v Service) check() error {
 }
 
 func (s *State) checkTargets(c *checker) error {
-	for _, p := range s.Probes {
+	if err := each(c, &s.Probes, func(p ProbeTarget) error {
 		if err := checkTarget(p.IP, p.Shadow); err != nil {
 			return err
 		}
-		if err := c.once(probeKey(p.IP.Unmap()), "probe target %s", p.IP.Unmap()); err != nil {
-			return err
-		}
+		return c.once(probeKey(p.IP.Unmap()), "probe target %s", p.IP.Unmap())
+	}); err != nil {
+		return err
 	}
-	for _, h := range s.Hooks {
+	return each(c, &s.Hooks, func(h HookTarget) error {
 		if err := checkTarget(h.IP, h.Shadow); err != nil {
 			return err
 		}
-		if err := c.once(hookKey(h.IP.Unmap()), "hook target %s", h.IP.Unmap()); err != nil {
-			return err
-		}
-	}
-	return nil
+		return c.once(hookKey(h.IP.Unmap()), "hook target %s", h.IP.Unmap())
+	})
 }
 
 func checkTarget(ip, shadow netip.Addr) error {
