@@ -25,6 +25,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/reconcile"
 	"github.com/alioth-net/alioth/cnid/release"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/multinet"
 )
 
@@ -37,8 +38,10 @@ type control struct {
 	domainSynced    func(domain string) (bool, <-chan struct{})
 	namespaceSynced func(name string) (bool, <-chan struct{})
 	// vpcs are the names of the followed VPCs, tables what of them has been read completely.
-	vpcs     func() []string
-	tables   func() *complete.Tables
+	vpcs   func() []string
+	tables func() *complete.Tables
+	// leftOut are the objects that the node's store does not have as the API has them.
+	leftOut  func() []descriptor.LeftOut
 	releaser attachment.Releaser
 	reporter reporter
 	// attached is called for a pod that was attached, or nil. It must not block.
@@ -111,7 +114,7 @@ func newDaemon(n *node, c control) *daemon {
 	})
 	lacks := problems.NewLacking(n.cfg.NodeName, n.store, n.kinds, d.hostLinks.Failures)
 	d.checker = problems.New(problems.Config{
-		CNIConfDir: n.cfg.CNIConfDir, Records: n.journal.Records, ProxyHealth: d.proxyHealth.Problem, NodeIPAM: n.ports.Problem, Lacking: lacks.Find, Notify: c.reporter.Problems, Log: n.log,
+		CNIConfDir: n.cfg.CNIConfDir, Records: n.journal.Records, ProxyHealth: d.proxyHealth.Problem, NodeIPAM: n.ports.Problem, Lacking: lacks.Find, LeftOut: d.explainLeftOut, Notify: c.reporter.Problems, Log: n.log,
 	})
 	rebuilder := maintenance.NewRebuilder(maintenance.RebuilderConfig{
 		Plan: n.plan, PinDir: n.cfg.BPFDir, Store: n.store, Adopt: d.attachments.Adopt, Lost: c.reporter.Lost, Log: n.log,
@@ -122,6 +125,19 @@ func newDaemon(n *node, c control) *daemon {
 		Records: n.journal.Records, Removed: n.held.Removed, VPCs: c.vpcs, Tables: c.tables, Reserved: d.apiHost.Addresses,
 	})
 	return d
+}
+
+// explainLeftOut explains what the node does not program of the API although it should: objects that
+// its store leaves out, and contradictions in its plan.
+func (d *daemon) explainLeftOut() []string {
+	var list []string
+	for _, one := range d.leftOut() {
+		list = append(list, one.String())
+	}
+	for _, what := range d.kernel.LeftOut() {
+		list = append(list, "the plan of the node contradicts itself: "+what+"; report this as a fault of Alioth")
+	}
+	return list
 }
 
 // decisions returns the decisions about pods of the node.

@@ -23,6 +23,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/release"
 	"github.com/alioth-net/alioth/cnid/report"
 	"github.com/alioth-net/alioth/cnid/rollcall"
+	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/heap"
 	"github.com/alioth-net/alioth/store/multinet"
 	"github.com/alioth-net/alioth/store/reflector"
@@ -52,7 +53,9 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 		return err
 	}
 	defer n.close()
-	sources := follow.New(follow.Config{Node: cfg.NodeName, DefaultVPC: cfg.DefaultVPC, NodePorts: cfg.NodePorts, ScaledEndpoints: cfg.ScaledEndpoints, Kinds: cfg.Kinds(), Changed: func() { n.progress.Ask() }}, api, reflector.NewSet(n.store, api, log), n.store, n.journal.Records, log)
+	rowSet := reflector.NewSet(n.store, api, log)
+	n.registry.MustRegister(descriptor.NewCollector("alioth_cnid_objects_left_out", rowSet.LeftOut))
+	sources := follow.New(follow.Config{Node: cfg.NodeName, DefaultVPC: cfg.DefaultVPC, NodePorts: cfg.NodePorts, ScaledEndpoints: cfg.ScaledEndpoints, Kinds: cfg.Kinds(), Changed: func() { n.progress.Ask() }}, api, rowSet, n.store, n.journal.Records, log)
 	reporter := report.New(cfg.NodeName, api, n.store, log)
 	// With an incomplete journal, addresses in use would be released.
 	complete := func() bool { return sources.BaseSynced() && n.progress.Adopted() }
@@ -60,7 +63,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	statuses := networkstatus.New(networkstatus.Config{API: api, Store: n.store, Synced: sources.Synced, Records: n.journal.Records, OfPod: n.journal.OfPod, Reported: delegates.reported, PF: sriov.PhysicalFunction, Log: log})
 	links := linkreport.New(cfg.NodeName, api, n.store, log)
 	d := newDaemon(n, control{
-		synced: sources.Synced, domainSynced: sources.DomainSynced, namespaceSynced: sources.NamespaceSynced, vpcs: sources.VPCs, tables: sources.Tables, releaser: releaser, reporter: reporting{reporter, links},
+		synced: sources.Synced, domainSynced: sources.DomainSynced, namespaceSynced: sources.NamespaceSynced, vpcs: sources.VPCs, tables: sources.Tables, leftOut: rowSet.LeftOut, releaser: releaser, reporter: reporting{reporter, links},
 		attached: statuses.Attached, api: config,
 	})
 	group, ctx := errgroup.WithContext(ctx)

@@ -79,6 +79,7 @@ func announcements() module {
 		rights: []string{"events.events.k8s.io: create patch"},
 		register: func(p *parts) error {
 			announce.Subscribe(p.feed, p.env.events, p.env.leading)
+			announce.LeftOut(p.feed, p.env.events, p.env.leading)
 			return nil
 		},
 	}

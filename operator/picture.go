@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kinds"
 )
 
@@ -26,6 +27,17 @@ type picture struct{ state *state }
 func (p picture) Describe(to chan<- *prometheus.Desc) {
 	to <- addressesDesc
 	to <- refusedDesc
+	p.leftOut().Describe(to)
+}
+
+// leftOut counts the objects that the store of the present term leaves out.
+func (p picture) leftOut() *descriptor.Collector {
+	return descriptor.NewCollector("alioth_operator_objects_left_out", func() []descriptor.LeftOut {
+		if fed := p.state.feed.Load(); fed != nil {
+			return fed.LeftOut()
+		}
+		return nil
+	})
 }
 
 // Collect implements prometheus.Collector.
@@ -37,6 +49,7 @@ func (p picture) Collect(to chan<- prometheus.Metric) {
 	if fed == nil {
 		return // the term has just ended
 	}
+	p.leftOut().Collect(to)
 	fed.Store().View(func(tx store.ReadTx) {
 		for state, count := range addressesByState(tx) {
 			to <- prometheus.MustNewConstMetric(addressesDesc, prometheus.GaugeValue, float64(count), state)

@@ -74,10 +74,12 @@ type AddressSpec struct {
 	// IP in canonical form (RFC 5952 for IPv6).
 	// +kubebuilder:validation:MaxLength=39
 	// +kubebuilder:validation:XValidation:rule="isIP(self) && ip.isCanonical(self)",message="must be an IP address in canonical form"
+	// +kubebuilder:validation:XValidation:rule="!isIP(self) || ip(self).isGlobalUnicast() || ip(self).isLinkLocalUnicast()",message="must be the address of one host: no unspecified, loopback, multicast or broadcast address"
 	IP string `json:"ip"`
 	// MAC of the attachment that holds the address; not set where it is that of a device of
 	// the node (ipvlan), or for a Service.
 	// +kubebuilder:validation:Pattern=`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^.[02468ace]') && self != '00:00:00:00:00:00'",message="must be the address of one station: its first octet is even, and it is not zero"
 	// +optional
 	MAC string `json:"mac,omitempty"`
 	// Node on which the holder runs; not set for a Service.
@@ -103,6 +105,8 @@ type AddressSpec struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=2
 	// +kubebuilder:validation:items:MaxLength=39
+	// +kubebuilder:validation:XValidation:rule="self.all(i, isIP(i) && (ip(i).isGlobalUnicast() || ip(i).isLinkLocalUnicast()))",message="each entry must be the address of one host"
+	// +kubebuilder:validation:XValidation:rule="self.size() < 2 || !isIP(self[0]) || !isIP(self[1]) || ip(self[0]).family() != ip(self[1]).family()",message="at most one address per family"
 	// +listType=atomic
 	Set []string `json:"set"`
 }

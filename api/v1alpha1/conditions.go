@@ -198,6 +198,9 @@ const NetworkHealthyCondition = "alioth.dev/NetworkHealthy"
 const (
 	// NotProgrammedReason: programming of the node fails.
 	NotProgrammedReason = "NotProgrammed"
+	// ObjectsLeftOutReason: the node does not program some objects of the API, because
+	// they contradict themselves or others.
+	ObjectsLeftOutReason = "ObjectsLeftOut"
 	// TrafficBlockedReason: another program's packet filter on the node drops
 	// traffic of pods.
 	TrafficBlockedReason = "TrafficBlocked"
@@ -236,3 +239,7 @@ const (
 // RepairedReason is the reason of the Warning event of a Node on which objects of Alioth
 // were deleted or changed by hand, and have been restored.
 const RepairedReason = "Repaired"
+
+// ObjectLeftOutReason is the reason of the Warning event of an object that Alioth leaves out,
+// because it can't be read or contradicts itself.
+const ObjectLeftOutReason = "ObjectLeftOut"

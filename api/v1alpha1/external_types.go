@@ -123,6 +123,7 @@ type ExternalAddressSpec struct {
 	// IP in canonical form (RFC 5952 for IPv6).
 	// +kubebuilder:validation:MaxLength=39
 	// +kubebuilder:validation:XValidation:rule="isIP(self) && ip.isCanonical(self)",message="must be an IP address in canonical form"
+	// +kubebuilder:validation:XValidation:rule="!isIP(self) || ip(self).isGlobalUnicast() || ip(self).isLinkLocalUnicast()",message="must be the address of one host: no unspecified, loopback, multicast or broadcast address"
 	IP string `json:"ip"`
 	// Pool is the name of the ExternalPool that the address was taken from.
 	// +kubebuilder:validation:MinLength=1

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
@@ -34,6 +35,9 @@ type Config struct {
 	// Lacking returns what the kernel lacks of what pods and networks of the node need,
 	// each as a sentence with the remedy.
 	Lacking func(context.Context) []string
+	// LeftOut returns what the node does not program of the API although it should, each as a
+	// sentence with the remedy.
+	LeftOut func() []string
 	// Notify is called with all problems that there are now, the gravest first.
 	Notify func([]finding.Problem)
 	Log    *slog.Logger
@@ -96,7 +100,7 @@ func (c *Checker) Warnings() []string {
 
 // check looks for all problems that need an administrator.
 func (c *Checker) check(ctx context.Context, r request) []finding.Problem {
-	list := slices.Concat(c.blocked(ctx, r.traffic), c.otherCNI(), unserved(c.cfg.ProxyHealth(), v1alpha1.ProxyHealthUnservedReason),
+	list := slices.Concat(leftOut(c.cfg.LeftOut()), c.blocked(ctx, r.traffic), c.otherCNI(), unserved(c.cfg.ProxyHealth(), v1alpha1.ProxyHealthUnservedReason),
 		unserved(c.cfg.NodeIPAM(), v1alpha1.NodeIPAMPortUnservedReason), c.lacking(ctx), mtuProblems(c.cfg.Records(), r.mtu))
 	var warnings []string
 	for _, p := range list {
@@ -111,6 +115,21 @@ func (c *Checker) check(ctx context.Context, r request) []finding.Problem {
 		list = slices.Insert(list, 0, finding.Problem{Reason: v1alpha1.NotProgrammedReason, Message: r.failure.Error()})
 	}
 	return list
+}
+
+// mostNamed is how many objects that are left out a message names.
+const mostNamed = 5
+
+// leftOut is one problem for all objects that are left out.
+func leftOut(sentences []string) []finding.Problem {
+	if len(sentences) == 0 {
+		return nil
+	}
+	named := sentences[:min(len(sentences), mostNamed)]
+	return []finding.Problem{{
+		Reason:  v1alpha1.ObjectsLeftOutReason,
+		Message: strings.Join(named, "; ") + finding.AndMore(len(sentences)-len(named)),
+	}}
 }
 
 // blocked are rules of other programs that drop what the host must let through.

@@ -38,6 +38,8 @@ func TestAddressIsChecked(t *testing.T) {
 	const (
 		tie       = "metadata.name must be <spec.vpc>.<spec.ip>"
 		canonical = "must be an IP address in canonical form"
+		host      = "must be the address of one host"
+		station   = "must be the address of one station"
 		holder    = "a Pod or Service has a namespace, a Node has none"
 		driver    = "only an address of a Pod in a VPC has spec.driver"
 		placed    = "a Pod or Node has spec.node, spec.mac and spec.attachment, a Service has none of them"
@@ -58,6 +60,16 @@ func TestAddressIsChecked(t *testing.T) {
 		{"IPv6 in capitals", spelled("v.fd10--a", "FD10::A"), canonical},
 		{"IPv4 in IPv6", spelled("v.0--ffff-10.10.1.5", "::ffff:10.10.1.5"), canonical},
 		{"leading zeros", spelled("v.10.10.1.05", "10.10.1.05"), canonical},
+		{"no address", spelled("v.0.0.0.0", "0.0.0.0"), host},
+		{"no address of IPv6", spelled("v.--0", "::"), host},
+		{"all hosts", spelled("v.255.255.255.255", "255.255.255.255"), host},
+		{"many hosts", spelled("v.224.0.0.1", "224.0.0.1"), host},
+		{"many hosts of IPv6", spelled("v.ff02--1", "ff02::1"), host},
+		{"the host itself", spelled("v.127.0.0.1", "127.0.0.1"), host},
+		{"a set with no address", func(a *v1alpha1.Address) { a.Spec.Set = []string{"10.10.1.5", "::"} }, "each entry must be the address of one host"},
+		{"a set of one family", func(a *v1alpha1.Address) { a.Spec.Set = []string{"10.10.1.5", "10.10.1.6"} }, "at most one address per family"},
+		{"a MAC of many stations", func(a *v1alpha1.Address) { a.Spec.MAC = "01:00:5e:00:00:01" }, station},
+		{"no MAC", func(a *v1alpha1.Address) { a.Spec.MAC = "00:00:00:00:00:00" }, station},
 		{"a zone", spelled("v.fe80--1", "fe80::1%eth0"), canonical},
 		{"a set without itself", func(a *v1alpha1.Address) { a.Spec.Set = []string{"fd10::5"} }, "spec.set must contain spec.ip"},
 		{"a set of both families", func(a *v1alpha1.Address) { a.Spec.Set = []string{"10.10.1.5", "fd10::5"} }, ""},

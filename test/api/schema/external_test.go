@@ -58,6 +58,8 @@ func TestExternalAddressIsChecked(t *testing.T) {
 	checkCreations(t, func() *v1alpha1.ExternalAddress { return externalAddressOf("192.0.2.17") }, []creation[*v1alpha1.ExternalAddress]{
 		{"as it is", nil, ""},
 		{"another IP's name", func(a *v1alpha1.ExternalAddress) { a.Name = "192.0.2.18" }, tie},
+		{"no address", func(a *v1alpha1.ExternalAddress) { a.Name, a.Spec.IP = "0.0.0.0", "0.0.0.0" }, "must be the address of one host"},
+		{"many hosts", func(a *v1alpha1.ExternalAddress) { a.Name, a.Spec.IP = "224.0.0.1", "224.0.0.1" }, "must be the address of one host"},
 		{"not canonical", func(a *v1alpha1.ExternalAddress) { a.Name, a.Spec.IP = "2001-db8-0--1", "2001:db8:0::1" }, "must be an IP address in canonical form"},
 		{"no pool", func(a *v1alpha1.ExternalAddress) { a.Spec.Pool = "" }, "spec.pool"},
 		{"no Service", func(a *v1alpha1.ExternalAddress) { a.Spec.Service = v1alpha1.ServiceReference{} }, "spec.service"},
