@@ -4,11 +4,14 @@
 package announce
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
@@ -16,7 +19,9 @@ import (
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kinds/nmstateapi"
+	"github.com/alioth-net/alioth/store/kinds/vpcs"
 )
 
 func TestAReasonThatIsNewIsAnnounced(t *testing.T) {
@@ -140,5 +145,32 @@ func TestANetworkThatIsNotIsolatedIsAnnouncedOnce(t *testing.T) {
 	}
 	if all := noticesOf(feed.Change{Old: now, New: now}); len(all) != 0 {
 		t.Errorf("announced again: %+v", all)
+	}
+}
+
+// told is a recorder that keeps the events.
+type told struct{ notes []string }
+
+// Eventf implements events.EventRecorder.
+func (r *told) Eventf(regarding, _ runtime.Object, level, reason, _, note string, args ...any) {
+	r.notes = append(r.notes, fmt.Sprintf("%s %s of %T: %s", level, reason, regarding, fmt.Sprintf(note, args...)))
+}
+
+func TestAnObjectThatIsLeftOutIsAnnouncedByTheLeader(t *testing.T) {
+	recorder, leading := &told{}, make(chan struct{})
+	l := &leftOut{recorder: recorder, leading: leading}
+	one := descriptor.NewLeftOut(vpcs.Address.Kind, descriptor.ID{Name: "blue.0.0.0.0", UID: "a"}, errors.New("IP 0.0.0.0 is not an address of one host"))
+	l.add(one)
+	l.add(one)
+	l.add(descriptor.NewLeftOut(vpcs.VPC.Kind, descriptor.ID{Name: "blue"}, store.ErrConflict))
+	if l.flush(); len(recorder.notes) > 0 {
+		t.Errorf("a process that does not lead tells %q", recorder.notes)
+	}
+	close(leading)
+	l.flush()
+	l.flush()
+	if len(recorder.notes) != 1 || !strings.HasPrefix(recorder.notes[0], "Warning ObjectLeftOut of *v1alpha1.Address: ") ||
+		!strings.Contains(recorder.notes[0], "0.0.0.0 is not an address of one host") {
+		t.Errorf("the leader tells %q", recorder.notes)
 	}
 }

@@ -10,6 +10,7 @@ package rollcall
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -114,10 +115,7 @@ func (r *Reconciler) ask(ctx context.Context) (time.Duration, error) {
 	if !due || left > 0 {
 		return left, nil
 	}
-	covered, err := r.confirm(ctx, rest)
-	if err != nil {
-		return 0, err
-	}
+	covered, unread := r.confirm(ctx, rest)
 	call := rand.Text()
 	if err := r.write(ctx, call); err != nil {
 		return 0, err
@@ -126,7 +124,7 @@ func (r *Reconciler) ask(ctx context.Context) (time.Duration, error) {
 	if r.began.IsZero() {
 		r.began = r.asked
 	}
-	if len(covered) > 0 {
+	if len(covered) > 0 || unread {
 		r.rested = r.asked
 	}
 	ctrl.LoggerFrom(ctx).Info("started a roll call of all nodes", "call", call, "restingVNIs", len(covered))
@@ -155,19 +153,22 @@ func (r *Reconciler) due(tx store.ReadTx, rest []*store.VNIClaim) (left time.Dur
 }
 
 // confirm omits claims whose VPC exists in the API: the store may be a moment behind. A
-// deleted VPC never comes back.
-func (r *Reconciler) confirm(ctx context.Context, rest []*store.VNIClaim) (map[string]bool, error) {
-	covered := map[string]bool{}
+// deleted VPC never comes back. A claim whose VPC can't be read waits for a later call, which
+// unread reports: the term must not wait for it.
+func (r *Reconciler) confirm(ctx context.Context, rest []*store.VNIClaim) (covered map[string]bool, unread bool) {
+	covered = map[string]bool{}
 	for _, claim := range rest {
 		living := &v1alpha1.VPC{}
 		if err := r.Live.Get(ctx, client.ObjectKey{Name: claim.VPC}, living); client.IgnoreNotFound(err) != nil {
-			return nil, fmt.Errorf("get VPC %s: %w", claim.VPC, err)
+			ctrl.LoggerFrom(ctx).Error(err, "can't read the VPC of a VNI that may be released; trying again", "vpc", claim.VPC, "vni", claim.VNI)
+			unread = true
+			continue
 		}
 		if string(living.UID) != claim.VPCUID {
 			covered[claim.UID] = true
 		}
 	}
-	return covered, nil
+	return covered, unread
 }
 
 func (r *Reconciler) write(ctx context.Context, call string) error {
@@ -219,16 +220,18 @@ func (r *Reconciler) settle(ctx context.Context, wait time.Duration) time.Durati
 func (r *Reconciler) release(ctx context.Context) error {
 	var claims []*store.VNIClaim
 	r.Store.View(func(tx store.ReadTx) { claims = replies.Released(tx, r.call, r.covered) })
+	var failed []error
 	for _, claim := range claims {
 		object := &v1alpha1.VNIClaim{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.VNIClaimName(claim.VNI)}}
 		uid := types.UID(claim.UID)
 		err := r.Client.Delete(ctx, object, client.Preconditions{UID: &uid})
 		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("release VNI %d of VPC %s: %w", claim.VNI, claim.VPC, err)
+			failed = append(failed, fmt.Errorf("release VNI %d of VPC %s: %w", claim.VNI, claim.VPC, err))
+			continue
 		}
 		ctrl.LoggerFrom(ctx).Info("VNI released", "vpc", claim.VPC, "vni", claim.VNI)
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 // source requests the controller after each change on which calls, replies, or the
