@@ -74,13 +74,13 @@ func edits(of reflect.Type, name string, path func(reflect.Value) reflect.Value)
 			set(value.String(), value)
 		}
 	default:
-		return append(list, editsOfKind(of, name, path, set)...)
+		return append(list, editsOfKind(of, name, path)...)
 	}
 	return list
 }
 
 // editsOfKind are the edits of a type that is none of the values of rows.
-func editsOfKind(of reflect.Type, name string, path func(reflect.Value) reflect.Value, set func(string, any)) (list []edit) {
+func editsOfKind(of reflect.Type, name string, path func(reflect.Value) reflect.Value) (list []edit) {
 	then := func(what string, change func(field reflect.Value)) {
 		list = append(list, edit{name + what, func(row reflect.Value) {
 			if field := path(row); field.IsValid() {

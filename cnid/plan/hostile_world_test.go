@@ -28,38 +28,60 @@ func hostileRows() []any {
 	at := []store.ServicePort{{Name: "web", Protocol: "TCP", Port: 8080}}
 	id := scaled.ID{Namespace: "bad", Service: "web", ServiceUID: "bad-service", VPC: "bad", VPCUID: "bad-vpc", Exposed: true}
 	return []any{
-		&store.VPC{Meta: meta("vpc"), Name: "bad", VNI: 66, Prefixes: prefixes("10.66.0.0/16"), AllowedTenants: []string{"bad"}, EgressMasquerade: true,
-			EgressAllow: prefixes("198.51.100.0/24"), EgressDeny: prefixes("198.51.100.7/32"), Ready: true},
-		&store.Subnet{Meta: meta("subnet"), Name: "bad1", VPC: "bad", ShortName: "bad1", Prefixes: prefixes("10.66.1.0/24"), Gateways: ips("10.66.1.1"),
-			Reserved: []store.AddrRange{{First: ip("10.66.1.2"), Last: ip("10.66.1.3")}}, Ready: true},
-		&store.Address{Meta: meta("address"), Name: "bad.10.66.1.20", VPC: "bad", Subnet: "bad1", IP: ip("10.66.1.20"), MAC: "02:00:00:00:66:01",
-			Node: "node2", Holder: store.Holder{Kind: store.HolderPod, Namespace: "bad", Name: "far", UID: "far"}, Attachment: "eth0", Set: ips("10.66.1.20")},
+		&store.VPC{
+			Meta: meta("vpc"), Name: "bad", VNI: 66, Prefixes: prefixes("10.66.0.0/16"), AllowedTenants: []string{"bad"}, EgressMasquerade: true,
+			EgressAllow: prefixes("198.51.100.0/24"), EgressDeny: prefixes("198.51.100.7/32"), Ready: true,
+		},
+		&store.Subnet{
+			Meta: meta("subnet"), Name: "bad1", VPC: "bad", ShortName: "bad1", Prefixes: prefixes("10.66.1.0/24"), Gateways: ips("10.66.1.1"),
+			Reserved: []store.AddrRange{{First: ip("10.66.1.2"), Last: ip("10.66.1.3")}}, Ready: true,
+		},
+		&store.Address{
+			Meta: meta("address"), Name: "bad.10.66.1.20", VPC: "bad", Subnet: "bad1", IP: ip("10.66.1.20"), MAC: "02:00:00:00:66:01",
+			Node: "node2", Holder: store.Holder{Kind: store.HolderPod, Namespace: "bad", Name: "far", UID: "far"}, Attachment: "eth0", Set: ips("10.66.1.20"),
+		},
 		&store.Node{Meta: meta("node"), Name: "node9", Addresses: ips("192.0.2.9"), AllAddresses: ips("192.0.2.9", "203.0.113.66"), Zone: "z", Ready: true},
 		&store.Namespace{Meta: meta("namespace"), Name: "bad", Tenant: "bad"},
 		&store.Network{Meta: meta("network"), Namespace: "bad", Name: "default", Tenant: "bad", Type: "vpc", VPC: "bad", Ready: true},
-		&store.Pod{Meta: store.Meta{UID: "bad-pod"}, Namespace: "bad", Name: "pod", Tenant: "bad", Node: "node1", NetworkProbes: true, NetworkHooks: true,
-			HostPorts: []store.HostPort{{Protocol: "TCP", HostPort: 6666, Port: 66}}},
+		&store.Pod{
+			Meta: store.Meta{UID: "bad-pod"}, Namespace: "bad", Name: "pod", Tenant: "bad", Node: "node1", NetworkProbes: true, NetworkHooks: true,
+			HostPorts: []store.HostPort{{Protocol: "TCP", HostPort: 6666, Port: 66}},
+		},
 		&store.HostPod{Meta: meta("hostpod"), Namespace: "bad", Name: "host", Node: "node1"},
-		&store.Service{Meta: meta("service"), Namespace: "bad", Name: "web", ClusterIPs: ips("10.96.66.1"), Ports: web, Affinity: time.Hour,
-			ExternalIPs: ips("198.18.0.66"), LoadBalancer: store.LoadBalancerExternal, SourceRanges: prefixes("198.18.0.0/15"), HealthCheckNodePort: 30067},
-		&store.EndpointSlice{Meta: meta("slice"), Namespace: "bad", Name: "web-1", Service: "web", Ports: at,
-			Endpoints: []store.Endpoint{{Addresses: ips("10.66.1.20"), Ready: true, Node: "node2", PodUID: "far"}}},
+		&store.Service{
+			Meta: meta("service"), Namespace: "bad", Name: "web", ClusterIPs: ips("10.96.66.1"), Ports: web, Affinity: time.Hour,
+			ExternalIPs: ips("198.18.0.66"), LoadBalancer: store.LoadBalancerExternal, SourceRanges: prefixes("198.18.0.0/15"), HealthCheckNodePort: 30067,
+		},
+		&store.EndpointSlice{
+			Meta: meta("slice"), Namespace: "bad", Name: "web-1", Service: "web", Ports: at,
+			Endpoints: []store.Endpoint{{Addresses: ips("10.66.1.20"), Ready: true, Node: "node2", PodUID: "far"}},
+		},
 		&store.ServiceCIDR{Meta: meta("cidr"), Name: "more", Prefixes: prefixes("10.97.0.0/16")},
 		&store.SharedService{Meta: meta("shared"), Name: "bad", ServiceNamespace: "bad", ServiceName: "web", Ready: true},
-		&external.Pool{Meta: meta("pool"), Name: "bad", Ranges: []store.AddrRange{{First: ip("198.18.0.66"), Last: ip("198.18.0.67")}}, AllowedTenants: []string{"bad"},
-			ForExternalIPs: true, Ready: true},
-		&external.Address{Meta: meta("external"), IP: ip("198.18.1.66"), Pool: "bad", Node: "node1",
-			Holder: store.Holder{Kind: store.HolderService, Namespace: "bad", Name: "web", UID: "bad-service"}},
+		&external.Pool{
+			Meta: meta("pool"), Name: "bad", Ranges: []store.AddrRange{{First: ip("198.18.0.66"), Last: ip("198.18.0.67")}}, AllowedTenants: []string{"bad"},
+			ForExternalIPs: true, Ready: true,
+		},
+		&external.Address{
+			Meta: meta("external"), IP: ip("198.18.1.66"), Pool: "bad", Node: "node1",
+			Holder: store.Holder{Kind: store.HolderService, Namespace: "bad", Name: "web", UID: "bad-service"},
+		},
 		&external.HostAccess{Meta: meta("access"), Name: "bad", AllowedTenants: []string{"bad"}, Ports: []external.HostPortRange{{Protocol: "TCP", First: 6000, Last: 7000}}},
 		&roles.Member{Meta: meta("member"), Name: "bad.node2", VPC: "bad", VPCUID: "bad-vpc", Node: "node2", NodeUID: "node2", Stage: roles.Serving, Revision: 3},
-		&multinet.Claim{Meta: meta("claim"), Namespace: "bad", Name: "bad-pod.net1", PodName: "pod", PodUID: "bad-pod", Node: "node1", Interface: "net1",
-			Driver: "macvlan", Network: lan("lan9"), Addresses: []string{"192.168.66.2/24"}},
+		&multinet.Claim{
+			Meta: meta("claim"), Namespace: "bad", Name: "bad-pod.net1", PodName: "pod", PodUID: "bad-pod", Node: "node1", Interface: "net1",
+			Driver: "macvlan", Network: lan("lan9"), Addresses: []string{"192.168.66.2/24"},
+		},
 		&multinet.DomainClaim{Meta: meta("domain"), Number: one + 9, Network: lan("lan9")},
-		&scaled.Endpoint{Meta: meta("scaled"), Name: "bad.web", ID: id,
-			Head: &scaled.Head{Created: time.Unix(1000, 0), Tenant: "bad", ClusterIPs: ips("10.96.66.1"), LoadBalancerIPs: ips("10.66.1.40"), ExternalIPs: ips("198.18.0.66"),
+		&scaled.Endpoint{
+			Meta: meta("scaled"), Name: "bad.web", ID: id,
+			Head: &scaled.Head{
+				Created: time.Unix(1000, 0), Tenant: "bad", ClusterIPs: ips("10.96.66.1"), LoadBalancerIPs: ips("10.66.1.40"), ExternalIPs: ips("198.18.0.66"),
 				ExternalLoadBalancer: true, Ports: web, HealthCheckNodePort: 30067, Affinity: time.Hour, SourceRanges: prefixes("198.18.0.0/15"),
-				InVPC: &scaled.VPC{VNI: 66, Prefixes: prefixes("10.66.0.0/16")}, UsedRows: 1, UsedBackends: 1},
-			Backends: []scaled.Backend{{IP: ip("10.66.1.20"), Node: "node2", PodUID: "far", Targets: []scaled.Target{{Protocol: "TCP", Port: 80, Target: 8080}}}}},
+				InVPC: &scaled.VPC{VNI: 66, Prefixes: prefixes("10.66.0.0/16")}, UsedRows: 1, UsedBackends: 1,
+			},
+			Backends: []scaled.Backend{{IP: ip("10.66.1.20"), Node: "node2", PodUID: "far", Targets: []scaled.Target{{Protocol: "TCP", Port: 80, Target: 8080}}}},
+		},
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/install"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netfilter/foreign"
+	"github.com/alioth-net/alioth/store/sound"
 )
 
 // Config is what a Checker works with. All fields are required.
@@ -117,8 +118,12 @@ func (c *Checker) check(ctx context.Context, r request) []finding.Problem {
 	return list
 }
 
-// mostNamed is how many objects that are left out a message names.
-const mostNamed = 5
+// mostNamed is how many objects that are left out a message names, and longestNames bounds
+// their part of the message in bytes: names and values in it are those of users.
+const (
+	mostNamed    = 5
+	longestNames = 1500
+)
 
 // leftOut is one problem for all objects that are left out.
 func leftOut(sentences []string) []finding.Problem {
@@ -128,7 +133,7 @@ func leftOut(sentences []string) []finding.Problem {
 	named := sentences[:min(len(sentences), mostNamed)]
 	return []finding.Problem{{
 		Reason:  v1alpha1.ObjectsLeftOutReason,
-		Message: strings.Join(named, "; ") + finding.AndMore(len(sentences)-len(named)),
+		Message: sound.Cut(strings.Join(named, "; "), longestNames) + finding.AndMore(len(sentences)-len(named)),
 	}}
 }
 

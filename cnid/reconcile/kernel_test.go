@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,6 +23,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/netfilter"
+	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 	"github.com/alioth-net/alioth/cnid/nodeservices"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
@@ -151,6 +154,53 @@ func TestAThoroughPassGivesBackProgramsThatWereTakenAway(t *testing.T) {
 		if qdisc, err = clsactOf(hostdev.NodePeer); qdisc == nil {
 			t.Errorf("%s has no programs after a thorough pass: %v", hostdev.NodePeer, err)
 		}
+		return nil
+	})
+}
+
+// TestAPlanThatContradictsItselfIsProgrammedWithoutTheContradictions has one in each of the
+// states of a plan.
+func TestAPlanThatContradictsItselfIsProgrammedWithoutTheContradictions(t *testing.T) {
+	space, neighbour := testnet.New(t), testnet.New(t)
+	pinDir, cgroup := testpins.New(t, space)
+	testnet.Veth(t, space, "eth0", []string{"192.0.2.1/24"}, neighbour, "eth0", []string{"192.0.2.2/24"})
+	rows := nodeRows(t)
+	cfg := plan.Config{
+		Node: "node1", DefaultVPC: "default", Shadows: []netip.Prefix{shadow4}, TunnelPort: programs.DefaultTunnelPort,
+		FlowsPerShadow: 4096, NodePorts: true, Kinds: drivers.All().Catalog(),
+	}
+	testnet.In(t, space, func() error {
+		k, err := newTestKernel(t, pinDir, cgroup)
+		if err != nil {
+			return err
+		}
+		var want plan.Wanted
+		rows.View(func(tx store.ReadTx) {
+			if err = k.Prepare(store.GetNode(tx, "node1"), true); err == nil {
+				want = plan.Build(tx, plan.Input{Config: cfg, NodePeer: k.indexes.NodePeer})
+			}
+		})
+		if err != nil {
+			return err
+		}
+		apply := func(want plan.Wanted, left int) {
+			t.Helper()
+			failed, err := k.Apply(want, atEverything)
+			if err != nil || len(failed) != 0 || len(k.LeftOut()) != left {
+				t.Errorf("the plan gives the errors %v and %v, and %q are left out, want %d", failed, err, k.LeftOut(), left)
+			}
+		}
+		apply(want, 0)
+		bad := want
+		node := *want.Datapath.VPCs[0]
+		node.Nodes = append(slices.Clone(node.Nodes), netip.IPv4Unspecified())
+		bad.Datapath.VPCs = maps.Clone(want.Datapath.VPCs)
+		bad.Datapath.VPCs[0] = &node
+		bad.Devices.Pods = append(slices.Clone(want.Devices.Pods), hostdev.Pod{Device: "alv-none"})
+		bad.Filter.HostPorts = append(slices.Clone(want.Filter.HostPorts), ruleset.HostPort{HostPort: 80})
+		apply(bad, 3)
+		apply(bad, 3)
+		apply(want, 0)
 		return nil
 	})
 }

@@ -239,6 +239,11 @@ func (i Interface) Check() error {
 	if i.Node && i.Netkit {
 		return fmt.Errorf("the node's own interface is no netkit pair")
 	}
+	return i.checkAddrs()
+}
+
+// checkAddrs returns an error for addresses, or their shadows, that contradict each other.
+func (i Interface) checkAddrs() error {
 	var have [families]bool
 	for _, ip := range i.Addrs {
 		if err := checkIP("address", ip); err != nil {
