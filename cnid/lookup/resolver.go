@@ -35,9 +35,9 @@ func (a API) Resolve(ctx context.Context, q cache.Question) cache.Answer {
 	if err := a.getter.GetOnce(ctx, object); err != nil {
 		return cache.Answer{Question: q, Result: resultOf(ctx, err)}
 	}
-	row, err := vpcs.Address.Convert(object)
+	row, err := vpcs.Address.Read(object)
 	if err != nil || row == nil {
-		return cache.Answer{Question: q, Result: cache.Failed} // the schema allows no such object
+		return cache.Answer{Question: q, Result: cache.Failed} // no node can program such an object
 	}
 	return cache.Answer{Question: q, Result: cache.Found, Address: row}
 }

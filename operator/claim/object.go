@@ -84,7 +84,7 @@ func (o objects[O, R]) createOne(ctx context.Context, c *Claimer, row *R) (*R, e
 	if err != nil {
 		return nil, err
 	}
-	real, err := o.kind.Convert(object)
+	real, err := o.kind.Read(object)
 	if err != nil {
 		return nil, err
 	}

@@ -134,8 +134,21 @@ type Scope struct {
 // Of is the kind of objects O with rows R.
 type Of[O kube.Object, R any] struct {
 	*Kind
-	// Convert is Row with types. It returns nil for an object that has no row.
+	// Convert is Row with types and without the check. It returns nil for an object that has
+	// no row.
 	Convert func(object O) (*R, error)
+}
+
+// Read converts an object and checks its row, as Row does.
+func (o Of[O, R]) Read(object O) (*R, error) {
+	row, err := o.Convert(object)
+	if err != nil || row == nil {
+		return nil, err
+	}
+	if err := o.Check(row); err != nil {
+		return nil, err
+	}
+	return row, nil
 }
 
 // New returns an empty object of the kind.
