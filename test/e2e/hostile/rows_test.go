@@ -30,10 +30,11 @@ func TestHostileObjectsKeepNoPodFromStarting(t *testing.T) {
 	e := start(t)
 	first, second := e.Nodes()
 	bad, good := e.Tenant(t, stage.Overlapping("bad")), e.Tenant(t, stage.Overlapping("good"))
-	held := bad.Pod("held", scene.OnNode(first))
-	e.Run(t, held)
+	// The first node has the VPC, and does not know the pod in whose name the objects are.
+	held, far := bad.Pod("held", scene.OnNode(first)), bad.Pod("far", scene.OnNode(second))
+	e.Run(t, held, far)
 	stored, refused := 0, 0
-	for _, object := range hostileObjects(bad.Name, held, second) {
+	for _, object := range hostileObjects(bad.Name, far, second) {
 		err := e.Client.Create(stage.Within(t, stage.Patience), object)
 		switch {
 		case err == nil:
