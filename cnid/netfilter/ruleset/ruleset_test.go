@@ -17,7 +17,7 @@ import (
 func small() State {
 	return State{
 		Shadows: []netip.Prefix{netip.MustParsePrefix("169.254.64.0/18")}, NodeShadows: []netip.Addr{netip.MustParseAddr("169.254.64.1")},
-		DefaultVPC: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")}, TunnelPort: 4789, PodDevices: "alv", NodeDevice: "alnode",
+		DefaultVPC: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")}, TunnelPort: 4789, PodGroup: 1, PodKinds: []string{"veth"}, NodeDevice: "alnode",
 		MarkMask: 0xf, SharedMark: 1, EgressMark: 2, NodeMark: 3, OpeningMark: 4, TunneledMark: 5,
 		HostPorts: []HostPort{{Protocol: unix.IPPROTO_TCP, HostPort: 80, Port: 8080, Shadow: netip.MustParseAddr("169.254.64.5")}},
 		Frontends: []*Frontend{{Protocol: unix.IPPROTO_TCP, IP: netip.IPv4Unspecified(), Port: 30000}},
