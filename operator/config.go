@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/danm"
 	"github.com/alioth-net/alioth/operator/interfaces"
 	"github.com/alioth-net/alioth/operator/nodeipam"
 	"github.com/alioth-net/alioth/operator/pod"
@@ -70,6 +71,8 @@ type Config struct {
 	NamingScheme string
 	// InterfacesPerPod is the highest number of interfaces that a pod may request.
 	InterfacesPerPod int
+	// TenantLimits bound what a tenant may have of networks outside of VPCs.
+	TenantLimits danm.Limits
 	// ServiceEndpoints: Services whose annotations select networks have Endpoints objects
 	// beside their EndpointSlices.
 	ServiceEndpoints bool
@@ -120,6 +123,7 @@ func DefaultConfig() Config {
 		Annotations:  []string{interfaces.AnnotationDANM, interfaces.AnnotationNPWG},
 
 		InterfacesPerPod: interfaces.DefaultLimit,
+		TenantLimits:     danm.DefaultLimits,
 		ServiceEndpoints: true,
 		PolicyMode:       PolicyDistributed,
 		NodeIPAMGroups:   slices.Clone(ipamapi.Groups),
@@ -150,6 +154,12 @@ func (c Config) validate() error {
 	}
 	if c.InterfacesPerPod < 1 {
 		return fmt.Errorf("interfaces per pod: want at least 1, got %d: correct --interfaces-per-pod", c.InterfacesPerPod)
+	}
+	if l := c.TenantLimits; l.Networks < 0 || l.Numbers < 0 {
+		return fmt.Errorf("limits of a tenant: want 0 (no limit) or more, got %d networks and %d numbers: correct --tenant-networks and --tenant-numbers", l.Networks, l.Numbers)
+	}
+	if l := c.TenantLimits; l.Prefix4 < 0 || l.Prefix4 > 30 || l.Prefix6 < 0 || l.Prefix6 > 126 {
+		return fmt.Errorf("shortest prefixes of a tenant: want 0 to 30 for IPv4 and 0 to 126 for IPv6, got %d and %d: correct --tenant-prefix4 and --tenant-prefix6", l.Prefix4, l.Prefix6)
 	}
 	if c.PolicyMode != PolicyDistributed && c.PolicyMode != PolicyCentralized {
 		return fmt.Errorf("mode of policies %q: want %q or %q: correct --node-network-policy-mode", c.PolicyMode, PolicyDistributed, PolicyCentralized)

@@ -59,6 +59,29 @@ type ExternalIPGrant struct {
 type TenantNetworkGrant struct {
 	// TenantConfig is the name of the serving TenantConfig.
 	TenantConfig string `json:"tenantConfig"`
+	// Devices are the names of hostDevices for all tenants that are devices of nodes.
+	// +listType=atomic
+	// +optional
+	Devices []string `json:"devices,omitempty"`
+	// DevicePools are the names of hostDevices for all tenants that are pools of devices.
+	// +listType=atomic
+	// +optional
+	DevicePools []string `json:"devicePools,omitempty"`
+	// Tenants have what the TenantConfig offers to single tenants.
+	// +listType=map
+	// +listMapKey=tenant
+	// +optional
+	Tenants []TenantDevices `json:"tenants,omitempty"`
+	// NetworkTypes are the keys of networkIds, in lower case.
+	// +listType=atomic
+	// +optional
+	NetworkTypes []string `json:"networkTypes,omitempty"`
+}
+
+// TenantDevices are hostDevices of the serving TenantConfig for one tenant.
+type TenantDevices struct {
+	// Tenant is the value of the label alioth.dev/tenant, or ns:<namespace>.
+	Tenant string `json:"tenant"`
 	// Devices are the names of hostDevices that are devices of nodes.
 	// +listType=atomic
 	// +optional
@@ -67,10 +90,6 @@ type TenantNetworkGrant struct {
 	// +listType=atomic
 	// +optional
 	DevicePools []string `json:"devicePools,omitempty"`
-	// NetworkTypes are the keys of networkIds, in lower case.
-	// +listType=atomic
-	// +optional
-	NetworkTypes []string `json:"networkTypes,omitempty"`
 }
 
 // AdmissionGrants is the parameter of an admission policy of Alioth: the sum of the

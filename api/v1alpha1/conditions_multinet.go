@@ -30,6 +30,12 @@ const (
 	// TypeNotServedReason (TenantNetwork): the TenantConfig has no NetworkID for the
 	// network's static type.
 	TypeNotServedReason = "TypeNotServed"
+	// RangeNotOfferedReason (TenantNetwork): the TenantConfig gives the tenant other ranges
+	// on the device.
+	RangeNotOfferedReason = "RangeNotOffered"
+	// TenantLimitReason (DanmNet, TenantNetwork): the network is above a limit of its tenant.
+	// It is the reason of a WithinLimitsCondition, too.
+	TenantLimitReason = "TenantLimitReached"
 	// OlderServesReason (TenantConfig): an older TenantConfig serves.
 	OlderServesReason = "OlderServes"
 )
@@ -46,6 +52,11 @@ const HostLinkReadyReason = "Complete"
 // HostLinkFailedReason is the reason of a HostLinkCondition that is False: nodes lack the
 // link, and the message names some of them. It is the reason of an event of the Node too.
 const HostLinkFailedReason = "HostLinkFailed"
+
+// WithinLimitsCondition is the condition type of a network that is False if the network is
+// above a limit of its tenant and works all the same, because it did before. It does not
+// delay pods. A network within the limits does not have the condition.
+const WithinLimitsCondition = "WithinLimits"
 
 // IsolatedCondition is the condition type of a network that is False if the network gives up
 // a protection that its interfaces would have. It does not delay pods. A network that gives

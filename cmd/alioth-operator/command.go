@@ -40,8 +40,18 @@ func newCommand() *cobra.Command {
 		},
 	}
 	o.addFlags(root)
+	o.addTenantLimits(root)
 	root.AddCommand(uninstallCommand())
 	return root
+}
+
+// addTenantLimits adds the flags of operator.Config.TenantLimits.
+func (o *options) addTenantLimits(root *cobra.Command) {
+	flags, limits := root.Flags(), &o.TenantLimits
+	flags.IntVar(&limits.Networks, "tenant-networks", limits.Networks, "highest number of networks outside of VPCs of a tenant: TenantNetworks, and DanmNets in namespaces with a tenant label; 0 for no limit")
+	flags.IntVar(&limits.Numbers, "tenant-numbers", limits.Numbers, "how many of these networks may be on a VLAN or VXLAN; 0 for no limit")
+	flags.IntVar(&limits.Prefix4, "tenant-prefix4", limits.Prefix4, "shortest prefix length of their IPv4 ranges")
+	flags.IntVar(&limits.Prefix6, "tenant-prefix6", limits.Prefix6, "shortest prefix length of their IPv6 ranges")
 }
 
 func (o *options) addFlags(root *cobra.Command) {

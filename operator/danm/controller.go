@@ -39,6 +39,8 @@ const ProfileManager = "alioth-tenant-profile"
 // Reconciler applies the decisions of decide to the networks of one kind in one group.
 type Reconciler struct {
 	Kind outside.Network
+	// Limits are those of each tenant.
+	Limits Limits
 	// Client writes; its reads come from the informers.
 	Client client.Client
 	// Live reads from the API server.
@@ -174,7 +176,7 @@ func numbers(c client.Client, live client.Reader, s *store.Store, publish func(f
 // be created again, or its event is still to come and requests it again.
 func (r *Reconciler) decide(row *multinet.Network, taken []number) (d decision, known bool, err error) {
 	if !row.Deleting {
-		r.Store.View(func(tx store.ReadTx) { d = decide(tx, row, taken) })
+		r.Store.View(func(tx store.ReadTx) { d = decide(tx, row, taken, r.Limits) })
 		return d, true, nil
 	}
 	err = r.Store.Update(func(tx store.Tx) error {
@@ -182,7 +184,7 @@ func (r *Reconciler) decide(row *multinet.Network, taken []number) (d decision, 
 		if known = held != nil && held.UID == row.UID; !known {
 			return nil
 		}
-		d = decide(tx, row, taken)
+		d = decide(tx, row, taken, r.Limits)
 		return multinet.Put(tx, row)
 	})
 	return d, known, err

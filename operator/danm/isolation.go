@@ -4,6 +4,7 @@
 package danm
 
 import (
+	"fmt"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -12,16 +13,20 @@ import (
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/status"
+	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/multinet"
 )
 
 // notEnforced has a sentence for each protection of docs/isolation.md that the interfaces of
 // a network lack because of what the network itself says; "" if it gives up none.
-func notEnforced(net *multinet.Network) string {
-	if net.Type != multinet.TypeSRIOV {
-		return ""
-	}
+func notEnforced(tx store.ReadTx, net *multinet.Network) string {
 	var all []string
+	if others := stillOnNumber(tx, net); len(others) > 0 {
+		all = append(all, fmt.Sprintf("pods of %s are still on %s, which is taken from it: delete these pods", some(others, podsInMessage), numberOf(net)))
+	}
+	if net.Type != multinet.TypeSRIOV {
+		return strings.Join(all, "; ")
+	}
 	if net.VF.SpoofCheck == annotations.Off {
 		all = append(all, "spoofchk is off, so pods may send with each source MAC: remove it from the annotation "+annotations.VFKey)
 	}

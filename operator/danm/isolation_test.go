@@ -34,7 +34,7 @@ func TestANetworkShowsWhatItsInterfacesAreNotKeptFrom(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			network := net(multinet.KindClusterNetwork, "", "net", 0, func(n *multinet.Network) { n.Type, n.VLAN, n.VF = c.networkType, c.vlan, c.vf })
 			var d decision
-			operatortest.New(t, network).View(func(tx store.ReadTx) { d = decide(tx, network, nil) })
+			operatortest.New(t, network).View(func(tx store.ReadTx) { d = decide(tx, network, nil, Limits{}) })
 			status := &danmv1.NetworkStatus{}
 			setStatus(status, 1, d)
 			got := meta.FindStatusCondition(status.Conditions, v1alpha1.IsolatedCondition)

@@ -11,23 +11,23 @@ import (
 	"github.com/alioth-net/alioth/store/multinet"
 )
 
-// overlapsNoOlder compares the pools of a network with those of older networks on its
-// segment. Pools without a common address are parts of one subnet. Equal ranges with equal
-// pools are shared on purpose, because the claim of an address counts in all networks of
-// the segment. In each other case the older network keeps the addresses.
-func overlapsNoOlder(tx store.ReadTx, net *multinet.Network) *refusal {
+// overlapsNone compares the pools of a network with those of the networks on its segment that
+// precede it. Pools without a common address are parts of one subnet. Equal ranges with equal
+// pools are shared on purpose, because the claim of an address counts in all networks of the
+// segment. In each other case the network that precedes keeps the addresses.
+func overlapsNone(tx store.ReadTx, net *multinet.Network) *refusal {
 	if net.Segment() == "" {
 		return nil // its plugin decides about the wire
 	}
 	for _, other := range multinet.OnSegment(tx, net.Segment()) {
-		if !other.Older(net) || !serves(tx, other) {
+		if !precedes(other, net) || !serves(tx, other) {
 			continue
 		}
 		for _, mine := range net.Ranges() {
 			for _, theirs := range other.Ranges() {
 				if mine.HasPool() && theirs.HasPool() && common(mine.Pool, theirs.Pool) && (mine != theirs || !mayShare(net, other)) {
-					return &refusal{v1alpha1.OverlapReason, fmt.Sprintf("pool %s-%s overlaps %s-%s of %s, which is older and on the same segment: %s",
-						mine.Pool.First, mine.Pool.Last, theirs.Pool.First, theirs.Pool.Last, other, remedy(net, other))}
+					return &refusal{v1alpha1.OverlapReason, fmt.Sprintf("pool %s-%s overlaps that of %s, which precedes on the same segment: %s",
+						mine.Pool.First, mine.Pool.Last, nameFor(tx, net, other), remedy(net, other))}
 				}
 			}
 		}
@@ -35,11 +35,10 @@ func overlapsNoOlder(tx store.ReadTx, net *multinet.Network) *refusal {
 	return nil
 }
 
-// serves reports whether an older network counts: not one that a younger namesake or a
-// missing profile keeps from ever having addresses. The host_device of a TenantNetwork
-// without a profile is a tenant's word alone.
+// serves reports whether a network on a segment counts: not one that an older namesake keeps
+// from ever having addresses, or that has another fault of its own.
 func serves(tx store.ReadTx, net *multinet.Network) bool {
-	if net.Kind == multinet.KindTenantNetwork && !net.Profiled {
+	if net.Invalid != "" {
 		return false
 	}
 	serving := multinet.Find(tx, net.Kind, net.Namespace, net.Name)

@@ -42,6 +42,9 @@ type decision struct {
 	notEnforced string
 	// conflict names the older network of the same kind and name in the other group.
 	conflict string
+	// above is the limit of the tenant that the network is above and works all the same, ""
+	// for none.
+	above string
 }
 
 // refusal is why a network can't be used.
@@ -52,8 +55,8 @@ type check func(tx store.ReadTx, net *multinet.Network) *refusal
 
 // decide plans for one network. taken are numbers that are claimed although the store does
 // not have the claim yet.
-func decide(tx store.ReadTx, net *multinet.Network, taken []number) decision {
-	d := decision{figures: count(tx, net), link: linkOf(tx, net), notEnforced: notEnforced(net)}
+func decide(tx store.ReadTx, net *multinet.Network, taken []number, limits Limits) decision {
+	d := decision{figures: count(tx, net), link: linkOf(tx, net), notEnforced: notEnforced(tx, net)}
 	d.pods, d.living = podsOf(tx, net)
 	if net.Deleting {
 		return d.deleting(tx, net)
@@ -63,12 +66,15 @@ func decide(tx store.ReadTx, net *multinet.Network, taken []number) decision {
 			return d.refused(r)
 		}
 	}
+	if r := d.checkLimits(tx, net, limits); r != nil {
+		return d.refused(r)
+	}
 	if net.Kind == multinet.KindTenantNetwork {
-		if r := d.planProfile(tx, net, taken); r != nil {
+		if r := d.planProfile(tx, net, taken, limits); r != nil {
 			return d.refused(r)
 		}
 	}
-	for _, fails := range []check{isOfAdministrators, hasNetworkID, overlapsNoOlder, cutsNothingOff} {
+	for _, fails := range []check{isOffTenantsNumbers, losesItsNumber, hasNetworkID, overlapsNone, cutsNothingOff} {
 		if r := fails(tx, net); r != nil {
 			return d.refused(r)
 		}
@@ -131,11 +137,25 @@ func (d *decision) isOldest(tx store.ReadTx, net *multinet.Network) *refusal {
 	return &refusal{v1alpha1.NameConflictReason, d.conflict}
 }
 
-// isOfAdministrators keeps the networks of administrators off the numbers of tenants: those
-// in a range of the TenantConfig, and those that are claimed.
-func isOfAdministrators(tx store.ReadTx, net *multinet.Network) *refusal {
+// checkLimits refuses a network above a limit of its tenant. It tells one that has been
+// served before, whose pods would be cut off from their successors, and lets it work.
+func (d *decision) checkLimits(tx store.ReadTx, net *multinet.Network, limits Limits) *refusal {
+	r := limits.exceeded(tx, net)
+	if _, vni := net.VNI(); r == nil && vni != 0 && net.Kind == multinet.KindDanmNet {
+		r = limits.numbersExceeded(tx, net)
+	}
+	if r == nil || !established(tx, net) {
+		return r
+	}
+	d.above = r.message
+	return nil
+}
+
+// isOffTenantsNumbers keeps DanmNets off the numbers of tenants: those in a range of the
+// TenantConfig, and those that are claimed. A ClusterNetwork precedes both.
+func isOffTenantsNumbers(tx store.ReadTx, net *multinet.Network) *refusal {
 	vniType, vni := net.VNI()
-	if net.Kind == multinet.KindTenantNetwork || vni == 0 {
+	if net.Kind != multinet.KindDanmNet || vni == 0 {
 		return nil
 	}
 	id := multinet.LinkID{Device: net.Parent(), Type: vniType, VNI: vni}

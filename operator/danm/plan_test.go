@@ -101,13 +101,13 @@ func TestNetworksOfOneNameInBothGroups(t *testing.T) {
 	young := net(multinet.KindDanmNet, "a", "net", 5, func(n *multinet.Network) { n.Group, n.UID = "danm.io", "uid-young" })
 	other := net(multinet.KindTenantNetwork, "a", "net", 9, func(n *multinet.Network) { n.HostDevice, n.Group = "ens7", "danm.io" })
 	operatortest.New(t, old, young, other, devices()).View(func(tx store.ReadTx) {
-		if d := decide(tx, old, nil); !d.ready || d.conflict != "" {
+		if d := decide(tx, old, nil, Limits{}); !d.ready || d.conflict != "" {
 			t.Errorf("the older: %s: %s", d.reason, d.message)
 		}
-		if d := decide(tx, young, nil); d.ready || d.reason != v1alpha1.NameConflictReason || !strings.Contains(d.conflict, "danm.k8s.io") {
+		if d := decide(tx, young, nil, Limits{}); d.ready || d.reason != v1alpha1.NameConflictReason || !strings.Contains(d.conflict, "danm.k8s.io") {
 			t.Errorf("the younger: %s: %s", d.reason, d.message)
 		}
-		if d := decide(tx, other, nil); d.conflict != "" {
+		if d := decide(tx, other, nil, Limits{}); d.conflict != "" {
 			t.Errorf("another kind: %s", d.message)
 		}
 	})
@@ -136,7 +136,7 @@ func TestAdministratorsStayOffNumbersOfTenants(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			operatortest.New(t, append(tc.rows, tc.net)...).View(func(tx store.ReadTx) {
-				if d := decide(tx, tc.net, nil); d.reason != tc.reason || d.ready != (tc.reason == v1alpha1.ReadyReason) || d.profile != nil || d.claim != nil {
+				if d := decide(tx, tc.net, nil, Limits{}); d.reason != tc.reason || d.ready != (tc.reason == v1alpha1.ReadyReason) || d.profile != nil || d.claim != nil {
 					t.Errorf("%s: %s, want %s", d.reason, d.message, tc.reason)
 				}
 			})
@@ -178,10 +178,10 @@ func TestOverlapsOfOneSegment(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			operatortest.New(t, tc.older, tc.young, devices()).View(func(tx store.ReadTx) {
-				if r := overlapsNoOlder(tx, tc.young); (r == nil) != tc.fits || r != nil && r.reason != v1alpha1.OverlapReason {
+				if r := overlapsNone(tx, tc.young); (r == nil) != tc.fits || r != nil && r.reason != v1alpha1.OverlapReason {
 					t.Errorf("the younger: %+v", r)
 				}
-				if r := overlapsNoOlder(tx, tc.older); r != nil {
+				if r := overlapsNone(tx, tc.older); r != nil {
 					t.Errorf("the older: %+v", r)
 				}
 			})
@@ -204,13 +204,13 @@ func TestANetworkGoesOnlyWhenNoPodUsesIt(t *testing.T) {
 	near := ranged(net(multinet.KindTenantNetwork, "a", "net2", 0, nil), "10.0.0.0/24", "10.0.0.10", "10.0.0.20")
 	other := claimed(near, multinet.VXLAN, 500, "ens4")
 	operatortest.New(t, n, own, other, address(n, "10.0.0.10", "p")).View(func(tx store.ReadTx) {
-		d := decide(tx, n, nil)
+		d := decide(tx, n, nil, Limits{})
 		if d.empty || len(d.release) > 0 || d.reason != v1alpha1.DeletingReason || !strings.Contains(d.message, "a/p") {
 			t.Errorf("118: with a pod: %+v", d)
 		}
 	})
 	operatortest.New(t, n, own, other, address(near, "10.0.0.10", "p")).View(func(tx store.ReadTx) {
-		d := decide(tx, n, nil)
+		d := decide(tx, n, nil, Limits{})
 		if !d.empty || len(d.release) != 1 || d.release[0] != own {
 			t.Errorf("112 to 117: without a pod and a TenantConfig: %+v", d)
 		}
@@ -221,12 +221,12 @@ func TestARangeThatIsInUseStays(t *testing.T) {
 	n := ranged(net(multinet.KindDanmNet, "a", "net", 0, on("ens4")), "10.0.0.0/24", "10.0.0.10", "10.0.0.20")
 	// An address outside of the pool is inside the network.
 	operatortest.New(t, n, address(n, "10.0.0.99", "p")).View(func(tx store.ReadTx) {
-		if d := decide(tx, n, nil); !d.ready {
+		if d := decide(tx, n, nil, Limits{}); !d.ready {
 			t.Errorf("%s: %s", d.reason, d.message)
 		}
 		moved := *n
 		ranged(&moved, "10.0.1.0/24", "10.0.1.10", "10.0.1.20")
-		if d := decide(tx, &moved, nil); d.reason != v1alpha1.RangeInUseReason || !strings.Contains(d.message, "10.0.0.99") {
+		if d := decide(tx, &moved, nil, Limits{}); d.reason != v1alpha1.RangeInUseReason || !strings.Contains(d.message, "10.0.0.99") {
 			t.Errorf("%s: %s", d.reason, d.message)
 		}
 	})
@@ -240,7 +240,7 @@ func TestPodsThatAreGoneKeepNobodyFromDeletingTheirNetwork(t *testing.T) {
 	rows := []any{n, gone, address(n, "10.0.0.11", "web"), operatortest.Pod("a", "a", "web", "", "")}
 	operatortest.New(t, rows...).View(func(tx store.ReadTx) {
 		var status danmv1.NetworkStatus
-		setStatus(&status, 1, decide(tx, n, nil))
+		setStatus(&status, 1, decide(tx, n, nil, Limits{}))
 		if status.Pods != 2 || !slices.Equal(status.PodNames, []string{"a/web"}) {
 			t.Errorf("%d pods, of which %v are there", status.Pods, status.PodNames)
 		}
@@ -256,7 +256,7 @@ func TestFiguresOfANetwork(t *testing.T) {
 		n, sharing, elsewhere, address(n, "10.0.0.11", "p"), address(n, "10.0.0.99", "p"), address(sharing, "10.0.0.12", "q"), address(elsewhere, "10.0.0.13", "r"),
 	}
 	operatortest.New(t, rows...).View(func(tx store.ReadTx) {
-		d := decide(tx, n, nil)
+		d := decide(tx, n, nil, Limits{})
 		if want := (figures{used: 2, free: 7, total: 9}); d.figures != want || !slices.Equal(d.pods, []string{"a/p"}) {
 			t.Errorf("%+v and pods %v, want %+v and a/p", d.figures, d.pods, want)
 		}
@@ -303,7 +303,7 @@ func TestANetworkWaitsForPodsWithoutClaims(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			operatortest.New(t, n, claimed(n, multinet.VLAN, 500, "ens4"), tc.pod).View(func(tx store.ReadTx) {
-				if d := decide(tx, n, nil); d.empty != tc.empty || (len(d.release) > 0) != tc.empty {
+				if d := decide(tx, n, nil, Limits{}); d.empty != tc.empty || (len(d.release) > 0) != tc.empty {
 					t.Errorf("%+v", d)
 				}
 			})

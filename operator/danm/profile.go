@@ -69,7 +69,7 @@ func (p profile) fields(spec *danmv1.NetworkSpec) map[string]any {
 // A claim of the network's UID proves its number, so a later change of the TenantConfig
 // does not matter to it. Each other property has no proof but the present TenantConfig:
 // a tenant may have written it.
-func (d *decision) planProfile(tx store.ReadTx, net *multinet.Network, taken []number) *refusal {
+func (d *decision) planProfile(tx store.ReadTx, net *multinet.Network, taken []number, limits Limits) *refusal {
 	config := multinet.ServingTenantConfig(tx)
 	if !multinet.Dynamic(net.Type) {
 		return d.planStatic(tx, net, config)
@@ -85,16 +85,22 @@ func (d *decision) planProfile(tx store.ReadTx, net *multinet.Network, taken []n
 		want.device, want.vniType, want.vni = own[0].Device, own[0].Type, own[0].VNI
 	} else {
 		var r *refusal
-		if device, r = chooseDevice(net, config); r != nil {
+		if device, r = chooseDevice(net, config, tenantOf(tx, net.Namespace)); r != nil {
 			return r
 		}
 		want.device, want.vniType = device.Name, device.VNIType
+	}
+	if r := outOfRange(tx, net, want, config); r != nil {
+		return r
 	}
 	if r := networkIDRefusal(want.networkID, numbered(net, want.vniType)); r != nil {
 		return r // before a number is claimed
 	}
 	if want.vniType != "" && want.vni == 0 {
-		vni, r := chooseVNI(tx, net, device, taken)
+		if r := limits.numbersExceeded(tx, net); r != nil {
+			return r
+		}
+		vni, r := chooseVNI(tx, net, device, config, taken)
 		if r != nil {
 			return r
 		}
@@ -142,7 +148,7 @@ func (d *decision) planStatic(tx store.ReadTx, net *multinet.Network, config *mu
 		return &refusal{v1alpha1.InvalidReason, "a TenantNetwork of a static type has neither vlan nor vxlan: remove them"}
 	}
 	if net.Parent() != "" {
-		if _, r := chooseDevice(net, config); r != nil {
+		if _, r := chooseDevice(net, config, tenantOf(tx, net.Namespace)); r != nil {
 			return r
 		}
 	}
@@ -173,7 +179,7 @@ func ownClaims(tx store.ReadTx, net *multinet.Network) []*multinet.HostVNIClaim 
 func claimedElsewhere(tx store.ReadTx, net *multinet.Network, own []*multinet.HostVNIClaim, config *multinet.TenantConfig, taken []number) (number, bool) {
 	vniType, vni := net.VNI()
 	n := number{vniType, vni, net.Parent()}
-	if vni == 0 || len(own) == 0 && !net.Profiled || config == nil || !offers(config, n) || used(tx, net, n, taken) {
+	if vni == 0 || len(own) == 0 && !net.Profiled || config == nil || !offers(config, n, tenantOf(tx, net.Namespace)) || used(tx, net, n, taken) {
 		return number{}, false
 	}
 	claimed := len(own) > 0 && own[0].Type == vniType && own[0].VNI == vni && own[0].Device == n.device
@@ -199,8 +205,9 @@ func unusable(config *multinet.TenantConfig) *refusal {
 }
 
 // chooseDevice returns the entry of the TenantConfig for a network: the first of the name
-// that the network has, else one that is not a pool.
-func chooseDevice(net *multinet.Network, config *multinet.TenantConfig) (multinet.HostDevice, *refusal) {
+// that the network has, else one that is not a pool. Entries for the tenant precede those
+// for all, and entries with the ranges of the network those without.
+func chooseDevice(net *multinet.Network, config *multinet.TenantConfig, tenant string) (multinet.HostDevice, *refusal) {
 	if r := unusable(config); r != nil {
 		return multinet.HostDevice{}, r
 	}
@@ -210,19 +217,61 @@ func chooseDevice(net *multinet.Network, config *multinet.TenantConfig) (multine
 	var found []multinet.HostDevice
 	for _, device := range config.Devices {
 		switch {
+		case !device.Serves(tenant):
 		case net.Type == multinet.TypeSRIOV && device.VNIType == multinet.VXLAN: // packets do not pass the node
 		case net.Parent() == "" && !multinet.IsPool(device.Name),
 			net.Parent() == device.Name && multinet.IsPool(device.Name) == (net.DevicePool != "") && mayStay(net, device):
 			found = append(found, device)
 		}
 	}
+	found = preferred(found, func(device multinet.HostDevice) bool { return len(device.Tenants) > 0 })
+	found = preferred(found, func(device multinet.HostDevice) bool { return device.Admits(net) })
 	switch {
 	case len(found) == 0:
-		return multinet.HostDevice{}, notOffered(net, config)
+		return multinet.HostDevice{}, notOffered(net, config, tenant)
 	case net.Parent() == "":
 		return slices.MaxFunc(found, func(a, b multinet.HostDevice) int { return bytes.Compare(score(net, a), score(net, b)) }), nil
 	}
 	return found[0], nil
+}
+
+// preferred returns the entries that are good, or all of them without any.
+func preferred(all []multinet.HostDevice, good func(multinet.HostDevice) bool) []multinet.HostDevice {
+	var some []multinet.HostDevice
+	for _, device := range all {
+		if good(device) {
+			some = append(some, device)
+		}
+	}
+	if len(some) == 0 {
+		return all
+	}
+	return some
+}
+
+// outOfRange finds a range that the TenantConfig does not give the tenant on the device that
+// the network is to have. Without an entry for it, the number of the network is its proof.
+func outOfRange(tx store.ReadTx, net *multinet.Network, want profile, config *multinet.TenantConfig) *refusal {
+	if config == nil {
+		return nil
+	}
+	var ranges []string
+	for _, device := range config.Devices {
+		if device.Name != want.device || device.VNIType != want.vniType || want.vni != 0 && !device.Has(want.vniType, want.vni) || !device.Serves(tenantOf(tx, net.Namespace)) {
+			continue
+		}
+		if device.Admits(net) {
+			return nil
+		}
+		for _, r := range device.Ranges {
+			ranges = append(ranges, r.String())
+		}
+	}
+	if len(ranges) == 0 {
+		return nil
+	}
+	return &refusal{v1alpha1.RangeNotOfferedReason, fmt.Sprintf("TenantConfig %q gives the tenant on %s only addresses of %s: use a cidr and net6 inside of them, or ask an administrator for another range",
+		config.Name, want.device, some(ranges, 10))}
 }
 
 // mayStay keeps a network with a profile from another kind of entry: one with a VNI stays
@@ -239,10 +288,12 @@ func score(net *multinet.Network, device multinet.HostDevice) []byte {
 	return sum[:]
 }
 
-func notOffered(net *multinet.Network, config *multinet.TenantConfig) *refusal {
+func notOffered(net *multinet.Network, config *multinet.TenantConfig, tenant string) *refusal {
 	var names []string
 	for _, device := range config.Devices {
-		names = append(names, device.Name)
+		if device.Serves(tenant) {
+			names = append(names, device.Name)
+		}
 	}
 	offer := "it offers none"
 	if len(names) > 0 {

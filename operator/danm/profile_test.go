@@ -152,7 +152,7 @@ func TestTheProfileOfATenantNetwork(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			operatortest.New(t, append(tc.rows, tc.net)...).View(func(tx store.ReadTx) {
-				d := decide(tx, tc.net, tc.taken)
+				d := decide(tx, tc.net, tc.taken, Limits{})
 				if tc.claim != (number{}) {
 					tc.reason = v1alpha1.VNIPendingReason
 					if d.claim == nil || *d.claim != tc.claim {
@@ -196,12 +196,12 @@ func TestSurplusClaimsGoOnceTheSpecHasOne(t *testing.T) {
 	n := tenants(on("ens4"))
 	rows := []any{devices(), n, claimed(n, multinet.VLAN, 500, "ens4"), claimed(n, multinet.VLAN, 501, "ens4")}
 	operatortest.New(t, rows...).View(func(tx store.ReadTx) {
-		if d := decide(tx, n, nil); len(d.release) > 0 || d.profile == nil || d.profile.vni != 500 {
+		if d := decide(tx, n, nil, Limits{}); len(d.release) > 0 || d.profile == nil || d.profile.vni != 500 {
 			t.Errorf("release %v, profile %v", d.release, d.profile)
 		}
 		written := *n
 		written.VLAN, written.Profiled = 501, true
-		if d := decide(tx, &written, nil); len(d.release) != 1 || d.release[0].VNI != 500 || !d.ready {
+		if d := decide(tx, &written, nil, Limits{}); len(d.release) != 1 || d.release[0].VNI != 500 || !d.ready {
 			t.Errorf("release %v: %s", d.release, d.message)
 		}
 	})
@@ -211,7 +211,7 @@ func TestTheChoiceOfADeviceIsSteadyAndSpread(t *testing.T) {
 	config := &multinet.TenantConfig{Group: "danm.io", Name: "t", Devices: []multinet.HostDevice{{Name: "a"}, {Name: "b"}, {Name: "c"}, {Name: pool4}}}
 	choose := func(uid string) string {
 		n := tenants(func(n *multinet.Network) { n.UID = uid })
-		device, r := chooseDevice(n, config)
+		device, r := chooseDevice(n, config, "ns:a")
 		if r != nil {
 			t.Fatal(r.message)
 		}

@@ -26,11 +26,22 @@ func setStatus(to *danmv1.NetworkStatus, generation int64, d decision) {
 	}
 	setLink(to, generation, d.link)
 	setIsolated(to, generation, d.notEnforced)
+	setWithinLimits(to, generation, d.above)
 	if d.conflict == "" {
 		meta.RemoveStatusCondition(&to.Conditions, v1alpha1.NameConflictCondition)
 		return
 	}
 	status.SetCondition(&to.Conditions, generation, v1alpha1.NameConflictCondition, true, v1alpha1.NameConflictReason, d.conflict)
+}
+
+// setWithinLimits sets the condition about the limits of tenants, which a network has only if
+// it is above one of them and works all the same.
+func setWithinLimits(to *danmv1.NetworkStatus, generation int64, above string) {
+	if above == "" {
+		meta.RemoveStatusCondition(&to.Conditions, v1alpha1.WithinLimitsCondition)
+		return
+	}
+	status.SetCondition(&to.Conditions, generation, v1alpha1.WithinLimitsCondition, false, v1alpha1.TenantLimitReason, above)
 }
 
 // setLink sets the condition about the host link, which a network without one does not have.

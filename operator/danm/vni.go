@@ -38,10 +38,29 @@ func claimObject(n number, net *multinet.Network) *v1alpha1.HostVNIClaim {
 	}
 }
 
-// offers reports whether a TenantConfig has the number for TenantNetworks.
-func offers(config *multinet.TenantConfig, n number) bool {
+// numberOf is the number in the spec of a network.
+func numberOf(net *multinet.Network) number {
+	vniType, vni := net.VNI()
+	return number{vniType, vni, net.Parent()}
+}
+
+// offers reports whether a TenantConfig has the number for TenantNetworks of a tenant: a
+// number in an entry for other tenants is theirs, also where an entry for all has it, too.
+func offers(config *multinet.TenantConfig, n number, tenant string) bool {
 	return slices.ContainsFunc(config.Devices, func(device multinet.HostDevice) bool {
-		return device.Name == n.device && device.Has(n.vniType, n.vni)
+		return device.Name == n.device && device.Has(n.vniType, n.vni) && device.Serves(tenant) && mayGive(config, device, n)
+	})
+}
+
+// mayGive reports whether an entry may give one of its numbers.
+func mayGive(config *multinet.TenantConfig, device multinet.HostDevice, n number) bool {
+	return len(device.Tenants) > 0 || !dedicated(config, n)
+}
+
+// dedicated reports whether an entry for single tenants has the number.
+func dedicated(config *multinet.TenantConfig, n number) bool {
+	return slices.ContainsFunc(config.Devices, func(device multinet.HostDevice) bool {
+		return device.Name == n.device && len(device.Tenants) > 0 && device.Has(n.vniType, n.vni)
 	})
 }
 
@@ -56,21 +75,20 @@ func used(tx store.ReadTx, net *multinet.Network, n number, taken []number) bool
 	return ofNetworks(tx, net, n.vniType, n.device)[n.vni]
 }
 
-// ofNetworks returns the numbers that other networks have in their spec on a device. The
-// number of a TenantNetwork without a profile is a tenant's word alone, and does not count.
+// ofNetworks returns the numbers that other placed networks have in their spec on a device.
 func ofNetworks(tx store.ReadTx, net *multinet.Network, vniType, device string) map[uint32]bool {
 	all := map[uint32]bool{}
 	for _, other := range multinet.OnParent(tx, device) {
 		otherType, vni := other.VNI()
-		if otherType == vniType && other.UID != net.UID && (other.Kind != multinet.KindTenantNetwork || other.Profiled) {
+		if otherType == vniType && other.UID != net.UID {
 			all[vni] = true
 		}
 	}
 	return all
 }
 
-// chooseVNI returns the lowest free number of a device for a network.
-func chooseVNI(tx store.ReadTx, net *multinet.Network, device multinet.HostDevice, taken []number) (uint32, *refusal) {
+// chooseVNI returns the lowest free number of an entry for a network.
+func chooseVNI(tx store.ReadTx, net *multinet.Network, device multinet.HostDevice, config *multinet.TenantConfig, taken []number) (uint32, *refusal) {
 	inUse := ofNetworks(tx, net, device.VNIType, device.Name)
 	for _, claim := range multinet.HostVNIClaimsOn(tx, device.VNIType, device.Name) {
 		inUse[claim.VNI] = true
@@ -82,7 +100,7 @@ func chooseVNI(tx store.ReadTx, net *multinet.Network, device multinet.HostDevic
 	}
 	for _, r := range device.VNIs {
 		for vni := r.First; vni <= r.Last; vni++ {
-			if !inUse[vni] {
+			if !inUse[vni] && mayGive(config, device, number{device.VNIType, vni, device.Name}) {
 				return vni, nil
 			}
 		}

@@ -4,6 +4,8 @@
 package danm
 
 import (
+	"slices"
+
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/store"
@@ -21,7 +23,7 @@ func source(f *feed.Feed, kind outside.Network) *feed.Source {
 	w := watch{kind}
 	return feed.NewSource(f, w.everything,
 		feed.On(w.ofNetwork), feed.On(w.ofAddress), feed.On(w.ofAttachment), feed.On(w.ofPod), feed.On(w.ofClaim), feed.On(w.ofReport),
-		feed.On(w.ofPolicy),
+		feed.On(w.ofPolicy), feed.On(w.ofNamespace),
 		feed.On(func(tx store.ReadTx, old, now *multinet.TenantConfig) []feed.Request {
 			if old != nil && now != nil && old.Generation == now.Generation {
 				return nil
@@ -63,6 +65,9 @@ func (w watch) ofNetwork(tx store.ReadTx, old, now *multinet.Network) []feed.Req
 		all = append(all, w.of(multinet.Namesakes(tx, net.Kind, net.Namespace, net.Name)...)...)
 		all = append(all, w.of(multinet.OnSegment(tx, net.Segment())...)...)
 		all = append(all, w.lackingVNI(tx, net.Parent())...)
+	}
+	if now == nil || old != nil && old.UID != now.UID {
+		all = append(all, w.nextOfTenant(tx, old.Namespace)...)
 	}
 	return all
 }
@@ -125,9 +130,42 @@ func (w watch) lackingVNI(tx store.ReadTx, device string) []feed.Request {
 		return nil
 	}
 	var all []feed.Request
-	for net := range multinet.Networks(tx) {
-		if net.Reason == v1alpha1.VNIExhaustedReason && (net.Parent() == device || net.Parent() == "") {
+	for _, net := range multinet.Refused(tx, v1alpha1.VNIExhaustedReason) {
+		if net.Parent() == device || net.Parent() == "" {
 			all = append(all, w.of(net)...)
+		}
+	}
+	return all
+}
+
+// nextOfTenant requests the oldest network above the limits of the tenant of a namespace: a
+// network that is gone makes room for one.
+func (w watch) nextOfTenant(tx store.ReadTx, namespace string) []feed.Request {
+	var oldest *multinet.Network
+	for _, name := range namespacesOf(tx, tenantOf(tx, namespace), namespace) {
+		for net := range multinet.RefusedIn(tx, v1alpha1.TenantLimitReason, name) {
+			if oldest == nil || net.Older(oldest) {
+				oldest = net
+			}
+		}
+	}
+	return w.of(oldest)
+}
+
+// ofNamespace requests the networks of the tenants of a namespace whose tenant changes.
+func (w watch) ofNamespace(tx store.ReadTx, old, now *store.Namespace) []feed.Request {
+	if old != nil && now != nil && old.Tenant == now.Tenant {
+		return nil
+	}
+	var all []feed.Request
+	for _, row := range []*store.Namespace{old, now} {
+		if row == nil {
+			continue
+		}
+		for _, name := range namespacesOf(tx, row.Tenant, row.Name) {
+			for _, kind := range []string{multinet.KindTenantNetwork, multinet.KindDanmNet} {
+				all = append(all, w.of(slices.Collect(multinet.InNamespace(tx, kind, name))...)...)
+			}
 		}
 	}
 	return all

@@ -40,12 +40,29 @@ func offer(serving *multinet.TenantConfig) *v1alpha1.TenantNetworkGrant {
 		return nil
 	}
 	grant := &v1alpha1.TenantNetworkGrant{TenantConfig: serving.Name, NetworkTypes: slices.Sorted(maps.Keys(serving.NetworkIDs))}
+	single := map[string]*v1alpha1.TenantDevices{}
 	for _, device := range serving.Devices {
-		if multinet.IsPool(device.Name) {
-			grant.DevicePools = append(grant.DevicePools, device.Name)
-		} else {
-			grant.Devices = append(grant.Devices, device.Name)
+		if len(device.Tenants) == 0 {
+			add(&grant.Devices, &grant.DevicePools, device.Name)
+		}
+		for _, tenant := range device.Tenants {
+			if single[tenant] == nil {
+				single[tenant] = &v1alpha1.TenantDevices{Tenant: tenant}
+			}
+			add(&single[tenant].Devices, &single[tenant].DevicePools, device.Name)
 		}
 	}
+	for _, tenant := range slices.Sorted(maps.Keys(single)) {
+		grant.Tenants = append(grant.Tenants, *single[tenant])
+	}
 	return grant
+}
+
+// add adds the name of an entry to the devices or to the pools.
+func add(devices, pools *[]string, name string) {
+	if multinet.IsPool(name) {
+		*pools = append(*pools, name)
+		return
+	}
+	*devices = append(*devices, name)
 }

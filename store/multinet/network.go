@@ -132,6 +132,11 @@ func (n *Network) Admits(namespace string) bool {
 // Domain returns the domain of the network's addresses.
 func (n *Network) Domain() string { return n.Reference().Domain() }
 
+// Placed reports whether the network is on the parent that it names. A TenantNetwork is once
+// it has a profile: until then its parent is a tenant's word alone, and must neither count
+// nor cost others anything.
+func (n *Network) Placed() bool { return n.Kind != KindTenantNetwork || n.Profiled }
+
 // Parent returns the device or pool that interfaces are made from, "" for none.
 func (n *Network) Parent() string { return cmp.Or(n.HostDevice, n.DevicePool) }
 
@@ -157,9 +162,9 @@ func (n *Network) Link() (LinkID, bool) {
 }
 
 // Segment names what networks share on the wire: the parent with the VNI on it. It is ""
-// without a parent, where the network's plugin decides.
+// without a parent, where the network's plugin decides, and for a network that is not placed.
 func (n *Network) Segment() string {
-	if n.Parent() == "" {
+	if n.Parent() == "" || !n.Placed() {
 		return ""
 	}
 	if vniType, vni := n.VNI(); vni != 0 {
@@ -183,6 +188,7 @@ const (
 	bySegment = "segment"
 	byParent  = "parent"
 	byDomain  = "domain"
+	byRefusal = "refusal"
 )
 
 var networks = memory.Define(memory.Table[Network]{
@@ -191,12 +197,29 @@ var networks = memory.Define(memory.Table[Network]{
 	Meta: func(n *Network) *store.Meta { return &n.Meta },
 	Indexes: map[string]func(*Network) []byte{
 		bySegment: func(n *Network) []byte { return textOrNil(n.Segment()) },
-		byParent:  func(n *Network) []byte { return textOrNil(n.Parent()) },
+		byParent:  keyOfParent,
 		byDomain:  func(n *Network) []byte { return memory.TextKey(n.Domain()) },
+		byRefusal: keyOfRefusal,
 	},
 })
 
 func keyOf(r Ref) []byte { return memory.TextKey(r.Kind, r.Namespace, r.Name, r.Group) }
+
+// keyOfParent leaves out a network that is not placed.
+func keyOfParent(n *Network) []byte {
+	if !n.Placed() {
+		return nil
+	}
+	return textOrNil(n.Parent())
+}
+
+// keyOfRefusal leaves out a network that is Ready.
+func keyOfRefusal(n *Network) []byte {
+	if n.Ready || n.Reason == "" {
+		return nil
+	}
+	return memory.TextKey(n.Reason, n.Namespace)
+}
 
 // textOrNil leaves a row without the text out of an index.
 func textOrNil(text string) []byte {
@@ -234,14 +257,29 @@ func ByDomain(tx store.ReadTx, domain string) *Network {
 // Older reports whether a network precedes another one: by creation, then kind and name.
 func (n *Network) Older(other *Network) bool { return networks.ByAge(n, other) < 0 }
 
-// OnSegment returns the networks of a segment, the oldest first.
+// OnSegment returns the placed networks of a segment, the oldest first.
 func OnSegment(tx store.ReadTx, segment string) []*Network {
 	return networks.OldestFirst(tx, bySegment, memory.TextKey(segment))
 }
 
-// OnParent returns the networks on a parent device or pool, whatever their VNI.
+// OnParent returns the placed networks on a parent device or pool, whatever their VNI.
 func OnParent(tx store.ReadTx, parent string) []*Network {
 	return networks.List(tx, byParent, memory.TextKey(parent))
+}
+
+// InNamespace yields the networks of a kind in a namespace, by name.
+func InNamespace(tx store.ReadTx, kind, namespace string) iter.Seq[*Network] {
+	return networks.Seq(tx, memory.Primary, memory.TextKey(kind, namespace))
+}
+
+// Refused returns the networks whose condition Ready is False with a reason, by namespace.
+func Refused(tx store.ReadTx, reason string) []*Network {
+	return networks.List(tx, byRefusal, memory.TextKey(reason))
+}
+
+// RefusedIn yields those of Refused in one namespace.
+func RefusedIn(tx store.ReadTx, reason, namespace string) iter.Seq[*Network] {
+	return networks.Seq(tx, byRefusal, memory.TextKey(reason, namespace))
 }
 
 // Networks yields all networks, by kind, namespace and name.

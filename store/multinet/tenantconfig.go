@@ -6,6 +6,7 @@ package multinet
 import (
 	"fmt"
 	"iter"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -35,6 +36,30 @@ type HostDevice struct {
 	VNIType string
 	// VNIs are the numbers for networks, in ascending order.
 	VNIs []VNIRange
+	// Tenants may use the entry; none means all of them.
+	Tenants []string
+	// Ranges have the addresses that networks may give; none means all addresses.
+	Ranges []netip.Prefix
+}
+
+// Serves reports whether the entry is for a tenant.
+func (d HostDevice) Serves(tenant string) bool {
+	return len(d.Tenants) == 0 || slices.Contains(d.Tenants, tenant)
+}
+
+// Admits reports whether a network may have its ranges on the entry.
+func (d HostDevice) Admits(net *Network) bool {
+	if len(d.Ranges) == 0 {
+		return true
+	}
+	for _, r := range net.Ranges() {
+		if !slices.ContainsFunc(d.Ranges, func(all netip.Prefix) bool {
+			return all.Bits() <= r.Prefix.Bits() && all.Contains(r.Prefix.Addr())
+		}) {
+			return false
+		}
+	}
+	return true
 }
 
 // IsPool reports whether a name is that of a pool of devices, and not of a device: the name
@@ -69,13 +94,14 @@ func GetTenantConfig(tx store.ReadTx, group, name string) *TenantConfig {
 }
 
 // TenantsNumber returns why the number of a link is for TenantNetworks, as a predicate for
-// messages; "" for one that is not.
+// messages; "" for one that is not. The readers may be other tenants, so the holder of the
+// number is not named.
 func TenantsNumber(tx store.ReadTx, id LinkID) string {
 	if id == (LinkID{}) {
 		return ""
 	}
-	if claim := HostVNIClaimOf(tx, id.Type, id.VNI, id.Device); claim != nil {
-		return "belongs to " + claim.Network.String()
+	if HostVNIClaimOf(tx, id.Type, id.VNI, id.Device) != nil {
+		return "belongs to a TenantNetwork"
 	}
 	config := ServingTenantConfig(tx)
 	if config != nil && slices.ContainsFunc(config.Devices, func(d HostDevice) bool { return d.Name == id.Device && d.Has(id.Type, id.VNI) }) {

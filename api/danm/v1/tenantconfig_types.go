@@ -36,6 +36,23 @@ type HostDevice struct {
 	// +kubebuilder:validation:Pattern=`^([0-9]{1,8}(-[0-9]{1,8})?(,[0-9]{1,8}(-[0-9]{1,8})?)*)?$`
 	// +optional
 	VNIRange string `json:"vniRange,omitempty"`
+	// Tenants may use the entry, by the value of their label alioth.dev/tenant, or ns:<name>
+	// for a namespace without one. None means all tenants. The numbers of such an entry are
+	// for its tenants alone. DANM does not have this field.
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=256
+	// +listType=set
+	// +optional
+	Tenants []string `json:"tenants,omitempty"`
+	// CIDRs have the addresses that networks on the entry may give: cidr and net6 of each
+	// must be inside one of them. None means all addresses. DANM does not have this field.
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MaxLength=43
+	// +kubebuilder:validation:XValidation:rule="self.all(c, isCIDR(c) && string(cidr(c).masked()) == c)",message="each entry of cidrs must be a canonical CIDR, for example 10.20.0.0/16 or fd10:20::/48 (no host bits, lower case, shortest form)"
+	// +listType=atomic
+	// +optional
+	CIDRs []string `json:"cidrs,omitempty"`
 	// Alloc is the allocation record of DANM. Alioth keeps claims as objects, and
 	// refuses a TenantConfig that is created with a record.
 	// +optional

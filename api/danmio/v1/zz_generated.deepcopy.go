@@ -135,7 +135,9 @@ func (in *TenantConfig) DeepCopyInto(out *TenantConfig) {
 	if in.HostDevices != nil {
 		in, out := &in.HostDevices, &out.HostDevices
 		*out = make([]danmv1.HostDevice, len(*in))
-		copy(*out, *in)
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
 	}
 	if in.NetworkIDs != nil {
 		in, out := &in.NetworkIDs, &out.NetworkIDs

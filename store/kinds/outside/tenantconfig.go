@@ -72,7 +72,11 @@ func tenantConfig(in metav1.Object, group string, c config) *multinet.TenantConf
 const longestDevice = 100
 
 func readDevice(in danmv1.HostDevice, invalid *values.Faults) multinet.HostDevice {
-	device := multinet.HostDevice{Name: in.Name, VNIType: string(in.VNIType)}
+	device := multinet.HostDevice{Name: in.Name, VNIType: string(in.VNIType), Tenants: slices.Clone(in.Tenants)}
+	var err error
+	if device.Ranges, err = values.Prefixes(in.CIDRs); err != nil {
+		invalid.Add("cidrs of %s can't be read: %v", in.Name, err)
+	}
 	if in.Name == "" || len(in.Name) > longestDevice {
 		invalid.Add("name %q of a host device is not of 1 to %d bytes", in.Name, longestDevice)
 	}
