@@ -132,3 +132,85 @@ func TestTenantNetworksKeepWhatTheOperatorGaveThem(t *testing.T) {
 		{name: "rule 3, danm.io", who: who, object: &other, edit: func(n *danmiov1.TenantNetwork) { n.Spec.Options.VLAN = 5 }, refused: "vlan: only the Alioth operator sets it"},
 	})
 }
+
+// TestATenantIsOfferedWhatItsEntriesHave: entries of a TenantConfig for single tenants.
+func TestATenantIsOfferedWhatItsEntriesHave(t *testing.T) {
+	admin := start(t)
+	const shop, bank = "offers-shop", "offers-bank"
+	create(t, admin, namespace(shop, map[string]string{v1alpha1.TenantLabel: "shop"}))
+	create(t, admin, namespace(bank, map[string]string{v1alpha1.TenantLabel: "bank"}))
+	offer(t, &v1alpha1.TenantNetworkGrant{TenantConfig: "config", Devices: []string{"ens4"}, Tenants: []v1alpha1.TenantDevices{
+		{Tenant: "ns:default", Devices: []string{"ens6"}}, {Tenant: "shop", Devices: []string{"ens5"}, DevicePools: []string{"a.b/c"}},
+	}})
+	in := func(namespace, device, pool string) *danmv1.TenantNetwork {
+		network := tenantNetwork("n", "", device, pool)
+		if network.Namespace = namespace; pool != "" {
+			network.Spec.NetworkType = "sriov"
+		}
+		return network
+	}
+	eventually(t, func(ctx context.Context) error { return as(t, clusterAdmin()).Create(ctx, in(shop, "ens5", ""), client.DryRunAll) })
+	run(t, slices.Concat(
+		creations(t, "for all", clusterAdmin(), in(shop, "ens4", ""), ""),
+		creations(t, "its own", clusterAdmin(), in(shop, "ens5", ""), ""),
+		creations(t, "its own pool", clusterAdmin(), in(shop, "", "a.b/c"), ""),
+		creations(t, "that of a namespace without a label", clusterAdmin(), in("default", "ens6", ""), ""),
+		creations(t, "a device of another tenant", clusterAdmin(), in(bank, "ens5", ""), `"ens5" is not offered to TenantNetworks; offered are: ens4 (`),
+		creations(t, "a pool of another tenant", clusterAdmin(), in(bank, "", "a.b/c"), `"a.b/c" is not offered to TenantNetworks; offered are: none`),
+		creations(t, "a device of a namespace", clusterAdmin(), in(shop, "ens6", ""), `"ens6" is not offered to TenantNetworks; offered are: ens4, ens5 (`),
+	))
+}
+
+// TestRangesOfTenantsAreNotGiant: for new networks, and for ranges that change. A giant range
+// from before stays.
+func TestRangesOfTenantsAreNotGiant(t *testing.T) {
+	admin := start(t)
+	const shop = "giant-shop"
+	create(t, admin, namespace(shop, map[string]string{v1alpha1.TenantLabel: "shop"}))
+	offer(t, &v1alpha1.TenantNetworkGrant{TenantConfig: "config", Devices: []string{"ens4"}})
+	ranges := func(namespace, cidr, net6 string) *danmv1.TenantNetwork {
+		network := tenantNetwork("giant", "", "", "")
+		network.Namespace, network.Spec.Options.CIDR, network.Spec.Options.Net6 = namespace, cidr, net6
+		return network
+	}
+	eventually(t, func(ctx context.Context) error { return as(t, clusterAdmin()).Create(ctx, ranges("default", "", ""), client.DryRunAll) })
+	const giant4, giant6 = "spec.Options.cidr: 10.0.0.0/15 is larger than /16", "spec.Options.net6: fd00::/63 is larger than /64"
+	var all []attempt
+	for _, tt := range []struct{ cidr, net6, refused string }{
+		{"10.0.0.0/16", "fd00::/64", ""}, {"10.0.0.0/15", "", giant4}, {"", "fd00::/63", giant6}, {"", "", ""},
+	} {
+		tenants := ranges("default", tt.cidr, tt.net6)
+		tenantsIO := danmiov1.TenantNetwork(*tenants)
+		labelled := danmv1.DanmNet(*ranges(shop, tt.cidr, tt.net6))
+		labelled.Spec.Options.HostDevice = "ens4"
+		labelledIO := danmiov1.DanmNet(labelled)
+		trusted := labelled
+		trusted.Namespace = "default"
+		shared := danmv1.ClusterNetwork{ObjectMeta: metav1.ObjectMeta{Name: "giant"}, Spec: labelled.Spec}
+		name := tt.cidr + " " + tt.net6
+		all = slices.Concat(all,
+			creations(t, "TenantNetwork "+name, clusterAdmin(), tenants, tt.refused), creations(t, "TenantNetwork, danm.io "+name, clusterAdmin(), &tenantsIO, tt.refused),
+			creations(t, "DanmNet "+name, clusterAdmin(), &labelled, tt.refused), creations(t, "DanmNet, danm.io "+name, clusterAdmin(), &labelledIO, tt.refused),
+			creations(t, "DanmNet without a tenant label "+name, clusterAdmin(), &trusted, ""), creations(t, "ClusterNetwork "+name, clusterAdmin(), &shared, ""),
+		)
+	}
+	run(t, all)
+	before := ranges("default", "", "")
+	before.Name = "before"
+	create(t, admin, before)
+	before.Spec.Options.CIDR, before.Spec.Options.Net6 = "10.0.0.0/8", "fd00::/32"
+	if err := as(t, operator()).Update(t.Context(), before); err != nil { // the policy is not for the operator
+		t.Fatal(err)
+	}
+	edit := func(name, refused string, edit func(*danmv1.NetworkOptions)) change[*danmv1.TenantNetwork] {
+		return change[*danmv1.TenantNetwork]{
+			name: name, who: clusterAdmin(), object: before, edit: func(n *danmv1.TenantNetwork) { edit(&n.Spec.Options) }, refused: refused, except: byApply,
+		}
+	}
+	runChanges(t, []change[*danmv1.TenantNetwork]{
+		edit("another field of a giant from before", "", func(o *danmv1.NetworkOptions) { o.MTU = 1400 }),
+		edit("a smaller range", "", func(o *danmv1.NetworkOptions) { o.CIDR = "10.0.0.0/24" }),
+		edit("another giant", "is larger than /16", func(o *danmv1.NetworkOptions) { o.CIDR = "11.0.0.0/8" }),
+		edit("a larger one", "is larger than /64", func(o *danmv1.NetworkOptions) { o.Net6 = "fd00::/20" }),
+	})
+}

@@ -29,6 +29,13 @@ func hostDevice(name string, kind danmv1.VNIType, numbers string) func(*danmv1.T
 	}
 }
 
+// share is an entry for tenants, with ranges.
+func share(tenants []string, cidrs ...string) func(*danmv1.TenantConfig) {
+	return func(c *danmv1.TenantConfig) {
+		c.HostDevices = append(c.HostDevices, danmv1.HostDevice{Name: "ens4", Tenants: tenants, CIDRs: cidrs})
+	}
+}
+
 func networkIDs(ids map[string]danmv1.NetworkID) func(*danmv1.TenantConfig) {
 	return func(c *danmv1.TenantConfig) { c.NetworkIDs = ids }
 }
@@ -42,6 +49,7 @@ func TestTenantConfigIsChecked(t *testing.T) {
 		together = "vniType and vniRange must be set together"
 		numbers  = "the numbers in vniRange must be 1 to 4094 with vniType vlan, 1 to 16777214 with vxlan"
 		form     = "hostDevices[0].vniRange"
+		cidrs    = "each entry of cidrs must be a canonical CIDR"
 	)
 	vlan, vxlan := danmv1.VNITypeVLAN, danmv1.VNITypeVXLAN
 	c := newClient(t)
@@ -85,6 +93,11 @@ func TestTenantConfigIsChecked(t *testing.T) {
 		}, "hostDevices must have no alloc in a new TenantConfig"},
 		{"rule 3, case 73: no NetworkID", networkIDs(map[string]danmv1.NetworkID{"flannel": ""}), "networkIds.flannel"},
 		{"rule 3, case 73: no type", networkIDs(map[string]danmv1.NetworkID{"": "asd"}), "each entry of networkIds must have a NetworkType as its key"},
+		{"a share of tenants", share([]string{"shop", "ns:default"}, "10.1.0.0/16", "fd01::/48"), ""},
+		{"a tenant without a name", share([]string{""}), "hostDevices[0].tenants[0]"},
+		{"a tenant twice", share([]string{"shop", "shop"}), "Duplicate value"},
+		{"a range that is none", share(nil, "10.1.0.0"), cidrs},
+		{"a range with host bits", share(nil, "10.1.0.1/16"), cidrs},
 		{"a NetworkID that is a path", networkIDs(map[string]danmv1.NetworkID{"flannel": "../../etc/evil"}), "networkIds.flannel"},
 	} {
 		for _, group := range bothGroups {
