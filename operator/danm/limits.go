@@ -33,7 +33,7 @@ func limited(tx store.ReadTx, net *multinet.Network) bool {
 	case multinet.KindTenantNetwork:
 		return true
 	case multinet.KindDanmNet:
-		return tenancy.Labelled(tenantOf(tx, net.Namespace))
+		return tenancy.Labelled(tenancy.OfNamespace(tx, net.Namespace))
 	}
 	return false
 }
@@ -113,7 +113,7 @@ func comesBefore(tx store.ReadTx, other, net *multinet.Network, mine bool) bool 
 // ofTenant yields the networks of the tenant of a namespace that have limits.
 func ofTenant(tx store.ReadTx, namespace string) iter.Seq[*multinet.Network] {
 	return func(yield func(*multinet.Network) bool) {
-		for _, name := range namespacesOf(tx, tenantOf(tx, namespace), namespace) {
+		for _, name := range namespacesOf(tx, tenancy.OfNamespace(tx, namespace), namespace) {
 			for _, kind := range []string{multinet.KindTenantNetwork, multinet.KindDanmNet} {
 				for net := range multinet.InNamespace(tx, kind, name) {
 					if limited(tx, net) && !yield(net) {

@@ -9,6 +9,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/tenancy"
 )
 
 // rank orders the kinds of networks by their authors: cluster administrators write
@@ -40,19 +41,10 @@ func nameFor(tx store.ReadTx, reader, other *multinet.Network) string {
 		return other.String()
 	case other.Kind == multinet.KindClusterNetwork:
 		return "a ClusterNetwork of the cluster's administrators"
-	case tenantOf(tx, reader.Namespace) == tenantOf(tx, other.Namespace):
+	case tenancy.OfNamespace(tx, reader.Namespace) == tenancy.OfNamespace(tx, other.Namespace):
 		return other.String()
 	}
 	return "a " + other.Kind + " of another tenant"
-}
-
-// tenantOf returns the tenant of a namespace. One whose event is still to come counts as a
-// tenant of its own until then.
-func tenantOf(tx store.ReadTx, namespace string) string {
-	if row := store.GetNamespace(tx, namespace); row != nil {
-		return row.Tenant
-	}
-	return v1alpha1.TenantOfNamespace(namespace, nil)
 }
 
 // losesItsNumber finds the ClusterNetwork that has the number of a TenantNetwork: an

@@ -14,6 +14,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/tenancy"
 )
 
 // profile is what the operator writes into the spec of a TenantNetwork.
@@ -85,7 +86,7 @@ func (d *decision) planProfile(tx store.ReadTx, net *multinet.Network, taken []n
 		want.device, want.vniType, want.vni = own[0].Device, own[0].Type, own[0].VNI
 	} else {
 		var r *refusal
-		if device, r = chooseDevice(net, config, tenantOf(tx, net.Namespace)); r != nil {
+		if device, r = chooseDevice(net, config, tenancy.OfNamespace(tx, net.Namespace)); r != nil {
 			return r
 		}
 		want.device, want.vniType = device.Name, device.VNIType
@@ -148,7 +149,7 @@ func (d *decision) planStatic(tx store.ReadTx, net *multinet.Network, config *mu
 		return &refusal{v1alpha1.InvalidReason, "a TenantNetwork of a static type has neither vlan nor vxlan: remove them"}
 	}
 	if net.Parent() != "" {
-		if _, r := chooseDevice(net, config, tenantOf(tx, net.Namespace)); r != nil {
+		if _, r := chooseDevice(net, config, tenancy.OfNamespace(tx, net.Namespace)); r != nil {
 			return r
 		}
 	}
@@ -179,7 +180,7 @@ func ownClaims(tx store.ReadTx, net *multinet.Network) []*multinet.HostVNIClaim 
 func claimedElsewhere(tx store.ReadTx, net *multinet.Network, own []*multinet.HostVNIClaim, config *multinet.TenantConfig, taken []number) (number, bool) {
 	vniType, vni := net.VNI()
 	n := number{vniType, vni, net.Parent()}
-	if vni == 0 || len(own) == 0 && !net.Profiled || config == nil || !offers(config, n, tenantOf(tx, net.Namespace)) || used(tx, net, n, taken) {
+	if vni == 0 || len(own) == 0 && !net.Profiled || config == nil || !offers(config, n, tenancy.OfNamespace(tx, net.Namespace)) || used(tx, net, n, taken) {
 		return number{}, false
 	}
 	claimed := len(own) > 0 && own[0].Type == vniType && own[0].VNI == vni && own[0].Device == n.device
@@ -257,7 +258,7 @@ func outOfRange(tx store.ReadTx, net *multinet.Network, want profile, config *mu
 	}
 	var ranges []string
 	for _, device := range config.Devices {
-		if device.Name != want.device || device.VNIType != want.vniType || want.vni != 0 && !device.Has(want.vniType, want.vni) || !device.Serves(tenantOf(tx, net.Namespace)) {
+		if device.Name != want.device || device.VNIType != want.vniType || want.vni != 0 && !device.Has(want.vniType, want.vni) || !device.Serves(tenancy.OfNamespace(tx, net.Namespace)) {
 			continue
 		}
 		if device.Admits(net) {

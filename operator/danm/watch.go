@@ -12,6 +12,7 @@ import (
 	"github.com/alioth-net/alioth/store/allocation"
 	"github.com/alioth-net/alioth/store/kinds/outside"
 	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/tenancy"
 )
 
 // watch makes the requests of the controller of one kind.
@@ -142,7 +143,7 @@ func (w watch) lackingVNI(tx store.ReadTx, device string) []feed.Request {
 // network that is gone makes room for one.
 func (w watch) nextOfTenant(tx store.ReadTx, namespace string) []feed.Request {
 	var oldest *multinet.Network
-	for _, name := range namespacesOf(tx, tenantOf(tx, namespace), namespace) {
+	for _, name := range namespacesOf(tx, tenancy.OfNamespace(tx, namespace), namespace) {
 		for net := range multinet.RefusedIn(tx, v1alpha1.TenantLimitReason, name) {
 			if oldest == nil || net.Older(oldest) {
 				oldest = net

@@ -69,7 +69,7 @@ func Register(controllers feed.Controllers, f *feed.Feed, r *Reconciler) error {
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	// Before the store is read, so that no later change is missed.
-	r.waiting.add(request.NamespacedName)
+	r.waiting.put(request.NamespacedName, anything)
 	var pod *store.Pod
 	var d decision
 	r.Store.View(func(tx store.ReadTx) {
@@ -81,8 +81,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if apierrors.IsNotFound(err) || errors.Is(err, claim.ErrHolderGone) || errors.Is(err, errAssigned) {
 		err = nil // its event has come, or will come
 	}
-	if refusal == nil && err == nil {
+	if pod == nil || refusal == nil && err == nil {
 		r.waiting.remove(request.NamespacedName)
+	} else {
+		r.waiting.put(request.NamespacedName, keysOf(pod, d)...)
 	}
 	return ctrl.Result{}, err
 }

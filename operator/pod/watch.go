@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/alioth-net/alioth/operator/feed"
@@ -15,6 +16,7 @@ import (
 	"github.com/alioth-net/alioth/store/allocation"
 	"github.com/alioth-net/alioth/store/multinet"
 	"github.com/alioth-net/alioth/store/nodeipam"
+	"github.com/alioth-net/alioth/store/tenancy"
 )
 
 // wakeAfter collects changes that may help waiting pods, so that each pod is checked a
@@ -25,10 +27,10 @@ const wakeAfter = 50 * time.Millisecond
 // that may have been the cause of a refusal.
 func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 	return feed.NewSource(f, r.initial,
-		feed.On(func(_ store.ReadTx, old, now *store.Pod) []feed.Request {
+		feed.On(func(tx store.ReadTx, old, now *store.Pod) []feed.Request {
 			requests := []feed.Request{feed.Now(feed.Either(old, now).Namespace, feed.Either(old, now).Name)}
 			if ending(now) && !ending(old) {
-				requests = append(requests, r.wake()...) // its IP is about to be released
+				requests = append(requests, r.wakeUnder(keysOfAddresses(tx, store.AddressesByPod(tx, old)...)...)...) // about to be released
 			}
 			return requests
 		}),
@@ -37,28 +39,68 @@ func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 		feed.On(func(_ store.ReadTx, old, now *store.Subnet) []feed.Request { return r.wakeIf(subnetHelps(old, now)) }),
 		feed.On(func(_ store.ReadTx, old, _ *store.Node) []feed.Request { return r.wakeIf(old == nil) }),
 		rollcall.OnSettled(r.Claimer.Settled, func(store.ReadTx) []feed.Request { return r.wake() }),
-		feed.On(func(_ store.ReadTx, _, _ *store.Network) []feed.Request { return r.wake() }),
+		feed.On(func(_ store.ReadTx, old, now *store.Network) []feed.Request {
+			return r.wakeUnder(keyOfTenant(feed.Either(old, now).Tenant), keyOfTenant(feed.Either(now, old).Tenant))
+		}),
 		feed.On(func(_ store.ReadTx, _, _ *nodeipam.PodNetwork) []feed.Request { return r.wake() }),
-		feed.On(func(_ store.ReadTx, _, _ *nodeipam.Instance) []feed.Request { return r.wake() }),
+		feed.On(r.ofInstance),
 		feed.On(func(_ store.ReadTx, _, _ *nodeipam.NodeInfo) []feed.Request { return r.wake() }),
-		feed.On(func(_ store.ReadTx, _, _ *multinet.Network) []feed.Request { return r.wake() }),
-		feed.On(func(_ store.ReadTx, _, _ *multinet.Definition) []feed.Request { return r.wake() }),
+		feed.On(r.ofOutside),
+		feed.On(func(tx store.ReadTx, old, now *multinet.Definition) []feed.Request {
+			return r.wakeUnder(keyOfTenant(tenancy.OfNamespace(tx, feed.Either(old, now).Namespace)))
+		}),
 		feed.On(func(_ store.ReadTx, _, _ *multinet.Grant) []feed.Request { return r.wake() }),
 		feed.On(func(_ store.ReadTx, old, now *multinet.Claim) []feed.Request {
 			claim := feed.Either(old, now) // a living pod has those of its allocation status
 			return []feed.Request{feed.Later(wakeAfter, claim.Namespace, claim.PodName)}
 		}),
-		feed.On(func(_ store.ReadTx, old, now *store.Namespace) []feed.Request {
-			return r.wakeIf(old == nil || now == nil || old.Tenant != now.Tenant)
-		}),
+		feed.On(r.ofNamespace),
 	)
+}
+
+// ofNamespace requests the pods of the tenants that a namespace comes to, or leaves.
+func (r *Reconciler) ofNamespace(_ store.ReadTx, old, now *store.Namespace) []feed.Request {
+	if old != nil && now != nil && old.Tenant == now.Tenant {
+		return nil
+	}
+	// Until its namespace was known, a pod had no tenant.
+	return r.wakeUnder(keyOfTenant(""), keyOfTenant(feed.Either(old, now).Tenant), keyOfTenant(feed.Either(now, old).Tenant))
+}
+
+// ofInstance requests the pods of the tenant of a PodNetworkInstance, and those that its
+// addresses help.
+func (r *Reconciler) ofInstance(tx store.ReadTx, old, now *nodeipam.Instance) []feed.Request {
+	keys := []string{keyOfTenant(tenancy.OfNamespace(tx, feed.Either(old, now).Namespace))}
+	if old != nil {
+		for _, reserved := range old.Reserved {
+			keys = append(keys, keyOfDomain(reserved.VPC))
+		}
+	}
+	return r.wakeUnder(keys...)
+}
+
+// ofOutside requests the pods that may name a network outside of every VPC: those of its
+// namespace's tenant, or all for a ClusterNetwork. The figures of a network help no pod.
+func (r *Reconciler) ofOutside(tx store.ReadTx, old, now *multinet.Network) []feed.Request {
+	network := feed.Either(old, now)
+	switch {
+	case old != nil && now != nil && old.UID == now.UID && old.Generation == now.Generation && old.Deleting == now.Deleting &&
+		old.Ready == now.Ready && old.Reason == now.Reason && old.Message == now.Message && old.NameConflict == now.NameConflict:
+		return nil
+	case network.Kind == multinet.KindClusterNetwork:
+		return r.wake()
+	}
+	return r.wakeUnder(keyOfTenant(tenancy.OfNamespace(tx, network.Namespace)))
 }
 
 // ofAddress requests the pods that a free address may help. It also requests the pod
 // that lost an address or has one that this term did not create: a living pod keeps the
 // addresses of its allocation status, and no others.
-func (r *Reconciler) ofAddress(_ store.ReadTx, old, now *store.Address) []feed.Request {
-	requests := r.wakeIf(now == nil)
+func (r *Reconciler) ofAddress(tx store.ReadTx, old, now *store.Address) []feed.Request {
+	var requests []feed.Request
+	if now == nil {
+		requests = r.wakeUnder(keysOfAddresses(tx, old)...)
+	}
 	holder := feed.Either(old, now).Holder
 	if holder.Kind == store.HolderPod && (old == nil || now == nil || now.UID == "") {
 		requests = append(requests, feed.Later(wakeAfter, holder.Namespace, holder.Name))
@@ -87,9 +129,31 @@ func (r *Reconciler) wakeIf(helps bool) []feed.Request {
 	return r.wake()
 }
 
-func (r *Reconciler) wake() []feed.Request {
+// keysOfAddresses are the keys of pods that addresses help when they are released: an IP on a
+// segment is free for all networks of it.
+func keysOfAddresses(tx store.ReadTx, rows ...*store.Address) []string {
+	var keys []string
+	for _, row := range rows {
+		keys = append(keys, keyOfDomain(row.Domain()))
+		if net := multinet.ByDomain(tx, row.Domain()); net != nil && net.Segment() != "" {
+			for _, peer := range multinet.OnSegment(tx, net.Segment()) {
+				keys = append(keys, keyOfDomain(peer.Domain()))
+			}
+		}
+	}
+	return keys
+}
+
+// wake requests all waiting pods. It is for changes that administrators and nodes make:
+// tenants can make pods that wait without limit.
+func (r *Reconciler) wake() []feed.Request { return soon(r.waiting.list()) }
+
+// wakeUnder requests the waiting pods that one of the keys is for.
+func (r *Reconciler) wakeUnder(keys ...string) []feed.Request { return soon(r.waiting.under(keys...)) }
+
+func soon(pods []types.NamespacedName) []feed.Request {
 	var all []feed.Request
-	for _, pod := range r.waiting.list() {
+	for _, pod := range pods {
 		all = append(all, feed.Later(wakeAfter, pod.Namespace, pod.Name))
 	}
 	return all

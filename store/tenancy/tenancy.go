@@ -121,6 +121,15 @@ func Lists(allowed []string, tenant string) bool {
 		!Labelled(tenant) && slices.Contains(allowed, v1alpha1.AnyUnlabelled)
 }
 
+// OfNamespace returns the tenant of a namespace. One whose event is still to come counts as a
+// tenant of its own until then.
+func OfNamespace(tx store.ReadTx, namespace string) string {
+	if row := store.GetNamespace(tx, namespace); row != nil {
+		return row.Tenant
+	}
+	return v1alpha1.TenantOfNamespace(namespace, nil)
+}
+
 // Labelled reports whether a tenant comes from the label of namespaces, and is not
 // that of a single namespace without a label.
 func Labelled(tenant string) bool { return !strings.HasPrefix(tenant, v1alpha1.NamespaceTenantPrefix) }

@@ -1,0 +1,133 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/alioth-net/alioth/operator/claim"
+	"github.com/alioth-net/alioth/operator/feed"
+	"github.com/alioth-net/alioth/operator/operatortest"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/nodeipam"
+)
+
+// counted is a queue that notes what is requested.
+type counted struct {
+	workqueue.TypedRateLimitingInterface[reconcile.Request]
+	names []string
+}
+
+func (c *counted) Add(request reconcile.Request) { c.names = append(c.names, request.Name) }
+
+func (c *counted) AddAfter(request reconcile.Request, _ time.Duration) { c.Add(request) }
+
+// waitingPods has a pod of tenant blue that waits for each of the things that may help it, and
+// so many of another tenant that wait for the same.
+func waitingPods(others int) *waiting {
+	w := newWaiting()
+	for name, d := range map[string]decision{
+		"network":  {verb: refuse},
+		"address":  {verb: assign, wishes: []Wish{{Binding: Binding{VPC: "v"}}}},
+		"elsewise": {verb: assign, wishes: []Wish{{Binding: Binding{VPC: "w"}}}},
+	} {
+		w.put(types.NamespacedName{Namespace: "a", Name: name}, keysOf(&store.Pod{Tenant: "blue"}, d)...)
+	}
+	for i := range others {
+		d := decision{verb: refuse}
+		if i%2 == 0 {
+			d = decision{verb: assign, wishes: []Wish{{Binding: Binding{VPC: "theirs"}}}}
+		}
+		w.put(types.NamespacedName{Namespace: "b", Name: fmt.Sprint("flood", i)}, keysOf(&store.Pod{Tenant: "flood"}, d)...)
+	}
+	return w
+}
+
+// TestAChangeRequestsThePodsOfItsTenantAlone has the changes that a tenant can make without
+// limit. Pods of another tenant that wait are requested by none of them, so that a change
+// costs the same however many they are.
+func TestAChangeRequestsThePodsOfItsTenantAlone(t *testing.T) {
+	mine := operatortest.Pod("blue", "a", "mine", "n", "")
+	gone := *mine
+	gone.Deleting = true
+	held := operatortest.Address("v", "s1", "10.0.1.9", mine)
+	outside := &multinet.Network{Meta: operatortest.Meta("uid-tn", 0), Ref: multinet.Ref{Group: "danm.io", Kind: multinet.KindTenantNetwork, Namespace: "a", Name: "tn"}}
+	figures := *outside
+	figures.ResourceVersion = "2"
+	isReady := figures
+	isReady.Ready = true
+	all := []string{"address", "elsewise", "network"}
+	for _, tc := range []struct {
+		name   string
+		change feed.Change
+		want   []string
+	}{
+		{"a pod ends", feed.Change{Old: mine, New: &gone}, []string{"address", "mine"}},
+		{"an address is released", feed.Change{Old: held}, []string{"address", "mine"}},
+		{"a pod comes", feed.Change{New: mine}, []string{"mine"}},
+		{"a Network", feed.Change{New: operatortest.Network("blue", "a", "n", "v", 0)}, all},
+		{"a Network goes", feed.Change{Old: operatortest.Network("blue", "a", "n", "v", 0)}, all},
+		{"a TenantNetwork", feed.Change{New: outside}, all},
+		{"a TenantNetwork is ready", feed.Change{Old: outside, New: &isReady}, all},
+		{"the figures of a TenantNetwork", feed.Change{Old: outside, New: &figures}, nil},
+		{"a definition", feed.Change{New: &multinet.Definition{Namespace: "a", Name: "nad"}}, all},
+		{"a PodNetworkInstance", feed.Change{New: &nodeipam.Instance{Ref: nodeipam.Ref{Namespace: "a", Name: "i"}}}, all},
+		{"a PodNetworkInstance releases addresses", feed.Change{Old: &nodeipam.Instance{
+			Ref: nodeipam.Ref{Namespace: "c", Name: "i"}, Reserved: []nodeipam.Reserved{{VPC: "w"}},
+		}}, []string{"elsewise"}},
+		{"a namespace leaves the tenant", feed.Change{
+			Old: &store.Namespace{Name: "x", Tenant: "blue"}, New: &store.Namespace{Name: "x", Tenant: "red"},
+		}, all},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			namespaces := []any{
+				&store.Namespace{Meta: operatortest.Meta("ns-a", 0), Name: "a", Tenant: "blue"},
+				&store.Namespace{Meta: operatortest.Meta("ns-c", 0), Name: "c", Tenant: "green"}, held,
+			}
+			for _, others := range []int{0, 1000} {
+				s := operatortest.New(t, namespaces...)
+				f := feed.New(s, logr.Discard())
+				r := &Reconciler{Options: Options{Store: s, Claimer: &claim.Claimer{}}, waiting: waitingPods(others)}
+				queue := &counted{}
+				if err := r.source(f).Start(context.Background(), queue); err != nil {
+					t.Fatal(err)
+				}
+				f.Publish(tc.change)
+				slices.Sort(queue.names)
+				if got := slices.Compact(queue.names); !slices.Equal(got, tc.want) {
+					t.Errorf("with %d pods of another tenant: requested are %d, %.200q; want %q", others, len(got), got, tc.want)
+				}
+			}
+		})
+	}
+}
+
+// TestAPodThatIsBeingDecidedHearsOfEverything: what may help it is not known yet.
+func TestAPodThatIsBeingDecidedHearsOfEverything(t *testing.T) {
+	w, pod := newWaiting(), types.NamespacedName{Namespace: "a", Name: "p"}
+	w.put(pod, anything)
+	if got := w.under(keyOfTenant("x")); !slices.Equal(got, []types.NamespacedName{pod}) {
+		t.Errorf("%v while it is decided", got)
+	}
+	w.put(pod, keyOfTenant("y"), keyOfDomain("v"))
+	if got := w.under(keyOfTenant("x")); len(got) > 0 {
+		t.Errorf("%v by a key of others", got)
+	}
+	if got := w.under(keyOfTenant("y"), keyOfDomain("v")); !slices.Equal(got, []types.NamespacedName{pod}) {
+		t.Errorf("%v by two keys", got)
+	}
+	if w.remove(pod); len(w.list()) > 0 || len(w.under(keyOfTenant("y"))) > 0 || len(w.by) > 1 {
+		t.Errorf("%v is left", w.by)
+	}
+}
