@@ -33,6 +33,8 @@ const (
 	// offeredDevice is one that a TenantConfig offers. No pod gets an interface on it, so
 	// no node needs it.
 	offeredDevice = "hostile0"
+	// sharedDevice is one that a TenantConfig offers without VLANs.
+	sharedDevice = "hostile1"
 )
 
 // forger is a tenant's user with the role edit, and what that user wants of a victim.
@@ -275,7 +277,7 @@ func (f *forger) tenantNetwork(name string, edit func(*danmv1.NetworkSpec)) *dan
 // given it a VLAN of the TenantConfig.
 func (f *forger) ownNetwork(t *testing.T) *danmv1.TenantNetwork {
 	t.Helper()
-	network := f.tenantNetwork("mine", nil)
+	network := f.tenantNetwork("mine", func(s *danmv1.NetworkSpec) { s.Options.HostDevice = offeredDevice })
 	err := scene.Until(stage.Within(t, stage.Patience), "the TenantConfig to serve", func(ctx context.Context) (bool, string, error) {
 		err := f.editor.Client.Create(ctx, network)
 		if refusal.MayPass(err) {
@@ -304,8 +306,11 @@ func TestATenantGetsNothingOfTheNodesByItsNetworks(t *testing.T) {
 	e := start(t)
 	f := e.forger(t)
 	e.Make(t, &danmv1.TenantConfig{
-		ObjectMeta:  metav1.ObjectMeta{Name: stage.Unique("hostile")},
-		HostDevices: []danmv1.HostDevice{{Name: offeredDevice, VNIType: danmv1.VNITypeVLAN, VNIRange: "3000-3001"}},
+		ObjectMeta: metav1.ObjectMeta{Name: stage.Unique("hostile")},
+		HostDevices: []danmv1.HostDevice{
+			{Name: offeredDevice, VNIType: danmv1.VNITypeVLAN, VNIRange: "3000-3019"}, // more than the limit of one tenant
+			{Name: sharedDevice}, {Name: "hostile2", Tenants: []string{f.victim.Name}},
+		},
 	})
 	network := f.ownNetwork(t)
 	t.Run("new objects", f.createsNoOther)
@@ -319,6 +324,9 @@ func TestATenantGetsNothingOfTheNodesByItsNetworks(t *testing.T) {
 		}
 		f.awaitRefusal(t, pod, v1alpha1.NetworkNotFoundReason, "TenantNetwork "+pod.Namespace+"/mine does not exist")
 	})
+	t.Run("a giant range, and the share of another tenant", f.takesNoShare)
+	t.Run("the range and the number of an administrator", func(t *testing.T) { f.yieldsToAdministrators(t, network) })
+	t.Run("all numbers", f.takesNotAllNumbers)
 }
 
 // createsNoOther has the user create networks on what is not offered, with names that are
