@@ -225,7 +225,7 @@ func (c Config) ownSource() pod.Source {
 	return interfaces.Source(interfaces.Config{
 		DefaultVPC: c.DefaultVPC, VPCTypes: c.vpcTypes(), Kinds: c.kinds(),
 		Annotations: c.Annotations, Delegation: c.Delegation,
-		LegacyNames: c.NamingScheme == NamingLegacy, Limit: c.InterfacesPerPod,
+		LegacyNames: c.NamingScheme == NamingLegacy, Limit: c.InterfacesPerPod, Links: c.TenantLimits.Numbers,
 	})
 }
 

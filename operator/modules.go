@@ -290,7 +290,7 @@ func registerMultiNetwork(p *parts) error {
 		domain.Register(to, p.feed, &domain.Reconciler{
 			Client: p.client("domainclaim"), Live: p.env.live, Store: p.rows, Publish: p.feed.Publish,
 		}),
-		hostlink.Register(to, p.feed, &hostlink.Reconciler{Client: p.client("hostlink"), Store: p.rows, Delegation: p.cfg.Delegation}),
+		hostlink.Register(to, p.feed, &hostlink.Reconciler{Client: p.client("hostlink"), Store: p.rows, Numbers: p.cfg.TenantLimits.Numbers, Delegation: p.cfg.Delegation}),
 	}
 	for _, kind := range outside.Networks {
 		errs = append(errs, danm.Register(to, p.feed, &danm.Reconciler{

@@ -25,13 +25,15 @@ type Reconciler struct {
 	// Client writes; its reads come from the informers.
 	Client client.Client
 	Store  *store.Store
+	// Numbers is how many links the definitions of a namespace may have; 0 for any number.
+	Numbers int
 	// Delegation: NetworkAttachmentDefinitions with a configuration have links too.
 	Delegation bool
 }
 
 // Register adds the controller.
 func Register(controllers feed.Controllers, f *feed.Feed, r *Reconciler) error {
-	return controllers.Add("hostlink", 1, r, source(f))
+	return controllers.Add("hostlink", 1, r, source(f, r.Numbers))
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -75,7 +77,7 @@ func (r *Reconciler) told(ctx context.Context, done, name string, err error) err
 }
 
 // source requests a link when a network on it changes, or begins or ends to have pods.
-func source(f *feed.Feed) *feed.Source {
+func source(f *feed.Feed, limit int) *feed.Source {
 	return feed.NewSource(f, everything,
 		feed.On(func(_ store.ReadTx, old, now *multinet.HostLink) []feed.Request {
 			return []feed.Request{feed.Now("", feed.Either(old, now).Name)}
@@ -88,8 +90,12 @@ func source(f *feed.Feed) *feed.Source {
 			}
 			return of(multinet.ByDomain(tx, network.Domain()))
 		}),
-		feed.On(func(_ store.ReadTx, old, now *multinet.Definition) []feed.Request {
-			return append(ofDefinition(old), ofDefinition(now)...)
+		feed.On(func(tx store.ReadTx, old, now *multinet.Definition) []feed.Request {
+			all := append(ofDefinition(old), ofDefinition(now)...)
+			if old != nil && (now == nil || now.Link != old.Link) {
+				all = append(all, ofNextDefinitions(tx, old, limit)...)
+			}
+			return all
 		}),
 		feed.On(func(tx store.ReadTx, _, _ *multinet.Grant) []feed.Request { return ofDefinitions(tx) }),
 		feed.On(func(tx store.ReadTx, _, _ *multinet.TenantConfig) []feed.Request { return ofDefinitions(tx) }),
@@ -126,6 +132,19 @@ func ofDefinition(def *multinet.Definition) []feed.Request {
 		return nil
 	}
 	return request(def.Link)
+}
+
+// ofNextDefinitions requests the links that a namespace may have without a definition that is
+// gone, which makes room for another one. One above the limit makes none.
+func ofNextDefinitions(tx store.ReadTx, gone *multinet.Definition, limit int) []feed.Request {
+	if limit == 0 || gone.Link == (multinet.LinkID{}) || multinet.ExceedsLinks(tx, gone, limit) {
+		return nil
+	}
+	var all []feed.Request
+	for _, def := range multinet.OldestOnLinks(tx, gone.Namespace, limit) {
+		all = append(all, ofDefinition(def)...)
+	}
+	return all
 }
 
 func request(id multinet.LinkID) []feed.Request {

@@ -27,7 +27,7 @@ func (r *Reconciler) wanted(tx store.ReadTx, id multinet.LinkID) *v1alpha1.HostL
 		spec.MTU = larger(spec.MTU, int32(net.MTU))
 	}
 	for _, def := range multinet.DefinitionsOnLink(tx, id) {
-		if !r.Delegation || !defines(tx, def) {
+		if !r.Delegation || !r.defines(tx, def) {
 			continue
 		}
 		if spec == nil {
@@ -39,12 +39,13 @@ func (r *Reconciler) wanted(tx store.ReadTx, id multinet.LinkID) *v1alpha1.HostL
 }
 
 // defines reports whether a definition has its link: as long as a grant permits its plugins,
-// or a pod may have an interface of it. The numbers of tenants are not for definitions.
-func defines(tx store.ReadTx, def *multinet.Definition) bool {
+// or a pod may have an interface of it. The numbers of tenants are not for definitions, and a
+// namespace has a limit of links.
+func (r *Reconciler) defines(tx store.ReadTx, def *multinet.Definition) bool {
 	if len(multinet.ClaimsByNetwork(tx, def.UID)) > 0 {
 		return true
 	}
-	if def.Deleting || multinet.TenantsNumber(tx, def.Link) != "" {
+	if def.Deleting || multinet.TenantsNumber(tx, def.Link) != "" || multinet.ExceedsLinks(tx, def, r.Numbers) {
 		return false
 	}
 	return slices.ContainsFunc(multinet.GrantsFor(tx, def.Reference()), func(grant *multinet.Grant) bool {

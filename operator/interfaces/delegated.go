@@ -31,6 +31,9 @@ func (cfg Config) delegated(tx store.ReadTx, p *store.Pod, def *multinet.Definit
 	if holder := multinet.TenantsNumber(tx, def.Link); holder != "" {
 		return r, notGranted("%s: %s %s: use another number", def, def.Link, holder)
 	}
+	if multinet.ExceedsLinks(tx, def, cfg.Links) {
+		return r, notGranted("%s: older definitions of the namespace have %d links, which is the limit (multiNetwork.tenantLimits.numbers of the chart): delete definitions that are not needed, or use a VLAN or VXLAN of theirs", def, cfg.Links)
+	}
 	grants := multinet.GrantsFor(tx, def.Reference())
 	if len(grants) == 0 {
 		return r, notGranted("%s, and no DelegationGrant names it or its namespace: ask the cluster administrator for one, or name a network of Alioth in its annotation %s", configured(def), annotations.NetworkKey)

@@ -142,6 +142,30 @@ func TestAPluginOnALinkOfTheNodes(t *testing.T) {
 	}
 }
 
+// TestAPluginOnALinkAboveTheLimit: an older definition of the namespace has the last link.
+func TestAPluginOnALinkAboveTheLimit(t *testing.T) {
+	on := func(name string, vlan, age int) *multinet.Definition {
+		def := configured(name, fmt.Sprintf(`{"cniVersion":"1.0.0","type":"macvlan","master":"ens4","vlan":%d}`, vlan))
+		def.Meta = operatortest.Meta("uid-nad-a-"+name, age)
+		def.Link = multinet.LinkID{Device: "ens4", Type: multinet.VLAN, VNI: uint32(vlan)}
+		return def
+	}
+	granted := grant("g", func(g *multinet.Grant) { g.Namespaces, g.Plugins = []string{"a"}, []string{"macvlan"} })
+	rows := world(on("old", 100, 0), on("young", 101, 5), on("shared", 100, 9), granted)
+	for name, want := range map[string]string{"old": "", "shared": "", "young": "have 1 links, which is the limit"} {
+		p := operatortest.Pod("ns:a", "a", "p", "", "")
+		p.Selections = name
+		operatortest.New(t, rows...).View(func(tx store.ReadTx) {
+			_, refusal := interfaces.Source(interfaces.Config{
+				DefaultVPC: "default", Annotations: []string{interfaces.AnnotationNPWG}, Delegation: true, Limit: 16, Links: 1,
+			})(tx, p)
+			if (refusal == nil) != (want == "") || refusal != nil && !strings.Contains(refusal.Message, want) {
+				t.Errorf("%s: %+v", name, refusal)
+			}
+		})
+	}
+}
+
 func TestATenantsPodNeverGetsPlugins(t *testing.T) {
 	rows := world(configured("net", bridgeConfig), grant("g", ofNamespace("a")))
 	if wishes, refusal := decide(t, "", rows, selecting("net")); !strings.Contains(refusal, "pods of tenants") {

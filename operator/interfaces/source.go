@@ -43,6 +43,8 @@ type Config struct {
 	LegacyNames bool
 	// Limit is the highest number of interfaces of a pod.
 	Limit int
+	// Links is how many links the definitions of a namespace may have; 0 for any number.
+	Links int
 }
 
 // Source returns the source of the interfaces that a pod requests: those of the interfaces

@@ -66,6 +66,48 @@ func DefinitionsOnLink(tx store.ReadTx, id LinkID) []*Definition {
 // DefinitionsOnLinks returns the NetworkAttachmentDefinitions that ask for any link.
 func DefinitionsOnLinks(tx store.ReadTx) []*Definition { return definitions.List(tx, bySegment, nil) }
 
+// ExceedsLinks reports whether older definitions of the namespace of a definition ask for as
+// many other links as a limit permits; 0 permits any number. Definitions that share a link
+// count once.
+func ExceedsLinks(tx store.ReadTx, def *Definition, limit int) bool {
+	if limit == 0 || def.Link == (LinkID{}) {
+		return false
+	}
+	for _, other := range DefinitionsOnLink(tx, def.Link) {
+		if other.Namespace == def.Namespace {
+			def = other // the oldest has made the link
+			break
+		}
+	}
+	others := map[LinkID]struct{}{}
+	for other := range definitions.Seq(tx, memory.Primary, memory.TextKey(def.Namespace)) {
+		if other.Link == (LinkID{}) || other.Link == def.Link || definitions.ByAge(other, def) >= 0 {
+			continue
+		}
+		if others[other.Link] = struct{}{}; len(others) >= limit {
+			return true
+		}
+	}
+	return false
+}
+
+// OldestOnLinks returns the oldest definition of each of the first links of a namespace, up to
+// a limit.
+func OldestOnLinks(tx store.ReadTx, namespace string, limit int) []*Definition {
+	var all []*Definition
+	seen := map[LinkID]struct{}{}
+	for _, def := range definitions.OldestFirst(tx, memory.Primary, memory.TextKey(namespace)) {
+		if _, had := seen[def.Link]; had || def.Link == (LinkID{}) {
+			continue
+		}
+		seen[def.Link] = struct{}{}
+		if all = append(all, def); len(all) == limit {
+			break
+		}
+	}
+	return all
+}
+
 // GetDefinition returns the NetworkAttachmentDefinition of that namespace and name, or nil.
 func GetDefinition(tx store.ReadTx, namespace, name string) *Definition {
 	return definitions.Get(tx, memory.TextKey(namespace, name))
