@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/alioth-net/alioth/store"
@@ -21,6 +22,9 @@ import (
 type Request struct {
 	reconcile.Request
 	After time.Duration
+	// Priority orders requests that are due: higher ones first, then in the order in which
+	// they came. Of several requests for one object the highest counts.
+	Priority int
 }
 
 // Now requests an object at once. The namespace is "" for cluster-scoped ones.
@@ -102,8 +106,11 @@ func (s *Source) WaitForSync(ctx context.Context) error {
 }
 
 func add(queue workqueue.TypedRateLimitingInterface[reconcile.Request], requests []Request) {
+	byPriority, _ := queue.(priorityqueue.PriorityQueue[reconcile.Request])
 	for _, request := range requests {
-		if request.After > 0 {
+		if byPriority != nil {
+			byPriority.AddWithOpts(priorityqueue.AddOpts{After: request.After, Priority: &request.Priority}, request.Request)
+		} else if request.After > 0 {
 			queue.AddAfter(request.Request, request.After)
 		} else {
 			queue.Add(request.Request)

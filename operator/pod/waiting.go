@@ -4,6 +4,7 @@
 package pod
 
 import (
+	"math/bits"
 	"slices"
 	"sync"
 
@@ -55,6 +56,27 @@ func (w *waiting) put(pod types.NamespacedName, keys ...string) {
 		}
 		w.by[key][pod] = struct{}{}
 	}
+}
+
+// expect notes that a pod is about to be decided, unless it is noted already.
+func (w *waiting) expect(pod types.NamespacedName, tenant string) {
+	w.mu.Lock()
+	_, noted := w.pods[pod]
+	w.mu.Unlock()
+	if !noted {
+		w.put(pod, keyOfTenant(tenant))
+	}
+}
+
+// share is how many pods of a tenant are decided as early as those of other tenants.
+const share = 32
+
+// priority is the one of requests for pods of a tenant: the more pods of it wait, the later
+// they are decided. Pods of other tenants then wait for the share of each tenant at most.
+func (w *waiting) priority(tenant string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return -bits.Len(uint(len(w.by[keyOfTenant(tenant)]) / share))
 }
 
 func (w *waiting) remove(pod types.NamespacedName) {

@@ -4,6 +4,7 @@
 package pod
 
 import (
+	"math/bits"
 	"slices"
 	"time"
 
@@ -28,7 +29,7 @@ const wakeAfter = 50 * time.Millisecond
 func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 	return feed.NewSource(f, r.initial,
 		feed.On(func(tx store.ReadTx, old, now *store.Pod) []feed.Request {
-			requests := []feed.Request{feed.Now(feed.Either(old, now).Namespace, feed.Either(old, now).Name)}
+			requests := []feed.Request{r.request(tx, feed.Either(old, now))}
 			if ending(now) && !ending(old) {
 				requests = append(requests, r.wakeUnder(keysOfAddresses(tx, store.AddressesByPod(tx, old)...)...)...) // about to be released
 			}
@@ -146,17 +147,34 @@ func keysOfAddresses(tx store.ReadTx, rows ...*store.Address) []string {
 
 // wake requests all waiting pods. It is for changes that administrators and nodes make:
 // tenants can make pods that wait without limit.
-func (r *Reconciler) wake() []feed.Request { return soon(r.waiting.list()) }
+func (r *Reconciler) wake() []feed.Request { return r.soon(r.waiting.list()) }
 
 // wakeUnder requests the waiting pods that one of the keys is for.
-func (r *Reconciler) wakeUnder(keys ...string) []feed.Request { return soon(r.waiting.under(keys...)) }
+func (r *Reconciler) wakeUnder(keys ...string) []feed.Request {
+	return r.soon(r.waiting.under(keys...))
+}
 
-func soon(pods []types.NamespacedName) []feed.Request {
+// soon requests pods that wait. Many of them give way to other pods.
+func (r *Reconciler) soon(pods []types.NamespacedName) []feed.Request {
 	var all []feed.Request
 	for _, pod := range pods {
-		all = append(all, feed.Later(wakeAfter, pod.Namespace, pod.Name))
+		request := feed.Later(wakeAfter, pod.Namespace, pod.Name)
+		request.Priority = -bits.Len(uint(len(pods) / share))
+		all = append(all, request)
 	}
 	return all
+}
+
+// request requests a pod that has changed. Pods without an address of a tenant that has many
+// of them give way to pods of other tenants. The text in the pod does not count: the tenant may
+// have written it.
+func (r *Reconciler) request(tx store.ReadTx, pod *store.Pod) feed.Request {
+	request := feed.Now(pod.Namespace, pod.Name)
+	if pod.Node != "" && !ending(pod) && len(store.AddressesByPod(tx, pod)) == 0 {
+		r.waiting.expect(request.NamespacedName, pod.Tenant)
+		request.Priority = r.waiting.priority(pod.Tenant)
+	}
+	return request
 }
 
 // initial requests the pods with which something is to be done. Before any address can be
@@ -178,7 +196,7 @@ func (r *Reconciler) initial(tx store.ReadTx) []feed.Request {
 func (r *Reconciler) undecided(tx store.ReadTx) (requests []feed.Request, lost []*store.Pod) {
 	var served, others []feed.Request
 	for pod := range store.AllPods(tx) {
-		request := feed.Now(pod.Namespace, pod.Name)
+		request := r.request(tx, pod)
 		switch {
 		case allocation.IsTold(pod):
 			// Most pods of a restarted operator: requests for all would delay what it has to do.

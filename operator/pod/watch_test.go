@@ -131,3 +131,44 @@ func TestAPodThatIsBeingDecidedHearsOfEverything(t *testing.T) {
 		t.Errorf("%v is left", w.by)
 	}
 }
+
+// TestPodsOfACrowdGiveWay: the more pods of a tenant are undecided, the later the next ones
+// are decided. Pods of another tenant are not concerned.
+func TestPodsOfACrowdGiveWay(t *testing.T) {
+	r := &Reconciler{waiting: newWaiting()}
+	empty := operatortest.New(t)
+	request := func(p *store.Pod) (priority int) {
+		empty.View(func(tx store.ReadTx) { priority = r.request(tx, p).Priority })
+		return priority
+	}
+	pod := func(tenant string, i int) *store.Pod {
+		p := operatortest.Pod(tenant, tenant, fmt.Sprint("p", i), "", "")
+		p.Node = "node-1"
+		return p
+	}
+	last := 0
+	for i := range 10_000 {
+		priority := request(pod("crowd", i))
+		if priority > last || i < share-1 && priority != 0 {
+			t.Fatalf("pod %d has priority %d after %d", i, priority, last)
+		}
+		last = priority
+	}
+	if last >= -5 {
+		t.Errorf("the last of a crowd has priority %d", last)
+	}
+	if got := request(pod("calm", 0)); got != 0 {
+		t.Errorf("a pod of another tenant has priority %d", got)
+	}
+	for i := range 10_000 {
+		r.waiting.remove(types.NamespacedName{Namespace: "crowd", Name: fmt.Sprint("p", i)})
+	}
+	if got := request(pod("crowd", 0)); got != 0 {
+		t.Errorf("after the crowd a pod has priority %d", got)
+	}
+	assigned := pod("crowd", 1)
+	operatortest.New(t, assigned, operatortest.Address("v", "s1", "10.0.1.9", assigned)).View(func(tx store.ReadTx) { r.request(tx, assigned) })
+	if n := len(r.waiting.list()); n != 2 { // the first of the crowd, and the calm one
+		t.Errorf("%d pods are undecided, want 2", n)
+	}
+}
