@@ -69,7 +69,7 @@ func Register(controllers feed.Controllers, f *feed.Feed, r *Reconciler) error {
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	// Before the store is read, so that no later change is missed.
-	r.waiting.put(request.NamespacedName, anything)
+	r.waiting.begin(request.NamespacedName)
 	var pod *store.Pod
 	var d decision
 	r.Store.View(func(tx store.ReadTx) {
@@ -84,7 +84,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if pod == nil || refusal == nil && err == nil {
 		r.waiting.remove(request.NamespacedName)
 	} else {
-		r.waiting.put(request.NamespacedName, keysOf(pod, d)...)
+		r.waiting.wait(request.NamespacedName, pod.Tenant, keysOf(pod, d))
 	}
 	return ctrl.Result{}, err
 }

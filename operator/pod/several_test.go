@@ -264,8 +264,8 @@ func TestASecondAttachmentThatIsRefusedCostsThePodTheFirst(t *testing.T) {
 				!strings.HasPrefix(condition.Message, "interface net1: ") || list != nil {
 				t.Errorf("told %+v and %+v, want a refusal that names the interface", condition, list)
 			}
-			if len(g.events.Events) != 1 || len(g.r.waiting.list()) != 1 {
-				t.Errorf("%d events, %d pods wait; want one of each", len(g.events.Events), len(g.r.waiting.list()))
+			if len(g.events.Events) != 1 || len(g.r.waiting.pods) != 1 {
+				t.Errorf("%d events, %d pods wait; want one of each", len(g.events.Events), len(g.r.waiting.pods))
 			}
 		})
 	}

@@ -4,6 +4,7 @@
 package pod
 
 import (
+	"maps"
 	"math/bits"
 	"slices"
 	"sync"
@@ -31,53 +32,57 @@ func keysOf(pod *store.Pod, d decision) []string {
 	return keys
 }
 
-// waiting has the refused pods, which are checked again after a change, by what may help them.
-// A change then costs as much as it has pods to help, however many pods of other tenants wait.
-// Only the reconciler uses it. It needs no persistence: after a restart every pod is checked.
+// note is what waiting has of a pod. Without keys the pod is requested already.
+type note struct {
+	tenant string
+	keys   []string
+}
+
+// waiting has the pods without an address, by what may help them. A change then costs as much
+// as it has pods to help, however many pods of other tenants wait. Only the reconciler uses it.
+// It needs no persistence: after a restart every pod is checked.
 type waiting struct {
 	mu   sync.Mutex
-	pods map[types.NamespacedName][]string
+	pods map[types.NamespacedName]note
 	by   map[string]map[types.NamespacedName]struct{}
+	// crowd is how many pods of each tenant there are.
+	crowd map[string]int
 }
 
 func newWaiting() *waiting {
-	return &waiting{pods: map[types.NamespacedName][]string{}, by: map[string]map[types.NamespacedName]struct{}{}}
+	return &waiting{pods: map[types.NamespacedName]note{}, by: map[string]map[types.NamespacedName]struct{}{}, crowd: map[string]int{}}
 }
 
-// put notes a pod under keys, in place of those that it had.
-func (w *waiting) put(pod types.NamespacedName, keys ...string) {
+// begin notes that a pod is being decided: any change may help it.
+func (w *waiting) begin(pod types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.drop(pod)
-	w.pods[pod] = keys
-	for _, key := range keys {
-		if w.by[key] == nil {
-			w.by[key] = map[types.NamespacedName]struct{}{}
-		}
-		w.by[key][pod] = struct{}{}
-	}
+	w.put(pod, note{w.pods[pod].tenant, []string{anything}})
 }
 
-// expect notes that a pod is about to be decided, unless it is noted already.
-func (w *waiting) expect(pod types.NamespacedName, tenant string) {
+// wait notes that a pod waits for what its keys are for.
+func (w *waiting) wait(pod types.NamespacedName, tenant string, keys []string) {
 	w.mu.Lock()
-	_, noted := w.pods[pod]
-	w.mu.Unlock()
-	if !noted {
-		w.put(pod, keyOfTenant(tenant))
+	defer w.mu.Unlock()
+	w.put(pod, note{tenant, keys})
+}
+
+// expect notes that a pod is requested, unless it is noted already. It returns the priority of
+// the request: the more pods of a tenant are undecided, the later they are decided. Pods of
+// other tenants then wait for the share of each tenant at most.
+func (w *waiting) expect(pod types.NamespacedName, tenant string) (priority int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, noted := w.pods[pod]; !noted {
+		w.put(pod, note{tenant: tenant})
 	}
+	return w.priority(tenant)
 }
 
 // share is how many pods of a tenant are decided as early as those of other tenants.
 const share = 32
 
-// priority is the one of requests for pods of a tenant: the more pods of it wait, the later
-// they are decided. Pods of other tenants then wait for the share of each tenant at most.
-func (w *waiting) priority(tenant string) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return -bits.Len(uint(len(w.by[keyOfTenant(tenant)]) / share))
-}
+func (w *waiting) priority(tenant string) int { return -bits.Len(uint(w.crowd[tenant] / share)) }
 
 func (w *waiting) remove(pod types.NamespacedName) {
 	w.mu.Lock()
@@ -85,41 +90,60 @@ func (w *waiting) remove(pod types.NamespacedName) {
 	w.drop(pod)
 }
 
+// put replaces the note of a pod, with mu held.
+func (w *waiting) put(pod types.NamespacedName, n note) {
+	w.drop(pod)
+	w.pods[pod] = n
+	w.crowd[n.tenant]++
+	for _, key := range n.keys {
+		if w.by[key] == nil {
+			w.by[key] = map[types.NamespacedName]struct{}{}
+		}
+		w.by[key][pod] = struct{}{}
+	}
+}
+
 // drop removes a pod, with mu held.
 func (w *waiting) drop(pod types.NamespacedName) {
-	for _, key := range w.pods[pod] {
+	n, noted := w.pods[pod]
+	if !noted {
+		return
+	}
+	for _, key := range n.keys {
 		delete(w.by[key], pod)
 		if len(w.by[key]) == 0 && key != anything {
 			delete(w.by, key)
 		}
 	}
+	if w.crowd[n.tenant]--; w.crowd[n.tenant] == 0 {
+		delete(w.crowd, n.tenant)
+	}
 	delete(w.pods, pod)
 }
 
-// list returns all pods.
-func (w *waiting) list() []types.NamespacedName {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	all := make([]types.NamespacedName, 0, len(w.pods))
-	for pod := range w.pods {
-		all = append(all, pod)
-	}
-	return all
+// woken is a pod to request, and how many pods of its tenant are before it.
+type woken struct {
+	types.NamespacedName
+	before, priority int
 }
 
-// under returns the pods that one of the keys is for, each once.
-func (w *waiting) under(keys ...string) []types.NamespacedName {
+// wake returns the pods that one of the keys is for, or all without keys. Until they are
+// decided, later changes do not wake them again: the decision will see these, too. So a tenant
+// with many pods and many changes makes no more requests than it has pods.
+func (w *waiting) wake(keys ...string) []woken {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var all []types.NamespacedName
-	keys = append(slices.Clone(keys), anything)
-	slices.Sort(keys)
-	keys = slices.Compact(keys)
-	for i, key := range keys {
+	if len(keys) == 0 {
+		keys = slices.Collect(maps.Keys(w.by))
+	}
+	var all []woken
+	before := map[string]int{}
+	for _, key := range append(slices.Clone(keys), anything) {
 		for pod := range w.by[key] {
-			if !slices.ContainsFunc(keys[:i], func(before string) bool { _, had := w.by[before][pod]; return had }) {
-				all = append(all, pod)
-			}
+			tenant := w.pods[pod].tenant
+			w.put(pod, note{tenant: tenant})
+			all = append(all, woken{pod, before[tenant], w.priority(tenant)})
+			before[tenant]++
 		}
 	}
 	return all

@@ -4,11 +4,9 @@
 package pod
 
 import (
-	"math/bits"
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/alioth-net/alioth/operator/feed"
@@ -147,19 +145,23 @@ func keysOfAddresses(tx store.ReadTx, rows ...*store.Address) []string {
 
 // wake requests all waiting pods. It is for changes that administrators and nodes make:
 // tenants can make pods that wait without limit.
-func (r *Reconciler) wake() []feed.Request { return r.soon(r.waiting.list()) }
+func (r *Reconciler) wake() []feed.Request { return soon(r.waiting.wake()) }
 
 // wakeUnder requests the waiting pods that one of the keys is for.
 func (r *Reconciler) wakeUnder(keys ...string) []feed.Request {
-	return r.soon(r.waiting.under(keys...))
+	if len(keys) == 0 {
+		return nil
+	}
+	return soon(r.waiting.wake(keys...))
 }
 
-// soon requests pods that wait. Many of them give way to other pods.
-func (r *Reconciler) soon(pods []types.NamespacedName) []feed.Request {
+// soon requests pods that wait, of each tenant so many at a time: what the pods of a tenant cost
+// others does not grow with their number.
+func soon(pods []woken) []feed.Request {
 	var all []feed.Request
 	for _, pod := range pods {
-		request := feed.Later(wakeAfter, pod.Namespace, pod.Name)
-		request.Priority = -bits.Len(uint(len(pods) / share))
+		request := feed.Later(wakeAfter*time.Duration(1+pod.before/share), pod.Namespace, pod.Name)
+		request.Priority = pod.priority
 		all = append(all, request)
 	}
 	return all
@@ -171,8 +173,7 @@ func (r *Reconciler) soon(pods []types.NamespacedName) []feed.Request {
 func (r *Reconciler) request(tx store.ReadTx, pod *store.Pod) feed.Request {
 	request := feed.Now(pod.Namespace, pod.Name)
 	if pod.Node != "" && !ending(pod) && len(store.AddressesByPod(tx, pod)) == 0 {
-		r.waiting.expect(request.NamespacedName, pod.Tenant)
-		request.Priority = r.waiting.priority(pod.Tenant)
+		request.Priority = r.waiting.expect(request.NamespacedName, pod.Tenant)
 	}
 	return request
 }

@@ -42,14 +42,14 @@ func waitingPods(others int) *waiting {
 		"address":  {verb: assign, wishes: []Wish{{Binding: Binding{VPC: "v"}}}},
 		"elsewise": {verb: assign, wishes: []Wish{{Binding: Binding{VPC: "w"}}}},
 	} {
-		w.put(types.NamespacedName{Namespace: "a", Name: name}, keysOf(&store.Pod{Tenant: "blue"}, d)...)
+		w.wait(types.NamespacedName{Namespace: "a", Name: name}, "blue", keysOf(&store.Pod{Tenant: "blue"}, d))
 	}
 	for i := range others {
 		d := decision{verb: refuse}
 		if i%2 == 0 {
 			d = decision{verb: assign, wishes: []Wish{{Binding: Binding{VPC: "theirs"}}}}
 		}
-		w.put(types.NamespacedName{Namespace: "b", Name: fmt.Sprint("flood", i)}, keysOf(&store.Pod{Tenant: "flood"}, d)...)
+		w.wait(types.NamespacedName{Namespace: "b", Name: fmt.Sprint("flood", i)}, "flood", keysOf(&store.Pod{Tenant: "flood"}, d))
 	}
 	return w
 }
@@ -116,19 +116,46 @@ func TestAChangeRequestsThePodsOfItsTenantAlone(t *testing.T) {
 // TestAPodThatIsBeingDecidedHearsOfEverything: what may help it is not known yet.
 func TestAPodThatIsBeingDecidedHearsOfEverything(t *testing.T) {
 	w, pod := newWaiting(), types.NamespacedName{Namespace: "a", Name: "p"}
-	w.put(pod, anything)
-	if got := w.under(keyOfTenant("x")); !slices.Equal(got, []types.NamespacedName{pod}) {
-		t.Errorf("%v while it is decided", got)
+	wants := func(when string, want int, keys ...string) {
+		t.Helper()
+		if got := w.wake(keys...); len(got) != want || want == 1 && got[0].NamespacedName != pod {
+			t.Errorf("%s %v is woken", when, got)
+		}
 	}
-	w.put(pod, keyOfTenant("y"), keyOfDomain("v"))
-	if got := w.under(keyOfTenant("x")); len(got) > 0 {
-		t.Errorf("%v by a key of others", got)
+	w.begin(pod)
+	wants("while it is decided", 1, keyOfTenant("x"))
+	w.wait(pod, "y", []string{keyOfTenant("y"), keyOfDomain("v")})
+	wants("by a key of others", 0, keyOfTenant("x"))
+	wants("by two keys", 1, keyOfTenant("y"), keyOfDomain("v"))
+	wants("once it is requested", 0, keyOfTenant("y"), keyOfDomain("v"))
+	w.wait(pod, "y", []string{keyOfTenant("y")})
+	wants("by everything", 1)
+	if w.remove(pod); len(w.pods) > 0 || len(w.by) > 1 || len(w.crowd) > 0 {
+		t.Errorf("%v is left", w)
 	}
-	if got := w.under(keyOfTenant("y"), keyOfDomain("v")); !slices.Equal(got, []types.NamespacedName{pod}) {
-		t.Errorf("%v by two keys", got)
+}
+
+// TestACrowdIsWokenOnceAndByTurns: many changes of a tenant make no more requests than it has
+// pods, and so many at a time.
+func TestACrowdIsWokenOnceAndByTurns(t *testing.T) {
+	r := &Reconciler{waiting: waitingPods(10 * share)}
+	requests := r.wake()
+	for range 100 {
+		requests = append(requests, r.wakeUnder(keyOfTenant("flood"))...)
 	}
-	if w.remove(pod); len(w.list()) > 0 || len(w.under(keyOfTenant("y"))) > 0 || len(w.by) > 1 {
-		t.Errorf("%v is left", w.by)
+	if len(requests) != 10*share+3 {
+		t.Errorf("%d requests for %d pods", len(requests), 10*share+3)
+	}
+	due := map[time.Duration]int{}
+	for _, request := range requests {
+		if due[request.After]++; request.Namespace == "a" && (request.After != wakeAfter || request.Priority != 0) {
+			t.Errorf("a pod of another tenant is requested by %+v", request)
+		}
+	}
+	for after, count := range due {
+		if count > share+3 {
+			t.Errorf("%d pods are due after %s", count, after)
+		}
 	}
 }
 
@@ -168,7 +195,7 @@ func TestPodsOfACrowdGiveWay(t *testing.T) {
 	}
 	assigned := pod("crowd", 1)
 	operatortest.New(t, assigned, operatortest.Address("v", "s1", "10.0.1.9", assigned)).View(func(tx store.ReadTx) { r.request(tx, assigned) })
-	if n := len(r.waiting.list()); n != 2 { // the first of the crowd, and the calm one
+	if n := len(r.waiting.pods); n != 2 { // the first of the crowd, and the calm one
 		t.Errorf("%d pods are undecided, want 2", n)
 	}
 }
