@@ -155,19 +155,24 @@ func (c Config) validate() error {
 	if c.InterfacesPerPod < 1 {
 		return fmt.Errorf("interfaces per pod: want at least 1, got %d: correct --interfaces-per-pod", c.InterfacesPerPod)
 	}
-	if l := c.TenantLimits; l.Networks < 0 || l.Numbers < 0 {
-		return fmt.Errorf("limits of a tenant: want 0 (no limit) or more, got %d networks and %d numbers: correct --tenant-networks and --tenant-numbers", l.Networks, l.Numbers)
-	}
-	if l := c.TenantLimits; l.Prefix4 < 0 || l.Prefix4 > 30 || l.Prefix6 < 0 || l.Prefix6 > 126 {
-		return fmt.Errorf("shortest prefixes of a tenant: want 0 to 30 for IPv4 and 0 to 126 for IPv6, got %d and %d: correct --tenant-prefix4 and --tenant-prefix6", l.Prefix4, l.Prefix6)
-	}
 	if c.PolicyMode != PolicyDistributed && c.PolicyMode != PolicyCentralized {
 		return fmt.Errorf("mode of policies %q: want %q or %q: correct --node-network-policy-mode", c.PolicyMode, PolicyDistributed, PolicyCentralized)
 	}
 	if c.RoleNodes != RoleNodesLabelled && c.RoleNodes != RoleNodesAny {
 		return fmt.Errorf("nodes for roles %q: want %q or %q: correct --role-nodes", c.RoleNodes, RoleNodesLabelled, RoleNodesAny)
 	}
-	return c.validateNodeIPAM()
+	return errors.Join(c.validateTenantLimits(), c.validateNodeIPAM())
+}
+
+func (c Config) validateTenantLimits() error {
+	l := c.TenantLimits
+	if l.Networks < 0 || l.Numbers < 0 {
+		return fmt.Errorf("limits of a tenant: want 0 (no limit) or more, got %d networks and %d numbers: correct --tenant-networks and --tenant-numbers", l.Networks, l.Numbers)
+	}
+	if l.Prefix4 < 0 || l.Prefix4 > 30 || l.Prefix6 < 0 || l.Prefix6 > 126 {
+		return fmt.Errorf("shortest prefixes of a tenant: want 0 to 30 for IPv4 and 0 to 126 for IPv6, got %d and %d: correct --tenant-prefix4 and --tenant-prefix6", l.Prefix4, l.Prefix6)
+	}
+	return nil
 }
 
 func (c Config) validateNodeIPAM() error {

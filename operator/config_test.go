@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/alioth-net/alioth/operator/danm"
 )
 
 func TestAnOperatorDoesNotStartWithRollCallsWithoutAPause(t *testing.T) {
@@ -57,6 +59,18 @@ func TestAnOperatorDoesNotStartWithHalfOfNodeIPAM(t *testing.T) {
 		tt.change(&cfg)
 		if err := Run(t.Context(), cfg, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: got %v", tt.name, err)
+		}
+	}
+}
+
+func TestAnOperatorDoesNotStartWithLimitsThatAreNone(t *testing.T) {
+	for flag, limits := range map[string]danm.Limits{
+		"--tenant-networks": {Networks: -1}, "--tenant-numbers": {Numbers: -1}, "--tenant-prefix4": {Prefix4: 31}, "--tenant-prefix6": {Prefix6: 127},
+	} {
+		cfg := DefaultConfig()
+		cfg.TenantLimits = limits
+		if err := Run(t.Context(), cfg, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), flag) {
+			t.Errorf("%+v: got %v", limits, err)
 		}
 	}
 }
