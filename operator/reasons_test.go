@@ -48,6 +48,8 @@ var elsewhere = map[string]string{
 	v1alpha1.TenantConfigNotFoundReason: "operator/danm, TestTheProfileOfATenantNetwork",
 	v1alpha1.DeviceNotOfferedReason:     "operator/danm, TestTheProfileOfATenantNetwork",
 	v1alpha1.TypeNotServedReason:        "operator/danm, TestTheProfileOfATenantNetwork",
+	v1alpha1.RangeNotOfferedReason:      "operator/danm, TestATenantGetsTheNumbersAndRangesOfItsShare",
+	v1alpha1.TenantLimitReason:          "operator/danm, TestATenantHasSoManyNetworks",
 	v1alpha1.OlderServesReason:          "operator/tenantconfig, TestTheOldestTenantConfigServes",
 	v1alpha1.NoAddressRangeReason:       "operator/ipam, TestDanmsReservationsInANetwork",
 	v1alpha1.IPOutsideNetworkReason:     "operator/ipam, TestDanmsReservationsInANetwork",

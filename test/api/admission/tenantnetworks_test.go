@@ -149,7 +149,9 @@ func TestATenantIsOfferedWhatItsEntriesHave(t *testing.T) {
 		}
 		return network
 	}
-	eventually(t, func(ctx context.Context) error { return as(t, clusterAdmin()).Create(ctx, in(shop, "ens5", ""), client.DryRunAll) })
+	eventually(t, func(ctx context.Context) error {
+		return as(t, clusterAdmin()).Create(ctx, in(shop, "ens5", ""), client.DryRunAll)
+	})
 	run(t, slices.Concat(
 		creations(t, "for all", clusterAdmin(), in(shop, "ens4", ""), ""),
 		creations(t, "its own", clusterAdmin(), in(shop, "ens5", ""), ""),
@@ -173,7 +175,9 @@ func TestRangesOfTenantsAreNotGiant(t *testing.T) {
 		network.Namespace, network.Spec.Options.CIDR, network.Spec.Options.Net6 = namespace, cidr, net6
 		return network
 	}
-	eventually(t, func(ctx context.Context) error { return as(t, clusterAdmin()).Create(ctx, ranges("default", "", ""), client.DryRunAll) })
+	eventually(t, func(ctx context.Context) error {
+		return as(t, clusterAdmin()).Create(ctx, ranges("default", "", ""), client.DryRunAll)
+	})
 	const giant4, giant6 = "spec.Options.cidr: 10.0.0.0/15 is larger than /16", "spec.Options.net6: fd00::/63 is larger than /64"
 	var all []attempt
 	for _, tt := range []struct{ cidr, net6, refused string }{
