@@ -81,6 +81,7 @@ func (f *forger) yieldsToAdministrators(t *testing.T, numbered *danmv1.TenantNet
 		f.awaitWarning(t, tt.loser, tt.reason)
 		pod := f.Pod("loser-"+tt.loser.Name, scene.WithInterfaces(`[{"tenantNetwork":"`+tt.loser.Name+`","ip":"dynamic"}]`))
 		f.create(t, pod)
+		f.RemoveAfter(t, pod) // before the winner: afterwards it would get its interface
 		f.awaitRefusal(t, pod, v1alpha1.NetworkNotReadyReason, tt.loser.Name)
 	}
 }
