@@ -204,3 +204,8 @@ that texts compare as addresses do.
 {{ . }}.split('::')[1].split(':').filter(g, g != '')) :
 {{ . }}.split(':')).map(g, ('0000' + g).substring(g.size())).join(':')
 {{- end -}}
+
+{{/* The longest message of a condition, as api/said cuts it. */}}
+{{- define "alioth.maxMessage" -}}
+1024
+{{- end -}}

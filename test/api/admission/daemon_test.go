@@ -20,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/alioth-net/alioth/api/annotations"
+	nmstatev1beta1 "github.com/alioth-net/alioth/api/nmstate/v1beta1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
@@ -336,3 +338,98 @@ func TestOnlyAliothChangesItsConditionsOfNodes(t *testing.T) {
 }
 
 func node(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }
+
+// TestTextsOfADaemonAreBounded: every watcher gets them, so a stolen token must not fill the
+// memory of all nodes and of the operator. The schemas bound the other reports.
+func TestTextsOfADaemonAreBounded(t *testing.T) {
+	admin := start(t)
+	create(t, admin, node("texts-a"))
+	create(t, admin, namespace("texts", nil))
+	wordy := pod("texts", "wordy", "texts-a")
+	create(t, admin, wordy)
+	establish(t, admin, nodeState("texts-a"))
+	object := enactment("texts-a", "p")
+	establish(t, admin, object)
+	who := daemonOn("texts-a")
+	const bound = "1024 characters at most"
+	saying := func(reason, message string) func(*corev1.Node) {
+		return func(n *corev1.Node) {
+			n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{
+				Type: v1alpha1.NetworkHealthyCondition, Status: corev1.ConditionFalse, Reason: reason, Message: message,
+			})
+		}
+	}
+	twice := func(n *corev1.Node) {
+		saying("A", "a")(n)
+		saying("B", "b")(n)
+	}
+	nodes := patched("status",
+		change[*corev1.Node]{name: "the longest message", who: who, object: node("texts-a"), edit: saying("R", strings.Repeat("x", 1024))},
+		change[*corev1.Node]{name: "a long message", who: who, object: node("texts-a"), edit: saying("R", strings.Repeat("x", 1025)), refused: bound},
+		change[*corev1.Node]{name: "a message of a megabyte", who: who, object: node("texts-a"), edit: saying("R", strings.Repeat("x", 1<<20)), refused: bound},
+		change[*corev1.Node]{name: "a long reason", who: who, object: node("texts-a"), edit: saying(strings.Repeat("R", 129), "x"), refused: bound},
+	)
+	runChanges(t, nodes)
+	run(t, []attempt{{"a condition twice", who, func(ctx context.Context, c client.Client) error {
+		before := node("texts-a")
+		if err := admin.Get(ctx, client.ObjectKeyFromObject(before), before); err != nil {
+			return fmt.Errorf("read the node: %w", err)
+		}
+		after := before.DeepCopy()
+		twice(after)
+		return mergePatch(types.MergePatchType)(ctx, target{c, "status"}, before, after)
+	}, bound}})
+	runChanges(t, patched("status",
+		change[*corev1.Pod]{name: "the longest network status", who: who, object: wordy, edit: annotate(annotations.NetworkStatusKey, strings.Repeat("x", 65536))},
+		change[*corev1.Pod]{name: "a longer one", who: who, object: wordy, edit: annotate(annotations.NetworkStatusKey, strings.Repeat("x", 65537)), refused: "65536 characters at most"},
+	))
+	conditions := func(count, length int) []metav1.Condition {
+		var list []metav1.Condition
+		for i := range count {
+			list = append(list, metav1.Condition{
+				Type: fmt.Sprintf("C%d", i), Status: metav1.ConditionTrue, Reason: "R", Message: strings.Repeat("x", length), LastTransitionTime: metav1.Unix(1, 0),
+			})
+		}
+		return list
+	}
+	for _, tc := range []struct {
+		name          string
+		count, length int
+		refused       string
+	}{
+		{"the most conditions", 8, 1024, ""}, {"more of them", 9, 1, "may have 8 entries at most"}, {"a long message", 1, 1025, bound},
+	} {
+		runChanges(t, patched("status", change[*nmstatev1beta1.NodeNetworkState]{
+			name: "of a state, " + tc.name, who: who, object: nodeState("texts-a"), refused: tc.refused,
+			edit: func(s *nmstatev1beta1.NodeNetworkState) { s.Status.Conditions = conditions(tc.count, tc.length) },
+		}))
+		runChanges(t, patched("status", change[*nmstatev1beta1.NodeNetworkConfigurationEnactment]{
+			name: "of an enactment, " + tc.name, who: who, object: object, refused: tc.refused,
+			edit: func(e *nmstatev1beta1.NodeNetworkConfigurationEnactment) {
+				e.Status.Conditions = conditions(tc.count, tc.length)
+			},
+		}))
+	}
+	wordyEvents(t)
+}
+
+// wordyEvents: the API server bounds note, reason and action of an event, and no other text.
+func wordyEvents(t *testing.T) {
+	t.Helper()
+	event := func(edit func(*eventsv1.Event)) *eventsv1.Event {
+		e := daemonsEvent("texts-a")
+		e.Name = "wordy"
+		edit(e)
+		return e
+	}
+	long := strings.Repeat("x", 1<<18)
+	const refused = "an event of the daemon must have no labels"
+	run(t, []attempt{
+		{"an event with a label", daemonOn("texts-a"), creating(event(func(e *eventsv1.Event) { e.Labels = map[string]string{"a": "b"} })), refused},
+		{"an event with an annotation", daemonOn("texts-a"), creating(event(func(e *eventsv1.Event) { e.Annotations = map[string]string{"a": "b"} })), refused},
+		{"an event about a field", daemonOn("texts-a"), creating(event(func(e *eventsv1.Event) { e.Regarding.FieldPath = long })), refused},
+		{"an event about a version", daemonOn("texts-a"), creating(event(func(e *eventsv1.Event) { e.Regarding.ResourceVersion = long })), refused},
+		{"an event about a long name", daemonOn("texts-a"), creating(event(func(e *eventsv1.Event) { e.Regarding.Name = long })), refused},
+		{"an event with a related object", daemonOn("texts-a"), creating(event(func(e *eventsv1.Event) { e.Related = &corev1.ObjectReference{Name: long} })), refused},
+	})
+}

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/alioth-net/alioth/api/annotations"
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
 	danmiov1 "github.com/alioth-net/alioth/api/danmio/v1"
 )
@@ -302,5 +303,40 @@ func TestDanmNetsOfTenantsNeedAGrant(t *testing.T) {
 		{name: "a change", who: editor, object: kept, edit: vlan, refused: refused},
 		{name: "a change with the right", who: granted, object: kept, edit: vlan, except: byApply},
 		{name: "a label", who: editor, object: kept, edit: func(n *danmv1.DanmNet) { n.Labels = map[string]string{"a": "b"} }, except: byApply},
+	})
+	danmNetMetadata(t, editor, granted, refused)
+}
+
+// danmNetMetadata: annotations of alioth.dev are settings of devices, and an object is deleted
+// with its owner.
+func danmNetMetadata(t *testing.T, editor, granted user, refused string) {
+	t.Helper()
+	settings := danmNet("nets-blue", "settings", usedSpec)
+	settings.Annotations = map[string]string{annotations.VFKey: `{"spoofchk": "on"}`, "note": "x"}
+	establish(t, start(t), settings)
+	note := func(key, value string) func(*danmv1.DanmNet) {
+		return func(n *danmv1.DanmNet) { metav1.SetMetaDataAnnotation(&n.ObjectMeta, key, value) }
+	}
+	removed := func(n *danmv1.DanmNet) { delete(n.Annotations, annotations.VFKey) }
+	orphan := func(n *danmv1.DanmNet) {
+		n.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "gone", UID: "gone"}}
+	}
+	spoofing := note(annotations.VFKey, `{"spoofchk": "off"}`)
+	runChanges(t, []change[*danmv1.DanmNet]{
+		{name: "the settings of a device", who: editor, object: settings, edit: spoofing, refused: refused},
+		{name: "a new setting", who: editor, object: settings, edit: note(annotations.ModeKey, annotations.ModePassthru), refused: refused},
+		{name: "a setting less", who: editor, object: settings, edit: removed, refused: refused},
+		{name: "an owner that is gone", who: editor, object: settings, edit: orphan, refused: refused},
+		{name: "another annotation", who: editor, object: settings, edit: note("note", "y"), except: byApply},
+		{name: "the settings, with the right", who: granted, object: settings, edit: spoofing, except: byApply},
+	})
+	collector := user{name: "system:serviceaccount:kube-system:generic-garbage-collector"}
+	run(t, []attempt{
+		{"its deletion", editor, deleting(settings), refused},
+		{"its deletion, with the right", granted, deleting(settings), ""},
+		{"its deletion by the garbage collector", collector, deleting(settings), ""},
+		{"the deletion of all", editor, func(ctx context.Context, c client.Client) error {
+			return c.DeleteAllOf(ctx, &danmv1.DanmNet{}, client.InNamespace("nets-blue"), client.DryRunAll)
+		}, refused},
 	})
 }
