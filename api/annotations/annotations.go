@@ -13,6 +13,8 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+
+	"github.com/alioth-net/alioth/api/said"
 )
 
 // NIC is a tenant's request in the annotation arktos.futurewei.com/nic. The zero value
@@ -47,10 +49,10 @@ func ParseNIC(text string) (NIC, error) {
 	}
 	nic := NIC{Name: value(raw.Name), Subnet: value(raw.Subnet)}
 	if nic.Name != "" && !interfaceName.MatchString(nic.Name) {
-		return NIC{}, fmt.Errorf("name %q is no interface name: 1 to 15 letters, digits, '_', '.' or '-'", nic.Name)
+		return NIC{}, fmt.Errorf("name %s is no interface name: 1 to 15 letters, digits, '_', '.' or '-'", said.Quote(nic.Name))
 	}
 	if nic.Subnet != "" && !isObjectName(nic.Subnet) {
-		return NIC{}, fmt.Errorf("subnet %q is no object name", nic.Subnet)
+		return NIC{}, fmt.Errorf("subnet %s is no object name", said.Quote(nic.Subnet))
 	}
 	ips, err := parseIPs(value(raw.IP))
 	if err != nil {
@@ -68,11 +70,11 @@ func parseIPs(text string) ([]netip.Addr, error) {
 	for part := range strings.SplitSeq(text, ",") {
 		ip, ok := plainAddr(strings.TrimSpace(part))
 		if !ok {
-			return nil, fmt.Errorf("ip %q is no IPv4 or IPv6 address", part)
+			return nil, fmt.Errorf("ip %s is no IPv4 or IPv6 address", said.Quote(part))
 		}
 		for _, other := range ips {
 			if other.Is4() == ip.Is4() {
-				return nil, fmt.Errorf("ip %q has more than one address of a family", text)
+				return nil, fmt.Errorf("ip %s has more than one address of a family", said.Quote(text))
 			}
 		}
 		ips = append(ips, ip)

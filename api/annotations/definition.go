@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+
+	"github.com/alioth-net/alioth/api/said"
 )
 
 // Annotations of a NetworkAttachmentDefinition.
@@ -54,7 +56,7 @@ type kuryrJSON struct {
 func DefinitionOf(annotations map[string]string) (Definition, error) {
 	d := Definition{ResourceName: annotations[ResourceNameKey]}
 	if name, set := annotations[ResourceNameKey]; set && (len(name) > 253+1+63 || !resourceName.MatchString(name)) {
-		return Definition{}, fmt.Errorf("annotation %s: %q is no extended resource such as vendor.example/nic", ResourceNameKey, name)
+		return Definition{}, fmt.Errorf("annotation %s: %s is no extended resource such as vendor.example/nic", ResourceNameKey, said.Quote(name))
 	}
 	text, own := annotations[NetworkKey]
 	config, kuryr := annotations[KuryrConfigKey]

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/alioth-net/alioth/api/said"
 )
 
 // EndpointSelectorKey is the annotation of a Service that has the labels of its pods. With
@@ -192,12 +194,12 @@ func parseNetworkName(text string) (NetworkName, error) {
 			return NetworkName{}, err
 		}
 		if !labelName.MatchString(parts[1]) {
-			return NetworkName{}, fmt.Errorf("%q is no name of a namespace", parts[1])
+			return NetworkName{}, fmt.Errorf("%s is no name of a namespace", said.Quote(parts[1]))
 		}
 		name.Namespace = parts[1]
 		return name, nil
 	}
-	return NetworkName{}, fmt.Errorf("%q is no kind/name; only a %s can have a namespace between them", text, TargetDefinition)
+	return NetworkName{}, fmt.Errorf("%s is no kind/name; only a %s can have a namespace between them", said.Quote(text), TargetDefinition)
 }
 
 // endpointKinds are those of networks that a Service can name.
@@ -205,10 +207,10 @@ var endpointKinds = []string{TargetNetwork, TargetVPC, TargetDanmNet, TargetTena
 
 func named(kind, name string) (NetworkName, error) {
 	if !slices.Contains(endpointKinds, kind) {
-		return NetworkName{}, fmt.Errorf("%q is no kind of network: write one of %s", kind, strings.Join(endpointKinds, ", "))
+		return NetworkName{}, fmt.Errorf("%s is no kind of network: write one of %s", said.Quote(kind), strings.Join(endpointKinds, ", "))
 	}
 	if !isObjectName(name) {
-		return NetworkName{}, fmt.Errorf("%q is no object name", name)
+		return NetworkName{}, fmt.Errorf("%s is no object name", said.Quote(name))
 	}
 	return NetworkName{Kind: kind, Name: name}, nil
 }
@@ -229,10 +231,10 @@ func parseSelector(text string) (map[string]string, error) {
 	for key, value := range raw {
 		var text string
 		if len(value) == 0 || value[0] != '"' || json.Unmarshal(value, &text) != nil {
-			return nil, fmt.Errorf("the value of label %q is no text: write it in quotes", key)
+			return nil, fmt.Errorf("the value of label %s is no text: write it in quotes", said.Quote(key))
 		}
 		if wrong := slices.Concat(validation.IsQualifiedName(key), validation.IsValidLabelValue(text)); len(wrong) > 0 {
-			return nil, fmt.Errorf("no pod can have the label %q: %q: %s", key, text, strings.Join(wrong, "; "))
+			return nil, fmt.Errorf("no pod can have the label %s: %s: %s", said.Quote(key), said.Quote(text), strings.Join(wrong, "; "))
 		}
 		selector[key] = text
 	}

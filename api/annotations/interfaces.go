@@ -10,6 +10,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/alioth-net/alioth/api/said"
 )
 
 // Keys of the annotation in which a pod lists its interfaces: the one of DANM up to
@@ -141,7 +143,7 @@ func readAddress(key, text string, is4 bool) (AddressRequest, error) {
 		return AddressRequest{}, fmt.Errorf(`%s: %w; write "dynamic", "none" or an address`, key, err)
 	}
 	if ip.Is4() != is4 {
-		return AddressRequest{}, fmt.Errorf("%s: %q is no %s address: the other family has a key of its own", key, text, familyOf(is4))
+		return AddressRequest{}, fmt.Errorf("%s: %s is no %s address: the other family has a key of its own", key, said.Quote(text), familyOf(is4))
 	}
 	return AddressRequest{Mode: AddressStatic, IP: ip}, nil
 }
@@ -158,7 +160,7 @@ func readRoutes(key string, texts map[string]string, is4 bool) ([]Route, error) 
 			err = fmt.Errorf("another entry leads to %s too", route.Dst)
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %q to %q: %w", key, dst, texts[dst], err))
+			errs = append(errs, fmt.Errorf("%s: %s to %s: %w", key, said.Quote(dst), said.Quote(texts[dst]), err))
 			continue
 		}
 		seen[route.Dst] = true

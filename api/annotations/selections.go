@@ -10,6 +10,8 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+
+	"github.com/alioth-net/alioth/api/said"
 )
 
 // NetworksKey is the annotation in which a pod selects NetworkAttachmentDefinitions
@@ -127,7 +129,7 @@ func shortSelections(text string) ([]NetworkSelection, error) {
 	for i, item := range strings.Split(text, ",") {
 		one, err := shortSelection(strings.TrimSpace(item))
 		if err != nil {
-			return nil, fmt.Errorf("element %d, %q: %w", i, item, err)
+			return nil, fmt.Errorf("element %d, %s: %w", i, said.Quote(item), err)
 		}
 		list = append(list, one)
 	}

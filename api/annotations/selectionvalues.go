@@ -14,6 +14,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/alioth-net/alioth/api/said"
 )
 
 // PortMapping leads from a port of the node to a port of the pod. Its JSON form is the
@@ -74,7 +76,7 @@ func (j selectionJSON) read() (NetworkSelection, error) {
 		}
 	}
 	if err == nil && one.DeviceID != "" && !deviceID.MatchString(one.DeviceID) {
-		err = fmt.Errorf("deviceID %q is no device: write a PCI address such as 0000:af:06.0", one.DeviceID)
+		err = fmt.Errorf("deviceID %s is no device: write a PCI address such as 0000:af:06.0", said.Quote(one.DeviceID))
 	}
 	if err != nil {
 		return NetworkSelection{}, err
@@ -87,10 +89,10 @@ func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "nu
 // checkReference accepts a namespace that is missing.
 func checkReference(one NetworkSelection) error {
 	if !isObjectName(one.Name) {
-		return fmt.Errorf(`name %q is no name of a NetworkAttachmentDefinition; its namespace is written namespace/name in a list of names, and as "namespace" in JSON`, one.Name)
+		return fmt.Errorf(`name %s is no name of a NetworkAttachmentDefinition; its namespace is written namespace/name in a list of names, and as "namespace" in JSON`, said.Quote(one.Name))
 	}
 	if one.Namespace != "" && !labelName.MatchString(one.Namespace) {
-		return fmt.Errorf("namespace %q is no name of a namespace", one.Namespace)
+		return fmt.Errorf("namespace %s is no name of a namespace", said.Quote(one.Namespace))
 	}
 	return nil
 }
@@ -98,7 +100,7 @@ func checkReference(one NetworkSelection) error {
 func (j selectionJSON) readInterface(one *NetworkSelection) error {
 	name, alias := value(j.Interface), value(j.IfaceAlias)
 	if name != "" && alias != "" && name != alias {
-		return fmt.Errorf(`"interface" %q and its old form "interfaceRequest" %q differ: keep the first`, name, alias)
+		return fmt.Errorf(`"interface" %s and its old form "interfaceRequest" %s differ: keep the first`, said.Quote(name), said.Quote(alias))
 	}
 	if one.Interface = cmp.Or(name, alias); one.Interface == "" {
 		return nil
@@ -134,7 +136,7 @@ func (j selectionJSON) readMAC(one *NetworkSelection) error {
 	}
 	mac, err := net.ParseMAC(text)
 	if err != nil || len(mac) != 6 || mac[0]&1 != 0 || bytes.Equal(mac, make([]byte, 6)) {
-		return fmt.Errorf("mac %q is no MAC of an interface: 6 bytes such as 02:23:45:67:89:01, no group address", text)
+		return fmt.Errorf("mac %s is no MAC of an interface: 6 bytes such as 02:23:45:67:89:01, no group address", said.Quote(text))
 	}
 	one.MAC = mac.String()
 	return nil
@@ -184,12 +186,12 @@ func (j portJSON) read() (PortMapping, error) {
 		return PortMapping{}, fmt.Errorf("hostPort %d and containerPort %d have to be 1 to 65535", port.HostPort, port.ContainerPort)
 	}
 	if !slices.Contains([]string{"tcp", "udp", "sctp"}, port.Protocol) {
-		return PortMapping{}, fmt.Errorf("protocol %q is none of TCP, UDP and SCTP", value(j.Protocol))
+		return PortMapping{}, fmt.Errorf("protocol %s is none of TCP, UDP and SCTP", said.Quote(value(j.Protocol)))
 	}
 	if text := value(j.HostIP); text != "" {
 		ip, ok := plainAddr(text)
 		if !ok {
-			return PortMapping{}, fmt.Errorf("hostIP %q is no IPv4 or IPv6 address", text)
+			return PortMapping{}, fmt.Errorf("hostIP %s is no IPv4 or IPv6 address", said.Quote(text))
 		}
 		port.HostIP = ip
 	}
@@ -228,7 +230,7 @@ func (j selectionJSON) readDefaultRoute(one *NetworkSelection) error {
 	for _, text := range value(j.DefaultRoute) {
 		ip, ok := unicastAddr(text)
 		if !ok {
-			return fmt.Errorf("default-route: %q is no IPv4 or IPv6 address of a gateway", text)
+			return fmt.Errorf("default-route: %s is no IPv4 or IPv6 address of a gateway", said.Quote(text))
 		}
 		if slices.ContainsFunc(one.Gateways, func(other netip.Addr) bool { return other.Is4() == ip.Is4() }) {
 			return fmt.Errorf("default-route: %s is the second %s gateway: keep one", ip, familyOf(ip.Is4()))

@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	kjson "sigs.k8s.io/json"
+
+	"github.com/alioth-net/alioth/api/said"
 )
 
 const (
@@ -44,7 +46,7 @@ func isObjectName(name string) bool { return len(name) <= 253 && objectName.Matc
 // checkInterfaceName accepts the name of an interface that Alioth creates in a pod.
 func checkInterfaceName(name string) error {
 	if !interfaceName.MatchString(name) {
-		return fmt.Errorf("%q is no interface name: 1 to 15 letters, digits, '_', '.' or '-'", name)
+		return fmt.Errorf("%s is no interface name: 1 to 15 letters, digits, '_', '.' or '-'", said.Quote(name))
 	}
 	taken := slices.ContainsFunc(takenPrefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 	if taken || slices.Contains(takenNames, name) {
@@ -101,9 +103,12 @@ func decodeFrom(start byte, text string, into any) error {
 		if key == "" {
 			return fmt.Errorf("an object has to be where it has a %s, at byte %d", wrong.Value, wrong.Offset)
 		}
-		return fmt.Errorf("%q has a value of the wrong type (%s)", key, wrong.Value)
+		return fmt.Errorf("%s has a value of the wrong type (%s)", said.Quote(key), wrong.Value)
 	}
-	return errors.Join(append(strict, err)...)
+	if err := errors.Join(append(strict, err)...); err != nil {
+		return errors.New(said.Bounded(err.Error(), said.MaxQuoted)) // it repeats keys
+	}
+	return nil
 }
 
 func value[T any](v *T) T {
@@ -132,14 +137,14 @@ func interfaceAddr(text string) (ip netip.Addr, bits int, err error) {
 	plain, _, long := strings.Cut(text, "/")
 	ip, ok := unicastAddr(plain)
 	if !ok {
-		return netip.Addr{}, 0, fmt.Errorf("%q is no unicast IPv4 or IPv6 address", text)
+		return netip.Addr{}, 0, fmt.Errorf("%s is no unicast IPv4 or IPv6 address", said.Quote(text))
 	}
 	if !long {
 		return ip, 0, nil
 	}
 	prefix, err := netip.ParsePrefix(text)
 	if err != nil || prefix.Bits() == 0 {
-		return netip.Addr{}, 0, fmt.Errorf("%q has no prefix length from 1 to %d behind the slash", text, ip.BitLen())
+		return netip.Addr{}, 0, fmt.Errorf("%s has no prefix length from 1 to %d behind the slash", said.Quote(text), ip.BitLen())
 	}
 	return ip, prefix.Bits(), nil
 }

@@ -6,6 +6,8 @@ package annotations
 import (
 	"errors"
 	"fmt"
+
+	"github.com/alioth-net/alioth/api/said"
 )
 
 // Kinds of the objects that a Target names.
@@ -52,7 +54,7 @@ func (j targetJSON) read() (Target, error) {
 			continue
 		}
 		if !isObjectName(one.name) || one.kind == TargetVPC && !labelName.MatchString(one.name) {
-			return Target{}, fmt.Errorf("%s %q is no object name", one.key, one.name)
+			return Target{}, fmt.Errorf("%s %s is no object name", one.key, said.Quote(one.name))
 		}
 		target.Kind, target.Name = one.kind, one.name
 		found++
@@ -70,7 +72,7 @@ func checkSubnet(target Target) error {
 	case target.Kind != TargetVPC:
 		return errors.New(`"subnet" is for "vpc" only: remove it, or name the VPC`)
 	case !isObjectName(target.Subnet):
-		return fmt.Errorf("subnet %q is no object name", target.Subnet)
+		return fmt.Errorf("subnet %s is no object name", said.Quote(target.Subnet))
 	}
 	return nil
 }

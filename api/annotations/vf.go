@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/alioth-net/alioth/api/said"
 )
 
 // VFKey is an annotation with the settings of interfaces on virtual functions (VFs): of a
@@ -102,7 +104,7 @@ func (vf VF) check() error {
 		{VFProto, vf.Proto, []string{VLANProtoQ, VLANProtoAD}},
 	} {
 		if text.value != "" && !slices.Contains(text.values, text.value) {
-			return fmt.Errorf("%q has no value %.40q: use one of %s", text.key, text.value, strings.Join(text.values, ", "))
+			return fmt.Errorf("%q has no value %s: use one of %s", text.key, said.Quote(text.value), strings.Join(text.values, ", "))
 		}
 	}
 	for _, number := range []struct {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
+	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/cnid"
 	"github.com/alioth-net/alioth/cnid/delegate/host"
 	"github.com/alioth-net/alioth/cnid/install"
@@ -209,7 +210,7 @@ func newLogger(level, format string) (*slog.Logger, error) {
 	if err := at.UnmarshalText([]byte(level)); err != nil {
 		return nil, fmt.Errorf("--log-level: %w", err)
 	}
-	handlerOptions.Level = at
+	handlerOptions.Level, handlerOptions.ReplaceAttr = at, said.LogValue
 	switch format {
 	case "text":
 		return slog.New(slog.NewTextHandler(os.Stderr, &handlerOptions)), nil

@@ -18,6 +18,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/operator/feed"
@@ -260,7 +261,7 @@ func (r *Reconciler) refuse(ctx context.Context, pod *store.Pod, refusal tenancy
 	if err := r.claimAttachments(ctx, pod, ""); err != nil {
 		return err
 	}
-	if pod.Reason == refusal.Reason && pod.Message == refusal.Message && !pretends(pod) {
+	if pod.Reason == refusal.Reason && pod.Message == said.Message(refusal.Message) && !pretends(pod) {
 		return nil
 	}
 	if err := r.patch(ctx, pod, patchRefused(pod, refusal, r.Now())); err != nil {
@@ -269,7 +270,7 @@ func (r *Reconciler) refuse(ctx context.Context, pod *store.Pod, refusal tenancy
 	r.Metrics.refused(refusal.Reason)
 	r.reportReplaced(pod)
 	r.warn(pod, refusal)
-	ctrl.LoggerFrom(ctx).Info("addresses refused", "reason", refusal.Reason, "message", refusal.Message)
+	ctrl.LoggerFrom(ctx).Info("addresses refused", "reason", refusal.Reason, "message", said.Message(refusal.Message))
 	return nil
 }
 

@@ -12,18 +12,20 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alioth-net/alioth/api/said"
 )
 
 // SetCondition sets whether the condition called kind holds for the object at
 // this generation, and why. The time of the last change is kept while the status of the
-// condition does not change.
+// condition does not change. The message becomes one line of bounded length.
 func SetCondition(conditions *[]metav1.Condition, generation int64, kind string, holds bool, reason, message string) {
 	status := metav1.ConditionFalse
 	if holds {
 		status = metav1.ConditionTrue
 	}
 	meta.SetStatusCondition(conditions, metav1.Condition{
-		Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: generation,
+		Type: kind, Status: status, Reason: reason, Message: said.Message(message), ObservedGeneration: generation,
 	})
 }
 

@@ -4,8 +4,6 @@
 package handler
 
 import (
-	"strings"
-
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -13,10 +11,8 @@ import (
 
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
 	"github.com/alioth-net/alioth/api/nmstate/v1beta1"
+	"github.com/alioth-net/alioth/api/said"
 )
-
-// maxMessage bounds the message of a condition, in bytes.
-const maxMessage = 1024
 
 // report is what the status of the object shall say. Two equal ones say the same.
 type report struct {
@@ -77,7 +73,7 @@ func (r report) into(object *v1beta1.NodeNetworkState) {
 	status.ObservedDesiredGeneration, status.DesiredStateHash = r.generation, r.hash
 	status.Refused = ""
 	if r.refused {
-		status.Refused = cut(r.fault, v1beta1.MaxRefused)
+		status.Refused = said.Bounded(r.fault, v1beta1.MaxRefused)
 	}
 	r.conditions(status)
 }
@@ -108,11 +104,6 @@ func (r report) condition(status *v1beta1.NodeNetworkStateStatus, kind string, i
 		value = metav1.ConditionTrue
 	}
 	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
-		Type: kind, Status: value, Reason: reason, Message: cut(message, maxMessage), ObservedGeneration: r.generation,
+		Type: kind, Status: value, Reason: reason, Message: said.Message(message), ObservedGeneration: r.generation,
 	})
-}
-
-// cut bounds a text, in bytes.
-func cut(text string, most int) string {
-	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
+	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/nmstate"
 	"github.com/alioth-net/alioth/store/nmstate/policy"
@@ -71,6 +72,7 @@ func (p *pass) overrule(wanted policy.Aggregation) {
 func (p *pass) changes(wanted policy.Aggregation) Changes {
 	var c Changes
 	for _, e := range p.entries {
+		e.is.Message = said.Message(e.is.Message) // as it is written, so that it is no change the next time
 		switch {
 		case e.over && e.was != nil:
 			c.Delete = append(c.Delete, e.was)

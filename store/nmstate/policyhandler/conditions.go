@@ -6,18 +6,14 @@ package policyhandler
 import (
 	"cmp"
 	"slices"
-	"strings"
-	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
+	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/store/nmstate"
 )
-
-// maxMessage is the longest message of a condition, in bytes (metav1.Condition).
-const maxMessage = 32768
 
 // Types of conditions of which one is true.
 var (
@@ -51,7 +47,7 @@ func oneTrue(old []metav1.Condition, types []string, is metav1.Condition) []meta
 		if one != is.Type {
 			next.Status, next.Message = metav1.ConditionFalse, ""
 		}
-		next.Message = cut(next.Message)
+		next.Message = said.Message(next.Message)
 		meta.SetStatusCondition(&conditions, next)
 	}
 	return conditions
@@ -66,21 +62,8 @@ func withConflict(old []metav1.Condition, message string, generation int64, now 
 		ObservedGeneration: generation, LastTransitionTime: now,
 	}
 	if message != "" {
-		next.Status, next.Reason, next.Message = metav1.ConditionTrue, nmstatev1.OverruledReason, cut(message)
+		next.Status, next.Reason, next.Message = metav1.ConditionTrue, nmstatev1.OverruledReason, said.Message(message)
 	}
 	meta.SetStatusCondition(&conditions, next)
 	return conditions
-}
-
-// cut shortens a message to what the API takes.
-func cut(message string) string {
-	if len(message) <= maxMessage {
-		return message
-	}
-	const more = " ..."
-	end := maxMessage - len(more)
-	for !utf8.RuneStart(message[end]) {
-		end--
-	}
-	return strings.TrimRight(message[:end], " ") + more
 }

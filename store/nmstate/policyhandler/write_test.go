@@ -17,6 +17,7 @@ import (
 
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
 	nmstatev1beta1 "github.com/alioth-net/alioth/api/nmstate/v1beta1"
+	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kube"
 	"github.com/alioth-net/alioth/store/nmstate"
@@ -219,13 +220,18 @@ func TestAnEnactmentThatIsOverIsDeletedOnce(t *testing.T) {
 	}
 }
 
-func TestAMessageIsCutToWhatTheAPITakes(t *testing.T) {
-	long := strings.Repeat("ä", maxMessage)
-	if got := cut(long); len(got) > maxMessage || !strings.HasSuffix(got, "ä ...") || strings.ToValidUTF8(got, "") != got {
-		t.Errorf("%d bytes, end %q", len(got), got[len(got)-10:])
+// TestAMessageIsBounded: admission refuses a longer one of a daemon.
+func TestAMessageIsBounded(t *testing.T) {
+	row := &nmstate.Enactment{Phase: nmstate.Failing, Reason: "R", Message: strings.Repeat("ä", 40<<10) + "\n"}
+	for _, c := range enactmentConditions(row, nil, metav1.Now()) {
+		if len(c.Message) > said.MaxMessage {
+			t.Errorf("%s has a message of %d bytes", c.Type, len(c.Message))
+		}
 	}
-	if got := cut("short"); got != "short" {
-		t.Errorf("%q", got)
+	for _, c := range withConflict(nil, row.Message, 1, metav1.Now()) {
+		if len(c.Message) > said.MaxMessage {
+			t.Errorf("%s has a message of %d bytes", c.Type, len(c.Message))
+		}
 	}
 }
 

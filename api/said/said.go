@@ -1,0 +1,87 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package said prepares texts that others wrote for messages of Alioth: for conditions,
+// events and logs. A tenant writes up to 256 KiB into an annotation, with line breaks and
+// control sequences for terminals.
+//
+// Quote is for the text of somebody else inside of a message. Message and Bounded are the
+// last bound, where a message leaves the process.
+package said
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	// MaxQuoted is how much of a text of somebody else a message repeats, in bytes.
+	MaxQuoted = 256
+	// MaxMessage is the longest message of a condition, in bytes. Events may have as much
+	// (events.k8s.io/v1, note).
+	MaxMessage = 1024
+)
+
+// more is the end of a text that was cut.
+const more = "..."
+
+// Quote returns the begin of a text in quotes, as %q writes it: on one line, with escapes for
+// what can't be printed.
+func Quote(text string) string {
+	head := cut(text, MaxQuoted)
+	if len(head) == len(text) {
+		return strconv.Quote(text)
+	}
+	return strconv.Quote(head) + more
+}
+
+// Message returns a text as the message of a condition or the note of an event.
+func Message(text string) string { return Bounded(text, MaxMessage) }
+
+// Bounded returns a text on one line, without what can't be printed, and with at most that
+// many bytes.
+func Bounded(text string, most int) string {
+	if len(text) <= most && plain(text) {
+		return text
+	}
+	head := strings.Map(printable, cut(text, most))
+	if len(head) <= most && len(text) <= most {
+		return head
+	}
+	return cut(head, most-len(more)) + more
+}
+
+func plain(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c >= 0x7f {
+			return utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool { return printable(r) != r }) < 0
+		}
+	}
+	return true
+}
+
+// printable replaces a line break, a control character, an invalid byte or an invisible
+// character by one that shows where it was.
+func printable(r rune) rune {
+	switch {
+	case unicode.IsSpace(r):
+		return ' '
+	case r == utf8.RuneError, !unicode.IsPrint(r):
+		return '?'
+	}
+	return r
+}
+
+// cut returns the begin of a text, without a part of a character at its end.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	end := max(most, 0)
+	for back := 0; end > 0 && back < utf8.UTFMax && !utf8.RuneStart(text[end]); back++ {
+		end--
+	}
+	return text[:end]
+}

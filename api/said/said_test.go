@@ -1,0 +1,82 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package said_test
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/alioth-net/alioth/api/said"
+)
+
+func TestATextIsQuotedAndCut(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                             `""`,
+		"net-1":                        `"net-1"`,
+		"a\nlevel=ERROR":               `"a\nlevel=ERROR"`,
+		"\x1b[31mred":                  `"\x1b[31mred"`,
+		"\xff\xfe":                     `"\xff\xfe"`,
+		"\u202e":                       `"\u202e"`,
+		strings.Repeat("x", 256):       `"` + strings.Repeat("x", 256) + `"`,
+		strings.Repeat("x", 257):       `"` + strings.Repeat("x", 256) + `"...`,
+		strings.Repeat("ä", 129):       `"` + strings.Repeat("ä", 128) + `"...`,
+		"x" + strings.Repeat("ä", 129): `"x` + strings.Repeat("ä", 127) + `"...`,
+	} {
+		if got := said.Quote(text); got != want {
+			t.Errorf("%.20q is quoted as %s, want %s", text, got, want)
+		}
+	}
+}
+
+func TestAMessageIsOneLineOfPrintableText(t *testing.T) {
+	for text, want := range map[string]string{
+		"plain: ä, 日本":           "plain: ä, 日本",
+		"two\nlines\r\n":         "two lines  ",
+		"\x1b[2J\x00\u202e\xff!": "?[2J???!",
+		"a?b":                    "a?b",
+	} {
+		if got := said.Message(text); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+}
+
+func FuzzAMessageIsBounded(f *testing.F) {
+	for _, text := range []string{"", "\n", strings.Repeat("\xff", 2000), strings.Repeat("日", 700), strings.Repeat("a", 1023) + "ä", strings.Repeat("\x1b", 4096)} {
+		f.Add(text, said.MaxMessage)
+		f.Add(text, 16)
+	}
+	f.Fuzz(func(t *testing.T, text string, most int) {
+		if most < 8 || most > 1<<16 {
+			return
+		}
+		got := said.Bounded(text, most)
+		if len(got) > most || !utf8.ValidString(got) || strings.IndexFunc(got, func(r rune) bool { return !unicode.IsPrint(r) }) >= 0 {
+			t.Errorf("%q becomes %q of %d bytes, at most %d", text, got, len(got), most)
+		}
+		if again := said.Bounded(got, most); again != got {
+			t.Errorf("%q becomes %q, and then %q", text, got, again)
+		}
+		quoted := said.Quote(text)
+		if len(quoted) > 4*said.MaxQuoted+5 || strings.IndexFunc(quoted, func(r rune) bool { return !unicode.IsPrint(r) }) >= 0 {
+			t.Errorf("%q is quoted as %s", text, quoted)
+		}
+	})
+}
+
+func TestLogsHaveBoundedLines(t *testing.T) {
+	hostile := strings.Repeat("x", 256<<10) + "\nlevel=ERROR msg=forged \x1b[31m"
+	for name, attr := range map[string]slog.Attr{"a text": slog.String("k", hostile), "an error": slog.Any("k", errors.New("\n"+hostile))} {
+		var out strings.Builder
+		log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: said.LogValue}))
+		log.Info(hostile, attr)
+		if got := out.String(); len(got) > 2*said.MaxLogged+256 || strings.Count(got, "\n") != 1 || strings.Contains(got, "\x1b") {
+			t.Errorf("%s: %d bytes are logged: %.200q", name, len(got), got)
+		}
+	}
+}
