@@ -157,9 +157,10 @@ func perFamily(attachment annotations.Attachment) (ips []netip.Addr) {
 
 // holdTold keeps the addresses in an allocation status that nothing confirms from others:
 // the pod may run with them until its node learns of another decision. The pod can claim
-// them itself, if it may have them. An interface with addresses needs no others. The rows are limited to what the pod's tenant could
-// claim: one address of each family for each interface that the pod should have, in a VPC
-// that allows the tenant. The controller of addresses deletes them after the pod has ended.
+// them itself, if it may have them. An interface with addresses needs no others. The rows
+// are limited to addresses that the tenant of the pod could claim: one of each family for
+// each interface that the pod should have, in a VPC that allows the tenant. The controller
+// of addresses deletes them after the pod has ended.
 func (r *Reconciler) holdTold(pod *store.Pod) error {
 	list := allocation.Told(pod)
 	if len(list) == 0 {
