@@ -21,6 +21,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/cnid/release"
+	"github.com/alioth-net/alioth/store/descriptor"
 )
 
 type releaseAtOnce struct {
@@ -49,7 +50,8 @@ func newIdleDaemon(t *testing.T, m *machine) (d *daemon) {
 		d = newDaemon(n, control{
 			synced: alwaysSynced, domainSynced: func(string) (bool, <-chan struct{}) { return alwaysSynced() },
 			namespaceSynced: func(string) (bool, <-chan struct{}) { return alwaysSynced() },
-			vpcs:            func() []string { return nil }, tables: func() *complete.Tables { return nil }, releaser: releaseAtOnce{n.journal, n.held}, reporter: logged{log},
+			vpcs:            func() []string { return nil }, tables: func() *complete.Tables { return nil },
+			leftOut: func() []descriptor.LeftOut { return nil }, releaser: releaseAtOnce{n.journal, n.held}, reporter: logged{log},
 		})
 		return nil
 	})

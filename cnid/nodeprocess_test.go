@@ -43,6 +43,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/bpftest/wayin"
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/external"
 	"github.com/alioth-net/alioth/store/multinet"
 	"github.com/alioth-net/alioth/test/waits"
@@ -133,7 +134,8 @@ func playNode() error {
 	d := newDaemon(n, control{
 		synced: always, domainSynced: func(string) (bool, <-chan struct{}) { return always() },
 		namespaceSynced: func(string) (bool, <-chan struct{}) { return always() },
-		vpcs:            func() []string { return nil }, tables: func() *complete.Tables { return nil }, releaser: releaseAtOnce{n.journal, n.held}, reporter: logged{log},
+		vpcs:            func() []string { return nil }, tables: func() *complete.Tables { return nil },
+		leftOut: func() []descriptor.LeftOut { return nil }, releaser: releaseAtOnce{n.journal, n.held}, reporter: logged{log},
 	})
 	go func() { // later changes of the API
 		for {

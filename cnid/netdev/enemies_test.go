@@ -20,6 +20,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // TestAPodChangesNoPathOfTheNode: the node drops source-routed packets and redirects of a
@@ -94,7 +95,7 @@ func (n *node) prepare(guarded bool) error {
 // stay in order.
 func receive(t *testing.T, server net.PacketConn) (seen []string) {
 	t.Helper()
-	if err := server.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+	if err := server.SetReadDeadline(time.Now().Add(waits.Limit(time.Minute))); err != nil {
 		t.Fatal(err)
 	}
 	for len(seen) == 0 || seen[len(seen)-1] != "plain" {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // TestNoNameMakesADeviceAPods: whatever the name of a device of the node, and whatever its
@@ -143,7 +144,7 @@ func (r rig) refuses(t *testing.T, thief ns.NetNS, reason string) {
 		_, err = conn.Write([]byte("forged"))
 		return err
 	})
-	for ended := time.After(time.Minute); ; {
+	for ended := time.After(waits.Limit(time.Minute)); ; {
 		select {
 		case text := <-heard:
 			t.Fatalf("the node's socket has received %q", text)
