@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
 	danmiov1 "github.com/alioth-net/alioth/api/danmio/v1"
 )
@@ -272,6 +273,32 @@ func TestOnlyTheOperatorWritesStatusAndFinalizerOfNetworks(t *testing.T) {
 		{name: "the finalizer", who: owner, object: held, edit: free, refused: finalizer},
 		{name: "another finalizer", who: owner, object: held, edit: func(n *danmv1.DanmNet) { n.Finalizers = []string{"alioth.dev/in-use"} }},
 		{name: "the finalizer, by the operator", who: operator(), object: held, edit: free, except: byPatch},
+	})
+}
+
+// TestOnlyTheOperatorWritesStatusAndFinalizerOfNetworksOfVPCs: the operator repeats reasons
+// and messages of a Network's conditions in events and metrics.
+func TestOnlyTheOperatorWritesStatusAndFinalizerOfNetworksOfVPCs(t *testing.T) {
+	admin := start(t)
+	create(t, admin, namespace("owned-vpc-nets", nil))
+	owner := person("vpc-nets-owner")
+	create(t, admin, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "vpc-nets-everything"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{"arktos.futurewei.com"}, Resources: []string{"*"}, Verbs: []string{"*"}},
+	}})
+	grantIn(t, admin, "owned-vpc-nets", owner, "vpc-nets-everything")
+	held := &arktosv1.Network{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "owned-vpc-nets", Name: "held", Finalizers: []string{"alioth.dev/in-use", "example.com/other"}},
+		Spec:       arktosv1.NetworkSpec{Type: "mizar", VPCID: "blue"},
+	}
+	establish(t, admin, held)
+	forge := func(n *arktosv1.Network) {
+		n.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "False", Reason: "Forged", LastTransitionTime: metav1.Now()}}
+	}
+	const status, finalizer = "only the Alioth operator writes the status", "only the Alioth operator removes the finalizer"
+	runChanges(t, []change[*arktosv1.Network]{
+		{name: "the status", who: owner, object: held, through: "status", edit: forge, refused: status},
+		{name: "the finalizer", who: owner, object: held, edit: func(n *arktosv1.Network) { n.Finalizers = []string{"example.com/other"} }, refused: finalizer},
+		{name: "another finalizer", who: owner, object: held, edit: func(n *arktosv1.Network) { n.Finalizers = []string{"alioth.dev/in-use"} }},
 	})
 }
 
