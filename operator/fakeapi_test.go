@@ -19,10 +19,12 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	acnv1alpha1 "github.com/alioth-net/alioth/api/acn/v1alpha1"
@@ -263,6 +265,10 @@ func (a *fakeAPI) patchStatus(object client.Object, patch client.Patch) error {
 	next := reflect.New(reflect.TypeOf(old).Elem()).Interface().(client.Object)
 	if err := json.Unmarshal(after, next); err != nil {
 		return err
+	}
+	if err := validation.ValidateAnnotationsSize(next.GetAnnotations()); err != nil {
+		return apierrors.NewInvalid(old.GetObjectKind().GroupVersionKind().GroupKind(), old.GetName(),
+			field.ErrorList{field.TooLong(field.NewPath("metadata", "annotations"), "", validation.TotalAnnotationSizeLimitB)})
 	}
 	a.keep(next, old)
 	assign(object, next)

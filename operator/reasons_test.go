@@ -70,6 +70,8 @@ var elsewhere = map[string]string{
 	v1alpha1.ReservationLimitReason:           "operator/nodeipam/podnetworkinstance, TestWhatAnInstanceCanNotReserve",
 	// Of a pod whose status somebody else wrote.
 	v1alpha1.AllocationReplacedReason: "TestAForgedAllocationStatusGivesNothing",
+	// Of a pod whose annotations have no room.
+	v1alpha1.AnnotationsTooLargeReason: "TestAPodWithoutRoomForItsAddressesIsToldSo",
 	// Of a Node in whose name something was written.
 	v1alpha1.AddressNotOfNodeReason:   "TestWhatIsMadeForAPodOfAnotherNodeChangesNothing",
 	v1alpha1.TooManyVNIsReason:        "TestANodeThatKeepsTooManyVNIsIsToldOf",

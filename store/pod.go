@@ -36,6 +36,9 @@ type Pod struct {
 	NetworkStatus string
 	// Attachments is the text of the attachments annotation.
 	Attachments string
+	// AnnotationBytes is the length of the keys and values of all annotations but those that
+	// the operator writes.
+	AnnotationBytes int
 	// IPs are those in the pod's status, written by the kubelet. They are kept until
 	// the pod has allocation status, and are then the addresses of an earlier sandbox.
 	IPs []netip.Addr

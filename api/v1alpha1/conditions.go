@@ -65,6 +65,9 @@ const (
 	// AllocationReplacedReason (event only): the annotation about the pod's attachments
 	// named what no Address or AttachmentClaim confirms, and was replaced.
 	AllocationReplacedReason = "AllocationReplaced"
+	// AnnotationsTooLargeReason: the pod's annotations leave no room for its allocation
+	// status. Kubernetes limits the annotations of an object to 256 KiB in all.
+	AnnotationsTooLargeReason = "AnnotationsTooLarge"
 	// InterfacesInvalidReason: an annotation that requests interfaces is malformed, or its
 	// elements do not fit together or their networks.
 	InterfacesInvalidReason = "InterfacesInvalid"

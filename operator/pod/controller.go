@@ -141,7 +141,7 @@ func (r *Reconciler) assign(ctx context.Context, pod *store.Pod, wishes []Wish) 
 	case err != nil:
 		return nil, err
 	}
-	return nil, r.record(ctx, pod, wishes, claimed)
+	return r.record(ctx, pod, wishes, claimed)
 }
 
 // restoreAll carries out a decision to restore: it completes what is decided, and then
@@ -163,7 +163,7 @@ func (r *Reconciler) restoreAll(ctx context.Context, pod *store.Pod, d decision)
 		}
 		return &d.refusal, nil
 	case d.rewrite:
-		return nil, r.record(ctx, pod, d.wishes, claimed)
+		return r.record(ctx, pod, d.wishes, claimed)
 	}
 	return nil, nil
 }
@@ -201,29 +201,34 @@ func addressOf(name string) string {
 	return "the address of interface " + name
 }
 
-// record writes the allocation status.
-func (r *Reconciler) record(ctx context.Context, pod *store.Pod, wishes []Wish, claimed [][]*store.Address) error {
+// record writes the allocation status. It returns the refusal if the pod has no room for it.
+// The pod keeps its addresses then: without them it would claim and release them at each try.
+func (r *Reconciler) record(ctx context.Context, pod *store.Pod, wishes []Wish, claimed [][]*store.Address) (*tenancy.Refusal, error) {
 	var o outcome
 	var err error
 	r.Store.View(func(tx store.ReadTx) { o, err = describe(tx, pod, wishes, claimed) })
 	if err != nil {
-		return fmt.Errorf("describe addresses of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		return nil, fmt.Errorf("describe addresses of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	patch := patchAssigned(pod, o, r.Now())
+	if refusal, ok := tooLarge(pod, patch); ok {
+		return &refusal, r.tell(ctx, pod, refusal)
 	}
 	if err := r.claimAttachments(ctx, pod, o.text); err != nil {
-		return err
+		return nil, err
 	}
 	if allocation.IsTold(pod) && o.text == pod.Attachments {
-		return nil // it has been told that already
+		return nil, nil // it has been told that already
 	}
-	if err := r.patch(ctx, pod, patchAssigned(pod, o, r.Now())); err != nil {
-		return err
+	if err := r.patch(ctx, pod, patch); err != nil {
+		return nil, err
 	}
 	r.Metrics.assigned()
 	r.reportReplaced(pod)
 	for _, a := range o.attachments {
 		ctrl.LoggerFrom(ctx).Info("addresses assigned", "interface", a.Name, "vpc", a.VPC, "subnet", a.Subnet, "addresses", a.Addresses, "node", pod.Node)
 	}
-	return nil
+	return nil, nil
 }
 
 // claimAttachments makes the AttachmentClaims of a pod those of an allocation status, ""
@@ -251,9 +256,7 @@ func (r *Reconciler) restoreClaims(ctx context.Context, pod *store.Pod) error {
 	return r.Claimer.ClaimAttachments(ctx, pod, rows)
 }
 
-// refuse writes the refusal to the pod's status and an event, once per cause, and again
-// if the pod's annotations contain addresses. It releases addresses that were claimed
-// for the pod.
+// refuse releases the addresses that were claimed for the pod, and tells the pod's owner.
 func (r *Reconciler) refuse(ctx context.Context, pod *store.Pod, refusal tenancy.Refusal) error {
 	if err := r.Claimer.ReleaseAll(ctx, pod.AsHolder(), pod.Node); err != nil {
 		return err
@@ -261,6 +264,12 @@ func (r *Reconciler) refuse(ctx context.Context, pod *store.Pod, refusal tenancy
 	if err := r.claimAttachments(ctx, pod, ""); err != nil {
 		return err
 	}
+	return r.tell(ctx, pod, refusal)
+}
+
+// tell writes a refusal to the pod's status and an event, once per cause, and again if the
+// pod's annotations contain addresses.
+func (r *Reconciler) tell(ctx context.Context, pod *store.Pod, refusal tenancy.Refusal) error {
 	if pod.Reason == refusal.Reason && pod.Message == said.Message(refusal.Message) && !pretends(pod) {
 		return nil
 	}

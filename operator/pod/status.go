@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -65,6 +66,23 @@ func patchAssigned(pod *store.Pod, o outcome, now time.Time) podPatch {
 		patch.Metadata.Annotations[arktosv1.UserInputAnnotation] = &input
 	}
 	return patch
+}
+
+// tooLarge returns the refusal of a pod whose annotations would exceed the limit of the API
+// server with those of a patch.
+func tooLarge(pod *store.Pod, patch podPatch) (tenancy.Refusal, bool) {
+	own := 0
+	for key, value := range patch.Metadata.Annotations {
+		if value != nil {
+			own += len(key) + len(*value)
+		}
+	}
+	excess := pod.AnnotationBytes + own - validation.TotalAnnotationSizeLimitB
+	return tenancy.Refusal{
+		Reason: v1alpha1.AnnotationsTooLargeReason,
+		Message: fmt.Sprintf("the pod's annotations leave no room for its addresses: Kubernetes allows %d bytes in all, the addresses need %d; shorten the annotations by %d bytes",
+			validation.TotalAnnotationSizeLimitB, own, excess),
+	}, excess > 0
 }
 
 // pretends reports whether a pod's annotations or condition contain addresses.

@@ -112,13 +112,15 @@ func convertPod(in *corev1.Pod) (*store.Pod, error) {
 		Selections:    in.Annotations[annotations.NetworksKey],
 		NetworkStatus: in.Annotations[annotations.NetworkStatusKey],
 		NetworkReady:  in.Annotations[arktosv1.ReadinessAnnotation] == "true",
-		Terminal:      isTerminal(in),
-		NetworkProbes: hasNetworkProbes(&in.Spec),
-		ProbeTimeout:  probeTimeout(&in.Spec),
-		NetworkHooks:  hasNetworkHooks(&in.Spec),
-		ProbeHost:     probeHost(&in.Spec),
-		HostPorts:     hostPorts(&in.Spec),
-		Devices:       devices(&in.Spec),
+
+		AnnotationBytes: annotationBytes(in),
+		Terminal:        isTerminal(in),
+		NetworkProbes:   hasNetworkProbes(&in.Spec),
+		ProbeTimeout:    probeTimeout(&in.Spec),
+		NetworkHooks:    hasNetworkHooks(&in.Spec),
+		ProbeHost:       probeHost(&in.Spec),
+		HostPorts:       hostPorts(&in.Spec),
+		Devices:         devices(&in.Spec),
 	}
 	var err error
 	if row.Interfaces, _, err = annotations.InterfacesOf(in.Annotations); err != nil {
@@ -132,6 +134,19 @@ func convertPod(in *corev1.Pod) (*store.Pod, error) {
 	}
 	row.Reason, row.Message = networkReadiness(in)
 	return row, nil
+}
+
+// annotationBytes returns the length of the keys and values of a pod's annotations, as the
+// API server adds them, without those that the operator writes.
+func annotationBytes(in *corev1.Pod) (sum int) {
+	for key, value := range in.Annotations {
+		switch key {
+		case v1alpha1.AttachmentsAnnotation, arktosv1.ReadinessAnnotation, arktosv1.UserInputAnnotation:
+		default:
+			sum += len(key) + len(value)
+		}
+	}
+	return sum
 }
 
 // networkReadiness returns reason and message of the condition NetworkReady.

@@ -156,7 +156,7 @@ func TestPodTakesLabelsAnnotationsOwnerAndCondition(t *testing.T) {
 	}
 	want := &store.Pod{
 		Meta: store.Meta{UID: "u"}, Namespace: "shop", Name: "web", OwnerUID: "owner", Node: "node-1",
-		Network: "vpc-1", Labels: in.Labels, NIC: "{}", Attachments: "[]", NetworkReady: true, Terminal: true,
+		Network: "vpc-1", Labels: in.Labels, NIC: "{}", Attachments: "[]", AnnotationBytes: 26, NetworkReady: true, Terminal: true,
 		Reason: "IPInUse", Message: "taken",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
