@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -38,6 +37,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/test/api/apiserver"
 	"github.com/alioth-net/alioth/test/api/chart"
+	"github.com/alioth-net/alioth/test/api/inforce"
 	"github.com/alioth-net/alioth/test/waits"
 )
 
@@ -69,10 +69,8 @@ func start(t *testing.T) client.Client {
 	config := shared.server.Config(t)
 	admin := newClient(t, config)
 	shared.once.Do(func() {
-		installPolicies(t, admin)
-		aggregateRoles(t, admin)
-		awaitPolicies(t, admin)
-		awaitGrants(t, admin)
+		inforce.Install(t, root, admin, as(t, operator()),
+			"admission.hostFolders.refused={/mnt/./link},admission.hostFolders.writable={/srv/shared/},daemon.cniBinDir=/lib/cni")
 	})
 	return admin
 }
@@ -93,99 +91,6 @@ func newClient(t *testing.T, config *rest.Config) client.Client {
 		t.Fatal(err)
 	}
 	return c
-}
-
-// installPolicies creates what the chart, with all areas, renders of the kinds that decide
-// what a request may do.
-func installPolicies(t *testing.T, admin client.Client) {
-	t.Helper()
-	create(t, admin, namespace(chart.Namespace, nil))
-	objects, err := chart.New(t, root, nil).Template(t.Context(), "--set", "nodeNetworkState.enabled=true,nodeIPAM.enabled=true,nodeIPAM.infraSubnet=default",
-		"--set", "admission.hostFolders.refused={/mnt/./link},admission.hostFolders.writable={/srv/shared/},daemon.cniBinDir=/lib/cni")
-	if err != nil {
-		t.Fatal(err)
-	}
-	count := 0
-	for _, object := range objects {
-		switch object.GroupVersionKind().Group {
-		case rbacv1.GroupName, admissionregistrationv1.GroupName:
-			create(t, admin, object)
-			count++
-		}
-	}
-	if count == 0 {
-		t.Fatal("the chart renders neither roles nor policies")
-	}
-}
-
-// aggregateRoles does what a controller does that does not run here: it fills
-// Kubernetes' own roles with the rules of those that are labelled for them.
-func aggregateRoles(t *testing.T, admin client.Client) {
-	t.Helper()
-	for _, name := range []string{"view", "edit", "admin"} { // each is a part of the next
-		role := new(rbacv1.ClusterRole)
-		if err := admin.Get(t.Context(), client.ObjectKey{Name: name}, role); err != nil {
-			t.Fatal(err)
-		}
-		role.Rules = nil
-		for _, selector := range role.AggregationRule.ClusterRoleSelectors {
-			var parts rbacv1.ClusterRoleList
-			if err := admin.List(t.Context(), &parts, client.MatchingLabels(selector.MatchLabels)); err != nil {
-				t.Fatal(err)
-			}
-			for i := range parts.Items {
-				role.Rules = append(role.Rules, parts.Items[i].Rules...)
-			}
-		}
-		if err := admin.Update(t.Context(), role); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// awaitPolicies returns when the policies created so far are in force. Those take effect
-// in the order of their creation, so it creates one more that refuses a certain name, and
-// waits for a refusal.
-func awaitPolicies(t *testing.T, admin client.Client) {
-	t.Helper()
-	const name = "refused-by-the-sentinel"
-	match := &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
-		RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-			Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
-		},
-	}}}
-	create(t, admin, &admissionregistrationv1.ValidatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: "zz-sentinel"},
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-			MatchConstraints: match,
-			Validations:      []admissionregistrationv1.Validation{{Expression: fmt.Sprintf("object.metadata.name != %q", name)}},
-		},
-	})
-	create(t, admin, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "zz-sentinel"},
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: "zz-sentinel", ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
-		},
-	})
-	eventually(t, func(ctx context.Context) error {
-		probe := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
-		err := admin.Create(ctx, probe, client.DryRunAll)
-		return wantRefused(err, name)
-	})
-}
-
-// awaitGrants writes what the operator does when it starts, and returns when the API
-// server applies it. The API server looks for new kinds every 30 s.
-func awaitGrants(t *testing.T, admin client.Client) {
-	t.Helper()
-	for _, name := range []string{v1alpha1.HostAccessGrants, v1alpha1.ExternalIPGrants, v1alpha1.TenantNetworkGrants} {
-		create(t, as(t, operator()), &v1alpha1.AdmissionGrants{ObjectMeta: metav1.ObjectMeta{Name: name}})
-	}
-	create(t, admin, namespace("awaits-grants", tenant("awaits-grants")))
-	eventuallyWithin(t, time.Minute, func(ctx context.Context) error {
-		return admin.Create(ctx, pod("awaits-grants", "p", ""), client.DryRunAll)
-	})
 }
 
 // user sends requests under a name.
