@@ -1,0 +1,200 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package trust_test makes the inventory of what the product trusts (docs/security/trust.md),
+// and fails where the product reads a field of the API that the inventory lacks.
+package trust_test
+
+import (
+	"context"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/yaml"
+
+	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
+	danmiov1 "github.com/alioth-net/alioth/api/danmio/v1"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/test/api/apiserver"
+	"github.com/alioth-net/alioth/test/api/inforce"
+)
+
+const root = "../../.."
+
+var shared apiserver.Shared
+
+func TestMain(m *testing.M) {
+	ctrllog.SetLogger(logr.Discard()) // clients log nothing that a test would miss
+	os.Exit(shared.Run(m))
+}
+
+// scheme has every kind of the product and of Kubernetes.
+func scheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	all := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, kinds.AddToScheme} {
+		if err := add(all); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+func clientAs(t *testing.T, config *rest.Config) client.Client {
+	t.Helper()
+	c, err := client.New(config, client.Options{Scheme: scheme(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// samples reads testdata/samples.yaml. A kind that two groups have alike is there once.
+func samples(t *testing.T) []*unstructured.Unstructured {
+	t.Helper()
+	text, err := os.ReadFile("testdata/samples.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []*unstructured.Unstructured
+	for document := range strings.SplitSeq(string(text), "\n---\n") {
+		object := &unstructured.Unstructured{}
+		encoded, err := yaml.YAMLToJSON([]byte(document))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := object.UnmarshalJSON(encoded); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, object)
+		if group := twins[object.GroupVersionKind().Group]; group != "" && !strings.HasPrefix(object.GetKind(), "Multi") && object.GetKind() != "NodeInfo" {
+			twin := object.DeepCopy()
+			twin.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: object.GroupVersionKind().Version, Kind: object.GetKind()})
+			all = append(all, twin)
+		}
+	}
+	return all
+}
+
+// twins are groups with the kinds of others.
+var twins = map[string]string{
+	danmv1.GroupVersion.Group:    danmiov1.GroupVersion.Group,
+	"multitenancy.acn.azure.com": "acn.azure.com",
+}
+
+// writtenBy returns for each kind with a sample who may write which of the paths.
+func writtenBy(t *testing.T, paths map[schema.GroupKind][]string) map[schema.GroupKind]*writers {
+	t.Helper()
+	config := shared.Config(t)
+	admin := clientAs(t, config)
+	operator := clientAs(t, principalNamed("operator").config(config))
+	inforce.Install(t, root, admin, operator)
+	all := samples(t)
+	clients := map[string]dynamic.Interface{}
+	for _, who := range principals() {
+		clients[who.name] = who.client(t, config)
+	}
+	resources := resourcesOf(t, config)
+	found := map[schema.GroupKind]*writers{}
+	var lock sync.Mutex
+	try := func(object *unstructured.Unstructured) {
+		kind := object.GroupVersionKind().GroupKind()
+		s, ok := resources[object.GroupVersionKind()]
+		if !ok {
+			t.Errorf("the API server has no %s", kind)
+			return
+		}
+		s.object = object
+		p := &prober{sample: &s, admin: admin, clients: clients, values: func(path string) []any { return probes[kind.Kind+" "+path] }}
+		p.probe(t, paths[kind])
+		lock.Lock()
+		defer lock.Unlock()
+		found[kind] = p.found
+	}
+	first := all[0] // the namespace, which others are in
+	try(first)
+	giveRights(t, admin)
+	giveGrants(t, admin, operator)
+	var rest errgroup.Group
+	rest.SetLimit(6)
+	for _, object := range all[1:] {
+		rest.Go(func() error { try(object); return nil })
+	}
+	_ = rest.Wait()
+	return found
+}
+
+// giveGrants writes what the operator would from a TenantConfig, and returns when it is in
+// force. Without it the policies refuse TenantNetworks whatever they contain.
+func giveGrants(t *testing.T, admin, operator client.Client) {
+	t.Helper()
+	grants := &v1alpha1.AdmissionGrants{}
+	if err := admin.Get(t.Context(), client.ObjectKey{Name: v1alpha1.TenantNetworkGrants}, grants); err != nil {
+		t.Fatal(err)
+	}
+	grants.TenantNetworks = &v1alpha1.TenantNetworkGrant{TenantConfig: "config", Devices: []string{"ens4"}, NetworkTypes: []string{"bridge"}}
+	if err := operator.Update(t.Context(), grants); err != nil {
+		t.Fatal(err)
+	}
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		network := &danmv1.TenantNetwork{
+			ObjectMeta: metav1.ObjectMeta{Namespace: tenantNamespace, Name: "probe"}, Spec: danmv1.NetworkSpec{NetworkID: "probe", NetworkType: "macvlan"},
+		}
+		return admin.Create(ctx, network, client.DryRunAll) == nil, nil
+	})
+	if err != nil {
+		t.Fatalf("wait until TenantNetworks are permitted: %v", err)
+	}
+}
+
+// resourcesOf asks the API server for its resources and their subresources that take an object.
+func resourcesOf(t *testing.T, config *rest.Config) map[schema.GroupVersionKind]sample {
+	t.Helper()
+	api, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, lists, err := api.ServerGroupsAndResources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[schema.GroupVersionKind]sample{}
+	parts := map[schema.GroupVersionResource][]string{}
+	for _, list := range lists {
+		version, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range list.APIResources {
+			name, part, isPart := strings.Cut(r.Name, "/")
+			switch resource := version.WithResource(name); {
+			case !isPart:
+				all[version.WithKind(r.Kind)] = sample{resource: resource, namespaced: r.Namespaced}
+			case part == "status" || part == "ephemeralcontainers" || part == "resize" || part == "finalize":
+				parts[resource] = append(parts[resource], part)
+			}
+		}
+	}
+	for kind, s := range all {
+		s.parts = parts[s.resource]
+		all[kind] = s
+	}
+	return all
+}
