@@ -88,6 +88,10 @@ generate: ## Regenerate what is generated: deep copies, CRDs, BPF objects, the O
 	$(LAB) setup --generate
 	$(GO) generate ./api/... ./ebpf/... ./helm/... ./cnid/nodeipam/...
 
+trust: ## Write docs/security/trust.md again: what the product reads, who may write it, what is believed
+	$(LAB) build kubernetes helm
+	$(RUN_TESTS) -count=1 -run TestTheInventoryIsAsComputed ./test/api/trust -update
+
 ##@ Test
 
 test: setup ## Everything that must pass: what computes, then what needs a lab, then failed tests again; ends with a table of durations
@@ -178,4 +182,4 @@ setup: ## Install what a fresh Debian-like machine lacks, and check its kernel
 	@command -v $(GO) >/dev/null || { echo "go is not installed: install Go 1.26 or newer, see https://go.dev/doc/install" >&2; exit 1; }
 	$(LAB) setup
 
-.PHONY: help demo up down down-hardware build images chart generate test repeat soak soak-seeds soak-vm soak-scenes test-unit test-vm test-hardware fuzz test-api test-operator test-e2e test-scenes test-faults test-roles test-updown verify lint bench bench-scale setup
+.PHONY: help demo up down down-hardware build images chart generate trust test repeat soak soak-seeds soak-vm soak-scenes test-unit test-vm test-hardware fuzz test-api test-operator test-e2e test-scenes test-faults test-roles test-updown verify lint bench bench-scale setup

@@ -1,11 +1,156 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 package trust_test
+
+// row says what the product believes of fields. It is written by hand; who may write the
+// fields is computed.
+type row struct {
+	// kinds are names of kinds, * for all. fields are paths, in which [...] stands for any
+	// elements or keys; a path stands for all below it, too. A field belongs to the row with
+	// the longest path.
+	kinds, fields []string
+	// believed is what the product does by the field, check what stands before it.
+	believed, check string
+	// test is a test that attacks: it has to be there where somebody whose word alone is not
+	// believed may write the field.
+	test string
+}
+
+// of makes a list of words; the table would be twice as long with lists.
+func of(words ...string) []string { return words }
+
+var everyNetwork = of("DanmNet", "TenantNetwork", "ClusterNetwork")
+
+var table = []row{
+	// Metadata that code for all kinds reads.
+	{of("*"), of("metadata.finalizers"), "that the finalizer of Alioth is there", "the controller adds it again while the object is needed", "TestOnlyTheOperatorWritesStatusAndFinalizerOfNetworks"},
+	{of("*"), of("metadata.ownerReferences"), "which object it belongs to, if the owner has the UID", "a reference alone gives nothing: the UID is compared with that of the living owner", "TestConfigsAreOfTheirOwner"},
+	{of("*"), of("status.conditions[*]"), "output; compared to skip writes, and counted in metrics", "computed again by every pass of the controller", "TestOnlyTheOperatorWritesStatusAndFinalizerOfNetworks"},
+
+	// Pods.
+	{of("Pod"), of("metadata.labels[*]"), "that selectors of Services and policies mean the pod", "an endpoint counts only where the pod holds the address", "TestAServiceNeverLeadsToAnotherTenantsPod"},
+	{of("Pod"), of("metadata.labels[arktos.futurewei.com/network]", "metadata.annotations[arktos.futurewei.com/nic]", "metadata.annotations[danm.k8s.io/interfaces]", "metadata.annotations[danm.io/interfaces]", "metadata.annotations[k8s.v1.cni.cncf.io/networks]"), "a wish: which networks, subnet and IP", "tenancy, ranges, reservations and claims; fixed once the pod has a node", "TestATenantWalksNotIntoTheDefaultVPC"},
+	{of("Pod"), of("metadata.annotations[alioth.dev/attachments]", "metadata.annotations[arktos.futurewei.com/network-readiness]"), "what the operator has decided, together with the condition alioth.dev/NetworkReady", "admission refuses later changes of the annotation; a node takes addresses from Address objects alone", "TestForgedAnnotationsAreOverwritten"},
+	{of("Pod"), of("metadata.annotations[k8s.v1.cni.cncf.io/network-status]"), "output; compared to skip writes", "the daemon writes it again", "TestDaemonWritesOneAnnotationOfPodsOfItsOwnNode"},
+	{of("Pod"), of("metadata.ownerReferences"), "that the pod is one of a DaemonSet", "it is a hint for the order of work", "TestAPodCostsOneClaimPerAddressAndOnePatch"},
+	{of("Pod"), of("spec.nodeName"), "the node of the pod", "an Address counts on the node that it names; the API server fixes it", "TestAForgedAttachmentIsNotCarriedOut"},
+	{of("Pod"), of("spec.hostNetwork"), "that the pod needs no address", "admission, by HostAccess objects", "TestTenantsHaveOfNodesWhatIsGranted"},
+	{of("Pod"), of("spec.containers[*].ports[*]"), "hostPort of the node; names of ports of Services", "admission and every plan compare hostPort with HostAccess objects", "TestATenantTakesNothingOfTheNodesNorOfNodePorts"},
+	{of("Pod"), of("spec.containers[*].livenessProbe", "spec.containers[*].readinessProbe", "spec.containers[*].startupProbe", "spec.containers[*].lifecycle"), "which probes cross the network, and how long they last", "admission refuses a host other than the pod", "TestProbesAndHooksGoToThePodItself"},
+	{of("Pod"), of("spec.containers[*].restartPolicy", "spec.containers[*].resources.limits[*]"), "how many devices the pod requests of the kubelet", "the kubelet and the pod resources API name the devices", "TestTheDevicesOfAPodAreThoseOfItsLastingContainers"},
+	{of("Pod"), of("spec.containers[*].args[*]", "spec.nodeSelector[*]", "status.containerStatuses[*]", "status.message"), "of pods of the uninstallation alone, in the namespace of Alioth", "a tenant has no rights in that namespace", "TestProgramsMayDoWhatIsListedAndNoMore"},
+	{of("Pod"), of("spec.hostname", "spec.subdomain"), "the host name of an endpoint", "it is shown in the slice of the pod's own Service", "TestEndpointsHaveOfAPodWhatKubernetesReads"},
+	{of("Pod"), of("status.phase"), "that a pod has ended, so that its addresses are released", "the node releases an address after the sandbox is gone", "TestReleasesNeverHitASuccessor"},
+	{of("Pod"), of("status.podIPs[*]"), "which IPs a running pod without an allocation status has", "they are given only if the pod may have them", "TestAForgedAttachmentIsNotCarriedOut"},
+	{of("Pod"), of("status.conditions[*]"), "Ready: that an endpoint is ready. alioth.dev/NetworkReady: that the annotation is the operator's decision", "an endpoint also needs the Address; the decision has no check besides (issue: forged conditions)", "TestForgedAnnotationsAreOverwritten"},
+	{of("Pod"), of("**"), "labels, IPs and readiness of the copies that operator/netservice makes of rows", "the copies have the addresses of Address objects", "TestOnlyWhatTheOperatorHasDecidedIsAnEndpoint"},
+
+	// Nodes and namespaces.
+	{of("Node"), of("metadata.labels[*]", "spec.taints[*]"), "which policies of node networks select the node, and whether it is fenced", "admission plugin NodeRestriction; a daemon has no right", "TestAStolenTokenChangesNothingElsewhere"},
+	{of("Node"), of("metadata.labels[alioth.node-restriction.kubernetes.io/role]"), "that the node may become a bouncer or divider", "NodeRestriction refuses the prefix to kubelets", "TestDaemonWritesConditionsOfItsOwnNodeOnly"},
+	{of("Node"), of("metadata.labels[topology.kubernetes.io/zone]", "metadata.labels[node.kubernetes.io/exclude-from-external-load-balancers]", "metadata.labels[kubernetes.azure.com/podnetwork-multi-tenancy-enabled]"), "hints: the zone of its endpoints, that it announces no addresses, that pods get configs there", "they concern pods of the node and its own share of announcements", "TestDaemonWritesConditionsOfItsOwnNodeOnly"},
+	{of("Node"), of("status.addresses[*]", "status.daemonEndpoints"), "the ends of tunnels, and the kubelet's port", "the word of the kubelet; nodes are not hostile to the underlay, see the threat model", "TestDaemonWritesConditionsOfItsOwnNodeOnly"},
+	{of("Node"), of("status.allocatable[*]"), "how many pods it takes, which bounds the VNIs of its reply", "at most 1024 count", "TestANodeKeepsNoMoreVNIsThanItCanHaveHadPodsOf"},
+	{of("Node"), of("status.conditions[*]"), "Ready: that a node answers. Those of Alioth are compared to skip writes", "addresses of a lost node stay until it is fenced", "TestAddressesOfALostNodeAreReleasedOnlyWhenItIsFenced"},
+	{of("Namespace"), of("metadata.labels[alioth.dev/tenant]"), "the tenant", "the verb assign on tenants.alioth.dev", "TestTenantLabelNeedsTheRightToAssignTheTenant"},
+
+	// Services.
+	{of("Service"), of("metadata.labels[*]", "metadata.labels[arktos.futurewei.com/network]"), "a wish: the Network of the Service", "the Network is of its namespace, and the VPC allows its tenant", "TestATenantPutsNoServiceInANetworkOfOthers"},
+	{of("Service"), of("metadata.labels[service.kubernetes.io/service-proxy-name]"), "that Alioth does not serve it", "it takes away from its owner alone", "TestAServiceOfAnotherProxyHasNoAddresses"},
+	{of("Service"), of("metadata.annotations[*]"), "wishes: pool, addresses, selected networks and pods, endpoints that are not ready", "claims, ExternalPools, and the networks that its namespace may use", "TestATenantPutsNoServiceInANetworkOfOthers"},
+	{of("Service"), of("spec.clusterIPs[*]", "spec.ipFamilies[*]"), "addresses of the Service in its VPC", "the API server allots them; they exist in that VPC alone", "TestAServiceNeverLeadsToAnotherTenantsPod"},
+	{of("Service"), of("spec.externalIPs[*]"), "addresses outside", "admission and each plan compare them with ExternalPools", "TestExternalIPsAreThoseThatAPoolGrants"},
+	{of("Service"), of("spec.loadBalancerClass", "spec.loadBalancerIP", "spec.loadBalancerSourceRanges[*]", "spec.externalTrafficPolicy", "spec.healthCheckNodePort", "spec.type"), "wishes for a load balancer and its node ports", "claims of the operator; node ports are allotted by the API server", "TestATenantTakesNothingOfTheNodesNorOfNodePorts"},
+	{of("Service"), of("spec.internalTrafficPolicy", "spec.ports[*]", "spec.publishNotReadyAddresses", "spec.selector[*]", "spec.sessionAffinity", "spec.sessionAffinityConfig"), "how the Service leads to its own backends", "a backend counts only if the right pod of the VPC holds its address", "TestAServiceNeverLeadsToAnotherTenantsPod"},
+	{of("Service"), of("status.loadBalancer"), "output; compared to skip writes", "addresses of load balancers are those of claims with the UID of the Service", "TestALoadBalancerKeepsItsAddressWhateverGetsLost"},
+	{of("Service"), of("**"), "ports and families, by the library that makes slices", "the slices are of the namespace of the Service", "TestATenantPutsNoServiceInANetworkOfOthers"},
+	{of("EndpointSlice"), of("endpoints[*]", "ports[*]", "metadata.labels[kubernetes.io/service-name]"), "candidates for backends of a Service of the namespace", "an Address of the VPC has to name the pod that holds the address", "TestAForgedSliceOpensNoPortOfANode"},
+	{of("EndpointSlice"), of("metadata.labels[alioth.dev/domain]", "metadata.labels[endpointslice.kubernetes.io/managed-by]"), "that the slice is the operator's, and of which domain", "admission refuses the label to others; each node checks pods and networks itself", "TestOnlyTheOperatorNamesNetworksInSlices"},
+	{of("EndpointSlice"), of("**"), "which slices of its own the operator has to change", "the library compares them with the wanted ones", "TestOnlyTheOperatorNamesNetworksInSlices"},
+	{of("Endpoints"), of("metadata.annotations[*]", "metadata.labels[*]", "metadata.ownerReferences", "subsets[*]", "**"), "whether they are the operator's; compared with the wanted ones to skip writes", "nodes read no Endpoints", "TestEndpointsOfAnotherProgramStayAsTheyAre"},
+	{of("ServiceCIDR"), of("spec.cidrs[*]"), "ranges of ClusterIPs, which VPCs avoid", "administrators write it", ""},
+	{of("Lease"), of("spec"), "which replica leads", "a right on the Lease of this name in the namespace of Alioth", "TestProgramsMayDoWhatIsListedAndNoMore"},
+	{of("DaemonSet"), of("spec", "metadata", "**"), "of the daemon itself, while Alioth is uninstalled", "a tenant has no rights in the namespace of Alioth", "TestProgramsMayDoWhatIsListedAndNoMore"},
+
+	// VPCs and claims.
+	{of("VPC"), of("spec"), "ranges, permitted tenants, egress, VNI", "administrators write it, checked by CEL and admission", ""},
+	{of("VPC"), of("status"), "the VNI and the revision of its members", "the operator writes it; each number has a VNIClaim with the UID", ""},
+	{of("Subnet"), of("spec"), "ranges, gateways, reservations", "administrators write it, checked by CEL and admission", ""},
+	{of("Subnet"), of("status.cursors"), "where the search for free addresses starts", "it is a hint: creation of the claim decides", ""},
+	{of("Usage"), of("spec", "status", "**"), "where the search for free addresses starts; compared to skip writes", "it is a hint: creation of the claim decides", ""},
+	{of("Network"), of("spec"), "a wish: the VPC of the Network", "spec.allowedTenants of the VPC has the tenant of the namespace", "TestATenantWalksNotIntoTheDefaultVPC"},
+	{of("Network"), of("status.conditions[*]"), "output; the operator counts reason and readiness in metrics, and repeats new reasons and messages as events", "none on the text: a tenant with a right on the status writes it. The next pass computes it again; no address depends on it", "TestNetworksReportWhatIsWrongAndHealByThemselves"},
+	{of("Address"), of("spec"), "the decision: which pod on which node has an address", "only the operator creates it, CEL fixes it; it counts if the pod agrees in UID, name and node", "TestDaemonMakesNoAddressWhateverRolesItIsGiven"},
+	{of("VNIClaim"), of("spec"), "the decision: which VPC has a VNI", "only the operator creates it, CEL fixes it", ""},
+	{of("ExternalPool", "HostAccess", "SharedService", "DelegationGrant"), of("spec"), "what tenants are permitted", "administrators write it, checked by CEL", ""},
+	{of("ExternalAddress"), of("spec", "status"), "the decision: which Service has an address, and the node that announces it", "only the operator writes it; it counts with the UID of the Service", ""},
+	{of("AdmissionGrants"), of("externalIPs", "hostAccess", "tenantNetworks", "**"), "output: parameters of admission; compared to skip writes", "admission refuses all writers but the operator", "TestOnlyTheOperatorWritesWhatAdmissionGoesBy"},
+
+	// Reports of nodes.
+	{of("RollCall"), of("spec"), "which call the node answers, and the VNIs that it holds", "its own node's object; at most as many VNIs as pods; new VNIs of no node are refused", "TestANodeKeepsNoMoreVNIsThanItCanHaveHadPodsOf"},
+	{of("RollCall", "NodeRoles", "HostLinkReport"), of("metadata.ownerReferences"), "which Node object it is of", "admission: the daemon of that node; the UID is compared with the living Node", "TestDaemonAnswersForItsOwnNodeOnly"},
+	{of("NodeRoles"), of("spec", "**"), "which members the node lists", "its own node's object; it delays others for a minute at most", "TestAHostileReportHastensNothingOfOthers"},
+	{of("HostLinkReport"), of("spec"), "failures of links, for conditions and events", "its own node's object; texts are bounded", "TestDaemonReportsLinksOfItsOwnNodeOnly"},
+	{of("RoleMember"), of("spec"), "which node plays a role", "only the operator writes it", "TestAReportAboutAMemberChangesNothingElseOfIt"},
+	{of("RoleMember"), of("status.complete"), "that the tables of the member are complete", "admission: the daemon of the member's own node", "TestDaemonReportsAboutItsOwnMembersOnly"},
+	{of("ScaledEndpoint"), of("spec", "**"), "who the backends of a Service are, for nodes that follow no Services", "only the operator has a right", ""},
+
+	// Networks outside of VPCs.
+	{of("AttachmentClaim"), of("spec"), "the decision: the network of an interface", "only the operator creates it, CEL fixes it; it counts with the pod's UID and node", "TestOnlyTheOperatorCreatesClaimsOfNetworks"},
+	{of("AttachmentClaim"), of("status.released"), "that the interface is gone", "admission: the daemon of the claim's node, after the deletion", "TestOnlyTheNodeOfAPodReleasesItsInterface"},
+	{of("DomainClaim", "HostVNIClaim", "HostLink"), of("spec"), "the decision: numbers and links of networks", "only the operator creates it", "TestOnlyTheOperatorCreatesClaimsOfNetworks"},
+	{everyNetwork, of("spec", "metadata.annotations[alioth.dev/macvlan-mode]", "metadata.annotations[alioth.dev/sriov]"), "a network: its device, numbers, ranges and routes", "a TenantConfig for TenantNetworks, the verb use for DanmNets of tenants, administrators for ClusterNetworks", "TestATenantGetsNothingOfTheNodesByItsNetworks"},
+	{everyNetwork, of("status.conditions[*]"), "output, and that the network is in conflict", "admission refuses the status to all but the operator", "TestOnlyTheOperatorWritesStatusAndFinalizerOfNetworks"},
+	{of("TenantConfig"), of("hostDevices", "networkIds", "metadata.annotations"), "devices and numbers that TenantNetworks get", "administrators write it, checked by CEL and admission", ""},
+	{of("NetworkAttachmentDefinition"), of("spec.config", "metadata.annotations"), "the configuration of another CNI plugin, or a network of Alioth", "a DelegationGrant has to permit namespace, plugin and settings", "TestATenantGetsNothingOfTheNodesByItsNetworks"},
+
+	// Networks of nodes.
+	{of("NodeNetworkConfigurationPolicy", "NodeNetConfPolicy"), of("spec", "**"), "what networks of nodes shall be", "cluster administrators alone have a right", ""},
+	{of("NodeNetworkConfigurationPolicy", "NodeNetConfPolicy"), of("status"), "output, and how many nodes may not change at once", "admission refuses the status to all but the operator", ""},
+	{of("NodeNetworkConfigurationEnactment"), of("status", "**"), "what of a policy the node has, and what was before", "admission: the daemon of the node that the name and the label have", "TestADaemonWritesEnactmentsOfItsOwnNodeOnly"},
+	{of("NodeNetworkConfigurationEnactment"), of("status.slot"), "the permission to change", "admission: the operator alone", "TestOnlyTheOperatorGrantsSlotsAndWritesTheStatusOfPolicies"},
+	{of("NodeNetworkState"), of("spec", "status", "**", "metadata.annotations"), "what the network of the node shall be, and is", "admission: the daemon of that node, and cluster administrators", "TestADaemonWritesTheNetworkStateOfItsOwnNodeOnly"},
+
+	// The node IPAM API.
+	{of("PodNetwork"), of("spec", "status", "**"), "which subnet of which VPC pods of other CNI plugins get", "administrators and those with the role for it", "TestServiceAccountsOfTenantsWriteNoPodNetworks"},
+	{of("PodNetworkInstance"), of("spec"), "a wish: which PodNetworks, and how many addresses are reserved", "allowedTenants of the VPC; the limit of the PodNetwork", "TestATenantGetsNothingOfOthersByTheNodeIPAMAPI"},
+	{of("PodNetworkInstance"), of("status"), "which addresses are reserved, and that the instance is ready", "admission refuses the status to all but the operator", "TestOnlyTheOperatorWritesWhatIsReserved"},
+	{of("MultitenantPodNetworkConfig", "MultiTenantPodNetworkConfig"), of("spec", "status", "metadata.ownerReferences", "**"), "output; compared with the wanted one", "admission refuses all writers but the operator", "TestOnlyTheOperatorWritesConfigsOfPods"},
+	{of("NodeInfo"), of("spec", "status", "**"), "the name of the machine, and devices that it offers", "admission: the daemon of that node", "TestADaemonWritesTheNodeInfoOfItsOwnNodeOnly"},
+}
 
 // probes are values to try first, for fields of which another value can't be guessed.
 var probes = map[string][]any{
-	"Service spec.ports[*]":                                {[]any{}},
-	"PodNetworkInstance status.status":                     {"IPExhausted", "InternalError", "Failed", "Unready"},
-	"AttachmentClaim status.released":                      {true},
-	"NodeNetworkConfigurationEnactment status.policy.kind": {"NodeNetConfPolicy"},
+	"Node status.conditions[*].lastTransitionTime":                             {"2026-01-01T00:00:00Z"},
+	"NodeInfo status.deviceInfos[*].deviceType":                                {"acn.azure.com/infiniband-nic"},
+	"PodNetwork status.status":                                                 {"InUse"},
+	"PodNetworkInstance status.status":                                         {"PodNetworkNotReady"},
+	"MultitenantPodNetworkConfig status.status":                                {"Pending"},
+	"MultiTenantPodNetworkConfig status.status":                                {"provisioned"},
+	"AttachmentClaim status.released":                                          {true},
+	"NodeNetworkConfigurationEnactment status.policy.kind":                     {"NodeNetConfPolicy"},
+	"NodeNetworkConfigurationEnactment status.capturedStates[*].metaInfo.time": {"2026-01-02T00:00:00Z"},
+	"NodeNetworkConfigurationEnactment status.desiredStateMetaInfo.time":       {"2026-01-02T00:00:00Z"},
+	"NodeNetworkConfigurationEnactment status.slot.expires":                    {"2026-01-02T00:00:00.000000Z"},
+}
+
+// owners is a list to try for every kind.
+var owners = []any{[]any{map[string]any{"apiVersion": "v1", "kind": "Node", "name": "node-a", "uid": "2"}}}
+
+// finalizers are none, and one that is not Alioth's. Removal is of interest where the sample
+// has the finalizer of Alioth: it ends what keeps the object.
+var finalizers = []any{[]any{}, []any{"example.com/held"}}
+
+// probesOf are the values to try first for a field.
+func probesOf(kind, path string) []any {
+	switch path {
+	case "metadata.ownerReferences":
+		return owners
+	case "metadata.finalizers":
+		return finalizers
+	}
+	return probes[kind+" "+path]
 }
 
 // alike are fields that have to have the same value.

@@ -8,6 +8,7 @@ package trust_test
 import (
 	"context"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -106,6 +108,10 @@ func writtenBy(t *testing.T, paths map[schema.GroupKind][]string) map[schema.Gro
 	admin := clientAs(t, config)
 	operator := clientAs(t, principalNamed("operator").config(config))
 	inforce.Install(t, root, admin, operator)
+	var policies admissionregistrationv1.ValidatingAdmissionPolicyList
+	if err := admin.List(t.Context(), &policies); err != nil {
+		t.Fatal(err)
+	}
 	all := samples(t)
 	clients := map[string]dynamic.Interface{}
 	for _, who := range principals() {
@@ -122,8 +128,9 @@ func writtenBy(t *testing.T, paths map[schema.GroupKind][]string) map[schema.Gro
 			return
 		}
 		s.object = object
-		p := &prober{sample: &s, admin: admin, clients: clients, values: func(path string) []any { return probes[kind.Kind+" "+path] }}
+		p := &prober{sample: &s, admin: admin, clients: clients, values: func(path string) []any { return probesOf(kind.Kind, path) }}
 		p.probe(t, paths[kind])
+		p.found.policies = policiesOf(policies.Items, s.resource)
 		lock.Lock()
 		defer lock.Unlock()
 		found[kind] = p.found
@@ -139,6 +146,29 @@ func writtenBy(t *testing.T, paths map[schema.GroupKind][]string) map[schema.Gro
 	}
 	_ = rest.Wait()
 	return found
+}
+
+// policiesOf returns the names of the chart's policies for writes of a resource or of a part of
+// it, sorted.
+func policiesOf(policies []admissionregistrationv1.ValidatingAdmissionPolicy, resource schema.GroupVersionResource) []string {
+	var names []string
+	for i := range policies {
+		rules := policies[i].Spec.MatchConstraints.ResourceRules
+		matches := slices.ContainsFunc(rules, func(rule admissionregistrationv1.NamedRuleWithOperations) bool {
+			if !slices.Contains(rule.APIGroups, resource.Group) && !slices.Contains(rule.APIGroups, "*") {
+				return false
+			}
+			return slices.ContainsFunc(rule.Resources, func(name string) bool {
+				name, _, _ = strings.Cut(name, "/")
+				return name == "*" || name == resource.Resource
+			})
+		})
+		if matches && strings.HasPrefix(policies[i].Name, "alioth-") {
+			names = append(names, policies[i].Name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // giveGrants writes what the operator would from a TenantConfig, and returns when it is in

@@ -200,7 +200,7 @@ func (f *file) fate(n ast.Expr) fate {
 			}
 			return f.useOf(n)
 		case *ast.AssignStmt:
-			if above.Tok == token.ASSIGN && slices.Contains(above.Lhs, ast.Expr(nodeExpr(below))) {
+			if above.Tok == token.ASSIGN && slices.Contains(above.Lhs, nodeExpr(below)) {
 				return written
 			}
 			return f.useOf(n)
