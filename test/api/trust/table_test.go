@@ -31,7 +31,8 @@ var table = []row{
 	// Pods.
 	{of("Pod"), of("metadata.labels[*]"), "that selectors of Services and policies mean the pod", "an endpoint counts only where the pod holds the address", "TestAServiceNeverLeadsToAnotherTenantsPod"},
 	{of("Pod"), of("metadata.labels[arktos.futurewei.com/network]", "metadata.annotations[arktos.futurewei.com/nic]", "metadata.annotations[danm.k8s.io/interfaces]", "metadata.annotations[danm.io/interfaces]", "metadata.annotations[k8s.v1.cni.cncf.io/networks]"), "a wish: which networks, subnet and IP", "tenancy, ranges, reservations and claims; fixed once the pod has a node", "TestATenantWalksNotIntoTheDefaultVPC"},
-	{of("Pod"), of("metadata.annotations[alioth.dev/attachments]", "metadata.annotations[arktos.futurewei.com/network-readiness]"), "what the operator has decided, together with the condition alioth.dev/NetworkReady", "admission refuses later changes of the annotation; a node takes addresses from Address objects alone", "TestForgedAnnotationsAreOverwritten"},
+	{of("Pod"), of("metadata.annotations[alioth.dev/attachments]", "metadata.annotations[arktos.futurewei.com/network-readiness]"), "output; compared with Addresses and AttachmentClaims, and a hint at the IPs that the pod asks for again", "what no object of the pod confirms is replaced, and the pod is decided as a new one; a node takes addresses from Address objects alone", "TestAHandWrittenStatusGivesNoAddress"},
+	{of("Pod"), of("metadata.annotations[*]"), "how many bytes all annotations have, so that the pod has room for its addresses", "a pod without room is told so, and delays no other", "TestAPodWithoutRoomForItsAddressesIsToldSo"},
 	{of("Pod"), of("metadata.annotations[k8s.v1.cni.cncf.io/network-status]"), "output; compared to skip writes", "the daemon writes it again", "TestDaemonWritesOneAnnotationOfPodsOfItsOwnNode"},
 	{of("Pod"), of("metadata.ownerReferences"), "that the pod is one of a DaemonSet", "it is a hint for the order of work", "TestAPodCostsOneClaimPerAddressAndOnePatch"},
 	{of("Pod"), of("spec.nodeName"), "the node of the pod", "an Address counts on the node that it names; the API server fixes it", "TestAForgedAttachmentIsNotCarriedOut"},
@@ -43,7 +44,7 @@ var table = []row{
 	{of("Pod"), of("spec.hostname", "spec.subdomain"), "the host name of an endpoint", "it is shown in the slice of the pod's own Service", "TestEndpointsHaveOfAPodWhatKubernetesReads"},
 	{of("Pod"), of("status.phase"), "that a pod has ended, so that its addresses are released", "the node releases an address after the sandbox is gone", "TestReleasesNeverHitASuccessor"},
 	{of("Pod"), of("status.podIPs[*]"), "which IPs a running pod without an allocation status has", "they are given only if the pod may have them", "TestAForgedAttachmentIsNotCarriedOut"},
-	{of("Pod"), of("status.conditions[*]"), "Ready: that an endpoint is ready. alioth.dev/NetworkReady: that the annotation is the operator's decision", "an endpoint also needs the Address; the decision has no check besides (issue: forged conditions)", "TestForgedAnnotationsAreOverwritten"},
+	{of("Pod"), of("status.conditions[*]"), "Ready: that an endpoint is ready. alioth.dev/NetworkReady: output, compared to skip writes", "an endpoint also needs the Address; admission refuses conditions of Alioth from others, and the decision about the pod is in Addresses and AttachmentClaims", "TestAHandWrittenStatusGivesNoAddress"},
 	{of("Pod"), of("**"), "labels, IPs and readiness of the copies that operator/netservice makes of rows", "the copies have the addresses of Address objects", "TestOnlyWhatTheOperatorHasDecidedIsAnEndpoint"},
 
 	// Nodes and namespaces.
@@ -54,6 +55,7 @@ var table = []row{
 	{of("Node"), of("status.allocatable[*]"), "how many pods it takes, which bounds the VNIs of its reply", "at most 1024 count", "TestANodeKeepsNoMoreVNIsThanItCanHaveHadPodsOf"},
 	{of("Node"), of("status.conditions[*]"), "Ready: that a node answers. Those of Alioth are compared to skip writes", "addresses of a lost node stay until it is fenced", "TestAddressesOfALostNodeAreReleasedOnlyWhenItIsFenced"},
 	{of("Namespace"), of("metadata.labels[alioth.dev/tenant]"), "the tenant", "the verb assign on tenants.alioth.dev", "TestTenantLabelNeedsTheRightToAssignTheTenant"},
+	{of("Namespace"), of("metadata.labels[pod-security.kubernetes.io/enforce]"), "that the condition Isolated of the tenant's Networks is True", "it is for people alone; whoever may label the namespace decides what its pods may do", "TestATenantMountsNothingOfItsNode"},
 
 	// Services.
 	{of("Service"), of("metadata.labels[*]", "metadata.labels[arktos.futurewei.com/network]"), "a wish: the Network of the Service", "the Network is of its namespace, and the VPC allows its tenant", "TestATenantPutsNoServiceInANetworkOfOthers"},
@@ -80,7 +82,7 @@ var table = []row{
 	{of("Subnet"), of("status.cursors"), "where the search for free addresses starts", "it is a hint: creation of the claim decides", ""},
 	{of("Usage"), of("spec", "status", "**"), "where the search for free addresses starts; compared to skip writes", "it is a hint: creation of the claim decides", ""},
 	{of("Network"), of("spec"), "a wish: the VPC of the Network", "spec.allowedTenants of the VPC has the tenant of the namespace", "TestATenantWalksNotIntoTheDefaultVPC"},
-	{of("Network"), of("status.conditions[*]"), "output; the operator counts reason and readiness in metrics, and repeats new reasons and messages as events", "none on the text: a tenant with a right on the status writes it. The next pass computes it again; no address depends on it", "TestNetworksReportWhatIsWrongAndHealByThemselves"},
+	{of("Network"), of("status.conditions[*]"), "output; the operator counts reason and readiness in metrics, and repeats new reasons and messages as events", "admission refuses the status to all but the operator", "TestOnlyTheOperatorWritesStatusAndFinalizerOfNetworksOfVPCs"},
 	{of("Address"), of("spec"), "the decision: which pod on which node has an address", "only the operator creates it, CEL fixes it; it counts if the pod agrees in UID, name and node", "TestDaemonMakesNoAddressWhateverRolesItIsGiven"},
 	{of("VNIClaim"), of("spec"), "the decision: which VPC has a VNI", "only the operator creates it, CEL fixes it", ""},
 	{of("ExternalPool", "HostAccess", "SharedService", "DelegationGrant"), of("spec"), "what tenants are permitted", "administrators write it, checked by CEL", ""},
