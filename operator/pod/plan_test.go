@@ -368,6 +368,26 @@ func TestWhatATextNamesIsHeldBackOnlyAsFarAsItsTenantCouldClaim(t *testing.T) {
 	}
 }
 
+// TestTheRestOfASetIsKeptFromOthers: an operator that starts finds one Address of two. No
+// other holder gets the lost one before it is claimed again.
+func TestTheRestOfASetIsKeptFromOthers(t *testing.T) {
+	pod := assignedPod(t, "10.0.1.9", "fd00:0:0:1::9")
+	s := operatortest.New(t, append(world(), pod, operatortest.Address("v", "s1", "10.0.1.9", pod, "fd00:0:0:1::9"))...)
+	r := New(Options{Store: s, Sources: primary()})
+	if err := r.holdTold(pod); err != nil {
+		t.Fatal(err)
+	}
+	s.View(func(tx store.ReadTx) {
+		row := store.AddressByIP(tx, "v", netip.MustParseAddr("fd00:0:0:1::9"))
+		if row == nil || !pod.Holds(row) || row.UID != "" || row.IsHeldBack() {
+			t.Errorf("the lost address has the row %+v", row)
+		}
+		if d := decide(tx, pod, primary()); d.verb != restore || len(d.wishes) != 1 || len(d.wishes[0].IPs) != 2 {
+			t.Errorf("decided %+v", d)
+		}
+	})
+}
+
 func TestASandboxThatRanKeepsWhatThePodMayHave(t *testing.T) {
 	both := []string{"10.0.1.9", "fd00:0:0:1::9"}
 	for _, tc := range []struct {

@@ -157,8 +157,8 @@ func perFamily(attachment annotations.Attachment) (ips []netip.Addr) {
 
 // holdTold keeps the addresses in an allocation status that nothing confirms from others:
 // the pod may run with them until its node learns of another decision. The pod can claim
-// them itself, if it may have them. An interface with addresses needs no others. The rows
-// are limited to addresses that the tenant of the pod could claim: one of each family for
+// them itself, if it may have them. An interface with an Address gets the others of the set
+// that the Address names. The rows without an Address are limited to addresses that the tenant of the pod could claim: one of each family for
 // each interface that the pod should have, in a VPC that allows the tenant. The controller
 // of addresses deletes them after the pod has ended.
 func (r *Reconciler) holdTold(pod *store.Pod) error {
@@ -176,7 +176,13 @@ func (r *Reconciler) holdTold(pod *store.Pod) error {
 		left := max(1, len(wishes))*families - count(held, (*store.Address).IsHeldBack)
 		for _, attachment := range list {
 			of := func(row *store.Address) bool { return row.Attachment == attachment.Name && !row.IsHeldBack() }
-			if attachment.Name != v1alpha1.PodAttachment && !has(wishes, attachment.Name) || count(held, of) > 0 {
+			if i := slices.IndexFunc(held, of); i >= 0 {
+				if err := holdSet(tx, held[i]); err != nil {
+					return err
+				}
+				continue
+			}
+			if attachment.Name != v1alpha1.PodAttachment && !has(wishes, attachment.Name) {
 				continue
 			}
 			for _, row := range holdable(tx, pod, attachment) {
@@ -190,6 +196,25 @@ func (r *Reconciler) holdTold(pod *store.Pod) error {
 		}
 		return nil
 	})
+}
+
+// holdSet keeps the free addresses of the set that an Address names: a single Address shows
+// the whole decision, whatever the API has lost of it.
+func holdSet(tx store.Tx, row *store.Address) error {
+	if !isDecision(row) {
+		return nil
+	}
+	for _, ip := range row.Set {
+		other := *row
+		other.IP, other.Name, other.Kept = ip, v1alpha1.AddressName(row.Domain(), ip), true
+		if store.GetAddress(tx, other.Name) != nil || store.AddressByIP(tx, row.Domain(), ip) != nil {
+			continue // it is there, or somebody has it
+		}
+		if err := store.AssumeAddress(tx, &other); err != nil {
+			return fmt.Errorf("hold %s of %s: %w", ip, row.Place(), err)
+		}
+	}
+	return nil
 }
 
 func count(rows []*store.Address, is func(*store.Address) bool) (n int) {
