@@ -98,7 +98,7 @@ func (c Config) nodeIPAMSocket() string {
 	return filepath.Join(c.RunDir, filepath.Base(client.DefaultSocket))
 }
 
-// tokenFile is what clients of the TCP port prove themselves by.
+// tokenFile has the token that clients of the TCP port send with each request.
 func (c Config) tokenFile() string { return filepath.Join(c.RunDir, filepath.Base(wire.TokenFile)) }
 
 func (c Config) endpointsDir() string { return filepath.Join(c.StateDir, "node-ipam-endpoints") }
@@ -118,7 +118,7 @@ func (c Config) nodeIPAMPorts(log *slog.Logger) *loopback.Ports {
 	if !c.NodeIPAM.Enabled {
 		return &loopback.Ports{}
 	}
-	inPod := c.Kubeconfig == "" // its rights are those of the pod's ServiceAccount then
+	inPod := c.Kubeconfig == "" // the daemon has the rights of the pod's ServiceAccount then
 	return loopback.Decide(c.NodeIPAM.Listen, inPod, func() (string, error) { return install.PodCgroup(c.CgroupRoot, c.NodeIPAM.PodCgroup) }, log)
 }
 

@@ -77,7 +77,7 @@ func admit(conn net.Conn, pods string) error {
 	return nil
 }
 
-// errMisplaced has the remedy for a cgroup of pods that is not that of pods.
+// errMisplaced has the remedy for a configured cgroup that contains no pods.
 var errMisplaced = errors.New("the daemon is a pod and not in the cgroup of pods, so other pods are not either; " +
 	"set the chart value nodeIPAM.podCgroup (--node-ipam-pod-cgroup) to the cgroup2 directory that all pods are in, or leave it empty")
 
