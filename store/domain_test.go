@@ -83,3 +83,32 @@ func TestASubnetAndANetworkOfOneNameAreCountedApart(t *testing.T) {
 		}
 	})
 }
+
+// A status that counts rows of one process's memory never equals the status that the next
+// process writes.
+func TestAnAddressThatIsHeldBackDoesNotCount(t *testing.T) {
+	s := newStore(t)
+	held := address("blue", "10.0.0.1")
+	held.UID, held.Attachment, held.Kept = "", "", true
+	assigned := *held
+	assigned.Attachment, assigned.Kept = "eth0", false
+	count := func() (n int64) {
+		s.View(func(tx store.ReadTx) { n, _ = store.CountAddressesBySubnet(tx, held.Subnet) })
+		return n
+	}
+	for _, step := range []struct {
+		name string
+		do   func(tx store.Tx) error
+		want int64
+	}{
+		{"held back", func(tx store.Tx) error { return store.AssumeAddress(tx, held) }, 0},
+		{"assigned", func(tx store.Tx) error { return store.PutAddress(tx, &assigned) }, 1},
+		{"held back again", func(tx store.Tx) error { return store.PutAddress(tx, held) }, 0},
+		{"gone", func(tx store.Tx) error { store.DeleteAddress(tx, held.Name, ""); return nil }, 0},
+	} {
+		update(t, s, step.do)
+		if got := count(); got != step.want {
+			t.Errorf("%s: the count is %d, want %d", step.name, got, step.want)
+		}
+	}
+}

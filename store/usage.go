@@ -43,13 +43,15 @@ func sourceOf(row *Address) string {
 func networkSource(domain string) string { return "/" + domain }
 
 // CountAddressesBySubnet returns how many addresses of a Subnet object are in
-// the store, per family. It costs the same however many there are.
+// the store, per family, without those that are held back. It costs the same however many
+// there are.
 func CountAddressesBySubnet(tx ReadTx, subnet string) (v4, v6 int64) {
 	return countAddresses(tx, subnet)
 }
 
 // CountAddressesByNetwork returns how many addresses of a network outside of every VPC
-// are in the store, per family. The domain is NetworkRef.Domain.
+// are in the store, per family, without those that are held back. The domain is
+// NetworkRef.Domain.
 func CountAddressesByNetwork(tx ReadTx, domain string) (v4, v6 int64) {
 	return countAddresses(tx, networkSource(domain))
 }
@@ -110,8 +112,10 @@ func dropCursors(tx Tx, source string) {
 	}
 }
 
+// countAddress adds a row to the counts of its source. A row that is held back does not
+// count: only the memory of one process has it, and a status must not depend on it.
 func countAddress(tx Tx, row *Address, delta int64) error {
-	if !addresses.HasIndex(tx, bySubnet) {
+	if row.IsHeldBack() || !addresses.HasIndex(tx, bySubnet) {
 		return nil
 	}
 	return changeCounts(tx, sourceOf(row), func(u *counts) { u.count[familyIndex(row.IP.Is4())] += delta })

@@ -52,7 +52,7 @@ func heldWithin(tx store.ReadTx, subnet *store.Subnet, r store.AddrRange) int64 
 		if r.Last.Less(row.IP) {
 			break
 		}
-		if row.Subnet == subnet.Name {
+		if row.Subnet == subnet.Name && !row.IsHeldBack() {
 			n++
 		}
 	}
