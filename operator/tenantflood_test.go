@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // smallFlood is how many objects of each kind a flood has by default. ALIOTH_FLOOD=10000
@@ -179,7 +180,7 @@ func (f *flooded) start(count int) []time.Duration {
 // awaitAddress looks at a pod more often than eventually does.
 func (f *flooded) awaitAddress(pod *corev1.Pod) {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(f.t.Context(), within)
+	ctx, cancel := context.WithTimeout(f.t.Context(), waits.Limit(within))
 	defer cancel()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 const (
@@ -77,7 +78,7 @@ func TestAClientPicksAnewOnceItsTimeIsOver(t *testing.T) {
 	for range 40 { // of five places, the same each time once in 10^27 times
 		again := time.NewTicker(50 * time.Millisecond)
 		defer again.Stop()
-		for end := time.Now().Add(forgotten); len(r.clients(t, vniA)) > 0; <-again.C {
+		for end := time.Now().Add(waits.Limit(forgotten)); len(r.clients(t, vniA)) > 0; <-again.C {
 			if time.Now().After(end) {
 				t.Fatalf("the client is remembered after %s", forgotten)
 			}

@@ -19,6 +19,7 @@ import (
 	"github.com/alioth-net/alioth/test/cluster/objects"
 	"github.com/alioth-net/alioth/test/cluster/process"
 	"github.com/alioth-net/alioth/test/cluster/underlay"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // downTimeout bounds the waiting for processes and cgroups to go.
@@ -90,7 +91,7 @@ func (c *Cluster) makeRoom(ctx context.Context, t underlay.Topology) error {
 }
 
 func (c *Cluster) remove(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, downTimeout)
+	ctx, cancel := context.WithTimeout(ctx, waits.Limit(downTimeout))
 	defer cancel()
 	state := c.state.get()
 	c.progress("ending all processes of the lab")

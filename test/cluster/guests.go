@@ -20,6 +20,7 @@ import (
 	"github.com/alioth-net/alioth/test/cluster/objects"
 	"github.com/alioth-net/alioth/test/cluster/process"
 	"github.com/alioth-net/alioth/test/cluster/underlay"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // HardwareLab describes the lab with a virtual machine as its second node. It has names,
@@ -131,7 +132,7 @@ func (c *Cluster) packImages(ctx context.Context, nodeName, archive string) erro
 
 // guestAnswers returns once a virtual machine runs commands.
 func (c *Cluster) guestAnswers(ctx context.Context, nodeName string) error {
-	ctx, stop := context.WithTimeout(ctx, serveTimeout)
+	ctx, stop := context.WithTimeout(ctx, waits.Limit(serveTimeout))
 	defer stop()
 	d := c.state.get().Daemons[nodeName+"/machine"]
 	ctx, cancel := context.WithCancelCause(ctx)

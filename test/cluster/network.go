@@ -13,11 +13,12 @@ import (
 	"github.com/alioth-net/alioth/test/cluster/control"
 	"github.com/alioth-net/alioth/test/cluster/objects"
 	"github.com/alioth-net/alioth/test/images"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // network connects the pods and waits until the cluster is usable.
 func (c *Cluster) network(ctx context.Context, o Options, p parts) error {
-	ctx, cancel := context.WithTimeout(ctx, installTimeout)
+	ctx, cancel := context.WithTimeout(ctx, waits.Limit(installTimeout))
 	defer cancel()
 	switch o.CNI {
 	case CNINone:

@@ -22,11 +22,12 @@ import (
 	"github.com/alioth-net/alioth/test/cluster/objects"
 	"github.com/alioth-net/alioth/test/cluster/process"
 	"github.com/alioth-net/alioth/test/images"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // startRuntime starts a node's containerd and loads the images it lacks.
 func (c *Cluster) startRuntime(ctx context.Context, nodeName string, p parts, extra []string) error {
-	ctx, cancel := context.WithTimeout(ctx, serveTimeout)
+	ctx, cancel := context.WithTimeout(ctx, waits.Limit(serveTimeout))
 	defer cancel()
 	spec, err := c.machine(nodeName).Containerd(p.containerd, images.Pause)
 	if err != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/alioth-net/alioth/test/cluster/objects"
 	"github.com/alioth-net/alioth/test/cluster/underlay"
 	"github.com/alioth-net/alioth/test/images"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // Options say what to bring up.
@@ -272,7 +273,7 @@ func (c *Cluster) writeFiles(p parts) error {
 }
 
 func (c *Cluster) startPlane(ctx context.Context, p parts) error {
-	ctx, cancel := context.WithTimeout(ctx, serveTimeout)
+	ctx, cancel := context.WithTimeout(ctx, waits.Limit(serveTimeout))
 	defer cancel()
 	plane := c.plane(p.kubernetes)
 	first := plane.Machine.Name
@@ -300,7 +301,7 @@ func (c *Cluster) startPlane(ctx context.Context, p parts) error {
 }
 
 func (c *Cluster) startKubelets(ctx context.Context, p parts) error {
-	ctx, cancel := context.WithTimeout(ctx, serveTimeout)
+	ctx, cancel := context.WithTimeout(ctx, waits.Limit(serveTimeout))
 	defer cancel()
 	dns4, dns6 := clusterDNS()
 	plane := c.plane(p.kubernetes)

@@ -19,6 +19,8 @@ import (
 	"github.com/containernetworking/plugins/pkg/testutils"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // New returns a new network namespace with lo up. The test is skipped where it
@@ -54,7 +56,7 @@ func remove(t testing.TB, space ns.NetNS) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(waits.Limit(10 * time.Second))
 	for {
 		err := testutils.UnmountNS(space)
 		if err == nil {

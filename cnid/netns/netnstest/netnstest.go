@@ -15,6 +15,8 @@ import (
 
 	"github.com/containernetworking/plugins/pkg/ns"
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // Namespace is a network namespace held by a thread of its own.
@@ -85,7 +87,7 @@ func (n *Namespace) Close(t testing.TB) {
 	}
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(waits.Limit(10 * time.Second))
 	for {
 		if _, err := os.Stat(n.Path); errors.Is(err, os.ErrNotExist) {
 			return

@@ -184,7 +184,7 @@ func AddressesOf(t testing.TB, n *netnstest.Namespace, device string) []string {
 	t.Helper()
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
-	for end := time.Now().Add(20 * time.Second); ; <-again.C {
+	for end := time.Now().Add(waits.Limit(20 * time.Second)); ; <-again.C {
 		out, tentative := listAddresses(t, n, device)
 		switch {
 		case len(tentative) == 0:
