@@ -8,7 +8,7 @@ import (
 	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
@@ -63,9 +63,7 @@ func (c *chaos) changePool() {
 	})
 }
 
-// deleteAddresses deletes those of pods and Services that live, one or all. A pod that has
-// none left may get others if the operator has forgotten them too, so what the pod was told
-// before is no longer compared.
+// deleteAddresses deletes those of pods and Services that live, one or all.
 func (c *chaos) deleteAddresses() {
 	living := map[string]bool{}
 	for _, pod := range sorted[*corev1.Pod](c.api) {
@@ -79,12 +77,16 @@ func (c *chaos) deleteAddresses() {
 		if living[address.Spec.Holder.UID] && (every || c.rand.IntN(4) == 0) {
 			c.note("Address %s is deleted by hand", address.Name)
 			c.api.drop(address)
+			c.bereave(types.UID(address.Spec.Holder.UID))
 		}
 	}
-	for uid := range c.toldBefore {
-		if len(c.addresses(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}})) == 0 {
-			delete(c.toldBefore, uid)
-		}
+}
+
+// bereave exempts a pod without Addresses from keepsToItsOwn until it has one: the pod may
+// get another one if the operator has forgotten the deleted ones.
+func (c *chaos) bereave(uid types.UID) {
+	if _, told := c.toldBefore[uid]; told && !c.holdsAny(uid) {
+		c.toldBefore[uid] = bereft
 	}
 }
 
