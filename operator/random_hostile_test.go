@@ -132,9 +132,6 @@ func (w *world) mayBeOff(h *host, s *sandbox) bool {
 // tenant's.
 func (w *world) keepsToItsOwn() {
 	w.t.Helper()
-	if w.toldBefore == nil {
-		w.toldBefore = map[types.UID]string{}
-	}
 	for _, pod := range sorted[*corev1.Pod](w.api) {
 		told := toldTo(pod)
 		if told == nil || podIsEnding(pod) {
@@ -153,8 +150,15 @@ func (w *world) keepsToItsOwn() {
 		if before != "" && before != text && pod.Spec.NodeName != stolen {
 			w.fail("pod %s of %s was told %s, and now %s", pod.Name, pod.Spec.NodeName, before, text)
 		}
-		w.toldBefore[pod.UID] = text
+		w.remember(pod.UID, text)
 	}
+}
+
+func (w *world) remember(uid types.UID, told string) {
+	if w.toldBefore == nil {
+		w.toldBefore = map[types.UID]string{}
+	}
+	w.toldBefore[uid] = told
 }
 
 // bereft stands for the allocation of a pod whose Addresses were all deleted by hand.

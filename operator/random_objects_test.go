@@ -85,8 +85,8 @@ func (c *chaos) deleteAddresses() {
 // bereave exempts a pod without Addresses from keepsToItsOwn until it has one: the pod may
 // get another one if the operator has forgotten the deleted ones.
 func (c *chaos) bereave(uid types.UID) {
-	if _, told := c.toldBefore[uid]; told && !c.holdsAny(uid) {
-		c.toldBefore[uid] = bereft
+	if c.thief && !c.holdsAny(uid) {
+		c.remember(uid, bereft)
 	}
 }
 
