@@ -113,7 +113,8 @@ type NodeNetworkConfigurationEnactmentStatus struct {
 }
 
 // NodeNetworkConfigurationEnactment is what became of a policy on a node. Its name is
-// <node>.<policy>, with the suffix .netconf for a NodeNetConfPolicy.
+// <node>.<policy>, with the suffix .netconf for a NodeNetConfPolicy, and with the suffix
+// .parts-2 for a policy whose name has two parts with a dot between them.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion

@@ -6,6 +6,8 @@ package v1beta1
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"regexp"
+	"strconv"
 	"strings"
 
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
@@ -14,23 +16,67 @@ import (
 // HandlerVersion is what objects have as the version of their handler.
 const HandlerVersion = "alioth.dev/v1"
 
-// netconf is the suffix of the enactments of NodeNetConfPolicies: a policy of the other kind
+// maxName is the longest name of an object, in bytes (Kubernetes, "Object Names and IDs").
+const maxName = 253
+
+// netconf is the ending of the enactments of NodeNetConfPolicies: a policy of the other kind
 // may have the same name.
-const netconf = ".netconf"
+const netconf = "netconf"
 
-// EnactmentName returns the name of the enactment of a policy of a kind on a node.
-func EnactmentName(node, kind, policy string) string { return node + ending(kind, policy) }
+// reserved are the last parts of names that are more than a node and a policy without a dot.
+// The chart's admission policies have the same expression.
+var reserved = regexp.MustCompile(`^(netconf|(netconf-)?parts-[1-9][0-9]*|sha256-[0-9a-f]{64})$`)
 
-// NodeOfEnactment returns the node of the enactment of a policy; false if the name is not
-// that of an enactment of the policy.
-func NodeOfEnactment(name, kind, policy string) (string, bool) {
-	node, ok := strings.CutSuffix(name, ending(kind, policy))
-	return node, ok && node != ""
+// EnactmentName returns the name of the enactment of a policy of a kind on a node. Two
+// enactments never have the same name: it begins with the whole name of the node, and its last
+// part tells where that ends (docs/design/122). Only for a node whose name has more than 181
+// bytes it may be longer than the API server permits.
+func EnactmentName(node, kind, policy string) string {
+	name := node + ending(kind, policy)
+	if len(name) <= maxName {
+		return name
+	}
+	return node + hashed(kind, policy)
 }
 
+// NodeOfEnactment returns the node of the enactment of a policy; false if the name is not
+// that of an enactment of the policy. Names of earlier versions are also names.
+func NodeOfEnactment(name, kind, policy string) (string, bool) {
+	for _, end := range []string{ending(kind, policy), hashed(kind, policy), early(kind, policy)} {
+		if node, ok := strings.CutSuffix(name, end); ok && node != "" {
+			return node, true
+		}
+	}
+	return "", false
+}
+
+// ending is what follows the node in the name of an enactment.
 func ending(kind, policy string) string {
+	number := strings.Count(policy, ".") + 1
+	parts := "parts-" + strconv.Itoa(number)
+	switch {
+	case kind == nmstatev1.NodeNetConfPolicyKind && number == 1:
+		return "." + policy + "." + netconf
+	case kind == nmstatev1.NodeNetConfPolicyKind:
+		return "." + policy + "." + netconf + "-" + parts
+	case number == 1 && !reserved.MatchString(policy):
+		return "." + policy
+	default:
+		return "." + policy + "." + parts
+	}
+}
+
+// hashed is the ending of names that are too long otherwise.
+func hashed(kind, policy string) string {
+	sum := sha256.Sum256([]byte(kind + "/" + policy))
+	return ".sha256-" + hex.EncodeToString(sum[:])
+}
+
+// early is the ending that earlier versions gave to the name. Policies with a dot in their
+// name could then have one name on two nodes.
+func early(kind, policy string) string {
 	if kind == nmstatev1.NodeNetConfPolicyKind {
-		return "." + policy + netconf
+		return "." + policy + "." + netconf
 	}
 	return "." + policy
 }

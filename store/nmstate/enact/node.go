@@ -68,6 +68,8 @@ type pass struct {
 	// manual is what was set by hand, and fault why it can't be read.
 	manual map[string]any
 	fault  string
+	// replaced are enactments with a former name that have a successor.
+	replaced []*nmstate.Enactment
 }
 
 func begin(s Situation) *pass {
@@ -76,10 +78,7 @@ func begin(s Situation) *pass {
 		p.Node.Current = s.State.Current
 		p.readManual()
 	}
-	existing := map[policy.Reference]*nmstate.Enactment{}
-	for _, e := range s.Enactments {
-		existing[e.Policy] = e
-	}
+	existing := p.byPolicy()
 	for _, one := range slices.SortedFunc(slices.Values(s.Policies), order) {
 		e := existing[one.Spec.Reference]
 		delete(existing, one.Spec.Reference)
@@ -91,6 +90,30 @@ func begin(s Situation) *pass {
 		}
 	}
 	return p
+}
+
+// byPolicy are the enactments by their policies. One with a former name counts until there is
+// one with the present name, which has all that it had.
+func (p *pass) byPolicy() map[policy.Reference]*nmstate.Enactment {
+	existing := map[policy.Reference]*nmstate.Enactment{}
+	for _, e := range p.Enactments {
+		other := existing[e.Policy]
+		if other != nil && former(e) {
+			e, other = other, e
+		}
+		if other != nil {
+			p.replaced = append(p.replaced, other)
+		}
+		existing[e.Policy] = e
+	}
+	return existing
+}
+
+// former reports whether an enactment has the name that an earlier version gave to it.
+func former(e *nmstate.Enactment) bool { return e.Name != nameOf(e) }
+
+func nameOf(e *nmstate.Enactment) string {
+	return v1beta1.EnactmentName(e.Node, e.Policy.Kind, e.Policy.Name)
 }
 
 // add puts a policy into the pass, unless the node has nothing to do with it.

@@ -323,3 +323,43 @@ func TestTheOwnersOfAStateAreTold(t *testing.T) {
 		t.Errorf("owners of what is undone are %v", list)
 	}
 }
+
+// TestAnEnactmentWithAFormerNameIsReplaced by one with the present name, and the policy is not
+// applied again.
+func TestAnEnactmentWithAFormerNameIsReplaced(t *testing.T) {
+	c := newCluster(t, "n1")
+	c.put("y.bonds", "interfaces: [{name: eth1, mtu: 9000}]")
+	c.settle()
+	c.phase("n1", "y.bonds", nmstate.Available, "SuccessfullyConfigured")
+	present := c.enactment("n1", "y.bonds")
+	row := *present
+	row.Name, row.UID = "n1.y.bonds", c.next()
+	row.Slot = nmstate.Slot{Holder: "n1", Expires: c.now.Add(time.Minute)}
+	delete(c.enactments, present.Name)
+	c.enactments[row.Name] = &row
+	desired := c.states["n1"].Generation
+
+	if c.handle("n1"); c.enactments["n1.y.bonds"] == nil || len(c.enactments) != 1 {
+		t.Errorf("with a slot that lives: %s, want the former name", words(t, c.enactments))
+	}
+	c.now = c.now.Add(time.Hour)
+	c.lose = func() bool { return len(c.enactments) > 1 } // the deletion
+	c.handle("n1")
+	if len(c.enactments) != 2 {
+		t.Errorf("before the former one is deleted: %s, want both", words(t, c.enactments))
+	}
+	c.lose = func() bool { return false }
+	c.settle()
+	c.phase("n1", "y.bonds", nmstate.Available, "SuccessfullyConfigured")
+	if got := c.enactment("n1", "y.bonds"); len(c.enactments) != 1 || words(t, got.Applied) != words(t, present.Applied) || words(t, got.Before) != words(t, present.Before) {
+		t.Errorf("in the end: %s, want the present name alone", words(t, c.enactments))
+	}
+	if got := c.states["n1"].Generation; got != desired {
+		t.Errorf("the desired state has generation %d, before %d: the policy was applied again", got, desired)
+	}
+	delete(c.policies, ref("y.bonds"))
+	c.settle()
+	if len(c.enactments) > 0 {
+		t.Errorf("after the policy: %s", words(t, c.enactments))
+	}
+}

@@ -54,8 +54,8 @@ func TestWhateverHappensNodesEndWithWhatPoliciesDesire(t *testing.T) {
 // happen is one event, or one pass of one program.
 func (s *story) happen() {
 	node := "n" + strconv.Itoa(1+s.r.IntN(4))
-	name := string(rune('a' + s.r.IntN(4)))
-	switch s.r.IntN(14) {
+	name := []string{"a", "b", "c.net", "d.net"}[s.r.IntN(4)]
+	switch s.r.IntN(15) {
 	case 0, 1:
 		s.put(name, s.desired(), s.random())
 	case 2:
@@ -76,9 +76,26 @@ func (s *story) happen() {
 		if s.policies[ref(name)] != nil {
 			s.roll(ref(name))
 		}
+	case 11:
+		s.former(node, name)
 	default:
 		s.handle(node)
 	}
+}
+
+// former gives an enactment the name that an earlier version gave to it, as if that had made
+// it. It may have been replaced before by one that is still there.
+func (s *story) former(node, name string) {
+	e := s.enactment(node, name)
+	if e == nil || e.Slot.Expires.After(s.now) {
+		return
+	}
+	row := *e
+	row.Name, row.UID = node+"."+name, s.next()
+	if s.r.IntN(3) > 0 {
+		delete(s.enactments, e.Name)
+	}
+	s.enactments[row.Name] = &row
 }
 
 func (s *story) relabel(node string) {

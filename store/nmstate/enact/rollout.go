@@ -51,7 +51,10 @@ func (r *rollout) find() {
 	}
 	slices.Sort(r.nodes)
 	for _, e := range r.Enactments {
-		if e.PolicyUID == r.Policy.UID && e.PolicyGeneration == r.Policy.Generation {
+		if e.PolicyUID != r.Policy.UID || e.PolicyGeneration != r.Policy.Generation {
+			continue
+		}
+		if r.own[e.Node] == nil || !former(e) {
 			r.own[e.Node] = e
 		}
 	}

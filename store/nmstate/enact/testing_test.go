@@ -12,6 +12,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/alioth-net/alioth/api/nmstate/v1beta1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/nmstate"
 	"github.com/alioth-net/alioth/store/nmstate/policy"
@@ -327,7 +328,7 @@ func (c *cluster) settle() {
 }
 
 func (c *cluster) enactment(node, name string) *nmstate.Enactment {
-	return c.enactments[node+"."+name]
+	return c.enactments[v1beta1.EnactmentName(node, ref(name).Kind, name)]
 }
 
 // phase compares the phase and the reason of an enactment.

@@ -6,6 +6,7 @@ package enact
 import (
 	"reflect"
 	"slices"
+	"time"
 
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
 	"github.com/alioth-net/alioth/api/said"
@@ -76,10 +77,14 @@ func (p *pass) changes(wanted policy.Aggregation) Changes {
 		switch {
 		case e.over && e.was != nil:
 			c.Delete = append(c.Delete, e.was)
-		case !e.over && e.changed():
+		case e.over:
+		case e.rename(p.Now):
+			c.Put, c.Delete = append(c.Put, e.is), append(c.Delete, e.was)
+		case e.changed():
 			c.Put = append(c.Put, e.is)
 		}
 	}
+	c.Delete = append(c.Delete, p.replaced...)
 	if p.fault == "" {
 		c.Owners = owners(wanted)
 	}
@@ -99,6 +104,17 @@ func (p *pass) described(desired map[string]any) map[string]any {
 		desired[description] = text
 	}
 	return orNil(desired)
+}
+
+// rename gives an enactment with a former name the present one, and reports whether it did: a
+// new object then has all that the former one has but the slot, so the policy is not applied
+// again. While a slot lives the former one stays, for the operator counts it.
+func (e *entry) rename(now time.Time) bool {
+	if e.was == nil || !former(e.was) || e.was.Slot.Expires.After(now) {
+		return false
+	}
+	e.is.Meta, e.is.Name, e.is.Slot = store.Meta{}, nameOf(e.was), nmstate.Slot{}
+	return true
 }
 
 // changed reports whether an enactment has to be written.

@@ -71,7 +71,7 @@ func (h *Handler) adopt(ctx context.Context, row *nmstate.Enactment) (*nmstatev1
 		if of.Kind == row.Policy.Kind && of.Name == row.Policy.Name {
 			return nil, stale("enactment", row.Name)
 		}
-		return nil, fmt.Errorf("the name is that of an enactment of %s/%s: rename one of the policies", of.Kind, of.Name)
+		return nil, fmt.Errorf("the name is still that of an enactment of %s/%s, which an earlier version made on another node: that node's daemon replaces it", of.Kind, of.Name)
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": object.UID, "labels": labelsOf(row)}})
 	if err != nil {
