@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -269,20 +270,26 @@ func (c *tally) note(e *v1beta1.NodeNetworkConfigurationEnactment, gone bool) {
 	if e.Status.Policy == nil {
 		return
 	}
-	if e.Status.Slot != nil && (old == nil || old.Status.Slot == nil) {
+	if slotted(e) && (old == nil || !slotted(old)) {
 		c.grants[e.Name]++
 	}
 	changes := meta.IsStatusConditionTrue(e.Status.Conditions, nmstatev1.ProgressingCondition) && e.Status.Undoing == nil
-	if changes && e.Status.Slot == nil {
+	if changes && !slotted(e) {
 		c.wrong = append(c.wrong, e.Name+" changes without a slot")
 	}
 	slots := 0
 	for _, other := range c.enactments {
-		if other.Status.Slot != nil && other.Status.Policy != nil && other.Status.Policy.Name == e.Status.Policy.Name {
+		if slotted(other) && other.Status.Policy != nil && other.Status.Policy.Name == e.Status.Policy.Name {
 			slots++
 		}
 	}
 	c.most[e.Status.Policy.Name] = max(c.most[e.Status.Policy.Name], slots)
+}
+
+// slotted reports whether an enactment has a slot that was not taken back: that has the time of
+// its grant.
+func slotted(e *v1beta1.NodeNetworkConfigurationEnactment) bool {
+	return e.Status.Slot != nil && e.Status.Slot.Expires.After(time.Now())
 }
 
 // once fails the test where a node did not get exactly one slot.

@@ -47,8 +47,8 @@ func (p *Policies) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 	return ctrl.Result{RequeueAfter: again}, nil
 }
 
-// mappers request a policy when it or an enactment of it changes, when nodes come, go or have
-// other labels or taints, and when it may be its turn on a node because of another policy.
+// mappers request a policy when it or an enactment of it changes, when nodes come, go, are
+// Ready or not, or have other labels or taints, and when it may be its turn on a node because of another policy.
 func (p *Policies) mappers() []feed.Mapper {
 	return []feed.Mapper{feed.On(p.ofPolicy), feed.On(p.ofEnactment), feed.On(p.ofNode)}
 }
@@ -111,7 +111,7 @@ func (p *Policies) ofEnactment(tx store.ReadTx, old, now *nmstate.Enactment) []f
 }
 
 func (p *Policies) ofNode(tx store.ReadTx, old, now *store.Node) []feed.Request {
-	if !reselected(old, now) {
+	if !reselected(old, now) && old.Ready == now.Ready {
 		return nil
 	}
 	return p.everything(tx)

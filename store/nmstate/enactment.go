@@ -24,10 +24,21 @@ const (
 	Aborted     = Phase("Aborted")
 )
 
-// Slot permits a node to change until it expires; the zero value is no slot.
+// Slot permits a node to change until it expires; the zero value is no slot. An expired one
+// stays, and tells that the node had its turn. The operator alone writes slots, so this is no
+// word of the node.
 type Slot struct {
 	Holder  string
 	Expires time.Time
+	// PolicyUID and Generation are those of the policy that it was granted for.
+	PolicyUID  string
+	Generation int64
+}
+
+// For reports whether the slot was granted for this generation of a policy. That of an earlier
+// version has no generation, and counts for all.
+func (s Slot) For(p *Policy) bool {
+	return s.Holder != "" && (s.PolicyUID == "" || s.PolicyUID == p.UID && s.Generation == p.Generation)
 }
 
 // Lives reports whether the slot permits the node to change now.

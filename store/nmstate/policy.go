@@ -28,6 +28,8 @@ type Policy struct {
 	Reason, Message string
 	// Aborted: the operator found that too many nodes failed with this generation.
 	Aborted bool
+	// LastSlot is the node that got a slot last, "" for none.
+	LastSlot string
 	// Fault is why the desired state can't be read, "" if it can.
 	Fault string
 }

@@ -45,8 +45,8 @@ const (
 	NoMatchingNodeReason = "NoMatchingNode"
 	// MaxUnavailableLimitReachedReason (Pending): as many nodes change as may.
 	MaxUnavailableLimitReachedReason = "MaxUnavailableLimitReached"
-	// ConfigurationAbortedReason (Degraded, Aborted): as many nodes failed as may change at
-	// a time, so no further node begins.
+	// ConfigurationAbortedReason (Degraded, Aborted): more nodes failed than may change at a
+	// time, so no further node begins.
 	ConfigurationAbortedReason = "ConfigurationAborted"
 	// RefusedReason (Degraded, Failing): the desired state can't be; the message has the
 	// path of the field.

@@ -61,6 +61,11 @@ type NodeNetworkConfigurationPolicyStatus struct {
 	// LastUnavailableNodeCountUpdate is when UnavailableNodeCount changed.
 	// +optional
 	LastUnavailableNodeCountUpdate *metav1.Time `json:"lastUnavailableNodeCountUpdate,omitempty"`
+	// LastSlot is the node that got a slot last. The next slots go to nodes after it, by name,
+	// so that each node has its turn.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	LastSlot string `json:"lastSlot,omitempty"`
 }
 
 // NodeNetworkConfigurationPolicy sets a part of the desired network state of the nodes that

@@ -51,6 +51,11 @@ type NodeNetConfPolicyStatus struct {
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// LastSlot is the node that got a slot last. The next slots go to nodes after it, by name,
+	// so that each node has its turn.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	LastSlot string `json:"lastSlot,omitempty"`
 }
 
 // NodeNetConfPolicy sets a part of the desired network state of the nodes that it selects.

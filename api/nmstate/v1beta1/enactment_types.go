@@ -34,8 +34,16 @@ type Slot struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Holder string `json:"holder"`
-	// Expires is when the slot ends, whatever became of the node.
+	// Expires is when the slot ends, whatever became of the node. One that the operator took
+	// back has the time of its grant here.
 	Expires metav1.MicroTime `json:"expires"`
+	// PolicyUID and Generation are those of the policy that the slot was granted for. A
+	// failure counts only if the node had a slot for that policy and generation.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	PolicyUID string `json:"policyUID,omitempty"`
+	// +optional
+	Generation int64 `json:"generation,omitempty"`
 }
 
 // PolicyReference names a policy.

@@ -88,7 +88,7 @@ func readDocument(path string, raw *runtime.RawExtension, invalid *values.Faults
 // NodeNetConfPolicy is the kind of a policy of the early design of kubernetes-nmstate.
 var NodeNetConfPolicy = definePolicy(nmstatev1.NodeNetConfPolicyKind, &nmstatev1.NodeNetConfPolicy{}, &nmstatev1.NodeNetConfPolicyList{},
 	func(in *nmstatev1.NodeNetConfPolicy) (*nmstate.Policy, *runtime.RawExtension, []metav1.Condition) {
-		row := &nmstate.Policy{Spec: precedence(in.Spec.Precedence), Keep: in.Spec.KeepOnDelete}
+		row := &nmstate.Policy{Spec: precedence(in.Spec.Precedence), Keep: in.Spec.KeepOnDelete, LastSlot: in.Status.LastSlot}
 		row.Spec.Tolerations = tolerations(in.Spec.Tolerations)
 		for _, rule := range in.Spec.MatchRules {
 			row.Spec.Match = append(row.Spec.Match, policy.MatchRule{Name: rule.Name, Type: rule.Type, VLANID: int(rule.VLANID)})
@@ -100,7 +100,7 @@ var NodeNetConfPolicy = definePolicy(nmstatev1.NodeNetConfPolicyKind, &nmstatev1
 var NodeNetworkConfigurationPolicy = definePolicy(nmstatev1.NodeNetworkConfigurationPolicyKind,
 	&nmstatev1.NodeNetworkConfigurationPolicy{}, &nmstatev1.NodeNetworkConfigurationPolicyList{},
 	func(in *nmstatev1.NodeNetworkConfigurationPolicy) (*nmstate.Policy, *runtime.RawExtension, []metav1.Condition) {
-		row := &nmstate.Policy{Spec: precedence(in.Spec.Precedence), Keep: in.Spec.KeepOnDelete, Capture: in.Spec.Capture}
+		row := &nmstate.Policy{Spec: precedence(in.Spec.Precedence), Keep: in.Spec.KeepOnDelete, Capture: in.Spec.Capture, LastSlot: in.Status.LastSlot}
 		row.Spec.Selector = in.Spec.NodeSelector
 		row.Spec.Tolerations = tolerations(in.Spec.Tolerations)
 		row.Spec.IgnoreTaints = len(in.Spec.Tolerations) == 0
@@ -219,7 +219,7 @@ func ConvertEnactment(in *nmstatev1beta1.NodeNetworkConfigurationEnactment) (*nm
 		}
 	}
 	if slot := in.Status.Slot; slot != nil {
-		row.Slot = nmstate.Slot{Holder: slot.Holder, Expires: slot.Expires.Time}
+		row.Slot = nmstate.Slot{Holder: slot.Holder, Expires: slot.Expires.Time, PolicyUID: slot.PolicyUID, Generation: slot.Generation}
 	}
 	return row, nil
 }

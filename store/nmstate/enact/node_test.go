@@ -196,21 +196,22 @@ func matching(rules ...policy.MatchRule) func(*nmstate.Policy) {
 }
 
 func TestAnAbortedRolloutStopsThoseWhoWaitUntilItIsOver(t *testing.T) {
-	c := newCluster(t, "n1", "n2")
-	c.fails["n1"], c.fails["n2"] = true, true
+	c := newCluster(t, "n1", "n2", "n3")
+	c.fails["n1"], c.fails["n2"], c.fails["n3"] = true, true, true
 	c.put("a", jumbo, func(p *nmstate.Policy) { p.Unavailable = "1" })
 	c.settle()
 	c.phase("n1", "a", nmstate.Failing, "FailedToConfigure")
-	c.phase("n2", "a", nmstate.Aborted, "ConfigurationAborted")
+	c.phase("n2", "a", nmstate.Failing, "FailedToConfigure")
+	c.phase("n3", "a", nmstate.Aborted, "ConfigurationAborted")
 	if status := c.statuses[ref("a")]; status.Condition != "Degraded" || status.Reason != "ConfigurationAborted" {
 		t.Errorf("the policy's status is %+v", status)
 	}
-	if c.states["n2"].Desired != nil {
+	if c.states["n3"].Desired != nil {
 		t.Error("a node changed although the roll-out is aborted")
 	}
 	clear(c.fails)
 	c.settle()
-	c.phase("n2", "a", nmstate.Available, "SuccessfullyConfigured")
+	c.phase("n3", "a", nmstate.Available, "SuccessfullyConfigured")
 }
 
 func TestANodeThatIsNotManagedWaitsAndTakesNoSlot(t *testing.T) {

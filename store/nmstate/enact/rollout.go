@@ -18,16 +18,19 @@ import (
 // A slot counts until its release is written or it expires, so there are never more than
 // the policy permits.
 func Rollout(n Nodes) Rolled {
-	r := &rollout{Nodes: n, own: map[string]*nmstate.Enactment{}}
+	r := &rollout{Nodes: n, own: map[string]*nmstate.Enactment{}, down: map[string]bool{}}
 	r.find()
 	rolled := Rolled{Expires: n.Now.Add(SlotTime), Release: r.release()}
-	next, err := policy.NextSlots(n.Policy.Unavailable, n.Policy.Generation, r.nodes, r.counted(), n.Now)
+	next, err := policy.NextSlots(policy.Queue{
+		Unavailable: n.Policy.Unavailable, Generation: n.Policy.Generation, Nodes: r.nodes, Last: n.Policy.LastSlot,
+		Enactments: r.counted(), Now: n.Now,
+	})
+	rolled.Status = r.status(next, err)
 	// Nodes to release are free for NextSlots, which counts their failures, and taken here.
-	free := next.Limit - r.live()
+	free := next.Limit - next.Down - r.live()
 	for _, node := range next.Next[:max(0, min(free, len(next.Next)))] {
 		rolled.Grant = append(rolled.Grant, r.own[node])
 	}
-	rolled.Status = r.status(next, err)
 	rolled.Again = r.again()
 	return rolled
 }
@@ -39,12 +42,15 @@ type rollout struct {
 	nodes []string
 	// own are the enactments of the policy and of this generation, by node.
 	own map[string]*nmstate.Enactment
+	// down are the nodes that are not Ready.
+	down map[string]bool
 	// busy are nodes that are not done with a policy that comes first.
 	busy map[string]bool
 }
 
 func (r *rollout) find() {
 	for _, node := range r.Nodes.Nodes {
+		r.down[node.Name] = node.Down
 		if applies, _ := policy.Applies(r.Policy.Spec, node); applies {
 			r.nodes = append(r.nodes, node.Name)
 		}
@@ -113,20 +119,22 @@ func (r *rollout) release() []*nmstate.Enactment {
 
 func (r *rollout) done(e *nmstate.Enactment) bool {
 	over := e.Phase == nmstate.Available || e.Phase == nmstate.Failing || e.Phase == nmstate.Aborted
-	return e.Slot != nmstate.Slot{} && r.own[e.Node] == e && over
+	return e.Slot.Expires.After(r.Now) && r.own[e.Node] == e && over
 }
 
 // counted are the enactments as NextSlots counts them.
 func (r *rollout) counted() []policy.Enactment {
 	var list []policy.Enactment
 	for _, e := range r.Enactments {
-		one := policy.Enactment{Node: e.Node, Expires: e.Slot.Expires}
+		// The word of a node counts only if the operator let it begin.
+		begun := e.Slot.For(r.Policy)
+		one := policy.Enactment{Node: e.Node, Expires: e.Slot.Expires, Down: begun && r.down[e.Node] && e.Phase != nmstate.Available}
 		if r.done(e) {
 			one.Expires = time.Time{}
 		}
 		if r.own[e.Node] == e {
 			one.Generation = e.PolicyGeneration
-			one.Failed = e.Phase == nmstate.Failing
+			one.Failed = begun && e.Phase == nmstate.Failing
 			one.Pending = r.waits(e)
 		}
 		list = append(list, one)

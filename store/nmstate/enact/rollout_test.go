@@ -40,6 +40,7 @@ func enactmentOf(row *nmstate.Policy, node string, phase nmstate.Phase) *nmstate
 		e.Reason = "MaxUnavailableLimitReached"
 	case nmstate.Failing:
 		e.Reason, e.Message = "FailedToConfigure", "the kernel says no"
+		e.Slot = nmstate.Slot{Holder: node, PolicyUID: row.UID, Generation: row.Generation} // it had one
 	}
 	return e
 }
@@ -55,7 +56,7 @@ func nodesOf(list []*nmstate.Enactment) string {
 
 func (n Nodes) slot(node int, end time.Duration) Nodes {
 	e := n.Enactments[node]
-	e.Slot = nmstate.Slot{Holder: e.Node, Expires: n.Now.Add(end)}
+	e.Slot = nmstate.Slot{Holder: e.Node, Expires: n.Now.Add(end), PolicyUID: e.PolicyUID, Generation: e.PolicyGeneration}
 	return n
 }
 
@@ -74,6 +75,17 @@ func TestSlotsAreGrantedAndReleased(t *testing.T) {
 	older.Enactments[0].PolicyGeneration = 0
 	unmanaged := rolloutOf("1", pending, pending)
 	unmanaged.Enactments[0].Reason = "Unmanaged"
+	forged := rolloutOf("1", failing, failing, pending)
+	forged.Enactments[0].Slot, forged.Enactments[1].Slot.Generation = nmstate.Slot{}, 7
+	upgraded := rolloutOf("1", failing, failing, pending)
+	for _, e := range upgraded.Enactments[:2] {
+		e.Slot = nmstate.Slot{Holder: e.Node}
+	}
+	down := rolloutOf("1", progressing, pending).slot(0, 0)
+	ready := rolloutOf("1", available, pending).slot(0, 0)
+	down.Nodes[0].Down, ready.Nodes[0].Down = true, true
+	turn := rolloutOf("1", pending, pending)
+	turn.Policy.LastSlot = "n1"
 	for _, tc := range []struct {
 		name           string
 		n              Nodes
@@ -85,11 +97,17 @@ func TestSlotsAreGrantedAndReleased(t *testing.T) {
 		{"a node that changes keeps its slot", rolloutOf("2", progressing, pending, pending).slot(0, time.Minute), "n2", "", time.Minute},
 		{"a slot has expired", rolloutOf("1", progressing, pending).slot(0, 0), "n2", "", 0},
 		{"one is done, whose slot counts until it is released", rolloutOf("1", available, pending).slot(0, time.Minute), "", "n1", time.Minute},
-		{"one is done after its slot expired", rolloutOf("1", available, pending).slot(0, 0), "n2", "n1", 0},
+		{"one is done after its slot expired", rolloutOf("1", available, pending).slot(0, 0), "n2", "", 0},
 		{"one failed", rolloutOf("2", failing, pending, pending).slot(0, time.Minute), "n2", "n1", time.Minute},
 		{"one was aborted with a slot", rolloutOf("1", aborted).slot(0, time.Minute), "", "n1", 0},
-		{"too many failed, with their slots", rolloutOf("2", failing, failing, pending).slot(0, time.Minute).slot(1, time.Hour), "", "n1 n2", time.Minute},
-		{"too many failed, one with its slot", rolloutOf("2", failing, failing, pending).slot(1, time.Minute), "", "n2", time.Minute},
+		{"as many failed as may, with their slots", rolloutOf("2", failing, failing, pending).slot(0, time.Minute).slot(1, time.Hour), "", "n1 n2", time.Minute},
+		{"as many failed as may, one with its slot", rolloutOf("2", failing, failing, pending).slot(1, time.Minute), "n3", "n2", time.Minute},
+		{"too many failed", rolloutOf("1", failing, failing, pending), "", "", 0},
+		{"one says that it failed, without a slot", forged, "n3", "", 0},
+		{"those that failed began with an earlier version", upgraded, "", "", 0},
+		{"one is not Ready since it began", down, "", "", 0},
+		{"one is not Ready and has what it should have", ready, "n2", "", 0},
+		{"one had the last slot", turn, "n2", "", 0},
 		{"the slot of a former policy of that name", former, "n2", "", time.Minute},
 		{"the slot of an older generation", older, "n2", "", time.Minute},
 		{"a node that is not managed", unmanaged, "n2", "", 0},
@@ -165,6 +183,8 @@ func TestTheStatusOfAPolicyCountsItsNodes(t *testing.T) {
 	older := rolloutOf("", available, available)
 	older.Enactments[1].PolicyGeneration = 0
 	unreadable := rolloutOf("many", available)
+	gone := rolloutOf("1", progressing, pending).slot(0, 0)
+	gone.Nodes[0].Down = true
 	overruled := rolloutOf("", available)
 	overruled.Enactments[0].Overruled = "interfaces[eth1].mtu: x has the field, and not y"
 	for _, tc := range []struct {
@@ -179,7 +199,8 @@ func TestTheStatusOfAPolicyCountsItsNodes(t *testing.T) {
 		{"one is of an older generation", older, Status{Condition: "Progressing", Reason: "ConfigurationProgressing", Message: "1 of 2 nodes configured, 1 waiting."}},
 		{"one failed", rolloutOf("2", failing, pending), Status{Condition: "Degraded", Reason: "FailedToConfigure", Message: "0 of 2 nodes configured, 1 waiting, 1 failed. n1: the kernel says no."}},
 		{"one refused", refused, Status{Condition: "Degraded", Reason: "Refused", Message: "1 of 2 nodes configured, 1 failed. n1: the kernel says no."}},
-		{"too many failed", rolloutOf("1", failing, aborted), Status{Condition: "Degraded", Reason: "ConfigurationAborted", Message: "0 of 2 nodes configured, 1 failed, 1 aborted. n1: the kernel says no."}},
+		{"too many failed", rolloutOf("1", failing, failing, aborted), Status{Condition: "Degraded", Reason: "ConfigurationAborted", Message: "0 of 3 nodes configured, 2 failed, 1 aborted. n1: the kernel says no. n2: the kernel says no."}},
+		{"one is not Ready", gone, Status{Condition: "Progressing", Reason: "ConfigurationProgressing", Message: "0 of 2 nodes configured, 1 changing, 1 waiting. Nodes that are not Ready since they began: 1. They count as nodes that change."}},
 		{"too many failed, and none is left", rolloutOf("1", failing, available), Status{Condition: "Degraded", Reason: "FailedToConfigure", Message: "1 of 2 nodes configured, 1 failed. n1: the kernel says no."}},
 		{"many failed", rolloutOf("1", failing, failing, failing, failing, failing), Status{Condition: "Degraded", Reason: "FailedToConfigure", Message: "0 of 5 nodes configured, 5 failed. n1: the kernel says no. n2: the kernel says no. n3: the kernel says no. And 2 more."}},
 		{"a limit that can't be read", unreadable, Status{Condition: "Available", Reason: "SuccessfullyConfigured", Message: `1 of 1 nodes configured. The default holds: maxUnavailable: "many" is no number and no percentage; use for example 3 or 50%.`}},

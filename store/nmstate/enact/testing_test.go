@@ -260,15 +260,18 @@ func (c *cluster) roll(one policy.Reference) bool {
 		c.bounded(n, len(rolled.Grant))
 	}
 	for _, e := range rolled.Release {
-		c.slot(e, nmstate.Slot{})
+		c.slot(e, Ended(e.Slot))
 	}
 	for _, e := range rolled.Grant {
-		c.slot(e, nmstate.Slot{Holder: e.Node, Expires: rolled.Expires})
+		c.slot(e, rolled.Granted(n.Policy, e.Node))
 	}
 	before := c.statuses[one]
 	if !c.lose() {
 		c.statuses[one] = rolled.Status
 		row := *c.policies[one]
+		if last := rolled.LastSlot(); last != "" {
+			row.LastSlot = last
+		}
 		row.Aborted = rolled.Status.Condition == "Degraded" && rolled.Status.Reason == "ConfigurationAborted"
 		row.Degraded = rolled.Status.Condition == "Degraded"
 		c.policies[one] = &row

@@ -99,3 +99,23 @@ type Status struct {
 	// Changing is the number of nodes that change now.
 	Changing int
 }
+
+// LastSlot is the node that gets a slot last, "" for none.
+func (r Rolled) LastSlot() string {
+	if len(r.Grant) == 0 {
+		return ""
+	}
+	return r.Grant[len(r.Grant)-1].Node
+}
+
+// Granted is the slot of a node.
+func (r Rolled) Granted(p *nmstate.Policy, node string) nmstate.Slot {
+	return nmstate.Slot{Holder: node, Expires: r.Expires, PolicyUID: p.UID, Generation: p.Generation}
+}
+
+// Ended is a slot that is taken back. It has expired for the clock of every node, and still
+// tells that the node had its turn.
+func Ended(slot nmstate.Slot) nmstate.Slot {
+	slot.Expires = slot.Expires.Add(-SlotTime)
+	return slot
+}

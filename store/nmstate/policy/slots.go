@@ -35,6 +35,10 @@ func (u Unavailable) Limit(nodes int) (int, error) {
 	return max(int(n), 1), nil
 }
 
+// spare is how many failures more than the limit a roll-out endures: the share of one node
+// whose token is stolen, and that reports failures as it likes.
+const spare = 1
+
 // Enactment is what became of a policy on a node.
 type Enactment struct {
 	Node string
@@ -42,8 +46,11 @@ type Enactment struct {
 	Generation int64
 	// Pending: the node waits for a slot.
 	Pending bool
-	// Failed: the node tries no further.
+	// Failed: the node had a slot for this generation, and tries no further.
 	Failed bool
+	// Down: the node had a slot for this generation, does not have what the policy desires,
+	// and is not Ready.
+	Down bool
 	// Expires is when the node's slot ends; zero if it has none.
 	Expires time.Time
 }
@@ -51,50 +58,78 @@ type Enactment struct {
 // lives reports whether the node may change now.
 func (e Enactment) lives(now time.Time) bool { return e.Expires.After(now) }
 
+// Queue is what a policy has on its nodes.
+type Queue struct {
+	Unavailable Unavailable
+	Generation  int64
+	// Nodes are those that the policy applies to.
+	Nodes []string
+	// Last is the node that got a slot last, "" for none.
+	Last string
+	// Enactments are those of the policy, one for each node.
+	Enactments []Enactment
+	Now        time.Time
+}
+
 // Rollout is how far a policy is.
 type Rollout struct {
 	// Limit is how many nodes may change at the same time, and Changing how many do.
 	Limit, Changing int
-	// Next are nodes that may begin, sorted. They change once they have a slot.
+	// Down is how many nodes are not Ready since they began. They count as nodes that change.
+	Down int
+	// Next are nodes that may begin, in their turn. They change once they have a slot.
 	Next []string
-	// Aborted: as many nodes failed as may change at the same time, so no node begins.
+	// Aborted: more nodes failed than may change at the same time, so no node begins.
 	Aborted bool
 }
 
-// NextSlots decides which nodes may begin. The policy applies to nodes, and enactments has
-// its enactments, one for each node. NextSlots counts the slots that have not expired, and
+// NextSlots decides which nodes may begin. It counts the slots that have not expired, and
 // stores nothing: an expired slot is free. A slot also counts if it is of an older
 // generation, or of a node for which the policy is no longer: that node changes. Failures
 // count only if they are of this generation, which is a new try for all.
-func NextSlots(limit Unavailable, generation int64, nodes []string, enactments []Enactment, now time.Time) (Rollout, error) {
+//
+// One node can't stop the others: its failure is one, however often it fails, and a roll-out
+// endures one more than its limit. While it holds a slot in vain, that is for the time of one
+// slot, and then all others that wait have their turn before it. So many nodes change at most
+// that the failures never exceed that number, even if all fail.
+func NextSlots(q Queue) (Rollout, error) {
 	var r Rollout
 	var err error
-	applicable := slices.Compact(slices.Sorted(slices.Values(nodes)))
-	r.Limit, err = limit.Limit(len(applicable))
-	changing, waiting, failed := map[string]bool{}, map[string]bool{}, map[string]bool{}
-	for _, e := range enactments {
+	applicable := slices.Compact(slices.Sorted(slices.Values(q.Nodes)))
+	r.Limit, err = q.Unavailable.Limit(len(applicable))
+	changing, down, waiting, failed := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, e := range q.Enactments {
 		switch {
-		case e.lives(now):
+		case e.lives(q.Now):
 			changing[e.Node] = true
-		case e.Generation != generation:
-		case e.Failed:
+			continue
+		case e.Down:
+			down[e.Node] = true
+		}
+		switch {
+		case e.Generation != q.Generation:
+		case e.Failed && slices.Contains(applicable, e.Node):
 			failed[e.Node] = true
 		case e.Pending:
 			waiting[e.Node] = true
 		}
 	}
-	r.Changing = len(changing)
-	count := 0
-	for _, node := range applicable {
-		if failed[node] {
-			count++
-		}
-	}
-	r.Aborted = count >= r.Limit
-	for _, node := range applicable {
-		if !r.Aborted && waiting[node] && r.Changing+len(r.Next) < r.Limit {
+	r.Changing, r.Down = len(changing), len(down)
+	r.Aborted = len(failed) >= r.Limit+spare
+	free := min(r.Limit-len(down), r.Limit+spare-len(failed)) - r.Changing
+	for _, node := range inTurn(applicable, q.Last) {
+		if waiting[node] && len(r.Next) < free {
 			r.Next = append(r.Next, node)
 		}
 	}
 	return r, err
+}
+
+// inTurn begins with the nodes after the last one. Both have the order of names.
+func inTurn(nodes []string, last string) []string {
+	at, found := slices.BinarySearch(nodes, last)
+	if found {
+		at++
+	}
+	return slices.Concat(nodes[at:], nodes[:at])
 }

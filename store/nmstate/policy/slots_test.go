@@ -5,7 +5,6 @@ package policy
 
 import (
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -65,12 +64,16 @@ func TestNodesBeginWhileSlotsAreFree(t *testing.T) {
 		{"one that is not selected waits", "2", []Enactment{{Node: "z", Generation: 2, Pending: true}}, "", 0, false},
 		{"one waits for an older generation", "2", []Enactment{{Node: "a", Generation: 1, Pending: true}}, "", 0, false},
 		{"some failed", "2", []Enactment{{Node: "d", Generation: 2, Failed: true}, {Node: "a", Generation: 2, Pending: true}}, "a", 0, false},
-		{"too many failed", "1", []Enactment{{Node: "d", Generation: 2, Failed: true}, {Node: "a", Generation: 2, Pending: true}}, "", 0, true},
+		{"as many failed as may change", "1", []Enactment{{Node: "d", Generation: 2, Failed: true}, {Node: "a", Generation: 2, Pending: true}}, "a", 0, false},
+		{"one more failed", "1", []Enactment{{Node: "d", Generation: 2, Failed: true}, {Node: "c", Generation: 2, Failed: true}, {Node: "a", Generation: 2, Pending: true}}, "", 0, true},
+		{"as many change as may fail", "2", []Enactment{{Node: "d", Generation: 2, Failed: true}, {Node: "c", Generation: 2, Failed: true}, {Node: "b", Generation: 2, Expires: live}, {Node: "a", Generation: 2, Pending: true}}, "", 1, false},
+		{"one is down", "1", []Enactment{{Node: "d", Generation: 1, Down: true}, {Node: "a", Generation: 2, Pending: true}}, "", 0, false},
+		{"one is down with its slot", "2", []Enactment{{Node: "d", Generation: 2, Down: true, Expires: live}, {Node: "a", Generation: 2, Pending: true}}, "a", 1, false},
 		{"too many failed, of an older generation", "1", []Enactment{{Node: "d", Generation: 1, Failed: true}, {Node: "a", Generation: 2, Pending: true}}, "a", 0, false},
 		{"one failed that is not selected", "1", []Enactment{{Node: "z", Generation: 2, Failed: true}, {Node: "a", Generation: 2, Pending: true}}, "a", 0, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r, err := NextSlots(tc.limit, 2, nodes, tc.enactments, now)
+			r, err := NextSlots(Queue{Unavailable: tc.limit, Generation: 2, Nodes: nodes, Enactments: tc.enactments, Now: now})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -78,6 +81,20 @@ func TestNodesBeginWhileSlotsAreFree(t *testing.T) {
 				t.Errorf("got %q, %d change, aborted %v; want %q, %d, %v", got, r.Changing, r.Aborted, tc.next, tc.changing, tc.aborted)
 			}
 		})
+	}
+}
+
+func TestNodesHaveTheirTurns(t *testing.T) {
+	nodes := []string{"a", "c", "b"}
+	var waiting []Enactment
+	for _, node := range nodes {
+		waiting = append(waiting, Enactment{Node: node, Pending: true})
+	}
+	for last, want := range map[string]string{"": "a b", "a": "b c", "aa": "b c", "b": "c a", "c": "a b", "z": "a b"} {
+		r, err := NextSlots(Queue{Unavailable: "2", Nodes: nodes, Last: last, Enactments: waiting})
+		if got := strings.Join(r.Next, " "); err != nil || got != want {
+			t.Errorf("after %q: got %q, %v, want %q", last, got, err, want)
+		}
 	}
 }
 
@@ -125,8 +142,8 @@ func TestARolloutEndsAndNeverExceedsItsLimit(t *testing.T) {
 				break
 			}
 			r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-			rollout, err := NextSlots(limit, 1, nodes, all, now)
-			if err != nil || !slices.IsSorted(rollout.Next) {
+			rollout, err := NextSlots(Queue{Unavailable: limit, Generation: 1, Nodes: nodes, Enactments: all, Now: now})
+			if err != nil {
 				t.Fatal(rollout, err)
 			}
 			if live == 0 && len(rollout.Next) == 0 {

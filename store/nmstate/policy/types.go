@@ -42,6 +42,8 @@ type Node struct {
 	Name   string
 	Labels map[string]string
 	Taints []Taint
+	// Down: the Node is not Ready. Its kubelet and Kubernetes say so, and not its daemon.
+	Down bool
 	// Current is the node's current state, nil if it is not known.
 	Current map[string]any
 }

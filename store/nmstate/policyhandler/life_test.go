@@ -101,7 +101,7 @@ func (l life) phases() string {
 		object := newEnactment(node + ".blue")
 		l.must(l.api.Get(l.Context(), object))
 		text += isTrue(object.Status.Conditions) + " "
-		if slot := object.Status.Slot; slot != nil {
+		if slot := object.Status.Slot; slot != nil && slot.Expires.After(time.Now()) {
 			text += "with slot "
 		}
 	}

@@ -130,16 +130,16 @@ func TestASlotIsNotWrittenByAnOldRow(t *testing.T) {
 	next.Overruled = "y"
 	w.must(w.put(next))
 	r := NewRollouts(w.cfg)
-	if err := r.setSlot(t.Context(), &old, &nmstatev1beta1.Slot{Holder: "n1", Expires: metav1.NewMicroTime(w.now)}); !isStale(err) {
+	if err := r.setSlot(t.Context(), &old, nmstate.Slot{Holder: "n1", Expires: w.now}); !isStale(err) {
 		t.Errorf("a grant: %v, want that the row is old", err)
 	}
 	_, now := w.enactment()
-	w.must(r.setSlot(t.Context(), &now, &nmstatev1beta1.Slot{Holder: "n1", Expires: metav1.NewMicroTime(w.now)}))
+	w.must(r.setSlot(t.Context(), &now, nmstate.Slot{Holder: "n1", Expires: w.now}))
 	if _, now = w.enactment(); now.Slot.Holder != "n1" {
 		t.Errorf("slot %+v", now.Slot)
 	}
-	w.must(r.setSlot(t.Context(), &now, nil))
-	if _, now = w.enactment(); now.Slot.Holder != "" || now.Overruled != "y" {
+	w.must(r.setSlot(t.Context(), &now, enact.Ended(now.Slot)))
+	if _, now = w.enactment(); now.Slot.Lives("n1", w.now.Add(-time.Second)) || now.Slot.Holder != "n1" || now.Overruled != "y" {
 		t.Errorf("after the release: %+v", now)
 	}
 }
@@ -155,14 +155,14 @@ func TestPoliciesOfBothKindsHaveAStatus(t *testing.T) {
 		row := &nmstate.Policy{Meta: store.Meta{UID: object.uid, Generation: 4}}
 		row.Spec.Kind, row.Spec.Name = object.kind, "blue"
 		status := enact.Status{Condition: nmstatev1.DegradedCondition, Reason: nmstatev1.FailedToConfigureReason, Message: "n1 failed", Conflict: "eth1", Changing: 2}
-		w.must(NewRollouts(w.cfg).putStatus(t.Context(), row, status))
+		w.must(NewRollouts(w.cfg).putStatus(t.Context(), row, status, "n1"))
 		w.api.take()
-		w.must(NewRollouts(w.cfg).putStatus(t.Context(), row, status))
+		w.must(NewRollouts(w.cfg).putStatus(t.Context(), row, status, "n1"))
 		if got := w.api.take(); len(got) > 0 {
 			t.Errorf("%s: what is there is written again: %q", object.kind, got)
 		}
 		row.UID = "another"
-		if err := NewRollouts(w.cfg).putStatus(t.Context(), row, status); !isStale(err) {
+		if err := NewRollouts(w.cfg).putStatus(t.Context(), row, status, "n1"); !isStale(err) {
 			t.Errorf("%s: the row of a predecessor: %v, want that it is old", object.kind, err)
 		}
 	}
@@ -174,7 +174,7 @@ func TestPoliciesOfBothKindsHaveAStatus(t *testing.T) {
 			t.Errorf("%s: conditions %+v", kind, conditions)
 		}
 	}
-	if s := today.Status; s.UnavailableNodeCount != 2 || s.LastUnavailableNodeCountUpdate == nil || s.ObservedGeneration != 4 || early.Status.ObservedGeneration != 4 {
+	if s := today.Status; s.UnavailableNodeCount != 2 || s.LastUnavailableNodeCountUpdate == nil || s.ObservedGeneration != 4 || s.LastSlot != "n1" || early.Status.LastSlot != "n1" || early.Status.ObservedGeneration != 4 {
 		t.Errorf("status %+v", s)
 	}
 }

@@ -29,8 +29,9 @@ func newPolicy(ref policy.Reference) kube.Object {
 	return nil
 }
 
-// putStatus writes the status of a policy.
-func (r *Rollouts) putStatus(ctx context.Context, row *nmstate.Policy, status enact.Status) error {
+// putStatus writes the status of a policy. Last is the node that got a slot last, "" if that
+// stays.
+func (r *Rollouts) putStatus(ctx context.Context, row *nmstate.Policy, status enact.Status, last string) error {
 	object := newPolicy(row.Spec.Reference)
 	if object == nil {
 		return nil
@@ -41,16 +42,19 @@ func (r *Rollouts) putStatus(ctx context.Context, row *nmstate.Policy, status en
 	if object.GetUID() != types.UID(row.UID) {
 		return stale("policy", row.Spec.String())
 	}
-	if err := kube.PatchStatus(ctx, r.api, object, policyStatus(object, row.Generation, status, metav1.NewTime(r.cfg.Now()))...); err != nil {
+	if err := kube.PatchStatus(ctx, r.api, object, policyStatus(object, row.Generation, status, last, metav1.NewTime(r.cfg.Now()))...); err != nil {
 		return fmt.Errorf("write the status of the policy %s: %w", row.Spec.Reference, err)
 	}
 	return nil
 }
 
 // policyStatus returns the fields of the status of a policy of either kind.
-func policyStatus(object kube.Object, generation int64, status enact.Status, now metav1.Time) []kube.Set {
+func policyStatus(object kube.Object, generation int64, status enact.Status, last string, now metav1.Time) []kube.Set {
 	var old []metav1.Condition
 	fields := []kube.Set{{Field: "observedGeneration", Value: generation}}
+	if last != "" {
+		fields = append(fields, kube.Set{Field: "lastSlot", Value: last})
+	}
 	switch typed := object.(type) {
 	case *nmstatev1.NodeNetConfPolicy:
 		old = typed.Status.Conditions
@@ -72,4 +76,15 @@ func changingNodes(old *nmstatev1.NodeNetworkConfigurationPolicyStatus, changing
 		at = &now
 	}
 	return []kube.Set{{Field: "unavailableNodeCount", Value: changing}, {Field: "lastUnavailableNodeCountUpdate", Value: at}}
+}
+
+// lastSlot is the node that a policy says got a slot last.
+func lastSlot(object kube.Object) string {
+	switch typed := object.(type) {
+	case *nmstatev1.NodeNetConfPolicy:
+		return typed.Status.LastSlot
+	case *nmstatev1.NodeNetworkConfigurationPolicy:
+		return typed.Status.LastSlot
+	}
+	return ""
 }

@@ -96,7 +96,8 @@ func (r *Rollouts) read(ref policy.Reference, objects []corev1.Node) enact.Nodes
 }
 
 // decide decides on what the API server has if slots would be granted: the store may lack
-// slots that were granted a moment ago, and then more nodes would change than may.
+// slots that were granted a moment ago, and then more nodes would change than may, or a node
+// would have its turn twice.
 func (r *Rollouts) decide(ctx context.Context, nodes enact.Nodes) (enact.Rolled, error) {
 	rolled := enact.Rollout(nodes)
 	if len(rolled.Grant) == 0 {
@@ -107,7 +108,24 @@ func (r *Rollouts) decide(ctx context.Context, nodes enact.Nodes) (enact.Rolled,
 		return enact.Rolled{}, err
 	}
 	nodes.Enactments = fresh
+	if nodes.Policy, err = r.withLastSlot(ctx, nodes.Policy); err != nil {
+		return enact.Rolled{}, err
+	}
 	return enact.Rollout(nodes), nil
+}
+
+// withLastSlot returns a policy with the last slot that the API server has.
+func (r *Rollouts) withLastSlot(ctx context.Context, row *nmstate.Policy) (*nmstate.Policy, error) {
+	object := newPolicy(row.Spec.Reference)
+	if object == nil {
+		return row, nil
+	}
+	if err := r.api.Get(ctx, object); err != nil {
+		return nil, fmt.Errorf("read the policy %s: %w", row.Spec.Reference, err)
+	}
+	next := *row
+	next.LastSlot = lastSlot(object)
+	return &next, nil
 }
 
 // fresh reads enactments from the API server.
@@ -136,29 +154,35 @@ func (r *Rollouts) fresh(ctx context.Context, rows []*nmstate.Enactment) ([]*nms
 func (r *Rollouts) write(ctx context.Context, row *nmstate.Policy, rolled enact.Rolled) error {
 	var failed several
 	for _, e := range rolled.Release {
-		failed.add(r.setSlot(ctx, e, nil))
+		failed.add(r.setSlot(ctx, e, enact.Ended(e.Slot)))
 	}
 	for _, e := range rolled.Grant {
-		failed.add(r.setSlot(ctx, e, &nmstatev1beta1.Slot{Holder: e.Node, Expires: metav1.NewMicroTime(rolled.Expires)}))
+		failed.add(r.setSlot(ctx, e, rolled.Granted(row, e.Node)))
 	}
-	failed.add(r.putStatus(ctx, row, rolled.Status))
+	failed.add(r.putStatus(ctx, row, rolled.Status, rolled.LastSlot()))
 	return failed.err()
 }
 
-// setSlot grants a slot, or releases it if slot is nil. It fails with a conflict if the
-// enactment is newer than the row.
-func (r *Rollouts) setSlot(ctx context.Context, row *nmstate.Enactment, slot *nmstatev1beta1.Slot) error {
+// setSlot gives an enactment a slot. It fails with a conflict if the enactment is newer than
+// the row.
+func (r *Rollouts) setSlot(ctx context.Context, row *nmstate.Enactment, slot nmstate.Slot) error {
 	object := newEnactment(row.Name)
 	object.ResourceVersion = row.ResourceVersion
 	// PatchStatus reads from these fields how it has to write the slot.
 	object.Status.Policy = &nmstatev1beta1.PolicyReference{Kind: row.Policy.Kind, Name: row.Policy.Name}
 	if row.Slot != (nmstate.Slot{}) {
-		object.Status.Slot = &nmstatev1beta1.Slot{Holder: row.Slot.Holder, Expires: metav1.NewMicroTime(row.Slot.Expires)}
+		object.Status.Slot = slotOf(row.Slot)
 	}
-	if err := kube.PatchStatus(ctx, r.api, object, kube.Set{Field: "slot", Value: slot}); err != nil {
+	if err := kube.PatchStatus(ctx, r.api, object, kube.Set{Field: "slot", Value: slotOf(slot)}); err != nil {
 		return fmt.Errorf("write the slot of %s: %w", row.Name, err)
 	}
 	return nil
+}
+
+func slotOf(slot nmstate.Slot) *nmstatev1beta1.Slot {
+	return &nmstatev1beta1.Slot{
+		Holder: slot.Holder, Expires: metav1.NewMicroTime(slot.Expires), PolicyUID: slot.PolicyUID, Generation: slot.Generation,
+	}
 }
 
 // deleteWithoutNode deletes an enactment if its node does not exist. The list of nodes may be

@@ -68,5 +68,8 @@ func policyNode(object *corev1.Node) policy.Node {
 	for _, taint := range object.Spec.Taints {
 		node.Taints = append(node.Taints, policy.Taint{Key: taint.Key, Value: taint.Value, Effect: string(taint.Effect)})
 	}
+	for _, condition := range object.Status.Conditions {
+		node.Down = node.Down || condition.Type == corev1.NodeReady && condition.Status != corev1.ConditionTrue
+	}
 	return node
 }

@@ -57,7 +57,7 @@ func TestAFieldOfAnEnactmentIsReplacedAsAWhole(t *testing.T) {
 	w := newWorld(t)
 	w.must(w.put(newRow()))
 	first, row := w.enactment()
-	w.must(NewRollouts(w.cfg).setSlot(t.Context(), &row, &nmstatev1beta1.Slot{Holder: "n1", Expires: metav1.NewMicroTime(w.now.Add(time.Minute))}))
+	w.must(NewRollouts(w.cfg).setSlot(t.Context(), &row, nmstate.Slot{Holder: "n1", Expires: w.now.Add(time.Minute), PolicyUID: "uid-blue", Generation: 3}))
 	w.now = w.now.Add(time.Hour)
 	_, row = w.enactment()
 	row.Phase, row.Reason, row.Message = nmstate.Progressing, nmstatev1.ConfigurationProgressingReason, "it changes"

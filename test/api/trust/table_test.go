@@ -109,8 +109,8 @@ var table = []row{
 
 	// Networks of nodes.
 	{of("NodeNetworkConfigurationPolicy", "NodeNetConfPolicy"), of("spec", "**"), "what networks of nodes shall be", "cluster administrators alone have a right", ""},
-	{of("NodeNetworkConfigurationPolicy", "NodeNetConfPolicy"), of("status"), "output, and how many nodes may not change at once", "admission refuses the status to all but the operator", ""},
-	{of("NodeNetworkConfigurationEnactment"), of("status", "**"), "what of a policy the node has, and what was before", "admission: the daemon of the node that the name and the label have", "TestADaemonWritesEnactmentsOfItsOwnNodeOnly"},
+	{of("NodeNetworkConfigurationPolicy", "NodeNetConfPolicy"), of("status"), "output, that too many nodes failed, and which node had the last slot", "admission refuses the status to all but the operator", ""},
+	{of("NodeNetworkConfigurationEnactment"), of("status", "**"), "what of a policy the node has, what was before, and whether it failed", "admission: the daemon of the node that the name and the label have. A failure counts once, and only after a slot", "TestOneNodeStopsNoRollout"},
 	{of("NodeNetworkConfigurationEnactment"), of("status.slot"), "the permission to change", "admission: the operator alone", "TestOnlyTheOperatorGrantsSlotsAndWritesTheStatusOfPolicies"},
 	{of("NodeNetworkState"), of("spec", "status", "**", "metadata.annotations"), "what the network of the node shall be, and is", "admission: the daemon of that node, and cluster administrators", "TestADaemonWritesTheNetworkStateOfItsOwnNodeOnly"},
 
