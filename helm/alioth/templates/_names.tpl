@@ -209,3 +209,21 @@ that texts compare as addresses do.
 {{- define "alioth.maxMessage" -}}
 1024
 {{- end -}}
+
+{{/*
+The last parts of names of enactments that are more than a node and a policy without a dot (package
+api/nmstate/v1beta1, EnactmentName), as an expression.
+*/}}
+{{- define "alioth.enactmentParts" -}}
+^(netconf|(netconf-)?parts-[1-9][0-9]*|sha256-[0-9a-f]{64})$
+{{- end -}}
+
+{{/* What follows the node in the name of an enactment of a policy, a reference of that name in CEL. */}}
+{{- define "alioth.enactmentEnding" -}}
+('.' + {{ . }}.name + ({{ . }}.kind == 'NodeNetConfPolicy' ? ({{ . }}.name.contains('.') ? '.netconf-parts-' + string({{ . }}.name.split('.').size()) : '.netconf') : ({{ . }}.name.contains('.') || {{ . }}.name.matches('{{ include "alioth.enactmentParts" . }}') ? '.parts-' + string({{ . }}.name.split('.').size()) : '')))
+{{- end -}}
+
+{{/* What followed the node in names that earlier versions gave. */}}
+{{- define "alioth.formerEnactmentEnding" -}}
+('.' + {{ . }}.name + ({{ . }}.kind == 'NodeNetConfPolicy' ? '.netconf' : ''))
+{{- end -}}

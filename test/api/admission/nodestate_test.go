@@ -214,34 +214,6 @@ func withRights(u user) user {
 	return u
 }
 
-// TestAnEnactmentHasTheNameOfItsPolicyAndNode: its node is read from both, so that a daemon
-// could write in the name of another node otherwise.
-func TestAnEnactmentHasTheNameOfItsPolicyAndNode(t *testing.T) {
-	admin := start(t)
-	type one = *nmstatev1beta1.NodeNetworkConfigurationEnactment
-	type edit = change[one]
-	object := enactment("name-x", "y.bonds") // also that of bonds on name-x.y
-	establish(t, admin, object)
-	old := enactment("name-x", "old.netconf")
-	establish(t, admin, old)
-	of := func(kind, policy string) func(one) {
-		return func(e one) { named(e, kind, policy) }
-	}
-	const today, early = nmstatev1.NodeNetworkConfigurationPolicyKind, nmstatev1.NodeNetConfPolicyKind
-	const ofNode, ofPolicy = "status.policy must be the policy of the enactment of node name-x", "must be the name of a node and"
-	const either = "status.policy" // both policies refuse it, and the API server names one of them
-	runChanges(t, patched("status",
-		edit{name: "the policy of its name", who: daemonOn("name-x"), object: object, edit: of(today, "y.bonds")},
-		edit{name: "the policy of another node's", who: daemonOn("name-x"), object: object, edit: of(today, "bonds"), refused: ofNode},
-		edit{name: "another policy", who: daemonOn("name-x"), object: object, edit: of(today, "vlans"), refused: either},
-		edit{name: "the policy of the other kind", who: daemonOn("name-x"), object: object, edit: of(early, "y.bonds"), refused: either},
-		edit{name: "one of the early design", who: daemonOn("name-x"), object: old, edit: of(early, "old")},
-		edit{name: "another policy, by the operator", who: operator(), object: object, edit: of(today, "vlans"), refused: ofPolicy},
-		edit{name: "no node, by an administrator", who: clusterAdmin(), object: object, edit: of(today, "name-x.y.bonds"), refused: ofPolicy},
-		edit{name: "either node, by the operator", who: operator(), object: object, edit: of(today, "bonds")},
-	))
-}
-
 // TestNoRoleMakesADaemonMoreThanItsNode: a role with too many rights is a common accident.
 func TestNoRoleMakesADaemonMoreThanItsNode(t *testing.T) {
 	admin := start(t)

@@ -69,6 +69,7 @@ func start(t *testing.T) client.Client {
 	config := shared.server.Config(t)
 	admin := newClient(t, config)
 	shared.once.Do(func() {
+		makeFormerEnactments(t, admin)
 		inforce.Install(t, root, admin, as(t, operator()),
 			"admission.hostFolders.refused={/mnt/./link},admission.hostFolders.writable={/srv/shared/},daemon.cniBinDir=/lib/cni")
 	})
