@@ -6,9 +6,11 @@ package v1_test
 import (
 	"encoding/json"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -181,6 +183,76 @@ func TestAnEnactmentHasASlotThatExpires(t *testing.T) {
 	typed.Status.Slot.Holder = ""
 	if _, err := updateStatus(t, resource, &typed); err == nil || !strings.Contains(err.Error(), "status.slot.holder") {
 		t.Errorf("a slot of nobody: got %v", err)
+	}
+}
+
+// TestWhatANodeSaysIsBounded: every watcher gets the texts of a node's daemon, and a token may
+// write any.
+func TestWhatANodeSaysIsBounded(t *testing.T) {
+	for _, name := range []string{"nodenetworkstates", "nodenetworkconfigurationenactments"} {
+		data, err := os.ReadFile("../../crds/nmstate.io_" + name + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var crd apiextensionsv1.CustomResourceDefinition
+		if err := yaml.UnmarshalStrict(data, &crd); err != nil {
+			t.Fatal(err)
+		}
+		for _, version := range crd.Spec.Versions {
+			unbounded(t, name+".status", version.Schema.OpenAPIV3Schema.Properties["status"])
+		}
+	}
+	for _, kind := range []string{"NodeNetworkState", "NodeNetworkConfigurationEnactment"} {
+		object, resource, err := create(t, "{apiVersion: nmstate.io/v1beta1, kind: "+kind+", metadata: {name: node-1.said}}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer remove(t, resource, object)
+		for _, tt := range []struct {
+			name            string
+			count, messages int
+			want            string
+		}{
+			{"what is permitted", 8, 1024, ""},
+			{"a long message", 1, 1025, "a message of 1024 characters at most"},
+			{"many conditions", 9, 0, "must have at most 8 items"},
+		} {
+			conditions := make([]any, tt.count)
+			for i := range conditions {
+				conditions[i] = map[string]any{
+					"type": "T" + strconv.Itoa(i), "status": "True", "reason": "R", "message": strings.Repeat("x", tt.messages),
+					"lastTransitionTime": "2026-01-02T03:04:05Z",
+				}
+			}
+			object.Object["status"] = map[string]any{"conditions": conditions}
+			_, err := updateStatus(t, resource, object.Object)
+			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%s, %s: got %v, want %q", kind, tt.name, err, tt.want)
+			}
+		}
+	}
+}
+
+// unbounded reports texts and lists of a schema without a limit. Documents of networks, whose
+// fields no schema knows, are not followed.
+func unbounded(t *testing.T, path string, schema apiextensionsv1.JSONSchemaProps) {
+	t.Helper()
+	switch {
+	case schema.Type == "string" && schema.MaxLength == nil && schema.Format == "" && len(schema.Enum) == 0:
+		t.Errorf("%s is a text of any length", path)
+	case schema.Type == "array" && schema.MaxItems == nil:
+		t.Errorf("%s is a list of any length", path)
+	case schema.AdditionalProperties != nil && schema.MaxProperties == nil:
+		t.Errorf("%s has any number of fields", path)
+	}
+	for name, property := range schema.Properties {
+		unbounded(t, path+"."+name, property)
+	}
+	if schema.Items != nil {
+		unbounded(t, path+"[]", *schema.Items.Schema)
+	}
+	if schema.AdditionalProperties != nil {
+		unbounded(t, path+"[*]", *schema.AdditionalProperties.Schema)
 	}
 }
 

@@ -110,6 +110,8 @@ type NodeNetworkConfigurationEnactmentStatus struct {
 	// +optional
 	Overruled string `json:"overruled,omitempty"`
 	// Conditions: Available, Failing, Pending, Progressing, Aborted. One of them is True.
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:XValidation:rule="self.all(c, c.reason.size() <= 128 && c.message.size() <= 1024)",message="a condition has a reason of 128 and a message of 1024 characters at most"
 	// +listType=map
 	// +listMapKey=type
 	// +optional

@@ -89,6 +89,8 @@ type NodeNetworkStateStatus struct {
 	// +optional
 	Refused string `json:"refused,omitempty"`
 	// Conditions: Available, Failing, Conflict, ManagedByOthers.
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:XValidation:rule="self.all(c, c.reason.size() <= 128 && c.message.size() <= 1024)",message="a condition has a reason of 128 and a message of 1024 characters at most"
 	// +listType=map
 	// +listMapKey=type
 	// +optional
