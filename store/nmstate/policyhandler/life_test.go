@@ -231,3 +231,60 @@ func TestAHandlerThatEndsAtAnyWriteIsMadeUpForByTheNext(t *testing.T) {
 		done = cut.writes < at
 	}
 }
+
+// TestAnEnactmentOfAnEarlierVersionIsReplaced: policies with a dot in their name had another
+// name of their enactments. The node keeps what it has, and begins nothing anew.
+func TestAnEnactmentOfAnEarlierVersionIsReplaced(t *testing.T) {
+	w := newWorld(t)
+	l, policy := life{T: t, api: w.api}, newBlue()
+	policy.Name = "net.blue"
+	l.must(l.api.Create(t.Context(), newBlueNode("n1")))
+	l.must(l.api.Create(t.Context(), policy))
+	for _, current := range []string{small, large} {
+		l.report("n1", current)
+		l.once()
+	}
+	present := newEnactment("n1.net.blue.parts-2")
+	l.must(l.api.Get(t.Context(), present))
+	former := newEnactment("n1.net.blue")
+	former.Labels = present.Labels
+	l.must(l.api.Create(t.Context(), former))
+	former.Status = *present.Status.DeepCopy()
+	former.Status.Slot = nil
+	l.must(w.api.client.Status().Update(t.Context(), former))
+	l.must(l.api.Delete(t.Context(), present, present.UID))
+	state := w.state()
+	w.api.take()
+
+	l.once()
+	if err := l.api.Get(t.Context(), former); !apierrors.IsNotFound(err) {
+		t.Errorf("the former one: %v, want that it is not found", err)
+	}
+	next := newEnactment(present.Name)
+	l.must(l.api.Get(t.Context(), next))
+	if got := isTrue(next.Status.Conditions); got != nmstatev1.AvailableCondition || next.Status.Slot != nil {
+		t.Errorf("the present one is %s with slot %+v", got, next.Status.Slot)
+	}
+	if string(next.Status.StateBefore.Raw) != string(present.Status.StateBefore.Raw) || string(next.Status.AppliedState.Raw) != string(present.Status.AppliedState.Raw) {
+		t.Errorf("the present one has %s before and %s applied", next.Status.StateBefore.Raw, next.Status.AppliedState.Raw)
+	}
+	for _, write := range w.api.take() {
+		if write != "create "+present.Name && write != "patch "+present.Name+"/status" && write != "delete "+former.Name {
+			t.Errorf("it also writes: %s", write)
+		}
+	}
+	if now := w.state(); now.Generation != state.Generation {
+		t.Errorf("the state of the node has generation %d, before %d", now.Generation, state.Generation)
+	}
+	l.must(l.api.Delete(t.Context(), policy, policy.UID))
+	for range 3 {
+		l.once()
+		l.report("n1", small)
+	}
+	l.once()
+	var left nmstatev1beta1.NodeNetworkConfigurationEnactmentList
+	l.must(l.api.List(t.Context(), &left, "", ""))
+	if len(left.Items) > 0 {
+		t.Errorf("%d enactments are left", len(left.Items))
+	}
+}

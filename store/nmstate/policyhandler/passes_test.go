@@ -113,12 +113,51 @@ func TestSlotsAreGrantedByWhatTheAPIServerHas(t *testing.T) {
 	w.must(w.api.List(t.Context(), &list, "", ""))
 	var holders []string
 	for _, item := range list.Items {
-		if item.Status.Slot != nil {
-			holders = append(holders, item.Status.Slot.Holder)
+		if slot := item.Status.Slot; slot != nil {
+			holders = append(holders, slot.Holder)
+			if slot.PolicyUID != item.Status.Policy.UID || slot.Generation != 1 {
+				t.Errorf("the slot %+v does not tell its policy and generation", slot)
+			}
 		}
 	}
 	if len(list.Items) != 3 || !slices.Equal(holders, []string{"n1"}) {
 		t.Errorf("of %d enactments have a slot: %q; want n1 alone", len(list.Items), holders)
+	}
+}
+
+// TestANodeThatIsNewAgainHasItsTurnAfterOthers: its enactment was deleted, and the store has
+// the policy from before.
+func TestANodeThatIsNewAgainHasItsTurnAfterOthers(t *testing.T) {
+	w := newWorld(t)
+	l, handler, rollouts := life{T: t, api: w.api}, NewHandler(w.cfg), NewRollouts(w.cfg)
+	w.must(w.api.Create(t.Context(), newBlue()))
+	for _, node := range []string{"n1", "n2"} {
+		w.must(w.api.Create(t.Context(), newBlueNode(node)))
+		l.report(node, small)
+	}
+	w.sync()
+	for _, want := range []string{"n1", "n2"} {
+		for _, node := range []string{"n1", "n2"} {
+			if _, err := handler.Pass(t.Context(), node); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.sync()
+		w.must(w.cfg.Store.Update(func(tx store.Tx) error {
+			row := *nmstate.GetPolicy(tx, blue)
+			row.LastSlot = ""
+			return nmstate.PutPolicy(tx, &row)
+		}))
+		if _, err := rollouts.Pass(t.Context(), blue); err != nil {
+			t.Fatal(err)
+		}
+		object := newEnactment(want + ".blue")
+		w.must(w.api.Get(t.Context(), object))
+		if object.Status.Slot == nil {
+			t.Fatalf("%s has no slot", want)
+		}
+		w.must(w.api.Delete(t.Context(), object, object.UID))
+		w.sync()
 	}
 }
 
