@@ -93,36 +93,42 @@ type Rollout struct {
 // slot, and then all others that wait have their turn before it. So many nodes change at most
 // that the failures never exceed that number, even if all fail.
 func NextSlots(q Queue) (Rollout, error) {
-	var r Rollout
-	var err error
 	applicable := slices.Compact(slices.Sorted(slices.Values(q.Nodes)))
-	r.Limit, err = q.Unavailable.Limit(len(applicable))
-	changing, down, waiting, failed := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
-	for _, e := range q.Enactments {
-		switch {
-		case e.lives(q.Now):
-			changing[e.Node] = true
-			continue
-		case e.Down:
-			down[e.Node] = true
-		}
-		switch {
-		case e.Generation != q.Generation:
-		case e.Failed && slices.Contains(applicable, e.Node):
-			failed[e.Node] = true
-		case e.Pending:
-			waiting[e.Node] = true
-		}
-	}
-	r.Changing, r.Down = len(changing), len(down)
-	r.Aborted = len(failed) >= r.Limit+spare
-	free := min(r.Limit-len(down), r.Limit+spare-len(failed)) - r.Changing
+	limit, err := q.Unavailable.Limit(len(applicable))
+	c := q.census(applicable)
+	r := Rollout{Limit: limit, Changing: len(c.changing), Down: len(c.down), Aborted: len(c.failed) >= limit+spare}
+	free := min(limit-len(c.down), limit+spare-len(c.failed)) - len(c.changing)
 	for _, node := range inTurn(applicable, q.Last) {
-		if waiting[node] && len(r.Next) < free {
+		if c.waiting[node] && len(r.Next) < free {
 			r.Next = append(r.Next, node)
 		}
 	}
 	return r, err
+}
+
+// census has nodes by what counts of them.
+type census struct{ changing, down, failed, waiting map[string]bool }
+
+func (q Queue) census(applicable []string) census {
+	c := census{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}
+	for _, e := range q.Enactments {
+		if e.lives(q.Now) {
+			c.changing[e.Node] = true
+			continue
+		}
+		if e.Down {
+			c.down[e.Node] = true
+		}
+		_, applies := slices.BinarySearch(applicable, e.Node)
+		switch {
+		case e.Generation != q.Generation:
+		case e.Failed && applies:
+			c.failed[e.Node] = true
+		case e.Pending:
+			c.waiting[e.Node] = true
+		}
+	}
+	return c
 }
 
 // inTurn begins with the nodes after the last one. Both have the order of names.
