@@ -19,11 +19,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
+	"github.com/alioth-net/alioth/api/nmstate/v1beta1"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds/core"
@@ -181,6 +183,36 @@ func TestAPolicyEndsWhereOneNodeMoreFailsThanMayChange(t *testing.T) {
 		}
 		sees(f.rig, p, configured)
 		c.atMost(t, 1, p)
+		f.end(c, p)
+	})
+}
+
+// TestANodeThatFailsStopsNoOther: the first node fails whatever policies desire, or says so.
+func TestANodeThatFailsStopsNoOther(t *testing.T) {
+	inBothModes(t, "one-fails", 3, func(t *testing.T, f *fleet) {
+		c := f.count()
+		first, state := f.nodes[0].Name, &v1beta1.NodeNetworkState{}
+		byHand := func(desired *runtime.RawExtension) {
+			t.Helper()
+			f.eventually(func() error {
+				if err := f.Get(t.Context(), client.ObjectKey{Name: first}, state); err != nil {
+					return err
+				}
+				before := state.DeepCopy()
+				state.Spec.DesiredState = desired
+				return f.Patch(t.Context(), state, client.MergeFrom(before))
+			})
+		}
+		byHand(write(map[string]document{"": {"name": "eth2", "mtu": highestMTU + 1}}))
+		p := f.policy("mtu", 1, document{"name": "eth1", "mtu": 1400})
+		f.create(p)
+		for _, node := range f.nodes[1:] {
+			f.eventually(func() error { return f.has(node.Name, "eth1", document{"mtu": 1400.0}) })
+		}
+		sees(f.rig, p, policyIs(nmstatev1.DegradedCondition, nmstatev1.FailedToConfigureReason, "2 of 3 nodes configured, 1 failed. "+first))
+		c.atMost(t, 1, p)
+		byHand(nil)
+		sees(f.rig, p, configured)
 		f.end(c, p)
 	})
 }
