@@ -397,7 +397,7 @@ func TestTextsOfADaemonAreBounded(t *testing.T) {
 		count, length int
 		refused       string
 	}{
-		{"the most conditions", 8, 1024, ""}, {"more of them", 9, 1, "may have 8 entries at most"}, {"a long message", 1, 1025, bound},
+		{"the most conditions", 8, 1024, ""}, {"more of them", 9, 1, "must have at most 8 items"}, {"a long message", 1, 1025, bound},
 	} {
 		runChanges(t, patched("status", change[*nmstatev1beta1.NodeNetworkState]{
 			name: "of a state, " + tc.name, who: who, object: nodeState("texts-a"), refused: tc.refused,

@@ -138,7 +138,7 @@ func TestAnEnactmentWithAFormerNameIsThatOfItsNode(t *testing.T) {
 			named(e, today, "y.bonds")
 			e.Status.Slot = &nmstatev1beta1.Slot{Holder: formerNode, Expires: metav1.NowMicro()}
 		}},
-		edit{name: "one without a status by the node that made it", who: own, object: object(unnamed), edit: naming(today, "y.cut"), refused: either},
+		edit{name: "one without a status by the node that made it", who: own, object: object(unnamed), edit: naming(today, "y.cut"), refused: "denied request"},
 	), patched("",
 		edit{name: "one without a status as that of the node that has its name today", who: domain, object: object(unnamed), edit: func(e anEnactment) {
 			e.Labels[nmstatev1.NodeLabel] = nmstatev1beta1.LabelValue(formerNode + ".y")
