@@ -28,6 +28,8 @@ var ErrNoUnderlay = errors.New("no device of this node has the address")
 type Underlay struct {
 	Device  string
 	Ifindex int
+	// Group is the group of devices that an administrator has put it in, usually 0.
+	Group uint32
 	// MAC of the device; zero where it has none of 6 bytes.
 	MAC [6]byte
 	// PodMTU is the size in bytes of the largest packet of a pod that fits
@@ -53,7 +55,7 @@ func (h *Host) Underlay(tunnelAddress netip.Addr) (Underlay, error) {
 		if tunnelAddress.Is4() {
 			overhead = OverheadIPv4
 		}
-		found := Underlay{Device: link.Attrs().Name, Ifindex: addr.LinkIndex, PodMTU: link.Attrs().MTU - overhead}
+		found := Underlay{Device: link.Attrs().Name, Ifindex: addr.LinkIndex, Group: link.Attrs().Group, PodMTU: link.Attrs().MTU - overhead}
 		copy(found.MAC[:], link.Attrs().HardwareAddr)
 		return found, nil
 	}

@@ -203,8 +203,8 @@ func (k *Kernel) TakeRepairs() []finding.Repair {
 // Traffic is the traffic that the host must let through.
 func (k *Kernel) Traffic() foreign.Traffic {
 	t := foreign.Traffic{
-		PodDevices: hostdev.PodPrefix, NodeDevice: hostdev.Node, TunnelPort: k.cfg.TunnelPort,
-		Underlay: k.underlay.Device, HostPorts: len(k.filter.HostPorts) > 0,
+		PodGroup: hostdev.PodGroup, PodDevices: hostdev.PodPrefix, NodeDevice: hostdev.Node, TunnelPort: k.cfg.TunnelPort,
+		Underlay: k.underlay.Device, UnderlayGroup: k.underlay.Group, HostPorts: len(k.filter.HostPorts) > 0,
 	}
 	if k.pushOn() == 0 {
 		t.Tunnel = k.tunnel // otherwise the programs handle tunnel packets before the stack

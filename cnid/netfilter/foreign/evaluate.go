@@ -16,8 +16,8 @@ import (
 // sample is one of Alioth's packets, as far as its fields are known.
 type sample struct {
 	family byte
-	// in and out are the devices; "" where the packet has none.
-	in, out string
+	// in and out are the devices; the zero value where the packet has none.
+	in, out device
 	// source and destination are the zero value where any address is possible.
 	source, destination netip.Addr
 	// udpPort is the destination port of a datagram; 0 where any protocol is
@@ -147,6 +147,7 @@ func (p sample) match(r []expr.Any) match {
 			m.uncertain = true
 		case *expr.Match:
 			m.uncertain = m.uncertain || e.Name != "comment"
+			m.named = m.named || e.Name == "devgroup" // of iptables-nft; its group is not read
 		case *expr.Verdict, *expr.Reject, *expr.Target, *expr.Counter, *expr.Log, *expr.Notrack, *expr.Objref, *expr.Immediate:
 			// no conditions
 		default:
@@ -181,9 +182,13 @@ func (p sample) load(registers map[uint32][]byte, e expr.Any) bool {
 func (p sample) meta(key expr.MetaKey) []byte {
 	switch key {
 	case expr.MetaKeyIIFNAME:
-		return padded(p.in)
+		return padded(p.in.name)
 	case expr.MetaKeyOIFNAME:
-		return padded(p.out)
+		return padded(p.out.name)
+	case expr.MetaKeyIIFGROUP:
+		return p.in.inGroup()
+	case expr.MetaKeyOIFGROUP:
+		return p.out.inGroup()
 	case expr.MetaKeyNFPROTO:
 		return []byte{p.family}
 	case expr.MetaKeyL4PROTO:
@@ -229,6 +234,20 @@ func masked(value []byte, e *expr.Bitwise) []byte {
 		result[i] = value[i]&e.Mask[i] ^ e.Xor[i]
 	}
 	return result
+}
+
+// device is a device of the node.
+type device struct {
+	name  string
+	group uint32
+}
+
+// inGroup returns the value of a device's group in a register, nil without a device.
+func (d device) inGroup() []byte {
+	if d.name == "" {
+		return nil
+	}
+	return binaryutil.NativeEndian.PutUint32(d.group)
 }
 
 // padded returns a device's name as the kernel compares it.

@@ -24,13 +24,17 @@ type Traffic struct {
 	// Shadows are the ranges of shadow addresses, of the families in which
 	// packets leave the node.
 	Shadows []netip.Prefix
-	// PodDevices, NodeDevice and TunnelPort are those of ruleset.State.
-	PodDevices, NodeDevice string
-	TunnelPort             uint16
-	// Underlay is the device of the node's network. Tunnel is the node's address
-	// there, or the zero value if the host's stack does not see the tunnel.
-	Underlay string
-	Tunnel   netip.Addr
+	// PodGroup, NodeDevice and TunnelPort are those of ruleset.State. PodDevices is the
+	// prefix of the names of pods' devices.
+	PodGroup   uint32
+	PodDevices string
+	NodeDevice string
+	TunnelPort uint16
+	// Underlay is the device of the node's network, UnderlayGroup its group. Tunnel is the
+	// node's address there, or the zero value if the host's stack does not see the tunnel.
+	Underlay      string
+	UnderlayGroup uint32
+	Tunnel        netip.Addr
 	// HostPorts reports whether ports of the node lead to pods.
 	HostPorts bool
 }
@@ -87,22 +91,25 @@ type crossing struct {
 func (t Traffic) crossings() []crossing {
 	forward := crossing{
 		hook: nftables.ChainHookForward, what: "packets that pods exchange with destinations outside of their VPC",
-		nft:         []string{fmt.Sprintf(`iifname "%s*"`, t.PodDevices), fmt.Sprintf(`oifname "%s*"`, t.PodDevices)},
-		legacy:      []string{fmt.Sprintf("-i %s+", t.PodDevices), fmt.Sprintf("-o %s+", t.PodDevices)},
+		// By the group, because other devices may have a name that begins as a pod's.
+		nft:         []string{fmt.Sprintf("iifgroup %#x", t.PodGroup), fmt.Sprintf("oifgroup %#x", t.PodGroup)},
+		legacy:      []string{fmt.Sprintf("-m devgroup --src-group %#x", t.PodGroup), fmt.Sprintf("-m devgroup --dst-group %#x", t.PodGroup)},
 		legacyChain: "FORWARD",
 	}
-	forward.legacyNames = slices.Clone(forward.legacy)
-	pod := t.PodDevices + strings.Repeat("0", 12)
+	// Rules by the name are of earlier releases, or of the administrator: they accept, too.
+	forward.legacyNames = append(slices.Clone(forward.legacy), fmt.Sprintf("-i %s+", t.PodDevices), fmt.Sprintf("-o %s+", t.PodDevices))
+	pod := device{t.PodDevices + strings.Repeat("0", 12), t.PodGroup}
+	underlay := device{t.Underlay, t.UnderlayGroup}
 	for _, shadow := range t.Shadows {
 		family, address := familyOf(shadow.Addr()), shadow.Addr().Next()
 		forward.legacyNames = append(forward.legacyNames, shadow.String())
-		for _, peer := range []string{t.Underlay, t.NodeDevice} {
+		for _, peer := range []device{underlay, {name: t.NodeDevice}} {
 			forward.samples = append(forward.samples,
 				sample{family: family, in: pod, out: peer, source: address, state: ctNew},
 				sample{family: family, in: peer, out: pod, destination: address, state: ctEstablished})
 		}
 		if t.HostPorts {
-			forward.samples = append(forward.samples, sample{family: family, in: t.Underlay, out: pod, destination: address, state: ctNew})
+			forward.samples = append(forward.samples, sample{family: family, in: underlay, out: pod, destination: address, state: ctNew})
 		}
 	}
 	if !t.Tunnel.IsValid() {
@@ -110,7 +117,7 @@ func (t Traffic) crossings() []crossing {
 	}
 	return []crossing{forward, {
 		hook: nftables.ChainHookInput, what: "VXLAN packets from other nodes' pods",
-		samples: []sample{{family: familyOf(t.Tunnel), in: t.Underlay, destination: t.Tunnel, udpPort: t.TunnelPort, state: ctUntracked}},
+		samples: []sample{{family: familyOf(t.Tunnel), in: underlay, destination: t.Tunnel, udpPort: t.TunnelPort, state: ctUntracked}},
 		nft:     []string{fmt.Sprintf("udp dport %d", t.TunnelPort)},
 		legacy:  []string{fmt.Sprintf("-p udp --dport %d", t.TunnelPort)},
 

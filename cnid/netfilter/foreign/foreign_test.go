@@ -20,9 +20,18 @@ import (
 
 func testTraffic() Traffic {
 	return Traffic{
-		Shadows:    []netip.Prefix{netip.MustParsePrefix("169.254.64.0/18"), netip.MustParsePrefix("fd41:6c69:6f74:6801::/64")},
-		PodDevices: "alv", NodeDevice: "alioth_node", TunnelPort: 4789,
-		Underlay: "eth0", Tunnel: netip.MustParseAddr("192.0.2.1"),
+		Shadows:  []netip.Prefix{netip.MustParsePrefix("169.254.64.0/18"), netip.MustParsePrefix("fd41:6c69:6f74:6801::/64")},
+		PodGroup: hostdev.PodGroup, PodDevices: "alv", NodeDevice: "alioth_node", TunnelPort: 4789,
+		Underlay: "eth0", UnderlayGroup: 3, Tunnel: netip.MustParseAddr("192.0.2.1"),
+	}
+}
+
+// trustsNoName requires that a remedy accepts no device by the beginning of its name: people
+// can give such a name to other devices.
+func trustsNoName(t *testing.T, b Block) {
+	t.Helper()
+	if text := b.String(); strings.Contains(text, testTraffic().PodDevices+"*") || strings.Contains(text, testTraffic().PodDevices+"+") {
+		t.Errorf("the remedy accepts devices by their name: %s", text)
 	}
 }
 
@@ -64,6 +73,23 @@ func TestChainsOfOthersThatDropOurPacketsAreFoundAndTheRemedyHelps(t *testing.T)
 		{"another hook", "table ip filter { chain OUTPUT { type filter hook output priority 0; policy drop; }\n}", nil},
 		{"a policy, what is ours accepted", "table inet fw { chain through { " + forwardDrop + `iifname "alv*" accept
 			oifname "alv*" ct state established,related accept
+		}
+}`, nil},
+		{"a policy, the group of pods accepted", "table inet fw { chain through { " + forwardDrop + `iifgroup 0x616c7670 accept
+			oifgroup 0x616c7670 ct state established,related accept
+		}
+}`, nil},
+		{"a policy, the group accepted in one direction", "table inet fw { chain through { " + forwardDrop + `iifgroup 0x616c7670 accept
+		}
+}`, []string{"inet fw through"}},
+		{"a policy, another group accepted", "table inet fw { chain through { " + forwardDrop + `iifgroup 7 accept
+			oifgroup 7 accept
+		}
+}`, []string{"inet fw through"}},
+		{"a policy, the group of the node's network accepted", "table inet fw { chain through { " + forwardDrop + `iifgroup 3 accept
+			oifgroup 3 accept
+			oifname "alioth_node" accept
+			iifname "alioth_node" accept
 		}
 }`, nil},
 		{"a policy, only one direction accepted", "table inet fw { chain through { " + forwardDrop + `iifname "alv*" accept
@@ -132,6 +158,7 @@ func TestChainsOfOthersThatDropOurPacketsAreFoundAndTheRemedyHelps(t *testing.T)
 				var names []string
 				for _, b := range found {
 					names = append(names, b.Chain)
+					trustsNoName(t, b)
 					if err := testnet.NFT(strings.ReplaceAll(strings.Join(b.Rules, "\n"), "nft ", "")); err != nil {
 						return err
 					}
@@ -163,11 +190,16 @@ func TestIptablesRulesOfTheNewKindAreUnderstood(t *testing.T) {
 		if found, err := Blocks(t.Context(), testTraffic()); err != nil || len(found) != 1 || found[0].Chain != "ip filter FORWARD" {
 			t.Errorf("blocks: %v, %v", found, err)
 		}
-		if out, err := exec.Command("iptables-nft", strings.Fields("-I FORWARD -i alv+ -j ACCEPT")...).CombinedOutput(); err != nil {
-			return fmt.Errorf("iptables: %w: %s", err, out)
-		}
-		if found, err := Blocks(t.Context(), testTraffic()); err != nil || len(found) != 0 {
-			t.Errorf("after the remedy: %v, %v", found, err)
+		for _, condition := range []string{"-i alv+", fmt.Sprintf("-m devgroup --src-group %#x", hostdev.PodGroup)} {
+			for _, verb := range []string{"-I", "-D"} {
+				out, err := exec.Command("iptables-nft", strings.Fields(verb+" FORWARD "+condition+" -j ACCEPT")...).CombinedOutput()
+				if err != nil {
+					return fmt.Errorf("iptables: %w: %s", err, out)
+				}
+				if found, err := Blocks(t.Context(), testTraffic()); err != nil || (len(found) == 0) != (verb == "-I") {
+					t.Errorf("after %s of %s: %v, %v", verb, condition, found, err)
+				}
+			}
 		}
 		return nil
 	})
@@ -224,6 +256,7 @@ func TestLegacyIptablesThatDropOurPacketsAreFoundAndTheRemedyHelps(t *testing.T)
 				var names []string
 				for _, b := range found {
 					names = append(names, b.Chain)
+					trustsNoName(t, b)
 					if err := commands(b.Rules...); err != nil {
 						return err
 					}
