@@ -131,6 +131,50 @@ func Deviations(device string) (map[string]string, error) {
 	return found, nil
 }
 
+// UplinkDeviations returns the settings of a device with an address of the node whose value in
+// effect differs from hostdev.UplinkSettings, by their name below /proc/sys/net.
+func UplinkDeviations(device string) (map[string]string, error) {
+	s := &settings{root: hostdev.SettingsRoot}
+	found := map[string]string{}
+	for _, want := range hostdev.UplinkSettings {
+		name, err := hostdev.SettingPath(want.Family, device, want.Name)
+		if err != nil {
+			return nil, err
+		}
+		paths := []string{name}
+		if want.Both {
+			paths = append(paths, hostdev.EveryPath(want.Family, want.Name))
+		}
+		on, err := s.allOn(paths)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && on == want.On {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		found[name] = map[bool]string{true: "on", false: "off"}[on]
+	}
+	return found, nil
+}
+
+// allOn reports whether each of some settings has a value above 0.
+func (s *settings) allOn(names []string) (bool, error) {
+	for _, name := range names {
+		text, err := s.get(name)
+		if err != nil {
+			return false, err
+		}
+		value, err := strconv.Atoi(text)
+		if err != nil {
+			return false, fmt.Errorf("read kernel setting %s: %w", name, err)
+		}
+		if value <= 0 {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
 // originals reads the file; without one, nothing was changed yet.
 func (s *settings) originals() (map[string]string, error) {
 	text, err := os.ReadFile(s.file)

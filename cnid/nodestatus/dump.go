@@ -20,6 +20,9 @@ type Dump struct {
 	// Links are the devices in the node's network namespace that carry one of
 	// Alioth's names, by name.
 	Links []Link `json:"links"`
+	// Uplinks are the devices with an address of the node, by name. Their Settings are
+	// those in effect that Alioth depends on and does not change.
+	Uplinks []Link `json:"uplinks,omitempty"`
 	// Broken has the errors of the interfaces of finished attachments; intact ones
 	// are not in it.
 	Broken []Broken `json:"broken,omitempty"`

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -36,6 +37,8 @@ func ReadNode(pinDir string, d *nodestatus.Dump) {
 	maps, looked, err := pinnedState(pinDir)
 	note(err)
 	d.Rows, d.Cached = maps.Rows(), convert.CachedRows(looked)
+	d.Uplinks, err = uplinks(maps.Own)
+	note(err)
 	programs, err := datapath.ReadHooks(pinDir)
 	note(err)
 	d.Hooks = convert.Programs(programs)
@@ -79,4 +82,32 @@ func ownLinks() ([]nodestatus.Link, error) {
 	}
 	slices.SortFunc(own, func(a, b nodestatus.Link) int { return strings.Compare(a.Name, b.Name) })
 	return own, nil
+}
+
+// uplinks lists the devices of the node with one of its addresses.
+func uplinks(own []netip.Addr) ([]nodestatus.Link, error) {
+	addrs, err := netlinkdump.Complete(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_ALL) })
+	if err != nil {
+		return nil, fmt.Errorf("list addresses: %w", err)
+	}
+	var found []nodestatus.Link
+	for _, addr := range addrs {
+		ip, _ := netip.AddrFromSlice(addr.IP)
+		isKnown := func(l nodestatus.Link) bool { return l.Index == addr.LinkIndex }
+		if !slices.Contains(own, ip.Unmap()) || slices.ContainsFunc(found, isKnown) {
+			continue
+		}
+		link, err := netlink.LinkByIndex(addr.LinkIndex)
+		if err != nil {
+			return nil, fmt.Errorf("find the device of %v: %w", ip, err)
+		}
+		attrs := link.Attrs()
+		settings, err := netdev.UplinkDeviations(attrs.Name)
+		if err != nil {
+			return nil, fmt.Errorf("read settings of device %s: %w", attrs.Name, err)
+		}
+		found = append(found, nodestatus.Link{Name: attrs.Name, Index: attrs.Index, Up: attrs.Flags&net.FlagUp != 0, Settings: settings})
+	}
+	slices.SortFunc(found, func(a, b nodestatus.Link) int { return strings.Compare(a.Name, b.Name) })
+	return found, nil
 }

@@ -43,7 +43,8 @@ const (
 	DeviceMissing Kind = "DeviceMissing"
 	// DeviceLeft: a device belongs to no attachment.
 	DeviceLeft Kind = "DeviceLeft"
-	// SettingDiffers: a device of Alioth has another kernel setting.
+	// SettingDiffers: a device of Alioth, or one with an address of the node, has another
+	// kernel setting.
 	SettingDiffers Kind = "SettingDiffers"
 	// InterfaceBroken: a pod's interface has changed.
 	InterfaceBroken Kind = "InterfaceBroken"
@@ -71,6 +72,7 @@ func (c *comparison) node(node Node) {
 		devices[link.Name] = link
 		c.settings(node.Name, link)
 	}
+	c.uplinks(node.Name, d.Uplinks)
 	for _, rec := range d.Attachments {
 		c.attachment(node.Name, rec, d.Attachments)
 		c.device(node.Name, rec, devices)
@@ -206,6 +208,16 @@ func (c *comparison) broken(node string, broken nodestatus.Broken, records []nod
 func (c *comparison) settings(node string, link nodestatus.Link) {
 	for _, name := range slices.Sorted(maps.Keys(link.Settings)) {
 		c.onNode(node, SettingDiffers, "setting "+name, "find out which program sets it; "+seeDaemon, "is %.32q, against docs/security/node-settings.md", link.Settings[name])
+	}
+}
+
+// uplinks reports each kernel setting of the node's own devices that Alioth depends on.
+func (c *comparison) uplinks(node string, links []nodestatus.Link) {
+	for _, link := range links {
+		for _, name := range slices.Sorted(maps.Keys(link.Settings)) {
+			c.onNode(node, SettingDiffers, "setting "+name, "set it on the node with sysctl: Alioth does not change the node's own devices",
+				"is %.8s in effect, against docs/security/node-settings.md", link.Settings[name])
+		}
 	}
 }
 

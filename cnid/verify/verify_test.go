@@ -272,6 +272,9 @@ func inKernel() []difference {
 		{"a pod's device accepts redirects", func(t *testing.T, w *world) {
 			w.link(t, "alvp1").Settings = map[string]string{"ipv4/conf/alvp1/accept_redirects": "1"}
 		}, []Kind{SettingDiffers}, `ipv4/conf/alvp1/accept_redirects: is "1"`},
+		{"the device with the node's address does not forward", func(_ *testing.T, w *world) {
+			w.dumps["node1"].Uplinks = []nodestatus.Link{{Name: "eth0", Index: 2, Up: true, Settings: map[string]string{"ipv4/conf/eth0/forwarding": "off"}}}
+		}, []Kind{SettingDiffers}, `ipv4/conf/eth0/forwarding: is off in effect`},
 		{"a device belongs to nothing", func(_ *testing.T, w *world) {
 			w.dumps["node1"].Links = append(w.dumps["node1"].Links, nodestatus.Link{Name: "alvstray", Index: 77, Up: true})
 		}, []Kind{DeviceLeft}, "alvstray"},

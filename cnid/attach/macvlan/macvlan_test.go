@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -24,6 +25,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach/child/childtest"
 	"github.com/alioth-net/alioth/cnid/attach/macvlan"
 	"github.com/alioth-net/alioth/cnid/hostlink/links"
+	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/netns"
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 	"github.com/alioth-net/alioth/store/multinet"
@@ -40,6 +42,7 @@ func TestTheKernelHasMacvlan(t *testing.T) {
 func TestAPodGetsItsInterfaceAndTheNodeNone(t *testing.T) {
 	n, _ := childtest.NewNode(t, macvlan.Devices)
 	pod := netnstest.New(t)
+	pod.BelieveNeighbours(t)
 	s := childtest.Spec(pod)
 	s.AltName = "blue"
 	got := childtest.MustAttach(t, n, s)
@@ -63,6 +66,11 @@ func TestAPodGetsItsInterfaceAndTheNodeNone(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"192.0.2.7/24", "2001:db8::7/64", "link-local"}, childtest.AddressesOf(t, pod, "eth0")); diff != "" {
 		t.Errorf("addresses (-want +got):\n%s", diff)
+	}
+	for _, want := range hostdev.PodSettings {
+		if got := pod.Setting(t, want.Family, "eth0", want.Name); got != strconv.Itoa(want.Value) {
+			t.Errorf("setting %s of %s is %s, want %d", want.Name, want.Family, got, want.Value)
+		}
 	}
 	if checked, err := n.Driver.Check(t.Context(), s); err != nil || !cmp.Equal(checked, got) {
 		t.Errorf("check gives %+v, %v", checked, err)

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -118,6 +119,7 @@ func TestAPodGetsItsInterfaceAndNothingElse(t *testing.T) {
 
 func testAPodGetsItsInterfaceAndNothingElse(t *testing.T, kind pair.Devices) {
 	n, pod := newNode(t, kind), netnstest.New(t)
+	pod.BelieveNeighbours(t)
 	s := spec(pod)
 	s.AltName = "blue"
 	got, err := n.attacher.Attach(t.Context(), s)
@@ -164,14 +166,12 @@ func testAPodGetsItsInterfaceAndNothingElse(t *testing.T, kind pair.Devices) {
 	if diff := cmp.Diff([]string{"10.10.1.1", "fd10:10:0:1::1"}, gateways(t, pod)); diff != "" {
 		t.Errorf("default routes (-want +got):\n%s", diff)
 	}
-	for setting, want := range map[string]string{"accept_ra": "0", "accept_dad": "0", "autoconf": "0", "addr_gen_mode": "1", "disable_ipv6": "0"} {
-		pod.Do(t, func() error {
-			text, err := os.ReadFile("/proc/sys/net/ipv6/conf/eth0/" + setting)
-			if got := strings.TrimSpace(string(text)); got != want {
-				t.Errorf("IPv6 setting %s is %s, want %s", setting, got, want)
-			}
-			return err
-		})
+	wanted := append(slices.Clone(hostdev.PodSettings),
+		hostdev.Setting{Family: hostdev.IPv6, Name: "addr_gen_mode", Value: 1}, hostdev.Setting{Family: hostdev.IPv6, Name: "disable_ipv6"})
+	for _, want := range wanted {
+		if got := pod.Setting(t, want.Family, "eth0", want.Name); got != strconv.Itoa(want.Value) {
+			t.Errorf("setting %s of %s is %s, want %d", want.Name, want.Family, got, want.Value)
+		}
 	}
 }
 

@@ -48,8 +48,10 @@ func (b *Batch) SetLink(doing string, ifindex int, flags, change uint32, data ..
 	b.Add(doing, unix.RTM_SETLINK, 0, append([]nl.NetlinkRequestData{msg}, data...)...)
 }
 
-// SetUp sets a device up.
-func (b *Batch) SetUp(doing string, ifindex int) { b.SetLink(doing, ifindex, unix.IFF_UP, unix.IFF_UP) }
+// SetUp sets a device up, with attributes.
+func (b *Batch) SetUp(doing string, ifindex int, data ...nl.NetlinkRequestData) {
+	b.SetLink(doing, ifindex, unix.IFF_UP, unix.IFF_UP, data...)
+}
 
 // NoLinkLocal is the attribute that prevents the kernel from adding an IPv6 link-local
 // address to a device. A kernel without IPv6 has no such setting, and needs none.
@@ -63,22 +65,29 @@ func NoLinkLocal() *nl.RtAttr {
 // request, those of IPv6 at once by files, which the calling thread's namespace must have. A
 // device without IPv6 has no files. New devices forward as the node does.
 func (b *Batch) Settle(ifindex int, device string) error {
-	conf := nl.NewRtAttr(inetConf, nil)
 	for _, s := range hostdev.Settings {
-		switch {
-		case s.Name == hostdev.Forwarding:
-		case s.Family == hostdev.IPv4:
+		if s.Family != hostdev.IPv6 || s.Name == hostdev.Forwarding {
+			continue
+		}
+		err := setIPv6(device, s.Name, strconv.Itoa(s.Value))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("set IPv6 setting %s: %w", s.Name, err)
+		}
+	}
+	b.SetLink("set kernel settings of IPv4", ifindex, 0, 0, ofIPv4(hostdev.Settings))
+	return nil
+}
+
+// ofIPv4 is the attribute with the settings of IPv4 among these, but for forwarding.
+func ofIPv4(settings []hostdev.Setting) *nl.RtAttr {
+	conf := nl.NewRtAttr(inetConf, nil)
+	for _, s := range settings {
+		if s.Family == hostdev.IPv4 && s.Name != hostdev.Forwarding {
 			conf.AddRtAttr(int(s.ID), nl.Uint32Attr(uint32(s.Value)))
-		default:
-			err := setIPv6(device, s.Name, strconv.Itoa(s.Value))
-			if err != nil && !errors.Is(err, os.ErrNotExist) {
-				return fmt.Errorf("set IPv6 setting %s: %w", s.Name, err)
-			}
 		}
 	}
 	family := nl.NewRtAttr(unix.AF_INET, conf.Serialize())
-	b.SetLink("set kernel settings of IPv4", ifindex, 0, 0, nl.NewRtAttr(unix.IFLA_AF_SPEC, family.Serialize()))
-	return nil
+	return nl.NewRtAttr(unix.IFLA_AF_SPEC, family.Serialize())
 }
 
 // inetConf is IFLA_INET_CONF of linux/if_link.h.

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -48,7 +49,7 @@ func Plan(b *Batch, ifindex int, now string, spec attach.Spec) error {
 		b.addName(ifindex, spec.AltName)
 	}
 	b.SetUp("set lo up", loopbackIndex)
-	b.SetUp(fmt.Sprintf("set %s up", spec.IfName), ifindex)
+	b.SetUp(fmt.Sprintf("set %s up", spec.IfName), ifindex, ofIPv4(hostdev.PodSettings))
 	for _, addr := range spec.Addrs {
 		b.addAddress(ifindex, addr)
 	}
@@ -121,7 +122,12 @@ func configureIPv6(b *Batch, ifindex int, now string, spec attach.Spec) error {
 // settingsOf returns the IPv6 settings of an interface. Router advertisements and the
 // detection of duplicate addresses go off before IPv6 goes on.
 func settingsOf(spec attach.Spec) [][2]string {
-	settings := [][2]string{{"accept_ra", "0"}, {"accept_dad", "0"}, {"autoconf", "0"}}
+	var settings [][2]string
+	for _, s := range hostdev.PodSettings {
+		if s.Family == hostdev.IPv6 {
+			settings = append(settings, [2]string{s.Name, strconv.Itoa(s.Value)})
+		}
+	}
 	switch {
 	case spec.IPv6 == attach.IPv6Off:
 		return append(settings, [2]string{"disable_ipv6", "1"})

@@ -33,6 +33,10 @@ func SettingPath(family, device, name string) (string, error) {
 	return filepath.Join(family, "conf", device, name), nil
 }
 
+// EveryPath returns the path of the setting that the kernel combines with those of all
+// devices, below SettingsRoot.
+func EveryPath(family, name string) string { return filepath.Join(family, "conf", "all", name) }
+
 // Setting is a kernel setting of each of Alioth's devices on a node: the tunnel's device,
 // the two pairs of the node, and the host ends of pods.
 type Setting struct {
@@ -66,4 +70,38 @@ var Settings = []Setting{
 	{IPv6, "accept_redirects", 0, 0, "a redirect of a pod must change no route of the node"},
 	{IPv6, "accept_source_route", 0, -1, "no routing header is processed; 0 would process those of type 2"},
 	{IPv6, "proxy_ndp", 0, 0, "the programs answer for a pod's neighbours"},
+}
+
+// UplinkSetting is a kernel setting of a device with an address of the node. Alioth depends on
+// its value in effect and does not change it: the device is the administrator's.
+type UplinkSetting struct {
+	Family, Name string
+	// Both reports that the setting is in effect only if that of "all" is on, too.
+	Both bool
+	// On is the wanted value in effect.
+	On bool
+	// Reason says why, for docs/security/node-settings.md.
+	Reason string
+}
+
+// UplinkSettings are all of them.
+var UplinkSettings = []UplinkSetting{
+	{IPv4, Forwarding, false, true, "replies to egress of pods, and packets to ports of the node, arrive here. Without forwarding the kernel also accepts redirects"},
+	{IPv4, "accept_redirects", true, false, "a host of the segment, or a pod of a network on it, must not change the path of tunnel packets"},
+	{IPv4, "accept_source_route", true, false, "a packet must not choose a path through the node"},
+	{IPv6, Forwarding, false, true, "as for IPv4. With it, the kernel ignores redirects"},
+	{IPv6, "accept_source_route", true, false, "as for IPv4"},
+}
+
+// PodSettings are settings of the ends of interfaces in pods, at the time of ADD. A pod with
+// NET_ADMIN may change them, and a securityContext.sysctls of the pod too.
+var PodSettings = []Setting{
+	{IPv4, "accept_redirects", 4, 0, "a neighbour must change no route of the pod. On networks outside of VPCs no program drops redirects"},
+	{IPv4, "send_redirects", 6, 0, "a pod forwards if the node does, and must not send its neighbours to others"},
+	{IPv4, "accept_source_route", 9, 0, "a neighbour must not choose a path through the pod"},
+	{IPv4, "proxy_arp", 3, 0, "a pod must answer for its own addresses alone"},
+	{IPv6, "accept_ra", 0, 0, "the operator assigns all routes"},
+	{IPv6, "accept_dad", 0, 0, "the operator assigns each address once, and a pod's first packet must not wait"},
+	{IPv6, "autoconf", 0, 0, "the operator assigns all addresses"},
+	{IPv6, "accept_redirects", 0, 0, "as for IPv4"},
 }

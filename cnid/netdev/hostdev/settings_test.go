@@ -18,11 +18,20 @@ func TestTheDocumentHasTheTableOfSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var rows strings.Builder
+	var own, uplinks, pods strings.Builder
 	for _, s := range hostdev.Settings {
-		fmt.Fprintf(&rows, "| %s | %s | %d | %s |\n", s.Family, s.Name, s.Value, s.Reason)
+		fmt.Fprintf(&own, "| %s | %s | %d | %s |\n", s.Family, s.Name, s.Value, s.Reason)
 	}
-	if !strings.Contains(string(text), "| --- | --- | --- | --- |\n"+rows.String()+"\n") {
-		t.Errorf("docs/security/node-settings.md does not have exactly these rows:\n%s", rows.String())
+	for _, s := range hostdev.UplinkSettings {
+		on := map[bool]string{true: "on", false: "off"}[s.On]
+		fmt.Fprintf(&uplinks, "| %s | %s | %s | %s |\n", s.Family, s.Name, on, s.Reason)
+	}
+	for _, s := range hostdev.PodSettings {
+		fmt.Fprintf(&pods, "| %s | %s | %d | %s |\n", s.Family, s.Name, s.Value, s.Reason)
+	}
+	for _, rows := range []string{own.String(), uplinks.String(), pods.String()} {
+		if !strings.Contains(string(text), "| --- | --- | --- | --- |\n"+rows+"\n") {
+			t.Errorf("docs/security/node-settings.md does not have exactly these rows:\n%s", rows)
+		}
 	}
 }
