@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
@@ -137,5 +139,29 @@ func TestANodeThatIsReadyAndSaysNothingIsToldOf(t *testing.T) {
 	}
 	h.up = true
 	w.settle()
+	w.checkAtRest()
+}
+
+// TestAKubeletEndsNoDefaultVPC: a kubelet's token reports addresses of its Node in the
+// default VPC. The VPC stays ready, and the node is told of each once.
+func TestAKubeletEndsNoDefaultVPC(t *testing.T) {
+	w := calm(t)
+	node := w.api.objects[keyOf(newNode("node-2"))].(*corev1.Node)
+	said := clone(node)
+	for _, ip := range []string{"10.244.0.77", "10.244.255.254", "fd10:244::77"} {
+		said.Status.Addresses = append(said.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: ip})
+	}
+	w.api.keep(said, node)
+	w.settle()
+	for range 2 { // once more, as after a change of anything else
+		w.settle()
+	}
+	vpc := w.api.objects[keyOf(newVPC(v1alpha1.DefaultVPCName, nil))].(*v1alpha1.VPC)
+	if ready := meta.FindStatusCondition(vpc.Status.Conditions, v1alpha1.ReadyCondition); ready == nil || ready.Status != metav1.ConditionTrue {
+		t.Errorf("the default VPC is %+v", ready)
+	}
+	if n := w.operators[0].said["node-2 "+v1alpha1.NodeAddressDoubtedReason]; n != 3 {
+		t.Errorf("%d events of the node tell of its 3 addresses", n)
+	}
 	w.checkAtRest()
 }

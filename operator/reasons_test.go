@@ -76,6 +76,7 @@ var elsewhere = map[string]string{
 	v1alpha1.AddressNotOfNodeReason:   "TestWhatIsMadeForAPodOfAnotherNodeChangesNothing",
 	v1alpha1.TooManyVNIsReason:        "TestANodeThatKeepsTooManyVNIsIsToldOf",
 	v1alpha1.RollCallUnansweredReason: "TestANodeThatIsReadyAndSaysNothingIsToldOf",
+	v1alpha1.NodeAddressDoubtedReason: "TestAKubeletEndsNoDefaultVPC",
 	// Of VPCs and Subnets with roles, in a condition of their own.
 	v1alpha1.RolesServingReason:       "operator/role, TestMembersAreMadeOnceTheVPCsNodesCanUseRoles",
 	v1alpha1.RolesJoiningReason:       "operator/role, TestTheStateOfARole",

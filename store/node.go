@@ -59,6 +59,9 @@ func (n *Node) MayAnnounce() bool {
 	return n.Ready && !n.Deleting && !n.OutOfService && !n.NoBalancers
 }
 
+// Older reports whether a node precedes another one: by creation, then name.
+func (n *Node) Older(other *Node) bool { return nodes.ByAge(n, other) < 0 }
+
 // GetNode returns a Node, or nil.
 func GetNode(tx ReadTx, name string) *Node {
 	return nodes.Get(tx, memory.TextKey(name))

@@ -226,8 +226,8 @@ const (
 	NetworkHealthyReason = "Healthy"
 )
 
-// Reasons of the Warning events of a Node about rejected data of its daemon: an attacker
-// may have the daemon's token.
+// Reasons of the Warning events of a Node about rejected data of its daemon or kubelet: an
+// attacker may have its token.
 const (
 	// AddressNotOfNodeReason: an Address of the node named a pod that is not there.
 	AddressNotOfNodeReason = "AddressNotOfNode"
@@ -237,6 +237,9 @@ const (
 	// RollCallUnansweredReason: the node is Ready and does not report its VNIs, so
 	// reserved VNIs can't be released.
 	RollCallUnansweredReason = "RollCallUnanswered"
+	// NodeAddressDoubtedReason: the kubelet reports an address of an older node, or one in
+	// a range of the cluster.
+	NodeAddressDoubtedReason = "NodeAddressDoubted"
 )
 
 // RepairedReason is the reason of the Warning event of a Node on which objects of Alioth

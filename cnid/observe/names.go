@@ -82,11 +82,8 @@ func (n Names) holder(vpc string, ip netip.Addr) (name string) {
 // node names the node with an address in the underlay.
 func (n Names) node(ip netip.Addr) (name string) {
 	n.store.View(func(tx store.ReadTx) {
-		for _, row := range store.ListNodes(tx) {
-			if slices.Contains(row.Addresses, ip) || slices.Contains(row.AllAddresses, ip) {
-				name = row.Name
-				return
-			}
+		if row := store.NodesByAddress(tx)[ip]; row != nil {
+			name = row.Name
 		}
 	})
 	return name

@@ -74,3 +74,43 @@ func TestTheNodeDoesNotTakeAnAddressThatANodeHasAlready(t *testing.T) {
 		t.Errorf("routes (-want +got):\n%s", diff)
 	}
 }
+
+// TestANodeTakesNothingOfTheDefaultVPC: any kubelet may report addresses there. The range
+// serves pods, so every other node keeps it, and its own interface.
+func TestANodeTakesNothingOfTheDefaultVPC(t *testing.T) {
+	const home = "10.244.0.0/16"
+	for name, row := range map[string]func(store.Tx) error{
+		"an address that nobody has": node("node9", "192.0.2.9", "10.244.3.3"),
+		"the node's own in the VPC":  node("node9", "192.0.2.9", "10.244.0.7"),
+		"another node's in the VPC":  node("node9", "10.244.0.8"),
+		"one of another kind, as ExternalIP": func(tx store.Tx) error {
+			return store.PutNode(tx, &store.Node{Meta: store.Meta{UID: "node9"}, Name: "node9", AllAddresses: ips("10.244.3.3")})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := tenants(t)
+			before := w.build()
+			w.put(t, row)
+			got := w.build()
+			for what, list := range map[string][]netip.Prefix{"filter": got.Filter.DefaultVPC, "routes": got.Devices.Node.Prefixes} {
+				if diff := cmp.Diff(prefixes(home), list, byValue); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", what, diff)
+				}
+			}
+			if diff := cmp.Diff(before.Devices.Node.Addrs, got.Devices.Node.Addrs, byValue); diff != "" {
+				t.Errorf("addresses of the node (-before +now):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestTheAddressOfTheNodeItselfIsMoreThanARangeOfTheDefaultVPC: the node's own kubelet has
+// said that it is there, and without it the node is lost.
+func TestTheAddressOfTheNodeItselfIsMoreThanARangeOfTheDefaultVPC(t *testing.T) {
+	w := tenants(t)
+	w.put(t, node("node1", "10.244.9.9"))
+	got := w.build()
+	if len(got.Filter.DefaultVPC) > 0 || len(got.Devices.Node.Prefixes) > 0 {
+		t.Errorf("the node is cut off from its own network: %v, %v", got.Filter.DefaultVPC, got.Devices.Node.Prefixes)
+	}
+}

@@ -299,11 +299,9 @@ func TestNoRowStopsOrChangesThePlanOfOthers(t *testing.T) {
 
 // isRightful reports whether a case is an order by one who may give it. An administrator's
 // SharedService makes a Service of any tenant a shared one. The operator alone writes
-// ScaledEndpoints, and the last one about a Service counts. A node whose address the default
-// VPC has makes that VPC unusable for the node: see closed_test.go.
+// ScaledEndpoints, and the last one about a Service counts.
 func isRightful(c hostileCase) bool {
-	return strings.HasPrefix(c.name, "store.SharedService: ") || c.name == "scaled.Endpoint: Endpoint.ID.Namespace=blue" ||
-		strings.HasPrefix(c.name, "store.Node: ") && strings.HasSuffix(c.name, "=10.244.0.7")
+	return strings.HasPrefix(c.name, "store.SharedService: ") || c.name == "scaled.Endpoint: Endpoint.ID.Namespace=blue"
 }
 
 // tryPairs tries pairs of single changes, of two rows: all of them in make soak.

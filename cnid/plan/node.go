@@ -144,16 +144,19 @@ func (b *nodeBuilder) filter() {
 		s.NodeShadows = append(s.NodeShadows, journal.NodeShadow(shadow))
 	}
 	if vpc := store.GetVPC(b.tx, b.in.DefaultVPC); vpc != nil {
-		s.DefaultVPC = harmless(vpc.Prefixes, ReservedAddresses(b.tx, b.in.Config))
+		s.DefaultVPC = harmless(b.tx, b.in.Config, vpc)
 	}
 	b.plan.filter = s
 }
 
-// ReservedAddresses are those that the node itself must reach under their real
-// meaning: the API server's, by its endpoints and by configuration, and those
-// of all nodes, under which pods on the host's network reach each other.
-func ReservedAddresses(tx store.ReadTx, cfg Config) []netip.Addr {
-	return unique(append(apiServerAddresses(tx, cfg), addressesOf(store.ListNodes(tx)...)...))
+// needed are the addresses without which the node can't be repaired: its own, which its own
+// kubelet reports, and the API server's, by its endpoints and by configuration.
+func needed(tx store.ReadTx, cfg Config) []netip.Addr {
+	list := apiServerAddresses(tx, cfg)
+	if self := store.GetNode(tx, cfg.Node); self != nil {
+		list = append(list, addressesOf(self)...)
+	}
+	return list
 }
 
 func apiServerAddresses(tx store.ReadTx, cfg Config) []netip.Addr {

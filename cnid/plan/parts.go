@@ -84,11 +84,13 @@ var nodeParts = []nodePart{
 	}}, (*nodeBuilder).hostPorts},
 	{part{devicesPart, []dependency{onPart[store.Namespace](devicesPart, nil)}}, (*nodeBuilder).devices},
 	{part{filterPart, []dependency{
-		onPart(filterPart, isDefaultVPC), onPart[store.Node](filterPart, nil), onPart(filterPart, isOfAPIServer), onPart(filterPart, isJudgedAPIServer),
+		onPart(filterPart, isDefaultVPC), onPart(filterPart, isOfDefaultVPC), onPart[store.Node](filterPart, nil), onPart(filterPart, isOfAPIServer), onPart(filterPart, isJudgedAPIServer),
 	}}, (*nodeBuilder).filter},
 }
 
 func isDefaultVPC(in Input, row *store.VPC) bool { return row.Name == in.DefaultVPC }
+
+func isOfDefaultVPC(in Input, row *store.Subnet) bool { return row.VPC == in.DefaultVPC }
 
 func isThisNode(in Input, row *store.Node) bool { return row.Name == in.Node }
 

@@ -16,7 +16,7 @@ import (
 // prepare brings about a state in which one row decides, and has the next step change that
 // row alone: among other changes such a state is too rare.
 func (r *randomWorld) prepare(tx store.Tx) error {
-	switch r.IntN(6) {
+	switch r.IntN(7) {
 	case 0:
 		r.then = r.leaveDefaultVPC
 		return r.changeOwnAddress(tx)
@@ -28,6 +28,8 @@ func (r *randomWorld) prepare(tx store.Tx) error {
 		return r.prepareNodePort(tx)
 	case 4:
 		return r.prepareRelay(tx)
+	case 5:
+		return r.disputeRange(tx)
 	}
 	return r.changeOwnAddress(tx)
 }
@@ -84,6 +86,23 @@ func (r *randomWorld) leaveDefaultVPC(tx store.Tx) error {
 		return slice("default", "kubernetes", "web", nil, ready(r.of("10.10.1.1", "10.244.1.1", "192.0.2.77")))(tx)
 	}
 	return r.takeOwnAddresses(tx, "node1")
+}
+
+// disputeRange has another node report an address in the default VPC, which has no interface
+// of the node, and then changes whether a Subnet there is ready.
+func (r *randomWorld) disputeRange(tx store.Tx) error {
+	home, subnet := store.GetVPC(tx, "default"), store.GetSubnet(tx, "default")
+	if home == nil || subnet == nil {
+		return nil
+	}
+	r.then = func(tx store.Tx) error {
+		row := *subnet
+		row.Ready = !row.Ready
+		return store.PutSubnet(tx, &row)
+	}
+	row := *home
+	row.Prefixes = prefixes("10.244.0.0/16")
+	return errors.Join(store.PutVPC(tx, &row), node("node3", "10.244.9.9")(tx), r.takeOwnAddresses(tx, "node1"))
 }
 
 // serviceHere finds a Service of a VPC that pods are attached to here, and may change it.

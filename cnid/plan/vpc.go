@@ -168,11 +168,11 @@ func (b *vpcBuilder) attachments() {
 // address.
 func (b *vpcBuilder) nodeInterface() {
 	iface := state.Interface{Ifindex: b.in.NodePeer, VNI: b.row.VNI, Node: true}
-	reserved := ReservedAddresses(b.tx, b.in.Config)
+	isUsed := usedByHosts(b.tx, b.in.Config, b.row)
 	var gateways []netip.Addr
 	for _, row := range OwnAddresses(b.tx, b.in.Node, b.row.Name) {
 		mac, err := journal.ParseMAC(row.MAC)
-		if err != nil || slices.Contains(reserved, row.IP) {
+		if err != nil || isUsed(row.IP) {
 			continue // the schema allows no other MAC; the IP is in use
 		}
 		iface.MAC, iface.Addrs = state.MAC(mac), append(iface.Addrs, row.IP)
@@ -188,7 +188,7 @@ func (b *vpcBuilder) nodeInterface() {
 		b.addresses[ip] = localAddress(ip, iface)
 	}
 	b.part.Interfaces = append(b.part.Interfaces, iface)
-	b.here.node = hostdev.NodeInterface{Addrs: iface.Addrs, MAC: [6]byte(iface.MAC), Prefixes: harmless(b.row.Prefixes, reserved)}
+	b.here.node = hostdev.NodeInterface{Addrs: iface.Addrs, MAC: [6]byte(iface.MAC), Prefixes: harmless(b.tx, b.in.Config, b.row)}
 }
 
 // gatewayFor returns the subnet's gateway of an address's family, or the zero
@@ -224,12 +224,29 @@ func OwnAddresses(tx store.ReadTx, node, defaultVPC string) []*store.Address {
 	return list
 }
 
-// harmless omits the prefixes with an address of the node itself, or of a host that the
-// node must reach. Routing or filtering such a prefix would disconnect the node from the
-// API server, and so prevent a repair. The operator reports it in the VPC's condition, and
-// assigns no addresses of that VPC.
-func harmless(prefixes []netip.Prefix, reserved []netip.Addr) []netip.Prefix {
-	return slices.DeleteFunc(slices.Clone(prefixes), func(p netip.Prefix) bool { return slices.ContainsFunc(reserved, p.Contains) })
+// harmless are the prefixes of the default VPC without an address of the node itself, or of a
+// host that the node must reach. Routing or filtering such a prefix would disconnect the node
+// from the API server, and so prevent a repair. An address of another node does not take away
+// a prefix that serves pods: its kubelet alone says that it is there. The operator reports the
+// one in the VPC's condition, and the other by an event of the Node.
+func harmless(tx store.ReadTx, cfg Config, vpc *store.VPC) []netip.Prefix {
+	isUsed, must := usedByHosts(tx, cfg, vpc), append(needed(tx, cfg), addressesOf(store.ListNodes(tx)...)...)
+	return slices.DeleteFunc(slices.Clone(vpc.Prefixes), func(p netip.Prefix) bool {
+		return slices.ContainsFunc(must, func(ip netip.Addr) bool { return p.Contains(ip) && isUsed(ip) })
+	})
+}
+
+// usedByHosts returns a function that reports whether an address in the default VPC is that of
+// a host which the node must reach under its real meaning.
+func usedByHosts(tx store.ReadTx, cfg Config, vpc *store.VPC) func(netip.Addr) bool {
+	must, others := needed(tx, cfg), addressesOf(store.ListNodes(tx)...)
+	return func(ip netip.Addr) bool {
+		if slices.Contains(must, ip) {
+			return true
+		}
+		serves := func(p netip.Prefix) bool { return p.Contains(ip) && store.ServesRange(tx, vpc.Name, p) }
+		return slices.Contains(others, ip) && !slices.ContainsFunc(vpc.Prefixes, serves)
+	}
 }
 
 // subnets adds the ranges and gateways of the VPC's subnets. Of two that

@@ -64,6 +64,9 @@ func reserved(tx store.ReadTx, pool *external.Pool, rules vpc.Rules) string {
 			}
 		}
 	}
+	if len(external.AddressesByPool(tx, pool.Name)) > 0 {
+		return "" // a kubelet that reports an address of it must not end the pool
+	}
 	for _, node := range store.ListNodes(tx) {
 		for _, ip := range node.AllAddresses {
 			if services.Contains(pool, ip) {

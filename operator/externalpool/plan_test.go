@@ -40,6 +40,7 @@ func TestAPoolHasWhatNobodyElseNeeds(t *testing.T) {
 	}{
 		"addresses beside the nodes'":   {pool("edge", 5, "192.0.2.16-192.0.2.31", "2001:db8::10-2001:db8::1f"), []any{held("192.0.2.16"), held("192.0.2.17")}, v1alpha1.ReadyReason, "", 2},
 		"a node's":                      {pool("edge", 5, "192.0.2.0-192.0.2.31"), nil, v1alpha1.RangeReservedReason, "192.0.2.1 of node node-1", 0},
+		"a node's, of a pool in use":    {pool("edge", 5, "192.0.2.0-192.0.2.31"), []any{held("192.0.2.16")}, v1alpha1.ReadyReason, "", 1},
 		"those of Services":             {pool("edge", 5, "10.95.255.255-10.96.0.0"), nil, v1alpha1.RangeReservedReason, "the cluster's service range (10.96.0.0/16)", 0},
 		"around those of Services":      {pool("edge", 5, "10.0.0.0-10.255.255.255"), nil, v1alpha1.RangeReservedReason, "10.96.0.0/16", 0},
 		"those of the default VPC":      {pool("edge", 5, "10.244.1.1-10.244.1.1"), nil, v1alpha1.RangeReservedReason, "the default VPC (10.244.0.0/16)", 0},

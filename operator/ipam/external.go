@@ -109,6 +109,9 @@ func askedExternal(tx store.ReadTx, pools []*external.Pool, ip netip.Addr, req *
 		return nil, refuse(v1alpha1.IPOutsidePoolReason, WhenSubnetsChange,
 			"%s is in no ExternalPool that allows tenant %q: use another address, or remove the request", ip, req.Tenant)
 	}
+	if node := store.NodesByAddress(tx)[ip]; node != nil {
+		return nil, refuse(v1alpha1.IPInUseReason, WhenReleased, "node %s reports %s as its own: use another address, or remove the request", node.Name, ip)
+	}
 	held := external.GetAddress(tx, ip)
 	_, excluded := req.Exclude[ip]
 	if held != nil || excluded {
@@ -120,12 +123,13 @@ func askedExternal(tx store.ReadTx, pools []*external.Pool, ip netip.Addr, req *
 // freeExternal finds the lowest address of a pool that is free and does not rest,
 // else the lowest that is free.
 func freeExternal(tx store.ReadTx, pool *external.Pool, is4 bool, req *ExternalRequest) (rested netip.Addr, ok bool) {
+	nodes := store.NodesByAddress(tx)
 	for _, r := range pool.Ranges {
 		if r.First.Is4() != is4 {
 			continue
 		}
 		for ip := r.First; ip.IsValid() && !r.Last.Less(ip); ip = ip.Next() {
-			if _, excluded := req.Exclude[ip]; excluded || external.GetAddress(tx, ip) != nil {
+			if _, excluded := req.Exclude[ip]; excluded || nodes[ip] != nil || external.GetAddress(tx, ip) != nil {
 				continue
 			}
 			if !req.Resting.Contains("", ip, req.Now) {

@@ -53,6 +53,9 @@ func TestChooseExternal(t *testing.T) {
 	taken := func(ip, uid string) *external.Address {
 		return &external.Address{Meta: store.Meta{UID: ip}, IP: netip.MustParseAddr(ip), Pool: "edge", Holder: store.Holder{Kind: store.HolderService, UID: uid}}
 	}
+	reporting := func(ip string) *store.Node {
+		return &store.Node{Meta: store.Meta{UID: "n"}, Name: "node-1", AllAddresses: ips(ip)}
+	}
 	edge, six := pool(1, "edge", "192.0.2.16-192.0.2.18"), pool(2, "six", "2001:db8::10-2001:db8::1f")
 	resting := &ipam.Resting{}
 	resting.Add("", netip.MustParseAddr("192.0.2.16"), epoch)
@@ -72,6 +75,8 @@ func TestChooseExternal(t *testing.T) {
 		"what was faster taken":        {[]any{edge}, ipam.ExternalRequest{Exclude: map[netip.Addr]struct{}{netip.MustParseAddr("192.0.2.16"): {}}}, "192.0.2.17", ""},
 		"by number":                    {[]any{edge}, ipam.ExternalRequest{IPs: ips("192.0.2.18")}, "192.0.2.18", ""},
 		"by number, held":              {[]any{edge, taken("192.0.2.18", "another")}, ipam.ExternalRequest{IPs: ips("192.0.2.18")}, "", v1alpha1.IPInUseReason},
+		"none that a node reports":     {[]any{edge, reporting("192.0.2.16")}, ipam.ExternalRequest{}, "192.0.2.17", ""},
+		"by number, a node's":          {[]any{edge, reporting("192.0.2.18")}, ipam.ExternalRequest{IPs: ips("192.0.2.18")}, "", v1alpha1.IPInUseReason},
 		"by number, outside":           {[]any{edge}, ipam.ExternalRequest{IPs: ips("192.0.2.19")}, "", v1alpha1.IPOutsidePoolReason},
 		"by pool":                      {[]any{edge, pool(2, "named", "198.51.100.9-198.51.100.9")}, ipam.ExternalRequest{Pool: "named"}, "198.51.100.9", ""},
 		"by a pool that is not":        {[]any{edge}, ipam.ExternalRequest{Pool: "named"}, "", v1alpha1.ExternalPoolNotFoundReason},

@@ -63,6 +63,8 @@ func put(tx store.Tx, rows ...any) error {
 			err = store.PutVPC(tx, row)
 		case *store.Subnet:
 			err = store.PutSubnet(tx, row)
+		case *store.Node:
+			err = store.PutNode(tx, row)
 		case *store.Address:
 			err = store.PutAddress(tx, row)
 		case *store.Pod:

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,8 +20,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/operator/claim"
+	"github.com/alioth-net/alioth/operator/distrust"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/ipam"
+	"github.com/alioth-net/alioth/operator/notice"
 	"github.com/alioth-net/alioth/operator/rollcall"
 	"github.com/alioth-net/alioth/store"
 )
@@ -38,6 +41,9 @@ type Reconciler struct {
 	Events  events.EventRecorder
 	// DefaultVPC is the name of the default VPC.
 	DefaultVPC string
+	// Distrust tells of addresses that are not believed, each once.
+	Distrust *distrust.Reporter
+	told     notice.Board
 }
 
 // Register adds the controller.
@@ -49,6 +55,9 @@ func Register(controllers feed.Controllers, f *feed.Feed, r *Reconciler) error {
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var d decision
 	r.Store.View(func(tx store.ReadTx) { d = decide(tx, request.Name, r.DefaultVPC) })
+	for _, doubt := range r.told.News(request.NamespacedName, d.uid, d.doubts...) {
+		r.Distrust.Report(request.Name, doubt.Reason, doubt.Message)
+	}
 	if err := r.release(ctx, request.Name, d.release); err != nil {
 		return ctrl.Result{}, err
 	}
@@ -103,7 +112,7 @@ func (r *Reconciler) warn(holder store.Holder, refusal *ipam.Error) {
 func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 	return feed.NewSource(f, everything,
 		feed.On(func(_ store.ReadTx, old, now *store.Node) []feed.Request {
-			if old != nil && now != nil && old.UID == now.UID {
+			if old != nil && now != nil && old.UID == now.UID && slices.Equal(old.AllAddresses, now.AllAddresses) {
 				return nil
 			}
 			return []feed.Request{feed.Now("", feed.Either(old, now).Name)}

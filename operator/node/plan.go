@@ -7,6 +7,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/tenancy"
 )
 
 // decision is the next step for the addresses of one node.
@@ -16,6 +17,9 @@ type decision struct {
 	// claim is true if the addresses of request are to be claimed.
 	claim   bool
 	request ipam.Request
+	// doubts are why others do not believe addresses of the node, which has the UID.
+	uid    string
+	doubts []*tenancy.Refusal
 }
 
 // decide plans for the node of a name. While the default VPC can't be used it claims
@@ -33,6 +37,7 @@ func decide(tx store.ReadTx, name, defaultVPC string) decision {
 			own = append(own, address)
 		}
 	}
+	d.uid, d.doubts = doubtsOf(tx, node, defaultVPC)
 	if node == nil || node.Deleting || settled(tx, own) || !usable(tx, defaultVPC) {
 		return d
 	}
@@ -42,6 +47,23 @@ func decide(tx store.ReadTx, name, defaultVPC string) decision {
 		Holder: store.Holder{Kind: store.HolderNode, Name: name, UID: node.UID},
 	}
 	return d
+}
+
+// mostDoubts is how many addresses of a node are told: a kubelet may report any number.
+const mostDoubts = 3
+
+// doubtsOf returns the UID of a node, and why others do not believe its addresses.
+func doubtsOf(tx store.ReadTx, node *store.Node, defaultVPC string) (uid string, doubts []*tenancy.Refusal) {
+	if node == nil {
+		return "", nil
+	}
+	nodes, vpc := store.NodesByAddress(tx), store.GetVPC(tx, defaultVPC)
+	for _, ip := range node.Reported() {
+		if text := store.DoubtedAddress(tx, nodes, vpc, node, ip); text != "" && len(doubts) < mostDoubts {
+			doubts = append(doubts, &tenancy.Refusal{Reason: v1alpha1.NodeAddressDoubtedReason, Message: text})
+		}
+	}
+	return node.UID, doubts
 }
 
 // settled reports whether a node has exactly one complete set of addresses. Two

@@ -4,8 +4,10 @@
 package node
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
 )
@@ -57,6 +59,40 @@ func TestDecideGivesEachNodeOneSetOfAddresses(t *testing.T) {
 				if d.claim && (d.request.Holder.UID != "n1" || d.request.Holder.Kind != store.HolderNode || d.request.VPC != "default" ||
 					d.request.Attachment != "alioth_node" || d.request.Node != "node-1") {
 					t.Errorf("request is %+v", d.request)
+				}
+			})
+		})
+	}
+}
+
+func TestAddressesOfOthersAreNotBelieved(t *testing.T) {
+	report := func(name string, age int, ips ...string) *store.Node {
+		return &store.Node{Meta: operatortest.Meta(name, age), Name: name, AllAddresses: operatortest.Addrs(ips...)}
+	}
+	vpc, subnet := operatortest.VPC("default", 1, nil, "10.0.0.0/16"), operatortest.Subnet("s", "default", "s", 0, "10.0.0.0/24")
+	for name, c := range map[string]struct {
+		rows []any
+		want []string
+	}{
+		"addresses of its own":            {[]any{report("node-1", 5, "192.0.2.1", "2001:db8::1"), report("node-2", 1, "192.0.2.2")}, nil},
+		"one of an older node":            {[]any{report("node-1", 5, "192.0.2.1", "192.0.2.2"), report("node-2", 1, "192.0.2.2")}, []string{"that of node node-2"}},
+		"one of a younger node":           {[]any{report("node-1", 1, "192.0.2.2"), report("node-2", 5, "192.0.2.2")}, nil},
+		"one of Services":                 {[]any{report("node-1", 5, "10.96.0.1"), &store.ServiceCIDR{Name: "k", Prefixes: operatortest.Prefixes("10.96.0.0/16")}}, []string{"of Services"}},
+		"one of the default VPC":          {[]any{report("node-1", 5, "10.0.7.7"), vpc, subnet}, []string{"10.0.0.0/16 of the default VPC"}},
+		"one of a VPC that serves nobody": {[]any{report("node-1", 5, "10.0.7.7"), vpc}, nil},
+		"one of another VPC":              {[]any{report("node-1", 5, "10.7.0.1"), operatortest.VPC("blue", 7, nil, "10.7.0.0/16")}, nil},
+		"many":                            {[]any{report("node-1", 5, "10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5"), vpc, subnet}, []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			operatortest.New(t, c.rows...).View(func(tx store.ReadTx) {
+				d := decide(tx, "node-1", "default")
+				if len(d.doubts) != len(c.want) {
+					t.Fatalf("%d doubts, want %v", len(d.doubts), c.want)
+				}
+				for i, doubt := range d.doubts {
+					if doubt.Reason != v1alpha1.NodeAddressDoubtedReason || !strings.Contains(doubt.Message, c.want[i]) {
+						t.Errorf("doubt %d is %+v, want %q", i, *doubt, c.want[i])
+					}
 				}
 			})
 		})

@@ -188,15 +188,33 @@ func reservedOverlap(tx store.ReadTx, vpc *store.VPC, rules Rules) string {
 	if vpc.Name != rules.DefaultVPC {
 		return ""
 	}
-	for _, node := range store.ListNodes(tx) {
-		for _, addr := range node.AllAddresses {
-			if i := slices.IndexFunc(vpc.Prefixes, func(p netip.Prefix) bool { return p.Contains(addr) }); i >= 0 {
+	for _, prefix := range vpc.Prefixes {
+		if isInUse(tx, vpc, prefix) {
+			continue // a kubelet that reports an address there must not end the VPC
+		}
+		for _, node := range store.ListNodes(tx) {
+			if i := slices.IndexFunc(node.AllAddresses, prefix.Contains); i >= 0 {
 				return fmt.Sprintf("range %s of the default VPC contains the address %s of node %s: use another range",
-					vpc.Prefixes[i], addr, node.Name)
+					prefix, node.AllAddresses[i], node.Name)
 			}
 		}
 	}
 	return ""
+}
+
+// isInUse reports whether a range serves pods, or has Addresses: claims stay when a status is
+// lost.
+func isInUse(tx store.ReadTx, vpc *store.VPC, prefix netip.Prefix) bool {
+	if store.ServesRange(tx, vpc.Name, prefix) {
+		return true
+	}
+	for _, subnet := range store.SubnetsByVPC(tx, vpc.Name) {
+		v4, v6 := store.CountAddressesBySubnet(tx, subnet.Name)
+		if v4+v6 > 0 && slices.ContainsFunc(subnet.Prefixes, prefix.Overlaps) {
+			return true
+		}
+	}
+	return false
 }
 
 // countAddresses adds up the subnets' own counts, which costs the same however

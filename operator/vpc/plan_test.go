@@ -43,6 +43,9 @@ func TestDecideClaimsOneVNIAndChecksTheRanges(t *testing.T) {
 	told := operatortest.VPC("blue", 9, nil, "10.0.0.0/16")
 	deflt := operatortest.VPC("default", 5, nil, "192.168.0.0/16")
 	node := &store.Node{Meta: operatortest.Meta("n", 0), Name: "node-1", AllAddresses: operatortest.Addrs("192.168.77.1")}
+	wide := operatortest.VPC("default", 5, nil, "10.0.0.0/16", "192.168.0.0/16")
+	unready := operatortest.Subnet("s", "default", "s", 0, "192.168.77.0/24")
+	unready.Ready = false
 	for _, tc := range []struct {
 		name   string
 		vpc    *store.VPC
@@ -85,6 +88,21 @@ func TestDecideClaimsOneVNIAndChecksTheRanges(t *testing.T) {
 		{
 			name: "the default VPC must not contain a node", vpc: deflt, rows: []any{claimOf(deflt, 5), node}, vni: 5,
 			reason: v1alpha1.RangeReservedReason, text: "192.168.77.1 of node node-1",
+		},
+		{
+			name: "a node does not end a default VPC that serves pods", vpc: deflt, rows: []any{
+				claimOf(deflt, 5), node, operatortest.Subnet("s", "default", "s", 0, "192.168.77.0/24"),
+			}, vni: 5, reason: v1alpha1.ReadyReason,
+		},
+		{
+			name: "nor one that has lost its status", vpc: deflt, rows: []any{
+				claimOf(deflt, 5), node, unready, operatortest.Address("default", "s", "192.168.77.9", &store.Pod{}),
+			}, vni: 5, reason: v1alpha1.ReadyReason,
+		},
+		{
+			name: "a second range that serves nobody must not contain one", vpc: wide, rows: []any{
+				claimOf(wide, 5), node, operatortest.Subnet("s", "default", "s", 0, "10.0.0.0/24"),
+			}, vni: 5, reason: v1alpha1.RangeReservedReason, text: "192.168.0.0/16 of the default VPC contains the address 192.168.77.1 of node node-1",
 		},
 		{
 			name: "another VPC may", vpc: told, rows: []any{claimOf(told, 9), &store.Node{Name: "n", AllAddresses: operatortest.Addrs("10.0.0.1")}}, vni: 9,

@@ -21,7 +21,7 @@ type reachability struct {
 	isDefault  bool
 	defaultVPC *store.VPC
 	// nodes are the nodes by their addresses, once one has been asked for.
-	nodes map[netip.Addr]string
+	nodes map[netip.Addr]*store.Node
 }
 
 func reachabilityOf(tx store.ReadTx, at Site) *reachability {
@@ -63,15 +63,13 @@ func listed(vpc *store.VPC, ip netip.Addr) bool {
 // nodeOf returns the name of the node that has an address, if one has it.
 func (r *reachability) nodeOf(ip netip.Addr) (name string, ok bool) {
 	if r.nodes == nil {
-		r.nodes = map[netip.Addr]string{}
-		for _, node := range store.ListNodes(r.tx) {
-			for _, own := range slices.Concat(node.Addresses, node.AllAddresses) {
-				r.nodes[own] = node.Name
-			}
-		}
+		r.nodes = store.NodesByAddress(r.tx)
 	}
-	name, ok = r.nodes[ip]
-	return name, ok
+	node := r.nodes[ip]
+	if node == nil {
+		return "", false
+	}
+	return node.Name, true
 }
 
 // isOfCluster reports whether an address is a Service's or, in another VPC than that, the

@@ -1,0 +1,79 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+)
+
+// Each kubelet reports the addresses of its own Node, so one that is not honest may report
+// those of others. The functions here say whose an address is.
+
+// NodesByAddress are the nodes by their addresses. Of two nodes that report one address it is
+// the older.
+func NodesByAddress(tx ReadTx) map[netip.Addr]*Node {
+	found := map[netip.Addr]*Node{}
+	for _, node := range ListNodes(tx) {
+		for _, ip := range node.Reported() {
+			if other := found[ip]; other == nil || node.Older(other) {
+				found[ip] = node
+			}
+		}
+	}
+	return found
+}
+
+// Reported are all addresses of a node, each once.
+func (n *Node) Reported() []netip.Addr {
+	list := slices.Clone(n.AllAddresses)
+	for _, ip := range n.Addresses { // of a Node object they are among them
+		if !slices.Contains(list, ip) {
+			list = append(list, ip)
+		}
+	}
+	return list
+}
+
+// ServesRange reports whether a Subnet of a VPC with addresses of the range is ready. Then the
+// range is the VPC's, whatever a node reports: when the first Subnet became ready, no node had
+// an address there.
+func ServesRange(tx ReadTx, vpc string, prefix netip.Prefix) bool {
+	for _, subnet := range SubnetsByVPC(tx, vpc) {
+		if subnet.Ready && slices.ContainsFunc(subnet.Prefixes, prefix.Overlaps) {
+			return true
+		}
+	}
+	return false
+}
+
+// DoubtedAddress is why others do not believe an address of a node, and what to do; "" if
+// they do. nodes are those of NodesByAddress, vpc is the default VPC or nil.
+func DoubtedAddress(tx ReadTx, nodes map[netip.Addr]*Node, vpc *VPC, node *Node, ip netip.Addr) string {
+	if owner := nodes[ip]; owner != nil && owner.Name != node.Name {
+		return fmt.Sprintf("address %s is that of node %s, which is older: it counts as that node's; correct the node that is wrong", ip, owner.Name)
+	}
+	for _, row := range ListServiceCIDRs(tx) {
+		if at := containing(row.Prefixes, ip); at.IsValid() {
+			return fmt.Sprintf("address %s is in the range %s of Services: correct the node's address", ip, at)
+		}
+	}
+	if vpc == nil {
+		return ""
+	}
+	if at := containing(vpc.Prefixes, ip); at.IsValid() && ServesRange(tx, vpc.Name, at) {
+		return fmt.Sprintf("address %s is in the range %s of the default VPC: nodes send packets for it into the VPC; give the node another address", ip, at)
+	}
+	return ""
+}
+
+// containing returns the prefix with an address, or the zero value.
+func containing(prefixes []netip.Prefix, ip netip.Addr) netip.Prefix {
+	at := slices.IndexFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(ip) })
+	if at < 0 {
+		return netip.Prefix{}
+	}
+	return prefixes[at]
+}
