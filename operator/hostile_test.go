@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
@@ -164,4 +165,50 @@ func TestAKubeletEndsNoDefaultVPC(t *testing.T) {
 		t.Errorf("%d events of the node tell of its 3 addresses", n)
 	}
 	w.checkAtRest()
+}
+
+// TestFieldsOfAPodTakeNothingOfAnother: a tenant writes each field of its pod as that of the pod
+// whose address it wants, before the pod has addresses of its own and after that.
+func TestFieldsOfAPodTakeNothingOfAnother(t *testing.T) {
+	const wanted = `{"ip": "10.0.1.9"}`
+	for name, alike := range map[string]func(rival, victim *corev1.Pod){
+		"nothing else": func(_, _ *corev1.Pod) {},
+		"ownerReferences": func(rival, victim *corev1.Pod) {
+			rival.OwnerReferences = victim.OwnerReferences
+		},
+		"ownerReferences to the pod": func(rival, victim *corev1.Pod) {
+			rival.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(victim, corev1.SchemeGroupVersion.WithKind("Pod"))}
+		},
+		"finalizers":          func(rival, _ *corev1.Pod) { rival.Finalizers = []string{v1alpha1.Finalizer} },
+		"labels":              func(rival, victim *corev1.Pod) { rival.Labels = victim.Labels },
+		"hostname, subdomain": func(rival, _ *corev1.Pod) { rival.Spec.Hostname, rival.Spec.Subdomain = "victim", "web" },
+		"status.podIPs": func(rival, victim *corev1.Pod) {
+			rival.Status = corev1.PodStatus{PodIP: "10.0.1.9", PodIPs: []corev1.PodIP{{IP: "10.0.1.9"}}}
+		},
+		"the status altogether": func(rival, victim *corev1.Pod) { rival.Status, rival.Annotations = victim.Status, victim.Annotations },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := calm(t)
+			victim := bound("victim", "red", wanted, "node-1")
+			victim.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "web", UID: "set", Controller: ptr.To(true)}}
+			w.create(victim)
+			w.settle()
+			before := w.addresses(w.pod("victim"))
+			rival := bound("rival", "red", wanted, "node-2")
+			alike(rival, w.pod("victim"))
+			w.create(rival)
+			w.settle()
+			now := w.pod("rival")
+			forged := clone(now)
+			alike(forged, w.pod("victim"))
+			w.api.keep(forged, now)
+			w.settle()
+			if after := w.addresses(w.pod("victim")); len(before) != 2 || !slices.Equal(before, after) {
+				t.Errorf("the pod held %v, holds %v", before, after)
+			}
+			if held := w.addresses(w.pod("rival")); len(held) > 0 || toldTo(w.pod("rival")) != nil || len(w.host("node-2").sandboxes) > 0 {
+				t.Errorf("the rival holds %v, was told %+v, and has %d sandboxes", held, toldTo(w.pod("rival")), len(w.host("node-2").sandboxes))
+			}
+		})
+	}
 }

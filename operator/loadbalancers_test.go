@@ -209,6 +209,30 @@ func TestALoadBalancerKeepsItsAddressWhateverGetsLost(t *testing.T) {
 	r.has(late, late.Status.LoadBalancer.Ingress[0].IP)
 }
 
+// TestAForgedStatusGivesAServiceNoAddress: a tenant writes the status of its Service, with the
+// address of another one's load balancer and with one that nobody has.
+func TestAForgedStatusGivesAServiceNoAddress(t *testing.T) {
+	r := newRig(t)
+	r.operate(testConfig())
+	r.balanced("lb-forged")
+	victim, forger := newBalancer("lb-forged", "victim", nil), newBalancer("lb-forged", "forger", nil)
+	r.create(victim)
+	sees(r, victim, shows("10.10.7.2"))
+	r.create(forger)
+	sees(r, forger, shows("10.10.7.3"))
+	for _, ip := range []string{"10.10.7.2", "10.10.7.99"} {
+		forged := forger.DeepCopy()
+		forged.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: ip}}
+		if err := r.Status().Patch(t.Context(), forged, client.MergeFrom(forger)); err != nil {
+			t.Fatal(err)
+		}
+		sees(r, forger, shows("10.10.7.3"))
+	}
+	r.has(forger, "10.10.7.3")
+	r.has(victim, "10.10.7.2")
+	sees(r, victim, shows("10.10.7.2"))
+}
+
 func newPool(name string, tenants []string, cidrs ...string) *v1alpha1.ExternalPool {
 	return &v1alpha1.ExternalPool{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.ExternalPoolSpec{CIDRs: cidrs, AllowedTenants: tenants},

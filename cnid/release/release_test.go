@@ -59,17 +59,19 @@ func succeeded(pod *corev1.Pod) { pod.Status.Phase = corev1.PodSucceeded }
 
 func TestAnAddressStaysAsLongAsItsPodMayComeBack(t *testing.T) {
 	cases := map[string]releaseCase{
-		"the pod is gone":                             {},
-		"the pod is being deleted":                    {inStore: podWith("p1", deleting), inAPI: podWith("p1", deleting)},
-		"the pod has ended":                           {inStore: podWith("p1", succeeded), inAPI: podWith("p1", succeeded)},
-		"a successor has the name":                    {inAPI: podWith("p2", nil)},
-		"the pod lives":                               {inStore: podWith("p1", nil), inAPI: podWith("p1", nil), kept: true},
-		"the pod lives and the store lags behind":     {inAPI: podWith("p1", nil), kept: true},
-		"the pod is gone but its attachment is not":   {attached: true, kept: true},
-		"the pod is being deleted, still attached":    {inStore: podWith("p1", deleting), inAPI: podWith("p1", deleting), attached: true, kept: true},
-		"the node's pods have not been read yet":      {unsynced: true, kept: true, queued: true},
-		"the API server does not answer for the pod":  {getFails: true, kept: true, queued: true},
-		"the API server is away and the pod lives on": {inStore: podWith("p1", nil), getFails: true, kept: true},
+		"the pod is gone":                           {},
+		"the pod is being deleted":                  {inStore: podWith("p1", deleting), inAPI: podWith("p1", deleting)},
+		"the pod has ended":                         {inStore: podWith("p1", succeeded), inAPI: podWith("p1", succeeded)},
+		"a successor has the name":                  {inAPI: podWith("p2", nil)},
+		"the pod lives":                             {inStore: podWith("p1", nil), inAPI: podWith("p1", nil), kept: true},
+		"the pod lives and the store lags behind":   {inAPI: podWith("p1", nil), kept: true},
+		"the pod is gone but its attachment is not": {attached: true, kept: true},
+		"the pod is being deleted, still attached":  {inStore: podWith("p1", deleting), inAPI: podWith("p1", deleting), attached: true, kept: true},
+		// Whoever may write pods/status says so of a pod that runs.
+		"the pod has ended by its status, still attached": {inStore: podWith("p1", succeeded), inAPI: podWith("p1", succeeded), attached: true, kept: true},
+		"the node's pods have not been read yet":          {unsynced: true, kept: true, queued: true},
+		"the API server does not answer for the pod":      {getFails: true, kept: true, queued: true},
+		"the API server is away and the pod lives on":     {inStore: podWith("p1", nil), getFails: true, kept: true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
