@@ -13,8 +13,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/annotations"
@@ -305,6 +307,39 @@ func TestEndpointsOfAnotherProgramStayAsTheyAre(t *testing.T) {
 	r.announced(web, v1alpha1.EndpointsNotOwnedReason)
 	if r.get(theirs); theirs.Subsets[0].Addresses[0].IP != "192.168.0.77" {
 		t.Errorf("the Endpoints are %+v", theirs)
+	}
+}
+
+// TestForgedEndpointsMoveNoService: a tenant makes Endpoints that look like the operator's, of a
+// Service to come, and changes those of a Service that is served. Nodes read none of them. The
+// operator writes its own of the Service, and deletes nothing else.
+func TestForgedEndpointsMoveNoService(t *testing.T) {
+	r := start(t)
+	r.lan("forged-lan")
+	r.becomes(r.onLAN("forged-lan", "one", 11, 8080), corev1.ConditionTrue)
+	early := overLAN("forged-lan", "early")
+	forged := func(name, uid string) *corev1.Endpoints { //nolint:staticcheck // Endpoints are written for older programs
+		return &corev1.Endpoints{ //nolint:staticcheck // as above
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "forged-lan", Name: name, Labels: map[string]string{v1alpha1.EndpointsManagerLabel: v1alpha1.EndpointsManager},
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: "early", UID: types.UID(uid), Controller: ptr.To(true)}},
+			},
+			Subsets: []corev1.EndpointSubset{{Addresses: []corev1.EndpointAddress{{IP: "192.168.0.66"}}, Ports: []corev1.EndpointPort{{Port: 66}}}}, //nolint:staticcheck // as above
+		}
+	}
+	other := forged("other", "of-no-service")
+	r.create(forged("early", "of-no-service"), other, early)
+	r.leadsTo(early, "192.168.0.11:8080", "fd00:1::11:8080")
+	r.announced(early, v1alpha1.EndpointsNotOwnedReason)
+	for _, slice := range r.managed(early) {
+		for _, endpoint := range slice.Endpoints {
+			if slices.Contains(endpoint.Addresses, "192.168.0.66") {
+				t.Errorf("slice %s has the forged endpoint", slice.Name)
+			}
+		}
+	}
+	if r.get(other); len(other.Subsets) != 1 || other.DeletionTimestamp != nil {
+		t.Errorf("Endpoints of no Service became %+v", other)
 	}
 }
 

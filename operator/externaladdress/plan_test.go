@@ -97,6 +97,36 @@ func TestWhoAnnouncesAnExternalAddress(t *testing.T) {
 	}
 }
 
+// TestAKubeletTakesNoAnnouncementFromAnotherNode: it writes each field of its Node that its
+// token may write, the external address among its own addresses too.
+func TestAKubeletTakesNoAnnouncementFromAnotherNode(t *testing.T) {
+	for name, write := range map[string]func(*store.Node){
+		"labels":            func(n *store.Node) { n.Zone, n.NoBalancers, n.NodeIPAM, n.Selection = "z", false, true, 7 },
+		"status.conditions": func(n *store.Node) { n.Ready = true },
+		"status.addresses": func(n *store.Node) {
+			n.Addresses, n.AllAddresses = operatortest.Addrs("192.0.2.16"), operatortest.Addrs("192.0.2.16")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, victim := range []string{"a", "b", "c"} { // whichever has the greatest weight
+				rows := []any{web(nil)}
+				for _, one := range []string{"a", "b", "c"} {
+					if one == victim {
+						rows = append(rows, node(one, nil))
+					} else {
+						rows = append(rows, node(one, write))
+					}
+				}
+				operatortest.New(t, rows...).View(func(tx store.ReadTx) {
+					if d := decide(tx, address("192.0.2.16", victim), "default"); d.node != victim || d.release {
+						t.Errorf("got %+v, want %s as before", d, victim)
+					}
+				})
+			}
+		})
+	}
+}
+
 // A node that goes moves its own addresses, and one that comes none.
 func TestAddressesAreSpreadAndFewMove(t *testing.T) {
 	elected := func(now map[string]string, nodes ...string) map[string]string {
