@@ -157,14 +157,20 @@ func awaitNeighbour(ip string) error {
 		return err
 	}
 	defer conn.Close()
-	for end := time.Now().Add(waits.Limit(time.Minute)); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	tick, end := time.NewTicker(5*time.Millisecond), time.After(waits.Limit(time.Minute))
+	defer tick.Stop()
+	for {
 		_, _ = conn.Write([]byte("hello")) // nobody listens there, which an error may tell
 		found, err := neighbour(ip)
 		if err != nil || found != nil && found.State&(netlink.NUD_REACHABLE|netlink.NUD_STALE|netlink.NUD_DELAY|netlink.NUD_NOARP) != 0 {
 			return err
 		}
+		select {
+		case <-end:
+			return fmt.Errorf("the node does not know %s", ip)
+		case <-tick.C:
+		}
 	}
-	return fmt.Errorf("the node does not know %s", ip)
 }
 
 // neighbour returns what the node knows of an address, nil for nothing.

@@ -135,10 +135,7 @@ func (e *env) replaceDaemon(t *testing.T, node string) {
 	}
 	err = scene.Until(ctx, "another daemon of node "+node, func(ctx context.Context) (bool, string, error) {
 		now, err := e.Lab.DaemonPod(ctx, node)
-		if err != nil {
-			return false, err.Error(), nil
-		}
-		return now.UID != old.UID && isReady(now), now.Name, nil
+		return err == nil && now.UID != old.UID && isReady(now), fmt.Sprint(err), nil // it may be between two
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -178,7 +175,9 @@ func (f *forwarding) forward(t *testing.T, pod *corev1.Pod, port int) (at string
 	}
 	t.Cleanup(func() {
 		close(stop)
-		<-ended
+		if err := <-ended; err != nil {
+			t.Logf("forwarding of port %d of pod %s has ended: %v", port, pod.Name, err)
+		}
 	})
 	ports, err := forwarder.GetPorts()
 	if err != nil {
