@@ -26,6 +26,16 @@ func NodesByAddress(tx ReadTx) map[netip.Addr]*Node {
 	return found
 }
 
+// NodeWithAddress is the node of NodesByAddress with one address, or nil.
+func NodeWithAddress(tx ReadTx, ip netip.Addr) (found *Node) {
+	for _, node := range ListNodes(tx) {
+		if (slices.Contains(node.Addresses, ip) || slices.Contains(node.AllAddresses, ip)) && (found == nil || node.Older(found)) {
+			found = node
+		}
+	}
+	return found
+}
+
 // Reported are all addresses of a node, each once.
 func (n *Node) Reported() []netip.Addr {
 	list := slices.Clone(n.AllAddresses)

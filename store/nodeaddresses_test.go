@@ -32,7 +32,7 @@ func TestAYoungerNodeTakesNoAddressOfAnOlderOne(t *testing.T) {
 			})
 			s.View(func(tx store.ReadTx) {
 				nodes := store.NodesByAddress(tx)
-				if older := nodes[shared]; older == nil || created[older.Name] != 1 {
+				if older := nodes[shared]; older == nil || created[older.Name] != 1 || store.NodeWithAddress(tx, shared) != older {
 					t.Errorf("the address is that of %+v", older)
 				}
 				for _, node := range store.ListNodes(tx) {

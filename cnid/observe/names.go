@@ -82,7 +82,7 @@ func (n Names) holder(vpc string, ip netip.Addr) (name string) {
 // node names the node with an address in the underlay.
 func (n Names) node(ip netip.Addr) (name string) {
 	n.store.View(func(tx store.ReadTx) {
-		if row := store.NodesByAddress(tx)[ip]; row != nil {
+		if row := store.NodeWithAddress(tx, ip); row != nil {
 			name = row.Name
 		}
 	})

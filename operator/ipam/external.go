@@ -109,7 +109,7 @@ func askedExternal(tx store.ReadTx, pools []*external.Pool, ip netip.Addr, req *
 		return nil, refuse(v1alpha1.IPOutsidePoolReason, WhenSubnetsChange,
 			"%s is in no ExternalPool that allows tenant %q: use another address, or remove the request", ip, req.Tenant)
 	}
-	if node := store.NodesByAddress(tx)[ip]; node != nil {
+	if node := store.NodeWithAddress(tx, ip); node != nil {
 		return nil, refuse(v1alpha1.IPInUseReason, WhenReleased, "node %s reports %s as its own: use another address, or remove the request", node.Name, ip)
 	}
 	held := external.GetAddress(tx, ip)
