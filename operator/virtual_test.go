@@ -220,6 +220,8 @@ type control struct {
 	source     *feed.Source
 	queue      *queue
 	running    map[reconcile.Request]bool
+	// pauses are those after errors in a row.
+	pauses map[reconcile.Request]time.Duration
 }
 
 // runnable lists what may run now, in a fixed order.
@@ -251,13 +253,15 @@ type instance struct {
 	said map[string]int
 	// reconciles counts runs per controller, failures those with an error.
 	reconciles map[string]int
+	// pausesGrow: the pause after an error doubles, as in the real queues.
+	pausesGrow bool
 }
 
 // Add implements feed.Controllers.
 func (o *instance) Add(name string, workers int, r reconcile.Reconciler, source *feed.Source) error {
 	q := &queue{now: o.now, due: map[reconcile.Request]time.Time{}}
 	o.controls = append(o.controls, &control{
-		name: name, workers: workers, reconciler: r, source: source, queue: q, running: map[reconcile.Request]bool{},
+		name: name, workers: workers, reconciler: r, source: source, queue: q, running: map[reconcile.Request]bool{}, pauses: map[reconcile.Request]time.Duration{},
 	})
 	return nil
 }
@@ -315,9 +319,15 @@ func (o *instance) run(c *control, request reconcile.Request) {
 	o.reconciles[c.name]++
 	result, err := c.reconciler.Reconcile(logr.NewContext(o.ctx, logr.Discard()), request)
 	delete(c.running, request)
+	if err == nil {
+		delete(c.pauses, request)
+	}
 	switch {
 	case apierrors.IsConflict(err):
 		c.queue.AddAfter(request, 100*time.Millisecond)
+	case err != nil && o.pausesGrow:
+		c.pauses[request] = min(max(2*c.pauses[request], 20*time.Millisecond), 30*time.Second)
+		c.queue.AddAfter(request, c.pauses[request])
 	case err != nil:
 		c.queue.AddAfter(request, 200*time.Millisecond)
 	case result.RequeueAfter > 0:

@@ -35,6 +35,8 @@ type world struct {
 	hosts     []*host
 	// intercept stands between a request and its effect; nil lets it pass.
 	intercept func(who string, o *instance, verb string, object client.Object, effect func() error) error
+	// pausesGrow: an operator repeats what fails after the pauses of the real queues.
+	pausesGrow bool
 	// thief reports that an attacker writes with the token of a node. toldBefore has the
 	// allocations of pods so far; those of pods on other nodes must not change.
 	thief      bool
@@ -106,6 +108,7 @@ func (w *world) operate() *instance {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	o.pausesGrow = w.pausesGrow
 	w.operators = append(w.operators, o)
 	return o
 }
@@ -200,18 +203,48 @@ func (w *world) settle() {
 		if round > 20_000 {
 			w.fail("the cluster does not come to rest")
 		}
-		if all := w.choices(); len(all) > 0 {
-			for _, one := range all {
-				w.do(one)
-			}
-		} else {
-			w.clock = w.nextDue()
-		}
-		w.check()
+		w.turn()
 		if len(w.api.log) != changes {
 			quietSince, changes = w.clock, len(w.api.log)
 		}
 	}
+}
+
+// until lets everything happen until check returns nil, and returns how long that took.
+func (w *world) until(what string, check func() error) time.Duration {
+	w.t.Helper()
+	began := w.clock
+	for {
+		err := check()
+		if err == nil {
+			return w.clock.Sub(began)
+		}
+		if w.clock.Sub(began) > 10*time.Minute {
+			w.fail("waited in vain for %s: %v", what, err)
+		}
+		w.turn()
+	}
+}
+
+// pass lets everything happen for a time.
+func (w *world) pass(span time.Duration) {
+	w.t.Helper()
+	for began := w.clock; w.clock.Sub(began) < span; {
+		w.turn()
+	}
+}
+
+// turn lets everything happen that can happen now. If there is nothing, time passes.
+func (w *world) turn() {
+	w.t.Helper()
+	all := w.choices()
+	for _, one := range all {
+		w.do(one)
+	}
+	if len(all) == 0 {
+		w.clock = w.nextDue()
+	}
+	w.check()
 }
 
 // nextDue is when something is due, at most a second from now.

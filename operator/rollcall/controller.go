@@ -10,7 +10,6 @@ package rollcall
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -35,6 +34,9 @@ const patience = 10 * time.Second
 // collectFor is for how long replies are collected: all nodes reply at about the same time, and
 // each examination is of all replies.
 const collectFor = 100 * time.Millisecond
+
+// releaseAgain is the time after which the release of a VNI that has failed is tried again.
+const releaseAgain = 10 * time.Second
 
 // Reconciler makes roll calls, reads the replies, and releases VNIs. It belongs to one
 // term, which it settles.
@@ -96,10 +98,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 		wait = r.settle(ctx, wait)
 	}
 	r.notifyExcess()
-	if due := r.notifySilent(); due > 0 && (wait == 0 || due < wait) {
-		wait = due
+	wait = sooner(wait, r.notifySilent())
+	return ctrl.Result{RequeueAfter: sooner(wait, r.release(ctx))}, nil
+}
+
+// sooner returns the shorter of two waits, of which 0 has no end.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b > 0 && b < a {
+		return b
 	}
-	return ctrl.Result{RequeueAfter: wait}, r.release(ctx)
+	return a
 }
 
 // ask makes a call if one is due, and returns the time until the next check: 0 to wait
@@ -216,22 +224,25 @@ func (r *Reconciler) settle(ctx context.Context, wait time.Duration) time.Durati
 	return wait
 }
 
-// release deletes the claims whose VNIs no node uses any more.
-func (r *Reconciler) release(ctx context.Context) error {
+// release deletes the claims whose VNIs no node uses any more. It returns the time until a
+// claim that can't be deleted is tried again. That is no error of the controller, whose pause
+// would delay the next roll call, and with it the VNIs of others.
+func (r *Reconciler) release(ctx context.Context) (again time.Duration) {
 	var claims []*store.VNIClaim
 	r.Store.View(func(tx store.ReadTx) { claims = replies.Released(tx, r.call, r.covered) })
-	var failed []error
+	log := ctrl.LoggerFrom(ctx)
 	for _, claim := range claims {
 		object := &v1alpha1.VNIClaim{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.VNIClaimName(claim.VNI)}}
 		uid := types.UID(claim.UID)
 		err := r.Client.Delete(ctx, object, client.Preconditions{UID: &uid})
-		if err != nil && !apierrors.IsNotFound(err) {
-			failed = append(failed, fmt.Errorf("release VNI %d of VPC %s: %w", claim.VNI, claim.VPC, err))
+		if client.IgnoreNotFound(err) != nil {
+			log.Error(err, "can't release a VNI; trying again", "vpc", claim.VPC, "vni", claim.VNI)
+			again = releaseAgain
 			continue
 		}
-		ctrl.LoggerFrom(ctx).Info("VNI released", "vpc", claim.VPC, "vni", claim.VNI)
+		log.Info("VNI released", "vpc", claim.VPC, "vni", claim.VNI)
 	}
-	return errors.Join(failed...)
+	return again
 }
 
 // source requests the controller after each change on which calls, replies, or the
