@@ -5,8 +5,10 @@ package role
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -63,12 +65,24 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := r.writeVPC(ctx, w.VPC, p); err != nil {
 		return ctrl.Result{}, err
 	}
-	for _, step := range p.Steps {
-		if err := r.write(ctx, step); err != nil {
-			return ctrl.Result{}, err
+	err := inTurn(p.Steps, func(step Step) error { return r.write(ctx, step) })
+	return ctrl.Result{RequeueAfter: p.Next}, errors.Join(err, r.writeSubnets(ctx, w, p))
+}
+
+// inTurn writes steps in their order. A step that fails ends those of its role: no member
+// leaves where another one could not be made to serve. Other roles go on.
+func inTurn(steps []Step, write func(Step) error) error {
+	failed := map[string]error{}
+	for _, step := range steps {
+		key := step.Member.Key()
+		if failed[key] != nil {
+			continue
+		}
+		if err := write(step); err != nil {
+			failed[key] = err
 		}
 	}
-	return ctrl.Result{RequeueAfter: p.Next}, r.writeSubnets(ctx, w, p)
+	return errors.Join(slices.Collect(maps.Values(failed))...)
 }
 
 func (r *Reconciler) waitsOf(vpc string) map[string]Wait {

@@ -304,3 +304,21 @@ func TestTheStateOfARole(t *testing.T) {
 		t.Errorf("of a role that is not wanted (-want +got):\n%s", diff)
 	}
 }
+
+// TestAMemberThatCanNotBeWrittenDelaysNoOtherRole: the API server refuses every divider. The
+// bouncers join and serve.
+func TestAMemberThatCanNotBeWrittenDelaysNoOtherRole(t *testing.T) {
+	c := newCluster(t, 4)
+	c.vpc.Dividers, c.subnets = 2, []Subnet{{Name: "s", UID: "s-uid", Bouncers: 2}}
+	c.refuses = func(step Step) bool { return step.Member.Subnet == "" }
+	for range 3 {
+		for name := range c.nodes {
+			c.complete(name)
+			c.acknowledge(name)
+		}
+		c.pass()
+	}
+	if got, want := c.stages(""), c.wanted("s-uid", 2); !slices.Equal(got, want) {
+		t.Errorf("the members are %v, want %v", got, want)
+	}
+}

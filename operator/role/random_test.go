@@ -94,9 +94,11 @@ func (c *cluster) checked(random *rand.Rand) {
 		killAfter--
 		return killAfter < 0
 	}
+	refused := random.IntN(4) == 0
+	c.refuses = func(Step) bool { return refused && random.IntN(3) == 0 }
 	c.pass()
 	check()
-	if killAfter < 0 {
+	if killAfter < 0 || refused {
 		return
 	}
 	for key, n := range wanted { // the pass is complete
@@ -107,7 +109,7 @@ func (c *cluster) checked(random *rand.Rand) {
 }
 
 // TestRandomClusters: nodes come, go and die, numbers change, reports are late or lost, and
-// the operator is killed at any write.
+// the operator is killed at any write. The API server refuses some writes.
 func TestRandomClusters(t *testing.T) {
 	for i := range soak.Or(t, 5000, 150) {
 		seed := rand.Uint64()
@@ -131,7 +133,7 @@ func TestRandomClusters(t *testing.T) {
 // ends lets all rest, with at least one node, and checks the members.
 func (c *cluster) ends() {
 	c.t.Helper()
-	c.stop = func() bool { return false }
+	c.stop, c.refuses = func() bool { return false }, func(Step) bool { return false }
 	c.join("n9")
 	c.settle()
 	bouncers := c.subnets[0].Bouncers

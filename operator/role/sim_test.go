@@ -4,6 +4,7 @@
 package role
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -32,12 +33,16 @@ type cluster struct {
 	left map[string]time.Time
 	// stop is called before each write, and kills the operator if it returns true.
 	stop func() bool
+	// refuses reports whether the API server refuses a step.
+	refuses func(Step) bool
 }
+
+var errNotWritten = errors.New("this write had no effect")
 
 func newCluster(t *testing.T, nodes int) *cluster {
 	c := &cluster{
 		t: t, vpc: VPC{Name: "v", UID: "v-uid"}, nodes: map[string]Node{}, members: map[string]roles.Member{},
-		now: time.Unix(1000, 0), left: map[string]time.Time{}, stop: func() bool { return false },
+		now: time.Unix(1000, 0), left: map[string]time.Time{}, stop: func() bool { return false }, refuses: func(Step) bool { return false },
 	}
 	for i := range nodes {
 		c.join(fmt.Sprintf("n%d", i))
@@ -85,11 +90,17 @@ func (c *cluster) pass() Plan {
 		}
 		c.vpc.Revision = p.Revision
 	}
-	for _, step := range p.Steps {
-		if c.stop() {
-			return c.killed(p)
+	killed := false
+	_ = inTurn(p.Steps, func(step Step) error {
+		killed = killed || c.stop()
+		if killed || c.refuses(step) {
+			return errNotWritten
 		}
 		c.write(step)
+		return nil
+	})
+	if killed {
+		return c.killed(p)
 	}
 	return p
 }
