@@ -91,8 +91,8 @@ func (r *Releaser) Run(ctx context.Context) {
 var errNotRead = errors.New("the node's pods and addresses have not been read yet")
 
 // pass deletes releasable Addresses, reports releasable AttachmentClaims, and removes the
-// processed entries from the queue. It returns the UIDs of those that it released or
-// decided to keep.
+// processed entries from the queue. An entry of a pod of which a release has failed stays. It
+// returns the UIDs of those that it released or decided to keep.
 func (r *Releaser) pass(ctx context.Context) (handled map[string]bool, err error) {
 	handled = map[string]bool{}
 	if !r.synced() {
@@ -100,31 +100,30 @@ func (r *Releaser) pass(ctx context.Context) (handled map[string]bool, err error
 	}
 	queue := r.journal.Releases()
 	var failures []error
+	stuck := map[string]bool{} // by the UIDs of pods
 	addresses, claims := r.candidates()
 	for _, row := range addresses {
 		if err := r.release(ctx, row); err != nil {
-			failures = append(failures, fmt.Errorf("address %s: %w", row.Name, err))
+			failures, stuck[row.Holder.UID] = append(failures, fmt.Errorf("address %s: %w", row.Name, err)), true
 		}
 		handled[row.UID] = true
 	}
 	for _, row := range claims {
 		if err := r.releaseClaim(ctx, row); err != nil {
-			failures = append(failures, fmt.Errorf("AttachmentClaim %s/%s: %w", row.Namespace, row.Name, err))
+			failures, stuck[row.PodUID] = append(failures, fmt.Errorf("AttachmentClaim %s/%s: %w", row.Namespace, row.Name, err)), true
 		}
 		handled[row.UID] = true
 	}
-	if len(failures) > 0 {
-		return handled, errors.Join(failures...)
-	}
 	for _, rec := range queue {
-		if r.held(rec) {
+		if r.held(rec) || stuck[rec.Pod.UID] {
 			continue
 		}
 		if err := r.journal.Released(rec.Seq); err != nil {
-			return handled, err
+			failures = append(failures, err)
+			break // so it is for the other entries
 		}
 	}
-	return handled, nil
+	return handled, errors.Join(failures...)
 }
 
 // candidates reads the pods before the journal. An ADD writes the journal before it

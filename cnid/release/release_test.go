@@ -230,21 +230,39 @@ func queueJournal(t *testing.T, attached bool) *journal.Journal {
 			t.Error(err)
 		}
 	})
-	begin := func(container string) journal.Key {
-		rec, err := j.Begin(journal.Record{
-			Identity:  journal.Identity{Key: journal.Key{ContainerID: container, IfName: "eth0"}, Pod: journal.Pod{Namespace: "ns", Name: "p1", UID: "p1"}},
-			Interface: journal.Interface{Addrs: []netip.Prefix{netip.MustParsePrefix("10.10.1.10/24")}},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return rec.Key
-	}
-	if err := j.Retire(begin("old")); err != nil {
+	if err := j.Retire(begin(t, j, "p1", "old")); err != nil {
 		t.Fatal(err)
 	}
 	if attached {
-		begin("new")
+		begin(t, j, "p1", "new")
 	}
 	return j
+}
+
+// begin writes an attachment of a pod into a journal.
+func begin(t *testing.T, j *journal.Journal, pod, container string) journal.Key {
+	t.Helper()
+	rec, err := j.Begin(journal.Record{
+		Identity:  journal.Identity{Key: journal.Key{ContainerID: container, IfName: "eth0"}, Pod: journal.Pod{Namespace: "ns", Name: pod, UID: pod}},
+		Interface: journal.Interface{Addrs: []netip.Prefix{netip.MustParsePrefix("10.10.1.10/24")}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rec.Key
+}
+
+// TestAReleaseThatFailsKeepsNoEntryOfAnotherPod in the journal's queue.
+func TestAReleaseThatFailsKeepsNoEntryOfAnotherPod(t *testing.T) {
+	r, _ := newTestReleaser(t, releaseCase{getFails: true})
+	if err := r.journal.Retire(begin(t, r.journal, "p2", "other")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.pass(t.Context()); err == nil {
+		t.Error("the pass tells of no failure")
+	}
+	left := r.journal.Releases()
+	if len(left) != 1 || left[0].Pod.UID != "p1" {
+		t.Errorf("the queue has %+v, want the entry of p1 alone", left)
+	}
 }
