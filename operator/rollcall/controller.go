@@ -55,8 +55,8 @@ type Reconciler struct {
 	Every time.Duration
 
 	settled atomic.Bool
-	// began is the time of the first call, asked that of the last one, and rested that
-	// of the last one that covers a claim; only the one worker of the controller uses
+	// began is the time of the first call, asked that of the last one, and rested when
+	// claims of deleted VPCs were last looked for; only the one worker of the controller uses
 	// these.
 	began, asked, rested time.Time
 	// call is the last call of this term, covered the UIDs of the claims that
@@ -123,7 +123,11 @@ func (r *Reconciler) ask(ctx context.Context) (time.Duration, error) {
 	if !due || left > 0 {
 		return left, nil
 	}
-	covered, unread := r.confirm(ctx, rest)
+	covered := r.confirm(ctx, rest)
+	if r.stands() && !r.extends(covered) {
+		r.rested = r.Now()
+		return r.Every, nil
+	}
 	call := rand.Text()
 	if err := r.write(ctx, call); err != nil {
 		return 0, err
@@ -132,11 +136,29 @@ func (r *Reconciler) ask(ctx context.Context) (time.Duration, error) {
 	if r.began.IsZero() {
 		r.began = r.asked
 	}
-	if len(covered) > 0 || unread {
+	if len(rest) > 0 {
 		r.rested = r.asked
 	}
 	ctrl.LoggerFrom(ctx).Info("started a roll call of all nodes", "call", call, "restingVNIs", len(covered))
 	return 0, nil
+}
+
+// stands reports whether the last call of this term is the one in the API.
+func (r *Reconciler) stands() bool {
+	var standing *store.RollCall
+	r.Store.View(func(tx store.ReadTx) { standing = store.GetRollCall(tx, v1alpha1.OperatorRollCall) })
+	return r.call != "" && standing != nil && standing.Call == r.call
+}
+
+// extends reports whether a call would cover a claim that the last one does not. It need not:
+// the VPC of a claim without a row may exist, and be left out because it can't be read.
+func (r *Reconciler) extends(covered map[string]bool) bool {
+	for uid := range covered {
+		if !r.covered[uid] {
+			return true
+		}
+	}
+	return false
 }
 
 // due reports whether a call is due, and after which time: the first one of the term,
@@ -160,23 +182,22 @@ func (r *Reconciler) due(tx store.ReadTx, rest []*store.VNIClaim) (left time.Dur
 	return 0, false
 }
 
-// confirm omits claims whose VPC exists in the API: the store may be a moment behind. A
-// deleted VPC never comes back. A claim whose VPC can't be read waits for a later call, which
-// unread reports: the term must not wait for it.
-func (r *Reconciler) confirm(ctx context.Context, rest []*store.VNIClaim) (covered map[string]bool, unread bool) {
+// confirm omits claims whose VPC exists in the API: the store may be a moment behind, or lack
+// a VPC that can't be read. A deleted VPC never comes back. A claim whose VPC the API server
+// can't read waits for a later call: the term must not wait for it.
+func (r *Reconciler) confirm(ctx context.Context, rest []*store.VNIClaim) (covered map[string]bool) {
 	covered = map[string]bool{}
 	for _, claim := range rest {
 		living := &v1alpha1.VPC{}
 		if err := r.Live.Get(ctx, client.ObjectKey{Name: claim.VPC}, living); client.IgnoreNotFound(err) != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "can't read the VPC of a VNI that may be released; trying again", "vpc", claim.VPC, "vni", claim.VNI)
-			unread = true
 			continue
 		}
 		if string(living.UID) != claim.VPCUID {
 			covered[claim.UID] = true
 		}
 	}
-	return covered, unread
+	return covered
 }
 
 func (r *Reconciler) write(ctx context.Context, call string) error {
