@@ -20,6 +20,7 @@ import (
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/hostaccess"
 	"github.com/alioth-net/alioth/operator/hostlink"
+	"github.com/alioth-net/alioth/operator/leftout"
 	"github.com/alioth-net/alioth/operator/netservice"
 	"github.com/alioth-net/alioth/operator/network"
 	"github.com/alioth-net/alioth/operator/node"
@@ -73,14 +74,22 @@ func modules(cfg Config) []module {
 	return all
 }
 
-// announcements is the area of events for changed conditions.
+// announcements is the area of events for changed conditions, and of what is told about objects
+// that are left out.
 func announcements() module {
 	return module{
-		rights: []string{"events.events.k8s.io: create patch"},
+		rights: []string{
+			"events.events.k8s.io: create patch",
+			"externalpools.alioth.dev/status: patch",
+			"hostaccesses.alioth.dev/status: patch",
+			"networks.arktos.futurewei.com/status: patch",
+			"subnets.alioth.dev/status: patch",
+			"vpcs.alioth.dev/status: patch",
+		},
 		register: func(p *parts) error {
 			announce.Subscribe(p.feed, p.env.events, p.env.leading)
 			announce.LeftOut(p.feed, p.env.events, p.env.leading)
-			return nil
+			return leftout.Register(p.env.controllers, p.feed, &leftout.Reconciler{Client: p.client("leftout"), Feed: p.feed})
 		},
 	}
 }

@@ -246,6 +246,6 @@ const (
 // were deleted or changed by hand, and have been restored.
 const RepairedReason = "Repaired"
 
-// ObjectLeftOutReason is the reason of the Warning event of an object that Alioth leaves out,
-// because it can't be read or contradicts itself.
+// ObjectLeftOutReason is the reason of the Warning event, and of the condition Ready, of an
+// object that Alioth leaves out, because it can't be read or contradicts itself.
 const ObjectLeftOutReason = "ObjectLeftOut"

@@ -8,7 +8,6 @@ package externalpool
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -58,9 +57,9 @@ func (r *Reconciler) check(ctx context.Context, name string) error {
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, pool); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	row, err := vpcs.ExternalPool.Convert(pool)
+	row, err := vpcs.ExternalPool.Read(pool)
 	if err != nil {
-		return fmt.Errorf("read ExternalPool %s: %w", pool.Name, err)
+		return nil // package leftout tells that
 	}
 	var d decision
 	r.Store.View(func(tx store.ReadTx) { d = decide(tx, row, r.Rules) })

@@ -13,8 +13,8 @@ import (
 type leftOut struct {
 	mu   sync.Mutex
 	list map[objectKey]descriptor.LeftOut
-	// notify is called for each object that is newly left out; nil: nobody asks.
-	notify func(descriptor.LeftOut)
+	// notify are called for each object that is newly left out.
+	notify []func(descriptor.LeftOut)
 }
 
 type objectKey struct {
@@ -33,8 +33,11 @@ func (l *leftOut) add(one descriptor.LeftOut) {
 	l.list[key] = one
 	notify := l.notify
 	l.mu.Unlock()
-	if notify != nil && !same {
-		notify(one)
+	if same {
+		return
+	}
+	for _, fn := range notify {
+		fn(one)
 	}
 }
 
@@ -50,7 +53,7 @@ func (l *leftOut) forget(kind *descriptor.Kind, id descriptor.ID) {
 // called twice for one object.
 func (f *Feed) OnLeftOut(fn func(descriptor.LeftOut)) {
 	f.leftOut.mu.Lock()
-	f.leftOut.notify = fn
+	f.leftOut.notify = append(f.leftOut.notify, fn)
 	f.leftOut.mu.Unlock()
 	for _, one := range f.LeftOut() {
 		fn(one)

@@ -8,7 +8,6 @@ package network
 
 import (
 	"context"
-	"fmt"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -47,8 +46,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, err
 	}
 	row, err := vpcs.Network.Convert(net)
-	if err != nil {
-		return ctrl.Result{}, fmt.Errorf("read Network %s: %w", request, err)
+	if err != nil || vpcs.Network.Check(row) != nil && !row.Deleting {
+		return ctrl.Result{}, nil // package leftout tells that
 	}
 	var d decision
 	r.Store.View(func(tx store.ReadTx) {

