@@ -7,11 +7,8 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"net/netip"
 	"strconv"
-	"sync"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -24,63 +21,6 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/stage"
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
-
-// traffic is a long stream and a fast ping from one pod to an address, which
-// run until told to stop.
-type traffic struct {
-	name   string
-	from   *corev1.Pod
-	stop   string
-	done   sync.WaitGroup
-	stream report.Stream
-	ping   report.Ping
-	errs   [2]error
-}
-
-// startTraffic starts a stream and a ping each millisecond, and returns once
-// the stream flows.
-func (e *env) startTraffic(ctx context.Context, t *testing.T, name string, from *corev1.Pod, to netip.Addr) *traffic {
-	t.Helper()
-	tr := &traffic{name: name, from: from, stop: "/tmp/" + unique("stop")}
-	begun := tr.stop + ".begun"
-	address := netip.AddrPortFrom(to, report.PortStream).String()
-	tr.done.Go(func() {
-		tr.errs[0] = e.ExecJSON(ctx, from, &tr.stream, scene.Tool, "stream", address, "--stop-file", tr.stop, "--begun-file", begun)
-	})
-	tr.done.Go(func() {
-		tr.errs[1] = e.ExecJSON(ctx, from, &tr.ping, scene.Tool, "ping", to.String(), "--interval", "1ms", "--wait", "3s", "--stop-file", tr.stop)
-	})
-	err := scene.Until(ctx, name+" to flow", func(ctx context.Context) (bool, string, error) {
-		_, err := e.Exec(ctx, from, "test", "-e", begun)
-		return err == nil, "no record is back", nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tr
-}
-
-// expectUnharmed stops the traffic and requires that no connection broke and
-// at most one packet got lost.
-func (e *env) expectUnharmed(t *testing.T, tr *traffic) {
-	t.Helper()
-	e.InPod(t, tr.from, "touch", tr.stop)
-	tr.done.Wait()
-	for _, err := range tr.errs {
-		if err != nil {
-			t.Errorf("%s: %v", tr.name, err)
-			return
-		}
-	}
-	t.Logf("%s: %d records, longest silence %s; %d pings, %d lost, longest gap %d", tr.name,
-		tr.stream.Sent, tr.stream.LongestSilence.Round(time.Millisecond), tr.ping.Sent, tr.ping.Lost, tr.ping.LongestGap)
-	if s := tr.stream; s.Reconnects != 0 || s.Corrupt != 0 || s.Returned != s.Sent || s.Sent < 100 {
-		t.Errorf("%s: the stream was harmed: %+v", tr.name, s)
-	}
-	if p := tr.ping; p.Lost > 1 || p.Sent < 100 {
-		t.Errorf("%s: the ping was harmed: %+v", tr.name, p)
-	}
-}
 
 // matrix is what must not notice that daemons go and come back: two tenants with the same
 // ranges, one of them with a Service.
@@ -158,10 +98,10 @@ func (m *matrix) expectUnnoticed(t *testing.T, replace func(t *testing.T, meanwh
 		coming = append(coming, m.blue.Pod(unique("coming"), scene.OnNode(node), scene.WithReadiness(httpProbe("/healthz"))))
 	}
 	m.Run(t, leaving)
-	flows := []*traffic{
-		m.startTraffic(ctx, t, "same node, IPv4", m.client, scene.IP(m.near, false)),
-		m.startTraffic(ctx, t, "other node, IPv6", m.client, scene.IP(m.far, true)),
-		m.startTraffic(ctx, t, "other tenant, other node, IPv4", m.other, scene.IP(m.otherFar, false)),
+	flows := []*stage.Traffic{
+		m.StartTraffic(ctx, t, "same node, IPv4", m.client, scene.IP(m.near, false)),
+		m.StartTraffic(ctx, t, "other node, IPv6", m.client, scene.IP(m.far, true)),
+		m.StartTraffic(ctx, t, "other tenant, other node, IPv4", m.other, scene.IP(m.otherFar, false)),
 	}
 	load := m.startConnecting(t, m.target, m.near, m.far)
 	replace(t, func() {
@@ -176,7 +116,7 @@ func (m *matrix) expectUnnoticed(t *testing.T, replace func(t *testing.T, meanwh
 	})
 	t.Run("connections are kept", func(t *testing.T) {
 		for _, flow := range flows {
-			m.expectUnharmed(t, flow)
+			m.ExpectUnharmed(t, flow)
 		}
 	})
 	t.Run("no connection to the Service is lost", func(t *testing.T) {

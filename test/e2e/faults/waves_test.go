@@ -7,13 +7,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
@@ -43,7 +40,7 @@ func (e *env) killings() []killing {
 		return func(ctx context.Context) error { return e.Lab.RestartProcess(ctx, name) }
 	}
 	return []killing{
-		{"the operator that leads", func(ctx context.Context) error { _, err := e.killLeader(ctx); return err }},
+		{"the operator that leads", func(ctx context.Context) error { _, err := e.KillLeader(ctx); return err }},
 		{"the daemon on " + second, func(ctx context.Context) error { return e.Lab.KillDaemon(ctx, second) }},
 		{"containerd on " + second, restart(second + "/containerd")},
 		{"the kubelet on " + second, restart(second + "/kubelet")},
@@ -51,38 +48,6 @@ func (e *env) killings() []killing {
 		{"the API server", restart(first + "/kube-apiserver")},
 		{"etcd", restart(first + "/etcd")},
 	}
-}
-
-// killLeader kills the operator that holds the lease, and returns the lease's
-// holder.
-func (e *env) killLeader(ctx context.Context) (string, error) {
-	holder, err := e.leader(ctx)
-	if err != nil {
-		return "", err
-	}
-	pods, err := e.Lab.Client().CoreV1().Pods(cluster.SystemNamespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=operator"})
-	if err != nil {
-		return "", err
-	}
-	for _, pod := range pods.Items {
-		// The holder is <host name>_<random text>, and the operator is on the
-		// host's network.
-		if strings.HasPrefix(holder, pod.Spec.NodeName+"_") && pod.DeletionTimestamp == nil {
-			return holder, e.Lab.SignalContainer(ctx, pod.Namespace, pod.Name, "", unix.SIGKILL)
-		}
-	}
-	return "", fmt.Errorf("no operator's pod is on the node of the leader %q", holder)
-}
-
-func (e *env) leader(ctx context.Context) (string, error) {
-	lease, err := e.Lab.Client().CoordinationV1().Leases(cluster.SystemNamespace).Get(ctx, "alioth-operator", metav1.GetOptions{})
-	if err != nil {
-		return "", err
-	}
-	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
-		return "", fmt.Errorf("no operator holds the lease")
-	}
-	return *lease.Spec.HolderIdentity, nil
 }
 
 func TestAWaveOfPodsStartsAndEndsWhileEverythingIsKilledInTurn(t *testing.T) {
@@ -245,7 +210,7 @@ func TestAnotherOperatorTakesOverInTheMiddleOfAWave(t *testing.T) {
 	for i, pod := range pods {
 		if i == len(pods)/2 {
 			e.does(t, "kill the operator that leads", func(ctx context.Context) (err error) {
-				before, err = e.killLeader(ctx)
+				before, err = e.KillLeader(ctx)
 				killed = time.Now()
 				return err
 			})
@@ -254,10 +219,9 @@ func TestAnotherOperatorTakesOverInTheMiddleOfAWave(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	e.waits(t, "another operator to lead", func(ctx context.Context) (bool, string, error) {
-		now, err := e.leader(ctx)
-		return err == nil && now != before, now, err
-	})
+	if err := e.AwaitOtherLeader(stage.Within(t, patience), before); err != nil {
+		t.Fatal(err)
+	}
 	leads := time.Since(killed)
 	last := pods[len(pods)-1]
 	e.waits(t, "the last pod to be told its addresses", func(ctx context.Context) (bool, string, error) {

@@ -25,10 +25,15 @@ type Running struct {
 // that it prints goes into a variable.
 func (e *Env) Begin(ctx context.Context, pod *corev1.Pod, into any, command ...string) *Running {
 	stop := "/tmp/" + Unique("stop")
+	return e.begin(ctx, pod, into, stop, append(command, "--begun-file", stop+".begun")...)
+}
+
+// begin starts a command that has the flag --stop-file.
+func (e *Env) begin(ctx context.Context, pod *corev1.Pod, into any, stop string, command ...string) *Running {
 	r := &Running{Pod: pod, stop: stop, begun: stop + ".begun", done: make(chan struct{})}
 	go func() {
 		defer close(r.done)
-		r.err = e.ExecJSON(ctx, pod, into, scene.ToolIn(pod, append(command, "--stop-file", r.stop, "--begun-file", r.begun)...)...)
+		r.err = e.ExecJSON(ctx, pod, into, scene.ToolIn(pod, append(command, "--stop-file", stop)...)...)
 	}()
 	return r
 }

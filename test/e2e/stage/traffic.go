@@ -1,0 +1,69 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package stage
+
+import (
+	"context"
+	"net/netip"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/alioth-net/alioth/test/testtool/report"
+)
+
+// Traffic is a long stream, and may be a fast ping, from one pod to an address, which run
+// until told to stop.
+type Traffic struct {
+	name   string
+	flows  []*Running
+	stream report.Stream
+	ping   *report.Ping
+}
+
+// StartTraffic starts a stream and a ping each millisecond, and returns once the stream
+// flows.
+func (e *Env) StartTraffic(ctx context.Context, t *testing.T, name string, from *corev1.Pod, to netip.Addr) *Traffic {
+	t.Helper()
+	tr := e.StartStream(ctx, t, name, from, to)
+	tr.ping = &report.Ping{}
+	tr.flows = append(tr.flows, e.begin(ctx, from, tr.ping, "/tmp/"+Unique("stop"), "ping", to.String(), "--interval", "1ms", "--wait", "3s"))
+	return tr
+}
+
+// StartStream starts a stream alone: the address of a Service answers no ping.
+func (e *Env) StartStream(ctx context.Context, t *testing.T, name string, from *corev1.Pod, to netip.Addr) *Traffic {
+	t.Helper()
+	tr := &Traffic{name: name}
+	flow := e.Begin(ctx, from, &tr.stream, "stream", netip.AddrPortFrom(to, report.PortStream).String())
+	tr.flows = append(tr.flows, flow)
+	if err := e.AwaitBegun(ctx, flow); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return tr
+}
+
+// ExpectUnharmed stops the traffic and requires that no connection broke and at most one
+// packet got lost.
+func (e *Env) ExpectUnharmed(t *testing.T, tr *Traffic) {
+	t.Helper()
+	for _, flow := range tr.flows {
+		if err := e.End(Within(t, Patience), flow); err != nil {
+			t.Errorf("%s: %v", tr.name, err)
+			return
+		}
+	}
+	s := tr.stream
+	t.Logf("%s: %d records, longest silence %s", tr.name, s.Sent, s.LongestSilence.Round(time.Millisecond))
+	if s.Reconnects != 0 || s.Corrupt != 0 || s.Returned != s.Sent || s.Sent < 100 {
+		t.Errorf("%s: the stream was harmed: %+v", tr.name, s)
+	}
+	if p := tr.ping; p != nil {
+		t.Logf("%s: %d pings, %d lost, longest gap %d", tr.name, p.Sent, p.Lost, p.LongestGap)
+		if p.Lost > 1 || p.Sent < 100 {
+			t.Errorf("%s: the ping was harmed: %+v", tr.name, *p)
+		}
+	}
+}
