@@ -35,7 +35,7 @@ const gate = "example.com/forging"
 func naming(t *testing.T, pod *corev1.Pod, vpc, ip string) *corev1.Pod {
 	t.Helper()
 	text, err := annotations.FormatAttachments([]annotations.Attachment{{
-		Name: "eth0", Kind: annotations.KindPair, VPC: vpc, Subnet: vpc + ".net1", MAC: "02:00:0a:0a:01:4d",
+		Name: "eth0", Kind: annotations.KindPair, VPC: vpc, Subnet: vpc + "-net1", MAC: "02:00:0a:0a:01:4d",
 		Addresses: []netip.Prefix{netip.PrefixFrom(netip.MustParseAddr(ip), 24)}, Gateways: []netip.Addr{netip.MustParseAddr("10.10.1.1")},
 	}})
 	if err != nil {
@@ -89,10 +89,10 @@ func open(ctx context.Context, c client.Client, pod *corev1.Pod) error {
 }
 
 // TestAHandWrittenStatusGivesNoAddress: whoever may write pods/status names addresses of
-// another tenant's VPC. Admission refuses the condition, and where it does not, the operator
-// decides the pods as new ones, and their owner's VPC keeps its addresses.
+// another tenant's VPC. Admission refuses the condition. Where it does not, the next operator
+// decides the pods as new ones, and their owner's VPC keeps its addresses. The scene runs
+// alone, because it kills an operator.
 func TestAHandWrittenStatusGivesNoAddress(t *testing.T) {
-	t.Parallel()
 	e := start(t)
 	first, second := e.Nodes()
 	victim, thief := e.Tenant(t, stage.Overlapping("robbed")), e.Tenant(t, stage.Overlapping("forging"))
@@ -110,17 +110,9 @@ func TestAHandWrittenStatusGivesNoAddress(t *testing.T) {
 		e.Make(t, pod)
 		pods = append(pods, pod)
 	}
-	past := e.pastAdmission(t)
-	for _, pod := range pods {
-		if err := pretendReady(ctx, past, pod); err != nil {
-			t.Fatal(err)
-		}
-		if err := open(ctx, writer.Client, pod); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, pod := range pods {
-		e.awaitEvent(t, pod, v1alpha1.AllocationReplacedReason, v1alpha1.AttachmentsAnnotation)
+	e.openedAfterARestart(t, writer.Client, pods)
+	if err := e.WaitReady(ctx, forged); err != nil {
+		t.Fatal(err)
 	}
 
 	owners := []*corev1.Pod{victim.Pod("first", scene.OnNode(first), scene.WithNIC(`{"ip": "10.10.1.77"}`))}
@@ -128,8 +120,8 @@ func TestAHandWrittenStatusGivesNoAddress(t *testing.T) {
 		owners = append(owners, victim.Pod(fmt.Sprintf("owner-%d", i), scene.OnNode(second), scene.WithNIC(fmt.Sprintf(`{"ip": "10.10.1.%d"}`, 80+i))))
 	}
 	e.Run(t, owners...)
-	if err := e.WaitReady(ctx, forged); err != nil {
-		t.Fatal(err)
+	for _, pod := range pods {
+		e.awaitEvent(t, pod, v1alpha1.AllocationReplacedReason, v1alpha1.AttachmentsAnnotation)
 	}
 	e.holdsNothingOf(t, victim, pods)
 	results, err := e.Ask(ctx, forged, silenceTime, scene.Targets([]string{"http"}, scene.IP(owners[1], false))...)
@@ -139,6 +131,30 @@ func TestAHandWrittenStatusGivesNoAddress(t *testing.T) {
 	for _, result := range results {
 		if result.OK {
 			t.Errorf("the forged pod reaches %s: %+v", result.Target, result)
+		}
+	}
+}
+
+// openedAfterARestart writes the condition of gated pods past admission, replaces the operator
+// that has seen them without it, and removes the gates.
+func (e *env) openedAfterARestart(t *testing.T, writer client.Client, pods []*corev1.Pod) {
+	t.Helper()
+	ctx, past := stage.Within(t, stage.Patience), e.pastAdmission(t)
+	for _, pod := range pods {
+		if err := pretendReady(ctx, past, pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before, err := e.KillLeader(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.AwaitOtherLeader(ctx, before); err != nil {
+		t.Fatal(err)
+	}
+	for _, pod := range pods {
+		if err := open(ctx, writer, pod); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

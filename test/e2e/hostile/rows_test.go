@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,39 +25,98 @@ import (
 
 // TestHostileObjectsKeepNoPodFromStarting writes objects that contradict themselves or others,
 // as an administrator would by mistake, and as tenants and kubelets do on purpose. The API
-// refuses most of them. A pod of another tenant starts on each node while the others are there.
+// refuses many of them. The Addresses among those are then stored by a definition without
+// rules, as one of an earlier release. A pod of another tenant starts on each node while all
+// of them are there. The scene runs alone, because it changes a definition.
 func TestHostileObjectsKeepNoPodFromStarting(t *testing.T) {
-	t.Parallel()
 	e := start(t)
 	first, second := e.Nodes()
 	bad, good := e.Tenant(t, stage.Overlapping("bad")), e.Tenant(t, stage.Overlapping("good"))
 	// The first node has the VPC, and does not know the pod in whose name the objects are.
 	held, far := bad.Pod("held", scene.OnNode(first)), bad.Pod("far", scene.OnNode(second))
 	e.Run(t, held, far)
-	stored, refused := 0, 0
-	for _, object := range hostileObjects(bad.Name, far, second) {
-		err := e.Client.Create(stage.Within(t, stage.Patience), object)
-		switch {
-		case err == nil:
-			stored++
-			t.Cleanup(func() { _ = e.Client.Delete(context.Background(), object) }) // the operator may have been faster
-		case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
-			refused++
-		default:
-			t.Errorf("%T %s: %v", object, object.GetName(), err)
-		}
-	}
-	t.Logf("%d hostile objects are stored, the API refuses %d", stored, refused)
-	if stored+refused < 50 || refused < 15 || stored < 10 {
-		t.Errorf("%d stored and %d refused are too few", stored, refused)
+	stored, refused := e.store(t, hostileObjects(bad.Name, far, second))
+	t.Logf("the API stores %d hostile objects and refuses %d", len(stored), len(refused))
+	e.withoutRules(t, "addresses.alioth.dev", claimFor(far, bad.Name, "127.0.0.2", second))
+	more, refused := e.store(t, refused)
+	t.Logf("without the rules of Addresses it stores %d more and refuses %d", len(more), len(refused))
+	stored = append(stored, more...)
+	if len(stored) < 35 || len(stored)+len(refused) < 50 {
+		t.Errorf("%d stored and %d refused are too few", len(stored), len(refused))
 	}
 	e.reportAddress(t, second, "fe80::1%eth0")
+	condition := e.awaitUnhealthy(t, first)
+	t.Logf("node %s says %s: %s", first, condition.Reason, condition.Message)
+
 	here, there := good.Pod("here", scene.OnNode(first)), good.Pod("there", scene.OnNode(second))
 	e.Run(t, here, there)
 	answer := scene.Target("http", scene.IP(there, false))
 	if results, err := e.Ask(stage.Within(t, stage.Patience), here, answerTime, answer); err != nil || len(results) != 1 || !results[0].OK {
 		t.Errorf("the pods of the other tenant: %+v, %v", results, err)
 	}
+	if condition.Reason != v1alpha1.ObjectsLeftOutReason {
+		t.Errorf("the reason of node %s is %s, want %s", first, condition.Reason, v1alpha1.ObjectsLeftOutReason)
+	}
+	e.stillThere(t, claimFor(far, bad.Name, "0.0.0.0", second))
+}
+
+// store creates objects for the time of a test. It returns those that are stored and those
+// that the API refuses.
+func (e *env) store(t *testing.T, objects []client.Object) (stored, refused []client.Object) {
+	t.Helper()
+	for _, object := range objects {
+		err := e.Client.Create(stage.Within(t, stage.Patience), object)
+		switch {
+		case err == nil:
+			stored = append(stored, object)
+			t.Cleanup(func() { e.takeAway(t, object) })
+		case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
+			refused = append(refused, object)
+		default:
+			t.Errorf("%T %s: %v", object, object.GetName(), err)
+		}
+	}
+	return stored, refused
+}
+
+// takeAway deletes an object, without its finalizers. Admission wants to see the UID of an
+// Address.
+func (e *env) takeAway(t *testing.T, object client.Object) {
+	t.Helper()
+	ctx := stage.Within(t, stage.Patience)
+	none := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+	uid := object.GetUID()
+	for _, err := range []error{e.Client.Patch(ctx, object, none), e.Client.Delete(ctx, object, client.Preconditions{UID: &uid})} {
+		if client.IgnoreNotFound(err) != nil { // the operator may have been faster
+			t.Error(err)
+		}
+	}
+}
+
+// stillThere requires that an object is in the API.
+func (e *env) stillThere(t *testing.T, object client.Object) {
+	t.Helper()
+	if err := e.Client.Get(stage.Within(t, stage.Patience), client.ObjectKeyFromObject(object), object); err != nil {
+		t.Errorf("the pods started without the hostile object: %v", err)
+	}
+}
+
+// awaitUnhealthy waits until a node's daemon says that something is wrong.
+func (e *env) awaitUnhealthy(t *testing.T, node string) (condition corev1.NodeCondition) {
+	t.Helper()
+	err := scene.Until(stage.Within(t, stage.Patience), "node "+node+" to report", func(ctx context.Context) (bool, string, error) {
+		object := &corev1.Node{}
+		err := e.Client.Get(ctx, client.ObjectKey{Name: node}, object)
+		at := slices.IndexFunc(object.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == v1alpha1.NetworkHealthyCondition })
+		if at >= 0 {
+			condition = object.Status.Conditions[at]
+		}
+		return condition.Status == corev1.ConditionFalse, condition.Message, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return condition
 }
 
 // reportAddress adds an address to the status of a node, as its kubelet may.
@@ -86,6 +146,8 @@ func hostileObjects(vpc string, pod *corev1.Pod, otherNode string) (list []clien
 			address = claimFor(pod, vpc, ip, otherNode)
 		}
 		address.Annotations = nil
+		// Without a finalizer the operator would remove most of them at once.
+		address.Finalizers = []string{"example.com/hostile"}
 		change(address)
 		list = append(list, address)
 	}

@@ -26,7 +26,7 @@ func claimFor(pod *corev1.Pod, vpc, ip, node string) *v1alpha1.Address {
 			Name: v1alpha1.AddressName(vpc, netip.MustParseAddr(ip)), Annotations: map[string]string{"alioth.dev/asserted": "stolen"},
 		},
 		Spec: v1alpha1.AddressSpec{
-			VPC: vpc, Subnet: vpc + ".net1", IP: ip, MAC: "02:00:00:00:00:66", Node: node, Attachment: v1alpha1.PodAttachment,
+			VPC: vpc, Subnet: vpc + "-net1", IP: ip, MAC: "02:00:00:00:00:66", Node: node, Attachment: v1alpha1.PodAttachment,
 			Holder: v1alpha1.AddressHolder{Kind: v1alpha1.HolderPod, Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)},
 			Set:    []string{ip},
 		},
