@@ -86,8 +86,9 @@ func TestTheChartFromInstallationToRemoval(t *testing.T) {
 	l.expectNothingOfNodes(t, tenant)
 	pods := l.startPods(t, tenant, "before")
 
-	t.Run("an upgrade changes the CRDs and keeps the objects and pods", func(t *testing.T) {
-		l.install(t, changedChart(t))
+	t.Run("an upgrade changes the CRDs and keeps the objects, pods and connections", func(t *testing.T) {
+		// The values differ from those of the lab, so operator and daemons are replaced.
+		l.expectUpgrade(t, pods, func(context.Context) { l.install(t, changedChart(t)) })
 		l.expectColumn(t)
 		l.expectReach(t, pods)
 		l.startPods(t, tenant, "after-the-upgrade")

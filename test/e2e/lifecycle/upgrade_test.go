@@ -1,0 +1,127 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/test/cluster"
+	"github.com/alioth-net/alioth/test/e2e/scene"
+	"github.com/alioth-net/alioth/test/e2e/stage"
+	"github.com/alioth-net/alioth/test/testtool/report"
+)
+
+// trafficOf starts a stream from the first pod to the second, and one to a Service whose only
+// backend the second pod is.
+func (l *life) trafficOf(ctx context.Context, t *testing.T, pods []*corev1.Pod) []*stage.Traffic {
+	t.Helper()
+	from, to := pods[0], pods[1]
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: to.Namespace, Name: stage.Unique("stream")},
+		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": to.Name}, Ports: []corev1.ServicePort{{Port: report.PortStream}}},
+	}
+	before := to.DeepCopy()
+	metav1.SetMetaDataLabel(&to.ObjectMeta, "app", to.Name)
+	if err := l.Client.Patch(ctx, to, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	l.Make(t, service)
+	address := netip.MustParseAddr(service.Spec.ClusterIP)
+	return []*stage.Traffic{
+		l.StartTraffic(ctx, t, "pod to pod", from, scene.IP(to, false)),
+		l.StartStream(ctx, t, "pod to Service", from, address),
+	}
+}
+
+// decided is what Alioth has decided about the pods of a cluster, as the API has it.
+type decided struct {
+	// Pods have their annotations and addresses by namespace, name and UID.
+	Pods map[string]string
+	// Addresses have their UIDs, holders and nodes by name.
+	Addresses map[string]string
+}
+
+// decided reads it of all pods that have an allocation status.
+func (l *life) decided(ctx context.Context, t *testing.T) decided {
+	t.Helper()
+	var pods corev1.PodList
+	var addresses v1alpha1.AddressList
+	for _, list := range []client.ObjectList{&pods, &addresses} {
+		if err := l.Client.List(ctx, list); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := decided{Pods: map[string]string{}, Addresses: map[string]string{}}
+	for _, pod := range pods.Items {
+		if pod.Namespace != cluster.SystemNamespace && pod.Annotations[v1alpha1.AttachmentsAnnotation] != "" {
+			key := strings.Join([]string{pod.Namespace, pod.Name, string(pod.UID)}, "/")
+			d.Pods[key] = fmt.Sprintf("%v %v, condition since %s", pod.Annotations, pod.Status.PodIPs, scene.NetworkCondition(&pod).LastTransitionTime)
+		}
+	}
+	for _, address := range addresses.Items {
+		d.Addresses[address.Name] = fmt.Sprintf("%s %s %s", address.UID, address.Spec.Holder.UID, address.Spec.Node)
+	}
+	return d
+}
+
+// expectDecided requires that everything that was decided is as it was, and that nobody has
+// written an allocation status again.
+func (l *life) expectDecided(ctx context.Context, t *testing.T, before decided) {
+	t.Helper()
+	if len(before.Pods) < 2 || len(before.Addresses) < len(before.Pods) {
+		t.Fatalf("%d pods and %d Addresses are too few", len(before.Pods), len(before.Addresses))
+	}
+	if diff := cmp.Diff(before, l.decided(ctx, t)); diff != "" {
+		t.Errorf("what was decided has changed (-before +after):\n%s", diff)
+	}
+}
+
+// systemPods are the UIDs of Alioth's own pods.
+func (l *life) systemPods(ctx context.Context, t *testing.T) map[string]bool {
+	t.Helper()
+	pods, err := l.Lab.Client().CoreV1().Pods(cluster.SystemNamespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]bool{}
+	for _, pod := range pods.Items {
+		all[string(pod.UID)] = true
+	}
+	return all
+}
+
+// expectReplaced requires that none of Alioth's own pods is one of before.
+func (l *life) expectReplaced(ctx context.Context, t *testing.T, before map[string]bool) {
+	t.Helper()
+	for uid := range l.systemPods(ctx, t) {
+		if before[uid] {
+			t.Errorf("the upgrade has not replaced the pod of Alioth with UID %s", uid)
+		}
+	}
+}
+
+// expectUpgrade upgrades while traffic flows. No connection breaks, and all that was decided
+// stays as it was.
+func (l *life) expectUpgrade(t *testing.T, pods []*corev1.Pod, upgrade func(ctx context.Context)) {
+	t.Helper()
+	ctx := within(t)
+	flows := l.trafficOf(ctx, t, pods)
+	before, own := l.decided(ctx, t), l.systemPods(ctx, t)
+	upgrade(ctx)
+	l.expectReplaced(ctx, t, own)
+	for _, flow := range flows {
+		l.ExpectUnharmed(t, flow)
+	}
+	l.expectDecided(ctx, t, before)
+}
