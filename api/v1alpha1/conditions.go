@@ -246,6 +246,10 @@ const (
 // were deleted or changed by hand, and have been restored.
 const RepairedReason = "Repaired"
 
+// TooManyGrantsReason: a HostAccess would grant more than admission can be told, beside older
+// ones.
+const TooManyGrantsReason = "TooManyGrants"
+
 // ObjectLeftOutReason is the reason of the Warning event, and of the condition Ready, of an
 // object that Alioth leaves out, because it can't be read or contradicts itself.
 const ObjectLeftOutReason = "ObjectLeftOut"

@@ -38,18 +38,19 @@ func Register(controllers feed.Controllers, f *feed.Feed, r *Reconciler) error {
 // the status.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	granted := &v1alpha1.AdmissionGrants{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HostAccessGrants}}
-	r.Store.View(func(tx store.ReadTx) { granted.HostAccess = grants(tx) })
+	var tooMany map[string]bool
+	r.Store.View(func(tx store.ReadTx) { granted.HostAccess, tooMany = grants(tx) })
 	if err := r.Publisher.Write(ctx, granted); err != nil {
 		return ctrl.Result{}, err
 	}
 	if request.Name == "" {
 		return ctrl.Result{}, nil
 	}
-	return ctrl.Result{}, r.confirm(ctx, request.Name)
+	return ctrl.Result{}, r.confirm(ctx, request.Name, tooMany[request.Name])
 }
 
 // confirm writes the status of an object.
-func (r *Reconciler) confirm(ctx context.Context, name string) error {
+func (r *Reconciler) confirm(ctx context.Context, name string, tooMany bool) error {
 	object := &v1alpha1.HostAccess{}
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, object); err != nil {
 		return client.IgnoreNotFound(err)
@@ -60,25 +61,31 @@ func (r *Reconciler) confirm(ctx context.Context, name string) error {
 		return nil // its event has come, or is about to
 	}
 	before := object.DeepCopy()
-	d := decide(row)
+	d := decide(row, tooMany)
 	object.Status.ObservedGeneration = object.Generation
 	status.SetCondition(&object.Status.Conditions, object.Generation, v1alpha1.ReadyCondition, d.ready, d.reason, d.message)
 	return status.Patch(ctx, r.Client, before, object)
 }
 
 // source requests the grants at the start, because published ones may be those of
-// deleted objects, and an object when it changes.
+// deleted objects, and all objects when one of them changes what it grants: others may grant
+// too much beside it.
 func source(f *feed.Feed) *feed.Source {
 	return feed.NewSource(f,
-		func(tx store.ReadTx) []feed.Request {
-			all := []feed.Request{feed.Now("", "")}
-			for _, row := range external.ListHostAccesses(tx) {
-				all = append(all, feed.Now("", row.Name))
+		everything,
+		feed.On(func(tx store.ReadTx, old, now *external.HostAccess) []feed.Request {
+			if old != nil && now != nil && old.Generation == now.Generation && old.Deleting == now.Deleting {
+				return []feed.Request{feed.Now("", now.Name)}
 			}
-			return all
-		},
-		feed.On(func(_ store.ReadTx, old, now *external.HostAccess) []feed.Request {
-			return []feed.Request{feed.Now("", feed.Either(old, now).Name)}
+			return everything(tx)
 		}),
 	)
+}
+
+func everything(tx store.ReadTx) []feed.Request {
+	all := []feed.Request{feed.Now("", "")}
+	for _, row := range external.ListHostAccesses(tx) {
+		all = append(all, feed.Now("", row.Name))
+	}
+	return all
 }

@@ -5,6 +5,7 @@ package hostaccess
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
@@ -18,23 +19,40 @@ type decision struct {
 	reason, message string
 }
 
-func decide(row *external.HostAccess) decision {
+// mostGrants bounds how many ports and ranges of ports all tenants have together, and how many
+// tenants. They are one object for admission, which the API server stores up to 1.5 MB.
+const mostGrants = 16384
+
+// decide plans the status of an object, whose grants are published or are too many.
+func decide(row *external.HostAccess, tooMany bool) decision {
 	switch {
 	case row.Deleting:
 		return decision{reason: v1alpha1.DeletingReason, message: "it is being deleted, and grants nothing any more"}
 	case len(row.AllowedTenants) == 0:
 		return decision{ready: true, reason: v1alpha1.ReadyReason, message: "it grants nothing: spec.allowedTenants is empty"}
 	}
+	if tooMany {
+		return decision{reason: v1alpha1.TooManyGrantsReason, message: fmt.Sprintf(
+			"it grants nothing: with it and with older objects there would be more than %d grants; name fewer tenants, or ranges instead of single ports, with one protocol", mostGrants)}
+	}
 	return decision{ready: true, reason: v1alpha1.ReadyReason, message: "new pods of the tenants have what it grants"}
 }
 
-// grants returns the ports and networks of nodes that tenants may use.
-func grants(tx store.ReadTx) map[string]v1alpha1.HostGrant {
-	all := map[string]v1alpha1.HostGrant{}
+// grants returns the ports and networks of nodes that tenants may use, and the names of the
+// objects that would grant too much beside older ones. Those grant nothing.
+func grants(tx store.ReadTx) (all map[string]v1alpha1.HostGrant, tooMany map[string]bool) {
+	all, tooMany = map[string]v1alpha1.HostGrant{}, map[string]bool{}
+	left := mostGrants
 	for _, row := range external.ListHostAccesses(tx) {
 		if row.Deleting || !row.HostNetwork && len(row.Ports) == 0 {
 			continue
 		}
+		size := len(row.AllowedTenants) * (1 + len(rangesOf(row)))
+		if size > left {
+			tooMany[row.Name] = true
+			continue
+		}
+		left -= size
 		for _, tenant := range row.AllowedTenants {
 			grant := all[tenant]
 			grant.HostNetwork = grant.HostNetwork || row.HostNetwork
@@ -47,7 +65,7 @@ func grants(tx store.ReadTx) map[string]v1alpha1.HostGrant {
 		grant.Ports = slices.Compact(grant.Ports)
 		all[tenant] = grant
 	}
-	return all
+	return all, tooMany
 }
 
 // rangesOf returns the ports of a row, once for each protocol.
