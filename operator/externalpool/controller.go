@@ -15,6 +15,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/feed"
+	"github.com/alioth-net/alioth/operator/leftout"
 	"github.com/alioth-net/alioth/operator/publish"
 	"github.com/alioth-net/alioth/operator/status"
 	"github.com/alioth-net/alioth/operator/vpc"
@@ -57,8 +58,8 @@ func (r *Reconciler) check(ctx context.Context, name string) error {
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, pool); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	row, err := vpcs.ExternalPool.Read(pool)
-	if err != nil {
+	row := leftout.Row(vpcs.ExternalPool, pool)
+	if row == nil {
 		return nil // package leftout tells that
 	}
 	var d decision

@@ -23,11 +23,22 @@ import (
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
+	"github.com/alioth-net/alioth/store/kube"
 )
 
 // Kinds are those whose objects may be left out and have the condition Ready.
 func Kinds() []*descriptor.Kind {
 	return []*descriptor.Kind{vpcs.VPC.Kind, vpcs.Subnet.Kind, vpcs.Network.Kind, vpcs.ExternalPool.Kind, vpcs.HostAccess.Kind}
+}
+
+// Row returns the row of an object, nil if the object is left out. An object that is being
+// deleted is let go also if it contradicts itself.
+func Row[O kube.Object, R any](kind descriptor.Of[O, R], object O) *R {
+	row, err := kind.Convert(object)
+	if err != nil || row == nil || kind.Check(row) != nil && object.GetDeletionTimestamp() == nil {
+		return nil
+	}
+	return row
 }
 
 // Reconciler writes the condition.

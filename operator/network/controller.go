@@ -15,6 +15,7 @@ import (
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/finalizer"
+	"github.com/alioth-net/alioth/operator/leftout"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
 	"github.com/alioth-net/alioth/store/tenancy"
@@ -45,8 +46,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := finalizer.Ensure(ctx, r.Client, net); err != nil {
 		return ctrl.Result{}, err
 	}
-	row, err := vpcs.Network.Convert(net)
-	if err != nil || vpcs.Network.Check(row) != nil && !row.Deleting {
+	row := leftout.Row(vpcs.Network, net)
+	if row == nil {
 		return ctrl.Result{}, nil // package leftout tells that
 	}
 	var d decision

@@ -16,6 +16,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/finalizer"
+	"github.com/alioth-net/alioth/operator/leftout"
 	"github.com/alioth-net/alioth/operator/usage"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
@@ -46,8 +47,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := finalizer.Ensure(ctx, r.Client, subnet); err != nil {
 		return ctrl.Result{}, err
 	}
-	row, err := vpcs.Subnet.Convert(subnet)
-	if err != nil || vpcs.Subnet.Check(row) != nil && !row.Deleting {
+	row := leftout.Row(vpcs.Subnet, subnet)
+	if row == nil {
 		return ctrl.Result{}, nil // package leftout tells that
 	}
 	d, known, err := r.decide(row)

@@ -20,6 +20,7 @@ import (
 	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/finalizer"
+	"github.com/alioth-net/alioth/operator/leftout"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
 )
@@ -61,8 +62,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 }
 
 func (r *Reconciler) carryOut(ctx context.Context, vpc *v1alpha1.VPC) error {
-	row, err := vpcs.VPC.Convert(vpc)
-	if err != nil || vpcs.VPC.Check(row) != nil && !row.Deleting {
+	row := leftout.Row(vpcs.VPC, vpc)
+	if row == nil {
 		return nil // package leftout tells that
 	}
 	d, err := r.claim(ctx, row)

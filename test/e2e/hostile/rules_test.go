@@ -5,6 +5,7 @@ package hostile
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,11 +62,8 @@ func applyAsHelm(t *testing.T, resource dynamic.ResourceInterface, object *unstr
 func (e *env) awaitDryRun(t *testing.T, object client.Object, accepts bool) {
 	t.Helper()
 	err := scene.Until(stage.Within(t, stage.Patience), "the changed definition", func(ctx context.Context) (bool, string, error) {
-		err := e.Client.Create(ctx, object.DeepCopyObject().(client.Object), client.DryRunAll)
-		if err != nil {
-			return !accepts, err.Error(), nil
-		}
-		return accepts, "accepted", nil
+		answer := e.Client.Create(ctx, object.DeepCopyObject().(client.Object), client.DryRunAll)
+		return (answer == nil) == accepts, fmt.Sprint(answer), nil
 	})
 	if err != nil {
 		t.Error(err)
