@@ -28,6 +28,9 @@ func (c Config) retryPeriod() time.Duration { return c.LeaseDuration / 6 }
 // leaseName is the name of the Lease that the leader holds.
 const leaseName = "alioth-operator"
 
+// errNotHeld is the error of giving up a lease that another process holds.
+var errNotHeld = errors.New("another process holds the lease, so this one does not give it up")
+
 // errNotLeading is the error of a write after the lease has ended.
 var errNotLeading = errors.New("this process does not hold the lease, so it does not write")
 
@@ -39,6 +42,8 @@ type lease struct {
 	// late is called on a write after the end of the lease: the elector may notice the
 	// end only after renewDeadline.
 	late func()
+	// holder is whom the last record names that was read or written. Only the elector uses it.
+	holder string
 
 	mu    sync.Mutex
 	until time.Time
@@ -56,13 +61,27 @@ func newLease(config *rest.Config, cfg Config, identity string, late func()) (*l
 	return &lease{Interface: lock, late: late}, nil
 }
 
+// Get implements resourcelock.Interface.
+func (l *lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := l.Interface.Get(ctx)
+	if err == nil {
+		l.holder = record.HolderIdentity
+	}
+	return record, raw, err
+}
+
 // Create implements resourcelock.Interface.
 func (l *lease) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	return l.hold(record, func() error { return l.Interface.Create(ctx, record) })
 }
 
-// Update implements resourcelock.Interface.
+// Update implements resourcelock.Interface. An elector whose requests have failed until its
+// lease ended gives up what it reads then, which may be the lease of a successor.
 func (l *lease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if record.HolderIdentity == "" && l.holder != l.Identity() {
+		l.end()
+		return errNotHeld
+	}
 	return l.hold(record, func() error { return l.Interface.Update(ctx, record) })
 }
 
@@ -76,6 +95,7 @@ func (l *lease) hold(record resourcelock.LeaderElectionRecord, write func() erro
 	if err := write(); err != nil {
 		return err
 	}
+	l.holder = record.HolderIdentity
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.ended {

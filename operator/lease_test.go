@@ -6,11 +6,14 @@ package operator
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
@@ -33,6 +36,99 @@ func (p paper) write() error {
 		p.seen()
 	}
 	return p.err
+}
+
+// far is a lock at an API server that answers once it is reached. As there, who has not read the
+// last record can't replace it.
+type far struct {
+	reached       chan struct{}
+	written, read resourcelock.LeaderElectionRecord
+}
+
+func (f *far) wait(ctx context.Context) error {
+	select {
+	case <-f.reached:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (f *far) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	if err := f.wait(ctx); err != nil {
+		return nil, nil, err
+	}
+	f.read = f.written
+	read := f.read
+	return &read, []byte(fmt.Sprint(read)), nil
+}
+
+func (f *far) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return f.Update(ctx, record)
+}
+
+func (f *far) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if err := f.wait(ctx); err != nil {
+		return err
+	}
+	if f.read != f.written {
+		return errors.New("conflict")
+	}
+	f.read, f.written = record, record
+	return nil
+}
+
+func (f *far) Identity() string   { return "me" }
+func (f *far) Describe() string   { return "far" }
+func (f *far) RecordEvent(string) {}
+
+// TestALateLeaderGivesUpNoLeaseOfItsSuccessor runs the elector: it leads, reaches nobody until its
+// lease has ended, and is heard again after a successor has taken the lease.
+func TestALateLeaderGivesUpNoLeaseOfItsSuccessor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := DefaultConfig()
+		api := &far{reached: make(chan struct{})}
+		close(api.reached)
+		leads, ended := make(chan struct{}), make(chan struct{})
+		elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+			Lock: &lease{Interface: api}, ReleaseOnCancel: true,
+			LeaseDuration: cfg.LeaseDuration, RenewDeadline: cfg.renewDeadline(), RetryPeriod: cfg.retryPeriod(),
+			Callbacks: leaderelection.LeaderCallbacks{
+				OnStartedLeading: func(context.Context) { close(leads) },
+				OnStoppedLeading: func() { close(ended) },
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		go elector.Run(t.Context())
+		<-leads
+		synctest.Wait()
+		api.reached = make(chan struct{})
+		time.Sleep(cfg.LeaseDuration + cfg.retryPeriod()) //nolint:forbidigo // virtual time
+		synctest.Wait()
+		api.written = record("successor", 5)
+		close(api.reached)
+		<-ended
+		if holder := api.written.HolderIdentity; holder != "successor" {
+			t.Errorf("the lease of the successor is held by %q", holder)
+		}
+	})
+}
+
+func TestALeaseIsGivenUpByItsHolder(t *testing.T) {
+	api := &far{reached: make(chan struct{})}
+	close(api.reached)
+	l := &lease{Interface: api}
+	if err := l.Create(t.Context(), record("me", 5)); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := l.Get(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Update(t.Context(), record("", 1)); err != nil || api.written.HolderIdentity != "" {
+		t.Errorf("error %v, the lease is held by %q", err, api.written.HolderIdentity)
+	}
 }
 
 func record(holder string, seconds int) resourcelock.LeaderElectionRecord {
