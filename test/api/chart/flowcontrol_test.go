@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -25,8 +26,11 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-// flowNames are the names that the chart gives to FlowSchemas, and to their levels.
-var flowNames = []string{"alioth-claims", "alioth-daemons", "alioth-lookups"}
+// levelNames are the names that the chart gives to levels, and to a FlowSchema of each.
+var levelNames = []string{"alioth-claims", "alioth-daemons", "alioth-lookups"}
+
+// flowNames are the names of all its FlowSchemas. The last one has a level of the API server's.
+var flowNames = append(slices.Clone(levelNames), "alioth-leader-election")
 
 // request is one that a ServiceAccount makes.
 type request struct{ account, verb, path string }
@@ -80,7 +84,7 @@ func tokenOf(t *testing.T, server *apiserver.Server, account string) string {
 	return answer.Status.Token
 }
 
-func TestClaimsComeBeforeDaemonsAndLookupsLast(t *testing.T) {
+func TestTheLeaseComesFirstThenClaimsThenDaemonsAndLookupsLast(t *testing.T) {
 	server := bareServer(t)
 	helm := chart.New(t, root, server.Config())
 	upgrade(t, helm, "an installation")
@@ -94,21 +98,26 @@ func TestClaimsComeBeforeDaemonsAndLookupsLast(t *testing.T) {
 		tokens[account] = tokenOf(t, server, account)
 	}
 	const addresses = "/apis/alioth.dev/v1alpha1/addresses"
+	const leases = "/apis/coordination.k8s.io/v1/namespaces/"
 	elsewhere := [2]string{"service-accounts", "workload-low"}
 	both := func(name string) [2]string { return [2]string{name, name} }
 	want := map[request][2]string{
-		{"alioth-cnid", http.MethodGet, addresses + "/blue.10.0.0.1"}:                                  both("alioth-lookups"),
-		{"alioth-cnid", http.MethodGet, addresses + "?fieldSelector=spec.node%3Dn"}:                    both("alioth-daemons"),
-		{"alioth-cnid", http.MethodGet, addresses + "?watch=true&timeoutSeconds=1"}:                    both("alioth-daemons"),
-		{"alioth-cnid", http.MethodDelete, addresses + "/blue.10.0.0.1"}:                               both("alioth-daemons"),
-		{"alioth-cnid", http.MethodGet, "/apis/alioth.dev/v1alpha1/vpcs/blue"}:                         both("alioth-daemons"),
-		{"alioth-cnid", http.MethodGet, "/api/v1/namespaces/default/pods/p"}:                           both("alioth-daemons"),
-		{"alioth-cnid", http.MethodGet, "/version"}:                                                    both("alioth-daemons"),
-		{"alioth-operator", http.MethodGet, addresses + "/blue.10.0.0.1"}:                              both("alioth-claims"),
-		{"alioth-operator", http.MethodPost, addresses}:                                                both("alioth-claims"),
-		{"alioth-operator", http.MethodGet, "/apis/coordination.k8s.io/v1/namespaces/a/leases/alioth"}: both("alioth-claims"),
-		{"alioth-operator", http.MethodGet, "/apis"}:                                                   both("alioth-claims"),
-		{"other", http.MethodGet, addresses + "/blue.10.0.0.1"}:                                        elsewhere,
+		{"alioth-cnid", http.MethodGet, addresses + "/blue.10.0.0.1"}:                             both("alioth-lookups"),
+		{"alioth-cnid", http.MethodGet, addresses + "?fieldSelector=spec.node%3Dn"}:               both("alioth-daemons"),
+		{"alioth-cnid", http.MethodGet, addresses + "?watch=true&timeoutSeconds=1"}:               both("alioth-daemons"),
+		{"alioth-cnid", http.MethodDelete, addresses + "/blue.10.0.0.1"}:                          both("alioth-daemons"),
+		{"alioth-cnid", http.MethodGet, "/apis/alioth.dev/v1alpha1/vpcs/blue"}:                    both("alioth-daemons"),
+		{"alioth-cnid", http.MethodGet, "/api/v1/namespaces/default/pods/p"}:                      both("alioth-daemons"),
+		{"alioth-cnid", http.MethodGet, "/version"}:                                               both("alioth-daemons"),
+		{"alioth-operator", http.MethodGet, addresses + "/blue.10.0.0.1"}:                         both("alioth-claims"),
+		{"alioth-operator", http.MethodPost, addresses}:                                           both("alioth-claims"),
+		{"alioth-operator", http.MethodGet, leases + chart.Namespace + "/leases/alioth-operator"}: {"alioth-leader-election", "leader-election"},
+		{"alioth-operator", http.MethodPut, leases + chart.Namespace + "/leases/alioth-operator"}: {"alioth-leader-election", "leader-election"},
+		{"alioth-operator", http.MethodPost, leases + chart.Namespace + "/leases"}:                {"alioth-leader-election", "leader-election"},
+		{"alioth-operator", http.MethodGet, leases + "a/leases/alioth"}:                           both("alioth-claims"),
+		{"other", http.MethodGet, leases + chart.Namespace + "/leases/alioth-operator"}:           elsewhere,
+		{"alioth-operator", http.MethodGet, "/apis"}:                                              both("alioth-claims"),
+		{"other", http.MethodGet, addresses + "/blue.10.0.0.1"}:                                   elsewhere,
 	}
 	expect := func(when string, want map[request][2]string) {
 		t.Helper()
@@ -161,10 +170,10 @@ func text(all map[request][2]string) map[string]string {
 // A lookup that waits would delay claims, which pods wait for.
 func TestOnlyLookupsAreRefusedAndTheirSeatsLent(t *testing.T) {
 	levels := rendered(t, "PriorityLevelConfiguration")
-	if len(levels) != len(flowNames) || len(rendered(t, "FlowSchema")) != len(flowNames) {
+	if len(levels) != len(levelNames) || len(rendered(t, "FlowSchema")) != len(flowNames) {
 		t.Fatalf("the chart renders the levels %v", levels)
 	}
-	for _, name := range flowNames {
+	for _, name := range levelNames {
 		limited, _ := levels[name].Object["spec"].(map[string]any)["limited"].(map[string]any)
 		response, _ := limited["limitResponse"].(map[string]any)
 		want, lent := "Queue", "<nil>"
