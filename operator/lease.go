@@ -10,20 +10,28 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
 // defaultLease and leastLease are durations of the lease. A successor looks every
 // retryPeriod, stretched by up to a fifth, and waits until it has seen the same renewal for
-// the lease's duration: by default it leads at most 6 s + 2 * 1.2 * 1 s = 8.4 s after the last
-// renewal of a leader that was killed.
-const defaultLease, leastLease = 6 * time.Second, 3 * time.Second
+// the lease's duration: by default it leads at most 5 s + 2 * 1.2 * 0.5 s = 6.2 s after the last
+// renewal of a leader that was killed, and the time of its requests.
+const defaultLease, leastLease = 5 * time.Second, 3 * time.Second
 
-// renewDeadline is how long the leader tries to renew its lease before it stops writing.
-func (c Config) renewDeadline() time.Duration { return c.LeaseDuration * 2 / 3 }
+// retryPeriod is the pause after a renewal, or after a failed attempt.
+func (c Config) retryPeriod() time.Duration { return c.LeaseDuration / 10 }
 
-func (c Config) retryPeriod() time.Duration { return c.LeaseDuration / 6 }
+// renewDeadline is how long the leader tries to renew its lease. The first attempt is one
+// retryPeriod after the last renewal, so the leader stops one retryPeriod before its lease ends.
+func (c Config) renewDeadline() time.Duration { return c.LeaseDuration - 2*c.retryPeriod() }
+
+// leaseTimeout bounds one request for the lease. A request that hangs leaves time for others, and a
+// request that is slow may succeed.
+func (c Config) leaseTimeout() time.Duration { return c.LeaseDuration * 2 / 5 }
 
 // leaseName is the name of the Lease that the leader holds.
 const leaseName = "alioth-operator"
@@ -53,12 +61,27 @@ type lease struct {
 // newLease returns the lock of a term of the process of that identity; late is
 // to end the term.
 func newLease(config *rest.Config, cfg Config, identity string, late func()) (*lease, error) {
-	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, cfg.Namespace, leaseName,
-		resourcelock.ResourceLockConfig{Identity: identity}, config, cfg.renewDeadline())
+	client, err := coordinationv1.NewForConfig(leaseClient(config, cfg.leaseTimeout()))
 	if err != nil {
 		return nil, err
 	}
-	return &lease{Interface: lock, late: late}, nil
+	return &lease{late: late, Interface: &resourcelock.LeaseLock{
+		LeaseMeta:  metav1.ObjectMeta{Namespace: cfg.Namespace, Name: leaseName},
+		Client:     client,
+		LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
+	}}, nil
+}
+
+// leaseClient returns a configuration whose requests share no connection with those of the
+// operator, and no connection with each other at one time. HTTP/1.1 has one request at a time on
+// a connection, and a request that is given up closes its connection. With HTTP/2 all
+// requests would be on one connection, behind lists of any size, and a connection that hangs would
+// be used again.
+func leaseClient(config *rest.Config, timeout time.Duration) *rest.Config {
+	own := rest.AddUserAgent(rest.CopyConfig(config), "leader-election")
+	own.NextProtos = []string{"http/1.1"}
+	own.Timeout = timeout
+	return own
 }
 
 // Get implements resourcelock.Interface.

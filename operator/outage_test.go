@@ -5,6 +5,7 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -13,14 +14,19 @@ import (
 	"regexp"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
-// wire is a way to the API server that can be cut.
+// wire is a way to the API server that can be cut, and whose connections can hang.
 type wire struct {
 	listener net.Listener
 	target   string
@@ -28,6 +34,21 @@ type wire struct {
 	mu    sync.Mutex
 	cut   bool
 	conns map[net.Conn]struct{}
+	// hung is of the connections that are made at present.
+	hung *atomic.Bool
+}
+
+// end is one end of a connection. Once that hangs, what is written to it is lost.
+type end struct {
+	net.Conn
+	hung *atomic.Bool
+}
+
+func (e end) Write(b []byte) (int, error) {
+	if e.hung.Load() {
+		return len(b), nil
+	}
+	return e.Conn.Write(b)
 }
 
 func newWire(t *testing.T, config *rest.Config) *wire {
@@ -40,7 +61,7 @@ func newWire(t *testing.T, config *rest.Config) *wire {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &wire{listener: listener, target: target.Host, conns: map[net.Conn]struct{}{}}
+	w := &wire{listener: listener, target: target.Host, conns: map[net.Conn]struct{}{}, hung: &atomic.Bool{}}
 	go w.accept(context.WithoutCancel(t.Context()))
 	t.Cleanup(func() {
 		w.set(true)
@@ -67,7 +88,8 @@ func (w *wire) carry(ctx context.Context, conn net.Conn) {
 		return
 	}
 	defer far.Close()
-	if !w.add(conn, far) {
+	hung, ok := w.add(conn, far)
+	if !ok {
 		return
 	}
 	done := make(chan struct{}, 2)
@@ -75,19 +97,28 @@ func (w *wire) carry(ctx context.Context, conn net.Conn) {
 		_, _ = io.Copy(to, from) // how a connection ends is no matter here
 		done <- struct{}{}
 	}
-	go pass(conn, far)
-	go pass(far, conn)
+	go pass(end{conn, hung}, far)
+	go pass(end{far, hung}, conn)
 	<-done
 }
 
-// add remembers connections; it is false where they must not be.
-func (w *wire) add(conns ...net.Conn) bool {
+// add remembers connections, and returns what tells that they hang; it is false where they must not
+// be.
+func (w *wire) add(conns ...net.Conn) (*atomic.Bool, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, conn := range conns {
 		w.conns[conn] = struct{}{}
 	}
-	return !w.cut
+	return w.hung, !w.cut
+}
+
+// hang makes all connections lose what is sent. They stay open, and later ones are as usual.
+func (w *wire) hang() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.hung.Store(true)
+	w.hung = &atomic.Bool{}
 }
 
 // set cuts all connections and allows no more, or allows them again.
@@ -126,8 +157,47 @@ func TestAnOutageOfTheAPIServerEndsATermAndNotTheProcess(t *testing.T) {
 	}
 }
 
-// atLeast reads how often the operator stood up.
+// TestConnectionsThatHangCostNoLease: the path to one of several API servers may end without a word.
+func TestConnectionsThatHangCostNoLease(t *testing.T) {
+	r := newRig(t)
+	r.create(newNamespace("hung-lease", ""))
+	through := *r
+	through.config = rest.CopyConfig(r.config)
+	w := newWire(t, through.config)
+	cfg := electing("hung-lease")
+	cfg.MetricsAddr = freeAddr(t)
+	cfg.LeaseDuration = 12 * time.Second // a busy machine must not fail the test
+	through.operate(cfg)
+	leases := r.leases()
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "hung-lease", Name: leaseName}}
+	r.leader(leases, lease, func(holder string) bool { return holder != "" })
+
+	w.hang()
+	hung := time.Now()
+	r.eventually(func() error {
+		err := leases.Get(t.Context(), client.ObjectKeyFromObject(lease), lease)
+		if err == nil && !lease.Spec.RenewTime.After(hung) {
+			err = errors.New("the lease is not renewed")
+		}
+		return err
+	})
+	if terms, err := standUps(t, cfg.MetricsAddr); err != nil || terms != 1 {
+		t.Errorf("the operator stood up %d times, error %v", terms, err)
+	}
+}
+
+// atLeast compares how often the operator stood up.
 func atLeast(t *testing.T, addr string, terms int) error {
+	t.Helper()
+	count, err := standUps(t, addr)
+	if err == nil && count < terms {
+		err = fmt.Errorf("stood up %d times, want %d", count, terms)
+	}
+	return err
+}
+
+// standUps reads how often the operator stood up.
+func standUps(t *testing.T, addr string) (int, error) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+"/metrics", nil)
 	if err != nil {
@@ -135,19 +205,16 @@ func atLeast(t *testing.T, addr string, terms int) error {
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	match := regexp.MustCompile(`(?m)^alioth_operator_terms_total (\d+)$`).FindSubmatch(body)
 	if match == nil {
-		return fmt.Errorf("no terms among %d bytes of metrics", len(body))
+		return 0, fmt.Errorf("no terms among %d bytes of metrics", len(body))
 	}
-	if count, err := strconv.Atoi(string(match[1])); err != nil || count < terms {
-		return fmt.Errorf("stood up %s times, want %d", match[1], terms)
-	}
-	return nil
+	return strconv.Atoi(string(match[1]))
 }

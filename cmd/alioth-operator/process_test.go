@@ -46,6 +46,9 @@ const within = time.Minute
 var server apiserver.Shared
 
 func TestMain(m *testing.M) {
+	if os.Getenv(asLoad) != "" {
+		spin()
+	}
 	if os.Getenv(asOperator) != "" {
 		main()
 		return
@@ -301,7 +304,7 @@ func (w *world) refusals() {
 	}
 }
 
-// renewals is over how many renewals of the lease, one per second, an idle
+// renewals is over how many renewals of the lease, two per second, an idle
 // operator is watched.
 const renewals = 5
 

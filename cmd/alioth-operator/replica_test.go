@@ -98,9 +98,15 @@ func (g *gateway) since(n int) []request {
 // kubeconfig writes a file that leads through the gateway.
 func (g *gateway) kubeconfig(t *testing.T) string {
 	t.Helper()
+	return writeKubeconfig(t, &clientcmdapi.Cluster{Server: g.URL}, &clientcmdapi.AuthInfo{})
+}
+
+// writeKubeconfig writes a file that leads a user to a cluster.
+func writeKubeconfig(t *testing.T, cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) string {
+	t.Helper()
 	c := clientcmdapi.NewConfig()
-	c.Clusters["test"] = &clientcmdapi.Cluster{Server: g.URL}
-	c.Contexts["test"] = &clientcmdapi.Context{Cluster: "test"}
+	c.Clusters["test"], c.AuthInfos["test"] = cluster, user
+	c.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: "test"}
 	c.CurrentContext = "test"
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := clientcmd.WriteToFile(*c, path); err != nil {
@@ -111,12 +117,10 @@ func (g *gateway) kubeconfig(t *testing.T) string {
 
 // replica is an operator as a process of its own.
 type replica struct {
-	t       *testing.T
-	gateway *gateway
-	process *os.Process
-	// ended is closed once the process has ended with status.
-	ended           chan struct{}
-	status          error
+	*child
+	t *testing.T
+	// gateway is nil without one.
+	gateway         *gateway
 	health, metrics string
 }
 
@@ -126,26 +130,55 @@ func startReplica(t *testing.T, config *rest.Config, namespace string, flags ...
 	return newReplica(t, newGateway(t, config), namespace, flags...)
 }
 
-// newReplica starts an operator whose lease is in a namespace, with more flags than those
-// that it needs. It is killed with the test, and with this process.
+// startDirect starts an operator without a gateway, see launch.
+func startDirect(t *testing.T, config *rest.Config, namespace string) *replica {
+	t.Helper()
+	cluster := &clientcmdapi.Cluster{Server: config.Host, InsecureSkipTLSVerify: true} // as the gateway does
+	return launch(t, writeKubeconfig(t, cluster, &clientcmdapi.AuthInfo{Token: config.BearerToken}), namespace)
+}
+
+// newReplica starts an operator behind a gateway, see launch.
 func newReplica(t *testing.T, g *gateway, namespace string, flags ...string) *replica {
 	t.Helper()
-	r := &replica{
-		t: t, gateway: g, ended: make(chan struct{}), health: freeport.Loopback(t), metrics: freeport.Loopback(t),
-	}
+	r := launch(t, g.kubeconfig(t), namespace, flags...)
+	r.gateway = g
+	return r
+}
+
+// launch starts an operator whose lease is in a namespace, with more flags than those
+// that it needs.
+func launch(t *testing.T, kubeconfig, namespace string, flags ...string) *replica {
+	t.Helper()
+	r := &replica{t: t, health: freeport.Loopback(t), metrics: freeport.Loopback(t)}
+	r.child = spawn(t, asOperator, append([]string{
+		"--kubeconfig=" + kubeconfig, "--namespace=" + namespace,
+		"--health-addr=" + r.health, "--metrics-addr=" + r.metrics, "--default-vpc=no-such-default",
+		"--service-cidrs=" + apiserver.ServiceCIDR4,
+	}, flags...)...)
+	return r
+}
+
+// child is this test binary as another process.
+type child struct {
+	process *os.Process
+	// ended is closed once the process has ended with status.
+	ended  chan struct{}
+	status error
+}
+
+// spawn starts a child in the part that an environment variable gives it. It is killed with the
+// test, and with this process.
+func spawn(t *testing.T, part string, args ...string) *child {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(self, append([]string{
-		"--kubeconfig=" + r.gateway.kubeconfig(t), "--namespace=" + namespace,
-		"--health-addr=" + r.health, "--metrics-addr=" + r.metrics, "--default-vpc=no-such-default",
-		"--service-cidrs=" + apiserver.ServiceCIDR4,
-	}, flags...)...)
-	cmd.Env = append(os.Environ(), asOperator+"=1")
+	cmd := exec.Command(self, args...)
+	cmd.Env = append(os.Environ(), part+"=1")
 	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	started := make(chan error)
+	c, started := &child{ended: make(chan struct{})}, make(chan error)
 	go func() {
 		// Pdeathsig follows the thread that forked: keep it until the child is gone.
 		runtime.LockOSThread()
@@ -153,19 +186,22 @@ func newReplica(t *testing.T, g *gateway, namespace string, flags ...string) *re
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			r.status = cmd.Wait()
-			close(r.ended)
+			c.status = cmd.Wait()
+			close(c.ended)
 		}
 	}()
 	if err := <-started; err != nil {
 		t.Fatal(err)
 	}
-	r.process = cmd.Process
-	t.Cleanup(func() {
-		_ = r.process.Kill() // it may have ended before
-		<-r.ended
-	})
-	return r
+	c.process = cmd.Process
+	t.Cleanup(c.kill)
+	return c
+}
+
+// kill ends the child, if it has not ended before, and waits for its end.
+func (c *child) kill() {
+	_ = c.process.Kill()
+	<-c.ended
 }
 
 func (r *replica) signal(s syscall.Signal) {
