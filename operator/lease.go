@@ -8,30 +8,34 @@ import (
 	"errors"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// defaultLease and leastLease are durations of the lease. A successor looks every
-// retryPeriod, stretched by up to a fifth, and waits until it has seen the same renewal for
-// the lease's duration: by default it leads at most 5 s + 2 * 1.2 * 0.5 s = 6.2 s after the last
-// renewal of a leader that was killed, and the time of its requests.
+// defaultLease and leastLease are durations of the lease. A successor learns of a renewal from
+// a watch, looks at what it has learned each lookPeriod, stretched by up to a fifth, and waits
+// until it has seen the same renewal for the lease's duration: by default it leads at most
+// 5 s + 2 * 1.2 * 0.1 s = 5.24 s after the last renewal of a leader that was killed, plus the
+// time of an event and a write.
 const defaultLease, leastLease = 5 * time.Second, 3 * time.Second
 
-// retryPeriod is the pause after a renewal, or after a failed attempt.
-func (c Config) retryPeriod() time.Duration { return c.LeaseDuration / 10 }
+// renewPeriod is the time between two renewals, and between two reads that the watch does not
+// answer.
+func (c Config) renewPeriod() time.Duration { return c.LeaseDuration / 10 }
 
-// renewDeadline is how long the leader tries to renew its lease. The first attempt is one
-// retryPeriod after the last renewal, so the leader stops one retryPeriod before its lease ends.
-func (c Config) renewDeadline() time.Duration { return c.LeaseDuration - 2*c.retryPeriod() }
+// lookPeriod is the time between two looks at the lease, most of which cost no request.
+func (c Config) lookPeriod() time.Duration { return c.LeaseDuration / 50 }
 
-// leaseTimeout bounds one request for the lease. A request that hangs leaves time for others, and a
-// request that is slow may succeed.
-func (c Config) leaseTimeout() time.Duration { return c.LeaseDuration * 2 / 5 }
+// renewDeadline is how long the leader tries to renew its lease. It begins one lookPeriod after the
+// last renewal, so the leader stops before its lease ends.
+func (c Config) renewDeadline() time.Duration { return c.LeaseDuration - c.renewPeriod() }
+
+// hedgeAfter is how long a request for the lease may take before a second one is sent.
+func (c Config) hedgeAfter() time.Duration { return c.LeaseDuration * 3 / 10 }
 
 // leaseName is the name of the Lease that the leader holds.
 const leaseName = "alioth-operator"
@@ -50,8 +54,14 @@ type lease struct {
 	// late is called on a write after the end of the lease: the elector may notice the
 	// end only after renewDeadline.
 	late func()
-	// holder is whom the last record names that was read or written. Only the elector uses it.
+	// renewEvery is the time between two renewals.
+	renewEvery time.Duration
+	// holder is whom the last record names that was read or written, and due when the next
+	// renewal is. Only the elector uses them.
 	holder string
+	due    time.Time
+	// known is true once a record was read or written.
+	known atomic.Bool
 
 	mu    sync.Mutex
 	until time.Time
@@ -59,29 +69,17 @@ type lease struct {
 }
 
 // newLease returns the lock of a term of the process of that identity; late is
-// to end the term.
-func newLease(config *rest.Config, cfg Config, identity string, late func()) (*lease, error) {
-	client, err := coordinationv1.NewForConfig(leaseClient(config, cfg.leaseTimeout()))
+// to end the term. The lock follows the Lease until ctx ends.
+func newLease(ctx context.Context, config *rest.Config, cfg Config, identity string, late func()) (*lease, error) {
+	client, err := followLease(ctx, config, cfg)
 	if err != nil {
 		return nil, err
 	}
-	return &lease{late: late, Interface: &resourcelock.LeaseLock{
+	return &lease{late: late, renewEvery: cfg.renewPeriod(), Interface: &resourcelock.LeaseLock{
 		LeaseMeta:  metav1.ObjectMeta{Namespace: cfg.Namespace, Name: leaseName},
 		Client:     client,
 		LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
 	}}, nil
-}
-
-// leaseClient returns a configuration whose requests share no connection with those of the
-// operator, and no connection with each other at one time. HTTP/1.1 has one request at a time on
-// a connection, and a request that is given up closes its connection. With HTTP/2 all
-// requests would be on one connection, behind lists of any size, and a connection that hangs would
-// be used again.
-func leaseClient(config *rest.Config, timeout time.Duration) *rest.Config {
-	own := rest.AddUserAgent(rest.CopyConfig(config), "leader-election")
-	own.NextProtos = []string{"http/1.1"}
-	own.Timeout = timeout
-	return own
 }
 
 // Get implements resourcelock.Interface.
@@ -89,6 +87,7 @@ func (l *lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []
 	record, raw, err := l.Interface.Get(ctx)
 	if err == nil {
 		l.holder = record.HolderIdentity
+		l.known.Store(true)
 	}
 	return record, raw, err
 }
@@ -99,11 +98,17 @@ func (l *lease) Create(ctx context.Context, record resourcelock.LeaderElectionRe
 }
 
 // Update implements resourcelock.Interface. An elector whose requests have failed until its
-// lease ended gives up what it reads then, which may be the lease of a successor.
+// lease ended gives up what it reads then, which may be the lease of a successor. The elector
+// renews as often as it looks, so a renewal waits until it is due.
 func (l *lease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if record.HolderIdentity == "" && l.holder != l.Identity() {
 		l.end()
 		return errNotHeld
+	}
+	if record.HolderIdentity == l.Identity() {
+		if err := waitUntil(ctx, l.due); err != nil {
+			return err
+		}
 	}
 	return l.hold(record, func() error { return l.Interface.Update(ctx, record) })
 }
@@ -118,7 +123,8 @@ func (l *lease) hold(record resourcelock.LeaderElectionRecord, write func() erro
 	if err := write(); err != nil {
 		return err
 	}
-	l.holder = record.HolderIdentity
+	l.holder, l.due = record.HolderIdentity, began.Add(l.renewEvery)
+	l.known.Store(true)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.ended {

@@ -92,7 +92,7 @@ func TestALateLeaderGivesUpNoLeaseOfItsSuccessor(t *testing.T) {
 		leads, ended := make(chan struct{}), make(chan struct{})
 		elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 			Lock: &lease{Interface: api}, ReleaseOnCancel: true,
-			LeaseDuration: cfg.LeaseDuration, RenewDeadline: cfg.renewDeadline(), RetryPeriod: cfg.retryPeriod(),
+			LeaseDuration: cfg.LeaseDuration, RenewDeadline: cfg.renewDeadline(), RetryPeriod: cfg.lookPeriod(),
 			Callbacks: leaderelection.LeaderCallbacks{
 				OnStartedLeading: func(context.Context) { close(leads) },
 				OnStoppedLeading: func() { close(ended) },
@@ -105,7 +105,7 @@ func TestALateLeaderGivesUpNoLeaseOfItsSuccessor(t *testing.T) {
 		<-leads
 		synctest.Wait()
 		api.reached = make(chan struct{})
-		time.Sleep(cfg.LeaseDuration + cfg.retryPeriod()) //nolint:forbidigo // virtual time
+		time.Sleep(cfg.LeaseDuration + cfg.renewPeriod()) //nolint:forbidigo // virtual time
 		synctest.Wait()
 		api.written = record("successor", 5)
 		close(api.reached)

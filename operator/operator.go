@@ -118,7 +118,7 @@ func (p *process) term(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	p.metrics.terms.Inc()
-	lock, err := p.lock(cancel)
+	lock, err := p.lock(ctx, cancel)
 	if err != nil {
 		return err
 	}
@@ -139,8 +139,8 @@ func (p *process) term(ctx context.Context) error {
 	}
 	go collectGarbage(ctx, fed.WaitForSync)
 	go fed.Fill(ctx)
-	p.state.set(fed)
-	defer p.state.set(nil)
+	p.state.set(fed, lock)
+	defer p.state.clear()
 	go func() {
 		select {
 		case <-mgr.Elected():
@@ -156,13 +156,13 @@ func (p *process) term(ctx context.Context) error {
 	return errEnded
 }
 
-// lock returns the lease of a new term, which end ends; nil where there is no
-// election.
-func (p *process) lock(end func()) (*lease, error) {
+// lock returns the lease of a new term, which end ends, and which is followed until ctx ends;
+// nil where there is no election.
+func (p *process) lock(ctx context.Context, end func()) (*lease, error) {
 	if !p.cfg.LeaderElect {
 		return nil, nil
 	}
-	lock, err := newLease(p.rest, p.cfg, p.identity, end)
+	lock, err := newLease(ctx, p.rest, p.cfg, p.identity, end)
 	if err != nil {
 		return nil, fmt.Errorf("prepare the lease: %w", err)
 	}
@@ -187,7 +187,7 @@ func (p *process) newManager(ctx context.Context, lock *lease) (manager.Manager,
 		LeaderElectionReleaseOnCancel: true,
 		LeaseDuration:                 ptr.To(p.cfg.LeaseDuration),
 		RenewDeadline:                 ptr.To(p.cfg.renewDeadline()),
-		RetryPeriod:                   ptr.To(p.cfg.retryPeriod()),
+		RetryPeriod:                   ptr.To(p.cfg.lookPeriod()),
 		GracefulShutdownTimeout:       ptr.To(gracePeriod),
 		// Controllers of an earlier term had the same names.
 		Controller: config.Controller{SkipNameValidation: ptr.To(true)},

@@ -186,6 +186,46 @@ func TestConnectionsThatHangCostNoLease(t *testing.T) {
 	}
 }
 
+// TestAReplicaWhoseWatchHangsTakesOver: it takes what it saw last for the state of the lease.
+func TestAReplicaWhoseWatchHangsTakesOver(t *testing.T) {
+	r := newRig(t)
+	r.create(newNamespace("hung-watch", ""))
+	stop := r.operate(electing("hung-watch"))
+	leases := r.leases()
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "hung-watch", Name: leaseName}}
+	var first string
+	r.leader(leases, lease, func(holder string) bool { first = holder; return holder != "" })
+
+	through := *r
+	through.config = rest.CopyConfig(r.config)
+	w := newWire(t, through.config)
+	cfg := electing("hung-watch")
+	cfg.HealthAddr = freeAddr(t)
+	through.operate(cfg)
+	r.eventually(func() error { return isReady(t, cfg.HealthAddr) })
+	w.hang()
+	stop()
+	r.leader(leases, lease, func(holder string) bool { return holder != "" && holder != first })
+}
+
+// isReady returns an error unless the operator is ready.
+func isReady(t *testing.T, addr string) error {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+"/readyz", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("/readyz answers %s", response.Status)
+	}
+	return nil
+}
+
 // atLeast compares how often the operator stood up.
 func atLeast(t *testing.T, addr string, terms int) error {
 	t.Helper()

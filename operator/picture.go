@@ -42,7 +42,7 @@ func (p picture) leftOut() *descriptor.Collector {
 
 // Collect implements prometheus.Collector.
 func (p picture) Collect(to chan<- prometheus.Metric) {
-	if !p.state.ready() {
+	if !p.state.filled() {
 		return
 	}
 	fed := p.state.feed.Load()

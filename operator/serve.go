@@ -25,14 +25,29 @@ import (
 
 const headerTimeout = 5 * time.Second
 
-// state is the input of the readiness check: the feed of the present term.
-type state struct{ feed atomic.Pointer[feed.Feed] }
+// state is the input of the readiness check: the feed of the present term, and its lease.
+type state struct {
+	feed  atomic.Pointer[feed.Feed]
+	lease atomic.Pointer[lease]
+}
 
-func (s *state) set(f *feed.Feed) { s.feed.Store(f) }
+// set has the parts of a term; l is nil where there is no election.
+func (s *state) set(f *feed.Feed, l *lease) {
+	s.lease.Store(l)
+	s.feed.Store(f)
+}
 
-func (s *state) ready() bool {
+func (s *state) clear() { s.feed.Store(nil) }
+
+func (s *state) filled() bool {
 	f := s.feed.Load()
 	return f != nil && f.Synced()
+}
+
+// ready is true for a replica that leads, or can take over: it knows the lease.
+func (s *state) ready() bool {
+	l := s.lease.Load()
+	return s.filled() && (l == nil || l.known.Load())
 }
 
 // serve starts the health and metrics servers, which outlive every term, and
@@ -92,13 +107,13 @@ func (s *servers) stop() {
 }
 
 // healthHandler serves /healthz while the process runs, and /readyz once the store is
-// filled, whether or not this process leads.
+// filled and the lease is known, whether or not this process leads.
 func healthHandler(s *state) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if !s.ready() {
-			http.Error(w, "the store is not filled yet", http.StatusServiceUnavailable)
+			http.Error(w, "the store is not filled, or the lease is not known yet", http.StatusServiceUnavailable)
 			return
 		}
 		w.WriteHeader(http.StatusOK)

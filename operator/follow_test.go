@@ -1,0 +1,118 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
+)
+
+// counted is an API server with one Lease, which counts the reads.
+type counted struct {
+	coordination.LeaseInterface
+	version string
+	reads   int
+}
+
+func (c *counted) Get(context.Context, string, metav1.GetOptions) (*coordinationv1.Lease, error) {
+	c.reads++
+	return version(c.version), nil
+}
+
+func (c *counted) Update(context.Context, *coordinationv1.Lease, metav1.UpdateOptions) (*coordinationv1.Lease, error) {
+	return version(c.version), nil
+}
+
+func version(v string) *coordinationv1.Lease {
+	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{ResourceVersion: v}}
+}
+
+func TestTheWatchAnswersReadsUntilAWriteAndOnceItHasCaughtUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api, watched := &counted{version: "7"}, (*coordinationv1.Lease)(nil)
+		f := &followed{LeaseInterface: api, pause: time.Second, late: time.Minute, watched: func() *coordinationv1.Lease { return watched }}
+		look := func(when, want string, reads int) {
+			t.Helper()
+			api.reads = 0
+			for range 10 {
+				if got, err := f.Get(t.Context(), leaseName, metav1.GetOptions{}); err != nil || got.ResourceVersion != want {
+					t.Errorf("%s: read version %s, want %s, error %v", when, got.ResourceVersion, want, err)
+				}
+			}
+			if api.reads != reads {
+				t.Errorf("%s: the API server was asked %d times, want %d", when, api.reads, reads)
+			}
+		}
+		began := time.Now()
+		look("before the watch has anything", "7", 10)
+		if took := time.Since(began); took != 9*time.Second {
+			t.Errorf("ten reads took %s, want a second between two", took)
+		}
+		watched = version("6")
+		look("once the watch has the lease", "6", 0)
+		if _, err := f.Update(t.Context(), watched, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		look("after a write", "7", 10)
+		watched = version("7")
+		look("once the watch has caught up", "7", 1)
+	})
+}
+
+func TestALateRequestIsSentAgainAndTheFirstAnswerCounts(t *testing.T) {
+	conflict := apierrors.NewConflict(coordinationv1.Resource("leases"), leaseName, nil)
+	broken := errors.New("connection refused")
+	// hung is of a request that has no answer.
+	const hung = time.Hour
+	type reply struct {
+		after time.Duration
+		err   error
+	}
+	for name, tt := range map[string]struct {
+		replies []reply
+		want    int
+		err     error
+		took    time.Duration
+	}{
+		"in time":                           {[]reply{{after: time.Second}}, 0, nil, time.Second},
+		"refused in time":                   {[]reply{{time.Second, broken}}, 0, broken, time.Second},
+		"the first hangs":                   {[]reply{{after: hung}, {after: time.Second}}, 1, nil, 3 * time.Second},
+		"the first is slow":                 {[]reply{{after: 4 * time.Second}, {after: hung}}, 0, nil, 4 * time.Second},
+		"the second fails":                  {[]reply{{after: 5 * time.Second}, {time.Second, broken}}, 0, nil, 5 * time.Second},
+		"both fail":                         {[]reply{{5 * time.Second, broken}, {time.Second, broken}}, 0, broken, 5 * time.Second},
+		"the first was done without answer": {[]reply{{after: hung}, {time.Second, conflict}}, 1, conflict, 3 * time.Second},
+		"both hang":                         {[]reply{{after: hung}, {after: hung}}, 0, context.DeadlineExceeded, 9 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), 9*time.Second) // virtual time
+				defer cancel()
+				began := time.Now()
+				var sent atomic.Int32
+				got, err := hedge(ctx, 2*time.Second, func(ctx context.Context) (int, error) {
+					i := int(sent.Add(1)) - 1
+					if err := waitUntil(ctx, time.Now().Add(tt.replies[i].after)); err != nil {
+						return i, err
+					}
+					return i, tt.replies[i].err
+				})
+				if !errors.Is(err, tt.err) || err == nil && got != tt.want || int(sent.Load()) != len(tt.replies) {
+					t.Errorf("got the answer %d and error %v of %d requests, want %d, %v, %d", got, err, sent.Load(), tt.want, tt.err, len(tt.replies))
+				}
+				if took := time.Since(began); took != tt.took {
+					t.Errorf("it took %s, want %s", took, tt.took)
+				}
+			})
+		})
+	}
+}
