@@ -4,6 +4,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
+	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/test/waits"
 )
 
@@ -61,6 +64,24 @@ var floods = []struct {
 		service.Annotations = map[string]string{"danm.k8s.io/selector": `{"app":"web"}`, "danm.k8s.io/network": "missing"}
 		return service
 	}},
+	{"Services that select a pod", func(namespace, name string) client.Object { return selecting(namespace, name, "flood") }},
+	{"Services with external IPs", func(namespace, name string) client.Object {
+		service := headless(namespace, name)
+		service.Spec.ExternalIPs = []string{"198.51.100.1"}
+		return service
+	}},
+	{"DanmNets", func(namespace, name string) client.Object {
+		network := &danmv1.DanmNet{Spec: danmv1.NetworkSpec{NetworkType: "macvlan", NetworkID: "flood", Options: danmv1.NetworkOptions{
+			HostDevice: "flood1", CIDR: "10.0.0.0/16",
+		}}}
+		network.Namespace, network.Name = namespace, name
+		return network
+	}},
+	{"PodNetworkInstances", func(namespace, name string) client.Object {
+		instance := instanceOf(name, 1)
+		instance.Namespace, instance.Spec.PodNetworkConfigs[0].PodNetwork = namespace, "flood"
+		return instance
+	}},
 	{"EndpointSlices", func(namespace, name string) client.Object {
 		slice := &discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.77.0.9"}}}}
 		slice.Namespace, slice.Name, slice.Labels = namespace, name, map[string]string{discoveryv1.LabelServiceName: "flood"}
@@ -68,10 +89,18 @@ var floods = []struct {
 	}},
 }
 
-// headless is a Service without a ClusterIP, of which a cluster has few.
+// headless is a Service without a ClusterIP: the cluster has few of these addresses.
 func headless(namespace, name string) *corev1.Service {
 	service := &corev1.Service{Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Ports: []corev1.ServicePort{{Port: 80}}}}
 	service.Namespace, service.Name = namespace, name
+	return service
+}
+
+// selecting is a headless Service whose endpoints are the pods with the label app in the VPC
+// with the name of the namespace.
+func selecting(namespace, name, app string) *corev1.Service {
+	service := headless(namespace, name)
+	service.Annotations = map[string]string{"alioth.dev/selector": fmt.Sprintf(`{"app": %q}`, app), "alioth.dev/network": "VPC/" + namespace}
 	return service
 }
 
@@ -93,7 +122,7 @@ func TestAFloodOfATenantDelaysNoOther(t *testing.T) {
 					return f.Create(t.Context(), flood.make(f.hostile, fmt.Sprintf("x%d", i)))
 				})
 			}
-			f.start(1) // the operator has heard of the flood
+			f.start(f.calm, "first") // the operator has heard of the flood
 			f.measure(count)
 		})
 	}
@@ -115,21 +144,23 @@ func newFlooded(t *testing.T, name string) *flooded {
 		t.Fatal(err)
 	}
 	r.Client = quick
-	r.operate(testConfig())
+	cfg := testConfig()
+	cfg.NodeIPAM, cfg.NodeIPAMInfraSubnet = true, "flood"
+	r.operate(cfg)
 	f := &flooded{rig: r, hostile: name + "-hostile", calm: name + "-calm"}
-	r.create(
-		newNamespace(f.hostile, f.hostile), newNamespace(f.calm, f.calm),
-		newVPC(f.calm, []string{f.calm}, "10.0.0.0/16"), newSubnet(f.calm, f.calm, "net1", "10.0.0.0/18"), newNetwork(f.calm, "default", f.calm),
-	)
-	t.Cleanup(func() { f.clear() })
-	f.start(1)
+	for _, name := range []string{f.hostile, f.calm} {
+		r.create(newNamespace(name, name), newVPC(name, []string{name}, "10.0.0.0/16"), newSubnet(name, name, "net1", "10.0.0.0/18"), newNetwork(name, "default", name))
+	}
+	t.Cleanup(f.clear)
+	f.start(f.hostile, "flood")
 	return f
 }
 
 // clear removes what later floods would count.
 func (f *flooded) clear() {
 	for _, object := range []client.Object{
-		&corev1.Pod{}, newNetwork("", "", ""), &danmv1.TenantNetwork{}, &nadv1.NetworkAttachmentDefinition{}, &discoveryv1.EndpointSlice{},
+		&corev1.Pod{}, newNetwork("", "", ""), &danmv1.TenantNetwork{}, &danmv1.DanmNet{}, &nadv1.NetworkAttachmentDefinition{}, &discoveryv1.EndpointSlice{},
+		&multitenancyv1alpha1.PodNetworkInstance{},
 	} {
 		for _, namespace := range []string{f.hostile, f.calm} {
 			if err := f.DeleteAllOf(context.Background(), object, client.InNamespace(namespace), client.GracePeriodSeconds(0)); err != nil {
@@ -160,64 +191,124 @@ func (f *flooded) each(count int, step func(i int) error) {
 	wait.Wait()
 }
 
-// start starts pods of the calm tenant one after the other, each until the operator has told
-// it its address, and returns how long each took.
-func (f *flooded) start(count int) []time.Duration {
+// start starts a pod, and returns how long it took until the operator had told it its address.
+func (f *flooded) start(namespace, name string) time.Duration {
 	f.t.Helper()
-	var took []time.Duration
-	for range count {
-		f.pods++
-		pod := newPod(f.calm, fmt.Sprintf("web%d", f.pods), "", "")
-		pod.Spec.NodeName = "node-1"
-		began := time.Now()
-		f.create(pod)
-		f.awaitAddress(pod)
-		took = append(took, time.Since(began))
-	}
-	return took
+	pod := newPod(namespace, name, "", "")
+	pod.Labels, pod.Spec.NodeName = map[string]string{"app": name}, "node-1"
+	began := time.Now()
+	f.create(pod)
+	f.await("pod "+name+" has no address", func(ctx context.Context) (bool, error) {
+		err := f.Get(ctx, client.ObjectKeyFromObject(pod), pod)
+		return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == v1alpha1.NetworkReadyCondition && c.Status == corev1.ConditionTrue
+		}), err
+	})
+	return time.Since(began)
 }
 
-// awaitAddress looks at a pod more often than eventually does.
-func (f *flooded) awaitAddress(pod *corev1.Pod) {
+// expose makes a Service that selects a pod of the calm tenant, and returns how long it took
+// until the operator had written its EndpointSlice.
+func (f *flooded) expose(name string) time.Duration {
+	f.t.Helper()
+	service := selecting(f.calm, name, name)
+	began := time.Now()
+	f.create(service)
+	f.await("Service "+name+" has no endpoint", func(context.Context) (bool, error) {
+		return slices.ContainsFunc(f.managed(service), func(slice discoveryv1.EndpointSlice) bool { return len(slice.Endpoints) > 0 }), nil
+	})
+	return time.Since(began)
+}
+
+// await looks more often than eventually does.
+func (f *flooded) await(lacking string, check func(context.Context) (bool, error)) {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(f.t.Context(), waits.Limit(within))
 	defer cancel()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if err := f.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
+		if done, err := check(ctx); err != nil {
 			f.t.Fatal(err)
-		}
-		if slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == "alioth.dev/NetworkReady" && c.Status == "True" }) {
+		} else if done {
 			return
 		}
 		select {
 		case <-ctx.Done():
-			f.t.Fatalf("pod %s has no address: %+v", pod.Name, pod.Status.Conditions)
+			f.t.Fatal(lacking)
 		case <-tick.C:
 		}
 	}
 }
 
-// measure starts pods of the calm tenant while the hostile one changes a Network.
+// figures are what a round has measured.
+type figures struct {
+	pods, services []time.Duration
+	cpu            float64
+}
+
+// measure starts pods and Services of the calm tenant in rounds, while the hostile one changes
+// a Network.
 func (f *flooded) measure(count int) {
 	f.t.Helper()
 	ctx, end := context.WithCancel(f.t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- f.churn(ctx) }()
-	before, began := cpu(f.t), time.Now()
-	took := f.start(min(count, 100))
-	used, elapsed := cpu(f.t)-before, time.Since(began)
+	var all []figures
+	for range rounds(count) {
+		all = append(all, f.round(min(count, 100)))
+	}
 	end()
 	if err := <-ended; err != nil {
 		f.t.Error(err)
 	}
-	slices.Sort(took)
 	runtime.GC()
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
-	f.t.Logf("%6d: p50 %s, p99 %s; CPU %.0f %% of a core; heap %d MiB", count, took[len(took)/2].Round(time.Millisecond), took[len(took)*99/100].Round(time.Millisecond),
-		100*used.Seconds()/elapsed.Seconds(), memory.HeapAlloc>>20)
+	f.t.Logf("%6d: pods p50 %s, p99 %s; Services p50 %s, p99 %s; CPU %.0f %% of a core; heap %d MiB", count,
+		median(all, func(r figures) time.Duration { return at(r.pods, 50) }), median(all, func(r figures) time.Duration { return at(r.pods, 99) }),
+		median(all, func(r figures) time.Duration { return at(r.services, 50) }), median(all, func(r figures) time.Duration { return at(r.services, 99) }),
+		median(all, func(r figures) float64 { return r.cpu }), memory.HeapAlloc>>20)
+}
+
+// rounds is how often a flood is measured: once, unless the figures are of interest.
+func rounds(count int) int {
+	if count <= smallFlood {
+		return 1
+	}
+	return 5
+}
+
+func (f *flooded) round(count int) (r figures) {
+	f.t.Helper()
+	before, began := cpu(f.t), time.Now()
+	for range count {
+		f.pods++
+		name := fmt.Sprintf("web%d", f.pods)
+		r.pods = append(r.pods, f.start(f.calm, name))
+		if f.pods%4 == 0 {
+			r.services = append(r.services, f.expose(name))
+		}
+	}
+	r.cpu = 100 * (cpu(f.t) - before).Seconds() / time.Since(began).Seconds()
+	slices.Sort(r.pods)
+	slices.Sort(r.services)
+	return r
+}
+
+// at returns a percentile of sorted times.
+func at(sorted []time.Duration, percent int) time.Duration {
+	return sorted[len(sorted)*percent/100].Round(time.Millisecond)
+}
+
+// median returns the median of a figure over the rounds.
+func median[V cmp.Ordered](all []figures, of func(figures) V) V {
+	var values []V
+	for _, r := range all {
+		values = append(values, of(r))
+	}
+	slices.Sort(values)
+	return values[len(values)/2]
 }
 
 // churn makes and deletes a Network of the hostile tenant until ctx ends.
