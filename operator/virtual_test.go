@@ -199,6 +199,8 @@ type queue struct {
 	workqueue.TypedRateLimitingInterface[reconcile.Request]
 	now func() time.Time
 	due map[reconcile.Request]time.Time
+	// without is the name of a controller without turns of the tenants.
+	without string
 }
 
 // Add implements workqueue.TypedInterface.
@@ -206,6 +208,9 @@ func (q *queue) Add(request reconcile.Request) { q.AddAfter(request, 0) }
 
 // AddAfter implements workqueue.TypedDelayingInterface: the earliest counts.
 func (q *queue) AddAfter(request reconcile.Request, after time.Duration) {
+	if q.without != "" && request.Namespace != "" {
+		panic("the controller " + q.without + " processes objects of namespaces: its source needs ByTurns")
+	}
 	at := q.now().Add(after)
 	if due, ok := q.due[request]; !ok || at.Before(due) {
 		q.due[request] = at
@@ -260,8 +265,12 @@ type instance struct {
 // Add implements feed.Controllers.
 func (o *instance) Add(name string, workers int, r reconcile.Reconciler, source *feed.Source) error {
 	q := &queue{now: o.now, due: map[reconcile.Request]time.Time{}}
+	serving := source.Serve(r)
+	if serving == r && name != "pod" { // which has turns of its own
+		q.without = name
+	}
 	o.controls = append(o.controls, &control{
-		name: name, workers: workers, reconciler: r, source: source, queue: q, running: map[reconcile.Request]bool{}, pauses: map[reconcile.Request]time.Duration{},
+		name: name, workers: workers, reconciler: serving, source: source, queue: q, running: map[reconcile.Request]bool{}, pauses: map[reconcile.Request]time.Duration{},
 	})
 	return nil
 }

@@ -101,7 +101,7 @@ func attachmentSource(f *feed.Feed) *feed.Source {
 			}
 			return ofClaims(multinet.ClaimsByNode(tx, feed.Either(old, now).Name))
 		}),
-	)
+	).ByTurns()
 }
 
 func ofClaims(rows []*multinet.Claim) []feed.Request {

@@ -31,7 +31,7 @@ func source(f *feed.Feed, kind outside.Network) *feed.Source {
 			}
 			return w.everything(tx) // profiles, and the numbers of administrators' networks
 		}),
-	)
+	).ByTurns()
 }
 
 // of requests the networks that are of the kind.

@@ -39,7 +39,7 @@ type ManagerControllers struct{ Manager manager.Manager }
 // Add implements Controllers.
 func (m ManagerControllers) Add(name string, workers int, r reconcile.Reconciler, source *Source) error {
 	c, err := controller.New(name, m.Manager, controller.Options{
-		Reconciler:              newPatient(r),
+		Reconciler:              source.Serve(newPatient(r)),
 		MaxConcurrentReconciles: workers,
 		RateLimiter:             pauses(errorPause, errorLongest),
 	})

@@ -67,6 +67,8 @@ type Source struct {
 	feed    *Feed
 	initial func(tx store.ReadTx) []Request
 	mappers []Mapper
+	// turns is nil where all requests have the priority that the mappers give them.
+	turns *turns
 
 	mu    sync.Mutex
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -78,6 +80,21 @@ func NewSource(f *Feed, initial func(tx store.ReadTx) []Request, mappers ...Mapp
 	return &Source{feed: f, initial: initial, mappers: mappers}
 }
 
+// ByTurns has the tenants take turns: the more objects of a tenant wait for the controller,
+// the later it processes the next one. It is for kinds that tenants make.
+func (s *Source) ByTurns() *Source {
+	s.turns = newTurns()
+	return s
+}
+
+// Serve returns the reconciler with which a queue of this source has to process requests.
+func (s *Source) Serve(r reconcile.Reconciler) reconcile.Reconciler {
+	if s.turns == nil {
+		return r
+	}
+	return turning{inner: r, turns: s.turns}
+}
+
 // Start implements source.Source.
 func (s *Source) Start(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	s.mu.Lock()
@@ -86,7 +103,7 @@ func (s *Source) Start(_ context.Context, queue workqueue.TypedRateLimitingInter
 	s.feed.Subscribe(func(change Change) {
 		s.feed.store.View(func(tx store.ReadTx) {
 			for _, mapper := range s.mappers {
-				add(queue, mapper(tx, change))
+				s.add(tx, queue, mapper(tx, change))
 			}
 		})
 	})
@@ -101,13 +118,16 @@ func (s *Source) WaitForSync(ctx context.Context) error {
 	s.mu.Lock()
 	queue := s.queue
 	s.mu.Unlock()
-	s.feed.store.View(func(tx store.ReadTx) { add(queue, s.initial(tx)) })
+	s.feed.store.View(func(tx store.ReadTx) { s.add(tx, queue, s.initial(tx)) })
 	return nil
 }
 
-func add(queue workqueue.TypedRateLimitingInterface[reconcile.Request], requests []Request) {
+func (s *Source) add(tx store.ReadTx, queue workqueue.TypedRateLimitingInterface[reconcile.Request], requests []Request) {
 	byPriority, _ := queue.(priorityqueue.PriorityQueue[reconcile.Request])
 	for _, request := range requests {
+		if s.turns != nil && !s.turns.expect(tx, &request) {
+			continue
+		}
 		if byPriority != nil {
 			byPriority.AddWithOpts(priorityqueue.AddOpts{After: request.After, Priority: &request.Priority}, request.Request)
 		} else if request.After > 0 {

@@ -21,7 +21,7 @@ func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 		feed.On(ofService), feed.On(r.ofSlice),
 		feed.On(ofPod), feed.On(ofAddress), feed.On(ofClaim), feed.On(ofNode),
 		feed.On(ofOutside), feed.On(ofDefinition), feed.On(ofNetwork), feed.On(ofVPC), feed.On(ofNamespace),
-	)
+	).ByTurns()
 }
 
 // everything requests the Services that select endpoints, and those that have slices of an

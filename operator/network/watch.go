@@ -32,7 +32,7 @@ func source(f *feed.Feed) *feed.Source {
 			}
 			return deleting(store.NetworksByTenant(tx, ns.Tenant))
 		}),
-	)
+	).ByTurns()
 }
 
 func everything(tx store.ReadTx) []feed.Request { return of(store.ListNetworks(tx)) }

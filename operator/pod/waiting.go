@@ -5,12 +5,12 @@ package pod
 
 import (
 	"maps"
-	"math/bits"
 	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -79,10 +79,7 @@ func (w *waiting) expect(pod types.NamespacedName, tenant string) (priority int)
 	return w.priority(tenant)
 }
 
-// share is how many pods of a tenant are decided as early as those of other tenants.
-const share = 32
-
-func (w *waiting) priority(tenant string) int { return -bits.Len(uint(w.crowd[tenant] / share)) }
+func (w *waiting) priority(tenant string) int { return feed.GiveWay(w.crowd[tenant]) }
 
 func (w *waiting) remove(pod types.NamespacedName) {
 	w.mu.Lock()

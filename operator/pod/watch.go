@@ -160,7 +160,7 @@ func (r *Reconciler) wakeUnder(keys ...string) []feed.Request {
 func soon(pods []woken) []feed.Request {
 	var all []feed.Request
 	for _, pod := range pods {
-		request := feed.Later(wakeAfter*time.Duration(1+pod.before/share), pod.Namespace, pod.Name)
+		request := feed.Later(feed.Turn(wakeAfter, pod.before), pod.Namespace, pod.Name)
 		request.Priority = pod.priority
 		all = append(all, request)
 	}

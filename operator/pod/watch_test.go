@@ -33,6 +33,9 @@ func (c *counted) Add(request reconcile.Request) { c.names = append(c.names, req
 
 func (c *counted) AddAfter(request reconcile.Request, _ time.Duration) { c.Add(request) }
 
+// share is how many pods of a tenant are decided as early as those of other tenants.
+const share = 32
+
 // waitingPods has a pod of tenant blue that waits for each of the things that may help it, and
 // so many of another tenant that wait for the same.
 func waitingPods(others int) *waiting {

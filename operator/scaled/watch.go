@@ -61,7 +61,7 @@ func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 		}),
 		feed.On(func(store.ReadTx, *store.ServiceCIDR, *store.ServiceCIDR) []feed.Request { return r.wide() }),
 		feed.On(ofNumber),
-	)
+	).ByTurns()
 }
 
 // present are the rows before and after a change that there are.

@@ -58,7 +58,7 @@ func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 			return r.again() // an endpoint may have become a node's
 		}),
 		rollcall.OnSettled(r.Claimer.Settled, balancers),
-	)
+	).ByTurns()
 }
 
 // respecified reports whether the spec of an object changed.

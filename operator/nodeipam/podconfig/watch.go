@@ -47,7 +47,7 @@ func source(f *feed.Feed) *feed.Source {
 			}
 			return all
 		}),
-	)
+	).ByTurns()
 }
 
 // everything requests the configs that exist, and those of all pods.

@@ -30,7 +30,7 @@ func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 			return those(tx, 0, func(row *nodeipam.Instance) bool { return row.Namespace == name })
 		}),
 		rollcall.OnSettled(r.Settled, func(tx store.ReadTx) []feed.Request { return those(tx, 0, waits) }),
-	)
+	).ByTurns()
 }
 
 // those requests the instances of any group that a condition holds for.
