@@ -73,6 +73,9 @@ type Config struct {
 	InterfacesPerPod int
 	// TenantLimits bound what a tenant may have of networks outside of VPCs.
 	TenantLimits danm.Limits
+	// TenantServices is how many Services of a tenant may select endpoints by annotations; 0
+	// for no limit.
+	TenantServices int
 	// ServiceEndpoints: Services whose annotations select networks have Endpoints objects
 	// beside their EndpointSlices.
 	ServiceEndpoints bool
@@ -124,6 +127,7 @@ func DefaultConfig() Config {
 
 		InterfacesPerPod: interfaces.DefaultLimit,
 		TenantLimits:     danm.DefaultLimits,
+		TenantServices:   1024,
 		ServiceEndpoints: true,
 		PolicyMode:       PolicyDistributed,
 		NodeIPAMGroups:   slices.Clone(ipamapi.Groups),
@@ -168,6 +172,9 @@ func (c Config) validateTenantLimits() error {
 	l := c.TenantLimits
 	if l.Networks < 0 || l.Numbers < 0 {
 		return fmt.Errorf("limits of a tenant: want 0 (no limit) or more, got %d networks and %d numbers: correct --tenant-networks and --tenant-numbers", l.Networks, l.Numbers)
+	}
+	if c.TenantServices < 0 {
+		return fmt.Errorf("limit of a tenant: want 0 (no limit) or more, got %d Services: correct --tenant-services", c.TenantServices)
 	}
 	if l.Prefix4 < 0 || l.Prefix4 > 30 || l.Prefix6 < 0 || l.Prefix6 > 126 {
 		return fmt.Errorf("shortest prefixes of a tenant: want 0 to 30 for IPv4 and 0 to 126 for IPv6, got %d and %d: correct --tenant-prefix4 and --tenant-prefix6", l.Prefix4, l.Prefix6)

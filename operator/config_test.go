@@ -73,4 +73,9 @@ func TestAnOperatorDoesNotStartWithLimitsThatAreNone(t *testing.T) {
 			t.Errorf("%+v: got %v", limits, err)
 		}
 	}
+	cfg := DefaultConfig()
+	cfg.TenantServices = -1
+	if err := Run(t.Context(), cfg, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "--tenant-services") {
+		t.Errorf("fewer than no Services: got %v", err)
+	}
 }

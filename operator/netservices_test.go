@@ -362,3 +362,27 @@ func TestAServiceOverNetworksThatCanNotBeServedSaysWhy(t *testing.T) {
 	r.leadsTo(fine)
 	r.announced(fine, v1alpha1.NetworkNotFoundReason)
 }
+
+// TestServicesAboveTheLimitOfATenantWaitForRoom runs against a real API server.
+func TestServicesAboveTheLimitOfATenantWaitForRoom(t *testing.T) {
+	r := newRig(t)
+	cfg := testConfig()
+	cfg.TenantServices = 2
+	r.operate(cfg)
+	r.lan("crowd-svc")
+	r.onLAN("crowd-svc", "web-0", 5, 8080)
+	var services []*corev1.Service
+	for i := range 3 {
+		service := overLAN("crowd-svc", fmt.Sprintf("web-%d", i))
+		r.create(service)
+		services = append(services, service)
+	}
+	r.leadsTo(services[0], "192.168.0.5:8080 unready unserving", "fd00:1::5:8080 unready unserving")
+	r.leadsTo(services[1], "192.168.0.5:8080 unready unserving", "fd00:1::5:8080 unready unserving")
+	r.warned(services[2], v1alpha1.TenantLimitReason)
+	if slices := r.managed(services[2]); len(slices) > 0 {
+		t.Errorf("a Service above the limit has %d slices", len(slices))
+	}
+	r.delete(services[0])
+	r.leadsTo(services[2], "192.168.0.5:8080 unready unserving", "fd00:1::5:8080 unready unserving")
+}

@@ -145,20 +145,20 @@ func (r *rig) within(t *testing.T) *rig {
 	return &inner
 }
 
-// warned waits for a Warning event of the pod.
-func (r *rig) warned(pod *corev1.Pod, reason string) {
+// warned waits for a Warning event of a pod or Service.
+func (r *rig) warned(object client.Object, reason string) {
 	r.t.Helper()
 	r.eventually(func() error {
 		var list corev1.EventList
-		if err := r.List(r.t.Context(), &list, client.InNamespace(pod.Namespace)); err != nil {
+		if err := r.List(r.t.Context(), &list, client.InNamespace(object.GetNamespace())); err != nil {
 			return err
 		}
 		for _, event := range list.Items {
-			if event.InvolvedObject.UID == pod.UID && event.Reason == reason && event.Type == corev1.EventTypeWarning {
+			if event.InvolvedObject.UID == object.GetUID() && event.Reason == reason && event.Type == corev1.EventTypeWarning {
 				return nil
 			}
 		}
-		return fmt.Errorf("no Warning %s for pod %s", reason, pod.Name)
+		return fmt.Errorf("no Warning %s for %T %s", reason, object, object.GetName())
 	})
 }
 

@@ -4,6 +4,7 @@
 package store
 
 import (
+	"encoding/binary"
 	"iter"
 	"maps"
 	"net/netip"
@@ -123,12 +124,20 @@ var services = memory.Define(memory.Table[Service]{
 			key := slices.Min(slices.Collect(maps.Keys(s.Endpoints.Selector)))
 			return memory.TextKey(s.Namespace, key, s.Endpoints.Selector[key])
 		},
+		byEndpointAge: func(s *Service) []byte {
+			if !s.SelectsEndpoints() {
+				return nil
+			}
+			key := binary.BigEndian.AppendUint64(memory.TextKey(s.Namespace), uint64(max(s.Created.Unix(), 0)))
+			return append(key, memory.TextKey(s.Name)...)
+		},
 	},
 })
 
 const (
 	withExternalIPs = "externalips"
 	byEndpointLabel = "endpointlabel"
+	byEndpointAge   = "endpointage"
 )
 
 // AsHolder returns the Service as the holder of its addresses.
@@ -180,11 +189,19 @@ func ServicesSelecting(tx ReadTx, namespace string, labels map[string]string) it
 	}
 }
 
-// ServicesWithEndpointSelection yields the Services with Endpoints that can be used, by
-// namespace and label.
-func ServicesWithEndpointSelection(tx ReadTx) iter.Seq[*Service] {
-	return services.Seq(tx, byEndpointLabel, []byte{})
+// SelectsEndpoints reports whether the Service has annotations for endpoints that can be used.
+func (s *Service) SelectsEndpoints() bool {
+	return s.Endpoints != nil && len(s.Endpoints.Selector) > 0 && s.Selectorless
 }
+
+// SelectingServices yields the Services of a namespace that select endpoints, the oldest
+// first.
+func SelectingServices(tx ReadTx, namespace string) iter.Seq[*Service] {
+	return services.Seq(tx, byEndpointAge, memory.TextKey(namespace))
+}
+
+// ServicesByAge orders Services by creation, then namespace and name.
+func ServicesByAge(a, b *Service) int { return services.ByAge(a, b) }
 
 // AllServices yields all Services by namespace and name.
 func AllServices(tx ReadTx) iter.Seq[*Service] { return services.All(tx) }

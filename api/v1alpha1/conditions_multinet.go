@@ -34,7 +34,8 @@ const (
 	// on the device.
 	RangeNotOfferedReason = "RangeNotOffered"
 	// TenantLimitReason (DanmNet, TenantNetwork): the network is above a limit of its tenant.
-	// It is the reason of a WithinLimitsCondition, too.
+	// It is the reason of a WithinLimitsCondition, too, and of an event of a Service that
+	// selects endpoints by annotations.
 	TenantLimitReason = "TenantLimitReached"
 	// OlderServesReason (TenantConfig): an older TenantConfig serves.
 	OlderServesReason = "OlderServes"

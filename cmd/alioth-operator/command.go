@@ -46,11 +46,12 @@ func newCommand() *cobra.Command {
 	return root
 }
 
-// addTenantLimits adds the flags of operator.Config.TenantLimits.
+// addTenantLimits adds the flags of operator.Config.TenantLimits and TenantServices.
 func (o *options) addTenantLimits(root *cobra.Command) {
 	flags, limits := root.Flags(), &o.TenantLimits
 	flags.IntVar(&limits.Networks, "tenant-networks", limits.Networks, "highest number of networks outside of VPCs of a tenant: TenantNetworks, and DanmNets in namespaces with a tenant label; 0 for no limit")
 	flags.IntVar(&limits.Numbers, "tenant-numbers", limits.Numbers, "how many of these networks may be on a VLAN or VXLAN; 0 for no limit")
+	flags.IntVar(&o.TenantServices, "tenant-services", o.TenantServices, "highest number of Services of a tenant whose annotations select endpoints; 0 for no limit")
 	flags.IntVar(&limits.Prefix4, "tenant-prefix4", limits.Prefix4, "shortest prefix length of their IPv4 ranges")
 	flags.IntVar(&limits.Prefix6, "tenant-prefix6", limits.Prefix6, "shortest prefix length of their IPv6 ranges")
 }

@@ -21,6 +21,8 @@ type Rules struct {
 	DefaultVPC string
 	// VPCTypes are types of networks, in lower case, that stand for the pod's VPC.
 	VPCTypes []string
+	// Services is how many Services of a tenant may select endpoints; 0 for no limit.
+	Services int
 }
 
 // place is where the interfaces of a network lead. Exactly one of outside, vpc and ofPod

@@ -52,6 +52,9 @@ func decide(tx store.ReadTx, service *store.Service, rules Rules) decision {
 		return refused(v1alpha1.SelectorInSpecReason,
 			"the annotations for endpoints do not count, because the Service has a selector, for which Kubernetes writes the endpoints: remove spec.selector, or the annotations")
 	}
+	if refusal := rules.checkLimit(tx, service, ns.Tenant); refusal != nil {
+		return decision{refusals: []*tenancy.Refusal{refusal}}
+	}
 	s := seeker{tx: tx, rules: rules, namespace: ns.Name, tenant: ns.Tenant}
 	var places []place
 	var d decision

@@ -335,7 +335,7 @@ func TestAPodConcernsTheServicesThatSelectIt(t *testing.T) {
 	} {
 		s.View(func(tx store.ReadTx) {
 			var got []string
-			for _, request := range ofPod(tx, c.old, c.now) {
+			for _, request := range (&Reconciler{}).ofPod(tx, c.old, c.now) {
 				got = append(got, request.Name)
 			}
 			slices.Sort(got)

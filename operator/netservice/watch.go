@@ -4,6 +4,8 @@
 package netservice
 
 import (
+	"slices"
+
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -11,6 +13,7 @@ import (
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/tenancy"
 )
 
 // source requests a Service when it or its slices change, and when an object changes on
@@ -18,9 +21,9 @@ import (
 // whose selector the pod fits, or has fitted: the store has an index of them.
 func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 	return feed.NewSource(f, everything,
-		feed.On(ofService), feed.On(r.ofSlice),
-		feed.On(ofPod), feed.On(ofAddress), feed.On(ofClaim), feed.On(ofNode),
-		feed.On(ofOutside), feed.On(ofDefinition), feed.On(ofNetwork), feed.On(ofVPC), feed.On(ofNamespace),
+		feed.On(r.ofService), feed.On(r.ofSlice),
+		feed.On(r.ofPod), feed.On(r.ofAddress), feed.On(r.ofClaim), feed.On(r.ofNode),
+		feed.On(r.ofOutside), feed.On(r.ofDefinition), feed.On(r.ofNetwork), feed.On(r.ofVPC), feed.On(r.ofNamespace),
 	).ByTurns()
 }
 
@@ -41,11 +44,20 @@ func everything(tx store.ReadTx) []feed.Request {
 
 func of(service *store.Service) feed.Request { return feed.Now(service.Namespace, service.Name) }
 
-func ofService(_ store.ReadTx, old, now *store.Service) []feed.Request {
+// ofService requests a Service with annotations, and those of its tenant that come below or
+// above the limit with it.
+func (r *Reconciler) ofService(tx store.ReadTx, old, now *store.Service) []feed.Request {
 	if (old == nil || old.Endpoints == nil) && (now == nil || now.Endpoints == nil) {
 		return nil
 	}
-	return []feed.Request{of(feed.Either(old, now))}
+	row := feed.Either(old, now)
+	all := []feed.Request{of(row)}
+	if (old != nil && old.SelectsEndpoints()) != (now != nil && now.SelectsEndpoints()) {
+		for _, other := range r.Rules.ofTenant(tx, tenancy.OfNamespace(tx, row.Namespace)).last() {
+			all = append(all, of(other))
+		}
+	}
+	return all
 }
 
 // ofSlice requests the Services of a slice of the operator. The tracker must not wait for a
@@ -66,10 +78,10 @@ func (r *Reconciler) ofSlice(_ store.ReadTx, old, now *store.EndpointSlice) []fe
 	return all
 }
 
-func ofPod(tx store.ReadTx, old, now *store.Pod) []feed.Request {
-	all := selecting(tx, now)
+func (r *Reconciler) ofPod(tx store.ReadTx, old, now *store.Pod) []feed.Request {
+	all := r.selecting(tx, now)
 	if old != nil && (now == nil || !sameLabels(old, now)) {
-		all = append(all, selecting(tx, old)...)
+		all = append(all, r.selecting(tx, old)...)
 	}
 	return all
 }
@@ -86,45 +98,81 @@ func sameLabels(a, b *store.Pod) bool {
 	return true
 }
 
-// selecting requests the Services that select a pod; none for nil.
-func selecting(tx store.ReadTx, pod *store.Pod) []feed.Request {
+// selecting requests the Services that select a pod; none for nil. Those above the limit of
+// the tenant have no endpoints, whatever becomes of the pod.
+func (r *Reconciler) selecting(tx store.ReadTx, pod *store.Pod) []feed.Request {
 	if pod == nil {
 		return nil
 	}
 	var all []feed.Request
+	var within *limited
 	for service := range store.ServicesSelecting(tx, pod.Namespace, pod.Labels) {
-		all = append(all, of(service))
+		if within == nil {
+			l := r.Rules.ofTenant(tx, pod.Tenant)
+			within = &l
+		}
+		if within.has(service) {
+			all = append(all, of(service))
+		}
 	}
 	return all
 }
 
-func ofAddress(tx store.ReadTx, old, now *store.Address) []feed.Request {
-	return selecting(tx, store.GetPod(tx, feed.Either(old, now).Holder.UID))
+func (r *Reconciler) ofAddress(tx store.ReadTx, old, now *store.Address) []feed.Request {
+	return r.selecting(tx, store.GetPod(tx, feed.Either(old, now).Holder.UID))
 }
 
-func ofClaim(tx store.ReadTx, old, now *multinet.Claim) []feed.Request {
-	return selecting(tx, store.GetPod(tx, feed.Either(old, now).PodUID))
+func (r *Reconciler) ofClaim(tx store.ReadTx, old, now *multinet.Claim) []feed.Request {
+	return r.selecting(tx, store.GetPod(tx, feed.Either(old, now).PodUID))
 }
 
 // ofNode requests the Services of the pods of a node that is new or in another zone.
-func ofNode(tx store.ReadTx, old, now *store.Node) []feed.Request {
+func (r *Reconciler) ofNode(tx store.ReadTx, old, now *store.Node) []feed.Request {
 	if now == nil || old != nil && old.Zone == now.Zone {
 		return nil
 	}
 	var all []feed.Request
 	for _, pod := range store.PodsByNode(tx, now.Name) {
-		all = append(all, selecting(tx, pod)...)
+		all = append(all, r.selecting(tx, pod)...)
 	}
 	return all
 }
 
-// naming requests the Services for which a network is of concern.
-func naming(tx store.ReadTx, concerns func(*store.Service) bool) []feed.Request {
+// naming requests the Services of a namespace for which a network is of concern. It leaves
+// out those that are above the limit for certain.
+func (r *Reconciler) naming(tx store.ReadTx, namespace string, concerns func(*store.Service) bool) []feed.Request {
 	var all []feed.Request
-	for service := range store.ServicesWithEndpointSelection(tx) {
+	count := 0
+	for service := range store.SelectingServices(tx, namespace) {
 		if concerns(service) {
 			all = append(all, of(service))
 		}
+		if count++; r.Rules.Services > 0 && count >= r.Rules.Services {
+			break
+		}
+	}
+	return all
+}
+
+// ofTenants is naming for all namespaces of some tenants.
+func (r *Reconciler) ofTenants(tx store.ReadTx, concerns func(*store.Service) bool, tenants ...string) []feed.Request {
+	var all []feed.Request
+	for i, tenant := range tenants {
+		if slices.Contains(tenants[:i], tenant) {
+			continue
+		}
+		for _, ns := range store.NamespacesByTenant(tx, tenant) {
+			all = append(all, r.naming(tx, ns.Name, concerns)...)
+		}
+	}
+	return all
+}
+
+// everywhere is naming for all namespaces. It is for changes that administrators make.
+func (r *Reconciler) everywhere(tx store.ReadTx, concerns func(*store.Service) bool) []feed.Request {
+	var all []feed.Request
+	for _, ns := range store.ListNamespaces(tx) {
+		all = append(all, r.naming(tx, ns.Name, concerns)...)
 	}
 	return all
 }
@@ -133,14 +181,16 @@ func every(*store.Service) bool { return true }
 
 // ofOutside requests the Services that name a network of DANM, or perhaps a definition that
 // stands for it, when a change decides who may use it. Its status changes with each pod.
-func ofOutside(tx store.ReadTx, old, now *multinet.Network) []feed.Request {
+func (r *Reconciler) ofOutside(tx store.ReadTx, old, now *multinet.Network) []feed.Request {
 	if old != nil && now != nil && old.UID == now.UID && old.Generation == now.Generation && old.Deleting == now.Deleting {
 		return nil
 	}
 	net := feed.Either(old, now)
-	return naming(tx, func(service *store.Service) bool {
-		return (net.Namespace == "" || net.Namespace == service.Namespace) && names(service, net.Kind, net.Name)
-	})
+	concerns := func(service *store.Service) bool { return names(service, net.Kind, net.Name) }
+	if net.Namespace == "" {
+		return r.everywhere(tx, concerns)
+	}
+	return r.naming(tx, net.Namespace, concerns)
 }
 
 // names reports whether a Service names a network of a kind, or any definition.
@@ -153,47 +203,41 @@ func names(service *store.Service, kind, name string) bool {
 	return false
 }
 
-func ofDefinition(tx store.ReadTx, old, now *multinet.Definition) []feed.Request {
+// ofDefinition requests the Services of the tenant of a definition that may name it.
+func (r *Reconciler) ofDefinition(tx store.ReadTx, old, now *multinet.Definition) []feed.Request {
 	def := feed.Either(old, now)
-	return naming(tx, func(service *store.Service) bool {
+	return r.ofTenants(tx, func(service *store.Service) bool {
 		for _, one := range service.Endpoints.Networks {
 			if one.Kind == multinet.KindDefinition && one.Name == def.Name {
 				return true
 			}
 		}
 		return false
-	})
+	}, tenancy.OfNamespace(tx, def.Namespace))
 }
 
 // ofNetwork requests the Services of a tenant whose Network leads to another VPC.
-func ofNetwork(tx store.ReadTx, old, now *store.Network) []feed.Request {
+func (r *Reconciler) ofNetwork(tx store.ReadTx, old, now *store.Network) []feed.Request {
 	if old != nil && now != nil && old.UID == now.UID && old.VPC == now.VPC && old.Type == now.Type && old.Tenant == now.Tenant {
 		return nil
 	}
-	tenants := map[string]bool{}
-	for _, net := range []*store.Network{old, now} {
-		if net != nil {
-			tenants[net.Tenant] = true
-		}
-	}
-	return naming(tx, func(service *store.Service) bool {
-		ns := store.GetNamespace(tx, service.Namespace)
-		return ns != nil && tenants[ns.Tenant]
-	})
+	return r.ofTenants(tx, every, feed.Either(old, now).Tenant, feed.Either(now, old).Tenant)
 }
 
 // ofVPC requests all Services when a VPC begins or ends to admit tenants.
-func ofVPC(tx store.ReadTx, old, now *store.VPC) []feed.Request {
+func (r *Reconciler) ofVPC(tx store.ReadTx, old, now *store.VPC) []feed.Request {
 	if old != nil && now != nil && old.UID == now.UID && old.Generation == now.Generation {
 		return nil
 	}
-	return naming(tx, every)
+	return r.everywhere(tx, every)
 }
 
-func ofNamespace(tx store.ReadTx, old, now *store.Namespace) []feed.Request {
+// ofNamespace requests the Services of the tenants that a namespace comes to, or leaves: the
+// limit of these may be reached by others then.
+func (r *Reconciler) ofNamespace(tx store.ReadTx, old, now *store.Namespace) []feed.Request {
 	if old != nil && now != nil && old.Tenant == now.Tenant {
 		return nil
 	}
-	name := feed.Either(old, now).Name
-	return naming(tx, func(service *store.Service) bool { return service.Namespace == name })
+	all := r.naming(tx, feed.Either(old, now).Name, every)
+	return append(all, r.ofTenants(tx, every, feed.Either(old, now).Tenant, feed.Either(now, old).Tenant)...)
 }
