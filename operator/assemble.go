@@ -83,6 +83,7 @@ func newParts(env environment, cfg Config, m *metricSet) (*parts, error) {
 	if err != nil {
 		return nil, err
 	}
+	env.events = announce.NewBounded(env.events, env.now, m.withheld.Inc)
 	p := &parts{
 		env: env, cfg: cfg, metrics: m, rows: rows, feed: feed.New(rows, env.log.WithName("feed")), resting: &ipam.Resting{},
 		reporter: &distrust.Reporter{Store: rows, Events: env.events, Metrics: m.distrust},

@@ -20,6 +20,7 @@ type metricSet struct {
 	pods     *pod.Metrics
 	distrust *distrust.Metrics
 	writes   *writes
+	withheld prometheus.Counter
 }
 
 // newMetrics registers the metrics; those about the store are of the present
@@ -35,11 +36,15 @@ func newMetrics(s *state) (*metricSet, error) {
 			Name: "alioth_operator_terms_total",
 			Help: "How often this process stood up: at its start, and after losing the lease or the API server.",
 		}),
+		withheld: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "alioth_operator_events_withheld_total",
+			Help: "Events that were not written, because the objects of one namespace caused too many.",
+		}),
 	}
 	var podsErr, distrustErr, writesErr error
 	m.pods, podsErr = pod.NewMetrics(m.registry)
 	m.distrust, distrustErr = distrust.NewMetrics(m.registry)
 	m.writes, writesErr = newWrites(m.registry)
 	return m, errors.Join(podsErr, distrustErr, writesErr,
-		m.registry.Register(m.leader), m.registry.Register(m.terms), m.registry.Register(picture{s}))
+		m.registry.Register(m.leader), m.registry.Register(m.terms), m.registry.Register(m.withheld), m.registry.Register(picture{s}))
 }

@@ -73,6 +73,8 @@ var elsewhere = map[string]string{
 	v1alpha1.AllocationReplacedReason: "TestAForgedAllocationStatusGivesNothing",
 	// Of a pod whose annotations have no room.
 	v1alpha1.AnnotationsTooLargeReason: "TestAPodWithoutRoomForItsAddressesIsToldSo",
+	// Of a Namespace whose objects cause too many events.
+	v1alpha1.EventsWithheldReason: "operator/announce, TestAFloodOfEventsOfANamespaceIsCut",
 	// Of a Node in whose name something was written.
 	v1alpha1.AddressNotOfNodeReason:   "TestWhatIsMadeForAPodOfAnotherNodeChangesNothing",
 	v1alpha1.TooManyVNIsReason:        "TestANodeThatKeepsTooManyVNIsIsToldOf",

@@ -253,3 +253,7 @@ const TooManyGrantsReason = "TooManyGrants"
 // ObjectLeftOutReason is the reason of the Warning event, and of the condition Ready, of an
 // object that Alioth leaves out, because it can't be read or contradicts itself.
 const ObjectLeftOutReason = "ObjectLeftOut"
+
+// EventsWithheldReason is the reason of the Warning event of a Namespace whose objects cause
+// more events than the operator writes.
+const EventsWithheldReason = "EventsWithheld"
