@@ -32,6 +32,15 @@ func Turn(step time.Duration, before int) time.Duration {
 	return step * time.Duration(1+before/share)
 }
 
+// Spread delays requests for objects of one tenant by their turns, and more than they are
+// delayed already.
+func Spread(step time.Duration, requests []Request) []Request {
+	for i := range requests {
+		requests[i].After += Turn(step, i)
+	}
+	return requests
+}
+
 // turns has the requests of a source that are not processed yet, with the tenants of their
 // namespaces. It needs no persistence: a restarted operator requests everything.
 type turns struct {

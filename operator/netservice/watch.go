@@ -5,6 +5,7 @@ package netservice
 
 import (
 	"slices"
+	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -138,8 +139,12 @@ func (r *Reconciler) ofNode(tx store.ReadTx, old, now *store.Node) []feed.Reques
 	return all
 }
 
-// naming requests the Services of a namespace for which a network is of concern. It leaves
-// out those that are above the limit for certain.
+// wakeAfter collects changes that concern many Services of a tenant, and is the step of their
+// turns.
+const wakeAfter = 50 * time.Millisecond
+
+// naming requests the Services of a namespace for which a network is of concern, by turns. It
+// leaves out those that are above the limit for certain.
 func (r *Reconciler) naming(tx store.ReadTx, namespace string, concerns func(*store.Service) bool) []feed.Request {
 	var all []feed.Request
 	count := 0
@@ -151,7 +156,7 @@ func (r *Reconciler) naming(tx store.ReadTx, namespace string, concerns func(*st
 			break
 		}
 	}
-	return all
+	return feed.Spread(wakeAfter, all)
 }
 
 // ofTenants is naming for all namespaces of some tenants.

@@ -6,6 +6,7 @@
 package notice
 
 import (
+	"maps"
 	"slices"
 	"sync"
 
@@ -17,8 +18,9 @@ import (
 // Board has the last refusals of each object. The zero value is empty. It needs no
 // persistence: after a restart all events are written once more.
 type Board struct {
-	mu   sync.Mutex
-	last map[types.NamespacedName]entry
+	mu sync.Mutex
+	// last is by namespace and name.
+	last map[string]map[string]entry
 }
 
 // entry is what was reported of an object with one UID.
@@ -38,27 +40,46 @@ func (b *Board) News(name types.NamespacedName, uid string, refusals ...*tenancy
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	before := b.last[name]
+	before := b.last[name.Namespace][name.Name]
 	if len(now.refusals) == 0 {
-		delete(b.last, name)
+		b.forget(name)
 		return nil
 	}
-	if b.last == nil {
-		b.last = map[types.NamespacedName]entry{}
-	}
-	b.last[name] = now
+	b.put(name, now)
 	return slices.DeleteFunc(slices.Clone(now.refusals), func(refusal tenancy.Refusal) bool {
 		return before.uid == uid && slices.Contains(before.refusals, refusal)
 	})
 }
 
-// Names returns the objects with refusals, in no order.
-func (b *Board) Names() []types.NamespacedName {
+// put stores an entry, with mu held.
+func (b *Board) put(name types.NamespacedName, one entry) {
+	if b.last == nil {
+		b.last = map[string]map[string]entry{}
+	}
+	if b.last[name.Namespace] == nil {
+		b.last[name.Namespace] = map[string]entry{}
+	}
+	b.last[name.Namespace][name.Name] = one
+}
+
+// forget drops the entry of an object, with mu held.
+func (b *Board) forget(name types.NamespacedName) {
+	delete(b.last[name.Namespace], name.Name)
+	if len(b.last[name.Namespace]) == 0 {
+		delete(b.last, name.Namespace)
+	}
+}
+
+// Namespaces returns the namespaces of objects with refusals, in no order.
+func (b *Board) Namespaces() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	names := make([]types.NamespacedName, 0, len(b.last))
-	for name := range b.last {
-		names = append(names, name)
-	}
-	return names
+	return slices.Collect(maps.Keys(b.last))
+}
+
+// In returns the names of the objects of a namespace with refusals, in no order.
+func (b *Board) In(namespace string) []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Collect(maps.Keys(b.last[namespace]))
 }

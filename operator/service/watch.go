@@ -11,6 +11,7 @@ import (
 	"github.com/alioth-net/alioth/operator/rollcall"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/external"
+	"github.com/alioth-net/alioth/store/tenancy"
 )
 
 // lookAfter collects changes. So objects that are applied together, such as a Network
@@ -51,11 +52,11 @@ func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 		}),
 		feed.On(ofPool),
 		feed.On(ofNode),
-		feed.On(func(_ store.ReadTx, old, now *store.Node) []feed.Request {
+		feed.On(func(tx store.ReadTx, old, now *store.Node) []feed.Request {
 			if old != nil && now != nil && slices.Equal(old.AllAddresses, now.AllAddresses) {
 				return nil
 			}
-			return r.again() // an endpoint may have become a node's
+			return r.again(tx, anyTenant) // an endpoint may have become a node's
 		}),
 		rollcall.OnSettled(r.Claimer.Settled, balancers),
 	).ByTurns()
@@ -105,28 +106,38 @@ func ofService(_ store.ReadTx, old, now *store.Service) []feed.Request {
 	return requests
 }
 
-// ofAddress requests the Services that a free address, or one with a new holder, may
+// ofAddress requests the refused Services that a free address, or one with a new holder, may
 // concern, and the Service that has lost or got it.
-func (r *Reconciler) ofAddress(_ store.ReadTx, old, now *store.Address) []feed.Request {
+func (r *Reconciler) ofAddress(tx store.ReadTx, old, now *store.Address) []feed.Request {
 	if old != nil && now != nil { // it still has a holder
 		return nil
 	}
-	return r.ofHolder(feed.Either(old, now).Holder)
+	row := feed.Either(old, now)
+	return append(r.again(tx, concerned(tx, row)), ofHolder(row.Holder)...)
 }
 
-func (r *Reconciler) ofExternalAddress(_ store.ReadTx, old, now *external.Address) []feed.Request {
+// concerned returns which tenants' Services an address may concern: those that its VPC
+// allows, and all for the address of a node.
+func concerned(tx store.ReadTx, row *store.Address) func(tenant string) bool {
+	vpc := store.GetVPC(tx, row.VPC)
+	if vpc == nil || row.Holder.Kind == store.HolderNode {
+		return anyTenant
+	}
+	return func(tenant string) bool { return tenancy.Allows(vpc, tenant) }
+}
+
+func (r *Reconciler) ofExternalAddress(tx store.ReadTx, old, now *external.Address) []feed.Request {
 	if old != nil && now != nil { // another node announces it
 		return nil
 	}
-	return r.ofHolder(feed.Either(old, now).Holder)
+	return append(r.again(tx, anyTenant), ofHolder(feed.Either(old, now).Holder)...)
 }
 
-func (r *Reconciler) ofHolder(holder store.Holder) []feed.Request {
-	requests := r.again()
-	if holder.Kind == store.HolderService {
-		requests = append(requests, feed.Later(lookAfter, holder.Namespace, holder.Name))
+func ofHolder(holder store.Holder) []feed.Request {
+	if holder.Kind != store.HolderService {
+		return nil
 	}
-	return requests
+	return []feed.Request{feed.Later(lookAfter, holder.Namespace, holder.Name)}
 }
 
 func everything(tx store.ReadTx) []feed.Request { return of(store.ListServices(tx)) }
@@ -157,25 +168,37 @@ func (r *Reconciler) ofVPC(tx store.ReadTx, vpc string) []feed.Request {
 	for _, net := range store.NetworksByVPC(tx, vpc) {
 		all = append(all, ofTenant(tx, net.Tenant)...)
 	}
-	return append(all, r.again()...)
+	return append(all, r.again(tx, anyTenant)...)
 }
 
-// again requests the Services with refusals.
-func (r *Reconciler) again() []feed.Request {
+// wakeStep is the step in which Services of a tenant take their turns.
+const wakeStep = 50 * time.Millisecond
+
+// again requests the Services with refusals of some tenants, by turns.
+func (r *Reconciler) again(tx store.ReadTx, concerns func(tenant string) bool) []feed.Request {
 	var all []feed.Request
-	for _, name := range r.refused.Names() {
-		all = append(all, feed.Later(lookAfter, name.Namespace, name.Name))
+	for _, namespace := range r.refused.Namespaces() {
+		if !concerns(tenancy.OfNamespace(tx, namespace)) {
+			continue
+		}
+		var requests []feed.Request
+		for _, name := range r.refused.In(namespace) {
+			requests = append(requests, feed.Later(lookAfter, namespace, name))
+		}
+		all = append(all, feed.Spread(wakeStep, requests)...)
 	}
 	return all
 }
 
-// ofTenant requests the Services of a tenant.
+func anyTenant(string) bool { return true }
+
+// ofTenant requests the Services of a tenant, by turns.
 func ofTenant(tx store.ReadTx, tenant string) []feed.Request {
 	var all []feed.Request
 	for _, ns := range store.NamespacesByTenant(tx, tenant) {
 		all = append(all, of(store.ServicesByNamespace(tx, ns.Name))...)
 	}
-	return all
+	return feed.Spread(wakeStep, all)
 }
 
 func of(services []*store.Service) []feed.Request {
