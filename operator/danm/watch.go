@@ -64,7 +64,7 @@ func (w watch) ofNetwork(tx store.ReadTx, old, now *multinet.Network) []feed.Req
 		}
 		all = append(all, w.of(net)...)
 		all = append(all, w.of(multinet.Namesakes(tx, net.Kind, net.Namespace, net.Name)...)...)
-		all = append(all, w.of(multinet.OnSegment(tx, net.Segment())...)...)
+		all = append(all, w.onSegment(tx, net)...)
 		all = append(all, w.lackingVNI(tx, net.Parent())...)
 	}
 	if now == nil || old != nil && old.UID != now.UID {
@@ -79,7 +79,17 @@ func (w watch) ofAddress(tx store.ReadTx, old, now *store.Address) []feed.Reques
 	if net == nil {
 		return nil
 	}
-	return later(append(w.of(net), w.of(multinet.OnSegment(tx, net.Segment())...)...))
+	return later(append(w.of(net), w.onSegment(tx, net)...))
+}
+
+// onSegment requests the networks of the segment of a network. The controllers of all kinds
+// ask for them, so that many on one segment would cost much if they were sorted.
+func (w watch) onSegment(tx store.ReadTx, net *multinet.Network) []feed.Request {
+	var all []feed.Request
+	for peer := range multinet.Peers(tx, net.Segment()) {
+		all = append(all, w.of(peer)...)
+	}
+	return all
 }
 
 // later delays requests, so that many changes cause one write of the figures.

@@ -135,7 +135,7 @@ func keysOfAddresses(tx store.ReadTx, rows ...*store.Address) []string {
 	for _, row := range rows {
 		keys = append(keys, keyOfDomain(row.Domain()))
 		if net := multinet.ByDomain(tx, row.Domain()); net != nil && net.Segment() != "" {
-			for _, peer := range multinet.OnSegment(tx, net.Segment()) {
+			for peer := range multinet.Peers(tx, net.Segment()) {
 				keys = append(keys, keyOfDomain(peer.Domain()))
 			}
 		}
