@@ -47,7 +47,9 @@ type decided struct {
 	unclaimed bool
 	addresses []store.Address
 	// links are wanted on the nodes.
-	links    []multinet.LinkID
+	links []multinet.LinkID
+	// grants are those of the cluster.
+	grants   []multinet.Grant
 	records  []journal.Record
 	mtu      int
 	problem  string
@@ -98,6 +100,10 @@ func (d *decided) fill(t *testing.T, s *store.Store) {
 		for _, id := range d.links {
 			name := v1alpha1.HostLinkName(id.Type, id.VNI, id.Device)
 			err = errors.Join(err, multinet.PutHostLink(tx, &multinet.HostLink{Meta: testrows.Meta(name), Name: name, LinkID: id}))
+		}
+		for _, row := range d.grants {
+			row.Meta = testrows.Meta(row.Name)
+			err = errors.Join(err, multinet.PutGrant(tx, &row))
 		}
 		if d.pod.UID != "" {
 			err = errors.Join(err, store.PutPod(tx, &d.pod))

@@ -39,6 +39,11 @@ func unclaimed(tx store.ReadTx, pod *store.Pod, said annotations.HashedAttachmen
 			return fmt.Sprintf("interface %s: the Address object of %s has not arrived yet", said.Name, prefix.Addr())
 		}
 	}
+	if said.Delegate != nil {
+		if why := ungranted(tx, pod, claim.Network, said.Delegate); why != "" {
+			return fmt.Sprintf("interface %s: %s", said.Name, why)
+		}
+	}
 	return unlinked(tx, said.Attachment)
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach/netkit"
 	"github.com/alioth-net/alioth/cnid/attachment"
 	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/store/multinet"
 )
 
 // A pod whose default route leads elsewhere reaches its VPC and Services through the
@@ -82,7 +83,9 @@ func TestPluginsGetTheClaimedConfiguration(t *testing.T) {
 	const conf = `{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"bridge","x":18446744073709551615}]}`
 	d := newDecided()
 	one := physical("net1")
+	one.Outside = "NetworkAttachmentDefinition/ns/lab"
 	one.Delegate = &annotations.Delegate{Conf: json.RawMessage(conf)}
+	d.grants = []multinet.Grant{{Name: "g", Namespaces: []string{"ns"}, Plugins: []string{"bridge"}}}
 	d.more = []annotations.Attachment{one}
 	got := d.decide(t, thePod)
 	if got.missing != "" || len(got.decisions) != 2 || got.decisions[1].Delegate == nil || string(got.decisions[1].Delegate.Conf) != conf {

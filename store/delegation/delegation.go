@@ -13,6 +13,7 @@ package delegation
 
 import (
 	"encoding/json"
+	"fmt"
 
 	"github.com/alioth-net/alioth/api/ipamconf"
 )
@@ -66,8 +67,23 @@ type Config struct {
 	JSON []byte
 }
 
+// Check returns why a configuration that Build has made may not run with what is granted, nil
+// if it may. Its error is an *Error.
+func Check(where string, conf []byte, allowed Allowed) error {
+	r := Request{Where: where, Text: conf, Allowed: allowed}
+	l, err := parse(r)
+	if err != nil {
+		return err
+	}
+	return l.checkTypes(r)
+}
+
 // Build returns the configuration. All its errors are an *Error.
 func Build(r Request) (Config, error) {
+	if len(r.Text) > MaxText {
+		l := &list{where: r.Where}
+		return Config{}, l.wrong("", fmt.Sprintf("the configuration has %d bytes", len(r.Text)), fmt.Sprintf("reduce it to %d", MaxText))
+	}
 	l, err := parse(r)
 	if err != nil {
 		return Config{}, err

@@ -64,9 +64,6 @@ var networkName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
 
 func parse(r Request) (*list, error) {
 	l := &list{where: r.Where}
-	if len(r.Text) > MaxText {
-		return nil, l.wrong("", fmt.Sprintf("the configuration has %d bytes", len(r.Text)), fmt.Sprintf("reduce it to %d", MaxText))
-	}
 	if err := l.scan(r.Text, "", 0); err != nil {
 		return nil, err
 	}

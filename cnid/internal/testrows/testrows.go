@@ -13,6 +13,7 @@ import (
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/allocation"
 	"github.com/alioth-net/alioth/store/multinet"
 )
 
@@ -74,7 +75,10 @@ func PutClaims(tx store.Tx, pod *store.Pod) error {
 		if said.Outside == "" {
 			continue
 		}
-		network := store.NetworkRef{Kind: "ClusterNetwork", Name: said.Outside, UID: said.OutsideUID}
+		network, ok := allocation.NetworkOf(said.Attachment)
+		if !ok {
+			network = store.NetworkRef{Kind: "ClusterNetwork", Name: said.Outside, UID: said.OutsideUID}
+		}
 		err = errors.Join(err, multinet.PutClaim(tx, &multinet.Claim{
 			Meta: Meta(pod.UID + said.Name), Namespace: pod.Namespace, Name: v1alpha1.AttachmentClaimName(pod.UID, said.Name),
 			PodName: pod.Name, PodUID: pod.UID, Node: pod.Node, Interface: said.Name, Driver: said.Kind, Network: network, ConfigHash: said.Hash,

@@ -62,11 +62,13 @@ func linkID(link *delegation.Link) multinet.LinkID {
 	return multinet.LinkID{Device: link.Master, Type: multinet.VXLAN, VNI: link.VXLAN}
 }
 
-// DelegationGrant is the kind of a permission to run other CNI plugins.
+// DelegationGrant is the kind of a permission to run other CNI plugins. Nodes follow it,
+// because the AttachmentClaim of such an interface is in the namespace of the pod.
 var DelegationGrant = descriptor.Define(&all, descriptor.Description[*v1alpha1.DelegationGrant, multinet.Grant]{
 	Name: "DelegationGrant", Object: &v1alpha1.DelegationGrant{}, List: &v1alpha1.DelegationGrantList{},
 	Convert: convertDelegationGrant,
 	Table:   descriptor.ByName(multinet.GetGrant, multinet.PutGrant, multinet.DeleteGrant),
+	OnNode:  descriptor.Everything,
 })
 
 // convertDelegationGrant converts a DelegationGrant. It never fails.

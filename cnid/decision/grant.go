@@ -1,0 +1,68 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package decision
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/delegation"
+	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/tenancy"
+)
+
+// ungranted returns why CNI plugins may not run for a pod, "" if they may. The plugins run as
+// root, and the AttachmentClaim that has the hash of their configuration is in the namespace
+// of the pod: only admission keeps the owner of the namespace from writing one. So a node also
+// demands a DelegationGrant, which only administrators write, and what the operator demands of
+// the namespace.
+func ungranted(tx store.ReadTx, pod *store.Pod, network store.NetworkRef, said *annotations.Delegate) string {
+	tenant := tenancy.OfNamespace(tx, pod.Namespace)
+	if tenancy.Labelled(tenant) {
+		return "CNI plugins do not run for pods of tenants"
+	}
+	if network.Namespace != "" && tenancy.OfNamespace(tx, network.Namespace) != tenant {
+		return fmt.Sprintf("%s is not in a namespace of the pod's tenant", network)
+	}
+	grants := multinet.GrantsFor(tx, network)
+	if len(grants) == 0 {
+		return fmt.Sprintf("no DelegationGrant names %s or its namespace: ask the cluster administrator for one", network)
+	}
+	var why string
+	for _, grant := range grants {
+		if why = exceeds(grant, network, said); why == "" {
+			return ""
+		}
+	}
+	return why
+}
+
+// exceeds returns what a grant does not permit of what plugins are to get, "" if it permits
+// all of it.
+func exceeds(grant *multinet.Grant, network store.NetworkRef, said *annotations.Delegate) string {
+	file, isDefinition := said.File, network.Kind == multinet.KindDefinition
+	if file == nil {
+		if !isDefinition {
+			return fmt.Sprintf("%s has no configuration of its own for CNI plugins", network)
+		}
+		if err := delegation.Check(network.String(), said.Conf, delegation.Allowed{Plugins: grant.Plugins, IPAM: grant.IPAM}); err != nil {
+			return fmt.Sprintf("%v (DelegationGrant %s)", err, grant.Name)
+		}
+		return ""
+	}
+	if isDefinition && (!grant.Names(network) || file.NetworkID != "" || file.Name != network.Name) {
+		return fmt.Sprintf("DelegationGrant %s does not name %s in spec.networks, which a file of the nodes needs", grant.Name, network)
+	}
+	if !subset(file.Plugins, grant.Plugins) || !subset(file.IPAM, grant.IPAM) {
+		return fmt.Sprintf("DelegationGrant %s permits the plugins %v and the IPAM plugins %v, and not %v and %v: delete the pod to have it decided anew",
+			grant.Name, grant.Plugins, grant.IPAM, file.Plugins, file.IPAM)
+	}
+	return ""
+}
+
+func subset(some, all []string) bool {
+	return !slices.ContainsFunc(some, func(one string) bool { return !slices.Contains(all, one) })
+}

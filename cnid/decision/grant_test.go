@@ -1,0 +1,64 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package decision
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/store/multinet"
+)
+
+// TestPluginsRunByAGrantAlone is about the owner of a namespace that writes the allocation
+// status of a pod and its AttachmentClaim, past all admission. What administrators have granted
+// is in an object without a namespace, and decides which plugins run as root.
+func TestPluginsRunByAGrantAlone(t *testing.T) {
+	const mine, file = "NetworkAttachmentDefinition/ns/lab", "NetworkAttachmentDefinition/ns/lab0"
+	conf := func(plugins string) *annotations.Delegate {
+		return &annotations.Delegate{Conf: json.RawMessage(`{"cniVersion":"1.0.0","name":"net","plugins":[` + plugins + `]}`)}
+	}
+	files := func(f annotations.DelegateFile) *annotations.Delegate { return &annotations.Delegate{File: &f} }
+	bridges := multinet.Grant{Name: "bridges", Namespaces: []string{"ns", "other"}, Plugins: []string{"bridge"}, IPAM: []string{"static"}}
+	named := multinet.Grant{Name: "named", Networks: []string{"ns/lab0", "ClusterNetwork/ext"}, Plugins: []string{"bridge"}, IPAM: []string{"static"}}
+	for name, c := range map[string]struct {
+		network string
+		said    *annotations.Delegate
+		grants  []multinet.Grant
+		tenant  string
+		missing string
+	}{
+		"as granted":                {mine, conf(`{"type":"bridge","ipam":{"type":"static"}}`), []multinet.Grant{bridges}, "", ""},
+		"the second grant":          {mine, conf(`{"type":"bridge"}`), []multinet.Grant{{Name: "a", Namespaces: []string{"ns"}}, bridges}, "", ""},
+		"no grant":                  {mine, conf(`{"type":"bridge"}`), nil, "", "no DelegationGrant names"},
+		"a grant for another":       {"NetworkAttachmentDefinition/ns/x", conf(`{"type":"bridge"}`), []multinet.Grant{named}, "", "no DelegationGrant names"},
+		"another plugin":            {mine, conf(`{"type":"host-device","device":"eth0"}`), []multinet.Grant{bridges}, "", `"host-device" is not granted`},
+		"a second plugin":           {mine, conf(`{"type":"bridge"},{"type":"tuning"}`), []multinet.Grant{bridges}, "", `"tuning" is not granted`},
+		"another IPAM plugin":       {mine, conf(`{"type":"bridge","ipam":{"type":"dhcp"}}`), []multinet.Grant{bridges}, "", `"dhcp" is not granted`},
+		"a plugin that runs others": {mine, conf(`{"type":"bridge","delegate":{"type":"vrf"}}`), []multinet.Grant{bridges}, "", `"vrf" is not granted`},
+		"no configuration":          {mine, conf(``), []multinet.Grant{bridges}, "", "plugins"},
+		"a tenant's pod":            {mine, conf(`{"type":"bridge"}`), []multinet.Grant{bridges}, "blue", "pods of tenants"},
+		"a grant of others":         {"NetworkAttachmentDefinition/other/lab", conf(`{"type":"bridge"}`), []multinet.Grant{bridges}, "", "not in a namespace of the pod's tenant"},
+		"a configuration of a file": {"ClusterNetwork/ext", conf(`{"type":"bridge"}`), []multinet.Grant{named}, "", "no configuration of its own"},
+
+		"a file of a ClusterNetwork":    {"ClusterNetwork/ext", files(annotations.DelegateFile{NetworkID: "ext", Plugins: []string{"bridge"}}), []multinet.Grant{named}, "", ""},
+		"a file with more plugins":      {"ClusterNetwork/ext", files(annotations.DelegateFile{NetworkID: "ext", Plugins: []string{"bridge", "vrf"}}), []multinet.Grant{named}, "", "permits the plugins"},
+		"a file with another IPAM":      {"ClusterNetwork/ext", files(annotations.DelegateFile{NetworkID: "ext", IPAM: []string{"dhcp"}}), []multinet.Grant{named}, "", "permits the plugins"},
+		"a file by name":                {file, files(annotations.DelegateFile{Name: "lab0", Plugins: []string{"bridge"}}), []multinet.Grant{named}, "", ""},
+		"a file of another name":        {file, files(annotations.DelegateFile{Name: "lab1", Plugins: []string{"bridge"}}), []multinet.Grant{named}, "", "which a file of the nodes needs"},
+		"a file by a namespace's grant": {file, files(annotations.DelegateFile{Name: "lab0", Plugins: []string{"bridge"}}), []multinet.Grant{bridges}, "", "which a file of the nodes needs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDecided()
+			one := physical("net1")
+			one.Outside, one.Delegate = c.network, c.said
+			d.more, d.grants, d.tenant = []annotations.Attachment{one}, c.grants, c.tenant
+			got := d.decide(t, thePod)
+			if (got.missing == "") != (c.missing == "") || !strings.Contains(got.missing, c.missing) {
+				t.Errorf("answer %+v, want %q", got, c.missing)
+			}
+		})
+	}
+}
