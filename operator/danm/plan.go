@@ -97,13 +97,13 @@ func (d decision) deleting(tx store.ReadTx, net *multinet.Network) decision {
 		d.message = fmt.Sprintf("the nodes of %d pod(s) that are gone have not released them: %s; if a node does not come back, delete its Node, or taint it with %s",
 			len(away), some(away, podsInMessage), corev1.TaintNodeOutOfService)
 	case len(d.pods) > 0:
-		d.message = fmt.Sprintf("used by %d pod(s): %s; delete them first", len(d.pods), some(d.pods, podsInMessage))
+		d.message = fmt.Sprintf("used by %d pod(s): %s; delete them first; if one does not go, look at its finalizers and its node", len(d.pods), some(d.pods, podsInMessage))
 	case d.used > 0:
 		d.message = fmt.Sprintf("held by %d address(es)", d.used)
 	default:
 		if d.pods = told(tx, net); len(d.pods) > 0 {
 			d.living = d.pods
-			d.message = fmt.Sprintf("still attached to %d pod(s): %s; waiting until they have ended", len(d.pods), some(d.pods, podsInMessage))
+			d.message = fmt.Sprintf("still attached to %d pod(s): %s; waiting until they have ended; if one does not, look at its finalizers and its node", len(d.pods), some(d.pods, podsInMessage))
 			return d
 		}
 		d.empty, d.message = true, "nothing uses it"

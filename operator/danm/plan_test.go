@@ -290,8 +290,8 @@ func TestANetworkWaitsForPodsWithoutClaims(t *testing.T) {
 		t.Fatal(err)
 	}
 	pod.Attachments, pod.NetworkReady, pod.Reason, pod.Deleting = text, true, v1alpha1.AttachedReason, true
-	ended, stranger, forged := *pod, *pod, *pod
-	ended.Terminal, stranger.Namespace, forged.Reason = true, "b", ""
+	ended, stranger, forged, gated := *pod, *pod, *pod, *pod
+	ended.Terminal, stranger.Namespace, forged.Reason, gated.Node = true, "b", "", ""
 	for name, tc := range map[string]struct {
 		pod   *store.Pod
 		empty bool
@@ -300,6 +300,7 @@ func TestANetworkWaitsForPodsWithoutClaims(t *testing.T) {
 		"a pod that has ended":                     {&ended, true},
 		"a pod that can't name the network":        {&stranger, true},
 		"a pod to which the operator said nothing": {&forged, true},
+		"a pod that is on no node":                 {&gated, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			operatortest.New(t, n, claimed(n, multinet.VLAN, 500, "ens4"), tc.pod).View(func(tx store.ReadTx) {
@@ -322,4 +323,29 @@ func TestANetworkWaitsForPodsWithoutClaims(t *testing.T) {
 			t.Errorf("after a claim: %v", got)
 		}
 	})
+}
+
+// TestAClaimForAnotherNetworkKeepsNobodyFromDeletingANetwork: the UID of an object can be read
+// by others, and is no proof.
+func TestAClaimForAnotherNetworkKeepsNobodyFromDeletingANetwork(t *testing.T) {
+	n := tenants(func(n *multinet.Network) { n.Deleting, n.HostDevice, n.VLAN, n.Profiled = true, "ens4", 500, true })
+	n.Kind, n.Namespace = multinet.KindClusterNetwork, ""
+	pod := operatortest.Pod("b", "b", "p", "", "")
+	for name, c := range map[string]struct {
+		kind, namespace string
+		empty           bool
+	}{
+		"the network": {multinet.KindClusterNetwork, "", false}, "a network of the claim's namespace": {multinet.KindDanmNet, "b", true},
+	} {
+		claim := &multinet.Claim{
+			Meta: operatortest.Meta("uid-claim", 0), Namespace: "b", Name: "c", PodName: pod.Name, PodUID: pod.UID, Node: pod.Node, Interface: "eth0",
+			Network: store.NetworkRef{Kind: c.kind, Namespace: c.namespace, Name: n.Name, UID: n.UID},
+		}
+		operatortest.New(t, n, claim, pod).View(func(tx store.ReadTx) {
+			d := decide(tx, n, nil, Limits{})
+			if d.empty != c.empty || !c.empty && !strings.Contains(d.message, "b/p") {
+				t.Errorf("a claim for %s: %+v", name, d)
+			}
+		})
+	}
 }

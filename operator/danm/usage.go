@@ -34,9 +34,17 @@ func usersOf(tx store.ReadTx, net *multinet.Network) []user {
 		}
 	}
 	for _, claim := range multinet.ClaimsByNetwork(tx, net.UID) {
-		all = append(all, user{claim.Holder(), claim.Node})
+		if isFor(claim, net) {
+			all = append(all, user{claim.Holder(), claim.Node})
+		}
 	}
 	return all
+}
+
+// isFor reports whether a claim is for a network. A claim with its UID alone is none that the
+// operator has made.
+func isFor(claim *multinet.Claim, net *multinet.Network) bool {
+	return claim.Network.Kind == net.Kind && claim.Network.Namespace == net.Namespace && claim.Network.Name == net.Name
 }
 
 // podsOf returns the pods with an interface in a network as namespace/name, in order, and
@@ -104,9 +112,10 @@ func told(tx store.ReadTx, net *multinet.Network) []string {
 
 // leadsTo reports whether the allocation status of a pod has an interface in a network that
 // admits the pod. Nothing confirms it any more, so it delays a deletion and decides nothing
-// else.
+// else. A pod that is on no node has no interface, and the status of one that lives there is
+// replaced where it is not the operator's.
 func leadsTo(pod *store.Pod, net *multinet.Network) bool {
-	if !net.Admits(pod.Namespace) {
+	if pod.Node == "" || !net.Admits(pod.Namespace) {
 		return false
 	}
 	return slices.ContainsFunc(allocation.Networks(pod), func(n store.NetworkRef) bool { return n.UID == net.UID })

@@ -75,7 +75,7 @@ func decide(tx store.ReadTx, vpc *store.VPC, rules Rules, taken []uint32) decisi
 	if vpc.Deleting {
 		// The subnets' counts lack addresses whose subnet is gone.
 		d.addresses = len(store.AddressesByDomain(tx, vpc.Name))
-		return d.deleting()
+		return d.deleting(tx, vpc)
 	}
 	if d.vni == 0 {
 		return d.claiming(tx, vpc, taken)
@@ -107,19 +107,37 @@ func ownClaims(tx store.ReadTx, vpc *store.VPC) []*store.VNIClaim {
 	return own
 }
 
+// named is how many subnets or holders of addresses a message names.
+const named = 3
+
 // deleting lists what delays the deletion of the VPC. Its claim outlives it: the VNI
 // stays reserved until no node uses it.
-func (d decision) deleting() decision {
+func (d decision) deleting(tx store.ReadTx, vpc *store.VPC) decision {
 	d.reason = v1alpha1.DeletingReason
+	var names []string
 	switch {
 	case d.subnets > 0:
-		d.message = fmt.Sprintf("held by %d subnet(s): delete them first", d.subnets)
+		for _, subnet := range store.SubnetsByVPC(tx, vpc.Name) {
+			names = append(names, subnet.Name)
+		}
+		d.message = fmt.Sprintf("held by %d subnet(s): %s; delete them first", d.subnets, some(names))
 	case d.addresses > 0:
-		d.message = fmt.Sprintf("held by %d address(es)", d.addresses)
+		for _, address := range store.AddressesByDomain(tx, vpc.Name) {
+			holder := address.Holder
+			names = append(names, fmt.Sprintf("%s by %s %s", address.IP, holder.Kind, strings.TrimPrefix(holder.Namespace+"/"+holder.Name, "/")))
+		}
+		d.message = fmt.Sprintf("held by %d address(es): %s", d.addresses, some(names))
 	default:
 		d.empty, d.message = true, "nothing holds it"
 	}
 	return d
+}
+
+func some(names []string) string {
+	if len(names) > named {
+		names = append(slices.Clone(names[:named]), "and others")
+	}
+	return strings.Join(names, ", ")
 }
 
 func (d decision) claiming(tx store.ReadTx, vpc *store.VPC, taken []uint32) decision {

@@ -145,14 +145,14 @@ func TestAVPCGoesOnlyWhenNothingIsInIt(t *testing.T) {
 	held.View(func(tx store.ReadTx) {
 		d := decide(tx, vpc, rules(), nil)
 		if d.empty || len(d.release) > 0 || d.vni != 9 || d.subnets != 1 || d.addresses != 1 ||
-			d.reason != v1alpha1.DeletingReason || !strings.Contains(d.message, "1 subnet") {
+			d.reason != v1alpha1.DeletingReason || !strings.Contains(d.message, "1 subnet(s): s;") {
 			t.Errorf("held VPC: %+v", d)
 		}
 	})
 	unhoused := operatortest.New(t, vpc, claimOf(vpc, 9), operatortest.Address("blue", "gone", "10.0.0.5", pod))
 	unhoused.View(func(tx store.ReadTx) {
 		d := decide(tx, vpc, rules(), nil)
-		if d.empty || len(d.release) > 0 || d.addresses != 1 || !strings.Contains(d.message, "1 address") {
+		if d.empty || len(d.release) > 0 || d.addresses != 1 || !strings.Contains(d.message, "1 address(es): 10.0.0.5 by ") || !strings.HasSuffix(d.message, " a/p") {
 			t.Errorf("VPC with an address whose subnet is gone: %+v", d)
 		}
 	})
