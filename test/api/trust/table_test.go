@@ -103,7 +103,7 @@ var table = []row{
 	{of("ScaledEndpoint"), of("spec", "**"), "who the backends of a Service are, for nodes that follow no Services", "only the operator has a right", ""},
 
 	// Networks outside of VPCs.
-	{of("AttachmentClaim"), of("spec"), "the decision: the network of an interface", "only the operator creates it, CEL fixes it; it counts with the pod's UID and node", "TestOnlyTheOperatorCreatesClaimsOfNetworks"},
+	{of("AttachmentClaim"), of("spec"), "the decision: the network of an interface", "only the operator creates it, CEL fixes it; it counts with the pod's UID and node, addresses need their Address, plugins a DelegationGrant", "TestOnlyTheOperatorCreatesClaimsOfNetworks"},
 	{of("AttachmentClaim"), of("status.released"), "that the interface is gone", "admission: the daemon of the claim's node, after the deletion", "TestOnlyTheNodeOfAPodReleasesItsInterface"},
 	{of("DomainClaim", "HostVNIClaim", "HostLink"), of("spec"), "the decision: numbers and links of networks", "only the operator creates it", "TestOnlyTheOperatorCreatesClaimsOfNetworks"},
 	{everyNetwork, of("spec", "metadata.annotations[alioth.dev/macvlan-mode]", "metadata.annotations[alioth.dev/sriov]"), "a network: its device, numbers, ranges and routes", "a TenantConfig for TenantNetworks, the verb use for DanmNets of tenants, administrators for ClusterNetworks", "TestATenantGetsNothingOfTheNodesByItsNetworks"},
