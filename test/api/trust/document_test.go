@@ -144,7 +144,7 @@ func TestTheInventoryIsAsComputed(t *testing.T) {
 	may := writtenBy(t, paths)
 	for kind := range paths {
 		if may[kind] == nil && kind.Kind != "DaemonSet" {
-			t.Errorf("testdata/samples.yaml has no %s, which the product reads", kind)
+			t.Errorf("test/api/samples/samples.yaml has no %s, which the product reads", kind)
 		}
 	}
 	text := render(t, paths, may)

@@ -28,14 +28,13 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/yaml"
 
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
-	danmiov1 "github.com/alioth-net/alioth/api/danmio/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/test/api/apiserver"
 	"github.com/alioth-net/alioth/test/api/inforce"
+	"github.com/alioth-net/alioth/test/api/samples"
 )
 
 const root = "../../.."
@@ -68,39 +67,6 @@ func clientAs(t *testing.T, config *rest.Config) client.Client {
 	return c
 }
 
-// samples reads testdata/samples.yaml. A kind that two groups have alike is there once.
-func samples(t *testing.T) []*unstructured.Unstructured {
-	t.Helper()
-	text, err := os.ReadFile("testdata/samples.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all []*unstructured.Unstructured
-	for document := range strings.SplitSeq(string(text), "\n---\n") {
-		object := &unstructured.Unstructured{}
-		encoded, err := yaml.YAMLToJSON([]byte(document))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := object.UnmarshalJSON(encoded); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, object)
-		if group := twins[object.GroupVersionKind().Group]; group != "" && !strings.HasPrefix(object.GetKind(), "Multi") && object.GetKind() != "NodeInfo" {
-			twin := object.DeepCopy()
-			twin.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: object.GroupVersionKind().Version, Kind: object.GetKind()})
-			all = append(all, twin)
-		}
-	}
-	return all
-}
-
-// twins are groups with the kinds of others.
-var twins = map[string]string{
-	danmv1.GroupVersion.Group:    danmiov1.GroupVersion.Group,
-	"multitenancy.acn.azure.com": "acn.azure.com",
-}
-
 // writtenBy returns for each kind with a sample who may write which of the paths.
 func writtenBy(t *testing.T, paths map[schema.GroupKind][]string) map[schema.GroupKind]*writers {
 	t.Helper()
@@ -112,7 +78,7 @@ func writtenBy(t *testing.T, paths map[schema.GroupKind][]string) map[schema.Gro
 	if err := admin.List(t.Context(), &policies); err != nil {
 		t.Fatal(err)
 	}
-	all := samples(t)
+	all := samples.All(t)
 	clients := map[string]dynamic.Interface{}
 	for _, who := range principals() {
 		clients[who.name] = who.client(t, config)

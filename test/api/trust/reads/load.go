@@ -15,6 +15,7 @@ import (
 	"go/token"
 	"go/types"
 	"io"
+	"iter"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,6 +36,32 @@ type source struct {
 	info  *types.Info
 	files []*ast.File
 }
+
+// Package is one package of the module, for other analyses of the same source.
+type Package struct {
+	Types *types.Package
+	Info  *types.Info
+	// Files have no generated ones.
+	Files   []*ast.File
+	program *Program
+}
+
+// InModule reports whether a package is one of the same module.
+func (p Package) InModule(other *types.Package) bool { return p.program.inModule(other) }
+
+// Packages returns the packages of the module, each after those that it imports.
+func (p *Program) Packages() iter.Seq[Package] {
+	return func(yield func(Package) bool) {
+		for _, s := range p.packages {
+			if !yield(Package{s.types, s.info, s.files, p}) {
+				return
+			}
+		}
+	}
+}
+
+// Place returns the file of a position below the module's folder, with its line.
+func (p *Program) Place(pos token.Pos) string { return p.place(pos) }
 
 // listed is what the go command prints about a package.
 type listed struct {
@@ -113,7 +140,7 @@ func (f importFunc) Import(path string) (*types.Package, error) { return f(path)
 func (p *Program) check(l listed, imports types.Importer) (*source, error) {
 	s := &source{path: l.ImportPath, info: &types.Info{
 		Types: map[ast.Expr]types.TypeAndValue{}, Defs: map[*ast.Ident]types.Object{}, Uses: map[*ast.Ident]types.Object{},
-		Selections: map[*ast.SelectorExpr]*types.Selection{}, Instances: map[*ast.Ident]types.Instance{},
+		Selections: map[*ast.SelectorExpr]*types.Selection{}, Instances: map[*ast.Ident]types.Instance{}, Implicits: map[ast.Node]types.Object{},
 	}}
 	var all []*ast.File
 	for _, name := range l.GoFiles {
