@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/store/sound"
 )
 
@@ -19,22 +20,44 @@ func (a *Address) Check() error {
 	if (a.VPC == "") == (a.Network.UID == "") {
 		return errors.New("it belongs to no VPC and no network, or to both")
 	}
-	return cmp.Or(sound.Hosts("IP", a.IP), sound.MAC(a.MAC), sound.Hosts("address of the set", a.Set...), sound.OnePerFamily("set", a.Set))
+	return cmp.Or(sound.Hosts("IP", a.IP), sound.MAC(a.MAC), sound.Hosts("address of the set", a.Set...), sound.OnePerFamily("set", a.Set),
+		sound.Texts(a.VPC, a.Subnet, a.Node, a.Attachment), a.Holder.Check(), a.Network.Check())
 }
+
+// Check returns an error for a holder with texts that no row has.
+func (h Holder) Check() error { return sound.Texts(string(h.Kind), h.Namespace, h.Name, h.UID) }
+
+// Check returns an error for a reference with texts that no row has.
+func (n NetworkRef) Check() error { return sound.Texts(n.Group, n.Kind, n.Namespace, n.Name, n.UID) }
 
 // Check implements descriptor.Checked. A range on a list that can't be read refuses the whole
 // row: without its list the VPC would reach more.
 func (v *VPC) Check() error {
 	return cmp.Or(sound.VNI("VNI", v.VNI), sound.VNI("requested VNI", v.WantVNI), sound.OwnRanges("range", v.Prefixes...),
-		sound.Ranges("allowed destination", v.EgressAllow...), sound.Ranges("denied destination", v.EgressDeny...))
+		sound.Ranges("allowed destination", v.EgressAllow...), sound.Ranges("denied destination", v.EgressDeny...), sound.Texts(v.AllowedTenants...))
 }
 
 // Check implements descriptor.Checked.
-func (c *VNIClaim) Check() error { return sound.VNI("VNI", c.VNI) }
+func (c *VNIClaim) Check() error {
+	return cmp.Or(sound.VNI("VNI", c.VNI), sound.Texts(c.VPC, c.VPCUID))
+}
+
+// Check implements descriptor.Checked.
+func (n *Network) Check() error { return sound.Texts(n.Type, n.VPC) }
+
+// Check implements descriptor.Checked.
+func (u *Usage) Check() error { return sound.Texts(u.Kind, u.Of) }
+
+// Check implements descriptor.Checked.
+func (s *SharedService) Check() error { return sound.Texts(s.ServiceNamespace, s.ServiceName) }
+
+// Check implements descriptor.Checked.
+func (r *RollCall) Check() error { return sound.Texts(r.Call) }
 
 // Check implements descriptor.Checked.
 func (s *Subnet) Check() error {
-	if err := cmp.Or(sound.OwnRanges("range", s.Prefixes...), sound.Hosts("gateway", s.Gateways...), sound.OnePerFamily("gateways", s.Gateways)); err != nil {
+	if err := cmp.Or(sound.OwnRanges("range", s.Prefixes...), sound.Hosts("gateway", s.Gateways...), sound.OnePerFamily("gateways", s.Gateways),
+		sound.Texts(s.VPC, s.ShortName)); err != nil {
 		return err
 	}
 	if len(s.Gateways) != len(s.Prefixes) {
@@ -76,7 +99,7 @@ func (s *Service) Check() error {
 func CheckPorts(ports ...ServicePort) error {
 	for _, port := range ports {
 		if port.Port == 0 {
-			return fmt.Errorf("port %q has no number", sound.Short(port.Name))
+			return fmt.Errorf("port %s has no number", said.Quote(port.Name))
 		}
 	}
 	return nil

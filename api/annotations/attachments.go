@@ -10,6 +10,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"slices"
+
+	"github.com/alioth-net/alioth/api/said"
 )
 
 // KindPair is the kind of an attachment by a pair of devices. The node chooses the type
@@ -168,7 +171,7 @@ func ElementHash(element json.RawMessage) string {
 func FormatAttachments(list []Attachment) (string, error) {
 	text, err := json.Marshal(list)
 	if err != nil {
-		return "", fmt.Errorf("encode attachments: %w", err)
+		return "", fmt.Errorf("encode attachments: %w", said.Error(err))
 	}
 	return string(text), nil
 }
@@ -200,13 +203,42 @@ func ParseAttachmentsHashed(text string) ([]HashedAttachment, error) {
 	return decodeAttachments[HashedAttachment](text)
 }
 
-func decodeAttachments[T any](text string) ([]T, error) {
+func decodeAttachments[T any, P interface {
+	*T
+	check() error
+}](text string) ([]T, error) {
 	var list []T
 	if err := json.Unmarshal([]byte(text), &list); err != nil {
-		return nil, fmt.Errorf("decode attachments: %w", err)
+		return nil, fmt.Errorf("decode attachments: %w", said.Error(err))
 	}
 	if len(list) > maxAttachments {
 		return nil, fmt.Errorf("decode attachments: there are %d, and a pod has at most %d interfaces", len(list), maxAttachments)
 	}
+	for i := range list {
+		if err := P(&list[i]).check(); err != nil {
+			return nil, fmt.Errorf("decode attachments: element %d: %w", i, err)
+		}
+	}
 	return list, nil
+}
+
+// check returns an error for a text that no operator writes, and no message may repeat.
+func (a *Attachment) check() error {
+	list := []string{a.Name, a.AltName, a.Kind, a.Network, a.Definition, a.VPC, a.Outside, a.OutsideUID, a.Subnet, a.MAC}
+	if l := a.Link; l != nil {
+		list = append(list, l.Parent, l.Mode, l.Pool, l.IPv6)
+		if l.VF != nil {
+			list = append(list, l.VF.SpoofCheck, l.VF.Trust, l.VF.LinkState, l.VF.Proto)
+		}
+	}
+	if a.Delegate != nil && a.Delegate.File != nil {
+		f := a.Delegate.File
+		list = slices.Concat(list, []string{f.NetworkID, f.Name, f.Type}, f.Plugins, f.IPAM)
+	}
+	for _, text := range list {
+		if !said.IsShort(text) {
+			return fmt.Errorf("a text of %d bytes is longer than %d bytes or can't be printed: %s", len(text), said.MaxQuoted, said.Quote(text))
+		}
+	}
+	return nil
 }

@@ -128,7 +128,7 @@ func TestElementHash(t *testing.T) {
 }
 
 func TestHashesOfTheTextAreThoseOfTheAttachments(t *testing.T) {
-	inside := annotations.Attachment{Name: "eth0", Kind: "veth", VPC: "v", Subnet: "s", Network: "<a>&\u2028", MAC: "06:00:00:00:00:01"}
+	inside := annotations.Attachment{Name: "eth0", Kind: "veth", VPC: "v", Subnet: "s", Network: "<a>&", MAC: "06:00:00:00:00:01"}
 	list := []annotations.Attachment{inside, outside()}
 	text, err := annotations.FormatAttachments(list)
 	if err != nil {

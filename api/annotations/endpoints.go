@@ -234,7 +234,7 @@ func parseSelector(text string) (map[string]string, error) {
 			return nil, fmt.Errorf("the value of label %s is no text: write it in quotes", said.Quote(key))
 		}
 		if wrong := slices.Concat(validation.IsQualifiedName(key), validation.IsValidLabelValue(text)); len(wrong) > 0 {
-			return nil, fmt.Errorf("no pod can have the label %s: %s: %s", said.Quote(key), said.Quote(text), strings.Join(wrong, "; "))
+			return nil, fmt.Errorf("no pod can have the label %s: %s: %s", said.Quote(key), said.Quote(text), said.Message(strings.Join(wrong, "; ")))
 		}
 		selector[key] = text
 	}

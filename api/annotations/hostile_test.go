@@ -4,6 +4,7 @@
 package annotations
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"unicode"
@@ -23,24 +24,22 @@ var hostileValues = map[string]string{
 }
 
 // readers are all functions that read annotations of others.
-var readers = map[string]func(text string) error{
-	"nic":         func(text string) error { _, err := ParseNIC(text); return err },
-	"networks":    func(text string) error { _, err := ParseNetworks(text, "ns"); return err },
-	"interfaces":  func(text string) error { _, err := ParseInterfaces(text); return err },
-	"virtual":     func(text string) error { _, err := ParseVF(text); return err },
-	"attachments": func(text string) error { _, err := ParseAttachmentsHashed(text); return err },
-	"resource":    func(text string) error { _, err := DefinitionOf(map[string]string{ResourceNameKey: text}); return err },
-	"network":     func(text string) error { _, err := DefinitionOf(map[string]string{NetworkKey: text}); return err },
-	"kuryr":       func(text string) error { _, err := DefinitionOf(map[string]string{KuryrConfigKey: text}); return err },
-	"endpoints": func(text string) error {
-		_, err := EndpointsOf(map[string]string{NetworkKey: text, EndpointSelectorKey: `{"a": "b"}`})
-		return err
+var readers = map[string]func(text string) (any, error){
+	"nic":         func(text string) (any, error) { return ParseNIC(text) },
+	"networks":    func(text string) (any, error) { return ParseNetworks(text, "ns") },
+	"interfaces":  func(text string) (any, error) { return ParseInterfaces(text) },
+	"virtual":     func(text string) (any, error) { return ParseVF(text) },
+	"attachments": func(text string) (any, error) { return ParseAttachmentsHashed(text) },
+	"resource":    func(text string) (any, error) { return DefinitionOf(map[string]string{ResourceNameKey: text}) },
+	"network":     func(text string) (any, error) { return DefinitionOf(map[string]string{NetworkKey: text}) },
+	"kuryr":       func(text string) (any, error) { return DefinitionOf(map[string]string{KuryrConfigKey: text}) },
+	"endpoints": func(text string) (any, error) {
+		return EndpointsOf(map[string]string{NetworkKey: text, EndpointSelectorKey: `{"a": "b"}`})
 	},
-	"selector": func(text string) error {
-		_, err := EndpointsOf(map[string]string{NetworkKey: "n", EndpointSelectorKey: text})
-		return err
+	"selector": func(text string) (any, error) {
+		return EndpointsOf(map[string]string{NetworkKey: "n", EndpointSelectorKey: text})
 	},
-	"prefix": func(text string) error { _, err := InterfaceNames([]string{"", text}, false); return err },
+	"prefix": func(text string) (any, error) { return InterfaceNames([]string{"", text}, false) },
 }
 
 // documents put a hostile text into each place of an annotation.
@@ -53,7 +52,14 @@ func documents(value string) []string {
 	} {
 		all = append(all, `{"`+key+`": `+quoted+`}`, `[{"`+key+`": `+quoted+`}]`, `[{"name": "n", "`+key+`": `+quoted+`}]`, `[{"network": "n", "`+key+`": `+quoted+`}]`)
 	}
+	for _, key := range []string{"altName", "kind", "definition", "outside", "outsideUID", "mac"} {
+		all = append(all, `[{"`+key+`": `+quoted+`}]`)
+	}
+	for _, key := range []string{"parent", "mode", "pool", "ipv6"} {
+		all = append(all, `[{"link": {"`+key+`": `+quoted+`}}]`)
+	}
 	return append(all,
+		`[{"delegate": {"file": {"networkID": `+quoted+`}}}]`, `[{"delegate": {"file": {"plugins": [`+quoted+`]}}}]`, `[{"link": {"vf": {"trust": `+quoted+`}}}]`,
 		`[{"name": "n", "ips": [`+quoted+`]}]`, `[{"name": "n", "default-route": [`+quoted+`]}]`, `[{"name": "n", "cni-args": {`+quoted+`: 1, `+quoted+`: 2}}]`,
 		`[{"name": "n", "portMappings": [{"hostPort": 1, "containerPort": 1, "protocol": `+quoted+`}]}]`,
 		`[{"name": "n", "portMappings": [{"hostPort": 1, "containerPort": 1, "hostIP": `+quoted+`}]}]`,
@@ -64,23 +70,53 @@ func documents(value string) []string {
 // TestErrorsRepeatLittleOfWhatTheyRefuse: a tenant writes the texts, and errors are conditions
 // and events.
 func TestErrorsRepeatLittleOfWhatTheyRefuse(t *testing.T) {
-	const most = 4*said.MaxQuoted*3 + 1024 // of each text that it repeats, in escapes
+	const most = 4*said.MaxQuoted + 1024 // a text in escapes, and what is said about it
 	for reader, read := range readers {
 		for name, value := range hostileValues {
 			for _, text := range documents(value) {
-				err := read(text)
+				got, err := read(text)
 				if err == nil {
+					shortTexts(t, reader+", "+name, reflect.ValueOf(got))
 					continue
 				}
 				message := err.Error()
 				bad := strings.IndexFunc(message, func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' })
-				if len(message) > most || bad >= 0 || !utf8.ValidString(message) {
+				if len(message) > most || strings.Count(message, "x") > said.MaxQuoted+32 || bad >= 0 || !utf8.ValidString(message) {
 					t.Errorf("%s, %s: the error for %.60q has %d bytes: %.300q", reader, name, text, len(message), message)
 				}
 				if strings.Contains(message, "\nlevel=ERROR") {
 					t.Errorf("%s, %s: the error has a line of the tenant: %.300q", reader, name, message)
 				}
 			}
+		}
+	}
+}
+
+// shortTexts fails the test for a text that a reader returns and no message may repeat, but for
+// raw JSON, which is decoded later.
+func shortTexts(t *testing.T, name string, v reflect.Value) {
+	t.Helper()
+	switch v.Kind() {
+	case reflect.String:
+		if text := v.String(); !said.IsShort(text) {
+			t.Errorf("%s: it returns a text of %d bytes: %.300q", name, len(text), text)
+		}
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() {
+			shortTexts(t, name, v.Elem())
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			shortTexts(t, name+"."+v.Type().Field(i).Name, v.Field(i))
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			shortTexts(t, name, v.Index(i))
+		}
+	case reflect.Map:
+		for _, key := range v.MapKeys() {
+			shortTexts(t, name, key)
+			shortTexts(t, name, v.MapIndex(key))
 		}
 	}
 }

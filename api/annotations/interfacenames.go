@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-
-	"github.com/alioth-net/alioth/api/said"
 )
 
 const (
@@ -29,7 +27,7 @@ func InterfaceNames(prefixes []string, legacy bool) ([]string, error) {
 	for i, prefix := range prefixes {
 		name := nameAt(i, prefix, legacy)
 		if err := checkInterfaceName(name); err != nil {
-			return nil, fmt.Errorf("interface %d, container_prefix %s: %w", i, said.Quote(prefix), err)
+			return nil, fmt.Errorf("interface %d, container_prefix: %w", i, err)
 		}
 		if first := slices.Index(names, name); first >= 0 {
 			return nil, fmt.Errorf("interfaces %d and %d would both have the name %s: change the container_prefix of a network, or the order of the list", first, i, name)

@@ -245,7 +245,7 @@ func TestInterfaceNames(t *testing.T) {
 		"prefixes that meet":           {eleven, false, "interfaces 1 and 11 would both have the name a11"},
 		"16 characters with the index": {[]string{"", "abcdefghijklmno"}, false, "is no interface name"},
 		"16 characters, legacy":        {[]string{"", "abcdefghijklmnop"}, true, "is no interface name"},
-		"a slash":                      {[]string{"", "a/b"}, false, `interface 1, container_prefix "a/b"`},
+		"a slash":                      {[]string{"", "a/b"}, false, `interface 1, container_prefix: "a/b1"`},
 		"a blank":                      {[]string{"", "a b"}, false, "is no interface name"},
 		"a newline":                    {[]string{"", "a\n"}, true, "is no interface name"},
 		"a verb of the kernel":         {[]string{"", "a%d"}, true, "is no interface name"},

@@ -129,7 +129,7 @@ func shortSelections(text string) ([]NetworkSelection, error) {
 	for i, item := range strings.Split(text, ",") {
 		one, err := shortSelection(strings.TrimSpace(item))
 		if err != nil {
-			return nil, fmt.Errorf("element %d, %s: %w", i, said.Quote(item), err)
+			return nil, fmt.Errorf("element %d: %w", i, err)
 		}
 		list = append(list, one)
 	}
@@ -182,7 +182,7 @@ func longSelection(keys map[string]json.RawMessage) (NetworkSelection, error) {
 	}
 	text, err := json.Marshal(keys)
 	if err != nil {
-		return NetworkSelection{}, err
+		return NetworkSelection{}, said.Error(err)
 	}
 	var raw selectionJSON
 	if err := decodeStrict(string(text), &raw); err != nil {

@@ -92,7 +92,7 @@ func TestParseNetworksRefusesTheWholeAnnotation(t *testing.T) {
 	tests := map[string]struct{ text, cause string }{
 		"two slashes":             {"a/b/c", "is no name of a NetworkAttachmentDefinition"},
 		"two at signs":            {"a@b@c", `"b@c" is no interface name`},
-		"an empty item":           {"a,,b", `element 1, "": it is empty`},
+		"an empty item":           {"a,,b", "element 1: it is empty"},
 		"a comma at the end":      {"a,b,", "it is empty: remove a comma"},
 		"a comma alone":           {",", "it is empty"},
 		"a name that is missing":  {"ns/", "is no name of a NetworkAttachmentDefinition"},

@@ -157,7 +157,7 @@ func (j selectionJSON) readArgs(one *NetworkSelection) error {
 	}
 	var text bytes.Buffer
 	if err := json.Compact(&text, j.CNIArgs); err != nil {
-		return fmt.Errorf("cni-args: %w", err)
+		return fmt.Errorf("cni-args: %w", said.Error(err))
 	}
 	one.CNIArgs = text.Bytes()
 	return nil

@@ -50,7 +50,7 @@ func checkInterfaceName(name string) error {
 	}
 	taken := slices.ContainsFunc(takenPrefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 	if taken || slices.Contains(takenNames, name) {
-		return fmt.Errorf("the interface name %q is reserved: choose another", name)
+		return fmt.Errorf("the interface name %s is reserved: choose another", said.Quote(name))
 	}
 	return nil
 }
@@ -142,8 +142,8 @@ func interfaceAddr(text string) (ip netip.Addr, bits int, err error) {
 	if !long {
 		return ip, 0, nil
 	}
-	prefix, err := netip.ParsePrefix(text)
-	if err != nil || prefix.Bits() == 0 {
+	prefix, wrong := netip.ParsePrefix(text)
+	if wrong != nil || prefix.Bits() == 0 {
 		return netip.Addr{}, 0, fmt.Errorf("%s has no prefix length from 1 to %d behind the slash", said.Quote(text), ip.BitLen())
 	}
 	return ip, prefix.Bits(), nil

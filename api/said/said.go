@@ -5,7 +5,8 @@
 // events and logs. A tenant writes up to 256 KiB into an annotation, with line breaks and
 // control sequences for terminals.
 //
-// Quote is for the text of somebody else inside of a message. Message and Bounded are the
+// Quote and Name are for the text of somebody else inside of a message, Error for the error of
+// a parser. Message and Bounded are the
 // last bound, where a message leaves the process.
 package said
 
@@ -29,13 +30,67 @@ const more = "..."
 
 // Quote returns the begin of a text in quotes, as %q writes it: on one line, with escapes for
 // what can't be printed.
-func Quote(text string) string {
+func Quote[Text ~string](of Text) string {
+	text := string(of)
 	head := cut(text, MaxQuoted)
 	if len(head) == len(text) {
 		return strconv.Quote(text)
 	}
 	return strconv.Quote(head) + more
 }
+
+// Name returns a text in a message that is mostly a name: as it is if it looks like one, and
+// otherwise as Quote does.
+func Name[Text ~string](of Text) string {
+	text := string(of)
+	if text == "" || len(text) > MaxQuoted {
+		return Quote(text)
+	}
+	for i := range len(text) {
+		if c := text[i]; c <= ' ' || c >= 0x7f || c == '"' {
+			return Quote(text)
+		}
+	}
+	return text
+}
+
+// Names joins names by commas, as many as a message has room for.
+func Names(texts []string) string {
+	var b strings.Builder
+	for i, text := range texts {
+		name := Name(text)
+		if i > 0 && b.Len()+len(name) > MaxQuoted {
+			b.WriteString(", " + more)
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(name)
+	}
+	return b.String()
+}
+
+// IsShort reports whether a message may repeat a text as it is: it has at most MaxQuoted bytes,
+// and no character that can't be printed.
+func IsShort(text string) bool { return len(text) <= MaxQuoted && plain(text) }
+
+// Error returns an error with the begin of the text of another one. It is for the errors of
+// parsers, which repeat what they can't read.
+func Error(err error) error {
+	if err == nil || IsShort(err.Error()) {
+		return err
+	}
+	return shortError{err}
+}
+
+type shortError struct{ error }
+
+// Error returns the begin of the text.
+func (e shortError) Error() string { return Bounded(e.error.Error(), MaxQuoted) }
+
+// Unwrap returns the whole error.
+func (e shortError) Unwrap() error { return e.error }
 
 // Message returns a text as the message of a condition or the note of an event.
 func Message(text string) string { return Bounded(text, MaxMessage) }

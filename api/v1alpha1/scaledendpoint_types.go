@@ -305,7 +305,7 @@ type ScaledEndpoint struct {
 func ScaledEndpointName(spec *ScaledEndpointSpec) string {
 	identity := strings.Join([]string{spec.Service.UID, spec.VPC, spec.VPCUID, fmt.Sprint(spec.Exposed)}, "\x00")
 	sum := sha256.Sum256([]byte(identity))
-	return fmt.Sprintf("%s.%s.%s.%d", spec.Service.Namespace, spec.Service.Name, hex.EncodeToString(sum[:8]), spec.Part)
+	return strings.Join([]string{spec.Service.Namespace, spec.Service.Name, hex.EncodeToString(sum[:8]), fmt.Sprint(spec.Part)}, ".")
 }
 
 // ScaledEndpointList is a list of ScaledEndpoints.

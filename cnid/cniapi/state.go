@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/api/said"
 )
 
 const (
@@ -106,7 +108,7 @@ func LastState(socket string, cause error) error {
 	case !ok || age >= RestartGrace+HeartbeatInterval:
 		return cause
 	case last.Unavailable != "":
-		return errors.New(last.Unavailable)
+		return errors.New(said.Message(last.Unavailable))
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/containernetworking/cni/pkg/types"
 
+	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/cnid/attach"
 )
 
@@ -45,9 +46,6 @@ func (e *PluginError) same(o *PluginError) bool {
 // ErrIfName reports that a plugin made an interface with another name than requested.
 var ErrIfName = errors.New("the plugin ignores CNI_IFNAME")
 
-// maxQuoted is how much of a plugin's output is in an error, in bytes.
-const maxQuoted = 1000
-
 // pluginError returns what a plugin reported on its standard output, or else how it ended.
 func pluginError(p program, failure error, stdout, stderr []byte) error {
 	e := &PluginError{Plugin: p.kind, Command: p.command}
@@ -57,7 +55,7 @@ func pluginError(p program, failure error, stdout, stderr []byte) error {
 	case !errors.As(failure, &exited):
 		e.Msg = failure.Error()
 	case json.Unmarshal(stdout, &reported) == nil && (reported.Msg != "" || reported.Code != 0):
-		e.Code, e.Msg, e.Details = reported.Code, reported.Msg, reported.Details
+		e.Code, e.Msg, e.Details = reported.Code, said.Bounded(reported.Msg, said.MaxQuoted), said.Bounded(reported.Details, said.MaxQuoted)
 		if e.Msg == "" {
 			e.Msg = "no error message: " + failure.Error()
 		}
@@ -73,11 +71,11 @@ func pluginError(p program, failure error, stdout, stderr []byte) error {
 }
 
 func quoted(text []byte) string {
-	return fmt.Sprintf("%q", strings.TrimSpace(string(text[:min(len(text), maxQuoted)])))
+	return said.Quote(strings.TrimSpace(string(text)))
 }
 
-// said is the end of an error with what a plugin printed on its standard error.
-func said(stderr *bounded) string {
+// printed is the end of an error with what a plugin printed on its standard error.
+func printed(stderr *bounded) string {
 	if len(stderr.Bytes()) == 0 {
 		return ""
 	}
@@ -100,5 +98,5 @@ func otherName(result *attach.Result, ifName string, kinds []string) error {
 		return nil // the version or the plugin reports none
 	}
 	return fmt.Errorf("%w: CNI plugin %s made interface %s in the pod, not %s; use it for the interface of that name only, or another plugin",
-		ErrIfName, strings.Join(kinds, ", "), strings.Join(names, ", "), ifName)
+		ErrIfName, strings.Join(kinds, ", "), said.Names(names), ifName)
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
@@ -104,8 +105,8 @@ func ProbeConflict(tx store.ReadTx, records []journal.Record, pod *store.Pod, ad
 // something of the node's for it.
 func ProbeRefusal(tx store.ReadTx, cfg Config, pod *store.Pod, addrs []netip.Addr) string {
 	if pod.ProbeHost != "" {
-		return fmt.Sprintf("a probe or hook names the host %q, which the kubelet would dial on the node's network; leave the field host away:"+
-			" the pod's own address is probed, and httpGet.httpHeaders can name a virtual host", pod.ProbeHost)
+		return fmt.Sprintf("a probe or hook names the host %s, which the kubelet would dial on the node's network; leave the field host away:"+
+			" the pod's own address is probed, and httpGet.httpHeaders can name a virtual host", said.Quote(pod.ProbeHost))
 	}
 	if !pod.NetworkProbes {
 		return ""

@@ -14,12 +14,12 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/finding"
 	"github.com/alioth-net/alioth/cnid/install"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/netfilter/foreign"
-	"github.com/alioth-net/alioth/store/sound"
 )
 
 // Config is what a Checker works with. All fields are required.
@@ -133,7 +133,7 @@ func leftOut(sentences []string) []finding.Problem {
 	named := sentences[:min(len(sentences), mostNamed)]
 	return []finding.Problem{{
 		Reason:  v1alpha1.ObjectsLeftOutReason,
-		Message: sound.Cut(strings.Join(named, "; "), longestNames) + finding.AndMore(len(sentences)-len(named)),
+		Message: said.Bounded(strings.Join(named, "; "), longestNames) + finding.AndMore(len(sentences)-len(named)),
 	}}
 }
 

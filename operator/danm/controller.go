@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
+	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/operator/feed"
@@ -204,12 +205,12 @@ func (r *Reconciler) writeProfile(ctx context.Context, network client.Object, p 
 		"spec": p.fields(spec),
 	})
 	if err != nil {
-		return fmt.Errorf("encode the profile of %s: %w", network.GetName(), err)
+		return fmt.Errorf("encode the profile of %s: %w", network.GetName(), said.Error(err))
 	}
 	patch := client.RawPatch(types.ApplyPatchType, body)
 	written := network.DeepCopyObject().(client.Object)
 	if err := r.Client.Patch(ctx, written, patch, client.FieldOwner(ProfileManager), client.ForceOwnership); err != nil {
-		return fmt.Errorf("write the profile of %s %s: %w", r.Kind.Name, client.ObjectKeyFromObject(network), err)
+		return fmt.Errorf("write the profile of %s %s: %w", r.Kind.Name, client.ObjectKeyFromObject(network), said.Error(err))
 	}
 	return nil
 }

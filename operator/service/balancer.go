@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/store"
@@ -96,8 +97,8 @@ func wishOf(tx store.ReadTx, service *store.Service, rules Rules) wish {
 		w.drop.inVPC = held.inVPC
 		return w
 	}
-	return wish{drop: held, refusal: invalid("the annotation %s is %q: it may be %s (the default) or %s",
-		v1alpha1.LoadBalancerAnnotation, service.LoadBalancer, v1alpha1.LoadBalancerVPC, v1alpha1.LoadBalancerExternal)}
+	return wish{drop: held, refusal: invalid("the annotation %s is %s: it may be %s (the default) or %s",
+		v1alpha1.LoadBalancerAnnotation, said.Quote(service.LoadBalancer), v1alpha1.LoadBalancerVPC, v1alpha1.LoadBalancerExternal)}
 }
 
 // inVPC plans for a load balancer with addresses in its VPC. While no VPC serves it, it
@@ -180,7 +181,7 @@ func askedIPs(service *store.Service, families ipam.Families) ([]netip.Addr, *te
 		}
 		ip, err := netip.ParseAddr(text)
 		if err != nil {
-			return nil, invalid("%q in %s or spec.loadBalancerIP is no address", text, v1alpha1.LoadBalancerIPsAnnotation)
+			return nil, invalid("%s in %s or spec.loadBalancerIP is no address", said.Quote(text), v1alpha1.LoadBalancerIPsAnnotation)
 		}
 		ip = ip.Unmap()
 		of := ipam.FamiliesOf([]netip.Addr{ip})

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 )
@@ -21,7 +22,7 @@ type decision struct {
 func decide(tx store.ReadTx, namespace, name string) decision {
 	service := store.GetService(tx, namespace, name)
 	refuse := func(reason, format string, args ...any) decision {
-		return decision{reason: reason, message: fmt.Sprintf("Service %s/%s ", namespace, name) + fmt.Sprintf(format, args...)}
+		return decision{reason: reason, message: fmt.Sprintf("Service %s/%s ", said.Name(namespace), said.Name(name)) + fmt.Sprintf(format, args...)}
 	}
 	switch {
 	case service == nil:

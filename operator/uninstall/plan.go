@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
@@ -47,9 +48,9 @@ const namesListed = 8
 // summarize lists some of the names, and the number of the others.
 func summarize(names []string) string {
 	if len(names) <= namesListed {
-		return strings.Join(names, ", ")
+		return said.Names(names)
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:namesListed], ", "), len(names)-namesListed)
+	return fmt.Sprintf("%s and %d more", said.Names(names[:namesListed]), len(names)-namesListed)
 }
 
 // servedNodes returns the names of the nodes that the daemons are meant for.

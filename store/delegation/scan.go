@@ -11,6 +11,8 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/alioth-net/alioth/api/said"
 )
 
 // maxDepth is how deep objects and lists may be nested.
@@ -37,7 +39,7 @@ func (l *list) scan(text []byte, field string, depth int) error {
 	if !json.Valid(text) {
 		var ignored any
 		err := json.Unmarshal(text, &ignored)
-		return l.wrong(field, fmt.Sprintf("it is not valid JSON: %v", err), "correct the syntax")
+		return l.wrong(field, fmt.Sprintf("it is not valid JSON: %v", said.Error(err)), "correct the syntax")
 	}
 	s := scanner{list: l, Decoder: json.NewDecoder(bytes.NewReader(text))}
 	s.UseNumber()

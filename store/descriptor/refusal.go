@@ -7,8 +7,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/sound"
 )
 
 // Checked is a row that can contradict itself. Check is pure, and returns an error for a row
@@ -46,7 +46,7 @@ func NewLeftOut(kind *Kind, id ID, err error) LeftOut {
 	case errors.Is(err, store.ErrConflict):
 		reason = Conflict
 	}
-	return LeftOut{Kind: kind, ID: id, Reason: reason, Why: sound.Cut(err.Error(), longestWhy)}
+	return LeftOut{Kind: kind, ID: id, Reason: reason, Why: said.Bounded(err.Error(), longestWhy)}
 }
 
 // longestWhy bounds LeftOut.Why in bytes.

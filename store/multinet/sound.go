@@ -4,9 +4,11 @@
 package multinet
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
+	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/store/sound"
 )
 
@@ -26,6 +28,32 @@ func (c *DomainClaim) Check() error {
 	if c.Number <= sound.MaxVNI {
 		return fmt.Errorf("number %d is not above %d: it could be the VNI of a VPC", c.Number, sound.MaxVNI)
 	}
+	return c.Network.Check()
+}
+
+// Check implements descriptor.Checked.
+func (c *Claim) Check() error {
+	return cmp.Or(sound.Texts(c.PodName, c.PodUID, c.Node, c.Interface, c.Driver, c.ConfigHash), sound.Texts(c.Addresses...), c.Network.Check())
+}
+
+// Check implements descriptor.Checked.
+func (g *Grant) Check() error {
+	return cmp.Or(sound.Texts(g.Namespaces...), sound.Texts(g.Networks...), sound.Texts(g.Plugins...), sound.Texts(g.IPAM...),
+		sound.Texts(g.Requests...), sound.Texts(g.Settings...))
+}
+
+// Check implements descriptor.Checked.
+func (c *HostVNIClaim) Check() error {
+	return sound.Texts(c.Type, c.Device, c.NetworkUID, c.Network.Group, c.Network.Kind, c.Network.Namespace, c.Network.Name)
+}
+
+// Check implements descriptor.Checked.
+func (r *LinkReport) Check() error {
+	for _, f := range r.Failures {
+		if err := sound.Texts(f.Device, f.Type, f.Reason); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -35,13 +63,13 @@ const maxVLAN = 4094
 // Check implements descriptor.Checked.
 func (l *HostLink) Check() error {
 	if l.VNI == 0 || l.Type == VLAN && l.VNI > maxVLAN {
-		return fmt.Errorf("number %d is none of a %s", l.VNI, sound.Short(l.Type))
+		return fmt.Errorf("number %d is none of a %s", l.VNI, said.Name(l.Type))
 	}
 	if l.Type != VLAN && l.Type != VXLAN {
-		return fmt.Errorf("type %q is neither %s nor %s", sound.Short(l.Type), VLAN, VXLAN)
+		return fmt.Errorf("type %s is neither %s nor %s", said.Quote(l.Type), VLAN, VXLAN)
 	}
 	if l.Device == "" || l.MTU < 0 {
 		return errors.New("it has no device, or an MTU below 0")
 	}
-	return sound.VNI("VNI", l.VNI)
+	return cmp.Or(sound.VNI("VNI", l.VNI), sound.Texts(l.Device, l.NetworkID))
 }

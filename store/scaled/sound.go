@@ -13,17 +13,20 @@ import (
 
 // Check implements descriptor.Checked.
 func (e *Endpoint) Check() error {
-	if err := e.Head.check(); err != nil {
+	if err := cmp.Or(e.Head.check(), sound.Texts(e.Namespace, e.Service, e.ServiceUID, e.VPC, e.VPCUID)); err != nil {
 		return err
 	}
 	for i := range e.Backends {
 		b := &e.Backends[i]
-		if err := sound.Hosts("backend", b.IP); err != nil {
+		if err := cmp.Or(sound.Hosts("backend", b.IP), sound.Texts(b.Node, b.PodUID), sound.Texts(b.ForNodes...), sound.Texts(b.ForZones...)); err != nil {
 			return err
 		}
 		for _, target := range b.Targets {
 			if target.Port == 0 || target.Target == 0 {
 				return errors.New("a port of a backend has no number")
+			}
+			if err := sound.Texts(target.Protocol); err != nil {
+				return err
 			}
 		}
 	}
@@ -41,5 +44,5 @@ func (h *Head) check() error {
 		}
 	}
 	return cmp.Or(store.CheckPorts(h.Ports...), sound.Hosts("cluster IP", h.ClusterIPs...), sound.Hosts("load-balancer IP", h.LoadBalancerIPs...),
-		sound.Hosts("external IP", h.ExternalIPs...), sound.Affinity(h.Affinity), sound.Ranges("source range", h.SourceRanges...))
+		sound.Hosts("external IP", h.ExternalIPs...), sound.Affinity(h.Affinity), sound.Ranges("source range", h.SourceRanges...), sound.Texts(h.Tenant))
 }

@@ -10,8 +10,9 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"strings"
 	"time"
+
+	"github.com/alioth-net/alioth/api/said"
 )
 
 // MaxVNI is the largest VXLAN network identifier, RFC 7348 section 5.
@@ -51,7 +52,7 @@ func spelled(ip netip.Addr) string {
 	if !ip.IsValid() {
 		return "(none)"
 	}
-	return Short(ip.String())
+	return said.Name(ip.String())
 }
 
 // OnePerFamily returns an error if two addresses have one family.
@@ -75,7 +76,7 @@ func OnePerFamily(what string, ips []netip.Addr) error {
 func Ranges(what string, ranges ...netip.Prefix) error {
 	for _, p := range ranges {
 		if !p.IsValid() || p.Addr().Is4In6() || p != p.Masked() {
-			return fmt.Errorf("%s %q is not a range without host bits", what, p)
+			return fmt.Errorf("%s %s is not a range without host bits", what, said.Quote(p.String()))
 		}
 	}
 	return nil
@@ -131,7 +132,7 @@ func MAC(text string) error {
 	}
 	mac, err := net.ParseMAC(text)
 	if err != nil || len(mac) != 6 || mac[0]&1 != 0 || [6]byte(mac) == [6]byte{} {
-		return fmt.Errorf("MAC %q is not an address of one station", Short(text))
+		return fmt.Errorf("MAC %s is not an address of one station", said.Quote(text))
 	}
 	return nil
 }
@@ -144,16 +145,13 @@ func Affinity(d time.Duration) error {
 	return nil
 }
 
-// longest is the length in bytes at which Short cuts texts.
-const longest = 64
-
-// Short cuts a text of users for messages.
-func Short(text string) string { return Cut(text, longest) }
-
-// Cut cuts a text behind so many bytes, and marks the place.
-func Cut(text string, most int) string {
-	if len(text) <= most {
-		return text
+// Texts returns an error for the first text that is too long for a row, or that has characters
+// that can't be printed. So messages may repeat what rows have.
+func Texts(texts ...string) error {
+	for _, text := range texts {
+		if !said.IsShort(text) {
+			return fmt.Errorf("a value of %d bytes is longer than %d bytes or can't be printed: %s", len(text), said.MaxQuoted, said.Quote(text))
+		}
 	}
-	return strings.ToValidUTF8(text[:most], "?") + "..."
+	return nil
 }

@@ -10,6 +10,8 @@ import (
 
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
+
+	"github.com/alioth-net/alioth/api/said"
 )
 
 // Parse reads a state document in YAML or JSON. Fields that the engine does not know are
@@ -17,7 +19,7 @@ import (
 func Parse(text []byte) (*State, error) {
 	data, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
-		return nil, fmt.Errorf("read the state document: %w", err)
+		return nil, fmt.Errorf("read the state document: %w", said.Error(err))
 	}
 	return ParseJSON(data)
 }
@@ -27,10 +29,13 @@ func ParseJSON(data []byte) (*State, error) {
 	var state State
 	strict, err := kjson.UnmarshalStrict(data, &state)
 	if err != nil {
-		return nil, fmt.Errorf("read the state document: %w", err)
+		return nil, fmt.Errorf("read the state document: %w", said.Error(err))
 	}
 	if len(strict) > 0 {
 		return nil, fmt.Errorf("state document: %w", errors.Join(explained(strict)...))
+	}
+	if err := checkTexts(&state); err != nil {
+		return nil, fmt.Errorf("state document: %w", err)
 	}
 	return &state, nil
 }
@@ -75,7 +80,7 @@ var unsupported = map[string]string{
 func explained(strict []error) []error {
 	list := make([]error, len(strict))
 	for i, err := range strict {
-		list[i] = err
+		list[i] = said.Error(err)
 		field := strings.TrimSuffix(err.Error(), `"`)
 		if at := strings.LastIndexAny(field, `."`); at >= 0 && strings.HasPrefix(err.Error(), "unknown field") {
 			name := field[at+1:]
@@ -83,7 +88,7 @@ func explained(strict []error) []error {
 				name = "802.1x"
 			}
 			if why, ok := unsupported[name]; ok {
-				list[i] = fmt.Errorf("%w: %s", err, why)
+				list[i] = fmt.Errorf("%w: %s", said.Error(err), why)
 			}
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"unicode"
+
+	"github.com/alioth-net/alioth/api/said"
 )
 
 // Limits of names, in bytes. An ID is a part of file names, which have 255 bytes at most.
@@ -23,8 +25,8 @@ var containerID = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
 // "Parameters").
 func CheckContainerID(id string) error {
 	if len(id) > maxContainerID || !containerID.MatchString(id) {
-		return fmt.Errorf("container ID %q: want at most %d letters, digits, '_', '.' and '-', and the first a letter or digit",
-			shortened(id), maxContainerID)
+		return fmt.Errorf("container ID %s: want at most %d letters, digits, '_', '.' and '-', and the first a letter or digit",
+			said.Quote(id), maxContainerID)
 	}
 	return nil
 }
@@ -32,7 +34,7 @@ func CheckContainerID(id string) error {
 // CheckPodInterfaceID returns an error for an unreasonable podInterfaceID; "" is none.
 func CheckPodInterfaceID(id string) error {
 	if len(id) > maxPodInterfaceID || strings.ContainsFunc(id, func(r rune) bool { return r > unicode.MaxASCII || !unicode.IsPrint(r) }) {
-		return fmt.Errorf("podInterfaceID %q: want at most %d printable characters of ASCII", shortened(id), maxPodInterfaceID)
+		return fmt.Errorf("podInterfaceID %s: want at most %d printable characters of ASCII", said.Quote(id), maxPodInterfaceID)
 	}
 	return nil
 }
@@ -43,16 +45,7 @@ func CheckIfname(name string) error {
 		return r == '/' || r == ':' || r == unicode.ReplacementChar || unicode.IsSpace(r) || !unicode.IsPrint(r)
 	}
 	if len(name) > maxIfname || name == "." || name == ".." || strings.ContainsFunc(name, unfit) {
-		return fmt.Errorf("ifname %q: want at most %d printable characters without '/', ':' and spaces", shortened(name), maxIfname)
+		return fmt.Errorf("ifname %s: want at most %d printable characters without '/', ':' and spaces", said.Quote(name), maxIfname)
 	}
 	return nil
-}
-
-// shortened keeps the text of an error short.
-func shortened(text string) string {
-	const most = 64
-	if len(text) <= most {
-		return text
-	}
-	return text[:most] + "..."
 }

@@ -85,7 +85,7 @@ func TestNamesAreChecked(t *testing.T) {
 		for _, name := range tc.bad {
 			if err := tc.check(name); err == nil {
 				t.Errorf("%s %q is accepted", tc.name, name)
-			} else if len(err.Error()) > 250 {
+			} else if len(err.Error()) > 400 {
 				t.Errorf("%s: a text of %d bytes", tc.name, len(err.Error()))
 			}
 		}

@@ -15,6 +15,7 @@ import (
 
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
 	nmstatev1beta1 "github.com/alioth-net/alioth/api/nmstate/v1beta1"
+	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kinds/values"
@@ -64,7 +65,7 @@ func telling(conditions []metav1.Condition, types ...string) (reason, message st
 		if condition == nil {
 			continue
 		}
-		reason, message = condition.Reason, condition.Message
+		reason, message = said.Bounded(condition.Reason, said.MaxQuoted), said.Message(condition.Message)
 		if condition.Status == metav1.ConditionTrue {
 			break
 		}
@@ -79,7 +80,7 @@ func readDocument(path string, raw *runtime.RawExtension, invalid *values.Faults
 	}
 	var document map[string]any
 	if err := json.Unmarshal(raw.Raw, &document); err != nil {
-		invalid.Add("%s: expected an object: %v", path, err)
+		invalid.Add("%s: expected an object: %v", path, said.Error(err))
 		return nil
 	}
 	return document
@@ -210,12 +211,12 @@ func ConvertEnactment(in *nmstatev1beta1.NodeNetworkConfigurationEnactment) (*nm
 	row := &nmstate.Enactment{
 		Meta: values.Meta(in), Name: in.Name, Node: node, Policy: policy.Reference{Kind: ref.Kind, Name: ref.Name}, PolicyUID: ref.UID,
 		PolicyGeneration: in.Status.PolicyGeneration, AppliedPriority: in.Status.AppliedPriority,
-		Keep: in.Status.KeepOnDelete, Overruled: in.Status.Overruled,
+		Keep: in.Status.KeepOnDelete, Overruled: said.Message(in.Status.Overruled),
 	}
 	readDocuments(row, &in.Status)
 	for _, condition := range in.Status.Conditions {
 		if condition.Status == metav1.ConditionTrue {
-			row.Phase, row.Reason, row.Message = nmstate.Phase(condition.Type), condition.Reason, condition.Message
+			row.Phase, row.Reason, row.Message = nmstate.Phase(condition.Type), condition.Reason, said.Message(condition.Message)
 		}
 	}
 	if slot := in.Status.Slot; slot != nil {
@@ -234,7 +235,7 @@ func readDocuments(row *nmstate.Enactment, status *nmstatev1beta1.NodeNetworkCon
 		if row.Captured == nil {
 			row.Captured = map[string]map[string]any{}
 		}
-		row.Captured[name] = readDocument(fmt.Sprintf("status.capturedStates[%s].state", name), captured.State, &invalid)
+		row.Captured[name] = readDocument(fmt.Sprintf("status.capturedStates[%s].state", said.Name(name)), captured.State, &invalid)
 	}
 	row.Invalid = invalid.String()
 }

@@ -4,6 +4,7 @@
 package outside
 
 import (
+	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kinds/values"
@@ -37,7 +38,7 @@ func convertHostLinkReport(in *v1alpha1.HostLinkReport) (*multinet.LinkReport, e
 	row := &multinet.LinkReport{Meta: values.Meta(in), Name: in.Name}
 	for _, f := range in.Spec.Failures {
 		row.Failures = append(row.Failures, multinet.LinkFailure{
-			LinkID: multinet.LinkID{Device: f.Device, Type: f.Type, VNI: uint32(f.VNI)}, Reason: f.Reason, Message: f.Message,
+			LinkID: multinet.LinkID{Device: f.Device, Type: f.Type, VNI: uint32(f.VNI)}, Reason: f.Reason, Message: said.Message(f.Message),
 		})
 	}
 	return row, nil

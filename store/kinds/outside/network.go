@@ -12,6 +12,7 @@ import (
 
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
 	danmiov1 "github.com/alioth-net/alioth/api/danmio/v1"
+	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
@@ -133,17 +134,17 @@ func (g group[O]) define(name string) Network {
 
 // outsideNetwork converts a network. It never fails: Invalid has what can't be used.
 func outsideNetwork(in metav1.Object, ref multinet.Ref, spec *danmv1.NetworkSpec, status *danmv1.NetworkStatus) *multinet.Network {
+	var invalid values.Faults
 	row := &multinet.Network{
 		Meta: values.Meta(in), Ref: ref,
-		NetworkID: spec.NetworkID, Type: lowerOr(spec.NetworkType, multinet.TypeIPVLAN),
-		AllowedNamespaces: slices.Clone(spec.AllowedTenants), Prefix: spec.Options.ContainerPrefix,
+		NetworkID: invalid.Text("NetworkID", spec.NetworkID), Type: lowerOr(invalid.Text("NetworkType", spec.NetworkType), multinet.TypeIPVLAN),
+		AllowedNamespaces: invalid.Texts("AllowedTenants", spec.AllowedTenants), Prefix: invalid.Text("container_prefix", spec.Options.ContainerPrefix),
 	}
 	row.Ready, row.Reason, row.Message = values.Readiness(status.Conditions)
 	if conflict := meta.FindStatusCondition(status.Conditions, v1alpha1.NameConflictCondition); conflict != nil {
-		row.NameConflict = conflict.Message
+		row.NameConflict = said.Message(conflict.Message)
 	}
 	row.Profiled = meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ProfileCondition)
-	var invalid values.Faults
 	readHost(row, spec, &invalid)
 	readMode(row, in.GetAnnotations(), &invalid)
 	readVF(row, in.GetAnnotations(), &invalid)

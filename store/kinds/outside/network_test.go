@@ -184,8 +184,12 @@ func TestWhatCannotBeUsedIsSaid(t *testing.T) {
 }
 
 func TestTheTextOfFaultsFitsACondition(t *testing.T) {
-	row := options("DanmNet", "", danmv1.NetworkOptions{CIDR: strings.Repeat("ü", 100_000)})
-	if len(row.Invalid) == 0 || len(row.Invalid) > 4*values.LongestFaults || !strings.HasSuffix(row.Invalid, "...") {
+	routes := map[string]danmv1.Gateway{}
+	for i := range 100 {
+		routes[strings.Repeat("ü", 1000+i)] = "none"
+	}
+	row := options("DanmNet", "", danmv1.NetworkOptions{CIDR: "10.20.0.0/24", Routes: routes})
+	if len(row.Invalid) < values.LongestFaults/2 || len(row.Invalid) > values.LongestFaults || !strings.HasSuffix(row.Invalid, "...") {
 		t.Errorf("%d bytes", len(row.Invalid))
 	}
 }

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
+	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kinds/values"
@@ -72,18 +73,21 @@ func tenantConfig(in metav1.Object, group string, c config) *multinet.TenantConf
 const longestDevice = 100
 
 func readDevice(in danmv1.HostDevice, invalid *values.Faults) multinet.HostDevice {
-	device := multinet.HostDevice{Name: in.Name, VNIType: string(in.VNIType), Tenants: slices.Clone(in.Tenants)}
+	name := said.Name(in.Name)
+	device := multinet.HostDevice{Tenants: invalid.Texts("tenants", in.Tenants)}
 	var err error
 	if device.Ranges, err = values.Prefixes(in.CIDRs); err != nil {
-		invalid.Add("cidrs of %s can't be read: %v", in.Name, err)
+		invalid.Add("cidrs of %s can't be read: %v", name, err)
 	}
-	if in.Name == "" || len(in.Name) > longestDevice {
-		invalid.Add("name %q of a host device is not of 1 to %d bytes", in.Name, longestDevice)
+	if device.Name = in.Name; in.Name == "" || len(in.Name) > longestDevice || !said.IsShort(in.Name) {
+		device.Name = ""
+		invalid.Add("name %s of a host device is not of 1 to %d bytes", said.Quote(in.Name), longestDevice)
 	}
 	if (in.VNIType == "") != (in.VNIRange == "") {
-		invalid.Add("vniType and vniRange of %s belong together: set both or none", in.Name)
+		invalid.Add("vniType and vniRange of %s belong together: set both or none", name)
 		return device
 	}
+	device.VNIType = string(in.VNIType)
 	switch in.VNIType {
 	case "":
 	case danmv1.VNITypeVLAN:
@@ -91,7 +95,8 @@ func readDevice(in danmv1.HostDevice, invalid *values.Faults) multinet.HostDevic
 	case danmv1.VNITypeVXLAN:
 		device.VNIs = readVNIs(in, maxVXLAN, invalid)
 	default:
-		invalid.Add("vniType %q of %s is neither vlan nor vxlan", in.VNIType, in.Name)
+		device.VNIType = ""
+		invalid.Add("vniType %s of %s is neither vlan nor vxlan", said.Quote(string(in.VNIType)), name)
 	}
 	return device
 }
@@ -99,7 +104,7 @@ func readDevice(in danmv1.HostDevice, invalid *values.Faults) multinet.HostDevic
 func readVNIs(in danmv1.HostDevice, limit uint32, invalid *values.Faults) []multinet.VNIRange {
 	ranges, ok := parseVNIRange(in.VNIRange, limit)
 	if !ok {
-		invalid.Add("vniRange %q of %s is no list of numbers and ranges from 1 to %d, such as 2000-2500,2601", in.VNIRange, in.Name, limit)
+		invalid.Add("vniRange %s of %s is no list of numbers and ranges from 1 to %d, such as 2000-2500,2601", said.Quote(in.VNIRange), said.Name(in.Name), limit)
 	}
 	return ranges
 }
@@ -140,17 +145,17 @@ func readNetworkIDs(in map[string]danmv1.NetworkID, invalid *values.Faults) map[
 	}
 	ids := map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(in)) {
-		networkType, id := strings.ToLower(key), string(in[key])
+		networkType, id := strings.ToLower(invalid.Text("a type in networkIds", key)), string(in[key])
 		if networkType == "" || id == "" {
 			invalid.Add("networkIds has an entry without type or NetworkID: give both")
 			continue
 		}
 		if why := multinet.CheckNetworkID(id, networkType, false); why != "" {
-			invalid.Add("NetworkID %q of type %s in networkIds can't be used: %s", id, key, why)
+			invalid.Add("NetworkID %s of type %s in networkIds can't be used: %s", said.Quote(id), said.Name(key), why)
 			continue
 		}
 		if _, twice := ids[networkType]; twice {
-			invalid.Add("networkIds has type %s twice, in upper and lower case: remove one", networkType)
+			invalid.Add("networkIds has type %s twice, in upper and lower case: remove one", said.Name(networkType))
 		}
 		ids[networkType] = id
 	}

@@ -4,9 +4,11 @@
 package values
 
 import (
+	"fmt"
 	"math"
 	"net/netip"
 
+	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/store/sound"
 )
 
@@ -14,13 +16,22 @@ import (
 func Addrs(texts []string) ([]netip.Addr, error) {
 	addrs := make([]netip.Addr, 0, len(texts))
 	for _, text := range texts {
-		addr, err := netip.ParseAddr(text)
+		addr, err := Addr(text)
 		if err != nil {
 			return nil, err
 		}
-		addrs = append(addrs, addr.Unmap())
+		addrs = append(addrs, addr)
 	}
 	return addrs, nil
+}
+
+// Addr parses an address.
+func Addr(text string) (netip.Addr, error) {
+	addr, err := netip.ParseAddr(text)
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("%s is no IPv4 or IPv6 address", said.Quote(text))
+	}
+	return addr.Unmap(), nil
 }
 
 // HostAddrs parses the texts that are addresses of one host, and leaves out all others.
@@ -55,7 +66,7 @@ func Prefixes(texts []string) ([]netip.Prefix, error) {
 	for _, text := range texts {
 		prefix, err := netip.ParsePrefix(text)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s is no range in CIDR notation", said.Quote(text))
 		}
 		prefixes = append(prefixes, prefix.Masked())
 	}

@@ -5,7 +5,6 @@ package vpcs
 
 import (
 	"fmt"
-	"net/netip"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
@@ -32,7 +31,7 @@ var Address = descriptor.Define(&all, descriptor.Description[*v1alpha1.Address, 
 // convertAddress converts an Address. It returns an error where an IP can't be read,
 // which the schema refuses.
 func convertAddress(in *v1alpha1.Address) (*store.Address, error) {
-	ip, err := netip.ParseAddr(in.Spec.IP)
+	ip, err := values.Addr(in.Spec.IP)
 	if err != nil {
 		return nil, fmt.Errorf("convert Address %s: %w", in.Name, err)
 	}
@@ -46,7 +45,7 @@ func convertAddress(in *v1alpha1.Address) (*store.Address, error) {
 		VPC:     in.Spec.VPC,
 		Network: values.NetworkRef(in.Spec.Network),
 		Subnet:  in.Spec.Subnet,
-		IP:      ip.Unmap(),
+		IP:      ip,
 		MAC:     in.Spec.MAC,
 		Node:    in.Spec.Node,
 		Holder: store.Holder{

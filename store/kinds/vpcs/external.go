@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
@@ -72,13 +73,13 @@ func byIP[R any](get func(store.ReadTx, netip.Addr) *R, put func(store.Tx, *R) e
 // convertExternalAddress converts an ExternalAddress. It returns an error where the IP
 // can't be read, which the schema refuses.
 func convertExternalAddress(in *v1alpha1.ExternalAddress) (*external.Address, error) {
-	ip, err := netip.ParseAddr(in.Spec.IP)
+	ip, err := values.Addr(in.Spec.IP)
 	if err != nil {
 		return nil, fmt.Errorf("convert ExternalAddress %s: %w", in.Name, err)
 	}
 	return &external.Address{
 		Meta: values.Meta(in),
-		IP:   ip.Unmap(),
+		IP:   ip,
 		Pool: in.Spec.Pool,
 		Holder: store.Holder{
 			Kind: store.HolderService, Namespace: in.Spec.Service.Namespace, Name: in.Spec.Service.Name, UID: in.Spec.Service.UID,
@@ -124,11 +125,11 @@ func hostPortRange(text string) (external.HostPortRange, error) {
 	}
 	from, err := strconv.ParseUint(first, 10, 16)
 	if err != nil {
-		return external.HostPortRange{}, fmt.Errorf("read ports %q: %w", text, err)
+		return external.HostPortRange{}, fmt.Errorf("%s is neither a port nor a range of ports", said.Quote(text))
 	}
 	to, err := strconv.ParseUint(last, 10, 16)
 	if err != nil {
-		return external.HostPortRange{}, fmt.Errorf("read ports %q: %w", text, err)
+		return external.HostPortRange{}, fmt.Errorf("%s is neither a port nor a range of ports", said.Quote(text))
 	}
 	return external.HostPortRange{Protocol: protocol, First: uint16(from), Last: uint16(to)}, nil
 }

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
@@ -40,10 +41,10 @@ func convertNetwork(in *arktosv1.Network) (*store.Network, error) {
 	}
 	row.Ready, row.Reason, row.Message = values.Readiness(in.Status.Conditions)
 	if conflict := meta.FindStatusCondition(in.Status.Conditions, v1alpha1.NameConflictCondition); conflict != nil {
-		row.NameConflict = conflict.Message
+		row.NameConflict = said.Message(conflict.Message)
 	}
 	if isolated := meta.FindStatusCondition(in.Status.Conditions, v1alpha1.IsolatedCondition); isolated != nil && isolated.Status == metav1.ConditionFalse {
-		row.NotIsolated = isolated.Message
+		row.NotIsolated = said.Message(isolated.Message)
 	}
 	return row, nil
 }

@@ -113,9 +113,9 @@ func scaledTargets(in []v1alpha1.ScaledTarget) (targets []scaled.Target) {
 }
 
 func scaledBackend(in *v1alpha1.ScaledBackend, targets []scaled.Target) (scaled.Backend, error) {
-	ip, err := netip.ParseAddr(in.IP)
+	ip, err := values.Addr(in.IP)
 	return scaled.Backend{
-		IP: ip.Unmap(), Node: in.Node, PodUID: in.PodUID, Terminating: in.Terminating, Outside: in.Outside, OnHost: in.OnHost, Listed: in.Listed,
+		IP: ip, Node: in.Node, PodUID: in.PodUID, Terminating: in.Terminating, Outside: in.Outside, OnHost: in.OnHost, Listed: in.Listed,
 		ForNodes: in.ForNodes, ForZones: in.ForZones, Targets: targets,
 	}, err
 }

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/nodeipam/wire"
 )
@@ -34,14 +35,14 @@ func Wanted(entries []wire.PodIPInfo, ifName string) ([]Interface, error) {
 			continue
 		}
 		if entry.InterfaceName == ifName {
-			return nil, fmt.Errorf("the service's answer: interface %s is a device of the node, and another plugin makes it", ifName)
+			return nil, fmt.Errorf("the service's answer: interface %s is a device of the node, and another plugin makes it", said.Name(ifName))
 		}
 		one, err := interfaceOf(entry)
 		if err == nil {
 			list, err = merge(list, one)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("the service's answer: interface %q: %w", entry.InterfaceName, err)
+			return nil, fmt.Errorf("the service's answer: interface %s: %w", said.Quote(entry.InterfaceName), err)
 		}
 	}
 	return distinct(list), nil
@@ -71,11 +72,11 @@ func interfaceOf(entry wire.PodIPInfo) (Interface, error) {
 	}
 	mac, err := net.ParseMAC(entry.MacAddress)
 	if err != nil || len(mac) != 6 {
-		return one, fmt.Errorf("%q is no Ethernet address", entry.MacAddress)
+		return one, fmt.Errorf("%s is no Ethernet address", said.Quote(entry.MacAddress))
 	}
 	addr, err := netip.ParseAddr(entry.PodIPConfig.IPAddress)
 	if err != nil {
-		return one, err
+		return one, said.Error(err)
 	}
 	if bits := int(entry.PodIPConfig.PrefixLength); bits != addr.BitLen() {
 		return one, fmt.Errorf("address %s has the prefix length %d, want %d", addr, bits, addr.BitLen())
@@ -97,14 +98,14 @@ func interfaceOf(entry wire.PodIPInfo) (Interface, error) {
 func routeOf(route wire.Route) (attach.Route, error) {
 	dst, err := netip.ParsePrefix(route.IPAddress)
 	if err != nil {
-		return attach.Route{}, err
+		return attach.Route{}, said.Error(err)
 	}
 	read := attach.Route{Dst: dst.Masked()}
 	if route.GatewayIPAddress == "" {
 		return read, nil
 	}
 	if read.Gateway, err = netip.ParseAddr(route.GatewayIPAddress); err != nil {
-		return read, err
+		return read, said.Error(err)
 	}
 	if read.Gateway.Is4() != dst.Addr().Is4() {
 		return read, fmt.Errorf("route to %s has the gateway %s of another family", dst, read.Gateway)

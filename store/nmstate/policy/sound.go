@@ -1,0 +1,48 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"cmp"
+
+	"github.com/alioth-net/alioth/store/sound"
+)
+
+// Check returns an error for a reference with texts that no row has.
+func (r Reference) Check() error { return sound.Texts(r.Kind, r.Name) }
+
+// Check returns an error for a policy with texts that no row has, outside of its documents.
+func (p *Policy) Check() error {
+	for _, rule := range p.Match {
+		if err := sound.Texts(rule.Name, rule.Type); err != nil {
+			return err
+		}
+	}
+	for key, value := range p.Selector {
+		if err := sound.Texts(key, value); err != nil {
+			return err
+		}
+	}
+	for _, toleration := range p.Tolerations {
+		if err := sound.Texts(toleration.Key, toleration.Operator, toleration.Value, toleration.Effect); err != nil {
+			return err
+		}
+	}
+	return p.Affinity.check()
+}
+
+// check returns an error for texts that no row has; nil is none.
+func (a *Affinity) check() error {
+	if a == nil {
+		return nil
+	}
+	for _, term := range a.Terms {
+		for _, r := range append(term.Labels[:len(term.Labels):len(term.Labels)], term.Fields...) {
+			if err := cmp.Or(sound.Texts(r.Key, r.Operator), sound.Texts(r.Values...)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

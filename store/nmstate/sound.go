@@ -1,0 +1,18 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nmstate
+
+import (
+	"cmp"
+
+	"github.com/alioth-net/alioth/store/sound"
+)
+
+// Check implements descriptor.Checked.
+func (e *Enactment) Check() error {
+	return cmp.Or(sound.Texts(e.PolicyUID, e.Slot.Holder, string(e.Phase), e.Reason), e.Policy.Check())
+}
+
+// Check implements descriptor.Checked.
+func (p *Policy) Check() error { return cmp.Or(sound.Texts(string(p.Unavailable)), p.Spec.Check()) }

@@ -1,0 +1,21 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package roles
+
+import "github.com/alioth-net/alioth/store/sound"
+
+// Check implements descriptor.Checked.
+func (m *Member) Check() error {
+	return sound.Texts(m.VPC, m.VPCUID, m.Subnet, m.SubnetUID, m.Node, m.NodeUID, m.Stage)
+}
+
+// Check implements descriptor.Checked.
+func (n *NodeRoles) Check() error {
+	for uid := range n.Listed {
+		if err := sound.Texts(uid); err != nil {
+			return err
+		}
+	}
+	return nil
+}
