@@ -6,6 +6,7 @@ package said_test
 import (
 	"errors"
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode"
@@ -30,6 +31,31 @@ func TestATextIsQuotedAndCut(t *testing.T) {
 		if got := said.Quote(text); got != want {
 			t.Errorf("%.20q is quoted as %s, want %s", text, got, want)
 		}
+	}
+}
+
+func TestANameIsQuotedIfItIsNone(t *testing.T) {
+	for text, want := range map[string]string{
+		"net-1": "net-1", "": `""`, "a b": `"a b"`, "a\nb": `"a\nb"`, `"`: `"\""`, "ä": `"ä"`,
+		strings.Repeat("x", 257): `"` + strings.Repeat("x", 256) + `"...`,
+	} {
+		if got := said.Name(text); got != want {
+			t.Errorf("%.20q is named %s, want %s", text, got, want)
+		}
+	}
+	if got := said.Names([]string{"a", "b c", strings.Repeat("x", 250), "d"}); got != `a, "b c", ...` {
+		t.Errorf("a list is %s", got)
+	}
+}
+
+func TestTheErrorOfAParserIsCut(t *testing.T) {
+	whole := &strconv.NumError{Func: "ParseInt", Num: strings.Repeat("x", 1000), Err: strconv.ErrSyntax}
+	var found *strconv.NumError
+	if err := said.Error(whole); len(err.Error()) > said.MaxQuoted || !errors.As(err, &found) || found != whole {
+		t.Errorf("it has %d bytes: %v", len(err.Error()), err)
+	}
+	if said.Error(nil) != nil || said.Error(strconv.ErrSyntax) != strconv.ErrSyntax {
+		t.Error("no error, or a short one, is not the same")
 	}
 }
 

@@ -5,6 +5,7 @@ package sound_test
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/alioth-net/alioth/store/sound"
@@ -45,6 +46,20 @@ func TestARangeApartFromIPv4(t *testing.T) {
 			if count != want {
 				t.Errorf("%s without IPv4 is %v: %d of them contain %s, want %d", whole, parts, count, addr, want)
 			}
+		}
+	}
+}
+
+func TestTextsAndNamesOfRows(t *testing.T) {
+	for text, want := range map[string]struct{ text, name bool }{
+		"": {true, true}, "node-1.example": {true, true}, "Upper": {true, false}, "a/b": {true, false}, "ä": {true, false}, "a\nb": {}, "\x1b[31m": {}, "\xff": {},
+		"\u202e": {}, strings.Repeat("a", 253): {true, true}, strings.Repeat("a", 256): {true, false}, strings.Repeat("a", 257): {},
+	} {
+		if got := sound.Texts("ok", text) == nil; got != want.text {
+			t.Errorf("%.20q is a text of a row: %t, want %t", text, got, want.text)
+		}
+		if got := sound.Names("ok", text) == nil; got != want.name {
+			t.Errorf("%.20q is a name: %t, want %t", text, got, want.name)
 		}
 	}
 }
