@@ -9,8 +9,10 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/netip"
+	"os"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,26 +20,14 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/test/hostile"
 	"github.com/alioth-net/alioth/test/soak"
 )
 
-// hostileTexts, hostileAddrs, hostilePrefixes and hostileNumbers are the values that each
-// field of a row gets: those that mean something else, and those of other rows.
+// hostileAddrs and hostilePrefixes are the values of the fields of these types.
 var (
-	hostileTexts = []string{
-		"", "nobody", "blue", "default", "red1", "node1", "node2", "b1", "r1", "lan1", "lan1.net", "web", "kubernetes", "kube-system",
-		"0.0.0.0", "ff:ff:ff:ff:ff:ff", "01:00:5e:00:00:01", "00:00:00:00:00:00", "02:00:00:00:00:01", "TCP", "UDP", "SCTP", "Pod", "Node", "Service",
-		"*", "vlan", "vxlan", strings.Repeat("x", 64<<10),
-	}
-	hostileAddrs = append(ips(
-		"0.0.0.0", "::", "255.255.255.255", "224.0.0.1", "ff02::1", "127.0.0.1", "::1", "169.254.64.1", "fe80::1", "::ffff:10.10.1.10",
-		"192.0.2.1", "192.0.2.2", "2001:db8::2", "10.10.1.10", "10.10.1.11", "10.10.1.1", "10.244.0.7", "10.96.0.1", "203.0.113.9", "fd00::9",
-	), netip.Addr{}, ip("fe80::1%eth0"))
-	hostilePrefixes = append(prefixes(
-		"0.0.0.0/0", "::/0", "127.0.0.0/8", "224.0.0.0/4", "169.254.0.0/16", "192.0.2.0/24", "10.10.0.0/16", "10.10.1.0/24", "10.244.0.0/16",
-		"10.96.0.0/16", "::ffff:0:0/96", "::ffff:10.0.0.0/104", "::/64", "10.66.1.9/24", "fd00::/64", "10.66.1.9/32",
-	), netip.Prefix{})
-	hostileNumbers = []uint64{0, 1, 20, 30, 66, 80, 4789, 1<<24 - 1, 1 << 24, one, math.MaxUint16, math.MaxUint32, math.MaxInt64, math.MaxUint64}
+	hostileAddrs    = append(ips(hostile.Addresses...), netip.Addr{})
+	hostilePrefixes = append(prefixes(hostile.Prefixes...), netip.Prefix{})
 )
 
 // edit changes one field of a row to one value.
@@ -90,17 +80,17 @@ func editsOfKind(of reflect.Type, name string, path func(reflect.Value) reflect.
 	}
 	switch of.Kind() {
 	case reflect.String:
-		for _, value := range hostileTexts {
+		for _, value := range hostile.Texts {
 			then("="+value[:min(len(value), 20)], func(field reflect.Value) { field.SetString(value) })
 		}
 	case reflect.Bool:
 		then("=not", func(field reflect.Value) { field.SetBool(!field.Bool()) })
 	case reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		for _, value := range hostileNumbers {
+		for _, value := range hostile.Numbers {
 			then(fmt.Sprint("=", value), func(field reflect.Value) { field.SetUint(value & (1<<of.Bits() - 1)) })
 		}
 	case reflect.Int, reflect.Int32, reflect.Int64:
-		for _, value := range hostileNumbers {
+		for _, value := range hostile.Numbers {
 			then(fmt.Sprint("=", int64(value)), func(field reflect.Value) { field.SetInt(int64(value)) })
 		}
 	case reflect.Slice:
@@ -304,11 +294,24 @@ func isRightful(c hostileCase) bool {
 	return strings.HasPrefix(c.name, "store.SharedService: ") || c.name == "scaled.Endpoint: Endpoint.ID.Namespace=blue"
 }
 
-// tryPairs tries pairs of single changes, of two rows: all of them in make soak.
+// How many pairs of changes a mode tries, of some 14 million: make soak spends a minute on them.
+const pairsInSoak, pairs = 50_000, 1500
+
+// tryPairs tries random pairs of single changes, of two rows or of one. ALIOTH_SEED repeats a
+// run.
 func (a *arena) tryPairs(t *testing.T, all []hostileCase) {
 	t.Helper()
-	random := rand.New(rand.NewPCG(1, 2))
-	pair := func(x, y hostileCase) {
+	seed := rand.Uint64()
+	if text := os.Getenv("ALIOTH_SEED"); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("ALIOTH_SEED=%d", seed)
+	random := rand.New(rand.NewPCG(seed, 1))
+	for range soak.Or(t, pairsInSoak, pairs) {
+		x, y := all[random.IntN(len(all))], all[random.IntN(len(all))]
 		both := hostileCase{x.name + " and " + y.name, map[reflect.Type]any{}}
 		for _, c := range []hostileCase{x, y} {
 			for of, row := range c.rows {
@@ -316,17 +319,6 @@ func (a *arena) tryPairs(t *testing.T, all []hostileCase) {
 			}
 		}
 		a.try(t, both)
-	}
-	if sample := soak.Or(t, 0, 1500); sample > 0 {
-		for range sample {
-			pair(all[random.IntN(len(all))], all[random.IntN(len(all))])
-		}
-		return
-	}
-	for i := range all {
-		for j := range i {
-			pair(all[i], all[j])
-		}
 	}
 }
 
