@@ -21,14 +21,18 @@ func (a *Address) Check() error {
 		return errors.New("it belongs to no VPC and no network, or to both")
 	}
 	return cmp.Or(sound.Hosts("IP", a.IP), sound.MAC(a.MAC), sound.Hosts("address of the set", a.Set...), sound.OnePerFamily("set", a.Set),
-		sound.Texts(a.VPC, a.Subnet, a.Node, a.Attachment), a.Holder.Check(), a.Network.Check())
+		sound.Names(a.VPC, a.Subnet, a.Node), sound.Texts(a.Attachment), a.Holder.Check(), a.Network.Check())
 }
 
 // Check returns an error for a holder with texts that no row has.
-func (h Holder) Check() error { return sound.Texts(string(h.Kind), h.Namespace, h.Name, h.UID) }
+func (h Holder) Check() error {
+	return cmp.Or(sound.Names(h.Namespace, h.Name), sound.Texts(string(h.Kind), h.UID))
+}
 
 // Check returns an error for a reference with texts that no row has.
-func (n NetworkRef) Check() error { return sound.Texts(n.Group, n.Kind, n.Namespace, n.Name, n.UID) }
+func (n NetworkRef) Check() error {
+	return cmp.Or(sound.Names(n.Namespace, n.Name), sound.Texts(n.Group, n.Kind, n.UID))
+}
 
 // Check implements descriptor.Checked. A range on a list that can't be read refuses the whole
 // row: without its list the VPC would reach more.
@@ -39,17 +43,17 @@ func (v *VPC) Check() error {
 
 // Check implements descriptor.Checked.
 func (c *VNIClaim) Check() error {
-	return cmp.Or(sound.VNI("VNI", c.VNI), sound.Texts(c.VPC, c.VPCUID))
+	return cmp.Or(sound.VNI("VNI", c.VNI), sound.Names(c.VPC), sound.Texts(c.VPCUID))
 }
 
 // Check implements descriptor.Checked.
 func (n *Network) Check() error { return sound.Texts(n.Type, n.VPC) }
 
 // Check implements descriptor.Checked.
-func (u *Usage) Check() error { return sound.Texts(u.Kind, u.Of) }
+func (u *Usage) Check() error { return cmp.Or(sound.Names(u.Of), sound.Texts(u.Kind)) }
 
 // Check implements descriptor.Checked.
-func (s *SharedService) Check() error { return sound.Texts(s.ServiceNamespace, s.ServiceName) }
+func (s *SharedService) Check() error { return sound.Names(s.ServiceNamespace, s.ServiceName) }
 
 // Check implements descriptor.Checked.
 func (r *RollCall) Check() error { return sound.Texts(r.Call) }
@@ -57,7 +61,7 @@ func (r *RollCall) Check() error { return sound.Texts(r.Call) }
 // Check implements descriptor.Checked.
 func (s *Subnet) Check() error {
 	if err := cmp.Or(sound.OwnRanges("range", s.Prefixes...), sound.Hosts("gateway", s.Gateways...), sound.OnePerFamily("gateways", s.Gateways),
-		sound.Texts(s.VPC, s.ShortName)); err != nil {
+		sound.Names(s.VPC, s.ShortName)); err != nil {
 		return err
 	}
 	if len(s.Gateways) != len(s.Prefixes) {

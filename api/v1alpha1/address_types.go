@@ -31,15 +31,18 @@ type AddressHolder struct {
 	// Namespace of a Pod or Service; not set for a Node.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	Name string `json:"name"`
 	// UID of the holder: a successor of the same name does not hold the
 	// address.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[!-~]+$`
 	UID string `json:"uid"`
 }
 
@@ -60,6 +63,7 @@ type AddressSpec struct {
 	// VPC that the address belongs to; not set outside of every VPC.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	// +optional
 	VPC string `json:"vpc,omitempty"`
 	// Network outside of every VPC that the address belongs to; not set in a VPC.
@@ -69,6 +73,7 @@ type AddressSpec struct {
 	// outside of every VPC.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	// +optional
 	Subnet string `json:"subnet,omitempty"`
 	// IP in canonical form (RFC 5952 for IPv6).
@@ -85,6 +90,7 @@ type AddressSpec struct {
 	// Node on which the holder runs; not set for a Service.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	// +optional
 	Node string `json:"node,omitempty"`
 	// Holder of the address.
@@ -93,6 +99,7 @@ type AddressSpec struct {
 	// for a Service.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=15
+	// +kubebuilder:validation:Pattern=`^[!-~]+$`
 	// +optional
 	Attachment string `json:"attachment,omitempty"`
 	// Driver is external if another CNI plugin makes the interface; not set for an

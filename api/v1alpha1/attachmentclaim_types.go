@@ -11,6 +11,7 @@ import (
 type AttachmentPod struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	Name string `json:"name"`
 	// UID of the pod, without dots: the claim's name depends on it.
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]{0,62}[a-z0-9])?$`
@@ -25,6 +26,7 @@ type AttachmentClaimSpec struct {
 	// Node on which the pod runs.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	Node string `json:"node"`
 	// Interface is the name of the interface in the pod, for example net1.
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9_.-]*$`
@@ -33,6 +35,7 @@ type AttachmentClaimSpec struct {
 	// Driver is the kind of the attachment, for example macvlan.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[\pL\pM\pN\pP\pS]+$`
 	Driver string `json:"driver"`
 	// Network to which the interface leads.
 	Network NetworkReference `json:"network"`
@@ -45,6 +48,7 @@ type AttachmentClaimSpec struct {
 	// objects are the claims of the IPs.
 	// +kubebuilder:validation:MaxItems=2
 	// +kubebuilder:validation:items:MaxLength=43
+	// +kubebuilder:validation:items:Pattern=`^[0-9a-f:./]+$`
 	// +listType=atomic
 	// +optional
 	Addresses []string `json:"addresses,omitempty"`

@@ -42,6 +42,7 @@ type ExternalPoolSpec struct {
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=256
 	// +kubebuilder:validation:XValidation:rule="self.all(t, t in ['*', 'ns:*'] || !t.contains('*'))",message="the only patterns are '*', which means everybody, and 'ns:*', which means namespaces without a tenant label"
+	// +kubebuilder:validation:items:Pattern=`^[!-~]+$`
 	// +listType=set
 	// +optional
 	AllowedTenants []string `json:"allowedTenants,omitempty"`
@@ -107,13 +108,16 @@ func init() {
 type ServiceReference struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	Namespace string `json:"namespace"`
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	Name string `json:"name"`
 	// UID of the Service: a successor of the same name does not hold the address.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[!-~]+$`
 	UID string `json:"uid"`
 }
 
@@ -128,6 +132,7 @@ type ExternalAddressSpec struct {
 	// Pool is the name of the ExternalPool that the address was taken from.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	Pool string `json:"pool"`
 	// Service that holds the address.
 	Service ServiceReference `json:"service"`

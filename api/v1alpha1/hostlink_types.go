@@ -33,6 +33,7 @@ type HostLinkSpec struct {
 	// Device is the parent device on the nodes.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=15
+	// +kubebuilder:validation:Pattern=`^[\pL\pM\pN\pP\pS]+$`
 	Device string `json:"device"`
 	// NetworkID is that of the oldest network that wants the link. Nodes name the link by
 	// it.
@@ -109,6 +110,7 @@ const MaxHostLinkFailures = 64
 type HostLinkFailure struct {
 	// Device is the parent device.
 	// +kubebuilder:validation:MaxLength=15
+	// +kubebuilder:validation:Pattern=`^[\pL\pM\pN\pP\pS]+$`
 	// +optional
 	Device string `json:"device,omitempty"`
 	// Type is vlan or vxlan.
@@ -123,6 +125,7 @@ type HostLinkFailure struct {
 	// Reason is one word.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[!-~]+$`
 	Reason string `json:"reason"`
 	// Message names the cause and what to do.
 	// +kubebuilder:validation:MaxLength=512

@@ -14,22 +14,27 @@ type HostVNIClaimNetwork struct {
 	// Group of the network's API.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[!-~]+$`
 	Group string `json:"group"`
 	// Kind of the network.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[!-~]+$`
 	Kind string `json:"kind"`
 	// Namespace of the network; empty for a cluster-scoped one.
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
 	// Name of the network.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	Name string `json:"name"`
 	// UID of the network: a successor of the same name does not hold the number.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[!-~]+$`
 	UID string `json:"uid"`
 }
 
@@ -49,6 +54,7 @@ type HostVNIClaimSpec struct {
 	// resource).
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=100
+	// +kubebuilder:validation:Pattern=`^[\pL\pM\pN\pP\pS]+$`
 	Device string `json:"device"`
 	// Network holds the number.
 	Network HostVNIClaimNetwork `json:"network"`

@@ -10,6 +10,7 @@ type ListedMembers struct {
 	// UID is that of the VPC.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[!-~]+$`
 	UID string `json:"uid"`
 	// Revision is the highest spec.revision of the programmed RoleMembers.
 	// +kubebuilder:validation:Minimum=1

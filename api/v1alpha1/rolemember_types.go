@@ -53,28 +53,34 @@ type RoleMemberSpec struct {
 	// VPC is the name of the VPC.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	VPC string `json:"vpc"`
 	// VPCUID is the UID of that VPC.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[!-~]+$`
 	VPCUID string `json:"vpcUID"`
 	// Subnet is the name of the Subnet object of a Bouncer.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	// +optional
 	Subnet string `json:"subnet,omitempty"`
 	// SubnetUID is the UID of that Subnet.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[!-~]+$`
 	// +optional
 	SubnetUID string `json:"subnetUID,omitempty"`
 	// Node is the name of the Node.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	Node string `json:"node"`
 	// NodeUID is the UID of that Node.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[!-~]+$`
 	NodeUID string `json:"nodeUID"`
 	// Stage is Joining, Serving or Leaving.
 	Stage Stage `json:"stage"`

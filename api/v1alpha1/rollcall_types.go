@@ -27,6 +27,7 @@ type RollCallSpec struct {
 	// has claims for all attachments of the node.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[!-~]+$`
 	Call string `json:"call"`
 	// VNIs that the node programs or has a sandbox of, ascending; not set by the
 	// operator.

@@ -36,13 +36,16 @@ type ScaledService struct {
 	// Namespace and Name are those of the Service.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	Namespace string `json:"namespace"`
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	Name string `json:"name"`
 	// UID is that of the Service.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[!-~]+$`
 	UID string `json:"uid"`
 }
 
@@ -189,10 +192,12 @@ type ScaledBackend struct {
 	// IP is the address of the backend, of either family.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=39
+	// +kubebuilder:validation:XValidation:rule="isIP(self) && (ip(self).isGlobalUnicast() || ip(self).isLinkLocalUnicast())",message="must be the address of one host"
 	IP string `json:"ip"`
 	// Node is that of the Address object; of an address without one, that of the
 	// EndpointSlice.
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	// +optional
 	Node string `json:"node,omitempty"`
 	// PodUID is the UID of the pod that holds the address; of an address without an Address
@@ -253,11 +258,13 @@ type ScaledEndpointSpec struct {
 	// of every VPC. A Service of no VPC has none.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	// +optional
 	VPC string `json:"vpc,omitempty"`
 	// VPCUID is the UID of that VPC; none for a network.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[!-~]+$`
 	// +optional
 	VPCUID string `json:"vpcUID,omitempty"`
 	// Exposed is true of a Service that every node needs: it has node ports or addresses

@@ -27,6 +27,7 @@ type SubnetSpec struct {
 	// after the subnet.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	VPC string `json:"vpc"`
 
 	// Name is the subnet's name within its VPC, which pods use to request it. The
@@ -43,6 +44,8 @@ type SubnetSpec struct {
 	// +kubebuilder:validation:items:MaxLength=43
 	// +kubebuilder:validation:XValidation:rule="self.all(c, isCIDR(c) && string(cidr(c).masked()) == c)",message="each entry must be a canonical CIDR, for example 10.10.1.0/24 or fd10:10:0:1::/64 (no host bits, lower case, shortest form)"
 	// +kubebuilder:validation:XValidation:rule="self.all(c, !isCIDR(c) || (cidr(c).ip().family() == 4 ? cidr(c).prefixLength() >= 8 && cidr(c).prefixLength() <= 29 : cidr(c).prefixLength() >= 32 && cidr(c).prefixLength() <= 120))",message="an IPv4 range must be /8 to /29, an IPv6 range /32 to /120"
+	// +kubebuilder:validation:XValidation:rule="self.all(c, !isCIDR(c) || !['0.0.0.0/8','127.0.0.0/8','169.254.0.0/16','224.0.0.0/3'].exists(r, cidr(c).ip().family() == 4 && (cidr(r).containsCIDR(c) || cidr(c).containsCIDR(r))))",message="0.0.0.0/8, 127.0.0.0/8, 169.254.0.0/16 and 224.0.0.0/3 are reserved"
+	// +kubebuilder:validation:XValidation:rule="self.all(c, !isCIDR(c) || !['::/8','fe80::/10','ff00::/8'].exists(r, cidr(c).ip().family() == 6 && (cidr(r).containsCIDR(c) || cidr(c).containsCIDR(r))))",message="::/8, fe80::/10 and ff00::/8 are reserved"
 	// +kubebuilder:validation:XValidation:rule="self.size() < 2 || !isCIDR(self[0]) || !isCIDR(self[1]) || cidr(self[0]).ip().family() != cidr(self[1]).ip().family()",message="at most one range per address family"
 	// +listType=atomic
 	CIDRs []string `json:"cidrs"`

@@ -19,11 +19,13 @@ type VNIClaimSpec struct {
 	// VPC is the name of the VPC that holds the VNI.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	VPC string `json:"vpc"`
 	// VPCUID is the UID of that VPC: a successor of the same name does not
 	// hold the VNI.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[!-~]+$`
 	VPCUID string `json:"vpcUID"`
 }
 

@@ -41,6 +41,7 @@ type VPCSpec struct {
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=256
 	// +kubebuilder:validation:XValidation:rule="self.all(t, t in ['*', 'ns:*'] || !t.contains('*'))",message="the only patterns are '*', which means everybody, and 'ns:*', which means namespaces without a tenant label"
+	// +kubebuilder:validation:items:Pattern=`^[!-~]+$`
 	// +listType=set
 	// +optional
 	AllowedTenants []string `json:"allowedTenants,omitempty"`

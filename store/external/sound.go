@@ -20,7 +20,7 @@ func (p *Pool) Check() error {
 
 // Check implements descriptor.Checked.
 func (a *Address) Check() error {
-	return cmp.Or(sound.Hosts("IP", a.IP), sound.Texts(a.Pool, a.Node), a.Holder.Check())
+	return cmp.Or(sound.Hosts("IP", a.IP), sound.Names(a.Pool, a.Node), a.Holder.Check())
 }
 
 // Check implements descriptor.Checked.

@@ -33,7 +33,7 @@ func (c *DomainClaim) Check() error {
 
 // Check implements descriptor.Checked.
 func (c *Claim) Check() error {
-	return cmp.Or(sound.Texts(c.PodName, c.PodUID, c.Node, c.Interface, c.Driver, c.ConfigHash), sound.Texts(c.Addresses...), c.Network.Check())
+	return cmp.Or(sound.Names(c.PodName, c.Node), sound.Texts(c.PodUID, c.Interface, c.Driver, c.ConfigHash), sound.Texts(c.Addresses...), c.Network.Check())
 }
 
 // Check implements descriptor.Checked.
@@ -44,7 +44,7 @@ func (g *Grant) Check() error {
 
 // Check implements descriptor.Checked.
 func (c *HostVNIClaim) Check() error {
-	return sound.Texts(c.Type, c.Device, c.NetworkUID, c.Network.Group, c.Network.Kind, c.Network.Namespace, c.Network.Name)
+	return cmp.Or(sound.Names(c.Network.Namespace, c.Network.Name), sound.Texts(c.Type, c.Device, c.NetworkUID, c.Network.Group, c.Network.Kind))
 }
 
 // Check implements descriptor.Checked.

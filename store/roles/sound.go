@@ -3,11 +3,15 @@
 
 package roles
 
-import "github.com/alioth-net/alioth/store/sound"
+import (
+	"cmp"
+
+	"github.com/alioth-net/alioth/store/sound"
+)
 
 // Check implements descriptor.Checked.
 func (m *Member) Check() error {
-	return sound.Texts(m.VPC, m.VPCUID, m.Subnet, m.SubnetUID, m.Node, m.NodeUID, m.Stage)
+	return cmp.Or(sound.Names(m.VPC, m.Subnet, m.Node), sound.Texts(m.VPCUID, m.SubnetUID, m.NodeUID, m.Stage))
 }
 
 // Check implements descriptor.Checked.

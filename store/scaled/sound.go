@@ -13,12 +13,12 @@ import (
 
 // Check implements descriptor.Checked.
 func (e *Endpoint) Check() error {
-	if err := cmp.Or(e.Head.check(), sound.Texts(e.Namespace, e.Service, e.ServiceUID, e.VPC, e.VPCUID)); err != nil {
+	if err := cmp.Or(e.Head.check(), sound.Names(e.Namespace, e.Service, e.VPC), sound.Texts(e.ServiceUID, e.VPCUID)); err != nil {
 		return err
 	}
 	for i := range e.Backends {
 		b := &e.Backends[i]
-		if err := cmp.Or(sound.Hosts("backend", b.IP), sound.Texts(b.Node, b.PodUID), sound.Texts(b.ForNodes...), sound.Texts(b.ForZones...)); err != nil {
+		if err := cmp.Or(sound.Hosts("backend", b.IP), sound.Names(b.Node), sound.Texts(b.PodUID), sound.Texts(b.ForNodes...), sound.Texts(b.ForZones...)); err != nil {
 			return err
 		}
 		for _, target := range b.Targets {

@@ -145,6 +145,29 @@ func Affinity(d time.Duration) error {
 	return nil
 }
 
+// Names returns an error for the first text that can't be the name of an object; "" is none.
+func Names(names ...string) error {
+	for _, name := range names {
+		if !isName(name) {
+			return fmt.Errorf("%s can't be the name of an object", said.Quote(name))
+		}
+	}
+	return nil
+}
+
+// maxName is the longest name of an object, in bytes (RFC 1123, with the dots).
+const maxName = 253
+
+// isName looks at the characters alone: the API server has checked the names of objects.
+func isName(name string) bool {
+	for i := range len(name) {
+		if c := name[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '.' {
+			return false
+		}
+	}
+	return len(name) <= maxName
+}
+
 // Texts returns an error for the first text that is too long for a row, or that has characters
 // that can't be printed. So messages may repeat what rows have.
 func Texts(texts ...string) error {

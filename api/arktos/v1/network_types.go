@@ -49,11 +49,13 @@ type NetworkSpec struct {
 	// every other type alone.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[!-~]+$`
 	Type string `json:"type"`
 	// VPCID is the name of the VPC. It may be created after the Network. Pods
 	// that run keep the VPC they have when it changes.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[!-~]+$`
 	VPCID string `json:"vpcID"`
 }
 

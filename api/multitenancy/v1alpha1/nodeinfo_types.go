@@ -10,6 +10,7 @@ type NodeInfoSpec struct {
 	// VMUniqueID identifies the virtual machine: by SMBIOS, the cloud or the node's
 	// configuration.
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[ -~]*$`
 	// +optional
 	VMUniqueID string `json:"vmUniqueID,omitempty"`
 	// HomeAZ is the availability zone of the machine, for example AZ01.

@@ -10,10 +10,12 @@ type PodNetworkChoice struct {
 	// PodNetworkInstance is the name of the pod's PodNetworkInstance in its namespace, if it
 	// asked for one.
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$`
 	// +optional
 	PodNetworkInstance string `json:"podNetworkInstance,omitempty"`
 	// PodNetwork is the name of the PodNetwork, or of the first one of the instance.
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$`
 	PodNetwork string `json:"podNetwork"`
 }
 

@@ -37,6 +37,7 @@ type MatchRule struct {
 	// Name of the interface.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=15
+	// +kubebuilder:validation:Pattern=`^[\pL\pM\pN\pP\pS]+$`
 	// +optional
 	Name string `json:"name,omitempty"`
 	// Type of the interface, for example ethernet or bond.
