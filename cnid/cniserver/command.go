@@ -12,6 +12,7 @@ import (
 	"github.com/containernetworking/cni/pkg/types"
 	"github.com/containernetworking/cni/pkg/utils"
 
+	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/journal"
 )
@@ -46,19 +47,22 @@ type validAttachment struct {
 func parse(req cniapi.Request) (command, error) {
 	c := command{key: journal.Key{ContainerID: req.ContainerID, IfName: req.IfName}, netns: req.Netns}
 	if err := json.Unmarshal(req.Config, &c.conf); err != nil {
-		return c, types.NewError(types.ErrDecodingFailure, "decode network configuration", err.Error())
+		return c, types.NewError(types.ErrDecodingFailure, "decode network configuration", said.Error(err).Error())
+	}
+	if err := checkTexts(req, c.conf); err != nil {
+		return c, err
 	}
 	if !slices.Contains(cniapi.Versions(), c.conf.CNIVersion) {
-		return c, types.NewError(types.ErrIncompatibleCNIVersion, fmt.Sprintf("cniVersion %q is not served, only %s",
-			c.conf.CNIVersion, strings.Join(cniapi.Versions(), ", ")), "")
+		return c, types.NewError(types.ErrIncompatibleCNIVersion, fmt.Sprintf("cniVersion %s is not served, only %s",
+			said.Quote(c.conf.CNIVersion), strings.Join(cniapi.Versions(), ", ")), "")
 	}
 	if req.Command == "STATUS" || req.Command == "GC" {
 		return c, nil
 	}
-	if err := utils.ValidateContainerID(req.ContainerID); err != nil {
+	if err := utils.ValidateContainerID(c.key.ContainerID); err != nil {
 		return c, err
 	}
-	if err := utils.ValidateInterfaceName(req.IfName); err != nil {
+	if err := utils.ValidateInterfaceName(c.key.IfName); err != nil {
 		return c, err
 	}
 	if req.Command == "DEL" {
@@ -73,6 +77,29 @@ func parse(req cniapi.Request) (command, error) {
 	return c, err
 }
 
+// checkTexts refuses names that no message may repeat. The path of the network namespace is the
+// runtime's, and may be long.
+func checkTexts(req cniapi.Request, conf netConf) error {
+	named := []struct{ what, text string }{
+		{"CNI_COMMAND", req.Command}, {"CNI_CONTAINERID", req.ContainerID}, {"CNI_IFNAME", req.IfName},
+		{"cniVersion of the network configuration", conf.CNIVersion}, {"name of the network configuration", conf.Name},
+	}
+	for _, valid := range slices.Concat(conf.Valid, conf.ValidEarlier) {
+		named = append(named, struct{ what, text string }{"containerID to keep", valid.ContainerID}, struct{ what, text string }{"ifname to keep", valid.IfName})
+	}
+	for _, one := range named {
+		if !said.IsShort(one.text) {
+			return unfit(one.what, one.text)
+		}
+	}
+	return nil
+}
+
+func unfit(what, text string) error {
+	return types.NewError(types.ErrInvalidEnvironmentVariables,
+		fmt.Sprintf("%s has %d bytes: want at most %d, which can be printed: %s", what, len(text), said.MaxQuoted, said.Quote(text)), "")
+}
+
 // parsePod reads the pod from CNI_ARGS, as the runtimes of Kubernetes set it.
 // The UID is needed because a name alone can be a later pod's.
 func parsePod(req cniapi.Request) (journal.Pod, error) {
@@ -80,7 +107,7 @@ func parsePod(req cniapi.Request) (journal.Pod, error) {
 	for pair := range strings.SplitSeq(req.Args, ";") {
 		key, value, ok := strings.Cut(pair, "=")
 		if !ok && pair != "" {
-			return journal.Pod{}, types.NewError(types.ErrInvalidEnvironmentVariables, fmt.Sprintf("CNI_ARGS has %q, want key=value", pair), "")
+			return journal.Pod{}, types.NewError(types.ErrInvalidEnvironmentVariables, fmt.Sprintf("CNI_ARGS has %s, want key=value", said.Quote(pair)), "")
 		}
 		args[key] = value
 	}
@@ -89,10 +116,13 @@ func parsePod(req cniapi.Request) (journal.Pod, error) {
 		if args[key] == "" {
 			return journal.Pod{}, types.NewError(types.ErrInvalidEnvironmentVariables, "CNI_ARGS has no "+key+"; a container runtime of Kubernetes sets it", "")
 		}
+		if !said.IsShort(args[key]) {
+			return journal.Pod{}, unfit(key, args[key])
+		}
 	}
 	if infra, ok := args["K8S_POD_INFRA_CONTAINER_ID"]; ok && infra != req.ContainerID {
 		return journal.Pod{}, types.NewError(types.ErrInvalidEnvironmentVariables,
-			fmt.Sprintf("K8S_POD_INFRA_CONTAINER_ID is %q but CNI_CONTAINERID is %q", infra, req.ContainerID), "")
+			fmt.Sprintf("K8S_POD_INFRA_CONTAINER_ID is %s but CNI_CONTAINERID is %s", said.Quote(infra), said.Quote(req.ContainerID)), "")
 	}
 	return pod, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/containernetworking/cni/pkg/types"
 
+	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/cnid/attachment"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/netns"
@@ -39,8 +40,8 @@ func (s *Server) Do(ctx context.Context, req cniapi.Request) cniapi.Response {
 	resp := cniapi.Response{Result: result}
 	if err != nil {
 		resp = cniapi.Response{Error: cniError(err)}
-		s.cfg.Log.Warn("CNI command failed", "command", req.Command, "containerID", req.ContainerID,
-			"ifName", req.IfName, "code", resp.Error.Code, "error", err)
+		s.cfg.Log.Warn("CNI command failed", "command", said.Name(req.Command), "containerID", said.Name(req.ContainerID),
+			"ifName", said.Name(req.IfName), "code", resp.Error.Code, "error", err)
 	}
 	s.cfg.Metrics.command(req.Command, resp.Error)
 	return resp
@@ -63,7 +64,7 @@ func (s *Server) do(ctx context.Context, req cniapi.Request) (json.RawMessage, e
 	case "STATUS":
 		return nil, s.status()
 	}
-	return nil, types.NewError(types.ErrInvalidEnvironmentVariables, fmt.Sprintf("unknown command %q", req.Command), "")
+	return nil, types.NewError(types.ErrInvalidEnvironmentVariables, fmt.Sprintf("unknown command %s", said.Quote(req.Command)), "")
 }
 
 // cniError returns an error with the CNI code for it.
