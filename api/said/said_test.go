@@ -54,7 +54,7 @@ func TestTheErrorOfAParserIsCut(t *testing.T) {
 	if err := said.Error(whole); len(err.Error()) > said.MaxQuoted || !errors.As(err, &found) || found != whole {
 		t.Errorf("it has %d bytes: %v", len(err.Error()), err)
 	}
-	if said.Error(nil) != nil || said.Error(strconv.ErrSyntax) != strconv.ErrSyntax {
+	if said.Error(nil) != nil || !errors.Is(said.Error(strconv.ErrSyntax), strconv.ErrSyntax) {
 		t.Error("no error, or a short one, is not the same")
 	}
 }

@@ -81,8 +81,11 @@ func parse(req cniapi.Request) (command, error) {
 // runtime's, and may be long.
 func checkTexts(req cniapi.Request, conf netConf) error {
 	named := []struct{ what, text string }{
-		{"CNI_COMMAND", req.Command}, {"CNI_CONTAINERID", req.ContainerID}, {"CNI_IFNAME", req.IfName},
-		{"cniVersion of the network configuration", conf.CNIVersion}, {"name of the network configuration", conf.Name},
+		{"CNI_COMMAND", req.Command},
+		{"CNI_CONTAINERID", req.ContainerID},
+		{"CNI_IFNAME", req.IfName},
+		{"cniVersion of the network configuration", conf.CNIVersion},
+		{"name of the network configuration", conf.Name},
 	}
 	for _, valid := range slices.Concat(conf.Valid, conf.ValidEarlier) {
 		named = append(named, struct{ what, text string }{"containerID to keep", valid.ContainerID}, struct{ what, text string }{"ifname to keep", valid.IfName})

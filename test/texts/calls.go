@@ -111,9 +111,7 @@ func (r *reader) resultOf(n *ast.CallExpr, i int) (list []types.Object) {
 		return r.all(n.Args)
 	case builtin != "":
 		return nil
-	case fn != nil && fn.Pkg() != nil && fn.Pkg().Path() == r.rules.Cut, r.formatOf(fn, r.signature(n)) >= 0:
-		return nil
-	case fn != nil && (fn.FullName() == "errors.New" || fn.Pkg() != nil && slices.Contains(r.rules.Stores, fn.Pkg().Path())):
+	case r.isBounded(fn), r.formatOf(fn, r.signature(n)) >= 0:
 		return nil
 	case fn != nil && r.pkg.InModule(fn.Pkg()):
 		for _, fn := range r.bodies(fn) {
@@ -123,6 +121,21 @@ func (r *reader) resultOf(n *ast.CallExpr, i int) (list []types.Object) {
 		}
 		return list
 	}
+	return r.resultOfOthers(fn, n, i)
+}
+
+// isBounded reports whether a function returns no text that is followed.
+func (r *reader) isBounded(fn *types.Func) bool {
+	if fn == nil || fn.Pkg() == nil {
+		return false
+	}
+	path := fn.Pkg().Path()
+	return path == r.rules.Cut || fn.FullName() == "errors.New" || slices.Contains(r.rules.Stores, path)
+}
+
+// resultOfOthers is resultOf for functions of other modules: any text of theirs may be one of
+// the arguments.
+func (r *reader) resultOfOthers(fn *types.Func, n *ast.CallExpr, i int) (list []types.Object) {
 	if fn == nil && isError(r.signature(n), i) {
 		return nil // the errors of functions that are values have been formatted
 	}
