@@ -12,16 +12,6 @@ import (
 	"github.com/alioth-net/alioth/store/sound"
 )
 
-// Check implements descriptor.Checked. Pods have such networks in their own namespace only.
-// The claim is in the namespace of the pod, and its owner may have written it.
-func (c *Claim) Check() error {
-	ofNamespace := c.Network.Kind == KindDanmNet || c.Network.Kind == KindTenantNetwork
-	if ofNamespace && c.Network.Namespace != c.Namespace {
-		return fmt.Errorf("its network is a %s of another namespace: %s", c.Network.Kind, sound.Short(c.Network.Namespace))
-	}
-	return nil
-}
-
 // Check implements descriptor.Checked. The number stands for a network in the place of a
 // VNI, so a number that is a VNI would be that of a VPC.
 func (c *DomainClaim) Check() error {
@@ -31,8 +21,13 @@ func (c *DomainClaim) Check() error {
 	return c.Network.Check()
 }
 
-// Check implements descriptor.Checked.
+// Check implements descriptor.Checked. Pods have some networks in their own namespace only.
+// The claim is in the namespace of the pod, and its owner may have written it.
 func (c *Claim) Check() error {
+	ofNamespace := c.Network.Kind == KindDanmNet || c.Network.Kind == KindTenantNetwork
+	if ofNamespace && c.Network.Namespace != c.Namespace {
+		return fmt.Errorf("its network is a %s of another namespace: %s", c.Network.Kind, said.Name(c.Network.Namespace))
+	}
 	return cmp.Or(sound.Names(c.PodName, c.Node), sound.Texts(c.PodUID, c.Interface, c.Driver, c.ConfigHash), sound.Texts(c.Addresses...), c.Network.Check())
 }
 
