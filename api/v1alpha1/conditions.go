@@ -246,8 +246,8 @@ const (
 // were deleted or changed by hand, and have been restored.
 const RepairedReason = "Repaired"
 
-// TooManyGrantsReason: a HostAccess would grant more than admission can be told, beside older
-// ones.
+// TooManyGrantsReason is for a HostAccess that would grant more, beside older ones, than
+// admission can be told.
 const TooManyGrantsReason = "TooManyGrants"
 
 // ObjectLeftOutReason is the reason of the Warning event, and of the condition Ready, of an

@@ -11,8 +11,8 @@ import (
 
 // Check implements descriptor.Checked.
 func (e *Enactment) Check() error {
-	return cmp.Or(sound.Texts(e.PolicyUID, e.Slot.Holder, string(e.Phase), e.Reason), e.Policy.Check())
+	return cmp.Or(sound.Texts(e.PolicyUID, e.Slot.Holder, e.Slot.PolicyUID, string(e.Phase), e.Reason), e.Policy.Check())
 }
 
 // Check implements descriptor.Checked.
-func (p *Policy) Check() error { return cmp.Or(sound.Texts(string(p.Unavailable)), p.Spec.Check()) }
+func (p *Policy) Check() error { return cmp.Or(sound.Texts(string(p.Unavailable), p.LastSlot), p.Spec.Check()) }
