@@ -115,7 +115,7 @@ func programs() []program {
 				"vpcs.alioth.dev: get list update watch",
 			},
 			home: []string{
-				"leases.coordination.k8s.io [alioth-operator]: get update",
+				"leases.coordination.k8s.io [alioth-operator]: get list update watch",
 				"leases.coordination.k8s.io: create",
 			},
 			never: []string{
@@ -136,6 +136,7 @@ func programs() []program {
 				"addresses.alioth.dev: delete get list watch",
 				"attachmentclaims.alioth.dev/status: patch",
 				"attachmentclaims.alioth.dev: list watch",
+				"delegationgrants.alioth.dev: list watch",
 				"domainclaims.alioth.dev: list watch",
 				"endpointslices.discovery.k8s.io: list watch",
 				"events.events.k8s.io: create patch",

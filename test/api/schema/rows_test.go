@@ -150,6 +150,7 @@ func numberOf(value any) uint32 { n, _ := value.(int64); return uint32(n) }
 
 // tolerated are fields with values that the store leaves out and the API server stores, with the reason.
 var tolerated = map[string]string{
+	"AttachmentClaim [spec network namespace]":                "rules of a schema do not see the namespace of the object (KEP-2876), which is to be the same; the operator alone writes claims",
 	"NodeNetworkConfigurationPolicy [spec nodeSelector zone]": "the rule for labels of any length costs too much; administrators alone write policies",
 }
 
