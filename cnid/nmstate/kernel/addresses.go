@@ -29,7 +29,7 @@ func (k *Kernel) addresses(ctx context.Context, links []link) (map[uint32]addres
 	}
 	macs := make(map[uint32]attributes, len(links))
 	for _, l := range links {
-		macs[l.index] = l.get(unix.IFLA_ADDRESS)
+		macs[l.index] = l.Get(unix.IFLA_ADDRESS)
 	}
 	byDevice := map[uint32]addresses{}
 	for _, message := range messages {
@@ -71,11 +71,11 @@ func readAddress(message []byte) (a address, ok bool) {
 		return a, false
 	}
 	header, rest := nl.DeserializeIfAddrmsg(message), attributes(message[unix.SizeofIfAddrmsg:])
-	a = address{ip: rest.address(unix.IFA_LOCAL), bits: int(header.Prefixlen), device: header.Index, flags: uint32(header.Flags), origin: rest.value(attrOrigin)}
+	a = address{ip: rest.Address(unix.IFA_LOCAL), bits: int(header.Prefixlen), device: header.Index, flags: uint32(header.Flags), origin: rest.Value(attrOrigin)}
 	if !a.ip.IsValid() {
-		a.ip = rest.address(unix.IFA_ADDRESS)
+		a.ip = rest.Address(unix.IFA_ADDRESS)
 	}
-	if flags, ok := rest.number(unix.IFA_FLAGS); ok {
+	if flags, ok := rest.Number(unix.IFA_FLAGS); ok {
 		a.flags = flags
 	}
 	return a, a.ip.IsValid()
@@ -135,7 +135,7 @@ const (
 )
 
 func readConf(l link) conf {
-	return conf(l.get(unix.IFLA_AF_SPEC).get(unix.AF_INET6).get(unix.IFLA_INET6_CONF))
+	return conf(l.Get(unix.IFLA_AF_SPEC).Get(unix.AF_INET6).Get(unix.IFLA_INET6_CONF))
 }
 
 // at returns a setting, and false if the kernel has none.

@@ -77,7 +77,7 @@ func bondOptions() []option {
 
 func showBond(v view, l link, i *document.Interface) {
 	bond := &document.LinkAggregation{Ports: v.portNames(l), Options: map[string]any{}}
-	if mode := int(l.data.value(nl.IFLA_BOND_MODE)); mode < len(document.BondModes) {
+	if mode := int(l.data.Value(nl.IFLA_BOND_MODE)); mode < len(document.BondModes) {
 		bond.Mode = document.BondModes[mode]
 	}
 	for _, o := range bondOptions() {
@@ -85,7 +85,7 @@ func showBond(v view, l link, i *document.Interface) {
 			bond.Options[o.name] = value
 		}
 	}
-	if l.data.value(nl.IFLA_BOND_MIIMON) == 0 {
+	if l.data.Value(nl.IFLA_BOND_MIIMON) == 0 {
 		maps.DeleteFunc(bond.Options, func(name string, _ any) bool { return ofMII(name) })
 	}
 	i.Bond = bond
@@ -101,20 +101,20 @@ func ofMII(option string) bool {
 func (o option) show(v view, data attributes) any {
 	switch o.name {
 	case "primary":
-		if name := v.names[data.value(o.attribute)]; name != "" {
+		if name := v.names[data.Value(o.attribute)]; name != "" {
 			return name
 		}
 		return nil
 	case "arp_ip_target", "ns_ip6_target":
-		return targets(data.get(o.attribute))
+		return targets(data.Get(o.attribute))
 	case "ad_actor_system":
-		mac := net.HardwareAddr(data.get(o.attribute))
+		mac := net.HardwareAddr(data.Get(o.attribute))
 		if strings.Trim(mac.String(), "0:") == "" {
 			return nil // None was set, and the kernel refuses to set it.
 		}
 		return mac.String()
 	}
-	number, ok := data.number(o.attribute)
+	number, ok := data.Number(o.attribute)
 	if !ok {
 		return nil
 	}
@@ -127,7 +127,7 @@ func (o option) show(v view, data attributes) any {
 // targets are addresses with commas, nil for none.
 func targets(list attributes) any {
 	var words []string
-	for _, content := range list.all() {
+	for _, content := range list.All() {
 		if a, ok := netip.AddrFromSlice(content); ok {
 			words = append(words, a.String())
 		}
@@ -168,7 +168,7 @@ func bondData(r request) ([]*nl.RtAttr, error) {
 // needless: a bond that does not poll its ports has no delays anyway.
 func needless(r request, name string) bool {
 	miimon, given := r.want.Bond.Options["miimon"]
-	polls := given && target.Option("miimon", miimon) != "0" || !given && r.now != nil && r.now.data.value(nl.IFLA_BOND_MIIMON) != 0
+	polls := given && target.Option("miimon", miimon) != "0" || !given && r.now != nil && r.now.data.Value(nl.IFLA_BOND_MIIMON) != 0
 	return ofMII(name) && !polls && target.Option(name, r.want.Bond.Options[name]) == "0"
 }
 

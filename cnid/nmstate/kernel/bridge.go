@@ -20,12 +20,12 @@ const ticks = 100
 
 // filters reports whether a device is a bridge that knows VLANs.
 func filters(l link) bool {
-	return l.driver == "bridge" && l.data.value(nl.IFLA_BR_VLAN_FILTERING) != 0
+	return l.driver == "bridge" && l.data.Value(nl.IFLA_BR_VLAN_FILTERING) != 0
 }
 
 func showBridge(v view, l link, i *document.Interface) {
 	seconds := func(kind uint16) *int {
-		if n, ok := l.data.number(kind); ok {
+		if n, ok := l.data.Number(kind); ok {
 			return new(int(n / ticks))
 		}
 		return nil
@@ -34,14 +34,14 @@ func showBridge(v view, l link, i *document.Interface) {
 		Ports: []document.BridgePort{},
 		Options: &document.BridgeOptions{
 			STP: &document.STP{
-				Enabled: l.data.truth(nl.IFLA_BR_STP_STATE), ForwardDelay: seconds(nl.IFLA_BR_FORWARD_DELAY), HelloTime: seconds(nl.IFLA_BR_HELLO_TIME),
-				MaxAge: seconds(nl.IFLA_BR_MAX_AGE), Priority: l.data.integer(nl.IFLA_BR_PRIORITY),
+				Enabled: l.data.Truth(nl.IFLA_BR_STP_STATE), ForwardDelay: seconds(nl.IFLA_BR_FORWARD_DELAY), HelloTime: seconds(nl.IFLA_BR_HELLO_TIME),
+				MaxAge: seconds(nl.IFLA_BR_MAX_AGE), Priority: l.data.Integer(nl.IFLA_BR_PRIORITY),
 			},
 			MACAgeingTime:     seconds(nl.IFLA_BR_AGEING_TIME),
-			GroupForwardMask:  l.data.integer(nl.IFLA_BR_GROUP_FWD_MASK),
-			MulticastSnooping: l.data.truth(nl.IFLA_BR_MCAST_SNOOPING),
-			VLANProtocol:      protocolName(l.data.big(nl.IFLA_BR_VLAN_PROTOCOL)),
-			VLANDefaultPVID:   l.data.integer(nl.IFLA_BR_VLAN_DEFAULT_PVID),
+			GroupForwardMask:  l.data.Integer(nl.IFLA_BR_GROUP_FWD_MASK),
+			MulticastSnooping: l.data.Truth(nl.IFLA_BR_MCAST_SNOOPING),
+			VLANProtocol:      protocolName(l.data.Big(nl.IFLA_BR_VLAN_PROTOCOL)),
+			VLANDefaultPVID:   l.data.Integer(nl.IFLA_BR_VLAN_DEFAULT_PVID),
 		},
 	}
 	for _, port := range v.ports(l) {
@@ -51,8 +51,8 @@ func showBridge(v view, l link, i *document.Interface) {
 
 func (v view) showPort(bridge, port link) document.BridgePort {
 	shown := document.BridgePort{
-		Name: port.name, Hairpin: port.portData.truth(nl.IFLA_BRPORT_MODE),
-		PathCost: port.portData.integer(nl.IFLA_BRPORT_COST), Priority: port.portData.integer(nl.IFLA_BRPORT_PRIORITY),
+		Name: port.name, Hairpin: port.portData.Truth(nl.IFLA_BRPORT_MODE),
+		PathCost: port.portData.Integer(nl.IFLA_BRPORT_COST), Priority: port.portData.Integer(nl.IFLA_BRPORT_PRIORITY),
 	}
 	if filters(bridge) {
 		shown.VLAN = v.vlans[port.index].show()
@@ -130,7 +130,7 @@ func (k *Kernel) filter(ctx context.Context, bridge link) error {
 		return nil
 	}
 	err := k.setFilter(ctx, bridge, 1)
-	if errors.Is(err, unix.EOPNOTSUPP) || bridge.data.get(nl.IFLA_BR_VLAN_FILTERING) == nil {
+	if errors.Is(err, unix.EOPNOTSUPP) || bridge.data.Get(nl.IFLA_BR_VLAN_FILTERING) == nil {
 		return fmt.Errorf("bridge.port.vlan: this kernel has no bridges that filter VLANs (CONFIG_BRIDGE_VLAN_FILTERING): %w", errors.ErrUnsupported)
 	}
 	return err

@@ -36,7 +36,7 @@ func (s *settings) protocol(kind uint16, name string) {
 }
 
 func showVLAN(v view, l link, i *document.Interface) {
-	i.VLAN = &document.VLAN{Base: v.base(l), ID: l.data.integer(nl.IFLA_VLAN_ID), Protocol: protocolName(l.data.big(nl.IFLA_VLAN_PROTOCOL))}
+	i.VLAN = &document.VLAN{Base: v.base(l), ID: l.data.Integer(nl.IFLA_VLAN_ID), Protocol: protocolName(l.data.Big(nl.IFLA_VLAN_PROTOCOL))}
 }
 
 func vlanData(r request) ([]*nl.RtAttr, error) {
@@ -51,10 +51,10 @@ func vlanData(r request) ([]*nl.RtAttr, error) {
 
 func showVXLAN(v view, l link, i *document.Interface) {
 	i.VXLAN = &document.VXLAN{
-		Base: v.names[l.data.value(nl.IFLA_VXLAN_LINK)], ID: l.data.integer(nl.IFLA_VXLAN_ID), Learning: l.data.truth(nl.IFLA_VXLAN_LEARNING),
-		Local:           word(l.data.address(nl.IFLA_VXLAN_LOCAL), l.data.address(nl.IFLA_VXLAN_LOCAL6)),
-		Remote:          word(l.data.address(nl.IFLA_VXLAN_GROUP), l.data.address(nl.IFLA_VXLAN_GROUP6)),
-		DestinationPort: new(int(l.data.big(nl.IFLA_VXLAN_PORT))),
+		Base: v.names[l.data.Value(nl.IFLA_VXLAN_LINK)], ID: l.data.Integer(nl.IFLA_VXLAN_ID), Learning: l.data.Truth(nl.IFLA_VXLAN_LEARNING),
+		Local:           word(l.data.Address(nl.IFLA_VXLAN_LOCAL), l.data.Address(nl.IFLA_VXLAN_LOCAL6)),
+		Remote:          word(l.data.Address(nl.IFLA_VXLAN_GROUP), l.data.Address(nl.IFLA_VXLAN_GROUP6)),
+		DestinationPort: new(int(l.data.Big(nl.IFLA_VXLAN_PORT))),
 	}
 	if l.elsewhere() {
 		i.VXLAN.Base = ""
@@ -129,9 +129,9 @@ func macvlanModes() map[string]uint32 {
 const notPromiscuous = 1
 
 func showMACVLAN(v view, l link, i *document.Interface) {
-	i.MACVLAN = &document.MACVLAN{Base: v.base(l), Mode: key(macvlanModes(), l.data.value(nl.IFLA_MACVLAN_MODE))}
+	i.MACVLAN = &document.MACVLAN{Base: v.base(l), Mode: key(macvlanModes(), l.data.Value(nl.IFLA_MACVLAN_MODE))}
 	if i.MACVLAN.Mode == "passthru" {
-		i.MACVLAN.Promiscuous = new(l.data.value(nl.IFLA_MACVLAN_FLAGS)&notPromiscuous == 0)
+		i.MACVLAN.Promiscuous = new(l.data.Value(nl.IFLA_MACVLAN_FLAGS)&notPromiscuous == 0)
 	}
 }
 
@@ -174,9 +174,9 @@ const (
 )
 
 func showIPVLAN(v view, l link, i *document.Interface) {
-	flags := l.data.value(nl.IFLA_IPVLAN_FLAG)
+	flags := l.data.Value(nl.IFLA_IPVLAN_FLAG)
 	i.IPVLAN = &document.IPVLAN{
-		Base: v.base(l), Mode: key(ipvlanModes(), l.data.value(nl.IFLA_IPVLAN_MODE)),
+		Base: v.base(l), Mode: key(ipvlanModes(), l.data.Value(nl.IFLA_IPVLAN_MODE)),
 		Private: new(flags&ipvlanPrivate != 0), VEPA: new(flags&ipvlanVEPA != 0),
 	}
 }
@@ -203,7 +203,7 @@ func ipvlanData(r request) ([]*nl.RtAttr, error) {
 // ipvlanFlags are those that a device has, with those that are wanted.
 func ipvlanFlags(r request) (flags uint32) {
 	if r.now != nil {
-		flags = r.now.data.value(nl.IFLA_IPVLAN_FLAG)
+		flags = r.now.data.Value(nl.IFLA_IPVLAN_FLAG)
 	}
 	set := func(flag uint32, value *bool) {
 		if value != nil {

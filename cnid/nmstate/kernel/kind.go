@@ -96,7 +96,7 @@ func vethData(r request) ([]*nl.RtAttr, error) {
 }
 
 func showVRF(v view, l link, i *document.Interface) {
-	i.VRF = &document.VRF{Ports: v.portNames(l), Table: new(int64(l.data.value(nl.IFLA_VRF_TABLE)))}
+	i.VRF = &document.VRF{Ports: v.portNames(l), Table: new(int64(l.data.Value(nl.IFLA_VRF_TABLE)))}
 }
 
 func vrfData(r request) ([]*nl.RtAttr, error) {

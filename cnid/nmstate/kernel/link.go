@@ -64,9 +64,9 @@ func readLink(message []byte) (l link, ok bool) {
 	}
 	header := nl.DeserializeIfInfomsg(message)
 	l = link{index: uint32(header.Index), hardware: header.Type, flags: header.Flags, attributes: message[unix.SizeofIfInfomsg:]}
-	l.name, l.controller = l.text(unix.IFLA_IFNAME), l.value(unix.IFLA_MASTER)
-	info := l.get(unix.IFLA_LINKINFO)
-	l.driver, l.data, l.portData = info.text(nl.IFLA_INFO_KIND), info.get(nl.IFLA_INFO_DATA), info.get(nl.IFLA_INFO_SLAVE_DATA)
+	l.name, l.controller = l.Text(unix.IFLA_IFNAME), l.Value(unix.IFLA_MASTER)
+	info := l.Get(unix.IFLA_LINKINFO)
+	l.driver, l.data, l.portData = info.Text(nl.IFLA_INFO_KIND), info.Get(nl.IFLA_INFO_DATA), info.Get(nl.IFLA_INFO_SLAVE_DATA)
 	return l, true
 }
 
@@ -74,7 +74,7 @@ func (l link) up() bool { return l.flags&unix.IFF_UP != 0 }
 
 // elsewhere reports whether the device that this one is on, or its other end, is in another
 // network namespace.
-func (l link) elsewhere() bool { return l.get(unix.IFLA_LINK_NETNSID) != nil }
+func (l link) elsewhere() bool { return l.Get(unix.IFLA_LINK_NETNSID) != nil }
 
 // kind is the type of a device in documents.
 func (l link) kind() string {
@@ -94,7 +94,7 @@ func (l link) kind() string {
 // mac returns an attribute with an Ethernet address in upper-case hex, "" if there is none.
 func (l link) mac(kind uint16) string {
 	const octets = 6
-	address := l.get(kind)
+	address := l.Get(kind)
 	if len(address) != octets {
 		return ""
 	}

@@ -34,7 +34,7 @@ func (k *Kernel) vlans(ctx context.Context) (map[uint32]vids, error) {
 	all := map[uint32]vids{}
 	for _, message := range messages {
 		if l, ok := readLink(message); ok {
-			all[l.index] = readVIDs(l.get(unix.IFLA_AF_SPEC))
+			all[l.index] = readVIDs(l.Get(unix.IFLA_AF_SPEC))
 		}
 	}
 	return all, nil
@@ -44,7 +44,7 @@ func (k *Kernel) vlans(ctx context.Context) (map[uint32]vids, error) {
 func readVIDs(list attributes) vids {
 	all, begin := vids{}, uint16(0)
 	const size = 4 // struct bridge_vlan_info
-	for kind, entry := range list.all() {
+	for kind, entry := range list.All() {
 		if kind != nl.IFLA_BRIDGE_VLAN_INFO || len(entry) < size {
 			continue
 		}
@@ -179,7 +179,7 @@ func ends(tag document.TrunkTag) (first, last int) {
 
 // changeVLANs gives a port the VLANs that it shall have, and takes others.
 func (k *Kernel) changeVLANs(ctx context.Context, bridge, port link, shall document.PortVLAN) error {
-	want, err := wantedVIDs(shall, uint16(bridge.data.value(nl.IFLA_BR_VLAN_DEFAULT_PVID)))
+	want, err := wantedVIDs(shall, uint16(bridge.data.Value(nl.IFLA_BR_VLAN_DEFAULT_PVID)))
 	if err != nil {
 		return fmt.Errorf("bridge.port[%s].vlan.%w", port.name, err)
 	}

@@ -63,19 +63,19 @@ func readRule(message []byte) (rule document.RouteRule, ok bool) {
 		return rule, false
 	}
 	rule = document.RouteRule{
-		Family: family, Action: action, IncomingInterface: rest.text(unix.FRA_IIFNAME),
-		From:     prefixWord(rest.address(unix.FRA_SRC), header.Src_len),
-		To:       prefixWord(rest.address(unix.FRA_DST), header.Dst_len),
-		Priority: new(int64(rest.value(unix.FRA_PRIORITY))), Table: new(int64(rest.value(unix.FRA_TABLE))),
+		Family: family, Action: action, IncomingInterface: rest.Text(unix.FRA_IIFNAME),
+		From:     prefixWord(rest.Address(unix.FRA_SRC), header.Src_len),
+		To:       prefixWord(rest.Address(unix.FRA_DST), header.Dst_len),
+		Priority: new(int64(rest.Value(unix.FRA_PRIORITY))), Table: new(int64(rest.Value(unix.FRA_TABLE))),
 	}
-	mask, masked := rest.number(unix.FRA_FWMASK)
-	if mark, marked := rest.number(unix.FRA_FWMARK); marked || masked {
+	mask, masked := rest.Number(unix.FRA_FWMASK)
+	if mark, marked := rest.Number(unix.FRA_FWMARK); marked || masked {
 		rule.Mark = new(mark)
 	}
 	if masked && mask != math.MaxUint32 {
 		rule.Mask = new(mask)
 	}
-	if length, ok := rest.number(unix.FRA_SUPPRESS_PREFIXLEN); ok && length != math.MaxUint32 {
+	if length, ok := rest.Number(unix.FRA_SUPPRESS_PREFIXLEN); ok && length != math.MaxUint32 {
 		rule.SuppressPrefixLength = new(int(length))
 	}
 	return target.NormalRule(rule), true
@@ -86,12 +86,12 @@ const inverted = 2
 
 // expressible reports whether a rule has only what documents have.
 func expressible(list attributes) bool {
-	for kind, content := range list.all() {
+	for kind, content := range list.All() {
 		switch kind {
 		case unix.FRA_SRC, unix.FRA_DST, unix.FRA_IIFNAME, unix.FRA_PRIORITY, unix.FRA_FWMARK, unix.FRA_FWMASK,
 			unix.FRA_TABLE, unix.FRA_SUPPRESS_PREFIXLEN, unix.FRA_PROTOCOL, unix.FRA_PAD:
 		case unix.FRA_SUPPRESS_IFGROUP:
-			if list.value(kind) != math.MaxUint32 {
+			if list.Value(kind) != math.MaxUint32 {
 				return false
 			}
 		default:

@@ -68,12 +68,12 @@ func (k *Kernel) view(ctx context.Context) (v view, err error) {
 func (v view) show(l link) document.Interface {
 	i := document.Interface{
 		Name: l.name, Type: l.kind(), State: document.Down,
-		Description:           new(l.text(unix.IFLA_IFALIAS)),
+		Description:           new(l.Text(unix.IFLA_IFALIAS)),
 		MACAddress:            l.mac(unix.IFLA_ADDRESS),
 		PermanentMACAddress:   l.mac(unix.IFLA_PERM_ADDRESS),
-		MTU:                   l.integer(unix.IFLA_MTU),
-		MinMTU:                l.integer(unix.IFLA_MIN_MTU),
-		MaxMTU:                l.integer(unix.IFLA_MAX_MTU),
+		MTU:                   l.Integer(unix.IFLA_MTU),
+		MinMTU:                l.Integer(unix.IFLA_MIN_MTU),
+		MaxMTU:                l.Integer(unix.IFLA_MAX_MTU),
 		Controller:            new(v.names[l.controller]),
 		AcceptAllMACAddresses: new(l.flags&unix.IFF_PROMISC != 0),
 	}
@@ -94,7 +94,7 @@ func (v view) base(l link) string {
 	if l.elsewhere() {
 		return ""
 	}
-	return v.names[l.value(unix.IFLA_LINK)]
+	return v.names[l.Value(unix.IFLA_LINK)]
 }
 
 // ports are the devices of a controller, by name.

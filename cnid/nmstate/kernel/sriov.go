@@ -36,7 +36,7 @@ const (
 // folder is that of the hardware of a device, "" if it has none. The kernel tells the
 // hardware by name, for sysfs may show the devices of another network namespace.
 func folder(l link) string {
-	name, bus := l.text(unix.IFLA_PARENT_DEV_NAME), l.text(unix.IFLA_PARENT_DEV_BUS_NAME)
+	name, bus := l.Text(unix.IFLA_PARENT_DEV_NAME), l.Text(unix.IFLA_PARENT_DEV_BUS_NAME)
 	if name == "" || bus == "" {
 		return ""
 	}
@@ -65,7 +65,7 @@ func showEthernet(l link) *document.EthernetConfig {
 // showVFs returns the virtual functions of a device by their numbers.
 func showVFs(l link) []document.VF {
 	list := []document.VF{}
-	for kind, info := range l.get(unix.IFLA_VFINFO_LIST).all() {
+	for kind, info := range l.Get(unix.IFLA_VFINFO_LIST).All() {
 		if kind == nl.IFLA_VF_INFO {
 			list = append(list, showVF(info))
 		}
@@ -82,11 +82,11 @@ func readNumber(path string) (int, error) {
 	return strconv.Atoi(strings.TrimSpace(string(content)))
 }
 
-// words are the numbers of 32 bits of an attribute of a virtual function. The first one
-// is always the function's.
-func (a attributes) words(kind uint16, count int) ([]uint32, bool) {
+// wordsOf returns the numbers of 32 bits of an attribute of a virtual function. The first
+// one is always the function's.
+func wordsOf(info attributes, kind uint16, count int) ([]uint32, bool) {
 	const width = 4
-	content := a.get(kind)
+	content := info.Get(kind)
 	if len(content) < count*width {
 		return nil, false
 	}
@@ -101,19 +101,19 @@ func showVF(info attributes) document.VF {
 	var vf document.VF
 	// Numbers at the ends of structs ifla_vf_* of include/uapi/linux/if_link.h.
 	const unset = 1<<32 - 1
-	if mac := info.get(nl.IFLA_VF_MAC); len(mac) >= 10 {
+	if mac := info.Get(nl.IFLA_VF_MAC); len(mac) >= 10 {
 		vf.ID, vf.MACAddress = int(binary.NativeEndian.Uint32(mac)), strings.ToUpper(net.HardwareAddr(mac[4:10]).String())
 	}
-	if w, ok := info.words(nl.IFLA_VF_VLAN, 3); ok {
+	if w, ok := wordsOf(info, nl.IFLA_VF_VLAN, 3); ok {
 		vf.VLANID, vf.QoS = new(int(w[1])), new(int(w[2]))
 	}
-	if w, ok := info.words(nl.IFLA_VF_SPOOFCHK, 2); ok && w[1] != unset {
+	if w, ok := wordsOf(info, nl.IFLA_VF_SPOOFCHK, 2); ok && w[1] != unset {
 		vf.SpoofCheck = new(w[1] != 0)
 	}
-	if w, ok := info.words(nl.IFLA_VF_TRUST, 2); ok && w[1] != unset {
+	if w, ok := wordsOf(info, nl.IFLA_VF_TRUST, 2); ok && w[1] != unset {
 		vf.Trust = new(w[1] != 0)
 	}
-	if w, ok := info.words(nl.IFLA_VF_RATE, 3); ok {
+	if w, ok := wordsOf(info, nl.IFLA_VF_RATE, 3); ok {
 		vf.MinTxRate, vf.MaxTxRate = new(int(w[1])), new(int(w[2]))
 	}
 	vf.VLANProto = vfProtocol(info)
@@ -123,7 +123,7 @@ func showVF(info attributes) document.VF {
 // vfProtocol is the protocol of the VLAN of a virtual function.
 func vfProtocol(info attributes) string {
 	const entry, at = 1, 12 // IFLA_VF_VLAN_INFO, and its vlan_proto
-	if list := info.get(nl.IFLA_VF_VLAN_LIST).get(entry); len(list) >= at+2 {
+	if list := info.Get(nl.IFLA_VF_VLAN_LIST).Get(entry); len(list) >= at+2 {
 		return protocolName(binary.BigEndian.Uint16(list[at:]))
 	}
 	return ""
@@ -238,7 +238,7 @@ func (k *Kernel) awaitVFs(ctx context.Context, name string, count int) error {
 		if err != nil && !errors.Is(err, errNoDevice) {
 			return err
 		}
-		if err == nil && int(l.value(unix.IFLA_NUM_VF)) == count {
+		if err == nil && int(l.Value(unix.IFLA_NUM_VF)) == count {
 			return nil
 		}
 		select {
