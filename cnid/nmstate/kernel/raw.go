@@ -1,0 +1,81 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/containernetworking/plugins/pkg/ns"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
+	"github.com/alioth-net/alioth/cnid/nmstate/snapshot"
+)
+
+// Dump returns all objects of a kind, each as a message.
+func (k *Kernel) Dump(ctx context.Context, kind int, data ...nl.NetlinkRequestData) ([][]byte, error) {
+	return k.dump(ctx, kind, data...)
+}
+
+// Settings returns the settings of a device below /proc/sys/net, by path. A device that is
+// gone has none.
+func (k *Kernel) Settings(name string) (map[string]string, error) {
+	all := map[string]string{}
+	err := k.space.Do(func(ns.NetNS) error {
+		for _, folder := range []string{"ipv4/conf", "ipv6/conf", "ipv4/neigh", "ipv6/neigh"} {
+			if err := readSettings(filepath.Join(hostdev.SettingsRoot, folder, name), all); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return all, err
+}
+
+func readSettings(folder string, into map[string]string) error {
+	entries, err := os.ReadDir(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("list settings: %w", err)
+	}
+	for _, entry := range entries {
+		path := filepath.Join(folder, entry.Name())
+		// A command, a secret that is not set, or a device that goes.
+		if content, err := os.ReadFile(path); err == nil {
+			into[path] = strings.TrimSuffix(string(content), "\n")
+		}
+	}
+	return nil
+}
+
+// Replay executes one request of a snapshot. To remove what is gone is no error.
+func (k *Kernel) Replay(ctx context.Context, r snapshot.Request) (err error) {
+	switch {
+	case r.Path != "":
+		err = k.space.Do(func(ns.NetNS) error { return os.WriteFile(r.Path, []byte(r.Value+"\n"), 0) })
+	case r.Kind == unix.RTM_DELLINK || r.Kind == unix.RTM_DELADDR || r.Kind == unix.RTM_DELROUTE:
+		err = unless(k.tell(ctx, r.Kind, r.Flags, raw(r.Body)), unix.ENODEV, unix.EADDRNOTAVAIL, unix.ESRCH)
+	default:
+		err = k.tell(ctx, r.Kind, r.Flags, raw(r.Body))
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", r, err)
+	}
+	return nil
+}
+
+// raw is a part of a request that is sent as it is.
+type raw []byte
+
+func (r raw) Len() int          { return len(r) }
+func (r raw) Serialize() []byte { return r }

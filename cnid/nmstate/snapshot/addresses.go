@@ -1,0 +1,127 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package snapshot
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Origins of addresses that the kernel makes by itself (IFAPROT_KERNEL_* of
+// include/uapi/linux/if_addr.h).
+const (
+	addressOrigin = 11 // IFA_PROTO
+	originFirst   = 1
+	originLast    = 3
+)
+
+// restoreAddresses gives each device its addresses back.
+func (p *planner) restoreAddresses(before, now []Message, age time.Duration) {
+	was, is := byDevice(before), byDevice(now)
+	for index := range p.now {
+		if _, ours := p.before[index]; !ours {
+			continue
+		}
+		p.restoreIPv4(of(was[index], unix.AF_INET), of(is[index], unix.AF_INET), age)
+		p.restoreIPv6(of(was[index], unix.AF_INET6), of(is[index], unix.AF_INET6), age)
+	}
+}
+
+func byDevice(list []Message) map[uint32][]Message {
+	all := map[uint32][]Message{}
+	for _, m := range list {
+		all[deviceOf(m)] = append(all[deviceOf(m)], m)
+	}
+	return all
+}
+
+func of(list []Message, family byte) []Message {
+	return filtered(list, func(m Message) bool { return m[0] == family })
+}
+
+// restoreIPv4 restores the order too: the first address of a network is its primary one, and
+// the source of packets. What follows the first difference is removed, and added again.
+func (p *planner) restoreIPv4(was, is []Message, age time.Duration) {
+	c, kept := addresses(), 0
+	for kept < len(was) && kept < len(is) && c.canonical(was[kept]) == c.canonical(is[kept]) {
+		kept++
+	}
+	for _, m := range is[kept:] {
+		p.removeAddress(m)
+	}
+	for _, m := range was[kept:] {
+		p.addAddress(m, age, exclusive)
+	}
+}
+
+// restoreIPv6 adds the newest address last, as the kernel lists them.
+func (p *planner) restoreIPv6(was, is []Message, age time.Duration) {
+	c := addresses()
+	had, have, kept := canonical(c, was), canonical(c, is), map[netip.Prefix]bool{}
+	for _, m := range was {
+		kept[prefixOf(m)] = true
+	}
+	for _, m := range is {
+		if !had[c.canonical(m)] && !kept[prefixOf(m)] && !isAutomatic(m) {
+			p.removeAddress(m)
+		}
+	}
+	for _, m := range slices.Backward(was) {
+		if !have[c.canonical(m)] {
+			p.addAddress(m, age, c.create)
+		}
+	}
+}
+
+func prefixOf(m Message) netip.Prefix {
+	a := addresses().attributes(m)
+	ip := a.Address(unix.IFA_LOCAL)
+	if !ip.IsValid() {
+		ip = a.Address(unix.IFA_ADDRESS)
+	}
+	return netip.PrefixFrom(ip, int(m[1]))
+}
+
+func isAutomatic(m Message) bool {
+	origin := addresses().attributes(m).Value(addressOrigin)
+	return origin >= originFirst && origin <= originLast
+}
+
+func (p *planner) removeAddress(m Message) {
+	p.request(Request{What: fmt.Sprintf("remove %s from %s", prefixOf(m), p.deviceName(m)), Kind: unix.RTM_DELADDR, Body: m})
+}
+
+// addAddress adds an address with what is left of its lifetimes. One of IPv6 is usable at
+// once; the next look finds the flag, and removes it without a detection of duplicates.
+func (p *planner) addAddress(m Message, age time.Duration, create int) {
+	c := addresses()
+	m = slices.Clone(m)
+	c.settle(m)
+	attributes := c.attributes(m)
+	if left := attributes.Get(unix.IFA_CACHEINFO); len(left) >= 8 {
+		elapse(left[:4], age)
+		elapse(left[4:8], age)
+	}
+	if flags := attributes.Get(unix.IFA_FLAGS); m[0] == unix.AF_INET6 && len(flags) == 4 && !p.holds(m) {
+		binary.NativeEndian.PutUint32(flags, binary.NativeEndian.Uint32(flags)|unix.IFA_F_NODAD)
+	}
+	p.request(Request{What: fmt.Sprintf("add %s to %s", prefixOf(m), p.deviceName(m)), Kind: c.add, Flags: create, Body: m})
+}
+
+// holds reports whether a device has an address now, perhaps with other settings.
+func (p *planner) holds(m Message) bool { return p.held[deviceOf(m)][prefixOf(m)] }
+
+// elapse shortens a lifetime in seconds, unless it is infinite.
+func elapse(seconds []byte, age time.Duration) {
+	const infinite = 1<<32 - 1
+	left, gone := binary.NativeEndian.Uint32(seconds), uint32(max(age, 0)/time.Second)
+	if left != infinite {
+		binary.NativeEndian.PutUint32(seconds, max(left, gone)-gone)
+	}
+}

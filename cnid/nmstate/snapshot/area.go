@@ -1,0 +1,156 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package snapshot
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// Area is what a change may touch, and what an undo compares.
+type Area struct {
+	// Names are the devices that the change names, or makes.
+	Names []string
+	// Made are the devices that it makes: an undo removes them.
+	Made []string
+	// Removed are the devices that it removes: an undo makes these again, and what went with
+	// them. Nobody knows why others are gone.
+	Removed []string
+	// Routes are the routes that it adds and removes: some lead to no device.
+	Routes []Destination
+	// Rules are the priorities of the rules that it adds and removes.
+	Rules []uint32
+}
+
+// Destination is where a route leads to, and its table.
+type Destination struct {
+	Prefix netip.Prefix
+	Table  uint32
+}
+
+// Reach returns the names of an area's devices, with those that the kernel changes with
+// them: controllers and ports, what is derived from one, other ends of pairs.
+func (a Area) Reach(i *Image) []string {
+	list, byIndex := linksOf(i)
+	reached := map[uint32]bool{}
+	for grown := true; grown; {
+		grown = false
+		for _, l := range list {
+			if reached[l.index] || !slices.Contains(a.Names, l.name) && !reached[l.base] && !reached[l.controller] {
+				continue
+			}
+			reached[l.index], grown = true, true
+		}
+	}
+	names := slices.Clone(a.Names)
+	for index := range reached {
+		l := byIndex[index]
+		names = append(names, l.name)
+		if controller, ok := byIndex[l.controller]; ok {
+			names = append(names, controller.name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// lost returns the devices of an image that may have gone with those that a change removes.
+func (a Area) lost(list []link) map[uint32]bool {
+	lost := map[uint32]bool{}
+	for grown := true; grown; {
+		grown = false
+		for _, l := range list {
+			if !lost[l.index] && (slices.Contains(a.Removed, l.name) || lost[l.base]) {
+				lost[l.index], grown = true, true
+			}
+		}
+	}
+	return lost
+}
+
+// Names returns the names of an image's devices, and others.
+func (i *Image) Names(others []string) []string {
+	list, _ := linksOf(i)
+	names := append(namesOf(list), others...)
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Within returns what an image has of an area: its devices, and the addresses, neighbours
+// and next hops on them; routes through one of them, or with a source address of one.
+func (i *Image) Within(a Area) *Image {
+	names, in := a.Reach(i), map[uint32]bool{}
+	part := &Image{Rules: i.Rules, Settings: map[string]map[string]string{}}
+	part.Links = filtered(i.Links, func(m Message) bool {
+		l := linkOf(m)
+		_, is := slices.BinarySearch(names, l.name)
+		if settings, ok := i.Settings[l.name]; ok && is {
+			part.Settings[l.name] = settings
+		}
+		in[l.index] = is
+		return is
+	})
+	onDevice := func(m Message) bool { return in[deviceOf(m)] }
+	part.Addresses, part.Neighbors = filtered(i.Addresses, onDevice), filtered(i.Neighbors, onDevice)
+	part.VLANs, part.Entries = filtered(i.VLANs, onDevice), filtered(i.Entries, onDevice)
+	owned, hops := ownedBy(part.Addresses), i.hopsOn(in)
+	part.NextHops = filtered(i.NextHops, func(m Message) bool { return hops[nextHops().attributes(m).Value(nextHopID)] })
+	part.Routes = filtered(i.Routes, func(m Message) bool {
+		attributes := routes().attributes(m)
+		return slices.Contains(a.Routes, destination(m)) || owned[string(attributes.Get(unix.RTA_PREFSRC))] ||
+			hops[attributes.Value(routeNextHop)] || slices.ContainsFunc(outsOf(m), func(out uint32) bool { return in[out] })
+	})
+	return part
+}
+
+// ownedBy returns the addresses of a list, as routes have them.
+func ownedBy(list []Message) map[string]bool {
+	owned := map[string]bool{}
+	for _, m := range list {
+		for _, kind := range []uint16{unix.IFA_LOCAL, unix.IFA_ADDRESS} {
+			if ip := addresses().attributes(m).Get(kind); ip != nil {
+				owned[string(ip)] = true
+			}
+		}
+	}
+	return owned
+}
+
+// hopsOn returns the next hop objects on some devices, and the groups with one of them. The
+// numbers of groups may be below those of their members.
+func (i *Image) hopsOn(devices map[uint32]bool) map[uint32]bool {
+	hops := map[uint32]bool{}
+	for range 2 {
+		for _, m := range i.NextHops {
+			attributes := nextHops().attributes(m)
+			is := devices[attributes.Value(nextHopOut)]
+			for _, member := range membersOf(attributes.Get(nextHopSet)) {
+				is = is || hops[member]
+			}
+			if is {
+				hops[attributes.Value(nextHopID)] = true
+			}
+		}
+	}
+	return hops
+}
+
+// routeNextHop is RTA_NH_ID.
+const routeNextHop = 30
+
+// membersOf returns the next hops of a group (struct nexthop_grp).
+func membersOf(group []byte) (ids []uint32) {
+	const size = 8
+	for ; len(group) >= size; group = group[size:] {
+		ids = append(ids, binary.NativeEndian.Uint32(group))
+	}
+	return ids
+}
+
+func filtered(list []Message, keep func(Message) bool) []Message {
+	return slices.DeleteFunc(slices.Clone(list), func(m Message) bool { return !keep(m) })
+}

@@ -1,0 +1,192 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package snapshot
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Request is one change of the kernel: a message, or a setting below /proc/sys/net.
+type Request struct {
+	// What tells a person what the request does.
+	What string
+	// Kind and Flags are those of the header of netlink, and Body is the rest.
+	Kind, Flags int
+	Body        Message
+	// Path and Value are a setting; there is no message then.
+	Path, Value string
+}
+
+func (r Request) String() string { return r.What }
+
+// planner compares two images.
+type planner struct {
+	area        Area
+	before, now map[uint32]link
+	// taken are the indexes of devices that are there, and created the names of devices that
+	// a request makes.
+	taken map[uint32]bool
+	// held are the addresses that devices have now.
+	held     map[uint32]map[netip.Prefix]bool
+	created  map[string]bool
+	requests []Request
+	gone     []string
+}
+
+func (p *planner) request(r Request) { p.requests = append(p.requests, r) }
+
+func (p *planner) impossible(format string, args ...any) {
+	p.gone = append(p.gone, fmt.Sprintf(format, args...))
+}
+
+// Back returns the requests that lead from what is now towards what was before in an area,
+// in the order in which the kernel takes them. One request may undo the effect of another:
+// the caller looks again, until there are none. gone says what can't exist any more, for
+// example the addresses of hardware that is not there. age is how old before is.
+func Back(before, now *Image, a Area, age time.Duration) (requests []Request, gone []string) {
+	p := &planner{area: a, taken: map[uint32]bool{}, created: map[string]bool{}}
+	before = before.renumbered(now, a)
+	was, byIndex := linksOf(before)
+	is, nowByIndex := linksOf(now)
+	p.before, p.now, p.held = byIndex, nowByIndex, heldBy(now.Addresses)
+	for _, l := range is {
+		p.taken[l.index] = true
+		if other, ok := byIndex[l.index]; ok && other.name != l.name {
+			delete(p.now, l.index) // another device has the index
+		}
+	}
+	p.deleteMade(is)
+	p.restoreLinks(was)
+	p.restoreVLANs(before.VLANs, now.VLANs)
+	p.restoreSettings(before, now)
+	p.restoreAddresses(before.Addresses, now.Addresses, age)
+	present := now.Within(Area{Names: namesOf(was), Routes: a.Routes})
+	p.restoreNextHops(before.NextHops, now.NextHops)
+	p.restoreRoutes(before.Routes, present.Routes, now.Routes)
+	p.restoreRules(before.Rules, now.Rules)
+	p.restoreList("neighbour", neighbors(), before.Neighbors, present.Neighbors, all)
+	p.restoreList("entry", neighbors(), before.Entries, present.Entries, never)
+	return p.requests, p.gone
+}
+
+func heldBy(list []Message) map[uint32]map[netip.Prefix]bool {
+	held := map[uint32]map[netip.Prefix]bool{}
+	for _, m := range list {
+		if held[deviceOf(m)] == nil {
+			held[deviceOf(m)] = map[netip.Prefix]bool{}
+		}
+		held[deviceOf(m)][prefixOf(m)] = true
+	}
+	return held
+}
+
+func never(Message) bool { return false }
+
+func namesOf(list []link) (names []string) {
+	for _, l := range list {
+		names = append(names, l.name)
+	}
+	return names
+}
+
+// has reports whether a device is there, and is the one that was there before.
+func (p *planner) has(index uint32) bool {
+	if _, was := p.before[index]; was {
+		_, is := p.now[index]
+		return is
+	}
+	return p.taken[index]
+}
+
+// deleteMade removes the devices that the change made.
+func (p *planner) deleteMade(is []link) {
+	for _, l := range is {
+		if p.before[l.index].name != l.name && slices.Contains(p.area.Made, l.name) {
+			p.request(Request{What: "delete " + l.name, Kind: unix.RTM_DELLINK, Body: about(l.index).body})
+			delete(p.now, l.index)
+		}
+	}
+}
+
+// restoreLinks makes devices again, bases before what is on them, and gives those that are
+// there their settings: controllers before their ports.
+func (p *planner) restoreLinks(was []link) {
+	lost := p.area.lost(was)
+	p.ordered(was, func(l link) uint32 { return l.base }, func(l link) {
+		_, is := p.now[l.index]
+		switch {
+		case is || p.created[l.name]:
+		case lost[l.index]:
+			p.create(l)
+		default:
+			p.impossible("%s: the interface has gone meanwhile", l.name)
+		}
+	})
+	p.ordered(was, func(l link) uint32 { return l.controller }, func(l link) {
+		if is, ok := p.now[l.index]; ok {
+			p.change(l, is)
+		}
+	})
+}
+
+// ordered calls a function with each device, after the one that it depends on.
+func (p *planner) ordered(list []link, on func(link) uint32, do func(link)) {
+	done := map[uint32]bool{0: true}
+	var visit func(link)
+	visit = func(l link) {
+		if done[l.index] {
+			return
+		}
+		done[l.index] = true
+		if other, ok := p.before[on(l)]; ok {
+			visit(other)
+		}
+		do(l)
+	}
+	for _, l := range list {
+		visit(l)
+	}
+}
+
+// restoreSettings writes the settings of devices that are other than they were.
+func (p *planner) restoreSettings(before, now *Image) {
+	for name, settings := range before.Settings {
+		for path, value := range settings {
+			if is, ok := now.Settings[name][path]; ok && is != value {
+				p.request(Request{What: "set " + path, Path: path, Value: value})
+			}
+		}
+	}
+}
+
+// restoreList adds the objects that are missing, and removes those of now that were not
+// before and that excess reports. Objects on devices that are not there are left out.
+func (p *planner) restoreList(what string, c class, before, now []Message, excess func(Message) bool) {
+	had, have := canonical(c, before), canonical(c, now)
+	for _, m := range now {
+		if !had[c.canonical(m)] && excess(m) {
+			p.request(Request{What: fmt.Sprintf("remove a %s of %s", what, p.deviceName(m)), Kind: c.remove, Body: m})
+		}
+	}
+	for _, m := range before {
+		if !have[c.canonical(m)] && (c.header != headerOfNeighbor || p.has(deviceOf(m))) {
+			p.request(Request{What: fmt.Sprintf("add a %s of %s", what, p.deviceName(m)), Kind: c.add, Flags: c.create, Body: m})
+		}
+	}
+}
+
+func canonical(c class, list []Message) map[string]bool {
+	set := make(map[string]bool, len(list))
+	for _, m := range list {
+		set[c.canonical(m)] = true
+	}
+	return set
+}
+
+func (p *planner) deviceName(m Message) string { return p.before[deviceOf(m)].name }

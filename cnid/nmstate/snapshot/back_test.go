@@ -1,0 +1,167 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package snapshot
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// device returns a message of a device; the driver "" is that of hardware.
+func device(index uint32, name, driver string, base uint32) Message {
+	b := about(index).add(unix.IFLA_IFNAME, append([]byte(name), 0)).add(unix.IFLA_MTU, native(1500))
+	if base != 0 {
+		b.add(unix.IFLA_LINK, native(base))
+	}
+	if driver != "" {
+		b.info(nl.IFLA_INFO_KIND, driver, nl.IFLA_INFO_DATA, nil)
+	}
+	return b.body
+}
+
+func native(number uint32) []byte { return binary.NativeEndian.AppendUint32(nil, number) }
+
+func addressOn(index uint32, text string, lifetime uint32) Message {
+	prefix := netip.MustParsePrefix(text)
+	m := make(Message, headerOfAddress)
+	m[0], m[1] = unix.AF_INET, byte(prefix.Bits())
+	binary.NativeEndian.PutUint32(m[4:], index)
+	m = appendAttribute(m, unix.IFA_LOCAL, prefix.Addr().AsSlice())
+	return appendAttribute(m, unix.IFA_CACHEINFO, slices.Concat(native(lifetime), native(lifetime), native(0), native(0)))
+}
+
+// routeTo returns a route by device 5.
+func routeTo(text string, protocol byte) Message {
+	prefix := netip.MustParsePrefix(text)
+	m := make(Message, headerOfRoute)
+	m[0], m[1], m[4], m[5], m[7] = unix.AF_INET, byte(prefix.Bits()), unix.RT_TABLE_MAIN, protocol, unix.RTN_UNICAST
+	m = appendAttribute(m, unix.RTA_TABLE, native(unix.RT_TABLE_MAIN))
+	m = appendAttribute(m, unix.RTA_DST, prefix.Addr().AsSlice())
+	return appendAttribute(m, unix.RTA_OIF, native(5))
+}
+
+const infinite = 1<<32 - 1
+
+func TestRequestsLeadBack(t *testing.T) {
+	eth1, vlan := device(2, "eth1", "", 0), device(5, "eth1.10", "vlan", 2)
+	before := &Image{
+		Links: []Message{eth1, vlan}, Addresses: []Message{addressOn(5, "192.0.2.1/24", infinite)},
+		Routes: []Message{routeTo("198.51.100.0/24", unix.RTPROT_BOOT), routeTo("203.0.113.0/24", 12)},
+	}
+	all := Area{Names: []string{"eth1", "eth1.10"}, Made: []string{"eth1.10"}, Removed: []string{"eth1.10"}}
+	for _, c := range []struct {
+		name string
+		now  Image
+		area Area
+		want []string
+		gone []string
+	}{
+		{"nothing has changed", *before, all, nil, nil},
+		{"all of a device is gone", Image{Links: []Message{eth1}}, all, []string{"create eth1.10"}, nil},
+		{"a device has gone that nobody removed", Image{Links: []Message{eth1}}, Area{Names: all.Names}, nil, []string{"eth1.10: the interface has gone meanwhile"}},
+		{"hardware is gone", Image{}, Area{Names: all.Names, Removed: []string{"eth1"}}, nil, []string{"eth1: the hardware is gone", "eth1.10: the interface below it is gone"}},
+		{
+			"the change has made another device of the name",
+			Image{Links: []Message{eth1, device(7, "eth1.10", "vlan", 2)}},
+			all,
+			[]string{"delete eth1.10", "create eth1.10"},
+			nil,
+		},
+		{
+			"the index is taken by another device",
+			Image{Links: []Message{eth1, device(5, "pod", "veth", 0)}},
+			all,
+			[]string{"create eth1.10 of any index"},
+			nil,
+		},
+		{
+			"it is back with another index",
+			Image{Links: []Message{eth1, device(5, "pod", "veth", 0), device(8, "eth1.10", "vlan", 2)}},
+			all,
+			[]string{"add 192.0.2.1/24 to eth1.10 on 8", "add the route 198.51.100.0/24 of table 254 by 8", "add the route 203.0.113.0/24 of table 254 by 8"},
+			nil,
+		},
+		{
+			"others have added a route, and an administrator one", Image{
+				Links: before.Links, Addresses: before.Addresses,
+				Routes: append(slices.Clone(before.Routes), routeTo("198.18.0.0/24", 186), routeTo("198.18.1.0/24", unix.RTPROT_STATIC)),
+			}, all, []string{"remove the route 198.18.1.0/24 of table 254 by 5"}, nil,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			requests, gone := Back(before, &c.now, c.area, 0)
+			if diff := cmp.Diff(c.want, told(requests)); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(c.gone, gone); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// told returns what requests do, with the index of the device.
+func told(requests []Request) (list []string) {
+	for _, r := range requests {
+		text := r.What
+		switch {
+		case strings.HasPrefix(text, "create") && deviceOf(r.Body) == 0:
+			text += " of any index"
+		case r.Kind == unix.RTM_NEWADDR:
+			text += fmt.Sprintf(" on %d", deviceOf(r.Body))
+		case r.Kind == unix.RTM_NEWROUTE || r.Kind == unix.RTM_DELROUTE:
+			text += fmt.Sprintf(" by %d", outsOf(r.Body)[0])
+		}
+		list = append(list, text)
+	}
+	return list
+}
+
+func TestALifetimeGoesOn(t *testing.T) {
+	for _, c := range []struct {
+		left uint32
+		age  time.Duration
+		want uint32
+	}{
+		{infinite, time.Hour, infinite}, {3000, time.Minute, 2940}, {30, time.Minute, 0}, {30, -time.Minute, 30},
+	} {
+		before := &Image{Links: []Message{device(2, "eth1", "", 0)}, Addresses: []Message{addressOn(2, "192.0.2.1/24", c.left)}}
+		requests, _ := Back(before, &Image{Links: before.Links}, Area{Names: []string{"eth1"}}, c.age)
+		if len(requests) != 1 {
+			t.Fatalf("got %v", requests)
+		}
+		info := addresses().attributes(requests[0].Body).Get(unix.IFA_CACHEINFO)
+		if got := binary.NativeEndian.Uint32(info[4:]); got != c.want {
+			t.Errorf("%d s are %d after %s, want %d", c.left, got, c.age, c.want)
+		}
+	}
+}
+
+// TestAMessageThatIsCutOffIsNoPanic: a record comes from a file.
+func TestAMessageThatIsCutOffIsNoPanic(t *testing.T) {
+	whole := &Image{
+		Links: []Message{device(2, "eth1", "", 0), device(5, "eth1.10", "vlan", 2)}, Addresses: []Message{addressOn(5, "192.0.2.1/24", infinite)},
+		Routes: []Message{routeTo("198.51.100.0/24", unix.RTPROT_BOOT)},
+	}
+	if problem := whole.Check(); problem != nil {
+		t.Fatal(problem)
+	}
+	for _, list := range []*[]Message{&whole.Links, &whole.Addresses, &whole.Routes} {
+		kept := *list
+		*list = []Message{kept[0][:4]}
+		if whole.Check() == nil {
+			t.Errorf("a message of %d bytes passes", 4)
+		}
+		*list = kept
+	}
+}

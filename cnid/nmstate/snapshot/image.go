@@ -1,0 +1,156 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package snapshot keeps what the kernel has of a host's network, as the messages of
+// rtnetlink(7) that make it again, and says which requests lead back to that.
+//
+// Nothing goes through the model of documents: an attribute that no document can say is
+// restored too. Take asks the kernel. Back compares two images, and has no effects.
+package snapshot
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// Kernel is one network namespace.
+type Kernel interface {
+	// Dump returns all objects of a kind.
+	Dump(ctx context.Context, kind int, data ...nl.NetlinkRequestData) ([][]byte, error)
+	// Settings returns the settings of a device below /proc/sys/net, by path.
+	Settings(name string) (map[string]string, error)
+}
+
+// Image is what a kernel has.
+type Image struct {
+	Links     []Message `json:"links"`
+	Addresses []Message `json:"addresses"`
+	NextHops  []Message `json:"nextHops,omitempty"`
+	Routes    []Message `json:"routes"`
+	Rules     []Message `json:"rules"`
+	Neighbors []Message `json:"neighbors,omitempty"`
+	// VLANs are those of ports of bridges, and Entries the entries of bridges' tables of
+	// addresses.
+	VLANs   []Message `json:"vlans,omitempty"`
+	Entries []Message `json:"entries,omitempty"`
+	// Settings are those of devices, by name and path.
+	Settings map[string]map[string]string `json:"settings,omitempty"`
+}
+
+// Check returns an error for an image whose messages are shorter than their headers. It is for
+// images of files.
+func (i *Image) Check() error {
+	for _, list := range []struct {
+		header   int
+		messages []Message
+	}{
+		{unix.SizeofIfInfomsg, i.Links},
+		{headerOfAddress, i.Addresses},
+		{headerOfNextHop, i.NextHops},
+		{headerOfRoute, i.Routes},
+		{headerOfRoute, i.Rules},
+		{headerOfNeighbor, i.Neighbors},
+		{unix.SizeofIfInfomsg, i.VLANs},
+		{headerOfNeighbor, i.Entries},
+	} {
+		for _, m := range list.messages {
+			if len(m) < list.header {
+				return fmt.Errorf("a message of %d bytes is shorter than its header of %d", len(m), list.header)
+			}
+		}
+	}
+	return nil
+}
+
+// Filters of link dumps (include/uapi/linux/rtnetlink.h).
+const (
+	skipStatistics = 1 << 3 // RTEXT_FILTER_SKIP_STATS
+	eachVLAN       = 1 << 1 // RTEXT_FILTER_BRVLAN
+)
+
+// neighborHeader begins a request for neighbours; flags are NTF_*.
+func neighborHeader(family, flags uint8) nl.NetlinkRequestData {
+	header := make(raw, headerOfNeighbor)
+	header[0], header[10] = family, flags
+	return header
+}
+
+// raw is a part of a request that is sent as it is.
+type raw []byte
+
+func (r raw) Len() int          { return len(r) }
+func (r raw) Serialize() []byte { return r }
+
+// Take returns what the kernel has, and the settings of the devices that a change of an area
+// reaches.
+func Take(ctx context.Context, k Kernel, a Area) (*Image, error) {
+	i := &Image{Settings: map[string]map[string]string{}}
+	route := make(raw, headerOfRoute)
+	for _, dump := range []struct {
+		what string
+		into *[]Message
+		kind int
+		data []nl.NetlinkRequestData
+		keep func(Message) bool
+	}{
+		{"devices", &i.Links, unix.RTM_GETLINK, []nl.NetlinkRequestData{nl.NewIfInfomsg(unix.AF_UNSPEC), number(unix.IFLA_EXT_MASK, skipStatistics)}, all},
+		{"addresses", &i.Addresses, unix.RTM_GETADDR, []nl.NetlinkRequestData{nl.NewIfAddrmsg(unix.AF_UNSPEC)}, isLasting},
+		{"next hops", &i.NextHops, getNextHop, []nl.NetlinkRequestData{make(raw, headerOfNextHop)}, all},
+		{"routes", &i.Routes, unix.RTM_GETROUTE, []nl.NetlinkRequestData{route}, isNoCopy},
+		{"rules", &i.Rules, unix.RTM_GETRULE, []nl.NetlinkRequestData{route}, all},
+		{"neighbours", &i.Neighbors, unix.RTM_GETNEIGH, []nl.NetlinkRequestData{neighborHeader(unix.AF_UNSPEC, 0)}, isStatic},
+		{"proxies", &i.Neighbors, unix.RTM_GETNEIGH, []nl.NetlinkRequestData{neighborHeader(unix.AF_UNSPEC, unix.NTF_PROXY)}, all},
+		{"VLANs of ports", &i.VLANs, unix.RTM_GETLINK, []nl.NetlinkRequestData{nl.NewIfInfomsg(unix.AF_BRIDGE), number(unix.IFLA_EXT_MASK, eachVLAN)}, all},
+		{"entries of bridges", &i.Entries, unix.RTM_GETNEIGH, []nl.NetlinkRequestData{neighborHeader(unix.AF_BRIDGE, 0)}, isStatic},
+	} {
+		messages, err := k.Dump(ctx, dump.kind, dump.data...)
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", dump.what, err)
+		}
+		for _, m := range messages {
+			if dump.keep(m) {
+				*dump.into = append(*dump.into, m)
+			}
+		}
+	}
+	return i, i.readSettings(k, a)
+}
+
+func (i *Image) readSettings(k Kernel, a Area) error {
+	for _, name := range a.Reach(i) {
+		settings, err := k.Settings(name)
+		if err != nil {
+			return fmt.Errorf("read settings of %s: %w", name, err)
+		}
+		i.Settings[name] = settings
+	}
+	return nil
+}
+
+func all(Message) bool { return true }
+
+// isLasting reports whether an address is no temporary one that the kernel makes anew
+// (RFC 8981).
+func isLasting(m Message) bool {
+	return len(m) > 0 && (m[0] == unix.AF_INET || flagsOfAddress(m)&unix.IFA_F_TEMPORARY == 0)
+}
+
+// isNoCopy reports whether a route is in a table, and no entry of a cache.
+func isNoCopy(m Message) bool {
+	return len(m) >= headerOfRoute && m[9]&(unix.RTM_F_CLONED>>8) == 0
+}
+
+// isStatic reports whether somebody made a neighbour, and the kernel did not learn it.
+func isStatic(m Message) bool {
+	if len(m) < headerOfNeighbor {
+		return false
+	}
+	const state, flags = 8, 10
+	if bridge := neighbors().attributes(m).Value(unix.NDA_MASTER); m[0] == unix.AF_BRIDGE && (bridge == deviceOf(m) || bridge == 0 && neighbors().attributes(m).Get(unix.NDA_DST) == nil) {
+		return false // a bridge's own, or a group that a device receives
+	}
+	return m[state]&unix.NUD_PERMANENT != 0 || m[flags]&unix.NTF_EXT_LEARNED != 0 || m[0] == unix.AF_BRIDGE && m[state]&unix.NUD_NOARP != 0
+}

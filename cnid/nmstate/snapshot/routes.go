@@ -1,0 +1,191 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package snapshot
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// restoreRoutes adds the routes that are missing, and removes those that an administrator or
+// a document may have added on the area's devices. Routing daemons go on meanwhile, so
+// routes of other protocols stay.
+func (p *planner) restoreRoutes(before, present, now []Message) {
+	c := routes()
+	had, have := canonical(c, before), canonical(c, now)
+	settled := len(p.requests) == 0
+	for _, m := range present {
+		if !had[c.canonical(m)] && (m[5] == unix.RTPROT_BOOT || m[5] == unix.RTPROT_STATIC || settled && isLeft(m)) {
+			p.request(Request{What: "remove the route " + destination(m).String(), Kind: c.remove, Body: m})
+		}
+	}
+	missing := func(m Message) bool {
+		return !have[c.canonical(m)] && (!isKernels(m) || settled && m[7] == unix.RTN_UNICAST)
+	}
+	for _, m := range p.inOrder(before, now, missing, settled) {
+		outs := outsOf(m)
+		if slices.ContainsFunc(outs, func(out uint32) bool { return !p.has(out) }) {
+			continue
+		}
+		p.request(Request{What: "add the route " + destination(m).String(), Kind: c.add, Flags: c.create, Body: addable(m)})
+	}
+}
+
+// slot is the place of routes of IPv4 of which the first one counts.
+type slot struct {
+	Destination
+	tos      byte
+	priority uint32
+}
+
+// inOrder returns the missing routes, those without gateway first. The kernel appends a route
+// to its slot: so the routes of a slot that came after a missing one, or are in another order
+// now, are removed, and added again. Those of the kernel are, once all else is as it was.
+func (p *planner) inOrder(before, now []Message, missing func(Message) bool, settled bool) []Message {
+	c, slots, ranks := routes(), map[slot][]Message{}, map[slot]int{}
+	places, last := placesOf(now), map[slot]int{}
+	var order []slot
+	for _, m := range before {
+		s := slot{destination(m), m[3], c.attributes(m).Value(unix.RTA_PRIORITY)}
+		again, place := missing(m), places[c.canonical(m)]
+		movable := m[0] == unix.AF_INET && m[7] == unix.RTN_UNICAST && (settled || !isKernels(m))
+		if !again && movable && (len(slots[s]) > 0 || place < last[s]) {
+			p.request(Request{What: "remove the route " + s.String(), Kind: c.remove, Body: m})
+			again = true
+		}
+		last[s] = max(last[s], place)
+		if again {
+			if len(slots[s]) == 0 {
+				order = append(order, s)
+			}
+			slots[s], ranks[s] = append(slots[s], m), max(ranks[s], rank(m))
+		}
+	}
+	slices.SortStableFunc(order, func(a, b slot) int { return cmp.Compare(ranks[a], ranks[b]) })
+	var list []Message
+	for _, s := range order {
+		list = append(list, slots[s]...)
+	}
+	return list
+}
+
+// placesOf returns where routes are in a dump.
+func placesOf(list []Message) map[string]int {
+	places := make(map[string]int, len(list))
+	for n, m := range list {
+		places[routes().canonical(m)] = n
+	}
+	return places
+}
+
+// isKernels reports whether the kernel makes a route by itself with an address. Somebody else
+// can write the same protocol: such a route is added if it does not come by itself.
+func isKernels(m Message) bool { return m[5] == unix.RTPROT_KERNEL }
+
+// isLeft reports whether a route may be one to the network of an address that is gone: the
+// kernel keeps the route if the device has another address in the network.
+func isLeft(m Message) bool {
+	to := destination(m).Prefix.Addr()
+	return isKernels(m) && m[7] == unix.RTN_UNICAST && to.Is6() && !to.IsLinkLocalUnicast() && !to.IsMulticast()
+}
+
+// rank orders routes so that the networks of gateways come before the routes through them.
+func rank(m Message) int {
+	attributes := routes().attributes(m)
+	if attributes.Get(unix.RTA_GATEWAY) == nil && attributes.Get(routeVia) == nil && attributes.Get(unix.RTA_MULTIPATH) == nil && attributes.Get(routeNextHop) == nil {
+		return 0
+	}
+	return 1
+}
+
+// Attributes of routes that the library lacks (include/uapi/linux/rtnetlink.h).
+const (
+	routeVia     = 18 // RTA_VIA
+	routeExpires = 23 // RTA_EXPIRES
+	// nextHopOptions is NHA_OP_FLAGS, which requests for dumps have.
+	nextHopOptions = 14
+)
+
+// addable returns a route as a request has it: a next hop object has the gateways itself,
+// and a lifetime has an attribute of its own.
+func addable(m Message) Message {
+	c := routes()
+	m = slices.Clone(m)
+	c.settle(m)
+	without := []uint16{unix.RTA_CACHEINFO}
+	if c.attributes(m).Get(routeNextHop) != nil {
+		without = append(without, unix.RTA_OIF, unix.RTA_GATEWAY, routeVia, unix.RTA_MULTIPATH)
+	}
+	out := append(slices.Clone(m[:c.header]), ordered(c.attributes(m), without)...)
+	const expires, ticks = 8, 100 // in struct rta_cacheinfo, in ticks of users (USER_HZ)
+	if info := c.attributes(m).Get(unix.RTA_CACHEINFO); m[0] == unix.AF_INET6 && len(info) >= expires+4 {
+		if left := int32(binary.NativeEndian.Uint32(info[expires:])); left > 0 {
+			out = appendAttribute(out, routeExpires, binary.NativeEndian.AppendUint32(nil, uint32(left/ticks)))
+		}
+	}
+	return out
+}
+
+// restoreNextHops adds the next hop objects that are missing, groups last.
+func (p *planner) restoreNextHops(before, now []Message) {
+	c := nextHops()
+	have := canonical(c, now)
+	lost := filtered(before, func(m Message) bool {
+		out := c.attributes(m).Value(nextHopOut)
+		return !have[c.canonical(m)] && (out == 0 || p.has(out))
+	})
+	slices.SortStableFunc(lost, func(a, b Message) int {
+		return cmp.Compare(len(c.attributes(a).Get(nextHopSet)), len(c.attributes(b).Get(nextHopSet)))
+	})
+	for _, m := range lost {
+		what := fmt.Sprintf("add the next hop %d", c.attributes(m).Value(nextHopID))
+		header := slices.Clone(m[:c.header])
+		c.settle(header)
+		header[1] = 0 // The kernel computes the scope.
+		p.request(Request{What: what, Kind: c.add, Flags: c.create, Body: append(header, ordered(c.attributes(m), []uint16{nextHopOptions})...)})
+	}
+}
+
+func (d Destination) String() string { return fmt.Sprintf("%s of table %d", d.Prefix, d.Table) }
+
+func destination(m Message) Destination {
+	attributes := routes().attributes(m)
+	ip := attributes.Address(unix.RTA_DST)
+	if !ip.IsValid() {
+		ip = netip.IPv6Unspecified()
+		if m[0] == unix.AF_INET {
+			ip = netip.IPv4Unspecified()
+		}
+	}
+	return Destination{netip.PrefixFrom(ip, int(m[1])), attributes.Value(unix.RTA_TABLE)}
+}
+
+// Attributes of rules (include/uapi/linux/fib_rules.h).
+const (
+	rulePriority = 6  // FRA_PRIORITY
+	ruleL3       = 19 // FRA_L3MDEV
+)
+
+// restoreRules restores the rules with the priorities of the area. The kernel makes rules for
+// the first VRF, and keeps them.
+func (p *planner) restoreRules(before, now []Message) {
+	c := rules()
+	had, have := canonical(c, before), canonical(c, now)
+	ours := func(m Message) bool { return slices.Contains(p.area.Rules, c.attributes(m).Value(rulePriority)) }
+	for _, m := range now {
+		if !had[c.canonical(m)] && (ours(m) || len(p.area.Made) > 0 && c.attributes(m).Value(ruleL3) != 0) {
+			p.request(Request{What: fmt.Sprintf("remove the rule %d", c.attributes(m).Value(rulePriority)), Kind: c.remove, Body: m})
+		}
+	}
+	for _, m := range before {
+		if !have[c.canonical(m)] && ours(m) {
+			p.request(Request{What: fmt.Sprintf("add the rule %d", c.attributes(m).Value(rulePriority)), Kind: c.add, Flags: c.create, Body: m})
+		}
+	}
+}
