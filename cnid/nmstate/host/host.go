@@ -16,6 +16,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/kernel"
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
 	"github.com/alioth-net/alioth/cnid/nmstate/resolvconf"
+	"github.com/alioth-net/alioth/cnid/nmstate/snapshot"
 )
 
 // Errors that callers tell apart.
@@ -125,3 +126,17 @@ func (h *Host) isUplink(name string) bool {
 	defer h.mu.Unlock()
 	return slices.Contains(h.known, name)
 }
+
+// Image returns what the kernel has, to the attribute, also of interfaces that Show hides.
+func (h *Host) Image(ctx context.Context, a snapshot.Area) (*snapshot.Image, error) {
+	return snapshot.Take(ctx, h.kernel, a)
+}
+
+// Replay executes one request of a snapshot.
+func (h *Host) Replay(ctx context.Context, r snapshot.Request) error { return h.kernel.Replay(ctx, r) }
+
+// Resolver returns the file of the resolver as it is.
+func (h *Host) Resolver() (resolvconf.Copy, error) { return h.resolver.Copy() }
+
+// RestoreResolver makes that file what it was.
+func (h *Host) RestoreResolver(c resolvconf.Copy) error { return h.resolver.Restore(c) }

@@ -96,6 +96,9 @@ func (m *Manager) apply(ctx context.Context, c change, o Options) (*Result, erro
 	if len(c.steps) == 0 {
 		return &Result{}, m.dir.keep(r.Committed)
 	}
+	if err := m.keep(ctx, r, c); err != nil {
+		return nil, err
+	}
 	probes := probe.Passing(ctx, m.Probes(c.before))
 	if err := m.begin(r); err != nil {
 		return nil, err
@@ -124,12 +127,11 @@ func (m *Manager) newRecord(c change, o Options) (*Record, error) {
 	}
 	r := &Record{
 		ID: rand.Text(), Boot: m.boot, PID: pid, Started: started, Begun: now, Deadline: now.Add(o.Timeout),
-		Before: c.before, Committed: merged(committed, c), Resolver: c.target.Resolver != nil,
+		Before: c.before, Committed: merged(committed, c),
 	}
 	for _, i := range c.target.Interfaces {
 		r.Touched = append(r.Touched, i.Name)
 	}
-	r.Added, r.Removed = c.added(), c.removed()
 	return r, nil
 }
 
@@ -209,7 +211,7 @@ func (m *Manager) remaining(ctx context.Context, t *target.Target) ([]plan.Step,
 // shownSteps bounds how many steps a message has.
 const shownSteps = 5
 
-func words(steps []plan.Step) string {
+func words[T fmt.Stringer](steps []T) string {
 	var list []string
 	for i, step := range steps {
 		if i == shownSteps {

@@ -5,6 +5,8 @@ package transaction
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 )
 
@@ -54,32 +56,41 @@ func (m *Manager) expire(ctx context.Context, id string) error {
 			return err
 		}
 	}
+	m.logf("transaction %s was not committed by %s: restoring the state before", r.ID, r.Deadline.Format(time.RFC3339))
+	for round := 1; ; round++ {
+		err := m.expired(ctx, id, round == rounds)
+		if round == rounds || !errors.Is(err, ErrNotRestored) || ctx.Err() != nil {
+			return err
+		}
+		m.logf("%v", err)
+	}
+}
+
+// rounds bounds how often a guard tries to restore the state before: some minutes.
+const rounds = 60
+
+// expired restores the state before once, and gives the lock back. The last time it gives up:
+// a record that stays would keep the host from every other change.
+func (m *Manager) expired(ctx context.Context, id string, last bool) error {
 	unlock, err := m.lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if r, err = m.dir.record(); err != nil || r == nil || r.ID != id {
+	r, err := m.dir.record()
+	if err != nil || r == nil || r.ID != id {
 		return err
 	}
 	if r.Done {
 		return m.commit(r)
 	}
-	m.logf("transaction %s was not committed by %s: restoring the state before", r.ID, r.Deadline.Format(time.RFC3339))
-	return m.persist(ctx, r)
-}
-
-// rounds bounds how often a guard tries to restore the state before: some minutes. After
-// that the record stays, and the next process tries again.
-const rounds = 60
-
-// persist restores until it succeeds, ctx ends, or all rounds are over.
-func (m *Manager) persist(ctx context.Context, r *Record) (err error) {
-	for range rounds {
-		if err = m.restore(ctx, r); err == nil || ctx.Err() != nil {
-			return err
-		}
-		m.logf("%v", err)
+	if err = m.restore(ctx, r); last && errors.Is(err, ErrNotRestored) {
+		return m.giveUp(err)
 	}
 	return err
+}
+
+// giveUp ends a transaction that can't be restored.
+func (m *Manager) giveUp(cause error) error {
+	return errors.Join(fmt.Errorf("%w: %w", ErrGivenUp, cause), m.dir.removeRecord())
 }

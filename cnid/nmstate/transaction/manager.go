@@ -16,12 +16,20 @@ import (
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
 	"github.com/alioth-net/alioth/cnid/nmstate/probe"
+	"github.com/alioth-net/alioth/cnid/nmstate/resolvconf"
+	"github.com/alioth-net/alioth/cnid/nmstate/snapshot"
 )
 
 // Host is the network that is changed; package host implements it.
 type Host interface {
 	Show(ctx context.Context) (*document.State, error)
 	Do(ctx context.Context, step plan.Step) error
+	// Image, Replay, Resolver and RestoreResolver are for an undo: it goes by what was there,
+	// and not by what documents can say of it.
+	Image(ctx context.Context, a snapshot.Area) (*snapshot.Image, error)
+	Replay(ctx context.Context, r snapshot.Request) error
+	Resolver() (resolvconf.Copy, error)
+	RestoreResolver(c resolvconf.Copy) error
 }
 
 // Errors that callers tell apart.
@@ -34,8 +42,14 @@ var (
 	ErrNone = errors.New("no transaction is open")
 	// ErrRolledBack: the desired state was not reached, and the state before is restored.
 	ErrRolledBack = errors.New("the state before was restored")
+	// ErrGivenUp: the state before could not be restored in many tries. The transaction is over,
+	// and the host is as the last try left it.
+	ErrGivenUp = errors.New("the transaction is over without the state before")
+	// ErrIncomplete: the state before is restored but for what can't exist any more, such as
+	// the addresses of hardware that is gone. The transaction is over.
+	ErrIncomplete = errors.New("the state before was restored but for what can't exist any more")
 	// ErrNotRestored: the state before could not be restored in full. The transaction
-	// stays open, and the next process tries again.
+	// stays open, and its guard tries again.
 	ErrNotRestored = errors.New("the state before could not be restored")
 )
 
@@ -149,7 +163,15 @@ func (m *Manager) recovered(ctx context.Context) (*Record, error) {
 		return r, nil
 	}
 	m.logf("transaction %s was left open by a process that ended: rolling it back", r.ID)
-	return nil, m.restore(ctx, r)
+	err = m.restore(ctx, r)
+	switch {
+	case errors.Is(err, ErrIncomplete):
+		m.logf("%v", err) // It is over, and keeps no other change from its beginning.
+		return nil, nil
+	case errors.Is(err, ErrNotRestored) && !alive(r.Guard, r.GuardStarted):
+		return nil, m.giveUp(err)
+	}
+	return nil, err
 }
 
 // Open returns the transaction that waits for its commit, or ErrNone.

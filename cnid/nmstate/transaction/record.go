@@ -16,6 +16,8 @@ import (
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/cnid/durable"
+	"github.com/alioth-net/alioth/cnid/nmstate/resolvconf"
+	"github.com/alioth-net/alioth/cnid/nmstate/snapshot"
 )
 
 // Record is an open transaction, as it is on disk.
@@ -42,11 +44,11 @@ type Record struct {
 	Before *document.State `json:"before"`
 	// Touched are the interfaces that the transaction changes.
 	Touched []string `json:"touched"`
-	// Added and Removed are the routes and rules that it adds and removes, and Resolver
-	// reports whether it changes the resolver.
-	Added    Routing `json:"added"`
-	Removed  Routing `json:"removed"`
-	Resolver bool    `json:"resolver,omitempty"`
+	// Area is what the transaction may change, Image what the kernel had there before, and
+	// ResolverFile the file of the resolver. An undo restores these.
+	Area         snapshot.Area    `json:"area"`
+	Image        *snapshot.Image  `json:"image"`
+	ResolverFile *resolvconf.Copy `json:"resolverFile,omitempty"`
 	// Committed is what a commit writes down as the host's committed state.
 	Committed *document.State `json:"committed"`
 }
@@ -101,6 +103,9 @@ func (f folder) path(name string) string { return filepath.Join(string(f), name)
 func (f folder) record() (*Record, error) {
 	var r Record
 	found, err := f.read(recordFile, &r)
+	if err == nil && r.Image != nil {
+		err = r.Image.Check()
+	}
 	if err != nil || !found {
 		return nil, err
 	}

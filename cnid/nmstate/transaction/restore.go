@@ -8,10 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
-	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
+	"github.com/alioth-net/alioth/cnid/nmstate/snapshot"
 	"github.com/alioth-net/alioth/cnid/nmstate/target"
 )
 
@@ -25,20 +26,18 @@ func (m *Manager) undo(ctx context.Context, r *Record, cause error) error {
 	return fmt.Errorf("%w: %w", ErrRolledBack, cause)
 }
 
-// restore restores the state before a transaction, and ends it. Steps that fail do not
-// keep others from being tried: a host with all but one address is better than one with
-// none.
+// restore restores the state before a transaction, and ends it. What fails does not keep
+// others from being tried: a host with all but one address is better than one with none.
 func (m *Manager) restore(ctx context.Context, r *Record) error {
 	again := time.NewTicker(m.Interval)
 	defer again.Stop()
 	for try := 1; ; try++ {
-		failure := m.stepBack(ctx, r)
-		left, err := m.stepsBack(ctx, r)
-		if err == nil && len(left) == 0 {
-			return m.dir.removeRecord()
+		o := m.lead(ctx, r)
+		if o.isReached() {
+			return errors.Join(incomplete(o.gone), m.dir.removeRecord())
 		}
 		if try >= m.Tries {
-			return fmt.Errorf("%w in %d tries, what is missing: %s: %w", ErrNotRestored, try, words(left), errors.Join(failure, err))
+			return fmt.Errorf("%w in %d tries, what is missing: %s: %w", ErrNotRestored, try, words(o.left), errors.Join(o.unseen, o.failure))
 		}
 		select {
 		case <-ctx.Done():
@@ -46,6 +45,79 @@ func (m *Manager) restore(ctx context.Context, r *Record) error {
 		case <-again.C:
 		}
 	}
+}
+
+func incomplete(gone []string) error {
+	if len(gone) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", ErrIncomplete, strings.Join(gone, "; "))
+}
+
+// outcome is how far a host was led back.
+type outcome struct {
+	// left is what the host lacks, and gone what it can't have any more.
+	left []fmt.Stringer
+	gone []string
+	// failure is why something is left, and unseen why that is not known.
+	failure, unseen error
+}
+
+func (o outcome) isReached() bool { return len(o.left) == 0 && o.unseen == nil }
+
+// passes bounds how often leadKernel compares the kernel with its image at once: one request
+// may undo the effect of another, as a device that goes down loses its routes.
+const passes = 16
+
+// lead leads the host back.
+func (m *Manager) lead(ctx context.Context, r *Record) (o outcome) {
+	o.failure = m.stepBack(ctx, r)
+	if r.ResolverFile != nil {
+		o.unseen = m.Host.RestoreResolver(*r.ResolverFile)
+	}
+	m.leadKernel(ctx, r, &o)
+	steps, err := m.stepsBack(ctx, r)
+	for _, step := range steps {
+		o.left = append(o.left, step)
+	}
+	o.unseen = errors.Join(o.unseen, err)
+	return o
+}
+
+// leadKernel compares the kernel with its image until nothing is left, or two passes after
+// each other find the same.
+func (m *Manager) leadKernel(ctx context.Context, r *Record, o *outcome) {
+	last := ""
+	for pass := 0; r.Image != nil && pass < passes; pass++ {
+		now, err := m.Host.Image(ctx, r.Area)
+		if err != nil {
+			o.unseen = errors.Join(o.unseen, err)
+			return
+		}
+		var requests []snapshot.Request
+		requests, o.gone = snapshot.Back(r.Image, now, r.Area, time.Since(r.Begun))
+		o.left = nil
+		for _, request := range requests {
+			o.left = append(o.left, request)
+		}
+		shape := fmt.Sprint(o.left)
+		if len(requests) == 0 || shape == last {
+			return
+		}
+		last = shape
+		o.failure = errors.Join(o.failure, m.replay(ctx, requests))
+	}
+}
+
+func (m *Manager) replay(ctx context.Context, requests []snapshot.Request) (err error) {
+	for _, request := range requests {
+		m.logf("%s", request)
+		if failure := m.Host.Replay(ctx, request); failure != nil {
+			m.logf("%v", failure)
+			err = failure // The last one tells enough.
+		}
+	}
+	return err
 }
 
 func (m *Manager) stepBack(ctx context.Context, r *Record) error {
@@ -57,51 +129,16 @@ func (m *Manager) stepBack(ctx context.Context, r *Record) error {
 	return err
 }
 
-// stepsBack are the steps from what is now to what was.
+// stepsBack are the steps that lead virtual functions back: their number is a file of the
+// driver, and no image has it.
 func (m *Manager) stepsBack(ctx context.Context, r *Record) ([]plan.Step, error) {
 	now, err := m.Host.Show(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return plan.Between(now, back(r, now)), nil
-}
-
-// back is the target that restores what a transaction has touched. Routes and rules that
-// others have added or removed meanwhile stay as they are.
-func back(r *Record, now *document.State) *target.Target {
-	t := target.Back(r.Before, r.Touched)
-	kept, lost := routingOf(now).without(r.Added), r.Removed
-	onTouched := r.onTouched()
-	kept.Routes = slices.DeleteFunc(kept.Routes, onTouched)
-	untouched := func(route document.Route) bool { return !onTouched(route) }
-	lost.Routes = append(slices.DeleteFunc(slices.Clone(routingOf(r.Before).Routes), untouched),
-		slices.DeleteFunc(slices.Clone(lost.Routes), onTouched)...)
-	restored := kept.and(lost.without(kept))
-	t.Routes, t.Rules, t.Resolver = restored.Routes, restored.Rules, nil
-	if r.Resolver && r.Before.DNS != nil {
-		t.Resolver = r.Before.DNS.Config
-	}
-	return t
-}
-
-// onTouched reports whether a route goes with an interface that the transaction touches:
-// it leads there, or the interface has its source address.
-func (r *Record) onTouched() func(document.Route) bool {
-	sources := map[string]bool{}
-	for _, i := range r.Before.Interfaces {
-		if !slices.Contains(r.Touched, i.Name) {
-			continue
-		}
-		for _, family := range []*document.IP{i.IPv4, i.IPv6} {
-			if family == nil {
-				continue
-			}
-			for _, address := range family.Addresses {
-				sources[address.IP] = true
-			}
-		}
-	}
-	return func(route document.Route) bool {
-		return slices.Contains(r.Touched, route.Interface) || sources[route.Source]
-	}
+	steps := plan.Between(now, target.Back(r.Before, r.Touched))
+	return slices.DeleteFunc(steps, func(step plan.Step) bool {
+		_, functions := step.(plan.SetVFs)
+		return !functions
+	}), nil
 }

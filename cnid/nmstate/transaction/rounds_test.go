@@ -14,10 +14,12 @@ import (
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
 	"github.com/alioth-net/alioth/cnid/nmstate/probe"
+	"github.com/alioth-net/alioth/cnid/nmstate/snapshot"
 )
 
 // stuck is a Host that carries out no step, and counts how often it is looked at.
 type stuck struct {
+	Host
 	steps int
 	state string
 }
@@ -26,9 +28,11 @@ func (s *stuck) Show(context.Context) (*document.State, error) {
 	return document.Parse([]byte(s.state))
 }
 
-func (s *stuck) Do(context.Context, plan.Step) error {
+func (s *stuck) Do(context.Context, plan.Step) error { return errors.New("the device is gone") }
+
+func (s *stuck) Image(context.Context, snapshot.Area) (*snapshot.Image, error) {
 	s.steps++
-	return errors.New("the device is gone")
+	return nil, errors.New("the device is gone")
 }
 
 func stuckManager(t *testing.T, h *stuck) *Manager {
@@ -45,21 +49,21 @@ func stuckManager(t *testing.T, h *stuck) *Manager {
 	return m
 }
 
-func TestAGuardGivesUpAfterSomeRoundsAndLeavesTheRecord(t *testing.T) {
+func TestAGuardGivesUpAfterSomeRoundsAndFreesTheHost(t *testing.T) {
 	const now, before = "interfaces: [{name: eth0, type: ethernet, state: up, mtu: 1400}]", "interfaces: [{name: eth0, type: ethernet, state: up, mtu: 1500}]"
 	h := &stuck{state: now}
 	m := stuckManager(t, h)
-	r := &Record{ID: "one", Boot: m.boot, Waiting: true, Deadline: time.Now(), Before: parsed(t, before), Touched: []string{"eth0"}}
+	r := &Record{ID: "one", Boot: m.boot, Waiting: true, Deadline: time.Now(), Before: parsed(t, before), Touched: []string{"eth0"}, Image: &snapshot.Image{}}
 	if err := m.dir.putRecord(r); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.Guard(t.Context(), r.ID); !errors.Is(err, ErrNotRestored) || !strings.Contains(err.Error(), "the device is gone") {
+	if err := m.Guard(t.Context(), r.ID); !errors.Is(err, ErrGivenUp) || !strings.Contains(err.Error(), "the device is gone") {
 		t.Errorf("got %v", err)
 	}
 	if h.steps != rounds {
 		t.Errorf("it tried %d times, want %d", h.steps, rounds)
 	}
-	if left, err := m.dir.record(); err != nil || left == nil {
+	if left, err := m.dir.record(); err != nil || left != nil {
 		t.Errorf("the next process finds %v, %v", left, err)
 	}
 }

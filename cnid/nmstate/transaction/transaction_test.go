@@ -415,3 +415,42 @@ func TestTheCommittedStateIsForgottenUnlessATransactionWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestAnInterfaceThatGoesMeanwhileKeepsNothingFromTheHost removes an interface while a change
+// of it waits for its commit.
+func TestAnInterfaceThatGoesMeanwhileKeepsNothingFromTheHost(t *testing.T) {
+	for _, end := range []string{"rollback", "deadline"} {
+		t.Run(end, func(t *testing.T) {
+			w := newWorld(t)
+			w.apply(t, sourced)
+			before := w.show(t)
+			const change = "interfaces: [{name: v1, mtu: 1400}, {name: eth0, mtu: 1400}]"
+			if end == "deadline" {
+				cmd := w.start(t, job{Dir: w.dir, Desired: change, DieBefore: never, HangBefore: never, Timeout: 2 * time.Second, NoCommit: true})
+				if err := cmd.Wait(); err != nil {
+					t.Fatal(err)
+				}
+			} else if _, err := w.with(t, change, transaction.Options{NoCommit: true}, nil); err != nil {
+				t.Fatal(err)
+			}
+			testnet.In(t, w.node, func() error {
+				v1, err := netlink.LinkByName("v1")
+				if err != nil {
+					return err
+				}
+				return netlink.LinkDel(v1)
+			})
+			if end == "rollback" {
+				err := w.manager(t, nil, func(m *transaction.Manager) error { return m.Rollback(t.Context()) })
+				if !errors.Is(err, transaction.ErrIncomplete) || !strings.Contains(err.Error(), "v1: the interface has gone meanwhile") {
+					t.Errorf("got %v", err)
+				}
+			}
+			w.closed(t)
+			isPair := func(i document.Interface) bool { return i.Name == "v1" || i.Name == "v2" }
+			before.Interfaces = slices.DeleteFunc(before.Interfaces, isPair)
+			w.same(t, before, cmpopts.IgnoreFields(document.State{}, "Routes"))
+			w.apply(t, "interfaces: [{name: eth0, mtu: 1450}]")
+		})
+	}
+}

@@ -1,0 +1,90 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package transaction
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/nmstate/plan"
+	"github.com/alioth-net/alioth/cnid/nmstate/snapshot"
+)
+
+// keep writes down what the host has where a change may alter it.
+func (m *Manager) keep(ctx context.Context, r *Record, c change) error {
+	r.Area = areaOf(c)
+	now, err := m.Host.Image(ctx, r.Area)
+	if err != nil {
+		return err
+	}
+	r.Image = now.Within(r.Area)
+	// What is connected now may not be during the change.
+	r.Area.Names = r.Image.Names(r.Area.Names)
+	if c.target.Resolver != nil {
+		file, err := m.Host.Resolver()
+		if err != nil {
+			return err
+		}
+		r.ResolverFile = &file
+	}
+	return nil
+}
+
+// areaOf is what a change may touch.
+func areaOf(c change) (a snapshot.Area) {
+	there := map[string]bool{}
+	for _, i := range c.before.Interfaces {
+		there[i.Name] = true
+	}
+	for _, i := range c.target.Interfaces {
+		a.Names = append(a.Names, i.Name)
+		a.Names = append(a.Names, i.Ports()...)
+		if !there[i.Name] {
+			a.Made = append(a.Made, i.Name)
+		}
+	}
+	for _, step := range c.steps {
+		switch s := step.(type) {
+		case plan.Delete:
+			a.Removed = append(a.Removed, s.Name)
+		case plan.Create:
+			a.Made = append(a.Made, s.Interface.Name)
+			if pair := s.Interface.Veth; pair != nil && pair.Peer != "" {
+				a.Names, a.Made = append(a.Names, pair.Peer), append(a.Made, pair.Peer)
+			}
+		}
+	}
+	addRouting(&a, c)
+	slices.Sort(a.Names)
+	a.Names = slices.Compact(a.Names)
+	return a
+}
+
+// addRouting adds the routes and rules that a change adds and removes.
+func addRouting(a *snapshot.Area, c change) {
+	changed := c.added().and(c.removed())
+	for _, route := range changed.Routes {
+		if prefix, err := netip.ParsePrefix(route.Destination); err == nil {
+			a.Routes = append(a.Routes, snapshot.Destination{Prefix: prefix, Table: tableOf(route)})
+		}
+	}
+	for _, rule := range changed.Rules {
+		priority := int64(document.DefaultPriority)
+		if rule.Priority != nil {
+			priority = *rule.Priority
+		}
+		a.Rules = append(a.Rules, uint32(priority))
+	}
+}
+
+func tableOf(route document.Route) uint32 {
+	if route.Table == nil || *route.Table <= 0 {
+		return unix.RT_TABLE_MAIN
+	}
+	return uint32(*route.Table)
+}
