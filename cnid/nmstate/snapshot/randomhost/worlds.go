@@ -21,11 +21,11 @@ import (
 )
 
 // Worlds plays a test in some random worlds, in each with random numbers of its own, and in
-// 40 times as many in a soak. The environment variable ALIOTH_SEED repeats a world that has
+// ten times as many in a soak. The environment variable ALIOTH_SEED repeats a world that has
 // failed.
 func Worlds(t *testing.T, count int, play func(t *testing.T, r *rand.Rand)) {
 	t.Helper()
-	count = soak.Or(t, 40*count, count)
+	count = soak.Or(t, 10*count, count)
 	seed := uint64(time.Now().UnixNano())
 	if text := os.Getenv("ALIOTH_SEED"); text != "" {
 		given, err := strconv.ParseUint(text, 10, 64)
