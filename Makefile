@@ -42,7 +42,7 @@ EPISODES ?= 600
 # The tests that are larger or longer where ALIOTH_SOAK=1 is set (test/soak): those of
 # random steps with their packages, those that need a virtual machine's kernel or network
 # hardware, and those that need a lab.
-SEEDED := TestAnythingMayHappen|TestNoFailureOfAnyWriteLosesOrLeaksAnything|TestOperatorsAreKilledAtAnyMoment|TestABusyMachineCostsNoLeader|TestLeadersAreKilledInTheMiddleOfAChangeOfMembers|TestDaemonsAreKilledAtAnyMoment|TestChoicesEqualThoseOfANaiveModel|TestAPlannerPlansLikeBuild|TestChangingFrontendsIsLikeApplyingThem|TestReplacingTheProgramsLosesNoPacket|TestReplacingAFilterLosesNoPacket|TestRandomStatesAreReachedAndRestored|TestRandomHostsComeBack|TestPoliciesReachAllNodesAFewAtATime|TestCyclesOfRequestsAndReleasesLeaveNothing|TestNoAddressIsReservedForOneAndHeldByAnother|TestRandomWorldsKeepBudgetsPausesAndNoOldRows|TestAFloodOfMisses|TestPodsOfOneNetworkGetAsManyAddresses
+SEEDED := TestAnythingMayHappen|TestNoFailureOfAnyWriteLosesOrLeaksAnything|TestOperatorsAreKilledAtAnyMoment|TestLeadersAreKilledInTheMiddleOfAChangeOfMembers|TestDaemonsAreKilledAtAnyMoment|TestChoicesEqualThoseOfANaiveModel|TestAPlannerPlansLikeBuild|TestChangingFrontendsIsLikeApplyingThem|TestReplacingTheProgramsLosesNoPacket|TestReplacingAFilterLosesNoPacket|TestRandomStatesAreReachedAndRestored|TestRandomHostsComeBack|TestNoRowStopsOrChangesThePlanOfOthers|TestPoliciesReachAllNodesAFewAtATime|TestCyclesOfRequestsAndReleasesLeaveNothing|TestNoAddressIsReservedForOneAndHeldByAnother|TestRandomWorldsKeepBudgetsPausesAndNoOldRows|TestAFloodOfMisses|TestPodsOfOneNetworkGetAsManyAddresses
 SEEDED_PACKAGES := ./operator ./operator/ipam ./cmd/alioth-operator ./cnid ./cnid/netfilter ./cnid/nmstate/plan ./cnid/nmstate/snapshot ./cnid/nmstate/transaction ./cnid/plan ./ebpf/datapath ./cnid/nodeipam ./cnid/lookup ./cnid/lookup/cache ./test/api/rights
 SOAKED_HARDWARE := IsKilledAtAnyMoment
 SOAKED := TestANodeHasManyServices|TestPodsEndWithoutAPIServerAndNothingElseHappens|TestAWaveOfPodsStartsAndEndsWhileEverythingIsKilledInTurn
@@ -105,7 +105,8 @@ repeat: ## Run one test of a step alone, as the step runs it: STEP=test-unit PAC
 
 soak: setup ## What is longer by nature, before an issue is resolved: MUTATE=10m, EPISODES=600, 5,000 Services, long outages, all kernels
 	@mkdir -p bin; $(GO) build -o bin/lanes ./test/lanes
-	exec bin/lanes --low compute --after lab=down compute=fuzz,soak-seeds lab=soak-scenes,down,soak-vm
+	failed=0; bin/lanes --low compute --after lab=down compute=fuzz,soak-seeds lab=soak-scenes,down,soak-vm || failed=$$?; \
+	$(MAKE) --no-print-directory soak-busy || failed=$$?; exit $$failed
 
 test-unit: ## Unit, kernel, API-server and namespace tests (root), but for those of test-operator
 	$(LAB) build kubernetes helm
@@ -122,6 +123,10 @@ fuzz: ## Run mutated frames through the BPF programs; MUTATE=10m, SEED=n repeats
 soak-seeds: ## Of soak the part alone with many random steps and kills; EPISODES=600 of what may happen to operators
 	$(LAB) build kubernetes helm
 	ALIOTH_SOAK=1 ALIOTH_EPISODES=$(EPISODES) $(RUN_TESTS) -count=1 -p 1 -timeout 24h -run '$(SEEDED)' -v $(SEEDED_PACKAGES)
+
+soak-busy: ## Of soak the part alone that takes the whole machine: the leader among operators on a busy one
+	$(LAB) build kubernetes
+	ALIOTH_SOAK=1 $(RUN_TESTS) -count=1 -timeout 1h -run TestABusyMachineCostsNoLeader -v ./cmd/alioth-operator
 
 soak-vm: setup ## Of soak the part alone with all tests that depend on the kernel, on every kernel of test-vm
 	$(RUN_VMS) --everything
@@ -182,4 +187,4 @@ setup: ## Install what a fresh Debian-like machine lacks, and check its kernel
 	@command -v $(GO) >/dev/null || { echo "go is not installed: install Go 1.26 or newer, see https://go.dev/doc/install" >&2; exit 1; }
 	$(LAB) setup
 
-.PHONY: help demo up down down-hardware build images chart generate trust test repeat soak soak-seeds soak-vm soak-scenes test-unit test-vm test-hardware fuzz test-api test-operator test-e2e test-scenes test-faults test-roles test-updown verify lint bench bench-scale setup
+.PHONY: help demo up down down-hardware build images chart generate trust test repeat soak soak-seeds soak-busy soak-vm soak-scenes test-unit test-vm test-hardware fuzz test-api test-operator test-e2e test-scenes test-faults test-roles test-updown verify lint bench bench-scale setup
