@@ -14,10 +14,11 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
 
@@ -75,41 +76,44 @@ type forwarding struct {
 func (e *env) serveByTCP(t *testing.T, node string) {
 	t.Helper()
 	pods := strings.TrimSpace(e.OnNode(t, node, "sh", "-c", fmt.Sprintf(findPods, node)))
-	name, sets := e.daemonSet(t, node), e.Lab.Client().AppsV1().DaemonSets(cluster.SystemNamespace)
-	set, err := sets.Get(stage.Within(t, stage.Patience), name, metav1.GetOptions{})
+	sets := e.Lab.Dynamic().Resource(appsv1.SchemeGroupVersion.WithResource("daemonsets")).Namespace(cluster.SystemNamespace)
+	before, err := sets.Get(stage.Within(t, stage.Patience), e.daemonSet(t, node), metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	type step struct {
-		Op    string `json:"op"`
-		Path  string `json:"path"`
-		Value any    `json:"value"`
+	// The daemons of other nodes stay.
+	still, strategy := before.DeepCopy(), []string{"spec", "updateStrategy"}
+	if err := unstructured.SetNestedMap(still.Object, map[string]any{"type": string(appsv1.OnDeleteDaemonSetStrategyType)}, strategy...); err != nil {
+		t.Fatal(err)
 	}
-	const args, strategy = "/spec/template/spec/containers/0/args", "/spec/updateStrategy"
-	patch := func(ctx context.Context, steps ...step) error {
-		text, err := json.Marshal(steps)
-		if err != nil {
-			return err
-		}
-		_, err = sets.Patch(ctx, name, types.JSONPatchType, text, metav1.PatchOptions{})
-		return err
-	}
+	changed := still.DeepCopy()
+	addArguments(t, changed, fmt.Sprintf("--node-ipam-listen=localhost:%d", ipamPort), "--node-ipam-pod-cgroup="+pods)
 	t.Cleanup(func() {
-		ctx := stage.Within(t, stage.Patience)
-		if err := patch(ctx, step{"replace", args, set.Spec.Template.Spec.Containers[0].Args}); err != nil {
-			t.Error(err)
-		}
+		applyAsHelm(t, sets, still)
 		e.replaceDaemon(t, node)
-		if err := patch(ctx, step{"replace", strategy, set.Spec.UpdateStrategy}); err != nil {
-			t.Error(err)
-		}
+		applyAsHelm(t, sets, before)
 	})
-	err = patch(stage.Within(t, stage.Patience), step{"replace", strategy, map[string]string{"type": "OnDelete"}},
-		step{"add", args + "/-", fmt.Sprintf("--node-ipam-listen=localhost:%d", ipamPort)}, step{"add", args + "/-", "--node-ipam-pod-cgroup=" + pods})
-	if err != nil {
+	applyAsHelm(t, sets, changed)
+	e.replaceDaemon(t, node)
+}
+
+// addArguments adds arguments to the first container of a DaemonSet.
+func addArguments(t *testing.T, set *unstructured.Unstructured, arguments ...string) {
+	t.Helper()
+	path := []string{"spec", "template", "spec", "containers"}
+	containers, found, err := unstructured.NestedSlice(set.Object, path...)
+	if err != nil || !found {
+		t.Fatalf("the containers of %s: %v", set.GetName(), err)
+	}
+	container := containers[0].(map[string]any)
+	list, _ := container["args"].([]any)
+	for _, argument := range arguments {
+		list = append(list, argument)
+	}
+	container["args"] = list
+	if err := unstructured.SetNestedSlice(set.Object, containers, path...); err != nil {
 		t.Fatal(err)
 	}
-	e.replaceDaemon(t, node)
 }
 
 // daemonSet is the name of what runs the daemon of a node.

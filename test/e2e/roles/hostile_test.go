@@ -43,10 +43,16 @@ func (e *env) prey(t *testing.T) *prey {
 	e.served(t, tenant, e.eligible, nil)
 	e.waits(t, "the objects of roles and Services", func(ctx context.Context) (bool, string, error) {
 		err := p.find(ctx, tenant)
-		found := p.member != nil && p.verdict != nil && len(p.listed.Spec.VPCs) > 0
-		return found, "no member, no verdict, or nothing listed", err
+		found := p.member != nil && p.verdict != nil && hasBackend(p.verdict) && len(p.listed.Spec.VPCs) > 0
+		return found, "no member, no verdict with a backend, or nothing listed", err
 	})
 	return p
+}
+
+// hasBackend reports whether the operator has judged the backend: a verdict may be written
+// before the pod is ready, and changes then.
+func hasBackend(verdict *v1alpha1.ScaledEndpoint) bool {
+	return slices.ContainsFunc(verdict.Spec.Groups, func(g v1alpha1.ScaledGroup) bool { return len(g.Backends) > 0 })
 }
 
 // find reads the member on the last node, a verdict about a Service, and what a node lists.
