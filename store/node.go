@@ -20,6 +20,8 @@ type Node struct {
 	Zone string
 	// AllAddresses are its addresses of every kind.
 	AllAddresses []netip.Addr
+	// IgnoredAddresses is how many more its kubelet reports than count.
+	IgnoredAddresses int
 	// Pods is the maximum number of pods of the node's kubelet; 0: not reported.
 	Pods uint32
 	// KubeletPort is the TCP port at which the node's kubelet listens; 0: not

@@ -4,6 +4,8 @@
 package node
 
 import (
+	"fmt"
+
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/store"
@@ -58,12 +60,19 @@ func doubtsOf(tx store.ReadTx, node *store.Node, defaultVPC string) (uid string,
 		return "", nil
 	}
 	nodes, vpc := store.NodesByAddress(tx), store.GetVPC(tx, defaultVPC)
+	if n := node.IgnoredAddresses; n > 0 {
+		doubts = append(doubts, doubt(fmt.Sprintf("the kubelet reports %d addresses, of which the last %d do not count: let it report fewer", len(node.AllAddresses)+n, n)))
+	}
 	for _, ip := range node.Reported() {
 		if text := store.DoubtedAddress(tx, nodes, vpc, node, ip); text != "" && len(doubts) < mostDoubts {
-			doubts = append(doubts, &tenancy.Refusal{Reason: v1alpha1.NodeAddressDoubtedReason, Message: text})
+			doubts = append(doubts, doubt(text))
 		}
 	}
 	return node.UID, doubts
+}
+
+func doubt(text string) *tenancy.Refusal {
+	return &tenancy.Refusal{Reason: v1alpha1.NodeAddressDoubtedReason, Message: text}
 }
 
 // settled reports whether a node has exactly one complete set of addresses. Two

@@ -81,6 +81,7 @@ func TestAddressesOfOthersAreNotBelieved(t *testing.T) {
 		"one of the default VPC":          {[]any{report("node-1", 5, "10.0.7.7"), vpc, subnet}, []string{"10.0.0.0/16 of the default VPC"}},
 		"one of a VPC that serves nobody": {[]any{report("node-1", 5, "10.0.7.7"), vpc}, nil},
 		"one of another VPC":              {[]any{report("node-1", 5, "10.7.0.1"), operatortest.VPC("blue", 7, nil, "10.7.0.0/16")}, nil},
+		"more than count":                 {[]any{&store.Node{Meta: operatortest.Meta("node-1", 5), Name: "node-1", AllAddresses: operatortest.Addrs("192.0.2.1"), IgnoredAddresses: 7}}, []string{"reports 8 addresses, of which the last 7 do not count"}},
 		"many":                            {[]any{report("node-1", 5, "10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5"), vpc, subnet}, []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"}},
 	} {
 		t.Run(name, func(t *testing.T) {

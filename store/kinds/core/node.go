@@ -22,6 +22,10 @@ import (
 // delete, so that load balancers outside leave it.
 const taintToBeDeleted = "ToBeDeletedByClusterAutoscaler"
 
+// mostAddresses is how many addresses of a node count. The kubelet may report any number, and
+// all nodes have them in tables of a fixed size (MAX_NODES, MAX_CLOSED in ebpf/src).
+const mostAddresses = 64
+
 // Node is the kind of a node of the cluster.
 var Node = descriptor.Define(&all, descriptor.Description[*corev1.Node, store.Node]{
 	Name: "Node", Object: &corev1.Node{}, List: &corev1.NodeList{}, Convert: convertNode,
@@ -30,14 +34,18 @@ var Node = descriptor.Define(&all, descriptor.Description[*corev1.Node, store.No
 	OnNode: descriptor.Everything,
 })
 
-// convertNode converts a Node. Addresses that are no IPs, such as host names, are left
-// out. It never fails.
+// convertNode converts a Node. Addresses that are no IPs, such as host names, and those above
+// mostAddresses are left out. It never fails.
 func convertNode(in *corev1.Node) (*store.Node, error) {
 	row := &store.Node{Meta: values.Meta(in), Name: in.Name, Zone: in.Labels[corev1.LabelTopologyZone]}
 	for _, address := range in.Status.Addresses {
 		// A kubelet writes them: one that can't be a host's must not concern the others.
 		ip, ok := values.HostAddr(address.Address)
 		if !ok {
+			continue
+		}
+		if len(row.AllAddresses) == mostAddresses {
+			row.IgnoredAddresses++
 			continue
 		}
 		row.AllAddresses = append(row.AllAddresses, ip)

@@ -4,6 +4,7 @@
 package core
 
 import (
+	"net/netip"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -46,6 +47,25 @@ func TestNodeListsInternalAddressesInOrderAndAllOthersApart(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got, kindtest.EqualRows); diff != "" {
 		t.Errorf("row (-want +got):\n%s", diff)
+	}
+}
+
+// TestANodeHasABoundedNumberOfAddresses: a kubelet that reports any number would fill a table
+// that the nodes of the cluster share, and no node could be programmed any more.
+func TestANodeHasABoundedNumberOfAddresses(t *testing.T) {
+	node, first := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}, netip.MustParseAddr("10.0.0.1")
+	for ip := first; len(node.Status.Addresses) < 20_000; ip = ip.Next() {
+		node.Status.Addresses = append(node.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: ip.String()})
+	}
+	row, err := convertNode(node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(row.Addresses) != mostAddresses || len(row.AllAddresses) != mostAddresses || row.Addresses[0] != first {
+		t.Errorf("%d addresses, %d of them internal, begin with %s: want %d from %s on", len(row.AllAddresses), len(row.Addresses), row.Addresses[0], mostAddresses, first)
+	}
+	if row.IgnoredAddresses != 20_000-mostAddresses {
+		t.Errorf("%d addresses are ignored", row.IgnoredAddresses)
 	}
 }
 
