@@ -41,18 +41,20 @@ func (r *reachability) reaches(service *store.Service, endpoint *store.Endpoint,
 	if !listed(r.vpc, ip) {
 		return false
 	}
-	if node, ok := r.nodeOf(ip); ok {
-		return r.isDefault && (byHand(service, endpoint) || isOnNetworkOf(node, endpoint))
+	if r.isNodes(ip) {
+		return r.isDefault && (byHand(service, endpoint) || r.isOnItsNode(endpoint, ip))
 	}
 	return byHand(service, endpoint) && !r.isOfCluster(ip)
 }
 
-// isOnNetworkOf reports whether an endpoint that a selector has found may be a pod on the
-// network of a node whose address it has: one that runs there. A node has no more data
-// about the pods of others. A pod of another VPC with a node's address can pass for one;
-// its Service then gives to clients what they reach by that address themselves.
-func isOnNetworkOf(node string, endpoint *store.Endpoint) bool {
-	return endpoint.PodUID != "" && endpoint.Node == node
+// isOnItsNode reports whether an endpoint that a selector has found may be a pod on the
+// network of its node: the node reports the address. Another node that reports it too changes
+// nothing, because its kubelet alone says so. A node has no more data about the pods of others. A
+// pod of another VPC with a node's address can pass for one; its Service then gives to clients what
+// they reach by that address themselves.
+func (r *reachability) isOnItsNode(endpoint *store.Endpoint, ip netip.Addr) bool {
+	node := store.GetNode(r.tx, endpoint.Node)
+	return endpoint.PodUID != "" && node != nil && slices.Contains(node.Reported(), ip)
 }
 
 // listed reports whether the lists of a VPC's egress let an address through.
@@ -60,16 +62,12 @@ func listed(vpc *store.VPC, ip netip.Addr) bool {
 	return !contains(vpc.EgressDeny, ip) && (len(vpc.EgressAllow) == 0 || contains(vpc.EgressAllow, ip))
 }
 
-// nodeOf returns the name of the node that has an address, if one has it.
-func (r *reachability) nodeOf(ip netip.Addr) (name string, ok bool) {
+// isNodes reports whether an address is one of a node.
+func (r *reachability) isNodes(ip netip.Addr) bool {
 	if r.nodes == nil {
 		r.nodes = store.NodesByAddress(r.tx)
 	}
-	node := r.nodes[ip]
-	if node == nil {
-		return "", false
-	}
-	return node.Name, true
+	return r.nodes[ip] != nil
 }
 
 // isOfCluster reports whether an address is a Service's or, in another VPC than that, the

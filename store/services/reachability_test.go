@@ -98,6 +98,26 @@ func TestBackendsOutsideAreWhereTheVPCsEgressLeads(t *testing.T) {
 	}
 }
 
+// TestANodeHidesNoPodsOnTheNetworkOfAnother: an older node reports the address of a younger one.
+// Its kubelet alone says so, and the pods there go on to serve.
+func TestANodeHidesNoPodsOnTheNetworkOfAnother(t *testing.T) {
+	vpc, web := operatortest.VPC("default", 1, []string{"*"}, "10.244.0.0/16"), service("blue-a", "web", "", "10.96.0.1")
+	vpc.EgressMasquerade = true
+	node := func(name string, age int, ips ...string) *store.Node {
+		return &store.Node{Meta: operatortest.Meta("uid-"+name, age), Name: name, Addresses: operatortest.Addrs(ips...), AllAddresses: operatortest.Addrs(ips...)}
+	}
+	http := store.ServicePort{Name: "http", Protocol: "TCP", Port: 8080}
+	s := operatortest.New(t, vpc, web, namespace("blue-a", "blue"), slice("a", http, endpoint(true, false, "192.0.2.1")),
+		node("node-1", 5, "192.0.2.1"), node("thief", 1, "192.0.2.9", "192.0.2.1"))
+	at := site
+	at.VPC = "default"
+	s.View(func(tx store.ReadTx) {
+		if got := verdict(tx, at, web, http80).Reached(tx, "node-1", http80, true); len(got) != 1 || got[0].String() != "192.0.2.1:8080" {
+			t.Errorf("the Service leads to %v", got)
+		}
+	})
+}
+
 // A node that is asked from outside sends on to none that could only send it back there.
 func TestNodePortsLeadToNobodyOutside(t *testing.T) {
 	http := store.ServicePort{Name: "http", Protocol: "TCP", Port: 8080}
