@@ -56,6 +56,8 @@ type decided struct {
 	unsynced bool
 	// unread is the name of a namespace that has not been read yet.
 	unread string
+	// unfollowed: the node has no row of the pod's namespace.
+	unfollowed bool
 	// attached are the records of other pods, listening the node's own TCP port.
 	attached  []journal.Record
 	listening uint16
@@ -93,7 +95,10 @@ func (d *decided) fill(t *testing.T, s *store.Store) {
 	}
 	err := s.Update(func(tx store.Tx) error {
 		namespace := store.Namespace{Meta: testrows.Meta("ns"), Name: "ns", Tenant: stdcmp.Or(d.tenant, "ns:ns")}
-		err := errors.Join(store.PutVPC(tx, &d.vpc), store.PutSubnet(tx, &d.subnet), store.PutNamespace(tx, &namespace))
+		err := errors.Join(store.PutVPC(tx, &d.vpc), store.PutSubnet(tx, &d.subnet))
+		if !d.unfollowed {
+			err = errors.Join(err, store.PutNamespace(tx, &namespace))
+		}
 		for _, row := range d.addresses {
 			err = errors.Join(err, store.PutAddress(tx, &row))
 		}

@@ -18,13 +18,16 @@ import (
 // root, and the AttachmentClaim that has the hash of their configuration is in the namespace
 // of the pod: only admission keeps the owner of the namespace from writing one. So a node also
 // demands a DelegationGrant, which only administrators write, and what the operator demands of
-// the namespace.
+// the namespace. Only with the row of the namespace it is known that the pod is no tenant's.
 func ungranted(tx store.ReadTx, pod *store.Pod, network store.NetworkRef, said *annotations.Delegate) string {
-	tenant := tenancy.OfNamespace(tx, pod.Namespace)
-	if tenancy.Labelled(tenant) {
+	namespace := store.GetNamespace(tx, pod.Namespace)
+	if namespace == nil {
+		return fmt.Sprintf("namespace %s has not been read from the API server yet", pod.Namespace)
+	}
+	if tenancy.Labelled(namespace.Tenant) {
 		return "CNI plugins do not run for pods of tenants"
 	}
-	if network.Namespace != "" && tenancy.OfNamespace(tx, network.Namespace) != tenant {
+	if network.Namespace != "" && network.Namespace != pod.Namespace { // which is the whole tenant
 		return fmt.Sprintf("%s is not in a namespace of the pod's tenant", network)
 	}
 	grants := multinet.GrantsFor(tx, network)

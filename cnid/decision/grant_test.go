@@ -62,3 +62,15 @@ func TestPluginsRunByAGrantAlone(t *testing.T) {
 		})
 	}
 }
+
+// TestNoPluginRunsBeforeTheNamespaceIsKnown: a node that goes by the operator's verdicts follows
+// few namespaces. A namespace without a row is not one without a tenant's label.
+func TestNoPluginRunsBeforeTheNamespaceIsKnown(t *testing.T) {
+	d := newDecided()
+	one := physical("net1")
+	one.Outside, one.Delegate = "NetworkAttachmentDefinition/ns/lab", &annotations.Delegate{Conf: json.RawMessage(`{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"bridge"}]}`)}
+	d.more, d.grants, d.unfollowed = []annotations.Attachment{one}, []multinet.Grant{{Name: "bridges", Namespaces: []string{"ns"}, Plugins: []string{"bridge"}}}, true
+	if got := d.decide(t, thePod); !strings.Contains(got.missing, "namespace ns has not been read") {
+		t.Errorf("answer %+v, want that the namespace is missing", got)
+	}
+}

@@ -8,12 +8,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kinds/core"
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
+	"github.com/alioth-net/alioth/store/multinet"
 	"github.com/alioth-net/alioth/store/scaled"
 )
 
@@ -40,12 +42,18 @@ func WithVerdicts(all []*descriptor.Kind) []*descriptor.Kind {
 	return kinds
 }
 
-// findNamespaces adds the namespaces of pods that ask for ports of the node: their tenants
-// need a grant. Nothing else on the node goes by namespaces.
+// findNamespaces adds the namespaces of pods that ask for ports of the node, because their tenants
+// need a grant, and of pods for which other CNI plugins run, because no tenant's may. Nothing else
+// on the node goes by namespaces.
 func (s *Sources) findNamespaces(tx store.ReadTx, records []journal.Record, parts map[part]bool) {
 	for _, pod := range store.PodsByNode(tx, s.cfg.Node) {
 		if len(pod.HostPorts) > 0 {
 			parts[ofNamespace(pod.Namespace)] = true
+		}
+	}
+	for _, claim := range multinet.ClaimsByNode(tx, s.cfg.Node) {
+		if claim.Driver == annotations.KindDelegate && !claim.Released {
+			parts[ofNamespace(claim.Namespace)] = true
 		}
 	}
 	for i := range records {

@@ -4,15 +4,18 @@
 package follow
 
 import (
+	"errors"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kube"
+	"github.com/alioth-net/alioth/store/multinet"
 )
 
 // verdictOn is what the operator has judged of a Service that clients outside reach; with ""
@@ -127,6 +130,26 @@ func TestNamespacesOfRecordsWithPortsAreFollowed(t *testing.T) {
 	w.rows.View(func(tx store.ReadTx) {
 		if got := w.find(tx, records); got[ofNamespace("ports")] {
 			t.Errorf("a node that follows all namespaces follows one by itself: %v", got)
+		}
+	})
+}
+
+// TestNamespacesOfPodsWithPluginsAreFollowed: plugins of others run for no tenant's pods.
+func TestNamespacesOfPodsWithPluginsAreFollowed(t *testing.T) {
+	w := newTables(t)
+	w.cfg.ScaledEndpoints, w.judged = true, true
+	claim := func(namespace, driver string) *multinet.Claim {
+		return &multinet.Claim{Meta: store.Meta{UID: namespace}, Namespace: namespace, Name: "c", PodName: "p", PodUID: namespace, Node: w.cfg.Node, Interface: "net1", Driver: driver,
+			Network: store.NetworkRef{Kind: multinet.KindDefinition, Namespace: namespace, Name: "lab", UID: "uid-" + namespace}}
+	}
+	if err := w.rows.Update(func(tx store.Tx) error {
+		return errors.Join(multinet.PutClaim(tx, claim("plugins", annotations.KindDelegate)), multinet.PutClaim(tx, claim("plain", "macvlan")))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	w.rows.View(func(tx store.ReadTx) {
+		if got := w.find(tx, nil); !got[ofNamespace("plugins")] || got[ofNamespace("plain")] {
+			t.Errorf("followed are %v, want namespace plugins and not plain", got)
 		}
 	})
 }
