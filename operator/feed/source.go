@@ -80,8 +80,8 @@ func NewSource(f *Feed, initial func(tx store.ReadTx) []Request, mappers ...Mapp
 	return &Source{feed: f, initial: initial, mappers: mappers}
 }
 
-// ByTurns has the tenants take turns: the more objects of a tenant wait for the controller,
-// the later it processes the next one. It is for kinds that tenants make.
+// ByTurns has the tenants take turns, by Rounds: the more objects of a tenant wait for the
+// controller, the later it processes the next one. It is for kinds that tenants make.
 func (s *Source) ByTurns() *Source {
 	s.turns = newTurns()
 	return s

@@ -5,7 +5,7 @@ package feed
 
 import (
 	"context"
-	"math/bits"
+	"math"
 	"sync"
 	"time"
 
@@ -16,14 +16,6 @@ import (
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/tenancy"
 )
-
-// share is how many objects of a tenant are processed as early as those of other tenants.
-const share = 32
-
-// GiveWay returns the priority of an object of a tenant that has so many others to be
-// processed: the more there are, the later it is its turn. Objects of other tenants then wait
-// for the share of each tenant at most.
-func GiveWay(crowd int) int { return -bits.Len(uint(crowd / share)) }
 
 // Turn returns the delay of an object that the objects of its tenant precede, so many of
 // them: of each tenant one share is due in each step. Objects that another tenant's change
@@ -42,21 +34,24 @@ func Spread(step time.Duration, requests []Request) []Request {
 }
 
 // turns has the requests of a source that are not processed yet, with the tenants of their
-// namespaces. It needs no persistence: a restarted operator requests everything.
+// namespaces and their rounds. It needs no persistence: a restarted operator requests everything.
 type turns struct {
-	mu    sync.Mutex
-	open  map[types.NamespacedName]turn
-	crowd map[string]int
+	mu     sync.Mutex
+	open   map[types.NamespacedName]turn
+	rounds Rounds
 }
 
 type turn struct {
 	tenant string
+	round  int
 	after  time.Duration
 }
 
-func newTurns() *turns {
-	return &turns{open: map[types.NamespacedName]turn{}, crowd: map[string]int{}}
-}
+// unknownAfter is the delay of an object that is tried again after a pause that its source does
+// not know: each change requests it sooner.
+const unknownAfter = math.MaxInt64
+
+func newTurns() *turns { return &turns{open: map[types.NamespacedName]turn{}} }
 
 // expect notes a request and gives it its priority. It reports false for an object that is
 // requested already and as soon: many changes then make no more requests than there are
@@ -70,26 +65,38 @@ func (t *turns) expect(tx store.ReadTx, request *Request) bool {
 		return false
 	case !open:
 		one.tenant = tenancy.OfNamespace(tx, request.Namespace)
-		t.crowd[one.tenant]++
+		one.round = t.rounds.Take(one.tenant)
 	}
 	one.after = request.After
 	t.open[request.NamespacedName] = one
-	request.Priority = GiveWay(t.crowd[one.tenant])
+	request.Priority = Priority(one.round)
 	return true
 }
 
-// begin notes that an object is processed: later changes request it again.
-func (t *turns) begin(name types.NamespacedName) {
+// begin notes that an object is processed: later changes request it again. It returns the
+// tenant of the object.
+func (t *turns) begin(name types.NamespacedName) (tenant string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	one, open := t.open[name]
+	if open {
+		delete(t.open, name)
+		t.rounds.Begin(one.round)
+	}
+	return one.tenant
+}
+
+// again notes that an object is tried again, and returns its priority. A change may have
+// requested it by now.
+func (t *turns) again(name types.NamespacedName, tenant string) (priority int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	one, open := t.open[name]
 	if !open {
-		return
+		one = turn{tenant: tenant, round: t.rounds.Take(tenant), after: unknownAfter}
+		t.open[name] = one
 	}
-	delete(t.open, name)
-	if t.crowd[one.tenant]--; t.crowd[one.tenant] == 0 {
-		delete(t.crowd, one.tenant)
-	}
+	return Priority(one.round)
 }
 
 // turning is a reconciler whose source has turns.
@@ -101,6 +108,11 @@ type turning struct {
 // Reconcile implements reconcile.Reconciler.
 func (r turning) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	// Before the store is read, so that no later change is missed.
-	r.turns.begin(request.NamespacedName)
-	return r.inner.Reconcile(ctx, request)
+	tenant := r.turns.begin(request.NamespacedName)
+	result, err := r.inner.Reconcile(ctx, request)
+	if err != nil || result.RequeueAfter > 0 {
+		priority := r.turns.again(request.NamespacedName, tenant)
+		result.Priority = &priority
+	}
+	return result, err
 }

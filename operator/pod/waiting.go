@@ -10,7 +10,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -45,12 +44,10 @@ type waiting struct {
 	mu   sync.Mutex
 	pods map[types.NamespacedName]note
 	by   map[string]map[types.NamespacedName]struct{}
-	// crowd is how many pods of each tenant there are.
-	crowd map[string]int
 }
 
 func newWaiting() *waiting {
-	return &waiting{pods: map[types.NamespacedName]note{}, by: map[string]map[types.NamespacedName]struct{}{}, crowd: map[string]int{}}
+	return &waiting{pods: map[types.NamespacedName]note{}, by: map[string]map[types.NamespacedName]struct{}{}}
 }
 
 // begin notes that a pod is being decided: any change may help it.
@@ -67,20 +64,6 @@ func (w *waiting) wait(pod types.NamespacedName, tenant string, keys []string) {
 	w.put(pod, note{tenant, keys})
 }
 
-// expect notes that a pod is requested, unless it is noted already. It returns the priority of
-// the request: the more pods of a tenant are undecided, the later they are decided. Pods of
-// other tenants then wait for the share of each tenant at most.
-func (w *waiting) expect(pod types.NamespacedName, tenant string) (priority int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if _, noted := w.pods[pod]; !noted {
-		w.put(pod, note{tenant: tenant})
-	}
-	return w.priority(tenant)
-}
-
-func (w *waiting) priority(tenant string) int { return feed.GiveWay(w.crowd[tenant]) }
-
 func (w *waiting) remove(pod types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -91,7 +74,6 @@ func (w *waiting) remove(pod types.NamespacedName) {
 func (w *waiting) put(pod types.NamespacedName, n note) {
 	w.drop(pod)
 	w.pods[pod] = n
-	w.crowd[n.tenant]++
 	for _, key := range n.keys {
 		if w.by[key] == nil {
 			w.by[key] = map[types.NamespacedName]struct{}{}
@@ -112,16 +94,13 @@ func (w *waiting) drop(pod types.NamespacedName) {
 			delete(w.by, key)
 		}
 	}
-	if w.crowd[n.tenant]--; w.crowd[n.tenant] == 0 {
-		delete(w.crowd, n.tenant)
-	}
 	delete(w.pods, pod)
 }
 
 // woken is a pod to request, and how many pods of its tenant are before it.
 type woken struct {
 	types.NamespacedName
-	before, priority int
+	before int
 }
 
 // wake returns the pods that one of the keys is for, or all without keys. Until they are
@@ -139,7 +118,7 @@ func (w *waiting) wake(keys ...string) []woken {
 		for pod := range w.by[key] {
 			tenant := w.pods[pod].tenant
 			w.put(pod, note{tenant: tenant})
-			all = append(all, woken{pod, before[tenant], w.priority(tenant)})
+			all = append(all, woken{pod, before[tenant]})
 			before[tenant]++
 		}
 	}

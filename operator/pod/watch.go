@@ -27,7 +27,7 @@ const wakeAfter = 50 * time.Millisecond
 func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 	return feed.NewSource(f, r.initial,
 		feed.On(func(tx store.ReadTx, old, now *store.Pod) []feed.Request {
-			requests := []feed.Request{r.request(tx, feed.Either(old, now))}
+			requests := []feed.Request{of(feed.Either(old, now))}
 			if ending(now) && !ending(old) {
 				requests = append(requests, r.wakeUnder(keysOfAddresses(tx, store.AddressesByPod(tx, old)...)...)...) // about to be released
 			}
@@ -54,7 +54,7 @@ func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 			return []feed.Request{feed.Later(wakeAfter, claim.Namespace, claim.PodName)}
 		}),
 		feed.On(r.ofNamespace),
-	)
+	).ByTurns()
 }
 
 // ofNamespace requests the pods of the tenants that a namespace comes to, or leaves.
@@ -119,6 +119,8 @@ func subnetHelps(old, now *store.Subnet) bool {
 		old.Generation != now.Generation || old.Message != now.Message
 }
 
+func of(pod *store.Pod) feed.Request { return feed.Now(pod.Namespace, pod.Name) }
+
 func ending(pod *store.Pod) bool { return pod == nil || pod.Deleting || pod.Terminal }
 
 func (r *Reconciler) wakeIf(helps bool) []feed.Request {
@@ -160,22 +162,9 @@ func (r *Reconciler) wakeUnder(keys ...string) []feed.Request {
 func soon(pods []woken) []feed.Request {
 	var all []feed.Request
 	for _, pod := range pods {
-		request := feed.Later(feed.Turn(wakeAfter, pod.before), pod.Namespace, pod.Name)
-		request.Priority = pod.priority
-		all = append(all, request)
+		all = append(all, feed.Later(feed.Turn(wakeAfter, pod.before), pod.Namespace, pod.Name))
 	}
 	return all
-}
-
-// request requests a pod that has changed. Pods without an address of a tenant that has many
-// of them give way to pods of other tenants. The text in the pod does not count: the tenant may
-// have written it.
-func (r *Reconciler) request(tx store.ReadTx, pod *store.Pod) feed.Request {
-	request := feed.Now(pod.Namespace, pod.Name)
-	if pod.Node != "" && !ending(pod) && len(store.AddressesByPod(tx, pod)) == 0 {
-		request.Priority = r.waiting.expect(request.NamespacedName, pod.Tenant)
-	}
-	return request
 }
 
 // initial requests the pods with which something is to be done. Before any address can be
@@ -197,7 +186,7 @@ func (r *Reconciler) initial(tx store.ReadTx) []feed.Request {
 func (r *Reconciler) undecided(tx store.ReadTx) (requests []feed.Request, lost []*store.Pod) {
 	var served, others []feed.Request
 	for pod := range store.AllPods(tx) {
-		request := r.request(tx, pod)
+		request := of(pod)
 		switch {
 		case allocation.IsTold(pod):
 			// Most pods of a restarted operator: requests for all would delay what it has to do.

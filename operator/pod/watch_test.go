@@ -13,6 +13,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/alioth-net/alioth/operator/claim"
@@ -133,7 +134,7 @@ func TestAPodThatIsBeingDecidedHearsOfEverything(t *testing.T) {
 	wants("once it is requested", 0, keyOfTenant("y"), keyOfDomain("v"))
 	w.wait(pod, "y", []string{keyOfTenant("y")})
 	wants("by everything", 1)
-	if w.remove(pod); len(w.pods) > 0 || len(w.by) > 1 || len(w.crowd) > 0 {
+	if w.remove(pod); len(w.pods) > 0 || len(w.by) > 1 {
 		t.Errorf("%v is left", w)
 	}
 }
@@ -151,7 +152,7 @@ func TestACrowdIsWokenOnceAndByTurns(t *testing.T) {
 	}
 	due := map[time.Duration]int{}
 	for _, request := range requests {
-		if due[request.After]++; request.Namespace == "a" && (request.After != wakeAfter || request.Priority != 0) {
+		if due[request.After]++; request.Namespace == "a" && request.After != wakeAfter {
 			t.Errorf("a pod of another tenant is requested by %+v", request)
 		}
 	}
@@ -162,43 +163,28 @@ func TestACrowdIsWokenOnceAndByTurns(t *testing.T) {
 	}
 }
 
-// TestPodsOfACrowdGiveWay: the more pods of a tenant are undecided, the later the next ones
-// are decided. Pods of another tenant are not concerned.
+// TestPodsOfACrowdGiveWay: however many pods of a tenant come at once, few of them are decided
+// before a pod of another tenant.
 func TestPodsOfACrowdGiveWay(t *testing.T) {
-	r := &Reconciler{waiting: newWaiting()}
-	empty := operatortest.New(t)
-	request := func(p *store.Pod) (priority int) {
-		empty.View(func(tx store.ReadTx) { priority = r.request(tx, p).Priority })
-		return priority
+	s := operatortest.New(t,
+		&store.Namespace{Meta: operatortest.Meta("ns-crowd", 0), Name: "crowd", Tenant: "crowd"},
+		&store.Namespace{Meta: operatortest.Meta("ns-calm", 0), Name: "calm", Tenant: "calm"})
+	f, r := feed.New(s, logr.Discard()), &Reconciler{Options: Options{Store: s, Claimer: &claim.Claimer{}}, waiting: newWaiting()}
+	source, queue := r.source(f), priorityqueue.New[reconcile.Request]("pods")
+	t.Cleanup(queue.ShutDown)
+	if err := source.Start(t.Context(), queue); err != nil {
+		t.Fatal(err)
 	}
-	pod := func(tenant string, i int) *store.Pod {
-		p := operatortest.Pod(tenant, tenant, fmt.Sprint("p", i), "", "")
-		p.Node = "node-1"
-		return p
+	for i := range 100 * share {
+		f.Publish(feed.Change{New: operatortest.Pod("crowd", "crowd", fmt.Sprint("p", i), "", "")})
 	}
-	last := 0
-	for i := range 10_000 {
-		priority := request(pod("crowd", i))
-		if priority > last || i < share-1 && priority != 0 {
-			t.Fatalf("pod %d has priority %d after %d", i, priority, last)
+	f.Publish(feed.Change{New: operatortest.Pod("calm", "calm", "p", "", "")})
+	for before := 0; ; before++ {
+		if request, _, _ := queue.GetWithPriority(); request.Namespace == "calm" {
+			return
 		}
-		last = priority
-	}
-	if last >= -5 {
-		t.Errorf("the last of a crowd has priority %d", last)
-	}
-	if got := request(pod("calm", 0)); got != 0 {
-		t.Errorf("a pod of another tenant has priority %d", got)
-	}
-	for i := range 10_000 {
-		r.waiting.remove(types.NamespacedName{Namespace: "crowd", Name: fmt.Sprint("p", i)})
-	}
-	if got := request(pod("crowd", 0)); got != 0 {
-		t.Errorf("after the crowd a pod has priority %d", got)
-	}
-	assigned := pod("crowd", 1)
-	operatortest.New(t, assigned, operatortest.Address("v", "s1", "10.0.1.9", assigned)).View(func(tx store.ReadTx) { r.request(tx, assigned) })
-	if n := len(r.waiting.pods); n != 2 { // the first of the crowd, and the calm one
-		t.Errorf("%d pods are undecided, want 2", n)
+		if before == share {
+			t.Fatalf("more than %d pods of the crowd come before", share)
+		}
 	}
 }
