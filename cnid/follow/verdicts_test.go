@@ -139,8 +139,10 @@ func TestNamespacesOfPodsWithPluginsAreFollowed(t *testing.T) {
 	w := newTables(t)
 	w.cfg.ScaledEndpoints, w.judged = true, true
 	claim := func(namespace, driver string) *multinet.Claim {
-		return &multinet.Claim{Meta: store.Meta{UID: namespace}, Namespace: namespace, Name: "c", PodName: "p", PodUID: namespace, Node: w.cfg.Node, Interface: "net1", Driver: driver,
-			Network: store.NetworkRef{Kind: multinet.KindDefinition, Namespace: namespace, Name: "lab", UID: "uid-" + namespace}}
+		return &multinet.Claim{
+			Meta: store.Meta{UID: namespace}, Namespace: namespace, Name: "c", PodName: "p", PodUID: namespace, Node: w.cfg.Node, Interface: "net1", Driver: driver,
+			Network: store.NetworkRef{Kind: multinet.KindDefinition, Namespace: namespace, Name: "lab", UID: "uid-" + namespace},
+		}
 	}
 	if err := w.rows.Update(func(tx store.Tx) error {
 		return errors.Join(multinet.PutClaim(tx, claim("plugins", annotations.KindDelegate)), multinet.PutClaim(tx, claim("plain", "macvlan")))
