@@ -23,8 +23,19 @@ func withFolder(p *corev1.Pod, path string, mount *corev1.VolumeMount) *corev1.P
 	return p
 }
 
+// mountOf is a mount to read or to write. A node mounts what is mounted below a folder with it:
+// by ReadOnly alone the pod could write there.
 func mountOf(readOnly bool) *corev1.VolumeMount {
-	return &corev1.VolumeMount{Name: "folder", MountPath: "/mnt", ReadOnly: readOnly}
+	mount := &corev1.VolumeMount{Name: "folder", MountPath: "/mnt", ReadOnly: readOnly}
+	if readOnly {
+		mount.RecursiveReadOnly = new(corev1.RecursiveReadOnlyEnabled)
+	}
+	return mount
+}
+
+// reachesBelow is a mount to read under which a pod may write, where a node can't tell.
+func reachesBelow(mode *corev1.RecursiveReadOnlyMode) *corev1.VolumeMount {
+	return &corev1.VolumeMount{Name: "folder", MountPath: "/mnt", ReadOnly: true, RecursiveReadOnly: mode}
 }
 
 func TestTenantsMountNoFolderThatLeadsToTheirNode(t *testing.T) {
@@ -43,6 +54,7 @@ func TestTenantsMountNoFolderThatLeadsToTheirNode(t *testing.T) {
 		"/var/lib/alioth", "/var/lib/alioth/journal", "/run/containerd/containerd.sock", "/run/netns", "/run/systemd/private", "/var/lib/containerd", "/var/lib/kubelet",
 		"/var/lib/kubelet/device-plugins", "/var/lib/kubelet/pod-resources", "/var/lib/kubelet/pods", "/var/lib/cni", "/etc/cni/net.d", "/etc/cni", "/opt/cni/bin", "/etc/kubernetes/manifests",
 		"/usr/lib/cni", "/lib/cni", "/lib", "/usr", "/mnt/link/x", "/mnt",
+		"/root", "/root/.kube", "/home/somebody/.kube", "/etc/ssh", "/etc/shadow",
 		"/proc", "/proc/1/root", "/sys/fs/bpf", "/sys/fs/cgroup", "/sys", "/dev/fd/3", "/dev", "/", "//", "/.", "/run", "/var", "/var/", "/var/lib", "/etc", "/opt",
 	} {
 		run(t, creations(t, "read-only "+path, owner, mount("folders-blue", path, mountOf(true)), closed))
@@ -62,6 +74,8 @@ func TestTenantsMountNoFolderThatLeadsToTheirNode(t *testing.T) {
 		creations(t, "a name that begins alike", owner, mount("folders-blue", "/running", mountOf(true)), ""),
 		creations(t, "a file beside closed folders", owner, mount("folders-blue", "/etc/localtime", mountOf(true)), ""),
 		creations(t, "another folder to write a link into", owner, mount("folders-blue", "/data", mountOf(false)), readOnly),
+		creations(t, "another folder with all that is mounted below", owner, mount("folders-blue", "/data", reachesBelow(nil)), readOnly),
+		creations(t, "one with that on some nodes", owner, mount("folders-blue", "/data", reachesBelow(new(corev1.RecursiveReadOnlyIfPossible))), readOnly),
 		creations(t, "a part of it", owner, mount("folders-blue", "/data", part), readOnly),
 		creations(t, "by an init container", owner, writes, readOnly),
 		creations(t, "a folder that tenants may write", owner, mount("folders-blue", "//srv/shared", mountOf(false)), ""),
@@ -90,6 +104,7 @@ func TestAnEphemeralContainerMountsNoFolderToWrite(t *testing.T) {
 	run(t, []attempt{
 		{name: "without a mount", who: clusterAdmin(), do: debug()},
 		{name: "to read", who: clusterAdmin(), do: debug(*mountOf(true))},
+		{name: "to write below", who: clusterAdmin(), do: debug(*reachesBelow(nil)), refused: "folders of the node are read-only for tenants"},
 		{name: "to write", who: clusterAdmin(), do: debug(*mountOf(false)), refused: "folders of the node are read-only for tenants"},
 	})
 }
