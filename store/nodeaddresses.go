@@ -29,11 +29,16 @@ func NodesByAddress(tx ReadTx) map[netip.Addr]*Node {
 // NodeWithAddress is the node of NodesByAddress with one address, or nil.
 func NodeWithAddress(tx ReadTx, ip netip.Addr) (found *Node) {
 	for _, node := range ListNodes(tx) {
-		if (slices.Contains(node.Addresses, ip) || slices.Contains(node.AllAddresses, ip)) && (found == nil || node.Older(found)) {
+		if node.Reports(ip) && (found == nil || node.Older(found)) {
 			found = node
 		}
 	}
 	return found
+}
+
+// Reports reports whether a node has an address, by its own kubelet.
+func (n *Node) Reports(ip netip.Addr) bool {
+	return slices.Contains(n.Addresses, ip) || slices.Contains(n.AllAddresses, ip)
 }
 
 // Reported are all addresses of a node, each once.

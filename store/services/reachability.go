@@ -54,7 +54,7 @@ func (r *reachability) reaches(service *store.Service, endpoint *store.Endpoint,
 // they reach by that address themselves.
 func (r *reachability) isOnItsNode(endpoint *store.Endpoint, ip netip.Addr) bool {
 	node := store.GetNode(r.tx, endpoint.Node)
-	return endpoint.PodUID != "" && node != nil && slices.Contains(node.Reported(), ip)
+	return endpoint.PodUID != "" && node != nil && node.Reports(ip)
 }
 
 // listed reports whether the lists of a VPC's egress let an address through.
