@@ -4,6 +4,7 @@
 package service
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -138,7 +139,7 @@ func outside(tx store.ReadTx, service *store.Service, ns *store.Namespace, held 
 		w.drop.outside = held
 		return w
 	}
-	w.keep.outside, w.drop.outside = split(held, func(row *external.Address) bool { return given(tx, row, request) })
+	w.keep.outside, w.drop.outside = split(held, func(row *external.Address) bool { return given(tx, row, request) && !isSurplus(tx, row, held, request) })
 	_, refusal := tenancy.Resolve(tx, tenancy.Member{Tenant: ns.Tenant, Namespace: ns.Name, Label: service.Network}, rules.DefaultVPC)
 	if refusal != nil && !shared(tx, service, rules) {
 		w.refusal = unsaid(refusal, ns.Tenant)
@@ -156,6 +157,15 @@ func given(tx store.ReadTx, row *external.Address, request *ipam.ExternalRequest
 	return pool != nil && !pool.ForExternalIPs && services.Grants(pool, request.Tenant) && services.Contains(pool, row.IP) &&
 		(request.Pool == "" || request.Pool == row.Pool) && (of.V4 && request.Families.V4 || of.V6 && request.Families.V6) &&
 		!slices.ContainsFunc(request.IPs, func(ip netip.Addr) bool { return ip.Is4() == row.IP.Is4() && ip != row.IP })
+}
+
+// isSurplus reports whether an older address of its family matches the request too: two
+// operators at once may have claimed one each. Both release the same one.
+func isSurplus(tx store.ReadTx, row *external.Address, held []*external.Address, request *ipam.ExternalRequest) bool {
+	return row.UID != "" && slices.ContainsFunc(held, func(other *external.Address) bool {
+		order := cmp.Or(other.Created.Compare(row.Created), other.IP.Compare(row.IP))
+		return other.UID != "" && !other.Deleting && other.IP.Is4() == row.IP.Is4() && order < 0 && given(tx, other, request)
+	})
 }
 
 // unsaid omits the refusals that decide reports.

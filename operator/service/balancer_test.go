@@ -4,12 +4,14 @@
 package service
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
 )
 
 func TestWhatALoadBalancerIsToHave(t *testing.T) {
@@ -97,4 +99,22 @@ func listed(h holdings) string {
 		words = append(words, ip.String())
 	}
 	return strings.Join(words, " ")
+}
+
+// TestOfTwoAddressesOfAFamilyOneStays: two operators at once may have claimed one each.
+func TestOfTwoAddressesOfAFamilyOneStays(t *testing.T) {
+	service := web(func(s *store.Service) { s.LoadBalancer = store.LoadBalancerExternal })
+	pool := &external.Pool{Meta: operatortest.Meta("pool", 0), Name: "edge", Ready: true, AllowedTenants: []string{"*"}, Ranges: []store.AddrRange{
+		{First: netip.MustParseAddr("192.0.2.0"), Last: netip.MustParseAddr("192.0.2.255")},
+	}}
+	claimed := func(ip string, age int) *external.Address {
+		return &external.Address{Meta: operatortest.Meta(ip, age), IP: netip.MustParseAddr(ip), Pool: "edge", Holder: service.AsHolder()}
+	}
+	inProgress := claimed("192.0.2.1", 0)
+	inProgress.UID = ""
+	operatortest.New(t, rows(service, pool, claimed("192.0.2.2", 5), claimed("192.0.2.3", 2), inProgress)...).View(func(tx store.ReadTx) {
+		if w := wishOf(tx, service, Rules{DefaultVPC: "default"}); listed(w.keep) != "192.0.2.3" || listed(w.drop) != "192.0.2.2" {
+			t.Errorf("keeps %s, drops %s", listed(w.keep), listed(w.drop))
+		}
+	})
 }
