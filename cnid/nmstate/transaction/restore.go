@@ -130,13 +130,17 @@ func (m *Manager) stepBack(ctx context.Context, r *Record) error {
 }
 
 // stepsBack are the steps that lead virtual functions back: their number is a file of the
-// driver, and no image has it.
+// driver, and no image has it. A record of an earlier release has no image at all: all steps
+// between the documents lead back then.
 func (m *Manager) stepsBack(ctx context.Context, r *Record) ([]plan.Step, error) {
 	now, err := m.Host.Show(ctx)
 	if err != nil {
 		return nil, err
 	}
 	steps := plan.Between(now, target.Back(r.Before, r.Touched))
+	if r.Image == nil {
+		return steps, nil
+	}
 	return slices.DeleteFunc(steps, func(step plan.Step) bool {
 		_, functions := step.(plan.SetVFs)
 		return !functions

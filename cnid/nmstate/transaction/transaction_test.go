@@ -274,6 +274,37 @@ func (w world) record(t *testing.T) (r transaction.Record) {
 	return r
 }
 
+func (w world) put(t *testing.T, r transaction.Record) {
+	t.Helper()
+	text, err := json.Marshal(r)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(w.dir, "transaction.json"), text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestARecordOfAnEarlierReleaseIsUndone: it has the documents, and nothing of the kernel.
+func TestARecordOfAnEarlierReleaseIsUndone(t *testing.T) {
+	w := newWorld(t)
+	before := w.show(t)
+	if _, err := w.with(t, renumbered, transaction.Options{NoCommit: true}, nil); err != nil {
+		t.Fatal(err)
+	}
+	record := w.record(t)
+	if err := unix.Kill(record.Guard, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	w.ended(t, record.Guard)
+	record.Image, record.ResolverFile = nil, nil
+	w.put(t, record)
+	if err := w.manager(t, nil, func(m *transaction.Manager) error { return m.Recover(t.Context()) }); err != nil {
+		t.Fatal(err)
+	}
+	w.same(t, before)
+}
+
 // ended waits until a process is gone.
 func (w world) ended(t *testing.T, pid int) {
 	t.Helper()
@@ -294,13 +325,7 @@ func TestATransactionEndsWithItsBoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	record.Boot = "another"
-	text, err := json.Marshal(record)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(w.dir, "transaction.json"), text, 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.put(t, record)
 	after := w.show(t)
 	if err := w.manager(t, nil, func(m *transaction.Manager) error { return m.Recover(t.Context()) }); err != nil {
 		t.Fatal(err)
