@@ -49,6 +49,9 @@ func readSettings(folder string, into map[string]string) error {
 		return fmt.Errorf("list settings: %w", err)
 	}
 	for _, entry := range entries {
+		if !isWritable(entry) {
+			continue // A state, such as mc_forwarding.
+		}
 		path := filepath.Join(folder, entry.Name())
 		// A command, a secret that is not set, or a device that goes.
 		if content, err := os.ReadFile(path); err == nil {
@@ -56,6 +59,12 @@ func readSettings(folder string, into map[string]string) error {
 		}
 	}
 	return nil
+}
+
+func isWritable(entry fs.DirEntry) bool {
+	const byOwner = 0o200
+	info, err := entry.Info()
+	return err == nil && info.Mode()&byOwner != 0
 }
 
 // Replay executes one request of a snapshot. To remove what is gone is no error.

@@ -22,14 +22,14 @@ const (
 )
 
 // restoreAddresses gives each device its addresses back.
-func (p *planner) restoreAddresses(before, now []Message, age time.Duration) {
+func (p *planner) restoreAddresses(before, now []Message) {
 	was, is := byDevice(before), byDevice(now)
 	for index := range p.now {
 		if _, ours := p.before[index]; !ours {
 			continue
 		}
-		p.restoreIPv4(of(was[index], unix.AF_INET), of(is[index], unix.AF_INET), age)
-		p.restoreIPv6(of(was[index], unix.AF_INET6), of(is[index], unix.AF_INET6), age)
+		p.restoreIPv4(of(was[index], unix.AF_INET), of(is[index], unix.AF_INET))
+		p.restoreIPv6(of(was[index], unix.AF_INET6), of(is[index], unix.AF_INET6))
 	}
 }
 
@@ -47,7 +47,7 @@ func of(list []Message, family byte) []Message {
 
 // restoreIPv4 restores the order too: the first address of a network is its primary one, and
 // the source of packets. What follows the first difference is removed, and added again.
-func (p *planner) restoreIPv4(was, is []Message, age time.Duration) {
+func (p *planner) restoreIPv4(was, is []Message) {
 	c, kept := addresses(), 0
 	for kept < len(was) && kept < len(is) && c.canonical(was[kept]) == c.canonical(is[kept]) {
 		kept++
@@ -56,12 +56,12 @@ func (p *planner) restoreIPv4(was, is []Message, age time.Duration) {
 		p.removeAddress(m)
 	}
 	for _, m := range was[kept:] {
-		p.addAddress(m, age, exclusive)
+		p.addAddress(m, exclusive)
 	}
 }
 
 // restoreIPv6 adds the newest address last, as the kernel lists them.
-func (p *planner) restoreIPv6(was, is []Message, age time.Duration) {
+func (p *planner) restoreIPv6(was, is []Message) {
 	c := addresses()
 	had, have, kept := canonical(c, was), canonical(c, is), map[netip.Prefix]bool{}
 	for _, m := range was {
@@ -74,7 +74,7 @@ func (p *planner) restoreIPv6(was, is []Message, age time.Duration) {
 	}
 	for _, m := range slices.Backward(was) {
 		if !have[c.canonical(m)] {
-			p.addAddress(m, age, c.create)
+			p.addAddress(m, c.create)
 		}
 	}
 }
@@ -99,14 +99,14 @@ func (p *planner) removeAddress(m Message) {
 
 // addAddress adds an address with what is left of its lifetimes. One of IPv6 is usable at
 // once; the next look finds the flag, and removes it without a detection of duplicates.
-func (p *planner) addAddress(m Message, age time.Duration, create int) {
+func (p *planner) addAddress(m Message, create int) {
 	c := addresses()
 	m = slices.Clone(m)
 	c.settle(m)
 	attributes := c.attributes(m)
 	if left := attributes.Get(unix.IFA_CACHEINFO); len(left) >= 8 {
-		elapse(left[:4], age)
-		elapse(left[4:8], age)
+		elapse(left[:4], p.age)
+		elapse(left[4:8], p.age)
 	}
 	if flags := attributes.Get(unix.IFA_FLAGS); m[0] == unix.AF_INET6 && len(flags) == 4 && !p.holds(m) {
 		binary.NativeEndian.PutUint32(flags, binary.NativeEndian.Uint32(flags)|unix.IFA_F_NODAD)
@@ -116,6 +116,16 @@ func (p *planner) addAddress(m Message, age time.Duration, create int) {
 
 // holds reports whether a device has an address now, perhaps with other settings.
 func (p *planner) holds(m Message) bool { return p.held[deviceOf(m)][prefixOf(m)] }
+
+// lasts reports whether the lifetime of an address is not over since.
+func (p *planner) lasts(m Message) bool {
+	left := slices.Clone(addresses().attributes(m).Get(unix.IFA_CACHEINFO))
+	if len(left) < 8 {
+		return true
+	}
+	elapse(left[4:8], p.age)
+	return binary.NativeEndian.Uint32(left[4:8]) > 0
+}
 
 // elapse shortens a lifetime in seconds, unless it is infinite.
 func elapse(seconds []byte, age time.Duration) {

@@ -83,7 +83,12 @@ func (i *Image) Names(others []string) []string {
 // Within returns what an image has of an area: its devices, and the addresses, neighbours
 // and next hops on them; routes through one of them, or with a source address of one.
 func (i *Image) Within(a Area) *Image {
-	names, in := a.Reach(i), map[uint32]bool{}
+	return i.on(a.Reach(i), a.Routes)
+}
+
+// on returns what an image has of some devices, by their sorted names, and of some routes.
+func (i *Image) on(names []string, to []Destination) *Image {
+	in := map[uint32]bool{}
 	part := &Image{Rules: i.Rules, Settings: map[string]map[string]string{}}
 	part.Links = filtered(i.Links, func(m Message) bool {
 		l := linkOf(m)
@@ -101,7 +106,7 @@ func (i *Image) Within(a Area) *Image {
 	part.NextHops = filtered(i.NextHops, func(m Message) bool { return hops[nextHops().attributes(m).Value(nextHopID)] })
 	part.Routes = filtered(i.Routes, func(m Message) bool {
 		attributes := routes().attributes(m)
-		return slices.Contains(a.Routes, destination(m)) || owned[string(attributes.Get(unix.RTA_PREFSRC))] ||
+		return slices.Contains(to, destination(m)) || owned[string(attributes.Get(unix.RTA_PREFSRC))] ||
 			hops[attributes.Value(routeNextHop)] || slices.ContainsFunc(outsOf(m), func(out uint32) bool { return in[out] })
 	})
 	return part

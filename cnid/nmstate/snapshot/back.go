@@ -33,8 +33,10 @@ type planner struct {
 	// a request makes.
 	taken map[uint32]bool
 	// held are the addresses that devices have now.
-	held     map[uint32]map[netip.Prefix]bool
-	created  map[string]bool
+	held    map[uint32]map[netip.Prefix]bool
+	created map[string]bool
+	// age is how old before is.
+	age      time.Duration
 	requests []Request
 	gone     []string
 }
@@ -50,7 +52,7 @@ func (p *planner) impossible(format string, args ...any) {
 // the caller looks again, until there are none. gone says what can't exist any more, for
 // example the addresses of hardware that is not there. age is how old before is.
 func Back(before, now *Image, a Area, age time.Duration) (requests []Request, gone []string) {
-	p := &planner{area: a, taken: map[uint32]bool{}, created: map[string]bool{}}
+	p := &planner{area: a, taken: map[uint32]bool{}, created: map[string]bool{}, age: age}
 	before = before.renumbered(now, a)
 	was, byIndex := linksOf(before)
 	is, nowByIndex := linksOf(now)
@@ -64,13 +66,14 @@ func Back(before, now *Image, a Area, age time.Duration) (requests []Request, go
 	p.deleteMade(is)
 	p.restoreLinks(was)
 	p.restoreVLANs(before.VLANs, now.VLANs)
+	p.restoreTunnels(before.VLANs, now.VLANs)
 	p.restoreSettings(before, now)
-	p.restoreAddresses(before.Addresses, now.Addresses, age)
-	present := now.Within(Area{Names: namesOf(was), Routes: a.Routes})
+	p.restoreAddresses(filtered(before.Addresses, p.lasts), now.Addresses)
+	present := now.on(before.Names(nil), a.Routes) // not of devices that others have made since
 	p.restoreNextHops(before.NextHops, now.NextHops)
 	p.restoreRoutes(before.Routes, present.Routes, now.Routes)
 	p.restoreRules(before.Rules, now.Rules)
-	p.restoreList("neighbour", neighbors(), before.Neighbors, present.Neighbors, all)
+	p.restoreList("neighbour", neighbors(), before.Neighbors, present.Neighbors, isByHand)
 	p.restoreList("entry", neighbors(), before.Entries, present.Entries, never)
 	return p.requests, p.gone
 }

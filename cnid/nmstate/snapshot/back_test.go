@@ -133,7 +133,7 @@ func TestALifetimeGoesOn(t *testing.T) {
 		age  time.Duration
 		want uint32
 	}{
-		{infinite, time.Hour, infinite}, {3000, time.Minute, 2940}, {30, time.Minute, 0}, {30, -time.Minute, 30},
+		{infinite, time.Hour, infinite}, {3000, time.Minute, 2940}, {30, -time.Minute, 30},
 	} {
 		before := &Image{Links: []Message{device(2, "eth1", "", 0)}, Addresses: []Message{addressOn(2, "192.0.2.1/24", c.left)}}
 		requests, _ := Back(before, &Image{Links: before.Links}, Area{Names: []string{"eth1"}}, c.age)
@@ -143,6 +143,75 @@ func TestALifetimeGoesOn(t *testing.T) {
 		info := addresses().attributes(requests[0].Body).Get(unix.IFA_CACHEINFO)
 		if got := binary.NativeEndian.Uint32(info[4:]); got != c.want {
 			t.Errorf("%d s are %d after %s, want %d", c.left, got, c.age, c.want)
+		}
+	}
+}
+
+// TestWhatHasExpiredStaysAway: the kernel refuses an address without a lifetime, and an undo that
+// asked for one would never end.
+func TestWhatHasExpiredStaysAway(t *testing.T) {
+	before := &Image{
+		Links: []Message{device(5, "eth1", "", 0)}, Addresses: []Message{addressOn(5, "192.0.2.1/24", 30)},
+		Routes: []Message{expiring("fd01::/64", 30), expiring("fd02::/64", 90), expiring("fd03::/64", 0)},
+	}
+	requests, _ := Back(before, &Image{Links: before.Links}, Area{Names: []string{"eth1"}}, time.Minute)
+	want := []string{"add the route fd02::/64 of table 254 by 5", "add the route fd03::/64 of table 254 by 5"}
+	if diff := cmp.Diff(want, told(requests)); diff != "" {
+		t.Fatal(diff)
+	}
+	if left := routes().attributes(requests[0].Body).Value(routeExpires); left != 30 {
+		t.Errorf("90 s are %d after a minute", left)
+	}
+	if left := routes().attributes(requests[1].Body).Get(routeExpires); left != nil {
+		t.Errorf("a route without a lifetime has one: %x", left)
+	}
+}
+
+// expiring returns a route of IPv6 by device 5 with a lifetime in seconds.
+func expiring(text string, seconds uint32) Message {
+	m := routeTo(text, unix.RTPROT_RA)
+	m[0] = unix.AF_INET6
+	return appendAttribute(m, unix.RTA_CACHEINFO, slices.Concat(native(0), native(0), native(100*seconds), make([]byte, 20)))
+}
+
+// TestADaemonsNextHopStays: a routing daemon may give a number another object meanwhile.
+func TestADaemonsNextHopStays(t *testing.T) {
+	hop := func(id, out uint32) Message {
+		m := make(Message, headerOfNextHop)
+		return appendAttribute(appendAttribute(m, nextHopID, native(id)), nextHopOut, native(out))
+	}
+	before := &Image{Links: []Message{device(5, "eth1", "", 0), device(6, "eth2", "", 0)}, NextHops: []Message{hop(1, 5)}}
+	now := &Image{Links: before.Links, NextHops: []Message{hop(1, 6)}}
+	if requests, _ := Back(before, now, Area{Names: []string{"eth1"}}, 0); len(requests) != 0 {
+		t.Errorf("got %v", requests)
+	}
+}
+
+// TestADaemonsNeighbourStays, on a device of the area and on one that came meanwhile.
+func TestADaemonsNeighbourStays(t *testing.T) {
+	neighbour := func(index uint32, flags byte) Message {
+		m := make(Message, headerOfNeighbor)
+		m[0], m[8], m[10] = unix.AF_INET, unix.NUD_PERMANENT, flags
+		binary.NativeEndian.PutUint32(m[4:], index)
+		return appendAttribute(m, unix.NDA_DST, netip.MustParseAddr("192.0.2.9").AsSlice())
+	}
+	before := &Image{Links: []Message{device(5, "eth1", "", 0)}}
+	now := &Image{
+		Links:     append(slices.Clone(before.Links), device(9, "pod", "vlan", 5)),
+		Neighbors: []Message{neighbour(5, unix.NTF_EXT_LEARNED), neighbour(9, 0)},
+	}
+	if requests, _ := Back(before, now, Area{Names: []string{"eth1"}}, 0); len(requests) != 0 {
+		t.Errorf("got %v", requests)
+	}
+}
+
+// TestRoutesOfMulticastAreNoneOfAnImage: their counters change, and only the daemon that has
+// the socket can add them.
+func TestRoutesOfMulticastAreNoneOfAnImage(t *testing.T) {
+	route := routeTo("198.51.100.0/24", unix.RTPROT_STATIC)
+	for family, want := range map[byte]bool{unix.AF_INET: true, unix.AF_INET6: true, unix.AF_MPLS: true, 128: false, 129: false} {
+		if route[0] = family; isNoCopy(route) != want {
+			t.Errorf("family %d: got %t", family, !want)
 		}
 	}
 }

@@ -5,6 +5,7 @@ package snapshot
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 
 	"github.com/vishvananda/netlink/nl"
@@ -20,8 +21,12 @@ type driver struct {
 	first []uint16
 	// changes reports whether an attribute is a setting that can change.
 	changes func(kind uint16) bool
-	// emptied are lists of which the kernel shows an attribute only if they have an entry.
-	emptied []uint16
+	// emptied are settings that the kernel shows only if there is one, with the content that
+	// clears each.
+	emptied map[uint16][]byte
+	// stopped are settings that the kernel takes while the device is down, and alone those that
+	// it takes while the device has no ports either.
+	stopped, alone []uint16
 	// refused are shown, and refused from whoever sets them.
 	refused []uint16
 	// marks are shown as a number, and set by an attribute without content.
@@ -40,6 +45,21 @@ func (d driver) creation(data attribute.List) (out []byte) {
 		}
 	}
 	return out
+}
+
+// changed returns the settings that differ, in the order in which the kernel takes them.
+func (d driver) changed(was, is attribute.List) (list []pair) {
+	for setting, content := range was.All() {
+		if d.changes(setting) && !bytes.Equal(content, is.Get(setting)) {
+			list = append(list, pair{setting, content})
+		}
+	}
+	for _, setting := range slices.Sorted(maps.Keys(d.emptied)) {
+		if was.Get(setting) == nil && is.Get(setting) != nil {
+			list = append(list, pair{setting, d.emptied[setting]})
+		}
+	}
+	return list
 }
 
 func none(uint16) bool { return false }
@@ -67,14 +87,23 @@ const (
 	portState                     = 1      // IFLA_BRPORT_STATE
 	firstPortState, lastPortState = 13, 24 // IFLA_BRPORT_ROOT_ID to IFLA_BRPORT_FLUSH
 	portPad                       = 26     // IFLA_BRPORT_PAD
+	firstRing, lastRing           = 35, 36 // IFLA_BRPORT_MRP_RING_OPEN, _MRP_IN_OPEN
 	portHosts                     = 38     // IFLA_BRPORT_MCAST_EHT_HOSTS_CNT
-	portGroups                    = 40     // IFLA_BRPORT_MCAST_N_GROUPS
+	portGroups                    = 41     // IFLA_BRPORT_MCAST_N_GROUPS
+	portBackup                    = 34     // IFLA_BRPORT_BACKUP_PORT
+	portBackupHop                 = 44     // IFLA_BRPORT_BACKUP_NHID
 )
 
 // Settings of other kinds.
 const (
+	bondPortKey               = 25   // IFLA_BOND_AD_USER_PORT_KEY
+	bondDynamic               = 27   // IFLA_BOND_TLB_DYNAMIC_LB
+	bondActive                = 29   // IFLA_BOND_AD_LACP_ACTIVE
 	slaveQueue, slavePriority = 5, 9 // IFLA_BOND_SLAVE_QUEUE_ID, IFLA_BOND_SLAVE_PRIO
 	macvlanMode, macvlanFlags = 1, 2
+	macvlanQueue              = 7 // IFLA_MACVLAN_BC_QUEUE_LEN
+	macvlanCutoff             = 9 // IFLA_MACVLAN_BC_CUTOFF
+	ipvlanMode, ipvlanFlags   = 1, 2
 	vxlanAgeing, vxlanLearns  = 8, 7
 	vxlanBase                 = 3  // IFLA_VXLAN_LINK
 	vxlanTTL                  = 28 // IFLA_VXLAN_TTL_INHERIT
@@ -93,12 +122,17 @@ func ofDevices(kind string) driver {
 	case "bond":
 		return driver{
 			first: []uint16{nl.IFLA_BOND_MODE}, changes: but(0, nl.IFLA_BOND_ACTIVE_SLAVE, nl.IFLA_BOND_AD_INFO),
-			emptied: []uint16{addressesOfARP, addressesOfND, nl.IFLA_BOND_PRIMARY},
+			emptied: map[uint16][]byte{addressesOfARP: nil, addressesOfND: nil, nl.IFLA_BOND_PRIMARY: make([]byte, 4)},
+			stopped: []uint16{nl.IFLA_BOND_AD_LACP_RATE, nl.IFLA_BOND_AD_SELECT, bondPortKey, bondDynamic, bondActive, nl.IFLA_BOND_MODE},
+			alone:   []uint16{nl.IFLA_BOND_MODE, nl.IFLA_BOND_FAIL_OVER_MAC},
 		}
 	case "vlan":
 		return driver{changes: only(nl.IFLA_VLAN_FLAGS)}
-	case "macvlan", "macvtap", "ipvlan", "ipvtap":
-		return driver{changes: only(macvlanMode, macvlanFlags), first: []uint16{macvlanMode, macvlanFlags}}
+	case "macvlan", "macvtap":
+		settings := []uint16{macvlanMode, macvlanFlags, macvlanQueue, macvlanCutoff}
+		return driver{changes: only(settings...), first: settings}
+	case "ipvlan", "ipvtap":
+		return driver{changes: only(ipvlanMode, ipvlanFlags), first: []uint16{ipvlanMode, ipvlanFlags}}
 	case "vxlan":
 		return driver{changes: only(vxlanAgeing, vxlanLearns), marks: []uint16{vxlanTTL}, refused: []uint16{vxlanReserved}}
 	}
@@ -109,7 +143,8 @@ func ofDevices(kind string) driver {
 func ofPorts(kind string) driver {
 	switch kind {
 	case "bridge":
-		return driver{changes: except(firstPortState, lastPortState, but(0, portState, portPad, portHosts, portGroups))}
+		settings := except(firstPortState, lastPortState, except(firstRing, lastRing, but(0, portState, portPad, portHosts, portGroups)))
+		return driver{changes: settings, emptied: map[uint16][]byte{portBackup: make([]byte, 4), portBackupHop: make([]byte, 4)}}
 	case "bond":
 		return driver{changes: only(slaveQueue, slavePriority)}
 	}

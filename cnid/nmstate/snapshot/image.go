@@ -138,10 +138,15 @@ func isLasting(m Message) bool {
 	return len(m) > 0 && (m[0] == unix.AF_INET || flagsOfAddress(m)&unix.IFA_F_TEMPORARY == 0)
 }
 
-// isNoCopy reports whether a route is in a table, and no entry of a cache.
+// isNoCopy reports whether a route is in a table, and no entry of a cache. Routes of multicast
+// (RTNL_FAMILY_IPMR) belong to the daemon with the socket, and have counters.
 func isNoCopy(m Message) bool {
-	return len(m) >= headerOfRoute && m[9]&(unix.RTM_F_CLONED>>8) == 0
+	return len(m) >= headerOfRoute && m[9]&(unix.RTM_F_CLONED>>8) == 0 &&
+		(m[0] == unix.AF_INET || m[0] == unix.AF_INET6 || m[0] == unix.AF_MPLS)
 }
+
+// isByHand reports whether a neighbour is none of a routing daemon.
+func isByHand(m Message) bool { return m[10]&unix.NTF_EXT_LEARNED == 0 }
 
 // isStatic reports whether somebody made a neighbour, and the kernel did not learn it.
 func isStatic(m Message) bool {

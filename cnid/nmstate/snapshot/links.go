@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/vishvananda/netlink/nl"
@@ -20,8 +21,17 @@ const settingFlags = unix.IFF_UP | unix.IFF_NOARP | unix.IFF_PROMISC | unix.IFF_
 
 // common are the settings of devices of all kinds. The alias is one too, and may be missing.
 func common() []uint16 {
-	return []uint16{unix.IFLA_ADDRESS, unix.IFLA_MTU, unix.IFLA_TXQLEN, unix.IFLA_LINKMODE, unix.IFLA_GROUP, unix.IFLA_PROTO_DOWN, unix.IFLA_GSO_MAX_SEGS, unix.IFLA_GSO_MAX_SIZE}
+	return []uint16{
+		unix.IFLA_ADDRESS, unix.IFLA_MTU, unix.IFLA_TXQLEN, unix.IFLA_LINKMODE, unix.IFLA_GROUP, unix.IFLA_PROTO_DOWN, unix.IFLA_GSO_MAX_SEGS,
+		unix.IFLA_GSO_MAX_SIZE, unix.IFLA_GRO_MAX_SIZE, gsoIPv4, groIPv4,
+	}
 }
+
+// Attributes that the library lacks (include/uapi/linux/if_link.h).
+const (
+	gsoIPv4 = 63 // IFLA_GSO_IPV4_MAX_SIZE
+	groIPv4 = 64 // IFLA_GRO_IPV4_MAX_SIZE
+)
 
 // made are the attributes of a new device.
 func made() []uint16 {
@@ -121,6 +131,8 @@ func (p *planner) pair(l link) (data []byte, ok bool) {
 // and attached after its controller's did.
 func (p *planner) change(was, is link) {
 	p.settings(was, is)
+	p.names(was, is)
+	p.token(was, is)
 	if was.controller != is.controller {
 		if is.controller != 0 {
 			p.link(is, "detach "+was.name, func(b *builder) { b.add(unix.IFLA_MASTER, make([]byte, 4)) })
@@ -194,28 +206,38 @@ func (p *planner) below(base, tunnel link, set func()) {
 // driver restores what a driver has of a device or port, one attribute after the other: the
 // kernel refuses some together.
 func (p *planner) driver(l link, kind string, d driver, was, is attribute.List, kindOf, dataOf uint16) {
-	index := p.now[l.index].index
-	set := func(setting uint16, content []byte) {
+	now, list := p.now[l.index], d.changed(was, is)
+	if among(list, d.alone) {
+		p.detachPorts(now)
+	}
+	stopped := now.flags&unix.IFF_UP != 0 && among(list, d.stopped)
+	if stopped {
+		p.link(now, "set down "+l.name, func(b *builder) { b.flags(0, unix.IFF_UP) })
+	}
+	for _, setting := range list {
+		content := setting.content
 		if kind == "vlan" { // struct ifla_vlan_flags: the second number is a mask
 			const all = 0x1f // VLAN_FLAG_REORDER_HDR to VLAN_FLAG_BRIDGE_BINDING
 			content = binary.NativeEndian.AppendUint32(slices.Clone(content[:4]), all)
 		}
-		b := about(index)
-		b.info(kindOf, kind, dataOf, appendAttribute(nil, setting, content))
-		p.request(Request{What: fmt.Sprintf("setting %d of %s %s", setting, kind, l.name), Kind: unix.RTM_NEWLINK, Body: b.body})
+		b := about(now.index)
+		b.info(kindOf, kind, dataOf, appendAttribute(nil, setting.kind, content))
+		p.request(Request{What: fmt.Sprintf("setting %d of %s %s", setting.kind, kind, l.name), Kind: unix.RTM_NEWLINK, Body: b.body})
 	}
-	for setting, content := range was.All() {
-		if d.changes(setting) && !bytes.Equal(content, is.Get(setting)) {
-			set(setting, content)
-		}
+	if stopped {
+		p.link(now, "set up "+l.name, func(b *builder) { b.flags(unix.IFF_UP, unix.IFF_UP) })
 	}
-	for _, list := range d.emptied {
-		if was.Get(list) == nil && is.Get(list) != nil {
-			empty := []byte{}
-			if list == nl.IFLA_BOND_PRIMARY {
-				empty = make([]byte, 4)
-			}
-			set(list, empty)
+}
+
+func among(list []pair, kinds []uint16) bool {
+	return slices.ContainsFunc(list, func(p pair) bool { return slices.Contains(kinds, p.kind) })
+}
+
+// detachPorts detaches all ports of a device. The next look attaches those that it had.
+func (p *planner) detachPorts(controller link) {
+	for _, index := range slices.Sorted(maps.Keys(p.now)) {
+		if port := p.now[index]; port.controller == controller.index {
+			p.link(port, "detach "+port.name, func(b *builder) { b.add(unix.IFLA_MASTER, make([]byte, 4)) })
 		}
 	}
 }

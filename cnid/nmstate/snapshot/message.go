@@ -25,8 +25,9 @@ type class struct {
 	get, add, remove, create int
 	// header is the size of the family's header in bytes.
 	header int
-	// volatile are the attributes that the kernel changes by itself.
-	volatile []uint16
+	// volatile are the attributes that the kernel changes by itself, in an object with some
+	// attributes.
+	volatile func(attribute.List) []uint16
 	// settle clears what else the kernel changes by itself, in a copy.
 	settle func(Message)
 }
@@ -46,6 +47,10 @@ const (
 	nextHopID  = 1 // NHA_ID
 	nextHopOut = 5 // NHA_OIF
 	nextHopSet = 2 // NHA_GROUP
+	// nextHopBuckets is NHA_RES_GROUP, and unbalanced a time of the past in it
+	// (NHA_RES_GROUP_UNBALANCED_TIME).
+	nextHopBuckets = 12
+	unbalanced     = 4
 )
 
 const exclusive = unix.NLM_F_CREATE | unix.NLM_F_EXCL
@@ -53,7 +58,7 @@ const exclusive = unix.NLM_F_CREATE | unix.NLM_F_EXCL
 func addresses() class {
 	return class{
 		unix.RTM_GETADDR, unix.RTM_NEWADDR, unix.RTM_DELADDR, unix.NLM_F_CREATE | unix.NLM_F_REPLACE, headerOfAddress,
-		[]uint16{unix.IFA_CACHEINFO},
+		always(unix.IFA_CACHEINFO),
 		settleAddress,
 	}
 }
@@ -61,23 +66,23 @@ func addresses() class {
 func routes() class {
 	return class{
 		unix.RTM_GETROUTE, unix.RTM_NEWROUTE, unix.RTM_DELROUTE, unix.NLM_F_CREATE | unix.NLM_F_APPEND, headerOfRoute,
-		[]uint16{unix.RTA_CACHEINFO},
+		volatileOfRoute,
 		settleRoute,
 	}
 }
 
 func nextHops() class {
-	return class{getNextHop, newNextHop, delNextHop, exclusive, headerOfNextHop, []uint16{nextHopOptions}, settleNextHop}
+	return class{getNextHop, newNextHop, delNextHop, unix.NLM_F_CREATE | unix.NLM_F_REPLACE, headerOfNextHop, always(nextHopOptions), settleNextHop}
 }
 
 func rules() class {
-	return class{unix.RTM_GETRULE, unix.RTM_NEWRULE, unix.RTM_DELRULE, exclusive, headerOfRoute, nil, settleRule}
+	return class{unix.RTM_GETRULE, unix.RTM_NEWRULE, unix.RTM_DELRULE, exclusive, headerOfRoute, always(), settleRule}
 }
 
 func neighbors() class {
 	return class{
 		unix.RTM_GETNEIGH, unix.RTM_NEWNEIGH, unix.RTM_DELNEIGH, unix.NLM_F_CREATE | unix.NLM_F_REPLACE, headerOfNeighbor,
-		[]uint16{unix.NDA_CACHEINFO, unix.NDA_PROBES},
+		always(unix.NDA_CACHEINFO, unix.NDA_PROBES),
 		func(Message) {},
 	}
 }
@@ -95,7 +100,25 @@ func (c class) attributes(m Message) attribute.List {
 func (c class) canonical(m Message) string {
 	m = slices.Clone(m)
 	c.settle(m)
-	return string(m[:c.header]) + string(ordered(c.attributes(m), c.volatile))
+	return string(m[:c.header]) + string(c.lasting(m))
+}
+
+// lasting returns the attributes of a settled message that the kernel does not change.
+func (c class) lasting(m Message) []byte {
+	return ordered(c.attributes(m), c.volatile(c.attributes(m)))
+}
+
+func always(kinds ...uint16) func(attribute.List) []uint16 {
+	return func(attribute.List) []uint16 { return kinds }
+}
+
+// volatileOfRoute has the gateways of a route by a next hop object: the object has them
+// itself.
+func volatileOfRoute(of attribute.List) []uint16 {
+	if of.Get(routeNextHop) == nil {
+		return []uint16{unix.RTA_CACHEINFO}
+	}
+	return []uint16{unix.RTA_CACHEINFO, unix.RTA_OIF, unix.RTA_GATEWAY, routeVia, unix.RTA_MULTIPATH}
 }
 
 type pair struct {
@@ -173,6 +196,7 @@ func hopsOf(list []byte) func(func([]byte) bool) {
 func settleNextHop(m Message) {
 	const flags = 4
 	binary.NativeEndian.PutUint32(m[flags:], binary.NativeEndian.Uint32(m[flags:])&settingsOfHop)
+	clear(nextHops().attributes(m).Get(nextHopBuckets).Get(unbalanced))
 }
 
 func settleRule(m Message) {

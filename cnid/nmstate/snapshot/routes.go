@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,18 +23,18 @@ func (p *planner) restoreRoutes(before, present, now []Message) {
 	settled := len(p.requests) == 0
 	for _, m := range present {
 		if !had[c.canonical(m)] && (m[5] == unix.RTPROT_BOOT || m[5] == unix.RTPROT_STATIC || settled && isLeft(m)) {
-			p.request(Request{What: "remove the route " + destination(m).String(), Kind: c.remove, Body: m})
+			p.request(Request{What: "remove the route " + destination(m).String(), Kind: c.remove, Body: p.addable(m)})
 		}
 	}
 	missing := func(m Message) bool {
-		return !have[c.canonical(m)] && (!isKernels(m) || settled && m[7] == unix.RTN_UNICAST)
+		return !have[c.canonical(m)] && p.remains(m) && (!isKernels(m) || settled && m[7] == unix.RTN_UNICAST)
 	}
 	for _, m := range p.inOrder(before, now, missing, settled) {
 		outs := outsOf(m)
 		if slices.ContainsFunc(outs, func(out uint32) bool { return !p.has(out) }) {
 			continue
 		}
-		p.request(Request{What: "add the route " + destination(m).String(), Kind: c.add, Flags: c.create, Body: addable(m)})
+		p.request(Request{What: "add the route " + destination(m).String(), Kind: c.add, Flags: c.create, Body: p.addable(m)})
 	}
 }
 
@@ -56,7 +57,7 @@ func (p *planner) inOrder(before, now []Message, missing func(Message) bool, set
 		again, place := missing(m), places[c.canonical(m)]
 		movable := m[0] == unix.AF_INET && m[7] == unix.RTN_UNICAST && (settled || !isKernels(m))
 		if !again && movable && (len(slots[s]) > 0 || place < last[s]) {
-			p.request(Request{What: "remove the route " + s.String(), Kind: c.remove, Body: m})
+			p.request(Request{What: "remove the route " + s.String(), Kind: c.remove, Body: p.addable(m)})
 			again = true
 		}
 		last[s] = max(last[s], place)
@@ -114,42 +115,33 @@ const (
 
 // addable returns a route as a request has it: a next hop object has the gateways itself,
 // and a lifetime has an attribute of its own.
-func addable(m Message) Message {
+func (p *planner) addable(m Message) Message {
 	c := routes()
 	m = slices.Clone(m)
 	c.settle(m)
-	without := []uint16{unix.RTA_CACHEINFO}
-	if c.attributes(m).Get(routeNextHop) != nil {
-		without = append(without, unix.RTA_OIF, unix.RTA_GATEWAY, routeVia, unix.RTA_MULTIPATH)
-	}
-	out := append(slices.Clone(m[:c.header]), ordered(c.attributes(m), without)...)
-	const expires, ticks = 8, 100 // in struct rta_cacheinfo, in ticks of users (USER_HZ)
-	if info := c.attributes(m).Get(unix.RTA_CACHEINFO); m[0] == unix.AF_INET6 && len(info) >= expires+4 {
-		if left := int32(binary.NativeEndian.Uint32(info[expires:])); left > 0 {
-			out = appendAttribute(out, routeExpires, binary.NativeEndian.AppendUint32(nil, uint32(left/ticks)))
-		}
+	out := append(slices.Clone(m[:c.header]), c.lasting(m)...)
+	if left, limited := p.leftOf(m); limited {
+		out = appendAttribute(out, routeExpires, binary.NativeEndian.AppendUint32(nil, uint32(left)))
 	}
 	return out
 }
 
-// restoreNextHops adds the next hop objects that are missing, groups last.
-func (p *planner) restoreNextHops(before, now []Message) {
-	c := nextHops()
-	have := canonical(c, now)
-	lost := filtered(before, func(m Message) bool {
-		out := c.attributes(m).Value(nextHopOut)
-		return !have[c.canonical(m)] && (out == 0 || p.has(out))
-	})
-	slices.SortStableFunc(lost, func(a, b Message) int {
-		return cmp.Compare(len(c.attributes(a).Get(nextHopSet)), len(c.attributes(b).Get(nextHopSet)))
-	})
-	for _, m := range lost {
-		what := fmt.Sprintf("add the next hop %d", c.attributes(m).Value(nextHopID))
-		header := slices.Clone(m[:c.header])
-		c.settle(header)
-		header[1] = 0 // The kernel computes the scope.
-		p.request(Request{What: what, Kind: c.add, Flags: c.create, Body: append(header, ordered(c.attributes(m), []uint16{nextHopOptions})...)})
+// leftOf returns the seconds that are left of the lifetime of a route, and false if the route
+// has none.
+func (p *planner) leftOf(m Message) (seconds int, limited bool) {
+	const expires, ticks = 8, 100 // in struct rta_cacheinfo, in ticks of users (USER_HZ)
+	info := routes().attributes(m).Get(unix.RTA_CACHEINFO)
+	if m[0] != unix.AF_INET6 || len(info) < expires+4 {
+		return 0, false
 	}
+	left := int(int32(binary.NativeEndian.Uint32(info[expires:])))
+	return left/ticks - int(max(p.age, 0)/time.Second), left != 0
+}
+
+// remains reports whether the lifetime of a route is not over since.
+func (p *planner) remains(m Message) bool {
+	left, limited := p.leftOf(m)
+	return !limited || left > 0
 }
 
 func (d Destination) String() string { return fmt.Sprintf("%s of table %d", d.Prefix, d.Table) }
@@ -164,28 +156,4 @@ func destination(m Message) Destination {
 		}
 	}
 	return Destination{netip.PrefixFrom(ip, int(m[1])), attributes.Value(unix.RTA_TABLE)}
-}
-
-// Attributes of rules (include/uapi/linux/fib_rules.h).
-const (
-	rulePriority = 6  // FRA_PRIORITY
-	ruleL3       = 19 // FRA_L3MDEV
-)
-
-// restoreRules restores the rules with the priorities of the area. The kernel makes rules for
-// the first VRF, and keeps them.
-func (p *planner) restoreRules(before, now []Message) {
-	c := rules()
-	had, have := canonical(c, before), canonical(c, now)
-	ours := func(m Message) bool { return slices.Contains(p.area.Rules, c.attributes(m).Value(rulePriority)) }
-	for _, m := range now {
-		if !had[c.canonical(m)] && (ours(m) || len(p.area.Made) > 0 && c.attributes(m).Value(ruleL3) != 0) {
-			p.request(Request{What: fmt.Sprintf("remove the rule %d", c.attributes(m).Value(rulePriority)), Kind: c.remove, Body: m})
-		}
-	}
-	for _, m := range before {
-		if !have[c.canonical(m)] && ours(m) {
-			p.request(Request{What: fmt.Sprintf("add the rule %d", c.attributes(m).Value(rulePriority)), Kind: c.add, Flags: c.create, Body: m})
-		}
-	}
 }

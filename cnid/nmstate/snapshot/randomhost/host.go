@@ -68,7 +68,8 @@ func (h *Host) Try(line string) (out string, err error) {
 // volatile are the fields of what iproute2 shows that change by themselves.
 const volatile = " operstate expires tentative age hello_timer tcn_timer topology_change_timer gc_timer root_id bridge_id root_port " +
 	"state no id designated_port designated_cost hold_timer message_age_timer forward_delay_timer promiscuity allmulti qdisc flags " +
-	"multicast_querier_state tso_max_size topology_change topology_change_detected used confirmed updated "
+	"multicast_querier_state tso_max_size topology_change topology_change_detected used confirmed updated " +
+	"ad_actor_oper_port_state ad_actor_oper_port_state_str ad_partner_oper_port_state ad_partner_oper_port_state_str ad_aggregator_id "
 
 // Shown is what iproute2 shows of a host, with the settings of its devices, without what
 // changes by itself.

@@ -1,0 +1,226 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package snapshot_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/alioth-net/alioth/cnid/nmstate/snapshot"
+	"github.com/alioth-net/alioth/cnid/nmstate/snapshot/randomhost"
+)
+
+// strange has hosts with settings that the commands of package randomhost do not make.
+func strange() map[string]struct{ host, change, shown string } {
+	return map[string]struct{ host, change, shown string }{
+		"a bridge without default VLAN that filters": {
+			host: `ip link add br0 type bridge vlan_filtering 1 vlan_default_pvid 0
+ip link set eth1 master br0
+bridge vlan add dev eth1 vid 7`,
+			change: `ip link del br0`,
+		},
+		"the default VLAN of a bridge that filters": {
+			host: `ip link add br0 type bridge vlan_filtering 1 vlan_default_pvid 9
+ip link set eth1 master br0`,
+			change: `ip link set br0 type bridge vlan_filtering 0 vlan_default_pvid 8 vlan_filtering 1`,
+		},
+		"a group of next hops that lost one": {
+			host: `ip link set eth1 up
+ip link set eth2 up
+ip addr add 192.0.2.10/24 dev eth1
+ip nexthop add id 5 via 192.0.2.1 dev eth1
+ip addr add 198.51.100.10/24 dev eth2
+ip nexthop add id 6 via 198.51.100.1 dev eth2
+ip nexthop add id 7 group 5/6,3
+ip route add 198.18.9.0/24 nhid 7`,
+			change: `ip link set eth1 down`,
+		},
+		"a resilient group of next hops": {
+			host: `ip link set eth1 up
+ip addr add 192.0.2.10/24 dev eth1
+ip nexthop add id 5 via 192.0.2.1 dev eth1
+ip nexthop add id 7 group 5 type resilient buckets 32 idle_timer 60
+ip route add 198.18.9.0/24 nhid 7`,
+			change: `ip link set eth1 down`,
+		},
+		"alternative names": {
+			host: `ip link add br0 type bridge
+ip link property add dev br0 altname uplink-of-the-rack altname bridge-zero`,
+			change: `ip link del br0`,
+		},
+		"tunnels of VLANs": {
+			host: `ip link add br0 type bridge vlan_filtering 1
+ip link add vx0 type vxlan external dstport 4789
+ip link set vx0 master br0
+ip link set vx0 type bridge_slave vlan_tunnel on
+bridge vlan add dev vx0 vid 5
+bridge vlan add dev vx0 vid 5 tunnel_info id 5000`,
+			change: `ip link del br0`,
+			shown:  `bridge vlan tunnelshow`,
+		},
+		"tunnels of VLANs of a device that is deleted": {
+			host: `ip link add br0 type bridge vlan_filtering 1
+ip link add vx0 type vxlan external dstport 4789
+ip link set vx0 master br0
+ip link set vx0 type bridge_slave vlan_tunnel on
+bridge vlan add dev vx0 vid 5
+bridge vlan add dev vx0 vid 5 tunnel_info id 5000`,
+			change: `ip link del vx0`,
+			shown:  `bridge vlan tunnelshow`,
+		},
+		"a token": {
+			host:   "ip link add br0 type bridge\nip token set ::5 dev br0",
+			change: "ip link del br0",
+			shown:  `ip token list`,
+		},
+		"sizes of segments": {
+			host:   "ip link add br0 type bridge\nip link set br0 gso_max_size 50000 gro_max_size 40000",
+			change: "ip link del br0",
+		},
+		"rules of one priority": {
+			host: `ip rule add from 192.0.2.1 table 301 priority 500
+ip rule add from 192.0.2.2 table 302 priority 500
+ip rule add from 192.0.2.3 table 303 priority 500`,
+			change: `ip rule del from 192.0.2.1 table 301 priority 500`,
+		},
+		"a neighbour that the kernel keeps": {
+			host:   "ip link set eth1 up\nip neigh add 192.0.2.9 dev eth1 managed",
+			change: "ip link set eth1 down",
+			shown:  "ip neigh show",
+		},
+		"a backup port": {
+			host: `ip link add br0 type bridge
+ip link set eth1 master br0
+ip link set eth2 master br0
+ip link set eth1 type bridge_slave backup_port eth2`,
+			change: "ip link set eth2 nomaster",
+		},
+		"settings of a bond that is up": {
+			host: `ip link set eth1 down
+ip link add bond0 type bond mode 802.3ad lacp_rate fast ad_select bandwidth miimon 100
+ip link set eth1 master bond0
+ip link set bond0 up`,
+			change: `ip link set bond0 down
+ip link set bond0 type bond lacp_rate slow ad_select stable
+ip link set bond0 up`,
+		},
+		"a bond with a primary port": {
+			host: `ip link set eth1 down
+ip link set eth2 down
+ip link add bond0 type bond mode active-backup miimon 100 fail_over_mac active
+ip link set eth1 master bond0
+ip link set eth2 master bond0
+ip link set bond0 type bond primary eth2 primary_reselect failure
+ip link set bond0 up`,
+			change: `ip link del bond0`,
+		},
+		"a bond of another mode": {
+			host: `ip link set eth1 down
+ip link add bond0 type bond mode balance-tlb miimon 100 tlb_dynamic_lb 0
+ip link set eth1 master bond0
+ip link set bond0 up`,
+			change: `ip link set eth1 nomaster
+ip link set bond0 down
+ip link set bond0 type bond mode active-backup
+ip link set eth1 down
+ip link set eth1 master bond0`,
+		},
+		"tunnels above a device": {
+			host: `ip link add link eth1 name eth1.10 type vlan id 10 egress-qos-map 1:2 3:4 ingress-qos-map 5:6
+ip link add vx0 type gretap remote 192.0.2.9 local 192.0.2.10 dev eth1.10 key 5 ttl 64
+ip link add br0 type ipip remote 192.0.2.9 local 192.0.2.10 dev eth1.10
+ip link set vx0 up
+ip route add 198.18.0.0/24 dev vx0`,
+			change: "ip link del vx0\nip link del br0\nip link del eth1.10",
+		},
+		"a device of macvlan": {
+			host:   "ip link add link eth1 name vx0 type macvlan mode passthru bcqueuelen 77",
+			change: "ip link del vx0",
+		},
+		"a VRF": {
+			host: `ip link add vrf0 type vrf table 50
+ip link set vrf0 up
+ip link set eth1 up
+ip link set eth1 master vrf0
+ip addr add 192.0.2.10/24 dev eth1
+ip addr add fd00::1/64 dev eth1
+ip route add 198.18.0.0/24 via 192.0.2.1 table 50
+ip -6 route add fd01::/64 via fd00::9 table 50
+ip route add unreachable default metric 4278198272 table 50`,
+			change: `ip link del vrf0`,
+		},
+		"a new backup port": {
+			host: `ip link add br0 type bridge
+ip link set eth1 master br0
+ip link set eth2 master br0`,
+			change: "ip link set eth1 type bridge_slave backup_port eth2",
+		},
+	}
+}
+
+// furnished returns a host with two pairs.
+func furnished(t *testing.T, commands string) *host {
+	t.Helper()
+	h := &host{randomhost.New(t), t}
+	h.Run(`sysctl -qw net.ipv6.conf.default.accept_dad=0
+ip link add eth1 type veth peer name eth1.ep
+ip link add eth2 type veth peer name eth2.ep
+ip link set eth1.ep up
+ip link set eth2.ep up`)
+	for line := range strings.Lines(commands) {
+		if out, err := h.Try(line); strings.Contains(out, "not supported") || strings.Contains(out, "Unknown device type") {
+			t.Skip("missing feature: " + line + out)
+		} else if err != nil {
+			t.Fatal(line, out)
+		}
+	}
+	return h
+}
+
+func (h *host) shown(command string) string {
+	if command == "" {
+		return ""
+	}
+	out, err := h.Try(command)
+	if err != nil {
+		h.t.Fatalf("%s: %v: %s", command, err, out)
+	}
+	return out
+}
+
+func TestStrangeHostsComeBack(t *testing.T) {
+	for name, c := range strange() {
+		t.Run(name, func(t *testing.T) {
+			h := furnished(t, c.host)
+			a := snapshot.Area{Names: []string{"eth1", "eth2", "br0", "vx0", "bond0", "eth1.10", "vrf0"}, Removed: []string{"eth1", "br0", "vx0", "bond0", "eth1.10", "vrf0"}, Rules: []uint32{500}}
+			before, more := h.Settled(), h.shown(c.shown)
+			image := h.take(a)
+			h.Run(c.change)
+			if gone := h.back(image, a); len(gone) > 0 {
+				t.Errorf("gone: %v", gone)
+			}
+			h.Is(before)
+			if diff := cmp.Diff(more, h.shown(c.shown)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestStatesAreNoSettings: the kernel refuses to write a state, such as mc_forwarding, which a
+// daemon of multicast changes.
+func TestStatesAreNoSettings(t *testing.T) {
+	h := furnished(t, "ip link set eth1 up")
+	settings, err := h.Settings("eth1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, value := range settings {
+		if err := h.Replay(t.Context(), snapshot.Request{Path: path, Value: value}); err != nil {
+			t.Error(err)
+		}
+	}
+}
