@@ -59,7 +59,7 @@ func Packages() []Package {
 		{Path: "./cnid/neighbours", Omitted: betweenOthers()},
 		{Path: "./cnid/netdev", Omitted: betweenOthers()},
 		{Path: "./cnid/nmstate/kernel"},
-		{Path: "./cnid/nmstate/snapshot", Tools: []string{"ip", "bridge", "sysctl"}},
+		{Path: "./cnid/nmstate/snapshot", Tools: []string{"ip", "bridge", "sysctl", "tc"}},
 		{Path: "./cnid/sockdiag", Omitted: betweenOthers()},
 		{Path: "./cnid/nodeipam/loopback", Omitted: betweenOthers()},
 		{Path: "./cnid/netfilter", Omitted: betweenOthers(), Tools: []string{"nft"}},

@@ -102,6 +102,7 @@ func (i *Image) on(names []string, to []Destination) *Image {
 	onDevice := func(m Message) bool { return in[deviceOf(m)] }
 	part.Addresses, part.Neighbors = filtered(i.Addresses, onDevice), filtered(i.Neighbors, onDevice)
 	part.VLANs, part.Entries = filtered(i.VLANs, onDevice), filtered(i.Entries, onDevice)
+	part.Queues = filtered(i.Queues, onDevice)
 	owned, hops := ownedBy(part.Addresses), i.hopsOn(in)
 	part.NextHops = filtered(i.NextHops, func(m Message) bool { return hops[nextHops().attributes(m).Value(nextHopID)] })
 	part.Routes = filtered(i.Routes, func(m Message) bool {

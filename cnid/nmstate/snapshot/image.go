@@ -36,6 +36,8 @@ type Image struct {
 	// addresses.
 	VLANs   []Message `json:"vlans,omitempty"`
 	Entries []Message `json:"entries,omitempty"`
+	// Queues are the queueing disciplines that somebody made.
+	Queues []Message `json:"queues,omitempty"`
 	// Settings are those of devices, by name and path.
 	Settings map[string]map[string]string `json:"settings,omitempty"`
 }
@@ -55,6 +57,7 @@ func (i *Image) Check() error {
 		{headerOfNeighbor, i.Neighbors},
 		{unix.SizeofIfInfomsg, i.VLANs},
 		{headerOfNeighbor, i.Entries},
+		{headerOfQueue, i.Queues},
 	} {
 		for _, m := range list.messages {
 			if len(m) < list.header {
@@ -105,6 +108,7 @@ func Take(ctx context.Context, k Kernel, a Area) (*Image, error) {
 		{"proxies", &i.Neighbors, unix.RTM_GETNEIGH, []nl.NetlinkRequestData{neighborHeader(unix.AF_UNSPEC, unix.NTF_PROXY)}, all},
 		{"VLANs of ports", &i.VLANs, unix.RTM_GETLINK, []nl.NetlinkRequestData{nl.NewIfInfomsg(unix.AF_BRIDGE), number(unix.IFLA_EXT_MASK, eachVLAN)}, all},
 		{"entries of bridges", &i.Entries, unix.RTM_GETNEIGH, []nl.NetlinkRequestData{neighborHeader(unix.AF_BRIDGE, 0)}, isStatic},
+		{"queueing disciplines", &i.Queues, unix.RTM_GETQDISC, []nl.NetlinkRequestData{make(raw, headerOfQueue)}, isByHandQueue},
 	} {
 		messages, err := k.Dump(ctx, dump.kind, dump.data...)
 		if err != nil {

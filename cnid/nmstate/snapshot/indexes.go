@@ -54,7 +54,7 @@ func (to indexes) at(field []byte) {
 func (i *Image) moved(to indexes) *Image {
 	part := *i
 	part.Links, part.VLANs = each(i.Links, to.link), each(i.VLANs, to.device)
-	part.Addresses = each(i.Addresses, to.device)
+	part.Addresses, part.Queues = each(i.Addresses, to.device), each(i.Queues, to.device)
 	part.Neighbors, part.Entries = each(i.Neighbors, to.neighbor), each(i.Entries, to.neighbor)
 	part.NextHops = each(i.NextHops, func(m Message) { to.at(nextHops().attributes(m).Get(nextHopOut)) })
 	part.Routes = each(i.Routes, to.route)

@@ -37,6 +37,7 @@ const (
 	headerOfRoute    = unix.SizeofRtMsg
 	headerOfNextHop  = 8
 	headerOfNeighbor = unix.SizeofNdMsg
+	headerOfQueue    = nl.SizeofTcMsg
 )
 
 // Numbers of include/uapi/linux/nexthop.h.
@@ -85,6 +86,11 @@ func neighbors() class {
 		always(unix.NDA_CACHEINFO, unix.NDA_PROBES),
 		func(Message) {},
 	}
+}
+
+// queues are queueing disciplines, which an undo can't bring back.
+func queues() class {
+	return class{get: unix.RTM_GETQDISC, header: headerOfQueue, volatile: always(), settle: func(Message) {}}
 }
 
 // attributes are those after the header.

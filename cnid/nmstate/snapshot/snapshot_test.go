@@ -48,13 +48,15 @@ func (h *host) compare(before *snapshot.Image, a snapshot.Area) ([]snapshot.Requ
 	return snapshot.Back(before, now, a, time.Second)
 }
 
-func (h *host) take(a snapshot.Area) *snapshot.Image {
+func (h *host) take(a snapshot.Area) *snapshot.Image { return h.all(a).Within(a) }
+
+func (h *host) all(a snapshot.Area) *snapshot.Image {
 	h.t.Helper()
 	i, err := snapshot.Take(h.t.Context(), h, a)
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	return i.Within(a)
+	return i
 }
 
 const beginning = `

@@ -5,8 +5,10 @@ package transaction
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -23,6 +25,9 @@ func (m *Manager) keep(ctx context.Context, r *Record, c change) error {
 		return err
 	}
 	r.Image = now.Within(r.Area)
+	if final := now.Final(r.Area); len(final) > 0 {
+		return fmt.Errorf("%w: %s; save what is needed and delete it by hand first", ErrFinal, strings.Join(final, "; "))
+	}
 	// What is connected now may not be during the change.
 	r.Area.Names = r.Image.Names(r.Area.Names)
 	if c.target.Resolver != nil {

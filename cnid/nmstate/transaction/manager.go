@@ -38,6 +38,8 @@ var (
 	ErrOpen = errors.New("a transaction waits to be committed")
 	// ErrBusy: another process changes the host's network.
 	ErrBusy = errors.New("another process changes the host's network")
+	// ErrFinal: the change deletes what no undo can bring back. Nothing is changed.
+	ErrFinal = errors.New("the change deletes what can't be restored")
 	// ErrNone: there is no open transaction.
 	ErrNone = errors.New("no transaction is open")
 	// ErrRolledBack: the desired state was not reached, and the state before is restored.

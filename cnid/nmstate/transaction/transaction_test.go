@@ -479,3 +479,19 @@ func TestAnInterfaceThatGoesMeanwhileKeepsNothingFromTheHost(t *testing.T) {
 		})
 	}
 }
+
+// TestWhatCanNotBeRestoredIsNotDeleted: the document is refused before anything is changed.
+func TestWhatCanNotBeRestoredIsNotDeleted(t *testing.T) {
+	w := newWorld(t)
+	w.apply(t, "interfaces: [{name: br7, type: linux-bridge, state: up}]")
+	testnet.In(t, w.node, func() error {
+		return exec.CommandContext(t.Context(), "tc", "qdisc", "add", "dev", "br7", "clsact").Run()
+	})
+	before := w.show(t)
+	_, err := w.with(t, "interfaces: [{name: br7, state: absent}]", transaction.Options{}, nil)
+	if !errors.Is(err, transaction.ErrFinal) || !strings.Contains(err.Error(), "br7: the queueing discipline clsact") {
+		t.Fatalf("got %v", err)
+	}
+	w.same(t, before)
+	w.closed(t)
+}

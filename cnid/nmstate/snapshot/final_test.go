@@ -1,0 +1,49 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package snapshot_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/alioth-net/alioth/cnid/netns/netnstest"
+	"github.com/alioth-net/alioth/cnid/nmstate/snapshot"
+)
+
+func TestWhatNoUndoBringsBackIsFinal(t *testing.T) {
+	for name, c := range map[string]struct {
+		host    string
+		removed string
+		want    []string
+	}{
+		"a pair": {"ip link add br0 type bridge\nip link set eth1 master br0", "eth1", nil},
+		"a bridge with a pair whose other end is elsewhere": {
+			"ip link add br0 type bridge\nip link set eth1 master br0\nip link set eth1.ep netns ELSEWHERE", "br0", nil,
+		},
+		"a pair whose other end is elsewhere": {
+			"ip link set eth1.ep netns ELSEWHERE", "eth1", []string{"eth1: the other end of the pair is in another network namespace"},
+		},
+		"a queueing discipline": {"tc qdisc add dev eth1 clsact", "eth1", []string{"eth1: the queueing discipline clsact (tc-clsact(8))"}},
+		"one of another device": {"tc qdisc add dev eth1 clsact", "eth2", nil},
+		"keys of macsec": {
+			"ip link add link eth1 name eth1.10 type vlan id 10\nip link add link eth1.10 name ms0 type macsec", "eth1.10",
+			[]string{"ms0: settings of macsec that another program made"},
+		},
+		"sources of macvlan": {
+			"ip link add link eth1 name mv0 type macvlan mode source macaddr add 02:00:00:00:00:77", "mv0",
+			[]string{"mv0: a list of source addresses"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			elsewhere := netnstest.New(t)
+			h := furnished(t, strings.ReplaceAll(c.host, "ELSEWHERE", elsewhere.Path))
+			a := snapshot.Area{Names: []string{c.removed}, Removed: []string{c.removed}}
+			if diff := cmp.Diff(c.want, h.all(a).Final(a)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
