@@ -187,6 +187,33 @@ func TestADaemonsNextHopStays(t *testing.T) {
 	}
 }
 
+// TestADaemonsRouteStays: neither is its old route added again, nor is one of a protocol that
+// nobody else writes left out.
+func TestADaemonsRouteStays(t *testing.T) {
+	const bird = 12
+	through := func(m Message, gateway string) Message {
+		return appendAttribute(m, unix.RTA_GATEWAY, netip.MustParseAddr(gateway).AsSlice())
+	}
+	before := &Image{
+		Links: []Message{device(5, "eth1", "", 0)},
+		Routes: []Message{
+			through(routeTo("198.51.100.0/24", bird), "192.0.2.1"), through(routeTo("203.0.113.0/24", bird), "192.0.2.1"),
+			through(routeTo("198.18.0.0/24", unix.RTPROT_STATIC), "192.0.2.1"),
+		},
+	}
+	now := &Image{Links: before.Links, Routes: []Message{
+		through(routeTo("198.51.100.0/24", bird), "192.0.2.2"), through(routeTo("198.18.0.0/24", unix.RTPROT_STATIC), "192.0.2.2"),
+	}}
+	requests, _ := Back(before, now, Area{Names: []string{"eth1"}}, 0)
+	want := []string{
+		"remove the route 198.18.0.0/24 of table 254 by 5",
+		"add the route 203.0.113.0/24 of table 254 by 5", "add the route 198.18.0.0/24 of table 254 by 5",
+	}
+	if diff := cmp.Diff(want, told(requests)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestADaemonsNeighbourStays, on a device of the area and on one that came meanwhile.
 func TestADaemonsNeighbourStays(t *testing.T) {
 	neighbour := func(index uint32, flags byte) Message {

@@ -26,8 +26,9 @@ func (p *planner) restoreRoutes(before, present, now []Message) {
 			p.request(Request{What: "remove the route " + destination(m).String(), Kind: c.remove, Body: p.addable(m)})
 		}
 	}
+	others := replaced(before, now)
 	missing := func(m Message) bool {
-		return !have[c.canonical(m)] && p.remains(m) && (!isKernels(m) || settled && m[7] == unix.RTN_UNICAST)
+		return !others[authorOf(m)] && !have[c.canonical(m)] && p.remains(m) && (!isKernels(m) || settled && m[7] == unix.RTN_UNICAST)
 	}
 	for _, m := range p.inOrder(before, now, missing, settled) {
 		outs := outsOf(m)
@@ -45,6 +46,10 @@ type slot struct {
 	priority uint32
 }
 
+func slotOf(m Message) slot {
+	return slot{destination(m), m[3], routes().attributes(m).Value(unix.RTA_PRIORITY)}
+}
+
 // inOrder returns the missing routes, those without gateway first. The kernel appends a route
 // to its slot: so the routes of a slot that came after a missing one, or are in another order
 // now, are removed, and added again. Those of the kernel are, once all else is as it was.
@@ -53,7 +58,7 @@ func (p *planner) inOrder(before, now []Message, missing func(Message) bool, set
 	places, last := placesOf(now), map[slot]int{}
 	var order []slot
 	for _, m := range before {
-		s := slot{destination(m), m[3], c.attributes(m).Value(unix.RTA_PRIORITY)}
+		s := slotOf(m)
 		again, place := missing(m), places[c.canonical(m)]
 		movable := m[0] == unix.AF_INET && m[7] == unix.RTN_UNICAST && (settled || !isKernels(m))
 		if !again && movable && (len(slots[s]) > 0 || place < last[s]) {
