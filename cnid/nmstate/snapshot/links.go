@@ -165,6 +165,9 @@ func (p *planner) settings(was, is link) {
 		if bytes.Equal(want, have) || want == nil && kind != unix.IFLA_IFALIAS || kind == unix.IFLA_ADDRESS && was.driver == "" && was.portOf == "bond" {
 			continue
 		}
+		if kind == unix.IFLA_ADDRESS && was.driver == "bridge" && !p.hasItsPorts(was) {
+			continue // It may follow from the ports: the next look tells.
+		}
 		if kind == unix.IFLA_IFALIAS {
 			want = bytes.TrimRight(want, "\x00")
 		}
@@ -180,6 +183,20 @@ func (p *planner) settings(was, is link) {
 	if was.driver == is.driver {
 		p.driver(was, was.driver, ofDevices(was.driver), was.data, is.data, nl.IFLA_INFO_KIND, nl.IFLA_INFO_DATA)
 	}
+}
+
+// hasItsPorts reports whether a controller has the ports that it had.
+func (p *planner) hasItsPorts(controller link) bool {
+	return slices.Equal(portsIn(p.before, controller), portsIn(p.now, controller))
+}
+
+func portsIn(devices map[uint32]link, controller link) (ports []uint32) {
+	for _, index := range slices.Sorted(maps.Keys(devices)) {
+		if devices[index].controller == controller.index {
+			ports = append(ports, index)
+		}
+	}
+	return ports
 }
 
 // overhead is more than a tunnel adds to a packet, in bytes.
@@ -235,10 +252,9 @@ func among(list []pair, kinds []uint16) bool {
 
 // detachPorts detaches all ports of a device. The next look attaches those that it had.
 func (p *planner) detachPorts(controller link) {
-	for _, index := range slices.Sorted(maps.Keys(p.now)) {
-		if port := p.now[index]; port.controller == controller.index {
-			p.link(port, "detach "+port.name, func(b *builder) { b.add(unix.IFLA_MASTER, make([]byte, 4)) })
-		}
+	for _, index := range portsIn(p.now, controller) {
+		port := p.now[index]
+		p.link(port, "detach "+port.name, func(b *builder) { b.add(unix.IFLA_MASTER, make([]byte, 4)) })
 	}
 }
 

@@ -224,3 +224,20 @@ func TestStatesAreNoSettings(t *testing.T) {
 		}
 	}
 }
+
+// TestTheAddressOfABridgeFollowsItsPortsAgain: one that is set stays as it is for ever.
+func TestTheAddressOfABridgeFollowsItsPortsAgain(t *testing.T) {
+	h := furnished(t, `ip link set eth1 address 02:00:00:00:00:50
+ip link set eth2 address 02:00:00:00:00:10
+ip link add br0 type bridge
+ip link set eth1 master br0`)
+	a := snapshot.Area{Names: []string{"br0", "eth2"}}
+	before, image := h.Settled(), h.take(a)
+	h.Run("ip link set eth2 master br0")
+	h.back(image, a)
+	h.Is(before)
+	h.Run("ip link set eth1 address 02:00:00:00:00:60")
+	if out := h.shown("ip -o link show br0"); !strings.Contains(out, "02:00:00:00:00:60") {
+		t.Errorf("the bridge has not the address of its port: %s", out)
+	}
+}
