@@ -126,7 +126,7 @@ func (m *Manager) newRecord(c change, o Options) (*Record, error) {
 		return nil, err
 	}
 	r := &Record{
-		ID: rand.Text(), Boot: m.boot, PID: pid, Started: started, Begun: now, Deadline: now.Add(o.Timeout),
+		ID: rand.Text(), Boot: m.boot, PID: pid, Started: started, Begun: now, Uptime: uptime(), Deadline: now.Add(o.Timeout),
 		Before: c.before, Committed: merged(committed, c),
 	}
 	for _, i := range c.target.Interfaces {

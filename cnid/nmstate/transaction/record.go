@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/cnid/durable"
 	"github.com/alioth-net/alioth/cnid/nmstate/resolvconf"
@@ -36,6 +38,9 @@ type Record struct {
 	// Begun and Deadline are of the wall clock.
 	Begun    time.Time `json:"begun"`
 	Deadline time.Time `json:"deadline"`
+	// Uptime is how long the host was up when it began. Nobody sets that clock, so lifetimes go
+	// by it.
+	Uptime time.Duration `json:"uptime"`
 	// Waiting: all is applied, and somebody has to commit before the deadline.
 	Waiting bool `json:"waiting"`
 	// Done: it is committed. What remains is to write down Committed.
@@ -149,6 +154,13 @@ func (f folder) write(name string, value any) error {
 		return err
 	}
 	return file.Close()
+}
+
+// uptime returns how long the host is up.
+func uptime() time.Duration {
+	var now unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) // Every kernel has that clock.
+	return time.Duration(now.Nano())
 }
 
 // bootID returns the identity of the host's boot.

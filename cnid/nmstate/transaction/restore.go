@@ -95,7 +95,7 @@ func (m *Manager) leadKernel(ctx context.Context, r *Record, o *outcome) {
 			return
 		}
 		var requests []snapshot.Request
-		requests, o.gone = snapshot.Back(r.Image, now, r.Area, time.Since(r.Begun))
+		requests, o.gone = snapshot.Back(r.Image, now, r.Area, uptime()-r.Uptime)
 		o.left = nil
 		for _, request := range requests {
 			o.left = append(o.left, request)

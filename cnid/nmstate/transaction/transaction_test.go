@@ -305,6 +305,30 @@ func TestARecordOfAnEarlierReleaseIsUndone(t *testing.T) {
 	w.same(t, before)
 }
 
+// TestALifetimeDoesNotGoByTheWallClock: somebody may set that clock meanwhile.
+func TestALifetimeDoesNotGoByTheWallClock(t *testing.T) {
+	w := newWorld(t)
+	testnet.In(t, w.node, func() error {
+		return exec.CommandContext(t.Context(), "ip", "addr", "add", "192.0.2.77/24", "dev", "eth0", "valid_lft", "3000", "preferred_lft", "3000").Run()
+	})
+	if _, err := w.with(t, renumbered, transaction.Options{NoCommit: true}, nil); err != nil {
+		t.Fatal(err)
+	}
+	record := w.record(t)
+	record.Begun = record.Begun.Add(-time.Hour)
+	w.put(t, record)
+	if err := w.manager(t, nil, func(m *transaction.Manager) error { return m.Rollback(t.Context()) }); err != nil {
+		t.Fatal(err)
+	}
+	testnet.In(t, w.node, func() error {
+		out, err := exec.CommandContext(t.Context(), "ip", "-4", "addr", "show", "dev", "eth0").Output()
+		if !strings.Contains(string(out), "192.0.2.77/24") {
+			t.Errorf("the address is gone: %s", out)
+		}
+		return err
+	})
+}
+
 // ended waits until a process is gone.
 func (w world) ended(t *testing.T, pid int) {
 	t.Helper()
