@@ -15,6 +15,8 @@ import (
 type Area struct {
 	// Names are the devices that the change names, or makes.
 	Names []string
+	// Reached are those that the kernel may change with them.
+	Reached []string
 	// Made are the devices that it makes: an undo removes them.
 	Made []string
 	// Removed are the devices that it removes: an undo makes these again, and what went with
@@ -40,13 +42,13 @@ func (a Area) Reach(i *Image) []string {
 	for grown := true; grown; {
 		grown = false
 		for _, l := range list {
-			if reached[l.index] || !slices.Contains(a.Names, l.name) && !reached[l.base] && !reached[l.controller] {
+			if reached[l.index] || !slices.Contains(a.Names, l.name) && !slices.Contains(a.Reached, l.name) && !reached[l.base] && !reached[l.controller] {
 				continue
 			}
 			reached[l.index], grown = true, true
 		}
 	}
-	names := slices.Clone(a.Names)
+	names := slices.Concat(a.Names, a.Reached)
 	for index := range reached {
 		l := byIndex[index]
 		names = append(names, l.name)
@@ -72,10 +74,10 @@ func (a Area) lost(list []link) map[uint32]bool {
 	return lost
 }
 
-// Names returns the names of an image's devices, and others.
-func (i *Image) Names(others []string) []string {
+// Names returns the sorted names of an image's devices.
+func (i *Image) Names() []string {
 	list, _ := linksOf(i)
-	names := append(namesOf(list), others...)
+	names := namesOf(list)
 	slices.Sort(names)
 	return slices.Compact(names)
 }
@@ -102,7 +104,7 @@ func (i *Image) on(names []string, to []Destination) *Image {
 	onDevice := func(m Message) bool { return in[deviceOf(m)] }
 	part.Addresses, part.Neighbors = filtered(i.Addresses, onDevice), filtered(i.Neighbors, onDevice)
 	part.VLANs, part.Entries = filtered(i.VLANs, onDevice), filtered(i.Entries, onDevice)
-	part.Queues = filtered(i.Queues, onDevice)
+	part.Groups, part.Queues = filtered(i.Groups, onDevice), filtered(i.Queues, onDevice)
 	owned, hops := ownedBy(part.Addresses), i.hopsOn(in)
 	part.NextHops = filtered(i.NextHops, func(m Message) bool { return hops[nextHops().attributes(m).Value(nextHopID)] })
 	part.Routes = filtered(i.Routes, func(m Message) bool {

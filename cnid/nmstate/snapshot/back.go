@@ -35,6 +35,8 @@ type planner struct {
 	// held are the addresses that devices have now.
 	held    map[uint32]map[netip.Prefix]bool
 	created map[string]bool
+	// sources are the addresses that routes can have as their source.
+	sources map[string]bool
 	// age is how old before is.
 	age      time.Duration
 	requests []Request
@@ -69,12 +71,14 @@ func Back(before, now *Image, a Area, age time.Duration) (requests []Request, go
 	p.restoreTunnels(before.VLANs, now.VLANs)
 	p.restoreSettings(before, now)
 	p.restoreAddresses(filtered(before.Addresses, p.lasts), now.Addresses)
-	present := now.on(before.Names(nil), a.Routes) // not of devices that others have made since
+	present := now.on(before.Names(), a.Routes) // not of devices that others have made since
+	p.sources = ownedBy(append(filtered(before.Addresses, func(m Message) bool { return p.lasts(m) && p.has(deviceOf(m)) }), now.Addresses...))
 	p.restoreNextHops(before.NextHops, now.NextHops)
 	p.restoreRoutes(before.Routes, present.Routes, now.Routes)
 	p.restoreRules(before.Rules, now.Rules)
 	p.restoreList("neighbour", neighbors(), before.Neighbors, present.Neighbors, isByHand)
 	p.restoreList("entry", neighbors(), before.Entries, present.Entries, never)
+	p.restoreGroups(before.Groups, now.Groups)
 	return p.requests, p.gone
 }
 
@@ -127,6 +131,8 @@ func (p *planner) restoreLinks(was []link) {
 		case is || p.created[l.name]:
 		case lost[l.index]:
 			p.create(l)
+		case l.isOneEnd() && !slices.Contains(p.area.Names, l.name):
+			// A pod has ended.
 		default:
 			p.impossible("%s: the interface has gone meanwhile", l.name)
 		}

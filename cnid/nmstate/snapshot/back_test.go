@@ -243,6 +243,19 @@ func TestRoutesOfMulticastAreNoneOfAnImage(t *testing.T) {
 	}
 }
 
+// TestAPodThatEndsMeanwhileIsNotMissed: its end of a pair was a port of the bridge that changed.
+func TestAPodThatEndsMeanwhileIsNotMissed(t *testing.T) {
+	bridge := device(5, "br0", "bridge", 0)
+	pod := appendAttribute(device(9, "pod", "veth", 0), unix.IFLA_LINK_NETNSID, native(0))
+	before, now := &Image{Links: []Message{bridge, pod}}, &Image{Links: []Message{bridge}}
+	for name, want := range map[string][]string{"br0": nil, "pod": {"pod: the interface has gone meanwhile"}} {
+		_, gone := Back(before, now, Area{Names: []string{name}, Reached: []string{"br0", "pod"}}, 0)
+		if diff := cmp.Diff(want, gone); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
 // TestAMessageThatIsCutOffIsNoPanic: a record comes from a file.
 func TestAMessageThatIsCutOffIsNoPanic(t *testing.T) {
 	whole := &Image{

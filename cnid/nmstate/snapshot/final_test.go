@@ -26,6 +26,10 @@ func TestWhatNoUndoBringsBackIsFinal(t *testing.T) {
 		"a pair whose other end is elsewhere": {
 			"ip link set eth1.ep netns ELSEWHERE", "eth1", []string{"eth1: the other end of the pair is in another network namespace"},
 		},
+		"a device on one that is elsewhere": {
+			"ip link add link eth1 name mv0 type macvlan\nip link set eth1 netns ELSEWHERE", "mv0",
+			[]string{"mv0: the network below it is in another network namespace"},
+		},
 		"a queueing discipline": {"tc qdisc add dev eth1 clsact", "eth1", []string{"eth1: the queueing discipline clsact (tc-clsact(8))"}},
 		"one of another device": {"tc qdisc add dev eth1 clsact", "eth2", nil},
 		"keys of macsec": {

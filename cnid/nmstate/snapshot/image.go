@@ -36,6 +36,8 @@ type Image struct {
 	// addresses.
 	VLANs   []Message `json:"vlans,omitempty"`
 	Entries []Message `json:"entries,omitempty"`
+	// Groups are those of multicast that somebody made on bridges.
+	Groups []Message `json:"groups,omitempty"`
 	// Queues are the queueing disciplines that somebody made.
 	Queues []Message `json:"queues,omitempty"`
 	// Settings are those of devices, by name and path.
@@ -57,6 +59,7 @@ func (i *Image) Check() error {
 		{headerOfNeighbor, i.Neighbors},
 		{unix.SizeofIfInfomsg, i.VLANs},
 		{headerOfNeighbor, i.Entries},
+		{headerOfGroup, i.Groups},
 		{headerOfQueue, i.Queues},
 	} {
 		for _, m := range list.messages {
@@ -78,6 +81,12 @@ const (
 func neighborHeader(family, flags uint8) nl.NetlinkRequestData {
 	header := make(raw, headerOfNeighbor)
 	header[0], header[10] = family, flags
+	return header
+}
+
+func groupHeader() nl.NetlinkRequestData {
+	header := make(raw, headerOfGroup)
+	header[0] = unix.AF_BRIDGE
 	return header
 }
 
@@ -108,6 +117,7 @@ func Take(ctx context.Context, k Kernel, a Area) (*Image, error) {
 		{"proxies", &i.Neighbors, unix.RTM_GETNEIGH, []nl.NetlinkRequestData{neighborHeader(unix.AF_UNSPEC, unix.NTF_PROXY)}, all},
 		{"VLANs of ports", &i.VLANs, unix.RTM_GETLINK, []nl.NetlinkRequestData{nl.NewIfInfomsg(unix.AF_BRIDGE), number(unix.IFLA_EXT_MASK, eachVLAN)}, all},
 		{"entries of bridges", &i.Entries, unix.RTM_GETNEIGH, []nl.NetlinkRequestData{neighborHeader(unix.AF_BRIDGE, 0)}, isStatic},
+		{"groups of bridges", &i.Groups, getGroup, []nl.NetlinkRequestData{groupHeader()}, all},
 		{"queueing disciplines", &i.Queues, unix.RTM_GETQDISC, []nl.NetlinkRequestData{make(raw, headerOfQueue)}, isByHandQueue},
 	} {
 		messages, err := k.Dump(ctx, dump.kind, dump.data...)
@@ -120,6 +130,7 @@ func Take(ctx context.Context, k Kernel, a Area) (*Image, error) {
 			}
 		}
 	}
+	i.Groups = eachGroup(i.Groups)
 	return i, i.readSettings(k, a)
 }
 

@@ -56,6 +56,10 @@ func (i *Image) moved(to indexes) *Image {
 	part.Links, part.VLANs = each(i.Links, to.link), each(i.VLANs, to.device)
 	part.Addresses, part.Queues = each(i.Addresses, to.device), each(i.Queues, to.device)
 	part.Neighbors, part.Entries = each(i.Neighbors, to.neighbor), each(i.Entries, to.neighbor)
+	part.Groups = each(i.Groups, func(m Message) {
+		to.device(m)
+		to.at(portOfGroup(m))
+	})
 	part.NextHops = each(i.NextHops, func(m Message) { to.at(nextHops().attributes(m).Get(nextHopOut)) })
 	part.Routes = each(i.Routes, to.route)
 	return &part

@@ -65,6 +65,9 @@ func (l link) isPairWith(other link) bool {
 	return l.driver == "veth" && other.driver == "veth" && l.base == other.index && other.base == l.index
 }
 
+// isOneEnd reports whether the other end of a pair is in another namespace.
+func (l link) isOneEnd() bool { return l.driver == "veth" && l.Get(unix.IFLA_LINK_NETNSID) != nil }
+
 // deviceOf returns the device of an address or a neighbour.
 func deviceOf(m Message) uint32 { return binary.NativeEndian.Uint32(m[4:]) }
 

@@ -102,6 +102,9 @@ func (p *planner) creation(l link) (data []byte, ok bool) {
 		return nil, false
 	case l.driver == "veth":
 		return p.pair(l)
+	case l.Get(unix.IFLA_LINK_NETNSID) != nil:
+		p.impossible("%s: the network below it is in another network namespace", l.name)
+		return nil, false
 	case l.base != 0 && p.now[l.base].index == 0 && !p.created[p.before[l.base].name]:
 		p.impossible("%s: the interface below it is gone", l.name)
 		return nil, false

@@ -31,8 +31,7 @@ func (p *planner) restoreRoutes(before, present, now []Message) {
 		return !others[authorOf(m)] && !have[c.canonical(m)] && p.remains(m) && (!isKernels(m) || settled && m[7] == unix.RTN_UNICAST)
 	}
 	for _, m := range p.inOrder(before, now, missing, settled) {
-		outs := outsOf(m)
-		if slices.ContainsFunc(outs, func(out uint32) bool { return !p.has(out) }) {
+		if !p.canExist(m) {
 			continue
 		}
 		p.request(Request{What: "add the route " + destination(m).String(), Kind: c.add, Flags: c.create, Body: p.addable(m)})
@@ -44,6 +43,13 @@ type slot struct {
 	Destination
 	tos      byte
 	priority uint32
+}
+
+// canExist reports whether the devices of a route, and its source address, have not gone.
+func (p *planner) canExist(m Message) bool {
+	source := routes().attributes(m).Get(unix.RTA_PREFSRC)
+	return (source == nil || p.sources[string(source)]) &&
+		!slices.ContainsFunc(outsOf(m), func(out uint32) bool { return !p.has(out) })
 }
 
 func slotOf(m Message) slot {

@@ -29,7 +29,7 @@ func (m *Manager) keep(ctx context.Context, r *Record, c change) error {
 		return fmt.Errorf("%w: %s; save what is needed and delete it by hand first", ErrFinal, strings.Join(final, "; "))
 	}
 	// What is connected now may not be during the change.
-	r.Area.Names = r.Image.Names(r.Area.Names)
+	r.Area.Reached = r.Image.Names()
 	if c.target.Resolver != nil {
 		file, err := m.Host.Resolver()
 		if err != nil {
