@@ -5,6 +5,7 @@ package snapshot
 
 import (
 	"bytes"
+	"encoding/binary"
 	"maps"
 	"slices"
 
@@ -29,6 +30,9 @@ type driver struct {
 	stopped, alone []uint16
 	// refused are shown, and refused from whoever sets them.
 	refused []uint16
+	// masked are shown with a mask of all bits, of which the kernel refuses those without a
+	// meaning.
+	masked []uint16
 	// marks are shown as a number, and set by an attribute without content.
 	marks []uint16
 }
@@ -39,12 +43,21 @@ func (d driver) creation(data attribute.List) (out []byte) {
 		switch {
 		case slices.Contains(d.refused, kind), d.first != nil && !slices.Contains(d.first, kind):
 		case !slices.Contains(d.marks, kind):
-			out = appendAttribute(out, kind, content)
+			out = appendAttribute(out, kind, d.content(kind, content))
 		case bytes.ContainsFunc(content, func(r rune) bool { return r != 0 }):
 			out = appendAttribute(out, kind, nil)
 		}
 	}
 	return out
+}
+
+// content returns an attribute as a request has it.
+func (d driver) content(kind uint16, content []byte) []byte {
+	if !slices.Contains(d.masked, kind) || len(content) < 8 {
+		return content
+	}
+	const all = 0x1f // VLAN_FLAG_REORDER_HDR to VLAN_FLAG_BRIDGE_BINDING
+	return binary.NativeEndian.AppendUint32(slices.Clone(content[:4]), all)
 }
 
 // changed returns the settings that differ, in the order in which the kernel takes them.
@@ -127,7 +140,7 @@ func ofDevices(kind string) driver {
 			alone:   []uint16{nl.IFLA_BOND_MODE, nl.IFLA_BOND_FAIL_OVER_MAC},
 		}
 	case "vlan":
-		return driver{changes: only(nl.IFLA_VLAN_FLAGS)}
+		return driver{changes: only(nl.IFLA_VLAN_FLAGS), masked: []uint16{nl.IFLA_VLAN_FLAGS}}
 	case "macvlan", "macvtap":
 		settings := []uint16{macvlanMode, macvlanFlags, macvlanQueue, macvlanCutoff}
 		return driver{changes: only(settings...), first: settings}

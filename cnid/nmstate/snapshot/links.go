@@ -235,11 +235,7 @@ func (p *planner) driver(l link, kind string, d driver, was, is attribute.List, 
 		p.link(now, "set down "+l.name, func(b *builder) { b.flags(0, unix.IFF_UP) })
 	}
 	for _, setting := range list {
-		content := setting.content
-		if kind == "vlan" { // struct ifla_vlan_flags: the second number is a mask
-			const all = 0x1f // VLAN_FLAG_REORDER_HDR to VLAN_FLAG_BRIDGE_BINDING
-			content = binary.NativeEndian.AppendUint32(slices.Clone(content[:4]), all)
-		}
+		content := d.content(setting.kind, setting.content)
 		b := about(now.index)
 		b.info(kindOf, kind, dataOf, appendAttribute(nil, setting.kind, content))
 		p.request(Request{What: fmt.Sprintf("setting %d of %s %s", setting.kind, kind, l.name), Kind: unix.RTM_NEWLINK, Body: b.body})

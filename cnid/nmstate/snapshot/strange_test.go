@@ -148,6 +148,10 @@ ip link set vx0 up
 ip route add 198.18.0.0/24 dev vx0`,
 			change: "ip link del vx0\nip link del br0\nip link del eth1.10",
 		},
+		"a VLAN": {
+			host:   "ip link add link eth1 name eth1.10 type vlan id 10 loose_binding on reorder_hdr off egress-qos-map 1:2 3:4 ingress-qos-map 5:6",
+			change: "ip link del eth1.10",
+		},
 		"a device of macvlan": {
 			host:   "ip link add link eth1 name vx0 type macvlan mode passthru bcqueuelen 77",
 			change: "ip link del vx0",
