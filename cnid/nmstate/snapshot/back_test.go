@@ -151,7 +151,7 @@ func TestALifetimeGoesOn(t *testing.T) {
 // asked for one would never end.
 func TestWhatHasExpiredStaysAway(t *testing.T) {
 	before := &Image{
-		Links: []Message{device(5, "eth1", "", 0)}, Addresses: []Message{addressOn(5, "192.0.2.1/24", 30)},
+		Links: []Message{device(5, "eth1", "", 0)}, Addresses: []Message{addressOn(5, "192.0.2.9/24", 30)},
 		Routes: []Message{expiring("fd01::/64", 30), expiring("fd02::/64", 90), expiring("fd03::/64", 0)},
 	}
 	requests, _ := Back(before, &Image{Links: before.Links}, Area{Names: []string{"eth1"}}, time.Minute)

@@ -165,11 +165,8 @@ func (p *planner) attach(was, is, controller link) {
 func (p *planner) settings(was, is link) {
 	for _, kind := range append(common(), unix.IFLA_IFALIAS) {
 		want, have := was.Get(kind), is.Get(kind)
-		if bytes.Equal(want, have) || want == nil && kind != unix.IFLA_IFALIAS || kind == unix.IFLA_ADDRESS && was.driver == "" && was.portOf == "bond" {
+		if bytes.Equal(want, have) || want == nil && kind != unix.IFLA_IFALIAS || kind == unix.IFLA_ADDRESS && p.follows(was) {
 			continue
-		}
-		if kind == unix.IFLA_ADDRESS && was.driver == "bridge" && !p.hasItsPorts(was) {
-			continue // It may follow from the ports: the next look tells.
 		}
 		if kind == unix.IFLA_IFALIAS {
 			want = bytes.TrimRight(want, "\x00")
@@ -186,6 +183,12 @@ func (p *planner) settings(was, is link) {
 	if was.driver == is.driver {
 		p.driver(was, was.driver, ofDevices(was.driver), was.data, is.data, nl.IFLA_INFO_KIND, nl.IFLA_INFO_DATA)
 	}
+}
+
+// follows reports whether the address of a device may follow from others: that of hardware in
+// a bond, and that of a bridge until the bridge has its ports again.
+func (p *planner) follows(was link) bool {
+	return was.driver == "" && was.portOf == "bond" || was.driver == "bridge" && !p.hasItsPorts(was)
 }
 
 // hasItsPorts reports whether a controller has the ports that it had.
