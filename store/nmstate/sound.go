@@ -15,4 +15,6 @@ func (e *Enactment) Check() error {
 }
 
 // Check implements descriptor.Checked.
-func (p *Policy) Check() error { return cmp.Or(sound.Texts(string(p.Unavailable), p.LastSlot), p.Spec.Check()) }
+func (p *Policy) Check() error {
+	return cmp.Or(sound.Texts(string(p.Unavailable), p.LastSlot), p.Spec.Check())
+}

@@ -26,6 +26,9 @@ const (
 	Up = "up"
 	// Down keeps the interface, without addresses; a virtual one is removed.
 	Down = "down"
+	// Inactive keeps a virtual interface too, down. One that is not there is made if the
+	// document has its type, and is no error without. It is Alioth's own, for undoing.
+	Inactive = "inactive"
 	// Absent removes a virtual interface, and all settings of another one.
 	Absent = "absent"
 	// Ignore leaves the interface as it is, whatever else the document says of it.

@@ -32,7 +32,7 @@ func (h *Host) Check(ctx context.Context, desired *document.State) error {
 
 // check checks one interface of a desired state.
 func (o Others) check(path string, i document.Interface, taken hidden) error {
-	stops := i.State == document.Down || i.State == document.Absent
+	stops := i.State == document.Down || i.State == document.Inactive || i.State == document.Absent
 	switch {
 	case i.State == document.Ignore:
 		return nil

@@ -32,6 +32,9 @@ func (r *resolution) mergeAll() {
 			r.final[name] = &document.Interface{Name: name, Type: want.Type, State: document.Absent}
 			continue
 		}
+		if want.State == document.Inactive && !exists && want.Type == "" {
+			continue // somebody has removed it
+		}
 		kind, ok := r.kind(want, have, exists, ends[name])
 		if !ok {
 			r.invalid[name] = true
@@ -48,7 +51,15 @@ func (r *resolution) put(want, have document.Interface) {
 	if want.IPv6 != nil && isTrue(want.IPv6.Autoconf) && (have.IPv6 == nil || !isTrue(have.IPv6.Autoconf)) {
 		r.add(r.at(want.Name)+".ipv6.autoconf", "true: unsupported: use static addresses")
 	}
+	inactive := want.State == document.Inactive
+	if inactive {
+		want.State = document.Down
+	}
 	merged := normalized(want, have)
+	if inactive && Virtual(merged.Type) {
+		r.final[want.Name] = &merged
+		return
+	}
 	if merged.State == document.Down && !stays(merged, have) {
 		stop(&merged)
 	}

@@ -49,7 +49,7 @@ func TestWhatIsWrongIsSaidWithThePathOfTheField(t *testing.T) {
 	for _, c := range []struct{ desired, want string }{
 		{`interfaces: [{name: "a/b", type: dummy}]`, `interfaces[0].name: "a/b": want 1 to 15 bytes without slash, colon and space, and neither . nor ..`},
 		{`interfaces: [{name: eth0}, {name: eth0}]`, `interfaces[1].name: eth0: interfaces[0] has that name too`},
-		{`interfaces: [{name: eth0, state: "no"}]`, `interfaces[0].state: no: want one of up, down, absent, ignore`},
+		{`interfaces: [{name: eth0, state: "no"}]`, `interfaces[0].state: no: want one of up, down, inactive, absent, ignore`},
 		{`interfaces: [{name: eth9, type: ethernet}]`, `interfaces[0].name: eth9: no such device`},
 		{`interfaces: [{name: eth9}]`, `interfaces[0].type: missing: eth9 does not exist, and making it needs its type`},
 		{`interfaces: [{name: lo1, type: loopback}]`, `interfaces[0].type: loopback: lo1 does not exist, and interfaces of that type can't be made`},

@@ -92,6 +92,9 @@ func declaredOf(declared, resolved document.Interface) document.Interface {
 	i := target.Only(declared, resolved)
 	// A desired interface without a state is up, also if it is down after a boot.
 	i.Type, i.State = resolved.Type, resolved.State
+	if declared.State == document.Inactive {
+		i.State = declared.State // not Down, which removes a virtual one at the next boot
+	}
 	if target.Virtual(i.Type) {
 		makeable(&i, resolved)
 	}

@@ -519,3 +519,28 @@ func TestWhatCanNotBeRestoredIsNotDeleted(t *testing.T) {
 	w.same(t, before)
 	w.closed(t)
 }
+
+// TestAVirtualInterfaceThatIsInactiveStaysAndIsDown has a bridge that somebody made and left
+// down, and that a policy had changed.
+func TestAVirtualInterfaceThatIsInactiveStaysAndIsDown(t *testing.T) {
+	w := newWorld(t)
+	testnet.In(t, w.node, func() error {
+		return netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "byhand", MTU: 1400}})
+	})
+	const inactive = "interfaces: [{name: byhand, mtu: 1500, state: inactive}, {name: gone, mtu: 1500, state: inactive}]"
+	for _, text := range []string{"interfaces: [{name: byhand, mtu: 1400}]", inactive, inactive} {
+		w.apply(t, text)
+	}
+	for _, i := range w.show(t).Interfaces {
+		if i.Name == "gone" || i.Name == "byhand" && (i.State != document.Down || *i.MTU != 1500) {
+			t.Errorf("%s is %s with an MTU of %d", i.Name, i.State, *i.MTU)
+		}
+	}
+	if !slices.ContainsFunc(w.show(t).Interfaces, func(i document.Interface) bool { return i.Name == "byhand" }) {
+		t.Error("the bridge is gone")
+	}
+	w.apply(t, "interfaces: [{name: another, type: linux-bridge, mtu: 1400, state: inactive}]")
+	if at := slices.IndexFunc(w.show(t).Interfaces, func(i document.Interface) bool { return i.Name == "another" && i.State == document.Down }); at < 0 {
+		t.Error("a bridge with its type is not made")
+	}
+}

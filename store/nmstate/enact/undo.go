@@ -16,6 +16,7 @@ import (
 // the other: what two of them have is undone by the later one.
 func (p *pass) undo() {
 	for _, e := range p.entries {
+		p.forget(e)
 		if e.relation != ends || e.over {
 			continue
 		}
@@ -25,6 +26,17 @@ func (p *pass) undo() {
 		case e.is.Applied != nil && p.writable() && p.Node.Current != nil:
 			p.end(e)
 		}
+	}
+}
+
+// forget leaves out of what an enactment undoes the interfaces that somebody has removed
+// meanwhile: they would fail for ever, and all other policies of the node with them.
+func (p *pass) forget(e *entry) {
+	if e.is.Undoing == nil || p.Node.Current == nil {
+		return
+	}
+	if present, err := policy.Present(e.is.Undoing, p.Node.Current); err == nil {
+		e.is.Undoing = orNil(present)
 	}
 }
 

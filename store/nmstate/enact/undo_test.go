@@ -278,3 +278,23 @@ func TestAStateThatCannotBeReadIsNotChanged(t *testing.T) {
 		t.Errorf("it changes: %s", words(t, c.enactments))
 	}
 }
+
+// TestWhatOthersRemoveWhileAPolicyIsUndoneIsNoObstacle has an undo that fails until somebody
+// removes the interface.
+func TestWhatOthersRemoveWhileAPolicyIsUndoneIsNoObstacle(t *testing.T) {
+	c := newCluster(t, "n1")
+	c.current("interfaces: [{name: eth1, type: ethernet, state: up, mtu: 1500}, {name: br7, type: linux-bridge, state: down, mtu: 1500}]")
+	c.put("a", "interfaces: [{name: br7, mtu: 1400}, {name: eth1, mtu: 1400}]")
+	c.settle()
+	delete(c.policies, ref("a"))
+	c.handle("n1")
+	same(t, "undoing", c.enactment("n1", "a").Undoing, "interfaces: [{name: br7, mtu: 1500, state: inactive}, {name: eth1, mtu: 1500, state: up}]")
+	c.current("interfaces: [{name: eth1, type: ethernet, state: up, mtu: 1400}]")
+	c.handle("n1")
+	same(t, "undoing", c.enactment("n1", "a").Undoing, "interfaces: [{name: eth1, mtu: 1500, state: up}]")
+	c.settle()
+	if len(c.enactments) > 0 {
+		t.Errorf("left is %s", words(t, c.enactments))
+	}
+	same(t, "the network", c.states["n1"].Current, "interfaces: [{name: eth1, type: ethernet, state: up, mtu: 1500}]")
+}

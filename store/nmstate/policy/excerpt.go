@@ -37,6 +37,24 @@ func Excerpt(current map[string]any, desired ...map[string]any) (map[string]any,
 	})), nil
 }
 
+// Present returns what undoes something, without interfaces that are not there and can't be
+// made: somebody has removed them since, and nobody knows their type.
+func Present(back, current map[string]any) (map[string]any, error) {
+	leaves, err := parseEach([]map[string]any{back})
+	if err != nil {
+		return nil, err
+	}
+	now, err := parse(current)
+	if err != nil {
+		return nil, err
+	}
+	there, wanted := byInterface(now), byInterface(leaves)
+	return format(slices.DeleteFunc(leaves, func(l leaf) bool {
+		called, ok := l.path.iface()
+		return ok && there[called] == nil && textOf(wanted[called], kind) == ""
+	})), nil
+}
+
 // parseEach returns the leaves of several states. An interface can be in some of them.
 func parseEach(documents []map[string]any) ([]leaf, error) {
 	var all []leaf

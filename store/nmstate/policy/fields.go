@@ -33,7 +33,9 @@ const (
 	up     = "up"
 	down   = "down"
 	absent = "absent"
-	ignore = "ignore"
+	// inactive is Alioth's own: a virtual interface that is down and stays.
+	inactive = "inactive"
+	ignore   = "ignore"
 )
 
 // leaf is a field of a state without fields of its own: a number, a text, a list, an empty

@@ -17,7 +17,8 @@ import (
 // next is never touched. Of all others:
 //   - A virtual interface that was not there before becomes absent.
 //   - An interface that was there gets its fields back as they were. One that the policy
-//     made absent or down gets all of them.
+//     made absent or down gets all of them. A virtual one that was down becomes inactive, for
+//     down would remove it.
 //   - A list, a description or a controller that was not there becomes empty.
 //   - Ports get back their addresses, MTU, MAC and controller, which a controller takes.
 //   - Routes of interfaces that were ports, absent or down come back.
@@ -130,7 +131,11 @@ func (u *undoing) interfaces() {
 // restoreState gives an interface the state that it had. One of next keeps the state of
 // next, which is repeated: an owner without a state wants up.
 func (u *undoing) restoreState(was, next []leaf) {
-	if had := textOf(was, state); next == nil && (had == up || had == down) {
+	had := textOf(was, state)
+	if had == down && virtual(textOf(was, kind)) {
+		had = inactive
+	}
+	if next == nil && (had == up || had == down || had == inactive) {
 		u.set(field(was[0].path[:2], state), had)
 	}
 	at := slices.IndexFunc(next, func(l leaf) bool { return len(l.path) == 3 && l.path[2].key == state })

@@ -14,6 +14,7 @@ const stateBefore = `
 interfaces:
 - {name: eth1, type: ethernet, state: up, mtu: 1500, min-mtu: 68, permanent-mac-address: '02:00:00:00:00:01', ipv4: {enabled: true, address: [{ip: 192.0.2.1, prefix-length: 24}]}, ipv6: {enabled: false}}
 - {name: eth2, type: ethernet, state: down, mtu: 1500, ipv4: {enabled: false}}
+- {name: br7, type: linux-bridge, state: down, mtu: 1500}
 - {name: vx1, type: vxlan, state: up, vxlan: {id: 7, base-iface: eth1}}
 routes:
   config:
@@ -37,6 +38,8 @@ func TestWhatOnlyARemovedPolicyHadIsTurnedBack(t *testing.T) {
 		{"a setting that was not known", "interfaces: [{name: eth1, accept-all-mac-addresses: true}]", "", "interfaces: [{name: eth1, state: up}]", "interfaces[eth1].accept-all-mac-addresses"},
 		{"a setting that was not known, and another has", "interfaces: [{name: eth1, accept-all-mac-addresses: true}]", "interfaces: [{name: eth1, accept-all-mac-addresses: false}]", "", ""},
 		{"a field below which another has some", "interfaces: [{name: eth1, odd: [1]}]", "interfaces: [{name: eth1, odd: {a: 1}}]", "", ""},
+		{"a setting of a virtual interface that was down", "interfaces: [{name: br7, mtu: 9000}]", "", "interfaces: [{name: br7, mtu: 1500, state: inactive}]", ""},
+		{"a virtual interface that was down and was made absent", "interfaces: [{name: br7, state: absent}]", "", "interfaces: [{name: br7, type: linux-bridge, mtu: 1500, state: inactive}]", ""},
 		{"hardware that came later", "interfaces: [{name: eth9, type: ethernet, mtu: 9000}]", "", "", "interfaces[eth9]"},
 		{"an interface that was made absent", "interfaces: [{name: vx1, type: vxlan, state: absent}]", "", "interfaces: [{name: vx1, type: vxlan, state: up, vxlan: {id: 7, base-iface: eth1}}]", ""},
 		{"one that was made absent and never was", "interfaces: [{name: x, state: absent}]", "", "", ""},
