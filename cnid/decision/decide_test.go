@@ -48,7 +48,7 @@ type decided struct {
 	addresses []store.Address
 	// links are wanted on the nodes.
 	links []multinet.LinkID
-	// grants are those of the cluster.
+	// grants are the DelegationGrants of the cluster.
 	grants   []multinet.Grant
 	records  []journal.Record
 	mtu      int

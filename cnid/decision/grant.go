@@ -18,7 +18,7 @@ import (
 // root, and the AttachmentClaim that has the hash of their configuration is in the namespace
 // of the pod: only admission keeps the owner of the namespace from writing one. So a node also
 // demands a DelegationGrant, which only administrators write, and what the operator demands of
-// the namespace. Only with the row of the namespace it is known that the pod is no tenant's.
+// the namespace. The row of the namespace shows whether the pod belongs to a tenant.
 func ungranted(tx store.ReadTx, pod *store.Pod, network store.NetworkRef, said *annotations.Delegate) string {
 	namespace := store.GetNamespace(tx, pod.Namespace)
 	if namespace == nil {

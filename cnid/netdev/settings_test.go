@@ -58,8 +58,8 @@ func TestNoNameOfADeviceLeadsToOtherSettings(t *testing.T) {
 	}
 }
 
-// TestSettingsOfUplinksAreReportedAsTheyAreInEffect: many are in effect only together with
-// those of all devices.
+// TestSettingsOfUplinksAreReportedAsTheyAreInEffect: the kernel combines many
+// settings of a device with the setting of all devices.
 func TestSettingsOfUplinksAreReportedAsTheyAreInEffect(t *testing.T) {
 	const device = "eth0"
 	redirects, routes := perDevice("ipv4", device, "accept_redirects"), perDevice("ipv6", device, "accept_source_route")

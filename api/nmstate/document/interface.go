@@ -26,8 +26,9 @@ const (
 	Up = "up"
 	// Down keeps the interface, without addresses; a virtual one is removed.
 	Down = "down"
-	// Inactive keeps a virtual interface too, down. One that is not there is made if the
-	// document has its type, and is no error without. It is Alioth's own, for undoing.
+	// Inactive sets a virtual interface down and keeps it. A missing interface is made if the
+	// document has its type, and is left out otherwise. The state is an extension of Alioth
+	// for the undo of policies; nmstate lacks it.
 	Inactive = "inactive"
 	// Absent removes a virtual interface, and all settings of another one.
 	Absent = "absent"

@@ -37,7 +37,7 @@ type Slot struct {
 	// Expires is when the slot ends, whatever became of the node. One that the operator took
 	// back has the time of its grant here.
 	Expires metav1.MicroTime `json:"expires"`
-	// PolicyUID and Generation are those of the policy that the slot was granted for. A
+	// PolicyUID and Generation identify the policy for which the operator granted the slot. A
 	// failure counts only if the node had a slot for that policy and generation.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional

@@ -39,8 +39,8 @@ func EnactmentName(node, kind, policy string) string {
 	return node + hashed(kind, policy)
 }
 
-// NodeOfEnactment returns the node of the enactment of a policy; false if the name is not
-// that of an enactment of the policy. Names of earlier versions are also names.
+// NodeOfEnactment returns the node of an enactment, and false if no enactment of the policy
+// has the name. The function accepts names of earlier versions too.
 func NodeOfEnactment(name, kind, policy string) (string, bool) {
 	for _, end := range []string{ending(kind, policy), hashed(kind, policy), early(kind, policy)} {
 		if node, ok := strings.CutSuffix(name, end); ok && node != "" {
@@ -50,7 +50,7 @@ func NodeOfEnactment(name, kind, policy string) (string, bool) {
 	return "", false
 }
 
-// ending is what follows the node in the name of an enactment.
+// ending returns the part of an enactment name after the name of the node.
 func ending(kind, policy string) string {
 	number := strings.Count(policy, ".") + 1
 	parts := "parts-" + strconv.Itoa(number)

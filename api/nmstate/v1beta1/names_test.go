@@ -39,7 +39,7 @@ func sequences(parts []string, most int) []string {
 }
 
 // TestNoTwoEnactmentsHaveTheSameName tries all policies on all nodes whose names have few
-// parts, of which some are those that names of enactments end with.
+// parts. Some parts are equal to the endings of enactment names.
 func TestNoTwoEnactmentsHaveTheSameName(t *testing.T) {
 	long := strings.Repeat("l", 120)
 	hash := hashed(today, "a")[1:]

@@ -33,8 +33,8 @@ func SettingPath(family, device, name string) (string, error) {
 	return filepath.Join(family, "conf", device, name), nil
 }
 
-// EveryPath returns the path of the setting that the kernel combines with those of all
-// devices, below SettingsRoot.
+// EveryPath returns the path, below SettingsRoot, of the setting "all": the kernel combines
+// the value with the setting of each device.
 func EveryPath(family, name string) string { return filepath.Join(family, "conf", "all", name) }
 
 // Setting is a kernel setting of each of Alioth's devices on a node: the tunnel's device,
@@ -76,7 +76,7 @@ var Settings = []Setting{
 // its value in effect and does not change it: the device is the administrator's.
 type UplinkSetting struct {
 	Family, Name string
-	// Both reports that the setting is in effect only if that of "all" is on, too.
+	// Both reports that the setting takes effect only if the setting "all" is on too.
 	Both bool
 	// On is the wanted value in effect.
 	On bool

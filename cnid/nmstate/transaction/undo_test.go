@@ -1,0 +1,145 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package transaction_test
+
+import (
+	"errors"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/cnid/nmstate/transaction"
+)
+
+// TestARecordOfAnEarlierReleaseIsUndone: it has the documents, and nothing of the kernel.
+func TestARecordOfAnEarlierReleaseIsUndone(t *testing.T) {
+	w := newWorld(t)
+	before := w.show(t)
+	if _, err := w.with(t, renumbered, transaction.Options{NoCommit: true}, nil); err != nil {
+		t.Fatal(err)
+	}
+	record := w.record(t)
+	if err := unix.Kill(record.Guard, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	w.ended(t, record.Guard)
+	record.Image, record.ResolverFile = nil, nil
+	w.put(t, record)
+	if err := w.manager(t, nil, func(m *transaction.Manager) error { return m.Recover(t.Context()) }); err != nil {
+		t.Fatal(err)
+	}
+	w.same(t, before)
+}
+
+// TestALifetimeDoesNotGoByTheWallClock: somebody may set that clock meanwhile.
+func TestALifetimeDoesNotGoByTheWallClock(t *testing.T) {
+	w := newWorld(t)
+	testnet.In(t, w.node, func() error {
+		return exec.CommandContext(t.Context(), "ip", "addr", "add", "192.0.2.77/24", "dev", "eth0", "valid_lft", "3000", "preferred_lft", "3000").Run()
+	})
+	if _, err := w.with(t, renumbered, transaction.Options{NoCommit: true}, nil); err != nil {
+		t.Fatal(err)
+	}
+	record := w.record(t)
+	record.Begun = record.Begun.Add(-time.Hour)
+	w.put(t, record)
+	if err := w.manager(t, nil, func(m *transaction.Manager) error { return m.Rollback(t.Context()) }); err != nil {
+		t.Fatal(err)
+	}
+	testnet.In(t, w.node, func() error {
+		out, err := exec.CommandContext(t.Context(), "ip", "-4", "addr", "show", "dev", "eth0").Output()
+		if !strings.Contains(string(out), "192.0.2.77/24") {
+			t.Errorf("the address is gone: %s", out)
+		}
+		return err
+	})
+}
+
+// TestAnInterfaceThatGoesMeanwhileKeepsNothingFromTheHost removes an interface while a change
+// of it waits for its commit.
+func TestAnInterfaceThatGoesMeanwhileKeepsNothingFromTheHost(t *testing.T) {
+	for _, end := range []string{"rollback", "deadline"} {
+		t.Run(end, func(t *testing.T) {
+			w := newWorld(t)
+			w.apply(t, sourced)
+			before := w.show(t)
+			const change = "interfaces: [{name: v1, mtu: 1400}, {name: eth0, mtu: 1400}]"
+			if end == "deadline" {
+				cmd := w.start(t, job{Dir: w.dir, Desired: change, DieBefore: never, HangBefore: never, Timeout: 2 * time.Second, NoCommit: true})
+				if err := cmd.Wait(); err != nil {
+					t.Fatal(err)
+				}
+			} else if _, err := w.with(t, change, transaction.Options{NoCommit: true}, nil); err != nil {
+				t.Fatal(err)
+			}
+			testnet.In(t, w.node, func() error {
+				v1, err := netlink.LinkByName("v1")
+				if err != nil {
+					return err
+				}
+				return netlink.LinkDel(v1)
+			})
+			if end == "rollback" {
+				err := w.manager(t, nil, func(m *transaction.Manager) error { return m.Rollback(t.Context()) })
+				if !errors.Is(err, transaction.ErrIncomplete) || !strings.Contains(err.Error(), "v1: the interface has gone meanwhile") {
+					t.Errorf("got %v", err)
+				}
+			}
+			w.closed(t)
+			isPair := func(i document.Interface) bool { return i.Name == "v1" || i.Name == "v2" }
+			before.Interfaces = slices.DeleteFunc(before.Interfaces, isPair)
+			w.same(t, before, cmpopts.IgnoreFields(document.State{}, "Routes"))
+			w.apply(t, "interfaces: [{name: eth0, mtu: 1450}]")
+		})
+	}
+}
+
+// TestWhatCanNotBeRestoredIsNotDeleted: the document is refused before anything is changed.
+func TestWhatCanNotBeRestoredIsNotDeleted(t *testing.T) {
+	w := newWorld(t)
+	w.apply(t, "interfaces: [{name: br7, type: linux-bridge, state: up}]")
+	testnet.In(t, w.node, func() error {
+		return exec.CommandContext(t.Context(), "tc", "qdisc", "add", "dev", "br7", "clsact").Run()
+	})
+	before := w.show(t)
+	_, err := w.with(t, "interfaces: [{name: br7, state: absent}]", transaction.Options{}, nil)
+	if !errors.Is(err, transaction.ErrFinal) || !strings.Contains(err.Error(), "br7: the queueing discipline clsact") {
+		t.Fatalf("got %v", err)
+	}
+	w.same(t, before)
+	w.closed(t)
+}
+
+// TestAVirtualInterfaceThatIsInactiveStaysAndIsDown has a bridge that somebody made and left
+// down, and that a policy had changed.
+func TestAVirtualInterfaceThatIsInactiveStaysAndIsDown(t *testing.T) {
+	w := newWorld(t)
+	testnet.In(t, w.node, func() error {
+		return netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "byhand", MTU: 1400}})
+	})
+	const inactive = "interfaces: [{name: byhand, mtu: 1500, state: inactive}, {name: gone, mtu: 1500, state: inactive}]"
+	for _, text := range []string{"interfaces: [{name: byhand, mtu: 1400}]", inactive, inactive} {
+		w.apply(t, text)
+	}
+	for _, i := range w.show(t).Interfaces {
+		if i.Name == "gone" || i.Name == "byhand" && (i.State != document.Down || *i.MTU != 1500) {
+			t.Errorf("%s is %s with an MTU of %d", i.Name, i.State, *i.MTU)
+		}
+	}
+	if !slices.ContainsFunc(w.show(t).Interfaces, func(i document.Interface) bool { return i.Name == "byhand" }) {
+		t.Error("the bridge is gone")
+	}
+	w.apply(t, "interfaces: [{name: another, type: linux-bridge, mtu: 1400, state: inactive}]")
+	if at := slices.IndexFunc(w.show(t).Interfaces, func(i document.Interface) bool { return i.Name == "another" && i.State == document.Down }); at < 0 {
+		t.Error("a bridge with its type is not made")
+	}
+}
