@@ -1,0 +1,79 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package dhcp has what DHCP clients are told and what they learn: the wanted clients
+// (Config), and the leases that servers gave (Lease). It is pure. Below it, v4 and v6 are the
+// state machines of the protocols, wire has their sockets, and client runs them.
+//
+// The clients change no interface. Who runs them puts the addresses and routes of a Lease on
+// the interface, and removes them once there is none.
+package dhcp
+
+import "fmt"
+
+// Family is a version of IP.
+type Family uint8
+
+const (
+	// IPv4 stands for DHCP (RFC 2131).
+	IPv4 Family = 4
+	// IPv6 stands for DHCPv6 (RFC 8415).
+	IPv6 Family = 6
+)
+
+// String returns "IPv4" or "IPv6".
+func (f Family) String() string { return fmt.Sprintf("IPv%d", uint8(f)) }
+
+// Key names a client.
+type Key struct {
+	Interface string
+	Family    Family
+}
+
+// String returns, for example, "DHCP for IPv4 on eth1".
+func (k Key) String() string { return fmt.Sprintf("DHCP for %s on %s", k.Family, k.Interface) }
+
+// Config is what the clients of one interface do. Indexes, hardware addresses and the carrier
+// are the kernel's: the clients look them up by the name of the interface, and follow changes.
+type Config struct {
+	Interface string
+	// V4 and V6 are nil without a client for the family.
+	V4 *V4
+	V6 *V6
+}
+
+// V4 is how a client asks for an address of IPv4.
+type V4 struct {
+	// ClientID is the value of dhcp-client-id: "ll", "iaid+duid" or octets ("01:02:...").
+	// Empty means "ll". CheckClientID tells whether it can be used.
+	ClientID string
+	// DUID is the value of dhcp-duid for a ClientID of "iaid+duid". See V6.
+	DUID string
+	// Hostname is sent to the server; empty sends none. The caller puts the name of the node
+	// here for dhcp-send-hostname, or dhcp-custom-hostname. CheckHostname refuses what no
+	// server accepts.
+	Hostname string
+}
+
+// Mode is what a client of DHCPv6 asks for.
+type Mode uint8
+
+const (
+	// Stateful asks for an address (IA_NA) and for name servers, whatever routers advertise.
+	Stateful Mode = iota
+	// Stateless asks for name servers alone (Information-request).
+	Stateless
+	// ByRouter does one of these, or nothing, as the last router's advertisement tells
+	// (flags M and O). It is for autoconf: true with dhcp: true.
+	ByRouter
+)
+
+// V6 is how a client asks for an address of IPv6, or only for name servers.
+type V6 struct {
+	Mode Mode
+	// DUID is the value of dhcp-duid: "ll", "llt", "uuid" or octets. Empty means "ll".
+	// CheckDUID tells whether it can be used.
+	DUID string
+	// Hostname is sent to the server; empty sends none.
+	Hostname string
+}
