@@ -99,6 +99,14 @@ func (l *Lease) Same(other *Lease) bool {
 		slices.Equal(l.DNS, other.DNS) && slices.Equal(l.Search, other.Search)
 }
 
+// Earlier returns the end of a lease if a timer is not due before. A zero time is never due.
+func Earlier(timer time.Time, l *Lease) time.Time {
+	if l == nil || l.Expires.IsZero() || !timer.IsZero() && timer.Before(l.Expires) {
+		return timer
+	}
+	return l.Expires
+}
+
 // Held is a client with its lease.
 type Held struct {
 	Key
@@ -107,9 +115,6 @@ type Held struct {
 	// Lease is nil while there is none: what came from an earlier one has to go.
 	Lease *Lease
 	// Phase is a word of the protocol for what the client does: "selecting", "bound", ...
-	Phase string
-	// Problem says why there is no lease, or why it is not renewed, and since when. It is
-	// empty while nothing is wrong. Its texts are bounded.
-	Problem string
-	Since   time.Time
+	Phase   string
+	Problem Problem
 }

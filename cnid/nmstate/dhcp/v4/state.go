@@ -49,7 +49,7 @@ type State struct {
 	// Lease is in use: the caller was told of it by Hold, and of nothing since.
 	Lease *dhcp.Lease
 	// Problem says why there is no lease, or why it is not prolonged.
-	Problem Problem
+	Problem dhcp.Problem
 
 	// timer is when the phase goes on by itself; zero if only an event leads on.
 	timer time.Time
@@ -62,16 +62,8 @@ type State struct {
 	// offered is what the client requests of server.
 	offered, server netip.Addr
 	// pending was given, and is being probed.
-	pending *dhcp.Lease
-	// setbacks counts refusals and conflicts since long; setback is the last one.
-	setbacks int
-	setback  time.Time
-}
-
-// Problem is what keeps a client from a lease.
-type Problem struct {
-	Text  string
-	Since time.Time
+	pending  *dhcp.Lease
+	setbacks dhcp.Setbacks
 }
 
 // New returns the state of a client without a carrier. A lease of before is in use again until
@@ -79,12 +71,7 @@ type Problem struct {
 func New(lease *dhcp.Lease) State { return State{Phase: Down, Lease: lease} }
 
 // Due returns when the machine needs a Tick; zero if never.
-func (s State) Due() time.Time {
-	if s.Lease == nil || s.Lease.Expires.IsZero() || !s.timer.IsZero() && s.timer.Before(s.Lease.Expires) {
-		return s.timer
-	}
-	return s.Lease.Expires
-}
+func (s State) Due() time.Time { return dhcp.Earlier(s.timer, s.Lease) }
 
 // Event is what happened.
 type Event interface{ isEvent() }

@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp"
 )
 
@@ -29,8 +28,6 @@ const (
 	probeWait = 200 * time.Millisecond
 	// afterConflict is the wait after DECLINE (RFC 2131, section 3.1).
 	afterConflict = 10 * time.Second
-	// forgiven is how long a refusal or conflict makes the client slower.
-	forgiven = 10 * time.Minute
 	// quiet is how many questions stay without an answer before that is a problem.
 	quiet = 2
 )
@@ -135,7 +132,7 @@ func (x *step) send(m Message) {
 
 func (x *step) discover() {
 	if x.try >= quiet {
-		x.problem("no DHCP server answers")
+		x.Problem.Note(x.now, "no DHCP server answers")
 	}
 	x.Phase = Selecting
 	x.again()
@@ -144,7 +141,7 @@ func (x *step) discover() {
 
 func (x *step) request() {
 	if x.try >= maxRequests {
-		x.problem(fmt.Sprintf("the DHCP server %s offered %s, and does not answer the request", x.server, x.offered))
+		x.Problem.Note(x.now, fmt.Sprintf("the DHCP server %s offered %s, and does not answer the request", x.server, x.offered))
 		x.fail(0)
 		return
 	}
@@ -155,7 +152,7 @@ func (x *step) request() {
 func (x *step) reboot() {
 	if x.try >= maxRequests {
 		// RFC 2131, section 3.2: an unexpired lease counts although nobody answers.
-		x.problem("no DHCP server answers; the lease of before is used until " + until(x.Lease))
+		x.Problem.Note(x.now, "no DHCP server answers; the lease of before is used")
 		x.bound()
 		return
 	}
@@ -178,7 +175,7 @@ func (x *step) prolong() {
 		x.began, x.try = x.now, 0
 	}
 	if x.try++; x.try > quiet {
-		x.problem(fmt.Sprintf("the DHCP server %s does not answer; the lease ends at %s", lease.Server, until(lease)))
+		x.Problem.Note(x.now, fmt.Sprintf("the DHCP server %s does not answer; the lease ends at %s", lease.Server, until(lease)))
 	}
 	// Each question has a number of its own: an answer to an earlier one would have a wrong
 	// beginning of the lease.
@@ -194,19 +191,14 @@ func betweenRenewals(lease *dhcp.Lease, left time.Duration) time.Duration {
 	return min(max(left/2, least), left)
 }
 
-func until(lease *dhcp.Lease) string {
-	if lease.Expires.IsZero() {
-		return "it is refused"
-	}
-	return lease.Expires.UTC().Format(time.RFC3339)
-}
+func until(lease *dhcp.Lease) string { return lease.Expires.UTC().Format(time.RFC3339) }
 
 func (x *step) received(a Answer) {
 	if a.Transaction != x.transaction || !x.expected(a) {
 		return
 	}
 	if a.Unusable != nil {
-		x.problem(said.Bounded(fmt.Sprintf("the DHCP server %s: %v", a.Server, a.Unusable), said.MaxQuoted))
+		x.Problem.Note(x.now, fmt.Sprintf("the DHCP server %s: %v", a.Server, a.Unusable))
 		return
 	}
 	switch a.Kind {
@@ -277,7 +269,7 @@ func (x *step) probe() {
 
 // hold takes a lease in use.
 func (x *step) hold(lease *dhcp.Lease) {
-	x.pending, x.Lease, x.Problem = nil, lease, Problem{}
+	x.pending, x.Lease, x.Problem = nil, lease, dhcp.Problem{}
 	x.offered, x.server = lease.Address.Addr(), lease.Server
 	x.actions = append(x.actions, Hold{lease})
 	x.bound()
@@ -294,7 +286,7 @@ func (x *step) refused(a Answer) {
 		text = fmt.Sprintf("the DHCP server %s refuses the address %s", a.Server, x.Lease.Address.Addr())
 		x.drop()
 	}
-	x.problem(text)
+	x.Problem.Note(x.now, text)
 	x.offered, x.server = netip.Addr{}, netip.Addr{}
 	x.fail(0)
 }
@@ -303,29 +295,18 @@ func (x *step) inUse(e InUse) {
 	if x.Phase != Probing || e.Address != x.pending.Address.Addr() {
 		return
 	}
-	x.problem(fmt.Sprintf("the address %s of the DHCP server %s is in use by %s", e.Address, x.server, e.By))
+	x.Problem.Note(x.now, fmt.Sprintf("the address %s of the DHCP server %s is in use by %s", e.Address, x.server, e.By))
 	x.send(Message{Kind: Decline, Requested: e.Address, Server: x.server})
 	x.offered, x.server = netip.Addr{}, netip.Addr{}
 	x.fail(afterConflict)
 }
 
-// fail starts again. The first time that is at once; each further time within forgiven takes
-// longer, so a server that refuses all it offers costs little.
-func (x *step) fail(least time.Duration) {
-	if x.now.Sub(x.setback) > forgiven {
-		x.setbacks = 0
-	}
-	wait := time.Duration(0)
-	if x.setbacks > 0 {
-		wait = min(firstWait<<min(x.setbacks-1, 4), lastWait)
-	}
-	x.setbacks, x.setback = x.setbacks+1, x.now
-	x.start(max(wait, least))
-}
+// fail starts again, after a wait that grows with the setbacks.
+func (x *step) fail(least time.Duration) { x.start(max(x.setbacks.Next(x.now), least)) }
 
 // expire gives up a lease whose time is over.
 func (x *step) expire() {
-	x.problem(fmt.Sprintf("the lease of the DHCP server %s ended at %s", x.Lease.Server, until(x.Lease)))
+	x.Problem.Note(x.now, fmt.Sprintf("the lease of the DHCP server %s ended at %s", x.Lease.Server, until(x.Lease)))
 	x.drop()
 	if x.Phase != Down {
 		x.start(0)
@@ -335,13 +316,6 @@ func (x *step) expire() {
 func (x *step) drop() {
 	x.Lease = nil
 	x.actions = append(x.actions, Hold{nil})
-}
-
-// problem notes why there is no lease. The time of an unchanged problem stays.
-func (x *step) problem(text string) {
-	if x.Problem.Text != text {
-		x.Problem = Problem{Text: text, Since: x.now}
-	}
 }
 
 func (x *step) stop() {
