@@ -31,6 +31,33 @@ const (
 	iaidAndDUID   = "iaid+duid"
 )
 
+// Check tells why no client can run with a configuration.
+func (v *V4) Check(name string) error {
+	_, err := ClientID(v, name, make(net.HardwareAddr, 6), Machine{})
+	if err != nil {
+		return fmt.Errorf("the identifier of the DHCP client on %s %w", name, err)
+	}
+	return checkName(v.Hostname, name)
+}
+
+// Check tells why no client can run with a configuration.
+func (v *V6) Check(name string) error {
+	if err := CheckDUID(v.DUID); err != nil {
+		return fmt.Errorf("the DUID of the DHCPv6 client on %s %w", name, err)
+	}
+	return checkName(v.Hostname, name)
+}
+
+func checkName(hostname, name string) error {
+	if hostname == "" {
+		return nil
+	}
+	if err := CheckHostname(hostname); err != nil {
+		return fmt.Errorf("the name that the DHCP client on %s sends %w", name, err)
+	}
+	return nil
+}
+
 const (
 	ethernet = 1
 	// typeDUID begins a client identifier with an IAID and a DUID (RFC 4361).
