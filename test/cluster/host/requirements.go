@@ -106,6 +106,7 @@ func packages() map[string]string {
 		"busybox-static":              "/bin/busybox",
 		"ca-certificates":             "/etc/ssl/certs/ca-certificates.crt",
 		"containernetworking-plugins": "/usr/lib/cni/bridge",
+		"dnsmasq-base":                "/usr/sbin/dnsmasq",
 		"etcd-server":                 "/usr/bin/etcd",
 		"iproute2":                    "/sbin/ip",
 		"kmod":                        "/sbin/modprobe",

@@ -249,13 +249,18 @@ func (r *runner) onDuplicate(address netip.Addr) {
 }
 
 func (r *runner) publish() {
-	held := dhcp.Held{Key: r.key, Index: r.link.index, Problem: r.broken, Phase: "no interface"}
-	if r.protocol != nil {
+	held := dhcp.Held{Key: r.key, Index: r.link.index, Problem: r.broken}
+	switch {
+	case r.protocol != nil:
 		lease, phase, problem := r.protocol.told()
 		held.Lease, held.Phase = lease, phase
 		if held.Problem.Text == "" {
 			held.Problem = problem
 		}
+	case r.link.index == 0:
+		held.Phase = "no interface"
+	default:
+		held.Phase = "no advertisement"
 	}
 	r.tell(held)
 }

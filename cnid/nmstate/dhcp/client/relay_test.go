@@ -1,0 +1,141 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/containernetworking/plugins/pkg/ns"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/cnid/nmstate/dhcp"
+	"github.com/alioth-net/alioth/test/soak"
+	"github.com/alioth-net/alioth/test/waits"
+)
+
+// badSite is a site whose host and server are joined by a cable that decides about each frame:
+// how often it arrives.
+func badSite(t *testing.T, copies func(frame []byte) int) *site {
+	t.Helper()
+	s := &site{t: t, client: testnet.New(t), server: testnet.New(t), folder: filepath.Join(t.TempDir(), "leases")}
+	cable := testnet.New(t)
+	testnet.Veth(t, s.client, "eth1", nil, cable, "left", nil)
+	testnet.Veth(t, s.server, "srv", []string{"192.0.2.1/24", "2001:db8::1/64"}, cable, "right", nil)
+	left, right := tap(t, cable, "left"), tap(t, cable, "right")
+	carry(t, left, right, copies)
+	carry(t, right, left, copies)
+	return s
+}
+
+// end is one end of the cable.
+type end struct{ fd, index int }
+
+func tap(t *testing.T, space ns.NetNS, name string) (e end) {
+	t.Helper()
+	testnet.In(t, space, func() error {
+		l, err := netlink.LinkByName(name)
+		if err != nil {
+			return err
+		}
+		e.index = l.Attrs().Index
+		all := uint16(unix.ETH_P_ALL<<8 | unix.ETH_P_ALL>>8)
+		e.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		// A frame that the cable itself sends would come back.
+		if err := unix.SetsockoptInt(e.fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1); err != nil {
+			return err
+		}
+		second := unix.Timeval{Sec: 1}
+		if err := unix.SetsockoptTimeval(e.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &second); err != nil {
+			return err
+		}
+		return unix.Bind(e.fd, &unix.SockaddrLinklayer{Protocol: all, Ifindex: e.index})
+	})
+	return e
+}
+
+// carry carries frames from one end to the other until the test ends.
+func carry(t *testing.T, from, to end, copies func([]byte) int) {
+	t.Helper()
+	stop, done := make(chan struct{}), make(chan struct{})
+	t.Cleanup(func() {
+		close(stop)
+		<-done
+		_ = unix.Close(from.fd)
+	})
+	go func() {
+		defer close(done)
+		frame := make([]byte, 2000)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			n, err := unix.Read(from.fd, frame)
+			if err != nil {
+				continue
+			}
+			for range copies(frame[:n]) {
+				// The end of the cable may be gone already.
+				_ = unix.Sendto(to.fd, frame[:n], 0, &unix.SockaddrLinklayer{Ifindex: to.index})
+			}
+		}
+	}()
+}
+
+// isDHCP reports whether a frame has a message of DHCP: its cookie.
+func isDHCP(frame []byte) bool { return bytes.Contains(frame, []byte{99, 130, 83, 99}) }
+
+func TestLostAndDoubledPacketsAreSentAndReadAgain(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	messages := 0
+	s := badSite(t, func(frame []byte) int {
+		mu.Lock()
+		defer mu.Unlock()
+		if !isDHCP(frame) {
+			return 2
+		}
+		if messages++; messages == 2 { // the first offer
+			return 0
+		}
+		return 3
+	})
+	s.dnsmasq("--dhcp-range=192.0.2.50,192.0.2.60,255.255.255.0,1h")
+	s.run(four).waitFor("a lease", dhcp.IPv4, hasAddress)
+}
+
+// TestClientsGetLeasesOnACableThatLosesAThird is about time, too: it takes a minute.
+func TestClientsGetLeasesOnACableThatLosesAThird(t *testing.T) {
+	soak.Only(t)
+	t.Parallel()
+	for i := range 10 {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			s := badSite(t, func([]byte) int { return rand.IntN(3) })
+			s.dnsmasq("--dhcp-range=192.0.2.50,192.0.2.60,255.255.255.0,2m", "--dhcp-range=2001:db8::1000,2001:db8::1fff,64,2m")
+			r := s.run(dhcp.Config{Interface: "eth1", V4: four.V4, V6: six.V6})
+			const long = 10 * time.Minute
+			waits.Until(t, long, "leases that were renewed", func() error {
+				for _, family := range []dhcp.Family{dhcp.IPv4, dhcp.IPv6} {
+					if h := r.held(family); !h.Lease.HasAddress() {
+						return fmt.Errorf("%s is %s: %s", h.Key, h.Phase, h.Problem.Text)
+					}
+				}
+				return nil
+			})
+		})
+	}
+}
