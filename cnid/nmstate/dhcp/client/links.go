@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/nmstate/attribute"
+	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 )
 
 // link is what a client needs of its interface.
@@ -103,9 +104,11 @@ func readAddress(data []byte) (notice, bool) {
 func listLinks() ([]notice, error) {
 	var notices []notice
 	for _, family := range []int{unix.AF_UNSPEC, unix.AF_INET6} {
-		request := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_DUMP)
-		request.AddData(nl.NewIfInfomsg(family))
-		raw, err := request.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)
+		raw, err := netlinkdump.Complete(func() ([][]byte, error) {
+			request := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_DUMP)
+			request.AddData(nl.NewIfInfomsg(family))
+			return request.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)
+		})
 		if err != nil {
 			return nil, fmt.Errorf("list the links: %w", err)
 		}

@@ -47,6 +47,12 @@ type Manager struct {
 	// setting is held by Set and by the end of Run, which start and end runners.
 	setting sync.Mutex
 	closed  bool
+	wanted  map[dhcp.Key]dhcp.Config
+
+	// listing is held while facts of the kernel are read and noted, so that none becomes older
+	// than what is noted. followed tells that the kernel reports changes.
+	listing  sync.Mutex
+	followed bool
 
 	mu      sync.Mutex
 	runners map[dhcp.Key]*runner
@@ -98,7 +104,10 @@ func (m *Manager) Set(configs []dhcp.Config) error {
 		return errors.New("set the DHCP clients: the process is about to end")
 	}
 	wanted, err := byKey(configs)
-	errs := []error{err, m.relist()}
+	if m.wanted != nil && reflect.DeepEqual(wanted, m.wanted) {
+		return err
+	}
+	errs := []error{err, m.listOnce()}
 	for key, r := range m.runners {
 		config, has := wanted[key]
 		if !has || !reflect.DeepEqual(config, r.config) {
@@ -111,6 +120,7 @@ func (m *Manager) Set(configs []dhcp.Config) error {
 			m.start(key, config)
 		}
 	}
+	m.wanted = wanted
 	return errors.Join(errs...)
 }
 
@@ -231,11 +241,16 @@ func (m *Manager) follow(ctx context.Context) error {
 			socket.Close()
 		}
 	}()
+	m.listing.Lock()
+	defer m.listing.Unlock()
 	if err := m.relist(); err != nil {
 		return err
 	}
+	m.followed = true
 	for {
+		m.listing.Unlock()
 		messages, _, err := socket.Receive()
+		m.listing.Lock()
 		if err != nil {
 			return err
 		}
@@ -245,6 +260,16 @@ func (m *Manager) follow(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// listOnce reads all links, unless Run has done so.
+func (m *Manager) listOnce() error {
+	m.listing.Lock()
+	defer m.listing.Unlock()
+	if m.followed {
+		return nil
+	}
+	return m.relist()
 }
 
 // relist reads all links, and tells clients what changed.

@@ -233,18 +233,17 @@ func finite(d time.Duration) time.Duration {
 	return d
 }
 
-// isHost reports whether a host can have an address of a server.
+// isHost reports whether a server may give an address to a host.
 func isHost(a netip.Addr) bool {
 	return a.Is6() && !a.Is4In6() && a.IsGlobalUnicast() && a.Zone() == ""
 }
 
-// servers returns the name servers that can be asked. Link-local ones need an interface, which
-// a resolver's file names by a zone; they are left out.
+// servers returns the name servers that can be asked; some are link-local.
 func servers(given []net.IP) []netip.Addr {
 	var list []netip.Addr
 	for _, ip := range given {
 		a, ok := netip.AddrFromSlice(ip)
-		if ok && isHost(a) && !slices.Contains(list, a) && len(list) < dhcp.MaxDNS {
+		if ok && (isHost(a) || a.IsLinkLocalUnicast()) && !slices.Contains(list, a) && len(list) < dhcp.MaxDNS {
 			list = append(list, a)
 		}
 	}
