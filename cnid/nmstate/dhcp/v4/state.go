@@ -59,6 +59,8 @@ type State struct {
 	began, asked, sent time.Time
 	// try counts the messages or probes of the phase.
 	try int
+	// heard tells that a server has answered the last question, with what can't be used.
+	heard bool
 	// offered is what the client requests of server.
 	offered, server netip.Addr
 	// pending was given, and is being probed.

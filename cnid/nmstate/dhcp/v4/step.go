@@ -131,10 +131,10 @@ func (x *step) send(m Message) {
 }
 
 func (x *step) discover() {
-	if x.try >= quiet {
+	if x.try >= quiet && !x.heard {
 		x.Problem.Note(x.now, "no DHCP server answers")
 	}
-	x.Phase = Selecting
+	x.Phase, x.heard = Selecting, false
 	x.again()
 	x.send(Message{Kind: Discover, Requested: x.offered})
 }
@@ -198,7 +198,11 @@ func (x *step) received(a Answer) {
 		return
 	}
 	if a.Unusable != nil {
+		x.heard = true
 		x.Problem.Note(x.now, fmt.Sprintf("the DHCP server %s: %v", a.Server, a.Unusable))
+		if x.Phase == Requesting {
+			x.fail(0)
+		}
 		return
 	}
 	switch a.Kind {

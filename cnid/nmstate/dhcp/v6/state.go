@@ -62,6 +62,8 @@ type State struct {
 	// try counts the messages of the phase, wait is the time between the last two.
 	try  int
 	wait time.Duration
+	// heard tells that a server has answered the last question, with what can't be used.
+	heard bool
 	// best is the best advertisement so far, offered the address that the client requests of
 	// the server.
 	best     *Answer

@@ -159,9 +159,10 @@ func (x *step) solicit() {
 
 // silent notes a problem once some messages of the phase had no answer.
 func (x *step) silent(text string) {
-	if x.try >= quiet {
+	if x.try >= quiet && !x.heard {
 		x.Problem.Note(x.now, text)
 	}
+	x.heard = false
 }
 
 func (x *step) inform() {
@@ -233,8 +234,10 @@ func (x *step) received(a Answer) {
 func (x *step) advertised(a Answer) {
 	switch {
 	case a.Unusable != nil:
+		x.heard = true
 		x.Problem.Note(x.now, fmt.Sprintf("the DHCPv6 server %s: %v", a.Lease.Server, a.Unusable))
 	case a.Status != iana.StatusSuccess || !a.Lease.HasAddress() || a.Ended:
+		x.heard = true
 		x.Problem.Note(x.now, fmt.Sprintf("the DHCPv6 server %s has no address for this client (status %d)", a.Lease.Server, a.Status))
 	case a.Preference == bestPreference || x.try > 1:
 		x.choose(a)
