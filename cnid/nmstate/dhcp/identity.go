@@ -116,7 +116,27 @@ func DUID(text string, hardware net.HardwareAddr, machine Machine) ([]byte, erro
 	if err != nil {
 		return nil, fmt.Errorf(`is %s: expected "ll", "llt", "uuid", or %w`, said.Quote(text), err)
 	}
+	if !isWhole(id) {
+		return nil, fmt.Errorf("is %s: a DUID of type %d has another length (RFC 8415, section 11)", said.Quote(text), id[1])
+	}
 	return id, nil
+}
+
+// isWhole reports whether a DUID of a known type has all of its parts. Servers and clients
+// refuse messages with another one.
+func isWhole(id []byte) bool {
+	const time, enterpriseNumber, hardwareType, uuidType = 1, 2, 3, 4
+	switch binary.BigEndian.Uint16(id) {
+	case time:
+		return len(id) > 8
+	case enterpriseNumber:
+		return len(id) > 6
+	case hardwareType:
+		return len(id) > 4
+	case uuidType:
+		return len(id) == 18
+	}
+	return true
 }
 
 // octets reads "01:02:...". Its error continues a list of what is accepted.

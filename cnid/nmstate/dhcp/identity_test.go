@@ -25,7 +25,7 @@ func TestIdentifiersAreThoseOfTheDocument(t *testing.T) {
 		{"iaid+duid", "ll", "ff" + "iaid" + "00030001020000000001"},
 		{"iaid+duid", "llt", "ff" + "iaid" + "0001000100000007020000000001"},
 		{"iaid+duid", "uuid", "ff" + "iaid" + "0004aa0000000000000000000000000000bb"},
-		{"iaid+duid", "00:02:00", "ff" + "iaid" + "000200"},
+		{"iaid+duid", "00:09:00", "ff" + "iaid" + "000900"},
 	} {
 		got, err := dhcp.ClientID(&dhcp.V4{ClientID: c.id, DUID: c.duid}, "eth1", hardware, machine)
 		iaid := dhcp.IAID("eth1")
@@ -44,7 +44,7 @@ func TestIdentifiersThatNoServerKnowsAreRefused(t *testing.T) {
 			t.Errorf("%q: got %v", text, err)
 		}
 	}
-	for text, want := range map[string]string{"en": "written as octets", "00:01": `expected "ll", "llt", "uuid", or 3 to 130 octets`, "ll ": "expected"} {
+	for text, want := range map[string]string{"en": "written as octets", "00:01": `expected "ll", "llt", "uuid", or 3 to 130 octets`, "ll ": "expected", "00:04:01": "a DUID of type 4 has another length", "00:01:00:01": "another length"} {
 		if err := dhcp.CheckDUID(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v", text, err)
 		}

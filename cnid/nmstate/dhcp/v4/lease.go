@@ -10,6 +10,7 @@ import (
 	"math"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
@@ -198,7 +199,8 @@ func search(options dhcpv4.Options) []string {
 		}
 	}
 	if raw := options.Get(dhcpv4.OptionDomainName); raw != nil {
-		return dhcp.Domains([]string{dhcpv4.GetString(dhcpv4.OptionDomainName, options)})
+		// Some servers end the text as a string of C.
+		return dhcp.Domains([]string{strings.TrimRight(string(raw), "\x00")})
 	}
 	return nil
 }
@@ -220,8 +222,8 @@ const forever = math.MaxUint32
 // readTimes reads the lifetimes. Times of renewal that come after the end, or in the wrong
 // order, are replaced by those of RFC 2131, section 4.4.5.
 func (a *Answer) readTimes(options dhcpv4.Options) error {
-	given, has := lifetime(options, dhcpv4.OptionIPAddressLeaseTime)
-	if !has {
+	given, isGiven := lifetime(options, dhcpv4.OptionIPAddressLeaseTime)
+	if !isGiven {
 		return errors.New("the server gives no lease time")
 	}
 	if given == forever {

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -180,6 +179,3 @@ func payloadOf(packet []byte) ([]byte, bool) {
 	}
 	return udp[udpHeader:length], true
 }
-
-// Closed reports whether an error of a Read is that its socket was closed.
-func Closed(err error) bool { return errors.Is(err, os.ErrClosed) || errors.Is(err, net.ErrClosed) }
