@@ -28,6 +28,7 @@ import (
 )
 
 func TestTwoHundredInterfacesGetLeases(t *testing.T) {
+	t.Parallel()
 	const count = 200
 	s := &site{t: t, client: testnet.New(t), server: testnet.New(t), folder: filepath.Join(t.TempDir(), "leases")}
 	testnet.In(t, s.server, func() error { return makeBridge("srv", "10.9.0.1/16") })

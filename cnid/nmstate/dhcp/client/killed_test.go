@@ -5,6 +5,7 @@ package client_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -20,6 +21,12 @@ const folderVariable = "ALIOTH_TEST_DHCP_FOLDER"
 func TestMain(m *testing.M) {
 	if folder := os.Getenv(folderVariable); folder != "" {
 		err := runUntilKilled(folder)
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	flag.Parse()
+	// The tests mostly wait for timers of the protocols, not for processors.
+	if err := flag.Set("test.parallel", "16"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

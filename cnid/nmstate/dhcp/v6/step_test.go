@@ -185,7 +185,7 @@ func TestAServerThatForgotIsAskedAgain(t *testing.T) {
 	p := newPlay(t, false).bound()
 	p.server.SetStatus(iana.StatusNoBinding)
 	p.pass(30 * time.Minute)
-	p.want(v6.Init, none) // the request had the same answer
+	p.want(v6.Soliciting, none) // the request had the same answer
 	p.server.SetStatus(iana.StatusSuccess)
 	p.pass(5 * time.Second)
 	p.want(v6.Bound, first)
