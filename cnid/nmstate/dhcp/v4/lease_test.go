@@ -148,6 +148,19 @@ func TestWhatIsWrongBesideTheAddressIsLeftOut(t *testing.T) {
 	}
 }
 
+func TestALeaseHasLimits(t *testing.T) {
+	var routes, servers, search []byte
+	for n := range byte(200) {
+		routes = append(routes, 24, 10, 0, n, 192, 0, 2, 9)
+		servers = append(servers, 192, 0, 2, 1+n)
+		search = append(search, 2, 'a'+n/26, 'a'+n%26, 0)
+	}
+	got := decode(t, ack(us, map[uint8][]byte{121: routes, 6: servers, 119: search})).Lease
+	if len(got.Routes) != dhcp.MaxRoutes || len(got.DNS) != dhcp.MaxDNS || len(got.Search) != dhcp.MaxSearch {
+		t.Errorf("%d routes, %d servers, %d domains", len(got.Routes), len(got.DNS), len(got.Search))
+	}
+}
+
 func TestMessagesForOthersAreNoAnswers(t *testing.T) {
 	good := ack(us, nil)
 	change := func(at int, to byte) []byte {

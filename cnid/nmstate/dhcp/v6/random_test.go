@@ -101,7 +101,11 @@ func (w *world) send(m v6.Message) {
 			copies = w.random.IntN(4)
 		}
 		for range copies {
-			w.flying = append(w.flying, flight{w.now.Add(time.Duration(w.random.Int64N(int64(2 * time.Second)))), answer})
+			delay := time.Duration(w.random.Int64N(int64(2 * time.Second)))
+			if !w.perfect && w.chance(20) {
+				delay *= 20
+			}
+			w.flying = append(w.flying, flight{w.now.Add(delay), answer})
 		}
 	}
 }
