@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/insomniacslk/dhcp/dhcpv4"
-
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp"
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp/dhcptest"
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp/v4"
@@ -275,6 +273,13 @@ func TestOnlyAnswersToTheLastQuestionCount(t *testing.T) {
 		p.do(v4.Received{Answer: a})
 		p.want(v4.Selecting, "")
 	}
+	offer := lease
+	offer.Address, offer.Server = netip.MustParsePrefix("192.0.2.10/24"), p.server.Address
+	p.do(v4.Received{Answer: v4.Answer{Kind: v4.Offer, Transaction: right, Server: offer.Server, Lease: offer}})
+	for _, kind := range []v4.Kind{v4.ACK, v4.NAK} {
+		p.do(v4.Received{Answer: v4.Answer{Kind: kind, Transaction: right, Server: other, Lease: lease}}) // of a server that was not chosen
+		p.want(v4.Requesting, "")
+	}
 	p.deaf = false
 	p.do(v4.LinkDown{})
 	p.bound()
@@ -360,7 +365,7 @@ func TestSilentServersAreAskedMoreAndMoreRarely(t *testing.T) {
 	if p.state.Problem.Text != "no DHCP server answers" || p.state.Problem.Since.After(begin.Add(time.Minute)) {
 		t.Errorf("problem %+v", p.state.Problem)
 	}
-	if m := p.last(); dhcpv4.MessageType(m.Kind) != v4.Discover || m.Elapsed < 50*time.Minute {
+	if m := p.last(); m.Kind != v4.Discover || m.Elapsed < 50*time.Minute {
 		t.Errorf("sent %+v", m)
 	}
 }

@@ -86,17 +86,17 @@ type Event interface{ isEvent() }
 
 // Events.
 type (
-	// LinkUp: the link has a carrier.
+	// LinkUp tells that the link has a carrier.
 	LinkUp struct{}
-	// LinkDown: it has none.
+	// LinkDown tells that it has none.
 	LinkDown struct{}
-	// Tick: the time of Due has come. An early Tick does nothing.
+	// Tick tells that the time of Due has come. An early Tick does nothing.
 	Tick struct{}
-	// Received: a server has answered.
+	// Received tells that a server has answered.
 	Received struct{ Answer }
-	// InUse: the kernel has found that somebody else has the address (RFC 4862).
+	// InUse tells that the kernel has found that somebody else has the address (RFC 4862).
 	InUse struct{ Address netip.Addr }
-	// Stop: the client is not wanted any more.
+	// Stop tells that the client is not wanted any more.
 	Stop struct{}
 )
 
