@@ -17,8 +17,10 @@ const (
 	MaxDNS = 8
 	// MaxSearch is how many search domains a lease has.
 	MaxSearch = 16
-	// MinMTU and MaxMTU bound the MTU of a lease; another one is left out.
-	MinMTU, MaxMTU = 576, 65535
+	// MinMTU is the smallest MTU of a lease; a smaller one is left out.
+	MinMTU = 576
+	// MaxMTU is the largest one.
+	MaxMTU = 65535
 	// MinTime is the shortest life of a lease. A server that offers less is not answered: it
 	// would cost a request and a write to disk each time.
 	MinTime = 10 * time.Second

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp"
-	"github.com/alioth-net/alioth/cnid/nmstate/dhcp/v4"
+	v4 "github.com/alioth-net/alioth/cnid/nmstate/dhcp/v4"
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp/wire"
 )
 

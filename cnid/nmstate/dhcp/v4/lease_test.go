@@ -15,7 +15,7 @@ import (
 	"github.com/insomniacslk/dhcp/dhcpv4"
 
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp"
-	"github.com/alioth-net/alioth/cnid/nmstate/dhcp/v4"
+	v4 "github.com/alioth-net/alioth/cnid/nmstate/dhcp/v4"
 )
 
 // ack returns an acknowledgement of a server with options, as its bytes.

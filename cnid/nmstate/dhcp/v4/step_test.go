@@ -12,7 +12,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp"
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp/dhcptest"
-	"github.com/alioth-net/alioth/cnid/nmstate/dhcp/v4"
+	v4 "github.com/alioth-net/alioth/cnid/nmstate/dhcp/v4"
 )
 
 var (

@@ -13,7 +13,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp"
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp/dhcptest"
-	"github.com/alioth-net/alioth/cnid/nmstate/dhcp/v6"
+	v6 "github.com/alioth-net/alioth/cnid/nmstate/dhcp/v6"
 )
 
 var (
