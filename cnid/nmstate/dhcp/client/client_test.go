@@ -76,7 +76,8 @@ func makeBridge(name, address string) error {
 	return netlink.LinkSetUp(bridge)
 }
 
-// joinBridge joins eth<i> of this namespace to the bridge of the server's.
+// joinBridge joins eth<i> of this namespace to the bridge of the server's. The interface has the
+// same hardware address each time, once it is up.
 func joinBridge(server ns.NetNS, i int) error {
 	attributes := netlink.NewLinkAttrs()
 	attributes.Name = fmt.Sprintf("eth%d", i)
@@ -86,6 +87,9 @@ func joinBridge(server ns.NetNS, i int) error {
 	}
 	l, err := netlink.LinkByName(attributes.Name)
 	if err != nil {
+		return err
+	}
+	if err := netlink.LinkSetHardwareAddr(l, net.HardwareAddr{2, 0, 0, 0, 0x11, byte(i)}); err != nil {
 		return err
 	}
 	if err := netlink.LinkSetUp(l); err != nil {
@@ -298,4 +302,74 @@ func TestAnotherHardwareAddressIsAnotherClient(t *testing.T) {
 		return netlink.LinkSetHardwareAddr(l, net.HardwareAddr{2, 0, 0, 0, 0, 0x77})
 	})
 	r.waitFor("another lease", dhcp.IPv4, is("192.0.2.11/24"))
+}
+
+// bridged is a site whose server is behind a bridge, so the interface of the host can go.
+func bridged(t *testing.T) *site {
+	t.Helper()
+	s := &site{t: t, client: testnet.New(t), server: testnet.New(t), folder: filepath.Join(t.TempDir(), "leases")}
+	testnet.In(t, s.server, func() error { return makeBridge("srv", "192.0.2.1/24") })
+	return s
+}
+
+// plug gives the host eth1.
+func (s *site) plug() {
+	s.t.Helper()
+	testnet.In(s.t, s.client, func() error { return joinBridge(s.server, 1) })
+}
+
+func TestAnInterfaceThatIsMadeAgainKeepsItsLease(t *testing.T) {
+	t.Parallel()
+	s := bridged(t)
+	server := s.four(time.Hour, 0, 0)
+	r := s.run(four)
+	if h := r.held(dhcp.IPv4); h.Index != 0 || h.Phase != "no interface" {
+		t.Errorf("without an interface the client is %s on %d", h.Phase, h.Index)
+	}
+	s.plug()
+	r.waitFor("a lease", dhcp.IPv4, is("192.0.2.10/24"))
+	before := r.held(dhcp.IPv4).Index
+	s.setLink(netlink.LinkDel)
+	r.waitFor("the interface to go", dhcp.IPv4, func(l *dhcp.Lease) bool { return l != nil && r.held(dhcp.IPv4).Index == 0 })
+	asked := len(server.Asked())
+	s.plug()
+	r.waitFor("the interface with its lease", dhcp.IPv4, func(l *dhcp.Lease) bool {
+		h := r.held(dhcp.IPv4)
+		return l != nil && h.Index != 0 && h.Index != before && h.Phase == "bound"
+	})
+	for _, a := range server.Asked()[asked:] {
+		if a.Kind != dhcpv4.MessageTypeRequest || a.Requested != netip.MustParseAddr("192.0.2.10") {
+			t.Errorf("the client asked by %+v", a)
+		}
+	}
+}
+
+func TestAClientWithAnotherNameKeepsItsLease(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	server := s.four(time.Hour, 0, 0)
+	r := s.run(four)
+	lease := r.waitFor("a lease", dhcp.IPv4, hasAddress)
+	r.set(dhcp.Config{Interface: "eth1", V4: &dhcp.V4{Hostname: "node-2"}})
+	if h := r.held(dhcp.IPv4); !h.Lease.Same(lease) {
+		t.Errorf("the client has %+v", h.Lease)
+	}
+	waits.Until(t, limit, "the other name at the server", func() error {
+		if asked := server.Asked(); asked[len(asked)-1].Hostname != "node-2" {
+			return fmt.Errorf("the server was asked %+v", asked)
+		}
+		return nil
+	})
+	for _, a := range server.Asked() {
+		if a.Kind == dhcpv4.MessageTypeRelease {
+			t.Error("the client gave its address back")
+		}
+	}
+	r.set(dhcp.Config{Interface: "eth1", V4: &dhcp.V4{ClientID: "01:02:03"}})
+	waits.Until(t, limit, "the other client at the server", func() error {
+		if asked := server.Asked(); len(asked[len(asked)-1].ID) != 3 {
+			return fmt.Errorf("the server was asked %+v", asked)
+		}
+		return nil
+	})
 }

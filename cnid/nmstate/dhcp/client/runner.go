@@ -99,10 +99,10 @@ func (r *runner) wake() {
 	r.protocol.tick()
 }
 
-// onLink handles a change of the interface. One that is gone has no hardware address; it may
-// come again with the one of before.
+// onLink handles a change of the interface. The hardware address counts once the link has a
+// carrier: an interface that was gone may get the address of before when it is made again.
 func (r *runner) onLink(l link) {
-	if len(l.hardware) == 0 {
+	if r.protocol != nil && !l.ready {
 		l.hardware = r.link.hardware
 	}
 	if r.protocol != nil && r.link.same(l) {
