@@ -57,6 +57,9 @@ type Interface struct {
 	AcceptAllMACAddresses *bool `json:"accept-all-mac-addresses,omitempty"`
 	IPv4                  *IP   `json:"ipv4,omitempty"`
 	IPv6                  *IP   `json:"ipv6,omitempty"`
+	// WaitIP is which families have to have an address for a change to be complete, for
+	// example WaitBoth. It is part of desired states alone.
+	WaitIP string `json:"wait-ip,omitempty"`
 
 	Ethernet *EthernetConfig  `json:"ethernet,omitempty"`
 	Veth     *Veth            `json:"veth,omitempty"`
@@ -67,25 +70,6 @@ type Interface struct {
 	VRF      *VRF             `json:"vrf,omitempty"`
 	MACVLAN  *MACVLAN         `json:"mac-vlan,omitempty"`
 	IPVLAN   *IPVLAN          `json:"ipvlan,omitempty"`
-}
-
-// IP is what an interface has of one family.
-type IP struct {
-	// Enabled: a disabled family has no addresses.
-	Enabled *bool `json:"enabled,omitempty"`
-	// DHCP asks for addresses of a DHCP server; the engine refuses true.
-	DHCP *bool `json:"dhcp,omitempty"`
-	// Autoconf takes addresses and routes of router advertisements (IPv6).
-	Autoconf *bool `json:"autoconf,omitempty"`
-	// Addresses are static: nil keeps those that are, an empty list removes them. Without
-	// link-local ones of IPv6 that the kernel made.
-	Addresses []Address `json:"address,omitzero"`
-}
-
-// Address is an address with the length of its network's prefix.
-type Address struct {
-	IP           string `json:"ip"`
-	PrefixLength int    `json:"prefix-length"`
 }
 
 // EthernetConfig is what only hardware has.

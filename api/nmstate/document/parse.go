@@ -37,6 +37,7 @@ func ParseJSON(data []byte) (*State, error) {
 	if err := checkTexts(&state); err != nil {
 		return nil, fmt.Errorf("state document: %w", err)
 	}
+	state.withoutReadOnly()
 	return &state, nil
 }
 
@@ -48,31 +49,22 @@ var unsupported = map[string]string{
 	"ovs-db":                "Open vSwitch is not supported; use a linux-bridge",
 	"ovn":                   "Open vSwitch is not supported; use a linux-bridge",
 	"hostname":              "the host's name is not supported; set it with hostnamectl",
-	"dhcp-duid":             "DHCPv6 is not supported; use static addresses",
 	"ethtool":               "ethtool settings are not supported",
 	"mptcp":                 "MPTCP is not supported",
-	"wait-ip":               "wait-ip is not supported; static addresses are complete at once",
 	"identifier":            "only the name identifies an interface; remove identifier",
 	"profile-name":          "there are no profiles; remove profile-name",
 	"copy-mac-from":         "copy-mac-from is not supported; set mac-address",
 	"ports-config":          "settings of single ports of a bond are not supported; use port",
 	"allow-extra-address":   "addresses are as the document has them; remove allow-extra-address",
 	"addr-gen-mode":         "addr-gen-mode is not supported",
-	"token":                 "autoconfiguration of IPv6 is not supported",
+	"token":                 "the kernel chooses the addresses of autoconfiguration; remove token",
+	"auto-table-id":         "the field's name is auto-route-table-id",
 	"driver":                "the driver of a device can't be chosen; remove driver",
 	"registration-protocol": "the registration protocol of a VLAN is not supported",
 	"reorder-headers":       "reorder-headers is not supported",
 	"loose-binding":         "loose-binding is not supported",
 	"weight":                "routes with several next hops are not supported",
 	"cwnd":                  "cwnd of a route is not supported",
-	"auto-dns":              "there is no DHCP and no autoconfiguration; remove auto-dns",
-	"auto-gateway":          "there is no DHCP and no autoconfiguration; remove auto-gateway",
-	"auto-routes":           "there is no DHCP and no autoconfiguration; remove auto-routes",
-	"auto-table-id":         "there is no DHCP and no autoconfiguration; remove auto-table-id",
-	"auto-route-metric":     "there is no DHCP and no autoconfiguration; remove auto-route-metric",
-	"dhcp-client-id":        "DHCP is not supported; use static addresses",
-	"dhcp-send-hostname":    "DHCP is not supported; use static addresses",
-	"dhcp-custom-hostname":  "DHCP is not supported; use static addresses",
 }
 
 // explained adds to an unknown field of nmstate why it is refused. Other strict errors

@@ -56,6 +56,9 @@ type Route struct {
 	Type string `json:"route-type,omitempty"`
 	// Source is the preferred source address of packets.
 	Source string `json:"source,omitempty"`
+	// Protocol is by which a running route came: "" (an administrator), ProtocolDHCP or
+	// ProtocolRA. It is read-only, and an extension of Alioth.
+	Protocol string `json:"protocol,omitempty"`
 }
 
 // MainTable is the table that the kernel looks up by default (RT_TABLE_MAIN).

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/nmstate/target"
 )
 
 // setFamilies enables and disables IPv6.
@@ -38,7 +39,7 @@ func (p *planner) setAddresses() {
 }
 
 func (p *planner) addAddresses(now *document.Interface, is, shall *document.IP) {
-	for _, a := range addresses(shall) {
+	for _, a := range static(addresses(shall)) {
 		if !has(addresses(is), a) {
 			p.step(AddAddress{now.Name, a})
 		}
@@ -53,11 +54,13 @@ func has(list []document.Address, a document.Address) bool {
 // of order.
 func (p *planner) clearAddresses(now, want *document.Interface) {
 	if want.IPv4 != nil && want.IPv4.Addresses != nil {
-		p.clear(now, &now.IPv4, inOrder(addresses(now.IPv4), want.IPv4.Addresses), four)
+		keep := inOrder(static(addresses(now.IPv4)), static(want.IPv4.Addresses))
+		p.clear(now, &now.IPv4, append(keep, target.Staying(now.IPv4, want.IPv4)...), four)
 	}
 	if want.IPv6 != nil && want.IPv6.Addresses != nil {
 		// The order of addresses of IPv6 means nothing.
-		p.clear(now, &now.IPv6, common(addresses(now.IPv6), want.IPv6.Addresses), six)
+		keep := common(static(addresses(now.IPv6)), static(want.IPv6.Addresses))
+		p.clear(now, &now.IPv6, append(keep, target.Staying(now.IPv6, want.IPv6)...), six)
 	}
 }
 

@@ -44,6 +44,7 @@ var accepted = map[string][]string{
 	"macvlan": nil, "macvlan-passthru": {"macvlan"}, "macvlan-absent": {"macvlan"}, "ipvlan": nil, "ipvlan-absent": {"ipvlan"},
 	"sriov": nil, "sriov-vfs": {"sriov"}, "sriov-none": {"sriov-vfs"},
 
+	"dhcp": nil, "dhcp-settings": {"dhcp"}, "dhcp-off": {"dhcp"}, "autoconf": {"dhcp"},
 	"routes": nil, "routes-other-gateway": {"routes"}, "routes-absent": {"routes"}, "routes-blackhole": nil,
 	"rules": nil, "rules-marks": nil, "rules-absent": {"rules"}, "dns": nil, "dns-empty": {"dns"},
 
@@ -55,28 +56,18 @@ var accepted = map[string][]string{
 // refused are the examples that no host can have, with what the error has to say: paths, and
 // why.
 var refused = map[string][]string{
-	"refused-dhcp": {
-		"interfaces[0].ipv4.dhcp: true: unsupported: use static addresses", "interfaces[0].ipv6.dhcp: true: unsupported",
-		"interfaces[0].ipv6.autoconf: true: unsupported",
-	},
 	"refused-dhcp-settings": {
-		`interfaces[0].ipv4.auto-dns": there is no DHCP`, `interfaces[0].ipv4.auto-gateway": there is no DHCP`,
-		`interfaces[0].ipv4.auto-routes": there is no DHCP`, `interfaces[0].ipv4.auto-route-metric": there is no DHCP`,
-		`interfaces[0].ipv4.auto-table-id": there is no DHCP`, `interfaces[0].ipv4.dhcp-client-id": DHCP is not supported`,
-		`interfaces[0].ipv4.dhcp-send-hostname": DHCP is not supported`, `interfaces[0].ipv4.allow-extra-address": addresses are as the document has them`,
-		`interfaces[0].ipv6.dhcp-duid": DHCPv6 is not supported`, `interfaces[0].ipv6.addr-gen-mode": addr-gen-mode is not supported`,
-		`interfaces[0].ipv6.token": autoconfiguration of IPv6 is not supported`,
+		`interfaces[0].ipv4.allow-extra-address": addresses are as the document has them`,
+		`interfaces[0].ipv6.addr-gen-mode": addr-gen-mode is not supported`, `interfaces[0].ipv6.token": the kernel chooses the addresses`,
 	},
-	"refused-lldp":       {`interfaces[0].lldp": LLDP is not supported`},
-	"refused-802.1x":     {`interfaces[0].802.1x": 802.1x is not supported`},
-	"refused-ethtool":    {`interfaces[0].ethtool": ethtool settings are not supported`},
-	"refused-speed":      {`interfaces[0].ethernet.auto-negotiation"`, `interfaces[0].ethernet.speed"`, `interfaces[0].ethernet.duplex"`},
-	"refused-dispatch":   {`interfaces[0].dispatch": dispatch scripts are not supported`},
-	"refused-mptcp":      {`interfaces[0].mptcp": MPTCP is not supported`},
-	"refused-identifier": {`interfaces[0].identifier": only the name identifies an interface`, `interfaces[0].profile-name": there are no profiles`},
-	"refused-copy-mac": {
-		`interfaces[0].copy-mac-from": copy-mac-from is not supported; set mac-address`, `interfaces[0].wait-ip": wait-ip is not supported`,
-	},
+	"refused-lldp":           {`interfaces[0].lldp": LLDP is not supported`},
+	"refused-802.1x":         {`interfaces[0].802.1x": 802.1x is not supported`},
+	"refused-ethtool":        {`interfaces[0].ethtool": ethtool settings are not supported`},
+	"refused-speed":          {`interfaces[0].ethernet.auto-negotiation"`, `interfaces[0].ethernet.speed"`, `interfaces[0].ethernet.duplex"`},
+	"refused-dispatch":       {`interfaces[0].dispatch": dispatch scripts are not supported`},
+	"refused-mptcp":          {`interfaces[0].mptcp": MPTCP is not supported`},
+	"refused-identifier":     {`interfaces[0].identifier": only the name identifies an interface`, `interfaces[0].profile-name": there are no profiles`},
+	"refused-copy-mac":       {`interfaces[0].copy-mac-from": copy-mac-from is not supported; set mac-address`},
 	"refused-ports-config":   {`interfaces[0].link-aggregation.ports-config": settings of single ports of a bond are not supported`},
 	"refused-old-names":      {`unknown field "interfaces[0].link-aggregation.slaves"`},
 	"refused-bridge-options": {`unknown field "interfaces[0].bridge.options.hash-max"`, `unknown field "interfaces[0].bridge.options.multicast-router"`},
@@ -263,8 +254,6 @@ func asShown(i document.Interface) document.Interface {
 	if i.State == document.Up {
 		i.State = ""
 	}
-	if i.IPv6 != nil { // neither exists in a state that is
-		i.IPv6 = &document.IP{Enabled: i.IPv6.Enabled, Addresses: i.IPv6.Addresses}
-	}
+	i.WaitIP = "" // no state that is has it
 	return i
 }

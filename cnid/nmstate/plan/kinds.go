@@ -15,6 +15,7 @@ func Kinds() []Step {
 		SetUp{},
 		SetDown{},
 		SetFamily{},
+		SetAutomatic{},
 		AddAddress{},
 		RemoveAddress{},
 		AddRoute{},

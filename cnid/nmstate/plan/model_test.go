@@ -25,6 +25,8 @@ type link struct {
 	mtu        int
 	fixedMTU   bool
 	v4, v6     []document.Address
+	// automatic are the automatic settings of families.
+	automatic map[string]document.IP
 }
 
 // model is a small kernel: it executes steps as Linux does, and refuses what that refuses.
@@ -88,6 +90,7 @@ func (m *model) shown(l *link) document.Interface {
 	i.Description = new(text(i.Description))
 	i.IPv4 = &document.IP{Enabled: new(len(l.v4) > 0), Addresses: inKernelOrder(l.v4)}
 	i.IPv6 = &document.IP{Enabled: new(l.six), Addresses: inKernelOrder(l.v6)}
+	i.IPv4, i.IPv6 = l.withAutomatic(document.FamilyIPv4, i.IPv4), l.withAutomatic(document.FamilyIPv6, i.IPv6)
 	ports := m.ports(l.Name)
 	switch i.Type {
 	case document.Bond:
@@ -190,6 +193,8 @@ func (m *model) do(step plan.Step) error {
 		return m.with(s.Name, func(l *link) error { m.setDown(l); return nil })
 	case plan.SetFamily:
 		return m.with(s.Name, func(l *link) error { m.setFamily(l, s.Enabled); return nil })
+	case plan.SetAutomatic:
+		return m.with(s.Name, func(l *link) error { m.setAutomatic(l, s); return nil })
 	case plan.AddAddress:
 		return m.with(s.Name, func(l *link) error { return m.addAddress(l, s.Address) })
 	case plan.RemoveAddress:

@@ -53,6 +53,14 @@ type SetFamily struct {
 	Enabled bool
 }
 
+// SetAutomatic turns DHCP and autoconfiguration of a family of an interface on or off, and
+// sets what of it is used. IP has these settings alone. With DHCP or Autoconf go the addresses
+// and routes that came by it.
+type SetAutomatic struct {
+	Name, Family string
+	IP           document.IP
+}
+
 // AddAddress adds one address to an interface.
 type AddAddress struct {
 	Name    string
@@ -109,6 +117,20 @@ func (s SetFamily) String() string {
 		return "enable IPv6 on " + s.Name
 	}
 	return "disable IPv6 on " + s.Name
+}
+
+func (s SetAutomatic) String() string {
+	word := func(on *bool) string {
+		if on != nil && *on {
+			return "on"
+		}
+		return "off"
+	}
+	words := fmt.Sprintf("set %s of %s: DHCP %s", s.Family, s.Name, word(s.IP.DHCP))
+	if s.IP.Autoconf != nil {
+		words += ", autoconfiguration " + word(s.IP.Autoconf)
+	}
+	return words
 }
 
 func (s AddAddress) String() string {

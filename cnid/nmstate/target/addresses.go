@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"slices"
 	"strings"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
@@ -57,9 +56,7 @@ func (p *problems) checkIP(path string, ip *document.IP, four bool) {
 	if isFalse(ip.Enabled) && len(ip.Addresses) > 0 {
 		p.add(path+".address", "the family is not enabled: remove the addresses, or set enabled to true")
 	}
-	if isTrue(ip.DHCP) {
-		p.add(path+".dhcp", "true: unsupported: use static addresses")
-	}
+	p.checkAutomatic(path, ip, four)
 	seen := map[string]bool{}
 	for n, a := range ip.Addresses {
 		at := fmt.Sprintf("%s.address[%d]", path, n)
@@ -91,30 +88,36 @@ func (p *problems) checkAddress(path string, a document.Address, four bool) {
 }
 
 // completed makes the merged settings of a family consistent: one that is disabled has no
-// addresses, and one that is given addresses is enabled.
-func completed(merged, want *document.IP) *document.IP {
+// addresses, and one that is given addresses, or asks for them, is enabled. The addresses are
+// the static ones.
+func completed(merged, want, have *document.IP, four bool) *document.IP {
 	if merged == nil {
 		return nil
 	}
 	ip := *merged
-	if want != nil && len(want.Addresses) > 0 && want.Enabled == nil {
+	if want != nil && want.Enabled == nil && (len(want.Addresses) > 0 || isTrue(want.DHCP) || isTrue(want.Autoconf)) {
 		ip.Enabled = new(true)
 	}
+	if ip.Addresses != nil {
+		static := []document.Address{}
+		for _, a := range ip.Addresses {
+			if !a.IsAutomatic() {
+				static = append(static, document.Address{IP: canonical(a.IP), PrefixLength: a.PrefixLength})
+			}
+		}
+		ip.Addresses = static
+	}
+	settled(&ip, want, have, four)
 	if isFalse(ip.Enabled) {
 		ip.Addresses = []document.Address{}
-	}
-	ip.Addresses = slices.Clone(ip.Addresses)
-	for n, a := range ip.Addresses {
-		ip.Addresses[n].IP = canonical(a.IP)
 	}
 	return &ip
 }
 
-// bare returns settings of a family without addresses.
+// bare returns settings of a family without addresses, and without DHCP. What the kernel does
+// by itself stays.
 func bare(ip *document.IP) *document.IP {
-	copied := *orNew(ip)
-	copied.Addresses = []document.Address{}
-	return &copied
+	return &document.IP{Enabled: orNew(ip).Enabled, DHCP: off(orNew(ip).DHCP), Addresses: []document.Address{}}
 }
 
 // stripPorts takes the addresses off ports of bonds and bridges, which get no packets of
@@ -150,5 +153,6 @@ func (r *resolution) checkPortAddresses(i document.Interface) {
 		if len(addressesOf(family.ip)) > 0 {
 			r.add(r.at(i.Name)+"."+family.name+".address", "%s is a port of %s: give the addresses to %s", i.Name, controller, controller)
 		}
+		r.checkPortAutomatic(r.at(i.Name)+"."+family.name, i, family.ip)
 	}
 }

@@ -48,9 +48,6 @@ func (r *resolution) mergeAll() {
 
 // put merges one interface.
 func (r *resolution) put(want, have document.Interface) {
-	if want.IPv6 != nil && isTrue(want.IPv6.Autoconf) && (have.IPv6 == nil || !isTrue(have.IPv6.Autoconf)) {
-		r.add(r.at(want.Name)+".ipv6.autoconf", "true: unsupported: use static addresses")
-	}
 	inactive := want.State == document.Inactive
 	if inactive {
 		want.State = document.Down
@@ -71,7 +68,8 @@ func normalized(want, have document.Interface) document.Interface {
 	want.PermanentMACAddress, want.MinMTU, want.MaxMTU = "", nil, nil
 	merged := Merge(have, want)
 	merged.MACAddress = canonicalMAC(merged.MACAddress)
-	merged.IPv4, merged.IPv6 = completed(merged.IPv4, want.IPv4), completed(merged.IPv6, want.IPv6)
+	merged.IPv4 = completed(merged.IPv4, want.IPv4, have.IPv4, true)
+	merged.IPv6 = completed(merged.IPv6, want.IPv6, have.IPv6, false)
 	normalizeTypes(&merged, want, have)
 	return merged
 }
@@ -98,6 +96,7 @@ func removed(have document.Interface, name string) *document.Interface {
 	if Physical(have.Type) {
 		i.Description, i.Controller, i.AcceptAllMACAddresses = new(""), new(""), new(false)
 		i.IPv4, i.IPv6 = bare(nil), bare(nil)
+		i.IPv4.DHCP, i.IPv6.DHCP = off(orNew(have.IPv4).DHCP), off(orNew(have.IPv6).DHCP)
 		// The MTU stays, also where a bond gives its port back another one.
 		i.MTU = have.MTU
 	}

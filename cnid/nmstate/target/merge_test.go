@@ -46,7 +46,7 @@ func expect(t *testing.T, to *target.Target, text string) {
 
 func TestWhatADocumentDoesNotSayIsAsItWas(t *testing.T) {
 	expect(t, resolve(t, "interfaces: [{name: eth0, mtu: 9000, mac-address: 02:00:00:00:00:0a, permanent-mac-address: x, min-mtu: 1, ipv6: {enabled: false}}]"), `
-- {name: eth0, type: ethernet, state: up, mtu: 9000, min-mtu: 68, max-mtu: 9000, mac-address: "02:00:00:00:00:0A", controller: "", ipv4: {enabled: true, address: [{ip: 192.0.2.7, prefix-length: 24}]}, ipv6: {enabled: false, autoconf: true, address: []}}`)
+- {name: eth0, type: ethernet, state: up, mtu: 9000, min-mtu: 68, max-mtu: 9000, mac-address: "02:00:00:00:00:0A", controller: "", ipv4: {enabled: true, address: [{ip: 192.0.2.7, prefix-length: 24}]}, ipv6: {enabled: false, address: []}}`)
 }
 
 func TestAnEmptyListRemovesAddressesAndADisabledFamilyToo(t *testing.T) {

@@ -158,12 +158,14 @@ func (r *resolution) loses(route document.Route) bool {
 		return true
 	}
 	now := r.current[route.Interface]
-	prefix, err := netip.ParsePrefix(route.Destination)
-	if err == nil && prefix.Addr().Is4() {
-		return len(addressesOf(now.IPv4)) > 0 && len(addressesOf(i.IPv4)) == 0 || lostSource(i.IPv4, route.Source)
+	is, shall := now.IPv6, i.IPv6
+	if prefix, err := netip.ParsePrefix(route.Destination); err == nil && prefix.Addr().Is4() {
+		is, shall = now.IPv4, i.IPv4
+	} else if shall != nil && isFalse(shall.Enabled) {
+		return true
 	}
-	disabled := i.IPv6 != nil && isFalse(i.IPv6.Enabled)
-	return disabled || len(addressesOf(now.IPv6)) > 0 && len(addressesOf(i.IPv6)) == 0 || lostSource(i.IPv6, route.Source)
+	left := slices.Concat(addressesOf(shall), Staying(is, shall))
+	return len(addressesOf(is)) > 0 && len(left) == 0 || shall != nil && shall.Addresses != nil && lostSource(left, route.Source)
 }
 
 func addressesOf(ip *document.IP) []document.Address {
@@ -174,9 +176,8 @@ func addressesOf(ip *document.IP) []document.Address {
 }
 
 // lostSource reports whether an interface no longer has the source address of a route.
-func lostSource(ip *document.IP, source string) bool {
-	return source != "" && ip != nil && ip.Addresses != nil &&
-		!slices.ContainsFunc(ip.Addresses, func(a document.Address) bool { return canonical(a.IP) == canonical(source) })
+func lostSource(list []document.Address, source string) bool {
+	return source != "" && !slices.ContainsFunc(list, func(a document.Address) bool { return canonical(a.IP) == canonical(source) })
 }
 
 // NormalRoute returns a route with table and metric filled in, and with prefixes and
@@ -186,6 +187,7 @@ func NormalRoute(route document.Route) document.Route {
 	if prefix, err := netip.ParsePrefix(route.Destination); err == nil {
 		route.Destination, four = prefix.Masked().String(), prefix.Addr().Is4()
 	}
+	route.Protocol = ""
 	if route.Table == nil || *route.Table == 0 {
 		route.Table = new(int64(document.MainTable))
 	}

@@ -66,6 +66,7 @@ func (p *problems) checkValues(path string, i document.Interface) {
 	}
 	p.checkIP(path+".ipv4", i.IPv4, true)
 	p.checkIP(path+".ipv6", i.IPv6, false)
+	p.checkWait(path+".wait-ip", i)
 	p.checkTypes(path, i)
 }
 
