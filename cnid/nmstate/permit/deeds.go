@@ -95,6 +95,11 @@ func ofAddresses(d deed) (deed, error) {
 		if !s.Enabled {
 			d.kind = clears
 		}
+	case plan.SetAutomatic:
+		d.kind, d.name = adds, s.Name
+		if off := s.IP.Autoconf; !s.IP.IsAutomatic() || off != nil && !*off {
+			d.kind = clears
+		}
 	case plan.AddAddress:
 		d.kind, d.name = adds, s.Name
 	case plan.RemoveAddress:

@@ -19,6 +19,8 @@ var (
 	ErrManaged = errors.New("another program manages the interface")
 	// ErrNotKept: the change would be gone after a boot, and the node unreachable.
 	ErrNotKept = errors.New("the node's own address or default route would not survive a boot")
+	// ErrClient: another program asks DHCP servers for addresses of the interface.
+	ErrClient = errors.New("another DHCP client runs on the interface")
 	// ErrInUse: something on the node needs what the change takes away.
 	ErrInUse = errors.New("the interface is in use")
 )
@@ -27,6 +29,10 @@ var (
 type Rules struct {
 	// Manager returns the program that manages an interface, "" if none does.
 	Manager func(name string) (string, error)
+	// Client returns the program that asks DHCP servers for an interface besides the engine,
+	// "" if none does, and Served why DHCP can't be turned on; nil: nobody tells.
+	Client func(name string) (string, error)
+	Served func() error
 	// Kept reports whether the committed state is applied at each boot.
 	Kept func() bool
 	// Uses returns what on the node needs interfaces; nil: nothing does.
@@ -44,7 +50,7 @@ func (r Rules) Steps(before *document.State, steps []plan.Step) error {
 		deeds = append(deeds, d)
 	}
 	node := newNode(before)
-	errs := []error{r.managed(node, deeds)}
+	errs := []error{r.managed(node, deeds), r.asked(deeds)}
 	// A long message is cut: what no setting permits comes first.
 	if r.Uses != nil {
 		errs = append(errs, inUse(node, r.Uses(), deeds))
@@ -72,6 +78,31 @@ func (r Rules) managed(node node, deeds []deed) error {
 			}
 			errs = append(errs, err)
 		}
+	}
+	return errors.Join(errs...)
+}
+
+// asked refuses DHCP on an interface for which another program asks, and DHCP that nobody would
+// serve.
+func (r Rules) asked(deeds []deed) error {
+	var errs []error
+	served := false
+	for _, d := range deeds {
+		s, ok := d.step.(plan.SetAutomatic)
+		if !ok || s.IP.DHCP == nil || !*s.IP.DHCP {
+			continue
+		}
+		if r.Served != nil && !served {
+			errs, served = append(errs, r.Served()), true
+		}
+		if r.Client == nil {
+			continue
+		}
+		client, err := r.Client(s.Name)
+		if err == nil && client != "" {
+			err = fmt.Errorf("%w: %s asks for %s; end it, and take %s out of its configuration, or leave dhcp out", ErrClient, client, s.Name, s.Name)
+		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

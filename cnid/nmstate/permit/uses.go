@@ -13,6 +13,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
+	"github.com/alioth-net/alioth/cnid/nmstate/target"
 )
 
 // Use is an interface that something on the node needs.
@@ -103,9 +104,11 @@ func (n node) harm(use Use, d deed, later []deed) string {
 		if s.Name == use.Interface && !s.Enabled && slices.ContainsFunc(use.Addresses, netip.Addr.Is6) {
 			return "the IPv6 address of " + s.Name + " would go"
 		}
+	case plan.SetAutomatic:
+		return n.unlearns(use, s, later)
 	case plan.RemoveAddress:
 		ip, err := netip.ParseAddr(s.Address.IP)
-		if err == nil && s.Name == use.Interface && slices.Contains(use.Addresses, ip) && !addedAgain(s, later) {
+		if err == nil && s.Name == use.Interface && slices.Contains(use.Addresses, ip) && !addedAgain(s.Name, s.Address.IP, later) {
 			return fmt.Sprintf("the address %s of %s would go", ip, s.Name)
 		}
 	}
@@ -121,11 +124,30 @@ func claims(use Use, v *document.VLAN) string {
 }
 
 // addedAgain reports whether an address comes back, for example with another prefix length.
-func addedAgain(removed plan.RemoveAddress, later []deed) bool {
+func addedAgain(name, address string, later []deed) bool {
 	return slices.ContainsFunc(later, func(d deed) bool {
 		s, ok := d.step.(plan.AddAddress)
-		return ok && s.Name == removed.Name && s.Address.IP == removed.Address.IP
+		return ok && s.Name == name && s.Address.IP == address
 	})
+}
+
+// unlearns says which address goes that came automatically, "" for none.
+func (n node) unlearns(use Use, s plan.SetAutomatic, later []deed) string {
+	is := n.interfaces[s.Name].IPv4
+	if s.Family == document.FamilyIPv6 {
+		is = n.interfaces[s.Name].IPv6
+	}
+	if s.Name != use.Interface || is == nil {
+		return ""
+	}
+	stays := target.Staying(is, &s.IP)
+	for _, a := range is.Addresses {
+		ip, err := netip.ParseAddr(a.IP)
+		if err == nil && a.IsAutomatic() && slices.Contains(use.Addresses, ip) && !slices.Contains(stays, a) && !addedAgain(s.Name, a.IP, later) {
+			return fmt.Sprintf("the address %s of %s would go", ip, s.Name)
+		}
+	}
+	return ""
 }
 
 // shrinks: no interface has a larger MTU than the one below it, and a bridge that of its
