@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
@@ -38,7 +39,7 @@ func (k *Kernel) addresses(ctx context.Context, links []link) (map[uint32]addres
 			continue
 		}
 		list := byDevice[a.device]
-		entry := document.Address{IP: a.ip.String(), PrefixLength: a.bits}
+		entry := a.shown()
 		if a.ip.Is4() {
 			list.four = append(list.four, entry)
 		} else {
@@ -57,6 +58,8 @@ type address struct {
 	flags  uint32 // IFA_F_*
 	// origin is IFAPROT_*; kernels before 5.18 have none.
 	origin uint32
+	// valid and preferred are what is left of its lifetimes, in seconds.
+	valid, preferred uint32
 }
 
 // Attributes and values of include/uapi/linux/if_addr.h that the library lacks.
@@ -64,7 +67,12 @@ const (
 	attrOrigin      = 11 // IFA_PROTO
 	originRouter    = 2  // IFAPROT_KERNEL_RA
 	originLinkLocal = 3  // IFAPROT_KERNEL_LL
+	// originLease marks addresses of leases. It is the protocol of their routes.
+	originLease = unix.RTPROT_DHCP
 )
+
+// forever is the lifetime of an address without an end (INFINITY_LIFE_TIME).
+const forever = 1<<32 - 1
 
 func readAddress(message []byte) (a address, ok bool) {
 	if len(message) < unix.SizeofIfAddrmsg {
@@ -78,16 +86,47 @@ func readAddress(message []byte) (a address, ok bool) {
 	if flags, ok := rest.Number(unix.IFA_FLAGS); ok {
 		a.flags = flags
 	}
+	a.valid, a.preferred = forever, forever
+	if left := rest.Get(unix.IFA_CACHEINFO); len(left) >= 8 { // struct ifa_cacheinfo
+		a.preferred, a.valid = binary.NativeEndian.Uint32(left), binary.NativeEndian.Uint32(left[4:])
+	}
 	return a, a.ip.IsValid()
 }
 
-// made reports whether the kernel made an address by itself: of a router's advertisement,
-// or of the link alone. mac is the device's.
+// shown is the address as documents have it.
+func (a address) shown() document.Address {
+	shown := document.Address{IP: a.ip.String(), PrefixLength: a.bits}
+	switch {
+	case a.origin == originLease:
+		shown.Protocol = document.ProtocolDHCP
+	case a.ofRouter():
+		shown.Protocol = document.ProtocolRA
+	default:
+		return shown
+	}
+	shown.ValidLifetime, shown.PreferredLifetime = lifetime(a.valid), lifetime(a.preferred)
+	return shown
+}
+
+func lifetime(seconds uint32) string {
+	if seconds == forever {
+		return document.Forever
+	}
+	return fmt.Sprintf("%dsec", seconds)
+}
+
+// ofRouter reports whether the kernel made an address of a router's advertisement.
+func (a address) ofRouter() bool {
+	return a.ip.Is6() && (a.origin == originRouter || a.flags&unix.IFA_F_MANAGETEMPADDR != 0)
+}
+
+// made reports whether the kernel made an address by itself: a temporary one of a router's
+// advertisement, or one of the link alone. mac is the device's.
 func (a address) made(mac []byte) bool {
 	if !a.ip.Is6() {
 		return false
 	}
-	if a.origin == originRouter || a.flags&(unix.IFA_F_TEMPORARY|unix.IFA_F_MANAGETEMPADDR) != 0 {
+	if a.flags&unix.IFA_F_TEMPORARY != 0 {
 		return true
 	}
 	linkLocal := a.ip.IsLinkLocalUnicast()
@@ -111,7 +150,12 @@ func ofMAC(ip netip.Addr, mac []byte) bool {
 func (a addresses) families(l link) (four, six *document.IP) {
 	four = &document.IP{Enabled: new(len(a.four) > 0), DHCP: new(false), Addresses: orEmpty(a.four)}
 	conf := readConf(l)
-	six = &document.IP{Enabled: new(conf.enabled()), DHCP: new(false), Autoconf: new(conf.autoconf()), Addresses: orEmpty(a.six)}
+	ofRouter := slices.ContainsFunc(a.six, func(one document.Address) bool { return one.Protocol == document.ProtocolRA })
+	six = &document.IP{Enabled: new(conf.enabled()), DHCP: new(false), Autoconf: new(conf.autoconf() || ofRouter), Addresses: orEmpty(a.six)}
+	if *six.Autoconf {
+		gateway, _ := conf.at(confDefaultRouter)
+		six.AutoDNS, six.AutoGateway, six.AutoRoutes = new(true), new(gateway != 0), new(true)
+	}
 	return four, six
 }
 
@@ -132,6 +176,8 @@ const (
 	confAcceptRA   = 3
 	confAutoconf   = 5
 	confDisable    = 26
+	// confDefaultRouter is accept_ra_defrtr.
+	confDefaultRouter = 17
 )
 
 func readConf(l link) conf {

@@ -172,6 +172,7 @@ func TestRoutesOfDaemonsAreNotShownAndThoseOfDHCPAreNoConfiguration(t *testing.T
 		}))
 	}
 	dhcp, boot := route("198.51.100.0/24", "", "a", 254, 0), route("203.0.113.0/24", "", "a", 254, 0)
+	dhcp.Protocol = document.ProtocolDHCP
 	want(t, show(t, k).Routes, &document.Routes{Running: []document.Route{dhcp, boot}, Config: []document.Route{boot}})
 	do(t, k, plan.RemoveRoute{Route: boot}) // It is not of the engine's own protocol.
 	want(t, show(t, k).Routes.Config, []document.Route{})

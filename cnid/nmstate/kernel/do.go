@@ -26,7 +26,7 @@ import (
 func (k *Kernel) Do(ctx context.Context, step plan.Step) error {
 	do := k.onInterfaces
 	switch step.(type) {
-	case plan.AddAddress, plan.RemoveAddress, plan.AddRoute, plan.RemoveRoute, plan.AddRule, plan.RemoveRule:
+	case plan.SetAutomatic, plan.AddAddress, plan.RemoveAddress, plan.AddRoute, plan.RemoveRoute, plan.AddRule, plan.RemoveRule:
 		do = k.onAddresses
 	}
 	if err := do(ctx, step); err != nil {
@@ -64,6 +64,8 @@ func (k *Kernel) onInterfaces(ctx context.Context, step plan.Step) error {
 
 func (k *Kernel) onAddresses(ctx context.Context, step plan.Step) error {
 	switch s := step.(type) {
+	case plan.SetAutomatic:
+		return k.setAutomatic(ctx, s)
 	case plan.AddAddress:
 		return k.addAddress(ctx, s)
 	case plan.RemoveAddress:

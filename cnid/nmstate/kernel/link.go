@@ -121,6 +121,12 @@ func (k *Kernel) link(ctx context.Context, name string) (link, error) {
 	return link{}, fmt.Errorf("%s: %w", name, errNoDevice)
 }
 
+// Index returns the number of a device.
+func (k *Kernel) Index(ctx context.Context, name string) (uint32, error) {
+	l, err := k.link(ctx, name)
+	return l.index, err
+}
+
 // modify changes attributes of a device.
 func (k *Kernel) modify(ctx context.Context, l link, list ...*nl.RtAttr) error {
 	return k.tell(ctx, unix.RTM_NEWLINK, 0, requests(l.header(), list)...)

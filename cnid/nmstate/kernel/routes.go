@@ -73,10 +73,17 @@ func showRoute(r netlink.Route, names map[uint32]string) []document.Route {
 	for _, hop := range hops {
 		shown.Interface, shown.Address = names[uint32(hop.LinkIndex)], gateway(hop)
 		if shown.Interface != "" {
-			list = append(list, target.NormalRoute(shown))
+			normal := target.NormalRoute(shown)
+			normal.Protocol = protocols()[int(r.Protocol)]
+			list = append(list, normal)
 		}
 	}
 	return list
+}
+
+// protocols are those of routes that come automatically.
+func protocols() map[int]string {
+	return map[int]string{unix.RTPROT_DHCP: document.ProtocolDHCP, unix.RTPROT_RA: document.ProtocolRA}
 }
 
 // routeTypes are the types of routes that documents have.

@@ -1,0 +1,356 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"path/filepath"
+
+	"github.com/containernetworking/plugins/pkg/ns"
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
+	"github.com/alioth-net/alioth/cnid/nmstate/plan"
+)
+
+// Learned is what a family of an interface has of a lease.
+type Learned struct {
+	// Index is that of the interface, and Family its AF_INET or AF_INET6.
+	Index  uint32
+	Family int
+	// Address is the zero Prefix for none. Valid and Preferred are its lifetimes in seconds.
+	Address          netip.Prefix
+	Valid, Preferred uint32
+	Routes           []LearnedRoute
+}
+
+// LearnedRoute is a route of a lease.
+type LearnedRoute struct {
+	Destination netip.Prefix
+	// Gateway is the zero Addr for a destination on the link. OnLink tells that no network of
+	// the interface has it.
+	Gateway netip.Addr
+	OnLink  bool
+	Table   uint32
+	Metric  uint32
+	// MTU bounds packets to the destination, 0 for the interface's own.
+	MTU int
+}
+
+// Learn gives a family of an interface what a lease has, and takes away what earlier leases
+// had. An address that somebody made static stays as it is.
+func (k *Kernel) Learn(ctx context.Context, l Learned) error {
+	if err := k.forgetAddresses(ctx, l); err != nil {
+		return err
+	}
+	if err := k.learnAddress(ctx, l); err != nil {
+		return err
+	}
+	return k.learnRoutes(l)
+}
+
+// learnAddress gives an interface the address of a lease, or the address the lifetimes. One
+// with these lifetimes is left alone, so that nobody is told of a change.
+func (k *Kernel) learnAddress(ctx context.Context, l Learned) error {
+	if !l.Address.IsValid() {
+		return nil
+	}
+	there := false
+	err := k.eachAddress(ctx, l.Index, l.Family, func(a address, _ []byte) error {
+		same := netip.PrefixFrom(a.ip, a.bits) == l.Address
+		there = there || same && (a.origin != originLease || near(a.valid, l.Valid) && near(a.preferred, l.Preferred))
+		return nil
+	})
+	if err != nil || there {
+		return err
+	}
+	if err := k.tell(ctx, unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, l.request()...); err != nil {
+		return fmt.Errorf("add the address %s of a lease: %w", l.Address, err)
+	}
+	return nil
+}
+
+// near reports whether two lifetimes are one, but for the time that passed between two looks.
+func near(a, b uint32) bool {
+	const seconds = 2
+	return max(a, b)-min(a, b) <= seconds
+}
+
+// forgetAddresses removes the addresses of leases but the one that shall be.
+func (k *Kernel) forgetAddresses(ctx context.Context, l Learned) error {
+	return k.removeAddresses(ctx, l.Index, l.Family, func(a address) bool {
+		return a.origin == originLease && netip.PrefixFrom(a.ip, a.bits) != l.Address
+	})
+}
+
+// removeAddresses removes the addresses of a family of an interface that a function selects.
+func (k *Kernel) removeAddresses(ctx context.Context, index uint32, family int, is func(address) bool) error {
+	return k.eachAddress(ctx, index, family, func(a address, message []byte) error {
+		if !is(a) {
+			return nil
+		}
+		if err := unless(k.tell(ctx, unix.RTM_DELADDR, 0, raw(message)), unix.EADDRNOTAVAIL, unix.ENODEV); err != nil {
+			return fmt.Errorf("remove the address %s: %w", a.ip, err)
+		}
+		return nil
+	})
+}
+
+// eachAddress calls a function with the addresses of a family of an interface.
+func (k *Kernel) eachAddress(ctx context.Context, index uint32, family int, do func(address, []byte) error) error {
+	messages, err := k.dump(ctx, unix.RTM_GETADDR, nl.NewIfAddrmsg(family))
+	if err != nil {
+		return fmt.Errorf("list addresses: %w", err)
+	}
+	for _, message := range messages {
+		a, ok := readAddress(message)
+		if !ok || a.device != index || a.ip.Is4() != (family == unix.AF_INET) {
+			continue
+		}
+		if err := do(a, message); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// request describes the address of a lease. The kernel makes no route to its network: Routes
+// has it, with the table and the metric of the others.
+func (l Learned) request() []nl.NetlinkRequestData {
+	header := nl.NewIfAddrmsg(l.Family)
+	header.Prefixlen, header.Index = uint8(l.Address.Bits()), l.Index
+	ip := l.Address.Addr().AsSlice()
+	lifetimes := binary.NativeEndian.AppendUint32(nil, l.Preferred) // struct ifa_cacheinfo
+	lifetimes = append(binary.NativeEndian.AppendUint32(lifetimes, l.Valid), make([]byte, 8)...)
+	list := []*nl.RtAttr{
+		nl.NewRtAttr(unix.IFA_LOCAL, ip), nl.NewRtAttr(unix.IFA_ADDRESS, ip), nl.NewRtAttr(unix.IFA_CACHEINFO, lifetimes),
+		sized(attrOrigin, 1, originLease), sized(unix.IFA_FLAGS, 4, unix.IFA_F_NOPREFIXROUTE),
+	}
+	const longestWithBroadcast = 30
+	if l.Family == unix.AF_INET && l.Address.Bits() <= longestWithBroadcast {
+		list = append(list, nl.NewRtAttr(unix.IFA_BROADCAST, broadcast(l.Address)))
+	}
+	return requests(header, list)
+}
+
+// broadcast returns the last address of a network of IPv4.
+func broadcast(prefix netip.Prefix) []byte {
+	octets := prefix.Addr().As4()
+	all := binary.BigEndian.Uint32(octets[:]) | (1<<(32-prefix.Bits()) - 1)
+	return binary.BigEndian.AppendUint32(nil, all)
+}
+
+// learnRoutes makes the routes of a lease those of the interface by DHCP.
+func (k *Kernel) learnRoutes(l Learned) error {
+	if l.Family == unix.AF_INET6 {
+		return nil // DHCPv6 has no routes.
+	}
+	filter := &netlink.Route{LinkIndex: int(l.Index), Protocol: unix.RTPROT_DHCP, Table: unix.RT_TABLE_UNSPEC}
+	list, err := k.handle.RouteListFiltered(l.Family, filter, netlink.RT_FILTER_OIF|netlink.RT_FILTER_PROTOCOL|netlink.RT_FILTER_TABLE)
+	if err != nil {
+		return fmt.Errorf("list the routes of leases: %w", err)
+	}
+	wanted := map[string]*netlink.Route{}
+	var order []string
+	for _, route := range l.Routes {
+		r := route.of(l)
+		wanted[routeKey(*r)], order = r, append(order, routeKey(*r))
+	}
+	for _, r := range list {
+		if wanted[routeKey(r)] != nil {
+			delete(wanted, routeKey(r))
+			continue
+		}
+		if err := unless(k.handle.RouteDel(&r), unix.ESRCH, unix.ENODEV); err != nil {
+			return fmt.Errorf("remove the route %s of a lease: %w", r.Dst, err)
+		}
+	}
+	for _, key := range order {
+		if r := wanted[key]; r != nil {
+			if err := unless(k.handle.RouteAppend(r), unix.EEXIST); err != nil {
+				return fmt.Errorf("add the route %s of a lease: %w", r.Dst, err)
+			}
+		}
+	}
+	return nil
+}
+
+func routeKey(r netlink.Route) string {
+	return fmt.Sprint(r.Dst, r.Gw, r.Src, r.Table, r.Priority, r.MTU, r.Flags&int(netlink.FLAG_ONLINK))
+}
+
+// of makes a route of the kernel of one of a lease.
+func (r LearnedRoute) of(l Learned) *netlink.Route {
+	made := &netlink.Route{
+		LinkIndex: int(l.Index), Protocol: unix.RTPROT_DHCP, Table: int(r.Table), Priority: int(r.Metric), MTU: r.MTU,
+		Src: net.IP(l.Address.Addr().AsSlice()),
+		Dst: &net.IPNet{IP: r.Destination.Addr().AsSlice(), Mask: net.CIDRMask(r.Destination.Bits(), r.Destination.Addr().BitLen())},
+	}
+	if !r.Gateway.IsValid() {
+		made.Scope = netlink.SCOPE_LINK
+		return made
+	}
+	made.Gw = r.Gateway.AsSlice()
+	if r.OnLink {
+		made.Flags = int(netlink.FLAG_ONLINK)
+	}
+	return made
+}
+
+// setAutomatic does the kernel's part of what comes automatically: autoconfiguration, and the
+// end of what leases and routers gave.
+func (k *Kernel) setAutomatic(ctx context.Context, step plan.SetAutomatic) error {
+	l, err := k.link(ctx, step.Name)
+	if err != nil {
+		return err
+	}
+	family := unix.AF_INET
+	if step.Family == document.FamilyIPv6 {
+		family = unix.AF_INET6
+		if step.IP.Autoconf != nil {
+			if err := k.setAutoconf(ctx, l, step.IP); err != nil {
+				return err
+			}
+		}
+	}
+	if step.IP.DHCP != nil && !*step.IP.DHCP {
+		return k.Learn(ctx, Learned{Index: l.index, Family: family})
+	}
+	return nil
+}
+
+// Values of accept_ra. A host that forwards, as nodes do, needs the second one.
+const (
+	refuseRA       = 0
+	acceptRAAlways = 2
+)
+
+// defaultMetricRA is the kernel's metric of default routes of routers (IP6_RT_PRIO_USER).
+const defaultMetricRA = 1024
+
+// setAutoconf turns autoconfiguration of IPv6 on or off.
+func (k *Kernel) setAutoconf(ctx context.Context, l link, ip document.IP) error {
+	if !*ip.Autoconf {
+		if err := k.writeIPv6(l.name, []setting{{"accept_ra", refuseRA, false}, {"autoconf", 0, false}}); err != nil {
+			return err
+		}
+		return k.forgetRouters(ctx, l)
+	}
+	is := func(p *bool) bool { return p == nil || *p }
+	longest, metric := 0, defaultMetricRA
+	if is(ip.AutoRoutes) {
+		longest = 128
+	}
+	if ip.AutoMetric != nil {
+		metric = int(*ip.AutoMetric)
+	}
+	err := k.writeIPv6(l.name, []setting{
+		{"accept_ra_defrtr", int(bit(is(ip.AutoGateway) && is(ip.AutoRoutes))), false},
+		{"accept_ra_pinfo", 1, false},
+		{"accept_ra_rt_info_max_plen", longest, true},
+		{"ra_defrtr_metric", metric, true},
+		{"autoconf", 1, false},
+		{"accept_ra", acceptRAAlways, false},
+	})
+	if err != nil {
+		return err
+	}
+	return k.solicit(l)
+}
+
+// setting is a file of the kernel about IPv6 on a device. Kernels without an option lack some.
+type setting struct {
+	name  string
+	value int
+	maybe bool
+}
+
+func (k *Kernel) writeIPv6(device string, list []setting) error {
+	for _, s := range list {
+		path, err := hostdev.SettingPath(hostdev.IPv6, device, s.name)
+		if err != nil {
+			return err
+		}
+		path = filepath.Join(hostdev.SettingsRoot, path)
+		err = k.space.Do(func(ns.NetNS) error { return writeNumber(path, s.value) })
+		if errors.Is(err, fs.ErrNotExist) && (s.maybe || s.value == 0) {
+			continue // An interface without IPv6 is configured by nobody.
+		}
+		if err != nil {
+			return fmt.Errorf("set %s of IPv6 on %s: %w", s.name, device, err)
+		}
+	}
+	return nil
+}
+
+// forgetRouters removes what routers have advertised to a device. The kernel marks its own
+// routes to networks of advertisements by nothing but an end.
+func (k *Kernel) forgetRouters(ctx context.Context, l link) error {
+	advertised := func(a address) bool { return a.ofRouter() || a.flags&unix.IFA_F_TEMPORARY != 0 }
+	if err := k.removeAddresses(ctx, l.index, unix.AF_INET6, advertised); err != nil {
+		return err
+	}
+	header := make(raw, unix.SizeofRtMsg)
+	header[0] = unix.AF_INET6
+	messages, err := k.dump(ctx, unix.RTM_GETROUTE, header)
+	if err != nil {
+		return fmt.Errorf("list routes: %w", err)
+	}
+	for _, message := range messages {
+		if !ofRouter(message, l.index) {
+			continue
+		}
+		if err := unless(k.tell(ctx, unix.RTM_DELROUTE, 0, raw(message)), unix.ESRCH, unix.ENODEV); err != nil {
+			return fmt.Errorf("remove a route of a router's advertisement: %w", err)
+		}
+	}
+	return nil
+}
+
+// ofRouter reports whether a route of a device came by an advertisement.
+func ofRouter(message []byte, device uint32) bool {
+	const protocol, kind, expires = 5, 7, 8 // of struct rtmsg, and of struct rta_cacheinfo
+	if len(message) < unix.SizeofRtMsg || message[kind] != unix.RTN_UNICAST {
+		return false
+	}
+	rest := attributes(message[unix.SizeofRtMsg:])
+	if rest.Value(unix.RTA_OIF) != device {
+		return false
+	}
+	cache := rest.Get(unix.RTA_CACHEINFO)
+	ends := len(cache) >= expires+4 && binary.NativeEndian.Uint32(cache[expires:]) != 0
+	return message[protocol] == unix.RTPROT_RA || message[protocol] == unix.RTPROT_KERNEL && ends
+}
+
+// solicit asks routers to advertise themselves (RFC 4861). The kernel asks when a device comes
+// up alone. A device that has no address for it yet, or no carrier, comes up later.
+func (k *Kernel) solicit(l link) error {
+	err := k.space.Do(func(ns.NetNS) error {
+		socket, err := unix.Socket(unix.AF_INET6, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_ICMPV6)
+		if err != nil {
+			return err
+		}
+		const kind, limit, size = 133, 255, 8
+		allRouters := netip.MustParseAddr("ff02::2").As16()
+		message := make([]byte, size)
+		message[0] = kind
+		return errors.Join(
+			unix.SetsockoptInt(socket, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_HOPS, limit),
+			unless(unix.Sendto(socket, message, 0, &unix.SockaddrInet6{Addr: allRouters, ZoneId: l.index}), unix.EADDRNOTAVAIL, unix.ENETUNREACH, unix.ENETDOWN, unix.ENODEV),
+			unix.Close(socket))
+	})
+	if err != nil {
+		return fmt.Errorf("ask the routers of %s: %w", l.name, err)
+	}
+	return nil
+}
