@@ -1,0 +1,222 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package serve runs the DHCP clients of a host: it starts those that are wanted, and gives
+// interfaces and the resolver what their leases have.
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/nmstate/automatic"
+	"github.com/alioth-net/alioth/cnid/nmstate/dhcp"
+	"github.com/alioth-net/alioth/cnid/nmstate/kernel"
+)
+
+// Host is what leases change.
+type Host interface {
+	// Learn gives a family of an interface what a lease has.
+	Learn(ctx context.Context, l kernel.Learned) error
+	// ReadResolver and WriteResolver read and replace the configuration of the resolver.
+	ReadResolver() (document.Resolver, error)
+	WriteResolver(r document.Resolver) error
+}
+
+// Config is what a Server works with.
+type Config struct {
+	Store   *automatic.Store
+	Host    Host
+	Clients dhcp.Clients
+	// Hostname is the name of the host.
+	Hostname string
+	// Reserved reports whether an address must not be used.
+	Reserved func(netip.Prefix) bool
+	// Pending reports whether a change of the network may still be undone. The clients that it
+	// has ended keep their leases until then.
+	Pending func() bool
+	// IsTransaction reports whether a file of the store's folder is the one that such a change
+	// has.
+	IsTransaction func(path string) bool
+	// Log has a line for each failure.
+	Log io.Writer
+}
+
+// Server runs the clients.
+type Server struct {
+	Config
+	// last are the clients that ran after the last pass.
+	last []dhcp.Config
+	told string
+}
+
+// New returns a Server that has done nothing yet.
+func New(cfg Config) *Server { return &Server{Config: cfg} }
+
+// poll is how often the server looks without a notification: an address that somebody removes
+// comes back then.
+const poll = 10 * time.Second
+
+// waitForLock is how often the server tries to become the one that runs the clients.
+const waitForLock = 500 * time.Millisecond
+
+// Run runs the clients until ctx ends. If another process runs them, it waits for its end.
+// ready, if it is not nil, is closed after the first pass.
+func (s *Server) Run(ctx context.Context, ready chan<- struct{}) error {
+	release, err := s.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	watcher, err := fsnotify.NewWatcher()
+	if err == nil {
+		err = watcher.Add(s.Store.Dir())
+	}
+	if err != nil {
+		return fmt.Errorf("watch the wanted DHCP clients: %w", err)
+	}
+	defer func() { _ = watcher.Close() }()
+	again := time.NewTicker(poll)
+	defer again.Stop()
+	for ctx.Err() == nil {
+		s.tell(s.Pass(ctx))
+		if ready != nil {
+			close(ready)
+			ready = nil
+		}
+		s.wait(ctx, watcher, again.C)
+	}
+	return nil
+}
+
+// wait waits for a reason for another pass.
+func (s *Server) wait(ctx context.Context, watcher *fsnotify.Watcher, again <-chan time.Time) {
+	for {
+		select {
+		case event := <-watcher.Events:
+			if !automatic.Concerns(event.Name) && !s.IsTransaction(event.Name) {
+				continue
+			}
+		case <-ctx.Done():
+		case <-s.Clients.Changed():
+		case err := <-watcher.Errors:
+			s.tell(fmt.Errorf("watch the wanted DHCP clients: %w", err))
+		case <-again:
+		}
+		return
+	}
+}
+
+func (s *Server) acquire(ctx context.Context) (release func(), err error) {
+	again := time.NewTicker(waitForLock)
+	defer again.Stop()
+	for {
+		release, served, err := s.Store.Serve()
+		if err != nil || served {
+			return release, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-again.C:
+		}
+	}
+}
+
+// tell logs a failure that differs from the last one.
+func (s *Server) tell(err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if text != "" && text != s.told {
+		fmt.Fprintf(s.Log, "DHCP clients: %s\n", text)
+	}
+	s.told = text
+}
+
+// Pass makes clients, interfaces and the resolver what they have to be once. One that fails
+// keeps no other from it.
+func (s *Server) Pass(ctx context.Context) error {
+	var errs []error
+	err := s.Store.Change(func(w *automatic.Wanted) error {
+		errs = append(errs, s.start(w))
+		held := s.held()
+		known := automatic.Known{}
+		for _, h := range held {
+			settings := w.Of(h.Key, h.Index)
+			if settings == nil {
+				continue // It ran before a change that may be undone.
+			}
+			errs = append(errs, s.Host.Learn(ctx, automatic.Learned(h, settings, time.Now())))
+			known.Clients = append(known.Clients, automatic.KnownOf(h, settings))
+		}
+		errs = append(errs, s.Store.PutKnown(known), s.resolve(w, known))
+		return nil
+	})
+	return errors.Join(append(errs, err)...)
+}
+
+// start lets the wanted clients run, and those whose end may be undone.
+func (s *Server) start(w *automatic.Wanted) error {
+	wanted := w.Clients(s.Hostname)
+	if s.Pending() {
+		for _, was := range s.last {
+			if !slices.ContainsFunc(wanted, func(c dhcp.Config) bool { return c.Interface == was.Interface }) {
+				wanted = append(wanted, was)
+			}
+		}
+	}
+	s.last = wanted
+	return s.Clients.Set(wanted)
+}
+
+// held returns the clients with their leases. A lease with an address that must not be used is
+// none, and a route to such addresses is left out.
+func (s *Server) held() []dhcp.Held {
+	list := s.Clients.Leases()
+	for n, h := range list {
+		if !h.Lease.HasAddress() {
+			continue
+		}
+		if s.Reserved(h.Lease.Address) {
+			list[n].Lease = nil
+			list[n].Problem = dhcp.Problem{Text: fmt.Sprintf("the server gave %s, which is reserved for Alioth", h.Lease.Address), Since: h.Lease.Acquired}
+			continue
+		}
+		allowed := *h.Lease
+		allowed.Routes = slices.DeleteFunc(slices.Clone(allowed.Routes), func(r dhcp.Route) bool {
+			return r.Destination.Bits() > 0 && s.Reserved(r.Destination)
+		})
+		list[n].Lease = &allowed
+	}
+	return list
+}
+
+// resolve lets the resolver use what the clients have learned, after what is static.
+func (s *Server) resolve(w *automatic.Wanted, known automatic.Known) error {
+	learns := slices.ContainsFunc(known.Clients, func(c automatic.Client) bool { return len(c.DNS)+len(c.Search) > 0 })
+	switch {
+	case !learns && w.Static == nil:
+		return nil
+	case !learns:
+		static := *w.Static
+		w.Static = nil
+		return s.Host.WriteResolver(static)
+	case w.Static == nil:
+		static, err := s.Host.ReadResolver()
+		if err != nil {
+			return err
+		}
+		w.Static = &static
+	}
+	return s.Host.WriteResolver(automatic.Resolver(*w.Static, known))
+}

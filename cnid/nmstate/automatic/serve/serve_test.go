@@ -1,0 +1,216 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package serve_test
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/netns/netnstest"
+	"github.com/alioth-net/alioth/cnid/nmstate/automatic"
+	"github.com/alioth-net/alioth/cnid/nmstate/automatic/serve"
+	"github.com/alioth-net/alioth/cnid/nmstate/dhcp"
+	"github.com/alioth-net/alioth/cnid/nmstate/host"
+	"github.com/alioth-net/alioth/cnid/nmstate/plan"
+	"github.com/alioth-net/alioth/cnid/nmstate/resolvconf"
+	"github.com/alioth-net/alioth/test/waits"
+)
+
+// clients are those that a test leads.
+type clients struct {
+	configs []dhcp.Config
+	held    []dhcp.Held
+	changed chan struct{}
+}
+
+func (c *clients) Set(configs []dhcp.Config) error { c.configs = configs; return nil }
+func (c *clients) Leases() []dhcp.Held             { return slices.Clone(c.held) }
+func (c *clients) Changed() <-chan struct{}        { return c.changed }
+
+// node is a namespace with the dummy device eth1, and a server of clients that a test leads.
+type node struct {
+	space   *netnstest.Namespace
+	host    *host.Host
+	store   *automatic.Store
+	dir     string
+	pending bool
+	clients *clients
+	server  *serve.Server
+}
+
+const static = "nameserver 192.0.2.53\n"
+
+func newNode(t *testing.T) *node {
+	t.Helper()
+	n := &node{space: netnstest.New(t), dir: t.TempDir(), clients: &clients{changed: make(chan struct{}, 1)}}
+	if err := os.WriteFile(filepath.Join(n.dir, "resolv.conf"), []byte(static), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n.space.Do(t, func() (err error) {
+		n.host, err = host.Open(resolvconf.New(n.dir, "resolv.conf"), func(document.Interface) bool { return false })
+		attrs := netlink.NewLinkAttrs()
+		attrs.Name = "eth1"
+		link := &netlink.Veth{LinkAttrs: attrs, PeerName: "other"}
+		if err == nil {
+			err = errors.Join(netlink.LinkAdd(link), netlink.LinkSetUp(link))
+		}
+		return err
+	})
+	t.Cleanup(n.host.Close)
+	n.store = automatic.NewStore(n.dir, "boot")
+	n.host.Keep(n.store)
+	n.server = serve.New(serve.Config{
+		Store: n.store, Host: n.host, Clients: n.clients, Hostname: "node-1", Log: t.Output(),
+		Reserved: func(p netip.Prefix) bool { return p.Addr().IsLinkLocalUnicast() },
+		Pending:  func() bool { return n.pending }, IsTransaction: func(string) bool { return false },
+	})
+	return n
+}
+
+// turn turns DHCP on or off by a step.
+func (n *node) turn(t *testing.T, on bool) {
+	t.Helper()
+	if err := n.host.Do(t.Context(), plan.SetAutomatic{Name: "eth1", Family: document.FamilyIPv4, IP: document.IP{DHCP: &on}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// lease gives the client a lease with an address, or with "" none.
+func (n *node) lease(t *testing.T, address string) {
+	t.Helper()
+	h := dhcp.Held{Key: dhcp.Key{Interface: "eth1", Family: dhcp.IPv4}, Index: n.host.Index(t.Context(), "eth1")}
+	if address != "" {
+		now := time.Now()
+		h.Lease = &dhcp.Lease{
+			Address: netip.MustParsePrefix(address), Acquired: now, Expires: now.Add(time.Hour), Preferred: now.Add(time.Hour),
+			DNS: []netip.Addr{netip.MustParseAddr("192.0.2.2")},
+			Routes: []dhcp.Route{
+				{Destination: netip.MustParsePrefix("203.0.113.0/24"), Gateway: netip.MustParseAddr("192.0.2.1"), OnLink: true},
+				{Destination: netip.MustParsePrefix("169.254.64.1/32"), Gateway: netip.MustParseAddr("192.0.2.1"), OnLink: true}, // reserved
+			},
+		}
+	} else {
+		h.Problem = dhcp.Problem{Text: "no answer of a DHCP server", Since: time.Now()}
+	}
+	n.clients.held = []dhcp.Held{h}
+}
+
+func (n *node) pass(t *testing.T) {
+	t.Helper()
+	if err := n.server.Pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// has fails the test unless eth1 has addresses of leases, and the resolver name servers.
+func (n *node) has(t *testing.T, addresses, servers string) {
+	t.Helper()
+	state, err := n.host.Show(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(state.Interfaces, func(i document.Interface) bool { return i.Name == "eth1" })
+	var list []string
+	for _, a := range state.Interfaces[at].IPv4.Addresses {
+		list = append(list, a.IP)
+	}
+	if got := strings.Join(list, " "); got != addresses {
+		t.Errorf("eth1 has %q, want %q", got, addresses)
+	}
+	if got := strings.Join(state.DNS.Running.Server, " "); got != servers {
+		t.Errorf("the resolver has %q, want %q", got, servers)
+	}
+}
+
+func TestAnInterfaceHasWhatItsLeaseHas(t *testing.T) {
+	n := newNode(t)
+	n.pass(t)
+	if len(n.clients.configs) > 0 {
+		t.Errorf("clients run: %+v", n.clients.configs)
+	}
+	n.turn(t, true)
+	n.lease(t, "")
+	n.pass(t)
+	n.has(t, "", "192.0.2.53")
+	if len(n.clients.configs) != 1 || n.clients.configs[0].V4.Hostname != "node-1" {
+		t.Errorf("clients are %+v", n.clients.configs)
+	}
+	for _, address := range []string{"192.0.2.77/24", "192.0.2.77/24", "192.0.2.78/24"} {
+		n.lease(t, address)
+		n.pass(t)
+		n.has(t, strings.TrimSuffix(address, "/24"), "192.0.2.53 192.0.2.2")
+	}
+	state, err := n.host.Show(t.Context())
+	if err != nil || len(state.Routes.Running) != 2 || state.Routes.Running[1].Destination != "203.0.113.0/24" {
+		t.Errorf("routes are %+v, %v; want those to 192.0.2.0/24 and 203.0.113.0/24", state.Routes, err)
+	}
+	n.lease(t, "169.254.64.1/32") // reserved
+	n.pass(t)
+	n.has(t, "", "192.0.2.53")
+	known, err := n.store.Known()
+	if err != nil || len(known.Clients) != 1 || !strings.Contains(known.Clients[0].Problem, "169.254.64.1/32, which is reserved") {
+		t.Errorf("known is %+v, %v", known, err)
+	}
+	n.lease(t, "192.0.2.77/24")
+	n.pass(t)
+	n.lease(t, "") // it has expired, or was refused
+	n.pass(t)
+	n.has(t, "", "192.0.2.53")
+	if w, err := n.store.Wanted(); err != nil || w.Static != nil {
+		t.Errorf("wanted is %+v, %v", w, err)
+	}
+}
+
+// TestAnEndedClientKeepsItsLeaseWhileTheChangeMayBeUndone, but its interface has nothing of it.
+func TestAnEndedClientKeepsItsLeaseWhileTheChangeMayBeUndone(t *testing.T) {
+	n := newNode(t)
+	n.turn(t, true)
+	n.lease(t, "192.0.2.77/24")
+	n.pass(t)
+	n.pending = true
+	n.turn(t, false)
+	n.has(t, "", "192.0.2.53 192.0.2.2")
+	n.pass(t)
+	n.has(t, "", "192.0.2.53")
+	if len(n.clients.configs) != 1 {
+		t.Errorf("the client has ended: %+v", n.clients.configs)
+	}
+	n.pending = false
+	n.pass(t)
+	if len(n.clients.configs) > 0 {
+		t.Errorf("the client runs: %+v", n.clients.configs)
+	}
+}
+
+// TestTheServerFollowsWhatIsWanted by another process, which writes the file.
+func TestTheServerFollowsWhatIsWanted(t *testing.T) {
+	n := newNode(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	ready := make(chan struct{})
+	n.lease(t, "192.0.2.77/24")
+	go func() { ended <- n.server.Run(ctx, ready) }()
+	<-ready
+	n.turn(t, true)
+	waits.True(t, 10*time.Second, "the lease is used", func() bool {
+		known, err := n.store.Known()
+		return err == nil && len(known.Clients) == 1
+	})
+	n.has(t, "192.0.2.77", "192.0.2.53 192.0.2.2")
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	n.has(t, "192.0.2.77", "192.0.2.53 192.0.2.2") // the end takes nothing away
+}

@@ -1,0 +1,173 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package automatic
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/cnid/durable"
+	"github.com/alioth-net/alioth/cnid/nmstate/dhcp"
+)
+
+// Names of files in the folder of a Store.
+const (
+	wantedFile = "automatic.json"
+	knownFile  = "clients.json"
+	lockFile   = "automatic.lock"
+	servedFile = "clients.lock"
+)
+
+// Store has the files of a host. Processes may use it at the same time.
+type Store struct{ dir, boot string }
+
+// NewStore returns the Store of a folder, which is there. boot is the identity of the host's
+// boot.
+func NewStore(dir, boot string) *Store { return &Store{dir, boot} }
+
+func (s *Store) path(name string) string { return filepath.Join(s.dir, name) }
+
+// Dir is the folder of the files.
+func (s *Store) Dir() string { return s.dir }
+
+// Concerns reports whether a path is that of the file with what is wanted.
+func Concerns(path string) bool { return filepath.Base(path) == wantedFile }
+
+// Wanted returns what is wanted in this boot of the host.
+func (s *Store) Wanted() (*Wanted, error) {
+	w := &Wanted{Boot: s.boot}
+	if err := s.read(wantedFile, w); err != nil {
+		return nil, err
+	}
+	if w.Boot != s.boot {
+		return &Wanted{Boot: s.boot}, nil
+	}
+	return w, nil
+}
+
+// Change changes what is wanted. Meanwhile nobody gives an interface a lease.
+func (s *Store) Change(f func(*Wanted) error) error {
+	return s.With(func(w *Wanted) error {
+		before := *w
+		if err := f(w); err != nil || reflect.DeepEqual(before, *w) {
+			return err
+		}
+		return s.write(wantedFile, w)
+	})
+}
+
+// With calls a function with what is wanted, which does not change meanwhile.
+func (s *Store) With(f func(*Wanted) error) error {
+	file, err := os.OpenFile(s.path(lockFile), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("lock the automatic settings: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	// Whoever has the lock writes files and talks to the kernel, and waits for nobody.
+	if err := ignoringSignals(func() error { return unix.Flock(int(file.Fd()), unix.LOCK_EX) }); err != nil {
+		return fmt.Errorf("lock the automatic settings: %w", err)
+	}
+	w, err := s.Wanted()
+	if err != nil {
+		return err
+	}
+	return f(w)
+}
+
+func ignoringSignals(f func() error) error {
+	for {
+		if err := f(); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// Known is what is known of the clients.
+type Known struct{ Clients []Client }
+
+// Client is what is known of one client.
+type Client struct {
+	dhcp.Key
+	// Bound tells that there is a lease. DNS and Search are those that the resolver uses.
+	Bound  bool
+	DNS    []string `json:",omitempty"`
+	Search []string `json:",omitempty"`
+	// Problem says what keeps the client from a lease, since when; "" for nothing.
+	Problem string    `json:",omitempty"`
+	Since   time.Time `json:",omitzero"`
+}
+
+// Known returns what is known of the clients. What a process wrote that has ended may not be
+// true any more, but for name servers.
+func (s *Store) Known() (k Known, err error) { return k, s.read(knownFile, &k) }
+
+// PutKnown writes it, unless it is there.
+func (s *Store) PutKnown(k Known) error {
+	if now, err := s.Known(); err == nil && reflect.DeepEqual(now, k) {
+		return nil
+	}
+	return s.write(knownFile, k)
+}
+
+// Serve makes the calling process the one that runs the clients, until release. It returns
+// false if another one does.
+func (s *Store) Serve() (release func(), served bool, err error) {
+	file, err := os.OpenFile(s.path(servedFile), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, false, fmt.Errorf("lock the DHCP clients: %w", err)
+	}
+	err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil {
+		return func() { _ = file.Close() }, true, nil
+	}
+	_ = file.Close()
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, false, nil
+	}
+	return nil, false, fmt.Errorf("lock the DHCP clients: %w", err)
+}
+
+// Served reports whether a process runs the clients.
+func (s *Store) Served() (bool, error) {
+	release, free, err := s.Serve()
+	if err != nil || !free {
+		return !free, err
+	}
+	release()
+	return false, nil
+}
+
+func (s *Store) read(name string, into any) error {
+	text, err := os.ReadFile(s.path(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, into)
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", s.path(name), err)
+	}
+	return nil
+}
+
+func (s *Store) write(name string, value any) error {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", s.path(name), err)
+	}
+	file, err := durable.Create(s.path(name), append(text, '\n'))
+	if err != nil {
+		return err
+	}
+	return file.Close()
+}

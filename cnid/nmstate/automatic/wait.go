@@ -1,0 +1,84 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package automatic
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/nmstate/dhcp"
+)
+
+// HasAddresses reports whether an interface has the addresses for which a change waits: those
+// of wait-ip, or without it of one family with DHCP. A link-local address is none.
+func HasAddresses(want, is document.Interface) bool {
+	four, six := slices.ContainsFunc(listed(is.IPv4), isGlobal), slices.ContainsFunc(listed(is.IPv6), isGlobal)
+	switch want.WaitIP {
+	case document.WaitIPv4:
+		return four
+	case document.WaitIPv6:
+		return six
+	case document.WaitBoth:
+		return four && six
+	case document.WaitAny:
+		return four || six
+	default:
+		asks := func(ip *document.IP) bool { return ip != nil && isTrue(ip.DHCP) }
+		return four && asks(want.IPv4) || six && asks(want.IPv6) || !asks(want.IPv4) && !asks(want.IPv6)
+	}
+}
+
+func listed(ip *document.IP) []document.Address {
+	if ip == nil {
+		return nil
+	}
+	return ip.Addresses
+}
+
+func isGlobal(a document.Address) bool {
+	ip, err := netip.ParseAddr(a.IP)
+	return err == nil && !ip.IsLinkLocalUnicast()
+}
+
+// Lacking is the error of an interface without such addresses.
+func Lacking(want document.Interface, known Known) error {
+	waits := ""
+	if want.WaitIP != "" {
+		waits = fmt.Sprintf(" (wait-ip: %s)", want.WaitIP)
+	}
+	var causes []string
+	for _, family := range []struct {
+		family dhcp.Family
+		ip     *document.IP
+		is     bool
+	}{{dhcp.IPv4, want.IPv4, want.WaitIP != document.WaitIPv6}, {dhcp.IPv6, want.IPv6, want.WaitIP != document.WaitIPv4}} {
+		if family.is && family.ip.IsAutomatic() {
+			causes = append(causes, cause(dhcp.Key{Interface: want.Name, Family: family.family}, family.ip, known))
+		}
+	}
+	if len(causes) == 0 {
+		causes = []string{"the document gives it none"}
+	}
+	return fmt.Errorf("%s has no address%s: %s", want.Name, waits, strings.Join(causes, "; "))
+}
+
+// cause says why a family has no address.
+func cause(key dhcp.Key, ip *document.IP, known Known) string {
+	if !isTrue(ip.DHCP) {
+		return fmt.Sprintf("no router advertises a network for addresses of %s", key.Family)
+	}
+	at := slices.IndexFunc(known.Clients, func(c Client) bool { return c.Key == key })
+	switch {
+	case at < 0:
+		return fmt.Sprintf("%s has not begun", key)
+	case known.Clients[at].Problem == "":
+		return fmt.Sprintf("%s has no answer yet", key)
+	default:
+		return fmt.Sprintf("%s: %s, since %s", key, known.Clients[at].Problem, known.Clients[at].Since.Format(time.TimeOnly))
+	}
+}
