@@ -16,6 +16,7 @@ import (
 	"github.com/containernetworking/plugins/pkg/ns"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/nmstate/automatic"
 	"github.com/alioth-net/alioth/cnid/nmstate/bootunit"
 	"github.com/alioth-net/alioth/cnid/nmstate/host"
 	"github.com/alioth-net/alioth/cnid/nmstate/managers"
@@ -94,6 +95,7 @@ type Engine struct {
 	cfg          Config
 	space        ns.NetNS
 	host         *host.Host
+	store        *automatic.Store
 	transactions *transaction.Manager
 }
 
@@ -108,12 +110,15 @@ func Open(cfg Config) (e *Engine, err error) {
 	if e.host, err = host.OpenBeside(resolver, e.cfg.Others, e.committedHardware); err != nil {
 		return nil, errors.Join(err, e.space.Close())
 	}
-	rules := permit.Rules{Manager: e.Manager, Kept: e.Unit().Installed, Uses: e.cfg.Uses}
+	rules := permit.Rules{Manager: e.Manager, Client: e.dhcpClient, Served: e.served, Kept: e.Unit().Installed, Uses: e.cfg.Uses}
 	guards := &guards{command: e.cfg.Guard, dir: e.cfg.Dir, root: e.cfg.Root, space: e.space}
 	e.transactions, err = transaction.New(transaction.Config{
-		Dir: e.cfg.Dir, Host: e.host, StartGuard: guards.start, Probes: e.probes, Permit: rules.Steps,
+		Dir: e.cfg.Dir, Host: e.host, StartGuard: guards.start, Probes: e.probes, Ready: e.ready, Permit: rules.Steps,
 		Tries: tries, Interval: interval, ProbeLimit: probeLimit, Log: e.cfg.Log,
 	})
+	if err == nil {
+		err = e.keepAutomatic()
+	}
 	if err != nil {
 		e.Close()
 		return nil, err
@@ -160,16 +165,6 @@ func (e *Engine) Commit(ctx context.Context) error { return e.transactions.Commi
 // Rollback restores the state before the open transaction. Without one it is a
 // transaction.ErrNone.
 func (e *Engine) Rollback(ctx context.Context) error { return e.transactions.Rollback(ctx) }
-
-// Restore applies the committed state again, as the unit does at each boot.
-func (e *Engine) Restore(ctx context.Context) error {
-	committed, err := e.transactions.Committed()
-	if err != nil {
-		return err
-	}
-	_, err = e.Apply(ctx, committed, transaction.Options{Timeout: DefaultTimeout})
-	return err
-}
 
 // Recover rolls back what a process that has ended left open.
 func (e *Engine) Recover(ctx context.Context) error { return e.transactions.Recover(ctx) }

@@ -36,6 +36,9 @@ func TestMain(m *testing.M) {
 	if dir, root, ok := strings.Cut(os.Getenv(role), ":"); ok {
 		fail(contained(dir, root))
 	}
+	if dir, root, ok := strings.Cut(os.Getenv(serving), ":"); ok {
+		fail(serveDHCP(dir, root))
+	}
 	os.Exit(m.Run())
 }
 

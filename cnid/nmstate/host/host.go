@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/nmstate/automatic"
 	"github.com/alioth-net/alioth/cnid/nmstate/kernel"
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
 	"github.com/alioth-net/alioth/cnid/nmstate/resolvconf"
@@ -35,6 +36,8 @@ type Host struct {
 	resolver resolvconf.File
 	others   Others
 	hardware func() ([]string, error)
+	// store has the automatic settings, nil without any.
+	store *automatic.Store
 
 	mu sync.Mutex
 	// last is what the last Show has hidden, and known are the uplinks that it has shown.
@@ -74,6 +77,9 @@ func (h *Host) Show(ctx context.Context) (*document.State, error) {
 		return nil, err
 	}
 	state.DNS = &document.DNS{Running: &resolver, Config: &resolver}
+	if err := h.showAutomatic(ctx, state); err != nil {
+		return nil, err
+	}
 	_, err = h.hide(state)
 	return state, err
 }
@@ -97,10 +103,12 @@ func (h *Host) hide(state *document.State) (hidden, error) {
 func (h *Host) Do(ctx context.Context, step plan.Step) error {
 	switch s := step.(type) {
 	case plan.SetResolver:
-		if err := h.resolver.Write(s.Resolver); err != nil {
+		if err := h.setResolver(s.Resolver); err != nil {
 			return fmt.Errorf("%s: %w", step, err)
 		}
 		return nil
+	case plan.SetAutomatic:
+		return h.setAutomatic(ctx, s)
 	case plan.Create:
 		// The planner did not see an interface that is hidden, and the kernel would give
 		// it the settings of a new one.
@@ -110,6 +118,9 @@ func (h *Host) Do(ctx context.Context, step plan.Step) error {
 	case plan.Delete:
 		if h.isUplink(s.Name) {
 			return fmt.Errorf("%s: %w", step, ErrUplink)
+		}
+		if err := h.forget(s.Name); err != nil {
+			return fmt.Errorf("%s: %w", step, err)
 		}
 	}
 	return h.kernel.Do(ctx, step)

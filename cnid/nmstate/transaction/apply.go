@@ -26,6 +26,8 @@ type Options struct {
 	NoCommit bool
 	// NoVerify does not compare the host with the desired state afterwards.
 	NoVerify bool
+	// NoWait does not wait for the addresses of interfaces that are configured automatically.
+	NoWait bool
 }
 
 // Result is what an Apply did.
@@ -52,6 +54,26 @@ type change struct {
 func (c change) wanted() Routing  { return Routing{Routes: c.target.Routes, Rules: c.target.Rules} }
 func (c change) added() Routing   { return c.wanted().without(routingOf(c.before)) }
 func (c change) removed() Routing { return routingOf(c.before).without(c.wanted()) }
+
+// declared are the interfaces that the document names, as they shall be, with the families that
+// it configures automatically. Others may be automatic by a setting of the kernel.
+func (c change) declared() (list []document.Interface) {
+	named := byName(c.desired.Interfaces)
+	for _, i := range c.target.Interfaces {
+		want, is := named[i.Name]
+		if !is || i.State != document.Up {
+			continue
+		}
+		if !want.IPv4.IsAutomatic() {
+			i.IPv4 = nil
+		}
+		if !want.IPv6.IsAutomatic() {
+			i.IPv6 = nil
+		}
+		list = append(list, i)
+	}
+	return list
+}
 
 func (m *Manager) prepare(ctx context.Context, desired *document.State) (c change, err error) {
 	c.desired = desired
@@ -181,6 +203,11 @@ func (m *Manager) reach(ctx context.Context, c change, o Options, probes []probe
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", ctx.Err(), err)
 		case <-again.C:
+		}
+	}
+	if m.Ready != nil && !o.NoVerify && !o.NoWait {
+		if err := m.Ready(ctx, c.declared()); err != nil {
+			return err
 		}
 	}
 	return probe.Await(ctx, probes, m.ProbeLimit)

@@ -30,7 +30,10 @@ func (m *Manager) keep(ctx context.Context, r *Record, c change) error {
 	}
 	// What is connected now may not be during the change.
 	r.Area.Reached = r.Image.Names()
-	if c.target.Resolver != nil {
+	if r.Automatic, err = m.Host.Automatic(); err != nil {
+		return err
+	}
+	if c.changesResolver() {
 		file, err := m.Host.Resolver()
 		if err != nil {
 			return err
@@ -38,6 +41,15 @@ func (m *Manager) keep(ctx context.Context, r *Record, c change) error {
 		r.ResolverFile = &file
 	}
 	return nil
+}
+
+// changesResolver reports whether the file of the resolver may change: with a lease comes and
+// goes what the resolver has learned.
+func (c change) changesResolver() bool {
+	return c.target.Resolver != nil || slices.ContainsFunc(c.steps, func(step plan.Step) bool {
+		_, automatic := step.(plan.SetAutomatic)
+		return automatic
+	})
 }
 
 // areaOf is what a change may touch.

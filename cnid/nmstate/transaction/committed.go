@@ -90,6 +90,9 @@ func byName(list []document.Interface) map[string]document.Interface {
 // and with what is needed to make it.
 func declaredOf(declared, resolved document.Interface) document.Interface {
 	i := target.Only(declared, resolved)
+	if i.IPv6 != nil && i.IPv6.Autoconf == nil && declared.IPv6 != nil {
+		i.IPv6.Autoconf = declared.IPv6.Autoconf // which this change leaves
+	}
 	// A desired interface without a state is up, also if it is down after a boot.
 	i.Type, i.State = resolved.Type, resolved.State
 	if declared.State == document.Inactive {

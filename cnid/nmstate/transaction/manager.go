@@ -9,11 +9,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/nmstate/automatic"
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
 	"github.com/alioth-net/alioth/cnid/nmstate/probe"
 	"github.com/alioth-net/alioth/cnid/nmstate/resolvconf"
@@ -30,6 +32,10 @@ type Host interface {
 	Replay(ctx context.Context, r snapshot.Request) error
 	Resolver() (resolvconf.Copy, error)
 	RestoreResolver(c resolvconf.Copy) error
+	// Automatic and RestoreAutomatic are about what the kernel does not have: which DHCP
+	// clients run.
+	Automatic() (*automatic.Wanted, error)
+	RestoreAutomatic(w *automatic.Wanted) error
 }
 
 // Errors that callers tell apart.
@@ -65,6 +71,9 @@ type Config struct {
 	StartGuard func(id string) (pid int, err error)
 	// Probes returns what must be reached after a change if it is reached before.
 	Probes func(before *document.State) []probe.Probe
+	// Ready waits until interfaces that a change configures automatically have addresses, and
+	// returns why one has none. nil waits for nothing.
+	Ready func(ctx context.Context, changed []document.Interface) error
 	// Permit returns why steps must not be carried out, nil if they may.
 	Permit func(before *document.State, steps []plan.Step) error
 	// Tries is how often the host's state is compared with the desired one, Interval the
@@ -88,7 +97,7 @@ func New(cfg Config) (*Manager, error) {
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder of transactions: %w", err)
 	}
-	boot, err := bootID()
+	boot, err := BootID()
 	if err != nil {
 		return nil, err
 	}
@@ -218,6 +227,15 @@ func (m *Manager) commit(r *Record) error {
 		return err
 	}
 	return m.dir.removeRecord()
+}
+
+// IsRecord reports whether a path is that of the file of an open transaction.
+func IsRecord(path string) bool { return filepath.Base(path) == recordFile }
+
+// IsOpen reports whether a change may still be undone.
+func (m *Manager) IsOpen() bool {
+	_, err := os.Lstat(m.dir.path(recordFile))
+	return !errors.Is(err, os.ErrNotExist)
 }
 
 func (m *Manager) logf(format string, args ...any) {

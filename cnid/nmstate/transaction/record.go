@@ -18,6 +18,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/cnid/durable"
+	"github.com/alioth-net/alioth/cnid/nmstate/automatic"
 	"github.com/alioth-net/alioth/cnid/nmstate/resolvconf"
 	"github.com/alioth-net/alioth/cnid/nmstate/snapshot"
 )
@@ -54,6 +55,8 @@ type Record struct {
 	Area         snapshot.Area    `json:"area"`
 	Image        *snapshot.Image  `json:"image"`
 	ResolverFile *resolvconf.Copy `json:"resolverFile,omitempty"`
+	// Automatic are the automatic settings before, nil in a record of an earlier release.
+	Automatic *automatic.Wanted `json:"automatic,omitempty"`
 	// Committed is what a commit writes down as the host's committed state.
 	Committed *document.State `json:"committed"`
 }
@@ -163,8 +166,8 @@ func uptime() time.Duration {
 	return time.Duration(now.Nano())
 }
 
-// bootID returns the identity of the host's boot.
-func bootID() (string, error) {
+// BootID returns the identity of the host's boot.
+func BootID() (string, error) {
 	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return "", fmt.Errorf("read the identity of this boot: %w", err)

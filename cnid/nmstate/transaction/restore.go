@@ -71,9 +71,13 @@ const passes = 16
 
 // lead leads the host back.
 func (m *Manager) lead(ctx context.Context, r *Record) (o outcome) {
+	// First the clients: one that the change has started must give the kernel nothing more.
+	if r.Automatic != nil {
+		o.unseen = m.Host.RestoreAutomatic(r.Automatic)
+	}
 	o.failure = m.stepBack(ctx, r)
 	if r.ResolverFile != nil {
-		o.unseen = m.Host.RestoreResolver(*r.ResolverFile)
+		o.unseen = errors.Join(o.unseen, m.Host.RestoreResolver(*r.ResolverFile))
 	}
 	m.leadKernel(ctx, r, &o)
 	steps, err := m.stepsBack(ctx, r)
