@@ -57,7 +57,7 @@ func (d *daemon) networkStateModule(api handler.API, synced func() (bool, <-chan
 	}
 	k := keeper.New(keeper.Config{Node: d.cfg.NodeName, API: api, Store: d.store, Engine: config, Synced: synced, Log: d.log})
 	watch := monitor.NetworkWatch{Changed: k.Look, Log: d.log}
-	return module{name: "node network state", loops: []func(context.Context){k.Run, k.Follow, watch.Run}}, nil
+	return module{name: "node network state", loops: []func(context.Context){k.Run, k.Follow, k.ServeDHCP, watch.Run}}, nil
 }
 
 // networkUses are the parts of the node's own network that must stay.

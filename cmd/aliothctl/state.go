@@ -49,7 +49,7 @@ it too if the first one is killed.`,
 	flags.StringSliceVar(&o.shadows, "shadow-cidrs", []string{v1alpha1.ShadowCIDR4, v1alpha1.ShadowCIDR6},
 		"ranges of shadow addresses, as of the daemon: an address there is Alioth's")
 	cmd.AddCommand(o.showCommand(), o.applyCommand(), o.commitCommand(), o.rollbackCommand(),
-		o.restoreCommand(), o.installCommand(), o.handleCommand(), o.guardCommand())
+		o.restoreCommand(), o.installCommand(), o.handleCommand(), o.dhcpCommand(), o.guardCommand())
 	return cmd
 }
 
@@ -150,6 +150,24 @@ Without it, changes of the node's own address or default route are refused.`,
 	}
 	cmd.Flags().BoolVar(&remove, "remove", false, "remove the unit")
 	return cmd
+}
+
+func (o *stateOptions) dhcpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "dhcp",
+		Short: "Run this node's DHCP clients until it is interrupted",
+		Long: `Run the DHCP clients that the node's network state asks for (dhcp: true), as root,
+until it is interrupted. The daemon does so where nodeNetworkState.enabled of the chart is
+true, and so does aliothctl state handle; this command is for nodes without both. One process
+of a node runs the clients, and the others wait for its end. Leases are kept: addresses stay
+when the process ends, and the next one goes on with them.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.with(cmd.ErrOrStderr(), func(e *engine.Engine) error {
+				return e.ServeDHCP(cmd.Context(), nil)
+			})
+		},
+	}
 }
 
 // guardCommand is what the second process of a transaction runs.

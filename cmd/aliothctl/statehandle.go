@@ -73,9 +73,30 @@ func (o *stateOptions) handle(cmd *cobra.Command, h handling) (err error) {
 		return err
 	}
 	o.reach = handler.Reach(config.Host)
+	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
 	return o.with(cmd.ErrOrStderr(), func(e *engine.Engine) error {
-		return handleState(cmd.Context(), e, api, h, slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)))
+		if h.once {
+			return handleState(cmd.Context(), e, api, h, log)
+		}
+		return withDHCP(cmd.Context(), e, func(ctx context.Context) error { return handleState(ctx, e, api, h, log) })
 	})
+}
+
+// withDHCP calls f while the DHCP clients of the node run.
+func withDHCP(ctx context.Context, e *engine.Engine, f func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	served := make(chan error, 1)
+	go func() {
+		served <- e.ServeDHCP(ctx, nil)
+		cancel()
+	}()
+	err := f(ctx)
+	cancel()
+	if failure := <-served; failure != nil && !errors.Is(failure, context.Canceled) {
+		err = errors.Join(err, failure)
+	}
+	return err
 }
 
 func handleState(ctx context.Context, e handler.Engine, api handler.API, h handling, log *slog.Logger) error {

@@ -113,12 +113,13 @@ func (h *Handler) conclude(o order, seen string, refused bool, err error) {
 	h.last = next
 }
 
-// show returns the current state in JSON.
+// show returns the current state in JSON, without lifetimes: they change all the time, and a
+// state that changes is reported, and compared with what is desired.
 func (h *Handler) show(ctx context.Context) (string, error) {
 	state, err := h.cfg.Engine.Show(ctx)
 	if err != nil {
 		return "", fmt.Errorf("read the network of the node: %w", err)
 	}
-	text, err := json.Marshal(state)
+	text, err := json.Marshal(state.WithoutLifetimes())
 	return string(text), err
 }

@@ -83,3 +83,12 @@ func (n *network) Apply(ctx context.Context, desired *document.State, o transact
 func (n *network) Manager(name string) (string, error) {
 	return managers.Root(n.cfg.Root).Of(name)
 }
+
+// serveDHCP runs the DHCP clients of the node until ctx ends.
+func (n *network) serveDHCP(ctx context.Context) error {
+	e, err := n.engine(ctx)
+	if err != nil {
+		return err
+	}
+	return e.ServeDHCP(ctx, nil)
+}

@@ -76,6 +76,27 @@ func (k *Keeper) Run(ctx context.Context) {
 	k.handler.Run(ctx)
 }
 
+// retryDHCP is the time between attempts to run the DHCP clients.
+const retryDHCP = 5 * time.Second
+
+// ServeDHCP runs the DHCP clients of the node until ctx ends. It needs no API server: leases
+// are renewed without it.
+func (k *Keeper) ServeDHCP(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := k.network.serveDHCP(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		k.log.Warn("can't run the DHCP clients of the node; trying again", "error", err)
+		timer := time.NewTimer(retryDHCP)
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
 // Look lets the keeper look at the network.
 func (k *Keeper) Look() {
 	select {
