@@ -222,6 +222,7 @@ func eth1(text string) string { return fmt.Sprintf("interfaces: [{name: eth1, %s
 const asks = "ipv4: {enabled: true, dhcp: true}"
 
 func TestAnInterfaceGetsItsAddressByDHCPAndALeaseIsNoDeclaration(t *testing.T) {
+	t.Parallel()
 	n := newClient(t)
 	n.dnsmasq(t)
 	n.serve(t)
@@ -267,6 +268,7 @@ func TestAnInterfaceGetsItsAddressByDHCPAndALeaseIsNoDeclaration(t *testing.T) {
 
 // TestAnUndoGivesALeaseBack and stops a client that the change has started.
 func TestAnUndoGivesALeaseBack(t *testing.T) {
+	t.Parallel()
 	n := newClient(t)
 	n.dnsmasq(t)
 	n.serve(t)
@@ -306,6 +308,7 @@ func TestAnUndoGivesALeaseBack(t *testing.T) {
 // TestALeaseOutlivesItsProcess: one that is killed takes nothing away, and the next one goes on
 // with the lease.
 func TestALeaseOutlivesItsProcess(t *testing.T) {
+	t.Parallel()
 	n := newClient(t)
 	end := n.dnsmasq(t)
 	kill := n.serve(t)
@@ -348,6 +351,7 @@ func (n clientNode) watchRemovals(t *testing.T) func() []string {
 
 // TestAChangeWithoutAnAnswerIsUndone and says for what it waited.
 func TestAChangeWithoutAnAnswerIsUndone(t *testing.T) {
+	t.Parallel()
 	n := newClient(t)
 	n.serve(t)
 	ctx, cancel := context.WithTimeout(t.Context(), waits.Limit(3*time.Second))
@@ -363,6 +367,7 @@ func TestAChangeWithoutAnAnswerIsUndone(t *testing.T) {
 
 // TestABootBringsALeaseBackBeforeItEnds, without another process.
 func TestABootBringsALeaseBackBeforeItEnds(t *testing.T) {
+	t.Parallel()
 	n := newClient(t)
 	n.dnsmasq(t)
 	committed := `{"interfaces":[{"name":"eth1","state":"up","ipv4":{"enabled":true,"dhcp":true}}]}`
@@ -384,6 +389,7 @@ func TestABootBringsALeaseBackBeforeItEnds(t *testing.T) {
 }
 
 func TestIPv6ByRouterAndServer(t *testing.T) {
+	t.Parallel()
 	n := newClient(t)
 	n.dnsmasq(t)
 	n.serve(t)
