@@ -13,6 +13,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/alioth-net/alioth/api/said"
 )
 
 // Target is an address that a host has to reach. Two equal ones are the same.
@@ -52,9 +54,9 @@ func Parse(text string) (t Target, err error) {
 	}
 	name := strings.TrimSuffix(t.Host, ".")
 	// The last part of a name is no number, as that of an address would be.
-	_, err = strconv.Atoi(name[strings.LastIndexByte(name, '.')+1:])
-	if err == nil || len(name) > maxName || !hostName.MatchString(t.Host) {
-		return Target{}, fmt.Errorf("%q: %s", text, want)
+	_, notNumber := strconv.Atoi(name[strings.LastIndexByte(name, '.')+1:])
+	if notNumber == nil || len(name) > maxName || !hostName.MatchString(t.Host) {
+		return Target{}, fmt.Errorf("%s: %s", said.Quote(text), want)
 	}
 	return t, nil
 }
@@ -67,13 +69,13 @@ func split(text string) (t Target, err error) {
 	if inner := strings.TrimSuffix(strings.TrimPrefix(text, "["), "]"); len(inner) == len(text)-len("[]") {
 		return Target{Host: inner}, nil
 	}
-	host, port, err := net.SplitHostPort(text)
-	if err != nil {
-		return t, fmt.Errorf("%q: %s", text, want)
+	host, port, bad := net.SplitHostPort(text)
+	if bad != nil {
+		return t, fmt.Errorf("%s: %s", said.Quote(text), want)
 	}
-	number, err := strconv.ParseUint(port, 10, 16)
-	if err != nil || number == 0 {
-		return t, fmt.Errorf("%q: want a port from 1 to 65535", text)
+	number, bad := strconv.ParseUint(port, 10, 16)
+	if bad != nil || number == 0 {
+		return t, fmt.Errorf("%s: want a port from 1 to 65535", said.Quote(text))
 	}
 	return Target{Host: host, Port: uint16(number)}, nil
 }

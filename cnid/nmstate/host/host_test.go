@@ -100,8 +100,7 @@ func TestATypeThatTheKernelLacksIsRefusedWithItsPath(t *testing.T) {
 	lacks := false
 	n.Do(t, func() error {
 		bond := netlink.NewLinkBond(netlink.LinkAttrs{Name: "bond9"})
-		if err := netlink.LinkAdd(bond); err != nil {
-			lacks = true
+		if lacks = netlink.LinkAdd(bond) != nil; lacks {
 			return nil
 		}
 		return netlink.LinkDel(bond)

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrLacks: the kernel has no devices of a type.
+// ErrLacks is of a kernel that has no devices of a type.
 var ErrLacks = errors.New("this kernel has no devices of that type")
 
 // Lacks returns an ErrLacks with the remedy if the kernel has no devices of a type of documents,

@@ -11,6 +11,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/api/nmstate/reach"
+	"github.com/alioth-net/alioth/api/said"
 )
 
 // Change is a change of a host's network, as far as it decides what is asked.
@@ -79,9 +80,9 @@ func (q question) String() string {
 		}
 		return "name server " + q.servers[0]
 	case apiServer:
-		return "API server " + q.target.String()
+		return "API server " + said.Name(q.target.String())
 	default:
-		return "target " + q.target.String() + " of reach"
+		return "target " + said.Name(q.target.String()) + " of reach"
 	}
 }
 
