@@ -53,7 +53,7 @@ func (d *daemon) networkStateModule(api handler.API, synced func() (bool, <-chan
 	config := d.cfg.engine(d.networkUses, d.log)
 	config.Guard = append([]string{self}, d.cfg.guardArguments()...)
 	if d.api != nil {
-		config.Reach = handler.Reach(d.api.Host)
+		config.APIServer = handler.APIServer(d.api.Host)
 	}
 	k := keeper.New(keeper.Config{Node: d.cfg.NodeName, API: api, Store: d.store, Engine: config, Synced: synced, Log: d.log})
 	watch := monitor.NetworkWatch{Changed: k.Look, Log: d.log}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/alioth-net/alioth/api/nmstate/reach"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/nmstate/bootunit"
 	"github.com/alioth-net/alioth/cnid/nmstate/engine"
@@ -24,8 +25,8 @@ import (
 type stateOptions struct {
 	// dir has the transactions, root is the host's file system.
 	dir, root string
-	// reach are addresses, HOST:PORT, that must be reached after a change.
-	reach []string
+	// apiServer has to be reached after a change if it was before; the zero value is none.
+	apiServer reach.Target
 	// shadows are the ranges of shadow addresses, as the chart has them.
 	shadows []string
 }
@@ -40,7 +41,7 @@ interfaces, addresses, routes, rules and resolver, as a document in the form of
 nmstate. Interfaces of pods and of Alioth are no part of it.
 
 A change that fails, that does not lead to the desired state, or after which the
-node no longer reaches what it reached before, is undone. A second process undoes
+node does not reach what it has to reach, is undone. A second process undoes
 it too if the first one is killed.`,
 	}
 	flags := cmd.PersistentFlags()
@@ -79,7 +80,7 @@ func (o *stateOptions) config(log io.Writer) (cfg engine.Config, err error) {
 		}
 	}
 	return engine.Config{
-		Dir: o.dir, Root: o.root, Reach: o.reach, Binary: binary, Log: log,
+		Dir: o.dir, Root: o.root, APIServer: o.apiServer, Binary: binary, Log: log,
 		Guard:  []string{binary, "state", "guard", "--dir", o.dir, "--root", o.root, "--shadow-cidrs", strings.Join(o.shadows, ",")},
 		Others: host.Others{Interface: reserved.Is, Address: reserved.Addresses(shadows)},
 	}, nil

@@ -149,7 +149,7 @@ func TestAStateWaitsForItsCommitOrGoes(t *testing.T) {
 func TestTheUnitForBootsIsInstalledAndRemoved(t *testing.T) {
 	p := newStatePlace(t)
 	p.must(t, "interfaces: [{name: eth1, ipv4: {enabled: true, address: [{ip: 10.0.0.1, prefix-length: 24}]}}]\n"+
-		"routes: {config: [{destination: 0.0.0.0/0, next-hop-address: 10.0.0.254, next-hop-interface: eth1}]}", "apply", "-")
+		"routes: {config: [{destination: 0.0.0.0/0, next-hop-address: 10.0.0.254, next-hop-interface: eth1}]}", "apply", "-", "--probe-timeout", "0")
 	moved := strings.ReplaceAll(numbered, "10.0.0.1", "10.0.0.2")
 	if _, err := p.run(t, moved, "apply", "-"); err == nil || !strings.Contains(err.Error(), "aliothctl state install") {
 		t.Errorf("got %v", err)
@@ -164,12 +164,38 @@ func TestTheUnitForBootsIsInstalledAndRemoved(t *testing.T) {
 	}
 }
 
+func TestWhatDoesNotAnswerUndoesTheChange(t *testing.T) {
+	p := newStatePlace(t)
+	document := numbered + "\nroutes: {config: [{destination: 0.0.0.0/0, next-hop-address: 10.0.0.254, next-hop-interface: eth1}]}"
+	for _, c := range []struct {
+		document, want string
+		words          []string
+	}{
+		{document, "gateway 10.0.0.254 on eth1 does not answer since ", nil},
+		{numbered, "target 127.0.0.1:1 of reach does not answer since ", []string{"--reach", "127.0.0.1:1"}},
+		{numbered, `--reach[1]: "a b": want HOST or HOST:PORT`, []string{"--reach", "storage,a b"}},
+	} {
+		_, err := p.run(t, c.document, append([]string{"apply", "-", "--probe-timeout", "200ms"}, c.words...)...)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: got %v, want %q", c.words, err, c.want)
+		}
+		if out := p.must(t, "", "show", "eth1"); strings.Contains(out, "10.0.0.1") {
+			t.Errorf("%v: it is not undone:\n%s", c.words, out)
+		}
+	}
+	p.must(t, document, "apply", "-", "--probe-timeout", "0", "--reach", "127.0.0.1:1")
+	if out := p.must(t, "", "show", "eth1"); !strings.Contains(out, "10.0.0.254") {
+		t.Errorf("it is not there:\n%s", out)
+	}
+}
+
 func TestABadDocumentIsRefusedWithItsPath(t *testing.T) {
 	p := newStatePlace(t)
 	for text, want := range map[string]string{
 		"interfaces: [{name: eth1, mtuu: 1400}]": `unknown field "interfaces[0].mtuu"`,
 		"interfaces: [{name: eth1, mtu: 70000}]": "interfaces[0].mtu",
 		"interfaces: [{name: eth9, mtu: 1400}]":  "eth9",
+		"interfaces: [{name: eth1, mtu: 1279}]":  "interfaces[0].mtu: 1279: IPv6 needs 1280 or more",
 		"interfaces: [{name: eth1, ipv4: {enabled: true, address: [{ip: 169.254.64.9, prefix-length: 32}]}}]": "interfaces[0].ipv4.address[0].ip: 169.254.64.9",
 	} {
 		if _, err := p.run(t, text, "apply", "-"); err == nil || !strings.Contains(err.Error(), want) {

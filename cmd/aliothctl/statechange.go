@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/api/nmstate/reach"
 	"github.com/alioth-net/alioth/cnid/nmstate/engine"
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
 	"github.com/alioth-net/alioth/cnid/nmstate/transaction"
@@ -79,20 +80,26 @@ func printState(out io.Writer, state *document.State, format string) error {
 	return err
 }
 
+// applying is how a desired state is applied.
+type applying struct {
+	transaction.Options
+	dryRun  bool
+	targets []string
+}
+
 func (o *stateOptions) applyCommand() *cobra.Command {
-	var options transaction.Options
-	var dryRun bool
+	var a applying
 	cmd := &cobra.Command{
 		Use:   "apply FILE",
 		Short: "Change the node's network to a desired state",
 		Long: `Change the node's network to a desired state, a document in YAML or JSON; - reads
 it from standard input. Only what the document names is changed.
 
-The command waits until the node has the state, and until what was reached before is
-reached again: gateways of default routes, name servers, and addresses of --reach.
-Otherwise it restores the state before.`,
+The command waits until the node has the state, and until these answer: new gateways
+of default routes, targets of --reach, and the gateways and name servers that answered
+before. Otherwise it restores the state before.`,
 		Example: `  aliothctl state apply bond.yaml --dry-run
-  aliothctl state apply bond.yaml --reach 192.0.2.10:6443
+  aliothctl state apply bond.yaml --reach 192.0.2.10:6443,storage.example.com
   aliothctl state apply bond.yaml --no-commit --timeout 5m && aliothctl state commit`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -100,22 +107,34 @@ Otherwise it restores the state before.`,
 			if err != nil {
 				return err
 			}
+			if a.Reach, err = reach.ParseList("--reach", a.targets); err != nil {
+				return err
+			}
+			a.NoProbe = a.ProbeLimit <= 0
 			return o.with(cmd.ErrOrStderr(), func(e *engine.Engine) error {
-				if dryRun {
+				if a.dryRun {
 					steps, err := e.Plan(cmd.Context(), desired)
 					return errors.Join(printSteps(cmd.OutOrStdout(), "would", steps), err)
 				}
-				return o.apply(cmd.Context(), cmd.OutOrStdout(), e, desired, options)
+				return o.apply(cmd.Context(), cmd.OutOrStdout(), e, desired, a.Options)
 			})
 		},
 	}
-	flags := cmd.Flags()
-	flags.BoolVar(&dryRun, "dry-run", false, "print the steps, and change nothing")
-	flags.BoolVar(&options.NoCommit, "no-commit", false, "undo the change at the end of --timeout unless it is committed")
-	flags.BoolVar(&options.NoVerify, "no-verify", false, "do not compare the result with the desired state")
-	flags.DurationVar(&options.Timeout, "timeout", engine.DefaultTimeout, "when to undo a change that is not committed")
-	flags.StringSliceVar(&o.reach, "reach", nil, "HOST:PORT that must accept connections after the change if it does before")
+	a.addFlags(cmd)
 	return cmd
+}
+
+func (a *applying) addFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.BoolVar(&a.dryRun, "dry-run", false, "print the steps, and change nothing")
+	flags.BoolVar(&a.NoCommit, "no-commit", false, "undo the change at the end of --timeout unless it is committed")
+	flags.BoolVar(&a.NoVerify, "no-verify", false, "do not compare the result with the desired state")
+	flags.DurationVar(&a.Timeout, "timeout", engine.DefaultTimeout, "when to undo a change that is not committed")
+	flags.DurationVar(&a.ProbeLimit, "probe-timeout", engine.DefaultProbeLimit, "how long gateways, name servers and targets have to answer; 0 asks none of them")
+	flags.StringSliceVar(&a.targets, "reach", nil, "targets that must be reached after the change: HOST answers echo requests, HOST:PORT accepts TCP connections")
+	if err := cmd.RegisterFlagCompletionFunc("reach", cobra.NoFileCompletions); err != nil {
+		panic(err) // the flag was registered twice
+	}
 }
 
 func (o *stateOptions) apply(ctx context.Context, out io.Writer, e *engine.Engine, desired *document.State, options transaction.Options) error {

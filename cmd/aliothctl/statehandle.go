@@ -72,7 +72,7 @@ func (o *stateOptions) handle(cmd *cobra.Command, h handling) (err error) {
 	if err != nil {
 		return err
 	}
-	o.reach = handler.Reach(config.Host)
+	o.apiServer = handler.APIServer(config.Host)
 	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
 	return o.with(cmd.ErrOrStderr(), func(e *engine.Engine) error {
 		if h.once {

@@ -15,6 +15,9 @@ func (e *Enactment) Check() error {
 }
 
 // Check implements descriptor.Checked.
+func (s *State) Check() error { return cmp.Or(sound.Texts(s.Reach...), sound.Texts(s.PolicyReach...)) }
+
+// Check implements descriptor.Checked.
 func (p *Policy) Check() error {
 	return cmp.Or(sound.Texts(string(p.Unavailable), p.LastSlot), p.Spec.Check())
 }

@@ -20,6 +20,9 @@ type State struct {
 	// Desired is the desired state, and FromPolicies what policies wrote into it; nil
 	// without one.
 	Desired, FromPolicies map[string]any
+	// Reach are the targets that the node has to reach after a change, as people set them, and
+	// PolicyReach those of policies.
+	Reach, PolicyReach []string
 	// Current is the current state, nil until it was reported.
 	Current map[string]any
 	// ObservedGeneration is the generation whose desired state was enforced last, with

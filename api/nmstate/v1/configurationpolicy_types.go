@@ -34,6 +34,13 @@ type NodeNetworkConfigurationPolicySpec struct {
 	// +kubebuilder:validation:Type=object
 	// +optional
 	DesiredState *runtime.RawExtension `json:"desiredState,omitempty"`
+	// Reach are targets that a node has to reach after it has changed for the policy: HOST has to
+	// answer echo requests, HOST:PORT to accept TCP connections, within 60 seconds. Otherwise the
+	// node undoes the change.
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=set
+	// +optional
+	Reach []ReachTarget `json:"reach,omitempty"`
 	// MaxUnavailable is how many nodes, or how many percent of the nodes that the policy
 	// selects, may change at the same time: at least one. 50% is the default.
 	// +kubebuilder:validation:XIntOrString

@@ -33,6 +33,13 @@ type NodeNetConfPolicySpec struct {
 	// +kubebuilder:validation:Type=object
 	// +optional
 	DesiredState *runtime.RawExtension `json:"desiredState,omitempty"`
+	// Reach are targets that a node has to reach after it has changed for the policy: HOST has to
+	// answer echo requests, HOST:PORT to accept TCP connections, within 60 seconds. Otherwise the
+	// node undoes the change.
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=set
+	// +optional
+	Reach []ReachTarget `json:"reach,omitempty"`
 	// Autoconfig is refused.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Type=object

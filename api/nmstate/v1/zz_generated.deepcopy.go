@@ -143,6 +143,11 @@ func (in *NodeNetConfPolicySpec) DeepCopyInto(out *NodeNetConfPolicySpec) {
 		*out = new(runtime.RawExtension)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.Reach != nil {
+		in, out := &in.Reach, &out.Reach
+		*out = make([]ReachTarget, len(*in))
+		copy(*out, *in)
+	}
 	if in.Autoconfig != nil {
 		in, out := &in.Autoconfig, &out.Autoconfig
 		*out = new(runtime.RawExtension)
@@ -270,6 +275,11 @@ func (in *NodeNetworkConfigurationPolicySpec) DeepCopyInto(out *NodeNetworkConfi
 		in, out := &in.DesiredState, &out.DesiredState
 		*out = new(runtime.RawExtension)
 		(*in).DeepCopyInto(*out)
+	}
+	if in.Reach != nil {
+		in, out := &in.Reach, &out.Reach
+		*out = make([]ReachTarget, len(*in))
+		copy(*out, *in)
 	}
 	if in.MaxUnavailable != nil {
 		in, out := &in.MaxUnavailable, &out.MaxUnavailable

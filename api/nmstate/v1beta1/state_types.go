@@ -6,16 +6,20 @@ package v1beta1
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
 )
 
 // ManualOwner is the owner of parts of a desired state that were set by hand.
 const ManualOwner = "manual"
 
-// MaxOwners bounds the owners in the status of a NodeNetworkState, and MaxRefused the text
-// of what is refused, in bytes.
+// MaxOwners bounds the owners in the status of a NodeNetworkState, MaxRefused the text of what
+// is refused, in bytes.
 const (
 	MaxOwners  = 1024
 	MaxRefused = 1024
+	// MaxReach bounds the targets in each list of the specification.
+	MaxReach = 64
 )
 
 // NodeNetworkStateSpec is what the network of a node shall be.
@@ -38,6 +42,18 @@ type NodeNetworkStateSpec struct {
 	// +kubebuilder:validation:Type=object
 	// +optional
 	PolicyState *runtime.RawExtension `json:"policyState,omitempty"`
+	// Reach are targets that the node has to reach after each change of its network: HOST has to
+	// answer echo requests, HOST:PORT to accept TCP connections. People set it.
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=set
+	// +optional
+	Reach []nmstatev1.ReachTarget `json:"reach,omitempty"`
+	// PolicyReach are the targets of the policies that desiredState has, 64 at most, in the
+	// order of the policies. Only the policy handler writes it.
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=set
+	// +optional
+	PolicyReach []nmstatev1.ReachTarget `json:"policyReach,omitempty"`
 }
 
 // Owner tells who has a part of the desired state.

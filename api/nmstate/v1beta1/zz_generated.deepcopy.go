@@ -5,6 +5,7 @@
 package v1beta1
 
 import (
+	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -302,6 +303,16 @@ func (in *NodeNetworkStateSpec) DeepCopyInto(out *NodeNetworkStateSpec) {
 		in, out := &in.PolicyState, &out.PolicyState
 		*out = new(runtime.RawExtension)
 		(*in).DeepCopyInto(*out)
+	}
+	if in.Reach != nil {
+		in, out := &in.Reach, &out.Reach
+		*out = make([]nmstatev1.ReachTarget, len(*in))
+		copy(*out, *in)
+	}
+	if in.PolicyReach != nil {
+		in, out := &in.PolicyReach, &out.PolicyReach
+		*out = make([]nmstatev1.ReachTarget, len(*in))
+		copy(*out, *in)
 	}
 }
 

@@ -132,7 +132,7 @@ const lookAgain = 250 * time.Millisecond
 // ready waits until the interfaces of a change have the addresses for which it waits. The error
 // says which has none, and why.
 func (e *Engine) ready(ctx context.Context, changed []document.Interface) error {
-	limited, cancel := context.WithTimeout(ctx, probeLimit)
+	limited, cancel := context.WithTimeout(ctx, DefaultProbeLimit)
 	defer cancel()
 	again := time.NewTicker(lookAgain)
 	defer again.Stop()

@@ -16,12 +16,14 @@ import (
 	"github.com/containernetworking/plugins/pkg/ns"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/api/nmstate/reach"
 	"github.com/alioth-net/alioth/cnid/nmstate/automatic"
 	"github.com/alioth-net/alioth/cnid/nmstate/bootunit"
 	"github.com/alioth-net/alioth/cnid/nmstate/host"
 	"github.com/alioth-net/alioth/cnid/nmstate/managers"
 	"github.com/alioth-net/alioth/cnid/nmstate/permit"
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
+	"github.com/alioth-net/alioth/cnid/nmstate/probe"
 	"github.com/alioth-net/alioth/cnid/nmstate/reserved"
 	"github.com/alioth-net/alioth/cnid/nmstate/resolvconf"
 	"github.com/alioth-net/alioth/cnid/nmstate/transaction"
@@ -30,18 +32,20 @@ import (
 // DefaultDir is the folder of transactions of a node.
 const DefaultDir = "/var/lib/alioth/nmstate"
 
-// DefaultTimeout is how long a change may take until it is undone.
-const DefaultTimeout = 60 * time.Second
+// DefaultTimeout is how long a change may take until it is undone: its steps, and then
+// DefaultProbeLimit.
+const DefaultTimeout = 2 * time.Minute
+
+// DefaultProbeLimit is how long gateways, servers and targets have to answer after a change.
+const DefaultProbeLimit = time.Minute
 
 // DefaultBinary is aliothctl as a node names it.
 const DefaultBinary = "/usr/local/bin/aliothctl"
 
-// How often a result is compared with the desired state, the time between, and how long
-// probes have to pass again.
+// How often a result is compared with the desired state, and the time between.
 const (
-	tries      = 5
-	interval   = time.Second
-	probeLimit = 30 * time.Second
+	tries    = 5
+	interval = time.Second
 )
 
 // Config is what an Engine is made of.
@@ -57,9 +61,9 @@ type Config struct {
 	// an engine with the same Dir. In a container it runs on the node, from a copy of the
 	// binary in Dir. Without it no change can be made.
 	Guard []string
-	// Reach are addresses, HOST:PORT, that must accept connections after a change if they do
-	// before.
-	Reach []string
+	// APIServer has to accept connections after a change if it does before; the zero value is
+	// none.
+	APIServer reach.Target
 	// Binary is aliothctl as the node names it, for the unit. "" is DefaultBinary.
 	Binary string
 	// Others tells what is no part of the node's own network. Without its Interface it is as
@@ -111,10 +115,11 @@ func Open(cfg Config) (e *Engine, err error) {
 		return nil, errors.Join(err, e.space.Close())
 	}
 	rules := permit.Rules{Manager: e.Manager, Client: e.dhcpClient, Served: e.served, Kept: e.Unit().Installed, Uses: e.cfg.Uses}
+	asker := probe.Asker{Space: e.space, APIServer: cfg.APIServer}
 	guards := &guards{command: e.cfg.Guard, dir: e.cfg.Dir, root: e.cfg.Root, space: e.space}
 	e.transactions, err = transaction.New(transaction.Config{
-		Dir: e.cfg.Dir, Host: e.host, StartGuard: guards.start, Probes: e.probes, Ready: e.ready, Permit: rules.Steps,
-		Tries: tries, Interval: interval, ProbeLimit: probeLimit, Log: e.cfg.Log,
+		Dir: e.cfg.Dir, Host: e.host, StartGuard: guards.start, Probes: asker.Before, Ready: e.ready, Permit: rules.Steps,
+		Tries: tries, Interval: interval, ProbeLimit: DefaultProbeLimit, Log: e.cfg.Log,
 	})
 	if err == nil {
 		err = e.keepAutomatic()

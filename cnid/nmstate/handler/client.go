@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,7 +28,7 @@ func Ask(api API, node string) func(ctx context.Context) (Wanted, error) {
 		if err != nil {
 			return Wanted{}, fmt.Errorf("read NodeNetworkState %s: %w", node, err)
 		}
-		w := Wanted{UID: object.UID, Generation: object.Generation, Unmanaged: object.Spec.Managed != nil && !*object.Spec.Managed}
+		w := Wanted{Reach: reachOf(object.Spec), UID: object.UID, Generation: object.Generation, Unmanaged: object.Spec.Managed != nil && !*object.Spec.Managed}
 		if desired := object.Spec.DesiredState; desired != nil && len(desired.Raw) > 0 {
 			if err := json.Unmarshal(desired.Raw, &w.Desired); err != nil {
 				w.Invalid = fmt.Sprintf("spec.desiredState: expected an object: %v", err)
@@ -35,6 +36,14 @@ func Ask(api API, node string) func(ctx context.Context) (Wanted, error) {
 		}
 		return w, nil
 	}
+}
+
+// reachOf are the targets that an object names.
+func reachOf(spec v1beta1.NodeNetworkStateSpec) (list []string) {
+	for _, target := range slices.Concat(spec.Reach, spec.PolicyReach) {
+		list = append(list, string(target))
+	}
+	return list
 }
 
 // ofNode is what a node without an object asks for: nothing. The node itself has to be.

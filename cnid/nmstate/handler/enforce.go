@@ -7,8 +7,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/alioth-net/alioth/api/nmstate/reach"
 	"github.com/alioth-net/alioth/cnid/nmstate/transaction"
 )
 
@@ -17,9 +19,10 @@ import (
 type outcome struct {
 	// tried is true for an attempt.
 	tried bool
-	// hash and foreign are those of the order.
+	// hash, foreign and reach are those of the order.
 	hash    string
 	foreign foreign
+	reach   []reach.Target
 	// err is why the node does not have the desired state. It is refused if another attempt
 	// is in vain while neither the document nor the node changes.
 	err     error
@@ -66,7 +69,7 @@ func (h *Handler) enforce(ctx context.Context) (current string) {
 func (h *Handler) dueWith(o order, current string) bool {
 	last := h.last
 	switch {
-	case !last.tried || last.hash != o.hash || last.foreign != o.foreign:
+	case !last.tried || last.hash != o.hash || last.foreign != o.foreign || !slices.Equal(last.reach, o.reach):
 		return true
 	case !last.again.IsZero() && !time.Now().Before(last.again):
 		return true
@@ -80,14 +83,14 @@ func (h *Handler) dueWith(o order, current string) bool {
 // lead leads the node to the desired state. changed is true if the network of the node may
 // not be what it was before.
 func (h *Handler) lead(ctx context.Context, o order) (changed, refused bool, err error) {
-	if o.document == nil {
+	if o.document == nil || o.fault != nil {
 		return false, o.fault != nil, o.fault
 	}
 	if _, err := h.cfg.Engine.Plan(ctx, o.document); err != nil {
 		return false, ctx.Err() == nil, err
 	}
 	// With nothing to change, it commits the desired state for the next boot.
-	result, err := h.cfg.Engine.Apply(ctx, o.document, transaction.Options{Timeout: h.cfg.Timeout})
+	result, err := h.cfg.Engine.Apply(ctx, o.document, transaction.Options{Timeout: h.cfg.Timeout, Reach: o.reach})
 	if err != nil {
 		return true, false, err
 	}
@@ -98,7 +101,7 @@ func (h *Handler) lead(ctx context.Context, o order) (changed, refused bool, err
 }
 
 func (h *Handler) conclude(o order, seen string, refused bool, err error) {
-	next := outcome{tried: true, hash: o.hash, foreign: o.foreign, err: err, refused: refused, seen: seen}
+	next := outcome{tried: true, hash: o.hash, foreign: o.foreign, reach: o.reach, err: err, refused: refused, seen: seen}
 	if err != nil {
 		next.failures = 1
 		if h.last.hash == o.hash {

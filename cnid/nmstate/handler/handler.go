@@ -46,6 +46,8 @@ type Wanted struct {
 	// Desired is the desired state, nil without one, and Invalid is why it can't be read.
 	Desired map[string]any
 	Invalid string
+	// Reach are the targets that the node has to reach after a change.
+	Reach []string
 	// NodeUID is that of the Node object, with which the object goes; "" if it is unknown.
 	NodeUID types.UID
 }

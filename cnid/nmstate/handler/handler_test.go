@@ -204,6 +204,34 @@ func TestANewDesiredStateIsTriedAtOnce(t *testing.T) {
 	})
 }
 
+// TestWhatTheNodeHasToReachIsAskedAtOnce: people and policies name it.
+func TestWhatTheNodeHasToReachIsAskedAtOnce(t *testing.T) {
+	w := newWorld()
+	run(t, w, func(t *testing.T) {
+		w.fails = errors.New("it does not work")
+		w.desire(jumbo)
+		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
+		begin := time.Now()
+		reach := func(hand, policies nmstatev1.ReachTarget) {
+			w.change(func() {
+				w.object.Spec.Reach, w.object.Spec.PolicyReach = []nmstatev1.ReachTarget{hand}, []nmstatev1.ReachTarget{policies}
+				w.object.Generation++
+				w.follow()
+			})
+		}
+		reach("a", "b:1")
+		if last := w.tries[len(w.tries)-1]; !last.Equal(begin) || fmt.Sprint(w.asked) != "[a b:1]" {
+			t.Errorf("the last attempt was at %v and asked %v, want %v", last, w.asked, begin)
+		}
+		tries := len(w.tries)
+		reach("a", "0.0.0.0")
+		status := w.status(t)
+		if has(t, status, nmstatev1.FailingCondition, metav1.ConditionTrue, nmstatev1.RefusedReason); !strings.Contains(status.Refused, "spec.reach[1]: 0.0.0.0") || len(w.tries) > tries {
+			t.Errorf("it was changed, or refused as %q", status.Refused)
+		}
+	})
+}
+
 func TestARefusalNamesThePath(t *testing.T) {
 	for text, path := range map[string]string{
 		`{"interfaces":[{"name":"eth1","no-such-field":1}]}`:                                                  "interfaces[0].no-such-field",
@@ -419,7 +447,7 @@ func TestTheAPIServerIsReachedAtItsHostAndPort(t *testing.T) {
 		"https://192.0.2.1:6443": "192.0.2.1:6443", "https://api.example": "api.example:443", "http://localhost": "localhost:80",
 		"https://[2001:db8::1]:6443/path": "[2001:db8::1]:6443", "192.0.2.1:6443": "192.0.2.1:6443", "": "",
 	} {
-		if got := strings.Join(Reach(server), ","); got != want {
+		if got := APIServer(server).String(); got != want {
 			t.Errorf("%q is reached at %q, want %q", server, got, want)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/api/nmstate/reach"
 )
 
 // order is a desired state as it is enforced.
@@ -25,6 +26,8 @@ type order struct {
 	document *document.State
 	fault    error
 	foreign  foreign
+	// reach are the targets that the node has to reach after a change.
+	reach []reach.Target
 }
 
 // orderOf reads a desired state. An error means that it is unknown what others manage.
@@ -36,6 +39,7 @@ func orderOf(w Wanted, manager func(name string) (string, error)) (o order, err 
 		return order{}, nil
 	}
 	if o.hash, o.document, o.fault = read(w.Desired); o.fault == nil {
+		o.reach, o.fault = reach.ParseList("spec.reach", w.Reach)
 		o.foreign, err = leaveOut(o.document, manager)
 	}
 	return o, err

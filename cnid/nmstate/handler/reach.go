@@ -7,17 +7,20 @@ import (
 	"net"
 	"net/url"
 	"strings"
+
+	"github.com/alioth-net/alioth/api/nmstate/reach"
 )
 
-// Reach returns HOST:PORT of an API server, which a node must reach after each change of its
-// network; none if the text, a host or URL as in a kubeconfig, has no host.
-func Reach(server string) []string {
+// APIServer returns the target of an API server, which a node must reach after each change of its
+// network if it does before; the zero value if the text, a host or URL as in a kubeconfig, has
+// no host.
+func APIServer(server string) reach.Target {
 	if !strings.Contains(server, "://") {
 		server = "https://" + server
 	}
 	address, err := url.Parse(server)
 	if err != nil || address.Hostname() == "" {
-		return nil
+		return reach.Target{}
 	}
 	port := address.Port()
 	switch {
@@ -27,5 +30,9 @@ func Reach(server string) []string {
 	default:
 		port = "443"
 	}
-	return []string{net.JoinHostPort(address.Hostname(), port)}
+	target, err := reach.Parse(net.JoinHostPort(address.Hostname(), port))
+	if err != nil {
+		return reach.Target{}
+	}
+	return target
 }

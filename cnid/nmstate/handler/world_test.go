@@ -25,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/api/nmstate/reach"
 	"github.com/alioth-net/alioth/api/nmstate/v1beta1"
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
 	"github.com/alioth-net/alioth/cnid/nmstate/transaction"
@@ -59,6 +60,8 @@ type world struct {
 	fails, refuses, unreadable error
 	// tries and plans are the times of attempts to change the node, and to plan it.
 	tries, plans []time.Time
+	// asked are the targets of the last attempt.
+	asked []reach.Target
 }
 
 func newWorld() *world {
@@ -138,6 +141,7 @@ func (w *world) follow() {
 	}
 	w.row.UID, w.row.Generation = w.object.UID, w.object.Generation
 	w.row.Unmanaged = w.object.Spec.Managed != nil && !*w.object.Spec.Managed
+	w.row.Reach = reachOf(w.object.Spec)
 	if desired := w.object.Spec.DesiredState; desired != nil {
 		w.row.Desired = nil
 		if err := json.Unmarshal(desired.Raw, &w.row.Desired); err != nil {
@@ -246,7 +250,7 @@ func (w *world) Apply(_ context.Context, desired *document.State, o transaction.
 	defer w.mu.Unlock()
 	steps := w.steps(desired)
 	if len(steps) > 0 {
-		w.tries = append(w.tries, time.Now())
+		w.tries, w.asked = append(w.tries, time.Now()), o.Reach
 	}
 	if w.fails != nil || o.Timeout != time.Minute {
 		return nil, errors.Join(w.fails, transaction.ErrRolledBack)

@@ -27,7 +27,27 @@ func (h *Host) Check(ctx context.Context, desired *document.State) error {
 	for n, i := range desired.Interfaces {
 		errs = append(errs, h.others.check(fmt.Sprintf("interfaces[%d]", n), i, taken))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, h.lacks(ctx, desired)...)...)
+}
+
+// lacks are the errors about types of interfaces that the kernel does not have. Each type is
+// asked for once.
+func (h *Host) lacks(ctx context.Context, desired *document.State) (errs []error) {
+	asked := map[string]error{}
+	for n, i := range desired.Interfaces {
+		if i.Type == "" || i.State == document.Absent || i.State == document.Ignore || i.State == document.Down {
+			continue
+		}
+		err, known := asked[i.Type]
+		if !known {
+			err = h.kernel.Lacks(ctx, i.Type)
+			asked[i.Type] = err
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("interfaces[%d].type: %s: %w", n, i.Type, err))
+		}
+	}
+	return errs
 }
 
 // check checks one interface of a desired state.

@@ -93,3 +93,23 @@ func TestStepsReachTheKernelAndTheResolver(t *testing.T) {
 		t.Errorf("the resolver is %v, %v", state.DNS, err)
 	}
 }
+
+// TestATypeThatTheKernelLacksIsRefusedWithItsPath, whatever else the document has.
+func TestATypeThatTheKernelLacksIsRefusedWithItsPath(t *testing.T) {
+	n, h := newHost(t)
+	lacks := false
+	n.Do(t, func() error {
+		bond := netlink.NewLinkBond(netlink.LinkAttrs{Name: "bond9"})
+		if lacks = netlink.LinkAdd(bond) != nil; lacks {
+			return nil
+		}
+		return netlink.LinkDel(bond)
+	})
+	bond := document.Interface{Name: "bond0", Type: document.Bond}
+	gone := document.Interface{Name: "bond1", Type: document.Bond, State: document.Absent}
+	err := h.Check(t.Context(), &document.State{Interfaces: []document.Interface{{Name: "br", Type: document.LinuxBridge}, gone, bond}})
+	const want = "interfaces[2].type: bond: this kernel has no devices of that type: load the module bonding, or use a kernel with CONFIG_BONDING"
+	if lacks && (err == nil || err.Error() != want) || !lacks && err != nil {
+		t.Errorf("the kernel lacks bonds: %v, and the error is %v", lacks, err)
+	}
+}

@@ -9,6 +9,7 @@ package keeper
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -140,6 +141,7 @@ func (k *Keeper) wanted(context.Context) (w handler.Wanted, err error) {
 			return
 		}
 		w.UID, w.Generation, w.Unmanaged, w.Desired = types.UID(row.UID), row.Generation, !row.Managed, row.Desired
+		w.Reach = slices.Concat(row.Reach, row.PolicyReach)
 		if w.Desired == nil {
 			w.Invalid = row.Invalid
 		}

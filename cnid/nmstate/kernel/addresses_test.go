@@ -84,6 +84,41 @@ func route(destination, via, dev string, table, metric int64) document.Route {
 	return document.Route{Destination: destination, Address: via, Interface: dev, Table: &table, Metric: &metric}
 }
 
+// TestAGatewayOffTheLinkIsReachedByTheLink, and a gateway on it as always.
+func TestAGatewayOffTheLinkIsReachedByTheLink(t *testing.T) {
+	k, n := open(t)
+	off, on := route("0.0.0.0/0", "198.51.100.1", "a", 254, 0), route("203.0.113.0/24", "192.0.2.1", "a", 254, 0)
+	six, alone := route("::/0", "2001:db8:9::1", "a", 254, 1024), route("0.0.0.0/0", "198.51.100.1", "b", 100, 7)
+	do(t, k, pair(), plan.SetUp{Name: "a"}, plan.SetUp{Name: "b"}, plan.AddAddress{Name: "a", Address: document.Address{IP: "192.0.2.7", PrefixLength: 24}})
+	for range 2 { // the second time it is there already
+		for _, r := range []document.Route{off, on, six, alone} {
+			do(t, k, plan.AddRoute{Route: r})
+		}
+	}
+	want(t, show(t, k).Routes.Config, []document.Route{alone, off, on, six})
+	onlink := map[string]bool{}
+	n.Do(t, func() error {
+		list, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{}, netlink.RT_FILTER_TABLE)
+		for _, r := range list {
+			if r.Gw != nil {
+				onlink[r.Gw.String()] = r.Flags&int(netlink.FLAG_ONLINK) != 0
+			}
+		}
+		return err
+	})
+	for gateway, is := range map[string]bool{"198.51.100.1": true, "192.0.2.1": false, "2001:db8:9::1": true} {
+		if onlink[gateway] != is {
+			t.Errorf("the route by %s is onlink: %v, want %v", gateway, onlink[gateway], is)
+		}
+	}
+	for _, r := range []document.Route{off, on, six, alone} {
+		do(t, k, plan.RemoveRoute{Route: r})
+	}
+	if left := show(t, k).Routes.Config; len(left) > 0 {
+		t.Errorf("%v are left", left)
+	}
+}
+
 // routesTo are what a test of routes adds, in the order in which they are shown.
 func routesTo() []document.Route {
 	typed := func(kind, destination string, table, metric int64) document.Route {

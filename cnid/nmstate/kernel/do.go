@@ -109,7 +109,7 @@ func (k *Kernel) create(ctx context.Context, want document.Interface) error {
 		return k.adopt(ctx, want, err)
 	}
 	if errors.Is(err, unix.EOPNOTSUPP) {
-		return fmt.Errorf("this kernel has no devices of type %s, or lacks an option of them (module %s): %w", want.Type, made.driver, err)
+		return fmt.Errorf("this kernel has no devices of type %s, or lacks an option of them (module %s): %w", want.Type, made.module, err)
 	}
 	if err != nil {
 		return err

@@ -16,6 +16,8 @@ import (
 type kind struct {
 	// name is the type in documents, and driver that of the kernel.
 	name, driver string
+	// module has the driver, and option builds it (without CONFIG_).
+	module, option string
 	// show fills in the section of the type.
 	show func(view, link, *document.Interface)
 	// data are the attributes of the driver for what a request wants.
@@ -25,15 +27,15 @@ type kind struct {
 // kinds are those that the engine knows.
 func kinds() []kind {
 	return []kind{
-		{document.VethPair, "veth", showVeth, vethData},
-		{document.Bond, "bond", showBond, bondData},
-		{document.LinuxBridge, "bridge", showBridge, bridgeData},
-		{document.Dummy, "dummy", func(view, link, *document.Interface) {}, noData},
-		{document.VLANType, "vlan", showVLAN, vlanData},
-		{document.VXLANType, "vxlan", showVXLAN, vxlanData},
-		{document.VRFType, "vrf", showVRF, vrfData},
-		{document.MACVLANType, "macvlan", showMACVLAN, macvlanData},
-		{document.IPVLANType, "ipvlan", showIPVLAN, ipvlanData},
+		{document.VethPair, "veth", "veth", "VETH", showVeth, vethData},
+		{document.Bond, "bond", "bonding", "BONDING", showBond, bondData},
+		{document.LinuxBridge, "bridge", "bridge", "BRIDGE", showBridge, bridgeData},
+		{document.Dummy, "dummy", "dummy", "DUMMY", func(view, link, *document.Interface) {}, noData},
+		{document.VLANType, "vlan", "8021q", "VLAN_8021Q", showVLAN, vlanData},
+		{document.VXLANType, "vxlan", "vxlan", "VXLAN", showVXLAN, vxlanData},
+		{document.VRFType, "vrf", "vrf", "NET_VRF", showVRF, vrfData},
+		{document.MACVLANType, "macvlan", "macvlan", "MACVLAN", showMACVLAN, macvlanData},
+		{document.IPVLANType, "ipvlan", "ipvlan", "IPVLAN", showIPVLAN, ipvlanData},
 	}
 }
 

@@ -178,6 +178,11 @@ func (k *Kernel) addRoute(ctx context.Context, step plan.AddRoute) error {
 		r.Scope = netlink.SCOPE_LINK
 	}
 	err = k.handle.RouteAdd(r)
+	if errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EHOSTUNREACH) {
+		// No route leads to the gateway. The document has put it on this link.
+		r.Flags |= int(netlink.FLAG_ONLINK)
+		err = k.handle.RouteAdd(r)
+	}
 	if !errors.Is(err, unix.EEXIST) {
 		return err
 	}

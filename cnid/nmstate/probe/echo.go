@@ -22,6 +22,8 @@ import (
 // request is an echo request.
 type request struct {
 	to netip.Addr
+	// link is the interface by which it leaves; "" leaves that to the routes.
+	link string
 	// size is that of the packet in bytes, which is not cut in pieces; 0: a small one.
 	size int
 }
@@ -79,19 +81,29 @@ func (r request) send(ctx context.Context) error {
 	return r.await(conn, f, id)
 }
 
-// listen opens a socket. One for a size sends packets up to the interface's MTU whatever
-// the kernel has learned of the path, and says that nobody may cut them.
+// listen opens a socket.
 func (r request) listen(ctx context.Context, f family) (net.PacketConn, error) {
 	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
-		if r.size == 0 {
-			return nil
-		}
-		const probe = 3 // IP_PMTUDISC_PROBE and IPV6_PMTUDISC_PROBE
 		var failure error
-		err := raw.Control(func(fd uintptr) { failure = unix.SetsockoptInt(int(fd), f.level, f.option, probe) })
+		err := raw.Control(func(fd uintptr) { failure = r.prepare(int(fd), f) })
 		return errors.Join(err, failure)
 	}}
 	return config.ListenPacket(ctx, f.network, f.local)
+}
+
+// prepare binds a socket to the interface. One for a size sends packets up to the interface's
+// MTU whatever the kernel has learned of the path, and says that nobody may cut them.
+func (r request) prepare(fd int, f family) error {
+	if r.link != "" {
+		if err := unix.SetsockoptString(fd, unix.SOL_SOCKET, unix.SO_BINDTODEVICE, r.link); err != nil {
+			return fmt.Errorf("bind to the interface %s: %w", r.link, err)
+		}
+	}
+	if r.size == 0 {
+		return nil
+	}
+	const probe = 3 // IP_PMTUDISC_PROBE and IPV6_PMTUDISC_PROBE
+	return unix.SetsockoptInt(fd, f.level, f.option, probe)
 }
 
 func (r request) await(conn net.PacketConn, f family, id int) error {

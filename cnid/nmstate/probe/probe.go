@@ -1,8 +1,12 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package probe asks whether a host still reaches what it needs. A change of its network
-// that ends a connection which worked before is undone.
+// Package probe asks whether a host reaches what it needs. A change of its network that ends a
+// connection which worked before is undone, and so is one whose new gateway does not answer.
+//
+// Change decides what is asked, and has no effects. All that is sent are requests for Ethernet
+// addresses of gateways, echo requests, DNS queries for one public name, and TCP connections
+// without data.
 package probe
 
 import (
@@ -14,8 +18,8 @@ import (
 
 // Probe is one question.
 type Probe struct {
-	// Name is what is reached, for people.
-	Name string
+	// Name is what is reached, for people, and Asked how that is asked.
+	Name, Asked string
 	// Check returns nil if it is reached. It ends with ctx.
 	Check func(ctx context.Context) error
 }
@@ -23,8 +27,8 @@ type Probe struct {
 // attempt bounds one attempt of a probe, pause is between two.
 const attempt, pause = 3 * time.Second, 500 * time.Millisecond
 
-// Passing returns those that pass now, each with one attempt.
-func Passing(ctx context.Context, probes []Probe) []Probe {
+// passing reports for each probe whether it passes now, with one attempt.
+func passing(ctx context.Context, probes []Probe) []bool {
 	passed := make([]bool, len(probes))
 	done := make(chan struct{})
 	for i, p := range probes {
@@ -36,32 +40,33 @@ func Passing(ctx context.Context, probes []Probe) []Probe {
 	for range probes {
 		<-done
 	}
-	var list []Probe
-	for i, p := range probes {
-		if passed[i] {
-			list = append(list, p)
-		}
-	}
-	return list
+	return passed
 }
 
 // Await returns when all pass, each at some moment, or why one does not until limit is
 // over or ctx ends.
 func Await(ctx context.Context, probes []Probe, limit time.Duration) error {
+	since := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	failures := make(chan error)
-	for _, p := range probes {
-		go func() { failures <- await(ctx, p) }()
+	failures := make([]error, len(probes))
+	done := make(chan struct{})
+	for i, p := range probes {
+		go func() {
+			if err := await(ctx, p); err != nil {
+				failures[i] = fmt.Errorf("%s does not answer since %s, asked by %s: %w", p.Name, since.UTC().Format(time.RFC3339), p.Asked, err)
+			}
+			done <- struct{}{}
+		}()
 	}
-	var all []error
 	for range probes {
-		all = append(all, <-failures)
+		<-done
 	}
-	return errors.Join(all...)
+	return errors.Join(failures...)
 }
 
-func await(ctx context.Context, p Probe) error {
+// await returns when a probe passes, or with the failure of its last whole attempt.
+func await(ctx context.Context, p Probe) (last error) {
 	again := time.NewTicker(pause)
 	defer again.Stop()
 	for {
@@ -69,9 +74,12 @@ func await(ctx context.Context, p Probe) error {
 		if err == nil {
 			return nil
 		}
+		if last == nil || ctx.Err() == nil {
+			last = err
+		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s was reached before and is not now: %w", p.Name, err)
+			return last
 		case <-again.C:
 		}
 	}
@@ -81,4 +89,23 @@ func once(ctx context.Context, p Probe) error {
 	ctx, cancel := context.WithTimeout(ctx, attempt)
 	defer cancel()
 	return p.Check(ctx)
+}
+
+// anyOf returns a check that passes if one of some checks does.
+func anyOf(checks []func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		results := make(chan error, len(checks))
+		for _, check := range checks {
+			go func() { results <- check(ctx) }()
+		}
+		var failures []error
+		for range checks {
+			err := <-results
+			if err == nil {
+				return nil
+			}
+			failures = append(failures, err)
+		}
+		return errors.Join(failures...)
+	}
 }

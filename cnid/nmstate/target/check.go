@@ -29,6 +29,7 @@ func (r *resolution) checkAll() {
 		}
 		r.checkBase(i)
 		r.checkPortAddresses(i)
+		r.checkPromiscuous(r.at(name)+".mac-vlan", name)
 		r.checkVFIDs(r.at(name)+".ethernet.sr-iov", i)
 		if i.State == document.Up {
 			r.checkMTU(i)
@@ -77,6 +78,20 @@ func (r *resolution) checkBase(i document.Interface) {
 	}
 }
 
+// checkPromiscuous: the kernel knows no such setting of other modes, which are promiscuous.
+func (r *resolution) checkPromiscuous(path, name string) {
+	i := r.final[name]
+	if i.MACVLAN == nil || i.MACVLAN.Mode == passthru {
+		return
+	}
+	if want := r.desired[name].MACVLAN; want != nil && isFalse(want.Promiscuous) {
+		r.add(path+".promiscuous", "false: a MAC-VLAN of mode %s is promiscuous: remove the field, or set mode to %s", i.MACVLAN.Mode, passthru)
+	}
+	alone := *i.MACVLAN
+	alone.Promiscuous = nil
+	i.MACVLAN = &alone
+}
+
 func (r *resolution) checkVFIDs(path string, i document.Interface) {
 	if i.Ethernet == nil || i.Ethernet.SRIOV == nil || i.Ethernet.SRIOV.TotalVFs == nil {
 		return
@@ -105,11 +120,15 @@ func (r *resolution) checkMTU(i document.Interface) {
 		r.add(path, "%d: %s takes at most %d", mtu, i.Name, *now.MaxMTU)
 	case mtu < 1:
 		r.add(path, "%d: want 1 or more", mtu)
-	}
-	if mtu < minIPv6 && i.IPv6 != nil && !isFalse(i.IPv6.Enabled) && len(i.IPv6.Addresses) > 0 {
-		r.add(path, "%d: IPv6 needs %d or more: raise it, or remove the addresses of IPv6", mtu, minIPv6)
+	case mtu < minIPv6 && hasIPv6(i.IPv6):
+		r.add(path, "%d: IPv6 needs %d or more: raise it, or set ipv6.enabled to false", mtu, minIPv6)
 	}
 	r.checkBaseMTU(path, i)
+}
+
+// hasIPv6 reports whether an interface shall take part in IPv6.
+func hasIPv6(ip *document.IP) bool {
+	return ip != nil && !isFalse(ip.Enabled) && (ip.Enabled != nil || len(ip.Addresses) > 0)
 }
 
 // checkBaseMTU: packets of a derived interface have to fit into those of its base.

@@ -128,9 +128,12 @@ func vxlanRecreated(now, want *document.VXLAN) bool {
 		want.ID != nil && (now.Base != want.Base || now.Local != want.Local || now.Remote != want.Remote)
 }
 
+// passthru is the mode of a MAC-VLAN that has its base for itself. It alone may leave the base
+// without promiscuous mode.
+const passthru = "passthru"
+
 // macvlanRecreated: no other mode becomes passthru, nor passthru another one.
 func macvlanRecreated(now, want *document.MACVLAN) bool {
-	const passthru = "passthru"
 	if now == nil || want == nil {
 		return false
 	}

@@ -60,7 +60,10 @@ func TestWhatIsWrongIsSaidWithThePathOfTheField(t *testing.T) {
 		{`interfaces: [{name: eth0, mac-address: "02:00"}]`, `interfaces[0].mac-address: 02:00: want six octets in hex with colons`},
 		{`interfaces: [{name: eth0, mtu: 9001}]`, `interfaces[0].mtu: 9001: eth0 takes at most 9000`},
 		{`interfaces: [{name: eth0, mtu: 67}]`, `interfaces[0].mtu: 67: eth0 takes 68 or more`},
-		{`interfaces: [{name: eth0, mtu: 1279, ipv6: {address: [{ip: "2001:db8::7", prefix-length: 64}]}}]`, `interfaces[0].mtu: 1279: IPv6 needs 1280 or more: raise it, or remove the addresses of IPv6`},
+		{`interfaces: [{name: eth0, mtu: 1279, ipv6: {address: [{ip: "2001:db8::7", prefix-length: 64}]}}]`, `interfaces[0].mtu: 1279: IPv6 needs 1280 or more: raise it, or set ipv6.enabled to false`},
+		{`interfaces: [{name: eth0, mtu: 1279}]`, `interfaces[0].mtu: 1279: IPv6 needs 1280 or more: raise it, or set ipv6.enabled to false`},
+		{`interfaces: [{name: d, type: dummy, mtu: 1279, ipv6: {enabled: true}}]`, `interfaces[0].mtu: 1279: IPv6 needs 1280 or more: raise it, or set ipv6.enabled to false`},
+		{`interfaces: [{name: m, type: mac-vlan, mac-vlan: {base-iface: eth0, mode: bridge, promiscuous: false}}]`, `interfaces[0].mac-vlan.promiscuous: false: a MAC-VLAN of mode bridge is promiscuous: remove the field, or set mode to passthru`},
 		{`interfaces: [{name: bond0.5, mtu: 1501}]`, `interfaces[0].mtu: 1501: the MTU of bond0 leaves 1500: lower it, or raise that of bond0`},
 		{`interfaces: [{name: bond0, mtu: 1400}, {name: bond0.5}]`, `interfaces[1].mtu: 1500: the MTU of bond0 leaves 1400: lower it, or raise that of bond0`},
 		{`interfaces: [{name: vx, type: vxlan, mtu: 1451, vxlan: {id: 7, base-iface: eth0}}]`, `interfaces[0].mtu: 1451: the MTU of eth0 leaves 1450: lower it, or raise that of eth0`},
@@ -176,5 +179,28 @@ interfaces:
 	_, err = target.Resolve(parse(t, strings.Replace(text, "eth2, controller: b1", "eth2", 1)), parse(t, host))
 	if err != nil {
 		t.Errorf("four: %v", err)
+	}
+}
+
+// TestASmallMTUAndPromiscuityAreTakenWhereTheyCanBe and are no wish that the kernel never shows.
+func TestASmallMTUAndPromiscuityAreTakenWhereTheyCanBe(t *testing.T) {
+	for _, text := range []string{
+		`interfaces: [{name: eth0, mtu: 1279, ipv6: {enabled: false}}]`, `interfaces: [{name: eth0, mtu: 1280}]`,
+		`interfaces: [{name: d, type: dummy, mtu: 1279}]`, `interfaces: [{name: eth0, mtu: 1279, state: down}]`,
+	} {
+		if _, err := target.Resolve(parse(t, text), parse(t, host)); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	for mode, want := range map[string]*bool{"bridge": nil, "passthru": new(true)} {
+		text := `interfaces: [{name: m, type: mac-vlan, mac-vlan: {base-iface: eth2, mode: ` + mode + `, promiscuous: true}}]`
+		got, err := target.Resolve(parse(t, text), parse(t, host))
+		if err != nil {
+			t.Errorf("%s: %v", mode, err)
+			continue
+		}
+		if is := got.Interfaces[0].MACVLAN.Promiscuous; (is == nil) != (want == nil) || is != nil && *is != *want {
+			t.Errorf("mode %s: promiscuous is %v", mode, is)
+		}
 	}
 }

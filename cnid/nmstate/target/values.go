@@ -118,7 +118,7 @@ func (p *problems) checkDerived(path string, i document.Interface) {
 		p.address(path+".vxlan.remote", v.Remote)
 	}
 	if i.MACVLAN != nil {
-		p.word(path+".mac-vlan.mode", i.MACVLAN.Mode, "bridge", "private", "vepa", "passthru", "source")
+		p.word(path+".mac-vlan.mode", i.MACVLAN.Mode, "bridge", "private", "vepa", passthru, "source")
 	}
 	if i.IPVLAN != nil {
 		p.word(path+".ipvlan.mode", i.IPVLAN.Mode, "l2", "l3", "l3s")

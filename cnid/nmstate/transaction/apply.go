@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/api/nmstate/reach"
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
-	"github.com/alioth-net/alioth/cnid/nmstate/probe"
 	"github.com/alioth-net/alioth/cnid/nmstate/target"
 )
 
@@ -28,6 +28,12 @@ type Options struct {
 	NoVerify bool
 	// NoWait does not wait for the addresses of interfaces that are configured automatically.
 	NoWait bool
+	// NoProbe does not ask afterwards whether gateways and others are reached.
+	NoProbe bool
+	// ProbeLimit is how long these have to answer; 0 is that of the Manager.
+	ProbeLimit time.Duration
+	// Reach are targets that have to be reached after the change.
+	Reach []reach.Target
 }
 
 // Result is what an Apply did.
@@ -111,7 +117,11 @@ func (m *Manager) Apply(ctx context.Context, desired *document.State, o Options)
 }
 
 func (m *Manager) apply(ctx context.Context, c change, o Options) (*Result, error) {
-	r, err := m.newRecord(c, o)
+	committed, err := m.dir.committed()
+	if err != nil {
+		return nil, err
+	}
+	r, err := m.newRecord(c, o, committed)
 	if err != nil {
 		return nil, err
 	}
@@ -121,13 +131,13 @@ func (m *Manager) apply(ctx context.Context, c change, o Options) (*Result, erro
 	if err := m.keep(ctx, r, c); err != nil {
 		return nil, err
 	}
-	probes := probe.Passing(ctx, m.Probes(c.before))
+	ask := m.asked(ctx, c, o, committed, r)
 	if err := m.begin(r); err != nil {
 		return nil, err
 	}
-	limited, cancel := context.WithDeadline(ctx, r.Deadline)
+	limited, cancel := context.WithDeadline(ctx, r.Deadline.Add(-reserve(o.Timeout)))
 	defer cancel()
-	if err := m.reach(limited, c, o, probes); err != nil {
+	if err := m.reach(limited, c, o, ask); err != nil {
 		return nil, m.undo(ctx, r, err)
 	}
 	if !o.NoCommit {
@@ -137,11 +147,14 @@ func (m *Manager) apply(ctx context.Context, c change, o Options) (*Result, erro
 	return &Result{Steps: c.steps, Open: r}, m.dir.putRecord(r)
 }
 
-func (m *Manager) newRecord(c change, o Options) (*Record, error) {
-	committed, err := m.dir.committed()
-	if err != nil {
-		return nil, err
-	}
+// reserve is the part of a timeout that is kept for an undo by the process itself. At the
+// deadline the guard ends the process.
+func reserve(timeout time.Duration) time.Duration {
+	const share, most = 10, 5 * time.Second
+	return min(timeout/share, most)
+}
+
+func (m *Manager) newRecord(c change, o Options, committed *document.State) (*Record, error) {
 	now, pid := time.Now(), os.Getpid()
 	started, err := startOf(pid)
 	if err != nil {
@@ -178,22 +191,24 @@ func (m *Manager) begin(r *Record) error {
 }
 
 // reach carries out the steps, and what remains of them after each look at the host, until
-// nothing does. All probes have to pass then.
-func (m *Manager) reach(ctx context.Context, c change, o Options, probes []probe.Probe) error {
+// nothing does. What ask asks has to answer then.
+func (m *Manager) reach(ctx context.Context, c change, o Options, ask func(context.Context, *document.State) error) error {
 	again := time.NewTicker(m.Interval)
 	defer again.Stop()
 	steps := c.steps
 	for try := 1; ; try++ {
 		err := m.carryOut(ctx, steps)
+		var now *document.State
+		if err == nil {
+			now, err = m.Host.Show(ctx)
+		}
 		if err == nil && o.NoVerify {
-			break
+			return ask(ctx, now)
 		}
 		if err == nil {
-			if steps, err = m.remaining(ctx, c.target); err == nil && len(steps) == 0 {
-				break
+			if steps = plan.Between(now, c.target); len(steps) == 0 {
+				return m.settle(ctx, c, o, now, ask)
 			}
-		}
-		if err == nil {
 			err = fmt.Errorf("the host does not have the desired state; what is missing: %s", words(steps))
 		}
 		if try >= m.Tries {
@@ -205,12 +220,21 @@ func (m *Manager) reach(ctx context.Context, c change, o Options, probes []probe
 		case <-again.C:
 		}
 	}
-	if m.Ready != nil && !o.NoVerify && !o.NoWait {
-		if err := m.Ready(ctx, c.declared()); err != nil {
-			return err
-		}
+}
+
+// settle waits for addresses that come automatically, and asks what has to answer then: a lease
+// may bring the default route.
+func (m *Manager) settle(ctx context.Context, c change, o Options, now *document.State, ask func(context.Context, *document.State) error) (err error) {
+	if m.Ready == nil || o.NoWait {
+		return ask(ctx, now)
 	}
-	return probe.Await(ctx, probes, m.ProbeLimit)
+	if err = m.Ready(ctx, c.declared()); err == nil {
+		now, err = m.Host.Show(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return ask(ctx, now)
 }
 
 func (m *Manager) carryOut(ctx context.Context, steps []plan.Step) error {
@@ -224,15 +248,6 @@ func (m *Manager) carryOut(ctx context.Context, steps []plan.Step) error {
 		}
 	}
 	return nil
-}
-
-// remaining are the steps from what is now.
-func (m *Manager) remaining(ctx context.Context, t *target.Target) ([]plan.Step, error) {
-	now, err := m.Host.Show(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return plan.Between(now, t), nil
 }
 
 // shownSteps bounds how many steps a message has.

@@ -7,17 +7,17 @@ import (
 	"context"
 	"errors"
 	"net"
-	"net/netip"
 	"testing"
 	"time"
 
-	"github.com/containernetworking/plugins/pkg/ns"
 	"github.com/vishvananda/netlink"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/api/nmstate/reach"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/nmstate/probe"
 	"github.com/alioth-net/alioth/cnid/nmstate/transaction"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // hardware is a Host whose eth0 is no virtual interface: it can be down.
@@ -67,17 +67,24 @@ func (w world) server(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// connections are the node's, as its own processes have them.
-func (w world) connections(server string) []probe.Probe {
-	gateway := netip.MustParseAddr("192.0.2.1")
-	list := []probe.Probe{probe.Gateway(gateway), probe.FullSize(gateway), probe.TCP("the API server", server)}
-	for n, p := range list {
-		list[n].Check = func(ctx context.Context) (err error) {
-			failure := w.node.Do(func(_ ns.NetNS) error { err = p.Check(ctx); return nil })
-			return errors.Join(failure, err)
-		}
+// asker asks as the node's own processes do.
+func (w world) asker(t *testing.T, server string) probe.Asker {
+	t.Helper()
+	api, err := reach.Parse(server)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return list
+	return probe.Asker{Space: w.node, APIServer: api}
+}
+
+// connected waits until all is reached.
+func (w world) connected(t *testing.T, asker probe.Asker) {
+	t.Helper()
+	state := w.show(t)
+	const all = 3 // the gateway, with packets of full size too, and the API server
+	waits.True(t, 30*time.Second, "all is reached", func() bool {
+		return len(asker.Before(t.Context(), probe.Change{Before: state})(state)) == all
+	})
 }
 
 func TestANodeThatCutsItselfOffComesBack(t *testing.T) {
@@ -94,32 +101,27 @@ func TestANodeThatCutsItselfOffComesBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			watched := w.connections(w.server(t))
-			if err := probe.Await(t.Context(), watched, 30*time.Second); err != nil {
-				t.Fatal(err)
-			}
+			asker := w.asker(t, w.server(t))
+			w.connected(t, asker)
 			before := w.show(t)
 			guarded := func(cfg *transaction.Config) {
 				cfg.Host, cfg.ProbeLimit = hardware{cfg.Host}, time.Second
-				cfg.Probes = func(*document.State) []probe.Probe { return watched }
+				cfg.Probes = asker.Before
 			}
 			if _, err := w.with(t, text, transaction.Options{}, guarded); !errors.Is(err, transaction.ErrRolledBack) {
 				t.Errorf("got %v", err)
 			}
 			w.same(t, before)
-			if err := probe.Await(t.Context(), watched, 30*time.Second); err != nil {
-				t.Errorf("after it was undone: %v", err)
-			}
+			w.connected(t, asker)
 		})
 	}
 }
 
 func TestAChangeThatCutsNothingOffIsCommitted(t *testing.T) {
 	w := newWorld(t)
-	watched := w.connections(w.server(t))
-	guarded := func(cfg *transaction.Config) {
-		cfg.Probes = func(*document.State) []probe.Probe { return watched }
-	}
+	asker := w.asker(t, w.server(t))
+	w.connected(t, asker)
+	guarded := func(cfg *transaction.Config) { cfg.Probes = asker.Before }
 	if _, err := w.with(t, "interfaces: [{name: eth0, mtu: 1400}]", transaction.Options{}, guarded); err != nil {
 		t.Error(err)
 	}

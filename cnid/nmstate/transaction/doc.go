@@ -8,7 +8,7 @@
 // file is removed. Three actors may roll it back:
 //
 //   - the process that applies, when a step fails, when the host does not come to the
-//     desired state, or when a probe fails that passed before;
+//     desired state, or when it does not reach what it has to reach;
 //   - a second process, the guard, which waits for the deadline. It has a session of its
 //     own, so it outlives the first one, and ends that one if it hangs;
 //   - the next process that opens the folder, if the guard is gone too.

@@ -69,15 +69,16 @@ type Config struct {
 	// StartGuard starts the guard of a transaction in a process that outlives this one, and
 	// returns its number. The process calls Manager.Guard.
 	StartGuard func(id string) (pid int, err error)
-	// Probes returns what must be reached after a change if it is reached before.
-	Probes func(before *document.State) []probe.Probe
+	// Probes asks before a change what is reached, and returns what must be reached after it, by
+	// what the host has then.
+	Probes func(ctx context.Context, c probe.Change) (after func(now *document.State) []probe.Probe)
 	// Ready waits until interfaces that a change configures automatically have addresses, and
 	// returns why one has none. nil waits for nothing.
 	Ready func(ctx context.Context, changed []document.Interface) error
 	// Permit returns why steps must not be carried out, nil if they may.
 	Permit func(before *document.State, steps []plan.Step) error
 	// Tries is how often the host's state is compared with the desired one, Interval the
-	// time between. ProbeLimit is how long probes have to pass again.
+	// time between. ProbeLimit is how long probes have to pass.
 	Tries      int
 	Interval   time.Duration
 	ProbeLimit time.Duration

@@ -40,8 +40,10 @@ func stuckManager(t *testing.T, h *stuck) *Manager {
 	m, err := New(Config{
 		Dir: t.TempDir(), Host: h, Tries: 1, Interval: time.Millisecond, Log: io.Discard,
 		StartGuard: func(string) (int, error) { return 0, errors.New("none") },
-		Probes:     func(*document.State) []probe.Probe { return nil },
-		Permit:     func(*document.State, []plan.Step) error { return nil },
+		Probes: func(context.Context, probe.Change) func(*document.State) []probe.Probe {
+			return func(*document.State) []probe.Probe { return nil }
+		},
+		Permit: func(*document.State, []plan.Step) error { return nil },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -112,9 +112,16 @@ func config(dir string, h transaction.Host) transaction.Config {
 			go func() { _ = cmd.Wait() }()
 			return cmd.Process.Pid, nil
 		},
-		Probes: func(*document.State) []probe.Probe { return nil },
+		Probes: asking(),
 		Permit: func(*document.State, []plan.Step) error { return nil },
 		Tries:  5, Interval: 100 * time.Millisecond, ProbeLimit: 10 * time.Second, Log: os.Stderr,
+	}
+}
+
+// asking is what asks some probes after each change.
+func asking(probes ...probe.Probe) func(context.Context, probe.Change) func(*document.State) []probe.Probe {
+	return func(context.Context, probe.Change) func(*document.State) []probe.Probe {
+		return func(*document.State) []probe.Probe { return probes }
 	}
 }
 

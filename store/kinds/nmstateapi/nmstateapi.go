@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/alioth-net/alioth/api/nmstate/reach"
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
 	nmstatev1beta1 "github.com/alioth-net/alioth/api/nmstate/v1beta1"
 	"github.com/alioth-net/alioth/api/said"
@@ -44,7 +45,7 @@ var NodeNetworkState = descriptor.Define(&all, descriptor.Description[*nmstatev1
 func convertNodeNetworkState(in *nmstatev1beta1.NodeNetworkState) (*nmstate.State, error) {
 	row := &nmstate.State{
 		Meta: values.Meta(in), Name: in.Name, Managed: in.Spec.Managed == nil || *in.Spec.Managed,
-		ObservedGeneration: in.Status.ObservedDesiredGeneration,
+		ObservedGeneration: in.Status.ObservedDesiredGeneration, Reach: targets(in.Spec.Reach), PolicyReach: targets(in.Spec.PolicyReach),
 	}
 	var invalid values.Faults
 	row.Desired = readDocument("spec.desiredState", in.Spec.DesiredState, &invalid)
@@ -90,7 +91,7 @@ func readDocument(path string, raw *runtime.RawExtension, invalid *values.Faults
 var NodeNetConfPolicy = definePolicy(nmstatev1.NodeNetConfPolicyKind, &nmstatev1.NodeNetConfPolicy{}, &nmstatev1.NodeNetConfPolicyList{},
 	func(in *nmstatev1.NodeNetConfPolicy) (*nmstate.Policy, *runtime.RawExtension, []metav1.Condition) {
 		row := &nmstate.Policy{Spec: precedence(in.Spec.Precedence), Keep: in.Spec.KeepOnDelete, LastSlot: in.Status.LastSlot}
-		row.Spec.Tolerations = tolerations(in.Spec.Tolerations)
+		row.Spec.Tolerations, row.Spec.Reach = tolerations(in.Spec.Tolerations), targets(in.Spec.Reach)
 		for _, rule := range in.Spec.MatchRules {
 			row.Spec.Match = append(row.Spec.Match, policy.MatchRule{Name: rule.Name, Type: rule.Type, VLANID: int(rule.VLANID)})
 		}
@@ -103,7 +104,7 @@ var NodeNetworkConfigurationPolicy = definePolicy(nmstatev1.NodeNetworkConfigura
 	func(in *nmstatev1.NodeNetworkConfigurationPolicy) (*nmstate.Policy, *runtime.RawExtension, []metav1.Condition) {
 		row := &nmstate.Policy{Spec: precedence(in.Spec.Precedence), Keep: in.Spec.KeepOnDelete, Capture: in.Spec.Capture, LastSlot: in.Status.LastSlot}
 		row.Spec.Selector = in.Spec.NodeSelector
-		row.Spec.Tolerations = tolerations(in.Spec.Tolerations)
+		row.Spec.Tolerations, row.Spec.Reach = tolerations(in.Spec.Tolerations), targets(in.Spec.Reach)
 		row.Spec.IgnoreTaints = len(in.Spec.Tolerations) == 0
 		if in.Spec.MaxUnavailable != nil {
 			row.Unavailable = policy.Unavailable(in.Spec.MaxUnavailable.String())
@@ -125,6 +126,9 @@ func definePolicy[O kube.Object](kind string, object O, list kube.List,
 			row.Spec.Reference, row.Spec.UID, row.Spec.Generation = ref(in.GetName()), row.UID, row.Generation
 			var fault values.Faults
 			row.Spec.Desired = readDocument("spec.desiredState", desired, &fault)
+			if _, err := reach.ParseList("spec.reach", row.Spec.Reach); err != nil {
+				fault.Add("%v", said.Error(err))
+			}
 			row.Fault = fault.String()
 			readPolicyStatus(row, conditions)
 			return row, nil
@@ -180,6 +184,14 @@ func tolerations(in []corev1.Toleration) []policy.Toleration {
 	var list []policy.Toleration
 	for _, one := range in {
 		list = append(list, policy.Toleration{Key: one.Key, Operator: string(one.Operator), Value: one.Value, Effect: string(one.Effect)})
+	}
+	return list
+}
+
+func targets(in []nmstatev1.ReachTarget) []string {
+	var list []string
+	for _, one := range in {
+		list = append(list, string(one))
 	}
 	return list
 }

@@ -4,10 +4,13 @@
 package enact
 
 import (
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/alioth-net/alioth/api/nmstate/v1beta1"
 	"github.com/alioth-net/alioth/store/nmstate"
 	"github.com/alioth-net/alioth/store/nmstate/policy"
 )
@@ -40,6 +43,47 @@ func TestAPolicyWaitsForASlotAndIsAppliedWithOne(t *testing.T) {
 	same(t, "before", e.Before, "interfaces: [{name: eth1, type: ethernet, state: up, mtu: 1500}]")
 	same(t, "desired state of the node", c.states["n1"].Desired, jumbo)
 	same(t, "of policies", c.states["n1"].FromPolicies, jumbo)
+}
+
+// TestANodeHasToReachWhatItsPoliciesName once they are applied, and until they end.
+func TestANodeHasToReachWhatItsPoliciesName(t *testing.T) {
+	reaching := func(targets ...string) func(*nmstate.Policy) {
+		return func(p *nmstate.Policy) { p.Spec.Reach, p.Spec.Selector = targets, map[string]string{"net": "a"} }
+	}
+	c := newCluster(t, "n1")
+	want := func(what string, targets ...string) {
+		t.Helper()
+		if got := c.states["n1"].PolicyReach; !slices.Equal(got, targets) {
+			t.Errorf("%s: it has to reach %q, want %q", what, got, targets)
+		}
+	}
+	c.put("a", jumbo, reaching("x", "y:1"))
+	c.handle("n1")
+	want("without a slot")
+	c.put("b", "interfaces: [{name: eth2, type: ethernet, mtu: 9000}]", reaching("z", "x"))
+	c.settle()
+	want("two policies", "x", "y:1", "z")
+	c.put("a", jumbo, reaching("w"))
+	c.settle()
+	want("others in a new generation", "w", "z", "x")
+	c.put("a", jumbo, reaching("w"), func(p *nmstate.Policy) { p.Fault = "spec.reach[0]: no" })
+	c.settle()
+	want("a policy that can't be", "z", "x")
+	var many []string
+	for n := range v1beta1.MaxReach {
+		many = append(many, "host"+strconv.Itoa(n))
+	}
+	c.put("a", jumbo, reaching(many...), func(p *nmstate.Policy) { p.Fault = "" })
+	c.settle()
+	want("too many", many...)
+	delete(c.policies, ref("a"))
+	c.settle()
+	want("the other one is deleted", "z", "x")
+	node := c.nodes["n1"]
+	node.Labels = nil
+	c.nodes["n1"] = node
+	c.settle()
+	want("the last one is for other nodes")
 }
 
 func TestASlotOfAnotherNodeOrOneThatExpiredIsNone(t *testing.T) {

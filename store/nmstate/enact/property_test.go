@@ -6,6 +6,7 @@ package enact
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -131,6 +132,7 @@ func (s *story) random() func(*nmstate.Policy) {
 		row.Spec.IgnoreTaints = s.r.IntN(2) == 0
 		row.Unavailable = policy.Unavailable([]string{"1", "2", "50%", "100%"}[s.r.IntN(4)])
 		row.Spec.Selector = []map[string]string{nil, {"net": "a"}, {"net": "b"}}[s.r.IntN(3)]
+		row.Spec.Reach = [][]string{nil, {"x"}, {"y", "x"}}[s.r.IntN(3)]
 		row.Spec.Match = nil
 		if s.r.IntN(4) == 0 {
 			row.Spec.Match = []policy.MatchRule{{Type: "ethernet"}}
@@ -158,6 +160,7 @@ func (s *story) complete(manual map[string]map[string]any) {
 	s.t.Helper()
 	for name, node := range s.nodes {
 		var shares []policy.Share
+		var reach []string
 		origin := document(s.t, currentState)
 		for _, one := range s.policies {
 			if applies, _ := policy.Applies(one.Spec, node); !applies {
@@ -169,6 +172,13 @@ func (s *story) complete(manual map[string]map[string]any) {
 			}
 			shares = append(shares, policy.Share{Policy: one.Spec.Reference, Priority: one.Spec.Priority, Desired: desired})
 			s.phase(name, one.Spec.Name, nmstate.Available, "SuccessfullyConfigured")
+			if s.enactment(name, one.Spec.Name).Applied != nil {
+				reach = append(reach, one.Spec.Reach...)
+			}
+		}
+		slices.Sort(reach)
+		if got := slices.Sorted(slices.Values(s.states[name].PolicyReach)); !slices.Equal(got, slices.Compact(reach)) {
+			s.t.Errorf("node %s has to reach %q, want %q", name, got, slices.Compact(reach))
 		}
 		want, err := policy.Aggregate(shares, manual[name])
 		if err != nil {
@@ -192,7 +202,7 @@ func (s *story) empty(manual map[string]map[string]any) {
 		s.t.Errorf("enactments are left: %s", words(s.t, s.enactments))
 	}
 	for name, state := range s.states {
-		if !policy.Same(state.Desired, manual[name]) || len(state.FromPolicies) > 0 {
+		if !policy.Same(state.Desired, manual[name]) || len(state.FromPolicies)+len(state.PolicyReach) > 0 {
 			s.t.Errorf("node %s: the desired state is %s, want %s", name, words(s.t, state.Desired), words(s.t, manual[name]))
 		}
 		want := become(s.t, document(s.t, currentState), manual[name])

@@ -6,6 +6,7 @@ package enact
 import (
 	"encoding/json"
 	"maps"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -170,6 +171,7 @@ func (c *cluster) desire(node string, desired *Desired) {
 		c.t.Fatalf("node %s: made of version %s, but there is %s", node, desired.ResourceVersion, state.ResourceVersion)
 	}
 	state.Desired, state.FromPolicies = copied(c.t, desired.State), copied(c.t, desired.FromPolicies)
+	state.PolicyReach = slices.Clone(desired.Reach)
 	state.Generation++
 	state.ResourceVersion = c.next()
 	c.states[node] = &state

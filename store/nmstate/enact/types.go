@@ -49,6 +49,8 @@ type Changes struct {
 type Desired struct {
 	// State is the whole desired state, and FromPolicies what policies have of it.
 	State, FromPolicies map[string]any
+	// Reach are the targets that the node has to reach for its policies.
+	Reach []string
 	// ResourceVersion of the object that it was made of: it replaces no other one.
 	ResourceVersion string
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
+	"github.com/alioth-net/alioth/api/nmstate/v1beta1"
 	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/nmstate"
@@ -22,7 +23,24 @@ func (p *pass) settled(wanted policy.Aggregation) bool {
 
 // written reports whether the node's desired state is what is wanted.
 func (p *pass) written(wanted policy.Aggregation) bool {
-	return policy.Same(p.State.Desired, wanted.Desired) && policy.Same(p.State.FromPolicies, wanted.FromPolicies)
+	return policy.Same(p.State.Desired, wanted.Desired) && policy.Same(p.State.FromPolicies, wanted.FromPolicies) &&
+		slices.Equal(p.State.PolicyReach, p.reach())
+}
+
+// reach are the targets of the policies that the node's desired state has, those of the first
+// policies if there are too many.
+func (p *pass) reach() (list []string) {
+	for _, e := range p.entries {
+		if e.relation == ends || e.is.Applied == nil || e.policy.Fault != "" {
+			continue
+		}
+		for _, target := range e.policy.Spec.Reach {
+			if len(list) < v1beta1.MaxReach && !slices.Contains(list, target) {
+				list = append(list, target)
+			}
+		}
+	}
+	return list
 }
 
 // judge tells how it went, and reports whether something is undone by now and can leave the
@@ -90,7 +108,7 @@ func (p *pass) changes(wanted policy.Aggregation) Changes {
 	}
 	if p.writable() && !p.written(wanted) {
 		c.Desired = &Desired{
-			State: p.described(wanted.Desired), FromPolicies: orNil(wanted.FromPolicies), ResourceVersion: p.State.ResourceVersion,
+			State: p.described(wanted.Desired), FromPolicies: orNil(wanted.FromPolicies), Reach: p.reach(), ResourceVersion: p.State.ResourceVersion,
 		}
 	}
 	return c

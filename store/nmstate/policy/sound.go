@@ -29,7 +29,7 @@ func (p *Policy) Check() error {
 			return err
 		}
 	}
-	return p.Affinity.check()
+	return cmp.Or(sound.Texts(p.Reach...), p.Affinity.check())
 }
 
 // check returns an error for texts that no row has; nil is none.

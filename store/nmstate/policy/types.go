@@ -97,4 +97,6 @@ type Policy struct {
 	Match []MatchRule
 	// Desired is the desired state.
 	Desired map[string]any
+	// Reach are targets that a node has to reach after a change.
+	Reach []string
 }

@@ -31,7 +31,8 @@ func (h *Handler) putDesired(ctx context.Context, node string, desired *enact.De
 	}
 	return kube.PatchSpec(ctx, h.api, object,
 		kube.Set{Field: "desiredState", Value: desired.State},
-		kube.Set{Field: "policyState", Value: desired.FromPolicies})
+		kube.Set{Field: "policyState", Value: desired.FromPolicies},
+		kube.Set{Field: "policyReach", Value: desired.Reach})
 }
 
 // putOwners writes who has which part of a node's desired state. The state handler has the

@@ -146,12 +146,14 @@ func TestNothingFollowsAWriteThatFails(t *testing.T) {
 func TestADesiredStateReplacesTheOneThatItWasMadeOf(t *testing.T) {
 	state := newState("n1")
 	state.Spec.DesiredState, state.Spec.PolicyState = raw(`{"interfaces":[],"dns-resolver":{"config":{}}}`), raw(`{"routes":{}}`)
+	state.Spec.Reach, state.Spec.PolicyReach = []nmstatev1.ReachTarget{"hand"}, []nmstatev1.ReachTarget{"former"}
 	w := newWorld(t, state)
 	h := NewHandler(w.cfg)
-	desired := &enact.Desired{State: mtu("eth1", 9000), ResourceVersion: w.state().ResourceVersion}
+	desired := &enact.Desired{State: mtu("eth1", 9000), Reach: []string{"storage:443"}, ResourceVersion: w.state().ResourceVersion}
 	w.must(h.putDesired(t.Context(), "n1", desired))
 	now := w.state()
-	if !isDocument(desired.State, now.Spec.DesiredState) || now.Spec.PolicyState != nil {
+	if !isDocument(desired.State, now.Spec.DesiredState) || now.Spec.PolicyState != nil ||
+		!slices.Equal(now.Spec.Reach, []nmstatev1.ReachTarget{"hand"}) || !slices.Equal(now.Spec.PolicyReach, []nmstatev1.ReachTarget{"storage:443"}) {
 		t.Errorf("specification %s", now.Spec.DesiredState.Raw)
 	}
 	w.must(w.api.client.Update(t.Context(), func() *nmstatev1beta1.NodeNetworkState {

@@ -93,6 +93,7 @@ func TestADaemonWritesTheNetworkStateOfItsOwnNodeOnly(t *testing.T) {
 		patched("",
 			edit{name: "what policies make of its own", who: own, object: nodeState("state-a"), edit: desired},
 			edit{name: "what policies make of another", who: other, object: nodeState("state-a"), edit: desired, refused: ofItsOwn},
+			edit{name: "what its own has to reach", who: own, object: nodeState("state-a"), edit: func(s state) { s.Spec.Reach = []nmstatev1.ReachTarget{"a"} }, refused: "must not change spec.reach"},
 			edit{name: "its own left alone", who: own, object: nodeState("state-a"), edit: func(s state) { s.Spec.Managed = new(bool) }, refused: "must not change spec.managed"},
 			edit{name: "a label", who: own, object: nodeState("state-a"), edit: func(s state) { s.Labels = map[string]string{"a": "b"} }, refused: metadata},
 			edit{name: "an annotation", who: own, object: nodeState("state-a"), edit: func(s state) { s.Annotations = map[string]string{"a": "b"} }, refused: metadata},
