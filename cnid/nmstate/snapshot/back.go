@@ -69,6 +69,7 @@ func Back(before, now *Image, a Area, age time.Duration) (requests []Request, go
 	p.restoreLinks(was)
 	p.restoreVLANs(before.VLANs, now.VLANs)
 	p.restoreTunnels(before.VLANs, now.VLANs)
+	p.restoreQueues(before, now)
 	p.restoreSettings(before, now)
 	p.restoreAddresses(filtered(before.Addresses, p.lasts), now.Addresses)
 	present := now.on(before.Names(), a.Routes) // not of devices that others have made since

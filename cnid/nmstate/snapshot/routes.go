@@ -16,15 +16,14 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/attribute"
 )
 
-// restoreRoutes adds the routes that are missing, and removes those that an administrator or
-// a document may have added on the area's devices. Routing daemons go on meanwhile, so
-// routes of other protocols stay.
+// restoreRoutes adds the routes that are missing, and removes those that the change added.
+// Administrators and routing daemons go on meanwhile, so their routes stay.
 func (p *planner) restoreRoutes(before, present, now []Message) {
 	c := routes()
 	had, have := canonical(c, before), canonical(c, now)
-	settled := len(p.requests) == 0
+	settled, ways := len(p.requests) == 0, waysOf(before)
 	for _, m := range present {
-		if !had[c.canonical(m)] && (m[5] == unix.RTPROT_BOOT || m[5] == unix.RTPROT_STATIC || settled && isLeft(m)) {
+		if !had[c.canonical(m)] && (p.isAdded(m) || ways.hasPart(m) || settled && isLeft(m)) {
 			p.request(Request{What: "remove the route " + destination(m).String(), Kind: c.remove, Body: p.addable(m)})
 		}
 	}
@@ -38,6 +37,11 @@ func (p *planner) restoreRoutes(before, present, now []Message) {
 		}
 		p.request(Request{What: "add the route " + destination(m).String(), Kind: c.add, Flags: c.create, Body: p.addable(m)})
 	}
+}
+
+// isAdded reports whether the change added a route.
+func (p *planner) isAdded(m Message) bool {
+	return m[5] == unix.RTPROT_STATIC && slices.Contains(p.area.Added, destination(m))
 }
 
 // slot is the place of routes of IPv4 of which the first one counts.

@@ -105,7 +105,7 @@ func (m *Manager) apply(ctx context.Context, c change, o Options) (*Result, erro
 	}
 	limited, cancel := context.WithDeadline(ctx, r.Deadline)
 	defer cancel()
-	if err := m.reach(limited, c, o, probes); err != nil {
+	if err := m.reach(limited, r, c, o, probes); err != nil {
 		return nil, m.undo(ctx, r, err)
 	}
 	if !o.NoCommit {
@@ -157,7 +157,7 @@ func (m *Manager) begin(r *Record) error {
 
 // reach carries out the steps, and what remains of them after each look at the host, until
 // nothing does. All probes have to pass then.
-func (m *Manager) reach(ctx context.Context, c change, o Options, probes []probe.Probe) error {
+func (m *Manager) reach(ctx context.Context, r *Record, c change, o Options, probes []probe.Probe) error {
 	again := time.NewTicker(m.Interval)
 	defer again.Stop()
 	steps := c.steps
@@ -183,7 +183,24 @@ func (m *Manager) reach(ctx context.Context, c change, o Options, probes []probe
 		case <-again.C:
 		}
 	}
+	if err := m.noteSurvivors(ctx, r); err != nil {
+		return err
+	}
 	return probe.Await(ctx, probes, m.ProbeLimit)
+}
+
+// noteSurvivors keeps which routes of programs the change did not remove: an undo adds none of
+// them again that its program withdraws meanwhile.
+func (m *Manager) noteSurvivors(ctx context.Context, r *Record) error {
+	now, err := m.Host.Image(ctx, r.Area)
+	if err != nil {
+		return err
+	}
+	r.Image.NoteSurvivors(now)
+	if len(r.Image.Survivors) == 0 {
+		return nil
+	}
+	return m.dir.putRecord(r)
 }
 
 func (m *Manager) carryOut(ctx context.Context, steps []plan.Step) error {
