@@ -38,7 +38,7 @@ func (m Maker) six() string  { return fmt.Sprintf("fd00:%d::%d", m.IntN(3), 1+m.
 
 func (m Maker) link() string {
 	return m.one(
-		"link add br0 type bridge", "link add br1 type bridge vlan_filtering 1 stp_state 1", "link add link eth1 name eth1.10 type vlan id 10",
+		"link add br0 type bridge", "link add br1 type bridge vlan_filtering 1 stp_state 1", "link add br1 type bridge stp_state 1", "link add link eth1 name eth1.10 type vlan id 10",
 		"link add link br0 name br0.20 type vlan id 20 reorder_hdr off", "link add link eth2 name mv0 type macvlan mode "+m.one("bridge", "private", "vepa"),
 		"link add vx0 type vxlan id 7 remote 192.0.2.9 dstport 4789 dev eth3", "link add dummy0 type dummy",
 		"link add bond0 type bond mode "+m.one("active-backup miimon 100", "802.3ad lacp_rate fast", "balance-rr arp_interval 100 arp_ip_target 192.0.2.9", "balance-xor xmit_hash_policy layer3+4"),
@@ -53,7 +53,8 @@ func (m Maker) attribute() string {
 		"link set "+d+" allmulticast "+m.one("on", "off"), fmt.Sprintf("link set %s address 02:00:00:00:01:%02x", d, m.IntN(5)), "link set "+m.port()+" master "+m.one("br0", "br1"),
 		"link set "+m.port()+" nomaster", "link set "+m.one("eth1", "eth2", "dummy0", "br0")+" master vrf0", "link set "+m.one("eth2", "eth3", "dummy0")+" down master bond0",
 		fmt.Sprintf("link set bond0 type bond miimon %d updelay %d", m.number(0, 100, 200), m.number(0, 100, 200)), "link set bond0 type bond arp_interval 200 arp_ip_target "+m.four(),
-		"link set bond0 type bond primary "+m.one("eth2", "eth3"), "link set eth2 type bond_slave queue_id "+strconv.Itoa(m.IntN(3)), fmt.Sprintf("link set %s type bridge ageing_time %d stp_state %d vlan_filtering %d group_fwd_mask %d priority %d", m.one("br0", "br1"), 100*m.IntN(9), m.IntN(2), m.IntN(2), 8*m.IntN(2), 4096*m.IntN(4)),
+		"link set bond0 type bond primary "+m.one("eth2", "eth3"), "link set eth2 type bond_slave queue_id "+strconv.Itoa(m.IntN(3)), fmt.Sprintf("link set %s type bridge ageing_time %d stp_state %d group_fwd_mask %d priority %d", m.one("br0", "br1"), 100*m.IntN(9), m.IntN(2), 8*m.IntN(2), 4096*m.IntN(4)),
+		fmt.Sprintf("link set %s type bridge vlan_filtering %d", m.one("br0", "br1"), m.IntN(2)),
 		fmt.Sprintf("link set %s type bridge_slave cost %d hairpin %s isolated %s learning %s", m.port(), 1+m.IntN(9), m.one("on", "off"), m.one("on", "off"), m.one("on", "off")),
 		"link set eth1.10 type vlan loose_binding "+m.one("on", "off"), "link set mv0 type macvlan mode "+m.one("bridge", "private"), "link set "+d+" group "+strconv.Itoa(m.IntN(3)),
 		fmt.Sprintf("link set %s addrgenmode %s", d, m.one("eui64", "none")), "link set "+d+" arp "+m.one("on", "off"), "link set "+d+" multicast "+m.one("on", "off"))
