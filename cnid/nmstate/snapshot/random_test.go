@@ -20,13 +20,15 @@ func TestRandomHostsComeBack(t *testing.T) {
 		image := h.take(a)
 		m.Changes = true
 		change := m.Change()
+		defer func() {
+			if t.Failed() {
+				t.Logf("after %+v", change)
+			}
+		}()
 		h.Play(change)
 		if gone := h.back(image, a); len(gone) > 0 {
 			t.Errorf("gone: %v", gone)
 		}
 		h.Is(before)
-		if t.Failed() {
-			t.Logf("after %+v", change)
-		}
 	})
 }
