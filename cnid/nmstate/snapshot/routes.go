@@ -72,7 +72,7 @@ func (p *planner) inOrder(before, now []Message, missing func(Message) bool, set
 	for _, m := range before {
 		s := slotOf(m)
 		again, place := missing(m), places[c.canonical(m)]
-		movable := m[0] == unix.AF_INET && m[7] == unix.RTN_UNICAST && (settled || !isKernels(m))
+		movable := m[0] == unix.AF_INET && isWritten(m) && (settled || !isKernels(m))
 		if !again && movable && (len(slots[s]) > 0 || place < last[s]) {
 			p.request(Request{What: "remove the route " + s.String(), Kind: c.remove, Body: p.addable(m)})
 			again = true
@@ -91,6 +91,17 @@ func (p *planner) inOrder(before, now []Message, missing func(Message) bool, set
 		list = append(list, slots[s]...)
 	}
 	return list
+}
+
+// isWritten reports whether a route has a type that programs write. The kernel makes those to
+// its own addresses, and to groups, by itself.
+func isWritten(m Message) bool {
+	switch m[7] {
+	case unix.RTN_UNICAST, unix.RTN_BLACKHOLE, unix.RTN_UNREACHABLE, unix.RTN_PROHIBIT, unix.RTN_THROW:
+		return true
+	default:
+		return false
+	}
 }
 
 // placesOf returns where routes are in a dump.
