@@ -139,6 +139,6 @@ func roleOmissions() []Omission {
 // Bounds of one machine, generous for a translated processor on a busy host.
 const (
 	memory       = 2048 // MiB
-	packageLimit = 30 * time.Minute
-	machineLimit = 90 * time.Minute
+	packageLimit = 60 * time.Minute
+	machineLimit = 150 * time.Minute
 )

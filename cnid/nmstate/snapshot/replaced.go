@@ -90,13 +90,18 @@ func (w ways) hasPart(m Message) bool {
 	})
 }
 
-// NoteSurvivors keeps which routes of programs a later image still has, by a device and not by
-// a next hop object: the kernel removes these when it hears that a device has no carrier.
+// ProgramRoutes returns the routes of programs, by a device and not by a next hop object: the
+// kernel removes these when it hears that a device has no carrier.
+func (i *Image) ProgramRoutes() []Message {
+	return filtered(i.Routes, func(m Message) bool {
+		return isProgram(m[5]) && routes().attributes(m).Get(routeNextHop) == nil
+	})
+}
+
+// NoteSurvivors keeps which routes of programs a later image still has.
 func (i *Image) NoteSurvivors(later *Image) {
 	have := canonical(routes(), later.Routes)
-	i.Survivors = filtered(i.Routes, func(m Message) bool {
-		return isProgram(m[5]) && routes().attributes(m).Get(routeNextHop) == nil && have[routes().canonical(m)]
-	})
+	i.Survivors = filtered(i.ProgramRoutes(), func(m Message) bool { return have[routes().canonical(m)] })
 }
 
 // WithoutWithdrawn returns an image without the routes that have survived the change and are

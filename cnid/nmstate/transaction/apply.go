@@ -15,6 +15,7 @@ import (
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
 	"github.com/alioth-net/alioth/cnid/nmstate/probe"
+	"github.com/alioth-net/alioth/cnid/nmstate/snapshot"
 	"github.com/alioth-net/alioth/cnid/nmstate/target"
 )
 
@@ -183,24 +184,24 @@ func (m *Manager) reach(ctx context.Context, r *Record, c change, o Options, pro
 		case <-again.C:
 		}
 	}
-	if err := m.noteSurvivors(ctx, r); err != nil {
-		return err
-	}
+	m.noteSurvivors(ctx, r)
 	return probe.Await(ctx, probes, m.ProbeLimit)
 }
 
 // noteSurvivors keeps which routes of programs the change did not remove: an undo adds none of
-// them again that its program withdraws meanwhile.
-func (m *Manager) noteSurvivors(ctx context.Context, r *Record) error {
-	now, err := m.Host.Image(ctx, r.Area)
+// them again that its program withdraws meanwhile. Without this note an undo adds them all.
+func (m *Manager) noteSurvivors(ctx context.Context, r *Record) {
+	if len(r.Image.ProgramRoutes()) == 0 {
+		return
+	}
+	now, err := m.Host.Image(ctx, snapshot.Area{})
+	if err == nil {
+		r.Image.NoteSurvivors(now)
+		err = m.dir.putRecord(r)
+	}
 	if err != nil {
-		return err
+		m.logf("note the routes of programs: %v", err)
 	}
-	r.Image.NoteSurvivors(now)
-	if len(r.Image.Survivors) == 0 {
-		return nil
-	}
-	return m.dir.putRecord(r)
 }
 
 func (m *Manager) carryOut(ctx context.Context, steps []plan.Step) error {

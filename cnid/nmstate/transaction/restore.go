@@ -60,7 +60,7 @@ func (m *Manager) leaveWithdrawn(ctx context.Context, r *Record) {
 		return
 	}
 	all := r.Image
-	now, err := m.Host.Image(ctx, r.Area)
+	now, err := m.Host.Image(ctx, snapshot.Area{})
 	if err == nil {
 		r.Image = all.WithoutWithdrawn(now)
 		err = m.dir.putRecord(r)
