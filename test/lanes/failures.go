@@ -73,9 +73,11 @@ func writeFlaky(out io.Writer, all []outcome) {
 }
 
 // said returns a test's first messages and its last lines, without those that Go prints of
-// any test.
+// any test, and of subtests that passed.
 func said(output []string, last int) []string {
-	lines := slices.DeleteFunc(slices.Clone(output), func(line string) bool { return strings.HasPrefix(line, "=== ") })
+	lines := slices.DeleteFunc(slices.Clone(output), func(line string) bool {
+		return strings.HasPrefix(line, "=== ") || strings.HasPrefix(strings.TrimSpace(line), "--- PASS: ")
+	})
 	rest := max(0, len(lines)-last)
 	var shown []string
 	for _, line := range lines[:rest] {

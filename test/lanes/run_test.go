@@ -83,8 +83,12 @@ func TestALogDoesNotHideWhatATestSays(t *testing.T) {
 		lines = append(lines, "        level=INFO")
 	}
 	var out strings.Builder
-	writeLines(&out, said(append(lines, "--- FAIL: TestA"), shownLines))
-	for text, want := range map[string]bool{"a_test.go:1: wrong x": true, "a_test.go:2: the log:": true, "--- FAIL": true, long: false, "=== RUN": false} {
+	lines = append(lines, "--- FAIL: TestA")
+	for range 3 * shownLines {
+		lines = append(lines, "    --- PASS: TestA/sub (0.00s)")
+	}
+	writeLines(&out, said(lines, shownLines))
+	for text, want := range map[string]bool{"a_test.go:1: wrong x": true, "a_test.go:2: the log:": true, "--- FAIL": true, "--- PASS": false, long: false, "=== RUN": false} {
 		if strings.Contains(out.String(), text) != want {
 			t.Errorf("the end holds %.30q: %t, want %t\n%s", text, !want, want, out.String())
 		}

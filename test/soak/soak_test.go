@@ -4,6 +4,7 @@
 package soak_test
 
 import (
+	"flag"
 	"testing"
 
 	"github.com/alioth-net/alioth/test/soak"
@@ -28,6 +29,28 @@ func TestTestsThatAreOnlySoakedAreSkippedElsewhere(t *testing.T) {
 		})
 		if skipped != want {
 			t.Errorf("with %s=%q skipped is %t", soak.Variable, value, skipped)
+		}
+	}
+}
+
+func TestAFailedWorldIsRepeatedByItsName(t *testing.T) {
+	run := flag.Lookup("test.run").Value
+	defer func(before string) { _ = run.Set(before) }(run.String())
+	for _, c := range []struct {
+		variable, run string
+		seed          uint64
+		count         int
+	}{
+		{"", "^TestHosts$/^" + soak.World(77) + "$", 77, 1}, {"78", "", 78, 1}, {"", "TestHosts", 0, 5},
+	} {
+		t.Setenv(soak.SeedVariable, c.variable)
+		t.Setenv(soak.Variable, "")
+		if err := run.Set(c.run); err != nil {
+			t.Fatal(err)
+		}
+		seed, count := soak.Worlds(t, 100, 5)
+		if count != c.count || c.seed != 0 && seed != c.seed {
+			t.Errorf("with %q and -run %q: %d worlds from %d on", c.variable, c.run, count, seed)
 		}
 	}
 }

@@ -19,7 +19,7 @@ func TestAPlanRunsEachPackageInItsOwnFolder(t *testing.T) {
 	}
 	variables := environmentOf([]string{"HOME=/root", "ALIOTH_SOAK=1"})
 	got := choice{environment: variables}.plan(programs, []string{"/cache/lib/modules/6.1/kernel/net/veth.ko"})
-	args := []string{"-test.v=test2json", "-test.timeout=30m0s"}
+	args := []string{"-test.v=test2json", "-test.timeout=1h0m0s"}
 	selected := append(slices.Clone(args), "-test.run=Good")
 	want := guest.Plan{
 		Modules:     []string{"/modules/veth.ko"},

@@ -60,6 +60,7 @@ func Packages() []Package {
 		{Path: "./cnid/netdev", Omitted: betweenOthers()},
 		{Path: "./cnid/nmstate/kernel"},
 		{Path: "./cnid/nmstate/snapshot", Tools: []string{"ip", "bridge", "sysctl", "tc"}},
+		{Path: "./cnid/nmstate/transaction", Run: "RandomHosts", Tools: []string{"ip", "bridge", "tc"}},
 		{Path: "./cnid/sockdiag", Omitted: betweenOthers()},
 		{Path: "./cnid/nodeipam/loopback", Omitted: betweenOthers()},
 		{Path: "./cnid/netfilter", Omitted: betweenOthers(), Tools: []string{"nft"}},
@@ -138,6 +139,6 @@ func roleOmissions() []Omission {
 // Bounds of one machine, generous for a translated processor on a busy host.
 const (
 	memory       = 2048 // MiB
-	packageLimit = 30 * time.Minute
-	machineLimit = 90 * time.Minute
+	packageLimit = 60 * time.Minute
+	machineLimit = 150 * time.Minute
 )

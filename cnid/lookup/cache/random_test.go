@@ -310,13 +310,14 @@ func (c *chaos) bounded() {
 }
 
 func TestRandomWorldsKeepBudgetsPausesAndNoOldRows(t *testing.T) {
-	seeds, steps := soak.Or(t, 200, 8), soak.Or(t, 40000, 12000)
+	first, count := soak.Worlds(t, 200, 8)
+	steps := soak.Or(t, 40000, 12000)
 	var mu sync.Mutex
 	ended := map[Cause]int{}
 	t.Run("worlds", func(t *testing.T) {
-		for range seeds {
-			seed := rand.Uint64()
-			t.Run(fmt.Sprint(seed), func(t *testing.T) {
+		for n := range uint64(count) {
+			seed := first + n
+			t.Run(soak.World(seed), func(t *testing.T) {
 				t.Parallel()
 				c := newChaos(t, seed)
 				for i := range steps {
@@ -337,7 +338,7 @@ func TestRandomWorldsKeepBudgetsPausesAndNoOldRows(t *testing.T) {
 		}
 	})
 	for _, cause := range []Cause{Returned, Absent, Unusable, Unused, Unread, NodeGone, VPCGone, Lost} {
-		if ended[cause] == 0 {
+		if ended[cause] == 0 && count > 1 {
 			t.Errorf("no row ended as %s: %v", cause, ended)
 		}
 	}

@@ -40,31 +40,48 @@ func (k *Kernel) Settings(name string) (map[string]string, error) {
 	return all, err
 }
 
+// readSettings reads the files of a folder that can be written: the others are states, such as
+// mc_forwarding. There are hundreds for each device, so nothing else is done with a file.
 func readSettings(folder string, into map[string]string) error {
-	entries, err := os.ReadDir(folder)
+	directory, err := os.Open(folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("list settings: %w", err)
 	}
-	for _, entry := range entries {
-		if !isWritable(entry) {
-			continue // A state, such as mc_forwarding.
-		}
-		path := filepath.Join(folder, entry.Name())
+	defer func() { _ = directory.Close() }()
+	names, err := directory.Readdirnames(-1)
+	if err != nil {
+		return fmt.Errorf("list settings: %w", err)
+	}
+	buffer := make([]byte, os.Getpagesize())
+	for _, name := range names {
 		// A command, a secret that is not set, or a device that goes.
-		if content, err := os.ReadFile(path); err == nil {
-			into[path] = strings.TrimSuffix(string(content), "\n")
+		if content, ok := readSetting(int(directory.Fd()), name, buffer); ok {
+			into[filepath.Join(folder, name)] = content
 		}
 	}
 	return nil
 }
 
-func isWritable(entry fs.DirEntry) bool {
+// readSetting returns what a file has that its owner may write.
+func readSetting(folder int, name string, buffer []byte) (content string, ok bool) {
 	const byOwner = 0o200
-	info, err := entry.Info()
-	return err == nil && info.Mode()&byOwner != 0
+	var info unix.Stat_t
+	if err := unix.Fstatat(folder, name, &info, 0); err != nil || info.Mode&byOwner == 0 {
+		return "", false
+	}
+	file, err := unix.Openat(folder, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", false
+	}
+	defer func() { _ = unix.Close(file) }()
+	n, err := unix.Read(file, buffer)
+	if err != nil {
+		return "", false
+	}
+	return strings.TrimSuffix(string(buffer[:n]), "\n"), true
 }
 
 // Replay executes one request of a snapshot. To remove what is gone is no error.

@@ -22,8 +22,10 @@ type Area struct {
 	// Removed are the devices that it removes: an undo makes these again, and what went with
 	// them. Nobody knows why others are gone.
 	Removed []string
-	// Routes are the routes that it adds and removes: some lead to no device.
+	// Routes are the routes that it adds and removes: some lead to no device. An undo removes
+	// no other routes than those that it adds.
 	Routes []Destination
+	Added  []Destination
 	// Rules are the priorities of the rules that it adds and removes.
 	Rules []uint32
 }
@@ -104,7 +106,8 @@ func (i *Image) on(names []string, to []Destination) *Image {
 	onDevice := func(m Message) bool { return in[deviceOf(m)] }
 	part.Addresses, part.Neighbors = filtered(i.Addresses, onDevice), filtered(i.Neighbors, onDevice)
 	part.VLANs, part.Entries = filtered(i.VLANs, onDevice), filtered(i.Entries, onDevice)
-	part.Groups, part.Queues = filtered(i.Groups, onDevice), filtered(i.Queues, onDevice)
+	part.Groups = filtered(i.Groups, onDevice)
+	part.Queues, part.Classes = filtered(i.Queues, onDevice), filtered(i.Classes, onDevice)
 	owned, hops := ownedBy(part.Addresses), i.hopsOn(in)
 	part.NextHops = filtered(i.NextHops, func(m Message) bool { return hops[nextHops().attributes(m).Value(nextHopID)] })
 	part.Routes = filtered(i.Routes, func(m Message) bool {

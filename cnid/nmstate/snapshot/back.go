@@ -4,6 +4,7 @@
 package snapshot
 
 import (
+	"encoding/binary"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -69,6 +70,7 @@ func Back(before, now *Image, a Area, age time.Duration) (requests []Request, go
 	p.restoreLinks(was)
 	p.restoreVLANs(before.VLANs, now.VLANs)
 	p.restoreTunnels(before.VLANs, now.VLANs)
+	p.restoreQueues(before, now)
 	p.restoreSettings(before, now)
 	p.restoreAddresses(filtered(before.Addresses, p.lasts), now.Addresses)
 	present := now.on(before.Names(), a.Routes) // not of devices that others have made since
@@ -185,9 +187,22 @@ func (p *planner) restoreList(what string, c class, before, now []Message, exces
 	}
 	for _, m := range before {
 		if !have[c.canonical(m)] && (c.header != headerOfNeighbor || p.has(deviceOf(m))) {
-			p.request(Request{What: fmt.Sprintf("add a %s of %s", what, p.deviceName(m)), Kind: c.add, Flags: c.create, Body: m})
+			p.request(Request{What: fmt.Sprintf("add a %s of %s", what, p.deviceName(m)), Kind: c.add, Flags: c.create, Body: lastingEntry(m)})
 		}
 	}
+}
+
+// lastingEntry returns a neighbour or an entry of a bridge as a request has it. A dump does not
+// tell whether a proxy is permanent. The kernel removes any other with the carrier, and none
+// was removed so far.
+func lastingEntry(m Message) Message {
+	const state, flags = 8, 10
+	if m[flags]&unix.NTF_PROXY == 0 {
+		return m
+	}
+	m = slices.Clone(m)
+	binary.NativeEndian.PutUint16(m[state:], unix.NUD_PERMANENT)
+	return m
 }
 
 func canonical(c class, list []Message) map[string]bool {

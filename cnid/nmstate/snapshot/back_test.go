@@ -59,6 +59,7 @@ func TestRequestsLeadBack(t *testing.T) {
 		Routes: []Message{routeTo("198.51.100.0/24", unix.RTPROT_BOOT), routeTo("203.0.113.0/24", 12)},
 	}
 	all := Area{Names: []string{"eth1", "eth1.10"}, Made: []string{"eth1.10"}, Removed: []string{"eth1.10"}}
+	adding := Area{Names: all.Names, Added: []Destination{destination(routeTo("198.18.1.0/24", 0)), destination(routeTo("198.18.2.0/24", 0))}}
 	for _, c := range []struct {
 		name string
 		now  Image
@@ -92,10 +93,19 @@ func TestRequestsLeadBack(t *testing.T) {
 			nil,
 		},
 		{
-			"others have added a route, and an administrator one", Image{
+			"the change has added a route, and others have", Image{
 				Links: before.Links, Addresses: before.Addresses,
-				Routes: append(slices.Clone(before.Routes), routeTo("198.18.0.0/24", 186), routeTo("198.18.1.0/24", unix.RTPROT_STATIC)),
-			}, all, []string{"remove the route 198.18.1.0/24 of table 254 by 5"}, nil,
+				Routes: append(
+					slices.Clone(before.Routes), routeTo("198.18.0.0/24", 186), routeTo("198.18.1.0/24", unix.RTPROT_STATIC),
+					routeTo("198.18.2.0/24", unix.RTPROT_BOOT), routeTo("198.18.3.0/24", unix.RTPROT_STATIC),
+				),
+			}, adding, []string{"remove the route 198.18.1.0/24 of table 254 by 5"}, nil,
+		},
+		{
+			"the change has added a route again", Image{
+				Links: before.Links, Addresses: before.Addresses,
+				Routes: []Message{routeTo("198.51.100.0/24", unix.RTPROT_STATIC), before.Routes[1]},
+			}, all, []string{"remove the route 198.51.100.0/24 of table 254 by 5", "add the route 198.51.100.0/24 of table 254 by 5"}, nil,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -120,7 +130,9 @@ func told(requests []Request) (list []string) {
 		case r.Kind == unix.RTM_NEWADDR:
 			text += fmt.Sprintf(" on %d", deviceOf(r.Body))
 		case r.Kind == unix.RTM_NEWROUTE || r.Kind == unix.RTM_DELROUTE:
-			text += fmt.Sprintf(" by %d", outsOf(r.Body)[0])
+			for _, out := range outsOf(r.Body) {
+				text += fmt.Sprintf(" by %d", out)
+			}
 		}
 		list = append(list, text)
 	}
@@ -204,12 +216,37 @@ func TestADaemonsRouteStays(t *testing.T) {
 	now := &Image{Links: before.Links, Routes: []Message{
 		through(routeTo("198.51.100.0/24", bird), "192.0.2.2"), through(routeTo("198.18.0.0/24", unix.RTPROT_STATIC), "192.0.2.2"),
 	}}
-	requests, _ := Back(before, now, Area{Names: []string{"eth1"}}, 0)
+	added := Area{Names: []string{"eth1"}, Added: []Destination{destination(before.Routes[2])}}
+	requests, _ := Back(before, now, added, 0)
 	want := []string{
 		"remove the route 198.18.0.0/24 of table 254 by 5",
 		"add the route 203.0.113.0/24 of table 254 by 5", "add the route 198.18.0.0/24 of table 254 by 5",
 	}
 	if diff := cmp.Diff(want, told(requests)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestAWithdrawnRouteStaysAway: its daemon withdrew it after the change. What the change lost, and
+// what nobody's program wrote, is added again.
+func TestAWithdrawnRouteStaysAway(t *testing.T) {
+	const bird = 12
+	byNumber := func(to string) Message {
+		return appendAttribute(routeTo(to, bird), routeNextHop, native(7))
+	}
+	i := &Image{Links: []Message{device(5, "eth1", "", 0)}, Routes: []Message{
+		routeTo("198.18.0.0/24", bird), routeTo("198.18.1.0/24", bird), routeTo("198.18.2.0/24", bird),
+		routeTo("198.18.3.0/24", unix.RTPROT_STATIC), byNumber("198.18.4.0/24"),
+	}}
+	i.NoteSurvivors(&Image{Routes: append(slices.Clone(i.Routes[:2]), i.Routes[3:]...)})
+	now := &Image{Links: i.Links, Routes: i.Routes[:1]}
+	requests, _ := Back(i.WithoutWithdrawn(now), now, Area{Names: []string{"eth1"}}, 0)
+	want := []string{
+		"add the route 198.18.2.0/24 of table 254 by 5", "add the route 198.18.3.0/24 of table 254 by 5",
+		"add the route 198.18.4.0/24 of table 254",
+	}
+	slices.Sort(want)
+	if diff := cmp.Diff(want, slices.Sorted(slices.Values(told(requests)))); diff != "" {
 		t.Error(diff)
 	}
 }

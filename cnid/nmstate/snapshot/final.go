@@ -4,11 +4,9 @@
 package snapshot
 
 import (
-	"encoding/binary"
 	"fmt"
 	"slices"
 
-	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 )
 
@@ -25,12 +23,22 @@ func (i *Image) Final(a Area) (final []string) {
 			final = append(final, fmt.Sprintf("%s: %s", l.name, what))
 		}
 	}
+	return append(final, i.finalQueues(lost)...)
+}
+
+// finalQueues returns the queueing disciplines and filters of devices that are lost for good
+// with them.
+func (i *Image) finalQueues(devices map[uint32]bool) (final []string) {
 	for _, m := range i.Queues {
-		if l := linkOf(i.device(deviceOf(m))); lost[l.index] {
-			final = append(final, fmt.Sprintf("%s: the queueing discipline %s (tc-%s(8))", l.name, queues().attributes(m).Text(nl.TCA_KIND), queues().attributes(m).Text(nl.TCA_KIND)))
+		if what := unkeptQueue(m); what != "" && devices[deviceOf(m)] {
+			final = append(final, fmt.Sprintf("%s: %s", linkOf(i.device(deviceOf(m))).name, what))
 		}
 	}
-	return final
+	for _, m := range i.Filters {
+		final = append(final, fmt.Sprintf("%s: the filter %s (tc-%[2]s(8))", linkOf(i.device(deviceOf(m))).name, kindOfQueue(m)))
+	}
+	slices.Sort(final)
+	return slices.Compact(final)
 }
 
 // device returns the message of a device.
@@ -54,11 +62,4 @@ func (l link) unkept() string {
 		return "settings of " + l.driver + " that another program made"
 	}
 	return ""
-}
-
-// isByHandQueue reports whether somebody made a queueing discipline: those of the kernel have
-// no handle.
-func isByHandQueue(m Message) bool {
-	const handle = 8 // in struct tcmsg
-	return len(m) >= headerOfQueue && binary.NativeEndian.Uint32(m[handle:]) != 0
 }

@@ -30,8 +30,19 @@ func TestWhatNoUndoBringsBackIsFinal(t *testing.T) {
 			"ip link add link eth1 name mv0 type macvlan\nip link set eth1 netns ELSEWHERE", "mv0",
 			[]string{"mv0: the network below it is in another network namespace"},
 		},
-		"a queueing discipline": {"tc qdisc add dev eth1 clsact", "eth1", []string{"eth1: the queueing discipline clsact (tc-clsact(8))"}},
-		"one of another device": {"tc qdisc add dev eth1 clsact", "eth2", nil},
+		"queueing disciplines that are made again": {"tc qdisc add dev eth1 clsact\ntc qdisc add dev eth1 root handle 1: htb", "eth1", nil},
+		"a filter": {
+			"tc qdisc add dev eth1 clsact\ntc filter add dev eth1 egress prio 5 u32 match u32 0 0 flowid 1:1", "eth1",
+			[]string{"eth1: the filter u32 (tc-u32(8))"},
+		},
+		"a filter of another device": {"tc qdisc add dev eth1 clsact\ntc filter add dev eth1 ingress prio 5 u32 match u32 0 0 flowid 1:1", "eth2", nil},
+		"a filter of a class": {
+			"tc qdisc add dev eth1 root handle 1: htb\ntc class add dev eth1 parent 1: classid 1:1 htb rate 1mbit\ntc filter add dev eth1 parent 1:1 prio 5 u32 match u32 0 0 flowid 1:1", "eth1",
+			[]string{"eth1: the filter u32 (tc-u32(8))"},
+		},
+		"a size table":       {"tc qdisc add dev eth1 stab overhead 4 root handle 1: pfifo", "eth1", []string{"eth1: the size table of the queueing discipline pfifo (tc-stab(8))"}},
+		"a block of filters": {"tc qdisc add dev eth1 ingress_block 7 clsact", "eth1", []string{"eth1: the block of filters of the queueing discipline clsact (tc(8))"}},
+		"another discipline": {"tc qdisc add dev eth1 root handle 1: netem delay 1ms", "eth1", []string{"eth1: the queueing discipline netem (tc-netem(8))"}},
 		"keys of macsec": {
 			"ip link add link eth1 name eth1.10 type vlan id 10\nip link add link eth1.10 name ms0 type macsec", "eth1.10",
 			[]string{"ms0: settings of macsec that another program made"},

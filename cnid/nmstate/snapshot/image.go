@@ -31,6 +31,8 @@ type Image struct {
 	NextHops  []Message `json:"nextHops,omitempty"`
 	Routes    []Message `json:"routes"`
 	Rules     []Message `json:"rules"`
+	// Survivors are the routes of programs that the change itself did not remove.
+	Survivors []Message `json:"survivors,omitempty"`
 	Neighbors []Message `json:"neighbors,omitempty"`
 	// VLANs are those of ports of bridges, and Entries the entries of bridges' tables of
 	// addresses.
@@ -40,6 +42,10 @@ type Image struct {
 	Groups []Message `json:"groups,omitempty"`
 	// Queues are the queueing disciplines that somebody made.
 	Queues []Message `json:"queues,omitempty"`
+	// Classes are those of these, and Filters theirs, of devices that a change removes. No undo
+	// makes filters again.
+	Classes []Message `json:"classes,omitempty"`
+	Filters []Message `json:"-"`
 	// Settings are those of devices, by name and path.
 	Settings map[string]map[string]string `json:"settings,omitempty"`
 }
@@ -56,11 +62,13 @@ func (i *Image) Check() error {
 		{headerOfNextHop, i.NextHops},
 		{headerOfRoute, i.Routes},
 		{headerOfRoute, i.Rules},
+		{headerOfRoute, i.Survivors},
 		{headerOfNeighbor, i.Neighbors},
 		{unix.SizeofIfInfomsg, i.VLANs},
 		{headerOfNeighbor, i.Entries},
 		{headerOfGroup, i.Groups},
 		{headerOfQueue, i.Queues},
+		{headerOfQueue, i.Classes},
 	} {
 		for _, m := range list.messages {
 			if len(m) < list.header {
@@ -131,6 +139,9 @@ func Take(ctx context.Context, k Kernel, a Area) (*Image, error) {
 		}
 	}
 	i.Groups = eachGroup(i.Groups)
+	if err := i.readQueues(ctx, k, a); err != nil {
+		return nil, err
+	}
 	return i, i.readSettings(k, a)
 }
 

@@ -54,7 +54,8 @@ func (to indexes) at(field []byte) {
 func (i *Image) moved(to indexes) *Image {
 	part := *i
 	part.Links, part.VLANs = each(i.Links, to.link), each(i.VLANs, to.device)
-	part.Addresses, part.Queues = each(i.Addresses, to.device), each(i.Queues, to.device)
+	part.Addresses = each(i.Addresses, to.device)
+	part.Queues, part.Classes = each(i.Queues, to.device), each(i.Classes, to.device)
 	part.Neighbors, part.Entries = each(i.Neighbors, to.neighbor), each(i.Entries, to.neighbor)
 	part.Groups = each(i.Groups, func(m Message) {
 		to.device(m)

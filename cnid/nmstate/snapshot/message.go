@@ -88,11 +88,6 @@ func neighbors() class {
 	}
 }
 
-// queues are queueing disciplines, which an undo can't bring back.
-func queues() class {
-	return class{get: unix.RTM_GETQDISC, header: headerOfQueue, volatile: always(), settle: func(Message) {}}
-}
-
 // attributes are those after the header.
 func (c class) attributes(m Message) attribute.List {
 	if len(m) < c.header {

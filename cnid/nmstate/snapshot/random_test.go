@@ -12,21 +12,24 @@ import (
 )
 
 func TestRandomHostsComeBack(t *testing.T) {
-	randomhost.Worlds(t, 100, func(t *testing.T, r *rand.Rand) {
+	randomhost.Worlds(t, 500, func(t *testing.T, r *rand.Rand) {
 		m := randomhost.Maker{Rand: r}
 		h := &host{randomhost.Furnished(t, m), t}
 		before := h.Settled()
-		a := snapshot.Area{Names: randomhost.Devices(), Made: randomhost.Virtual(), Removed: randomhost.Devices(), Routes: randomhost.Destinations()}
+		to := randomhost.Destinations()
+		a := snapshot.Area{Names: randomhost.Devices(), Made: randomhost.Virtual(), Removed: randomhost.Devices(), Routes: to, Added: to}
 		image := h.take(a)
 		m.Changes = true
 		change := m.Change()
+		defer func() {
+			if t.Failed() {
+				t.Logf("after %+v", change)
+			}
+		}()
 		h.Play(change)
 		if gone := h.back(image, a); len(gone) > 0 {
 			t.Errorf("gone: %v", gone)
 		}
 		h.Is(before)
-		if t.Failed() {
-			t.Logf("after %+v", change)
-		}
 	})
 }

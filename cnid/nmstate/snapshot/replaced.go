@@ -59,3 +59,59 @@ func hopsTo(m Message) (list []string) {
 	}
 	return []string{string(attributes.Get(unix.RTA_OIF)) + string(attributes.Get(unix.RTA_GATEWAY)) + string(attributes.Get(routeVia))}
 }
+
+// ways has the protocols and next hops of routes by their slots.
+type ways map[slot][]way
+
+type way struct {
+	protocol byte
+	hops     []string
+}
+
+func waysOf(list []Message) ways {
+	all := make(ways, len(list))
+	for _, m := range list {
+		at := slotOf(m)
+		all[at] = append(all[at], way{m[5], hopsTo(m)})
+	}
+	return all
+}
+
+// hasPart reports whether a route is left of one of these, which the change has lost: the route
+// that it added again, with the protocol of its own routes, or the next hops of IPv6 whose
+// devices stayed.
+func (w ways) hasPart(m Message) bool {
+	hops := hopsTo(m)
+	return slices.ContainsFunc(w[slotOf(m)], func(was way) bool {
+		if slices.ContainsFunc(hops, func(hop string) bool { return !slices.Contains(was.hops, hop) }) {
+			return false
+		}
+		return m[5] == unix.RTPROT_STATIC || m[5] == was.protocol && len(hops) < len(was.hops)
+	})
+}
+
+// ProgramRoutes returns the routes of programs, by a device and not by a next hop object: the
+// kernel removes these when it hears that a device has no carrier.
+func (i *Image) ProgramRoutes() []Message {
+	return filtered(i.Routes, func(m Message) bool {
+		return isProgram(m[5]) && routes().attributes(m).Get(routeNextHop) == nil
+	})
+}
+
+// NoteSurvivors keeps which routes of programs a later image still has.
+func (i *Image) NoteSurvivors(later *Image) {
+	have := canonical(routes(), later.Routes)
+	i.Survivors = filtered(i.ProgramRoutes(), func(m Message) bool { return have[routes().canonical(m)] })
+}
+
+// WithoutWithdrawn returns an image without the routes that have survived the change and are
+// missing now: the program that wrote one has withdrawn it since.
+func (i *Image) WithoutWithdrawn(now *Image) *Image {
+	survived, have, part := canonical(routes(), i.Survivors), canonical(routes(), now.Routes), *i
+	part.Survivors = nil
+	part.Routes = filtered(i.Routes, func(m Message) bool {
+		key := routes().canonical(m)
+		return !survived[key] || have[key]
+	})
+	return &part
+}

@@ -16,15 +16,14 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/attribute"
 )
 
-// restoreRoutes adds the routes that are missing, and removes those that an administrator or
-// a document may have added on the area's devices. Routing daemons go on meanwhile, so
-// routes of other protocols stay.
+// restoreRoutes adds the routes that are missing, and removes those that the change added.
+// Administrators and routing daemons go on meanwhile, so their routes stay.
 func (p *planner) restoreRoutes(before, present, now []Message) {
 	c := routes()
 	had, have := canonical(c, before), canonical(c, now)
-	settled := len(p.requests) == 0
+	settled, ways := len(p.requests) == 0, waysOf(before)
 	for _, m := range present {
-		if !had[c.canonical(m)] && (m[5] == unix.RTPROT_BOOT || m[5] == unix.RTPROT_STATIC || settled && isLeft(m)) {
+		if !had[c.canonical(m)] && (p.isAdded(m) || ways.hasPart(m) || settled && isLeft(m)) {
 			p.request(Request{What: "remove the route " + destination(m).String(), Kind: c.remove, Body: p.addable(m)})
 		}
 	}
@@ -38,6 +37,11 @@ func (p *planner) restoreRoutes(before, present, now []Message) {
 		}
 		p.request(Request{What: "add the route " + destination(m).String(), Kind: c.add, Flags: c.create, Body: p.addable(m)})
 	}
+}
+
+// isAdded reports whether the change added a route.
+func (p *planner) isAdded(m Message) bool {
+	return m[5] == unix.RTPROT_STATIC && slices.Contains(p.area.Added, destination(m))
 }
 
 // slot is the place of routes of IPv4 of which the first one counts.
@@ -68,7 +72,7 @@ func (p *planner) inOrder(before, now []Message, missing func(Message) bool, set
 	for _, m := range before {
 		s := slotOf(m)
 		again, place := missing(m), places[c.canonical(m)]
-		movable := m[0] == unix.AF_INET && m[7] == unix.RTN_UNICAST && (settled || !isKernels(m))
+		movable := m[0] == unix.AF_INET && isWritten(m) && (settled || !isKernels(m))
 		if !again && movable && (len(slots[s]) > 0 || place < last[s]) {
 			p.request(Request{What: "remove the route " + s.String(), Kind: c.remove, Body: p.addable(m)})
 			again = true
@@ -87,6 +91,17 @@ func (p *planner) inOrder(before, now []Message, missing func(Message) bool, set
 		list = append(list, slots[s]...)
 	}
 	return list
+}
+
+// isWritten reports whether a route has a type that programs write. The kernel makes those to
+// its own addresses, and to groups, by itself.
+func isWritten(m Message) bool {
+	switch m[7] {
+	case unix.RTN_UNICAST, unix.RTN_BLACKHOLE, unix.RTN_UNREACHABLE, unix.RTN_PROHIBIT, unix.RTN_THROW:
+		return true
+	default:
+		return false
+	}
 }
 
 // placesOf returns where routes are in a dump.

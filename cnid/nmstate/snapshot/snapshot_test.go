@@ -5,11 +5,17 @@ package snapshot_test
 
 import (
 	"context"
+	"fmt"
+	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/alioth-net/alioth/cnid/nmstate/snapshot"
 	"github.com/alioth-net/alioth/cnid/nmstate/snapshot/randomhost"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 type host struct {
@@ -17,26 +23,26 @@ type host struct {
 	t testing.TB
 }
 
-// back leads a host back to an image, and returns what can't be restored.
-func (h *host) back(before *snapshot.Image, a snapshot.Area) []string {
+// back leads a host back to an image, and returns what can't be restored. The kernel needs
+// time for some requests: it takes an address as the source of a route once it has tried the
+// address, and a next hop once the device has heard of its carrier.
+func (h *host) back(before *snapshot.Image, a snapshot.Area) (gone []string) {
 	h.t.Helper()
 	ctx := context.Background()
-	for range 12 {
-		requests, gone := h.compare(before, a)
-		if len(requests) == 0 {
-			return gone
+	waits.Until(h.t, 10*time.Second, "no request is left", func() error {
+		requests, impossible := h.compare(before, a)
+		if gone = impossible; len(requests) == 0 {
+			return nil
 		}
+		var failures []string
 		for _, r := range requests {
 			if err := h.Replay(ctx, r); err != nil {
-				h.t.Logf("%v", err)
+				failures = append(failures, fmt.Sprintf("%v: %x", err, []byte(r.Body)))
 			}
 		}
-	}
-	requests, _ := h.compare(before, a)
-	for _, r := range requests {
-		h.t.Errorf("left: %s %x", r, []byte(r.Body))
-	}
-	return nil
+		return fmt.Errorf("%d are, %d fail: %s", len(requests), len(failures), strings.Join(failures, " | "))
+	})
+	return gone
 }
 
 func (h *host) compare(before *snapshot.Image, a snapshot.Area) ([]snapshot.Request, []string) {
@@ -99,12 +105,13 @@ func TestWhatTheKernelHadComesBack(t *testing.T) {
 		"without IPv6":        "sysctl -qw net.ipv6.conf.eth1.disable_ipv6=1",
 		"small":               "ip link set eth1 mtu 1000",
 		"another device":      "ip link del eth1\nip link add eth1 type bridge\nip addr add 192.0.2.10/24 dev eth1",
-		"routes":              "ip route del default\nip route add default via 192.0.2.3 dev eth1\nip route flush table 300",
+		"routes":              "ip route del default\nip route add default via 192.0.2.3 dev eth1 proto static\nip route flush table 300",
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := &host{randomhost.New(t), t}
 			h.Run(beginning)
-			a := snapshot.Area{Names: []string{"eth1", "br0"}, Made: []string{"br0", "eth1"}, Removed: []string{"eth1"}}
+			to := []snapshot.Destination{{Prefix: netip.MustParsePrefix("0.0.0.0/0"), Table: unix.RT_TABLE_MAIN}}
+			a := snapshot.Area{Names: []string{"eth1", "br0"}, Made: []string{"br0", "eth1"}, Removed: []string{"eth1"}, Added: to}
 			before := h.Settled()
 			image := h.take(a)
 			h.Run(change)

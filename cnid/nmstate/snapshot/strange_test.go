@@ -4,14 +4,17 @@
 package snapshot_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/alioth-net/alioth/cnid/nmstate/snapshot"
 	"github.com/alioth-net/alioth/cnid/nmstate/snapshot/randomhost"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 // strange has hosts with settings that the commands of package randomhost do not make.
@@ -45,6 +48,13 @@ ip addr add 192.0.2.10/24 dev eth1
 ip nexthop add id 5 via 192.0.2.1 dev eth1
 ip nexthop add id 7 group 5 type resilient buckets 32 idle_timer 60
 ip route add 198.18.9.0/24 nhid 7`,
+			change: `ip link set eth1 down`,
+		},
+		"a route before one that reaches nothing": {
+			host: `ip link set eth1 up
+ip addr add 192.0.2.10/24 dev eth1
+ip route append 198.18.2.0/24 via 192.0.2.1 dev eth1 onlink
+ip route append unreachable 198.18.2.0/24`,
 			change: `ip link set eth1 down`,
 		},
 		"alternative names": {
@@ -168,6 +178,30 @@ ip -6 route add fd01::/64 via fd00::9 table 50
 ip route add unreachable default metric 4278198272 table 50`,
 			change: `ip link del vrf0`,
 		},
+		"queueing disciplines of a bridge": {
+			host: `ip link add br0 type bridge
+tc qdisc add dev br0 clsact
+tc qdisc add dev br0 root handle 1: htb default 10 r2q 20
+tc class add dev br0 parent 1: classid 1:1 htb rate 9mbit burst 20k
+tc class add dev br0 parent 1:1 classid 1:10 htb rate 1mbit ceil 2mbit prio 3
+tc qdisc add dev br0 parent 1:10 handle 20: tbf rate 1mbit burst 5kb latency 70ms
+tc qdisc add dev br0 parent 20:1 handle 30: bfifo limit 9000`,
+			change: "ip link del br0",
+			shown:  "tc class show dev br0",
+		},
+		"a queueing discipline of a pair": {
+			host:   "tc qdisc add dev eth1 root handle 7: pfifo limit 77\ntc qdisc add dev eth1.ep ingress",
+			change: "ip link del eth1",
+		},
+		"fair queueing": {
+			host:   "tc qdisc add dev eth1 root handle 7: fq_codel limit 300 flows 64 target 3ms noecn",
+			change: "ip link del eth1",
+		},
+		"bands": {
+			host: `tc qdisc add dev eth1 root handle 8: prio bands 4 priomap 0 1 2 3 3 2 1 0 0 1 2 3 3 2 1 0
+tc qdisc add dev eth1 parent 8:2 handle 9: pfifo limit 5`,
+			change: "ip link del eth1",
+		},
 		"a new backup port": {
 			host: `ip link add br0 type bridge
 ip link set eth1 master br0
@@ -187,7 +221,7 @@ ip link add eth2 type veth peer name eth2.ep
 ip link set eth1.ep up
 ip link set eth2.ep up`)
 	for line := range strings.Lines(commands) {
-		if out, err := h.Try(line); strings.Contains(out, "not supported") || strings.Contains(out, "Unknown device type") {
+		if out, err := h.Try(line); strings.Contains(out, "not supported") || strings.Contains(out, "Unknown device type") || strings.Contains(out, "qdisc kind is unknown") {
 			t.Skip("missing feature: " + line + out)
 		} else if err != nil {
 			t.Fatal(line, out)
@@ -212,7 +246,7 @@ func TestStrangeHostsComeBack(t *testing.T) {
 	for name, c := range strange() {
 		t.Run(name, func(t *testing.T) {
 			h := furnished(t, c.host)
-			a := snapshot.Area{Names: []string{"eth1", "eth2", "br0", "vx0", "bond0", "eth1.10", "vrf0"}, Removed: []string{"eth1", "br0", "vx0", "bond0", "eth1.10", "vrf0"}, Rules: []uint32{500}}
+			a := snapshot.Area{Names: []string{"eth1", "eth2", "br0", "vx0", "bond0", "eth1.10", "vrf0"}, Routes: randomhost.Destinations(), Removed: []string{"eth1", "br0", "vx0", "bond0", "eth1.10", "vrf0"}, Rules: []uint32{500}}
 			before, more := h.Settled(), h.shown(c.shown)
 			image := h.take(a)
 			h.Run(c.change)
@@ -256,5 +290,28 @@ ip link set eth1 master br0`)
 	h.Run("ip link set eth1 address 02:00:00:00:00:60")
 	if out := h.shown("ip -o link show br0"); !strings.Contains(out, "02:00:00:00:00:60") {
 		t.Errorf("the bridge has not the address of its port: %s", out)
+	}
+}
+
+// TestAProxyStaysWithoutCarrier: the kernel keeps an entry without a carrier only if somebody
+// made the entry as a permanent one. No dump tells whether it is one.
+func TestAProxyStaysWithoutCarrier(t *testing.T) {
+	h := furnished(t, `ip link set eth1 up
+ip addr add 192.0.2.10/24 dev eth1
+ip neigh add proxy 192.0.2.99 dev eth1`)
+	a := snapshot.Area{Names: []string{"eth1"}}
+	before, image := h.Settled(), h.take(a)
+	h.Run("ip addr flush dev eth1")
+	h.back(image, a)
+	h.Is(before)
+	h.Run("ip link set eth1.ep down")
+	waits.Until(t, 10*time.Second, "the kernel has noticed that the carrier is gone", func() error {
+		if out := h.shown("ip -o link show eth1"); !strings.Contains(out, "state LOWERLAYERDOWN") && !strings.Contains(out, "state DOWN") {
+			return errors.New(out)
+		}
+		return nil
+	})
+	if out := h.shown("ip neigh show proxy"); !strings.Contains(out, "192.0.2.99") {
+		t.Errorf("the proxy has gone with the carrier: %q", out)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/api/nmstate/reach"
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
+	"github.com/alioth-net/alioth/cnid/nmstate/snapshot"
 	"github.com/alioth-net/alioth/cnid/nmstate/target"
 )
 
@@ -137,7 +138,7 @@ func (m *Manager) apply(ctx context.Context, c change, o Options) (*Result, erro
 	}
 	limited, cancel := context.WithDeadline(ctx, r.Deadline.Add(-reserve(o.Timeout)))
 	defer cancel()
-	if err := m.reach(limited, c, o, ask); err != nil {
+	if err := m.reach(limited, r, c, o, ask); err != nil {
 		return nil, m.undo(ctx, r, err)
 	}
 	if !o.NoCommit {
@@ -192,7 +193,7 @@ func (m *Manager) begin(r *Record) error {
 
 // reach carries out the steps, and what remains of them after each look at the host, until
 // nothing does. What ask asks has to answer then.
-func (m *Manager) reach(ctx context.Context, c change, o Options, ask func(context.Context, *document.State) error) error {
+func (m *Manager) reach(ctx context.Context, r *Record, c change, o Options, ask func(context.Context, *document.State) error) error {
 	again := time.NewTicker(m.Interval)
 	defer again.Stop()
 	steps := c.steps
@@ -203,10 +204,12 @@ func (m *Manager) reach(ctx context.Context, c change, o Options, ask func(conte
 			now, err = m.Host.Show(ctx)
 		}
 		if err == nil && o.NoVerify {
+			m.noteSurvivors(ctx, r)
 			return ask(ctx, now)
 		}
 		if err == nil {
 			if steps = plan.Between(now, c.target); len(steps) == 0 {
+				m.noteSurvivors(ctx, r)
 				return m.settle(ctx, c, o, now, ask)
 			}
 			err = fmt.Errorf("the host does not have the desired state; what is missing: %s", words(steps))
@@ -235,6 +238,22 @@ func (m *Manager) settle(ctx context.Context, c change, o Options, now *document
 		return err
 	}
 	return ask(ctx, now)
+}
+
+// noteSurvivors keeps which routes of programs the change did not remove: an undo adds none of
+// them again that its program withdraws meanwhile. Without this note an undo adds them all.
+func (m *Manager) noteSurvivors(ctx context.Context, r *Record) {
+	if len(r.Image.ProgramRoutes()) == 0 {
+		return
+	}
+	now, err := m.Host.Image(ctx, snapshot.Area{})
+	if err == nil {
+		r.Image.NoteSurvivors(now)
+		err = m.dir.putRecord(r)
+	}
+	if err != nil {
+		m.logf("note the routes of programs: %v", err)
+	}
 }
 
 func (m *Manager) carryOut(ctx context.Context, steps []plan.Step) error {

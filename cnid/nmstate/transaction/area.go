@@ -84,12 +84,9 @@ func areaOf(c change) (a snapshot.Area) {
 
 // addRouting adds the routes and rules that a change adds and removes.
 func addRouting(a *snapshot.Area, c change) {
-	changed := c.added().and(c.removed())
-	for _, route := range changed.Routes {
-		if prefix, err := netip.ParsePrefix(route.Destination); err == nil {
-			a.Routes = append(a.Routes, snapshot.Destination{Prefix: prefix, Table: tableOf(route)})
-		}
-	}
+	added := c.added()
+	changed := added.and(c.removed())
+	a.Routes, a.Added = destinations(changed.Routes), destinations(added.Routes)
 	for _, rule := range changed.Rules {
 		priority := int64(document.DefaultPriority)
 		if rule.Priority != nil {
@@ -97,6 +94,15 @@ func addRouting(a *snapshot.Area, c change) {
 		}
 		a.Rules = append(a.Rules, uint32(priority))
 	}
+}
+
+func destinations(routes []document.Route) (list []snapshot.Destination) {
+	for _, route := range routes {
+		if prefix, err := netip.ParsePrefix(route.Destination); err == nil {
+			list = append(list, snapshot.Destination{Prefix: prefix.Masked(), Table: tableOf(route)})
+		}
+	}
+	return list
 }
 
 func tableOf(route document.Route) uint32 {

@@ -53,9 +53,10 @@ var (
 	// ErrGivenUp: the state before could not be restored in many tries. The transaction is over,
 	// and the host is as the last try left it.
 	ErrGivenUp = errors.New("the transaction is over without the state before")
-	// ErrIncomplete: the state before is restored but for what can't exist any more, such as
-	// the addresses of hardware that is gone. The transaction is over.
-	ErrIncomplete = errors.New("the state before was restored but for what can't exist any more")
+	// ErrIncomplete: the state before is restored but for what can't be restored, such as the
+	// addresses of hardware that is gone, or a file of the resolver that nobody can write. The
+	// transaction is over.
+	ErrIncomplete = errors.New("the state before was restored but for what can't be restored any more")
 	// ErrNotRestored: the state before could not be restored in full. The transaction
 	// stays open, and its guard tries again.
 	ErrNotRestored = errors.New("the state before could not be restored")

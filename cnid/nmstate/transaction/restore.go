@@ -29,14 +29,19 @@ func (m *Manager) undo(ctx context.Context, r *Record, cause error) error {
 // restore restores the state before a transaction, and ends it. What fails does not keep
 // others from being tried: a host with all but one address is better than one with none.
 func (m *Manager) restore(ctx context.Context, r *Record) error {
+	m.leaveWithdrawn(ctx, r)
 	again := time.NewTicker(m.Interval)
 	defer again.Stop()
 	for try := 1; ; try++ {
 		o := m.lead(ctx, r)
+		last := try >= m.Tries
+		if last && o.resolver != nil { // It keeps no other change from its beginning.
+			o.gone, o.resolver = append(o.gone, o.resolver.Error()), nil
+		}
 		if o.isReached() {
 			return errors.Join(incomplete(o.gone), m.dir.removeRecord())
 		}
-		if try >= m.Tries {
+		if last {
 			return fmt.Errorf("%w in %d tries, what is missing: %s: %w", ErrNotRestored, try, words(o.left), errors.Join(o.unseen, o.failure))
 		}
 		select {
@@ -44,6 +49,25 @@ func (m *Manager) restore(ctx context.Context, r *Record) error {
 			return fmt.Errorf("%w: %w", ErrNotRestored, ctx.Err())
 		case <-again.C:
 		}
+	}
+}
+
+// leaveWithdrawn leaves out the routes that programs have withdrawn since the change. It is
+// written down before the undo loses routes by itself: a next process would take those for
+// withdrawn.
+func (m *Manager) leaveWithdrawn(ctx context.Context, r *Record) {
+	if r.Image == nil || len(r.Image.Survivors) == 0 {
+		return
+	}
+	all := r.Image
+	now, err := m.Host.Image(ctx, snapshot.Area{})
+	if err == nil {
+		r.Image = all.WithoutWithdrawn(now)
+		err = m.dir.putRecord(r)
+	}
+	if err != nil {
+		r.Image = all
+		m.logf("routes that programs have withdrawn are added again: %v", err)
 	}
 }
 
@@ -59,11 +83,12 @@ type outcome struct {
 	// left is what the host lacks, and gone what it can't have any more.
 	left []fmt.Stringer
 	gone []string
-	// failure is why something is left, and unseen why that is not known.
-	failure, unseen error
+	// failure is why something is left, and unseen why that is not known. resolver is why the
+	// file of the resolver is not as it was.
+	failure, unseen, resolver error
 }
 
-func (o outcome) isReached() bool { return len(o.left) == 0 && o.unseen == nil }
+func (o outcome) isReached() bool { return len(o.left) == 0 && o.unseen == nil && o.resolver == nil }
 
 // passes bounds how often leadKernel compares the kernel with its image at once: one request
 // may undo the effect of another, as a device that goes down loses its routes.
@@ -77,7 +102,7 @@ func (m *Manager) lead(ctx context.Context, r *Record) (o outcome) {
 	}
 	o.failure = m.stepBack(ctx, r)
 	if r.ResolverFile != nil {
-		o.unseen = errors.Join(o.unseen, m.Host.RestoreResolver(*r.ResolverFile))
+		o.resolver = m.Host.RestoreResolver(*r.ResolverFile)
 	}
 	m.leadKernel(ctx, r, &o)
 	steps, err := m.stepsBack(ctx, r)

@@ -5,7 +5,10 @@ package transaction_test
 
 import (
 	"errors"
+	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -108,11 +111,11 @@ func TestWhatCanNotBeRestoredIsNotDeleted(t *testing.T) {
 	w := newWorld(t)
 	w.apply(t, "interfaces: [{name: br7, type: linux-bridge, state: up}]")
 	testnet.In(t, w.node, func() error {
-		return exec.CommandContext(t.Context(), "tc", "qdisc", "add", "dev", "br7", "clsact").Run()
+		return runAll(t, "tc qdisc add dev br7 clsact", "tc filter add dev br7 ingress prio 5 u32 match u32 0 0 flowid 1:1")
 	})
 	before := w.show(t)
 	_, err := w.with(t, "interfaces: [{name: br7, state: absent}]", transaction.Options{}, nil)
-	if !errors.Is(err, transaction.ErrFinal) || !strings.Contains(err.Error(), "br7: the queueing discipline clsact") {
+	if !errors.Is(err, transaction.ErrFinal) || !strings.Contains(err.Error(), "br7: the filter u32") {
 		t.Fatalf("got %v", err)
 	}
 	w.same(t, before)
@@ -142,4 +145,72 @@ func TestAVirtualInterfaceThatIsInactiveStaysAndIsDown(t *testing.T) {
 	if at := slices.IndexFunc(w.show(t).Interfaces, func(i document.Interface) bool { return i.Name == "another" && i.State == document.Down }); at < 0 {
 		t.Error("a bridge with its type is not made")
 	}
+}
+
+// runAll runs commands in the namespace of the calling thread.
+func runAll(t *testing.T, commands ...string) error {
+	t.Helper()
+	for _, command := range commands {
+		words := strings.Fields(command)
+		if out, err := exec.CommandContext(t.Context(), words[0], words[1:]...).CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w: %s", command, err, out)
+		}
+	}
+	return nil
+}
+
+// TestARouteThatItsDaemonWithdrawsStaysAway has routes of a daemon through an interface that
+// keeps them, and through one that loses them. The daemon withdraws one of each while the change
+// waits for its commit, and an administrator adds a route.
+func TestARouteThatItsDaemonWithdrawsStaysAway(t *testing.T) {
+	w := newWorld(t)
+	w.apply(t, sourced)
+	testnet.In(t, w.node, func() error {
+		return runAll(
+			t, "ip route add 198.18.1.0/24 via 192.0.2.1 dev eth0 proto bird", "ip route add 198.18.2.0/24 via 192.0.2.1 dev eth0 proto bird",
+			"ip route add 198.18.3.0/24 via 192.0.2.1 dev eth0 proto bird src 10.1.0.1",
+		)
+	})
+	const change = `
+interfaces:
+- {name: eth0, mtu: 1400}
+- {name: v1, ipv4: {enabled: true, address: [{ip: 10.1.0.9, prefix-length: 32}]}}
+routes: {config: [{destination: 198.18.4.0/24, next-hop-address: 192.0.2.1, next-hop-interface: eth0}]}`
+	if _, err := w.with(t, change, transaction.Options{NoCommit: true}, nil); err != nil {
+		t.Fatal(err)
+	}
+	testnet.In(t, w.node, func() error {
+		return runAll(t, "ip route del 198.18.2.0/24", "ip route add 198.18.5.0/24 via 192.0.2.1 dev eth0 proto static")
+	})
+	if err := w.manager(t, nil, func(m *transaction.Manager) error { return m.Rollback(t.Context()) }); err != nil {
+		t.Fatal(err)
+	}
+	testnet.In(t, w.node, func() error {
+		out, err := exec.CommandContext(t.Context(), "ip", "route", "show").Output()
+		for n, want := range map[int]bool{1: true, 2: false, 3: true, 4: false, 5: true} {
+			if to := fmt.Sprintf("198.18.%d.0/24 ", n); strings.Contains(string(out), to) != want {
+				t.Errorf("the route to %s is there: %t", to, !want)
+			}
+		}
+		return err
+	})
+}
+
+// TestAFileThatNobodyCanWriteKeepsNoUndoOpen: the file of the resolver can't be replaced, because
+// something has the name of the new one.
+func TestAFileThatNobodyCanWriteKeepsNoUndoOpen(t *testing.T) {
+	w := newWorld(t)
+	before := w.show(t)
+	if _, err := w.with(t, renumbered, transaction.Options{NoCommit: true}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(w.dir, "resolv.conf.alioth", "full"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	err := w.manager(t, nil, func(m *transaction.Manager) error { return m.Rollback(t.Context()) })
+	if !errors.Is(err, transaction.ErrIncomplete) || !strings.Contains(err.Error(), "restore the resolver's configuration") {
+		t.Errorf("got %v", err)
+	}
+	w.closed(t)
+	w.same(t, before, cmpopts.IgnoreFields(document.State{}, "DNS"))
 }

@@ -17,7 +17,7 @@ func Modules() []string {
 	return []string{
 		"crc32c_generic", // looked up by name when libcrc32c loads
 		"veth", "macvlan", "ipvlan", "8021q", "bonding", "bridge", "vrf", "vxlan", "dummy", "tun",
-		"sch_ingress", "cls_bpf", "cls_matchall", "act_gact", "act_mirred",
+		"sch_ingress", "sch_htb", "sch_tbf", "sch_prio", "cls_bpf", "cls_matchall", "cls_u32", "act_gact", "act_mirred",
 		"nf_tables", "nf_conntrack", "nft_ct", "nft_masq", "nft_nat", "nft_chain_nat", "nft_connlimit", "nft_limit", "nft_log", "nf_log_syslog",
 		"nft_fib_inet", "nft_reject_inet", "nft_numgen", "nft_hash", "nf_conntrack_netlink",
 		"tcp_diag", "udp_diag",

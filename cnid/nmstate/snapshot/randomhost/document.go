@@ -15,10 +15,10 @@ func (m Maker) Document() string {
 	for _, n := range m.Perm(len(Devices()))[:1+m.IntN(4)] {
 		d.WriteString(m.wanted(Devices()[n]))
 	}
-	if lines := m.times(3, m.wantedRoute); len(lines) > 0 {
+	if lines := times(m, 3, m.wantedRoute); len(lines) > 0 {
 		fmt.Fprintf(&d, "routes:\n  config:\n%s", strings.Join(lines, ""))
 	}
-	if lines := m.times(2, m.wantedRule); len(lines) > 0 {
+	if lines := times(m, 2, m.wantedRule); len(lines) > 0 {
 		fmt.Fprintf(&d, "route-rules:\n  config:\n%s", strings.Join(lines, ""))
 	}
 	if m.IntN(3) == 0 {
@@ -29,9 +29,9 @@ func (m Maker) Document() string {
 
 func (m Maker) wanted(name string) string {
 	switch m.IntN(8) {
-	case 0:
+	case 0, 1:
 		return fmt.Sprintf("- {name: %s, state: absent}\n", name)
-	case 1:
+	case 2:
 		return fmt.Sprintf("- {name: %s, state: down}\n", name)
 	}
 	parts := []string{"name: " + name, "type: " + m.section(name), "state: up"}
@@ -43,10 +43,10 @@ func (m Maker) wanted(name string) string {
 	add(30, "mtu: %d", m.number(1000, 1280, 1400, 1500))
 	add(20, "description: %s", m.one("a", "uplink"))
 	add(10, "accept-all-mac-addresses: %s", m.one("true", "false"))
-	add(50, "ipv4: {enabled: true, address: [%s]}", strings.Join(m.times(3, func() string {
+	add(50, "ipv4: {enabled: true, address: [%s]}", strings.Join(times(m, 3, func() string {
 		return fmt.Sprintf("{ip: %s, prefix-length: %d}", m.four(), m.number(24, 24, 32))
 	}), ", "))
-	add(20, "ipv6: {enabled: true, address: [%s]}", strings.Join(m.times(2, func() string {
+	add(20, "ipv6: {enabled: true, address: [%s]}", strings.Join(times(m, 2, func() string {
 		return fmt.Sprintf("{ip: %q, prefix-length: 64}", m.six())
 	}), ", "))
 	add(10, "ipv6: {enabled: false}")
@@ -58,7 +58,7 @@ func (m Maker) wanted(name string) string {
 func (m Maker) section(name string) string {
 	switch name {
 	case "br0", "br1":
-		ports := strings.Join(m.times(2, func() string { return "{name: " + m.port() + "}" }), ", ")
+		ports := strings.Join(times(m, 2, func() string { return "{name: " + m.port() + "}" }), ", ")
 		return fmt.Sprintf("linux-bridge, bridge: {port: [%s], options: {stp: {enabled: %s}}}", ports, m.one("true", "false"))
 	case "eth1.10":
 		return fmt.Sprintf("vlan, vlan: {base-iface: eth1, id: %d}", m.number(10, 10, 11))
@@ -67,7 +67,7 @@ func (m Maker) section(name string) string {
 	case "mv0":
 		return fmt.Sprintf("mac-vlan, mac-vlan: {base-iface: eth2, mode: %s, promiscuous: false}", m.one("bridge", "private"))
 	case "bond0":
-		return fmt.Sprintf("bond, link-aggregation: {mode: %s, port: [%s]}", m.one("active-backup", "802.3ad"), strings.Join(m.times(2, func() string { return m.one("eth2", "eth3", "dummy0") }), ", "))
+		return fmt.Sprintf("bond, link-aggregation: {mode: %s, port: [%s]}", m.one("active-backup", "802.3ad"), strings.Join(times(m, 2, func() string { return m.one("eth2", "eth3", "dummy0") }), ", "))
 	case "vrf0":
 		return "vrf, vrf: {route-table-id: 50, port: [" + m.one("", "eth1", "dummy0") + "]}"
 	case "dummy0":

@@ -4,11 +4,10 @@
 package randomhost
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -21,52 +20,51 @@ import (
 )
 
 // Worlds plays a test in some random worlds, in each with random numbers of its own, and in
-// ten times as many in a soak. The environment variable ALIOTH_SEED repeats a world that has
-// failed.
+// forty times as many in a soak.
 func Worlds(t *testing.T, count int, play func(t *testing.T, r *rand.Rand)) {
 	t.Helper()
-	count = soak.Or(t, 10*count, count)
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("ALIOTH_SEED"); text != "" {
-		given, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		seed, count = given, 1
-	}
+	seed, count := soak.Worlds(t, 40*count, count)
 	for n := range uint64(count) {
-		t.Run(fmt.Sprintf("ALIOTH_SEED=%d", seed+n), func(t *testing.T) { play(t, rand.New(rand.NewPCG(seed+n, 0))) })
+		t.Run(soak.World(seed+n), func(t *testing.T) {
+			t.Parallel()
+			play(t, rand.New(rand.NewPCG(seed+n, 0)))
+		})
 	}
 }
 
-// bare is a host before it is furnished.
-const bare = `
-sysctl -qw net.ipv6.conf.default.accept_dad=0 net.ipv6.conf.all.accept_dad=0
-ip link set lo up
-ip link add eth1 type veth peer name eth1.ep
-ip link add eth2 type veth peer name eth2.ep
-ip link add eth3 type veth peer name eth3.ep
-ip link set eth1 up
-ip link set eth1.ep up
-ip link set eth2 up
-ip link set eth2.ep up
-ip link set eth3 up
-ip link set eth3.ep up
-`
+// bare are the commands that make a host before it is furnished.
+const bare = `link set lo up
+link add eth1 type veth peer name eth1.ep
+link add eth2 type veth peer name eth2.ep
+link add eth3 type veth peer name eth3.ep
+link set eth1 up
+link set eth1.ep up
+link set eth2 up
+link set eth2.ep up
+link set eth3 up
+link set eth3.ep up`
 
 // Furnished returns a random host.
 func Furnished(t testing.TB, m Maker) *Host {
 	t.Helper()
 	h := New(t)
-	h.Run(bare)
+	h.Space.Do(t, func() error {
+		return errors.Join(set(setting{"ipv6/conf/default/accept_dad", "0"}), set(setting{"ipv6/conf/all/accept_dad", "0"}))
+	})
+	h.Play(Stage{ip: strings.Split(bare, "\n")})
 	const ends = 6
 	// The kernel makes the address of a link that never was ready when it is.
 	waits.Until(t, 10*time.Second, "all devices have an address of the link", func() error {
-		out, err := h.Try("ip -6 -o addr show scope link")
-		if n := strings.Count(out, "\n"); err == nil && n < ends {
-			err = fmt.Errorf("%d have one", n)
+		n := 0
+		for _, m := range h.addresses() {
+			if m[3] == unix.RT_SCOPE_LINK && !isTentative(m) {
+				n++
+			}
 		}
-		return err
+		if n < ends {
+			return fmt.Errorf("%d have one", n)
+		}
+		return nil
 	})
 	h.Play(m.Host())
 	return h
@@ -85,10 +83,16 @@ const prefixes = 5
 
 // Destinations are those of the routes that commands add and remove.
 func Destinations() (list []snapshot.Destination) {
-	for n := range prefixes {
-		for _, format := range []string{"198.18.%d.0/24", "fd01:%d::/64"} {
-			list = append(list, snapshot.Destination{Prefix: netip.MustParsePrefix(fmt.Sprintf(format, n)), Table: unix.RT_TABLE_MAIN})
+	to := func(table uint32, prefixes ...string) {
+		for _, prefix := range prefixes {
+			list = append(list, snapshot.Destination{Prefix: netip.MustParsePrefix(prefix), Table: table})
 		}
+	}
+	to(unix.RT_TABLE_MAIN, "0.0.0.0/0")
+	for n := range prefixes {
+		four := fmt.Sprintf("198.18.%d.0/24", n)
+		to(unix.RT_TABLE_MAIN, four, fmt.Sprintf("fd01:%d::/64", n))
+		to(300, four)
 	}
 	return list
 }
