@@ -160,19 +160,19 @@ func (m *Manager) begin(r *Record) error {
 func (m *Manager) reach(ctx context.Context, c change, o Options, probes []probe.Probe) error {
 	again := time.NewTicker(m.Interval)
 	defer again.Stop()
-	steps := c.steps
+	steps, seen := c.steps, unreached{}
 	for try := 1; ; try++ {
 		err := m.carryOut(ctx, steps)
 		if err == nil && o.NoVerify {
 			break
 		}
 		if err == nil {
-			if steps, err = m.remaining(ctx, c.target); err == nil && len(steps) == 0 {
+			if steps, err = m.remaining(ctx, c.target, &seen); err == nil && len(steps) == 0 {
 				break
 			}
 		}
 		if err == nil {
-			err = fmt.Errorf("the host does not have the desired state; what is missing: %s", words(steps))
+			err = seen
 		}
 		if try >= m.Tries {
 			return err
@@ -199,13 +199,15 @@ func (m *Manager) carryOut(ctx context.Context, steps []plan.Step) error {
 	return nil
 }
 
-// remaining are the steps from what is now.
-func (m *Manager) remaining(ctx context.Context, t *target.Target) ([]plan.Step, error) {
+// remaining are the steps from what is now. seen notes why there are some.
+func (m *Manager) remaining(ctx context.Context, t *target.Target, seen *unreached) ([]plan.Step, error) {
 	now, err := m.Host.Show(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return plan.Between(now, t), nil
+	steps := plan.Between(now, t)
+	seen.note(now, steps)
+	return steps, nil
 }
 
 // shownSteps bounds how many steps a message has.
