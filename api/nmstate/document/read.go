@@ -44,7 +44,7 @@ func (p *place) path() string {
 	case p.isElement():
 		return fmt.Sprintf("%s[%d]", p.above.path(), p.index)
 	case p.isField():
-		return strings.TrimPrefix(p.above.path()+"."+p.field, ".")
+		return strings.TrimPrefix(p.above.path()+"."+said.Name(p.field), ".")
 	default:
 		return ""
 	}
@@ -129,7 +129,7 @@ func (r *reader) object(to reflect.Value, from any, at *place) {
 			continue
 		}
 		if !ok {
-			r.add(unknown(at.in(said.Name(name)), name))
+			r.add(unknown(at.in(name), name))
 			continue
 		}
 		if other, twice := set[index]; twice {
@@ -169,7 +169,7 @@ func (r *reader) checkEmpty(to reflect.Value, object map[string]any, at *place) 
 	}
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		if text, ok := object[name].(string); ok && text == "" && !p.mayBeEmpty(name) {
-			r.add(at.in(said.Name(name)).wrong(text, "a value: to match any, remove the field"))
+			r.add(at.in(name).wrong(text, "a value: to match any, remove the field"))
 		}
 	}
 }
