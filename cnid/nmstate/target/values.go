@@ -187,10 +187,15 @@ func (p *problems) checkMulticast(path string, o *document.BridgeOptions) {
 		name  string
 		value *int
 	}{
-		{"hash-max", o.HashMax}, {"multicast-last-member-count", o.MulticastLastMemberCount}, {"multicast-startup-query-count", o.MulticastStartupQueryCount},
-		{"multicast-last-member-interval", o.MulticastLastMemberInterval}, {"multicast-membership-interval", o.MulticastMembershipInterval},
-		{"multicast-querier-interval", o.MulticastQuerierInterval}, {"multicast-query-interval", o.MulticastQueryInterval},
-		{"multicast-query-response-interval", o.MulticastQueryResponseInterval}, {"multicast-startup-query-interval", o.MulticastStartupQueryInterval},
+		{"hash-max", o.HashMax},
+		{"multicast-last-member-count", o.MulticastLastMemberCount},
+		{"multicast-startup-query-count", o.MulticastStartupQueryCount},
+		{"multicast-last-member-interval", o.MulticastLastMemberInterval},
+		{"multicast-membership-interval", o.MulticastMembershipInterval},
+		{"multicast-querier-interval", o.MulticastQuerierInterval},
+		{"multicast-query-interval", o.MulticastQueryInterval},
+		{"multicast-query-response-interval", o.MulticastQueryResponseInterval},
+		{"multicast-startup-query-interval", o.MulticastStartupQueryInterval},
 	} {
 		p.within(path+"."+n.name, n.value, 0, maxInt32)
 	}
