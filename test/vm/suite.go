@@ -60,7 +60,7 @@ func Packages() []Package {
 		{Path: "./cnid/netdev", Omitted: betweenOthers()},
 		{Path: "./cnid/nmstate/kernel"},
 		{Path: "./cnid/nmstate/snapshot", Tools: []string{"ip", "bridge", "sysctl", "tc"}},
-		{Path: "./cnid/nmstate/transaction", Run: "RandomHosts", Tools: []string{"ip", "bridge", "tc"}},
+		{Path: "./cnid/nmstate/transaction", Run: "RandomHosts|Manifests", Tools: []string{"ip", "bridge", "sysctl", "tc"}},
 		{Path: "./cnid/sockdiag", Omitted: betweenOthers()},
 		{Path: "./cnid/nodeipam/loopback", Omitted: betweenOthers()},
 		{Path: "./cnid/netfilter", Omitted: betweenOthers(), Tools: []string{"nft"}},

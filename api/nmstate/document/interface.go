@@ -45,6 +45,8 @@ type Interface struct {
 	Description *string `json:"description,omitempty"`
 	// MACAddress is the Ethernet address, six octets in upper-case hex with colons.
 	MACAddress string `json:"mac-address,omitempty"`
+	// CopyMACFrom is the interface whose MAC address it gets.
+	CopyMACFrom string `json:"copy-mac-from,omitempty"`
 	// PermanentMACAddress is the hardware's own, read-only.
 	PermanentMACAddress string `json:"permanent-mac-address,omitempty"`
 	// MTU is in bytes; MinMTU and MaxMTU are the device's limits, read-only.
@@ -63,7 +65,7 @@ type Interface struct {
 
 	Ethernet *EthernetConfig  `json:"ethernet,omitempty"`
 	Veth     *Veth            `json:"veth,omitempty"`
-	Bond     *LinkAggregation `json:"link-aggregation,omitempty"`
+	Bond     *LinkAggregation `json:"link-aggregation,omitempty" alias:"bond"`
 	Bridge   *Bridge          `json:"bridge,omitempty"`
 	VLAN     *VLAN            `json:"vlan,omitempty"`
 	VXLAN    *VXLAN           `json:"vxlan,omitempty"`
@@ -109,7 +111,7 @@ type LinkAggregation struct {
 	// Mode is one of BondModes.
 	Mode string `json:"mode,omitempty"`
 	// Ports are names of interfaces: nil keeps those that are.
-	Ports []string `json:"port,omitzero"`
+	Ports []string `json:"port,omitzero" alias:"ports"`
 	// Options are those of the kernel's bonding driver by their names there, for example
 	// miimon or lacp_rate. Values are numbers, or the driver's words.
 	Options map[string]any `json:"options,omitempty"`
@@ -121,7 +123,7 @@ var BondModes = []string{"balance-rr", "active-backup", "balance-xor", "broadcas
 // Bridge is a bridge of the kernel.
 type Bridge struct {
 	// Ports are unique by name: nil keeps those that are.
-	Ports   []BridgePort   `json:"port,omitzero"`
+	Ports   []BridgePort   `json:"port,omitzero" alias:"ports"`
 	Options *BridgeOptions `json:"options,omitempty"`
 }
 
@@ -133,7 +135,8 @@ type BridgePort struct {
 	// PathCost is 1 to 65535, Priority 0 to 63 (IEEE 802.1D).
 	PathCost *int `json:"stp-path-cost,omitempty"`
 	Priority *int `json:"stp-priority,omitempty"`
-	// VLAN turns on the bridge's filter. nil keeps what is, and an empty one removes it.
+	// VLAN turns on the bridge's filter. nil keeps what is. Where no port has VLANs any more, an
+	// empty one turns the filter off.
 	VLAN *PortVLAN `json:"vlan,omitempty"`
 }
 
@@ -173,14 +176,35 @@ type BridgeOptions struct {
 	// MACAgeingTime is in seconds.
 	MACAgeingTime *int `json:"mac-ageing-time,omitempty"`
 	// GroupForwardMask is 0 to 65535.
-	GroupForwardMask *int `json:"group-forward-mask,omitempty"`
+	GroupForwardMask *int `json:"group-forward-mask,omitempty" alias:"group-fwd-mask"`
 	// MulticastSnooping learns where groups are listened to.
 	MulticastSnooping *bool `json:"multicast-snooping,omitempty"`
+	// MulticastRouter is one of MulticastRouters, MulticastQuerier sends queries, and
+	// MulticastQueryUseIfaddr from the bridge's own address.
+	MulticastRouter         string `json:"multicast-router,omitempty"`
+	MulticastQuerier        *bool  `json:"multicast-querier,omitempty"`
+	MulticastQueryUseIfaddr *bool  `json:"multicast-query-use-ifaddr,omitempty"`
+	// Numbers of queries, and intervals in hundredths of a second.
+	MulticastLastMemberCount       *int `json:"multicast-last-member-count,omitempty"`
+	MulticastStartupQueryCount     *int `json:"multicast-startup-query-count,omitempty"`
+	MulticastLastMemberInterval    *int `json:"multicast-last-member-interval,omitempty"`
+	MulticastMembershipInterval    *int `json:"multicast-membership-interval,omitempty"`
+	MulticastQuerierInterval       *int `json:"multicast-querier-interval,omitempty"`
+	MulticastQueryInterval         *int `json:"multicast-query-interval,omitempty"`
+	MulticastQueryResponseInterval *int `json:"multicast-query-response-interval,omitempty"`
+	MulticastStartupQueryInterval  *int `json:"multicast-startup-query-interval,omitempty"`
+	// HashMax is how many multicast groups it learns.
+	HashMax *int `json:"hash-max,omitempty"`
+	// GroupAddress is the destination of frames of the spanning tree protocol.
+	GroupAddress string `json:"group-addr,omitempty"`
 	// VLANProtocol is Protocol8021Q or Protocol8021AD.
 	VLANProtocol string `json:"vlan-protocol,omitempty"`
 	// VLANDefaultPVID is the VLAN of untagged frames of new ports, 0 to 4094.
 	VLANDefaultPVID *int `json:"vlan-default-pvid,omitempty"`
 }
+
+// MulticastRouters say whether a bridge sends multicast frames to routers, by the kernel's numbers.
+var MulticastRouters = []string{"disabled", "auto", "enabled"}
 
 // STP is the spanning tree protocol of a bridge. Times are in seconds.
 type STP struct {
@@ -223,7 +247,7 @@ type VXLAN struct {
 
 // VRF has a table of its own for the packets of its ports.
 type VRF struct {
-	Ports []string `json:"port,omitzero"`
+	Ports []string `json:"port,omitzero" alias:"ports"`
 	Table *int64   `json:"route-table-id,omitempty"`
 }
 
@@ -233,7 +257,7 @@ type MACVLAN struct {
 	// Mode is bridge, private, vepa, passthru or source.
 	Mode string `json:"mode,omitempty"`
 	// Promiscuous is of mode passthru.
-	Promiscuous *bool `json:"promiscuous,omitempty"`
+	Promiscuous *bool `json:"promiscuous,omitempty" alias:"accept-all-mac"`
 }
 
 // IPVLAN is an interface with addresses of its own and the MAC of another one.

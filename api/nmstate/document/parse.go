@@ -6,7 +6,6 @@ package document
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
@@ -14,8 +13,9 @@ import (
 	"github.com/alioth-net/alioth/api/said"
 )
 
-// Parse reads a state document in YAML or JSON. Fields that the engine does not know are
-// errors, all at once and with their paths.
+// Parse reads a state document in YAML or JSON. Fields that the engine does not know, and
+// values of another kind than a field has, are errors, all at once and with their paths. What
+// nmstate takes in several forms has one afterwards.
 func Parse(text []byte) (*State, error) {
 	data, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
@@ -26,19 +26,29 @@ func Parse(text []byte) (*State, error) {
 
 // ParseJSON is Parse for JSON.
 func ParseJSON(data []byte) (*State, error) {
-	var state State
-	strict, err := kjson.UnmarshalStrict(data, &state)
+	var tree any
+	twice, err := kjson.UnmarshalStrict(data, &tree)
 	if err != nil {
 		return nil, fmt.Errorf("read the state document: %w", said.Error(err))
 	}
-	if len(strict) > 0 {
-		return nil, fmt.Errorf("state document: %w", errors.Join(explained(strict)...))
+	var state State
+	if err := errors.Join(append(bounded(twice), state.read(tree))...); err != nil {
+		return nil, fmt.Errorf("state document: %w", err)
 	}
 	if err := checkTexts(&state); err != nil {
 		return nil, fmt.Errorf("state document: %w", err)
 	}
 	state.withoutReadOnly()
 	return &state, nil
+}
+
+// bounded are errors of fields that are there twice, with their paths.
+func bounded(twice []error) []error {
+	list := make([]error, len(twice))
+	for n, err := range twice {
+		list[n] = said.Error(err)
+	}
+	return list
 }
 
 // unsupported are fields of nmstate that the engine refuses, and what to do instead.
@@ -53,7 +63,6 @@ var unsupported = map[string]string{
 	"mptcp":                 "MPTCP is not supported",
 	"identifier":            "only the name identifies an interface; remove identifier",
 	"profile-name":          "there are no profiles; remove profile-name",
-	"copy-mac-from":         "copy-mac-from is not supported; set mac-address",
 	"ports-config":          "settings of single ports of a bond are not supported; use port",
 	"allow-extra-address":   "addresses are as the document has them; remove allow-extra-address",
 	"addr-gen-mode":         "addr-gen-mode is not supported",
@@ -65,26 +74,6 @@ var unsupported = map[string]string{
 	"loose-binding":         "loose-binding is not supported",
 	"weight":                "routes with several next hops are not supported",
 	"cwnd":                  "cwnd of a route is not supported",
-}
-
-// explained adds to an unknown field of nmstate why it is refused. Other strict errors
-// are unknown or duplicate fields with their paths.
-func explained(strict []error) []error {
-	list := make([]error, len(strict))
-	for i, err := range strict {
-		list[i] = said.Error(err)
-		field := strings.TrimSuffix(err.Error(), `"`)
-		if at := strings.LastIndexAny(field, `."`); at >= 0 && strings.HasPrefix(err.Error(), "unknown field") {
-			name := field[at+1:]
-			if strings.HasSuffix(field, "802.1x") { // the only name with a dot
-				name = "802.1x"
-			}
-			if why, ok := unsupported[name]; ok {
-				list[i] = fmt.Errorf("%w: %s", said.Error(err), why)
-			}
-		}
-	}
-	return list
 }
 
 // Format writes a state document as YAML.

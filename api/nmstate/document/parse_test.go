@@ -92,7 +92,7 @@ func TestUnknownFieldsAreErrorsWithTheirPaths(t *testing.T) {
 		"interfaces: [{name: eth0, ipv6: {token: '::1'}}]":                                            {`"interfaces[0].ipv6.token"`, "the kernel chooses the addresses"},
 		"interfaces: [{name: eth0, dispatch: {post-activation: rm}}]":                                 {`"interfaces[0].dispatch"`, "dispatch scripts are not supported"},
 		"{ovs-db: {}, hostname: {config: a}}":                                                         {`"ovs-db"`, "Open vSwitch is not supported", `"hostname"`, "hostnamectl"},
-		"interfaces: [{name: eth0, mtu: big}]":                                                        {"cannot unmarshal string"},
+		"interfaces: [{name: eth0, mtu: big}]":                                                        {`interfaces[0].mtu: "big": want a whole number`},
 		"interfaces: [{name: eth0, name: eth1}]":                                                      {`"name" already set`},
 		"interfaces: [":                                                                               {"read the state document"},
 		"interfaces: [{name: eth0, type: ovs-bridge, bridge: {port: []}}, {name: eth1, ethtool: {}}]": {"ethtool settings"},

@@ -15,8 +15,8 @@ type State struct {
 	Interfaces []Interface `json:"interfaces,omitzero"`
 }
 
-// DNS is the resolver's configuration. A desired Config replaces the one that is; an
-// empty one removes it.
+// DNS is the resolver's configuration. A list of a desired Config replaces the one that is;
+// without any list, Config removes all.
 type DNS struct {
 	// Running is what the resolver has, read-only.
 	Running *Resolver `json:"running,omitempty"`
@@ -40,7 +40,7 @@ type Routes struct {
 
 // Route is a route of a table. In an absent one a missing field matches any value.
 type Route struct {
-	// State is "" or Absent.
+	// State is "", Absent, or Ignore for an entry that means nothing.
 	State string `json:"state,omitempty"`
 	// Destination is a prefix in the form of CIDR.
 	Destination string `json:"destination,omitempty"`
@@ -56,6 +56,18 @@ type Route struct {
 	Type string `json:"route-type,omitempty"`
 	// Source is the preferred source address of packets.
 	Source string `json:"source,omitempty"`
+	// VRF is an interface: the route is in its table.
+	VRF string `json:"vrf-name,omitempty"`
+	// MTU is that of the path, which LockMTU keeps from its discovery, and AdvMSS the segment
+	// size of TCP that is told to peers.
+	MTU     *int  `json:"mtu,omitempty"`
+	LockMTU *bool `json:"lock-mtu,omitempty"`
+	AdvMSS  *int  `json:"advmss,omitempty"`
+	// InitCwnd and InitRwnd are the first windows of TCP, in segments.
+	InitCwnd *int `json:"initcwnd,omitempty"`
+	InitRwnd *int `json:"initrwnd,omitempty"`
+	// QuickACK acknowledges each segment at once.
+	QuickACK *bool `json:"quickack,omitempty"`
 	// Protocol is by which a running route came: "" (an administrator), ProtocolDHCP or
 	// ProtocolRA. It is read-only, and an extension of Alioth.
 	Protocol string `json:"protocol,omitempty"`
@@ -100,6 +112,9 @@ type RouteRule struct {
 	// SuppressPrefixLength ignores routes with at most so many bits.
 	SuppressPrefixLength *int `json:"suppress-prefix-length,omitempty"`
 }
+
+// AnyPrefix is ip-from or ip-to of an absent rule that matches rules without that field.
+const AnyPrefix = "all"
 
 // DefaultPriority is nmstate's of a rule without one.
 const DefaultPriority = 30000

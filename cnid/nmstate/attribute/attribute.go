@@ -74,6 +74,15 @@ func (a List) Integer(kind uint16) *int {
 	return nil
 }
 
+// Wide is Integer for a number of 8 bytes.
+func (a List) Wide(kind uint16) *int {
+	const width = 8
+	if content := a.Get(kind); len(content) == width {
+		return new(int(binary.NativeEndian.Uint64(content)))
+	}
+	return nil
+}
+
 // Truth is integer for what is true or false.
 func (a List) Truth(kind uint16) *bool {
 	if n, ok := a.Number(kind); ok {

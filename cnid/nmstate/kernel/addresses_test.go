@@ -126,6 +126,10 @@ func routesTo() []document.Route {
 		r.Type = kind
 		return r
 	}
+	tuned := route("203.0.113.0/25", "192.0.2.254", "a", 254, 0)
+	tuned.MTU, tuned.LockMTU, tuned.AdvMSS, tuned.InitCwnd, tuned.InitRwnd, tuned.QuickACK = new(1400), new(true), new(1300), new(20), new(30), new(true)
+	tuned6 := route("2001:db8:5::/48", "2001:db8::fe", "a", 254, 1024)
+	tuned6.MTU, tuned6.InitCwnd = new(1300), new(20)
 	source := route("203.0.113.0/24", "192.0.2.254", "a", 254, 100)
 	source.Source = "192.0.2.1"
 	return []document.Route{
@@ -134,7 +138,10 @@ func routesTo() []document.Route {
 		route("0.0.0.0/0", "192.0.2.254", "a", 254, 0),
 		route("198.51.100.0/24", "", "a", 254, 5),
 		source,
+		tuned,
 		typed(document.Unreachable, "2001:db8:4::/48", 254, 1024),
+		tuned6,
+		route("203.0.113.128/25", "192.0.2.254", "a", 255, 0),
 		route("::/0", "2001:db8::fe", "a", 1000, 1024),
 		route("0.0.0.0/0", "2001:db8::fe", "a", 100000, 0),
 		route("2001:db8:2::/48", "", "a", 100000, 7),

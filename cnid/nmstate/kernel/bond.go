@@ -112,7 +112,7 @@ func (o option) show(v view, data attributes) any {
 		if strings.Trim(mac.String(), "0:") == "" {
 			return nil // None was set, and the kernel refuses to set it.
 		}
-		return mac.String()
+		return strings.ToUpper(mac.String())
 	}
 	number, ok := data.Number(o.attribute)
 	if !ok {

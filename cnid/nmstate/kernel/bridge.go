@@ -44,6 +44,7 @@ func showBridge(v view, l link, i *document.Interface) {
 			VLANDefaultPVID:   l.data.Integer(nl.IFLA_BR_VLAN_DEFAULT_PVID),
 		},
 	}
+	showMulticast(i.Bridge.Options, l.data)
 	for _, port := range v.ports(l) {
 		i.Bridge.Ports = append(i.Bridge.Ports, v.showPort(l, port))
 	}
@@ -83,6 +84,9 @@ func bridgeData(r request) ([]*nl.RtAttr, error) {
 		seconds(nl.IFLA_BR_AGEING_TIME, o.MACAgeingTime)
 		s.integer(nl.IFLA_BR_GROUP_FWD_MASK, 2, o.GroupForwardMask)
 		s.truth(nl.IFLA_BR_MCAST_SNOOPING, o.MulticastSnooping)
+		if err := s.multicast(*o); err != nil {
+			return nil, err
+		}
 		s.protocol(nl.IFLA_BR_VLAN_PROTOCOL, o.VLANProtocol)
 		s.integer(nl.IFLA_BR_VLAN_DEFAULT_PVID, 2, o.VLANDefaultPVID)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 	"github.com/alioth-net/alioth/cnid/nmstate/kernel"
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
+	"github.com/alioth-net/alioth/cnid/nmstate/target"
 )
 
 func enslave(port, controller, kind string) plan.Enslave {
@@ -33,8 +34,8 @@ func TestABridgeShowsItsOptionsAndPorts(t *testing.T) {
 		pairOf("p2", "q2"), pairOf("p1", "q1"), enslave("p2", "br", document.LinuxBridge), enslave("p1", "br", document.LinuxBridge),
 		plan.PortChange{Bridge: "br", Port: document.BridgePort{Name: "p1", Hairpin: new(true), PathCost: new(77), Priority: new(5)}})
 	got := find(t, k, "br")
-	got.Bridge.Options.VLANProtocol, got.Bridge.Options.VLANDefaultPVID = "", nil // Not all kernels have these.
-	want(t, got.Bridge.Options, options)
+	shown := got.Bridge.Options
+	want(t, &document.BridgeOptions{STP: shown.STP, MACAgeingTime: shown.MACAgeingTime, GroupForwardMask: shown.GroupForwardMask, MulticastSnooping: shown.MulticastSnooping}, options)
 	want(t, got.Bridge.Ports, []document.BridgePort{
 		{Name: "p1", Hairpin: new(true), PathCost: new(77), Priority: new(5)}, {Name: "p2", Hairpin: new(false), PathCost: new(2), Priority: new(32)},
 	})
@@ -49,6 +50,28 @@ func TestABridgeShowsItsOptionsAndPorts(t *testing.T) {
 	want(t, *got.Bridge.Options.MACAgeingTime, 0)
 	want(t, got.Ports(), []string{"p1"})
 	want(t, *find(t, k, "p2").Controller, "")
+}
+
+func TestABridgeShowsHowItHandlesMulticastFrames(t *testing.T) {
+	k, _ := open(t)
+	do(t, k, create(document.Interface{Name: "br", Type: document.LinuxBridge}))
+	if find(t, k, "br").Bridge.Options.MulticastRouter == "" {
+		t.Skip("bridges of this kernel do not snoop multicast frames (CONFIG_BRIDGE_IGMP_SNOOPING)")
+	}
+	options := document.BridgeOptions{
+		MulticastRouter: "enabled", MulticastQuerier: new(true), MulticastQueryUseIfaddr: new(true), MulticastLastMemberCount: new(3),
+		MulticastStartupQueryCount: new(4), MulticastLastMemberInterval: new(200), MulticastMembershipInterval: new(27000), MulticastQuerierInterval: new(26000),
+		MulticastQueryInterval: new(13000), MulticastQueryResponseInterval: new(2000), MulticastStartupQueryInterval: new(4000), HashMax: new(512),
+		GroupAddress: "01:80:C2:00:00:0A",
+	}
+	do(t, k, plan.Change{Interface: document.Interface{Name: "br", Type: document.LinuxBridge, Bridge: &document.Bridge{Options: &options}}})
+	got := *find(t, k, "br").Bridge.Options
+	got.STP, got.MACAgeingTime, got.GroupForwardMask, got.MulticastSnooping, got.VLANProtocol, got.VLANDefaultPVID = nil, nil, nil, nil, "", nil
+	want(t, got, options)
+	wrong := document.BridgeOptions{MulticastRouter: "often"}
+	if err := k.Do(t.Context(), plan.Change{Interface: document.Interface{Name: "br", Type: document.LinuxBridge, Bridge: &document.Bridge{Options: &wrong}}}); err == nil {
+		t.Error("a word that means nothing is accepted")
+	}
 }
 
 func TestSettingsOfWhatIsNoPortAreAnError(t *testing.T) {
@@ -241,7 +264,7 @@ func TestABondShowsTheOptionsThatItWasMadeWith(t *testing.T) {
 	for mode, options := range map[string]map[string]any{
 		"802.3ad": {
 			"miimon": 100, "updelay": 200, "downdelay": 300, "lacp_rate": "fast", "xmit_hash_policy": "layer3+4", "ad_select": "bandwidth", "min_links": 1,
-			"ad_actor_sys_prio": 4000, "ad_user_port_key": 3, "ad_actor_system": "02:00:00:00:00:aa", "lacp_active": "on",
+			"ad_actor_sys_prio": 4000, "ad_user_port_key": 3, "ad_actor_system": "02:00:00:00:00:AA", "lacp_active": "on",
 		},
 		"active-backup": {
 			"arp_interval": 500, "arp_ip_target": "192.0.2.1,192.0.2.2", "arp_validate": "all", "arp_all_targets": "all", "fail_over_mac": "active",
@@ -272,6 +295,17 @@ func TestOptionsOfABondAreGivenInAnyForm(t *testing.T) {
 	}
 	do(t, k, plan.Change{Interface: document.Interface{Name: "bond", Bond: &document.LinkAggregation{Options: map[string]any{"arp_interval": 0, "arp_ip_target": ""}}}})
 	want(t, find(t, k, "bond").Bond.Options["arp_ip_target"], nil)
+}
+
+// TestTheDriverHasAllOptionsOfDocuments: a document is checked before the driver is asked.
+func TestTheDriverHasAllOptionsOfDocuments(t *testing.T) {
+	k, _ := open(t)
+	for _, option := range target.BondOptions() {
+		err := k.Do(t.Context(), bondOf("active-backup", map[string]any{option: "nothing"}))
+		if err != nil && strings.Contains(err.Error(), "no option that the engine knows") {
+			t.Errorf("%s: %v", option, err)
+		}
+	}
 }
 
 func TestPortsOfABondAreTakenDownAndOneIsThePrimary(t *testing.T) {

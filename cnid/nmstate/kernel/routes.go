@@ -21,8 +21,8 @@ import (
 	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 )
 
-// routes returns the routes of all tables but the kernel's own of local addresses. Config
-// are those of administrators. names are the devices by their indexes.
+// routes returns the routes of all tables, without the kernel's own. Config are those of
+// administrators. names are the devices by their indexes.
 func (k *Kernel) routes(ctx context.Context, names map[uint32]string) (*document.Routes, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -55,13 +55,14 @@ func showRoute(r netlink.Route, names map[uint32]string) []document.Route {
 		return nil
 	}
 	kind, ok := routeTypes()[r.Type]
-	if !ok || r.Table == unix.RT_TABLE_LOCAL || r.Dst == nil {
+	if !ok || r.Dst == nil {
 		return nil
 	}
 	shown := document.Route{
 		Destination: r.Dst.String(), Metric: new(int64(r.Priority)), Table: new(int64(r.Table)), Type: kind,
 		Source: ipWord(r.Src),
 	}
+	showAttributes(&shown, r)
 	if kind != "" {
 		return []document.Route{target.NormalRoute(shown)}
 	}
@@ -84,6 +85,44 @@ func showRoute(r netlink.Route, names map[uint32]string) []document.Route {
 // protocols are those of routes that come automatically.
 func protocols() map[int]string {
 	return map[int]string{unix.RTPROT_DHCP: document.ProtocolDHCP, unix.RTPROT_RA: document.ProtocolRA}
+}
+
+// showAttributes shows what TCP and path MTU discovery read of a route. 0 is no value.
+func showAttributes(shown *document.Route, r netlink.Route) {
+	for _, a := range attributesOf(shown, &r) {
+		if *a.kernel > 0 {
+			*a.field = new(*a.kernel)
+		}
+	}
+	if r.MTULock {
+		shown.LockMTU = new(true)
+	}
+	if r.QuickACK > 0 {
+		shown.QuickACK = new(true)
+	}
+}
+
+// setAttributes is the inverse of showAttributes.
+func setAttributes(r *netlink.Route, want document.Route) {
+	for _, a := range attributesOf(&want, r) {
+		if *a.field != nil {
+			*a.kernel = **a.field
+		}
+	}
+	r.MTULock = want.LockMTU != nil && *want.LockMTU
+	if want.QuickACK != nil && *want.QuickACK {
+		r.QuickACK = 1
+	}
+}
+
+// attributeOf is a number of a route, in a document and in the kernel.
+type attributeOf struct {
+	field  **int
+	kernel *int
+}
+
+func attributesOf(route *document.Route, r *netlink.Route) []attributeOf {
+	return []attributeOf{{&route.MTU, &r.MTU}, {&route.AdvMSS, &r.AdvMSS}, {&route.InitCwnd, &r.InitCwnd}, {&route.InitRwnd, &r.InitRwnd}}
 }
 
 // routeTypes are the types of routes that documents have.
@@ -135,6 +174,7 @@ func (k *Kernel) route(ctx context.Context, want document.Route) (*netlink.Route
 	if r.Type < 0 {
 		return nil, fmt.Errorf("route-type: %s: want blackhole, unreachable or prohibit", want.Type)
 	}
+	setAttributes(r, want)
 	if want.Interface != "" {
 		l, err := k.link(ctx, want.Interface)
 		if err != nil {

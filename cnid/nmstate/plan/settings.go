@@ -246,7 +246,7 @@ func sameVLANs(now *document.PortVLAN, want document.PortVLAN, bridge document.I
 		is = *now
 	}
 	if want.Mode == "" {
-		return is.Mode == "" || isDefault(is, bridge)
+		return is.Mode == "" || target.OfNewPort(is, bridge)
 	}
 	tag := func(v document.PortVLAN) int {
 		if v.Tag == nil {
@@ -256,17 +256,6 @@ func sameVLANs(now *document.PortVLAN, want document.PortVLAN, bridge document.I
 	}
 	native := func(v document.PortVLAN) bool { return v.EnableNative != nil && *v.EnableNative }
 	return is.Mode == want.Mode && tag(is) == tag(want) && native(is) == native(want) && slices.Equal(tagsOf(is), tagsOf(want))
-}
-
-func isDefault(v document.PortVLAN, bridge document.Interface) bool {
-	pvid := 1
-	if bridge.Bridge != nil && bridge.Bridge.Options != nil && bridge.Bridge.Options.VLANDefaultPVID != nil {
-		pvid = *bridge.Bridge.Options.VLANDefaultPVID
-	}
-	if len(v.TrunkTags) > 0 {
-		return false
-	}
-	return v.Tag == nil || v.Mode == document.PortAccess && *v.Tag == pvid
 }
 
 // tagsOf are the tags of a trunk as ranges that do not touch, in order.

@@ -5,6 +5,7 @@ package plan
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
@@ -27,7 +28,29 @@ func routeWords(route document.Route) string {
 	add("dev %s", route.Interface)
 	words = append(words, fmt.Sprintf("table %d metric %d", *route.Table, *route.Metric))
 	add("src %s", route.Source)
+	add("mtu %s", lockedMTU(route))
+	add("advmss %s", number(route.AdvMSS))
+	add("initcwnd %s", number(route.InitCwnd))
+	add("initrwnd %s", number(route.InitRwnd))
+	if route.QuickACK != nil && *route.QuickACK {
+		words = append(words, "quickack 1")
+	}
 	return strings.Join(words, " ")
+}
+
+// number is a number in decimals, "" if there is none.
+func number(n *int) string {
+	if n == nil {
+		return ""
+	}
+	return strconv.Itoa(*n)
+}
+
+func lockedMTU(route document.Route) string {
+	if route.LockMTU != nil && *route.LockMTU {
+		return "lock " + number(route.MTU)
+	}
+	return number(route.MTU)
 }
 
 // ruleWords prints all fields of a rule, in the manner of ip-rule(8). Two rules are the

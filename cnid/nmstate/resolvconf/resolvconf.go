@@ -40,11 +40,11 @@ func New(root, path string) File { return File{root, path} }
 // is the host's.
 func (f File) name() string { return filepath.Join(f.root, f.path) }
 
-// Read returns what the file has. A missing one is empty.
+// Read returns what the file has: each list, also an empty one. A missing file is empty.
 func (f File) Read() (document.Resolver, error) {
 	file, err := inroot.Open(f.root, f.path)
 	if errors.Is(err, os.ErrNotExist) {
-		return document.Resolver{}, nil
+		return parse(nil), nil
 	}
 	if err != nil {
 		return document.Resolver{}, fmt.Errorf("read the resolver's configuration: %w", err)
@@ -58,7 +58,7 @@ func (f File) Read() (document.Resolver, error) {
 }
 
 func parse(text []byte) document.Resolver {
-	var r document.Resolver
+	r := document.Resolver{Server: []string{}, Search: []string{}, Options: []string{}}
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	for lines.Scan() {
 		words := strings.Fields(lines.Text())

@@ -19,8 +19,8 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	file := New(t.TempDir(), "resolv.conf")
 	for name, want := range map[string]document.Resolver{
 		"all":     {Server: []string{"192.0.2.1", "2001:db8::1"}, Search: []string{"example.com", "example.net"}, Options: []string{"ndots:2", "rotate"}},
-		"servers": {Server: []string{"192.0.2.1"}},
-		"nothing": {},
+		"servers": {Server: []string{"192.0.2.1"}, Search: []string{}, Options: []string{}},
+		"nothing": {Server: []string{}, Search: []string{}, Options: []string{}},
 	} {
 		if err := file.Write(want); err != nil {
 			t.Fatalf("%s: %v", name, err)

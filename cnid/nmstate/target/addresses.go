@@ -74,17 +74,21 @@ func (p *problems) checkAddress(path string, a document.Address, four bool) {
 		p.add(path+".ip", "%q: want an IP address", a.IP)
 		return
 	}
-	family := "IPv6"
-	if four {
-		family = "IPv4"
-	}
 	if ip.Is4() != four {
-		p.add(path+".ip", "%s: want an address of %s", a.IP, family)
+		p.add(path+".ip", "%s: want an address of %s", a.IP, family(four))
 		return
 	}
 	if a.PrefixLength < 0 || a.PrefixLength > ip.BitLen() {
 		p.add(path+".prefix-length", "%d: want 0 to %d", a.PrefixLength, ip.BitLen())
 	}
+}
+
+// family is the name of a family of addresses.
+func family(four bool) string {
+	if four {
+		return "IPv4"
+	}
+	return "IPv6"
 }
 
 // completed makes the merged settings of a family consistent: one that is disabled has no

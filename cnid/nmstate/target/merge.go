@@ -140,6 +140,9 @@ func normalizeTypes(i *document.Interface, want, have document.Interface) {
 	if i.VXLAN != nil {
 		i.VXLAN.Local, i.VXLAN.Remote = canonical(i.VXLAN.Local), canonical(i.VXLAN.Remote)
 	}
+	if i.Bridge != nil && i.Bridge.Options != nil {
+		i.Bridge.Options.GroupAddress = canonicalMAC(i.Bridge.Options.GroupAddress)
+	}
 	if i.Bond != nil {
 		normalizeOptions(i.Bond, want.Bond, have.Bond)
 	}

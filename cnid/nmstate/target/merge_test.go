@@ -5,6 +5,7 @@ package target_test
 
 import (
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -210,6 +211,19 @@ func TestBackTakesAwayWhatWasNotThere(t *testing.T) {
 	}
 }
 
+// pathed is an error that begins with the path of a field, or with an interface that the document
+// does not name.
+var pathed = regexp.MustCompile(`^(interfaces|interface |routes\.|route-rules\.|dns-resolver\.)\S*.*: `)
+
+func allPathed(err error) bool {
+	for line := range strings.Lines(err.Error()) {
+		if !pathed.MatchString(line) {
+			return false
+		}
+	}
+	return true
+}
+
 // FuzzResolve never ends in a panic, whatever the document.
 func FuzzResolve(f *testing.F) {
 	current := parse(f, host)
@@ -232,8 +246,8 @@ func FuzzResolve(f *testing.F) {
 		if (to == nil) == (err == nil) {
 			t.Errorf("target %v, error %v", to, err)
 		}
-		if err != nil && strings.Contains(err.Error(), "%!") {
-			t.Errorf("a broken message: %v", err)
+		if err != nil && (strings.Contains(err.Error(), "%!") || !allPathed(err)) {
+			t.Errorf("a broken message, or one without a path: %v", err)
 		}
 	})
 }

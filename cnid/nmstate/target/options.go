@@ -5,37 +5,98 @@ package target
 
 import (
 	"fmt"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/api/said"
 )
 
-// optionWords returns the words of an option of the bonding driver, by its numbers. Source:
-// Documentation/networking/bonding.rst of Linux.
-func optionWords(option string) []string {
-	switch option {
-	case "lacp_rate":
-		return []string{"slow", "fast"}
-	case "lacp_active":
-		return []string{"off", "on"}
-	case "xmit_hash_policy":
-		return []string{"layer2", "layer3+4", "layer2+3", "encap2+3", "encap3+4", "vlan+srcmac"}
-	case "ad_select":
-		return []string{"stable", "bandwidth", "count"}
-	case "fail_over_mac":
-		return []string{"none", "active", "follow"}
-	case "primary_reselect":
-		return []string{"always", "better", "failure"}
-	case "arp_all_targets":
-		return []string{"any", "all"}
-	case "arp_validate":
-		return []string{"none", "active", "backup", "all", "filter", "filter_active", "filter_backup"}
-	case "all_slaves_active":
-		return []string{"dropped", "delivered"}
+// bondOption is what an option of the bonding driver takes. Sources:
+// Documentation/networking/bonding.rst and bond_opts of Linux.
+type bondOption struct {
+	// words are those of its numbers, and least and most its numbers if it has none.
+	words       []string
+	least, most int
+	// truth: it is on or off.
+	truth bool
+	// check returns what it wants if a text is wrong, for options that are no numbers.
+	check func(text string) (want string)
+}
+
+const (
+	maxInt32 = 1<<31 - 1
+	maxUint8 = 1<<8 - 1
+	primary  = "primary"
+)
+
+// bondOptions are the options that documents may have.
+func bondOptions() map[string]bondOption {
+	const maxNotify, maxKey = 300_000, 1023
+	return map[string]bondOption{
+		"miimon": {most: maxInt32}, "updelay": {most: maxInt32}, "downdelay": {most: maxInt32}, "min_links": {most: maxInt32},
+		"arp_interval": {most: maxInt32}, "lp_interval": {least: 1, most: maxInt32}, "peer_notif_delay": {most: maxNotify},
+		"arp_missed_max": {least: 1, most: maxUint8}, "resend_igmp": {most: maxUint8}, "num_grat_arp": {most: maxUint8},
+		"packets_per_slave": {most: maxUint16}, "ad_actor_sys_prio": {least: 1, most: maxUint16}, "ad_user_port_key": {most: maxKey},
+		"use_carrier": {most: 1, truth: true}, "tlb_dynamic_lb": {most: 1, truth: true},
+
+		"lacp_active": {words: []string{"off", "on"}, truth: true}, "lacp_rate": {words: []string{"slow", "fast"}},
+		"xmit_hash_policy": {words: []string{"layer2", "layer3+4", "layer2+3", "encap2+3", "encap3+4", "vlan+srcmac"}},
+		"ad_select":        {words: []string{"stable", "bandwidth", "count"}},
+		"fail_over_mac":    {words: []string{"none", "active", "follow"}}, "primary_reselect": {words: []string{"always", "better", "failure"}},
+		"arp_all_targets":   {words: []string{"any", "all"}},
+		"arp_validate":      {words: []string{"none", "active", "backup", "all", "filter", "filter_active", "filter_backup"}},
+		"all_slaves_active": {words: []string{"dropped", "delivered"}},
+
+		primary: {check: func(string) string { return "" }}, "ad_actor_system": {check: macWanted},
+		"arp_ip_target": {check: targetsWanted(true)}, "ns_ip6_target": {check: targetsWanted(false)},
+	}
+}
+
+func macWanted(text string) string {
+	mac, err := net.ParseMAC(text)
+	switch {
+	case err != nil || len(mac) != octets:
+		return "six octets in hex with colons"
+	case mac[0]&1 != 0:
+		return "no address of a group"
 	default:
-		return nil
+		return ""
+	}
+}
+
+// targetsWanted is the check of a list of addresses of one family, which may be empty.
+func targetsWanted(four bool) func(string) string {
+	return func(text string) string {
+		for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' || r == ' ' }) {
+			if ip, err := parseAddress(word); err != nil || ip.Is4() != four {
+				return "addresses of " + family(four) + ", with commas between"
+			}
+		}
+		return ""
+	}
+}
+
+// BondOptions are the names of the options of a bond that documents may have.
+func BondOptions() []string { return sorted(options()) }
+
+// options has bondOptions once.
+var options = sync.OnceValue(bondOptions)
+
+func optionWords(option string) []string { return options()[option].words }
+
+// bit is the number of a word that says whether an option is on, and other texts as they are.
+func bit(text string) string {
+	switch strings.ToLower(text) {
+	case "true", "yes", "on", "y":
+		return "1"
+	case "false", "no", "off", "n":
+		return "0"
+	default:
+		return text
 	}
 }
 
@@ -56,23 +117,65 @@ func Option(name string, value any) string {
 	case []any:
 		text = strings.ReplaceAll(strings.Trim(text, "[]"), " ", ",")
 	}
+	if options()[name].truth {
+		text = bit(text)
+	}
 	words := optionWords(name)
 	if n, err := strconv.Atoi(text); err == nil && n >= 0 && n < len(words) {
 		return words[n]
 	}
+	if name == "ad_actor_system" {
+		return canonicalMAC(text)
+	}
 	return text
 }
 
-// checkOptions checks the options that have words. The kernel knows about others.
+// checkOptions checks names and values of the options of a bond.
 func (p *problems) checkOptions(path string, bond *document.LinkAggregation) {
-	for name, value := range bond.Options {
-		words := optionWords(name)
-		if len(words) > 0 && name != "all_slaves_active" && name != "lacp_active" {
-			p.word(path+".options."+name, Option(name, value), words...)
+	p.checkWatches(path, bond)
+	for _, name := range sorted(bond.Options) {
+		value, at := bond.Options[name], path+".options."+said.Name(name)
+		o, known := options()[name]
+		_, object := value.(map[string]any)
+		switch text := Option(name, value); {
+		case !known:
+			p.add(at, "%s: no option that the engine knows%s: remove it", said.Name(text), insteadOf(name))
+		case object || value == nil:
+			p.add(at, "%v: want a number or a word", value)
+		case o.words != nil:
+			p.word(at, text, o.words...)
+		case o.check != nil:
+			if want := o.check(text); want != "" {
+				p.add(at, "%s: want %s", text, want)
+			}
+		default:
+			p.checkNumber(at, text, o)
 		}
-		if _, object := value.(map[string]any); object || value == nil {
-			p.add(path+".options."+name, "%v: want a number or a word", value)
-		}
+	}
+}
+
+// checkWatches refuses both ways to watch links together.
+func (p *problems) checkWatches(path string, bond *document.LinkAggregation) {
+	if watches(bond.Options["miimon"]) && watches(bond.Options["arp_interval"]) {
+		p.add(path+".options.arp_interval", "%s: a bond with miimon watches its links already: set one of them to 0", Option("", bond.Options["arp_interval"]))
+	}
+}
+
+func (p *problems) checkNumber(at, text string, o bondOption) {
+	if n, err := strconv.Atoi(text); err != nil || n < o.least || n > o.most {
+		p.add(at, "%s: want a number, %d to %d", text, o.least, o.most)
+	}
+}
+
+// insteadOf tells what to set instead of an option that documents can't have.
+func insteadOf(name string) string {
+	switch name {
+	case "active_slave":
+		return " (the driver chooses the active port; primary is its preference)"
+	case "num_unsol_na":
+		return " (it is the same as num_grat_arp)"
+	default:
+		return ""
 	}
 }
 

@@ -89,8 +89,22 @@ func TestWhatIsWrongIsSaidWithThePathOfTheField(t *testing.T) {
 		{`interfaces: [{name: vx, type: vxlan, vxlan: {id: 1, destination-port: 65536}}]`, `interfaces[0].vxlan.destination-port: 65536: want 1 to 65535`},
 		{`interfaces: [{name: vrf0, type: vrf}]`, `interfaces[0].vrf.route-table-id: missing: making vrf0 needs it`},
 		{`interfaces: [{name: bond1, type: bond}]`, `interfaces[0].link-aggregation.mode: missing: making bond1 needs it`},
-		{`interfaces: [{name: bond0, link-aggregation: {mode: lacp}}]`, `interfaces[0].link-aggregation.mode: lacp: want one of balance-rr, active-backup, balance-xor, broadcast, 802.3ad, balance-tlb, balance-alb`},
+		{`interfaces: [{name: bond0, link-aggregation: {mode: quick}}]`, `interfaces[0].link-aggregation.mode: quick: want one of balance-rr, active-backup, balance-xor, broadcast, 802.3ad, balance-tlb, balance-alb`},
 		{`interfaces: [{name: bond0, link-aggregation: {options: {lacp_rate: quick}}}]`, `interfaces[0].link-aggregation.options.lacp_rate: quick: want one of slow, fast`},
+		{`interfaces: [{name: bond0, link-aggregation: {options: {miimon: often}}}]`, `interfaces[0].link-aggregation.options.miimon: often: want a number, 0 to 2147483647`},
+		{`interfaces: [{name: bond0, link-aggregation: {options: {lp_interval: 0}}}]`, `interfaces[0].link-aggregation.options.lp_interval: 0: want a number, 1 to 2147483647`},
+		{`interfaces: [{name: bond0, link-aggregation: {options: {arp_ip_target: "192.0.2.1,fd00::1"}}}]`, `interfaces[0].link-aggregation.options.arp_ip_target: 192.0.2.1,fd00::1: want addresses of IPv4, with commas between`},
+		{`interfaces: [{name: bond0, link-aggregation: {options: {ad_actor_system: mac}}}]`, `interfaces[0].link-aggregation.options.ad_actor_system: mac: want six octets in hex with colons`},
+		{`interfaces: [{name: bond0, link-aggregation: {options: {ad_actor_system: "01:00:5E:00:0f:01"}}}]`, `interfaces[0].link-aggregation.options.ad_actor_system: 01:00:5E:00:0F:01: want no address of a group`},
+		{`interfaces: [{name: bond0, link-aggregation: {options: {miimon: 100, arp_interval: 10}}}]`, `interfaces[0].link-aggregation.options.arp_interval: 10: a bond with miimon watches its links already: set one of them to 0`},
+		{`interfaces: [{name: bond0, copy-mac-from: lo}]`, `interfaces[0].copy-mac-from: lo: no such interface, or none with a MAC address`},
+		{`interfaces: [{name: bond0, copy-mac-from: eth0, mac-address: "02:00:00:00:00:02"}]`, `interfaces[0].copy-mac-from: eth0: its MAC address is 02:00:00:00:00:01: remove one of mac-address and copy-mac-from`},
+		{`interfaces: [{name: br0, bridge: {options: {multicast-router: maybe, group-addr: x}}}]`, "interfaces[0].bridge.options.multicast-router: maybe: want one of disabled, auto, enabled\ninterfaces[0].bridge.options.group-addr: x: want six octets in hex with colons"},
+		{`interfaces: [{name: i, type: ipvlan, ipvlan: {base-iface: eth0, private: true, vepa: true}}]`, `interfaces[0].ipvlan.vepa: true: private ports do not reach each other by the switch either: set one of private and vepa`},
+		{`{interfaces: [{name: eth2, ipv4: {enabled: false}}], routes: {config: [{destination: 192.0.2.0/24, next-hop-interface: eth2}]}}`, `routes.config[0].next-hop-interface: eth2: IPv4 is not enabled there`},
+		{`routes: {config: [{destination: 192.0.2.0/24, next-hop-interface: eth0, mtu: 0}]}`, `routes.config[0].mtu: 0: want 1 to 2147483647`},
+		{`interfaces: [{name: bond0, link-aggregation: {options: {active_slave: eth1}}}]`, `interfaces[0].link-aggregation.options.active_slave: eth1: no option that the engine knows (the driver chooses the active port; primary is its preference): remove it`},
+		{`interfaces: [{name: bond0, link-aggregation: {options: {speed: fast}}}]`, `interfaces[0].link-aggregation.options.speed: fast: no option that the engine knows: remove it`},
 		{`interfaces: [{name: bond0, link-aggregation: {options: {primary: eth2}}}]`, `interfaces[0].link-aggregation.options.primary: eth2: it is no port of bond0`},
 		{`interfaces: [{name: bond0, link-aggregation: {port: [eth1, eth9]}}]`, `interfaces[0].link-aggregation.port[1]: eth9: no such interface: declare it, and not as absent`},
 		{`interfaces: [{name: bond0, link-aggregation: {port: [eth1]}}, {name: br0, bridge: {port: [{name: eth1}]}}]`, `interfaces[1].bridge.port[0].name: eth1: it is a port of bond0 already (interfaces[0].link-aggregation.port[0])`},
@@ -102,6 +116,8 @@ func TestWhatIsWrongIsSaidWithThePathOfTheField(t *testing.T) {
 		{`interfaces: [{name: eth2, controller: br0, ipv4: {address: [{ip: 192.0.2.9, prefix-length: 24}]}}]`, `interfaces[0].ipv4.address: eth2 is a port of br0: give the addresses to br0`},
 		{`interfaces: [{name: br0, bridge: {port: [{name: eth2, vlan: {mode: access, tag: 5, trunk-tags: [{id: 6}]}}]}}]`, `interfaces[0].bridge.port[0].vlan.trunk-tags: an access port has no trunk tags: remove them, or set mode to trunk`},
 		{`interfaces: [{name: br0, bridge: {port: [{name: eth2, vlan: {mode: trunk, trunk-tags: [{id-range: {min: 9, max: 5}}]}}]}}]`, `interfaces[0].bridge.port[0].vlan.trunk-tags[0].id-range: 9 to 5: want min at most max`},
+		{`interfaces: [{name: br0, bridge: {port: [{name: eth2, vlan: {mode: access}}]}}]`, `interfaces[0].bridge.port[0].vlan.tag: missing: an access port needs one`},
+		{`interfaces: [{name: br0, bridge: {port: [{name: eth2, vlan: {mode: trunk, tag: 5}}]}}]`, `interfaces[0].bridge.port[0].vlan.tag: 5: a trunk has one for untagged frames only: set enable-native to true, or remove tag`},
 		{`interfaces: [{name: eth0, ethernet: {sr-iov: {total-vfs: -1}}}]`, `interfaces[0].ethernet.sr-iov.total-vfs: -1: want 0 or more`},
 		{`interfaces: [{name: eth0, ethernet: {sr-iov: {total-vfs: 2, vfs: [{id: 2}]}}}]`, `interfaces[0].ethernet.sr-iov.vfs[0].id: 2: want less than total-vfs, 2`},
 		{`interfaces: [{name: bond0, state: absent}, {name: bond0.5}]`, `interfaces[1].vlan.base-iface: bond0: it is absent or down: make bond0.5 absent too, or keep bond0`},
@@ -120,13 +136,14 @@ func TestWhatIsWrongIsSaidWithThePathOfTheField(t *testing.T) {
 		{`routes: {config: [{destination: 192.0.2.0/24, next-hop-interface: eth0, next-hop-address: "fd00::1"}]}`, `routes.config[0].next-hop-address: fd00::1: want an address of IPv4, as the destination is`},
 		{`routes: {config: [{destination: 192.0.2.0/24, route-type: blackhole, next-hop-interface: eth0}]}`, `routes.config[0].route-type: blackhole: such a route has no next hop: remove next-hop-interface and next-hop-address`},
 		{`routes: {config: [{destination: 0.0.0.0/0, next-hop-interface: eth2}]}`, `routes.config[0]: 0.0.0.0/0: table 254 has another route with that destination and metric: delete it with state absent, or choose another metric`},
-		{`routes: {config: [{state: absent}]}`, `routes.config[0]: an absent route without any field matches all: name at least one`},
-		{`routes: {config: [{destination: 192.0.2.0/24, next-hop-interface: eth0, metric: -1}]}`, `routes.config[0].metric: -1: want 0 to 4294967295`},
+		{`routes: {config: [{destination: 192.0.2.0/24, next-hop-interface: eth0, metric: -2}]}`, `routes.config[0].metric: -2: want 0 to 4294967295`},
+		{`routes: {config: [{destination: 192.0.2.0/24, next-hop-interface: eth0, vrf-name: eth1}]}`, `routes.config[0].vrf-name: eth1: no such VRF`},
+		{`{routes: {config: [{destination: 192.0.2.0/24, next-hop-interface: eth2, vrf-name: r, table-id: 5}]}, interfaces: [{name: r, type: vrf, vrf: {route-table-id: 9}}]}`, `routes.config[0].table-id: 5: the table of r is 9: remove one of table-id and vrf-name`},
 		{`route-rules: {config: [{priority: 5}]}`, `route-rules.config[0]: want at least one of family, ip-from, ip-to, iif and fwmark`},
-		{`route-rules: {config: [{state: absent}]}`, `route-rules.config[0]: an absent rule without any field matches all: name at least one`},
 		{`route-rules: {config: [{ip-from: 192.0.2.0/24, ip-to: "fd00::/8"}]}`, `route-rules.config[0].ip-to: fd00::/8: want a prefix of ipv4, as ip-from is`},
 		{`route-rules: {config: [{ip-from: 192.0.2.0/24, family: ipv6}]}`, `route-rules.config[0].ip-from: 192.0.2.0/24: want a prefix of ipv6, which is the family`},
 		{`dns-resolver: {config: {server: [one]}}`, `dns-resolver.config.server[0]: "one": want an IP address`},
+		{`dns-resolver: {config: {options: [rotate, nope]}}`, `dns-resolver.config.options[1]: "nope": want one of debug, edns0, inet6, ip6-bytestring, ip6-dotint, no-aaaa, no-check-names, no-ip6-dotint, no-reload, no-tld-query, rotate, single-request, single-request-reopen, trust-ad, use-vc, ndots:N, timeout:N, attempts:N`},
 		{`dns-resolver: {config: {search: ["a b"]}}`, `dns-resolver.config.search[0]: "a b": want one word without spaces`},
 	} {
 		_, err := target.Resolve(parse(t, c.desired), parse(t, host))
@@ -139,7 +156,7 @@ func TestWhatIsWrongIsSaidWithThePathOfTheField(t *testing.T) {
 func TestAllErrorsAreSaidAtOnce(t *testing.T) {
 	_, err := target.Resolve(parse(t, `
 interfaces: [{name: eth9, type: ethernet}, {name: v, type: vlan, vlan: {base-iface: eth0, id: 5000}}]
-routes: {config: [{state: absent}]}
+routes: {config: [{destination: all}]}
 route-rules: {config: [{priority: 5}]}`), parse(t, host))
 	const want = 4
 	if err == nil || strings.Count(err.Error(), "\n")+1 != want {

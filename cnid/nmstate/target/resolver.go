@@ -6,31 +6,87 @@ package target
 import (
 	"fmt"
 	"net/netip"
+	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
 )
 
-// resolver returns the resolver's configuration that a document has, nil if it has none.
-func (r *resolution) resolver(dns *document.DNS) *document.Resolver {
+// resolver returns the resolver's configuration that shall be, nil if a document has none.
+func (r *resolution) resolver(dns, current *document.DNS) *document.Resolver {
 	if dns == nil || dns.Config == nil {
 		return nil
 	}
+	var now document.Resolver
+	if current != nil && current.Config != nil {
+		now = *current.Config
+	}
+	r.checkResolver(*dns.Config, now)
+	return new(MergeResolver(now, *dns.Config))
+}
+
+// MergeResolver returns a resolver's configuration with the lists that a document has. A
+// document without any list removes all.
+func MergeResolver(now, want document.Resolver) document.Resolver {
+	if want.Server == nil && want.Search == nil && want.Options == nil {
+		now = document.Resolver{}
+	}
+	return document.Resolver{
+		Server:  orList(want.Server, now.Server),
+		Search:  orList(want.Search, now.Search),
+		Options: orList(want.Options, now.Options),
+	}
+}
+
+// orList is a list, or another one where there is none.
+func orList(list, other []string) []string {
+	switch {
+	case list != nil:
+		return list
+	case other != nil:
+		return other
+	default:
+		return []string{}
+	}
+}
+
+func (p *problems) checkResolver(want, now document.Resolver) {
 	const path = "dns-resolver.config"
-	for n, server := range dns.Config.Server {
+	for n, server := range want.Server {
 		// A link-local server has a zone.
 		if _, err := netip.ParseAddr(server); err != nil {
-			r.add(fmt.Sprintf("%s.server[%d]", path, n), "%q: want an IP address", server)
+			p.add(fmt.Sprintf("%s.server[%d]", path, n), "%q: want an IP address", server)
 		}
 	}
-	for n, domain := range dns.Config.Search {
-		r.checkWord(fmt.Sprintf("%s.search[%d]", path, n), domain)
+	for n, domain := range want.Search {
+		p.checkWord(fmt.Sprintf("%s.search[%d]", path, n), domain)
 	}
-	for n, option := range dns.Config.Options {
-		r.checkWord(fmt.Sprintf("%s.options[%d]", path, n), option)
+	for n, option := range want.Options {
+		if !resolverOption(option) && !slices.Contains(now.Options, option) {
+			p.add(fmt.Sprintf("%s.options[%d]", path, n), "%q: want one of %s", option, strings.Join(append(plainOptions(), "ndots:N, timeout:N, attempts:N"), ", "))
+		}
 	}
-	return dns.Config
+}
+
+// plainOptions are the options of resolv.conf(5) without a number.
+func plainOptions() []string {
+	return []string{
+		"debug", "edns0", "inet6", "ip6-bytestring", "ip6-dotint", "no-aaaa", "no-check-names", "no-ip6-dotint", "no-reload",
+		"no-tld-query", "rotate", "single-request", "single-request-reopen", "trust-ad", "use-vc",
+	}
+}
+
+// resolverOption reports whether a text is an option of resolv.conf(5).
+func resolverOption(text string) bool {
+	name, value, numbered := strings.Cut(text, ":")
+	if !numbered {
+		return slices.Contains(plainOptions(), name)
+	}
+	const base, bits = 10, 31
+	_, err := strconv.ParseUint(value, base, bits)
+	return err == nil && (name == "ndots" || name == "timeout" || name == "attempts")
 }
 
 // checkWord checks what is one word of a line of resolv.conf(5).

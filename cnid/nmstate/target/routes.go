@@ -4,6 +4,7 @@
 package target
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -24,29 +25,48 @@ func (r *resolution) routes(desired, current *document.Routes) []document.Route 
 		want = desired.Config
 	}
 	list := slices.DeleteFunc(slices.Clone(is), r.loses)
-	var added []int
 	for n, route := range want {
-		path := fmt.Sprintf("routes.config[%d]", n)
-		if r.word(path+".state", route.State, document.Absent); route.State != document.Absent {
-			added = append(added, n)
-			continue
-		}
-		if r.checkPattern(path, route) {
+		r.word(routePath(n)+".state", route.State, document.Absent, document.Ignore)
+		if route.State == document.Absent && r.checkPattern(routePath(n), route) {
 			list = slices.DeleteFunc(list, func(other document.Route) bool { return RouteMatches(route, other) })
 		}
 	}
+	var added []int
+	wanted := map[string]bool{}
+	for n, route := range want {
+		if before := len(r.problems); route.State == "" && r.checkRoute(routePath(n), route) && len(r.problems) == before {
+			added = append(added, n)
+			wanted[RouteKey(route)], wanted[withoutMetric(route)] = true, true
+		}
+	}
+	list = slices.DeleteFunc(list, func(route document.Route) bool {
+		// A route that a desired one differs from by its metric alone gets that.
+		return wanted[withoutMetric(route)] && !wanted[RouteKey(route)]
+	})
 	seen := map[string]document.Route{}
 	for _, route := range list {
 		seen[RouteKey(route)] = route
 	}
 	for _, n := range added {
-		path := fmt.Sprintf("routes.config[%d]", n)
-		if before := len(r.problems); !r.checkRoute(path, want[n]) || len(r.problems) > before {
-			continue
-		}
-		list = r.addRoute(list, seen, path, NormalRoute(want[n]))
+		list = r.addRoute(list, seen, routePath(n), NormalRoute(want[n]))
 	}
 	return list
+}
+
+func routePath(n int) string { return fmt.Sprintf("routes.config[%d]", n) }
+
+// withoutMetric has what two routes have in common that differ by their metrics alone.
+func withoutMetric(route document.Route) string {
+	route = NormalRoute(route)
+	return fmt.Sprintln(route.Destination, *route.Table, route.Interface, route.Address, route.Source, route.Type)
+}
+
+// withAttributes returns a route with the attributes of another one that it does not have.
+func withAttributes(route, other document.Route) document.Route {
+	route.MTU, route.AdvMSS = cmp.Or(route.MTU, other.MTU), cmp.Or(route.AdvMSS, other.AdvMSS)
+	route.LockMTU, route.QuickACK = cmp.Or(route.LockMTU, other.LockMTU), cmp.Or(route.QuickACK, other.QuickACK)
+	route.InitCwnd, route.InitRwnd = cmp.Or(route.InitCwnd, other.InitCwnd), cmp.Or(route.InitRwnd, other.InitRwnd)
+	return route
 }
 
 // RouteKey returns what the kernel tells routes apart by.
@@ -61,7 +81,7 @@ func (r *resolution) addRoute(list []document.Route, seen map[string]document.Ro
 	case !taken:
 		seen[RouteKey(route)] = route
 		return append(list, route)
-	case !SameRoute(other, route):
+	case !SameRoute(other, withAttributes(route, other)):
 		r.add(path, "%s: table %d has another route with that destination and metric: delete it with state absent, or choose another metric",
 			route.Destination, *route.Table)
 	}
@@ -77,9 +97,6 @@ func SameRoute(a, b document.Route) bool {
 // checkPattern checks an absent route, which says which routes go.
 func (r *resolution) checkPattern(path string, route document.Route) bool {
 	before := len(r.problems)
-	if empty := (document.Route{State: document.Absent}); route == empty {
-		r.add(path, "an absent route without any field matches all: name at least one")
-	}
 	if route.Destination != "" {
 		r.prefix(path+".destination", route.Destination)
 	}
@@ -93,6 +110,10 @@ func (r *resolution) checkRouteFields(path string, route document.Route) {
 	r.word(path+".route-type", route.Type, document.Blackhole, document.Unreachable, document.Prohibit)
 	r.address(path+".next-hop-address", route.Address)
 	r.address(path+".source", route.Source)
+	r.within(path+".mtu", route.MTU, 1, maxInt32)
+	r.within(path+".advmss", route.AdvMSS, 1, maxInt32)
+	r.within(path+".initcwnd", route.InitCwnd, 1, maxInt32)
+	r.within(path+".initrwnd", route.InitRwnd, 1, maxInt32)
 }
 
 // checkRoute checks a route to add, and reports whether its destination is a prefix.
@@ -110,7 +131,7 @@ func (r *resolution) checkRoute(path string, route document.Route) bool {
 	r.sameFamily(path+".next-hop-address", route.Address, four)
 	r.sameFamily(path+".source", route.Source, four)
 	switch {
-	case route.Type != "" && (route.Interface != "" || route.Address != ""):
+	case route.Type != "" && (route.Interface != "" && route.Interface != loopback || route.Address != ""):
 		r.add(path+".route-type", "%s: such a route has no next hop: remove next-hop-interface and next-hop-address", route.Type)
 	case route.Type == "" && route.Interface == "":
 		r.add(path+".next-hop-interface", "missing: a route needs it, but for one of route-type blackhole, unreachable or prohibit")
@@ -120,10 +141,12 @@ func (r *resolution) checkRoute(path string, route document.Route) bool {
 	return true
 }
 
+// loopback is the interface that nmstate shows for routes without a next hop.
+const loopback = "lo"
+
 func (r *resolution) sameFamily(path, text string, four bool) {
 	if ip, err := parseAddress(text); text != "" && err == nil && ip.Is4() != four {
-		p := map[bool]string{true: "IPv4", false: "IPv6"}[four]
-		r.add(path, "%s: want an address of %s, as the destination is", text, p)
+		r.add(path, "%s: want an address of %s, as the destination is", text, family(four))
 	}
 }
 
@@ -139,6 +162,8 @@ func (r *resolution) checkNextHop(path, name string, four bool) {
 		r.add(path, "%s: it is a port of %s: name that", name, controllerOf(i))
 	case !four && i.IPv6 != nil && isFalse(i.IPv6.Enabled):
 		r.add(path, "%s: IPv6 is not enabled there", name)
+	case four && r.desired[name].IPv4 != nil && isFalse(r.desired[name].IPv4.Enabled):
+		r.add(path, "%s: IPv4 is not enabled there", name)
 	}
 }
 
@@ -207,10 +232,27 @@ func NormalRoute(route document.Route) document.Route {
 // RouteMatches reports whether a route has all that an absent one names.
 func RouteMatches(pattern, route document.Route) bool {
 	normal, all := NormalRoute(route), NormalRoute(pattern)
-	return matchesWord(all.Destination, normal.Destination) && matchesWord(pattern.Interface, normal.Interface) &&
-		matchesWord(canonical(pattern.Address), normal.Address) && matchesWord(pattern.Type, normal.Type) && matchesWord(all.Source, normal.Source) &&
+	return matchesWord(all.Destination, normal.Destination) && matchesWord(all.Interface, normal.Interface) &&
+		matchesHop(pattern.Address, normal.Address) && matchesWord(pattern.Type, normal.Type) && matchesWord(all.Source, normal.Source) &&
 		(pattern.Metric == nil || *all.Metric == *normal.Metric || *pattern.Metric == *normal.Metric) &&
-		(pattern.Table == nil || *all.Table == *normal.Table)
+		(pattern.Table == nil || *all.Table == *normal.Table) && matchesAttributes(pattern, route)
+}
+
+func matchesAttributes(pattern, route document.Route) bool {
+	return matchesNumber(pattern.MTU, route.MTU) && matchesNumber(pattern.AdvMSS, route.AdvMSS) &&
+		matchesNumber(pattern.InitCwnd, route.InitCwnd) && matchesNumber(pattern.InitRwnd, route.InitRwnd) &&
+		matchesTruth(pattern.LockMTU, route.LockMTU) && matchesTruth(pattern.QuickACK, route.QuickACK)
+}
+
+// matchesTruth: a route without a field has it false.
+func matchesTruth(pattern, truth *bool) bool { return pattern == nil || *pattern == isTrue(truth) }
+
+// matchesHop: the address of all zeros is a next hop on the link.
+func matchesHop(pattern, hop string) bool {
+	if ip, err := netip.ParseAddr(pattern); err == nil && ip.IsUnspecified() {
+		return hop == ""
+	}
+	return matchesWord(canonical(pattern), hop)
 }
 
 func matchesWord(pattern, word string) bool { return pattern == "" || pattern == word }

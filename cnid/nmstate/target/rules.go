@@ -71,20 +71,14 @@ func (r *resolution) checkRule(path string, rule document.RouteRule) bool {
 }
 
 func (r *resolution) checkRuleWhole(path string, rule document.RouteRule) {
-	if rule.State == document.Absent {
-		if empty := (document.RouteRule{State: document.Absent}); rule == empty {
-			r.add(path, "an absent rule without any field matches all: name at least one")
-		}
-		return
-	}
-	if rule.Family == "" && rule.From == "" && rule.To == "" && rule.IncomingInterface == "" && rule.Mark == nil {
+	if rule.State != document.Absent && rule.Family == "" && rule.From == "" && rule.To == "" && rule.IncomingInterface == "" && rule.Mark == nil {
 		r.add(path, "want at least one of family, ip-from, ip-to, iif and fwmark")
 	}
 }
 
 // rulePrefix checks a prefix of a rule, and returns its family.
 func (r *resolution) rulePrefix(path, text, family string) string {
-	if text == "" {
+	if text == "" || text == document.AnyPrefix {
 		return ""
 	}
 	prefix, ok := r.prefix(path, text)
@@ -110,6 +104,9 @@ func familyOf(prefix netip.Prefix) string {
 // that names no family at all is of IPv4, as with ip-rule(8).
 func NormalRule(rule document.RouteRule) document.RouteRule {
 	for _, field := range []*string{&rule.From, &rule.To} {
+		if *field == document.AnyPrefix {
+			*field = ""
+		}
 		prefix, err := netip.ParsePrefix(*field)
 		if err != nil {
 			continue
@@ -137,7 +134,7 @@ func NormalRule(rule document.RouteRule) document.RouteRule {
 func RuleMatches(pattern, rule document.RouteRule) bool {
 	normal, all := NormalRule(rule), NormalRule(pattern)
 	family := pattern.Family
-	if pattern.From != "" || pattern.To != "" {
+	if names(pattern.From) || names(pattern.To) {
 		family = all.Family
 	}
 	return matchesWord(family, normal.Family) && matchesPrefix(pattern.From, all.From, normal.From) && matchesPrefix(pattern.To, all.To, normal.To) &&
@@ -147,6 +144,9 @@ func RuleMatches(pattern, rule document.RouteRule) bool {
 		// A rule that does not look up has no table, whatever is shown of it.
 		(pattern.Table == nil || pattern.Action != "" || *all.Table == *normal.Table)
 }
+
+// names reports whether a text is a prefix, which has a family.
+func names(prefix string) bool { return prefix != "" && prefix != document.AnyPrefix }
 
 // matchesPrefix: a prefix of all addresses that a pattern names matches a rule without.
 func matchesPrefix(named, pattern, prefix string) bool {

@@ -17,6 +17,8 @@ import (
 // Target is what shall be: the state of all interfaces that a desired document changes,
 // and all routes and rules.
 type Target struct {
+	// Document is the desired state, with values instead of references to them.
+	Document *document.State
 	// Interfaces are those that change, sorted by name. Each is complete: it has its current
 	// fields with the desired ones merged over them. State is Up, Down or Absent. A virtual
 	// one that is Down exists, and is not active; one that is Absent does not exist. A
@@ -28,8 +30,7 @@ type Target struct {
 	Rules []document.RouteRule
 	// Resolver replaces the resolver's configuration; nil leaves it.
 	Resolver *document.Resolver
-	// Unfiltered are the bridges that must not filter VLANs. A desired state has none: VLANs
-	// of a port turn the filter on, and no field turns it off.
+	// Unfiltered are the bridges that must not filter VLANs.
 	Unfiltered []string
 }
 
@@ -40,6 +41,7 @@ const maxInterfaces = 1000
 // error has all that is wrong with the desired state, with the paths of the fields.
 func Resolve(desired, current *document.State) (*Target, error) {
 	r := newResolution(desired, current)
+	desired = r.resolved(desired)
 	r.name(desired.Interfaces)
 	for _, name := range r.order {
 		r.checkValues(r.path[name], r.desired[name])
@@ -53,10 +55,11 @@ func Resolve(desired, current *document.State) (*Target, error) {
 	r.rebuildLists()
 	r.stripPorts()
 	r.checkAll()
-	t := &Target{Interfaces: r.list()}
+	t := &Target{Document: desired, Interfaces: r.list()}
 	t.Routes = r.routes(desired.Routes, current.Routes)
 	t.Rules = r.rules(desired.RouteRules, current.RouteRules)
-	t.Resolver = r.resolver(desired.DNS)
+	t.Resolver = r.resolver(desired.DNS, current.DNS)
+	t.Unfiltered = r.unfiltered()
 	if err := errors.Join(r.problems...); err != nil {
 		return nil, err
 	}

@@ -70,8 +70,10 @@ func (p *problems) checkValues(path string, i document.Interface) {
 	p.checkTypes(path, i)
 }
 
+// octets are those of a MAC address of Ethernet.
+const octets = 6
+
 func (p *problems) checkMAC(path, mac string) {
-	const octets = 6
 	if hardware, err := net.ParseMAC(mac); mac != "" && (err != nil || len(hardware) != octets) {
 		p.add(path, "%s: want six octets in hex with colons", mac)
 	}
@@ -122,6 +124,9 @@ func (p *problems) checkDerived(path string, i document.Interface) {
 	}
 	if i.IPVLAN != nil {
 		p.word(path+".ipvlan.mode", i.IPVLAN.Mode, "l2", "l3", "l3s")
+		if isTrue(i.IPVLAN.Private) && isTrue(i.IPVLAN.VEPA) {
+			p.add(path+".ipvlan.vepa", "true: private ports do not reach each other by the switch either: set one of private and vepa")
+		}
 	}
 }
 
@@ -172,6 +177,28 @@ func (p *problems) checkBridge(path string, b *document.Bridge) {
 		p.within(path+".options.vlan-default-pvid", o.VLANDefaultPVID, 0, maxVLAN)
 		p.word(path+".options.vlan-protocol", o.VLANProtocol, document.Protocol8021Q, document.Protocol8021AD)
 		p.checkSTP(path+".options.stp", o.STP)
+		p.checkMulticast(path+".options", o)
+	}
+}
+
+func (p *problems) checkMulticast(path string, o *document.BridgeOptions) {
+	p.word(path+".multicast-router", o.MulticastRouter, document.MulticastRouters...)
+	p.checkMAC(path+".group-addr", o.GroupAddress)
+	for _, n := range []struct {
+		name  string
+		value *int
+	}{
+		{"hash-max", o.HashMax},
+		{"multicast-last-member-count", o.MulticastLastMemberCount},
+		{"multicast-startup-query-count", o.MulticastStartupQueryCount},
+		{"multicast-last-member-interval", o.MulticastLastMemberInterval},
+		{"multicast-membership-interval", o.MulticastMembershipInterval},
+		{"multicast-querier-interval", o.MulticastQuerierInterval},
+		{"multicast-query-interval", o.MulticastQueryInterval},
+		{"multicast-query-response-interval", o.MulticastQueryResponseInterval},
+		{"multicast-startup-query-interval", o.MulticastStartupQueryInterval},
+	} {
+		p.within(path+"."+n.name, n.value, 0, maxInt32)
 	}
 }
 
@@ -187,37 +214,6 @@ func (p *problems) checkSTP(path string, s *document.STP) {
 	p.within(path+".hello-time", s.HelloTime, 1, 10)
 	p.within(path+".max-age", s.MaxAge, 6, 40)
 	p.within(path+".priority", s.Priority, 0, maxUint16)
-}
-
-func (p *problems) checkPortVLAN(path string, v *document.PortVLAN) {
-	p.word(path+".mode", v.Mode, document.PortAccess, document.PortTrunk)
-	p.within(path+".tag", v.Tag, 1, maxVLAN)
-	if v.Mode == document.PortAccess && len(v.TrunkTags) > 0 {
-		p.add(path+".trunk-tags", "an access port has no trunk tags: remove them, or set mode to trunk")
-	}
-	if v.Mode == document.PortAccess && v.EnableNative != nil && *v.EnableNative {
-		p.add(path+".enable-native", "true: an access port has no native VLAN: remove it, or set mode to trunk")
-	}
-	if v.Mode == "" && (v.Tag != nil || len(v.TrunkTags) > 0) {
-		p.add(path+".mode", "missing: want access or trunk")
-	}
-	for n, tag := range v.TrunkTags {
-		p.checkTag(fmt.Sprintf("%s.trunk-tags[%d]", path, n), tag)
-	}
-}
-
-func (p *problems) checkTag(path string, tag document.TrunkTag) {
-	if (tag.ID == nil) == (tag.Range == nil) {
-		p.add(path, "want either id or id-range")
-	}
-	p.within(path+".id", tag.ID, 1, maxVLAN)
-	if r := tag.Range; r != nil {
-		p.within(path+".id-range.min", &r.Min, 1, maxVLAN)
-		p.within(path+".id-range.max", &r.Max, 1, maxVLAN)
-		if r.Min > r.Max {
-			p.add(path+".id-range", "%d to %d: want min at most max", r.Min, r.Max)
-		}
-	}
 }
 
 // checkSections refuses sections of other types than the interface's own.

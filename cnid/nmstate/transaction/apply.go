@@ -196,7 +196,7 @@ func (m *Manager) begin(r *Record) error {
 func (m *Manager) reach(ctx context.Context, r *Record, c change, o Options, ask func(context.Context, *document.State) error) error {
 	again := time.NewTicker(m.Interval)
 	defer again.Stop()
-	steps := c.steps
+	steps, seen := c.steps, unreached{}
 	for try := 1; ; try++ {
 		err := m.carryOut(ctx, steps)
 		var now *document.State
@@ -212,7 +212,8 @@ func (m *Manager) reach(ctx context.Context, r *Record, c change, o Options, ask
 				m.noteSurvivors(ctx, r)
 				return m.settle(ctx, c, o, now, ask)
 			}
-			err = fmt.Errorf("the host does not have the desired state; what is missing: %s", words(steps))
+			seen.note(now, steps)
+			err = seen
 		}
 		if try >= m.Tries {
 			return err

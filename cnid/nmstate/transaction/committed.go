@@ -41,24 +41,43 @@ func (f folder) keep(s *document.State) error {
 
 // merged is a committed state with a change.
 func merged(committed *document.State, c change) *document.State {
-	sum := &document.State{Interfaces: declaredInterfaces(committed, c), DNS: committed.DNS}
+	sum := &document.State{Interfaces: declaredInterfaces(committed, c), DNS: declaredResolver(committed.DNS, c.desired.DNS)}
 	if routes := declaredRoutes(committed, c); len(routes) > 0 {
 		sum.Routes = &document.Routes{Config: routes}
 	}
 	if rules := declaredRules(committed, c); len(rules) > 0 {
 		sum.RouteRules = &document.RouteRules{Config: rules}
 	}
-	if c.target.Resolver != nil {
-		sum.DNS = &document.DNS{Config: c.target.Resolver}
-	}
 	return sum
+}
+
+// declaredResolver has the lists that the committed state or the desired one declares. Others
+// may be of a DHCP client.
+func declaredResolver(committed, desired *document.DNS) *document.DNS {
+	switch {
+	case desired == nil || desired.Config == nil:
+		return committed
+	case desired.Config.Server == nil && desired.Config.Search == nil && desired.Config.Options == nil:
+		return &document.DNS{Config: new(target.MergeResolver(document.Resolver{}, *desired.Config))}
+	case committed == nil || committed.Config == nil:
+		return &document.DNS{Config: desired.Config}
+	}
+	sum := *desired.Config
+	for _, list := range []struct{ have, want *[]string }{
+		{&committed.Config.Server, &sum.Server}, {&committed.Config.Search, &sum.Search}, {&committed.Config.Options, &sum.Options},
+	} {
+		if *list.want == nil {
+			*list.want = *list.have
+		}
+	}
+	return &document.DNS{Config: &sum}
 }
 
 // declaredInterfaces are those that the committed state or the desired one names, without
 // those that go.
 func declaredInterfaces(committed *document.State, c change) (list []document.Interface) {
 	resolved, declared := byName(c.target.Interfaces), byName(committed.Interfaces)
-	for _, want := range c.desired.Interfaces {
+	for _, want := range c.target.Document.Interfaces {
 		if want.State == document.Ignore {
 			continue
 		}
@@ -136,16 +155,20 @@ func declaredRoutes(committed *document.State, c change) []document.Route {
 		i, changes := interfaces[route.Interface]
 		return changes && i.State != document.Up || slices.ContainsFunc(removed, func(r document.Route) bool { return target.SameRoute(r, route) })
 	})
-	for _, want := range routingOf(c.desired).Routes {
+	for _, want := range routingOf(c.target.Document).Routes {
 		kept = slices.DeleteFunc(kept, func(route document.Route) bool {
-			if want.State == document.Absent {
+			switch want.State {
+			case document.Ignore:
+				return false
+			case document.Absent:
 				return target.RouteMatches(want, route)
+			default:
+				return target.RouteKey(want) == target.RouteKey(route)
 			}
-			return target.RouteKey(want) == target.RouteKey(route)
 		})
 	}
-	for _, want := range routingOf(c.desired).Routes {
-		if want.State == document.Absent {
+	for _, want := range routingOf(c.target.Document).Routes {
+		if want.State != "" {
 			continue
 		}
 		if want = target.NormalRoute(want); !slices.ContainsFunc(kept, func(r document.Route) bool { return target.SameRoute(r, want) }) {

@@ -108,6 +108,23 @@ func TestTheCommittedStateHasWhatWasDeclared(t *testing.T) {
 			[]string{"routes: {config: [{destination: 0.0.0.0/0, next-hop-address: 192.0.2.1, next-hop-interface: eth0}]}"},
 			"routes: {config: [{destination: 0.0.0.0/0, next-hop-address: 192.0.2.1, next-hop-interface: eth0, table-id: 254, metric: 0}]}",
 		},
+		"a route of a VRF has the table of that": {
+			[]string{"{interfaces: [{name: r, type: vrf, state: up, vrf: {port: [eth1], route-table-id: 100}}], routes: {config: [{destination: 198.51.100.0/24, next-hop-interface: eth1, vrf-name: r}]}}"},
+			"{interfaces: [{name: r, type: vrf, state: up, vrf: {port: [eth1], route-table-id: 100}}], routes: {config: [{destination: 198.51.100.0/24, next-hop-interface: eth1, table-id: 100, metric: 0}]}}",
+		},
+		"a route that is ignored is not declared": {
+			[]string{"routes: {config: [{state: ignore, destination: 198.51.100.0/24, next-hop-interface: eth1}]}"}, "{}",
+		},
+		"servers that no document names are not declared": {
+			[]string{"dns-resolver: {config: {search: [a.example]}}"}, "dns-resolver: {config: {search: [a.example]}}",
+		},
+		"lists of a resolver are put together": {
+			[]string{"dns-resolver: {config: {server: [192.0.2.1], options: [rotate]}}", "dns-resolver: {config: {search: [a.example], options: []}}"},
+			"dns-resolver: {config: {server: [192.0.2.1], search: [a.example], options: []}}",
+		},
+		"an empty resolver stays empty": {
+			[]string{"dns-resolver: {config: {server: [192.0.2.1]}}", "dns-resolver: {config: {}}"}, "dns-resolver: {config: {server: [], search: [], options: []}}",
+		},
 		"a removed route is forgotten": {
 			[]string{
 				"routes: {config: [{destination: 198.51.100.0/24, next-hop-address: 192.0.2.1, next-hop-interface: eth0}]}",

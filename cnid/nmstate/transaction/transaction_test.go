@@ -197,7 +197,7 @@ func TestAProcessIsKilledBeforeAnyStepAndTheGuardRestoresTheHost(t *testing.T) {
 
 // goBack leads from renumbered to beginning.
 const goBack = `
-dns-resolver: {config: {server: [192.0.2.1]}}
+dns-resolver: {config: {server: [192.0.2.1], search: []}}
 interfaces:
 - {name: br1, state: absent}
 - {name: v1, state: absent}

@@ -25,7 +25,7 @@ import (
 )
 
 // nodeNetworkGuides are the documents about the networks of nodes.
-var nodeNetworkGuides = []string{"node-network-state.md", "node-network-policies.md", "migration-from-kubernetes-nmstate.md"}
+var nodeNetworkGuides = []string{"node-network-state.md", "node-network-policies.md", "nmstate-migration.md"}
 
 // guideNode is the current state of a node, as the guides have nodes.
 const guideNode = `

@@ -1,0 +1,183 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package document
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/alioth-net/alioth/api/said"
+)
+
+// place is where a value is in a document.
+type place struct {
+	above *place
+	// field is a name in an object, "" for an element of a list, which has an index.
+	field string
+	index int
+}
+
+func (p *place) in(field string) *place { return &place{above: p, field: field} }
+func (p *place) at(index int) *place    { return &place{above: p, index: index} }
+func (p *place) isElement() bool        { return p.field == "" && p.above != nil }
+func (p *place) isField() bool          { return p.field != "" }
+func (p *place) wrong(v any, want string) error {
+	return fmt.Errorf("%s: %s: want %s", p, shown(v), want)
+}
+
+// String is the path as messages have it, "the document" for all of it.
+func (p *place) String() string {
+	path := p.path()
+	if path == "" {
+		return "the document"
+	}
+	return path
+}
+
+func (p *place) path() string {
+	switch {
+	case p.isElement():
+		return fmt.Sprintf("%s[%d]", p.above.path(), p.index)
+	case p.isField():
+		return strings.TrimPrefix(p.above.path()+"."+said.Name(p.field), ".")
+	default:
+		return ""
+	}
+}
+
+// settler is a part of a document that can be written in several forms. settle gives it the
+// one form that the engine has.
+type settler interface{ settle() }
+
+// patterned is a part of a document in which a missing field can mean any value. So an empty
+// text must not be taken for a missing one.
+type patterned interface{ mayBeEmpty(field string) bool }
+
+// reader fills a document from what a parser of JSON returned. It goes on after an error, so
+// a person gets all of them at once.
+type reader struct{ problems []error }
+
+// read fills a state. The error has all that is wrong, with paths and values.
+func (s *State) read(tree any) error {
+	var r reader
+	r.fill(reflect.ValueOf(s).Elem(), tree, &place{})
+	return errors.Join(r.problems...)
+}
+
+// fill sets a value. null is as if the value were not there.
+func (r *reader) fill(to reflect.Value, from any, at *place) {
+	if from == nil {
+		return
+	}
+	switch to.Kind() {
+	case reflect.Pointer:
+		to.Set(reflect.New(to.Type().Elem()))
+		r.fill(to.Elem(), from, at)
+	case reflect.Struct:
+		r.object(to, from, at)
+	case reflect.Slice:
+		r.list(to, from, at)
+	case reflect.Map:
+		if object, ok := from.(map[string]any); ok {
+			to.Set(reflect.ValueOf(maps.Clone(object)))
+			return
+		}
+		r.add(at.wrong(from, "an object"))
+	default:
+		if err := scalar(to, from); err != "" {
+			r.add(at.wrong(from, err))
+		}
+	}
+}
+
+func (r *reader) add(err error) { r.problems = append(r.problems, err) }
+
+func (r *reader) list(to reflect.Value, from any, at *place) {
+	items, ok := from.([]any)
+	if !ok {
+		r.add(at.wrong(from, "a list"))
+		return
+	}
+	to.Set(reflect.MakeSlice(to.Type(), len(items), len(items)))
+	for n, item := range items {
+		if item == nil {
+			r.add(at.at(n).wrong(item, "a value"))
+			continue
+		}
+		r.fill(to.Index(n), item, at.at(n))
+	}
+}
+
+func (r *reader) object(to reflect.Value, from any, at *place) {
+	object, ok := from.(map[string]any)
+	if !ok {
+		r.add(at.wrong(from, "an object"))
+		return
+	}
+	if to.Type() == reflect.TypeFor[Interface]() && object["state"] == Absent {
+		object = identity(object)
+	}
+	of, set := layouts()[to.Type()], map[int]string{}
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		index, ok := of.index[name]
+		if !ok && idle(name, object[name]) {
+			continue
+		}
+		if !ok {
+			r.add(unknown(at.in(name), name))
+			continue
+		}
+		if other, twice := set[index]; twice {
+			r.add(fmt.Errorf("%s: it is the same as %s: remove one", at.in(name), other))
+			continue
+		}
+		set[index] = name
+		r.fill(to.Field(index), object[name], at.in(name))
+	}
+	for _, name := range of.required {
+		if object[name] == nil {
+			r.add(fmt.Errorf("%s: missing: it is needed", at.in(name)))
+		}
+	}
+	r.checkEmpty(to, object, at)
+	if s, ok := to.Addr().Interface().(settler); ok {
+		s.settle()
+	}
+}
+
+// identity is what matters of an absent interface, as in nmstate. made-by is Alioth's own.
+func identity(object map[string]any) map[string]any {
+	short := map[string]any{}
+	for _, name := range []string{"name", "type", "state", "made-by"} {
+		if value, ok := object[name]; ok {
+			short[name] = value
+		}
+	}
+	return short
+}
+
+// checkEmpty refuses empty texts that would be taken for missing fields.
+func (r *reader) checkEmpty(to reflect.Value, object map[string]any, at *place) {
+	p, ok := to.Addr().Interface().(patterned)
+	if !ok {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		if text, ok := object[name].(string); ok && text == "" && !p.mayBeEmpty(name) {
+			r.add(at.in(name).wrong(text, "a value: to match any, remove the field"))
+		}
+	}
+}
+
+// unknown is the error for a field that the engine lacks, with the reason if nmstate has it.
+func unknown(at *place, name string) error {
+	if why, ok := unsupported[name]; ok {
+		return fmt.Errorf("unknown field %q: %s", at.path(), why)
+	}
+	return fmt.Errorf("unknown field %q", at.path())
+}

@@ -1,0 +1,46 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package transaction
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/nmstate/plan"
+)
+
+// unreached is why a host does not have a desired state: what was expected and found, and since
+// when it is so.
+type unreached struct {
+	lacks string
+	since time.Time
+	looks int
+}
+
+// note takes what a look at the host found. The time counts from the first look that found the
+// same.
+func (u *unreached) note(now *document.State, steps []plan.Step) {
+	lacks := make([]lack, len(steps))
+	for n, step := range steps {
+		lacks[n] = lack(plan.Lack(now, step))
+	}
+	if text := words(lacks); text != u.lacks {
+		u.lacks, u.since, u.looks = text, time.Now(), 0
+	}
+	u.looks++
+}
+
+// Error says what is lacking.
+func (u unreached) Error() string {
+	return fmt.Sprintf("the host does not have the desired state: %s; so it was in %d looks, since %s",
+		u.lacks, u.looks, u.since.Format(time.RFC3339))
+}
+
+// lack is what plan.Lack says.
+type lack string
+
+// String returns the text on one line.
+func (l lack) String() string { return strings.Join(strings.Fields(string(l)), " ") }
