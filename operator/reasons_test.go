@@ -195,6 +195,30 @@ func TestEveryReasonIsDocumentedAndGiven(t *testing.T) {
 	}
 }
 
+// A reader looks for one row. Only a table with the kinds of objects in its second
+// column may have a reason in several rows.
+func TestATableExplainsAReasonOnce(t *testing.T) {
+	text, err := os.ReadFile("../docs/reasons.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables := regexp.MustCompile(`(?m)^\| reason[^|]*\| what it means \|.*\n(?:\|.*\n)*`).FindAllString(string(text), -1)
+	if len(tables) < 5 {
+		t.Fatalf("docs/reasons.md has %d tables of reasons with what they mean: want 5 or more", len(tables))
+	}
+	for _, table := range tables {
+		seen := map[string]bool{}
+		for _, row := range regexp.MustCompile(`(?m)^\| ([A-Z_a-z][^|]*) \|`).FindAllStringSubmatch(table, -1) {
+			for _, reason := range regexp.MustCompile(`\w+`).FindAllString(row[1], -1) {
+				if reason != "event" && seen[reason] {
+					t.Errorf("docs/reasons.md explains %s in two rows of one table: join them", reason)
+				}
+				seen[reason] = true
+			}
+		}
+	}
+}
+
 // scene makes an object that is refused for a reason.
 type scene struct {
 	reason string

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"slices"
@@ -138,7 +139,11 @@ func onNode(cmd *cobra.Command) {
 	complete(cmd, &reach.kubeconfig)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if node == "" {
-			return here(cmd, args)
+			err := here(cmd, args)
+			if errors.Is(err, fs.ErrNotExist) {
+				err = fmt.Errorf("%w\nwith --node NAME the command shows a node from anywhere", err)
+			}
+			return err
 		}
 		c, err := reach.open()
 		if err != nil {

@@ -67,6 +67,28 @@ func TestKubectlCompletesThePlugin(t *testing.T) {
 	}
 }
 
+func TestACommandWithWrongArgumentsShowsItsForm(t *testing.T) {
+	for _, c := range []struct{ line, want string }{
+		{"trace", "usage: aliothctl trace NAMESPACE/POD IP[:PORT]"},
+		{"release customer-a", "usage: aliothctl release VPC|NETWORK IP"},
+		{"verify extra", "usage: aliothctl verify"},
+		{"map dump extra", "usage: aliothctl map dump"},
+	} {
+		if _, err := run(t, strings.Fields(c.line)...); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: want %q in: %v", c.line, c.want, err)
+		}
+	}
+}
+
+func TestACommandOfANodeTellsHowToNameAnother(t *testing.T) {
+	none := filepath.Join(t.TempDir(), "none")
+	for _, line := range []string{"status --socket " + none + " --bpf-dir " + none, "dump --socket " + none} {
+		if _, err := run(t, strings.Fields(line)...); err == nil || !strings.Contains(err.Error(), "--node NAME") {
+			t.Errorf("%s: want a hint at --node in: %v", line, err)
+		}
+	}
+}
+
 func TestCommandsWithoutAUsersRightsSayWhatToDo(t *testing.T) {
 	dir := t.TempDir()
 	socket, config := filepath.Join(dir, "cnid.sock"), filepath.Join(dir, "config")

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alioth-net/alioth/cnid/netfilter"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/ebpf/datapath/connections"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
@@ -77,7 +78,7 @@ func TestDropsAreFilteredAndPrinted(t *testing.T) {
 		{"", line("blue", "shop/a", "") + line("blue", "shop/b", "shop/a") + missed + line("red", "shop/c", "")},
 		{"--vpc=red", missed + line("red", "shop/c", "")},
 		{"--pod=shop/a", line("blue", "shop/a", "") + line("blue", "shop/b", "shop/a") + missed},
-		{"--pod=shop/z", missed},
+		{"--pod=shop/z", missed + "(no drops of pod \"shop/z\")\n"},
 	} {
 		got, err := run(t, append([]string{"drops", "--local", "--socket", socket}, strings.Fields(c.arguments)...)...)
 		if err != nil || got != c.want {
@@ -111,7 +112,7 @@ func TestRoutineDropsAreShownOnDemand(t *testing.T) {
 		"":             other + left,
 		"--all":        routine.String() + "\n" + other + routine.String() + "\n",
 		"--pod=shop/b": other,
-		"--vpc=red":    "",
+		"--vpc=red":    "(no drops of VPC \"red\")\n",
 		"--pod=shop/a": left,
 	} {
 		got, err := run(t, append([]string{"drops", "--local", "--socket", socket}, strings.Fields(arguments)...)...)
@@ -121,6 +122,12 @@ func TestRoutineDropsAreShownOnDemand(t *testing.T) {
 	}
 	if got, err := run(t, "drops", "--local", "--socket", socket, "-o", "json"); err != nil || strings.Count(got, "\n") != 1 {
 		t.Errorf("as JSON without --all: %v\n%s", err, got)
+	}
+	if got, err := run(t, "drops", "--local", "--socket", socket, "-o", "json", "--vpc", "red"); err != nil || got != "" {
+		t.Errorf("as JSON, of a VPC without drops: %v\n%s", err, got)
+	}
+	if got, err := run(t, "drops", "--local", "--socket", filepath.Join(t.TempDir(), "none")); err == nil || strings.Contains(got, "no drops") {
+		t.Errorf("of a daemon that does not answer: %v\n%s", err, got)
 	}
 	if _, err := run(t, "flows", "--all"); err == nil {
 		t.Error("flows has no routine packets, but takes --all")
@@ -369,15 +376,15 @@ func reason(t *testing.T, name string) telemetry.Reason {
 
 func TestStatusCountsRoutineDropsApart(t *testing.T) {
 	var out strings.Builder
-	rows := []packetRow{
-		{fateOf(reason(t, "mld")), "from pod", "mld", 3},
-		{fateOf(reason(t, "forwarded_local")), "from pod", "forwarded local", 4},
-		{fateOf(reason(t, "no_endpoint")), "from pod", "no endpoint", 5},
+	from := func(name string, packets uint64) telemetry.Counter {
+		return telemetry.Counter{Direction: telemetry.FromPod, Reason: reason(t, name), Packets: packets}
 	}
+	rows := packetRows([]telemetry.Counter{from("mld", 3), from("forwarded_local", 4), from("no_endpoint", 5)},
+		[]netfilter.Counter{{Reason: "flow_limit", Packets: 6}, {Reason: "invalid"}})
 	if err := writePackets(&out, rows); err != nil {
 		t.Fatal(err)
 	}
-	want := "PACKETS FATE WHERE REASON 5 dropped from pod no endpoint 3 dropped, routine from pod mld 4 passed from pod forwarded local"
+	want := "PACKETS FATE WHERE REASON 5 dropped from pod no_endpoint 6 dropped host filter flow_limit 3 dropped, routine from pod mld 4 passed from pod forwarded_local"
 	if got := strings.Join(strings.Fields(out.String()), " "); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

@@ -9,6 +9,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -58,6 +59,7 @@ server; without, they show the node on which they run, as root.`,
 	}
 	root.AddCommand(statusCommand(), mapCommand(), dumpCommand(), releaseCommand(), verifyCommand(),
 		dropsCommand(), flowsCommand(), traceCommand(), packetTraceCommand(), stateCommand(), policyCommand())
+	showForm(root)
 	root.SetArgs(line[1:])
 	switch filepath.Base(line[0]) {
 	case asCompleter:
@@ -69,6 +71,21 @@ server; without, they show the node on which they run, as root.`,
 		rename(root, "kubectl alioth")
 	}
 	return root
+}
+
+// showForm adds the form of the command to the error of wrong arguments.
+func showForm(cmd *cobra.Command) {
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return fmt.Errorf("%w; usage: %s", err, cmd.UseLine())
+			}
+			return nil
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		showForm(sub)
+	}
 }
 
 // rename puts the name by which a user calls the binary into the texts of a command.

@@ -42,6 +42,18 @@ func (f packetFilter) wants(p nodestatus.Packet) bool {
 	return f.pod == "" || slices.Contains(named, f.pod)
 }
 
+// String quotes the names that the filter selects by, so that a misspelt one is seen.
+func (f packetFilter) String() string {
+	var text string
+	if f.vpc != "" {
+		text += fmt.Sprintf(" of VPC %q", f.vpc)
+	}
+	if f.pod != "" {
+		text += fmt.Sprintf(" of pod %q", f.pod)
+	}
+	return text
+}
+
 // sample is one of the samples of packets that daemons keep; each has a command.
 type sample struct {
 	name, path           string
@@ -102,12 +114,12 @@ func packetsCommand(s sample) *cobra.Command {
 	reach, socket := defaultAccess(), cniapi.DefaultSocket
 	cmd := &cobra.Command{
 		Use: s.name, Short: s.short, Long: s.long, Example: s.example, Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if watch.For < 0 {
 				return fmt.Errorf("--for %s: want 0 or more", watch.For)
 			}
 			out.out = cmd.OutOrStdout()
-			defer out.finish()
+			defer func() { out.finish(err == nil) }()
 			if local {
 				return nodestatus.FetchPackets(cmd.Context(), socket, s.path, watch, out.print)
 			}
@@ -149,15 +161,20 @@ type packetPrinter struct {
 
 	mu  sync.Mutex
 	out io.Writer
-	// left counts omitted routine packets.
-	left int
+	// printed counts printed packets, left omitted routine ones.
+	printed, left int
 }
 
-// finish prints the number of omitted packets.
-func (p *packetPrinter) finish() {
+// finish prints the number of omitted packets. complete: all nodes have answered, so that
+// no packet means that there is none.
+func (p *packetPrinter) finish(complete bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.left > 0 && p.format == asText {
+	switch {
+	case p.format != asText:
+	case p.left == 0 && p.printed == 0 && complete:
+		fmt.Fprintf(p.out, "(no %s%s)\n", p.of.name, p.filter)
+	case p.left > 0:
 		fmt.Fprintf(p.out, "(%d routine %s left out: MLD reports, router solicitations, duplicate address detection; --all shows them)\n", p.left, p.of.name)
 	}
 }
@@ -175,6 +192,7 @@ func (p *packetPrinter) print(packet nodestatus.Packet) error {
 		p.left++
 		return nil
 	}
+	p.printed++
 	if p.format == asJSON {
 		return json.NewEncoder(p.out).Encode(packet)
 	}

@@ -110,17 +110,23 @@ func readPackets(pins string) (rows []packetRow, drops []telemetry.DropCounter, 
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, c := range counters {
-		rows = append(rows, packetRow{fateOf(c.Reason), spaced(c.Direction.String()), spaced(c.Reason.String()), c.Packets})
-	}
 	filtered, err := netfilter.Counters()
+	drops, dropErr := reader.DropCounters()
+	return packetRows(counters, filtered), drops, errors.Join(err, dropErr)
+}
+
+// packetRows are the counters of the programs and of the host's packet filter. A reason
+// has the name by which docs/reasons.md and the metrics know it.
+func packetRows(counters []telemetry.Counter, filtered []netfilter.Counter) (rows []packetRow) {
+	for _, c := range counters {
+		rows = append(rows, packetRow{fateOf(c.Reason), spaced(c.Direction.String()), c.Reason.String(), c.Packets})
+	}
 	for _, c := range filtered {
 		if c.Packets > 0 {
-			rows = append(rows, packetRow{dropped, "host filter", spaced(c.Reason), c.Packets})
+			rows = append(rows, packetRow{dropped, "host filter", c.Reason, c.Packets})
 		}
 	}
-	drops, dropErr := reader.DropCounters()
-	return rows, drops, errors.Join(err, dropErr)
+	return rows
 }
 
 // Outcomes of packets. Every host sends routine packets by itself; they are dropped

@@ -179,7 +179,7 @@ func (t Tracer) attachment(pod, name string) (journal.Record, error) {
 	if name != "" {
 		pod += " with an interface " + name
 	}
-	return journal.Record{}, fmt.Errorf("node %s has no pod %s: is it on the host's network, or still being made?", t.words.nodeName, pod)
+	return journal.Record{}, fmt.Errorf("node %s has no pod %s: it is on the host's network, or still waits for its interface; kubectl describe pod shows why", t.words.nodeName, pod)
 }
 
 func ownAddress(from state.Interface, to netip.Addr) (netip.Addr, error) {

@@ -165,5 +165,6 @@ func checkVPC(tx store.ReadTx, vpc *store.VPC) *Refusal {
 			return nil
 		}
 	}
-	return &Refusal{v1alpha1.NoReadySubnetReason, fmt.Sprintf("VPC %q has no ready subnet for pods", vpc.Name)}
+	return &Refusal{v1alpha1.NoReadySubnetReason, fmt.Sprintf(
+		"VPC %q has no ready subnet for pods: its owner can create a Subnet, or correct what the condition Ready of a Subnet names", vpc.Name)}
 }

@@ -110,7 +110,7 @@ func TestWithoutALabelThoseWhomTheDefaultVPCAllowsUseIt(t *testing.T) {
 		{name: "not allowed", rows: []any{nobody, subnet}, wantReason: v1alpha1.NoDefaultNetworkReason},
 		{name: "missing", wantReason: v1alpha1.NoDefaultNetworkReason},
 		{name: "not ready", rows: []any{&unready, subnet}, wantReason: v1alpha1.NetworkNotReadyReason, text: "is not ready"},
-		{name: "without a subnet", rows: []any{everybody}, wantReason: v1alpha1.NetworkNotReadyReason, text: "no ready subnet"},
+		{name: "without a subnet", rows: []any{everybody}, wantReason: v1alpha1.NetworkNotReadyReason, text: "create a Subnet, or correct"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			operatortest.New(t, tc.rows...).View(func(tx store.ReadTx) {

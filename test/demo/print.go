@@ -136,7 +136,7 @@ Look around:
   .cluster/bin/kubectl get addr -o wide
   .cluster/bin/kubectl describe pod -n customer-a web-1
   .cluster/bin/aliothctl status --node alioth-node1
-  .cluster/bin/aliothctl drops
+  .cluster/bin/aliothctl drops        # customer-a asks for db-3, at an address that it does not have
   .cluster/bin/aliothctl trace customer-a/web-1 10.10.2.12:8080
   .cluster/bin/aliothctl verify
   .cluster/bin/kubectl exec -n customer-a web-1 -- ping -c3 10.10.2.12

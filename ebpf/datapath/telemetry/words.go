@@ -71,11 +71,11 @@ var explanations = [bpf.AliothReasonREASON_LEN]explanation{
 	bpf.AliothReasonDROP_CONN_FULL:     {"the node's table of flows to services is full", "spread the pods over more nodes"},
 	bpf.AliothReasonDROP_CONN_CONFLICT: {"the same source port already has an open flow to this backend through another service; no error is sent, or one was sent a moment ago", "nothing: the next attempt takes another port"},
 
-	bpf.AliothReasonDROP_EGRESS_CLOSED:      {"the VPC has no egress", "set spec.egress of the VPC to Masquerade, if its pods may leave it"},
+	bpf.AliothReasonDROP_EGRESS_CLOSED:      {"the VPC has no egress", "set spec.egress of the VPC to Masquerade, if its pods may leave it; to reach a Service, name a Network of this VPC in the label arktos.futurewei.com/network of the Service"},
 	bpf.AliothReasonDROP_EGRESS_SHADOW:      {"a shadow address, which only the node may use", "use the pod's own address, inside its VPC"},
 	bpf.AliothReasonDROP_EGRESS_NODE:        {"an address of a node, which is closed to tenants", "use a Service, or a pod in the default VPC"},
 	bpf.AliothReasonDROP_EGRESS_DEFAULT_VPC: {"an address of the default VPC, which is closed to other VPCs", "share the destination with a SharedService object"},
-	bpf.AliothReasonDROP_EGRESS_SERVICE:     {"a service's address that this VPC does not have", "check the address; only shared services are reached from every VPC"},
+	bpf.AliothReasonDROP_EGRESS_SERVICE:     {"a service's address that this VPC does not have", "check the address, and the Network in the label arktos.futurewei.com/network of the Service; only shared services are reached from every VPC"},
 	bpf.AliothReasonDROP_EGRESS_LINK_LOCAL:  {"a link-local address, which is valid only on its link", ""},
 	bpf.AliothReasonDROP_EGRESS_MULTICAST:   {"a multicast or reserved address", ""},
 	bpf.AliothReasonDROP_EGRESS_DENIED:      {"on the VPC's list of denied destinations", "remove it from spec.egressDeny of the VPC, if its pods may reach it"},

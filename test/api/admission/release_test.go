@@ -51,7 +51,7 @@ func TestPeopleReleaseAddressesWithAliothctlOnly(t *testing.T) {
 	}
 	for _, what := range []string{left.Name, "--all"} {
 		out, err := asPeopleDo(t, filepath.Join(dir, "kubectl"), "delete", "addresses", what)
-		if err == nil || !strings.Contains(out, "release it with: aliothctl release v 10.8.0.1") {
+		if err == nil || !strings.Contains(out, "delete the pod or Service; only if that is gone and the address stays: aliothctl release v 10.8.0.1") {
 			t.Errorf("kubectl delete addresses %s: %v\n%s\nwant it refused with the command to use", what, err, out)
 		}
 	}
