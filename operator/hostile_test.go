@@ -223,12 +223,11 @@ func TestConditionsOfANodeReleaseNothing(t *testing.T) {
 	}
 	w := calm(t)
 	vni := w.api.objects[keyOf(newVPC("blue", nil))].(*v1alpha1.VPC).Status.VNI
-	w.create(bound("lost", "red", `{"ip": "10.0.1.9"}`, "node-2"), bound("old", "blue", "", "node-2"))
+	w.create(bound("lost", "red", `{"ip": "10.0.1.9"}`, "node-2"))
 	w.settle()
 	h := w.host("node-2")
 	h.up = false // its sandboxes may run
 	w.api.drop(w.pod("lost"))
-	w.api.drop(w.pod("old"))
 	w.mustDelete(newVPC("blue", nil), ranges("blue.net1"), ranges("blue.net2"))
 	heir := newVPC("green", nil, "10.0.0.0/16")
 	heir.Spec.VNI = &vni
