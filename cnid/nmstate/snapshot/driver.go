@@ -140,7 +140,8 @@ func ofDevices(kind string) driver {
 			alone:   []uint16{nl.IFLA_BOND_MODE, nl.IFLA_BOND_FAIL_OVER_MAC},
 		}
 	case "vlan":
-		return driver{changes: only(nl.IFLA_VLAN_FLAGS), masked: []uint16{nl.IFLA_VLAN_FLAGS}}
+		flags := []uint16{nl.IFLA_VLAN_FLAGS}
+		return driver{changes: only(flags...), masked: flags, emptied: map[uint16][]byte{nl.IFLA_VLAN_FLAGS: make([]byte, 8)}}
 	case "macvlan", "macvtap":
 		settings := []uint16{macvlanMode, macvlanFlags, macvlanQueue, macvlanCutoff}
 		return driver{changes: only(settings...), first: settings}

@@ -20,6 +20,8 @@ const (
 	egressBlock  = 14 // TCA_EGRESS_BLOCK
 	htbInit      = 2  // TCA_HTB_INIT, which begins with a version
 	htbOffload   = 9  // TCA_HTB_OFFLOAD
+	// TCA_FQ_CODEL_TARGET, _INTERVAL and _CE_THRESHOLD.
+	codelTarget, codelInterval, codelThreshold = 1, 3, 7
 	// ofDevice is the least parent of queueing disciplines of devices (TC_H_ROOT, TC_H_CLSACT).
 	ofDevice = 0xfffffff0
 	// filtersIn and filtersOut are the parents of filters of clsact (TC_H_CLSACT with
@@ -178,15 +180,23 @@ func parentsFirst(list []Message) (ordered []Message) {
 	return ordered
 }
 
-// queueToAdd returns a queueing discipline or class as a request has it. The kernel shows the
-// version of htb with one of a library, and wants the first alone.
+// queueToAdd returns a queueing discipline or class as a request has it.
 func queueToAdd(m Message) Message {
 	out, attributes := slices.Clone(m[:headerOfQueue]), queues().attributes(m)
 	clear(out[16:]) // tcm_info
 	out = appendAttribute(out, nl.TCA_KIND, attributes.Get(nl.TCA_KIND))
 	options := slices.Clone(attributes.Get(nl.TCA_OPTIONS))
-	if version := options.Get(htbInit); kindOfQueue(m) == "htb" && len(version) >= 4 {
-		binary.NativeEndian.PutUint32(version, binary.NativeEndian.Uint32(version)>>16)
+	switch kindOfQueue(m) {
+	case "htb": // It shows its version with one of a library, and wants the first alone.
+		if version := options.Get(htbInit); len(version) >= 4 {
+			binary.NativeEndian.PutUint32(version, binary.NativeEndian.Uint32(version)>>16)
+		}
+	case "fq_codel": // It keeps times in units of 1.024 us, and rounds down at each conversion.
+		for _, kind := range []uint16{codelTarget, codelInterval, codelThreshold} {
+			if us := options.Get(kind); len(us) == 4 {
+				binary.NativeEndian.PutUint32(us, binary.NativeEndian.Uint32(us)+1)
+			}
+		}
 	}
 	return appendAttribute(out, nl.TCA_OPTIONS, options)
 }

@@ -66,29 +66,32 @@ type ways map[slot][]way
 type way struct {
 	protocol byte
 	hops     []string
+	sourced  bool
 }
 
 func waysOf(list []Message) ways {
 	all := make(ways, len(list))
 	for _, m := range list {
 		at := slotOf(m)
-		all[at] = append(all[at], way{m[5], hopsTo(m)})
+		all[at] = append(all[at], way{m[5], hopsTo(m), isSourced(m)})
 	}
 	return all
 }
 
 // hasPart reports whether a route is left of one of these, which the change has lost: the route
-// that it added again, with the protocol of its own routes, or the next hops of IPv6 whose
-// devices stayed.
+// that it added again, with the protocol of its own routes, the next hops of IPv6 whose devices
+// stayed, or the route of IPv6 whose source address went.
 func (w ways) hasPart(m Message) bool {
 	hops := hopsTo(m)
 	return slices.ContainsFunc(w[slotOf(m)], func(was way) bool {
 		if slices.ContainsFunc(hops, func(hop string) bool { return !slices.Contains(was.hops, hop) }) {
 			return false
 		}
-		return m[5] == unix.RTPROT_STATIC || m[5] == was.protocol && len(hops) < len(was.hops)
+		return m[5] == unix.RTPROT_STATIC || m[5] == was.protocol && (len(hops) < len(was.hops) || was.sourced && !isSourced(m))
 	})
 }
+
+func isSourced(m Message) bool { return routes().attributes(m).Get(unix.RTA_PREFSRC) != nil }
 
 // ProgramRoutes returns the routes of programs, by a device and not by a next hop object: the
 // kernel removes these when it hears that a device has no carrier.

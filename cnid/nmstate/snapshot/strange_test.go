@@ -162,6 +162,16 @@ ip route add 198.18.0.0/24 dev vx0`,
 			host:   "ip link add link eth1 name eth1.10 type vlan id 10 loose_binding on reorder_hdr off egress-qos-map 1:2 3:4 ingress-qos-map 5:6",
 			change: "ip link del eth1.10",
 		},
+		"a VLAN without flags": {
+			host:   "ip link add link eth1 name eth1.10 type vlan id 10 reorder_hdr off",
+			change: "ip link del eth1.10",
+		},
+		"a route of IPv6 whose source goes": {
+			host: `ip link set eth1 up
+ip addr add fd00::1/64 dev eth1 nodad
+ip -6 route add fd01::/64 dev eth1 src fd00::1`,
+			change: "ip addr del fd00::1/64 dev eth1",
+		},
 		"a device of macvlan": {
 			host:   "ip link add link eth1 name vx0 type macvlan mode passthru bcqueuelen 77",
 			change: "ip link del vx0",

@@ -126,6 +126,8 @@ func valuesOf(name string, device map[string]any) (lines []string) {
 var states = regexp.MustCompile(`^(` + strings.Join([]string{
 	// They follow from the carrier. The command tc shows queueing disciplines.
 	`operstate`, `qdisc`,
+	// The kernel counts those on behalf of the devices above; the flags tell the settings.
+	`promiscuity`, `allmulti`,
 	// A bridge takes them from ports that it once had.
 	`tso_max_size`, `tso_max_segs`,
 	// Timers, elections and what a bridge learned. The part of bridge_id that is set is the priority.

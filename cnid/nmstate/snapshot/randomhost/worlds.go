@@ -66,7 +66,13 @@ func Furnished(t testing.TB, m Maker) *Host {
 		}
 		return nil
 	})
-	h.Play(m.Host())
+	furniture := m.Host()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("furnished by %+v", furniture)
+		}
+	})
+	h.Play(furniture)
 	return h
 }
 
