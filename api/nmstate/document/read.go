@@ -122,22 +122,23 @@ func (r *reader) object(to reflect.Value, from any, at *place) {
 	if to.Type() == reflect.TypeFor[Interface]() && object["state"] == Absent {
 		object = identity(object)
 	}
-	of, set := layouts()[to.Type()], map[int]string{}
-	for _, name := range slices.Sorted(maps.Keys(object)) {
-		index, ok := of.index[name]
-		if !ok && idle(name, object[name]) {
-			continue
-		}
+	of, found, last := layouts()[to.Type()], 0, ""
+	for n, name := range of.names {
+		value, ok := object[name]
 		if !ok {
-			r.add(unknown(at.in(name), name))
 			continue
 		}
-		if other, twice := set[index]; twice {
-			r.add(fmt.Errorf("%s: it is the same as %s: remove one", at.in(name), other))
-			continue
+		found++
+		// The second name of a field comes after the first one.
+		if index := of.index[name]; n > 0 && last == of.names[n-1] && of.index[last] == index {
+			r.add(fmt.Errorf("%s: it is the same as %s: remove one", at.in(name), said.Name(last)))
+		} else {
+			r.fill(to.Field(index), value, at.in(name))
 		}
-		set[index] = name
-		r.fill(to.Field(index), object[name], at.in(name))
+		last = name
+	}
+	if found < len(object) {
+		r.unknown(object, of, at)
 	}
 	for _, name := range of.required {
 		if object[name] == nil {
@@ -174,10 +175,16 @@ func (r *reader) checkEmpty(to reflect.Value, object map[string]any, at *place) 
 	}
 }
 
-// unknown is the error for a field that the engine lacks, with the reason if nmstate has it.
-func unknown(at *place, name string) error {
-	if why, ok := unsupported[name]; ok {
-		return fmt.Errorf("unknown field %q: %s", at.path(), why)
+// unknown adds an error for each field that the engine lacks, with the reason if nmstate has it.
+func (r *reader) unknown(object map[string]any, of layout, at *place) {
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		if _, known := of.index[name]; known || idle(name, object[name]) {
+			continue
+		}
+		why := unsupported[name]
+		if why != "" {
+			why = ": " + why
+		}
+		r.add(fmt.Errorf("unknown field %q%s", at.in(name).path(), why))
 	}
-	return fmt.Errorf("unknown field %q", at.path())
 }

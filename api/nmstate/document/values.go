@@ -108,6 +108,8 @@ type layout struct {
 	// index has the indexes of the fields by their names in a document. The tag alias has a
 	// second name that nmstate takes too.
 	index map[string]int
+	// names are those of index, in the order of the struct.
+	names []string
 	// required are the names of the fields that have no value of their own when they are missing.
 	required []string
 }
@@ -131,9 +133,9 @@ func describe(all map[reflect.Type]layout, of reflect.Type) {
 		for index := range of.NumField() {
 			field := of.Field(index)
 			name, rest, _ := strings.Cut(field.Tag.Get("json"), ",")
-			l.index[name] = index
+			l.index[name], l.names = index, append(l.names, name)
 			if alias := field.Tag.Get("alias"); alias != "" {
-				l.index[alias] = index
+				l.index[alias], l.names = index, append(l.names, alias)
 			}
 			if !strings.Contains(rest, "omit") {
 				l.required = append(l.required, name)

@@ -152,10 +152,14 @@ func (p *planner) change(was, is link) {
 	}
 }
 
-// attach makes a device a port again. A bond takes no port that is up.
+// attach makes a device a port again. A bond takes no port that is up. It keeps the address with
+// which a port comes, and gives it back when the port goes.
 func (p *planner) attach(was, is, controller link) {
 	if controller.driver == "bond" && is.flags&unix.IFF_UP != 0 {
 		p.link(is, "set down "+was.name, func(b *builder) { b.flags(0, unix.IFF_UP) })
+	}
+	if own := was.port.Get(nl.IFLA_BOND_SLAVE_PERM_HWADDR); controller.driver == "bond" && own != nil {
+		p.link(is, "own address of "+was.name, func(b *builder) { b.add(unix.IFLA_ADDRESS, own) })
 	}
 	p.link(is, fmt.Sprintf("attach %s to %s", was.name, controller.name), func(b *builder) {
 		b.add(unix.IFLA_MASTER, binary.NativeEndian.AppendUint32(nil, controller.index))
