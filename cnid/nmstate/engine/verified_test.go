@@ -240,11 +240,11 @@ func TestADefaultRouteByADeadGatewayIsUndone(t *testing.T) {
 	t.Parallel()
 	v := newVerified(t)
 	v.api = reach.Target{}
-	v.deaf(t)
 	v.undone(t, via("192.0.2.77", "2001:db8::1"), nil, "gateway 192.0.2.77 on eth1", "asked by resolution of its Ethernet address")
 	v.undone(t, via("192.0.2.1", "2001:db8::77"), nil, "gateway 2001:db8::77 on eth1")
 	v.undone(t, `routes: {config: [{destination: 0.0.0.0/0, next-hop-address: 192.0.2.77, next-hop-interface: eth1, table-id: 100}]}`, nil, "gateway 192.0.2.77 on eth1")
 	v.kept(t, `routes: {config: [{destination: 198.51.100.0/24, next-hop-address: 192.0.2.77, next-hop-interface: eth1}]}`)
+	v.deaf(t)
 	v.kept(t, via("192.0.2.2", "2001:db8::2"))
 }
 

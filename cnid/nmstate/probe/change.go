@@ -23,10 +23,10 @@ type Change struct {
 	Routes []document.Route
 	// Interfaces are those that change.
 	Interfaces []document.Interface
-	// Repair: the change declares nothing that is not committed already.
+	// Repair: the change declares nothing that is not committed already. It restores what was
+	// verified once, so it has no new gateways, and only those targets that were reached before.
 	Repair bool
-	// Reach are targets that have to be reached after the change. Those of a repair count only if
-	// they were reached before: it restores what was verified once.
+	// Reach are targets that have to be reached after the change.
 	Reach []reach.Target
 }
 
@@ -138,7 +138,7 @@ func (c Change) gateways(now *document.State, passed map[string]bool) (list []qu
 	}
 	for _, h := range hops {
 		q := question{kind: gateway, hop: h}
-		isNew := c.makes(h) && !slices.ContainsFunc(known, func(other hop) bool { return other.ip == h.ip })
+		isNew := !c.Repair && c.makes(h) && !slices.ContainsFunc(known, func(other hop) bool { return other.ip == h.ip })
 		if isNew || passed[q.key()] {
 			list = append(list, q)
 		}

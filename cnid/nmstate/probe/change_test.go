@@ -104,6 +104,9 @@ func TestWhatIsAskedAfterAChange(t *testing.T) {
 		"a changed interface gets a default route by itself": {
 			world{before: stateOf(nil), now: stateOf(nil, route("10.0.0.9", "eth0")), changed: []string{"eth0"}}, []string{newGateway, apiTarget},
 		},
+		"a repaired interface gets a default route by itself": {
+			world{before: stateOf(nil), now: stateOf(nil, route("10.0.0.9", "eth0")), changed: []string{"eth0"}, repair: true}, []string{apiTarget},
+		},
 		"the gateway moves to a bridge": {
 			world{before: first, now: stateOf(nil, route("10.0.0.1", "br0")), wanted: []document.Route{route("10.0.0.1", "br0")}},
 			[]string{"gateway gateway 10.0.0.1 on br0", "full gateway 10.0.0.1 on br0 with packets of full size", apiTarget},
