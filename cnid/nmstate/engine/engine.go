@@ -171,6 +171,10 @@ func (e *Engine) Restore(ctx context.Context) error {
 	return err
 }
 
+// Unrestored returns the last change that was undone without the whole state before, as
+// transaction.Manager.Unrestored does.
+func (e *Engine) Unrestored() (*transaction.Unrestored, error) { return e.transactions.Unrestored() }
+
 // Recover rolls back what a process that has ended left open.
 func (e *Engine) Recover(ctx context.Context) error { return e.transactions.Recover(ctx) }
 

@@ -54,11 +54,13 @@ func (c change) added() Routing   { return c.wanted().without(routingOf(c.before
 func (c change) removed() Routing { return routingOf(c.before).without(c.wanted()) }
 
 func (m *Manager) prepare(ctx context.Context, desired *document.State) (c change, err error) {
-	c.desired = desired
 	if c.before, err = m.Host.Show(ctx); err != nil {
 		return c, err
 	}
-	if c.target, err = target.Resolve(desired, c.before); err != nil {
+	if c.desired, err = m.concerned(ctx, desired, c.before); err != nil {
+		return c, err
+	}
+	if c.target, err = target.Resolve(c.desired, c.before); err != nil {
 		return c, err
 	}
 	c.steps = plan.Between(c.before, c.target)
@@ -94,7 +96,7 @@ func (m *Manager) apply(ctx context.Context, c change, o Options) (*Result, erro
 		return nil, err
 	}
 	if len(c.steps) == 0 {
-		return &Result{}, m.dir.keep(r.Committed)
+		return &Result{}, errors.Join(m.dir.keep(r.Committed), m.keepDevices(r.Devices))
 	}
 	if err := m.keep(ctx, r, c); err != nil {
 		return nil, err
@@ -105,7 +107,11 @@ func (m *Manager) apply(ctx context.Context, c change, o Options) (*Result, erro
 	}
 	limited, cancel := context.WithDeadline(ctx, r.Deadline)
 	defer cancel()
-	if err := m.reach(limited, c, o, probes); err != nil {
+	err = m.reach(limited, c, o, probes)
+	if err == nil {
+		err = m.identify(ctx, r, c)
+	}
+	if err != nil {
 		return nil, m.undo(ctx, r, err)
 	}
 	if !o.NoCommit {
@@ -120,6 +126,11 @@ func (m *Manager) newRecord(c change, o Options) (*Record, error) {
 	if err != nil {
 		return nil, err
 	}
+	known, err := m.devices()
+	if err != nil {
+		return nil, err
+	}
+	committed = known.without(merged(committed, c), c)
 	now, pid := time.Now(), os.Getpid()
 	started, err := startOf(pid)
 	if err != nil {
@@ -127,7 +138,7 @@ func (m *Manager) newRecord(c change, o Options) (*Record, error) {
 	}
 	r := &Record{
 		ID: rand.Text(), Boot: m.boot, PID: pid, Started: started, Begun: now, Uptime: uptime(), Deadline: now.Add(o.Timeout),
-		Before: c.before, Committed: merged(committed, c),
+		Before: c.before, Committed: committed, Devices: known.after(committed, c),
 	}
 	for _, i := range c.target.Interfaces {
 		r.Touched = append(r.Touched, i.Name)

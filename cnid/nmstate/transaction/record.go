@@ -56,6 +56,8 @@ type Record struct {
 	ResolverFile *resolvconf.Copy `json:"resolverFile,omitempty"`
 	// Committed is what a commit writes down as the host's committed state.
 	Committed *document.State `json:"committed"`
+	// Devices is what a commit writes down of virtual devices.
+	Devices *Devices `json:"devices,omitempty"`
 }
 
 // Routing are routes and rules.

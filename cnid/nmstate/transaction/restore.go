@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
@@ -34,7 +33,7 @@ func (m *Manager) restore(ctx context.Context, r *Record) error {
 	for try := 1; ; try++ {
 		o := m.lead(ctx, r)
 		if o.isReached() {
-			return errors.Join(incomplete(o.gone), m.dir.removeRecord())
+			return m.end(o.gone)
 		}
 		if try >= m.Tries {
 			return fmt.Errorf("%w in %d tries, what is missing: %s: %w", ErrNotRestored, try, words(o.left), errors.Join(o.unseen, o.failure))
@@ -45,13 +44,6 @@ func (m *Manager) restore(ctx context.Context, r *Record) error {
 		case <-again.C:
 		}
 	}
-}
-
-func incomplete(gone []string) error {
-	if len(gone) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%w: %s", ErrIncomplete, strings.Join(gone, "; "))
 }
 
 // outcome is how far a host was led back.
