@@ -52,6 +52,7 @@ type Aggregation struct {
 	Refused   []Refusal
 
 	leaves []owned
+	asked  []asked
 }
 
 // Aggregate puts the desired state of a node together, whatever the order of shares is.
@@ -66,7 +67,8 @@ type Aggregation struct {
 // together, without doubles; one that adds what another owner's absent entry removes is a
 // conflict with it. Owners that disagree on the type or the state of an interface can't
 // share it: the later one has no field of it. A state that is not set is up here; or down, if
-// it was set by hand, and a policy wants it so. A name alone says nothing by hand. The
+// it was set by hand, and a policy wants it so. A name alone says nothing by hand. An
+// interface is only that of a maker (made-by) if no owner wants it without that. The
 // description of a state is dropped.
 //
 // A policy that can't be read is in Refused. The error is about manual.
