@@ -29,6 +29,7 @@ func TestAHolderOfTheLockThatIsDeadOrLateBlocksNobody(t *testing.T) {
 				limit = 2 * time.Second
 			}
 			cmd := w.start(t, job{Dir: w.dir, Desired: renumbered, DieBefore: never, HangBefore: 3, Timeout: limit})
+			t.Cleanup(func() { _ = errors.Join(cmd.Process.Kill(), cmd.Wait()) }) // whatever becomes of the test
 			record := w.begun(t)
 			if err := unix.Kill(record.Guard, unix.SIGKILL); err != nil {
 				t.Fatal(err)
@@ -40,7 +41,6 @@ func TestAHolderOfTheLockThatIsDeadOrLateBlocksNobody(t *testing.T) {
 				}
 			}
 			w.freed(t)
-			_ = cmd.Wait() // so that it is no zombie
 			w.same(t, before)
 		})
 	}

@@ -67,6 +67,32 @@ func TestAnEnactmentHasTheNameOfItsPolicyAndNode(t *testing.T) {
 	))
 }
 
+// TestTheSlotOfAnEnactmentStaysThatOfItsPolicy: one without a policy would have no row, and its
+// slot would count for nobody.
+func TestTheSlotOfAnEnactmentStaysThatOfItsPolicy(t *testing.T) {
+	admin := start(t)
+	type edit = change[anEnactment]
+	object := enactment("kept-x", "bonds")
+	establish(t, admin, object)
+	named(object, today, "bonds")
+	if err := admin.Status().Update(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	const stays = "status.policy can't be removed"
+	var all []edit
+	for who, user := range map[string]user{"its node": daemonOn("kept-x"), "the operator": operator(), "an administrator": clusterAdmin()} {
+		all = append(all,
+			edit{name: "no policy by " + who, who: user, object: object, edit: func(e anEnactment) { e.Status.Policy = nil }, refused: stays},
+			edit{name: "no status by " + who, who: user, object: object, edit: func(e anEnactment) {
+				e.Status = nmstatev1beta1.NodeNetworkConfigurationEnactmentStatus{}
+			}, refused: stays},
+		)
+	}
+	runChanges(t, patched("status", append(all,
+		edit{name: "a successor of the policy", who: daemonOn("kept-x"), object: object, edit: func(e anEnactment) { e.Status.Policy.UID = "successor" }},
+	)...))
+}
+
 // TestNoNodeTakesTheNameOfAnothersEnactment tries all names that one node's enactments have
 // with the token of another one, whose name is a part of it or has it as a part.
 func TestNoNodeTakesTheNameOfAnothersEnactment(t *testing.T) {
