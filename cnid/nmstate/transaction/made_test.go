@@ -4,7 +4,10 @@
 package transaction_test
 
 import (
+	"encoding/json"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -39,6 +42,27 @@ func (w world) makeByHand(t *testing.T, name string) {
 	testnet.In(t, w.node, func() error {
 		return netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: name}})
 	})
+}
+
+// boots gives what is known of devices another boot.
+func (w world) boots(t *testing.T) {
+	t.Helper()
+	path := filepath.Join(w.dir, "devices.json")
+	var known transaction.Devices
+	text, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(text, &known)
+	}
+	if err == nil && known.Made["br1"] == 0 {
+		t.Fatalf("%s has %s", path, text)
+	}
+	if err == nil {
+		known.Boot = "another"
+		text, err = json.Marshal(known)
+	}
+	if err = errors.Join(err, os.WriteFile(path, text, 0o600)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // kept returns the names of the interfaces that the next boot makes.
@@ -93,6 +117,27 @@ func TestOnlyWhatAliothMadeIsUnmade(t *testing.T) {
 		w := newWorld(t)
 		w.apply(t, bridge(""))
 		w.removeByHand(t, "br1")
+		w.apply(t, bridge(""))
+		w.apply(t, bridge(unmake))
+		if w.has(t, "br1") {
+			t.Error("it is still there")
+		}
+	})
+	t.Run("made by hand after a boot", func(t *testing.T) {
+		w := newWorld(t)
+		w.apply(t, bridge(""))
+		w.boots(t)
+		w.apply(t, bridge(""))
+		w.apply(t, bridge(unmake))
+		if !w.has(t, "br1") {
+			t.Error("it was removed")
+		}
+	})
+	t.Run("made by a document after a boot", func(t *testing.T) {
+		w := newWorld(t)
+		w.apply(t, bridge(""))
+		w.removeByHand(t, "br1")
+		w.boots(t)
 		w.apply(t, bridge(""))
 		w.apply(t, bridge(unmake))
 		if w.has(t, "br1") {
