@@ -160,7 +160,7 @@ type NodeNetworkConfigurationEnactmentStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
 // +kubebuilder:subresource:status
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.policy) || has(self.status) && has(self.status.policy) && self.status.policy.kind == oldSelf.status.policy.kind && self.status.policy.name == oldSelf.status.policy.name",message="status.policy can't be removed or name another policy: the slot of the enactment counts for its policy"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.policy) || has(self.status) && has(self.status.policy)",message="status.policy can't be removed: the slot of the enactment counts for its policy"
 // +kubebuilder:resource:scope=Cluster,path=nodenetworkconfigurationenactments,singular=nodenetworkconfigurationenactment,shortName=nnce
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.status=="True")].type`
 // +kubebuilder:printcolumn:name="Status Age",type=date,JSONPath=`.status.conditions[?(@.status=="True")].lastTransitionTime`

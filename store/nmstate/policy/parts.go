@@ -6,6 +6,7 @@ package policy
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Parts divide a desired state: nothing in one part depends on another part. Each part has the
@@ -25,9 +26,10 @@ func (a Aggregation) Parts(lead func(owner string) string) [][]string {
 		everyRoute = everyRoute || slices.ContainsFunc(asked.leaves, anyDevice)
 	}
 	for _, asked := range a.asked {
+		owner := "owner " + lead(asked.owner)
 		for _, l := range asked.leaves {
 			at := top(l)
-			g.join(at, "owner "+lead(asked.owner))
+			g.join(at, owner)
 			for _, other := range ties(l) {
 				g.join(at, other)
 			}
@@ -93,7 +95,10 @@ func Split(desired map[string]any, parts [][]string) (divided []map[string]any, 
 // top is the path of what a leaf is enforced with: its interface, its entry or its section.
 func top(l leaf) string {
 	if called, ok := l.path.iface(); ok {
-		return device(called)
+		if plain := len(interfaces) + len("[]") + len(called); strings.HasPrefix(l.at[len(interfaces)+1:], called) {
+			return l.at[:plain]
+		}
+		return device(called) // its name is quoted
 	}
 	if l.path.entry() {
 		return l.at
@@ -140,10 +145,14 @@ func dependsOn(l leaf) []string {
 	if _, ok := l.path.iface(); !ok {
 		return nil
 	}
-	if key := l.path[len(l.path)-1].key; slices.Contains([]string{"base-iface", controller, "peer"}, key) {
+	switch l.path[len(l.path)-1].key {
+	case "base-iface", controller, "peer":
 		return texts(l.value)
+	case "port":
+		return portsOf([]leaf{l})
+	default:
+		return nil
 	}
-	return portsOf([]leaf{l})
 }
 
 // texts are those of some values that are texts and not empty.

@@ -165,6 +165,12 @@ func class(kind string) string {
 	return kind
 }
 
+// ofMaker reports whether a leaf tells by whom an interface has to be made.
+func (l leaf) ofMaker() bool {
+	_, ok := l.path.iface()
+	return ok && len(l.path) == 3 && l.path[2].key == madeBy
+}
+
 // claimed are the interfaces that an owner wants to have or to remove, whoever makes them.
 func (t *tally) claimed() map[string]bool {
 	claimed := map[string]bool{}
@@ -178,11 +184,10 @@ func (t *tally) claimed() map[string]bool {
 }
 
 func (t *tally) result(refused []Refusal) Aggregation {
-	claimed := t.claimed()
-	t.leaves = slices.DeleteFunc(t.leaves, func(l owned) bool {
-		called, ok := l.path.iface()
-		return ok && len(l.path) == 3 && l.path[2].key == madeBy && claimed[called]
-	})
+	if slices.ContainsFunc(t.leaves, func(l owned) bool { return l.ofMaker() }) {
+		claimed := t.claimed()
+		t.leaves = slices.DeleteFunc(t.leaves, func(l owned) bool { return l.ofMaker() && claimed[l.path[1].key] })
+	}
 	a := Aggregation{
 		Desired:      format(bare(t.leaves, func(string) bool { return true })),
 		FromPolicies: format(bare(t.leaves, func(owner string) bool { return owner != Manual })),

@@ -4,11 +4,13 @@
 package admission_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
@@ -78,19 +80,22 @@ func TestTheSlotOfAnEnactmentStaysThatOfItsPolicy(t *testing.T) {
 	if err := admin.Status().Update(t.Context(), object); err != nil {
 		t.Fatal(err)
 	}
-	const stays = "status.policy can't be removed"
-	var all []edit
+	var all []attempt
 	for who, user := range map[string]user{"its node": daemonOn("kept-x"), "the operator": operator(), "an administrator": clusterAdmin()} {
-		all = append(all,
-			edit{name: "no policy by " + who, who: user, object: object, edit: func(e anEnactment) { e.Status.Policy = nil }, refused: stays},
-			edit{name: "no status by " + who, who: user, object: object, edit: func(e anEnactment) {
-				e.Status = nmstatev1beta1.NodeNetworkConfigurationEnactmentStatus{}
-			}, refused: stays},
-		)
+		for what, patch := range map[string]client.Patch{
+			"no policy":          client.RawPatch(types.MergePatchType, []byte(`{"status":{"policy":null}}`)),
+			"no policy by steps": client.RawPatch(types.JSONPatchType, []byte(`[{"op":"remove","path":"/status/policy"}]`)),
+			"no status":          client.RawPatch(types.MergePatchType, []byte(`{"status":null}`)),
+		} {
+			all = append(all, attempt{what + ", by " + who, user, func(ctx context.Context, c client.Client) error {
+				return c.Status().Patch(ctx, enactment("kept-x", "bonds"), patch)
+			}, "status.policy can't be removed"})
+		}
 	}
-	runChanges(t, patched("status", append(all,
-		edit{name: "a successor of the policy", who: daemonOn("kept-x"), object: object, edit: func(e anEnactment) { e.Status.Policy.UID = "successor" }},
-	)...))
+	run(t, all)
+	runChanges(t, patched("status", edit{
+		name: "a successor of the policy", who: daemonOn("kept-x"), object: object, edit: func(e anEnactment) { e.Status.Policy.UID = "successor" },
+	}))
 }
 
 // TestNoNodeTakesTheNameOfAnothersEnactment tries all names that one node's enactments have
