@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/cnid/nmstate/transaction"
 )
 
@@ -131,7 +132,7 @@ func (h *Handler) lead(ctx context.Context, o order) (touched, refused bool, err
 		return true, false, err
 	}
 	if len(result.Steps) > 0 {
-		h.cfg.Log.Info("the node has the desired network state", "part", o.path, "steps", len(result.Steps))
+		h.cfg.Log.Info("the node has the desired network state", "part", said.Name(o.path), "steps", len(result.Steps))
 	}
 	return len(result.Steps) > 0, false, nil
 }
@@ -167,7 +168,7 @@ func (h *Handler) fault() (refused bool, err error) {
 		}
 		refused, err = refused && last.refused, last.err
 		if path != "" {
-			err = fmt.Errorf("%s: %w", path, err)
+			err = fmt.Errorf("%s: %w", said.Name(path), err)
 		}
 		errs = append(errs, err)
 	}

@@ -24,9 +24,9 @@ func bridge(more string) string { return "interfaces: [{name: br1, type: linux-b
 
 const unmake = ", state: absent, made-by: alioth"
 
-func (w world) has(t *testing.T, name string) bool {
+func (w world) hasBridge(t *testing.T) bool {
 	t.Helper()
-	return slices.ContainsFunc(w.show(t).Interfaces, func(i document.Interface) bool { return i.Name == name })
+	return slices.ContainsFunc(w.show(t).Interfaces, func(i document.Interface) bool { return i.Name == "br1" })
 }
 
 func (w world) removeByHand(t *testing.T, name string) {
@@ -88,7 +88,7 @@ func TestOnlyWhatAliothMadeIsUnmade(t *testing.T) {
 		w := newWorld(t)
 		w.apply(t, bridge(""))
 		w.apply(t, bridge(unmake))
-		if w.has(t, "br1") {
+		if w.hasBridge(t) {
 			t.Error("it is still there")
 		}
 		w.apply(t, bridge(unmake)) // it is gone
@@ -98,7 +98,7 @@ func TestOnlyWhatAliothMadeIsUnmade(t *testing.T) {
 		w.makeByHand(t, "br1")
 		w.apply(t, bridge(", mtu: 1400"))
 		w.apply(t, bridge(unmake))
-		if !w.has(t, "br1") {
+		if !w.hasBridge(t) {
 			t.Error("it was removed")
 		}
 	})
@@ -109,7 +109,7 @@ func TestOnlyWhatAliothMadeIsUnmade(t *testing.T) {
 		w.makeByHand(t, "br1")
 		w.apply(t, bridge("")) // a handler finds nothing to change
 		w.apply(t, bridge(unmake))
-		if !w.has(t, "br1") {
+		if !w.hasBridge(t) {
 			t.Error("it was removed")
 		}
 	})
@@ -119,7 +119,7 @@ func TestOnlyWhatAliothMadeIsUnmade(t *testing.T) {
 		w.removeByHand(t, "br1")
 		w.apply(t, bridge(""))
 		w.apply(t, bridge(unmake))
-		if w.has(t, "br1") {
+		if w.hasBridge(t) {
 			t.Error("it is still there")
 		}
 	})
@@ -129,7 +129,7 @@ func TestOnlyWhatAliothMadeIsUnmade(t *testing.T) {
 		w.boots(t)
 		w.apply(t, bridge(""))
 		w.apply(t, bridge(unmake))
-		if !w.has(t, "br1") {
+		if !w.hasBridge(t) {
 			t.Error("it was removed")
 		}
 	})
@@ -140,7 +140,7 @@ func TestOnlyWhatAliothMadeIsUnmade(t *testing.T) {
 		w.boots(t)
 		w.apply(t, bridge(""))
 		w.apply(t, bridge(unmake))
-		if w.has(t, "br1") {
+		if w.hasBridge(t) {
 			t.Error("it is still there")
 		}
 	})
@@ -153,7 +153,7 @@ func TestOnlyWhatAliothMadeIsUnmade(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.apply(t, bridge(unmake))
-		if w.has(t, "br1") {
+		if w.hasBridge(t) {
 			t.Error("it is still there")
 		}
 	})
@@ -162,7 +162,7 @@ func TestOnlyWhatAliothMadeIsUnmade(t *testing.T) {
 func TestWhatOthersMakeIsChangedAndNeverMade(t *testing.T) {
 	w := newWorld(t)
 	const others = ", mtu: 1400, made-by: others"
-	if steps := w.apply(t, bridge(others)).Steps; len(steps) > 0 || w.has(t, "br1") {
+	if steps := w.apply(t, bridge(others)).Steps; len(steps) > 0 || w.hasBridge(t) {
 		t.Errorf("it was made: %v", steps)
 	}
 	w.makeByHand(t, "br1")
@@ -177,7 +177,7 @@ func TestWhatOthersMakeIsChangedAndNeverMade(t *testing.T) {
 		}
 		return err
 	}
-	if err := w.manager(t, nil, restore); err != nil || w.has(t, "br1") {
+	if err := w.manager(t, nil, restore); err != nil || w.hasBridge(t) {
 		t.Errorf("the committed state makes it: %v", err)
 	}
 }
