@@ -71,7 +71,8 @@ type Failure struct {
 	Path string `json:"path,omitempty"`
 	// Message tells why. It is cut after 512 bytes.
 	// +kubebuilder:validation:MaxLength=512
-	Message string `json:"message"`
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 // Owner tells who has a part of the desired state.
