@@ -29,11 +29,11 @@ import (
 )
 
 // networkModules are the areas of the node's network state; none if it is off.
-func (d *daemon) networkModules(api *kube.Client, sources *follow.Sources) ([]module, error) {
+func (d *daemon) networkModules(api *kube.Client, sources *follow.Sources, warn func(message string)) ([]module, error) {
 	if !d.cfg.NodeNetworkState {
 		return nil, nil
 	}
-	state, err := d.networkStateModule(api, sources.AllSynced([]*descriptor.Kind{nmstateapi.NodeNetworkState.Kind}))
+	state, err := d.networkStateModule(api, sources.AllSynced([]*descriptor.Kind{nmstateapi.NodeNetworkState.Kind}), warn)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (d *daemon) networkModules(api *kube.Client, sources *follow.Sources) ([]mo
 }
 
 // networkStateModule keeps the node's NodeNetworkState.
-func (d *daemon) networkStateModule(api handler.API, synced func() (bool, <-chan struct{})) (module, error) {
+func (d *daemon) networkStateModule(api handler.API, synced func() (bool, <-chan struct{}), warn func(message string)) (module, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return module{}, fmt.Errorf("find the daemon's own program: %w", err)
@@ -55,7 +55,7 @@ func (d *daemon) networkStateModule(api handler.API, synced func() (bool, <-chan
 	if d.api != nil {
 		config.APIServer = handler.APIServer(d.api.Host)
 	}
-	k := keeper.New(keeper.Config{Node: d.cfg.NodeName, API: api, Store: d.store, Engine: config, Synced: synced, Log: d.log})
+	k := keeper.New(keeper.Config{Node: d.cfg.NodeName, API: api, Store: d.store, Engine: config, Synced: synced, Warn: warn, Log: d.log})
 	watch := monitor.NetworkWatch{Changed: k.Look, Log: d.log}
 	return module{name: "node network state", loops: []func(context.Context){k.Run, k.Follow, k.ServeDHCP, watch.Run}}, nil
 }

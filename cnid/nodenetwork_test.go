@@ -53,7 +53,7 @@ func TestTheNetworkOfTheNodeIsAnAreaOfItsOwn(t *testing.T) {
 			c.change(&m.cfg)
 			d := newIdleDaemon(t, m)
 			sources := follow.New(follow.Config{Node: "node1", Kinds: d.cfg.Kinds()}, nil, nil, d.store, d.journal.Records, d.log)
-			own, err := d.networkModules(nil, sources)
+			own, err := d.networkModules(nil, sources, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -159,7 +159,7 @@ func TestADaemonReportsTheNetworkOfItsNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	api := &stateAPI{store: d.store}
-	area, err := d.networkStateModule(api, alwaysSynced)
+	area, err := d.networkStateModule(api, alwaysSynced, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -74,7 +74,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	}, module{
 		name: "report about host links", loops: []func(context.Context){links.Run},
 	})
-	own, err := d.networkModules(api, sources)
+	own, err := d.networkModules(api, sources, reporter.NotRestored)
 	if err != nil {
 		return err
 	}

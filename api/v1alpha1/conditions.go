@@ -246,6 +246,10 @@ const (
 // were deleted or changed by hand, and have been restored.
 const RepairedReason = "Repaired"
 
+// NetworkNotRestoredReason is the reason of the Warning event of a Node on which a change of the
+// node's own network was undone without the whole state before.
+const NetworkNotRestoredReason = "NetworkNotRestored"
+
 // TooManyGrantsReason is for a HostAccess that would grant more, beside older ones, than
 // admission can be told.
 const TooManyGrantsReason = "TooManyGrants"

@@ -121,6 +121,12 @@ func (r *Reporter) Repaired(list []finding.Repair) {
 	}
 }
 
+// NotRestored writes an event on the Node whose own network is not all that it was before a
+// change. It does not wait for the API server.
+func (r *Reporter) NotRestored(message string) {
+	r.warn(nodeReference(r.node), v1alpha1.NetworkNotRestoredReason, message)
+}
+
 // LinksFailed writes an event on the Node for each of the first few failures of host links.
 // It does not wait for the API server.
 func (r *Reporter) LinksFailed(list []multinet.LinkFailure) {

@@ -44,6 +44,21 @@ func (s Slot) For(p *Policy) bool {
 // Lives reports whether the slot permits the node to change now.
 func (s Slot) Lives(node string, now time.Time) bool { return s.Holder == node && s.Expires.After(now) }
 
+// Trial is a change of what is applied of a policy. One that fails goes back to what was
+// applied before, so the policy keeps no other one from the node.
+type Trial struct {
+	// Open: the state handler has not told yet how the change went.
+	Open bool
+	// Former is what was applied before, with its priority; nil for nothing.
+	Former         map[string]any
+	FormerPriority int32
+	// Failures is how many changes in a row have failed. The next one is due at Next, or once
+	// Seen is no longer the digest of what the policy depends on (policy.Setting).
+	Failures int
+	Next     time.Time
+	Seen     string
+}
+
 // Enactment is the row of a NodeNetworkConfigurationEnactment. Key: Name.
 type Enactment struct {
 	store.Meta
@@ -66,6 +81,8 @@ type Enactment struct {
 	// nil for nothing.
 	Applied         map[string]any
 	AppliedPriority int32
+	// Trial is the last change of Applied.
+	Trial Trial
 	// Keep leaves the node as it is when the policy ends.
 	Keep bool
 	// Before is the node's state before the policy was applied first, nil before that.

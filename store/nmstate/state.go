@@ -23,6 +23,8 @@ type State struct {
 	// Reach are the targets that the node has to reach after a change, as people set them, and
 	// PolicyReach those of policies.
 	Reach, PolicyReach []string
+	// Parts are the paths of what is enforced together; nil if everything is.
+	Parts [][]string
 	// Current is the current state, nil until it was reported.
 	Current map[string]any
 	// ObservedGeneration is the generation whose desired state was enforced last, with
@@ -32,8 +34,17 @@ type State struct {
 	// true, or of Available if none is.
 	Available, Failing bool
 	Reason, Message    string
+	// Failures are the parts that the node does not have.
+	Failures []Failure
 	// Invalid is why a document of the object can't be read, "" if all can.
 	Invalid string
+}
+
+// Failure is a part of a desired state that the node does not have.
+type Failure struct {
+	// Path is the first one of the part, "" for what is in no part.
+	Path    string
+	Message string
 }
 
 // Observed reports whether the state handler has enforced the desired state of this

@@ -112,6 +112,37 @@ func TestAPolicyGivesNodesABridgeForAsLongAsItIsThere(t *testing.T) {
 	}
 }
 
+// A policy that can't be applied, and that comes first, keeps no other one from its node. One
+// that only matches an interface neither makes it again nor removes it.
+func TestAPolicyThatFailsKeepsNoOtherFromTheNode(t *testing.T) {
+	t.Parallel()
+	e := start(t)
+	_, node := e.Nodes()
+	impossible := networkPolicy(unique("a-impossible"), node, `{"interfaces":[{"name":"eth666","type":"ethernet","state":"up"}]}`)
+	e.Make(t, impossible)
+	e.awaitPolicy(t, impossible, nmstatev1.DegradedCondition, node, "eth666")
+	innocent := networkPolicy(unique("innocent"), node, `{"interfaces":[{"name":"nns-inno","type":"linux-bridge","state":"up","bridge":{"port":[]}}]}`)
+	e.Make(t, innocent)
+	e.awaitPolicy(t, innocent, nmstatev1.AvailableCondition)
+	e.awaitDevice(t, node, "nns-inno", "", true)
+	e.awaitPolicy(t, impossible, nmstatev1.DegradedCondition, node, "eth666")
+
+	e.OnNode(t, node, "ip", "link", "add", "nns-hand", "type", "bridge")
+	e.awaitState(t, node, `"name":"nns-hand"`, true)
+	matching := &nmstatev1.NodeNetConfPolicy{ObjectMeta: metav1.ObjectMeta{Name: unique("matching")}}
+	matching.Spec.MatchRules = []nmstatev1.MatchRule{{Name: "nns-hand"}}
+	matching.Spec.DesiredState = &runtime.RawExtension{Raw: []byte(`{"interfaces":[{"mtu":1400}]}`)}
+	e.Make(t, matching)
+	e.awaitDevice(t, node, "nns-hand", "mtu 1400", true)
+	e.OnNode(t, node, "ip", "link", "del", "nns-hand")
+	e.awaitState(t, node, `"name":"nns-hand"`, false)
+	if err := e.Delete(within(t, patience), innocent); err != nil {
+		t.Fatal(err)
+	}
+	e.awaitDevice(t, node, "nns-inno", "", false)
+	e.awaitDevice(t, node, "nns-hand", "", false)
+}
+
 // awaitState waits until the reported state of a node has a text, or not.
 func (e *env) awaitState(t *testing.T, node, text string, there bool) {
 	t.Helper()

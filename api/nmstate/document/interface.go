@@ -36,11 +36,23 @@ const (
 	Ignore = "ignore"
 )
 
+// Values of MadeBy.
+const (
+	// MadeByOthers leaves the interface out while it is missing: it is never made.
+	MadeByOthers = "others"
+	// MadeByAlioth leaves the interface as it is unless Alioth has made it.
+	MadeByAlioth = "alioth"
+)
+
 // Interface is a network device of the host.
 type Interface struct {
 	Name  string `json:"name"`
 	Type  string `json:"type,omitempty"`
 	State string `json:"state,omitempty"`
+	// MadeBy is by whom the interface has to be made, so that the document is about it: "" for
+	// anybody, MadeByOthers or MadeByAlioth. It is an extension of Alioth for policies: those
+	// that match interfaces, and the undo of all others.
+	MadeBy string `json:"made-by,omitempty"`
 	// Description is the device's alias (at most 255 bytes).
 	Description *string `json:"description,omitempty"`
 	// MACAddress is the Ethernet address, six octets in upper-case hex with colons.

@@ -30,6 +30,9 @@ const (
 	// ForeignCondition (state) is True while the desired state has interfaces that another
 	// program manages. They stay as they are, and the message names them.
 	ForeignCondition = "ManagedByOthers"
+	// NotRestoredCondition (state) is True after a change that was undone without the whole
+	// state before, until a later change succeeds. The message has what is missing.
+	NotRestoredCondition = "NotRestored"
 )
 
 // Reasons of these conditions.
@@ -60,6 +63,10 @@ const (
 	// NetworkManagerReason and NetworkdReason (ManagedByOthers) are the other program.
 	NetworkManagerReason = "NetworkManager"
 	NetworkdReason       = "Networkd"
+	// IncompleteReason (NotRestored): what is missing can't exist any more.
+	IncompleteReason = "Incomplete"
+	// GivenUpReason (NotRestored): the kernel refused it in many tries.
+	GivenUpReason = "GivenUp"
 )
 
 // Kinds of policies.

@@ -46,6 +46,33 @@ type Slot struct {
 	Generation int64 `json:"generation,omitempty"`
 }
 
+// Trial is a change of what is applied of a policy.
+type Trial struct {
+	// Open: the node's state handler has not told yet how the change went.
+	// +optional
+	Open bool `json:"open,omitempty"`
+	// FormerState is what was applied before, and FormerPriority its priority. A change that
+	// fails goes back to that.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Type=object
+	// +optional
+	FormerState *runtime.RawExtension `json:"formerState,omitempty"`
+	// +optional
+	FormerPriority int32 `json:"formerPriority,omitempty"`
+	// Failures is how many changes in a row have failed.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	Failures int32 `json:"failures,omitempty"`
+	// Next is when the policy is tried again. It is tried earlier if seen changes.
+	// +optional
+	Next *metav1.Time `json:"next,omitempty"`
+	// Seen is a digest of what the policy depended on after the last failure: which of its
+	// interfaces were there, and what others desired of the node.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	Seen string `json:"seen,omitempty"`
+}
+
 // PolicyReference names a policy.
 type PolicyReference struct {
 	// Kind is NodeNetConfPolicy or NodeNetworkConfigurationPolicy.
@@ -89,6 +116,10 @@ type NodeNetworkConfigurationEnactmentStatus struct {
 	// AppliedPriority is the priority with which appliedState has its fields.
 	// +optional
 	AppliedPriority int32 `json:"appliedPriority,omitempty"`
+	// Trial is the last change of appliedState, if it is not known yet how the change went,
+	// or if the change failed.
+	// +optional
+	Trial *Trial `json:"trial,omitempty"`
 	// KeepOnDelete is that of the policy, which may be gone when it is needed.
 	// +optional
 	KeepOnDelete bool `json:"keepOnDelete,omitempty"`
@@ -129,6 +160,7 @@ type NodeNetworkConfigurationEnactmentStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
 // +kubebuilder:subresource:status
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.policy) || has(self.status) && has(self.status.policy)",message="status.policy can't be removed: the slot of the enactment counts for its policy"
 // +kubebuilder:resource:scope=Cluster,path=nodenetworkconfigurationenactments,singular=nodenetworkconfigurationenactment,shortName=nnce
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.status=="True")].type`
 // +kubebuilder:printcolumn:name="Status Age",type=date,JSONPath=`.status.conditions[?(@.status=="True")].lastTransitionTime`

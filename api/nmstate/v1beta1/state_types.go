@@ -13,13 +13,18 @@ import (
 // ManualOwner is the owner of parts of a desired state that were set by hand.
 const ManualOwner = "manual"
 
-// MaxOwners bounds the owners in the status of a NodeNetworkState, MaxRefused the text of what
-// is refused, in bytes.
+// MaxOwners bounds the owners in the status of a NodeNetworkState, and MaxRefused the text
+// of what is refused, in bytes. MaxReach bounds the targets in each list of the specification.
+// MaxParts and MaxPaths bound the parts and the paths of one, MaxPath a path in bytes, and
+// MaxFailure the text of a failure in bytes.
 const (
 	MaxOwners  = 1024
 	MaxRefused = 1024
-	// MaxReach bounds the targets in each list of the specification.
-	MaxReach = 64
+	MaxReach   = 64
+	MaxParts   = 256
+	MaxPaths   = 1024
+	MaxPath    = 256
+	MaxFailure = 512
 )
 
 // NodeNetworkStateSpec is what the network of a node shall be.
@@ -54,6 +59,36 @@ type NodeNetworkStateSpec struct {
 	// +listType=set
 	// +optional
 	PolicyReach []nmstatev1.ReachTarget `json:"policyReach,omitempty"`
+	// Parts divide desiredState into what is enforced together. Each part has a transaction
+	// of its own, so one that fails keeps no other from the node. What is in no part is
+	// enforced together too. Only the policy handler writes it.
+	// +kubebuilder:validation:MaxItems=256
+	// +listType=atomic
+	// +optional
+	Parts []Part `json:"parts,omitempty"`
+}
+
+// Part is a part of a desired state.
+type Part struct {
+	// Paths of what is in the part: interfaces, entries of routes and rules, and whole
+	// sections, for example interfaces[eth1] and dns-resolver.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=1024
+	// +kubebuilder:validation:items:MaxLength=256
+	// +listType=atomic
+	Paths []string `json:"paths"`
+}
+
+// Failure is a part of a desired state that the node does not have.
+type Failure struct {
+	// Path is the first one of the part; it is missing for what is in no part.
+	// +kubebuilder:validation:MaxLength=256
+	// +optional
+	Path string `json:"path,omitempty"`
+	// Message tells why. It is cut after 512 bytes.
+	// +kubebuilder:validation:MaxLength=512
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 // Owner tells who has a part of the desired state.
@@ -104,7 +139,12 @@ type NodeNetworkStateStatus struct {
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Refused string `json:"refused,omitempty"`
-	// Conditions: Available, Failing, Conflict, ManagedByOthers.
+	// Failures are the parts of the desired state that the node does not have.
+	// +kubebuilder:validation:MaxItems=256
+	// +listType=atomic
+	// +optional
+	Failures []Failure `json:"failures,omitempty"`
+	// Conditions: Available, Failing, Conflict, ManagedByOthers, NotRestored.
 	// +kubebuilder:validation:MaxItems=8
 	// +kubebuilder:validation:XValidation:rule="self.all(c, c.reason.size() <= 128 && c.message.size() <= 1024)",message="a condition has a reason of 128 and a message of 1024 characters at most"
 	// +listType=map

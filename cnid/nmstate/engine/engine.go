@@ -171,6 +171,10 @@ func (e *Engine) Commit(ctx context.Context) error { return e.transactions.Commi
 // transaction.ErrNone.
 func (e *Engine) Rollback(ctx context.Context) error { return e.transactions.Rollback(ctx) }
 
+// Unrestored returns the last change that was undone without the whole state before, as
+// transaction.Manager.Unrestored does.
+func (e *Engine) Unrestored() (*transaction.Unrestored, error) { return e.transactions.Unrestored() }
+
 // Recover rolls back what a process that has ended left open.
 func (e *Engine) Recover(ctx context.Context) error { return e.transactions.Recover(ctx) }
 

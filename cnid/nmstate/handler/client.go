@@ -29,6 +29,9 @@ func Ask(api API, node string) func(ctx context.Context) (Wanted, error) {
 			return Wanted{}, fmt.Errorf("read NodeNetworkState %s: %w", node, err)
 		}
 		w := Wanted{Reach: reachOf(object.Spec), UID: object.UID, Generation: object.Generation, Unmanaged: object.Spec.Managed != nil && !*object.Spec.Managed}
+		for _, part := range object.Spec.Parts {
+			w.Parts = append(w.Parts, part.Paths)
+		}
 		if desired := object.Spec.DesiredState; desired != nil && len(desired.Raw) > 0 {
 			if err := json.Unmarshal(desired.Raw, &w.Desired); err != nil {
 				w.Invalid = fmt.Sprintf("spec.desiredState: expected an object: %v", err)

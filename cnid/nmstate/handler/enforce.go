@@ -6,25 +6,25 @@ package handler
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/alioth-net/alioth/api/nmstate/reach"
+	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/cnid/nmstate/transaction"
 )
 
-// outcome is what became of an attempt to enforce a desired state. The zero value is that
-// of no attempt.
+// outcome is what became of an attempt to enforce a part of a desired state. The zero value
+// is that of no attempt.
 type outcome struct {
-	// tried is true for an attempt.
-	tried bool
 	// hash, foreign and reach are those of the order.
 	hash    string
 	foreign foreign
 	reach   []reach.Target
-	// err is why the node does not have the desired state. It is refused if another attempt
-	// is in vain while neither the document nor the node changes.
+	// err is why the node does not have the part. It is refused if another attempt is in vain
+	// while neither the document nor the node changes.
 	err     error
 	refused bool
 	// failures is how many attempts in a row have failed, again the time of the next one
@@ -36,40 +36,58 @@ type outcome struct {
 }
 
 // enforce leads the node to the desired state if that is necessary, and returns the current
-// state in JSON, "" if it can't be read. The result is in h.last.
+// state in JSON, "" if it can't be read. The results are in h.last.
 func (h *Handler) enforce(ctx context.Context) (current string) {
-	order, err := orderOf(h.wanted, h.cfg.Engine.Manager)
+	hash, orders, err := ordersOf(h.wanted, h.cfg.Engine.Manager)
 	if err == nil {
 		current, err = h.show(ctx)
 	}
-	if err != nil {
-		if h.last.err == nil || h.dueWith(order, h.last.seen) {
-			h.conclude(order, h.last.seen, false, err)
-		}
+	if h.see(err); err != nil {
 		return ""
 	}
-	if !h.dueWith(order, current) {
-		return current
-	}
-	changed, refused, err := h.lead(ctx, order)
-	if !changed {
-		h.conclude(order, current, refused, err)
-		return current
-	}
-	// The network can have drifted since the engine verified it. So no state counts as seen,
-	// and the pass that the change itself causes plans once more.
-	h.conclude(order, "", refused, err)
-	if now, err := h.show(ctx); err == nil { // The next pass reads it otherwise.
-		current = now
+	h.hash = hash
+	h.only(orders)
+	due := slices.DeleteFunc(orders, func(o order) bool { return !h.dueWith(o, current) })
+	// A part may need what another one makes, so those that failed are tried once more after
+	// another one has changed the node.
+	for changed := true; changed && len(due) > 0; {
+		current, changed = h.attempt(ctx, due, current)
+		due = slices.DeleteFunc(due, func(o order) bool { return h.last[o.path].err == nil })
 	}
 	return current
 }
 
+// see keeps why the node can't be read, nil if it can.
+func (h *Handler) see(err error) {
+	next := outcome{err: err}
+	if err != nil {
+		if time.Now().Before(h.blind.again) {
+			return
+		}
+		next.failures = h.blind.failures + 1
+		next.again = time.Now().Add(pauseAfter(next.failures))
+	}
+	h.blind = next
+}
+
+// only forgets the outcomes of parts that are not desired any longer.
+func (h *Handler) only(orders []order) {
+	last := map[string]outcome{}
+	h.paths = nil
+	for _, o := range orders {
+		h.paths = append(h.paths, o.path)
+		if before, ok := h.last[o.path]; ok {
+			last[o.path] = before
+		}
+	}
+	h.last = last
+}
+
 // dueWith reports whether an order has to be enforced while the current state is this one.
 func (h *Handler) dueWith(o order, current string) bool {
-	last := h.last
+	last, tried := h.last[o.path]
 	switch {
-	case !last.tried || last.hash != o.hash || last.foreign != o.foreign || !slices.Equal(last.reach, o.reach):
+	case !tried || last.hash != o.hash || last.foreign != o.foreign || !slices.Equal(last.reach, o.reach):
 		return true
 	case !last.again.IsZero() && !time.Now().Before(last.again):
 		return true
@@ -80,9 +98,30 @@ func (h *Handler) dueWith(o order, current string) bool {
 	}
 }
 
-// lead leads the node to the desired state. changed is true if the network of the node may
-// not be what it was before.
-func (h *Handler) lead(ctx context.Context, o order) (changed, refused bool, err error) {
+// attempt enforces orders one after the other. It returns the current state, and whether one of
+// them changed the node for good.
+func (h *Handler) attempt(ctx context.Context, orders []order, before string) (current string, changed bool) {
+	current = before
+	for _, o := range orders {
+		touched, refused, err := h.lead(ctx, o)
+		if !touched {
+			h.conclude(o, current, refused, err)
+			continue
+		}
+		// The network can have drifted since the engine verified it. So no state counts as
+		// seen, and the pass that the change itself causes plans once more.
+		h.conclude(o, "", refused, err)
+		changed = changed || err == nil
+		if now, err := h.show(ctx); err == nil { // The next pass reads it otherwise.
+			current = now
+		}
+	}
+	return current, changed
+}
+
+// lead leads the node to a part of the desired state. touched is true if the network of the
+// node may not be what it was before.
+func (h *Handler) lead(ctx context.Context, o order) (touched, refused bool, err error) {
 	if o.document == nil || o.fault != nil {
 		return false, o.fault != nil, o.fault
 	}
@@ -95,17 +134,17 @@ func (h *Handler) lead(ctx context.Context, o order) (changed, refused bool, err
 		return true, false, err
 	}
 	if len(result.Steps) > 0 {
-		h.cfg.Log.Info("the node has the desired network state", "steps", len(result.Steps))
+		h.cfg.Log.Info("the node has the desired network state", "part", said.Name(o.path), "steps", len(result.Steps))
 	}
 	return len(result.Steps) > 0, false, nil
 }
 
 func (h *Handler) conclude(o order, seen string, refused bool, err error) {
-	next := outcome{tried: true, hash: o.hash, foreign: o.foreign, reach: o.reach, err: err, refused: refused, seen: seen}
+	next := outcome{hash: o.hash, foreign: o.foreign, reach: o.reach, err: err, refused: refused, seen: seen}
 	if err != nil {
 		next.failures = 1
-		if h.last.hash == o.hash {
-			next.failures += h.last.failures
+		if last := h.last[o.path]; last.hash == o.hash {
+			next.failures += last.failures
 		}
 		pause := pauseAfter(next.failures)
 		if refused {
@@ -113,7 +152,29 @@ func (h *Handler) conclude(o order, seen string, refused bool, err error) {
 		}
 		next.again = time.Now().Add(pause)
 	}
-	h.last = next
+	h.last[o.path] = next
+}
+
+// fault is why the node does not have the desired state. It is refused if all that is missing
+// is so.
+func (h *Handler) fault() (refused bool, err error) {
+	if h.blind.err != nil {
+		return false, h.blind.err
+	}
+	var errs []error
+	refused = true
+	for _, path := range h.paths {
+		last := h.last[path]
+		if last.err == nil {
+			continue
+		}
+		refused, err = refused && last.refused, last.err
+		if path != "" {
+			err = fmt.Errorf("%s: %w", said.Name(path), err)
+		}
+		errs = append(errs, err)
+	}
+	return refused && len(errs) > 0, errors.Join(errs...)
 }
 
 // show returns the current state in JSON, without lifetimes: they change all the time, and a

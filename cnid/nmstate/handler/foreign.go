@@ -15,8 +15,22 @@ import (
 // foreign are the interfaces of a desired state that other programs manage. The zero value
 // is none.
 type foreign struct {
-	// reason is that of the condition, by the program of the first interface.
-	reason, message string
+	// reason is that of the condition, by the program of the first interface, and names tells
+	// the interfaces with their programs.
+	reason, names string
+}
+
+// and puts those of two parts together.
+func (f foreign) and(other foreign) foreign {
+	if f == (foreign{}) || other == (foreign{}) {
+		return foreign{f.reason + other.reason, f.names + other.names}
+	}
+	return foreign{firstReason(f.reason, other.reason), f.names + ", " + other.names}
+}
+
+// message is that of the condition.
+func (f foreign) message() string {
+	return fmt.Sprintf("left as they are, because another program manages them: %s; configure them there, or release them from it", f.names)
 }
 
 // leaveOut takes out of a document the interfaces that other programs manage, with their
@@ -41,7 +55,7 @@ func leaveOut(d *document.State, manager func(name string) (string, error)) (f f
 	if len(names) == 0 {
 		return f, nil
 	}
-	f.message = fmt.Sprintf("left as they are, because another program manages them: %s; configure them there, or release them from it", strings.Join(names, ", "))
+	f.names = strings.Join(names, ", ")
 	d.Interfaces = slices.DeleteFunc(d.Interfaces, func(i document.Interface) bool { return programs[i.Name] != "" })
 	if d.Routes != nil {
 		d.Routes.Config = slices.DeleteFunc(d.Routes.Config, func(r document.Route) bool { return programs[r.Interface] != "" })

@@ -23,6 +23,9 @@ type Engine interface {
 	// Plan fails for a document that can't be applied as things are. It changes nothing.
 	Plan(ctx context.Context, desired *document.State) ([]plan.Step, error)
 	Apply(ctx context.Context, desired *document.State, o transaction.Options) (*transaction.Result, error)
+	// Unrestored is the last change that was undone without the whole state before, nil if
+	// there is none, or if a later one succeeded.
+	Unrestored() (*transaction.Unrestored, error)
 	// Manager returns the program that manages an interface besides the engine, "" if none
 	// does.
 	Manager(name string) (string, error)
@@ -48,11 +51,13 @@ type Wanted struct {
 	Invalid string
 	// Reach are the targets that the node has to reach after a change.
 	Reach []string
+	// Parts are the paths of what is enforced together; nil if everything is.
+	Parts [][]string
 	// NodeUID is that of the Node object, with which the object goes; "" if it is unknown.
 	NodeUID types.UID
 }
 
-// Config is what a Handler works with. All fields are required but Hints.
+// Config is what a Handler works with. All fields are required but Hints and Warn.
 type Config struct {
 	// Node is the name of the node.
 	Node   string
@@ -66,7 +71,9 @@ type Config struct {
 	Poll time.Duration
 	// Timeout is how long a change may take until it is undone.
 	Timeout time.Duration
-	Log     *slog.Logger
+	// Warn tells people of a change that was undone without the whole state before.
+	Warn func(message string)
+	Log  *slog.Logger
 }
 
 // Handler keeps the NodeNetworkState of a node.
@@ -75,8 +82,16 @@ type Handler struct {
 	// wanted is what the object was known to ask for last, if it was known ever.
 	wanted Wanted
 	known  bool
-	last   outcome
-	told   reported
+	// hash is that of the desired state, and last has the outcomes of its parts by their first
+	// paths, which paths has in the order of the parts.
+	hash  string
+	last  map[string]outcome
+	paths []string
+	// blind is the outcome of reading the node.
+	blind outcome
+	told  reported
+	// unrestored is the last change of which people were told.
+	unrestored transaction.Unrestored
 }
 
 // New returns a Handler, which has done nothing yet.
@@ -129,21 +144,28 @@ func (h *Handler) Pass(ctx context.Context) (again time.Duration, err error) {
 		return firstPause, unknown
 	}
 	if h.wanted.Unmanaged {
-		h.last = outcome{}
+		h.hash, h.last, h.paths, h.blind = "", nil, nil, outcome{}
 		err = h.report(ctx, report{uid: h.wanted.UID, generation: h.wanted.Generation, unmanaged: true})
 		return h.due(), errors.Join(unknown, err)
 	}
 	current := h.enforce(ctx)
 	err = h.report(ctx, h.reportOf(current))
-	return h.due(), errors.Join(unknown, h.last.err, err)
+	_, fault := h.fault()
+	return h.due(), errors.Join(unknown, fault, err)
 }
 
 // due is the time until something is due that needs no change: an attempt after one that
 // failed, or a report.
 func (h *Handler) due() time.Duration {
-	next := h.last.again
-	if at := h.told.due(); next.IsZero() || !at.IsZero() && at.Before(next) {
-		next = at
+	next := h.told.due()
+	sooner := func(at time.Time) {
+		if next.IsZero() || !at.IsZero() && at.Before(next) {
+			next = at
+		}
+	}
+	sooner(h.blind.again)
+	for _, last := range h.last {
+		sooner(last.again)
 	}
 	if next.IsZero() {
 		return 0

@@ -15,14 +15,17 @@ import (
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/api/nmstate/reach"
+	"github.com/alioth-net/alioth/store/nmstate/policy"
 )
 
-// order is a desired state as it is enforced.
+// order is a part of a desired state as it is enforced: in a transaction of its own.
 type order struct {
-	// hash is that of the whole desired state, "" without one.
+	// path is the first one of the part, "" for what is in no part.
+	path string
+	// hash is that of the part, "" without one.
 	hash string
-	// document lacks what others manage. It is nil if nothing is desired, or if the desired
-	// state can't be read, of which fault says why.
+	// document lacks what others manage. It is nil if nothing is desired, or if the part can't
+	// be read, of which fault says why.
 	document *document.State
 	fault    error
 	foreign  foreign
@@ -30,34 +33,70 @@ type order struct {
 	reach []reach.Target
 }
 
-// orderOf reads a desired state. An error means that it is unknown what others manage.
-func orderOf(w Wanted, manager func(name string) (string, error)) (o order, err error) {
+// ordersOf reads a desired state, of which hash is that of the whole, "" without one. There is
+// one order at least. An error means that it is unknown what others manage.
+func ordersOf(w Wanted, manager func(name string) (string, error)) (hash string, orders []order, err error) {
 	if w.Invalid != "" {
-		return order{fault: errors.New(w.Invalid)}, nil
+		return "", []order{{fault: errors.New(w.Invalid)}}, nil
 	}
 	if len(w.Desired) == 0 {
-		return order{}, nil
+		return "", []order{{}}, nil
 	}
-	if o.hash, o.document, o.fault = read(w.Desired); o.fault == nil {
-		o.reach, o.fault = reach.ParseList("spec.reach", w.Reach)
-		o.foreign, err = leaveOut(o.document, manager)
+	targets, fault := reach.ParseList("spec.reach", w.Reach)
+	for _, o := range divided(w) {
+		if o.fault == nil {
+			o.reach, o.fault = targets, fault
+		}
+		if o.document != nil {
+			if o.foreign, err = leaveOut(o.document, manager); err != nil {
+				return "", nil, err
+			}
+		}
+		orders = append(orders, o)
 	}
-	return o, err
+	return hashOf(w.Desired), orders, nil
 }
 
-// read returns the hash of a desired state, and its document if there is nothing wrong.
-func read(desired map[string]any) (hash string, d *document.State, err error) {
-	text, err := json.Marshal(desired) // with sorted keys
-	if err != nil {
-		return "", nil, err
+// divided reads the parts of a desired state. What was set by hand since the parts were written
+// is in none of them, and is enforced first.
+func divided(w Wanted) (orders []order) {
+	parts, rest, err := policy.Split(w.Desired, w.Parts)
+	if err != nil || len(w.Parts) == 0 {
+		return []order{read("", w.Desired)}
+	}
+	if rest != nil {
+		orders = append(orders, read("", rest))
+	}
+	for n, part := range parts {
+		if len(part) > 0 {
+			orders = append(orders, read(w.Parts[n][0], part))
+		}
+	}
+	return orders
+}
+
+// read returns the order of a part, with its document if there is nothing wrong.
+func read(path string, desired map[string]any) order {
+	o := order{path: path, hash: hashOf(desired)}
+	text, err := json.Marshal(desired)
+	if err == nil {
+		err = errors.Join(expressions("", desired)...)
+	}
+	if err == nil {
+		o.document, err = document.ParseJSON(text)
+	}
+	o.fault = err
+	return o
+}
+
+// hashOf is the SHA-256 of a desired state as JSON with sorted keys, in hex.
+func hashOf(desired map[string]any) string {
+	text, err := json.Marshal(desired)
+	if err != nil { // It was JSON.
+		return ""
 	}
 	sum := sha256.Sum256(text)
-	hash = hex.EncodeToString(sum[:])
-	if err := errors.Join(expressions("", desired)...); err != nil {
-		return hash, nil, err
-	}
-	d, err = document.ParseJSON(text)
-	return hash, d, err
+	return hex.EncodeToString(sum[:])
 }
 
 // expressions are errors about the expressions in a part of a desired state, which nobody

@@ -48,7 +48,7 @@ func (r reported) due() time.Time {
 // has reports whether the object has a report, which is not too old.
 func (r reported) has(next report, now time.Time) bool {
 	due := r.due()
-	return r.err == nil && next.uid != "" && next == r.last && (due.IsZero() || now.Before(due))
+	return r.err == nil && next.uid != "" && next.equal(r.last) && (due.IsZero() || now.Before(due))
 }
 
 // report writes a report if the object does not have it. After a failure there is a pause.

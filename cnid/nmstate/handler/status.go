@@ -4,6 +4,8 @@
 package handler
 
 import (
+	"reflect"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -12,9 +14,10 @@ import (
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
 	"github.com/alioth-net/alioth/api/nmstate/v1beta1"
 	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/cnid/nmstate/transaction"
 )
 
-// report is what the status of the object shall say. Two equal ones say the same.
+// report is what the status of the object shall say.
 type report struct {
 	// uid and generation are those of the object whose desired state it is about. With a uid
 	// of "" it has the current state alone.
@@ -28,19 +31,55 @@ type report struct {
 	// fault is why the node does not have the desired state, "" if it does.
 	fault   string
 	refused bool
-	foreign foreign
+	// failures are the parts that the node does not have.
+	failures []v1beta1.Failure
+	foreign  foreign
+	// unrestored is the last change that was undone without the whole state before.
+	unrestored transaction.Unrestored
 }
+
+// equal reports whether two reports say the same.
+func (r report) equal(other report) bool { return reflect.DeepEqual(r, other) }
 
 // reportOf is the report after an attempt to enforce the desired state.
 func (h *Handler) reportOf(current string) report {
 	r := report{
-		uid: h.wanted.UID, generation: h.wanted.Generation, current: current,
-		hash: h.last.hash, refused: h.last.refused, foreign: h.last.foreign,
+		uid: h.wanted.UID, generation: h.wanted.Generation, current: current, hash: h.hash, unrestored: h.lost(),
 	}
-	if h.last.err != nil {
-		r.fault = h.last.err.Error()
+	refused, fault := h.fault()
+	if r.refused = refused; fault != nil {
+		r.fault = fault.Error()
+	}
+	for _, path := range h.paths {
+		last := h.last[path]
+		r.foreign = r.foreign.and(last.foreign)
+		if last.err != nil && h.blind.err == nil {
+			r.failures = append(r.failures, v1beta1.Failure{Path: path, Message: said.Bounded(last.err.Error(), v1beta1.MaxFailure)})
+		}
 	}
 	return r
+}
+
+// lost is the last change that was undone without the whole state before, the zero value for
+// none. People are told once.
+func (h *Handler) lost() transaction.Unrestored {
+	lost, err := h.cfg.Engine.Unrestored()
+	if err != nil {
+		h.cfg.Log.Warn("can't read how the last change was undone", "error", err)
+		return h.unrestored
+	}
+	if lost == nil {
+		h.unrestored = transaction.Unrestored{}
+		return h.unrestored
+	}
+	if *lost != h.unrestored {
+		h.unrestored = *lost
+		h.cfg.Log.Error("a change was undone without the whole state before", "cause", lost.Message)
+		if h.cfg.Warn != nil {
+			h.cfg.Warn(lost.Message)
+		}
+	}
+	return h.unrestored
 }
 
 // ofNew is the report for an object that was just made, and desires nothing. What became of
@@ -60,6 +99,7 @@ func (r report) into(object *v1beta1.NodeNetworkState) {
 		r.condition(status, nmstatev1.AvailableCondition, false, nmstatev1.UnmanagedReason, "spec.managed is false: nothing is enforced, and nothing reported")
 		meta.RemoveStatusCondition(&status.Conditions, nmstatev1.FailingCondition)
 		meta.RemoveStatusCondition(&status.Conditions, nmstatev1.ForeignCondition)
+		meta.RemoveStatusCondition(&status.Conditions, nmstatev1.NotRestoredCondition)
 		return
 	}
 	status.HandlerNmstateVersion = v1beta1.HandlerVersion
@@ -75,6 +115,7 @@ func (r report) into(object *v1beta1.NodeNetworkState) {
 	if r.refused {
 		status.Refused = said.Bounded(r.fault, v1beta1.MaxRefused)
 	}
+	status.Failures = r.failures
 	r.conditions(status)
 }
 
@@ -92,9 +133,17 @@ func (r report) conditions(status *v1beta1.NodeNetworkStateStatus) {
 	r.condition(status, nmstatev1.FailingCondition, r.fault != "", reason, message)
 	if r.foreign == (foreign{}) {
 		meta.RemoveStatusCondition(&status.Conditions, nmstatev1.ForeignCondition)
-		return
+	} else {
+		r.condition(status, nmstatev1.ForeignCondition, true, r.foreign.reason, r.foreign.message())
 	}
-	r.condition(status, nmstatev1.ForeignCondition, true, r.foreign.reason, r.foreign.message)
+	switch {
+	case r.unrestored == (transaction.Unrestored{}):
+		meta.RemoveStatusCondition(&status.Conditions, nmstatev1.NotRestoredCondition)
+	case r.unrestored.GivenUp:
+		r.condition(status, nmstatev1.NotRestoredCondition, true, nmstatev1.GivenUpReason, r.unrestored.Message)
+	default:
+		r.condition(status, nmstatev1.NotRestoredCondition, true, nmstatev1.IncompleteReason, r.unrestored.Message)
+	}
 }
 
 // condition sets a condition, which keeps the time of its last transition.

@@ -58,6 +58,13 @@ type world struct {
 	// fails, refuses and unreadable are why changes fail, documents are refused, and the
 	// node can't be read.
 	fails, refuses, unreadable error
+	// broken and unknown are interfaces of which changes fail, and that documents must not
+	// name.
+	broken, unknown map[string]error
+	// lostChange is the last change that was undone without the whole state before, and warnings what
+	// people were told.
+	lostChange *transaction.Unrestored
+	warnings   []string
 	// tries and plans are the times of attempts to change the node, and to plan it.
 	tries, plans []time.Time
 	// asked are the targets of the last attempt.
@@ -71,6 +78,7 @@ func newWorld() *world {
 func (w *world) config() Config {
 	return Config{
 		Node: node, API: w, Engine: w, Hints: w.hints, Poll: 30 * time.Second, Timeout: time.Minute, Log: slog.New(slog.DiscardHandler),
+		Warn: func(message string) { w.warnings = append(w.warnings, message) },
 		Wanted: func(context.Context) (Wanted, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -140,6 +148,10 @@ func (w *world) follow() {
 		return
 	}
 	w.row.UID, w.row.Generation = w.object.UID, w.object.Generation
+	w.row.Parts = nil
+	for _, part := range w.object.Spec.Parts {
+		w.row.Parts = append(w.row.Parts, part.Paths)
+	}
 	w.row.Unmanaged = w.object.Spec.Managed != nil && !*w.object.Spec.Managed
 	w.row.Reach = reachOf(w.object.Spec)
 	if desired := w.object.Spec.DesiredState; desired != nil {
@@ -233,7 +245,17 @@ func (w *world) Plan(_ context.Context, desired *document.State) ([]plan.Step, e
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.plans = append(w.plans, time.Now())
-	return w.steps(desired), w.refuses
+	return w.steps(desired), errors.Join(w.refuses, about(w.unknown, desired))
+}
+
+// about is the error of an interface that a document names, nil for none.
+func about(errs map[string]error, desired *document.State) error {
+	for _, i := range desired.Interfaces {
+		if err := errs[i.Name]; err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (w *world) steps(desired *document.State) (steps []plan.Step) {
@@ -252,12 +274,13 @@ func (w *world) Apply(_ context.Context, desired *document.State, o transaction.
 	if len(steps) > 0 {
 		w.tries, w.asked = append(w.tries, time.Now()), o.Reach
 	}
-	if w.fails != nil || o.Timeout != time.Minute {
-		return nil, errors.Join(w.fails, transaction.ErrRolledBack)
+	if err := errors.Join(w.fails, about(w.broken, desired)); err != nil || o.Timeout != time.Minute {
+		return nil, errors.Join(err, transaction.ErrRolledBack)
 	}
 	for _, i := range desired.Interfaces {
 		if i.MTU != nil {
 			w.mtus[i.Name] = *i.MTU
+			delete(w.unknown, i.Name+".5") // what another one can be made on
 		}
 	}
 	if len(steps) > 0 {
@@ -268,6 +291,12 @@ func (w *world) Apply(_ context.Context, desired *document.State, o transaction.
 		w.drift = nil
 	}
 	return &transaction.Result{Steps: steps}, nil
+}
+
+func (w *world) Unrestored() (*transaction.Unrestored, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.lostChange, nil
 }
 
 func (w *world) Manager(name string) (string, error) { return w.managers[name], nil }

@@ -79,6 +79,16 @@ func (n *network) Apply(ctx context.Context, desired *document.State, o transact
 	return e.Apply(ctx, desired, o)
 }
 
+// Unrestored implements handler.Engine.
+func (n *network) Unrestored() (*transaction.Unrestored, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.open == nil {
+		return nil, nil // why it can't be opened is told by Show
+	}
+	return n.open.Unrestored()
+}
+
 // Manager implements handler.Engine.
 func (n *network) Manager(name string) (string, error) {
 	return managers.Root(n.cfg.Root).Of(name)

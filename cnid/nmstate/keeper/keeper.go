@@ -33,7 +33,9 @@ type Config struct {
 	// Synced reports whether the object of the node was read; the channel is closed when
 	// that may have changed.
 	Synced func() (bool, <-chan struct{})
-	Log    *slog.Logger
+	// Warn tells people of a change that was undone without the whole state before.
+	Warn func(message string)
+	Log  *slog.Logger
 }
 
 // Keeper runs the state handler.
@@ -55,7 +57,7 @@ func New(cfg Config) *Keeper {
 	}
 	k.handler = handler.New(handler.Config{
 		Node: cfg.Node, API: cfg.API, Engine: k.network, Wanted: k.wanted, Hints: k.hints,
-		Poll: pollNetwork, Timeout: engine.DefaultTimeout, Log: cfg.Log,
+		Poll: pollNetwork, Timeout: engine.DefaultTimeout, Warn: cfg.Warn, Log: cfg.Log,
 	})
 	return k
 }
@@ -142,6 +144,7 @@ func (k *Keeper) wanted(context.Context) (w handler.Wanted, err error) {
 		}
 		w.UID, w.Generation, w.Unmanaged, w.Desired = types.UID(row.UID), row.Generation, !row.Managed, row.Desired
 		w.Reach = slices.Concat(row.Reach, row.PolicyReach)
+		w.Parts = row.Parts
 		if w.Desired == nil {
 			w.Invalid = row.Invalid
 		}

@@ -102,3 +102,13 @@ func (to indexes) route(m Message) {
 		to.at(hop[4:])
 	}
 }
+
+// Indexes returns the indexes of an image's devices by their names.
+func (i *Image) Indexes() map[string]uint32 {
+	indexes := map[string]uint32{}
+	list, _ := linksOf(i)
+	for _, l := range list {
+		indexes[l.name] = l.index
+	}
+	return indexes
+}

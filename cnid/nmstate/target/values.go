@@ -23,6 +23,7 @@ func (r *resolution) name(interfaces []document.Interface) {
 		path := fmt.Sprintf("interfaces[%d]", n)
 		r.checkName(path+".name", i.Name)
 		r.word(path+".state", i.State, document.Up, document.Down, document.Inactive, document.Absent, document.Ignore)
+		r.word(path+".made-by", i.MadeBy, document.MadeByOthers, document.MadeByAlioth)
 		if other, twice := r.path[i.Name]; twice {
 			r.add(path+".name", "%s: %s has that name too", i.Name, other)
 			continue

@@ -83,11 +83,13 @@ func (c change) declared() (list []document.Interface) {
 }
 
 func (m *Manager) prepare(ctx context.Context, desired *document.State) (c change, err error) {
-	c.desired = desired
 	if c.before, err = m.Host.Show(ctx); err != nil {
 		return c, err
 	}
-	if c.target, err = target.Resolve(desired, c.before); err != nil {
+	if c.desired, err = m.concerned(ctx, desired, c.before); err != nil {
+		return c, err
+	}
+	if c.target, err = target.Resolve(c.desired, c.before); err != nil {
 		return c, err
 	}
 	c.steps = plan.Between(c.before, c.target)
@@ -127,7 +129,7 @@ func (m *Manager) apply(ctx context.Context, c change, o Options) (*Result, erro
 		return nil, err
 	}
 	if len(c.steps) == 0 {
-		return &Result{}, m.dir.keep(r.Committed)
+		return &Result{}, errors.Join(m.dir.keep(r.Committed), m.keepDevices(r.Devices))
 	}
 	if err := m.keep(ctx, r, c); err != nil {
 		return nil, err
@@ -138,7 +140,11 @@ func (m *Manager) apply(ctx context.Context, c change, o Options) (*Result, erro
 	}
 	limited, cancel := context.WithDeadline(ctx, r.Deadline.Add(-reserve(o.Timeout)))
 	defer cancel()
-	if err := m.reach(limited, r, c, o, ask); err != nil {
+	err = m.reach(limited, r, c, o, ask)
+	if err == nil {
+		err = m.identify(ctx, r, c)
+	}
+	if err != nil {
 		return nil, m.undo(ctx, r, err)
 	}
 	if !o.NoCommit {
@@ -156,6 +162,11 @@ func reserve(timeout time.Duration) time.Duration {
 }
 
 func (m *Manager) newRecord(c change, o Options, committed *document.State) (*Record, error) {
+	known, err := m.devices()
+	if err != nil {
+		return nil, err
+	}
+	committed = known.without(merged(committed, c), c)
 	now, pid := time.Now(), os.Getpid()
 	started, err := startOf(pid)
 	if err != nil {
@@ -163,7 +174,7 @@ func (m *Manager) newRecord(c change, o Options, committed *document.State) (*Re
 	}
 	r := &Record{
 		ID: rand.Text(), Boot: m.boot, PID: pid, Started: started, Begun: now, Uptime: uptime(), Deadline: now.Add(o.Timeout),
-		Before: c.before, Committed: merged(committed, c),
+		Before: c.before, Committed: committed, Devices: known.after(committed, c),
 	}
 	for _, i := range c.target.Interfaces {
 		r.Touched = append(r.Touched, i.Name)

@@ -81,7 +81,9 @@ func declaredInterfaces(committed *document.State, c change) (list []document.In
 		if want.State == document.Ignore {
 			continue
 		}
-		declared[want.Name] = target.Merge(declared[want.Name], want)
+		i := target.Merge(declared[want.Name], want)
+		i.MadeBy = want.MadeBy // A document without it asks for the interface, whoever makes it.
+		declared[want.Name] = i
 	}
 	for name, i := range declared {
 		shall, changes := resolved[name]

@@ -6,7 +6,6 @@ package transaction
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 )
 
@@ -69,8 +68,7 @@ func (m *Manager) expire(ctx context.Context, id string) error {
 // rounds bounds how often a guard tries to restore the state before: some minutes.
 const rounds = 60
 
-// expired restores the state before once, and gives the lock back. The last time it gives up:
-// a record that stays would keep the host from every other change.
+// expired restores the state before once, and gives the lock back. The last time it gives up.
 func (m *Manager) expired(ctx context.Context, id string, last bool) error {
 	unlock, err := m.lock(ctx)
 	if err != nil {
@@ -88,9 +86,4 @@ func (m *Manager) expired(ctx context.Context, id string, last bool) error {
 		return m.giveUp(err)
 	}
 	return err
-}
-
-// giveUp ends a transaction that can't be restored.
-func (m *Manager) giveUp(cause error) error {
-	return errors.Join(fmt.Errorf("%w: %w", ErrGivenUp, cause), m.dir.removeRecord())
 }

@@ -123,12 +123,26 @@ func (m *Manager) lock(ctx context.Context) (unlock func(), err error) {
 		if !errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, errors.Join(fmt.Errorf("lock the transactions: %w", err), file.Close())
 		}
+		if err := m.endLate(); err != nil {
+			m.logf("%v", err)
+		}
 		select {
 		case <-ctx.Done():
 			return nil, errors.Join(ErrBusy, file.Close())
 		case <-again.C:
 		}
 	}
+}
+
+// endLate ends the process that applies a transaction, and so has the lock, if its deadline is
+// over and its guard, which would do so, is gone. This process itself is no such one.
+func (m *Manager) endLate() error {
+	r, err := m.dir.record()
+	late := err == nil && r != nil && !r.Waiting && r.Boot == m.boot && time.Now().After(r.Deadline)
+	if !late || r.PID == os.Getpid() || alive(r.Guard, r.GuardStarted) {
+		return err
+	}
+	return kill(r.PID, r.Started)
 }
 
 // lockInterval is how often the lock is tried.
@@ -225,7 +239,7 @@ func (m *Manager) commit(r *Record) error {
 	if err := m.dir.putRecord(r); err != nil {
 		return err
 	}
-	if err := m.dir.keep(r.Committed); err != nil {
+	if err := errors.Join(m.dir.keep(r.Committed), m.keepDevices(r.Devices), m.forgetUnrestored()); err != nil {
 		return err
 	}
 	return m.dir.removeRecord()

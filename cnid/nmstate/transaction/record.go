@@ -59,6 +59,8 @@ type Record struct {
 	Automatic *automatic.Wanted `json:"automatic,omitempty"`
 	// Committed is what a commit writes down as the host's committed state.
 	Committed *document.State `json:"committed"`
+	// Devices is what a commit writes down of virtual devices.
+	Devices *Devices `json:"devices,omitempty"`
 }
 
 // Routing are routes and rules.

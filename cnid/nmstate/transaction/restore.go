@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
@@ -39,7 +38,7 @@ func (m *Manager) restore(ctx context.Context, r *Record) error {
 			o.gone, o.resolver = append(o.gone, o.resolver.Error()), nil
 		}
 		if o.isReached() {
-			return errors.Join(incomplete(o.gone), m.dir.removeRecord())
+			return m.end(o.gone)
 		}
 		if last {
 			return fmt.Errorf("%w in %d tries, what is missing: %s: %w", ErrNotRestored, try, words(o.left), errors.Join(o.unseen, o.failure))
@@ -69,13 +68,6 @@ func (m *Manager) leaveWithdrawn(ctx context.Context, r *Record) {
 		r.Image = all
 		m.logf("routes that programs have withdrawn are added again: %v", err)
 	}
-}
-
-func incomplete(gone []string) error {
-	if len(gone) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%w: %s", ErrIncomplete, strings.Join(gone, "; "))
 }
 
 // outcome is how far a host was led back.

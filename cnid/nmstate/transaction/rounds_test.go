@@ -68,6 +68,9 @@ func TestAGuardGivesUpAfterSomeRoundsAndFreesTheHost(t *testing.T) {
 	if left, err := m.dir.record(); err != nil || left != nil {
 		t.Errorf("the next process finds %v, %v", left, err)
 	}
+	if lost, err := m.Unrestored(); err != nil || lost == nil || !lost.GivenUp || !strings.Contains(lost.Message, "the device is gone") {
+		t.Errorf("the folder tells %+v, %v", lost, err)
+	}
 }
 
 func TestATransactionWithoutTimeIsRefused(t *testing.T) {

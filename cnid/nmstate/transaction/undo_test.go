@@ -101,9 +101,27 @@ func TestAnInterfaceThatGoesMeanwhileKeepsNothingFromTheHost(t *testing.T) {
 			isPair := func(i document.Interface) bool { return i.Name == "v1" || i.Name == "v2" }
 			before.Interfaces = slices.DeleteFunc(before.Interfaces, isPair)
 			w.same(t, before, cmpopts.IgnoreFields(document.State{}, "Routes"))
+			if lost := w.unrestored(t); lost == nil || lost.GivenUp || !strings.Contains(lost.Message, "v1: the interface has gone meanwhile") {
+				t.Errorf("the folder tells %+v", lost)
+			}
 			w.apply(t, "interfaces: [{name: eth0, mtu: 1450}]")
+			if lost := w.unrestored(t); lost != nil {
+				t.Errorf("after another change the folder tells %+v", lost)
+			}
 		})
 	}
+}
+
+func (w world) unrestored(t *testing.T) (lost *transaction.Unrestored) {
+	t.Helper()
+	err := w.manager(t, nil, func(m *transaction.Manager) (err error) {
+		lost, err = m.Unrestored()
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lost
 }
 
 // TestWhatCanNotBeRestoredIsNotDeleted: the document is refused before anything is changed.

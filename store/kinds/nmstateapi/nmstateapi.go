@@ -52,6 +52,12 @@ func convertNodeNetworkState(in *nmstatev1beta1.NodeNetworkState) (*nmstate.Stat
 	row.FromPolicies = readDocument("spec.policyState", in.Spec.PolicyState, &invalid)
 	row.Current = readDocument("status.currentState", in.Status.CurrentState, &invalid)
 	row.Invalid = invalid.String()
+	for _, part := range in.Spec.Parts {
+		row.Parts = append(row.Parts, part.Paths)
+	}
+	for _, failure := range in.Status.Failures {
+		row.Failures = append(row.Failures, nmstate.Failure{Path: failure.Path, Message: said.Bounded(failure.Message, nmstatev1beta1.MaxFailure)})
+	}
 	row.Available = meta.IsStatusConditionTrue(in.Status.Conditions, nmstatev1.AvailableCondition)
 	row.Failing = meta.IsStatusConditionTrue(in.Status.Conditions, nmstatev1.FailingCondition)
 	row.Reason, row.Message = telling(in.Status.Conditions, nmstatev1.FailingCondition, nmstatev1.AvailableCondition)
@@ -243,6 +249,15 @@ func readDocuments(row *nmstate.Enactment, status *nmstatev1beta1.NodeNetworkCon
 	row.Applied = readDocument("status.appliedState", status.AppliedState, &invalid)
 	row.Before = readDocument("status.stateBefore", status.StateBefore, &invalid)
 	row.Undoing = readDocument("status.undoing", status.Undoing, &invalid)
+	if trial := status.Trial; trial != nil {
+		row.Trial = nmstate.Trial{
+			Open: trial.Open, Former: readDocument("status.trial.formerState", trial.FormerState, &invalid),
+			FormerPriority: trial.FormerPriority, Failures: int(trial.Failures), Seen: said.Bounded(trial.Seen, said.MaxQuoted),
+		}
+		if trial.Next != nil {
+			row.Trial.Next = trial.Next.Time
+		}
+	}
 	for name, captured := range status.CapturedStates {
 		if row.Captured == nil {
 			row.Captured = map[string]map[string]any{}

@@ -11,31 +11,51 @@ import (
 	"github.com/alioth-net/alioth/store/nmstate/policy"
 )
 
-// apply puts a policy into the node's desired state once the node has a slot. What the
-// older generation had besides is undone.
+// apply puts a policy into the node's desired state once the node has a slot.
 func (p *pass) apply(e *entry) {
 	ready := e.is.Phase == nmstate.Pending && e.is.PolicyGeneration == e.policy.Generation && e.is.Slot.Lives(p.Node.Name, p.Now)
-	if !ready || !p.writable() || p.Node.Current == nil {
+	if !ready || !p.free() {
 		return
 	}
-	before, err := p.before(e)
+	left, err := p.try(e)
 	if err != nil {
 		e.tell(nmstate.Pending, nmstatev1.RefusedReason, fmt.Sprintf("the state of the node: %v", err))
 		return
 	}
-	old := e.is.Applied
-	removed := p.part(e)
+	e.tell(nmstate.Progressing, nmstatev1.ConfigurationProgressingReason, "The node changes."+left)
+}
+
+// free reports whether a policy can change the node now. One policy at a time does so, and the
+// next one begins when it is known how that went: a failure is that of the policy that changes.
+func (p *pass) free() bool {
+	for _, other := range p.entries {
+		if other.is.Trial.Open {
+			return false
+		}
+	}
+	return p.writable() && p.Node.Current != nil
+}
+
+// try puts what a policy desires into the node's desired state. What was applied before comes
+// back if that fails. What the policy no longer has is undone; left tells of what stays.
+func (p *pass) try(e *entry) (left string, err error) {
+	before, err := p.before(e)
+	if err != nil {
+		return "", err
+	}
+	old, removed := e.is.Applied, p.part(e)
+	e.is.Trial.Open, e.is.Trial.Former, e.is.Trial.FormerPriority = true, old, e.is.AppliedPriority
 	e.is.Before, e.is.Applied, e.is.AppliedPriority = orNil(before), e.is.Desired, e.policy.Spec.Priority
-	e.tell(nmstate.Progressing, nmstatev1.ConfigurationProgressingReason, "The node changes.")
 	if old == nil {
-		return
+		return "", nil
 	}
 	if removed, err = policy.Minus(removed, e.is.Applied); err == nil {
-		err = p.turnBack(e, removed)
+		left, err = p.turnBack(e, removed)
 	}
 	if err != nil {
-		e.is.Message = fmt.Sprintf("The node changes. What the policy no longer has stays: %v", err)
+		left = fmt.Sprintf(" What the policy no longer has stays: %v", err)
 	}
+	return left, nil
 }
 
 // before is the node's state without any policy, as far as this one may change it.

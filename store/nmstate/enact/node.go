@@ -6,6 +6,7 @@ package enact
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/alioth-net/alioth/api/nmstate/v1beta1"
 	"github.com/alioth-net/alioth/store/nmstate"
@@ -26,10 +27,11 @@ func Node(s Situation) Changes {
 			p.render(e)
 			p.abort(e)
 			p.apply(e)
+			p.retry(e)
 		}
 	}
 	wanted := p.aggregate()
-	if p.settled(wanted) && p.judge() {
+	if p.settled(wanted) && p.judge(wanted) {
 		wanted = p.aggregate()
 	}
 	p.overrule(wanted)
@@ -46,6 +48,8 @@ const (
 	held
 	// follows: the policy is for the node.
 	follows
+	// stuck: the enactment can't be written, and stays as it is.
+	stuck
 )
 
 // entry is an enactment on its way.
@@ -68,6 +72,8 @@ type pass struct {
 	// manual is what was set by hand, and fault why it can't be read.
 	manual map[string]any
 	fault  string
+	// again is when time alone changes the result, zero for never.
+	again time.Time
 	// replaced are enactments with a former name that have a successor.
 	replaced []*nmstate.Enactment
 }
@@ -86,7 +92,7 @@ func begin(s Situation) *pass {
 	}
 	for _, e := range slices.SortedFunc(slices.Values(s.Enactments), byName) {
 		if existing[e.Policy] == e {
-			p.entries = append(p.entries, &entry{was: e, is: *e})
+			p.entries = append(p.entries, &entry{was: e, is: *e, relation: p.relate(nil, e)})
 		}
 	}
 	return p
@@ -122,7 +128,7 @@ func (p *pass) add(one *nmstate.Policy, was *nmstate.Enactment) {
 	if was != nil {
 		e.is = *was
 	}
-	e.relation = relate(one, p.Node, was)
+	e.relation = p.relate(one, was)
 	switch {
 	case was == nil && e.relation != follows:
 		return
@@ -135,18 +141,21 @@ func (p *pass) add(one *nmstate.Policy, was *nmstate.Enactment) {
 	p.entries = append(p.entries, e)
 }
 
-// relate compares a policy with a node and its enactment there. An enactment of a former
-// policy of the same name ends before that of the policy begins.
-func relate(one *nmstate.Policy, node policy.Node, was *nmstate.Enactment) relation {
-	if was != nil && was.PolicyUID != one.UID {
+// relate compares a policy, nil for one that is gone, with the node and its enactment there. An
+// enactment of a former policy of the same name ends before that of the policy begins.
+func (p *pass) relate(one *nmstate.Policy, was *nmstate.Enactment) relation {
+	switch {
+	case was != nil && p.Stuck[was.Policy], one != nil && p.Stuck[one.Spec.Reference]:
+		return stuck
+	case one == nil || was != nil && was.PolicyUID != one.UID:
 		return ends
 	}
-	if applies, _ := policy.Applies(one.Spec, node); applies {
+	if applies, _ := policy.Applies(one.Spec, p.Node); applies {
 		return follows
 	}
 	tolerant := one.Spec
 	tolerant.IgnoreTaints = true
-	if selects, _ := policy.Applies(tolerant, node); selects && was != nil && was.Applied != nil {
+	if selects, _ := policy.Applies(tolerant, p.Node); selects && was != nil && was.Applied != nil {
 		return held
 	}
 	return ends

@@ -126,6 +126,7 @@ func TestANodeThatFailsBecomesAvailableLater(t *testing.T) {
 		t.Errorf("the message is %q", message)
 	}
 	c.fails["n1"] = false
+	c.now = c.now.Add(longestPause)
 	c.settle()
 	c.phase("n1", "a", nmstate.Available, "SuccessfullyConfigured")
 	c.fails["n1"] = true // it drifts
@@ -205,7 +206,7 @@ func TestMatchRulesWithoutAMatchDesireNothingUntilOneComes(t *testing.T) {
 	c.handle("n1")
 	c.phase("n1", "a", nmstate.Pending, "MaxUnavailableLimitReached")
 	c.settle()
-	same(t, "desired state of the node", c.states["n1"].Desired, "interfaces: [{name: bond1, type: bond, mtu: 9000}]")
+	same(t, "desired state of the node", c.states["n1"].Desired, "interfaces: [{name: bond1, type: bond, mtu: 9000, made-by: others}]")
 }
 
 func TestMatchRulesFollowTheInterfacesThatAreThere(t *testing.T) {
@@ -215,9 +216,9 @@ func TestMatchRulesFollowTheInterfacesThatAreThere(t *testing.T) {
 	c.current("interfaces: [{name: eth1, type: ethernet, state: up, mtu: 9000}, {name: eth3, type: ethernet, state: up, mtu: 1500}]")
 	c.handle("n1")
 	c.phase("n1", "a", nmstate.Pending, "MaxUnavailableLimitReached")
-	same(t, "before it has a slot", c.states["n1"].Desired, "interfaces: [{name: eth1, type: ethernet, mtu: 9000}, {name: eth2, type: ethernet, mtu: 9000}]")
+	same(t, "before it has a slot", c.states["n1"].Desired, "interfaces: [{name: eth1, type: ethernet, mtu: 9000, made-by: others}, {name: eth2, type: ethernet, mtu: 9000, made-by: others}]")
 	c.settle()
-	same(t, "desired state of the node", c.states["n1"].Desired, "interfaces: [{name: eth1, type: ethernet, mtu: 9000}, {name: eth3, type: ethernet, mtu: 9000}]")
+	same(t, "desired state of the node", c.states["n1"].Desired, "interfaces: [{name: eth1, type: ethernet, mtu: 9000, made-by: others}, {name: eth3, type: ethernet, mtu: 9000, made-by: others}]")
 	delete(c.policies, ref("a"))
 	c.settle()
 	same(t, "the network at the end", c.states["n1"].Current, "interfaces: [{name: eth1, type: ethernet, state: up, mtu: 1500}, {name: eth3, type: ethernet, state: up, mtu: 1500}]")
@@ -229,7 +230,7 @@ func TestAPolicyThatRemovesWhatItMatchesKeepsDoingSo(t *testing.T) {
 	c.put("a", "interfaces: [{state: absent}]", matching(policy.MatchRule{Type: "vxlan"}))
 	c.settle()
 	same(t, "the network", c.states["n1"].Current, "interfaces: []")
-	same(t, "desired state of the node", c.states["n1"].Desired, "interfaces: [{name: vx1, type: vxlan, state: absent}]")
+	same(t, "desired state of the node", c.states["n1"].Desired, "interfaces: [{name: vx1, type: vxlan, state: absent, made-by: others}]")
 	delete(c.policies, ref("a"))
 	c.settle()
 	same(t, "the network at the end", c.states["n1"].Current, "interfaces: [{name: vx1, type: vxlan, state: up, mtu: 1450}]")
@@ -254,6 +255,7 @@ func TestAnAbortedRolloutStopsThoseWhoWaitUntilItIsOver(t *testing.T) {
 		t.Error("a node changed although the roll-out is aborted")
 	}
 	clear(c.fails)
+	c.now = c.now.Add(longestPause)
 	c.settle()
 	c.phase("n3", "a", nmstate.Available, "SuccessfullyConfigured")
 }

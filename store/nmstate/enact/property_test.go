@@ -65,6 +65,7 @@ func (s *story) happen() {
 		s.relabel(node)
 	case 4:
 		s.fails[node] = s.r.IntN(3) == 0
+		s.impossible["d2"] = s.r.IntN(3) == 0
 	case 5:
 		s.now = s.now.Add(time.Duration(s.r.IntN(7)) * time.Minute)
 	case 6:
@@ -145,6 +146,7 @@ func (s *story) random() func(*nmstate.Policy) {
 func (s *story) quiet() {
 	s.lose = func() bool { return false }
 	clear(s.fails)
+	clear(s.impossible)
 	for name, node := range s.nodes {
 		node.Taints = nil
 		s.nodes[name] = node

@@ -40,6 +40,9 @@ func (p *pass) renew(e *entry, current bool) bool {
 	}
 	e.is.PolicyGeneration, e.is.Keep, e.is.Invalid = e.policy.Generation, e.policy.Keep, ""
 	e.is.Desired, e.is.Captured = orNil(desired), captured
+	if !e.is.Trial.Open {
+		e.is.Trial = nmstate.Trial{}
+	}
 	if err != nil {
 		e.tell(nmstate.Failing, nmstatev1.RefusedReason, err.Error())
 		return true

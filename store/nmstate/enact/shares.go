@@ -41,9 +41,14 @@ func (p *pass) applied() []policy.Share {
 	return shares
 }
 
-// aggregate is what the node's desired state has to be. What undoes policies yields to all
-// others.
-func (p *pass) aggregate() policy.Aggregation {
+// goal is what the node's desired state has to be, with the paths of its parts.
+type goal struct {
+	policy.Aggregation
+	parts [][]string
+}
+
+// aggregate puts together what is wanted. What undoes policies yields to all others.
+func (p *pass) aggregate() goal {
 	shares := p.applied()
 	for _, e := range p.entries {
 		if e.is.Undoing != nil {
@@ -51,7 +56,23 @@ func (p *pass) aggregate() policy.Aggregation {
 		}
 	}
 	a, _ := policy.Aggregate(shares, p.manual) // readManual has read it
-	return a
+	return goal{a, bounded(a.Parts(leading))}
+}
+
+// leading is the policy of an owner: what a policy has and what undoes it change together.
+func leading(owner string) string {
+	of, _ := undone(owner)
+	return of
+}
+
+// bounded returns nil for more parts or paths than the API has: all is enforced together then.
+func bounded(parts [][]string) [][]string {
+	long := func(path string) bool { return len(path) > v1beta1.MaxPath }
+	many := func(paths []string) bool { return len(paths) > v1beta1.MaxPaths || slices.ContainsFunc(paths, long) }
+	if len(parts) > v1beta1.MaxParts || slices.ContainsFunc(parts, many) {
+		return nil
+	}
+	return parts
 }
 
 // Names of the owners of what is undone begin with a character that no policy's name has,
@@ -78,10 +99,19 @@ func undoShares(e *entry) []policy.Share {
 	rest := maps.Clone(e.is.Undoing)
 	rest[interfaces] = others
 	share := func(prefix string, desired map[string]any) policy.Share {
-		ref := policy.Reference{Kind: e.is.Policy.Kind, Name: prefix + e.is.Policy.Name}
-		return policy.Share{Policy: ref, Priority: math.MinInt32, Desired: desired}
+		return policy.Share{Policy: e.undoer(prefix), Priority: math.MinInt32, Desired: desired}
 	}
 	return []policy.Share{share(undoRemoval, map[string]any{interfaces: removals}), share(undoRest, rest)}
+}
+
+// undoer is an owner of what undoes a policy.
+func (e *entry) undoer(prefix string) policy.Reference {
+	return policy.Reference{Kind: e.is.Policy.Kind, Name: prefix + e.is.Policy.Name}
+}
+
+// owners are those by whose names a policy has parts of the desired state.
+func (e *entry) owners() []string {
+	return []string{e.is.Policy.String(), e.undoer(undoRemoval).String(), e.undoer(undoRest).String()}
 }
 
 // undone returns the policy of an owner, and whether it has a field only to undo it.

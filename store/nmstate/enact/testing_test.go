@@ -58,6 +58,8 @@ type cluster struct {
 	states     map[string]*nmstate.State
 	owners     map[string]Owners
 	statuses   map[policy.Reference]Status
+	// impossible are the interfaces that no node can have.
+	impossible map[string]bool
 	// fails are nodes whose state handler fails, and lose reports whether a write is lost: the
 	// program dies, and what it had to write after that is lost too.
 	fails map[string]bool
@@ -76,7 +78,7 @@ func newCluster(t *testing.T, nodes ...string) *cluster {
 	c := &cluster{
 		t: t, now: time.Unix(1000, 0), nodes: map[string]policy.Node{}, policies: map[policy.Reference]*nmstate.Policy{},
 		enactments: map[string]*nmstate.Enactment{}, states: map[string]*nmstate.State{}, owners: map[string]Owners{},
-		statuses: map[policy.Reference]Status{}, fails: map[string]bool{}, lose: func() bool { return false },
+		statuses: map[policy.Reference]Status{}, fails: map[string]bool{}, impossible: map[string]bool{}, lose: func() bool { return false },
 	}
 	for _, node := range nodes {
 		c.nodes[node] = policy.Node{Name: node, Labels: map[string]string{"net": "a"}}
@@ -161,6 +163,7 @@ func (c *cluster) write(e nmstate.Enactment) {
 	}
 	e.ResourceVersion = c.next()
 	e.Desired, e.Applied, e.Before, e.Undoing = copied(c.t, e.Desired), copied(c.t, e.Applied), copied(c.t, e.Before), copied(c.t, e.Undoing)
+	e.Trial.Former = copied(c.t, e.Trial.Former)
 	c.enactments[e.Name] = &e
 }
 
@@ -170,7 +173,7 @@ func (c *cluster) desire(node string, desired *Desired) {
 	if desired.ResourceVersion != state.ResourceVersion {
 		c.t.Fatalf("node %s: made of version %s, but there is %s", node, desired.ResourceVersion, state.ResourceVersion)
 	}
-	state.Desired, state.FromPolicies = copied(c.t, desired.State), copied(c.t, desired.FromPolicies)
+	state.Desired, state.FromPolicies, state.Parts = copied(c.t, desired.State), copied(c.t, desired.FromPolicies), desired.Parts
 	state.PolicyReach = slices.Clone(desired.Reach)
 	state.Generation++
 	state.ResourceVersion = c.next()
@@ -181,19 +184,65 @@ func (c *cluster) desire(node string, desired *Desired) {
 func (c *cluster) enforce(node string) bool {
 	c.t.Helper()
 	state := *c.states[node]
-	failing := c.fails[node]
-	if !state.Managed || state.Observed() && state.Failing == failing && state.Available == !failing {
+	parts := c.parts(&state)
+	var failures []nmstate.Failure
+	for _, one := range parts {
+		if called := c.lacks(one.desired); called != "" {
+			failures = append(failures, nmstate.Failure{Path: one.path, Message: called + ": there is no such interface"})
+		}
+	}
+	failing := c.fails[node] || len(failures) > 0
+	same := state.Failing == failing && state.Available == !failing && slices.Equal(state.Failures, failures)
+	if !state.Managed || state.Observed() && same {
 		return false
 	}
 	state.ObservedGeneration, state.Available, state.Failing, state.Message = state.Generation, !failing, failing, ""
-	if failing {
+	if state.Failures = failures; c.fails[node] {
 		state.Message = "the kernel says no"
 	} else {
-		state.Current = become(c.t, state.Current, state.Desired)
+		for _, one := range parts {
+			if c.lacks(one.desired) == "" {
+				state.Current = become(c.t, state.Current, one.desired)
+			}
+		}
+	}
+	if len(failures) > 0 {
+		state.Message = failures[0].Message
 	}
 	state.ResourceVersion = c.next()
 	c.states[node] = &state
 	return true
+}
+
+// part is what a state handler enforces together.
+type part struct {
+	path    string
+	desired map[string]any
+}
+
+func (c *cluster) parts(state *nmstate.State) []part {
+	c.t.Helper()
+	divided, rest, err := policy.Split(state.Desired, state.Parts)
+	if err != nil || len(state.Parts) == 0 {
+		return []part{{"", state.Desired}}
+	}
+	parts := []part{{"", rest}}
+	for n, desired := range divided {
+		parts = append(parts, part{state.Parts[n][0], desired})
+	}
+	return parts
+}
+
+// lacks is the name of an interface that can't be, "" if all can.
+func (c *cluster) lacks(desired map[string]any) string {
+	list, _ := desired["interfaces"].([]any)
+	for _, item := range list {
+		want := item.(map[string]any)
+		if called, _ := want["name"].(string); c.impossible[called] && want["state"] != "absent" {
+			return called
+		}
+	}
+	return ""
 }
 
 // become is a kernel: it has interfaces with an MTU and a description.
@@ -203,7 +252,9 @@ func become(t *testing.T, current, desired map[string]any) map[string]any {
 	list, _ := next["interfaces"].([]any)
 	wanted, _ := desired["interfaces"].([]any)
 	for _, item := range wanted {
-		want := item.(map[string]any)
+		want := maps.Clone(item.(map[string]any))
+		maker := want["made-by"]
+		delete(want, "made-by")
 		at := -1
 		for i, have := range list {
 			if have.(map[string]any)["name"] == want["name"] {
@@ -214,6 +265,7 @@ func become(t *testing.T, current, desired map[string]any) map[string]any {
 		case want["state"] == "absent" && at >= 0:
 			list = append(list[:at:at], list[at+1:]...)
 		case want["state"] == "absent":
+		case at < 0 && maker == "others":
 		case at < 0:
 			made := map[string]any{"state": "up", "mtu": float64(1500)}
 			maps.Copy(made, want)

@@ -23,13 +23,16 @@ type Situation struct {
 	Enactments []*nmstate.Enactment
 	// State is nil until the node's state handler has made it.
 	State *nmstate.State
+	// Stuck are the policies whose enactments can't be written. These stay as they are, and so
+	// does what they have of the node's desired state.
+	Stuck map[policy.Reference]bool
 	Now   time.Time
 }
 
 // Changes are what a node's objects have to become. They are written in the order of the
 // fields: an enactment says what will be applied, and what was before, before the node's
-// desired state has it. A write that fails ends the pass, for the next ones rely on it; the
-// next pass makes up for what is missing.
+// desired state has it. So the desired state is not written after an enactment that could not
+// be, but one that is made with the enactment among the Stuck.
 type Changes struct {
 	// Put are enactments, whole but for their slots, which nobody but the operator writes.
 	// One without a UID is new.
@@ -51,6 +54,8 @@ type Desired struct {
 	State, FromPolicies map[string]any
 	// Reach are the targets that the node has to reach for its policies.
 	Reach []string
+	// Parts are the paths of what is enforced together; nil if everything is.
+	Parts [][]string
 	// ResourceVersion of the object that it was made of: it replaces no other one.
 	ResourceVersion string
 }

@@ -16,8 +16,10 @@ import (
 // the other: what two of them have is undone by the later one.
 func (p *pass) undo() {
 	for _, e := range p.entries {
-		p.forget(e)
-		if e.relation != ends || e.over {
+		if e.relation == stuck {
+			continue
+		}
+		if p.forget(e); e.relation != ends || e.over {
 			continue
 		}
 		switch {
@@ -45,13 +47,15 @@ func (p *pass) forget(e *entry) {
 func (p *pass) end(e *entry) {
 	applied, removed := e.is.Applied, p.part(e)
 	e.is.Applied = nil
-	e.tell(nmstate.Progressing, nmstatev1.ConfigurationProgressingReason, "The policy ends, and what it changed is undone.")
-	if err := p.turnBack(e, removed); err != nil {
+	left, err := p.turnBack(e, removed)
+	if err != nil {
 		e.is.Applied = applied
 		e.tell(nmstate.Failing, nmstatev1.RefusedReason, fmt.Sprintf("the policy can't be undone: %v", err))
 		return
 	}
+	e.tell(nmstate.Progressing, nmstatev1.ConfigurationProgressingReason, "The policy ends, and what it changed is undone."+left)
 	// A policy that is back is rendered anew.
+	e.is.Trial = nmstate.Trial{}
 	e.is.PolicyGeneration, e.is.Desired, e.is.Captured, e.is.AppliedPriority = 0, nil, nil, 0
 	e.over = e.is.Undoing == nil
 }
@@ -62,30 +66,31 @@ func (p *pass) part(e *entry) map[string]any {
 	return a.Part(e.is.Policy.String())
 }
 
-// turnBack adds to what an enactment undoes. The entry has what stays applied of it.
-func (p *pass) turnBack(e *entry, removed map[string]any) error {
+// turnBack adds to what an enactment undoes. The entry has what stays applied of it. told is
+// about fields that stay.
+func (p *pass) turnBack(e *entry, removed map[string]any) (told string, err error) {
 	next, err := policy.Aggregate(p.applied(), p.manual)
 	if err != nil {
-		return err
+		return "", err
 	}
 	before, err := policy.Remaining(e.is.Before, p.Node.Current, removed)
 	if err != nil {
-		return err
+		return "", err
 	}
 	back, left, err := policy.Undo(removed, next.Desired, before)
 	if err != nil {
-		return err
+		return "", err
 	}
 	// The undo of an earlier change may still be in progress.
 	both, err := policy.Aggregate([]policy.Share{{Policy: e.is.Policy, Priority: 1, Desired: back}, {Policy: e.is.Policy, Desired: e.is.Undoing}}, nil)
 	if err != nil {
-		return err
+		return "", err
 	}
 	e.is.Undoing = orNil(both.Desired)
 	if len(left) > 0 {
-		e.is.Message += " These stay, because nothing tells what they were: " + cut(left) + "."
+		told = " These stay, because nothing tells what they were: " + cut(left) + "."
 	}
-	return nil
+	return told, nil
 }
 
 // maxText bounds texts about fields, in bytes, as the schemas do.

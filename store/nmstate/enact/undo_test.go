@@ -50,7 +50,7 @@ func TestTheEndOfAPolicyIsUndone(t *testing.T) {
 			if e == nil || e.Applied != nil || e.Phase != nmstate.Progressing {
 				t.Fatalf("got %s", words(t, e))
 			}
-			const back = "interfaces: [{name: d1, type: dummy, state: absent}, {name: eth1, mtu: 1500, state: up}]"
+			const back = "interfaces: [{name: d1, type: dummy, state: absent, made-by: alioth}, {name: eth1, mtu: 1500, state: up}]"
 			same(t, "undoing", e.Undoing, back)
 			same(t, "desired state of the node", c.states["n1"].Desired, back)
 			c.settle()
@@ -184,7 +184,7 @@ func TestFieldsThatAPolicyNoLongerHasAreUndone(t *testing.T) {
 	same(t, "before it has a slot", c.states["n1"].Desired, old)
 	c.roll(ref("a"))
 	c.handle("n1")
-	same(t, "undoing", c.enactment("n1", "a").Undoing, "interfaces: [{name: d1, type: dummy, state: absent}, {name: eth2, mtu: 1500, state: up}]")
+	same(t, "undoing", c.enactment("n1", "a").Undoing, "interfaces: [{name: d1, type: dummy, state: absent, made-by: alioth}, {name: eth2, mtu: 1500, state: up}]")
 	c.settle()
 	if e := c.enactment("n1", "a"); e.Undoing != nil || e.Phase != nmstate.Available {
 		t.Errorf("got %s", words(t, e))
@@ -193,6 +193,8 @@ func TestFieldsThatAPolicyNoLongerHasAreUndone(t *testing.T) {
 	same(t, "the network", c.states["n1"].Current, "interfaces: [{name: eth1, type: ethernet, state: up, mtu: 9000}, {name: eth2, type: ethernet, state: up, mtu: 1500}]")
 }
 
+// TestTwoChangesInARowAreBothUndone: the second one begins when it is known how the first one
+// went.
 func TestTwoChangesInARowAreBothUndone(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.put("a", "interfaces: [{name: d1, type: dummy}, {name: d2, type: dummy}, {name: eth1, mtu: 9000}]")
@@ -203,7 +205,7 @@ func TestTwoChangesInARowAreBothUndone(t *testing.T) {
 		c.roll(ref("a"))
 		c.handle("n1") // the state handler has not seen it
 	}
-	same(t, "undoing", c.enactment("n1", "a").Undoing, "interfaces: [{name: d1, type: dummy, state: absent}, {name: d2, type: dummy, state: absent}]")
+	same(t, "undoing", c.enactment("n1", "a").Undoing, "interfaces: [{name: d1, type: dummy, state: absent, made-by: alioth}]")
 	c.settle()
 	same(t, "the network", c.states["n1"].Current, "interfaces: [{name: eth1, type: ethernet, state: up, mtu: 9000}, {name: eth2, type: ethernet, state: up, mtu: 1500}]")
 }
@@ -247,7 +249,7 @@ func TestHardwareThatWentIsNoObstacle(t *testing.T) {
 	delete(c.policies, ref("a"))
 	c.handle("n1")
 	e := c.enactment("n1", "a")
-	same(t, "undoing", e.Undoing, "interfaces: [{name: d1, type: dummy, state: absent}]")
+	same(t, "undoing", e.Undoing, "interfaces: [{name: d1, type: dummy, state: absent, made-by: alioth}]")
 	if !strings.Contains(e.Message, "interfaces[eth1]") {
 		t.Errorf("the message is %q", e.Message)
 	}

@@ -17,14 +17,14 @@ import (
 )
 
 // settled reports whether the node has what is wanted, and its state handler has tried it.
-func (p *pass) settled(wanted policy.Aggregation) bool {
+func (p *pass) settled(wanted goal) bool {
 	return p.writable() && p.State.Observed() && p.written(wanted)
 }
 
 // written reports whether the node's desired state is what is wanted.
-func (p *pass) written(wanted policy.Aggregation) bool {
+func (p *pass) written(wanted goal) bool {
 	return policy.Same(p.State.Desired, wanted.Desired) && policy.Same(p.State.FromPolicies, wanted.FromPolicies) &&
-		slices.Equal(p.State.PolicyReach, p.reach())
+		slices.EqualFunc(p.State.Parts, wanted.parts, slices.Equal) && slices.Equal(p.State.PolicyReach, p.reach())
 }
 
 // reach are the targets of the policies that the node's desired state has, those of the first
@@ -43,23 +43,93 @@ func (p *pass) reach() (list []string) {
 	return list
 }
 
-// judge tells how it went, and reports whether something is undone by now and can leave the
-// desired state.
-func (p *pass) judge() bool {
-	undone := false
+// judge tells how it went, and reports whether what is wanted is another state now: something
+// is undone by now, or a change failed.
+func (p *pass) judge(wanted goal) bool {
+	if !p.State.Available && !p.State.Failing {
+		return false
+	}
+	faults, changed := p.faults(wanted), false
 	for _, e := range p.entries {
-		open := e.is.Phase == nmstate.Progressing || e.is.Phase == nmstate.Failing && !e.refused()
+		message, failed := faults.of(e, wanted)
 		switch {
-		case p.State.Available:
-			undone = e.undone() || undone
-			if open {
-				e.tell(nmstate.Available, nmstatev1.SuccessfullyConfiguredReason, "The node has what the policy desires.")
-			}
-		case p.State.Failing && open:
-			e.tell(nmstate.Failing, nmstatev1.FailedToConfigureReason, p.State.Message)
+		case e.relation == stuck:
+		case failed:
+			changed = p.fail(e, message) || changed
+		default:
+			changed = e.succeed() || changed
 		}
 	}
-	return undone
+	return changed
+}
+
+// faults are why the node lacks parts of its desired state, by paths of Aggregation.Parts.
+type faults struct {
+	byPath map[string]string
+	// all: the whole desired state is missing, for the reason of message.
+	all     bool
+	message string
+}
+
+// faults go by the parts that the state handler names. One that names none means all.
+func (p *pass) faults(wanted goal) faults {
+	f := faults{byPath: map[string]string{}, all: p.State.Failing && len(p.State.Failures) == 0, message: p.State.Message}
+	if p.State.Available {
+		return f
+	}
+	for _, failure := range p.State.Failures {
+		at := slices.IndexFunc(wanted.parts, func(paths []string) bool { return paths[0] == failure.Path })
+		if at < 0 {
+			return faults{all: true, message: p.State.Message}
+		}
+		for _, path := range wanted.parts[at] {
+			f.byPath[path] = failure.Message
+		}
+	}
+	return f
+}
+
+// of returns why the node lacks something that a policy is about, and whether it does.
+func (f faults) of(e *entry, wanted goal) (message string, failed bool) {
+	if f.all {
+		return f.message, true
+	}
+	for _, owner := range e.owners() {
+		for _, path := range wanted.About(owner) {
+			if message, failed = f.byPath[path]; failed {
+				return message, true
+			}
+		}
+	}
+	return "", false
+}
+
+// fail is of an entry of which the node lacks something. It reports whether the entry goes back
+// to what was applied before.
+func (p *pass) fail(e *entry, message string) bool {
+	// One that has gone back before fails for the reason that it was told then.
+	blamed := e.is.Phase == nmstate.Progressing || e.failing() && (e.is.Trial.Open || e.is.Trial.Failures == 0)
+	if blamed {
+		e.tell(nmstate.Failing, nmstatev1.FailedToConfigureReason, message)
+	}
+	if !e.is.Trial.Open {
+		return false
+	}
+	p.goBack(e)
+	return true
+}
+
+// succeed is of an entry of which the node has all. It reports whether the entry undid
+// something.
+func (e *entry) succeed() bool {
+	wentBack := e.is.Trial.Failures > 0 && !e.is.Trial.Open
+	if e.is.Phase == nmstate.Progressing || e.failing() && !wentBack {
+		e.tell(nmstate.Available, nmstatev1.SuccessfullyConfiguredReason, "The node has what the policy desires.")
+	}
+	if e.is.Trial.Open {
+		e.is.Trial = nmstate.Trial{}
+	}
+	return e.undone()
 }
 
 // undone ends what an enactment undoes, and reports whether there was something.
@@ -68,12 +138,14 @@ func (e *entry) undone() bool {
 		return false
 	}
 	e.is.Undoing = nil
-	e.over = e.relation == ends && e.is.Applied == nil
+	if e.is.Applied == nil {
+		e.is.Before, e.over = nil, e.relation == ends
+	}
 	return true
 }
 
 // overrule tells enactments which of their fields others have.
-func (p *pass) overrule(wanted policy.Aggregation) {
+func (p *pass) overrule(wanted goal) {
 	if p.fault != "" {
 		return
 	}
@@ -88,11 +160,12 @@ func (p *pass) overrule(wanted policy.Aggregation) {
 	}
 }
 
-func (p *pass) changes(wanted policy.Aggregation) Changes {
-	var c Changes
+func (p *pass) changes(wanted goal) Changes {
+	c := Changes{Again: p.again}
 	for _, e := range p.entries {
 		e.is.Message = said.Message(e.is.Message) // as it is written, so that it is no change the next time
 		switch {
+		case e.relation == stuck:
 		case e.over && e.was != nil:
 			c.Delete = append(c.Delete, e.was)
 		case e.over:
@@ -104,11 +177,12 @@ func (p *pass) changes(wanted policy.Aggregation) Changes {
 	}
 	c.Delete = append(c.Delete, p.replaced...)
 	if p.fault == "" {
-		c.Owners = owners(wanted)
+		c.Owners = owners(wanted.Aggregation)
 	}
 	if p.writable() && !p.written(wanted) {
 		c.Desired = &Desired{
-			State: p.described(wanted.Desired), FromPolicies: orNil(wanted.FromPolicies), Reach: p.reach(), ResourceVersion: p.State.ResourceVersion,
+			State: p.described(wanted.Desired), FromPolicies: orNil(wanted.FromPolicies), Parts: wanted.parts, Reach: p.reach(),
+			ResourceVersion: p.State.ResourceVersion,
 		}
 	}
 	return c

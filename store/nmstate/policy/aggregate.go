@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Share is what a policy desires of one node.
@@ -52,6 +53,7 @@ type Aggregation struct {
 	Refused   []Refusal
 
 	leaves []owned
+	asked  []asked
 }
 
 // Aggregate puts the desired state of a node together, whatever the order of shares is.
@@ -66,7 +68,8 @@ type Aggregation struct {
 // together, without doubles; one that adds what another owner's absent entry removes is a
 // conflict with it. Owners that disagree on the type or the state of an interface can't
 // share it: the later one has no field of it. A state that is not set is up here; or down, if
-// it was set by hand, and a policy wants it so. A name alone says nothing by hand. The
+// it was set by hand, and a policy wants it so. A name alone says nothing by hand. An
+// interface is only that of a maker (made-by) if no owner wants it without that. The
 // description of a state is dropped.
 //
 // A policy that can't be read is in Refused. The error is about manual.
@@ -134,4 +137,51 @@ func bare(fields []owned, of func(owner string) bool) []leaf {
 		}
 	}
 	return leaves
+}
+
+// minSummary is the shortest path of a summary: interfaces[eth1], or routes.config.
+const minSummary = 2
+
+// maxPath bounds the paths of a summary, in bytes.
+const maxPath = 512
+
+// Summary is Aggregation.Owners with one entry for each part of the state that has one
+// owner, at most limit of them; and the number of those that are left out.
+func (a Aggregation) Summary(limit int) (owners []Owner, more int) {
+	all := slices.SortedFunc(slices.Values(a.leaves), func(x, y owned) int { return strings.Compare(x.at, y.at) })
+	for _, o := range summarize(all, 1) {
+		if len(o.Path) > maxPath || len(owners) == limit {
+			more++
+			continue
+		}
+		owners = append(owners, o)
+	}
+	return owners, more
+}
+
+// summarize takes fields whose paths are equal up to a depth, exclusively.
+func summarize(fields []owned, depth int) []Owner {
+	var owners []Owner
+	var order []string
+	parts := map[string][]owned{}
+	for _, f := range fields {
+		at := f.path[:min(depth, len(f.path))].String()
+		if parts[at] == nil {
+			order = append(order, at)
+		}
+		parts[at] = append(parts[at], f)
+	}
+	for _, at := range order {
+		part := parts[at]
+		other := slices.ContainsFunc(part, func(f owned) bool { return f.owner != part[0].owner })
+		switch {
+		case len(part) == 1 && len(part[0].path) <= max(depth, minSummary):
+			owners = append(owners, Owner{Path: part[0].at, Owner: part[0].owner})
+		case depth >= minSummary && !other:
+			owners = append(owners, Owner{Path: at, Owner: part[0].owner})
+		default:
+			owners = append(owners, summarize(part, depth+1)...)
+		}
+	}
+	return owners
 }

@@ -3,7 +3,13 @@
 
 package policy
 
-import "slices"
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
+	"slices"
+	"strings"
+)
 
 // Excerpt is the part of a node's state that desired states may change when they are
 // applied: the interfaces that they name, with ports and controllers of these; routes of
@@ -53,6 +59,25 @@ func Present(back, current map[string]any) (map[string]any, error) {
 		called, ok := l.path.iface()
 		return ok && there[called] == nil && textOf(wanted[called], kind) == ""
 	})), nil
+}
+
+// Setting is a digest of what a state depends on: the names of those interfaces that it is about
+// and that are there, and what others desire.
+func Setting(wanted, current, others map[string]any) string {
+	leaves, err := parse(wanted)
+	if err != nil {
+		return ""
+	}
+	about, now := touched(leaves), objectsByName(current)
+	for _, l := range leaves {
+		for _, called := range dependsOn(l) {
+			about[called] = true
+		}
+	}
+	maps.DeleteFunc(about, func(called string, _ bool) bool { return now[called] == nil })
+	text, _ := canonical(others) // it was made of leaves
+	sum := sha256.Sum256([]byte(strings.Join(slices.Sorted(maps.Keys(about)), "/") + " " + text))
+	return hex.EncodeToString(sum[:8])
 }
 
 // parseEach returns the leaves of several states. An interface can be in some of them.

@@ -26,6 +26,15 @@ const (
 	ipv4       = "ipv4"
 	ipv6       = "ipv6"
 	controller = "controller"
+	// madeBy is Alioth's own: whose interface it has to be.
+	madeBy = "made-by"
+)
+
+// Values of madeBy: an interface that others make is never made, and one that Alioth makes is
+// changed only if it did.
+const (
+	byOthers = "others"
+	byAlioth = "alioth"
 )
 
 // States of interfaces and entries with a meaning here.

@@ -13,7 +13,8 @@ import (
 //
 // With match rules, the interface of the desired state that has no name is a template: each
 // interface of the current state that a rule matches gets its fields, and its type from the
-// current state unless the template has one. An interface that the desired state has by name
+// current state unless the template has one. It is made by others: the policy never makes it
+// again. An interface that the desired state has by name
 // is no instance of the template, even if a rule matches it. The rest of the desired state
 // stays as it is. On a node where no interface matches, the policy desires nothing at all.
 //
@@ -73,7 +74,8 @@ func expand(list []any, found []current) ([]any, error) {
 			continue
 		}
 		instance := clone(list[template]).(map[string]any)
-		instance[name] = m.name
+		// The policy matches the interface, and does not own it.
+		instance[name], instance[madeBy] = m.name, byOthers
 		if instance[kind] == nil && m.kind != "" {
 			instance[kind] = m.kind
 		}

@@ -26,17 +26,17 @@ func TestADesiredStateIsForTheInterfacesThatMatch(t *testing.T) {
 		matched, want string
 	}{
 		{"no rules", "interfaces: [{name: eth1, mtu: 9000}]", nil, "", "interfaces: [{name: eth1, mtu: 9000}]"},
-		{"a name", template, []MatchRule{{Name: "eth1"}}, "eth1", "interfaces: [{name: eth1, type: ethernet, mtu: 9000}]"},
-		{"a type, and not what is ignored", template, []MatchRule{{Type: "ethernet"}}, "eth1 eth2", "interfaces: [{name: eth1, type: ethernet, mtu: 9000}, {name: eth2, type: ethernet, mtu: 9000}]"},
-		{"a VLAN", template, []MatchRule{{VLANID: 7}}, "bond0.7", "interfaces: [{name: bond0.7, type: vlan, mtu: 9000}]"},
+		{"a name", template, []MatchRule{{Name: "eth1"}}, "eth1", "interfaces: [{name: eth1, type: ethernet, mtu: 9000, made-by: others}]"},
+		{"a type, and not what is ignored", template, []MatchRule{{Type: "ethernet"}}, "eth1 eth2", "interfaces: [{name: eth1, type: ethernet, mtu: 9000, made-by: others}, {name: eth2, type: ethernet, mtu: 9000, made-by: others}]"},
+		{"a VLAN", template, []MatchRule{{VLANID: 7}}, "bond0.7", "interfaces: [{name: bond0.7, type: vlan, mtu: 9000, made-by: others}]"},
 		{"all of a rule", template, []MatchRule{{Name: "eth1", Type: "bond"}}, "", ""},
-		{"one of the rules", template, []MatchRule{{Name: "eth1"}, {Type: "bond"}}, "bond0 eth1", "interfaces: [{name: bond0, type: bond, mtu: 9000}, {name: eth1, type: ethernet, mtu: 9000}]"},
+		{"one of the rules", template, []MatchRule{{Name: "eth1"}, {Type: "bond"}}, "bond0 eth1", "interfaces: [{name: bond0, type: bond, mtu: 9000, made-by: others}, {name: eth1, type: ethernet, mtu: 9000, made-by: others}]"},
 		{"a rule with nothing", template, []MatchRule{{}}, "", ""},
 		{"no match, and other fields", "routes: {config: [{destination: 10.0.0.0/8}]}", []MatchRule{{Name: "eth9"}}, "", ""},
 		{"no template", "interfaces: [{name: br1, type: linux-bridge}]", []MatchRule{{Name: "eth1"}}, "eth1", "interfaces: [{name: br1, type: linux-bridge}]"},
-		{"a type of its own", "interfaces: [{type: veth}]", []MatchRule{{Name: "eth1"}}, "eth1", "interfaces: [{name: eth1, type: veth}]"},
-		{"an interface with a name of its own", "interfaces: [{name: eth1, mtu: 1500}, {mtu: 9000}]", []MatchRule{{Type: "ethernet"}}, "eth1 eth2", "interfaces: [{name: eth1, mtu: 1500}, {name: eth2, type: ethernet, mtu: 9000}]"},
-		{"other fields", "{interfaces: [{name: '', mtu: 9000}], routes: {config: [{destination: 10.0.0.0/8}]}}", []MatchRule{{Name: "eth1"}}, "eth1", "{interfaces: [{name: eth1, type: ethernet, mtu: 9000}], routes: {config: [{destination: 10.0.0.0/8}]}}"},
+		{"a type of its own", "interfaces: [{type: veth}]", []MatchRule{{Name: "eth1"}}, "eth1", "interfaces: [{name: eth1, type: veth, made-by: others}]"},
+		{"an interface with a name of its own", "interfaces: [{name: eth1, mtu: 1500}, {mtu: 9000}]", []MatchRule{{Type: "ethernet"}}, "eth1 eth2", "interfaces: [{name: eth1, mtu: 1500}, {name: eth2, type: ethernet, mtu: 9000, made-by: others}]"},
+		{"other fields", "{interfaces: [{name: '', mtu: 9000}], routes: {config: [{destination: 10.0.0.0/8}]}}", []MatchRule{{Name: "eth1"}}, "eth1", "{interfaces: [{name: eth1, type: ethernet, mtu: 9000, made-by: others}], routes: {config: [{destination: 10.0.0.0/8}]}}"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p := Policy{Match: tc.rules, Desired: document(t, tc.desired)}

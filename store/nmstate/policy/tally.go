@@ -18,6 +18,7 @@ type tally struct {
 	// identities are those of interfaces by name.
 	identities map[string]identity
 	conflicts  []Conflict
+	asked      []asked
 }
 
 // identity is on what all owners of an interface agree. A state is "" if only fields were set
@@ -31,6 +32,7 @@ type identity struct {
 
 // add gives an owner the fields that nobody has yet.
 func (t *tally) add(owner string, leaves []leaf) {
+	t.asked = append(t.asked, asked{owner, leaves})
 	lost := t.agree(owner, leaves)
 	// Entries are compared with those of others only: absent and add in one state is how a
 	// route changes.
@@ -163,11 +165,33 @@ func class(kind string) string {
 	return kind
 }
 
+// ofMaker reports whether a leaf tells by whom an interface has to be made.
+func (l leaf) ofMaker() bool {
+	_, ok := l.path.iface()
+	return ok && len(l.path) == 3 && l.path[2].key == madeBy
+}
+
+// claimed are the interfaces that an owner wants to have or to remove, whoever makes them.
+func (t *tally) claimed() map[string]bool {
+	claimed := map[string]bool{}
+	for _, one := range t.asked {
+		for called, fields := range byInterface(one.leaves) {
+			whole := textOf(fields, kind) != "" || textOf(fields, state) == absent
+			claimed[called] = claimed[called] || whole && textOf(fields, madeBy) == ""
+		}
+	}
+	return claimed
+}
+
 func (t *tally) result(refused []Refusal) Aggregation {
+	if slices.ContainsFunc(t.leaves, func(l owned) bool { return l.ofMaker() }) {
+		claimed := t.claimed()
+		t.leaves = slices.DeleteFunc(t.leaves, func(l owned) bool { return l.ofMaker() && claimed[l.path[1].key] })
+	}
 	a := Aggregation{
 		Desired:      format(bare(t.leaves, func(string) bool { return true })),
 		FromPolicies: format(bare(t.leaves, func(owner string) bool { return owner != Manual })),
-		Conflicts:    t.conflicts, Refused: refused, leaves: t.leaves,
+		Conflicts:    t.conflicts, Refused: refused, leaves: t.leaves, asked: t.asked,
 	}
 	for _, f := range t.leaves {
 		a.Owners = append(a.Owners, Owner{Path: f.at, Owner: f.owner})

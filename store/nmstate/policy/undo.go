@@ -15,7 +15,7 @@ import (
 // removed is what only that policy had (Aggregation.Part), next is the desired state without
 // it, and before is the node's state from before the policy was applied first. A field of
 // next is never touched. Of all others:
-//   - A virtual interface that was not there before becomes absent.
+//   - A virtual interface that was not there before becomes absent if Alioth made it.
 //   - An interface that was there gets its fields back as they were. One that the policy
 //     made absent or down gets all of them. A virtual one that was down becomes inactive, for
 //     down would remove it.
@@ -148,7 +148,7 @@ func (u *undoing) restoreState(was, next []leaf) {
 // unmake removes an interface that was not there before.
 func (u *undoing) unmake(called string, fields []leaf) {
 	made, wanted := textOf(fields, kind), textOf(fields, state)
-	if wanted == absent || wanted == ignore {
+	if wanted == absent || wanted == ignore || textOf(fields, madeBy) == byOthers {
 		return
 	}
 	at := element(path{{key: interfaces}}, called)
@@ -160,6 +160,7 @@ func (u *undoing) unmake(called string, fields []leaf) {
 	u.gone[called] = true
 	u.set(field(at, kind), made)
 	u.set(field(at, state), absent)
+	u.set(field(at, madeBy), byAlioth)
 }
 
 // virtual reports whether the kernel makes interfaces of a type.
@@ -219,7 +220,7 @@ func (u *undoing) restoreRoutes(was, next []leaf) {
 func (u *undoing) restoreFields(fields, was []leaf) {
 	for _, l := range fields {
 		key := l.path[len(l.path)-1].key
-		if len(l.path) == 3 && (key == name || key == kind || key == state) {
+		if len(l.path) == 3 && (key == name || key == kind || key == state || key == madeBy) {
 			continue
 		}
 		found := false

@@ -95,12 +95,35 @@ func enactmentStatus(row *nmstate.Enactment, old *nmstatev1beta1.NodeNetworkConf
 		{Field: "capturedStates", Value: capturedStates(row.Captured, old.CapturedStates, now)},
 		{Field: "appliedState", Value: row.Applied},
 		{Field: "appliedPriority", Value: row.AppliedPriority},
+		{Field: "trial", Value: trialOf(row.Trial)},
 		{Field: "keepOnDelete", Value: row.Keep},
 		{Field: "stateBefore", Value: row.Before},
 		{Field: "undoing", Value: row.Undoing},
 		{Field: "overruled", Value: row.Overruled},
 		{Field: "conditions", Value: enactmentConditions(row, old.Conditions, now)},
 	}
+}
+
+// trial is a v1beta1.Trial whose document is not encoded yet.
+type trial struct {
+	Open           bool           `json:"open,omitempty"`
+	FormerState    map[string]any `json:"formerState,omitempty"`
+	FormerPriority int32          `json:"formerPriority,omitempty"`
+	Failures       int            `json:"failures,omitempty"`
+	Next           *metav1.Time   `json:"next,omitempty"`
+	Seen           string         `json:"seen,omitempty"`
+}
+
+// trialOf returns nil for no trial.
+func trialOf(row nmstate.Trial) *trial {
+	t := trial{Open: row.Open, FormerState: row.Former, FormerPriority: row.FormerPriority, Failures: row.Failures, Seen: row.Seen}
+	if !row.Next.IsZero() {
+		t.Next = new(metav1.NewTime(row.Next))
+	}
+	if !t.Open && t.Failures == 0 {
+		return nil
+	}
+	return &t
 }
 
 // madeAt tells when a document was made: if it is the old one, when that was.

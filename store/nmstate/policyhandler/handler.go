@@ -5,6 +5,7 @@ package policyhandler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/nmstate"
 	"github.com/alioth-net/alioth/store/nmstate/enact"
+	"github.com/alioth-net/alioth/store/nmstate/policy"
 )
 
 // Handler makes the enactments and the desired states of nodes. Its methods may be called
@@ -73,11 +75,59 @@ func (h *Handler) pass(ctx context.Context, name string, r rows) (again time.Dur
 		return 0, err
 	}
 	now := h.cfg.Now()
-	changes := enact.Node(r.situation(node, now))
-	if err := h.write(ctx, r.state, changes); err != nil {
+	changes, unwritten, err := h.enactments(ctx, func(stuck map[policy.Reference]bool) enact.Changes {
+		return enact.Node(r.situation(node, stuck, now))
+	})
+	if err != nil {
+		return 0, err
+	}
+	if err := errors.Join(unwritten, h.write(ctx, r.state, changes)); err != nil {
 		return 0, err
 	}
 	return until(changes.Again, now), nil
+}
+
+// enactments writes those that decide returns. One that can't be written keeps no other from
+// being so: decide gets its policy, and makes the changes without it. unwritten are such errors.
+// An error means that the changes rely on what is not there.
+func (h *Handler) enactments(ctx context.Context, decide func(stuck map[policy.Reference]bool) enact.Changes) (c enact.Changes, unwritten, err error) {
+	stuck := map[policy.Reference]bool{}
+	for {
+		c = decide(stuck)
+		failed, err := h.putAll(ctx, c.Put)
+		switch {
+		case err == nil:
+			return c, unwritten, nil
+		case len(failed) < len(c.Put) || stuck[failed[0]]: // The next pass has newer rows.
+			return c, nil, errors.Join(unwritten, err)
+		}
+		unwritten = errors.Join(unwritten, err)
+		for _, ref := range failed {
+			stuck[ref] = true
+		}
+	}
+}
+
+// putAll writes enactments, and returns the policies of those that can't be written. After an
+// old row, and without an answer, there are none.
+func (h *Handler) putAll(ctx context.Context, list []nmstate.Enactment) (failed []policy.Reference, err error) {
+	var all several
+	for i := range list {
+		err := h.putEnactment(ctx, &list[i])
+		if err == nil {
+			continue
+		}
+		err = fmt.Errorf("write the enactment %s: %w", list[i].Name, err)
+		if errors.Is(err, context.DeadlineExceeded) {
+			return nil, err // Others would wait as long.
+		}
+		all.add(err)
+		failed = append(failed, list[i].Policy)
+	}
+	if all.stale != nil {
+		failed = nil
+	}
+	return failed, all.err()
 }
 
 // confirmGone fails if the API server has the policy of an enactment. Enactments and
@@ -101,25 +151,21 @@ func (h *Handler) confirmGone(ctx context.Context, orphans []*nmstate.Enactment)
 	return nil
 }
 
-// write writes changes in their order. It ends at the first error: what comes later relies on
-// what comes before.
+// write writes what comes after the enactments. The end of an enactment relies on the desired
+// state without it.
 func (h *Handler) write(ctx context.Context, state *nmstate.State, c enact.Changes) error {
-	for i := range c.Put {
-		if err := h.putEnactment(ctx, &c.Put[i]); err != nil {
-			return fmt.Errorf("write the enactment %s: %w", c.Put[i].Name, err)
-		}
-	}
 	if state != nil {
 		if err := h.putState(ctx, state, c); err != nil {
 			return fmt.Errorf("write the network state of node %s: %w", state.Name, err)
 		}
 	}
+	var failed several
 	for _, e := range c.Delete {
 		if err := h.api.Delete(ctx, newEnactment(e.Name), types.UID(e.UID)); err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("delete the enactment %s: %w", e.Name, err)
+			failed.add(fmt.Errorf("delete the enactment %s: %w", e.Name, err))
 		}
 	}
-	return nil
+	return failed.err()
 }
 
 func (h *Handler) putState(ctx context.Context, state *nmstate.State, c enact.Changes) error {

@@ -41,12 +41,12 @@ func (r rows) equal(other rows) bool {
 		r.state == other.state && r.selection == other.selection
 }
 
-func (r rows) situation(object *corev1.Node, now time.Time) enact.Situation {
+func (r rows) situation(object *corev1.Node, stuck map[policy.Reference]bool, now time.Time) enact.Situation {
 	node := policyNode(object)
 	if r.state != nil {
 		node.Current = r.state.Current
 	}
-	return enact.Situation{Node: node, Policies: r.policies, Enactments: r.enactments, State: r.state, Now: now}
+	return enact.Situation{Node: node, Policies: r.policies, Enactments: r.enactments, State: r.state, Stuck: stuck, Now: now}
 }
 
 // orphans are enactments whose policy has no row, or one with another UID, and that are not

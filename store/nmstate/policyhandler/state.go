@@ -32,7 +32,16 @@ func (h *Handler) putDesired(ctx context.Context, node string, desired *enact.De
 	return kube.PatchSpec(ctx, h.api, object,
 		kube.Set{Field: "desiredState", Value: desired.State},
 		kube.Set{Field: "policyState", Value: desired.FromPolicies},
-		kube.Set{Field: "policyReach", Value: desired.Reach})
+		kube.Set{Field: "policyReach", Value: desired.Reach},
+		kube.Set{Field: "parts", Value: partsOf(desired.Parts)})
+}
+
+func partsOf(parts [][]string) []nmstatev1beta1.Part {
+	var list []nmstatev1beta1.Part
+	for _, paths := range parts {
+		list = append(list, nmstatev1beta1.Part{Paths: paths})
+	}
+	return list
 }
 
 // putOwners writes who has which part of a node's desired state. The state handler has the

@@ -276,6 +276,10 @@ func newRow() nmstate.Enactment {
 		Desired: mtu("eth1", 9000), Captured: map[string]map[string]any{"base": mtu("eth0", 1500)},
 		Before: mtu("eth1", 1500), Applied: mtu("eth1", 8000), AppliedPriority: 5, Keep: true, Overruled: "x",
 		Undoing: mtu("eth2", 1500),
+		Trial: nmstate.Trial{
+			Open: true, Former: mtu("eth1", 7000), FormerPriority: 6, Failures: 2, Seen: "digest",
+			Next: time.Date(2026, 1, 2, 3, 4, 20, 0, time.UTC).Local(),
+		},
 	}
 }
 

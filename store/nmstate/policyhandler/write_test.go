@@ -4,7 +4,9 @@
 package policyhandler
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -27,7 +30,8 @@ import (
 
 // put writes enactments as a pass does.
 func (w *world) put(list ...nmstate.Enactment) error {
-	return NewHandler(w.cfg).write(w.t.Context(), nil, enact.Changes{Put: list})
+	_, err := NewHandler(w.cfg).putAll(w.t.Context(), list)
+	return err
 }
 
 func TestAnEnactmentHasAllThatItsRowHas(t *testing.T) {
@@ -120,22 +124,82 @@ func TestAnEnactmentWithoutAStatusIsAdopted(t *testing.T) {
 	}
 }
 
-func TestNothingFollowsAWriteThatFails(t *testing.T) {
-	state := newState("n1")
-	w := newWorld(t, state)
-	refused := errors.New("refused")
+// TestAnEnactmentThatCannotBeWrittenDelaysNoOther: a node has two policies, and the API server
+// refuses all writes of the enactment of one of them, from the beginning or once the node has
+// both. The other one is applied, changed and undone as without that.
+func TestAnEnactmentThatCannotBeWrittenDelaysNoOther(t *testing.T) {
+	for _, later := range []bool{false, true} {
+		w := newWorld(t)
+		l, handler, rollouts := life{T: t, api: w.api}, NewHandler(w.cfg), NewRollouts(w.cfg)
+		red := newBlue()
+		red.Name, red.Spec.DesiredState = "red", raw(`{"interfaces":[{"name":"eth2","mtu":9000}]}`)
+		blue := newBlue()
+		w.must(w.api.Create(t.Context(), newBlueNode("n1")))
+		w.must(w.api.Create(t.Context(), blue))
+		w.must(w.api.Create(t.Context(), red))
+		refuse := func(request string) error {
+			if strings.HasPrefix(request, "patch n1.blue") || strings.HasPrefix(request, "create n1.blue") {
+				return errors.New("nobody may write it")
+			}
+			return nil
+		}
+		if !later {
+			w.api.setRefuse(refuse)
+		}
+		state := func(mtu int) string {
+			return fmt.Sprintf(`{"interfaces":[{"name":"eth1","type":"ethernet","state":"up","mtu":1500},{"name":"eth2","type":"ethernet","state":"up","mtu":%d}]}`, mtu)
+		}
+		rounds := func(mtu int) {
+			for range 6 {
+				l.report("n1", state(mtu))
+				w.sync()
+				_, _ = handler.Pass(t.Context(), "n1")
+				w.sync()
+				for _, name := range []string{"red", "blue"} {
+					_, _ = rollouts.Pass(t.Context(), policy.Reference{Kind: nmstatev1.NodeNetworkConfigurationPolicyKind, Name: name})
+				}
+			}
+		}
+		hasRed := func(want bool) {
+			t.Helper()
+			got := w.state().Spec.DesiredState
+			if (got != nil && strings.Contains(string(got.Raw), "eth2")) != want {
+				t.Errorf("later %v: the desired state is %s; eth2 in it: want %v", later, got, want)
+			}
+		}
+		// A policy that comes first waits for its slot, and its node for it: both begin alike.
+		red.Spec.Priority = 1
+		w.must(w.api.client.Update(t.Context(), red))
+		rounds(1500)
+		hasRed(true)
+		if later {
+			w.api.setRefuse(refuse)
+			w.must(w.api.Get(t.Context(), blue))
+			blue.Generation++
+			blue.Spec.DesiredState = raw(`{"interfaces":[{"name":"eth1","mtu":1400}]}`)
+			w.must(w.api.client.Update(t.Context(), blue))
+		}
+		w.must(w.api.Delete(t.Context(), red, red.UID))
+		rounds(9000)
+		rounds(1500)
+		hasRed(false)
+		if err := w.api.Get(t.Context(), newEnactment("n1.red")); !apierrors.IsNotFound(err) {
+			t.Errorf("later %v: the enactment of the policy that ended: %v", later, err)
+		}
+	}
+}
+
+func TestNothingFollowsAWriteWithoutAnAnswer(t *testing.T) {
+	w := newWorld(t)
 	w.api.setRefuse(func(request string) error {
-		if request == "patch n1.blue/status" {
-			return refused
+		if strings.HasPrefix(request, "patch") {
+			return context.DeadlineExceeded
 		}
 		return nil
 	})
-	changes := enact.Changes{
-		Put: []nmstate.Enactment{newRow()}, Desired: &enact.Desired{State: mtu("eth1", 9000), ResourceVersion: w.state().ResourceVersion},
-		Delete: []*nmstate.Enactment{{Name: "n1.red"}},
-	}
-	row := nmstate.State{Name: "n1"}
-	if err := NewHandler(w.cfg).write(t.Context(), &row, changes); !errors.Is(err, refused) {
+	second := newRow()
+	second.Name = "n1.red"
+	if err := w.put(newRow(), second); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v", err)
 	}
 	if got := w.api.take(); !slices.Equal(got, []string{"create n1.blue", "patch n1.blue/status"}) {

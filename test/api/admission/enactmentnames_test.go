@@ -4,11 +4,13 @@
 package admission_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
@@ -65,6 +67,35 @@ func TestAnEnactmentHasTheNameOfItsPolicyAndNode(t *testing.T) {
 		edit{name: "no node, by an administrator", who: clusterAdmin(), object: plain, edit: naming(today, "name-x.bonds"), refused: ofPolicy},
 		edit{name: "its policy, by the operator", who: operator(), object: object, edit: naming(today, "y.bonds")},
 	))
+}
+
+// TestTheSlotOfAnEnactmentStaysThatOfItsPolicy: one without a policy would have no row, and its
+// slot would count for nobody.
+func TestTheSlotOfAnEnactmentStaysThatOfItsPolicy(t *testing.T) {
+	admin := start(t)
+	type edit = change[anEnactment]
+	object := enactment("kept-x", "bonds")
+	establish(t, admin, object)
+	named(object, today, "bonds")
+	if err := admin.Status().Update(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	var all []attempt
+	for who, user := range map[string]user{"its node": daemonOn("kept-x"), "the operator": operator(), "an administrator": clusterAdmin()} {
+		for what, patch := range map[string]client.Patch{
+			"no policy":          client.RawPatch(types.MergePatchType, []byte(`{"status":{"policy":null}}`)),
+			"no policy by steps": client.RawPatch(types.JSONPatchType, []byte(`[{"op":"remove","path":"/status/policy"}]`)),
+			"no status":          client.RawPatch(types.MergePatchType, []byte(`{"status":null}`)),
+		} {
+			all = append(all, attempt{what + ", by " + who, user, func(ctx context.Context, c client.Client) error {
+				return c.Status().Patch(ctx, enactment("kept-x", "bonds"), patch)
+			}, "status.policy can't be removed"})
+		}
+	}
+	run(t, all)
+	runChanges(t, patched("status", edit{
+		name: "a successor of the policy", who: daemonOn("kept-x"), object: object, edit: func(e anEnactment) { e.Status.Policy.UID = "successor" },
+	}))
 }
 
 // TestNoNodeTakesTheNameOfAnothersEnactment tries all names that one node's enactments have
