@@ -31,7 +31,7 @@ func (p *pass) written(wanted goal) bool {
 // policies if there are too many.
 func (p *pass) reach() (list []string) {
 	for _, e := range p.entries {
-		if e.relation == ends || e.is.Applied == nil || e.policy.Fault != "" {
+		if e.policy == nil || e.relation == ends || e.is.Applied == nil || e.policy.Fault != "" {
 			continue
 		}
 		for _, target := range e.policy.Spec.Reach {
