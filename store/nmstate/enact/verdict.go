@@ -28,10 +28,11 @@ func (p *pass) written(wanted goal) bool {
 }
 
 // reach are the targets of the policies that the node's desired state has, those of the first
-// policies if there are too many.
+// policies if there are too many. One whose change failed has not those of its new generation.
 func (p *pass) reach() (list []string) {
 	for _, e := range p.entries {
-		if e.policy == nil || e.relation == ends || e.is.Applied == nil || e.policy.Fault != "" {
+		wentBack := e.is.Trial.Failures > 0 && !e.is.Trial.Open
+		if e.policy == nil || e.relation == ends || e.is.Applied == nil || e.policy.Fault != "" || wentBack {
 			continue
 		}
 		for _, target := range e.policy.Spec.Reach {
@@ -181,8 +182,8 @@ func (p *pass) changes(wanted goal) Changes {
 	}
 	if p.writable() && !p.written(wanted) {
 		c.Desired = &Desired{
-			State: p.described(wanted.Desired), FromPolicies: orNil(wanted.FromPolicies), Parts: wanted.parts, Reach: p.reach(),
-			ResourceVersion: p.State.ResourceVersion,
+			State: p.described(wanted.Desired), FromPolicies: orNil(wanted.FromPolicies), Parts: wanted.parts,
+			Reach: p.reach(), ResourceVersion: p.State.ResourceVersion,
 		}
 	}
 	return c
