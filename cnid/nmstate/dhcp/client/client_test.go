@@ -290,18 +290,28 @@ func TestAClientThatIsTurnedOffGivesItsAddressBack(t *testing.T) {
 
 func TestAnotherHardwareAddressIsAnotherClient(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	s.four(time.Hour, 0, 0)
-	r := s.run(four)
-	r.waitFor("a lease", dhcp.IPv4, is("192.0.2.10/24"))
-	s.setLink(netlink.LinkSetDown)
-	r.waitFor("the carrier to go", dhcp.IPv4, func(l *dhcp.Lease) bool { return l != nil && r.held(dhcp.IPv4).Phase == "no carrier" })
-	s.setLink(netlink.LinkSetUp)
-	r.waitFor("the lease to be confirmed", dhcp.IPv4, func(l *dhcp.Lease) bool { return l != nil && r.held(dhcp.IPv4).Phase == "bound" })
-	s.setLink(func(l netlink.Link) error {
-		return netlink.LinkSetHardwareAddr(l, net.HardwareAddr{2, 0, 0, 0, 0, 0x77})
-	})
-	r.waitFor("another lease", dhcp.IPv4, is("192.0.2.11/24"))
+	for name, c := range map[string]struct{ id, want string }{
+		"known by the address":    {"ll", "192.0.2.11/24"},
+		"known by another number": {"01:02:03", "192.0.2.10/24"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			server := s.four(time.Hour, 0, 0)
+			server.ByID = true
+			r := s.run(dhcp.Config{Interface: "eth1", V4: &dhcp.V4{ClientID: c.id}})
+			r.waitFor("a lease", dhcp.IPv4, is("192.0.2.10/24"))
+			s.setLink(netlink.LinkSetDown)
+			r.waitFor("the carrier to go", dhcp.IPv4, func(l *dhcp.Lease) bool { return l != nil && r.held(dhcp.IPv4).Phase == "no carrier" })
+			s.setLink(func(l netlink.Link) error {
+				return errors.Join(netlink.LinkSetHardwareAddr(l, net.HardwareAddr{2, 0, 0, 0, 0, 0x77}), netlink.LinkSetUp(l))
+			})
+			r.waitFor("a lease for the address", dhcp.IPv4, func(l *dhcp.Lease) bool {
+				asked := server.Asked()
+				return asked[len(asked)-1].Hardware == "02:00:00:00:00:77" && is(c.want)(l) && r.held(dhcp.IPv4).Phase == "bound"
+			})
+		})
+	}
 }
 
 // bridged is a site whose server is behind a bridge, so the interface of the host can go.

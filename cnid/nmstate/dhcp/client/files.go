@@ -27,9 +27,8 @@ type folder string
 type saved struct {
 	Interface string      `json:"interface"`
 	Family    dhcp.Family `json:"family"`
-	// Hardware and Identity are those of the client that got the lease. A lease of another
-	// one is worth nothing: servers know it by these.
-	Hardware string     `json:"hardware"`
+	// Identity is what the server knows the client by that got the lease; mostly it contains
+	// the hardware address. A lease of another client is worth nothing.
 	Identity string     `json:"identity"`
 	Lease    dhcp.Lease `json:"lease"`
 }
@@ -46,10 +45,9 @@ func (f folder) path(key dhcp.Key) string {
 }
 
 // save writes a lease, so that it survives a power failure.
-func (f folder) save(key dhcp.Key, hardware, identity []byte, lease *dhcp.Lease) error {
+func (f folder) save(key dhcp.Key, identity []byte, lease *dhcp.Lease) error {
 	return f.write(f.path(key), saved{
-		Interface: key.Interface, Family: key.Family,
-		Hardware: hex.EncodeToString(hardware), Identity: hex.EncodeToString(identity), Lease: *lease,
+		Interface: key.Interface, Family: key.Family, Identity: hex.EncodeToString(identity), Lease: *lease,
 	})
 }
 
@@ -66,7 +64,7 @@ func (f folder) write(path string, content any) error {
 }
 
 // load returns the lease of a client, nil if there is none that it may use.
-func (f folder) load(key dhcp.Key, hardware, identity []byte, now time.Time) (*dhcp.Lease, error) {
+func (f folder) load(key dhcp.Key, identity []byte, now time.Time) (*dhcp.Lease, error) {
 	var s saved
 	if err := f.read(f.path(key), &s); err != nil {
 		if errors.Is(err, os.ErrNotExist) {
@@ -74,8 +72,7 @@ func (f folder) load(key dhcp.Key, hardware, identity []byte, now time.Time) (*d
 		}
 		return nil, err
 	}
-	if s.Interface != key.Interface || s.Family != key.Family ||
-		s.Hardware != hex.EncodeToString(hardware) || s.Identity != hex.EncodeToString(identity) {
+	if s.Interface != key.Interface || s.Family != key.Family || s.Identity != hex.EncodeToString(identity) {
 		return nil, nil
 	}
 	lease := &s.Lease

@@ -15,7 +15,6 @@ import (
 
 var (
 	key      = dhcp.Key{Interface: "eth1", Family: dhcp.IPv4}
-	hardware = []byte{2, 0, 0, 0, 0, 1}
 	identity = []byte{1, 2, 0, 0, 0, 0, 1}
 	now      = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 )
@@ -29,7 +28,7 @@ func leaseOf(address string) *dhcp.Lease {
 
 func TestALeaseIsReadAgainByTheClientThatGotIt(t *testing.T) {
 	f := folder(t.TempDir())
-	if err := f.save(key, hardware, identity, leaseOf("192.0.2.10/24")); err != nil {
+	if err := f.save(key, identity, leaseOf("192.0.2.10/24")); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(f.path(key)); err != nil || info.Mode().Perm() != 0o600 {
@@ -37,20 +36,19 @@ func TestALeaseIsReadAgainByTheClientThatGotIt(t *testing.T) {
 	}
 	other := []byte{9}
 	for name, c := range map[string]struct {
-		key                dhcp.Key
-		hardware, identity []byte
-		now                time.Time
-		want               bool
+		key      dhcp.Key
+		identity []byte
+		now      time.Time
+		want     bool
 	}{
-		"the same":         {key, hardware, identity, now.Add(59 * time.Minute), true},
-		"later":            {key, hardware, identity, now.Add(time.Hour), false},
-		"other hardware":   {key, other, identity, now, false},
-		"other identity":   {key, hardware, other, now, false},
-		"other interface":  {dhcp.Key{Interface: "eth2", Family: dhcp.IPv4}, hardware, identity, now, false},
-		"other family":     {dhcp.Key{Interface: "eth1", Family: dhcp.IPv6}, hardware, identity, now, false},
-		"a clock set back": {key, hardware, identity, now.Add(-48 * time.Hour), true},
+		"the same":         {key, identity, now.Add(59 * time.Minute), true},
+		"later":            {key, identity, now.Add(time.Hour), false},
+		"other identity":   {key, other, now, false},
+		"other interface":  {dhcp.Key{Interface: "eth2", Family: dhcp.IPv4}, identity, now, false},
+		"other family":     {dhcp.Key{Interface: "eth1", Family: dhcp.IPv6}, identity, now, false},
+		"a clock set back": {key, identity, now.Add(-48 * time.Hour), true},
 	} {
-		lease, err := f.load(c.key, c.hardware, c.identity, c.now)
+		lease, err := f.load(c.key, c.identity, c.now)
 		if err != nil || (lease != nil) != c.want {
 			t.Errorf("%s: got %+v, %v", name, lease, err)
 		}
@@ -63,13 +61,13 @@ func TestALeaseIsReadAgainByTheClientThatGotIt(t *testing.T) {
 func TestFilesThatNobodyWroteAreNoLeases(t *testing.T) {
 	for name, text := range map[string]string{
 		"empty": "", "cut off": `{"interface":"eth1","fam`, "nothing": "{}",
-		"an address of the other family": `{"interface":"eth1","family":4,"hardware":"020000000001","identity":"01020000000001","lease":{"address":"2001:db8::1/128"}}`,
+		"an address of the other family": `{"interface":"eth1","family":4,"identity":"01020000000001","lease":{"address":"2001:db8::1/128"}}`,
 	} {
 		f := folder(t.TempDir())
 		if err := os.WriteFile(f.path(key), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if lease, _ := f.load(key, hardware, identity, now); lease != nil {
+		if lease, _ := f.load(key, identity, now); lease != nil {
 			t.Errorf("%s: got %+v", name, lease)
 		}
 	}
@@ -82,7 +80,7 @@ func TestLeasesOfOthersAreRemoved(t *testing.T) {
 	}
 	gone := dhcp.Key{Interface: "eth2", Family: dhcp.IPv6}
 	for _, k := range []dhcp.Key{key, gone} {
-		if err := f.save(k, hardware, identity, leaseOf("192.0.2.10/24")); err != nil {
+		if err := f.save(k, identity, leaseOf("192.0.2.10/24")); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/containernetworking/plugins/pkg/ns"
+	"github.com/safchain/ethtool"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
@@ -30,10 +31,26 @@ func badSite(t *testing.T, copies func(frame []byte) int) *site {
 	cable := testnet.New(t)
 	testnet.Veth(t, s.client, "eth1", nil, cable, "left", nil)
 	testnet.Veth(t, s.server, "srv", []string{"192.0.2.1/24", "2001:db8::1/64"}, cable, "right", nil)
+	withChecksums(t, s.client, "eth1")
+	withChecksums(t, s.server, "srv")
 	left, right := tap(t, cable, "left"), tap(t, cable, "right")
 	carry(t, left, right, copies)
 	carry(t, right, left, copies)
 	return s
+}
+
+// withChecksums makes an interface compute its checksums: the cable is no device of the kernel,
+// which would know that they are not there.
+func withChecksums(t *testing.T, space ns.NetNS, name string) {
+	t.Helper()
+	testnet.In(t, space, func() error {
+		tool, err := ethtool.NewEthtool()
+		if err != nil {
+			return err
+		}
+		defer tool.Close()
+		return tool.Change(name, map[string]bool{"tx-checksum-ip-generic": false})
+	})
 }
 
 // end is one end of the cable.
@@ -121,7 +138,7 @@ func TestClientsGetLeasesOnACableThatLosesAThird(t *testing.T) {
 	for i := range 10 {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
-			s := badSite(t, func([]byte) int { return rand.IntN(3) })
+			s := badSite(t, func([]byte) int { return rand.IntN(3) }) // a third does not arrive, a third does twice
 			s.dnsmasq("--dhcp-range=192.0.2.50,192.0.2.60,255.255.255.0,2m", "--dhcp-range=2001:db8::1000,2001:db8::1fff,64,2m")
 			r := s.run(dhcp.Config{Interface: "eth1", V4: four.V4, V6: six.V6})
 			for _, family := range []dhcp.Family{dhcp.IPv4, dhcp.IPv6} {

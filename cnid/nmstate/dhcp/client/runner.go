@@ -139,34 +139,51 @@ func (r *runner) open() {
 	r.protocol.up()
 }
 
-// become makes the client of a hardware address. To servers it is another one than that of
-// the last address, and what that one had is not its.
+// become makes the client of a hardware address. If servers know it by another identity than
+// the last one, what that one had is not its.
 func (r *runner) become(l link) {
-	if r.protocol != nil {
-		r.protocol.close()
-		r.opened = false
-		if lease, _, _ := r.protocol.told(); lease != nil {
-			r.hold(nil)
-		}
-		r.protocol = nil
-	}
 	if len(l.hardware) == 0 {
 		return // there is no interface yet
 	}
 	p, err := r.newProtocol(l)
 	if p == nil || err != nil {
-		r.link.hardware = l.hardware
-		if err != nil {
-			r.broken.Note(time.Now(), err.Error())
-		}
-		return
+		p = nil
 	}
-	lease, err := r.folder.load(r.key, l.hardware, p.identity(), time.Now())
+	var lease *dhcp.Lease
+	switch {
+	case r.protocol != nil:
+		lease = r.leaves(p)
+	case p != nil:
+		lease = r.load(p)
+	}
+	if err != nil {
+		r.broken.Note(time.Now(), err.Error())
+	}
+	if r.protocol, r.link.hardware = p, l.hardware; p != nil {
+		p.resume(lease)
+	}
+}
+
+// leaves ends the protocol of another hardware address, and returns the lease that a new one
+// goes on with.
+func (r *runner) leaves(next protocol) *dhcp.Lease {
+	r.protocol.close()
+	r.opened = false
+	lease, _, _ := r.protocol.told()
+	if lease != nil && (next == nil || !bytes.Equal(next.identity(), r.protocol.identity())) {
+		r.hold(nil)
+		return nil
+	}
+	return lease
+}
+
+// load returns the lease of an earlier process.
+func (r *runner) load(p protocol) *dhcp.Lease {
+	lease, err := r.folder.load(r.key, p.identity(), time.Now())
 	if err != nil {
 		r.log.Warn("The lease of an earlier process can't be read; the client asks for a new one", "client", r.key.String(), "error", err)
 	}
-	r.protocol, r.link.hardware = p, l.hardware
-	p.resume(lease)
+	return lease
 }
 
 // newProtocol returns the client for a link; nil if routers have not told yet what to ask for.
@@ -211,7 +228,7 @@ func (r *runner) hold(lease *dhcp.Lease) {
 	if lease == nil {
 		err = r.folder.remove(r.key)
 	} else {
-		err = r.folder.save(r.key, r.link.hardware, r.protocol.identity(), lease)
+		err = r.folder.save(r.key, r.protocol.identity(), lease)
 	}
 	if err != nil {
 		// The network matters more than the file: without it the lease is lost by a restart.

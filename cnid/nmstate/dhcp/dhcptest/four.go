@@ -23,6 +23,8 @@ type Four struct {
 	Time, T1, T2 time.Duration
 	// Options are added to offers and acknowledgements.
 	Options []dhcpv4.Option
+	// ByID makes it know clients by their identifiers, and not by their hardware addresses.
+	ByID bool
 
 	mu      sync.Mutex
 	away    bool
@@ -69,16 +71,20 @@ func (f *Four) Answer(payload []byte) []byte {
 	}
 	a := read(request)
 	f.asked = append(f.asked, a)
+	known := a.Hardware
+	if f.ByID {
+		known = string(a.ID)
+	}
 	switch a.Kind {
 	case dhcpv4.MessageTypeDiscover:
-		if address, ok := f.of(a.Hardware); ok {
+		if address, ok := f.of(known); ok {
 			return f.reply(request, dhcpv4.MessageTypeOffer, address)
 		}
 	case dhcpv4.MessageTypeRequest:
 		if a.Server.IsValid() && a.Server != f.Address {
 			return nil
 		}
-		address, ok := f.of(a.Hardware)
+		address, ok := f.of(known)
 		wanted := a.Requested
 		if a.Client.IsValid() {
 			wanted = a.Client
@@ -89,9 +95,9 @@ func (f *Four) Answer(payload []byte) []byte {
 		return f.reply(request, dhcpv4.MessageTypeAck, address)
 	case dhcpv4.MessageTypeDecline:
 		f.bad = append(f.bad, a.Requested)
-		delete(f.given, a.Hardware)
+		delete(f.given, known)
 	case dhcpv4.MessageTypeRelease:
-		delete(f.given, a.Hardware)
+		delete(f.given, known)
 	}
 	return nil
 }
@@ -111,11 +117,11 @@ func read(request *dhcpv4.DHCPv4) Asked {
 }
 
 // of returns the address of a client, the next of the pool if it has none.
-func (f *Four) of(hardware string) (netip.Prefix, bool) {
+func (f *Four) of(client string) (netip.Prefix, bool) {
 	if f.given == nil {
 		f.given = map[string]netip.Addr{}
 	}
-	had, has := f.given[hardware]
+	had, has := f.given[client]
 	for _, p := range f.Pool {
 		if has && p.Addr() == had {
 			return p, true
@@ -123,7 +129,7 @@ func (f *Four) of(hardware string) (netip.Prefix, bool) {
 		if has || slices.Contains(f.bad, p.Addr()) || f.isGiven(p.Addr()) {
 			continue
 		}
-		f.given[hardware] = p.Addr()
+		f.given[client] = p.Addr()
 		return p, true
 	}
 	return netip.Prefix{}, false

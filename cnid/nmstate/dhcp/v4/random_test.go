@@ -217,7 +217,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 // wrong. A client never uses an address without an acknowledgement or for longer, never sends
 // much, and gets a lease once the network is well again.
 func TestNothingMakesAClientUseWhatIsNotPromised(t *testing.T) {
-	for seed := range uint64(soak.Or(t, 20000, 300)) {
+	for seed := range uint64(soak.Or(t, 10000, 300)) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			w := newWorld(t, seed)
 			for range 60 {
@@ -226,6 +226,9 @@ func TestNothingMakesAClientUseWhatIsNotPromised(t *testing.T) {
 			}
 			w.mend()
 			w.pass(20 * time.Minute)
+			if w.held == nil { // a server that had forgotten the lease has just refused it
+				w.pass(3 * time.Minute)
+			}
 			if w.held == nil {
 				t.Fatalf("the network is well, and the client is %s: %s", w.state.Phase, w.state.Problem.Text)
 			}

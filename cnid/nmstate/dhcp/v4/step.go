@@ -260,6 +260,10 @@ func (x *step) acknowledged(a Answer) {
 }
 
 func (x *step) probe() {
+	if x.pending.Expired(x.now) {
+		x.fail(0)
+		return
+	}
 	if x.try == probes {
 		address := x.pending.Address.Addr()
 		x.hold(x.pending)

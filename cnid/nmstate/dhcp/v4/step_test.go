@@ -60,6 +60,9 @@ func (p *play) do(event v4.Event) {
 			p.answer(p.server.Answer(id.Encode(action.Message)))
 		}
 	}
+	if p.held != nil && p.held.Expired(p.now) {
+		p.t.Fatalf("%s is used after %s, at %s", p.held.Address, p.held.Expires, p.now)
+	}
 }
 
 func (p *play) answer(payload []byte) {
@@ -351,6 +354,25 @@ func TestShortLeasesAreNotTaken(t *testing.T) {
 	p.want(v4.Selecting, "")
 	if !strings.Contains(p.state.Problem.Text, "the DHCP server 192.0.2.1: the server gives a lease of 9s") {
 		t.Errorf("problem %q", p.state.Problem.Text)
+	}
+}
+
+func TestALeaseThatEndsWhileItIsProbedIsNotUsed(t *testing.T) {
+	p := newPlay(t)
+	p.deaf, p.server.Time = true, 10*time.Second
+	p.do(v4.LinkUp{})
+	p.pass(time.Second)
+	lease := dhcp.Lease{Address: netip.MustParsePrefix("192.0.2.10/24"), Server: p.server.Address}
+	answer := v4.Answer{Kind: v4.Offer, Transaction: p.last().Transaction, Server: p.server.Address, Lease: lease, Time: 10 * time.Second, Renew: 5 * time.Second, Rebind: 8 * time.Second}
+	p.do(v4.Received{Answer: answer})
+	p.want(v4.Requesting, "")
+	p.pass(9900 * time.Millisecond) // the answer to the first request is late
+	answer.Kind = v4.ACK
+	p.do(v4.Received{Answer: answer})
+	p.want(v4.Probing, "")
+	p.pass(time.Second)
+	if p.state.Phase == v4.Bound {
+		t.Error("the lease is in use")
 	}
 }
 

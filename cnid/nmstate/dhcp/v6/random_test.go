@@ -187,7 +187,7 @@ func (w *world) link(up bool) {
 
 // TestNothingMakesAClientUseWhatIsNotPromised is the same as the one of package v4.
 func TestNothingMakesAClientUseWhatIsNotPromised(t *testing.T) {
-	for seed := range uint64(soak.Or(t, 20000, 300)) {
+	for seed := range uint64(soak.Or(t, 10000, 300)) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			w := &world{t: t, random: rand.New(rand.NewPCG(seed, 6)), now: begin, promised: map[netip.Addr]time.Time{}}
 			for i := range byte(2) {
@@ -209,6 +209,9 @@ func TestNothingMakesAClientUseWhatIsNotPromised(t *testing.T) {
 			}
 			w.link(true)
 			w.pass(20 * time.Minute)
+			if w.held == nil { // a server that had forgotten the lease has just refused it
+				w.pass(3 * time.Minute)
+			}
 			if w.held == nil {
 				t.Fatalf("the network is well, and the client is %s: %s", w.state.Phase, w.state.Problem.Text)
 			}

@@ -63,6 +63,9 @@ func (p *play) do(event v6.Event) {
 			}
 		}
 	}
+	if p.held != nil && p.held.Expired(p.now) {
+		p.t.Fatalf("%s is used after %s, at %s", p.held.Address, p.held.Expires, p.now)
+	}
 }
 
 func (p *play) pass(d time.Duration) {
