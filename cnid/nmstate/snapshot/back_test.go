@@ -311,3 +311,18 @@ func TestAMessageThatIsCutOffIsNoPanic(t *testing.T) {
 		*list = kept
 	}
 }
+
+// TestABridgeWithoutAddressIsMadeAgain: it lost its last port, and the kernel refuses to set the
+// address zero.
+func TestABridgeWithoutAddressIsMadeAgain(t *testing.T) {
+	bridge := appendAttribute(device(5, "br0", "bridge", 0), unix.IFLA_ADDRESS, make([]byte, 6))
+	there := appendAttribute(device(5, "br0", "bridge", 0), unix.IFLA_ADDRESS, []byte{2, 0, 0, 0, 0, 1})
+	a := Area{Names: []string{"br0"}, Removed: []string{"br0"}}
+	requests, _ := Back(&Image{Links: []Message{bridge}}, &Image{}, a, 0)
+	if len(requests) != 1 || linkOf(requests[0].Body).Get(unix.IFLA_ADDRESS) != nil {
+		t.Errorf("got %v: %x", requests, requests[0].Body)
+	}
+	if requests, _ := Back(&Image{Links: []Message{bridge}}, &Image{Links: []Message{there}}, a, 0); len(requests) != 0 {
+		t.Errorf("got %v", requests)
+	}
+}

@@ -59,11 +59,15 @@ func (b *builder) add(kind uint16, content []byte) *builder {
 
 func (b *builder) copy(from attribute.List, kinds ...uint16) {
 	for _, kind := range kinds {
-		if content := from.Get(kind); content != nil {
+		if content := from.Get(kind); content != nil && (kind != unix.IFLA_ADDRESS || !isZero(content)) {
 			b.add(kind, content)
 		}
 	}
 }
+
+// isZero reports whether an address is that of a bridge that lost its last port. Nobody can set
+// it.
+func isZero(address []byte) bool { return len(bytes.Trim(address, "\x00")) == 0 }
 
 // info adds what a driver has of a device (IFLA_INFO_DATA), or of a port.
 func (b *builder) info(kindOf uint16, kind string, dataOf uint16, data []byte) {
@@ -169,7 +173,7 @@ func (p *planner) attach(was, is, controller link) {
 func (p *planner) settings(was, is link) {
 	for _, kind := range append(common(), unix.IFLA_IFALIAS) {
 		want, have := was.Get(kind), is.Get(kind)
-		if bytes.Equal(want, have) || want == nil && kind != unix.IFLA_IFALIAS || kind == unix.IFLA_ADDRESS && p.follows(was) {
+		if bytes.Equal(want, have) || want == nil && kind != unix.IFLA_IFALIAS || kind == unix.IFLA_ADDRESS && (p.follows(was) || isZero(want)) {
 			continue
 		}
 		if kind == unix.IFLA_IFALIAS {
