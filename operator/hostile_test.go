@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -210,5 +211,76 @@ func TestFieldsOfAPodTakeNothingOfAnother(t *testing.T) {
 				t.Errorf("the rival holds %v, was told %+v, and has %d sandboxes", held, toldTo(w.pod("rival")), len(w.host("node-2").sandboxes))
 			}
 		})
+	}
+}
+
+// TestConditionsOfANodeReleaseNothing: a kubelet's token writes conditions of its Node, also
+// those of Alioth. What its node may hold stays the node's until the node is fenced or answers:
+// the address of a pod that was deleted by force, and the VNI of a deleted VPC.
+func TestConditionsOfANodeReleaseNothing(t *testing.T) {
+	says := func(kind corev1.NodeConditionType, status corev1.ConditionStatus) corev1.NodeCondition {
+		return corev1.NodeCondition{Type: kind, Status: status}
+	}
+	w := calm(t)
+	vni := w.api.objects[keyOf(newVPC("blue", nil))].(*v1alpha1.VPC).Status.VNI
+	w.create(bound("lost", "red", `{"ip": "10.0.1.9"}`, "node-2"))
+	w.settle()
+	h := w.host("node-2")
+	h.up = false // its sandboxes may run
+	w.api.drop(w.pod("lost"))
+	w.mustDelete(newVPC("blue", nil), ranges("blue.net1"), ranges("blue.net2"))
+	heir := newVPC("green", nil, "10.0.0.0/16")
+	heir.Spec.VNI = &vni
+	w.create(bound("next", "red", `{"ip": "10.0.1.9"}`, "node-1"), heir)
+	for name, conditions := range map[string][]corev1.NodeCondition{
+		"none":                  nil,
+		"not ready":             {says(corev1.NodeReady, corev1.ConditionFalse)},
+		"unknown":               {says(corev1.NodeReady, corev1.ConditionUnknown)},
+		"ready":                 {says(corev1.NodeReady, corev1.ConditionTrue)},
+		"no word of Kubernetes": {says(corev1.NodeReady, "Gone")},
+		"both":                  {says(corev1.NodeReady, corev1.ConditionTrue), says(corev1.NodeReady, corev1.ConditionFalse)},
+		"Alioth's":              {says(v1alpha1.NetworkHealthyCondition, corev1.ConditionTrue)},
+	} {
+		edit(w, newNode("node-2"), func(node *corev1.Node) { node.Status.Conditions = conditions })
+		w.settle()
+		if told := toldTo(w.pod("next")); told != nil {
+			t.Fatalf("%s: the address of a pod that may run is given to another: %+v", name, told)
+		}
+		if got := w.api.objects[keyOf(heir)].(*v1alpha1.VPC).Status.VNI; got != 0 {
+			t.Fatalf("%s: the VNI %d that the node may use is given to another VPC", name, got)
+		}
+	}
+	h.up = true
+	w.settle()
+	if got := w.api.objects[keyOf(heir)].(*v1alpha1.VPC).Status.VNI; got != vni || toldTo(w.pod("next")) == nil {
+		t.Errorf("after the answer of the node the VPC has VNI %d, want %d, and the pod %+v", got, vni, readiness(w.pod("next")))
+	}
+	w.checkAtRest()
+}
+
+// TestANodeThatChangesItsMindDelaysNoTerm: at the beginning of a term the operator waits for
+// nodes that are Ready. A kubelet's token says so and the opposite all the time, and its node
+// does not answer. Pods of other nodes wait no longer than for a node that is silent.
+func TestANodeThatChangesItsMindDelaysNoTerm(t *testing.T) {
+	waits := func(fickle bool) time.Duration {
+		w := calm(t)
+		w.host("node-2").up = false
+		w.restart()
+		w.create(bound("web", "red", "", "node-1"))
+		said, at := 0, w.clock
+		return w.until("the pod to have addresses", func() error {
+			if fickle && w.clock.After(at) {
+				status := [...]corev1.ConditionStatus{corev1.ConditionFalse, corev1.ConditionTrue}[said%2]
+				said, at = said+1, w.clock
+				edit(w, newNode("node-2"), func(node *corev1.Node) {
+					node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status}}
+				})
+			}
+			return told(v1alpha1.AttachedReason)(w.pod("web"))
+		})
+	}
+	silent, fickle := waits(false), waits(true)
+	if silent == 0 || fickle > silent+time.Second {
+		t.Errorf("a pod waits %s for a node that changes its mind, and %s for one that is silent", fickle, silent)
 	}
 }

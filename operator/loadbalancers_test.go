@@ -233,6 +233,87 @@ func TestAForgedStatusGivesAServiceNoAddress(t *testing.T) {
 	sees(r, victim, shows("10.10.7.2"))
 }
 
+// inCommon is a world in which two tenants have a VPC and two external addresses together.
+func inCommon(t *testing.T) *world {
+	w := calm(t)
+	w.create(newNamespace("bank", "bank"), newVPC("both", []string{"shop", "bank"}, "10.0.0.0/16"), ranges("both.net1", "10.0.1.0/28"), virtual("both"),
+		newNetwork("shop", "both", "both"), newNetwork("bank", "both", "both"), newPool("both", []string{"shop", "bank"}, "192.0.2.16-192.0.2.17"))
+	w.settle()
+	return w
+}
+
+// expose makes a load balancer in the common VPC, and returns it with the address that it gets.
+func (w *world) expose(namespace, name, kind, asked string) (service *corev1.Service, ip string) {
+	w.t.Helper()
+	service = balancer(name, "both", map[string]string{})
+	service.Namespace = namespace
+	for key, value := range map[string]string{v1alpha1.LoadBalancerAnnotation: kind, v1alpha1.LoadBalancerIPsAnnotation: asked} {
+		if value != "" {
+			service.Annotations[key] = value
+		}
+	}
+	w.create(service)
+	w.settle()
+	list := w.api.objects[keyOf(service)].(*corev1.Service).Status.LoadBalancer.Ingress
+	if len(list) != 1 {
+		w.fail("Service %s shows %v, want one address", name, list)
+	}
+	return service, list[0].IP
+}
+
+// holdings lists the addresses that a Service holds.
+func (w *world) holdings(service *corev1.Service) (names []string) {
+	for _, address := range sorted[*v1alpha1.Address](w.api) {
+		if address.Spec.Holder.UID == string(service.UID) {
+			names = append(names, address.Name)
+		}
+	}
+	for _, address := range sorted[*v1alpha1.ExternalAddress](w.api) {
+		if address.Spec.Service.UID == string(service.UID) {
+			names = append(names, address.Name)
+		}
+	}
+	return names
+}
+
+// TestAServiceOfAnotherProxyTakesNothingOfOthers: a tenant leaves its load balancer to another
+// proxy, and takes that back when another tenant has the addresses, which it has written into
+// the status and the annotation of its own.
+func TestAServiceOfAnotherProxyTakesNothingOfOthers(t *testing.T) {
+	const leaves = "service.kubernetes.io/service-proxy-name"
+	for where, kind := range map[string]string{"in a VPC": "", "outside": v1alpha1.LoadBalancerExternal} {
+		t.Run(where, func(t *testing.T) {
+			w := inCommon(t)
+			first, one := w.expose("bank", "first", kind, "")
+			thief, other := w.expose("shop", "thief", kind, "")
+			edit(w, thief, func(s *corev1.Service) { s.Labels[leaves] = "another" })
+			w.settle()
+			second, _ := w.expose("bank", "second", kind, other)
+			for _, back := range []bool{false, true} {
+				for _, ip := range []string{one, other} {
+					edit(w, thief, func(s *corev1.Service) {
+						s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: ip, IPMode: ptr.To(corev1.LoadBalancerIPModeVIP)}}
+						metav1.SetMetaDataAnnotation(&s.ObjectMeta, v1alpha1.LoadBalancerIPsAnnotation, ip)
+						if back {
+							delete(s.Labels, leaves)
+						}
+					})
+					w.settle()
+					if held := w.holdings(thief); len(held) > 0 {
+						t.Errorf("back %v: the thief holds %v", back, held)
+					}
+					for victim, ip := range map[*corev1.Service]string{first: one, second: other} {
+						if err := shows(ip)(w.api.objects[keyOf(victim)].(*corev1.Service)); err != nil {
+							t.Errorf("back %v: %v", back, err)
+						}
+					}
+				}
+			}
+			w.checkAtRest()
+		})
+	}
+}
+
 func newPool(name string, tenants []string, cidrs ...string) *v1alpha1.ExternalPool {
 	return &v1alpha1.ExternalPool{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.ExternalPoolSpec{CIDRs: cidrs, AllowedTenants: tenants},
