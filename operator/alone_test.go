@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
+	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
@@ -36,8 +38,13 @@ const (
 // the pauses of the real queues, which have grown to their longest in between.
 func TestAnObjectThatCannotBeWrittenDelaysNoOther(t *testing.T) {
 	usual := liveWith(t, "", false)
-	if len(usual.kinds) < 8 {
-		t.Fatalf("the operator writes objects of %d kinds about the first tenant: the scenario lives too little", len(usual.kinds))
+	for _, kind := range []string{
+		"Address", "DanmNet", "ExternalAddress", "ExternalPool", "HostAccess", "MultiTenantPodNetworkConfig", "MultitenantPodNetworkConfig",
+		"Network", "Pod", "PodNetwork", "PodNetworkInstance", "ScaledEndpoint", "Service", "Subnet", "Usage", "VNIClaim", "VPC",
+	} {
+		if !usual.kinds[kind] {
+			t.Errorf("the operator writes no %s about the first tenant: the scenario lives too little", kind)
+		}
 	}
 	for i, kind := range slices.Repeat(slices.Sorted(maps.Keys(usual.kinds)), 2) {
 		later := i >= len(usual.kinds)
@@ -72,7 +79,13 @@ func liveWith(t *testing.T, refusedKind string, later bool) lived {
 	t.Helper()
 	w, l, begun := newWorld(t), lived{kinds: map[string]bool{}}, !later
 	w.pausesGrow = true
+	w.configure = func(cfg *Config) {
+		cfg.NodeIPAM, cfg.NodeIPAMInfraSubnet, cfg.ScaledEndpoints = true, v1alpha1.DefaultVPCName+".pods", true
+	}
+	var claims sync.Mutex // the addresses of several interfaces are claimed at the same time
 	w.intercept = func(_ string, o *instance, verb string, object client.Object, effect func() error) error {
+		claims.Lock()
+		defer claims.Unlock()
 		_, shared := object.(*v1alpha1.AdmissionGrants)
 		if o == nil || shared || !isWrite(verb) || !w.isAboutAlone(object, stuck, healthy) {
 			return effect()
@@ -87,6 +100,7 @@ func liveWith(t *testing.T, refusedKind string, later bool) lived {
 	}
 	w.operate()
 	w.furnish(2)
+	w.bootIPAM("node-3")
 	first, second, other := tenantOf(stuck, 1), tenantOf(healthy, 2), newVPC("other", nil, "10.0.0.0/16")
 	w.create(first...)
 	w.create(second...)
@@ -107,6 +121,14 @@ func liveWith(t *testing.T, refusedKind string, later bool) lived {
 	return l
 }
 
+// bootIPAM makes a machine whose pods get addresses by the node IPAM API, with many devices.
+func (w *world) bootIPAM(name string) {
+	w.t.Helper()
+	w.boot(name)
+	edit(w, newNode(name), func(node *corev1.Node) { node.Labels = map[string]string{multitenancyv1alpha1.NodeLabel: "true"} })
+	w.create(withDevices(name))
+}
+
 // tenantOf has an object of each kind that a tenant, or an administrator for it, creates.
 func tenantOf(name string, number int) []client.Object {
 	inside, outside := newBalancer(name, name+"-inside", nil), newBalancer(name, name+"-outside", externally())
@@ -118,7 +140,7 @@ func tenantOf(name string, number int) []client.Object {
 	virtual.Spec.Use = v1alpha1.SubnetForServices
 	pod := newPod(name, name+"-pod", name, "")
 	pod.Spec.NodeName = "node-1"
-	return []client.Object{
+	return append([]client.Object{
 		newNamespace(name, name), newVPC(name, []string{name}, "10.0.0.0/16"), ranges(name+".net1", "10.0.1.0/28"), virtual,
 		newNetwork(name, name, name), pod, inside, outside,
 		newPool(name, []string{name}, fmt.Sprintf("192.0.2.%d", 16*number)+"/28"),
@@ -126,7 +148,18 @@ func tenantOf(name string, number int) []client.Object {
 		&danmv1.DanmNet{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: name}, Spec: danmv1.NetworkSpec{
 			NetworkType: "macvlan", NetworkID: name, Options: danmv1.NetworkOptions{HostDevice: "dev-" + name, CIDR: fmt.Sprintf("192.168.%d.0/24", number)},
 		}},
-	}
+	}, reservedOf(name)...)
+}
+
+// reservedOf has what a tenant reserves addresses with by the node IPAM API, and a pod there.
+func reservedOf(name string) []client.Object {
+	network, instance := podNetworkOf(name, 4), instanceOf(name, 2)
+	network.Spec.NetworkID = name
+	instance.Namespace, instance.Spec.PodNetworkConfigs[0].PodNetwork = name, name
+	pod := newPod(name, name+"-reserved", "", "")
+	pod.Labels = map[string]string{multitenancyv1alpha1.PodNetworkInstanceLabel: name}
+	pod.Spec.NodeName = "node-3"
+	return []client.Object{ranges(name+".net2", "10.0.2.0/28"), network, instance, pod}
 }
 
 // isAboutAlone reports whether an object, as it is written or as the API has it, contains one
@@ -151,8 +184,35 @@ func textOf(t testing.TB, object client.Object) string {
 // readyOf returns what of a tenant's objects lacks what the operator gives it.
 func (w *world) readyOf(objects []client.Object) error {
 	for _, object := range objects {
-		if err := isServed(w.api.objects[keyOf(object)]); err != nil {
+		err := isServed(w.api.objects[keyOf(object)])
+		if err == nil {
+			err = w.isReported(object)
+		}
+		if err != nil {
 			return fmt.Errorf("%T %s: %w", object, object.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// isReported returns which object is missing that the operator makes of another one for others
+// to read.
+func (w *world) isReported(object client.Object) error {
+	switch o := object.(type) {
+	case *corev1.Service:
+		if !slices.ContainsFunc(sorted[*v1alpha1.ScaledEndpoint](w.api), func(s *v1alpha1.ScaledEndpoint) bool {
+			return s.Spec.Service.Namespace == o.Namespace && s.Spec.Service.Name == o.Name
+		}) {
+			return errors.New("it has no ScaledEndpoint")
+		}
+	case *corev1.Pod:
+		if o.Labels[multitenancyv1alpha1.PodNetworkInstanceLabel] == "" {
+			return nil
+		}
+		config := &multitenancyv1alpha1.MultitenantPodNetworkConfig{ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name}}
+		found, ok := w.api.objects[keyOf(config)].(*multitenancyv1alpha1.MultitenantPodNetworkConfig)
+		if !ok || found.Status.Status != multitenancyv1alpha1.ConfigReady {
+			return fmt.Errorf("its config is %v", found)
 		}
 	}
 	return nil

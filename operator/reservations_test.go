@@ -34,12 +34,17 @@ func reserving(t testing.TB) *world {
 	w.furnish(0)
 	labelled := newNode("node-1")
 	labelled.Labels = map[string]string{multitenancyv1alpha1.NodeLabel: "true"}
-	info := &multitenancyv1alpha1.NodeInfo{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}
+	w.create(labelled, newNode("node-2"), withDevices("node-1"), podNetworkOf("pn", 6))
+	return w
+}
+
+// withDevices is the NodeInfo of a node with many devices.
+func withDevices(node string) *multitenancyv1alpha1.NodeInfo {
+	info := &multitenancyv1alpha1.NodeInfo{ObjectMeta: metav1.ObjectMeta{Name: node}}
 	for i := range 64 {
 		info.Status.DeviceInfos = append(info.Status.DeviceInfos, multitenancyv1alpha1.DeviceInfo{MacAddress: fmt.Sprintf("00:0d:3a:00:00:%02x", i)})
 	}
-	w.create(labelled, newNode("node-2"), info, podNetworkOf("pn", 6))
-	return w
+	return info
 }
 
 // podNetworkOf is a PodNetwork in the smallest subnet of VPC blue, of five addresses.
