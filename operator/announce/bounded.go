@@ -20,20 +20,26 @@ import (
 
 // Bounds of the events about the objects of one namespace: so many at once, and one more in
 // each interval. Each event is a write of its own, and a tenant can make any number of
-// objects that are refused.
+// objects that are refused. Above the bounds, each reason has a few events of its own, so that
+// many events of one reason do not hide the others.
 const (
 	burst    = 256
 	interval = time.Second / 8
+
+	reasonBurst    = 8
+	reasonInterval = time.Minute
+	// reasonsLimit is how many reasons of a namespace have events of their own at a time.
+	reasonsLimit = 64
 )
 
-// bucketsLimit is from how many namespaces on those are forgotten that have all their events
+// namespacesLimit is from how many namespaces on those are forgotten that have all their events
 // left.
-const bucketsLimit = 1024
+const namespacesLimit = 1024
 
 // NewBounded returns a writer of events that withholds those of a namespace above the bounds.
 // withheld is called for each. The first of them is replaced by an event of the namespace.
 func NewBounded(to events.EventRecorder, now func() time.Time, withheld func()) events.EventRecorder {
-	return &bounded{to: to, now: now, withheld: withheld, buckets: map[string]bucket{}}
+	return &bounded{to: to, now: now, withheld: withheld, namespaces: map[string]*account{}}
 }
 
 type bounded struct {
@@ -41,16 +47,8 @@ type bounded struct {
 	now      func() time.Time
 	withheld func()
 
-	mu      sync.Mutex
-	buckets map[string]bucket
-}
-
-// bucket is the events that a namespace may still have, as the moment at which all of them
-// are there again. The zero value is full.
-type bucket struct {
-	full time.Time
-	// told: the namespace has been told of events that are withheld, since it was full.
-	told bool
+	mu         sync.Mutex
+	namespaces map[string]*account
 }
 
 // Eventf implements events.EventRecorder.
@@ -61,7 +59,7 @@ func (b *bounded) Eventf(regarding, related runtime.Object, level, reason, actio
 	}
 	passes, tell := true, false
 	if namespace != "" { // others are objects of administrators
-		passes, tell = b.take(namespace)
+		passes, tell = b.take(namespace, reason)
 	}
 	if passes {
 		b.to.Eventf(regarding, related, level, reason, action, note, args...)
@@ -72,27 +70,90 @@ func (b *bounded) Eventf(regarding, related runtime.Object, level, reason, actio
 		// An event of an object without a namespace is in the namespace default.
 		about := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 		b.to.Eventf(about, nil, corev1.EventTypeWarning, v1alpha1.EventsWithheldReason, "Announce", "%s", fmt.Sprintf(
-			"the objects of namespace %s have caused %d events, so further ones are withheld for a while: the conditions of the objects have all reasons", namespace, burst))
+			"the objects of namespace %s have caused %d events, so further ones are withheld for a while, but for the first %d of each reason: the conditions of the objects have all reasons",
+			namespace, burst, reasonBurst))
 	}
 }
 
-// take takes an event from the bucket of a namespace, and reports whether there was one. tell
-// is true for the first one that there was not.
-func (b *bounded) take(namespace string) (passes, tell bool) {
+// take takes an event of a namespace, and reports whether there was one. tell is true for the
+// first one that there was not.
+func (b *bounded) take(namespace, reason string) (passes, tell bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now, one := b.now(), b.buckets[namespace]
-	if !one.full.After(now) {
-		one = bucket{full: now}
+	now, one := b.now(), b.namespaces[namespace]
+	if one == nil {
+		one = &account{}
+		b.namespaces[namespace] = one
 	}
-	if one.full.Sub(now) > (burst-1)*interval {
-		tell, one.told = !one.told, true
-	} else {
-		passes, one.full = true, one.full.Add(interval)
-	}
-	b.buckets[namespace] = one
-	if len(b.buckets) > bucketsLimit {
-		maps.DeleteFunc(b.buckets, func(_ string, one bucket) bool { return !one.full.After(now) })
+	passes, tell = one.take(now, reason)
+	if len(b.namespaces) > namespacesLimit {
+		maps.DeleteFunc(b.namespaces, func(_ string, one *account) bool { return one.isFull(now) })
 	}
 	return passes, tell
+}
+
+// account is the events that a namespace may still have. The zero value is full.
+type account struct {
+	all bucket
+	// reasons are what the reasons have for themselves, of those that have used some of it.
+	reasons map[string]bucket
+	// told: the namespace has been told of events that are withheld, since it was full.
+	told bool
+}
+
+// take takes an event that all reasons share, or else one of its reason.
+func (a *account) take(now time.Time, reason string) (passes, tell bool) {
+	if a.all.isFull(now) {
+		a.told = false
+	}
+	if a.all.take(now, burst, interval) || a.takeOf(now, reason) {
+		return true, false
+	}
+	tell, a.told = !a.told, true
+	return false, tell
+}
+
+// takeOf takes an event that a reason has for itself.
+func (a *account) takeOf(now time.Time, reason string) bool {
+	own, known := a.reasons[reason]
+	if !known {
+		maps.DeleteFunc(a.reasons, func(_ string, own bucket) bool { return own.isFull(now) })
+		if len(a.reasons) == reasonsLimit {
+			return false
+		}
+		if a.reasons == nil {
+			a.reasons = map[string]bucket{}
+		}
+	}
+	passes := own.take(now, reasonBurst, reasonInterval)
+	a.reasons[reason] = own
+	return passes
+}
+
+func (a *account) isFull(now time.Time) bool {
+	for _, own := range a.reasons {
+		if !own.isFull(now) {
+			return false
+		}
+	}
+	return a.all.isFull(now)
+}
+
+// bucket is a number of events, as the moment at which all of them are there again. The zero
+// value is full.
+type bucket struct{ full time.Time }
+
+func (b *bucket) isFull(now time.Time) bool { return !b.full.After(now) }
+
+// take takes an event of a bucket of a size, to which one is added in each interval, and
+// reports whether there was one.
+func (b *bucket) take(now time.Time, size int, interval time.Duration) bool {
+	if b.isFull(now) {
+		b.full = now
+	}
+	if b.full.Sub(now) > time.Duration(size-1)*interval {
+		return false
+	}
+	b.full = b.full.Add(interval)
+	return true
 }

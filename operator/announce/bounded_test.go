@@ -23,51 +23,85 @@ func boundedTo(to *told) (recorder *bounded, now *time.Time, withheld *int) {
 	return recorder, now, withheld
 }
 
-func warn(recorder *bounded, namespace string, i int) {
+func warn(recorder *bounded, namespace, reason string, i int) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint("p", i)}}
-	recorder.Eventf(pod, nil, corev1.EventTypeWarning, "Refused", "Assign", "pod %d of %s", i, namespace)
+	recorder.Eventf(pod, nil, corev1.EventTypeWarning, reason, "Assign", "pod %d of %s", i, namespace)
 }
 
 // TestAFloodOfEventsOfANamespaceIsCut, and those of other namespaces and of objects without
 // one are not.
 func TestAFloodOfEventsOfANamespaceIsCut(t *testing.T) {
+	const most = burst + reasonBurst
 	to := &told{}
 	recorder, now, withheld := boundedTo(to)
 	for i := range 10_000 {
-		warn(recorder, "crowd", i)
+		warn(recorder, "crowd", "Refused", i)
 	}
-	if len(to.notes) != burst+1 || *withheld != 10_000-burst || !strings.Contains(to.notes[burst], v1alpha1.EventsWithheldReason) {
+	if len(to.notes) != most+1 || *withheld != 10_000-most || !strings.Contains(to.notes[most], v1alpha1.EventsWithheldReason) {
 		t.Fatalf("%d events are written and %d withheld, the last is %q", len(to.notes), *withheld, to.notes[len(to.notes)-1])
 	}
-	warn(recorder, "calm", 0)
+	warn(recorder, "calm", "Refused", 0)
 	recorder.Eventf(&v1alpha1.VPC{ObjectMeta: metav1.ObjectMeta{Name: "v"}}, nil, corev1.EventTypeWarning, "Overlap", "Check", "x")
-	if len(to.notes) != burst+3 {
-		t.Errorf("events of others are withheld: %q", to.notes[burst+1:])
+	if len(to.notes) != most+3 {
+		t.Errorf("events of others are withheld: %q", to.notes[most+1:])
 	}
 	*now = now.Add(3 * interval)
 	for i := range 10 {
-		warn(recorder, "crowd", i)
+		warn(recorder, "crowd", "Refused", i)
 	}
-	if len(to.notes) != burst+6 {
-		t.Errorf("after three intervals there are %d events more, want 3", len(to.notes)-burst-3)
+	if len(to.notes) != most+6 {
+		t.Errorf("after three intervals there are %d events more, want 3", len(to.notes)-most-3)
 	}
-	*now = now.Add(burst * interval)
-	for i := range burst + 1 {
-		warn(recorder, "crowd", i)
+	*now = now.Add(reasonBurst * reasonInterval)
+	for i := range most + 1 {
+		warn(recorder, "crowd", "Refused", i)
 	}
-	if len(to.notes) != 2*burst+7 || !strings.Contains(to.notes[len(to.notes)-1], v1alpha1.EventsWithheldReason) {
+	if len(to.notes) != 2*most+7 || !strings.Contains(to.notes[len(to.notes)-1], v1alpha1.EventsWithheldReason) {
 		t.Errorf("after a pause there are %d events, the last is %q", len(to.notes), to.notes[len(to.notes)-1])
+	}
+}
+
+// TestAFloodOfEventsHidesNoOtherReason: whoever is to be told of by an event makes any number of
+// events of another reason first, and goes on.
+func TestAFloodOfEventsHidesNoOtherReason(t *testing.T) {
+	to := &told{}
+	recorder, now, _ := boundedTo(to)
+	flood := func() {
+		for i := range 1000 {
+			warn(recorder, "crowd", "Refused", i)
+		}
+	}
+	for i := range reasonBurst {
+		flood()
+		before := len(to.notes)
+		warn(recorder, "crowd", "Forged", i)
+		if len(to.notes) != before+1 || !strings.Contains(to.notes[before], "Forged") {
+			t.Fatalf("event %d of another reason is hidden", i+1)
+		}
+		*now = now.Add(interval)
+	}
+	flood()
+	before := len(to.notes)
+	warn(recorder, "crowd", "Forged", 0)
+	if len(to.notes) != before {
+		t.Errorf("a reason has more than %d events of its own: %q", reasonBurst, to.notes[before:])
+	}
+	for i := range 10 * reasonsLimit {
+		warn(recorder, "crowd", fmt.Sprint("Reason", i), i)
+	}
+	if all := len(recorder.namespaces["crowd"].reasons); all != reasonsLimit || len(to.notes) > before+reasonsLimit {
+		t.Errorf("%d reasons have events of their own, and %d more events were written", all, len(to.notes)-before)
 	}
 }
 
 // TestNamespacesWithoutEventsAreForgotten: their number is not bounded.
 func TestNamespacesWithoutEventsAreForgotten(t *testing.T) {
 	recorder, now, _ := boundedTo(&told{})
-	for i := range 10 * bucketsLimit {
-		warn(recorder, fmt.Sprint("n", i), i)
+	for i := range 10 * namespacesLimit {
+		warn(recorder, fmt.Sprint("n", i), "Refused", i)
 		*now = now.Add(interval)
 	}
-	if len(recorder.buckets) > bucketsLimit {
-		t.Errorf("%d namespaces are remembered", len(recorder.buckets))
+	if len(recorder.namespaces) > namespacesLimit {
+		t.Errorf("%d namespaces are remembered", len(recorder.namespaces))
 	}
 }
