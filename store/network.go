@@ -4,6 +4,7 @@
 package store
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/alioth-net/alioth/store/memory"
@@ -35,7 +36,7 @@ var networks = memory.Define(memory.Table[Network]{
 	Meta: func(n *Network) *Meta { return &n.Meta },
 	Indexes: map[string]func(*Network) []byte{
 		byTenant: func(n *Network) []byte { return memory.TextKey(n.Tenant, n.Name) },
-		byVPC:    func(n *Network) []byte { return memory.TextKey(n.VPC) },
+		byVPC:    func(n *Network) []byte { return memory.TextKey(n.VPC, n.Tenant) },
 	},
 })
 
@@ -56,9 +57,38 @@ func NetworkByTenantName(tx ReadTx, tenant, name string) []*Network {
 	return networks.OldestFirst(tx, byTenant, memory.TextKey(tenant, name))
 }
 
-// NetworksByVPC returns the Networks that name the VPC, by namespace and name.
+// NetworksByVPC returns the Networks that name the VPC, by tenant, then namespace and name.
 func NetworksByVPC(tx ReadTx, vpc string) []*Network {
 	return networks.List(tx, byVPC, memory.TextKey(vpc))
+}
+
+// NetworksByVPCAndTenant returns the Networks of a tenant that name the VPC, by namespace and
+// name.
+func NetworksByVPCAndTenant(tx ReadTx, vpc, tenant string) []*Network {
+	return networks.List(tx, byVPC, memory.TextKey(vpc, tenant))
+}
+
+// TenantsNamingVPC returns the tenants whose Networks name the VPC. It reads one Network of
+// each tenant: a tenant can make any number.
+func TenantsNamingVPC(tx ReadTx, vpc string) (tenants []string) {
+	next := memory.TextKey(vpc)
+	for {
+		first := firstOf(networks.From(tx, byVPC, next))
+		if first == nil || first.VPC != vpc {
+			return tenants
+		}
+		tenants = append(tenants, first.Tenant)
+		next = memory.TextKey(vpc, first.Tenant)
+		next[len(next)-1]++ // behind all keys of the tenant
+	}
+}
+
+// firstOf returns the first row, or nil.
+func firstOf[R any](rows iter.Seq[*R]) *R {
+	for row := range rows {
+		return row
+	}
+	return nil
 }
 
 // NetworksByNamespace returns the Networks of a namespace by name.

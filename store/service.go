@@ -4,11 +4,13 @@
 package store
 
 import (
+	"cmp"
 	"encoding/binary"
 	"iter"
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/alioth-net/alioth/store/memory"
@@ -111,12 +113,6 @@ var services = memory.Define(memory.Table[Service]{
 	Meta: func(s *Service) *Meta { return &s.Meta },
 	Indexes: map[string]func(*Service) []byte{
 		byNetwork: func(s *Service) []byte { return memory.TextKey(s.Namespace, s.Network) },
-		withExternalIPs: func(s *Service) []byte {
-			if len(s.ExternalIPs) == 0 {
-				return nil
-			}
-			return memory.TextKey(s.Namespace, s.Name)
-		},
 		byEndpointLabel: func(s *Service) []byte {
 			if s.Endpoints == nil || len(s.Endpoints.Selector) == 0 {
 				return nil
@@ -128,14 +124,48 @@ var services = memory.Define(memory.Table[Service]{
 			if !s.SelectsEndpoints() {
 				return nil
 			}
-			key := binary.BigEndian.AppendUint64(memory.TextKey(s.Namespace), uint64(max(s.Created.Unix(), 0)))
-			return append(key, memory.TextKey(s.Name)...)
+			return append(ageKey(memory.TextKey(s.Namespace), s), memory.TextKey(s.Name)...)
+		},
+	},
+	Multiple: map[string]func(*Service) [][]byte{
+		byOutside: func(s *Service) [][]byte {
+			keys := NodePortKeys(s.Ports, s.HealthCheckNodePort)
+			for _, ip := range s.ExternalIPs {
+				keys = append(keys, ageKey(memory.IPKey(memory.TextKey(keyOfIP), ip), s))
+			}
+			return keys
 		},
 	},
 })
 
+// ageKey appends the age of a Service to a key, so that the oldest come first.
+func ageKey(key []byte, s *Service) []byte {
+	return binary.BigEndian.AppendUint64(key, uint64(max(s.Created.Unix(), 0)))
+}
+
+// NodePortKey is the key of a port of all nodes. Health checks have the protocol TCP.
+func NodePortKey(protocol string, port uint16) []byte {
+	return binary.BigEndian.AppendUint16(memory.TextKey(keyOfPort, protocol), port)
+}
+
+// NodePortKeys are the keys of the ports of all nodes that a Service has.
+func NodePortKeys(ports []ServicePort, healthCheck uint16) (keys [][]byte) {
+	if healthCheck != 0 {
+		keys = append(keys, NodePortKey("TCP", healthCheck))
+	}
+	for _, port := range ports {
+		if port.NodePort != 0 {
+			keys = append(keys, NodePortKey(port.Protocol, port.NodePort))
+		}
+	}
+	return keys
+}
+
 const (
-	withExternalIPs = "externalips"
+	// byOutside has the external IPs and the node ports of a Service, with these words first.
+	byOutside       = "outside"
+	keyOfIP         = "ip"
+	keyOfPort       = "port"
 	byEndpointLabel = "endpointlabel"
 	byEndpointAge   = "endpointage"
 )
@@ -171,7 +201,23 @@ func ServicesByNamespace(tx ReadTx, namespace string) []*Service {
 // ServicesWithExternalIPs returns the Services that name external IPs, by namespace
 // and name.
 func ServicesWithExternalIPs(tx ReadTx) []*Service {
-	return services.List(tx, withExternalIPs, []byte{})
+	list := services.List(tx, byOutside, memory.TextKey(keyOfIP))
+	slices.SortFunc(list, func(a, b *Service) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
+	return slices.Compact(list)
+}
+
+// ServicesNaming yields the Services that name an external IP, the oldest first, then by
+// namespace and name.
+func ServicesNaming(tx ReadTx, ip netip.Addr) iter.Seq[*Service] {
+	return services.Seq(tx, byOutside, memory.IPKey(memory.TextKey(keyOfIP), ip))
+}
+
+// ServicesByNodePort yields the Services with a port of all nodes, of which the API server
+// allows one.
+func ServicesByNodePort(tx ReadTx, protocol string, port uint16) iter.Seq[*Service] {
+	return services.Seq(tx, byOutside, NodePortKey(protocol, port))
 }
 
 // ServicesSelecting yields the Services of a namespace whose Endpoints select a pod with

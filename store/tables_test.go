@@ -257,6 +257,60 @@ func TestListsAreInTheirOrder(t *testing.T) {
 	})
 }
 
+// TestServicesAreFoundByWhatTheyHaveOutside by each of their external IPs and node ports, and no
+// more once they have them no more.
+func TestServicesAreFoundByWhatTheyHaveOutside(t *testing.T) {
+	one, two := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")
+	web := func(namespace string, age int, ports []store.ServicePort, ips ...netip.Addr) *store.Service {
+		return &store.Service{Meta: at(namespace, age), Namespace: namespace, Name: "web", ExternalIPs: ips, Ports: ports, HealthCheckNodePort: 30009}
+	}
+	ports := []store.ServicePort{{Protocol: "UDP", Port: 53, NodePort: 30053}, {Protocol: "TCP", Port: 53, NodePort: 30053}, {Protocol: "TCP", Port: 80}}
+	s := newStore(t)
+	update(t, s, func(tx store.Tx) error {
+		return errors.Join(
+			store.PutService(tx, web("c", 1, ports, one, two)), store.PutService(tx, web("b", 2, nil, one)), store.PutService(tx, web("a", 2, nil, two, one, one)),
+			store.PutService(tx, web("d", 3, nil, two)), store.PutService(tx, web("d", 3, nil)),
+		)
+	})
+	of := func(r *store.Service) string { return r.Namespace }
+	s.View(func(tx store.ReadTx) {
+		got := [][]string{
+			mapRows(slices.Compact(slices.Collect(store.ServicesNaming(tx, one))), of), mapRows(slices.Collect(store.ServicesNaming(tx, two)), of),
+			mapRows(slices.Collect(store.ServicesNaming(tx, netip.MustParseAddr("192.0.2.0"))), of), mapRows(store.ServicesWithExternalIPs(tx), of),
+			mapRows(slices.Collect(store.ServicesByNodePort(tx, "UDP", 30053)), of), mapRows(slices.Collect(store.ServicesByNodePort(tx, "SCTP", 30053)), of),
+			mapRows(slices.Collect(store.ServicesByNodePort(tx, "TCP", 30009)), of),
+		}
+		want := [][]string{{"c", "a", "b"}, {"c", "a"}, nil, {"a", "b", "c"}, {"c"}, nil, {"a", "b", "c", "d"}}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("Services (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestTenantsThatNameAVPCAreEachFoundOnce(t *testing.T) {
+	s := newStore(t)
+	names := func(namespace, name, tenant, vpc string) func(store.Tx) error {
+		return func(tx store.Tx) error {
+			return store.PutNetwork(tx, &store.Network{Namespace: namespace, Name: name, Tenant: tenant, VPC: vpc})
+		}
+	}
+	for _, put := range []func(store.Tx) error{
+		names("a", "x", "t", "blue"), names("b", "y", "t", "blue"), names("c", "x", "tt", "blue"), names("d", "x", "", "blue"), names("e", "x", "u", "blueish"), names("f", "x", "s", "red"),
+	} {
+		update(t, s, put)
+	}
+	s.View(func(tx store.ReadTx) {
+		for vpc, want := range map[string]string{"blue": "[ t tt]", "blueish": "[u]", "blu": "[]"} {
+			if got := fmt.Sprint(store.TenantsNamingVPC(tx, vpc)); got != want {
+				t.Errorf("VPC %s is named by the tenants %s, want %s", vpc, got, want)
+			}
+		}
+		if got := len(store.NetworksByVPCAndTenant(tx, "blue", "t")); got != 2 {
+			t.Errorf("%d Networks of tenant t name the VPC, want 2", got)
+		}
+	})
+}
+
 func mapRows[R any](rows []*R, text func(*R) string) []string {
 	var list []string
 	for _, row := range rows {

@@ -25,7 +25,10 @@ type (
 	note struct{ name string }
 )
 
-const byColour = "colour"
+const (
+	byColour = "colour"
+	byLetter = "letter"
+)
 
 var (
 	rows = memory.Define(memory.Table[row]{
@@ -37,6 +40,12 @@ var (
 				return nil
 			}
 			return memory.TextKey(r.colour, r.name)
+		}},
+		Multiple: map[string]func(*row) [][]byte{byLetter: func(r *row) (keys [][]byte) {
+			for _, letter := range r.colour {
+				keys = append(keys, memory.TextKey(string(letter)))
+			}
+			return keys
 		}},
 	})
 	notes = memory.Define(memory.Table[note]{
@@ -199,6 +208,20 @@ func TestIndexesListByPrefixAndOrder(t *testing.T) {
 		} {
 			if diff := cmp.Diff(c.want, c.got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", what, diff)
+			}
+		}
+	})
+}
+
+func TestARowIsFoundByEachOfItsKeys(t *testing.T) {
+	s := newStore(t)
+	put(t, s, version("a", "1", "1", "red"), version("b", "2", "2", "blue"), version("c", "3", "3", ""), version("d", "4", "4", "green"))
+	put(t, s, version("b", "2", "5", "red"))
+	remove(t, s, "d", "4")
+	s.View(func(tx memory.ReadTx) {
+		for letter, want := range map[string][]string{"r": {"a", "b"}, "e": {"a", "b"}, "d": {"a", "b"}, "u": nil, "n": nil} {
+			if diff := cmp.Diff(want, names(rows.List(tx, byLetter, memory.TextKey(letter)))); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", letter, diff)
 			}
 		}
 	})

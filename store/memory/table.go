@@ -31,6 +31,8 @@ type Table[R any] struct {
 	// for go-memdb, which does not enforce it: a second row would silently
 	// take the entry over. Put functions check where it matters.
 	Indexes map[string]func(*R) []byte
+	// Multiple are indexes by name in which a row has any number of keys.
+	Multiple map[string]func(*R) [][]byte
 }
 
 // tables are all that there are: each registers itself where it is defined.
@@ -54,6 +56,9 @@ func (t *Table[R]) schema() *memdb.TableSchema {
 	for name, key := range t.Indexes {
 		all[name] = &memdb.IndexSchema{Name: name, AllowMissing: true, Indexer: keyIndexer[R]{key}}
 	}
+	for name, keys := range t.Multiple {
+		all[name] = &memdb.IndexSchema{Name: name, AllowMissing: true, Indexer: keysIndexer[R]{keys}}
+	}
 	return &memdb.TableSchema{Name: t.Name, Indexes: all}
 }
 
@@ -71,6 +76,22 @@ func (i keyIndexer[R]) FromObject(row any) (bool, []byte, error) {
 
 // FromArgs implements memdb.Indexer.
 func (i keyIndexer[R]) FromArgs(args ...any) ([]byte, error) {
+	return args[0].([]byte), nil
+}
+
+// keysIndexer is a keyIndexer for any number of keys of a row.
+type keysIndexer[R any] struct {
+	keys func(*R) [][]byte
+}
+
+// FromObject implements memdb.MultiIndexer.
+func (i keysIndexer[R]) FromObject(row any) (bool, [][]byte, error) {
+	keys := i.keys(row.(*R))
+	return len(keys) > 0, keys, nil
+}
+
+// FromArgs implements memdb.Indexer.
+func (i keysIndexer[R]) FromArgs(args ...any) ([]byte, error) {
 	return args[0].([]byte), nil
 }
 

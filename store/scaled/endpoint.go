@@ -105,9 +105,9 @@ type Target struct {
 }
 
 const (
-	byService     = "service"
-	byDomain      = "domain"
-	withNodePorts = "nodeports"
+	byService  = "service"
+	byDomain   = "domain"
+	byNodePort = "nodeport"
 )
 
 var endpoints = memory.Define(memory.Table[Endpoint]{
@@ -117,11 +117,13 @@ var endpoints = memory.Define(memory.Table[Endpoint]{
 	Indexes: map[string]func(*Endpoint) []byte{
 		byService: func(e *Endpoint) []byte { return memory.TextKey(e.Namespace, e.Service) },
 		byDomain:  func(e *Endpoint) []byte { return memory.TextKey(e.VPC) },
-		withNodePorts: func(e *Endpoint) []byte {
-			if e.Head == nil || !e.Head.HasNodePorts() {
+	},
+	Multiple: map[string]func(*Endpoint) [][]byte{
+		byNodePort: func(e *Endpoint) [][]byte {
+			if e.Head == nil {
 				return nil
 			}
-			return memory.TextKey(e.Name)
+			return store.NodePortKeys(e.Head.Ports, e.Head.HealthCheckNodePort)
 		},
 	},
 })
@@ -157,9 +159,9 @@ func ByDomain(tx store.ReadTx, domain string) iter.Seq[*Endpoint] {
 	return endpoints.Seq(tx, byDomain, memory.TextKey(domain))
 }
 
-// WithNodePorts yields those with ports of every node in their head, by name.
-func WithNodePorts(tx store.ReadTx) iter.Seq[*Endpoint] {
-	return endpoints.Seq(tx, withNodePorts, []byte{})
+// ByNodePort yields those whose head has a port of all nodes, by name.
+func ByNodePort(tx store.ReadTx, protocol string, port uint16) iter.Seq[*Endpoint] {
+	return endpoints.Seq(tx, byNodePort, store.NodePortKey(protocol, port))
 }
 
 // All yields all, by name.

@@ -29,24 +29,15 @@ type NodePortOwner struct{ Namespace, Name, Tenant string }
 // protocol (TCP, UDP or SCTP), as a node port or for health checks, in any VPC and with
 // any proxy; nil if there is none. A node may know it by its ScaledEndpoint.
 func OwnerOfNodePort(tx store.ReadTx, protocol string, port uint16) *NodePortOwner {
-	for _, service := range store.ListServices(tx) {
-		if hasNodePort(service.Ports, service.HealthCheckNodePort, protocol, port) {
-			owner := &NodePortOwner{Namespace: service.Namespace, Name: service.Name}
-			if namespace := store.GetNamespace(tx, service.Namespace); namespace != nil {
-				owner.Tenant = namespace.Tenant
-			}
-			return owner
+	for service := range store.ServicesByNodePort(tx, protocol, port) {
+		owner := &NodePortOwner{Namespace: service.Namespace, Name: service.Name}
+		if namespace := store.GetNamespace(tx, service.Namespace); namespace != nil {
+			owner.Tenant = namespace.Tenant
 		}
+		return owner
 	}
-	for row := range scaled.WithNodePorts(tx) {
-		if hasNodePort(row.Head.Ports, row.Head.HealthCheckNodePort, protocol, port) {
-			return &NodePortOwner{Namespace: row.Namespace, Name: row.Service, Tenant: row.Head.Tenant}
-		}
+	for row := range scaled.ByNodePort(tx, protocol, port) {
+		return &NodePortOwner{Namespace: row.Namespace, Name: row.Service, Tenant: row.Head.Tenant}
 	}
 	return nil
-}
-
-func hasNodePort(ports []store.ServicePort, healthCheck uint16, protocol string, port uint16) bool {
-	return protocol == "TCP" && port != 0 && healthCheck == port ||
-		slices.ContainsFunc(ports, func(p store.ServicePort) bool { return p.NodePort != 0 && p.NodePort == port && p.Protocol == protocol })
 }
