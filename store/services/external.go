@@ -26,35 +26,38 @@ func Contains(pool *external.Pool, ip netip.Addr) bool {
 }
 
 // ExternalIPs returns the addresses of spec.externalIPs that a Service may have, in
-// the order of the spec: those that a pool for them grants to its tenant, which is
-// Ready, so that they are no service range's, no node's and none of the default VPC;
-// that no load balancer holds; and that no older Service of another tenant names,
-// which is granted them too.
+// the order of the spec: those that its tenant owns, and that no load balancer holds.
 func ExternalIPs(tx store.ReadTx, service *store.Service) []netip.Addr {
-	if service.Deleting {
+	if len(service.ExternalIPs) == 0 || service.Deleting {
+		return nil
+	}
+	mine, ok := tenantOf(tx, service)
+	if !ok {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(service.ExternalIPs), func(ip netip.Addr) bool {
-		return !granted(tx, service, ip) || external.GetAddress(tx, ip) != nil || named(tx, service, ip)
+		return external.GetAddress(tx, ip) != nil || OwnerOfExternalIP(tx, ip) != mine
 	})
 }
 
-// granted reports whether a pool gives an address to the tenant of a Service.
-func granted(tx store.ReadTx, service *store.Service, ip netip.Addr) bool {
-	tenant, ok := tenantOf(tx, service)
-	return ok && slices.ContainsFunc(external.ListPools(tx), func(pool *external.Pool) bool {
-		return pool.ForExternalIPs && pool.Ready && Grants(pool, tenant) && Contains(pool, ip)
+// OwnerOfExternalIP returns the tenant to which an address of spec.externalIPs belongs: that of
+// the oldest Service which names the address, and to whose tenant a pool grants it. The pool
+// is Ready, so the address is no service range's, no node's and none of the default VPC. It
+// returns "" for an address of nobody.
+func OwnerOfExternalIP(tx store.ReadTx, ip netip.Addr) string {
+	pools := slices.DeleteFunc(external.ListPools(tx), func(pool *external.Pool) bool {
+		return !pool.ForExternalIPs || !pool.Ready || !Contains(pool, ip)
 	})
-}
-
-// named reports whether an older Service of another tenant has an address.
-func named(tx store.ReadTx, service *store.Service, ip netip.Addr) bool {
-	mine, _ := tenantOf(tx, service)
-	return slices.ContainsFunc(store.ServicesWithExternalIPs(tx), func(other *store.Service) bool {
-		theirs, ok := tenantOf(tx, other)
-		return ok && theirs != mine && slices.Contains(other.ExternalIPs, ip) && !other.Deleting &&
-			Age(other, service) < 0 && granted(tx, other, ip)
-	})
+	if len(pools) == 0 {
+		return ""
+	}
+	for service := range store.ServicesNaming(tx, ip) {
+		tenant, ok := tenantOf(tx, service)
+		if ok && !service.Deleting && slices.ContainsFunc(pools, func(pool *external.Pool) bool { return Grants(pool, tenant) }) {
+			return tenant
+		}
+	}
+	return ""
 }
 
 func tenantOf(tx store.ReadTx, service *store.Service) (string, bool) {

@@ -53,6 +53,7 @@ func TestExternalIPsAreThoseThatAPoolGrants(t *testing.T) {
 		"before a younger one":            {[]any{pool("edge", both, "192.0.2.0", "192.0.2.9"), naming("red-a", "web", 6, "192.0.2.1")}, []string{"192.0.2.2", "192.0.2.1"}},
 		"with the tenant's own":           {[]any{edge, naming("blue-b", "web", 4, "192.0.2.1")}, []string{"192.0.2.2", "192.0.2.1"}},
 		"though one names it who may not": {[]any{edge, naming("red-a", "web", 4, "192.0.2.1")}, []string{"192.0.2.2", "192.0.2.1"}},
+		"with an older one of its tenant": {[]any{pool("edge", both, "192.0.2.0", "192.0.2.9"), naming("red-a", "web", 4, "192.0.2.1"), naming("blue-b", "web", 3, "192.0.2.1")}, []string{"192.0.2.2", "192.0.2.1"}},
 		"after one that goes":             {[]any{pool("edge", both, "192.0.2.0", "192.0.2.9"), leaving}, []string{"192.0.2.2", "192.0.2.1"}},
 	} {
 		t.Run(name, func(t *testing.T) {

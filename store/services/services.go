@@ -27,11 +27,17 @@ import (
 func Services(tx store.ReadTx, vpc *store.VPC, defaultVPC string) []*store.Service {
 	var all []*store.Service
 	seen := map[label]bool{}
-	for _, net := range store.NetworksByVPC(tx, vpc.Name) {
-		for _, ns := range store.NamespacesByTenant(tx, net.Tenant) {
-			all = append(all, labelled(tx, vpc, defaultVPC, label{ns.Name, net.Name}, seen)...)
-			if net.Name == arktosv1.DefaultNetwork {
-				all = append(all, labelled(tx, vpc, defaultVPC, label{ns.Name, ""}, seen)...)
+	for _, tenant := range store.TenantsNamingVPC(tx, vpc.Name) {
+		if !tenancy.Allows(vpc, tenant) {
+			continue // it may have any number of Networks
+		}
+		namespaces := store.NamespacesByTenant(tx, tenant)
+		for _, net := range store.NetworksByVPCAndTenant(tx, vpc.Name, tenant) {
+			for _, ns := range namespaces {
+				all = append(all, labelled(tx, vpc, defaultVPC, label{ns.Name, net.Name}, seen)...)
+				if net.Name == arktosv1.DefaultNetwork {
+					all = append(all, labelled(tx, vpc, defaultVPC, label{ns.Name, ""}, seen)...)
+				}
 			}
 		}
 	}
