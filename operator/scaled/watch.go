@@ -4,6 +4,7 @@
 package scaled
 
 import (
+	"net/netip"
 	"slices"
 	"time"
 
@@ -87,13 +88,26 @@ func everything(tx store.ReadTx) []feed.Request {
 	return requests
 }
 
-// ofService requests a Service, and those that name external IPs if it does: of two that
-// name the same, the older one has it.
+// ofService requests a Service, and those that name the same external IPs, if these may
+// belong to another tenant than before.
 func ofService(tx store.ReadTx, old, now *store.Service) []feed.Request {
 	row := feed.Either(old, now)
 	requests := []feed.Request{request(row.Namespace, row.Name)}
-	if old != nil && len(old.ExternalIPs) > 0 || len(row.ExternalIPs) > 0 {
-		requests = append(requests, of(store.ServicesWithExternalIPs(tx))...)
+	if old != nil && now != nil && old.UID == now.UID && old.Deleting == now.Deleting && slices.Equal(old.ExternalIPs, now.ExternalIPs) {
+		return requests
+	}
+	for _, one := range present(old, now) {
+		for _, ip := range one.ExternalIPs {
+			requests = append(requests, naming(tx, ip)...)
+		}
+	}
+	return requests
+}
+
+// naming requests the Services that name an external IP.
+func naming(tx store.ReadTx, ip netip.Addr) (requests []feed.Request) {
+	for row := range store.ServicesNaming(tx, ip) {
+		requests = append(requests, request(row.Namespace, row.Name))
 	}
 	return requests
 }
@@ -110,12 +124,14 @@ func (r *Reconciler) ofAddress(_ store.ReadTx, old, now *store.Address) (request
 	return requests
 }
 
-// ofExternalAddress requests those that may lead to the address, or name it.
+// ofExternalAddress requests those whose slices name the address, which no egress leads to, and
+// those that name it as their own.
 func (r *Reconciler) ofExternalAddress(tx store.ReadTx, old, now *external.Address) []feed.Request {
 	if old != nil && now != nil && old.Holder == now.Holder && old.Deleting == now.Deleting {
 		return nil // another node announces it
 	}
-	return append(r.wide(), of(store.ServicesWithExternalIPs(tx))...)
+	ip := feed.Either(old, now).IP
+	return append(named(r.index.byAddress(ip)), naming(tx, ip)...)
 }
 
 func named(names []types.NamespacedName) (requests []feed.Request) {
@@ -141,8 +157,8 @@ func (r *Reconciler) ofVPC(tx store.ReadTx, old, now *store.VPC) []feed.Request 
 	for row := range scaled.ByDomain(tx, name) {
 		requests = append(requests, request(row.Namespace, row.Service))
 	}
-	for _, net := range store.NetworksByVPC(tx, name) {
-		requests = append(requests, ofTenant(tx, net.Tenant)...)
+	for _, tenant := range store.TenantsNamingVPC(tx, name) {
+		requests = append(requests, ofTenant(tx, tenant)...)
 	}
 	return requests
 }

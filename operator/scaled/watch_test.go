@@ -4,6 +4,8 @@
 package scaled
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +18,53 @@ import (
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
 )
+
+// TestAVPCRequestsEachServiceOnce, however many Networks of a tenant name it.
+func TestAVPCRequestsEachServiceOnce(t *testing.T) {
+	vpc := operatortest.VPC("blue-vpc", 1, []string{"blue"}, "10.0.0.0/16")
+	list := []any{vpc, &store.Namespace{Name: "red", Tenant: "red"}}
+	for i := range 100 {
+		list = append(list, operatortest.Network("red", "red", fmt.Sprint("crowd", i), vpc.Name, 0), &store.Service{Namespace: "red", Name: fmt.Sprint("crowd", i)})
+	}
+	rows := operatortest.New(t, list...)
+	rows.View(func(tx store.ReadTx) {
+		if requests := New(nil, rows, testRules).ofVPC(tx, nil, vpc); len(requests) != 100 {
+			t.Errorf("%d requests for 100 Services", len(requests))
+		}
+	})
+}
+
+// TestAChangedServiceRequestsThoseOfItsExternalIPs alone, and none where the IPs are the same.
+func TestAChangedServiceRequestsThoseOfItsExternalIPs(t *testing.T) {
+	naming := func(name string, ips ...string) *store.Service {
+		return &store.Service{Meta: operatortest.Meta("uid-"+name, 0), Namespace: "red", Name: name, ExternalIPs: operatortest.Addrs(ips...)}
+	}
+	one, both, none := naming("one", "192.0.2.1"), naming("one", "192.0.2.1", "192.0.2.2"), naming("one")
+	deleting := *both
+	deleting.Deleting = true
+	operatortest.New(t, both, naming("first", "192.0.2.1"), naming("second", "192.0.2.2"), naming("other", "192.0.2.3")).View(func(tx store.ReadTx) {
+		for name, c := range map[string]struct {
+			old, now *store.Service
+			want     []string
+		}{
+			"a new one":       {nil, both, []string{"first", "one", "second"}},
+			"one IP more":     {one, both, []string{"first", "one", "second"}},
+			"no IP more":      {both, none, []string{"first", "one", "second"}},
+			"it goes":         {both, &deleting, []string{"first", "one", "second"}},
+			"another field":   {both, both, []string{"one"}},
+			"one without IPs": {none, none, []string{"one"}},
+		} {
+			var got []string
+			for _, request := range ofService(tx, c.old, c.now) {
+				got = append(got, request.Name)
+			}
+			slices.Sort(got)
+			if got = slices.Compact(got); !slices.Equal(got, c.want) {
+				t.Errorf("%s: requested are %v, want %v", name, got, c.want)
+			}
+		}
+	})
+}
 
 // TestChangesOfAServiceAreCollected: a roll-out changes the slices of a Service many times a
 // second, and each write of a verdict goes to all nodes of the VPC. The time is that of a

@@ -165,8 +165,8 @@ func (r *Reconciler) ofVPC(tx store.ReadTx, vpc string) []feed.Request {
 		return everything(tx)
 	}
 	var all []feed.Request
-	for _, net := range store.NetworksByVPC(tx, vpc) {
-		all = append(all, ofTenant(tx, net.Tenant)...)
+	for _, tenant := range store.TenantsNamingVPC(tx, vpc) {
+		all = append(all, ofTenant(tx, tenant)...)
 	}
 	return append(all, r.again(tx, anyTenant)...)
 }

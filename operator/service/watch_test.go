@@ -16,6 +16,19 @@ import (
 	"github.com/alioth-net/alioth/store/tenancy"
 )
 
+// TestAVPCRequestsEachServiceOnce, however many Networks of a tenant name it.
+func TestAVPCRequestsEachServiceOnce(t *testing.T) {
+	list := []any{operatortest.VPC("blue-vpc", 1, []string{"blue"}, "10.0.0.0/16"), &store.Namespace{Name: "red", Tenant: "red"}}
+	for i := range 100 {
+		list = append(list, operatortest.Network("red", "red", fmt.Sprint("crowd", i), "blue-vpc", 0), &store.Service{Namespace: "red", Name: fmt.Sprint("crowd", i)})
+	}
+	operatortest.New(t, list...).View(func(tx store.ReadTx) {
+		if requests := New(Options{}).ofVPC(tx, "blue-vpc"); len(requests) != 100 {
+			t.Errorf("%d requests for 100 Services", len(requests))
+		}
+	})
+}
+
 // TestRefusedServicesOfACrowdCostOthersNothing: an address of a VPC concerns refused Services
 // of tenants alone that may use the VPC. Those of one tenant take turns.
 func TestRefusedServicesOfACrowdCostOthersNothing(t *testing.T) {
