@@ -145,7 +145,7 @@ var servicesPart = part{"services", []dependency{
 	onRow(func(c *comparison, row *store.Namespace) {
 		c.inNamespace(row.Name)
 		c.services().wide = true
-		c.withExternalIPs(nil)
+		c.withExternalIPs()
 	}),
 	onRow(func(c *comparison, _ *store.Node) { c.services().wide, c.services().exposed = true, true }),
 	onRow(func(c *comparison, _ *store.ServiceCIDR) { c.services().wide = true }),
@@ -154,11 +154,11 @@ var servicesPart = part{"services", []dependency{
 			c.inNamespace(row.Namespace)
 		}
 	}),
-	onRow(func(c *comparison, _ *external.Pool) { c.withExternalIPs(nil) }),
+	onRow(func(c *comparison, _ *external.Pool) { c.withExternalIPs() }),
 	onRow(func(c *comparison, row *external.Address) {
 		c.services().refs[ServiceRef{row.Holder.Namespace, row.Holder.Name}] = true
-		c.services().wide = true
-		c.withExternalIPs([]netip.Addr{row.IP})
+		c.services().anywhere[row.IP] = true // egress leads to none
+		c.naming(row.IP)
 	}),
 }}
 
@@ -192,6 +192,8 @@ type comparison struct {
 	in    Input
 	// here are the names of the VPCs that may be planned.
 	here map[string]bool
+	// owners is Planner.owners.
+	owners map[netip.Addr]string
 }
 
 // row marks the parts that depend on a row. A row of an undeclared kind makes all stale.
@@ -229,13 +231,27 @@ func (c *comparison) pod(row *store.Pod) {
 	}
 }
 
-// service marks a Service, and those that name the same external addresses, of which the
-// oldest has them.
+// service marks a Service. If one of its external addresses belongs to another tenant than
+// before, it marks all Services that name the address: a tenant can make any number of them.
 func (c *comparison) service(row *store.Service) {
 	c.services().refs[refOf(row)] = true
-	if len(row.ExternalIPs) > 0 {
-		c.withExternalIPs(row.ExternalIPs)
+	for _, ip := range row.ExternalIPs {
+		owner := services.OwnerOfExternalIP(c.tx, ip)
+		if last, known := c.owners[ip]; !known || last != owner {
+			c.naming(ip)
+		}
+		if c.owners[ip] = owner; !isNamed(c.tx, ip) {
+			delete(c.owners, ip)
+		}
 	}
+}
+
+// isNamed reports whether a Service names an external address.
+func isNamed(tx store.ReadTx, ip netip.Addr) bool {
+	for range store.ServicesNaming(tx, ip) {
+		return true
+	}
+	return false
 }
 
 // addressOfService marks the Services whose slices name an address, the one whose virtual
@@ -275,11 +291,18 @@ func (c *comparison) inNamespace(name string) {
 	}
 }
 
-// withExternalIPs marks the Services that name one of the addresses; nil: any.
-func (c *comparison) withExternalIPs(ips []netip.Addr) {
+// withExternalIPs marks the Services that name an external address. Each address may belong to
+// another tenant than before.
+func (c *comparison) withExternalIPs() {
+	clear(c.owners)
 	for _, service := range store.ServicesWithExternalIPs(c.tx) {
-		if ips == nil || slices.ContainsFunc(service.ExternalIPs, func(ip netip.Addr) bool { return slices.Contains(ips, ip) }) {
-			c.services().refs[refOf(service)] = true
-		}
+		c.services().refs[refOf(service)] = true
+	}
+}
+
+// naming marks the Services that name an external address.
+func (c *comparison) naming(ip netip.Addr) {
+	for service := range store.ServicesNaming(c.tx, ip) {
+		c.services().refs[refOf(service)] = true
 	}
 }

@@ -6,6 +6,7 @@ package plan
 import (
 	"cmp"
 	"maps"
+	"net/netip"
 	"reflect"
 	"slices"
 
@@ -28,8 +29,11 @@ type Planner struct {
 	vpcs     map[string]*vpcPlan
 	domains  domains
 	services servicesPlan
-	node     *nodePlan
-	want     Wanted
+	// owners are the tenants to which external addresses belong, as far as changed Services
+	// have asked for them ("" for nobody): see comparison.service.
+	owners map[netip.Addr]string
+	node   *nodePlan
+	want   Wanted
 }
 
 // Plan computes what the node has to hold. The result must not be changed.
@@ -202,7 +206,7 @@ type stale struct {
 func newStale() *stale {
 	return &stale{
 		vpcs: map[string]bool{}, parts: map[string]bool{},
-		services: staleServices{refs: map[ServiceRef]bool{}, vpcs: map[string]bool{}, named: map[vpcAddress]bool{}},
+		services: staleServices{refs: map[ServiceRef]bool{}, vpcs: map[string]bool{}, named: map[vpcAddress]bool{}, anywhere: map[netip.Addr]bool{}},
 	}
 }
 
@@ -224,10 +228,14 @@ func (p *Planner) compare(tx store.ReadTx, in Input) *stale {
 	if p.node == nil || !ok || (p.in.Tables == nil) != (in.Tables == nil) || p.in.NodePeer != in.NodePeer || !reflect.DeepEqual(p.in.Config, in.Config) {
 		s.vpcs[p.in.DefaultVPC], s.domains, s.node, s.services.all = true, true, true, true
 		s.vpcsOf(p.here(tx, in))
+		p.owners = map[netip.Addr]string{}
 		return s
 	}
-	c := &comparison{stale: s, tx: tx, in: in, here: p.here(tx, in)}
+	c := &comparison{stale: s, tx: tx, in: in, here: p.here(tx, in), owners: p.owners}
 	for _, change := range changes {
+		if isStatusOfNode(change) {
+			continue
+		}
 		for _, row := range []any{change.Old, change.New} {
 			c.row(row)
 		}
@@ -236,6 +244,22 @@ func (p *Planner) compare(tx store.ReadTx, in Input) *stale {
 		}
 	}
 	return s
+}
+
+// isStatusOfNode reports whether a change is of a node, and of nothing that a plan goes by. All
+// nodes see the changes of each, and a kubelet may change its Node at any time.
+func isStatusOfNode(change store.Change) bool {
+	old, _ := change.Old.(*store.Node)
+	now, _ := change.New.(*store.Node)
+	return old != nil && now != nil && reflect.DeepEqual(withoutStatus(old), withoutStatus(now))
+}
+
+// withoutStatus is a node without what no plan goes by.
+func withoutStatus(row *store.Node) store.Node {
+	node := *row
+	node.ResourceVersion, node.Pods, node.IgnoredAddresses, node.Selection = "", 0, 0, 0
+	node.Ready, node.OutOfService, node.NoBalancers, node.NodeIPAM, node.RoleLabel, node.Leaving = false, false, false, false, false, false
+	return node
 }
 
 // zoneOf returns the zone of a node if the row is that node's, and otherwise none.

@@ -83,8 +83,10 @@ type staleServices struct {
 	refs map[ServiceRef]bool
 	// vpcs have all of their Services planned anew, and those that came to them.
 	vpcs map[string]bool
-	// named are addresses; slices of the Services name them.
-	named map[vpcAddress]bool
+	// named are addresses; slices of the Services name them. Those anywhere are named in any
+	// VPC.
+	named    map[vpcAddress]bool
+	anywhere map[netip.Addr]bool
 	// all are all that there are, exposed those that clients outside reach, and wide those
 	// that go by more than is held.
 	all, exposed, wide bool
@@ -189,6 +191,11 @@ func (p *servicesPlan) resolve(tx store.ReadTx, in Input, stale *staleServices) 
 			for _, slice := range store.EndpointSlicesByDomain(tx, vpc) {
 				refs[ServiceRef{slice.Namespace, slice.Service}] = true
 			}
+		}
+	}
+	for ip := range stale.anywhere {
+		for vpc := range p.members {
+			stale.named[vpcAddress{vpc, ip}] = true
 		}
 	}
 	for at := range stale.named {
