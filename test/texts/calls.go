@@ -10,6 +10,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/alioth-net/alioth/test/api/trust/reads"
 )
 
 // decoders are functions that fill the struct behind their last argument from a text.
@@ -27,7 +29,7 @@ func (r *reader) call(n *ast.CallExpr) {
 		r.flow(r.target(n.Args[0]), n.Args[1])
 		return
 	}
-	fn := r.callee(n)
+	fn := reads.Callee(r.pkg.Info, n)
 	if at := r.formatOf(fn, r.signature(n)); at >= 0 {
 		r.format(n, at)
 		r.bind(fn, n, at)
@@ -61,8 +63,8 @@ func isLog(name string) bool {
 
 // instance notes that a generic function may decode its arguments into its types.
 func (r *reader) instance(n *ast.CallExpr) {
-	for i := range r.pkg.Info.Instances[nameOf(n)].TypeArgs.Len() {
-		r.fill(r.pkg.Info.Instances[nameOf(n)].TypeArgs.At(i), r.all(n.Args), map[types.Type]bool{})
+	for i := range r.pkg.Info.Instances[reads.NameOf(n)].TypeArgs.Len() {
+		r.fill(r.pkg.Info.Instances[reads.NameOf(n)].TypeArgs.At(i), r.all(n.Args), map[types.Type]bool{})
 	}
 }
 
@@ -103,7 +105,7 @@ func (r *reader) bodies(fn *types.Func) []*types.Func {
 
 // resultOf returns where a result of a call has its texts from.
 func (r *reader) resultOf(n *ast.CallExpr, i int) (list []types.Object) {
-	fn := r.callee(n)
+	fn := reads.Callee(r.pkg.Info, n)
 	switch builtin := r.builtin(n); {
 	case r.isType(n.Fun):
 		return r.roots(n.Args[0])
@@ -316,32 +318,4 @@ func (r *reader) builtin(n *ast.CallExpr) string {
 		}
 	}
 	return ""
-}
-
-// callee returns the function that is called, nil for conversions, builtins and values.
-func (r *reader) callee(n *ast.CallExpr) *types.Func {
-	fn, _ := r.pkg.Info.Uses[nameOf(n)].(*types.Func)
-	if fn != nil {
-		fn = fn.Origin()
-	}
-	return fn
-}
-
-// nameOf returns the name of a called function without its package or receiver, nil for a
-// function without a name.
-func nameOf(n *ast.CallExpr) *ast.Ident {
-	fun := ast.Unparen(n.Fun)
-	switch index := fun.(type) {
-	case *ast.IndexExpr:
-		fun = index.X
-	case *ast.IndexListExpr:
-		fun = index.X
-	}
-	switch fun := fun.(type) {
-	case *ast.Ident:
-		return fun
-	case *ast.SelectorExpr:
-		return fun.Sel
-	}
-	return nil
 }

@@ -249,7 +249,7 @@ func (f *file) method(n *ast.SelectorExpr, selection *types.Selection) {
 
 // call notes what code of another module gets.
 func (f *file) call(n *ast.CallExpr) {
-	fn := f.callee(n)
+	fn := Callee(f.info, n)
 	if fn == nil {
 		return
 	}
@@ -282,9 +282,18 @@ func (s *scan) handedOut(t types.Type, pos token.Pos) {
 	}
 }
 
-// callee returns the function that is called, nil for conversions, builtins and values.
-func (f *file) callee(n *ast.CallExpr) *types.Func {
-	var name *ast.Ident
+// Callee returns the function that is called, nil for conversions, builtins and values.
+func Callee(info *types.Info, n *ast.CallExpr) *types.Func {
+	fn, _ := info.Uses[NameOf(n)].(*types.Func)
+	if fn != nil {
+		fn = fn.Origin()
+	}
+	return fn
+}
+
+// NameOf returns the name of a called function without its package or receiver, nil for a
+// function without a name.
+func NameOf(n *ast.CallExpr) *ast.Ident {
 	fun := ast.Unparen(n.Fun)
 	switch index := fun.(type) { // of explicit type arguments
 	case *ast.IndexExpr:
@@ -294,17 +303,11 @@ func (f *file) callee(n *ast.CallExpr) *types.Func {
 	}
 	switch fun := fun.(type) {
 	case *ast.Ident:
-		name = fun
+		return fun
 	case *ast.SelectorExpr:
-		name = fun.Sel
-	default:
-		return nil
+		return fun.Sel
 	}
-	fn, _ := f.info.Uses[name].(*types.Func)
-	if fn != nil {
-		fn = fn.Origin()
-	}
-	return fn
+	return nil
 }
 
 func (s *scan) carries(fn *types.Func) bool {

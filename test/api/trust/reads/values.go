@@ -125,7 +125,7 @@ func (f *file) called(e *ast.CallExpr) (types.Object, origin, bool) {
 	if f.info.Types[e.Fun].IsType() { // a conversion
 		return f.source(e.Args[0])
 	}
-	fn := f.callee(e)
+	fn := Callee(f.info, e)
 	if fn == nil {
 		return nil, origin{}, false
 	}
@@ -310,7 +310,7 @@ func (f *file) argumentKey(below ast.Node, call *ast.CallExpr) string {
 	if f.info.Types[call.Fun].IsType() || isBuiltin(f.info, call, "len") || isBuiltin(f.info, call, "delete") || call.Fun == below {
 		return ""
 	}
-	if fn := f.callee(call); fn != nil && (f.program.inModule(fn.Pkg()) && !isAbstract(fn) || accessors[fn.Name()] == "" && fn.Pkg().Path() == metaPackage) {
+	if fn := Callee(f.info, call); fn != nil && (f.program.inModule(fn.Pkg()) && !isAbstract(fn) || accessors[fn.Name()] == "" && fn.Pkg().Path() == metaPackage) {
 		return ""
 	}
 	return "*"
