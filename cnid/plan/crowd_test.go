@@ -268,6 +268,11 @@ func BenchmarkAPlanBesideACrowd(b *testing.B) {
 			}
 		})
 		w.plan(p, adapt)
+		b.Run(sort+"/after a change of its own Network", func(b *testing.B) {
+			measure(b, func(n int) {
+				w.putAll(b, &store.Network{Meta: store.Meta{UID: "reddefault"}, Namespace: "red", Name: "default", Tenant: "red", Type: "vpc", VPC: []string{"absent", "red"}[n%2]})
+			}, func() { w.plan(p, adapt) })
+		})
 		for what := range victimRows(0) {
 			b.Run(sort+"/after a change of "+what, func(b *testing.B) {
 				measure(b, func(n int) { w.putAll(b, victimRows(n)[what]) }, func() { w.plan(p, adapt) })
