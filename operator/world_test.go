@@ -121,13 +121,12 @@ func (w *world) crash(o *instance) {
 }
 
 // boot makes a machine and its Node.
-func (w *world) boot(name string) *host {
+func (w *world) boot(name string) {
 	w.create(nodeObject(name))
 	h := newHost(name, w.api, func(verb string, object client.Object, effect func() error) error {
 		return w.request(name, nil, verb, object, effect)
 	})
 	w.hosts = append(w.hosts, h)
-	return h
 }
 
 func nodeObject(name string) *corev1.Node {

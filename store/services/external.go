@@ -28,8 +28,11 @@ func Contains(pool *external.Pool, ip netip.Addr) bool {
 // ExternalIPs returns the addresses of spec.externalIPs that a Service may have, in
 // the order of the spec: those that its tenant owns, and that no load balancer holds.
 func ExternalIPs(tx store.ReadTx, service *store.Service) []netip.Addr {
+	if len(service.ExternalIPs) == 0 || service.Deleting {
+		return nil
+	}
 	mine, ok := tenantOf(tx, service)
-	if !ok || service.Deleting {
+	if !ok {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(service.ExternalIPs), func(ip netip.Addr) bool {
