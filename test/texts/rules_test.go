@@ -82,6 +82,7 @@ var decoded = map[string]string{
 	module + "/cnid/nodeipam/wire.PodIPInfo.InterfaceName":           "wire.CheckIfname, with an error that cuts it",
 	module + "/cnid/nodeipam/plugin/delegated.Interface.Name":        "wire.CheckIfname",
 	module + "/cnid/nodeipam/plugin/delegated.Interface.MAC":         "6 bytes",
+	module + "/api/nmstate/reach.Target.Host":                        "reach.Parse",
 }
 
 // documents are types whose texts their decoder checks (api/nmstate/document.Parse).

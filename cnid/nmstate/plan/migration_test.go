@@ -106,9 +106,14 @@ func (m *model) read(t *testing.T, text string) *document.State {
 	return withRouting(parse(t, text))
 }
 
-// withRouting returns a document that has routes and rules, though none.
+// withRouting returns a document that has routes and rules, though none. A host does not show
+// who made an interface.
 func withRouting(s *document.State) *document.State {
 	d := *s
+	d.Interfaces = slices.Clone(s.Interfaces)
+	for n := range d.Interfaces {
+		d.Interfaces[n].MadeBy = ""
+	}
 	if d.Routes == nil {
 		d.Routes = &document.Routes{}
 	}
