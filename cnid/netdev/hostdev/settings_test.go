@@ -5,7 +5,10 @@ package hostdev_test
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -32,6 +35,29 @@ func TestTheDocumentHasTheTableOfSettings(t *testing.T) {
 	for _, rows := range []string{own.String(), uplinks.String(), pods.String()} {
 		if !strings.Contains(string(text), "| --- | --- | --- | --- |\n"+rows+"\n") {
 			t.Errorf("docs/security/node-settings.md does not have exactly these rows:\n%s", rows)
+		}
+	}
+}
+
+// TestSettingsHaveOneHome: a second place that makes paths of settings would have to refuse
+// the same names of devices.
+func TestSettingsHaveOneHome(t *testing.T) {
+	homes := []string{"cnid/netdev/hostdev/settings.go", "cnid/netfilter/limits.go"}
+	const root = "../../.."
+	for _, dir := range []string{"cnid", "cmd", "ebpf", "operator", "store"} {
+		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, entry fs.DirEntry, err error) error {
+			name, _ := filepath.Rel(root, path)
+			if err != nil || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || slices.Contains(homes, name) {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			if strings.Contains(string(text), `"/proc/sys/net`) || strings.Contains(string(text), `"/proc/sys"`) && !strings.Contains(name, "test/") {
+				t.Errorf("%s makes a path of a kernel setting; hostdev.SettingPath does", name)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
 }
