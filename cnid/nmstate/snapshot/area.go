@@ -85,9 +85,12 @@ func (i *Image) Names() []string {
 }
 
 // Within returns what an image has of an area: its devices, and the addresses, neighbours
-// and next hops on them; routes through one of them, or with a source address of one.
+// and next hops on them; routes through one of them, or with a source address of one, and those
+// of their slots.
 func (i *Image) Within(a Area) *Image {
-	return i.on(a.Reach(i), a.Routes)
+	part := i.on(a.Reach(i), a.Routes)
+	part.Routes = withOthersOfSlots(i.Routes, part.Routes)
+	return part
 }
 
 // on returns what an image has of some devices, by their sorted names, and of some routes.

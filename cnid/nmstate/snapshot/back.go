@@ -36,6 +36,8 @@ type planner struct {
 	// held are the addresses that devices have now.
 	held    map[uint32]map[netip.Prefix]bool
 	created map[string]bool
+	// own are the routes of the area, without others of their slots.
+	own map[string]bool
 	// sources are the addresses that routes can have as their source.
 	sources map[string]bool
 	// age is how old before is.
@@ -75,6 +77,7 @@ func Back(before, now *Image, a Area, age time.Duration) (requests []Request, go
 	p.restoreAddresses(filtered(before.Addresses, p.lasts), now.Addresses)
 	present := now.on(before.Names(), a.Routes) // not of devices that others have made since
 	p.sources = ownedBy(append(filtered(before.Addresses, func(m Message) bool { return p.lasts(m) && p.has(deviceOf(m)) }), now.Addresses...))
+	p.own = canonical(routes(), before.on(before.Names(), a.Routes).Routes)
 	p.restoreNextHops(before.NextHops, now.NextHops)
 	p.restoreRoutes(before.Routes, present.Routes, now.Routes)
 	p.restoreRules(before.Rules, now.Rules)

@@ -29,7 +29,7 @@ func (p *planner) restoreRoutes(before, present, now []Message) {
 	}
 	others := replaced(before, now)
 	missing := func(m Message) bool {
-		return !others[authorOf(m)] && !have[c.canonical(m)] && p.remains(m) && (!isKernels(m) || settled && m[7] == unix.RTN_UNICAST)
+		return p.own[c.canonical(m)] && !others[authorOf(m)] && !have[c.canonical(m)] && p.remains(m) && (!isKernels(m) || settled && m[7] == unix.RTN_UNICAST)
 	}
 	for _, m := range p.inOrder(before, now, missing, settled) {
 		if !p.canExist(m) {
@@ -71,8 +71,9 @@ func (p *planner) inOrder(before, now []Message, missing func(Message) bool, set
 	var order []slot
 	for _, m := range before {
 		s := slotOf(m)
-		again, place := missing(m), places[c.canonical(m)]
-		movable := m[0] == unix.AF_INET && isWritten(m) && (settled || !isKernels(m))
+		again := missing(m)
+		place, is := places[c.canonical(m)]
+		movable := is && hasOrder(m) && (settled || !isKernels(m))
 		if !again && movable && (len(slots[s]) > 0 || place < last[s]) {
 			p.request(Request{What: "remove the route " + s.String(), Kind: c.remove, Body: p.addable(m)})
 			again = true
@@ -91,6 +92,22 @@ func (p *planner) inOrder(before, now []Message, missing func(Message) bool, set
 		list = append(list, slots[s]...)
 	}
 	return list
+}
+
+// hasOrder reports whether the order of a route among those of its slot counts.
+func hasOrder(m Message) bool { return m[0] == unix.AF_INET && isWritten(m) }
+
+// withOthersOfSlots returns some of all routes, with those of their slots: a route that is added
+// again comes after them.
+func withOthersOfSlots(all, some []Message) []Message {
+	is, in := map[string]bool{}, map[slot]bool{}
+	for _, m := range some {
+		is[string(m)] = true
+		if hasOrder(m) {
+			in[slotOf(m)] = true
+		}
+	}
+	return filtered(all, func(m Message) bool { return is[string(m)] || hasOrder(m) && in[slotOf(m)] })
 }
 
 // isWritten reports whether a route has a type that programs write. The kernel makes those to

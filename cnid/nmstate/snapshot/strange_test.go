@@ -325,3 +325,28 @@ ip neigh add proxy 192.0.2.99 dev eth1`)
 		t.Errorf("the proxy has gone with the carrier: %q", out)
 	}
 }
+
+// TestTheOrderAmongRoutesOfOthersComesBack: the first route to a destination counts, though
+// the others of its slot are not of the area. One of them that its owner removed stays away.
+func TestTheOrderAmongRoutesOfOthersComesBack(t *testing.T) {
+	h := furnished(t, `ip link set eth1 up
+ip link set eth2 up
+ip addr add 192.0.2.10/24 dev eth1
+ip addr add 192.0.2.20/24 dev eth2
+ip route append 198.18.0.0/24 via 192.0.2.1 dev eth1
+ip route append 198.18.0.0/24 via 192.0.2.2 dev eth2
+ip route append 198.18.0.0/24 via 192.0.2.3 dev eth2`)
+	a := snapshot.Area{Names: []string{"eth1"}}
+	h.Settled()
+	image := h.take(a)
+	h.Run("ip route del 198.18.0.0/24 via 192.0.2.2 dev eth2")
+	h.Run("ip link set eth1 down")
+	h.back(image, a)
+	const want = "192.0.2.0/24 dev eth1 proto kernel scope link src 192.0.2.10 \n" +
+		"192.0.2.0/24 dev eth2 proto kernel scope link src 192.0.2.20 \n" +
+		"198.18.0.0/24 via 192.0.2.1 dev eth1 \n" +
+		"198.18.0.0/24 via 192.0.2.3 dev eth2 \n"
+	if out, err := h.Try("ip -4 route show table main"); err != nil || out != want {
+		t.Errorf("the routes are\n%s, %v; want\n%s", out, err, want)
+	}
+}
