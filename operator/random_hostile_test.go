@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -104,6 +105,20 @@ func (c *chaos) abuseCreate() {
 	if _, taken := c.api.objects[keyOf(address)]; !taken {
 		c.note("the thief makes %s for pod %s of %s", address.Name, pod.Name, pod.Spec.NodeName)
 		c.create(address)
+		c.rob(vpc, ip)
+	}
+}
+
+// rob exempts a pod from keepsToItsOwn if the thief takes an address that a person has deleted:
+// without one of its addresses the pod gets others.
+func (c *chaos) rob(vpc string, ip netip.Addr) {
+	for _, pod := range sorted[*corev1.Pod](c.api) {
+		if told := toldTo(pod); told != nil && told.VPC == vpc && strings.Contains(fmt.Sprint(told.Addresses), ip.String()+"/") {
+			if c.robbed == nil {
+				c.robbed = map[types.UID]bool{}
+			}
+			c.robbed[pod.UID] = true
+		}
 	}
 }
 
@@ -147,7 +162,7 @@ func (w *world) keepsToItsOwn() {
 			}
 			before = ""
 		}
-		if before != "" && before != text && pod.Spec.NodeName != stolen {
+		if before != "" && before != text && pod.Spec.NodeName != stolen && !w.robbed[pod.UID] {
 			w.fail("pod %s of %s was told %s, and now %s", pod.Name, pod.Spec.NodeName, before, text)
 		}
 		w.remember(pod.UID, text)

@@ -41,6 +41,8 @@ type world struct {
 	// allocations of pods so far; those of pods on other nodes must not change.
 	thief      bool
 	toldBefore map[types.UID]string
+	// robbed are pods of which the thief took an address that a person had deleted.
+	robbed map[types.UID]bool
 	// forger reports that a tenant writes the status of its pods. forged are those pods:
 	// their own sandboxes have no guarantees.
 	forger bool
