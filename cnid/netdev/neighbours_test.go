@@ -65,7 +65,14 @@ func TestAPodTeachesTheNodeNothing(t *testing.T) {
 		for device, guarded := range map[string]bool{"a host end": true, "a device of others": false} {
 			t.Run(name+" by "+device, func(t *testing.T) {
 				n := newNeighbourhood(t, guarded)
-				testnet.In(t, n.pod, func() error { return errors.Join(attack.send(n), sendUDP(false, "plain")) })
+				waits.Until(t, 10*time.Second, "the kernel has the routes of a new device", func() (err error) {
+					testnet.In(t, n.pod, func() error {
+						err = attack.send(n)
+						return nil
+					})
+					return err
+				})
+				testnet.In(t, n.pod, func() error { return sendUDP(false, "plain") })
 				receive(t, n.server) // what was sent before has arrived
 				testnet.In(t, n.node, func() error {
 					learned, err := attack.learned()
