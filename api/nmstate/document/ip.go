@@ -24,7 +24,7 @@ type IP struct {
 	// other routes.
 	AutoGateway *bool `json:"auto-gateway,omitempty"`
 	AutoRoutes  *bool `json:"auto-routes,omitempty"`
-	// AutoTable and AutoMetric are those of routes that come automatically.
+	// AutoTable and AutoMetric are the table and the metric of routes that come automatically.
 	AutoTable  *int64 `json:"auto-route-table-id,omitempty"`
 	AutoMetric *int64 `json:"auto-route-metric,omitempty"`
 	// ClientID names the client to a server (IPv4): "ll", "iaid+duid", or octets in hex.
@@ -54,9 +54,9 @@ const Forever = "forever"
 
 // Protocols by which addresses and routes come automatically.
 const (
-	// ProtocolDHCP is that of leases.
+	// ProtocolDHCP marks addresses and routes of leases.
 	ProtocolDHCP = "dhcp"
-	// ProtocolRA is that of router advertisements.
+	// ProtocolRA marks addresses and routes of router advertisements.
 	ProtocolRA = "ra"
 )
 

@@ -151,7 +151,7 @@ func (r *reader) object(to reflect.Value, from any, at *place) {
 	}
 }
 
-// identity is what matters of an absent interface, as in nmstate. made-by is Alioth's own.
+// identity has the fields that matter of an absent interface, as in nmstate. made-by is Alioth's own.
 func identity(object map[string]any) map[string]any {
 	short := map[string]any{}
 	for _, name := range []string{"name", "type", "state", "made-by"} {

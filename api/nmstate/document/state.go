@@ -58,7 +58,7 @@ type Route struct {
 	Source string `json:"source,omitempty"`
 	// VRF is an interface: the route is in its table.
 	VRF string `json:"vrf-name,omitempty"`
-	// MTU is that of the path, which LockMTU keeps from its discovery, and AdvMSS the segment
+	// MTU is the MTU of the path, which LockMTU keeps from its discovery, and AdvMSS the segment
 	// size of TCP that is told to peers.
 	MTU     *int  `json:"mtu,omitempty"`
 	LockMTU *bool `json:"lock-mtu,omitempty"`

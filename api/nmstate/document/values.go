@@ -108,13 +108,13 @@ type layout struct {
 	// index has the indexes of the fields by their names in a document. The tag alias has a
 	// second name that nmstate takes too.
 	index map[string]int
-	// names are those of index, in the order of the struct.
+	// names are the names of index, in the order of the struct.
 	names []string
 	// required are the names of the fields that have no value of their own when they are missing.
 	required []string
 }
 
-// layouts are those of all structs of a document.
+// layouts are the layouts of all structs of a document.
 var layouts = sync.OnceValue(func() map[reflect.Type]layout {
 	all := map[reflect.Type]layout{}
 	describe(all, reflect.TypeFor[State]())

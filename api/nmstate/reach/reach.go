@@ -35,7 +35,7 @@ func (t Target) String() string {
 // Max bounds the targets of a change.
 const Max = 128
 
-// want is what the text of a target has to be.
+// want describes the text of a target.
 const want = "want HOST or HOST:PORT, such as 192.0.2.10, storage.example.com:443 or [2001:db8::1]:6443"
 
 // maxName is the length of the longest name (RFC 1035).

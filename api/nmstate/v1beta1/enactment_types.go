@@ -51,7 +51,7 @@ type Trial struct {
 	// Open: the node's state handler has not told yet how the change went.
 	// +optional
 	Open bool `json:"open,omitempty"`
-	// FormerState is what was applied before, and FormerPriority its priority. A change that
+	// FormerState is the state that was applied before, and FormerPriority its priority. A change that
 	// fails goes back to that.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Type=object

@@ -15,11 +15,11 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/kernel"
 )
 
-// DefaultMetric is that of routes of leases: routes that documents declare come first.
+// DefaultMetric is the metric of routes of leases: routes that documents declare come first.
 const DefaultMetric = 100
 
 // Learned returns what a family of an interface has of a lease: nothing of one that is nil.
-// settings are those of the family, nil if it has no client.
+// settings are the settings of the family, nil if it has no client.
 func Learned(held dhcp.Held, settings *document.IP, now time.Time) kernel.Learned {
 	learned := kernel.Learned{Index: uint32(held.Index), Family: unix.AF_INET}
 	if held.Family == dhcp.IPv6 {
@@ -80,7 +80,7 @@ func joined(list, more []string) []string {
 	return list
 }
 
-// KnownOf returns what is known of a client. settings are those of its family.
+// KnownOf returns what is known of a client, by the settings of its family.
 func KnownOf(held dhcp.Held, settings *document.IP) Client {
 	c := Client{Key: held.Key, Bound: held.Lease != nil, Problem: held.Problem.Text, Since: held.Problem.Since}
 	if held.Lease == nil || settings == nil || isFalse(settings.AutoDNS) {

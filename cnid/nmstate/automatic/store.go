@@ -39,7 +39,7 @@ func (s *Store) path(name string) string { return filepath.Join(s.dir, name) }
 // Dir is the folder of the files.
 func (s *Store) Dir() string { return s.dir }
 
-// Concerns reports whether a path is that of the file with what is wanted.
+// Concerns reports whether a path leads to the file of wanted settings.
 func Concerns(path string) bool { return filepath.Base(path) == wantedFile }
 
 // Wanted returns what is wanted in this boot of the host.
@@ -91,10 +91,10 @@ func ignoringSignals(f func() error) error {
 	}
 }
 
-// Known is what is known of the clients.
+// Known has what is known of the clients.
 type Known struct{ Clients []Client }
 
-// Client is what is known of one client.
+// Client has what is known of one client.
 type Client struct {
 	dhcp.Key
 	// Bound tells that there is a lease. DNS and Search are those that the resolver uses.

@@ -17,12 +17,12 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
 )
 
-// Wanted is what shall be configured automatically.
+// Wanted has the settings of all that is configured automatically.
 type Wanted struct {
 	// Boot is the host's boot to which it belongs.
 	Boot       string      `json:"boot"`
 	Interfaces []Interface `json:"interfaces,omitempty"`
-	// Static is what the resolver has besides what leases add; nil while they add nothing.
+	// Static is the part of the resolver that leases have not added; nil while they add nothing.
 	Static *document.Resolver `json:"static,omitempty"`
 }
 

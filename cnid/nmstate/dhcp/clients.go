@@ -3,7 +3,7 @@
 
 package dhcp
 
-// Clients is what the rest of the engine has of the clients; client.Manager is one.
+// Clients has the methods of clients that the engine uses; client.Manager is one.
 type Clients interface {
 	// Set starts, changes and ends clients, so that those of the list run and no others.
 	// It returns when the leases of the files are in Leases, so a daemon that starts, calls

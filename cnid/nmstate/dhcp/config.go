@@ -33,7 +33,7 @@ type Key struct {
 // String returns, for example, "DHCP for IPv4 on eth1".
 func (k Key) String() string { return fmt.Sprintf("DHCP for %s on %s", k.Family, k.Interface) }
 
-// Config is what the clients of one interface do. Indexes, hardware addresses and the carrier
+// Config describes what the clients of one interface do. Indexes, hardware addresses and the carrier
 // are the kernel's: the clients look them up by the name of the interface, and follow changes.
 type Config struct {
 	Interface string
@@ -55,7 +55,7 @@ type V4 struct {
 	Hostname string
 }
 
-// Mode is what a client of DHCPv6 asks for.
+// Mode tells what a client of DHCPv6 asks for.
 type Mode uint8
 
 const (

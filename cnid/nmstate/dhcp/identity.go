@@ -14,7 +14,7 @@ import (
 	"github.com/alioth-net/alioth/api/said"
 )
 
-// Machine is what identifies this host to servers for as long as its folder of leases exists.
+// Machine identifies this host to servers for as long as its folder of leases exists.
 type Machine struct {
 	// UUID is for a dhcp-duid of "uuid".
 	UUID [16]byte `json:"uuid"`

@@ -37,7 +37,7 @@ type Route struct {
 	OnLink bool `json:"onLink,omitempty"`
 }
 
-// Lease is what a server gave, checked: addresses and gateways are unicast, names are host
+// Lease has what a server gave, checked: addresses and gateways are unicast, names are host
 // names, and nothing exceeds the limits above. Whether something is reserved on the node is
 // the caller's to check.
 type Lease struct {
@@ -57,7 +57,7 @@ type Lease struct {
 	// Acquired is when the server gave or prolonged the lease. Renew (T1) is when the client
 	// asks this server again, Rebind (T2) when it asks all. Until Preferred the address serves
 	// new connections (IPv6), until Expires it may be used at all.
-	// Zero times are those of a lease without an end.
+	// A lease without an end has zero times.
 	Acquired  time.Time `json:"acquired"`
 	Renew     time.Time `json:"renew"`
 	Rebind    time.Time `json:"rebind"`

@@ -9,7 +9,7 @@ import (
 	"github.com/alioth-net/alioth/api/said"
 )
 
-// Problem is what keeps a client from a lease, or from prolonging it.
+// Problem describes what keeps a client from a lease, or from prolonging it.
 type Problem struct {
 	// Text is empty while there is no problem. It has at most said.MaxQuoted bytes.
 	Text  string

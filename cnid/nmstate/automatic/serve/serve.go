@@ -22,7 +22,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/kernel"
 )
 
-// Host is what leases change.
+// Host is the part of a host that leases change.
 type Host interface {
 	// Learn gives a family of an interface what a lease has.
 	Learn(ctx context.Context, l kernel.Learned) error
@@ -31,7 +31,7 @@ type Host interface {
 	WriteResolver(r document.Resolver) error
 }
 
-// Config is what a Server works with.
+// Config has what a Server works with.
 type Config struct {
 	Store   *automatic.Store
 	Host    Host

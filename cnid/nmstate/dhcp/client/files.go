@@ -27,7 +27,7 @@ type folder string
 type saved struct {
 	Interface string      `json:"interface"`
 	Family    dhcp.Family `json:"family"`
-	// Identity is what the server knows the client by that got the lease; mostly it contains
+	// Identity is the identity of the client that got the lease; mostly it contains
 	// the hardware address. A lease of another client is worth nothing.
 	Identity string     `json:"identity"`
 	Lease    dhcp.Lease `json:"lease"`

@@ -18,7 +18,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 )
 
-// link is what a client needs of its interface.
+// link has what a client needs of its interface.
 type link struct {
 	index    int
 	name     string
@@ -31,7 +31,7 @@ func (l link) same(other link) bool {
 	return l.index == other.index && l.name == other.name && l.ready == other.ready && bytes.Equal(l.hardware, other.hardware)
 }
 
-// advice is what routers of a link tell about DHCPv6 (RFC 4861, section 4.2).
+// advice has what routers of a link tell about DHCPv6 (RFC 4861, section 4.2).
 type advice struct{ managed, other bool }
 
 // Flags of IFLA_INET6_FLAGS (include/net/if_inet6.h).

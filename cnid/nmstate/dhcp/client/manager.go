@@ -3,7 +3,7 @@
 
 // Package client runs DHCP clients: one goroutine for each interface and family, which feeds a
 // state machine with packets, changes of the link and time. Leases are on disk before anybody
-// is told of them, so a client that was killed goes on with its lease.
+// hears of them, so a client that was killed goes on with its lease.
 package client
 
 import (

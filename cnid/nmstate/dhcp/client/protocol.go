@@ -14,7 +14,7 @@ import (
 
 // protocol is the state machine of a family with its sockets. One goroutine calls it.
 type protocol interface {
-	// identity is what servers know the client by.
+	// identity identifies the client to servers.
 	identity() []byte
 	// open opens the sockets on a link that is up. They close by close.
 	open(l link) error
@@ -57,14 +57,14 @@ func (b inbox) put(p packet) {
 	}
 }
 
-// env is what a protocol uses of its surroundings.
+// env has what a protocol uses of its surroundings.
 type env struct {
 	inbox inbox
 	// in runs a function in the network namespace of the interfaces.
 	in func(func() error) error
 	// hold is told which lease is in use from now on; it is on disk when hold returns.
 	hold func(*dhcp.Lease)
-	// failed is told of a message that could not be sent.
+	// failed hears of a message that could not be sent.
 	failed func(doing string, err error)
 }
 

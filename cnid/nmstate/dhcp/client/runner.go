@@ -29,7 +29,7 @@ type runner struct {
 	done chan struct{}
 
 	link link
-	// advice is what routers of the link have told.
+	// advice has what routers of the link have told.
 	advice   advice
 	protocol protocol
 	// opened tells whether the sockets are open.

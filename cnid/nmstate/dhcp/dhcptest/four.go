@@ -17,9 +17,9 @@ import (
 // Four is a server of DHCP. The zero values of the times give the usual ones.
 type Four struct {
 	Address netip.Addr
-	// Pool is what it gives, in order.
+	// Pool has the addresses that it gives, in order.
 	Pool []netip.Prefix
-	// Time, T1 and T2 are those of leases; without T1 and T2 the options are missing.
+	// Time, T1 and T2 are the times of leases; without T1 and T2 the options are missing.
 	Time, T1, T2 time.Duration
 	// Options are added to offers and acknowledgements.
 	Options []dhcpv4.Option

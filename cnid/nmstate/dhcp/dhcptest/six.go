@@ -18,7 +18,7 @@ import (
 type Six struct {
 	// ID is its DUID.
 	ID []byte
-	// Pool is what it gives: the first address that is not declined.
+	// Pool has the addresses that it gives: the first address that is not declined.
 	Pool []netip.Addr
 	// Valid and Preferred are the lifetimes, T1 and T2 the times of the association.
 	Valid, Preferred, T1, T2 time.Duration

@@ -220,7 +220,7 @@ func mtu(options dhcpv4.Options) int {
 const forever = math.MaxUint32
 
 // readTimes reads the lifetimes. Times of renewal that come after the end, or in the wrong
-// order, are replaced by those of RFC 2131, section 4.4.5.
+// order, are replaced by the times of RFC 2131, section 4.4.5.
 func (a *Answer) readTimes(options dhcpv4.Options) error {
 	given, isGiven := lifetime(options, dhcpv4.OptionIPAddressLeaseTime)
 	if !isGiven {

@@ -18,7 +18,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp"
 )
 
-// Identity is what a client tells of itself in each message.
+// Identity has what a client tells of itself in each message.
 type Identity struct {
 	Hardware net.HardwareAddr
 	ClientID []byte
@@ -42,7 +42,7 @@ const (
 // Message is a message to servers.
 type Message struct {
 	Kind Kind
-	// Transaction is what the answer repeats (xid).
+	// Transaction is the number that the answer repeats (xid).
 	Transaction uint32
 	// Elapsed is since the client began to ask.
 	Elapsed time.Duration

@@ -43,7 +43,7 @@ func (p Phase) String() string {
 	return [...]string{"no carrier", "waiting", "selecting", "requesting", "probing", "rebooting", "bound", "renewing", "rebinding"}[p]
 }
 
-// State is what a client knows.
+// State has what a client knows.
 type State struct {
 	Phase Phase
 	// Lease is in use: the caller was told of it by Hold, and of nothing since.
@@ -61,7 +61,7 @@ type State struct {
 	try int
 	// heard tells that a server has answered the last question, with what can't be used.
 	heard bool
-	// offered is what the client requests of server.
+	// offered has what the client requests of server.
 	offered, server netip.Addr
 	// pending was given, and is being probed.
 	pending  *dhcp.Lease
@@ -75,7 +75,7 @@ func New(lease *dhcp.Lease) State { return State{Phase: Down, Lease: lease} }
 // Due returns when the machine needs a Tick; zero if never.
 func (s State) Due() time.Time { return dhcp.Earlier(s.timer, s.Lease) }
 
-// Event is what happened.
+// Event describes what happened.
 type Event interface{ isEvent() }
 
 // Events.
@@ -104,7 +104,7 @@ func (Received) isEvent() {}
 func (InUse) isEvent()    {}
 func (Stop) isEvent()     {}
 
-// Action is what has to be done, in the order of the list.
+// Action describes what has to be done, in the order of the list.
 type Action interface{ isAction() }
 
 // Actions.

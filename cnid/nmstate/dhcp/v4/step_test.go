@@ -28,7 +28,7 @@ type play struct {
 	server *dhcptest.Four
 	now    time.Time
 	random uint64
-	// held is what the machine told, messages and probes what it sent.
+	// held has what the machine told, messages and probes what it sent.
 	held     *dhcp.Lease
 	messages []v4.Message
 	probes   []netip.Addr

@@ -20,7 +20,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp"
 )
 
-// Identity is what a client tells of itself in each message.
+// Identity has what a client tells of itself in each message.
 type Identity struct {
 	DUID     []byte
 	IAID     [4]byte
@@ -47,7 +47,7 @@ const (
 // Message is a message to servers. All are sent to the group of servers and relays.
 type Message struct {
 	Kind Kind
-	// Transaction is what the answer repeats; it has 24 bits.
+	// Transaction is the number that the answer repeats; it has 24 bits.
 	Transaction uint32
 	// Elapsed is since the client began to ask.
 	Elapsed time.Duration

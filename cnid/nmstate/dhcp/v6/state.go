@@ -44,7 +44,7 @@ func (p Phase) String() string {
 	return [...]string{"no carrier", "waiting", "soliciting", "requesting", "confirming", "bound", "renewing", "rebinding", "informing", "informed"}[p]
 }
 
-// State is what a client knows.
+// State has what a client knows.
 type State struct {
 	Phase Phase
 	// Stateless clients ask for name servers alone.
@@ -81,7 +81,7 @@ func New(stateless bool, lease *dhcp.Lease) State {
 // Due returns when the machine needs a Tick; zero if never.
 func (s State) Due() time.Time { return dhcp.Earlier(s.timer, s.Lease) }
 
-// Event is what happened.
+// Event describes what happened.
 type Event interface{ isEvent() }
 
 // Events.
@@ -107,7 +107,7 @@ func (Received) isEvent() {}
 func (InUse) isEvent()    {}
 func (Stop) isEvent()     {}
 
-// Action is what has to be done, in the order of the list.
+// Action describes what has to be done, in the order of the list.
 type Action interface{ isAction() }
 
 // Actions.
