@@ -82,7 +82,7 @@ func (believing) ProgramSockets(context.Context, journal.Record) error { return 
 func (believing) UnprogramSockets()                                    {}
 
 // TestRequestsOfAPodTakeNoDeviceOfAnother: a tenant writes requests of devices into its pods, as
-// many and of whatever resource, and names the pods as those of another tenant. The operator
+// many and of whatever resource, and says that these pods belong to another tenant. The operator
 // has believed all of it. Only the kubelet gives devices.
 func TestRequestsOfAPodTakeNoDeviceOfAnother(t *testing.T) {
 	const victims, others, own = "0000:03:10.1", "0000:03:10.2", "0000:03:10.3"

@@ -5,7 +5,7 @@ package document
 
 import "slices"
 
-// IP is what an interface has of one family. The fields from AutoDNS on are of a family with
+// IP has the addresses and settings of an interface for one family. The fields from AutoDNS on are of a family with
 // DHCP or Autoconf alone.
 type IP struct {
 	// Enabled: a disabled family has no addresses.

@@ -53,7 +53,7 @@ func Parse(text string) (t Target, err error) {
 		return t, OneHost(ip)
 	}
 	name := strings.TrimSuffix(t.Host, ".")
-	// The last part of a name is no number, as that of an address would be.
+	// The last part of a name is not a number: a text with such a part is a wrong address.
 	_, notNumber := strconv.Atoi(name[strings.LastIndexByte(name, '.')+1:])
 	if notNumber == nil || len(name) > maxName || !hostName.MatchString(t.Host) {
 		return Target{}, fmt.Errorf("%s: %s", said.Quote(text), want)

@@ -74,7 +74,7 @@ func newClient(t *testing.T) clientNode {
 func (n clientNode) dnsmasq(t *testing.T) (end func()) {
 	t.Helper()
 	if _, err := exec.LookPath("dnsmasq"); err != nil {
-		t.Skip("needs dnsmasq (make setup installs it)")
+		t.Fatal("dnsmasq is missing; run: make setup")
 	}
 	dir := t.TempDir()
 	cmd := exec.Command("dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--port=0", "--no-ping", "--no-resolv", "--user=root",

@@ -34,7 +34,7 @@ type runner struct {
 	protocol protocol
 	// opened tells whether the sockets are open.
 	opened bool
-	// broken is why there is no protocol, or why its sockets or files fail.
+	// broken tells why there is no protocol, or why its sockets or files fail.
 	broken dhcp.Problem
 	ended  bool
 }
