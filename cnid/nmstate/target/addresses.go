@@ -130,6 +130,9 @@ func bare(ip *document.IP) *document.IP {
 func (r *resolution) stripPorts() {
 	for _, name := range r.names() {
 		i := r.final[name]
+		if r.leavesBond(*i) && r.desired[name].MACAddress == "" {
+			i.MACAddress = "" // It gets back its own.
+		}
 		if !r.isPort(*i) || gone(*i) {
 			continue
 		}
@@ -142,6 +145,12 @@ func (r *resolution) stripPorts() {
 			}
 		}
 	}
+}
+
+// leavesBond reports whether an interface is a port of a bond that it shall not be.
+func (r *resolution) leavesBond(i document.Interface) bool {
+	was := controllerOf(r.current[i.Name])
+	return was != "" && r.current[was].Type == document.Bond && controllerOf(i) != was
 }
 
 // checkPortAddresses refuses addresses that the document gives to ports.

@@ -1,0 +1,40 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package target_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/alioth-net/alioth/api/nmstate/document"
+)
+
+// TestAPortThatLeavesABondGetsItsOwnAddressBack: the one that it is shown with is that of the bond.
+func TestAPortThatLeavesABondGetsItsOwnAddressBack(t *testing.T) {
+	const of, named = "02:00:00:00:00:01", "02:00:00:00:00:99"
+	const current = `
+interfaces:
+- {name: eth2, type: ethernet, state: up, mac-address: "02:00:00:00:00:01", controller: b}
+- {name: b, type: bond, state: up, mac-address: "02:00:00:00:00:01", link-aggregation: {mode: balance-rr, port: [eth2]}}
+- {name: br, type: linux-bridge, state: up, bridge: {port: []}}
+- {name: vrf, type: vrf, state: up, vrf: {port: [], route-table-id: 7}}`
+	for desired, want := range map[string]string{
+		"{name: b, state: absent}":                                                 "",
+		"{name: b, link-aggregation: {port: []}}":                                  "",
+		`{name: eth2, controller: ""}`:                                             "",
+		"{name: br, bridge: {port: [{name: eth2}]}}":                               "",
+		"{name: vrf, vrf: {port: [eth2]}}":                                         "",
+		"{name: b, state: absent}, {name: eth2, mtu: 1400}":                        "",
+		`{name: b, state: absent}, {name: eth2, mac-address: "02:00:00:00:00:99"}`: named,
+		"{name: b, link-aggregation: {mode: active-backup}}":                       "",
+		"{name: eth2, mtu: 1400}":                                                  "",
+		"{name: eth2, state: down}":                                                "",
+	} {
+		to := over(t, current, "interfaces: ["+desired+"]")
+		at := slices.IndexFunc(to.Interfaces, func(i document.Interface) bool { return i.Name == "eth2" })
+		if got := to.Interfaces[at].MACAddress; got != want {
+			t.Errorf("%s: the address is %q, want %q (that of the bond is %s)", desired, got, want, of)
+		}
+	}
+}
