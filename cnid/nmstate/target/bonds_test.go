@@ -4,6 +4,7 @@
 package target_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -35,6 +36,35 @@ interfaces:
 		at := slices.IndexFunc(to.Interfaces, func(i document.Interface) bool { return i.Name == "eth2" })
 		if got := to.Interfaces[at].MACAddress; got != want {
 			t.Errorf("%s: the address is %q, want %q (that of the bond is %s)", desired, got, want, of)
+		}
+	}
+}
+
+// TestABondWithOtherPortsHasTheAddressOfTheFirst: the kernel gives it that, unless the bond has
+// an address of its own. With a port that stays, the address stays.
+func TestABondWithOtherPortsHasTheAddressOfTheFirst(t *testing.T) {
+	const current = `
+interfaces:
+- {name: eth1, type: ethernet, state: up, mac-address: "02:00:00:00:00:01", permanent-mac-address: "02:00:00:00:00:01"}
+- {name: eth2, type: ethernet, state: up, mac-address: %[1]q, permanent-mac-address: "02:00:00:00:00:02", controller: b}
+- {name: v, type: veth, state: up, mac-address: %[1]q, controller: c}
+- {name: b, type: bond, state: up, mac-address: %[1]q, link-aggregation: {mode: balance-rr, port: [eth2]}}
+- {name: c, type: bond, state: up, mac-address: %[1]q, link-aggregation: {mode: balance-rr, port: [v]}}
+- {name: e, type: bond, state: up, mac-address: %[1]q, link-aggregation: {mode: balance-rr, port: []}}`
+	const ofPort, own = "02:00:00:00:00:02", "02:00:00:00:00:99"
+	for _, c := range []struct{ is, bond, desired, want string }{
+		{ofPort, "b", "link-aggregation: {port: [eth1]}", ""},
+		{ofPort, "b", "link-aggregation: {port: [eth1, eth2]}", ofPort},
+		{ofPort, "b", "link-aggregation: {port: []}", ofPort},
+		{ofPort, "b", `mac-address: "02:00:00:00:00:99", link-aggregation: {port: [eth1]}`, own},
+		{ofPort, "e", "link-aggregation: {port: [eth1]}", ""},
+		{ofPort, "e", "mtu: 1400", ofPort},
+		{own, "b", "link-aggregation: {port: [eth1]}", own},
+		{own, "c", "link-aggregation: {port: [eth1]}", ""},
+	} {
+		to := over(t, fmt.Sprintf(current, c.is), "interfaces: [{name: "+c.bond+", "+c.desired+"}]")
+		if at := slices.IndexFunc(to.Interfaces, func(i document.Interface) bool { return i.Name == c.bond }); to.Interfaces[at].MACAddress != c.want {
+			t.Errorf("%s of %s, %s: the address is %q, want %q", c.bond, c.is, c.desired, to.Interfaces[at].MACAddress, c.want)
 		}
 	}
 }

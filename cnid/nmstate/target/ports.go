@@ -185,6 +185,7 @@ func (r *resolution) rebuild(i *document.Interface, members []string) {
 		section := *orNew(i.Bond)
 		section.Ports, i.Bond = names, &section
 		r.fitPrimary(i)
+		r.fitMAC(i)
 	case document.VRFType:
 		section := *orNew(i.VRF)
 		section.Ports, i.VRF = names, &section
@@ -215,6 +216,29 @@ func (r *resolution) fitPrimary(i *document.Interface) {
 		}
 		delete(i.Bond.Options, option)
 	}
+}
+
+// fitMAC leaves it to the kernel which MAC address a bond has whose ports are all new: that of
+// the first one, unless the bond has an address of its own.
+func (r *resolution) fitMAC(i *document.Interface) {
+	now := r.current[i.Name]
+	stays := func(port string) bool { return slices.Contains(i.Bond.Ports, port) }
+	// An address that no hardware of the ports has was set.
+	set := func(port string) bool {
+		hardware := r.current[port].PermanentMACAddress
+		return hardware != "" && hardware != now.MACAddress
+	}
+	ports := now.Ports()
+	if len(i.Bond.Ports) == 0 || slices.ContainsFunc(ports, stays) || r.desired[i.Name].MACAddress != "" {
+		return
+	}
+	if len(ports) == 0 || !all(ports, set) {
+		i.MACAddress = ""
+	}
+}
+
+func all(list []string, is func(string) bool) bool {
+	return !slices.ContainsFunc(list, func(s string) bool { return !is(s) })
 }
 
 func bridgePorts(ports []document.BridgePort, names []string) []document.BridgePort {
