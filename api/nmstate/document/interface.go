@@ -230,7 +230,7 @@ type STP struct {
 // VLAN is an interface with the frames of one VLAN of another one.
 type VLAN struct {
 	Base string `json:"base-iface,omitempty"`
-	// ID is 1 to 4094.
+	// ID is 0 to 4094; frames with 0 have a priority alone.
 	ID *int `json:"id,omitempty"`
 	// Protocol is Protocol8021Q (the default) or Protocol8021AD.
 	Protocol string `json:"protocol,omitempty"`

@@ -80,7 +80,7 @@ func TestWhatIsWrongIsSaidWithThePathOfTheField(t *testing.T) {
 		{`interfaces: [{name: eth0, wait-ip: both}]`, `interfaces[0].wait-ip: both: want one of any, ipv4, ipv6, ipv4+ipv6`},
 		{`interfaces: [{name: eth0, wait-ip: ipv4+ipv6, ipv6: {enabled: false}}]`, `interfaces[0].wait-ip: ipv4+ipv6: IPv6 is not enabled: enable it, or wait for ipv4`},
 		{`interfaces: [{name: eth1, controller: bond0, ipv4: {dhcp: true}}]`, `interfaces[0].ipv4.dhcp: true: eth1 is a port of bond0: set it for bond0`},
-		{`interfaces: [{name: v, type: vlan, vlan: {base-iface: eth0, id: 5000}}]`, `interfaces[0].vlan.id: 5000: want 1 to 4094`},
+		{`interfaces: [{name: v, type: vlan, vlan: {base-iface: eth0, id: 5000}}]`, `interfaces[0].vlan.id: 5000: want 0 to 4094`},
 		{`interfaces: [{name: v, type: vlan, vlan: {id: 5}}]`, `interfaces[0].vlan.base-iface: missing: making v needs it`},
 		{`interfaces: [{name: v, type: vlan, vlan: {base-iface: eth9, id: 5}}]`, `interfaces[0].vlan.base-iface: eth9: no such interface`},
 		{`interfaces: [{name: v, type: vlan, vlan: {base-iface: eth3, id: 5}}]`, `interfaces[0].vlan.base-iface: eth3: it is down, and a VLAN of it can't be up: name eth3 too, with state up`},

@@ -111,7 +111,7 @@ const (
 // checkDerived checks the sections of interfaces that are derived from another one.
 func (p *problems) checkDerived(path string, i document.Interface) {
 	if v := i.VLAN; v != nil {
-		p.within(path+".vlan.id", v.ID, 1, maxVLAN)
+		p.within(path+".vlan.id", v.ID, 0, maxVLAN)
 		p.word(path+".vlan.protocol", v.Protocol, document.Protocol8021Q, document.Protocol8021AD)
 	}
 	if v := i.VXLAN; v != nil {
