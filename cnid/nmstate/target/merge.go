@@ -73,6 +73,9 @@ func normalized(want, have document.Interface) document.Interface {
 	merged.IPv4 = completed(merged.IPv4, want.IPv4, have.IPv4, true)
 	merged.IPv6 = completed(merged.IPv6, want.IPv6, have.IPv6, false)
 	normalizeTypes(&merged, want, have)
+	if merged.Type == document.Loopback {
+		keepOwnAddresses(&merged, have)
+	}
 	return merged
 }
 
@@ -94,6 +97,9 @@ func stop(i *document.Interface) {
 // removed is an interface without settings. Whatever else a document says of an absent one
 // does not matter.
 func removed(have document.Interface, name string) *document.Interface {
+	if have.Type == document.Loopback {
+		return resetLoopback(have)
+	}
 	i := &document.Interface{Name: name, Type: have.Type, State: document.Absent}
 	if Physical(have.Type) {
 		i.Description, i.Controller, i.AcceptAllMACAddresses = new(""), new(""), new(false)
