@@ -15,7 +15,8 @@ import (
 )
 
 // HasAddresses reports whether an interface has the addresses for which a change waits: those
-// of wait-ip, or without it of one family with DHCP. A link-local address is none.
+// of wait-ip, or without it of one family with DHCP. A link-local address is none. A bond or a
+// bridge without ports reaches no server: without wait-ip, nothing waits for it.
 func HasAddresses(want, is document.Interface) bool {
 	four, six := slices.ContainsFunc(listed(is.IPv4), isGlobal), slices.ContainsFunc(listed(is.IPv6), isGlobal)
 	switch want.WaitIP {
@@ -29,8 +30,12 @@ func HasAddresses(want, is document.Interface) bool {
 		return four || six
 	default:
 		asks := func(ip *document.IP) bool { return ip != nil && isTrue(ip.DHCP) }
-		return four && asks(want.IPv4) || six && asks(want.IPv6) || !asks(want.IPv4) && !asks(want.IPv6)
+		return lacksPorts(is) || four && asks(want.IPv4) || six && asks(want.IPv6) || !asks(want.IPv4) && !asks(want.IPv6)
 	}
+}
+
+func lacksPorts(i document.Interface) bool {
+	return (i.Bond != nil || i.Bridge != nil) && len(i.Ports()) == 0
 }
 
 func listed(ip *document.IP) []document.Address {

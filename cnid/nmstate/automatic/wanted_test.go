@@ -204,6 +204,24 @@ func TestAChangeWaitsForTheAddressesThatItNames(t *testing.T) {
 	}
 }
 
+func TestNothingWaitsForAControllerWithoutPorts(t *testing.T) {
+	empty, full := &document.Bridge{}, &document.Bridge{Ports: []document.BridgePort{{Name: "eth1"}}}
+	for _, c := range []struct {
+		wait string
+		is   document.Interface
+		want bool
+	}{
+		{"", document.Interface{Bridge: empty}, true},
+		{"", document.Interface{Bond: &document.LinkAggregation{Ports: []string{}}}, true},
+		{"", document.Interface{Bridge: full}, false},
+		{document.WaitAny, document.Interface{Bridge: empty}, false},
+	} {
+		if got := automatic.HasAddresses(document.Interface{WaitIP: c.wait, IPv4: new(on(nil))}, c.is); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
 func TestAnErrorSaysWhichServerDoesNotAnswer(t *testing.T) {
 	want := document.Interface{Name: "eth1", IPv4: new(on(nil)), IPv6: &document.IP{Autoconf: new(true)}}
 	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
