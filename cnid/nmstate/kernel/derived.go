@@ -129,10 +129,9 @@ func macvlanModes() map[string]uint32 {
 const notPromiscuous = 1
 
 func showMACVLAN(v view, l link, i *document.Interface) {
-	i.MACVLAN = &document.MACVLAN{Base: v.base(l), Mode: key(macvlanModes(), l.data.Value(nl.IFLA_MACVLAN_MODE))}
-	if i.MACVLAN.Mode == "passthru" {
-		i.MACVLAN.Promiscuous = new(l.data.Value(nl.IFLA_MACVLAN_FLAGS)&notPromiscuous == 0)
-	}
+	mode, flags := key(macvlanModes(), l.data.Value(nl.IFLA_MACVLAN_MODE)), l.data.Value(nl.IFLA_MACVLAN_FLAGS)
+	// The flag has no effect in other modes, and nmstate shows them as promiscuous.
+	i.MACVLAN = &document.MACVLAN{Base: v.base(l), Mode: mode, Promiscuous: new(mode != "passthru" || flags&notPromiscuous == 0)}
 }
 
 // key returns the word of a number, "" if there is none.

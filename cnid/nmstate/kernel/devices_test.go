@@ -101,10 +101,10 @@ func TestATunnelShowsAllThatItWasMadeWith(t *testing.T) {
 
 func TestMACVLANsOfAllModes(t *testing.T) {
 	for _, made := range []document.MACVLAN{
-		{Mode: "bridge"},
-		{Mode: "private"},
-		{Mode: "vepa"},
-		{Mode: "source"},
+		{Mode: "bridge", Promiscuous: new(true)},
+		{Mode: "private", Promiscuous: new(true)},
+		{Mode: "vepa", Promiscuous: new(true)},
+		{Mode: "source", Promiscuous: new(true)},
 		{Mode: "passthru", Promiscuous: new(true)},
 		{Mode: "passthru", Promiscuous: new(false)},
 	} {
@@ -117,7 +117,7 @@ func TestMACVLANsOfAllModes(t *testing.T) {
 	do(
 		t, k, pair(), create(document.Interface{Name: "m", Type: document.MACVLANType, MACVLAN: &document.MACVLAN{Base: "a", Mode: "private"}}),
 		plan.Change{Interface: document.Interface{Name: "m", Type: document.MACVLANType, MACVLAN: &document.MACVLAN{Mode: "vepa"}}})
-	want(t, *find(t, k, "m").MACVLAN, document.MACVLAN{Base: "a", Mode: "vepa"})
+	want(t, *find(t, k, "m").MACVLAN, document.MACVLAN{Base: "a", Mode: "vepa", Promiscuous: new(true)})
 }
 
 func TestIPVLANsOfAllModes(t *testing.T) {
