@@ -165,8 +165,12 @@ func bondData(r request) ([]*nl.RtAttr, error) {
 	return s, nil
 }
 
-// needless: a bond that does not poll its ports has no delays anyway.
+// needless: a bond that does not poll its ports has no delays anyway, and a new one has no
+// address of its system.
 func needless(r request, name string) bool {
+	if name == "ad_actor_system" && target.Option(name, r.want.Bond.Options[name]) == "" {
+		return true
+	}
 	miimon, given := r.want.Bond.Options["miimon"]
 	polls := given && target.Option("miimon", miimon) != "0" || !given && r.now != nil && r.now.data.Value(nl.IFLA_BOND_MIIMON) != 0
 	return ofMII(name) && !polls && target.Option(name, r.want.Bond.Options[name]) == "0"

@@ -295,6 +295,9 @@ func TestOptionsOfABondAreGivenInAnyForm(t *testing.T) {
 	}
 	do(t, k, plan.Change{Interface: document.Interface{Name: "bond", Bond: &document.LinkAggregation{Options: map[string]any{"arp_interval": 0, "arp_ip_target": ""}}}})
 	want(t, find(t, k, "bond").Bond.Options["arp_ip_target"], nil)
+	k, _ = open(t)
+	do(t, k, bondOf("802.3ad", map[string]any{"ad_actor_system": "00:00:00:00:00:00"}))
+	want(t, find(t, k, "bond").Bond.Options["ad_actor_system"], nil)
 }
 
 // TestTheDriverHasAllOptionsOfDocuments: a document is checked before the driver is asked.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/nmstate/target"
 )
 
 // TestAPortThatLeavesABondGetsItsOwnAddressBack: the one that it is shown with is that of the bond.
@@ -65,6 +66,31 @@ interfaces:
 		to := over(t, fmt.Sprintf(current, c.is), "interfaces: [{name: "+c.bond+", "+c.desired+"}]")
 		if at := slices.IndexFunc(to.Interfaces, func(i document.Interface) bool { return i.Name == c.bond }); to.Interfaces[at].MACAddress != c.want {
 			t.Errorf("%s of %s, %s: the address is %q, want %q", c.bond, c.is, c.desired, to.Interfaces[at].MACAddress, c.want)
+		}
+	}
+}
+
+// TestABondWithTheAddressOfItsActivePortKeepsIt: what is shown can be applied, and an address
+// that was does not hold up the option.
+func TestABondWithTheAddressOfItsActivePortKeepsIt(t *testing.T) {
+	const current = `interfaces: [{name: b, type: bond, state: up, mac-address: "02:00:00:00:00:01", link-aggregation: {mode: active-backup, port: [], options: {fail_over_mac: %s}}}]`
+	for is, desired := range map[string]string{
+		"active": `{name: b, mac-address: "02:00:00:00:00:01"}`, "none": "{name: b, link-aggregation: {options: {fail_over_mac: active}}}",
+	} {
+		if i := over(t, fmt.Sprintf(current, is), "interfaces: ["+desired+"]").Interfaces[0]; i.MACAddress != "" {
+			t.Errorf("%s: the address is set: %s", desired, i.MACAddress)
+		}
+	}
+}
+
+// TestABondIsMadeAnewToLoseWhatTheDriverKeeps: the driver takes no address that means none.
+func TestABondIsMadeAnewToLoseWhatTheDriverKeeps(t *testing.T) {
+	const current = `interfaces: [{name: b, type: bond, state: up, link-aggregation: {mode: 802.3ad, port: [], options: {ad_actor_system: %q}}}]`
+	for is, want := range map[string]bool{"02:00:00:00:00:01": true, "00:00:00:00:00:00": false} {
+		now := parse(t, fmt.Sprintf(current, is))
+		to := over(t, fmt.Sprintf(current, is), `interfaces: [{name: b, link-aggregation: {options: {ad_actor_system: "00:00:00:00:00:00"}}}]`)
+		if got := target.Recreated(now.Interfaces[0], to.Interfaces[0]); got != want {
+			t.Errorf("from %s: made anew: %v", is, got)
 		}
 	}
 }

@@ -31,6 +31,7 @@ func (r *resolution) checkAll() {
 		r.checkBase(i)
 		r.checkPortAddresses(i)
 		r.checkPromiscuous(r.at(name)+".mac-vlan", name)
+		r.checkActiveMAC(name)
 		r.checkVFIDs(r.at(name)+".ethernet.sr-iov", i)
 		if i.State == document.Up {
 			r.checkMTU(i)
@@ -91,6 +92,18 @@ func (r *resolution) checkPromiscuous(path, name string) {
 	alone := *i.MACVLAN
 	alone.Promiscuous = nil
 	i.MACVLAN = &alone
+}
+
+// checkActiveMAC: with fail_over_mac active, a bond has the MAC address of its active port.
+func (r *resolution) checkActiveMAC(name string) {
+	i := r.final[name]
+	if i.Bond == nil || i.Bond.Mode != "active-backup" || Option(failOverMAC, i.Bond.Options[failOverMAC]) != "active" {
+		return
+	}
+	if mac := r.desired[name].MACAddress; mac != "" && canonicalMAC(mac) != r.current[name].MACAddress {
+		r.add(r.at(name)+".mac-address", "%s: a bond with fail_over_mac active has the address of its active port: remove one of the two", mac)
+	}
+	i.MACAddress = ""
 }
 
 func (r *resolution) checkVFIDs(path string, i document.Interface) {

@@ -75,7 +75,12 @@ func bondRecreated(now, want *document.LinkAggregation) bool {
 	if now == nil || want == nil {
 		return false
 	}
-	return differsWord(now.Mode, want.Mode) || optionDiffers(now, want, "fail_over_mac") || losesPrimary(now, want)
+	return differsWord(now.Mode, want.Mode) || optionDiffers(now, want, failOverMAC) || losesPrimary(now, want) || losesActorSystem(now, want)
+}
+
+// losesActorSystem: the driver takes no address that means none.
+func losesActorSystem(now, want *document.LinkAggregation) bool {
+	return optionDiffers(now, want, actorSystem) && Option(actorSystem, want.Options[actorSystem]) == ""
 }
 
 // losesPrimary: a bond forgets its primary port only together with that port. A state that
@@ -96,7 +101,7 @@ func StopsToChange(now, want document.Interface) bool {
 	if now.Bond == nil || want.Bond == nil {
 		return false
 	}
-	for _, name := range []string{"lacp_rate", "lacp_active", "ad_select", "ad_user_port_key", "ad_actor_system", "tlb_dynamic_lb"} {
+	for _, name := range []string{"lacp_rate", "lacp_active", "ad_select", "ad_user_port_key", actorSystem, "tlb_dynamic_lb"} {
 		if optionDiffers(now.Bond, want.Bond, name) {
 			return true
 		}

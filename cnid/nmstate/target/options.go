@@ -31,6 +31,12 @@ const (
 	maxInt32 = 1<<31 - 1
 	maxUint8 = 1<<8 - 1
 	primary  = "primary"
+
+	actorSystem = "ad_actor_system"
+	// noMAC as actorSystem is none, which a new bond has.
+	noMAC = "00:00:00:00:00:00"
+
+	failOverMAC = "fail_over_mac"
 )
 
 // bondOptions are the options that documents may have.
@@ -46,12 +52,12 @@ func bondOptions() map[string]bondOption {
 		"lacp_active": {words: []string{"off", "on"}, truth: true}, "lacp_rate": {words: []string{"slow", "fast"}},
 		"xmit_hash_policy": {words: []string{"layer2", "layer3+4", "layer2+3", "encap2+3", "encap3+4", "vlan+srcmac"}},
 		"ad_select":        {words: []string{"stable", "bandwidth", "count"}},
-		"fail_over_mac":    {words: []string{"none", "active", "follow"}}, "primary_reselect": {words: []string{"always", "better", "failure"}},
+		failOverMAC:        {words: []string{"none", "active", "follow"}}, "primary_reselect": {words: []string{"always", "better", "failure"}},
 		"arp_all_targets":   {words: []string{"any", "all"}},
 		"arp_validate":      {words: []string{"none", "active", "backup", "all", "filter", "filter_active", "filter_backup"}},
 		"all_slaves_active": {words: []string{"dropped", "delivered"}},
 
-		primary: {check: func(string) string { return "" }}, "ad_actor_system": {check: macWanted},
+		primary: {check: func(string) string { return "" }}, actorSystem: {check: macWanted},
 		"arp_ip_target": {check: targetsWanted(true)}, "ns_ip6_target": {check: targetsWanted(false)},
 	}
 }
@@ -59,6 +65,8 @@ func bondOptions() map[string]bondOption {
 func macWanted(text string) string {
 	mac, err := net.ParseMAC(text)
 	switch {
+	case text == "": // none
+		return ""
 	case err != nil || len(mac) != octets:
 		return "six octets in hex with colons"
 	case mac[0]&1 != 0:
@@ -124,8 +132,11 @@ func Option(name string, value any) string {
 	if n, err := strconv.Atoi(text); err == nil && n >= 0 && n < len(words) {
 		return words[n]
 	}
-	if name == "ad_actor_system" {
-		return canonicalMAC(text)
+	if name == actorSystem {
+		text = canonicalMAC(text)
+		if text == noMAC {
+			return ""
+		}
 	}
 	return text
 }

@@ -64,6 +64,7 @@ func TestWhatIsWrongIsSaidWithThePathOfTheField(t *testing.T) {
 		{`interfaces: [{name: eth0, mtu: 1279}]`, `interfaces[0].mtu: 1279: IPv6 needs 1280 or more: raise it, or set ipv6.enabled to false`},
 		{`interfaces: [{name: d, type: dummy, mtu: 1279, ipv6: {enabled: true}}]`, `interfaces[0].mtu: 1279: IPv6 needs 1280 or more: raise it, or set ipv6.enabled to false`},
 		{`interfaces: [{name: m, type: mac-vlan, mac-vlan: {base-iface: eth0, mode: bridge, promiscuous: false}}]`, `interfaces[0].mac-vlan.promiscuous: false: a MAC-VLAN of mode bridge is promiscuous: remove the field, or set mode to passthru`},
+		{`interfaces: [{name: bond0, mac-address: "02:00:00:00:00:0A", link-aggregation: {options: {fail_over_mac: active}}}]`, `interfaces[0].mac-address: 02:00:00:00:00:0A: a bond with fail_over_mac active has the address of its active port: remove one of the two`},
 		{`interfaces: [{name: bond0.5, mtu: 1501}]`, `interfaces[0].mtu: 1501: the MTU of bond0 leaves 1500: lower it, or raise that of bond0`},
 		{`interfaces: [{name: bond0, mtu: 1400}, {name: bond0.5}]`, `interfaces[1].mtu: 1500: the MTU of bond0 leaves 1400: lower it, or raise that of bond0`},
 		{`interfaces: [{name: vx, type: vxlan, mtu: 1451, vxlan: {id: 7, base-iface: eth0}}]`, `interfaces[0].mtu: 1451: the MTU of eth0 leaves 1450: lower it, or raise that of eth0`},

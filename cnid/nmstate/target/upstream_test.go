@@ -190,6 +190,7 @@ func TestValuesOfBondOptionsAreComparedAsTheDriverReadsThem(t *testing.T) {
 		a, b any
 	}{
 		{"ad_actor_system", "00:00:5e:00:53:0a", "00:00:5E:00:53:0A"},
+		{"ad_actor_system", "00:00:00:00:00:00", nil},
 		{"lacp_active", "true", int64(1)},
 		{"use_carrier", true, "1"},
 		{"use_carrier", "yes", int64(1)},
