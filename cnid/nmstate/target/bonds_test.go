@@ -6,6 +6,7 @@ package target_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
@@ -70,15 +71,23 @@ interfaces:
 	}
 }
 
-// TestABondWithTheAddressOfItsActivePortKeepsIt: what is shown can be applied, and an address
-// that was does not hold up the option.
+// TestABondWithTheAddressOfItsActivePortKeepsIt: what is shown can be applied, also when another
+// port is active, or the bond is gone. An address that was does not hold up the option.
 func TestABondWithTheAddressOfItsActivePortKeepsIt(t *testing.T) {
-	const current = `interfaces: [{name: b, type: bond, state: up, mac-address: "02:00:00:00:00:01", link-aggregation: {mode: active-backup, port: [], options: {fail_over_mac: %s}}}]`
-	for is, desired := range map[string]string{
-		"active": `{name: b, mac-address: "02:00:00:00:00:01"}`, "none": "{name: b, link-aggregation: {options: {fail_over_mac: active}}}",
+	const ports = `
+- {name: eth1, type: ethernet, state: up, mac-address: "02:00:00:00:00:01", controller: b}
+- {name: eth2, type: ethernet, state: up, mac-address: "02:00:00:00:00:02", controller: b}`
+	const bond = ports + `
+- {name: b, type: bond, state: up, mac-address: "02:00:00:00:00:01", link-aggregation: {mode: active-backup, port: [eth1, eth2], options: {fail_over_mac: %s}}}`
+	active, gone := fmt.Sprintf(bond, "active"), strings.ReplaceAll(ports, "controller: b", `controller: ""`)
+	for _, c := range []struct{ current, desired string }{
+		{active, `{name: b, mac-address: "02:00:00:00:00:01"}`},
+		{active, `{name: b, mac-address: "02:00:00:00:00:02"}`},
+		{gone, `{name: b, type: bond, mac-address: "02:00:00:00:00:02", link-aggregation: {mode: active-backup, port: [eth1, eth2], options: {fail_over_mac: 1}}}`},
+		{fmt.Sprintf(bond, "none"), "{name: b, link-aggregation: {options: {fail_over_mac: active}}}"},
 	} {
-		if i := over(t, fmt.Sprintf(current, is), "interfaces: ["+desired+"]").Interfaces[0]; i.MACAddress != "" {
-			t.Errorf("%s: the address is set: %s", desired, i.MACAddress)
+		if i := over(t, "interfaces:"+c.current, "interfaces: ["+c.desired+"]").Interfaces[0]; i.Name != "b" || i.MACAddress != "" {
+			t.Errorf("%s: %s has the address %q", c.desired, i.Name, i.MACAddress)
 		}
 	}
 }

@@ -94,13 +94,19 @@ func (r *resolution) checkPromiscuous(path, name string) {
 	i.MACVLAN = &alone
 }
 
-// checkActiveMAC: with fail_over_mac active, a bond has the MAC address of its active port.
+// checkActiveMAC: with fail_over_mac active, a bond has the MAC address of its active port, which
+// is any of its ports. A state that was names the one that was active.
 func (r *resolution) checkActiveMAC(name string) {
 	i := r.final[name]
 	if i.Bond == nil || i.Bond.Mode != "active-backup" || Option(failOverMAC, i.Bond.Options[failOverMAC]) != "active" {
 		return
 	}
-	if mac := r.desired[name].MACAddress; mac != "" && canonicalMAC(mac) != r.current[name].MACAddress {
+	mac := canonicalMAC(r.desired[name].MACAddress)
+	has := func(port string) bool {
+		now := r.current[port]
+		return mac == now.MACAddress || mac == now.PermanentMACAddress || mac == canonicalMAC(r.desired[port].MACAddress)
+	}
+	if mac != "" && mac != r.current[name].MACAddress && !slices.ContainsFunc(i.Bond.Ports, has) {
 		r.add(r.at(name)+".mac-address", "%s: a bond with fail_over_mac active has the address of its active port: remove one of the two", mac)
 	}
 	i.MACAddress = ""
