@@ -51,6 +51,9 @@ func bounded(twice []error) []error {
 	return list
 }
 
+// otherType is about the section of a type of interfaces.
+const otherType = "interfaces of this type are not supported; make them with the tools of the node"
+
 // unsupported are fields of nmstate that the engine refuses, and what to do instead.
 var unsupported = map[string]string{
 	"lldp":                  "LLDP is not supported; run an LLDP daemon on the node",
@@ -72,6 +75,13 @@ var unsupported = map[string]string{
 	"registration-protocol": "the registration protocol of a VLAN is not supported",
 	"reorder-headers":       "reorder-headers is not supported",
 	"loose-binding":         "loose-binding is not supported",
+	"mac-vtap":              otherType,
+	"hsr":                   otherType,
+	"macsec":                otherType,
+	"infiniband":            otherType,
+	"libreswan":             otherType,
+	"xfrm":                  otherType,
+	"ip-tunnel":             otherType,
 	"weight":                "routes with several next hops are not supported",
 	"cwnd":                  "cwnd of a route is not supported",
 }
