@@ -191,12 +191,12 @@ func TestVLANsOfAPortAreShownAsTheyWereSet(t *testing.T) {
 	}
 	k := filtering(t, nil)
 	for _, vlan := range []document.PortVLAN{
-		{Mode: document.PortAccess, Tag: new(10)},
+		{Mode: document.PortAccess, Tag: new(10), TrunkTags: []document.TrunkTag{}},
 		{Mode: document.PortTrunk, EnableNative: new(false), TrunkTags: []document.TrunkTag{span(10, 20), vid(30), span(4000, 4094)}},
 		{Mode: document.PortTrunk, EnableNative: new(true), Tag: new(15), TrunkTags: []document.TrunkTag{span(10, 14), span(16, 20), vid(31)}},
 		{Mode: document.PortTrunk, EnableNative: new(true), Tag: new(31), TrunkTags: []document.TrunkTag{vid(15)}},
 		{Mode: document.PortTrunk, EnableNative: new(false), TrunkTags: []document.TrunkTag{vid(31)}},
-		{Mode: document.PortAccess, Tag: new(31)},
+		{Mode: document.PortAccess, Tag: new(31), TrunkTags: []document.TrunkTag{}},
 		{Mode: document.PortTrunk, EnableNative: new(false), TrunkTags: []document.TrunkTag{span(1, 4094)}},
 	} {
 		change := plan.PortChange{Bridge: "br", Port: document.BridgePort{Name: "a", VLAN: &vlan}}
@@ -205,7 +205,7 @@ func TestVLANsOfAPortAreShownAsTheyWereSet(t *testing.T) {
 	}
 	reset := plan.PortChange{Bridge: "br", Port: document.BridgePort{Name: "a", VLAN: &document.PortVLAN{}}}
 	do(t, k, reset)
-	want(t, *find(t, k, "br").Bridge.Ports[0].VLAN, document.PortVLAN{Mode: document.PortAccess, Tag: new(1)})
+	want(t, *find(t, k, "br").Bridge.Ports[0].VLAN, document.PortVLAN{Mode: document.PortAccess, Tag: new(1), TrunkTags: []document.TrunkTag{}})
 	do(t, k, plan.Unfilter{Bridge: "br"}, plan.Unfilter{Bridge: "br"})
 	if got := find(t, k, "br").Bridge.Ports[0].VLAN; got != nil {
 		t.Errorf("a bridge that does not filter shows %+v", *got)

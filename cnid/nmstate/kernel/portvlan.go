@@ -79,7 +79,7 @@ func (v vids) show() *document.PortVLAN {
 		shown.Tag, shown.EnableNative = new(int(vid)), new(true)
 	}
 	if len(tagged) == 0 {
-		shown.Mode, shown.EnableNative = document.PortAccess, nil
+		shown.Mode, shown.EnableNative, shown.TrunkTags = document.PortAccess, nil, []document.TrunkTag{}
 		return shown
 	}
 	shown.TrunkTags = trunk(tagged)
