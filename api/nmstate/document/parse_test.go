@@ -91,7 +91,7 @@ func TestUnknownFieldsAreErrorsWithTheirPaths(t *testing.T) {
 		"interfaces: [{name: eth0, 802.1x: {identity: me}}]":                                          {`"interfaces[0].802.1x"`, "802.1x is not supported"},
 		"interfaces: [{name: eth0, ipv6: {token: '::1'}}]":                                            {`"interfaces[0].ipv6.token"`, "the kernel chooses the addresses"},
 		"interfaces: [{name: eth0, dispatch: {post-activation: rm}}]":                                 {`"interfaces[0].dispatch"`, "dispatch scripts are not supported"},
-		"interfaces: [{name: x, mac-vtap: {}}, {name: x2, ip-tunnel: {}}]":                             {`"interfaces[0].mac-vtap": interfaces of this type are not supported`, `"interfaces[1].ip-tunnel": interfaces of this type`},
+		"interfaces: [{name: x, mac-vtap: {}}, {name: x2, ip-tunnel: {}}]":                            {`"interfaces[0].mac-vtap": interfaces of this type are not supported`, `"interfaces[1].ip-tunnel": interfaces of this type`},
 		"{ovs-db: {}, hostname: {config: a}}":                                                         {`"ovs-db"`, "Open vSwitch is not supported", `"hostname"`, "hostnamectl"},
 		"interfaces: [{name: eth0, mtu: big}]":                                                        {`interfaces[0].mtu: "big": want a whole number`},
 		"interfaces: [{name: eth0, name: eth1}]":                                                      {`"name" already set`},

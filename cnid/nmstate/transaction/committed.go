@@ -87,7 +87,8 @@ func declaredInterfaces(committed *document.State, c change) (list []document.In
 	}
 	for name, i := range declared {
 		shall, changes := resolved[name]
-		if changes && shall.State == document.Absent {
+		// An absent loopback interface stays up, and has no settings.
+		if changes && (shall.State == document.Absent || i.State == document.Absent) {
 			continue
 		}
 		if changes {

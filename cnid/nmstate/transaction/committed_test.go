@@ -15,6 +15,7 @@ import (
 // leased is a host whose eth0 has an address and a route that no document declared.
 const leased = `
 interfaces:
+- {name: lo, type: loopback, state: up, mtu: 65536}
 - name: eth0
   type: ethernet
   state: up
@@ -93,6 +94,9 @@ func TestTheCommittedStateHasWhatWasDeclared(t *testing.T) {
 				"interfaces: [{name: d0, state: absent}]",
 			},
 			"interfaces: [{name: eth1, type: ethernet, state: up, mtu: 1400}]",
+		},
+		"an absent loopback interface is forgotten, though it stays": {
+			[]string{"interfaces: [{name: lo, mtu: 9000}]", "interfaces: [{name: lo, state: absent}]"}, "{}",
 		},
 		"a port that moves leaves the list of its old controller": {
 			[]string{
