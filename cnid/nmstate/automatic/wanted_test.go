@@ -204,6 +204,18 @@ func TestAChangeWaitsForTheAddressesThatItNames(t *testing.T) {
 	}
 }
 
+func TestAnErrorSaysWhichServerDoesNotAnswer(t *testing.T) {
+	want := document.Interface{Name: "eth1", IPv4: new(on(nil)), IPv6: &document.IP{Autoconf: new(true)}}
+	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	known := automatic.Known{Clients: []automatic.Client{{Key: dhcp.Key{Interface: "eth1", Family: dhcp.IPv4}, Problem: "no answer of a DHCP server", Since: since}}}
+	got := automatic.Lacking(want, known).Error()
+	for _, part := range []string{"eth1 has no address: DHCP for", "DHCP for IPv4 on eth1: no answer of a DHCP server, since 03:04:05", "no router advertises a network"} {
+		if !strings.Contains(got, part) {
+			t.Errorf("%q is missing in %q", part, got)
+		}
+	}
+}
+
 func TestNothingWaitsForAControllerWithoutPorts(t *testing.T) {
 	empty, full := &document.Bridge{}, &document.Bridge{Ports: []document.BridgePort{{Name: "eth1"}}}
 	for _, c := range []struct {
@@ -218,18 +230,6 @@ func TestNothingWaitsForAControllerWithoutPorts(t *testing.T) {
 	} {
 		if got := automatic.HasAddresses(document.Interface{WaitIP: c.wait, IPv4: new(on(nil))}, c.is); got != c.want {
 			t.Errorf("%+v: %v", c, got)
-		}
-	}
-}
-
-func TestAnErrorSaysWhichServerDoesNotAnswer(t *testing.T) {
-	want := document.Interface{Name: "eth1", IPv4: new(on(nil)), IPv6: &document.IP{Autoconf: new(true)}}
-	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	known := automatic.Known{Clients: []automatic.Client{{Key: dhcp.Key{Interface: "eth1", Family: dhcp.IPv4}, Problem: "no answer of a DHCP server", Since: since}}}
-	got := automatic.Lacking(want, known).Error()
-	for _, part := range []string{"eth1 has no address: DHCP for", "DHCP for IPv4 on eth1: no answer of a DHCP server, since 03:04:05", "no router advertises a network"} {
-		if !strings.Contains(got, part) {
-			t.Errorf("%q is missing in %q", part, got)
 		}
 	}
 }
