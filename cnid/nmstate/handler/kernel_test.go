@@ -34,12 +34,7 @@ func TestMain(m *testing.M) {
 }
 
 func guard(dir, id string) error {
-	e, err := engine.Open(engine.Config{Dir: dir, Log: os.Stderr})
-	if err != nil {
-		return err
-	}
-	defer e.Close()
-	return e.Guard(context.Background(), id)
+	return engine.Guard(context.Background(), engine.Config{Dir: dir, Log: os.Stderr}, id)
 }
 
 // TestAChangeByHandIsUndoneInTheKernel: the kernel tells of the change, for the handler
