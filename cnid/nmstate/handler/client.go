@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"github.com/alioth-net/alioth/api/nmstate/document"
 
 	"github.com/alioth-net/alioth/api/nmstate/v1beta1"
 )
@@ -36,6 +37,7 @@ func Ask(api API, node string) func(ctx context.Context) (Wanted, error) {
 			if err := json.Unmarshal(desired.Raw, &w.Desired); err != nil {
 				w.Invalid = fmt.Sprintf("spec.desiredState: expected an object: %v", err)
 			}
+			w.Desired = document.Normal(w.Desired)
 		}
 		return w, nil
 	}

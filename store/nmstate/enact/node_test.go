@@ -18,7 +18,7 @@ import (
 // same compares a document with one in YAML.
 func same(t *testing.T, what string, got map[string]any, want string) {
 	t.Helper()
-	if expected := document(t, want); !policy.Same(got, expected) {
+	if expected := parsed(t, want); !policy.Same(got, expected) {
 		t.Errorf("%s:\n got %s\nwant %s", what, words(t, got), words(t, expected))
 	}
 }
@@ -302,7 +302,7 @@ func TestNothingIsRenderedBeforeTheStateIsKnown(t *testing.T) {
 func TestADesiredStateThatCannotBeReadIsNeverOverwritten(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.put("a", jumbo)
-	c.states["n1"].Desired = document(t, "interfaces: [{mtu: 1500}]")
+	c.states["n1"].Desired = parsed(t, "interfaces: [{mtu: 1500}]")
 	c.settle()
 	c.phase("n1", "a", nmstate.Pending, "Refused")
 	if message := c.enactment("n1", "a").Message; !strings.Contains(message, "interfaces[0].name") {
@@ -315,7 +315,7 @@ func TestADesiredStateThatCannotBeReadIsNeverOverwritten(t *testing.T) {
 
 func TestWhatWasSetByHandWinsAndStays(t *testing.T) {
 	c := newCluster(t, "n1")
-	c.states["n1"].Desired = document(t, "{description: mine, interfaces: [{name: eth1, mtu: 1400}]}")
+	c.states["n1"].Desired = parsed(t, "{description: mine, interfaces: [{name: eth1, mtu: 1400}]}")
 	c.put("a", "interfaces: [{name: eth1, type: ethernet, mtu: 9000}, {name: eth2, mtu: 9000}]")
 	c.settle()
 	const want = "interfaces: [{name: eth1, type: ethernet, mtu: 1400}, {name: eth2, mtu: 9000}]"
@@ -339,7 +339,7 @@ func TestWhatIsTakenFromAPolicyByHandComesBack(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.put("a", jumbo)
 	c.settle()
-	c.states["n1"].Desired = document(t, "interfaces: [{name: eth1, type: ethernet}]")
+	c.states["n1"].Desired = parsed(t, "interfaces: [{name: eth1, type: ethernet}]")
 	c.settle()
 	same(t, "desired state of the node", c.states["n1"].Desired, jumbo)
 }
@@ -356,7 +356,7 @@ func TestANodeWhoseStateIsMadeAnewGetsItsPoliciesBack(t *testing.T) {
 
 func TestTheOwnersOfAStateAreTold(t *testing.T) {
 	c := newCluster(t, "n1")
-	c.states["n1"].Desired = document(t, "interfaces: [{name: eth2, mtu: 1400}]")
+	c.states["n1"].Desired = parsed(t, "interfaces: [{name: eth2, mtu: 1400}]")
 	c.put("a", jumbo)
 	c.settle()
 	list := c.owners["n1"].List

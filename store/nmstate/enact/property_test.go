@@ -34,7 +34,7 @@ func TestWhateverHappensNodesEndWithWhatPoliciesDesire(t *testing.T) {
 			manual := map[string]map[string]any{}
 			for node, state := range s.states {
 				if r.IntN(3) == 0 {
-					state.Desired = document(t, "interfaces: [{name: eth2, mtu: 1400}]")
+					state.Desired = parsed(t, "interfaces: [{name: eth2, mtu: 1400}]")
 					manual[node] = state.Desired
 				}
 			}
@@ -137,7 +137,7 @@ func (s *story) random() func(*nmstate.Policy) {
 		row.Spec.Match = nil
 		if s.r.IntN(4) == 0 {
 			row.Spec.Match = []policy.MatchRule{{Type: "ethernet"}}
-			row.Spec.Desired = document(s.t, "interfaces: [{mtu: 3000}]")
+			row.Spec.Desired = parsed(s.t, "interfaces: [{mtu: 3000}]")
 		}
 	}
 }
@@ -163,7 +163,7 @@ func (s *story) complete(manual map[string]map[string]any) {
 	for name, node := range s.nodes {
 		var shares []policy.Share
 		var reach []string
-		origin := document(s.t, currentState)
+		origin := parsed(s.t, currentState)
 		for _, one := range s.policies {
 			if applies, _ := policy.Applies(one.Spec, node); !applies {
 				continue
@@ -207,7 +207,7 @@ func (s *story) empty(manual map[string]map[string]any) {
 		if !policy.Same(state.Desired, manual[name]) || len(state.FromPolicies)+len(state.PolicyReach) > 0 {
 			s.t.Errorf("node %s: the desired state is %s, want %s", name, words(s.t, state.Desired), words(s.t, manual[name]))
 		}
-		want := become(s.t, document(s.t, currentState), manual[name])
+		want := become(s.t, parsed(s.t, currentState), manual[name])
 		for _, item := range state.Current["interfaces"].([]any) {
 			// The kernel keeps an empty description.
 			if i := item.(map[string]any); i["description"] == "" {

@@ -19,8 +19,8 @@ import (
 	"github.com/alioth-net/alioth/store/nmstate/policy"
 )
 
-// document reads a state document.
-func document(t *testing.T, text string) map[string]any {
+// parsed reads a state document.
+func parsed(t *testing.T, text string) map[string]any {
 	t.Helper()
 	var value map[string]any
 	if err := yaml.UnmarshalStrict([]byte(text), &value); err != nil {
@@ -83,7 +83,7 @@ func newCluster(t *testing.T, nodes ...string) *cluster {
 	for _, node := range nodes {
 		c.nodes[node] = policy.Node{Name: node, Labels: map[string]string{"net": "a"}}
 		c.states[node] = &nmstate.State{
-			Meta: store.Meta{Generation: 1, ResourceVersion: "0"}, Name: node, Managed: true, Current: document(t, currentState),
+			Meta: store.Meta{Generation: 1, ResourceVersion: "0"}, Name: node, Managed: true, Current: parsed(t, currentState),
 		}
 	}
 	return c
@@ -103,7 +103,7 @@ func (c *cluster) put(name, desired string, change ...func(*nmstate.Policy)) {
 		row = &clone
 	}
 	row.Generation++
-	row.Spec.UID, row.Spec.Generation, row.Spec.Desired = row.UID, row.Generation, document(c.t, desired)
+	row.Spec.UID, row.Spec.Generation, row.Spec.Desired = row.UID, row.Generation, parsed(c.t, desired)
 	for _, f := range change {
 		f(row)
 	}
@@ -282,7 +282,7 @@ func become(t *testing.T, current, desired map[string]any) map[string]any {
 func (c *cluster) current(text string) {
 	c.t.Helper()
 	state := *c.states["n1"]
-	state.Current = document(c.t, text)
+	state.Current = parsed(c.t, text)
 	c.states["n1"] = &state
 }
 
