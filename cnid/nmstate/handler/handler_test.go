@@ -226,7 +226,7 @@ func TestWhatTheNodeHasToReachIsAskedAtOnce(t *testing.T) {
 		tries := len(w.tries)
 		reach("a", "0.0.0.0")
 		status := w.status(t)
-		if has(t, status, nmstatev1.FailingCondition, metav1.ConditionTrue, nmstatev1.RefusedReason); !strings.Contains(status.Refused, "spec.reach[1]: 0.0.0.0") || len(w.tries) > tries {
+		if has(t, status, nmstatev1.FailingCondition, metav1.ConditionTrue, nmstatev1.RefusedReason); !strings.Contains(status.Refused, "spec.policyReach[0]: 0.0.0.0") || len(w.tries) > tries {
 			t.Errorf("it was changed, or refused as %q", status.Refused)
 		}
 	})

@@ -4,8 +4,10 @@
 package handler
 
 import (
+	"errors"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/alioth-net/alioth/api/nmstate/reach"
@@ -35,4 +37,56 @@ func APIServer(server string) reach.Target {
 		return reach.Target{}
 	}
 	return target
+}
+
+// targets are what a node has to reach after a change of a part.
+type targets struct {
+	// reach are those of the part, and kept those of other parts, which count only if they were
+	// reached before the change: one that is down keeps no other part from the node.
+	reach, kept []reach.Target
+}
+
+// targetsOf are the targets of a part that names some. A policy handler of an earlier version
+// lets no part name any, and then those of all policies count for each part.
+func targetsOf(w Wanted, named []string) (t targets, err error) {
+	divided := map[string]bool{}
+	for _, part := range w.Parts {
+		for _, text := range part.Reach {
+			divided[text] = true
+		}
+	}
+	var others, everywhere []string
+	for _, text := range w.PolicyReach {
+		if divided[text] {
+			others = append(others, text)
+		} else {
+			everywhere = append(everywhere, text)
+		}
+	}
+	var errs []error
+	for _, list := range []struct {
+		path  string
+		texts []string
+	}{{"spec.reach", w.Reach}, {"spec.policyReach", everywhere}, {"spec.parts.reach", named}} {
+		parsed, err := reach.ParseList(list.path, list.texts)
+		errs = append(errs, err)
+		t.reach = appendNew(t.reach, parsed...)
+	}
+	for _, text := range others {
+		// One that nobody can read is a fault of its own part.
+		if target, err := reach.Parse(text); err == nil && !slices.Contains(t.reach, target) {
+			t.kept = append(t.kept, target)
+		}
+	}
+	return t, errors.Join(errs...)
+}
+
+// appendNew adds the targets that a list lacks.
+func appendNew(list []reach.Target, more ...reach.Target) []reach.Target {
+	for _, one := range more {
+		if !slices.Contains(list, one) {
+			list = append(list, one)
+		}
+	}
+	return list
 }

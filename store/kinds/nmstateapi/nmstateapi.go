@@ -54,7 +54,7 @@ func convertNodeNetworkState(in *nmstatev1beta1.NodeNetworkState) (*nmstate.Stat
 	row.Current = readDocument("status.currentState", in.Status.CurrentState, &invalid)
 	row.Invalid = invalid.String()
 	for _, part := range in.Spec.Parts {
-		row.Parts = append(row.Parts, part.Paths)
+		row.Parts = append(row.Parts, policy.Part{Paths: part.Paths, Reach: part.Reach})
 	}
 	for _, failure := range in.Status.Failures {
 		row.Failures = append(row.Failures, nmstate.Failure{Path: failure.Path, Message: said.Bounded(failure.Message, nmstatev1beta1.MaxFailure)})
@@ -242,6 +242,7 @@ func ConvertEnactment(in *nmstatev1beta1.NodeNetworkConfigurationEnactment) (*nm
 	for _, condition := range in.Status.Conditions {
 		if condition.Status == metav1.ConditionTrue {
 			row.Phase, row.Reason, row.Message = nmstate.Phase(condition.Type), condition.Reason, said.Message(condition.Message)
+			row.Since = condition.LastTransitionTime.Time
 		}
 	}
 	if slot := in.Status.Slot; slot != nil {

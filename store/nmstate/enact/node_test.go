@@ -86,6 +86,33 @@ func TestANodeHasToReachWhatItsPoliciesName(t *testing.T) {
 	want("the last one is for other nodes")
 }
 
+// TestATargetThatIsDownIsTheMatterOfItsPolicy: one that is down after its policy was Available
+// keeps no other policy from the node.
+func TestATargetThatIsDownIsTheMatterOfItsPolicy(t *testing.T) {
+	c := newCluster(t, "n1")
+	reaching := func(p *nmstate.Policy) { p.Spec.Reach = []string{"storage:443"} }
+	other := func(mtu string) string { return "interfaces: [{name: eth2, type: ethernet, mtu: " + mtu + "}]" }
+	c.put("a", jumbo, reaching)
+	c.put("b", other("9000"))
+	c.settle()
+	c.phase("n1", "a", nmstate.Available, "SuccessfullyConfigured")
+	c.dead["storage:443"] = true
+	c.put("b", other("2000"))
+	c.settle()
+	c.phase("n1", "b", nmstate.Available, "SuccessfullyConfigured")
+	c.phase("n1", "a", nmstate.Available, "SuccessfullyConfigured")
+	c.put("c", "interfaces: [{name: eth1, mtu: 9000}, {name: d7, type: dummy}]") // it meets the one with the target
+	c.settle()
+	c.phase("n1", "c", nmstate.Failing, "FailedToConfigure")
+	c.phase("n1", "a", nmstate.Available, "SuccessfullyConfigured")
+	c.put("a", "interfaces: [{name: eth1, type: ethernet, mtu: 1400}]")
+	c.settle()
+	c.phase("n1", "a", nmstate.Failing, "FailedToConfigure")
+	if message := c.enactment("n1", "a").Message; !strings.Contains(message, "storage:443") {
+		t.Errorf("the message is %q", message)
+	}
+}
+
 func TestASlotOfAnotherNodeOrOneThatExpiredIsNone(t *testing.T) {
 	for _, slot := range []func(now time.Time) nmstate.Slot{
 		func(now time.Time) nmstate.Slot { return nmstate.Slot{Holder: "n1", Expires: now} },
@@ -127,9 +154,6 @@ func TestANodeThatFailsBecomesAvailableLater(t *testing.T) {
 	}
 	c.fails["n1"] = false
 	c.now = c.now.Add(longestPause)
-	c.settle()
-	c.phase("n1", "a", nmstate.Available, "SuccessfullyConfigured")
-	c.fails["n1"] = true // it drifts
 	c.settle()
 	c.phase("n1", "a", nmstate.Available, "SuccessfullyConfigured")
 }

@@ -178,6 +178,7 @@ func (s *story) complete(manual map[string]map[string]any) {
 				reach = append(reach, one.Spec.Reach...)
 			}
 		}
+		s.divided(name)
 		slices.Sort(reach)
 		if got := slices.Sorted(slices.Values(s.states[name].PolicyReach)); !slices.Equal(got, slices.Compact(reach)) {
 			s.t.Errorf("node %s has to reach %q, want %q", name, got, slices.Compact(reach))
@@ -193,6 +194,25 @@ func (s *story) complete(manual map[string]map[string]any) {
 	for one, status := range s.statuses {
 		if s.policies[one] != nil && status.Condition != "Available" && status.Condition != "Ignored" {
 			s.t.Errorf("policy %s is %s: %s", one, status.Condition, status.Message)
+		}
+	}
+}
+
+// divided checks that each part of a node's desired state has the targets of its policies.
+func (s *story) divided(node string) {
+	s.t.Helper()
+	for _, one := range s.policies {
+		e := s.enactment(node, one.Spec.Name)
+		if e == nil || len(e.Applied) == 0 {
+			continue
+		}
+		called := e.Applied["interfaces"].([]any)[0].(map[string]any)["name"].(string) // of the part of the policy
+		for _, part := range s.states[node].Parts {
+			for _, target := range one.Spec.Reach {
+				if slices.Contains(part.Paths, "interfaces["+called+"]") && !slices.Contains(part.Reach, target) {
+					s.t.Errorf("node %s: the part of policy %s has to reach %q, want %s too", node, one.Spec.Name, part.Reach, target)
+				}
+			}
 		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
-	"github.com/alioth-net/alioth/api/nmstate/v1beta1"
 	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/nmstate"
@@ -24,24 +23,7 @@ func (p *pass) settled(wanted goal) bool {
 // written reports whether the node's desired state is what is wanted.
 func (p *pass) written(wanted goal) bool {
 	return policy.Same(p.State.Desired, wanted.Desired) && policy.Same(p.State.FromPolicies, wanted.FromPolicies) &&
-		slices.EqualFunc(p.State.Parts, wanted.parts, slices.Equal) && slices.Equal(p.State.PolicyReach, p.reach())
-}
-
-// reach are the targets of the policies that the node's desired state has, those of the first
-// policies if there are too many. One whose change failed has not those of its new generation.
-func (p *pass) reach() (list []string) {
-	for _, e := range p.entries {
-		wentBack := e.is.Trial.Failures > 0 && !e.is.Trial.Open
-		if e.policy == nil || e.relation == ends || e.is.Applied == nil || e.policy.Fault != "" || wentBack {
-			continue
-		}
-		for _, target := range e.policy.Spec.Reach {
-			if len(list) < v1beta1.MaxReach && !slices.Contains(list, target) {
-				list = append(list, target)
-			}
-		}
-	}
-	return list
+		slices.EqualFunc(p.State.Parts, wanted.parts, policy.Part.Equal) && slices.Equal(p.State.PolicyReach, wanted.reach)
 }
 
 // judge tells how it went, and reports whether what is wanted is another state now: something
@@ -79,11 +61,11 @@ func (p *pass) faults(wanted goal) faults {
 		return f
 	}
 	for _, failure := range p.State.Failures {
-		at := slices.IndexFunc(wanted.parts, func(paths []string) bool { return paths[0] == failure.Path })
+		at := slices.IndexFunc(wanted.parts, func(part policy.Part) bool { return part.Paths[0] == failure.Path })
 		if at < 0 {
 			return faults{all: true, message: p.State.Message}
 		}
-		for _, path := range wanted.parts[at] {
+		for _, path := range wanted.parts[at].Paths {
 			f.byPath[path] = failure.Message
 		}
 	}
@@ -183,7 +165,7 @@ func (p *pass) changes(wanted goal) Changes {
 	if p.writable() && !p.written(wanted) {
 		c.Desired = &Desired{
 			State: p.described(wanted.Desired), FromPolicies: orNil(wanted.FromPolicies), Parts: wanted.parts,
-			Reach: p.reach(), ResourceVersion: p.State.ResourceVersion,
+			Reach: wanted.reach, ResourceVersion: p.State.ResourceVersion,
 		}
 	}
 	return c
