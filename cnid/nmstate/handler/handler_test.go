@@ -17,6 +17,7 @@ import (
 
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
 	"github.com/alioth-net/alioth/api/nmstate/v1beta1"
+	"github.com/alioth-net/alioth/cnid/nmstate/transaction"
 )
 
 const jumbo = `{"interfaces":[{"name":"eth1","mtu":9000}]}`
@@ -185,6 +186,37 @@ func TestPausesDoubleUntilTheyAreAMinute(t *testing.T) {
 		status = w.status(t)
 		showsMTU(t, status, "eth1", 9000)
 		has(t, status, nmstatev1.FailingCondition, metav1.ConditionFalse, nmstatev1.SuccessfullyConfiguredReason)
+	})
+}
+
+// TestATryThatSaysNothingNewWritesNothing: the report of a failure that lasts stays, with the time of
+// the first one.
+func TestATryThatSaysNothingNewWritesNothing(t *testing.T) {
+	w := newWorld()
+	run(t, w, func(t *testing.T) {
+		cause := "the gateway"
+		failing := func() string {
+			return has(t, w.status(t), nmstatev1.FailingCondition, metav1.ConditionTrue, nmstatev1.FailedToConfigureReason).Message
+		}
+		w.failure = func() error {
+			at := time.Now().UTC()
+			w.lostChange = &transaction.Unrestored{At: at, Message: "eth1 is gone since " + at.Format(time.RFC3339)}
+			return fmt.Errorf("%s does not answer since %s, asked from port :%d->53", cause, at.Format(time.RFC3339), len(w.tries))
+		}
+		w.desire(jumbo)
+		first, tries := failing(), len(w.tries)
+		w.change(func() { w.writes, w.warnings = nil, nil })
+		time.Sleep(20 * time.Minute) //nolint:forbidigo // virtual time
+		synctest.Wait()
+		if len(w.tries) < tries+10 || len(w.writes)+len(w.warnings) > 0 || failing() != first {
+			t.Errorf("%d tries wrote %d times, and told people %q; the message is %q, first %q", len(w.tries)-tries, len(w.writes), w.warnings, failing(), first)
+		}
+		w.change(func() { cause = "the name server" })
+		time.Sleep(2 * time.Minute) //nolint:forbidigo // virtual time
+		synctest.Wait()
+		if !strings.Contains(failing(), "the name server does not answer") || len(w.writes) != 1 {
+			t.Errorf("after another cause, with %d writes, the message is %q", len(w.writes), failing())
+		}
 	})
 }
 
