@@ -17,7 +17,7 @@ func (e *Enactment) Check() error {
 // Check implements descriptor.Checked.
 func (s *State) Check() error {
 	for _, part := range s.Parts {
-		if err := sound.Texts(part.Reach...); err != nil {
+		if err := cmp.Or(sound.Texts(part.Paths...), sound.Texts(part.Reach...)); err != nil {
 			return err
 		}
 	}

@@ -77,12 +77,14 @@ type Part struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=1024
 	// +kubebuilder:validation:items:MaxLength=256
+	// +kubebuilder:validation:items:Pattern=`^[\p{L}\p{M}\p{N}\p{P}\p{S} ]+$`
 	// +listType=atomic
 	Paths []string `json:"paths"`
 	// Reach are the targets that the node has to reach after each change of the part: those
 	// of its policies, 64 at most. They have the form of spec.reach.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=256
+	// +kubebuilder:validation:items:Pattern=`^[!-~]+$`
 	// +listType=atomic
 	// +optional
 	Reach []string `json:"reach,omitempty"`
