@@ -42,9 +42,10 @@ func ordersOf(w Wanted, manager func(name string) (string, error)) (hash string,
 	if len(w.Desired) == 0 {
 		return "", []order{{}}, nil
 	}
+	all := everywhereOf(w)
 	for _, o := range divided(w) {
 		if o.fault == nil {
-			o.targets, o.fault = targetsOf(w, o.named)
+			o.targets, o.fault = all.with(o.named)
 		}
 		if o.document != nil {
 			if o.foreign, err = leaveOut(o.document, manager); err != nil {

@@ -46,39 +46,48 @@ type targets struct {
 	reach, kept []reach.Target
 }
 
-// targetsOf are the targets of a part that names some. A policy handler of an earlier version
-// lets no part name any, and then those of all policies count for each part.
-func targetsOf(w Wanted, named []string) (t targets, err error) {
-	divided := map[string]bool{}
+// everywhere are the targets that count for each part, and why they can't be read. divided are
+// those of policies that are in parts.
+type everywhere struct {
+	targets []reach.Target
+	fault   error
+	divided []string
+}
+
+// everywhereOf divides the targets of an object. A policy handler of an earlier version lets no part
+// name any, and then those of all policies count for each part.
+func everywhereOf(w Wanted) (e everywhere) {
+	inParts := map[string]bool{}
 	for _, part := range w.Parts {
 		for _, text := range part.Reach {
-			divided[text] = true
+			inParts[text] = true
 		}
 	}
-	var others, everywhere []string
+	var undivided []string
 	for _, text := range w.PolicyReach {
-		if divided[text] {
-			others = append(others, text)
+		if inParts[text] {
+			e.divided = append(e.divided, text)
 		} else {
-			everywhere = append(everywhere, text)
+			undivided = append(undivided, text)
 		}
 	}
-	var errs []error
-	for _, list := range []struct {
-		path  string
-		texts []string
-	}{{"spec.reach", w.Reach}, {"spec.policyReach", everywhere}, {"spec.parts.reach", named}} {
-		parsed, err := reach.ParseList(list.path, list.texts)
-		errs = append(errs, err)
-		t.reach = appendNew(t.reach, parsed...)
-	}
-	for _, text := range others {
+	hand, err := reach.ParseList("spec.reach", w.Reach)
+	policies, other := reach.ParseList("spec.policyReach", undivided)
+	e.targets, e.fault = appendNew(hand, policies...), errors.Join(err, other)
+	return e
+}
+
+// with returns the targets of a part that names some.
+func (e everywhere) with(named []string) (t targets, err error) {
+	own, err := reach.ParseList("spec.parts.reach", named)
+	t.reach = appendNew(slices.Clone(e.targets), own...)
+	for _, text := range e.divided {
 		// One that nobody can read is a fault of its own part.
 		if target, err := reach.Parse(text); err == nil && !slices.Contains(t.reach, target) {
 			t.kept = append(t.kept, target)
 		}
 	}
-	return t, errors.Join(errs...)
+	return t, errors.Join(e.fault, err)
 }
 
 // appendNew adds the targets that a list lacks.
