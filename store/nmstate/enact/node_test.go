@@ -113,6 +113,31 @@ func TestATargetThatIsDownIsTheMatterOfItsPolicy(t *testing.T) {
 	}
 }
 
+// TestTargetsThatAnEarlierVersionWroteAreDivided: that version has one list for all parts. The
+// policies stay as they are, and the list stays for a daemon of that version.
+func TestTargetsThatAnEarlierVersionWroteAreDivided(t *testing.T) {
+	c := newCluster(t, "n1")
+	c.put("a", jumbo, func(p *nmstate.Policy) { p.Spec.Reach = []string{"x"} })
+	c.put("b", "interfaces: [{name: eth2, type: ethernet, mtu: 9000}]", func(p *nmstate.Policy) { p.Spec.Reach = []string{"y"} })
+	c.settle()
+	state := *c.states["n1"]
+	divided := state.Parts
+	state.Parts = nil
+	for _, part := range divided {
+		state.Parts = append(state.Parts, policy.Part{Paths: part.Paths})
+	}
+	c.states["n1"] = &state
+	c.dead["x"], c.dead["y"] = true, true
+	c.settle()
+	now := c.states["n1"]
+	if want := []policy.Part{{Paths: []string{"interfaces[eth1]"}, Reach: []string{"x"}}, {Paths: []string{"interfaces[eth2]"}, Reach: []string{"y"}}}; !slices.EqualFunc(now.Parts, want, policy.Part.Equal) || !slices.Equal(now.PolicyReach, []string{"x", "y"}) {
+		t.Errorf("the parts are %+v and the list is %q, want %+v and all", now.Parts, now.PolicyReach, want)
+	}
+	for _, name := range []string{"a", "b"} {
+		c.phase("n1", name, nmstate.Available, "SuccessfullyConfigured")
+	}
+}
+
 func TestASlotOfAnotherNodeOrOneThatExpiredIsNone(t *testing.T) {
 	for _, slot := range []func(now time.Time) nmstate.Slot{
 		func(now time.Time) nmstate.Slot { return nmstate.Slot{Holder: "n1", Expires: now} },
