@@ -103,12 +103,7 @@ func (c Config) engine(uses func() []permit.Use, log *slog.Logger) engine.Config
 func GuardNetwork(ctx context.Context, cfg Config, id string, log *slog.Logger) error {
 	config := cfg.engine(nil, log)
 	config.Root = "/"
-	e, err := engine.Open(config)
-	if err != nil {
-		return err
-	}
-	defer e.Close()
-	return e.Guard(ctx, id)
+	return engine.Guard(ctx, config, id)
 }
 
 // networkStatesKept reports whether the node applies its committed state at each boot, or

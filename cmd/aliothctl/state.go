@@ -178,10 +178,12 @@ func (o *stateOptions) guardCommand() *cobra.Command {
 		Hidden: true,
 		Args:   cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, err := o.config(cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
 			// The end of the terminal or of the first process must not end this one.
-			return o.with(cmd.ErrOrStderr(), func(e *engine.Engine) error {
-				return e.Guard(context.WithoutCancel(cmd.Context()), args[0])
-			})
+			return engine.Guard(context.WithoutCancel(cmd.Context()), cfg, args[0])
 		},
 	}
 }

@@ -74,8 +74,9 @@ type Enactment struct {
 	// its expressions, by name.
 	Desired  map[string]any
 	Captured map[string]map[string]any
-	// Phase is "" before the first.
+	// Phase is "" before the first. Since is when it began.
 	Phase           Phase
+	Since           time.Time
 	Reason, Message string
 	// Applied is what of the policy is in the node's desired state, with its priority there;
 	// nil for nothing.

@@ -15,7 +15,14 @@ func (e *Enactment) Check() error {
 }
 
 // Check implements descriptor.Checked.
-func (s *State) Check() error { return cmp.Or(sound.Texts(s.Reach...), sound.Texts(s.PolicyReach...)) }
+func (s *State) Check() error {
+	for _, part := range s.Parts {
+		if err := cmp.Or(sound.Texts(part.Paths...), sound.Texts(part.Reach...)); err != nil {
+			return err
+		}
+	}
+	return cmp.Or(sound.Texts(s.Reach...), sound.Texts(s.PolicyReach...))
+}
 
 // Check implements descriptor.Checked.
 func (p *Policy) Check() error {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/memory"
+	"github.com/alioth-net/alioth/store/nmstate/policy"
 )
 
 // State is the row of a NodeNetworkState. Key: Name.
@@ -21,10 +22,10 @@ type State struct {
 	// without one.
 	Desired, FromPolicies map[string]any
 	// Reach are the targets that the node has to reach after a change, as people set them, and
-	// PolicyReach those of policies.
+	// PolicyReach those of all policies. Parts have those of their own policies.
 	Reach, PolicyReach []string
-	// Parts are the paths of what is enforced together; nil if everything is.
-	Parts [][]string
+	// Parts are enforced each by itself; nil if everything is enforced together.
+	Parts []policy.Part
 	// Current is the current state, nil until it was reported.
 	Current map[string]any
 	// ObservedGeneration is the generation whose desired state was enforced last, with

@@ -143,6 +143,30 @@ func TestAPolicyThatFailsKeepsNoOtherFromTheNode(t *testing.T) {
 	e.awaitDevice(t, node, "nns-hand", "", false)
 }
 
+// A policy whose device is removed by hand is Degraded with the cause, and Available again once the
+// device is back with what the policy desires. Its end leaves the device.
+func TestAPolicyThatANodeLosesIsDegradedUntilTheRepair(t *testing.T) {
+	t.Parallel()
+	e := start(t)
+	_, node := e.Nodes()
+	e.OnNode(t, node, "ip", "link", "add", "nns-lost", "type", "dummy")
+	t.Cleanup(func() { e.OnNode(t, node, "ip", "link", "del", "nns-lost") })
+	e.awaitState(t, node, `"name":"nns-lost"`, true)
+	policy := networkPolicy(unique("lost"), node, `{"interfaces":[{"name":"nns-lost","mtu":1400}]}`)
+	e.Make(t, policy)
+	e.awaitPolicy(t, policy, nmstatev1.AvailableCondition)
+	e.OnNode(t, node, "ip", "link", "del", "nns-lost")
+	e.awaitPolicy(t, policy, nmstatev1.DegradedCondition, node, "no longer has", "nns-lost")
+	e.OnNode(t, node, "ip", "link", "add", "nns-lost", "type", "dummy")
+	e.awaitDevice(t, node, "nns-lost", "mtu 1400", true)
+	e.awaitPolicy(t, policy, nmstatev1.AvailableCondition)
+	if err := e.Delete(within(t, patience), policy); err != nil {
+		t.Fatal(err)
+	}
+	e.awaitNoEnactment(t, node, policy.Name)
+	e.awaitDevice(t, node, "nns-lost", "mtu 1500", true)
+}
+
 // awaitState waits until the reported state of a node has a text, or not.
 func (e *env) awaitState(t *testing.T, node, text string, there bool) {
 	t.Helper()

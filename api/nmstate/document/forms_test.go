@@ -4,9 +4,11 @@
 package document
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
 )
 
 // TestFormsOfNmstateAreOne has what nmstate takes in several forms: quoted values, numbers for
@@ -53,6 +55,77 @@ func TestFormsOfNmstateAreOne(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.written, diff)
 		}
+		if diff := cmp.Diff(tree(t, got), Normal(written(t, c.written))); diff != "" {
+			t.Errorf("%s, as JSON (-want +got):\n%s", c.written, diff)
+		}
+	}
+}
+
+// written is a document in YAML as JSON, and tree a state.
+func written(t *testing.T, text string) (document map[string]any) {
+	t.Helper()
+	if err := yaml.Unmarshal([]byte(text), &document); err != nil {
+		t.Fatal(err)
+	}
+	return document
+}
+
+func tree(t *testing.T, state *State) map[string]any {
+	t.Helper()
+	text, err := state.Format()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return written(t, string(text))
+}
+
+// TestADocumentHasOneNormalForm, for each field of the schema, by its first and its second name. What
+// is normal stays as it is.
+func TestADocumentHasOneNormalForm(t *testing.T) {
+	right := map[reflect.Kind]any{reflect.String: "x", reflect.Bool: true, reflect.Slice: []any{}, reflect.Struct: map[string]any{}, reflect.Map: map[string]any{"miimon": 100.0}}
+	seconds := 0
+	for _, f := range schema() {
+		value, ok := right[f.kind]
+		if !ok {
+			value = 7.0
+		}
+		document, _ := f.document(value).(map[string]any)
+		if f.path == "" {
+			continue
+		}
+		first := Normal(document)
+		if again := Normal(first); !cmp.Equal(first, again) {
+			t.Errorf("%s: %v becomes %v", f.path, first, again)
+		}
+		if f.second == nil {
+			continue
+		}
+		seconds++
+		if got := Normal(f.second(value).(map[string]any)); !cmp.Equal(first, got) {
+			t.Errorf("%s: by its second name it is %v, want %v", f.path, got, first)
+		}
+	}
+	const least = 6
+	if seconds < least {
+		t.Errorf("only %d fields have second names", seconds)
+	}
+}
+
+// TestWhatCannotBeReadStaysAsItIs, and all else is normal.
+func TestWhatCannotBeReadStaysAsItIs(t *testing.T) {
+	const text = `{dns-resolver: null, interfaces: [{name: 7, mac-address: null, mtu: '1400', unknown: 1, bond: {ports: '{{ capture.x }}', mode: 4, more: 1}},
+		{name: b, link-aggregation: {port: [a], ports: [b]}}, 5], routes: {config: [{destination: '', metric: -1}]}, other: [1]}`
+	const want = `{interfaces: [{name: '7', mtu: 1400, unknown: 1, link-aggregation: {port: '{{ capture.x }}', mode: '4', more: 1}},
+		{name: b, link-aggregation: {port: [a], ports: [b]}}, 5], routes: {config: [{destination: '', metric: -1}]}, other: [1]}`
+	before := written(t, text)
+	if diff := cmp.Diff(written(t, want), Normal(before)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(written(t, text), before); diff != "" {
+		t.Errorf("the document has changed (-before +after):\n%s", diff)
+	}
+	if Normal(nil) != nil {
+		t.Error("no document became one")
 	}
 }
 

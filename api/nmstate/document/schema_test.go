@@ -19,6 +19,8 @@ type field struct {
 	path     string
 	kind     reflect.Kind
 	document func(value any) any
+	// second is document with the second name of the field, nil without one.
+	second func(value any) any
 }
 
 // schema returns all fields of a document.
@@ -33,16 +35,20 @@ func collect(all *[]field, path string, of reflect.Type, wrap func(any) any) {
 	case reflect.Pointer:
 		collect(all, path, of.Elem(), wrap)
 	case reflect.Slice:
-		*all = append(*all, field{path, of.Kind(), wrap})
+		*all = append(*all, field{path: path, kind: of.Kind(), document: wrap})
 		collect(all, path+"[0]", of.Elem(), func(value any) any { return wrap([]any{value}) })
 	case reflect.Struct:
-		*all = append(*all, field{path, of.Kind(), wrap})
+		*all = append(*all, field{path: path, kind: of.Kind(), document: wrap})
 		for member := range of.Fields() {
 			name, _, _ := strings.Cut(member.Tag.Get("json"), ",")
+			at := len(*all)
 			collect(all, strings.TrimPrefix(path+"."+name, "."), member.Type, func(value any) any { return wrap(complete(of, name, value)) })
+			if alias := member.Tag.Get("alias"); alias != "" {
+				(*all)[at].second = func(value any) any { return wrap(complete(of, alias, value)) }
+			}
 		}
 	default:
-		*all = append(*all, field{path, of.Kind(), wrap})
+		*all = append(*all, field{path: path, kind: of.Kind(), document: wrap})
 	}
 }
 

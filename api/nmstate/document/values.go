@@ -108,8 +108,9 @@ type layout struct {
 	// index has the indexes of the fields by their names in a document. The tag alias has a
 	// second name that nmstate takes too.
 	index map[string]int
-	// names are the names of index, in the order of the struct.
-	names []string
+	// names are the names of index, in the order of the struct, and first those without second
+	// ones, by index.
+	names, first []string
 	// required are the names of the fields that have no value of their own when they are missing.
 	required []string
 }
@@ -133,7 +134,7 @@ func describe(all map[reflect.Type]layout, of reflect.Type) {
 		for index := range of.NumField() {
 			field := of.Field(index)
 			name, rest, _ := strings.Cut(field.Tag.Get("json"), ",")
-			l.index[name], l.names = index, append(l.names, name)
+			l.index[name], l.names, l.first = index, append(l.names, name), append(l.first, name)
 			if alias := field.Tag.Get("alias"); alias != "" {
 				l.index[alias], l.names = index, append(l.names, alias)
 			}

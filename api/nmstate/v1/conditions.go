@@ -41,6 +41,9 @@ const (
 	SuccessfullyConfiguredReason = "SuccessfullyConfigured"
 	// FailedToConfigureReason (Degraded, Failing): the message has the cause.
 	FailedToConfigureReason = "FailedToConfigure"
+	// ConfigurationLostReason (Degraded, Failing): a node had what is desired, and lacks it since.
+	// It counts for no roll-out. The message has the cause.
+	ConfigurationLostReason = "ConfigurationLost"
 	// ConfigurationProgressingReason (Progressing): a node changes.
 	ConfigurationProgressingReason = "ConfigurationProgressing"
 	// NoMatchingNodeReason (Ignored): no node has the labels, or all have taints that the

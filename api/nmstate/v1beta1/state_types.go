@@ -54,7 +54,9 @@ type NodeNetworkStateSpec struct {
 	// +optional
 	Reach []nmstatev1.ReachTarget `json:"reach,omitempty"`
 	// PolicyReach are the targets of the policies that desiredState has, 64 at most, in the
-	// order of the policies. Only the policy handler writes it.
+	// order of the policies. One that a part names has to be reached after changes of that
+	// part, and after others if it was reached before. One that no part names has to be
+	// reached after each change. Only the policy handler writes it.
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=set
 	// +optional
@@ -75,8 +77,17 @@ type Part struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=1024
 	// +kubebuilder:validation:items:MaxLength=256
+	// +kubebuilder:validation:items:Pattern=`^[\p{L}\p{M}\p{N}\p{P}\p{S} ]+$`
 	// +listType=atomic
 	Paths []string `json:"paths"`
+	// Reach are the targets that the node has to reach after each change of the part: those
+	// of its policies, 64 at most. They have the form of spec.reach.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=256
+	// +kubebuilder:validation:items:Pattern=`^[!-~]+$`
+	// +listType=atomic
+	// +optional
+	Reach []string `json:"reach,omitempty"`
 }
 
 // Failure is a part of a desired state that the node does not have.

@@ -84,6 +84,6 @@ func cause(key dhcp.Key, ip *document.IP, known Known) string {
 	case known.Clients[at].Problem == "":
 		return fmt.Sprintf("%s has no answer yet", key)
 	default:
-		return fmt.Sprintf("%s: %s, since %s", key, known.Clients[at].Problem, known.Clients[at].Since.Format(time.TimeOnly))
+		return fmt.Sprintf("%s: %s, since %s", key, known.Clients[at].Problem, known.Clients[at].Since.UTC().Format(time.RFC3339))
 	}
 }

@@ -209,7 +209,7 @@ func TestAnErrorSaysWhichServerDoesNotAnswer(t *testing.T) {
 	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	known := automatic.Known{Clients: []automatic.Client{{Key: dhcp.Key{Interface: "eth1", Family: dhcp.IPv4}, Problem: "no answer of a DHCP server", Since: since}}}
 	got := automatic.Lacking(want, known).Error()
-	for _, part := range []string{"eth1 has no address: DHCP for", "DHCP for IPv4 on eth1: no answer of a DHCP server, since 03:04:05", "no router advertises a network"} {
+	for _, part := range []string{"eth1 has no address: DHCP for", "DHCP for IPv4 on eth1: no answer of a DHCP server, since 2026-01-02T03:04:05Z", "no router advertises a network"} {
 		if !strings.Contains(got, part) {
 			t.Errorf("%q is missing in %q", part, got)
 		}

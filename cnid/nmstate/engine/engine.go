@@ -57,8 +57,8 @@ type Config struct {
 	// that shares the node's PID namespace. "" is "/".
 	Root string
 	// Guard is the command that runs the guard: a binary, for example of os.Executable, and
-	// arguments. The engine appends the transaction's ID. The command calls Engine.Guard on
-	// an engine with the same Dir. In a container it runs on the node, from a copy of the
+	// arguments. The engine appends the transaction's ID. The command calls Guard with the
+	// same Dir. In a container it runs on the node, from a copy of the
 	// binary in Dir. Without it no change can be made.
 	Guard []string
 	// APIServer has to accept connections after a change if it does before; the zero value is
@@ -105,7 +105,9 @@ type Engine struct {
 
 // Open returns the engine of the calling thread's network namespace, for the caller to
 // close. It makes the folder of transactions.
-func Open(cfg Config) (e *Engine, err error) {
+func Open(cfg Config) (*Engine, error) { return open(cfg, transaction.New) }
+
+func open(cfg Config, manager func(transaction.Config) (*transaction.Manager, error)) (e *Engine, err error) {
 	e = &Engine{cfg: cfg.withDefaults()}
 	if e.space, err = ns.GetCurrentNS(); err != nil {
 		return nil, fmt.Errorf("open the network namespace: %w", err)
@@ -117,7 +119,7 @@ func Open(cfg Config) (e *Engine, err error) {
 	rules := permit.Rules{Manager: e.Manager, Client: e.dhcpClient, Served: e.served, Kept: e.Unit().Installed, Uses: e.cfg.Uses}
 	asker := probe.Asker{Space: e.space, APIServer: cfg.APIServer}
 	guards := &guards{command: e.cfg.Guard, dir: e.cfg.Dir, root: e.cfg.Root, space: e.space}
-	e.transactions, err = transaction.New(transaction.Config{
+	e.transactions, err = manager(transaction.Config{
 		Dir: e.cfg.Dir, Host: e.host, StartGuard: guards.start, Probes: asker.Before, Ready: e.ready, Permit: rules.Steps,
 		Tries: tries, Interval: interval, ProbeLimit: DefaultProbeLimit, Log: e.cfg.Log,
 	})
@@ -177,11 +179,6 @@ func (e *Engine) Unrestored() (*transaction.Unrestored, error) { return e.transa
 
 // Recover rolls back what a process that has ended left open.
 func (e *Engine) Recover(ctx context.Context) error { return e.transactions.Recover(ctx) }
-
-// Guard waits for the end of a transaction, and rolls it back if its process ends or its
-// deadline passes. The end of the first process must not end it: ctx should have no cause
-// to end.
-func (e *Engine) Guard(ctx context.Context, id string) error { return e.transactions.Guard(ctx, id) }
 
 // Manager returns the program that manages an interface besides the engine, as
 // managers.Root.Of does, "" if none does.

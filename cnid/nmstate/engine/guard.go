@@ -4,6 +4,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/durable"
+	"github.com/alioth-net/alioth/cnid/nmstate/transaction"
 )
 
 // Names in the folder of transactions.
@@ -34,6 +36,19 @@ var (
 	ErrOwnPIDs = errors.New("this process is the first of its PID namespace, so nothing outlives it that could undo a change; " +
 		"let the pod share the node's PID namespace (hostPID: true)")
 )
+
+// Guard waits for the end of a transaction, and rolls it back if its process ends or its
+// deadline passes. It makes no folder: its transaction may be over before it begins, and somebody
+// may have removed the folder. The end of the first process must not end it: ctx should have no
+// cause to end.
+func Guard(ctx context.Context, cfg Config, id string) error {
+	e, err := open(cfg, transaction.Existing)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	return e.transactions.Guard(ctx, id)
+}
 
 // guards starts the guards of an engine's transactions. A guard outlives its engine: the end
 // of a terminal, of a unit or of a container does not end it.

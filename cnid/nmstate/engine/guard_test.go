@@ -52,12 +52,7 @@ func fail(err error) {
 }
 
 func guard(dir, root, id string) error {
-	e, err := engine.Open(configOf(dir, root))
-	if err != nil {
-		return err
-	}
-	defer e.Close()
-	return e.Guard(context.Background(), id)
+	return engine.Guard(context.Background(), configOf(dir, root), id)
 }
 
 func configOf(dir, root string) engine.Config {
@@ -237,6 +232,19 @@ func TestNoChangeBeginsWhereItsGuardWouldEnd(t *testing.T) {
 	}
 	if !n.equal(t, before) {
 		t.Error("the node was changed")
+	}
+}
+
+// TestAGuardThatBeginsTooLateMakesNothing: its transaction is over, and so is the folder.
+func TestAGuardThatBeginsTooLateMakesNothing(t *testing.T) {
+	n := newNode(t)
+	for _, c := range []struct{ what, dir string }{
+		{"the folder is removed", filepath.Join(n.dir, "removed")}, {"the transaction is committed", t.TempDir()},
+	} {
+		n.space.Do(t, func() error { return engine.Guard(t.Context(), configOf(c.dir, "/"), "ended") })
+		if left, err := os.ReadDir(c.dir); len(left) > 0 || err == nil && strings.HasSuffix(c.dir, "removed") {
+			t.Errorf("%s: the guard has made %s with %v", c.what, c.dir, left)
+		}
 	}
 }
 

@@ -326,6 +326,28 @@ func TestATargetHasToBeReached(t *testing.T) {
 	}
 }
 
+// TestATargetOfAnotherPartHasToBeReachedIfItWas: a change that cuts it off is undone, and one that
+// was down before holds nothing up.
+func TestATargetOfAnotherPartHasToBeReachedIfItWas(t *testing.T) {
+	t.Parallel()
+	v := newVerified(t)
+	_, target := v.listen(t, v.second, "192.0.2.2:443")
+	dead := reach.Target{Host: "192.0.2.77", Port: 443}
+	keep := transaction.Options{Kept: []reach.Target{target, dead}, ProbeLimit: moment}
+	before := v.show(t)
+	const cut = "routes: {config: [{destination: 192.0.2.2/32, route-type: blackhole}]}"
+	if err := v.apply(t, cut, keep); !errors.Is(err, transaction.ErrRolledBack) || !strings.Contains(err.Error(), "target 192.0.2.2:443") || strings.Contains(err.Error(), dead.Host) {
+		t.Errorf("got %v", err)
+	}
+	if diff := cmp.Diff(before, v.show(t)); diff != "" {
+		t.Errorf("the node is not as it was (-want +got):\n%s", diff)
+	}
+	keep.ProbeLimit = 0
+	if err := v.apply(t, described+"one}]", keep); err != nil {
+		t.Errorf("a change that cuts nothing off: %v", err)
+	}
+}
+
 // TestTheProcessItselfUndoesAChangeInTime: at the deadline the guard ends it.
 func TestTheProcessItselfUndoesAChangeInTime(t *testing.T) {
 	t.Parallel()

@@ -7,13 +7,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/alioth-net/alioth/api/nmstate/document"
+	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
 	"github.com/alioth-net/alioth/api/nmstate/v1beta1"
+	"github.com/alioth-net/alioth/store/nmstate/policy"
 )
 
 // Ask returns a function for Config.Wanted that asks the API server each time, for a handler
@@ -28,23 +30,28 @@ func Ask(api API, node string) func(ctx context.Context) (Wanted, error) {
 		if err != nil {
 			return Wanted{}, fmt.Errorf("read NodeNetworkState %s: %w", node, err)
 		}
-		w := Wanted{Reach: reachOf(object.Spec), UID: object.UID, Generation: object.Generation, Unmanaged: object.Spec.Managed != nil && !*object.Spec.Managed}
-		for _, part := range object.Spec.Parts {
-			w.Parts = append(w.Parts, part.Paths)
-		}
+		w := Wanted{UID: object.UID, Generation: object.Generation, Unmanaged: object.Spec.Managed != nil && !*object.Spec.Managed}
+		w.Reach, w.PolicyReach, w.Parts = texts(object.Spec.Reach), texts(object.Spec.PolicyReach), partsOf(object.Spec.Parts)
 		if desired := object.Spec.DesiredState; desired != nil && len(desired.Raw) > 0 {
 			if err := json.Unmarshal(desired.Raw, &w.Desired); err != nil {
 				w.Invalid = fmt.Sprintf("spec.desiredState: expected an object: %v", err)
 			}
+			w.Desired = document.Normal(w.Desired)
 		}
 		return w, nil
 	}
 }
 
-// reachOf are the targets that an object names.
-func reachOf(spec v1beta1.NodeNetworkStateSpec) (list []string) {
-	for _, target := range slices.Concat(spec.Reach, spec.PolicyReach) {
+func texts(targets []nmstatev1.ReachTarget) (list []string) {
+	for _, target := range targets {
 		list = append(list, string(target))
+	}
+	return list
+}
+
+func partsOf(parts []v1beta1.Part) (list []policy.Part) {
+	for _, part := range parts {
+		list = append(list, policy.Part{Paths: part.Paths, Reach: part.Reach})
 	}
 	return list
 }

@@ -65,6 +65,7 @@ func (h *Handler) see(err error) {
 			return
 		}
 		next.failures = h.blind.failures + 1
+		next.err = lasting(h.blind.err, err)
 		next.again = time.Now().Add(pauseAfter(next.failures))
 	}
 	h.blind = next
@@ -129,7 +130,7 @@ func (h *Handler) lead(ctx context.Context, o order) (touched, refused bool, err
 		return false, ctx.Err() == nil, err
 	}
 	// With nothing to change, it commits the desired state for the next boot.
-	result, err := h.cfg.Engine.Apply(ctx, o.document, transaction.Options{Timeout: h.cfg.Timeout, Reach: o.reach})
+	result, err := h.cfg.Engine.Apply(ctx, o.document, transaction.Options{Timeout: h.cfg.Timeout, Reach: o.reach, Kept: o.kept})
 	if err != nil {
 		return true, false, err
 	}
@@ -142,8 +143,9 @@ func (h *Handler) lead(ctx context.Context, o order) (touched, refused bool, err
 func (h *Handler) conclude(o order, seen string, refused bool, err error) {
 	next := outcome{hash: o.hash, foreign: o.foreign, reach: o.reach, err: err, refused: refused, seen: seen}
 	if err != nil {
-		next.failures = 1
-		if last := h.last[o.path]; last.hash == o.hash {
+		last := h.last[o.path]
+		next.failures, next.err = 1, lasting(last.err, err)
+		if last.hash == o.hash {
 			next.failures += last.failures
 		}
 		pause := pauseAfter(next.failures)
@@ -153,6 +155,15 @@ func (h *Handler) conclude(o order, seen string, refused bool, err error) {
 		next.again = time.Now().Add(pause)
 	}
 	h.last[o.path] = next
+}
+
+// lasting returns the error of an earlier try, if it has the same cause: it tells since when it is
+// so, and a report of it says nothing new.
+func lasting(last, err error) error {
+	if last != nil && said.SameCause(last.Error(), err.Error()) {
+		return last
+	}
+	return err
 }
 
 // fault is why the node does not have the desired state. It is refused if all that is missing

@@ -15,6 +15,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
 	"github.com/alioth-net/alioth/cnid/nmstate/transaction"
 	"github.com/alioth-net/alioth/store/kube"
+	"github.com/alioth-net/alioth/store/nmstate/policy"
 )
 
 // Engine is the network of the node; package engine implements it.
@@ -49,10 +50,11 @@ type Wanted struct {
 	// Desired is the desired state, nil without one, and Invalid is why it can't be read.
 	Desired map[string]any
 	Invalid string
-	// Reach are the targets that the node has to reach after a change.
-	Reach []string
-	// Parts are the paths of what is enforced together; nil if everything is.
-	Parts [][]string
+	// Reach are the targets that the node has to reach after a change, as people set them, and
+	// PolicyReach those of all policies. Parts have those of their own policies.
+	Reach, PolicyReach []string
+	// Parts are enforced each by itself; nil if everything is enforced together.
+	Parts []policy.Part
 	// NodeUID is that of the Node object, with which the object goes; "" if it is unknown.
 	NodeUID types.UID
 }

@@ -17,6 +17,7 @@ import (
 
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
 	"github.com/alioth-net/alioth/api/nmstate/v1beta1"
+	"github.com/alioth-net/alioth/cnid/nmstate/transaction"
 )
 
 const jumbo = `{"interfaces":[{"name":"eth1","mtu":9000}]}`
@@ -188,6 +189,37 @@ func TestPausesDoubleUntilTheyAreAMinute(t *testing.T) {
 	})
 }
 
+// TestATryThatSaysNothingNewWritesNothing: the report of a failure that lasts stays, with the time of
+// the first one.
+func TestATryThatSaysNothingNewWritesNothing(t *testing.T) {
+	w := newWorld()
+	run(t, w, func(t *testing.T) {
+		cause := "the gateway"
+		failing := func() string {
+			return has(t, w.status(t), nmstatev1.FailingCondition, metav1.ConditionTrue, nmstatev1.FailedToConfigureReason).Message
+		}
+		w.failure = func() error {
+			at := time.Now().UTC()
+			w.lostChange = &transaction.Unrestored{At: at, Message: "eth1 is gone since " + at.Format(time.RFC3339)}
+			return fmt.Errorf("%s does not answer since %s, asked from port :%d->53", cause, at.Format(time.RFC3339), len(w.tries))
+		}
+		w.desire(jumbo)
+		first, tries := failing(), len(w.tries)
+		w.change(func() { w.writes, w.warnings = nil, nil })
+		time.Sleep(20 * time.Minute) //nolint:forbidigo // virtual time
+		synctest.Wait()
+		if len(w.tries) < tries+10 || len(w.writes)+len(w.warnings) > 0 || failing() != first {
+			t.Errorf("%d tries wrote %d times, and told people %q; the message is %q, first %q", len(w.tries)-tries, len(w.writes), w.warnings, failing(), first)
+		}
+		w.change(func() { cause = "the name server" })
+		time.Sleep(2 * time.Minute) //nolint:forbidigo // virtual time
+		synctest.Wait()
+		if !strings.Contains(failing(), "the name server does not answer") || len(w.writes) != 1 {
+			t.Errorf("after another cause, with %d writes, the message is %q", len(w.writes), failing())
+		}
+	})
+}
+
 func TestANewDesiredStateIsTriedAtOnce(t *testing.T) {
 	w := newWorld()
 	run(t, w, func(t *testing.T) {
@@ -226,7 +258,7 @@ func TestWhatTheNodeHasToReachIsAskedAtOnce(t *testing.T) {
 		tries := len(w.tries)
 		reach("a", "0.0.0.0")
 		status := w.status(t)
-		if has(t, status, nmstatev1.FailingCondition, metav1.ConditionTrue, nmstatev1.RefusedReason); !strings.Contains(status.Refused, "spec.reach[1]: 0.0.0.0") || len(w.tries) > tries {
+		if has(t, status, nmstatev1.FailingCondition, metav1.ConditionTrue, nmstatev1.RefusedReason); !strings.Contains(status.Refused, "spec.policyReach[0]: 0.0.0.0") || len(w.tries) > tries {
 			t.Errorf("it was changed, or refused as %q", status.Refused)
 		}
 	})

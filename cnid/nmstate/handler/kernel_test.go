@@ -8,16 +8,20 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/vishvananda/netlink"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/alioth-net/alioth/api/nmstate/document"
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
 	"github.com/alioth-net/alioth/cnid/monitor"
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 	"github.com/alioth-net/alioth/cnid/nmstate/engine"
+	"github.com/alioth-net/alioth/cnid/nmstate/transaction"
 	"github.com/alioth-net/alioth/test/waits"
 )
 
@@ -34,12 +38,7 @@ func TestMain(m *testing.M) {
 }
 
 func guard(dir, id string) error {
-	e, err := engine.Open(engine.Config{Dir: dir, Log: os.Stderr})
-	if err != nil {
-		return err
-	}
-	defer e.Close()
-	return e.Guard(context.Background(), id)
+	return engine.Guard(context.Background(), engine.Config{Dir: dir, Log: os.Stderr}, id)
 }
 
 // TestAChangeByHandIsUndoneInTheKernel: the kernel tells of the change, for the handler
@@ -56,12 +55,7 @@ func TestAChangeByHandIsUndoneInTheKernel(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		dir := t.TempDir()
-		e, err := engine.Open(engine.Config{Dir: dir, Guard: []string{"/proc/self/exe", "guard", dir}, Log: t.Output()})
-		if err == nil {
-			t.Cleanup(e.Close)
-		}
-		cfg.Engine = e
+		cfg.Engine, err = openEngine(t)
 		return err
 	})
 	defer w.runIn(ctx, t, space, cfg)()
@@ -81,6 +75,70 @@ func TestAChangeByHandIsUndoneInTheKernel(t *testing.T) {
 		space.Do(t, func() error { return setMTU("eth1", 1300) })
 		w.await(ctx, t, "the change by hand is undone", reached)
 	}
+}
+
+// hasty is an engine that waits for no answer, and counts the changes that failed.
+type hasty struct {
+	Engine
+	failed *atomic.Int32
+}
+
+func (h hasty) Apply(ctx context.Context, desired *document.State, o transaction.Options) (*transaction.Result, error) {
+	o.ProbeLimit = 200 * time.Millisecond
+	result, err := h.Engine.Apply(ctx, desired, o)
+	if err != nil {
+		h.failed.Add(1)
+	}
+	return result, err
+}
+
+// TestAFailureInTheKernelIsReportedOnce: tries whose target does not answer have the same cause,
+// whatever the kernel says in detail.
+func TestAFailureInTheKernelIsReportedOnce(t *testing.T) {
+	space := netnstest.New(t)
+	ctx, cancel := context.WithTimeout(t.Context(), waits.Limit(time.Minute))
+	defer cancel()
+	w := newWorld()
+	cfg := w.config()
+	hurried := hasty{failed: &atomic.Int32{}}
+	space.Do(t, func() error {
+		lo, err := netlink.LinkByName("lo")
+		if err == nil {
+			err = errors.Join(netlink.LinkSetUp(lo), netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "eth1"}, PeerName: "eth2"}))
+		}
+		if err == nil {
+			hurried.Engine, err = openEngine(t)
+		}
+		return err
+	})
+	cfg.Engine = hurried
+	defer w.runIn(ctx, t, space, cfg)()
+	w.await(ctx, t, "the object is made", func() bool { return w.object != nil && w.object.Status.CurrentState != nil })
+	w.mu.Lock()
+	w.object.Spec.Reach = []nmstatev1.ReachTarget{"127.0.0.1:1"}
+	w.ask(`{"interfaces":[{"name":"eth1","description":"one"}]}`)
+	w.mu.Unlock()
+	w.await(ctx, t, "the failure is reported", func() bool { return len(w.object.Status.Failures) == 1 })
+	w.mu.Lock()
+	first, writes := w.object.Status.Failures[0].Message, len(w.writes)
+	w.mu.Unlock()
+	w.await(ctx, t, "it is tried again and again", func() bool { return hurried.failed.Load() > 3 })
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if got := w.object.Status.Failures[0].Message; got != first || !strings.Contains(got, "127.0.0.1:1") || len(w.writes) != writes {
+		t.Errorf("%d more reports, the last one of %q, the first one of %q", len(w.writes)-writes, got, first)
+	}
+}
+
+// openEngine opens an engine of the calling thread's network namespace.
+func openEngine(t *testing.T) (Engine, error) {
+	t.Helper()
+	dir := t.TempDir()
+	e, err := engine.Open(engine.Config{Dir: dir, Guard: []string{"/proc/self/exe", "guard", dir}, Log: t.Output()})
+	if err == nil {
+		t.Cleanup(e.Close)
+	}
+	return e, err
 }
 
 // runIn runs a handler, and its watch in a network namespace, until the returned function is

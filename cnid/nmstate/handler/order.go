@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
-	"github.com/alioth-net/alioth/api/nmstate/reach"
 	"github.com/alioth-net/alioth/store/nmstate/policy"
 )
 
@@ -29,8 +28,9 @@ type order struct {
 	document *document.State
 	fault    error
 	foreign  foreign
-	// reach are the targets that the node has to reach after a change.
-	reach []reach.Target
+	// named are the targets of the part.
+	named []string
+	targets
 }
 
 // ordersOf reads a desired state, of which hash is that of the whole, "" without one. There is
@@ -42,10 +42,10 @@ func ordersOf(w Wanted, manager func(name string) (string, error)) (hash string,
 	if len(w.Desired) == 0 {
 		return "", []order{{}}, nil
 	}
-	targets, fault := reach.ParseList("spec.reach", w.Reach)
+	all := everywhereOf(w)
 	for _, o := range divided(w) {
 		if o.fault == nil {
-			o.reach, o.fault = targets, fault
+			o.targets, o.fault = all.with(o.named)
 		}
 		if o.document != nil {
 			if o.foreign, err = leaveOut(o.document, manager); err != nil {
@@ -69,7 +69,9 @@ func divided(w Wanted) (orders []order) {
 	}
 	for n, part := range parts {
 		if len(part) > 0 {
-			orders = append(orders, read(w.Parts[n][0], part))
+			o := read(w.Parts[n].Paths[0], part)
+			o.named = w.Parts[n].Reach
+			orders = append(orders, o)
 		}
 	}
 	return orders

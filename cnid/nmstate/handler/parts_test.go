@@ -6,6 +6,7 @@ package handler
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -19,7 +20,6 @@ import (
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
 	"github.com/alioth-net/alioth/api/nmstate/v1beta1"
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
-	"github.com/alioth-net/alioth/cnid/nmstate/engine"
 	"github.com/alioth-net/alioth/cnid/nmstate/transaction"
 	"github.com/alioth-net/alioth/test/waits"
 )
@@ -76,6 +76,34 @@ func TestAPartThatFailsKeepsNoOtherFromTheNode(t *testing.T) {
 	}
 }
 
+// TestAPartThatTheNodeLosesIsReported by its path once, and no longer after the repair.
+func TestAPartThatTheNodeLosesIsReported(t *testing.T) {
+	w := newWorld()
+	run(t, w, func(t *testing.T) {
+		w.divide(both, "interfaces[eth0]", "interfaces[eth1]")
+		if failures := w.status(t).Failures; len(failures) > 0 {
+			t.Fatalf("the failures are %+v", failures)
+		}
+		w.change(func() {
+			w.writes, w.unknown = nil, map[string]error{"eth0": errors.New("there is no eth0")}
+			delete(w.mtus, "eth0")
+		})
+		time.Sleep(30 * time.Minute) //nolint:forbidigo // virtual time
+		synctest.Wait()
+		status := w.status(t)
+		if len(status.Failures) != 1 || status.Failures[0].Path != "interfaces[eth0]" || len(w.writes) != 1 {
+			t.Errorf("after %d reports the failures are %+v", len(w.writes), status.Failures)
+		}
+		showsMTU(t, status, "eth1", 9000)
+		w.change(func() { w.unknown, w.mtus["eth0"] = nil, 1500 })
+		status = w.status(t)
+		showsMTU(t, status, "eth0", 1400)
+		if has(t, status, nmstatev1.AvailableCondition, metav1.ConditionTrue, nmstatev1.SuccessfullyConfiguredReason); len(status.Failures) > 0 {
+			t.Errorf("after the repair the failures are %+v", status.Failures)
+		}
+	})
+}
+
 // TestAPartMayNeedWhatALaterOneMakes: it is tried again in the same pass, so no failure is
 // reported.
 func TestAPartMayNeedWhatALaterOneMakes(t *testing.T) {
@@ -111,6 +139,45 @@ func TestWhatIsInNoPartIsEnforcedToo(t *testing.T) {
 	})
 }
 
+// TestATargetCountsForItsPart: one that is down keeps no other part from the node. A policy handler
+// of an earlier version has no targets of parts, and then those of all policies count for each.
+func TestATargetCountsForItsPart(t *testing.T) {
+	w := newWorld()
+	w.dead = map[string]bool{"b:1": true}
+	run(t, w, func(t *testing.T) {
+		set := func(text string, reach ...[]string) {
+			w.change(func() {
+				w.object.Spec.Reach, w.object.Spec.PolicyReach = []nmstatev1.ReachTarget{"hand"}, []nmstatev1.ReachTarget{"a", "b:1"}
+				w.object.Spec.Parts = []v1beta1.Part{{Paths: []string{"interfaces[eth0]"}}, {Paths: []string{"interfaces[eth1]"}}}
+				for n, targets := range reach {
+					w.object.Spec.Parts[n].Reach = targets
+				}
+				w.ask(text)
+			})
+		}
+		set(both, []string{"b:1"}, []string{"a"})
+		status := w.status(t)
+		showsMTU(t, status, "eth0", 1500)
+		showsMTU(t, status, "eth1", 9000)
+		if len(status.Failures) != 1 || status.Failures[0].Path != "interfaces[eth0]" || !strings.Contains(status.Failures[0].Message, "b:1") {
+			t.Errorf("the failures are %+v", status.Failures)
+		}
+		set(strings.Replace(both, "9000", "8000", 1), []string{"b:1"}, []string{"a"})
+		if showsMTU(t, w.status(t), "eth1", 8000); fmt.Sprint(w.asked, w.kept) != "[hand a] [b:1]" {
+			t.Errorf("asked is %v, and of other parts %v", w.asked, w.kept)
+		}
+		set(strings.Replace(both, "9000", "7000", 1))
+		if showsMTU(t, w.status(t), "eth1", 8000); fmt.Sprint(w.asked, w.kept) != "[hand a b:1] []" {
+			t.Errorf("without targets of parts, asked is %v, and of other parts %v", w.asked, w.kept)
+		}
+		set(strings.Replace(both, "9000", "6000", 1), []string{"b:1"}, []string{"0.0.0.0"})
+		status = w.status(t)
+		if failing := has(t, status, nmstatev1.FailingCondition, metav1.ConditionTrue, nmstatev1.FailedToConfigureReason); !strings.Contains(failing.Message, "spec.parts.reach[0]: 0.0.0.0") {
+			t.Errorf("the message is %q", failing.Message)
+		}
+	})
+}
+
 // TestPartsChangeTheKernelOneByOne: one is refused by the kernel's rules, and the other one is
 // there.
 func TestPartsChangeTheKernelOneByOne(t *testing.T) {
@@ -124,12 +191,7 @@ func TestPartsChangeTheKernelOneByOne(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		dir := t.TempDir()
-		e, err := engine.Open(engine.Config{Dir: dir, Guard: []string{"/proc/self/exe", "guard", dir}, Log: t.Output()})
-		if err == nil {
-			t.Cleanup(e.Close)
-		}
-		cfg.Engine = e
+		cfg.Engine, err = openEngine(t)
 		return err
 	})
 	defer w.runIn(ctx, t, space, cfg)()

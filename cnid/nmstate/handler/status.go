@@ -72,7 +72,8 @@ func (h *Handler) lost() transaction.Unrestored {
 		h.unrestored = transaction.Unrestored{}
 		return h.unrestored
 	}
-	if *lost != h.unrestored {
+	// A later try that failed in the same way says nothing new.
+	if lost.GivenUp != h.unrestored.GivenUp || !said.SameCause(lost.Message, h.unrestored.Message) {
 		h.unrestored = *lost
 		h.cfg.Log.Error("a change was undone without the whole state before", "cause", lost.Message)
 		if h.cfg.Warn != nil {

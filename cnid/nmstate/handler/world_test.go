@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -58,6 +59,8 @@ type world struct {
 	// fails, refuses and unreadable are why changes fail, documents are refused, and the
 	// node can't be read.
 	fails, refuses, unreadable error
+	// failure is called for the error of each change, nil for none.
+	failure func() error
 	// broken and unknown are interfaces of which changes fail, and that documents must not
 	// name.
 	broken, unknown map[string]error
@@ -67,8 +70,10 @@ type world struct {
 	warnings   []string
 	// tries and plans are the times of attempts to change the node, and to plan it.
 	tries, plans []time.Time
-	// asked are the targets of the last attempt.
-	asked []reach.Target
+	// asked are the targets of the last attempt, and kept those of other parts.
+	asked, kept []reach.Target
+	// dead are targets that do not answer any more.
+	dead map[string]bool
 }
 
 func newWorld() *world {
@@ -148,12 +153,8 @@ func (w *world) follow() {
 		return
 	}
 	w.row.UID, w.row.Generation = w.object.UID, w.object.Generation
-	w.row.Parts = nil
-	for _, part := range w.object.Spec.Parts {
-		w.row.Parts = append(w.row.Parts, part.Paths)
-	}
 	w.row.Unmanaged = w.object.Spec.Managed != nil && !*w.object.Spec.Managed
-	w.row.Reach = reachOf(w.object.Spec)
+	w.row.Reach, w.row.PolicyReach, w.row.Parts = texts(w.object.Spec.Reach), texts(w.object.Spec.PolicyReach), partsOf(w.object.Spec.Parts)
 	if desired := w.object.Spec.DesiredState; desired != nil {
 		w.row.Desired = nil
 		if err := json.Unmarshal(desired.Raw, &w.row.Desired); err != nil {
@@ -272,9 +273,18 @@ func (w *world) Apply(_ context.Context, desired *document.State, o transaction.
 	defer w.mu.Unlock()
 	steps := w.steps(desired)
 	if len(steps) > 0 {
-		w.tries, w.asked = append(w.tries, time.Now()), o.Reach
+		w.tries, w.asked, w.kept = append(w.tries, time.Now()), o.Reach, o.Kept
+		for _, target := range o.Reach {
+			if w.dead[target.String()] {
+				return nil, fmt.Errorf("target %s of reach does not answer: %w", target, transaction.ErrRolledBack)
+			}
+		}
 	}
-	if err := errors.Join(w.fails, about(w.broken, desired)); err != nil || o.Timeout != time.Minute {
+	failure := w.fails
+	if w.failure != nil {
+		failure = w.failure()
+	}
+	if err := errors.Join(failure, about(w.broken, desired)); err != nil || o.Timeout != time.Minute {
 		return nil, errors.Join(err, transaction.ErrRolledBack)
 	}
 	for _, i := range desired.Interfaces {

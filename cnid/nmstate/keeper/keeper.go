@@ -9,7 +9,6 @@ package keeper
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -143,8 +142,7 @@ func (k *Keeper) wanted(context.Context) (w handler.Wanted, err error) {
 			return
 		}
 		w.UID, w.Generation, w.Unmanaged, w.Desired = types.UID(row.UID), row.Generation, !row.Managed, row.Desired
-		w.Reach = slices.Concat(row.Reach, row.PolicyReach)
-		w.Parts = row.Parts
+		w.Reach, w.PolicyReach, w.Parts = row.Reach, row.PolicyReach, row.Parts
 		if w.Desired == nil {
 			w.Invalid = row.Invalid
 		}

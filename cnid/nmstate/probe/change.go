@@ -26,8 +26,9 @@ type Change struct {
 	// Repair: the change declares nothing that is not committed already. It restores what was
 	// verified once, so it has no new gateways, and only those targets that were reached before.
 	Repair bool
-	// Reach are targets that have to be reached after the change.
-	Reach []reach.Target
+	// Reach are targets that have to be reached after the change, and Kept those that have to be
+	// if they were before it.
+	Reach, Kept []reach.Target
 }
 
 // kind is what a question is about.
@@ -96,9 +97,9 @@ func (c Change) before(api reach.Target) []question {
 		list = append(list, question{kind: apiServer, target: api})
 	}
 	if c.Repair {
-		list = append(list, c.targets()...)
+		list = append(list, questions(c.Reach)...)
 	}
-	return list
+	return append(list, questions(c.Kept)...)
 }
 
 // after are the questions after a change. passed has the keys of those before that were answered.
@@ -110,16 +111,21 @@ func (c Change) after(api reach.Target, now *document.State, passed map[string]b
 		}
 	}
 	list = append(list, c.gateways(now, passed)...)
-	for _, q := range c.targets() {
+	for _, q := range questions(c.Reach) {
 		if !c.Repair || passed[q.key()] {
+			list = append(list, q)
+		}
+	}
+	for _, q := range questions(c.Kept) {
+		if passed[q.key()] {
 			list = append(list, q)
 		}
 	}
 	return list
 }
 
-func (c Change) targets() (list []question) {
-	for _, one := range c.Reach {
+func questions(targets []reach.Target) (list []question) {
+	for _, one := range targets {
 		list = append(list, question{kind: target, target: one})
 	}
 	return list

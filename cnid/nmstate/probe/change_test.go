@@ -46,7 +46,7 @@ type world struct {
 	wanted                 []document.Route
 	changed                []string
 	repair                 bool
-	reach                  []string
+	reach, kept            []string
 	// answered are the questions before the change that were answered, all of them if it is nil.
 	answered []string
 }
@@ -141,6 +141,10 @@ func TestWhatIsAskedAfterAChange(t *testing.T) {
 			world{before: stateOf(nil), now: stateOf(nil), reach: []string{"192.0.2.5:443", "storage"}, repair: true, answered: []string{otherTarget}},
 			[]string{otherTarget},
 		},
+		"targets of other parts": {
+			world{before: stateOf(nil), now: stateOf(nil), reach: []string{"own"}, kept: []string{"192.0.2.5:443", "storage"}, answered: []string{otherTarget}},
+			[]string{otherTarget, "target target own of reach"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			slices.Sort(c.want)
@@ -157,7 +161,11 @@ func (w world) ask(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := Change{Before: w.before, Committed: w.committed, Routes: w.wanted, Repair: w.repair, Reach: targets}
+	kept, err := reach.ParseList("", w.kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Change{Before: w.before, Committed: w.committed, Routes: w.wanted, Repair: w.repair, Reach: targets, Kept: kept}
 	for _, name := range w.changed {
 		c.Interfaces = append(c.Interfaces, document.Interface{Name: name})
 	}

@@ -94,18 +94,19 @@ func once(ctx context.Context, p Probe) error {
 // anyOf returns a check that passes if one of some checks does.
 func anyOf(checks []func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
-		results := make(chan error, len(checks))
-		for _, check := range checks {
-			go func() { results <- check(ctx) }()
+		failures := make([]error, len(checks))
+		done := make(chan int, len(checks))
+		for n, check := range checks {
+			go func() {
+				failures[n] = check(ctx)
+				done <- n
+			}()
 		}
-		var failures []error
 		for range checks {
-			err := <-results
-			if err == nil {
+			if failures[<-done] == nil {
 				return nil
 			}
-			failures = append(failures, err)
 		}
-		return errors.Join(failures...)
+		return errors.Join(failures...) // in the order of the checks: the same cause has the same text
 	}
 }

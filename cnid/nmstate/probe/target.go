@@ -8,6 +8,8 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/alioth-net/alioth/api/nmstate/reach"
@@ -33,6 +35,8 @@ func reached(ctx context.Context, t reach.Target) error {
 		}
 		errs = append(errs, err)
 	}
+	// A resolver may return the addresses in another order the next time.
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(errs...)
 }
 

@@ -33,8 +33,9 @@ type Options struct {
 	NoProbe bool
 	// ProbeLimit is how long these have to answer; 0 is that of the Manager.
 	ProbeLimit time.Duration
-	// Reach are targets that have to be reached after the change.
-	Reach []reach.Target
+	// Reach are targets that have to be reached after the change, and Kept those that have to be
+	// if they are before it.
+	Reach, Kept []reach.Target
 }
 
 // Result is what an Apply did.

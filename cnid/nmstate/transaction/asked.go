@@ -20,7 +20,7 @@ func (m *Manager) asked(ctx context.Context, c change, o Options, committed *doc
 	}
 	after := m.Probes(ctx, probe.Change{
 		Before: c.before, Committed: committed, Routes: c.target.Routes, Interfaces: c.target.Interfaces,
-		Repair: reflect.DeepEqual(committed, r.Committed), Reach: o.Reach,
+		Repair: reflect.DeepEqual(committed, r.Committed), Reach: o.Reach, Kept: o.Kept,
 	})
 	return func(ctx context.Context, now *document.State) error {
 		return probe.Await(ctx, after(now), cmp.Or(o.ProbeLimit, m.ProbeLimit))

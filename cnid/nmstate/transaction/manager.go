@@ -99,6 +99,11 @@ func New(cfg Config) (*Manager, error) {
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder of transactions: %w", err)
 	}
+	return Existing(cfg)
+}
+
+// Existing is New for a guard, which makes no folder: without one its transaction is over.
+func Existing(cfg Config) (*Manager, error) {
 	boot, err := BootID()
 	if err != nil {
 		return nil, err

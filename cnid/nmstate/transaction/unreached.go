@@ -17,7 +17,6 @@ import (
 type unreached struct {
 	lacks string
 	since time.Time
-	looks int
 }
 
 // note takes what a look at the host found. The time counts from the first look that found the
@@ -28,15 +27,13 @@ func (u *unreached) note(now *document.State, steps []plan.Step) {
 		lacks[n] = lack(plan.Lack(now, step))
 	}
 	if text := words(lacks); text != u.lacks {
-		u.lacks, u.since, u.looks = text, time.Now(), 0
+		u.lacks, u.since = text, time.Now()
 	}
-	u.looks++
 }
 
 // Error says what is lacking.
 func (u unreached) Error() string {
-	return fmt.Sprintf("the host does not have the desired state: %s; so it was in %d looks, since %s",
-		u.lacks, u.looks, u.since.Format(time.RFC3339))
+	return fmt.Sprintf("the host does not have the desired state: %s; it is so since %s", u.lacks, u.since.UTC().Format(time.RFC3339))
 }
 
 // lack is what plan.Lack says.

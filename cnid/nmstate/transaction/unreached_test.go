@@ -28,7 +28,7 @@ func TestAFailedVerificationSaysWhatWasExpectedWhatWasFoundAndSinceWhen(t *testi
 	before := w.show(t)
 	const desired = "interfaces: [{name: eth0, mtu: 1400}]"
 	_, err := w.with(t, desired, transaction.Options{}, func(cfg *transaction.Config) { cfg.Host = forgetful{cfg.Host} })
-	said := regexp.MustCompile(`the host does not have the desired state: eth0\.mtu: expected 1400, found 1500; so it was in \d looks, since 20\S+T\S+`)
+	said := regexp.MustCompile(`the host does not have the desired state: eth0\.mtu: expected 1400, found 1500; it is so since 20\S+T\S+`)
 	if !errors.Is(err, transaction.ErrRolledBack) || !said.MatchString(err.Error()) {
 		t.Errorf("got %v", err)
 	}

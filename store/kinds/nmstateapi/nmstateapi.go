@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/api/nmstate/reach"
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
 	nmstatev1beta1 "github.com/alioth-net/alioth/api/nmstate/v1beta1"
@@ -48,12 +49,12 @@ func convertNodeNetworkState(in *nmstatev1beta1.NodeNetworkState) (*nmstate.Stat
 		ObservedGeneration: in.Status.ObservedDesiredGeneration, Reach: targets(in.Spec.Reach), PolicyReach: targets(in.Spec.PolicyReach),
 	}
 	var invalid values.Faults
-	row.Desired = readDocument("spec.desiredState", in.Spec.DesiredState, &invalid)
-	row.FromPolicies = readDocument("spec.policyState", in.Spec.PolicyState, &invalid)
+	row.Desired = readNormal("spec.desiredState", in.Spec.DesiredState, &invalid)
+	row.FromPolicies = readNormal("spec.policyState", in.Spec.PolicyState, &invalid)
 	row.Current = readDocument("status.currentState", in.Status.CurrentState, &invalid)
 	row.Invalid = invalid.String()
 	for _, part := range in.Spec.Parts {
-		row.Parts = append(row.Parts, part.Paths)
+		row.Parts = append(row.Parts, policy.Part{Paths: part.Paths, Reach: part.Reach})
 	}
 	for _, failure := range in.Status.Failures {
 		row.Failures = append(row.Failures, nmstate.Failure{Path: failure.Path, Message: said.Bounded(failure.Message, nmstatev1beta1.MaxFailure)})
@@ -85,12 +86,18 @@ func readDocument(path string, raw *runtime.RawExtension, invalid *values.Faults
 	if raw == nil || len(raw.Raw) == 0 {
 		return nil
 	}
-	var document map[string]any
-	if err := json.Unmarshal(raw.Raw, &document); err != nil {
+	var object map[string]any
+	if err := json.Unmarshal(raw.Raw, &object); err != nil {
 		invalid.Add("%s: expected an object: %v", path, said.Error(err))
 		return nil
 	}
-	return document
+	return object
+}
+
+// readNormal is readDocument for a document that is compared with others: people write what they
+// desire in several forms, and earlier versions kept these.
+func readNormal(path string, raw *runtime.RawExtension, invalid *values.Faults) map[string]any {
+	return document.Normal(readDocument(path, raw, invalid))
 }
 
 // NodeNetConfPolicy is the kind of a policy of the early design of kubernetes-nmstate.
@@ -235,6 +242,7 @@ func ConvertEnactment(in *nmstatev1beta1.NodeNetworkConfigurationEnactment) (*nm
 	for _, condition := range in.Status.Conditions {
 		if condition.Status == metav1.ConditionTrue {
 			row.Phase, row.Reason, row.Message = nmstate.Phase(condition.Type), condition.Reason, said.Message(condition.Message)
+			row.Since = condition.LastTransitionTime.Time
 		}
 	}
 	if slot := in.Status.Slot; slot != nil {
@@ -245,13 +253,13 @@ func ConvertEnactment(in *nmstatev1beta1.NodeNetworkConfigurationEnactment) (*nm
 
 func readDocuments(row *nmstate.Enactment, status *nmstatev1beta1.NodeNetworkConfigurationEnactmentStatus) {
 	var invalid values.Faults
-	row.Desired = readDocument("status.desiredState", status.DesiredState, &invalid)
-	row.Applied = readDocument("status.appliedState", status.AppliedState, &invalid)
-	row.Before = readDocument("status.stateBefore", status.StateBefore, &invalid)
-	row.Undoing = readDocument("status.undoing", status.Undoing, &invalid)
+	row.Desired = readNormal("status.desiredState", status.DesiredState, &invalid)
+	row.Applied = readNormal("status.appliedState", status.AppliedState, &invalid)
+	row.Before = readNormal("status.stateBefore", status.StateBefore, &invalid)
+	row.Undoing = readNormal("status.undoing", status.Undoing, &invalid)
 	if trial := status.Trial; trial != nil {
 		row.Trial = nmstate.Trial{
-			Open: trial.Open, Former: readDocument("status.trial.formerState", trial.FormerState, &invalid),
+			Open: trial.Open, Former: readNormal("status.trial.formerState", trial.FormerState, &invalid),
 			FormerPriority: trial.FormerPriority, Failures: int(trial.Failures), Seen: said.Bounded(trial.Seen, said.MaxQuoted),
 		}
 		if trial.Next != nil {

@@ -18,7 +18,7 @@ import (
 // same compares a document with one in YAML.
 func same(t *testing.T, what string, got map[string]any, want string) {
 	t.Helper()
-	if expected := document(t, want); !policy.Same(got, expected) {
+	if expected := parsed(t, want); !policy.Same(got, expected) {
 		t.Errorf("%s:\n got %s\nwant %s", what, words(t, got), words(t, expected))
 	}
 }
@@ -86,6 +86,58 @@ func TestANodeHasToReachWhatItsPoliciesName(t *testing.T) {
 	want("the last one is for other nodes")
 }
 
+// TestATargetThatIsDownIsTheMatterOfItsPolicy: one that is down after its policy was Available
+// keeps no other policy from the node.
+func TestATargetThatIsDownIsTheMatterOfItsPolicy(t *testing.T) {
+	c := newCluster(t, "n1")
+	reaching := func(p *nmstate.Policy) { p.Spec.Reach = []string{"storage:443"} }
+	other := func(mtu string) string { return "interfaces: [{name: eth2, type: ethernet, mtu: " + mtu + "}]" }
+	c.put("a", jumbo, reaching)
+	c.put("b", other("9000"))
+	c.settle()
+	c.phase("n1", "a", nmstate.Available, "SuccessfullyConfigured")
+	c.dead["storage:443"] = true
+	c.put("b", other("2000"))
+	c.settle()
+	c.phase("n1", "b", nmstate.Available, "SuccessfullyConfigured")
+	c.phase("n1", "a", nmstate.Available, "SuccessfullyConfigured")
+	c.put("c", "interfaces: [{name: eth1, mtu: 9000}, {name: d7, type: dummy}]") // it meets the one with the target
+	c.settle()
+	c.phase("n1", "c", nmstate.Failing, "FailedToConfigure")
+	c.phase("n1", "a", nmstate.Available, "SuccessfullyConfigured")
+	c.put("a", "interfaces: [{name: eth1, type: ethernet, mtu: 1400}]")
+	c.settle()
+	c.phase("n1", "a", nmstate.Failing, "FailedToConfigure")
+	if message := c.enactment("n1", "a").Message; !strings.Contains(message, "storage:443") {
+		t.Errorf("the message is %q", message)
+	}
+}
+
+// TestTargetsThatAnEarlierVersionWroteAreDivided: that version has one list for all parts. The
+// policies stay as they are, and the list stays for a daemon of that version.
+func TestTargetsThatAnEarlierVersionWroteAreDivided(t *testing.T) {
+	c := newCluster(t, "n1")
+	c.put("a", jumbo, func(p *nmstate.Policy) { p.Spec.Reach = []string{"x"} })
+	c.put("b", "interfaces: [{name: eth2, type: ethernet, mtu: 9000}]", func(p *nmstate.Policy) { p.Spec.Reach = []string{"y"} })
+	c.settle()
+	state := *c.states["n1"]
+	divided := state.Parts
+	state.Parts = nil
+	for _, part := range divided {
+		state.Parts = append(state.Parts, policy.Part{Paths: part.Paths})
+	}
+	c.states["n1"] = &state
+	c.dead["x"], c.dead["y"] = true, true
+	c.settle()
+	now := c.states["n1"]
+	if want := []policy.Part{{Paths: []string{"interfaces[eth1]"}, Reach: []string{"x"}}, {Paths: []string{"interfaces[eth2]"}, Reach: []string{"y"}}}; !slices.EqualFunc(now.Parts, want, policy.Part.Equal) || !slices.Equal(now.PolicyReach, []string{"x", "y"}) {
+		t.Errorf("the parts are %+v and the list is %q, want %+v and all", now.Parts, now.PolicyReach, want)
+	}
+	for _, name := range []string{"a", "b"} {
+		c.phase("n1", name, nmstate.Available, "SuccessfullyConfigured")
+	}
+}
+
 func TestASlotOfAnotherNodeOrOneThatExpiredIsNone(t *testing.T) {
 	for _, slot := range []func(now time.Time) nmstate.Slot{
 		func(now time.Time) nmstate.Slot { return nmstate.Slot{Holder: "n1", Expires: now} },
@@ -127,9 +179,6 @@ func TestANodeThatFailsBecomesAvailableLater(t *testing.T) {
 	}
 	c.fails["n1"] = false
 	c.now = c.now.Add(longestPause)
-	c.settle()
-	c.phase("n1", "a", nmstate.Available, "SuccessfullyConfigured")
-	c.fails["n1"] = true // it drifts
 	c.settle()
 	c.phase("n1", "a", nmstate.Available, "SuccessfullyConfigured")
 }
@@ -302,7 +351,7 @@ func TestNothingIsRenderedBeforeTheStateIsKnown(t *testing.T) {
 func TestADesiredStateThatCannotBeReadIsNeverOverwritten(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.put("a", jumbo)
-	c.states["n1"].Desired = document(t, "interfaces: [{mtu: 1500}]")
+	c.states["n1"].Desired = parsed(t, "interfaces: [{mtu: 1500}]")
 	c.settle()
 	c.phase("n1", "a", nmstate.Pending, "Refused")
 	if message := c.enactment("n1", "a").Message; !strings.Contains(message, "interfaces[0].name") {
@@ -315,7 +364,7 @@ func TestADesiredStateThatCannotBeReadIsNeverOverwritten(t *testing.T) {
 
 func TestWhatWasSetByHandWinsAndStays(t *testing.T) {
 	c := newCluster(t, "n1")
-	c.states["n1"].Desired = document(t, "{description: mine, interfaces: [{name: eth1, mtu: 1400}]}")
+	c.states["n1"].Desired = parsed(t, "{description: mine, interfaces: [{name: eth1, mtu: 1400}]}")
 	c.put("a", "interfaces: [{name: eth1, type: ethernet, mtu: 9000}, {name: eth2, mtu: 9000}]")
 	c.settle()
 	const want = "interfaces: [{name: eth1, type: ethernet, mtu: 1400}, {name: eth2, mtu: 9000}]"
@@ -339,7 +388,7 @@ func TestWhatIsTakenFromAPolicyByHandComesBack(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.put("a", jumbo)
 	c.settle()
-	c.states["n1"].Desired = document(t, "interfaces: [{name: eth1, type: ethernet}]")
+	c.states["n1"].Desired = parsed(t, "interfaces: [{name: eth1, type: ethernet}]")
 	c.settle()
 	same(t, "desired state of the node", c.states["n1"].Desired, jumbo)
 }
@@ -356,7 +405,7 @@ func TestANodeWhoseStateIsMadeAnewGetsItsPoliciesBack(t *testing.T) {
 
 func TestTheOwnersOfAStateAreTold(t *testing.T) {
 	c := newCluster(t, "n1")
-	c.states["n1"].Desired = document(t, "interfaces: [{name: eth2, mtu: 1400}]")
+	c.states["n1"].Desired = parsed(t, "interfaces: [{name: eth2, mtu: 1400}]")
 	c.put("a", jumbo)
 	c.settle()
 	list := c.owners["n1"].List

@@ -34,7 +34,7 @@ func TestWhateverHappensNodesEndWithWhatPoliciesDesire(t *testing.T) {
 			manual := map[string]map[string]any{}
 			for node, state := range s.states {
 				if r.IntN(3) == 0 {
-					state.Desired = document(t, "interfaces: [{name: eth2, mtu: 1400}]")
+					state.Desired = parsed(t, "interfaces: [{name: eth2, mtu: 1400}]")
 					manual[node] = state.Desired
 				}
 			}
@@ -137,7 +137,7 @@ func (s *story) random() func(*nmstate.Policy) {
 		row.Spec.Match = nil
 		if s.r.IntN(4) == 0 {
 			row.Spec.Match = []policy.MatchRule{{Type: "ethernet"}}
-			row.Spec.Desired = document(s.t, "interfaces: [{mtu: 3000}]")
+			row.Spec.Desired = parsed(s.t, "interfaces: [{mtu: 3000}]")
 		}
 	}
 }
@@ -163,7 +163,7 @@ func (s *story) complete(manual map[string]map[string]any) {
 	for name, node := range s.nodes {
 		var shares []policy.Share
 		var reach []string
-		origin := document(s.t, currentState)
+		origin := parsed(s.t, currentState)
 		for _, one := range s.policies {
 			if applies, _ := policy.Applies(one.Spec, node); !applies {
 				continue
@@ -178,6 +178,7 @@ func (s *story) complete(manual map[string]map[string]any) {
 				reach = append(reach, one.Spec.Reach...)
 			}
 		}
+		s.divided(name)
 		slices.Sort(reach)
 		if got := slices.Sorted(slices.Values(s.states[name].PolicyReach)); !slices.Equal(got, slices.Compact(reach)) {
 			s.t.Errorf("node %s has to reach %q, want %q", name, got, slices.Compact(reach))
@@ -197,6 +198,25 @@ func (s *story) complete(manual map[string]map[string]any) {
 	}
 }
 
+// divided checks that each part of a node's desired state has the targets of its policies.
+func (s *story) divided(node string) {
+	s.t.Helper()
+	for _, one := range s.policies {
+		e := s.enactment(node, one.Spec.Name)
+		if e == nil || len(e.Applied) == 0 {
+			continue
+		}
+		called := e.Applied["interfaces"].([]any)[0].(map[string]any)["name"].(string) // of the part of the policy
+		for _, part := range s.states[node].Parts {
+			for _, target := range one.Spec.Reach {
+				if slices.Contains(part.Paths, "interfaces["+called+"]") && !slices.Contains(part.Reach, target) {
+					s.t.Errorf("node %s: the part of policy %s has to reach %q, want %s too", node, one.Spec.Name, part.Reach, target)
+				}
+			}
+		}
+	}
+}
+
 // empty checks that no policy left anything.
 func (s *story) empty(manual map[string]map[string]any) {
 	s.t.Helper()
@@ -207,7 +227,7 @@ func (s *story) empty(manual map[string]map[string]any) {
 		if !policy.Same(state.Desired, manual[name]) || len(state.FromPolicies)+len(state.PolicyReach) > 0 {
 			s.t.Errorf("node %s: the desired state is %s, want %s", name, words(s.t, state.Desired), words(s.t, manual[name]))
 		}
-		want := become(s.t, document(s.t, currentState), manual[name])
+		want := become(s.t, parsed(s.t, currentState), manual[name])
 		for _, item := range state.Current["interfaces"].([]any) {
 			// The kernel keeps an empty description.
 			if i := item.(map[string]any); i["description"] == "" {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/alioth-net/alioth/api/nmstate/document"
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
 	"github.com/alioth-net/alioth/store/nmstate"
 	"github.com/alioth-net/alioth/store/nmstate/capture"
@@ -100,7 +101,7 @@ func (p *pass) instantiate(e *entry) (desired map[string]any, captured map[strin
 	if desired, _, err = policy.Instantiate(spec, node); err != nil {
 		return nil, nil, fmt.Errorf("desired state: %w", err)
 	}
-	return desired, captured, nil
+	return document.Normal(desired), captured, nil
 }
 
 // abort stops a node that waits once too many others failed, and lets it wait again after

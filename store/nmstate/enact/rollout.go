@@ -126,15 +126,16 @@ func (r *rollout) done(e *nmstate.Enactment) bool {
 func (r *rollout) counted() []policy.Enactment {
 	var list []policy.Enactment
 	for _, e := range r.Enactments {
-		// The word of a node counts only if the operator let it begin.
-		begun := e.Slot.For(r.Policy)
-		one := policy.Enactment{Node: e.Node, Expires: e.Slot.Expires, Down: begun && r.down[e.Node] && e.Phase != nmstate.Available}
+		// The word of a node counts only if the operator let it begin. One that has lost what it
+		// had is done with its change.
+		counts := e.Slot.For(r.Policy) && !lost(e)
+		one := policy.Enactment{Node: e.Node, Expires: e.Slot.Expires, Down: counts && r.down[e.Node] && e.Phase != nmstate.Available}
 		if r.done(e) {
 			one.Expires = time.Time{}
 		}
 		if r.own[e.Node] == e {
 			one.Generation = e.PolicyGeneration
-			one.Failed = begun && e.Phase == nmstate.Failing
+			one.Failed = counts && e.Phase == nmstate.Failing
 			one.Pending = r.waits(e)
 		}
 		list = append(list, one)

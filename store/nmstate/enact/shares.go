@@ -41,10 +41,11 @@ func (p *pass) applied() []policy.Share {
 	return shares
 }
 
-// goal is what the node's desired state has to be, with the paths of its parts.
+// goal is what the node's desired state has to be, with its parts and the targets of policies.
 type goal struct {
 	policy.Aggregation
-	parts [][]string
+	parts []policy.Part
+	reach []string
 }
 
 // aggregate puts together what is wanted. What undoes policies yields to all others.
@@ -56,7 +57,11 @@ func (p *pass) aggregate() goal {
 		}
 	}
 	a, _ := policy.Aggregate(shares, p.manual) // readManual has read it
-	return goal{a, bounded(a.Parts(leading))}
+	g := goal{Aggregation: a, parts: bounded(a.Parts(leading))}
+	for _, e := range p.entries {
+		g.target(e)
+	}
+	return g
 }
 
 // leading is the policy of an owner: what a policy has and what undoes it change together.
@@ -66,9 +71,9 @@ func leading(owner string) string {
 }
 
 // bounded returns nil for more parts or paths than the API has: all is enforced together then.
-func bounded(parts [][]string) [][]string {
+func bounded(parts []policy.Part) []policy.Part {
 	long := func(path string) bool { return len(path) > v1beta1.MaxPath }
-	many := func(paths []string) bool { return len(paths) > v1beta1.MaxPaths || slices.ContainsFunc(paths, long) }
+	many := func(p policy.Part) bool { return len(p.Paths) > v1beta1.MaxPaths || slices.ContainsFunc(p.Paths, long) }
 	if len(parts) > v1beta1.MaxParts || slices.ContainsFunc(parts, many) {
 		return nil
 	}

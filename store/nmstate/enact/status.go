@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
 	"github.com/alioth-net/alioth/store/nmstate"
@@ -68,15 +69,15 @@ func (r *rollout) status(slots policy.Rollout, invalid error) Status {
 // failure is the reason of a policy that failed on nodes. The roll-out is aborted only if
 // there is a node that it did not reach.
 func (c census) failure(aborted bool) string {
-	refused := func(e *nmstate.Enactment) bool { return e.Reason == nmstatev1.RefusedReason }
-	switch {
-	case aborted && len(c.aborted)+len(c.waiting)+c.missing > 0:
+	if aborted && len(c.aborted)+len(c.waiting)+c.missing > 0 {
 		return nmstatev1.ConfigurationAbortedReason
-	case !slices.ContainsFunc(c.failed, func(e *nmstate.Enactment) bool { return !refused(e) }):
-		return nmstatev1.RefusedReason
-	default:
-		return nmstatev1.FailedToConfigureReason
 	}
+	for _, reason := range []string{nmstatev1.RefusedReason, nmstatev1.ConfigurationLostReason} {
+		if !slices.ContainsFunc(c.failed, func(e *nmstate.Enactment) bool { return e.Reason != reason }) {
+			return reason
+		}
+	}
+	return nmstatev1.FailedToConfigureReason
 }
 
 func (c census) message(nodes int) string {
@@ -91,7 +92,15 @@ func (c census) message(nodes int) string {
 			text += fmt.Sprintf(", %d %s", part.count, part.what)
 		}
 	}
-	return text + "." + told(c.failed, func(e *nmstate.Enactment) string { return e.Message })
+	return text + "." + told(c.failed, why)
+}
+
+// why is why a node failed. What was there once is missing since a time.
+func why(e *nmstate.Enactment) string {
+	if lost(e) {
+		return fmt.Sprintf("since %s: %s", e.Since.UTC().Format(time.RFC3339), e.Message)
+	}
+	return e.Message
 }
 
 // conflict tells on which nodes others have fields of the policy.

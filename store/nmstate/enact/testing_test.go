@@ -19,8 +19,8 @@ import (
 	"github.com/alioth-net/alioth/store/nmstate/policy"
 )
 
-// document reads a state document.
-func document(t *testing.T, text string) map[string]any {
+// parsed reads a state document.
+func parsed(t *testing.T, text string) map[string]any {
 	t.Helper()
 	var value map[string]any
 	if err := yaml.UnmarshalStrict([]byte(text), &value); err != nil {
@@ -58,8 +58,11 @@ type cluster struct {
 	states     map[string]*nmstate.State
 	owners     map[string]Owners
 	statuses   map[policy.Reference]Status
-	// impossible are the interfaces that no node can have.
-	impossible map[string]bool
+	// impossible are the interfaces that no node can have, and dead the targets that no node
+	// reaches.
+	impossible, dead map[string]bool
+	// fault is what the state handler says of an interface that can't be.
+	fault func(called string) string
 	// fails are nodes whose state handler fails, and lose reports whether a write is lost: the
 	// program dies, and what it had to write after that is lost too.
 	fails map[string]bool
@@ -78,12 +81,13 @@ func newCluster(t *testing.T, nodes ...string) *cluster {
 	c := &cluster{
 		t: t, now: time.Unix(1000, 0), nodes: map[string]policy.Node{}, policies: map[policy.Reference]*nmstate.Policy{},
 		enactments: map[string]*nmstate.Enactment{}, states: map[string]*nmstate.State{}, owners: map[string]Owners{},
-		statuses: map[policy.Reference]Status{}, fails: map[string]bool{}, impossible: map[string]bool{}, lose: func() bool { return false },
+		fault:    func(called string) string { return called + ": there is no such interface" },
+		statuses: map[policy.Reference]Status{}, fails: map[string]bool{}, impossible: map[string]bool{}, dead: map[string]bool{}, lose: func() bool { return false },
 	}
 	for _, node := range nodes {
 		c.nodes[node] = policy.Node{Name: node, Labels: map[string]string{"net": "a"}}
 		c.states[node] = &nmstate.State{
-			Meta: store.Meta{Generation: 1, ResourceVersion: "0"}, Name: node, Managed: true, Current: document(t, currentState),
+			Meta: store.Meta{Generation: 1, ResourceVersion: "0"}, Name: node, Managed: true, Current: parsed(t, currentState),
 		}
 	}
 	return c
@@ -103,7 +107,7 @@ func (c *cluster) put(name, desired string, change ...func(*nmstate.Policy)) {
 		row = &clone
 	}
 	row.Generation++
-	row.Spec.UID, row.Spec.Generation, row.Spec.Desired = row.UID, row.Generation, document(c.t, desired)
+	row.Spec.UID, row.Spec.Generation, row.Spec.Desired = row.UID, row.Generation, parsed(c.t, desired)
 	for _, f := range change {
 		f(row)
 	}
@@ -156,10 +160,14 @@ func (c *cluster) handle(node string) bool {
 func (c *cluster) write(e nmstate.Enactment) {
 	c.t.Helper()
 	e.Slot = nmstate.Slot{}
-	if old := c.enactments[e.Name]; old != nil {
+	old := c.enactments[e.Name]
+	if old != nil {
 		e.Slot = old.Slot
 	} else {
 		e.UID = c.next()
+	}
+	if old == nil || old.Phase != e.Phase {
+		e.Since = c.now
 	}
 	e.ResourceVersion = c.next()
 	e.Desired, e.Applied, e.Before, e.Undoing = copied(c.t, e.Desired), copied(c.t, e.Applied), copied(c.t, e.Before), copied(c.t, e.Undoing)
@@ -186,24 +194,21 @@ func (c *cluster) enforce(node string) bool {
 	state := *c.states[node]
 	parts := c.parts(&state)
 	var failures []nmstate.Failure
-	for _, one := range parts {
-		if called := c.lacks(one.desired); called != "" {
-			failures = append(failures, nmstate.Failure{Path: one.path, Message: called + ": there is no such interface"})
+	for i := range parts {
+		if parts[i].fault = c.why(node, parts[i], state.Current); parts[i].fault != "" {
+			failures = append(failures, nmstate.Failure{Path: parts[i].path, Message: parts[i].fault})
 		}
 	}
-	failing := c.fails[node] || len(failures) > 0
+	failing := len(failures) > 0
 	same := state.Failing == failing && state.Available == !failing && slices.Equal(state.Failures, failures)
 	if !state.Managed || state.Observed() && same {
 		return false
 	}
 	state.ObservedGeneration, state.Available, state.Failing, state.Message = state.Generation, !failing, failing, ""
-	if state.Failures = failures; c.fails[node] {
-		state.Message = "the kernel says no"
-	} else {
-		for _, one := range parts {
-			if c.lacks(one.desired) == "" {
-				state.Current = become(c.t, state.Current, one.desired)
-			}
+	state.Failures = failures
+	for _, one := range parts {
+		if one.fault == "" {
+			state.Current = become(c.t, state.Current, one.desired)
 		}
 	}
 	if len(failures) > 0 {
@@ -218,19 +223,43 @@ func (c *cluster) enforce(node string) bool {
 type part struct {
 	path    string
 	desired map[string]any
+	reach   []string
+	// fault is why the node can't have it, "" if it can.
+	fault string
 }
 
 func (c *cluster) parts(state *nmstate.State) []part {
 	c.t.Helper()
 	divided, rest, err := policy.Split(state.Desired, state.Parts)
 	if err != nil || len(state.Parts) == 0 {
-		return []part{{"", state.Desired}}
+		return []part{{desired: state.Desired, reach: state.PolicyReach}}
 	}
-	parts := []part{{"", rest}}
+	parts := []part{{desired: rest}}
 	for n, desired := range divided {
-		parts = append(parts, part{state.Parts[n][0], desired})
+		parts = append(parts, part{path: state.Parts[n].Paths[0], desired: desired, reach: state.Parts[n].Reach})
 	}
 	return parts
+}
+
+// why is the reason that a node can't have a part, "" if it can. Targets count for a part that
+// changes the node.
+func (c *cluster) why(node string, one part, current map[string]any) string {
+	c.t.Helper()
+	if len(one.desired) == 0 {
+		return ""
+	}
+	if c.fails[node] {
+		return "the kernel says no"
+	}
+	if called := c.lacks(one.desired); called != "" {
+		return c.fault(called)
+	}
+	for _, target := range one.reach {
+		if c.dead[target] && !policy.Same(become(c.t, current, one.desired), current) {
+			return "target " + target + " of reach does not answer"
+		}
+	}
+	return ""
 }
 
 // lacks is the name of an interface that can't be, "" if all can.
@@ -282,7 +311,7 @@ func become(t *testing.T, current, desired map[string]any) map[string]any {
 func (c *cluster) current(text string) {
 	c.t.Helper()
 	state := *c.states["n1"]
-	state.Current = document(c.t, text)
+	state.Current = parsed(c.t, text)
 	c.states["n1"] = &state
 }
 

@@ -139,7 +139,7 @@ func TestAnUndoThatFailsKeepsNoOtherFromTheNode(t *testing.T) {
 func TestWhatIsSetByHandAndFailsKeepsNoPolicyFromTheNode(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.impossible["eth666"] = true
-	c.states["n1"].Desired = document(t, impossible)
+	c.states["n1"].Desired = parsed(t, impossible)
 	c.put("a", jumbo)
 	c.settle()
 	c.phase("n1", "a", nmstate.Available, "SuccessfullyConfigured")

@@ -52,10 +52,11 @@ type Changes struct {
 type Desired struct {
 	// State is the whole desired state, and FromPolicies what policies have of it.
 	State, FromPolicies map[string]any
-	// Reach are the targets that the node has to reach for its policies.
+	// Reach are the targets that the node has to reach for its policies. Parts have those of
+	// their own policies.
 	Reach []string
-	// Parts are the paths of what is enforced together; nil if everything is.
-	Parts [][]string
+	// Parts are enforced each by itself; nil if everything is enforced together.
+	Parts []policy.Part
 	// ResourceVersion of the object that it was made of: it replaces no other one.
 	ResourceVersion string
 }

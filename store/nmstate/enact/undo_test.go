@@ -232,7 +232,7 @@ func TestTheLastOfTwoPoliciesRestoresWhatWasBeforeTheFirst(t *testing.T) {
 		same(t, "both", c.states["n1"].Desired, strings.ReplaceAll(made, "9000", "8000"))
 		delete(c.policies, ref(order[0]))
 		c.settle()
-		if words(t, c.states["n1"].Current) == words(t, document(t, currentState)) {
+		if words(t, c.states["n1"].Current) == words(t, parsed(t, currentState)) {
 			t.Error("what the other one wants is undone")
 		}
 		delete(c.policies, ref(order[1]))
@@ -261,7 +261,7 @@ func TestAStateBeforeThatCannotBeReadKeepsThePolicyApplied(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.put("a", jumbo)
 	c.settle()
-	c.enactment("n1", "a").Before = document(t, "interfaces: [{mtu: 1500}]")
+	c.enactment("n1", "a").Before = parsed(t, "interfaces: [{mtu: 1500}]")
 	delete(c.policies, ref("a"))
 	c.settle()
 	c.phase("n1", "a", nmstate.Failing, "Refused")

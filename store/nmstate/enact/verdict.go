@@ -9,7 +9,6 @@ import (
 	"time"
 
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
-	"github.com/alioth-net/alioth/api/nmstate/v1beta1"
 	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/nmstate"
@@ -24,24 +23,7 @@ func (p *pass) settled(wanted goal) bool {
 // written reports whether the node's desired state is what is wanted.
 func (p *pass) written(wanted goal) bool {
 	return policy.Same(p.State.Desired, wanted.Desired) && policy.Same(p.State.FromPolicies, wanted.FromPolicies) &&
-		slices.EqualFunc(p.State.Parts, wanted.parts, slices.Equal) && slices.Equal(p.State.PolicyReach, p.reach())
-}
-
-// reach are the targets of the policies that the node's desired state has, those of the first
-// policies if there are too many. One whose change failed has not those of its new generation.
-func (p *pass) reach() (list []string) {
-	for _, e := range p.entries {
-		wentBack := e.is.Trial.Failures > 0 && !e.is.Trial.Open
-		if e.policy == nil || e.relation == ends || e.is.Applied == nil || e.policy.Fault != "" || wentBack {
-			continue
-		}
-		for _, target := range e.policy.Spec.Reach {
-			if len(list) < v1beta1.MaxReach && !slices.Contains(list, target) {
-				list = append(list, target)
-			}
-		}
-	}
-	return list
+		slices.EqualFunc(p.State.Parts, wanted.parts, policy.Part.Equal) && slices.Equal(p.State.PolicyReach, wanted.reach)
 }
 
 // judge tells how it went, and reports whether what is wanted is another state now: something
@@ -51,12 +33,14 @@ func (p *pass) judge(wanted goal) bool {
 		return false
 	}
 	faults, changed := p.faults(wanted), false
+	// What fails while a policy changes the node is the failure of that policy.
+	quiet := faults.named && p.free()
 	for _, e := range p.entries {
 		message, failed := faults.of(e, wanted)
 		switch {
 		case e.relation == stuck:
 		case failed:
-			changed = p.fail(e, message) || changed
+			changed = p.fail(e, message, quiet) || changed
 		default:
 			changed = e.succeed() || changed
 		}
@@ -70,20 +54,23 @@ type faults struct {
 	// all: the whole desired state is missing, for the reason of message.
 	all     bool
 	message string
+	// named: the state handler names what is missing. Otherwise it could not read the node.
+	named bool
 }
 
 // faults go by the parts that the state handler names. One that names none means all.
 func (p *pass) faults(wanted goal) faults {
-	f := faults{byPath: map[string]string{}, all: p.State.Failing && len(p.State.Failures) == 0, message: p.State.Message}
+	named := len(p.State.Failures) > 0
+	f := faults{byPath: map[string]string{}, all: p.State.Failing && !named, message: p.State.Message, named: named}
 	if p.State.Available {
 		return f
 	}
 	for _, failure := range p.State.Failures {
-		at := slices.IndexFunc(wanted.parts, func(paths []string) bool { return paths[0] == failure.Path })
+		at := slices.IndexFunc(wanted.parts, func(part policy.Part) bool { return part.Paths[0] == failure.Path })
 		if at < 0 {
-			return faults{all: true, message: p.State.Message}
+			return faults{all: true, message: p.State.Message, named: named}
 		}
-		for _, path := range wanted.parts[at] {
+		for _, path := range wanted.parts[at].Paths {
 			f.byPath[path] = failure.Message
 		}
 	}
@@ -105,19 +92,40 @@ func (f faults) of(e *entry, wanted goal) (message string, failed bool) {
 	return "", false
 }
 
-// fail is of an entry of which the node lacks something. It reports whether the entry goes back
-// to what was applied before.
-func (p *pass) fail(e *entry, message string) bool {
+// lost reports whether the node had what a policy desires, and lacks it since. This is no failure
+// of a change.
+func lost(e *nmstate.Enactment) bool {
+	return e.Phase == nmstate.Failing && e.Reason == nmstatev1.ConfigurationLostReason
+}
+
+// fail is of an entry of which the node lacks something. quiet: no policy changes the node, so what
+// an entry had is lost. It reports whether the entry goes back to what was applied before.
+func (p *pass) fail(e *entry, message string, quiet bool) bool {
 	// One that has gone back before fails for the reason that it was told then.
 	blamed := e.is.Phase == nmstate.Progressing || e.failing() && (e.is.Trial.Open || e.is.Trial.Failures == 0)
-	if blamed {
-		e.tell(nmstate.Failing, nmstatev1.FailedToConfigureReason, message)
+	had := e.is.Phase == nmstate.Available && len(e.is.Applied) > 0
+	switch {
+	case had || lost(&e.is):
+		if quiet {
+			e.failed(nmstatev1.ConfigurationLostReason, "The node no longer has what the policy desires: "+message)
+		}
+	case blamed:
+		e.failed(nmstatev1.FailedToConfigureReason, message)
 	}
 	if !e.is.Trial.Open {
 		return false
 	}
 	p.goBack(e)
 	return true
+}
+
+// failed tells a failure. The text of one that lasts stays, with the time of its beginning: a try
+// that says nothing new is no change.
+func (e *entry) failed(reason, message string) {
+	same := e.is.Phase == nmstate.Failing && e.is.Reason == reason && said.SameCause(e.is.Message, said.Message(message))
+	if !same {
+		e.tell(nmstate.Failing, reason, message)
+	}
 }
 
 // succeed is of an entry of which the node has all. It reports whether the entry undid
@@ -183,7 +191,7 @@ func (p *pass) changes(wanted goal) Changes {
 	if p.writable() && !p.written(wanted) {
 		c.Desired = &Desired{
 			State: p.described(wanted.Desired), FromPolicies: orNil(wanted.FromPolicies), Parts: wanted.parts,
-			Reach: p.reach(), ResourceVersion: p.State.ResourceVersion,
+			Reach: wanted.reach, ResourceVersion: p.State.ResourceVersion,
 		}
 	}
 	return c

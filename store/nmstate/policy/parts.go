@@ -9,8 +9,21 @@ import (
 	"strings"
 )
 
+// Part is a part of a desired state: it is enforced together.
+type Part struct {
+	// Paths are those of what is in it, sorted.
+	Paths []string
+	// Reach are the targets that the node has to reach after a change of the part.
+	Reach []string
+}
+
+// Equal reports whether two parts are the same.
+func (p Part) Equal(other Part) bool {
+	return slices.Equal(p.Paths, other.Paths) && slices.Equal(p.Reach, other.Reach)
+}
+
 // Parts divide a desired state: nothing in one part depends on another part. Each part has the
-// paths of what is in it, sorted: whole interfaces, entries of routes and rules, and other
+// paths of what is in it, sorted, and no targets: whole interfaces, entries of routes and rules, and other
 // sections as a whole. The parts are in the order of their owners. It is nil for one part.
 //
 // Two things are in one part if
@@ -19,7 +32,7 @@ import (
 //   - one is a route or a rule of the other one, or both are about one destination or table.
 //
 // lead is the owner that answers for another one, and returns all others as they are.
-func (a Aggregation) Parts(lead func(owner string) string) [][]string {
+func (a Aggregation) Parts(lead func(owner string) string) []Part {
 	g := groups{}
 	everyRoute := false
 	for _, asked := range a.asked {
@@ -64,14 +77,14 @@ type asked struct {
 
 // Split divides a desired state by the paths of its parts. rest is what is in no part, nil for
 // nothing.
-func Split(desired map[string]any, parts [][]string) (divided []map[string]any, rest map[string]any, err error) {
+func Split(desired map[string]any, parts []Part) (divided []map[string]any, rest map[string]any, err error) {
 	leaves, err := parse(desired)
 	if err != nil {
 		return nil, nil, err
 	}
 	of := map[string]int{}
-	for n, paths := range parts {
-		for _, at := range paths {
+	for n, part := range parts {
+		for _, at := range part.Paths {
 			of[at] = n
 		}
 	}
@@ -193,8 +206,8 @@ func (g groups) join(a, b string) {
 }
 
 // divide returns the paths of leaves by their sets, nil for one set.
-func (g groups) divide(leaves []owned) [][]string {
-	var parts [][]string
+func (g groups) divide(leaves []owned) []Part {
+	var parts []Part
 	at, known := map[string]int{}, map[string]bool{}
 	for _, l := range leaves {
 		what := top(l.leaf)
@@ -206,15 +219,15 @@ func (g groups) divide(leaves []owned) [][]string {
 		n, ok := at[head]
 		if !ok {
 			n = len(parts)
-			at[head], parts = n, append(parts, nil)
+			at[head], parts = n, append(parts, Part{})
 		}
-		parts[n] = append(parts[n], what)
+		parts[n].Paths = append(parts[n].Paths, what)
 	}
 	if len(parts) < 2 {
 		return nil
 	}
-	for _, paths := range parts {
-		slices.Sort(paths)
+	for _, part := range parts {
+		slices.Sort(part.Paths)
 	}
 	return parts
 }

@@ -23,7 +23,8 @@ func partsOf(t *testing.T, manual string, policies ...string) string {
 		t.Fatal(err)
 	}
 	var parts []string
-	for _, paths := range a.Parts(func(owner string) string { return owner }) {
+	for _, part := range a.Parts(func(owner string) string { return owner }) {
+		paths := part.Paths
 		for n, path := range paths {
 			if entry, _, ok := strings.Cut(path, " #"); ok {
 				paths[n] = entry + "]"
@@ -103,7 +104,7 @@ func TestPartsAreTheWholeDesiredState(t *testing.T) {
 		for _, one := range a.asked {
 			in := map[int]bool{}
 			for _, path := range a.About(one.owner) {
-				if at := slices.IndexFunc(parts, func(paths []string) bool { return slices.Contains(paths, path) }); at >= 0 {
+				if at := slices.IndexFunc(parts, func(part Part) bool { return slices.Contains(part.Paths, path) }); at >= 0 {
 					in[at] = true
 				}
 			}
@@ -119,7 +120,7 @@ func TestPartsAreTheWholeDesiredState(t *testing.T) {
 
 func TestWhatIsInNoPartIsTheRest(t *testing.T) {
 	desired := document(t, "{interfaces: [{name: eth1, mtu: 1}, {name: eth2, mtu: 2}], dns-resolver: {config: {}}}")
-	parts, rest, err := Split(desired, [][]string{{"interfaces[eth2]"}, {"interfaces[eth3]"}})
+	parts, rest, err := Split(desired, []Part{{Paths: []string{"interfaces[eth2]"}}, {Paths: []string{"interfaces[eth3]"}}})
 	if err != nil || len(parts) != 2 || len(parts[1]) != 0 {
 		t.Fatalf("%v, %v", parts, err)
 	}

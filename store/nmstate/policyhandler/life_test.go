@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,6 +22,7 @@ import (
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
 	nmstatev1beta1 "github.com/alioth-net/alioth/api/nmstate/v1beta1"
 	"github.com/alioth-net/alioth/store/kube"
+	"github.com/alioth-net/alioth/store/nmstate"
 )
 
 // life is the life of the policy blue on two nodes, which change one after the other. The
@@ -78,7 +81,10 @@ func (l life) once() {
 
 // report is what a state handler does: it reports the current state, and that it has
 // enforced the desired one.
-func (l life) report(node, current string) {
+func (l life) report(node, current string) { l.Helper(); l.tell(node, current, "") }
+
+// tell is report with the cause of a failure, "" for none.
+func (l life) tell(node, current, cause string) {
 	l.Helper()
 	object := newState(node)
 	err := l.api.Get(l.Context(), object)
@@ -86,11 +92,18 @@ func (l life) report(node, current string) {
 		err = l.api.Create(l.Context(), object)
 	}
 	l.must(err)
-	conditions := object.Status.Conditions
-	meta.SetStatusCondition(&conditions, metav1.Condition{Type: nmstatev1.AvailableCondition, Status: metav1.ConditionTrue, Reason: nmstatev1.SuccessfullyConfiguredReason})
+	conditions, reason := slices.Clone(object.Status.Conditions), nmstatev1.SuccessfullyConfiguredReason
+	var failures []nmstatev1beta1.Failure
+	if cause != "" {
+		reason, failures = nmstatev1.FailedToConfigureReason, []nmstatev1beta1.Failure{{Message: cause}}
+	}
+	for kind, is := range map[string]bool{nmstatev1.AvailableCondition: cause == "", nmstatev1.FailingCondition: cause != ""} {
+		status := map[bool]metav1.ConditionStatus{true: metav1.ConditionTrue, false: metav1.ConditionFalse}[is]
+		meta.SetStatusCondition(&conditions, metav1.Condition{Type: kind, Status: status, Reason: reason, Message: cause})
+	}
 	l.must(kube.PatchStatus(l.Context(), l.api, object,
 		kube.Set{Field: "currentState", Value: raw(current)}, kube.Set{Field: "observedDesiredGeneration", Value: object.Generation},
-		kube.Set{Field: "conditions", Value: conditions}))
+		kube.Set{Field: "failures", Value: failures}, kube.Set{Field: "conditions", Value: conditions}))
 }
 
 // phases are the conditions of the enactments on n1 and n2, and of the policy, that are true.
@@ -155,6 +168,12 @@ func (l life) run() {
 	l.report("n2", large)
 	l.once()
 	l.expect("Available Available Available of 0")
+	l.tell("n1", large, "eth1 is busy")
+	l.once()
+	l.expect("Failing Available Degraded of 0")
+	l.report("n1", large)
+	l.once()
+	l.expect("Available Available Available of 0")
 	l.must(l.api.Delete(l.Context(), policy, policy.UID))
 	l.once()
 	for _, node := range []string{"n1", "n2"} {
@@ -183,6 +202,39 @@ func (l life) expect(want string) {
 
 func TestAPolicyComesToOneNodeAfterTheOtherAndIsUndoneInTheEnd(t *testing.T) {
 	life{T: t, api: newWorld(t).api}.run()
+}
+
+// TestAPolicyThatANodeLosesIsWrittenOnce, with the cause and since when it is so, and no desired state
+// is written again.
+func TestAPolicyThatANodeLosesIsWrittenOnce(t *testing.T) {
+	w := newWorld(t)
+	l, policy := life{T: t, api: w.api}, newBlue()
+	l.must(l.api.Create(t.Context(), newBlueNode("n1")))
+	l.must(l.api.Create(t.Context(), policy))
+	for _, current := range []string{small, large} {
+		l.report("n1", current)
+		l.once()
+	}
+	for n, cause := range []string{"no answer since 2026-01-02T03:04:05Z", "no answer since 2026-01-02T03:05:06Z"} {
+		l.tell("n1", large, cause)
+		w.api.take()
+		l.once()
+		want := [][]string{{"patch n1.blue/status", "patch blue/status"}, nil}[n]
+		if got := w.api.take(); !slices.Equal(got, want) {
+			t.Errorf("%s: the writes are %q, want %q", cause, got, want)
+		}
+	}
+	object, row := w.enactment()
+	failing := meta.FindStatusCondition(object.Status.Conditions, nmstatev1.FailingCondition)
+	if row.Phase != nmstate.Failing || row.Reason != nmstatev1.ConfigurationLostReason || !strings.Contains(row.Message, "no answer since") ||
+		failing == nil || !row.Since.Equal(failing.LastTransitionTime.Time) {
+		t.Errorf("the enactment is %s %s since %s: %s", row.Phase, row.Reason, row.Since, row.Message)
+	}
+	l.must(l.api.Get(t.Context(), policy))
+	degraded := meta.FindStatusCondition(policy.Status.Conditions, nmstatev1.DegradedCondition)
+	if degraded == nil || degraded.Reason != nmstatev1.ConfigurationLostReason || !strings.Contains(degraded.Message, "n1: since "+row.Since.UTC().Format(time.RFC3339)) {
+		t.Errorf("the policy is Degraded: %+v", degraded)
+	}
 }
 
 // errInterrupted is the end of a handler at a write.

@@ -38,7 +38,9 @@ func TestAnEnactmentHasAllThatItsRowHas(t *testing.T) {
 	w := newWorld(t)
 	w.must(w.put(newRow()))
 	object, row := w.enactment()
-	if diff := cmp.Diff(newRow(), row, cmpopts.IgnoreFields(nmstate.Enactment{}, "Meta")); diff != "" {
+	want := newRow()
+	want.Since = w.now
+	if diff := cmp.Diff(want, row, cmpopts.IgnoreFields(nmstate.Enactment{}, "Meta")); diff != "" {
 		t.Errorf("the row that is read is another than the one that was written:\n%s", diff)
 	}
 	if object.Labels[nmstatev1.NodeLabel] != "n1" || object.Labels[nmstatev1.PolicyLabel] != "blue" {
@@ -70,6 +72,7 @@ func TestAFieldOfAnEnactmentIsReplacedAsAWhole(t *testing.T) {
 	row.Slot = nmstate.Slot{}
 	w.must(w.put(row))
 	object, now := w.enactment()
+	row.Since = w.now
 	if diff := cmp.Diff(row, now, cmpopts.IgnoreFields(nmstate.Enactment{}, "Meta", "Slot")); diff != "" {
 		t.Errorf("the row that is read is another than the one that was written:\n%s", diff)
 	}
@@ -213,11 +216,12 @@ func TestADesiredStateReplacesTheOneThatItWasMadeOf(t *testing.T) {
 	state.Spec.Reach, state.Spec.PolicyReach = []nmstatev1.ReachTarget{"hand"}, []nmstatev1.ReachTarget{"former"}
 	w := newWorld(t, state)
 	h := NewHandler(w.cfg)
-	desired := &enact.Desired{State: mtu("eth1", 9000), Reach: []string{"storage:443"}, ResourceVersion: w.state().ResourceVersion}
+	desired := &enact.Desired{State: mtu("eth1", 9000), Reach: []string{"storage:443"}, Parts: []policy.Part{{Paths: []string{"interfaces[eth1]"}, Reach: []string{"storage:443"}}}, ResourceVersion: w.state().ResourceVersion}
 	w.must(h.putDesired(t.Context(), "n1", desired))
 	now := w.state()
 	if !isDocument(desired.State, now.Spec.DesiredState) || now.Spec.PolicyState != nil ||
-		!slices.Equal(now.Spec.Reach, []nmstatev1.ReachTarget{"hand"}) || !slices.Equal(now.Spec.PolicyReach, []nmstatev1.ReachTarget{"storage:443"}) {
+		!slices.Equal(now.Spec.Reach, []nmstatev1.ReachTarget{"hand"}) || !slices.Equal(now.Spec.PolicyReach, []nmstatev1.ReachTarget{"storage:443"}) ||
+		len(now.Spec.Parts) != 1 || !slices.Equal(now.Spec.Parts[0].Reach, []string{"storage:443"}) {
 		t.Errorf("specification %s", now.Spec.DesiredState.Raw)
 	}
 	w.must(w.api.client.Update(t.Context(), func() *nmstatev1beta1.NodeNetworkState {
