@@ -420,7 +420,16 @@ type statusClient struct {
 	c *apiClient
 }
 
-func (s statusClient) Patch(_ context.Context, object client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
+func (s statusClient) Patch(_ context.Context, object client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+	if options := (&client.SubResourcePatchOptions{}).ApplyOptions(opts); len(options.DryRun) > 0 {
+		return s.c.hook("get", object, func() error {
+			next, _, err := s.c.api.patched(object, patch)
+			if err == nil {
+				assign(object, next)
+			}
+			return err
+		})
+	}
 	return s.c.hook("patch status", object, func() error { return s.c.api.patchStatus(object, patch) })
 }
 

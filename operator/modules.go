@@ -383,7 +383,7 @@ func registerNodeIPAM(p *parts) error {
 		errs = append(errs,
 			podnetwork.Register(to, p.feed, &podnetwork.Reconciler{Group: group, Client: p.client(podnetwork.Name(group)), Store: p.rows}),
 			podnetworkinstance.Register(to, p.feed, &podnetworkinstance.Reconciler{
-				Group: group, Client: p.client(podnetworkinstance.Name(group)), Store: p.rows, Settled: p.calls.Settled,
+				Group: group, Client: p.client(podnetworkinstance.Name(group)), Store: p.rows, Settled: p.calls.Settled, Events: p.env.events,
 			}),
 			podconfig.Register(to, p.feed, &podconfig.Reconciler{Group: group, Client: p.client(podconfig.Name(group)), Store: p.rows}),
 		)
