@@ -6,6 +6,8 @@ package cnid
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/netip"
@@ -13,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -177,6 +180,61 @@ func TestAddressesOfAnAPIThatIsTurnedOffGoWithTheirPods(t *testing.T) {
 	n.deletePod(t, p)
 	// Its plugin finds no API, and leaves the release.
 	if err := queue.Put(n.cfg.queuedReleases(), queue.Release{ContainerID: infraName(1), IfName: "eth0"}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the Address is deleted", func() error { return n.addressGone(p) })
+}
+
+// TestADELThatAPluginForCNSLeavesIsDoneAtTheStart: the file of such a plugin has the name of the
+// container and the podInterfaceID in it.
+func TestADELThatAPluginForCNSLeavesIsDoneAtTheStart(t *testing.T) {
+	n := newAPINode(t, "ipam-deletes")
+	n.vpcOf(t, "infra", 77, "10.10.0.0/16")
+	n.infraPods(t, 1)
+	n.cfg.NodeIPAM.Enabled, n.cfg.NodeIPAM.Deletes = true, filepath.Join(t.TempDir(), "azure-vnet", "deleteIDs")
+	n.start(t)
+	asked := requestOf(1)
+	if _, err := (client.Client{Socket: n.cfg.nodeIPAMSocket()}).Request(t.Context(), asked); err != nil {
+		t.Fatal(err)
+	}
+	n.stop(unix.SIGKILL)
+	file := filepath.Join(n.cfg.NodeIPAM.Deletes, asked.InfraContainerID)
+	if err := os.WriteFile(file, []byte(asked.PodInterfaceID), 0o600); err != nil { // the daemon has made the directory
+		t.Fatal(err)
+	}
+	p := &labPod{name: infraName(1), vpc: "infra", addrs: []netip.Prefix{netip.MustParsePrefix("10.10.1.1/16")}}
+	n.deletePod(t, p)
+	n.start(t)
+	eventually(t, "the Address is deleted, and the file", func() error {
+		if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("the file is there: %w", err)
+		}
+		return n.addressGone(p)
+	})
+}
+
+// TestAPodWithoutItsDELLosesItsAddressWhenItsContainerIsGone: its client named no namespace.
+func TestAPodWithoutItsDELLosesItsAddressWhenItsContainerIsGone(t *testing.T) {
+	n := newAPINode(t, "ipam-abandoned")
+	pod := n.podCgroup(t)
+	container := filepath.Join(pod, "cri-containerd-"+requestOf(1).InfraContainerID+".scope")
+	if err := os.Mkdir(container, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Remove(container) }) // unless it is gone
+	n.vpcOf(t, "infra", 77, "10.10.0.0/16")
+	n.infraPods(t, 1)
+	n.cfg.NodeIPAM.Listen, n.cfg.ReconcileEvery = "", 100*time.Millisecond
+	n.start(t)
+	if _, err := (client.Client{Socket: n.cfg.nodeIPAMSocket()}).Request(t.Context(), requestOf(1)); err != nil {
+		t.Fatal(err)
+	}
+	p := &labPod{name: infraName(1), vpc: "infra", addrs: []netip.Prefix{netip.MustParsePrefix("10.10.1.1/16")}}
+	n.deletePod(t, p)
+	if err := n.addressGone(p); err == nil {
+		t.Error("the Address is deleted although the container runs")
+	}
+	if err := os.Remove(container); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the Address is deleted", func() error { return n.addressGone(p) })
