@@ -18,7 +18,12 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	apiclient "sigs.k8s.io/controller-runtime/pkg/client"
 
+	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/nodeipam/client"
@@ -238,4 +243,25 @@ func TestAPodWithoutItsDELLosesItsAddressWhenItsContainerIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the Address is deleted", func() error { return n.addressGone(p) })
+}
+
+// TestAnotherCNIConfigurationIsMeantWithTheLabelOfTheAPI: such a node has its pods from another
+// plugin, so the remedy to remove its configuration would be wrong.
+func TestAnotherCNIConfigurationIsMeantWithTheLabelOfTheAPI(t *testing.T) {
+	n := newAPINode(t, "ipam-othercni")
+	n.cfg.NodeIPAM.Enabled, n.cfg.RecheckEvery = true, 100*time.Millisecond
+	n.start(t)
+	if err := os.MkdirAll(n.cfg.CNIConfDir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(n.cfg.CNIConfDir, "00-infra.conflist"), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n.health(t, v1alpha1.OtherCNIConfigurationReason)
+	label := fmt.Appendf(nil, `{"metadata":{"labels":{%q:"true"}}}`, multitenancyv1alpha1.NodeLabel)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.name}}
+	if err := n.api.Patch(t.Context(), node, apiclient.RawPatch(types.MergePatchType, label)); err != nil {
+		t.Fatal(err)
+	}
+	n.health(t, v1alpha1.NetworkHealthyReason)
 }
