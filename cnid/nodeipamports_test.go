@@ -212,7 +212,7 @@ func TestADELThatAPluginForCNSLeavesIsDoneAtTheStart(t *testing.T) {
 	n.start(t)
 	eventually(t, "the Address is deleted, and the file", func() error {
 		if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("the file is there: %v", err)
+			return errors.Join(errors.New("the file is there"), err)
 		}
 		return n.addressGone(p)
 	})
