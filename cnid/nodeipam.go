@@ -15,6 +15,7 @@ import (
 	"slices"
 	"time"
 
+	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attach/drivers"
 	"github.com/alioth-net/alioth/cnid/attach/external/nic"
@@ -24,6 +25,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/nodeipam"
 	"github.com/alioth-net/alioth/cnid/nodeipam/answer"
 	"github.com/alioth-net/alioth/cnid/nodeipam/client"
+	"github.com/alioth-net/alioth/cnid/nodeipam/containers"
+	"github.com/alioth-net/alioth/cnid/nodeipam/deviceplugin"
 	"github.com/alioth-net/alioth/cnid/nodeipam/endpoints"
 	"github.com/alioth-net/alioth/cnid/nodeipam/hostnetwork"
 	"github.com/alioth-net/alioth/cnid/nodeipam/loopback"
@@ -46,10 +49,12 @@ type NodeIPAM struct {
 	Groups []string
 	// Devices are patterns of names (path.Match) of the devices that pods may get.
 	Devices []string
-	// Machine identifies the virtual machine; "" for what the SMBIOS has.
+	// Machine identifies the virtual machine; "" for what the SMBIOS has, or else the node's
+	// system, or else the UID of the Node.
 	Machine string
 	// Ranges are what a pod with a delegated device reaches by its first interface, beside
-	// the ranges of Services: nodes and other infrastructure.
+	// the ranges of Services: nodes and other infrastructure. Without any it is the network
+	// of the node's own address.
 	Ranges []netip.Prefix
 	// Listen is a TCP address on loopback at which the API is served too, for processes of
 	// the node; "" for none.
@@ -57,6 +62,12 @@ type NodeIPAM struct {
 	// PodCgroup is the cgroup2 directory of all pods, whose processes are kept away from
 	// Listen; "" looks for that of the kubelet.
 	PodCgroup string
+	// KubeletPlugins is the kubelet's folder of device plugins, where the kubelet gets the
+	// number of devices; "" for none.
+	KubeletPlugins string
+	// Deletes is the directory in which clients of CNS leave a file for each release that
+	// nobody took; "" for none.
+	Deletes string
 }
 
 const (
@@ -64,6 +75,8 @@ const (
 	pollDevices = 30 * time.Second
 	// keepEndpoints is how often the state of endpoints that are gone is forgotten.
 	keepEndpoints = time.Minute
+	// pollKubelet is how often the daemon looks whether the kubelet has started again.
+	pollKubelet = 5 * time.Second
 )
 
 func (c NodeIPAM) check() error {
@@ -124,7 +137,8 @@ func (c Config) nodeIPAMPorts(log *slog.Logger) *loopback.Ports {
 
 // nodeIPAMModules are the area of addresses for other CNI plugins. If it is off, only what
 // was attached before is released.
-func (d *daemon) nodeIPAMModules(api nodeinfo.API) ([]module, error) {
+// complete reports whether the store has all pods of the node, and the journal all attachments.
+func (d *daemon) nodeIPAMModules(api nodeinfo.API, complete func() bool) ([]module, error) {
 	if !d.cfg.NodeIPAM.Enabled && !d.cfg.servedBefore() {
 		return nil, nil
 	}
@@ -136,24 +150,72 @@ func (d *daemon) nodeIPAMModules(api nodeinfo.API) ([]module, error) {
 	service := nodeipam.New(nodeipam.Config{Manager: d.attachments, Store: d.store, Records: d.journal.Records, OfContainer: d.journal.OfContainer, Releases: d.journal.Releases, Log: log})
 	host := hostnetwork.New(d.ownAddress, log)
 	server := rest.New(rest.Config{Service: service, Endpoints: states, Node: d.nodeIPAMAnswers(host), Metrics: rest.NewMetrics(d.registry), Log: log})
-	releases := drain.New(drain.Config{Dir: d.cfg.queuedReleases(), Release: func(ctx context.Context, r queue.Release) error {
-		return server.Release(ctx, rest.Key(r))
-	}, Metrics: drain.NewMetrics(d.registry), Log: log})
-	area := module{name: "node IPAM", loops: []func(context.Context){releases.Run, d.keepEndpoints(states)}}
+	area := module{name: "node IPAM", loops: []func(context.Context){d.keepEndpoints(states), d.collectAbandoned(service, complete, log)}}
+	area.loops = append(area.loops, d.drains(server, log)...)
 	if !d.cfg.NodeIPAM.Enabled {
 		return []module{area}, nil
 	}
 	info := nodeinfo.New(nodeinfo.Config{
-		Node: d.cfg.NodeName, API: api, Store: d.store, Groups: d.cfg.NodeIPAM.Groups, Machine: nodeinfo.Machine(d.cfg.NodeIPAM.Machine, nodeinfo.ProductUUID),
+		Node: d.cfg.NodeName, API: api, Store: d.store, Groups: d.cfg.NodeIPAM.Groups, Machine: nodeinfo.Machine(d.cfg.NodeIPAM.Machine, nodeinfo.ProductUUID, nodeinfo.MachineID),
 		Devices: d.offeredDevices, Every: pollDevices, Log: log,
 	})
-	watch := monitor.NetworkWatch{Changed: func() { host.Changed(); info.Look() }, Log: log}
+	look := info.Look
+	if d.cfg.NodeIPAM.KubeletPlugins != "" {
+		plugin := deviceplugin.New(deviceplugin.Config{
+			Dir: d.cfg.NodeIPAM.KubeletPlugins, Resource: string(multitenancyv1alpha1.DeviceTypeVnetNIC), Count: d.countDevices, Every: pollKubelet, Log: log,
+		})
+		look = func() { info.Look(); plugin.Look() }
+		area.loops = append(area.loops, plugin.Run)
+	}
+	watch := monitor.NetworkWatch{Changed: func() { host.Changed(); look() }, Log: log}
 	tcp := d.ports.Serving(d.cfg.tokenFile(), func(token string) http.Handler {
 		return server.Handler(rest.Place{Token: token, Patience: rest.TCPPatience})
 	}, d.progress.AwaitFirst, log)
 	area.loops = append(area.loops, info.Run, watch.Run, tcp)
 	area.servers = []func(context.Context) error{func(ctx context.Context) error { return d.serveNodeIPAM(ctx, server) }}
 	return []module{area}, nil
+}
+
+// drains apply releases that nobody took: of Alioth's plugin, and of those for CNS.
+func (d *daemon) drains(server *rest.Server, log *slog.Logger) []func(context.Context) {
+	var loops []func(context.Context)
+	metrics := drain.NewMetrics(d.registry)
+	dirs := []string{d.cfg.queuedReleases()}
+	if d.cfg.NodeIPAM.Enabled && d.cfg.NodeIPAM.Deletes != "" {
+		dirs = append(dirs, d.cfg.NodeIPAM.Deletes)
+	}
+	for _, dir := range dirs {
+		loops = append(loops, drain.New(drain.Config{Dir: dir, Release: func(ctx context.Context, r queue.Release) error {
+			return server.Release(ctx, rest.Key(r))
+		}, Metrics: metrics, Log: log}).Run)
+	}
+	return loops
+}
+
+// collectAbandoned releases attachments whose DEL never came.
+func (d *daemon) collectAbandoned(service *nodeipam.Service, complete func() bool, log *slog.Logger) func(context.Context) {
+	running := func() (func(string) bool, error) {
+		pods, err := install.PodCgroup(d.cfg.CgroupRoot, d.cfg.NodeIPAM.PodCgroup)
+		if err != nil {
+			return nil, err
+		}
+		return containers.In(pods)
+	}
+	return func(ctx context.Context) {
+		said := ""
+		periodic.Run(ctx, d.cfg.ReconcileEvery, nil, func() {
+			if !complete() {
+				return
+			}
+			err := service.ReleaseAbandoned(ctx, running)
+			if err == nil {
+				said = ""
+			} else if err.Error() != said && ctx.Err() == nil { // one warning for each cause
+				said = err.Error()
+				log.Warn("can't release every attachment whose DEL never came; trying again", "error", err)
+			}
+		})
+	}
 }
 
 // servedBefore reports whether the API has been on since Alioth was installed on the node. The
@@ -166,7 +228,13 @@ func (c Config) servedBefore() bool {
 // nodeIPAMAnswers is what all answers have in common.
 func (d *daemon) nodeIPAMAnswers(host *hostnetwork.Reader) func() answer.Node {
 	infra := slices.Concat(d.cfg.NodeIPAM.Ranges, d.cfg.ServiceRanges)
-	return func() answer.Node { return answer.Node{Host: host.Info(), Infra: infra} }
+	return func() answer.Node {
+		node := answer.Node{Host: host.Info(), Infra: infra}
+		if own, err := netip.ParsePrefix(node.Host.Subnet); err == nil && len(d.cfg.NodeIPAM.Ranges) == 0 {
+			node.Nearby = []netip.Prefix{own}
+		}
+		return node
+	}
 }
 
 // ownAddress is the first InternalIP of this node; not valid while the node is not known.
@@ -204,6 +272,38 @@ func (d *daemon) offeredDevices() ([]string, error) {
 		macs = append(macs, device.MAC.String())
 	}
 	return macs, err
+}
+
+// servesOtherCNI reports whether the node has the label of the API: its pods are those of
+// another CNI plugin.
+func (d *daemon) servesOtherCNI() (serves bool) {
+	d.store.View(func(tx store.ReadTx) {
+		self := store.GetNode(tx, d.cfg.NodeName)
+		serves = d.cfg.NodeIPAM.Enabled && self != nil && self.NodeIPAM
+	})
+	return serves
+}
+
+// countDevices is how many devices pods of this node can have together: those that it offers,
+// and those that are in pods. A node without the label of the API offers none.
+func (d *daemon) countDevices() (int, error) {
+	if !d.servesOtherCNI() {
+		return 0, nil
+	}
+	offered, err := d.offeredDevices()
+	if err != nil {
+		return 0, err
+	}
+	all := map[string]bool{}
+	for _, mac := range offered {
+		all[mac] = true
+	}
+	for _, rec := range d.journal.Records() {
+		if rec.External && rec.Mode == attach.ModeDevice {
+			all[rec.MAC.String()] = true
+		}
+	}
+	return len(all), nil
 }
 
 // keepEndpoints forgets the state of endpoints that are gone.

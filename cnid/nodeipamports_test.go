@@ -6,6 +6,8 @@ package cnid
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/netip"
@@ -13,9 +15,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	apiclient "sigs.k8s.io/controller-runtime/pkg/client"
 
+	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/nodeipam/client"
@@ -180,4 +188,80 @@ func TestAddressesOfAnAPIThatIsTurnedOffGoWithTheirPods(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the Address is deleted", func() error { return n.addressGone(p) })
+}
+
+// TestADELThatAPluginForCNSLeavesIsDoneAtTheStart: the file of such a plugin has the name of the
+// container and the podInterfaceID in it.
+func TestADELThatAPluginForCNSLeavesIsDoneAtTheStart(t *testing.T) {
+	n := newAPINode(t, "ipam-deletes")
+	n.vpcOf(t, "infra", 77, "10.10.0.0/16")
+	n.infraPods(t, 1)
+	n.cfg.NodeIPAM.Enabled, n.cfg.NodeIPAM.Deletes = true, filepath.Join(t.TempDir(), "azure-vnet", "deleteIDs")
+	n.start(t)
+	asked := requestOf(1)
+	if _, err := (client.Client{Socket: n.cfg.nodeIPAMSocket()}).Request(t.Context(), asked); err != nil {
+		t.Fatal(err)
+	}
+	n.stop(unix.SIGKILL)
+	file := filepath.Join(n.cfg.NodeIPAM.Deletes, asked.InfraContainerID)
+	if err := os.WriteFile(file, []byte(asked.PodInterfaceID), 0o600); err != nil { // the daemon has made the directory
+		t.Fatal(err)
+	}
+	p := &labPod{name: infraName(1), vpc: "infra", addrs: []netip.Prefix{netip.MustParsePrefix("10.10.1.1/16")}}
+	n.deletePod(t, p)
+	n.start(t)
+	eventually(t, "the Address is deleted, and the file", func() error {
+		if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+			return errors.Join(errors.New("the file is there"), err)
+		}
+		return n.addressGone(p)
+	})
+}
+
+// TestAPodWithoutItsDELLosesItsAddressWhenItsContainerIsGone: its client named no namespace.
+func TestAPodWithoutItsDELLosesItsAddressWhenItsContainerIsGone(t *testing.T) {
+	n := newAPINode(t, "ipam-abandoned")
+	pod := n.podCgroup(t)
+	container := filepath.Join(pod, "cri-containerd-"+requestOf(1).InfraContainerID+".scope")
+	if err := os.Mkdir(container, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Remove(container) }) // unless it is gone
+	n.vpcOf(t, "infra", 77, "10.10.0.0/16")
+	n.infraPods(t, 1)
+	n.cfg.NodeIPAM.Listen, n.cfg.ReconcileEvery = "", 100*time.Millisecond
+	n.start(t)
+	if _, err := (client.Client{Socket: n.cfg.nodeIPAMSocket()}).Request(t.Context(), requestOf(1)); err != nil {
+		t.Fatal(err)
+	}
+	p := &labPod{name: infraName(1), vpc: "infra", addrs: []netip.Prefix{netip.MustParsePrefix("10.10.1.1/16")}}
+	n.deletePod(t, p)
+	if err := n.addressGone(p); err == nil {
+		t.Error("the Address is deleted although the container runs")
+	}
+	if err := os.Remove(container); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the Address is deleted", func() error { return n.addressGone(p) })
+}
+
+// TestAnotherCNIConfigurationIsMeantWithTheLabelOfTheAPI: such a node has its pods from another
+// plugin, so the remedy to remove its configuration would be wrong.
+func TestAnotherCNIConfigurationIsMeantWithTheLabelOfTheAPI(t *testing.T) {
+	n := newAPINode(t, "ipam-othercni")
+	n.cfg.NodeIPAM.Enabled, n.cfg.RecheckEvery = true, 100*time.Millisecond
+	n.start(t)
+	if err := os.MkdirAll(n.cfg.CNIConfDir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(n.cfg.CNIConfDir, "00-infra.conflist"), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n.health(t, v1alpha1.OtherCNIConfigurationReason)
+	label := fmt.Appendf(nil, `{"metadata":{"labels":{%q:"true"}}}`, multitenancyv1alpha1.NodeLabel)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.name}}
+	if err := n.api.Patch(t.Context(), node, apiclient.RawPatch(types.MergePatchType, label)); err != nil {
+		t.Fatal(err)
+	}
+	n.health(t, v1alpha1.NetworkHealthyReason)
 }

@@ -78,7 +78,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	others, err := d.nodeIPAMModules(api)
+	others, err := d.nodeIPAMModules(api, complete)
 	if err != nil {
 		return err
 	}

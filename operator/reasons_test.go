@@ -66,6 +66,8 @@ var elsewhere = map[string]string{
 	v1alpha1.PodNetworkInstanceNotFoundReason: "operator/nodeipam, TestWhatPodsGetOnNodesOfTheAPI",
 	v1alpha1.PodNetworkInstanceNotReadyReason: "operator/nodeipam, TestWhatPodsGetOnNodesOfTheAPI",
 	v1alpha1.PodNetworkNotReadyReason:         "operator/nodeipam, TestWhatPodsGetOnNodesOfTheAPI",
+	v1alpha1.NodeNotMultitenantReason:         "operator/nodeipam, TestWhatPodsGetOnNodesOfTheAPI",
+	v1alpha1.ForeignDefinitionReason:          "operator, TestAForeignCRDServesWhatItCanKeep",
 	v1alpha1.NodeCapacityReason:               "operator/ipam, TestNoTwoAttachmentsOfANodeHaveOneDevice",
 	v1alpha1.ReservingReason:                  "operator/nodeipam/podnetworkinstance, TestAnInstanceReservesInTwoSteps: over within a moment",
 	v1alpha1.ReservationLimitReason:           "operator/nodeipam/podnetworkinstance, TestWhatAnInstanceCanNotReserve",

@@ -128,6 +128,9 @@ const (
 	// NodeCapacityReason: an interface needs a device of the node, and the node has none to
 	// give.
 	NodeCapacityReason = "NodeCapacityExceeded"
+	// NodeNotMultitenantReason: the pod asks for the network of a tenant by a label of the node
+	// IPAM API, and its node lacks the label of that API.
+	NodeNotMultitenantReason = "NodeNotMultitenant"
 	// SubnetExhaustedReason: no address is free in the suitable subnets.
 	SubnetExhaustedReason = "SubnetExhausted"
 	// NoAddressRangeReason: the network outside of every VPC has no addresses of the

@@ -14,4 +14,7 @@ const (
 	// ReservationLimitReason (PodNetworkInstance): the PodNetwork allows fewer reserved
 	// addresses.
 	ReservationLimitReason = "ReservationLimit"
+	// ForeignDefinitionReason (PodNetworkInstance): the CRD is not Alioth's and drops what
+	// Alioth notes about reserved addresses.
+	ForeignDefinitionReason = "ForeignDefinition"
 )

@@ -17,6 +17,8 @@ import (
 	"github.com/alioth-net/alioth/cnid"
 	"github.com/alioth-net/alioth/cnid/delegate/host"
 	"github.com/alioth-net/alioth/cnid/install"
+	"github.com/alioth-net/alioth/cnid/nodeipam/deviceplugin"
+	"github.com/alioth-net/alioth/cnid/nodeipam/queue"
 	"github.com/alioth-net/alioth/cnid/plan"
 )
 
@@ -140,9 +142,11 @@ func (o *options) addFlags(root *cobra.Command) {
 	flags.BoolVar(&o.NodeIPAM.Enabled, "node-ipam", o.NodeIPAM.Enabled, "serve addresses to other CNI plugins, where the node has the label kubernetes.azure.com/podnetwork-multi-tenancy-enabled")
 	flags.StringSliceVar(&o.NodeIPAM.Groups, "node-ipam-groups", o.NodeIPAM.Groups, "API groups that have the NodeInfo of this node")
 	flags.StringSliceVar(&o.NodeIPAM.Devices, "node-ipam-devices", nil, "patterns of the names of devices that pods may get, for example eth1,ens*")
-	flags.StringVar(&o.NodeIPAM.Machine, "node-ipam-machine", "", "ID of this virtual machine; empty for the UUID of the SMBIOS")
-	flags.StringSliceVar(&o.nodeIPAMRanges, "node-ipam-ranges", nil, "ranges that pods with a delegated device reach by their first interface, beside Services: those of nodes and infrastructure")
+	flags.StringVar(&o.NodeIPAM.Machine, "node-ipam-machine", "", "ID of this virtual machine; empty for the UUID of the SMBIOS, or else the node's machine-id or the UID of the Node, with a prefix that says so")
+	flags.StringSliceVar(&o.nodeIPAMRanges, "node-ipam-ranges", nil, "ranges that pods with a delegated device reach by their first interface, beside Services: those of nodes and infrastructure; empty for the network of the node's own address")
 	flags.StringVar(&o.NodeIPAM.Listen, "node-ipam-listen", "", "TCP address on loopback, for example localhost:10090, at which that API is served too, to processes of the node that send the token in the folder --run-dir, and to no pod; empty for none")
+	flags.StringVar(&o.NodeIPAM.KubeletPlugins, "node-ipam-kubelet-plugins", "", "the kubelet's folder of device plugins, for example "+deviceplugin.DefaultDir+", where this node offers its devices as the resource acn.azure.com/vnet-nic; empty for none")
+	flags.StringVar(&o.NodeIPAM.Deletes, "node-ipam-deletes", queue.DeletesOfCNS, "directory in which CNI plugins for CNS leave a file for each DEL that nobody took; empty for none")
 	flags.StringVar(&o.NodeIPAM.PodCgroup, "node-ipam-pod-cgroup", "", "cgroup2 directory of all pods, which are kept away from --node-ipam-listen; empty for kubepods.slice or kubepods below the root")
 	flags.DurationVar(&o.DelegationWait, "delegation-timeout", o.DelegationWait, "how long the other CNI plugins of one interface may take")
 	flags.DurationVar(&o.RecheckEvery, "recheck-every", o.RecheckEvery,

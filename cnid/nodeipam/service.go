@@ -176,9 +176,9 @@ func (s *Service) interfaces(list []journal.Record) []answer.Interface {
 }
 
 func describe(tx store.ReadTx, rec journal.Record) answer.Interface {
-	one := answer.Interface{Name: rec.IfName, NIC: wire.InfraNIC, MAC: rec.MAC.String()}
+	one := answer.Interface{Name: rec.IfName, NIC: wire.InfraNIC}
 	if rec.Mode == attach.ModeDevice {
-		one.NIC = wire.FrontendNIC
+		one.NIC, one.MAC = wire.FrontendNIC, rec.MAC.String()
 	}
 	for i, prefix := range rec.Addrs {
 		address := answer.Address{Prefix: prefix}

@@ -26,6 +26,8 @@ import (
 type Config struct {
 	// CNIConfDir is the container runtime's directory of CNI configurations.
 	CNIConfDir string
+	// OtherCNI reports whether another CNI plugin is meant to have the node's pods.
+	OtherCNI func() bool
 	// Records are those of the node's attachments.
 	Records func() []journal.Record
 	// ProxyHealth returns the problem of the health pages for external load balancers,
@@ -151,6 +153,9 @@ func (c *Checker) blocked(ctx context.Context, traffic foreign.Traffic) (list []
 
 // otherCNI is a CNI configuration that the container runtime uses in place of Alioth's.
 func (c *Checker) otherCNI() []finding.Problem {
+	if c.cfg.OtherCNI() {
+		return nil
+	}
 	other, err := install.ConfigurationBefore(c.cfg.CNIConfDir)
 	if err != nil {
 		c.cfg.Log.Warn("can't look for other CNI configurations", "error", err)

@@ -38,9 +38,11 @@ func instanceServes(tx store.ReadTx, req *Request) error {
 	if !ok || req.PodNetwork == "" {
 		return nil
 	}
-	if instance := nodeipam.ServingInstance(tx, namespace, name); instance == nil || instance.Deleting || !instance.Ready {
-		return refuse(v1alpha1.PodNetworkInstanceNotReadyReason, WhenSubnetsChange, "PodNetworkInstance %s is not Ready: see `kubectl describe pni %s -n %s`",
-			req.Instance, name, namespace)
+	switch instance := nodeipam.ServingInstance(tx, namespace, name); {
+	case instance == nil:
+		return refuse(v1alpha1.PodNetworkInstanceNotReadyReason, WhenSubnetsChange, "PodNetworkInstance %s is gone: create it again", req.Instance)
+	case instance.Deleting || !instance.Ready:
+		return refuse(v1alpha1.PodNetworkInstanceNotReadyReason, WhenSubnetsChange, "PodNetworkInstance %s is not Ready: see `%s`", req.Instance, instance.Describe())
 	}
 	return nil
 }

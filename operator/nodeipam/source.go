@@ -32,6 +32,9 @@ func Source(infraSubnet string, next pod.Source) pod.Source {
 			return nil, &tenancy.Refusal{Message: fmt.Sprintf("node %s is not known yet", p.Node)}
 		}
 		if !Serves(tx, p) {
+			if !asks(p) && IsMultitenant(p) {
+				return nil, unlabelled(p)
+			}
 			return next(tx, p)
 		}
 		infra, refusal := infrastructure(tx, infraSubnet)
@@ -44,6 +47,18 @@ func Source(infraSubnet string, next pod.Source) pod.Source {
 		}
 		return append([]pod.Wish{infra}, delegated...), nil
 	}
+}
+
+// unlabelled refuses a pod that asks for the network of a tenant where no node IPAM API is. In
+// the default VPC, which it would get otherwise, it would look attached and reach nothing of
+// its tenant's network.
+func unlabelled(p *store.Pod) *tenancy.Refusal {
+	label := multitenancyv1alpha1.PodNetworkLabel
+	if _, named := p.Labels[multitenancyv1alpha1.PodNetworkInstanceLabel]; named {
+		label = multitenancyv1alpha1.PodNetworkInstanceLabel
+	}
+	return refuse(v1alpha1.NodeNotMultitenantReason, "the pod has the label %s, and node %s lacks the label %s: schedule the pod to a node with that label, for example by a nodeSelector, or remove the pod's label",
+		label, p.Node, multitenancyv1alpha1.NodeLabel)
 }
 
 // Serves reports whether the API serves a pod where it is bound: by the node's label, and
@@ -142,9 +157,10 @@ func readyInstance(tx store.ReadTx, namespace, name string) *tenancy.Refusal {
 	case instance == nil:
 		return refuse(v1alpha1.PodNetworkInstanceNotFoundReason, "there is no PodNetworkInstance %q in namespace %q: create it, or correct the label %s",
 			name, namespace, multitenancyv1alpha1.PodNetworkInstanceLabel)
+	case !instance.Deleting && !instance.Ready && instance.Reason == v1alpha1.ForeignDefinitionReason:
+		return refuse(v1alpha1.PodNetworkInstanceNotReadyReason, "PodNetworkInstance %s/%s is not Ready: %s", namespace, name, instance.Message)
 	case instance.Deleting || !instance.Ready:
-		return refuse(v1alpha1.PodNetworkInstanceNotReadyReason, "PodNetworkInstance %s/%s is not Ready: see `kubectl describe pni %s -n %s`",
-			namespace, name, name, namespace)
+		return refuse(v1alpha1.PodNetworkInstanceNotReadyReason, "PodNetworkInstance %s/%s is not Ready: see `%s`", namespace, name, instance.Describe())
 	case len(instance.Interfaces) == 0:
 		return refuse(v1alpha1.PodNetworkInstanceNotReadyReason, "PodNetworkInstance %s/%s names no PodNetwork: add one to spec.podNetworkConfigs", namespace, name)
 	}
@@ -153,8 +169,11 @@ func readyInstance(tx store.ReadTx, namespace, name string) *tenancy.Refusal {
 
 func readyNetwork(tx store.ReadTx, name, tenant string) (*nodeipam.PodNetwork, *tenancy.Refusal) {
 	network := nodeipam.ServingPodNetwork(tx, name)
-	if network == nil || network.Deleting || !network.Ready {
-		return nil, refuse(v1alpha1.PodNetworkNotReadyReason, "PodNetwork %q does not exist or is not Ready: see `kubectl describe pn %s`", name, name)
+	switch {
+	case network == nil:
+		return nil, refuse(v1alpha1.PodNetworkNotReadyReason, "there is no PodNetwork %q: create it, or correct the name", name)
+	case network.Deleting || !network.Ready:
+		return nil, refuse(v1alpha1.PodNetworkNotReadyReason, "PodNetwork %q is not Ready: see `%s`", name, network.Describe())
 	}
 	if vpc := store.GetVPC(tx, network.VPC); vpc == nil || !tenancy.Allows(vpc, tenant) {
 		return nil, refuse(v1alpha1.TenantNotAllowedReason, "VPC %q of PodNetwork %q does not allow tenant %q: ask the cluster's operator to add it to spec.allowedTenants",

@@ -82,8 +82,12 @@ func TestWhatPodsGetOnNodesOfTheAPI(t *testing.T) {
 		change func(*store.Pod)
 		want   []string
 	}{
-		"a pod without a request":            {world(), labelled(), []string{infra}},
-		"on another node":                    {world(), func(p *store.Pod) { p.Node = "node-2" }, []string{"next"}},
+		"a pod without a request": {world(), labelled(), []string{infra}},
+		"on another node":         {world(), func(p *store.Pod) { p.Node = "node-2" }, []string{"next"}},
+		"a pod of a tenant, on another node": {world(), func(p *store.Pod) { p.Node = "node-2"; labelled(network, "net")(p) }, []string{
+			"NodeNotMultitenant: the pod has the label " + network + ", and node node-2 lacks the label " + multitenancyv1alpha1.NodeLabel + ": schedule the pod to a node with that label, for example by a nodeSelector, or remove the pod's label",
+		}},
+		"... that names a Network":           {world(), func(p *store.Pod) { p.Node = "node-2"; labelled(instance, "pni")(p); p.Network = "net1" }, []string{"next"}},
 		"on a node that is not seen yet":     {world(), func(p *store.Pod) { p.Node = "node-3" }, []string{": node node-3 is not known yet"}},
 		"... and it names a Network":         {world(), func(p *store.Pod) { p.Node, p.Network = "node-3", "net1" }, []string{"next"}},
 		"a pod that names a Network":         {world(), func(p *store.Pod) { p.Network = "net1" }, []string{"next"}},
@@ -95,11 +99,11 @@ func TestWhatPodsGetOnNodesOfTheAPI(t *testing.T) {
 		"an instance precedes a PodNetwork":  {world(), labelled(instance, "pni", network, "foreign"), []string{infra, "eth1 external v/net1 " + devices + " a/pni net", "eth2 external v/net1 " + devices + " a/pni other"}},
 		"an instance that is not there":      {world(), labelled(instance, "gone"), []string{`PodNetworkInstanceNotFound: there is no PodNetworkInstance "gone" in namespace "a": create it, or correct the label ` + instance}},
 		"an instance of another namespace":   {world(), func(p *store.Pod) { p.Namespace = "b"; labelled(instance, "pni")(p) }, []string{`PodNetworkInstanceNotFound: there is no PodNetworkInstance "pni" in namespace "b": create it, or correct the label ` + instance}},
-		"a label without a value":            {world(), labelled(network, ""), []string{"PodNetworkNotReady: PodNetwork \"\" does not exist or is not Ready: see `kubectl describe pn `"}},
+		"a label without a value":            {world(), labelled(network, ""), []string{"PodNetworkNotReady: there is no PodNetwork \"\": create it, or correct the name"}},
 		"a PodNetwork of another tenant's":   {world(), labelled(network, "foreign"), []string{`TenantNotAllowed: VPC "w" of PodNetwork "foreign" does not allow tenant "blue": ask the cluster's operator to add it to spec.allowedTenants`}},
-		"a PodNetwork that is not ready":     {world(&rows.PodNetwork{Meta: operatortest.Meta("u", 0), Ref: rows.Ref{Group: group, Name: "new"}, VPC: "v"}), labelled(network, "new"), []string{"PodNetworkNotReady: PodNetwork \"new\" does not exist or is not Ready: see `kubectl describe pn new`"}},
+		"a PodNetwork that is not ready":     {world(&rows.PodNetwork{Meta: operatortest.Meta("u", 0), Ref: rows.Ref{Group: group, Name: "new"}, VPC: "v"}), labelled(network, "new"), []string{"PodNetworkNotReady: PodNetwork \"new\" is not Ready: see `kubectl describe podnetworks." + group + " new`"}},
 		"without the infrastructure subnet":  {[]any{&store.Node{Meta: operatortest.Meta("uid-node", 0), Name: "node-1", NodeIPAM: true}}, labelled(), []string{`SubnetNotFound: there is no Subnet "infra-pods" for infrastructure pods: create it, or correct the chart's nodeIPAM.infraSubnet`}},
-		"an instance that is being deleted":  {world(), labelled(instance, "leaving"), []string{"PodNetworkInstanceNotReady: PodNetworkInstance a/leaving is not Ready: see `kubectl describe pni leaving -n a`"}},
+		"an instance that is being deleted":  {world(), labelled(instance, "leaving"), []string{"PodNetworkInstanceNotReady: PodNetworkInstance a/leaving is not Ready: see `kubectl describe podnetworkinstances." + group + " leaving -n a`"}},
 		"an instance without any PodNetwork": {world(), labelled(instance, "empty"), []string{"PodNetworkInstanceNotReady: PodNetworkInstance a/empty names no PodNetwork: add one to spec.podNetworkConfigs"}},
 	} {
 		t.Run(name, func(t *testing.T) {

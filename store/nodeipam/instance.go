@@ -48,6 +48,11 @@ type Instance struct {
 	Invalid string
 }
 
+// Describe is the command that shows an instance, as that of PodNetwork does.
+func (i *Instance) Describe() string {
+	return "kubectl describe podnetworkinstances." + i.Group + " " + i.Name + " -n " + i.Namespace
+}
+
 var instances = memory.Define(memory.Table[Instance]{
 	Name: "podnetworkinstance",
 	Key:  func(i *Instance) []byte { return i.key() },
@@ -85,6 +90,14 @@ func PutInstance(tx store.Tx, row *Instance) error {
 func AssumeReserved(tx store.Tx, row *Instance, reserved []Reserved) error {
 	assumed := *row
 	assumed.Reserved = reserved
+	return putInstance(tx, &assumed, instances.Get(tx, row.key()))
+}
+
+// AssumeCondition gives an instance a reason and a message that the API does not keep. They
+// stay until the store gets another version of the object.
+func AssumeCondition(tx store.Tx, row *Instance, reason, message string) error {
+	assumed := *row
+	assumed.Reason, assumed.Message = reason, message
 	return putInstance(tx, &assumed, instances.Get(tx, row.key()))
 }
 

@@ -47,6 +47,12 @@ var podNetworks = memory.Define(memory.Table[PodNetwork]{
 	},
 })
 
+// Describe is the command that shows a PodNetwork. With two groups in a cluster, a short name
+// of the kind may mean that of the other group.
+func (n *PodNetwork) Describe() string {
+	return "kubectl describe podnetworks." + n.Group + " " + n.Name
+}
+
 // GetPodNetwork returns a PodNetwork of a group, or nil.
 func GetPodNetwork(tx store.ReadTx, ref Ref) *PodNetwork { return podNetworks.Get(tx, ref.key()) }
 

@@ -8,7 +8,8 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // NodeInfoSpec is what the daemon of a node knows of the machine.
 type NodeInfoSpec struct {
 	// VMUniqueID identifies the virtual machine: by SMBIOS, the cloud or the node's
-	// configuration.
+	// configuration. Without these it is the ID of the node's system with the prefix
+	// "machine-id:", or the UID of the Node with the prefix "node-uid:".
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[ -~]*$`
 	// +optional

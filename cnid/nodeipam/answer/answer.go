@@ -11,8 +11,10 @@
 package answer
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/alioth-net/alioth/cnid/nodeipam/wire"
 )
@@ -62,28 +64,47 @@ type Node struct {
 	// Infra are the ranges that a pod with a delegated device reaches by its first
 	// interface: those of nodes, Services and pods.
 	Infra []netip.Prefix
+	// Nearby are the node's own networks, which such a pod reaches in the same way unless a
+	// device of its own is in one of them.
+	Nearby []netip.Prefix
 }
 
-// Entries returns the entries of an answer: one for each address, in the order of the
-// interfaces. requested is the name of the interface that was asked for.
+// infra returns the ranges that a pod with these interfaces reaches by its first one.
+func (n Node) infra(interfaces []Interface) []netip.Prefix {
+	all := slices.Clone(n.Infra)
+	for _, near := range n.Nearby {
+		if !slices.ContainsFunc(interfaces, func(one Interface) bool {
+			return one.NIC == wire.FrontendNIC && slices.ContainsFunc(one.Addresses, func(a Address) bool { return a.Prefix.Overlaps(near) })
+		}) {
+			all = append(all, near)
+		}
+	}
+	return all
+}
+
+// Entries returns the entries of an answer, in the order of the interfaces: one for each
+// device, and of other interfaces one for each address. requested is the name of the
+// interface that was asked for.
 func Entries(requested string, interfaces []Interface, node Node) ([]wire.PodIPInfo, error) {
 	if len(interfaces) == 0 {
 		return nil, fmt.Errorf("interface %s has no address", requested)
 	}
 	entries := make([]wire.PodIPInfo, 0, len(interfaces))
 	leads, control := leading(requested, interfaces)
+	infra := node.infra(interfaces)
 	for i, one := range interfaces {
 		if err := check(one); err != nil {
 			return nil, err
 		}
+		if one.NIC == wire.FrontendNIC {
+			entries = append(entries, deviceOf(one, node.Host, i == leads))
+			continue
+		}
 		for _, address := range one.Addresses {
 			entry := entryOf(one, address, node.Host)
-			entry.SkipDefaultRoutes = one.NIC != wire.FrontendNIC && i != leads
-			switch {
-			case one.NIC == wire.FrontendNIC:
-				entry.Routes = deviceRoutes(address, i == leads)
-			case i == control && i != leads:
-				entry.Routes = infraRoutes(address, node.Infra)
+			entry.SkipDefaultRoutes = i != leads
+			if i == control && i != leads {
+				entry.Routes = infraRoutes(address, infra)
 			}
 			entries = append(entries, entry)
 		}
@@ -134,23 +155,43 @@ func check(one Interface) error {
 	return nil
 }
 
+// entryOf returns the entry of an address without routes. The client adds the default routes
+// of an interface of its own by itself, via the gateway of its subnet.
 func entryOf(one Interface, address Address, host wire.HostIPInfo) wire.PodIPInfo {
-	length := address.Prefix.Bits()
-	if one.NIC == wire.FrontendNIC {
-		length = address.Prefix.Addr().BitLen() // a delegated device has no subnet on its link
-	}
 	return wire.PodIPInfo{
-		PodIPConfig:                     subnetOf(netip.PrefixFrom(address.Prefix.Addr(), length)),
+		PodIPConfig:                     subnetOf(address.Prefix),
 		NetworkContainerPrimaryIPConfig: configuration(one, address),
 		HostPrimaryIPInfo:               host,
 		NICType:                         one.NIC,
 		InterfaceName:                   one.Name,
 		MacAddress:                      one.MAC,
 		NetworkContainerID:              one.ID,
-		// The client adds the default routes of an interface of its own by itself, via the
-		// gateway of its subnet.
-		Routes: []wire.Route{},
+		Routes:                          []wire.Route{},
 	}
+}
+
+// deviceOf returns the entry of a delegated device, with all of its addresses and routes.
+func deviceOf(one Interface, host wire.HostIPInfo, leads bool) wire.PodIPInfo {
+	addresses := slices.Clone(one.Addresses)
+	slices.SortStableFunc(addresses, func(a, b Address) int { return cmp.Compare(a.Prefix.Addr().BitLen(), b.Prefix.Addr().BitLen()) })
+	entry := entryOf(one, addresses[0], host)
+	entry.PodIPConfig = alone(addresses[0])
+	for i, address := range addresses {
+		entry.Routes = append(entry.Routes, deviceRoutes(address, leads)...)
+		if i > 0 {
+			second := wire.IPConfiguration{IPSubnet: alone(address), DNSServers: []string{}, GatewayIPv6Address: deviceGateway6.String()}
+			if address.Gateway.IsValid() {
+				second.GatewayIPv6Address = address.Gateway.String()
+			}
+			entry.NetworkContainerIPv6Config = &second
+		}
+	}
+	return entry
+}
+
+// alone returns an address without its subnet: a delegated device has none on its link.
+func alone(address Address) wire.IPSubnet {
+	return subnetOf(netip.PrefixFrom(address.Prefix.Addr(), address.Prefix.Addr().BitLen()))
 }
 
 func configuration(one Interface, address Address) wire.IPConfiguration {

@@ -45,6 +45,9 @@ func text(entries []wire.PodIPInfo) string {
 	for _, e := range entries {
 		fmt.Fprintf(&b, "%s %s %s/%d via %q skip=%t\n", e.InterfaceName, e.NICType, e.PodIPConfig.IPAddress, e.PodIPConfig.PrefixLength,
 			e.NetworkContainerPrimaryIPConfig.GatewayIPAddress, e.SkipDefaultRoutes)
+		if c := e.NetworkContainerIPv6Config; c != nil {
+			fmt.Fprintf(&b, "  and %s/%d via %q\n", c.IPSubnet.IPAddress, c.IPSubnet.PrefixLength, c.GatewayIPv6Address)
+		}
 		for _, r := range e.Routes {
 			fmt.Fprintf(&b, "  %s via %q\n", r.IPAddress, r.GatewayIPAddress)
 		}
@@ -90,14 +93,28 @@ eth1 FrontendNIC 203.0.113.7/32 via "203.0.113.1" skip=false
   169.254.2.1/32 via ""
   0.0.0.0/0 via "169.254.2.1"
 eth2 FrontendNIC 203.0.113.70/32 via "" skip=false
+  and 2001:db8:2::7/128 via "fe80::1234:5678:9abc"
   169.254.2.1/32 via ""
   203.0.113.0/25 via "169.254.2.1"
-eth2 FrontendNIC 2001:db8:2::7/128 via "" skip=false
   fe80::1234:5678:9abc/128 via ""
   2001:db8:2::/64 via "fe80::1234:5678:9abc"
 eth0 InfraNIC 192.0.2.7/24 via "192.0.2.1" skip=true
   198.51.100.0/24 via "169.254.1.1"
   10.96.0.0/12 via "169.254.1.1"
+`,
+		},
+		{
+			"with a device of two families, IPv6 first", "eth0",
+			[]answer.Interface{infra("eth0", four), device("eth1", six, address("203.0.113.7/24", "203.0.113.1"))},
+			`eth0 InfraNIC 192.0.2.7/24 via "192.0.2.1" skip=true
+  198.51.100.0/24 via "169.254.1.1"
+  10.96.0.0/12 via "169.254.1.1"
+eth1 FrontendNIC 203.0.113.7/32 via "203.0.113.1" skip=false
+  and 2001:db8::7/128 via "2001:db8::1"
+  169.254.2.1/32 via ""
+  0.0.0.0/0 via "169.254.2.1"
+  fe80::1234:5678:9abc/128 via ""
+  ::/0 via "fe80::1234:5678:9abc"
 `,
 		},
 		{
@@ -115,6 +132,18 @@ eth0 InfraNIC 192.0.2.7/24 via "192.0.2.1" skip=true
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestAPodReachesTheNodesNetworkUnlessItIsItsOwn: a tenant's network may have the range of the
+// nodes. Its pod then reaches its own network there.
+func TestAPodReachesTheNodesNetworkUnlessItIsItsOwn(t *testing.T) {
+	near := answer.Node{Nearby: []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")}}
+	for device4, want := range map[string]int{"203.0.113.7/24": 1, "198.51.100.130/25": 0} {
+		entries, err := answer.Entries("eth0", []answer.Interface{infra("eth0", address("192.0.2.7/24", "192.0.2.1")), device("eth1", address(device4, ""))}, near)
+		if err != nil || len(entries[0].Routes) != want {
+			t.Errorf("a pod with %s: %v, %+v, want %d routes by eth0", device4, err, entries[0].Routes, want)
+		}
 	}
 }
 
@@ -174,8 +203,8 @@ func defaults(entries []wire.PodIPInfo) map[bool][]string {
 			got[is6] = append(got[is6], e.InterfaceName)
 		}
 		for _, r := range e.Routes {
-			if strings.HasSuffix(r.IPAddress, "/0") {
-				got[is6] = append(got[is6], e.InterfaceName)
+			if route := netip.MustParsePrefix(r.IPAddress); route.Bits() == 0 {
+				got[route.Addr().Is6()] = append(got[route.Addr().Is6()], e.InterfaceName)
 			}
 		}
 	}

@@ -6,6 +6,7 @@
 package nodeinfo
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,6 +30,10 @@ import (
 // ProductUUID is where the kernel has the UUID of the machine (SMBIOS 3.7, section 7.2.1).
 const ProductUUID = "/sys/class/dmi/id/product_uuid"
 
+// MachineID is where the node's system has an ID of its own (machine-id(5)): the daemon has
+// another root directory, and sees the processes of the node.
+const MachineID = "/proc/1/root/etc/machine-id"
+
 // renew is how often objects are written that should be there: somebody may have deleted
 // them. A patch without a change costs the API server little.
 const renew = 5 * time.Minute
@@ -49,7 +54,7 @@ type Config struct {
 	Store *store.Store
 	// Groups are the API groups that have NodeInfos.
 	Groups []string
-	// Machine identifies the virtual machine, "" if nothing does.
+	// Machine identifies the virtual machine; "" for the UID of the Node, if nothing else does.
 	Machine string
 	// Devices returns the Ethernet addresses of the devices that the node offers.
 	Devices func() ([]string, error)
@@ -67,18 +72,30 @@ type Writer struct {
 // New returns a Writer.
 func New(cfg Config) *Writer { return &Writer{cfg: cfg, hints: make(chan struct{}, 1)} }
 
-// Machine returns the ID of a virtual machine: the configured one, or what a file such as
-// ProductUUID has, or "".
-func Machine(configured, file string) string {
+// Prefixes of IDs that are not those of the SMBIOS. A reader who looks for a virtual machine by
+// its ID sees by them that there is none of this ID.
+const (
+	ofSystem = "machine-id:"
+	ofNode   = "node-uid:"
+)
+
+// Machine returns the ID of a virtual machine: the configured one, or what the file smbios has,
+// as ProductUUID, or what the file system has, as MachineID, with a prefix, or "".
+func Machine(configured, smbios, system string) string {
 	if configured != "" {
 		return configured
 	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return "" // no SMBIOS
+	if text, err := os.ReadFile(smbios); err == nil && len(strings.TrimSpace(string(text))) > 0 {
+		return strings.ToLower(strings.TrimSpace(string(text)))
 	}
-	return strings.ToLower(strings.TrimSpace(string(text)))
+	if text, err := os.ReadFile(system); err == nil && len(strings.TrimSpace(string(text))) > 0 {
+		return ofSystem + strings.TrimSpace(string(text))
+	}
+	return ""
 }
+
+// machine is the ID that is written.
+func (w *Writer) machine(now info) string { return cmp.Or(w.cfg.Machine, ofNode+now.nodeUID) }
 
 // Look has the devices compared. It does not block.
 func (w *Writer) Look() {
@@ -102,6 +119,7 @@ func (i info) equal(other info) bool {
 func (w *Writer) Run(ctx context.Context) {
 	var written info
 	var at time.Time
+	said := ""
 	for ctx.Err() == nil {
 		now, err := w.read(ctx)
 		wait := w.cfg.Every
@@ -110,9 +128,13 @@ func (w *Writer) Run(ctx context.Context) {
 				written, at = now, time.Now()
 			}
 		}
-		if err != nil && ctx.Err() == nil {
-			w.cfg.Log.Warn("can't write the NodeInfo of this node; trying again", "error", err)
-			wait = again
+		if err == nil {
+			said = ""
+		} else if ctx.Err() == nil {
+			if err.Error() != said { // one warning for each cause
+				w.cfg.Log.Warn("can't write the NodeInfo of this node; trying again", "error", err)
+			}
+			said, wait = err.Error(), again
 		}
 		select {
 		case <-ctx.Done():
@@ -148,7 +170,7 @@ func (w *Writer) write(ctx context.Context, now info) error {
 		}
 	}
 	if errors.Join(errs...) == nil {
-		w.cfg.Log.Info("wrote the NodeInfo of this node", "machine", w.cfg.Machine, "devices", now.devices)
+		w.cfg.Log.Info("wrote the NodeInfo of this node", "machine", w.machine(now), "devices", now.devices)
 	}
 	return errors.Join(errs...)
 }
@@ -162,10 +184,10 @@ func (w *Writer) writeTo(ctx context.Context, group string, now info) error {
 	change, status := map[string]any{"metadata": map[string]any{"ownerReferences": meta.OwnerReferences}}, map[string]any{}
 	if group == acnv1alpha1.GroupVersion.Group {
 		object = &acnv1alpha1.NodeInfo{ObjectMeta: meta}
-		status["vmUniqueID"] = w.cfg.Machine
+		status["vmUniqueID"] = w.machine(now)
 	} else {
 		object = &multitenancyv1alpha1.NodeInfo{ObjectMeta: meta}
-		change["spec"] = map[string]any{"vmUniqueID": w.cfg.Machine}
+		change["spec"] = map[string]any{"vmUniqueID": w.machine(now)}
 		status["deviceInfos"] = deviceInfos(now.devices)
 	}
 	err := w.patch(ctx, object, change)

@@ -141,18 +141,51 @@ func TestTheNodeInfoFollowsTheNode(t *testing.T) {
 	await(t, o, func() bool { return len(in[multitenancyv1alpha1.NodeInfo](t, o).Status.DeviceInfos) == 0 })
 }
 
-func TestTheMachineIsTheConfiguredOneOrThatOfTheSMBIOS(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "product_uuid")
-	if got := nodeinfo.Machine("", file); got != "" {
-		t.Errorf("without an SMBIOS: %q", got)
+// TestTheMachineIsTheBestKnown: an ID that is not that of a virtual machine says so.
+func TestTheMachineIsTheBestKnown(t *testing.T) {
+	dir := t.TempDir()
+	smbios, system := filepath.Join(dir, "product_uuid"), filepath.Join(dir, "machine-id")
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err := os.WriteFile(file, []byte("4C4C4544-0042-3510-8056-B4C04F4A4D32\n"), 0o600); err != nil {
+	is := func(configured, want string) {
+		t.Helper()
+		if got := nodeinfo.Machine(configured, smbios, system); got != want {
+			t.Errorf("the machine is %q, want %q", got, want)
+		}
+	}
+	is("", "")
+	write(system, "0123456789abcdef0123456789abcdef\n")
+	is("", "machine-id:0123456789abcdef0123456789abcdef")
+	write(smbios, "\n")
+	is("", "machine-id:0123456789abcdef0123456789abcdef")
+	write(smbios, "4C4C4544-0042-3510-8056-B4C04F4A4D32\n")
+	is("", "4c4c4544-0042-3510-8056-b4c04f4a4d32")
+	is("vm-7", "vm-7")
+}
+
+// TestAMachineWithoutAnIDHasThatOfItsNode: the object says that it is none of a machine.
+func TestAMachineWithoutAnIDHasThatOfItsNode(t *testing.T) {
+	s, err := store.New()
+	if err != nil {
 		t.Fatal(err)
 	}
-	if got := nodeinfo.Machine("", file); got != "4c4c4544-0042-3510-8056-b4c04f4a4d32" {
-		t.Errorf("of the SMBIOS: %q", got)
+	if err := s.Update(func(tx store.Tx) error {
+		return store.PutNode(tx, &store.Node{Meta: testrows.Meta("uid-node1"), Name: "node1", NodeIPAM: true})
+	}); err != nil {
+		t.Fatal(err)
 	}
-	if got := nodeinfo.Machine("vm-7", file); got != "vm-7" {
-		t.Errorf("configured: %q", got)
-	}
+	o := &objects{byKey: map[reflect.Type]kube.Object{}, wrote: make(chan struct{}, 1)}
+	w := nodeinfo.New(nodeinfo.Config{
+		Node: "node1", API: o, Store: s, Every: time.Millisecond, Log: slog.New(slog.DiscardHandler),
+		Groups: []string{multitenancyv1alpha1.GroupVersion.Group}, Devices: func() ([]string, error) { return nil, nil },
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { w.Run(ctx); close(ended) }()
+	t.Cleanup(func() { cancel(); <-ended })
+	await(t, o, func() bool { return in[multitenancyv1alpha1.NodeInfo](t, o).Spec.VMUniqueID == "node-uid:uid-node1" })
 }

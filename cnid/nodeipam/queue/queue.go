@@ -28,6 +28,9 @@ import (
 // DefaultDir survives a reboot, as the journal of attachments does.
 const DefaultDir = "/var/lib/alioth/node-ipam-releases"
 
+// DeletesOfCNS is where plugins for CNS leave their files. They do not make the directory.
+const DeletesOfCNS = "/run/azure-vnet/deleteIDs"
+
 const (
 	// separator is in no container ID and in no name of an interface.
 	separator = ":"

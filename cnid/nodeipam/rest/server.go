@@ -48,7 +48,10 @@ type Config struct {
 }
 
 // Server answers requests.
-type Server struct{ cfg Config }
+type Server struct {
+	cfg  Config
+	told told
+}
 
 // New returns a Server.
 func New(cfg Config) *Server {
@@ -222,7 +225,9 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, h handler, conta
 		var response wire.Response
 		status, response = classify(err, h.unless)
 		result, code = h.failed(response), response.ReturnCode
-		s.cfg.Log.Info("node IPAM request failed", "path", r.URL.Path, "code", int(code), "error", response.Message)
+		if s.told.news(r.URL.Path+" "+response.Message, time.Now()) {
+			s.cfg.Log.Info("node IPAM request failed; it is logged once, however often the client asks again", "path", r.URL.Path, "code", int(code), "error", response.Message)
+		}
 	}
 	return s.write(w, status, code, result)
 }

@@ -107,19 +107,25 @@ const (
 	FrontendNIC NICType = "FrontendNIC"
 )
 
-// PodIPInfo is one address of one interface.
+// PodIPInfo is one address of an interface that the client makes, or a delegated device with
+// all of its addresses: clients of CNS know one entry for each Ethernet address.
 type PodIPInfo struct {
-	// PodIPConfig is the address.
+	// PodIPConfig is the address. Of a device with two addresses it is that of IPv4.
 	PodIPConfig IPSubnet `json:"PodIPConfig"`
 	// NetworkContainerPrimaryIPConfig is the subnet that the address is from, with its gateway.
 	NetworkContainerPrimaryIPConfig IPConfiguration `json:"NetworkContainerPrimaryIPConfig"`
+	// NetworkContainerIPv6Config has the IPv6 address of a device with two addresses: as
+	// clients of CNS read it, IPSubnet is the address, and GatewayIPv6Address the gateway of
+	// its subnet.
+	NetworkContainerIPv6Config *IPConfiguration `json:"NetworkContainerIPv6Config,omitempty"`
 	// HostPrimaryIPInfo is the node's own network.
 	HostPrimaryIPInfo HostIPInfo `json:"HostPrimaryIPInfo"`
 	// NICType is InfraNIC or FrontendNIC.
 	NICType NICType `json:"NICType"`
 	// InterfaceName is the interface in the pod.
 	InterfaceName string `json:"InterfaceName"`
-	// MacAddress in lower case with colons, "" where the client chooses.
+	// MacAddress of a device, in lower case with colons. It is "" for InfraNIC, where the
+	// client chooses.
 	MacAddress string `json:"MacAddress"`
 	// SkipDefaultRoutes is true if the client must not add a default route via the gateway.
 	SkipDefaultRoutes bool `json:"SkipDefaultRoutes"`

@@ -227,3 +227,10 @@ api/nmstate/v1beta1, EnactmentName), as an expression.
 {{- define "alioth.formerEnactmentEnding" -}}
 ('.' + {{ . }}.name + ({{ . }}.kind == 'NodeNetConfPolicy' ? '.netconf' : ''))
 {{- end -}}
+
+{{/* Not empty if nodes offer devices to their kubelets. */}}
+{{- define "alioth.devicePlugin" -}}
+{{- if and .Values.nodeIPAM.enabled .Values.nodeIPAM.devices (ne (toString .Values.nodeIPAM.devicePlugin) "false") -}}
+true
+{{- end -}}
+{{- end -}}

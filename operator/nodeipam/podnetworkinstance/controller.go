@@ -9,7 +9,9 @@ package podnetworkinstance
 import (
 	"context"
 	"fmt"
+	"time"
 
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,6 +20,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/finalizer"
+	"github.com/alioth-net/alioth/operator/notice"
 	"github.com/alioth-net/alioth/operator/status"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds/ipamapi"
@@ -32,7 +35,17 @@ type Reconciler struct {
 	Store  *store.Store
 	// Settled reports whether addresses may be chosen (package rollcall).
 	Settled func() bool
+	// Events has the conditions that the API does not keep (foreign.go).
+	Events events.EventRecorder
+
+	// keeps is true once the API has kept reservations.
+	keeps   bool
+	noticed notice.Board
 }
+
+// tryForeign is how often the operator tries whether the API keeps reservations by now: nobody
+// tells it of a CRD that was replaced.
+const tryForeign = time.Minute
 
 // Register adds the controller.
 func Register(controllers feed.Controllers, f *feed.Feed, r *Reconciler) error {
@@ -46,13 +59,14 @@ func Name(group string) string { return "podnetworkinstance." + group }
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	object := ipamapi.PodNetworkInstances[r.Group].NewObject().(client.Object)
 	if err := r.Client.Get(ctx, request.NamespacedName, object); err != nil {
+		r.forget(request.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	// Before the first reservation, so that no pod outlives its instance.
 	if err := finalizer.Ensure(ctx, r.Client, object); err != nil {
 		return ctrl.Result{}, err
 	}
-	d, known, err := r.plan(object)
+	d, known, err := r.plan(ctx, object)
 	if err != nil || !known {
 		return ctrl.Result{}, err
 	}
@@ -63,25 +77,40 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	before := object.DeepCopyObject().(client.Object)
 	setStatus(object, d)
-	return ctrl.Result{}, status.Patch(ctx, r.Client, before, object)
+	if err := status.Patch(ctx, r.Client, before, object); err != nil {
+		return ctrl.Result{}, err
+	}
+	if err := r.tellForeign(object, d); err != nil {
+		return ctrl.Result{}, err
+	}
+	if d.reason == v1alpha1.ForeignDefinitionReason {
+		return ctrl.Result{RequeueAfter: tryForeign}, nil
+	}
+	return ctrl.Result{}, nil
 }
 
 // plan decides, and puts new reservations into the store in the same transaction, so that no
 // claim of an address is between. known is false if the store has another version of the
 // object: its event has come or will come, and requests the instance again. The status is
 // written with this version as precondition, so that what is assumed for it is in the next.
-func (r *Reconciler) plan(object client.Object) (d decision, known bool, err error) {
+func (r *Reconciler) plan(ctx context.Context, object client.Object) (d decision, known bool, err error) {
 	converted, err := ipamapi.PodNetworkInstances[r.Group].Row(object)
 	written, ok := converted.(*nodeipam.Instance)
 	if err != nil || !ok {
 		return d, false, fmt.Errorf("read PodNetworkInstance %s: %w", client.ObjectKeyFromObject(object), err)
 	}
+	if reserves(written) {
+		if err := r.tryKeeping(ctx, object); err != nil {
+			return d, false, err
+		}
+	}
+	now := facts{written: written.Reserved, settled: r.Settled(), keeps: r.keeps}
 	err = r.Store.Update(func(tx store.Tx) error {
 		row := nodeipam.GetInstance(tx, written.Ref)
 		if known = row != nil && row.UID == written.UID && row.ResourceVersion == written.ResourceVersion; !known {
 			return nil
 		}
-		if d = decide(tx, row, written.Reserved, r.Settled()); !d.assume {
+		if d = decide(tx, row, now); !d.assume {
 			return nil
 		}
 		return nodeipam.AssumeReserved(tx, row, d.reserved)

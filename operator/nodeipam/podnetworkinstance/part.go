@@ -70,7 +70,10 @@ func (p *part) find(tx store.ReadTx, row *nodeipam.Instance) {
 	if p.subnet == nil {
 		p.spared = true
 		p.no = &refusal{multitenancyv1alpha1.InstancePodNetworkNotReady, v1alpha1.PodNetworkNotReadyReason, fmt.Sprintf(
-			"PodNetwork %q does not exist or is not Ready: see `kubectl describe pn %s`", p.network, p.network)}
+			"there is no PodNetwork %q: create it, or make another PodNetworkInstance", p.network)}
+		if network != nil {
+			p.no.message = fmt.Sprintf("PodNetwork %q is not Ready: see `%s`", p.network, network.Describe())
+		}
 		return
 	}
 	if vpc := store.GetVPC(tx, network.VPC); vpc == nil || !tenancy.Allows(vpc, namespace.Tenant) {

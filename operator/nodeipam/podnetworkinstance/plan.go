@@ -40,30 +40,39 @@ type refusal struct {
 	reason, message string
 }
 
-// decide plans for one instance. written are the reservations that its status in the API
-// has: it is Ready only when that has all of them, so that a successor of this operator
-// finds them, whenever this one ends. settled is false while nodes may hold addresses that
-// the API lacks.
+// facts are what a decision needs to know beside the store.
+type facts struct {
+	// written are the reservations that the status in the API has: an instance is Ready only
+	// when that has all of them, so that a successor of this operator finds them, whenever
+	// this one ends.
+	written []nodeipam.Reserved
+	// settled is false while nodes may hold addresses that the API lacks.
+	settled bool
+	// keeps is false if the API drops reservations, by a CRD that is not Alioth's.
+	keeps bool
+}
+
+// decide plans for one instance.
 //
 // Each step is written before the next one. What the store assumes is written even if the
 // instance does not need it any more, because it is unknown whether an earlier write has
 // reached the API. Addresses are released only from an instance that is not Ready, whose
 // pods get no addresses.
-func decide(tx store.ReadTx, row *nodeipam.Instance, written []nodeipam.Reserved, settled bool) decision {
-	if !within(row.Reserved, written) {
+func decide(tx store.ReadTx, row *nodeipam.Instance, now facts) decision {
+	if !within(row.Reserved, now.written) {
 		return decision{reserved: row.Reserved}.reserving()
 	}
 	if row.Deleting {
 		return deleting(tx, row)
 	}
-	d := ofParts(tx, row, settled)
+	d := ofParts(tx, row, now)
 	if row.Ready && count(d.reserved) < count(row.Reserved) {
 		d.reserved = row.Reserved
 		if d.state == multitenancyv1alpha1.InstanceReady {
 			return d.reserving()
 		}
 	}
-	if d.state == multitenancyv1alpha1.InstanceReady && !within(d.reserved, written) {
+	if d.state == multitenancyv1alpha1.InstanceReady && !within(d.reserved, now.written) {
 		return d.reserving()
 	}
 	return d
@@ -76,14 +85,14 @@ func (d decision) reserving() decision {
 }
 
 // ofParts decides by the PodNetworks of an instance.
-func ofParts(tx store.ReadTx, row *nodeipam.Instance, settled bool) decision {
-	if no := unserved(tx, row); no != nil {
+func ofParts(tx store.ReadTx, row *nodeipam.Instance, now facts) decision {
+	if no := unserved(tx, row, now.keeps); no != nil {
 		return decision{reserved: onlyHeld(tx, row, row.Reserved), state: no.state, reason: no.reason, message: no.message}
 	}
 	parts := partsOf(tx, row)
 	d := decision{reserved: remaining(tx, row, parts), networks: map[string]state{}}
 	if count(d.reserved) == count(row.Reserved) { // first the status without what is released
-		d.assume = reserve(tx, row, parts, settled)
+		d.assume = reserve(tx, row, parts, now.settled)
 	}
 	for _, p := range parts {
 		d.judge(p)
@@ -117,7 +126,7 @@ func (d *decision) judge(p *part) {
 }
 
 // unserved finds why an instance gets no addresses at all.
-func unserved(tx store.ReadTx, row *nodeipam.Instance) *refusal {
+func unserved(tx store.ReadTx, row *nodeipam.Instance, keeps bool) *refusal {
 	serving := nodeipam.ServingInstance(tx, row.Namespace, row.Name)
 	switch {
 	case serving != nil && serving.Ref != row.Ref:
@@ -127,8 +136,17 @@ func unserved(tx store.ReadTx, row *nodeipam.Instance) *refusal {
 		return &refusal{multitenancyv1alpha1.InstanceReservationError, v1alpha1.InvalidReason, row.Invalid}
 	case len(row.Interfaces) == 0:
 		return &refusal{multitenancyv1alpha1.InstanceReservationError, v1alpha1.InvalidReason, "it names no PodNetwork: make one with spec.podNetworkConfigs"}
+	case reserves(row) && !keeps:
+		return &refusal{multitenancyv1alpha1.InstanceReservationError, v1alpha1.ForeignDefinitionReason, fmt.Sprintf(
+			"the CustomResourceDefinition podnetworkinstances.%s is not Alioth's and drops status.reservations, so no address can be reserved: "+
+				"give it to Alioth's release, as `helm get notes` says, or reserve none with podIPReservationSize 0", row.Group)}
 	}
 	return nil
+}
+
+// reserves reports whether an instance asks for reserved addresses.
+func reserves(row *nodeipam.Instance) bool {
+	return slices.ContainsFunc(row.Interfaces, func(one nodeipam.Interface) bool { return one.Reserve > 0 })
 }
 
 // deleting lists what delays the deletion of an instance.

@@ -81,7 +81,7 @@ func short(d decision) string {
 // decideOne decides about a row whose status in the API has its reservations.
 func decideOne(t *testing.T, row *nodeipam.Instance, rows ...any) (d decision) {
 	t.Helper()
-	operatortest.New(t, append(world(rows...), row)...).View(func(tx store.ReadTx) { d = decide(tx, row, row.Reserved, true) })
+	operatortest.New(t, append(world(rows...), row)...).View(func(tx store.ReadTx) { d = decide(tx, row, facts{written: row.Reserved, settled: true, keeps: true}) })
 	return d
 }
 
@@ -94,7 +94,7 @@ func TestAnInstanceReservesInTwoSteps(t *testing.T) {
 		t.Helper()
 		if err := s.Update(func(tx store.Tx) error {
 			held := nodeipam.GetInstance(tx, row.Ref)
-			d := decide(tx, held, written, settled)
+			d := decide(tx, held, facts{written: written, settled: settled, keeps: true})
 			if got := short(d); got != want || d.assume != assume {
 				t.Errorf("got %s, assumed %v, want %s, %v", got, d.assume, want, assume)
 			}
@@ -151,7 +151,7 @@ func TestWhatIsAssumedIsWritten(t *testing.T) {
 		"by one that has fewer": instance("pni", 1, 0, "10.0.1.4"),
 	} {
 		operatortest.New(t, append(world(), row)...).View(func(tx store.ReadTx) {
-			if d := decide(tx, row, nil, true); short(d) != " Reserving pn:[10.0.1.4]" || d.unused {
+			if d := decide(tx, row, facts{settled: true, keeps: true}); short(d) != " Reserving pn:[10.0.1.4]" || d.unused {
 				t.Errorf("%s: got %+v", name, d)
 			}
 		})
@@ -227,7 +227,7 @@ func TestWhatAnInstanceCanNotReserve(t *testing.T) {
 		"more than the limit with others":   {instance("pni", 1, 2), []any{limited, instance("old", 0, 1, "10.0.1.3")}, failed + "ReservationLimit ", "maxReservedIPs"},
 		"more than a limit that was higher": {instance("pni", 1, 3, "10.0.1.2", "10.0.1.3", "10.0.1.4"), []any{limited}, "Ready Ready pn:[10.0.1.2 10.0.1.3 10.0.1.4]", ""},
 		"half of what it needs":             {two, nil, absent, `"nowhere"`},
-		"a PodNetwork that is not Ready":    {instance("pni", 1, 1, "10.0.1.2"), []any{podNetwork("pn", func(n *nodeipam.PodNetwork) { n.Ready = false })}, absent + "pn:[10.0.1.2]", "kubectl describe pn pn"},
+		"a PodNetwork that is not Ready":    {instance("pni", 1, 1, "10.0.1.2"), []any{podNetwork("pn", func(n *nodeipam.PodNetwork) { n.Ready = false })}, absent + "pn:[10.0.1.2]", "kubectl describe podnetworks." + today + " pn"},
 		"a PodNetwork on its way out":       {instance("pni", 1, 1), []any{podNetwork("pn", func(n *nodeipam.PodNetwork) { n.Deleting = true })}, absent, ""},
 		"the VPC of others":                 {instance("pni", 1, 1, "10.0.1.2"), []any{operatortest.VPC("v", 1, []string{"red"}, "10.0.0.0/16")}, failed + "TenantNotAllowed ", `tenant "blue"`},
 		"the VPC of others, with a pod":     {instance("pni", 1, 2, "10.0.1.2", "10.0.1.3"), append(pod("pni", "p", "10.0.1.3"), operatortest.VPC("v", 1, nil, "10.0.0.0/16")), failed + "TenantNotAllowed pn:[10.0.1.3]", ""},
@@ -277,6 +277,19 @@ func TestAnInstanceStaysWhilePodsHoldItsAddresses(t *testing.T) {
 			d := decideOne(t, c.row, c.rows...)
 			if d.unused != (c.by == "") || !strings.Contains(d.message, c.by) || d.state != "" || d.reason != v1alpha1.DeletingReason {
 				t.Errorf("got %+v, want it to be used by %q", d, c.by)
+			}
+		})
+	}
+}
+
+// TestNothingIsReservedThatTheAPIDrops: a successor would give the address away. What needs no
+// reservation is served.
+func TestNothingIsReservedThatTheAPIDrops(t *testing.T) {
+	for size, want := range map[int]string{1: "CreateReservationSetError ForeignDefinition ", 0: "Ready Ready "} {
+		row := instance("pni", 1, size)
+		operatortest.New(t, append(world(), row)...).View(func(tx store.ReadTx) {
+			if d := decide(tx, row, facts{settled: true}); short(d) != want || d.assume {
+				t.Errorf("%d addresses: got %s (%s), want %s", size, short(d), d.message, want)
 			}
 		})
 	}

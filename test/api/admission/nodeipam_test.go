@@ -7,7 +7,9 @@ import (
 	"slices"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -311,3 +313,36 @@ func TestPodNetworksAreForThoseWhoGetARoleOfTheirOwn(t *testing.T) {
 		checkRights(t, admin, rights(everywhere, "", false, never...))
 	}
 }
+
+// TestAPodMayNotRequestDevicesThatNobodyServes: it would be Pending for ever.
+func TestAPodMayNotRequestDevicesThatNobodyServes(t *testing.T) {
+	admin := start(t)
+	create(t, admin, namespace("ipam-resources", nil))
+	pod := func(name, requests string, init bool) *corev1.Pod {
+		one := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ipam-resources", Name: name}}
+		container := corev1.Container{Name: "c", Image: "example.com/none"}
+		one.Spec.AutomountServiceAccountToken = new(bool)
+		one.Spec.Containers = []corev1.Container{container}
+		of := &one.Spec.Containers[0]
+		if init {
+			one.Spec.InitContainers = []corev1.Container{{Name: "i", Image: "example.com/none"}}
+			of = &one.Spec.InitContainers[0]
+		}
+		if requests != "" {
+			list := corev1.ResourceList{corev1.ResourceName(requests): resource1, corev1.ResourceCPU: resource1}
+			of.Resources = corev1.ResourceRequirements{Requests: list, Limits: list}
+		}
+		return one
+	}
+	const refused = "Alioth serves acn.azure.com/vnet-nic alone"
+	run(t, slices.Concat(
+		creations(t, "nothing", clusterAdmin(), pod("nothing", "", false), ""),
+		creations(t, "a device", clusterAdmin(), pod("device", "acn.azure.com/vnet-nic", false), ""),
+		creations(t, "a resource of others", clusterAdmin(), pod("other", "example.com/nic", false), ""),
+		creations(t, "InfiniBand", clusterAdmin(), pod("infiniband", "acn.azure.com/infiniband-nic", false), refused),
+		creations(t, "InfiniBand under its other name", clusterAdmin(), pod("ib", "acn.azure.com/vnet-nic-ib", false), refused),
+		creations(t, "InfiniBand of an init container", clusterAdmin(), pod("init", "acn.azure.com/infiniband-nic", true), refused),
+	))
+}
+
+var resource1 = resource.MustParse("1")

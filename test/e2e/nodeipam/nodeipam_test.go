@@ -153,7 +153,7 @@ func TestMultitenantPodsGetReservedAddressesAndDevices(t *testing.T) {
 	tenant := e.Tenant(t, stage.Overlapping("ipam"))
 	namespace := tenant.Namespace.Name
 	labelled := func() *corev1.Pod {
-		return scene.Pod(namespace, "v2", scene.OnNode(e.node), scene.WithLabel(multitenancyv1alpha1.PodNetworkInstanceLabel, "pni"))
+		return stage.RequestDevice(scene.Pod(namespace, "v2", scene.OnNode(e.node), scene.WithLabel(multitenancyv1alpha1.PodNetworkInstanceLabel, "pni")))
 	}
 	pod := labelled()
 	e.Make(t, pod)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -77,6 +78,25 @@ func (e *Env) OfferDevice(t *testing.T, node, mac string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	err = scene.Until(Within(t, Patience), "the kubelet to count the device", func(ctx context.Context) (bool, string, error) {
+		counting := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}
+		err := e.Client.Get(ctx, client.ObjectKeyFromObject(counting), counting)
+		count := counting.Status.Allocatable[deviceResource]
+		return err == nil && count.Value() == 1, fmt.Sprintf("%v, %v", counting.Status.Allocatable, err), nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// deviceResource is the resource of such devices.
+const deviceResource = corev1.ResourceName(multitenancyv1alpha1.DeviceTypeVnetNIC)
+
+// RequestDevice has a pod request a device, as pods for CNS do.
+func RequestDevice(pod *corev1.Pod) *corev1.Pod {
+	one := corev1.ResourceList{deviceResource: resource.MustParse("1")}
+	pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: one, Limits: one}
+	return pod
 }
 
 // NodeIPAM is the node IPAM API of a node, at its socket.

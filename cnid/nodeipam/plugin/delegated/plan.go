@@ -74,17 +74,24 @@ func interfaceOf(entry wire.PodIPInfo) (Interface, error) {
 	if err != nil || len(mac) != 6 {
 		return one, fmt.Errorf("%s is no Ethernet address", said.Quote(entry.MacAddress))
 	}
-	addr, err := netip.ParseAddr(entry.PodIPConfig.IPAddress)
-	if err != nil {
-		return one, said.Error(err)
+	one.MAC = mac
+	addresses := []wire.IPSubnet{entry.PodIPConfig}
+	if second := entry.NetworkContainerIPv6Config; second != nil {
+		addresses = append(addresses, second.IPSubnet)
 	}
-	if bits := int(entry.PodIPConfig.PrefixLength); bits != addr.BitLen() {
-		return one, fmt.Errorf("address %s has the prefix length %d, want %d", addr, bits, addr.BitLen())
+	for _, address := range addresses {
+		addr, err := netip.ParseAddr(address.IPAddress)
+		if err != nil {
+			return one, said.Error(err)
+		}
+		if bits := int(address.PrefixLength); bits != addr.BitLen() {
+			return one, fmt.Errorf("address %s has the prefix length %d, want %d", addr, bits, addr.BitLen())
+		}
+		if len(entry.Routes) == 0 {
+			return one, fmt.Errorf("address %s has no routes", addr)
+		}
+		one.Addrs = append(one.Addrs, netip.PrefixFrom(addr, addr.BitLen()))
 	}
-	if len(entry.Routes) == 0 {
-		return one, fmt.Errorf("address %s has no routes", addr)
-	}
-	one.MAC, one.Addrs = mac, []netip.Prefix{netip.PrefixFrom(addr, addr.BitLen())}
 	for _, route := range entry.Routes {
 		read, err := routeOf(route)
 		if err != nil {

@@ -1,0 +1,62 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeipam_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/alioth-net/alioth/cnid/internal/testrows"
+	"github.com/alioth-net/alioth/store"
+)
+
+// TestAnAttachmentWhoseDELNeverComesIsReleased: of four pods whose clients named no namespace,
+// only the attachments whose pod and container are both gone are released.
+func TestAnAttachmentWhoseDELNeverComesIsReleased(t *testing.T) {
+	n := newNode(t)
+	for container, pod := range map[string]string{"c1": "p1", "c2": "p2", "c3": "p3", "c4": "p4"} {
+		if _, err := n.Request(t.Context(), request(container, pod)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lists, fails := 0, error(nil)
+	running := func() (func(string) bool, error) {
+		lists++
+		return func(container string) bool { return container == "c2" }, fails
+	}
+	left := func(want ...string) {
+		t.Helper()
+		if err := n.ReleaseAbandoned(t.Context(), running); err != nil {
+			t.Error(err)
+		}
+		var containers []string
+		for _, rec := range n.journal.Records() {
+			containers = append(containers, rec.ContainerID)
+		}
+		if slices.Sort(containers); !slices.Equal(containers, want) {
+			t.Errorf("%v are left, want %v", containers, want)
+		}
+	}
+	left("c1", "c2", "c3", "c4") // their pods live; c1, c3 and c4 are about to start
+	if lists > 0 {
+		t.Error("containers were listed although every pod lives")
+	}
+	if err := n.store.Update(func(tx store.Tx) error {
+		store.DeletePod(tx, "uid-p1")
+		store.DeletePod(tx, "uid-p2")
+		return store.PutPod(tx, &store.Pod{Meta: testrows.Meta("uid-p3"), Namespace: "a", Name: "p3", Node: "node1", Terminal: true})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	fails = errors.New("no cgroup of pods")
+	if err := n.ReleaseAbandoned(t.Context(), running); !errors.Is(err, fails) || len(n.journal.Records()) != 4 {
+		t.Errorf("%v, %d are left although it is unknown which containers run", err, len(n.journal.Records()))
+	}
+	fails = nil
+	left("c2", "c4") // c2 was deleted by force, and still runs
+	if n.control.released != 2 {
+		t.Errorf("%d attachments had their addresses released, want 2", n.control.released)
+	}
+}

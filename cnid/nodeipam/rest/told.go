@@ -1,0 +1,51 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rest
+
+import (
+	"sync"
+	"time"
+)
+
+const (
+	// over is how long after its last failure a state of a pod is over. Clients ask again
+	// within seconds.
+	over = 10 * time.Minute
+	// mostTold bounds the memory of what was logged.
+	mostTold = 1024
+)
+
+// told remembers which failures were logged, so that each is one line of the log, however
+// often a client asks again. The zero value remembers nothing.
+type told struct {
+	mu   sync.Mutex
+	last map[string]time.Time
+}
+
+// news reports whether a failure is to be logged.
+func (m *told) news(failure string, now time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	last, known := m.last[failure]
+	if !known && len(m.last) >= mostTold {
+		m.forget(now)
+	}
+	if m.last == nil {
+		m.last = map[string]time.Time{}
+	}
+	m.last[failure] = now
+	return !known || now.Sub(last) > over
+}
+
+// forget drops what is over, and everything if nothing is.
+func (m *told) forget(now time.Time) {
+	for failure, last := range m.last {
+		if now.Sub(last) > over {
+			delete(m.last, failure)
+		}
+	}
+	if len(m.last) >= mostTold {
+		m.last = nil
+	}
+}

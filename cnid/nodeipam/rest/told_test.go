@@ -1,0 +1,41 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// TestAFailureThatLastsIsLoggedOnce: a client asks each second.
+func TestAFailureThatLastsIsLoggedOnce(t *testing.T) {
+	var m told
+	at := time.Unix(0, 0)
+	logged := 0
+	for range 3600 {
+		at = at.Add(time.Second)
+		if m.news("network is not ready - pod a/p waits", at) {
+			logged++
+		}
+	}
+	if logged != 1 {
+		t.Errorf("%d lines about one state", logged)
+	}
+	if !m.news("network is not ready - pod a/q waits", at) || !m.news("network is not ready - pod a/p waits", at.Add(over+time.Second)) {
+		t.Error("another state, or the same one later, is not logged")
+	}
+}
+
+func TestTheMemoryOfFailuresIsBounded(t *testing.T) {
+	var m told
+	for i := range 10 * mostTold {
+		if !m.news(fmt.Sprint(i), time.Unix(int64(i), 0)) {
+			t.Fatalf("failure %d is taken for a known one", i)
+		}
+		if len(m.last) > mostTold {
+			t.Fatalf("%d failures are remembered", len(m.last))
+		}
+	}
+}
