@@ -30,9 +30,7 @@ import (
 var ErrInUse = errors.New("pods still use Alioth's network")
 
 const (
-	// daemonSet is the name that the chart gives to the daemons.
-	daemonSet = "alioth-cnid"
-	// componentLabel distinguishes the chart's workloads.
+	// componentLabel distinguishes the chart's workloads. Their names depend on its values.
 	componentLabel    = "app.kubernetes.io/component"
 	componentOperator = "operator"
 	componentDaemon   = "daemon"
