@@ -73,9 +73,10 @@ func (r *Reconciler) decide(row *store.Subnet) (d decision, known bool, err erro
 		r.Store.View(func(tx store.ReadTx) { d = decide(tx, row) })
 		return d, true, nil
 	}
+	leftOut := row.Check() != nil
 	err = r.Store.Update(func(tx store.Tx) error {
 		held := store.GetSubnet(tx, row.Name)
-		if held == nil && row.Check() != nil {
+		if held == nil && leftOut {
 			d, known = decide(tx, row), true
 			return nil
 		}

@@ -23,8 +23,8 @@ import (
 	"github.com/alioth-net/alioth/store/kinds/outside"
 )
 
-func (u *uninstaller) component(name string) []client.ListOption {
-	return []client.ListOption{client.InNamespace(u.namespace), client.MatchingLabels{componentLabel: name}}
+func (u *uninstaller) component(component string) []client.ListOption {
+	return []client.ListOption{client.InNamespace(u.namespace), client.MatchingLabels{nameLabel: chartName, componentLabel: component}}
 }
 
 func (u *uninstaller) stopOperators(ctx context.Context) error {
