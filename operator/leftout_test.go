@@ -109,11 +109,10 @@ func TestAnObjectThatIsLeftOutCanEnd(t *testing.T) {
 	broken := newVPC("blue", nil, "127.0.0.0/8")
 	broadcast := ranges("green.net1", "10.0.1.0/28")
 	broadcast.Spec.Gateway = []string{"10.0.1.15"}
-	unnamed := newNetwork("shop", strings.Repeat("n", 64), "green")
 	for _, deletedBefore := range []bool{false, true} {
 		w := newWorld(t)
 		w.create(newVPC("green", []string{"shop"}, "10.0.0.0/16"))
-		objects := []client.Object{clone(broken), clone(broadcast), clone(unnamed)}
+		objects := []client.Object{clone[client.Object](broken), clone[client.Object](broadcast)}
 		for _, object := range objects {
 			object.SetFinalizers([]string{v1alpha1.Finalizer})
 			w.create(object)

@@ -46,16 +46,8 @@ func (c *VNIClaim) Check() error {
 	return cmp.Or(sound.VNI("VNI", c.VNI), sound.Names(c.VPC), sound.Texts(c.VPCUID))
 }
 
-// longestLabel is the longest value of a label.
-const longestLabel = 63
-
-// Check implements descriptor.Checked. Pods name a Network in a label.
-func (n *Network) Check() error {
-	if len(n.Name) > longestLabel {
-		return fmt.Errorf("its name has more than %d characters, so no pod can name it", longestLabel)
-	}
-	return sound.Texts(n.Type, n.VPC)
-}
+// Check implements descriptor.Checked.
+func (n *Network) Check() error { return sound.Texts(n.Type, n.VPC) }
 
 // Check implements descriptor.Checked.
 func (u *Usage) Check() error { return cmp.Or(sound.Names(u.Of), sound.Texts(u.Kind)) }
