@@ -102,3 +102,40 @@ func respec(object, other client.Object) {
 		o.Spec = other.(*v1alpha1.HostAccess).Spec
 	}
 }
+
+// TestAnObjectThatIsLeftOutCanEnd also if the operator has never had its row: it was stored
+// before its values were refused, has the finalizer, and the operator has started since.
+func TestAnObjectThatIsLeftOutCanEnd(t *testing.T) {
+	broken := newVPC("blue", nil, "127.0.0.0/8")
+	broadcast := ranges("green.net1", "10.0.1.0/28")
+	broadcast.Spec.Gateway = []string{"10.0.1.15"}
+	for _, deletedBefore := range []bool{false, true} {
+		w := newWorld(t)
+		w.create(newVPC("green", []string{"shop"}, "10.0.0.0/16"))
+		objects := []client.Object{clone[client.Object](broken), clone[client.Object](broadcast)}
+		for _, object := range objects {
+			object.SetFinalizers([]string{v1alpha1.Finalizer})
+			w.create(object)
+		}
+		if deletedBefore {
+			w.remove(objects)
+		}
+		w.operate()
+		w.settle()
+		for _, object := range objects {
+			there := w.api.objects[keyOf(object)]
+			if !deletedBefore {
+				if err := toldLeftOut(there); err != nil {
+					t.Errorf("%T %s: %v", object, object.GetName(), err)
+				}
+				w.mustDelete(there)
+			}
+		}
+		w.settle()
+		for _, object := range objects {
+			if w.api.objects[keyOf(object)] != nil {
+				t.Errorf("deleted before the operator started %t: %T %s is left", deletedBefore, object, object.GetName())
+			}
+		}
+	}
+}

@@ -40,6 +40,7 @@ var elsewhere = map[string]string{
 	v1alpha1.VNIExhaustedReason: "operator/ipam, vni_test.go: takes 2^24 VPCs",
 	// Of a Network, in a condition of its own.
 	v1alpha1.PodSecurityMissingReason: "operator/network, TestANetworkTellsOfNamespacesWithoutPodSecurity",
+	v1alpha1.NameTooLongReason:        "operator/network, TestANetworkWithANameThatNoLabelHasIsNotReady: the API server refuses it",
 	v1alpha1.TooManyGrantsReason:      "operator/hostaccess, TestGrantsOfOneObjectKeepNoOtherFromAdmission",
 	v1alpha1.ObjectLeftOutReason:      "operator/announce, TestAnObjectThatIsLeftOutIsAnnouncedByTheLeader",
 	// Of networks outside of VPCs.

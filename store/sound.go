@@ -71,6 +71,9 @@ func (s *Subnet) Check() error {
 		if !prefix.Contains(s.Gateways[i]) {
 			return fmt.Errorf("gateway %s is outside of the range %s", s.Gateways[i], prefix)
 		}
+		if prefix.Addr().Is4() && s.Gateways[i] == sound.LastOf(prefix) {
+			return fmt.Errorf("gateway %s is the broadcast address of the range %s", s.Gateways[i], prefix)
+		}
 	}
 	return CheckRanges(s.Reserved...)
 }

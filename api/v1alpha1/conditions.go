@@ -95,6 +95,8 @@ const (
 	NetworkNotReadyReason = "NetworkNotReady"
 	// NetworkTypeReason: the Network is of a type that Alioth does not serve.
 	NetworkTypeReason = "NetworkTypeNotServed"
+	// NameTooLongReason (Network): its name is longer than the label in which pods name it.
+	NameTooLongReason = "NameTooLong"
 	// NoDefaultNetworkReason: the pod names no Network, its tenant has none
 	// named "default", and the default VPC does not allow the tenant.
 	NoDefaultNetworkReason = "NoDefaultNetwork"

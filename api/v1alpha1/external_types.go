@@ -33,6 +33,7 @@ type ExternalPoolSpec struct {
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:MaxLength=80
 	// +kubebuilder:validation:XValidation:rule="self.all(r, isIP(r) || isCIDR(r) || (r.split('-').size() == 2 && isIP(r.split('-')[0]) && isIP(r.split('-')[1]) && ip(r.split('-')[0]).family() == ip(r.split('-')[1]).family()))",message="each entry must be an address, a CIDR, or a range such as 192.0.2.10-192.0.2.19"
+	// +kubebuilder:validation:XValidation:rule="self.all(r, !isCIDR(r) || cidr(r).masked() == cidr(r))",message="a CIDR must not have host bits: give 192.0.2.8/29 for the range, or 192.0.2.9 for the address alone"
 	// +listType=set
 	CIDRs []string `json:"cidrs"`
 

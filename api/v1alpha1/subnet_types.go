@@ -21,13 +21,16 @@ const (
 // +kubebuilder:validation:XValidation:rule="self.use == oldSelf.use",message="spec.use can't change: delete the subnet and create another"
 // +kubebuilder:validation:XValidation:rule="self.vpc == oldSelf.vpc",message="spec.vpc can't change: delete the subnet and create another"
 // +kubebuilder:validation:XValidation:rule="!has(self.gateway) || self.gateway.all(g, isIP(g) && self.cidrs.exists(c, isCIDR(c) && cidr(c).containsIP(g)))",message="each gateway must be an address inside spec.cidrs"
+// +kubebuilder:validation:XValidation:rule="!has(self.gateway) || self.gateway.all(g, !isIP(g) || !self.cidrs.exists(c, isCIDR(c) && cidr(c).masked().ip() == ip(g)) || (oldSelf.hasValue() && has(oldSelf.value().gateway) && g in oldSelf.value().gateway && oldSelf.value().cidrs.exists(c, isCIDR(c) && cidr(c).masked().ip() == ip(g))))",optionalOldSelf=true,message="a gateway must not be the first address of its range, which no host has: leave it out for the one after it, or give another one"
+// +kubebuilder:validation:XValidation:rule="!has(self.gateway) || self.gateway.all(g, !isIP(g) || ip(g).family() == 6 || !self.cidrs.exists(c, isCIDR(c) && cidr(c).containsIP(g) && cidr(c).prefixLength() >= 8 && cidr(c).prefixLength() <= 29 && (int(g.split('.')[0]) * 16777216 + int(g.split('.')[1]) * 65536 + int(g.split('.')[2]) * 256 + int(g.split('.')[3]) + 1) % [16777216, 8388608, 4194304, 2097152, 1048576, 524288, 262144, 131072, 65536, 32768, 16384, 8192, 4096, 2048, 1024, 512, 256, 128, 64, 32, 16, 8][cidr(c).prefixLength() - 8] == 0))",message="a gateway must not be the last address of its IPv4 range, which is the broadcast address: leave it out for the address after the first one, or give another one"
 // +kubebuilder:validation:XValidation:rule="!has(self.gateway) || self.gateway.size() < 2 || !isIP(self.gateway[0]) || !isIP(self.gateway[1]) || ip(self.gateway[0]).family() != ip(self.gateway[1]).family()",message="at most one gateway per address family"
+// +kubebuilder:validation:XValidation:rule="!has(self.reserved) || self.reserved.all(r, self.cidrs.exists(c, isCIDR(c) && (isCIDR(r) ? cidr(c).containsCIDR(r) || cidr(r).containsCIDR(c) : r.split('-').exists(end, isIP(end) && cidr(c).containsIP(end)))))",message="each entry of reserved must be inside spec.cidrs: correct it, or leave it out"
 type SubnetSpec struct {
 	// VPC is the name of the VPC that the subnet belongs to. It may be created
 	// after the subnet.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	VPC string `json:"vpc"`
 
 	// Name is the subnet's name within its VPC, which pods use to request it. The
@@ -59,10 +62,11 @@ type SubnetSpec struct {
 	Gateway []string `json:"gateway,omitempty"`
 
 	// Reserved are addresses that Alioth never assigns, even on request: single
-	// addresses, CIDRs, or ranges written first-last.
+	// addresses, CIDRs without host bits, or ranges written first-last.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=80
 	// +kubebuilder:validation:XValidation:rule="self.all(r, isIP(r) || isCIDR(r) || (r.split('-').size() == 2 && isIP(r.split('-')[0]) && isIP(r.split('-')[1]) && ip(r.split('-')[0]).family() == ip(r.split('-')[1]).family()))",message="each entry must be an address, a CIDR, or a range such as 10.10.1.2-10.10.1.9"
+	// +kubebuilder:validation:XValidation:rule="self.all(r, !isCIDR(r) || cidr(r).masked() == cidr(r))",message="a CIDR must not have host bits: give 10.10.1.8/29 for the range, or 10.10.1.9 for the address alone"
 	// +listType=atomic
 	// +optional
 	Reserved []string `json:"reserved,omitempty"`

@@ -157,7 +157,10 @@ func onNode(cmd *cobra.Command) {
 		if format := cmd.Flags().Lookup("output"); format != nil {
 			words = append(words, "--output="+format.Value.String())
 		}
-		return c.runOn(cmd.Context(), node, cmd.OutOrStdout(), words...)
+		if err := c.runOn(cmd.Context(), node, cmd.OutOrStdout(), words...); err != nil {
+			return fmt.Errorf("node %s: %w", node, err)
+		}
+		return nil
 	}
 }
 

@@ -59,8 +59,8 @@ func NewExecutor(config *rest.Config) (*Executor, error) {
 	return &Executor{config: config, rest: typed.CoreV1().RESTClient()}, nil
 }
 
-// Run runs a command in a daemon's pod, and writes its output. The error has the
-// command's standard error.
+// Run runs a command in a daemon's pod, and writes its output. The error is in the words of
+// the command, which has its own name for what went wrong: users did not give the command.
 func (e *Executor) Run(ctx context.Context, pod *corev1.Pod, stdout io.Writer, command ...string) error {
 	url := e.rest.Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("exec").
 		VersionedParams(&corev1.PodExecOptions{Container: container, Command: command, Stdout: true, Stderr: true}, scheme.ParameterCodec).URL()
@@ -79,11 +79,31 @@ func (e *Executor) Run(ctx context.Context, pod *corev1.Pod, stdout io.Writer, c
 		return err
 	}
 	var stderr bytes.Buffer
-	if err := either.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: stdout, Stderr: &stderr}); err != nil {
-		if said := strings.TrimSpace(stderr.String()); said != "" {
-			return fmt.Errorf("run %s in pod %s: %w: %s", strings.Join(command, " "), pod.Name, err, said)
-		}
-		return fmt.Errorf("run %s in pod %s: %w", strings.Join(command, " "), pod.Name, err)
-	}
-	return nil
+	err = either.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: stdout, Stderr: &stderr})
+	return failed(pod.Name, err, stderr.String())
 }
+
+// failed returns the error of a command that ended with err after it wrote words to its
+// standard error.
+func failed(pod string, err error, words string) error {
+	if err == nil {
+		return nil
+	}
+	words = strings.TrimPrefix(strings.TrimSpace(words), "Error: ")
+	if words == "" {
+		return fmt.Errorf("pod %s gives no answer: %w", pod, err)
+	}
+	return &failure{words, err}
+}
+
+// failure is the error of a command that said why it failed.
+type failure struct {
+	words string
+	cause error
+}
+
+// Error returns the words.
+func (f *failure) Error() string { return f.words }
+
+// Unwrap returns the cause, which has the exit status.
+func (f *failure) Unwrap() error { return f.cause }

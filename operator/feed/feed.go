@@ -154,7 +154,9 @@ func (f *Feed) put(kind *descriptor.Kind, object *kept) {
 // event for the deletion of the conflicting object is still to come.
 func (f *Feed) refuse(kind *descriptor.Kind, object *kept, err error) {
 	f.log.Error(err, "object not taken into the store", "kind", kind.Name, "name", object.id.Name, "namespace", object.id.Namespace)
-	f.leftOut.add(descriptor.NewLeftOut(kind, object.id, err))
+	one := descriptor.NewLeftOut(kind, object.id, err)
+	one.Deleting = object.deleting
+	f.leftOut.add(one)
 }
 
 func (f *Feed) remove(kind *descriptor.Kind, object *kept) {

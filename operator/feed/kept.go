@@ -25,6 +25,8 @@ type kept struct {
 	// row is nil for an object that has none; err tells why it can't be read.
 	row any
 	err error
+	// deleting is true for an object that is being deleted.
+	deleting bool
 }
 
 // GetObjectMeta implements metav1.ObjectMetaAccessor, by which informers identify objects.
@@ -54,7 +56,7 @@ var rowKinds = func() map[reflect.Type]*descriptor.Kind {
 }()
 
 func keep(kind *descriptor.Kind, object client.Object) *kept {
-	k := &kept{id: descriptor.IDOf(object), version: object.GetResourceVersion()}
+	k := &kept{id: descriptor.IDOf(object), version: object.GetResourceVersion(), deleting: object.GetDeletionTimestamp() != nil}
 	if k.row, k.err = kind.Row(object); k.err != nil {
 		k.err = fmt.Errorf("read %s: %w", kind.Name, k.err)
 	}

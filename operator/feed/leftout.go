@@ -13,7 +13,8 @@ import (
 type leftOut struct {
 	mu   sync.Mutex
 	list map[objectKey]descriptor.LeftOut
-	// notify are called for each object that is newly left out.
+	// notify are called for each object that is newly left out, or for another cause, or that
+	// is being deleted now.
 	notify []func(descriptor.LeftOut)
 }
 
@@ -29,7 +30,7 @@ func (l *leftOut) add(one descriptor.LeftOut) {
 	if l.list == nil {
 		l.list = map[objectKey]descriptor.LeftOut{}
 	}
-	same := l.list[key].Reason == one.Reason && l.list[key].Why == one.Why
+	same := l.list[key] == one
 	l.list[key] = one
 	notify := l.notify
 	l.mu.Unlock()

@@ -41,6 +41,27 @@ func Row[O kube.Object, R any](kind descriptor.Of[O, R], object O) *R {
 	return row
 }
 
+// Leaving are the objects of a kind that are left out and are being deleted, as requests to the
+// controller of the kind. The store has no event of them, and their finalizer has to go.
+func Leaving(f *feed.Feed, kind *descriptor.Kind) (all []feed.Request) {
+	for _, one := range f.LeftOut() {
+		all = append(all, leaving(&one, kind)...)
+	}
+	return all
+}
+
+// OnLeaving requests them as they come.
+func OnLeaving(kind *descriptor.Kind) feed.Mapper {
+	return feed.On(func(_ store.ReadTx, _, now *descriptor.LeftOut) []feed.Request { return leaving(now, kind) })
+}
+
+func leaving(one *descriptor.LeftOut, kind *descriptor.Kind) []feed.Request {
+	if one == nil || !one.Deleting || one.Kind != kind {
+		return nil
+	}
+	return []feed.Request{feed.Now(one.Namespace, one.Name)}
+}
+
 // Reconciler writes the condition.
 type Reconciler struct {
 	// Client writes; its reads come from the informers.
@@ -59,7 +80,7 @@ func Register(controllers feed.Controllers, f *feed.Feed, r *Reconciler) error {
 			return all
 		},
 		feed.On(func(_ store.ReadTx, _, now *descriptor.LeftOut) []feed.Request { return of(now) }),
-	))
+	).ByTurns())
 }
 
 // of requests an object that is left out. A conflict may be over with the next event, and the

@@ -19,6 +19,10 @@ import (
 // usersNamed is how many users of a Network a message names.
 const usersNamed = 3
 
+// longestName is the longest value of a label. The API server refuses longer names of new
+// Networks.
+const longestName = 63
+
 // decision is the status of one Network, and whether its deletion may proceed.
 type decision struct {
 	tenant string
@@ -44,6 +48,11 @@ func decide(tx store.ReadTx, net *store.Network) decision {
 			return d
 		}
 		d.message = fmt.Sprintf("used by %d object(s): %s", len(users), some(users))
+		return d
+	}
+	if len(net.Name) > longestName {
+		d.reason, d.message = v1alpha1.NameTooLongReason, fmt.Sprintf(
+			"the name has %d characters, and the label in which pods name a Network has %d at most: create a Network with a shorter name", len(net.Name), longestName)
 		return d
 	}
 	if cause := tenancy.CheckNetwork(tx, net); cause != nil {

@@ -52,6 +52,24 @@ func TestDecideTakesTheConditionFromTheVPC(t *testing.T) {
 	})
 }
 
+// A Network with such a name can be of an earlier release, whose schema accepted it.
+func TestANetworkWithANameThatNoLabelHasIsNotReady(t *testing.T) {
+	for length, ready := range map[int]bool{63: true, 64: false} {
+		net := operatortest.Network("blue", "a", strings.Repeat("n", length), "v", 0)
+		s := operatortest.New(t, net, operatortest.VPC("v", 1, []string{"blue"}, "10.0.0.0/16"), operatortest.Subnet("s", "v", "s", 0, "10.0.0.0/24"))
+		s.View(func(tx store.ReadTx) {
+			d := decide(tx, net)
+			if d.ready != ready || !ready && (d.reason != v1alpha1.NameTooLongReason || !strings.Contains(d.message, "64 characters")) {
+				t.Errorf("with %d characters: ready %t, %s: %s", length, d.ready, d.reason, d.message)
+			}
+			net.Deleting = true
+			if d := decide(tx, net); !d.unused {
+				t.Errorf("with %d characters it does not end: %s", length, d.message)
+			}
+		})
+	}
+}
+
 func TestTheYoungerOfTwoNamesakesOfATenantHasTheConflict(t *testing.T) {
 	old, young := operatortest.Network("blue", "a", "n", "v", 0), operatortest.Network("blue", "b", "n", "v", 1)
 	other, foreign := operatortest.Network("red", "c", "n", "v", 0), operatortest.Network("blue", "d", "n", "v", 0)

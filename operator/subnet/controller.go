@@ -64,7 +64,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 }
 
 // decide runs the plan, and marks a subnet that is being deleted in the store in the
-// same transaction: an address was either chosen before, and is counted, or is not
+// same transaction, if the store does not leave it out: an address was either chosen before, and is counted, or is not
 // chosen from this subnet. known is false if the store does not have the subnet. Then
 // it was deleted since it was read, and its row must not be created again; or its
 // event is still to come and requests it again.
@@ -73,8 +73,13 @@ func (r *Reconciler) decide(row *store.Subnet) (d decision, known bool, err erro
 		r.Store.View(func(tx store.ReadTx) { d = decide(tx, row) })
 		return d, true, nil
 	}
+	leftOut := row.Check() != nil
 	err = r.Store.Update(func(tx store.Tx) error {
 		held := store.GetSubnet(tx, row.Name)
+		if held == nil && leftOut {
+			d, known = decide(tx, row), true
+			return nil
+		}
 		if known = held != nil && held.UID == row.UID; !known {
 			return nil
 		}
@@ -87,7 +92,10 @@ func (r *Reconciler) decide(row *store.Subnet) (d decision, known bool, err erro
 // source requests a subnet when it, its usage or its addresses change, and all subnets of a VPC
 // when the VPC or one of them changes, because it may have caused a conflict.
 func source(f *feed.Feed) *feed.Source {
-	return feed.NewSource(f, everything,
+	return feed.NewSource(f, func(tx store.ReadTx) []feed.Request {
+		return append(everything(tx), leftout.Leaving(f, vpcs.Subnet.Kind)...)
+	},
+		leftout.OnLeaving(vpcs.Subnet.Kind),
 		feed.On(func(tx store.ReadTx, old, now *store.Subnet) []feed.Request {
 			if old != nil && now != nil && sameRanges(old, now) {
 				return []feed.Request{feed.Now("", now.Name)}

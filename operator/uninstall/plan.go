@@ -5,6 +5,7 @@ package uninstall
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -14,6 +15,8 @@ import (
 
 	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store/kinds/nmstateapi"
+	"github.com/alioth-net/alioth/store/nmstate/policy"
 )
 
 // retiredSelector keeps the daemons off every node: no node has this label.
@@ -55,13 +58,15 @@ func summarize(names []string) string {
 
 // servedNodes returns the names of the nodes that the daemons are meant for.
 func servedNodes(nodes []corev1.Node, set *appsv1.DaemonSet) []string {
+	template := &set.Spec.Template.Spec
+	meant := policy.Policy{Selector: maps.Clone(template.NodeSelector), IgnoreTaints: true}
+	delete(meant.Selector, retiredSelector)
+	if template.Affinity != nil {
+		meant.Affinity = nmstateapi.NodeAffinity(template.Affinity.NodeAffinity)
+	}
 	var names []string
 	for _, node := range nodes {
-		served := true
-		for key, value := range set.Spec.Template.Spec.NodeSelector {
-			served = served && (key == retiredSelector || node.Labels[key] == value)
-		}
-		if served {
+		if applies, _ := policy.Applies(meant, policy.Node{Name: node.Name, Labels: node.Labels}); applies {
 			names = append(names, node.Name)
 		}
 	}
@@ -84,7 +89,9 @@ func cleanupPod(set *appsv1.DaemonSet, node string) *corev1.Pod {
 	template := set.Spec.Template.DeepCopy()
 	spec := template.Spec
 	spec.NodeName = node
-	spec.NodeSelector = nil
+	// The node is chosen, and nothing drives the clean-up away.
+	spec.NodeSelector, spec.Affinity = nil, nil
+	spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 	spec.RestartPolicy = corev1.RestartPolicyNever
 	// It looks on the node whether each boot needs the network states, although the daemon
 	// may have no part in these any more.

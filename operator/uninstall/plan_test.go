@@ -64,6 +64,9 @@ func TestMessagesStayShort(t *testing.T) {
 	}
 }
 
+// daemonSet is a name that the values of the chart give.
+const daemonSet = "net-cnid"
+
 func daemonSetFor(selector map[string]string) *appsv1.DaemonSet {
 	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "sys", Name: daemonSet}}
 	set.Spec.Template = corev1.PodTemplateSpec{
@@ -100,10 +103,20 @@ func TestNodesOfTheDaemonsAreCleanedAndNoOthers(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}
 	}
+	bound := daemonSetFor(map[string]string{"kubernetes.io/os": "linux"})
+	bound.Spec.Template.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
+			{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"a"}}}},
+		}},
+	}}
+	if diff := cmp.Diff([]string{"c"}, servedNodes(nodes, bound)); diff != "" {
+		t.Errorf("by the affinity (-want +got):\n%s", diff)
+	}
 }
 
 func TestCleanupPodIsTheDaemonWithAnotherCommand(t *testing.T) {
 	set := daemonSetFor(map[string]string{retiredSelector: "true"})
+	set.Spec.Template.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}}
 	before := set.DeepCopy()
 	pod := cleanupPod(set, "node-a")
 	if diff := cmp.Diff(before, set); diff != "" {
@@ -111,6 +124,7 @@ func TestCleanupPodIsTheDaemonWithAnotherCommand(t *testing.T) {
 	}
 	want := corev1.PodSpec{
 		NodeName: "node-a", HostNetwork: true, HostPID: true, RestartPolicy: corev1.RestartPolicyNever,
+		Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 		Containers: []corev1.Container{{
 			Name: "cleanup", Image: "i", Command: []string{"alioth-cnid"}, Args: []string{"uninstall", "--bpf-dir=/b"},
 			VolumeMounts:             []corev1.VolumeMount{{Name: "bpf"}},

@@ -61,7 +61,7 @@ func install(t *testing.T, namespace string, cleanup corev1.PodStatus) *installa
 	node := namespace + "-node"
 	one := int32(1)
 	meta := func(name, component string) metav1.ObjectMeta {
-		return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{componentLabel: component}}
+		return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{nameLabel: chartName, componentLabel: component}}
 	}
 	template := func(component string) corev1.PodTemplateSpec {
 		return corev1.PodTemplateSpec{ObjectMeta: meta("", component), Spec: corev1.PodSpec{
@@ -92,6 +92,15 @@ func install(t *testing.T, namespace string, cleanup corev1.PodStatus) *installa
 		},
 		&appsv1.DaemonSet{
 			ObjectMeta: meta(daemonSet, componentDaemon),
+			Spec:       appsv1.DaemonSetSpec{Selector: selector(componentDaemon), Template: template(componentDaemon)},
+		},
+		// Somebody else's, with the component that both have.
+		&appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "other", Labels: map[string]string{nameLabel: "other", componentLabel: componentOperator}},
+			Spec:       appsv1.DeploymentSpec{Replicas: &one, Selector: selector(componentOperator), Template: template(componentOperator)},
+		},
+		&appsv1.DaemonSet{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a-other", Labels: map[string]string{nameLabel: "other", componentLabel: componentDaemon}},
 			Spec:       appsv1.DaemonSetSpec{Selector: selector(componentDaemon), Template: template(componentDaemon)},
 		},
 		pod("operator", componentOperator), pod("daemon", componentDaemon),
@@ -289,6 +298,13 @@ func TestUninstallLetsGoOfEverythingOnceNodesAreClean(t *testing.T) {
 	}
 	if in.running(t) {
 		t.Error("operators or daemons would go on")
+	}
+	var deployment appsv1.Deployment
+	var set appsv1.DaemonSet
+	errOperator := in.Get(t.Context(), client.ObjectKey{Namespace: in.namespace, Name: "other"}, &deployment)
+	errDaemon := in.Get(t.Context(), client.ObjectKey{Namespace: in.namespace, Name: "a-other"}, &set)
+	if err := errors.Join(errOperator, errDaemon); err != nil || *deployment.Spec.Replicas != 1 || len(set.Spec.Template.Spec.NodeSelector) != 1 {
+		t.Errorf("somebody else's workloads have changed (%v)", err)
 	}
 	if calls, conditions := in.said(t); calls != 0 || !slices.Equal(conditions, []corev1.NodeConditionType{corev1.NodeReady}) {
 		t.Errorf("%d roll calls are left, and the node's conditions %v; want somebody else's alone", calls, conditions)

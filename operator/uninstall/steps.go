@@ -11,7 +11,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,8 +23,8 @@ import (
 	"github.com/alioth-net/alioth/store/kinds/outside"
 )
 
-func (u *uninstaller) component(name string) []client.ListOption {
-	return []client.ListOption{client.InNamespace(u.namespace), client.MatchingLabels{componentLabel: name}}
+func (u *uninstaller) component(component string) []client.ListOption {
+	return []client.ListOption{client.InNamespace(u.namespace), client.MatchingLabels{nameLabel: chartName, componentLabel: component}}
 }
 
 func (u *uninstaller) stopOperators(ctx context.Context) error {
@@ -100,15 +99,14 @@ func (u *uninstaller) retireDaemons(ctx context.Context, retire bool) error {
 
 // daemons returns the DaemonSet, or nil when it is gone.
 func (u *uninstaller) daemons(ctx context.Context) (*appsv1.DaemonSet, error) {
-	set := new(appsv1.DaemonSet)
-	err := u.client.Get(ctx, client.ObjectKey{Namespace: u.namespace, Name: daemonSet}, set)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
+	var list appsv1.DaemonSetList
+	if err := u.client.List(ctx, &list, u.component(componentDaemon)...); err != nil {
 		return nil, fmt.Errorf("read the daemons: %w", err)
 	}
-	return set, nil
+	if len(list.Items) == 0 {
+		return nil, nil
+	}
+	return &list.Items[0], nil
 }
 
 // cleanNodes runs the clean-up on every node that daemons were meant for.

@@ -30,13 +30,13 @@ import (
 var ErrInUse = errors.New("pods still use Alioth's network")
 
 const (
-	// daemonSet is the name that the chart gives to the daemons.
-	daemonSet = "alioth-cnid"
-	// componentLabel distinguishes the chart's workloads.
-	componentLabel    = "app.kubernetes.io/component"
-	componentOperator = "operator"
-	componentDaemon   = "daemon"
-	componentCleanup  = "cleanup"
+	// nameLabel distinguishes the chart's objects from others of the namespace, componentLabel
+	// its workloads. Their names depend on its values.
+	nameLabel, chartName = "app.kubernetes.io/name", "alioth"
+	componentLabel       = "app.kubernetes.io/component"
+	componentOperator    = "operator"
+	componentDaemon      = "daemon"
+	componentCleanup     = "cleanup"
 
 	pollEvery = 500 * time.Millisecond
 	// undoWithin limits the undo, which also runs after a timeout.

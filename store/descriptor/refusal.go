@@ -35,6 +35,9 @@ type LeftOut struct {
 	ID
 	// Reason is one of Reasons, Why explains it. Why quotes at most a few bytes of users.
 	Reason, Why string
+	// Deleting is true for an object that is being deleted, as far as that is known. Its
+	// finalizer has to go.
+	Deleting bool
 }
 
 // NewLeftOut explains why an object is left out, by the error of Kind.Row or Kind.Put.

@@ -102,6 +102,17 @@ func OwnRanges(what string, ranges ...netip.Prefix) error {
 	return nil
 }
 
+// LastOf returns the highest address of a range. In IPv4 it is the broadcast address, which no
+// host has.
+func LastOf(p netip.Prefix) netip.Addr {
+	bytes := p.Addr().AsSlice()
+	for bit := p.Bits(); bit < len(bytes)*8; bit++ {
+		bytes[bit/8] |= 0x80 >> (bit % 8)
+	}
+	last, _ := netip.AddrFromSlice(bytes)
+	return last
+}
+
 // Apart returns the ranges that a range has without the IPv4-mapped addresses: the range
 // itself, if it contains none.
 func Apart(p netip.Prefix) []netip.Prefix {

@@ -43,10 +43,15 @@ const (
 	TypeVPC   = "vpc"
 )
 
+// TypeFlat is the type of Arktos for networks without a VPC. Alioth leaves them alone.
+const TypeFlat = "flat"
+
 // NetworkSpec names the VPC behind a Network.
+// +kubebuilder:validation:XValidation:rule="!(self.type in ['mizar', 'vpc']) || self.vpcID.matches('^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$')",message="spec.vpcID must be the name of a VPC: at most 63 of a-z, 0-9 and '-'"
 type NetworkSpec struct {
-	// Type of the network service. Alioth serves mizar and vpc and leaves
-	// every other type alone.
+	// Type of the network service: mizar or vpc, which mean the same and which Alioth
+	// serves, or flat, which it leaves alone.
+	// +kubebuilder:validation:XValidation:rule="self in ['mizar', 'vpc', 'flat']",message="spec.type must be vpc or mizar, which Alioth serves, or flat, which it leaves to others"
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[!-~]+$`
@@ -86,6 +91,7 @@ type NetworkStatus struct {
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || self.metadata.name.size() <= 63",optionalOldSelf=true,message="the name of a Network must not be longer than 63 characters, because pods name it in a label"
 type Network struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

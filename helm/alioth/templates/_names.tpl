@@ -8,6 +8,19 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 
+{{/*
+Begin of the names of workloads and of what belongs to them: Deployments, the DaemonSet, the
+PodDisruptionBudget, metrics. Roles, ServiceAccounts and policies have fixed names, because
+policies, rights and tools refer to them, as do the labels above.
+*/}}
+{{- define "alioth.fullname" -}}
+{{- $name := .Values.fullnameOverride -}}
+{{- if and (not $name) .Values.nameOverride -}}
+{{- $name = ternary .Release.Name (printf "%s-%s" .Release.Name .Values.nameOverride) (contains .Values.nameOverride .Release.Name) -}}
+{{- end -}}
+{{- $name | default "alioth" | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+
 {{- define "alioth.image" -}}
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end -}}

@@ -173,16 +173,22 @@ func readPolicyStatus(row *nmstate.Policy, conditions []metav1.Condition) {
 
 func precedence(in nmstatev1.Precedence) policy.Policy {
 	row := policy.Policy{Priority: in.Priority}
-	if in.Affinity == nil || in.Affinity.NodeAffinity == nil || in.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
-		return row
-	}
-	row.Affinity = &policy.Affinity{}
-	for _, term := range in.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
-		row.Affinity.Terms = append(row.Affinity.Terms, policy.Term{
-			Labels: requirements(term.MatchExpressions), Fields: requirements(term.MatchFields),
-		})
+	if in.Affinity != nil {
+		row.Affinity = NodeAffinity(in.Affinity.NodeAffinity)
 	}
 	return row
+}
+
+// NodeAffinity reads the required terms of an affinity to nodes; nil if there are none.
+func NodeAffinity(in *corev1.NodeAffinity) *policy.Affinity {
+	if in == nil || in.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return nil
+	}
+	all := &policy.Affinity{}
+	for _, term := range in.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		all.Terms = append(all.Terms, policy.Term{Labels: requirements(term.MatchExpressions), Fields: requirements(term.MatchFields)})
+	}
+	return all
 }
 
 func requirements(in []corev1.NodeSelectorRequirement) []policy.Requirement {

@@ -16,6 +16,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds/values"
 	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/sound"
 )
 
 // Limits of VNIs: IEEE 802.1Q, RFC 7348 (24 bits).
@@ -171,7 +172,7 @@ func (f family) readPool(prefix netip.Prefix, p pool) store.AddrRange {
 		within = part
 	}
 	first, ok := f.address(p.start, "start", within, within.Addr().Next())
-	last, okLast := f.address(p.end, "end", within, values.LastOf(within).Prev())
+	last, okLast := f.address(p.end, "end", within, sound.LastOf(within).Prev())
 	if !ok || !okLast {
 		return store.AddrRange{}
 	}

@@ -72,13 +72,3 @@ func Prefixes(texts []string) ([]netip.Prefix, error) {
 	}
 	return prefixes, nil
 }
-
-// LastOf returns the highest address of a prefix.
-func LastOf(prefix netip.Prefix) netip.Addr {
-	bytes := prefix.Addr().AsSlice()
-	for bit := prefix.Bits(); bit < len(bytes)*8; bit++ {
-		bytes[bit/8] |= 0x80 >> (bit % 8)
-	}
-	last, _ := netip.AddrFromSlice(bytes)
-	return last
-}

@@ -14,6 +14,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kinds/values"
+	"github.com/alioth-net/alioth/store/sound"
 )
 
 // Subnet is the kind of a part of a VPC's ranges. A node follows those of the VPCs that it
@@ -93,7 +94,7 @@ func gatewayOf(prefix netip.Prefix, gateways []netip.Addr) netip.Addr {
 func parseRange(text string) (store.AddrRange, error) {
 	if prefix, err := netip.ParsePrefix(text); err == nil {
 		prefix = prefix.Masked()
-		return store.AddrRange{First: prefix.Addr(), Last: values.LastOf(prefix)}, nil
+		return store.AddrRange{First: prefix.Addr(), Last: sound.LastOf(prefix)}, nil
 	}
 	first, last, isRange := strings.Cut(text, "-")
 	if !isRange {

@@ -52,7 +52,13 @@ func TestRangesThatASchemaCannotCompare(t *testing.T) {
 			s.Options.Net6, s.Options.Routes6 = "2001:db8::/64", map[string]danmv1.Gateway{to6: "2001:db8::1"}
 		}
 	}
+	by := func(cidr string, gateway danmv1.Gateway) func(*danmv1.NetworkSpec) {
+		return func(s *danmv1.NetworkSpec) {
+			s.Options.CIDR, s.Options.Routes = cidr, map[string]danmv1.Gateway{"10.20.0.0/16": gateway}
+		}
+	}
 	const (
+		ends          = "spec.Options.routes: a gateway must not be the first or the last address of "
 		c26           = "192.168.1.64/26"
 		order6        = "allocation_pool_v6.end must be above allocation_pool_v6.start"
 		start4, end4  = "allocation_pool.start must be below the last address", "allocation_pool.end must be above the first address"
@@ -90,6 +96,10 @@ func TestRangesThatASchemaCannotCompare(t *testing.T) {
 		{"IPv6, capitals", pool6("2001:DB8::A", "2001:db8::b"), ""},
 		{"destinations", routes("10.20.0.0/16", "2001:db8:9::/48"), ""},
 		{"the default destinations", routes("0.0.0.0/0", "::/0"), ""},
+		{"a gateway that is the network address", by(c26, "192.168.1.64"), ends + c26},
+		{"a gateway that is the broadcast address", by(c26, "192.168.1.127"), ends + c26},
+		{"a gateway that is the broadcast address, in a range with host bits", by("192.168.1.70/26", "192.168.1.127"), ends},
+		{"the gateways beside them", by(c26, "192.168.1.126"), ""},
 		{"an address as a destination", routes("10.20.0.1", "::/0"), route},
 		{"a destination of the other family", routes("::/0", "::/0"), route},
 		{"IPv6, an address as a destination", routes("0.0.0.0/0", "2001:db8::1"), route6},

@@ -208,8 +208,8 @@ func programs() []program {
 				"vpcs.alioth.dev: list patch",
 			},
 			home: []string{
-				"daemonsets.apps: get list patch",
-				"deployments.apps: get list patch",
+				"daemonsets.apps: list patch",
+				"deployments.apps: list patch",
 				"pods: create delete",
 			},
 			never: []string{"create pods", "delete pods", "get secrets", "delete nodes", "delete alioth.dev/vpcs", "patch apps/deployments"},

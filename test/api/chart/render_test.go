@@ -28,55 +28,13 @@ func TestChartPassesStrictLint(t *testing.T) {
 	}
 }
 
-func TestChartRefusesBadValues(t *testing.T) {
+// refused.yaml has the values that are refused.
+func TestChartRefusesValuesThatNothingReads(t *testing.T) {
 	helm := chart.New(t, root, nil)
-	for _, tt := range []struct{ name, set, want string }{
-		{"no API server", "apiServer.host=", "apiServer.host is not set: give the address"},
-		{"an API server with a scheme", "apiServer.host=https://192.0.2.1", "/apiServer/host"},
-		{"an API server with its port", "apiServer.host=192.0.2.1:6443/", "/apiServer/host"},
-		{"a port that is a word", "apiServer.port=https", "/apiServer/port"},
-		{"port 0", "apiServer.port=0", "/apiServer/port"},
-		{"a value that nothing reads", "apiserver.host=192.0.2.1", "'apiserver' not allowed"},
-		{"a misspelled value", "operator.replica=2", "'replica' not allowed"},
-		{"no service range and no cluster to ask", "serviceCIDRs=null", "serviceCIDRs is not set, and there is no cluster to ask"},
-		{"a service range that is an address", "serviceCIDRs={10.96.0.1}", "/serviceCIDRs/0"},
-		{"no shadow range", "shadowCIDRs=null", "shadowCIDRs"},
-		{"a tunnel port too high", "tunnelPort=70000", "/tunnelPort"},
-		{"a tag with a colon", "image.tag=a:b", "/image/tag"},
-		{"a pull policy that there is not", "image.pullPolicy=Sometimes", "/image/pullPolicy"},
-		{"a log format that there is not", "log.format=xml", "/log/format"},
-		{"a log level that there is not", "log.level=trace", "/log/level"},
-		{"a VPC's name with a dot", "defaultVPC.name=a.b", "/defaultVPC/name"},
-		{"a default VPC without subnets", "defaultVPC.subnets=", "/defaultVPC/subnets"},
-		{"an egress that there is not", "defaultVPC.egress=All", "/defaultVPC/egress"},
-		{"a pattern of tenants that there is not", "defaultVPC.allowedTenants={customer-*}", "/defaultVPC/allowedTenants/0"},
-		{"no operator", "operator.replicas=0", "/operator/replicas"},
-		{"a relative folder", "daemon.cniBinDir=opt/cni/bin", "/daemon/cniBinDir"},
-		{"arguments that are none", "daemon.extraArgs={run}", "/daemon/extraArgs/0"},
-		{"a device that there is not", "daemon.podDevice=ipvlan", "/daemon/podDevice"},
-		{"nobody's update pace", "daemon.maxUnavailable=0", "/daemon/maxUnavailable"},
-		{"a naming scheme that there is not", "multiNetwork.namingScheme=old", "/multiNetwork/namingScheme"},
-		{"a backend of Alioth as a VPC", "multiNetwork.vpcTypes={macvlan}", "/multiNetwork/vpcTypes/0"},
-		{"a type in capitals", "multiNetwork.vpcTypes={Flannel}", "/multiNetwork/vpcTypes/0"},
-		{"a mode that there is not", "nodeNetworkState.policyMode=local", "/nodeNetworkState/policyMode"},
-		{"nodes' networks without admission", "nodeNetworkState.enabled=true,admission.enabled=false", "nodeNetworkState.enabled is true and admission.enabled is false"},
-		{"node IPAM without admission", nodeIPAMOn + ",admission.enabled=false", "nodeIPAM.enabled is true and admission.enabled is false"},
-		{"node IPAM without a subnet", "nodeIPAM.enabled=true", "nodeIPAM.infraSubnet is not set"},
-		{"a subnet in capitals", "nodeIPAM.infraSubnet=Infra", "/nodeIPAM/infraSubnet"},
-		{"a group of nobody", "nodeIPAM.groups={azure.com}", "/nodeIPAM/groups/0"},
-		{"node IPAM in no group", "nodeIPAM.groups=", "/nodeIPAM/groups"},
-		{"a pattern of devices with a slash", "nodeIPAM.devices={net/eth*}", "/nodeIPAM/devices/0"},
-		{"the node IPAM API for everybody", nodeIPAMOn + ",nodeIPAM.listen=0.0.0.0:10090", "/nodeIPAM/listen"},
-		{"the node IPAM API at no port", nodeIPAMOn + ",nodeIPAM.listen=localhost", "/nodeIPAM/listen"},
-		{"a cgroup elsewhere", nodeIPAMOn + ",nodeIPAM.podCgroup=/kubepods", "/nodeIPAM/podCgroup"},
-		{"devices without the kind that has them", nodeIPAMOn + ",nodeIPAM.groups={acn.azure.com},nodeIPAM.devices={eth*}", "nodeIPAM.groups lacks multitenancy.acn.azure.com"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			_, err := helm.Template(t.Context(), "--set", tt.set)
-			if err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("got %v, want an error with %q", err, tt.want)
-			}
-		})
+	for set, want := range map[string]string{"apiserver.host=192.0.2.1": "'apiserver' not allowed", "operator.replica=2": "'replica' not allowed"} {
+		if _, err := helm.Template(t.Context(), "--set", set); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want an error with %q", set, err, want)
+		}
 	}
 }
 

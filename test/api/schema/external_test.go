@@ -30,6 +30,8 @@ func TestExternalPoolIsChecked(t *testing.T) {
 		{"no range", ranges([]string{}...), "should have at least 1 items"},
 		{"a word", ranges("edge"), form},
 		{"a range across families", ranges("192.0.2.1-2001:db8::1"), form},
+		{"host bits", ranges("192.0.2.17/28"), "a CIDR must not have host bits"},
+		{"IPv6 host bits", ranges("2001:db8::11/124"), "a CIDR must not have host bits"},
 		{"a range without an end", ranges("192.0.2.1-"), form},
 		{"one range twice", ranges("192.0.2.1", "192.0.2.1"), "Duplicate value"},
 		{"for external IPs", func(p *v1alpha1.ExternalPool) { p.Spec.Use = v1alpha1.PoolForExternalIPs }, ""},

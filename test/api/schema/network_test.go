@@ -23,9 +23,15 @@ func TestNetworkIsChecked(t *testing.T) {
 	checkCreations(t, network, []creation[*arktosv1.Network]{
 		{"as it is", nil, ""},
 		{"the other name of the type", func(n *arktosv1.Network) { n.Spec.Type = arktosv1.TypeVPC }, ""},
-		{"somebody else's type", func(n *arktosv1.Network) { n.Spec.Type = "flat" }, ""},
+		{"Arktos' type without a VPC", func(n *arktosv1.Network) { n.Spec.Type, n.Spec.VPCID = arktosv1.TypeFlat, "Any" }, ""},
+		{"a misspelled type", func(n *arktosv1.Network) { n.Spec.Type = "mizzar" }, "spec.type must be vpc or mizar, which Alioth serves, or flat"},
+		{"a type in capitals", func(n *arktosv1.Network) { n.Spec.Type = "VPC" }, "spec.type must be vpc or mizar"},
 		{"no type", func(n *arktosv1.Network) { n.Spec.Type = "" }, "spec.type"},
 		{"no VPC", func(n *arktosv1.Network) { n.Spec.VPCID = "" }, "spec.vpcID"},
+		{"a name that no VPC has", func(n *arktosv1.Network) { n.Spec.VPCID = "vpc.1" }, "spec.vpcID must be the name of a VPC"},
+		{"a VPC in capitals", func(n *arktosv1.Network) { n.Spec.VPCID = "Vpc-1" }, "spec.vpcID must be the name of a VPC"},
+		{"the longest name that a label has", func(n *arktosv1.Network) { n.Name = strings.Repeat("n", 63) }, ""},
+		{"a name longer than any label", func(n *arktosv1.Network) { n.Name = strings.Repeat("n", 64) }, "the name of a Network must not be longer than 63 characters"},
 		{"a VPC's name that is too long", func(n *arktosv1.Network) { n.Spec.VPCID = strings.Repeat("v", 64) }, "spec.vpcID"},
 	})
 }

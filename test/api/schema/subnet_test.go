@@ -37,6 +37,10 @@ func use(what v1alpha1.SubnetUse) func(*v1alpha1.Subnet) {
 	return func(s *v1alpha1.Subnet) { s.Spec.Use = what }
 }
 
+func both[T any](one, other func(T)) func(T) {
+	return func(object T) { one(object); other(object) }
+}
+
 func TestSubnetIsChecked(t *testing.T) {
 	const (
 		canonical = "each entry must be a canonical CIDR"
@@ -67,6 +71,23 @@ func TestSubnetIsChecked(t *testing.T) {
 		{"a gateway outside", gateways("10.10.2.1"), inside},
 		{"a gateway that is none", gateways("gw"), inside},
 		{"two gateways of a family", gateways("10.10.1.1", "10.10.1.2"), "at most one gateway per address family"},
+		{"the network address as gateway", gateways("10.10.1.0"), "must not be the first address"},
+		{"the first IPv6 address as gateway", gateways("fd10:10:0:1::"), "must not be the first address"},
+		{"the broadcast address as gateway", gateways("10.10.1.255"), "must not be the last address"},
+		{"the last IPv6 address as gateway", gateways("fd10:10:0:1:ffff:ffff:ffff:ffff"), ""},
+		{"the broadcast address of a range in the middle of an octet", both(subnetRanges("10.43.1.8/29"), gateways("10.43.1.15")), "must not be the last address"},
+		{"the network address of a range in the middle of an octet", both(subnetRanges("10.43.1.8/29"), gateways("10.43.1.8")), "must not be the first address"},
+		{"the addresses beside them", both(subnetRanges("10.43.1.8/29"), gateways("10.43.1.14")), ""},
+		{"the broadcast address of the largest range", both(subnetRanges("10.0.0.0/8"), gateways("10.255.255.255")), "must not be the last address"},
+		{"the last address of a part of the range", both(subnetRanges("10.0.0.0/8"), gateways("10.0.0.255")), ""},
+		{"a VPC's name with a dot", func(s *v1alpha1.Subnet) { s.Spec.VPC = "vpc.a" }, "spec.vpc"},
+		{"reserved with host bits", both(subnetRanges("10.43.3.0/29"), reserved("10.43.3.5/29")), "a CIDR must not have host bits"},
+		{"reserved IPv6 with host bits", reserved("fd10:10:0:1::9/112"), "a CIDR must not have host bits"},
+		{"reserved outside", reserved("10.10.2.5"), "must be inside spec.cidrs"},
+		{"a reserved CIDR outside", reserved("10.10.2.0/28"), "must be inside spec.cidrs"},
+		{"a reserved range outside", reserved("10.10.2.5-10.10.2.9"), "must be inside spec.cidrs"},
+		{"a reserved range with one end inside", reserved("10.10.1.250-10.10.2.9"), ""},
+		{"a reserved CIDR around the range", reserved("10.10.0.0/16"), ""},
 		{"reserved addresses of every form", reserved("10.10.1.5", "10.10.1.64/28", "10.10.1.2-10.10.1.9", "fd10:10:0:1::2-fd10:10:0:1::9"), ""},
 		{"a reserved word", reserved("ten"), form},
 		{"a reserved range across families", reserved("10.10.1.2-fd10::9"), form},

@@ -101,6 +101,13 @@ func TestObjectsOfEarlierSchemasCanEnd(t *testing.T) {
 		waits.True(t, schemaChanges, object.GetKind()+" is refused", func() bool {
 			return apierrors.IsInvalid(c.Create(t.Context(), again.DeepCopy(), client.DryRunAll))
 		})
+		if object.GetName() == oldGateway {
+			changed := object.DeepCopy()
+			set(changed.Object, []any{"spec", "cidrs"}, []any{"10.43.1.8/29", "fd10::/64"})
+			if err := c.Update(t.Context(), changed, client.DryRunAll); err != nil {
+				t.Errorf("a subnet whose gateway was accepted can't grow: %v", err)
+			}
+		}
 		endObject(t, c, object)
 	}
 	if len(stored) < 15 {
@@ -130,6 +137,32 @@ func storeUnsound(t *testing.T, c client.Client, scheme *runtime.Scheme) (stored
 			stored = append(stored, v.object)
 			break
 		}
+	}
+	return append(stored, storeUseless(t, c)...)
+}
+
+// oldGateway is a subnet whose gateway is its first address, which some kernels accept.
+const oldGateway = "first"
+
+// storeUseless stores objects whose values were accepted once, but could not work.
+func storeUseless(t *testing.T, c client.Client) (stored []*unstructured.Unstructured) {
+	t.Helper()
+	for _, text := range []string{
+		`{"apiVersion": "arktos.futurewei.com/v1", "kind": "Network", "metadata": {"namespace": "customer", "name": "` + strings.Repeat("n", 64) + `"}, "spec": {"type": "vpc", "vpcID": "v"}}`,
+		`{"apiVersion": "arktos.futurewei.com/v1", "kind": "Network", "metadata": {"namespace": "customer", "name": "misspelled"}, "spec": {"type": "mizzar", "vpcID": "v"}}`,
+		`{"apiVersion": "alioth.dev/v1alpha1", "kind": "Subnet", "metadata": {"name": "broadcast"}, "spec": {"vpc": "v", "cidrs": ["10.43.1.8/29"], "gateway": ["10.43.1.15"]}}`,
+		`{"apiVersion": "alioth.dev/v1alpha1", "kind": "Subnet", "metadata": {"name": "` + oldGateway + `"}, "spec": {"vpc": "v", "cidrs": ["10.43.1.8/29"], "gateway": ["10.43.1.8"]}}`,
+		`{"apiVersion": "alioth.dev/v1alpha1", "kind": "Subnet", "metadata": {"name": "hostbits"}, "spec": {"vpc": "v.w", "cidrs": ["10.43.3.0/29"], "reserved": ["10.43.3.5/29"]}}`,
+		`{"apiVersion": "alioth.dev/v1alpha1", "kind": "ExternalPool", "metadata": {"name": "hostbits"}, "spec": {"cidrs": ["192.0.2.17/28"]}}`,
+	} {
+		object := new(unstructured.Unstructured)
+		if err := object.UnmarshalJSON([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+		stored = append(stored, object)
 	}
 	return stored
 }
