@@ -3,18 +3,19 @@
 
 // Package danm makes networks outside of every VPC usable: it checks DanmNets,
 // TenantNetworks and ClusterNetworks of both API groups against each other, writes what a
-// TenantConfig gives into TenantNetworks, claims their VNIs, counts addresses, and delays
+// TenantConfig gives into the status of TenantNetworks, claims their VNIs, counts addresses, and delays
 // the deletion of a network while pods use it.
 package danm
 
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -34,8 +35,9 @@ import (
 // countsEvery bounds how often the figures of one network are written.
 const countsEvery = 2 * time.Second
 
-// ProfileManager is the field manager of what the operator writes into TenantNetworks.
-const ProfileManager = "alioth-tenant-profile"
+// profileManager is the field manager of what earlier versions of the operator wrote into the
+// specs of TenantNetworks.
+const profileManager = "alioth-tenant-profile"
 
 // Reconciler applies the decisions of decide to the networks of one kind in one group.
 type Reconciler struct {
@@ -90,17 +92,10 @@ func (r *Reconciler) carryOut(ctx context.Context, network client.Object) error 
 			return err
 		}
 	}
-	spec, _ := r.Kind.Fields(network)
-	if d.profile == nil || d.profile.writtenIn(row, spec) {
-		return r.writeStatus(ctx, network, d)
+	if err := r.writeStatus(ctx, network, d); err != nil {
+		return err
 	}
-	err = r.writeProfile(ctx, network, *d.profile)
-	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
-		refused := refusal{v1alpha1.VNIPendingReason, fmt.Sprintf("%s can't be written into the spec: %v", d.profile, err)}
-		d.profile, d.ready = nil, false
-		return errors.Join(err, r.writeStatus(ctx, network, d.refused(&refused)))
-	}
-	return err // the changed object requests its status
+	return r.handBack(ctx, network)
 }
 
 // claim decides and claims the number that the decision asks for, until it asks for none. It
@@ -191,10 +186,14 @@ func (r *Reconciler) decide(row *multinet.Network, taken []number) (d decision, 
 	return d, known, err
 }
 
-// writeProfile writes what a TenantConfig gives into the spec. The UID keeps the write from
-// creating an object, and the resource version from a spec that has changed.
-func (r *Reconciler) writeProfile(ctx context.Context, network client.Object, p profile) error {
-	spec, _ := r.Kind.Fields(network)
+// handBack takes out of the spec what an earlier version of the operator has written into it,
+// once the status has it. The UID keeps the write from creating an object, and the resource
+// version from a spec that has changed.
+func (r *Reconciler) handBack(ctx context.Context, network client.Object) error {
+	_, status := r.Kind.Fields(network)
+	if status.Profile == nil || !slices.ContainsFunc(network.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool { return f.Manager == profileManager }) {
+		return nil
+	}
 	version := schema.GroupVersion{Group: r.Kind.Group, Version: danmv1.GroupVersion.Version}
 	body, err := json.Marshal(map[string]any{
 		"apiVersion": version.String(), "kind": r.Kind.Name,
@@ -202,15 +201,13 @@ func (r *Reconciler) writeProfile(ctx context.Context, network client.Object, p 
 			"namespace": network.GetNamespace(), "name": network.GetName(),
 			"uid": network.GetUID(), "resourceVersion": network.GetResourceVersion(),
 		},
-		"spec": p.fields(spec),
 	})
 	if err != nil {
-		return fmt.Errorf("encode the profile of %s: %w", network.GetName(), said.Error(err))
+		return fmt.Errorf("encode %s without a profile: %w", network.GetName(), said.Error(err))
 	}
-	patch := client.RawPatch(types.ApplyPatchType, body)
 	written := network.DeepCopyObject().(client.Object)
-	if err := r.Client.Patch(ctx, written, patch, client.FieldOwner(ProfileManager), client.ForceOwnership); err != nil {
-		return fmt.Errorf("write the profile of %s %s: %w", r.Kind.Name, client.ObjectKeyFromObject(network), said.Error(err))
+	if err := r.Client.Patch(ctx, written, client.RawPatch(types.ApplyPatchType, body), client.FieldOwner(profileManager), client.ForceOwnership); err != nil {
+		return fmt.Errorf("take the profile out of the spec of %s %s: %w", r.Kind.Name, client.ObjectKeyFromObject(network), said.Error(err))
 	}
 	return nil
 }
