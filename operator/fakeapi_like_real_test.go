@@ -89,8 +89,10 @@ func answers(t *testing.T, c client.Client) []string {
 	held := newVPC("like-real", nil)
 	tell("it is still there", c.Get(ctx, client.ObjectKeyFromObject(held), held), held.DeletionTimestamp != nil)
 	tell("its name is not free", c.Create(ctx, newVPC("like-real", nil, "10.0.0.0/16")))
-	held.Finalizers = nil
-	tell("remove the finalizer", c.Update(ctx, held))
+	freed := clone(held)
+	freed.Finalizers = nil
+	tell("remove the finalizer of an old copy", c.Patch(ctx, clone(freed), client.MergeFromWithOptions(vpc, client.MergeFromWithOptimisticLock{})))
+	tell("remove the finalizer", c.Patch(ctx, freed, client.MergeFromWithOptions(held, client.MergeFromWithOptimisticLock{})), len(freed.Finalizers))
 	tell("it is gone", c.Get(ctx, client.ObjectKeyFromObject(held), held))
 
 	pod := newPod("like-real", "p", "", "")

@@ -160,12 +160,18 @@ func (a *fakeAPI) update(object client.Object) error {
 	}
 	next := clone(object)
 	copyStatus(next, old)
+	a.change(object, next, old)
+	return nil
+}
+
+// change writes next in the place of old, and tells the writer. An object that is being
+// deleted goes with its last finalizer.
+func (a *fakeAPI) change(object, next, old client.Object) {
 	a.keep(next, old)
 	assign(object, next)
 	if next.GetDeletionTimestamp() != nil && len(next.GetFinalizers()) == 0 {
 		a.drop(next)
 	}
-	return nil
 }
 
 // keep writes next in the place of old, with what the server alone decides.
@@ -229,41 +235,21 @@ func (a *fakeAPI) apply(object client.Object, patch client.Patch) error {
 	return nil
 }
 
+// patch applies a patch of all but the status.
+func (a *fakeAPI) patch(object client.Object, patch client.Patch) error {
+	next, old, err := a.patched(object, patch)
+	if err != nil {
+		return err
+	}
+	copyStatus(next, old)
+	a.change(object, next, old)
+	return nil
+}
+
 // patchStatus applies a patch of a status, which takes metadata too.
 func (a *fakeAPI) patchStatus(object client.Object, patch client.Patch) error {
-	old, ok := a.objects[keyOf(object)]
-	if !ok {
-		return apierrors.NewNotFound(group(object), object.GetName())
-	}
-	data, err := patch.Data(object)
+	next, old, err := a.patched(object, patch)
 	if err != nil {
-		return err
-	}
-	var wants struct {
-		Metadata struct {
-			UID             types.UID `json:"uid"`
-			ResourceVersion string    `json:"resourceVersion"`
-		} `json:"metadata"`
-	}
-	if err := json.Unmarshal(data, &wants); err != nil {
-		return err
-	}
-	if uid := wants.Metadata.UID; uid != "" && uid != old.GetUID() {
-		return apierrors.NewInvalid(old.GetObjectKind().GroupVersionKind().GroupKind(), old.GetName(), nil)
-	}
-	if version := wants.Metadata.ResourceVersion; version != "" && version != old.GetResourceVersion() {
-		return conflict(object, "the object has been modified")
-	}
-	before, err := json.Marshal(old)
-	if err != nil {
-		return err
-	}
-	after, err := strategicpatch.StrategicMergePatch(before, data, old)
-	if err != nil {
-		return err
-	}
-	next := reflect.New(reflect.TypeOf(old).Elem()).Interface().(client.Object)
-	if err := json.Unmarshal(after, next); err != nil {
 		return err
 	}
 	if err := validation.ValidateAnnotationsSize(next.GetAnnotations()); err != nil {
@@ -273,6 +259,77 @@ func (a *fakeAPI) patchStatus(object client.Object, patch client.Patch) error {
 	a.keep(next, old)
 	assign(object, next)
 	return nil
+}
+
+// patched returns an object with a patch, and as it was before.
+func (a *fakeAPI) patched(object client.Object, patch client.Patch) (next, old client.Object, err error) {
+	old, ok := a.objects[keyOf(object)]
+	if !ok {
+		return nil, nil, apierrors.NewNotFound(group(object), object.GetName())
+	}
+	data, err := patch.Data(object)
+	if err != nil {
+		return nil, nil, err
+	}
+	var wants struct {
+		Metadata struct {
+			UID             types.UID `json:"uid"`
+			ResourceVersion string    `json:"resourceVersion"`
+		} `json:"metadata"`
+	}
+	if err := json.Unmarshal(data, &wants); err != nil {
+		return nil, nil, err
+	}
+	if uid := wants.Metadata.UID; uid != "" && uid != old.GetUID() {
+		return nil, nil, apierrors.NewInvalid(old.GetObjectKind().GroupVersionKind().GroupKind(), old.GetName(), nil)
+	}
+	if version := wants.Metadata.ResourceVersion; version != "" && version != old.GetResourceVersion() {
+		return nil, nil, conflict(object, "the object has been modified")
+	}
+	before, err := json.Marshal(old)
+	if err != nil {
+		return nil, nil, err
+	}
+	var after []byte
+	if patch.Type() == types.MergePatchType {
+		after, err = mergePatch(before, data)
+	} else {
+		after, err = strategicpatch.StrategicMergePatch(before, data, old)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	next = reflect.New(reflect.TypeOf(old).Elem()).Interface().(client.Object)
+	return next, old, json.Unmarshal(after, next)
+}
+
+// mergePatch applies a patch of RFC 7386.
+func mergePatch(before, data []byte) ([]byte, error) {
+	var into, patch map[string]any
+	if err := errors.Join(json.Unmarshal(before, &into), json.Unmarshal(data, &patch)); err != nil {
+		return nil, err
+	}
+	merge(into, patch)
+	return json.Marshal(into)
+}
+
+func merge(into, patch map[string]any) {
+	for key, value := range patch {
+		fields, isObject := value.(map[string]any)
+		switch {
+		case value == nil:
+			delete(into, key)
+		case isObject:
+			inside, _ := into[key].(map[string]any)
+			if inside == nil {
+				inside = map[string]any{}
+			}
+			into[key] = inside
+			merge(inside, fields)
+		default:
+			into[key] = value
+		}
+	}
 }
 
 func (a *fakeAPI) delete(object client.Object, preconditions *metav1.Preconditions) error {
@@ -342,10 +399,13 @@ func (c *apiClient) Update(_ context.Context, object client.Object, _ ...client.
 }
 
 func (c *apiClient) Patch(_ context.Context, object client.Object, patch client.Patch, _ ...client.PatchOption) error {
-	if patch.Type() != types.ApplyPatchType {
-		return fmt.Errorf("unexpected patch of type %s", patch.Type())
+	switch patch.Type() {
+	case types.ApplyPatchType:
+		return c.hook("apply", object, func() error { return c.api.apply(object, patch) })
+	case types.MergePatchType:
+		return c.hook("patch", object, func() error { return c.api.patch(object, patch) })
 	}
-	return c.hook("apply", object, func() error { return c.api.apply(object, patch) })
+	return fmt.Errorf("unexpected patch of type %s", patch.Type())
 }
 
 func (c *apiClient) Delete(_ context.Context, object client.Object, opts ...client.DeleteOption) error {

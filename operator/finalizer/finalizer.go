@@ -1,8 +1,12 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package finalizer adds Alioth's finalizer to objects and removes it. It keeps an
-// object in the API until what depends on it is gone.
+// Package finalizer adds Alioth's finalizer to objects and removes it. The finalizer keeps
+// an object in the API until what depends on it is gone.
+//
+// Each write is a patch of the finalizers alone. The spec of such an object is a user's, and
+// may have what the Go type does not: unknown fields, empty texts, nulls. An update of the
+// whole object would drop them, and rules for a spec that must not change would refuse it.
 package finalizer
 
 import (
@@ -17,10 +21,10 @@ import (
 
 // Ensure adds the finalizer to an object that has none and is not being deleted.
 func Ensure(ctx context.Context, c client.Client, object client.Object) error {
-	if object.GetDeletionTimestamp() != nil || !controllerutil.AddFinalizer(object, v1alpha1.Finalizer) {
+	if object.GetDeletionTimestamp() != nil || controllerutil.ContainsFinalizer(object, v1alpha1.Finalizer) {
 		return nil
 	}
-	if err := c.Update(ctx, object); err != nil {
+	if err := write(ctx, c, object, controllerutil.AddFinalizer); err != nil {
 		return fmt.Errorf("add finalizer to %T %s: %w", object, client.ObjectKeyFromObject(object), err)
 	}
 	return nil
@@ -29,11 +33,22 @@ func Ensure(ctx context.Context, c client.Client, object client.Object) error {
 // Remove removes the finalizer from an object that has it, and reports whether it had.
 // An object that is gone is no error.
 func Remove(ctx context.Context, c client.Client, object client.Object) (had bool, err error) {
-	if !controllerutil.RemoveFinalizer(object, v1alpha1.Finalizer) {
+	if !controllerutil.ContainsFinalizer(object, v1alpha1.Finalizer) {
 		return false, nil
 	}
-	if err := c.Update(ctx, object); client.IgnoreNotFound(err) != nil {
+	if err := write(ctx, c, object, controllerutil.RemoveFinalizer); client.IgnoreNotFound(err) != nil {
 		return true, fmt.Errorf("remove finalizer of %T %s: %w", object, client.ObjectKeyFromObject(object), err)
 	}
 	return true, nil
+}
+
+// write changes the list of finalizers. The patch replaces the whole list, so it has the
+// resource version: it fails with a conflict if the object has changed.
+func write(ctx context.Context, c client.Client, object client.Object, change func(client.Object, string) bool) error {
+	before, ok := object.DeepCopyObject().(client.Object)
+	if !ok {
+		return fmt.Errorf("copy %T", object)
+	}
+	change(object, v1alpha1.Finalizer)
+	return c.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }

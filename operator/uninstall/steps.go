@@ -15,11 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/finalizer"
 	"github.com/alioth-net/alioth/store/kinds/ipamapi"
 	"github.com/alioth-net/alioth/store/kinds/outside"
 )
@@ -237,26 +237,13 @@ func (u *uninstaller) dropFinalizers(ctx context.Context) error {
 		}
 		for _, object := range objects {
 			held, ok := object.(client.Object)
-			if !ok || !controllerutil.ContainsFinalizer(held, v1alpha1.Finalizer) {
-				continue
+			if !ok {
+				return fmt.Errorf("%T is no object of the API", object)
 			}
-			if err := u.dropFinalizer(ctx, held); err != nil {
+			if _, err := finalizer.Remove(ctx, u.client, held); err != nil {
 				return err
 			}
 		}
-	}
-	return nil
-}
-
-func (u *uninstaller) dropFinalizer(ctx context.Context, object client.Object) error {
-	before, ok := object.DeepCopyObject().(client.Object)
-	if !ok {
-		return fmt.Errorf("copy %T", object)
-	}
-	controllerutil.RemoveFinalizer(object, v1alpha1.Finalizer)
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := u.client.Patch(ctx, object, patch); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("let go of %T %s: %w", object, object.GetName(), err)
 	}
 	return nil
 }
