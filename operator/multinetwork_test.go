@@ -78,6 +78,45 @@ func TestATenantNetworkGetsItsProfile(t *testing.T) {
 	})
 }
 
+// TestASpecIsGivenBack: an earlier version of the operator wrote the profile into the spec.
+func TestASpecIsGivenBack(t *testing.T) {
+	r := newRig(t)
+	config := &danmv1.TenantConfig{ObjectMeta: metav1.ObjectMeta{Name: "given-back"}, HostDevices: []danmv1.HostDevice{
+		{Name: "ens4", VNIType: danmv1.VNITypeVLAN, VNIRange: "2200-2201"},
+	}}
+	network := &danmv1.TenantNetwork{ObjectMeta: metav1.ObjectMeta{Namespace: "given-back", Name: "old"}, Spec: danmv1.NetworkSpec{NetworkID: "mine"}}
+	r.create(newNamespace("given-back", ""), config, network)
+	defer r.delete(config)
+	written := decoded(t, []byte(`
+apiVersion: danm.k8s.io/v1
+kind: TenantNetwork
+metadata: {name: old, namespace: given-back}
+spec: {NetworkID: internal, NetworkType: ipvlan, Options: {host_device: ens4, vlan: 2201}}`))
+	if err := r.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(written), client.FieldOwner("alioth-tenant-profile"), client.ForceOwnership); err != nil {
+		t.Fatal(err)
+	}
+	r.get(network)
+	before := network.DeepCopy()
+	network.Status.Conditions = []metav1.Condition{{
+		Type: v1alpha1.ProfileCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ProfileReason, LastTransitionTime: metav1.Now(),
+	}}
+	if err := r.Status().Patch(t.Context(), network, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	r.operate(testConfig())
+	sees(r, network, func(n *danmv1.TenantNetwork) error {
+		if n.Spec.Options.VLAN != 0 || n.Spec.NetworkID != "internal" {
+			return fmt.Errorf("the spec is %+v", n.Spec)
+		}
+		return ready(n.Status.Conditions, v1alpha1.ReadyReason)
+	})
+	if p := network.Status.Profile; p == nil || p.VLAN != 2201 || p.HostDevice != "ens4" {
+		t.Errorf("the profile is %+v", p)
+	}
+	r.delete(network)
+	r.gone(network)
+}
+
 func tenantNetworkReady(reason string) func(*danmv1.TenantNetwork) error {
 	return func(n *danmv1.TenantNetwork) error { return ready(n.Status.Conditions, reason) }
 }

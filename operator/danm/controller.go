@@ -11,17 +11,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
 	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/claim"
@@ -34,10 +31,6 @@ import (
 
 // countsEvery bounds how often the figures of one network are written.
 const countsEvery = 2 * time.Second
-
-// profileManager is the field manager of what earlier versions of the operator wrote into the
-// specs of TenantNetworks.
-const profileManager = "alioth-tenant-profile"
 
 // Reconciler applies the decisions of decide to the networks of one kind in one group.
 type Reconciler struct {
@@ -92,7 +85,8 @@ func (r *Reconciler) carryOut(ctx context.Context, network client.Object) error 
 			return err
 		}
 	}
-	if err := r.writeStatus(ctx, network, d); err != nil {
+	written := r.isHandwritten(network)
+	if err := r.writeStatus(ctx, network, d); err != nil || !written || d.profile == nil {
 		return err
 	}
 	return r.handBack(ctx, network)
@@ -186,27 +180,33 @@ func (r *Reconciler) decide(row *multinet.Network, taken []number) (d decision, 
 	return d, known, err
 }
 
-// handBack takes out of the spec what an earlier version of the operator has written into it,
-// once the status has it. The UID keeps the write from creating an object, and the resource
-// version from a spec that has changed.
-func (r *Reconciler) handBack(ctx context.Context, network client.Object) error {
-	_, status := r.Kind.Fields(network)
-	if status.Profile == nil || !slices.ContainsFunc(network.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool { return f.Manager == profileManager }) {
-		return nil
+// isHandwritten reports whether the spec of a TenantNetwork has a profile, which earlier versions
+// of the operator wrote there: only the operator may write a number.
+func (r *Reconciler) isHandwritten(network client.Object) bool {
+	if r.Kind.Name != multinet.KindTenantNetwork {
+		return false
 	}
-	version := schema.GroupVersion{Group: r.Kind.Group, Version: danmv1.GroupVersion.Version}
+	spec, of := r.Kind.Fields(network)
+	return of.Profile == nil && meta.IsStatusConditionTrue(of.Conditions, v1alpha1.ProfileCondition) || spec.Options.VLAN != 0 || spec.Options.VXLAN != 0
+}
+
+// handBack takes out of the spec what its writer can't have written, once the status has it: the
+// numbers, and a NetworkID that the TenantConfig gives. A device in the spec is harmless. The UID
+// keeps the write from another life of the network, and the resource version from a spec that
+// has changed.
+func (r *Reconciler) handBack(ctx context.Context, network client.Object) error {
+	_, of := r.Kind.Fields(network)
+	left := map[string]any{"Options": map[string]any{"vlan": nil, "vxlan": nil}}
+	if of.Profile != nil && of.Profile.NetworkIDGiven {
+		left["NetworkID"] = nil
+	}
 	body, err := json.Marshal(map[string]any{
-		"apiVersion": version.String(), "kind": r.Kind.Name,
-		"metadata": map[string]any{
-			"namespace": network.GetNamespace(), "name": network.GetName(),
-			"uid": network.GetUID(), "resourceVersion": network.GetResourceVersion(),
-		},
+		"metadata": map[string]any{"uid": network.GetUID(), "resourceVersion": network.GetResourceVersion()}, "spec": left,
 	})
 	if err != nil {
 		return fmt.Errorf("encode %s without a profile: %w", network.GetName(), said.Error(err))
 	}
-	written := network.DeepCopyObject().(client.Object)
-	if err := r.Client.Patch(ctx, written, client.RawPatch(types.ApplyPatchType, body), client.FieldOwner(profileManager), client.ForceOwnership); err != nil {
+	if err := r.Client.Patch(ctx, network, client.RawPatch(types.MergePatchType, body)); err != nil {
 		return fmt.Errorf("take the profile out of the spec of %s %s: %w", r.Kind.Name, client.ObjectKeyFromObject(network), said.Error(err))
 	}
 	return nil
