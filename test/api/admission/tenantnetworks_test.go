@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
@@ -93,8 +94,9 @@ func TestTenantNetworksKeepWhatTheOperatorGaveThem(t *testing.T) {
 	for _, network := range []*danmv1.TenantNetwork{bare, given} {
 		eventuallyCreate(t, admin, network)
 	}
-	given.Spec.Options.HostDevice, given.Spec.Options.VLAN = "ens4", 500
-	if err := as(t, operator()).Update(t.Context(), given); err != nil {
+	// As an earlier version of the operator wrote it.
+	written := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"Options":{"host_device":"ens4","vlan":500}}}`))
+	if err := as(t, operator()).Patch(t.Context(), given, written); err != nil {
 		t.Fatalf("the operator gives a device and a number: %v", err)
 	}
 	other := danmiov1.TenantNetwork(*tenantNetwork("bare", "", "", ""))
