@@ -18,14 +18,12 @@ import (
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
 	danmiov1 "github.com/alioth-net/alioth/api/danmio/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/operator/danm"
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kinds/outside"
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
 )
 
-// TestATenantNetworkGetsItsProfile runs against a real API server, whose server-side apply
-// the fake does not have.
+// TestATenantNetworkGetsItsProfile runs against a real API server.
 func TestATenantNetworkGetsItsProfile(t *testing.T) {
 	r := start(t)
 	config := &danmv1.TenantConfig{ObjectMeta: metav1.ObjectMeta{Name: "profiles"}, HostDevices: []danmv1.HostDevice{
@@ -40,16 +38,12 @@ func TestATenantNetworkGetsItsProfile(t *testing.T) {
 	}
 	r.create(first)
 	sees(r, first, func(n *danmiov1.TenantNetwork) error { return ready(n.Status.Conditions, v1alpha1.ReadyReason) })
-	if o := first.Spec.Options; o.HostDevice != "ens4" || o.VLAN != 2000 || first.Spec.NetworkType != "ipvlan" || first.Spec.NetworkID != "internal" || o.ContainerPrefix != "int" {
-		t.Errorf("the spec is %+v", first.Spec)
+	given := danmv1.NetworkProfile{NetworkType: "ipvlan", NetworkID: "internal", HostDevice: "ens4", VLAN: 2000}
+	if p := first.Status.Profile; p == nil || *p != given || first.Generation != 1 {
+		t.Errorf("the profile is %+v, and the spec %+v", p, first.Spec)
 	}
 	if first.Status.Total != 254 || first.Status.Free != 254 || !meta.IsStatusConditionTrue(first.Status.Conditions, v1alpha1.ProfileCondition) {
 		t.Errorf("the status is %+v", first.Status)
-	}
-	if !slices.ContainsFunc(first.ManagedFields, func(f metav1.ManagedFieldsEntry) bool {
-		return f.Manager == danm.ProfileManager && f.Operation == metav1.ManagedFieldsOperationApply
-	}) {
-		t.Errorf("managers: %v", first.ManagedFields)
 	}
 	static := &danmv1.TenantNetwork{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "profiles", Name: "static"}, Spec: danmv1.NetworkSpec{NetworkType: "flannel", NetworkID: "hupak"},
@@ -59,8 +53,11 @@ func TestATenantNetworkGetsItsProfile(t *testing.T) {
 	r.create(static, second)
 	sees(r, second, tenantNetworkReady(v1alpha1.ReadyReason))
 	sees(r, static, tenantNetworkReady(v1alpha1.ReadyReason))
-	if second.Spec.Options.VLAN != 2001 || static.Spec.NetworkID != "cbr0" || static.Spec.Options.HostDevice != "" {
-		t.Errorf("the specs are %+v and %+v", second.Spec, static.Spec)
+	if p := second.Status.Profile; p == nil || p.VLAN != 2001 {
+		t.Errorf("the profile of %s is %+v", second.Name, p)
+	}
+	if p := static.Status.Profile; p == nil || *p != (danmv1.NetworkProfile{NetworkType: "flannel", NetworkID: "cbr0", NetworkIDGiven: true}) || static.Spec.NetworkID != "hupak" {
+		t.Errorf("the profile of %s is %+v, and its spec %+v", static.Name, p, static.Spec)
 	}
 	r.create(third)
 	sees(r, third, tenantNetworkReady(v1alpha1.VNIExhaustedReason))
@@ -79,6 +76,45 @@ func TestATenantNetworkGetsItsProfile(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestASpecIsGivenBack: an earlier version of the operator wrote the profile into the spec.
+func TestASpecIsGivenBack(t *testing.T) {
+	r := newRig(t)
+	config := &danmv1.TenantConfig{ObjectMeta: metav1.ObjectMeta{Name: "given-back"}, HostDevices: []danmv1.HostDevice{
+		{Name: "ens4", VNIType: danmv1.VNITypeVLAN, VNIRange: "2200-2201"},
+	}}
+	network := &danmv1.TenantNetwork{ObjectMeta: metav1.ObjectMeta{Namespace: "given-back", Name: "old"}, Spec: danmv1.NetworkSpec{NetworkID: "mine"}}
+	r.create(newNamespace("given-back", ""), config, network)
+	defer r.delete(config)
+	written := decoded(t, []byte(`
+apiVersion: danm.k8s.io/v1
+kind: TenantNetwork
+metadata: {name: old, namespace: given-back}
+spec: {NetworkID: internal, NetworkType: ipvlan, Options: {host_device: ens4, vlan: 2201}}`))
+	if err := r.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(written), client.FieldOwner("alioth-tenant-profile"), client.ForceOwnership); err != nil {
+		t.Fatal(err)
+	}
+	r.get(network)
+	before := network.DeepCopy()
+	network.Status.Conditions = []metav1.Condition{{
+		Type: v1alpha1.ProfileCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ProfileReason, LastTransitionTime: metav1.Now(),
+	}}
+	if err := r.Status().Patch(t.Context(), network, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	r.operate(testConfig())
+	sees(r, network, func(n *danmv1.TenantNetwork) error {
+		if n.Spec.Options.VLAN != 0 || n.Spec.NetworkID != "internal" {
+			return fmt.Errorf("the spec is %+v", n.Spec)
+		}
+		return ready(n.Status.Conditions, v1alpha1.ReadyReason)
+	})
+	if p := network.Status.Profile; p == nil || p.VLAN != 2201 || p.HostDevice != "ens4" {
+		t.Errorf("the profile is %+v", p)
+	}
+	r.delete(network)
+	r.gone(network)
 }
 
 func tenantNetworkReady(reason string) func(*danmv1.TenantNetwork) error {

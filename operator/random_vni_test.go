@@ -192,7 +192,11 @@ func (c *vniChaos) tenantNetworks() []tenantNetwork {
 }
 
 func (c *vniChaos) holds(n tenantNetwork) bool {
-	name := v1alpha1.HostVNIClaimName(multinet.VLAN, uint32(n.spec.Options.VLAN), n.spec.Options.HostDevice)
+	p := n.status.Profile
+	if p == nil {
+		return false
+	}
+	name := v1alpha1.HostVNIClaimName(multinet.VLAN, uint32(p.VLAN), p.HostDevice)
 	claim, ok := c.api.objects[keyOf(&v1alpha1.HostVNIClaim{ObjectMeta: metav1.ObjectMeta{Name: name}})].(*v1alpha1.HostVNIClaim)
 	return ok && claim.Spec.Network.UID == string(n.GetUID())
 }
@@ -200,7 +204,7 @@ func (c *vniChaos) holds(n tenantNetwork) bool {
 func (c *vniChaos) checkVNIs() {
 	for _, n := range c.tenantNetworks() {
 		if n.GetDeletionTimestamp() == nil && n.reason() == v1alpha1.ReadyReason && !c.holds(n) {
-			c.fail("TenantNetwork %s (%s) is Ready with VLAN %d, of which it has no claim", n.GetName(), n.GetUID(), n.spec.Options.VLAN)
+			c.fail("TenantNetwork %s (%s) is Ready with the profile %+v, of which it has no claim", n.GetName(), n.GetUID(), n.status.Profile)
 		}
 	}
 }

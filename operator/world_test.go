@@ -78,7 +78,12 @@ func (w *world) request(who string, o *instance, verb string, object client.Obje
 		return errKilled
 	}
 	called := func() error {
+		var before client.Object
+		if o != nil && isWrite(verb) {
+			before = w.api.objects[keyOf(object)]
+		}
 		err := effect()
+		w.keepsSpecs(verb, before)
 		w.note("  %s: %s %s %s: %v", who, verb, reflect.TypeOf(object).Elem().Name(), object.GetName(), err)
 		return err
 	}

@@ -3,24 +3,22 @@
 
 // Package danm makes networks outside of every VPC usable: it checks DanmNets,
 // TenantNetworks and ClusterNetworks of both API groups against each other, writes what a
-// TenantConfig gives into TenantNetworks, claims their VNIs, counts addresses, and delays
+// TenantConfig gives into the status of TenantNetworks, claims their VNIs, counts addresses, and delays
 // the deletion of a network while pods use it.
 package danm
 
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
 	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/claim"
@@ -33,9 +31,6 @@ import (
 
 // countsEvery bounds how often the figures of one network are written.
 const countsEvery = 2 * time.Second
-
-// ProfileManager is the field manager of what the operator writes into TenantNetworks.
-const ProfileManager = "alioth-tenant-profile"
 
 // Reconciler applies the decisions of decide to the networks of one kind in one group.
 type Reconciler struct {
@@ -90,17 +85,11 @@ func (r *Reconciler) carryOut(ctx context.Context, network client.Object) error 
 			return err
 		}
 	}
-	spec, _ := r.Kind.Fields(network)
-	if d.profile == nil || d.profile.writtenIn(row, spec) {
-		return r.writeStatus(ctx, network, d)
+	written := r.isHandwritten(network)
+	if err := r.writeStatus(ctx, network, d); err != nil || !written || d.profile == nil {
+		return err
 	}
-	err = r.writeProfile(ctx, network, *d.profile)
-	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
-		refused := refusal{v1alpha1.VNIPendingReason, fmt.Sprintf("%s can't be written into the spec: %v", d.profile, err)}
-		d.profile, d.ready = nil, false
-		return errors.Join(err, r.writeStatus(ctx, network, d.refused(&refused)))
-	}
-	return err // the changed object requests its status
+	return r.handBack(ctx, network)
 }
 
 // claim decides and claims the number that the decision asks for, until it asks for none. It
@@ -191,26 +180,34 @@ func (r *Reconciler) decide(row *multinet.Network, taken []number) (d decision, 
 	return d, known, err
 }
 
-// writeProfile writes what a TenantConfig gives into the spec. The UID keeps the write from
-// creating an object, and the resource version from a spec that has changed.
-func (r *Reconciler) writeProfile(ctx context.Context, network client.Object, p profile) error {
-	spec, _ := r.Kind.Fields(network)
-	version := schema.GroupVersion{Group: r.Kind.Group, Version: danmv1.GroupVersion.Version}
+// isHandwritten reports whether the spec of a TenantNetwork has a profile, which earlier versions
+// of the operator wrote there: only the operator may write a number.
+func (r *Reconciler) isHandwritten(network client.Object) bool {
+	if r.Kind.Name != multinet.KindTenantNetwork {
+		return false
+	}
+	spec, of := r.Kind.Fields(network)
+	return of.Profile == nil && meta.IsStatusConditionTrue(of.Conditions, v1alpha1.ProfileCondition) || spec.Options.VLAN != 0 || spec.Options.VXLAN != 0
+}
+
+// handBack takes out of the spec what its writer can't have written, once the status has it: the
+// numbers, and a NetworkID that the TenantConfig gives. A device in the spec is harmless. The UID
+// keeps the write from another life of the network, and the resource version from a spec that
+// has changed.
+func (r *Reconciler) handBack(ctx context.Context, network client.Object) error {
+	_, of := r.Kind.Fields(network)
+	left := map[string]any{"Options": map[string]any{"vlan": nil, "vxlan": nil}}
+	if of.Profile != nil && of.Profile.NetworkIDGiven {
+		left["NetworkID"] = nil
+	}
 	body, err := json.Marshal(map[string]any{
-		"apiVersion": version.String(), "kind": r.Kind.Name,
-		"metadata": map[string]any{
-			"namespace": network.GetNamespace(), "name": network.GetName(),
-			"uid": network.GetUID(), "resourceVersion": network.GetResourceVersion(),
-		},
-		"spec": p.fields(spec),
+		"metadata": map[string]any{"uid": network.GetUID(), "resourceVersion": network.GetResourceVersion()}, "spec": left,
 	})
 	if err != nil {
-		return fmt.Errorf("encode the profile of %s: %w", network.GetName(), said.Error(err))
+		return fmt.Errorf("encode %s without a profile: %w", network.GetName(), said.Error(err))
 	}
-	patch := client.RawPatch(types.ApplyPatchType, body)
-	written := network.DeepCopyObject().(client.Object)
-	if err := r.Client.Patch(ctx, written, patch, client.FieldOwner(ProfileManager), client.ForceOwnership); err != nil {
-		return fmt.Errorf("write the profile of %s %s: %w", r.Kind.Name, client.ObjectKeyFromObject(network), said.Error(err))
+	if err := r.Client.Patch(ctx, network, client.RawPatch(types.MergePatchType, body)); err != nil {
+		return fmt.Errorf("take the profile out of the spec of %s %s: %w", r.Kind.Name, client.ObjectKeyFromObject(network), said.Error(err))
 	}
 	return nil
 }

@@ -26,8 +26,9 @@ type decision struct {
 	claim *number
 	// release are claims that the network must not keep.
 	release []*multinet.HostVNIClaim
-	// profile is what the spec of a TenantNetwork has to have, nil where it is unknown.
-	profile *profile
+	// profile is what the status of a TenantNetwork has to have, nil where it is unknown.
+	profile     *profile
+	networkType string
 	// empty is true once a network being deleted may lose its finalizer.
 	empty bool
 	figures
@@ -56,7 +57,7 @@ type check func(tx store.ReadTx, net *multinet.Network) *refusal
 // decide plans for one network. taken are numbers that are claimed although the store does
 // not have the claim yet.
 func decide(tx store.ReadTx, net *multinet.Network, taken []number, limits Limits) decision {
-	d := decision{figures: count(tx, net), link: linkOf(tx, net), notEnforced: notEnforced(tx, net)}
+	d := decision{figures: count(tx, net), networkType: net.Type, link: linkOf(tx, net), notEnforced: notEnforced(tx, net)}
 	d.pods, d.living = podsOf(tx, net)
 	if net.Deleting {
 		return d.deleting(tx, net)
@@ -73,6 +74,7 @@ func decide(tx store.ReadTx, net *multinet.Network, taken []number, limits Limit
 		if r := d.planProfile(tx, net, taken, limits); r != nil {
 			return d.refused(r)
 		}
+		net = d.profile.on(net)
 	}
 	for _, fails := range []check{isOffTenantsNumbers, losesItsNumber, hasNetworkID, overlapsNone, cutsNothingOff} {
 		if r := fails(tx, net); r != nil {

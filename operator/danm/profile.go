@@ -17,13 +17,16 @@ import (
 	"github.com/alioth-net/alioth/store/tenancy"
 )
 
-// profile is what the operator writes into the spec of a TenantNetwork.
+// profile is what a TenantConfig gives a TenantNetwork. The status has it, and never the spec:
+// a writer that applies, replaces or synchronizes its manifest would undo a change of the spec.
 type profile struct {
 	// device is a device or a pool of devices; "" for none.
 	device    string
 	vniType   string
 	vni       uint32
 	networkID string
+	// idGiven: the TenantConfig gives the NetworkID.
+	idGiven bool
 }
 
 // String describes the profile for the condition.
@@ -37,31 +40,29 @@ func (p profile) String() string {
 	return fmt.Sprintf("%s, NetworkID %s", number{p.vniType, p.vni, p.device}, p.networkID)
 }
 
-// writtenIn reports whether a network has the profile.
-func (p profile) writtenIn(net *multinet.Network, spec *danmv1.NetworkSpec) bool {
-	vniType, vni := net.VNI()
-	return spec.NetworkType != "" && net.NetworkID == p.networkID && net.Parent() == p.device && vniType == p.vniType && vni == p.vni
+// inStatus returns the profile in the form of a status, for a type of networks.
+func (p profile) inStatus(networkType string) *danmv1.NetworkProfile {
+	to := &danmv1.NetworkProfile{NetworkType: networkType, NetworkID: p.networkID, NetworkIDGiven: p.idGiven}
+	if multinet.IsPool(p.device) {
+		to.DevicePool = p.device
+	} else {
+		to.HostDevice = p.device
+	}
+	switch p.vniType {
+	case multinet.VLAN:
+		to.VLAN = int32(p.vni)
+	case multinet.VXLAN:
+		to.VXLAN = int32(p.vni)
+	}
+	return to
 }
 
-// fields are the profile in the form of a spec. They are always all that the operator
-// writes, because fields that an apply leaves out lose their owner.
-func (p profile) fields(spec *danmv1.NetworkSpec) map[string]any {
-	options := map[string]any{}
-	switch {
-	case p.device == "":
-	case multinet.IsPool(p.device):
-		options["device_pool"] = p.device
-	default:
-		options["host_device"] = p.device
-	}
-	if p.vni != 0 {
-		options[p.vniType] = p.vni
-	}
-	fields := map[string]any{"NetworkType": cmp.Or(spec.NetworkType, multinet.TypeIPVLAN), "NetworkID": p.networkID}
-	if len(options) > 0 {
-		fields["Options"] = options
-	}
-	return fields
+// on returns a network with the profile.
+func (p profile) on(net *multinet.Network) *multinet.Network {
+	next, in := *net, p.inStatus(net.Type)
+	next.NetworkID, next.NetworkIDGiven, next.Profiled = p.networkID, p.idGiven, true
+	next.HostDevice, next.DevicePool, next.VLAN, next.VXLAN = in.HostDevice, in.DevicePool, uint32(in.VLAN), uint32(in.VXLAN)
+	return &next
 }
 
 // planProfile plans the profile of a TenantNetwork, with the claim of its number. It
@@ -80,7 +81,8 @@ func (d *decision) planProfile(tx store.ReadTx, net *multinet.Network, taken []n
 		d.claim = &n
 		return pending(n)
 	}
-	want := profile{networkID: networkIDOf(net, config)}
+	var want profile
+	want.networkID, want.idGiven = networkIDOf(net, config)
 	var device multinet.HostDevice
 	if len(own) > 0 {
 		want.device, want.vniType, want.vni = own[0].Device, own[0].Type, own[0].VNI
@@ -110,7 +112,7 @@ func (d *decision) planProfile(tx store.ReadTx, net *multinet.Network, taken []n
 	}
 	d.profile = &want
 	if _, vni := net.VNI(); vni == want.vni && len(own) > 0 {
-		d.release = own[1:] // not before the spec has the number, or another operator may write it
+		d.release = own[1:] // not before the status has the number, or another operator may write it
 	}
 	return nil
 }
@@ -142,10 +144,10 @@ func (d *decision) planStatic(tx store.ReadTx, net *multinet.Network, config *mu
 	if !ok {
 		return &refusal{v1alpha1.TypeNotServedReason, fmt.Sprintf("networkIds of TenantConfig %q has no entry for type %q: use another NetworkType, or ask an administrator for an entry", config.Name, net.Type)}
 	}
-	if net.Profiled && net.NetworkID != id {
+	if net.NetworkIDGiven && net.NetworkID != id {
 		return &refusal{v1alpha1.TypeNotServedReason, fmt.Sprintf("networkIds of TenantConfig %q gives type %q another NetworkID now: create the network again", config.Name, net.Type)}
 	}
-	if _, vni := net.VNI(); vni != 0 {
+	if _, vni := net.VNI(); vni != 0 && !net.Profiled {
 		return &refusal{v1alpha1.InvalidReason, "a TenantNetwork of a static type has neither vlan nor vxlan: remove them"}
 	}
 	if net.Parent() != "" {
@@ -153,7 +155,7 @@ func (d *decision) planStatic(tx store.ReadTx, net *multinet.Network, config *mu
 			return r
 		}
 	}
-	d.profile = &profile{device: net.Parent(), networkID: id}
+	d.profile = &profile{device: net.Parent(), networkID: id, idGiven: true}
 	return nil
 }
 
@@ -187,12 +189,13 @@ func claimedElsewhere(tx store.ReadTx, net *multinet.Network, own []*multinet.Ho
 	return n, !claimed
 }
 
-// networkIDOf returns the NetworkID that a network has to have.
-func networkIDOf(net *multinet.Network, config *multinet.TenantConfig) string {
-	if net.Profiled || config == nil {
-		return net.NetworkID
+// networkIDOf returns the NetworkID that a network has to have, and whether the TenantConfig
+// gives it. A network keeps what it has been given.
+func networkIDOf(net *multinet.Network, config *multinet.TenantConfig) (id string, given bool) {
+	if net.Profiled || config == nil || config.NetworkIDs[net.Type] == "" {
+		return net.NetworkID, net.NetworkIDGiven
 	}
-	return cmp.Or(config.NetworkIDs[net.Type], net.NetworkID)
+	return config.NetworkIDs[net.Type], true
 }
 
 func unusable(config *multinet.TenantConfig) *refusal {

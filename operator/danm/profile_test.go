@@ -13,6 +13,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/kinds/outside"
 	"github.com/alioth-net/alioth/store/multinet"
 )
 
@@ -66,15 +67,15 @@ func TestTheProfileOfATenantNetwork(t *testing.T) {
 		{name: "a device without numbers", net: tenants(on("ens7")), rows: []any{devices()}, profile: profile{device: "ens7", networkID: "net"}},
 		{
 			name: "102: the NetworkID of a static type", net: tenants(func(n *multinet.Network) { n.Type, n.NetworkID = "flannel", "hupak" }), rows: []any{devices()},
-			profile: profile{networkID: "flannel1234567"},
+			profile: profile{networkID: "flannel1234567", idGiven: true},
 		},
 		{
 			name: "102: none is given", net: tenants(func(n *multinet.Network) { n.Type, n.NetworkID = "flannel", "" }), rows: []any{devices()},
-			profile: profile{networkID: "flannel1234567"},
+			profile: profile{networkID: "flannel1234567", idGiven: true},
 		},
 		{
 			name: "103: the NetworkID of a dynamic type", net: tenants(func(n *multinet.Network) { n.Type, n.NetworkID, n.HostDevice = "macvlan", "", "ens7" }), rows: []any{devices()},
-			profile: profile{device: "ens7", networkID: "mac"},
+			profile: profile{device: "ens7", networkID: "mac", idGiven: true},
 		},
 		{name: "104: a static type that networkIds lack", net: tenants(func(n *multinet.Network) { n.Type = "calico" }), rows: []any{devices()}, reason: v1alpha1.TypeNotServedReason, text: `"calico"`},
 		{name: "no NetworkID: nothing is claimed", net: tenants(func(n *multinet.Network) { n.HostDevice, n.NetworkID = "ens4", "" }), rows: []any{devices()}, reason: v1alpha1.NetworkIDMissingReason},
@@ -112,28 +113,28 @@ func TestTheProfileOfATenantNetwork(t *testing.T) {
 		{name: "numbers that turned out to be taken", net: tenants(on("ens4")), rows: []any{devices()}, taken: []number{{multinet.VLAN, 200, "ens4"}, {multinet.VLAN, 500, "ens4"}}, claim: number{multinet.VLAN, 501, "ens4"}},
 		{
 			name: "a claim before a crash is adopted", net: tenants(on("ens4")), rows: []any{devices(), claimed(held, multinet.VLAN, 505, "ens4")},
-			profile: profile{"ens4", multinet.VLAN, 505, "net"},
+			profile: profile{"ens4", multinet.VLAN, 505, "net", false},
 		},
 		{
 			name: "a claim without a TenantConfig", net: held, rows: []any{claimed(held, multinet.VLAN, 200, "ens4")},
-			profile: profile{"ens4", multinet.VLAN, 200, "net"}, reason: v1alpha1.ReadyReason,
+			profile: profile{"ens4", multinet.VLAN, 200, "net", false}, reason: v1alpha1.ReadyReason,
 		},
 		{
 			name: "the TenantConfig gives another NetworkID now", net: held,
 			rows:    []any{claimed(held, multinet.VLAN, 200, "ens4"), &multinet.TenantConfig{Group: "danm.io", Name: "t", NetworkIDs: map[string]string{"ipvlan": "other"}}},
-			profile: profile{"ens4", multinet.VLAN, 200, "net"}, reason: v1alpha1.ReadyReason,
+			profile: profile{"ens4", multinet.VLAN, 200, "net", false}, reason: v1alpha1.ReadyReason,
 		},
 		{name: "a lost claim is made again as it was", net: held, rows: []any{devices()}, claim: number{multinet.VLAN, 200, "ens4"}},
 		{name: "a lost claim that another network has", net: held, rows: append(claims(200, 200), devices()), claim: number{multinet.VLAN, 500, "ens4"}},
 		{
 			name: "the spec was changed to a number of another network", net: tenants(func(n *multinet.Network) { n.HostDevice, n.VLAN, n.Profiled = "ens4", 500, true }),
 			rows:    append(claims(500, 500), devices(), claimed(held, multinet.VLAN, 200, "ens4")),
-			profile: profile{"ens4", multinet.VLAN, 200, "net"},
+			profile: profile{"ens4", multinet.VLAN, 200, "net", false},
 		},
 		{
 			name: "the spec was changed to another device", net: tenants(func(n *multinet.Network) { n.HostDevice, n.VLAN, n.Profiled = "eth0", 200, true }),
 			rows:    []any{devices(), claimed(held, multinet.VLAN, 200, "ens4")},
-			profile: profile{"ens4", multinet.VLAN, 200, "net"},
+			profile: profile{"ens4", multinet.VLAN, 200, "net", false},
 		},
 		{
 			name: "a device without numbers was changed", net: tenants(func(n *multinet.Network) { n.HostDevice, n.Profiled = "eth0", true }), rows: []any{devices()},
@@ -142,11 +143,17 @@ func TestTheProfileOfATenantNetwork(t *testing.T) {
 		{
 			name: "the number was removed from the spec", net: tenants(func(n *multinet.Network) { n.HostDevice, n.Profiled = "ens4", true }),
 			rows:    []any{devices(), claimed(held, multinet.VLAN, 200, "ens4")},
-			profile: profile{"ens4", multinet.VLAN, 200, "net"},
+			profile: profile{"ens4", multinet.VLAN, 200, "net", false},
 		},
 		{
-			name: "a static NetworkID was changed", net: tenants(func(n *multinet.Network) { n.Type, n.NetworkID, n.Profiled = "flannel", "evil", true }), rows: []any{devices()},
+			name: "the TenantConfig gives a static type another NetworkID now", net: tenants(func(n *multinet.Network) {
+				n.Type, n.NetworkID, n.NetworkIDGiven, n.Profiled = "flannel", "evil", true, true
+			}), rows: []any{devices()},
 			reason: v1alpha1.TypeNotServedReason, text: "create the network again",
+		},
+		{
+			name: "a static NetworkID that an earlier version wrote was set back", net: tenants(func(n *multinet.Network) { n.Type, n.NetworkID, n.Profiled = "flannel", "mine", true }), rows: []any{devices()},
+			profile: profile{networkID: "flannel1234567", idGiven: true}, reason: v1alpha1.ReadyReason,
 		},
 		{name: "Invalid", net: tenants(func(n *multinet.Network) { n.HostDevice, n.Invalid = "ens4", "cidr" }), rows: []any{devices()}, reason: v1alpha1.InvalidReason, text: "cidr"},
 	} {
@@ -176,21 +183,82 @@ func TestTheProfileOfATenantNetwork(t *testing.T) {
 	}
 }
 
-func TestAProfileIsWrittenOnce(t *testing.T) {
-	n := tenants(func(n *multinet.Network) { n.HostDevice, n.VLAN = "ens4", 200 })
-	p := profile{"ens4", multinet.VLAN, 200, "net"}
-	if !p.writtenIn(n, &danmv1.NetworkSpec{NetworkType: "ipvlan"}) {
-		t.Error("it is not found")
-	}
-	if p.writtenIn(n, &danmv1.NetworkSpec{}) {
-		t.Error("93: the default type is not written")
-	}
-	for _, other := range []profile{{"ens5", multinet.VLAN, 200, "net"}, {"ens4", multinet.VXLAN, 200, "net"}, {"ens4", multinet.VLAN, 201, "net"}, {"ens4", multinet.VLAN, 200, "n"}, {"ens4", "", 0, "net"}} {
-		if other.writtenIn(n, &danmv1.NetworkSpec{NetworkType: "ipvlan"}) {
-			t.Errorf("%v is found", other)
-		}
+// TestAProfileIsReadAsItIsWritten: the row of a network with the status that the operator writes
+// is the network that the operator has decided about.
+func TestAProfileIsReadAsItIsWritten(t *testing.T) {
+	for name, tc := range map[string]struct {
+		spec danmv1.NetworkSpec
+		p    profile
+		// want is what the profile gives; the rest of a row is the spec's.
+		want multinet.Network
+	}{
+		"a device and a VLAN": {danmv1.NetworkSpec{NetworkID: "net"}, profile{"ens4", multinet.VLAN, 200, "net", false},
+			multinet.Network{Type: "ipvlan", NetworkID: "net", HostDevice: "ens4", VLAN: 200}},
+		"a VXLAN of another device": {danmv1.NetworkSpec{NetworkID: "net", NetworkType: "MACVLAN", Options: danmv1.NetworkOptions{HostDevice: "ens5"}}, profile{"ens4", multinet.VXLAN, 7, "net", false},
+			multinet.Network{Type: "macvlan", NetworkID: "net", HostDevice: "ens4", VXLAN: 7}},
+		"a pool": {danmv1.NetworkSpec{NetworkID: "net", NetworkType: "sriov", Options: danmv1.NetworkOptions{DevicePool: pool4}}, profile{pool4, multinet.VLAN, 1500, "net", false},
+			multinet.Network{Type: "sriov", NetworkID: "net", DevicePool: pool4, VLAN: 1500}},
+		"a NetworkID": {danmv1.NetworkSpec{NetworkID: "hupak", NetworkType: "flannel"}, profile{networkID: "flannel1234567", idGiven: true},
+			multinet.Network{Type: "flannel", NetworkID: "flannel1234567", NetworkIDGiven: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			object := &danmv1.TenantNetwork{Spec: tc.spec}
+			row := tenantNetworks.Convert(object)
+			setStatus(&object.Status, 1, decision{profile: &tc.p, networkType: row.Type})
+			got := tenantNetworks.Convert(object)
+			if !got.SameWire(&tc.want) || got.NetworkIDGiven != tc.want.NetworkIDGiven || !got.Profiled || got.DevicePool != tc.want.DevicePool || got.Invalid != "" {
+				t.Errorf("the row is %+v, want %+v", got, tc.want)
+			}
+			if planned := tc.p.on(row); !planned.SameWire(got) || planned.NetworkIDGiven != got.NetworkIDGiven {
+				t.Errorf("the operator decides about %+v, and reads %+v", planned, got)
+			}
+		})
 	}
 }
+
+// TestAProfileForAnotherTypeIsNone: a number is for any type that the kernel makes, and nothing
+// else is for another type.
+func TestAProfileForAnotherTypeIsNone(t *testing.T) {
+	static, dynamic := profile{networkID: "cbr0", idGiven: true}, profile{"ens4", multinet.VLAN, 200, "given", true}
+	for name, tc := range map[string]struct {
+		was, is  string
+		p        profile
+		profiled bool
+		id       string
+	}{
+		"the same":             {"flannel", "flannel", static, true, "cbr0"},
+		"of two plugins":       {"flannel", "bridge", static, false, "mine"},
+		"a plugin, then ours":  {"flannel", "", static, false, "mine"},
+		"ours, then a plugin":  {"ipvlan", "flannel", dynamic, false, "mine"},
+		"of two that are ours": {"ipvlan", "macvlan", dynamic, true, "mine"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			object := &danmv1.TenantNetwork{Spec: danmv1.NetworkSpec{NetworkID: "mine", NetworkType: tc.is}}
+			setStatus(&object.Status, 1, decision{profile: &tc.p, networkType: tc.was})
+			if row := tenantNetworks.Convert(object); row.Profiled != tc.profiled || row.NetworkID != tc.id {
+				t.Errorf("the row is %+v", row)
+			}
+		})
+	}
+}
+
+// TestANetworkOfAnEarlierVersionKeepsItsProfile: that version wrote the profile into the spec.
+func TestANetworkOfAnEarlierVersionKeepsItsProfile(t *testing.T) {
+	object := &danmv1.TenantNetwork{Spec: danmv1.NetworkSpec{NetworkID: "net", NetworkType: "ipvlan", Options: danmv1.NetworkOptions{HostDevice: "ens4", VLAN: 200}}}
+	object.UID, object.Namespace, object.Name = "uid-old", "a", "old"
+	setStatus(&object.Status, 1, decision{profile: &profile{"ens4", multinet.VLAN, 200, "net", false}})
+	object.Status.Profile = nil
+	row := tenantNetworks.Convert(object)
+	operatortest.New(t, row, devices(), claimed(row, multinet.VLAN, 200, "ens4")).View(func(tx store.ReadTx) {
+		d := decide(tx, row, nil, Limits{})
+		if want := (profile{"ens4", multinet.VLAN, 200, "net", false}); !d.ready || d.profile == nil || *d.profile != want {
+			t.Errorf("%s: %s; profile %+v", d.reason, d.message, d.profile)
+		}
+	})
+}
+
+// tenantNetworks is the kind of TenantNetworks of one group.
+var tenantNetworks = outside.Networks[1]
 
 func TestSurplusClaimsGoOnceTheSpecHasOne(t *testing.T) {
 	n := tenants(on("ens4"))

@@ -22,6 +22,7 @@ func setStatus(to *danmv1.NetworkStatus, generation int64, d decision) {
 	to.ObservedGeneration = generation
 	status.SetCondition(&to.Conditions, generation, v1alpha1.ReadyCondition, d.ready, d.reason, d.message)
 	if d.profile != nil {
+		to.Profile = d.profile.inStatus(d.networkType)
 		status.SetCondition(&to.Conditions, generation, v1alpha1.ProfileCondition, true, v1alpha1.ProfileReason, d.profile.String())
 	}
 	setLink(to, generation, d.link)

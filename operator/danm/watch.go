@@ -54,7 +54,7 @@ func (w watch) everything(tx store.ReadTx) []feed.Request {
 }
 
 func (w watch) ofNetwork(tx store.ReadTx, old, now *multinet.Network) []feed.Request {
-	if old != nil && now != nil && old.UID == now.UID && old.Generation == now.Generation && old.Deleting == now.Deleting && old.Profiled == now.Profiled {
+	if old != nil && now != nil && old.UID == now.UID && old.Generation == now.Generation && old.Deleting == now.Deleting && old.Profiled == now.Profiled && old.SameWire(now) {
 		return w.of(now)
 	}
 	var all []feed.Request

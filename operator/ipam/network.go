@@ -57,14 +57,14 @@ func RangeOf(tx store.ReadTx, net *multinet.Network) *NetworkRange {
 }
 
 // Renewed returns the network as it is now, with its present peers. It returns an *Error
-// if pods may not use it any more, or if its specification is another one than RangeOf
-// read: an attachment that was decided by it may lead elsewhere by now.
+// if pods may not use it any more, or if its specification or profile is another one
+// than RangeOf read: an attachment that was decided by it may lead elsewhere by now.
 func (n *NetworkRange) Renewed(tx store.ReadTx) (*NetworkRange, error) {
 	if n.of == nil {
 		return n, nil
 	}
 	now := multinet.ByDomain(tx, n.Domain())
-	if now == nil || now.Deleting || !now.Ready || now.Generation != n.of.Generation {
+	if now == nil || now.Deleting || !now.Ready || now.Generation != n.of.Generation || !now.SameWire(n.of) {
 		return nil, refuse(v1alpha1.NetworkNotReadyReason, WhenSubnetsChange,
 			"%s has just changed, or is being deleted: waiting until it is ready", n)
 	}

@@ -88,8 +88,11 @@ type Network struct {
 	Reason, Message string
 	// NameConflict is the message of that condition, "" without one.
 	NameConflict string
-	// Profiled is the status of the Profile condition of a TenantNetwork.
+	// Profiled is true for a TenantNetwork that has a profile for its type. Its parent and
+	// its VNI are those of the profile then.
 	Profiled bool
+	// NetworkIDGiven is true if NetworkID is that of the profile, and not of the spec.
+	NetworkIDGiven bool
 	// Invalid describes a value that can't be used although the schema lets it pass, ""
 	// for none. The fields of such a value are zero.
 	Invalid string
@@ -136,6 +139,14 @@ func (n *Network) Domain() string { return n.Reference().Domain() }
 // it has a profile: until then its parent is a tenant's word alone, and must neither count
 // nor cost others anything.
 func (n *Network) Placed() bool { return n.Kind != KindTenantNetwork || n.Profiled }
+
+// SameWire reports whether interfaces of both networks are made in the same way, on the same
+// device and with the same number.
+func (n *Network) SameWire(o *Network) bool {
+	mine, mineVNI := n.VNI()
+	theirs, theirVNI := o.VNI()
+	return n.Type == o.Type && n.NetworkID == o.NetworkID && n.Parent() == o.Parent() && mine == theirs && mineVNI == theirVNI
+}
 
 // Parent returns the device or pool that interfaces are made from, "" for none.
 func (n *Network) Parent() string { return cmp.Or(n.HostDevice, n.DevicePool) }

@@ -52,12 +52,12 @@ type DanmNetList struct {
 // +kubebuilder:metadata:annotations="api-approved.kubernetes.io=unapproved, the API of DANM"
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=tenantnetworks,singular=tenantnetwork,shortName=tn;tnet
-// +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.spec.NetworkType`
-// +kubebuilder:printcolumn:name="NetworkID",type=string,JSONPath=`.spec.NetworkID`
-// +kubebuilder:printcolumn:name="Parent",type=string,JSONPath=`.spec.Options.host_device`
-// +kubebuilder:printcolumn:name="Pool",type=string,JSONPath=`.spec.Options.device_pool`,priority=1
-// +kubebuilder:printcolumn:name="VLAN",type=integer,JSONPath=`.spec.Options.vlan`
-// +kubebuilder:printcolumn:name="VXLAN",type=integer,JSONPath=`.spec.Options.vxlan`
+// +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.status.profile.networkType`
+// +kubebuilder:printcolumn:name="NetworkID",type=string,JSONPath=`.status.profile.networkID`
+// +kubebuilder:printcolumn:name="Parent",type=string,JSONPath=`.status.profile.host_device`
+// +kubebuilder:printcolumn:name="Pool",type=string,JSONPath=`.status.profile.device_pool`,priority=1
+// +kubebuilder:printcolumn:name="VLAN",type=integer,JSONPath=`.status.profile.vlan`
+// +kubebuilder:printcolumn:name="VXLAN",type=integer,JSONPath=`.status.profile.vxlan`
 // +kubebuilder:printcolumn:name="CIDR",type=string,JSONPath=`.spec.Options.cidr`
 // +kubebuilder:printcolumn:name="Net6",type=string,JSONPath=`.spec.Options.net6`,priority=1
 // +kubebuilder:printcolumn:name="Used",type=integer,JSONPath=`.status.used`

@@ -24,8 +24,8 @@ type Gateway string
 type NetworkSpec struct {
 	// NetworkID names the CNI configuration of a static backend
 	// (<cniDir>/<NetworkID>.conf), and the host link of a network with a VLAN or VXLAN.
-	// DanmNets and ClusterNetworks need one. In a TenantNetwork a TenantConfig may
-	// overwrite it.
+	// DanmNets and ClusterNetworks need one. That of a TenantConfig precedes the NetworkID
+	// of a TenantNetwork.
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:Pattern=`^([A-Za-z0-9_][-A-Za-z0-9_.]*)?$`
 	// +optional
@@ -214,9 +214,38 @@ type NetworkStatus struct {
 	// ObservedGeneration is the generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Profile is what the TenantConfig gives a TenantNetwork. The operator writes nothing
+	// into the spec, so that a manifest can be applied again.
+	// +optional
+	Profile *NetworkProfile `json:"profile,omitempty"`
 	// Conditions: Ready, NameConflict.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// NetworkProfile is what a TenantNetwork has by the TenantConfig.
+type NetworkProfile struct {
+	// NetworkType is the type that the profile is for.
+	// +optional
+	NetworkType string `json:"networkType,omitempty"`
+	// NetworkID is the name of the plugin's configuration file, or of the host link.
+	// +optional
+	NetworkID string `json:"networkID,omitempty"`
+	// NetworkIDGiven: the NetworkID is one of the TenantConfig. It precedes spec.NetworkID.
+	// +optional
+	NetworkIDGiven bool `json:"networkIDGiven,omitempty"`
+	// HostDevice is the parent device on the nodes.
+	// +optional
+	HostDevice string `json:"host_device,omitempty"`
+	// DevicePool is the extended resource that has the devices.
+	// +optional
+	DevicePool string `json:"device_pool,omitempty"`
+	// VLAN is the VLAN ID of the host links, 1 to 4094.
+	// +optional
+	VLAN int32 `json:"vlan,omitempty"`
+	// VXLAN is the VXLAN network identifier of the host links, 1 to 16777214.
+	// +optional
+	VXLAN int32 `json:"vxlan,omitempty"`
 }

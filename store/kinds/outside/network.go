@@ -135,7 +135,9 @@ func (g group[O]) define(name string) Network {
 // outsideNetwork converts a network. It never fails: Invalid has what can't be used.
 func outsideNetwork(in metav1.Object, ref multinet.Ref, spec *danmv1.NetworkSpec, status *danmv1.NetworkStatus) *multinet.Network {
 	var invalid values.Faults
+	spec, profiled, given := profiledSpec(ref.Kind, spec, status)
 	row := &multinet.Network{
+		Profiled: profiled, NetworkIDGiven: given,
 		Meta: values.Meta(in), Ref: ref,
 		NetworkID: invalid.Text("NetworkID", spec.NetworkID), Type: lowerOr(invalid.Text("NetworkType", spec.NetworkType), multinet.TypeIPVLAN),
 		AllowedNamespaces: invalid.Texts("AllowedTenants", spec.AllowedTenants), Prefix: invalid.Text("container_prefix", spec.Options.ContainerPrefix),
@@ -144,13 +146,36 @@ func outsideNetwork(in metav1.Object, ref multinet.Ref, spec *danmv1.NetworkSpec
 	if conflict := meta.FindStatusCondition(status.Conditions, v1alpha1.NameConflictCondition); conflict != nil {
 		row.NameConflict = said.Message(conflict.Message)
 	}
-	row.Profiled = meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ProfileCondition)
 	readHost(row, spec, &invalid)
 	readMode(row, in.GetAnnotations(), &invalid)
 	readVF(row, in.GetAnnotations(), &invalid)
 	readRanges(row, &spec.Options, &invalid)
 	row.Invalid = invalid.String()
 	return row
+}
+
+// profiledSpec returns the spec of a network with what the profile of a TenantNetwork gives,
+// and whether it has a profile, and a NetworkID of it. Before the status had a profile, the
+// operator wrote the profile into the spec, and the condition alone told of it.
+func profiledSpec(kind string, spec *danmv1.NetworkSpec, status *danmv1.NetworkStatus) (with *danmv1.NetworkSpec, profiled, given bool) {
+	if kind != multinet.KindTenantNetwork || !meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ProfileCondition) {
+		return spec, false, false
+	}
+	p := status.Profile
+	if p == nil {
+		return spec, true, false
+	}
+	now, then := lowerOr(spec.NetworkType, multinet.TypeIPVLAN), lowerOr(p.NetworkType, multinet.TypeIPVLAN)
+	if now != then && !(multinet.Dynamic(now) && multinet.Dynamic(then)) {
+		return spec, false, false // the profile is for another type
+	}
+	copied := *spec
+	o := &copied.Options
+	o.HostDevice, o.DevicePool, o.VLAN, o.VXLAN = p.HostDevice, p.DevicePool, p.VLAN, p.VXLAN
+	if p.NetworkIDGiven && now == then {
+		copied.NetworkID, given = p.NetworkID, true
+	}
+	return &copied, true, given
 }
 
 func lowerOr(text, otherwise string) string {

@@ -291,7 +291,7 @@ func (f *forger) ownNetwork(t *testing.T) *danmv1.TenantNetwork {
 	f.RemoveAfter(t, network)
 	err = scene.Until(stage.Within(t, stage.Patience), "the TenantNetwork to have its VLAN", func(ctx context.Context) (bool, string, error) {
 		err := f.Client.Get(ctx, client.ObjectKeyFromObject(network), network)
-		return err == nil && network.Spec.Options.VLAN != 0 && slices.Contains(network.Finalizers, v1alpha1.Finalizer), fmt.Sprintf("%+v", network), err
+		return err == nil && network.Status.Profile != nil && network.Status.Profile.VLAN != 0 && slices.Contains(network.Finalizers, v1alpha1.Finalizer), fmt.Sprintf("%+v", network), err
 	})
 	if err != nil {
 		t.Fatal(err)
