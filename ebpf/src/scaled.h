@@ -10,6 +10,7 @@
 
 #include "service.h"
 
+#define ICMP_PROTOCOL_UNREACHABLE 2
 #define ICMP_PORT_UNREACHABLE 3
 #define ICMPV6_UNREACHABLE 1
 #define ICMPV6_PORT_UNREACHABLE 4
@@ -135,14 +136,17 @@ __noinline enum telling reset(struct __sk_buff *skb, struct packet *pkt, const s
 	return TOLD;
 }
 
-/* is_refused reports whether the sender gets an error for a packet that is dropped. */
+/* is_refused reports whether the sender gets an error for a packet that is dropped. The
+ * packet is unchanged.
+ */
 static __always_inline bool is_refused(enum reason reason)
 {
-	return reason == DROP_NO_BACKEND || reason == DROP_CONN_CONFLICT;
+	return reason == DROP_NO_BACKEND || reason == DROP_CONN_CONFLICT || reason == DROP_SERVICE_PORT;
 }
 
 /* refuse informs the sender at once that a service does not take its packet, as a host
- * without a listener would, so that the sender need not wait for its timeout.
+ * without a listener would, so that the sender need not wait for its timeout. Of TCP only
+ * openings get a reply.
  */
 static __always_inline enum reason refuse(struct __sk_buff *skb, struct packet *pkt, const struct interface *from,
 					  enum reason reason)
@@ -153,8 +157,13 @@ static __always_inline enum reason refuse(struct __sk_buff *skb, struct packet *
 	if (pkt->family == FAMILY_V6) {
 		c.type = ICMPV6_UNREACHABLE;
 		c.code = ICMPV6_PORT_UNREACHABLE;
+	} else if (pkt->proto != IPPROTO_UDP) {
+		c.code = ICMP_PROTOCOL_UNREACHABLE;
 	}
-	told = pkt->proto == IPPROTO_TCP ? reset(skb, pkt, from) : tell_from(skb, pkt, from, &c);
+	if (pkt->proto == IPPROTO_TCP)
+		told = opens_anew(pkt) ? reset(skb, pkt, from) : NOT_TOLD;
+	else
+		told = tell_from(skb, pkt, from, &c);
 	if (told == NOT_TOLD)
 		return reason;
 	return told == TOLD ? REPLIED_REFUSED : DROP_REWRITE_FAILED;
@@ -215,7 +224,7 @@ static __always_inline enum reason to_address(struct __sk_buff *skb, struct pack
 		return after_first(skb, pkt, w);
 	reason = parse_l4(skb, pkt);
 	if (reason)
-		return reason;
+		return reason == DROP_EGRESS_PROTOCOL ? DROP_SERVICE_PORT : reason;
 	if (pkt->proto == IPPROTO_ICMP || pkt->proto == IPPROTO_ICMPV6)
 		return pkt->fragment ? DROP_SERVICE_ICMP : control_of_scaled(skb, pkt);
 	if (pkt->fragment && pkt->proto == IPPROTO_TCP) /* a later fragment could overwrite the flags */

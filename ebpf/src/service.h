@@ -160,11 +160,19 @@ static __always_inline bool pick(struct __sk_buff *skb, const struct packet *pkt
 	return true;
 }
 
+/* opens_anew reports whether a TCP segment is one that a host without a listener refuses
+ * as an opening.
+ */
+static __always_inline bool opens_anew(const struct packet *pkt)
+{
+	return (pkt->tcp_flags & (TCP_SYN | TCP_ACK | TCP_RST)) == TCP_SYN;
+}
+
 /* conn_open selects a backend for a new flow, and stores it. */
 static __always_inline enum reason conn_open(struct __sk_buff *skb, const struct packet *pkt,
 					     const struct service *service, __u32 table, struct work *w)
 {
-	if (pkt->proto == IPPROTO_TCP && (pkt->tcp_flags & (TCP_SYN | TCP_ACK | TCP_RST)) != TCP_SYN)
+	if (pkt->proto == IPPROTO_TCP && !opens_anew(pkt))
 		return DROP_NO_CONNECTION;
 	if (!pick(skb, pkt, service, table, w))
 		return DROP_NO_BACKEND;
@@ -285,7 +293,7 @@ static __always_inline enum reason shared_service(struct __sk_buff *skb, struct 
 		return UNDECIDED;
 	reason = parse_l4(skb, pkt);
 	if (reason)
-		return reason;
+		return reason == DROP_EGRESS_PROTOCOL ? DROP_SERVICE_PORT : reason;
 	if (pkt->fragment && pkt->proto == IPPROTO_TCP) /* as in reply_to_node */
 		return DROP_EGRESS_FRAGMENT;
 	if (addr_is_zero(own_shadow(from, pkt->family)))

@@ -101,10 +101,20 @@ static __always_inline bool choose(struct peer *to, const struct service *servic
 	return true;
 }
 
+/* is_virtual reports whether a destination without a service is at a virtual address of
+ * the VPC: the address lacks that port or protocol.
+ */
+static __always_inline bool is_virtual(const struct service_key *lacking)
+{
+	struct service_key key = { .vni = lacking->vni, .vip = lacking->vip };
+
+	return bpf_map_lookup_elem(&alioth_services, &key);
+}
+
 /* ask_service finds the backend of the service at a socket's destination, and returns
- * the result: SERVICE_REWRITTEN, REPLIED_REFUSED if the service has no backend, and
- * UNDECIDED if the socket is not translated. before is the socket's present backend for
- * the service, or NULL.
+ * the result: SERVICE_REWRITTEN, REPLIED_REFUSED if the virtual address does not have the
+ * port or the service has no backend, and UNDECIDED if the socket is not translated.
+ * before is the socket's present backend for the service, or NULL.
  */
 static __always_inline enum reason ask_service(struct bpf_sock_addr *ctx, struct peer *to, const struct peer *before,
 					       const struct netns_vpc *vpc, enum family family)
@@ -113,7 +123,7 @@ static __always_inline enum reason ask_service(struct bpf_sock_addr *ctx, struct
 	enum reason reason = SERVICE_REWRITTEN;
 
 	if (!service)
-		return UNDECIDED;
+		return is_virtual(&to->service) ? REPLIED_REFUSED : UNDECIDED;
 	if (before && is_backend(service, &before->backend))
 		to->backend = before->backend;
 	else if (!service->backends)

@@ -58,6 +58,10 @@ func TestTheNodeReachesServicesOfItsVPC(t *testing.T) {
 		}
 		lab.Talk(t, conn, peer)
 	}
+	node := &lab.Pod{NS: n.NS}
+	for _, vip := range []netip.Addr{own.Addr(), inside.Addr(), outside.Addr(), wire.IP(world.VipB6)} {
+		refusesAtSocket(t, n, node, vip, 81, 81)
+	}
 	before := bpftest.Counts(t, n.Datapath)
 	bpftest.In(t, n.NS, func() {
 		bpftest.AddRoute(t, &netlink.Route{LinkIndex: n.Uplink, Dst: bpftest.IPNet(wire.Prefix("10.96.0.0/16"))})

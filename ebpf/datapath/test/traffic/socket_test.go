@@ -124,23 +124,40 @@ func TestAMappedServiceIsTranslatedAtTheSocket(t *testing.T) {
 func TestNobodyBehindAServiceIsToldAtTheSocket(t *testing.T) {
 	l, red, _ := socketTenants(t)
 	for _, vip := range []string{world.VipNone, world.VipNone6} {
-		before := bpftest.Counts(t, l.Nodes[0].Datapath)
-		if _, err := bpftest.Dial(t, red[10].NS, netip.AddrPortFrom(wire.IP(vip), 80), 0); !errors.Is(err, unix.ECONNREFUSED) {
-			t.Errorf("connecting to %s: %v, want a refusal", vip, err)
+		refusesAtSocket(t, l.Nodes[0], red[10], wire.IP(vip), 80, 53)
+	}
+}
+
+func TestAPortThatAServiceLacksRefusesAtTheSocket(t *testing.T) {
+	l, red, _ := socketTenants(t)
+	for _, vip := range []string{world.VIPB, world.VipB6} {
+		refusesAtSocket(t, l.Nodes[0], red[10], wire.IP(vip), 81, 80)
+	}
+}
+
+// refusesAtSocket checks that an address refuses a pod's sockets at a port of TCP and at one
+// of UDP, without a packet.
+func refusesAtSocket(t *testing.T, n *lab.Node, from *lab.Pod, at netip.Addr, tcp, udp uint16) {
+	t.Helper()
+	before := bpftest.Counts(t, n.Datapath)
+	if _, err := bpftest.Dial(t, from.NS, netip.AddrPortFrom(at, tcp), 0); !errors.Is(err, unix.ECONNREFUSED) {
+		t.Errorf("connecting to %s: %v, want a refusal", at, err)
+	}
+	bpftest.In(t, from.NS, func() {
+		to := netip.AddrPortFrom(at, udp)
+		if _, err := net.Dial("udp", to.String()); !errors.Is(err, unix.ECONNREFUSED) {
+			t.Errorf("connecting a socket for datagrams to %s: %v, want a refusal", to, err)
 		}
-		bpftest.In(t, red[10].NS, func() {
-			conn, err := net.ListenUDP("udp", nil)
-			bpftest.Must(t, err)
-			defer conn.Close()
-			_, err = conn.WriteToUDPAddrPort([]byte("anybody?"), netip.AddrPortFrom(wire.IP(vip), 53))
-			if !errors.Is(err, unix.ECONNREFUSED) {
-				t.Errorf("a datagram to %s: %v, want a refusal", vip, err)
-			}
-		})
-		got := bpftest.Added(before, bpftest.Counts(t, l.Nodes[0].Datapath))
-		if got["socket/replied_refused"] != 2 || got["from_pod/replied_refused"] != 0 {
-			t.Errorf("the refusals were counted as %v", got)
+		conn, err := net.ListenUDP("udp", nil)
+		bpftest.Must(t, err)
+		defer conn.Close()
+		if _, err = conn.WriteToUDPAddrPort([]byte("anybody?"), to); !errors.Is(err, unix.ECONNREFUSED) {
+			t.Errorf("a datagram to %s: %v, want a refusal", to, err)
 		}
+	})
+	got := bpftest.Added(before, bpftest.Counts(t, n.Datapath))
+	if got["socket/replied_refused"] != 3 || got["from_pod/replied_refused"] != 0 {
+		t.Errorf("the refusals were counted as %v", got)
 	}
 }
 
@@ -349,15 +366,6 @@ func TestASharedServiceIsNeverTranslatedAtATenantsSocket(t *testing.T) {
 	got := bpftest.Counts(t, n.Datapath)
 	if got["socket/service_rewritten"] != 0 || got["from_pod/to_stack"] != 1 {
 		t.Errorf("counted as %v, want one packet at the shadow door", got)
-	}
-}
-
-func TestAPortThatAServiceLacksIsLeftToThePackets(t *testing.T) {
-	l, red, _ := socketTenants(t)
-	_, err := unconnected(t, red[10], "udp4").WriteToUDPAddrPort([]byte("hello"), netip.AddrPortFrom(wire.IP(world.VIPB), 54))
-	bpftest.Must(t, err)
-	if got := bpftest.Counts(t, l.Nodes[0].Datapath); got["socket/service_rewritten"] != 0 || got["from_pod/service_port"] != 1 {
-		t.Errorf("counted as %v", got)
 	}
 }
 

@@ -33,7 +33,7 @@ func TestTwoServicesDoNotShareOneFlowToABackend(t *testing.T) {
 	}
 	w.Expect(t, w.Objects.AliothFromPod, []world.Case{
 		toStack("by way of the first", w.PodA, first, leaves, state.MarkShared),
-		dropped("by way of the second, from the same port", w.PodA, second.Bytes(), "conn_conflict"),
+		refused("by way of the second, from the same port", w.PodA, second),
 		toStack("by way of the first again", w.PodA, first, leaves, state.MarkShared),
 	})
 }
@@ -59,7 +59,7 @@ func TestAnEndedFlowMakesRoomForAnotherService(t *testing.T) {
 	for name, ends := range map[string]func(run func(ask bool, c world.Case)){
 		"closed from both sides": func(run func(bool, world.Case)) {
 			run(true, asks("the client closes", first, wire.FlagFIN|wire.FlagACK))
-			run(true, dropped("while one side is open", 0, to(second, wire.FlagSYN).Bytes(), "conn_conflict"))
+			run(true, refused("while one side is open", 0, to(second, wire.FlagSYN)))
 			run(false, answers("the server closes", first, wire.FlagFIN|wire.FlagACK))
 		},
 		"reset by the client": func(run func(bool, world.Case)) { run(true, asks("a reset", first, wire.FlagRST)) },
@@ -80,7 +80,7 @@ func TestAnEndedFlowMakesRoomForAnotherService(t *testing.T) {
 			run(true, asks("an opening to the other service", second, wire.FlagSYN))
 			run(false, answers("its answer", second, wire.FlagSYN|wire.FlagACK))
 			run(true, dropped("a late packet of the first", 0, to(first, wire.FlagACK).Bytes(), "no_connection"))
-			run(true, dropped("the first again", 0, to(first, wire.FlagSYN).Bytes(), "conn_conflict"))
+			run(true, refused("the first again", 0, to(first, wire.FlagSYN)))
 			run(true, toStack("one more flow: the ended one counts no more", 0, to(first, wire.FlagSYN).With(func(f *wire.Frame) {
 				f.L4 = wire.TCP{Sport: 1001, Dport: 443, Flags: wire.FlagSYN}
 			}), func(f *wire.Frame) {
@@ -121,14 +121,14 @@ func TestASilentFlowMakesRoomForAnotherService(t *testing.T) {
 	}
 	w.Expect(t, w.Objects.AliothFromPod, []world.Case{
 		leaves("a query", first),
-		dropped("one to the other service a moment later", w.PodA, to(second).Bytes(), "conn_conflict"),
+		refused("one to the other service a moment later", w.PodA, to(second)),
 	})
 	w.Expect(t, w.Objects.AliothToPod, []world.Case{from("the answer", first)})
 	silence(t, w, 3*time.Second)
 	w.Expect(t, w.Objects.AliothFromPod, []world.Case{leaves("one to the other service later", second)})
 	w.Expect(t, w.Objects.AliothToPod, []world.Case{from("its answer", second)})
 	w.Expect(t, w.Objects.AliothFromPod, []world.Case{
-		dropped("the first service again", w.PodA, to(first).Bytes(), "conn_conflict"),
+		refused("the first service again", w.PodA, to(first)),
 		toStack("one more flow: the silent one counts no more", w.PodA, world.Ask(wire.UDP{Sport: 1001, Dport: 53}), func(f *wire.Frame) {
 			f.Src, f.Dst, f.L4 = wire.IP(world.ShadowA), wire.IP("10.8.1.10"), wire.UDP{Sport: 1001, Dport: 5353}
 		}, state.MarkShared),
