@@ -14,6 +14,7 @@
 
 #include "count.h"
 #include "service.h"
+#include <bpf/bpf_core_read.h>
 
 #define ALLOW 1
 #define REFUSE 0
@@ -171,6 +172,30 @@ static __always_inline bool may_move(struct bpf_sock_addr *ctx, const struct net
 	return !alioth_config.connected_datagrams && ctx->protocol == IPPROTO_UDP && vpc->ifindex && !at_node(ctx);
 }
 
+/* note_parent repeats a decision about a connect for the socket of MPTCP that the process
+ * has: the kernel connects a TCP socket of its own in place of that one, and getpeername
+ * asks about the socket of the process. Later TCP sockets of the same connection lead to
+ * other addresses of the peer, and change nothing.
+ */
+static __always_inline void note_parent(struct bpf_sock *sk, const struct peer *to, bool translated)
+{
+	struct mptcp_sock *parent;
+	struct socket *s;
+
+	if (!sk || !bpf_core_field_exists(struct mptcp_sock, sk))
+		return;
+	parent = bpf_skc_to_mptcp_sock(sk);
+	if (!parent || parent->sk.icsk_inet.sk.__sk_common.skc_state == TCP_ESTABLISHED)
+		return;
+	s = bpf_sk_storage_get(&alioth_sockets, parent, 0, translated ? BPF_SK_STORAGE_GET_F_CREATE : 0);
+	if (!s)
+		return;
+	if (translated)
+		s->connected = *to;
+	else
+		s->connected.backend.port = 0;
+}
+
 /* connect_service decides about a connect to to->service. */
 static __always_inline enum reason connect_service(struct bpf_sock_addr *ctx, struct peer *to, enum family family)
 {
@@ -187,6 +212,8 @@ static __always_inline enum reason connect_service(struct bpf_sock_addr *ctx, st
 	vpc = find_vpc(ctx, ns, to);
 	if (vpc && !may_move(ctx, vpc))
 		reason = ask_service(ctx, to, 0, vpc, family);
+	if (ctx->protocol == IPPROTO_TCP)
+		note_parent(ctx->sk, to, reason == SERVICE_REWRITTEN);
 	s = socket_of(ctx, reason == SERVICE_REWRITTEN ? BPF_SK_STORAGE_GET_F_CREATE : 0);
 	if (!s) /* without this entry, the process would see the backend's address */
 		return reason == SERVICE_REWRITTEN ? UNDECIDED : reason;

@@ -108,6 +108,10 @@ enum {
 	PACKET_HOST = 0,
 };
 
+enum {
+	TCP_ESTABLISHED = 1,
+};
+
 /* As programs see a socket. */
 struct bpf_sock {
 	__u32 bound_dev_if;
@@ -311,6 +315,11 @@ struct inet_connection_sock {
 
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
+};
+
+/* Without CONFIG_MPTCP the kernel's has no fields. */
+struct mptcp_sock {
+	struct inet_connection_sock sk;
 };
 
 /* The kernel's, which are others than those of programs and maps. */
