@@ -39,11 +39,6 @@ static __always_inline struct socket *socket_of(struct bpf_sock_addr *ctx, __u64
 	return sk ? bpf_sk_storage_get(&alioth_sockets, sk, 0, flags) : 0;
 }
 
-static __always_inline bool leads_to(const struct peer *p, const struct addr *ip, __be16 port)
-{
-	return p->backend.port && p->backend.port == port && addr_equal(&p->backend.ip, ip);
-}
-
 static __always_inline bool same_service(const struct service_key *a, const struct service_key *b)
 {
 	return a->vni == b->vni && a->port == b->port && a->proto == b->proto && addr_equal(&a->vip, &b->vip);
@@ -225,57 +220,51 @@ static __always_inline enum reason connect_service(struct bpf_sock_addr *ctx, st
 	return reason;
 }
 
-/* asked_before finds the socket's present backend for a service; NULL: none. */
-static __always_inline struct peer *asked_before(struct socket *s, const struct service_key *service)
+/* passes_program reports whether the packets of a socket in a VPC pass alioth_from_pod. */
+static __always_inline bool passes_program(struct bpf_sock_addr *ctx, const struct netns_vpc *vpc)
 {
-	for (int i = 0; i < SOCKET_PEERS; i++)
-		if (s->asked[i].backend.port && same_service(&s->asked[i].service, service))
-			return &s->asked[i];
-	return 0;
+	return vpc->ifindex && !at_node(ctx);
 }
 
-/* remember_peer stores the backend that the socket was given, as the only one for the
- * service, and the service as the only one for the backend.
+/* gateway_of finds the gateway in the VPC of a service, if the socket's packets pass a program
+ * there.
  */
-static __always_inline void remember_peer(struct socket *s, struct peer *before, const struct peer *to)
+static __always_inline bool gateway_of(struct bpf_sock_addr *ctx, struct netns *ns, const struct peer *p,
+				       enum family family, struct addr *gateway)
 {
-	forget_backend(s, &to->backend.ip, to->backend.port);
-	if (!before)
-		before = &s->asked[s->next++ % SOCKET_PEERS];
-	*before = *to;
+	struct interface *device = 0;
+
+	for (int i = 0; i < MAX_NETNS_VPCS; i++) {
+		if (ns->vpc[i].vni != p->service.vni)
+			continue;
+		if (passes_program(ctx, &ns->vpc[i]))
+			device = bpf_map_lookup_elem(&alioth_interfaces, &ns->vpc[i].ifindex);
+		break;
+	}
+	if (!device)
+		return false;
+	*gateway = family == FAMILY_V4 ? device->gateway[FAMILY_V4] : device->gateway[FAMILY_V6];
+	return !addr_is_zero(gateway);
 }
 
-/* send_service decides about a datagram to to->service. */
-static __always_inline enum reason send_service(struct bpf_sock_addr *ctx, struct peer *to, enum family family)
+/* asked_aside_for finds the backend for which a port of the gateway stands, see ask_aside(). */
+static __always_inline struct peer *asked_aside_for(struct bpf_sock_addr *ctx, const struct peer *from)
 {
-	struct peer *before = 0;
-	struct netns_vpc *vpc;
-	enum reason reason;
+	__u32 i = bpf_ntohs(from->service.port) - ASIDE_PORT;
+	struct addr gateway;
 	struct socket *s;
 	struct netns *ns;
 
-	if (ctx->protocol != IPPROTO_UDP)
-		return UNDECIDED;
-	ns = netns_of(ctx);
-	if (!ns)
-		return UNDECIDED;
+	if (i >= SOCKET_PEERS)
+		return 0;
 	s = socket_of(ctx, 0);
-	vpc = find_vpc(ctx, ns, to);
-	if (!vpc) {
-		if (s)
-			forget_backend(s, &to->service.vip, to->service.port);
-		return UNDECIDED;
-	}
-	if (s)
-		before = asked_before(s, &to->service);
-	reason = ask_service(ctx, to, before, vpc, family);
-	if (reason != SERVICE_REWRITTEN || (before && leads_to(before, &to->backend.ip, to->backend.port)))
-		return reason;
-	s = socket_of(ctx, BPF_SK_STORAGE_GET_F_CREATE);
-	if (!s)
-		return UNDECIDED;
-	remember_peer(s, before, to);
-	return reason;
+	ns = netns_of(ctx);
+	if (!s || !ns || !s->asked[i].backend.port)
+		return 0;
+	if (!gateway_of(ctx, ns, &s->asked[i], family_of(&from->service.vip), &gateway) ||
+	    !addr_equal(&gateway, &from->service.vip))
+		return 0;
+	return &s->asked[i];
 }
 
 /* asked_for finds the service for which a peer of the socket is the backend. */
@@ -369,23 +358,6 @@ static __always_inline int conclude_v6(struct bpf_sock_addr *ctx, const struct p
 	return ALLOW;
 }
 
-static __always_inline int sendmsg4(struct bpf_sock_addr *ctx)
-{
-	struct peer to = {};
-
-	read_v4(ctx, &to);
-	return conclude_v4(ctx, &to, send_service(ctx, &to, FAMILY_V4));
-}
-
-/* sendmsg6 gets no mapped destinations: the kernel calls sendmsg4 for those. */
-static __always_inline int sendmsg6(struct bpf_sock_addr *ctx)
-{
-	struct peer to = {};
-
-	read_v6(ctx, &to);
-	return conclude_v6(ctx, &to, send_service(ctx, &to, FAMILY_V6));
-}
-
 /* show_v4 and show_v6 replace the backend's address by the service's, for the caller. */
 static __always_inline int show_v4(struct bpf_sock_addr *ctx, bool datagrams)
 {
@@ -393,8 +365,13 @@ static __always_inline int show_v4(struct bpf_sock_addr *ctx, bool datagrams)
 
 	read_v4(ctx, &from);
 	asked = asked_for(ctx, &from, datagrams);
-	if (asked)
+	if (asked) {
 		write_v4(ctx, &asked->service.vip, asked->service.port);
+		return ALLOW;
+	}
+	asked = datagrams ? asked_aside_for(ctx, &from) : 0;
+	if (asked)
+		write_v4(ctx, &asked->backend.ip, asked->backend.port);
 	return ALLOW;
 }
 
@@ -404,8 +381,13 @@ static __always_inline int show_v6(struct bpf_sock_addr *ctx, bool datagrams)
 
 	read_v6(ctx, &from);
 	asked = asked_for(ctx, &from, datagrams);
-	if (asked)
+	if (asked) {
 		write_v6(ctx, &asked->service.vip, asked->service.port);
+		return ALLOW;
+	}
+	asked = datagrams ? asked_aside_for(ctx, &from) : 0;
+	if (asked)
+		write_v6(ctx, &asked->backend.ip, asked->backend.port);
 	return ALLOW;
 }
 
