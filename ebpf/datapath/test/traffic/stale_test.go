@@ -144,7 +144,7 @@ func TestASocketIsStaleWithoutItsService(t *testing.T) {
 func TestTheNodesSocketsAreStale(t *testing.T) {
 	l, red, _ := lab.ScaledTenants(t, lab.Veth)
 	n := l.Nodes[0]
-	addrs := joinVPC(l, 0, lab.VNI1, 2, state.MAC{2, 0, 10, 0, 1, 2})
+	addrs := joinVPC(l)
 	n.State.Namespaces = []state.Namespace{{
 		Cookie: cookieOf(t, n.NS), Shared: true,
 		Memberships: []state.Membership{{VNI: lab.VNI1, Addrs: addrs, Ifindex: n.State.Interfaces[len(n.State.Interfaces)-1].Ifindex}},
