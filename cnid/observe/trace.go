@@ -208,7 +208,8 @@ func (t Tracer) forwarded(step nodestatus.PacketTrace, a arrival, q nodestatus.Q
 	case telemetry.RepliedTooBig:
 		step.Dropped, step.Does = true, "too big for the path: the sender gets an ICMP error with the MTU"
 	case telemetry.RepliedRefused:
-		step.Dropped, step.Does = true, "the service has no ready backend: the connection is refused at once"
+		step.Dropped = true
+		step.Does, step.Remedy = refusal(a)
 	case telemetry.ToStack:
 		return t.throughHost(step, a, q), nil
 	default:

@@ -168,7 +168,8 @@ type AliothConn struct {
 	Outside  uint16
 	Ifindex  uint32
 	Flags    AliothConnFlag
-	Pad2     uint32
+	PodPort  uint16
+	Pad2     uint16
 }
 
 type AliothConnDirection uint32
@@ -181,9 +182,10 @@ const (
 type AliothConnFlag uint32
 
 const (
-	AliothConnFlagCONN_FIN  AliothConnFlag = 1
-	AliothConnFlagCONN_RST  AliothConnFlag = 2
-	AliothConnFlagCONN_SEEN AliothConnFlag = 4
+	AliothConnFlagCONN_FIN       AliothConnFlag = 1
+	AliothConnFlagCONN_RST       AliothConnFlag = 2
+	AliothConnFlagCONN_SEEN      AliothConnFlag = 4
+	AliothConnFlagCONN_BY_SOCKET AliothConnFlag = 8
 )
 
 type AliothConnKey struct {
@@ -612,6 +614,8 @@ type AliothWork struct {
 	_        [4]byte
 	Affinity AliothAffinity
 	Backend  AliothBackend
+	PodPort  uint16
+	_        [2]byte
 	Quote    struct {
 		_     structs.HostLayout
 		Src   AliothAddr
@@ -623,7 +627,6 @@ type AliothWork struct {
 		Proto uint8
 		_     [3]byte
 	}
-	_ [4]byte
 }
 
 // Names of all BPF objects in the ELF.

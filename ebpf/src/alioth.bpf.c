@@ -137,12 +137,10 @@ static __always_inline enum reason from_pod(struct __sk_buff *skb, struct packet
 		reason = to_scaled(skb, pkt, from);
 		if (reason == REPLIED)
 			return echo_here(skb, pkt, from);
-		if (is_refused(reason))
-			return refuse(skb, pkt, from, reason);
-		if (reason)
-			return reason;
 	}
-	return to_vpc(skb, pkt, from);
+	if (!reason)
+		reason = to_vpc(skb, pkt, from);
+	return is_refused(reason) ? refuse(skb, pkt, from, reason) : reason;
 }
 
 static __always_inline enum reason to_pod(struct __sk_buff *skb, struct packet *pkt)

@@ -13,6 +13,10 @@
 /* A UDP flow has no end. After so long without a packet its ports are taken to be free. */
 #define CONN_SILENT_NS (2 * CONN_RENEW_NS)
 #define EEXIST 17
+/* The ports that stand for a pod's own: above those that Linux chooses for sockets. */
+#define ALIAS_FIRST 61000
+#define ALIAS_COUNT (65536 - ALIAS_FIRST)
+#define ALIAS_TRIES 8
 
 /* conn_key makes the key of a flow of a pod of the packet's VPC. Its peer is in that
  * VPC, or is reached from the pod's shadow address: there the same address belongs to
@@ -127,6 +131,8 @@ static __always_inline bool conn_in_use(struct work *w)
 	w->other.direction = CONN_FORWARD;
 	w->other.peer = answers->addr;
 	w->other.peer_port = answers->port;
+	if (answers->pod_port)
+		w->other.pod_port = answers->pod_port;
 	if (answers->outside)
 		w->other.inside = 1;
 	asks = bpf_map_lookup_elem(&alioth_connections, &w->other);
@@ -139,14 +145,35 @@ static __always_inline bool conn_in_use(struct work *w)
 	return false;
 }
 
-/* conn_insert writes both entries of a flow. */
-static __always_inline enum insertion conn_insert(struct work *w, __u32 ifindex)
+/* conn_alias gives a flow of datagrams a port by which its replies can be told from those
+ * of other flows of the pod's port to the same backend.
+ */
+static __always_inline bool conn_alias(struct work *w)
+{
+	if (w->reverse.proto != IPPROTO_UDP)
+		return false;
+	for (int i = 0; i < ALIAS_TRIES; i++) {
+		w->reverse.pod_port = bpf_htons(ALIAS_FIRST + bpf_get_prandom_u32() % ALIAS_COUNT);
+		if (bpf_map_lookup_elem(&alioth_connections, &w->reverse))
+			continue;
+		w->pod_port = w->reverse.pod_port;
+		return true;
+	}
+	return false;
+}
+
+/* conn_insert writes both entries of a flow. shared: the pod's port has another flow to the
+ * backend, without an entry.
+ */
+static __always_inline enum insertion conn_insert(struct work *w, __u32 ifindex, bool shared, enum conn_flag flags)
 {
 	long err;
 
-	if (conn_in_use(w))
+	if ((shared || conn_in_use(w)) && !conn_alias(w))
 		return CONFLICT;
 	__builtin_memset(&w->value, 0, sizeof(w->value));
+	w->value.flags = flags;
+	w->value.pod_port = w->pod_port;
 	w->value.last_seen = bpf_ktime_get_ns();
 	w->value.ifindex = ifindex;
 	w->value.addr = w->backend.ip;
@@ -157,6 +184,8 @@ static __always_inline enum insertion conn_insert(struct work *w, __u32 ifindex)
 		return err == -EEXIST ? OTHER_WAS_FASTER : TABLE_FULL;
 	w->value.addr = w->forward.peer;
 	w->value.port = w->forward.peer_port;
+	if (w->pod_port)
+		w->value.pod_port = w->forward.pod_port;
 	if (!bpf_map_update_elem(&alioth_connections, &w->reverse, &w->value, BPF_ANY))
 		return INSERTED;
 	bpf_map_delete_elem(&alioth_connections, &w->forward);
@@ -169,6 +198,7 @@ static __always_inline void conn_backend(struct work *w, const struct conn *conn
 	w->backend.ip = conn->addr;
 	w->backend.port = conn->port;
 	w->backend.outside = conn->outside;
+	w->pod_port = conn->pod_port;
 }
 
 /* conn_reverse makes the key of the reverse entry, by which the backend's replies are
@@ -178,6 +208,8 @@ static __always_inline void conn_reverse(struct work *w)
 {
 	w->reverse = w->forward;
 	w->reverse.direction = CONN_REVERSE;
+	if (w->pod_port)
+		w->reverse.pod_port = w->pod_port;
 	if (w->backend.outside)
 		w->reverse.inside = 0;
 	w->reverse.peer = w->backend.ip;
@@ -185,9 +217,9 @@ static __always_inline void conn_reverse(struct work *w)
 }
 
 /* conn_remember reserves and inserts a flow to the backend. If another CPU has inserted
- * the same flow meanwhile, the backend of that one is used.
+ * the same flow meanwhile, the backend of that one is used. shared as in conn_insert.
  */
-static __always_inline enum reason conn_remember(struct work *w, __u32 ifindex)
+static __always_inline enum reason conn_remember(struct work *w, __u32 ifindex, bool shared, enum conn_flag flags)
 {
 	enum reason reason = conn_reserve(ifindex);
 	enum insertion result;
@@ -195,8 +227,9 @@ static __always_inline enum reason conn_remember(struct work *w, __u32 ifindex)
 
 	if (reason)
 		return reason;
+	w->pod_port = 0;
 	conn_reverse(w);
-	result = conn_insert(w, ifindex);
+	result = conn_insert(w, ifindex, shared, flags);
 	if (result == INSERTED)
 		return UNDECIDED;
 	conn_release(ifindex);

@@ -10,6 +10,7 @@
 
 #include "service.h"
 
+#define ICMP_PROTOCOL_UNREACHABLE 2
 #define ICMP_PORT_UNREACHABLE 3
 #define ICMPV6_UNREACHABLE 1
 #define ICMPV6_PORT_UNREACHABLE 4
@@ -135,14 +136,17 @@ __noinline enum telling reset(struct __sk_buff *skb, struct packet *pkt, const s
 	return TOLD;
 }
 
-/* is_refused reports whether the sender gets an error for a packet that is dropped. */
+/* is_refused reports whether the sender gets an error for a packet that is dropped. The
+ * packet is unchanged.
+ */
 static __always_inline bool is_refused(enum reason reason)
 {
-	return reason == DROP_NO_BACKEND || reason == DROP_CONN_CONFLICT;
+	return reason == DROP_NO_BACKEND || reason == DROP_CONN_CONFLICT || reason == DROP_SERVICE_PORT;
 }
 
 /* refuse informs the sender at once that a service does not take its packet, as a host
- * without a listener would, so that the sender need not wait for its timeout.
+ * without a listener would, so that the sender need not wait for its timeout. Of TCP only
+ * openings get a reply.
  */
 static __always_inline enum reason refuse(struct __sk_buff *skb, struct packet *pkt, const struct interface *from,
 					  enum reason reason)
@@ -153,8 +157,13 @@ static __always_inline enum reason refuse(struct __sk_buff *skb, struct packet *
 	if (pkt->family == FAMILY_V6) {
 		c.type = ICMPV6_UNREACHABLE;
 		c.code = ICMPV6_PORT_UNREACHABLE;
+	} else if (pkt->proto != IPPROTO_UDP) {
+		c.code = ICMP_PROTOCOL_UNREACHABLE;
 	}
-	told = pkt->proto == IPPROTO_TCP ? reset(skb, pkt, from) : tell_from(skb, pkt, from, &c);
+	if (pkt->proto == IPPROTO_TCP)
+		told = opens_anew(pkt) ? reset(skb, pkt, from) : NOT_TOLD;
+	else
+		told = tell_from(skb, pkt, from, &c);
 	if (told == NOT_TOLD)
 		return reason;
 	return told == TOLD ? REPLIED_REFUSED : DROP_REWRITE_FAILED;
@@ -197,15 +206,20 @@ static __always_inline enum reason back_to_self(struct __sk_buff *skb, struct pa
 	conn_touch(conn, pkt);
 	w->backend.ip = conn->addr;
 	w->backend.port = conn->port;
+	w->pod_port = conn->pod_port;
 	w->quote.src = pkt->src;
-	if (set_port(skb, pkt, SIDE_SRC, w->backend.port) || set_addr(skb, pkt, SIDE_SRC, &w->backend.ip) ||
+	if ((w->pod_port && set_port(skb, pkt, SIDE_DST, w->pod_port)) ||
+	    set_port(skb, pkt, SIDE_SRC, w->backend.port) || set_addr(skb, pkt, SIDE_SRC, &w->backend.ip) ||
 	    set_addr(skb, pkt, SIDE_DST, &w->quote.src))
 		return DROP_REWRITE_FAILED;
 	return UNDECIDED;
 }
 
-/* to_address translates packets to a virtual address to the backend's. */
-static __always_inline enum reason to_address(struct __sk_buff *skb, struct packet *pkt, struct work *w)
+/* to_address translates packets to what they ask: those to a virtual address, and those that
+ * asks() has found.
+ */
+static __always_inline enum reason to_address(struct __sk_buff *skb, struct packet *pkt, struct work *w,
+					      enum asking asking)
 {
 	enum reason reason = walk_extensions(skb, pkt);
 
@@ -215,15 +229,73 @@ static __always_inline enum reason to_address(struct __sk_buff *skb, struct pack
 		return after_first(skb, pkt, w);
 	reason = parse_l4(skb, pkt);
 	if (reason)
-		return reason;
+		return reason == DROP_EGRESS_PROTOCOL ? DROP_SERVICE_PORT : reason;
 	if (pkt->proto == IPPROTO_ICMP || pkt->proto == IPPROTO_ICMPV6)
 		return pkt->fragment ? DROP_SERVICE_ICMP : control_of_scaled(skb, pkt);
 	if (pkt->fragment && pkt->proto == IPPROTO_TCP) /* a later fragment could overwrite the flags */
 		return DROP_EGRESS_FRAGMENT;
-	reason = to_backend(skb, pkt, pkt->vni);
+	if (asking == ASKS_SERVICE)
+		name_service(w, pkt, pkt->vni);
+	reason = to_backend(skb, pkt, asking);
 	if (!reason && pkt->fragment)
 		remember_first(skb, pkt, &pkt->came.dst, &pkt->dst, 0);
+	/* A process does not know of the removal of its peer: an error is better than silence. */
+	if (asking == ASKS_SUCCESSOR && (reason == DROP_CONN_LIMIT || reason == DROP_CONN_FULL))
+		return DROP_NO_BACKEND;
 	return reason;
+}
+
+/* is_left_behind reports whether a datagram's socket is connected to its destination, which
+ * the socket was given as a backend, and which the service no longer has.
+ */
+static __always_inline bool is_left_behind(const struct socket *s, const struct packet *pkt)
+{
+	const struct peer *p = &s->connected;
+	struct service *service;
+
+	if (p->service.vni != pkt->vni || p->service.proto != IPPROTO_UDP || !leads_to(p, &pkt->dst, pkt->dport))
+		return false;
+	service = bpf_map_lookup_elem(&alioth_services, &p->service);
+	return !service || !is_backend(service, &p->backend);
+}
+
+/* asked_aside finds the backend that a datagram to the gateway stands for, see ask_aside();
+ * NULL if it is none.
+ */
+static __always_inline const struct peer *asked_aside(const struct socket *s, const struct packet *pkt,
+						      const struct addr *gateway)
+{
+	__u32 i = bpf_ntohs(pkt->dport) - ASIDE_PORT;
+
+	if (!addr_equal(&pkt->dst, gateway) || i >= SOCKET_PEERS)
+		return 0;
+	return s->asked[i].backend.port && s->asked[i].service.vni == pkt->vni ? &s->asked[i] : 0;
+}
+
+/* asks finds what a datagram asks by the notes of its socket, and fills the work area for
+ * to_backend(). A function of its own, for its stack frame.
+ */
+static __noinline enum asking asks(struct __sk_buff *skb, struct packet *pkt, const struct socket *s,
+				   const struct addr *gateway)
+{
+	struct work *w = take_work();
+	const struct peer *aside;
+
+	if (!w || walk_extensions(skb, pkt) || pkt->proto != IPPROTO_UDP)
+		return ASKS_NOTHING;
+	if (pkt->later)
+		return find_first(skb, pkt, &pkt->dst) ? ASKS_BACKEND : ASKS_NOTHING;
+	if (parse_l4(skb, pkt))
+		return ASKS_NOTHING;
+	aside = asked_aside(s, pkt, gateway);
+	if (aside) {
+		w->backend = aside->backend;
+		return ASKS_BACKEND;
+	}
+	if (!is_left_behind(s, pkt))
+		return ASKS_NOTHING;
+	w->client.service = s->connected.service;
+	return ASKS_SUCCESSOR;
 }
 
 /* to_scaled handles packets to a virtual address of the packet's own VPC. UNDECIDED:
@@ -232,16 +304,22 @@ static __always_inline enum reason to_address(struct __sk_buff *skb, struct pack
  */
 __noinline enum reason to_scaled(struct __sk_buff *skb, struct packet *pkt, const struct interface *from)
 {
+	enum asking asking = ASKS_SERVICE;
 	const struct addr *gateway;
 	struct work *w = take_work();
 	enum reason reason;
+	struct socket *s;
 
 	if (!pkt || !from || !w)
 		return DROP_REWRITE_FAILED;
 	gateway = pkt->family == FAMILY_V4 ? &from->gateway[FAMILY_V4] : &from->gateway[FAMILY_V6];
-	if (!lookup_service(pkt, pkt->vni, 0, 0))
-		return addr_equal(&pkt->dst, gateway) ? back_to_self(skb, pkt, w) : UNDECIDED;
-	reason = to_address(skb, pkt, w);
+	if (!lookup_service(pkt, pkt->vni, 0, 0)) {
+		s = asker(skb, pkt);
+		asking = s ? asks(skb, pkt, s, gateway) : ASKS_NOTHING;
+		if (asking == ASKS_NOTHING)
+			return addr_equal(&pkt->dst, gateway) ? back_to_self(skb, pkt, w) : UNDECIDED;
+	}
+	reason = to_address(skb, pkt, w, asking);
 	if (reason || !addr_equal(&pkt->dst, &pkt->src))
 		return reason;
 	/* The pod is its own backend. It would not accept a packet from its own address. */

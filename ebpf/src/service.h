@@ -11,6 +11,7 @@
 #ifndef ALIOTH_SERVICE_H
 #define ALIOTH_SERVICE_H
 
+#include "asked.h"
 #include "connection.h"
 #include "shadow.h"
 
@@ -122,21 +123,19 @@ static __always_inline void keep_backend(void *affinities, const struct affinity
 	bpf_map_update_elem(affinities, client, row, BPF_ANY);
 }
 
-/* name_client makes the key of the client's affinity. */
-static __always_inline void name_client(struct work *w, const struct packet *pkt, __u32 table)
+/* name_service makes the key of the service at the packet's destination. */
+static __always_inline void name_service(struct work *w, const struct packet *pkt, __u32 table)
 {
 	w->client.service.vni = table;
 	w->client.service.vip = pkt->dst;
 	w->client.service.port = pkt->dport;
 	w->client.service.proto = pkt->proto;
 	w->client.service.pad = 0;
-	w->client.vni = pkt->vni;
-	w->client.client = pkt->src;
 }
 
 /* pick finds a backend for a new flow. */
 static __always_inline bool pick(struct __sk_buff *skb, const struct packet *pkt, const struct service *service,
-				 __u32 table, struct work *w)
+				 struct work *w)
 {
 	struct backend_key slot = { .service = service->id };
 	struct choice *choice = bpf_map_lookup_elem(&alioth_choices, &slot.service);
@@ -146,7 +145,8 @@ static __always_inline bool pick(struct __sk_buff *skb, const struct packet *pkt
 	if (!service->backends)
 		return false;
 	if (choice && affinities) {
-		name_client(w, pkt, table);
+		w->client.vni = pkt->vni;
+		w->client.client = pkt->src;
 		if (kept_backend(affinities, &w->client, &w->backend, service, choice))
 			return true;
 	}
@@ -160,15 +160,34 @@ static __always_inline bool pick(struct __sk_buff *skb, const struct packet *pkt
 	return true;
 }
 
-/* conn_open selects a backend for a new flow, and stores it. */
-static __always_inline enum reason conn_open(struct __sk_buff *skb, const struct packet *pkt,
-					     const struct service *service, __u32 table, struct work *w)
+/* opens_anew reports whether a TCP segment is one that a host without a listener refuses
+ * as an opening.
+ */
+static __always_inline bool opens_anew(const struct packet *pkt)
 {
-	if (pkt->proto == IPPROTO_TCP && (pkt->tcp_flags & (TCP_SYN | TCP_ACK | TCP_RST)) != TCP_SYN)
+	return (pkt->tcp_flags & (TCP_SYN | TCP_ACK | TCP_RST)) == TCP_SYN;
+}
+
+/* What a packet asks: a service at its destination; the successor of its destination, which
+ * is a removed backend of the service; or the backend that a port of the gateway stands for.
+ */
+enum asking { ASKS_NOTHING, ASKS_SERVICE, ASKS_SUCCESSOR, ASKS_BACKEND };
+
+/* conn_open selects a backend for a new flow, and stores it. Without a service the backend
+ * is given.
+ */
+static __always_inline enum reason conn_open(struct __sk_buff *skb, const struct packet *pkt,
+					     const struct service *service, struct work *w, enum asking asking)
+{
+	bool shared = asking == ASKS_BACKEND;
+
+	if (pkt->proto == IPPROTO_TCP && !opens_anew(pkt))
 		return DROP_NO_CONNECTION;
-	if (!pick(skb, pkt, service, table, w))
+	if (service && !pick(skb, pkt, service, w))
 		return DROP_NO_BACKEND;
-	return conn_remember(w, skb->ifindex);
+	if (!shared)
+		shared = asks_backend(asker(skb, pkt), pkt->vni, &w->backend);
+	return conn_remember(w, skb->ifindex, shared, asking == ASKS_SERVICE ? 0 : CONN_BY_SOCKET);
 }
 
 /* is_opening reports whether a TCP segment opens a connection. */
@@ -177,19 +196,23 @@ static __always_inline bool is_opening(const struct packet *pkt)
 	return pkt->proto == IPPROTO_TCP && (pkt->tcp_flags & (TCP_SYN | TCP_ACK)) == TCP_SYN;
 }
 
-/* conn_reopen handles a TCP opening that uses the ports of an existing flow again. The
- * flow keeps its backend as long as that is a backend of the service: the address of a
- * removed backend may belong to another pod by now. Otherwise the flow is removed, and
- * a new one takes its place.
+/* conn_reopen handles a TCP opening that uses the ports of an existing flow again, and the
+ * datagrams of flows that the notes of a socket have made. The flow keeps its backend as long
+ * as that is a backend of the service, or without a service the given one: the address of a
+ * removed backend may belong to another pod by now. Otherwise the flow is removed, and a new
+ * one takes its place.
  */
 static __always_inline struct conn *conn_reopen(struct conn *conn, struct work *w, const struct service *service)
 {
+	struct backend given = w->backend;
 	struct conn *answers;
 
 	conn_backend(w, conn);
 	conn_reverse(w);
-	if (!is_backend(service, &w->backend)) {
+	if (service ? !is_backend(service, &w->backend) :
+		      w->backend.port != given.port || !addr_equal(&w->backend.ip, &given.ip)) {
 		conn_forget(w, conn->ifindex);
+		w->backend = given;
 		return 0;
 	}
 	answers = bpf_map_lookup_elem(&alioth_connections, &w->reverse);
@@ -200,36 +223,40 @@ static __always_inline struct conn *conn_reopen(struct conn *conn, struct work *
 	return conn;
 }
 
-/* to_backend sends a packet for a service to the backend of its flow. table is the VNI
- * of the service. UNDECIDED: the packet's destination is the backend now. The packet
- * must have been parsed.
+/* to_backend sends a packet to the backend of its flow. The caller has parsed the packet, and
+ * has filled the service in the work area; for ASKS_BACKEND the backend, of the packet's
+ * VPC. UNDECIDED: the packet's destination is the backend now.
  */
-__noinline enum reason to_backend(struct __sk_buff *skb, struct packet *pkt, __u32 table)
+__noinline enum reason to_backend(struct __sk_buff *skb, struct packet *pkt, enum asking asking)
 {
+	struct service *service = 0;
 	struct work *w = take_work();
-	struct service *service;
 	enum reason reason;
 	struct conn *conn;
+	bool inside = true;
 
 	if (!pkt || !w)
 		return DROP_REWRITE_FAILED;
-	service = lookup_service(pkt, table, pkt->dport, pkt->proto);
-	if (!service)
-		return DROP_SERVICE_PORT;
-	conn_key(&w->forward, pkt, CONN_FORWARD, &pkt->src, pkt->sport, &pkt->dst, pkt->dport, pkt->proto,
-		 table != SHARED_VNI);
+	if (asking != ASKS_BACKEND) {
+		service = bpf_map_lookup_elem(&alioth_services, &w->client.service);
+		if (!service)
+			return DROP_SERVICE_PORT;
+		inside = w->client.service.vni != SHARED_VNI;
+	}
+	conn_key(&w->forward, pkt, CONN_FORWARD, &pkt->src, pkt->sport, &pkt->dst, pkt->dport, pkt->proto, inside);
 	conn = bpf_map_lookup_elem(&alioth_connections, &w->forward);
-	if (conn && is_opening(pkt))
+	if (conn && (is_opening(pkt) || asking != ASKS_SERVICE))
 		conn = conn_reopen(conn, w, service);
 	if (conn) {
 		conn_touch(conn, pkt);
 		conn_backend(w, conn);
 	} else {
-		reason = conn_open(skb, pkt, service, table, w);
+		reason = conn_open(skb, pkt, service, w, asking);
 		if (reason)
 			return reason;
 	}
-	if (set_addr(skb, pkt, SIDE_DST, &w->backend.ip) || set_port(skb, pkt, SIDE_DST, w->backend.port))
+	if (set_addr(skb, pkt, SIDE_DST, &w->backend.ip) || set_port(skb, pkt, SIDE_DST, w->backend.port) ||
+	    (w->pod_port && set_port(skb, pkt, SIDE_SRC, w->pod_port)))
 		return DROP_REWRITE_FAILED;
 	return UNDECIDED;
 }
@@ -254,6 +281,8 @@ __noinline enum reason error_to_backend(struct __sk_buff *skb, struct packet *pk
 	if (!conn)
 		return DROP_NO_CONNECTION;
 	conn_backend(w, conn);
+	if (w->pod_port && quote_port(skb, pkt, q, SIDE_DST, w->pod_port))
+		return DROP_REWRITE_FAILED;
 	if (quote_port(skb, pkt, q, SIDE_SRC, w->backend.port) || quote_addr(skb, pkt, q, SIDE_SRC, &w->backend.ip) ||
 	    set_addr(skb, pkt, SIDE_DST, &w->backend.ip))
 		return DROP_REWRITE_FAILED;
@@ -265,11 +294,17 @@ __noinline enum reason error_to_backend(struct __sk_buff *skb, struct packet *pk
  */
 static __always_inline enum reason to_shared(struct __sk_buff *skb, struct packet *pkt)
 {
+	struct work *w;
+
 	if (is_icmp_error(pkt))
 		return error_to_backend(skb, pkt, SHARED_VNI);
 	if (pkt->proto == IPPROTO_ICMP || pkt->proto == IPPROTO_ICMPV6)
 		return DROP_SERVICE_ICMP;
-	return to_backend(skb, pkt, SHARED_VNI);
+	w = take_work();
+	if (!w)
+		return DROP_REWRITE_FAILED;
+	name_service(w, pkt, SHARED_VNI);
+	return to_backend(skb, pkt, ASKS_SERVICE);
 }
 
 /* shared_service handles packets to a shared virtual address. It returns UNDECIDED for
@@ -285,7 +320,7 @@ static __always_inline enum reason shared_service(struct __sk_buff *skb, struct 
 		return UNDECIDED;
 	reason = parse_l4(skb, pkt);
 	if (reason)
-		return reason;
+		return reason == DROP_EGRESS_PROTOCOL ? DROP_SERVICE_PORT : reason;
 	if (pkt->fragment && pkt->proto == IPPROTO_TCP) /* as in reply_to_node */
 		return DROP_EGRESS_FRAGMENT;
 	if (addr_is_zero(own_shadow(from, pkt->family)))
@@ -329,9 +364,11 @@ static __always_inline int reveal_service(struct __sk_buff *skb, struct packet *
 	conn_touch(conn, pkt);
 	w->backend.ip = conn->addr;
 	w->backend.port = conn->port;
+	w->pod_port = conn->pod_port;
 	if (pkt->fragment)
 		remember_first(skb, pkt, &pkt->src, &w->backend.ip, 0);
-	if (set_port(skb, pkt, SIDE_SRC, w->backend.port))
+	if (set_port(skb, pkt, SIDE_SRC, w->backend.port) ||
+	    (w->pod_port && set_port(skb, pkt, SIDE_DST, w->pod_port)))
 		return -1;
 	return set_addr(skb, pkt, SIDE_SRC, &w->backend.ip);
 }
@@ -368,7 +405,10 @@ static __always_inline int reveal_quote(struct __sk_buff *skb, struct packet *pk
 		return 0;
 	w->backend.ip = conn->addr;
 	w->backend.port = conn->port;
+	w->pod_port = conn->pod_port;
 	by_backend = addr_equal(&pkt->src, &q->dst);
+	if (w->pod_port && quote_port(skb, pkt, q, SIDE_SRC, w->pod_port))
+		return -1;
 	if (quote_port(skb, pkt, q, SIDE_DST, w->backend.port) || quote_addr(skb, pkt, q, SIDE_DST, &w->backend.ip))
 		return -1;
 	return by_backend ? set_addr(skb, pkt, SIDE_SRC, &w->backend.ip) : 0;

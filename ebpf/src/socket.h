@@ -13,7 +13,7 @@
 
 #include "count.h"
 #include "kubelet.h"
-#include "socket_service.h"
+#include "socket_datagram.h"
 #include <bpf/bpf_core_read.h>
 
 #define SOCK_STREAM 1

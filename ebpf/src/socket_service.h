@@ -14,6 +14,7 @@
 
 #include "count.h"
 #include "service.h"
+#include <bpf/bpf_core_read.h>
 
 #define ALLOW 1
 #define REFUSE 0
@@ -36,11 +37,6 @@ static __always_inline struct socket *socket_of(struct bpf_sock_addr *ctx, __u64
 	struct bpf_sock *sk = ctx->sk;
 
 	return sk ? bpf_sk_storage_get(&alioth_sockets, sk, 0, flags) : 0;
-}
-
-static __always_inline bool leads_to(const struct peer *p, const struct addr *ip, __be16 port)
-{
-	return p->backend.port && p->backend.port == port && addr_equal(&p->backend.ip, ip);
 }
 
 static __always_inline bool same_service(const struct service_key *a, const struct service_key *b)
@@ -101,10 +97,20 @@ static __always_inline bool choose(struct peer *to, const struct service *servic
 	return true;
 }
 
+/* is_virtual reports whether a destination without a service is at a virtual address of
+ * the VPC: the address lacks that port or protocol.
+ */
+static __always_inline bool is_virtual(const struct service_key *lacking)
+{
+	struct service_key key = { .vni = lacking->vni, .vip = lacking->vip };
+
+	return bpf_map_lookup_elem(&alioth_services, &key);
+}
+
 /* ask_service finds the backend of the service at a socket's destination, and returns
- * the result: SERVICE_REWRITTEN, REPLIED_REFUSED if the service has no backend, and
- * UNDECIDED if the socket is not translated. before is the socket's present backend for
- * the service, or NULL.
+ * the result: SERVICE_REWRITTEN, REPLIED_REFUSED if the virtual address does not have the
+ * port or the service has no backend, and UNDECIDED if the socket is not translated.
+ * before is the socket's present backend for the service, or NULL.
  */
 static __always_inline enum reason ask_service(struct bpf_sock_addr *ctx, struct peer *to, const struct peer *before,
 					       const struct netns_vpc *vpc, enum family family)
@@ -113,7 +119,7 @@ static __always_inline enum reason ask_service(struct bpf_sock_addr *ctx, struct
 	enum reason reason = SERVICE_REWRITTEN;
 
 	if (!service)
-		return UNDECIDED;
+		return is_virtual(&to->service) ? REPLIED_REFUSED : UNDECIDED;
 	if (before && is_backend(service, &before->backend))
 		to->backend = before->backend;
 	else if (!service->backends)
@@ -161,6 +167,30 @@ static __always_inline bool may_move(struct bpf_sock_addr *ctx, const struct net
 	return !alioth_config.connected_datagrams && ctx->protocol == IPPROTO_UDP && vpc->ifindex && !at_node(ctx);
 }
 
+/* note_parent repeats a decision about a connect for the socket of MPTCP that the process
+ * has: the kernel connects a TCP socket of its own in place of that one, and getpeername
+ * asks about the socket of the process. Later TCP sockets of the same connection lead to
+ * other addresses of the peer, and change nothing.
+ */
+static __always_inline void note_parent(struct bpf_sock *sk, const struct peer *to, bool translated)
+{
+	struct mptcp_sock *parent;
+	struct socket *s;
+
+	if (!sk || !bpf_core_field_exists(struct mptcp_sock, sk))
+		return;
+	parent = bpf_skc_to_mptcp_sock(sk);
+	if (!parent || parent->sk.icsk_inet.sk.__sk_common.skc_state == TCP_ESTABLISHED)
+		return;
+	s = bpf_sk_storage_get(&alioth_sockets, parent, 0, translated ? BPF_SK_STORAGE_GET_F_CREATE : 0);
+	if (!s)
+		return;
+	if (translated)
+		s->connected = *to;
+	else
+		s->connected.backend.port = 0;
+}
+
 /* connect_service decides about a connect to to->service. */
 static __always_inline enum reason connect_service(struct bpf_sock_addr *ctx, struct peer *to, enum family family)
 {
@@ -177,6 +207,8 @@ static __always_inline enum reason connect_service(struct bpf_sock_addr *ctx, st
 	vpc = find_vpc(ctx, ns, to);
 	if (vpc && !may_move(ctx, vpc))
 		reason = ask_service(ctx, to, 0, vpc, family);
+	if (ctx->protocol == IPPROTO_TCP)
+		note_parent(ctx->sk, to, reason == SERVICE_REWRITTEN);
 	s = socket_of(ctx, reason == SERVICE_REWRITTEN ? BPF_SK_STORAGE_GET_F_CREATE : 0);
 	if (!s) /* without this entry, the process would see the backend's address */
 		return reason == SERVICE_REWRITTEN ? UNDECIDED : reason;
@@ -188,57 +220,51 @@ static __always_inline enum reason connect_service(struct bpf_sock_addr *ctx, st
 	return reason;
 }
 
-/* asked_before finds the socket's present backend for a service; NULL: none. */
-static __always_inline struct peer *asked_before(struct socket *s, const struct service_key *service)
+/* passes_program reports whether the packets of a socket in a VPC pass alioth_from_pod. */
+static __always_inline bool passes_program(struct bpf_sock_addr *ctx, const struct netns_vpc *vpc)
 {
-	for (int i = 0; i < SOCKET_PEERS; i++)
-		if (s->asked[i].backend.port && same_service(&s->asked[i].service, service))
-			return &s->asked[i];
-	return 0;
+	return vpc->ifindex && !at_node(ctx);
 }
 
-/* remember_peer stores the backend that the socket was given, as the only one for the
- * service, and the service as the only one for the backend.
+/* gateway_of finds the gateway in the VPC of a service, if the socket's packets pass a program
+ * there.
  */
-static __always_inline void remember_peer(struct socket *s, struct peer *before, const struct peer *to)
+static __always_inline bool gateway_of(struct bpf_sock_addr *ctx, struct netns *ns, const struct peer *p,
+				       enum family family, struct addr *gateway)
 {
-	forget_backend(s, &to->backend.ip, to->backend.port);
-	if (!before)
-		before = &s->asked[s->next++ % SOCKET_PEERS];
-	*before = *to;
+	struct interface *device = 0;
+
+	for (int i = 0; i < MAX_NETNS_VPCS; i++) {
+		if (ns->vpc[i].vni != p->service.vni)
+			continue;
+		if (passes_program(ctx, &ns->vpc[i]))
+			device = bpf_map_lookup_elem(&alioth_interfaces, &ns->vpc[i].ifindex);
+		break;
+	}
+	if (!device)
+		return false;
+	*gateway = family == FAMILY_V4 ? device->gateway[FAMILY_V4] : device->gateway[FAMILY_V6];
+	return !addr_is_zero(gateway);
 }
 
-/* send_service decides about a datagram to to->service. */
-static __always_inline enum reason send_service(struct bpf_sock_addr *ctx, struct peer *to, enum family family)
+/* asked_aside_for finds the backend for which a port of the gateway stands, see ask_aside(). */
+static __always_inline struct peer *asked_aside_for(struct bpf_sock_addr *ctx, const struct peer *from)
 {
-	struct peer *before = 0;
-	struct netns_vpc *vpc;
-	enum reason reason;
+	__u32 i = bpf_ntohs(from->service.port) - ASIDE_PORT;
+	struct addr gateway;
 	struct socket *s;
 	struct netns *ns;
 
-	if (ctx->protocol != IPPROTO_UDP)
-		return UNDECIDED;
-	ns = netns_of(ctx);
-	if (!ns)
-		return UNDECIDED;
+	if (i >= SOCKET_PEERS)
+		return 0;
 	s = socket_of(ctx, 0);
-	vpc = find_vpc(ctx, ns, to);
-	if (!vpc) {
-		if (s)
-			forget_backend(s, &to->service.vip, to->service.port);
-		return UNDECIDED;
-	}
-	if (s)
-		before = asked_before(s, &to->service);
-	reason = ask_service(ctx, to, before, vpc, family);
-	if (reason != SERVICE_REWRITTEN || (before && leads_to(before, &to->backend.ip, to->backend.port)))
-		return reason;
-	s = socket_of(ctx, BPF_SK_STORAGE_GET_F_CREATE);
-	if (!s)
-		return UNDECIDED;
-	remember_peer(s, before, to);
-	return reason;
+	ns = netns_of(ctx);
+	if (!s || !ns || !s->asked[i].backend.port)
+		return 0;
+	if (!gateway_of(ctx, ns, &s->asked[i], family_of(&from->service.vip), &gateway) ||
+	    !addr_equal(&gateway, &from->service.vip))
+		return 0;
+	return &s->asked[i];
 }
 
 /* asked_for finds the service for which a peer of the socket is the backend. */
@@ -332,23 +358,6 @@ static __always_inline int conclude_v6(struct bpf_sock_addr *ctx, const struct p
 	return ALLOW;
 }
 
-static __always_inline int sendmsg4(struct bpf_sock_addr *ctx)
-{
-	struct peer to = {};
-
-	read_v4(ctx, &to);
-	return conclude_v4(ctx, &to, send_service(ctx, &to, FAMILY_V4));
-}
-
-/* sendmsg6 gets no mapped destinations: the kernel calls sendmsg4 for those. */
-static __always_inline int sendmsg6(struct bpf_sock_addr *ctx)
-{
-	struct peer to = {};
-
-	read_v6(ctx, &to);
-	return conclude_v6(ctx, &to, send_service(ctx, &to, FAMILY_V6));
-}
-
 /* show_v4 and show_v6 replace the backend's address by the service's, for the caller. */
 static __always_inline int show_v4(struct bpf_sock_addr *ctx, bool datagrams)
 {
@@ -356,8 +365,13 @@ static __always_inline int show_v4(struct bpf_sock_addr *ctx, bool datagrams)
 
 	read_v4(ctx, &from);
 	asked = asked_for(ctx, &from, datagrams);
-	if (asked)
+	if (asked) {
 		write_v4(ctx, &asked->service.vip, asked->service.port);
+		return ALLOW;
+	}
+	asked = datagrams ? asked_aside_for(ctx, &from) : 0;
+	if (asked)
+		write_v4(ctx, &asked->backend.ip, asked->backend.port);
 	return ALLOW;
 }
 
@@ -367,8 +381,13 @@ static __always_inline int show_v6(struct bpf_sock_addr *ctx, bool datagrams)
 
 	read_v6(ctx, &from);
 	asked = asked_for(ctx, &from, datagrams);
-	if (asked)
+	if (asked) {
 		write_v6(ctx, &asked->service.vip, asked->service.port);
+		return ALLOW;
+	}
+	asked = datagrams ? asked_aside_for(ctx, &from) : 0;
+	if (asked)
+		write_v6(ctx, &asked->backend.ip, asked->backend.port);
 	return ALLOW;
 }
 

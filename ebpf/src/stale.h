@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Copyright The Alioth Authors. */
 
-/* Stale sockets: UDP sockets that are connected to a removed backend. Nothing reports
- * the removal to such a socket. The iterator compares all UDP sockets of a network
+/* Stale sockets: UDP sockets that are connected to a removed backend, and whose packets no
+ * program sends to another one. Nothing reports the removal to such a socket. The iterator compares all UDP sockets of a network
  * namespace that have a backend in alioth_sockets with the maps: so the cause and the
  * time of the removal do not matter.
  */
@@ -33,26 +33,40 @@ static __noinline void read_ends(const struct sock *sk, struct stale_socket *row
 	}
 }
 
-/* is_served_by reports whether the service still has the backend. */
-static __always_inline bool is_served_by(const struct peer *p)
+/* has_host_end reports whether the packets of a pod's socket in a VPC pass alioth_from_pod,
+ * which sends them to another backend.
+ */
+static __always_inline bool has_host_end(const struct sock *sk, __u32 vni)
 {
-	struct service *service = bpf_map_lookup_elem(&alioth_services, &p->service);
+	__u64 cookie = sk->__sk_common.skc_net.net->net_cookie;
+	struct netns *ns;
 
-	return service && is_backend(service, &p->backend);
+	if (cookie == alioth_config.netns_cookie)
+		return false;
+	ns = bpf_map_lookup_elem(&alioth_netns, &cookie);
+	for (int i = 0; ns && i < MAX_NETNS_VPCS; i++)
+		if (ns->vpc[i].vni == vni)
+			return ns->vpc[i].ifindex;
+	return false;
 }
 
 /* report_stale writes a row for the socket if it is stale. An entry outlives the
- * connection for which it was made, so the ends of the socket itself are compared.
+ * connection for which it was made, so the ends of the socket itself are compared. While
+ * its service exists, a socket whose packets pass a program is led to another backend.
  */
 static __always_inline void report_stale(struct bpf_iter_meta *meta, struct sock *sk, const struct socket *notes)
 {
 	struct peer p = notes->connected;
 	struct stale_socket row = {};
+	struct service *service;
 
 	if (!p.backend.port || p.service.proto != IPPROTO_UDP)
 		return;
 	read_ends(sk, &row);
-	if (!leads_to(&p, &row.remote, row.remote_port) || is_served_by(&p))
+	if (!leads_to(&p, &row.remote, row.remote_port))
+		return;
+	service = bpf_map_lookup_elem(&alioth_services, &p.service);
+	if (service && (is_backend(service, &p.backend) || has_host_end(sk, p.service.vni)))
 		return;
 	row.cookie = bpf_get_socket_cookie(sk);
 	bpf_seq_write(meta->seq, &row, sizeof(row));

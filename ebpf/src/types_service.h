@@ -103,6 +103,10 @@ enum conn_flag {
 	CONN_FIN = 1 << 0, /* this direction has been closed */
 	CONN_RST = 1 << 1,
 	CONN_SEEN = 1 << 2, /* at least one packet since the first */
+	/* The notes of a socket have made the flow, to a peer that is no service. The
+	 * programs check its backend with each packet.
+	 */
+	CONN_BY_SOCKET = 1 << 3,
 };
 
 struct conn {
@@ -112,7 +116,11 @@ struct conn {
 	__u16 outside; /* not 0: the backend is outside of the VPC of the service */
 	__u32 ifindex;
 	enum conn_flag flags;
-	__u32 pad2;
+	/* Not 0: the pod's port in the other entry. The backend sees a port of its own for a
+	 * flow whose replies could not be told from those of another one.
+	 */
+	__be16 pod_port;
+	__u16 pad2;
 };
 
 /* A service to which a socket has sent or connected, and its backend. */
@@ -125,6 +133,8 @@ struct peer {
  * replies shown from each service's address; a power of 2.
  */
 #define SOCKET_PEERS 4
+/* The destination port, at the gateway, of a datagram to the backend of the first of them. */
+#define ASIDE_PORT 1
 
 /* The backends of a socket. */
 struct socket {

@@ -16,9 +16,10 @@ struct work {
 	struct conn_key reverse;
 	struct conn_key other; /* the forward entry of the flow that has the reverse entry */
 	struct conn value;
-	struct affinity_key client;
+	struct affinity_key client; /* its service is the one that the packet asks */
 	struct affinity affinity;
 	struct backend backend;
+	__be16 pod_port; /* not 0: the port that the backend sees */
 	struct quote quote;
 };
 

@@ -210,6 +210,10 @@ func TestBackendsAreThoseThatTheVPCHolds(t *testing.T) {
 			},
 			want: []string{"10.0.0.1:8080", "10.0.0.2:8080", "10.0.0.3:9090"},
 		},
+		"each address of an endpoint": {
+			slices: []any{slice("a", http, endpoint(true, false, "10.0.0.2", "10.0.0.1"))},
+			want:   []string{"10.0.0.1:8080", "10.0.0.2:8080"},
+		},
 		"nobody's address, and one of another VPC": {
 			slices: []any{slice("a", http, endpoint(true, false, "10.0.0.1", "10.0.0.9", "192.0.2.1"))},
 			want:   []string{"10.0.0.1:8080"}, out: []string{"10.0.0.9", "192.0.2.1"},

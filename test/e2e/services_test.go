@@ -5,13 +5,16 @@ package e2e
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/alioth-net/alioth/test/e2e/scene"
 	"github.com/alioth-net/alioth/test/e2e/stage"
+	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
 // serviceOf is a Service of a namespace in front of the pods with a label.
@@ -82,6 +85,10 @@ func TestServicesInsideVPCsAreAnsweredByTheirPods(t *testing.T) {
 			}
 		})
 	}
+	for _, from := range []*corev1.Pod{one.near, one.far} {
+		t.Run("ports that a service lacks are refused to "+from.Name, func(t *testing.T) { e.expectLacking(t, from, one.web) })
+		t.Run("one socket of "+from.Name+" asks one server by several names", func(t *testing.T) { e.expectEachName(t, from, one) })
+	}
 	t.Run("nobody reaches the other tenant's", func(t *testing.T) {
 		e.expectSilence(t, one.far, append(vipTargets(other.web), vipTargets(other.empty)...)...)
 		e.expectSilence(t, other.near, vipTargets(one.web)...)
@@ -98,6 +105,60 @@ func (e *env) expectRefusals(t *testing.T, from *corev1.Pod, vip netip.Addr) {
 	for _, result := range results {
 		if result.OK || !strings.Contains(result.Error, "refused") {
 			t.Errorf("%s: answered: %v, error %q, want a refusal", result.Target, result.OK, result.Error)
+		}
+	}
+}
+
+// expectLacking asks ports of TCP and UDP that a service does not have, and of one that
+// every VPC shares.
+func (e *env) expectLacking(t *testing.T, from *corev1.Pod, service *corev1.Service) {
+	t.Helper()
+	var targets []string
+	for _, ip := range append(slices.Clone(service.Spec.ClusterIPs), "10.96.0.1") {
+		for _, scheme := range []string{"connect", "udp"} {
+			targets = append(targets, scene.TargetPort(scheme, netip.MustParseAddr(ip), 444))
+		}
+	}
+	results, err := e.AskTimes(within(t, patience), from, 1, answerTime, "", targets...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, result := range results {
+		if result.OK || !strings.Contains(result.Error, "refused") {
+			t.Errorf("%s: answered: %v, error %q, want a refusal", result.Target, result.OK, result.Error)
+		}
+	}
+}
+
+// expectEachName asks the server of a shop from one socket, by two services, by two ports of one
+// and by its own address: the replies come from these addresses.
+func (e *env) expectEachName(t *testing.T, from *corev1.Pod, s *shop) {
+	t.Helper()
+	mirror := serviceOf(s.Namespace.Name, "mirror-"+from.Name, "web")
+	mirror.Spec.Ports = append(mirror.Spec.Ports, corev1.ServicePort{
+		Name: "again", Protocol: corev1.ProtocolUDP, Port: 7077, TargetPort: intstr.FromInt32(report.PortEcho),
+	})
+	e.Make(t, mirror)
+	for i, ip := range mirror.Spec.ClusterIPs {
+		e.awaitReach(t, from, true, scene.TargetPort("udp", netip.MustParseAddr(ip), 7077))
+		at := func(ip string, port uint16) string {
+			return netip.AddrPortFrom(netip.MustParseAddr(ip), port).String()
+		}
+		server := scene.IP(s.server, i == 1).String()
+		asked := []string{at(s.web.Spec.ClusterIPs[i], report.PortEcho), at(ip, report.PortEcho), at(ip, 7077), at(server, report.PortEcho)}
+		out := e.InPod(t, from, append([]string{scene.Tool, "socket", "shared"}, asked...)...)
+		replies, err := scene.ParseLines[report.Socket](out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var came []string
+		for _, reply := range replies {
+			came = append(came, reply.From)
+		}
+		slices.Sort(asked)
+		slices.Sort(came)
+		if !slices.Equal(asked, came) {
+			t.Errorf("of %v asked, replies come from %v", asked, came)
 		}
 	}
 }

@@ -5,6 +5,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -38,7 +40,38 @@ func socketCommand() *cobra.Command {
 	}
 	command.Flags().DurationVar(&limit, "timeout", 2*time.Second, "how long a system call may wait")
 	command.Flags().IntVar(&count, "count", 1, "how many sockets ask each target, one after the other")
-	command.AddCommand(holdCommand())
+	command.AddCommand(holdCommand(), sharedCommand())
+	return command
+}
+
+func sharedCommand() *cobra.Command {
+	var limit time.Duration
+	command := &cobra.Command{
+		Use:   "shared ADDR:PORT...",
+		Short: "Ask all targets from one socket for datagrams before reading a reply, and print one JSON line for each reply",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(command *cobra.Command, texts []string) error {
+			var targets []netip.AddrPort
+			for _, text := range texts {
+				target, err := netip.ParseAddrPort(text)
+				if err != nil {
+					return fmt.Errorf("read target: %w", err)
+				}
+				targets = append(targets, target)
+			}
+			replies, err := socket.AskAll(targets, "hello", limit)
+			if err != nil {
+				return err
+			}
+			for _, reply := range replies {
+				if err := printJSON(command.OutOrStdout(), reply); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	command.Flags().DurationVar(&limit, "timeout", 2*time.Second, "how long a system call may wait")
 	return command
 }
 

@@ -4,6 +4,7 @@
 package connections
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/alioth-net/alioth/ebpf/bpf"
@@ -74,6 +75,9 @@ func pairFlows(entries map[bpf.AliothConnKey]bpf.AliothConn) map[bpf.AliothConnK
 	for key, row := range entries {
 		other := key
 		other.Peer, other.PeerPort = row.Addr, row.Port
+		if row.PodPort != 0 { // the backend sees another port than the pod's own
+			other.PodPort = row.PodPort
+		}
 		if row.Outside != 0 { // the service is in the VPC, the backend outside of it
 			other.Inside = 1 - key.Inside
 		}
@@ -85,7 +89,8 @@ func pairFlows(entries map[bpf.AliothConnKey]bpf.AliothConn) map[bpf.AliothConnK
 			forward.Direction = bpf.AliothConnDirectionCONN_FORWARD
 		}
 		name := forward
-		if last, ok := entries[forward]; ok && (last.Addr != reverse.Peer || last.Port != reverse.PeerPort) {
+		if last, ok := entries[forward]; ok && (last.Addr != reverse.Peer || last.Port != reverse.PeerPort ||
+			cmp.Or(last.PodPort, forward.PodPort) != reverse.PodPort) {
 			name = key
 		}
 		f, ok := flows[name]
@@ -113,8 +118,12 @@ func (f *flow) service() bpf.AliothServiceKey {
 }
 
 // hasEnd reports whether a flow still has a service and a backend. TCP flows are kept
-// until they end by themselves.
+// until they end by themselves. The programs check the flows of sockets that ask their peer
+// by its own address.
 func (f *flow) hasEnd(in Services) bool {
+	if (f.forwardFlags|f.reverseFlags)&bpf.AliothConnFlagCONN_BY_SOCKET != 0 {
+		return true
+	}
 	if f.forward.Proto == state.ProtoTCP {
 		return in.HasService(f.service())
 	}

@@ -143,6 +143,9 @@ func (c *Table) move(f *flow, now time.Duration) error {
 	if f.forward.Inside != f.reverse.Inside {
 		row.Outside = 1
 	}
+	if f.forward.PodPort != f.reverse.PodPort {
+		row.PodPort = f.forward.PodPort
+	}
 	err := c.connections.Update(f.reverse, row, ebpf.UpdateExist)
 	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 		return fmt.Errorf("write connection: %w", err)

@@ -25,6 +25,13 @@ const (
 	FromStack       = Reason(bpf.AliothReasonFROM_STACK)
 )
 
+// Reasons for which a sender gets RepliedRefused, if it may get an error.
+const (
+	ServicePort  = Reason(bpf.AliothReasonDROP_SERVICE_PORT)
+	NoBackend    = Reason(bpf.AliothReasonDROP_NO_BACKEND)
+	ConnConflict = Reason(bpf.AliothReasonDROP_CONN_CONFLICT)
+)
+
 // reasonNames has the name of every reason, for metrics and users.
 var reasonNames = [bpf.AliothReasonREASON_LEN]string{
 	bpf.AliothReasonUNDECIDED: "undecided",
@@ -36,7 +43,7 @@ var reasonNames = [bpf.AliothReasonREASON_LEN]string{
 	bpf.AliothReasonRETURNED:          "returned",          // from the tunnel, to the node that sent it: its destination is not here
 	bpf.AliothReasonREPLIED:           "replied",           // answered in place: ARP, ND, a gateway's echo
 	bpf.AliothReasonREPLIED_TOO_BIG:   "replied_too_big",   // exceeded the path's MTU; the sender got an ICMP error
-	bpf.AliothReasonREPLIED_REFUSED:   "replied_refused",   // to a service of its VPC that has no backend, or whose backend has a flow from this port; the sender got an error at once
+	bpf.AliothReasonREPLIED_REFUSED:   "replied_refused",   // to a service that has no backend or lacks the port, or whose backend has a flow from this port; the sender got an error at once
 	bpf.AliothReasonTO_STACK:          "to_stack",          // to the host's stack, from the pod's shadow address
 	bpf.AliothReasonFROM_STACK:        "from_stack",        // from the host's stack, to the pod's shadow address
 	bpf.AliothReasonPROBE_REWRITTEN:   "probe_rewritten",   // a connect of the kubelet's for a probe, to a shadow

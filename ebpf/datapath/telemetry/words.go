@@ -63,7 +63,7 @@ var explanations = [bpf.AliothReasonREASON_LEN]explanation{
 	bpf.AliothReasonDROP_EGRESS_OPTIONS:  {"IPv4 options or an IPv6 routing header, in a packet to outside the VPC", "send without them"},
 	bpf.AliothReasonDROP_ICMP_UNRELATED:  {"an ICMP error that does not quote a packet from its receiver to the pod, ports included, or is fragmented", "find the program in the pod that forges ICMP errors: its kernel does not send such packets"},
 
-	bpf.AliothReasonDROP_SERVICE_PORT:  {"the service does not have this port", "kubectl get service shows its ports"},
+	bpf.AliothReasonDROP_SERVICE_PORT:  {"the service does not have this port or protocol; no error is sent, or one was sent a moment ago", "kubectl get service shows its ports"},
 	bpf.AliothReasonDROP_SERVICE_ICMP:  {"an echo request to a shared service, or ICMP other than echo requests and errors to any service", "connect to one of its ports"},
 	bpf.AliothReasonDROP_NO_BACKEND:    {"the service has no ready backend; no error is sent, or one was sent a moment ago", "check kubectl get endpointslices; events of the Service name ignored endpoints"},
 	bpf.AliothReasonDROP_NO_CONNECTION: {"TCP to a service, of an unknown connection", "open a new connection; this one was idle for hours, or its backend is gone"},

@@ -108,10 +108,21 @@ enum {
 	PACKET_HOST = 0,
 };
 
+enum {
+	TCP_ESTABLISHED = 1,
+};
+
 /* As programs see a socket. */
 struct bpf_sock {
 	__u32 bound_dev_if;
 	__u32 family;
+	__u32 type;
+	__u32 protocol;
+	__u32 mark;
+	__u32 priority;
+	__u32 src_ip4;
+	__u32 src_ip6[4];
+	__u32 src_port; /* in host order */
 };
 struct bpf_flow_keys;
 
@@ -311,6 +322,11 @@ struct inet_connection_sock {
 
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
+};
+
+/* Without CONFIG_MPTCP the kernel's has no fields. */
+struct mptcp_sock {
+	struct inet_connection_sock sk;
 };
 
 /* The kernel's, which are others than those of programs and maps. */

@@ -112,6 +112,35 @@ func (s *Socket) Ask(line string) report.Socket {
 	return result
 }
 
+// AskAll asks all targets from one socket for datagrams, which is not connected, before it
+// reads a reply, and reads as many replies: From of each is the address that it came from.
+// The first target decides the family of the socket.
+func AskAll(targets []netip.AddrPort, line string, limit time.Duration) ([]report.Socket, error) {
+	first, err := Open("sendto://"+targets[0].String(), limit)
+	if err != nil {
+		return nil, err
+	}
+	defer first.Close()
+	for _, to := range targets {
+		first.to = Address(to)
+		if err := again(func() error { return first.send([]byte(line + "\n")) }); err != nil {
+			return nil, named("send", err)
+		}
+	}
+	replies := make([]report.Socket, len(targets))
+	for i := range replies {
+		answer, from, err := first.receive()
+		if err != nil {
+			return nil, err
+		}
+		replies[i].From = text(from)
+		if fields := strings.Fields(answer); len(fields) > 1 {
+			replies[i].Name, replies[i].Peer = fields[0], fields[1]
+		}
+	}
+	return replies, nil
+}
+
 func (s *Socket) exchange(line string, result *report.Socket) (string, error) {
 	if s.to == nil {
 		peer, err := unix.Getpeername(s.fd)

@@ -136,6 +136,7 @@ func TestAClusterIPOutsideFollowsItsBackends(t *testing.T) {
 	if got := bpftest.Added(before, bpftest.Counts(t, n.Datapath))["socket/replied_refused"]; got != 1 {
 		t.Errorf("%d connects were refused, want 1", got)
 	}
+	refusesAtSocket(t, n, c.clients[1], wire.IP(clusterIPs[0]), 81, 80)
 	listener := bpftest.Listen(t, c.backends[1].NS, netip.AddrPortFrom(c.backends[1].Addrs[0], 8080))
 	from(t, c.clients[1], 4002, web)
 	bpftest.Accept(t, listener)

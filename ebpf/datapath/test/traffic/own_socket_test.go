@@ -91,7 +91,7 @@ func TestOtherSocketsOfTheNodeMaySendThroughTheTunnel(t *testing.T) {
 	if !bpftest.Ping(t, red[10].NS, red[20].Addrs[1], 56, bpftest.Patience) {
 		t.Error("no answer to a pod's ping")
 	}
-	joinVPC(l, 0, lab.VNI1, 2, state.MAC{2, 0, 10, 0, 1, 2})
+	joinVPC(l)
 	l.Apply()
 	listener := bpftest.Listen(t, red[20].NS, netip.AddrPortFrom(red[20].Addrs[0], 8080))
 	conn, err := bpftest.Dial(t, n.NS, netip.AddrPortFrom(red[20].Addrs[0], 8080), 0)

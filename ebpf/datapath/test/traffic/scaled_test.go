@@ -139,23 +139,40 @@ func TestNobodyBehindAServiceIsToldAtOnce(t *testing.T) {
 func testNobodyBehindAServiceIsToldAtOnce(t *testing.T, device lab.PodDevice) {
 	_, red, _ := lab.ScaledTenants(t, device)
 	for _, vip := range []string{world.VipNone, world.VipNone6} {
-		if _, err := bpftest.Dial(t, red[10].NS, netip.AddrPortFrom(wire.IP(vip), 80), 0); !errors.Is(err, unix.ECONNREFUSED) {
-			t.Errorf("connecting to %s: %v, want a refusal", vip, err)
-		}
-		bpftest.In(t, red[10].NS, func() {
-			conn, err := net.Dial("udp", netip.AddrPortFrom(wire.IP(vip), 53).String())
-			bpftest.Must(t, err)
-			defer conn.Close()
-			bpftest.Must(t, conn.SetDeadline(time.Now().Add(bpftest.Patience)))
-			_, err = conn.Write([]byte("anybody?"))
-			bpftest.Must(t, err)
-			if _, err := conn.Read(make([]byte, 16)); !errors.Is(err, unix.ECONNREFUSED) {
-				t.Errorf("a datagram to %s: %v, want a refusal", vip, err)
-			}
-		})
+		refusesByPackets(t, red[10], wire.IP(vip), 80, 53)
 		if !bpftest.Ping(t, red[10].NS, wire.IP(vip), 56, bpftest.Patience) {
 			t.Errorf("%s does not answer a ping", vip)
 		}
+	}
+}
+
+// refusesByPackets checks that an address refuses a pod at a port of TCP and at one of UDP.
+func refusesByPackets(t *testing.T, from *lab.Pod, at netip.Addr, tcp, udp uint16) {
+	t.Helper()
+	if _, err := bpftest.Dial(t, from.NS, netip.AddrPortFrom(at, tcp), 0); !errors.Is(err, unix.ECONNREFUSED) {
+		t.Errorf("connecting to %s: %v, want a refusal", at, err)
+	}
+	bpftest.In(t, from.NS, func() {
+		conn, err := net.Dial("udp", netip.AddrPortFrom(at, udp).String())
+		bpftest.Must(t, err)
+		defer conn.Close()
+		bpftest.Must(t, conn.SetDeadline(time.Now().Add(bpftest.Patience)))
+		_, err = conn.Write([]byte("anybody?"))
+		bpftest.Must(t, err)
+		if _, err := conn.Read(make([]byte, 16)); !errors.Is(err, unix.ECONNREFUSED) {
+			t.Errorf("a datagram to %s: %v, want a refusal", at, err)
+		}
+	})
+}
+
+func TestAPortThatAServiceLacksRefusesAtOnce(t *testing.T) {
+	lab.OnEveryDevice(t, testAPortThatAServiceLacksRefusesAtOnce)
+}
+
+func testAPortThatAServiceLacksRefusesAtOnce(t *testing.T, device lab.PodDevice) {
+	_, red, _ := lab.ScaledTenants(t, device)
+	for _, vip := range []string{world.VIPB, world.VipB6} {
+		refusesByPackets(t, red[10], wire.IP(vip), 81, 80)
 	}
 }
 

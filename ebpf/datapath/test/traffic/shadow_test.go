@@ -253,13 +253,12 @@ func testASharedServiceIsReachedThroughTheDoor(t *testing.T, device lab.PodDevic
 	}
 	bpftest.In(t, red[10].NS, func() {
 		closed := netip.AddrPortFrom(vip.Addr(), 444)
-		dialer := net.Dialer{Timeout: bpftest.Shyness}
-		if conn, err := dialer.Dial("tcp", closed.String()); err == nil {
-			conn.Close()
-			t.Errorf("connected to %s, which is no port of the service", closed)
+		dialer := net.Dialer{Timeout: bpftest.Patience}
+		if _, err := dialer.Dial("tcp", closed.String()); !errors.Is(err, unix.ECONNREFUSED) {
+			t.Errorf("connecting to %s, which is no port of the service: %v, want a refusal", closed, err)
 		}
 	})
-	if got := bpftest.Counts(t, n.Datapath)["from_pod/service_port"]; got == 0 {
+	if got := bpftest.Counts(t, n.Datapath)["from_pod/replied_refused"]; got == 0 {
 		t.Error("the refused port was not counted")
 	}
 }

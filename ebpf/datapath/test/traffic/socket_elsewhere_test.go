@@ -25,7 +25,7 @@ import (
 func TestTheNodeReachesServicesOfItsVPC(t *testing.T) {
 	l, red, _ := lab.ScaledTenants(t, lab.Veth)
 	n := l.Nodes[0]
-	addrs := joinVPC(l, 0, lab.VNI1, 2, state.MAC{2, 0, 10, 0, 1, 2})
+	addrs := joinVPC(l)
 	n.State.Namespaces = []state.Namespace{{
 		Cookie: cookieOf(t, n.NS), Shared: true,
 		Memberships: []state.Membership{{VNI: lab.VNI1, Addrs: addrs, Ifindex: n.State.Interfaces[len(n.State.Interfaces)-1].Ifindex}},
@@ -57,6 +57,10 @@ func TestTheNodeReachesServicesOfItsVPC(t *testing.T) {
 			t.Errorf("the backend sees %s, want %s", seen, addrs[0])
 		}
 		lab.Talk(t, conn, peer)
+	}
+	node := &lab.Pod{NS: n.NS}
+	for _, vip := range []netip.Addr{own.Addr(), inside.Addr(), outside.Addr(), wire.IP(world.VipB6)} {
+		refusesAtSocket(t, n, node, vip, 81, 81)
 	}
 	before := bpftest.Counts(t, n.Datapath)
 	bpftest.In(t, n.NS, func() {

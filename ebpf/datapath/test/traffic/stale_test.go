@@ -75,9 +75,14 @@ func disconnect(t *testing.T, conn *net.UDPConn) {
 	})
 }
 
+// Without a host end no program sends the packets of a socket to another backend.
 func TestSocketsAreStaleByTheBackendThatTheyAskedFor(t *testing.T) {
 	l, red, blue := socketTenants(t)
 	n := l.Nodes[0]
+	for _, namespace := range n.State.Namespaces {
+		namespace.Memberships[0].Ifindex = 0
+	}
+	l.Apply()
 	v4, v6 := netip.AddrPortFrom(wire.IP(world.VIPB), 53), netip.AddrPortFrom(wire.IP(world.VipB6), 53)
 	old4, old6 := netip.AddrPortFrom(red[20].Addrs[0], 8080), netip.AddrPortFrom(red[20].Addrs[1], 8080)
 	mapped, moved := unconnected(t, red[10], "udp"), connected(t, red[10], v4)
@@ -115,4 +120,39 @@ func TestSocketsAreStaleByTheBackendThatTheyAskedFor(t *testing.T) {
 	expectStale(t, n.Datapath, askers, lost...)
 	replaceBackends(l, v4.Addr(), state.ProtoUDP, state.Backend{IP: old4.Addr(), Port: 8080}, state.Backend{IP: red[11].Addrs[0], Port: 8080})
 	expectStale(t, n.Datapath, askers, lost[1])
+}
+
+// With a host end a socket is stale once its service is gone: its packets get an error until
+// the daemon ends it.
+func TestASocketIsStaleWithoutItsService(t *testing.T) {
+	l, red, blue := socketTenants(t)
+	n := l.Nodes[0]
+	vip, askers := netip.AddrPortFrom(wire.IP(world.VIPB), 53), []*lab.Pod{red[10], blue[10]}
+	client := connected(t, red[10], vip)
+	connected(t, blue[10], vip)
+	replaceBackends(l, vip.Addr(), state.ProtoUDP)
+	expectStale(t, n.Datapath, askers)
+	n.State.Services = slices.DeleteFunc(n.State.Services, func(s state.Service) bool {
+		return s.VNI == lab.VNI1 && s.VIP == vip.Addr() && s.Proto == state.ProtoUDP
+	})
+	l.Apply()
+	refusesEach(t, client)
+	expectStale(t, n.Datapath, askers, describe(t, client, netip.AddrPortFrom(red[20].Addrs[0], 8080)))
+}
+
+// The node's packets to a backend may leave by any of its devices.
+func TestTheNodesSocketsAreStale(t *testing.T) {
+	l, red, _ := lab.ScaledTenants(t, lab.Veth)
+	n := l.Nodes[0]
+	addrs := joinVPC(l)
+	n.State.Namespaces = []state.Namespace{{
+		Cookie: cookieOf(t, n.NS), Shared: true,
+		Memberships: []state.Membership{{VNI: lab.VNI1, Addrs: addrs, Ifindex: n.State.Interfaces[len(n.State.Interfaces)-1].Ifindex}},
+	}}
+	l.Apply()
+	vip, node := netip.AddrPortFrom(wire.IP(world.VIPB), 53), &lab.Pod{NS: n.NS}
+	client := connected(t, node, vip)
+	expectStale(t, n.Datapath, []*lab.Pod{node})
+	replaceBackends(l, vip.Addr(), state.ProtoUDP, state.Backend{IP: red[11].Addrs[0], Port: 8080})
+	expectStale(t, n.Datapath, []*lab.Pod{node}, describe(t, client, netip.AddrPortFrom(red[20].Addrs[0], 8080)))
 }

@@ -216,10 +216,10 @@ func testOverIPv4TheTunnelsDeviceIsSpared(t *testing.T, device lab.PodDevice) {
 	}
 }
 
-// joinVPC gives a node an interface of its own in a VPC, as the node's own in
+// joinVPC gives the first node an interface of its own in the first VPC, as a node's own in
 // the default VPC.
-func joinVPC(l *lab.Lab, node int, vni uint32, number int, mac state.MAC) (addrs []netip.Addr) {
-	t, n := l.T, l.Nodes[node]
+func joinVPC(l *lab.Lab) (addrs []netip.Addr) {
+	t, n, vni, mac := l.T, l.Nodes[0], uint32(lab.VNI1), state.MAC{2, 0, 10, 0, 1, 2}
 	bpftest.In(t, n.NS, func() {
 		own := bpftest.AddLink(t, &netlink.Veth{
 			LinkAttrs: netlink.LinkAttrs{Name: "node", MTU: bpftest.PodMTU, HardwareAddr: mac[:]}, PeerName: "nodep",
@@ -231,8 +231,8 @@ func joinVPC(l *lab.Lab, node int, vni uint32, number int, mac state.MAC) (addrs
 		if err := netlink.LinkSetUp(peer); err != nil {
 			t.Fatal(err)
 		}
-		for i, format := range []string{"10.0.1.%d", "fd10:0:0:1::%x"} {
-			addrs = append(addrs, wire.IP(fmt.Sprintf(format, number)))
+		for i, ip := range []string{"10.0.1.2", "fd10:0:0:1::2"} {
+			addrs = append(addrs, wire.IP(ip))
 			bpftest.AddAddr(t, own, bpftest.Host(addrs[i]))
 			bpftest.AddRoute(t, &netlink.Route{LinkIndex: own, Dst: bpftest.IPNet([]netip.Prefix{wire.Prefix("10.0.0.0/16"), wire.Prefix("fd10::/48")}[i])})
 		}
@@ -241,7 +241,7 @@ func joinVPC(l *lab.Lab, node int, vni uint32, number int, mac state.MAC) (addrs
 		})
 		for _, a := range addrs {
 			n.State.Addresses = append(n.State.Addresses, state.Address{VNI: vni, IP: a, Kind: state.Local, Ifindex: peer.Attrs().Index, MAC: mac})
-			other := l.Nodes[1-node]
+			other := l.Nodes[1]
 			other.State.Addresses = append(other.State.Addresses, state.Address{VNI: vni, IP: a, Kind: state.Remote, Node: n.Underlay[0], MAC: mac})
 		}
 	})
@@ -254,7 +254,7 @@ func TestANodeAndThePodsOfItsVPCReachEachOther(t *testing.T) {
 
 func testANodeAndThePodsOfItsVPCReachEachOther(t *testing.T, device lab.PodDevice) {
 	l, red, blue := lab.TwoTenants(t, device)
-	addrs := joinVPC(l, 0, lab.VNI1, 2, state.MAC{2, 0, 10, 0, 1, 2})
+	addrs := joinVPC(l)
 	l.Apply()
 	n := l.Nodes[0]
 	for family := range 2 {

@@ -92,7 +92,7 @@ func TestAVirtualAddressMayBeOfTheVPCsOwnRange(t *testing.T) {
 		goes("red's data", w.PodA, world.Asks(vip, data), world.MacB, to("10.0.1.11", 8080, data)),
 		goes("blue's data", w.Twin, world.Asks(vip, data), world.MacR, to("10.0.1.11", 9090, data)),
 		goes("over IPv6", w.PodA, world.Asks(vip6, syn), world.MacB, to("fd10:0:0:1::11", 8080, syn)),
-		dropped("a port that it does not have", w.PodA, world.Asks(vip, wire.TCP{Sport: 1000, Dport: 81, Flags: wire.FlagSYN}).Bytes(), "service_port"),
+		refused("a port that it does not have", w.PodA, world.Asks(vip, wire.TCP{Sport: 1000, Dport: 81, Flags: wire.FlagSYN})),
 		dropped("an address beside it", w.PodA, world.Asks("10.0.9.2", syn).Bytes(), "no_endpoint"),
 	})
 	bpftest.Must(t, w.Apply(w.ScaledState()))

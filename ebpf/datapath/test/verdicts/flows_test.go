@@ -4,6 +4,7 @@
 package verdicts_test
 
 import (
+	"encoding/binary"
 	"slices"
 	"testing"
 	"time"
@@ -33,7 +34,7 @@ func TestTwoServicesDoNotShareOneFlowToABackend(t *testing.T) {
 	}
 	w.Expect(t, w.Objects.AliothFromPod, []world.Case{
 		toStack("by way of the first", w.PodA, first, leaves, state.MarkShared),
-		dropped("by way of the second, from the same port", w.PodA, second.Bytes(), "conn_conflict"),
+		refused("by way of the second, from the same port", w.PodA, second),
 		toStack("by way of the first again", w.PodA, first, leaves, state.MarkShared),
 	})
 }
@@ -59,7 +60,7 @@ func TestAnEndedFlowMakesRoomForAnotherService(t *testing.T) {
 	for name, ends := range map[string]func(run func(ask bool, c world.Case)){
 		"closed from both sides": func(run func(bool, world.Case)) {
 			run(true, asks("the client closes", first, wire.FlagFIN|wire.FlagACK))
-			run(true, dropped("while one side is open", 0, to(second, wire.FlagSYN).Bytes(), "conn_conflict"))
+			run(true, refused("while one side is open", 0, to(second, wire.FlagSYN)))
 			run(false, answers("the server closes", first, wire.FlagFIN|wire.FlagACK))
 		},
 		"reset by the client": func(run func(bool, world.Case)) { run(true, asks("a reset", first, wire.FlagRST)) },
@@ -80,7 +81,7 @@ func TestAnEndedFlowMakesRoomForAnotherService(t *testing.T) {
 			run(true, asks("an opening to the other service", second, wire.FlagSYN))
 			run(false, answers("its answer", second, wire.FlagSYN|wire.FlagACK))
 			run(true, dropped("a late packet of the first", 0, to(first, wire.FlagACK).Bytes(), "no_connection"))
-			run(true, dropped("the first again", 0, to(first, wire.FlagSYN).Bytes(), "conn_conflict"))
+			run(true, refused("the first again", 0, to(first, wire.FlagSYN)))
 			run(true, toStack("one more flow: the ended one counts no more", 0, to(first, wire.FlagSYN).With(func(f *wire.Frame) {
 				f.L4 = wire.TCP{Sport: 1001, Dport: 443, Flags: wire.FlagSYN}
 			}), func(f *wire.Frame) {
@@ -90,49 +91,98 @@ func TestAnEndedFlowMakesRoomForAnotherService(t *testing.T) {
 	}
 }
 
-// UDP has no end of a flow: a pod's kernel uses the port of a closed socket for another
-// service at any time.
-func TestASilentFlowMakesRoomForAnotherService(t *testing.T) {
-	w := world.New(t)
-	const first, second = "10.96.0.10", "10.96.0.12"
+// twoOfDNS are two shared services of UDP with one backend.
+const firstDNS, secondDNS = "10.96.0.10", "10.96.0.12"
+
+// newTwoOfDNS makes a world with both, and returns what a query to one of them becomes, and
+// the answer of the backend to a port of the pod.
+func newTwoOfDNS(t *testing.T) (w *world.World, leaves func(name, vip string) world.Case, answers func(name, vip string, port uint16) world.Case) {
+	t.Helper()
+	w = world.New(t)
 	both := w.State()
 	for _, service := range both.Services {
-		if service.VIP == wire.IP(first) && service.Proto == state.ProtoUDP {
-			service.VIP = wire.IP(second)
+		if service.VIP == wire.IP(firstDNS) && service.Proto == state.ProtoUDP {
+			service.VIP = wire.IP(secondDNS)
 			both.Services = append(both.Services, service)
 		}
 	}
 	if err := w.Apply(both); err != nil {
 		t.Fatal(err)
 	}
-	to := func(vip string) wire.Frame {
-		return world.Ask(wire.UDP{Sport: 1000, Dport: 53}).With(func(f *wire.Frame) { f.Dst = wire.IP(vip) })
-	}
-	leaves := func(name, vip string) world.Case {
-		return toStack(name, w.PodA, to(vip), func(f *wire.Frame) {
+	leaves = func(name, vip string) world.Case {
+		return toStack(name, w.PodA, queryTo(vip), func(f *wire.Frame) {
 			f.Src, f.Dst, f.L4 = wire.IP(world.ShadowA), wire.IP("10.8.1.10"), wire.UDP{Sport: 1000, Dport: 5353}
 		}, state.MarkShared)
 	}
-	answer := world.Answer(world.ShadowA, wire.UDP{Sport: 5353, Dport: 1000})
-	from := func(name, vip string) world.Case {
-		return answered(name, w.PodA, answer, func(f *wire.Frame) {
+	answers = func(name, vip string, port uint16) world.Case {
+		return answered(name, w.PodA, world.Answer(world.ShadowA, wire.UDP{Sport: 5353, Dport: port}), func(f *wire.Frame) {
 			f.Src, f.Dst, f.L4 = wire.IP(vip), wire.IP("10.0.1.10"), wire.UDP{Sport: 53, Dport: 1000}
 		})
 	}
-	w.Expect(t, w.Objects.AliothFromPod, []world.Case{
-		leaves("a query", first),
-		dropped("one to the other service a moment later", w.PodA, to(second).Bytes(), "conn_conflict"),
-	})
-	w.Expect(t, w.Objects.AliothToPod, []world.Case{from("the answer", first)})
+	return w, leaves, answers
+}
+
+func queryTo(vip string) wire.Frame {
+	return world.Ask(wire.UDP{Sport: 1000, Dport: 53}).With(func(f *wire.Frame) { f.Dst = wire.IP(vip) })
+}
+
+// UDP has no end of a flow: a pod's kernel uses the port of a closed socket for another
+// service at any time.
+func TestASilentFlowMakesRoomForAnotherService(t *testing.T) {
+	w, leaves, answers := newTwoOfDNS(t)
+	w.Expect(t, w.Objects.AliothFromPod, []world.Case{leaves("a query", firstDNS)})
+	w.Expect(t, w.Objects.AliothToPod, []world.Case{answers("the answer", firstDNS, 1000)})
 	silence(t, w, 3*time.Second)
-	w.Expect(t, w.Objects.AliothFromPod, []world.Case{leaves("one to the other service later", second)})
-	w.Expect(t, w.Objects.AliothToPod, []world.Case{from("its answer", second)})
+	w.Expect(t, w.Objects.AliothFromPod, []world.Case{leaves("one to the other service later", secondDNS)})
+	w.Expect(t, w.Objects.AliothToPod, []world.Case{answers("its answer", secondDNS, 1000)})
 	w.Expect(t, w.Objects.AliothFromPod, []world.Case{
-		dropped("the first service again", w.PodA, to(first).Bytes(), "conn_conflict"),
 		toStack("one more flow: the silent one counts no more", w.PodA, world.Ask(wire.UDP{Sport: 1001, Dport: 53}), func(f *wire.Frame) {
 			f.Src, f.Dst, f.L4 = wire.IP(world.ShadowA), wire.IP("10.8.1.10"), wire.UDP{Sport: 1001, Dport: 5353}
 		}, state.MarkShared),
 	})
+}
+
+// The backend sees a port of its own for the second of two flows, by which its answers and
+// the errors about them are told from those of the first.
+func TestTwoServicesOfUDPShareABackend(t *testing.T) {
+	w, leaves, answers := newTwoOfDNS(t)
+	w.Expect(t, w.Objects.AliothFromPod, []world.Case{leaves("a query", firstDNS)})
+	port := uint16(0)
+	for range 2 {
+		verdict, out, _ := world.Run(t, w.Objects.AliothFromPod, w.PodA, queryTo(secondDNS).Bytes())
+		now := binary.BigEndian.Uint16(out[34:])
+		if verdict != world.ActOK || now < 61000 || port != 0 && now != port {
+			t.Fatalf("a query to the second service has verdict %d and port %d, before %d", verdict, now, port)
+		}
+		port = now
+	}
+	w.Expect(t, w.Objects.AliothToPod, []world.Case{
+		answers("the answer of the second", secondDNS, port), answers("the answer of the first", firstDNS, 1000),
+		answered("an error about the second", w.PodA,
+			world.Answer(world.ShadowA, quoted(world.ShadowA, "10.8.1.10", port, 5353)), func(f *wire.Frame) {
+				f.Src, f.Dst, f.L4 = wire.IP(secondDNS), wire.IP("10.0.1.10"), quoted("10.0.1.10", secondDNS, 1000, 53)
+			}),
+	})
+	w.Expect(t, w.Objects.AliothFromPod, []world.Case{
+		toStack("an error of the pod about the second", w.PodA, world.Ask(quoted(secondDNS, "10.0.1.10", 53, 1000)).With(func(f *wire.Frame) { f.Dst = wire.IP(secondDNS) }),
+			func(f *wire.Frame) {
+				f.Src, f.Dst, f.L4 = wire.IP(world.ShadowA), wire.IP("10.8.1.10"), quoted("10.8.1.10", world.ShadowA, 5353, port)
+			}, state.MarkShared),
+		leaves("a query to the first", firstDNS),
+	})
+	rows, err := world.FlowRows(w.Objects.AliothConnections)
+	if err != nil || len(rows) != 4 {
+		t.Errorf("connections are %v, %v, want those of two flows", rows, err)
+	}
+	if n, err := w.SweepConnections(world.Monotonic(t) + 7*time.Second); n != 2 || err != nil {
+		t.Errorf("sweep removed %d flows, %v, want both", n, err)
+	}
+}
+
+// quoted is an ICMP error about a datagram.
+func quoted(src, dst string, sport, dport uint16) wire.ICMP {
+	f := wire.Frame{Src: wire.IP(src), Dst: wire.IP(dst), L4: wire.UDP{Sport: sport, Dport: dport, NoChecksum: true}}
+	return wire.ICMP{Type: 3, Code: 3, Body: append(make([]byte, 4), f.Bytes()[14:]...)}
 }
 
 // silence has all flows without a packet for a while.

@@ -57,10 +57,8 @@ func TestAServiceIsReachedInItsVPCOnly(t *testing.T) {
 			to("10.0.1.20", wire.UDP{Sport: 1001, Dport: 5353, NoChecksum: true})),
 		goes("over IPv6", w.PodA, world.Asks(world.VipB6, syn), world.MacB, to("fd10:0:0:1::11", wire.TCP{Sport: 1000, Dport: 8080, Flags: wire.FlagSYN})),
 		dropped("a service of red from blue", w.Twin, world.Asks(world.VipSelf, syn).Bytes(), "egress_closed"),
-		dropped("a port that it does not have", w.PodA, world.Asks(world.VIPB, wire.TCP{Sport: 1000, Dport: 81, Flags: wire.FlagSYN}).Bytes(), "service_port"),
 		dropped("data of no connection", w.PodA, world.Asks(world.VIPB, wire.TCP{Sport: 1001, Dport: 80, Flags: wire.FlagACK}).Bytes(), "no_connection"),
 		dropped("a fragment of TCP", w.PodA, world.Asks(world.VIPB, syn).With(func(f *wire.Frame) { f.Fragment = &wire.Fragment{Offset: 0, More: true} }).Bytes(), "egress_fragment"),
-		dropped("another protocol", w.PodA, world.Asks(world.VIPB, wire.Raw{Proto: 47, Data: make([]byte, 32)}).Bytes(), "egress_protocol"),
 		goes("a service that all share", w.PodA, world.Asks(world.VIPB, data), world.MacB, to("10.0.1.11", wire.TCP{Sport: 1000, Dport: 8080, Flags: wire.FlagACK, Payload: []byte("x")})),
 		toStack("a shared service", w.PodA, world.Ask(wire.UDP{Sport: 1000, Dport: 53}), func(f *wire.Frame) {
 			f.Src, f.Dst, f.L4 = wire.IP(world.ShadowA), wire.IP("10.8.1.10"), wire.UDP{Sport: 1000, Dport: 5353}
@@ -138,78 +136,6 @@ func TestAPodThatAnswersToTheGatewayReachesNobodyElse(t *testing.T) {
 		}),
 		dropped("pod B answers pod A's flow to the gateway", w.PodB,
 			world.Says(wire.TCP{Sport: 8080, Dport: 1000, Flags: wire.FlagSYN | wire.FlagACK}).With(func(f *wire.Frame) { f.Dst = wire.IP("10.0.1.1") }).Bytes(), "gateway_closed"),
-	})
-}
-
-// resetOf is the refusal of an opening.
-func resetOf(in wire.Frame) []byte {
-	asked := in.L4.(wire.TCP)
-	b := binary.BigEndian.AppendUint16(nil, asked.Dport)
-	b = binary.BigEndian.AppendUint16(b, asked.Sport)
-	b = append(b, 0, 0, 0, 0, 1, 2, 3, 5, 5<<4, wire.FlagRST|wire.FlagACK, 0, 0, 0, 0, 0, 0)
-	src, dst := in.Dst.AsSlice(), in.Src.AsSlice()
-	binary.BigEndian.PutUint16(b[16:], wire.Fold(wire.Sum(wire.Sum(wire.Sum(state.ProtoTCP+20, src), dst), b)))
-	out := wire.Frame{EthDst: world.MacA, EthSrc: state.VirtualMAC, Src: in.Dst, Dst: in.Src, Whole: true, L4: wire.Raw{Proto: state.ProtoTCP, Data: b}}.Bytes()
-	if in.Dst.Is4() {
-		copy(out[18:20], []byte{0, 0}) // no identification
-		return trafficClass(out, 0)
-	}
-	return out
-}
-
-// unreachable is the ICMP error to pod A about a datagram that is not delivered.
-func unreachable(about []byte) []byte {
-	out := tooBig(about, 0)
-	kind, l4, pseudo := []byte{3, 3, 0, 0}, out[34:], uint32(0)
-	if out[14]>>4 == 6 {
-		kind, l4 = []byte{1, 4, 0, 0}, out[54:]
-		pseudo = wire.Sum(uint32(58+len(l4)), out[22:54])
-	}
-	copy(l4, kind)
-	binary.BigEndian.PutUint16(l4[2:], wire.Fold(wire.Sum(pseudo, l4)))
-	return out
-}
-
-func TestWhoAsksAServiceWithoutBackendsIsRefusedAtOnce(t *testing.T) {
-	w := world.NewScaled(t)
-	refused := func(name string, in, out []byte) world.Case {
-		return world.Case{Name: name, Device: w.PodA, In: in, Out: out, Verdict: world.ActRedirect, Counts: world.One("from_pod/replied_refused")}
-	}
-	syn := wire.TCP{Sport: 1000, Dport: 80, Flags: wire.FlagSYN}
-	var cases []world.Case
-	for name, in := range map[string]wire.Frame{
-		"TCP": world.Asks(world.VipNone, syn), "TCP over IPv6": world.Asks(world.VipNone6, syn),
-		"TCP that carries data": world.Asks(world.VipNone, wire.TCP{Sport: 1000, Dport: 80, Flags: wire.FlagSYN, Payload: make([]byte, 100)}),
-		"TCP with IPv4 options": world.Asks(world.VipNone, syn).With(func(f *wire.Frame) { f.Options = []byte{1, 1, 1, 0} }),
-		"TCP behind a header":   world.Asks(world.VipNone6, syn).With(func(f *wire.Frame) { f.Extensions = []wire.Extension{{Type: 60, Body: make([]byte, 6)}} }),
-	} {
-		cases = append(cases, refused(name, in.Bytes(), resetOf(in)))
-	}
-	for name, in := range map[string]wire.Frame{
-		"UDP": world.Asks(world.VipNone, wire.UDP{Sport: 1000, Dport: 53, Payload: []byte("query")}), "UDP over IPv6": world.Asks(world.VipNone6, wire.UDP{Sport: 1000, Dport: 53}),
-		"long UDP": world.Asks(world.VipNone, wire.UDP{Sport: 1000, Dport: 53, Payload: make([]byte, 1400)}),
-	} {
-		cases = append(cases, refused(name, in.Bytes(), unreachable(in.Bytes())))
-	}
-	cases = append(cases, dropped("data of a connection that never was", w.PodA, world.Asks(world.VipNone, wire.TCP{Sport: 1000, Dport: 80, Flags: wire.FlagACK}).Bytes(), "no_connection"))
-	w.Expect(t, w.Objects.AliothFromPod, cases)
-}
-
-// A second service of the VPC with the same backend: the flow of one pod's port to that
-// backend belongs to one of them.
-func TestWhoMeetsAFlowOfAnotherServiceIsRefusedAtOnce(t *testing.T) {
-	const other = "10.96.1.9"
-	w := world.NewScaled(t)
-	s := w.ScaledState()
-	s.Services = append(s.Services, state.Service{VNI: world.VNIRed, VIP: wire.IP(other), Proto: state.ProtoTCP, Port: 80, Backends: []state.Backend{{IP: wire.IP("10.0.1.11"), Port: 8080}}})
-	bpftest.Must(t, w.Apply(s))
-	syn := wire.TCP{Sport: 1000, Dport: 80, Flags: wire.FlagSYN}
-	second := world.Asks(other, syn)
-	w.Expect(t, w.Objects.AliothFromPod, []world.Case{
-		goes("by the first service", w.PodA, world.Asks(world.VIPB, syn), world.MacB, func(f *wire.Frame) {
-			f.Dst, f.L4 = wire.IP("10.0.1.11"), wire.TCP{Sport: 1000, Dport: 8080, Flags: wire.FlagSYN}
-		}),
-		{Name: "by the second, from the same port", Device: w.PodA, In: second.Bytes(), Out: resetOf(second), Verdict: world.ActRedirect, Counts: world.One("from_pod/replied_refused")},
 	})
 }
 

@@ -74,22 +74,21 @@ func TestASharedServiceIsReachedOverIPv6(t *testing.T) {
 	})
 }
 
-func TestWhatASharedServiceDoesNotOfferIsDropped(t *testing.T) {
+func TestWhatASharedServiceDoesNotOfferIsNotDelivered(t *testing.T) {
 	w := world.New(t)
-	api := func(l4 wire.Transport) []byte {
-		return world.Ask(l4).With(func(f *wire.Frame) { f.Dst = wire.IP("10.96.0.1") }).Bytes()
+	api := func(l4 wire.Transport) wire.Frame {
+		return world.Ask(l4).With(func(f *wire.Frame) { f.Dst = wire.IP("10.96.0.1") })
 	}
 	w.Expect(t, w.Objects.AliothFromPod, []world.Case{
 		dropped("an echo request", w.PodA, world.Ask(wire.ICMP{Type: 8, Body: make([]byte, 12)}).Bytes(), "service_icmp"),
-		dropped("another port", w.PodA, world.Ask(wire.UDP{Sport: 1000, Dport: 54}).Bytes(), "service_port"),
-		dropped("another protocol at the port", w.PodA, api(wire.UDP{Sport: 1000, Dport: 443}), "service_port"),
-		dropped("a protocol without ports", w.PodA, world.Ask(wire.Raw{Proto: 47, Data: make([]byte, 32)}).Bytes(), "egress_protocol"),
+		refused("another port", w.PodA, world.Ask(wire.UDP{Sport: 1000, Dport: 54})),
+		refused("another protocol at the port", w.PodA, api(wire.UDP{Sport: 1000, Dport: 443})),
 		dropped("a fragment of TCP", w.PodA, world.Ask(wire.TCP{Sport: 1000, Dport: 53, Flags: wire.FlagSYN}).With(func(f *wire.Frame) {
 			f.Fragment = &wire.Fragment{Offset: 0, More: true}
 		}).Bytes(), "egress_fragment"),
-		dropped("a service without backends", w.PodA, api(wire.TCP{Sport: 1000, Dport: 444, Flags: wire.FlagSYN}), "no_backend"),
-		dropped("TCP data without an opening", w.PodA, api(wire.TCP{Sport: 1000, Dport: 443, Flags: wire.FlagACK}), "no_connection"),
-		dropped("TCP's answer without an opening", w.PodA, api(wire.TCP{Sport: 1000, Dport: 443, Flags: wire.FlagSYN | wire.FlagACK}), "no_connection"),
+		refused("a service without backends", w.PodA, api(wire.TCP{Sport: 1000, Dport: 444, Flags: wire.FlagSYN})),
+		dropped("TCP data without an opening", w.PodA, api(wire.TCP{Sport: 1000, Dport: 443, Flags: wire.FlagACK}).Bytes(), "no_connection"),
+		dropped("TCP's answer without an opening", w.PodA, api(wire.TCP{Sport: 1000, Dport: 443, Flags: wire.FlagSYN | wire.FlagACK}).Bytes(), "no_connection"),
 		dropped("an address that is no service", w.PodA, world.Ask(wire.UDP{Sport: 1000, Dport: 53}).With(func(f *wire.Frame) {
 			f.Dst = wire.IP("10.96.0.11")
 		}).Bytes(), "egress_closed"),
@@ -212,7 +211,7 @@ func TestATCPOpeningNeverGoesToABackendThatIsGone(t *testing.T) {
 	}
 	backends()
 	w.Expect(t, w.Objects.AliothFromPod, []world.Case{
-		dropped("an opening when no backend is left", w.PodA, world.Ask(wire.TCP{Sport: 1000, Dport: 53, Flags: wire.FlagSYN}).Bytes(), "no_backend"),
+		refused("an opening when no backend is left", w.PodA, world.Ask(wire.TCP{Sport: 1000, Dport: 53, Flags: wire.FlagSYN})),
 		dropped("data after it", w.PodA, world.Ask(wire.TCP{Sport: 1000, Dport: 53, Flags: wire.FlagACK}).Bytes(), "no_connection"),
 	})
 }
