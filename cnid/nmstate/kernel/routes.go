@@ -222,6 +222,9 @@ func (k *Kernel) addRoute(ctx context.Context, step plan.AddRoute) error {
 		// No route leads to the gateway. The document has put it on this link.
 		r.Flags |= int(netlink.FLAG_ONLINK)
 		err = k.handle.RouteAdd(r)
+		if errors.Is(err, unix.EINVAL) && r.Gw != nil && r.Gw.To4() == nil {
+			err = k.addByLink(r)
+		}
 	}
 	if !errors.Is(err, unix.EEXIST) {
 		return err
@@ -234,6 +237,22 @@ func (k *Kernel) addRoute(ctx context.Context, step plan.AddRoute) error {
 		return nil
 	}
 	return fmt.Errorf("another route has that destination, table and metric: remove it, or choose another metric: %w", err)
+}
+
+// addByLink adds a route by a gateway of IPv6 that is in a network of another link. The kernel
+// takes the gateway for one of this link while a route to it says so.
+func (k *Kernel) addByLink(r *netlink.Route) error {
+	const bits = 128
+	way := &netlink.Route{
+		LinkIndex: r.LinkIndex, Protocol: unix.RTPROT_STATIC, Scope: netlink.SCOPE_LINK,
+		Dst: &net.IPNet{IP: r.Gw, Mask: net.CIDRMask(bits, bits)},
+	}
+	if err := k.handle.RouteAdd(way); err != nil {
+		return fmt.Errorf("lead to the gateway: %w", err)
+	}
+	r.Flags &^= int(netlink.FLAG_ONLINK)
+	err := k.handle.RouteAdd(r)
+	return errors.Join(err, unless(k.handle.RouteDel(way), unix.ESRCH, unix.ENODEV))
 }
 
 // has reports whether a route is there. Two routes are the same if the steps that add them
