@@ -259,13 +259,38 @@ func (k *Kernel) setAutoconf(ctx context.Context, l link, ip document.IP) error 
 		{"accept_ra_pinfo", 1, false},
 		{"accept_ra_rt_info_max_plen", longest, true},
 		{"ra_defrtr_metric", metric, true},
-		{"autoconf", 1, false},
 		{"accept_ra", acceptRAAlways, false},
 	})
+	if err == nil && ip.Token != nil {
+		err = k.setToken(ctx, l, *ip.Token) // which the kernel takes with accept_ra alone
+	}
+	if err == nil {
+		err = k.writeIPv6(l.name, []setting{{"autoconf", 1, false}})
+	}
 	if err != nil {
 		return err
 	}
 	return k.solicit(l)
+}
+
+// attrToken is IFLA_INET6_TOKEN (include/uapi/linux/if_link.h).
+const attrToken = 7
+
+// setToken sets the last bits of addresses of autoconfiguration. The kernel removes those with
+// other ones that it had by a token.
+func (k *Kernel) setToken(ctx context.Context, l link, text string) error {
+	token, err := netip.ParseAddr(text)
+	if err != nil {
+		return fmt.Errorf("token: %w", err)
+	}
+	octets := token.As16()
+	header := nl.NewIfInfomsg(unix.AF_UNSPEC)
+	header.Index = int32(l.index)
+	settings := nested(unix.IFLA_AF_SPEC, []*nl.RtAttr{nested(unix.AF_INET6, []*nl.RtAttr{nl.NewRtAttr(attrToken, octets[:])})})
+	if err := k.tell(ctx, unix.RTM_SETLINK, 0, header, settings); err != nil {
+		return fmt.Errorf("set the token %s of %s: %w", text, l.name, err)
+	}
+	return nil
 }
 
 // setting is a file of the kernel about IPv6 on a device. Kernels without an option lack some.

@@ -126,6 +126,30 @@ func TestAutoconfigurationOfAHostThatForwards(t *testing.T) {
 	want(t, automatic(find(t, k, "a").IPv6), nil)
 }
 
+// TestAddressesOfAutoconfigurationEndWithTheToken: a new one replaces them, and so does none.
+func TestAddressesOfAutoconfigurationEndWithTheToken(t *testing.T) {
+	k, _, router := routed(t)
+	for _, token := range []string{"::fac", "::a:b:c:d", document.NoToken} {
+		on := document.IP{DHCP: new(false), Autoconf: new(true), Token: new(token)}
+		do(t, k, plan.SetAutomatic{Name: "a", Family: document.FamilyIPv6, IP: on})
+		with := strings.TrimPrefix(token, "::")
+		is := func(a document.Address) bool {
+			own, tokenized := strings.Contains(a.IP, "ff:fe"), strings.HasSuffix(a.IP, ":"+with)
+			return tokenized && with != "" || own && with == ""
+		}
+		waits.True(t, 10*time.Second, "one address of an advertisement, by the token "+token, func() bool {
+			advertise(t, router)
+			list := find(t, k, "a").IPv6.Addresses
+			return len(list) == 1 && is(list[0])
+		})
+		if with == "" {
+			want(t, find(t, k, "a").IPv6.Token, nil)
+		} else {
+			want(t, *find(t, k, "a").IPv6.Token, token)
+		}
+	}
+}
+
 // TestAutomaticSettingsChooseWhatIsTaken of an advertisement.
 func TestAutomaticSettingsChooseWhatIsTaken(t *testing.T) {
 	k, _, router := routed(t)
