@@ -5,12 +5,14 @@ package main
 
 import (
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 )
@@ -124,6 +126,72 @@ func TestEndsOfPodsAreNoPartOfTheNode(t *testing.T) {
 	}
 	if _, err := p.run(t, "interfaces: [{name: eth0, type: ethernet, mtu: 1400}]", "apply", "-"); err == nil {
 		t.Error("it was changed")
+	}
+}
+
+func TestAnInterfaceIsShownWithTheRulesOfItsRoutes(t *testing.T) {
+	p := newStatePlace(t)
+	p.must(t, `{interfaces: [{name: eth1, ipv4: {enabled: true, address: [{ip: 10.0.0.1, prefix-length: 24}]}}],
+		routes: {config: [{destination: 198.51.100.0/24, next-hop-interface: eth1, table-id: 200}]},
+		route-rules: {config: [{ip-from: 192.0.2.0/24, route-table: 200, priority: 1}, {iif: eth1, route-table: 50, priority: 2}, {ip-to: 192.0.2.0/24, route-table: 50, priority: 3}]}}`, "apply", "-")
+	out := p.must(t, "", "show", "eth1")
+	for rule, want := range map[string]bool{"priority: 1": true, "priority: 2": true, "priority: 3": false} {
+		if strings.Contains(out, rule+"\n") != want {
+			t.Errorf("it shows the rule with %s: %v\n%s", rule, !want, out)
+		}
+	}
+	if out := p.must(t, "", "show", "eth2"); strings.Contains(out, "priority") {
+		t.Errorf("it shows rules of another interface:\n%s", out)
+	}
+}
+
+func TestWhatComesByItselfIsLeftOutOfTheConfiguration(t *testing.T) {
+	p := newStatePlace(t)
+	p.node.Do(t, func() error {
+		link, err := netlink.LinkByName("eth1")
+		if err != nil {
+			return err
+		}
+		dhcp := &netlink.Route{Dst: &net.IPNet{IP: net.IPv4(198, 51, 100, 0), Mask: net.CIDRMask(24, 32)}, LinkIndex: link.Attrs().Index, Scope: netlink.SCOPE_LINK, Protocol: unix.RTPROT_DHCP}
+		addresses := []*netlink.Addr{{IPNet: &net.IPNet{IP: net.IPv4(192, 0, 2, 1), Mask: net.CIDRMask(24, 32)}}, {IPNet: &net.IPNet{IP: net.IPv4(192, 0, 2, 2), Mask: net.CIDRMask(24, 32)}, ValidLft: 3000, PreferedLft: 3000}}
+		return errors.Join(netlink.LinkSetUp(link), netlink.AddrAdd(link, addresses[0]), netlink.AddrAdd(link, addresses[1]), netlink.RouteAdd(dhcp))
+	})
+	all := p.must(t, "", "show", "eth1")
+	for _, words := range [][]string{{"show", "eth1", "-r"}, {"show", "--running-config"}} {
+		out := p.must(t, "", words...)
+		for text, want := range map[string]bool{"ip: 192.0.2.1\n": true, "ip: 192.0.2.2\n": false, "protocol: dhcp": false} {
+			if !strings.Contains(all, text) || strings.Contains(out, text) != want {
+				t.Errorf("%v has %q: %v\n%s", words, text, !want, out)
+			}
+		}
+	}
+}
+
+func TestSeveralDocumentsAreAppliedInTheirOrder(t *testing.T) {
+	p := newStatePlace(t)
+	file := func(text string) string {
+		path := filepath.Join(t.TempDir(), "state.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	first, second := file("interfaces: [{name: eth1, mtu: 1400}]"), file("interfaces: [{name: eth1, mtu: 1401}]")
+	p.must(t, "", "apply", first, second)
+	if out := p.must(t, "", "show", "eth1"); !strings.Contains(out, "mtu: 1401") {
+		t.Errorf("it shows:\n%s", out)
+	}
+	bad := file("interfaces: [{name: eth1, mtu: big}]")
+	if _, err := p.run(t, "", "apply", first, bad); err == nil || !strings.Contains(err.Error(), bad+": ") {
+		t.Errorf("got %v", err)
+	}
+	if out := p.must(t, "", "show", "eth1"); !strings.Contains(out, "mtu: 1401") {
+		t.Errorf("the document before the bad one was applied:\n%s", out)
+	}
+	for _, flag := range []string{"--dry-run", "--no-commit"} {
+		if _, err := p.run(t, "", "apply", first, second, flag); err == nil || !strings.Contains(err.Error(), "one document") {
+			t.Errorf("%s: got %v", flag, err)
+		}
 	}
 }
 
