@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
+	"slices"
 
 	"github.com/containernetworking/plugins/pkg/ns"
 	"github.com/vishvananda/netlink"
@@ -355,6 +356,46 @@ func ofRouter(message []byte, device uint32) bool {
 	cache := rest.Get(unix.RTA_CACHEINFO)
 	ends := len(cache) >= expires+4 && binary.NativeEndian.Uint32(cache[expires:]) != 0
 	return message[protocol] == unix.RTPROT_RA || message[protocol] == unix.RTPROT_KERNEL && ends
+}
+
+// linkRoute is a route to a network on a device.
+type linkRoute struct {
+	device      uint32
+	destination string
+}
+
+// isConnected reports whether a route is the kernel's own to a network of IPv6 on the link.
+func isConnected(r netlink.Route) bool {
+	if r.Protocol != unix.RTPROT_KERNEL || r.Type != unix.RTN_UNICAST || r.Dst == nil || r.Dst.IP.To4() != nil {
+		return false
+	}
+	bits, all := r.Dst.Mask.Size()
+	return bits < all && !r.Dst.IP.IsLinkLocalUnicast() && !r.Dst.IP.IsMulticast()
+}
+
+// advertisedNetworks are those of the kernel's own routes that came by advertisements. The kernel
+// marks them by nothing but an end, which the list of routes does not have.
+func (k *Kernel) advertisedNetworks(ctx context.Context, list []netlink.Route) (map[linkRoute]bool, error) {
+	if !slices.ContainsFunc(list, isConnected) {
+		return nil, nil
+	}
+	header := make(raw, unix.SizeofRtMsg)
+	header[0] = unix.AF_INET6
+	messages, err := k.dump(ctx, unix.RTM_GETROUTE, header)
+	if err != nil {
+		return nil, fmt.Errorf("list routes of advertisements: %w", err)
+	}
+	found := map[linkRoute]bool{}
+	for _, message := range messages {
+		if len(message) < unix.SizeofRtMsg {
+			continue
+		}
+		rest := attributes(message[unix.SizeofRtMsg:])
+		if device := rest.Value(unix.RTA_OIF); ofRouter(message, device) {
+			found[linkRoute{device, netip.PrefixFrom(rest.Address(unix.RTA_DST), int(message[1])).String()}] = true
+		}
+	}
+	return found, nil
 }
 
 // solicit asks routers to advertise themselves (RFC 4861). The kernel asks when a device comes

@@ -102,7 +102,7 @@ func TestAutoconfigurationOfAHostThatForwards(t *testing.T) {
 		t.Errorf("the address is %+v", a)
 	}
 	want(t, *i.IPv6.Autoconf, true)
-	want(t, protocolsOf(t, k), []string{"ra ::/0"})
+	want(t, protocolsOf(t, k), []string{"ra ::/0", "ra 2001:db8:a::/64"})
 	want(t, *show(t, k).Routes.Running[0].Metric, 77)
 	off := plan.SetAutomatic{Name: "a", Family: document.FamilyIPv6, IP: document.IP{DHCP: new(false), Autoconf: new(false)}}
 	for range 2 { // the second time it is off already
@@ -159,7 +159,7 @@ func TestAutomaticSettingsChooseWhatIsTaken(t *testing.T) {
 		advertise(t, router)
 		return len(automatic(find(t, k, "a").IPv6)) > 0
 	})
-	want(t, protocolsOf(t, k), nil)
+	want(t, protocolsOf(t, k), []string{"ra 2001:db8:a::/64"})
 }
 
 func TestALeaseIsGivenToItsInterfaceAndTakenAway(t *testing.T) {

@@ -33,8 +33,15 @@ func (k *Kernel) routes(ctx context.Context, names map[uint32]string) (*document
 	if err != nil {
 		return nil, fmt.Errorf("list routes: %w", err)
 	}
+	advertised, err := k.advertisedNetworks(ctx, list)
+	if err != nil {
+		return nil, err
+	}
 	routes := &document.Routes{Running: []document.Route{}, Config: []document.Route{}}
 	for _, r := range list {
+		if isConnected(r) && advertised[linkRoute{uint32(r.LinkIndex), r.Dst.String()}] {
+			r.Protocol = unix.RTPROT_RA
+		}
 		shown := showRoute(r, names)
 		routes.Running = append(routes.Running, shown...)
 		if len(r.MultiPath) == 0 && (r.Protocol == unix.RTPROT_BOOT || r.Protocol == unix.RTPROT_STATIC) {
