@@ -319,43 +319,21 @@ func (k *Kernel) writeIPv6(device string, list []setting) error {
 	return nil
 }
 
-// forgetRouters removes what routers have advertised to a device. The kernel marks its own
-// routes to networks of advertisements by nothing but an end.
+// forgetRouters removes what routers have advertised to a device.
 func (k *Kernel) forgetRouters(ctx context.Context, l link) error {
 	advertised := func(a address) bool { return a.ofRouter() || a.flags&unix.IFA_F_TEMPORARY != 0 }
 	if err := k.removeAddresses(ctx, l.index, unix.AF_INET6, advertised); err != nil {
 		return err
 	}
-	header := make(raw, unix.SizeofRtMsg)
-	header[0] = unix.AF_INET6
-	messages, err := k.dump(ctx, unix.RTM_GETROUTE, header)
-	if err != nil {
-		return fmt.Errorf("list routes: %w", err)
-	}
-	for _, message := range messages {
-		if !ofRouter(message, l.index) {
-			continue
+	return k.eachAdvertised(ctx, func(route linkRoute, message []byte) error {
+		if route.device != l.index {
+			return nil
 		}
 		if err := unless(k.tell(ctx, unix.RTM_DELROUTE, 0, raw(message)), unix.ESRCH, unix.ENODEV); err != nil {
 			return fmt.Errorf("remove a route of a router's advertisement: %w", err)
 		}
-	}
-	return nil
-}
-
-// ofRouter reports whether a route of a device came by an advertisement.
-func ofRouter(message []byte, device uint32) bool {
-	const protocol, kind, expires = 5, 7, 8 // of struct rtmsg, and of struct rta_cacheinfo
-	if len(message) < unix.SizeofRtMsg || message[kind] != unix.RTN_UNICAST {
-		return false
-	}
-	rest := attributes(message[unix.SizeofRtMsg:])
-	if rest.Value(unix.RTA_OIF) != device {
-		return false
-	}
-	cache := rest.Get(unix.RTA_CACHEINFO)
-	ends := len(cache) >= expires+4 && binary.NativeEndian.Uint32(cache[expires:]) != 0
-	return message[protocol] == unix.RTPROT_RA || message[protocol] == unix.RTPROT_KERNEL && ends
+		return nil
+	})
 }
 
 // linkRoute is a route to a network on a device.
@@ -370,32 +348,73 @@ func isConnected(r netlink.Route) bool {
 		return false
 	}
 	bits, all := r.Dst.Mask.Size()
-	return bits < all && !r.Dst.IP.IsLinkLocalUnicast() && !r.Dst.IP.IsMulticast()
+	return bits < all && r.Dst.IP.IsGlobalUnicast()
 }
 
-// advertisedNetworks are those of the kernel's own routes that came by advertisements. The kernel
-// marks them by nothing but an end, which the list of routes does not have.
+// advertisedNetworks are those of the kernel's own routes that came by advertisements.
 func (k *Kernel) advertisedNetworks(ctx context.Context, list []netlink.Route) (map[linkRoute]bool, error) {
 	if !slices.ContainsFunc(list, isConnected) {
 		return nil, nil
+	}
+	found := map[linkRoute]bool{}
+	err := k.eachAdvertised(ctx, func(route linkRoute, _ []byte) error {
+		found[route] = true
+		return nil
+	})
+	return found, err
+}
+
+// eachAdvertised calls a function with the routes of IPv6 that came by advertisements. Those to
+// networks on the link are the kernel's own as others are. They have an end, or else the
+// device has no address of its own in the network.
+func (k *Kernel) eachAdvertised(ctx context.Context, do func(linkRoute, []byte) error) error {
+	own, err := k.ownNetworks(ctx)
+	if err != nil {
+		return err
 	}
 	header := make(raw, unix.SizeofRtMsg)
 	header[0] = unix.AF_INET6
 	messages, err := k.dump(ctx, unix.RTM_GETROUTE, header)
 	if err != nil {
-		return nil, fmt.Errorf("list routes of advertisements: %w", err)
+		return fmt.Errorf("list routes of advertisements: %w", err)
 	}
-	found := map[linkRoute]bool{}
 	for _, message := range messages {
-		if len(message) < unix.SizeofRtMsg {
+		const bits, protocol, kind, expires = 1, 5, 7, 8 // of struct rtmsg, and of struct rta_cacheinfo
+		if len(message) < unix.SizeofRtMsg || message[kind] != unix.RTN_UNICAST {
 			continue
 		}
 		rest := attributes(message[unix.SizeofRtMsg:])
-		if device := rest.Value(unix.RTA_OIF); ofRouter(message, device) {
-			found[linkRoute{device, netip.PrefixFrom(rest.Address(unix.RTA_DST), int(message[1])).String()}] = true
+		route := linkRoute{rest.Value(unix.RTA_OIF), netip.PrefixFrom(rest.Address(unix.RTA_DST), int(message[bits])).String()}
+		cache := rest.Get(unix.RTA_CACHEINFO)
+		ends := len(cache) >= expires+4 && binary.NativeEndian.Uint32(cache[expires:]) != 0
+		onLink := message[protocol] == unix.RTPROT_KERNEL && rest.Address(unix.RTA_DST).IsGlobalUnicast() && (ends || !own[route])
+		if message[protocol] == unix.RTPROT_RA || onLink {
+			if err := do(route, message); err != nil {
+				return err
+			}
 		}
 	}
-	return found, nil
+	return nil
+}
+
+// ownNetworks are those to which the kernel has routes for addresses of IPv6.
+func (k *Kernel) ownNetworks(ctx context.Context) (map[linkRoute]bool, error) {
+	messages, err := k.dump(ctx, unix.RTM_GETADDR, nl.NewIfAddrmsg(unix.AF_INET6))
+	if err != nil {
+		return nil, fmt.Errorf("list addresses of IPv6: %w", err)
+	}
+	own := map[linkRoute]bool{}
+	for _, message := range messages {
+		a, ok := readAddress(message)
+		if !ok || a.flags&unix.IFA_F_NOPREFIXROUTE != 0 {
+			continue
+		}
+		// The address of IFA_ADDRESS is another one where the address has a peer.
+		for _, ip := range []netip.Addr{a.ip, attributes(message[unix.SizeofIfAddrmsg:]).Address(unix.IFA_ADDRESS)} {
+			own[linkRoute{a.device, netip.PrefixFrom(ip, a.bits).Masked().String()}] = true
+		}
+	}
+	return own, nil
 }
 
 // solicit asks routers to advertise themselves (RFC 4861). The kernel asks when a device comes

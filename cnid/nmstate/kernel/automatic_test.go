@@ -42,6 +42,7 @@ func routed(t *testing.T) (*kernel.Kernel, *netnstest.Namespace, *netnstest.Name
 }
 
 // advertise lets a router advertise itself and 2001:db8:a::/64, once it has an address for that.
+// The network 2001:db8:b::/64 is on the link for ever, and has no addresses for hosts.
 func advertise(t *testing.T, router *netnstest.Namespace) {
 	t.Helper()
 	message := []byte{
@@ -50,6 +51,9 @@ func advertise(t *testing.T, router *netnstest.Namespace) {
 	}
 	prefix := netip.MustParseAddr("2001:db8:a::").As16()
 	message = append(message, prefix[:]...)
+	onLink := netip.MustParseAddr("2001:db8:b::").As16()
+	message = append(message, 3, 4, 64, 0x80, 255, 255, 255, 255, 255, 255, 255, 255, 0, 0, 0, 0)
+	message = append(message, onLink[:]...)
 	router.Do(t, netnstest.OnLink("a", func(l netlink.Link) error {
 		socket, err := unix.Socket(unix.AF_INET6, unix.SOCK_RAW, unix.IPPROTO_ICMPV6)
 		if err != nil {
@@ -102,7 +106,8 @@ func TestAutoconfigurationOfAHostThatForwards(t *testing.T) {
 		t.Errorf("the address is %+v", a)
 	}
 	want(t, *i.IPv6.Autoconf, true)
-	want(t, protocolsOf(t, k), []string{"ra ::/0", "ra 2001:db8:a::/64"})
+	do(t, k, plan.AddAddress{Name: "a", Address: document.Address{IP: "2001:db8:c::1", PrefixLength: 64}})
+	want(t, protocolsOf(t, k), []string{"ra ::/0", "ra 2001:db8:a::/64", "ra 2001:db8:b::/64"})
 	want(t, *show(t, k).Routes.Running[0].Metric, 77)
 	off := plan.SetAutomatic{Name: "a", Family: document.FamilyIPv6, IP: document.IP{DHCP: new(false), Autoconf: new(false)}}
 	for range 2 { // the second time it is off already
@@ -115,9 +120,15 @@ func TestAutoconfigurationOfAHostThatForwards(t *testing.T) {
 	}
 	n.Do(t, func() error {
 		routes, err := netlink.RouteListFiltered(netlink.FAMILY_V6, &netlink.Route{}, 0)
+		left := map[string]bool{}
 		for _, r := range routes {
-			if r.Dst != nil && r.Dst.IP.Equal(netip.MustParseAddr("2001:db8:a::").AsSlice()) {
-				t.Errorf("there is still the route %v", r)
+			if r.Dst != nil {
+				left[r.Dst.String()] = true
+			}
+		}
+		for network, stays := range map[string]bool{"2001:db8:a::/64": false, "2001:db8:b::/64": false, "2001:db8:c::/64": true} {
+			if left[network] != stays {
+				t.Errorf("there is a route to %s: %v, want %v", network, left[network], stays)
 			}
 		}
 		return err
@@ -159,7 +170,7 @@ func TestAutomaticSettingsChooseWhatIsTaken(t *testing.T) {
 		advertise(t, router)
 		return len(automatic(find(t, k, "a").IPv6)) > 0
 	})
-	want(t, protocolsOf(t, k), []string{"ra 2001:db8:a::/64"})
+	want(t, protocolsOf(t, k), []string{"ra 2001:db8:a::/64", "ra 2001:db8:b::/64"})
 }
 
 func TestALeaseIsGivenToItsInterfaceAndTakenAway(t *testing.T) {
