@@ -248,7 +248,7 @@ func (k *Kernel) setAutoconf(ctx context.Context, l link, ip document.IP) error 
 		return k.forgetRouters(ctx, l)
 	}
 	is := func(p *bool) bool { return p == nil || *p }
-	longest, metric := 0, defaultMetricRA
+	longest, metric, gateways := 0, defaultMetricRA, is(ip.AutoGateway) && is(ip.AutoRoutes)
 	if is(ip.AutoRoutes) {
 		longest = 128
 	}
@@ -256,7 +256,7 @@ func (k *Kernel) setAutoconf(ctx context.Context, l link, ip document.IP) error 
 		metric = int(*ip.AutoMetric)
 	}
 	err := k.writeIPv6(l.name, []setting{
-		{"accept_ra_defrtr", int(bit(is(ip.AutoGateway) && is(ip.AutoRoutes))), false},
+		{"accept_ra_defrtr", int(bit(gateways)), false},
 		{"accept_ra_pinfo", 1, false},
 		{"accept_ra_rt_info_max_plen", longest, true},
 		{"ra_defrtr_metric", metric, true},
@@ -267,6 +267,10 @@ func (k *Kernel) setAutoconf(ctx context.Context, l link, ip document.IP) error 
 	}
 	if err == nil {
 		err = k.writeIPv6(l.name, []setting{{"autoconf", 1, false}})
+	}
+	if err == nil && !gateways {
+		// Routes of earlier advertisements would stay until their end.
+		err = k.forgetRoutes(ctx, l, func(r advertisedRoute) bool { return r.isDefault() || r.byRouter && longest == 0 })
 	}
 	if err != nil {
 		return err
@@ -325,8 +329,13 @@ func (k *Kernel) forgetRouters(ctx context.Context, l link) error {
 	if err := k.removeAddresses(ctx, l.index, unix.AF_INET6, advertised); err != nil {
 		return err
 	}
-	return k.eachAdvertised(ctx, func(route linkRoute, message []byte) error {
-		if route.device != l.index {
+	return k.forgetRoutes(ctx, l, func(advertisedRoute) bool { return true })
+}
+
+// forgetRoutes removes the advertised routes of a device that a function selects.
+func (k *Kernel) forgetRoutes(ctx context.Context, l link, is func(advertisedRoute) bool) error {
+	return k.eachAdvertised(ctx, func(route advertisedRoute, message []byte) error {
+		if route.device != l.index || !is(route) {
 			return nil
 		}
 		if err := unless(k.tell(ctx, unix.RTM_DELROUTE, 0, raw(message)), unix.ESRCH, unix.ENODEV); err != nil {
@@ -339,8 +348,16 @@ func (k *Kernel) forgetRouters(ctx context.Context, l link) error {
 // linkRoute is a route to a network on a device.
 type linkRoute struct {
 	device      uint32
-	destination string
+	destination netip.Prefix
 }
+
+// advertisedRoute is one that came by an advertisement: by a router, or to a network on the link.
+type advertisedRoute struct {
+	linkRoute
+	byRouter bool
+}
+
+func (r advertisedRoute) isDefault() bool { return r.byRouter && r.destination.Bits() <= 0 }
 
 // isConnected reports whether a route is the kernel's own to a network of IPv6 on the link.
 func isConnected(r netlink.Route) bool {
@@ -357,8 +374,8 @@ func (k *Kernel) advertisedNetworks(ctx context.Context, list []netlink.Route) (
 		return nil, nil
 	}
 	found := map[linkRoute]bool{}
-	err := k.eachAdvertised(ctx, func(route linkRoute, _ []byte) error {
-		found[route] = true
+	err := k.eachAdvertised(ctx, func(route advertisedRoute, _ []byte) error {
+		found[route.linkRoute] = true
 		return nil
 	})
 	return found, err
@@ -367,7 +384,7 @@ func (k *Kernel) advertisedNetworks(ctx context.Context, list []netlink.Route) (
 // eachAdvertised calls a function with the routes of IPv6 that came by advertisements. Those to
 // networks on the link are the kernel's own as others are. They have an end, or else the
 // device has no address of its own in the network.
-func (k *Kernel) eachAdvertised(ctx context.Context, do func(linkRoute, []byte) error) error {
+func (k *Kernel) eachAdvertised(ctx context.Context, do func(advertisedRoute, []byte) error) error {
 	own, err := k.ownNetworks(ctx)
 	if err != nil {
 		return err
@@ -384,12 +401,13 @@ func (k *Kernel) eachAdvertised(ctx context.Context, do func(linkRoute, []byte) 
 			continue
 		}
 		rest := attributes(message[unix.SizeofRtMsg:])
-		route := linkRoute{rest.Value(unix.RTA_OIF), netip.PrefixFrom(rest.Address(unix.RTA_DST), int(message[bits])).String()}
+		route := linkRoute{rest.Value(unix.RTA_OIF), netip.PrefixFrom(rest.Address(unix.RTA_DST), int(message[bits]))}
 		cache := rest.Get(unix.RTA_CACHEINFO)
 		ends := len(cache) >= expires+4 && binary.NativeEndian.Uint32(cache[expires:]) != 0
 		onLink := message[protocol] == unix.RTPROT_KERNEL && rest.Address(unix.RTA_DST).IsGlobalUnicast() && (ends || !own[route])
-		if message[protocol] == unix.RTPROT_RA || onLink {
-			if err := do(route, message); err != nil {
+		byRouter := message[protocol] == unix.RTPROT_RA
+		if byRouter || onLink {
+			if err := do(advertisedRoute{route, byRouter}, message); err != nil {
 				return err
 			}
 		}
@@ -411,7 +429,7 @@ func (k *Kernel) ownNetworks(ctx context.Context) (map[linkRoute]bool, error) {
 		}
 		// The address of IFA_ADDRESS is another one where the address has a peer.
 		for _, ip := range []netip.Addr{a.ip, attributes(message[unix.SizeofIfAddrmsg:]).Address(unix.IFA_ADDRESS)} {
-			own[linkRoute{a.device, netip.PrefixFrom(ip, a.bits).Masked().String()}] = true
+			own[linkRoute{a.device, netip.PrefixFrom(ip, a.bits).Masked()}] = true
 		}
 	}
 	return own, nil

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -171,6 +172,26 @@ func TestAutomaticSettingsChooseWhatIsTaken(t *testing.T) {
 		return len(automatic(find(t, k, "a").IPv6)) > 0
 	})
 	want(t, protocolsOf(t, k), []string{"ra 2001:db8:a::/64", "ra 2001:db8:b::/64"})
+}
+
+// TestRoutesOfEarlierAdvertisementsGo with the setting that took them.
+func TestRoutesOfEarlierAdvertisementsGo(t *testing.T) {
+	for name, off := range map[string]document.IP{"auto-gateway": {AutoGateway: new(false)}, "auto-routes": {AutoRoutes: new(false)}} {
+		t.Run(name, func(t *testing.T) {
+			k, _, router := routed(t)
+			on := document.IP{DHCP: new(false), Autoconf: new(true)}
+			do(t, k, plan.SetAutomatic{Name: "a", Family: document.FamilyIPv6, IP: on})
+			waits.True(t, 10*time.Second, "a default route of an advertisement", func() bool {
+				advertise(t, router)
+				return slices.Contains(protocolsOf(t, k), "ra ::/0")
+			})
+			off.DHCP, off.Autoconf = on.DHCP, on.Autoconf
+			do(t, k, plan.SetAutomatic{Name: "a", Family: document.FamilyIPv6, IP: off})
+			if left := protocolsOf(t, k); slices.Contains(left, "ra ::/0") {
+				t.Errorf("left are %v", left)
+			}
+		})
+	}
 }
 
 func TestALeaseIsGivenToItsInterfaceAndTakenAway(t *testing.T) {

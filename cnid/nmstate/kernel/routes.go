@@ -39,7 +39,7 @@ func (k *Kernel) routes(ctx context.Context, names map[uint32]string) (*document
 	}
 	routes := &document.Routes{Running: []document.Route{}, Config: []document.Route{}}
 	for _, r := range list {
-		if isConnected(r) && advertised[linkRoute{uint32(r.LinkIndex), r.Dst.String()}] {
+		if isConnected(r) && advertised[linkRoute{uint32(r.LinkIndex), prefixOf(r.Dst)}] {
 			r.Protocol = unix.RTPROT_RA
 		}
 		shown := showRoute(r, names)
@@ -87,6 +87,12 @@ func showRoute(r netlink.Route, names map[uint32]string) []document.Route {
 		}
 	}
 	return list
+}
+
+func prefixOf(network *net.IPNet) netip.Prefix {
+	bits, _ := network.Mask.Size()
+	ip, _ := netip.AddrFromSlice(network.IP)
+	return netip.PrefixFrom(ip, bits)
 }
 
 // protocols are those of routes that come automatically.
