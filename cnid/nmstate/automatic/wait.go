@@ -18,8 +18,8 @@ import (
 // of wait-ip, or without it of one family with DHCP. A link-local address is none.
 func HasAddresses(want, is document.Interface) bool {
 	four, six := slices.ContainsFunc(listed(is.IPv4), isGlobal), slices.ContainsFunc(listed(is.IPv6), isGlobal)
-	if want.WaitIP == "" && is.Type == document.Dummy {
-		return true // It reaches no server, and nobody has asked to wait.
+	if waitsInVain(want, is) {
+		return true
 	}
 	switch want.WaitIP {
 	case document.WaitIPv4:
@@ -34,6 +34,11 @@ func HasAddresses(want, is document.Interface) bool {
 		asks := func(ip *document.IP) bool { return ip != nil && isTrue(ip.DHCP) }
 		return four && asks(want.IPv4) || six && asks(want.IPv6) || !asks(want.IPv4) && !asks(want.IPv6)
 	}
+}
+
+// waitsInVain reports whether an interface reaches no server, and nobody has asked to wait.
+func waitsInVain(want, is document.Interface) bool {
+	return want.WaitIP == "" && is.Type == document.Dummy
 }
 
 func listed(ip *document.IP) []document.Address {

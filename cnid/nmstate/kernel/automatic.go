@@ -247,6 +247,14 @@ func (k *Kernel) setAutoconf(ctx context.Context, l link, ip document.IP) error 
 		}
 		return k.forgetRouters(ctx, l)
 	}
+	if err := k.acceptRouters(ctx, l, ip); err != nil {
+		return err
+	}
+	return k.solicit(l)
+}
+
+// acceptRouters lets the kernel take what routers advertise, as far as the settings want it.
+func (k *Kernel) acceptRouters(ctx context.Context, l link, ip document.IP) error {
 	is := func(p *bool) bool { return p == nil || *p }
 	longest, metric, gateways := 0, defaultMetricRA, is(ip.AutoGateway) && is(ip.AutoRoutes)
 	if is(ip.AutoRoutes) {
@@ -272,10 +280,7 @@ func (k *Kernel) setAutoconf(ctx context.Context, l link, ip document.IP) error 
 		// Routes of earlier advertisements would stay until their end.
 		err = k.forgetRoutes(ctx, l, func(r advertisedRoute) bool { return r.isDefault() || r.byRouter && longest == 0 })
 	}
-	if err != nil {
-		return err
-	}
-	return k.solicit(l)
+	return err
 }
 
 // attrToken is IFLA_INET6_TOKEN (include/uapi/linux/if_link.h).
