@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 )
 
@@ -64,6 +65,29 @@ func TestKubectlCompletesThePlugin(t *testing.T) {
 	}
 	if script := printed(t, "kubectl-alioth", "completion", "bash"); !strings.Contains(script, "__start_kubectl-alioth") {
 		t.Error("the completion script is for another name than kubectl-alioth")
+	}
+}
+
+// TestAWordThatIsNoCommandIsRefused below every command that has others below it.
+func TestAWordThatIsNoCommandIsRefused(t *testing.T) {
+	groups := 0
+	var visit func(cmd *cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		if !cmd.HasSubCommands() {
+			return
+		}
+		groups++
+		line := append(strings.Fields(cmd.CommandPath())[1:], "no-such-command")
+		if out, err := run(t, line...); err == nil || !strings.Contains(err.Error(), `unknown command "no-such-command"`) {
+			t.Errorf("%v: got %v and\n%s", line, err, out)
+		}
+		for _, sub := range cmd.Commands() {
+			visit(sub)
+		}
+	}
+	visit(newCommand("aliothctl"))
+	if groups < 4 {
+		t.Errorf("only %d commands have others below them", groups)
 	}
 }
 

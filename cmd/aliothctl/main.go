@@ -59,6 +59,9 @@ server; without, they show the node on which they run, as root.`,
 	}
 	root.AddCommand(statusCommand(), mapCommand(), dumpCommand(), releaseCommand(), verifyCommand(),
 		dropsCommand(), flowsCommand(), traceCommand(), packetTraceCommand(), stateCommand(), policyCommand())
+	for _, group := range root.Commands() {
+		refuseUnknown(group)
+	}
 	showForm(root)
 	root.SetArgs(line[1:])
 	switch filepath.Base(line[0]) {
@@ -71,6 +74,25 @@ server; without, they show the node on which they run, as root.`,
 		rename(root, "kubectl alioth")
 	}
 	return root
+}
+
+// refuseUnknown lets a command that only has others below it refuse a word that is none of
+// them, as the root does. cobra prints the help with exit status 0 instead, and a script would
+// go on.
+func refuseUnknown(group *cobra.Command) {
+	if !group.HasSubCommands() || group.Runnable() {
+		return
+	}
+	group.DisableFlagsInUseLine = true
+	group.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		return fmt.Errorf("unknown command %q for %q; list them with: %s --help", args[0], cmd.CommandPath(), cmd.CommandPath())
+	}
+	for _, sub := range group.Commands() {
+		refuseUnknown(sub)
+	}
 }
 
 // showForm adds the form of the command to the error of wrong arguments.

@@ -5,13 +5,17 @@ package main
 
 import (
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 )
 
@@ -124,6 +128,77 @@ func TestEndsOfPodsAreNoPartOfTheNode(t *testing.T) {
 	}
 	if _, err := p.run(t, "interfaces: [{name: eth0, type: ethernet, mtu: 1400}]", "apply", "-"); err == nil {
 		t.Error("it was changed")
+	}
+}
+
+func TestAnInterfaceIsShownWithTheRulesOfItsRoutes(t *testing.T) {
+	p := newStatePlace(t)
+	p.must(t, `{interfaces: [{name: eth1, ipv4: {enabled: true, address: [{ip: 10.0.0.1, prefix-length: 24}]}}],
+		routes: {config: [{destination: 198.51.100.0/24, next-hop-interface: eth1, table-id: 200}]},
+		route-rules: {config: [{ip-from: 192.0.2.0/24, route-table: 200, priority: 1}, {iif: eth1, route-table: 50, priority: 2}, {ip-to: 192.0.2.0/24, route-table: 50, priority: 3}]}}`, "apply", "-")
+	out := p.must(t, "", "show", "eth1")
+	for rule, want := range map[string]bool{"priority: 1": true, "priority: 2": true, "priority: 3": false} {
+		if strings.Contains(out, rule+"\n") != want {
+			t.Errorf("it shows the rule with %s: %v\n%s", rule, !want, out)
+		}
+	}
+	if out := p.must(t, "", "show", "eth2"); strings.Contains(out, "priority") {
+		t.Errorf("it shows rules of another interface:\n%s", out)
+	}
+}
+
+func TestWhatComesByItselfIsLeftOutOfTheConfiguration(t *testing.T) {
+	p := newStatePlace(t)
+	p.node.Do(t, func() error {
+		link, err := netlink.LinkByName("eth1")
+		if err != nil {
+			return err
+		}
+		network := &net.IPNet{IP: net.IPv4(198, 51, 100, 0), Mask: net.CIDRMask(24, 32)}
+		return errors.Join(netlink.LinkSetUp(link), netlink.RouteAdd(&netlink.Route{Dst: network, LinkIndex: link.Attrs().Index, Scope: netlink.SCOPE_LINK, Protocol: unix.RTPROT_DHCP}))
+	})
+	const route = "protocol: dhcp"
+	if all := p.must(t, "", "show", "eth1"); !strings.Contains(all, route) {
+		t.Errorf("the route is not shown:\n%s", all)
+	}
+	for _, words := range [][]string{{"show", "eth1", "-r"}, {"show", "--running-config"}} {
+		if out := p.must(t, "", words...); strings.Contains(out, route) || !strings.Contains(out, "name: eth1") {
+			t.Errorf("%v:\n%s", words, out)
+		}
+	}
+	static, leased := document.Address{IP: "192.0.2.1", PrefixLength: 24}, document.Address{IP: "192.0.2.2", PrefixLength: 24, Protocol: document.ProtocolDHCP}
+	state := &document.State{Interfaces: []document.Interface{{Name: "eth1", IPv4: &document.IP{DHCP: new(true), Addresses: []document.Address{leased, static}}}}}
+	left := withoutAutomatic(state).Interfaces[0].IPv4
+	if !slices.Equal(left.Addresses, []document.Address{static}) || !*left.DHCP || len(state.Interfaces[0].IPv4.Addresses) != 2 {
+		t.Errorf("left are %+v", left)
+	}
+}
+
+func TestSeveralDocumentsAreAppliedInTheirOrder(t *testing.T) {
+	p := newStatePlace(t)
+	file := func(text string) string {
+		path := filepath.Join(t.TempDir(), "state.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	first, second := file("interfaces: [{name: eth1, mtu: 1400}]"), file("interfaces: [{name: eth1, mtu: 1401}]")
+	p.must(t, "", "apply", first, second)
+	if out := p.must(t, "", "show", "eth1"); !strings.Contains(out, "mtu: 1401") {
+		t.Errorf("it shows:\n%s", out)
+	}
+	bad := file("interfaces: [{name: eth1, mtu: big}]")
+	if _, err := p.run(t, "", "apply", first, bad); err == nil || !strings.Contains(err.Error(), bad+": ") {
+		t.Errorf("got %v", err)
+	}
+	if out := p.must(t, "", "show", "eth1"); !strings.Contains(out, "mtu: 1401") {
+		t.Errorf("the document before the bad one was applied:\n%s", out)
+	}
+	for _, flag := range []string{"--dry-run", "--no-commit"} {
+		if _, err := p.run(t, "", "apply", first, second, flag); err == nil || !strings.Contains(err.Error(), "one document") {
+			t.Errorf("%s: got %v", flag, err)
+		}
 	}
 }
 

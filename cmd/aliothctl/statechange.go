@@ -24,9 +24,12 @@ import (
 
 func (o *stateOptions) showCommand() *cobra.Command {
 	var format string
+	var configured bool
 	cmd := &cobra.Command{
 		Use:   "show [INTERFACE]",
 		Short: "Show the node's network state",
+		Long: `Show the node's network state as a document. With the name of an interface, it is that
+interface with its routes, and with the rules that lead to the tables of these routes.`,
 		Example: `  aliothctl state show
   aliothctl state show eth1 -o json`,
 		Args: cobra.MaximumNArgs(1),
@@ -36,6 +39,9 @@ func (o *stateOptions) showCommand() *cobra.Command {
 			}
 			return o.with(cmd.ErrOrStderr(), func(e *engine.Engine) error {
 				state, err := e.Show(cmd.Context())
+				if err == nil && configured {
+					state = withoutAutomatic(state)
+				}
 				if err == nil && len(args) > 0 {
 					state, err = only(state, args[0])
 				}
@@ -47,7 +53,35 @@ func (o *stateOptions) showCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVarP(&format, "output", "o", "yaml", "yaml or json")
+	cmd.Flags().BoolVarP(&configured, "running-config", "r", false, "leave out what comes automatically: addresses of leases and advertisements, and their routes")
 	return cmd
+}
+
+// withoutAutomatic is a state without what DHCP servers and routers gave.
+func withoutAutomatic(state *document.State) *document.State {
+	s := *state
+	s.Interfaces = slices.Clone(s.Interfaces)
+	for n := range s.Interfaces {
+		i := &s.Interfaces[n]
+		i.IPv4, i.IPv6 = withStatic(i.IPv4), withStatic(i.IPv6)
+	}
+	if s.Routes != nil {
+		s.Routes = &document.Routes{Config: s.Routes.Config}
+	}
+	if s.DNS != nil {
+		s.DNS = &document.DNS{Config: s.DNS.Config}
+	}
+	return &s
+}
+
+// withStatic returns a family with its static addresses alone.
+func withStatic(ip *document.IP) *document.IP {
+	if ip == nil {
+		return nil
+	}
+	family := *ip
+	family.Addresses = slices.DeleteFunc(slices.Clone(ip.Addresses), document.Address.IsAutomatic)
+	return &family
 }
 
 // only is what a state has of one interface.
@@ -57,14 +91,31 @@ func only(state *document.State, name string) (*document.State, error) {
 		return nil, fmt.Errorf("the node's own network has no interface %q; list them with: aliothctl state show", name)
 	}
 	one := &document.State{Interfaces: state.Interfaces[at : at+1]}
-	if state.Routes != nil {
-		others := func(r document.Route) bool { return r.Interface != name }
-		one.Routes = &document.Routes{
-			Running: slices.DeleteFunc(slices.Clone(state.Routes.Running), others),
-			Config:  slices.DeleteFunc(slices.Clone(state.Routes.Config), others),
-		}
+	if state.Routes == nil {
+		return one, nil
+	}
+	others := func(r document.Route) bool { return r.Interface != name }
+	one.Routes = &document.Routes{
+		Running: slices.DeleteFunc(slices.Clone(state.Routes.Running), others),
+		Config:  slices.DeleteFunc(slices.Clone(state.Routes.Config), others),
+	}
+	if state.RouteRules != nil {
+		one.RouteRules = &document.RouteRules{Config: rulesOf(state.RouteRules.Config, one.Routes, name)}
 	}
 	return one, nil
+}
+
+// rulesOf are the rules about packets from an interface, and those that lead to the tables of
+// its routes.
+func rulesOf(rules []document.RouteRule, routes *document.Routes, name string) []document.RouteRule {
+	list := []document.RouteRule{}
+	for _, rule := range rules {
+		inTable := func(r document.Route) bool { return r.Table != nil && rule.Table != nil && *r.Table == *rule.Table }
+		if rule.IncomingInterface == name || slices.ContainsFunc(routes.Config, inTable) {
+			list = append(list, rule)
+		}
+	}
+	return list
 }
 
 func printState(out io.Writer, state *document.State, format string) error {
@@ -90,10 +141,11 @@ type applying struct {
 func (o *stateOptions) applyCommand() *cobra.Command {
 	var a applying
 	cmd := &cobra.Command{
-		Use:   "apply FILE",
+		Use:   "apply FILE...",
 		Short: "Change the node's network to a desired state",
 		Long: `Change the node's network to a desired state, a document in YAML or JSON; - reads
-it from standard input. Only what the document names is changed.
+it from standard input. Only what the document names is changed. Several documents are
+read first; then each is a change of its own, in their order.
 
 The command waits until the node has the state, and until these answer: new gateways
 of default routes, targets of --reach, and the gateways and name servers that answered
@@ -101,9 +153,9 @@ before. Otherwise it restores the state before.`,
 		Example: `  aliothctl state apply bond.yaml --dry-run
   aliothctl state apply bond.yaml --reach 192.0.2.10:6443,storage.example.com
   aliothctl state apply bond.yaml --no-commit --timeout 5m && aliothctl state commit`,
-		Args: cobra.ExactArgs(1),
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			desired, err := readState(cmd, args[0])
+			desired, err := a.readStates(cmd, args)
 			if err != nil {
 				return err
 			}
@@ -113,10 +165,15 @@ before. Otherwise it restores the state before.`,
 			a.NoProbe = a.ProbeLimit <= 0
 			return o.with(cmd.ErrOrStderr(), func(e *engine.Engine) error {
 				if a.dryRun {
-					steps, err := e.Plan(cmd.Context(), desired)
+					steps, err := e.Plan(cmd.Context(), desired[0])
 					return errors.Join(printSteps(cmd.OutOrStdout(), "would", steps), err)
 				}
-				return o.apply(cmd.Context(), cmd.OutOrStdout(), e, desired, a.Options)
+				for n, state := range desired {
+					if err := o.apply(cmd.Context(), cmd.OutOrStdout(), e, state, a.Options); err != nil {
+						return ofDocument(args, n, err)
+					}
+				}
+				return nil
 			})
 		},
 	}
@@ -162,6 +219,30 @@ func printSteps(out io.Writer, word string, steps []plan.Step) error {
 		}
 	}
 	return nil
+}
+
+// readStates reads the documents of a command line. A dry run knows the host before the first
+// of them alone, and a change that waits for its commit admits no other one.
+func (a *applying) readStates(cmd *cobra.Command, paths []string) (list []*document.State, err error) {
+	if len(paths) > 1 && (a.dryRun || a.NoCommit) {
+		return nil, errors.New("--dry-run and --no-commit take one document: call the command for each")
+	}
+	for n, path := range paths {
+		state, err := readState(cmd, path)
+		if err != nil {
+			return nil, ofDocument(paths, n, err)
+		}
+		list = append(list, state)
+	}
+	return list, nil
+}
+
+// ofDocument names the document of an error where there are several.
+func ofDocument(paths []string, n int, err error) error {
+	if len(paths) == 1 {
+		return err
+	}
+	return fmt.Errorf("%s: %w", paths[n], err)
 }
 
 func readState(cmd *cobra.Command, path string) (*document.State, error) {

@@ -31,6 +31,9 @@ type IP struct {
 	ClientID string `json:"dhcp-client-id,omitempty"`
 	// DUID names the host to a server (IPv6): "ll", "llt", "en", "uuid", or octets in hex.
 	DUID string `json:"dhcp-duid,omitempty"`
+	// Token are the last 64 bits of addresses of Autoconf (IPv6), as an address that begins with
+	// zeros. The kernel chooses them where the token is "" or NoToken.
+	Token *string `json:"token,omitempty"`
 	// SendHostname tells the server the name of the host, or CustomHostname instead.
 	SendHostname   *bool  `json:"dhcp-send-hostname,omitempty"`
 	CustomHostname string `json:"dhcp-custom-hostname,omitempty"`
@@ -48,6 +51,9 @@ type Address struct {
 	// an extension of Alioth.
 	Protocol string `json:"protocol,omitempty"`
 }
+
+// NoToken is the token of an interface without one.
+const NoToken = "::"
 
 // Forever is the lifetime of an address without an end.
 const Forever = "forever"

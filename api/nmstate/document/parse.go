@@ -69,7 +69,6 @@ var unsupported = map[string]string{
 	"ports-config":          "settings of single ports of a bond are not supported; use port",
 	"allow-extra-address":   "addresses are as the document has them; remove allow-extra-address",
 	"addr-gen-mode":         "addr-gen-mode is not supported",
-	"token":                 "the kernel chooses the addresses of autoconfiguration; remove token",
 	"auto-table-id":         "the field's name is auto-route-table-id",
 	"driver":                "the driver of a device can't be chosen; remove driver",
 	"registration-protocol": "the registration protocol of a VLAN is not supported",

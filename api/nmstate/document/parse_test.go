@@ -89,7 +89,7 @@ func TestUnknownFieldsAreErrorsWithTheirPaths(t *testing.T) {
 		"interfaces: [{name: eth0, mtuu: 1500}]":                                                      {`unknown field "interfaces[0].mtuu"`},
 		"interfaces: [{name: eth0, lldp: {enabled: true}}]":                                           {`"interfaces[0].lldp"`, "LLDP is not supported"},
 		"interfaces: [{name: eth0, 802.1x: {identity: me}}]":                                          {`"interfaces[0].802.1x"`, "802.1x is not supported"},
-		"interfaces: [{name: eth0, ipv6: {token: '::1'}}]":                                            {`"interfaces[0].ipv6.token"`, "the kernel chooses the addresses"},
+		"interfaces: [{name: eth0, ipv6: {addr-gen-mode: eui64}}]":                                    {`"interfaces[0].ipv6.addr-gen-mode"`, "addr-gen-mode is not supported"},
 		"interfaces: [{name: eth0, dispatch: {post-activation: rm}}]":                                 {`"interfaces[0].dispatch"`, "dispatch scripts are not supported"},
 		"interfaces: [{name: x, mac-vtap: {}}, {name: x2, ip-tunnel: {}}]":                            {`"interfaces[0].mac-vtap": interfaces of this type are not supported`, `"interfaces[1].ip-tunnel": interfaces of this type`},
 		"{ovs-db: {}, hostname: {config: a}}":                                                         {`"ovs-db"`, "Open vSwitch is not supported", `"hostname"`, "hostnamectl"},

@@ -103,7 +103,7 @@ type RouteRule struct {
 	// Mark and Mask are of the packet's mark. A mask of nil is all bits.
 	Mark *uint32 `json:"fwmark,omitempty"`
 	Mask *uint32 `json:"fwmask,omitempty"`
-	// Priority is 0 to 2^32-1. nil is DefaultPriority.
+	// Priority is 0 to 2^32-1. nil is the first free one from DefaultPriority on.
 	Priority *int64 `json:"priority,omitempty"`
 	// Table is where the rule looks up. nil is MainTable.
 	Table *int64 `json:"route-table,omitempty"`
@@ -116,7 +116,7 @@ type RouteRule struct {
 // AnyPrefix is ip-from or ip-to of an absent rule that matches rules without that field.
 const AnyPrefix = "all"
 
-// DefaultPriority is nmstate's of a rule without one.
+// DefaultPriority is nmstate's of the first rule without one.
 const DefaultPriority = 30000
 
 // Families of addresses.

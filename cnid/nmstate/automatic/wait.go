@@ -15,8 +15,7 @@ import (
 )
 
 // HasAddresses reports whether an interface has the addresses for which a change waits: those
-// of wait-ip, or without it of one family with DHCP. A link-local address is none. A bond or a
-// bridge without ports reaches no server: without wait-ip, nothing waits for it.
+// of wait-ip, or without it of one family with DHCP. A link-local address is none.
 func HasAddresses(want, is document.Interface) bool {
 	four, six := slices.ContainsFunc(listed(is.IPv4), isGlobal), slices.ContainsFunc(listed(is.IPv6), isGlobal)
 	switch want.WaitIP {
@@ -30,12 +29,16 @@ func HasAddresses(want, is document.Interface) bool {
 		return four || six
 	default:
 		asks := func(ip *document.IP) bool { return ip != nil && isTrue(ip.DHCP) }
-		return lacksPorts(is) || four && asks(want.IPv4) || six && asks(want.IPv6) || !asks(want.IPv4) && !asks(want.IPv6)
+		return !isAwaited(is) || four && asks(want.IPv4) || six && asks(want.IPv6) || !asks(want.IPv4) && !asks(want.IPv6)
 	}
 }
 
-func lacksPorts(i document.Interface) bool {
-	return (i.Bond != nil || i.Bridge != nil) && len(i.Ports()) == 0
+// isAwaited reports whether a change waits for the addresses of an interface with DHCP, although
+// the document does not ask for it. Interfaces with ports are not waited for, as in nmstate: a
+// bridge whose ports have other VLANs than the bridge itself reaches no server, and works for its
+// ports. No server is behind a dummy.
+func isAwaited(is document.Interface) bool {
+	return !slices.Contains([]string{document.LinuxBridge, document.Bond, document.VRFType, document.Dummy}, is.Type)
 }
 
 func listed(ip *document.IP) []document.Address {

@@ -104,13 +104,13 @@ func (w *Wanted) Show(state *document.State, index func(name string) int) {
 }
 
 // with returns what is shown of a family with its automatic settings. The kernel tells whether
-// autoconfiguration is on, and whether IPv6 is enabled.
+// autoconfiguration is on and has a token, and whether IPv6 is enabled.
 func with(shown, settings *document.IP) *document.IP {
 	if settings == nil || shown == nil {
 		return shown
 	}
 	ip := *settings
-	ip.Addresses, ip.Enabled, ip.Autoconf = shown.Addresses, shown.Enabled, shown.Autoconf
+	ip.Addresses, ip.Enabled, ip.Autoconf, ip.Token = shown.Addresses, shown.Enabled, shown.Autoconf, shown.Token
 	if isTrue(ip.DHCP) && ip.Autoconf == nil {
 		ip.Enabled = new(true) // IPv4 is shown as enabled for its addresses alone.
 	}

@@ -204,6 +204,15 @@ func TestAChangeWaitsForTheAddressesThatItNames(t *testing.T) {
 	}
 }
 
+// TestNothingWaitsForADummy, which reaches no server, unless the document says so.
+func TestNothingWaitsForADummy(t *testing.T) {
+	for wait, want := range map[string]bool{"": true, document.WaitAny: false, document.WaitIPv4: false} {
+		if got := automatic.HasAddresses(document.Interface{WaitIP: wait, IPv4: new(on(nil))}, document.Interface{Type: document.Dummy}); got != want {
+			t.Errorf("wait-ip %q: %v", wait, got)
+		}
+	}
+}
+
 func TestAnErrorSaysWhichServerDoesNotAnswer(t *testing.T) {
 	want := document.Interface{Name: "eth1", IPv4: new(on(nil)), IPv6: &document.IP{Autoconf: new(true)}}
 	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

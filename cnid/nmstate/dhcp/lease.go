@@ -44,8 +44,8 @@ type Lease struct {
 	// Address is zero for a stateless lease of DHCPv6. With IPv6 it has 128 bits: routers
 	// tell the prefix of the link.
 	Address netip.Prefix `json:"address"`
-	// Routes has the default route too. Classless routes (option 121) replace the routers
-	// (option 3, RFC 3442). IPv6 has none: routers advertise themselves.
+	// Routes has the default route too. A default route among the classless ones (option 121)
+	// replaces that by routers (option 3). IPv6 has none: routers advertise themselves.
 	Routes []Route      `json:"routes,omitempty"`
 	DNS    []netip.Addr `json:"dns,omitempty"`
 	Search []string     `json:"search,omitempty"`

@@ -155,8 +155,18 @@ func (a addresses) families(l link) (four, six *document.IP) {
 	if *six.Autoconf {
 		gateway, _ := conf.at(confDefaultRouter)
 		six.AutoDNS, six.AutoGateway, six.AutoRoutes = new(true), new(gateway != 0), new(true)
+		six.Token = tokenOf(l)
 	}
 	return four, six
+}
+
+// tokenOf returns the last bits of addresses that an administrator has chosen, nil if nobody has.
+func tokenOf(l link) *string {
+	token, ok := netip.AddrFromSlice(l.Get(unix.IFLA_AF_SPEC).Get(unix.AF_INET6).Get(attrToken))
+	if !ok || token.IsUnspecified() {
+		return nil
+	}
+	return new(token.String())
 }
 
 func orEmpty(list []document.Address) []document.Address {

@@ -119,6 +119,29 @@ func TestAGatewayOffTheLinkIsReachedByTheLink(t *testing.T) {
 	}
 }
 
+// TestAGatewayInANetworkOfAnotherLinkIsReachedByItsOwn, and the way to it is gone afterwards.
+func TestAGatewayInANetworkOfAnotherLinkIsReachedByItsOwn(t *testing.T) {
+	k, _ := open(t)
+	four, six := route("0.0.0.0/0", "198.51.100.1", "a", 254, 200), route("::/0", "2001:db8:2::f", "a", 254, 201)
+	do(t, k, pair(), plan.SetUp{Name: "a"}, plan.SetUp{Name: "b"},
+		plan.AddAddress{Name: "a", Address: document.Address{IP: "2001:db8:1::1", PrefixLength: 64}},
+		plan.AddAddress{Name: "b", Address: document.Address{IP: "198.51.100.7", PrefixLength: 24}},
+		plan.AddAddress{Name: "b", Address: document.Address{IP: "2001:db8:2::1", PrefixLength: 64}})
+	for range 2 { // the second time it is there already
+		do(t, k, plan.AddRoute{Route: four}, plan.AddRoute{Route: six})
+		want(t, show(t, k).Routes.Config, []document.Route{four, six})
+	}
+	other := route("::/0", "2001:db8:2::e", "a", 254, 201)
+	if err := k.Do(t.Context(), plan.AddRoute{Route: other}); !errors.Is(err, unix.EEXIST) {
+		t.Errorf("a second route with the metric: %v", err)
+	}
+	want(t, show(t, k).Routes.Config, []document.Route{four, six})
+	do(t, k, plan.RemoveRoute{Route: four}, plan.RemoveRoute{Route: six})
+	if left := show(t, k).Routes.Config; len(left) > 0 {
+		t.Errorf("%v are left", left)
+	}
+}
+
 // routesTo are what a test of routes adds, in the order in which they are shown.
 func routesTo() []document.Route {
 	typed := func(kind, destination string, table, metric int64) document.Route {

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
+	"slices"
 
 	"github.com/containernetworking/plugins/pkg/ns"
 	"github.com/vishvananda/netlink"
@@ -246,8 +247,16 @@ func (k *Kernel) setAutoconf(ctx context.Context, l link, ip document.IP) error 
 		}
 		return k.forgetRouters(ctx, l)
 	}
+	if err := k.acceptRouters(ctx, l, ip); err != nil {
+		return err
+	}
+	return k.solicit(l)
+}
+
+// acceptRouters lets the kernel take what routers advertise, as far as the settings want it.
+func (k *Kernel) acceptRouters(ctx context.Context, l link, ip document.IP) error {
 	is := func(p *bool) bool { return p == nil || *p }
-	longest, metric := 0, defaultMetricRA
+	longest, metric, gateways := 0, defaultMetricRA, is(ip.AutoGateway) && is(ip.AutoRoutes)
 	if is(ip.AutoRoutes) {
 		longest = 128
 	}
@@ -255,17 +264,43 @@ func (k *Kernel) setAutoconf(ctx context.Context, l link, ip document.IP) error 
 		metric = int(*ip.AutoMetric)
 	}
 	err := k.writeIPv6(l.name, []setting{
-		{"accept_ra_defrtr", int(bit(is(ip.AutoGateway) && is(ip.AutoRoutes))), false},
+		{"accept_ra_defrtr", int(bit(gateways)), false},
 		{"accept_ra_pinfo", 1, false},
 		{"accept_ra_rt_info_max_plen", longest, true},
 		{"ra_defrtr_metric", metric, true},
-		{"autoconf", 1, false},
 		{"accept_ra", acceptRAAlways, false},
 	})
-	if err != nil {
-		return err
+	if err == nil && ip.Token != nil {
+		err = k.setToken(ctx, l, *ip.Token) // which the kernel takes with accept_ra alone
 	}
-	return k.solicit(l)
+	if err == nil {
+		err = k.writeIPv6(l.name, []setting{{"autoconf", 1, false}})
+	}
+	if err == nil && !gateways {
+		// Routes of earlier advertisements would stay until their end.
+		err = k.forgetRoutes(ctx, l, func(r advertisedRoute) bool { return r.isDefault() || r.byRouter && longest == 0 })
+	}
+	return err
+}
+
+// attrToken is IFLA_INET6_TOKEN (include/uapi/linux/if_link.h).
+const attrToken = 7
+
+// setToken sets the last bits of addresses of autoconfiguration. The kernel removes those with
+// other ones that it had by a token.
+func (k *Kernel) setToken(ctx context.Context, l link, text string) error {
+	token, err := netip.ParseAddr(text)
+	if err != nil {
+		return fmt.Errorf("token: %w", err)
+	}
+	octets := token.As16()
+	header := nl.NewIfInfomsg(unix.AF_UNSPEC)
+	header.Index = int32(l.index)
+	settings := nested(unix.IFLA_AF_SPEC, []*nl.RtAttr{nested(unix.AF_INET6, []*nl.RtAttr{nl.NewRtAttr(attrToken, octets[:])})})
+	if err := k.tell(ctx, unix.RTM_SETLINK, 0, header, settings); err != nil {
+		return fmt.Errorf("set the token %s of %s: %w", text, l.name, err)
+	}
+	return nil
 }
 
 // setting is a file of the kernel about IPv6 on a device. Kernels without an option lack some.
@@ -293,43 +328,116 @@ func (k *Kernel) writeIPv6(device string, list []setting) error {
 	return nil
 }
 
-// forgetRouters removes what routers have advertised to a device. The kernel marks its own
-// routes to networks of advertisements by nothing but an end.
+// forgetRouters removes what routers have advertised to a device.
 func (k *Kernel) forgetRouters(ctx context.Context, l link) error {
 	advertised := func(a address) bool { return a.ofRouter() || a.flags&unix.IFA_F_TEMPORARY != 0 }
 	if err := k.removeAddresses(ctx, l.index, unix.AF_INET6, advertised); err != nil {
+		return err
+	}
+	return k.forgetRoutes(ctx, l, func(advertisedRoute) bool { return true })
+}
+
+// forgetRoutes removes the advertised routes of a device that a function selects.
+func (k *Kernel) forgetRoutes(ctx context.Context, l link, is func(advertisedRoute) bool) error {
+	return k.eachAdvertised(ctx, func(route advertisedRoute, message []byte) error {
+		if route.device != l.index || !is(route) {
+			return nil
+		}
+		if err := unless(k.tell(ctx, unix.RTM_DELROUTE, 0, raw(message)), unix.ESRCH, unix.ENODEV); err != nil {
+			return fmt.Errorf("remove a route of a router's advertisement: %w", err)
+		}
+		return nil
+	})
+}
+
+// linkRoute is a route to a network on a device.
+type linkRoute struct {
+	device      uint32
+	destination netip.Prefix
+}
+
+// advertisedRoute is one that came by an advertisement: by a router, or to a network on the link.
+type advertisedRoute struct {
+	linkRoute
+	byRouter bool
+}
+
+func (r advertisedRoute) isDefault() bool { return r.byRouter && r.destination.Bits() <= 0 }
+
+// isConnected reports whether a route is the kernel's own to a network of IPv6 on the link.
+func isConnected(r netlink.Route) bool {
+	if r.Protocol != unix.RTPROT_KERNEL || r.Type != unix.RTN_UNICAST || r.Dst == nil || r.Dst.IP.To4() != nil {
+		return false
+	}
+	bits, all := r.Dst.Mask.Size()
+	return bits < all && r.Dst.IP.IsGlobalUnicast()
+}
+
+// advertisedNetworks are those of the kernel's own routes that came by advertisements.
+func (k *Kernel) advertisedNetworks(ctx context.Context, list []netlink.Route) (map[linkRoute]bool, error) {
+	if !slices.ContainsFunc(list, isConnected) {
+		return nil, nil
+	}
+	found := map[linkRoute]bool{}
+	err := k.eachAdvertised(ctx, func(route advertisedRoute, _ []byte) error {
+		found[route.linkRoute] = true
+		return nil
+	})
+	return found, err
+}
+
+// eachAdvertised calls a function with the routes of IPv6 that came by advertisements. Those to
+// networks on the link are the kernel's own as others are. They have an end, or else the
+// device has no address of its own in the network.
+func (k *Kernel) eachAdvertised(ctx context.Context, do func(advertisedRoute, []byte) error) error {
+	own, err := k.ownNetworks(ctx)
+	if err != nil {
 		return err
 	}
 	header := make(raw, unix.SizeofRtMsg)
 	header[0] = unix.AF_INET6
 	messages, err := k.dump(ctx, unix.RTM_GETROUTE, header)
 	if err != nil {
-		return fmt.Errorf("list routes: %w", err)
+		return fmt.Errorf("list routes of advertisements: %w", err)
 	}
 	for _, message := range messages {
-		if !ofRouter(message, l.index) {
+		const bits, protocol, kind, expires = 1, 5, 7, 8 // of struct rtmsg, and of struct rta_cacheinfo
+		if len(message) < unix.SizeofRtMsg || message[kind] != unix.RTN_UNICAST {
 			continue
 		}
-		if err := unless(k.tell(ctx, unix.RTM_DELROUTE, 0, raw(message)), unix.ESRCH, unix.ENODEV); err != nil {
-			return fmt.Errorf("remove a route of a router's advertisement: %w", err)
+		rest := attributes(message[unix.SizeofRtMsg:])
+		route := linkRoute{rest.Value(unix.RTA_OIF), netip.PrefixFrom(rest.Address(unix.RTA_DST), int(message[bits]))}
+		cache := rest.Get(unix.RTA_CACHEINFO)
+		ends := len(cache) >= expires+4 && binary.NativeEndian.Uint32(cache[expires:]) != 0
+		onLink := message[protocol] == unix.RTPROT_KERNEL && rest.Address(unix.RTA_DST).IsGlobalUnicast() && (ends || !own[route])
+		byRouter := message[protocol] == unix.RTPROT_RA
+		if byRouter || onLink {
+			if err := do(advertisedRoute{route, byRouter}, message); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// ofRouter reports whether a route of a device came by an advertisement.
-func ofRouter(message []byte, device uint32) bool {
-	const protocol, kind, expires = 5, 7, 8 // of struct rtmsg, and of struct rta_cacheinfo
-	if len(message) < unix.SizeofRtMsg || message[kind] != unix.RTN_UNICAST {
-		return false
+// ownNetworks are those to which the kernel has routes for addresses of IPv6.
+func (k *Kernel) ownNetworks(ctx context.Context) (map[linkRoute]bool, error) {
+	messages, err := k.dump(ctx, unix.RTM_GETADDR, nl.NewIfAddrmsg(unix.AF_INET6))
+	if err != nil {
+		return nil, fmt.Errorf("list addresses of IPv6: %w", err)
 	}
-	rest := attributes(message[unix.SizeofRtMsg:])
-	if rest.Value(unix.RTA_OIF) != device {
-		return false
+	own := map[linkRoute]bool{}
+	for _, message := range messages {
+		a, ok := readAddress(message)
+		if !ok || a.flags&unix.IFA_F_NOPREFIXROUTE != 0 {
+			continue
+		}
+		// The address of IFA_ADDRESS is another one where the address has a peer.
+		for _, ip := range []netip.Addr{a.ip, attributes(message[unix.SizeofIfAddrmsg:]).Address(unix.IFA_ADDRESS)} {
+			own[linkRoute{a.device, netip.PrefixFrom(ip, a.bits).Masked()}] = true
+		}
 	}
-	cache := rest.Get(unix.RTA_CACHEINFO)
-	ends := len(cache) >= expires+4 && binary.NativeEndian.Uint32(cache[expires:]) != 0
-	return message[protocol] == unix.RTPROT_RA || message[protocol] == unix.RTPROT_KERNEL && ends
+	return own, nil
 }
 
 // solicit asks routers to advertise themselves (RFC 4861). The kernel asks when a device comes

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,6 +43,7 @@ func routed(t *testing.T) (*kernel.Kernel, *netnstest.Namespace, *netnstest.Name
 }
 
 // advertise lets a router advertise itself and 2001:db8:a::/64, once it has an address for that.
+// The network 2001:db8:b::/64 is on the link for ever, and has no addresses for hosts.
 func advertise(t *testing.T, router *netnstest.Namespace) {
 	t.Helper()
 	message := []byte{
@@ -50,6 +52,9 @@ func advertise(t *testing.T, router *netnstest.Namespace) {
 	}
 	prefix := netip.MustParseAddr("2001:db8:a::").As16()
 	message = append(message, prefix[:]...)
+	onLink := netip.MustParseAddr("2001:db8:b::").As16()
+	message = append(message, 3, 4, 64, 0x80, 255, 255, 255, 255, 255, 255, 255, 255, 0, 0, 0, 0)
+	message = append(message, onLink[:]...)
 	router.Do(t, netnstest.OnLink("a", func(l netlink.Link) error {
 		socket, err := unix.Socket(unix.AF_INET6, unix.SOCK_RAW, unix.IPPROTO_ICMPV6)
 		if err != nil {
@@ -102,7 +107,8 @@ func TestAutoconfigurationOfAHostThatForwards(t *testing.T) {
 		t.Errorf("the address is %+v", a)
 	}
 	want(t, *i.IPv6.Autoconf, true)
-	want(t, protocolsOf(t, k), []string{"ra ::/0"})
+	do(t, k, plan.AddAddress{Name: "a", Address: document.Address{IP: "2001:db8:c::1", PrefixLength: 64}})
+	want(t, protocolsOf(t, k), []string{"ra ::/0", "ra 2001:db8:a::/64", "ra 2001:db8:b::/64"})
 	want(t, *show(t, k).Routes.Running[0].Metric, 77)
 	off := plan.SetAutomatic{Name: "a", Family: document.FamilyIPv6, IP: document.IP{DHCP: new(false), Autoconf: new(false)}}
 	for range 2 { // the second time it is off already
@@ -115,15 +121,45 @@ func TestAutoconfigurationOfAHostThatForwards(t *testing.T) {
 	}
 	n.Do(t, func() error {
 		routes, err := netlink.RouteListFiltered(netlink.FAMILY_V6, &netlink.Route{}, 0)
+		left := map[string]bool{}
 		for _, r := range routes {
-			if r.Dst != nil && r.Dst.IP.Equal(netip.MustParseAddr("2001:db8:a::").AsSlice()) {
-				t.Errorf("there is still the route %v", r)
+			if r.Dst != nil {
+				left[r.Dst.String()] = true
+			}
+		}
+		for network, stays := range map[string]bool{"2001:db8:a::/64": false, "2001:db8:b::/64": false, "2001:db8:c::/64": true} {
+			if left[network] != stays {
+				t.Errorf("there is a route to %s: %v, want %v", network, left[network], stays)
 			}
 		}
 		return err
 	})
 	advertise(t, router)
 	want(t, automatic(find(t, k, "a").IPv6), nil)
+}
+
+// TestAddressesOfAutoconfigurationEndWithTheToken: a new one replaces them, and so does none.
+func TestAddressesOfAutoconfigurationEndWithTheToken(t *testing.T) {
+	k, _, router := routed(t)
+	for _, token := range []string{"::fac", "::a:b:c:d", document.NoToken} {
+		on := document.IP{DHCP: new(false), Autoconf: new(true), Token: new(token)}
+		do(t, k, plan.SetAutomatic{Name: "a", Family: document.FamilyIPv6, IP: on})
+		with := strings.TrimPrefix(token, "::")
+		is := func(a document.Address) bool {
+			own, tokenized := strings.Contains(a.IP, "ff:fe"), strings.HasSuffix(a.IP, ":"+with)
+			return tokenized && with != "" || own && with == ""
+		}
+		waits.True(t, 10*time.Second, "one address of an advertisement, by the token "+token, func() bool {
+			advertise(t, router)
+			list := find(t, k, "a").IPv6.Addresses
+			return len(list) == 1 && is(list[0])
+		})
+		if with == "" {
+			want(t, find(t, k, "a").IPv6.Token, nil)
+		} else {
+			want(t, *find(t, k, "a").IPv6.Token, token)
+		}
+	}
 }
 
 // TestAutomaticSettingsChooseWhatIsTaken of an advertisement.
@@ -135,7 +171,27 @@ func TestAutomaticSettingsChooseWhatIsTaken(t *testing.T) {
 		advertise(t, router)
 		return len(automatic(find(t, k, "a").IPv6)) > 0
 	})
-	want(t, protocolsOf(t, k), nil)
+	want(t, protocolsOf(t, k), []string{"ra 2001:db8:a::/64", "ra 2001:db8:b::/64"})
+}
+
+// TestRoutesOfEarlierAdvertisementsGo with the setting that took them.
+func TestRoutesOfEarlierAdvertisementsGo(t *testing.T) {
+	for name, off := range map[string]document.IP{"auto-gateway": {AutoGateway: new(false)}, "auto-routes": {AutoRoutes: new(false)}} {
+		t.Run(name, func(t *testing.T) {
+			k, _, router := routed(t)
+			on := document.IP{DHCP: new(false), Autoconf: new(true)}
+			do(t, k, plan.SetAutomatic{Name: "a", Family: document.FamilyIPv6, IP: on})
+			waits.True(t, 10*time.Second, "a default route of an advertisement", func() bool {
+				advertise(t, router)
+				return slices.Contains(protocolsOf(t, k), "ra ::/0")
+			})
+			off.DHCP, off.Autoconf = on.DHCP, on.Autoconf
+			do(t, k, plan.SetAutomatic{Name: "a", Family: document.FamilyIPv6, IP: off})
+			if left := protocolsOf(t, k); slices.Contains(left, "ra ::/0") {
+				t.Errorf("left are %v", left)
+			}
+		})
+	}
 }
 
 func TestALeaseIsGivenToItsInterfaceAndTakenAway(t *testing.T) {

@@ -33,8 +33,15 @@ func (k *Kernel) routes(ctx context.Context, names map[uint32]string) (*document
 	if err != nil {
 		return nil, fmt.Errorf("list routes: %w", err)
 	}
+	advertised, err := k.advertisedNetworks(ctx, list)
+	if err != nil {
+		return nil, err
+	}
 	routes := &document.Routes{Running: []document.Route{}, Config: []document.Route{}}
 	for _, r := range list {
+		if isConnected(r) && advertised[linkRoute{uint32(r.LinkIndex), prefixOf(r.Dst)}] {
+			r.Protocol = unix.RTPROT_RA
+		}
 		shown := showRoute(r, names)
 		routes.Running = append(routes.Running, shown...)
 		if len(r.MultiPath) == 0 && (r.Protocol == unix.RTPROT_BOOT || r.Protocol == unix.RTPROT_STATIC) {
@@ -80,6 +87,12 @@ func showRoute(r netlink.Route, names map[uint32]string) []document.Route {
 		}
 	}
 	return list
+}
+
+func prefixOf(network *net.IPNet) netip.Prefix {
+	bits, _ := network.Mask.Size()
+	ip, _ := netip.AddrFromSlice(network.IP)
+	return netip.PrefixFrom(ip, bits)
 }
 
 // protocols are those of routes that come automatically.
@@ -222,6 +235,9 @@ func (k *Kernel) addRoute(ctx context.Context, step plan.AddRoute) error {
 		// No route leads to the gateway. The document has put it on this link.
 		r.Flags |= int(netlink.FLAG_ONLINK)
 		err = k.handle.RouteAdd(r)
+		if errors.Is(err, unix.EINVAL) && r.Gw != nil && r.Gw.To4() == nil {
+			err = k.addByLink(r)
+		}
 	}
 	if !errors.Is(err, unix.EEXIST) {
 		return err
@@ -234,6 +250,22 @@ func (k *Kernel) addRoute(ctx context.Context, step plan.AddRoute) error {
 		return nil
 	}
 	return fmt.Errorf("another route has that destination, table and metric: remove it, or choose another metric: %w", err)
+}
+
+// addByLink adds a route by a gateway of IPv6 that is in a network of another link. The kernel
+// takes the gateway for one of this link while a route to it says so.
+func (k *Kernel) addByLink(r *netlink.Route) error {
+	const bits = 128
+	way := &netlink.Route{
+		LinkIndex: r.LinkIndex, Protocol: unix.RTPROT_STATIC, Scope: netlink.SCOPE_LINK,
+		Dst: &net.IPNet{IP: r.Gw, Mask: net.CIDRMask(bits, bits)},
+	}
+	if err := k.handle.RouteAdd(way); err != nil {
+		return fmt.Errorf("lead to the gateway: %w", err)
+	}
+	r.Flags &^= int(netlink.FLAG_ONLINK)
+	err := k.handle.RouteAdd(r)
+	return errors.Join(err, unless(k.handle.RouteDel(way), unix.ESRCH, unix.ENODEV))
 }
 
 // has reports whether a route is there. Two routes are the same if the steps that add them

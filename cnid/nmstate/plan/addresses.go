@@ -33,13 +33,16 @@ func (p *planner) setFamilies() {
 func (p *planner) setAddresses() {
 	p.each(func(now, want *document.Interface) { p.clearAddresses(now, want) })
 	p.each(func(now, want *document.Interface) {
-		p.addAddresses(now, now.IPv4, want.IPv4)
-		p.addAddresses(now, now.IPv6, want.IPv6)
+		p.addAddresses(now, now.IPv4, static(addresses(want.IPv4)))
+		// The kernel lists the address of IPv6 first that was added last, and prefers it as source.
+		six := static(addresses(want.IPv6))
+		slices.Reverse(six)
+		p.addAddresses(now, now.IPv6, six)
 	})
 }
 
-func (p *planner) addAddresses(now *document.Interface, is, shall *document.IP) {
-	for _, a := range static(addresses(shall)) {
+func (p *planner) addAddresses(now *document.Interface, is *document.IP, shall []document.Address) {
+	for _, a := range shall {
 		if !has(addresses(is), a) {
 			p.step(AddAddress{now.Name, a})
 		}
@@ -58,7 +61,7 @@ func (p *planner) clearAddresses(now, want *document.Interface) {
 		p.clear(now, &now.IPv4, append(keep, target.Staying(now.IPv4, want.IPv4)...), four)
 	}
 	if want.IPv6 != nil && want.IPv6.Addresses != nil {
-		// The order of addresses of IPv6 means nothing.
+		// Addresses of IPv6 that are there stay, also in another order: it means little.
 		keep := common(static(addresses(now.IPv6)), static(want.IPv6.Addresses))
 		p.clear(now, &now.IPv6, append(keep, target.Staying(now.IPv6, want.IPv6)...), six)
 	}

@@ -86,6 +86,31 @@ func TestARouteOutlivesTheStaticAddressesBesideALease(t *testing.T) {
 	}
 }
 
+// TestATokenStaysUntilItIsTakenAway: "" does so, as "::" does.
+func TestATokenStaysUntilItIsTakenAway(t *testing.T) {
+	const set = "set ipv6 of eth1: DHCP off, autoconfiguration on"
+	for _, none := range []string{"", "::", "0::0"} {
+		m := newModel("eth1")
+		for _, c := range []struct{ document, steps, token string }{
+			{"ipv6: {autoconf: true, token: '::0.0.15.172'}", "set up eth1; " + set, "::fac"},
+			{"ipv6: {autoconf: true}", "", "::fac"},
+			{"ipv6: {token: '::FAC'}", "", "::fac"},
+			{"ipv6: {token: '::fad'}", set, "::fad"},
+			{"ipv6: {token: '" + none + "'}", set, ""},
+			{"ipv6: {token: '" + none + "'}", "", ""},
+		} {
+			got := m.steps(t, eth1(c.document))
+			is := ""
+			if token := m.show().Interfaces[0].IPv6.Token; token != nil {
+				is = *token
+			}
+			if got != c.steps || is != c.token {
+				t.Errorf("%s: steps %q, token %q; want %q, %q", c.document, got, is, c.steps, c.token)
+			}
+		}
+	}
+}
+
 // TestWhatIsShownOfAutomaticSettingsCanBeApplied: also by another host, which asks for itself.
 func TestWhatIsShownOfAutomaticSettingsCanBeApplied(t *testing.T) {
 	m := newModel("eth1")

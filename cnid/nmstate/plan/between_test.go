@@ -214,3 +214,17 @@ func TestAVLANThatStaysDownKeepsItsAddressWhenItsBaseIsSetUp(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// TestTheFirstAddressOfIPv6IsAddedLast: the kernel then lists it first.
+func TestTheFirstAddressOfIPv6IsAddedLast(t *testing.T) {
+	m := newModel("eth1")
+	const list = "address: [{ip: '2001:db8:2::1', prefix-length: 64}, {ip: '2001:db8:1::1', prefix-length: 64}]"
+	want := "set up eth1; add 2001:db8:1::1/64 to eth1; add 2001:db8:2::1/64 to eth1"
+	if got := m.steps(t, eth1("ipv6: {enabled: true, "+list+"}")); got != want {
+		t.Errorf("steps: %s", got)
+	}
+	four := "ipv4: {address: [{ip: 192.0.2.2, prefix-length: 24}, {ip: 192.0.2.1, prefix-length: 24}]}"
+	if got := m.steps(t, eth1(four)); got != "add 192.0.2.2/24 to eth1; add 192.0.2.1/24 to eth1" {
+		t.Errorf("steps: %s", got)
+	}
+}

@@ -62,7 +62,7 @@ var accepted = map[string][]string{
 var refused = map[string][]string{
 	"refused-dhcp-settings": {
 		`interfaces[0].ipv4.allow-extra-address": addresses are as the document has them`,
-		`interfaces[0].ipv6.addr-gen-mode": addr-gen-mode is not supported`, `interfaces[0].ipv6.token": the kernel chooses the addresses`,
+		`interfaces[0].ipv6.addr-gen-mode": addr-gen-mode is not supported`,
 	},
 	"refused-lldp":         {`interfaces[0].lldp": LLDP is not supported`},
 	"refused-802.1x":       {`interfaces[0].802.1x": 802.1x is not supported`},

@@ -28,7 +28,10 @@ func (m *model) setAutomatic(l *link, s plan.SetAutomatic) {
 	if l.automatic == nil {
 		l.automatic = map[string]document.IP{}
 	}
-	l.automatic[s.Family] = s.IP
+	if l.automatic[s.Family] = s.IP; s.IP.Token != nil && *s.IP.Token == document.NoToken {
+		s.IP.Token = nil
+		l.automatic[s.Family] = s.IP
+	}
 	for _, source := range []struct {
 		on      *bool
 		address document.Address

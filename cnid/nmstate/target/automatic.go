@@ -4,6 +4,8 @@
 package target
 
 import (
+	"net/netip"
+
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp"
 )
@@ -25,9 +27,32 @@ func (p *problems) checkAutomatic(path string, ip *document.IP, four bool) {
 	if table := ip.AutoTable; !four && table != nil && *table != 0 && *table != document.MainTable {
 		p.add(path+".auto-route-table-id", "%d: the kernel has routes of router advertisements in the main table alone: remove it, or put the interface into a VRF", *table)
 	}
+	p.checkToken(path, ip, four)
 	p.check(path+".dhcp-client-id", ip.ClientID, dhcp.CheckClientID)
 	p.check(path+".dhcp-duid", ip.DUID, dhcp.CheckDUID)
 	p.check(path+".dhcp-custom-hostname", ip.CustomHostname, dhcp.CheckHostname)
+}
+
+// checkToken checks the last bits of addresses of autoconfiguration.
+func (p *problems) checkToken(path string, ip *document.IP, four bool) {
+	if ip.Token == nil || *ip.Token == "" {
+		return
+	}
+	token, err := parseAddress(*ip.Token)
+	switch {
+	case four:
+		p.add(path+".token", "%s: it is a field of ipv6: write it there", *ip.Token)
+	case err != nil || !startsWithZeros(token):
+		p.add(path+".token", "%s: want an address of IPv6 whose first 64 bits are zero, such as ::1", *ip.Token)
+	case isFalse(ip.Autoconf) && !token.IsUnspecified():
+		p.add(path+".token", "%s: it is for addresses of autoconfiguration: set autoconf to true, or remove the token", *ip.Token)
+	}
+}
+
+func startsWithZeros(token netip.Addr) bool {
+	const half = 64
+	first, err := token.Prefix(half)
+	return err == nil && token.Is6() && first.Addr().IsUnspecified()
 }
 
 // check checks a text that is there.
@@ -81,6 +106,20 @@ func settled(ip *document.IP, want, have *document.IP, four bool) {
 	if !four && ip.Autoconf == nil {
 		ip.Autoconf = new(false)
 	}
+	ip.Token = settledToken(ip)
+}
+
+// settledToken is the token of a family in the one form in which tokens are compared. Only
+// autoconfiguration has one.
+func settledToken(ip *document.IP) *string {
+	switch {
+	case ip.Token == nil || !isTrue(ip.Autoconf):
+		return nil
+	case *ip.Token == "":
+		return new(document.NoToken)
+	default:
+		return new(canonical(*ip.Token))
+	}
 }
 
 // stopAutomatic leaves out all that is of an automatic family alone. With a family ends its
@@ -121,7 +160,7 @@ func speaksOfAutomatic(want *document.IP) bool {
 	}
 	said := want.Automatic()
 	return said.DHCP != nil || said.Autoconf != nil || said.AutoDNS != nil || said.AutoGateway != nil || said.AutoRoutes != nil ||
-		said.AutoTable != nil || said.AutoMetric != nil || said.ClientID != "" || said.DUID != "" || said.SendHostname != nil || said.CustomHostname != ""
+		said.AutoTable != nil || said.AutoMetric != nil || said.ClientID != "" || said.DUID != "" || said.Token != nil || said.SendHostname != nil || said.CustomHostname != ""
 }
 
 // checkPortAutomatic refuses DHCP on a port.

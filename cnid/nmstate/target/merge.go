@@ -199,8 +199,9 @@ func Read(object map[string]any) (i document.Interface, err error) {
 
 // resolved returns a document with values instead of references to them: the MAC address of
 // another interface, and the table of a VRF. Interfaces and routes keep their places.
-func (r *resolution) resolved(desired *document.State) *document.State {
+func (r *resolution) resolved(desired, current *document.State) *document.State {
 	d := *desired
+	d.RouteRules = withPriorities(desired.RouteRules, current.RouteRules)
 	d.Interfaces = slices.Clone(desired.Interfaces)
 	for n, i := range d.Interfaces {
 		if i.CopyMACFrom != "" && i.State != document.Ignore {

@@ -41,6 +41,59 @@ func (r *resolution) rules(desired, current *document.RouteRules) []document.Rou
 	return list
 }
 
+// withPriorities gives each rule to add a priority: that of the same rule that is there, or the
+// first free one from DefaultPriority on. Rules of both families share them, as in nmstate.
+func withPriorities(desired, current *document.RouteRules) *document.RouteRules {
+	if desired == nil {
+		return nil
+	}
+	taken, of := map[int64]bool{}, map[string]int64{}
+	take := func(list []document.RouteRule) {
+		for _, rule := range list {
+			if rule.Priority != nil && rule.State == "" {
+				taken[*rule.Priority], of[ruleWords(rule)] = true, *rule.Priority
+			}
+		}
+	}
+	if current != nil {
+		take(current.Config)
+	}
+	take(desired.Config)
+	complete := &document.RouteRules{Config: slices.Clone(desired.Config)}
+	free := int64(document.DefaultPriority)
+	for n, rule := range complete.Config {
+		if rule.Priority != nil || rule.State != "" {
+			continue
+		}
+		priority, there := of[ruleWords(rule)]
+		for ; !there && taken[free]; free++ {
+		}
+		if !there {
+			priority = free
+		}
+		rule.Priority = &priority
+		complete.Config[n] = rule
+		take(complete.Config[n : n+1])
+	}
+	return complete
+}
+
+// ruleWords is what two rules have in common that differ by their priorities alone.
+func ruleWords(rule document.RouteRule) string {
+	rule = NormalRule(rule)
+	words := []any{rule.Family, rule.From, rule.To, rule.IncomingInterface, rule.Action}
+	if rule.Action == "" {
+		words = append(words, *rule.Table)
+	}
+	if rule.Mark != nil {
+		words = append(words, "mark", *rule.Mark, maskOf(rule))
+	}
+	if rule.SuppressPrefixLength != nil {
+		words = append(words, "suppress", *rule.SuppressPrefixLength)
+	}
+	return fmt.Sprintln(words...)
+}
+
 // SameRule reports whether two rules are one, in whatever form they are written.
 func SameRule(a, b document.RouteRule) bool {
 	a, b = NormalRule(a), NormalRule(b)

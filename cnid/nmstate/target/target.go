@@ -41,7 +41,7 @@ const maxInterfaces = 1000
 // error has all that is wrong with the desired state, with the paths of the fields.
 func Resolve(desired, current *document.State) (*Target, error) {
 	r := newResolution(desired, current)
-	desired = r.resolved(desired)
+	desired = r.resolved(desired, current)
 	r.name(desired.Interfaces)
 	for _, name := range r.order {
 		r.checkValues(r.path[name], r.desired[name])

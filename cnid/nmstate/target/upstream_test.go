@@ -27,10 +27,13 @@ func over(t *testing.T, current, desired string) *target.Target {
 func TestListsOfTheResolverAreMerged(t *testing.T) {
 	const current = "dns-resolver: {config: {server: [192.0.2.53], search: [old.example], options: [rotate, other]}}"
 	for desired, want := range map[string]document.Resolver{
-		"{search: [a.example]}":             {Server: []string{"192.0.2.53"}, Search: []string{"a.example"}, Options: []string{"rotate", "other"}},
-		"{server: [192.0.2.54]}":            {Server: []string{"192.0.2.54"}, Search: []string{"old.example"}, Options: []string{"rotate", "other"}},
-		"{search: []}":                      {Server: []string{"192.0.2.53"}, Search: []string{}, Options: []string{"rotate", "other"}},
-		"{options: [ndots:2, other]}":       {Server: []string{"192.0.2.53"}, Search: []string{"old.example"}, Options: []string{"ndots:2", "other"}},
+		"{search: [a.example]}":       {Server: []string{"192.0.2.53"}, Search: []string{"a.example"}, Options: []string{"rotate", "other"}},
+		"{server: [192.0.2.54]}":      {Server: []string{"192.0.2.54"}, Search: []string{"old.example"}, Options: []string{"rotate", "other"}},
+		"{search: []}":                {Server: []string{"192.0.2.53"}, Search: []string{}, Options: []string{"rotate", "other"}},
+		"{options: [ndots:2, other]}": {Server: []string{"192.0.2.53"}, Search: []string{"old.example"}, Options: []string{"ndots:2", "other"}},
+		"{server: ['2001:DB8:0::1', '::fFfF:192.0.2.1', 'FE80::1%eth0']}": {
+			Server: []string{"2001:db8::1", "::ffff:192.0.2.1", "fe80::1%eth0"}, Search: []string{"old.example"}, Options: []string{"rotate", "other"},
+		},
 		"{}":                                {Server: []string{}, Search: []string{}, Options: []string{}},
 		"{server: [], search: [b.example]}": {Server: []string{}, Search: []string{"b.example"}, Options: []string{"rotate", "other"}},
 	} {
@@ -201,5 +204,45 @@ func TestValuesOfBondOptionsAreComparedAsTheDriverReadsThem(t *testing.T) {
 		if a, b := target.Option(c.name, c.a), target.Option(c.name, c.b); a != b {
 			t.Errorf("%s: %v is %s, and %v is %s", c.name, c.a, a, c.b, b)
 		}
+	}
+}
+
+func TestRulesWithoutPriorityGetTheFirstFreeOne(t *testing.T) {
+	const current = `
+route-rules:
+  config:
+  - {family: ipv4, ip-from: 192.0.2.0/24, priority: 30001, route-table: 50}
+  - {family: ipv6, ip-from: "2001:db8::/32", priority: 7, route-table: 50}
+  - {family: ipv4, ip-from: 198.51.100.0/24, priority: 40000, route-table: 50}`
+	for desired, want := range map[string]string{
+		"{ip-to: 192.0.2.0/24}": "30000",
+		"{ip-to: 192.0.2.0/24}, {ip-to: '2001:db8::/32'}, {ip-to: 1.1.1.1}": "30000 30002 30003",
+		"{ip-to: 192.0.2.0/24}, {ip-to: 192.0.2.0/24}":                      "30000 30000",
+		// The same rule is there with another priority.
+		"{ip-from: 192.0.2.7/24, route-table: 50}, {ip-from: '2001:db8::/32', route-table: 50}, {ip-from: 198.51.100.0/24, route-table: 50}": "30001 7 40000",
+		"{ip-to: 192.0.2.0/24}, {ip-to: 1.1.1.1, priority: 30000}, {ip-to: 2.2.2.2, priority: 5}":                                            "30002 30000 5",
+		// What a document deletes may be deleted and added again.
+		"{state: absent}, {ip-from: 192.0.2.0/24, route-table: 50}": "none 30001",
+	} {
+		to := over(t, current, "route-rules: {config: ["+desired+"]}")
+		var got []string
+		for _, rule := range to.Document.RouteRules.Config {
+			if rule.Priority == nil {
+				got = append(got, "none")
+				continue
+			}
+			got = append(got, fmt.Sprint(*rule.Priority))
+		}
+		if words := strings.Join(got, " "); words != want {
+			t.Errorf("%s: the priorities are %s, want %s", desired, words, want)
+		}
+	}
+}
+
+func TestARuleWithoutPriorityThatIsThereChangesNothing(t *testing.T) {
+	const current = "route-rules: {config: [{family: ipv4, ip-from: 192.0.2.0/24, priority: 30001, route-table: 50}]}"
+	to := over(t, current, "route-rules: {config: [{ip-from: 192.0.2.0/24, route-table: 50}]}")
+	if len(to.Rules) != 1 || *to.Rules[0].Priority != 30001 {
+		t.Errorf("the rules are %+v", to.Rules)
 	}
 }

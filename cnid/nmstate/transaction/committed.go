@@ -187,7 +187,7 @@ func declaredRules(committed *document.State, c change) []document.RouteRule {
 	kept := slices.DeleteFunc(slices.Clone(routingOf(committed).Rules), func(rule document.RouteRule) bool {
 		return slices.ContainsFunc(removed, func(r document.RouteRule) bool { return target.SameRule(r, rule) })
 	})
-	desired := routingOf(c.desired).Rules
+	desired := routingOf(c.target.Document).Rules
 	for _, want := range desired {
 		if want.State == document.Absent {
 			kept = slices.DeleteFunc(kept, func(rule document.RouteRule) bool { return target.RuleMatches(want, rule) })

@@ -128,18 +128,33 @@ func servers(raw []byte, own netip.Prefix) []netip.Addr {
 	return list[:min(len(list), dhcp.MaxDNS)]
 }
 
-// routes returns the classless routes (option 121), or else the default route by the first
-// router that can be one (option 3).
+// routes returns the classless routes (option 121), and the default route by the first router
+// that can be one (option 3) unless a classless route is one. RFC 3442 ignores the router
+// beside any classless route. NetworkManager keeps it, and hosts that come from there would
+// lose their default route otherwise.
 func routes(options dhcpv4.Options, own netip.Prefix) []dhcp.Route {
-	if raw := options.Get(dhcpv4.OptionClasslessStaticRoute); raw != nil {
-		return classless(raw, own)
+	list := classless(options.Get(dhcpv4.OptionClasslessStaticRoute), own)
+	if leadsEverywhere(list) {
+		return list
 	}
 	for _, router := range addresses(options.Get(dhcpv4.OptionRouter)) {
 		if isGateway(router, own) {
-			return []dhcp.Route{route(netip.PrefixFrom(netip.IPv4Unspecified(), 0), router, own)}
+			list = append([]dhcp.Route{route(everywhere(0, 0), router, own)}, list...)
+			return list[:min(len(list), dhcp.MaxRoutes)]
 		}
 	}
-	return nil
+	return list
+}
+
+// everywhere is the network of all addresses, or with one bit half of it.
+func everywhere(first byte, bits int) netip.Prefix {
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{first}), bits)
+}
+
+// leadsEverywhere reports whether routes lead to all addresses. Two halves do so too, as
+// servers write it whose default route has to win.
+func leadsEverywhere(list []dhcp.Route) bool {
+	return has(list, everywhere(0, 0)) || has(list, everywhere(0, 1)) && has(list, everywhere(128, 1))
 }
 
 // classless reads routes in the form of RFC 3442: the length of the destination, as many of

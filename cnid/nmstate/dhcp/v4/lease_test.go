@@ -68,7 +68,7 @@ func TestALeaseHasWhatTheServerGives(t *testing.T) {
 	}
 }
 
-func TestClasslessRoutesReplaceTheRouter(t *testing.T) {
+func TestAClasslessDefaultRouteReplacesTheRouter(t *testing.T) {
 	got := decode(t, ack(us, map[uint8][]byte{
 		3:   {192, 0, 2, 1},
 		121: {0, 192, 0, 2, 9, 24, 198, 51, 100, 203, 0, 113, 1, 32, 203, 0, 113, 1, 0, 0, 0, 0, 12, 10, 31, 192, 0, 2, 9},
@@ -85,6 +85,30 @@ func TestClasslessRoutesReplaceTheRouter(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got.Lease.Routes, cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestARouterStandsBesideClasslessRoutesThatLeaveSomethingOut(t *testing.T) {
+	router := "0.0.0.0/0 192.0.2.1"
+	for name, c := range map[string]struct {
+		classless []byte
+		want      []string
+	}{
+		"one network":      {[]byte{24, 198, 51, 100, 192, 0, 2, 9}, []string{router, "198.51.100.0/24 192.0.2.9"}},
+		"half of all":      {[]byte{1, 128, 192, 0, 2, 9}, []string{router, "128.0.0.0/1 192.0.2.9"}},
+		"both halves":      {[]byte{1, 0, 192, 0, 2, 9, 1, 128, 192, 0, 2, 9}, []string{"0.0.0.0/1 192.0.2.9", "128.0.0.0/1 192.0.2.9"}},
+		"nothing readable": {[]byte{33}, []string{router}},
+		"no router there":  {[]byte{0, 192, 0, 2, 10}, []string{router}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, r := range decode(t, ack(us, map[uint8][]byte{3: {192, 0, 2, 1}, 121: c.classless})).Lease.Routes {
+				got = append(got, r.Destination.String()+" "+r.Gateway.String())
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
 	}
 }
 
