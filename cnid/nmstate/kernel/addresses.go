@@ -245,7 +245,25 @@ func (k *Kernel) removeAddress(ctx context.Context, step plan.RemoveAddress) err
 	if err != nil {
 		return err
 	}
-	return unless(k.tell(ctx, unix.RTM_DELADDR, 0, request...), unix.EADDRNOTAVAIL, unix.ENODEV)
+	err = k.tell(ctx, unix.RTM_DELADDR, 0, request...)
+	if errors.Is(err, unix.EADDRNOTAVAIL) {
+		return k.removePeer(ctx, l, step.Address)
+	}
+	return unless(err, unix.ENODEV)
+}
+
+// removePeer removes an address with a peer, if there is one. The kernel looks for it by its
+// peer, which no document has.
+func (k *Kernel) removePeer(ctx context.Context, l link, gone document.Address) error {
+	ip, err := netip.ParseAddr(gone.IP)
+	if err != nil {
+		return fmt.Errorf("address.ip: %w", err)
+	}
+	family := unix.AF_INET
+	if ip.Is6() {
+		family = unix.AF_INET6
+	}
+	return k.removeAddresses(ctx, l.index, family, func(a address) bool { return a.ip == ip && a.bits == gone.PrefixLength })
 }
 
 // addressRequest describes an address. One of IPv6 is usable at once: a document that is
