@@ -33,6 +33,13 @@ func HasAddresses(want, is document.Interface) bool {
 	}
 }
 
+// IsAwaited reports whether a change of an interface waits for its addresses. Interfaces with
+// ports are not waited for without wait-ip, as in nmstate: a bridge whose ports have other VLANs
+// than the bridge itself reaches no server, and works for its ports.
+func IsAwaited(want document.Interface) bool {
+	return want.WaitIP != "" || !slices.Contains([]string{document.LinuxBridge, document.Bond, document.VRFType}, want.Type)
+}
+
 func listed(ip *document.IP) []document.Address {
 	if ip == nil {
 		return nil
