@@ -110,7 +110,7 @@ func with(shown, settings *document.IP) *document.IP {
 		return shown
 	}
 	ip := *settings
-	ip.Addresses, ip.Enabled, ip.Autoconf = shown.Addresses, shown.Enabled, shown.Autoconf
+	ip.Addresses, ip.Enabled, ip.Autoconf, ip.Forwarding = shown.Addresses, shown.Enabled, shown.Autoconf, shown.Forwarding
 	if isTrue(ip.DHCP) && ip.Autoconf == nil {
 		ip.Enabled = new(true) // IPv4 is shown as enabled for its addresses alone.
 	}

@@ -38,6 +38,18 @@ func addresses(list ...document.Address) []document.Address {
 	return append([]document.Address{}, list...)
 }
 
+func TestOneInterfaceForwardsAndAnotherDoesNot(t *testing.T) {
+	k, n := open(t)
+	do(t, k, pair())
+	for _, on := range []bool{true, false} {
+		do(t, k, plan.SetForwarding{Name: "a", Family: document.FamilyIPv4, On: on}, plan.SetForwarding{Name: "b", Family: document.FamilyIPv6, On: on})
+		a, b := find(t, k, "a"), find(t, k, "b")
+		want(t, []bool{*a.IPv4.Forwarding, *a.IPv6.Forwarding, *b.IPv4.Forwarding, *b.IPv6.Forwarding}, []bool{on, false, false, on})
+		word := map[bool]string{true: "1", false: "0"}[on]
+		want(t, n.Setting(t, "ipv4", "a", "forwarding")+n.Setting(t, "ipv6", "b", "forwarding"), word+word)
+	}
+}
+
 // TestAnAddressWithAPeerIsRemoved: its network is that of the peer, which no document has.
 func TestAnAddressWithAPeerIsRemoved(t *testing.T) {
 	k, n := open(t)

@@ -73,6 +73,7 @@ func TestWhatOnlyAddsIsPermitted(t *testing.T) {
 		plan.RemoveRoute{Route: document.Route{Destination: "203.0.113.0/24"}},
 		plan.AddRoute{Route: document.Route{Destination: "0.0.0.0/0"}},
 		plan.SetFamily{Name: "bond0.5", Enabled: true},
+		plan.SetForwarding{Name: "bond0.5", Family: document.FamilyIPv6, On: true},
 		plan.SetUp{Name: "bond0"},
 	} {
 		if err := rules("", false).Steps(example, []plan.Step{step}); err != nil {
@@ -91,6 +92,7 @@ func TestInterfacesOfOtherProgramsAreLeftAlone(t *testing.T) {
 		plan.Change{Interface: document.Interface{Name: "eth9"}},
 		plan.Enslave{Port: "eth9"},
 		plan.SetFamily{Name: "eth9"},
+		plan.SetForwarding{Name: "eth9"},
 		plan.SetVFs{Name: "eth9"},
 		plan.PortChange{Bridge: "eth9"},
 		plan.Enslave{Port: "eth2", Controller: "eth9"},

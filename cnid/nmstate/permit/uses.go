@@ -104,6 +104,10 @@ func (n node) harm(use Use, d deed, later []deed) string {
 		if s.Name == use.Interface && !s.Enabled && slices.ContainsFunc(use.Addresses, netip.Addr.Is6) {
 			return "the IPv6 address of " + s.Name + " would go"
 		}
+	case plan.SetForwarding:
+		if s.Name == use.Interface && !s.On {
+			return fmt.Sprintf("packets for pods on %s would be dropped", s.Name)
+		}
 	case plan.SetAutomatic:
 		return n.unlearns(use, s, later)
 	case plan.RemoveAddress:
