@@ -24,6 +24,8 @@ const (
 	kind       = "type"
 	state      = "state"
 	ipv4       = "ipv4"
+	address    = "address"
+	dhcp       = "dhcp"
 	ipv6       = "ipv6"
 	controller = "controller"
 	// madeBy is Alioth's own: whose interface it has to be.

@@ -20,6 +20,8 @@ import (
 //     made absent or down gets all of them. A virtual one that was down becomes inactive, for
 //     down would remove it.
 //   - A list, a description or a controller that was not there becomes empty.
+//   - Where the policy said whether there is DHCP, the family gets its static addresses back: the
+//     end of DHCP would keep those of a lease.
 //   - Ports get back their addresses, MTU, MAC and controller, which a controller takes.
 //   - Routes of interfaces that were ports, absent or down come back.
 //   - Routes and rules that were not there become absent; those that an absent entry removed
@@ -222,6 +224,9 @@ func (u *undoing) restoreFields(fields, was []leaf) {
 		key := l.path[len(l.path)-1].key
 		if len(l.path) == 3 && (key == name || key == kind || key == state || key == madeBy) {
 			continue
+		}
+		if len(l.path) == 4 && key == dhcp {
+			u.restoreFields([]leaf{{path: field(l.path[:3], address), value: []any{}}}, was)
 		}
 		found := false
 		for _, w := range was {
