@@ -15,6 +15,7 @@ import (
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp"
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
+	"github.com/alioth-net/alioth/cnid/nmstate/resolvconf"
 )
 
 // Wanted has the settings of all that is configured automatically.
@@ -24,6 +25,9 @@ type Wanted struct {
 	Interfaces []Interface `json:"interfaces,omitempty"`
 	// Static is the part of the resolver that leases have not added; nil while they add nothing.
 	Static *document.Resolver `json:"static,omitempty"`
+	// File is the resolver's file as it was before leases added to it; nil while they add
+	// nothing, or once a document has changed the resolver.
+	File *resolvconf.Copy `json:"file,omitempty"`
 }
 
 // Interface is an interface with the automatic settings of its families, nil for a family
