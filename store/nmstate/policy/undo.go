@@ -222,7 +222,7 @@ func (u *undoing) restoreRoutes(was, next []leaf) {
 func (u *undoing) restoreFields(fields, was []leaf) {
 	for _, l := range fields {
 		key := l.path[len(l.path)-1].key
-		if len(l.path) == 3 && (key == name || key == kind || key == state || key == madeBy) {
+		if len(l.path) == 3 && slices.Contains([]string{name, kind, state, madeBy, waitIP}, key) {
 			continue
 		}
 		if len(l.path) == 4 && key == dhcp {

@@ -37,6 +37,7 @@ func TestWhatOnlyARemovedPolicyHadIsTurnedBack(t *testing.T) {
 		{"addresses where none were", "interfaces: [{name: eth2, ipv4: {enabled: true, address: [{ip: 192.0.2.7, prefix-length: 24}]}}]", "", "interfaces: [{name: eth2, state: down, ipv4: {enabled: false, address: []}}]", ""},
 		{"DHCP, whose lease would stay as a static address", "interfaces: [{name: eth3, ipv4: {dhcp: true}, ipv6: {dhcp: false}}]", "", "interfaces: [{name: eth3, state: up, ipv4: {dhcp: false, address: [{ip: 192.0.2.3, prefix-length: 24}]}, ipv6: {dhcp: false, address: []}}]", ""},
 		{"DHCP, where another has the addresses", "interfaces: [{name: eth3, ipv4: {dhcp: true}}]", "interfaces: [{name: eth3, ipv4: {address: []}}]", "interfaces: [{name: eth3, ipv4: {dhcp: false}}]", ""},
+		{"what a change waits for", "interfaces: [{name: eth1, wait-ip: any}]", "", "interfaces: [{name: eth1, state: up}]", ""},
 		{"a description and a controller", "interfaces: [{name: eth1, description: x, controller: br9}]", "", "interfaces: [{name: eth1, state: up, description: '', controller: ''}]", ""},
 		{"a setting that was not known", "interfaces: [{name: eth1, accept-all-mac-addresses: true}]", "", "interfaces: [{name: eth1, state: up}]", "interfaces[eth1].accept-all-mac-addresses"},
 		{"a setting that was not known, and another has", "interfaces: [{name: eth1, accept-all-mac-addresses: true}]", "interfaces: [{name: eth1, accept-all-mac-addresses: false}]", "", ""},
