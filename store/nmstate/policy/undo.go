@@ -23,7 +23,7 @@ import (
 //   - Where the policy said whether there is DHCP, the family gets its static addresses back: the
 //     end of DHCP would keep those of a lease.
 //   - Ports get back their addresses, MTU, MAC and controller, which a controller takes.
-//   - Routes of interfaces that were ports, absent or down come back.
+//   - Routes of interfaces that were ports, absent or down, or lost addresses, come back.
 //   - Routes and rules that were not there become absent; those that an absent entry removed
 //     come back.
 //   - The resolver's configuration becomes what it was, unless next has one.
@@ -120,6 +120,9 @@ func (u *undoing) interfaces() {
 			u.restoreState(was, next[called])
 		case wanted != ignore:
 			u.restoreFields(fields, was)
+			if was != nil && slices.ContainsFunc(fields, ofAddresses) {
+				u.restoreRoutes(was, next[called])
+			}
 			u.restoreState(was, next[called])
 		}
 	}
@@ -128,6 +131,12 @@ func (u *undoing) interfaces() {
 			u.restorePort(before[port], next[port])
 		}
 	}
+}
+
+// ofAddresses reports whether a field decides about addresses of an interface: with an address
+// the kernel removes routes.
+func ofAddresses(l leaf) bool {
+	return len(l.path) == 4 && slices.Contains([]string{address, dhcp, "enabled"}, l.path[3].key)
 }
 
 // restoreState gives an interface the state that it had. One of next keeps the state of
