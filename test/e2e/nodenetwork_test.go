@@ -11,10 +11,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
-	nmstatev1beta1 "github.com/alioth-net/alioth/api/nmstate/v1beta1"
 	"github.com/alioth-net/alioth/test/e2e/scene"
 	"github.com/alioth-net/alioth/test/e2e/stage"
 )
@@ -53,7 +51,7 @@ func TestAPolicyGivesNodesABridgeForAsLongAsItIsThere(t *testing.T) {
 	e.AwaitPolicy(t, policy, nmstatev1.AvailableCondition)
 	for _, node := range []string{first, second} {
 		e.awaitDevice(t, node, "nns-br", "mtu 1450", true)
-		e.awaitState(t, node, `"name":"nns-br"`, true)
+		e.AwaitState(t, node, `"name":"nns-br"`, true)
 	}
 	e.OnNode(t, first, "ip", "link", "del", "nns-br")
 	e.awaitDevice(t, first, "nns-br", "mtu 1450", true)
@@ -71,7 +69,7 @@ func TestAPolicyGivesNodesABridgeForAsLongAsItIsThere(t *testing.T) {
 	}
 	for _, node := range []string{first, second} {
 		e.awaitDevice(t, node, "nns-br", "", false)
-		e.awaitState(t, node, `"name":"nns-br"`, false)
+		e.AwaitState(t, node, `"name":"nns-br"`, false)
 		e.AwaitNoEnactment(t, node, policy.Name)
 	}
 }
@@ -92,38 +90,19 @@ func TestAPolicyThatFailsKeepsNoOtherFromTheNode(t *testing.T) {
 	e.AwaitPolicy(t, impossible, nmstatev1.DegradedCondition, node, "eth666")
 
 	e.OnNode(t, node, "ip", "link", "add", "nns-hand", "type", "bridge")
-	e.awaitState(t, node, `"name":"nns-hand"`, true)
+	e.AwaitState(t, node, `"name":"nns-hand"`, true)
 	matching := &nmstatev1.NodeNetConfPolicy{ObjectMeta: metav1.ObjectMeta{Name: unique("matching")}}
 	matching.Spec.MatchRules = []nmstatev1.MatchRule{{Name: "nns-hand"}}
 	matching.Spec.DesiredState = &runtime.RawExtension{Raw: []byte(`{"interfaces":[{"mtu":1400}]}`)}
 	e.Make(t, matching)
 	e.awaitDevice(t, node, "nns-hand", "mtu 1400", true)
 	e.OnNode(t, node, "ip", "link", "del", "nns-hand")
-	e.awaitState(t, node, `"name":"nns-hand"`, false)
+	e.AwaitState(t, node, `"name":"nns-hand"`, false)
 	if err := e.Delete(within(t, patience), innocent); err != nil {
 		t.Fatal(err)
 	}
 	e.awaitDevice(t, node, "nns-inno", "", false)
 	e.awaitDevice(t, node, "nns-hand", "", false)
-}
-
-// awaitState waits until the reported state of a node has a text, or not.
-func (e *env) awaitState(t *testing.T, node, text string, there bool) {
-	t.Helper()
-	state := &nmstatev1beta1.NodeNetworkState{}
-	err := scene.Until(within(t, patience), fmt.Sprintf("the state of %s to have %s: %v", node, text, there), func(ctx context.Context) (bool, string, error) {
-		if err := e.Client.Get(ctx, client.ObjectKey{Name: node}, state); err != nil {
-			return false, "", err
-		}
-		current := ""
-		if state.Status.CurrentState != nil {
-			current = string(state.Status.CurrentState.Raw)
-		}
-		return strings.Contains(current, text) == there, current, nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // A policy that takes a device from what uses it is refused with its users, and one with an

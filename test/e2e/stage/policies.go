@@ -64,3 +64,22 @@ func (e *Env) AwaitNoEnactment(t *testing.T, node, policy string) {
 		t.Fatal(err)
 	}
 }
+
+// AwaitState waits until the reported state of a node has a text, or not.
+func (e *Env) AwaitState(t *testing.T, node, text string, there bool) {
+	t.Helper()
+	state := &nmstatev1beta1.NodeNetworkState{}
+	err := scene.Until(Within(t, Patience), fmt.Sprintf("the state of %s to have %s: %v", node, text, there), func(ctx context.Context) (bool, string, error) {
+		if err := e.Client.Get(ctx, client.ObjectKey{Name: node}, state); err != nil {
+			return false, "", err
+		}
+		current := ""
+		if state.Status.CurrentState != nil {
+			current = string(state.Status.CurrentState.Raw)
+		}
+		return strings.Contains(current, text) == there, current, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
