@@ -40,8 +40,10 @@ dnsmasq --conf-file=/dev/null --user=root --no-resolv --no-hosts --no-ping --pid
   --dhcp-range=198.51.100.100,198.51.100.199,10m --dhcp-range=203.0.113.100,203.0.113.199,10m \
   --dhcp-range=2001:db8:100::100,2001:db8:100::1ff,64,10m --enable-ra --ra-param=far0,0,0 --dhcp-option=option:domain-search,lease.example
 '
-ip link set eth1 up
-ip link set eth2 up
+for link in eth1 eth2; do
+  ip link set $link up
+  until ip -6 route show table all dev $link | grep -q ^multicast && ip -6 addr show dev $link | grep -q 'inet6 fe80'; do sleep 0.1; done
+done
 `
 
 // removeFar removes it. The kernel gives the node its adapters back.
