@@ -121,7 +121,7 @@ func bondKinds() []kind {
 }
 
 func bridgeKinds() []kind {
-	const byHand = `ip link add br7 type bridge; ip link set br7 up; ip link set eth1 master br7`
+	const byHand = `ip link add br8 type bridge; ip link set eth1 master br8; ip link set br8 up`
 	return []kind{
 		{
 			name:    "a bridge with DHCP",
@@ -140,11 +140,11 @@ func bridgeKinds() []kind {
 		},
 		{
 			name: "a bridge by hand that is removed, and its port gets DHCP",
-			by:   byHand, undo: `ip link del br7`, reported: `"controller":"br7"`,
-			desired: `interfaces: [{name: br7, type: linux-bridge, state: absent}, {name: eth1, type: ethernet, state: up, ipv4: {enabled: true, dhcp: true}}]`,
-			changed: `interfaces: [{name: br7, type: linux-bridge, state: absent}, {name: eth1, type: ethernet, state: up, ipv4: {enabled: true, address: [{ip: 198.51.100.20, prefix-length: 24}], dhcp: false}}]`,
-			shows:   []string{`! ip link show br7`, leased("eth1", untagged)},
-			then:    []string{`! ip link show br7`, `ip -4 -o addr show dev eth1 | grep 198.51.100.20/24`},
+			by:   byHand, undo: `ip link del br8`, reported: `"controller":"br8"`,
+			desired: `interfaces: [{name: br8, type: linux-bridge, state: absent}, {name: eth1, type: ethernet, state: up, ipv4: {enabled: true, dhcp: true}}]`,
+			changed: `interfaces: [{name: br8, type: linux-bridge, state: absent}, {name: eth1, type: ethernet, state: up, ipv4: {enabled: true, address: [{ip: 198.51.100.20, prefix-length: 24}], dhcp: false}}]`,
+			shows:   []string{`! ip link show br8`, leased("eth1", untagged)},
+			then:    []string{`! ip link show br8`, `ip -4 -o addr show dev eth1 | grep 198.51.100.20/24`},
 		},
 	}
 }
