@@ -201,9 +201,9 @@ func otherKinds() []kind {
 				"card": `interfaces.name=="eth1"`, "routes": `routes.running.next-hop-interface=="eth1"`, "names": `dns-resolver.running`,
 			},
 			desired: `{dns-resolver: {config: "{{ capture.names.dns-resolver.running }}"}, interfaces: [{name: eth1, ipv4: {enabled: true, dhcp: false, address: "{{ capture.card.interfaces.0.ipv4.address }}"}, ipv6: {enabled: true, dhcp: false, autoconf: false, address: "{{ capture.card.interfaces.0.ipv6.address }}"}}], routes: {config: "{{ capture.routes.routes.running }}"}}`,
-			changed: `interfaces: [{name: eth1, ipv4: {enabled: true, dhcp: false, address: []}}]`,
+			changed: `interfaces: [{name: eth1, ipv6: {enabled: true, dhcp: false, autoconf: false, address: []}}]`,
 			shows:   []string{`ip -4 -o addr show dev eth1 | grep 198.51.100.20/24`, `ip route | grep '192.0.2.0/24 via 198.51.100.1'`},
-			then:    []string{noIPv4("eth1")},
+			then:    []string{`! ip -6 -o addr show dev eth1 scope global | grep inet6`},
 		},
 		{
 			name:    "a device that never was",
