@@ -89,7 +89,8 @@ func TestADefaultRouteOfALeaseIsNotTheNodesOwn(t *testing.T) {
 		Interfaces: []document.Interface{
 			{Name: "eth0", IPv4: &document.IP{DHCP: new(false)}},
 			{Name: "bond0", IPv4: &document.IP{DHCP: new(true)}, Bond: &document.LinkAggregation{Ports: []string{"eth1"}}},
-			{Name: "eth1"}, {Name: "eth2"},
+			{Name: "eth1"},
+			{Name: "eth2"},
 		},
 		Routes: &document.Routes{Running: []document.Route{
 			{Destination: "0.0.0.0/0", Interface: "eth0", Address: "192.0.2.1", Protocol: document.ProtocolDHCP},
@@ -98,9 +99,12 @@ func TestADefaultRouteOfALeaseIsNotTheNodesOwn(t *testing.T) {
 		}},
 	}
 	for _, step := range []plan.Step{
-		plan.SetDown{Name: "eth1"}, plan.Delete{Name: "bond0"}, plan.Change{Interface: document.Interface{Name: "bond0"}},
+		plan.SetDown{Name: "eth1"},
+		plan.Delete{Name: "bond0"},
+		plan.Change{Interface: document.Interface{Name: "bond0"}},
 		plan.SetAutomatic{Name: "bond0", Family: document.FamilyIPv4, IP: document.IP{DHCP: new(false)}},
-		plan.SetDown{Name: "eth2"}, plan.RemoveRoute{Route: before.Routes.Running[2]},
+		plan.SetDown{Name: "eth2"},
+		plan.RemoveRoute{Route: before.Routes.Running[2]},
 	} {
 		if err := rules("", false).Steps(before, []plan.Step{step}); err != nil {
 			t.Errorf("%s: %v", step, err)

@@ -10,13 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// far is the network namespace of the virtual machine with the other ends of eth1 and eth2: one
-// bridge with a VLAN, and a server of DHCP and of names on both.
-const far = "far"
-
-// makeFar makes it. Packets between eth1, eth2 and it leave the kernel's stack and come back
-// through the network adapters that are far1 and far2. The kernel adds a rule with the first VRF
-// for ever, so one was there before.
+// makeFar makes the network namespace "far" of the virtual machine. It has the other ends of eth1
+// and eth2: one bridge with a VLAN, and a server of DHCP and of names on both. Packets between
+// them leave the kernel's stack and come back through the network adapters far1 and far2. The
+// kernel adds a rule with the first VRF for ever, so one was there before.
 const makeFar = `
 ip link add probe0 type vrf table 99
 ip link del probe0

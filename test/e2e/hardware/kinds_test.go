@@ -28,7 +28,8 @@ func leaseOf(link, network string) string {
 
 // Lines that succeed if there is, or is not, a lease.
 func leased(link, network string) string { return leaseOf(link, network) }
-func noIPv4(link string) string          { return `! ip -4 -o addr show dev ` + link + ` | grep inet` }
+
+func noIPv4(link string) string { return `! ip -4 -o addr show dev ` + link + ` | grep inet` }
 
 // Networks of the server without and with the tag 102.
 const (
