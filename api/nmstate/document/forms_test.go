@@ -13,6 +13,18 @@ import (
 
 // TestFormsOfNmstateAreOne has what nmstate takes in several forms: quoted values, numbers for
 // words, second names, and values that say what a missing field says.
+// TestAnInterfaceOfOpenVSwitchIsReadByItsType alone: its sections have other shapes, and what is
+// wrong with it is the type.
+func TestAnInterfaceOfOpenVSwitchIsReadByItsType(t *testing.T) {
+	s, err := Parse([]byte(`interfaces: [{name: br1, type: ovs-bridge, state: up, bridge: {options: {stp: true}, port: [{name: eth1}]}}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if i := s.Interfaces[0]; i.Name != "br1" || i.Type != "ovs-bridge" || i.Bridge != nil {
+		t.Errorf("it is %+v", i)
+	}
+}
+
 func TestFormsOfNmstateAreOne(t *testing.T) {
 	for _, c := range []struct{ written, want string }{
 		{`interfaces: [{name: eth0, mtu: '1450', accept-all-mac-addresses: 'yes'}]`, `interfaces: [{name: eth0, mtu: 1450, accept-all-mac-addresses: true}]`},

@@ -14,6 +14,8 @@ type IP struct {
 	DHCP *bool `json:"dhcp,omitempty"`
 	// Autoconf takes addresses and routes of router advertisements (IPv6).
 	Autoconf *bool `json:"autoconf,omitempty"`
+	// Forwarding passes on packets that arrive on the interface for others.
+	Forwarding *bool `json:"forwarding,omitempty"`
 	// Addresses are static: nil keeps those that are, an empty list removes them. A state that
 	// is shown has automatic ones too, without link-local ones of IPv6 that the kernel made.
 	Addresses []Address `json:"address,omitzero"`
@@ -91,7 +93,7 @@ func (ip *IP) IsAutomatic() bool {
 // Automatic returns the settings of a family that say what comes automatically, and nothing
 // else of it.
 func (ip IP) Automatic() IP {
-	ip.Enabled, ip.Addresses = nil, nil
+	ip.Enabled, ip.Forwarding, ip.Addresses = nil, nil, nil
 	return ip
 }
 

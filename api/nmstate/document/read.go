@@ -119,7 +119,7 @@ func (r *reader) object(to reflect.Value, from any, at *place) {
 		r.add(at.wrong(from, "an object"))
 		return
 	}
-	if to.Type() == reflect.TypeFor[Interface]() && object["state"] == Absent {
+	if to.Type() == reflect.TypeFor[Interface]() && (object["state"] == Absent || isOpenVSwitch(object)) {
 		object = identity(object)
 	}
 	of, found, last := layouts()[to.Type()], 0, ""
@@ -149,6 +149,12 @@ func (r *reader) object(to reflect.Value, from any, at *place) {
 	if s, ok := to.Addr().Interface().(settler); ok {
 		s.settle()
 	}
+}
+
+// isOpenVSwitch reports whether an interface has a type that is refused, and whose sections have
+// other shapes than those of the same name: the type is what is wrong.
+func isOpenVSwitch(object map[string]any) bool {
+	return object["type"] == "ovs-bridge" || object["type"] == "ovs-interface"
 }
 
 // identity has the fields that matter of an absent interface, as in nmstate. made-by is Alioth's own.

@@ -29,16 +29,21 @@ func HasAddresses(want, is document.Interface) bool {
 		return four || six
 	default:
 		asks := func(ip *document.IP) bool { return ip != nil && isTrue(ip.DHCP) }
-		return !isAwaited(is) || four && asks(want.IPv4) || six && asks(want.IPv6) || !asks(want.IPv4) && !asks(want.IPv6)
+		return waitsInVain(is) || four && asks(want.IPv4) || six && asks(want.IPv6) || !asks(want.IPv4) && !asks(want.IPv6)
 	}
 }
 
-// isAwaited reports whether a change waits for the addresses of an interface with DHCP, although
-// the document does not ask for it. Interfaces with ports are not waited for, as in nmstate: a
-// bridge whose ports have other VLANs than the bridge itself reaches no server, and works for its
-// ports. No server is behind a dummy.
-func isAwaited(is document.Interface) bool {
-	return !slices.Contains([]string{document.LinuxBridge, document.Bond, document.VRFType, document.Dummy}, is.Type)
+// waitsInVain reports whether no server can answer an interface: a dummy, or a bond or bridge
+// without ports.
+func waitsInVain(is document.Interface) bool {
+	return is.Type == document.Dummy || (is.Bond != nil || is.Bridge != nil) && len(is.Ports()) == 0
+}
+
+// IsAwaited reports whether a change of an interface waits for its addresses. Interfaces with
+// ports are not waited for without wait-ip, as in nmstate: a bridge whose ports have other VLANs
+// than the bridge itself reaches no server, and works for its ports.
+func IsAwaited(want document.Interface) bool {
+	return want.WaitIP != "" || !slices.Contains([]string{document.LinuxBridge, document.Bond, document.VRFType}, want.Type)
 }
 
 func listed(ip *document.IP) []document.Address {

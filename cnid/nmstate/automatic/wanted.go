@@ -15,6 +15,7 @@ import (
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp"
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
+	"github.com/alioth-net/alioth/cnid/nmstate/resolvconf"
 )
 
 // Wanted has the settings of all that is configured automatically.
@@ -24,6 +25,9 @@ type Wanted struct {
 	Interfaces []Interface `json:"interfaces,omitempty"`
 	// Static is the part of the resolver that leases have not added; nil while they add nothing.
 	Static *document.Resolver `json:"static,omitempty"`
+	// File is the resolver's file as it was before leases added to it; nil while they add
+	// nothing, or once a document has changed the resolver.
+	File *resolvconf.Copy `json:"file,omitempty"`
 }
 
 // Interface is an interface with the automatic settings of its families, nil for a family
@@ -110,7 +114,7 @@ func with(shown, settings *document.IP) *document.IP {
 		return shown
 	}
 	ip := *settings
-	ip.Addresses, ip.Enabled, ip.Autoconf, ip.Token = shown.Addresses, shown.Enabled, shown.Autoconf, shown.Token
+	ip.Addresses, ip.Enabled, ip.Autoconf, ip.Token, ip.Forwarding = shown.Addresses, shown.Enabled, shown.Autoconf, shown.Token, shown.Forwarding
 	if isTrue(ip.DHCP) && ip.Autoconf == nil {
 		ip.Enabled = new(true) // IPv4 is shown as enabled for its addresses alone.
 	}

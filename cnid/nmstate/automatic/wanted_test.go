@@ -213,6 +213,19 @@ func TestNothingWaitsForADummy(t *testing.T) {
 	}
 }
 
+func TestAChangeOfAnInterfaceWithPortsWaitsWithWaitIPAlone(t *testing.T) {
+	for kind, want := range map[string]bool{
+		document.Ethernet: true, document.VLANType: true, document.LinuxBridge: false, document.Bond: false, document.VRFType: false,
+	} {
+		if got := automatic.IsAwaited(document.Interface{Type: kind}); got != want {
+			t.Errorf("%s: %v", kind, got)
+		}
+		if !automatic.IsAwaited(document.Interface{Type: kind, WaitIP: document.WaitAny}) {
+			t.Errorf("%s with wait-ip is not awaited", kind)
+		}
+	}
+}
+
 func TestAnErrorSaysWhichServerDoesNotAnswer(t *testing.T) {
 	want := document.Interface{Name: "eth1", IPv4: new(on(nil)), IPv6: &document.IP{Autoconf: new(true)}}
 	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

@@ -129,8 +129,14 @@ func asksForAddresses(i document.Interface) bool {
 // lookAgain is the time between two looks for addresses.
 const lookAgain = 250 * time.Millisecond
 
-// ready waits until the interfaces of a change have the addresses for which it waits. The error
-// says which has none, and why.
+// readyAfter waits for the addresses for which a change waits.
+func (e *Engine) readyAfter(ctx context.Context, changed []document.Interface) error {
+	return e.ready(ctx, slices.DeleteFunc(slices.Clone(changed), func(i document.Interface) bool { return !automatic.IsAwaited(i) }))
+}
+
+// ready waits until interfaces have the addresses that they ask for. The error says which has
+// none, and why. A boot waits for more interfaces than a change: nothing asks afterwards whether
+// the node is reached.
 func (e *Engine) ready(ctx context.Context, changed []document.Interface) error {
 	limited, cancel := context.WithTimeout(ctx, DefaultProbeLimit)
 	defer cancel()

@@ -182,16 +182,21 @@ func (n clientNode) state(t *testing.T) (state *document.State) {
 	return state
 }
 
-func (n clientNode) eth1(t *testing.T) document.Interface {
+func (n clientNode) eth1(t *testing.T) document.Interface { t.Helper(); return n.called(t, "eth1") }
+
+func (n clientNode) called(t *testing.T, name string) document.Interface {
 	t.Helper()
 	state := n.state(t)
-	return state.Interfaces[slices.IndexFunc(state.Interfaces, func(i document.Interface) bool { return i.Name == "eth1" })]
+	return state.Interfaces[slices.IndexFunc(state.Interfaces, func(i document.Interface) bool { return i.Name == name })]
 }
 
 // addressesBy are the addresses of a family of eth1 that came by a protocol.
 func (n clientNode) addressesBy(t *testing.T, family, protocol string) (list []string) {
 	t.Helper()
-	i := n.eth1(t)
+	return addressesBy(n.eth1(t), family, protocol)
+}
+
+func addressesBy(i document.Interface, family, protocol string) (list []string) {
 	ip := i.IPv4
 	if family == document.FamilyIPv6 {
 		ip = i.IPv6
@@ -363,6 +368,27 @@ func TestAChangeWithoutAnAnswerIsUndone(t *testing.T) {
 	if i := n.eth1(t); *i.IPv4.DHCP {
 		t.Errorf("after the undo eth1 has %+v", i.IPv4)
 	}
+}
+
+// TestAChangeWaitsForNoServerOfAnInterfaceWithPorts, unless wait-ip says so. The client goes on.
+func TestAChangeWaitsForNoServerOfAnInterfaceWithPorts(t *testing.T) {
+	t.Parallel()
+	n := newClient(t)
+	n.serve(t)
+	bridge := func(more string) string {
+		return "interfaces: [{name: br1, type: linux-bridge, bridge: {port: [{name: eth1}]}, " + asks + more + "}]"
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), waits.Limit(3*time.Second))
+	defer cancel()
+	err := n.apply(ctx, t, bridge(", wait-ip: any"), transaction.Options{})
+	if !errors.Is(err, transaction.ErrRolledBack) || !strings.Contains(err.Error(), "br1 has no address (wait-ip: any)") {
+		t.Errorf("got %v", err)
+	}
+	n.must(t, bridge(""))
+	n.dnsmasq(t)
+	waits.True(t, 20*time.Second, "br1 has the address of a lease", func() bool {
+		return len(addressesBy(n.called(t, "br1"), document.FamilyIPv4, document.ProtocolDHCP)) > 0
+	})
 }
 
 // TestABootBringsALeaseBackBeforeItEnds, without another process.

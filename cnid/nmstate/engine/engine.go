@@ -120,7 +120,7 @@ func open(cfg Config, manager func(transaction.Config) (*transaction.Manager, er
 	asker := probe.Asker{Space: e.space, APIServer: cfg.APIServer}
 	guards := &guards{command: e.cfg.Guard, dir: e.cfg.Dir, root: e.cfg.Root, space: e.space}
 	e.transactions, err = manager(transaction.Config{
-		Dir: e.cfg.Dir, Host: e.host, StartGuard: guards.start, Probes: asker.Before, Ready: e.ready, Permit: rules.Steps,
+		Dir: e.cfg.Dir, Host: e.host, StartGuard: guards.start, Probes: asker.Before, Ready: e.readyAfter, Permit: rules.Steps,
 		Tries: tries, Interval: interval, ProbeLimit: DefaultProbeLimit, Log: e.cfg.Log,
 	})
 	if err == nil {

@@ -98,7 +98,7 @@ func (h *Host) setResolver(r document.Resolver) error {
 		if err != nil {
 			return err
 		}
-		w.Static = &r
+		w.Static, w.File = &r, nil
 		return h.resolver.Write(automatic.Resolver(r, known))
 	})
 }

@@ -148,10 +148,10 @@ func ofMAC(ip netip.Addr, mac []byte) bool {
 
 // families returns what an interface has of IPv4 and IPv6.
 func (a addresses) families(l link) (four, six *document.IP) {
-	four = &document.IP{Enabled: new(len(a.four) > 0), DHCP: new(false), Addresses: orEmpty(a.four)}
+	four = &document.IP{Enabled: new(len(a.four) > 0), Forwarding: readConf4(l).forwarding(), DHCP: new(false), Addresses: orEmpty(a.four)}
 	conf := readConf(l)
 	ofRouter := slices.ContainsFunc(a.six, func(one document.Address) bool { return one.Protocol == document.ProtocolRA })
-	six = &document.IP{Enabled: new(conf.enabled()), DHCP: new(false), Autoconf: new(conf.autoconf() || ofRouter), Addresses: orEmpty(a.six)}
+	six = &document.IP{Enabled: new(conf.enabled()), Forwarding: conf.forwarding(), DHCP: new(false), Autoconf: new(conf.autoconf() || ofRouter), Addresses: orEmpty(a.six)}
 	if *six.Autoconf {
 		gateway, _ := conf.at(confDefaultRouter)
 		six.AutoDNS, six.AutoGateway, six.AutoRoutes = new(true), new(gateway != 0), new(true)
@@ -192,6 +192,20 @@ const (
 
 func readConf(l link) conf {
 	return conf(l.Get(unix.IFLA_AF_SPEC).Get(unix.AF_INET6).Get(unix.IFLA_INET6_CONF))
+}
+
+// readConf4 returns the settings of IPv4. Of the two arrays the first place is the same setting.
+func readConf4(l link) conf {
+	return conf(l.Get(unix.IFLA_AF_SPEC).Get(unix.AF_INET).Get(unix.IFLA_INET_CONF))
+}
+
+// forwarding reports whether a family forwards, nil if the device has no such setting.
+func (c conf) forwarding() *bool {
+	value, ok := c.at(confForwarding)
+	if !ok {
+		return nil
+	}
+	return new(value != 0)
 }
 
 // at returns a setting, and false if the kernel has none.
@@ -255,7 +269,25 @@ func (k *Kernel) removeAddress(ctx context.Context, step plan.RemoveAddress) err
 	if err != nil {
 		return err
 	}
-	return unless(k.tell(ctx, unix.RTM_DELADDR, 0, request...), unix.EADDRNOTAVAIL, unix.ENODEV)
+	err = k.tell(ctx, unix.RTM_DELADDR, 0, request...)
+	if errors.Is(err, unix.EADDRNOTAVAIL) {
+		return k.removePeer(ctx, l, step.Address)
+	}
+	return unless(err, unix.ENODEV)
+}
+
+// removePeer removes an address with a peer, if there is one. The kernel looks for it by its
+// peer, which no document has.
+func (k *Kernel) removePeer(ctx context.Context, l link, gone document.Address) error {
+	ip, err := netip.ParseAddr(gone.IP)
+	if err != nil {
+		return fmt.Errorf("address.ip: %w", err)
+	}
+	family := unix.AF_INET
+	if ip.Is6() {
+		family = unix.AF_INET6
+	}
+	return k.removeAddresses(ctx, l.index, family, func(a address) bool { return a.ip == ip && a.bits == gone.PrefixLength })
 }
 
 // addressRequest describes an address. One of IPv6 is usable at once: a document that is

@@ -38,6 +38,48 @@ func addresses(list ...document.Address) []document.Address {
 	return append([]document.Address{}, list...)
 }
 
+func TestOneInterfaceForwardsAndAnotherDoesNot(t *testing.T) {
+	k, n := open(t)
+	do(t, k, pair())
+	for _, on := range []bool{true, false} {
+		do(t, k, plan.SetForwarding{Name: "a", Family: document.FamilyIPv4, On: on}, plan.SetForwarding{Name: "b", Family: document.FamilyIPv6, On: on})
+		a, b := find(t, k, "a"), find(t, k, "b")
+		want(t, []bool{*a.IPv4.Forwarding, *a.IPv6.Forwarding, *b.IPv4.Forwarding, *b.IPv6.Forwarding}, []bool{on, false, false, on})
+		word := map[bool]string{true: "1", false: "0"}[on]
+		want(t, n.Setting(t, "ipv4", "a", "forwarding")+n.Setting(t, "ipv6", "b", "forwarding"), word+word)
+	}
+}
+
+// TestAnAddressWithAPeerIsRemoved: its network is that of the peer, which no document has.
+func TestAnAddressWithAPeerIsRemoved(t *testing.T) {
+	k, n := open(t)
+	do(t, k, pair(), plan.SetUp{Name: "a"})
+	n.Do(t, netnstest.OnLink("a", func(l netlink.Link) error {
+		for own, peer := range map[string]string{"10.77.0.1/32": "10.77.0.2/32", "10.77.1.1/32": "10.77.2.0/24", "2001:db8::1/128": "2001:db8::2/128"} {
+			address, err := netlink.ParseAddr(own)
+			if err != nil {
+				return err
+			}
+			if address.Peer, err = netlink.ParseIPNet(peer); err != nil {
+				return err
+			}
+			if err := netlink.AddrAdd(l, address); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	i := find(t, k, "a")
+	if len(i.IPv4.Addresses) != 2 || len(i.IPv6.Addresses) != 1 {
+		t.Fatalf("the addresses are %v, %v", i.IPv4.Addresses, i.IPv6.Addresses)
+	}
+	for _, a := range append(i.IPv4.Addresses, i.IPv6.Addresses...) {
+		do(t, k, plan.RemoveAddress{Name: "a", Address: a}, plan.RemoveAddress{Name: "a", Address: a})
+	}
+	i = find(t, k, "a")
+	want(t, append(i.IPv4.Addresses, i.IPv6.Addresses...), addresses())
+}
+
 func TestAddressesAreInTheOrderOfTheKernel(t *testing.T) {
 	k, _ := open(t)
 	one, two, three := document.Address{IP: "192.0.2.9", PrefixLength: 24}, document.Address{IP: "192.0.2.1", PrefixLength: 24}, document.Address{IP: "198.51.100.1", PrefixLength: 32}

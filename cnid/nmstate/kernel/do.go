@@ -55,6 +55,8 @@ func (k *Kernel) onInterfaces(ctx context.Context, step plan.Step) error {
 		return k.activate(ctx, s.Name, false)
 	case plan.SetFamily:
 		return k.setFamily(ctx, s)
+	case plan.SetForwarding:
+		return k.setForwarding(ctx, s)
 	case plan.SetVFs:
 		return k.setVFs(ctx, s)
 	default:
@@ -272,6 +274,27 @@ func (k *Kernel) activate(ctx context.Context, name string, up bool) error {
 	err := k.tell(ctx, unix.RTM_NEWLINK, 0, header, zeroEnded(unix.IFLA_IFNAME, name))
 	if errors.Is(err, unix.ENODEV) {
 		return fmt.Errorf("%s: %w", name, errNoDevice)
+	}
+	return err
+}
+
+// setForwarding has a family of an interface forward packets, or not.
+func (k *Kernel) setForwarding(ctx context.Context, step plan.SetForwarding) error {
+	if _, err := k.link(ctx, step.Name); err != nil {
+		return err
+	}
+	family := hostdev.IPv4
+	if step.Family == document.FamilyIPv6 {
+		family = hostdev.IPv6
+	}
+	path, err := hostdev.SettingPath(family, step.Name, hostdev.Forwarding)
+	if err != nil {
+		return err
+	}
+	path = filepath.Join(hostdev.SettingsRoot, path)
+	err = k.space.Do(func(ns.NetNS) error { return writeNumber(path, int(bit(step.On))) })
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("%s has no %s: its MTU is below 1280 bytes, or this kernel has none: %w", step.Name, family, err)
 	}
 	return err
 }

@@ -106,7 +106,7 @@ func TestAPairShowsAllThatItWasMadeWith(t *testing.T) {
 	want(t, got, document.Interface{
 		Name: "a", Type: document.VethPair, State: document.Down, MTU: new(1400), MACAddress: "02:00:00:00:00:AB", Description: new("to the lab"),
 		Controller: new(""), AcceptAllMACAddresses: new(false), Veth: &document.Veth{Peer: "b"},
-		IPv4: &document.IP{Enabled: new(false), DHCP: new(false), Addresses: []document.Address{}},
+		IPv4: &document.IP{Enabled: new(false), Forwarding: new(false), DHCP: new(false), Addresses: []document.Address{}},
 		IPv6: &document.IP{Enabled: new(true), DHCP: new(false), Addresses: []document.Address{}},
 	})
 	state := show(t, k)
@@ -167,6 +167,7 @@ func TestStepsOnWhatIsNotThereAreErrorsThatNameThem(t *testing.T) {
 	for _, step := range []plan.Step{
 		plan.SetUp{Name: "none"},
 		plan.SetFamily{Name: "none"},
+		plan.SetForwarding{Name: "none", Family: document.FamilyIPv4},
 		plan.Enslave{Port: "none", Controller: "lo"},
 		plan.Change{Interface: document.Interface{Name: "none", MTU: new(1400)}},
 		plan.AddAddress{Name: "none", Address: document.Address{IP: "192.0.2.1", PrefixLength: 24}},

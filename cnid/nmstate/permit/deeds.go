@@ -95,6 +95,8 @@ func ofAddresses(d deed) (deed, error) {
 		if !s.Enabled {
 			d.kind = clears
 		}
+	case plan.SetForwarding:
+		d.kind, d.name = adds, s.Name
 	case plan.SetAutomatic:
 		d.kind, d.name = adds, s.Name
 		if off := s.IP.Autoconf; !s.IP.IsAutomatic() || off != nil && !*off {

@@ -111,7 +111,7 @@ func (r Rules) asked(deeds []deed) error {
 func own(node node, deeds []deed) error {
 	uplinks := node.uplinks()
 	for _, d := range deeds {
-		if d.takes() && (d.kind == disconnects || slices.Contains(uplinks, d.name)) {
+		if d.takes() && (d.kind == disconnects && node.takesDefault(d) || slices.Contains(uplinks, d.name)) {
 			return fmt.Errorf("%w: %s; install the unit that applies the committed state at boot first: aliothctl state install", ErrNotKept, d.step)
 		}
 	}
@@ -132,17 +132,42 @@ func newNode(before *document.State) node {
 	return n
 }
 
-// uplinks are the interfaces of default routes, with what they are made of.
+// uplinks are the interfaces of the node's default routes, with what they are made of.
 func (n node) uplinks() []string {
 	var names []string
 	if n.state.Routes != nil {
 		for _, route := range n.state.Routes.Running {
-			if isDefault(route) && route.Interface != "" {
+			if n.isOwnDefault(route) {
 				names = append(names, route.Interface)
 			}
 		}
 	}
 	return n.below(names)
+}
+
+// isOwnDefault reports whether a route is one by which the node is reached. Without the unit
+// for boots the node starts without leases of the engine. Routes of other tables are for some
+// packets only.
+func (n node) isOwnDefault(route document.Route) bool {
+	table := route.Table == nil || *route.Table == 0 || *route.Table == document.MainTable
+	return isDefault(route) && table && route.Interface != "" && !n.isOfLease(route)
+}
+
+// isOfLease reports whether a route came by a DHCP client of the engine: no other one runs for
+// an interface that it serves.
+func (n node) isOfLease(route document.Route) bool {
+	i := n.interfaces[route.Interface]
+	ip := i.IPv4
+	if route.Destination == "::/0" {
+		ip = i.IPv6
+	}
+	return route.Protocol == document.ProtocolDHCP && ip != nil && ip.DHCP != nil && *ip.DHCP
+}
+
+// takesDefault reports whether a step removes a default route of the node.
+func (n node) takesDefault(d deed) bool {
+	removed, ok := d.step.(plan.RemoveRoute)
+	return !ok || n.isOwnDefault(removed.Route) || removed.Route.Interface == ""
 }
 
 // below adds to names what those interfaces are made of: ports of a controller, and the

@@ -73,9 +73,45 @@ func TestWhatOnlyAddsIsPermitted(t *testing.T) {
 		plan.RemoveRoute{Route: document.Route{Destination: "203.0.113.0/24"}},
 		plan.AddRoute{Route: document.Route{Destination: "0.0.0.0/0"}},
 		plan.SetFamily{Name: "bond0.5", Enabled: true},
+		plan.SetForwarding{Name: "bond0.5", Family: document.FamilyIPv6, On: true},
 		plan.SetUp{Name: "bond0"},
 	} {
 		if err := rules("", false).Steps(example, []plan.Step{step}); err != nil {
+			t.Errorf("%s: %v", step, err)
+		}
+	}
+}
+
+// TestADefaultRouteOfALeaseIsNotTheNodesOwn, nor is one of another table: the node starts
+// without both, so a boot loses nothing.
+func TestADefaultRouteOfALeaseIsNotTheNodesOwn(t *testing.T) {
+	before := &document.State{
+		Interfaces: []document.Interface{
+			{Name: "eth0", IPv4: &document.IP{DHCP: new(false)}},
+			{Name: "bond0", IPv4: &document.IP{DHCP: new(true)}, Bond: &document.LinkAggregation{Ports: []string{"eth1"}}},
+			{Name: "eth1"},
+			{Name: "eth2"},
+		},
+		Routes: &document.Routes{Running: []document.Route{
+			{Destination: "0.0.0.0/0", Interface: "eth0", Address: "192.0.2.1", Protocol: document.ProtocolDHCP},
+			{Destination: "0.0.0.0/0", Interface: "bond0", Address: "198.51.100.1", Protocol: document.ProtocolDHCP},
+			{Destination: "0.0.0.0/0", Interface: "eth2", Address: "203.0.113.1", Table: new(int64(100))},
+		}},
+	}
+	for _, step := range []plan.Step{
+		plan.SetDown{Name: "eth1"},
+		plan.Delete{Name: "bond0"},
+		plan.Change{Interface: document.Interface{Name: "bond0"}},
+		plan.SetAutomatic{Name: "bond0", Family: document.FamilyIPv4, IP: document.IP{DHCP: new(false)}},
+		plan.SetDown{Name: "eth2"},
+		plan.RemoveRoute{Route: before.Routes.Running[2]},
+	} {
+		if err := rules("", false).Steps(before, []plan.Step{step}); err != nil {
+			t.Errorf("%s: %v", step, err)
+		}
+	}
+	for _, step := range []plan.Step{plan.SetDown{Name: "eth0"}, plan.RemoveRoute{Route: before.Routes.Running[0]}} {
+		if err := rules("", false).Steps(before, []plan.Step{step}); !errors.Is(err, ErrNotKept) {
 			t.Errorf("%s: %v", step, err)
 		}
 	}
@@ -91,6 +127,7 @@ func TestInterfacesOfOtherProgramsAreLeftAlone(t *testing.T) {
 		plan.Change{Interface: document.Interface{Name: "eth9"}},
 		plan.Enslave{Port: "eth9"},
 		plan.SetFamily{Name: "eth9"},
+		plan.SetForwarding{Name: "eth9"},
 		plan.SetVFs{Name: "eth9"},
 		plan.PortChange{Bridge: "eth9"},
 		plan.Enslave{Port: "eth2", Controller: "eth9"},

@@ -104,6 +104,8 @@ func (n node) harm(use Use, d deed, later []deed) string {
 		if s.Name == use.Interface && !s.Enabled && slices.ContainsFunc(use.Addresses, netip.Addr.Is6) {
 			return "the IPv6 address of " + s.Name + " would go"
 		}
+	case plan.SetForwarding:
+		return drops(use, s)
 	case plan.SetAutomatic:
 		return n.unlearns(use, s, later)
 	case plan.RemoveAddress:
@@ -113,6 +115,14 @@ func (n node) harm(use Use, d deed, later []deed) string {
 		}
 	}
 	return ""
+}
+
+// drops: users of an interface need its packets forwarded.
+func drops(use Use, s plan.SetForwarding) string {
+	if s.Name != use.Interface || s.On {
+		return ""
+	}
+	return fmt.Sprintf("packets for pods on %s would be dropped", s.Name)
 }
 
 // claims: one VLAN of a device has one user.

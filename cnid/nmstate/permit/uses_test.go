@@ -118,6 +118,7 @@ func TestWhatTakesNothingFromUsersIsPermitted(t *testing.T) {
 		{plan.RemoveAddress{Name: "eth4", Address: address}, plan.AddAddress{Name: "eth4", Address: wider}},
 		{plan.RemoveAddress{Name: "eth2", Address: address}},
 		{plan.SetFamily{Name: "eth4"}},
+		{plan.SetForwarding{Name: "eth4", Family: document.FamilyIPv4, On: true}, plan.SetForwarding{Name: "eth9", Family: document.FamilyIPv4}},
 		{plan.AddAddress{Name: "br0"}, plan.RemoveAddress{Name: "br0"}, plan.PortChange{Bridge: "br0"}},
 	} {
 		if err := inBusy(users(), steps...); err != nil {
@@ -135,6 +136,13 @@ func TestAnMTUThatIsTooSmallAlreadyMayGrow(t *testing.T) {
 func TestAnIPv6AddressOfTheTunnelKeepsItsFamily(t *testing.T) {
 	six := []Use{{Interface: "eth4", Addresses: []netip.Addr{netip.MustParseAddr("2001:db8::4")}, By: "Alioth's tunnel"}}
 	if err := inBusy(six, plan.SetFamily{Name: "eth4"}); !errors.Is(err, ErrInUse) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAnInterfaceInUseForwards(t *testing.T) {
+	six := []Use{{Interface: "eth4", By: "Alioth's tunnel"}}
+	if err := inBusy(six, plan.SetForwarding{Name: "eth4", Family: document.FamilyIPv4}); !errors.Is(err, ErrInUse) {
 		t.Errorf("got %v", err)
 	}
 }

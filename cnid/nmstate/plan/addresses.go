@@ -28,6 +28,25 @@ func (p *planner) setFamilies() {
 	})
 }
 
+// setForwarding sets which families of an interface forward packets. Nobody knows whether an
+// interface does that has just been made. A family that is disabled forwards nothing, and the
+// kernel may lack its settings.
+func (p *planner) setForwarding() {
+	p.each(func(now, want *document.Interface) {
+		for _, f := range familiesOf(now, want) {
+			if f.want == nil || f.want.Forwarding == nil || f.name == document.FamilyIPv6 && isOff(f.want, enabled) {
+				continue
+			}
+			forwards := *f.want.Forwarding
+			if is := *f.now; is == nil || is.Forwarding == nil || *is.Forwarding != forwards {
+				p.step(SetForwarding{now.Name, f.name, forwards})
+			}
+		}
+	})
+}
+
+func enabled(ip *document.IP) *bool { return ip.Enabled }
+
 // setAddresses removes addresses and then adds some. All are removed before any is added:
 // one may move from an interface to another.
 func (p *planner) setAddresses() {

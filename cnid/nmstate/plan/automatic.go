@@ -53,7 +53,7 @@ func (p *planner) setAutomatic(now *document.Interface, f familyOfInterface) {
 		is = **f.now
 	}
 	changed := set
-	changed.Enabled = is.Enabled
+	changed.Enabled, changed.Forwarding = is.Enabled, is.Forwarding
 	changed.Addresses = slices.DeleteFunc(slices.Clone(is.Addresses), func(a document.Address) bool {
 		goes := a.Protocol == document.ProtocolDHCP && isOff(f.want, dhcp) || a.Protocol == document.ProtocolRA && isOff(f.want, autoconf)
 		if goes {

@@ -33,6 +33,7 @@ func Between(current *document.State, t *target.Target) []Step {
 	p.unfilter(current, t.Unfiltered)
 	p.activate()
 	p.setFamilies()
+	p.setForwarding()
 	p.stopAutomatic()
 	p.setAddresses()
 	p.startAutomatic()

@@ -82,6 +82,10 @@ change settings of bond0
 set up bond0
 enable IPv6 on bond0
 enable IPv6 on bond0.5
+turn forwarding of ipv4 on bond0 off
+turn forwarding of ipv6 on bond0 off
+turn forwarding of ipv4 on bond0.5 off
+turn forwarding of ipv6 on bond0.5 off
 add 198.51.100.7/24 to bond0.5`},
 		"an option that a bond takes only while it is down": {`
 interfaces: [{name: bond0, type: bond, link-aggregation: {mode: 802.3ad}}]`, `

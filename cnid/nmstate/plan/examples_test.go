@@ -28,7 +28,7 @@ const documentsOfNmstate = "testdata/nmstate"
 var accepted = map[string][]string{
 	"interface-up": {"ethernet-absent"}, "interface-down": {"dummy"}, "interface-ignore": nil,
 	"ethernet-addresses": nil, "ethernet-no-addresses": {"ethernet-addresses"}, "ethernet-absent": {"ethernet-addresses"},
-	"ethernet-settings": nil, "loopback": nil, "loopback-absent": {"loopback"}, "default-route": {"default-route-absent"}, "default-route-absent": nil,
+	"ethernet-settings": nil, "forwarding": nil, "loopback": nil, "loopback-absent": {"loopback"}, "default-route": {"default-route-absent"}, "default-route-absent": nil,
 	"dummy": nil, "dummy-absent": {"dummy"}, "veth": nil, "veth-absent": {"veth"},
 
 	"bond-balance-rr": {"ethernet-addresses"}, "bond-active-backup": nil, "bond-balance-xor": nil, "bond-broadcast": nil,
@@ -85,7 +85,6 @@ var refused = map[string][]string{
 	},
 	"refused-hostname":          {`"hostname": the host's name is not supported; set it with hostnamectl`},
 	"refused-several-next-hops": {`routes.config[0].weight": routes with several next hops are not supported`, `routes.config[1].cwnd": cwnd of a route is not supported`},
-	"refused-forwarding":        {`unknown field "interfaces[0].ipv4.forwarding"`},
 }
 
 func TestTheExamplesOfNmstateAreReachedAndRestored(t *testing.T) {

@@ -15,6 +15,7 @@ func Kinds() []Step {
 		SetUp{},
 		SetDown{},
 		SetFamily{},
+		SetForwarding{},
 		SetAutomatic{},
 		AddAddress{},
 		RemoveAddress{},

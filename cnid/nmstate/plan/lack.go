@@ -42,6 +42,8 @@ func lackOfInterface(now *document.State, step Step) string {
 		return s.Name + ".state: expected down, found up"
 	case SetFamily:
 		return fmt.Sprintf("%s.ipv6.enabled: expected %v, found %v", s.Name, s.Enabled, !s.Enabled)
+	case SetForwarding:
+		return fmt.Sprintf("%s.%s.forwarding: expected %v, found %v", s.Name, s.Family, s.On, !s.On)
 	case AddAddress:
 		return fmt.Sprintf("%s: expected %s/%d, found %s", s.Name, s.Address.IP, s.Address.PrefixLength, addressWords(find(now, s.Name)))
 	case RemoveAddress:

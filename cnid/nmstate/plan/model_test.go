@@ -25,6 +25,8 @@ type link struct {
 	mtu        int
 	fixedMTU   bool
 	v4, v6     []document.Address
+	// forwards are the families that forward.
+	forwards map[string]bool
 	// automatic are the automatic settings of families.
 	automatic map[string]document.IP
 }
@@ -88,8 +90,8 @@ func (m *model) shown(l *link) document.Interface {
 	i.MACAddress, i.MTU, i.Controller = m.mac(l), new(l.mtu), new(l.controller)
 	i.AcceptAllMACAddresses = new(i.AcceptAllMACAddresses != nil && *i.AcceptAllMACAddresses)
 	i.Description = new(text(i.Description))
-	i.IPv4 = &document.IP{Enabled: new(len(l.v4) > 0), Addresses: inKernelOrder(l.v4)}
-	i.IPv6 = &document.IP{Enabled: new(l.six), Addresses: inKernelOrder(l.v6)}
+	i.IPv4 = &document.IP{Enabled: new(len(l.v4) > 0), Forwarding: new(l.forwards[document.FamilyIPv4]), Addresses: inKernelOrder(l.v4)}
+	i.IPv6 = &document.IP{Enabled: new(l.six), Forwarding: new(l.forwards[document.FamilyIPv6]), Addresses: inKernelOrder(l.v6)}
 	i.IPv4, i.IPv6 = l.withAutomatic(document.FamilyIPv4, i.IPv4), l.withAutomatic(document.FamilyIPv6, i.IPv6)
 	ports := m.ports(l.Name)
 	switch i.Type {
@@ -193,6 +195,8 @@ func (m *model) do(step plan.Step) error {
 		return m.with(s.Name, func(l *link) error { m.setDown(l); return nil })
 	case plan.SetFamily:
 		return m.with(s.Name, func(l *link) error { m.setFamily(l, s.Enabled); return nil })
+	case plan.SetForwarding:
+		return m.with(s.Name, func(l *link) error { l.setForwarding(s); return nil })
 	case plan.SetAutomatic:
 		return m.with(s.Name, func(l *link) error { m.setAutomatic(l, s); return nil })
 	case plan.AddAddress:

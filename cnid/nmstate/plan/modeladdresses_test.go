@@ -5,6 +5,7 @@ package plan_test
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -17,6 +18,12 @@ func (m *model) setFamily(l *link, enabled bool) {
 		l.v6 = nil
 		m.dropRoutes(func(r document.Route) bool { return r.Interface == l.Name && prefixOf(r).Addr().Is6() })
 	}
+}
+
+func (l *link) setForwarding(s plan.SetForwarding) {
+	forwards := map[string]bool{}
+	maps.Copy(forwards, l.forwards)
+	forwards[s.Family], l.forwards = s.On, forwards
 }
 
 func prefixOf(r document.Route) netip.Prefix { return netip.MustParsePrefix(r.Destination) }

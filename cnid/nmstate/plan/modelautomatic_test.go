@@ -55,7 +55,7 @@ func (l *link) withAutomatic(family string, shown *document.IP) *document.IP {
 	if ip.Autoconf == nil && family == document.FamilyIPv6 {
 		ip.Autoconf = new(false)
 	}
-	ip.Enabled, ip.Addresses = shown.Enabled, shown.Addresses
+	ip.Enabled, ip.Forwarding, ip.Addresses = shown.Enabled, shown.Forwarding, shown.Addresses
 	return &ip
 }
 

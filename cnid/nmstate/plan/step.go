@@ -53,6 +53,12 @@ type SetFamily struct {
 	Enabled bool
 }
 
+// SetForwarding has a family of an interface forward packets, or not.
+type SetForwarding struct {
+	Name, Family string
+	On           bool
+}
+
 // SetAutomatic turns DHCP and autoconfiguration of a family of an interface on or off, and
 // sets what of it is used. IP has these settings alone. With DHCP or Autoconf go the addresses
 // and routes that came by it.
@@ -117,6 +123,14 @@ func (s SetFamily) String() string {
 		return "enable IPv6 on " + s.Name
 	}
 	return "disable IPv6 on " + s.Name
+}
+
+func (s SetForwarding) String() string {
+	word := "off"
+	if s.On {
+		word = "on"
+	}
+	return fmt.Sprintf("turn forwarding of %s on %s %s", s.Family, s.Name, word)
 }
 
 func (s SetAutomatic) String() string {

@@ -125,7 +125,7 @@ func settledToken(ip *document.IP) *string {
 // stopAutomatic leaves out all that is of an automatic family alone. With a family ends its
 // DHCP. The kernel configures no family by itself that is not enabled.
 func stopAutomatic(ip, have *document.IP) {
-	stopped := document.IP{Enabled: ip.Enabled, Addresses: ip.Addresses, DHCP: ip.DHCP, Autoconf: ip.Autoconf}
+	stopped := document.IP{Enabled: ip.Enabled, Forwarding: ip.Forwarding, Addresses: ip.Addresses, DHCP: ip.DHCP, Autoconf: ip.Autoconf}
 	if have != nil && isTrue(have.DHCP) {
 		stopped.DHCP, stopped.Autoconf = off(ip.DHCP), off(ip.Autoconf)
 	}

@@ -25,6 +25,10 @@ var manifests = map[string]manifest{
 		"interfaces: [{name: eth1, type: ethernet, state: up, ipv4: {enabled: true, dhcp: false, address: [{ip: 198.51.100.20, prefix-length: 24}]}}]",
 		"interfaces: [{name: eth1, type: ethernet, state: up, ipv4: {enabled: true, address: [{ip: 198.51.100.21, prefix-length: 25}]}}]",
 	},
+	"an Ethernet device that forwards": {
+		"interfaces: [{name: eth1, type: ethernet, state: up, ipv4: {enabled: true, forwarding: true, address: [{ip: 198.51.100.20, prefix-length: 24}]}, ipv6: {enabled: true, forwarding: true}}]",
+		"interfaces: [{name: eth1, type: ethernet, state: up, ipv4: {enabled: true, forwarding: false, address: [{ip: 198.51.100.21, prefix-length: 24}]}}]",
+	},
 	"a bond with a miimon in quotes": {
 		"interfaces: [{name: bond0, type: bond, state: up, link-aggregation: {mode: balance-rr, options: {miimon: '140'}, port: [eth1, eth2]}, ipv4: {enabled: true, address: [{ip: 198.51.100.20, prefix-length: 24}]}}]",
 		"interfaces: [{name: bond0, type: bond, state: up, link-aggregation: {mode: 1, options: {miimon: '120'}, port: [eth1, eth2]}}]",

@@ -24,8 +24,12 @@ const (
 	kind       = "type"
 	state      = "state"
 	ipv4       = "ipv4"
+	address    = "address"
+	dhcp       = "dhcp"
 	ipv6       = "ipv6"
 	controller = "controller"
+	// waitIP is for what a change waits: an interface has no such thing.
+	waitIP = "wait-ip"
 	// madeBy is Alioth's own: whose interface it has to be.
 	madeBy = "made-by"
 )

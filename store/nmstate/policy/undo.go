@@ -20,8 +20,10 @@ import (
 //     made absent or down gets all of them. A virtual one that was down becomes inactive, for
 //     down would remove it.
 //   - A list, a description or a controller that was not there becomes empty.
+//   - Where the policy said whether there is DHCP, the family gets its static addresses back: the
+//     end of DHCP would keep those of a lease.
 //   - Ports get back their addresses, MTU, MAC and controller, which a controller takes.
-//   - Routes of interfaces that were ports, absent or down come back.
+//   - Routes of interfaces that were ports, absent or down, or lost addresses, come back.
 //   - Routes and rules that were not there become absent; those that an absent entry removed
 //     come back.
 //   - The resolver's configuration becomes what it was, unless next has one.
@@ -118,6 +120,9 @@ func (u *undoing) interfaces() {
 			u.restoreState(was, next[called])
 		case wanted != ignore:
 			u.restoreFields(fields, was)
+			if was != nil && slices.ContainsFunc(fields, ofAddresses) {
+				u.restoreRoutes(was, next[called])
+			}
 			u.restoreState(was, next[called])
 		}
 	}
@@ -126,6 +131,12 @@ func (u *undoing) interfaces() {
 			u.restorePort(before[port], next[port])
 		}
 	}
+}
+
+// ofAddresses reports whether a field decides about addresses of an interface: with an address
+// the kernel removes routes.
+func ofAddresses(l leaf) bool {
+	return len(l.path) == 4 && slices.Contains([]string{address, dhcp, "enabled"}, l.path[3].key)
 }
 
 // restoreState gives an interface the state that it had. One of next keeps the state of
@@ -220,8 +231,11 @@ func (u *undoing) restoreRoutes(was, next []leaf) {
 func (u *undoing) restoreFields(fields, was []leaf) {
 	for _, l := range fields {
 		key := l.path[len(l.path)-1].key
-		if len(l.path) == 3 && (key == name || key == kind || key == state || key == madeBy) {
+		if len(l.path) == 3 && slices.Contains([]string{name, kind, state, madeBy, waitIP}, key) {
 			continue
+		}
+		if len(l.path) == 4 && key == dhcp {
+			u.restoreFields([]leaf{{path: field(l.path[:3], address), value: []any{}}}, was)
 		}
 		found := false
 		for _, w := range was {

@@ -14,6 +14,7 @@ const stateBefore = `
 interfaces:
 - {name: eth1, type: ethernet, state: up, mtu: 1500, min-mtu: 68, permanent-mac-address: '02:00:00:00:00:01', ipv4: {enabled: true, address: [{ip: 192.0.2.1, prefix-length: 24}]}, ipv6: {enabled: false}}
 - {name: eth2, type: ethernet, state: down, mtu: 1500, ipv4: {enabled: false}}
+- {name: eth3, type: ethernet, state: up, ipv4: {enabled: true, dhcp: false, address: [{ip: 192.0.2.3, prefix-length: 24}]}, ipv6: {enabled: true, dhcp: false}}
 - {name: br7, type: linux-bridge, state: down, mtu: 1500}
 - {name: vx1, type: vxlan, state: up, vxlan: {id: 7, base-iface: eth1}}
 routes:
@@ -32,8 +33,11 @@ func TestWhatOnlyARemovedPolicyHadIsTurnedBack(t *testing.T) {
 		{"a setting of an interface that was down", "interfaces: [{name: eth2, mtu: 9000}]", "", "interfaces: [{name: eth2, mtu: 1500, state: down}]", ""},
 		{"a setting that another has", "interfaces: [{name: eth1, mtu: 9000}]", "interfaces: [{name: eth1, mtu: 8000}]", "", ""},
 		{"a setting of an interface that another keeps down", "interfaces: [{name: eth1, mtu: 9000}]", "interfaces: [{name: eth1, state: down}]", "interfaces: [{name: eth1, mtu: 1500, state: down}]", ""},
-		{"addresses", "interfaces: [{name: eth1, ipv4: {address: [{ip: 192.0.2.7, prefix-length: 24}]}}]", "", "interfaces: [{name: eth1, state: up, ipv4: {address: [{ip: 192.0.2.1, prefix-length: 24}]}}]", ""},
+		{"addresses, and the routes that went with the former ones", "interfaces: [{name: eth1, ipv4: {address: [{ip: 192.0.2.7, prefix-length: 24}]}}]", "", "{interfaces: [{name: eth1, state: up, ipv4: {address: [{ip: 192.0.2.1, prefix-length: 24}]}}], routes: {config: [{destination: 0.0.0.0/0, next-hop-interface: eth1, next-hop-address: 192.0.2.254, table-id: 254}]}}", ""},
 		{"addresses where none were", "interfaces: [{name: eth2, ipv4: {enabled: true, address: [{ip: 192.0.2.7, prefix-length: 24}]}}]", "", "interfaces: [{name: eth2, state: down, ipv4: {enabled: false, address: []}}]", ""},
+		{"DHCP, whose lease would stay as a static address", "interfaces: [{name: eth3, ipv4: {dhcp: true}, ipv6: {dhcp: false}}]", "", "interfaces: [{name: eth3, state: up, ipv4: {dhcp: false, address: [{ip: 192.0.2.3, prefix-length: 24}]}, ipv6: {dhcp: false, address: []}}]", ""},
+		{"DHCP, where another has the addresses", "interfaces: [{name: eth3, ipv4: {dhcp: true}}]", "interfaces: [{name: eth3, ipv4: {address: []}}]", "interfaces: [{name: eth3, ipv4: {dhcp: false}}]", ""},
+		{"what a change waits for", "interfaces: [{name: eth1, wait-ip: any}]", "", "interfaces: [{name: eth1, state: up}]", ""},
 		{"a description and a controller", "interfaces: [{name: eth1, description: x, controller: br9}]", "", "interfaces: [{name: eth1, state: up, description: '', controller: ''}]", ""},
 		{"a setting that was not known", "interfaces: [{name: eth1, accept-all-mac-addresses: true}]", "", "interfaces: [{name: eth1, state: up}]", "interfaces[eth1].accept-all-mac-addresses"},
 		{"a setting that was not known, and another has", "interfaces: [{name: eth1, accept-all-mac-addresses: true}]", "interfaces: [{name: eth1, accept-all-mac-addresses: false}]", "", ""},

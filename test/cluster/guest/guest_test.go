@@ -37,6 +37,7 @@ func TestAMachineIsConnectedToItsPortsUnderItsAddresses(t *testing.T) {
 	for _, want := range []string{
 		"tap,id=lan,ifname=node3,script=no,downscript=no", "netdev=lan,mac=02:a1:4c:03:00:01",
 		"tap,id=wire,ifname=node3hw,script=no,downscript=no", "igb,netdev=wire,bus=socket1,mac=02:a1:4c:03:00:02",
+		"hubport,id=eth2,hubid=1", "hubport,id=far2,hubid=1", "netdev=eth2,mac=02:a1:4c:03:02:01", "netdev=far2,mac=02:a1:4c:03:02:02",
 	} {
 		if !strings.Contains(line, want) {
 			t.Errorf("no %q in %s", want, line)

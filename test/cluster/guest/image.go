@@ -27,7 +27,7 @@ type Programs struct {
 
 // tools are programs of the host that nodes and tests run. busybox stands for all others.
 func tools() []string {
-	return []string{"busybox", "ip", "mount", "nft", "nsenter", "runc", "sysctl", "umount"}
+	return []string{"bridge", "busybox", "dnsmasq", "ip", "mount", "nft", "nsenter", "runc", "sysctl", "umount"}
 }
 
 // modules of the kernel that a node has beyond those of equipment: its file systems, and

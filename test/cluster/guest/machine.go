@@ -6,6 +6,7 @@ package guest
 import (
 	"fmt"
 
+	"github.com/alioth-net/alioth/test/cluster/underlay"
 	"github.com/alioth-net/alioth/test/vm/equipment"
 	"github.com/alioth-net/alioth/test/vm/qemu"
 )
@@ -31,6 +32,12 @@ func Machine(plan Plan, kernel, image, console string) qemu.Machine {
 		KernelArguments: []string{"quiet"},
 	}
 	equipment.AddAdapter(&m, tap("wire", second), adapterMAC)
+	for n, cable := range plan.Topology.Cables(plan.Index) {
+		for _, end := range []underlay.Link{cable.Near, cable.Far} {
+			m.Networks = append(m.Networks, fmt.Sprintf("hubport,id=%s,hubid=%d", end.Name, n))
+			m.Devices = append(m.Devices, fmt.Sprintf("virtio-net-pci,netdev=%s,mac=%s,romfile=", end.Name, end.MAC))
+		}
+	}
 	return m
 }
 

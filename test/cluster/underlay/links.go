@@ -73,17 +73,34 @@ func (t Topology) member(i int, forwarding bool) member {
 // MAC addresses, names them, and gives them what ConnectNode gives a node's.
 func (t Topology) ConfigureGuest(i int) error {
 	first, second := t.MACs(i)
-	// The kernel may have given the second one the name that the first is to have.
-	if err := rename(second, SecondLink); err != nil {
-		return err
+	links := []Link{{nodeLink, first}, {SecondLink, second}}
+	for _, cable := range t.Cables(i) {
+		links = append(links, cable.Near, cable.Far)
 	}
-	if err := rename(first, nodeLink); err != nil {
+	if err := nameLinks(links); err != nil {
 		return err
 	}
 	if err := t.configure(t.member(i, false)); err != nil {
 		return err
 	}
 	return setUp(SecondLink)
+}
+
+// nameLinks names interfaces. The kernel may have given one the name that another one is to
+// have, so all get a name first that it gives to none.
+func nameLinks(links []Link) error {
+	between := func(n int) string { return fmt.Sprintf("unnamed%d", n) }
+	for n, link := range links {
+		if err := rename(link.MAC, between(n)); err != nil {
+			return err
+		}
+	}
+	for _, link := range links {
+		if err := rename(link.MAC, link.Name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // rename gives the interface with a MAC address another name.

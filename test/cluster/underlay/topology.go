@@ -44,6 +44,9 @@ const spareIndex = 100
 // addresses. On a virtual machine it is a network adapter with virtual functions.
 const SecondLink = "hw0"
 
+// cablesOfGuest is how many cables a virtual machine has: enough for a bond.
+const cablesOfGuest = 2
+
 // Validate returns an error for the first rule that t breaks.
 func (t Topology) Validate() error {
 	switch {
@@ -92,6 +95,28 @@ func (t Topology) MACs(i int) (first, second net.HardwareAddr) {
 		return net.HardwareAddr{0x02, 0xa1, byte(t.Octet), byte(i), 0, segment}
 	}
 	return mac(1), mac(2)
+}
+
+// Link is an interface of a virtual machine.
+type Link struct {
+	Name string
+	MAC  net.HardwareAddr
+}
+
+// Cable joins two interfaces of one virtual machine, and leads nowhere else.
+type Cable struct{ Near, Far Link }
+
+// Cables returns the cables of virtual machine i: eth1 with far1, and eth2 with far2. All
+// these interfaces are down and without addresses. A test that moves the far ones into a
+// network namespace has the other end of the near ones there.
+func (t Topology) Cables(i int) (cables []Cable) {
+	link := func(name string, n, end byte) Link {
+		return Link{Name: fmt.Sprintf("%s%d", name, n), MAC: net.HardwareAddr{0x02, 0xa1, byte(t.Octet), byte(i), n, end}}
+	}
+	for n := range byte(cablesOfGuest) {
+		cables = append(cables, Cable{Near: link("eth", n+1, 1), Far: link("far", n+1, 2)})
+	}
+	return cables
 }
 
 // Taps returns the names of the switch's ports for virtual machine i, on which it is

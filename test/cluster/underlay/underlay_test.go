@@ -238,8 +238,16 @@ func TestTheLastNodesAreVirtualMachines(t *testing.T) {
 	}
 	first, second := topology.MACs(3)
 	others, _ := topology.MACs(2)
-	if first.String() == second.String() || first.String() == others.String() {
-		t.Errorf("MAC addresses %s, %s and %s of another machine", first, second, others)
+	links := []Link{{nodeLink, first}, {SecondLink, second}, {"another machine's", others}}
+	for _, cable := range topology.Cables(3) {
+		links = append(links, cable.Near, cable.Far)
+	}
+	names, addresses := map[string]bool{}, map[string]bool{}
+	for _, link := range links {
+		names[link.Name], addresses[link.MAC.String()] = true, true
+	}
+	if len(names) != len(links) || len(addresses) != len(links) {
+		t.Errorf("two of the interfaces %v have one name or MAC address", links)
 	}
 }
 

@@ -149,7 +149,7 @@ func (e *env) settingsOf(t *testing.T, number int) map[string]any {
 func (e *env) awaitOnGuest(t *testing.T, what, line string) {
 	t.Helper()
 	err := scene.Until(stage.Within(t, stage.Patience), what, func(ctx context.Context) (bool, string, error) {
-		out, err := e.Lab.NodeExec(ctx, e.guest(), "sh", "-ec", line)
+		out, err := e.Lab.NodeExec(ctx, e.guest(), "sh", "-ec", realIP+line)
 		return err == nil, fmt.Sprint(out, err), nil
 	})
 	if err != nil {

@@ -44,8 +44,12 @@ func (e *env) usual() string { first, _ := e.Nodes(); return first }
 // machine it is the adapter with virtual functions.
 const device = underlay.SecondLink
 
+// realIP has busybox's shell run the program of iproute2 instead of its own.
+const realIP = `ip() { for at in /usr/sbin/ip /sbin/ip /bin/ip; do [ -L $at ] || [ ! -x $at ] || { $at "$@"; return; }; done; return 127; }
+`
+
 // onGuest runs a shell's line on the virtual machine and returns what it printed.
 func (e *env) onGuest(t *testing.T, line string) string {
 	t.Helper()
-	return strings.TrimSpace(e.OnNode(t, e.guest(), "sh", "-ec", line))
+	return strings.TrimSpace(e.OnNode(t, e.guest(), "sh", "-ec", realIP+line))
 }

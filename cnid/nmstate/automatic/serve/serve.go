@@ -20,6 +20,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/automatic"
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp"
 	"github.com/alioth-net/alioth/cnid/nmstate/kernel"
+	"github.com/alioth-net/alioth/cnid/nmstate/resolvconf"
 )
 
 // Host is the part of a host that leases change.
@@ -29,6 +30,9 @@ type Host interface {
 	// ReadResolver and WriteResolver read and replace the configuration of the resolver.
 	ReadResolver() (document.Resolver, error)
 	WriteResolver(r document.Resolver) error
+	// Resolver and RestoreResolver do so with the bytes of its file.
+	Resolver() (resolvconf.Copy, error)
+	RestoreResolver(c resolvconf.Copy) error
 }
 
 // Config has what a Server works with.
@@ -201,22 +205,30 @@ func (s *Server) held() []dhcp.Held {
 	return list
 }
 
-// resolve lets the resolver use what the clients have learned, after what is static.
+// resolve lets the resolver use what the clients have learned, after what is static. When they
+// know nothing any more, its file is what it was before.
 func (s *Server) resolve(w *automatic.Wanted, known automatic.Known) error {
 	learns := slices.ContainsFunc(known.Clients, func(c automatic.Client) bool { return len(c.DNS)+len(c.Search) > 0 })
 	switch {
 	case !learns && w.Static == nil:
 		return nil
 	case !learns:
-		static := *w.Static
-		w.Static = nil
+		static, file := *w.Static, w.File
+		w.Static, w.File = nil, nil
+		if file != nil {
+			return s.Host.RestoreResolver(*file)
+		}
 		return s.Host.WriteResolver(static)
 	case w.Static == nil:
 		static, err := s.Host.ReadResolver()
 		if err != nil {
 			return err
 		}
-		w.Static = &static
+		file, err := s.Host.Resolver()
+		if err != nil {
+			return err
+		}
+		w.Static, w.File = &static, &file
 	}
 	return s.Host.WriteResolver(automatic.Resolver(*w.Static, known))
 }

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -204,8 +205,8 @@ func TestTheServerFollowsWhatIsWanted(t *testing.T) {
 	<-ready
 	n.turn(t, true)
 	waits.True(t, 10*time.Second, "the lease is used", func() bool {
-		known, err := n.store.Known()
-		return err == nil && len(known.Clients) == 1
+		r, err := n.host.ReadResolver()
+		return err == nil && len(r.Server) > 1 // It comes last.
 	})
 	n.has(t, "192.0.2.77", "192.0.2.53 192.0.2.2")
 	cancel()
@@ -213,4 +214,50 @@ func TestTheServerFollowsWhatIsWanted(t *testing.T) {
 		t.Error(err)
 	}
 	n.has(t, "192.0.2.77", "192.0.2.53 192.0.2.2") // the end takes nothing away
+}
+
+// TestTheFileOfTheResolverIsWhatItWasOnceNoLeaseAddsToIt, also one that is not there. What a
+// document says meanwhile stays.
+func TestTheFileOfTheResolverIsWhatItWasOnceNoLeaseAddsToIt(t *testing.T) {
+	const byHand = "# by hand\nnameserver 192.0.2.53\noptions  rotate\n"
+	for name, before := range map[string]*string{"a file": new(byHand), "no file": nil} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			path := filepath.Join(n.dir, "resolv.conf")
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+			if before != nil {
+				if err := os.WriteFile(path, []byte(*before), 0o640); err != nil {
+					t.Fatal(err)
+				}
+			}
+			was, err := n.host.Resolver()
+			if err != nil {
+				t.Fatal(err)
+			}
+			n.turn(t, true)
+			n.lease(t, "192.0.2.77/24")
+			n.pass(t)
+			n.turn(t, false)
+			n.clients.held = nil
+			n.pass(t)
+			if is, err := n.host.Resolver(); err != nil || !reflect.DeepEqual(was, is) {
+				t.Errorf("the file was %+v and is %+v, %v", was, is, err)
+			}
+		})
+	}
+	n := newNode(t)
+	n.turn(t, true)
+	n.lease(t, "192.0.2.77/24")
+	n.pass(t)
+	if err := n.host.Do(t.Context(), plan.SetResolver{Resolver: document.Resolver{Server: []string{"192.0.2.54"}}}); err != nil {
+		t.Fatal(err)
+	}
+	n.turn(t, false)
+	n.clients.held = nil
+	n.pass(t)
+	if r, err := n.host.ReadResolver(); err != nil || !slices.Equal(r.Server, []string{"192.0.2.54"}) {
+		t.Errorf("the resolver has %v, %v", r, err)
+	}
 }
