@@ -22,6 +22,11 @@ type Area struct {
 	// Removed are the devices that it removes: an undo makes these again, and what went with
 	// them. Nobody knows why others are gone.
 	Removed []string
+	// Identified are the devices to which it gives another address of the link.
+	Identified []string
+	// Addresses are those that it adds, by device: an undo removes no others that were not there
+	// before. nil is of a record of an earlier release: an undo removes all of them.
+	Addresses map[string][]netip.Prefix
 	// Routes are the routes that it adds and removes: some lead to no device. An undo removes
 	// no other routes than those that it adds.
 	Routes []Destination

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -23,13 +24,13 @@ func (p *planner) restoreRoutes(before, present, now []Message) {
 	had, have := canonical(c, before), canonical(c, now)
 	settled, ways := len(p.requests) == 0, waysOf(before)
 	for _, m := range present {
-		if !had[c.canonical(m)] && (p.isAdded(m) || ways.hasPart(m) || settled && isLeft(m)) {
+		if !had[c.canonical(m)] && (p.isAdded(m) || ways.hasPart(m) || settled && p.isLeft(m)) {
 			p.request(Request{What: "remove the route " + destination(m).String(), Kind: c.remove, Body: p.addable(m)})
 		}
 	}
-	others := replaced(before, now)
+	rewritten := p.rewritten(before, now, had, ways)
 	missing := func(m Message) bool {
-		return p.own[c.canonical(m)] && !others[authorOf(m)] && !have[c.canonical(m)] && p.remains(m) && (!isKernels(m) || settled && m[7] == unix.RTN_UNICAST)
+		return p.own[c.canonical(m)] && !rewritten(m) && !have[c.canonical(m)] && p.remains(m) && (!isKernels(m) || settled && m[7] == unix.RTN_UNICAST)
 	}
 	for _, m := range p.inOrder(before, now, missing, settled) {
 		if !p.canExist(m) {
@@ -98,16 +99,16 @@ func (p *planner) inOrder(before, now []Message, missing func(Message) bool, set
 func hasOrder(m Message) bool { return m[0] == unix.AF_INET && isWritten(m) }
 
 // withOthersOfSlots returns some of all routes, with those of their slots: a route that is added
-// again comes after them.
+// again comes after them, and nobody has written them since.
 func withOthersOfSlots(all, some []Message) []Message {
 	is, in := map[string]bool{}, map[slot]bool{}
 	for _, m := range some {
 		is[string(m)] = true
-		if hasOrder(m) {
+		if isWritten(m) {
 			in[slotOf(m)] = true
 		}
 	}
-	return filtered(all, func(m Message) bool { return is[string(m)] || hasOrder(m) && in[slotOf(m)] })
+	return filtered(all, func(m Message) bool { return is[string(m)] || isWritten(m) && in[slotOf(m)] })
 }
 
 // isWritten reports whether a route has a type that programs write. The kernel makes those to
@@ -135,10 +136,12 @@ func placesOf(list []Message) map[string]int {
 func isKernels(m Message) bool { return m[5] == unix.RTPROT_KERNEL }
 
 // isLeft reports whether a route may be one to the network of an address that is gone: the
-// kernel keeps the route if the device has another address in the network.
-func isLeft(m Message) bool {
-	to := destination(m).Prefix.Addr()
-	return isKernels(m) && m[7] == unix.RTN_UNICAST && to.Is6() && !to.IsLinkLocalUnicast() && !to.IsMulticast()
+// kernel keeps the route if the device has another address in the network. It is needed if that is
+// one of others.
+func (p *planner) isLeft(m Message) bool {
+	to, out := destination(m).Prefix, routes().attributes(m).Value(unix.RTA_OIF)
+	return isKernels(m) && m[7] == unix.RTN_UNICAST && to.Addr().Is6() && !to.Addr().IsLinkLocalUnicast() && !to.Addr().IsMulticast() &&
+		!p.others[network{out, to}]
 }
 
 // rank orders routes so that the networks of gateways come before the routes through them.
@@ -259,24 +262,32 @@ type author struct {
 
 func authorOf(m Message) author { return author{slotOf(m), m[5]} }
 
-// replaced returns the slots in which a routing daemon or a DHCP client has written a route
-// with another next hop since: to add the route of before again would undo that.
-func replaced(before, now []Message) map[author]bool {
-	hops := map[author][]string{}
-	for _, m := range before {
-		if at := authorOf(m); isProgram(at.protocol) {
-			hops[at] = append(hops[at], hopsTo(m)...)
-		}
-	}
-	all := map[author]bool{}
+// rewritten reports which routes of before others have written anew since. To add one again
+// would undo that, and the kernel refuses it if both have the same next hops of IPv6. A routing
+// daemon or a DHCP client has one route for a destination: whatever it writes there is in the
+// place of the old one. An administrator may have several, so only one that goes the same way is.
+func (p *planner) rewritten(before, now []Message, had map[string]bool, ways ways) func(Message) bool {
+	programs, same := map[author]bool{}, map[course]bool{}
 	for _, m := range now {
-		at := authorOf(m)
-		if was, ok := hops[at]; ok && slices.ContainsFunc(hopsTo(m), func(hop string) bool { return !slices.Contains(was, hop) }) {
-			all[at] = true
+		switch {
+		case had[routes().canonical(m)] || isKernels(m) || p.isAdded(m) || ways.hasPart(m):
+		case isProgram(m[5]):
+			programs[authorOf(m)] = true
+		default:
+			same[courseOf(m)] = true
 		}
 	}
-	return all
+	return func(m Message) bool { return programs[authorOf(m)] || same[courseOf(m)] }
 }
+
+// course tells the routes of one author and slot that go the same way from others.
+type course struct {
+	author
+	kind byte
+	hops string
+}
+
+func courseOf(m Message) course { return course{authorOf(m), m[7], strings.Join(hopsTo(m), " ")} }
 
 // isProgram reports whether routes of a protocol come from a program that goes on meanwhile.
 func isProgram(protocol byte) bool {
@@ -307,54 +318,41 @@ type way struct {
 	protocol byte
 	hops     []string
 	sourced  bool
+	message  Message
 }
 
 func waysOf(list []Message) ways {
 	all := make(ways, len(list))
 	for _, m := range list {
 		at := slotOf(m)
-		all[at] = append(all[at], way{m[5], hopsTo(m), isSourced(m)})
+		all[at] = append(all[at], way{m[5], hopsTo(m), isSourced(m), m})
 	}
 	return all
 }
 
 // hasPart reports whether a route is left of one of these, which the change has lost: the route
 // that it added again, with the protocol of its own routes, the next hops of IPv6 whose devices
-// stayed, or the route of IPv6 whose source address went.
+// stayed, the route of IPv6 whose source address went, or the one whose MTU the kernel lowered
+// with that of the device.
 func (w ways) hasPart(m Message) bool {
 	hops := hopsTo(m)
 	return slices.ContainsFunc(w[slotOf(m)], func(was way) bool {
 		if slices.ContainsFunc(hops, func(hop string) bool { return !slices.Contains(was.hops, hop) }) {
 			return false
 		}
-		return m[5] == unix.RTPROT_STATIC || m[5] == was.protocol && (len(hops) < len(was.hops) || was.sourced && !isSourced(m))
+		return m[5] == unix.RTPROT_STATIC || m[5] == was.protocol &&
+			(len(hops) < len(was.hops) || was.sourced && !isSourced(m) || m[0] == unix.AF_INET6 && withoutMTU(m) == withoutMTU(was.message))
 	})
 }
 
 func isSourced(m Message) bool { return routes().attributes(m).Get(unix.RTA_PREFSRC) != nil }
 
-// ProgramRoutes returns the routes of programs, by a device and not by a next hop object: the
-// kernel removes these when it hears that a device has no carrier.
-func (i *Image) ProgramRoutes() []Message {
-	return filtered(i.Routes, func(m Message) bool {
-		return isProgram(m[5]) && routes().attributes(m).Get(routeNextHop) == nil
-	})
-}
-
-// NoteSurvivors keeps which routes of programs a later image still has.
-func (i *Image) NoteSurvivors(later *Image) {
-	have := canonical(routes(), later.Routes)
-	i.Survivors = filtered(i.ProgramRoutes(), func(m Message) bool { return have[routes().canonical(m)] })
-}
-
-// WithoutWithdrawn returns an image without the routes that have survived the change and are
-// missing now: the program that wrote one has withdrawn it since.
-func (i *Image) WithoutWithdrawn(now *Image) *Image {
-	survived, have, part := canonical(routes(), i.Survivors), canonical(routes(), now.Routes), *i
-	part.Survivors = nil
-	part.Routes = filtered(i.Routes, func(m Message) bool {
-		key := routes().canonical(m)
-		return !survived[key] || have[key]
-	})
-	return &part
+// withoutMTU tells routes from others by all but the MTU.
+func withoutMTU(m Message) string {
+	m = slices.Clone(m)
+	c := routes()
+	c.settle(m)
+	attributes := c.attributes(m)
+	list := ordered(attributes, append(c.volatile(attributes), unix.RTA_METRICS))
+	return string(m[:c.header]) + string(list) + string(ordered(attributes.Get(unix.RTA_METRICS), []uint16{unix.RTAX_MTU}))
 }
