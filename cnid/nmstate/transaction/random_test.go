@@ -6,9 +6,11 @@ package transaction_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,13 +26,60 @@ type mortal struct {
 	transaction.Host
 	left int
 	ends bool
+	met  *met
 }
+
+// met is how often a step of each type has failed, and has ended all.
+type met struct {
+	mu          sync.Mutex
+	failed, end map[string]int
+	hosts       int
+}
+
+func (m *met) note(step plan.Step, ends bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if ends {
+		m.end[fmt.Sprintf("%T", step)]++
+	} else {
+		m.failed[fmt.Sprintf("%T", step)]++
+	}
+}
+
+func (m *met) another() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.hosts++
+}
+
+// all fails the test if a step of a type has never failed, or never ended all: then nothing is
+// known of an undo there. Documents of the test have no virtual functions and no DHCP.
+func (m *met) all(t *testing.T) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t.Logf("of %d hosts a step has failed: %v; has ended the process: %v", m.hosts, m.failed, m.end)
+	if m.hosts < randomHosts {
+		return // One is repeated.
+	}
+	for _, step := range plan.Kinds() {
+		switch step.(type) {
+		case plan.SetVFs, plan.SetAutomatic:
+			continue
+		}
+		if kind := fmt.Sprintf("%T", step); m.failed[kind] == 0 || m.end[kind] == 0 {
+			t.Errorf("no step %s has failed, or none has ended the process", kind)
+		}
+	}
+}
+
+const randomHosts = 500
 
 // errEnd stands for the end of the process.
 var errEnd = errors.New("the process ends")
 
 func (m *mortal) Do(ctx context.Context, step plan.Step) error {
 	if m.left--; m.left == 0 {
+		m.met.note(step, m.ends)
 		if m.ends {
 			panic(errEnd)
 		}
@@ -42,7 +91,10 @@ func (m *mortal) Do(ctx context.Context, step plan.Step) error {
 // TestRandomHostsComeBackAfterRandomDocuments applies a document to a host that was furnished
 // without documents. A step fails, the process ends before a step, or nobody commits.
 func TestRandomHostsComeBackAfterRandomDocuments(t *testing.T) {
-	randomhost.Worlds(t, 500, func(t *testing.T, r *rand.Rand) {
+	met := &met{failed: map[string]int{}, end: map[string]int{}}
+	t.Cleanup(func() { met.all(t) })
+	randomhost.Worlds(t, randomHosts, func(t *testing.T, r *rand.Rand) {
+		met.another()
 		m := randomhost.Maker{Rand: r}
 		h := randomhost.Furnished(t, m)
 		dir := t.TempDir()
@@ -64,7 +116,7 @@ func TestRandomHostsComeBackAfterRandomDocuments(t *testing.T) {
 			defer host.Close()
 			for range 20 { // until a document makes sense
 				text = m.Document()
-				if tryDocument(t, dir, &mortal{Host: host, left: 1 + r.IntN(20), ends: r.IntN(2) == 0}, text) {
+				if tryDocument(t, dir, &mortal{Host: host, ends: r.IntN(2) == 0, met: met}, text, r) {
 					return nil
 				}
 			}
@@ -91,8 +143,9 @@ func resolver(t *testing.T, dir string) string {
 	return info.Mode().String() + string(text)
 }
 
-// tryDocument applies a document and undoes it, and reports whether it was no refused one.
-func tryDocument(t *testing.T, dir string, host *mortal, text string) bool {
+// tryDocument applies a document and undoes it, and reports whether it was no refused one. Any of
+// its steps may be the last one, or none.
+func tryDocument(t *testing.T, dir string, host *mortal, text string, r *rand.Rand) bool {
 	t.Helper()
 	desired, err := document.Parse([]byte(text))
 	if err != nil {
@@ -105,9 +158,11 @@ func tryDocument(t *testing.T, dir string, host *mortal, text string) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if steps, err := manager.Plan(t.Context(), desired); err != nil || len(steps) == 0 {
+	steps, err := manager.Plan(t.Context(), desired)
+	if err != nil || len(steps) == 0 {
 		return false
 	}
+	host.left = 1 + r.IntN(len(steps)+1)
 	err = applyUntilTheEnd(t, manager, desired)
 	host.left = 0
 	switch {
