@@ -64,7 +64,7 @@ func Until(t testing.TB, limit time.Duration, what string, check func() error) {
 		if waited := time.Since(began); checks >= fewest && waited >= Limit(limit) {
 			t.Fatalf("waited for %s and %d checks in vain until %s: %v", waited.Round(time.Millisecond), checks, what, err)
 		}
-		time.Sleep(pause)
+		<-time.After(pause)
 		pause = min(2*pause, longestPause)
 	}
 }

@@ -81,13 +81,13 @@ func TestASlowCheckIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := 0
 		waits.Until(t, time.Second, "there are ten", func() error {
-			time.Sleep(2 * time.Second)
+			<-time.After(2 * time.Second)
 			if seen++; seen < 10 {
 				return errors.New("too few")
 			}
 			return nil
 		})
-		began, never := time.Now(), func() bool { time.Sleep(2 * time.Second); return false }
+		began, never := time.Now(), func() bool { <-time.After(2 * time.Second); return false }
 		fails(t, func(f *failing) { waits.True(f, time.Second, "there are more", never) })
 		if waited := time.Since(began); waited < 30*time.Second || waited > time.Minute {
 			t.Errorf("a wait in vain ends after %s", waited)
