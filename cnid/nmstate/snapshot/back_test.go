@@ -271,6 +271,31 @@ func TestAnotherRouteOfTheSlotIsNotNew(t *testing.T) {
 	}
 }
 
+// TestWhatIsLeftOfARouteIsFoundOnAnotherDevice: the change has taken a next hop away from a route
+// of IPv6, and the other one is on a device that it does not touch.
+func TestWhatIsLeftOfARouteIsFoundOnAnotherDevice(t *testing.T) {
+	to := func(outs ...uint32) Message {
+		m := make(Message, headerOfRoute)
+		m[0], m[1], m[4], m[5], m[7] = unix.AF_INET6, 0, unix.RT_TABLE_MAIN, unix.RTPROT_BOOT, unix.RTN_UNICAST
+		m = appendAttribute(m, unix.RTA_TABLE, native(unix.RT_TABLE_MAIN))
+		if len(outs) == 1 {
+			return appendAttribute(m, unix.RTA_OIF, native(outs[0]))
+		}
+		var hops []byte
+		for _, out := range outs {
+			hops = append(hops, slices.Concat(binary.NativeEndian.AppendUint16(nil, unix.SizeofRtNexthop), []byte{0, 0}, native(out))...)
+		}
+		return appendAttribute(m, unix.RTA_MULTIPATH, hops)
+	}
+	all := &Image{Links: []Message{device(5, "eth1", "", 0), device(6, "eth2", "", 0)}, Routes: []Message{to(5, 6)}}
+	a := Area{Names: []string{"eth1"}}
+	requests, _ := Back(all.Within(a), &Image{Links: all.Links, Routes: []Message{to(6)}}, a, 0)
+	want := []string{"remove the route ::/0 of table 254 by 6", "add the route ::/0 of table 254 by 5 by 6"}
+	if diff := cmp.Diff(want, told(requests)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestAnAddressOfOthersStays: the change has added another one, and one came by a lease. Those
 // that a record of an earlier release does not tell from others go.
 func TestAnAddressOfOthersStays(t *testing.T) {

@@ -22,15 +22,15 @@ import (
 func (p *planner) restoreRoutes(before, present, now []Message) {
 	c := routes()
 	had, have := canonical(c, before), canonical(c, now)
-	settled, ways := len(p.requests) == 0, waysOf(before)
-	for _, m := range present {
-		if !had[c.canonical(m)] && (p.isAdded(m) || ways.hasPart(m) || settled && p.isLeft(m)) {
+	settled, ways, ours := len(p.requests) == 0, waysOf(filtered(before, p.isOwn)), canonical(c, present)
+	for _, m := range now { // What is left of a route may be on another device.
+		if key := c.canonical(m); !had[key] && (ways.hasPart(m) || ours[key] && (p.isAdded(m) || settled && p.isLeft(m))) {
 			p.request(Request{What: "remove the route " + destination(m).String(), Kind: c.remove, Body: p.addable(m)})
 		}
 	}
-	rewritten := p.rewritten(before, now, had, ways)
+	rewritten := p.rewritten(now, had, ways)
 	missing := func(m Message) bool {
-		return p.own[c.canonical(m)] && !rewritten(m) && !have[c.canonical(m)] && p.remains(m) && (!isKernels(m) || settled && m[7] == unix.RTN_UNICAST)
+		return p.isOwn(m) && !rewritten(m) && !have[c.canonical(m)] && p.remains(m) && (!isKernels(m) || settled && m[7] == unix.RTN_UNICAST)
 	}
 	for _, m := range p.inOrder(before, now, missing, settled) {
 		if !p.canExist(m) {
@@ -39,6 +39,9 @@ func (p *planner) restoreRoutes(before, present, now []Message) {
 		p.request(Request{What: "add the route " + destination(m).String(), Kind: c.add, Flags: c.create, Body: p.addable(m)})
 	}
 }
+
+// isOwn reports whether a route of before is of the area, and not of a slot alone.
+func (p *planner) isOwn(m Message) bool { return p.own[routes().canonical(m)] }
 
 // isAdded reports whether the change added a route.
 func (p *planner) isAdded(m Message) bool {
@@ -266,7 +269,7 @@ func authorOf(m Message) author { return author{slotOf(m), m[5]} }
 // would undo that, and the kernel refuses it if both have the same next hops of IPv6. A routing
 // daemon or a DHCP client has one route for a destination: whatever it writes there is in the
 // place of the old one. An administrator may have several, so only one that goes the same way is.
-func (p *planner) rewritten(before, now []Message, had map[string]bool, ways ways) func(Message) bool {
+func (p *planner) rewritten(now []Message, had map[string]bool, ways ways) func(Message) bool {
 	programs, same := map[author]bool{}, map[course]bool{}
 	for _, m := range now {
 		switch {
