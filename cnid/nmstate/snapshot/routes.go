@@ -21,14 +21,21 @@ import (
 // Administrators and routing daemons go on meanwhile, so their routes stay.
 func (p *planner) restoreRoutes(before, present, now []Message) {
 	c := routes()
-	had, have := canonical(c, before), canonical(c, now)
-	settled, ways, ours := len(p.requests) == 0, waysOf(filtered(before, p.isOwn)), canonical(c, present)
-	for _, m := range now { // What is left of a route may be on another device.
-		if key := c.canonical(m); !had[key] && (ways.hasPart(m) || ours[key] && (p.isAdded(m) || settled && p.isLeft(m))) {
+	had, have, ours := canonical(c, before), make(map[string]bool, len(now)), canonical(c, present)
+	settled, ways := len(p.requests) == 0, waysOf(filtered(before, p.isOwn))
+	var others []Message // in the slots of the area, on any device: what is left of a route may be there
+	for _, m := range now {
+		key := c.canonical(m)
+		have[key] = true
+		switch {
+		case had[key]:
+		case ways.hasPart(m) || ours[key] && (p.isAdded(m) || settled && p.isLeft(m)):
 			p.request(Request{What: "remove the route " + destination(m).String(), Kind: c.remove, Body: p.addable(m)})
+		case ways[slotOf(m)] != nil && !isKernels(m):
+			others = append(others, m)
 		}
 	}
-	rewritten := p.rewritten(now, had, ways)
+	rewritten := rewrittenBy(others)
 	missing := func(m Message) bool {
 		return p.isOwn(m) && !rewritten(m) && !have[c.canonical(m)] && p.remains(m) && (!isKernels(m) || settled && m[7] == unix.RTN_UNICAST)
 	}
@@ -265,18 +272,17 @@ type author struct {
 
 func authorOf(m Message) author { return author{slotOf(m), m[5]} }
 
-// rewritten reports which routes of before others have written anew since. To add one again
-// would undo that, and the kernel refuses it if both have the same next hops of IPv6. A routing
-// daemon or a DHCP client has one route for a destination: whatever it writes there is in the
-// place of the old one. An administrator may have several, so only one that goes the same way is.
-func (p *planner) rewritten(now []Message, had map[string]bool, ways ways) func(Message) bool {
+// rewrittenBy reports in the place of which routes of before others have written new ones since. To
+// add such a route again would undo that, and the kernel refuses it if both have the same next hops
+// of IPv6. A routing daemon or a DHCP client has one route for a destination: whatever it writes
+// there is in the place of the old one. An administrator may have several, so only one that goes
+// the same way is.
+func rewrittenBy(others []Message) func(Message) bool {
 	programs, same := map[author]bool{}, map[course]bool{}
-	for _, m := range now {
-		switch {
-		case had[routes().canonical(m)] || isKernels(m) || p.isAdded(m) || ways.hasPart(m):
-		case isProgram(m[5]):
+	for _, m := range others {
+		if isProgram(m[5]) {
 			programs[authorOf(m)] = true
-		default:
+		} else {
 			same[courseOf(m)] = true
 		}
 	}
@@ -338,8 +344,12 @@ func waysOf(list []Message) ways {
 // stayed, the route of IPv6 whose source address went, or the one whose MTU the kernel lowered
 // with that of the device.
 func (w ways) hasPart(m Message) bool {
+	list := w[slotOf(m)]
+	if list == nil {
+		return false
+	}
 	hops := hopsTo(m)
-	return slices.ContainsFunc(w[slotOf(m)], func(was way) bool {
+	return slices.ContainsFunc(list, func(was way) bool {
 		if slices.ContainsFunc(hops, func(hop string) bool { return !slices.Contains(was.hops, hop) }) {
 			return false
 		}
