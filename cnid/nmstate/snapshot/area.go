@@ -30,7 +30,7 @@ type Area struct {
 	// Routes are the routes that it adds and removes: some lead to no device. An undo removes
 	// no other routes than those that it adds.
 	Routes []Destination
-	Added  []Destination
+	Added  []Addition
 	// Rules are the priorities of the rules that it adds and removes.
 	Rules []uint32
 }
@@ -39,6 +39,14 @@ type Area struct {
 type Destination struct {
 	Prefix netip.Prefix
 	Table  uint32
+}
+
+// Addition is a route that a change adds.
+type Addition struct {
+	Destination
+	// Gateway is the zero Addr for a route without one, and nil for any: a record of an earlier
+	// release has none.
+	Gateway *netip.Addr `json:",omitempty"`
 }
 
 // Reach returns the names of an area's devices, with those that the kernel changes with

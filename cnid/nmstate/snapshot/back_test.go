@@ -59,7 +59,7 @@ func TestRequestsLeadBack(t *testing.T) {
 		Routes: []Message{routeTo("198.51.100.0/24", unix.RTPROT_BOOT), routeTo("203.0.113.0/24", 12)},
 	}
 	all := Area{Names: []string{"eth1", "eth1.10"}, Made: []string{"eth1.10"}, Removed: []string{"eth1.10"}}
-	adding := Area{Names: all.Names, Added: []Destination{destination(routeTo("198.18.1.0/24", 0)), destination(routeTo("198.18.2.0/24", 0))}}
+	adding := Area{Names: all.Names, Added: []Addition{{Destination: destination(routeTo("198.18.1.0/24", 0))}, {Destination: destination(routeTo("198.18.2.0/24", 0))}}}
 	for _, c := range []struct {
 		name string
 		now  Image
@@ -216,7 +216,7 @@ func TestADaemonsRouteStays(t *testing.T) {
 	now := &Image{Links: before.Links, Routes: []Message{
 		through(routeTo("198.51.100.0/24", bird), "192.0.2.2"), through(routeTo("198.18.0.0/24", unix.RTPROT_STATIC), "192.0.2.2"),
 	}}
-	added := Area{Names: []string{"eth1"}, Added: []Destination{destination(before.Routes[2])}}
+	added := Area{Names: []string{"eth1"}, Added: []Addition{{Destination: destination(before.Routes[2])}}}
 	requests, _ := Back(before, now, added, 0)
 	want := []string{
 		"remove the route 198.18.0.0/24 of table 254 by 5",

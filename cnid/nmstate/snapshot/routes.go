@@ -31,6 +31,8 @@ func (p *planner) restoreRoutes(before, present, now []Message) {
 		case had[key]:
 		case ways.hasPart(m) || ours[key] && (p.isAdded(m) || settled && p.isLeft(m)):
 			p.request(Request{What: "remove the route " + destination(m).String(), Kind: c.remove, Body: p.addable(m)})
+		case ours[key] && p.leave(m, ways):
+			others = append(others, m) // The next look finds what is left.
 		case ways[slotOf(m)] != nil && !isKernels(m):
 			others = append(others, m)
 		}
@@ -50,9 +52,65 @@ func (p *planner) restoreRoutes(before, present, now []Message) {
 // isOwn reports whether a route of before is of the area, and not of a slot alone.
 func (p *planner) isOwn(m Message) bool { return p.own[routes().canonical(m)] }
 
-// isAdded reports whether the change added a route.
+// isAdded reports whether the change added a route. Others may add one to the same destination by
+// another gateway.
 func (p *planner) isAdded(m Message) bool {
-	return m[5] == unix.RTPROT_STATIC && slices.Contains(p.area.Added, destination(m))
+	if m[5] != unix.RTPROT_STATIC {
+		return false
+	}
+	for hop := range hopsOf(routes().attributes(m).Get(unix.RTA_MULTIPATH)) {
+		if p.adds(m, attribute.List(hop[unix.SizeofRtNexthop:])) {
+			return true
+		}
+	}
+	return p.adds(m, routes().attributes(m))
+}
+
+// adds reports whether the change adds a route to the destination of another one, by the gateway of
+// a next hop.
+func (p *planner) adds(m Message, hop attribute.List) bool {
+	to, gateway := destination(m), gatewayOf(hop)
+	return slices.ContainsFunc(p.area.Added, func(a Addition) bool {
+		return a.Destination == to && (a.Gateway == nil || *a.Gateway == gateway)
+	})
+}
+
+// gatewayOf returns the gateway of a next hop, the zero Addr without one.
+func gatewayOf(hop attribute.List) netip.Addr {
+	const family = 2 // of struct rtvia
+	if via := hop.Get(routeVia); len(via) > family {
+		gateway, _ := netip.AddrFromSlice(via[family:])
+		return gateway
+	}
+	return hop.Address(unix.RTA_GATEWAY)
+}
+
+// leave removes the next hops that the change has added to a route of IPv6 of others: the kernel
+// makes one route of all with a destination and a metric, and shows the protocol of the first. It
+// reports whether there are any.
+func (p *planner) leave(m Message, was ways) (left bool) {
+	if m[0] != unix.AF_INET6 || m[5] == unix.RTPROT_STATIC {
+		return false
+	}
+	list := was[slotOf(m)]
+	for hop := range hopsOf(routes().attributes(m).Get(unix.RTA_MULTIPATH)) {
+		had := slices.ContainsFunc(list, func(w way) bool { return slices.Contains(w.hops, hopText(hop)) })
+		if rest := attribute.List(hop[unix.SizeofRtNexthop:]); !had && p.adds(m, rest) {
+			p.request(Request{What: "leave the route " + destination(m).String(), Kind: routes().remove, Body: ownHop(m, hop)})
+			left = true
+		}
+	}
+	return left
+}
+
+// ownHop returns a route of the change with one of the next hops of another one.
+func ownHop(m Message, hop []byte) Message {
+	c := routes()
+	out := slices.Clone(m[:c.header])
+	out[5] = unix.RTPROT_STATIC
+	out = append(out, ordered(c.attributes(m), []uint16{unix.RTA_MULTIPATH, unix.RTA_CACHEINFO})...)
+	out = appendAttribute(out, unix.RTA_OIF, hop[4:unix.SizeofRtNexthop])
+	return append(out, hop[unix.SizeofRtNexthop:]...)
 }
 
 // slot is the place of routes of IPv4 of which the first one counts.
@@ -310,14 +368,19 @@ func hopsTo(m Message) (list []string) {
 		return []string{"object " + string(id)}
 	}
 	for hop := range hopsOf(attributes.Get(unix.RTA_MULTIPATH)) {
-		const out = 4
-		via := attribute.List(hop[unix.SizeofRtNexthop:])
-		list = append(list, string(hop[out:unix.SizeofRtNexthop])+string(via.Get(unix.RTA_GATEWAY))+string(via.Get(routeVia)))
+		list = append(list, hopText(hop))
 	}
 	if list != nil {
 		return list
 	}
 	return []string{string(attributes.Get(unix.RTA_OIF)) + string(attributes.Get(unix.RTA_GATEWAY)) + string(attributes.Get(routeVia))}
+}
+
+// hopText tells a next hop of a route with several from others, by device and gateway.
+func hopText(hop []byte) string {
+	const out = 4
+	via := attribute.List(hop[unix.SizeofRtNexthop:])
+	return string(hop[out:unix.SizeofRtNexthop]) + string(via.Get(unix.RTA_GATEWAY)) + string(via.Get(routeVia))
 }
 
 // ways has the protocols and next hops of routes by their slots.

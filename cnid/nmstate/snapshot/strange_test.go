@@ -77,6 +77,11 @@ ip link add link br0 name vx0 type macvlan mode bridge`,
 ip -6 route add fd01::/64 via fe80::9 dev eth1 mtu 1450 proto bird`,
 			change: `ip link set eth1 mtu 1300`,
 		},
+		"a route of IPv6 that joined one of a daemon": {
+			host: `ip link set eth1 up
+ip -6 route append fd01:1::/64 via fd00::1 dev eth1 onlink proto 80 metric 50`,
+			change: `ip -6 route append fd01:1::/64 via fd00::2 dev eth1 onlink proto static metric 50`,
+		},
 		"alternative names": {
 			host: `ip link add br0 type bridge
 ip link property add dev br0 altname uplink-of-the-rack altname bridge-zero`,
@@ -276,7 +281,7 @@ func TestStrangeHostsComeBack(t *testing.T) {
 	for name, c := range strange() {
 		t.Run(name, func(t *testing.T) {
 			h := furnished(t, c.host)
-			a := snapshot.Area{Names: []string{"eth1", "eth2", "br0", "vx0", "bond0", "eth1.10", "vrf0"}, Routes: randomhost.Destinations(), Removed: []string{"eth1", "br0", "vx0", "bond0", "eth1.10", "vrf0"}, Rules: []uint32{500}}
+			a := snapshot.Area{Names: []string{"eth1", "eth2", "br0", "vx0", "bond0", "eth1.10", "vrf0"}, Routes: randomhost.Destinations(), Added: randomhost.Additions(), Removed: []string{"eth1", "br0", "vx0", "bond0", "eth1.10", "vrf0"}, Rules: []uint32{500}}
 			before, more := h.Settled(), h.shown(c.shown)
 			image := h.take(a)
 			h.Run(c.change)

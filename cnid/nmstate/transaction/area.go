@@ -120,7 +120,7 @@ func addAddresses(a *snapshot.Area, c change) {
 func addRouting(a *snapshot.Area, c change) {
 	added := c.added()
 	changed := added.and(c.removed())
-	a.Routes, a.Added = destinations(changed.Routes), destinations(added.Routes)
+	a.Routes, a.Added = destinations(changed.Routes), additions(added.Routes)
 	for _, rule := range changed.Rules {
 		priority := int64(document.DefaultPriority)
 		if rule.Priority != nil {
@@ -131,10 +131,23 @@ func addRouting(a *snapshot.Area, c change) {
 }
 
 func destinations(routes []document.Route) (list []snapshot.Destination) {
+	for _, a := range additions(routes) {
+		list = append(list, a.Destination)
+	}
+	return list
+}
+
+func additions(routes []document.Route) (list []snapshot.Addition) {
 	for _, route := range routes {
-		if prefix, err := netip.ParsePrefix(route.Destination); err == nil {
-			list = append(list, snapshot.Destination{Prefix: prefix.Masked(), Table: tableOf(route)})
+		prefix, err := netip.ParsePrefix(route.Destination)
+		if err != nil {
+			continue
 		}
+		gateway, err := netip.ParseAddr(route.Address)
+		if err != nil || gateway.IsUnspecified() {
+			gateway = netip.Addr{}
+		}
+		list = append(list, snapshot.Addition{Destination: snapshot.Destination{Prefix: prefix.Masked(), Table: tableOf(route)}, Gateway: &gateway})
 	}
 	return list
 }
