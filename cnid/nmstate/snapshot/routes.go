@@ -20,23 +20,9 @@ import (
 // restoreRoutes adds the routes that are missing, and removes those that the change added.
 // Administrators and routing daemons go on meanwhile, so their routes stay.
 func (p *planner) restoreRoutes(before, present, now []Message) {
-	c := routes()
-	had, have, ours := canonical(c, before), make(map[string]bool, len(now)), canonical(c, present)
-	settled, ways := len(p.requests) == 0, waysOf(filtered(before, p.isOwn))
-	var others []Message // in the slots of the area, on any device: what is left of a route may be there
-	for _, m := range now {
-		key := c.canonical(m)
-		have[key] = true
-		switch {
-		case had[key]:
-		case ways.hasPart(m) || ours[key] && (p.isAdded(m) || settled && p.isLeft(m)):
-			p.request(Request{What: "remove the route " + destination(m).String(), Kind: c.remove, Body: p.addable(m)})
-		case ours[key] && p.leave(m, ways):
-			others = append(others, m) // The next look finds what is left.
-		case ways[slotOf(m)] != nil && !isKernels(m):
-			others = append(others, m)
-		}
-	}
+	c, settled := routes(), len(p.requests) == 0
+	have := make(map[string]bool, len(now))
+	others := p.removeRoutes(before, present, now, have, settled)
 	rewritten := rewrittenBy(others)
 	missing := func(m Message) bool {
 		return p.isOwn(m) && !rewritten(m) && !have[c.canonical(m)] && p.remains(m) && (!isKernels(m) || settled && m[7] == unix.RTN_UNICAST)
@@ -47,6 +33,25 @@ func (p *planner) restoreRoutes(before, present, now []Message) {
 		}
 		p.request(Request{What: "add the route " + destination(m).String(), Kind: c.add, Flags: c.create, Body: p.addable(m)})
 	}
+}
+
+// removeRoutes removes the routes that the change added, and what it left of others. It notes which
+// there are, and returns those that others have written in the slots of the area.
+func (p *planner) removeRoutes(before, present, now []Message, have map[string]bool, settled bool) (others []Message) {
+	c := routes()
+	had, ours, ways := canonical(c, before), canonical(c, present), waysOf(filtered(before, p.isOwn))
+	for _, m := range now { // What is left of a route may be on another device.
+		key := c.canonical(m)
+		have[key] = true
+		switch {
+		case had[key]:
+		case ways.hasPart(m) || ours[key] && (p.isAdded(m) || settled && p.isLeft(m)):
+			p.request(Request{What: "remove the route " + destination(m).String(), Kind: c.remove, Body: p.addable(m)})
+		case ours[key] && p.leave(m, ways), ways[slotOf(m)] != nil && !isKernels(m):
+			others = append(others, m) // One that the change leaves is another one at the next look.
+		}
+	}
+	return others
 }
 
 // isOwn reports whether a route of before is of the area, and not of a slot alone.
