@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/alioth-net/alioth/test/waits"
@@ -73,6 +74,25 @@ func TestAWaitEndsWithItsConditionOrItsLimit(t *testing.T) {
 	if said := fails(t, func(f *failing) { waits.True(f, 0, "there are more", func() bool { return false }) }); !strings.HasSuffix(said, "until there are more: not so yet") {
 		t.Errorf("a wait in vain says %q", said)
 	}
+}
+
+// TestASlowCheckIsRepeated: its machine is busy, and the limit is over before the second check.
+func TestASlowCheckIsRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		seen := 0
+		waits.Until(t, time.Second, "there are ten", func() error {
+			<-time.After(2 * time.Second)
+			if seen++; seen < 10 {
+				return errors.New("too few")
+			}
+			return nil
+		})
+		began, never := time.Now(), func() bool { <-time.After(2 * time.Second); return false }
+		fails(t, func(f *failing) { waits.True(f, time.Second, "there are more", never) })
+		if waited := time.Since(began); waited < 30*time.Second || waited > time.Minute {
+			t.Errorf("a wait in vain ends after %s", waited)
+		}
+	})
 }
 
 func TestAValueIsReceivedOrMissed(t *testing.T) {

@@ -143,6 +143,9 @@ func (h *Host) Image(ctx context.Context, a snapshot.Area) (*snapshot.Image, err
 	return snapshot.Take(ctx, h.kernel, a)
 }
 
+// Above returns the interfaces of other network namespaces on top of the host's, by index.
+func (h *Host) Above(ctx context.Context) (map[uint32][]string, error) { return h.kernel.Above(ctx) }
+
 // Replay executes one request of a snapshot.
 func (h *Host) Replay(ctx context.Context, r snapshot.Request) error { return h.kernel.Replay(ctx, r) }
 

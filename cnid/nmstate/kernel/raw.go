@@ -20,6 +20,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/nmstate/attribute"
 	"github.com/alioth-net/alioth/cnid/nmstate/snapshot"
+	"github.com/alioth-net/alioth/cnid/nmstate/spaces"
 )
 
 // Dump returns all objects of a kind, each as a message.
@@ -84,6 +85,11 @@ func readSetting(folder int, name string, buffer []byte) (content string, ok boo
 		return "", false
 	}
 	return strings.TrimSuffix(string(buffer[:n]), "\n"), true
+}
+
+// Above returns the devices of other network namespaces on top of those of this one, by index.
+func (k *Kernel) Above(ctx context.Context) (map[uint32][]string, error) {
+	return spaces.Above(ctx, k.space)
 }
 
 // Replay executes one request of a snapshot. To remove what is gone is no error.

@@ -19,6 +19,7 @@ const (
 	addressOrigin = 11 // IFA_PROTO
 	originFirst   = 1
 	originLast    = 3
+	originLease   = unix.RTPROT_DHCP // of the engine's own clients
 )
 
 // restoreAddresses gives each device its addresses back.
@@ -46,35 +47,68 @@ func of(list []Message, family byte) []Message {
 }
 
 // restoreIPv4 restores the order too: the first address of a network is its primary one, and
-// the source of packets. What follows the first difference is removed, and added again.
-func (p *planner) restoreIPv4(was, is []Message) {
-	c, kept := addresses(), 0
+// the source of packets. What follows the first difference is removed, and added again. With a
+// primary address the kernel may remove those of its network that others have added.
+func (p *planner) restoreIPv4(was, all []Message) {
+	c, kept, had := addresses(), 0, prefixesOf(was)
+	others := func(m Message) bool { return !had[prefixOf(m)] && !p.isMade(m) }
+	is := filtered(all, func(m Message) bool { return !others(m) })
 	for kept < len(was) && kept < len(is) && c.canonical(was[kept]) == c.canonical(is[kept]) {
 		kept++
 	}
+	removed := prefixesOf(nil)
 	for _, m := range is[kept:] {
+		removed[prefixOf(m).Masked()] = true
 		p.removeAddress(m)
 	}
 	for _, m := range was[kept:] {
-		p.addAddress(m, exclusive)
+		p.addAddress(m, exclusive, p.age)
 	}
+	for _, m := range filtered(all, others) {
+		if removed[prefixOf(m).Masked()] {
+			p.addAddress(m, c.create, 0)
+		}
+	}
+}
+
+// network is one of a device.
+type network struct {
+	device uint32
+	prefix netip.Prefix
+}
+
+func prefixesOf(list []Message) map[netip.Prefix]bool {
+	set := make(map[netip.Prefix]bool, len(list))
+	for _, m := range list {
+		set[prefixOf(m)] = true
+	}
+	return set
+}
+
+// isMade reports whether an address that was not there before came with the change: by a step,
+// or by a DHCP client that the change has started. Others add addresses meanwhile, such as the
+// virtual address of a router whose partner fails.
+func (p *planner) isMade(m Message) bool {
+	return p.area.Addresses == nil || addresses().attributes(m).Value(addressOrigin) == originLease ||
+		slices.Contains(p.area.Addresses[p.deviceName(m)], prefixOf(m))
 }
 
 // restoreIPv6 adds the newest address last, as the kernel lists them.
 func (p *planner) restoreIPv6(was, is []Message) {
 	c := addresses()
-	had, have, kept := canonical(c, was), canonical(c, is), map[netip.Prefix]bool{}
-	for _, m := range was {
-		kept[prefixOf(m)] = true
-	}
+	have, kept := canonical(c, is), prefixesOf(was)
 	for _, m := range is {
-		if !had[c.canonical(m)] && !kept[prefixOf(m)] && !isAutomatic(m) {
+		switch {
+		case kept[prefixOf(m)] || isAutomatic(m):
+		case p.isMade(m):
 			p.removeAddress(m)
+		default:
+			p.others[network{deviceOf(m), prefixOf(m).Masked()}] = true
 		}
 	}
 	for _, m := range slices.Backward(was) {
 		if !have[c.canonical(m)] {
-			p.addAddress(m, c.create)
+			p.addAddress(m, c.create, p.age)
 		}
 	}
 }
@@ -97,16 +131,16 @@ func (p *planner) removeAddress(m Message) {
 	p.request(Request{What: fmt.Sprintf("remove %s from %s", prefixOf(m), p.deviceName(m)), Kind: unix.RTM_DELADDR, Body: m})
 }
 
-// addAddress adds an address with what is left of its lifetimes. One of IPv6 is usable at
-// once; the next look finds the flag, and removes it without a detection of duplicates.
-func (p *planner) addAddress(m Message, create int) {
+// addAddress adds an address with what is left of its lifetimes after some time. One of IPv6 is
+// usable at once; the next look finds the flag, and removes it without a detection of duplicates.
+func (p *planner) addAddress(m Message, create int, age time.Duration) {
 	c := addresses()
 	m = slices.Clone(m)
 	c.settle(m)
 	attributes := c.attributes(m)
 	if left := attributes.Get(unix.IFA_CACHEINFO); len(left) >= 8 {
-		elapse(left[:4], p.age)
-		elapse(left[4:8], p.age)
+		elapse(left[:4], age)
+		elapse(left[4:8], age)
 	}
 	if flags := attributes.Get(unix.IFA_FLAGS); m[0] == unix.AF_INET6 && len(flags) == 4 && !p.holds(m) {
 		binary.NativeEndian.PutUint32(flags, binary.NativeEndian.Uint32(flags)|unix.IFA_F_NODAD)

@@ -22,10 +22,15 @@ type Area struct {
 	// Removed are the devices that it removes: an undo makes these again, and what went with
 	// them. Nobody knows why others are gone.
 	Removed []string
+	// Identified are the devices to which it gives another address of the link.
+	Identified []string
+	// Addresses are those that it adds, by device: an undo removes no others that were not there
+	// before. nil is of a record of an earlier release: an undo removes all of them.
+	Addresses map[string][]netip.Prefix
 	// Routes are the routes that it adds and removes: some lead to no device. An undo removes
 	// no other routes than those that it adds.
 	Routes []Destination
-	Added  []Destination
+	Added  []Addition
 	// Rules are the priorities of the rules that it adds and removes.
 	Rules []uint32
 }
@@ -34,6 +39,14 @@ type Area struct {
 type Destination struct {
 	Prefix netip.Prefix
 	Table  uint32
+}
+
+// Addition is a route that a change adds.
+type Addition struct {
+	Destination
+	// Gateway is the zero Addr for a route without one, and nil for any: a record of an earlier
+	// release has none.
+	Gateway *netip.Addr `json:",omitempty"`
 }
 
 // Reach returns the names of an area's devices, with those that the kernel changes with

@@ -36,6 +36,10 @@ type planner struct {
 	// held are the addresses that devices have now.
 	held    map[uint32]map[netip.Prefix]bool
 	created map[string]bool
+	// ports is how many ports a controller has now.
+	ports map[uint32]int
+	// others are the networks of IPv6 in which others have added addresses.
+	others map[network]bool
 	// own are the routes of the area, without others of their slots.
 	own map[string]bool
 	// sources are the addresses that routes can have as their source.
@@ -57,13 +61,14 @@ func (p *planner) impossible(format string, args ...any) {
 // the caller looks again, until there are none. gone says what can't exist any more, for
 // example the addresses of hardware that is not there. age is how old before is.
 func Back(before, now *Image, a Area, age time.Duration) (requests []Request, gone []string) {
-	p := &planner{area: a, taken: map[uint32]bool{}, created: map[string]bool{}, age: age}
+	p := &planner{area: a, taken: map[uint32]bool{}, created: map[string]bool{}, ports: map[uint32]int{}, others: map[network]bool{}, age: age}
 	before = before.renumbered(now, a)
 	was, byIndex := linksOf(before)
 	is, nowByIndex := linksOf(now)
 	p.before, p.now, p.held = byIndex, nowByIndex, heldBy(now.Addresses)
 	for _, l := range is {
 		p.taken[l.index] = true
+		p.ports[l.controller]++
 		if other, ok := byIndex[l.index]; ok && other.name != l.name {
 			delete(p.now, l.index) // another device has the index
 		}
@@ -81,8 +86,8 @@ func Back(before, now *Image, a Area, age time.Duration) (requests []Request, go
 	p.restoreNextHops(before.NextHops, now.NextHops)
 	p.restoreRoutes(before.Routes, present.Routes, now.Routes)
 	p.restoreRules(before.Rules, now.Rules)
-	p.restoreList("neighbour", neighbors(), before.Neighbors, present.Neighbors, isByHand)
-	p.restoreList("entry", neighbors(), before.Entries, present.Entries, never)
+	p.restoreNeighbors("neighbour", before.Neighbors, now.Neighbors)
+	p.restoreNeighbors("entry", before.Entries, now.Entries)
 	p.restoreGroups(before.Groups, now.Groups)
 	return p.requests, p.gone
 }
@@ -97,8 +102,6 @@ func heldBy(list []Message) map[uint32]map[netip.Prefix]bool {
 	}
 	return held
 }
-
-func never(Message) bool { return false }
 
 func namesOf(list []link) (names []string) {
 	for _, l := range list {
@@ -116,14 +119,19 @@ func (p *planner) has(index uint32) bool {
 	return p.taken[index]
 }
 
-// deleteMade removes the devices that the change made.
+// deleteMade removes the devices that the change made, and what an undo that ended has left.
 func (p *planner) deleteMade(is []link) {
 	for _, l := range is {
-		if p.before[l.index].name != l.name && slices.Contains(p.area.Made, l.name) {
-			p.request(Request{What: "delete " + l.name, Kind: unix.RTM_DELLINK, Body: about(l.index).body})
-			delete(p.now, l.index)
+		if p.before[l.index].name != l.name && (slices.Contains(p.area.Made, l.name) || l.name == passingPort) {
+			p.remove(l)
 		}
 	}
+}
+
+func (p *planner) remove(l link) {
+	p.request(Request{What: "delete " + l.name, Kind: unix.RTM_DELLINK, Body: about(l.index).body})
+	delete(p.now, l.index)
+	delete(p.taken, l.index)
 }
 
 // restoreLinks makes devices again, bases before what is on them, and gives those that are
@@ -131,7 +139,11 @@ func (p *planner) deleteMade(is []link) {
 func (p *planner) restoreLinks(was []link) {
 	lost := p.area.lost(was)
 	p.ordered(was, func(l link) uint32 { return l.base }, func(l link) {
-		_, is := p.now[l.index]
+		now, is := p.now[l.index]
+		if is && lost[l.index] && l.lostItsPorts() && !now.lostItsPorts() && p.ports[l.index] == 0 {
+			is = false
+			p.remove(now) // A new one can get the address.
+		}
 		switch {
 		case is || p.created[l.name]:
 		case lost[l.index]:
@@ -179,20 +191,33 @@ func (p *planner) restoreSettings(before, now *Image) {
 	}
 }
 
-// restoreList adds the objects that are missing, and removes those of now that were not
-// before and that excess reports. Objects on devices that are not there are left out.
-func (p *planner) restoreList(what string, c class, before, now []Message, excess func(Message) bool) {
-	had, have := canonical(c, before), canonical(c, now)
+// restoreNeighbors adds neighbours or entries of bridges that are missing. No change adds any, so
+// those that others have added or rewritten meanwhile stay. Those on devices that are not there
+// are left out.
+func (p *planner) restoreNeighbors(what string, before, now []Message) {
+	c, have := neighbors(), map[string]bool{}
 	for _, m := range now {
-		if !had[c.canonical(m)] && excess(m) {
-			p.request(Request{What: fmt.Sprintf("remove a %s of %s", what, p.deviceName(m)), Kind: c.remove, Body: m})
-		}
+		have[placeOfNeighbor(m)] = true
 	}
 	for _, m := range before {
-		if !have[c.canonical(m)] && (c.header != headerOfNeighbor || p.has(deviceOf(m))) {
+		if !have[placeOfNeighbor(m)] && p.has(deviceOf(m)) {
 			p.request(Request{What: fmt.Sprintf("add a %s of %s", what, p.deviceName(m)), Kind: c.add, Flags: c.create, Body: lastingEntry(m)})
 		}
 	}
+}
+
+// placeOfNeighbor tells neighbours and entries from others that can be there with them. A bridge
+// has an address of a VLAN at one port; a tunnel without a bridge may have it at several others.
+func placeOfNeighbor(m Message) string {
+	const flags = 10
+	list := neighbors().attributes(m)
+	if bridge := list.Get(unix.NDA_MASTER); bridge != nil {
+		return fmt.Sprintf("bridge %x %x %x", bridge, list.Get(unix.NDA_VLAN), list.Get(unix.NDA_LLADDR))
+	}
+	if m[0] == unix.AF_BRIDGE {
+		return neighbors().canonical(m)
+	}
+	return fmt.Sprintf("%d %d %t %x", m[0], deviceOf(m), m[flags]&unix.NTF_PROXY != 0, list.Get(unix.NDA_DST))
 }
 
 // lastingEntry returns a neighbour or an entry of a bridge as a request has it. A dump does not

@@ -59,7 +59,7 @@ func TestRequestsLeadBack(t *testing.T) {
 		Routes: []Message{routeTo("198.51.100.0/24", unix.RTPROT_BOOT), routeTo("203.0.113.0/24", 12)},
 	}
 	all := Area{Names: []string{"eth1", "eth1.10"}, Made: []string{"eth1.10"}, Removed: []string{"eth1.10"}}
-	adding := Area{Names: all.Names, Added: []Destination{destination(routeTo("198.18.1.0/24", 0)), destination(routeTo("198.18.2.0/24", 0))}}
+	adding := Area{Names: all.Names, Added: []Addition{{Destination: destination(routeTo("198.18.1.0/24", 0))}, {Destination: destination(routeTo("198.18.2.0/24", 0))}}}
 	for _, c := range []struct {
 		name string
 		now  Image
@@ -216,13 +216,126 @@ func TestADaemonsRouteStays(t *testing.T) {
 	now := &Image{Links: before.Links, Routes: []Message{
 		through(routeTo("198.51.100.0/24", bird), "192.0.2.2"), through(routeTo("198.18.0.0/24", unix.RTPROT_STATIC), "192.0.2.2"),
 	}}
-	added := Area{Names: []string{"eth1"}, Added: []Destination{destination(before.Routes[2])}}
+	added := Area{Names: []string{"eth1"}, Added: []Addition{{Destination: destination(before.Routes[2])}}}
 	requests, _ := Back(before, now, added, 0)
 	want := []string{
 		"remove the route 198.18.0.0/24 of table 254 by 5",
 		"add the route 203.0.113.0/24 of table 254 by 5", "add the route 198.18.0.0/24 of table 254 by 5",
 	}
 	if diff := cmp.Diff(want, told(requests)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestARouteWithOtherAttributesStays: its daemon, or an administrator, has written the route of
+// IPv6 anew, by the same next hop. The kernel takes no second one beside it. An MTU that the
+// kernel has lowered is no such thing, and is restored.
+func TestARouteWithOtherAttributesStays(t *testing.T) {
+	const bird = 12
+	metrics := func(kind uint16, protocol byte, value uint32) Message {
+		m := routeTo("fd01::/64", protocol)
+		m[0] = unix.AF_INET6
+		return appendAttribute(m, unix.RTA_METRICS, appendAttribute(nil, kind, native(value)))
+	}
+	for _, protocol := range []byte{bird, unix.RTPROT_BOOT} {
+		for kind, want := range map[uint16][]string{
+			unix.RTAX_WINDOW: nil,
+			unix.RTAX_MTU:    {"remove the route fd01::/64 of table 254 by 5", "add the route fd01::/64 of table 254 by 5"},
+		} {
+			before := &Image{Links: []Message{device(5, "eth1", "", 0)}, Routes: []Message{metrics(kind, protocol, 1400)}}
+			now := &Image{Links: before.Links, Routes: []Message{metrics(kind, protocol, 1300)}}
+			requests, _ := Back(before, now, Area{Names: []string{"eth1"}}, 0)
+			if diff := cmp.Diff(want, told(requests)); diff != "" {
+				t.Errorf("attribute %d, protocol %d: %s", kind, protocol, diff)
+			}
+		}
+	}
+}
+
+// TestAnotherRouteOfTheSlotIsNotNew: it was there before, through a device that the change does
+// not touch, and so is in nobody's place.
+func TestAnotherRouteOfTheSlotIsNotNew(t *testing.T) {
+	const bird = 12
+	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
+		through := func(out uint32) Message {
+			m := make(Message, headerOfRoute)
+			m[0], m[1], m[4], m[5], m[7] = family, 0, unix.RT_TABLE_MAIN, bird, unix.RTN_UNICAST
+			return appendAttribute(appendAttribute(m, unix.RTA_TABLE, native(unix.RT_TABLE_MAIN)), unix.RTA_OIF, native(out))
+		}
+		all := &Image{Links: []Message{device(5, "eth1", "", 0), device(6, "eth2", "", 0)}, Routes: []Message{through(5), through(6)}}
+		a := Area{Names: []string{"eth1"}}
+		requests, _ := Back(all.Within(a), &Image{Links: all.Links, Routes: []Message{through(6)}}, a, 0)
+		if !slices.ContainsFunc(told(requests), func(text string) bool { return strings.HasPrefix(text, "add ") && strings.HasSuffix(text, " by 5") }) {
+			t.Errorf("family %d: got %v", family, told(requests))
+		}
+	}
+}
+
+// TestWhatIsLeftOfARouteIsFoundOnAnotherDevice: the change has taken a next hop away from a route
+// of IPv6, and the other one is on a device that it does not touch.
+func TestWhatIsLeftOfARouteIsFoundOnAnotherDevice(t *testing.T) {
+	to := func(outs ...uint32) Message {
+		m := make(Message, headerOfRoute)
+		m[0], m[1], m[4], m[5], m[7] = unix.AF_INET6, 0, unix.RT_TABLE_MAIN, unix.RTPROT_BOOT, unix.RTN_UNICAST
+		m = appendAttribute(m, unix.RTA_TABLE, native(unix.RT_TABLE_MAIN))
+		if len(outs) == 1 {
+			return appendAttribute(m, unix.RTA_OIF, native(outs[0]))
+		}
+		var hops []byte
+		for _, out := range outs {
+			hops = append(hops, slices.Concat(binary.NativeEndian.AppendUint16(nil, unix.SizeofRtNexthop), []byte{0, 0}, native(out))...)
+		}
+		return appendAttribute(m, unix.RTA_MULTIPATH, hops)
+	}
+	all := &Image{Links: []Message{device(5, "eth1", "", 0), device(6, "eth2", "", 0)}, Routes: []Message{to(5, 6)}}
+	a := Area{Names: []string{"eth1"}}
+	requests, _ := Back(all.Within(a), &Image{Links: all.Links, Routes: []Message{to(6)}}, a, 0)
+	want := []string{"remove the route ::/0 of table 254 by 6", "add the route ::/0 of table 254 by 5 by 6"}
+	if diff := cmp.Diff(want, told(requests)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestAnAddressOfOthersStays: the change has added another one, and one came by a lease. Those
+// that a record of an earlier release does not tell from others go.
+func TestAnAddressOfOthersStays(t *testing.T) {
+	leased := appendAttribute(addressOn(5, "192.0.2.50/24", 3600), addressOrigin, []byte{originLease})
+	before := &Image{Links: []Message{device(5, "eth1", "", 0)}, Addresses: []Message{addressOn(5, "192.0.2.1/24", infinite), addressOn(5, "198.51.100.1/24", infinite)}}
+	now := &Image{Links: before.Links, Addresses: []Message{
+		before.Addresses[1], addressOn(5, "203.0.113.9/24", infinite), leased, addressOn(5, "192.0.2.99/24", infinite), addressOn(5, "10.0.0.9/32", infinite),
+	}}
+	a := Area{Names: []string{"eth1"}, Addresses: map[string][]netip.Prefix{"eth1": {netip.MustParsePrefix("203.0.113.9/24")}}}
+	for name, c := range map[string]struct {
+		area Area
+		want []string
+	}{
+		"known": {a, []string{
+			"remove 198.51.100.1/24 from eth1", "remove 203.0.113.9/24 from eth1", "remove 192.0.2.50/24 from eth1",
+			"add 192.0.2.1/24 to eth1 on 5", "add 198.51.100.1/24 to eth1 on 5", "add 192.0.2.99/24 to eth1 on 5",
+		}},
+		"of an earlier release": {Area{Names: a.Names}, []string{
+			"remove 198.51.100.1/24 from eth1", "remove 203.0.113.9/24 from eth1", "remove 192.0.2.50/24 from eth1", "remove 192.0.2.99/24 from eth1",
+			"remove 10.0.0.9/32 from eth1", "add 192.0.2.1/24 to eth1 on 5", "add 198.51.100.1/24 to eth1 on 5",
+		}},
+	} {
+		requests, _ := Back(before, now, c.area, 0)
+		if diff := cmp.Diff(c.want, told(requests)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+// TestAWithdrawnAddressStaysAway: another node has it by now. What the change lost, and what a
+// device lost with all others of the family, is added again.
+func TestAWithdrawnAddressStaysAway(t *testing.T) {
+	i := &Image{Links: []Message{device(5, "eth1", "", 0), device(6, "eth2", "", 0)}, Addresses: []Message{
+		addressOn(5, "192.0.2.1/24", infinite), addressOn(5, "192.0.2.77/32", infinite), addressOn(5, "198.51.100.1/24", infinite), addressOn(6, "10.0.0.1/24", infinite),
+	}}
+	i.NoteSurvivors(&Image{Addresses: []Message{i.Addresses[0], i.Addresses[1], i.Addresses[3]}})
+	now := &Image{Links: i.Links, Addresses: i.Addresses[:1]}
+	requests, _ := Back(i.WithoutWithdrawn(now), now, Area{Names: []string{"eth1", "eth2"}}, 0)
+	want := []string{"add 10.0.0.1/24 to eth2 on 6", "add 198.51.100.1/24 to eth1 on 5"}
+	if diff := cmp.Diff(want, slices.Sorted(slices.Values(told(requests)))); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -251,8 +364,9 @@ func TestAWithdrawnRouteStaysAway(t *testing.T) {
 	}
 }
 
-// TestADaemonsNeighbourStays, on a device of the area and on one that came meanwhile.
-func TestADaemonsNeighbourStays(t *testing.T) {
+// TestTheNeighboursOfOthersStay, on a device of the area and on one that came meanwhile: no change
+// adds any. Nor is one that somebody has written anew made what it was.
+func TestTheNeighboursOfOthersStay(t *testing.T) {
 	neighbour := func(index uint32, flags byte) Message {
 		m := make(Message, headerOfNeighbor)
 		m[0], m[8], m[10] = unix.AF_INET, unix.NUD_PERMANENT, flags
@@ -264,8 +378,11 @@ func TestADaemonsNeighbourStays(t *testing.T) {
 		Links:     append(slices.Clone(before.Links), device(9, "pod", "vlan", 5)),
 		Neighbors: []Message{neighbour(5, unix.NTF_EXT_LEARNED), neighbour(9, 0)},
 	}
-	if requests, _ := Back(before, now, Area{Names: []string{"eth1"}}, 0); len(requests) != 0 {
-		t.Errorf("got %v", requests)
+	for _, was := range [][]Message{nil, {appendAttribute(neighbour(5, 0), unix.NDA_LLADDR, []byte{2, 0, 0, 0, 0, 9})}} {
+		before.Neighbors = was
+		if requests, _ := Back(before, now, Area{Names: []string{"eth1"}}, 0); len(requests) != 0 {
+			t.Errorf("after %d: got %v", len(was), requests)
+		}
 	}
 }
 
@@ -313,16 +430,29 @@ func TestAMessageThatIsCutOffIsNoPanic(t *testing.T) {
 }
 
 // TestABridgeWithoutAddressIsMadeAgain: it lost its last port, and the kernel refuses to set the
-// address zero.
+// address zero. It gets that by losing another port.
 func TestABridgeWithoutAddressIsMadeAgain(t *testing.T) {
 	bridge := appendAttribute(device(5, "br0", "bridge", 0), unix.IFLA_ADDRESS, make([]byte, 6))
 	there := appendAttribute(device(5, "br0", "bridge", 0), unix.IFLA_ADDRESS, []byte{2, 0, 0, 0, 0, 1})
 	a := Area{Names: []string{"br0"}, Removed: []string{"br0"}}
-	requests, _ := Back(&Image{Links: []Message{bridge}}, &Image{}, a, 0)
-	if len(requests) != 1 || linkOf(requests[0].Body).Get(unix.IFLA_ADDRESS) != nil {
-		t.Errorf("got %v: %x", requests, requests[0].Body)
-	}
-	if requests, _ := Back(&Image{Links: []Message{bridge}}, &Image{Links: []Message{there}}, a, 0); len(requests) != 0 {
-		t.Errorf("got %v", requests)
+	again := []string{"create br0", "attach a port to br0", "delete the port of br0"}
+	port := device(7, passingPort, "veth", 0)
+	for name, c := range map[string]struct {
+		now  []Message
+		area Area
+		want []string
+	}{
+		"it is gone":                      {nil, a, again},
+		"it is back with another address": {[]Message{there}, a, append([]string{"delete br0"}, again...)},
+		"the change does not remove it":   {[]Message{there}, Area{Names: a.Names}, nil},
+		"an undo ended between":           {[]Message{there, appendAttribute(port, unix.IFLA_MASTER, native(5))}, a, []string{"delete " + passingPort}},
+	} {
+		requests, _ := Back(&Image{Links: []Message{bridge}}, &Image{Links: c.now}, c.area, 0)
+		if diff := cmp.Diff(c.want, told(requests)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+		if len(requests) > 2 && linkOf(requests[len(requests)-3].Body).Get(unix.IFLA_ADDRESS) != nil {
+			t.Errorf("%s: the bridge is made with the address that it had", name)
+		}
 	}
 }

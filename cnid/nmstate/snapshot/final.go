@@ -6,13 +6,15 @@ package snapshot
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
 // Final returns what a change of an area would delete that no undo can bring back. The image
-// is that of all devices.
-func (i *Image) Final(a Area) (final []string) {
+// is that of all devices. above are the devices of other network namespaces on top of these, by
+// index: no image has them.
+func (i *Image) Final(a Area, above map[uint32][]string) (final []string) {
 	list, _ := linksOf(i)
 	lost := a.lost(list)
 	after := *i
@@ -21,6 +23,12 @@ func (i *Image) Final(a Area) (final []string) {
 	for _, l := range list {
 		if what := l.unkept(); lost[l.index] && what != "" {
 			final = append(final, fmt.Sprintf("%s: %s", l.name, what))
+		}
+		if names := above[l.index]; lost[l.index] && len(names) > 0 {
+			final = append(final, fmt.Sprintf("%s: the interface %s on it, in another network namespace", l.name, strings.Join(names, ", ")))
+		}
+		if !lost[l.index] && l.lostItsPorts() && slices.Contains(a.Identified, l.name) {
+			final = append(final, fmt.Sprintf("%s: the address zero, which a bridge has after its last port", l.name))
 		}
 	}
 	return append(final, i.finalQueues(lost)...)

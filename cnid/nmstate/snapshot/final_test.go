@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/alioth-net/alioth/cnid/netns/netnstest"
+	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/nmstate/snapshot"
 )
 
@@ -19,7 +19,12 @@ func TestWhatNoUndoBringsBackIsFinal(t *testing.T) {
 		removed string
 		want    []string
 	}{
-		"a pair": {"ip link add br0 type bridge\nip link set eth1 master br0", "eth1", nil},
+		"a device on it that is elsewhere": {
+			"ip link add link eth1 name mv0 type macvlan\nip link set mv0 netns ELSEWHERE", "eth1",
+			[]string{"eth1: the interface mv0 on it, in another network namespace"},
+		},
+		"a device elsewhere on another one": {"ip link add link eth1 name mv0 type macvlan\nip link set mv0 netns ELSEWHERE", "eth2", nil},
+		"a pair":                            {"ip link add br0 type bridge\nip link set eth1 master br0", "eth1", nil},
 		"a bridge with a pair whose other end is elsewhere": {
 			"ip link add br0 type bridge\nip link set eth1 master br0\nip link set eth1.ep netns ELSEWHERE", "br0", nil,
 		},
@@ -53,12 +58,35 @@ func TestWhatNoUndoBringsBackIsFinal(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			elsewhere := netnstest.New(t)
-			h := furnished(t, strings.ReplaceAll(c.host, "ELSEWHERE", elsewhere.Path))
+			elsewhere := testnet.New(t)
+			h := furnished(t, strings.ReplaceAll(c.host, "ELSEWHERE", elsewhere.Path()))
+			above, err := h.Above(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
 			a := snapshot.Area{Names: []string{c.removed}, Removed: []string{c.removed}}
-			if diff := cmp.Diff(c.want, h.all(a).Final(a)); diff != "" {
+			if diff := cmp.Diff(c.want, h.all(a).Final(a, above)); diff != "" {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// TestTheAddressZeroOfABridgeIsFinal: nobody can set it again, and what stands on the bridge keeps
+// an undo from making another one.
+func TestTheAddressZeroOfABridgeIsFinal(t *testing.T) {
+	h := furnished(t, "ip link add br0 type bridge\nip link set eth1 master br0\nip link set eth1 nomaster")
+	for name, c := range map[string]struct {
+		area snapshot.Area
+		want []string
+	}{
+		"another address": {snapshot.Area{Names: []string{"br0"}, Identified: []string{"br0"}}, []string{"br0: the address zero, which a bridge has after its last port"}},
+		"removed":         {snapshot.Area{Names: []string{"br0"}, Identified: []string{"br0"}, Removed: []string{"br0"}}, nil},
+		"other settings":  {snapshot.Area{Names: []string{"br0"}}, nil},
+		"another device":  {snapshot.Area{Names: []string{"eth1"}, Identified: []string{"eth1"}}, nil},
+	} {
+		if diff := cmp.Diff(c.want, h.all(c.area).Final(c.area, nil)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
 	}
 }

@@ -33,6 +33,9 @@ type Image struct {
 	Rules     []Message `json:"rules"`
 	// Survivors are the routes of programs that the change itself did not remove.
 	Survivors []Message `json:"survivors,omitempty"`
+	// Staying are the addresses that it did not remove. A device that has none of a family any more
+	// has lost them together, with the family or with itself: then nobody withdrew one of them.
+	Staying   []Message `json:"staying,omitempty"`
 	Neighbors []Message `json:"neighbors,omitempty"`
 	// VLANs are those of ports of bridges, and Entries the entries of bridges' tables of
 	// addresses.
@@ -63,6 +66,7 @@ func (i *Image) Check() error {
 		{headerOfRoute, i.Routes},
 		{headerOfRoute, i.Rules},
 		{headerOfRoute, i.Survivors},
+		{headerOfAddress, i.Staying},
 		{headerOfNeighbor, i.Neighbors},
 		{unix.SizeofIfInfomsg, i.VLANs},
 		{headerOfNeighbor, i.Entries},
@@ -156,6 +160,42 @@ func (i *Image) readSettings(k Kernel, a Area) error {
 	return nil
 }
 
+// ProgramRoutes returns the routes of programs, by a device and not by a next hop object: the
+// kernel removes these when it hears that a device has no carrier.
+func (i *Image) ProgramRoutes() []Message {
+	return filtered(i.Routes, func(m Message) bool {
+		return isProgram(m[5]) && routes().attributes(m).Get(routeNextHop) == nil
+	})
+}
+
+// NoteSurvivors keeps which routes of programs, and which addresses, a later image still has.
+func (i *Image) NoteSurvivors(later *Image) {
+	have := canonical(routes(), later.Routes)
+	i.Survivors = filtered(i.ProgramRoutes(), func(m Message) bool { return have[routes().canonical(m)] })
+	have = canonical(addresses(), later.Addresses)
+	i.Staying = filtered(i.Addresses, func(m Message) bool { return have[addresses().canonical(m)] })
+}
+
+// HasSurvivors reports whether there is such a note with anything in it.
+func (i *Image) HasSurvivors() bool { return len(i.Survivors)+len(i.Staying) > 0 }
+
+// WithoutWithdrawn returns an image without the routes and addresses that have survived the
+// change and are missing now: whoever added one has withdrawn it since.
+func (i *Image) WithoutWithdrawn(now *Image) *Image {
+	survived, have, part := canonical(routes(), i.Survivors), canonical(routes(), now.Routes), *i
+	part.Survivors, part.Staying = nil, nil
+	part.Routes = filtered(i.Routes, func(m Message) bool {
+		key := routes().canonical(m)
+		return !survived[key] || have[key]
+	})
+	stayed, held := canonical(addresses(), i.Staying), byDevice(now.Addresses)
+	part.Addresses = filtered(i.Addresses, func(m Message) bool {
+		others := of(held[deviceOf(m)], m[0])
+		return !stayed[addresses().canonical(m)] || len(others) == 0 || prefixesOf(others)[prefixOf(m)]
+	})
+	return &part
+}
+
 func all(Message) bool { return true }
 
 // isLasting reports whether an address is no temporary one that the kernel makes anew
@@ -170,9 +210,6 @@ func isNoCopy(m Message) bool {
 	return len(m) >= headerOfRoute && m[9]&(unix.RTM_F_CLONED>>8) == 0 &&
 		(m[0] == unix.AF_INET || m[0] == unix.AF_INET6 || m[0] == unix.AF_MPLS)
 }
-
-// isByHand reports whether a neighbour is none of a routing daemon.
-func isByHand(m Message) bool { return m[10]&unix.NTF_EXT_LEARNED == 0 }
 
 // isStatic reports whether somebody made a neighbour, and the kernel did not learn it.
 func isStatic(m Message) bool {

@@ -69,6 +69,9 @@ func (b *builder) copy(from attribute.List, kinds ...uint16) {
 // it.
 func isZero(address []byte) bool { return len(bytes.Trim(address, "\x00")) == 0 }
 
+// lostItsPorts reports whether a device is a bridge with that address.
+func (l link) lostItsPorts() bool { return l.driver == "bridge" && isZero(l.Get(unix.IFLA_ADDRESS)) }
+
 // info adds what a driver has of a device (IFLA_INFO_DATA), or of a port.
 func (b *builder) info(kindOf uint16, kind string, dataOf uint16, data []byte) {
 	content := appendAttribute(nil, kindOf, append([]byte(kind), 0))
@@ -96,6 +99,22 @@ func (p *planner) create(l link) {
 	b.info(nl.IFLA_INFO_KIND, l.driver, nl.IFLA_INFO_DATA, data)
 	p.created[l.name] = true
 	p.request(Request{What: "create " + l.name, Kind: unix.RTM_NEWLINK, Flags: exclusive, Body: b.body})
+	if l.lostItsPorts() && !p.taken[l.index] {
+		p.losePorts(l)
+	}
+}
+
+// passingPort is the name of a device that an undo makes for a moment.
+const passingPort = "alioth-no-port"
+
+// losePorts gives a new bridge a port and takes that away, which gives the bridge the address
+// zero.
+func (p *planner) losePorts(bridge link) {
+	named := func() *builder { return about(0).add(unix.IFLA_IFNAME, append([]byte(passingPort), 0)) }
+	b := named().add(unix.IFLA_MASTER, binary.NativeEndian.AppendUint32(nil, bridge.index))
+	b.info(nl.IFLA_INFO_KIND, "veth", nl.IFLA_INFO_DATA, nil)
+	p.request(Request{What: "attach a port to " + bridge.name, Kind: unix.RTM_NEWLINK, Flags: exclusive, Body: b.body})
+	p.request(Request{What: "delete the port of " + bridge.name, Kind: unix.RTM_DELLINK, Body: named().body})
 }
 
 // creation returns what the driver needs for a new device, and false if it can't be made.

@@ -17,7 +17,7 @@ func TestRandomHostsComeBack(t *testing.T) {
 		h := &host{randomhost.Furnished(t, m), t}
 		before := h.Settled()
 		to := randomhost.Destinations()
-		a := snapshot.Area{Names: randomhost.Devices(), Made: randomhost.Virtual(), Removed: randomhost.Devices(), Routes: to, Added: to}
+		a := snapshot.Area{Names: randomhost.Devices(), Made: randomhost.Virtual(), Removed: randomhost.Devices(), Routes: to, Added: randomhost.Additions()}
 		image := h.take(a)
 		m.Changes = true
 		change := m.Change()

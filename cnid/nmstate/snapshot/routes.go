@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,17 +20,12 @@ import (
 // restoreRoutes adds the routes that are missing, and removes those that the change added.
 // Administrators and routing daemons go on meanwhile, so their routes stay.
 func (p *planner) restoreRoutes(before, present, now []Message) {
-	c := routes()
-	had, have := canonical(c, before), canonical(c, now)
-	settled, ways := len(p.requests) == 0, waysOf(before)
-	for _, m := range present {
-		if !had[c.canonical(m)] && (p.isAdded(m) || ways.hasPart(m) || settled && isLeft(m)) {
-			p.request(Request{What: "remove the route " + destination(m).String(), Kind: c.remove, Body: p.addable(m)})
-		}
-	}
-	others := replaced(before, now)
+	c, settled := routes(), len(p.requests) == 0
+	have := make(map[string]bool, len(now))
+	others := p.removeRoutes(before, present, now, have, settled)
+	rewritten := rewrittenBy(others)
 	missing := func(m Message) bool {
-		return p.own[c.canonical(m)] && !others[authorOf(m)] && !have[c.canonical(m)] && p.remains(m) && (!isKernels(m) || settled && m[7] == unix.RTN_UNICAST)
+		return p.isOwn(m) && !rewritten(m) && !have[c.canonical(m)] && p.remains(m) && (!isKernels(m) || settled && m[7] == unix.RTN_UNICAST)
 	}
 	for _, m := range p.inOrder(before, now, missing, settled) {
 		if !p.canExist(m) {
@@ -39,9 +35,87 @@ func (p *planner) restoreRoutes(before, present, now []Message) {
 	}
 }
 
-// isAdded reports whether the change added a route.
+// removeRoutes removes the routes that the change added, and what it left of others. It notes which
+// there are, and returns those that others have written in the slots of the area.
+func (p *planner) removeRoutes(before, present, now []Message, have map[string]bool, settled bool) (others []Message) {
+	c := routes()
+	had, ours, ways := canonical(c, before), canonical(c, present), waysOf(filtered(before, p.isOwn))
+	for _, m := range now { // What is left of a route may be on another device.
+		key := c.canonical(m)
+		have[key] = true
+		switch {
+		case had[key]:
+		case ways.hasPart(m) || ours[key] && (p.isAdded(m) || settled && p.isLeft(m)):
+			p.request(Request{What: "remove the route " + destination(m).String(), Kind: c.remove, Body: p.addable(m)})
+		case ours[key] && p.leave(m, ways), ways[slotOf(m)] != nil && !isKernels(m):
+			others = append(others, m) // One that the change leaves is another one at the next look.
+		}
+	}
+	return others
+}
+
+// isOwn reports whether a route of before is of the area, and not of a slot alone.
+func (p *planner) isOwn(m Message) bool { return p.own[routes().canonical(m)] }
+
+// isAdded reports whether the change added a route. Others may add one to the same destination by
+// another gateway.
 func (p *planner) isAdded(m Message) bool {
-	return m[5] == unix.RTPROT_STATIC && slices.Contains(p.area.Added, destination(m))
+	if m[5] != unix.RTPROT_STATIC {
+		return false
+	}
+	for hop := range hopsOf(routes().attributes(m).Get(unix.RTA_MULTIPATH)) {
+		if p.adds(m, attribute.List(hop[unix.SizeofRtNexthop:])) {
+			return true
+		}
+	}
+	return p.adds(m, routes().attributes(m))
+}
+
+// adds reports whether the change adds a route to the destination of another one, by the gateway of
+// a next hop.
+func (p *planner) adds(m Message, hop attribute.List) bool {
+	to, gateway := destination(m), gatewayOf(hop)
+	return slices.ContainsFunc(p.area.Added, func(a Addition) bool {
+		return a.Destination == to && (a.Gateway == nil || *a.Gateway == gateway)
+	})
+}
+
+// gatewayOf returns the gateway of a next hop, the zero Addr without one.
+func gatewayOf(hop attribute.List) netip.Addr {
+	const family = 2 // of struct rtvia
+	if via := hop.Get(routeVia); len(via) > family {
+		gateway, _ := netip.AddrFromSlice(via[family:])
+		return gateway
+	}
+	return hop.Address(unix.RTA_GATEWAY)
+}
+
+// leave removes the next hops that the change has added to a route of IPv6 of others: the kernel
+// makes one route of all with a destination and a metric, and shows the protocol of the first. It
+// reports whether there are any.
+func (p *planner) leave(m Message, was ways) (left bool) {
+	if m[0] != unix.AF_INET6 || m[5] == unix.RTPROT_STATIC {
+		return false
+	}
+	list := was[slotOf(m)]
+	for hop := range hopsOf(routes().attributes(m).Get(unix.RTA_MULTIPATH)) {
+		had := slices.ContainsFunc(list, func(w way) bool { return slices.Contains(w.hops, hopText(hop)) })
+		if rest := attribute.List(hop[unix.SizeofRtNexthop:]); !had && p.adds(m, rest) {
+			p.request(Request{What: "leave the route " + destination(m).String(), Kind: routes().remove, Body: ownHop(m, hop)})
+			left = true
+		}
+	}
+	return left
+}
+
+// ownHop returns a route of the change with one of the next hops of another one.
+func ownHop(m Message, hop []byte) Message {
+	c := routes()
+	out := slices.Clone(m[:c.header])
+	out[5] = unix.RTPROT_STATIC
+	out = append(out, ordered(c.attributes(m), []uint16{unix.RTA_MULTIPATH, unix.RTA_CACHEINFO})...)
+	out = appendAttribute(out, unix.RTA_OIF, hop[4:unix.SizeofRtNexthop])
+	return append(out, hop[unix.SizeofRtNexthop:]...)
 }
 
 // slot is the place of routes of IPv4 of which the first one counts.
@@ -98,16 +172,16 @@ func (p *planner) inOrder(before, now []Message, missing func(Message) bool, set
 func hasOrder(m Message) bool { return m[0] == unix.AF_INET && isWritten(m) }
 
 // withOthersOfSlots returns some of all routes, with those of their slots: a route that is added
-// again comes after them.
+// again comes after them, and nobody has written them since.
 func withOthersOfSlots(all, some []Message) []Message {
 	is, in := map[string]bool{}, map[slot]bool{}
 	for _, m := range some {
 		is[string(m)] = true
-		if hasOrder(m) {
+		if isWritten(m) {
 			in[slotOf(m)] = true
 		}
 	}
-	return filtered(all, func(m Message) bool { return is[string(m)] || hasOrder(m) && in[slotOf(m)] })
+	return filtered(all, func(m Message) bool { return is[string(m)] || isWritten(m) && in[slotOf(m)] })
 }
 
 // isWritten reports whether a route has a type that programs write. The kernel makes those to
@@ -135,10 +209,12 @@ func placesOf(list []Message) map[string]int {
 func isKernels(m Message) bool { return m[5] == unix.RTPROT_KERNEL }
 
 // isLeft reports whether a route may be one to the network of an address that is gone: the
-// kernel keeps the route if the device has another address in the network.
-func isLeft(m Message) bool {
-	to := destination(m).Prefix.Addr()
-	return isKernels(m) && m[7] == unix.RTN_UNICAST && to.Is6() && !to.IsLinkLocalUnicast() && !to.IsMulticast()
+// kernel keeps the route if the device has another address in the network. It is needed if that is
+// one of others.
+func (p *planner) isLeft(m Message) bool {
+	to, out := destination(m).Prefix, routes().attributes(m).Value(unix.RTA_OIF)
+	return isKernels(m) && m[7] == unix.RTN_UNICAST && to.Addr().Is6() && !to.Addr().IsLinkLocalUnicast() && !to.Addr().IsMulticast() &&
+		!p.others[network{out, to}]
 }
 
 // rank orders routes so that the networks of gateways come before the routes through them.
@@ -259,24 +335,31 @@ type author struct {
 
 func authorOf(m Message) author { return author{slotOf(m), m[5]} }
 
-// replaced returns the slots in which a routing daemon or a DHCP client has written a route
-// with another next hop since: to add the route of before again would undo that.
-func replaced(before, now []Message) map[author]bool {
-	hops := map[author][]string{}
-	for _, m := range before {
-		if at := authorOf(m); isProgram(at.protocol) {
-			hops[at] = append(hops[at], hopsTo(m)...)
+// rewrittenBy reports in the place of which routes of before others have written new ones since. To
+// add such a route again would undo that, and the kernel refuses it if both have the same next hops
+// of IPv6. A routing daemon or a DHCP client has one route for a destination: whatever it writes
+// there is in the place of the old one. An administrator may have several, so only one that goes
+// the same way is.
+func rewrittenBy(others []Message) func(Message) bool {
+	programs, same := map[author]bool{}, map[course]bool{}
+	for _, m := range others {
+		if isProgram(m[5]) {
+			programs[authorOf(m)] = true
+		} else {
+			same[courseOf(m)] = true
 		}
 	}
-	all := map[author]bool{}
-	for _, m := range now {
-		at := authorOf(m)
-		if was, ok := hops[at]; ok && slices.ContainsFunc(hopsTo(m), func(hop string) bool { return !slices.Contains(was, hop) }) {
-			all[at] = true
-		}
-	}
-	return all
+	return func(m Message) bool { return programs[authorOf(m)] || same[courseOf(m)] }
 }
+
+// course tells the routes of one author and slot that go the same way from others.
+type course struct {
+	author
+	kind byte
+	hops string
+}
+
+func courseOf(m Message) course { return course{authorOf(m), m[7], strings.Join(hopsTo(m), " ")} }
 
 // isProgram reports whether routes of a protocol come from a program that goes on meanwhile.
 func isProgram(protocol byte) bool {
@@ -290,14 +373,19 @@ func hopsTo(m Message) (list []string) {
 		return []string{"object " + string(id)}
 	}
 	for hop := range hopsOf(attributes.Get(unix.RTA_MULTIPATH)) {
-		const out = 4
-		via := attribute.List(hop[unix.SizeofRtNexthop:])
-		list = append(list, string(hop[out:unix.SizeofRtNexthop])+string(via.Get(unix.RTA_GATEWAY))+string(via.Get(routeVia)))
+		list = append(list, hopText(hop))
 	}
 	if list != nil {
 		return list
 	}
 	return []string{string(attributes.Get(unix.RTA_OIF)) + string(attributes.Get(unix.RTA_GATEWAY)) + string(attributes.Get(routeVia))}
+}
+
+// hopText tells a next hop of a route with several from others, by device and gateway.
+func hopText(hop []byte) string {
+	const out = 4
+	via := attribute.List(hop[unix.SizeofRtNexthop:])
+	return string(hop[out:unix.SizeofRtNexthop]) + string(via.Get(unix.RTA_GATEWAY)) + string(via.Get(routeVia))
 }
 
 // ways has the protocols and next hops of routes by their slots.
@@ -307,54 +395,45 @@ type way struct {
 	protocol byte
 	hops     []string
 	sourced  bool
+	message  Message
 }
 
 func waysOf(list []Message) ways {
 	all := make(ways, len(list))
 	for _, m := range list {
 		at := slotOf(m)
-		all[at] = append(all[at], way{m[5], hopsTo(m), isSourced(m)})
+		all[at] = append(all[at], way{m[5], hopsTo(m), isSourced(m), m})
 	}
 	return all
 }
 
 // hasPart reports whether a route is left of one of these, which the change has lost: the route
 // that it added again, with the protocol of its own routes, the next hops of IPv6 whose devices
-// stayed, or the route of IPv6 whose source address went.
+// stayed, the route of IPv6 whose source address went, or the one whose MTU the kernel lowered
+// with that of the device.
 func (w ways) hasPart(m Message) bool {
+	list := w[slotOf(m)]
+	if list == nil {
+		return false
+	}
 	hops := hopsTo(m)
-	return slices.ContainsFunc(w[slotOf(m)], func(was way) bool {
+	return slices.ContainsFunc(list, func(was way) bool {
 		if slices.ContainsFunc(hops, func(hop string) bool { return !slices.Contains(was.hops, hop) }) {
 			return false
 		}
-		return m[5] == unix.RTPROT_STATIC || m[5] == was.protocol && (len(hops) < len(was.hops) || was.sourced && !isSourced(m))
+		return m[5] == unix.RTPROT_STATIC || m[5] == was.protocol &&
+			(len(hops) < len(was.hops) || was.sourced && !isSourced(m) || m[0] == unix.AF_INET6 && withoutMTU(m) == withoutMTU(was.message))
 	})
 }
 
 func isSourced(m Message) bool { return routes().attributes(m).Get(unix.RTA_PREFSRC) != nil }
 
-// ProgramRoutes returns the routes of programs, by a device and not by a next hop object: the
-// kernel removes these when it hears that a device has no carrier.
-func (i *Image) ProgramRoutes() []Message {
-	return filtered(i.Routes, func(m Message) bool {
-		return isProgram(m[5]) && routes().attributes(m).Get(routeNextHop) == nil
-	})
-}
-
-// NoteSurvivors keeps which routes of programs a later image still has.
-func (i *Image) NoteSurvivors(later *Image) {
-	have := canonical(routes(), later.Routes)
-	i.Survivors = filtered(i.ProgramRoutes(), func(m Message) bool { return have[routes().canonical(m)] })
-}
-
-// WithoutWithdrawn returns an image without the routes that have survived the change and are
-// missing now: the program that wrote one has withdrawn it since.
-func (i *Image) WithoutWithdrawn(now *Image) *Image {
-	survived, have, part := canonical(routes(), i.Survivors), canonical(routes(), now.Routes), *i
-	part.Survivors = nil
-	part.Routes = filtered(i.Routes, func(m Message) bool {
-		key := routes().canonical(m)
-		return !survived[key] || have[key]
-	})
-	return &part
+// withoutMTU tells routes from others by all but the MTU.
+func withoutMTU(m Message) string {
+	m = slices.Clone(m)
+	c := routes()
+	c.settle(m)
+	attributes := c.attributes(m)
+	list := ordered(attributes, append(c.volatile(attributes), unix.RTA_METRICS))
+	return string(m[:c.header]) + string(list) + string(ordered(attributes.Get(unix.RTA_METRICS), []uint16{unix.RTAX_MTU}))
 }

@@ -57,6 +57,31 @@ ip route append 198.18.2.0/24 via 192.0.2.1 dev eth1 onlink
 ip route append unreachable 198.18.2.0/24`,
 			change: `ip link set eth1 down`,
 		},
+		"a bridge that lost its last port": {
+			host: `ip link add br0 type bridge
+ip link set eth1 master br0
+ip link set eth1 nomaster
+ip link set br0 up mtu 1400
+ip addr add 192.0.2.10/24 dev br0`,
+			change: `ip link del br0`,
+		},
+		"a bridge that lost its last port, and got an address": {
+			host: `ip link add br0 type bridge
+ip link set eth1 master br0
+ip link set eth1 nomaster
+ip link add link br0 name vx0 type macvlan mode bridge`,
+			change: `ip link set br0 address 02:00:00:00:00:50`,
+		},
+		"a route of IPv6 with an MTU above that of the device": {
+			host: `ip link set eth1 up
+ip -6 route add fd01::/64 via fe80::9 dev eth1 mtu 1450 proto bird`,
+			change: `ip link set eth1 mtu 1300`,
+		},
+		"a route of IPv6 that joined one of a daemon": {
+			host: `ip link set eth1 up
+ip -6 route append fd01:1::/64 via fd00::1 dev eth1 onlink proto 80 metric 50`,
+			change: `ip -6 route append fd01:1::/64 via fd00::2 dev eth1 onlink proto static metric 50`,
+		},
 		"alternative names": {
 			host: `ip link add br0 type bridge
 ip link property add dev br0 altname uplink-of-the-rack altname bridge-zero`,
@@ -256,7 +281,7 @@ func TestStrangeHostsComeBack(t *testing.T) {
 	for name, c := range strange() {
 		t.Run(name, func(t *testing.T) {
 			h := furnished(t, c.host)
-			a := snapshot.Area{Names: []string{"eth1", "eth2", "br0", "vx0", "bond0", "eth1.10", "vrf0"}, Routes: randomhost.Destinations(), Removed: []string{"eth1", "br0", "vx0", "bond0", "eth1.10", "vrf0"}, Rules: []uint32{500}}
+			a := snapshot.Area{Names: []string{"eth1", "eth2", "br0", "vx0", "bond0", "eth1.10", "vrf0"}, Routes: randomhost.Destinations(), Added: randomhost.Additions(), Removed: []string{"eth1", "br0", "vx0", "bond0", "eth1.10", "vrf0"}, Rules: []uint32{500}}
 			before, more := h.Settled(), h.shown(c.shown)
 			image := h.take(a)
 			h.Run(c.change)

@@ -253,10 +253,11 @@ func (m *Manager) settle(ctx context.Context, c change, o Options, now *document
 	return ask(ctx, now)
 }
 
-// noteSurvivors keeps which routes of programs the change did not remove: an undo adds none of
-// them again that its program withdraws meanwhile. Without this note an undo adds them all.
+// noteSurvivors keeps which routes of programs, and which addresses, the change did not remove:
+// an undo adds none of them again that somebody withdraws meanwhile. Without this note an undo
+// adds them all.
 func (m *Manager) noteSurvivors(ctx context.Context, r *Record) {
-	if len(r.Image.ProgramRoutes()) == 0 {
+	if len(r.Image.ProgramRoutes())+len(r.Image.Addresses) == 0 {
 		return
 	}
 	now, err := m.Host.Image(ctx, snapshot.Area{})
@@ -265,7 +266,7 @@ func (m *Manager) noteSurvivors(ctx context.Context, r *Record) {
 		err = m.dir.putRecord(r)
 	}
 	if err != nil {
-		m.logf("note the routes of programs: %v", err)
+		m.logf("note what the change did not remove: %v", err)
 	}
 }
 

@@ -25,7 +25,13 @@ func (m *Manager) keep(ctx context.Context, r *Record, c change) error {
 		return err
 	}
 	r.Image = now.Within(r.Area)
-	if final := now.Final(r.Area); len(final) > 0 {
+	var above map[uint32][]string
+	if len(r.Area.Removed) > 0 {
+		if above, err = m.Host.Above(ctx); err != nil {
+			return err
+		}
+	}
+	if final := now.Final(r.Area, above); len(final) > 0 {
 		return fmt.Errorf("%w: %s; save what is needed and delete it by hand first", ErrFinal, strings.Join(final, "; "))
 	}
 	// What is connected now may not be during the change.
@@ -53,7 +59,8 @@ func (c change) changesResolver() bool {
 }
 
 // areaOf is what a change may touch.
-func areaOf(c change) (a snapshot.Area) {
+func areaOf(c change) snapshot.Area {
+	a := snapshot.Area{Addresses: map[string][]netip.Prefix{}}
 	there := map[string]bool{}
 	for _, i := range c.before.Interfaces {
 		there[i.Name] = true
@@ -66,27 +73,54 @@ func areaOf(c change) (a snapshot.Area) {
 		}
 	}
 	for _, step := range c.steps {
-		switch s := step.(type) {
-		case plan.Delete:
-			a.Removed = append(a.Removed, s.Name)
-		case plan.Create:
-			a.Made = append(a.Made, s.Interface.Name)
-			if pair := s.Interface.Veth; pair != nil && pair.Peer != "" {
-				a.Names, a.Made = append(a.Names, pair.Peer), append(a.Made, pair.Peer)
-			}
-		}
+		addStep(&a, step)
 	}
+	addAddresses(&a, c)
 	addRouting(&a, c)
 	slices.Sort(a.Names)
 	a.Names = slices.Compact(a.Names)
 	return a
 }
 
+// addStep adds the devices that a step makes, removes or identifies.
+func addStep(a *snapshot.Area, step plan.Step) {
+	switch s := step.(type) {
+	case plan.Delete:
+		a.Removed = append(a.Removed, s.Name)
+	case plan.Create:
+		a.Made = append(a.Made, s.Interface.Name)
+		if pair := s.Interface.Veth; pair != nil && pair.Peer != "" {
+			a.Names, a.Made = append(a.Names, pair.Peer), append(a.Made, pair.Peer)
+		}
+	case plan.Change:
+		if s.Interface.MACAddress != "" {
+			a.Identified = append(a.Identified, s.Interface.Name)
+		}
+	}
+}
+
+// addAddresses adds all addresses of the target: a later step adds again what an earlier one
+// has removed.
+func addAddresses(a *snapshot.Area, c change) {
+	for _, i := range c.target.Interfaces {
+		for _, ip := range []*document.IP{i.IPv4, i.IPv6} {
+			if ip == nil {
+				continue
+			}
+			for _, one := range ip.Addresses {
+				if address, err := netip.ParseAddr(one.IP); err == nil {
+					a.Addresses[i.Name] = append(a.Addresses[i.Name], netip.PrefixFrom(address, one.PrefixLength))
+				}
+			}
+		}
+	}
+}
+
 // addRouting adds the routes and rules that a change adds and removes.
 func addRouting(a *snapshot.Area, c change) {
 	added := c.added()
 	changed := added.and(c.removed())
-	a.Routes, a.Added = destinations(changed.Routes), destinations(added.Routes)
+	a.Routes, a.Added = destinations(changed.Routes), additions(added.Routes)
 	for _, rule := range changed.Rules {
 		priority := int64(document.DefaultPriority)
 		if rule.Priority != nil {
@@ -97,10 +131,23 @@ func addRouting(a *snapshot.Area, c change) {
 }
 
 func destinations(routes []document.Route) (list []snapshot.Destination) {
+	for _, a := range additions(routes) {
+		list = append(list, a.Destination)
+	}
+	return list
+}
+
+func additions(routes []document.Route) (list []snapshot.Addition) {
 	for _, route := range routes {
-		if prefix, err := netip.ParsePrefix(route.Destination); err == nil {
-			list = append(list, snapshot.Destination{Prefix: prefix.Masked(), Table: tableOf(route)})
+		prefix, err := netip.ParsePrefix(route.Destination)
+		if err != nil {
+			continue
 		}
+		gateway, err := netip.ParseAddr(route.Address)
+		if err != nil || gateway.IsUnspecified() {
+			gateway = netip.Addr{}
+		}
+		list = append(list, snapshot.Addition{Destination: snapshot.Destination{Prefix: prefix.Masked(), Table: tableOf(route)}, Gateway: &gateway})
 	}
 	return list
 }

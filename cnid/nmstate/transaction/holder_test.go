@@ -28,7 +28,7 @@ func TestAHolderOfTheLockThatIsDeadOrLateBlocksNobody(t *testing.T) {
 			if end == "late" {
 				limit = 2 * time.Second
 			}
-			cmd := w.start(t, job{Dir: w.dir, Desired: renumbered, DieBefore: never, HangBefore: 3, Timeout: limit})
+			cmd := w.start(t, job{Dir: w.dir, Desired: renumbered, DieBefore: never, HangBefore: 3, OrphanBefore: never, Timeout: limit})
 			t.Cleanup(func() { _ = errors.Join(cmd.Process.Kill(), cmd.Wait()) }) // whatever becomes of the test
 			record := w.begun(t)
 			if err := unix.Kill(record.Guard, unix.SIGKILL); err != nil {

@@ -29,6 +29,9 @@ type Host interface {
 	// Image, Replay, Resolver and RestoreResolver are for an undo: it goes by what was there,
 	// and not by what documents can say of it.
 	Image(ctx context.Context, a snapshot.Area) (*snapshot.Image, error)
+	// Above returns the interfaces of other network namespaces that the kernel deletes with one of
+	// the host, by the index of the latter.
+	Above(ctx context.Context) (map[uint32][]string, error)
 	Replay(ctx context.Context, r snapshot.Request) error
 	Resolver() (resolvconf.Copy, error)
 	RestoreResolver(c resolvconf.Copy) error

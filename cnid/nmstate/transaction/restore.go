@@ -51,11 +51,11 @@ func (m *Manager) restore(ctx context.Context, r *Record) error {
 	}
 }
 
-// leaveWithdrawn leaves out the routes that programs have withdrawn since the change. It is
-// written down before the undo loses routes by itself: a next process would take those for
+// leaveWithdrawn leaves out the routes and addresses that others have withdrawn since the change.
+// It is written down before the undo loses some by itself: a next process would take those for
 // withdrawn.
 func (m *Manager) leaveWithdrawn(ctx context.Context, r *Record) {
-	if r.Image == nil || len(r.Image.Survivors) == 0 {
+	if r.Image == nil || !r.Image.HasSurvivors() {
 		return
 	}
 	all := r.Image
@@ -66,7 +66,7 @@ func (m *Manager) leaveWithdrawn(ctx context.Context, r *Record) {
 	}
 	if err != nil {
 		r.Image = all
-		m.logf("routes that programs have withdrawn are added again: %v", err)
+		m.logf("what others have withdrawn is added again: %v", err)
 	}
 }
 

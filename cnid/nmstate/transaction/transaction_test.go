@@ -158,7 +158,7 @@ func TestATransactionWaitsForItsCommit(t *testing.T) {
 func TestTheGuardRestoresWhatNobodyCommits(t *testing.T) {
 	w := newWorld(t)
 	before := w.show(t)
-	cmd := w.start(t, job{Dir: w.dir, Desired: renumbered, DieBefore: never, HangBefore: never, Timeout: 2 * time.Second, NoCommit: true})
+	cmd := w.start(t, job{Dir: w.dir, Desired: renumbered, DieBefore: never, HangBefore: never, OrphanBefore: never, Timeout: 2 * time.Second, NoCommit: true})
 	_ = cmd.Wait() // on a slow machine the guard ends it before it has all
 	w.closed(t)
 	w.same(t, before)
@@ -189,7 +189,7 @@ func TestAProcessIsKilledBeforeAnyStepAndTheGuardRestoresTheHost(t *testing.T) {
 	w.apply(t, goBack)
 	w.same(t, before)
 	for at := range steps {
-		w.run(t, job{Dir: w.dir, Desired: renumbered, DieBefore: at, HangBefore: never, Timeout: time.Hour})
+		w.run(t, job{Dir: w.dir, Desired: renumbered, DieBefore: at, HangBefore: never, OrphanBefore: never, Timeout: time.Hour})
 		w.closed(t)
 		w.same(t, before)
 	}
@@ -237,7 +237,7 @@ func (w world) start(t *testing.T, j job) (cmd *exec.Cmd) {
 func TestAProcessThatHangsIsEndedAtTheDeadline(t *testing.T) {
 	w := newWorld(t)
 	before := w.show(t)
-	w.run(t, job{Dir: w.dir, Desired: renumbered, DieBefore: never, HangBefore: 5, Timeout: 1500 * time.Millisecond})
+	w.run(t, job{Dir: w.dir, Desired: renumbered, DieBefore: never, HangBefore: 5, OrphanBefore: never, Timeout: 1500 * time.Millisecond})
 	w.closed(t)
 	w.same(t, before)
 }

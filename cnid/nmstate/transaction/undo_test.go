@@ -77,7 +77,7 @@ func TestAnInterfaceThatGoesMeanwhileKeepsNothingFromTheHost(t *testing.T) {
 			before := w.show(t)
 			const change = "interfaces: [{name: v1, mtu: 1400}, {name: eth0, mtu: 1400}]"
 			if end == "deadline" {
-				cmd := w.start(t, job{Dir: w.dir, Desired: change, DieBefore: never, HangBefore: never, Timeout: 2 * time.Second, NoCommit: true})
+				cmd := w.start(t, job{Dir: w.dir, Desired: change, DieBefore: never, HangBefore: never, OrphanBefore: never, Timeout: 2 * time.Second, NoCommit: true})
 				if err := cmd.Wait(); err != nil {
 					t.Fatal(err)
 				}
@@ -138,6 +138,72 @@ func TestWhatCanNotBeRestoredIsNotDeleted(t *testing.T) {
 	}
 	w.same(t, before)
 	w.closed(t)
+}
+
+// TestWhatIsBelowAPodIsNotDeleted: the kernel would delete what a pod has on the interface.
+func TestWhatIsBelowAPodIsNotDeleted(t *testing.T) {
+	w := newWorld(t)
+	w.apply(t, "interfaces: [{name: br7, type: linux-bridge, state: up}, {name: br8, type: linux-bridge, state: up}]")
+	pod := testnet.New(t)
+	testnet.In(t, w.node, func() error {
+		return runAll(t, "ip link add link br7 name mv0 type macvlan mode bridge", "ip link set mv0 netns "+pod.Path())
+	})
+	_, err := w.with(t, "interfaces: [{name: br7, state: absent}]", transaction.Options{}, nil)
+	if !errors.Is(err, transaction.ErrFinal) || !strings.Contains(err.Error(), "br7: the interface mv0 on it, in another network namespace") {
+		t.Fatalf("got %v", err)
+	}
+	w.closed(t)
+	w.apply(t, "interfaces: [{name: br8, state: absent}]")
+	testnet.In(t, pod, func() error { return runAll(t, "ip link show mv0") })
+}
+
+// TestTheAddressZeroOfABridgeIsNotReplaced: nobody can set it again.
+func TestTheAddressZeroOfABridgeIsNotReplaced(t *testing.T) {
+	w := newWorld(t)
+	testnet.In(t, w.node, func() error {
+		return runAll(t, "ip link add br7 type bridge", "ip link add d0 type veth", "ip link set d0 master br7", "ip link del d0")
+	})
+	_, err := w.with(t, "interfaces: [{name: br7, mac-address: '02:00:00:00:00:07'}]", transaction.Options{}, nil)
+	if !errors.Is(err, transaction.ErrFinal) || !strings.Contains(err.Error(), "br7: the address zero") {
+		t.Fatalf("got %v", err)
+	}
+	w.closed(t)
+}
+
+// TestTheAddressesOfOthersAreTheirs: while the change waits for its commit, a program adds one
+// address, and takes another one to another node.
+func TestTheAddressesOfOthersAreTheirs(t *testing.T) {
+	for name, change := range map[string]string{"attributes": "interfaces: [{name: eth0, mtu: 1400}]", "addresses": renumbered} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			before := w.show(t)
+			testnet.In(t, w.node, func() error { return runAll(t, "ip addr add 192.0.2.66/32 dev eth0") })
+			if _, err := w.with(t, change, transaction.Options{NoCommit: true}, nil); err != nil {
+				t.Fatal(err)
+			}
+			testnet.In(t, w.node, func() error {
+				if name == "attributes" { // The other change has removed it.
+					if err := runAll(t, "ip addr del 192.0.2.66/32 dev eth0"); err != nil {
+						return err
+					}
+				}
+				return runAll(t, "ip addr add 192.0.2.77/32 dev eth0")
+			})
+			if err := w.manager(t, nil, func(m *transaction.Manager) error { return m.Rollback(t.Context()) }); err != nil {
+				t.Fatal(err)
+			}
+			add := []string{"192.0.2.77"}
+			if name == "addresses" {
+				add = []string{"192.0.2.66", "192.0.2.77"}
+			}
+			eth0 := slices.IndexFunc(before.Interfaces, func(i document.Interface) bool { return i.Name == "eth0" })
+			for _, ip := range add {
+				list := &before.Interfaces[eth0].IPv4.Addresses
+				*list = append(*list, document.Address{IP: ip, PrefixLength: 32})
+			}
+			w.same(t, before, cmpopts.SortSlices(func(a, b document.Address) bool { return a.IP < b.IP }))
+		})
+	}
 }
 
 // TestAVirtualInterfaceThatIsInactiveStaysAndIsDown has a bridge that somebody made and left

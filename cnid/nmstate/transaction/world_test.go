@@ -36,10 +36,11 @@ type job struct {
 	// Guard is the transaction to guard, "" to apply Desired.
 	Guard   string
 	Desired string
-	// DieBefore kills the process before so many steps, HangBefore stops it there.
-	DieBefore, HangBefore int
-	Timeout               time.Duration
-	NoCommit              bool
+	// DieBefore kills the process before so many steps, HangBefore stops it there, and OrphanBefore
+	// kills its guard there.
+	DieBefore, HangBefore, OrphanBefore int
+	Timeout                             time.Duration
+	NoCommit                            bool
 }
 
 const never = 1 << 30
@@ -52,6 +53,11 @@ type deadly struct {
 }
 
 func (d *deadly) Do(ctx context.Context, step plan.Step) error {
+	if d.done == d.job.OrphanBefore {
+		if err := killGuard(d.job.Dir); err != nil {
+			return err
+		}
+	}
 	switch d.done {
 	case d.job.DieBefore:
 		_ = unix.Kill(os.Getpid(), unix.SIGKILL)
@@ -60,6 +66,19 @@ func (d *deadly) Do(ctx context.Context, step plan.Step) error {
 	}
 	d.done++
 	return d.Host.Do(ctx, step)
+}
+
+// killGuard kills the guard of the open transaction.
+func killGuard(dir string) error {
+	var r transaction.Record
+	text, err := os.ReadFile(filepath.Join(dir, "transaction.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &r)
+	}
+	if err == nil {
+		err = unix.Kill(r.Guard, unix.SIGKILL)
+	}
+	return err
 }
 
 // TestWorker is the work of the processes that the other tests start.
@@ -105,7 +124,7 @@ func config(dir string, h transaction.Host) transaction.Config {
 	return transaction.Config{
 		Dir: dir, Host: h,
 		StartGuard: func(id string) (int, error) {
-			cmd, err := start(job{Dir: dir, Guard: id, DieBefore: never, HangBefore: never})
+			cmd, err := start(job{Dir: dir, Guard: id, DieBefore: never, HangBefore: never, OrphanBefore: never})
 			if err != nil {
 				return 0, err
 			}

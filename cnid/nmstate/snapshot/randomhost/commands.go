@@ -95,7 +95,8 @@ func (m Maker) other() string {
 	return m.one(
 		fmt.Sprintf("nexthop add id %d via %s dev %s onlink", 1+m.IntN(2), m.four(), m.device()), "nexthop add id 3 group 1/2", "nexthop add id 3 group 1,5",
 		fmt.Sprintf("neigh replace %s dev %s lladdr 02:00:00:00:02:%02x", m.four(), m.device(), m.IntN(5)), fmt.Sprintf("neigh replace %s dev %s lladdr 02:00:00:00:02:09 nud permanent", m.six(), m.device()),
-		fmt.Sprintf("neigh add proxy %s dev %s", m.four(), m.device()))
+		fmt.Sprintf("neigh add proxy %s dev %s", m.four(), m.device()),
+		fmt.Sprintf("rule add from %s table 300 priority %d", m.four(), 1000+m.IntN(3)))
 }
 
 func (m Maker) removal() string {
@@ -147,7 +148,7 @@ type Stage struct {
 // Host returns commands that furnish a host.
 func (m Maker) Host() Stage {
 	return Stage{
-		ip:     concat(times(m, 8, m.link), times(m, 14, m.attribute), times(m, 12, m.address), times(m, 4, m.other), times(m, 12, m.route), times(m, 3, m.other)),
+		ip:     concat(times(m, 8, m.link), times(m, 14, m.attribute), times(m, 12, m.address), times(m, 5, m.other), times(m, 12, m.route), times(m, 3, m.other)),
 		bridge: times(m, 6, m.bridge), settings: times(m, 4, m.setting), tc: times(m, 6, m.queue),
 	}
 }

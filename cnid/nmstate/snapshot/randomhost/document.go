@@ -18,7 +18,7 @@ func (m Maker) Document() string {
 	if lines := times(m, 3, m.wantedRoute); len(lines) > 0 {
 		fmt.Fprintf(&d, "routes:\n  config:\n%s", strings.Join(lines, ""))
 	}
-	if lines := times(m, 2, m.wantedRule); len(lines) > 0 {
+	if lines := times(m, 3, m.wantedRule); len(lines) > 0 {
 		fmt.Fprintf(&d, "route-rules:\n  config:\n%s", strings.Join(lines, ""))
 	}
 	if m.IntN(3) == 0 {
@@ -32,7 +32,7 @@ func (m Maker) wanted(name string) string {
 	case 0, 1:
 		return fmt.Sprintf("- {name: %s, state: absent}\n", name)
 	case 2:
-		return fmt.Sprintf("- {name: %s, state: down}\n", name)
+		return fmt.Sprintf("- {name: %s, state: %s}\n", name, m.one("down", "inactive", "inactive"))
 	}
 	parts := []string{"name: " + name, "type: " + m.section(name), "state: up"}
 	add := func(percent int, format string, args ...any) {
@@ -58,7 +58,7 @@ func (m Maker) wanted(name string) string {
 func (m Maker) section(name string) string {
 	switch name {
 	case "br0", "br1":
-		ports := strings.Join(times(m, 2, func() string { return "{name: " + m.port() + "}" }), ", ")
+		ports := strings.Join(times(m, 2, m.wantedPort), ", ")
 		return fmt.Sprintf("linux-bridge, bridge: {port: [%s], options: {stp: {enabled: %s}}}", ports, m.one("true", "false"))
 	case "eth1.10":
 		return fmt.Sprintf("vlan, vlan: {base-iface: eth1, id: %d}", m.number(10, 10, 11))
@@ -79,15 +79,24 @@ func (m Maker) section(name string) string {
 	}
 }
 
+// wantedPort returns a port of a bridge.
+func (m Maker) wantedPort() string {
+	return "{name: " + m.port() + m.one(
+		"", "", ", vlan: {}", fmt.Sprintf(", vlan: {mode: access, tag: %d}", 2+m.IntN(4)),
+		fmt.Sprintf(", stp-path-cost: %d", 1+m.IntN(9)), ", stp-hairpin-mode: "+m.one("true", "false"),
+	) + "}"
+}
+
 func (m Maker) wantedRoute() string {
 	return m.one(
 		fmt.Sprintf("  - {destination: 198.18.%d.0/24, next-hop-address: %s, next-hop-interface: %s}\n", m.IntN(prefixes), m.four(), m.one("eth1", "eth2", "br0")),
 		fmt.Sprintf("  - {destination: 198.18.%d.0/24, route-type: blackhole}\n", m.IntN(prefixes)),
-		fmt.Sprintf("  - {state: absent, next-hop-interface: %s}\n", m.one("eth1", "eth2", "br0")))
+		fmt.Sprintf("  - {state: absent, next-hop-interface: %s}\n", m.one("eth1", "eth2", "br0")),
+		fmt.Sprintf("  - {state: absent, destination: 198.18.%d.0/24}\n", m.IntN(prefixes)))
 }
 
 func (m Maker) wantedRule() string {
 	return m.one(
 		fmt.Sprintf("  - {ip-from: %s/32, route-table: 300, priority: %d}\n", m.four(), 1000+m.IntN(3)),
-		"  - {state: absent, route-table: 300}\n")
+		"  - {state: absent, route-table: 300}\n", fmt.Sprintf("  - {state: absent, priority: %d}\n", 1000+m.IntN(3)))
 }

@@ -87,6 +87,14 @@ func Devices() []string { return append([]string{"eth1", "eth2", "eth3"}, Virtua
 // prefixes is how many networks of each family routes lead to.
 const prefixes = 5
 
+// Additions are routes to these by any gateway.
+func Additions() (list []snapshot.Addition) {
+	for _, to := range Destinations() {
+		list = append(list, snapshot.Addition{Destination: to})
+	}
+	return list
+}
+
 // Destinations are those of the routes that commands add and remove.
 func Destinations() (list []snapshot.Destination) {
 	to := func(table uint32, prefixes ...string) {

@@ -1,0 +1,156 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package spaces looks into the other network namespaces of a host for interfaces that go with
+// one of the host: the kernel removes those on top of an interface with it, wherever they are.
+package spaces
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/containernetworking/plugins/pkg/ns"
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/cnid/nmstate/attribute"
+	"github.com/alioth-net/alioth/ebpf/netlinkdump"
+)
+
+// Above returns the names of the interfaces in other network namespaces that are on top of those
+// of a namespace, by the indexes of the latter. It knows the namespaces of processes, and those
+// that are mounted. One that ends meanwhile has none.
+func Above(ctx context.Context, of ns.NetNS) (map[uint32][]string, error) {
+	all, err := namespaces()
+	if err != nil {
+		return nil, fmt.Errorf("list network namespaces: %w", err)
+	}
+	var own unix.Stat_t
+	if err := unix.Fstat(int(of.Fd()), &own); err != nil {
+		return nil, fmt.Errorf("look for the network namespace: %w", err)
+	}
+	delete(all, own.Ino)
+	above := map[uint32][]string{}
+	for _, path := range all {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if err := within(path, of, above); err != nil {
+			return nil, fmt.Errorf("look into the network namespace %s: %w", path, err)
+		}
+	}
+	for _, names := range above {
+		slices.Sort(names)
+	}
+	return above, nil
+}
+
+// within adds the interfaces of one namespace.
+func within(path string, of ns.NetNS, above map[uint32][]string) error {
+	space, err := ns.GetNS(path)
+	if err != nil {
+		return nil // It has ended.
+	}
+	defer func() { _ = space.Close() }()
+	return space.Do(func(ns.NetNS) error {
+		list, err := netlinkdump.Complete(links)
+		if err != nil {
+			return err
+		}
+		// The kernel may give the number with the list.
+		id, err := netlink.GetNetNsIdByFd(int(of.Fd()))
+		if err != nil || id < 0 {
+			return err
+		}
+		for _, message := range list {
+			if index, name := below(message, uint32(id)); index != 0 {
+				above[index] = append(above[index], name)
+			}
+		}
+		return nil
+	})
+}
+
+func links() ([][]byte, error) {
+	request := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_DUMP)
+	request.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
+	return request.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)
+}
+
+// below returns the index of the interface below another one, if it is in the namespace with a
+// number, and the name of the latter. The ends of a pair are not on top of each other.
+func below(message []byte, space uint32) (index uint32, name string) {
+	if len(message) < unix.SizeofIfInfomsg {
+		return 0, ""
+	}
+	list := attribute.List(message[unix.SizeofIfInfomsg:])
+	info := list.Get(unix.IFLA_LINKINFO)
+	if where, ok := list.Number(unix.IFLA_LINK_NETNSID); !ok || where != space {
+		return 0, ""
+	}
+	switch info.Text(nl.IFLA_INFO_KIND) {
+	case "veth", "netkit":
+		return 0, ""
+	case "vxlan":
+		return info.Get(nl.IFLA_INFO_DATA).Value(nl.IFLA_VXLAN_LINK), list.Text(unix.IFLA_IFNAME)
+	default:
+		return list.Value(unix.IFLA_LINK), list.Text(unix.IFLA_IFNAME)
+	}
+}
+
+// namespaces returns a path of each network namespace, by its inode.
+func namespaces() (map[uint64]string, error) {
+	paths, err := filepath.Glob("/proc/[0-9]*/ns/net")
+	if err != nil {
+		return nil, err
+	}
+	// A process may end before its path is opened, so those of mounts come last. This process may
+	// be in a container, or have mounts of its own.
+	for _, process := range []string{"/proc/1", "/proc/self"} {
+		mounted, err := mounts(process)
+		if err != nil {
+			return nil, err
+		}
+		paths = append(paths, mounted...)
+	}
+	all := map[uint64]string{}
+	for _, path := range paths {
+		var stat unix.Stat_t
+		if unix.Stat(path, &stat) == nil {
+			all[stat.Ino] = path
+		}
+	}
+	return all, nil
+}
+
+// mounts returns where network namespaces are mounted that a process sees.
+func mounts(process string) (paths []string, err error) {
+	file, err := os.Open(filepath.Join(process, "mountinfo"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	for lines := bufio.NewScanner(file); ; {
+		if !lines.Scan() {
+			return paths, lines.Err()
+		}
+		const root, point = 3, 4 // proc_pid_mountinfo(5)
+		if fields := strings.Fields(lines.Text()); len(fields) > point && strings.HasPrefix(fields[root], "net:[") {
+			paths = append(paths, filepath.Join(process, "root", unescaped.Replace(fields[point])))
+		}
+	}
+}
+
+// unescaped makes a path of one in mountinfo.
+var unescaped = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
