@@ -179,8 +179,8 @@ func TestNetworksOfAllAPIsOfDANM(t *testing.T) {
 	e.makeNetwork(t, shared)
 	e.awaitNetwork(t, internal, func() []metav1.Condition { return internal.Status.Conditions })
 	e.awaitNetwork(t, shared, func() []metav1.Condition { return shared.Status.Conditions })
-	if internal.Spec.Options.HostDevice != "danm1" {
-		t.Errorf("the TenantNetwork is on %q, want the device that is offered", internal.Spec.Options.HostDevice)
+	if p := internal.Status.Profile; p == nil || p.HostDevice != "danm1" {
+		t.Errorf("the TenantNetwork has the profile %+v, want the device that is offered", p)
 	}
 	list := `[{"clusterNetwork":"` + shared.Name + `","ip":"dynamic"},{"tenantNetwork":"default","ip6":"dynamic"}]`
 	pod, plain := tenant.Pod("pod", scene.WithInterfaces(list)), tenant.Pod("plain")

@@ -108,6 +108,7 @@ var table = []row{
 	{of("DomainClaim", "HostVNIClaim", "HostLink"), of("spec"), "the decision: numbers and links of networks", "only the operator creates it", "TestOnlyTheOperatorCreatesClaimsOfNetworks"},
 	{everyNetwork, of("spec", "metadata.annotations[alioth.dev/macvlan-mode]", "metadata.annotations[alioth.dev/sriov]"), "a network: its device, numbers, ranges and routes", "a TenantConfig for TenantNetworks, the verb use for DanmNets of tenants, administrators for ClusterNetworks", "TestATenantGetsNothingOfTheNodesByItsNetworks"},
 	{everyNetwork, of("status.conditions[*]"), "output, and that the network is in conflict", "admission refuses the status to all but the operator", "TestOnlyTheOperatorWritesStatusAndFinalizerOfNetworks"},
+	{everyNetwork, of("status.profile", "**"), "the profile of a TenantNetwork: its device, number and NetworkID", "admission refuses the status to all but the operator, and the API drops it from a new object; a number needs its claim, a device the TenantConfig", "TestATenantGetsNothingOfTheNodesByItsNetworks"},
 	{of("TenantConfig"), of("hostDevices", "networkIds", "metadata.annotations"), "devices and numbers that TenantNetworks get", "administrators write it, checked by CEL and admission", ""},
 	{of("NetworkAttachmentDefinition"), of("spec.config", "metadata.annotations"), "the configuration of another CNI plugin, or a network of Alioth", "a DelegationGrant has to permit namespace, plugin and settings", "TestATenantGetsNothingOfTheNodesByItsNetworks"},
 

@@ -387,16 +387,14 @@ func (f *forger) createsNoDanmNet(t *testing.T) {
 
 // editsNothing has the user change what the operator has written into a TenantNetwork.
 func (f *forger) editsNothing(t *testing.T, network *danmv1.TenantNetwork) {
-	const number = "spec.Options.vlan: only the Alioth operator sets it"
+	const number = "spec.Options.vlan: the Alioth operator chooses it"
 	for _, tt := range []struct {
 		name string
 		edit func(*danmv1.TenantNetwork)
 		why  string
 	}{
 		{"another device", func(n *danmv1.TenantNetwork) { n.Spec.Options.HostDevice = nodeDevice }, "host_device of a TenantNetwork can't change"},
-		{"no device", func(n *danmv1.TenantNetwork) { n.Spec.Options.HostDevice = "" }, "host_device of a TenantNetwork can't change"},
 		{"another VLAN", func(n *danmv1.TenantNetwork) { n.Spec.Options.VLAN = 300 }, number},
-		{"no VLAN", func(n *danmv1.TenantNetwork) { n.Spec.Options.VLAN = 0 }, number},
 		{"another type", func(n *danmv1.TenantNetwork) { n.Spec.NetworkType = "bridge" }, `"bridge" is not offered`},
 		{"a NetworkID that is a path", func(n *danmv1.TenantNetwork) { n.Spec.NetworkID = "../../etc/evil" }, "spec.NetworkID"},
 		{"no finalizer", func(n *danmv1.TenantNetwork) { n.Finalizers = nil }, "only the Alioth operator removes the finalizer"},
@@ -409,13 +407,23 @@ func (f *forger) editsNothing(t *testing.T, network *danmv1.TenantNetwork) {
 	changed.Status.Pods, changed.Status.Conditions = 0, []metav1.Condition{{
 		Type: v1alpha1.ReadyCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReadyReason, Message: "forged", LastTransitionTime: metav1.Now(),
 	}}
+	changed.Status.Profile = &danmv1.NetworkProfile{NetworkType: "macvlan", NetworkID: "mine", HostDevice: nodeDevice}
 	err := f.editor.Client.Status().Patch(stage.Within(t, stage.Patience), changed, client.MergeFrom(network))
 	wantDenied(t, "the status", err, "tenantnetworks/status")
+	created := f.tenantNetwork("profiled", nil)
+	created.Status = changed.Status
+	if err := f.editor.Client.Create(stage.Within(t, stage.Patience), created); err != nil {
+		t.Fatal(err)
+	}
+	f.RemoveAfter(t, created)
+	if created.Status.Profile != nil {
+		t.Errorf("a new TenantNetwork keeps the profile that a tenant has written: %+v", created.Status.Profile)
+	}
 	now := &danmv1.TenantNetwork{}
 	if err := f.Client.Get(stage.Within(t, stage.Patience), client.ObjectKeyFromObject(network), now); err != nil {
 		t.Fatal(err)
 	}
-	if device, vlan := now.Spec.Options.HostDevice, now.Spec.Options.VLAN; device != offeredDevice || vlan != network.Spec.Options.VLAN {
-		t.Errorf("the TenantNetwork is on VLAN %d of %q, want %d of %q", vlan, device, network.Spec.Options.VLAN, offeredDevice)
+	if p := now.Status.Profile; p == nil || *p != *network.Status.Profile || p.HostDevice != offeredDevice {
+		t.Errorf("the TenantNetwork has the profile %+v, want %+v on %q", p, network.Status.Profile, offeredDevice)
 	}
 }

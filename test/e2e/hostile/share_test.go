@@ -121,7 +121,7 @@ func (f *forger) takesNotAllNumbers(t *testing.T) {
 	theirs.Namespace = f.victim.Namespace.Name
 	f.Make(t, theirs)
 	f.awaitVerdict(t, theirs, &theirs.Status, v1alpha1.ReadyReason)
-	if theirs.Spec.Options.VLAN == 0 {
-		t.Errorf("the victim's network has no VLAN: %+v", theirs.Spec.Options)
+	if p := theirs.Status.Profile; p == nil || p.VLAN == 0 {
+		t.Errorf("the victim's network has no VLAN: %+v", p)
 	}
 }
