@@ -192,14 +192,26 @@ func TestAProfileIsReadAsItIsWritten(t *testing.T) {
 		// want is what the profile gives; the rest of a row is the spec's.
 		want multinet.Network
 	}{
-		"a device and a VLAN": {danmv1.NetworkSpec{NetworkID: "net"}, profile{"ens4", multinet.VLAN, 200, "net", false},
-			multinet.Network{Type: "ipvlan", NetworkID: "net", HostDevice: "ens4", VLAN: 200}},
-		"a VXLAN of another device": {danmv1.NetworkSpec{NetworkID: "net", NetworkType: "MACVLAN", Options: danmv1.NetworkOptions{HostDevice: "ens5"}}, profile{"ens4", multinet.VXLAN, 7, "net", false},
-			multinet.Network{Type: "macvlan", NetworkID: "net", HostDevice: "ens4", VXLAN: 7}},
-		"a pool": {danmv1.NetworkSpec{NetworkID: "net", NetworkType: "sriov", Options: danmv1.NetworkOptions{DevicePool: pool4}}, profile{pool4, multinet.VLAN, 1500, "net", false},
-			multinet.Network{Type: "sriov", NetworkID: "net", DevicePool: pool4, VLAN: 1500}},
-		"a NetworkID": {danmv1.NetworkSpec{NetworkID: "hupak", NetworkType: "flannel"}, profile{networkID: "flannel1234567", idGiven: true},
-			multinet.Network{Type: "flannel", NetworkID: "flannel1234567", NetworkIDGiven: true}},
+		"a device and a VLAN": {
+			danmv1.NetworkSpec{NetworkID: "net"},
+			profile{"ens4", multinet.VLAN, 200, "net", false},
+			multinet.Network{Type: "ipvlan", NetworkID: "net", HostDevice: "ens4", VLAN: 200},
+		},
+		"a VXLAN of another device": {
+			danmv1.NetworkSpec{NetworkID: "net", NetworkType: "MACVLAN", Options: danmv1.NetworkOptions{HostDevice: "ens5"}},
+			profile{"ens4", multinet.VXLAN, 7, "net", false},
+			multinet.Network{Type: "macvlan", NetworkID: "net", HostDevice: "ens4", VXLAN: 7},
+		},
+		"a pool": {
+			danmv1.NetworkSpec{NetworkID: "net", NetworkType: "sriov", Options: danmv1.NetworkOptions{DevicePool: pool4}},
+			profile{pool4, multinet.VLAN, 1500, "net", false},
+			multinet.Network{Type: "sriov", NetworkID: "net", DevicePool: pool4, VLAN: 1500},
+		},
+		"a NetworkID": {
+			danmv1.NetworkSpec{NetworkID: "hupak", NetworkType: "flannel"},
+			profile{networkID: "flannel1234567", idGiven: true},
+			multinet.Network{Type: "flannel", NetworkID: "flannel1234567", NetworkIDGiven: true},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := &danmv1.TenantNetwork{Spec: tc.spec}

@@ -166,7 +166,7 @@ func profiledSpec(kind string, spec *danmv1.NetworkSpec, status *danmv1.NetworkS
 		return spec, true, false
 	}
 	now, then := lowerOr(spec.NetworkType, multinet.TypeIPVLAN), lowerOr(p.NetworkType, multinet.TypeIPVLAN)
-	if now != then && !(multinet.Dynamic(now) && multinet.Dynamic(then)) {
+	if now != then && (!multinet.Dynamic(now) || !multinet.Dynamic(then)) {
 		return spec, false, false // the profile is for another type
 	}
 	copied := *spec
