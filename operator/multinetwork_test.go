@@ -170,9 +170,9 @@ func TestOnlyOptionalKindsMayBeMissing(t *testing.T) {
 	}
 }
 
-// TestANetworkGoesAfterAPodWithoutAddresses: only the AttachmentClaim of such a pod keeps
+// TestANetworkGoesAfterAPodWithoutAddressesOfIt: only the AttachmentClaim of such a pod keeps
 // its network, until the pod's node reports that the interface is gone.
-func TestANetworkGoesAfterAPodWithoutAddresses(t *testing.T) {
+func TestANetworkGoesAfterAPodWithoutAddressesOfIt(t *testing.T) {
 	w := calm(t)
 	rack := &danmv1.ClusterNetwork{
 		ObjectMeta: metav1.ObjectMeta{Name: "rack"},
@@ -180,7 +180,7 @@ func TestANetworkGoesAfterAPodWithoutAddresses(t *testing.T) {
 	}
 	w.create(newNode("node-9")) // without a daemon
 	web := bound("web", "", "", "node-9")
-	web.Annotations = map[string]string{annotations.InterfacesKey: `[{"clusterNetwork":"rack","ip":"none"}]`}
+	web.Annotations = map[string]string{annotations.InterfacesKey: `[{"vpc":"blue"},{"clusterNetwork":"rack","ip":"none"}]`}
 	w.create(rack)
 	w.settle()
 	w.create(web)

@@ -62,6 +62,19 @@ func (cfg Config) listed(tx store.ReadTx, p *store.Pod, list []annotations.Inter
 	return requests, cfg.name(requests)
 }
 
+// firstAddressed refuses a first interface without an address: container runtimes start no pod
+// without one, and would try for ever. CNI plugins may have an address that Alioth does not know.
+func firstAddressed(requests []request) *tenancy.Refusal {
+	if len(requests) == 0 {
+		return nil
+	}
+	r := requests[0]
+	if r.inVPC() || r.decided != nil || r.delegate != nil || r.addressed(true) || r.addressed(false) {
+		return nil
+	}
+	return invalid("interface 0: the first interface of a pod needs an address, and %s gives it none: write \"ip\": \"dynamic\" or \"ip6\": \"dynamic\", or list an interface with an address before it", r.net.Ref)
+}
+
 func (cfg Config) tooMany(n int) *tenancy.Refusal {
 	return invalid("the pod requests %d interfaces, and a pod may have %d (operator's flag --interfaces-per-pod)", n, cfg.Limit)
 }
@@ -71,7 +84,7 @@ func (cfg Config) wishes(tx store.ReadTx, p *store.Pod, requests []request) ([]p
 	if len(requests) > cfg.Limit {
 		return nil, cfg.tooMany(len(requests))
 	}
-	if refusal := cmp.Or(namesApart(requests), checkDevices(p, requests), checkConfigs(requests), reachability(p, requests), moveDefaultRoute(tx, requests), setMainRoutes(requests)); refusal != nil {
+	if refusal := cmp.Or(namesApart(requests), checkDevices(p, requests), checkConfigs(requests), reachability(p, requests), moveDefaultRoute(tx, requests), setMainRoutes(requests), firstAddressed(requests)); refusal != nil {
 		return nil, refusal
 	}
 	setTables(requests)

@@ -69,8 +69,8 @@ func TestSelectedDefinitionsFollowTheFirstInterface(t *testing.T) {
 			"eth0 veth v [] IPv4 and IPv6", "net1 veth v [10.0.1.9] IPv4 and IPv6", "net2 macvlan DanmNet/a/internal [10.20.0.200] IPv6",
 		}},
 		{"a network without ranges", "plain", "", []string{"eth0 veth v [] IPv4 and IPv6", "net1 macvlan DanmNet/a/plain [] IPv4 and IPv6"}},
-		{"behind the list of DANM", "vpc", `[{"network":"plain"},{"vpc":"v"}]`, []string{
-			"eth0 macvlan DanmNet/a/plain [] IPv4 and IPv6", "eth1 veth v [] IPv4 and IPv6", "net1 veth v [] IPv4 and IPv6",
+		{"behind the list of DANM", "vpc", `[{"network":"plain","ip":"dynamic"},{"vpc":"v"}]`, []string{
+			"eth0 macvlan DanmNet/a/plain [] IPv4", "eth1 veth v [] IPv4 and IPv6", "net1 veth v [] IPv4 and IPv6",
 		}},
 		{"a blank annotation", " ", "", []string{"eth0 veth v [] IPv4 and IPv6"}},
 	} {

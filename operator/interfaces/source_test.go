@@ -193,6 +193,8 @@ func TestAPodThatCanNotHaveAllOfItsInterfacesGetsNone(t *testing.T) {
 		{"a VPC without addresses", `[{"vpc":"v","ip":"none"}]`, v1alpha1.InterfacesInvalidReason, `instead of "none"`, nil},
 		{"more interfaces than a pod may have", `[{"network":"plain"},{"network":"plain"},{"network":"plain"},{"network":"plain"},{"network":"plain"}]`, v1alpha1.InterfacesInvalidReason, "requests 5 interfaces", nil},
 		{"a name that is too long", `[{"network":"plain"},{"network":"long"}]`, v1alpha1.InterfacesInvalidReason, "container_prefix", nil},
+		{"no address of the first interface", `[{"network":"plain"},{"vpc":"v"}]`, v1alpha1.InterfacesInvalidReason, "DanmNet a/plain gives it none: write", nil},
+		{"no address of the only interface", `[{"network":"plain","ip":"none","ip6":"none"}]`, v1alpha1.InterfacesInvalidReason, "the first interface of a pod needs an address", nil},
 		{"routes without a table", `[{"network":"plain","ip":"dynamic","proutes":{"10.9.0.0/16":"10.20.0.1"}}]`, v1alpha1.InterfacesInvalidReason, "rt_tables", nil},
 		{"routes without an address", `[{"network":"table","ip6":"dynamic","proutes":{"10.9.0.0/16":"10.20.0.1"}}]`, v1alpha1.InterfacesInvalidReason, "needs an address of its family", nil},
 		{"a gateway outside of the network", `[{"network":"table","ip":"dynamic","proutes":{"10.9.0.0/16":"10.21.0.1"}}]`, v1alpha1.InterfacesInvalidReason, "not in 10.20.0.0/24", nil},
