@@ -225,17 +225,13 @@ type held struct {
 	err     error
 }
 
-// hold returns once all sockets have been answered. They are kept until those have
-// been ended that a pod answered; with none, until unharmed.
-func (c *counter) hold(t *testing.T, e *env, until *corev1.Pod) *held {
+// hold returns once all sockets have been answered. They are kept until unharmed.
+func (c *counter) hold(t *testing.T, e *env) *held {
 	t.Helper()
 	ctx := within(t, 3*patience)
 	h := &held{stop: "/tmp/" + unique("stop")}
 	begun := h.stop + ".begun"
 	command := []string{scene.Tool, "socket", "hold", "--count", strconv.Itoa(heldSockets), "--duration", patience.String(), "--stop-file", h.stop, "--begun-file", begun}
-	if until != nil {
-		command = append(command, "--until-ended", scene.ServerName(c.Namespace.Name, until.Name))
-	}
 	for _, target := range socketTargets(c.web) {
 		if strings.HasPrefix(target, "udp") {
 			command = append(command, target)
@@ -257,39 +253,26 @@ func (c *counter) hold(t *testing.T, e *env, until *corev1.Pod) *held {
 	return h
 }
 
-// expectStale requires that those sockets are ended which a pod answered that is
-// gone, and that the others go on with whom they had.
-func (c *counter) expectStale(t *testing.T, h *held, gone *corev1.Pod) {
-	t.Helper()
-	if h.done.Wait(); h.err != nil {
-		t.Fatal(h.err)
-	}
-	ended := 0
-	for _, s := range h.sockets {
-		stale := gone != nil && s.First.Name == scene.ServerName(c.Namespace.Name, gone.Name)
-		if stale {
-			ended++
-		}
-		switch {
-		case c.answeredBy(c.near, c.far)(s.First) != "":
-			t.Errorf("%s: %+v", c.Name, s.First)
-		case stale && s.Ended != "receive: software caused connection abort":
-			t.Errorf("a socket of a backend that is gone has not been ended: %+v", s)
-		case !stale && (s.Again == nil || s.Again.Name != s.First.Name || c.answeredBy(c.near, c.far)(*s.Again) != ""):
-			t.Errorf("a socket of a backend that stays: %+v, again %+v", s, s.Again)
-		}
-	}
-	t.Logf("%s: %d of %d sockets were ended", c.Name, ended, len(h.sockets))
-	if want := heldSockets * 3; len(h.sockets) != want || gone != nil && (ended == 0 || ended == want) {
-		t.Errorf("%s: %d of %d sockets were ended, want some of %d", c.Name, ended, len(h.sockets), want)
-	}
-}
-
-// unharmed ends the sockets that nothing has ended, and requires that there was nothing.
+// unharmed ends the sockets, and requires that nothing has ended one before, and that each goes
+// on with whom it had. The pods of this scene were moved to macvlan by hand, so the datapath takes
+// them for pods with a host end: what becomes of sockets without one is a test of its own.
 func (c *counter) unharmed(t *testing.T, e *env, h *held) {
 	t.Helper()
 	e.InPod(t, c.client, "touch", h.stop)
-	c.expectStale(t, h, nil)
+	if h.done.Wait(); h.err != nil {
+		t.Fatal(h.err)
+	}
+	for _, s := range h.sockets {
+		switch {
+		case c.answeredBy(c.near, c.far)(s.First) != "":
+			t.Errorf("%s: %+v", c.Name, s.First)
+		case s.Again == nil || s.Again.Name != s.First.Name || c.answeredBy(c.near, c.far)(*s.Again) != "":
+			t.Errorf("a socket of a backend that stays: %+v, again %+v", s, s.Again)
+		}
+	}
+	if want := heldSockets * 3; len(h.sockets) != want {
+		t.Errorf("%s: %d sockets, want %d", c.Name, len(h.sockets), want)
+	}
 }
 
 // Two tenants' pods with the same addresses have macvlan interfaces. Their services are
@@ -308,12 +291,11 @@ func TestPodsOnMacvlanReachServicesOfTheirVPC(t *testing.T) {
 	e.expectSilence(t, one.client, append(vipTargets(other.web), vipTargets(other.empty)...)...)
 	e.expectSilence(t, other.client, vipTargets(one.web)...)
 
-	ours, theirs := one.hold(t, e, one.near), other.hold(t, e, nil)
+	theirs := other.hold(t, e)
 	e.retire(t, one.near)
 	e.awaitSockets(t, one.client, "the backend to be gone", one.web, one.answeredBy(one.far))
 	one.expectServed(t, e, one.far)
 	other.expectServed(t, e, other.near, other.far)
-	one.expectStale(t, ours, one.near)
 	other.unharmed(t, e, theirs)
 
 	e.retire(t, one.far)

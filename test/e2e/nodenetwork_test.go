@@ -111,7 +111,7 @@ func TestAPolicyThatANodeLosesIsDegradedUntilTheRepair(t *testing.T) {
 	t.Parallel()
 	e := start(t)
 	_, node := e.Nodes()
-	e.OnNode(t, node, "ip", "link", "add", "nns-lost", "type", "dummy")
+	e.OnNode(t, node, "ip", "link", "add", "nns-lost", "type", "bridge")
 	t.Cleanup(func() { e.OnNode(t, node, "ip", "link", "del", "nns-lost") })
 	e.AwaitState(t, node, `"name":"nns-lost"`, true)
 	policy := stage.NetworkPolicy(unique("lost"), node, `{"interfaces":[{"name":"nns-lost","mtu":1400}]}`)
@@ -119,7 +119,7 @@ func TestAPolicyThatANodeLosesIsDegradedUntilTheRepair(t *testing.T) {
 	e.AwaitPolicy(t, policy, nmstatev1.AvailableCondition)
 	e.OnNode(t, node, "ip", "link", "del", "nns-lost")
 	e.AwaitPolicy(t, policy, nmstatev1.DegradedCondition, node, "no longer has", "nns-lost")
-	e.OnNode(t, node, "ip", "link", "add", "nns-lost", "type", "dummy")
+	e.OnNode(t, node, "ip", "link", "add", "nns-lost", "type", "bridge")
 	e.awaitDevice(t, node, "nns-lost", "mtu 1400", true)
 	e.AwaitPolicy(t, policy, nmstatev1.AvailableCondition)
 	if err := e.Delete(within(t, patience), policy); err != nil {

@@ -104,10 +104,11 @@ func TestASharedServiceIsReachedFromEveryVPCAndNothingElseIs(t *testing.T) {
 	tenant := e.Tenant(t, stage.Overlapping("user"))
 	asker := tenant.Pod("asker", scene.OnNode(second))
 	e.Run(t, asker)
-	var targets, others []string
+	var targets, lacking, others []string
 	for _, ip := range service.Spec.ClusterIPs {
 		targets = append(targets, scene.Targets([]string{"tcp", "udp", "http"}, netip.MustParseAddr(ip))...)
-		others = append(others, scene.TargetPort("connect", netip.MustParseAddr(ip), kubeletPort), scene.Target("icmp", netip.MustParseAddr(ip)))
+		lacking = append(lacking, scene.TargetPort("connect", netip.MustParseAddr(ip), kubeletPort))
+		others = append(others, scene.Target("icmp", netip.MustParseAddr(ip)))
 	}
 	for _, ip := range unshared.Spec.ClusterIPs {
 		others = append(others, scene.Targets(scene.Protocols(), netip.MustParseAddr(ip))...)
@@ -145,6 +146,17 @@ func TestASharedServiceIsReachedFromEveryVPCAndNothingElseIs(t *testing.T) {
 		out := e.InPod(t, asker, scene.Tool, "resolve", service.Name+"."+namespace+".svc.cluster.local")
 		if !strings.Contains(out, service.Spec.ClusterIP) {
 			t.Errorf("the name resolves to %q, want %s", out, service.Spec.ClusterIP)
+		}
+	})
+	t.Run("a port that it lacks is refused", func(t *testing.T) {
+		results, err := e.Ask(within(t, patience), asker, answerTime, lacking...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, result := range results {
+			if result.OK || !strings.Contains(result.Error, "refused") {
+				t.Errorf("%s: %+v", result.Target, result)
+			}
 		}
 	})
 	t.Run("nothing else", func(t *testing.T) { e.expectSilence(t, asker, others...) })

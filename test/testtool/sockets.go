@@ -88,7 +88,7 @@ func holdCommand() *cobra.Command {
 	var duration time.Duration
 	var count int
 	var begunFile, stopFile string
-	h := &holder{}
+	var limit time.Duration
 	command := &cobra.Command{
 		Use:   "hold TARGET...",
 		Short: "Ask each target once, keep the sockets until they are ended or told to stop, and ask again with those that are left",
@@ -100,7 +100,7 @@ func holdCommand() *cobra.Command {
 			defer cancel()
 			ctx, cancelFile := untilFile(ctx, stopFile)
 			defer cancelFile()
-			for _, held := range h.hold(ctx, slices.Repeat(targets, count), func() { touch(begunFile) }) {
+			for _, held := range hold(ctx, limit, slices.Repeat(targets, count), func() { touch(begunFile) }) {
 				if err := printJSON(command.OutOrStdout(), held); err != nil {
 					return err
 				}
@@ -110,9 +110,8 @@ func holdCommand() *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.DurationVar(&duration, "duration", 0, "end after this time; 0: no limit")
-	flags.DurationVar(&h.limit, "timeout", 2*time.Second, "how long a system call may wait")
+	flags.DurationVar(&limit, "timeout", 2*time.Second, "how long a system call may wait")
 	flags.IntVar(&count, "count", 1, "how many sockets are held for each target")
-	flags.StringVar(&h.server, "until-ended", "", "end when all sockets have been ended that a server of this name answered")
 	flags.StringVar(&begunFile, "begun-file", "", "make this file when all are answered")
 	flags.StringVar(&stopFile, "stop-file", "", "end when this file exists")
 	return command
@@ -121,20 +120,11 @@ func holdCommand() *cobra.Command {
 // holdLook is how often a held socket looks whether it is to stop.
 const holdLook = 100 * time.Millisecond
 
-// holder holds sockets until those are ended that a server answered, unless its name
-// is empty.
-type holder struct {
-	limit  time.Duration
-	server string
-}
-
-// hold calls begun when all sockets have asked.
-func (h *holder) hold(ctx context.Context, targets []string, begun func()) []report.Held {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+// hold holds sockets until the context ends, and calls begun when all have asked.
+func hold(ctx context.Context, limit time.Duration, targets []string, begun func()) []report.Held {
 	held, sockets := make([]report.Held, len(targets)), make([]*socket.Socket, len(targets))
 	for i, target := range targets {
-		s, err := socket.Open(target, h.limit)
+		s, err := socket.Open(target, limit)
 		if err != nil {
 			held[i].First = report.Socket{Target: target, Error: err.Error()}
 			continue
@@ -143,20 +133,13 @@ func (h *holder) hold(ctx context.Context, targets []string, begun func()) []rep
 		sockets[i], held[i].First = s, s.Ask("hello")
 	}
 	begun()
-	var awaited, others sync.WaitGroup
+	var all sync.WaitGroup
 	for i, s := range sockets {
-		group := &others
-		if held[i].First.Name == h.server {
-			group = &awaited
-		}
 		if s != nil {
-			group.Go(func() { follow(ctx, s, &held[i]) })
+			all.Go(func() { follow(ctx, s, &held[i]) })
 		}
 	}
-	if awaited.Wait(); h.server != "" {
-		cancel()
-	}
-	others.Wait()
+	all.Wait()
 	return held
 }
 
