@@ -252,7 +252,7 @@ func (a *arena) try(t *testing.T, c hostileCase) {
 	}
 	rows := rowsOf(got)
 	for key, content := range a.healthy {
-		if is, ok := rows[key]; is != content {
+		if is, ok := rows[key]; is != content && is != frontedDefault(content) {
 			t.Errorf("%s: the healthy world's %s is %q (there: %t), and was %q", c.name, key, is, ok, content)
 			return
 		}
@@ -292,6 +292,16 @@ func TestNoRowStopsOrChangesThePlanOfOthers(t *testing.T) {
 // ScaledEndpoints, and the last one about a Service counts.
 func isRightful(c hostileCase) bool {
 	return strings.HasPrefix(c.name, "store.SharedService: ") || c.name == "scaled.Endpoint: Endpoint.ID.Namespace=blue"
+}
+
+// frontedDefault is the row of the default VPC once a Service of it keeps the addresses of clients
+// outside. The hostile tenant's Service is one of the default VPC if the tenant has no Network for
+// it, because an administrator has shared the Service. Another row is not changed by it.
+func frontedDefault(content string) string {
+	if !strings.Contains(content, "Default:true") {
+		return content
+	}
+	return strings.Replace(content, "Fronted:false", "Fronted:true", 1)
 }
 
 // How many pairs of changes a mode tries, of some 14 million: make soak spends a minute on them.
