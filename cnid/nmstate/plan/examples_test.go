@@ -51,7 +51,7 @@ var accepted = map[string][]string{
 
 	"policy-bridge-on-default-route": nil, "policy-all-ethernet-up": {"ethernet-addresses"},
 	"policy-all-bridges-down": {"bridge-addresses"}, "policy-bridge-by-description": {"ethernet-settings"},
-	"policy-bond-by-mac": {"ethernet-settings"}, "policy-static": {"routes", "dns"},
+	"policy-bond-by-mac": {"ethernet-settings"}, "policy-bridge-by-alt-name": {"alt-names"}, "policy-static": {"routes", "dns"},
 
 	"policy-lldp-off": nil, "dns-lists-empty": {"dns"}, "dns-search-only": {"dns"}, "vrf-routes": nil, "absent-unknown": nil,
 	"routes-attributes": nil, "rules-hosts": nil, "rules-all-absent": {"rules"},
