@@ -5,6 +5,7 @@ package engine_test
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -92,5 +93,26 @@ func TestAlternativeNamesAreUndoneAndCommitted(t *testing.T) {
 	}
 	if got := committed.Interfaces[0].AltNames; !reflect.DeepEqual(got, []document.AltName{{Name: "uplink"}}) {
 		t.Errorf("committed are %v", got)
+	}
+}
+
+func TestAManagerIsFoundByAnAlternativeName(t *testing.T) {
+	n, root := newNode(t), t.TempDir()
+	n.altName(t, "eth0", "enp1s0")
+	for path, content := range map[string]string{"sys/class/net/eth0/ifindex": "7\n", "run/NetworkManager/devices/7": "[device]\nmanaged=true\n"} {
+		path = filepath.Join(root, path)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := n.with(t, func(c *engine.Config) { c.Root = root }, func(e *engine.Engine) error {
+		for name, want := range map[string]string{"eth0": "NetworkManager", "enp1s0": "NetworkManager", "none": ""} {
+			if got, err := e.Manager(name); got != want || err != nil {
+				t.Errorf("%s: %q, %v", name, got, err)
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
 	}
 }
