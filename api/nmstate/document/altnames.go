@@ -7,6 +7,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/alioth-net/alioth/api/said"
 )
 
 // AltName is an alternative name of an interface, which may be longer than a name
@@ -64,7 +66,8 @@ func KernelNames(desired, current map[string]any) map[string]any {
 	return next
 }
 
-// alternatives are the names of the interfaces of a state by their alternative names.
+// alternatives are the names of the interfaces of a state by their alternative names. A name that
+// no message may repeat is left out: nobody has checked a state that a node reports.
 func alternatives(state map[string]any) map[string]string {
 	names, taken := map[string]string{}, map[string]bool{}
 	list, _ := state["interfaces"].([]any)
@@ -75,7 +78,7 @@ func alternatives(state map[string]any) map[string]string {
 		alternative, _ := i["alt-names"].([]any)
 		for _, a := range alternative {
 			entry, _ := a.(map[string]any)
-			if other, _ := entry["name"].(string); other != "" && name != "" {
+			if other, _ := entry["name"].(string); other != "" && name != "" && said.IsShort(name) {
 				names[other] = name
 			}
 		}

@@ -6,11 +6,13 @@ package document_test
 import (
 	"encoding/json"
 	"reflect"
+	"strings"
 	"testing"
 
 	"sigs.k8s.io/yaml"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/api/said"
 )
 
 func object(t *testing.T, text string) (object map[string]any) {
@@ -30,6 +32,17 @@ func TestAlternativeNamesAreMergedByName(t *testing.T) {
 	}
 	if want[0].Name != "c" || have[0].Name != "b" {
 		t.Error("the arguments were changed")
+	}
+}
+
+// TestANameThatNoMessageMayRepeatIsNotUsed: a node reports its state as it likes.
+func TestANameThatNoMessageMayRepeatIsNotUsed(t *testing.T) {
+	for _, name := range []string{strings.Repeat("x", said.MaxQuoted+1), "a\nb", ""} {
+		current := map[string]any{"interfaces": []any{map[string]any{"name": name, "alt-names": []any{map[string]any{"name": "port1"}}}}}
+		desired := object(t, `interfaces: [{name: port1}]`)
+		if got := document.KernelNames(desired, current); !reflect.DeepEqual(got, desired) {
+			t.Errorf("%q was used", name)
+		}
 	}
 }
 
