@@ -82,6 +82,7 @@ var decoded = map[string]string{
 	module + "/cnid/nodeipam/wire.PodIPInfo.InterfaceName":           "wire.CheckIfname, with an error that cuts it",
 	module + "/cnid/nodeipam/plugin/delegated.Interface.Name":        "wire.CheckIfname",
 	module + "/cnid/nodeipam/plugin/delegated.Interface.MAC":         "6 bytes",
+	module + "/api/nmstate/document.renaming":                        "alternatives in api/nmstate/document",
 	module + "/api/nmstate/reach.Target.Host":                        "reach.Parse",
 }
 

@@ -55,6 +55,9 @@ type Interface struct {
 	MadeBy string `json:"made-by,omitempty"`
 	// Description is the device's alias (at most 255 bytes).
 	Description *string `json:"description,omitempty"`
+	// AltNames are alternative names, of at most 127 bytes. Those that a desired state does not
+	// have stay.
+	AltNames []AltName `json:"alt-names,omitzero"`
 	// MACAddress is the Ethernet address, six octets in upper-case hex with colons.
 	MACAddress string `json:"mac-address,omitempty"`
 	// CopyMACFrom is the interface whose MAC address it gets.

@@ -146,7 +146,8 @@ func (e *Engine) Show(ctx context.Context) (*document.State, error) { return e.h
 // Plan returns the steps that Apply would carry out. Steps that come with an error may not
 // be carried out.
 func (e *Engine) Plan(ctx context.Context, desired *document.State) ([]plan.Step, error) {
-	if err := e.check(ctx, desired); err != nil {
+	desired, err := e.check(ctx, desired)
+	if err != nil {
 		return nil, err
 	}
 	return e.transactions.Plan(ctx, desired)
@@ -154,15 +155,18 @@ func (e *Engine) Plan(ctx context.Context, desired *document.State) ([]plan.Step
 
 // Apply leads the node to a desired state, as transaction.Manager.Apply does.
 func (e *Engine) Apply(ctx context.Context, desired *document.State, o transaction.Options) (*transaction.Result, error) {
-	if err := e.check(ctx, desired); err != nil {
+	desired, err := e.check(ctx, desired)
+	if err != nil {
 		return nil, err
 	}
 	return e.transactions.Apply(ctx, desired, o)
 }
 
-// check returns why a document must not be applied: it is about what belongs to others.
-func (e *Engine) check(ctx context.Context, desired *document.State) error {
-	return errors.Join(reserved.Check(desired), e.host.Check(ctx, desired))
+// check returns a document with names of interfaces in place of alternative ones, and why it must
+// not be applied: it is about what belongs to others.
+func (e *Engine) check(ctx context.Context, desired *document.State) (*document.State, error) {
+	named, err := e.host.Check(ctx, desired)
+	return named, errors.Join(reserved.Check(desired), err)
 }
 
 // Commit keeps what the open transaction has changed. Without one it is a
@@ -181,8 +185,14 @@ func (e *Engine) Unrestored() (*transaction.Unrestored, error) { return e.transa
 func (e *Engine) Recover(ctx context.Context) error { return e.transactions.Recover(ctx) }
 
 // Manager returns the program that manages an interface besides the engine, as
-// managers.Root.Of does, "" if none does.
-func (e *Engine) Manager(name string) (string, error) { return managers.Root(e.cfg.Root).Of(name) }
+// managers.Root.Of does, "" if none does. The name may be an alternative one.
+func (e *Engine) Manager(name string) (string, error) {
+	name, err := e.host.NameOf(context.Background(), name)
+	if err != nil {
+		return "", err
+	}
+	return managers.Root(e.cfg.Root).Of(name)
+}
 
 // Unit is the unit that applies the committed state at each boot of the node.
 func (e *Engine) Unit() bootunit.Unit { return e.cfg.Unit() }

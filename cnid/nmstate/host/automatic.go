@@ -42,6 +42,12 @@ func (h *Host) Index(ctx context.Context, name string) int {
 	return int(index)
 }
 
+// NameOf returns the name of the interface that has a name or an alternative name, and the name
+// itself without such an interface.
+func (h *Host) NameOf(ctx context.Context, name string) (string, error) {
+	return h.kernel.NameOf(ctx, name)
+}
+
 // setAutomatic notes what shall be automatic, and does the kernel's part. The clients are told
 // first that they end: what the kernel loses then, none of them gives it again.
 func (h *Host) setAutomatic(ctx context.Context, step plan.SetAutomatic) error {

@@ -10,24 +10,29 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/nmstate/target"
 )
 
-// Check returns why a desired state must not be applied, all reasons at once with the paths
-// of the fields, nil if it may: it wants what belongs to others, or would take from them.
-func (h *Host) Check(ctx context.Context, desired *document.State) error {
+// Check returns a desired state with names of interfaces in place of alternative ones, and why
+// it must not be applied, all reasons at once with the paths of the fields: it wants what
+// belongs to others, or would take from them.
+func (h *Host) Check(ctx context.Context, desired *document.State) (*document.State, error) {
 	now, err := h.kernel.Show(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	taken, err := h.hide(now)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	if desired, err = target.KernelNames(desired, now); err != nil {
+		return nil, err
 	}
 	var errs []error
 	for n, i := range desired.Interfaces {
 		errs = append(errs, h.others.check(fmt.Sprintf("interfaces[%d]", n), i, taken))
 	}
-	return errors.Join(append(errs, h.lacks(ctx, desired)...)...)
+	return desired, errors.Join(append(errs, h.lacks(ctx, desired)...)...)
 }
 
 // lacks are the errors about types of interfaces that the kernel does not have. Each type is
@@ -65,11 +70,20 @@ func (o Others) check(path string, i document.Interface, taken hidden) error {
 	case stops:
 		return nil
 	}
-	var errs []error
+	errs := checkAltNames(path+".alt-names", i.AltNames, taken)
 	if disabled(i.IPv6) && taken.six[i.Name] {
 		errs = append(errs, fmt.Errorf("%s.ipv6.enabled: false: %s has addresses that belong to others: leave IPv6 enabled", path, i.Name))
 	}
 	return errors.Join(append(errs, o.checkAddresses(path+".ipv4", i.IPv4), o.checkAddresses(path+".ipv6", i.IPv6))...)
+}
+
+func checkAltNames(path string, list []document.AltName, taken hidden) (errs []error) {
+	for n, a := range list {
+		if a.State != document.Absent && taken.interfaces[a.Name] {
+			errs = append(errs, fmt.Errorf("%s[%d].name: %s: %w; choose another name", path, n, a.Name, ErrHidden))
+		}
+	}
+	return errs
 }
 
 func disabled(ip *document.IP) bool { return ip != nil && ip.Enabled != nil && !*ip.Enabled }

@@ -107,7 +107,7 @@ func TestATypeThatTheKernelLacksIsRefusedWithItsPath(t *testing.T) {
 	})
 	bond := document.Interface{Name: "bond0", Type: document.Bond}
 	gone := document.Interface{Name: "bond1", Type: document.Bond, State: document.Absent}
-	err := h.Check(t.Context(), &document.State{Interfaces: []document.Interface{{Name: "br", Type: document.LinuxBridge}, gone, bond}})
+	_, err := h.Check(t.Context(), &document.State{Interfaces: []document.Interface{{Name: "br", Type: document.LinuxBridge}, gone, bond}})
 	const want = "interfaces[2].type: bond: this kernel has no devices of that type: load the module bonding, or use a kernel with CONFIG_BONDING"
 	if lacks && (err == nil || err.Error() != want) || !lacks && err != nil {
 		t.Errorf("the kernel lacks bonds: %v, and the error is %v", lacks, err)

@@ -27,7 +27,7 @@ func (o Others) hasAddress(a document.Address) bool {
 
 // hidden is what a state does not show.
 type hidden struct {
-	// interfaces are the names of those of others.
+	// interfaces are the names and alternative names of those of others.
 	interfaces map[string]bool
 	// four and six are the names of interfaces with addresses of others, by family.
 	four, six map[string]bool
@@ -40,10 +40,14 @@ type hidden struct {
 func (o Others) hide(state *document.State) hidden {
 	h := hidden{interfaces: map[string]bool{}, four: map[string]bool{}, six: map[string]bool{}}
 	state.Interfaces = slices.DeleteFunc(state.Interfaces, func(i document.Interface) bool {
-		if o.has(i) {
-			h.interfaces[i.Name] = true
+		if !o.has(i) {
+			return false
 		}
-		return h.interfaces[i.Name]
+		h.interfaces[i.Name] = true
+		for _, a := range i.AltNames {
+			h.interfaces[a.Name] = true
+		}
+		return true
 	})
 	for n := range state.Interfaces {
 		i := &state.Interfaces[n]

@@ -217,6 +217,9 @@ func (k *Kernel) change(ctx context.Context, want document.Interface) error {
 			return err
 		}
 	}
+	if err := k.changeAltNames(ctx, l, want.AltNames); err != nil {
+		return fmt.Errorf("alt-names: %w", err)
+	}
 	if all := want.AcceptAllMACAddresses; all != nil {
 		if err := k.flag(ctx, l, unix.IFF_PROMISC, *all); err != nil {
 			return fmt.Errorf("accept-all-mac-addresses: %w", err)

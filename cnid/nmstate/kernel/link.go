@@ -104,21 +104,31 @@ func (l link) mac(kind uint16) string {
 // errNoDevice: no device has a name.
 var errNoDevice = errors.New("no such interface")
 
-// link returns a device. If there is none, the error is errNoDevice.
+// link returns a device. If there is none, the error is errNoDevice. The kernel takes an
+// alternative name for a name, but no step has one.
 func (k *Kernel) link(ctx context.Context, name string) (link, error) {
-	messages, err := k.ask(ctx, unix.RTM_GETLINK, 0, nl.NewIfInfomsg(unix.AF_UNSPEC), zeroEnded(unix.IFLA_IFNAME, name), wanted())
-	if errors.Is(err, unix.ENODEV) {
-		return link{}, fmt.Errorf("%s: %w", name, errNoDevice)
-	}
+	l, err := k.found(ctx, zeroEnded(unix.IFLA_IFNAME, name))
 	if err != nil {
 		return link{}, fmt.Errorf("look up interface %s: %w", name, err)
+	}
+	if l.name != name {
+		return link{}, fmt.Errorf("%s: %w", name, errNoDevice)
+	}
+	return l, nil
+}
+
+// found returns the device that an attribute identifies, the zero link if there is none.
+func (k *Kernel) found(ctx context.Context, by *nl.RtAttr) (link, error) {
+	messages, err := k.ask(ctx, unix.RTM_GETLINK, 0, nl.NewIfInfomsg(unix.AF_UNSPEC), by, wanted())
+	if errors.Is(err, unix.ENODEV) {
+		return link{}, nil
 	}
 	for _, message := range messages {
 		if l, ok := readLink(message); ok {
 			return l, nil
 		}
 	}
-	return link{}, fmt.Errorf("%s: %w", name, errNoDevice)
+	return link{}, err
 }
 
 // Index returns the number of a device.

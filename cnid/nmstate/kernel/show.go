@@ -69,6 +69,7 @@ func (v view) show(l link) document.Interface {
 	i := document.Interface{
 		Name: l.name, Type: l.kind(), State: document.Down,
 		Description:           new(l.Text(unix.IFLA_IFALIAS)),
+		AltNames:              l.altNames(),
 		MACAddress:            l.mac(unix.IFLA_ADDRESS),
 		PermanentMACAddress:   l.mac(unix.IFLA_PERM_ADDRESS),
 		MTU:                   l.Integer(unix.IFLA_MTU),

@@ -19,6 +19,7 @@ func Between(current *document.State, t *target.Target) []Step {
 	p := newPlanner(current, t)
 	p.removeRules()
 	p.removeRoutes()
+	p.dropAltNames()
 	p.detach()
 	p.deleteInterfaces()
 	p.setVFs()

@@ -28,7 +28,7 @@ const documentsOfNmstate = "testdata/nmstate"
 var accepted = map[string][]string{
 	"interface-up": {"ethernet-absent"}, "interface-down": {"dummy"}, "interface-ignore": nil,
 	"ethernet-addresses": nil, "ethernet-no-addresses": {"ethernet-addresses"}, "ethernet-absent": {"ethernet-addresses"},
-	"ethernet-settings": nil, "forwarding": nil, "loopback": nil, "loopback-absent": {"loopback"}, "default-route": {"default-route-absent"}, "default-route-absent": nil,
+	"ethernet-settings": nil, "alt-names": nil, "alt-names-absent": {"alt-names"}, "forwarding": nil, "loopback": nil, "loopback-absent": {"loopback"}, "default-route": {"default-route-absent"}, "default-route-absent": nil,
 	"dummy": nil, "dummy-absent": {"dummy"}, "veth": nil, "veth-absent": {"veth"},
 
 	"bond-balance-rr": {"ethernet-addresses"}, "bond-active-backup": nil, "bond-balance-xor": nil, "bond-broadcast": nil,
@@ -51,7 +51,7 @@ var accepted = map[string][]string{
 
 	"policy-bridge-on-default-route": nil, "policy-all-ethernet-up": {"ethernet-addresses"},
 	"policy-all-bridges-down": {"bridge-addresses"}, "policy-bridge-by-description": {"ethernet-settings"},
-	"policy-bond-by-mac": {"ethernet-settings"}, "policy-static": {"routes", "dns"},
+	"policy-bond-by-mac": {"ethernet-settings"}, "policy-bridge-by-alt-name": {"alt-names"}, "policy-static": {"routes", "dns"},
 
 	"policy-lldp-off": nil, "dns-lists-empty": {"dns"}, "dns-search-only": {"dns"}, "vrf-routes": nil, "absent-unknown": nil,
 	"routes-attributes": nil, "rules-hosts": nil, "rules-all-absent": {"rules"},

@@ -83,6 +83,9 @@ func cmpText(a, b fmt.Stringer) int {
 
 func (m *model) shown(l *link) document.Interface {
 	i := l.Interface
+	if i.AltNames = slices.Clone(i.AltNames); len(i.AltNames) == 0 {
+		i.AltNames = nil
+	}
 	i.State = document.Down
 	if l.up {
 		i.State = document.Up
@@ -270,7 +273,7 @@ func (m *model) create(i document.Interface) error {
 	if m.links[i.Name] != nil || !target.Virtual(i.Type) {
 		return fmt.Errorf("%s exists, or can't be made", i.Name)
 	}
-	if i.State != "" || i.Controller != nil || i.IPv4 != nil || i.IPv6 != nil || len(i.Ports()) > 0 {
+	if i.State != "" || i.Controller != nil || i.IPv4 != nil || i.IPv6 != nil || i.AltNames != nil || len(i.Ports()) > 0 {
 		return fmt.Errorf("%s: more than what a new device can have", i.Name)
 	}
 	l := &link{Interface: i, own: macOf(i.Name), six: true, mtu: 1500}
@@ -327,6 +330,9 @@ func (m *model) change(i document.Interface) error {
 	if i.Description != nil {
 		l.Description = i.Description
 	}
+	if err := m.changeAltNames(l, i.AltNames); err != nil {
+		return err
+	}
 	if i.AcceptAllMACAddresses != nil {
 		l.AcceptAllMACAddresses = i.AcceptAllMACAddresses
 	}
@@ -356,6 +362,25 @@ func (m *model) change(i document.Interface) error {
 	}
 	l.fixedMTU = true
 	m.resize(l, *i.MTU)
+	return nil
+}
+
+// changeAltNames refuses a name that there is, and the removal of one that is not there.
+func (m *model) changeAltNames(l *link, list []document.AltName) error {
+	for _, a := range list {
+		there, is := m.links[a.Name] != nil, document.AltName{Name: a.Name}
+		for _, other := range m.links {
+			there = there || slices.Contains(other.AltNames, is)
+		}
+		switch has := slices.Contains(l.AltNames, is); {
+		case a.State == document.Absent && !has:
+			return fmt.Errorf("%s has no alternative name %s", l.Name, a.Name)
+		case a.State != document.Absent && there:
+			return fmt.Errorf("%s: the name %s is taken", l.Name, a.Name)
+		}
+		l.AltNames = document.MergeAltNames(l.AltNames, []document.AltName{a})
+	}
+	l.AltNames = slices.DeleteFunc(l.AltNames, func(a document.AltName) bool { return a.State == document.Absent })
 	return nil
 }
 

@@ -123,7 +123,16 @@ func (m *model) restore(t *testing.T, before *document.State, to *target.Target)
 	for _, i := range to.Interfaces {
 		names = append(names, i.Name)
 	}
-	m.apply(t, target.Back(before, names))
+	back := target.Back(before, names)
+	for n, i := range back.Interfaces { // An undo takes those that the change added by its image.
+		at := slices.IndexFunc(to.Interfaces, func(other document.Interface) bool { return other.Name == i.Name })
+		absent := slices.Clone(to.Interfaces[at].AltNames)
+		for a := range absent {
+			absent[a].State = document.Absent
+		}
+		back.Interfaces[n].AltNames = document.MergeAltNames(absent, i.AltNames)
+	}
+	m.apply(t, back)
 	if restored := m.show(); yamlOf(restored) != yamlOf(before) {
 		t.Fatalf("not restored:%s", changesOf(before, restored))
 	}
@@ -242,6 +251,12 @@ func containsInterface(t *testing.T, now, want document.Interface) {
 	if want.IPv4 != nil {
 		want.IPv4 = &document.IP{Addresses: inKernelOrder(want.IPv4.Addresses)}
 	}
+	for _, a := range want.AltNames {
+		if has := slices.Contains(now.AltNames, document.AltName{Name: a.Name}); has == (a.State == document.Absent) {
+			t.Errorf("%s has the alternative name %s: %v", want.Name, a.Name, has)
+		}
+	}
+	want.AltNames = nil
 	now.IPv4, now.IPv6 = withoutAutomatic(now.IPv4), withoutAutomatic(now.IPv6)
 	a, err := target.Object(now)
 	if err != nil {

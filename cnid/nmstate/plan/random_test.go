@@ -60,6 +60,9 @@ func randomInterface(r *rand.Rand, n int) document.Interface {
 	if chance(r, 20) {
 		i.Description = new(pick(r, "", "uplink"))
 	}
+	if chance(r, 20) {
+		i.AltNames = []document.AltName{{Name: pick(r, "rack-1", "rack-2", "eth9"), State: pick(r, "", "", document.Absent)}}
+	}
 	if chance(r, 25) {
 		i.MTU = new(pick(r, 1400, 1500, 4000, 9000))
 	}

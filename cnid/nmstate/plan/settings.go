@@ -53,6 +53,12 @@ func (p *planner) change(when phase) {
 			shall.MTU = nil // It becomes that of the bond.
 		}
 		changed, ok := difference(is, shall)
+		if names := lacking(now.AltNames, want.AltNames); len(names) > 0 {
+			if !ok {
+				changed = document.Interface{Name: is.Name, Type: is.Type}
+			}
+			changed.AltNames, ok = names, true
+		}
 		if !ok {
 			return
 		}
@@ -66,7 +72,9 @@ func (p *planner) change(when phase) {
 
 // changed notes settings.
 func (p *planner) changed(now *document.Interface, changed document.Interface) {
+	names := document.MergeAltNames(now.AltNames, changed.AltNames)
 	*now = target.Merge(*now, changed)
+	now.AltNames = names
 	if changed.MTU != nil {
 		p.resized(now, *changed.MTU)
 	}

@@ -23,8 +23,8 @@ type Delete struct{ Name string }
 // It applies the settings of the type, description, MAC address and MTU.
 type Create struct{ Interface document.Interface }
 
-// Change applies settings of an interface that exists: description, MAC address, MTU,
-// promiscuous mode, and those of its type that can change. Interface has those alone that
+// Change applies settings of an interface that exists: description, alternative names (it adds
+// some, and removes those that are absent), MAC address, MTU, promiscuous mode, and those of its type that can change. Interface has those alone that
 // change, its name and its type.
 type Change struct{ Interface document.Interface }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/cnid/hostlink/links"
 	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
+	"github.com/alioth-net/alioth/store/multinet"
 )
 
 // ErrReserved is of a document that would make an interface look like one of Alioth. Its
@@ -26,6 +27,11 @@ func Check(desired *document.State) error {
 		}
 		if hostdev.Managed(i.Name) {
 			errs = append(errs, fmt.Errorf("interfaces[%d].name: %s: %w; choose another name", n, i.Name, ErrReserved))
+		}
+		for at, a := range i.AltNames {
+			if a.State != document.Absent && multinet.ReservedDevice(a.Name) {
+				errs = append(errs, fmt.Errorf("interfaces[%d].alt-names[%d].name: %s: %w; choose another name", n, at, a.Name, ErrReserved))
+			}
 		}
 		if marked(i) {
 			errs = append(errs, fmt.Errorf("interfaces[%d].description: %s: %w; choose another text", n, *i.Description, ErrReserved))

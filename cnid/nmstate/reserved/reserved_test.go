@@ -41,9 +41,11 @@ func TestADocumentGetsNeitherNamesNorMarksOfAlioth(t *testing.T) {
 		{Name: hostdev.PodPrefix + "1"},
 		{Name: "eth2", Description: &mark, State: document.Ignore},
 		{Name: hostdev.Tunnel, State: document.Absent},
+		{Name: "eth3", AltNames: []document.AltName{{Name: "fine"}, {Name: "alioth-x"}, {Name: "alv1", State: document.Absent}}},
 	}})
 	want := "interfaces[1].description: " + mark + ": it is reserved for interfaces of Alioth; choose another text\n" +
-		"interfaces[2].name: alv1: it is reserved for interfaces of Alioth; choose another name"
+		"interfaces[2].name: alv1: it is reserved for interfaces of Alioth; choose another name\n" +
+		"interfaces[5].alt-names[1].name: alioth-x: it is reserved for interfaces of Alioth; choose another name"
 	if !errors.Is(err, ErrReserved) || strings.TrimSpace(err.Error()) != want {
 		t.Errorf("got %v", err)
 	}

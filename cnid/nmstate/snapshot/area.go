@@ -27,6 +27,8 @@ type Area struct {
 	// Addresses are those that it adds, by device: an undo removes no others that were not there
 	// before. nil is of a record of an earlier release: an undo removes all of them.
 	Addresses map[string][]netip.Prefix
+	// AltNames are the alternative names that it adds, by device: an undo removes no others.
+	AltNames map[string][]string `json:",omitempty"`
 	// Routes are the routes that it adds and removes: some lead to no device. An undo removes
 	// no other routes than those that it adds.
 	Routes []Destination

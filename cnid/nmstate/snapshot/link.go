@@ -6,6 +6,7 @@ package snapshot
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
@@ -94,30 +95,41 @@ func outsOf(m Message) (list []uint32) {
 	return list
 }
 
-// Numbers of include/uapi/linux/rtnetlink.h and if_link.h.
-const (
-	newNames  = 108 // RTM_NEWLINKPROP
-	names     = 52  // IFLA_PROP_LIST
-	otherName = 53  // IFLA_ALT_IFNAME
-	token     = 7   // IFLA_INET6_TOKEN
-)
+// token is IFLA_INET6_TOKEN of include/uapi/linux/if_link.h.
+const token = 7
 
-// names gives a device the alternative names back that it lacks.
+// names gives a device the alternative names back that it lacks, and takes those that the change
+// added. A name may have been that of another device: a next look finds it free.
 func (p *planner) names(was, is link) {
-	has := map[string]bool{}
-	for _, name := range is.Get(names).All() {
-		has[string(name)] = true
-	}
-	var lost []byte
-	for kind, name := range was.Get(names).All() {
-		if kind == otherName && !has[string(name)] {
-			lost = appendAttribute(lost, kind, name)
+	had, has := was.alternatives(), is.alternatives()
+	lost := slices.DeleteFunc(slices.Clone(had), func(name string) bool { return slices.Contains(has, name) })
+	added := slices.DeleteFunc(slices.Clone(has), func(name string) bool {
+		return slices.Contains(had, name) || !slices.Contains(p.area.AltNames[was.name], name)
+	})
+	change := func(list []string, kind, flags int) {
+		if len(list) > 0 {
+			p.request(Request{What: "alternative names of " + was.name, Kind: kind, Flags: flags, Body: about(is.index).add(unix.IFLA_PROP_LIST|unix.NLA_F_NESTED, altNames(list)).body})
 		}
 	}
-	if len(lost) > 0 {
-		b := about(is.index).add(names|unix.NLA_F_NESTED, lost)
-		p.request(Request{What: "alternative names of " + was.name, Kind: newNames, Flags: exclusive | unix.NLM_F_APPEND, Body: b.body})
+	change(added, unix.RTM_DELLINKPROP, 0)
+	change(lost, unix.RTM_NEWLINKPROP, exclusive|unix.NLM_F_APPEND)
+}
+
+// alternatives are the alternative names of a device.
+func (l link) alternatives() (list []string) {
+	for kind, name := range l.Get(unix.IFLA_PROP_LIST).All() {
+		if kind == unix.IFLA_ALT_IFNAME {
+			list = append(list, unix.ByteSliceToString(name))
+		}
 	}
+	return list
+}
+
+func altNames(list []string) (content []byte) {
+	for _, name := range list {
+		content = appendAttribute(content, unix.IFLA_ALT_IFNAME, append([]byte(name), 0))
+	}
+	return content
 }
 
 // token restores the part of addresses that an administrator chose for the router's prefixes.

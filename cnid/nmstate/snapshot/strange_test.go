@@ -87,6 +87,13 @@ ip -6 route append fd01:1::/64 via fd00::1 dev eth1 onlink proto 80 metric 50`,
 ip link property add dev br0 altname uplink-of-the-rack altname bridge-zero`,
 			change: `ip link del br0`,
 		},
+		"alternative names that change": {
+			host: `ip link property add dev eth1 altname first altname second
+ip link add br0 type bridge`,
+			change: `ip link property del dev eth1 altname second
+ip link property add dev br0 altname second
+ip link property add dev eth1 altname added`,
+		},
 		"tunnels of VLANs": {
 			host: `ip link add br0 type bridge vlan_filtering 1
 ip link add vx0 type vxlan external dstport 4789
@@ -281,7 +288,7 @@ func TestStrangeHostsComeBack(t *testing.T) {
 	for name, c := range strange() {
 		t.Run(name, func(t *testing.T) {
 			h := furnished(t, c.host)
-			a := snapshot.Area{Names: []string{"eth1", "eth2", "br0", "vx0", "bond0", "eth1.10", "vrf0"}, Routes: randomhost.Destinations(), Added: randomhost.Additions(), Removed: []string{"eth1", "br0", "vx0", "bond0", "eth1.10", "vrf0"}, Rules: []uint32{500}}
+			a := snapshot.Area{Names: []string{"eth1", "eth2", "br0", "vx0", "bond0", "eth1.10", "vrf0"}, Routes: randomhost.Destinations(), Added: randomhost.Additions(), Removed: []string{"eth1", "br0", "vx0", "bond0", "eth1.10", "vrf0"}, Rules: []uint32{500}, AltNames: map[string][]string{"eth1": {"added"}, "br0": {"second"}}}
 			before, more := h.Settled(), h.shown(c.shown)
 			image := h.take(a)
 			h.Run(c.change)
@@ -373,5 +380,20 @@ ip route append 198.18.0.0/24 via 192.0.2.3 dev eth2`)
 		"198.18.0.0/24 via 192.0.2.3 dev eth2 \n"
 	if out, err := h.Try("ip -4 route show table main"); err != nil || out != want {
 		t.Errorf("the routes are\n%s, %v; want\n%s", out, err, want)
+	}
+}
+
+// TestAlternativeNamesOfOthersStay: udev may add some while a change is open.
+func TestAlternativeNamesOfOthersStay(t *testing.T) {
+	h := furnished(t, "ip link set eth1 up")
+	a := snapshot.Area{Names: []string{"eth1"}, AltNames: map[string][]string{"eth1": {"added"}}}
+	image := h.take(a)
+	h.Run("ip link property add dev eth1 altname added altname of-udev")
+	if gone := h.back(image, a); len(gone) > 0 {
+		t.Errorf("gone: %v", gone)
+	}
+	out, err := h.Try("ip link show dev eth1")
+	if err != nil || !strings.Contains(out, "altname of-udev") || strings.Contains(out, "altname added") {
+		t.Errorf("%v: %s", err, out)
 	}
 }

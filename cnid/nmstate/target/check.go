@@ -38,6 +38,7 @@ func (r *resolution) checkAll() {
 		}
 	}
 	r.checkPortsStay()
+	r.checkOwners()
 	r.checkNesting()
 	r.checkLoops()
 }

@@ -69,6 +69,7 @@ func (r *resolution) put(want, have document.Interface) {
 func normalized(want, have document.Interface) document.Interface {
 	want.PermanentMACAddress, want.MinMTU, want.MaxMTU = "", nil, nil
 	merged := Merge(have, want)
+	merged.AltNames = document.MergeAltNames(have.AltNames, want.AltNames)
 	merged.MACAddress = canonicalMAC(merged.MACAddress)
 	merged.IPv4 = completed(merged.IPv4, want.IPv4, have.IPv4, true)
 	merged.IPv6 = completed(merged.IPv6, want.IPv6, have.IPv6, false)
@@ -103,6 +104,7 @@ func removed(have document.Interface, name string) *document.Interface {
 	i := &document.Interface{Name: name, Type: have.Type, State: document.Absent}
 	if Physical(have.Type) {
 		i.Description, i.Controller, i.AcceptAllMACAddresses = new(""), new(""), new(false)
+		i.AltNames = without(have.AltNames)
 		i.IPv4, i.IPv6 = bare(nil), bare(nil)
 		i.IPv4.DHCP, i.IPv6.DHCP = off(orNew(have.IPv4).DHCP), off(orNew(have.IPv6).DHCP)
 		// The MTU stays, also where a bond gives its port back another one.

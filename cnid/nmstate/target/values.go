@@ -24,7 +24,11 @@ func (r *resolution) name(interfaces []document.Interface) {
 		r.checkName(path+".name", i.Name)
 		r.word(path+".state", i.State, document.Up, document.Down, document.Inactive, document.Absent, document.Ignore)
 		r.word(path+".made-by", i.MadeBy, document.MadeByOthers, document.MadeByAlioth)
-		if other, twice := r.path[i.Name]; twice {
+		other, twice := r.path[i.Name]
+		if twice && i.State == document.Absent && r.desired[i.Name].State == document.Absent {
+			continue // Its name and an alternative one say the same.
+		}
+		if twice {
 			r.add(path+".name", "%s: %s has that name too", i.Name, other)
 			continue
 		}
@@ -42,7 +46,12 @@ func (r *resolution) name(interfaces []document.Interface) {
 
 // checkName checks the name of a device (dev_valid_name of the kernel).
 func (p *problems) checkName(path, name string) {
-	const longest = 15
+	const longest = 15 // IFNAMSIZ
+	p.checkText(path, name, longest)
+}
+
+// checkText checks a name of at most so many bytes.
+func (p *problems) checkText(path, name string, longest int) {
 	wrong := func(c rune) bool { return c == '/' || c == ':' || unicode.IsSpace(c) || unicode.IsControl(c) }
 	if name == "" || len(name) > longest || name == "." || name == ".." || strings.ContainsFunc(name, wrong) {
 		p.add(path, "%q: want 1 to %d bytes without slash, colon and space, and neither . nor ..", name, longest)
@@ -62,6 +71,7 @@ func (p *problems) checkValues(path string, i document.Interface) {
 	if i.Description != nil && len(*i.Description) > longestAlias {
 		p.add(path+".description", "%d bytes: want at most %d", len(*i.Description), longestAlias)
 	}
+	p.checkAltNames(path+".alt-names", i.AltNames)
 	if i.Controller != nil && *i.Controller != "" {
 		p.checkName(path+".controller", *i.Controller)
 	}

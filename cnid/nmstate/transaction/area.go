@@ -60,7 +60,7 @@ func (c change) changesResolver() bool {
 
 // areaOf is what a change may touch.
 func areaOf(c change) snapshot.Area {
-	a := snapshot.Area{Addresses: map[string][]netip.Prefix{}}
+	a := snapshot.Area{Addresses: map[string][]netip.Prefix{}, AltNames: map[string][]string{}}
 	there := map[string]bool{}
 	for _, i := range c.before.Interfaces {
 		there[i.Name] = true
@@ -95,6 +95,11 @@ func addStep(a *snapshot.Area, step plan.Step) {
 	case plan.Change:
 		if s.Interface.MACAddress != "" {
 			a.Identified = append(a.Identified, s.Interface.Name)
+		}
+		for _, alternative := range s.Interface.AltNames {
+			if alternative.State != document.Absent {
+				a.AltNames[s.Interface.Name] = append(a.AltNames[s.Interface.Name], alternative.Name)
+			}
 		}
 	}
 }

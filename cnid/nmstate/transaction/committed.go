@@ -82,6 +82,7 @@ func declaredInterfaces(committed *document.State, c change) (list []document.In
 			continue
 		}
 		i := target.Merge(declared[want.Name], want)
+		i.AltNames = document.MergeAltNames(declared[want.Name].AltNames, want.AltNames)
 		i.MadeBy = want.MadeBy // A document without it asks for the interface, whoever makes it.
 		declared[want.Name] = i
 	}
@@ -112,6 +113,7 @@ func byName(list []document.Interface) map[string]document.Interface {
 // and with what is needed to make it.
 func declaredOf(declared, resolved document.Interface) document.Interface {
 	i := target.Only(declared, resolved)
+	i.AltNames = declared.AltNames // Others are of udev, which may name another interface so.
 	if i.IPv6 != nil && i.IPv6.Autoconf == nil && declared.IPv6 != nil {
 		i.IPv6.Autoconf = declared.IPv6.Autoconf // which this change leaves
 	}

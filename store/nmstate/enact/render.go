@@ -95,6 +95,8 @@ func (p *pass) instantiate(e *entry) (desired map[string]any, captured map[strin
 	if spec.Desired, err = capture.Render(spec.Desired, captured); err != nil {
 		return nil, nil, err
 	}
+	// An undo goes by the names of interfaces, and so do the other policies of the node.
+	spec.Desired = document.KernelNames(spec.Desired, p.Node.Current)
 	if len(spec.Match) > 0 {
 		node.Current = policy.Seen(p.Node.Current, e.is.Before, e.is.Applied)
 	}

@@ -28,6 +28,8 @@ const (
 	dhcp       = "dhcp"
 	ipv6       = "ipv6"
 	controller = "controller"
+	// altNames are alternative names: entries that are added, and no list that is replaced.
+	altNames = "alt-names"
 	// waitIP is for what a change waits: an interface has no such thing.
 	waitIP = "wait-ip"
 	// madeBy is Alioth's own: whose interface it has to be.
@@ -157,11 +159,45 @@ func (r *reader) walk(at path, value any) error {
 		}
 		return nil
 	}
+	if list, ok := altNamesOf(at, value); ok {
+		return r.altNames(at, list)
+	}
 	text, err := canonical(value)
 	if err != nil {
 		return fmt.Errorf("%s: %w", at, err)
 	}
 	r.add(at, value, text)
+	return nil
+}
+
+// altNamesOf are the alternative names of an interface, by name. ok is false for another value,
+// and for a list that the node refuses.
+func altNamesOf(at path, value any) (list map[string]any, ok bool) {
+	items, ok := value.([]any)
+	if _, of := at.iface(); !of || len(at) != 3 || at[2].key != altNames || !ok {
+		return nil, false
+	}
+	list = map[string]any{}
+	for _, item := range items {
+		entry, _ := item.(map[string]any)
+		called, _ := entry[name].(string)
+		if called == "" || list[called] != nil {
+			return nil, false
+		}
+		list[called] = item
+	}
+	return list, true
+}
+
+// altNames reads each alternative name as a field of its own.
+func (r *reader) altNames(at path, list map[string]any) error {
+	for _, called := range slices.Sorted(maps.Keys(list)) {
+		text, err := canonical(list[called])
+		if err != nil {
+			return fmt.Errorf("%s[%s]: %w", at, called, err)
+		}
+		r.add(element(at, called), list[called], text)
+	}
 	return nil
 }
 

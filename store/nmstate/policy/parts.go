@@ -158,6 +158,9 @@ func dependsOn(l leaf) []string {
 	if _, ok := l.path.iface(); !ok {
 		return nil
 	}
+	if l.path[len(l.path)-1].element {
+		return nil // an alternative name
+	}
 	switch l.path[len(l.path)-1].key {
 	case "base-iface", controller, "peer":
 		return texts(l.value)

@@ -19,7 +19,8 @@ import (
 //   - An interface that was there gets its fields back as they were. One that the policy
 //     made absent or down gets all of them. A virtual one that was down becomes inactive, for
 //     down would remove it.
-//   - A list, a description or a controller that was not there becomes empty.
+//   - A list, a description or a controller that was not there becomes empty, and an
+//     alternative name absent.
 //   - Where the policy said whether there is DHCP, the family gets its static addresses back: the
 //     end of DHCP would keep those of a lease.
 //   - Ports get back their addresses, MTU, MAC and controller, which a controller takes.
@@ -136,7 +137,7 @@ func (u *undoing) interfaces() {
 // ofAddresses reports whether a field decides about addresses of an interface: with an address
 // the kernel removes routes.
 func ofAddresses(l leaf) bool {
-	return len(l.path) == 4 && slices.Contains([]string{address, dhcp, "enabled"}, l.path[3].key)
+	return len(l.path) == 4 && !l.path[3].element && slices.Contains([]string{address, dhcp, "enabled"}, l.path[3].key)
 }
 
 // restoreState gives an interface the state that it had. One of next keeps the state of
@@ -231,6 +232,10 @@ func (u *undoing) restoreRoutes(was, next []leaf) {
 func (u *undoing) restoreFields(fields, was []leaf) {
 	for _, l := range fields {
 		key := l.path[len(l.path)-1].key
+		if l.path[len(l.path)-1].element {
+			u.restoreAltName(l, was)
+			continue
+		}
 		if len(l.path) == 3 && slices.Contains([]string{name, kind, state, madeBy, waitIP}, key) {
 			continue
 		}
@@ -254,6 +259,17 @@ func (u *undoing) restoreFields(fields, was []leaf) {
 		default:
 			u.left = append(u.left, l.at)
 		}
+	}
+}
+
+// restoreAltName removes an alternative name that was not there, and adds one that was.
+func (u *undoing) restoreAltName(l leaf, was []leaf) {
+	at := slices.IndexFunc(was, func(w leaf) bool { return slices.Equal(w.path, l.path) })
+	switch {
+	case at >= 0:
+		u.set(l.path, was[at].value)
+	case !isAbsent(l.value.(map[string]any)):
+		u.set(l.path, map[string]any{name: l.path[len(l.path)-1].key, state: absent})
 	}
 }
 

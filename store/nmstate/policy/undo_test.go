@@ -16,6 +16,7 @@ interfaces:
 - {name: eth2, type: ethernet, state: down, mtu: 1500, ipv4: {enabled: false}}
 - {name: eth3, type: ethernet, state: up, ipv4: {enabled: true, dhcp: false, address: [{ip: 192.0.2.3, prefix-length: 24}]}, ipv6: {enabled: true, dhcp: false}}
 - {name: br7, type: linux-bridge, state: down, mtu: 1500}
+- {name: eth4, type: ethernet, state: up, alt-names: [{name: enp4s0}, {name: other}]}
 - {name: vx1, type: vxlan, state: up, vxlan: {id: 7, base-iface: eth1}}
 routes:
   config:
@@ -39,6 +40,8 @@ func TestWhatOnlyARemovedPolicyHadIsTurnedBack(t *testing.T) {
 		{"DHCP, where another has the addresses", "interfaces: [{name: eth3, ipv4: {dhcp: true}}]", "interfaces: [{name: eth3, ipv4: {address: []}}]", "interfaces: [{name: eth3, ipv4: {dhcp: false}}]", ""},
 		{"what a change waits for", "interfaces: [{name: eth1, wait-ip: any}]", "", "interfaces: [{name: eth1, state: up}]", ""},
 		{"a description and a controller", "interfaces: [{name: eth1, description: x, controller: br9}]", "", "interfaces: [{name: eth1, state: up, description: '', controller: ''}]", ""},
+		{"alternative names", "interfaces: [{name: eth4, alt-names: [{name: dhcp}, {name: enp4s0}, {name: gone, state: absent}, {name: other, state: absent}]}]", "", "interfaces: [{name: eth4, alt-names: [{name: dhcp, state: absent}, {name: enp4s0}, {name: other}], state: up}]", ""},
+		{"an alternative name that another has", "interfaces: [{name: eth4, alt-names: [{name: a}, {name: b}]}]", "interfaces: [{name: eth4, alt-names: [{name: b}]}]", "interfaces: [{name: eth4, alt-names: [{name: a, state: absent}]}]", ""},
 		{"a setting that was not known", "interfaces: [{name: eth1, accept-all-mac-addresses: true}]", "", "interfaces: [{name: eth1, state: up}]", "interfaces[eth1].accept-all-mac-addresses"},
 		{"a setting that was not known, and another has", "interfaces: [{name: eth1, accept-all-mac-addresses: true}]", "interfaces: [{name: eth1, accept-all-mac-addresses: false}]", "", ""},
 		{"a field below which another has some", "interfaces: [{name: eth1, odd: [1]}]", "interfaces: [{name: eth1, odd: {a: 1}}]", "", ""},
