@@ -107,7 +107,8 @@ var table = []row{
 	{of("AttachmentClaim"), of("status.released"), "that the interface is gone", "admission: the daemon of the claim's node, after the deletion", "TestOnlyTheNodeOfAPodReleasesItsInterface"},
 	{of("DomainClaim", "HostVNIClaim", "HostLink"), of("spec"), "the decision: numbers and links of networks", "only the operator creates it", "TestOnlyTheOperatorCreatesClaimsOfNetworks"},
 	{everyNetwork, of("spec", "metadata.annotations[alioth.dev/macvlan-mode]", "metadata.annotations[alioth.dev/sriov]"), "a network: its device, numbers, ranges and routes", "a TenantConfig for TenantNetworks, the verb use for DanmNets of tenants, administrators for ClusterNetworks", "TestATenantGetsNothingOfTheNodesByItsNetworks"},
-	{everyNetwork, of("status.conditions[*]"), "output, and that the network is in conflict", "admission refuses the status to all but the operator", "TestOnlyTheOperatorWritesStatusAndFinalizerOfNetworks"},
+	{everyNetwork, of("status.profile"), "device, number and NetworkID of a TenantNetwork; of other kinds nothing", "admission refuses the status to all but the operator", "TestOnlyTheOperatorWritesStatusAndFinalizerOfNetworks"},
+	{everyNetwork, of("status.conditions[*]"), "output, that the network is in conflict, and that its present specification was examined", "admission refuses the status to all but the operator", "TestOnlyTheOperatorWritesStatusAndFinalizerOfNetworks"},
 	{of("TenantConfig"), of("hostDevices", "networkIds", "metadata.annotations"), "devices and numbers that TenantNetworks get", "administrators write it, checked by CEL and admission", ""},
 	{of("NetworkAttachmentDefinition"), of("spec.config", "metadata.annotations"), "the configuration of another CNI plugin, or a network of Alioth", "a DelegationGrant has to permit namespace, plugin and settings", "TestATenantGetsNothingOfTheNodesByItsNetworks"},
 
