@@ -177,6 +177,8 @@ func usable(tx store.ReadTx, p *store.Pod, target annotations.Target) (*multinet
 	case !net.Admits(p.Namespace):
 		return nil, &tenancy.Refusal{Reason: v1alpha1.TenantNotAllowedReason, Message: fmt.Sprintf(
 			"%s does not allow namespace %q: the cluster's operator can add it to spec.AllowedTenants", net.Ref, p.Namespace)}
+	case net.Ready && net.Unexamined:
+		return nil, &tenancy.Refusal{Reason: v1alpha1.NetworkNotReadyReason, Message: fmt.Sprintf("%s has just changed: waiting until the operator has examined it", net.Ref)}
 	case !net.Ready:
 		return nil, &tenancy.Refusal{Reason: v1alpha1.NetworkNotReadyReason, Message: fmt.Sprintf(
 			"%s is not ready: %s", net.Ref, cmp.Or(net.Message, "the operator has not examined it yet"))}

@@ -164,6 +164,7 @@ func nonNil(f func(*store.Pod)) []func(*store.Pod) {
 }
 
 func TestAPodThatCanNotHaveAllOfItsInterfacesGetsNone(t *testing.T) {
+	changed := danmNet("changed", func(n *multinet.Network) { n.Unexamined = true })
 	unready := danmNet("unready", func(n *multinet.Network) { n.Ready, n.Message = false, "its range overlaps another" })
 	leaving := danmNet("leaving", func(n *multinet.Network) { n.Deleting = true })
 	closed := network(multinet.KindClusterNetwork, "", "closed", func(n *multinet.Network) { n.AllowedNamespaces = []string{"b"} })
@@ -173,7 +174,7 @@ func TestAPodThatCanNotHaveAllOfItsInterfacesGetsNone(t *testing.T) {
 	out, out6 := danmNet("out", withRoute("0.0.0.0/0", "10.20.0.1")), danmNet("out6", withRoute("::/0", "fd20::1"))
 	out2 := danmNet("out2", withRoute("0.0.0.0/0", "10.20.0.2"))
 	twin := network(multinet.KindDanmNet, "b", "theirs")
-	rows := world(danmNet("plain"), danmNet("management", func(n *multinet.Network) { n.Type = "flannel" }), unready, leaving, closed, table, long, other, out, out2, out6, twin, fast())
+	rows := world(danmNet("plain"), danmNet("management", func(n *multinet.Network) { n.Type = "flannel" }), changed, unready, leaving, closed, table, long, other, out, out2, out6, twin, fast())
 	probed := func(p *store.Pod) { p.NetworkProbes = true }
 	ported := func(p *store.Pod) { p.HostPorts = []store.HostPort{{Protocol: "TCP", HostPort: 80, Port: 80}} }
 	for _, tc := range []struct {
@@ -186,6 +187,7 @@ func TestAPodThatCanNotHaveAllOfItsInterfacesGetsNone(t *testing.T) {
 		{"a network that does not exist", `[{"network":"plain","ip":"dynamic"},{"network":"none"}]`, v1alpha1.NetworkNotFoundReason, "interface 1: DanmNet a/none does not exist", nil},
 		{"one of another namespace", `[{"network":"theirs"}]`, v1alpha1.NetworkNotFoundReason, "DanmNet a/theirs", nil},
 		{"one that is not Ready", `[{"network":"unready"}]`, v1alpha1.NetworkNotReadyReason, "overlaps another", nil},
+		{"one that was changed since it was Ready", `[{"network":"changed"}]`, v1alpha1.NetworkNotReadyReason, "just changed", nil},
 		{"one that is being deleted", `[{"network":"leaving"}]`, v1alpha1.NetworkNotReadyReason, "being deleted", nil},
 		{"one that does not allow the namespace", `[{"clusterNetwork":"closed"}]`, v1alpha1.TenantNotAllowedReason, `namespace "a"`, nil},
 		{"a type without a driver", `[{"network":"other"}]`, v1alpha1.DelegationNotGrantedReason, "[macvlan sriov]", nil},

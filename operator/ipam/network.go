@@ -64,7 +64,7 @@ func (n *NetworkRange) Renewed(tx store.ReadTx) (*NetworkRange, error) {
 		return n, nil
 	}
 	now := multinet.ByDomain(tx, n.Domain())
-	if now == nil || now.Deleting || !now.Ready || now.Generation != n.of.Generation || !now.SameWire(n.of) {
+	if now == nil || !now.Usable() || now.Generation != n.of.Generation || !now.SameWire(n.of) {
 		return nil, refuse(v1alpha1.NetworkNotReadyReason, WhenSubnetsChange,
 			"%s has just changed, or is being deleted: waiting until it is ready", n)
 	}

@@ -51,7 +51,7 @@ func TestReservedAddressesAreForPodsOfTheirInstanceAlone(t *testing.T) {
 		"when one is taken":                        {[]any{held("blue", "net1", "10.0.1.2", "n1")}, own, "10.0.1.4"},
 		"when all are taken":                       {[]any{held("blue", "net1", "10.0.1.2", "n1"), held("blue", "net1", "10.0.1.4", "n1")}, own, "has no free address"},
 		"of the instance, in another PodNetwork":   {nil, ipam.Request{Instance: "shop/pni", PodNetwork: "other"}, "10.0.1.2"},
-		"of an instance of that name, not of here": {nil, ipam.Request{Instance: "bank/pni", PodNetwork: "net"}, "PodNetworkInstance bank/pni is not Ready"},
+		"of an instance of that name, not of here": {nil, ipam.Request{Instance: "bank/pni", PodNetwork: "net"}, "PodNetworkInstance bank/pni is gone"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			result, err := choose(newReserved(t, c.held...), c.req)

@@ -252,7 +252,7 @@ func holdable(tx store.ReadTx, pod *store.Pod, attachment annotations.Attachment
 func mayClaim(tx store.ReadTx, pod *store.Pod, attachment annotations.Attachment, request *ipam.Request) bool {
 	if network, ok := allocation.NetworkOf(attachment); ok {
 		net := multinet.ByDomain(tx, network.Domain())
-		if net == nil || net.Deleting || !net.Ready || !net.Admits(pod.Namespace) {
+		if net == nil || !net.Usable() || !net.Admits(pod.Namespace) {
 			return false
 		}
 		request.VPC, request.Network = "", ipam.RangeOf(tx, net)

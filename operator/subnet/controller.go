@@ -64,8 +64,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 }
 
 // decide runs the plan, and marks a subnet that is being deleted in the store in the
-// same transaction, if the store does not leave it out: an address was either chosen before, and is counted, or is not
-// chosen from this subnet. known is false if the store does not have the subnet. Then
+// same transaction: an address was either chosen before, and is counted, or is not
+// chosen from this subnet. Of a subnet that the store leaves out, its last sound row is
+// marked, if there is one. known is false if the store does not have the subnet. Then
 // it was deleted since it was read, and its row must not be created again; or its
 // event is still to come and requests it again.
 func (r *Reconciler) decide(row *store.Subnet) (d decision, known bool, err error) {
@@ -84,7 +85,12 @@ func (r *Reconciler) decide(row *store.Subnet) (d decision, known bool, err erro
 			return nil
 		}
 		d = decide(tx, row)
-		return store.PutSubnet(tx, row)
+		marked := *row
+		if leftOut {
+			marked = *held
+			marked.Deleting = true
+		}
+		return store.PutSubnet(tx, &marked)
 	})
 	return d, known, err
 }

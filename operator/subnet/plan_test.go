@@ -111,3 +111,23 @@ func TestASubnetGoesOnlyWhenNoAddressIsHeld(t *testing.T) {
 		}
 	})
 }
+
+// TestTheStoreGetsNoRowThatContradictsItself: neither while a subnet is deleted that was sound before.
+func TestTheStoreGetsNoRowThatContradictsItself(t *testing.T) {
+	rows := operatortest.New(t, operatortest.VPC("v", 1, nil, "10.0.0.0/16"), operatortest.Subnet("mine", "v", "net1", 5, "10.0.1.0/24"))
+	r := &Reconciler{Store: rows}
+	wrong := *operatortest.Subnet("mine", "v", "net1", 5, "10.0.1.0/24")
+	wrong.Deleting, wrong.Gateways = true, nil
+	if wrong.Check() == nil {
+		t.Fatal("a subnet without a gateway is sound")
+	}
+	if d, known, err := r.decide(&wrong); err != nil || !known || !d.empty {
+		t.Errorf("known %v, empty %v, error %v; nothing holds it", known, d.empty, err)
+	}
+	rows.View(func(tx store.ReadTx) {
+		held := store.GetSubnet(tx, "mine")
+		if err := held.Check(); err != nil || !held.Deleting {
+			t.Errorf("in the store: %v, deleting %v; want the last sound row, marked", err, held.Deleting)
+		}
+	})
+}

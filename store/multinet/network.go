@@ -86,6 +86,9 @@ type Network struct {
 	Ready bool
 	// Reason and Message of the Ready condition.
 	Reason, Message string
+	// Unexamined: it is Ready for an earlier specification, or a TenantNetwork that is Ready has
+	// no profile of its present type. What the specification has is the word of its writer alone.
+	Unexamined bool
 	// NameConflict is the message of that condition, "" without one.
 	NameConflict string
 	// Profiled is true for a TenantNetwork that has a profile for its type. Its parent and
@@ -131,6 +134,9 @@ func (n *Network) Admits(namespace string) bool {
 	}
 	return len(n.AllowedNamespaces) == 0 || slices.Contains(n.AllowedNamespaces, namespace)
 }
+
+// Usable reports whether new attachments may be made by the network as it is now.
+func (n *Network) Usable() bool { return n.Ready && !n.Unexamined && !n.Deleting }
 
 // Domain returns the domain of the network's addresses.
 func (n *Network) Domain() string { return n.Reference().Domain() }

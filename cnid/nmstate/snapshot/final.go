@@ -6,14 +6,15 @@ package snapshot
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/api/said"
 )
 
 // Final returns what a change of an area would delete that no undo can bring back. The image
 // is that of all devices. above are the devices of other network namespaces on top of these, by
-// index: no image has them.
+// index: no image has them, and pods may have named them.
 func (i *Image) Final(a Area, above map[uint32][]string) (final []string) {
 	list, _ := linksOf(i)
 	lost := a.lost(list)
@@ -25,7 +26,7 @@ func (i *Image) Final(a Area, above map[uint32][]string) (final []string) {
 			final = append(final, fmt.Sprintf("%s: %s", l.name, what))
 		}
 		if names := above[l.index]; lost[l.index] && len(names) > 0 {
-			final = append(final, fmt.Sprintf("%s: the interface %s on it, in another network namespace", l.name, strings.Join(names, ", ")))
+			final = append(final, fmt.Sprintf("%s: the interface %s on it, in another network namespace", l.name, said.Names(names)))
 		}
 		if !lost[l.index] && l.lostItsPorts() && slices.Contains(a.Identified, l.name) {
 			final = append(final, fmt.Sprintf("%s: the address zero, which a bridge has after its last port", l.name))

@@ -4,11 +4,13 @@
 package snapshot_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/nmstate/snapshot"
 )
@@ -69,6 +71,18 @@ func TestWhatNoUndoBringsBackIsFinal(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// TestNamesOfPodsAreTextsOfOthers: a pod may give an interface a name that no terminal should
+// show, and may have thousands of them.
+func TestNamesOfPodsAreTextsOfOthers(t *testing.T) {
+	h := furnished(t, "ip link add eth7 index 70 type bridge")
+	names := append([]string{"\x1b[2J"}, slices.Repeat([]string{"pod"}, 5000)...)
+	a := snapshot.Area{Names: []string{"eth7"}, Removed: []string{"eth7"}}
+	text := strings.Join(h.all(a).Final(a, map[uint32][]string{70: names}), "; ")
+	if !strings.Contains(text, `"\x1b[2J", pod`) || len(text) > 2*said.MaxQuoted {
+		t.Errorf("%d bytes: %.100q, want a quoted name and few others", len(text), text)
 	}
 }
 

@@ -62,7 +62,7 @@ func within(path string, of ns.NetNS, above map[uint32][]string) error {
 	defer func() { _ = space.Close() }()
 	return space.Do(func(ns.NetNS) error {
 		list, err := netlinkdump.Complete(links)
-		if err != nil {
+		if err = settled(err); err != nil {
 			return err
 		}
 		// The kernel may give the number with the list.
@@ -79,10 +79,37 @@ func within(path string, of ns.NetNS, above map[uint32][]string) error {
 	})
 }
 
-func links() ([][]byte, error) {
+// settled takes the last list of a namespace that changes all the time. A pod with rights in its
+// namespace can keep it so, and must not have every change of the node refused. What the list
+// lacks is an interface of that pod, which goes with the interface below it.
+func settled(err error) error {
+	if errors.Is(err, netlink.ErrDumpInterrupted) {
+		return nil
+	}
+	return err
+}
+
+// links lists the interfaces of the present namespace that are on top of others, without the
+// rest: a pod may have any number of interfaces.
+func links() (list [][]byte, err error) {
 	request := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_DUMP)
 	request.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
-	return request.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)
+	err = request.ExecuteIter(unix.NETLINK_ROUTE, unix.RTM_NEWLINK, func(message []byte) bool {
+		if isAbove(message) {
+			list = append(list, slices.Clone(message)) // it is a part of a buffer
+		}
+		return true
+	})
+	return list, err
+}
+
+// isAbove reports whether an interface is on top of one of another namespace.
+func isAbove(message []byte) bool {
+	if len(message) < unix.SizeofIfInfomsg {
+		return false
+	}
+	_, ok := attribute.List(message[unix.SizeofIfInfomsg:]).Number(unix.IFLA_LINK_NETNSID)
+	return ok
 }
 
 // below returns the index of the interface below another one, if it is in the namespace with a

@@ -143,6 +143,7 @@ func outsideNetwork(in metav1.Object, ref multinet.Ref, spec *danmv1.NetworkSpec
 		AllowedNamespaces: invalid.Texts("AllowedTenants", spec.AllowedTenants), Prefix: invalid.Text("container_prefix", spec.Options.ContainerPrefix),
 	}
 	row.Ready, row.Reason, row.Message = values.Readiness(status.Conditions)
+	row.Unexamined = row.Ready && (!row.Placed() || !isExamined(in, status))
 	if conflict := meta.FindStatusCondition(status.Conditions, v1alpha1.NameConflictCondition); conflict != nil {
 		row.NameConflict = said.Message(conflict.Message)
 	}
@@ -152,6 +153,12 @@ func outsideNetwork(in metav1.Object, ref multinet.Ref, spec *danmv1.NetworkSpec
 	readRanges(row, &spec.Options, &invalid)
 	row.Invalid = invalid.String()
 	return row
+}
+
+// isExamined reports whether the condition Ready is about the present specification.
+func isExamined(in metav1.Object, status *danmv1.NetworkStatus) bool {
+	ready := meta.FindStatusCondition(status.Conditions, v1alpha1.ReadyCondition)
+	return ready != nil && ready.ObservedGeneration == in.GetGeneration()
 }
 
 // profiledSpec returns the spec of a network with what the profile of a TenantNetwork gives,

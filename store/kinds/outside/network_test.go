@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/alioth-net/alioth/api/annotations"
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
@@ -371,6 +372,50 @@ func TestTheModeOfMacvlanInterfacesIsRead(t *testing.T) {
 		row := outsideNetwork(&meta, multinet.Ref{Kind: tc.kind, Name: "net"}, &spec, &danmv1.NetworkStatus{})
 		if row.Mode != tc.mode || (tc.invalid == "") != (row.Invalid == "") || !strings.Contains(row.Invalid, tc.invalid) {
 			t.Errorf("%s: mode %q, invalid %q; want %q and %q", tc.name, row.Mode, row.Invalid, tc.mode, tc.invalid)
+		}
+	}
+}
+
+// TestATenantNetworkIsUsableWithAProfileOfItsTypeOnly: a tenant may change the type, and with it the
+// NetworkID of the spec. Until the operator has examined that, no pod gets an interface by it.
+func TestATenantNetworkIsUsableWithAProfileOfItsTypeOnly(t *testing.T) {
+	status := danmv1.NetworkStatus{
+		Conditions: []metav1.Condition{
+			{Type: v1alpha1.ReadyCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReadyReason, Message: "pods may use it"},
+			{Type: v1alpha1.ProfileCondition, Status: metav1.ConditionTrue},
+		},
+		Profile: &danmv1.NetworkProfile{NetworkType: "flannel", NetworkID: "given", NetworkIDGiven: true},
+	}
+	read := func(kind, networkType string) *multinet.Network {
+		meta := objectMeta("net", 2)
+		spec := danmv1.NetworkSpec{NetworkID: "forged", NetworkType: networkType}
+		return outsideNetwork(&meta, multinet.Ref{Kind: kind, Name: "net"}, &spec, &status)
+	}
+	if got := read("TenantNetwork", "Flannel"); !got.Usable() || got.NetworkID != "given" {
+		t.Errorf("with its profile: usable %v, NetworkID %q, want the profile's", got.Usable(), got.NetworkID)
+	}
+	for _, networkType := range []string{"calico", "ipvlan"} {
+		if got := read("TenantNetwork", networkType); got.Usable() {
+			t.Errorf("type %s, without a profile: usable", networkType)
+		}
+	}
+	if got := read("DanmNet", "calico"); !got.Usable() {
+		t.Error("a DanmNet needs no profile, and is not usable")
+	}
+}
+
+// TestAChangedNetworkIsUsableOnceItIsExamined: the condition of an earlier specification says nothing
+// about the VLAN or the ranges of the present one.
+func TestAChangedNetworkIsUsableOnceItIsExamined(t *testing.T) {
+	for generation, want := range map[int64]bool{3: true, 4: false} {
+		status := danmv1.NetworkStatus{Conditions: []metav1.Condition{
+			{Type: v1alpha1.ReadyCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReadyReason, Message: "pods may use it", ObservedGeneration: 3},
+		}}
+		meta := objectMeta("net", 2)
+		meta.Generation = generation
+		got := outsideNetwork(&meta, multinet.Ref{Kind: "DanmNet", Name: "net"}, &danmv1.NetworkSpec{NetworkID: "net"}, &status)
+		if !got.Ready || got.Usable() != want {
+			t.Errorf("generation %d, examined was 3: Ready %v, usable %v", generation, got.Ready, got.Usable())
 		}
 	}
 }

@@ -117,7 +117,7 @@ func TestTenantNetworksKeepWhatTheOperatorGaveThem(t *testing.T) {
 		{"rule 5: a device", bare, func(o *danmv1.NetworkOptions) { o.HostDevice = "ens5" }, "host_device of a TenantNetwork can't change"},
 		{"rule 6: a pool", bare, func(o *danmv1.NetworkOptions) { o.DevicePool = "a.b/c" }, "device_pool of a TenantNetwork can't change"},
 		{"rule 3: another VLAN", given, func(o *danmv1.NetworkOptions) { o.VLAN = 501 }, "vlan: the Alioth operator chooses it"},
-		{"no VLAN, as in the manifest", given, func(o *danmv1.NetworkOptions) { o.VLAN = 0 }, ""},
+		{"no VLAN, which the status has not either", given, func(o *danmv1.NetworkOptions) { o.VLAN = 0 }, "vlan: the Alioth operator chooses it"},
 		{"rule 5: another device", given, func(o *danmv1.NetworkOptions) { o.HostDevice = "ens5" }, "host_device of a TenantNetwork can't change"},
 		{"no device, as in the manifest", given, func(o *danmv1.NetworkOptions) { o.HostDevice = "" }, ""},
 		{"a range", given, func(o *danmv1.NetworkOptions) { o.CIDR = "10.0.0.0/24" }, ""},
@@ -130,6 +130,14 @@ func TestTenantNetworksKeepWhatTheOperatorGaveThem(t *testing.T) {
 		name: "a type that is not offered", who: who, object: given, edit: func(n *danmv1.TenantNetwork) { n.Spec.NetworkType = "evil" }, refused: `"evil" is not offered`, except: byApply,
 	})
 	runChanges(t, changes)
+	before := given.DeepCopy()
+	given.Status.Profile = &danmv1.NetworkProfile{HostDevice: "ens4", VLAN: 500}
+	if err := as(t, operator()).Status().Patch(t.Context(), given, client.MergeFrom(before)); err != nil {
+		t.Fatalf("the operator writes the profile into the status: %v", err)
+	}
+	runChanges(t, []change[*danmv1.TenantNetwork]{
+		{name: "no VLAN, as in the manifest", who: who, object: given, edit: func(n *danmv1.TenantNetwork) { n.Spec.Options.VLAN = 0 }, except: byApply},
+	})
 	runChanges(t, []change[*danmiov1.TenantNetwork]{
 		{name: "rule 3, danm.io", who: who, object: &other, edit: func(n *danmiov1.TenantNetwork) { n.Spec.Options.VLAN = 5 }, refused: "vlan: the Alioth operator chooses it"},
 	})
