@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -44,6 +45,8 @@ type planner struct {
 	own map[string]bool
 	// sources are the addresses that routes can have as their source.
 	sources map[string]bool
+	// withoutIPv6 are the settings of devices that had no IPv6, by the names of the devices.
+	withoutIPv6 map[string]string
 	// age is how old before is.
 	age      time.Duration
 	requests []Request
@@ -83,6 +86,7 @@ func Back(before, now *Image, a Area, age time.Duration) (requests []Request, go
 	present := now.on(before.Names(), a.Routes) // not of devices that others have made since
 	p.sources = ownedBy(append(filtered(before.Addresses, func(m Message) bool { return p.lasts(m) && p.has(deviceOf(m)) }), now.Addresses...))
 	p.own = canonical(routes(), before.on(before.Names(), a.Routes).Routes)
+	p.withoutIPv6 = withoutIPv6(before.Settings)
 	p.restoreNextHops(before.NextHops, now.NextHops)
 	p.restoreRoutes(before.Routes, present.Routes, now.Routes)
 	p.restoreRules(before.Rules, now.Rules)
@@ -189,6 +193,19 @@ func (p *planner) restoreSettings(before, now *Image) {
 			}
 		}
 	}
+}
+
+// withoutIPv6 returns the settings that turn IPv6 off, by the names of devices.
+func withoutIPv6(settings map[string]map[string]string) map[string]string {
+	off := map[string]string{}
+	for name, list := range settings {
+		for path, value := range list {
+			if strings.HasSuffix(path, "ipv6/conf/"+name+"/disable_ipv6") && strings.TrimSpace(value) == "1" {
+				off[name] = path
+			}
+		}
+	}
+	return off
 }
 
 // restoreNeighbors adds neighbours or entries of bridges that are missing. No change adds any, so

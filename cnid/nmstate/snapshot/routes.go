@@ -31,8 +31,40 @@ func (p *planner) restoreRoutes(before, present, now []Message) {
 		if !p.canExist(m) {
 			continue
 		}
-		p.request(Request{What: "add the route " + destination(m).String(), Kind: c.add, Flags: c.create, Body: p.addable(m)})
+		p.withIPv6(m, Request{What: "add the route " + destination(m).String(), Kind: c.add, Flags: c.create, Body: p.addable(m)})
 	}
+}
+
+// withIPv6 requests to add a route. The kernel takes a route of IPv4 by a gateway of IPv6 on
+// devices with IPv6 alone, and keeps the route when somebody turns IPv6 off afterwards: IPv6 is on
+// for the moment.
+func (p *planner) withIPv6(m Message, add Request) {
+	var off []Request
+	if m[0] == unix.AF_INET {
+		for _, path := range p.turnedOff(m) {
+			p.request(Request{What: "set " + path + " for a route", Path: path, Value: "0"})
+			off = append(off, Request{What: "set " + path, Path: path, Value: "1"})
+		}
+	}
+	p.request(add)
+	p.requests = append(p.requests, off...)
+}
+
+// turnedOff are the settings that turn IPv6 off for the devices of a route's gateways of IPv6.
+func (p *planner) turnedOff(m Message) (paths []string) {
+	find := func(index uint32, hop attribute.List) {
+		if path := p.withoutIPv6[p.before[index].name]; path != "" && gatewayOf(hop).Is6() && !slices.Contains(paths, path) {
+			paths = append(paths, path)
+		}
+	}
+	attributes := routes().attributes(m)
+	if index, ok := attributes.Number(unix.RTA_OIF); ok {
+		find(index, attributes)
+	}
+	for hop := range hopsOf(attributes.Get(unix.RTA_MULTIPATH)) {
+		find(binary.NativeEndian.Uint32(hop[4:unix.SizeofRtNexthop]), attribute.List(hop[unix.SizeofRtNexthop:]))
+	}
+	return paths
 }
 
 // removeRoutes removes the routes that the change added, and what it left of others. It notes which

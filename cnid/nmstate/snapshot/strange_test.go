@@ -57,6 +57,20 @@ ip route append 198.18.2.0/24 via 192.0.2.1 dev eth1 onlink
 ip route append unreachable 198.18.2.0/24`,
 			change: `ip link set eth1 down`,
 		},
+		"a gateway of IPv6 on a device without IPv6": {
+			host: `ip link set eth1 up
+ip route add 198.18.2.0/24 via inet6 fd00::5 dev eth1 onlink
+sysctl -qw net.ipv6.conf.eth1.disable_ipv6=1`,
+			change: `ip route del 198.18.2.0/24`,
+		},
+		"several such gateways": {
+			host: `ip link set eth1 up
+ip link set eth2 up
+ip route add 198.18.2.0/24 nexthop via inet6 fd00::5 dev eth1 onlink nexthop via inet6 fd00::6 dev eth2 onlink
+sysctl -qw net.ipv6.conf.eth1.disable_ipv6=1
+sysctl -qw net.ipv6.conf.eth2.disable_ipv6=1`,
+			change: `ip link set eth1 down`,
+		},
 		"a bridge that lost its last port": {
 			host: `ip link add br0 type bridge
 ip link set eth1 master br0
