@@ -5,6 +5,7 @@ package transaction_test
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -87,6 +88,9 @@ func killed(t *testing.T, j job, guarded bool) error {
 		})
 		if errors.Is(err, transaction.ErrIncomplete) {
 			return nil
+		}
+		if left := (world{dir: j.Dir}).openFiles(t); err == nil && len(left) > 0 { // A guard that is killed may end late.
+			return fmt.Errorf("%v are left", left)
 		}
 		return err
 	})
