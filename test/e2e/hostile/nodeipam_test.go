@@ -133,7 +133,7 @@ func (p *poacher) labelsGiveNothing(t *testing.T) {
 	refused := map[string]*corev1.Pod{}
 	cases := map[string]struct{ label, value, reason, text string }{
 		"network":  {network, p.network.Name, v1alpha1.TenantNotAllowedReason, fmt.Sprintf("does not allow tenant %q", p.Name)},
-		"vpc":      {network, p.victim.VPC.Name, v1alpha1.PodNetworkNotReadyReason, "does not exist"},
+		"vpc":      {network, p.victim.VPC.Name, v1alpha1.PodNetworkNotReadyReason, "there is no PodNetwork"},
 		"foreign":  {instance, p.instance.Name, v1alpha1.PodNetworkInstanceNotFoundReason, fmt.Sprintf("no PodNetworkInstance %q in namespace %q", p.instance.Name, p.Namespace.Name)},
 		"instance": {instance, own.Name, v1alpha1.PodNetworkInstanceNotReadyReason, "is not Ready"},
 	}
