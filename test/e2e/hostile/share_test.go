@@ -73,6 +73,7 @@ func (f *forger) yieldsToAdministrators(t *testing.T, numbered *danmv1.TenantNet
 		reason string
 	}{{ranged, v1alpha1.OverlapReason}, {numbered, v1alpha1.VNITakenReason}} {
 		winner := &danmv1.ClusterNetwork{ObjectMeta: metav1.ObjectMeta{Name: stage.Unique("wan")}, Spec: tt.loser.Spec}
+		winner.Spec.Options.HostDevice, winner.Spec.Options.VLAN = tt.loser.Status.Profile.HostDevice, tt.loser.Status.Profile.VLAN
 		f.Make(t, winner)
 		f.awaitVerdict(t, winner, &winner.Status, v1alpha1.ReadyReason)
 		if told := f.awaitVerdict(t, tt.loser, &tt.loser.Status, tt.reason); !strings.Contains(told, "ClusterNetwork "+winner.Name) {
