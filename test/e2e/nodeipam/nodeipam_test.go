@@ -40,6 +40,9 @@ func ipsOf(entries []wire.PodIPInfo, of wire.NICType) (ips []string) {
 	for _, entry := range entries {
 		if entry.NICType == of {
 			ips = append(ips, entry.PodIPConfig.IPAddress)
+			if second := entry.NetworkContainerIPv6Config; second != nil {
+				ips = append(ips, second.IPSubnet.IPAddress)
+			}
 		}
 	}
 	slices.Sort(ips)
