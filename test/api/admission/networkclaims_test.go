@@ -127,11 +127,6 @@ func TestOnlyTheNodeOfAPodReleasesItsInterface(t *testing.T) {
 			return c.Patch(ctx, object.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)), client.DryRunAll)
 		}
 	}
-	update := func(ctx context.Context, c client.Client) error {
-		object := living.DeepCopy()
-		object.SetFinalizers(nil)
-		return c.Update(ctx, object, client.DryRunAll)
-	}
 	run(t, []attempt{
 		{"the daemon of the node reports a release", daemonOn("node-a"), report(deleted), ""},
 		{"another node's daemon does", daemonOn("node-b"), report(deleted), "may report for pods of its own node only"},
@@ -140,6 +135,6 @@ func TestOnlyTheNodeOfAPodReleasesItsInterface(t *testing.T) {
 		{"the daemon removes the finalizer", daemonOn("node-a"), strip(deleted), "cannot"},
 		{"the namespace's owner removes the finalizer", owner, strip(deleted), "only the Alioth operator removes the finalizer"},
 		{"an administrator does", clusterAdmin(), strip(living), "only the Alioth operator removes the finalizer"},
-		{"the operator does", operator(), update, ""},
+		{"the operator does", operator(), strip(living), ""},
 	})
 }

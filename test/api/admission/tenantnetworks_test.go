@@ -212,8 +212,8 @@ func TestRangesOfTenantsAreNotGiant(t *testing.T) {
 	before := ranges("default", "", "")
 	before.Name = "before"
 	create(t, admin, before)
-	before.Spec.Options.CIDR, before.Spec.Options.Net6 = "10.0.0.0/8", "fd00::/32"
-	if err := as(t, operator()).Update(t.Context(), before); err != nil { // the policy is not for the operator
+	giant := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"Options":{"cidr":"10.0.0.0/8","net6":"fd00::/32"}}}`))
+	if err := as(t, operator()).Patch(t.Context(), before, giant); err != nil { // the policy is not for the operator
 		t.Fatal(err)
 	}
 	edit := func(name, refused string, edit func(*danmv1.NetworkOptions)) change[*danmv1.TenantNetwork] {
