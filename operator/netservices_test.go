@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
@@ -385,4 +386,32 @@ func TestServicesAboveTheLimitOfATenantWaitForRoom(t *testing.T) {
 	}
 	r.delete(services[0])
 	r.leadsTo(services[2], "192.168.0.5:8080 unready unserving", "fd00:1::5:8080 unready unserving")
+}
+
+func TestAServiceThatIsServedNowhereIsWarned(t *testing.T) {
+	r := start(t)
+	r.network("unserved")
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "unserved", Name: "web", Labels: map[string]string{arktosv1.NetworkLabel: "nowhere"}},
+		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+	}
+	r.create(service)
+	r.announced(service, v1alpha1.NetworkNotFoundReason)
+	r.create(newNetwork("unserved", "early", "unserved-nowhere"))
+	before := service.DeepCopy()
+	service.Labels[arktosv1.NetworkLabel] = "early"
+	if err := r.Patch(t.Context(), service, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	r.announced(service, v1alpha1.NetworkNotReadyReason)
+	r.create(&discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Namespace: "unserved", Name: "web-1", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
+		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"192.0.2.1"}}},
+	})
+	before = service.DeepCopy()
+	service.Labels[arktosv1.NetworkLabel] = "n"
+	if err := r.Patch(t.Context(), service, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	r.announced(service, v1alpha1.EndpointsLeftOutReason)
 }

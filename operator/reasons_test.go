@@ -20,7 +20,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -472,32 +471,4 @@ func TestOneOfTwoNetworksOfOneNameSaysSo(t *testing.T) {
 		return nil
 	})
 	r.announced(conflicts[0], v1alpha1.NameConflictReason)
-}
-
-func TestAServiceThatIsServedNowhereIsWarned(t *testing.T) {
-	r := start(t)
-	r.network("unserved")
-	service := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "unserved", Name: "web", Labels: map[string]string{arktosv1.NetworkLabel: "nowhere"}},
-		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
-	}
-	r.create(service)
-	r.announced(service, v1alpha1.NetworkNotFoundReason)
-	r.create(newNetwork("unserved", "early", "unserved-nowhere"))
-	before := service.DeepCopy()
-	service.Labels[arktosv1.NetworkLabel] = "early"
-	if err := r.Patch(t.Context(), service, client.MergeFrom(before)); err != nil {
-		t.Fatal(err)
-	}
-	r.announced(service, v1alpha1.NetworkNotReadyReason)
-	r.create(&discoveryv1.EndpointSlice{
-		ObjectMeta:  metav1.ObjectMeta{Namespace: "unserved", Name: "web-1", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
-		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"192.0.2.1"}}},
-	})
-	before = service.DeepCopy()
-	service.Labels[arktosv1.NetworkLabel] = "n"
-	if err := r.Patch(t.Context(), service, client.MergeFrom(before)); err != nil {
-		t.Fatal(err)
-	}
-	r.announced(service, v1alpha1.EndpointsLeftOutReason)
 }

@@ -26,7 +26,7 @@ const (
 	// prefixed is the length of what precedes a message: a flag for compression, and
 	// four bytes for the length (gRPC over HTTP/2, "Length-Prefixed-Message").
 	prefixed = 5
-	// contentType is that of requests and answers.
+	// contentType is the content type of requests and answers.
 	contentType = "application/grpc"
 )
 

@@ -17,7 +17,8 @@ import (
 	"github.com/alioth-net/alioth/store/tenancy"
 )
 
-// profile is what a TenantConfig gives a TenantNetwork. The status has it, and never the spec:
+// profile has the values that a TenantConfig gives a TenantNetwork. The operator writes them into
+// the status, and never into the spec:
 // a writer that applies, replaces or synchronizes its manifest would undo a change of the spec.
 type profile struct {
 	// device is a device or a pool of devices; "" for none.

@@ -22,7 +22,7 @@ type State struct {
 	// without one.
 	Desired, FromPolicies map[string]any
 	// Reach are the targets that the node has to reach after a change, as people set them, and
-	// PolicyReach those of all policies. Parts have those of their own policies.
+	// PolicyReach has the targets of all policies. Each part has the targets of its own policies.
 	Reach, PolicyReach []string
 	// Parts are enforced each by itself; nil if everything is enforced together.
 	Parts []policy.Part

@@ -214,8 +214,8 @@ type NetworkStatus struct {
 	// ObservedGeneration is the generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Profile is what the TenantConfig gives a TenantNetwork. The operator writes nothing
-	// into the spec, so that a manifest can be applied again.
+	// Profile has the values that the TenantConfig gives a TenantNetwork. The operator
+	// writes nothing into the spec, so that a manifest can be applied again.
 	// +optional
 	Profile *NetworkProfile `json:"profile,omitempty"`
 	// Conditions: Ready, NameConflict.
@@ -225,7 +225,7 @@ type NetworkStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// NetworkProfile is what a TenantNetwork has by the TenantConfig.
+// NetworkProfile has the values that a TenantNetwork gets from the TenantConfig.
 type NetworkProfile struct {
 	// NetworkType is the type that the profile is for.
 	// +optional

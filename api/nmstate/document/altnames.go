@@ -43,14 +43,14 @@ var references = []string{
 	"vlan.base-iface", "vxlan.base-iface", "mac-vlan.base-iface", "ipvlan.base-iface",
 }
 
-// rootReferences are those of a document.
+// rootReferences lists the fields of a document that name an interface.
 var rootReferences = []string{
 	"routes.config[].next-hop-interface", "routes.config[].vrf-name", "route-rules.config[].iif",
 }
 
 // KernelNames returns a JSON document with the names of interfaces in place of alternative ones
-// of the current state. The name of an interface that is there is no alternative one. Nothing of
-// the document is changed. Without alternative names in it, the result is the document itself.
+// of the current state. An interface with that very name precedes. KernelNames
+// does not change the document. Without alternative names in it, the result is the document itself.
 func KernelNames(desired, current map[string]any) map[string]any {
 	r := renaming{names: alternatives(current)}
 	if len(r.names) == 0 {

@@ -206,7 +206,7 @@ func (s *Server) held() []dhcp.Held {
 }
 
 // resolve lets the resolver use what the clients have learned, after what is static. When they
-// know nothing any more, its file is what it was before.
+// know nothing any more, resolve restores the former file.
 func (s *Server) resolve(w *automatic.Wanted, known automatic.Known) error {
 	learns := slices.ContainsFunc(known.Clients, func(c automatic.Client) bool { return len(c.DNS)+len(c.Search) > 0 })
 	switch {
