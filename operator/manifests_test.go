@@ -11,10 +11,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -83,6 +85,11 @@ func TestAManifestCanBeWrittenAgain(t *testing.T) {
 	sees(r, config, func(c *danmv1.TenantConfig) error { return ready(c.Status.Conditions, v1alpha1.ReadyReason) })
 	for name, manifest := range manifests {
 		t.Run(name, func(t *testing.T) {
+			defer func() {
+				object := decoded(t, []byte(manifest))
+				r.delete(object)
+				r.gone(object)
+			}()
 			for writer, write := range map[string]func(*testing.T, *rig, []byte) *unstructured.Unstructured{
 				"apply": applies, "server-side apply": appliesAtTheServer, "replace": replaces,
 			} {
@@ -94,11 +101,6 @@ func TestAManifestCanBeWrittenAgain(t *testing.T) {
 				}
 			}
 		})
-	}
-	for _, manifest := range manifests {
-		object := decoded(t, []byte(manifest))
-		r.delete(object)
-		r.gone(object)
 	}
 }
 
@@ -183,20 +185,24 @@ func appliesAtTheServer(t *testing.T, r *rig, manifest []byte) *unstructured.Uns
 }
 
 // replaces writes a manifest as `kubectl replace` does: what the manifest lacks goes, the
-// finalizers too.
+// finalizers too. A person repeats the command when the operator has written in between.
 func replaces(t *testing.T, r *rig, manifest []byte) *unstructured.Unstructured {
 	t.Helper()
-	object, there := decoded(t, manifest), decoded(t, manifest)
-	err := r.Get(t.Context(), client.ObjectKeyFromObject(object), there)
-	if client.IgnoreNotFound(err) != nil {
-		t.Fatal(err)
-	}
-	if err != nil {
+	object := decoded(t, manifest)
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		there := decoded(t, manifest)
+		if err := r.Get(t.Context(), client.ObjectKeyFromObject(there), there); err != nil {
+			return err
+		}
+		object = decoded(t, manifest)
+		object.SetResourceVersion(there.GetResourceVersion())
+		return r.Update(t.Context(), object)
+	})
+	if apierrors.IsNotFound(err) {
 		r.create(object)
 		return object
 	}
-	object.SetResourceVersion(there.GetResourceVersion())
-	if err := r.Update(t.Context(), object); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
 	return object
