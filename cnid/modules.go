@@ -9,6 +9,9 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/alioth-net/alioth/api/version"
 	"github.com/alioth-net/alioth/cnid/attachment"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/hostlink"
@@ -88,9 +91,12 @@ func (d *daemon) servicesModule() module {
 
 // statusModule serves status, health and metrics of the node.
 func (d *daemon) statusModule() module {
+	d.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: version.Metric, Help: version.MetricHelp, ConstLabels: version.Get().Labels(),
+	}, func() float64 { return 1 }))
 	return module{
 		name:     "status",
-		handlers: map[string]http.Handler{nodestatus.Path: nodestatus.Handler(func(context.Context) nodestatus.Status { return d.status() })},
+		handlers: map[string]http.Handler{nodestatus.Path: nodestatus.Handler(d.status)},
 		servers:  []func(context.Context) error{d.serveHTTP},
 		dump:     d.dumpStatus,
 	}

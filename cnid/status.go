@@ -8,23 +8,26 @@ import (
 	"context"
 	"slices"
 
+	"github.com/alioth-net/alioth/api/version"
+	"github.com/alioth-net/alioth/cnid/install"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/cnid/nodestatus/convert"
 )
 
 // status returns what `aliothctl status` shows of this node.
-func (d *daemon) status() nodestatus.Status {
+func (d *daemon) status(ctx context.Context) nodestatus.Status {
 	synced, _ := d.synced()
 	mtu, _ := d.progress.PodMTU()
 	return nodestatus.Status{
-		Node: d.cfg.NodeName, Synced: synced, Programmed: mtu != 0, PodMTU: mtu,
+		Node: d.cfg.NodeName, Version: version.Get().String(), Plugin: install.PluginVersion(ctx, d.cfg.CNIBinDir),
+		Synced: synced, Programmed: mtu != 0, PodMTU: mtu,
 		Attachments: convert.Attachments(d.journal.Records()), Releasing: convert.Attachments(d.journal.Releases()), Problem: d.progress.Problem(), Warnings: d.checker.Warnings(),
 	}
 }
 
 // dumpStatus adds the node's status and the configuration of its plan to a dump.
-func (d *daemon) dumpStatus(_ context.Context, dump *nodestatus.Dump) {
-	dump.Status, dump.Config = d.status(), convert.Settings(d.plan)
+func (d *daemon) dumpStatus(ctx context.Context, dump *nodestatus.Dump) {
+	dump.Status, dump.Config = d.status(ctx), convert.Settings(d.plan)
 	dump.Tables = convert.Tables(d.tables())
 	dump.Config.Reserved = slices.Concat(d.plan.Reserved, d.apiHost.Addresses())
 }

@@ -26,14 +26,14 @@ type counted struct {
 
 func (c *counted) Get(context.Context, string, metav1.GetOptions) (*coordinationv1.Lease, error) {
 	c.reads++
-	return version(c.version), nil
+	return leaseAt(c.version), nil
 }
 
 func (c *counted) Update(context.Context, *coordinationv1.Lease, metav1.UpdateOptions) (*coordinationv1.Lease, error) {
-	return version(c.version), nil
+	return leaseAt(c.version), nil
 }
 
-func version(v string) *coordinationv1.Lease {
+func leaseAt(v string) *coordinationv1.Lease {
 	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{ResourceVersion: v}}
 }
 
@@ -58,13 +58,13 @@ func TestTheWatchAnswersReadsUntilAWriteAndOnceItHasCaughtUp(t *testing.T) {
 		if took := time.Since(began); took != 9*time.Second {
 			t.Errorf("ten reads took %s, want a second between two", took)
 		}
-		watched = version("6")
+		watched = leaseAt("6")
 		look("once the watch has the lease", "6", 0)
 		if _, err := f.Update(t.Context(), watched, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		look("after a write", "7", 10)
-		watched = version("7")
+		watched = leaseAt("7")
 		look("once the watch has caught up", "7", 1)
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/alioth-net/alioth/api/version"
 	"github.com/alioth-net/alioth/operator/distrust"
 	"github.com/alioth-net/alioth/operator/pod"
 )
@@ -41,10 +42,13 @@ func newMetrics(s *state) (*metricSet, error) {
 			Help: "Events that were not written, because the objects of one namespace caused too many.",
 		}),
 	}
+	build := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: version.Metric, Help: version.MetricHelp, ConstLabels: version.Get().Labels(),
+	}, func() float64 { return 1 })
 	var podsErr, distrustErr, writesErr error
 	m.pods, podsErr = pod.NewMetrics(m.registry)
 	m.distrust, distrustErr = distrust.NewMetrics(m.registry)
 	m.writes, writesErr = newWrites(m.registry)
 	return m, errors.Join(podsErr, distrustErr, writesErr,
-		m.registry.Register(m.leader), m.registry.Register(m.terms), m.registry.Register(m.withheld), m.registry.Register(picture{s}))
+		m.registry.Register(m.leader), m.registry.Register(m.terms), m.registry.Register(m.withheld), m.registry.Register(picture{s}), m.registry.Register(build))
 }

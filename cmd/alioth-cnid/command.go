@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/version"
 	"github.com/alioth-net/alioth/cnid"
 	"github.com/alioth-net/alioth/cnid/delegate/host"
 	"github.com/alioth-net/alioth/cnid/install"
@@ -33,9 +34,10 @@ type options struct {
 func newCommand() *cobra.Command {
 	o := &options{Config: cnid.DefaultConfig()}
 	root := &cobra.Command{
-		Use:   "alioth-cnid",
-		Short: "Serve the pods of one node: CNI, datapath, probes",
-		Args:  cobra.NoArgs, SilenceUsage: true,
+		Use:     "alioth-cnid",
+		Short:   "Serve the pods of one node: CNI, datapath, probes",
+		Version: version.Get().String(),
+		Args:    cobra.NoArgs, SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, log, err := o.prepare()
 			if err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/api/version"
 	"github.com/alioth-net/alioth/operator"
 )
 
@@ -29,9 +30,10 @@ type options struct {
 func newCommand() *cobra.Command {
 	o := &options{Config: operator.DefaultConfig()}
 	root := &cobra.Command{
-		Use:   "alioth-operator",
-		Short: "Assign VNIs and addresses to the VPCs, subnets and pods of the cluster",
-		Args:  cobra.NoArgs, SilenceUsage: true,
+		Use:     "alioth-operator",
+		Short:   "Assign VNIs and addresses to the VPCs, subnets and pods of the cluster",
+		Version: version.Get().String(),
+		Args:    cobra.NoArgs, SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, log, err := o.prepare()
 			if err != nil {

@@ -9,14 +9,16 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/containernetworking/cni/pkg/skel"
-	"github.com/containernetworking/cni/pkg/version"
+	cniversion "github.com/containernetworking/cni/pkg/version"
 
 	"github.com/alioth-net/alioth/api/ipamconf"
+	"github.com/alioth-net/alioth/api/version"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/delegate/ipam"
 )
@@ -30,13 +32,17 @@ func main() {
 		ipam.Main()
 		return
 	}
+	if len(os.Args) == 2 && os.Args[1] == "--version" {
+		fmt.Fprintln(os.Stdout, version.Get())
+		return
+	}
 	skel.PluginMainFuncs(skel.CNIFuncs{
 		Add:    forward("ADD"),
 		Del:    forward("DEL"),
 		Check:  forward("CHECK"),
 		GC:     forward("GC"),
 		Status: forward("STATUS"),
-	}, version.PluginSupports(cniapi.Versions()...), "CNI plugin alioth")
+	}, cniversion.PluginSupports(cniapi.Versions()...), "CNI plugin alioth")
 }
 
 func forward(command string) func(*skel.CmdArgs) error {

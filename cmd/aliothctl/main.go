@@ -16,6 +16,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/alioth-net/alioth/api/version"
 )
 
 // Names of the binary as a plugin of kubectl. kubectl runs the second one to
@@ -34,9 +36,9 @@ func main() {
 	}
 }
 
-// exitStatus is 1 for a finding of verify, trace or policy handle, and 2 for an error.
+// exitStatus is 1 for a finding of verify, trace, policy handle or version, and 2 for an error.
 func exitStatus(err error) int {
-	if errors.Is(err, errDifferent) || errors.Is(err, errStopped) || errors.Is(err, errDegraded) {
+	if errors.Is(err, errDifferent) || errors.Is(err, errStopped) || errors.Is(err, errDegraded) || errors.Is(err, errSkew) {
 		return 1
 	}
 	return 2
@@ -56,9 +58,10 @@ kubeconfig.
 status, dump and map show one node. With --node they reach it through the API
 server; without, they show the node on which they run, as root.`,
 		SilenceUsage: true,
+		Version:      version.Get().String(),
 	}
 	root.AddCommand(statusCommand(), mapCommand(), dumpCommand(), releaseCommand(), verifyCommand(),
-		dropsCommand(), flowsCommand(), traceCommand(), packetTraceCommand(), stateCommand(), policyCommand())
+		dropsCommand(), flowsCommand(), traceCommand(), packetTraceCommand(), stateCommand(), policyCommand(), versionCommand())
 	for _, group := range root.Commands() {
 		refuseUnknown(group)
 	}

@@ -6,14 +6,19 @@
 package install
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"github.com/alioth-net/alioth/api/ipamconf"
+	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 )
 
@@ -25,6 +30,8 @@ const (
 	PluginName = "alioth"
 	// conflistVersion is the newest CNI version of the plugin.
 	conflistVersion = "1.1.0"
+	// versionWithin is how long the plugin may take to tell its version.
+	versionWithin = 5 * time.Second
 )
 
 // Plugin copies the plugin binary into the container runtime's
@@ -63,6 +70,18 @@ func linkAtomically(target, path string) error {
 		return errors.Join(fmt.Errorf("link %s: %w", path, err), removeFiles(fresh))
 	}
 	return nil
+}
+
+// PluginVersion returns what the plugin in a directory says with --version, or why it says
+// nothing.
+func PluginVersion(ctx context.Context, dir string) string {
+	ctx, cancel := context.WithTimeout(ctx, versionWithin)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, filepath.Join(dir, PluginName), "--version").Output()
+	if err != nil {
+		return said.Message("the plugin does not tell its version: " + err.Error())
+	}
+	return said.Message(strings.TrimSpace(string(out)))
 }
 
 // WriteConflist makes the container runtime use the plugin.

@@ -23,6 +23,10 @@ const Path = "/status/v1"
 // Status is the state of one node. Fields may be added.
 type Status struct {
 	Node string `json:"node"`
+	// Version is what the daemon says with --version, and Plugin what the CNI plugin in the
+	// runtime's folder says, or why it says nothing.
+	Version string `json:"version"`
+	Plugin  string `json:"plugin"`
 	// Synced is true once everything of this node had been read from the API.
 	Synced bool `json:"synced"`
 	// Programmed is true once the kernel had been programmed.

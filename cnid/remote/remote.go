@@ -62,6 +62,11 @@ func NewExecutor(config *rest.Config) (*Executor, error) {
 // Run runs a command in a daemon's pod, and writes its output. The error is in the words of
 // the command, which has its own name for what went wrong: users did not give the command.
 func (e *Executor) Run(ctx context.Context, pod *corev1.Pod, stdout io.Writer, command ...string) error {
+	return e.RunIn(ctx, pod, container, stdout, command...)
+}
+
+// RunIn is like Run, for a container of any pod of Alioth.
+func (e *Executor) RunIn(ctx context.Context, pod *corev1.Pod, container string, stdout io.Writer, command ...string) error {
 	url := e.rest.Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("exec").
 		VersionedParams(&corev1.PodExecOptions{Container: container, Command: command, Stdout: true, Stderr: true}, scheme.ParameterCodec).URL()
 	websocket, err := remotecommand.NewWebSocketExecutor(e.config, "GET", url.String())

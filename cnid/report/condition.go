@@ -19,6 +19,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/api/version"
 	"github.com/alioth-net/alioth/cnid/broadcast"
 	"github.com/alioth-net/alioth/cnid/finding"
 	"github.com/alioth-net/alioth/store"
@@ -185,7 +186,7 @@ func (r *Reporter) patchCondition(ctx context.Context) error {
 	now := metav1.Now()
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{{
 		Type: corev1.NodeNetworkUnavailable, Status: corev1.ConditionFalse,
-		Reason: "AliothIsUp", Message: "Alioth's datapath is programmed on this node",
+		Reason: "AliothIsUp", Message: "the datapath of Alioth " + version.Get().Version + " is programmed on this node",
 		LastHeartbeatTime: now, LastTransitionTime: now,
 	}}}})
 	if err != nil {

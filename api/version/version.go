@@ -1,0 +1,82 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package version names the release and the commit from which a program was built.
+package version
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+)
+
+// Number is the number of the release, by Semantic Versioning 2.0.0, without the "v" of its
+// tag. No other file decides it: `make generate` writes it into the chart.
+const Number = "0.1.0"
+
+// Info describes a program. The linker adds the commit where the sources are a clone of the
+// repository; otherwise Commit and Date are empty.
+type Info struct {
+	// Version is Number with a "v" before it, for example v0.1.0.
+	Version string `json:"version"`
+	// Commit is the hash of the commit, in full.
+	Commit string `json:"commit,omitempty"`
+	// Date is the time of the commit, by RFC 3339, so that two builds of a commit are equal.
+	Date string `json:"date,omitempty"`
+	// Modified is true if the sources differed from the commit.
+	Modified bool `json:"modified,omitempty"`
+	// Go is the version of the compiler, and Platform its target, for example linux/amd64.
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+// Get returns the description of the program that runs.
+func Get() Info {
+	built, _ := debug.ReadBuildInfo()
+	return describe(built)
+}
+
+// describe returns what built tells; nil tells nothing about the commit.
+func describe(built *debug.BuildInfo) Info {
+	info := Info{Version: "v" + Number, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	if built == nil {
+		return info
+	}
+	for _, setting := range built.Settings {
+		switch setting.Key {
+		case "vcs.revision":
+			info.Commit = setting.Value
+		case "vcs.time":
+			info.Date = setting.Value
+		case "vcs.modified":
+			info.Modified = setting.Value == "true"
+		}
+	}
+	return info
+}
+
+// String returns the description in one line.
+func (i Info) String() string {
+	source := "of an unknown commit"
+	if len(i.Commit) >= 12 {
+		source = "commit " + i.Commit[:12]
+	}
+	if i.Modified {
+		source += " with changes"
+	}
+	if i.Date != "" {
+		source += " of " + i.Date
+	}
+	return fmt.Sprintf("%s, %s, %s %s", i.Version, source, i.Go, i.Platform)
+}
+
+// Metric is the gauge whose labels are Labels, in the metrics of the operator and of the daemons.
+const (
+	Metric     = "alioth_build_info"
+	MetricHelp = "1, with the release and the commit of the program as labels."
+)
+
+// Labels returns the description as labels of Metric.
+func (i Info) Labels() map[string]string {
+	return map[string]string{"version": i.Version, "revision": i.Commit, "goversion": i.Go}
+}

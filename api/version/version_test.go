@@ -1,0 +1,53 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package version
+
+import (
+	"os"
+	"runtime/debug"
+	"strings"
+	"testing"
+
+	utilversion "k8s.io/apimachinery/pkg/util/version"
+	"sigs.k8s.io/yaml"
+)
+
+func TestTheNumberIsSemantic(t *testing.T) {
+	if _, err := utilversion.ParseSemantic(Number); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTheChartHasTheNumber(t *testing.T) {
+	text, err := os.ReadFile("../../helm/alioth/Chart.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var chart struct{ Version, AppVersion string }
+	if err := yaml.Unmarshal(text, &chart); err != nil {
+		t.Fatal(err)
+	}
+	if chart.Version != Number || chart.AppVersion != Number {
+		t.Errorf("the chart has version %q and appVersion %q, want %q: run make generate", chart.Version, chart.AppVersion, Number)
+	}
+}
+
+func TestAProgramTellsItsCommit(t *testing.T) {
+	info := describe(&debug.BuildInfo{Settings: []debug.BuildSetting{
+		{Key: "vcs.revision", Value: "0123456789abcdef0123456789abcdef01234567"},
+		{Key: "vcs.time", Value: "2026-11-29T10:00:00Z"},
+		{Key: "vcs.modified", Value: "true"},
+	}})
+	for _, want := range []string{"v" + Number, "0123456789ab", "with changes", "2026-11-29T10:00:00Z"} {
+		if !strings.Contains(info.String(), want) {
+			t.Errorf("%q lacks %q", info, want)
+		}
+	}
+	if got := info.Labels()["revision"]; got != info.Commit {
+		t.Errorf("the metric has the revision %q, want %q", got, info.Commit)
+	}
+	if text := describe(nil).String(); !strings.Contains(text, "unknown commit") {
+		t.Errorf("without a commit: %q", text)
+	}
+}
