@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -135,6 +136,18 @@ func (q question) expect(t *testing.T, count int, want string) {
 	}
 }
 
+// expectNothing requires that no target answers for a while.
+func (q question) expectNothing(t *testing.T) {
+	t.Helper()
+	results, err := q.ask(patience(t), 1, attempt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, problem := range wrongAmong(results, nothing) {
+		t.Error(problem)
+	}
+}
+
 // wrongAmong are the results that are not the answer.
 func wrongAmong(results []report.Probe, want string) (wrong []string) {
 	for _, r := range results {
@@ -163,31 +176,19 @@ func at(service *corev1.Service, protocols ...string) []string {
 	return targets
 }
 
-// awaitSeen waits until a pod's server has got a text so many times.
-func (l *lab) awaitSeen(t *testing.T, pod *corev1.Pod, text string, times int) {
+// expectUnseen requires that a pod's server never got a text. Messages that were sent to it
+// before others that it has got have come by then.
+func (l *lab) expectUnseen(t *testing.T, pod *corev1.Pod, texts ...string) {
 	t.Helper()
-	until(t, fmt.Sprintf("%d messages %q at %s", times, text, pod.Name), func(ctx context.Context) (bool, string, error) {
-		n, err := l.countSeen(ctx, pod, text)
-		return n >= times, fmt.Sprint(n), err
-	})
-}
-
-// expectUnseen requires that a pod's server never got a text.
-func (l *lab) expectUnseen(t *testing.T, pod *corev1.Pod, text string) {
-	t.Helper()
-	if n, err := l.countSeen(patience(t), pod, text); n != 0 || err != nil {
-		t.Errorf("%s has got %d messages %q, %v", pod.Name, n, text, err)
+	seen, err := l.Seen(patience(t), pod)
+	if err != nil {
+		t.Fatal(err)
 	}
-}
-
-func (l *lab) countSeen(ctx context.Context, pod *corev1.Pod, text string) (n int, err error) {
-	seen, err := l.Seen(ctx, pod)
 	for _, message := range seen {
-		if message.Text == text {
-			n++
+		if slices.Contains(texts, message.Text) {
+			t.Errorf("%s has got %q over %s from %s", pod.Name, message.Text, message.Proto, message.Peer)
 		}
 	}
-	return n, err
 }
 
 // converse talks from a pod over one socket for each target, until the function that it
@@ -212,12 +213,11 @@ func (l *lab) converse(t *testing.T, from *corev1.Pod, targets ...string) func()
 func (l *lab) converseOutside(t *testing.T, targets ...string) func() []report.Conversation {
 	t.Helper()
 	stop := filepath.Join(t.TempDir(), "stop")
-	said := make(chan error, 1)
+	ctx, said := stage.Within(t, 3*stage.Patience), make(chan error, 1)
 	var out string
 	go func() {
 		var err error
-		command := append([]string{"converse", "--stop-file", stop, "--begun-file", stop + ".begun"}, targets...)
-		out, err = l.on(l.host)(stage.Within(t, 3*stage.Patience), command...)
+		out, err = l.on(l.host)(ctx, append([]string{"converse", "--stop-file", stop, "--begun-file", stop + ".begun"}, targets...)...)
 		said <- err
 	}()
 	until(t, "the host to get an answer", func(ctx context.Context) (bool, string, error) {

@@ -18,7 +18,7 @@ import (
 // common is what cases share that change no pods: a tenant with servers and clients, and a
 // host outside. A case leads Services of its own to the servers.
 type common struct {
-	*scene.Tenant
+	tenant *scene.Tenant
 	// one and two serve, on the first node and on the second. one has a second echo server,
 	// at secondPort.
 	one, two *corev1.Pod
@@ -39,14 +39,14 @@ const hostNumber = 220
 func newCommon(t *testing.T, e *stage.Env) *common {
 	t.Helper()
 	first, second := e.Nodes()
-	c := &common{Tenant: e.Tenant(t, stage.Overlapping("reports"))}
-	balancing := scene.Subnet(c.VPC.Name, "lb", "10.10.9.0/24", "fd10:10:0:9::/64")
+	c := &common{tenant: e.Tenant(t, stage.Overlapping("reports"))}
+	balancing := scene.Subnet(c.tenant.VPC.Name, "lb", "10.10.9.0/24", "fd10:10:0:9::/64")
 	balancing.Spec.Use = v1alpha1.SubnetForServices
 	e.Make(t, balancing)
-	c.one = c.Pod("one", scene.OnNode(first), withSecondServer)
-	c.two = c.Pod("two", scene.OnNode(second))
-	c.asker = c.Pod("asker", scene.OnNode(first))
-	c.machine = c.Pod("machine", scene.OnNode(second), scene.AsMachine())
+	c.one = c.tenant.Pod("one", scene.OnNode(first), withSecondServer)
+	c.two = c.tenant.Pod("two", scene.OnNode(second))
+	c.asker = c.tenant.Pod("asker", scene.OnNode(first))
+	c.machine = c.tenant.Pod("machine", scene.OnNode(second), scene.AsMachine())
 	e.Run(t, c.one, c.two, c.asker, c.machine)
 	v4, v6 := e.OnUnderlay(hostNumber)
 	c.host = e.OutsideHostAt(t, "reporter", v4, v6)

@@ -6,6 +6,7 @@ package reports
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,7 +24,7 @@ import (
 // service makes a Service of the common tenant without a selector. It has no endpoints yet.
 func (l *lab) service(t *testing.T, changes ...func(*corev1.Service)) *corev1.Service {
 	t.Helper()
-	return l.serviceIn(t, l.Namespace.Name, changes...)
+	return l.serviceIn(t, l.tenant.Namespace.Name, changes...)
 }
 
 // serviceIn does the same in another namespace.
@@ -128,12 +129,15 @@ func (l *lab) change(t *testing.T, service *corev1.Service, change func()) {
 	}
 }
 
-// awaitIngress waits until the status of a Service shows so many addresses.
-func (l *lab) awaitIngress(t *testing.T, service *corev1.Service, count int) {
+// awaitIngress waits until the status of a Service shows these addresses.
+func (l *lab) awaitIngress(t *testing.T, service *corev1.Service, want ...string) {
 	t.Helper()
-	until(t, fmt.Sprintf("%d addresses of Service %s", count, service.Name), func(ctx context.Context) (bool, string, error) {
+	until(t, fmt.Sprintf("addresses %v of Service %s", want, service.Name), func(ctx context.Context) (bool, string, error) {
 		err := l.Client.Get(ctx, client.ObjectKeyFromObject(service), service)
-		ingress := service.Status.LoadBalancer.Ingress
-		return err == nil && len(ingress) == count, fmt.Sprint(ingress), err
+		var shown []string
+		for _, ingress := range service.Status.LoadBalancer.Ingress {
+			shown = append(shown, ingress.IP)
+		}
+		return err == nil && slices.Equal(shown, want), fmt.Sprint(shown), err
 	})
 }
