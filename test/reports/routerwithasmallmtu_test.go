@@ -19,7 +19,9 @@ var _ = kept(Report{
 	Run: func(t *testing.T, l *lab) {
 		service := l.service(t, withNodePorts)
 		l.lead(t, service, l.two)
-		far := question{from: l.behindRouter(t), targets: l.atNodes(service, "tcp"), text: strings.Repeat("x", 4000)}
+		near := question{from: l.on(l.host), targets: l.atNodes(service, "tcp")}
+		near.await(t, name(l.two))
+		far := question{from: l.behindRouter(t), targets: near.targets, text: strings.Repeat("x", 4000)}
 		far.expect(t, 3, name(l.two))
 	},
 })
