@@ -13,7 +13,7 @@ LAB   := $(GO) run ./test/cluster/cmd/lab
 # The tests of the whole operator need nothing of the kernel and much of the processors.
 OPERATOR := ./operator ./cmd/alioth-operator
 # Packages that need no cluster. Go begins with those that are named first: the longest.
-UNIT  := ./cnid ./test/model ./api/... ./cmd/... ./cnid/... ./ebpf/... ./operator/... ./store/... ./test/bench/... ./test/cluster/... ./test/demo/... ./test/freeport/... ./test/images/... ./test/lanes/... ./test/model/... ./test/soak/... ./test/testtool/... ./test/texts/... ./test/vm/... ./test/waits/...
+UNIT  := ./cnid ./test/model ./api/... ./cmd/... ./cnid/... ./ebpf/... ./operator/... ./store/... ./test/bench/... ./test/cluster/... ./test/demo/... ./test/freeport/... ./test/images/... ./test/lanes/... ./test/model/... ./test/reports/... ./test/soak/... ./test/testtool/... ./test/texts/... ./test/vm/... ./test/waits/...
 
 # golangci-lint has govet among its linters, so tests do not vet again.
 # Collections of garbage are a fifth to a third of what tests compute.
@@ -45,7 +45,7 @@ EPISODES ?= 600
 SEEDED := TestAnythingMayHappen|TestNoFailureOfAnyWriteLosesOrLeaksAnything|TestOperatorsAreKilledAtAnyMoment|TestLeadersAreKilledInTheMiddleOfAChangeOfMembers|TestDaemonsAreKilledAtAnyMoment|TestChoicesEqualThoseOfANaiveModel|TestAPlannerPlansLikeBuild|TestChangingFrontendsIsLikeApplyingThem|TestReplacingTheProgramsLosesNoPacket|TestReplacingAFilterLosesNoPacket|TestRandomStatesAreReachedAndRestored|TestRandomHostsComeBack|TestNothingMakesAClientUseWhatIsNotPromised|TestClientsGetLeasesOnACableThatLosesAThird|TestNoRowStopsOrChangesThePlanOfOthers|TestPoliciesReachAllNodesAFewAtATime|TestCyclesOfRequestsAndReleasesLeaveNothing|TestNoAddressIsReservedForOneAndHeldByAnother|TestRandomWorldsKeepBudgetsPausesAndNoOldRows|TestAFloodOfMisses|TestPodsOfOneNetworkGetAsManyAddresses
 SEEDED_PACKAGES := ./operator ./operator/ipam ./cmd/alioth-operator ./cnid ./cnid/netfilter ./cnid/nmstate/dhcp/v4 ./cnid/nmstate/dhcp/v6 ./cnid/nmstate/dhcp/client ./cnid/nmstate/plan ./cnid/nmstate/snapshot ./cnid/nmstate/transaction ./cnid/plan ./ebpf/datapath ./cnid/nodeipam ./cnid/lookup ./cnid/lookup/cache ./test/api/rights
 SOAKED_HARDWARE := IsKilledAtAnyMoment
-SOAKED := TestANodeHasManyServices|TestPodsEndWithoutAPIServerAndNothingElseHappens|TestAWaveOfPodsStartsAndEndsWhileEverythingIsKilledInTurn
+SOAKED := TestReports|TestANodeHasManyServices|TestPodsEndWithoutAPIServerAndNothingElseHappens|TestAWaveOfPodsStartsAndEndsWhileEverythingIsKilledInTurn
 
 # The steps of `make test` that run tests, which `make repeat` runs one by one.
 REPEATABLE := test-unit test-operator test-api test-scenes test-faults test-updown test-roles
@@ -133,8 +133,13 @@ soak-vm: setup ## Of soak the part alone with all tests that depend on the kerne
 	ALIOTH_SOAK=1 $(RUN_VMS) --kernels 6.12 --run '$(SOAKED_HARDWARE)' ./cnid/attach/sriov ./cnid/attach/ipvlan ./cnid/nodeipam/plugin/delegated
 
 soak-scenes: setup ## Of soak the part alone that needs a lab
-	failed=0; ALIOTH_SOAK=1 ALIOTH_E2E=1 ALIOTH_E2E_KEEP=1 $(RUN_TESTS) -count=1 -p 1 -timeout 2h -v -run '$(SOAKED)' ./test/e2e ./test/e2e/faults || failed=$$?; \
+	failed=0; ALIOTH_SOAK=1 ALIOTH_E2E=1 ALIOTH_E2E_KEEP=1 $(RUN_TESTS) -count=1 -p 1 -timeout 2h -v -run '$(SOAKED)' ./test/e2e ./test/e2e/faults ./test/reports || failed=$$?; \
 	$(LAB) down; for part in test-roles test-updown test-hardware; do ALIOTH_SOAK=1 $(MAKE) --no-print-directory $$part || failed=$$?; done; exit $$failed
+
+report: ## Begin a case of a public report: NAME=udp-after-restart writes test/reports/udpafterrestart_test.go
+	@[[ "$(NAME)" =~ ^[a-z0-9]+(-[a-z0-9]+)*$$ ]] || { echo "set NAME to lower-case words with dashes between them" >&2; exit 2; }
+	@file=test/reports/$(subst -,,$(NAME))_test.go; test ! -e $$file || { echo "$$file is there" >&2; exit 2; }; \
+	sed 's/CASE/$(NAME)/' test/reports/template.txt > $$file; echo "$$file: write the case, see test/reports/README.md"
 
 test-vm: setup ## The tests that depend on the kernel on Linux 6.1 and 6.12, in virtual machines
 	$(RUN_VMS)
@@ -152,7 +157,7 @@ test-e2e: ## The whole product on a real cluster, which is then broken in every 
 	scenes=0; $(MAKE) --no-print-directory test-scenes KEEP_LAB=1 || scenes=$$?; $(MAKE) --no-print-directory test-faults && exit $$scenes
 
 test-scenes: setup ## Of test-e2e the part alone that leaves the cluster whole, attacks among it
-	$(call on-one-lab,./test/e2e ./test/e2e/hostile)
+	$(call on-one-lab,./test/e2e ./test/e2e/hostile ./test/reports)
 
 test-faults: setup ## Of test-e2e the part alone that breaks clusters, installs and removes
 	$(call on-one-lab,./test/e2e/nodeipam ./test/e2e/faults ./test/e2e/lifecycle)
@@ -187,4 +192,4 @@ setup: ## Install what a fresh Debian-like machine lacks, and check its kernel
 	@command -v $(GO) >/dev/null || { echo "go is not installed: install Go 1.26 or newer, see https://go.dev/doc/install" >&2; exit 1; }
 	$(LAB) setup
 
-.PHONY: help demo up down down-hardware build images chart generate trust test repeat soak soak-seeds soak-busy soak-vm soak-scenes test-unit test-vm test-hardware fuzz test-api test-operator test-e2e test-scenes test-faults test-roles test-updown verify lint bench bench-scale setup
+.PHONY: report help demo up down down-hardware build images chart generate trust test repeat soak soak-seeds soak-busy soak-vm soak-scenes test-unit test-vm test-hardware fuzz test-api test-operator test-e2e test-scenes test-faults test-roles test-updown verify lint bench bench-scale setup

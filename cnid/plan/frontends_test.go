@@ -12,6 +12,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/netfilter/ruleset"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
 )
 
 func serveNodePorts(cfg *Config) { cfg.NodePorts = true }
@@ -158,6 +159,30 @@ func TestALocalServiceShowsClientsThatItsPodsCanAnswer(t *testing.T) {
 	}
 	if diff := cmp.Diff([]uint32{20}, fronted()); diff != "" {
 		t.Errorf("VPCs that may answer the outside (-want +got):\n%s", diff)
+	}
+}
+
+// TestSourceRangesHoldAtAllExternalAddresses: external IPs are no way around the ranges of a
+// load balancer. Its node port has none.
+func TestSourceRangesHoldAtAllExternalAddresses(t *testing.T) {
+	const named = "198.51.100.7"
+	w := scaledTenants(t)
+	w.putAll(t,
+		&external.Pool{
+			Meta: store.Meta{UID: "pool"}, Name: "pool", AllowedTenants: []string{"*"}, ForExternalIPs: true, Ready: true,
+			Ranges: []store.AddrRange{{First: ip(named), Last: ip(named)}},
+		},
+		&store.Service{
+			Meta: store.Meta{UID: "web"}, Namespace: "blue", Name: "web", ClusterIPs: ips("10.96.1.1"), ExternalIPs: ips(named),
+			SourceRanges: prefixes("192.0.2.0/24"), Ports: []store.ServicePort{{Name: "web", Protocol: "TCP", Port: 80, NodePort: 30080}},
+		},
+	)
+	got := map[string][]netip.Prefix{}
+	for _, f := range w.build(serveNodePorts).Filter.Frontends {
+		got[f.IP.String()] = f.Sources
+	}
+	if diff := cmp.Diff(map[string][]netip.Prefix{"0.0.0.0": nil, named: prefixes("192.0.2.0/24")}, got, byValue); diff != "" {
+		t.Errorf("clients by address (-want +got):\n%s", diff)
 	}
 }
 

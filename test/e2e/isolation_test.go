@@ -8,13 +8,11 @@ import (
 	"fmt"
 	"net/netip"
 	"strconv"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/test/cluster"
 	"github.com/alioth-net/alioth/test/e2e/scene"
@@ -24,11 +22,7 @@ import (
 // mac is the address of a pod's interface, as the operator decided it.
 func mac(t *testing.T, pod *corev1.Pod) string {
 	t.Helper()
-	list, err := annotations.ParseAttachments(pod.Annotations[v1alpha1.AttachmentsAnnotation])
-	if err != nil || len(list) == 0 {
-		t.Fatalf("pod %s has no attachments: %v", pod.Name, err)
-	}
-	return list[0].MAC
+	return stage.MAC(t, pod)
 }
 
 // vni is the network identifier of a VPC.
@@ -205,43 +199,23 @@ func (e *env) hostThatPassesFor(t *testing.T, node cluster.Node) func(t *testing
 	}
 }
 
-// onUnderlay returns the addresses of the nodes' network that end in a number.
-func (e *env) onUnderlay(number byte) (v4, v6 netip.Addr) {
-	net4, net6 := e.Lab.Topology().Networks()
-	four, six := net4.Addr().As4(), net6.Addr().As16()
-	four[3], six[15] = number, number
-	return netip.AddrFrom4(four), netip.AddrFrom16(six)
-}
+// onUnderlay returns addresses of the nodes' network; see stage.Env.OnUnderlay.
+func (e *env) onUnderlay(number byte) (v4, v6 netip.Addr) { return e.OnUnderlay(number) }
 
-// outsideHost is a machine on the underlay that is no node, for the time of a
-// test, with an IPv4 address that ends in the given number.
+// outsideHost is a machine on the underlay that is no node; see stage.Env.OutsideHost.
 func (e *env) outsideHost(t *testing.T, name string, number byte) *cluster.Host {
 	t.Helper()
-	v4, _ := e.onUnderlay(number)
-	return e.outsideHostAt(t, name, v4)
+	return e.OutsideHost(t, name, number)
 }
 
 // outsideHostAt does the same with addresses of either family.
 func (e *env) outsideHostAt(t *testing.T, name string, addresses ...netip.Addr) *cluster.Host {
 	t.Helper()
-	host, err := e.Lab.AddHost(name, addresses...)
-	if err != nil {
-		t.Fatalf("add a host to the underlay: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := host.Remove(); err != nil {
-			t.Errorf("remove host %s: %v", name, err)
-		}
-	})
-	return host
+	return e.OutsideHostAt(t, name, addresses...)
 }
 
 // onHost runs the test tool on a host of the underlay.
 func (e *env) onHost(t *testing.T, host *cluster.Host, arguments ...string) string {
 	t.Helper()
-	out, err := host.Exec(within(t, patience), append([]string{e.Tool}, arguments...)...)
-	if err != nil {
-		t.Fatalf("on the outside host: %v\n%s", err, strings.TrimSpace(out))
-	}
-	return out
+	return e.OnHost(t, host, arguments...)
 }

@@ -19,9 +19,7 @@ import (
 
 // serviceOf is a Service of a namespace in front of the pods with a label.
 func serviceOf(namespace, name, app string) *corev1.Service {
-	service := unsharedService(namespace)
-	service.Name, service.Spec.Selector = name, map[string]string{"app": app}
-	return service
+	return scene.Service(namespace, name, app)
 }
 
 // vipTargets are all that a service answers.

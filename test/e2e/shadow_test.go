@@ -10,8 +10,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/test/e2e/scene"
@@ -93,19 +91,7 @@ func (e *env) forbidden(t *testing.T, defaultPods []*corev1.Pod, service *corev1
 
 // unsharedService is an ordinary Service in front of default-VPC pods.
 func unsharedService(namespace string) *corev1.Service {
-	policy := corev1.IPFamilyPolicyPreferDualStack
-	port := func(name string, protocol corev1.Protocol, number int32) corev1.ServicePort {
-		return corev1.ServicePort{Name: name, Protocol: protocol, Port: number, TargetPort: intstr.FromInt32(number)}
-	}
-	return &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "unshared"},
-		Spec: corev1.ServiceSpec{
-			Selector: map[string]string{"app": "unshared"}, IPFamilyPolicy: &policy,
-			Ports: []corev1.ServicePort{
-				port("tcp", corev1.ProtocolTCP, report.PortEcho), port("udp", corev1.ProtocolUDP, report.PortEcho), port("http", corev1.ProtocolTCP, report.PortHTTP),
-			},
-		},
-	}
+	return scene.Service(namespace, "unshared", "unshared")
 }
 
 func TestTenantsReachNeitherNodesNorShadowAddresses(t *testing.T) {

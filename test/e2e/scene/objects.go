@@ -8,11 +8,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
 	"github.com/alioth-net/alioth/api/annotations"
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
 // Image is the test image that the lab loads on every node.
@@ -53,6 +55,23 @@ func Network(namespace, name, vpc string) *arktosv1.Network {
 	return &arktosv1.Network{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec:       arktosv1.NetworkSpec{Type: arktosv1.TypeMizar, VPCID: vpc},
+	}
+}
+
+// Service returns a Service in front of the pods of a namespace with a label "app", with
+// the ports of the test image's echo and HTTP servers, for both families.
+func Service(namespace, name, app string) *corev1.Service {
+	port := func(name string, protocol corev1.Protocol, number int32) corev1.ServicePort {
+		return corev1.ServicePort{Name: name, Protocol: protocol, Port: number, TargetPort: intstr.FromInt32(number)}
+	}
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: corev1.ServiceSpec{
+			Selector: map[string]string{"app": app}, IPFamilyPolicy: ptr.To(corev1.IPFamilyPolicyPreferDualStack),
+			Ports: []corev1.ServicePort{
+				port("tcp", corev1.ProtocolTCP, report.PortEcho), port("udp", corev1.ProtocolUDP, report.PortEcho), port("http", corev1.ProtocolTCP, report.PortHTTP),
+			},
+		},
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/alioth-net/alioth/api/annotations"
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/test/e2e/scene"
@@ -126,4 +127,14 @@ func (e *Env) AwaitStatus(t *testing.T, pod *corev1.Pod, interfaces int) []nadv1
 		t.Fatal(err)
 	}
 	return list
+}
+
+// MAC is the address of a pod's first interface, as the operator decided it.
+func MAC(t *testing.T, pod *corev1.Pod) string {
+	t.Helper()
+	list, err := annotations.ParseAttachments(pod.Annotations[v1alpha1.AttachmentsAnnotation])
+	if err != nil || len(list) == 0 {
+		t.Fatalf("pod %s has no attachments: %v", pod.Name, err)
+	}
+	return list[0].MAC
 }

@@ -1,0 +1,94 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reports
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"github.com/alioth-net/alioth/test/e2e/scene"
+	"github.com/alioth-net/alioth/test/e2e/stage"
+)
+
+// needsLab tells that a test was left out.
+const needsLab = "needs a lab: set ALIOTH_E2E=1, or use: make test-scenes"
+
+// suite is all cases, on one lab.
+var suite = stage.NewSuite("reports", "../..")
+
+func TestMain(m *testing.M) {
+	if os.Getenv("ALIOTH_E2E") != "1" {
+		os.Exit(m.Run())
+	}
+	os.Exit(suite.Main(m))
+}
+
+// lab is what every case gets.
+type lab struct {
+	*stage.Env
+	// common is there for all cases that run beside others. A case that disturbs has none.
+	*common
+}
+
+// start returns the shared lab, or fails the test; see stage.Suite.Start.
+func start(t *testing.T) *lab {
+	t.Helper()
+	if os.Getenv("ALIOTH_E2E") != "1" {
+		t.Skip(needsLab)
+	}
+	return &lab{Env: suite.Start(t)}
+}
+
+// TestReports runs all cases that do not disturb others, beside each other. What they
+// share is made once.
+func TestReports(t *testing.T) {
+	l := start(t)
+	l.common = newCommon(t, l.Env)
+	for _, r := range sorted() {
+		if r.Run == nil || r.Disturbs {
+			continue
+		}
+		t.Run(r.Name, func(t *testing.T) {
+			t.Parallel()
+			r.run(t, l)
+		})
+	}
+}
+
+// TestReportsThatDisturb runs the others one after the other.
+func TestReportsThatDisturb(t *testing.T) {
+	l := start(t)
+	for _, r := range sorted() {
+		if r.Run == nil || !r.Disturbs {
+			continue
+		}
+		t.Run(r.Name, func(t *testing.T) { r.run(t, l) })
+	}
+}
+
+// run says what a case is about where it fails.
+func (r Report) run(t *testing.T, l *lab) {
+	t.Helper()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("%s\n%s\nright is: %s", r.Source, r.Input, r.Want)
+		}
+	})
+	r.Run(t, l)
+}
+
+// patience is what a case may wait for.
+func patience(t *testing.T) context.Context {
+	t.Helper()
+	return stage.Within(t, stage.Patience)
+}
+
+// until waits until something is true, or ends the case.
+func until(t *testing.T, what string, look func(context.Context) (done bool, seen string, err error)) {
+	t.Helper()
+	if err := scene.Until(patience(t), what, look); err != nil {
+		t.Fatal(err)
+	}
+}
