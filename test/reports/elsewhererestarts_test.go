@@ -7,6 +7,7 @@ package reports
 const (
 	inFaults   = "test/e2e/faults "
 	ofRestarts = inE2E + "TestDaemonsRestartAndNobodyNotices/"
+	ofUpgrades = "test/e2e/lifecycle TestTheChartFromInstallationToRemoval/an upgrade changes the CRDs and keeps the objects, pods and connections"
 )
 
 // Reports about restarts, full tables and addresses whose right value a test elsewhere has.
@@ -20,6 +21,16 @@ var (
 		Name: "services-through-a-restart", Source: "cilium/cilium#27215", Kind: restarts,
 		Input: "A daemon starts anew while clients open connections to a Service that has not changed.",
 		Want:  "No new connection is lost: rows stay until the daemon knows all Services.", Test: ofRestarts + "no connection to the Service is lost",
+	})
+	_ = kept(Report{
+		Name: "definitions-after-an-upgrade", Source: "cilium/cilium#29444", Kind: restarts,
+		Input: "The chart is upgraded, and the new version has other CRDs.",
+		Want:  "The upgrade changes the CRDs too, and keeps the objects.", Test: ofUpgrades,
+	})
+	_ = kept(Report{
+		Name: "pods-after-an-upgrade", Source: "cilium/cilium#37271", Kind: restarts,
+		Input: "The chart is upgraded while pods have connections to pods and Services.",
+		Want:  "No connection breaks, and each pod keeps what was decided for it.", Test: ofUpgrades,
 	})
 	_ = kept(Report{
 		Name: "reboot-of-a-node", Source: "flannel-io/flannel#1474", Kind: restarts,

@@ -6,6 +6,8 @@ package reports
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -92,4 +94,43 @@ func (o *outage) stepIfAllWait() {
 		done <- err
 	}
 	o.waiting = nil
+}
+
+// TestAnOutageHappensOnce has cases that end at different moments.
+func TestAnOutageHappensOnce(t *testing.T) {
+	var mu sync.Mutex
+	var said []string
+	say := func(word string) {
+		mu.Lock()
+		defer mu.Unlock()
+		said = append(said, word)
+	}
+	step := func(word string) func(context.Context, *lab) error {
+		return func(context.Context, *lab) error { say(word); return nil }
+	}
+	o := &outage{begin: step("begins"), end: step("ends")}
+	through := func(name string) Report {
+		return Report{Name: name, Run: func(t *testing.T, _ *lab) {
+			say("prepares")
+			o.during(t, func() { say("acts") })
+			say("looks")
+		}}
+	}
+	before := Report{Name: "ends before", Run: func(t *testing.T, _ *lab) { t.Skip() }}
+	meanwhile := Report{Name: "ends meanwhile", Run: func(t *testing.T, _ *lab) { o.during(t, func() { t.Skip() }) }}
+
+	o.through(t, nil, []Report{before, through("one"), meanwhile, through("other")})
+	if want := strings.Fields("prepares prepares begins acts acts ends looks looks"); !slices.Equal(said, want) {
+		t.Errorf("the order is %q, want %q", said, want)
+	}
+	said = nil
+	o.through(t, nil, []Report{meanwhile})
+	if want := []string{"begins", "ends"}; !slices.Equal(said, want) {
+		t.Errorf("where all cases end meanwhile, the order is %q, want %q", said, want)
+	}
+	said = nil
+	o.through(t, nil, []Report{before})
+	if len(said) > 0 {
+		t.Errorf("without a case that awaits it there is %q", said)
+	}
 }
