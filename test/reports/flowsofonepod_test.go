@@ -33,7 +33,7 @@ var _ = kept(Report{
 		for _, from := range []*corev1.Pod{greedy, beside} {
 			question{from: l.in(from), targets: at(service, "udp")}.await(t, name(server))
 		}
-		out, err := l.in(greedy)(patience(t), "socket", "hold", "--count", fmt.Sprint(tooManyFlows), "--timeout", "100ms", "--duration", "1ms", at(service, "udp")[0])
+		out, err := l.in(greedy)(patience(t), "socket", "hold", "--count", fmt.Sprint(tooManyFlows), "--timeout", "20ms", "--duration", "1ms", at(service, "udp")[0])
 		if err != nil {
 			t.Fatal(err)
 		}
