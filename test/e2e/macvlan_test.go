@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,18 +29,10 @@ const (
 	askedAgain = 24
 )
 
-// wire lays a cable between the nodes, for a network without Alioth.
+// wire lays a cable between the nodes; see stage.Env.Cable.
 func (e *env) wire(t *testing.T, name string) {
 	t.Helper()
-	first, second := e.Nodes()
-	step := exec.Command("ip", "link", "add", name, "netns", e.Lab.NodeNetNS(first), "type", "veth", "peer", "name", name, "netns", e.Lab.NodeNetNS(second))
-	if out, err := step.CombinedOutput(); err != nil {
-		t.Fatalf("lay a cable: %v: %s", err, out)
-	}
-	t.Cleanup(func() { e.OnNode(t, first, "ip", "link", "del", name) })
-	for _, node := range []string{first, second} {
-		e.OnNode(t, node, "ip", "link", "set", name, "up")
-	}
+	e.Cable(t, name)
 }
 
 // moveToMacvlan gives pods macvlan interfaces on a cable, and with them the addresses

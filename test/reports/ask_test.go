@@ -212,21 +212,27 @@ func (l *lab) converse(t *testing.T, from *corev1.Pod, targets ...string) func()
 // converseOutside does the same from the host outside.
 func (l *lab) converseOutside(t *testing.T, targets ...string) func() []report.Conversation {
 	t.Helper()
+	return l.converseFrom(t, l.host, targets...)
+}
+
+// converseFrom does the same from any host outside.
+func (l *lab) converseFrom(t *testing.T, host *cluster.Host, targets ...string) func() []report.Conversation {
+	t.Helper()
 	stop := filepath.Join(t.TempDir(), "stop")
 	ctx, said := stage.Within(t, 3*stage.Patience), make(chan error, 1)
 	var out string
 	go func() {
 		var err error
-		out, err = l.on(l.host)(ctx, append([]string{"converse", "--stop-file", stop, "--begun-file", stop + ".begun"}, targets...)...)
+		out, err = l.on(host)(ctx, append([]string{"converse", "--stop-file", stop, "--begun-file", stop + ".begun"}, targets...)...)
 		said <- err
 	}()
 	until(t, "the host to get an answer", func(ctx context.Context) (bool, string, error) {
-		_, err := l.host.Exec(ctx, "test", "-e", stop+".begun")
+		_, err := host.Exec(ctx, "test", "-e", stop+".begun")
 		return err == nil, "there is none", nil
 	})
 	return func() []report.Conversation {
 		t.Helper()
-		if _, err := l.host.Exec(patience(t), "touch", stop); err != nil {
+		if _, err := host.Exec(patience(t), "touch", stop); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-said; err != nil {

@@ -6,6 +6,7 @@ package reports
 import (
 	"context"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/alioth-net/alioth/test/e2e/scene"
@@ -47,7 +48,7 @@ func TestReports(t *testing.T) {
 	l := start(t)
 	l.common = newCommon(t, l.Env)
 	for _, r := range sorted() {
-		if r.Run == nil || r.Disturbs {
+		if r.Run == nil || r.Disturbs || r.Outage != nil {
 			continue
 		}
 		t.Run(r.Name, func(t *testing.T) {
@@ -65,6 +66,14 @@ func TestReportsThatDisturb(t *testing.T) {
 			continue
 		}
 		t.Run(r.Name, func(t *testing.T) { r.run(t, l) })
+	}
+}
+
+// TestReportsOfOutages has each outage happen once, with all of its cases beside each other.
+func TestReportsOfOutages(t *testing.T) {
+	l := start(t)
+	for _, o := range outages {
+		o.through(t, l, slices.DeleteFunc(sorted(), func(r Report) bool { return r.Outage != o }))
 	}
 }
 

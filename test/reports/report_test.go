@@ -26,6 +26,8 @@ type Report struct {
 	// Disturbs: Run stops or restarts something that other cases need. Such cases run one
 	// after the other, when all others have ended.
 	Disturbs bool
+	// Outage is what Run goes through together with other cases, by its method during.
+	Outage *outage
 	// Test is set in place of Run where a test elsewhere has the right value: its folder,
 	// a space, and its name, with the one of the subtest after a slash.
 	Test string
@@ -51,6 +53,10 @@ const (
 	values     Kind = "values that can't work"
 	danm       Kind = "DANM"
 	nodeIPAM   Kind = "node IPAM API"
+	restarts   Kind = "restarts and outages"
+	fullTables Kind = "full tables and ranges"
+	addresses  Kind = "addresses and their holders"
+	interfaces Kind = "further interfaces"
 )
 
 var reports []Report
