@@ -10,12 +10,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/alioth-net/alioth/api/said"
 )
 
 // Names of the binary as a plugin of kubectl. kubectl runs the second one to
@@ -28,10 +31,18 @@ const (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := newCommand(os.Args...).ExecuteContext(ctx); err != nil {
+	if err := onTerminal(newCommand(os.Args...), os.Stdout, os.Stderr).ExecuteContext(ctx); err != nil {
 		stop()
 		os.Exit(exitStatus(err))
 	}
+}
+
+// onTerminal lets a command write what a user sees. Much of it is of nodes and tenants: each
+// output and error of each command passes here.
+func onTerminal(root *cobra.Command, stdout, stderr io.Writer) *cobra.Command {
+	root.SetOut(said.Terminal(stdout))
+	root.SetErr(said.Terminal(stderr))
+	return root
 }
 
 // exitStatus is 1 for a finding of verify, trace or policy handle, and 2 for an error.
