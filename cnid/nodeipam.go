@@ -194,12 +194,13 @@ func (d *daemon) drains(server *rest.Server, log *slog.Logger) []func(context.Co
 
 // collectAbandoned releases attachments whose DEL never came.
 func (d *daemon) collectAbandoned(service *nodeipam.Service, complete func() bool, log *slog.Logger) func(context.Context) {
-	running := func() (func(string) bool, error) {
+	running := func() (func(podUID, containerID string) bool, error) {
 		pods, err := install.PodCgroup(d.cfg.CgroupRoot, d.cfg.NodeIPAM.PodCgroup)
 		if err != nil {
 			return nil, err
 		}
-		return containers.In(pods)
+		node, err := containers.On(pods)
+		return node.Has, err
 	}
 	return func(ctx context.Context) {
 		said := ""

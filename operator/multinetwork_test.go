@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,6 +23,7 @@ import (
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kinds/outside"
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
+	"github.com/alioth-net/alioth/test/api/apiserver"
 )
 
 // TestATenantNetworkGetsItsProfile runs against a real API server.
@@ -113,6 +116,78 @@ spec: {NetworkID: internal, NetworkType: ipvlan, Options: {host_device: ens4, vl
 	if p := network.Status.Profile; p == nil || p.VLAN != 2201 || p.HostDevice != "ens4" {
 		t.Errorf("the profile is %+v", p)
 	}
+	r.delete(network)
+	r.gone(network)
+}
+
+// TestASpecThatCanNotBeGivenBackIsLeft: rules that are younger than the network refuse its spec
+// without the values of an earlier version.
+func TestASpecThatCanNotBeGivenBackIsLeft(t *testing.T) {
+	own, err := apiserver.New(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(own.Stop)
+	r := adopts(t, own)
+	config := &danmv1.TenantConfig{ObjectMeta: metav1.ObjectMeta{Name: "left"}, HostDevices: []danmv1.HostDevice{
+		{Name: "ens4", VNIType: danmv1.VNITypeVLAN, VNIRange: "2200-2201"},
+	}}
+	network := &danmv1.TenantNetwork{ObjectMeta: metav1.ObjectMeta{Namespace: "adopted", Name: "old"}, Spec: danmv1.NetworkSpec{
+		NetworkID: "refused", NetworkType: "ipvlan", Options: danmv1.NetworkOptions{HostDevice: "ens4"},
+	}}
+	r.create(config, network)
+	before := network.DeepCopy()
+	network.Spec.Options.VLAN = 2201
+	if err := r.Patch(t.Context(), network, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	before = network.DeepCopy()
+	network.Status.Conditions = []metav1.Condition{{
+		Type: v1alpha1.ProfileCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ProfileReason, LastTransitionTime: metav1.Now(),
+	}}
+	if err := r.Status().Patch(t.Context(), network, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	r.changeCRDs(func(crd *apiextensionsv1.CustomResourceDefinition) {
+		if crd.Spec.Names.Kind != "TenantNetwork" {
+			return
+		}
+		spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+		spec.XValidations = append(spec.XValidations, apiextensionsv1.ValidationRule{
+			Rule: "self.NetworkID != 'refused' || has(self.Options) && has(self.Options.vlan)", Message: "a younger rule",
+		})
+		crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"] = spec
+	})
+	bare := &danmv1.TenantNetwork{ObjectMeta: metav1.ObjectMeta{Namespace: "adopted", Name: "bare"}, Spec: danmv1.NetworkSpec{NetworkID: "refused"}}
+	r.eventually(func() error {
+		if err := r.Create(t.Context(), bare.DeepCopy(), client.DryRunAll); !apierrors.IsInvalid(err) {
+			return fmt.Errorf("the rule does not refuse yet: %w", err)
+		}
+		return nil
+	})
+	r.operate(testConfig())
+	sees(r, network, func(n *danmv1.TenantNetwork) error {
+		refused := meta.FindStatusCondition(n.Status.Conditions, v1alpha1.SpecHandedBackCondition)
+		if refused == nil || refused.Reason != v1alpha1.SpecRefusedReason || !strings.Contains(refused.Message, "a younger rule") {
+			return fmt.Errorf("the conditions are %+v", n.Status.Conditions)
+		}
+		return ready(n.Status.Conditions, v1alpha1.ReadyReason)
+	})
+	if p := network.Status.Profile; p == nil || p.VLAN != 2201 || network.Spec.Options.VLAN != 2201 {
+		t.Errorf("the profile is %+v, and the spec %+v", p, network.Spec)
+	}
+	// Another NetworkID makes the rule fit, and the operator tries again.
+	before = network.DeepCopy()
+	network.Spec.NetworkID = "fits"
+	if err := r.Patch(t.Context(), network, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	sees(r, network, func(n *danmv1.TenantNetwork) error {
+		if n.Spec.Options.VLAN != 0 || meta.FindStatusCondition(n.Status.Conditions, v1alpha1.SpecHandedBackCondition) != nil {
+			return fmt.Errorf("the spec is %+v, the conditions %+v", n.Spec, n.Status.Conditions)
+		}
+		return ready(n.Status.Conditions, v1alpha1.ReadyReason)
+	})
 	r.delete(network)
 	r.gone(network)
 }

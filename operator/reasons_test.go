@@ -44,6 +44,7 @@ var elsewhere = map[string]string{
 	v1alpha1.ObjectLeftOutReason:      "operator/announce, TestAnObjectThatIsLeftOutIsAnnouncedByTheLeader",
 	// Of networks outside of VPCs.
 	v1alpha1.InvalidReason:              "operator/danm, TestTheProfileOfATenantNetwork",
+	v1alpha1.SpecRefusedReason:          "TestASpecThatCanNotBeGivenBackIsLeft",
 	v1alpha1.NetworkIDMissingReason:     "operator/danm, TestTheProfileOfATenantNetwork",
 	v1alpha1.RangeInUseReason:           "operator/danm, TestARangeThatIsInUseStays",
 	v1alpha1.TenantConfigNotFoundReason: "operator/danm, TestTheProfileOfATenantNetwork",

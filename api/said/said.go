@@ -6,7 +6,8 @@
 // control sequences for terminals.
 //
 // Quote and Name are for the text of somebody else inside of a message, Error for the error of
-// a parser. Message and Bounded are the
+// a parser, and Cut for a text that is shortened: a part of a character is no text, and the API
+// server refuses it. Message and Bounded are the
 // last bound, where a message leaves the process.
 package said
 
@@ -32,7 +33,7 @@ const more = "..."
 // what can't be printed.
 func Quote[Text ~string](of Text) string {
 	text := string(of)
-	head := cut(text, MaxQuoted)
+	head := Cut(text, MaxQuoted)
 	if len(head) == len(text) {
 		return strconv.Quote(text)
 	}
@@ -101,11 +102,11 @@ func Bounded(text string, most int) string {
 	if len(text) <= most && plain(text) {
 		return text
 	}
-	head := strings.Map(printable, cut(text, most))
+	head := strings.Map(printable, Cut(text, most))
 	if len(head) <= most && len(text) <= most {
 		return head
 	}
-	return cut(head, most-len(more)) + more
+	return Cut(head, most-len(more)) + more
 }
 
 func plain(text string) bool {
@@ -129,8 +130,8 @@ func printable(r rune) rune {
 	return r
 }
 
-// cut returns the begin of a text, without a part of a character at its end.
-func cut(text string, most int) string {
+// Cut returns the begin of a text, without a part of a character at its end.
+func Cut(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}

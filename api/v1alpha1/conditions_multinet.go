@@ -11,6 +11,14 @@ const ProfileCondition = "Profile"
 // ProfileReason is the reason of a ProfileCondition that is True.
 const ProfileReason = "Written"
 
+// SpecHandedBackCondition is the condition type of a TenantNetwork that is False if the API
+// server refuses the spec without the values that an earlier release wrote there. The network
+// works: status.profile counts. Every other network lacks the condition.
+const SpecHandedBackCondition = "SpecHandedBack"
+
+// SpecRefusedReason is the reason of a SpecHandedBackCondition.
+const SpecRefusedReason = "SpecRefused"
+
 // Reasons of the Ready condition of networks outside of every VPC: DanmNet, TenantNetwork and
 // ClusterNetwork; and of TenantConfigs. Such networks have the reasons NameConflict,
 // Overlap, VNIPending, VNITaken and VNIExhausted too.

@@ -130,6 +130,10 @@ type ScaledHead struct {
 	// Shared is true for a Service that every VPC reaches.
 	// +optional
 	Shared bool `json:"shared,omitempty"`
+	// LeftOut is true for a Service of the default VPC with endpoints that are no backends.
+	// If it has no backends either, another proxy may serve it to the nodes.
+	// +optional
+	LeftOut bool `json:"leftOut,omitempty"`
 	// InVPC has what nodes need of the Service's VPC to lead clients outside to the Service.
 	// A Service without node ports and addresses outside has none, and neither has one in a
 	// network outside of every VPC.

@@ -46,6 +46,28 @@ func TestAPluginOfKubectlShowsItsOwnName(t *testing.T) {
 	}
 }
 
+// Errors and outputs repeat texts of nodes and tenants.
+func TestNothingOfOthersChangesTheTerminal(t *testing.T) {
+	var stdout, stderr strings.Builder
+	cmd := onTerminal(newCommand("aliothctl", "fails"), &stdout, &stderr)
+	cmd.AddCommand(&cobra.Command{Use: "fails", RunE: func(cmd *cobra.Command, _ []string) error {
+		cmd.PrintErrln("on \x1b[2Jstderr")
+		if _, err := cmd.OutOrStdout().Write([]byte("on \x1b[2Jstdout\n")); err != nil {
+			return err
+		}
+		return errors.New("node1: the \x1b[2Jwords of a node\xff")
+	}})
+	if err := cmd.ExecuteContext(t.Context()); err == nil {
+		t.Fatal("the command does not fail")
+	}
+	if want := "on ?[2Jstdout\n"; stdout.String() != want {
+		t.Errorf("the output is %q, want %q", stdout.String(), want)
+	}
+	if want := "on ?[2Jstderr\nError: node1: the ?[2Jwords of a node?\n"; stderr.String() != want {
+		t.Errorf("the errors are %q, want %q", stderr.String(), want)
+	}
+}
+
 func TestKubectlCompletesThePlugin(t *testing.T) {
 	for _, c := range []struct {
 		words []string

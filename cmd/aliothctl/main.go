@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/api/version"
 )
 
@@ -30,13 +32,21 @@ const (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := newCommand(os.Args...).ExecuteContext(ctx); err != nil {
+	if err := onTerminal(newCommand(os.Args...), os.Stdout, os.Stderr).ExecuteContext(ctx); err != nil {
 		stop()
 		os.Exit(exitStatus(err))
 	}
 }
 
-// exitStatus is 1 for a finding of verify, trace, policy handle or version, and 2 for an error.
+// onTerminal lets a command write what a user sees. Much of it is of nodes and tenants: each
+// output and error of each command passes here.
+func onTerminal(root *cobra.Command, stdout, stderr io.Writer) *cobra.Command {
+	root.SetOut(said.Terminal(stdout))
+	root.SetErr(said.Terminal(stderr))
+	return root
+}
+
+// exitStatus is 1 for a finding of verify, trace or policy handle or version, and 2 for an error.
 func exitStatus(err error) int {
 	if errors.Is(err, errDifferent) || errors.Is(err, errStopped) || errors.Is(err, errDegraded) || errors.Is(err, errSkew) {
 		return 1

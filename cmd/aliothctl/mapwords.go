@@ -177,6 +177,9 @@ func (w words) writeServices(out io.Writer) {
 		if len(backends) == 0 {
 			backends = []string{"none is ready"}
 		}
+		if service.LeftOut {
+			backends = []string{"none, endpoints are left out"}
+		}
 		where, affinity := "every VPC", "-"
 		if service.VNI != 0 {
 			where = w.vpc(service.VNI)

@@ -8,6 +8,8 @@ import (
 	"encoding/hex"
 	"net/url"
 	"strings"
+
+	"github.com/alioth-net/alioth/api/said"
 )
 
 // maxAlias is the longest alias that the kernel takes (IFALIASZ less the zero).
@@ -31,8 +33,7 @@ func Mark(spec Spec) string {
 		"alioth", url.PathEscape(spec.ContainerID), name, url.PathEscape(spec.PodUID),
 		url.PathEscape(spec.Network), (&url.URL{Path: spec.NetnsPath}).EscapedPath(), spec.Description,
 	}
-	alias := strings.Join(words, " ")
-	return alias[:min(len(alias), maxAlias)]
+	return said.Cut(strings.Join(words, " "), maxAlias)
 }
 
 // DeviceName returns a name for a device of an attachment: a prefix of three characters

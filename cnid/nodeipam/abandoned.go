@@ -15,24 +15,25 @@ import (
 
 // ReleaseAbandoned releases attachments for which no DEL will come, of clients that name no
 // network namespace. The namespaces of others tell the manager. Such an attachment is
-// abandoned if two facts hold: its pod is gone from the API or has ended, and the container is
-// gone from the node. One alone is not enough: a pod that is deleted by force may still run,
-// and a container that starts is not there yet.
+// abandoned if two facts hold: its pod is gone from the API or has ended, and neither the pod
+// nor the container is on the node. One alone is not enough: a pod that is deleted by force may
+// still run, and a container that starts is not there yet.
 //
-// The caller has to know that the store has all pods of the node. running lists the containers
-// of the node, as a function that reports whether it has one. An error of it releases nothing.
-func (s *Service) ReleaseAbandoned(ctx context.Context, running func() (func(containerID string) bool, error)) error {
+// The caller has to know that the store has all pods of the node. running lists the pods and
+// containers of the node, as a function that reports whether it has one of two. An error of it
+// releases nothing.
+func (s *Service) ReleaseAbandoned(ctx context.Context, running func() (func(podUID, containerID string) bool, error)) error {
 	without := s.withoutPod()
 	if len(without) == 0 {
 		return nil
 	}
 	runs, err := running()
 	if err != nil {
-		return fmt.Errorf("look for the containers of %d attachments whose pods are gone: %w", len(without), err)
+		return fmt.Errorf("look for the pods and containers of %d attachments whose pods are gone: %w", len(without), err)
 	}
 	var errs []error
 	for _, rec := range without {
-		if runs(rec.ContainerID) {
+		if runs(rec.Pod.UID, rec.ContainerID) {
 			continue
 		}
 		s.cfg.Log.Info("removing an attachment without a DEL", "containerID", rec.ContainerID, "ifName", rec.IfName,

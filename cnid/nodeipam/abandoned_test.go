@@ -12,19 +12,19 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// TestAnAttachmentWhoseDELNeverComesIsReleased: of four pods whose clients named no namespace,
+// TestAnAttachmentWhoseDELNeverComesIsReleased: of five pods whose clients named no namespace,
 // only the attachments whose pod and container are both gone are released.
 func TestAnAttachmentWhoseDELNeverComesIsReleased(t *testing.T) {
 	n := newNode(t)
-	for container, pod := range map[string]string{"c1": "p1", "c2": "p2", "c3": "p3", "c4": "p4"} {
+	for container, pod := range map[string]string{"c1": "p1", "c2": "p2", "c3": "p3", "c4": "p4", "c5": "p5"} {
 		if _, err := n.Request(t.Context(), request(container, pod)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	lists, fails := 0, error(nil)
-	running := func() (func(string) bool, error) {
+	running := func() (func(pod, container string) bool, error) {
 		lists++
-		return func(container string) bool { return container == "c2" }, fails
+		return func(pod, container string) bool { return container == "c2" || pod == "uid-p5" }, fails
 	}
 	left := func(want ...string) {
 		t.Helper()
@@ -39,23 +39,24 @@ func TestAnAttachmentWhoseDELNeverComesIsReleased(t *testing.T) {
 			t.Errorf("%v are left, want %v", containers, want)
 		}
 	}
-	left("c1", "c2", "c3", "c4") // their pods live; c1, c3 and c4 are about to start
+	left("c1", "c2", "c3", "c4", "c5") // their pods live; all but c2 are about to start
 	if lists > 0 {
 		t.Error("containers were listed although every pod lives")
 	}
 	if err := n.store.Update(func(tx store.Tx) error {
 		store.DeletePod(tx, "uid-p1")
 		store.DeletePod(tx, "uid-p2")
+		store.DeletePod(tx, "uid-p5")
 		return store.PutPod(tx, &store.Pod{Meta: testrows.Meta("uid-p3"), Namespace: "a", Name: "p3", Node: "node1", Terminal: true})
 	}); err != nil {
 		t.Fatal(err)
 	}
 	fails = errors.New("no cgroup of pods")
-	if err := n.ReleaseAbandoned(t.Context(), running); !errors.Is(err, fails) || len(n.journal.Records()) != 4 {
+	if err := n.ReleaseAbandoned(t.Context(), running); !errors.Is(err, fails) || len(n.journal.Records()) != 5 {
 		t.Errorf("%v, %d are left although it is unknown which containers run", err, len(n.journal.Records()))
 	}
 	fails = nil
-	left("c2", "c4") // c2 was deleted by force, and still runs
+	left("c2", "c4", "c5") // c2 and p5 were deleted by force, and still run
 	if n.control.released != 2 {
 		t.Errorf("%d attachments had their addresses released, want 2", n.control.released)
 	}

@@ -126,6 +126,7 @@ func (b *serviceBuilder) endpoints(v *services.Verdict, vni uint32, vips []netip
 				service.Backends = everywhere(v, port, vip.Is4())
 			} else {
 				service.Affinity, service.Backends = v.Affinity, b.backends(v, port, vip.Is4())
+				service.LeftOut = v.LeftOut && len(service.Backends) == 0
 			}
 			list = append(list, service)
 		}

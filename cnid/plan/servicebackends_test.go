@@ -57,6 +57,7 @@ func TestServicesOfAVPCHaveItsBackends(t *testing.T) {
 		slice("red", "web", "web-2", at, ready("10.10.1.10"), ready("10.10.1.11")),
 		service("default", "plain", []string{"10.96.1.3"}, web[:1]...),
 		slice("default", "plain", "plain-1", at, ready("10.10.1.10")),
+		service("default", "nobody", []string{"10.96.1.4"}, web[:1]...),
 		service("default", "kubernetes", []string{"10.96.0.1"}, web[:1]...),
 		slice("default", "kubernetes", "kubernetes", at, ready("192.0.2.1")),
 		func(tx store.Tx) error {
@@ -67,7 +68,8 @@ func TestServicesOfAVPCHaveItsBackends(t *testing.T) {
 	)
 	want := []state.Service{
 		{VIP: ip("10.96.0.1"), Port: 80, Proto: 6, Backends: []state.Backend{{IP: ip("192.0.2.1"), Port: 8080}}},
-		{VNI: 1, VIP: ip("10.96.1.3"), Port: 80, Proto: 6},
+		{VNI: 1, VIP: ip("10.96.1.3"), Port: 80, Proto: 6, LeftOut: true},
+		{VNI: 1, VIP: ip("10.96.1.4"), Port: 80, Proto: 6},
 		{VNI: 20, VIP: ip("10.96.1.1"), Port: 53, Proto: 17, Backends: []state.Backend{{IP: ip("10.10.1.10"), Port: 5353}, {IP: ip("10.10.1.11"), Port: 5353}}},
 		{VNI: 20, VIP: ip("10.96.1.1"), Port: 80, Proto: 6, Backends: []state.Backend{{IP: ip("10.10.1.10"), Port: 8080}, {IP: ip("10.10.1.11"), Port: 8080}}},
 		{VNI: 30, VIP: ip("10.96.1.2"), Port: 80, Proto: 6, Affinity: time.Hour, Backends: []state.Backend{{IP: ip("10.10.1.10"), Port: 8080}}},

@@ -20,13 +20,17 @@ static __always_inline struct peer *asked_before(struct socket *s, const struct 
 	return 0;
 }
 
-/* slot_for finds the place for another service of the socket. A place that is in use is
- * taken only if the packets of further services pass no program.
+/* slot_for finds the place for another service of the socket: a free one, or one of a
+ * service that is deleted. Another place that is in use is taken only if the packets of
+ * further services pass no program.
  */
 static __always_inline struct peer *slot_for(struct socket *s, bool replace)
 {
 	for (int i = 0; i < SOCKET_PEERS; i++)
 		if (!s->asked[i].backend.port)
+			return &s->asked[i];
+	for (int i = 0; i < SOCKET_PEERS; i++)
+		if (!bpf_map_lookup_elem(&alioth_services, &s->asked[i].service))
 			return &s->asked[i];
 	return replace ? &s->asked[s->next++ % SOCKET_PEERS] : 0;
 }
@@ -89,6 +93,20 @@ static __always_inline bool note_service(struct bpf_sock_addr *ctx, struct socke
 	return true;
 }
 
+/* is_hidden reports whether another VPC of the namespace, which precedes a VPC, has an
+ * address too: then the address means a host of that one.
+ */
+static __always_inline bool is_hidden(const struct netns *ns, __u32 vni, const struct addr *ip)
+{
+	for (int i = 0; i < MAX_NETNS_VPCS; i++) {
+		if (!ns->vpc[i].vni || ns->vpc[i].vni == vni)
+			return false;
+		if (in_ranges(&alioth_vpc_ranges, ns->vpc[i].vni, ip))
+			return true;
+	}
+	return false;
+}
+
 /* ask_aside decides about a datagram to the own address of a backend that the socket asks for
  * a service too. It goes to a port of the gateway that stands for the backend: so
  * alioth_from_pod can tell it from the datagrams for the service, and give its flow a port
@@ -104,7 +122,8 @@ static __always_inline enum reason ask_aside(struct bpf_sock_addr *ctx, struct s
 			break;
 	if (i >= SOCKET_PEERS)
 		return UNDECIDED;
-	if (gateway_of(ctx, ns, &s->asked[i], family, &to->backend.ip)) {
+	if (!is_hidden(ns, s->asked[i].service.vni, &to->service.vip) &&
+	    gateway_of(ctx, ns, &s->asked[i], family, &to->backend.ip)) {
 		to->backend.port = bpf_htons(ASIDE_PORT + i);
 		return SERVICE_REWRITTEN;
 	}

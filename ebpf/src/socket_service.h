@@ -107,6 +107,16 @@ static __always_inline bool is_virtual(const struct service_key *lacking)
 	return bpf_map_lookup_elem(&alioth_services, &key);
 }
 
+/* is_left_out reports whether a service without backends has endpoints that count for
+ * another proxy. That proxy may serve them to the node.
+ */
+static __always_inline bool is_left_out(const struct service *service)
+{
+	struct choice *choice = bpf_map_lookup_elem(&alioth_choices, &service->id);
+
+	return choice && choice->entries == ENTRIES_LEFT_OUT;
+}
+
 /* ask_service finds the backend of the service at a socket's destination, and returns
  * the result: SERVICE_REWRITTEN, REPLIED_REFUSED if the virtual address does not have the
  * port or the service has no backend, and UNDECIDED if the socket is not translated.
@@ -116,18 +126,16 @@ static __always_inline enum reason ask_service(struct bpf_sock_addr *ctx, struct
 					       const struct netns_vpc *vpc, enum family family)
 {
 	struct service *service = bpf_map_lookup_elem(&alioth_services, &to->service);
-	enum reason reason = SERVICE_REWRITTEN;
 
 	if (!service)
 		return is_virtual(&to->service) ? REPLIED_REFUSED : UNDECIDED;
+	if (!service->backends)
+		return at_node(ctx) && is_left_out(service) ? UNDECIDED : REPLIED_REFUSED;
 	if (before && is_backend(service, &before->backend))
 		to->backend = before->backend;
-	else if (!service->backends)
-		reason = REPLIED_REFUSED;
 	else if (!choose(to, service, vpc, family))
 		return UNDECIDED;
-	/* For the node, a service without backends is as without Alioth. */
-	return reason != SERVICE_REWRITTEN && at_node(ctx) ? UNDECIDED : reason;
+	return SERVICE_REWRITTEN;
 }
 
 /* find_vpc finds the VPC of the service; NULL if the socket's namespace has none with

@@ -46,6 +46,9 @@ struct choice {
 	__u32 affinity; /* time for which a client keeps its backend, in s; 0: none */
 };
 
+/* The entries of a service that has no backends, and endpoints that are left out. */
+#define ENTRIES_LEFT_OUT 1
+
 /* A lookup table of Maglev in parts: entry e is in part e / MAGLEV_PART. */
 #define MAGLEV_PART 128
 

@@ -9,17 +9,13 @@ package danm
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/operator/feed"
@@ -85,11 +81,15 @@ func (r *Reconciler) carryOut(ctx context.Context, network client.Object) error 
 			return err
 		}
 	}
-	written := r.isHandwritten(network)
-	if err := r.writeStatus(ctx, network, d); err != nil || !written || d.profile == nil {
+	d.inSpec = r.isHandwritten(network)
+	if err := r.writeStatus(ctx, network, d); err != nil || !d.inSpec || d.profile == nil || r.isRefused(network) {
 		return err
 	}
-	return r.handBack(ctx, network)
+	err = r.handBack(ctx, network)
+	if apierrors.IsInvalid(err) {
+		return r.writeRefusal(ctx, network, err)
+	}
+	return err
 }
 
 // claim decides and claims the number that the decision asks for, until it asks for none. It
@@ -178,36 +178,4 @@ func (r *Reconciler) decide(row *multinet.Network, taken []number) (d decision, 
 		return multinet.Put(tx, row)
 	})
 	return d, known, err
-}
-
-// isHandwritten reports whether the spec of a TenantNetwork has a profile, which earlier versions
-// of the operator wrote there: only the operator may write a number.
-func (r *Reconciler) isHandwritten(network client.Object) bool {
-	if r.Kind.Name != multinet.KindTenantNetwork {
-		return false
-	}
-	spec, of := r.Kind.Fields(network)
-	return of.Profile == nil && meta.IsStatusConditionTrue(of.Conditions, v1alpha1.ProfileCondition) || spec.Options.VLAN != 0 || spec.Options.VXLAN != 0
-}
-
-// handBack takes out of the spec what its writer can't have written, once the status has it: the
-// numbers, and a NetworkID that the TenantConfig gives. A device in the spec is harmless. The UID
-// keeps the write from another life of the network, and the resource version from a spec that
-// has changed.
-func (r *Reconciler) handBack(ctx context.Context, network client.Object) error {
-	_, of := r.Kind.Fields(network)
-	left := map[string]any{"Options": map[string]any{"vlan": nil, "vxlan": nil}}
-	if of.Profile != nil && of.Profile.NetworkIDGiven {
-		left["NetworkID"] = nil
-	}
-	body, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": network.GetUID(), "resourceVersion": network.GetResourceVersion()}, "spec": left,
-	})
-	if err != nil {
-		return fmt.Errorf("encode %s without a profile: %w", network.GetName(), said.Error(err))
-	}
-	if err := r.Client.Patch(ctx, network, client.RawPatch(types.MergePatchType, body)); err != nil {
-		return fmt.Errorf("take the profile out of the spec of %s %s: %w", r.Kind.Name, client.ObjectKeyFromObject(network), said.Error(err))
-	}
-	return nil
 }

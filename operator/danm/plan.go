@@ -46,6 +46,8 @@ type decision struct {
 	// above is the limit of the tenant that the network is above and works all the same, ""
 	// for none.
 	above string
+	// inSpec reports that the spec of a TenantNetwork has a profile, as earlier releases wrote it.
+	inSpec bool
 }
 
 // refusal is why a network can't be used.

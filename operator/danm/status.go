@@ -25,6 +25,9 @@ func setStatus(to *danmv1.NetworkStatus, generation int64, d decision) {
 		to.Profile = d.profile.inStatus(d.networkType)
 		status.SetCondition(&to.Conditions, generation, v1alpha1.ProfileCondition, true, v1alpha1.ProfileReason, d.profile.String())
 	}
+	if !d.inSpec {
+		meta.RemoveStatusCondition(&to.Conditions, v1alpha1.SpecHandedBackCondition)
+	}
 	setLink(to, generation, d.link)
 	setIsolated(to, generation, d.notEnforced)
 	setWithinLimits(to, generation, d.above)

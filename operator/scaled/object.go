@@ -32,7 +32,7 @@ func headOf(row *scaled.Head) *v1alpha1.ScaledHead {
 		ClusterIPs: texts(row.ClusterIPs), LoadBalancerIPs: texts(row.LoadBalancerIPs), ExternalIPs: texts(row.ExternalIPs),
 		ExternalLoadBalancer: row.ExternalLoadBalancer, HealthCheckNodePort: int32(row.HealthCheckNodePort),
 		AffinitySeconds: int32(row.Affinity / time.Second), NodeLocal: row.NodeLocal, ExternalNodeLocal: row.ExternalNodeLocal,
-		Restricted: row.SourceRanges != nil, Shared: row.Shared, AllJudged: int32(row.AllJudged), Usage: v1alpha1.ScaledUsage{Rows: int32(row.UsedRows), Backends: int32(row.UsedBackends)},
+		Restricted: row.SourceRanges != nil, Shared: row.Shared, LeftOut: row.LeftOut, AllJudged: int32(row.AllJudged), Usage: v1alpha1.ScaledUsage{Rows: int32(row.UsedRows), Backends: int32(row.UsedBackends)},
 	}
 	head.SourceRanges = prefixTexts(row.SourceRanges)
 	if vpc := row.InVPC; vpc != nil {

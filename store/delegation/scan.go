@@ -114,7 +114,7 @@ func (s scanner) end() error {
 // join extends the path of a field. A key may be any text, so the path has a part only.
 func join(path, key string) string {
 	if len(key) > 80 {
-		key = strings.ToValidUTF8(key[:80], "") + "..."
+		key = said.Cut(key, 80) + "..."
 	}
 	if path == "" {
 		return key

@@ -60,6 +60,9 @@ type Head struct {
 	SourceRanges                 []netip.Prefix
 	// Shared reports that every VPC reaches the Service.
 	Shared bool
+	// LeftOut reports, for a Service of the default VPC that is not Shared, that it has
+	// endpoints for connections that are no backends: another proxy may serve them.
+	LeftOut bool
 	// InVPC is what nodes need of the VPC of a Service that is Fronted; nil: nothing, or the
 	// VPC has no VNI.
 	InVPC *VPC

@@ -77,6 +77,7 @@ func judgeIn(tx store.ReadTx, rules Rules, vpc string, service *store.Service) *
 		}
 	}
 	v.Backends = j.backends()
+	v.LeftOut = j.leftOut && vpc == rules.DefaultVPC && !v.Shared
 	return v
 }
 
@@ -118,6 +119,8 @@ type judge struct {
 	partial bool
 	node    string
 	inside  []netip.Prefix
+	// leftOut reports that an endpoint for connections is no backend in the VPC.
+	leftOut bool
 }
 
 func newJudge(tx store.ReadTx, rules Rules, vpc string, service *store.Service) *judge {
@@ -171,6 +174,7 @@ func (j *judge) backend(endpoint *store.Endpoint, ip netip.Addr, inside bool) (b
 		}
 		b.Outside = j.reachable.reaches(j.service, endpoint, ip)
 		b.OnHost = mayBeOnHost(j.tx, j.at, endpoint, ip)
+		j.leftOut = j.leftOut || !b.Outside
 		if b.Outside || b.OnHost || j.isElsewhere(endpoint, ip) {
 			return b, true
 		}

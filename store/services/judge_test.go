@@ -88,6 +88,40 @@ func TestASharedServiceListsAllItsEndpoints(t *testing.T) {
 	})
 }
 
+// TestAVerdictTellsOfEndpointsThatAreLeftOut: nodes leave a Service without backends to
+// another proxy only if that may have one.
+func TestAVerdictTellsOfEndpointsThatAreLeftOut(t *testing.T) {
+	const counts, other = "10.0.0.1", "10.0.0.9"
+	shared := func(*store.Service) bool { return true }
+	for name, c := range map[string]struct {
+		vpc       string
+		shared    func(*store.Service) bool
+		endpoints []store.Endpoint
+		want      bool
+	}{
+		"no endpoint":           {"default", nobody, nil, false},
+		"a backend":             {"default", nobody, []store.Endpoint{endpoint(true, false, counts)}, false},
+		"an address of nobody":  {"default", nobody, []store.Endpoint{endpoint(true, false, other)}, true},
+		"a backend and another": {"default", nobody, []store.Endpoint{endpoint(true, false, counts, other)}, true},
+		"one that serves still": {"default", nobody, []store.Endpoint{endpoint(false, true, other)}, true},
+		"one that is not ready": {"default", nobody, []store.Endpoint{endpoint(false, false, other)}, false},
+		"another VPC":           {"elsewhere", nobody, []store.Endpoint{endpoint(true, false, other)}, false},
+		"a shared Service":      {"default", shared, []store.Endpoint{endpoint(true, false, other)}, false},
+	} {
+		web := service("blue-a", "web", "", "10.96.0.1")
+		web.Ports = []store.ServicePort{http80}
+		backend := held(counts, "node-1")
+		backend.VPC = "default"
+		operatortest.New(t, operatortest.VPC("default", 1, []string{"*"}, "10.0.0.0/16"), operatortest.VPC("elsewhere", 2, []string{"*"}, "10.0.0.0/16"),
+			web, namespace("blue-a", "blue"), backend, slice("a", store.ServicePort{Name: "http", Protocol: "TCP", Port: 8080}, c.endpoints...)).View(func(tx store.ReadTx) {
+			v := services.JudgeIn(tx, services.Rules{DefaultVPC: "default", Shared: c.shared}, c.vpc, web)
+			if v.LeftOut != c.want {
+				t.Errorf("%s: left out %t, want %t", name, v.LeftOut, c.want)
+			}
+		})
+	}
+}
+
 // TestAVerdictIsLimitedWhateverSlicesName: tenants write slices with any content.
 func TestAVerdictIsLimitedWhateverSlicesName(t *testing.T) {
 	web := service("blue-a", "web", "", "10.96.0.1")

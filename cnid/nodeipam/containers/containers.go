@@ -1,52 +1,86 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package containers tells which containers a node has, by their cgroups. Container runtimes
-// name the cgroup of a container after its ID, with a prefix and a suffix of their own.
+// Package containers tells which pods and containers a node has, by their cgroups. The kubelet
+// makes the cgroup of a pod and removes it after the last container. Container runtimes name
+// the cgroup of a container in it after its ID, with a prefix and a suffix of their own. Some
+// runtimes make none for a sandbox, or make it elsewhere.
 package containers
 
 import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
-// depth is how far below the cgroup of all pods the cgroup of a container is: class of quality,
-// pod, container. Below that are the container's own.
-const depth = 3
+// Node has the pods and containers that a node has.
+type Node struct{ pods, containers []string }
 
-// In returns a function that reports whether a container has a cgroup below podCgroup, which is
-// that of all pods. An ID that is a part of another one counts as that, so the function may
-// report a container that has ended, and never the other way.
-func In(podCgroup string) (func(containerID string) bool, error) {
-	podCgroup = filepath.Clean(podCgroup)
-	var names []string
-	err := filepath.WalkDir(podCgroup, func(path string, entry fs.DirEntry, err error) error {
-		switch {
-		case errors.Is(err, fs.ErrNotExist) && path != podCgroup:
-			return nil // it has ended meanwhile
-		case err != nil:
-			return err
-		case !entry.IsDir() || path == podCgroup:
-			return nil
-		}
-		names = append(names, entry.Name())
-		if below := strings.TrimPrefix(path, podCgroup); strings.Count(below, string(filepath.Separator)) >= depth {
-			return fs.SkipDir
-		}
-		return nil
-	})
+// On reads which pods and containers have cgroups below podCgroup, the cgroup of all pods.
+// Cgroups that a container makes for itself do not count, whatever their names are.
+func On(podCgroup string) (Node, error) {
+	node, err := read(podCgroup)
 	if err != nil {
-		return nil, fmt.Errorf("list the cgroups of containers: %w", err)
+		return Node{}, fmt.Errorf("list the cgroups of pods: %w", err)
 	}
-	return func(containerID string) bool {
-		for _, name := range names {
-			if strings.Contains(name, containerID) {
-				return true
+	return node, nil
+}
+
+func read(podCgroup string) (node Node, err error) {
+	top, err := below(podCgroup)
+	if err != nil {
+		return node, err
+	}
+	for _, dir := range top {
+		pods := []string{dir}
+		if isClass(dir) {
+			if pods, err = below(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return node, err
 			}
 		}
-		return false
-	}, nil
+		for _, pod := range pods {
+			containers, err := below(pod)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) { // ErrNotExist: it has ended meanwhile
+				return node, err
+			}
+			node.pods = append(node.pods, filepath.Base(pod))
+			for _, container := range containers {
+				node.containers = append(node.containers, filepath.Base(container))
+			}
+		}
+	}
+	return node, nil
+}
+
+// isClass reports whether a cgroup has the pods of a class of quality. Pods of the class
+// Guaranteed are beside the two. The name of a slice of systemd has those above it in front.
+func isClass(dir string) bool {
+	name := strings.TrimSuffix(filepath.Base(dir), ".slice")
+	return strings.HasSuffix(name, "burstable") || strings.HasSuffix(name, "besteffort")
+}
+
+func below(dir string) (dirs []string, err error) {
+	entries, err := os.ReadDir(dir)
+	for _, entry := range entries {
+		if entry.IsDir() {
+			dirs = append(dirs, filepath.Join(dir, entry.Name()))
+		}
+	}
+	return dirs, err
+}
+
+// Has reports whether the node has a pod or one of its containers. A part of an ID counts as
+// the ID, so the answer may be true of a container that has ended, and is never false of one
+// that the node has.
+func (n Node) Has(podUID, containerID string) bool {
+	names := func(id string) func(string) bool {
+		return func(name string) bool { return id != "" && strings.Contains(name, id) }
+	}
+	// In the name of a slice of systemd a dash has a meaning.
+	return slices.ContainsFunc(n.containers, names(containerID)) || slices.ContainsFunc(n.pods, names(podUID)) ||
+		slices.ContainsFunc(n.pods, names(strings.ReplaceAll(podUID, "-", "_")))
 }

@@ -79,19 +79,34 @@ const (
 	ofNode   = "node-uid:"
 )
 
-// Machine returns the ID of a virtual machine: the configured one, or what the file smbios has,
-// as ProductUUID, or what the file system has, as MachineID, with a prefix, or "".
+// Machine returns the ID of a virtual machine: the configured one, or the one that the file
+// smbios has, as ProductUUID, or the one that the file system has, as MachineID, with a prefix,
+// or "".
 func Machine(configured, smbios, system string) string {
 	if configured != "" {
 		return configured
 	}
-	if text, err := os.ReadFile(smbios); err == nil && len(strings.TrimSpace(string(text))) > 0 {
-		return strings.ToLower(strings.TrimSpace(string(text)))
+	if id := idIn(smbios); id != "" {
+		return strings.ToLower(id)
 	}
-	if text, err := os.ReadFile(system); err == nil && len(strings.TrimSpace(string(text))) > 0 {
-		return ofSystem + strings.TrimSpace(string(text))
+	if id := idIn(system); id != "" {
+		return ofSystem + id
 	}
 	return ""
+}
+
+// longestID is the longest ID that a file may have, in bytes.
+const longestID = 128
+
+// idIn returns the ID that a file has, or "". The API server refuses the whole NodeInfo with
+// another text, so firmware and files with one have no ID.
+func idIn(file string) string {
+	text, err := os.ReadFile(file)
+	id := strings.TrimSpace(string(text))
+	if err != nil || len(id) > longestID || strings.ContainsFunc(id, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return ""
+	}
+	return id
 }
 
 // machine is the ID that is written.

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -162,6 +163,10 @@ func TestTheMachineIsTheBestKnown(t *testing.T) {
 	is("", "machine-id:0123456789abcdef0123456789abcdef")
 	write(smbios, "\n")
 	is("", "machine-id:0123456789abcdef0123456789abcdef")
+	for _, text := range []string{"\xff\xfe", "an \x00 ID", "Ä", "two\nlines", strings.Repeat("x", 200)} {
+		write(smbios, text) // the API server would refuse the object
+		is("", "machine-id:0123456789abcdef0123456789abcdef")
+	}
 	write(smbios, "4C4C4544-0042-3510-8056-B4C04F4A4D32\n")
 	is("", "4c4c4544-0042-3510-8056-b4c04f4a4d32")
 	is("vm-7", "vm-7")

@@ -304,6 +304,7 @@ func TestStatesThatContradictThemselvesAreRefused(t *testing.T) {
 		{"a service of no VPC", func(s *state.State) { s.Services[0].VNI = 6 }, "no VPC of this state"},
 		{"an affinity of parts of a second", func(s *state.State) { s.Services[0].Affinity = time.Millisecond }, "whole seconds"},
 		{"an affinity of days", func(s *state.State) { s.Services[0].Affinity = 25 * time.Hour }, "24h0m0s"},
+		{"backends and endpoints that are left out", func(s *state.State) { s.Services[0].LeftOut = true }, "left out"},
 		{"more backends than there may be", func(s *state.State) {
 			s.Services[0].Backends = slices.Repeat(s.Services[0].Backends, state.MaxBackends+1)
 		}, "1001 backends"},

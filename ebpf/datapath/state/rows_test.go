@@ -50,6 +50,7 @@ func TestAnotherContentHasAnotherText(t *testing.T) {
 		"the shadow of an interface":  {{Interfaces: []Interface{{Ifindex: 1}}}, {Interfaces: []Interface{{Ifindex: 1, Shadow4: shadow}}}},
 		"the egress of a VPC":         {{VPCs: []VPC{{VNI: 20}}}, {VPCs: []VPC{{VNI: 20, EgressMasquerade: true}}}},
 		"the affinity of a Service":   {{Services: []Service{{VIP: ip}}}, {Services: []Service{{VIP: ip, Affinity: time.Second}}}},
+		"endpoints that are left out": {{Services: []Service{{VIP: ip}}}, {Services: []Service{{VIP: ip, LeftOut: true}}}},
 		"the place of a backend":      {{Services: []Service{{VIP: ip, Backends: []Backend{{IP: ip}}}}}, {Services: []Service{{VIP: ip, Backends: []Backend{{IP: ip, Outside: true}}}}}},
 		"the role of a subnet":        {{Subnets: []Subnet{{VNI: 20}}}, {Subnets: []Subnet{{VNI: 20, Role: 1}}}},
 		"the role of a VPC":           {{VPCs: []VPC{{VNI: 20}}}, {VPCs: []VPC{{VNI: 20, Role: 1}}}},

@@ -51,6 +51,9 @@ type Service struct {
 	// Backends are MaxBackends at most, each once. Without any, connections from the
 	// service's own VPC are refused at once.
 	Backends []Backend
+	// LeftOut reports, for a service without backends, that another proxy may have some. Then
+	// the node's own sockets are not refused.
+	LeftOut bool
 	// Affinity is the time after a client's last new flow in which its new flows go to
 	// the same backend, in whole seconds; 0: no affinity.
 	Affinity time.Duration
@@ -67,5 +70,5 @@ func (b Backend) Compare(o Backend) int {
 func (s Service) text() (key, content string) {
 	backends := slices.SortedFunc(slices.Values(s.Backends), Backend.Compare)
 	return fmt.Sprintf("service %s port %d protocol %d in %s", s.VIP, s.Port, s.Proto, numbered(s.VNI)),
-		fmt.Sprintf("backends %+v, affinity %s", backends, s.Affinity)
+		fmt.Sprintf("backends %+v, left out %t, affinity %s", backends, s.LeftOut, s.Affinity)
 }

@@ -425,6 +425,9 @@ func (v Service) check() error {
 	if len(v.Backends) > MaxBackends {
 		return fmt.Errorf("%d backends are more than %d", len(v.Backends), MaxBackends)
 	}
+	if v.LeftOut && len(v.Backends) > 0 {
+		return fmt.Errorf("it has %d backends and is marked as left out", len(v.Backends))
+	}
 	for _, b := range v.Backends {
 		if err := checkIP("backend", b.IP); err != nil {
 			return err

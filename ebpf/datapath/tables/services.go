@@ -12,6 +12,9 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/tables/maglev"
 )
 
+// entriesLeftOut is ENTRIES_LEFT_OUT in types_service.h.
+const entriesLeftOut = 1
+
 // maxMaglevParts is MAX_MAGLEV_PARTS in types_service.h.
 const maxMaglevParts = 2 * state.MaxAllBackends
 
@@ -62,7 +65,7 @@ func (t *Rows) addServices(services []state.Service, have *Rows) {
 		for slot, b := range backends {
 			slots[bpf.AliothBackendKey{Service: row.Id, Slot: uint32(slot)}] = b
 		}
-		t.addChoice(row.Id, backends, s.Affinity, have)
+		t.addChoice(row.Id, backends, s, have)
 	}
 }
 
@@ -72,9 +75,13 @@ func serviceKey(s state.Service) bpf.AliothServiceKey {
 
 // addChoice writes how a new flow selects one of the backends. The lookup table of a
 // service that is in have is taken from there.
-func (t *Rows) addChoice(id uint32, backends []bpf.AliothBackend, affinity time.Duration, have *Rows) {
+func (t *Rows) addChoice(id uint32, backends []bpf.AliothBackend, of state.Service, have *Rows) {
 	entries := maglev.Entries(len(backends))
-	if row := (bpf.AliothChoice{Entries: uint32(entries), Affinity: uint32(affinity / time.Second)}); row != (bpf.AliothChoice{}) {
+	row := bpf.AliothChoice{Entries: uint32(entries), Affinity: uint32(of.Affinity / time.Second)}
+	if of.LeftOut {
+		row.Entries = entriesLeftOut
+	}
+	if row != (bpf.AliothChoice{}) {
 		choiceTable.of(t)[id] = row
 	}
 	known := choiceTable.of(have)[id].Entries == uint32(entries)
@@ -158,9 +165,10 @@ func (t *Rows) backendsOf(s bpf.AliothService) []bpf.AliothBackend {
 }
 
 func (t *Rows) decodeService(key bpf.AliothServiceKey, row bpf.AliothService) state.Service {
+	choice := choiceTable.of(t)[row.Id]
 	s := state.Service{
 		VNI: key.Vni, VIP: bpf.DecodeAddr(key.Vip), Port: bpf.NetworkOrder(key.Port), Proto: key.Proto,
-		Affinity: time.Duration(choiceTable.of(t)[row.Id].Affinity) * time.Second,
+		LeftOut: row.Backends == 0 && choice.Entries == entriesLeftOut, Affinity: time.Duration(choice.Affinity) * time.Second,
 	}
 	for _, b := range t.backendsOf(row) {
 		s.Backends = append(s.Backends, decodeBackend(b))

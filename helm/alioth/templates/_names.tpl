@@ -18,6 +18,9 @@ policies, rights and tools refer to them, as do the labels above.
 {{- if and (not $name) .Values.nameOverride -}}
 {{- $name = ternary .Release.Name (printf "%s-%s" .Release.Name .Values.nameOverride) (contains .Values.nameOverride .Release.Name) -}}
 {{- end -}}
+{{- if regexMatch "^[0-9]" $name -}}
+{{- fail (printf "%s: %q begins with a digit, and names of Services must begin with a letter: set fullnameOverride to a name that does" (ternary "fullnameOverride" "the name of the release" (ne .Values.fullnameOverride "")) $name) -}}
+{{- end -}}
 {{- $name | default "alioth" | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
+	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/store/nmstate"
 	"github.com/alioth-net/alioth/store/nmstate/policy"
 )
@@ -129,11 +130,11 @@ func told(list []*nmstate.Enactment, text func(*nmstate.Enactment) string) strin
 			fmt.Fprintf(&b, " And %d more.", len(list)-i)
 			break
 		}
-		said := text(e)
-		if len(said) > maxOfNode {
-			said = strings.ToValidUTF8(said[:maxOfNode], "") + "..."
+		words := text(e)
+		if len(words) > maxOfNode {
+			words = said.Cut(words, maxOfNode) + "..."
 		}
-		fmt.Fprintf(&b, " %s: %s.", e.Node, strings.TrimSuffix(said, "."))
+		fmt.Fprintf(&b, " %s: %s.", e.Node, strings.TrimSuffix(words, "."))
 	}
 	return b.String()
 }

@@ -10,7 +10,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
+
+	"github.com/alioth-net/alioth/api/said"
 )
 
 // Fields of a state document with a meaning here.
@@ -223,7 +224,7 @@ func label(entry map[string]any, text string) string {
 	about := ""
 	for _, key := range []string{"destination", "ip-to", "ip-from", "next-hop-interface"} {
 		if value, ok := entry[key].(string); ok && value != "" {
-			about = strings.ToValidUTF8(value[:min(len(value), maxLabel)], "") + " "
+			about = said.Cut(value, maxLabel) + " "
 			break
 		}
 	}

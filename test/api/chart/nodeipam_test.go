@@ -66,6 +66,17 @@ func TestAGroupThatIsNotServedIsNothing(t *testing.T) {
 	}
 }
 
+// TestAnotherDevicePluginIsNotHindered: without Alioth's plugin the resources of the group are
+// those of another one.
+func TestAnotherDevicePluginIsNotHindered(t *testing.T) {
+	const policy = "ValidatingAdmissionPolicy alioth-nodeipam-resources"
+	for set, want := range map[string]bool{nodeIPAMOn: true, nodeIPAMOn + ",nodeIPAM.devicePlugin=false": false} {
+		if got := slices.Contains(objectsWith(t, "acn.azure.com/vnet-nic", "--set", set), policy); got != want {
+			t.Errorf("%s: %s is there: %t, want %t", set, policy, got, want)
+		}
+	}
+}
+
 func TestTheOperatorIsToldOfNodeIPAM(t *testing.T) {
 	for set, want := range map[string][]string{
 		"image.tag=x": nil,

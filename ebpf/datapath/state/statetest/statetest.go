@@ -135,6 +135,7 @@ func randomVirtual(random *rand.Rand, vni uint32, vip netip.Addr) *state.Virtual
 		for b := range random.IntN(5) {
 			s.Backends = append(s.Backends, state.Backend{IP: addr(fmt.Sprintf("10.0.3.%d", b+1)), Port: uint16(80 + random.IntN(2)), Outside: random.IntN(3) == 0})
 		}
+		s.LeftOut = len(s.Backends) == 0 && random.IntN(2) == 0
 		a.Services = append(a.Services, s)
 	}
 	return a

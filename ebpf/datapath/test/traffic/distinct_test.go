@@ -129,6 +129,49 @@ func TestASocketAsksManyServices(t *testing.T) {
 	asksAll(t, client, first, asked[:1], order[:1])
 }
 
+// A socket that lives long asks Services that come and go. Those that are deleted take none of
+// its places.
+func TestDeletedServicesTakeNoPlaceOfASocket(t *testing.T) {
+	l, red, _ := socketTenants(t)
+	n := l.Nodes[0]
+	always := n.State.Services
+	client := unconnected(t, red[10], "udp4")
+	for i := range 12 {
+		at := netip.AddrPortFrom(netip.MustParseAddr(fmt.Sprintf("10.96.2.%d", i)), 53)
+		backend := netip.AddrPortFrom(red[20].Addrs[0], 9000+uint16(i))
+		n.State.Services = append(slices.Clone(always), state.Service{
+			VNI: lab.VNI1, VIP: at.Addr(), Port: at.Port(), Proto: state.ProtoUDP, Backends: []state.Backend{{IP: backend.Addr(), Port: backend.Port()}},
+		})
+		l.Apply()
+		asksAll(t, client, serve(t, red[20], backend), []netip.AddrPort{at}, []int{0})
+	}
+	nothingByPackets(t, l)
+}
+
+// A pod is in two VPCs with the same ranges, and the Service is one of the second. The
+// backend's own address is that of another pod, in the first one.
+func TestADatagramToAnAddressOfTwoVPCsGoesToTheFirst(t *testing.T) {
+	l, red, blue := socketTenants(t)
+	n := l.Nodes[0]
+	for family, network := range []string{"udp4", "udp6"} {
+		service := netip.AddrPortFrom(wire.IP([]string{"10.96.2.1", "fd96::2:1"}[family]), 53)
+		backend := netip.AddrPortFrom(red[20].Addrs[family], 8080)
+		n.State.Services = append(n.State.Services, state.Service{
+			VNI: lab.VNI2, VIP: service.Addr(), Port: service.Port(), Proto: state.ProtoUDP, Backends: []state.Backend{{IP: backend.Addr(), Port: backend.Port()}},
+		})
+		n.State.Namespaces = []state.Namespace{{Cookie: cookieOf(t, red[10].NS), Memberships: []state.Membership{
+			{VNI: lab.VNI1, Addrs: red[10].Addrs, Ifindex: red[10].Ifindex}, {VNI: lab.VNI2, Addrs: blue[10].Addrs, Ifindex: blue[10].Ifindex},
+		}}}
+		l.Apply()
+		server, client := serve(t, red[20], backend), unconnected(t, red[10], network)
+		_, err := client.WriteToUDPAddrPort([]byte("for the Service"), service)
+		bpftest.Must(t, err)
+		echo(t, server)
+		hears(t, client, service)
+		asksAll(t, client, server, []netip.AddrPort{backend}, []int{0})
+	}
+}
+
 // Packets that no socket hook has seen, as a virtual machine sends them.
 func TestRepliesInPacketsComeFromTheAddressThatWasAsked(t *testing.T) {
 	l, red, _ := lab.ScaledTenants(t, lab.Veth)

@@ -6,8 +6,8 @@ package traffic_test
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/vishvananda/netlink"
@@ -25,16 +25,12 @@ import (
 func TestTheNodeReachesServicesOfItsVPC(t *testing.T) {
 	l, red, _ := lab.ScaledTenants(t, lab.Veth)
 	n := l.Nodes[0]
-	addrs := joinVPC(l)
-	n.State.Namespaces = []state.Namespace{{
-		Cookie: cookieOf(t, n.NS), Shared: true,
-		Memberships: []state.Membership{{VNI: lab.VNI1, Addrs: addrs, Ifindex: n.State.Interfaces[len(n.State.Interfaces)-1].Ifindex}},
-	}}
+	node := nodeOfVPC(t, l)
+	addrs := n.State.Namespaces[0].Memberships[0].Addrs
 	inside, outside, own := netip.AddrPortFrom(wire.IP("10.96.0.10"), 80), netip.AddrPortFrom(wire.IP("10.96.0.1"), 80), netip.AddrPortFrom(wire.IP("10.96.1.9"), 80)
 	n.State.Services = append(n.State.Services,
 		state.Service{VIP: inside.Addr(), Port: 80, Proto: state.ProtoTCP, Backends: []state.Backend{{IP: red[20].Addrs[0], Port: 8080}}},
 		state.Service{VIP: outside.Addr(), Port: 80, Proto: state.ProtoTCP, Backends: []state.Backend{{IP: lab.OutsideAddrs[0], Port: 8080}}},
-		state.Service{VIP: wire.IP("10.96.0.2"), Port: 80, Proto: state.ProtoUDP},
 		state.Service{VNI: lab.VNI1, VIP: own.Addr(), Port: 80, Proto: state.ProtoTCP, Backends: []state.Backend{{IP: lab.OutsideAddrs[0], Port: 8080, Outside: true}}})
 	l.Apply()
 	beyond := bpftest.Listen(t, l.Outside, netip.AddrPortFrom(lab.OutsideAddrs[0], 8080))
@@ -58,23 +54,80 @@ func TestTheNodeReachesServicesOfItsVPC(t *testing.T) {
 		}
 		lab.Talk(t, conn, peer)
 	}
-	node := &lab.Pod{NS: n.NS}
 	for _, vip := range []netip.Addr{own.Addr(), inside.Addr(), outside.Addr(), wire.IP(world.VipB6)} {
 		refusesAtSocket(t, n, node, vip, 81, 81)
 	}
-	before := bpftest.Counts(t, n.Datapath)
+}
+
+// nodeOfVPC gives the first node a place in the first tenant's VPC, and returns the node as a
+// client. The node has a route to all virtual addresses.
+func nodeOfVPC(t *testing.T, l *lab.Lab) *lab.Pod {
+	t.Helper()
+	n := l.Nodes[0]
+	addrs := joinVPC(l)
+	n.State.Namespaces = []state.Namespace{{
+		Cookie: cookieOf(t, n.NS), Shared: true,
+		Memberships: []state.Membership{{VNI: lab.VNI1, Addrs: addrs, Ifindex: n.State.Interfaces[len(n.State.Interfaces)-1].Ifindex}},
+	}}
+	l.Apply()
 	bpftest.In(t, n.NS, func() {
-		bpftest.AddRoute(t, &netlink.Route{LinkIndex: n.Uplink, Dst: bpftest.IPNet(wire.Prefix("10.96.0.0/16"))})
-		conn, err := net.Dial("udp", "10.96.0.2:80")
-		if err != nil {
-			t.Fatalf("connecting to what nobody serves: %v", err)
+		for _, services := range []string{"10.96.0.0/16", "fd96::/64"} {
+			bpftest.AddRoute(t, &netlink.Route{LinkIndex: n.Uplink, Dst: bpftest.IPNet(wire.Prefix(services))})
 		}
-		conn.Close()
 	})
+	return &lab.Pod{NS: n.NS}
+}
+
+func TestNobodyBehindAServiceIsToldToTheNode(t *testing.T) {
+	l, _, _ := lab.ScaledTenants(t, lab.Veth)
+	n, node := l.Nodes[0], nodeOfVPC(t, l)
+	shared := []string{"10.96.0.2", "fd96::2"}
+	for _, vip := range shared {
+		n.State.Services = append(n.State.Services,
+			state.Service{VIP: wire.IP(vip), Port: 80, Proto: state.ProtoTCP}, state.Service{VIP: wire.IP(vip), Port: 53, Proto: state.ProtoUDP})
+	}
+	l.Apply()
+	for _, vip := range append(shared, world.VipNone, world.VipNone6) {
+		refusesAtSocket(t, n, node, wire.IP(vip), 80, 53)
+	}
+	fd := multipath(t, node, unix.AF_INET)
+	if err := unix.Connect(fd, sockaddrOf(unix.AF_INET, netip.AddrPortFrom(wire.IP(world.VipNone), 80))); !errors.Is(err, unix.ECONNREFUSED) {
+		t.Errorf("a connect of MPTCP: %v, want a refusal", err)
+	}
+}
+
+// Another proxy may serve a Service whose endpoints count for it, but only to the node: packets
+// of pods with a Service's address never reach the node's stack.
+func TestAServiceWhoseEndpointsAreLeftOutIsNotRefusedToTheNode(t *testing.T) {
+	l, red, _ := socketTenants(t)
+	n := l.Nodes[0]
+	pods := n.State.Namespaces
+	node := nodeOfVPC(t, l)
+	n.State.Namespaces = append(n.State.Namespaces, pods...)
+	for i, s := range n.State.Services {
+		n.State.Services[i].LeftOut = len(s.Backends) == 0
+	}
+	l.Apply()
+	before := bpftest.Counts(t, n.Datapath)
+	for _, vip := range []string{world.VipNone, world.VipNone6} {
+		connected(t, node, netip.AddrPortFrom(wire.IP(vip), 53))
+		_, err := unconnected(t, node, "udp").WriteToUDPAddrPort([]byte("hello"), netip.AddrPortFrom(wire.IP(vip), 53))
+		bpftest.Must(t, err)
+	}
 	got := bpftest.Added(before, bpftest.Counts(t, n.Datapath))
 	if got["socket/service_rewritten"] != 0 || got["socket/replied_refused"] != 0 {
-		t.Errorf("what nobody serves was counted as %v", got)
+		t.Errorf("to the node, what another proxy may serve was counted as %v", got)
 	}
+	refusesAtSocket(t, n, red[10], wire.IP(world.VipNone), 80, 53)
+	n.State.Services = slices.DeleteFunc(n.State.Services, func(s state.Service) bool { return s.VIP == wire.IP(world.VipNone) })
+	for _, c := range []struct {
+		port  uint16
+		proto uint8
+	}{{80, state.ProtoTCP}, {53, state.ProtoUDP}} {
+		n.State.Services = append(n.State.Services, state.Service{VNI: lab.VNI1, VIP: wire.IP(world.VipNone), Port: c.port, Proto: c.proto})
+	}
+	l.Apply()
+	refusesAtSocket(t, n, node, wire.IP(world.VipNone), 80, 53)
 }
 
 // behindMacvlan makes pods with macvlan interfaces on a device of a node. No program of

@@ -143,14 +143,7 @@ func TestASocketIsStaleWithoutItsService(t *testing.T) {
 // The node's packets to a backend may leave by any of its devices.
 func TestTheNodesSocketsAreStale(t *testing.T) {
 	l, red, _ := lab.ScaledTenants(t, lab.Veth)
-	n := l.Nodes[0]
-	addrs := joinVPC(l)
-	n.State.Namespaces = []state.Namespace{{
-		Cookie: cookieOf(t, n.NS), Shared: true,
-		Memberships: []state.Membership{{VNI: lab.VNI1, Addrs: addrs, Ifindex: n.State.Interfaces[len(n.State.Interfaces)-1].Ifindex}},
-	}}
-	l.Apply()
-	vip, node := netip.AddrPortFrom(wire.IP(world.VIPB), 53), &lab.Pod{NS: n.NS}
+	n, node, vip := l.Nodes[0], nodeOfVPC(t, l), netip.AddrPortFrom(wire.IP(world.VIPB), 53)
 	client := connected(t, node, vip)
 	expectStale(t, n.Datapath, []*lab.Pod{node})
 	replaceBackends(l, vip.Addr(), state.ProtoUDP, state.Backend{IP: red[11].Addrs[0], Port: 8080})
