@@ -17,9 +17,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// device returns a message of a device; the driver "" is that of hardware.
+// device returns a message of a device that is up; the driver "" is that of hardware.
 func device(index uint32, name, driver string, base uint32) Message {
-	b := about(index).add(unix.IFLA_IFNAME, append([]byte(name), 0)).add(unix.IFLA_MTU, native(1500))
+	b := about(index)
+	binary.NativeEndian.PutUint32(b.body[8:], unix.IFF_UP)
+	b.add(unix.IFLA_IFNAME, append([]byte(name), 0)).add(unix.IFLA_MTU, native(1500))
 	if base != 0 {
 		b.add(unix.IFLA_LINK, native(base))
 	}
@@ -49,8 +51,6 @@ func routeTo(text string, protocol byte) Message {
 	m = appendAttribute(m, unix.RTA_DST, prefix.Addr().AsSlice())
 	return appendAttribute(m, unix.RTA_OIF, native(5))
 }
-
-const infinite = 1<<32 - 1
 
 func TestRequestsLeadBack(t *testing.T) {
 	eth1, vlan := device(2, "eth1", "", 0), device(5, "eth1.10", "vlan", 2)
