@@ -296,6 +296,23 @@ func TestWhatIsLeftOfARouteIsFoundOnAnotherDevice(t *testing.T) {
 	}
 }
 
+// TestARouteThatTheChangeAddsAgainGoes: documents know no type of service, so it is in another slot.
+func TestARouteThatTheChangeAddsAgainGoes(t *testing.T) {
+	typed := routeTo("198.51.100.0/24", unix.RTPROT_BOOT)
+	typed[3] = 0x10
+	before := &Image{Links: []Message{device(5, "eth1", "", 0)}, Routes: []Message{typed}}
+	now := &Image{Links: before.Links, Routes: []Message{routeTo("198.51.100.0/24", unix.RTPROT_STATIC), routeTo("198.51.100.0/24", unix.RTPROT_BOOT)}}
+	a := Area{Names: []string{"eth1"}}
+	requests, _ := Back(before, now, a, 0)
+	want := []string{"remove the route 198.51.100.0/24 of table 254 by 5", "add the route 198.51.100.0/24 of table 254 by 5"}
+	if diff := cmp.Diff(want, told(requests)); diff != "" {
+		t.Error(diff)
+	}
+	if others := before.WithOthers(now, a, 0).Others.Routes; len(others) != 1 || others[0][5] != unix.RTPROT_BOOT {
+		t.Errorf("routes of others: %v", others)
+	}
+}
+
 // TestAnAddressOfOthersStays: the change has added another one, and one came by a lease. Those
 // that a record of an earlier release does not tell from others go.
 func TestAnAddressOfOthersStays(t *testing.T) {

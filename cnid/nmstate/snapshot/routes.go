@@ -434,13 +434,19 @@ type way struct {
 	hops     []string
 	sourced  bool
 	message  Message
+	// again: the route has a type of service, which it lacks if the change has added it again.
+	again bool
 }
 
 func waysOf(list []Message) ways {
 	all := make(ways, len(list))
 	for _, m := range list {
 		at := slotOf(m)
-		all[at] = append(all[at], way{m[5], hopsTo(m), isSourced(m), m})
+		all[at] = append(all[at], way{m[5], hopsTo(m), isSourced(m), m, false})
+		if at.tos != 0 {
+			at.tos = 0
+			all[at] = append(all[at], way{m[5], hopsTo(m), isSourced(m), m, true})
+		}
 	}
 	return all
 }
@@ -464,7 +470,7 @@ func (w ways) hasPart(m Message) bool {
 		if slices.ContainsFunc(hops, func(hop string) bool { return !slices.Contains(was.hops, hop) }) {
 			return false
 		}
-		return m[5] == unix.RTPROT_STATIC || m[5] == was.protocol &&
+		return m[5] == unix.RTPROT_STATIC || !was.again && m[5] == was.protocol &&
 			(len(hops) < len(was.hops) || was.sourced && !isSourced(m) || m[0] == unix.AF_INET6 && withoutMTU(m) == withoutMTU(was.message))
 	})
 }
