@@ -143,6 +143,9 @@ func (e *Engine) Close() {
 // Show returns what is, without what belongs to others.
 func (e *Engine) Show(ctx context.Context) (*document.State, error) { return e.host.Show(ctx) }
 
+// IsChanging reports whether a change may still be undone.
+func (e *Engine) IsChanging() bool { return e.transactions.IsOpen() }
+
 // Plan returns the steps that Apply would carry out. Steps that come with an error may not
 // be carried out.
 func (e *Engine) Plan(ctx context.Context, desired *document.State) ([]plan.Step, error) {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/api/nmstate/reach"
 	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/cnid/nmstate/transaction"
@@ -190,8 +191,16 @@ func (h *Handler) fault() (refused bool, err error) {
 
 // show returns the current state in JSON, without lifetimes: they change all the time, and a
 // state that changes is reported, and compared with what is desired.
-func (h *Handler) show(ctx context.Context) (string, error) {
-	state, err := h.cfg.Engine.Show(ctx)
+func (h *Handler) show(ctx context.Context) (string, error) { return Current(ctx, h.cfg.Engine) }
+
+// shower is the part of an Engine that Current needs.
+type shower interface {
+	Show(ctx context.Context) (*document.State, error)
+}
+
+// Current is what a Handler reports as the current state of a node.
+func Current(ctx context.Context, e shower) (string, error) {
+	state, err := e.Show(ctx)
 	if err != nil {
 		return "", fmt.Errorf("read the network of the node: %w", err)
 	}

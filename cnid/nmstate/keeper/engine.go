@@ -44,6 +44,13 @@ func (n *network) engine(ctx context.Context) (*engine.Engine, error) {
 	return e, nil
 }
 
+// opened returns the engine, nil while it is not open.
+func (n *network) opened() *engine.Engine {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.open
+}
+
 func (n *network) close() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

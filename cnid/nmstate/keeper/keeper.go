@@ -8,6 +8,9 @@ package keeper
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -76,6 +79,30 @@ func (k *Keeper) Run(ctx context.Context) {
 		}
 	}
 	k.handler.Run(ctx)
+}
+
+// errChanging is of a node whose network changes, or may still change back. It may if nobody has
+// opened it yet.
+var errChanging = errors.New("a change of the network may be open")
+
+// Current returns the current state of the node as the kernel has it, in the form of a report. While
+// a change is open there is none.
+func (k *Keeper) Current(ctx context.Context) (state map[string]any, err error) {
+	e := k.network.opened()
+	if e == nil || e.IsChanging() {
+		return nil, errChanging
+	}
+	text, err := handler.Current(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	if e.IsChanging() {
+		return nil, errChanging
+	}
+	if err := json.Unmarshal([]byte(text), &state); err != nil {
+		return nil, fmt.Errorf("read the state of the node: %w", err)
+	}
+	return state, nil
 }
 
 // retryDHCP is the time between attempts to run the DHCP clients.

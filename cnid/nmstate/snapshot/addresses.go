@@ -161,11 +161,23 @@ func (p *planner) lasts(m Message) bool {
 	return binary.NativeEndian.Uint32(left[4:8]) > 0
 }
 
+// infinite is a lifetime without an end.
+const infinite = 1<<32 - 1
+
 // elapse shortens a lifetime in seconds, unless it is infinite.
-func elapse(seconds []byte, age time.Duration) {
-	const infinite = 1<<32 - 1
-	left, gone := binary.NativeEndian.Uint32(seconds), uint32(max(age, 0)/time.Second)
+func elapse(lifetime []byte, age time.Duration) {
+	left, gone := binary.NativeEndian.Uint32(lifetime), inSeconds(age)
 	if left != infinite {
-		binary.NativeEndian.PutUint32(seconds, max(left, gone)-gone)
+		binary.NativeEndian.PutUint32(lifetime, max(left, gone)-gone)
 	}
 }
+
+// prolong is the inverse of elapse.
+func prolong(lifetime []byte, by time.Duration) {
+	left, more := binary.NativeEndian.Uint32(lifetime), inSeconds(by)
+	if left != infinite {
+		binary.NativeEndian.PutUint32(lifetime, left+min(more, infinite-1-left))
+	}
+}
+
+func inSeconds(d time.Duration) uint32 { return uint32(max(d, 0) / time.Second) }

@@ -23,6 +23,8 @@ type Request struct {
 	Body        Message
 	// Path and Value are a setting; there is no message then.
 	Path, Value string
+	// Theirs: it is about what others have added, and no part of the state before.
+	Theirs bool
 }
 
 func (r Request) String() string { return r.What }
@@ -41,19 +43,25 @@ type planner struct {
 	ports map[uint32]int
 	// others are the networks of IPv6 in which others have added addresses.
 	others map[network]bool
-	// own are the routes of the area, without others of their slots.
-	own map[string]bool
+	// own are the routes of the area, without others of their slots. replaced are those in whose
+	// place others have written new ones.
+	own, replaced map[string]bool
 	// sources are the addresses that routes can have as their source.
 	sources map[string]bool
 	// withoutIPv6 are the settings of devices that had no IPv6, by the names of the devices.
 	withoutIPv6 map[string]string
 	// age is how old before is.
-	age      time.Duration
+	age time.Duration
+	// theirs: requests are about what others have added.
+	theirs   bool
 	requests []Request
 	gone     []string
 }
 
-func (p *planner) request(r Request) { p.requests = append(p.requests, r) }
+func (p *planner) request(r Request) {
+	r.Theirs = p.theirs
+	p.requests = append(p.requests, r)
+}
 
 func (p *planner) impossible(format string, args ...any) {
 	p.gone = append(p.gone, fmt.Sprintf(format, args...))
@@ -86,6 +94,7 @@ func Back(before, now *Image, a Area, age time.Duration) (requests []Request, go
 	present := now.on(before.Names(), a.Routes) // not of devices that others have made since
 	p.sources = ownedBy(append(filtered(before.Addresses, func(m Message) bool { return p.lasts(m) && p.has(deviceOf(m)) }), now.Addresses...))
 	p.own = canonical(routes(), before.on(before.Names(), a.Routes).Routes)
+	p.replaced = canonical(routes(), before.Replaced)
 	p.withoutIPv6 = withoutIPv6(before.Settings)
 	p.restoreNextHops(before.NextHops, now.NextHops)
 	p.restoreRoutes(before.Routes, present.Routes, now.Routes)
@@ -93,6 +102,7 @@ func Back(before, now *Image, a Area, age time.Duration) (requests []Request, go
 	p.restoreNeighbors("neighbour", before.Neighbors, now.Neighbors)
 	p.restoreNeighbors("entry", before.Entries, now.Entries)
 	p.restoreGroups(before.Groups, now.Groups)
+	p.restoreOthers(before.Others, now)
 	return p.requests, p.gone
 }
 
@@ -258,4 +268,10 @@ func canonical(c class, list []Message) map[string]bool {
 	return set
 }
 
-func (p *planner) deviceName(m Message) string { return p.before[deviceOf(m)].name }
+// deviceName returns the name of a message's device, also of one that others have made.
+func (p *planner) deviceName(m Message) string {
+	if l, ok := p.before[deviceOf(m)]; ok {
+		return l.name
+	}
+	return p.now[deviceOf(m)].name
+}

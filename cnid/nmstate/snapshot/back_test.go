@@ -17,9 +17,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// device returns a message of a device; the driver "" is that of hardware.
+// device returns a message of a device that is up; the driver "" is that of hardware.
 func device(index uint32, name, driver string, base uint32) Message {
-	b := about(index).add(unix.IFLA_IFNAME, append([]byte(name), 0)).add(unix.IFLA_MTU, native(1500))
+	b := about(index)
+	binary.NativeEndian.PutUint32(b.body[8:], unix.IFF_UP)
+	b.add(unix.IFLA_IFNAME, append([]byte(name), 0)).add(unix.IFLA_MTU, native(1500))
 	if base != 0 {
 		b.add(unix.IFLA_LINK, native(base))
 	}
@@ -49,8 +51,6 @@ func routeTo(text string, protocol byte) Message {
 	m = appendAttribute(m, unix.RTA_DST, prefix.Addr().AsSlice())
 	return appendAttribute(m, unix.RTA_OIF, native(5))
 }
-
-const infinite = 1<<32 - 1
 
 func TestRequestsLeadBack(t *testing.T) {
 	eth1, vlan := device(2, "eth1", "", 0), device(5, "eth1.10", "vlan", 2)
@@ -293,6 +293,23 @@ func TestWhatIsLeftOfARouteIsFoundOnAnotherDevice(t *testing.T) {
 	want := []string{"remove the route ::/0 of table 254 by 6", "add the route ::/0 of table 254 by 5 by 6"}
 	if diff := cmp.Diff(want, told(requests)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestARouteThatTheChangeAddsAgainGoes: documents know no type of service, so it is in another slot.
+func TestARouteThatTheChangeAddsAgainGoes(t *testing.T) {
+	typed := routeTo("198.51.100.0/24", unix.RTPROT_BOOT)
+	typed[3] = 0x10
+	before := &Image{Links: []Message{device(5, "eth1", "", 0)}, Routes: []Message{typed}}
+	now := &Image{Links: before.Links, Routes: []Message{routeTo("198.51.100.0/24", unix.RTPROT_STATIC), routeTo("198.51.100.0/24", unix.RTPROT_BOOT)}}
+	a := Area{Names: []string{"eth1"}}
+	requests, _ := Back(before, now, a, 0)
+	want := []string{"remove the route 198.51.100.0/24 of table 254 by 5", "add the route 198.51.100.0/24 of table 254 by 5"}
+	if diff := cmp.Diff(want, told(requests)); diff != "" {
+		t.Error(diff)
+	}
+	if others := before.WithOthers(now, a, 0).Others.Routes; len(others) != 1 || others[0][5] != unix.RTPROT_BOOT {
+		t.Errorf("routes of others: %v", others)
 	}
 }
 

@@ -51,6 +51,10 @@ type Image struct {
 	Filters []Message `json:"-"`
 	// Settings are those of devices, by name and path.
 	Settings map[string]map[string]string `json:"settings,omitempty"`
+	// Others is what others had added when an undo began, nil before. Replaced are the routes in
+	// whose place they have written new ones.
+	Others   *Image    `json:"others,omitempty"`
+	Replaced []Message `json:"replaced,omitempty"`
 }
 
 // Check returns an error for an image whose messages are shorter than their headers. It is for
@@ -73,12 +77,16 @@ func (i *Image) Check() error {
 		{headerOfGroup, i.Groups},
 		{headerOfQueue, i.Queues},
 		{headerOfQueue, i.Classes},
+		{headerOfRoute, i.Replaced},
 	} {
 		for _, m := range list.messages {
 			if len(m) < list.header {
 				return fmt.Errorf("a message of %d bytes is shorter than its header of %d", len(m), list.header)
 			}
 		}
+	}
+	if i.Others != nil {
+		return i.Others.Check()
 	}
 	return nil
 }
@@ -175,9 +183,6 @@ func (i *Image) NoteSurvivors(later *Image) {
 	have = canonical(addresses(), later.Addresses)
 	i.Staying = filtered(i.Addresses, func(m Message) bool { return have[addresses().canonical(m)] })
 }
-
-// HasSurvivors reports whether there is such a note with anything in it.
-func (i *Image) HasSurvivors() bool { return len(i.Survivors)+len(i.Staying) > 0 }
 
 // WithoutWithdrawn returns an image without the routes and addresses that have survived the
 // change and are missing now: whoever added one has withdrawn it since.

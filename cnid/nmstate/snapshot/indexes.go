@@ -62,7 +62,10 @@ func (i *Image) moved(to indexes) *Image {
 		to.at(portOfGroup(m))
 	})
 	part.NextHops = each(i.NextHops, func(m Message) { to.at(nextHops().attributes(m).Get(nextHopOut)) })
-	part.Routes = each(i.Routes, to.route)
+	part.Routes, part.Replaced = each(i.Routes, to.route), each(i.Replaced, to.route)
+	if i.Others != nil {
+		part.Others = i.Others.moved(to)
+	}
 	return &part
 }
 

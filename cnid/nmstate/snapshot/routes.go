@@ -10,7 +10,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -25,35 +24,58 @@ func (p *planner) restoreRoutes(before, present, now []Message) {
 	others := p.removeRoutes(before, present, now, have, settled)
 	rewritten := rewrittenBy(others)
 	missing := func(m Message) bool {
-		return p.isOwn(m) && !rewritten(m) && !have[c.canonical(m)] && p.remains(m) && (!isKernels(m) || settled && m[7] == unix.RTN_UNICAST)
+		return p.isOwn(m) && !rewritten(m) && !p.replaced[c.canonical(m)] && !have[c.canonical(m)] && p.remains(m) && (!isKernels(m) || settled && m[7] == unix.RTN_UNICAST)
 	}
 	for _, m := range p.inOrder(before, now, missing, settled) {
-		if !p.canExist(m) {
-			continue
+		if p.canExist(m) {
+			p.addRoute(m)
 		}
-		p.withIPv6(m, Request{What: "add the route " + destination(m).String(), Kind: c.add, Flags: c.create, Body: p.addable(m)})
 	}
 }
 
-// withIPv6 requests to add a route. The kernel takes a route of IPv4 by a gateway of IPv6 on
-// devices with IPv6 alone, and keeps the route when somebody turns IPv6 off afterwards: IPv6 is on
-// for the moment.
-func (p *planner) withIPv6(m Message, add Request) {
+// addRoute requests to add a route. The kernel takes a route of IPv6, and one of IPv4 by a gateway
+// of IPv6, on devices with IPv6 alone. It keeps the route when somebody turns IPv6 off afterwards,
+// one of IPv6 if another of its devices has IPv6: IPv6 is on for the moment. The same holds for a
+// device that somebody sets down.
+func (p *planner) addRoute(m Message) {
+	c := routes()
 	var off []Request
-	if m[0] == unix.AF_INET {
-		for _, path := range p.turnedOff(m) {
-			p.request(Request{What: "set " + path + " for a route", Path: path, Value: "0"})
-			off = append(off, Request{What: "set " + path, Path: path, Value: "1"})
-		}
+	for _, l := range p.stoppedUnder(m) {
+		p.link(l, "set up "+l.name+" for a route", func(b *builder) { b.flags(unix.IFF_UP, unix.IFF_UP) })
+		down := about(l.index)
+		down.flags(0, unix.IFF_UP)
+		off = append(off, Request{What: "set down " + l.name, Kind: unix.RTM_NEWLINK, Body: down.body})
 	}
-	p.request(add)
-	p.requests = append(p.requests, off...)
+	for _, path := range p.turnedOff(m) {
+		p.request(Request{What: "set " + path + " for a route", Path: path, Value: "0"})
+		off = append(off, Request{What: "set " + path, Path: path, Value: "1"})
+	}
+	p.request(Request{What: "add the route " + destination(m).String(), Kind: c.add, Flags: c.create, Body: p.addable(m)})
+	for _, r := range off {
+		p.request(r)
+	}
 }
 
-// turnedOff are the settings that turn IPv6 off for the devices of a route's gateways of IPv6.
+// stoppedUnder are the devices that were down under a route with several next hops.
+func (p *planner) stoppedUnder(m Message) (list []link) {
+	attributes := routes().attributes(m)
+	if attributes.Get(routeNextHop) != nil {
+		return nil // The kernel has removed their next hop objects.
+	}
+	for hop := range hopsOf(attributes.Get(unix.RTA_MULTIPATH)) {
+		l, ok := p.before[binary.NativeEndian.Uint32(hop[4:])]
+		same := func(other link) bool { return other.index == l.index }
+		if ok && l.flags&unix.IFF_UP == 0 && !slices.ContainsFunc(list, same) {
+			list = append(list, l)
+		}
+	}
+	return list
+}
+
+// turnedOff are the settings that turn IPv6 off for the devices of a route that need it.
 func (p *planner) turnedOff(m Message) (paths []string) {
 	find := func(index uint32, hop attribute.List) {
-		if path := p.withoutIPv6[p.before[index].name]; path != "" && gatewayOf(hop).Is6() && !slices.Contains(paths, path) {
+		if path := p.withoutIPv6[p.before[index].name]; path != "" && (m[0] == unix.AF_INET6 || gatewayOf(hop).Is6()) && !slices.Contains(paths, path) {
 			paths = append(paths, path)
 		}
 	}
@@ -129,10 +151,8 @@ func (p *planner) leave(m Message, was ways) (left bool) {
 	if m[0] != unix.AF_INET6 || m[5] == unix.RTPROT_STATIC {
 		return false
 	}
-	list := was[slotOf(m)]
 	for hop := range hopsOf(routes().attributes(m).Get(unix.RTA_MULTIPATH)) {
-		had := slices.ContainsFunc(list, func(w way) bool { return slices.Contains(w.hops, hopText(hop)) })
-		if rest := attribute.List(hop[unix.SizeofRtNexthop:]); !had && p.adds(m, rest) {
+		if rest := attribute.List(hop[unix.SizeofRtNexthop:]); !was.hasHop(m, hop) && p.adds(m, rest) {
 			p.request(Request{What: "leave the route " + destination(m).String(), Kind: routes().remove, Body: ownHop(m, hop)})
 			left = true
 		}
@@ -142,9 +162,30 @@ func (p *planner) leave(m Message, was ways) (left bool) {
 
 // ownHop returns a route of the change with one of the next hops of another one.
 func ownHop(m Message, hop []byte) Message {
+	out := loneHop(m, hop)
+	out[5] = unix.RTPROT_STATIC
+	return out
+}
+
+// withHops returns a route with some of its next hops, nil without any.
+func withHops(m Message, hops [][]byte) Message {
+	switch len(hops) {
+	case 0:
+		return nil
+	case 1:
+		return loneHop(m, hops[0])
+	}
+	c := routes()
+	out := append(slices.Clone(m[:c.header]), ordered(c.attributes(m), []uint16{unix.RTA_MULTIPATH})...)
+	return appendAttribute(out, unix.RTA_MULTIPATH, slices.Concat(hops...))
+}
+
+// loneHop returns a route with one of its next hops.
+func loneHop(m Message, hop []byte) Message {
+	const flags, flagsOfHop = 8, 2
 	c := routes()
 	out := slices.Clone(m[:c.header])
-	out[5] = unix.RTPROT_STATIC
+	binary.NativeEndian.PutUint32(out[flags:], uint32(hop[flagsOfHop]&settingsOfHop))
 	out = append(out, ordered(c.attributes(m), []uint16{unix.RTA_MULTIPATH, unix.RTA_CACHEINFO})...)
 	out = appendAttribute(out, unix.RTA_OIF, hop[4:unix.SizeofRtNexthop])
 	return append(out, hop[unix.SizeofRtNexthop:]...)
@@ -262,6 +303,7 @@ func rank(m Message) int {
 const (
 	routeVia     = 18 // RTA_VIA
 	routeExpires = 23 // RTA_EXPIRES
+	routeNextHop = 30 // RTA_NH_ID
 	// nextHopOptions is NHA_OP_FLAGS, which requests for dumps have.
 	nextHopOptions = 14
 )
@@ -282,13 +324,25 @@ func (p *planner) addable(m Message) Message {
 // leftOf returns the seconds that are left of the lifetime of a route, and false if the route
 // has none.
 func (p *planner) leftOf(m Message) (seconds int, limited bool) {
-	const expires, ticks = 8, 100 // in struct rta_cacheinfo, in ticks of users (USER_HZ)
-	info := routes().attributes(m).Get(unix.RTA_CACHEINFO)
-	if m[0] != unix.AF_INET6 || len(info) < expires+4 {
+	field := ticksOf(m)
+	if m[0] != unix.AF_INET6 || field == nil {
 		return 0, false
 	}
-	left := int(int32(binary.NativeEndian.Uint32(info[expires:])))
-	return left/ticks - int(max(p.age, 0)/time.Second), left != 0
+	left := int(int32(binary.NativeEndian.Uint32(field)))
+	return left/ticks - int(inSeconds(p.age)), left != 0
+}
+
+// ticks are those of users in a second (USER_HZ).
+const ticks = 100
+
+// ticksOf returns the lifetime in a route (struct rta_cacheinfo), nil without one.
+func ticksOf(m Message) []byte {
+	const expires = 8
+	info := routes().attributes(m).Get(unix.RTA_CACHEINFO)
+	if len(info) < expires+4 {
+		return nil
+	}
+	return info[expires : expires+4]
 }
 
 // remains reports whether the lifetime of a route is not over since.
@@ -310,54 +364,6 @@ func destination(m Message) Destination {
 	}
 	return Destination{netip.PrefixFrom(ip, int(m[1])), attributes.Value(unix.RTA_TABLE)}
 }
-
-// restoreNextHops adds the next hop objects that are missing, groups last. The kernel takes a
-// member that is gone out of its groups. A number that has another object now belongs to the
-// routing daemon that has replaced the object.
-func (p *planner) restoreNextHops(before, now []Message) {
-	c, have := nextHops(), canonical(nextHops(), now)
-	byNumber := map[uint32]attribute.List{}
-	for _, m := range now {
-		byNumber[c.attributes(m).Value(nextHopID)] = c.attributes(m)
-	}
-	lost := filtered(before, func(m Message) bool {
-		attributes := c.attributes(m)
-		out, is := attributes.Value(nextHopOut), byNumber[attributes.Value(nextHopID)]
-		return !have[c.canonical(m)] && (out == 0 || p.has(out)) && (is == nil || isPart(is, attributes))
-	})
-	slices.SortStableFunc(lost, func(a, b Message) int {
-		return cmp.Compare(len(c.attributes(a).Get(nextHopSet)), len(c.attributes(b).Get(nextHopSet)))
-	})
-	for _, m := range lost {
-		what := fmt.Sprintf("add the next hop %d", c.attributes(m).Value(nextHopID))
-		p.request(Request{What: what, Kind: c.add, Flags: c.create, Body: hopToAdd(m)})
-	}
-}
-
-// isPart reports whether a group has no members but those of another one.
-func isPart(group, of attribute.List) bool {
-	members, all := membersOf(group.Get(nextHopSet)), membersOf(of.Get(nextHopSet))
-	return len(members) > 0 && len(members) < len(all) &&
-		!slices.ContainsFunc(members, func(id uint32) bool { return !slices.Contains(all, id) })
-}
-
-// hopToAdd returns a next hop object as a request has it: the kernel computes the scope, and
-// the time since when a group is not balanced.
-func hopToAdd(m Message) Message {
-	c := nextHops()
-	out := slices.Clone(m[:c.header])
-	c.settle(out)
-	out[1] = 0
-	attributes := c.attributes(m)
-	out = append(out, ordered(attributes, append(c.volatile(attributes), nextHopBuckets))...)
-	if buckets := attributes.Get(nextHopBuckets); buckets != nil {
-		out = appendAttribute(out, nextHopBuckets|unix.NLA_F_NESTED, ordered(buckets, []uint16{unbalanced, pad}))
-	}
-	return out
-}
-
-// pad is NHA_RES_GROUP_PAD.
-const pad = 0
 
 // author is a slot of routes, and the protocol of the program that writes them.
 type author struct {
@@ -428,15 +434,26 @@ type way struct {
 	hops     []string
 	sourced  bool
 	message  Message
+	// again: the route has a type of service, which it lacks if the change has added it again.
+	again bool
 }
 
 func waysOf(list []Message) ways {
 	all := make(ways, len(list))
 	for _, m := range list {
 		at := slotOf(m)
-		all[at] = append(all[at], way{m[5], hopsTo(m), isSourced(m), m})
+		all[at] = append(all[at], way{m[5], hopsTo(m), isSourced(m), m, false})
+		if at.tos != 0 {
+			at.tos = 0
+			all[at] = append(all[at], way{m[5], hopsTo(m), isSourced(m), m, true})
+		}
 	}
 	return all
+}
+
+// hasHop reports whether one of these has a next hop of a route.
+func (w ways) hasHop(m Message, hop []byte) bool {
+	return slices.ContainsFunc(w[slotOf(m)], func(was way) bool { return slices.Contains(was.hops, hopText(hop)) })
 }
 
 // hasPart reports whether a route is left of one of these, which the change has lost: the route
@@ -453,7 +470,7 @@ func (w ways) hasPart(m Message) bool {
 		if slices.ContainsFunc(hops, func(hop string) bool { return !slices.Contains(was.hops, hop) }) {
 			return false
 		}
-		return m[5] == unix.RTPROT_STATIC || m[5] == was.protocol &&
+		return m[5] == unix.RTPROT_STATIC || !was.again && m[5] == was.protocol &&
 			(len(hops) < len(was.hops) || was.sourced && !isSourced(m) || m[0] == unix.AF_INET6 && withoutMTU(m) == withoutMTU(was.message))
 	})
 }

@@ -71,6 +71,23 @@ sysctl -qw net.ipv6.conf.eth1.disable_ipv6=1
 sysctl -qw net.ipv6.conf.eth2.disable_ipv6=1`,
 			change: `ip link set eth1 down`,
 		},
+		"a route of IPv6 of which one device has lost IPv6": {
+			host: `ip link set eth1 up
+ip link set eth2 up
+ip -6 route add fd01::/64 nexthop via fd00::5 dev eth1 onlink nexthop via fd00::6 dev eth2 onlink
+sysctl -qw net.ipv6.conf.eth2.disable_ipv6=1`,
+			change: `ip link set eth1 down`,
+		},
+		"routes of which one device is down": {
+			host: `ip link set eth1 up
+ip link set eth2 up
+ip -6 route add fd01::/64 nexthop via fd00::5 dev eth1 onlink nexthop via fd00::6 dev eth2 onlink
+ip addr add 192.0.2.10/24 dev eth1
+ip addr add 192.0.2.11/24 dev eth2
+ip route add 198.18.0.0/24 nexthop via 192.0.2.5 dev eth1 onlink nexthop via 192.0.2.6 dev eth2 onlink
+ip link set eth2 down`,
+			change: `ip link set eth1 down`,
+		},
 		"a bridge that lost its last port": {
 			host: `ip link add br0 type bridge
 ip link set eth1 master br0

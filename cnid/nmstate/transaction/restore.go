@@ -28,14 +28,16 @@ func (m *Manager) undo(ctx context.Context, r *Record, cause error) error {
 // restore restores the state before a transaction, and ends it. What fails does not keep
 // others from being tried: a host with all but one address is better than one with none.
 func (m *Manager) restore(ctx context.Context, r *Record) error {
-	m.leaveWithdrawn(ctx, r)
+	if r.Image != nil && !r.Image.NotesOthers() {
+		m.noteOthers(ctx, r)
+	}
 	again := time.NewTicker(m.Interval)
 	defer again.Stop()
 	for try := 1; ; try++ {
 		o := m.lead(ctx, r)
 		last := try >= m.Tries
-		if last && o.resolver != nil { // It keeps no other change from its beginning.
-			o.gone, o.resolver = append(o.gone, o.resolver.Error()), nil
+		if last {
+			o.giveUpMinor()
 		}
 		if o.isReached() {
 			return m.end(o.gone)
@@ -51,22 +53,19 @@ func (m *Manager) restore(ctx context.Context, r *Record) error {
 	}
 }
 
-// leaveWithdrawn leaves out the routes and addresses that others have withdrawn since the change.
-// It is written down before the undo loses some by itself: a next process would take those for
-// withdrawn.
-func (m *Manager) leaveWithdrawn(ctx context.Context, r *Record) {
-	if r.Image == nil || !r.Image.HasSurvivors() {
-		return
-	}
+// noteOthers notes what others have added since the change began, and leaves out the routes and
+// addresses that they have withdrawn. It is written down before the undo loses some by itself: a
+// next process would take those for withdrawn, and would not know of those that were added.
+func (m *Manager) noteOthers(ctx context.Context, r *Record) {
 	all := r.Image
 	now, err := m.Host.Image(ctx, snapshot.Area{})
 	if err == nil {
-		r.Image = all.WithoutWithdrawn(now)
+		r.Image = all.WithoutWithdrawn(now).WithOthers(now, r.Area, uptime()-r.Uptime)
 		err = m.dir.putRecord(r)
 	}
 	if err != nil {
 		r.Image = all
-		m.logf("what others have withdrawn is added again: %v", err)
+		m.logf("what others have withdrawn is added again, and what they have added may be lost: %v", err)
 	}
 }
 
@@ -78,6 +77,21 @@ type outcome struct {
 	// failure is why something is left, and unseen why that is not known. resolver is why the
 	// file of the resolver is not as it was.
 	failure, unseen, resolver error
+}
+
+// giveUpMinor takes what is no part of the state before, and the file of the resolver, for gone.
+// They keep no other change from its beginning.
+func (o *outcome) giveUpMinor() {
+	if o.resolver != nil {
+		o.gone, o.resolver = append(o.gone, o.resolver.Error()), nil
+	}
+	o.left = slices.DeleteFunc(o.left, func(left fmt.Stringer) bool {
+		request, is := left.(snapshot.Request)
+		if is && request.Theirs {
+			o.gone = append(o.gone, fmt.Sprintf("%s, which others had added: the kernel refuses it", request))
+		}
+		return is && request.Theirs
+	})
 }
 
 func (o outcome) isReached() bool { return len(o.left) == 0 && o.unseen == nil && o.resolver == nil }

@@ -62,8 +62,9 @@ func TestAGuardGivesUpAfterSomeRoundsAndFreesTheHost(t *testing.T) {
 	if err := m.Guard(t.Context(), r.ID); !errors.Is(err, ErrGivenUp) || !strings.Contains(err.Error(), "the device is gone") {
 		t.Errorf("got %v", err)
 	}
-	if h.steps != rounds {
-		t.Errorf("it tried %d times, want %d", h.steps, rounds)
+	const looks = 2 // for what others have added, and for what is missing
+	if h.steps != looks*rounds {
+		t.Errorf("it looked %d times, want %d", h.steps, looks*rounds)
 	}
 	if left, err := m.dir.record(); err != nil || left != nil {
 		t.Errorf("the next process finds %v, %v", left, err)

@@ -4,6 +4,7 @@
 package transaction_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/cnid/nmstate/snapshot"
 	"github.com/alioth-net/alioth/cnid/nmstate/transaction"
 )
 
@@ -297,4 +299,60 @@ func TestAFileThatNobodyCanWriteKeepsNoUndoOpen(t *testing.T) {
 	}
 	w.closed(t)
 	w.same(t, before, cmpopts.IgnoreFields(document.State{}, "DNS"))
+}
+
+// ending is a Host whose process ends before one of the requests of an undo.
+type ending struct {
+	transaction.Host
+	left int
+}
+
+func (e *ending) Replay(ctx context.Context, r snapshot.Request) error {
+	if e.left--; e.left == 0 {
+		panic(errEnd)
+	}
+	return e.Host.Replay(ctx, r)
+}
+
+// TestWhatOthersAddOutlivesTheEndOfAnUndo has an undo that sets a bridge down, with which the kernel
+// drops addresses of IPv6. Its process ends before any of its requests, and the next one goes on.
+func TestWhatOthersAddOutlivesTheEndOfAnUndo(t *testing.T) {
+	w := newWorld(t)
+	testnet.In(t, w.node, func() error {
+		return netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "byhand"}})
+	})
+	before := w.show(t)
+	for at, ended := 1, true; ended; at++ {
+		if _, err := w.with(t, "interfaces: [{name: byhand, state: up}]", transaction.Options{NoCommit: true}, nil); err != nil {
+			t.Fatal(err)
+		}
+		testnet.In(t, w.node, func() error { return runAll(t, "ip addr add fd77::7/64 dev byhand nodad") })
+		err := w.manager(t, func(cfg *transaction.Config) { cfg.Host = &ending{cfg.Host, at} }, func(m *transaction.Manager) (err error) {
+			defer func() {
+				if ended = recover() != nil; ended {
+					err = errEnd
+				}
+			}()
+			return m.Rollback(t.Context())
+		})
+		if ended {
+			err = w.manager(t, nil, func(m *transaction.Manager) error { return m.Rollback(t.Context()) })
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.closed(t)
+		testnet.In(t, w.node, func() error {
+			out, err := exec.CommandContext(t.Context(), "ip", "addr", "show", "dev", "byhand").Output()
+			if !strings.Contains(string(out), "fd77::7/64") {
+				t.Errorf("ended before request %d: the address of others is gone: %s", at, out)
+			}
+			return errors.Join(err, runAll(t, "ip addr del fd77::7/64 dev byhand"))
+		})
+		w.same(t, before)
+		const fewest = 2 // the bridge goes down, and the address comes back
+		if !ended && at <= fewest {
+			t.Errorf("the undo has %d requests", at-1)
+		}
+	}
 }

@@ -38,6 +38,9 @@ type Config struct {
 	// Node returns a node, of which labels and taints are used. Its error is
 	// apierrors.IsNotFound if there is none. A Handler needs it.
 	Node func(ctx context.Context, name string) (*corev1.Node, error)
+	// Current returns the current state of the node as its kernel has it, which the reported one
+	// follows a moment later. nil where nobody can read it: then the reported one counts.
+	Current func(ctx context.Context) (map[string]any, error)
 	// Nodes returns all nodes. Rollouts need it.
 	Nodes func(ctx context.Context) ([]corev1.Node, error)
 	Now   func() time.Time

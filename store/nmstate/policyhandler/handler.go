@@ -75,6 +75,7 @@ func (h *Handler) pass(ctx context.Context, name string, r rows) (again time.Dur
 		return 0, err
 	}
 	now := h.cfg.Now()
+	r = h.fresh(ctx, name, r, now)
 	changes, unwritten, err := h.enactments(ctx, func(stuck map[policy.Reference]bool) enact.Changes {
 		return enact.Node(r.situation(node, stuck, now))
 	})
@@ -85,6 +86,24 @@ func (h *Handler) pass(ctx context.Context, name string, r rows) (again time.Dur
 		return 0, err
 	}
 	return until(changes.Again, now), nil
+}
+
+// fresh returns the rows of a node whose state is read from the kernel if a policy is about to
+// change it: the enactment keeps what was there before. The report counts where the kernel can't
+// be read.
+func (h *Handler) fresh(ctx context.Context, node string, r rows, now time.Time) rows {
+	if h.cfg.Current == nil || r.state == nil || r.state.Current == nil || !r.begins(node, now) {
+		return r
+	}
+	current, err := h.cfg.Current(ctx)
+	if err != nil {
+		h.cfg.Log.Debug("a policy begins with the reported state of the node", "node", node, "cause", err)
+		return r
+	}
+	state := *r.state
+	state.Current = current
+	r.state = &state
+	return r
 }
 
 // enactments writes those that decide returns. One that can't be written keeps no other from

@@ -5,7 +5,9 @@ package policyhandler
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -319,4 +321,42 @@ func TestOnceEndsWithItsContext(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	})
+}
+
+// TestAPolicyKeepsWhatTheKernelHadBefore: somebody has changed the MTU, and the report of that is
+// under way when the policy gets its slot.
+func TestAPolicyKeepsWhatTheKernelHadBefore(t *testing.T) {
+	for name, c := range map[string]struct {
+		unreadable error
+		want       int
+	}{"the kernel": {nil, 1400}, "the report, if the kernel can't be read": {errors.New("a change is open"), 1500}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			l := life{T: t, api: w.api}
+			w.must(w.api.Create(t.Context(), newBlueNode("n1")))
+			w.must(w.api.Create(t.Context(), newBlue()))
+			l.report("n1", small)
+			reads := 0
+			w.cfg.Current = func(context.Context) (map[string]any, error) {
+				reads++
+				return mtu("eth1", 1400), c.unreadable
+			}
+			for range 2 { // The first pass asks for a slot, and the second one has it.
+				w.sync()
+				h := NewHandler(w.cfg)
+				if _, err := h.Pass(t.Context(), "n1"); err != nil {
+					t.Fatal(err)
+				}
+				w.sync()
+				_, err := NewRollouts(w.cfg).Pass(t.Context(), blue)
+				w.must(err)
+			}
+			_, row := w.enactment()
+			before, err := json.Marshal(row.Before)
+			w.must(err)
+			if !strings.Contains(string(before), fmt.Sprintf(`"mtu":%d`, c.want)) || reads != 1 {
+				t.Errorf("the kernel was read %d times; the state before is %s", reads, before)
+			}
+		})
+	}
 }

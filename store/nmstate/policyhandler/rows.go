@@ -41,6 +41,13 @@ func (r rows) equal(other rows) bool {
 		r.state == other.state && r.selection == other.selection
 }
 
+// begins reports whether a policy may change the node now for the first time in its slot.
+func (r rows) begins(node string, now time.Time) bool {
+	return slices.ContainsFunc(r.enactments, func(e *nmstate.Enactment) bool {
+		return e.Phase == nmstate.Pending && e.Slot.Lives(node, now)
+	})
+}
+
 func (r rows) situation(object *corev1.Node, stuck map[policy.Reference]bool, now time.Time) enact.Situation {
 	node := policyNode(object)
 	if r.state != nil {

@@ -6,6 +6,7 @@ package randomhost
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"strconv"
 	"strings"
 )
@@ -159,6 +160,61 @@ func (m Maker) Change() Stage {
 		return [](func() string){m.link, m.attribute, m.address, m.route, m.removal, m.removal, m.attribute}[m.IntN(7)]()
 	}
 	return Stage{ip: times(m, 12, mixed), bridge: times(m, 2, m.bridge), settings: times(m, 2, m.setting)}
+}
+
+// Others returns commands of others while a change is open. What these add has the number 77.
+func (m Maker) Others() Stage {
+	one := func() string {
+		d := m.device()
+		return m.one(
+			fmt.Sprintf("addr add 198.51.77.%d/%d dev %s", 1+m.IntN(6), m.number(24, 32), d),
+			fmt.Sprintf("addr add fd77:%d::%d/64 dev %s", m.IntN(3), 1+m.IntN(6), d), fmt.Sprintf("addr add fd77:%d::%d/128 dev %s nodad", m.IntN(3), 1+m.IntN(6), d),
+			fmt.Sprintf("route append 198.18.77.0/24 via 198.51.77.9 dev %s onlink proto 77 metric %d", d, m.IntN(3)), fmt.Sprintf("route append fd77:9::/64 via fd77::9 dev %s onlink proto 77 metric %d", d, 50+m.IntN(3)),
+			fmt.Sprintf("neigh replace 198.51.77.%d dev %s lladdr 02:00:00:00:77:%02x nud permanent", 1+m.IntN(6), d, m.IntN(5)), fmt.Sprintf("neigh replace fd77::%d dev %s lladdr 02:00:00:00:77:%02x nud permanent", 1+m.IntN(6), d, m.IntN(5)),
+			fmt.Sprintf("nexthop add id 77 via 198.51.77.9 dev %s onlink", d), "route append 198.18.77.0/25 nhid 77 proto 77")
+	}
+	entry := func() string {
+		return fmt.Sprintf("fdb add 02:00:00:00:77:%02x dev %s master static", m.IntN(5), m.port())
+	}
+	return Stage{ip: times(m, 12, one), bridge: times(m, 2, entry)}
+}
+
+// Losses returns commands with which the kernel drops what others have added, as the requests of an
+// undo do.
+func (m Maker) Losses() Stage {
+	return Stage{ip: times(m, 6, func() string {
+		return m.one("link set "+m.device()+" down", "link set "+m.device()+" down", "link set "+m.port()+" nomaster", "link set "+m.device()+" mtu 1000", "route flush dev "+m.device())
+	})}
+}
+
+// IsTheirs reports whether a line of a Look is about what Others adds.
+func IsTheirs(line string) bool {
+	for _, mark := range []string{"fd77:", "198.51.77.", "198.18.77.", "02:00:00:00:77:", `"id":77`} {
+		if strings.Contains(line, mark) {
+			return true
+		}
+	}
+	return false
+}
+
+// Addresses are those that Change may add, by device.
+func Addresses() map[string][]netip.Prefix {
+	all := map[string][]netip.Prefix{}
+	add := func(format string, lengths ...int) {
+		for network := range 3 {
+			for n := range 6 {
+				for _, length := range lengths {
+					prefix := netip.PrefixFrom(netip.MustParseAddr(fmt.Sprintf(format, network, 1+n)), length)
+					for _, device := range Devices() {
+						all[device] = append(all[device], prefix)
+					}
+				}
+			}
+		}
+	}
+	add("192.0.%d.%d", 16, 24, 32)
+	add("fd00:%d::%d", 64, 128)
+	return all
 }
 
 func concat(lists ...[]string) (all []string) {

@@ -233,7 +233,15 @@ func text(value any) string {
 // Is waits until a host is as it was: the kernel makes some routes of an address later.
 func (h *Host) Is(before Look) {
 	h.t.Helper()
-	waits.Until(h.t, 10*time.Second, "the host is as it was", func() error { return before.differs(h.Shown()) })
+	h.IsBeside(before, func(string) bool { return false })
+}
+
+// IsBeside is Is but for the lines of others.
+func (h *Host) IsBeside(before Look, theirs func(line string) bool) {
+	h.t.Helper()
+	waits.Until(h.t, 10*time.Second, "the host is as it was", func() error {
+		return before.differs(slices.DeleteFunc(h.Shown(), theirs))
+	})
 }
 
 // differs returns an error with the lines that another look lacks, and those that it has

@@ -1,0 +1,331 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package snapshot
+
+import (
+	"encoding/binary"
+	"maps"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// NotesOthers reports whether an image has a note of what others have added.
+func (i *Image) NotesOthers() bool { return i.Others != nil }
+
+// WithOthers returns an image with a note of what others have added in an area of it since, or
+// written in the place of something old. An undo adds that again where it loses it: the kernel
+// drops addresses of IPv6, routes, next hops, neighbours and entries of a device that goes down,
+// gets another controller or is made again. age is how old the image is, and now is all of a host.
+func (i *Image) WithOthers(now *Image, a Area, age time.Duration) *Image {
+	now = now.numberedAs(i)
+	f := i.newcomersTo(now, a)
+	present := now.on(f.names(now), a.Routes)
+	o := &Image{
+		Links:     filtered(present.Links, f.isDevice),
+		Addresses: each(filtered(present.Addresses, f.isAddress), func(m Message) { prolongAddress(m, age) }),
+		NextHops:  filtered(present.NextHops, f.isNextHop),
+		Neighbors: filtered(present.Neighbors, f.isNeighbor),
+		Entries:   filtered(present.Entries, f.isEntry),
+		Groups:    filtered(present.Groups, f.isGroup),
+	}
+	for _, m := range filtered(present.Routes, f.isRoute) {
+		if m = f.withoutAdded(m); m != nil {
+			o.Routes = append(o.Routes, m)
+		}
+	}
+	part := *i
+	have, rewritten := canonical(routes(), now.Routes), rewrittenBy(o.Routes)
+	part.Replaced = filtered(i.Routes, func(m Message) bool { return !have[routes().canonical(m)] && rewritten(m) })
+	part.NextHops = elsewhere(i.NextHops, o.NextHops, numberOfHop)
+	part.Neighbors = elsewhere(i.Neighbors, o.Neighbors, placeOfNeighbor)
+	part.Entries = elsewhere(i.Entries, o.Entries, placeOfNeighbor)
+	o.Routes = each(o.Routes, func(m Message) { prolongRoute(m, age) })
+	part.Others = o
+	return &part
+}
+
+// numberedAs returns an image with the indexes that its devices had in an older one, where those
+// are free: an undo makes these devices again.
+func (i *Image) numberedAs(older *Image) *Image {
+	was, moved := older.Indexes(), indexes{}
+	_, taken := linksOf(i)
+	for name, index := range i.Indexes() {
+		if old, ok := was[name]; ok && old != index && taken[old].name == "" {
+			moved[index] = old
+		}
+	}
+	if len(moved) == 0 {
+		return i
+	}
+	return i.moved(moved)
+}
+
+// elsewhere returns the messages of a list in whose places others have none.
+func elsewhere(list, others []Message, place func(Message) string) []Message {
+	if len(others) == 0 {
+		return list
+	}
+	in := map[string]bool{}
+	for _, m := range others {
+		in[place(m)] = true
+	}
+	return filtered(list, func(m Message) bool { return !in[place(m)] })
+}
+
+// newcomers tells what others have added from what was there before, from what the change made,
+// and from what has no place before: a device that was down had no routes.
+type newcomers struct {
+	planner
+	// devices are those of before, and those that others have made on them.
+	devices map[uint32]link
+	// own are addresses of devices, of which the kernel makes entries of bridges.
+	own map[string]bool
+	// there are the objects of before, by their canonical bytes, and hops its next hops by number.
+	there map[string]bool
+	hops  map[string]Message
+	// places are the neighbours and entries of before, and carriers whose these are.
+	places map[string]string
+	vlans  map[uint32]map[uint16]uint16
+	ways   ways
+}
+
+func (i *Image) newcomersTo(now *Image, a Area) *newcomers {
+	_, before := linksOf(i)
+	f := &newcomers{
+		planner: planner{area: a, before: before, withoutIPv6: withoutIPv6(i.Settings)},
+		devices: map[uint32]link{}, own: map[string]bool{}, there: map[string]bool{}, hops: map[string]Message{},
+		places: map[string]string{}, vlans: map[uint32]map[uint16]uint16{}, ways: waysOf(i.on(i.Names(), a.Routes).Routes),
+	}
+	maps.Copy(f.devices, before)
+	reach := a.Reach(now)
+	list, _ := linksOf(now)
+	for _, l := range list {
+		f.own[string(l.Get(unix.IFLA_ADDRESS))] = true
+		if _, is := before[l.index]; !is && slices.Contains(reach, l.name) && !f.isOfChange(l.name) {
+			f.devices[l.index] = l
+		}
+	}
+	for _, m := range i.Addresses {
+		f.there[placeOfAddress(m)] = true
+	}
+	for _, m := range i.Routes {
+		f.there[routes().canonical(m)] = true
+	}
+	for _, m := range i.Groups {
+		f.there[groups().canonical(m)] = true
+	}
+	for _, m := range i.NextHops {
+		f.hops[numberOfHop(m)] = m
+	}
+	for _, m := range slices.Concat(i.Neighbors, i.Entries) {
+		f.places[placeOfNeighbor(m)] = carrierOf(m)
+	}
+	for _, m := range i.VLANs {
+		f.vlans[deviceOf(m)] = vlansOf(m)
+	}
+	return f
+}
+
+// isOfChange reports whether the change made a device of a name, or had one: then another one of
+// the name is not that of others.
+func (f *newcomers) isOfChange(name string) bool {
+	return slices.Contains(f.area.Made, name) || slices.Contains(f.area.Names, name) || name == passingPort
+}
+
+// names returns the sorted names that the devices have now.
+func (f *newcomers) names(now *Image) (names []string) {
+	list, _ := linksOf(now)
+	for _, l := range list {
+		if is, ok := f.devices[l.index]; ok && is.name == l.name {
+			names = append(names, l.name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// isDevice reports whether others have made a device. One on a device that was down was down too.
+func (f *newcomers) isDevice(m Message) bool {
+	l := linkOf(m)
+	_, was := f.before[l.index]
+	return !was && f.isUp(l.base)
+}
+
+// isUp reports whether a device is none of before, or was up.
+func (f *newcomers) isUp(index uint32) bool {
+	l, ok := f.devices[index]
+	return !ok || l.flags&unix.IFF_UP != 0
+}
+
+// takes reports whether a device had a family. The kernel has no IPv6 on devices with a smaller
+// MTU.
+func (f *newcomers) takes(family byte, index uint32) bool {
+	const least = 1280
+	l, ok := f.devices[index]
+	return family != unix.AF_INET6 || !ok || f.withoutIPv6[l.name] == "" && l.Value(unix.IFLA_MTU) >= least
+}
+
+func (f *newcomers) isAddress(m Message) bool {
+	return !f.there[placeOfAddress(m)] && !f.isMade(m) && !isAutomatic(m) && f.takes(m[0], deviceOf(m))
+}
+
+func (f *newcomers) isNextHop(m Message) bool {
+	c := nextHops()
+	was, is := f.hops[numberOfHop(m)]
+	if is && (c.canonical(was) == c.canonical(m) || isPart(c.attributes(m), c.attributes(was))) {
+		return false
+	}
+	out := c.attributes(m).Value(nextHopOut)
+	return f.isUp(out) && f.takes(m[0], out)
+}
+
+// isRoute reports whether others have added a route. The kernel and the clients of leases add
+// theirs again.
+func (f *newcomers) isRoute(m Message) bool {
+	switch m[5] {
+	case unix.RTPROT_KERNEL, unix.RTPROT_RA, unix.RTPROT_DHCP:
+		return false
+	}
+	if f.there[routes().canonical(m)] || f.ways.hasPart(m) || f.isAdded(m) {
+		return false
+	}
+	return !slices.ContainsFunc(outsOf(m), func(out uint32) bool { return !f.isUp(out) || !f.takes(m[0], out) })
+}
+
+// withoutAdded returns a route of others without the next hops of IPv6 that the change has added to
+// it, nil if none is left.
+func (f *newcomers) withoutAdded(m Message) Message {
+	list := routes().attributes(m).Get(unix.RTA_MULTIPATH)
+	if m[0] != unix.AF_INET6 || list == nil {
+		return m
+	}
+	all, kept := 0, [][]byte{}
+	for hop := range hopsOf(list) {
+		all++
+		if f.ways.hasHop(m, hop) || !f.adds(m, hop[unix.SizeofRtNexthop:]) {
+			kept = append(kept, hop)
+		}
+	}
+	if len(kept) == all {
+		return m
+	}
+	return withHops(m, kept)
+}
+
+// isNeighbor reports whether others have added a neighbour, or given it another address.
+func (f *newcomers) isNeighbor(m Message) bool {
+	carrier, was := f.places[placeOfNeighbor(m)]
+	return (!was || carrier != carrierOf(m)) && f.takes(m[0], deviceOf(m))
+}
+
+// isEntry is isNeighbor for entries of bridges. The kernel makes those of devices, and the one for
+// all addresses of a tunnel.
+func (f *newcomers) isEntry(m Message) bool {
+	const state = 8
+	list := neighbors().attributes(m)
+	to := list.Get(unix.NDA_LLADDR)
+	if m[state]&unix.NUD_PERMANENT != 0 && (isZero(to) || f.own[string(to)]) {
+		return false
+	}
+	vlans, known := f.vlans[deviceOf(m)]
+	if vid, tagged := list.Number(unix.NDA_VLAN); tagged && known {
+		if _, has := vlans[uint16(vid)]; !has {
+			return false
+		}
+	}
+	return f.isPortOf(deviceOf(m), list.Value(unix.NDA_MASTER)) && f.isNeighbor(m)
+}
+
+func (f *newcomers) isGroup(m Message) bool {
+	port := portOfGroup(m)
+	return len(port) >= sizeOfGroup && !f.there[groups().canonical(m)] && f.isPortOf(binary.NativeEndian.Uint32(port), deviceOf(m))
+}
+
+// isPortOf reports whether a device was a port of a bridge, or is that itself. No bridge is 0.
+func (f *newcomers) isPortOf(device, bridge uint32) bool {
+	return bridge == 0 || device == bridge || f.devices[device].controller == bridge
+}
+
+func placeOfAddress(m Message) string { return string(m[4:headerOfAddress]) + prefixOf(m).String() }
+
+func numberOfHop(m Message) string { return string(nextHops().attributes(m).Get(nextHopID)) }
+
+// carrierOf returns where a neighbour or an entry leads to.
+func carrierOf(m Message) string {
+	list := neighbors().attributes(m)
+	return string(m[4:8]) + string(list.Get(unix.NDA_LLADDR)) + string(list.Get(unix.NDA_DST))
+}
+
+// prolongAddress gives an address the lifetimes that end later by a time.
+func prolongAddress(m Message, by time.Duration) {
+	if left := addresses().attributes(m).Get(unix.IFA_CACHEINFO); len(left) >= 8 {
+		prolong(left[:4], by)
+		prolong(left[4:8], by)
+	}
+}
+
+// prolongRoute is prolongAddress for a route.
+func prolongRoute(m Message, by time.Duration) {
+	if m[0] != unix.AF_INET6 {
+		return
+	}
+	if left := ticksOf(m); left != nil && binary.NativeEndian.Uint32(left) != 0 {
+		binary.NativeEndian.PutUint32(left, binary.NativeEndian.Uint32(left)+ticks*inSeconds(by))
+	}
+}
+
+// restoreOthers adds what others have added, and the undo has lost. The kernel may refuse some:
+// the state before may lack the network of a gateway.
+func (p *planner) restoreOthers(o, now *Image) {
+	if o == nil {
+		return
+	}
+	p.theirs = true
+	p.restoreTheirDevices(o.Links)
+	p.restoreTheirAddresses(o.Addresses, now.Addresses)
+	p.restoreNextHops(o.NextHops, now.NextHops)
+	have := canonical(routes(), now.Routes)
+	for _, m := range o.Routes {
+		if !have[routes().canonical(m)] && p.remains(m) && p.canExist(m) {
+			p.addRoute(m)
+		}
+	}
+	p.restoreNeighbors("neighbour", o.Neighbors, now.Neighbors)
+	p.restoreNeighbors("entry", o.Entries, now.Entries)
+	p.restoreGroups(o.Groups, now.Groups)
+}
+
+// restoreTheirAddresses adds those that are missing. One of IPv6 is added once more, without the
+// flag that let it be usable at once.
+func (p *planner) restoreTheirAddresses(list, now []Message) {
+	c := addresses()
+	have := canonical(c, now)
+	lasting := filtered(list, func(m Message) bool { return p.has(deviceOf(m)) && p.lasts(m) })
+	maps.Copy(p.sources, ownedBy(lasting))
+	for _, m := range lasting {
+		if !p.holds(m) || m[0] == unix.AF_INET6 && !have[c.canonical(m)] {
+			p.addAddress(m, c.create, p.age)
+		}
+	}
+}
+
+// restoreTheirDevices attaches the devices of others to their controllers, and sets them up. It
+// makes none again: their owners may have removed them.
+func (p *planner) restoreTheirDevices(links []Message) {
+	for _, m := range links {
+		was := linkOf(m)
+		is, ok := p.now[was.index]
+		if !ok || is.name != was.name {
+			continue
+		}
+		if controller, ok := p.now[was.controller]; ok && was.controller != is.controller {
+			p.attach(was, is, controller)
+		}
+		if was.flags&^is.flags&unix.IFF_UP != 0 {
+			p.link(is, "set up "+was.name, func(b *builder) { b.flags(unix.IFF_UP, unix.IFF_UP) })
+		}
+	}
+}
