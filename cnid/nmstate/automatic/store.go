@@ -44,14 +44,15 @@ func (s *Store) Dir() string { return s.dir }
 // Concerns reports whether a path leads to the file of wanted settings.
 func Concerns(path string) bool { return filepath.Base(path) == wantedFile }
 
-// Wanted returns what is wanted in this boot of the host.
+// Wanted returns what is wanted in this boot of the host. An earlier boot has the part about the
+// resolver alone: its file outlives a boot, and what leases have added to it.
 func (s *Store) Wanted() (*Wanted, error) {
 	w := &Wanted{Boot: s.boot}
 	if err := s.read(wantedFile, w); err != nil {
 		return nil, err
 	}
 	if w.Boot != s.boot {
-		return &Wanted{Boot: s.boot}, nil
+		return &Wanted{Boot: s.boot, Static: w.Static, File: w.File, Former: w.Static != nil}, nil
 	}
 	return w, nil
 }

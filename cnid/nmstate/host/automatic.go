@@ -104,7 +104,7 @@ func (h *Host) setResolver(r document.Resolver) error {
 		if err != nil {
 			return err
 		}
-		w.Static, w.File = &r, nil
+		w.Static, w.File, w.Former = &r, nil, false
 		return h.resolver.Write(automatic.Resolver(r, known))
 	})
 }

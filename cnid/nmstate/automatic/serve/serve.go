@@ -183,7 +183,9 @@ func (s *Server) Pass(ctx context.Context) error {
 			errs = append(errs, s.Host.Learn(ctx, automatic.Learned(h, settings, now)))
 			known.Clients = append(known.Clients, automatic.KnownOf(h, settings))
 		}
-		errs = append(errs, s.Store.PutKnown(known), s.resolve(w, known))
+		if errs = append(errs, s.resolve(w, known)); !w.Former { // which is told by what was known
+			errs = append(errs, s.Store.PutKnown(known))
+		}
 		return nil
 	})
 	return errors.Join(append(errs, err)...)
@@ -228,6 +230,9 @@ func (s *Server) held() []dhcp.Held {
 // resolve lets the resolver use what is known, after what is static. When nothing is known any
 // more, resolve restores the former file.
 func (s *Server) resolve(w *automatic.Wanted, known automatic.Known) error {
+	if err := s.recognize(w); err != nil {
+		return err
+	}
 	learns := known.HasResolver()
 	switch {
 	case !learns && w.Static == nil:
@@ -251,4 +256,25 @@ func (s *Server) resolve(w *automatic.Wanted, known automatic.Known) error {
 		w.Static, w.File = &static, &file
 	}
 	return s.Host.WriteResolver(automatic.Resolver(*w.Static, known))
+}
+
+// recognize keeps what was static before a boot if the file is still the one to which leases had
+// added then. Another program of the host may have written the file since.
+func (s *Server) recognize(w *automatic.Wanted) error {
+	if !w.Former {
+		return nil
+	}
+	known, err := s.Store.Known()
+	if err != nil {
+		return err
+	}
+	now, err := s.Host.ReadResolver()
+	if err != nil {
+		return err
+	}
+	if !resolvconf.Equal(now, automatic.Resolver(*w.Static, known)) {
+		w.Static, w.File = nil, nil
+	}
+	w.Former = false
+	return nil
 }

@@ -268,6 +268,42 @@ func TestTheFileOfTheResolverIsWhatItWasOnceNoLeaseAddsToIt(t *testing.T) {
 	}
 }
 
+// TestNameServersOfALeaseAreNotStaticAfterABoot: the file of the resolver outlives a boot. What
+// another program of the host writes at the boot stays, and counts as static.
+func TestNameServersOfALeaseAreNotStaticAfterABoot(t *testing.T) {
+	for name, c := range map[string]struct{ written, servers string }{
+		"the file as it was left":      {"", "192.0.2.53"},
+		"a file that others have made": {"nameserver 192.0.2.99\n", "192.0.2.99"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			was := n.resolverFile(t)
+			n.turn(t, true)
+			n.lease(t, "192.0.2.77/24")
+			n.pass(t)
+			if c.written != "" {
+				if err := os.WriteFile(filepath.Join(n.dir, "resolv.conf"), []byte(c.written), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				was = n.resolverFile(t)
+			}
+			n.boots(t, "second")
+			n.pass(t)
+			if is := n.resolverFile(t); !reflect.DeepEqual(was, is) {
+				t.Errorf("after the boot the file is %+v, want %+v", is, was)
+			}
+			n.turn(t, true)
+			n.pass(t)
+			n.has(t, "192.0.2.77", c.servers+" 192.0.2.2")
+			n.turn(t, false)
+			n.pass(t)
+			if is := n.resolverFile(t); !reflect.DeepEqual(was, is) {
+				t.Errorf("without DHCP the file is %+v, want %+v", is, was)
+			}
+		})
+	}
+}
+
 func (n *node) resolverFile(t *testing.T) resolvconf.Copy {
 	t.Helper()
 	file, err := n.host.Resolver()
