@@ -46,6 +46,23 @@ func TestAPluginOfKubectlShowsItsOwnName(t *testing.T) {
 	}
 }
 
+// TestTheVersionIsShown also by the command in the place of nmstatectl.
+func TestTheVersionIsShown(t *testing.T) {
+	for _, c := range []struct {
+		line []string
+		name string
+	}{
+		{[]string{"aliothctl", "--version"}, "aliothctl"},
+		{[]string{"aliothctl", "state", "--version"}, "aliothctl"},
+		{[]string{"aliothctl", "state", "-v"}, "aliothctl"},
+		{[]string{"kubectl-alioth", "--version"}, "kubectl alioth"},
+	} {
+		if got, want := printed(t, c.line...), c.name+" version "+version()+"\n"; got != want || version() == "" {
+			t.Errorf("%v: %q, want %q", c.line, got, want)
+		}
+	}
+}
+
 func TestKubectlCompletesThePlugin(t *testing.T) {
 	for _, c := range []struct {
 		words []string

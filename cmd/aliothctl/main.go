@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -34,8 +35,12 @@ func main() {
 	}
 }
 
-// exitStatus is 1 for a finding of verify, trace or policy handle, and 2 for an error.
+// exitStatus is 1 for a finding of verify, trace or policy handle, and for a failure of the
+// node's network. It is 2 for an error.
 func exitStatus(err error) int {
+	if _, failed := errors.AsType[failure](err); failed {
+		return 1
+	}
 	if errors.Is(err, errDifferent) || errors.Is(err, errStopped) || errors.Is(err, errDegraded) {
 		return 1
 	}
@@ -56,6 +61,7 @@ kubeconfig.
 status, dump and map show one node. With --node they reach it through the API
 server; without, they show the node on which they run, as root.`,
 		SilenceUsage: true,
+		Version:      version(),
 	}
 	root.AddCommand(statusCommand(), mapCommand(), dumpCommand(), releaseCommand(), verifyCommand(),
 		dropsCommand(), flowsCommand(), traceCommand(), packetTraceCommand(), stateCommand(), policyCommand())
@@ -74,6 +80,16 @@ server; without, they show the node on which they run, as root.`,
 		rename(root, "kubectl alioth")
 	}
 	return root
+}
+
+// version is that of the module from which the binary was built. A work tree without a tag has
+// its revision in it.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "unknown"
+	}
+	return info.Main.Version
 }
 
 // refuseUnknown lets a command that only has others below it refuse a word that is none of
