@@ -141,7 +141,13 @@ func (e *Engine) Close() {
 }
 
 // Show returns what is, without what belongs to others.
-func (e *Engine) Show(ctx context.Context) (*document.State, error) { return e.host.Show(ctx) }
+func (e *Engine) Show(ctx context.Context) (*document.State, error) {
+	state, err := e.host.Show(ctx)
+	if err == nil {
+		sayUnusedDNS(state)
+	}
+	return state, err
+}
 
 // Plan returns the steps that Apply would carry out. Steps that come with an error may not
 // be carried out.
