@@ -33,35 +33,31 @@ func (d *daemon) networkModules(api *kube.Client, sources *follow.Sources, warn 
 	if !d.cfg.NodeNetworkState {
 		return nil, nil
 	}
-	k, err := d.networkKeeper(api, sources.AllSynced([]*descriptor.Kind{nmstateapi.NodeNetworkState.Kind}), warn)
+	state, err := d.networkStateModule(api, sources.AllSynced([]*descriptor.Kind{nmstateapi.NodeNetworkState.Kind}), warn)
 	if err != nil {
 		return nil, err
 	}
-	modules := []module{d.networkStateModule(k)}
+	modules := []module{state}
 	if d.cfg.NetworkPolicyMode == PoliciesDistributed {
-		modules = append(modules, d.networkPoliciesModule(api, sources.AllSynced(nmstateapi.All()), k.Network))
+		modules = append(modules, d.networkPoliciesModule(api, sources.AllSynced(nmstateapi.All())))
 	}
 	return modules, nil
 }
 
-// networkStateModule runs what keeps the node's NodeNetworkState.
-func (d *daemon) networkStateModule(k *keeper.Keeper) module {
-	watch := monitor.NetworkWatch{Changed: k.Look, Log: d.log}
-	return module{name: "node network state", loops: []func(context.Context){k.Run, k.Follow, k.ServeDHCP, watch.Run}}
-}
-
-// networkKeeper returns what keeps the node's NodeNetworkState.
-func (d *daemon) networkKeeper(api handler.API, synced func() (bool, <-chan struct{}), warn func(message string)) (*keeper.Keeper, error) {
+// networkStateModule keeps the node's NodeNetworkState.
+func (d *daemon) networkStateModule(api handler.API, synced func() (bool, <-chan struct{}), warn func(message string)) (module, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("find the daemon's own program: %w", err)
+		return module{}, fmt.Errorf("find the daemon's own program: %w", err)
 	}
 	config := d.cfg.engine(d.networkUses, d.log)
 	config.Guard = append([]string{self}, d.cfg.guardArguments()...)
 	if d.api != nil {
 		config.APIServer = handler.APIServer(d.api.Host)
 	}
-	return keeper.New(keeper.Config{Node: d.cfg.NodeName, API: api, Store: d.store, Engine: config, Synced: synced, Warn: warn, Log: d.log}), nil
+	k := keeper.New(keeper.Config{Node: d.cfg.NodeName, API: api, Store: d.store, Engine: config, Synced: synced, Warn: warn, Log: d.log})
+	watch := monitor.NetworkWatch{Changed: k.Look, Log: d.log}
+	return module{name: "node network state", loops: []func(context.Context){k.Run, k.Follow, k.ServeDHCP, watch.Run}}, nil
 }
 
 // networkUses are the parts of the node's own network that must stay.
@@ -70,9 +66,9 @@ func (d *daemon) networkUses() []permit.Use {
 }
 
 // networkPoliciesModule puts the policies about the node's network together.
-func (d *daemon) networkPoliciesModule(api *kube.Client, synced func() (bool, <-chan struct{}), network func(context.Context) (map[string]any, error)) module {
+func (d *daemon) networkPoliciesModule(api *kube.Client, synced func() (bool, <-chan struct{})) module {
 	policies := policyhandler.NewHandler(policyhandler.Config{
-		API: api, Store: d.store, Network: network, Now: time.Now, Log: d.log,
+		API: api, Store: d.store, Now: time.Now, Log: d.log,
 		// Its row does not have the labels.
 		Node: func(ctx context.Context, name string) (*corev1.Node, error) {
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}

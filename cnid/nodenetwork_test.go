@@ -159,11 +159,10 @@ func TestADaemonReportsTheNetworkOfItsNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	api := &stateAPI{store: d.store}
-	k, err := d.networkKeeper(api, alwaysSynced, nil)
+	area, err := d.networkStateModule(api, alwaysSynced, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	area := d.networkStateModule(k)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	for _, loop := range area.loops {
@@ -178,10 +177,5 @@ func TestADaemonReportsTheNetworkOfItsNode(t *testing.T) {
 	eventually(t, "the network is reported", func() error { return api.has(nmstatev1.AvailableCondition, nmstatev1.SuccessfullyConfiguredReason) })
 	if text := string(api.object.Status.CurrentState.Raw); !strings.Contains(text, `"name":"lo"`) {
 		t.Errorf("the current state is %s", text)
-	}
-	var network map[string]any
-	testnet.In(t, m, func() (err error) { network, err = k.Network(ctx); return err })
-	if list, _ := network["interfaces"].([]any); len(list) == 0 {
-		t.Errorf("the network that policies compare with it is %v", network)
 	}
 }

@@ -8,7 +8,6 @@ package keeper
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
 	"time"
 
@@ -106,22 +105,6 @@ func (k *Keeper) Look() {
 	case k.hints <- struct{}{}:
 	default: // it will look in any case
 	}
-}
-
-// Network returns what the network of the node is, in the form of a reported state. The keeper
-// reports it if it differs from the last report.
-func (k *Keeper) Network(ctx context.Context) (map[string]any, error) {
-	state, err := k.network.Show(ctx)
-	if err != nil {
-		return nil, err
-	}
-	k.Look()
-	text, err := json.Marshal(state.WithoutLifetimes())
-	if err != nil {
-		return nil, err
-	}
-	var fields map[string]any
-	return fields, json.Unmarshal(text, &fields)
 }
 
 // Follow looks at each change of what the object asks for until ctx ends.

@@ -40,11 +40,8 @@ type Config struct {
 	Node func(ctx context.Context, name string) (*corev1.Node, error)
 	// Nodes returns all nodes. Rollouts need it.
 	Nodes func(ctx context.Context) ([]corev1.Node, error)
-	// Network returns what the network of the node is, for a Handler that runs on the node. Without
-	// it, the reported state counts.
-	Network func(ctx context.Context) (map[string]any, error)
-	Now     func() time.Time
-	Log     *slog.Logger
+	Now   func() time.Time
+	Log   *slog.Logger
 }
 
 // requests bounds each request to the API server, and counts the writes that it accepted.

@@ -30,8 +30,6 @@ type Handler struct {
 	// told is what the status of each node's state was last given, by node. It saves
 	// reading the state, whose row does not have it.
 	told map[string]told
-	// since is when policies of a node began to wait for a report.
-	since map[string]time.Time
 }
 
 // told is the owners in one life of a state.
@@ -42,7 +40,7 @@ type told struct {
 
 // NewHandler returns a Handler.
 func NewHandler(cfg Config) *Handler {
-	return &Handler{cfg: cfg, api: requestsOf(cfg.API), told: map[string]told{}, since: map[string]time.Time{}}
+	return &Handler{cfg: cfg, api: requestsOf(cfg.API), told: map[string]told{}}
 }
 
 // Pass brings one node's enactments and desired state up to date with the store. Again is
@@ -77,10 +75,8 @@ func (h *Handler) pass(ctx context.Context, name string, r rows) (again time.Dur
 		return 0, err
 	}
 	now := h.cfg.Now()
-	waits := false
-	changes, unwritten, err := h.enactments(ctx, func(stuck map[policy.Reference]bool) (c enact.Changes, err error) {
-		c, waits, err = h.decide(ctx, r, policyNode(node), stuck, now)
-		return c, err
+	changes, unwritten, err := h.enactments(ctx, func(stuck map[policy.Reference]bool) enact.Changes {
+		return enact.Node(r.situation(node, stuck, now))
 	})
 	if err != nil {
 		return 0, err
@@ -88,21 +84,16 @@ func (h *Handler) pass(ctx context.Context, name string, r rows) (again time.Dur
 	if err := errors.Join(unwritten, h.write(ctx, r.state, changes)); err != nil {
 		return 0, err
 	}
-	if waits {
-		return retryAfter, nil
-	}
 	return until(changes.Again, now), nil
 }
 
 // enactments writes those that decide returns. One that can't be written keeps no other from
 // being so: decide gets its policy, and makes the changes without it. unwritten are such errors.
 // An error means that the changes rely on what is not there.
-func (h *Handler) enactments(ctx context.Context, decide func(stuck map[policy.Reference]bool) (enact.Changes, error)) (c enact.Changes, unwritten, err error) {
+func (h *Handler) enactments(ctx context.Context, decide func(stuck map[policy.Reference]bool) enact.Changes) (c enact.Changes, unwritten, err error) {
 	stuck := map[policy.Reference]bool{}
 	for {
-		if c, err = decide(stuck); err != nil {
-			return c, nil, errors.Join(unwritten, err)
-		}
+		c = decide(stuck)
 		failed, err := h.putAll(ctx, c.Put)
 		switch {
 		case err == nil:
@@ -200,7 +191,6 @@ func (h *Handler) forget(node string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.told, node)
-	delete(h.since, node)
 }
 
 func (h *Handler) lastTold(node string) told {

@@ -41,7 +41,8 @@ func (r rows) equal(other rows) bool {
 		r.state == other.state && r.selection == other.selection
 }
 
-func (r rows) situation(node policy.Node, stuck map[policy.Reference]bool, now time.Time) enact.Situation {
+func (r rows) situation(object *corev1.Node, stuck map[policy.Reference]bool, now time.Time) enact.Situation {
+	node := policyNode(object)
 	if r.state != nil {
 		node.Current = r.state.Current
 	}
