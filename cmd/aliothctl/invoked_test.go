@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/alioth-net/alioth/api/version"
 	"k8s.io/client-go/rest"
 )
 
@@ -65,6 +67,23 @@ func TestNothingOfOthersChangesTheTerminal(t *testing.T) {
 	}
 	if want := "on ?[2Jstderr\nError: node1: the ?[2Jwords of a node?\n"; stderr.String() != want {
 		t.Errorf("the errors are %q, want %q", stderr.String(), want)
+	}
+}
+
+// TestTheVersionIsShown also by the command in the place of nmstatectl.
+func TestTheVersionIsShown(t *testing.T) {
+	for _, c := range []struct {
+		line []string
+		name string
+	}{
+		{[]string{"aliothctl", "--version"}, "aliothctl"},
+		{[]string{"aliothctl", "state", "--version"}, "aliothctl"},
+		{[]string{"aliothctl", "state", "-v"}, "aliothctl"},
+		{[]string{"kubectl-alioth", "--version"}, "kubectl alioth"},
+	} {
+		if got, want := printed(t, c.line...), c.name+" version "+version.Get().String()+"\n"; got != want {
+			t.Errorf("%v: %q, want %q", c.line, got, want)
+		}
 	}
 }
 

@@ -46,8 +46,12 @@ func onTerminal(root *cobra.Command, stdout, stderr io.Writer) *cobra.Command {
 	return root
 }
 
-// exitStatus is 1 for a finding of verify, trace or policy handle or version, and 2 for an error.
+// exitStatus is 1 for a finding of verify, trace, policy handle or version, and for a failure of
+// the node's network. It is 2 for an error.
 func exitStatus(err error) int {
+	if _, failed := errors.AsType[failure](err); failed {
+		return 1
+	}
 	if errors.Is(err, errDifferent) || errors.Is(err, errStopped) || errors.Is(err, errDegraded) || errors.Is(err, errSkew) {
 		return 1
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/nmstate/reach"
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/api/version"
 	"github.com/alioth-net/alioth/cnid/nmstate/bootunit"
 	"github.com/alioth-net/alioth/cnid/nmstate/engine"
 	"github.com/alioth-net/alioth/cnid/nmstate/host"
@@ -42,7 +43,13 @@ nmstate. Interfaces of pods and of Alioth are no part of it.
 
 A change that fails, that does not lead to the desired state, or after which the
 node does not reach what it has to reach, is undone. A second process undoes
-it too if the first one is killed.`,
+it too if the first one is killed.
+
+Exit status: 0 after success, 1 if the network could not be shown, changed or
+restored, 2 if the command or a document can't be read.`,
+		// This command stands for nmstatectl, which tells its version too.
+		Version:     version.Get().String(),
+		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "aliothctl"},
 	}
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&o.dir, "dir", engine.DefaultDir, "folder of transactions and of the committed state")
@@ -54,7 +61,21 @@ it too if the first one is killed.`,
 	return cmd
 }
 
-// with calls f with the engine of this node.
+// failure is an error of the node's network, and none of the command: a change was refused or
+// undone, or the node does not have a state.
+type failure struct{ error }
+
+// Unwrap returns the error.
+func (f failure) Unwrap() error { return f.error }
+
+func failureOf(err error) error {
+	if err == nil {
+		return nil
+	}
+	return failure{err}
+}
+
+// with calls f with the engine of this node. An error of f is a failure.
 func (o *stateOptions) with(log io.Writer, f func(*engine.Engine) error) error {
 	cfg, err := o.config(log)
 	if err != nil {
@@ -65,7 +86,7 @@ func (o *stateOptions) with(log io.Writer, f func(*engine.Engine) error) error {
 		return err
 	}
 	defer e.Close()
-	return f(e)
+	return failureOf(f(e))
 }
 
 func (o *stateOptions) config(log io.Writer) (cfg engine.Config, err error) {
@@ -183,7 +204,7 @@ func (o *stateOptions) guardCommand() *cobra.Command {
 				return err
 			}
 			// The end of the terminal or of the first process must not end this one.
-			return engine.Guard(context.WithoutCancel(cmd.Context()), cfg, args[0])
+			return failureOf(engine.Guard(context.WithoutCancel(cmd.Context()), cfg, args[0]))
 		},
 	}
 }

@@ -264,6 +264,28 @@ func TestWhatDoesNotAnswerUndoesTheChange(t *testing.T) {
 	}
 }
 
+// TestTheExitStatusTellsFailuresFromWrongCommands, as that of nmstatectl.
+func TestTheExitStatusTellsFailuresFromWrongCommands(t *testing.T) {
+	p := newStatePlace(t)
+	for _, c := range []struct {
+		input  string
+		words  []string
+		status int
+	}{
+		{"interfaces: [{name: eth1, mtu: 1279}]", []string{"apply", "-"}, 1},
+		{numbered, []string{"apply", "-", "--reach", "127.0.0.1:1", "--probe-timeout", "200ms"}, 1},
+		{"", []string{"rollback"}, 1},
+		{"", []string{"show", "eth9"}, 1},
+		{"interfaces: [{name: eth1, mtu: big}]", []string{"apply", "-"}, 2},
+		{"", []string{"apply"}, 2},
+		{"", []string{"show", "-o", "xml"}, 2},
+	} {
+		if _, err := p.run(t, c.input, c.words...); err == nil || exitStatus(err) != c.status {
+			t.Errorf("%v: %v with the status %d, want %d", c.words, err, exitStatus(err), c.status)
+		}
+	}
+}
+
 func TestABadDocumentIsRefusedWithItsPath(t *testing.T) {
 	p := newStatePlace(t)
 	for text, want := range map[string]string{

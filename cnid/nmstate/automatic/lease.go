@@ -61,12 +61,16 @@ func routesOf(l *dhcp.Lease, settings *document.IP) []kernel.LearnedRoute {
 	return list
 }
 
-// Resolver returns what the resolver has: what is static, and after it what the clients have
-// learned, each once.
+// Resolver returns what the resolver has: what is static, after it what the clients have learned,
+// and then what routers tell (RFC 8106, section 5.3.1), each once.
 func Resolver(static document.Resolver, known Known) document.Resolver {
 	sum := document.Resolver{Server: slices.Clone(static.Server), Search: slices.Clone(static.Search), Options: slices.Clone(static.Options)}
 	for _, c := range known.Clients {
 		sum.Server, sum.Search = joined(sum.Server, c.DNS), joined(sum.Search, c.Search)
+	}
+	for _, r := range known.Routers {
+		servers, search := r.resolver()
+		sum.Server, sum.Search = joined(sum.Server, servers), joined(sum.Search, search)
 	}
 	return sum
 }

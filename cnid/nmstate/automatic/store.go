@@ -4,6 +4,7 @@
 package automatic
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -42,14 +44,15 @@ func (s *Store) Dir() string { return s.dir }
 // Concerns reports whether a path leads to the file of wanted settings.
 func Concerns(path string) bool { return filepath.Base(path) == wantedFile }
 
-// Wanted returns what is wanted in this boot of the host.
+// Wanted returns what is wanted in this boot of the host. An earlier boot has the part about the
+// resolver alone: its file outlives a boot, and what leases have added to it.
 func (s *Store) Wanted() (*Wanted, error) {
 	w := &Wanted{Boot: s.boot}
 	if err := s.read(wantedFile, w); err != nil {
 		return nil, err
 	}
 	if w.Boot != s.boot {
-		return &Wanted{Boot: s.boot}, nil
+		return &Wanted{Boot: s.boot, Static: w.Static, File: w.File, Former: w.Static != nil}, nil
 	}
 	return w, nil
 }
@@ -91,8 +94,16 @@ func ignoringSignals(f func() error) error {
 	}
 }
 
-// Known has what is known of the clients.
-type Known struct{ Clients []Client }
+// Known has what is known of the clients, and of routers that tell about the resolver.
+type Known struct {
+	Clients []Client
+	Routers []Router `json:",omitempty"`
+}
+
+// HasResolver reports whether the resolver has something of it.
+func (k Known) HasResolver() bool {
+	return len(k.Routers) > 0 || slices.ContainsFunc(k.Clients, func(c Client) bool { return len(c.DNS)+len(c.Search) > 0 })
+}
 
 // Client has what is known of one client.
 type Client struct {
@@ -112,7 +123,12 @@ func (s *Store) Known() (k Known, err error) { return k, s.read(knownFile, &k) }
 
 // PutKnown writes it, unless it is there.
 func (s *Store) PutKnown(k Known) error {
-	if now, err := s.Known(); err == nil && reflect.DeepEqual(now, k) {
+	text, err := encoded(k)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", s.path(knownFile), err)
+	}
+	// The text tells: times that were read are others than those of the clock.
+	if now, err := os.ReadFile(s.path(knownFile)); err == nil && bytes.Equal(now, text) {
 		return nil
 	}
 	return s.write(knownFile, k)
@@ -161,13 +177,19 @@ func (s *Store) read(name string, into any) error {
 }
 
 func (s *Store) write(name string, value any) error {
-	text, err := json.Marshal(value)
+	text, err := encoded(value)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", s.path(name), err)
 	}
-	file, err := durable.Create(s.path(name), append(text, '\n'))
+	file, err := durable.Create(s.path(name), text)
 	if err != nil {
 		return err
 	}
 	return file.Close()
+}
+
+// encoded returns a value as a file has it.
+func encoded(value any) ([]byte, error) {
+	text, err := json.Marshal(value)
+	return append(text, '\n'), err
 }

@@ -4,8 +4,8 @@
 // Package automatic keeps what of a host's network is configured automatically, by DHCP and
 // by router advertisements: the kernel has no place for that. A file has the wanted settings,
 // which the engine writes, and another one has what is known of the clients, which package
-// serve writes. Both outlive processes; after a boot the first one counts as empty, as the
-// kernel is.
+// serve writes. Both outlive processes. After a boot the first one counts as empty, as the kernel
+// is, but for what it has of the resolver.
 package automatic
 
 import (
@@ -28,6 +28,9 @@ type Wanted struct {
 	// File is the resolver's file as it was before leases added to it; nil while they add
 	// nothing, or once a document has changed the resolver.
 	File *resolvconf.Copy `json:"file,omitempty"`
+	// Former reports that Static and File are of an earlier boot. The file may be another one
+	// since.
+	Former bool `json:"former,omitempty"`
 }
 
 // Interface is an interface with the automatic settings of its families, nil for a family

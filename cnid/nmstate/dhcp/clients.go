@@ -13,7 +13,11 @@ type Clients interface {
 	Set(configs []Config) error
 	// Leases returns all clients with what they hold, in the order of interface and family.
 	Leases() []Held
+	// Advertised returns what routers of all links have told about the resolver since the process
+	// began, with what is over.
+	Advertised() []Advertised
 	// Changed is ready after each change of Leases: a lease came, was prolonged, or ended, or
-	// a problem came or went. Changes that nobody took yet are one.
+	// a problem came or went. It is ready after a change of Advertised too, once a second at
+	// most. Changes that nobody took yet are one.
 	Changed() <-chan struct{}
 }

@@ -38,6 +38,17 @@ func (e *Engine) keepAutomatic() error {
 	return nil
 }
 
+// sayUnusedDNS says auto-dns: false of interfaces that the kernel configures by itself. No document
+// has said autoconf of them, so nobody uses name servers of their routers; a document that does so
+// means auto-dns too. One that was made of what is shown does not.
+func sayUnusedDNS(state *document.State) {
+	for _, i := range state.Interfaces {
+		if i.IPv6 != nil && i.IPv6.Autoconf != nil && *i.IPv6.Autoconf && i.IPv6.AutoDNS == nil {
+			i.IPv6.AutoDNS = new(false)
+		}
+	}
+}
+
 // served returns why DHCP can't be turned on.
 func (e *Engine) served() error {
 	served, err := e.store.Served()

@@ -432,3 +432,34 @@ func TestIPv6ByRouterAndServer(t *testing.T) {
 		t.Errorf("eth1 has %+v", list)
 	}
 }
+
+// TestNameServersOfRoutersAreUsed with autoconf alone, and stay when the process ends that has
+// heard of them.
+func TestNameServersOfRoutersAreUsed(t *testing.T) {
+	t.Parallel()
+	n := newClient(t)
+	end := n.dnsmasq(t)
+	kill := n.serve(t)
+	if six := n.eth1(t).IPv6; !*six.Autoconf || *six.AutoDNS {
+		t.Errorf("before, the kernel alone configures eth1, and it has %+v", six)
+	}
+	n.must(t, eth1("ipv6: {enabled: true, autoconf: true}"))
+	const line = "nameserver 127.0.0.1\nnameserver 2001:db8::2\n"
+	waits.Until(t, 20*time.Second, "the resolver has the server that the router tells", func() error {
+		if text := n.resolver(t); !strings.Contains(text, line) {
+			return errors.New(text)
+		}
+		return nil
+	})
+	kill()
+	end()
+	n.serve(t)
+	if !*n.eth1(t).IPv6.AutoDNS {
+		t.Errorf("eth1 has %+v", n.eth1(t).IPv6)
+	}
+	if text := n.resolver(t); !strings.Contains(text, line) {
+		t.Errorf("after the end of the process the resolver has\n%s", text)
+	}
+	n.must(t, eth1("ipv6: {enabled: true, autoconf: false}"))
+	waits.True(t, 20*time.Second, "the resolver has what is static", func() bool { return n.resolver(t) == staticResolver })
+}

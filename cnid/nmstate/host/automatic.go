@@ -104,7 +104,7 @@ func (h *Host) setResolver(r document.Resolver) error {
 		if err != nil {
 			return err
 		}
-		w.Static, w.File = &r, nil
+		w.Static, w.File, w.Former = &r, nil, false
 		return h.resolver.Write(automatic.Resolver(r, known))
 	})
 }
@@ -130,6 +130,9 @@ func (h *Host) RestoreAutomatic(before *automatic.Wanted) error {
 
 // Learn gives a family of an interface what a lease has.
 func (h *Host) Learn(ctx context.Context, l kernel.Learned) error { return h.kernel.Learn(ctx, l) }
+
+// Solicit asks the routers of an interface to advertise themselves.
+func (h *Host) Solicit(ctx context.Context, name string) error { return h.kernel.Solicit(ctx, name) }
 
 // ReadResolver returns the configuration of the resolver.
 func (h *Host) ReadResolver() (document.Resolver, error) { return h.resolver.Read() }

@@ -154,7 +154,8 @@ func (a addresses) families(l link) (four, six *document.IP) {
 	six = &document.IP{Enabled: new(conf.enabled()), Forwarding: conf.forwarding(), DHCP: new(false), Autoconf: new(conf.autoconf() || ofRouter), Addresses: orEmpty(a.six)}
 	if *six.Autoconf {
 		gateway, _ := conf.at(confDefaultRouter)
-		six.AutoDNS, six.AutoGateway, six.AutoRoutes = new(true), new(gateway != 0), new(true)
+		// The kernel leaves name servers to programs: auto-dns is known where a document says autoconf.
+		six.AutoGateway, six.AutoRoutes = new(gateway != 0), new(true)
 		six.Token = tokenOf(l)
 	}
 	return four, six

@@ -440,6 +440,15 @@ func (k *Kernel) ownNetworks(ctx context.Context) (map[linkRoute]bool, error) {
 	return own, nil
 }
 
+// Solicit asks the routers of an interface to advertise themselves.
+func (k *Kernel) Solicit(ctx context.Context, name string) error {
+	l, err := k.link(ctx, name)
+	if err != nil {
+		return err
+	}
+	return k.solicit(l)
+}
+
 // solicit asks routers to advertise themselves (RFC 4861). The kernel asks when a device comes
 // up alone. A device that has no address for it yet, or no carrier, comes up later.
 func (k *Kernel) solicit(l link) error {

@@ -85,7 +85,8 @@ func automaticDiffers(is, shall *document.IP) bool {
 	if is != nil {
 		now = is.Automatic()
 	}
-	for _, setting := range []**bool{&now.DHCP, &now.Autoconf} {
+	// Nobody uses name servers of an interface that no document has configured.
+	for _, setting := range []**bool{&now.DHCP, &now.Autoconf, &now.AutoDNS} {
 		if *setting == nil {
 			*setting = new(false)
 		}

@@ -81,7 +81,7 @@ func parse(text []byte) document.Resolver {
 // ErrManaged.
 func (f File) Write(r document.Resolver) error {
 	now, err := f.Read()
-	if err == nil && equal(now, r) {
+	if err == nil && Equal(now, r) {
 		return nil
 	}
 	if err := f.Writable(); err != nil {
@@ -118,7 +118,8 @@ func (f File) Writable() error {
 	return fmt.Errorf("%s %w: it is a link to %s; configure that program, or replace the link by a file", f.path, ErrManaged, target)
 }
 
-func equal(a, b document.Resolver) bool {
+// Equal reports whether two configurations are the same.
+func Equal(a, b document.Resolver) bool {
 	return slices.Equal(a.Server, b.Server) && slices.Equal(a.Search, b.Search) && slices.Equal(a.Options, b.Options)
 }
 

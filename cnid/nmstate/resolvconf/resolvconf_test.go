@@ -50,7 +50,7 @@ func TestAFileOfAPersonIsUnderstood(t *testing.T) {
 
 func TestAMissingFileIsEmptyAndIsMade(t *testing.T) {
 	file := New(t.TempDir(), "resolv.conf")
-	if got, err := file.Read(); err != nil || !equal(got, document.Resolver{}) {
+	if got, err := file.Read(); err != nil || !Equal(got, document.Resolver{}) {
 		t.Errorf("%v, %v", got, err)
 	}
 	if err := file.Writable(); err != nil {

@@ -27,6 +27,8 @@ import (
 type Host interface {
 	// Learn gives a family of an interface what a lease has.
 	Learn(ctx context.Context, l kernel.Learned) error
+	// Solicit asks the routers of an interface to advertise themselves.
+	Solicit(ctx context.Context, name string) error
 	// ReadResolver and WriteResolver read and replace the configuration of the resolver.
 	ReadResolver() (document.Resolver, error)
 	WriteResolver(r document.Resolver) error
@@ -90,6 +92,7 @@ func (s *Server) Run(ctx context.Context, ready chan<- struct{}) error {
 	defer func() { _ = watcher.Close() }()
 	again := time.NewTicker(poll)
 	defer again.Stop()
+	s.tell(s.solicit(ctx))
 	for ctx.Err() == nil {
 		s.tell(s.Pass(ctx))
 		if ready != nil {
@@ -99,6 +102,21 @@ func (s *Server) Run(ctx context.Context, ready chan<- struct{}) error {
 		s.wait(ctx, watcher, again.C)
 	}
 	return nil
+}
+
+// solicit asks all routers once: what they have told while no process listened is lost.
+func (s *Server) solicit(ctx context.Context) error {
+	w, err := s.Store.Wanted()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, i := range w.Interfaces {
+		if i.IPv6 != nil && i.IPv6.Autoconf != nil && *i.IPv6.Autoconf {
+			errs = append(errs, s.Host.Solicit(ctx, i.Name))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // wait waits for a reason for another pass.
@@ -153,17 +171,21 @@ func (s *Server) Pass(ctx context.Context) error {
 	var errs []error
 	err := s.Store.Change(func(w *automatic.Wanted) error {
 		errs = append(errs, s.start(w))
-		held := s.held()
-		known := automatic.Known{}
+		held, now := s.held(), time.Now()
+		earlier, err := s.Store.Known()
+		known := automatic.Known{Routers: automatic.RoutersOf(w, s.Clients.Advertised(), earlier, now)}
+		errs = append(errs, err)
 		for _, h := range held {
 			settings := w.Of(h.Key, h.Index)
 			if settings == nil {
 				continue // It ran before a change that may be undone.
 			}
-			errs = append(errs, s.Host.Learn(ctx, automatic.Learned(h, settings, time.Now())))
+			errs = append(errs, s.Host.Learn(ctx, automatic.Learned(h, settings, now)))
 			known.Clients = append(known.Clients, automatic.KnownOf(h, settings))
 		}
-		errs = append(errs, s.Store.PutKnown(known), s.resolve(w, known))
+		if errs = append(errs, s.resolve(w, known)); !w.Former { // which is told by what was known
+			errs = append(errs, s.Store.PutKnown(known))
+		}
 		return nil
 	})
 	return errors.Join(append(errs, err)...)
@@ -205,10 +227,13 @@ func (s *Server) held() []dhcp.Held {
 	return list
 }
 
-// resolve lets the resolver use what the clients have learned, after what is static. When they
-// know nothing any more, resolve restores the former file.
+// resolve lets the resolver use what is known, after what is static. When nothing is known any
+// more, resolve restores the former file.
 func (s *Server) resolve(w *automatic.Wanted, known automatic.Known) error {
-	learns := slices.ContainsFunc(known.Clients, func(c automatic.Client) bool { return len(c.DNS)+len(c.Search) > 0 })
+	if err := s.recognize(w); err != nil {
+		return err
+	}
+	learns := known.HasResolver()
 	switch {
 	case !learns && w.Static == nil:
 		return nil
@@ -231,4 +256,25 @@ func (s *Server) resolve(w *automatic.Wanted, known automatic.Known) error {
 		w.Static, w.File = &static, &file
 	}
 	return s.Host.WriteResolver(automatic.Resolver(*w.Static, known))
+}
+
+// recognize keeps what was static before a boot if the file is still the one to which leases had
+// added then. Another program of the host may have written the file since.
+func (s *Server) recognize(w *automatic.Wanted) error {
+	if !w.Former {
+		return nil
+	}
+	known, err := s.Store.Known()
+	if err != nil {
+		return err
+	}
+	now, err := s.Host.ReadResolver()
+	if err != nil {
+		return err
+	}
+	if !resolvconf.Equal(now, automatic.Resolver(*w.Static, known)) {
+		w.Static, w.File = nil, nil
+	}
+	w.Former = false
+	return nil
 }

@@ -32,11 +32,14 @@ import (
 type clients struct {
 	configs []dhcp.Config
 	held    []dhcp.Held
-	changed chan struct{}
+	// advertised is what they have heard of routers.
+	advertised []dhcp.Advertised
+	changed    chan struct{}
 }
 
 func (c *clients) Set(configs []dhcp.Config) error { c.configs = configs; return nil }
 func (c *clients) Leases() []dhcp.Held             { return slices.Clone(c.held) }
+func (c *clients) Advertised() []dhcp.Advertised   { return c.advertised }
 func (c *clients) Changed() <-chan struct{}        { return c.changed }
 
 // node is a namespace with the dummy device eth1, and a server of clients that a test leads.
@@ -69,14 +72,20 @@ func newNode(t *testing.T) *node {
 		return err
 	})
 	t.Cleanup(n.host.Close)
-	n.store = automatic.NewStore(n.dir, "boot")
+	n.boots(t, "first")
+	return n
+}
+
+// boots begins a boot of the node, and makes a server for it.
+func (n *node) boots(t *testing.T, boot string) {
+	t.Helper()
+	n.store = automatic.NewStore(n.dir, boot)
 	n.host.Keep(n.store)
 	n.server = serve.New(serve.Config{
 		Store: n.store, Host: n.host, Clients: n.clients, Hostname: "node-1", Log: t.Output(),
 		Reserved: func(p netip.Prefix) bool { return p.Addr().IsLinkLocalUnicast() },
 		Pending:  func() bool { return n.pending }, IsTransaction: func(string) bool { return false },
 	})
-	return n
 }
 
 // turn turns DHCP on or off by a step.
@@ -232,18 +241,15 @@ func TestTheFileOfTheResolverIsWhatItWasOnceNoLeaseAddsToIt(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			was, err := n.host.Resolver()
-			if err != nil {
-				t.Fatal(err)
-			}
+			was := n.resolverFile(t)
 			n.turn(t, true)
 			n.lease(t, "192.0.2.77/24")
 			n.pass(t)
 			n.turn(t, false)
 			n.clients.held = nil
 			n.pass(t)
-			if is, err := n.host.Resolver(); err != nil || !reflect.DeepEqual(was, is) {
-				t.Errorf("the file was %+v and is %+v, %v", was, is, err)
+			if is := n.resolverFile(t); !reflect.DeepEqual(was, is) {
+				t.Errorf("the file was %+v and is %+v", was, is)
 			}
 		})
 	}
@@ -259,5 +265,109 @@ func TestTheFileOfTheResolverIsWhatItWasOnceNoLeaseAddsToIt(t *testing.T) {
 	n.pass(t)
 	if r, err := n.host.ReadResolver(); err != nil || !slices.Equal(r.Server, []string{"192.0.2.54"}) {
 		t.Errorf("the resolver has %v, %v", r, err)
+	}
+}
+
+// TestNameServersOfALeaseAreNotStaticAfterABoot: the file of the resolver outlives a boot. What
+// another program of the host writes at the boot stays, and counts as static.
+func TestNameServersOfALeaseAreNotStaticAfterABoot(t *testing.T) {
+	for name, c := range map[string]struct{ written, servers string }{
+		"the file as it was left":      {"", "192.0.2.53"},
+		"a file that others have made": {"nameserver 192.0.2.99\n", "192.0.2.99"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			was := n.resolverFile(t)
+			n.turn(t, true)
+			n.lease(t, "192.0.2.77/24")
+			n.pass(t)
+			if c.written != "" {
+				if err := os.WriteFile(filepath.Join(n.dir, "resolv.conf"), []byte(c.written), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				was = n.resolverFile(t)
+			}
+			n.boots(t, "second")
+			n.pass(t)
+			if is := n.resolverFile(t); !reflect.DeepEqual(was, is) {
+				t.Errorf("after the boot the file is %+v, want %+v", is, was)
+			}
+			n.turn(t, true)
+			n.pass(t)
+			n.has(t, "192.0.2.77", c.servers+" 192.0.2.2")
+			n.turn(t, false)
+			n.pass(t)
+			if is := n.resolverFile(t); !reflect.DeepEqual(was, is) {
+				t.Errorf("without DHCP the file is %+v, want %+v", is, was)
+			}
+		})
+	}
+}
+
+func (n *node) resolverFile(t *testing.T) resolvconf.Copy {
+	t.Helper()
+	file, err := n.host.Resolver()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// TestTheResolverHasWhatRoutersTell after what leases have, also in the next process, until its end
+// or until a document does not want it.
+func TestTheResolverHasWhatRoutersTell(t *testing.T) {
+	n := newNode(t)
+	autoconf := func(on, dns bool) {
+		t.Helper()
+		ip := document.IP{DHCP: new(false), Autoconf: &on, AutoDNS: &dns}
+		if err := n.host.Do(t.Context(), plan.SetAutomatic{Name: "eth1", Family: document.FamilyIPv6, IP: ip}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hear := func(until time.Time, servers ...string) {
+		a := dhcp.Advertised{Index: n.host.Index(t.Context(), "eth1"), Search: []dhcp.Told{{Text: "router.example", Until: until}}}
+		for _, server := range servers {
+			a.DNS = append(a.DNS, dhcp.Told{Text: server, Until: until})
+		}
+		n.clients.advertised = []dhcp.Advertised{a}
+	}
+	soon := time.Now().Add(time.Hour)
+	hear(soon, "2001:db8::53", "fe80::1")
+	n.pass(t)
+	n.has(t, "", "192.0.2.53") // The document does not say autoconf.
+	autoconf(true, true)
+	n.turn(t, true)
+	n.lease(t, "192.0.2.77/24")
+	n.pass(t)
+	const all = "192.0.2.53 192.0.2.2 2001:db8::53 fe80::1%eth1"
+	n.has(t, "192.0.2.77", all)
+	if r, err := n.host.ReadResolver(); err != nil || !slices.Equal(r.Search, []string{"router.example"}) {
+		t.Errorf("the search domains are %v, %v", r.Search, err)
+	}
+	n.clients.advertised = nil
+	n.boots(t, "first") // another process of the same boot
+	n.pass(t)
+	n.has(t, "192.0.2.77", all)
+	autoconf(true, false)
+	n.pass(t)
+	n.has(t, "192.0.2.77", "192.0.2.53 192.0.2.2")
+	hear(time.Now(), "2001:db8::53")
+	autoconf(true, true)
+	n.pass(t)
+	n.has(t, "192.0.2.77", "192.0.2.53 192.0.2.2")
+	hear(soon, "2001:db8::54")
+	n.turn(t, false)
+	n.pass(t)
+	n.has(t, "", "192.0.2.53 2001:db8::54")
+	was := n.resolverFile(t)
+	n.pass(t)
+	if is := n.resolverFile(t); !reflect.DeepEqual(was, is) {
+		t.Errorf("a pass without news has written %+v", is)
+	}
+	autoconf(false, true)
+	n.pass(t)
+	n.has(t, "", "192.0.2.53")
+	if is := n.resolverFile(t); string(is.Text) != static {
+		t.Errorf("the file is %q", is.Text)
 	}
 }

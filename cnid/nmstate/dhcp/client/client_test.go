@@ -154,6 +154,21 @@ func TestRoutersTellWhetherToAsk(t *testing.T) {
 	}
 }
 
+// TestRoutersTellNameServers without any client.
+func TestRoutersTellNameServers(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.run()
+	s.dnsmasq("--enable-ra", "--dhcp-range=2001:db8::,ra-only,64,1h", "--dhcp-option=option6:dns-server,[2001:db8::53]", "--dhcp-option=option6:domain-search,six.example")
+	waits.Until(t, limit, "what routers tell about the resolver", func() error {
+		list := r.Advertised()
+		if len(list) != 1 || len(list[0].DNS) != 1 || list[0].DNS[0].Text != "2001:db8::53" || len(list[0].Search) != 1 || list[0].Search[0].Text != "six.example" {
+			return fmt.Errorf("it is %+v", list)
+		}
+		return nil
+	})
+}
+
 func TestAKilledClientGoesOnWithItsLease(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

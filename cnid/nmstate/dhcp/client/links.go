@@ -53,6 +53,8 @@ type notice struct {
 	// duplicate is an address that somebody else has, on the link of index.
 	duplicate netip.Addr
 	index     int
+	// options are those of an advertisement that the kernel leaves to programs, on that link.
+	options []byte
 }
 
 // read returns the fact in a message.
@@ -62,8 +64,21 @@ func read(m syscall.NetlinkMessage) (notice, bool) {
 		return readLink(m)
 	case unix.RTM_NEWADDR, unix.RTM_DELADDR:
 		return readAddress(m.Data)
+	case unix.RTM_NEWNDUSEROPT:
+		return readOptions(m.Data)
 	}
 	return notice{}, false
+}
+
+// readOptions reads a struct nduseroptmsg (include/uapi/linux/rtnetlink.h).
+func readOptions(data []byte) (notice, bool) {
+	const size, length, index, kind, advertisement = 16, 2, 4, 8, 134
+	if len(data) < size || data[0] != unix.AF_INET6 || data[kind] != advertisement {
+		return notice{}, false
+	}
+	options := data[size:]
+	options = options[:min(int(binary.NativeEndian.Uint16(data[length:])), len(options))]
+	return notice{options: bytes.Clone(options), index: int(int32(binary.NativeEndian.Uint32(data[index:])))}, true
 }
 
 func readLink(m syscall.NetlinkMessage) (notice, bool) {
@@ -124,7 +139,7 @@ func listLinks() ([]notice, error) {
 
 // subscribe returns a socket on which the kernel tells what changes.
 func subscribe() (*nl.NetlinkSocket, error) {
-	socket, err := nl.Subscribe(unix.NETLINK_ROUTE, unix.RTNLGRP_LINK, unix.RTNLGRP_IPV6_IFADDR, unix.RTNLGRP_IPV6_IFINFO)
+	socket, err := nl.Subscribe(unix.NETLINK_ROUTE, unix.RTNLGRP_LINK, unix.RTNLGRP_IPV6_IFADDR, unix.RTNLGRP_IPV6_IFINFO, unix.RTNLGRP_ND_USEROPT)
 	if err != nil {
 		return nil, fmt.Errorf("follow the links: %w", err)
 	}

@@ -59,6 +59,9 @@ type Manager struct {
 	held    map[dhcp.Key]dhcp.Held
 	links   map[int]link
 	advices map[int]advice
+	// advertised has what routers have told by link, and told when Changed was ready for that.
+	advertised map[int]*dhcp.Advertised
+	told       time.Time
 }
 
 // New returns a Manager without clients.
@@ -69,7 +72,7 @@ func New(o Options) (*Manager, error) {
 	}
 	m := &Manager{
 		folder: folder(o.Folder), log: o.Log, in: o.In, changed: make(chan struct{}, 1),
-		runners: map[dhcp.Key]*runner{}, held: map[dhcp.Key]dhcp.Held{}, links: map[int]link{}, advices: map[int]advice{},
+		runners: map[dhcp.Key]*runner{}, held: map[dhcp.Key]dhcp.Held{}, links: map[int]link{}, advices: map[int]advice{}, advertised: map[int]*dhcp.Advertised{},
 	}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
@@ -323,6 +326,8 @@ func (m *Manager) handle(n notice) {
 		name := m.links[n.index].name
 		m.mu.Unlock()
 		m.deliver(name, dhcp.IPv6, func(r *runner) { r.onDuplicate(n.duplicate) })
+	case len(n.options) > 0:
+		m.onOptions(n.index, n.options, time.Now())
 	}
 }
 
@@ -345,6 +350,7 @@ func (m *Manager) onGone(index int) {
 	before, known := m.links[index]
 	delete(m.links, index)
 	delete(m.advices, index)
+	delete(m.advertised, index)
 	m.mu.Unlock()
 	if known {
 		m.toBoth(before.name, link{name: before.name})

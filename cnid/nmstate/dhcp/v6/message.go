@@ -238,12 +238,12 @@ func isHost(a netip.Addr) bool {
 	return a.Is6() && !a.Is4In6() && a.IsGlobalUnicast() && a.Zone() == ""
 }
 
-// servers returns the name servers that can be asked; some are link-local.
+// servers returns the name servers that can be asked.
 func servers(given []net.IP) []netip.Addr {
 	var list []netip.Addr
 	for _, ip := range given {
 		a, ok := netip.AddrFromSlice(ip)
-		if ok && (isHost(a) || a.IsLinkLocalUnicast()) && !slices.Contains(list, a) && len(list) < dhcp.MaxDNS {
+		if ok && dhcp.IsServer6(a) && !slices.Contains(list, a) && len(list) < dhcp.MaxDNS {
 			list = append(list, a)
 		}
 	}
