@@ -85,7 +85,8 @@ func offsetOf(text, path string) int {
 				if err != nil {
 					return err
 				}
-				inner = strings.TrimPrefix(fmt.Sprintf("%s.%s", here, key), ".")
+				name, _ := key.(string)
+				inner = strings.TrimPrefix(here+"."+name, ".")
 			}
 			if inner == path {
 				found = place + max(strings.IndexByte(text[place:], '"'), 0)

@@ -157,9 +157,8 @@ type HostLinkAddresses struct {
 }
 
 // HostLinkReportSpec is what a node reports.
-// +kubebuilder:validation:XValidation:rule="(has(self.addressed) && self.addressed) == (has(self.addresses) && self.addresses.size() > 0)",message="spec.addressed must be true if spec.addresses has an entry, and only then"
 type HostLinkReportSpec struct {
-	// Addressed is true if the report has addresses. Nodes follow these reports alone.
+	// Addressed is true if the report has addresses. Other nodes follow these reports alone.
 	// +optional
 	Addressed bool `json:"addressed,omitempty"`
 	// Addresses are those from which the node sends the packets of its VXLANs, where it is
