@@ -65,6 +65,8 @@ type reporter interface {
 	Restored(pod journal.Pod, cause error)
 	// LinksFailed are all VLAN and VXLAN links that the node can't make now.
 	LinksFailed(list []multinet.LinkFailure)
+	// LinksAddressed are the addresses of VXLAN links that the other nodes have to be told.
+	LinksAddressed(list []multinet.DeviceAddrs)
 }
 
 // daemon serves the container runtime and programs the kernel, from a store that the
@@ -97,9 +99,10 @@ func newDaemon(n *node, c control) *daemon {
 	ask := func() { n.progress.Ask() }
 	d.apiHost = apihost.New(n.cfg.APIServerHost, resolve, ask, n.log)
 	d.hostLinks = hostlink.New(n.links, hostlink.Config{
-		Node: n.cfg.NodeName, Store: n.store, Records: n.journal.Records, Synced: c.synced, Port: n.cfg.HostLinkPort,
-		Every: n.cfg.RecheckEvery, Made: func() { d.restorer.Look() }, Failed: c.reporter.LinksFailed, Log: n.log,
+		Node: n.cfg.NodeName, Store: n.store, Records: n.journal.Records, Synced: c.synced, Port: n.cfg.HostLinkPort, Trusted: n.cfg.UnderlayAttachments,
+		Every: n.cfg.RecheckEvery, Made: func() { d.restorer.Look() }, Failed: c.reporter.LinksFailed, Addressed: c.reporter.LinksAddressed, Log: n.log,
 	})
+	n.ofLinks = d.hostLinks.Addresses
 	d.attachments = attachment.New(attachment.Config{
 		Journal: n.journal, Drivers: n.drivers, Decisions: n.decisions(c, d.apiHost), Datapath: reconcile.NewDatapath(n.progress, n.kernel, n.plan, n.store),
 		Releaser: release.NewDelayed(n.held, c.releaser, ask), Links: d.hostLinks, Devices: n.cfg.devices(),

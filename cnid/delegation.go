@@ -4,9 +4,11 @@
 package cnid
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attach/drivers"
@@ -61,6 +63,36 @@ func (d *delegates) registry(others attach.Registry) attach.Registry {
 		return others
 	}
 	return drivers.WithDelegates(others, d.files, func() (*delegate.Delegates, error) { return d.Delegates, nil })
+}
+
+// listEvery is how often the configurations of the node are listed.
+const listEvery = 5 * time.Second
+
+// configured reports the NetworkIDs that the node has configurations for, again and again, until
+// ctx ends.
+func (d *delegates) configured(ctx context.Context, report func(ids []string), log *slog.Logger) {
+	if d == nil {
+		return
+	}
+	tick := time.NewTicker(listEvery)
+	defer tick.Stop()
+	for {
+		ids, all, err := d.files.NetworkIDs()
+		if err != nil {
+			log.Warn("can't list the CNI configurations of the node; trying again", "error", err)
+		}
+		switch {
+		case err != nil || !all:
+			report(nil)
+		default:
+			report(append([]string{}, ids...))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
 }
 
 // reported returns what plugins have reported about an attachment, nil for one without

@@ -33,6 +33,11 @@ func TestDriversAreToldTheAddressesOfTheNode(t *testing.T) {
 	if err != nil || !slices.Equal(got.Addrs, own) || got.Guarded != 0 {
 		t.Errorf("before the programs are loaded: %+v, %v", got, err)
 	}
+	vxlan := netip.MustParseAddr("198.51.100.1")
+	n.ofLinks = func() []netip.Addr { return []netip.Addr{vxlan} }
+	if got, err := n.underlay(); err != nil || !slices.Equal(got.Addrs, append(slices.Clone(own), vxlan)) {
+		t.Errorf("with a VXLAN at another address: %+v, %v", got, err)
+	}
 	n.cfg.UnderlayAttachments = true
 	if got, err := n.underlay(); err != nil || len(got.Addrs) != 0 {
 		t.Errorf("where each interface is permitted: %+v, %v", got, err)

@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
 	"runtime"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -43,6 +45,9 @@ type node struct {
 	host    *netdev.Host
 	// links has the VLAN and VXLAN links.
 	links *hostlink.Kernel
+	// ofLinks returns the addresses from which the node sends the packets of its VXLAN links,
+	// beside those of its Node object; nil before there are links.
+	ofLinks func() []netip.Addr
 	// drivers are open, kind is the one of new pairs of devices.
 	drivers  attach.Drivers
 	kind     attach.Kind
@@ -149,7 +154,11 @@ func (n *node) underlay() (attach.Underlay, error) {
 	if self == nil || len(self.Addresses) == 0 {
 		return attach.Underlay{}, fmt.Errorf("the addresses of node %s are not known yet; the interface waits for its Node object", n.cfg.NodeName)
 	}
-	return attach.Underlay{Addrs: self.Addresses, Guarded: n.kernel.Uplink()}, nil
+	addrs := self.Addresses
+	if n.ofLinks != nil {
+		addrs = slices.Concat(addrs, n.ofLinks())
+	}
+	return attach.Underlay{Addrs: addrs, Guarded: n.kernel.Uplink()}, nil
 }
 
 // ownNetns returns the cookie of the network namespace that the daemon runs in: the

@@ -198,6 +198,8 @@ func (l logged) Closed(c plan.ClosedPort) {
 
 func (l logged) Repaired(list []finding.Repair) { l.log.Warn("repaired", "repairs", list) }
 
+func (l logged) LinksAddressed([]multinet.DeviceAddrs) {}
+
 func (l logged) LinksFailed(list []multinet.LinkFailure) {
 	l.log.Warn("host links fail", "failures", list)
 }

@@ -72,7 +72,9 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	modules := append(d.modules(), d.apiModule(sources, d.rollCall(api, sources, rows), releaser, reporter), d.rolesModule(api, rows), module{
 		name: "network status", loops: []func(context.Context){statuses.Run},
 	}, module{
-		name: "report about host links", loops: []func(context.Context){links.Run},
+		name: "report about host links", loops: []func(context.Context){links.Run, func(ctx context.Context) {
+			delegates.configured(ctx, links.Configured, log)
+		}},
 	})
 	own, err := d.networkModules(api, sources, reporter.NotRestored)
 	if err != nil {
@@ -96,6 +98,9 @@ func (r reporting) LinksFailed(list []multinet.LinkFailure) {
 	r.Reporter.LinksFailed(list)
 	r.links.Failed(list)
 }
+
+// LinksAddressed implements reporter.
+func (r reporting) LinksAddressed(list []multinet.DeviceAddrs) { r.links.Addressed(list) }
 
 // apiModule keeps the store equal to the API, and reports the node's state to the API.
 func (d *daemon) apiModule(sources *follow.Sources, roll *rollcall.RollCall, releaser *release.Releaser, reporter *report.Reporter) module {

@@ -259,6 +259,11 @@ func (c Config) kinds() []string {
 	return list
 }
 
+// serving is what the nodes serve of networks outside of every VPC.
+func (c Config) serving() danm.Serving {
+	return danm.Serving{Kinds: c.kinds(), VPCTypes: c.vpcTypes(), Delegation: c.Delegation}
+}
+
 func (c Config) rules() vpc.Rules {
 	rules := vpc.Rules{DefaultVPC: c.DefaultVPC}
 	for _, prefix := range c.ServiceCIDRs {

@@ -304,7 +304,7 @@ func registerMultiNetwork(p *parts) error {
 	}
 	for _, kind := range outside.Networks {
 		errs = append(errs, danm.Register(to, p.feed, &danm.Reconciler{
-			Kind: kind, Limits: p.cfg.TenantLimits, Client: p.client(danm.Name(kind)), Live: p.env.live, Store: p.rows, Publish: p.feed.Publish,
+			Kind: kind, Limits: p.cfg.TenantLimits, Serving: p.cfg.serving(), Client: p.client(danm.Name(kind)), Live: p.env.live, Store: p.rows, Publish: p.feed.Publish,
 		}))
 	}
 	for _, kind := range outside.TenantConfigs {

@@ -55,7 +55,7 @@ func TestATenantNetworkGetsItsProfile(t *testing.T) {
 	third := &danmv1.TenantNetwork{ObjectMeta: metav1.ObjectMeta{Namespace: "profiles", Name: "third"}, Spec: danmv1.NetworkSpec{NetworkID: "internal"}}
 	r.create(static, second)
 	sees(r, second, tenantNetworkReady(v1alpha1.ReadyReason))
-	sees(r, static, tenantNetworkReady(v1alpha1.ReadyReason))
+	sees(r, static, tenantNetworkReady(v1alpha1.NetworkTypeReason)) // no node of this cluster runs plugins
 	if p := second.Status.Profile; p == nil || p.VLAN != 2001 {
 		t.Errorf("the profile of %s is %+v", second.Name, p)
 	}

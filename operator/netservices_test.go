@@ -415,3 +415,31 @@ func TestAServiceThatIsServedNowhereIsWarned(t *testing.T) {
 	}
 	r.announced(service, v1alpha1.EndpointsLeftOutReason)
 }
+
+// TestTheEventOfAServiceNamesItsSource: the program that wrote it, and the annotation as the user
+// wrote it.
+func TestTheEventOfAServiceNamesItsSource(t *testing.T) {
+	r := start(t)
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "source", Name: "web", Annotations: map[string]string{"danm.io/clusterNetwork": "external"}},
+		Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Ports: []corev1.ServicePort{{Port: 80}}},
+	}
+	r.create(newNamespace("source", ""), service)
+	r.eventually(func() error {
+		var list corev1.EventList
+		if err := r.List(t.Context(), &list, client.InNamespace("source")); err != nil {
+			return err
+		}
+		for _, event := range list.Items {
+			if event.InvolvedObject.UID != service.UID || event.Reason != v1alpha1.EndpointsInvalidReason {
+				continue
+			}
+			if event.ReportingController != "alioth-operator" || event.ReportingInstance == "" || event.InvolvedObject.Kind != "Service" ||
+				!strings.Contains(event.Message, "danm.io/clusterNetwork") || !strings.Contains(event.Message, "danm.io/selector") {
+				return fmt.Errorf("the event is %+v", event)
+			}
+			return nil
+		}
+		return fmt.Errorf("no event says so: %+v", list.Items)
+	})
+}

@@ -53,6 +53,8 @@ var elsewhere = map[string]string{
 	v1alpha1.RangeNotOfferedReason:      "operator/danm, TestATenantGetsTheNumbersAndRangesOfItsShare",
 	v1alpha1.TenantLimitReason:          "operator/danm, TestATenantHasSoManyNetworks",
 	v1alpha1.OlderServesReason:          "operator/tenantconfig, TestTheOldestTenantConfigServes",
+	v1alpha1.NoServingNodeReason:        "operator/danm, TestANetworkIsReadyOnlyIfSomePodCanUseIt",
+	v1alpha1.PluginFileMissingReason:    "operator/danm, TestANetworkIsReadyOnlyIfSomePodCanUseIt",
 	v1alpha1.NoAddressRangeReason:       "operator/ipam, TestDanmsReservationsInANetwork",
 	v1alpha1.IPOutsideNetworkReason:     "operator/ipam, TestDanmsReservationsInANetwork",
 	v1alpha1.NetworkExhaustedReason:     "operator/ipam, TestDanmsReservationsInANetwork",

@@ -4,6 +4,7 @@
 package store
 
 import (
+	"iter"
 	"net/netip"
 	"slices"
 
@@ -45,16 +46,39 @@ type Node struct {
 	RoleLabel bool
 	// Leaving is true while the node has the taint ToBeDeletedByClusterAutoscaler.
 	Leaving bool
+	// Pools are the extended resources of which the node offers devices, in order.
+	Pools []string
 	// Selection is a hash of what policies select nodes by, labels and taints: it changes
 	// with them.
 	Selection uint64
 }
 
+const byPool = "pool"
+
 var nodes = memory.Define(memory.Table[Node]{
-	Name: "node",
-	Key:  func(n *Node) []byte { return memory.TextKey(n.Name) },
-	Meta: func(n *Node) *Meta { return &n.Meta },
+	Name:     "node",
+	Key:      func(n *Node) []byte { return memory.TextKey(n.Name) },
+	Meta:     func(n *Node) *Meta { return &n.Meta },
+	Multiple: map[string]func(*Node) [][]byte{byPool: keysOfPools},
 })
+
+func keysOfPools(n *Node) [][]byte {
+	var keys [][]byte
+	for _, pool := range n.Pools {
+		keys = append(keys, memory.TextKey(pool))
+	}
+	return keys
+}
+
+// IsOffered reports whether a node offers devices of an extended resource.
+func IsOffered(tx ReadTx, pool string) bool {
+	for row := range nodes.Seq(tx, byPool, memory.TextKey(pool)) {
+		if !row.Deleting {
+			return true
+		}
+	}
+	return false
+}
 
 // MayAnnounce reports whether the node may announce addresses on the nodes' network.
 func (n *Node) MayAnnounce() bool {
@@ -68,6 +92,9 @@ func (n *Node) Older(other *Node) bool { return nodes.ByAge(n, other) < 0 }
 func GetNode(tx ReadTx, name string) *Node {
 	return nodes.Get(tx, memory.TextKey(name))
 }
+
+// Nodes yields all nodes by name.
+func Nodes(tx ReadTx) iter.Seq[*Node] { return nodes.All(tx) }
 
 // ListNodes returns all nodes by name.
 func ListNodes(tx ReadTx) []*Node {

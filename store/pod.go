@@ -30,6 +30,8 @@ type Pod struct {
 	// Interfaces is the text of the interfaces annotation of DANM, and InterfacesProblem
 	// why there is none that counts, "" normally.
 	Interfaces, InterfacesProblem string
+	// InterfacesKey is the key of that annotation, which two groups have, "" without one.
+	InterfacesKey string
 	// Selections is the text of the annotation k8s.v1.cni.cncf.io/networks.
 	Selections string
 	// NetworkStatus is the text of the annotation k8s.v1.cni.cncf.io/network-status.

@@ -45,7 +45,7 @@ func ParseNIC(text string) (NIC, error) {
 	}
 	var raw nicJSON
 	if err := decodeStrict(text, &raw); err != nil {
-		return NIC{}, fmt.Errorf("want a JSON object such as %s: %w", nicExample, err)
+		return NIC{}, wanted("JSON object", nicExample, err)
 	}
 	nic := NIC{Name: value(raw.Name), Subnet: value(raw.Subnet)}
 	if nic.Name != "" && !interfaceName.MatchString(nic.Name) {

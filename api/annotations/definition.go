@@ -66,11 +66,11 @@ func DefinitionOf(annotations map[string]string) (Definition, error) {
 		err = fmt.Errorf("the annotations %s and %s both name a network: keep one of them", NetworkKey, KuryrConfigKey)
 	case own:
 		if d.Target, err = parseTarget(text); err != nil {
-			err = fmt.Errorf("annotation %s: want a JSON object such as %s: %w", NetworkKey, networkExample, err)
+			err = fmt.Errorf("annotation %s: %w", NetworkKey, wanted("JSON object", networkExample, err))
 		}
 	case kuryr:
 		if d.Target, err = parseKuryrConfig(config); err != nil {
-			err = fmt.Errorf("annotation %s: want a JSON object such as %s: %w", KuryrConfigKey, kuryrExample, err)
+			err = fmt.Errorf("annotation %s: %w", KuryrConfigKey, wanted("JSON object", kuryrExample, err))
 		}
 	}
 	if err != nil {

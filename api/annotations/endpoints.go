@@ -4,6 +4,7 @@
 package annotations
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -83,27 +84,35 @@ type Endpoints struct {
 // counts. One annotation with different texts under several prefixes is an error, as are
 // an empty selector, which would select all pods, and every text that is not as above.
 func EndpointsOf(annotations map[string]string) (*Endpoints, error) {
-	selector, selects, err := oneText(annotations, append([]string{EndpointSelectorKey}, danmKeys("selector")...))
+	selector, by, err := oneText(annotations, append([]string{EndpointSelectorKey}, danmKeys("selector")...))
 	if err != nil {
 		return nil, err
 	}
-	networks, named, err := endpointNetworks(annotations)
+	networks, naming, err := endpointNetworks(annotations)
 	switch {
-	case !selects && !named && err == nil:
+	case by == "" && naming == "" && err == nil:
 		return nil, nil
 	case err != nil:
 		return nil, err
-	case !selects:
-		return nil, fmt.Errorf("the Service names networks and no pods: write their labels into the annotation %s, for example %s", EndpointSelectorKey, selectorExample)
+	case by == "":
+		return nil, fmt.Errorf("the annotation %s names networks, and no annotation selects pods: write their labels into %s, for example %s", naming, prefixOf(naming)+"selector", selectorExample)
 	case len(networks) == 0:
-		return nil, fmt.Errorf("the Service selects pods and names no network: write one into the annotation %s, for example %s", NetworkKey, networksByKind)
+		example := networksByKind
+		if by != EndpointSelectorKey {
+			example = "external"
+		}
+		return nil, fmt.Errorf("the annotation %s selects pods, and no annotation names a network: write one into %s, for example %s", by, prefixOf(by)+"network", example)
 	}
 	endpoints := &Endpoints{Networks: networks}
 	if endpoints.Selector, err = parseSelector(selector); err != nil {
-		return nil, fmt.Errorf("the annotation \"selector\": want a JSON object such as %s: %w", selectorExample, err)
+		return nil, fmt.Errorf("annotation %s: %w", by, wanted("JSON object", selectorExample, err))
 	}
 	return endpoints, nil
 }
+
+// prefixOf returns the part of a key up to its slash: that of the group which the author of an
+// annotation uses.
+func prefixOf(key string) string { return key[:strings.IndexByte(key, '/')+1] }
 
 func danmKeys(key string) []string {
 	keys := make([]string, 0, len(danmPrefixes))
@@ -113,39 +122,39 @@ func danmKeys(key string) []string {
 	return keys
 }
 
-// oneText returns the text that annotations have under any of the keys.
-func oneText(annotations map[string]string, keys []string) (text string, found bool, err error) {
+// oneText returns the text that annotations have under any of the keys, and the first key that
+// they have, "" for none.
+func oneText(annotations map[string]string, keys []string) (text, by string, err error) {
 	for _, key := range keys {
 		other, set := annotations[key]
-		if found && set && other != text {
-			return "", true, fmt.Errorf("the annotations %s differ: keep one of them", strings.Join(keys, ", "))
+		if by != "" && set && other != text {
+			return "", by, fmt.Errorf("the annotations %s and %s differ: keep one of them", by, key)
 		}
-		if set {
-			text, found = other, true
+		if set && by == "" {
+			text, by = other, key
 		}
 	}
-	return text, found, nil
+	return text, by, nil
 }
 
-// endpointNetworks returns the networks that annotations name, and whether there is an
-// annotation for them.
-func endpointNetworks(annotations map[string]string) (all []NetworkName, found bool, err error) {
-	own, found := annotations[NetworkKey]
-	if found {
+// endpointNetworks returns the networks that annotations name, and the first annotation for
+// them, "" for none.
+func endpointNetworks(annotations map[string]string) (all []NetworkName, by string, err error) {
+	if own, found := annotations[NetworkKey]; found {
+		by = NetworkKey
 		if all, err = namesIn(own, parseNetworkName); err != nil {
-			return nil, true, fmt.Errorf("annotation %s: want names of networks such as %s: %w", NetworkKey, networksByKind, err)
+			return nil, by, fmt.Errorf("annotation %s: want names of networks such as %s: %w", NetworkKey, networksByKind, err)
 		}
 	}
 	for _, danm := range danmNetworkKeys {
-		keys := danmKeys(danm.key)
-		text, set, err := oneText(annotations, keys)
+		text, key, err := oneText(annotations, danmKeys(danm.key))
 		if err != nil {
-			return nil, true, err
+			return nil, key, err
 		}
-		found = found || set
+		by = cmp.Or(by, key)
 		names, err := namesIn(text, func(name string) (NetworkName, error) { return named(danm.kind, name) })
 		if err != nil {
-			return nil, true, fmt.Errorf("annotation %s: want names of %ss separated by commas: %w", keys[0], danm.kind, err)
+			return nil, by, fmt.Errorf("annotation %s: want names of %ss separated by commas: %w", key, danm.kind, err)
 		}
 		for _, name := range names {
 			if !slices.Contains(all, name) {
@@ -154,9 +163,9 @@ func endpointNetworks(annotations map[string]string) (all []NetworkName, found b
 		}
 	}
 	if len(all) > maxElements {
-		return nil, true, fmt.Errorf("the Service names %d networks, and at most %d are accepted", len(all), maxElements)
+		return nil, by, fmt.Errorf("the Service names %d networks, and at most %d are accepted", len(all), maxElements)
 	}
-	return all, found, nil
+	return all, by, nil
 }
 
 // namesIn reads a list that is separated by commas. Empty elements name nothing.

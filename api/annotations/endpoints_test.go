@@ -74,10 +74,12 @@ func TestEndpointsOfRefusesWhatItCannotMean(t *testing.T) {
 		annotations map[string]string
 		want        string
 	}{
-		"a selector without a network": {map[string]string{"danm.k8s.io/selector": `{"app": "web"}`}, "names no network: write one into the annotation alioth.dev/network"},
-		"a network without a selector": {map[string]string{"danm.k8s.io/network": "a"}, "no pods: write their labels into the annotation alioth.dev/selector"},
-		"no network in the annotation": {map[string]string{"danm.k8s.io/selector": `{"app": "web"}`, "danm.k8s.io/network": " , "}, "names no network"},
-		"a selector that is no JSON":   {map[string]string{"danm.k8s.io/selector": "app=web", "danm.k8s.io/network": "a"}, `want a JSON object such as {"app": "web"}`},
+		"a selector without a network": {map[string]string{"danm.k8s.io/selector": `{"app": "web"}`}, "annotation danm.k8s.io/selector selects pods, and no annotation names a network: write one into danm.k8s.io/network, for example external"},
+		"a network without a selector": {map[string]string{"danm.k8s.io/network": "a"}, "annotation danm.k8s.io/network names networks, and no annotation selects pods: write their labels into danm.k8s.io/selector"},
+		"in the other group":           {map[string]string{"danm.io/clusterNetwork": "a"}, "write their labels into danm.io/selector"},
+		"a selector of Alioth alone":   {map[string]string{"alioth.dev/selector": `{"app": "web"}`}, "write one into alioth.dev/network, for example web, DanmNet/external"},
+		"no network in the annotation": {map[string]string{"danm.k8s.io/selector": `{"app": "web"}`, "danm.k8s.io/network": " , "}, "no annotation names a network"},
+		"a selector that is no JSON":   {map[string]string{"danm.k8s.io/selector": "app=web", "danm.k8s.io/network": "a"}, `annotation danm.k8s.io/selector: line 1, column 1: it does not start with '{'; want a JSON object such as {"app": "web"}`},
 		"an empty selector":            {map[string]string{"danm.k8s.io/selector": "{}", "danm.k8s.io/network": "a"}, "would select all pods"},
 		"an empty text":                {map[string]string{"danm.k8s.io/selector": "", "danm.k8s.io/network": "a"}, "does not start with '{'"},
 		"a label twice":                {map[string]string{"danm.k8s.io/selector": `{"app": "a", "app": "b"}`, "danm.k8s.io/network": "a"}, "duplicate field"},
@@ -85,7 +87,7 @@ func TestEndpointsOfRefusesWhatItCannotMean(t *testing.T) {
 		"null as a value":              {map[string]string{"danm.k8s.io/selector": `{"app": null}`, "danm.k8s.io/network": "a"}, "is no text"},
 		"no label's name":              {map[string]string{"danm.k8s.io/selector": `{"a b": "c"}`, "danm.k8s.io/network": "a"}, "no pod can have the label"},
 		"no label's value":             {map[string]string{"danm.k8s.io/selector": `{"a": "b c"}`, "danm.k8s.io/network": "a"}, "no pod can have the label"},
-		"prefixes that differ":         {map[string]string{"danm.k8s.io/selector": `{"a": "b"}`, "danm.io/selector": `{"a": "c"}`, "danm.io/network": "a"}, "differ: keep one of them"},
+		"prefixes that differ":         {map[string]string{"danm.k8s.io/selector": `{"a": "b"}`, "danm.io/selector": `{"a": "c"}`, "danm.io/network": "a"}, "the annotations danm.k8s.io/selector and danm.io/selector differ: keep one of them"},
 		"networks that differ":         {map[string]string{"danm.k8s.io/network": "a", "danm.io/network": "b"}, "differ: keep one of them"},
 		"a name that is none":          {map[string]string{"danm.k8s.io/selector": `{"a": "b"}`, "danm.k8s.io/network": "A_B"}, `"A_B" is no object name`},
 		"a list in JSON":               {map[string]string{"danm.k8s.io/selector": `{"a": "b"}`, "danm.k8s.io/network": `["a"]`}, "separated by commas"},

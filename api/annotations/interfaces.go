@@ -99,7 +99,7 @@ func ParseInterfaces(text string) ([]Interface, error) {
 	}
 	raw, err := decodeList[interfaceJSON](text)
 	if err != nil {
-		return nil, fmt.Errorf("want a JSON list such as %s: %w", interfacesExample, err)
+		return nil, wanted("JSON list", interfacesExample, err)
 	}
 	var list []Interface
 	for i, element := range raw {

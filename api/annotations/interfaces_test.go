@@ -83,6 +83,26 @@ func TestParseInterfacesReadsWhatDANMReads(t *testing.T) {
 	}
 }
 
+// TestAnErrorOfJSONBeginsWithItsPlace: people write the annotation on many lines.
+func TestAnErrorOfJSONBeginsWithItsPlace(t *testing.T) {
+	for name, c := range map[string]struct{ text, begin string }{
+		"a missing comma":         {"[\n  {\"network\": \"ä\" \"ip\": \"dynamic\"}\n]", `line 2, column 19: invalid character '"' after object key:value pair`},
+		"an early end":            {"[\n  {\"network\": \"n\"", `line 2, column 17: unexpected end of JSON input`},
+		"text behind the list":    {"[]\n[]", `line 2, column 1: invalid character '['`},
+		"an unknown key":          {"[{\"network\": \"n\"},\n {\"network\": \"n\",\n  \"mac\": {\"a\": [1]}}]", `line 3, column 3: unknown field "[1].mac"`},
+		"a key in a nested value": {"[{\"network\": \"n\", \"proutes\": {\"a\": \"b\",\n \"a\": \"c\"}}]", `line 2, column 2: duplicate field "[0].proutes.a"`},
+		"a value of another type": {"[{\"network\":\n  17}]", `line 2, column 4: "network" has a value of the wrong type`},
+		"no list":                 {"\n  internal", `line 2, column 3: it does not start with '['`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := annotations.ParseInterfaces(c.text)
+			if err == nil || !strings.HasPrefix(err.Error(), c.begin) || !strings.Contains(err.Error(), "; want a JSON list such as [{") {
+				t.Errorf("got %v, want %s", err, c.begin)
+			}
+		})
+	}
+}
+
 func TestParseInterfacesRefusesWithTheCause(t *testing.T) {
 	elements := func(n int) string { return "[" + strings.Repeat(`{"network":"n"},`, n-1) + `{"network":"n"}]` }
 	tests := map[string]struct{ text, cause string }{

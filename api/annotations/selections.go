@@ -93,7 +93,7 @@ type selectionJSON struct {
 func ParseNetworks(text, podNamespace string) ([]NetworkSelection, error) {
 	list, err := selections(text)
 	if err != nil {
-		return nil, fmt.Errorf("want a list such as %s: %w", networksExample, err)
+		return nil, wanted("list", networksExample, err)
 	}
 	for i := range list {
 		if list[i].Namespace == "" {
@@ -185,7 +185,7 @@ func longSelection(keys map[string]json.RawMessage) (NetworkSelection, error) {
 		return NetworkSelection{}, said.Error(err)
 	}
 	var raw selectionJSON
-	if err := decodeStrict(string(text), &raw); err != nil {
+	if err := decodePart(string(text), &raw); err != nil {
 		return NetworkSelection{}, err
 	}
 	return raw.read()

@@ -149,7 +149,7 @@ func (j selectionJSON) readArgs(one *NetworkSelection) error {
 		return nil
 	}
 	var args map[string]any
-	if err := decodeStrict(string(j.CNIArgs), &args); err != nil {
+	if err := decodePart(string(j.CNIArgs), &args); err != nil {
 		return fmt.Errorf("cni-args: %w", err)
 	}
 	if len(args) == 0 {

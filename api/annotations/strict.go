@@ -94,21 +94,24 @@ func checkCount(elements int) error {
 
 func decodeFrom(start byte, text string, into any) error {
 	if trimmed := strings.TrimSpace(text); trimmed == "" || trimmed[0] != start {
-		return fmt.Errorf("it does not start with '%c'", start)
+		return at(text, strings.Index(text, trimmed), fmt.Errorf("it does not start with '%c'", start))
 	}
 	strict, err := kjson.UnmarshalStrict([]byte(text), into)
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) { // its own text has the names of Go types
 		key := wrong.Field[strings.LastIndex(wrong.Field, ".")+1:]
+		what := fmt.Errorf("%s has a value of the wrong type (%s)", said.Quote(key), wrong.Value)
 		if key == "" {
-			return fmt.Errorf("an object has to be where it has a %s, at byte %d", wrong.Value, wrong.Offset)
+			what = fmt.Errorf("an object has to be where it has a %s", wrong.Value)
 		}
-		return fmt.Errorf("%s has a value of the wrong type (%s)", said.Quote(key), wrong.Value)
+		return at(text, int(wrong.Offset)-1, what)
 	}
-	if err := errors.Join(append(strict, err)...); err != nil {
-		return errors.New(said.Bounded(err.Error(), said.MaxQuoted)) // it repeats keys
-	}
-	return nil
+	return located(text, strict, err)
+}
+
+// wanted adds what an annotation has to be to the error of a text that is not.
+func wanted(what, example string, err error) error {
+	return fmt.Errorf("%w; want a %s such as %s", err, what, example)
 }
 
 func value[T any](v *T) T {

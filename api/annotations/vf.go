@@ -88,7 +88,7 @@ func ParseVF(text string) (VF, error) {
 		err = vf.check()
 	}
 	if err != nil {
-		return VF{}, fmt.Errorf("annotation %s: want a JSON object such as %s: %w", VFKey, vfExample, err)
+		return VF{}, fmt.Errorf("annotation %s: %w", VFKey, wanted("JSON object", vfExample, err))
 	}
 	return vf, nil
 }

@@ -21,7 +21,8 @@ const SpecRefusedReason = "SpecRefused"
 
 // Reasons of the Ready condition of networks outside of every VPC: DanmNet, TenantNetwork and
 // ClusterNetwork; and of TenantConfigs. Such networks have the reasons NameConflict,
-// Overlap, VNIPending, VNITaken and VNIExhausted too.
+// Overlap, VNIPending, VNITaken and VNIExhausted too. A network that no pod can use as the
+// cluster is has NetworkTypeNotServed, DelegationNotGranted, PluginFileMissing or NoServingNode.
 const (
 	// InvalidReason: the object has a value that the schema lets pass and that can't be
 	// used; the message has it.
@@ -45,13 +46,18 @@ const (
 	// It is the reason of a WithinLimitsCondition, too, and of an event of a Service that
 	// selects endpoints by annotations.
 	TenantLimitReason = "TenantLimitReached"
+	// NoServingNodeReason: all nodes report that they lack the network's device or link, or
+	// none offers devices of its pool. The network becomes Ready again with the first node.
+	NoServingNodeReason = "NoServingNode"
+	// PluginFileMissingReason: no node has a configuration for the NetworkID of a static type.
+	PluginFileMissingReason = "PluginFileMissing"
 	// OlderServesReason (TenantConfig): an older TenantConfig serves.
 	OlderServesReason = "OlderServes"
 )
 
-// HostLinkCondition is the condition type of a network on a VLAN or VXLAN that is True
-// while no node reports that it lacks the link. It does not delay pods: those on other
-// nodes work.
+// HostLinkCondition is the condition type of a network on a device of the nodes, or on a VLAN
+// or VXLAN there, that is True while no node reports that it lacks it. It does not delay pods:
+// those on other nodes work.
 const HostLinkCondition = "HostLink"
 
 // HostLinkReadyReason is the reason of a HostLinkCondition that is True: no node reports a
@@ -87,9 +93,11 @@ const (
 	ParentMissingReason = "ParentMissing"
 	// ParentDownReason: the parent device is down.
 	ParentDownReason = "ParentDown"
-	// ParentUnsuitableReason: the parent device can't have such links: it has no address
-	// of the node (VXLAN), is no Ethernet, or is Alioth's own.
+	// ParentUnsuitableReason: the parent device can't have such links: it is no Ethernet, or
+	// is Alioth's own.
 	ParentUnsuitableReason = "ParentUnsuitable"
+	// ParentUnaddressedReason: the parent device of a VXLAN has no IP address.
+	ParentUnaddressedReason = "ParentUnaddressed"
 	// KernelUnsupportedReason: the node's kernel has no such links.
 	KernelUnsupportedReason = "KernelUnsupported"
 	// LinkRefusedReason: the kernel refuses this link.

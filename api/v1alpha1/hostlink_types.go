@@ -17,17 +17,21 @@ const (
 	HostLinkVLAN = "vlan"
 	// HostLinkVXLAN is a VXLAN segment (RFC 7348).
 	HostLinkVXLAN = "vxlan"
+	// HostLinkDevice is the device itself: nodes make no link, and report whether they have it.
+	HostLinkDevice = "device"
 )
 
 // HostLinkSpec is a link on the nodes. Type, number and device never change.
 // +kubebuilder:validation:XValidation:rule="self.type == oldSelf.type && self.vni == oldSelf.vni && self.device == oldSelf.device",message="spec.type, spec.vni and spec.device of a HostLink can't change"
 // +kubebuilder:validation:XValidation:rule="self.type != 'vlan' || self.vni <= 4094",message="a VLAN ID is at most 4094"
+// +kubebuilder:validation:XValidation:rule="(self.type == 'device') == (self.vni == 0)",message="spec.vni is the number of a vlan or vxlan, and 0 for a device"
 type HostLinkSpec struct {
-	// Type is vlan (IEEE 802.1Q) or vxlan (RFC 7348).
-	// +kubebuilder:validation:Enum=vlan;vxlan
+	// Type is vlan (IEEE 802.1Q) or vxlan (RFC 7348), or device for networks on the device
+	// itself: nodes make no link then, and report whether they have the device.
+	// +kubebuilder:validation:Enum=vlan;vxlan;device
 	Type string `json:"type"`
-	// VNI is the VLAN ID or the VXLAN network identifier.
-	// +kubebuilder:validation:Minimum=1
+	// VNI is the VLAN ID or the VXLAN network identifier; 0 for a device.
+	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=16777215
 	VNI int32 `json:"vni"`
 	// Device is the parent device on the nodes.
@@ -49,8 +53,8 @@ type HostLinkSpec struct {
 }
 
 // HostLink is a VLAN or VXLAN link that every node with the parent device makes, because
-// networks outside of every VPC are on it. Only the operator writes it: it exists as long
-// as a network wants it.
+// networks outside of every VPC are on it; or a device that such networks are on themselves.
+// Only the operator writes it: it exists as long as a network wants it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,path=hostlinks,singular=hostlink
@@ -60,7 +64,7 @@ type HostLinkSpec struct {
 // +kubebuilder:printcolumn:name="NetworkID",type=string,JSONPath=`.spec.networkID`
 // +kubebuilder:printcolumn:name="MTU",type=integer,JSONPath=`.spec.mtu`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^(vlan|vxlan)-[1-9][0-9]{0,7}[.]([-a-z0-9]+|0[.][0-9a-f]+)$') && self.metadata.name.startsWith(self.spec.type + '-') && int(self.metadata.name.substring(self.spec.type.size() + 1, self.metadata.name.indexOf('.'))) == self.spec.vni && (self.spec.device.matches('^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$') ? self.metadata.name.substring(self.metadata.name.indexOf('.') + 1) == self.spec.device : self.metadata.name.contains('.0.'))",message="metadata.name must be <spec.type>-<spec.vni>.<spec.device>, or <spec.type>-<spec.vni>.0.<spec.device in hexadecimal>"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]+-(0|[1-9][0-9]{0,7})[.]([-a-z0-9]+|0[.][0-9a-f]+)$') && self.metadata.name.startsWith(self.spec.type + '-') && int(self.metadata.name.substring(self.spec.type.size() + 1, self.metadata.name.indexOf('.'))) == self.spec.vni && (self.spec.device.matches('^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$') ? self.metadata.name.substring(self.metadata.name.indexOf('.') + 1) == self.spec.device : self.metadata.name.contains('.0.'))",message="metadata.name must be <spec.type>-<spec.vni>.<spec.device>, or <spec.type>-<spec.vni>.0.<spec.device in hexadecimal>"
 type HostLink struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -77,7 +81,7 @@ type HostLinkList struct {
 }
 
 // HostLinkName returns the name of the HostLink object of a number on a device. The type is
-// vlan or vxlan. No two of them share a name.
+// vlan or vxlan, or device with the number 0. No two of them share a name.
 func HostLinkName(linkType string, vni uint32, device string) string {
 	return HostVNIClaimName(linkType, vni, device)
 }
@@ -98,12 +102,15 @@ func ParseHostLinkName(name string) (linkType string, vni uint32, device string,
 		device = string(text)
 	}
 	vni = uint32(number)
-	valid := linkType == HostLinkVLAN || linkType == HostLinkVXLAN
+	valid := linkType == HostLinkDevice
+	if vni != 0 {
+		valid = linkType == HostLinkVLAN || linkType == HostLinkVXLAN
+	}
 	return linkType, vni, device, valid && HostLinkName(linkType, vni, device) == name
 }
 
-// MaxHostLinkFailures bounds the failures of one report.
-const MaxHostLinkFailures = 64
+// Bounds of one report: its failures, the devices with addresses, and the configurations.
+const MaxHostLinkFailures, MaxHostLinkAddresses, MaxHostLinkConfigurations = 64, 16, 64
 
 // HostLinkFailure is why a node lacks host links. Without Device it is about all devices,
 // without Type about links of both types, and without VNI about all numbers.
@@ -113,8 +120,8 @@ type HostLinkFailure struct {
 	// +kubebuilder:validation:Pattern=`^[\pL\pM\pN\pP\pS]+$`
 	// +optional
 	Device string `json:"device,omitempty"`
-	// Type is vlan or vxlan.
-	// +kubebuilder:validation:Enum=vlan;vxlan
+	// Type is vlan, vxlan or device.
+	// +kubebuilder:validation:Enum=vlan;vxlan;device
 	// +optional
 	Type string `json:"type,omitempty"`
 	// VNI is the VLAN ID or the VXLAN network identifier.
@@ -132,8 +139,46 @@ type HostLinkFailure struct {
 	Message string `json:"message"`
 }
 
+// HostLinkAddresses are the addresses of a node at the parent device of VXLAN links.
+type HostLinkAddresses struct {
+	// Device is the parent device.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=15
+	// +kubebuilder:validation:Pattern=`^[\pL\pM\pN\pP\pS]+$`
+	Device string `json:"device"`
+	// IPs are at most one address of each family.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=2
+	// +kubebuilder:validation:items:MaxLength=39
+	// +kubebuilder:validation:XValidation:rule="self.all(ip, isIP(ip) && ip(ip).isGlobalUnicast())",message="each of ips must be the address of one host, without a zone"
+	// +kubebuilder:validation:XValidation:rule="self.size() < 2 || !isIP(self[0]) || !isIP(self[1]) || ip(self[0]).family() != ip(self[1]).family()",message="ips has at most one address of each family"
+	// +listType=atomic
+	IPs []string `json:"ips"`
+}
+
 // HostLinkReportSpec is what a node reports.
 type HostLinkReportSpec struct {
+	// Addressed is true if the report has addresses. Other nodes follow these reports alone.
+	// +optional
+	Addressed bool `json:"addressed,omitempty"`
+	// Addresses are those from which the node sends the packets of its VXLANs, where it is
+	// not known by them (InternalIP).
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=map
+	// +listMapKey=device
+	// +optional
+	Addresses []HostLinkAddresses `json:"addresses,omitempty"`
+	// Configured is true if Configurations has all that there are. It is false on a node that
+	// runs no CNI plugins.
+	// +optional
+	Configured bool `json:"configured,omitempty"`
+	// Configurations are the NetworkIDs of static types for which the node has a file.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=100
+	// +kubebuilder:validation:items:Pattern=`^[A-Za-z0-9][-A-Za-z0-9_.]*$`
+	// +listType=set
+	// +optional
+	Configurations []string `json:"configurations,omitempty"`
 	// Failures are why the node lacks links that HostLink objects demand.
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=atomic
@@ -145,12 +190,16 @@ type HostLinkReportSpec struct {
 	More int32 `json:"more,omitempty"`
 }
 
-// HostLinkReport has the failures of the host links of one node. Its name is that of the
-// Node, and the Node's daemon writes it. A node without failures need not have one.
+// HostLinkReport has what one node lacks of host links, its addresses for them, and the
+// NetworkIDs that it has configurations for. Its name is that of the Node, and the Node's daemon writes it. A node that has nothing to
+// report need not have one.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,path=hostlinkreports,singular=hostlinkreport
-// +kubebuilder:printcolumn:name="Reasons",type=string,JSONPath=`.spec.failures[*].reason`
+// +kubebuilder:selectablefield:JSONPath=`.spec.addressed`
+// +kubebuilder:printcolumn:name="First Reason",type=string,JSONPath=`.spec.failures[0].reason`
+// +kubebuilder:printcolumn:name="Addresses",type=string,JSONPath=`.spec.addresses`
+// +kubebuilder:printcolumn:name="Failures",type=string,JSONPath=`.spec.failures`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type HostLinkReport struct {
 	metav1.TypeMeta   `json:",inline"`

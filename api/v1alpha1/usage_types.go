@@ -42,6 +42,9 @@ type UsageStatus struct {
 	// family with the fewest; at most 2^53.
 	// +optional
 	Free *int64 `json:"free,omitempty"`
+	// FreeText is Free for people: >1e15 in place of a larger number.
+	// +optional
+	FreeText string `json:"freeText,omitempty"`
 	// Subnets is the number of Subnets that name a VPC.
 	// +optional
 	Subnets *int32 `json:"subnets,omitempty"`
@@ -64,7 +67,7 @@ type UsageStatus struct {
 // +kubebuilder:printcolumn:name="Of",type=string,JSONPath=`.spec.name`
 // +kubebuilder:printcolumn:name="Subnets",type=integer,JSONPath=`.status.subnets`
 // +kubebuilder:printcolumn:name="Used",type=integer,JSONPath=`.status.used`
-// +kubebuilder:printcolumn:name="Free",type=integer,JSONPath=`.status.free`
+// +kubebuilder:printcolumn:name="Free",type=string,JSONPath=`.status.freeText`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type Usage struct {
 	metav1.TypeMeta   `json:",inline"`

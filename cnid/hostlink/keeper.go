@@ -12,6 +12,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -42,6 +44,8 @@ type Config struct {
 	Synced func() (bool, <-chan struct{})
 	// Port is the UDP port of VXLAN links.
 	Port uint16
+	// Trusted: pods on a device are trusted as the node is.
+	Trusted bool
 	// Every is the interval at which links are compared without a reason.
 	Every time.Duration
 	// Made is called after a pass that made a link. If the link had been there before, the
@@ -50,7 +54,10 @@ type Config struct {
 	// Failed is called with all failures that there are, after a pass that changed them. It
 	// must not block.
 	Failed func([]multinet.LinkFailure)
-	Log    *slog.Logger
+	// Addressed is called with the addresses of VXLANs that the other nodes have to be told,
+	// after a pass that changed them. It must not block.
+	Addressed func([]multinet.DeviceAddrs)
+	Log       *slog.Logger
 }
 
 // Keeper keeps the links of a node.
@@ -109,7 +116,11 @@ func (k *Keeper) wait(ctx context.Context, changed <-chan struct{}) {
 }
 
 func (k *Keeper) demanded(tx store.ReadTx) links.State {
-	return links.StateOf(tx, k.cfg.Node, k.cfg.Records())
+	s := links.StateOf(tx, k.cfg.Node, k.cfg.Records())
+	if k.cfg.Trusted {
+		s.Direct = nil
+	}
+	return s
 }
 
 func (k *Keeper) lastState() links.State {
@@ -155,7 +166,7 @@ func (k *Keeper) carryOut(plan links.Plan, want links.State) (map[multinet.LinkI
 	gone := k.delete(plan.Delete)
 	failures := []error{gone}
 	if plan.Guarded {
-		err := (filter{Port: k.cfg.Port, Peers: want.Peers}).guard(k.kernel.space)
+		err := (filter{Port: k.cfg.Port, Peers: want.Known()}).guard(k.kernel.space)
 		for _, l := range vxlans {
 			refused[l.LinkID] = err
 		}
@@ -230,10 +241,14 @@ func without(all []links.Link, refused map[multinet.LinkID]error) []links.Link {
 func (k *Keeper) conclude(want links.State, plan links.Plan, refused map[multinet.LinkID]error) {
 	failures := append(plan.Failures[:len(plan.Failures):len(plan.Failures)], refusals(want, refused)...)
 	k.mu.Lock()
+	moved := !k.told || !slices.EqualFunc(k.plan.Addresses, plan.Addresses, multinet.DeviceAddrs.Equal)
+	report := !k.told || !slices.Equal(k.failures, failures)
 	k.last, k.plan = want, plan
-	report := !k.told || !sameFailures(k.failures, failures)
 	k.failures, k.told = failures, true
 	k.mu.Unlock()
+	if moved {
+		k.cfg.Addressed(plan.Addresses)
+	}
 	if report {
 		k.cfg.Failed(failures)
 	}
@@ -255,18 +270,6 @@ func refusals(want links.State, refused map[multinet.LinkID]error) []multinet.Li
 		}
 	}
 	return all
-}
-
-func sameFailures(a, b []multinet.LinkFailure) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // Name returns the name of the link that a record's interface is derived from, and makes the
@@ -305,6 +308,18 @@ func (k *Keeper) result(id multinet.LinkID) (string, error) {
 		return "", fmt.Errorf("%s: neither a HostLink object nor an attachment demands it", id)
 	}
 	return link.Name, nil
+}
+
+// Addresses are the node's own at devices of its VXLANs, as the last pass found them, without
+// those of the Node object.
+func (k *Keeper) Addresses() []netip.Addr {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var all []netip.Addr
+	for _, at := range k.plan.Addresses {
+		all = append(all, at.Addrs...)
+	}
+	return all
 }
 
 // Failures are those of the last pass.

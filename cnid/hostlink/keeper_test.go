@@ -58,6 +58,61 @@ func TestPodsOfOneVXLANReachEachOtherAcrossNodes(t *testing.T) {
 	}
 }
 
+// TestPodsReachEachOtherOverASecondDevice: the nodes are known by eth0, and the VXLAN is on
+// eth1, whose addresses they report. An address that goes first is not one of these.
+func TestPodsReachEachOtherOverASecondDevice(t *testing.T) {
+	for name, addrs := range map[string][2]string{"over IPv4": {"198.51.100.1/24", "198.51.100.2/24"}, "over IPv6": {"2001:db8:1::1/64", "2001:db8:1::2/64"}} {
+		t.Run(name, func(t *testing.T) {
+			a, b := pair(t)
+			childtest.Wire(t, a.Namespace, "eth1", b.Namespace, "eth1")
+			nodes := []*node{a, b}
+			for i, n := range nodes {
+				n.Do(t, func() error { return childtest.AddAddrs("eth1", "203.0.113.9/32", addrs[i]) })
+				n.wants(t, hostLink(multinet.LinkID{Device: "eth1", Type: multinet.VXLAN, VNI: 100}, "red"))
+				n.pass(t)
+			}
+			for i, n := range nodes {
+				n.hears(t, nodes[1-i])
+				n.pass(t)
+				if diff := cmp.Diff(strings.Split(addrs[1-i], "/")[:1], peersOf(t, n, "vx_red")); diff != "" {
+					t.Errorf("nodes (-want +got):\n%s", diff)
+				}
+			}
+			client := attachPod(t, a, macvlan.Devices.Type(), "vx_red", "10.0.0.1/24")
+			childtest.Serve(t, attachPod(t, b, macvlan.Devices.Type(), "vx_red", "10.0.0.2/24"), "red")
+			if answer, err := childtest.Ask(t, client, "10.0.0.1", "10.0.0.2", long); answer != "red" {
+				t.Errorf("the pod of the same network answers %q, %v", answer, err)
+			}
+		})
+	}
+}
+
+// TestLinksHaveTheUDPPortOfDANM, and that of the kernel, beside a tunnel that has another one.
+func TestLinksHaveTheUDPPortOfDANM(t *testing.T) {
+	for name, ports := range map[string]struct{ links, tunnel uint16 }{"of DANM": {4789, 8472}, "of the kernel": {8472, 4789}} {
+		t.Run(name, func(t *testing.T) {
+			a, b := pair(t)
+			for _, n := range []*node{a, b} {
+				n.port = ports.links
+				n.start(t)
+				n.Do(t, func() error {
+					return netlink.LinkAdd(&netlink.Vxlan{LinkAttrs: netlink.LinkAttrs{Name: "alioth_vxlan", TxQLen: -1, Flags: net.FlagUp}, FlowBased: true, Port: int(ports.tunnel)})
+				})
+				n.wants(t, vxlan(100, "red"))
+				n.pass(t)
+				if link, ok := n.link(t, "vx_red").(*netlink.Vxlan); !ok || link.Port != int(ports.links) {
+					t.Fatalf("the link is %+v", link)
+				}
+			}
+			client := attachPod(t, a, macvlan.Devices.Type(), "vx_red", "10.0.0.1/24")
+			childtest.Serve(t, attachPod(t, b, macvlan.Devices.Type(), "vx_red", "10.0.0.2/24"), "red")
+			if answer, err := childtest.Ask(t, client, "10.0.0.1", "10.0.0.2", long); answer != "red" {
+				t.Errorf("the pod of the same network answers %q, %v", answer, err)
+			}
+		})
+	}
+}
+
 func TestTheMTUOfAVXLANLeavesRoomForItsHeaders(t *testing.T) {
 	for name, c := range map[string]struct {
 		addrs     []string
@@ -289,10 +344,10 @@ func TestFailuresNameCauseAndRemedy(t *testing.T) {
 		reason string
 		says   string
 	}{
-		"no parent":       {row: hostLink(multinet.LinkID{Device: "eth9", Type: multinet.VXLAN, VNI: 5}, "red"), reason: v1alpha1.ParentMissingReason, says: "no device eth9; create it"},
-		"parent down":     {onNode: netnstest.OnLink("eth0", netlink.LinkSetDown), row: vxlan(5, "red"), reason: v1alpha1.ParentDownReason, says: "set it up"},
-		"another address": {onNode: func() error { return addEthernet("eth1") }, row: hostLink(multinet.LinkID{Device: "eth1", Type: multinet.VXLAN, VNI: 5}, "red"), reason: v1alpha1.ParentUnsuitableReason, says: "none of the node's addresses"},
-		"no Ethernet":     {row: hostLink(multinet.LinkID{Device: "lo", Type: multinet.VXLAN, VNI: 5}, "red"), reason: v1alpha1.ParentUnsuitableReason, says: "not an Ethernet"},
+		"no parent":   {row: hostLink(multinet.LinkID{Device: "eth9", Type: multinet.VXLAN, VNI: 5}, "red"), reason: v1alpha1.ParentMissingReason, says: "no device eth9; create it"},
+		"parent down": {onNode: netnstest.OnLink("eth0", netlink.LinkSetDown), row: vxlan(5, "red"), reason: v1alpha1.ParentDownReason, says: "set it up"},
+		"no address":  {onNode: func() error { return addEthernet("eth1") }, row: hostLink(multinet.LinkID{Device: "eth1", Type: multinet.VXLAN, VNI: 5}, "red"), reason: v1alpha1.ParentUnaddressedReason, says: "device eth1 has no IP address"},
+		"no Ethernet": {row: hostLink(multinet.LinkID{Device: "lo", Type: multinet.VXLAN, VNI: 5}, "red"), reason: v1alpha1.ParentUnsuitableReason, says: "not an Ethernet"},
 		"number taken": {onNode: func() error {
 			return netlink.LinkAdd(&netlink.Vxlan{LinkAttrs: netlink.LinkAttrs{Name: "foreign", TxQLen: -1}, VxlanId: 5, Port: port, Learning: true})
 		}, row: vxlan(5, "red"), reason: v1alpha1.LinkRefusedReason, says: "another device of the node has VXLAN 5"},

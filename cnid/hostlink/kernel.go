@@ -54,32 +54,46 @@ func (k *Kernel) devices(withAddrs bool) ([]links.Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list devices: %w", err)
 	}
-	addrs := map[int][]netip.Addr{}
+	var addrs, lasting map[int][]netip.Addr
 	if withAddrs {
-		if addrs, err = k.addresses(); err != nil {
+		if addrs, lasting, err = k.addresses(); err != nil {
 			return nil, err
 		}
 	}
 	all := make([]links.Device, len(list))
 	for i, link := range list {
 		all[i] = deviceOf(link)
-		all[i].Addrs = addrs[all[i].Index]
+		all[i].Addrs, all[i].Lasting = addrs[all[i].Index], lasting[all[i].Index]
 	}
 	return all, nil
 }
 
-func (k *Kernel) addresses() (map[int][]netip.Addr, error) {
+// addresses returns those of all devices by index, and those of them that last.
+func (k *Kernel) addresses() (all, lasting map[int][]netip.Addr, err error) {
 	list, err := netlinkdump.Complete(func() ([]netlink.Addr, error) { return k.handle.AddrList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
-		return nil, fmt.Errorf("list addresses: %w", err)
+		return nil, nil, fmt.Errorf("list addresses: %w", err)
 	}
-	all := map[int][]netip.Addr{}
+	all, lasting = map[int][]netip.Addr{}, map[int][]netip.Addr{}
 	for _, addr := range list {
-		if ip, ok := netip.AddrFromSlice(addr.IP); ok {
-			all[addr.LinkIndex] = append(all[addr.LinkIndex], ip.Unmap())
+		ip, ok := netip.AddrFromSlice(addr.IP)
+		if !ok {
+			continue
+		}
+		all[addr.LinkIndex] = append(all[addr.LinkIndex], ip.Unmap())
+		if lasts(addr) {
+			lasting[addr.LinkIndex] = append(lasting[addr.LinkIndex], ip.Unmap())
 		}
 	}
-	return all, nil
+	return all, lasting, nil
+}
+
+// lasts reports whether an address is one to tell other nodes. One whose prefix has no other
+// address may move between nodes, and some of IPv6 are not used yet, or not for long.
+func lasts(addr netlink.Addr) bool {
+	const unused = unix.IFA_F_TENTATIVE | unix.IFA_F_DADFAILED | unix.IFA_F_DEPRECATED | unix.IFA_F_TEMPORARY
+	ones, bits := addr.Mask.Size()
+	return ones < bits && (addr.IP.To4() != nil || addr.Flags&unused == 0)
 }
 
 // deviceOf describes a device. A VLAN of another protocol than 802.1Q, and a VXLAN device

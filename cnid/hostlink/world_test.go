@@ -33,6 +33,7 @@ const port = 14789
 type node struct {
 	*netnstest.Namespace
 	name   string
+	port   uint16
 	store  *store.Store
 	keeper *hostlink.Keeper
 
@@ -40,6 +41,8 @@ type node struct {
 	records  []journal.Record
 	unread   bool
 	failures []multinet.LinkFailure
+	// addresses are those that the others have to be told.
+	addresses []multinet.DeviceAddrs
 	// made counts the passes that made links.
 	made int
 }
@@ -47,7 +50,7 @@ type node struct {
 // newNode returns a node without devices.
 func newNode(t testing.TB, name string) *node {
 	t.Helper()
-	n := &node{Namespace: netnstest.New(t), name: name}
+	n := &node{Namespace: netnstest.New(t), name: name, port: port}
 	n.Do(t, func() error { return childtest.AddAddrs("lo") })
 	var err error
 	if n.store, err = store.NewForNode(); err != nil {
@@ -68,12 +71,17 @@ func (n *node) start(t testing.TB) {
 	t.Cleanup(kernel.Close)
 	n.keeper = hostlink.New(kernel, hostlink.Config{
 		Node: n.name, Store: n.store, Records: func() []journal.Record { return n.records },
-		Synced: func() (bool, <-chan struct{}) { return !n.unread, nil }, Port: port, Every: 1 << 40,
+		Synced: func() (bool, <-chan struct{}) { return !n.unread, nil }, Port: n.port, Every: 1 << 40,
 		Made: func() { n.made++ },
 		Failed: func(list []multinet.LinkFailure) {
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			n.failures = list
+		},
+		Addressed: func(list []multinet.DeviceAddrs) {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.addresses = list
 		},
 		Log: slog.New(slog.DiscardHandler),
 	})
@@ -157,6 +165,16 @@ func (n *node) failed() []multinet.LinkFailure {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.failures
+}
+
+// hears puts what another node reports about its addresses into a node's store.
+func (n *node) hears(t testing.TB, of *node) {
+	t.Helper()
+	of.mu.Lock()
+	defer of.mu.Unlock()
+	n.update(t, func(tx store.Tx) error {
+		return multinet.PutLinkReport(tx, &multinet.LinkReport{Meta: testrows.Meta(of.name), Name: of.name, Addresses: of.addresses})
+	})
 }
 
 // links returns the names of the devices beside eth0 and lo, in order.

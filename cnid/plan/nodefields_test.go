@@ -44,6 +44,8 @@ func (w *world) changeNode(t *testing.T, name string, field reflect.StructField)
 		switch old := value.Interface().(type) {
 		case []netip.Addr:
 			value.Set(reflect.ValueOf(append([]netip.Addr{ip("192.0.2.77")}, old...)))
+		case []string:
+			value.Set(reflect.ValueOf(append([]string{"vendor.example/nic"}, old...)))
 		case string:
 			value.SetString(old + "9")
 		case time.Time:
@@ -69,7 +71,7 @@ func TestAKubeletMakesNoNodePlan(t *testing.T) {
 	a, p := newArena(t, false), &Planner{}
 	w := a.world
 	w.plan(p, a.adapt)
-	for _, name := range []string{"Ready", "Pods", "Selection", "NodeIPAM", "NoBalancers"} {
+	for _, name := range []string{"Ready", "Pods", "Selection", "NodeIPAM", "NoBalancers", "Pools"} {
 		field, _ := reflect.TypeFor[store.Node]().FieldByName(name)
 		w.changeNode(t, "node2", field)
 	}

@@ -164,7 +164,7 @@ var servicesPart = part{"services", []dependency{
 
 // irrelevant are rows that a node follows, and on which no part of its plan depends.
 var irrelevant = []reflect.Type{
-	reflect.TypeFor[*store.RollCall](), reflect.TypeFor[*multinet.HostLink](), reflect.TypeFor[*multinet.Grant](),
+	reflect.TypeFor[*store.RollCall](), reflect.TypeFor[*multinet.HostLink](), reflect.TypeFor[*multinet.LinkReport](), reflect.TypeFor[*multinet.Grant](),
 	reflect.TypeFor[*nmstate.State](), reflect.TypeFor[*nmstate.Policy](), reflect.TypeFor[*nmstate.Enactment](),
 }
 

@@ -257,7 +257,7 @@ func isStatusOfNode(change store.Change) bool {
 // withoutStatus is a node without what no plan goes by.
 func withoutStatus(row *store.Node) store.Node {
 	node := *row
-	node.ResourceVersion, node.Pods, node.IgnoredAddresses, node.Selection = "", 0, 0, 0
+	node.ResourceVersion, node.Pods, node.IgnoredAddresses, node.Selection, node.Pools = "", 0, 0, 0, nil
 	node.Ready, node.OutOfService, node.NoBalancers, node.NodeIPAM, node.RoleLabel, node.Leaving = false, false, false, false, false, false
 	return node
 }

@@ -33,6 +33,8 @@ type Reconciler struct {
 	Kind outside.Network
 	// Limits are those of each tenant.
 	Limits Limits
+	// Serving is what the nodes serve.
+	Serving Serving
 	// Client writes; its reads come from the informers.
 	Client client.Client
 	// Live reads from the API server.
@@ -166,7 +168,7 @@ func numbers(c client.Client, live client.Reader, s *store.Store, publish func(f
 // be created again, or its event is still to come and requests it again.
 func (r *Reconciler) decide(row *multinet.Network, taken []number) (d decision, known bool, err error) {
 	if !row.Deleting {
-		r.Store.View(func(tx store.ReadTx) { d = decide(tx, row, taken, r.Limits) })
+		r.Store.View(func(tx store.ReadTx) { d = r.Serving.judge(tx, row, decide(tx, row, taken, r.Limits)) })
 		return d, true, nil
 	}
 	err = r.Store.Update(func(tx store.Tx) error {
@@ -174,7 +176,7 @@ func (r *Reconciler) decide(row *multinet.Network, taken []number) (d decision, 
 		if known = held != nil && held.UID == row.UID; !known {
 			return nil
 		}
-		d = decide(tx, row, taken, r.Limits)
+		d = r.Serving.judge(tx, row, decide(tx, row, taken, r.Limits))
 		return multinet.Put(tx, row)
 	})
 	return d, known, err

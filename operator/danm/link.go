@@ -19,40 +19,42 @@ import (
 // nodesInMessage is how many nodes without a link are named.
 const nodesInMessage = 3
 
-// linkState is what the nodes report about the host link of a network.
+// linkState is what the nodes report about what a network needs on them.
 type linkState struct {
-	complete bool
-	message  string
+	// complete: no node lacks it; everywhere: all nodes do.
+	complete, everywhere bool
+	message              string
 }
 
-// linkOf returns the state of a network's host link, nil for a network without one. A report
-// counts for the node of its name alone, and only while the Node exists.
+// linkOf returns the state of a network's host link or device, nil for a network without one.
+// A report counts for the node of its name alone, and only while the Node exists.
 func linkOf(tx store.ReadTx, net *multinet.Network) *linkState {
-	id, ok := net.Link()
+	id, ok := net.OnNodes()
 	if !ok {
 		return nil
 	}
+	lacking := map[string]bool{}
 	var nodes []string
 	cause, advice := "", ""
-	for report := range multinet.LinkReports(tx) {
-		if store.GetNode(tx, report.Name) == nil {
+	for report, failure := range multinet.FailuresOf(tx, id) {
+		row := store.GetNode(tx, report.Name)
+		if row == nil || row.Deleting || lacking[report.Name] {
 			continue
 		}
-		for _, failure := range report.Failures {
-			if failure.Concerns(id) {
-				nodes = append(nodes, fmt.Sprintf("%s (%s)", report.Name, failure.Reason))
-				cause = cmp.Or(cause, failure.Message)
-				if failure.Reason == v1alpha1.ParentMissingReason && advice == "" {
-					advice = makersOf(tx, id.Device)
-				}
-				break
-			}
+		lacking[report.Name] = true
+		nodes = append(nodes, fmt.Sprintf("%s (%s)", report.Name, failure.Reason))
+		cause = cmp.Or(cause, failure.Message)
+		if failure.Reason == v1alpha1.ParentMissingReason && advice == "" {
+			advice = makersOf(tx, id.Device)
 		}
 	}
 	if len(nodes) == 0 {
 		return &linkState{complete: true, message: fmt.Sprintf("no node reports that it lacks %s", id)}
 	}
-	return &linkState{message: fmt.Sprintf("%d node(s) lack %s: %s; the first says: %s%s", len(nodes), id, some(nodes, nodesInMessage), cause, advice)}
+	return &linkState{
+		everywhere: areAll(tx, len(nodes)),
+		message:    fmt.Sprintf("%d node(s) lack %s: %s; the first says: %s%s", len(nodes), id, some(nodes, nodesInMessage), cause, advice),
+	}
 }
 
 // makersOf tells of the policies that would make a device on nodes, and what became of them;
@@ -86,33 +88,12 @@ func makes(row *nmstate.Policy, device string) bool {
 	})
 }
 
-// ofReport requests the networks whose links a report is about, as it was and as it is.
-func (w watch) ofReport(tx store.ReadTx, old, now *multinet.LinkReport) []feed.Request {
-	var failures []multinet.LinkFailure
-	for _, report := range []*multinet.LinkReport{old, now} {
-		if report != nil {
-			failures = append(failures, report.Failures...)
-		}
-	}
-	var all []feed.Request
-	for net := range multinet.Networks(tx) {
-		id, ok := net.Link()
-		for _, failure := range failures {
-			if ok && failure.Concerns(id) {
-				all = append(all, w.of(net)...)
-				break
-			}
-		}
-	}
-	return later(all)
-}
-
 // ofPolicy requests the networks on devices that a policy would make, as it was and as it is:
 // their condition has its state.
 func (w watch) ofPolicy(tx store.ReadTx, old, now *nmstate.Policy) []feed.Request {
 	var all []feed.Request
 	for net := range multinet.Networks(tx) {
-		id, ok := net.Link()
+		id, ok := net.OnNodes()
 		if ok && (old != nil && makes(old, id.Device) || now != nil && makes(now, id.Device)) {
 			all = append(all, w.of(net)...)
 		}

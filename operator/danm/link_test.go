@@ -75,7 +75,7 @@ func bonds(reason, message string, interfaces ...any) *nmstate.Policy {
 
 func TestANetworkWithoutItsDeviceNamesThePolicyThatWouldMakeIt(t *testing.T) {
 	device := func(name, kind, state string) any { return map[string]any{"name": name, "type": kind, "state": state} }
-	lacks := func(reason string) *multinet.LinkReport {
+	complains := func(reason string) *multinet.LinkReport {
 		return reportOf("a", multinet.LinkFailure{LinkID: multinet.LinkID{Device: "bond0"}, Reason: reason, Message: "the node has no device bond0"})
 	}
 	const told = "1 node(s) lack VLAN 100 on bond0: a (%s); the first says: the node has no device bond0"
@@ -101,7 +101,7 @@ func TestANetworkWithoutItsDeviceNamesThePolicyThatWouldMakeIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			network := net(multinet.KindDanmNet, "a", "net", 0, func(n *multinet.Network) { n.HostDevice, n.VLAN = "bond0", 100 })
-			operatortest.New(t, nodeRow("a"), lacks(c.reason), c.policy, network).View(func(tx store.ReadTx) {
+			operatortest.New(t, nodeRow("a"), complains(c.reason), c.policy, network).View(func(tx store.ReadTx) {
 				if want, got := fmt.Sprintf(told, c.reason)+c.says, linkOf(tx, network).message; got != want {
 					t.Errorf("got  %q\nwant %q", got, want)
 				}

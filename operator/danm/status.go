@@ -18,6 +18,7 @@ import (
 // True once the profile is written.
 func setStatus(to *danmv1.NetworkStatus, generation int64, d decision) {
 	to.Used, to.Free, to.Total = d.used, d.free, d.total
+	to.FreeText, to.TotalText = status.Readable(d.free), status.Readable(d.total)
 	to.Pods, to.PodNames = int64(len(d.pods)), d.living[:min(len(d.living), podsInStatus)]
 	to.ObservedGeneration = generation
 	status.SetCondition(&to.Conditions, generation, v1alpha1.ReadyCondition, d.ready, d.reason, d.message)

@@ -24,7 +24,7 @@ func source(f *feed.Feed, kind outside.Network) *feed.Source {
 	w := watch{kind}
 	return feed.NewSource(f, w.everything,
 		feed.On(w.ofNetwork), feed.On(w.ofAddress), feed.On(w.ofAttachment), feed.On(w.ofPod), feed.On(w.ofClaim), feed.On(w.ofReport),
-		feed.On(w.ofPolicy), feed.On(w.ofNamespace),
+		feed.On(w.ofPolicy), feed.On(w.ofNamespace), feed.On(w.ofGrant), feed.On(w.ofNode),
 		feed.On(func(tx store.ReadTx, old, now *multinet.TenantConfig) []feed.Request {
 			if old != nil && now != nil && old.Generation == now.Generation {
 				return nil

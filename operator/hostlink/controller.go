@@ -1,8 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hostlink writes a HostLink object for each VLAN and VXLAN of the nodes that
-// networks outside of every VPC are on. The nodes make the links (docs/design/116).
+// Package hostlink writes a HostLink object for each device, and each VLAN and VXLAN of the
+// nodes, that networks outside of every VPC are on. The nodes make the links, and report
+// missing devices (docs/design/116).
 package hostlink
 
 import (
@@ -156,7 +157,7 @@ func of(net *multinet.Network) []feed.Request {
 	if net == nil {
 		return nil
 	}
-	id, ok := net.Link()
+	id, ok := net.OnNodes()
 	if !ok {
 		return nil
 	}

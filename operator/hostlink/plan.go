@@ -17,8 +17,11 @@ import (
 func (r *Reconciler) wanted(tx store.ReadTx, id multinet.LinkID) *v1alpha1.HostLinkSpec {
 	var spec *v1alpha1.HostLinkSpec
 	for _, net := range multinet.OnSegment(tx, id.Segment()) { // the oldest first
-		if on, ok := net.Link(); !ok || on != id || !wants(tx, net) {
+		if on, ok := net.OnNodes(); !ok || on != id || !wants(tx, net) {
 			continue
+		}
+		if id.Type == multinet.DeviceOnly {
+			return &v1alpha1.HostLinkSpec{Type: id.Type, Device: id.Device}
 		}
 		if spec == nil {
 			spec = &v1alpha1.HostLinkSpec{Type: id.Type, VNI: int32(id.VNI), Device: id.Device, NetworkID: net.NetworkID, MTU: int32(net.MTU)}
@@ -57,9 +60,10 @@ func (r *Reconciler) defines(tx store.ReadTx, def *multinet.Definition) bool {
 }
 
 // wants reports whether a network wants its link: from when it is Ready, and as long as a
-// pod may have an interface in it.
+// pod may have an interface in it. A network that no node serves wants it too: by it the nodes
+// report when one of them does.
 func wants(tx store.ReadTx, net *multinet.Network) bool {
-	return net.Ready || len(multinet.ClaimsByNetwork(tx, net.UID)) > 0
+	return net.Ready || net.Reason == v1alpha1.NoServingNodeReason || len(multinet.ClaimsByNetwork(tx, net.UID)) > 0
 }
 
 // larger returns the larger of two MTUs; 0, which stands for that of the parent, is the

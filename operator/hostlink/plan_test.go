@@ -51,6 +51,8 @@ func TestALinkIsWantedAsLongAsANetworkUsesIt(t *testing.T) {
 		"one leaves the MTU open":     {[]any{network("a", 1, mtu(1400)), network("b", 2, nil)}, spec("id-a", 0)},
 		"not ready":                   {[]any{network("a", 0, unready)}, nil},
 		"not ready, with a pod":       {[]any{network("a", 0, unready), claimOf(network("a", 0, nil))}, spec("id-a", 0)},
+		"that no node serves":         {[]any{network("a", 0, func(n *multinet.Network) { n.Ready, n.Reason = false, v1alpha1.NoServingNodeReason })}, spec("id-a", 0)},
+		"the device alone":            {[]any{network("a", 0, func(n *multinet.Network) { n.VXLAN = 0 })}, nil},
 		"another number":              {[]any{network("a", 0, func(n *multinet.Network) { n.VXLAN = 101 })}, nil},
 		"another type of number":      {[]any{network("a", 0, func(n *multinet.Network) { n.VXLAN, n.VLAN = 0, 100 })}, nil},
 		"another device":              {[]any{network("a", 0, func(n *multinet.Network) { n.HostDevice = "ens5" })}, nil},
@@ -65,6 +67,20 @@ func TestALinkIsWantedAsLongAsANetworkUsesIt(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestADeviceIsWantedItself by networks without a number, whatever their NetworkIDs and MTUs.
+func TestADeviceIsWantedItself(t *testing.T) {
+	plain := func(n *multinet.Network) { n.VXLAN, n.MTU = 0, 1400 }
+	operatortest.New(t, network("a", 0, nil), network("b", 1, plain), network("c", 2, plain)).View(func(tx store.ReadTx) {
+		got := (&Reconciler{}).wanted(tx, multinet.LinkID{Device: "ens4", Type: multinet.DeviceOnly})
+		if diff := cmp.Diff(&v1alpha1.HostLinkSpec{Type: v1alpha1.HostLinkDevice, Device: "ens4"}, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if got := (&Reconciler{}).wanted(tx, multinet.LinkID{Device: "ens5", Type: multinet.DeviceOnly}); got != nil {
+			t.Errorf("another device is wanted: %+v", got)
+		}
+	})
 }
 
 // granted is a grant of plugins to the namespace of the definitions of these tests.

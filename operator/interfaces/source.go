@@ -87,9 +87,9 @@ func (cfg Config) listedBy(p *store.Pod) ([]annotations.Interface, *tenancy.Refu
 	list, err := annotations.ParseInterfaces(p.Interfaces)
 	switch {
 	case err != nil:
-		return nil, invalid("annotation %s: %v", annotations.InterfacesKey, err)
+		return nil, invalid("annotation %s: %v", p.InterfacesKey, err)
 	case len(list) > 0 && p.NIC != "":
-		return nil, invalid("the pod has the annotations %s and %s, which both request its first interface: remove one", annotations.InterfacesKey, arktosv1.NICAnnotation)
+		return nil, invalid("the pod has the annotations %s and %s, which both request its first interface: remove one", p.InterfacesKey, arktosv1.NICAnnotation)
 	}
 	return list, nil
 }

@@ -59,7 +59,7 @@ func world(rows ...any) []any {
 func decide(t *testing.T, annotation string, rows []any, change ...func(*store.Pod)) ([]pod.Wish, string) {
 	t.Helper()
 	p := operatortest.Pod("blue", "a", "p", "", "")
-	p.Interfaces = annotation
+	p.Interfaces, p.InterfacesKey = annotation, annotations.InterfacesKeyIO
 	for _, f := range change {
 		f(p)
 	}
@@ -181,7 +181,7 @@ func TestAPodThatCanNotHaveAllOfItsInterfacesGetsNone(t *testing.T) {
 		name, annotation, reason, text string
 		pod                            func(*store.Pod)
 	}{
-		{"no JSON", `eth0`, v1alpha1.InterfacesInvalidReason, "want a JSON list", nil},
+		{"no JSON", `eth0`, v1alpha1.InterfacesInvalidReason, "annotation danm.io/interfaces: line 1, column 1: it does not start with '['; want a JSON list", nil},
 		{"no network named", `[{"ip":"dynamic"}]`, v1alpha1.InterfacesInvalidReason, "exactly one of", nil},
 		{"two networks named", `[{"network":"plain","vpc":"v"}]`, v1alpha1.InterfacesInvalidReason, "exactly one of", nil},
 		{"a network that does not exist", `[{"network":"plain","ip":"dynamic"},{"network":"none"}]`, v1alpha1.NetworkNotFoundReason, "interface 1: DanmNet a/none does not exist", nil},

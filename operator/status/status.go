@@ -7,6 +7,7 @@ package status
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -27,6 +28,17 @@ func SetCondition(conditions *[]metav1.Condition, generation int64, kind string,
 	meta.SetStatusCondition(conditions, metav1.Condition{
 		Type: kind, Status: status, Reason: reason, Message: said.Message(message), ObservedGeneration: generation,
 	})
+}
+
+// readableMost is the largest number that columns show. One beside it is as good as endless.
+const readableMost = 1_000_000_000_000_000
+
+// Readable returns a number as people read it in a column.
+func Readable(n int64) string {
+	if n > readableMost {
+		return ">1e15"
+	}
+	return strconv.FormatInt(n, 10)
 }
 
 // Patch writes the status of an object if it differs from before, which is the

@@ -22,7 +22,7 @@ func setStatus(subnet *v1alpha1.Subnet, d decision) {
 
 // writeStatus writes the figures first: the status may have cursors that only it has.
 func (r *Reconciler) writeStatus(ctx context.Context, subnet *v1alpha1.Subnet, d decision) error {
-	figures := v1alpha1.UsageStatus{Used: d.used, Free: &d.free, Cursors: d.cursors}
+	figures := v1alpha1.UsageStatus{Used: d.used, Free: &d.free, FreeText: status.Readable(d.free), Cursors: d.cursors}
 	if err := usage.Write(ctx, r.Client, v1alpha1.UsageOfSubnet, subnet, figures); err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	r.Store.View(func(tx store.ReadTx) { d = decide(tx, r.Kind.Convert(config)) })
 	before := config.DeepCopyObject().(client.Object)
 	to := r.Kind.Status(config)
-	to.ObservedGeneration = config.GetGeneration()
+	to.ObservedGeneration, to.Devices = config.GetGeneration(), d.devices
 	status.SetCondition(&to.Conditions, config.GetGeneration(), v1alpha1.ReadyCondition, d.ready, d.reason, d.message)
 	return ctrl.Result{}, status.Patch(ctx, r.Client, before, config)
 }

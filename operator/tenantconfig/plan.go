@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
@@ -15,6 +16,8 @@ import (
 
 // decision is the status of one TenantConfig.
 type decision struct {
+	// devices are the names of all devices and pools.
+	devices         string
 	ready           bool
 	reason, message string
 }
@@ -22,15 +25,34 @@ type decision struct {
 // decide plans for one TenantConfig. The oldest of both groups serves, also while it can't
 // be used: otherwise a younger one would take over by a mistake in the older.
 func decide(tx store.ReadTx, config *multinet.TenantConfig) decision {
-	serving := multinet.ServingTenantConfig(tx)
+	serving, devices := multinet.ServingTenantConfig(tx), namesOf(config)
 	if serving != nil && serving.UID != config.UID {
-		return decision{reason: v1alpha1.OlderServesReason, message: fmt.Sprintf(
+		return decision{devices: devices, reason: v1alpha1.OlderServesReason, message: fmt.Sprintf(
 			"TenantConfig %q of group %s, which is older, serves: add the content to it, and delete this one", serving.Name, serving.Group)}
 	}
 	if config.Invalid != "" {
-		return decision{reason: v1alpha1.InvalidReason, message: config.Invalid}
+		return decision{devices: devices, reason: v1alpha1.InvalidReason, message: config.Invalid}
 	}
-	return decision{ready: true, reason: v1alpha1.ReadyReason, message: "TenantNetworks use it"}
+	return decision{devices: devices, ready: true, reason: v1alpha1.ReadyReason, message: "TenantNetworks use it"}
+}
+
+// mostNames bounds the names of devices in a status, in bytes.
+const mostNames = 1024
+
+// namesOf lists the devices and pools of a TenantConfig.
+func namesOf(config *multinet.TenantConfig) string {
+	var list strings.Builder
+	for i, device := range config.Devices {
+		if list.Len()+len(device.Name) > mostNames {
+			fmt.Fprintf(&list, " and %d others", len(config.Devices)-i)
+			break
+		}
+		if i > 0 {
+			list.WriteString(", ")
+		}
+		list.WriteString(device.Name)
+	}
+	return list.String()
 }
 
 // offer returns what a TenantConfig offers to TenantNetworks; nil without one, and for one

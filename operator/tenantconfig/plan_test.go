@@ -45,6 +45,20 @@ func TestTheOldestTenantConfigServes(t *testing.T) {
 	}
 }
 
+// TestAStatusNamesAllDevices, up to a bound.
+func TestAStatusNamesAllDevices(t *testing.T) {
+	config := &multinet.TenantConfig{Devices: []multinet.HostDevice{{Name: "ens4"}, {Name: "vendor.example/nic"}}}
+	if got := namesOf(config); got != "ens4, vendor.example/nic" {
+		t.Errorf("got %q", got)
+	}
+	for range 62 {
+		config.Devices = append(config.Devices, multinet.HostDevice{Name: "vendor.example/" + strings.Repeat("n", 200)})
+	}
+	if got := namesOf(config); len(got) > mostNames+20 || !strings.HasSuffix(got, " and 58 others") {
+		t.Errorf("got %d bytes that end with %q", len(got), got[len(got)-20:])
+	}
+}
+
 func TestTheOfferIsWhatTheServingTenantConfigHas(t *testing.T) {
 	config := &multinet.TenantConfig{
 		Name: "profiles", Devices: []multinet.HostDevice{{Name: "ens4"}, {Name: "vendor.example/nic"}, {Name: "ens5", VNIType: "vlan"}},

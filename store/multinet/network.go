@@ -178,6 +178,18 @@ func (n *Network) Link() (LinkID, bool) {
 	return LinkID{Device: n.HostDevice, Type: vniType, VNI: vni}, true
 }
 
+// OnNodes returns what the nodes need to have for interfaces of the network: its host link, or
+// the device alone; false for a network that is on no device which it names.
+func (n *Network) OnNodes() (LinkID, bool) {
+	if id, ok := n.Link(); ok {
+		return id, true
+	}
+	if _, vni := n.VNI(); vni != 0 || n.HostDevice == "" || n.Type != TypeIPVLAN && n.Type != TypeMACVLAN {
+		return LinkID{}, false
+	}
+	return LinkID{Device: n.HostDevice, Type: DeviceOnly}, true
+}
+
 // Segment names what networks share on the wire: the parent with the VNI on it. It is ""
 // without a parent, where the network's plugin decides, and for a network that is not placed.
 func (n *Network) Segment() string {

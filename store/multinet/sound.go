@@ -49,6 +49,15 @@ func (r *LinkReport) Check() error {
 			return err
 		}
 	}
+	if err := sound.Texts(r.Configurations...); err != nil {
+		return err
+	}
+	for _, at := range r.Addresses {
+		what := "address at " + said.Name(at.Device)
+		if err := cmp.Or(sound.Texts(at.Device), sound.Hosts(what, at.Addrs...), sound.OnePerFamily(what, at.Addrs)); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -57,14 +66,21 @@ const maxVLAN = 4094
 
 // Check implements descriptor.Checked.
 func (l *HostLink) Check() error {
+	if l.Type == DeviceOnly && l.VNI == 0 {
+		return l.checkDevice()
+	}
 	if l.VNI == 0 || l.Type == VLAN && l.VNI > maxVLAN {
 		return fmt.Errorf("number %d is none of a %s", l.VNI, said.Name(l.Type))
 	}
 	if l.Type != VLAN && l.Type != VXLAN {
 		return fmt.Errorf("type %s is neither %s nor %s", said.Quote(l.Type), VLAN, VXLAN)
 	}
+	return cmp.Or(l.checkDevice(), sound.VNI("VNI", l.VNI))
+}
+
+func (l *HostLink) checkDevice() error {
 	if l.Device == "" || l.MTU < 0 {
 		return errors.New("it has no device, or an MTU below 0")
 	}
-	return cmp.Or(sound.VNI("VNI", l.VNI), sound.Texts(l.Device, l.NetworkID))
+	return sound.Texts(l.Device, l.NetworkID)
 }

@@ -13,6 +13,7 @@ import (
 
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -41,15 +42,17 @@ func TestNetworksOnVXLANsOfTheNodes(t *testing.T) {
 	first, second := e.Nodes()
 	red, blue := onVXLAN(tenant.Namespace.Name, "red", "eth0", 7100), onVXLAN(tenant.Namespace.Name, "blue", "eth0", 7101)
 	nowhere := onVXLAN(tenant.Namespace.Name, "nowhere", "missing0", 7102)
-	for _, network := range []*danmv1.DanmNet{red, blue, nowhere} {
+	for _, network := range []*danmv1.DanmNet{red, blue} {
 		e.makeNetwork(t, network)
 		e.awaitNetwork(t, network, func() []metav1.Condition { return network.Status.Conditions })
 	}
+	e.makeNetwork(t, nowhere)
 	for _, node := range []string{first, second} {
 		e.awaitLinks(t, node, "vx_red", "vx_blue")
 	}
 	e.AwaitLinkCondition(t, red, true, "")
 	e.AwaitLinkCondition(t, nowhere, false, "no device missing0")
+	e.awaitReason(t, nowhere, v1alpha1.NoServingNodeReason)
 
 	one := tenant.Pod("one", scene.OnNode(first), scene.WithInterfaces(onlyIn(tenant, "red", 1)))
 	two := tenant.Pod("two", scene.OnNode(second), scene.WithInterfaces(onlyIn(tenant, "red", 2)), scene.WithLabel("app", "two"))
@@ -75,6 +78,58 @@ func TestNetworksOnVXLANsOfTheNodes(t *testing.T) {
 	}
 	for _, node := range []string{first, second} {
 		e.awaitLinks(t, node)
+	}
+}
+
+// A device beside that of the nodes' network: one node reports that it has no address there,
+// and the network is Ready all the same. Once it has one, pods of both nodes reach each other.
+func TestAVXLANOnASecondDeviceOfTheNodes(t *testing.T) {
+	t.Parallel()
+	e := start(t)
+	tenant := e.Tenant(t, stage.Overlapping("seconddevice"))
+	nodes := e.Lab.Nodes()[:2]
+	const device = "second0"
+	network := onVXLAN(tenant.Namespace.Name, "storage", device, 7105)
+	e.makeNetwork(t, network)
+	e.awaitReason(t, network, v1alpha1.NoServingNodeReason)
+	for i, node := range nodes {
+		e.OnNode(t, node.Name, "ip", "link", "add", device, "type", "vxlan", "id", "7199", "dstport", "4999", "local", node.IPv4.String(), "remote", nodes[1-i].IPv4.String())
+		t.Cleanup(func() { e.OnNode(t, node.Name, "ip", "link", "del", device) })
+		e.OnNode(t, node.Name, "ip", "link", "set", device, "up")
+	}
+	e.OnNode(t, nodes[0].Name, "ip", "addr", "add", "172.29.0.1/24", "dev", device)
+	e.awaitNetwork(t, network, func() []metav1.Condition { return network.Status.Conditions })
+	e.AwaitLinkCondition(t, network, false, v1alpha1.ParentUnaddressedReason)
+	e.OnNode(t, nodes[1].Name, "ip", "addr", "add", "172.29.0.2/24", "dev", device)
+	e.AwaitLinkCondition(t, network, true, "")
+
+	one := tenant.Pod("one", scene.OnNode(nodes[0].Name), scene.WithInterfaces(onlyIn(tenant, "storage", 1)))
+	two := tenant.Pod("two", scene.OnNode(nodes[1].Name), scene.WithInterfaces(onlyIn(tenant, "storage", 2)))
+	e.runFor(t, one, two)
+	for _, v6 := range []bool{false, true} {
+		e.InPod(t, one, "ping", "-c", "1", "-W", "5", e.onDevice(t, two, "ext1", v6).String())
+	}
+	// No pod on the device itself, which could send into each VXLAN there.
+	plain := danmNet(tenant.Namespace.Name, "plain", danmv1.NetworkSpec{NetworkID: "plain", NetworkType: "macvlan", Options: danmv1.NetworkOptions{HostDevice: device, CIDR: "10.101.3.0/24"}})
+	e.makeNetwork(t, plain)
+	e.awaitNetwork(t, plain, func() []metav1.Condition { return plain.Status.Conditions })
+	thief := tenant.Pod("thief", scene.OnNode(nodes[0].Name), scene.WithInterfaces(fmt.Sprintf(`[{"vpc":%q},{"network":"plain","ip":"dynamic"}]`, tenant.VPC.Name)))
+	e.Make(t, thief)
+	e.awaitEvent(t, thief, "FailedCreatePodSandBox", "reaches the node's address 172.29.0.1")
+}
+
+// awaitReason waits until a network is not Ready for a reason.
+func (e *env) awaitReason(t *testing.T, network *danmv1.DanmNet, reason string) {
+	t.Helper()
+	err := scene.Until(within(t, patience), "the reason "+reason, func(ctx context.Context) (bool, string, error) {
+		if err := e.Client.Get(ctx, client.ObjectKeyFromObject(network), network); err != nil {
+			return false, "", err
+		}
+		c := meta.FindStatusCondition(network.Status.Conditions, v1alpha1.ReadyCondition)
+		return c != nil && c.Status == metav1.ConditionFalse && c.Reason == reason, fmt.Sprintf("%+v", c), nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

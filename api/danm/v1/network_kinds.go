@@ -21,8 +21,8 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="CIDR",type=string,JSONPath=`.spec.Options.cidr`
 // +kubebuilder:printcolumn:name="Net6",type=string,JSONPath=`.spec.Options.net6`,priority=1
 // +kubebuilder:printcolumn:name="Used",type=integer,JSONPath=`.status.used`
-// +kubebuilder:printcolumn:name="Free",type=integer,JSONPath=`.status.free`
-// +kubebuilder:printcolumn:name="Total",type=integer,JSONPath=`.status.total`,priority=1
+// +kubebuilder:printcolumn:name="Free",type=string,JSONPath=`.status.freeText`
+// +kubebuilder:printcolumn:name="Total",type=string,JSONPath=`.status.totalText`,priority=1
 // +kubebuilder:printcolumn:name="Pods",type=integer,JSONPath=`.status.pods`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
@@ -61,8 +61,8 @@ type DanmNetList struct {
 // +kubebuilder:printcolumn:name="CIDR",type=string,JSONPath=`.spec.Options.cidr`
 // +kubebuilder:printcolumn:name="Net6",type=string,JSONPath=`.spec.Options.net6`,priority=1
 // +kubebuilder:printcolumn:name="Used",type=integer,JSONPath=`.status.used`
-// +kubebuilder:printcolumn:name="Free",type=integer,JSONPath=`.status.free`
-// +kubebuilder:printcolumn:name="Total",type=integer,JSONPath=`.status.total`,priority=1
+// +kubebuilder:printcolumn:name="Free",type=string,JSONPath=`.status.freeText`
+// +kubebuilder:printcolumn:name="Total",type=string,JSONPath=`.status.totalText`,priority=1
 // +kubebuilder:printcolumn:name="Pods",type=integer,JSONPath=`.status.pods`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
@@ -101,8 +101,8 @@ type TenantNetworkList struct {
 // +kubebuilder:printcolumn:name="CIDR",type=string,JSONPath=`.spec.Options.cidr`
 // +kubebuilder:printcolumn:name="Net6",type=string,JSONPath=`.spec.Options.net6`,priority=1
 // +kubebuilder:printcolumn:name="Used",type=integer,JSONPath=`.status.used`
-// +kubebuilder:printcolumn:name="Free",type=integer,JSONPath=`.status.free`
-// +kubebuilder:printcolumn:name="Total",type=integer,JSONPath=`.status.total`,priority=1
+// +kubebuilder:printcolumn:name="Free",type=string,JSONPath=`.status.freeText`
+// +kubebuilder:printcolumn:name="Total",type=string,JSONPath=`.status.totalText`,priority=1
 // +kubebuilder:printcolumn:name="Pods",type=integer,JSONPath=`.status.pods`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`

@@ -202,6 +202,11 @@ type NetworkStatus struct {
 	// with the fewest; at most 2^53.
 	// +optional
 	Total int64 `json:"total"`
+	// FreeText and TotalText are Free and Total for people: >1e15 in place of a larger number.
+	// +optional
+	FreeText string `json:"freeText,omitempty"`
+	// +optional
+	TotalText string `json:"totalText,omitempty"`
 	// Pods is the number of pods with an interface in the network. Pods that are gone
 	// count until their nodes have released them.
 	// +optional

@@ -64,6 +64,9 @@ type TenantConfigStatus struct {
 	// ObservedGeneration is the generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Devices has the names of all devices and pools, for people.
+	// +optional
+	Devices string `json:"devices,omitempty"`
 	// Conditions: Ready. Of several TenantConfigs the oldest serves.
 	// +listType=map
 	// +listMapKey=type
@@ -84,7 +87,7 @@ type NetworkID string
 // +kubebuilder:metadata:annotations="api-approved.kubernetes.io=unapproved, the API of DANM"
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,path=tenantconfigs,singular=tenantconfig,shortName=tc;tconf
-// +kubebuilder:printcolumn:name="Devices",type=string,JSONPath=`.hostDevices[*].name`
+// +kubebuilder:printcolumn:name="Devices",type=string,JSONPath=`.status.devices`
 // +kubebuilder:printcolumn:name="NetworkIDs",type=string,JSONPath=`.networkIds`,priority=1
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`

@@ -125,7 +125,7 @@ type PodNetworkInstanceStatus struct {
 // +kubebuilder:resource:scope=Namespaced,path=podnetworkinstances,singular=podnetworkinstance,shortName=pni
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
-// +kubebuilder:printcolumn:name="Pod Networks",type=string,priority=1,JSONPath=`.spec.podNetworkConfigs[*].podNetwork`
+// +kubebuilder:printcolumn:name="Pod Networks",type=string,priority=1,JSONPath=`.spec.podNetworkConfigs`
 // +kubebuilder:printcolumn:name="Pod IPs",type=string,priority=1,JSONPath=`.status.podIPAddresses`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.spec == oldSelf.spec",message="spec must not change: make another PodNetworkInstance"

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -200,6 +201,16 @@ func TestAConfigurationByNetworkID(t *testing.T) {
 				t.Errorf("got %+v, %v; want %q", got, err, want)
 			}
 		})
+	}
+	ids, all, err := host.ConfDir{Path: "net.d", Root: host.Root(root)}.NetworkIDs()
+	if want := []string{"both", "linked", "single"}; err != nil || !all || !slices.Equal(ids, want) {
+		t.Errorf("the directory has %q (all: %t), %v; want %q", ids, all, err, want)
+	}
+	for i := range 256 {
+		write(t, filepath.Join(dir, fmt.Sprint("more", i, ".conf")), `more`, 0o600)
+	}
+	if _, all, err := (host.ConfDir{Path: "net.d", Root: host.Root(root)}).NetworkIDs(); err != nil || all {
+		t.Errorf("of too many files all are known, %v", err)
 	}
 	if _, err := (host.ConfDir{Path: "/none", Root: host.Root(root)}).OfNetworkID("x"); err == nil || !strings.Contains(err.Error(), "/none") {
 		t.Errorf("without the directory: %v", err)

@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package linkreport writes the failures of a node's host links into its HostLinkReport
-// object.
+// Package linkreport writes the failures of a node's host links, and its addresses for them,
+// into its HostLinkReport object.
 package linkreport
 
 import (
@@ -46,7 +46,7 @@ type Reporter struct {
 	log   *slog.Logger
 
 	mu sync.Mutex
-	// known is true once the failures are.
+	// known is true once the failures are: the report of an ended daemon stays until then.
 	known   bool
 	now     v1alpha1.HostLinkReportSpec
 	changed broadcast.Signal
@@ -57,16 +57,48 @@ func New(node string, api API, s *store.Store, log *slog.Logger) *Reporter {
 	return &Reporter{node: node, api: api, store: s, log: log}
 }
 
-// Failed sets the content of the report. It does not wait for the API server.
+// Failed sets the failures in the report. It does not wait for the API server.
 func (r *Reporter) Failed(list []multinet.LinkFailure) {
+	now := failuresOf(list)
+	r.change(func(spec *v1alpha1.HostLinkReportSpec) {
+		r.known = true
+		spec.Failures, spec.More = now.Failures, now.More
+	})
+}
+
+// Addressed sets the addresses in the report. It does not wait for the API server.
+func (r *Reporter) Addressed(list []multinet.DeviceAddrs) {
+	var now []v1alpha1.HostLinkAddresses
+	for _, at := range list[:min(len(list), v1alpha1.MaxHostLinkAddresses)] {
+		entry := v1alpha1.HostLinkAddresses{Device: at.Device}
+		for _, ip := range at.Addrs {
+			entry.IPs = append(entry.IPs, ip.String())
+		}
+		now = append(now, entry)
+	}
+	r.change(func(spec *v1alpha1.HostLinkReportSpec) { spec.Addresses, spec.Addressed = now, len(now) > 0 })
+}
+
+// Configured sets the NetworkIDs in the report for which the node has configurations, nil if they
+// are unknown. It does not wait for the API server.
+func (r *Reporter) Configured(ids []string) {
+	known := ids != nil && len(ids) <= v1alpha1.MaxHostLinkConfigurations
+	if !known {
+		ids = nil
+	}
+	r.change(func(spec *v1alpha1.HostLinkReportSpec) { spec.Configurations, spec.Configured = ids, known })
+}
+
+// change changes a part of the report.
+func (r *Reporter) change(part func(*v1alpha1.HostLinkReportSpec)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.known, r.now = true, specOf(list)
+	part(&r.now)
 	r.changed.Send()
 }
 
-// specOf returns the report of failures, with as many of them as it has room for.
-func specOf(list []multinet.LinkFailure) (spec v1alpha1.HostLinkReportSpec) {
+// failuresOf returns a report of failures, with as many of them as it has room for.
+func failuresOf(list []multinet.LinkFailure) (spec v1alpha1.HostLinkReportSpec) {
 	for _, f := range list[:min(len(list), v1alpha1.MaxHostLinkFailures)] {
 		spec.Failures = append(spec.Failures, v1alpha1.HostLinkFailure{
 			Device: f.Device, Type: f.Type, VNI: int32(f.VNI), Reason: f.Reason,
@@ -78,7 +110,11 @@ func specOf(list []multinet.LinkFailure) (spec v1alpha1.HostLinkReportSpec) {
 }
 
 func same(a, b v1alpha1.HostLinkReportSpec) bool {
-	return a.More == b.More && slices.Equal(a.Failures, b.Failures)
+	return a.More == b.More && slices.Equal(a.Failures, b.Failures) && a.Addressed == b.Addressed &&
+		a.Configured == b.Configured && slices.Equal(a.Configurations, b.Configurations) &&
+		slices.EqualFunc(a.Addresses, b.Addresses, func(x, y v1alpha1.HostLinkAddresses) bool {
+			return x.Device == y.Device && slices.Equal(x.IPs, y.IPs)
+		})
 }
 
 // Run keeps the report, and writes it again for a Node that replaces the node's, until ctx
@@ -114,7 +150,7 @@ func (r *Reporter) Run(ctx context.Context) {
 	}
 }
 
-// write creates or changes the object. A node that never had a failure has none.
+// write creates or changes the object. A node that never had something to report has none.
 func (r *Reporter) write(ctx context.Context, uid string, want v1alpha1.HostLinkReportSpec) error {
 	ctx, cancel := context.WithTimeout(ctx, kube.RequestTimeout)
 	defer cancel()
@@ -125,7 +161,7 @@ func (r *Reporter) write(ctx context.Context, uid string, want v1alpha1.HostLink
 	switch {
 	case err != nil && !apierrors.IsNotFound(err):
 		return fmt.Errorf("read it: %w", err)
-	case !exists && len(want.Failures) == 0,
+	case !exists && same(want, v1alpha1.HostLinkReportSpec{}),
 		exists && same(object.Spec, want) && slices.Equal(object.OwnerReferences, []metav1.OwnerReference{owner}):
 		return nil
 	}

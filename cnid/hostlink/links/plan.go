@@ -42,8 +42,9 @@ type Device struct {
 	// Local is the source of a VXLAN device's packets, Port its UDP port.
 	Local netip.Addr
 	Port  uint16
-	// Addrs are the IP addresses that the device has.
-	Addrs []netip.Addr
+	// Addrs are the IP addresses that the device has. Lasting are those of them that do not come
+	// and go.
+	Addrs, Lasting []netip.Addr
 }
 
 // Link is a link as it has to be.
@@ -79,6 +80,9 @@ type Plan struct {
 	Links map[multinet.LinkID]Link
 	// Failures are why others can't, by device, type and number.
 	Failures []multinet.LinkFailure
+	// Addresses are the node's own at the devices of its VXLANs, where the other nodes can't
+	// know them from its Node object.
+	Addresses []multinet.DeviceAddrs
 	// More: there are more orphans than one plan deletes.
 	More bool
 	// Guarded: the node has VXLAN links, or others may have some. The filter is before the port
@@ -121,7 +125,7 @@ func (p *Plan) guarded(s State, devices []Device) bool {
 func (p *Plan) possible(s State, devices []Device, port uint16) map[multinet.LinkID]Link {
 	all := map[multinet.LinkID]Link{}
 	for _, w := range s.Wanted {
-		link, failure := linkOn(w, s, devices)
+		link, failure := p.linkOn(w, s, devices)
 		if failure != nil && !slices.Contains(p.Failures, *failure) {
 			p.Failures = append(p.Failures, *failure)
 		}
@@ -136,9 +140,9 @@ func (p *Plan) possible(s State, devices []Device, port uint16) map[multinet.Lin
 	return all
 }
 
-// linkOn returns a link on its parent, nil if it can't be. With a failure the link exists,
-// but does not work.
-func linkOn(w Wanted, s State, devices []Device) (*Link, *multinet.LinkFailure) {
+// linkOn returns a link on its parent, nil if it can't be, or if only the device itself is
+// wanted. With a failure the link exists, but does not work.
+func (p *Plan) linkOn(w Wanted, s State, devices []Device) (*Link, *multinet.LinkFailure) {
 	at := slices.IndexFunc(devices, func(d Device) bool { return slices.Contains(d.Names, w.Device) })
 	if at < 0 {
 		return nil, ofParent(w, v1alpha1.ParentMissingReason, "the node has no device %s; create it, or correct the device in the network", w.Device)
@@ -155,17 +159,15 @@ func linkOn(w Wanted, s State, devices []Device) (*Link, *multinet.LinkFailure) 
 	}
 	link := &Link{LinkID: w.LinkID, Parent: parent.Index, MTU: parent.MTU, Up: parent.Up}
 	if w.Type == multinet.VXLAN {
-		link.Local = local(parent, s.Own)
-		if !link.Local.IsValid() {
-			failure := ofParent(w, v1alpha1.ParentUnsuitableReason, "device %s has none of the node's addresses (InternalIP) %v, by which the other nodes know it; use the device that has it, or a VLAN", w.Device, s.Own)
-			failure.Type = w.Type
+		if failure := p.connect(link, parent, s); failure != nil {
 			return nil, failure
 		}
-		link.MTU -= overhead(link.Local)
-		link.Peers = slices.DeleteFunc(slices.Clone(s.Peers), func(ip netip.Addr) bool { return ip.Is4() != link.Local.Is4() })
 	}
 	if w.MTU > 0 {
 		link.MTU = min(link.MTU, w.MTU)
+	}
+	if w.Type == multinet.DeviceOnly {
+		link = nil
 	}
 	if !parent.Up {
 		return link, ofParent(w, v1alpha1.ParentDownReason, "device %s is down; set it up (ip link set %s up)", w.Device, w.Device)
@@ -173,21 +175,61 @@ func linkOn(w Wanted, s State, devices []Device) (*Link, *multinet.LinkFailure) 
 	return link, nil
 }
 
+// connect gives a VXLAN its addresses, and notes those that the other nodes have to be told.
+func (p *Plan) connect(link *Link, parent Device, s State) *multinet.LinkFailure {
+	own := ofNode(parent, s.Own)
+	known := len(own) > 0
+	if !known {
+		own = ofDevice(parent)
+	}
+	refused := func(reason, format string) *multinet.LinkFailure {
+		return &multinet.LinkFailure{LinkID: multinet.LinkID{Device: link.Device, Type: link.Type}, Reason: reason, Message: fmt.Sprintf(format, link.Device)}
+	}
+	if len(own) == 0 {
+		return refused(v1alpha1.ParentUnaddressedReason, "device %s has no IP address, from which the node could send the packets of its VXLANs; give it one, in the same family on all nodes, or use a vlan")
+	}
+	// At the device with the InternalIP a program keeps pods from it.
+	if !known && slices.ContainsFunc(parent.Names, func(name string) bool { return slices.Contains(s.Direct, name) }) {
+		return refused(v1alpha1.ParentUnsuitableReason, "pods of the node have interfaces on device %s itself, and could send packets into its VXLANs as the node; "+
+			"delete these pods, use another device for one of the networks, or permit it (multiNetwork.underlayAttachments of the chart)")
+	}
+	link.Local = own[0]
+	link.MTU -= overhead(link.Local)
+	link.Peers = s.known(link.Device, link.Local.Is4())
+	if !known && !slices.ContainsFunc(p.Addresses, func(at multinet.DeviceAddrs) bool { return at.Device == link.Device }) {
+		p.Addresses = append(p.Addresses, multinet.DeviceAddrs{Device: link.Device, Addrs: own})
+	}
+	return nil
+}
+
 func ofParent(w Wanted, reason, format string, args ...any) *multinet.LinkFailure {
 	return &multinet.LinkFailure{LinkID: multinet.LinkID{Device: w.Device}, Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// local returns the first of the node's addresses that a device has, IPv4 before IPv6, so
-// that all nodes choose the same family.
-func local(parent Device, own []netip.Addr) netip.Addr {
+// ofNode returns those addresses of a device by which all nodes know this one. IPv4 precedes
+// IPv6, so that all nodes choose the same family.
+func ofNode(parent Device, own []netip.Addr) []netip.Addr {
+	return byFamily(own, func(ip netip.Addr) bool { return slices.Contains(parent.Addrs, ip) })
+}
+
+// ofDevice returns the first lasting address of each family that a device has, and others if
+// none of them lasts. Link-local ones differ on two devices in their zone alone.
+func ofDevice(parent Device) []netip.Addr {
+	if lasting := byFamily(parent.Lasting, netip.Addr.IsGlobalUnicast); len(lasting) > 0 {
+		return lasting
+	}
+	return byFamily(parent.Addrs, netip.Addr.IsGlobalUnicast)
+}
+
+// byFamily returns the first fitting address of each family, IPv4 before IPv6.
+func byFamily(ips []netip.Addr, fits func(netip.Addr) bool) []netip.Addr {
+	var all []netip.Addr
 	for _, is4 := range []bool{true, false} {
-		for _, ip := range own {
-			if ip.Is4() == is4 && slices.Contains(parent.Addrs, ip) {
-				return ip
-			}
+		if at := slices.IndexFunc(ips, func(ip netip.Addr) bool { return ip.Is4() == is4 && fits(ip) }); at >= 0 {
+			all = append(all, ips[at])
 		}
 	}
-	return netip.Addr{}
+	return all
 }
 
 func overhead(local netip.Addr) int {

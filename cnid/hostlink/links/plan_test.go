@@ -53,7 +53,7 @@ func held(index int, name string, id multinet.LinkID) links.Device {
 }
 
 func stateWith(all ...links.Wanted) links.State {
-	return links.State{Wanted: all, Own: ips("192.0.2.1", "2001:db8::1"), Peers: ips("192.0.2.2", "2001:db8::2")}
+	return links.State{Wanted: all, Own: ips("192.0.2.1", "2001:db8::1"), Peers: []links.Peer{{Addrs: ips("192.0.2.2", "2001:db8::2")}}}
 }
 
 // told is a plan in words, without what stays.
@@ -100,11 +100,15 @@ func TestDecide(t *testing.T) {
 		"a link that somebody set down":     {wanted: both[:1], devices: []links.Device{eth0, sleeping}, want: told{Change: []string{"red.100"}}},
 		"a parent that is Alioth's":         {wanted: []links.Wanted{wanted(on("alioth_vxlan", "vlan", 1), "x")}, devices: []links.Device{ethernet(2, "alioth_vxlan")}, want: told{Fail: []string{"alioth_vxlan  ParentUnsuitable"}}},
 		"a parent that is a link":           {wanted: []links.Wanted{wanted(on("eth0", "vlan", 100), "red"), wanted(on("red.100", "vlan", 1), "x")}, devices: []links.Device{eth0, held(7, "red.100", red)}, want: told{Fail: []string{"red.100  ParentUnsuitable"}}},
-		"a parent without the address":      {wanted: []links.Wanted{wanted(on("eth1", "vxlan", 1), "x"), wanted(on("eth1", "vlan", 1), "x")}, devices: []links.Device{ethernet(3, "eth1", "10.0.0.1")}, want: told{Make: []string{"x.1 VLAN 1 on eth1"}, Fail: []string{"eth1 vxlan ParentUnsuitable"}}},
+		"a parent without an address":       {wanted: []links.Wanted{wanted(on("eth1", "vxlan", 1), "x"), wanted(on("eth1", "vlan", 1), "x")}, devices: []links.Device{ethernet(3, "eth1", "fe80::1")}, want: told{Make: []string{"x.1 VLAN 1 on eth1"}, Fail: []string{"eth1 vxlan ParentUnaddressed"}}},
+		"a parent with another address":     {wanted: []links.Wanted{wanted(on("eth1", "vxlan", 1), "x")}, devices: []links.Device{ethernet(3, "eth1", "fe80::1", "10.0.0.1")}, want: told{Make: []string{"vx_x VXLAN 1 on eth1"}}},
+		"a device that is there":            {wanted: []links.Wanted{wanted(on("eth0", "device", 0), "")}, devices: []links.Device{eth0}},
+		"a device that is missing":          {wanted: []links.Wanted{wanted(on("eth9", "device", 0), "")}, devices: []links.Device{eth0}, want: told{Fail: []string{"eth9  ParentMissing"}}},
+		"a device that is down":             {wanted: []links.Wanted{wanted(on("eth0", "device", 0), "")}, devices: []links.Device{down}, want: told{Fail: []string{"eth0  ParentDown"}}},
 		"another MTU of the link":           {wanted: both[:1], devices: []links.Device{eth0, small}, want: told{Change: []string{"red.100"}}},
 		"another MTU of the parent":         {wanted: both[:1], devices: []links.Device{jumbo, held(7, "red.100", red)}, want: told{Change: []string{"red.100"}}},
 		"an orphan":                         {devices: []links.Device{eth0, held(7, "red.100", red)}, want: told{Delete: []string{"red.100"}}},
-		"a link whose parent lost its fit":  {wanted: both[1:], devices: []links.Device{ethernet(2, "eth0"), held(8, "vx_blue", blue)}, want: told{Fail: []string{"eth0 vxlan ParentUnsuitable"}}},
+		"a link whose parent lost its fit":  {wanted: both[1:], devices: []links.Device{ethernet(2, "eth0"), held(8, "vx_blue", blue)}, want: told{Fail: []string{"eth0 vxlan ParentUnaddressed"}}},
 		"another parent":                    {wanted: both[:1], devices: []links.Device{eth0, moved}, want: told{Delete: []string{"red.100"}, Make: []string{"red.100 VLAN 100 on eth0"}}},
 		"another port":                      {wanted: both[1:], devices: []links.Device{eth0, otherPort}, want: told{Delete: []string{"vx_blue"}, Make: []string{"vx_blue VXLAN 200 on eth0"}}},
 		"a second device with the mark":     {wanted: both[:1], devices: []links.Device{eth0, held(7, "red.100", red), second}, want: told{Delete: []string{"copy"}}},
@@ -176,6 +180,65 @@ func TestAVXLANHasTheFamilyOfItsLocalAddress(t *testing.T) {
 	}
 }
 
+// TestAVXLANOnAnotherDevice: the nodes know each other by eth0, and report what they have at
+// eth1. Node b has nothing else there than its address of eth0.
+func TestAVXLANOnAnotherDevice(t *testing.T) {
+	id := on("eth1", "vxlan", 1)
+	at := func(device string, addrs ...string) multinet.DeviceAddrs {
+		return multinet.DeviceAddrs{Device: device, Addrs: ips(addrs...)}
+	}
+	s := stateWith(wanted(id, "x"), wanted(on("eth1", "vxlan", 2), "y"), wanted(on("eth0", "vxlan", 3), "z"))
+	s.Peers = []links.Peer{
+		{Addrs: ips("192.0.2.2", "2001:db8::2")},
+		{Addrs: ips("192.0.2.3"), At: []multinet.DeviceAddrs{at("eth1", "198.51.100.3", "2001:db8:1::3"), at("eth2", "203.0.113.3")}},
+	}
+	for _, c := range []struct {
+		name    string
+		has     []string
+		local   string
+		peers   []string
+		reports []multinet.DeviceAddrs
+	}{
+		{"both families", []string{"fe80::1", "2001:db8:1::1", "198.51.100.1", "198.51.100.9"}, "198.51.100.1", []string{"192.0.2.2", "198.51.100.3"}, []multinet.DeviceAddrs{at("eth1", "198.51.100.1", "2001:db8:1::1")}},
+		{"IPv6 alone", []string{"2001:db8:1::1"}, "2001:db8:1::1", []string{"2001:db8::2", "2001:db8:1::3"}, []multinet.DeviceAddrs{at("eth1", "2001:db8:1::1")}},
+		{"an address that the nodes know", []string{"198.51.100.1", "2001:db8::1"}, "2001:db8::1", []string{"2001:db8::2", "2001:db8:1::3"}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := links.Decide(s, []links.Device{ethernet(2, "eth0", "192.0.2.1"), ethernet(3, "eth1", c.has...)}, port)
+			got := p.Links[id]
+			if got.Local != netip.MustParseAddr(c.local) || !slices.Equal(got.Peers, ips(c.peers...)) {
+				t.Errorf("the link is %+v", got)
+			}
+			if diff := cmp.Diff(c.reports, p.Addresses, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+				t.Errorf("reported addresses (-want +got):\n%s", diff)
+			}
+			if other := p.Links[on("eth0", "vxlan", 3)]; !slices.Equal(other.Peers, ips("192.0.2.2", "192.0.2.3")) {
+				t.Errorf("the link on eth0 is %+v", other)
+			}
+		})
+	}
+	if got := s.Known(); !slices.Equal(got, ips("192.0.2.2", "192.0.2.3", "198.51.100.3", "203.0.113.3", "2001:db8::2", "2001:db8:1::3")) {
+		t.Errorf("known addresses are %v", got)
+	}
+}
+
+// TestPodsOnADeviceAreNotTakenForTheNode: no program keeps them from sending with the addresses
+// of nodes there, as at the device with the InternalIP.
+func TestPodsOnADeviceAreNotTakenForTheNode(t *testing.T) {
+	s := stateWith(wanted(on("eth1", "vxlan", 1), "x"), wanted(on("eth1", "vlan", 2), "y"), wanted(on("eth0", "vxlan", 3), "z"))
+	s.Direct = []string{"alt1", "eth0"}
+	second := ethernet(3, "eth1", "198.51.100.1")
+	second.Names = append(second.Names, "alt1")
+	got := links.Decide(s, []links.Device{ethernet(2, "eth0", "192.0.2.1"), second}, port)
+	want := told{Make: []string{"vx_z VXLAN 3 on eth0", "y.2 VLAN 2 on eth1"}, Fail: []string{"eth1 vxlan ParentUnsuitable"}}
+	slices.Sort(want.Make)
+	words := tell(got)
+	slices.Sort(words.Make)
+	if diff := cmp.Diff(want, words); diff != "" || len(got.Addresses) > 0 {
+		t.Errorf("plan with %v (-want +got):\n%s", got.Addresses, diff)
+	}
+}
+
 func TestTheStateHasLinksOfObjectsAndOfAttachments(t *testing.T) {
 	s, err := store.NewForNode()
 	if err != nil {
@@ -190,6 +253,13 @@ func TestTheStateHasLinksOfObjectsAndOfAttachments(t *testing.T) {
 				return err
 			}
 		}
+		// The address of self is no other node's.
+		report := multinet.LinkReport{Meta: testrows.Meta("other"), Name: "other", Addresses: []multinet.DeviceAddrs{
+			{Device: "eth1", Addrs: ips("192.0.2.1", "2001:db8:1::2")}, {Device: "eth2", Addrs: ips("192.0.2.1")}, {Device: "eth3", Addrs: ips("192.0.2.2")},
+		}}
+		if err := multinet.PutLinkReport(tx, &report); err != nil {
+			return err
+		}
 		name := v1alpha1.HostLinkName(id.Type, id.VNI, id.Device)
 		return multinet.PutHostLink(tx, &multinet.HostLink{Meta: testrows.Meta(name), Name: name, LinkID: id, NetworkID: "red", MTU: 1400})
 	}); err != nil {
@@ -200,12 +270,18 @@ func TestTheStateHasLinksOfObjectsAndOfAttachments(t *testing.T) {
 		{Interface: journal.Interface{Parent: "eth0", VXLAN: 7}},
 		{Interface: journal.Interface{Parent: "eth0", VLAN: 100}},
 		{Interface: journal.Interface{Parent: "eth0"}},
+		{Interface: journal.Interface{Parent: "eth0"}},
+		{},
 	}
 	var got links.State
 	s.View(func(tx store.ReadTx) { got = links.StateOf(tx, "self", records) })
 	want := links.State{
 		Wanted: []links.Wanted{{LinkID: id, NetworkID: "red", MTU: 1400}, {LinkID: on("eth0", "vxlan", 7)}},
-		Own:    ips("192.0.2.1"), Peers: ips("192.0.2.2", "2001:db8::2"),
+		Own:    ips("192.0.2.1"),
+		Peers: []links.Peer{{Addrs: ips("192.0.2.2", "2001:db8::2"), At: []multinet.DeviceAddrs{
+			{Device: "eth1", Addrs: ips("2001:db8:1::2")}, {Device: "eth3", Addrs: ips("192.0.2.2")},
+		}}},
+		Direct: []string{"eth0"},
 	}
 	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Addr{})); diff != "" || !got.Equal(want) {
 		t.Errorf("state (-want +got):\n%s", diff)

@@ -29,14 +29,63 @@ type Wanted struct {
 type State struct {
 	// Wanted are the links, by device, type and number, each once.
 	Wanted []Wanted
-	// Own are the addresses of the node that other nodes know, Peers those of the other
-	// nodes, in order.
-	Own, Peers []netip.Addr
+	// Own are the addresses of the node that other nodes know.
+	Own []netip.Addr
+	// Peers are the other nodes, by name.
+	Peers []Peer
+	// Direct are the devices on which pods of the node have interfaces themselves, by name.
+	// These pods can send there with any address.
+	Direct []string
+}
+
+// Peer is what a node knows of another one.
+type Peer struct {
+	// Addrs are the addresses of its Node object.
+	Addrs []netip.Addr
+	// At are the addresses that it reports for devices without one of these.
+	At []multinet.DeviceAddrs
 }
 
 // Equal reports whether two states demand the same.
 func (s State) Equal(other State) bool {
-	return slices.Equal(s.Wanted, other.Wanted) && slices.Equal(s.Own, other.Own) && slices.Equal(s.Peers, other.Peers)
+	return slices.Equal(s.Wanted, other.Wanted) && slices.Equal(s.Own, other.Own) && slices.EqualFunc(s.Peers, other.Peers, Peer.equal) &&
+		slices.Equal(s.Direct, other.Direct)
+}
+
+func (p Peer) equal(other Peer) bool {
+	return slices.Equal(p.Addrs, other.Addrs) && slices.EqualFunc(p.At, other.At, multinet.DeviceAddrs.Equal)
+}
+
+// Known returns all addresses of the other nodes, in order.
+func (s State) Known() []netip.Addr {
+	var all []netip.Addr
+	for _, peer := range s.Peers {
+		all = append(all, peer.Addrs...)
+		for _, at := range peer.At {
+			all = append(all, at.Addrs...)
+		}
+	}
+	return inOrder(all)
+}
+
+// known returns the addresses at which the other nodes have the VXLANs of a device, in the
+// family of the local address and in order: those that a node reports for the device, else
+// those of its Node object.
+func (s State) known(device string, is4 bool) []netip.Addr {
+	var all []netip.Addr
+	for _, peer := range s.Peers {
+		addrs := peer.Addrs
+		if at := slices.IndexFunc(peer.At, func(at multinet.DeviceAddrs) bool { return at.Device == device }); at >= 0 {
+			addrs = peer.At[at].Addrs
+		}
+		all = append(all, addrs...)
+	}
+	return inOrder(slices.DeleteFunc(all, func(ip netip.Addr) bool { return ip.Is4() != is4 }))
+}
+
+func inOrder(ips []netip.Addr) []netip.Addr {
+	slices.SortFunc(ips, netip.Addr.Compare)
+	return slices.Compact(ips)
 }
 
 // Of returns the link that a record's interface is on; false for one on the parent itself.
@@ -60,22 +109,58 @@ func StateOf(tx store.ReadTx, node string, records []journal.Record) State {
 		s.Wanted = append(s.Wanted, Wanted{LinkID: row.LinkID, NetworkID: row.NetworkID, MTU: row.MTU})
 	}
 	for _, rec := range records {
-		if id, ok := Of(rec); ok && !known[id] {
+		id, ok := Of(rec)
+		if ok && !known[id] {
 			known[id] = true
 			s.Wanted = append(s.Wanted, Wanted{LinkID: id})
 		}
+		if !ok && rec.Parent != "" {
+			s.Direct = append(s.Direct, rec.Parent)
+		}
 	}
+	slices.Sort(s.Direct)
+	s.Direct = slices.Compact(s.Direct)
 	slices.SortFunc(s.Wanted, func(a, b Wanted) int { return compare(a.LinkID, b.LinkID) })
-	for _, row := range store.ListNodes(tx) {
+	s.addNodes(tx, node)
+	return s
+}
+
+// addNodes adds the addresses of all nodes.
+func (s *State) addNodes(tx store.ReadTx, node string) {
+	nodes := store.ListNodes(tx)
+	holders := map[netip.Addr]string{}
+	for _, row := range nodes {
+		for _, ip := range row.Addresses {
+			holders[ip] = row.Name
+		}
+	}
+	for _, row := range nodes {
 		if row.Name == node {
 			s.Own = row.Addresses
 		} else if !row.Deleting {
-			s.Peers = append(s.Peers, row.Addresses...)
+			s.Peers = append(s.Peers, Peer{Addrs: row.Addresses, At: reported(tx, row.Name, holders)})
 		}
 	}
-	slices.SortFunc(s.Peers, netip.Addr.Compare)
-	s.Peers = slices.Compact(s.Peers)
-	return s
+}
+
+// reported returns what a node reports about its addresses, without those by which other
+// nodes are known: a report speaks for its own node alone.
+func reported(tx store.ReadTx, node string, holders map[netip.Addr]string) []multinet.DeviceAddrs {
+	report := multinet.GetLinkReport(tx, node)
+	if report == nil {
+		return nil
+	}
+	var all []multinet.DeviceAddrs
+	for _, at := range report.Addresses {
+		addrs := slices.DeleteFunc(slices.Clone(at.Addrs), func(ip netip.Addr) bool {
+			holder, held := holders[ip]
+			return held && holder != node
+		})
+		if len(addrs) > 0 {
+			all = append(all, multinet.DeviceAddrs{Device: at.Device, Addrs: addrs})
+		}
+	}
+	return all
 }
 
 func compare(a, b multinet.LinkID) int {

@@ -68,7 +68,24 @@ func convertNode(in *corev1.Node) (*store.Node, error) {
 	_, row.NodeIPAM = in.Labels[multitenancyv1alpha1.NodeLabel]
 	row.RoleLabel = in.Labels[v1alpha1.RoleNodeLabel] == "true"
 	row.Selection = hashSelection(in)
+	row.Pools = poolsOf(in.Status.Allocatable)
 	return row, nil
+}
+
+// mostPools bounds the extended resources of one node that count.
+const mostPools = 64
+
+// poolsOf returns the extended resources of which there are some, in order: names with a
+// domain that is not one of Kubernetes.
+func poolsOf(resources corev1.ResourceList) []string {
+	var all []string
+	for name, quantity := range resources {
+		if isExtended(name) && quantity.Sign() > 0 {
+			all = append(all, string(name))
+		}
+	}
+	slices.Sort(all)
+	return all[:min(len(all), mostPools)]
 }
 
 // hashSelection hashes the labels and taints of a node.
@@ -93,17 +110,22 @@ func hashSelection(in *corev1.Node) uint64 {
 func trimNode(node *corev1.Node) {
 	node.Spec = corev1.NodeSpec{Taints: node.Spec.Taints}
 	node.Status = corev1.NodeStatus{
-		Addresses: node.Status.Addresses, Conditions: readyOf(node.Status.Conditions), Allocatable: podsOf(node.Status.Allocatable),
+		Addresses: node.Status.Addresses, Conditions: readyOf(node.Status.Conditions), Allocatable: countedOf(node.Status.Allocatable),
 	}
 }
 
-// podsOf keeps how many pods a node takes.
-func podsOf(resources corev1.ResourceList) corev1.ResourceList {
-	pods, ok := resources[corev1.ResourcePods]
-	if !ok {
-		return nil
+// countedOf keeps how many pods a node takes, and the extended resources that it has.
+func countedOf(resources corev1.ResourceList) corev1.ResourceList {
+	var kept corev1.ResourceList
+	for name, quantity := range resources {
+		if name == corev1.ResourcePods || isExtended(name) {
+			if kept == nil {
+				kept = corev1.ResourceList{}
+			}
+			kept[name] = quantity
+		}
 	}
-	return corev1.ResourceList{corev1.ResourcePods: pods}
+	return kept
 }
 
 // readyOf keeps whether a node is ready, and not since when.

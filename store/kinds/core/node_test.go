@@ -32,8 +32,11 @@ func TestNodeListsInternalAddressesInOrderAndAllOthersApart(t *testing.T) {
 				{Type: corev1.NodeInternalIP, Address: "127.0.0.1"},
 				{Type: corev1.NodeExternalIP, Address: "255.255.255.255"},
 			},
-			Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
-			Allocatable: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("250")},
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+			Allocatable: corev1.ResourceList{
+				corev1.ResourcePods: resource.MustParse("250"), corev1.ResourceCPU: resource.MustParse("2"), "kubernetes.io/x": resource.MustParse("1"),
+				"vendor.example/b": resource.MustParse("8"), "vendor.example/a": resource.MustParse("1"), "vendor.example/none": resource.MustParse("0"),
+			},
 		},
 	})
 	if err != nil {
@@ -44,6 +47,7 @@ func TestNodeListsInternalAddressesInOrderAndAllOthersApart(t *testing.T) {
 		Addresses:    kindtest.Addrs("fd00::1", "192.0.2.1"),
 		AllAddresses: kindtest.Addrs("198.51.100.1", "fd00::1", "192.0.2.1"),
 		Selection:    got.Selection,
+		Pools:        []string{"vendor.example/a", "vendor.example/b"},
 	}
 	if diff := cmp.Diff(want, got, kindtest.EqualRows); diff != "" {
 		t.Errorf("row (-want +got):\n%s", diff)

@@ -123,7 +123,7 @@ func convertPod(in *corev1.Pod) (*store.Pod, error) {
 		Devices:         devices(&in.Spec),
 	}
 	var err error
-	if row.Interfaces, _, err = annotations.InterfacesOf(in.Annotations); err != nil {
+	if row.Interfaces, row.InterfacesKey, err = annotations.InterfacesOf(in.Annotations); err != nil {
 		row.InterfacesProblem = err.Error()
 	}
 	if owner := metav1.GetControllerOfNoCopy(in); owner != nil {

@@ -4,6 +4,8 @@
 package outside
 
 import (
+	selection "k8s.io/apimachinery/pkg/fields"
+
 	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store/descriptor"
@@ -27,10 +29,14 @@ func convertHostLink(in *v1alpha1.HostLink) (*multinet.HostLink, error) {
 	}, nil
 }
 
-// HostLinkReport is the kind of what a node reports about its host links.
+// HostLinkReport is the kind of what a node reports about its host links. Other nodes follow
+// the reports with addresses.
 var HostLinkReport = descriptor.Define(&all, descriptor.Description[*v1alpha1.HostLinkReport, multinet.LinkReport]{
 	Name: "HostLinkReport", Object: &v1alpha1.HostLinkReport{}, List: &v1alpha1.HostLinkReportList{}, Convert: convertHostLinkReport,
 	Table: descriptor.ByName(multinet.GetLinkReport, multinet.PutLinkReport, multinet.DeleteLinkReport),
+	OnNode: func(string) descriptor.Scope {
+		return descriptor.Scope{Fields: selection.OneTermEqualSelector("spec.addressed", "true")}
+	},
 })
 
 // convertHostLinkReport converts a HostLinkReport. It never fails.
@@ -40,6 +46,17 @@ func convertHostLinkReport(in *v1alpha1.HostLinkReport) (*multinet.LinkReport, e
 		row.Failures = append(row.Failures, multinet.LinkFailure{
 			LinkID: multinet.LinkID{Device: f.Device, Type: f.Type, VNI: uint32(f.VNI)}, Reason: f.Reason, Message: said.Message(f.Message),
 		})
+	}
+	row.Configured, row.Configurations = in.Spec.Configured, in.Spec.Configurations
+	for _, at := range in.Spec.Addresses {
+		addrs := multinet.DeviceAddrs{Device: at.Device}
+		for _, text := range at.IPs {
+			// A node wrote it: one that can't be a host's must not concern the others.
+			if ip, ok := values.HostAddr(text); ok {
+				addrs.Addrs = append(addrs.Addrs, ip)
+			}
+		}
+		row.Addresses = append(row.Addresses, addrs)
 	}
 	return row, nil
 }

@@ -77,7 +77,7 @@ func TestNetworksShowTheirUse(t *testing.T) {
 		}
 		t.Cleanup(func() { deleteIt(t, c, object) })
 		status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&danmv1.NetworkStatus{
-			Used: 3, Free: 59, Total: 62, Pods: 3, PodNames: []string{"customer-a/web-0"}, Conditions: notReady("NameConflict"),
+			Used: 3, Free: 59, Total: 62, FreeText: "59", TotalText: ">1e15", Pods: 3, PodNames: []string{"customer-a/web-0"}, Conditions: notReady("NameConflict"),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -89,7 +89,7 @@ func TestNetworksShowTheirUse(t *testing.T) {
 		got := row(t, "/apis/"+group+"/v1/clusternetworks/columns")
 		for name, want := range map[string]string{
 			"Type": "macvlan", "NetworkID": "internal", "Parent": "ens4", "VLAN": "300", "CIDR": c26, "Net6": n64,
-			"Used": "3", "Free": "59", "Total": "62", "Pods": "3", "Ready": "False", "Reason": "NameConflict",
+			"Used": "3", "Free": "59", "Total": ">1e15", "Pods": "3", "Ready": "False", "Reason": "NameConflict",
 		} {
 			if got[name] != want {
 				t.Errorf("%s: column %s is %q, want %q", group, name, got[name], want)

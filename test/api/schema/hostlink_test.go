@@ -26,12 +26,19 @@ func TestHostLinkIsChecked(t *testing.T) {
 	}
 	checkCreations(t, hostLink, []creation[*v1alpha1.HostLink]{
 		{"as it is", nil, ""},
+		{"a device itself", func(l *v1alpha1.HostLink) {
+			l.Spec, l.Name = v1alpha1.HostLinkSpec{Type: v1alpha1.HostLinkDevice, Device: "ens4"}, "device-0.ens4"
+		}, ""},
+		{"a device with a number", func(l *v1alpha1.HostLink) { l.Spec.Type, l.Name = v1alpha1.HostLinkDevice, "device-100.ens4" }, "0 for a device"},
+		{"a VLAN without a number", func(l *v1alpha1.HostLink) { l.Spec.VNI, l.Name = 0, "vlan-0.ens4" }, "0 for a device"},
 		{"a device that is no DNS label", on("bond0.100"), ""},
 		{"a device with capital letters", on("ETH0"), ""},
 		{"a device with a long name", on("abcdefghijklmnop"), "Too long"},
 		{"a name of its own", func(l *v1alpha1.HostLink) { l.Name = "red" }, naming},
 		{"the name of another device", func(l *v1alpha1.HostLink) { l.Name = "vlan-100.ens5" }, naming},
 		{"the name of another number", func(l *v1alpha1.HostLink) { l.Name = "vlan-101.ens4" }, naming},
+		{"a number with a zero in front", func(l *v1alpha1.HostLink) { l.Name = "vlan-0100.ens4" }, naming},
+		{"a device in hexadecimal that needs none", func(l *v1alpha1.HostLink) { l.Name = "vlan-100.0.656e7334" }, naming},
 		{"the name of another type", func(l *v1alpha1.HostLink) { l.Name = "vxlan-100.ens4" }, naming},
 		{"a VLAN ID that is too large", func(l *v1alpha1.HostLink) { l.Spec.VNI, l.Name = 4095, "vlan-4095.ens4" }, "a VLAN ID is at most 4094"},
 		{"another type", func(l *v1alpha1.HostLink) { l.Spec.Type, l.Name = "geneve", "geneve-100.ens4" }, "Unsupported value"},

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -76,7 +77,7 @@ func TestColumnsAnswerTheDailyQuestions(t *testing.T) {
 	usage := &v1alpha1.Usage{
 		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.UsageName(v1alpha1.UsageOfSubnet, "columns")},
 		Spec:       v1alpha1.UsageSpec{Kind: v1alpha1.UsageOfSubnet, Name: "columns"},
-		Status:     v1alpha1.UsageStatus{Used: 17, Free: &free},
+		Status:     v1alpha1.UsageStatus{Used: 17, Free: &free, FreeText: "236"},
 	}
 	create(usage, func() error { return nil })
 	address := addressOf("columns", "10.10.1.9")
@@ -107,6 +108,66 @@ func TestColumnsAnswerTheDailyQuestions(t *testing.T) {
 			t.Errorf("columns of %s (-want +got):\n%s", path, diff)
 		}
 	}
+}
+
+// definitions are those of all kinds.
+func definitions(t *testing.T) []apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	d := discovery.NewDiscoveryClientForConfigOrDie(server.Config(t))
+	raw, err := d.RESTClient().Get().AbsPath("/apis/apiextensions.k8s.io/v1/customresourcedefinitions").DoRaw(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list apiextensionsv1.CustomResourceDefinitionList
+	if err := json.Unmarshal(raw, &list); err != nil || len(list.Items) == 0 {
+		t.Fatalf("%d definitions: %v", len(list.Items), err)
+	}
+	return list.Items
+}
+
+// TestColumnsShowWholeLists: the API server shows the first result of a path alone.
+func TestColumnsShowWholeLists(t *testing.T) {
+	for _, definition := range definitions(t) {
+		for _, version := range definition.Spec.Versions {
+			for _, column := range version.AdditionalPrinterColumns {
+				if strings.Contains(column.JSONPath, "[*]") {
+					t.Errorf("%s: column %s has the path %s, of which people see the first result", definition.Name, column.Name, column.JSONPath)
+				}
+			}
+		}
+	}
+}
+
+// TestNoElementOfAListHasADefault: `kubectl apply` replaces whole lists, so it would find a
+// difference for ever, and server-side apply a conflict with other writers.
+func TestNoElementOfAListHasADefault(t *testing.T) {
+	const ofUpstream = ".spec.podNetworkConfigs[].podIPReservationSize" // its objects are stored with the default
+	for _, definition := range definitions(t) {
+		for _, version := range definition.Spec.Versions {
+			for _, path := range defaultsInLists(version.Schema.OpenAPIV3Schema, "", false) {
+				if path != ofUpstream {
+					t.Errorf("%s: %s has a default", definition.Name, path)
+				}
+			}
+		}
+	}
+}
+
+// defaultsInLists returns the paths of fields with a default that are in a list.
+func defaultsInLists(schema *apiextensionsv1.JSONSchemaProps, at string, inList bool) (paths []string) {
+	if schema == nil {
+		return nil
+	}
+	if inList && schema.Default != nil {
+		paths = append(paths, at)
+	}
+	for name, property := range schema.Properties {
+		paths = append(paths, defaultsInLists(&property, at+"."+name, inList)...)
+	}
+	if schema.Items != nil {
+		paths = append(paths, defaultsInLists(schema.Items.Schema, at+"[]", true)...)
+	}
+	return paths
 }
 
 // column is a list as a column shows it.

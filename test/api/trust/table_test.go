@@ -97,7 +97,7 @@ var table = []row{
 	{of("RollCall"), of("spec"), "which call the node answers, and the VNIs that it holds", "its own node's object; at most as many VNIs as pods; new VNIs of no node are refused", "TestANodeKeepsNoMoreVNIsThanItCanHaveHadPodsOf"},
 	{of("RollCall", "NodeRoles", "HostLinkReport"), of("metadata.ownerReferences"), "which Node object it is of", "admission: the daemon of that node; the UID is compared with the living Node", "TestDaemonAnswersForItsOwnNodeOnly"},
 	{of("NodeRoles"), of("spec", "**"), "which members the node lists", "its own node's object; it delays others for a minute at most", "TestAHostileReportHastensNothingOfOthers"},
-	{of("HostLinkReport"), of("spec"), "failures of links, for conditions and events", "its own node's object; texts are bounded", "TestDaemonReportsLinksOfItsOwnNodeOnly"},
+	{of("HostLinkReport"), of("spec"), "failures of links, for conditions and events; addresses for VXLANs, from which other nodes accept their packets; NetworkIDs with files, for conditions", "its own node's object; texts are bounded; an address of another Node object does not count", "TestDaemonReportsLinksOfItsOwnNodeOnly"},
 	{of("RoleMember"), of("spec"), "which node plays a role", "only the operator writes it", "TestAReportAboutAMemberChangesNothingElseOfIt"},
 	{of("RoleMember"), of("status.complete"), "that the tables of the member are complete", "admission: the daemon of the member's own node", "TestDaemonReportsAboutItsOwnMembersOnly"},
 	{of("ScaledEndpoint"), of("spec", "**"), "who the backends of a Service are, for nodes that follow no Services", "only the operator has a right", ""},
