@@ -12,9 +12,9 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
 
 	"github.com/alioth-net/alioth/api/version"
-	"k8s.io/client-go/rest"
 )
 
 // printed runs a command line, the binary's name included, and returns its output.
