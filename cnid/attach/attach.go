@@ -184,11 +184,12 @@ type Delegate struct {
 type DefaultRoutes int
 
 const (
-	// OwnDefaultRoutes: those that plugins make. Spec.Routes replace them, by family.
+	// OwnDefaultRoutes are those that plugins make. Spec.Routes replace them, by family.
 	OwnDefaultRoutes DefaultRoutes = iota
-	// MissingDefaultRoutes: those of a family of which the pod has none by another interface.
+	// MissingDefaultRoutes are those of a family of which the pod has none by another
+	// interface.
 	MissingDefaultRoutes
-	// NoDefaultRoutes: none.
+	// NoDefaultRoutes are none at all.
 	NoDefaultRoutes
 )
 

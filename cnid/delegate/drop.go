@@ -69,12 +69,26 @@ func withoutRoutes(text json.RawMessage, dropped func(attach.ResultRoute) bool) 
 			return nil, err
 		}
 	}
-	var routes, left []json.RawMessage
+	var routes []json.RawMessage
 	if raw, ok := result["routes"]; ok {
 		if err := json.Unmarshal(raw, &routes); err != nil {
 			return nil, err
 		}
 	}
+	left, err := without(routes, dropped)
+	if err != nil {
+		return nil, err
+	}
+	if delete(result, "routes"); len(left) > 0 {
+		if result["routes"], err = json.Marshal(left); err != nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(result)
+}
+
+// without returns the routes of a list that are not dropped.
+func without(routes []json.RawMessage, dropped func(attach.ResultRoute) bool) (left []json.RawMessage, err error) {
 	for _, raw := range routes {
 		var route rawRoute
 		if err := json.Unmarshal(raw, &route); err != nil {
@@ -85,16 +99,5 @@ func withoutRoutes(text json.RawMessage, dropped func(attach.ResultRoute) bool) 
 			left = append(left, raw)
 		}
 	}
-	if len(left) == len(routes) {
-		return json.Marshal(result)
-	}
-	delete(result, "routes")
-	if len(left) > 0 {
-		encoded, err := json.Marshal(left)
-		if err != nil {
-			return nil, err
-		}
-		result["routes"] = encoded
-	}
-	return json.Marshal(result)
+	return left, nil
 }
