@@ -176,7 +176,25 @@ type Delegate struct {
 	File *DelegateFile
 	// Args are the keys and values of CNI_ARGS. They have no semicolon.
 	Args [][2]string
+	// DefaultRoutes are those that the interface may have.
+	DefaultRoutes DefaultRoutes
 }
+
+// DefaultRoutes are the default routes that an interface of plugins may have.
+type DefaultRoutes int
+
+const (
+	// OwnDefaultRoutes are those that plugins make. Spec.Routes replace them, by family.
+	OwnDefaultRoutes DefaultRoutes = iota
+	// MissingDefaultRoutes are those of a family of which the pod has none by another
+	// interface.
+	MissingDefaultRoutes
+	// NoDefaultRoutes are none at all.
+	NoDefaultRoutes
+)
+
+// Notice is an event for a pod whose interface exists.
+type Notice struct{ Reason, Message string }
 
 // DelegateFile is a configuration on the node's disk, as annotations.DelegateFile.
 type DelegateFile struct {
@@ -235,6 +253,8 @@ type Link struct {
 	NetnsInode, NetnsCookie uint64
 	// Result is that of the plugin of a delegated attachment, nil for others.
 	Result *Result
+	// Notices are for the pod's owner, from Attach alone.
+	Notices []Notice
 }
 
 // Found is an interface that is on the node, as Attach marked it.

@@ -37,6 +37,11 @@ func (m *Manager) Establish(ctx context.Context, r Request) ([]Attached, error) 
 	}
 	for _, one := range list {
 		m.logOf(one.Record).Info("pod attached")
+		for _, notice := range one.Link.Notices {
+			if m.cfg.Warn != nil {
+				m.cfg.Warn(r.Pod, notice.Reason, notice.Message)
+			}
+		}
 	}
 	if m.cfg.Attached != nil {
 		m.cfg.Attached(r.Pod)
@@ -352,13 +357,15 @@ func withArgs(delegate *attach.Delegate, rec journal.Record) *attach.Delegate {
 	if delegate == nil {
 		return nil
 	}
-	return &attach.Delegate{Conf: delegate.Conf, File: delegate.File, Args: [][2]string{
+	own := *delegate
+	own.Args = append([][2]string{
 		{"IgnoreUnknown", "true"},
 		{"K8S_POD_NAMESPACE", rec.Pod.Namespace},
 		{"K8S_POD_NAME", rec.Pod.Name},
 		{"K8S_POD_INFRA_CONTAINER_ID", rec.ContainerID},
 		{"K8S_POD_UID", rec.Pod.UID},
-	}}
+	}, delegate.Args...)
+	return &own
 }
 
 func device(link attach.Link) journal.Device {

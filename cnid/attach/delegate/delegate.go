@@ -16,9 +16,10 @@ import (
 
 	"github.com/containernetworking/plugins/pkg/ns"
 
+	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/ipamconf"
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/attach"
-	"github.com/alioth-net/alioth/cnid/attach/podside"
 	"github.com/alioth-net/alioth/cnid/delegate"
 	"github.com/alioth-net/alioth/cnid/delegate/host"
 	"github.com/alioth-net/alioth/cnid/netns"
@@ -105,7 +106,7 @@ func (d *Driver) attach(ctx context.Context, spec attach.Spec) (attach.Link, err
 	if exists {
 		return link, attach.Taken(spec.IfName)
 	}
-	if spec, err = d.complete(spec); err != nil {
+	if spec, link.Notices, err = d.complete(spec); err != nil {
 		return link, err
 	}
 	if spec.Parent != "" { // a link, whose name is the node's own
@@ -118,7 +119,7 @@ func (d *Driver) attach(ctx context.Context, spec attach.Spec) (attach.Link, err
 		return link, err
 	}
 	if err = made(link.Result, spec); err == nil {
-		err = addRoutes(link.Result, spec)
+		err = d.route(&link, spec)
 	}
 	if err != nil {
 		return link, errors.Join(err, d.delegates.Del(context.WithoutCancel(ctx), spec.ContainerID, spec.IfName))
@@ -128,7 +129,9 @@ func (d *Driver) attach(ctx context.Context, spec attach.Spec) (attach.Link, err
 
 func onLink(wanted *attach.Delegate, name string) (*attach.Delegate, error) {
 	conf, err := delegation.OnLink(wanted.Conf, name)
-	return &attach.Delegate{Conf: conf, Args: wanted.Args}, err
+	own := *wanted
+	own.Conf = conf
+	return &own, err
 }
 
 // sandbox identifies the pod's network namespace, which must not be the node's own: a
@@ -147,32 +150,47 @@ func (d *Driver) sandbox(path string) (attach.Link, error) {
 // complete builds the configuration of an interface from a file of the node. The file may
 // change later: what was built is kept with the interface. Routes that the plugins' IPAM
 // gets are no longer the driver's.
-func (d *Driver) complete(spec attach.Spec) (attach.Spec, error) {
+func (d *Driver) complete(spec attach.Spec) (attach.Spec, []attach.Notice, error) {
 	file := spec.Delegate.File
 	if file == nil {
-		return spec, nil
+		return spec, nil, nil
 	}
 	found, err := d.find(file)
 	if err != nil {
-		return spec, err
+		return spec, nil, err
 	}
+	// A grant names the file's network itself, and so an administrator has judged the file.
 	request := delegation.Request{
 		Where: found.Path, Text: found.Text, Name: file.NetworkID, Type: file.Type,
 		Allowed: delegation.Allowed{Plugins: file.Plugins, IPAM: file.IPAM}, IPAM: injected(spec),
+		Plain: delegation.Keys{IPs: true, MAC: true},
 	}
 	err = errors.Join(read(file.Args, &request.Args), read(file.Runtime, &request.Runtime))
+	request.Runtime.DeviceInfoFile = annotations.InterfaceFile(spec.PodUID, spec.IfName)
 	if err != nil {
-		return spec, err
+		return spec, nil, err
 	}
 	built, err := delegation.Build(request)
 	if err != nil {
-		return spec, err
+		return spec, nil, err
 	}
 	if file.Inject {
 		spec.Routes = nil
 	}
-	spec.Delegate = &attach.Delegate{Conf: built.JSON, Args: spec.Delegate.Args}
-	return spec, nil
+	own := *spec.Delegate
+	own.Conf, own.File, own.Args = built.JSON, nil, append(slices.Clone(own.Args), built.Plain.Args()...)
+	spec.Delegate = &own
+	return spec, unserved(spec.IfName, found.Path, built), nil
+}
+
+// unserved are events about requests of the pod for which no plugin of a file has the
+// capability.
+func unserved(ifName, path string, built delegation.Config) (list []attach.Notice) {
+	for _, capability := range built.Unserved {
+		list = append(list, attach.Notice{Reason: v1alpha1.RequestIgnoredReason, Message: fmt.Sprintf("interface %s: %q %s: %s; add it to %s on the node, or remove the request",
+			ifName, capability, built.Plain.Fate(capability), delegation.Lacks(capability), path)})
+	}
+	return list
 }
 
 // find returns the file with a configuration.
@@ -234,25 +252,6 @@ func made(result *attach.Result, spec attach.Spec) error {
 	return err
 }
 
-// addRoutes adds the default routes that the pod requests by the interface, and that no
-// plugin has made. The pod's other interfaces have none (NPWG 1.3, section 4.1).
-func addRoutes(result *attach.Result, spec attach.Spec) error {
-	missing := slices.DeleteFunc(slices.Clone(spec.Routes), result.HasRoute)
-	if len(missing) == 0 {
-		return nil
-	}
-	pod, err := netns.Open(spec.NetnsPath)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = pod.Close() }()
-	err = podside.Within(pod, func(h *podside.Socket) error { return podside.AddRoutes(h, spec.IfName, missing) })
-	if err != nil {
-		return fmt.Errorf("default-route (is the gateway in the interface's range, and does no other plugin make a default route?): %w", err)
-	}
-	return nil
-}
-
 func hasInterface(netnsPath, name string) (exists bool, err error) {
 	pod, err := netns.Open(netnsPath)
 	if err != nil {
@@ -274,7 +273,14 @@ func (d *Driver) Detach(ctx context.Context, containerID, ifName string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return d.delegates.Del(ctx, containerID, ifName)
+	kept, unknown := d.delegates.Get(containerID, ifName)
+	if err := d.delegates.Del(ctx, containerID, ifName); err != nil {
+		return err
+	}
+	if unknown == nil {
+		_ = d.files.Root.Remove(annotations.InterfaceFile(kept.PodUID, ifName)) // its end is the node's reboot else
+	}
+	return nil
 }
 
 // Check implements attach.Driver. It compares namespace and interface with what Attach has
