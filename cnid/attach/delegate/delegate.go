@@ -12,13 +12,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 
 	"github.com/containernetworking/plugins/pkg/ns"
 
 	"github.com/alioth-net/alioth/api/ipamconf"
 	"github.com/alioth-net/alioth/cnid/attach"
-	"github.com/alioth-net/alioth/cnid/attach/podside"
 	"github.com/alioth-net/alioth/cnid/delegate"
 	"github.com/alioth-net/alioth/cnid/delegate/host"
 	"github.com/alioth-net/alioth/cnid/netns"
@@ -61,9 +59,8 @@ func Type(files host.ConfDir, open func() (*delegate.Delegates, error)) attach.T
 }
 
 // capabilities: a plugin's interface is not made again in the same sandbox, because the
-// plugin may have handed out other addresses meanwhile. Delegates follow each other
-// (NPWG multi-network specification 1.3, section 7.2).
-var capabilities = attach.Capabilities{Sequential: true}
+// plugin may have handed out other addresses meanwhile.
+var capabilities = attach.Capabilities{}
 
 // Capabilities implements attach.Driver.
 func (d *Driver) Capabilities() attach.Capabilities { return capabilities }
@@ -77,7 +74,8 @@ func (d *Driver) Close() {}
 // Resize implements attach.Driver.
 func (d *Driver) Resize(context.Context, attach.Spec) error { return errors.ErrUnsupported }
 
-// Attach implements attach.Driver by the plugins' ADD.
+// Attach implements attach.Driver by the plugins' ADD. Interfaces that are made side by side
+// have their routes by Finish.
 func (d *Driver) Attach(ctx context.Context, spec attach.Spec) (attach.Link, error) {
 	link, err := d.attach(ctx, spec)
 	if err != nil {
@@ -90,7 +88,7 @@ func (d *Driver) attach(ctx context.Context, spec attach.Spec) (attach.Link, err
 	if spec.Delegate == nil {
 		return attach.Link{}, errors.New("the attachment has no configuration of a CNI plugin")
 	}
-	if err := d.delegates.Del(ctx, spec.ContainerID, spec.IfName); err != nil {
+	if err := d.Detach(ctx, spec.ContainerID, spec.IfName); err != nil {
 		return attach.Link{}, fmt.Errorf("remove remains of an earlier attempt: %w", err)
 	}
 	link, err := d.sandbox(spec.NetnsPath)
@@ -117,18 +115,20 @@ func (d *Driver) attach(ctx context.Context, spec attach.Spec) (attach.Link, err
 	if err != nil {
 		return link, err
 	}
-	if err = made(link.Result, spec); err == nil {
-		err = addRoutes(link.Result, spec)
+	if err = made(link.Result, spec); err == nil && spec.Delegate.InOrder {
+		err = finish(link.Result, spec)
 	}
 	if err != nil {
-		return link, errors.Join(err, d.delegates.Del(context.WithoutCancel(ctx), spec.ContainerID, spec.IfName))
+		return link, errors.Join(err, d.Detach(context.WithoutCancel(ctx), spec.ContainerID, spec.IfName))
 	}
 	return link, nil
 }
 
 func onLink(wanted *attach.Delegate, name string) (*attach.Delegate, error) {
 	conf, err := delegation.OnLink(wanted.Conf, name)
-	return &attach.Delegate{Conf: conf, Args: wanted.Args}, err
+	on := *wanted
+	on.Conf = conf
+	return &on, err
 }
 
 // sandbox identifies the pod's network namespace, which must not be the node's own: a
@@ -145,8 +145,7 @@ func (d *Driver) sandbox(path string) (attach.Link, error) {
 }
 
 // complete builds the configuration of an interface from a file of the node. The file may
-// change later: what was built is kept with the interface. Routes that the plugins' IPAM
-// gets are no longer the driver's.
+// change later: what was built is kept with the interface.
 func (d *Driver) complete(spec attach.Spec) (attach.Spec, error) {
 	file := spec.Delegate.File
 	if file == nil {
@@ -168,10 +167,9 @@ func (d *Driver) complete(spec attach.Spec) (attach.Spec, error) {
 	if err != nil {
 		return spec, err
 	}
-	if file.Inject {
-		spec.Routes = nil
-	}
-	spec.Delegate = &attach.Delegate{Conf: built.JSON, Args: spec.Delegate.Args}
+	with := *spec.Delegate
+	with.Conf = built.JSON
+	spec.Delegate = &with
 	return spec, nil
 }
 
@@ -216,7 +214,7 @@ func attachmentOf(spec attach.Spec) delegate.Attachment {
 	return delegate.Attachment{
 		ContainerID: spec.ContainerID, IfName: spec.IfName, Request: spec.Request, PodUID: spec.PodUID,
 		Network: spec.Network, Description: spec.Description, NetnsPath: spec.NetnsPath,
-		Conf: spec.Delegate.Conf, Args: spec.Delegate.Args,
+		Conf: spec.Delegate.Conf, Args: spec.Delegate.Args, Rules: spec.Rules,
 	}
 }
 
@@ -232,25 +230,6 @@ func made(result *attach.Result, spec attach.Spec) error {
 			delegate.ErrIfName, spec.IfName)
 	}
 	return err
-}
-
-// addRoutes adds the default routes that the pod requests by the interface, and that no
-// plugin has made. The pod's other interfaces have none (NPWG 1.3, section 4.1).
-func addRoutes(result *attach.Result, spec attach.Spec) error {
-	missing := slices.DeleteFunc(slices.Clone(spec.Routes), result.HasRoute)
-	if len(missing) == 0 {
-		return nil
-	}
-	pod, err := netns.Open(spec.NetnsPath)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = pod.Close() }()
-	err = podside.Within(pod, func(h *podside.Socket) error { return podside.AddRoutes(h, spec.IfName, missing) })
-	if err != nil {
-		return fmt.Errorf("default-route (is the gateway in the interface's range, and does no other plugin make a default route?): %w", err)
-	}
-	return nil
 }
 
 func hasInterface(netnsPath, name string) (exists bool, err error) {
@@ -269,12 +248,14 @@ func hasInterface(netnsPath, name string) (exists bool, err error) {
 	return exists, err
 }
 
-// Detach implements attach.Driver by the plugins' DEL, with the namespace or without.
+// Detach implements attach.Driver by the plugins' DEL, with the namespace or without. Rules
+// outlive the interface, so they are removed apart from it.
 func (d *Driver) Detach(ctx context.Context, containerID, ifName string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return d.delegates.Del(ctx, containerID, ifName)
+	rules := d.removeRules(containerID, ifName) // first: they are found by what is kept
+	return errors.Join(d.delegates.Del(ctx, containerID, ifName), rules)
 }
 
 // Check implements attach.Driver. It compares namespace and interface with what Attach has
@@ -297,6 +278,9 @@ func (d *Driver) Check(ctx context.Context, spec attach.Spec) (attach.Link, erro
 	spec.NetnsPath = kept.NetnsPath
 	if err := made(link.Result, spec); err != nil {
 		return attach.Link{}, fmt.Errorf("%w: %w", attach.ErrMismatch, err)
+	}
+	if err := checkRouting(link.Result, spec); err != nil {
+		return attach.Link{}, err
 	}
 	if err := d.delegates.Check(ctx, spec.ContainerID, spec.IfName); err != nil {
 		return attach.Link{}, fmt.Errorf("%w: %w", attach.ErrMismatch, err)
