@@ -32,6 +32,7 @@ import (
 	"github.com/alioth-net/alioth/store/kinds/ipamapi"
 	"github.com/alioth-net/alioth/store/kinds/nmstateapi"
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
+	"github.com/alioth-net/alioth/store/multinet"
 )
 
 // Config is the daemon's command line.
@@ -81,6 +82,9 @@ type Config struct {
 	// DelegationWait limits the plugins of one interface.
 	Delegation     bool
 	DelegationWait time.Duration
+	// GlobalNamespaces are those whose NetworkAttachmentDefinitions pods of all namespaces may
+	// select.
+	GlobalNamespaces []string
 	// DelegationHost is the process that has the node's files, for NodeNetworkState too:
 	// HostInit or HostParent.
 	DelegationHost string
@@ -228,6 +232,9 @@ func (c Config) checkServers() error {
 }
 
 func (c Config) checkDelegation() error {
+	if err := multinet.CheckNamespaces(c.GlobalNamespaces); err != nil {
+		return fmt.Errorf("--global-namespaces: %w", err)
+	}
 	if c.DelegationWait <= 0 || c.DelegationWait > attachment.DefaultEstablishWait {
 		return fmt.Errorf("--delegation-timeout: want more than 0 and at most %s, got %s", attachment.DefaultEstablishWait, c.DelegationWait)
 	}

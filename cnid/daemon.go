@@ -104,7 +104,7 @@ func newDaemon(n *node, c control) *daemon {
 		Journal: n.journal, Drivers: n.drivers, Decisions: n.decisions(c, d.apiHost), Datapath: reconcile.NewDatapath(n.progress, n.kernel, n.plan, n.store),
 		Releaser: release.NewDelayed(n.held, c.releaser, ask), Links: d.hostLinks, Devices: n.cfg.devices(),
 		Metrics: attachment.NewMetrics(n.registry), Log: n.log,
-		Attached: c.attached, Wait: n.cfg.Wait,
+		Attached: c.attached, Warn: c.reporter.Refused, Wait: n.cfg.Wait,
 	})
 	d.server = cniserver.New(cniserver.Config{Manager: d.attachments, Metrics: cniserver.NewMetrics(n.registry), Log: n.log})
 	d.proxyHealth = &proxyhealth.Server{Addr: n.cfg.ProxyHealthAddr, State: n.proxyState, Log: n.log}
@@ -144,8 +144,8 @@ func (d *daemon) explainLeftOut() []string {
 func (n *node) decisions(c control, host *apihost.Follower) *decision.Decisions {
 	return decision.New(decision.Config{
 		Plan: n.plan, Reserved: host.Addresses, Store: n.store, Pair: n.kind, Probed: n.held.Probed, DomainSynced: c.domainSynced,
-		NamespaceSynced: c.namespaceSynced,
-		Attached:        n.journal.Records, Listens: n.host.Listens,
+		NamespaceSynced: c.namespaceSynced, Sharing: multinet.Sharing{Global: n.cfg.GlobalNamespaces},
+		Attached: n.journal.Records, Listens: n.host.Listens,
 		MTU: n.progress.PodMTU, Problem: n.progress.Problem, Warn: c.reporter.Refused, Log: n.log,
 	})
 }

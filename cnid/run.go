@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/alioth-net/alioth/cnid/attach/sriov"
 	"github.com/alioth-net/alioth/cnid/cniserver"
 	"github.com/alioth-net/alioth/cnid/follow"
 	"github.com/alioth-net/alioth/cnid/hostlink/linkreport"
@@ -61,7 +60,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	// With an incomplete journal, addresses in use would be released.
 	complete := func() bool { return sources.BaseSynced() && n.progress.Adopted() }
 	releaser := release.New(cfg.NodeName, n.store, n.journal, api, complete, n.held.Holds, log)
-	statuses := networkstatus.New(networkstatus.Config{API: api, Store: n.store, Synced: sources.Synced, Records: n.journal.Records, OfPod: n.journal.OfPod, Reported: delegates.reported, PF: sriov.PhysicalFunction, Log: log})
+	statuses := networkstatus.New(networkstatus.Config{API: api, Store: n.store, Synced: sources.Synced, Records: n.journal.Records, OfPod: n.journal.OfPod, Knowledge: cfg.knowledge(delegates, log), Log: log})
 	links := linkreport.New(cfg.NodeName, api, n.store, log)
 	d := newDaemon(n, control{
 		synced: sources.Synced, domainSynced: sources.DomainSynced, namespaceSynced: sources.NamespaceSynced, vpcs: sources.VPCs, tables: sources.Tables, leftOut: rowSet.LeftOut, releaser: releaser, reporter: reporting{reporter, links},

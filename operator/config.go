@@ -65,6 +65,9 @@ type Config struct {
 	Annotations []string
 	// Delegation: nodes run other CNI plugins for pods, where a DelegationGrant permits it.
 	Delegation bool
+	// GlobalNamespaces are those whose NetworkAttachmentDefinitions pods of all namespaces may
+	// select.
+	GlobalNamespaces []string
 	// SRIOV: nodes attach pods to virtual functions of devices.
 	SRIOV bool
 	// NamingScheme is "", or NamingLegacy: interfaces are named by container_prefix alone.
@@ -156,6 +159,9 @@ func (c Config) validate() error {
 			return fmt.Errorf("annotation %q: want %q or %q: correct --interface-annotations", annotation, interfaces.AnnotationDANM, interfaces.AnnotationNPWG)
 		}
 	}
+	if err := multinet.CheckNamespaces(c.GlobalNamespaces); err != nil {
+		return fmt.Errorf("global namespaces: %w: correct --global-namespaces", err)
+	}
 	if c.InterfacesPerPod < 1 {
 		return fmt.Errorf("interfaces per pod: want at least 1, got %d: correct --interfaces-per-pod", c.InterfacesPerPod)
 	}
@@ -238,8 +244,12 @@ func (c Config) ownSource() pod.Source {
 		DefaultVPC: c.DefaultVPC, VPCTypes: c.vpcTypes(), Kinds: c.kinds(),
 		Annotations: c.Annotations, Delegation: c.Delegation,
 		LegacyNames: c.NamingScheme == NamingLegacy, Limit: c.InterfacesPerPod, Links: c.TenantLimits.Numbers,
+		Sharing: c.sharing(),
 	})
 }
+
+// sharing is whose definitions pods and Services of other namespaces may name.
+func (c Config) sharing() multinet.Sharing { return multinet.Sharing{Global: c.GlobalNamespaces} }
 
 // vpcTypes returns the VPCTypes in lower case, as the rows of networks have their types.
 func (c Config) vpcTypes() []string {

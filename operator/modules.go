@@ -285,7 +285,7 @@ func networkServices() module {
 		register: func(p *parts) error {
 			return netservice.Register(p.env.controllers, p.feed, netservice.New(netservice.Options{
 				Client: p.client("netservice"), Live: p.env.live, Store: p.rows, Events: p.env.events, Endpoints: p.cfg.ServiceEndpoints,
-				Rules: netservice.Rules{DefaultVPC: p.cfg.DefaultVPC, VPCTypes: p.cfg.vpcTypes(), Services: p.cfg.TenantServices},
+				Rules: netservice.Rules{DefaultVPC: p.cfg.DefaultVPC, VPCTypes: p.cfg.vpcTypes(), Services: p.cfg.TenantServices, Sharing: p.cfg.sharing()},
 			}))
 		},
 	}

@@ -32,6 +32,8 @@ type Pod struct {
 	Interfaces, InterfacesProblem string
 	// Selections is the text of the annotation k8s.v1.cni.cncf.io/networks.
 	Selections string
+	// DefaultSelection is the text of the annotation v1.multus-cni.io/default-network.
+	DefaultSelection string
 	// NetworkStatus is the text of the annotation k8s.v1.cni.cncf.io/network-status.
 	NetworkStatus string
 	// Attachments is the text of the attachments annotation.

@@ -45,8 +45,10 @@ type Attachment struct {
 	// Definition is namespace/name of the NetworkAttachmentDefinition that the pod has
 	// selected for the interface; "" for none.
 	Definition string `json:"definition,omitempty"`
-	// NoDefaultRoute keeps default routes away from an interface in a VPC: another
-	// interface of the pod has them.
+	// DefaultRoute reports that the pod requests its default routes by the interface.
+	DefaultRoute bool `json:"defaultRoute,omitempty"`
+	// NoDefaultRoute keeps default routes away from the interface: another interface of the
+	// pod has them. An interface in a network of DANM has them in Link otherwise.
 	NoDefaultRoute bool `json:"noDefaultRoute,omitempty"`
 	// VPC is the name of the VPC object; "" outside of every VPC.
 	VPC string `json:"vpc"`
@@ -77,6 +79,9 @@ type Delegate struct {
 	Conf json.RawMessage `json:"conf,omitempty"`
 	// File is a configuration on the nodes' disks.
 	File *DelegateFile `json:"file,omitempty"`
+	// IP and MAC are what the plugins get in CNI_ARGS (delegation.Plain), "" for nothing.
+	IP  string `json:"ip,omitempty"`
+	MAC string `json:"mac,omitempty"`
 }
 
 // OwnIPAM reports whether the addresses of the interface are the plugins' to choose: no
@@ -237,9 +242,11 @@ func (a *Attachment) check() error {
 			list = append(list, l.VF.SpoofCheck, l.VF.Trust, l.VF.LinkState, l.VF.Proto)
 		}
 	}
-	if a.Delegate != nil && a.Delegate.File != nil {
-		f := a.Delegate.File
-		list = slices.Concat(list, []string{f.NetworkID, f.Name, f.Type}, f.Plugins, f.IPAM)
+	if d := a.Delegate; d != nil {
+		list = append(list, d.IP, d.MAC)
+		if f := d.File; f != nil {
+			list = slices.Concat(list, []string{f.NetworkID, f.Name, f.Type}, f.Plugins, f.IPAM)
+		}
 	}
 	for _, text := range list {
 		if !said.IsShort(text) {

@@ -4,10 +4,14 @@
 package annotations
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
+
+	"github.com/alioth-net/alioth/api/said"
 )
 
 // NetworkStatusKey is the annotation that reports the interfaces of a running pod (NPWG
@@ -49,6 +53,14 @@ type StatusDNS struct {
 // DeviceInfoVersion is the version of the NPWG device information specification that
 // DeviceInfo follows.
 const DeviceInfoVersion = "1.1.0"
+
+// Types of DeviceInfo.
+const (
+	DevicePCI       = "pci"
+	DeviceVDPA      = "vdpa"
+	DeviceVhostUser = "vhost-user"
+	DeviceMemif     = "memif"
+)
 
 // DeviceInfo describes the device behind an interface. Type is pci, vdpa, vhost-user or
 // memif, and the field of that type is set.
@@ -92,6 +104,58 @@ type MemifDevice struct {
 	Role string `json:"role"`
 	Path string `json:"path"`
 	Mode string `json:"mode"`
+}
+
+// Directories of the nodes in which programs describe devices (device information
+// specification, section 2): device plugins, and CNI plugins.
+const (
+	deviceInfoOfDevices = "/var/run/k8s.cni.cncf.io/devinfo/dp/"
+	deviceInfoOfPods    = "/var/run/k8s.cni.cncf.io/devinfo/cni/"
+)
+
+// DeviceFile is the file in which a device plugin describes a device of a resource.
+func DeviceFile(resource, id string) string {
+	return deviceInfoOfDevices + strings.ReplaceAll(resource+"-"+id, "/", "-") + "-device.json"
+}
+
+// InterfaceFile is the file in which the CNI plugins of an interface describe its device, if
+// they have the capability CNIDeviceInfoFile.
+func InterfaceFile(podUID, ifName string) string {
+	return deviceInfoOfPods + strings.ReplaceAll(podUID+"-"+ifName, "/", "-") + ".json"
+}
+
+// ParseDeviceInfo reads a file about a device. Its author is a program of the node; keys that
+// are not known are left out.
+func ParseDeviceInfo(text []byte) (*DeviceInfo, error) {
+	info := &DeviceInfo{}
+	if err := json.Unmarshal(text, info); err != nil {
+		return nil, fmt.Errorf("decode device information: %w", said.Error(err))
+	}
+	if err := info.check(); err != nil {
+		return nil, err
+	}
+	known := &DeviceInfo{Type: info.Type, Version: cmp.Or(info.Version, DeviceInfoVersion)}
+	texts := []string{known.Version}
+	switch info.Type { // the other descriptions are not for this type
+	case DevicePCI:
+		known.PCI = info.PCI
+		texts = append(texts, info.PCI.Address, info.PCI.VhostNet, info.PCI.RDMADevice, info.PCI.PFAddress, info.PCI.RepresentorDevice)
+	case DeviceVDPA:
+		known.VDPA = info.VDPA
+		texts = append(texts, info.VDPA.ParentDevice, info.VDPA.Driver, info.VDPA.Path, info.VDPA.PCIAddress, info.VDPA.PFAddress, info.VDPA.RepresentorDevice)
+	case DeviceVhostUser:
+		known.VhostUser = info.VhostUser
+		texts = append(texts, info.VhostUser.Mode, info.VhostUser.Path)
+	case DeviceMemif:
+		known.Memif = info.Memif
+		texts = append(texts, info.Memif.Role, info.Memif.Path, info.Memif.Mode)
+	}
+	for _, text := range texts {
+		if !said.IsShort(text) {
+			return nil, fmt.Errorf("device information has a text of %d bytes that is too long or can't be printed: %s", len(text), said.Quote(text))
+		}
+	}
+	return known, nil
 }
 
 // statusJSON is written for all readers. The specification has default-route, the
@@ -158,7 +222,7 @@ func (d *DeviceInfo) check() error {
 	if d == nil {
 		return nil
 	}
-	set := map[string]bool{"pci": d.PCI != nil, "vdpa": d.VDPA != nil, "vhost-user": d.VhostUser != nil, "memif": d.Memif != nil}
+	set := map[string]bool{DevicePCI: d.PCI != nil, DeviceVDPA: d.VDPA != nil, DeviceVhostUser: d.VhostUser != nil, DeviceMemif: d.Memif != nil}
 	if !set[d.Type] {
 		return fmt.Errorf("device information of type %q has no description of that type", d.Type)
 	}

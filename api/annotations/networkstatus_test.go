@@ -151,3 +151,28 @@ func TestFormatNetworkStatusRefuses(t *testing.T) {
 		}
 	}
 }
+
+func TestDeviceInformationIsReadAsPrograms(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"type":"pci","version":"1.0.0","pci":{"pci-address":"0000:af:06.0","new":1}}`:                                  `{"type":"pci","version":"1.0.0","pci":{"pci-address":"0000:af:06.0"}}`,
+		`{"type":"memif","memif":{"role":"master","path":"/run/b","mode":"ip"}}`:                                         `{"type":"memif","version":"1.1.0","memif":{"role":"master","path":"/run/b","mode":"ip"}}`,
+		`{"type":"vhost-user","version":"1.1.0","vhost-user":{"mode":"client","path":"/a"},"pci":{"pci-address":"x"}}`:   `{"type":"vhost-user","version":"1.1.0","vhost-user":{"mode":"client","path":"/a"}}`,
+		`{"type":"vdpa","version":"1.1.0","vdpa":{"parent-device":"vdpa0","driver":"vhost","path":"/dev/vhost-vdpa-0"}}`: `{"type":"vdpa","version":"1.1.0","vdpa":{"parent-device":"vdpa0","driver":"vhost","path":"/dev/vhost-vdpa-0"}}`,
+		`{"type":"pci","version":"1.1.0"}`:   `error: device information of type "pci"`,
+		`{"type":"other","version":"1.1.0"}`: `error: device information of type "other"`,
+		`[]`:                                 "error: decode",
+		`{"type":"pci","version":"1.1.0","pci":{"pci-address":"` + strings.Repeat("x", 300) + `"}}`: "error: device information has a text of 300 bytes",
+	} {
+		got := ""
+		if info, err := annotations.ParseDeviceInfo([]byte(text)); err != nil {
+			got = "error: " + err.Error()
+		} else if raw, err := json.Marshal(info); err != nil {
+			t.Fatal(err)
+		} else {
+			got = string(raw)
+		}
+		if got != want && (!strings.HasPrefix(want, "error: ") || !strings.HasPrefix(got, want)) {
+			t.Errorf("%.80s: %s, want %s", text, got, want)
+		}
+	}
+}

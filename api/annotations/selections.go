@@ -18,6 +18,10 @@ import (
 // (NPWG multi-network specification 1.3, section 4.1).
 const NetworksKey = "k8s.v1.cni.cncf.io/networks"
 
+// DefaultNetworkKey is the annotation in which a pod selects one NetworkAttachmentDefinition
+// for its first interface, in place of the network that it would have (Multus).
+const DefaultNetworkKey = "v1.multus-cni.io/default-network"
+
 const networksExample = `net-a,other-ns/net-b@net2 or [{"name": "net-a"}, {"name": "net-b", "namespace": "other-ns", "interface": "net2"}]`
 
 // NetworkSelection is one element of the annotation k8s.v1.cni.cncf.io/networks: a
@@ -33,6 +37,8 @@ type NetworkSelection struct {
 	IPs []RequestedIP
 	// MAC requested, lower case with colons; "" for any.
 	MAC string
+	// GUID requested, an address of InfiniBand of 8 bytes, lower case with colons; "" for any.
+	GUID string
 	// CNIArgs is a JSON object without blanks, for the plugin's configuration; nil for
 	// none.
 	CNIArgs json.RawMessage
@@ -48,6 +54,9 @@ type NetworkSelection struct {
 	// DeviceID requested, for example a PCI address; "" for any. The kubelet alone
 	// allocates devices: compare it with the allocation of this pod.
 	DeviceID string
+	// Foreign are keys that Multus accepts in manifests, and that no implementation carries
+	// out: "gateway".
+	Foreign []string
 }
 
 // RequestedIP is an IP that a pod requests.
@@ -77,7 +86,9 @@ type selectionJSON struct {
 	Bandwidth    *bandwidthJSON  `json:"bandwidth"`
 	DefaultRoute *[]string       `json:"default-route"`
 	DeviceID     *string         `json:"deviceID"`
-	GUID         json.RawMessage `json:"infiniband-guid"`
+	GUID         *string         `json:"infiniband-guid"`
+	GUIDAlias    *string         `json:"infinibandGUID"`
+	Gateway      json.RawMessage `json:"gateway"`
 	IPAMClaim    json.RawMessage `json:"ipam-claim-reference"`
 }
 
@@ -89,7 +100,7 @@ type selectionJSON struct {
 // it ignored, but then a pod would start without a network that it relies on. Keys
 // without a period are reserved by the specification, so unknown ones are errors; keys
 // with a period (reverse DNS) are other programs' and are ignored. Not supported, and
-// refused, are infiniband-guid and ipam-claim-reference.
+// refused, is ipam-claim-reference.
 func ParseNetworks(text, podNamespace string) ([]NetworkSelection, error) {
 	list, err := selections(text)
 	if err != nil {
@@ -107,6 +118,29 @@ func ParseNetworks(text, podNamespace string) ([]NetworkSelection, error) {
 		return nil, err
 	}
 	return list, nil
+}
+
+// ParseDefaultNetwork reads the annotation v1.multus-cni.io/default-network, in the formats
+// of ParseNetworks. It selects one definition, or nothing if the text is blank.
+func ParseDefaultNetwork(text, podNamespace string) (*NetworkSelection, error) {
+	list, err := selections(text)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("want one name such as net-a or other-ns/net-a: %w", err)
+	case len(list) == 0:
+		return nil, nil
+	case len(list) > 1:
+		return nil, fmt.Errorf("it has %d elements, and a pod has one default network: keep one", len(list))
+	}
+	one := &list[0]
+	if one.Interface != "" && one.Interface != FirstInterface {
+		return nil, fmt.Errorf("it names the interface %s, and that of the default network is %s: remove the name", said.Quote(one.Interface), FirstInterface)
+	}
+	one.Interface = FirstInterface
+	if one.Namespace == "" {
+		one.Namespace = podNamespace
+	}
+	return one, nil
 }
 
 func selections(text string) ([]NetworkSelection, error) {

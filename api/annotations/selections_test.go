@@ -69,9 +69,12 @@ func TestParseNetworksReadsBothFormats(t *testing.T) {
 		"bandwidth": {`[{"name":"net-a","bandwidth":{"ingressRate":2048,"ingressBurst":1600,"egressRate":4096}}]`, selected(func(s *annotations.NetworkSelection) {
 			s.Bandwidth = annotations.Bandwidth{IngressRate: 2048, IngressBurst: 1600, EgressRate: 4096}
 		})},
-		"default route":                   {`[{"name":"net-a","default-route":["10.0.0.1","fe80::1"]}]`, selected(func(s *annotations.NetworkSelection) { s.DefaultRoute, s.Gateways = true, addrs("10.0.0.1", "fe80::1") })},
-		"default route without a gateway": {`[{"name":"net-a","default-route":[]}]`, selected(func(s *annotations.NetworkSelection) { s.DefaultRoute = true })},
-		"a device":                        {`[{"name":"net-a","deviceID":"0000:af:06.0"}]`, selected(func(s *annotations.NetworkSelection) { s.DeviceID = "0000:af:06.0" })},
+		"default route":                       {`[{"name":"net-a","default-route":["10.0.0.1","fe80::1"]}]`, selected(func(s *annotations.NetworkSelection) { s.DefaultRoute, s.Gateways = true, addrs("10.0.0.1", "fe80::1") })},
+		"default route without a gateway":     {`[{"name":"net-a","default-route":[]}]`, selected(func(s *annotations.NetworkSelection) { s.DefaultRoute = true })},
+		"a GUID, as the capability is called": {`[{"name":"net-a","infinibandGUID":"C2-11-22-33-44-55-66-77"}]`, selected(func(s *annotations.NetworkSelection) { s.GUID = "c2:11:22:33:44:55:66:77" })},
+		"a GUID":                              {`[{"name":"net-a","infiniband-guid":"c2:11:22:33:44:55:66:77"}]`, selected(func(s *annotations.NetworkSelection) { s.GUID = "c2:11:22:33:44:55:66:77" })},
+		"a key that Multus does not read":     {`[{"name":"net-a","gateway":["10.0.0.1"]}]`, selected(func(s *annotations.NetworkSelection) { s.Foreign = []string{"gateway"} })},
+		"a device":                            {`[{"name":"net-a","deviceID":"0000:af:06.0"}]`, selected(func(s *annotations.NetworkSelection) { s.DeviceID = "0000:af:06.0" })},
 	}
 	for name, test := range tests {
 		got, err := annotations.ParseNetworks(test.text, "pods")
@@ -80,6 +83,36 @@ func TestParseNetworksReadsBothFormats(t *testing.T) {
 		}
 		if diff := cmp.Diff(test.want, got, equalAddrs); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestADefaultNetworkIsOneDefinition(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                   "",
+		" ":                  "",
+		"net-a":              "pods/net-a eth0",
+		"other/net-a":        "other/net-a eth0",
+		"other/net-a@eth0":   "other/net-a eth0",
+		`[{"name":"net-a"}]`: "pods/net-a eth0",
+		`[]`:                 "",
+		"net-a,net-b":        "error: it has 2 elements",
+		"net-a@net1":         "error: it names the interface \"net1\"",
+		"../net-a":           "error: want one name such as",
+		"a/b/c":              "error: want one name such as",
+		`[{"name":"a/b"}]`:   "error: want one name such as",
+		`{"name":"net-a"}`:   "error: want one name such as",
+	} {
+		one, err := annotations.ParseDefaultNetwork(text, "pods")
+		got := ""
+		switch {
+		case err != nil:
+			got = "error: " + err.Error()
+		case one != nil:
+			got = one.Namespace + "/" + one.Name + " " + one.Interface
+		}
+		if !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("%q: %s, want %s", text, got, want)
 		}
 	}
 }
@@ -125,12 +158,14 @@ func TestParseNetworksRefusesTheWholeAnnotation(t *testing.T) {
 		"a namespace with a slash":     {element(`"namespace":"a/b"`), `element 1: namespace "a/b"`},
 
 		"a reserved unknown key":           {element(`"ipRequest":["10.0.0.1"]`), `unknown field "ipRequest"`},
-		"another one":                      {element(`"gateway":["10.0.0.1"]`), `unknown field "gateway"`},
+		"another one":                      {element(`"gatewayRequest":["10.0.0.1"]`), `unknown field "gatewayRequest"`},
 		"a key in another case":            {element(`"IPs":["10.0.0.1"]`), `unknown field "IPs"`},
 		"a key twice":                      {element(`"mac":"02:00:00:00:00:01","mac":"02:00:00:00:00:02"`), `duplicate field`},
 		"an IPAM claim":                    {element(`"ipam-claim-reference":"c"`), `"ipam-claim-reference" is not supported`},
 		"an IPAM claim beside IPs":         {element(`"ipam-claim-reference":"c","ips":["10.0.0.1"]`), `"ipam-claim-reference" is not supported`},
-		"a GUID":                           {element(`"infiniband-guid":"c2:11:22:33:44:55:66:77"`), `"infiniband-guid" is not supported`},
+		"a GUID of 6 bytes":                {element(`"infiniband-guid":"c2:11:22:33:44:55"`), "infiniband-guid \"c2:11:22:33:44:55\" is no GUID: 8 bytes"},
+		"a GUID of zeros":                  {element(`"infiniband-guid":"00:00:00:00:00:00:00:00"`), "is no GUID"},
+		"two GUIDs":                        {element(`"infiniband-guid":"c2:11:22:33:44:55:66:77","infinibandGUID":"c2:11:22:33:44:55:66:78"`), "differ: keep the first"},
 		"IPs that are none":                {element(`"ips":["ten"]`), `ips: "ten" is no unicast`},
 		"no IPs":                           {element(`"ips":[]`), `"ips" is empty`},
 		"an IP twice":                      {element(`"ips":["10.0.0.1","10.0.0.1/24"]`), "10.0.0.1 is listed twice"},
@@ -217,7 +252,10 @@ func TestValuesOfSelectionsHaveTheFormOfCNI(t *testing.T) {
 func writeNetworks(list []annotations.NetworkSelection) (string, error) {
 	elements := []map[string]any{}
 	for _, one := range list {
-		element := map[string]any{"name": one.Name, "namespace": one.Namespace, "interface": one.Interface, "mac": one.MAC, "deviceID": one.DeviceID}
+		element := map[string]any{"name": one.Name, "namespace": one.Namespace, "interface": one.Interface, "mac": one.MAC, "infiniband-guid": one.GUID, "deviceID": one.DeviceID}
+		for _, key := range one.Foreign {
+			element[key] = "x"
+		}
 		var ips []string
 		for _, ip := range one.IPs {
 			ips = append(ips, ip.String())

@@ -60,16 +60,16 @@ type bandwidthJSON struct {
 var deviceID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}$`)
 
 func (j selectionJSON) read() (NetworkSelection, error) {
-	if given(j.GUID) {
-		return NetworkSelection{}, errors.New(`"infiniband-guid" is not supported: remove it`)
-	}
 	if given(j.IPAMClaim) {
 		return NetworkSelection{}, errors.New(`"ipam-claim-reference" is not supported: remove it; addresses stay with the pod`)
 	}
 	one := NetworkSelection{Namespace: value(j.Namespace), Name: value(j.Name), DeviceID: value(j.DeviceID)}
+	if given(j.Gateway) {
+		one.Foreign = append(one.Foreign, "gateway")
+	}
 	err := checkReference(one)
 	for _, step := range []func(*NetworkSelection) error{
-		j.readInterface, j.readIPs, j.readMAC, j.readArgs, j.readPorts, j.readBandwidth, j.readDefaultRoute,
+		j.readInterface, j.readIPs, j.readMAC, j.readGUID, j.readArgs, j.readPorts, j.readBandwidth, j.readDefaultRoute,
 	} {
 		if err == nil {
 			err = step(&one)
@@ -139,6 +139,23 @@ func (j selectionJSON) readMAC(one *NetworkSelection) error {
 		return fmt.Errorf("mac %s is no MAC of an interface: 6 bytes such as 02:23:45:67:89:01, no group address", said.Quote(text))
 	}
 	one.MAC = mac.String()
+	return nil
+}
+
+// readGUID accepts the name of the capability as a second name of the key.
+func (j selectionJSON) readGUID(one *NetworkSelection) error {
+	text, alias := value(j.GUID), value(j.GUIDAlias)
+	if text != "" && alias != "" && text != alias {
+		return fmt.Errorf(`"infiniband-guid" %s and "infinibandGUID" %s differ: keep the first`, said.Quote(text), said.Quote(alias))
+	}
+	if text = cmp.Or(text, alias); text == "" {
+		return nil
+	}
+	guid, err := net.ParseMAC(text)
+	if err != nil || len(guid) != 8 || bytes.Equal(guid, make([]byte, 8)) {
+		return fmt.Errorf("infiniband-guid %s is no GUID: 8 bytes such as c2:11:22:33:44:55:66:77", said.Quote(text))
+	}
+	one.GUID = guid.String()
 	return nil
 }
 

@@ -74,6 +74,12 @@ const (
 	// DelegationNotGrantedReason: no DelegationGrant permits what CNI plugins would run
 	// for the pod.
 	DelegationNotGrantedReason = "DelegationNotGranted"
+	// RequestIgnoredReason (event): the pod requests a value for an interface that its
+	// network does not take. The pod starts without it.
+	RequestIgnoredReason = "RequestIgnored"
+	// DefaultRouteKeptReason (event): a network of the pod would have given it a second
+	// default route.
+	DefaultRouteKeptReason = "DefaultRouteKept"
 	// DevicesNotRequestedReason: the pod's containers request fewer devices than its
 	// interfaces need.
 	DevicesNotRequestedReason = "DevicesNotRequested"

@@ -9,6 +9,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 const (
 	DelegationRequestArgs = "cni-args"
 	DelegationRequestMAC  = "mac"
+	DelegationRequestGUID = "infiniband-guid"
 )
 
 // DelegationGrantSpec names networks and what their configurations may run: those of
@@ -16,7 +17,8 @@ const (
 // runs as root on the nodes, with a configuration that a definition's author has written,
 // or one of the nodes' files.
 // +kubebuilder:validation:XValidation:rule="has(self.namespaces) || has(self.networks)",message="name namespaces or networks: otherwise the grant covers no network"
-// +kubebuilder:validation:XValidation:rule="has(self.plugins) || has(self.settings)",message="name plugins or settings: otherwise the grant permits nothing"
+// +kubebuilder:validation:XValidation:rule="has(self.plugins) || has(self.settings) || has(self.fromNamespaces)",message="name plugins, settings or fromNamespaces: otherwise the grant permits nothing"
+// +kubebuilder:validation:XValidation:rule="!has(self.fromNamespaces) || has(self.namespaces)",message="fromNamespaces needs namespaces: pods of these may use the definitions"
 type DelegationGrantSpec struct {
 	// Namespaces of which every network has the grant. One with the label
 	// alioth.dev/tenant has none, even if the list names it.
@@ -27,6 +29,18 @@ type DelegationGrantSpec struct {
 	// +listType=set
 	// +optional
 	Namespaces []string `json:"namespaces,omitempty"`
+	// FromNamespaces are further namespaces whose NetworkAttachmentDefinitions pods in
+	// Namespaces may select: those that name a network of Alioth, and, with Plugins, those
+	// with a configuration for CNI plugins. The latter need a namespace without the label
+	// alioth.dev/tenant. Everybody who writes definitions there decides what these pods get
+	// within the grant.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +listType=set
+	// +optional
+	FromNamespaces []string `json:"fromNamespaces,omitempty"`
 	// Networks are single networks with the grant: NetworkAttachmentDefinitions as
 	// namespace/name, networks of DANM with a static type as DanmNet/namespace/name,
 	// TenantNetwork/namespace/name or ClusterNetwork/name.
@@ -57,9 +71,9 @@ type DelegationGrantSpec struct {
 	// +optional
 	IPAM []string `json:"ipam,omitempty"`
 	// Requests are keys of k8s.v1.cni.cncf.io/networks that the pods may use beside
-	// those that need no grant: cni-args, mac.
-	// +kubebuilder:validation:MaxItems=2
-	// +kubebuilder:validation:items:Enum=cni-args;mac
+	// those that need no grant: cni-args, mac, infiniband-guid.
+	// +kubebuilder:validation:MaxItems=3
+	// +kubebuilder:validation:items:Enum=cni-args;mac;infiniband-guid
 	// +listType=set
 	// +optional
 	Requests []string `json:"requests,omitempty"`
@@ -82,6 +96,7 @@ type DelegationGrantSpec struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,path=delegationgrants,singular=delegationgrant
 // +kubebuilder:printcolumn:name="Namespaces",type=string,JSONPath=`.spec.namespaces`
+// +kubebuilder:printcolumn:name="From",type=string,JSONPath=`.spec.fromNamespaces`
 // +kubebuilder:printcolumn:name="Networks",type=string,JSONPath=`.spec.networks`
 // +kubebuilder:printcolumn:name="Plugins",type=string,JSONPath=`.spec.plugins`
 // +kubebuilder:printcolumn:name="IPAM",type=string,JSONPath=`.spec.ipam`

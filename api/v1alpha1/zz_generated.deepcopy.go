@@ -361,6 +361,11 @@ func (in *DelegationGrantSpec) DeepCopyInto(out *DelegationGrantSpec) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.FromNamespaces != nil {
+		in, out := &in.FromNamespaces, &out.FromNamespaces
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Networks != nil {
 		in, out := &in.Networks, &out.Networks
 		*out = make([]string, len(*in))

@@ -133,6 +133,7 @@ func (o *options) addFlags(root *cobra.Command) {
 	flags.StringVar((*string)(&o.PodDevice), "pod-device", string(o.PodDevice),
 		fmt.Sprintf("kind of the devices of new pods, one of %v; auto selects the first kind that the node's kernel has", cnid.PodDevices()))
 	flags.BoolVar(&o.Delegation, "delegation", o.Delegation, "run other CNI plugins of this node for interfaces of pods, where a DelegationGrant permits it; the daemon needs the PID namespace of the node")
+	flags.StringSliceVar(&o.GlobalNamespaces, "global-namespaces", o.GlobalNamespaces, "namespaces whose NetworkAttachmentDefinitions pods of all namespaces may select, as the operator has them")
 	flags.StringVar(&o.DelegationHost, "delegation-host", o.DelegationHost, "process whose mount namespace is that of the node, for --delegation and --node-network-state: init (PID 1), or parent (the parent process of the daemon) if nodes share a PID namespace")
 	flags.BoolVar(&o.SRIOV, "sriov", o.SRIOV, "attach pods to virtual functions of SR-IOV that the kubelet has allocated to them")
 	flags.StringVar(&o.PodResources, "pod-resources-socket", o.PodResources, "socket of the API by which the kubelet tells the devices of pods")

@@ -76,6 +76,7 @@ func (o *options) addFlags(root *cobra.Command) {
 	flags.StringVar(&o.NamingScheme, "naming-scheme", o.NamingScheme, `"legacy" names interfaces by container_prefix alone; by default the name ends with the interface's number`)
 	flags.StringSliceVar(&o.Annotations, "interface-annotations", o.Annotations, "annotations in which pods may request interfaces: danm (danm.k8s.io/interfaces), npwg (k8s.v1.cni.cncf.io/networks)")
 	flags.BoolVar(&o.SRIOV, "sriov", o.SRIOV, "serve networks of DANM of type sriov: nodes attach pods to virtual functions of devices")
+	flags.StringSliceVar(&o.GlobalNamespaces, "global-namespaces", o.GlobalNamespaces, "namespaces whose NetworkAttachmentDefinitions pods of all namespaces may select; plugins need a DelegationGrant nevertheless")
 	flags.BoolVar(&o.Delegation, "delegation", o.Delegation, "let nodes run other CNI plugins for NetworkAttachmentDefinitions and for networks of DANM with a static type, where a DelegationGrant permits it")
 	flags.BoolVar(&o.ServiceEndpoints, "service-endpoints", o.ServiceEndpoints, "write Endpoints objects beside the EndpointSlices of Services whose annotations select networks")
 	flags.IntVar(&o.InterfacesPerPod, "interfaces-per-pod", o.InterfacesPerPod, "highest number of interfaces that a pod may request")

@@ -178,10 +178,27 @@ type Delegate struct {
 	// NPWG standard demands of definitions. Otherwise Attach may be called for several
 	// interfaces of a pod at the same time, and Finisher.Finish completes them.
 	InOrder bool
+	// DefaultRoutes are those that the interface may have.
+	DefaultRoutes DefaultRoutes
 }
 
 // ByNetworkID reports whether the interface is in a network of DANM with a static type.
 func (d *Delegate) ByNetworkID() bool { return d != nil && d.File != nil && d.File.NetworkID != "" }
+
+// DefaultRoutes are the default routes that an interface of plugins may have.
+type DefaultRoutes int
+
+const (
+	// OwnDefaultRoutes: those that plugins make. Spec.Routes replace them, by family.
+	OwnDefaultRoutes DefaultRoutes = iota
+	// MissingDefaultRoutes: those of a family of which the pod has none by another interface.
+	MissingDefaultRoutes
+	// NoDefaultRoutes: none.
+	NoDefaultRoutes
+)
+
+// Notice is an event for a pod whose interface exists.
+type Notice struct{ Reason, Message string }
 
 // DelegateFile is a configuration on the node's disk, as annotations.DelegateFile.
 type DelegateFile struct {
@@ -241,6 +258,8 @@ type Link struct {
 	NetnsInode, NetnsCookie uint64
 	// Result is that of the plugin of a delegated attachment, nil for others.
 	Result *Result
+	// Notices are for the pod's owner, from Attach alone.
+	Notices []Notice
 }
 
 // Found is an interface that is on the node, as Attach marked it.
@@ -292,9 +311,9 @@ type Finisher interface {
 	Driver
 	// Finish completes interfaces that Attach has made (Delegate.InOrder). list has the
 	// interfaces of the pod in the order of its list, also those of other drivers. Those that
-	// do not exist yet are missing. Finish may change the Results of the links. After an
-	// error the interfaces are detached.
-	Finish(ctx context.Context, list []Made) error
+	// do not exist yet are missing. Finish may change the Results and Notices of the links.
+	// After an error the interfaces are detached.
+	Finish(ctx context.Context, list []*Made) error
 }
 
 // Made is an interface that a driver has made.

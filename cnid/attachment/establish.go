@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -37,6 +36,11 @@ func (m *Manager) Establish(ctx context.Context, r Request) ([]Attached, error) 
 	}
 	for _, one := range list {
 		m.logOf(one.Record).Info("pod attached")
+		for _, notice := range one.Link.Notices {
+			if m.cfg.Warn != nil {
+				m.cfg.Warn(r.Pod, notice.Reason, notice.Message)
+			}
+		}
 	}
 	if m.cfg.Attached != nil {
 		m.cfg.Attached(r.Pod)
@@ -235,7 +239,13 @@ func (m *Manager) finish(ctx context.Context, kind attach.Kind, made []attach.Ma
 	if !ok {
 		return nil
 	}
-	return finisher.Finish(ctx, slices.DeleteFunc(slices.Clone(made), func(one attach.Made) bool { return one.IfName == "" }))
+	var list []*attach.Made
+	for i := range made {
+		if made[i].IfName != "" {
+			list = append(list, &made[i])
+		}
+	}
+	return finisher.Finish(ctx, list)
 }
 
 // atOnce calls f for every index below n in parallel, for the first in the caller's
@@ -359,15 +369,15 @@ func withArgs(delegate *attach.Delegate, rec journal.Record) *attach.Delegate {
 	if delegate == nil {
 		return nil
 	}
-	with := *delegate
-	with.Args = [][2]string{
+	own := *delegate
+	own.Args = append([][2]string{
 		{"IgnoreUnknown", "true"},
 		{"K8S_POD_NAMESPACE", rec.Pod.Namespace},
 		{"K8S_POD_NAME", rec.Pod.Name},
 		{"K8S_POD_INFRA_CONTAINER_ID", rec.ContainerID},
 		{"K8S_POD_UID", rec.Pod.UID},
-	}
-	return &with
+	}, delegate.Args...)
+	return &own
 }
 
 func device(link attach.Link) journal.Device {

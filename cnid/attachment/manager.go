@@ -39,7 +39,9 @@ type Config struct {
 	// Attached is called for a pod after Establish has made its attachments, or found
 	// them; nil for nothing. It must not block.
 	Attached func(journal.Pod)
-	Log      *slog.Logger
+	// Warn writes an event for a pod; nil for none. It must not block.
+	Warn func(pod journal.Pod, reason, message string)
+	Log  *slog.Logger
 
 	// Wait limits how long Establish waits for a decision; DefaultWait when 0.
 	Wait time.Duration

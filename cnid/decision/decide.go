@@ -16,6 +16,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/multinet"
 )
 
 // question is the input of a decision for a pod.
@@ -35,6 +36,8 @@ type question struct {
 	// namespaceSynced reports whether a namespace has been read, by which ports of the node
 	// are granted.
 	namespaceSynced func(name string) bool
+	// sharing is that of Config.
+	sharing multinet.Sharing
 }
 
 // answer is the decision for a pod, or the reason why there is none yet.
@@ -91,6 +94,9 @@ func decideAll(tx store.ReadTx, q question, pod *store.Pod, list []annotations.H
 			return wait("%s", missing)
 		}
 		d.Kind = kind
+		if d.Delegate != nil {
+			d.Delegate.DefaultRoutes = defaultsOf(i, said.Attachment)
+		}
 		if i > 0 {
 			d.IfName = d.Attachment
 		}
@@ -148,6 +154,9 @@ func nameOf(i int, said annotations.Attachment) string {
 func decideOne(tx store.ReadTx, q question, pod *store.Pod, said annotations.HashedAttachment, name string) (d attachment.Decision, missing string) {
 	if said.Outside != "" {
 		if missing = unclaimed(tx, pod, said, name); missing != "" {
+			return d, missing
+		}
+		if missing = ungranted(tx, q.sharing, pod, said.Attachment); missing != "" {
 			return d, missing
 		}
 		if missing = unserved(tx, q, said.Attachment); missing != "" {

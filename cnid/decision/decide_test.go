@@ -99,6 +99,9 @@ func (d *decided) fill(t *testing.T, s *store.Store) {
 		if !d.unfollowed {
 			err = errors.Join(err, store.PutNamespace(tx, &namespace))
 		}
+		for name, tenant := range map[string]string{"other": "ns:other", "global": "ns:global", "rented": "red"} {
+			err = errors.Join(err, store.PutNamespace(tx, &store.Namespace{Meta: testrows.Meta(name), Name: name, Tenant: tenant}))
+		}
 		for _, row := range d.addresses {
 			err = errors.Join(err, store.PutAddress(tx, &row))
 		}
@@ -153,7 +156,8 @@ func (d *decided) ask(s *store.Store, pod journal.Pod) (got answer) {
 					},
 				}
 			},
-			pod: pod, kinds: named(kinds, netkit.Kind), mtu: d.mtu, problem: d.problem,
+			sharing: multinet.Sharing{Global: []string{"global"}},
+			pod:     pod, kinds: named(kinds, netkit.Kind), mtu: d.mtu, problem: d.problem,
 			synced: func(string) bool { return !d.unsynced }, namespaceSynced: func(name string) bool { return name != d.unread },
 		})
 	})

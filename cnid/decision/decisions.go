@@ -19,9 +19,10 @@ import (
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/multinet"
 )
 
-// Config is what decisions are taken from. All fields are required.
+// Config is what decisions are taken from. All fields but Sharing are required.
 type Config struct {
 	Plan plan.Config
 	// Reserved are addresses of API servers, beside those in Plan.
@@ -36,6 +37,8 @@ type Config struct {
 	// NamespaceSynced reports whether the namespace of a pod that asks for ports of the node
 	// has been read, likewise.
 	NamespaceSynced func(name string) (bool, <-chan struct{})
+	// Sharing is whose definitions pods of other namespaces may select.
+	Sharing multinet.Sharing
 	// MTU for pods in bytes, 0 before the node has been programmed, likewise; Problem is
 	// what keeps the node from being programmed, or "".
 	MTU     func() (int, <-chan struct{})
@@ -75,7 +78,8 @@ func (d *Decisions) Await(ctx context.Context, pod journal.Pod) ([]attachment.De
 				ws.Add(fewer)
 				return parties{cfg: cfg, probed: records, attached: d.cfg.Attached(), listens: d.cfg.Listens}
 			},
-			pod: pod, kinds: named(d.cfg.Plan.Kinds, d.cfg.Pair), mtu: mtu, problem: d.cfg.Problem(),
+			sharing: d.cfg.Sharing,
+			pod:     pod, kinds: named(d.cfg.Plan.Kinds, d.cfg.Pair), mtu: mtu, problem: d.cfg.Problem(),
 			synced: func(domain string) bool {
 				synced, changed := d.cfg.DomainSynced(domain)
 				ws.Add(changed)

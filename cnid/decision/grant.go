@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/delegation"
 	"github.com/alioth-net/alioth/store/multinet"
@@ -18,25 +19,42 @@ import (
 // root, and the AttachmentClaim that has the hash of their configuration is in the namespace
 // of the pod: only admission keeps the owner of the namespace from writing one. So a node also
 // demands a DelegationGrant, which only administrators write, and what the operator demands of
-// the namespace. The row of the namespace shows whether the pod belongs to a tenant.
-func ungranted(tx store.ReadTx, pod *store.Pod, network store.NetworkRef, said *annotations.Delegate) string {
-	namespace := store.GetNamespace(tx, pod.Namespace)
-	if namespace == nil {
-		return fmt.Sprintf("namespace %s has not been read from the API server yet", pod.Namespace)
+// the namespaces. Their rows show whether they belong to tenants. It is asked once, before the
+// plugins' ADD: the end of a grant does not concern pods that run.
+func ungranted(tx store.ReadTx, sharing multinet.Sharing, pod *store.Pod, said annotations.Attachment) string {
+	if said.Delegate == nil {
+		return ""
 	}
-	if tenancy.Labelled(namespace.Tenant) {
-		return "CNI plugins do not run for pods of tenants"
+	if why := whyUngranted(tx, sharing, pod, said); why != "" {
+		return fmt.Sprintf("interface %s: %s", said.Name, why)
 	}
-	if network.Namespace != "" && network.Namespace != pod.Namespace { // which is the whole tenant
-		return fmt.Sprintf("%s is not in a namespace of the pod's tenant", network)
+	return ""
+}
+
+func whyUngranted(tx store.ReadTx, sharing multinet.Sharing, pod *store.Pod, said annotations.Attachment) string {
+	claim := multinet.GetClaim(tx, pod.Namespace, v1alpha1.AttachmentClaimName(pod.UID, said.Name))
+	if claim == nil {
+		return "its AttachmentClaim has not arrived yet"
 	}
-	grants := multinet.GrantsFor(tx, network)
+	network := claim.Network
+	for _, name := range []string{pod.Namespace, network.Namespace} {
+		if name == "" {
+			continue // a network of the cluster
+		}
+		switch namespace := store.GetNamespace(tx, name); {
+		case namespace == nil:
+			return fmt.Sprintf("namespace %s has not been read from the API server yet", name)
+		case tenancy.Labelled(namespace.Tenant):
+			return fmt.Sprintf("CNI plugins do not run for pods of tenants, nor by their definitions, and namespace %s has a tenant label", name)
+		}
+	}
+	grants := sharing.GrantsFor(tx, pod.Namespace, network)
 	if len(grants) == 0 {
-		return fmt.Sprintf("no DelegationGrant names %s or its namespace: ask the cluster administrator for one", network)
+		return fmt.Sprintf("no DelegationGrant names %s or its namespace for pods of namespace %s: ask the cluster administrator for one", network, pod.Namespace)
 	}
 	var why string
 	for _, grant := range grants {
-		if why = exceeds(grant, network, said); why == "" {
+		if why = exceeds(grant, network, said.Delegate); why == "" {
 			return ""
 		}
 	}
@@ -47,6 +65,9 @@ func ungranted(tx store.ReadTx, pod *store.Pod, network store.NetworkRef, said *
 // all of it.
 func exceeds(grant *multinet.Grant, network store.NetworkRef, said *annotations.Delegate) string {
 	file, isDefinition := said.File, network.Kind == multinet.KindDefinition
+	if said.MAC != "" && !slices.Contains(grant.Requests, v1alpha1.DelegationRequestMAC) {
+		return fmt.Sprintf("DelegationGrant %s does not permit the request %q: delete the pod to have it decided anew", grant.Name, v1alpha1.DelegationRequestMAC)
+	}
 	if file == nil {
 		if !isDefinition {
 			return fmt.Sprintf("%s has no configuration of its own for CNI plugins", network)

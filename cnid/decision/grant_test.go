@@ -16,7 +16,9 @@ import (
 // status of a pod and its AttachmentClaim, past all admission. What administrators have granted
 // is in an object without a namespace, and decides which plugins run as root.
 func TestPluginsRunByAGrantAlone(t *testing.T) {
-	const mine, file = "NetworkAttachmentDefinition/ns/lab", "NetworkAttachmentDefinition/ns/lab0"
+	const mine, theirs, file = "NetworkAttachmentDefinition/ns/lab", "NetworkAttachmentDefinition/other/lab", "NetworkAttachmentDefinition/ns/lab0"
+	withMAC := func(d *annotations.Delegate) *annotations.Delegate { d.MAC = "02:00:00:00:00:01"; return d }
+	lent := multinet.Grant{Name: "lent", Namespaces: []string{"ns"}, FromNamespaces: []string{"other", "rented", "nowhere"}, Plugins: []string{"bridge"}}
 	conf := func(plugins string) *annotations.Delegate {
 		return &annotations.Delegate{Conf: json.RawMessage(`{"cniVersion":"1.0.0","name":"net","plugins":[` + plugins + `]}`)}
 	}
@@ -40,7 +42,16 @@ func TestPluginsRunByAGrantAlone(t *testing.T) {
 		"a plugin that runs others": {mine, conf(`{"type":"bridge","delegate":{"type":"vrf"}}`), []multinet.Grant{bridges}, "", `"vrf" is not granted`},
 		"no configuration":          {mine, conf(``), []multinet.Grant{bridges}, "", "plugins"},
 		"a tenant's pod":            {mine, conf(`{"type":"bridge"}`), []multinet.Grant{bridges}, "blue", "pods of tenants"},
-		"a grant of others":         {"NetworkAttachmentDefinition/other/lab", conf(`{"type":"bridge"}`), []multinet.Grant{bridges}, "", "not in a namespace of the pod's tenant"},
+		"a grant of others":         {theirs, conf(`{"type":"bridge"}`), []multinet.Grant{bridges}, "", "for pods of namespace ns"},
+		"lent":                      {theirs, conf(`{"type":"bridge"}`), []multinet.Grant{lent}, "", ""},
+		"lent to others":            {theirs, conf(`{"type":"bridge"}`), []multinet.Grant{{Name: "lent", Namespaces: []string{"x"}, FromNamespaces: []string{"other"}, Plugins: []string{"bridge"}}}, "", "for pods of namespace ns"},
+		"lent, another plugin":      {theirs, conf(`{"type":"vrf"}`), []multinet.Grant{lent}, "", `"vrf" is not granted`},
+		"lent by a tenant":          {"NetworkAttachmentDefinition/rented/lab", conf(`{"type":"bridge"}`), []multinet.Grant{lent}, "", "namespace rented has a tenant label"},
+		"lent by nobody known":      {"NetworkAttachmentDefinition/nowhere/lab", conf(`{"type":"bridge"}`), []multinet.Grant{lent}, "", "namespace nowhere has not been read"},
+		"global":                    {"NetworkAttachmentDefinition/global/lab", conf(`{"type":"bridge"}`), []multinet.Grant{{Name: "global", Namespaces: []string{"global"}, Plugins: []string{"bridge"}}}, "", ""},
+		"global without a grant":    {"NetworkAttachmentDefinition/global/lab", conf(`{"type":"bridge"}`), []multinet.Grant{bridges}, "", "for pods of namespace ns"},
+		"a MAC in CNI_ARGS":         {mine, withMAC(conf(`{"type":"bridge"}`)), []multinet.Grant{bridges}, "", `does not permit the request "mac"`},
+		"a MAC that is granted":     {mine, withMAC(conf(`{"type":"bridge"}`)), []multinet.Grant{{Name: "mac", Namespaces: []string{"ns"}, Plugins: []string{"bridge"}, Requests: []string{"mac"}}}, "", ""},
 		"a configuration of a file": {"ClusterNetwork/ext", conf(`{"type":"bridge"}`), []multinet.Grant{named}, "", "no configuration of its own"},
 
 		"a file of a ClusterNetwork":    {"ClusterNetwork/ext", files(annotations.DelegateFile{NetworkID: "ext", Plugins: []string{"bridge"}}), []multinet.Grant{named}, "", ""},

@@ -15,6 +15,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/delegation"
 	"github.com/alioth-net/alioth/store/multinet"
 	"github.com/alioth-net/alioth/store/services"
 )
@@ -37,11 +38,6 @@ func unclaimed(tx store.ReadTx, pod *store.Pod, said annotations.HashedAttachmen
 		row := store.AddressByIP(tx, domain, prefix.Addr())
 		if row == nil || row.Deleting || !pod.Holds(row) || row.Attachment != name {
 			return fmt.Sprintf("interface %s: the Address object of %s has not arrived yet", said.Name, prefix.Addr())
-		}
-	}
-	if said.Delegate != nil {
-		if why := ungranted(tx, pod, claim.Network, said.Delegate); why != "" {
-			return fmt.Sprintf("interface %s: %s", said.Name, why)
 		}
 	}
 	return unlinked(tx, said.Attachment)
@@ -115,7 +111,9 @@ func delegateOf(said annotations.Attachment) *attach.Delegate {
 	if said.Delegate == nil {
 		return nil
 	}
-	d := &attach.Delegate{Conf: said.Delegate.Conf, InOrder: said.Definition != ""}
+	d := &attach.Delegate{
+		Conf: said.Delegate.Conf, Args: delegation.Plain{IP: said.Delegate.IP, MAC: said.Delegate.MAC}.Args(), InOrder: said.Definition != "",
+	}
 	if file := said.Delegate.File; file != nil {
 		d.File = &attach.DelegateFile{
 			NetworkID: file.NetworkID, Name: file.Name, Type: file.Type, Plugins: file.Plugins, IPAM: file.IPAM, Inject: file.Inject,
@@ -123,6 +121,17 @@ func delegateOf(said annotations.Attachment) *attach.Delegate {
 		}
 	}
 	return d
+}
+
+// defaultsOf returns the default routes that the plugins of an interface may make.
+func defaultsOf(i int, said annotations.Attachment) attach.DefaultRoutes {
+	switch {
+	case said.NoDefaultRoute:
+		return attach.NoDefaultRoutes
+	case i > 0 && !said.DefaultRoute:
+		return attach.MissingDefaultRoutes
+	}
+	return attach.OwnDefaultRoutes
 }
 
 func addLink(iface *journal.Interface, link *annotations.Link) {

@@ -365,3 +365,18 @@ func TestARebuildGoesByWhatTheInterfaceIs(t *testing.T) {
 		})
 	}
 }
+
+// The end of a grant concerns new pods: a running one keeps its record, and so its DEL.
+func TestAnInterfaceOfPluginsIsRebuiltAfterTheEndOfItsGrant(t *testing.T) {
+	d := newDecided()
+	one := physical("net1")
+	one.Outside, one.Delegate = "NetworkAttachmentDefinition/other/lab", &annotations.Delegate{Conf: []byte(`{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"bridge"}]}`)}
+	d.more = []annotations.Attachment{one}
+	if got := d.decide(t, thePod); got.missing == "" {
+		t.Fatalf("a new pod without a grant gets %+v", got)
+	}
+	rec, err := d.rebuild(t, attachmenttest.Kind, attach.Found{IfName: "net1", Request: "eth0", PodUID: "p1"})
+	if err != nil || rec.Outside != one.Outside || rec.Attachment != "net1" {
+		t.Errorf("rebuilt is %+v, %v", rec, err)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -94,5 +95,44 @@ func TestPluginsGetTheClaimedConfiguration(t *testing.T) {
 	d.unclaimed = true
 	if got := d.decide(t, thePod); got.missing == "" {
 		t.Errorf("decided without a claim: %+v", got)
+	}
+}
+
+// The pod's default routes stay where they are, unless the pod requests them elsewhere.
+func TestPluginsMakeTheDefaultRoutesThatThePodMayHave(t *testing.T) {
+	for name, c := range map[string]struct {
+		first, other bool
+		change       func(*annotations.Attachment)
+		want         attach.DefaultRoutes
+	}{
+		"a further interface":       {false, true, func(*annotations.Attachment) {}, attach.MissingDefaultRoutes},
+		"the first interface":       {true, false, func(*annotations.Attachment) {}, attach.OwnDefaultRoutes},
+		"the one that is chosen":    {false, true, func(a *annotations.Attachment) { a.DefaultRoute = true }, attach.OwnDefaultRoutes},
+		"another one is chosen":     {false, true, func(a *annotations.Attachment) { a.NoDefaultRoute = true }, attach.NoDefaultRoutes},
+		"the first, another chosen": {true, false, func(a *annotations.Attachment) { a.NoDefaultRoute = true }, attach.NoDefaultRoutes},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDecided()
+			one := physical("net1")
+			if c.first {
+				one = physical("eth0")
+			}
+			one.Outside, one.Delegate = "NetworkAttachmentDefinition/ns/lab", &annotations.Delegate{
+				Conf: json.RawMessage(`{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"bridge"}]}`), IP: "192.0.2.9/24",
+			}
+			c.change(&one)
+			d.grants = []multinet.Grant{{Name: "g", Namespaces: []string{"ns"}, Plugins: []string{"bridge"}}}
+			if d.more = []annotations.Attachment{one}; c.first {
+				d.said, d.more, d.addresses = one, nil, nil
+			}
+			got := d.decide(t, thePod)
+			if got.missing != "" {
+				t.Fatalf("answer %+v", got)
+			}
+			delegate := got.decisions[len(got.decisions)-1].Delegate
+			if delegate == nil || delegate.DefaultRoutes != c.want || !slices.Equal(delegate.Args, [][2]string{{"IP", "192.0.2.9/24"}}) {
+				t.Errorf("the plugins get %+v, want %v", delegate, c.want)
+			}
+		})
 	}
 }

@@ -43,8 +43,8 @@ func WithVerdicts(all []*descriptor.Kind) []*descriptor.Kind {
 }
 
 // findNamespaces adds the namespaces of pods that ask for ports of the node, because their tenants
-// need a grant, and of pods for which other CNI plugins run, because no tenant's may. Nothing else
-// on the node goes by namespaces.
+// need a grant, and of pods for which other CNI plugins run and of their definitions, because no
+// tenant's may. Nothing else on the node goes by namespaces.
 func (s *Sources) findNamespaces(tx store.ReadTx, records []journal.Record, parts map[part]bool) {
 	for _, pod := range store.PodsByNode(tx, s.cfg.Node) {
 		if len(pod.HostPorts) > 0 {
@@ -54,6 +54,9 @@ func (s *Sources) findNamespaces(tx store.ReadTx, records []journal.Record, part
 	for _, claim := range multinet.ClaimsByNode(tx, s.cfg.Node) {
 		if claim.Driver == annotations.KindDelegate && !claim.Released {
 			parts[ofNamespace(claim.Namespace)] = true
+			if claim.Network.Namespace != "" {
+				parts[ofNamespace(claim.Network.Namespace)] = true
+			}
 		}
 	}
 	for i := range records {

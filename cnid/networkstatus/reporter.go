@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/alioth-net/alioth/api/annotations"
-	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/broadcast"
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/store"
@@ -46,12 +45,7 @@ type Config struct {
 	Records func() []journal.Record
 	// OfPod are those of the pod with a UID.
 	OfPod func(uid string) []journal.Record
-	// Reported returns what CNI plugins have reported about an attachment, nil for one
-	// that Alioth itself has made.
-	Reported func(journal.Record) *attach.Result
-	// PF returns the PCI address of the physical function of a virtual one, "" if it is
-	// unknown.
-	PF  func(pci string) string
+	Knowledge
 	Log *slog.Logger
 }
 
@@ -134,21 +128,18 @@ func (r *Reporter) awaitSynced(ctx context.Context) bool {
 
 // write writes the annotation of a pod, if the pod should have one and has another.
 func (r *Reporter) write(ctx context.Context, pod journal.Pod) error {
-	var list []annotations.NetworkStatus
-	var now string
-	r.cfg.Store.View(func(tx store.ReadTx) {
-		row := store.GetPod(tx, pod.UID)
-		records := finished(r.cfg.OfPod(pod.UID))
-		if row == nil || row.Deleting || row.Terminal || len(records) == 0 {
-			return
-		}
-		list, now = Of(row, records, r.cfg.Reported, r.cfg.PF), row.NetworkStatus
-	})
+	var row *store.Pod
+	r.cfg.Store.View(func(tx store.ReadTx) { row = store.GetPod(tx, pod.UID) })
+	records := finished(r.cfg.OfPod(pod.UID))
+	if row == nil || row.Deleting || row.Terminal || len(records) == 0 {
+		return nil
+	}
+	list := Of(row, records, r.cfg.Knowledge)
 	if list == nil {
 		return nil
 	}
 	text, err := annotations.FormatNetworkStatus(list)
-	if err != nil || text == now {
+	if err != nil || text == row.NetworkStatus {
 		return err
 	}
 	return r.patch(ctx, pod, text)

@@ -19,7 +19,7 @@ import (
 // interface first. records are those of the pod's finished attachments in one sandbox. A pod
 // with one interface, and without a definition, has no network status: Multus may serve its
 // annotation.
-func Of(pod *store.Pod, records []journal.Record, reported func(journal.Record) *attach.Result, pf func(pci string) string) []annotations.NetworkStatus {
+func Of(pod *store.Pod, records []journal.Record, know Knowledge) []annotations.NetworkStatus {
 	said, err := annotations.ParseAttachments(pod.Attachments)
 	if err != nil || len(records) < 2 && !slices.ContainsFunc(said, func(a annotations.Attachment) bool { return a.Definition != "" }) {
 		return nil
@@ -30,12 +30,13 @@ func Of(pod *store.Pod, records []journal.Record, reported func(journal.Record) 
 	})
 	var list []annotations.NetworkStatus
 	for _, rec := range records {
-		status := one(said, rec)
-		if rec.PCI != "" {
-			status.DeviceInfo = deviceInfo(rec.PCI, pf(rec.PCI))
-		}
-		if result := reported(rec); result != nil {
+		status, result := one(said, rec), know.Reported(rec)
+		if result != nil {
 			status = byPlugin(status, result)
+		}
+		status.DeviceInfo = know.device(rec, result)
+		if status.MTU == 0 { // that of a parent, or what no plugin has reported
+			status.MTU = know.MTU(rec)
 		}
 		list = append(list, status)
 	}
@@ -65,10 +66,43 @@ func one(said []annotations.Attachment, rec journal.Record) annotations.NetworkS
 	return status
 }
 
-// deviceInfo describes a virtual function (NPWG device information specification 1.1.0).
-func deviceInfo(pci, pf string) *annotations.DeviceInfo {
+// Knowledge is what the node knows of interfaces beside the records.
+type Knowledge struct {
+	// Reported returns what CNI plugins have reported about an attachment, nil for one
+	// that Alioth itself has made.
+	Reported func(journal.Record) *attach.Result
+	// PF returns the PCI address of the physical function of a virtual one, "" if it is
+	// unknown.
+	PF func(pci string) string
+	// MTU returns that of an interface as it is in the pod, 0 if it is unknown.
+	MTU func(journal.Record) int
+	// Described returns what a program of the node has written about a device into a file,
+	// nil without a file.
+	Described func(path string) *annotations.DeviceInfo
+}
+
+// device describes the device of an interface (NPWG device information specification
+// 1.1.0): as its CNI plugins do, as its device plugin does, or by its PCI addresses. It
+// returns nil for an interface without a device.
+func (k Knowledge) device(rec journal.Record, result *attach.Result) *annotations.DeviceInfo {
+	pci := rec.PCI
+	if result != nil {
+		if info := k.Described(annotations.InterfaceFile(rec.Pod.UID, rec.IfName)); info != nil {
+			return info
+		}
+		iface, _ := result.InPod(rec.IfName)
+		pci = cmp.Or(pci, iface.PCIID)
+	}
+	if pci == "" {
+		return nil
+	}
+	if rec.Pool != "" {
+		if info := k.Described(annotations.DeviceFile(rec.Pool, pci)); info != nil {
+			return info
+		}
+	}
 	return &annotations.DeviceInfo{
-		Type: "pci", Version: annotations.DeviceInfoVersion, PCI: &annotations.PCIDevice{Address: pci, PFAddress: pf},
+		Type: annotations.DevicePCI, Version: annotations.DeviceInfoVersion, PCI: &annotations.PCIDevice{Address: pci, PFAddress: k.PF(pci)},
 	}
 }
 

@@ -112,7 +112,7 @@ func run(t *testing.T, s *sink, recs func() []journal.Record, pods ...*store.Pod
 		}
 	}
 	r := networkstatus.New(networkstatus.Config{
-		API: s, Store: rows, Synced: func() (bool, <-chan struct{}) { return true, nil }, Records: recs, Reported: made, PF: ofPF, Log: slog.New(slog.DiscardHandler),
+		API: s, Store: rows, Synced: func() (bool, <-chan struct{}) { return true, nil }, Records: recs, Knowledge: known(made), Log: slog.New(slog.DiscardHandler),
 		OfPod: func(uid string) []journal.Record {
 			return slices.DeleteFunc(slices.Clone(recs()), func(rec journal.Record) bool { return rec.Pod.UID != uid })
 		},
@@ -147,7 +147,7 @@ func TestThePublicClientReadsTheInterfacesOfTheNewestSandbox(t *testing.T) {
 	want := []nadv1.NetworkStatus{
 		{Name: "alioth", Interface: "eth0", IPs: []string{"10.0.0.5"}, Mac: "02:00:00:00:00:03", Mtu: 1450, Default: true, Gateway: []string{"10.0.0.1"}},
 		{Name: "shop/red", Interface: "net1", IPs: []string{"10.1.0.5"}, Mac: "02:00:00:00:00:05", Mtu: 1450},
-		{Name: "DanmNet/shop/ext", Interface: "net2", Mac: "02:00:00:00:00:04"},
+		{Name: "DanmNet/shop/ext", Interface: "net2", Mac: "02:00:00:00:00:04", Mtu: 1300},
 	}
 	if diff := cmp.Diff(want, list); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -158,27 +158,27 @@ func TestOnlyPodsWithSeveralNetworksHaveAStatus(t *testing.T) {
 	alone := records()[2:3]
 	single := row("")
 	single.Attachments = `[{"name":"eth0","kind":"veth","vpc":"blue"}]`
-	if got := networkstatus.Of(single, alone, made, ofPF); got != nil {
+	if got := networkstatus.Of(single, alone, known(made)); got != nil {
 		t.Errorf("a pod with one interface has %v, and Multus may serve what it has selected", got)
 	}
 	single.Attachments = `[{"name":"eth0","kind":"veth","vpc":"blue","definition":"shop/blue"}]`
-	if got := networkstatus.Of(single, alone, made, ofPF); len(got) != 1 || got[0].Name != "shop/blue" {
+	if got := networkstatus.Of(single, alone, known(made)); len(got) != 1 || got[0].Name != "shop/blue" {
 		t.Errorf("a pod with a definition has %v", got)
 	}
-	if got := networkstatus.Of(row(""), records()[:3], made, ofPF); len(got) != 3 {
+	if got := networkstatus.Of(row(""), records()[:3], known(made)); len(got) != 3 {
 		t.Errorf("a pod with three interfaces has %v", got)
 	}
 	// NPWG 1.2: one definition twice is two entries.
 	twice := row("")
 	twice.Attachments = strings.Replace(said, `"outside":"DanmNet/shop/ext"`, `"definition":"shop/red"`, 1)
-	if got := networkstatus.Of(twice, records()[:3], made, ofPF); len(got) != 3 || got[1].Name != "shop/red" || got[2].Name != "shop/red" || got[1].Interface == got[2].Interface {
+	if got := networkstatus.Of(twice, records()[:3], known(made)); len(got) != 3 || got[1].Name != "shop/red" || got[2].Name != "shop/red" || got[1].Interface == got[2].Interface {
 		t.Errorf("a pod with one definition twice has %v", got)
 	}
 }
 
 // A second pod shows that the reporter has come past the first one.
 func TestAnUnchangedStatusIsNotWritten(t *testing.T) {
-	text, err := annotations.FormatNetworkStatus(networkstatus.Of(row(""), records()[:3], made, ofPF))
+	text, err := annotations.FormatNetworkStatus(networkstatus.Of(row(""), records()[:3], known(made)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,29 +238,29 @@ func TestTheStatusOfADelegatedInterfaceIsThePluginsWord(t *testing.T) {
 		"a result without interfaces": {
 			attach.Result{Addrs: []attach.ResultAddr{{Addr: prefix("192.0.2.5/24"), Interface: -1}}},
 			nil,
-			annotations.NetworkStatus{Name: ext, Interface: "net2", IPs: []netip.Addr{addr("192.0.2.5")}},
+			annotations.NetworkStatus{Name: ext, Interface: "net2", MTU: 1300, IPs: []netip.Addr{addr("192.0.2.5")}},
 		},
-		"an empty result is a minimal entry": {attach.Result{}, nil, annotations.NetworkStatus{Name: ext, Interface: "net2"}},
+		"an empty result is a minimal entry": {attach.Result{}, nil, annotations.NetworkStatus{Name: ext, Interface: "net2", MTU: 1300}},
 		"the plugin's default route, by the gateway of the address": {
 			attach.Result{Addrs: []attach.ResultAddr{{Addr: prefix("192.0.2.5/24"), Gateway: addr("192.0.2.1"), Interface: -1}}, Routes: []attach.ResultRoute{{Dst: everything}}},
 			nil,
-			annotations.NetworkStatus{Name: ext, Interface: "net2", IPs: []netip.Addr{addr("192.0.2.5")}, Gateways: []netip.Addr{addr("192.0.2.1")}},
+			annotations.NetworkStatus{Name: ext, Interface: "net2", MTU: 1300, IPs: []netip.Addr{addr("192.0.2.5")}, Gateways: []netip.Addr{addr("192.0.2.1")}},
 		},
 		"the default route that the pod requests": {
 			attach.Result{Routes: []attach.ResultRoute{{Dst: everything, Gateway: addr("192.0.2.9")}}},
 			[]attach.Route{{Dst: everything, Gateway: addr("192.0.2.9")}},
-			annotations.NetworkStatus{Name: ext, Interface: "net2", Gateways: []netip.Addr{addr("192.0.2.9")}},
+			annotations.NetworkStatus{Name: ext, Interface: "net2", MTU: 1300, Gateways: []netip.Addr{addr("192.0.2.9")}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			recs := records()[:3]
 			recs[0].Routes = tc.asked
-			list := networkstatus.Of(row(""), recs, func(rec journal.Record) *attach.Result {
+			list := networkstatus.Of(row(""), recs, known(func(rec journal.Record) *attach.Result {
 				if rec.Attachment != "net2" {
 					return nil
 				}
 				return &tc.result
-			}, ofPF)
+			}))
 			if diff := cmp.Diff(tc.want, list[2], cmpopts.EquateComparable(netip.Addr{})); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -268,13 +268,19 @@ func TestTheStatusOfADelegatedInterfaceIsThePluginsWord(t *testing.T) {
 	}
 }
 
-// ofPF stands for a node whose one device with virtual functions is at 0000:03:00.0.
-func ofPF(string) string { return "0000:03:00.0" }
+// known stands for a node whose one device with virtual functions is at 0000:03:00.0, and whose
+// pods have interfaces with an MTU of 1300.
+func known(reported func(journal.Record) *attach.Result) networkstatus.Knowledge {
+	return networkstatus.Knowledge{
+		Reported: reported, PF: func(string) string { return "0000:03:00.0" }, MTU: func(journal.Record) int { return 1300 },
+		Described: func(string) *annotations.DeviceInfo { return nil },
+	}
+}
 
 func TestAVirtualFunctionHasDeviceInformation(t *testing.T) {
 	recs := records()[:3]
 	recs[0].PCI = "0000:03:10.1"
-	list := networkstatus.Of(row(""), recs, made, ofPF)
+	list := networkstatus.Of(row(""), recs, known(made))
 	want := &annotations.DeviceInfo{Type: "pci", Version: "1.1.0", PCI: &annotations.PCIDevice{Address: "0000:03:10.1", PFAddress: "0000:03:00.0"}}
 	if diff := cmp.Diff(want, list[2].DeviceInfo); diff != "" {
 		t.Errorf("of %s (-want +got):\n%s", list[2].Interface, diff)
@@ -285,5 +291,41 @@ func TestAVirtualFunctionHasDeviceInformation(t *testing.T) {
 	text, err := annotations.FormatNetworkStatus(list)
 	if part := `"device-info":{"type":"pci","version":"1.1.0","pci":{"pci-address":"0000:03:10.1","pf-pci-address":"0000:03:00.0"}}`; err != nil || !strings.Contains(text, part) {
 		t.Errorf("%v: %s lacks %s", err, text, part)
+	}
+}
+
+// The description of a CNI plugin precedes that of a device plugin, which precedes what the
+// node knows itself.
+func TestADeviceIsDescribedByWhoKnowsItBest(t *testing.T) {
+	cni := &annotations.DeviceInfo{Type: "vhost-user", Version: "1.1.0", VhostUser: &annotations.VhostUserDevice{Mode: "client", Path: "/run/vhost.sock"}}
+	dp := &annotations.DeviceInfo{Type: "pci", Version: "1.1.0", PCI: &annotations.PCIDevice{Address: "0000:03:10.1", RDMADevice: "mlx5_1"}}
+	files := map[string]*annotations.DeviceInfo{}
+	result := &attach.Result{Interfaces: []attach.ResultInterface{{Name: "net2", Sandbox: "/run/netns/x", PCIID: "0000:03:10.1"}}}
+	reported := func(rec journal.Record) *attach.Result {
+		if rec.Attachment != "net2" {
+			return nil
+		}
+		return result
+	}
+	of := func(reported func(journal.Record) *attach.Result, change func(*journal.Record)) *annotations.DeviceInfo {
+		recs := records()[:3]
+		change(&recs[0])
+		know := known(reported)
+		know.Described = func(path string) *annotations.DeviceInfo { return files[path] }
+		return networkstatus.Of(row(""), recs, know)[2].DeviceInfo
+	}
+	own := func(rec *journal.Record) { rec.PCI, rec.Pool = "0000:03:10.1", "vendor.example/fast" }
+	bare := func(*journal.Record) {}
+	known := &annotations.DeviceInfo{Type: "pci", Version: "1.1.0", PCI: &annotations.PCIDevice{Address: "0000:03:10.1", PFAddress: "0000:03:00.0"}}
+	if diff := cmp.Diff(known, of(reported, bare)); diff != "" {
+		t.Errorf("by the result of a plugin (-want +got):\n%s", diff)
+	}
+	files["/var/run/k8s.cni.cncf.io/devinfo/dp/vendor.example-fast-0000:03:10.1-device.json"] = dp
+	if diff := cmp.Diff(dp, of(made, own)); diff != "" {
+		t.Errorf("by the device plugin (-want +got):\n%s", diff)
+	}
+	files["/var/run/k8s.cni.cncf.io/devinfo/cni/uid-web-net2.json"] = cni
+	if diff := cmp.Diff(cni, of(reported, bare)); diff != "" {
+		t.Errorf("by the CNI plugin (-want +got):\n%s", diff)
 	}
 }

@@ -4,8 +4,6 @@
 package hostlink
 
 import (
-	"slices"
-
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/delegation"
@@ -48,12 +46,18 @@ func (r *Reconciler) defines(tx store.ReadTx, def *multinet.Definition) bool {
 	if def.Deleting || multinet.TenantsNumber(tx, def.Link) != "" || multinet.ExceedsLinks(tx, def, r.Numbers) {
 		return false
 	}
-	return slices.ContainsFunc(multinet.GrantsFor(tx, def.Reference()), func(grant *multinet.Grant) bool {
+	for grant := range multinet.AllGrants(tx) {
+		if !grant.Uses(def.Reference()) {
+			continue
+		}
 		_, err := delegation.Build(delegation.Request{
 			Text: []byte(def.Config), Name: def.Name, Links: true, Allowed: delegation.Allowed{Plugins: grant.Plugins, IPAM: grant.IPAM},
 		})
-		return err == nil
-	})
+		if err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // wants reports whether a network wants its link: from when it is Ready, and as long as a

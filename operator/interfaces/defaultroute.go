@@ -4,9 +4,13 @@
 package interfaces
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 
+	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/pod"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/multinet"
 	"github.com/alioth-net/alioth/store/tenancy"
@@ -18,6 +22,9 @@ func moveDefaultRoute(tx store.ReadTx, requests []request) *tenancy.Refusal {
 	chosen := slices.IndexFunc(requests, func(r request) bool { return r.defaultRoute })
 	if chosen < 0 {
 		return nil
+	}
+	if slices.ContainsFunc(requests[chosen+1:], func(r request) bool { return r.defaultRoute }) {
+		return invalid("the annotations %s and %s both have \"default-route\": keep one of them", annotations.DefaultNetworkKey, annotations.NetworksKey)
 	}
 	for i := range requests {
 		requests[i].noDefaultRoute = i != chosen
@@ -80,6 +87,18 @@ func (r request) replacesDefault(route multinet.Route) bool {
 		return true
 	}
 	return len(r.gateways) > 0 && !slices.Contains(r.gateways, route.Gateway)
+}
+
+// givesWay reports whether a default route of the interface is left out where an earlier
+// interface of the pod has one: definitions add networks to a pod, and do not choose its way
+// out. Of a list of DANM both routes are an error.
+func (r request) givesWay(route multinet.Route) bool { return isDefault(route) && r.definition != "" }
+
+// keepDefault adds an event about a default route that is left out.
+func (r *request) keepDefault(route multinet.Route, kept request) {
+	r.notices = append(r.notices, pod.Notice{Reason: v1alpha1.DefaultRouteKeptReason, Message: fmt.Sprintf(
+		"interface %s: the route to %s by %s of %s is left out, because the pod has its default route by %s: add \"default-route\": [] to the selection if it shall lead there, or remove the route from the network",
+		r.name, route.Dst, route.Gateway, r.net.Ref, kept)})
 }
 
 func isDefault(route multinet.Route) bool { return route.Dst.Bits() == 0 }

@@ -25,22 +25,23 @@ func (cfg Config) delegated(tx store.ReadTx, p *store.Pod, def *multinet.Definit
 		name: s.Interface, definition: s.Namespace + "/" + s.Name, delegate: &delegate{network: def.Reference()},
 		defaultRoute: s.DefaultRoute, gateways: s.Gateways,
 	}
-	if refusal := cfg.delegable(p, def, s); refusal != nil {
+	if refusal := cfg.delegable(tx, p, def); refusal != nil {
 		return r, refusal
 	}
+	r.ignoreForeign(s)
 	if holder := multinet.TenantsNumber(tx, def.Link); holder != "" {
 		return r, notGranted("%s: %s %s: use another number", def, def.Link, holder)
 	}
 	if multinet.ExceedsLinks(tx, def, cfg.Links) {
 		return r, notGranted("%s: older definitions of the namespace have %d links, which is the limit (multiNetwork.tenantLimits.numbers of the chart): delete definitions that are not needed, or use a VLAN or VXLAN of theirs", def, cfg.Links)
 	}
-	grants := multinet.GrantsFor(tx, def.Reference())
+	grants := cfg.Sharing.GrantsFor(tx, p.Namespace, def.Reference())
 	if len(grants) == 0 {
 		return r, notGranted("%s, and no DelegationGrant names it or its namespace: ask the cluster administrator for one, or name a network of Alioth in its annotation %s", configured(def), annotations.NetworkKey)
 	}
 	var refusal *tenancy.Refusal
 	for _, grant := range grants {
-		if refusal = r.delegate.build(def, s, grant); refusal == nil {
+		if refusal = r.build(p, def, s, grant); refusal == nil {
 			return r, nil
 		}
 	}
@@ -54,7 +55,7 @@ func (cfg Config) static(tx store.ReadTx, p *store.Pod, r request) (request, *te
 	if !unlabelled(p) {
 		return r, notGranted("%s is of type %q, which a CNI plugin serves, and pods of tenants can't use plugins: use a network of one of the types %v", r.net.Ref, r.net.Type, cfg.Kinds)
 	}
-	for _, grant := range multinet.GrantsFor(tx, r.net.Reference()) {
+	for _, grant := range cfg.Sharing.GrantsFor(tx, p.Namespace, r.net.Reference()) {
 		if slices.ContainsFunc(grant.Plugins, func(plugin string) bool { return strings.EqualFold(plugin, r.net.Type) }) {
 			r.delegate = &delegate{network: r.net.Reference(), Delegate: annotations.Delegate{File: &annotations.DelegateFile{
 				NetworkID: r.net.NetworkID, Type: r.net.Type, Plugins: grant.Plugins, IPAM: grant.IPAM, Inject: r.replacesIPAM(),
@@ -113,20 +114,32 @@ type delegate struct {
 	link *delegation.Link
 }
 
+// ofTenant reports whether a definition is in another namespace that has a tenant label, or
+// is not known yet.
+func ofTenant(tx store.ReadTx, p *store.Pod, def *multinet.Definition) bool {
+	if def.Namespace == p.Namespace {
+		return !unlabelled(p)
+	}
+	row := store.GetNamespace(tx, def.Namespace)
+	return row == nil || tenancy.Labelled(row.Tenant)
+}
+
 // unlabelled reports whether the namespace of a pod has no tenant label.
 func unlabelled(p *store.Pod) bool {
 	return strings.HasPrefix(p.Tenant, v1alpha1.NamespaceTenantPrefix)
 }
 
 // delegable refuses what no grant permits.
-func (cfg Config) delegable(p *store.Pod, def *multinet.Definition, s annotations.NetworkSelection) *tenancy.Refusal {
+func (cfg Config) delegable(tx store.ReadTx, p *store.Pod, def *multinet.Definition) *tenancy.Refusal {
 	switch {
 	case !cfg.Delegation:
 		return &tenancy.Refusal{Reason: v1alpha1.NetworkTypeReason, Message: fmt.Sprintf(
 			"%s, which this cluster does not run (multiNetwork.delegation.enabled of the chart): name a network of Alioth in its annotation %s", configured(def), annotations.NetworkKey)}
 	case !unlabelled(p):
 		return notGranted("%s, which pods of tenants can't use: name a network of Alioth in its annotation %s", configured(def), annotations.NetworkKey)
-	case def.ResourceName != "" || s.DeviceID != "":
+	case ofTenant(tx, p, def):
+		return notGranted("%s is in a namespace of a tenant, and definitions of tenants run no CNI plugins: select one of a namespace without a tenant label", configured(def))
+	case def.ResourceName != "":
 		return &tenancy.Refusal{Reason: v1alpha1.NetworkTypeReason, Message: fmt.Sprintf("%s needs a device, and nodes pass no devices to CNI plugins yet", def)}
 	}
 	return nil
@@ -140,30 +153,52 @@ func configured(def *multinet.Definition) string {
 	return def.String() + " has a configuration for CNI plugins"
 }
 
-// build makes the configuration for the plugins, as a grant permits it.
-func (d *delegate) build(def *multinet.Definition, s annotations.NetworkSelection, grant *multinet.Grant) *tenancy.Refusal {
-	for _, key := range grantedRequests(s) {
-		if !slices.Contains(grant.Requests, key) {
-			return notGranted("%s: DelegationGrant %s does not permit the request %q (spec.requests)", def, grant.Name, key)
-		}
-	}
+// build makes the configuration for the plugins, as a grant permits it. The author of a
+// definition of another namespace decides by capabilities what a pod may request, and so a
+// pod chooses addresses past them in its own namespace alone.
+func (r *request) build(p *store.Pod, def *multinet.Definition, s annotations.NetworkSelection, grant *multinet.Grant) *tenancy.Refusal {
 	if def.Config == "" {
-		return d.name(def, s, grant)
+		if refusal := permitted(def, s, grant, nil); refusal != nil {
+			return refusal
+		}
+		return r.delegate.name(def, s, grant)
 	}
 	args, err := argsOf(s)
 	if err != nil {
 		return invalid("%s/%s: cni-args: %v", s.Namespace, s.Name, err)
 	}
+	runtime := runtimeOf(s)
+	runtime.DeviceInfoFile = annotations.InterfaceFile(p.UID, s.Interface)
 	built, err := delegation.Build(delegation.Request{
 		Where: def.String() + ", spec.config", Text: []byte(def.Config), Name: def.Name,
-		Allowed: delegation.Allowed{Plugins: grant.Plugins, IPAM: grant.IPAM}, Args: args, Runtime: runtimeOf(s), Links: true,
+		Allowed: delegation.Allowed{Plugins: grant.Plugins, IPAM: grant.IPAM}, Args: args, Runtime: runtime, Links: true,
+		Plain: delegation.Keys{IPs: def.Namespace == p.Namespace, MAC: slices.Contains(grant.Requests, v1alpha1.DelegationRequestMAC)},
 	})
 	if err != nil {
 		return notGranted("%v (DelegationGrant %s)", err, grant.Name)
 	}
-	d.Conf, d.link = built.JSON, built.Link
+	if refusal := permitted(def, s, grant, built.Unserved); refusal != nil {
+		return refusal
+	}
+	r.delegate.Conf, r.delegate.link = built.JSON, built.Link
+	r.delegate.IP, r.delegate.MAC = built.Plain.IP, built.Plain.MAC
+	r.ignoreUnserved(def, s, built)
 	return nil
 }
+
+// permitted refuses requests that a grant lacks. Those whose capability no plugin has reach
+// none.
+func permitted(def *multinet.Definition, s annotations.NetworkSelection, grant *multinet.Grant, unserved []string) *tenancy.Refusal {
+	for _, one := range keysOf(s) {
+		if slices.Contains(grantedKeys, one.name) && !slices.Contains(unserved, one.capability) && !slices.Contains(grant.Requests, one.name) {
+			return notGranted("%s: DelegationGrant %s does not permit the request %q (spec.requests)", def, grant.Name, one.name)
+		}
+	}
+	return nil
+}
+
+// grantedKeys are the keys of a selection that need a grant.
+var grantedKeys = []string{v1alpha1.DelegationRequestArgs, v1alpha1.DelegationRequestMAC, v1alpha1.DelegationRequestGUID}
 
 // name has the nodes look for a configuration with the name of the definition, as NPWG 1.3
 // demands where spec.config is missing. The author of a definition chooses its name, and so
@@ -180,17 +215,6 @@ func (d *delegate) name(def *multinet.Definition, s annotations.NetworkSelection
 	return nil
 }
 
-// grantedRequests lists the requests of a selection that need a grant.
-func grantedRequests(s annotations.NetworkSelection) (keys []string) {
-	if len(s.CNIArgs) > 0 {
-		keys = append(keys, v1alpha1.DelegationRequestArgs)
-	}
-	if s.MAC != "" {
-		keys = append(keys, v1alpha1.DelegationRequestMAC)
-	}
-	return keys
-}
-
 func argsOf(s annotations.NetworkSelection) (args map[string]json.RawMessage, err error) {
 	if len(s.CNIArgs) > 0 {
 		err = json.Unmarshal(s.CNIArgs, &args)
@@ -200,7 +224,7 @@ func argsOf(s annotations.NetworkSelection) (args map[string]json.RawMessage, er
 
 // runtimeOf returns what the pod requests of plugins with the capability.
 func runtimeOf(s annotations.NetworkSelection) delegation.Runtime {
-	values := delegation.Runtime{MAC: s.MAC}
+	values := delegation.Runtime{MAC: s.MAC, GUID: s.GUID}
 	for _, ip := range s.IPs {
 		values.IPs = append(values.IPs, ip.String())
 	}

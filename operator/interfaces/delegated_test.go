@@ -74,7 +74,7 @@ func TestPluginsRunOnlyAsGranted(t *testing.T) {
 		{"arguments", `[{"name":"net","cni-args":{"x":1}}]`, []any{grant("g", ofNamespace("a"))}, v1alpha1.DelegationNotGrantedReason, `"cni-args"`},
 		{"a MAC", `[{"name":"net","mac":"02:00:00:00:00:01"}]`, []any{grant("g", ofNamespace("a"))}, v1alpha1.DelegationNotGrantedReason, `"mac"`},
 		{"a MAC that is granted", `[{"name":"net","mac":"02:00:00:00:00:01"}]`, []any{grant("g", func(g *multinet.Grant) { g.Namespaces, g.Requests = []string{"a"}, []string{"mac"} })}, "", ""},
-		{"ports without the capability", `[{"name":"net","portMappings":[{"hostPort":80,"containerPort":80}]}]`, []any{grant("g", ofNamespace("a"))}, v1alpha1.DelegationNotGrantedReason, "portMappings"},
+		{"ports without the capability", `[{"name":"net","portMappings":[{"hostPort":80,"containerPort":80}]}]`, []any{grant("g", ofNamespace("a"))}, "", ""},
 		{"a device", "device", []any{grant("g", ofNamespace("a"))}, v1alpha1.NetworkTypeReason, "needs a device"},
 		{"the default route", `[{"name":"net","default-route":["10.9.0.1"]}]`, []any{grant("g", ofNamespace("a"))}, "", ""},
 	} {
@@ -171,6 +171,120 @@ func TestATenantsPodNeverGetsPlugins(t *testing.T) {
 	if wishes, refusal := decide(t, "", rows, selecting("net")); !strings.Contains(refusal, "pods of tenants") {
 		t.Errorf("%v, %q", short(wishes), refusal)
 	}
+}
+
+// Manifests of Multus request what a definition does not take: the pod starts, and an event
+// names the value and the capability.
+func TestPluginsGetNothingWithoutTheCapability(t *testing.T) {
+	plain := configured("plain", `{"cniVersion":"1.0.0","type":"bridge","ipam":{"type":"static","addresses":[{"address":"10.64.0.5/24"}]}}`)
+	static := func(g *multinet.Grant) { g.Namespaces, g.IPAM = []string{"a"}, []string{"static"} }
+	withMAC := func(g *multinet.Grant) { static(g); g.Requests = []string{"mac"} }
+	for name, tc := range map[string]struct {
+		key, value, capability string
+		grant                  func(*multinet.Grant)
+		fate                   string
+		ip, mac                string
+	}{
+		"ips":                {"ips", `["10.64.0.9/24"]`, "ips", static, "reaches the plugins as IP of CNI_ARGS alone", "10.64.0.9/24", ""},
+		"ips without length": {"ips", `["10.64.0.9"]`, "ips", static, "is ignored", "", ""},
+		"mac":                {"mac", `"02:00:00:00:00:01"`, "mac", static, "is ignored", "", ""},
+		"mac, granted":       {"mac", `"02:00:00:00:00:01"`, "mac", withMAC, "reaches the plugins as MAC of CNI_ARGS alone", "", "02:00:00:00:00:01"},
+		"infiniband-guid":    {"infiniband-guid", `"c2:11:22:33:44:55:66:77"`, "infinibandGUID", static, "is ignored", "", ""},
+		"portMappings":       {"portMappings", `[{"hostPort":80,"containerPort":80}]`, "portMappings", static, "is ignored", "", ""},
+		"bandwidth":          {"bandwidth", `{"ingressRate":1000}`, "bandwidth", static, "is ignored", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wishes, refusal := decide(t, "", world(plain, grant("g", tc.grant)), ofNobody(fmt.Sprintf(`[{"name":"plain",%q:%s}]`, tc.key, tc.value)))
+			if refusal != "" || len(wishes) != 2 {
+				t.Fatalf("%v, refused with %q", short(wishes), refusal)
+			}
+			if d := wishes[1].Delegate; strings.Contains(string(d.Conf), "runtimeConfig") || d.IP != tc.ip || d.MAC != tc.mac {
+				t.Errorf("the plugins get %s, IP %q, MAC %q", d.Conf, d.IP, d.MAC)
+			}
+			expectNotices(t, wishes, v1alpha1.RequestIgnoredReason, fmt.Sprintf("%q %s: no plugin has the capability for it, which is \"capabilities\": {%q: true}", tc.key, tc.fate, tc.capability))
+		})
+	}
+	wishes, refusal := decide(t, "", world(plain, grant("g", static)), ofNobody(`[{"name":"plain","gateway":["10.64.0.1"],"deviceID":"0000:00:01.0"}]`))
+	if refusal != "" {
+		t.Fatal(refusal)
+	}
+	expectNotices(t, wishes, v1alpha1.RequestIgnoredReason, `"deviceID" is ignored: the kubelet chooses`, `"gateway" is ignored: it is no key of a selection`)
+	guid := configured("guid", `{"cniVersion":"1.0.0","type":"bridge","capabilities":{"infinibandGUID":true},"ipam":{"type":"static"}}`)
+	if _, refusal := decide(t, "", world(guid, grant("g", static)), ofNobody(`[{"name":"guid","infiniband-guid":"c2:11:22:33:44:55:66:77"}]`)); !strings.Contains(refusal, `does not permit the request "infiniband-guid"`) {
+		t.Errorf("a GUID without a grant: refused with %q", refusal)
+	}
+}
+
+// A definition of another namespace is for pods of those to which administrators lend it.
+func TestDefinitionsOfAnotherNamespaceNeedAGrantOrAGlobalNamespace(t *testing.T) {
+	shared := &store.Namespace{Meta: operatortest.Meta("uid-ns-shared", 0), Name: "shared", Tenant: "ns:shared"}
+	rented := &store.Namespace{Meta: operatortest.Meta("uid-ns-rented", 0), Name: "rented", Tenant: "red"}
+	own := &store.Namespace{Meta: operatortest.Meta("uid-ns-a", 0), Name: "a", Tenant: "ns:a"}
+	in := func(namespace, name, config string, target annotations.Target) *multinet.Definition {
+		def := definition(namespace, name, target)
+		def.Config = config
+		return def
+	}
+	rows := []any{
+		shared, rented, own, in("shared", "net-c", bridgeConfig, annotations.Target{}), in("rented", "net-c", bridgeConfig, annotations.Target{}),
+		in("shared", "vpc", "", toVPC("default", "")), in("shared", "danm", "", toDanmNet("internal")), in("shared", "file", "", annotations.Target{}), danmNet("internal"),
+		in("shared", "plain", `{"cniVersion":"1.0.0","type":"bridge","ipam":{"type":"host-local"}}`, annotations.Target{}),
+	}
+	lends := func(to, from string) func(*multinet.Grant) {
+		return func(g *multinet.Grant) { g.Namespaces, g.FromNamespaces = []string{to}, []string{from} }
+	}
+	bare := func(to, from string) func(*multinet.Grant) {
+		return func(g *multinet.Grant) { lends(to, from)(g); g.Plugins, g.IPAM = nil, nil }
+	}
+	named := func(g *multinet.Grant) { lends("a", "shared")(g); g.Networks = []string{"shared/file"} }
+	for _, tc := range []struct {
+		name, selections string
+		grants           []any
+		global           []string
+		reason, text     string
+	}{
+		{"lent", "shared/net-c", []any{grant("g", lends("a", "shared"))}, nil, "", ""},
+		{"lent to another namespace", "shared/net-c", []any{grant("g", lends("b", "shared"))}, nil, v1alpha1.TenantNotAllowedReason, "spec.namespaces: [a] and spec.fromNamespaces: [shared]"},
+		{"of another namespace", "shared/net-c", []any{grant("g", lends("a", "other"))}, nil, v1alpha1.TenantNotAllowedReason, "not shared with namespace"},
+		{"the lender has a grant for itself alone", "shared/net-c", []any{grant("g", ofNamespace("shared"))}, nil, v1alpha1.TenantNotAllowedReason, "not shared"},
+		{"a grant that ends", "shared/net-c", []any{func() any { g := grant("g", lends("a", "shared")); g.Deleting = true; return g }()}, nil, v1alpha1.TenantNotAllowedReason, "not shared"},
+		{"lent without plugins", "shared/net-c", []any{grant("g", bare("a", "shared"))}, nil, v1alpha1.DelegationNotGrantedReason, `"bridge" is not granted`},
+		{"plugins of another grant do not add up", "shared/net-c", []any{grant("f", bare("a", "shared")), grant("g", ofNamespace("a", "shared"))}, nil, v1alpha1.DelegationNotGrantedReason, `"bridge" is not granted`},
+		{"of a tenant", "rented/net-c", []any{grant("g", lends("a", "rented"))}, nil, v1alpha1.DelegationNotGrantedReason, "definitions of tenants run no CNI plugins"},
+		{"of a tenant in a global namespace", "rented/net-c", []any{grant("g", ofNamespace("rented"))}, []string{"rented"}, v1alpha1.DelegationNotGrantedReason, "definitions of tenants"},
+		{"global, granted", "shared/net-c", []any{grant("g", ofNamespace("shared"))}, []string{"shared"}, "", ""},
+		{"global, the network is granted", "shared/net-c", []any{grant("g", func(g *multinet.Grant) { g.Networks = []string{"shared/net-c"} })}, []string{"shared"}, "", ""},
+		{"global, and no grant", "shared/net-c", nil, []string{"shared"}, v1alpha1.DelegationNotGrantedReason, "no DelegationGrant"},
+		{"global, and a grant of the pod's namespace", "shared/net-c", []any{grant("g", ofNamespace("a"))}, []string{"shared"}, v1alpha1.DelegationNotGrantedReason, "no DelegationGrant"},
+		{"a VPC, lent", "shared/vpc", []any{grant("g", bare("a", "shared"))}, nil, "", ""},
+		{"a VPC, global", "shared/vpc", nil, []string{"shared"}, "", ""},
+		{"a VPC that nobody shares", "shared/vpc", nil, nil, v1alpha1.TenantNotAllowedReason, "not shared"},
+		{"a DanmNet of the lender", "shared/danm", []any{grant("g", bare("a", "shared"))}, nil, v1alpha1.TenantNotAllowedReason, "pods of other namespaces can't use"},
+		{"a file, lent", "shared/file", []any{grant("g", lends("a", "shared"))}, nil, v1alpha1.DelegationNotGrantedReason, "does not name it in spec.networks"},
+		{"a file, lent by name", "shared/file", []any{grant("g", named)}, nil, "", ""},
+		{"as the default network", "", []any{grant("g", lends("a", "shared"))}, nil, "", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			choose := func(p *store.Pod) {
+				if tc.selections == "" {
+					p.DefaultSelection = "shared/net-c"
+				}
+			}
+			wishes, refusal := decideWith(t, interfaces.Config{Sharing: multinet.Sharing{Global: tc.global}}, "", world(append(tc.grants, rows...)...), ofNobody(tc.selections), choose)
+			switch {
+			case tc.reason == "" && (refusal != "" || len(wishes) == 0):
+				t.Errorf("the pod gets %v, refused with %q", short(wishes), refusal)
+			case tc.reason != "" && (!strings.HasPrefix(refusal, tc.reason+": ") || !strings.Contains(refusal, tc.text)):
+				t.Errorf("refused with %q, want %s with %q", refusal, tc.reason, tc.text)
+			}
+		})
+	}
+	// The author of a definition of another namespace alone says whether pods choose addresses.
+	wishes, refusal := decide(t, "", world(append(rows, grant("g", lends("a", "shared")))...), ofNobody(`[{"name":"plain","namespace":"shared","ips":["10.9.0.5"]}]`))
+	if refusal != "" || wishes[1].Delegate.IP != "" {
+		t.Errorf("refused with %q, %+v", refusal, wishes)
+	}
+	expectNotices(t, wishes, v1alpha1.RequestIgnoredReason, `"ips" is ignored`)
 }
 
 // The configuration is complete: nodes add nothing to it.

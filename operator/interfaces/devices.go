@@ -23,7 +23,7 @@ func (r request) onDevice() bool {
 // define adds the settings of a definition to those of the network that it names. Users of
 // the namespace write definitions. So settings with power over others need a grant, and pods
 // of tenants have none.
-func (r *request) define(tx store.ReadTx, p *store.Pod, def *multinet.Definition) *tenancy.Refusal {
+func (cfg Config) define(tx store.ReadTx, p *store.Pod, r *request, def *multinet.Definition) *tenancy.Refusal {
 	own := annotations.VF(def.VF)
 	if !r.onDevice() {
 		if len(own.Keys()) > 0 {
@@ -35,7 +35,7 @@ func (r *request) define(tx store.ReadTx, p *store.Pod, def *multinet.Definition
 		return invalid("%s names the resource %q, and %s has its devices from %q: correct the annotation %s",
 			def, def.ResourceName, r.net.Ref, r.net.DevicePool, annotations.ResourceNameKey)
 	}
-	if refusal := granted(tx, p, def, own.Privileged()); refusal != nil {
+	if refusal := cfg.granted(tx, p, def, own.Privileged()); refusal != nil {
 		return refusal
 	}
 	vf, err := r.vf.With(own)
@@ -50,15 +50,15 @@ func (r *request) define(tx store.ReadTx, p *store.Pod, def *multinet.Definition
 }
 
 // granted refuses settings of a definition that no grant permits.
-func granted(tx store.ReadTx, p *store.Pod, def *multinet.Definition, settings []string) *tenancy.Refusal {
+func (cfg Config) granted(tx store.ReadTx, p *store.Pod, def *multinet.Definition, settings []string) *tenancy.Refusal {
 	if len(settings) == 0 {
 		return nil
 	}
 	text := strings.Join(settings, ", ")
-	if !unlabelled(p) {
-		return notGranted("%s sets %s, which pods of tenants can't have from a definition: the cluster administrator can set it in a ClusterNetwork", def, text)
+	if !unlabelled(p) || ofTenant(tx, p, def) {
+		return notGranted("%s sets %s, which pods of tenants can't have from a definition, and others not from that of a tenant: the cluster administrator can set it in a ClusterNetwork", def, text)
 	}
-	for _, grant := range multinet.GrantsFor(tx, def.Reference()) {
+	for _, grant := range cfg.Sharing.GrantsFor(tx, p.Namespace, def.Reference()) {
 		if !slices.ContainsFunc(settings, func(key string) bool { return !slices.Contains(grant.Settings, key) }) {
 			return nil
 		}

@@ -42,6 +42,8 @@ type request struct {
 	// there are any. noDefaultRoute: they lead through another one.
 	defaultRoute, noDefaultRoute bool
 	gateways                     []netip.Addr
+	// notices are events about requests that are not carried out.
+	notices []pod.Notice
 }
 
 func (r request) inVPC() bool { return r.target.VPC != nil }

@@ -113,9 +113,9 @@ func setMainRoutes(requests []request) *tenancy.Refusal {
 		switch {
 		case r.inVPC() && !inVPC && !r.noDefaultRoute:
 			inVPC = true
-			refusal = r.ownVPCDefaults(owners)
+			refusal = requests[i].ownVPCDefaults(owners)
 		case !r.inVPC() && r.net != nil:
-			requests[i].main, refusal = r.ownRoutes(owners)
+			refusal = requests[i].ownRoutes(owners)
 		}
 		if refusal != nil {
 			return refusal
@@ -124,23 +124,32 @@ func setMainRoutes(requests []request) *tenancy.Refusal {
 	return nil
 }
 
-// ownVPCDefaults notes the default routes of an interface in a VPC.
-func (r request) ownVPCDefaults(owners map[netip.Prefix]request) *tenancy.Refusal {
+// ownVPCDefaults notes the default routes of an interface in a VPC. One that a definition
+// adds has none where an earlier interface has one.
+func (r *request) ownVPCDefaults(owners map[netip.Prefix]request) *tenancy.Refusal {
+	var own []netip.Prefix
 	for _, dst := range []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)} {
 		if !vpcHas(r.target.VPC, dst.Addr().Is4()) {
 			continue
 		}
 		if other, taken := owners[dst]; taken {
-			return routeConflict(dst, other, r)
+			if r.definition == "" {
+				return routeConflict(dst, other, *r)
+			}
+			r.noDefaultRoute = true
+			return nil
 		}
-		owners[dst] = r
+		own = append(own, dst)
+	}
+	for _, dst := range own {
+		owners[dst] = *r
 	}
 	return nil
 }
 
-// ownRoutes returns the routes of an interface in a network outside of every VPC, and
-// notes them.
-func (r request) ownRoutes(owners map[netip.Prefix]request) (routes []annotations.Route, refusal *tenancy.Refusal) {
+// ownRoutes sets the routes of an interface in a network outside of every VPC, and notes
+// them.
+func (r *request) ownRoutes(owners map[netip.Prefix]request) *tenancy.Refusal {
 	for _, route := range slices.Concat(r.net.Routes, r.defaultRoutes()) {
 		if isDefault(route) && r.replacesDefault(route) || !r.chosenByPlugins() && !r.addressed(route.Dst.Addr().Is4()) {
 			continue
@@ -148,13 +157,16 @@ func (r request) ownRoutes(owners map[netip.Prefix]request) (routes []annotation
 		switch other, taken := owners[route.Dst]; {
 		case taken && other.net == r.net:
 			continue
+		case taken && r.givesWay(route):
+			r.keepDefault(route, other)
+			continue
 		case taken:
-			return nil, routeConflict(route.Dst, other, r)
+			return routeConflict(route.Dst, other, *r)
 		}
-		owners[route.Dst] = r
-		routes = append(routes, annotations.Route{Dst: route.Dst, Gateway: route.Gateway})
+		owners[route.Dst] = *r
+		r.main = append(r.main, annotations.Route{Dst: route.Dst, Gateway: route.Gateway})
 	}
-	return routes, nil
+	return nil
 }
 
 func routeConflict(dst netip.Prefix, one, other request) *tenancy.Refusal {
@@ -192,10 +204,10 @@ func reachability(p *store.Pod, requests []request) *tenancy.Refusal {
 		return nil
 	case p.NetworkProbes:
 		return &tenancy.Refusal{Reason: v1alpha1.ProbesOutsideVPCReason, Message: fmt.Sprintf(
-			"the kubelet can't reach %s in %s with probes or hooks over the network: use exec probes, or put an interface in a VPC first", first.name, first.net.Ref)}
+			"the kubelet can't reach %s with probes or hooks over the network: use exec probes, or put an interface in a VPC first", first)}
 	case len(p.HostPorts) > 0:
 		return &tenancy.Refusal{Reason: v1alpha1.HostPortOutsideVPCReason, Message: fmt.Sprintf(
-			"hostPort %d does not lead to %s in %s: remove it, or put an interface in a VPC first", p.HostPorts[0].HostPort, first.name, first.net.Ref)}
+			"hostPort %d does not lead to %s: remove it, or put an interface in a VPC first", p.HostPorts[0].HostPort, first)}
 	}
 	return nil
 }

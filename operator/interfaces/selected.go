@@ -38,15 +38,12 @@ func (cfg Config) selected(tx store.ReadTx, p *store.Pod) ([]request, *tenancy.R
 
 // selection resolves one element of the annotation.
 func (cfg Config) selection(tx store.ReadTx, p *store.Pod, s annotations.NetworkSelection) (request, *tenancy.Refusal) {
-	def, refusal := selectable(tx, p, s)
+	def, refusal := cfg.selectable(tx, p, s)
 	if refusal != nil {
 		return request{}, refusal
 	}
 	if def.Target.Kind == "" {
 		return cfg.delegated(tx, p, def, s)
-	}
-	if refusal := forPluginsOnly(s); refusal != nil {
-		return request{}, refusal
 	}
 	one, refusal := interfaceOf(tx, p, def, s)
 	if refusal != nil {
@@ -55,18 +52,21 @@ func (cfg Config) selection(tx store.ReadTx, p *store.Pod, s annotations.Network
 	r, refusal := cfg.resolve(tx, p, one)
 	r.name, r.definition = s.Interface, s.Namespace+"/"+s.Name
 	r.defaultRoute, r.gateways = s.DefaultRoute, s.Gateways
-	if refusal != nil {
-		return r, refusal
+	r.ignoreForPlugins(def, s)
+	r.ignoreForeign(s)
+	if refusal == nil {
+		refusal = cfg.define(tx, p, &r, def)
 	}
-	return r, r.define(tx, p, def)
+	return r, refusal
 }
 
 // selectable returns the definition that a pod selects, if the pod may use it: it is in the
-// pod's namespace, or in another one of the pod's tenant.
-func selectable(tx store.ReadTx, p *store.Pod, s annotations.NetworkSelection) (*multinet.Definition, *tenancy.Refusal) {
-	if !sameTenant(tx, p, s.Namespace) {
+// pod's namespace, in another one of the pod's tenant, or in one that administrators share.
+func (cfg Config) selectable(tx store.ReadTx, p *store.Pod, s annotations.NetworkSelection) (*multinet.Definition, *tenancy.Refusal) {
+	if !cfg.Sharing.Shares(tx, p.Namespace, p.Tenant, s.Namespace) {
 		return nil, &tenancy.Refusal{Reason: v1alpha1.TenantNotAllowedReason, Message: fmt.Sprintf(
-			"namespace %q is not of the pod's tenant: select a %s in a namespace of the tenant", s.Namespace, multinet.KindDefinition)}
+			"namespace %q is not of the pod's tenant, and its definitions are not shared with namespace %q: select a %s in a namespace of the tenant, or ask the cluster administrator for a DelegationGrant with spec.namespaces: [%s] and spec.fromNamespaces: [%s]",
+			s.Namespace, p.Namespace, multinet.KindDefinition, p.Namespace, s.Namespace)}
 	}
 	def := multinet.GetDefinition(tx, s.Namespace, s.Name)
 	switch {
@@ -79,35 +79,6 @@ func selectable(tx store.ReadTx, p *store.Pod, s annotations.NetworkSelection) (
 		return nil, &tenancy.Refusal{Reason: v1alpha1.NetworkNotReadyReason, Message: fmt.Sprintf("%s can't be used: %s", def, def.Problem)}
 	}
 	return def, nil
-}
-
-// sameTenant reports whether a namespace is the pod's own, or one of its tenant.
-func sameTenant(tx store.ReadTx, p *store.Pod, namespace string) bool {
-	if namespace == p.Namespace {
-		return true
-	}
-	row := store.GetNamespace(tx, namespace)
-	return row != nil && row.Tenant != "" && row.Tenant == p.Tenant
-}
-
-// forPluginsOnly refuses requests that only CNI plugins could carry out (NPWG 1.3, section
-// 4.1: a request without the capability is an error).
-func forPluginsOnly(s annotations.NetworkSelection) *tenancy.Refusal {
-	for _, request := range []struct {
-		key  string
-		made bool
-	}{
-		{"mac", s.MAC != ""},
-		{"cni-args", len(s.CNIArgs) > 0},
-		{"portMappings", len(s.PortMappings) > 0},
-		{"bandwidth", s.Bandwidth != annotations.Bandwidth{}},
-		{"deviceID", s.DeviceID != ""},
-	} {
-		if request.made {
-			return invalid("%s/%s names a network of Alioth, which has no capability for %q: remove it", s.Namespace, s.Name, request.key)
-		}
-	}
-	return nil
 }
 
 // interfaceOf returns the request for an interface in the network of a definition.

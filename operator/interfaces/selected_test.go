@@ -36,7 +36,7 @@ func selecting(text string) func(*store.Pod) {
 }
 
 func selectionWorld() []any {
-	routed := danmNet("routed", withRoute("0.0.0.0/0", "10.20.0.1"))
+	routed := danmNet("routed", withRoute("0.0.0.0/0", "10.20.0.1"), withRoute("::/0", "fd20::1"))
 	plain := danmNet("plain", func(n *multinet.Network) { n.V4, n.V6 = multinet.Range{}, multinet.Range{} })
 	broken := definition("a", "broken", annotations.Target{})
 	broken.Problem = "it has neither"
@@ -95,13 +95,9 @@ func TestAPodThatSelectsWhatItMayNotHaveGetsNothing(t *testing.T) {
 		{"one that is being deleted", "leaving", v1alpha1.NetworkNotReadyReason, "being deleted"},
 		{"one for a plugin", "plugin", v1alpha1.DelegationNotGrantedReason, "pods of tenants can't use"},
 		{"a Subnet that does not exist", "nowhere", v1alpha1.NetworkNotFoundReason, `the Subnet "s9"`},
-		{"a MAC", `[{"name":"vpc","mac":"02:00:00:00:00:01"}]`, v1alpha1.InterfacesInvalidReason, `no capability for "mac"`},
-		{"arguments", `[{"name":"vpc","cni-args":{"a":1}}]`, v1alpha1.InterfacesInvalidReason, `"cni-args"`},
-		{"ports", `[{"name":"vpc","portMappings":[{"hostPort":80,"containerPort":80}]}]`, v1alpha1.InterfacesInvalidReason, `"portMappings"`},
-		{"bandwidth", `[{"name":"vpc","bandwidth":{"ingressRate":1000}}]`, v1alpha1.InterfacesInvalidReason, `"bandwidth"`},
-		{"a device", `[{"name":"vpc","deviceID":"0000:00:01.0"}]`, v1alpha1.InterfacesInvalidReason, `"deviceID"`},
 		{"an IPAM claim", `[{"name":"vpc","ipam-claim-reference":"c"}]`, v1alpha1.InterfacesInvalidReason, `"ipam-claim-reference" is not supported: remove it`},
-		{"a GUID", `[{"name":"vpc","infiniband-guid":"c2:11:22:33:44:55:66:77"}]`, v1alpha1.InterfacesInvalidReason, `"infiniband-guid" is not supported: remove it`},
+		{"a path", "../red/vpc", v1alpha1.InterfacesInvalidReason, "is no name of a NetworkAttachmentDefinition"},
+		{"a namespace with a path", `[{"name":"vpc","namespace":"../red"}]`, v1alpha1.InterfacesInvalidReason, "is no name of a namespace"},
 		{"two elements with the default route", `[{"name":"vpc","default-route":[]},{"name":"vpc","default-route":[]}]`, v1alpha1.InterfacesInvalidReason, "elements 0 and 1 both have"},
 		{"one that is missing behind a good one", "vpc,none", v1alpha1.NetworkNotFoundReason, "interface net2: NetworkAttachmentDefinition a/none"},
 		{"two addresses of a family", `[{"name":"internal","ips":["10.20.0.200","10.20.0.201"]}]`, v1alpha1.InterfacesInvalidReason, "more than one address of a family"},
@@ -147,22 +143,132 @@ func TestThePodsDefaultRouteLeadsThroughTheChosenInterface(t *testing.T) {
 		name, selections string
 		want             []string
 	}{
-		{"nothing chosen: two default routes are an error", `routed`, nil},
-		{"the network's own", `[{"name":"routed","default-route":[]}]`, []string{"eth0 false", "net1 10.20.0.1"}},
+		{"nothing chosen: that of the VPC stays", `routed`, []string{"eth0 true", "net1 fd20::1"}},
+		{"the network's own", `[{"name":"routed","default-route":[]}]`, []string{"eth0 false", "net1 10.20.0.1 fd20::1"}},
 		{"another gateway", `[{"name":"routed","default-route":["10.20.0.7"]}]`, []string{"eth0 false", "net1 10.20.0.7"}},
-		{"a network without one", `[{"name":"routed","default-route":["10.20.0.7"]},{"name":"routed"}]`, []string{"eth0 false", "net1 10.20.0.7", "net2"}},
+		{"a network twice", `[{"name":"routed","default-route":["10.20.0.7"]},{"name":"routed"}]`, []string{"eth0 false", "net1 10.20.0.7", "net2"}},
 		{"in a VPC", `[{"name":"vpc"},{"name":"vpc","default-route":["10.0.1.1"]},{"name":"routed"}]`, []string{"eth0 false", "net1 false", "net2 true", "net3"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			wishes, refusal := decide(t, "", selectionWorld(), selecting(tc.selections))
-			if tc.want == nil {
-				if !strings.HasPrefix(refusal, v1alpha1.RouteConflictReason) {
-					t.Errorf("%v, refused with %q", short(wishes), refusal)
-				}
-				return
-			}
 			if diff := cmp.Diff(tc.want, defaults(wishes)); refusal != "" || diff != "" {
 				t.Errorf("refused with %q (-want +got):\n%s", refusal, diff)
+			}
+		})
+	}
+}
+
+// noticesOf are the events of the interfaces, each as "<reason>: <message>".
+func noticesOf(wishes []pod.Wish) (texts []string) {
+	for _, w := range wishes {
+		for _, n := range w.Notices {
+			texts = append(texts, n.Reason+": "+n.Message)
+		}
+	}
+	return texts
+}
+
+// expectNotices requires events with these parts, in their order, and no others.
+func expectNotices(t *testing.T, wishes []pod.Wish, reason string, parts ...string) {
+	t.Helper()
+	got := noticesOf(wishes)
+	if len(got) != len(parts) {
+		t.Fatalf("the events are %q, want %q", got, parts)
+	}
+	for i, part := range parts {
+		if !strings.HasPrefix(got[i], reason+": ") || !strings.Contains(got[i], part) {
+			t.Errorf("the event is %q, want %s with %q", got[i], reason, part)
+		}
+	}
+}
+
+// A manifest of Multus starts, whatever its selections request of plugins.
+func TestANetworkOfAliothIgnoresRequestsToPlugins(t *testing.T) {
+	for key, value := range map[string]string{
+		"mac": `"02:00:00:00:00:01"`, "infiniband-guid": `"c2:11:22:33:44:55:66:77"`, "cni-args": `{"a":1}`, "deviceID": `"0000:00:01.0"`,
+		"portMappings": `[{"hostPort":80,"containerPort":80}]`, "bandwidth": `{"ingressRate":1000}`, "gateway": `["10.0.1.1"]`,
+	} {
+		for _, network := range []string{"vpc", "internal"} {
+			t.Run(key+" of "+network, func(t *testing.T) {
+				wishes, refusal := decide(t, "", selectionWorld(), selecting(fmt.Sprintf(`[{"name":%q,%q:%s}]`, network, key, value)))
+				if refusal != "" || len(wishes) != 2 {
+					t.Fatalf("%v, refused with %q", short(wishes), refusal)
+				}
+				expectNotices(t, wishes, v1alpha1.RequestIgnoredReason, fmt.Sprintf("interface net1: %q is ignored: ", key))
+			})
+		}
+	}
+}
+
+// A default route of a definition's network gives way, of each family by itself.
+func TestADefaultRouteThatGivesWayHasAnEvent(t *testing.T) {
+	wishes, refusal := decide(t, "", selectionWorld(), selecting("routed"))
+	if refusal != "" {
+		t.Fatal(refusal)
+	}
+	expectNotices(t, wishes, v1alpha1.DefaultRouteKeptReason, `interface net1: the route to 0.0.0.0/0 by 10.20.0.1 of DanmNet a/routed is left out, because the pod has its default route by eth0 (VPC v): add "default-route": []`)
+	wishes, refusal = decide(t, "", selectionWorld(), selecting(`[{"name":"routed","default-route":[]}]`))
+	if refusal != "" || noticesOf(wishes) != nil {
+		t.Errorf("refused with %q, events %q", refusal, noticesOf(wishes))
+	}
+	// Halves of all addresses are no default route, and stay.
+	halves := danmNet("halves", withRoute("0.0.0.0/1", "10.20.0.1"), withRoute("128.0.0.0/1", "10.20.0.1"))
+	wishes, refusal = decide(t, "", append(selectionWorld(), halves, definition("a", "halves", toDanmNet("halves"))), selecting("halves"))
+	if refusal != "" || noticesOf(wishes) != nil || len(wishes[1].Link.Routes) != 2 {
+		t.Errorf("refused with %q, events %q, routes %v", refusal, noticesOf(wishes), wishes)
+	}
+}
+
+// v1.multus-cni.io/default-network: the definition takes the place of the pod's own default
+// network, with the rights of a selection.
+func TestADefinitionBecomesTheDefaultNetwork(t *testing.T) {
+	choosing := func(text, selections string) func(*store.Pod) {
+		return func(p *store.Pod) { p.DefaultSelection, p.Selections = text, selections }
+	}
+	for _, tc := range []struct {
+		name, text, selections string
+		want                   []string
+	}{
+		{"a VPC", "vpc", "", []string{"eth0 veth v [] IPv4 and IPv6"}},
+		{"a subnet by an address", `[{"name":"vpc","ips":["10.0.1.9"]}]`, "", []string{"eth0 veth v [10.0.1.9] IPv4 and IPv6"}},
+		{"a network outside, and a selection", "internal", "vpc", []string{"eth0 macvlan DanmNet/a/internal [] IPv4 and IPv6", "net1 veth v [] IPv4 and IPv6"}},
+		{"another namespace of the tenant", "other/vpc", "", []string{"eth0 veth v [] IPv4 and IPv6"}},
+		{"a blank annotation", " ", "", []string{"eth0 veth v [] IPv4 and IPv6"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			wishes, refusal := decide(t, "", selectionWorld(), choosing(tc.text, tc.selections))
+			if diff := cmp.Diff(tc.want, short(wishes)); refusal != "" || diff != "" {
+				t.Errorf("refused with %q (-want +got):\n%s", refusal, diff)
+			}
+			if tc.name != "a blank annotation" && (len(wishes) == 0 || wishes[0].Definition == "") {
+				t.Errorf("the first interface has no definition: %+v", wishes)
+			}
+		})
+	}
+	wishes, refusal := decide(t, "", selectionWorld(), choosing("routed", "vpc"))
+	if diff := cmp.Diff([]string{"eth0 10.20.0.1 fd20::1", "net1 false"}, defaults(wishes)); refusal != "" || diff != "" {
+		t.Errorf("a network with default routes: refused with %q (-want +got):\n%s", refusal, diff)
+	}
+	probed := func(p *store.Pod) { p.NetworkProbes = true }
+	for _, tc := range []struct {
+		name, text, list, reason, cause string
+		change                          func(*store.Pod)
+	}{
+		{"one that does not exist", "none", "", v1alpha1.NetworkNotFoundReason, "annotation v1.multus-cni.io/default-network: NetworkAttachmentDefinition a/none", nil},
+		{"one of another tenant", "red/vpc", "", v1alpha1.TenantNotAllowedReason, `namespace "red"`, nil},
+		{"a VPC of another tenant", "stolen", "", v1alpha1.NetworkNotReadyReason, `does not allow tenant "blue"`, nil},
+		{"one of plugins", "plugin", "", v1alpha1.DelegationNotGrantedReason, "pods of tenants", nil},
+		{"two of them", "vpc,vpc", "", v1alpha1.InterfacesInvalidReason, "it has 2 elements", nil},
+		{"a list beside it", "vpc", `[{"vpc":"v"}]`, v1alpha1.InterfacesInvalidReason, "both request its first interface", nil},
+		{"a nic beside it", "vpc", "", v1alpha1.InterfacesInvalidReason, "arktos.futurewei.com/nic, which both request", func(p *store.Pod) { p.NIC = `{"name":"eth0"}` }},
+		{"two default routes", `[{"name":"vpc","default-route":[]}]`, "", v1alpha1.InterfacesInvalidReason, `both have "default-route"`, selecting(`[{"name":"vpc","default-route":[]}]`)},
+		{"probes", "internal", "", v1alpha1.ProbesOutsideVPCReason, "exec probes", probed},
+		{"no address", "plain", "", v1alpha1.InterfacesInvalidReason, "the first interface of a pod needs an address", nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			wishes, refusal := decide(t, tc.list, selectionWorld(), append(nonNil(tc.change), func(p *store.Pod) { p.DefaultSelection = tc.text })...)
+			if !strings.HasPrefix(refusal, tc.reason+": ") || !strings.Contains(refusal, tc.cause) {
+				t.Errorf("%v, refused with %q, want %s with %q", short(wishes), refusal, tc.reason, tc.cause)
 			}
 		})
 	}

@@ -45,6 +45,8 @@ type Config struct {
 	Limit int
 	// Links is how many links the definitions of a namespace may have; 0 for any number.
 	Links int
+	// Sharing is whose definitions pods of other namespaces may select.
+	Sharing multinet.Sharing
 }
 
 // Source returns the source of the interfaces that a pod requests: those of the interfaces
@@ -52,19 +54,7 @@ type Config struct {
 func Source(cfg Config) pod.Source {
 	primary := pod.Primary(cfg.DefaultVPC)
 	return func(tx store.ReadTx, p *store.Pod) ([]pod.Wish, *tenancy.Refusal) {
-		list, refusal := cfg.listedBy(p)
-		if refusal != nil {
-			return nil, refusal
-		}
-		if net := defaultNetwork(tx, p); net != nil && len(list) == 0 {
-			list = []annotations.Interface{defaultRequest(net)}
-		}
-		var requests []request
-		if len(list) > 0 {
-			requests, refusal = cfg.listed(tx, p, list)
-		} else {
-			requests, refusal = inPrimary(tx, p, primary)
-		}
+		requests, refusal := cfg.first(tx, p, primary)
 		if refusal != nil {
 			return nil, refusal
 		}
@@ -74,6 +64,53 @@ func Source(cfg Config) pod.Source {
 		}
 		return cfg.wishes(tx, p, append(requests, selected...))
 	}
+}
+
+// first returns the interfaces that a pod has without selections: those of its list, the one
+// in the definition that it names as its default network, or the one in the default network
+// that it has by itself.
+func (cfg Config) first(tx store.ReadTx, p *store.Pod, primary pod.Source) ([]request, *tenancy.Refusal) {
+	list, refusal := cfg.listedBy(p)
+	if refusal != nil {
+		return nil, refusal
+	}
+	chosen, refusal := cfg.chosenDefault(tx, p, len(list) > 0)
+	switch {
+	case refusal != nil || chosen != nil:
+		return chosen, refusal
+	case len(list) > 0:
+		return cfg.listed(tx, p, list)
+	}
+	if net := defaultNetwork(tx, p); net != nil {
+		return cfg.listed(tx, p, []annotations.Interface{defaultRequest(net)})
+	}
+	return inPrimary(tx, p, primary)
+}
+
+// chosenDefault returns the first interface of a pod that names a definition for it, nil for
+// others. The pod has the rights of a selection, and no more of them.
+func (cfg Config) chosenDefault(tx store.ReadTx, p *store.Pod, listed bool) ([]request, *tenancy.Refusal) {
+	if !slices.Contains(cfg.Annotations, AnnotationNPWG) {
+		return nil, nil
+	}
+	selection, err := annotations.ParseDefaultNetwork(p.DefaultSelection, p.Namespace)
+	switch {
+	case err != nil:
+		return nil, invalid("annotation %s: %v", annotations.DefaultNetworkKey, err)
+	case selection == nil:
+		return nil, nil
+	case listed || p.NIC != "":
+		other := arktosv1.NICAnnotation
+		if listed {
+			other = annotations.InterfacesKey
+		}
+		return nil, invalid("the pod has the annotations %s and %s, which both request its first interface: remove one", annotations.DefaultNetworkKey, other)
+	}
+	r, refusal := cfg.selection(tx, p, *selection)
+	if refusal != nil {
+		return nil, &tenancy.Refusal{Reason: refusal.Reason, Message: fmt.Sprintf("annotation %s: %s", annotations.DefaultNetworkKey, refusal.Message)}
+	}
+	return []request{r}, nil
 }
 
 // listedBy reads the interfaces annotation of a pod.

@@ -58,6 +58,12 @@ func world(rows ...any) []any {
 // "<interface> <kind> <network> <IPs>", and the refusal as "<reason>: <message>".
 func decide(t *testing.T, annotation string, rows []any, change ...func(*store.Pod)) ([]pod.Wish, string) {
 	t.Helper()
+	return decideWith(t, interfaces.Config{}, annotation, rows, change...)
+}
+
+// decideWith is decide with some of the configuration; the rest is the same for all.
+func decideWith(t *testing.T, cfg interfaces.Config, annotation string, rows []any, change ...func(*store.Pod)) ([]pod.Wish, string) {
+	t.Helper()
 	p := operatortest.Pod("blue", "a", "p", "", "")
 	p.Interfaces = annotation
 	for _, f := range change {
@@ -66,11 +72,9 @@ func decide(t *testing.T, annotation string, rows []any, change ...func(*store.P
 	var wishes []pod.Wish
 	var refusal *tenancy.Refusal
 	operatortest.New(t, append(rows, p)...).View(func(tx store.ReadTx) {
-		source := interfaces.Source(interfaces.Config{
-			Annotations: []string{interfaces.AnnotationDANM, interfaces.AnnotationNPWG},
-			Delegation:  true, DefaultVPC: "default", VPCTypes: []string{"flannel"}, Kinds: []string{"macvlan", "sriov"}, Limit: 4,
-		})
-		wishes, refusal = source(tx, p)
+		cfg.Annotations, cfg.Delegation = []string{interfaces.AnnotationDANM, interfaces.AnnotationNPWG}, true
+		cfg.DefaultVPC, cfg.VPCTypes, cfg.Kinds, cfg.Limit = "default", []string{"flannel"}, []string{"macvlan", "sriov"}, 4
+		wishes, refusal = interfaces.Source(cfg)(tx, p)
 	})
 	if refusal != nil {
 		return nil, refusal.Reason + ": " + refusal.Message

@@ -13,17 +13,25 @@ import (
 	"github.com/alioth-net/alioth/store/tenancy"
 )
 
-// wish returns the attachment for a request.
+// wish returns the attachment for a request, with what all sorts of networks have.
 func (cfg Config) wish(tx store.ReadTx, r request) (pod.Wish, *tenancy.Refusal) {
+	w, refusal := cfg.inNetwork(tx, r)
+	if r.decided == nil {
+		w.Definition = r.definition
+	}
+	w.DefaultRoute, w.NoDefaultRoute, w.Notices = r.defaultRoute, r.noDefaultRoute, r.notices
+	return w, refusal
+}
+
+// inNetwork returns the attachment by the sort of its network.
+func (cfg Config) inNetwork(tx store.ReadTx, r request) (pod.Wish, *tenancy.Refusal) {
 	if r.decided != nil {
-		wish := *r.decided
-		wish.NoDefaultRoute = r.noDefaultRoute
-		return wish, nil
+		return *r.decided, nil
 	}
 	if r.inVPC() {
 		return pod.Wish{
-			Interface: r.name, Kind: annotations.KindPair, Network: r.target.NetworkKey(), Definition: r.definition,
-			NoDefaultRoute: r.noDefaultRoute, Binding: pod.Binding{VPC: r.target.VPC.Name}, Subnet: r.Subnet, IPs: r.literals(),
+			Interface: r.name, Kind: annotations.KindPair, Network: r.target.NetworkKey(),
+			Binding: pod.Binding{VPC: r.target.VPC.Name}, Subnet: r.Subnet, IPs: r.literals(),
 		}, nil
 	}
 	if r.net == nil {
@@ -33,7 +41,7 @@ func (cfg Config) wish(tx store.ReadTx, r request) (pod.Wish, *tenancy.Refusal) 
 		return pod.Wish{}, refusal
 	}
 	w := pod.Wish{
-		Interface: r.name, Kind: r.net.Type, Definition: r.definition,
+		Interface: r.name, Kind: r.net.Type,
 		Binding: pod.Binding{Outside: r.net.Reference(), Range: ipam.RangeOf(tx, r.net)},
 		IPs:     r.literals(),
 		Families: ipam.Families{
@@ -57,7 +65,7 @@ func (cfg Config) wish(tx store.ReadTx, r request) (pod.Wish, *tenancy.Refusal) 
 // configuration of a definition.
 func (r request) ofDefinition() pod.Wish {
 	w := pod.Wish{
-		Interface: r.name, Kind: annotations.KindDelegate, Definition: r.definition, Binding: pod.Binding{Outside: r.delegate.network},
+		Interface: r.name, Kind: annotations.KindDelegate, Binding: pod.Binding{Outside: r.delegate.network},
 		Delegate: &r.delegate.Delegate,
 	}
 	if link := r.delegate.link; link != nil {

@@ -23,6 +23,8 @@ type Rules struct {
 	VPCTypes []string
 	// Services is how many Services of a tenant may select endpoints; 0 for no limit.
 	Services int
+	// Sharing is whose definitions Services of other namespaces may name.
+	Sharing multinet.Sharing
 }
 
 // place is where the interfaces of a network lead. Exactly one of outside, vpc and ofPod
@@ -111,11 +113,9 @@ func (s seeker) definition(name store.NetworkName) (place, *tenancy.Refusal) {
 	if name.Namespace != "" {
 		namespace = name.Namespace
 	}
-	if namespace != s.namespace {
-		if row := store.GetNamespace(s.tx, namespace); row == nil || row.Tenant != s.tenant {
-			return place{}, &tenancy.Refusal{Reason: v1alpha1.TenantNotAllowedReason, Message: fmt.Sprintf(
-				"namespace %q is not of the Service's tenant: name a %s in a namespace of the tenant", namespace, multinet.KindDefinition)}
-		}
+	if !s.rules.Sharing.Shares(s.tx, s.namespace, s.tenant, namespace) {
+		return place{}, &tenancy.Refusal{Reason: v1alpha1.TenantNotAllowedReason, Message: fmt.Sprintf(
+			"namespace %q is not of the Service's tenant, and its definitions are not shared with namespace %q: name a %s in a namespace of the tenant", namespace, s.namespace, multinet.KindDefinition)}
 	}
 	def := multinet.GetDefinition(s.tx, namespace, name.Name)
 	switch {

@@ -24,7 +24,7 @@ func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 	return feed.NewSource(f, everything,
 		feed.On(r.ofService), feed.On(r.ofSlice),
 		feed.On(r.ofPod), feed.On(r.ofAddress), feed.On(r.ofClaim), feed.On(r.ofNode),
-		feed.On(r.ofOutside), feed.On(r.ofDefinition), feed.On(r.ofNetwork), feed.On(r.ofVPC), feed.On(r.ofNamespace),
+		feed.On(r.ofOutside), feed.On(r.ofDefinition), feed.On(r.ofGrant), feed.On(r.ofNetwork), feed.On(r.ofVPC), feed.On(r.ofNamespace),
 	).ByTurns()
 }
 
@@ -211,14 +211,47 @@ func names(service *store.Service, kind, name string) bool {
 // ofDefinition requests the Services of the tenant of a definition that may name it.
 func (r *Reconciler) ofDefinition(tx store.ReadTx, old, now *multinet.Definition) []feed.Request {
 	def := feed.Either(old, now)
-	return r.ofTenants(tx, func(service *store.Service) bool {
+	naming := func(service *store.Service) bool {
 		for _, one := range service.Endpoints.Networks {
 			if one.Kind == multinet.KindDefinition && one.Name == def.Name {
 				return true
 			}
 		}
 		return false
-	}, tenancy.OfNamespace(tx, def.Namespace))
+	}
+	if slices.Contains(r.Rules.Sharing.Global, def.Namespace) {
+		return r.everywhere(tx, naming)
+	}
+	all := r.ofTenants(tx, naming, tenancy.OfNamespace(tx, def.Namespace))
+	for _, namespace := range borrowers(tx, def.Namespace) {
+		all = append(all, r.naming(tx, namespace, naming)...)
+	}
+	return all
+}
+
+// borrowers are the namespaces to which grants lend the definitions of a namespace.
+func borrowers(tx store.ReadTx, namespace string) (all []string) {
+	for grant := range multinet.AllGrants(tx) {
+		if slices.Contains(grant.FromNamespaces, namespace) {
+			all = append(all, grant.Namespaces...)
+		}
+	}
+	return all
+}
+
+// ofGrant requests the Services of the namespaces to which a grant begins or ends to lend
+// definitions.
+func (r *Reconciler) ofGrant(tx store.ReadTx, old, now *multinet.Grant) []feed.Request {
+	var all []feed.Request
+	for _, grant := range []*multinet.Grant{old, now} {
+		if grant == nil || len(grant.FromNamespaces) == 0 {
+			continue
+		}
+		for _, namespace := range grant.Namespaces {
+			all = append(all, r.naming(tx, namespace, every)...)
+		}
+	}
+	return all
 }
 
 // ofNetwork requests the Services of a tenant whose Network leads to another VPC.

@@ -225,6 +225,11 @@ func (r *Reconciler) record(ctx context.Context, pod *store.Pod, wishes []Wish, 
 	}
 	r.Metrics.assigned()
 	r.reportReplaced(pod)
+	for _, w := range wishes {
+		for _, notice := range w.Notices {
+			r.warn(pod, tenancy.Refusal(notice))
+		}
+	}
 	for _, a := range o.attachments {
 		ctrl.LoggerFrom(ctx).Info("addresses assigned", "interface", a.Name, "vpc", a.VPC, "subnet", a.Subnet, "addresses", a.Addresses, "node", pod.Node)
 	}

@@ -77,7 +77,7 @@ func (o *outcome) note(tx store.ReadTx, w Wish, rows []*store.Address) {
 func inVPC(w Wish, rows []*store.Address, subnet *store.Subnet) annotations.Attachment {
 	attachment := annotations.Attachment{
 		Name: w.Interface, AltName: w.AltName, Kind: w.Kind, Network: w.Network, VPC: w.VPC,
-		Definition: w.Definition, NoDefaultRoute: w.NoDefaultRoute,
+		Definition: w.Definition, DefaultRoute: w.DefaultRoute, NoDefaultRoute: w.NoDefaultRoute,
 		Subnet: rows[0].Subnet, MAC: rows[0].MAC,
 	}
 	for _, row := range rows {
@@ -97,7 +97,7 @@ func outside(pod *store.Pod, w Wish, rows []*store.Address) annotations.Attachme
 	link := w.Link
 	attachment := annotations.Attachment{
 		Name: w.Interface, AltName: w.AltName, Kind: w.Kind, Outside: w.Outside.Path(), OutsideUID: w.Outside.UID,
-		Definition: w.Definition, Delegate: w.Delegate,
+		Definition: w.Definition, DefaultRoute: w.DefaultRoute, NoDefaultRoute: w.NoDefaultRoute, Delegate: w.Delegate,
 	}
 	if w.Delegate != nil && w.Range == nil { // all of the interface but its default routes and its link is the plugins'
 		if len(link.Routes) > 0 || link.Parent != "" {

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -22,11 +23,35 @@ func keyOfTenant(tenant string) string { return "tenant/" + tenant }
 // keyOfDomain is the key of pods that wait for addresses of a domain.
 func keyOfDomain(domain string) string { return "domain/" + domain }
 
+// keyOfLender is the key of pods that definitions of another namespace may help.
+func keyOfLender(namespace string) string { return "lender/" + namespace }
+
+// lenders are the other namespaces whose definitions a pod names.
+func lenders(pod *store.Pod) []string {
+	list, err := annotations.ParseNetworks(pod.Selections, pod.Namespace)
+	if err != nil {
+		return nil // a change of the pod alone helps
+	}
+	if one, err := annotations.ParseDefaultNetwork(pod.DefaultSelection, pod.Namespace); err == nil && one != nil {
+		list = append(list, *one)
+	}
+	var all []string
+	for _, one := range list {
+		if one.Namespace != pod.Namespace && !slices.Contains(all, one.Namespace) {
+			all = append(all, one.Namespace)
+		}
+	}
+	return all
+}
+
 // keysOf are the keys of a pod by its decision.
 func keysOf(pod *store.Pod, d decision) []string {
 	keys := []string{keyOfTenant(pod.Tenant)}
 	for _, w := range d.wishes {
 		keys = append(keys, keyOfDomain(w.domain()))
+	}
+	for _, namespace := range lenders(pod) {
+		keys = append(keys, keyOfLender(namespace))
 	}
 	return keys
 }

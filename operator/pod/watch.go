@@ -46,7 +46,8 @@ func (r *Reconciler) source(f *feed.Feed) *feed.Source {
 		feed.On(func(_ store.ReadTx, _, _ *nodeipam.NodeInfo) []feed.Request { return r.wake() }),
 		feed.On(r.ofOutside),
 		feed.On(func(tx store.ReadTx, old, now *multinet.Definition) []feed.Request {
-			return r.wakeUnder(keyOfTenant(tenancy.OfNamespace(tx, feed.Either(old, now).Namespace)))
+			namespace := feed.Either(old, now).Namespace
+			return r.wakeUnder(keyOfTenant(tenancy.OfNamespace(tx, namespace)), keyOfLender(namespace))
 		}),
 		feed.On(func(_ store.ReadTx, _, _ *multinet.Grant) []feed.Request { return r.wake() }),
 		feed.On(func(_ store.ReadTx, old, now *multinet.Claim) []feed.Request {
@@ -63,7 +64,7 @@ func (r *Reconciler) ofNamespace(_ store.ReadTx, old, now *store.Namespace) []fe
 		return nil
 	}
 	// Until its namespace was known, a pod had no tenant.
-	return r.wakeUnder(keyOfTenant(""), keyOfTenant(feed.Either(old, now).Tenant), keyOfTenant(feed.Either(now, old).Tenant))
+	return r.wakeUnder(keyOfTenant(""), keyOfTenant(feed.Either(old, now).Tenant), keyOfTenant(feed.Either(now, old).Tenant), keyOfLender(feed.Either(old, now).Name))
 }
 
 // ofInstance requests the pods of the tenant of a PodNetworkInstance, and those that its

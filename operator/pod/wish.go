@@ -41,6 +41,9 @@ func (b Binding) domain() string {
 	return b.Outside.Domain()
 }
 
+// Notice is an event for a pod that starts.
+type Notice struct{ Reason, Message string }
+
 // Wish is one attachment that a pod should have.
 type Wish struct {
 	// Interface is its name in the pod, 1 to 15 characters. No two attachments of a
@@ -55,8 +58,8 @@ type Wish struct {
 	// Definition is namespace/name of the NetworkAttachmentDefinition that the pod has
 	// selected for it, or "".
 	Definition string
-	// NoDefaultRoute keeps default routes away from an interface in a VPC.
-	NoDefaultRoute bool
+	// DefaultRoute and NoDefaultRoute are those of annotations.Attachment.
+	DefaultRoute, NoDefaultRoute bool
 	Binding
 	// Subnet requested, by object name or spec.name; "" for any.
 	Subnet string
@@ -79,6 +82,8 @@ type Wish struct {
 	// Told is the attachment as the allocation status has it, if it stays as it is; else
 	// nil.
 	Told *annotations.Attachment
+	// Notices are events about the interface, written once with the allocation status.
+	Notices []Notice
 }
 
 // Source returns attachments that a pod should have, or the refusal of the whole pod.

@@ -41,7 +41,13 @@ type Request struct {
 	Links bool
 	// Runtime is what plugins get for their capabilities.
 	Runtime Runtime
+	// Plain: values of Runtime for which no plugin has the capability may be passed in
+	// CNI_ARGS (Config.Plain), where the plugin is known to read them there.
+	Plain Keys
 }
+
+// Keys are values of Runtime.
+type Keys struct{ IPs, MAC bool }
 
 // Allowed are the types of plugins that an administrator has granted. An empty list
 // allows none.
@@ -62,6 +68,12 @@ type Config struct {
 	// Link is the link that takes the place of the first plugin's master on the nodes
 	// (OnLink), nil for none.
 	Link *Link
+	// Unserved are the capabilities of values in Runtime that no plugin has, in their
+	// order: plugins do not get these values in "runtimeConfig" (NPWG 1.3, section 4.1 has
+	// the attachment fail, and Multus has it go on).
+	Unserved []string
+	// Plain are the values of Unserved that plugins get in CNI_ARGS.
+	Plain Plain
 	// JSON is the list with the keys cniVersion, name, plugins and, if it is true,
 	// disableCheck. The same Request always results in the same text.
 	JSON []byte
@@ -88,7 +100,7 @@ func Build(r Request) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	for _, step := range []func(Request) error{l.takeLink, l.removeIPAM, l.addArgs, l.addRuntime, l.checkTypes, l.addIPAM} {
+	for _, step := range []func(Request) error{l.takeLink, l.removeIPAM, l.addArgs, l.addRuntime, l.takePlain, l.checkTypes, l.addIPAM} {
 		if err := step(r); err != nil {
 			return Config{}, err
 		}
@@ -97,7 +109,7 @@ func Build(r Request) (Config, error) {
 }
 
 func (l *list) encode() (Config, error) {
-	c := Config{Name: l.name, CNIVersion: l.version, Link: l.link}
+	c := Config{Name: l.name, CNIVersion: l.version, Link: l.link, Unserved: l.unserved, Plain: l.plain}
 	for _, p := range l.plugins {
 		c.Types = append(c.Types, p.kind())
 	}

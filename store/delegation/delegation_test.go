@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -228,23 +229,58 @@ func allow(name string) func(*Request) {
 	return func(r *Request) { r.Allowed = Allowed{Plugins: []string{"bridge", name}, IPAM: []string{name}} }
 }
 
-// NPWG 1.2: without a plugin that has the capability, the whole attachment MUST fail.
-func TestACapabilityThatNoPluginHasMUSTFailTheAttachment(t *testing.T) {
+// Multus passes a value to the plugins with the capability, and starts the pod without any.
+func TestARequestWithoutTheCapabilityIsLeftOutAndNamed(t *testing.T) {
 	for name, runtime := range map[string]Runtime{
-		"ips":          {IPs: []string{"192.0.2.9"}},
-		"mac":          {MAC: "02:00:00:00:00:01"},
-		"portMappings": {PortMappings: []PortMapping{{HostPort: 1, ContainerPort: 1, Protocol: "tcp"}}},
-		"bandwidth":    {Bandwidth: &Bandwidth{EgressRate: 1}},
+		"ips":            {IPs: []string{"192.0.2.9"}},
+		"mac":            {MAC: "02:00:00:00:00:01"},
+		"portMappings":   {PortMappings: []PortMapping{{HostPort: 1, ContainerPort: 1, Protocol: "tcp"}}},
+		"bandwidth":      {Bandwidth: &Bandwidth{EgressRate: 1}},
+		"infinibandGUID": {GUID: "c2:11:22:33:44:55:66:77"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := request(fmt.Sprintf(`{"cniVersion":"1.0.0","plugins":[{"type":"bridge"},{"type":"tuning","capabilities":{%q:false}}]}`, name))
 			r.Runtime = runtime
-			if got, err := Build(r); err == nil || !strings.Contains(err.Error(), "no plugin has this capability") {
-				t.Errorf("got %s, %v", got.JSON, err)
+			got, err := Build(r)
+			if err != nil || strings.Contains(string(got.JSON), "runtimeConfig") || !slices.Equal(got.Unserved, []string{name}) || got.Plain != (Plain{}) {
+				t.Errorf("got %s, %v, %v, %v", got.JSON, got.Unserved, got.Plain, err)
 			}
 			r.Text = []byte(strings.ReplaceAll(string(r.Text), "false", "true"))
-			if got, err := Build(r); err != nil || !strings.Contains(string(got.JSON), `"runtimeConfig":{"`+name+`"`) {
-				t.Errorf("with the capability: %s, %v", got.JSON, err)
+			got, err = Build(r)
+			if err != nil || !strings.Contains(string(got.JSON), `"runtimeConfig":{"`+name+`"`) || len(got.Unserved) > 0 {
+				t.Errorf("with the capability: %s, %v, %v", got.JSON, got.Unserved, err)
+			}
+		})
+	}
+}
+
+// Multus also has addresses and MAC in CNI_ARGS, which few plugins read.
+func TestCNIArgsHaveWhatThePluginReadsThere(t *testing.T) {
+	for name, tc := range map[string]struct {
+		conf    string
+		runtime Runtime
+		keys    Keys
+		want    Plain
+	}{
+		"static reads addresses":        {`{"type":"bridge","ipam":{"type":"static"}}`, Runtime{IPs: []string{"192.0.2.9/24", "2001:db8::9/64"}}, Keys{IPs: true}, Plain{IP: "192.0.2.9/24,2001:db8::9/64"}},
+		"not without a length":          {`{"type":"bridge","ipam":{"type":"static"}}`, Runtime{IPs: []string{"192.0.2.9"}}, Keys{IPs: true}, Plain{}},
+		"host-local reads one":          {`{"type":"bridge","ipam":{"type":"host-local"}}`, Runtime{IPs: []string{"192.0.2.9"}}, Keys{IPs: true}, Plain{IP: "192.0.2.9"}},
+		"and no two":                    {`{"type":"bridge","ipam":{"type":"host-local"}}`, Runtime{IPs: []string{"192.0.2.9", "2001:db8::9"}}, Keys{IPs: true}, Plain{}},
+		"another IPAM reads none":       {`{"type":"bridge","ipam":{"type":"dhcp"}}`, Runtime{IPs: []string{"192.0.2.9/24"}}, Keys{IPs: true}, Plain{}},
+		"without IPAM":                  {`{"type":"bridge"}`, Runtime{IPs: []string{"192.0.2.9/24"}}, Keys{IPs: true}, Plain{}},
+		"with the capability":           {`{"type":"bridge","capabilities":{"ips":true},"ipam":{"type":"static"}}`, Runtime{IPs: []string{"192.0.2.9/24"}}, Keys{IPs: true}, Plain{}},
+		"not of another namespace":      {`{"type":"bridge","ipam":{"type":"static"}}`, Runtime{IPs: []string{"192.0.2.9/24"}}, Keys{MAC: true}, Plain{}},
+		"a MAC of a bridge":             {`{"type":"bridge"}`, Runtime{MAC: "02:00:00:00:00:01"}, Keys{MAC: true}, Plain{MAC: "02:00:00:00:00:01"}},
+		"a MAC that is not granted":     {`{"type":"bridge"}`, Runtime{MAC: "02:00:00:00:00:01"}, Keys{IPs: true}, Plain{}},
+		"a plugin that reads no MAC":    {`{"type":"flannel"}`, Runtime{MAC: "02:00:00:00:00:01"}, Keys{MAC: true}, Plain{}},
+		"more than CNI_ARGS shall have": {`{"type":"bridge","ipam":{"type":"static"}}`, Runtime{IPs: slices.Repeat([]string{"2001:db8:1111:2222:3333:4444:5555:6666/64"}, 8)}, Keys{IPs: true}, Plain{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := request(tc.conf)
+			r.Allowed = Allowed{Plugins: []string{"bridge", "flannel"}, IPAM: []string{"static", "host-local", "dhcp"}}
+			r.Runtime, r.Plain = tc.runtime, tc.keys
+			if got, err := Build(r); err != nil || got.Plain != tc.want {
+				t.Errorf("got %+v, %v", got.Plain, err)
 			}
 		})
 	}

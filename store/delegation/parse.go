@@ -36,6 +36,9 @@ type list struct {
 	single bool
 	// link is taken from the first plugin, nil without one.
 	link *Link
+	// unserved and plain are those of Config.
+	unserved []string
+	plain    Plain
 }
 
 // plugin is the configuration of one plugin. Its values keep the author's text, because

@@ -22,6 +22,8 @@ type Runtime struct {
 	MAC          string        `json:"mac,omitempty"`
 	PortMappings []PortMapping `json:"portMappings,omitempty"`
 	Bandwidth    *Bandwidth    `json:"bandwidth,omitempty"`
+	// GUID is an address of InfiniBand, 8 bytes with colons.
+	GUID string `json:"infinibandGUID,omitempty"`
 	// DeviceID is the device that the kubelet has allocated to the pod. The first plugin
 	// gets it as the key "deviceID" too, with or without the capability.
 	DeviceID string `json:"deviceID,omitempty"`
@@ -45,9 +47,9 @@ type Bandwidth struct {
 	EgressBurst  uint64 `json:"egressBurst,omitempty"`
 }
 
-// values returns the values by capability. required are those that the pod has asked for:
-// without a plugin that has the capability, the attachment fails (NPWG 1.3, section 4.1).
-func (r Runtime) values() (values map[string]any, required []string) {
+// values returns the values by capability. asked are the capabilities of those that the pod
+// has asked for.
+func (r Runtime) values() (values map[string]any, asked []string) {
 	values = map[string]any{}
 	if len(r.IPs) > 0 {
 		values["ips"] = r.IPs
@@ -61,18 +63,26 @@ func (r Runtime) values() (values map[string]any, required []string) {
 	if r.Bandwidth != nil {
 		values["bandwidth"] = r.Bandwidth
 	}
-	required = slices.Sorted(maps.Keys(values))
+	if r.GUID != "" {
+		values["infinibandGUID"] = r.GUID
+	}
+	asked = slices.Sorted(maps.Keys(values))
 	if r.DeviceID != "" {
 		values["deviceID"] = r.DeviceID
 	}
 	if r.DeviceInfoFile != "" {
 		values["CNIDeviceInfoFile"] = r.DeviceInfoFile
 	}
-	return values, required
+	return values, asked
+}
+
+// Lacks says that no plugin has a capability, and how one gets it.
+func Lacks(capability string) string {
+	return fmt.Sprintf("no plugin has the capability for it, which is \"capabilities\": {%q: true} of a plugin that supports it", capability)
 }
 
 func (l *list) addRuntime(r Request) error {
-	values, required := r.Runtime.values()
+	values, asked := r.Runtime.values()
 	served := map[string]bool{}
 	for i, p := range l.plugins {
 		var capabilities map[string]bool
@@ -93,12 +103,7 @@ func (l *list) addRuntime(r Request) error {
 			}
 		}
 	}
-	for _, name := range required {
-		if !served[name] {
-			return l.wrong("plugins", fmt.Sprintf("the pod asks for %s, and no plugin has this capability", name),
-				fmt.Sprintf(`remove the request, or add "capabilities": {%q: true} to a plugin that supports it`, name))
-		}
-	}
+	l.unserved = slices.DeleteFunc(asked, func(name string) bool { return served[name] })
 	if r.Runtime.DeviceID == "" {
 		return nil
 	}

@@ -4,6 +4,7 @@
 package multinet
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/alioth-net/alioth/store"
@@ -16,12 +17,19 @@ type Grant struct {
 	Name string
 	// Namespaces of networks, and Networks: those of DelegationGrantSpec.
 	Namespaces, Networks []string
+	// FromNamespaces are namespaces whose definitions pods of Namespaces may use.
+	FromNamespaces []string
 	// Plugins and IPAM are types of plugins.
 	Plugins, IPAM []string
 	// Requests are keys of the annotation k8s.v1.cni.cncf.io/networks.
 	Requests []string
 	// Settings are keys of the annotation alioth.dev/sriov of a definition.
 	Settings []string
+}
+
+// Lends reports whether pods of a namespace may use the definitions of another one.
+func (g *Grant) Lends(namespace, lender string) bool {
+	return slices.Contains(g.Namespaces, namespace) && slices.Contains(g.FromNamespaces, lender)
 }
 
 // Covers reports whether a network has the grant.
@@ -48,15 +56,15 @@ var grants = memory.Define(memory.Table[Grant]{
 // GetGrant returns the DelegationGrant of that name, or nil.
 func GetGrant(tx store.ReadTx, name string) *Grant { return grants.Get(tx, memory.TextKey(name)) }
 
-// GrantsFor returns the grants that a network has, by name.
-func GrantsFor(tx store.ReadTx, n store.NetworkRef) []*Grant {
-	var list []*Grant
-	for grant := range grants.All(tx) {
-		if !grant.Deleting && grant.Covers(n) {
-			list = append(list, grant)
+// AllGrants yields the grants that count, by name.
+func AllGrants(tx store.ReadTx) iter.Seq[*Grant] {
+	return func(yield func(*Grant) bool) {
+		for grant := range grants.All(tx) {
+			if !grant.Deleting && !yield(grant) {
+				return
+			}
 		}
 	}
-	return list
 }
 
 // PutGrant inserts or replaces a grant.

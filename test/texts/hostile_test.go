@@ -125,7 +125,7 @@ func textsOf(v reflect.Value, path string, visit func(path, text string)) {
 
 // annotated has the annotations that rows are made of. The values are those of no user.
 var annotated = map[string]string{
-	arktosv1.NICAnnotation: "{}", v1alpha1.AttachmentsAnnotation: "[]", annotations.NetworksKey: "[]", annotations.NetworkStatusKey: "[]",
+	arktosv1.NICAnnotation: "{}", v1alpha1.AttachmentsAnnotation: "[]", annotations.NetworksKey: "[]", annotations.DefaultNetworkKey: "net", annotations.NetworkStatusKey: "[]",
 	v1alpha1.LoadBalancerAnnotation: "", v1alpha1.LoadBalancerIPsAnnotation: "", v1alpha1.ExternalPoolAnnotation: "",
 	annotations.NetworkKey: `{"vpc": "blue"}`, annotations.KuryrConfigKey: "", annotations.ResourceNameKey: "", annotations.ModeKey: "", annotations.VFKey: "",
 	annotations.InterfacesKey: "[]", annotations.EndpointSelectorKey: "",

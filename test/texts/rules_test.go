@@ -35,6 +35,7 @@ var unbounded = map[string]string{
 	"store.Pod.NetworkStatus":              "a whole annotation",
 	"store.Pod.NIC":                        "a whole annotation",
 	"store.Pod.Selections":                 "a whole annotation",
+	"store.Pod.DefaultSelection":           "a whole annotation",
 	"store.Service.AskedPool":              "a wrong wish does not cost a Service its row",
 	"store.Service.LoadBalancer":           "a wrong wish does not cost a Service its row",
 	"store.Pod.ProbeHost":                  "a wrong host does not cost a pod its row",

@@ -12,10 +12,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 
 	"github.com/containernetworking/plugins/pkg/ns"
 
+	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/ipamconf"
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/delegate"
 	"github.com/alioth-net/alioth/cnid/delegate/host"
@@ -103,7 +106,7 @@ func (d *Driver) attach(ctx context.Context, spec attach.Spec) (attach.Link, err
 	if exists {
 		return link, attach.Taken(spec.IfName)
 	}
-	if spec, err = d.complete(spec); err != nil {
+	if spec, link.Notices, err = d.complete(spec); err != nil {
 		return link, err
 	}
 	if spec.Parent != "" { // a link, whose name is the node's own
@@ -116,7 +119,7 @@ func (d *Driver) attach(ctx context.Context, spec attach.Spec) (attach.Link, err
 		return link, err
 	}
 	if err = made(link.Result, spec); err == nil && spec.Delegate.InOrder {
-		err = finish(link.Result, spec)
+		err = d.route(&link, spec)
 	}
 	if err != nil {
 		return link, errors.Join(err, d.Detach(context.WithoutCancel(ctx), spec.ContainerID, spec.IfName))
@@ -126,9 +129,9 @@ func (d *Driver) attach(ctx context.Context, spec attach.Spec) (attach.Link, err
 
 func onLink(wanted *attach.Delegate, name string) (*attach.Delegate, error) {
 	conf, err := delegation.OnLink(wanted.Conf, name)
-	on := *wanted
-	on.Conf = conf
-	return &on, err
+	own := *wanted
+	own.Conf = conf
+	return &own, err
 }
 
 // sandbox identifies the pod's network namespace, which must not be the node's own: a
@@ -146,31 +149,44 @@ func (d *Driver) sandbox(path string) (attach.Link, error) {
 
 // complete builds the configuration of an interface from a file of the node. The file may
 // change later: what was built is kept with the interface.
-func (d *Driver) complete(spec attach.Spec) (attach.Spec, error) {
+func (d *Driver) complete(spec attach.Spec) (attach.Spec, []attach.Notice, error) {
 	file := spec.Delegate.File
 	if file == nil {
-		return spec, nil
+		return spec, nil, nil
 	}
 	found, err := d.find(file)
 	if err != nil {
-		return spec, err
+		return spec, nil, err
 	}
+	// A grant names the file's network itself, and so an administrator has judged the file.
 	request := delegation.Request{
 		Where: found.Path, Text: found.Text, Name: file.NetworkID, Type: file.Type,
 		Allowed: delegation.Allowed{Plugins: file.Plugins, IPAM: file.IPAM}, IPAM: injected(spec),
+		Plain: delegation.Keys{IPs: true, MAC: true},
 	}
 	err = errors.Join(read(file.Args, &request.Args), read(file.Runtime, &request.Runtime))
+	request.Runtime.DeviceInfoFile = annotations.InterfaceFile(spec.PodUID, spec.IfName)
 	if err != nil {
-		return spec, err
+		return spec, nil, err
 	}
 	built, err := delegation.Build(request)
 	if err != nil {
-		return spec, err
+		return spec, nil, err
 	}
-	with := *spec.Delegate
-	with.Conf = built.JSON
-	spec.Delegate = &with
-	return spec, nil
+	own := *spec.Delegate
+	own.Conf, own.Args = built.JSON, append(slices.Clone(own.Args), built.Plain.Args()...)
+	spec.Delegate = &own
+	return spec, unserved(spec.IfName, found.Path, built), nil
+}
+
+// unserved are events about requests of the pod for which no plugin of a file has the
+// capability.
+func unserved(ifName, path string, built delegation.Config) (list []attach.Notice) {
+	for _, capability := range built.Unserved {
+		list = append(list, attach.Notice{Reason: v1alpha1.RequestIgnoredReason, Message: fmt.Sprintf("interface %s: %q %s: %s; add it to %s on the node, or remove the request",
+			ifName, capability, built.Plain.Fate(capability), delegation.Lacks(capability), path)})
+	}
+	return list
 }
 
 // find returns the file with a configuration.
@@ -254,8 +270,15 @@ func (d *Driver) Detach(ctx context.Context, containerID, ifName string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	kept, unknown := d.delegates.Get(containerID, ifName)
 	rules := d.removeRules(containerID, ifName) // first: they are found by what is kept
-	return errors.Join(d.delegates.Del(ctx, containerID, ifName), rules)
+	if err := d.delegates.Del(ctx, containerID, ifName); err != nil {
+		return errors.Join(err, rules)
+	}
+	if unknown == nil {
+		_ = d.files.Root.Remove(annotations.InterfaceFile(kept.PodUID, ifName)) // its end is the node's reboot else
+	}
+	return rules
 }
 
 // Check implements attach.Driver. It compares namespace and interface with what Attach has

@@ -16,8 +16,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/vishvananda/netlink"
-
 	"github.com/alioth-net/alioth/cnid/attach"
 	driver "github.com/alioth-net/alioth/cnid/attach/delegate"
 	"github.com/alioth-net/alioth/cnid/attachment"
@@ -196,60 +194,13 @@ func TestAFileOfTheNodeIsFoundByTheNameOfTheDefinition(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, file := range map[string]attach.DelegateFile{
-		"no configuration of that name":  {Name: "none", Plugins: granted},
-		"the name of the file":           {Name: "20-lab", Plugins: granted},
-		"an ungranted plugin":            {Name: "storage", Plugins: []string{"bridge"}},
-		"a request without a capability": {Name: "storage", Plugins: granted, Runtime: []byte(`{"ips":["192.0.2.9"]}`)},
-		"requests that are no JSON":      {Name: "storage", Plugins: granted, Args: []byte(`{`)},
+		"no configuration of that name": {Name: "none", Plugins: granted},
+		"the name of the file":          {Name: "20-lab", Plugins: granted},
+		"an ungranted plugin":           {Name: "storage", Plugins: []string{"bridge"}},
+		"requests that are no JSON":     {Name: "storage", Plugins: granted, Args: []byte(`{`)},
 	} {
 		if _, err := r.attach(t, r.spec(&attach.Delegate{File: &file})); err == nil {
 			t.Errorf("%s: attached", name)
 		}
-	}
-}
-
-// defaultGateways are those of the pod's default routes.
-func (r *rig) defaultGateways(t *testing.T) (gateways []string) {
-	t.Helper()
-	r.pod.Do(t, func() error {
-		routes, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{}, netlink.RT_FILTER_DST)
-		for _, route := range routes {
-			gateways = append(gateways, route.Gw.String())
-		}
-		return err
-	})
-	return gateways
-}
-
-// NPWG 1.2: default-route, for an interface that plugins make.
-func TestThePodsDefaultRouteLeadsThroughTheInterface(t *testing.T) {
-	own := func(text string) string {
-		return strings.Replace(text, `{"dst":"198.51.100.0/24","gw":"192.0.2.1"}`, `{"dst":"0.0.0.0/0"}`, 1)
-	}
-	for name, c := range map[string]struct {
-		edit    func(string) string
-		gateway string
-		fails   bool
-	}{
-		"no route of the plugin":         {func(text string) string { return text }, "192.0.2.1", false},
-		"the plugin has made it":         {own, "192.0.2.1", false},
-		"the plugin has made another":    {own, "192.0.2.9", true},
-		"a gateway outside of the range": {func(text string) string { return text }, "192.0.3.1", true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := newRig(t)
-			spec := r.spec(build(t, c.edit(r.bridge()), nil))
-			spec.Routes = []attach.Route{{Dst: netip.MustParsePrefix("0.0.0.0/0"), Gateway: netip.MustParseAddr(c.gateway)}}
-			_, err := r.attach(t, spec)
-			if !c.fails {
-				if got := r.defaultGateways(t); err != nil || !slices.Equal(got, []string{c.gateway}) {
-					t.Errorf("default routes by %v, %v", got, err)
-				}
-				return
-			}
-			if _, exists := r.inside(t); err == nil || !strings.Contains(err.Error(), "default-route") || exists || len(r.leases(t)) != 0 {
-				t.Errorf("%v; left are the interface (%v) and leases %v", err, exists, r.leases(t))
-			}
-		})
 	}
 }

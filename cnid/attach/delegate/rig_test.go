@@ -105,13 +105,15 @@ func (r *rig) attach(t *testing.T, spec attach.Spec) (link attach.Link, err erro
 		return nil
 	})
 	if err == nil && !spec.Delegate.InOrder {
-		err = r.finish(t, attach.Made{Spec: spec, Link: link})
+		one := attach.Made{Spec: spec, Link: link}
+		err = r.finish(t, &one)
+		link = one.Link
 	}
 	return link, err
 }
 
 // finish finishes interfaces of the pod, which are detached if that fails.
-func (r *rig) finish(t *testing.T, list ...attach.Made) (err error) {
+func (r *rig) finish(t *testing.T, list ...*attach.Made) (err error) {
 	t.Helper()
 	finisher, ok := r.Driver.(attach.Finisher)
 	if !ok {

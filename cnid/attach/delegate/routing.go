@@ -90,12 +90,10 @@ func prefixesOf(result *attach.Result, ifName string) []netip.Prefix {
 // Finish implements attach.Finisher. Plugins that ran side by side have made default routes
 // in any order: of each family the first interface with a default route keeps it. Then the
 // interfaces have their own routing, one after the other.
-func (d *Driver) Finish(_ context.Context, list []attach.Made) error {
+func (d *Driver) Finish(_ context.Context, list []*attach.Made) error {
 	for i, routes := range surplusRoutes(list) {
-		one := list[i]
-		err := within(one.NetnsPath, func(h *podside.Socket) error { return podside.RemoveRoutes(h, one.IfName, routes) })
-		if err != nil {
-			return fmt.Errorf("leave %s of %s without a default route, because another interface has it: %w", one.IfName, one.Description, err)
+		if err := d.leaveOut(list[i], routes); err != nil {
+			return fmt.Errorf("leave %s of %s without a default route, because another interface has it: %w", list[i].IfName, list[i].Description, err)
 		}
 	}
 	for _, one := range list {
@@ -109,44 +107,63 @@ func (d *Driver) Finish(_ context.Context, list []attach.Made) error {
 	return nil
 }
 
+// leaveOut removes default routes of the plugins of an interface, and takes them from what is
+// kept of the result, because a plugin's CHECK compares the two.
+func (d *Driver) leaveOut(one *attach.Made, routes []attach.Route) error {
+	err := within(one.NetnsPath, func(h *podside.Socket) error { return podside.RemoveRoutes(h, one.IfName, routes) })
+	if err != nil {
+		return err
+	}
+	one.Link.Notices = append(one.Link.Notices, kept(one.Spec, routes)...)
+	one.Link.Result, err = d.delegates.DropRoutes(one.ContainerID, one.IfName, routes)
+	return err
+}
+
 // surplusRoutes returns the default routes of plugins on interfaces after the first one that
-// has a default route of the family, by their index in the list. The results of the plugins
-// lose them.
-func surplusRoutes(list []attach.Made) map[int][]attach.Route {
+// has a default route of the family, by their index in the list, and those of interfaces that
+// may have none.
+func surplusRoutes(list []*attach.Made) map[int][]attach.Route {
 	surplus := map[int][]attach.Route{}
 	for _, is4 := range []bool{true, false} {
-		first := slices.IndexFunc(list, func(one attach.Made) bool { return hasDefault(one, is4) })
-		for i := first + 1; first >= 0 && i < len(list); i++ {
-			if taken := takeDefaults(list[i].Link.Result, is4); len(taken) > 0 {
-				surplus[i] = append(surplus[i], taken...)
+		taken := false
+		for i, one := range list {
+			if taken || mayHaveNone(one) {
+				if routes := defaultsOf(one.Link.Result, is4); len(routes) > 0 {
+					surplus[i] = append(surplus[i], routes...)
+				}
+				continue
 			}
+			taken = hasDefault(one, is4)
 		}
 	}
 	return surplus
 }
 
+func mayHaveNone(one *attach.Made) bool {
+	return one.Delegate != nil && one.Delegate.DefaultRoutes == attach.NoDefaultRoutes
+}
+
 // hasDefault reports whether an interface has a default route of a family, or is to have one.
-func hasDefault(one attach.Made, is4 bool) bool {
+func hasDefault(one *attach.Made, is4 bool) bool {
 	result := one.Link.Result
 	return slices.ContainsFunc(one.Gateways, func(gateway netip.Addr) bool { return gateway.Is4() == is4 }) ||
 		slices.ContainsFunc(one.Routes, func(r attach.Route) bool {
 			return r.Table == 0 && r.Dst.Bits() == 0 && r.Dst.Addr().Is4() == is4 && (result == nil || result.Lacks(r, one.IfName))
 		}) ||
-		result != nil && slices.ContainsFunc(result.Routes, func(r attach.ResultRoute) bool { return isDefault(r, is4) })
+		len(defaultsOf(result, is4)) > 0
 }
 
-// takeDefaults removes the default routes of a family from a result, and returns them.
-func takeDefaults(result *attach.Result, is4 bool) (taken []attach.Route) {
+// defaultsOf returns the default routes of a family in a result.
+func defaultsOf(result *attach.Result, is4 bool) (routes []attach.Route) {
 	if result == nil {
 		return nil
 	}
-	result.Routes = slices.DeleteFunc(slices.Clone(result.Routes), func(r attach.ResultRoute) bool {
+	for _, r := range result.Routes {
 		if isDefault(r, is4) {
-			taken = append(taken, attach.Route{Dst: r.Dst, Gateway: result.GatewayOf(r)})
+			routes = append(routes, attach.Route{Dst: r.Dst, Gateway: result.GatewayOf(r)})
 		}
-		return isDefault(r, is4)
-	})
-	return taken
+	}
+	return routes
 }
 
 // isDefault reports whether a route is a default route of a family in the main table.

@@ -251,10 +251,10 @@ func TestCheckReportsARouteOrRuleThatIsGone(t *testing.T) {
 func TestOfDefaultRoutesThatOfTheFirstInterfaceStays(t *testing.T) {
 	const everything = `{"dst":"0.0.0.0/0","gw":"192.0.2.1"}`
 	const first, second = "0.0.0.0/0 by 192.0.2.1 on net1 in 254", "0.0.0.0/0 by 192.0.2.1 on net2 in 254"
-	vpc := attach.Made{Spec: attach.Spec{IfName: "eth0", Gateways: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}}
+	vpc := &attach.Made{Spec: attach.Spec{IfName: "eth0", Gateways: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}}
 	ofNetwork := func(spec *attach.Spec) { spec.Routes = []attach.Route{route("0.0.0.0/0", "192.0.2.1", 0)} }
 	for name, c := range map[string]struct {
-		before []attach.Made
+		before []*attach.Made
 		routes string
 		change func(first, second *attach.Spec)
 		made   []string // in the order of the plugins' ADDs
@@ -262,7 +262,7 @@ func TestOfDefaultRoutesThatOfTheFirstInterfaceStays(t *testing.T) {
 	}{
 		"the first one is made first":        {nil, everything, nil, []string{"net1", "net2"}, []string{first}},
 		"the first one is made last":         {nil, everything, nil, []string{"net2", "net1"}, []string{first}},
-		"an interface in a VPC precedes":     {[]attach.Made{vpc}, everything, nil, []string{"net1", "net2"}, nil},
+		"an interface in a VPC precedes":     {[]*attach.Made{vpc}, everything, nil, []string{"net1", "net2"}, nil},
 		"the second network has one":         {nil, ``, func(_, second *attach.Spec) { ofNetwork(second) }, []string{"net1", "net2"}, []string{second}},
 		"the first network has one":          {nil, everything, func(first, _ *attach.Spec) { ofNetwork(first) }, []string{"net2", "net1"}, []string{first}},
 		"the first network has one of IPv6,": {nil, everything, func(first, _ *attach.Spec) { first.Routes = []attach.Route{route("::/0", "2001:db8::1", 0)} }, []string{"net2", "net1"}, []string{first}},
@@ -285,7 +285,7 @@ func TestOfDefaultRoutesThatOfTheFirstInterfaceStays(t *testing.T) {
 			}
 			list := slices.Clone(c.before)
 			for _, ifName := range []string{"net1", "net2"} {
-				list = append(list, attach.Made{Spec: specs[ifName], Link: links[ifName]})
+				list = append(list, &attach.Made{Spec: specs[ifName], Link: links[ifName]})
 			}
 			if err := r.finish(t, list...); err != nil {
 				t.Fatal(err)
@@ -293,8 +293,9 @@ func TestOfDefaultRoutesThatOfTheFirstInterfaceStays(t *testing.T) {
 			if diff := cmp.Diff(c.want, r.ways(t)); diff != "" {
 				t.Errorf("routes (-want +got):\n%s", diff)
 			}
-			for _, ifName := range c.made {
-				defaults := slices.ContainsFunc(links[ifName].Result.Routes, func(made attach.ResultRoute) bool { return made.Dst.Bits() == 0 })
+			for _, one := range list[len(c.before):] {
+				ifName := one.IfName
+				defaults := slices.ContainsFunc(one.Link.Result.Routes, func(made attach.ResultRoute) bool { return made.Dst.Bits() == 0 })
 				if kept := slices.ContainsFunc(r.ways(t), func(way string) bool { return strings.Contains(way, ifName) }); defaults && !kept {
 					t.Errorf("the result of %s has a default route", ifName)
 				}

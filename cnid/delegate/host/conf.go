@@ -133,6 +133,11 @@ func (d ConfDir) read(dir *os.File, name string) ([]byte, error) {
 		return nil, err
 	}
 	defer file.Close()
+	return readRegular(file)
+}
+
+// readRegular returns the content of a file, if it is a regular one that is not too large.
+func readRegular(file *os.File) ([]byte, error) {
 	info, err := file.Stat()
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 
@@ -109,4 +110,28 @@ func (r Root) FindProgram(name string, dirs []string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("no program %s in %s on this node; install the CNI plugin there", name, strings.Join(dirs, ", "))
+}
+
+// Read returns the content of a regular file below the root, of at most 64 KiB.
+func (r Root) Read(path string) ([]byte, error) {
+	// A pipe without a writer would block the daemon.
+	file, err := r.open(path, unix.O_RDONLY|unix.O_NONBLOCK)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return readRegular(file)
+}
+
+// Remove removes a file below the root. One that does not exist is no error.
+func (r Root) Remove(path string) error {
+	dir, err := r.open(filepath.Dir(path), unix.O_RDONLY|unix.O_DIRECTORY)
+	if err == nil {
+		defer dir.Close()
+		err = unix.Unlinkat(int(dir.Fd()), filepath.Base(path), 0)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }

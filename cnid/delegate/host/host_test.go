@@ -205,3 +205,29 @@ func TestAConfigurationByNetworkID(t *testing.T) {
 		t.Errorf("without the directory: %v", err)
 	}
 }
+
+func TestFilesBelowTheRootAreReadAndRemoved(t *testing.T) {
+	dir := t.TempDir()
+	root := host.Root(dir)
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "run"), 0o755), os.Mkdir(filepath.Join(dir, "var"), 0o755), os.Symlink("/run", filepath.Join(dir, "var/run")),
+		os.WriteFile(filepath.Join(dir, "run/info"), []byte("x"), 0o600), unix.Mkfifo(filepath.Join(dir, "run/pipe"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := root.Read("/var/run/info"); err != nil || string(text) != "x" {
+		t.Errorf("read %q, %v", text, err)
+	}
+	if text, err := root.Read("/var/run/pipe"); err == nil {
+		t.Errorf("a pipe is read: %q", text)
+	}
+	for range 2 { // the second time it is gone
+		if err := root.Remove("/var/run/info"); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := root.Read("/var/run/info"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("after it was removed: %v", err)
+	}
+	if err := root.Remove("/nowhere/info"); err != nil {
+		t.Error(err)
+	}
+}

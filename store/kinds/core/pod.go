@@ -111,7 +111,9 @@ func convertPod(in *corev1.Pod) (*store.Pod, error) {
 		Attachments:   in.Annotations[v1alpha1.AttachmentsAnnotation],
 		Selections:    in.Annotations[annotations.NetworksKey],
 		NetworkStatus: in.Annotations[annotations.NetworkStatusKey],
-		NetworkReady:  in.Annotations[arktosv1.ReadinessAnnotation] == "true",
+
+		DefaultSelection: in.Annotations[annotations.DefaultNetworkKey],
+		NetworkReady:     in.Annotations[arktosv1.ReadinessAnnotation] == "true",
 
 		AnnotationBytes: annotationBytes(in),
 		Terminal:        isTerminal(in),

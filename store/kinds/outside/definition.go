@@ -76,6 +76,6 @@ func convertDelegationGrant(in *v1alpha1.DelegationGrant) (*multinet.Grant, erro
 	return &multinet.Grant{
 		Meta: values.Meta(in), Name: in.Name, Namespaces: slices.Clone(in.Spec.Namespaces), Networks: slices.Clone(in.Spec.Networks),
 		Plugins: slices.Clone(in.Spec.Plugins), IPAM: slices.Clone(in.Spec.IPAM), Requests: slices.Clone(in.Spec.Requests),
-		Settings: slices.Clone(in.Spec.Settings),
+		Settings: slices.Clone(in.Spec.Settings), FromNamespaces: slices.Clone(in.Spec.FromNamespaces),
 	}, nil
 }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -248,15 +249,40 @@ func checkDefinition(t *testing.T, admin client.Client, object *unstructured.Uns
 		t.Errorf("%s can't be used: %v, %s", object.GetName(), err, row.Problem)
 	}
 	if row.Target.Kind == "" {
-		_, err = delegation.Build(delegation.Request{Where: object.GetName(), Text: []byte(row.Config), Name: row.Name, Allowed: delegation.Allowed{
-			Plugins: []string{"bridge"}, IPAM: []string{"host-local"},
-		}})
+		err = errors.New("no DelegationGrant of the document is for it")
+		for _, grant := range grantsOf(t, admin) {
+			if grant.Uses(row.Reference()) {
+				_, err = delegation.Build(delegation.Request{
+					Where: object.GetName(), Text: []byte(row.Config), Name: row.Name, Allowed: delegation.Allowed{Plugins: grant.Plugins, IPAM: grant.IPAM},
+				})
+			}
+			if err == nil {
+				break
+			}
+		}
 	} else {
 		err = exists(t.Context(), admin, object.GetNamespace(), annotations.Target(row.Target))
 	}
 	if err != nil {
 		t.Errorf("%s: %v", object.GetName(), err)
 	}
+}
+
+// grantsOf returns the rows of the DelegationGrants in the API.
+func grantsOf(t *testing.T, admin client.Client) (rows []*multinet.Grant) {
+	t.Helper()
+	list := new(v1alpha1.DelegationGrantList)
+	if err := admin.List(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	for i := range list.Items {
+		row, err := outside.DelegationGrant.Convert(&list.Items[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, row)
+	}
+	return rows
 }
 
 // checkList requires a valid list, whose networks exist.
@@ -275,6 +301,10 @@ func checkList(t *testing.T, admin client.Client, list listOfPods) {
 		definition.SetGroupVersionKind(nadv1.SchemeGroupVersion.WithKind(multinet.KindDefinition))
 		if err := admin.Get(t.Context(), client.ObjectKey{Namespace: one.Namespace, Name: one.Name}, definition); err != nil {
 			t.Error(err)
+		}
+		lent := func(grant *multinet.Grant) bool { return grant.Lends(list.namespace, one.Namespace) }
+		if one.Namespace != list.namespace && !slices.ContainsFunc(grantsOf(t, admin), lent) {
+			t.Errorf("no DelegationGrant lends the definitions of %s to %s", one.Namespace, list.namespace)
 		}
 	}
 	interfaces, err := annotations.ParseInterfaces(text)

@@ -292,11 +292,12 @@ func TestPodsNetworkIsFixedOnceItHasANode(t *testing.T) {
 		annotate(annotations.InterfacesKey, `[{"network": "internal"}]`)(p)
 		annotate(annotations.InterfacesKeyIO, `[{"network": "internal"}]`)(p)
 		annotate(annotations.NetworksKey, "internal")(p)
+		annotate(annotations.DefaultNetworkKey, "internal")(p)
 		establish(t, admin, p)
 	}
 	establish(t, admin, pod("pods", "fixed-plain", "node-a"))
 	changes := fixedKeys(arktosv1.NetworkLabel, "fixed", "fixed-plain", "the label arktos.futurewei.com/network can't change", label)
-	for _, key := range []string{arktosv1.NICAnnotation, annotations.InterfacesKey, annotations.InterfacesKeyIO, annotations.NetworksKey} {
+	for _, key := range []string{arktosv1.NICAnnotation, annotations.InterfacesKey, annotations.InterfacesKeyIO, annotations.NetworksKey, annotations.DefaultNetworkKey} {
 		changes = append(changes, fixedKeys(key, "fixed", "fixed-plain", "the annotation "+key+" can't change", annotate)...)
 		changes = append(changes,
 			change[*corev1.Pod]{name: "another " + key + " before it has a node", who: podsEditor(), object: pod("pods", "open", ""), edit: annotate(key, "{}")},

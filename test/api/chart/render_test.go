@@ -93,6 +93,23 @@ func TestTheDaemonIsToldWhatPodsInterfacesAreMadeOf(t *testing.T) {
 	}
 }
 
+// Operator and daemon both judge who may use the definitions of a namespace.
+func TestGlobalNamespacesReachOperatorAndDaemon(t *testing.T) {
+	set := []string{"--set", "multiNetwork.delegation.enabled=true", "--set", "multiNetwork.globalNamespaces={shared-nets,other-nets}"}
+	objects := rendered(t, "Deployment", set...)
+	objects["alioth-cnid"] = rendered(t, "DaemonSet", set...)["alioth-cnid"]
+	for name, object := range objects {
+		containers, _, err := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "containers")
+		if err != nil || len(containers) == 0 {
+			t.Fatalf("%s: %v", name, err)
+		}
+		args, _, err := unstructured.NestedStringSlice(containers[0].(map[string]any), "args")
+		if err != nil || !slices.Contains(args, "--global-namespaces=shared-nets,other-nets") {
+			t.Errorf("%s has the arguments %q, %v", name, args, err)
+		}
+	}
+}
+
 // The daemon sees who connects to its sockets only among the processes of the node.
 func TestTheDaemonSharesThePIDsOfTheNodeAndIsToldOfDelegation(t *testing.T) {
 	for set, want := range map[string]bool{"image.tag=x": false, "multiNetwork.delegation.enabled=true": true} {

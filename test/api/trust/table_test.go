@@ -33,7 +33,7 @@ var table = []row{
 
 	// Pods.
 	{of("Pod"), of("metadata.labels[*]"), "that selectors of Services and policies mean the pod", "an endpoint counts only where the pod holds the address", "TestAServiceNeverLeadsToAnotherTenantsPod"},
-	{of("Pod"), of("metadata.labels[arktos.futurewei.com/network]", "metadata.annotations[arktos.futurewei.com/nic]", "metadata.annotations[danm.k8s.io/interfaces]", "metadata.annotations[danm.io/interfaces]", "metadata.annotations[k8s.v1.cni.cncf.io/networks]"), "a wish: which networks, subnet and IP", "tenancy, ranges, reservations and claims; fixed once the pod has a node", "TestATenantWalksNotIntoTheDefaultVPC"},
+	{of("Pod"), of("metadata.labels[arktos.futurewei.com/network]", "metadata.annotations[arktos.futurewei.com/nic]", "metadata.annotations[danm.k8s.io/interfaces]", "metadata.annotations[danm.io/interfaces]", "metadata.annotations[k8s.v1.cni.cncf.io/networks]", "metadata.annotations[v1.multus-cni.io/default-network]"), "a wish: which networks, subnet and IP", "tenancy, ranges, reservations and claims; fixed once the pod has a node", "TestATenantWalksNotIntoTheDefaultVPC"},
 	{of("Pod"), of("metadata.annotations[alioth.dev/attachments]", "metadata.annotations[arktos.futurewei.com/network-readiness]"), "output; compared with Addresses and AttachmentClaims, and a hint at the IPs that the pod asks for again", "what no object of the pod confirms is replaced, and the pod is decided as a new one; a node takes addresses from Address objects alone", "TestAHandWrittenStatusGivesNoAddress"},
 	{of("Pod"), of("metadata.annotations[*]"), "how many bytes all annotations have, so that the pod has room for its addresses", "a pod without room is told so, and delays no other", "TestAPodWithoutRoomForItsAddressesIsToldSo"},
 	{of("Pod"), of("metadata.annotations[k8s.v1.cni.cncf.io/network-status]"), "output; compared to skip writes", "the daemon writes it again", "TestDaemonWritesOneAnnotationOfPodsOfItsOwnNode"},
@@ -110,7 +110,7 @@ var table = []row{
 	{everyNetwork, of("status.profile"), "device, number and NetworkID of a TenantNetwork; of other kinds nothing", "admission refuses the status to all but the operator", "TestOnlyTheOperatorWritesStatusAndFinalizerOfNetworks"},
 	{everyNetwork, of("status.conditions[*]"), "output, that the network is in conflict, and that its present specification was examined", "admission refuses the status to all but the operator", "TestOnlyTheOperatorWritesStatusAndFinalizerOfNetworks"},
 	{of("TenantConfig"), of("hostDevices", "networkIds", "metadata.annotations"), "devices and numbers that TenantNetworks get", "administrators write it, checked by CEL and admission", ""},
-	{of("NetworkAttachmentDefinition"), of("spec.config", "metadata.annotations"), "the configuration of another CNI plugin, or a network of Alioth", "a DelegationGrant has to permit namespace, plugin and settings", "TestATenantGetsNothingOfTheNodesByItsNetworks"},
+	{of("NetworkAttachmentDefinition"), of("spec.config", "metadata.annotations"), "the configuration of another CNI plugin, or a network of Alioth", "a DelegationGrant has to permit namespace, plugin and settings; pods of other tenants use it by a grant or a global namespace alone, and never plugins of a tenant", "TestATenantGetsNothingOfTheNodesByItsNetworks"},
 
 	// Networks of nodes.
 	{of("NodeNetworkConfigurationPolicy", "NodeNetConfPolicy"), of("spec", "**"), "what networks of nodes shall be", "cluster administrators alone have a right", ""},

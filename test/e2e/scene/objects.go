@@ -119,6 +119,13 @@ func WithSelections(text string) PodOption {
 	return func(pod *corev1.Pod) { metav1.SetMetaDataAnnotation(&pod.ObjectMeta, annotations.NetworksKey, text) }
 }
 
+// WithDefaultNetwork sets the annotation that selects the definition of the first interface.
+func WithDefaultNetwork(text string) PodOption {
+	return func(pod *corev1.Pod) {
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, annotations.DefaultNetworkKey, text)
+	}
+}
+
 // WithLabel sets a label.
 func WithLabel(key, value string) PodOption {
 	return func(pod *corev1.Pod) { metav1.SetMetaDataLabel(&pod.ObjectMeta, key, value) }
