@@ -28,6 +28,9 @@ func keyOfLender(namespace string) string { return "lender/" + namespace }
 
 // lenders are the other namespaces whose definitions a pod names.
 func lenders(pod *store.Pod) []string {
+	if pod.Selections == "" && pod.DefaultSelection == "" {
+		return nil // most pods
+	}
 	list, err := annotations.ParseNetworks(pod.Selections, pod.Namespace)
 	if err != nil {
 		return nil // a change of the pod alone helps

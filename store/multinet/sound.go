@@ -34,7 +34,7 @@ func (c *Claim) Check() error {
 // Check implements descriptor.Checked.
 func (g *Grant) Check() error {
 	return cmp.Or(sound.Texts(g.Namespaces...), sound.Texts(g.Networks...), sound.Texts(g.Plugins...), sound.Texts(g.IPAM...),
-		sound.Texts(g.Requests...), sound.Texts(g.Settings...))
+		sound.Texts(g.Requests...), sound.Texts(g.Settings...), sound.Texts(g.FromNamespaces...))
 }
 
 // Check implements descriptor.Checked.
