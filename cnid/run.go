@@ -17,6 +17,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/follow"
 	"github.com/alioth-net/alioth/cnid/hostlink/linkreport"
 	"github.com/alioth-net/alioth/cnid/install"
+	"github.com/alioth-net/alioth/cnid/maintenance"
 	"github.com/alioth-net/alioth/cnid/networkstatus"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/cnid/release"
@@ -128,10 +129,7 @@ func saveMemory() {
 // run removes what is left over of attachments, and runs modules until ctx ends or one
 // of them fails for good.
 func (d *daemon) run(ctx context.Context, group *errgroup.Group, modules []module) error {
-	if err := d.attachments.Reconcile(ctx); err != nil {
-		// The loop that removes dead attachments tries the rest again.
-		d.log.Warn("can't remove every attachment that is left over", "error", err)
-	}
+	maintenance.RemoveLeftOver(ctx, d.attachments.Reconcile, d.log)
 	if err := d.start(ctx, group, modules); err != nil {
 		return errors.Join(err, context.Cause(ctx))
 	}

@@ -84,6 +84,10 @@ type Delegate struct {
 	MAC string `json:"mac,omitempty"`
 }
 
+// OwnIPAM reports whether the addresses of the interface are the plugins' to choose: no
+// AttachmentClaim and no Address has them.
+func (d *Delegate) OwnIPAM() bool { return d != nil && (d.File == nil || !d.File.Inject) }
+
 // DelegateFile names a configuration in the nodes' folder of CNI configurations: by
 // NetworkID that of a network of DANM with a static type, by Name that of a
 // NetworkAttachmentDefinition without a configuration of its own.
@@ -98,7 +102,7 @@ type DelegateFile struct {
 	Plugins []string `json:"plugins"`
 	IPAM    []string `json:"ipam,omitempty"`
 	// Inject: the plugin gets the addresses and routes of the attachment in place of the
-	// file's IPAM.
+	// file's IPAM. An attachment without addresses has no IPAM then.
 	Inject bool `json:"inject,omitempty"`
 	// Args and Runtime are the pod's requests: the fields Args and Runtime of
 	// delegation.Request in JSON, nil without any.
@@ -142,6 +146,8 @@ type Link struct {
 
 // Rule selects a routing table for the packets of a source.
 type Rule struct {
+	// From is an address of the interface. 0.0.0.0/32 and ::/128 stand for the addresses of
+	// the family that plugins choose (Delegate.OwnIPAM).
 	From netip.Prefix `json:"from"`
 	// Table is the number of the routing table.
 	Table int `json:"table"`

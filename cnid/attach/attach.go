@@ -39,8 +39,6 @@ type Capabilities struct {
 	FollowsMTU bool
 	// Restorable: Attach can recreate an interface in a sandbox that has lost it.
 	Restorable bool
-	// Sequential: interfaces of a pod are made one at a time, after all others.
-	Sequential bool
 	// Device: an interface is a device that the kubelet has allocated (Spec.PCI).
 	Device bool
 	// External: another CNI plugin makes the interfaces. The driver keeps that they are in
@@ -176,9 +174,16 @@ type Delegate struct {
 	File *DelegateFile
 	// Args are the keys and values of CNI_ARGS. They have no semicolon.
 	Args [][2]string
+	// InOrder: the plugins of the interface run after those of all others before it, as the
+	// NPWG standard demands of definitions. Otherwise Attach may be called for several
+	// interfaces of a pod at the same time, and Finisher.Finish completes them.
+	InOrder bool
 	// DefaultRoutes are those that the interface may have.
 	DefaultRoutes DefaultRoutes
 }
+
+// ByNetworkID reports whether the interface is in a network of DANM with a static type.
+func (d *Delegate) ByNetworkID() bool { return d != nil && d.File != nil && d.File.NetworkID != "" }
 
 // DefaultRoutes are the default routes that an interface of plugins may have.
 type DefaultRoutes int
@@ -216,6 +221,7 @@ type Route struct {
 
 // Rule is a routing rule: packets from these addresses are routed by a table first.
 type Rule struct {
+	// From is unspecified, with its family only, where CNI plugins choose the address.
 	From netip.Prefix `json:"from"`
 	// Table as in Route, except 0.
 	Table int `json:"table"`
@@ -298,6 +304,23 @@ type Driver interface {
 	// Close releases what the driver keeps open. The interfaces stay. No other method
 	// may be called afterwards.
 	Close()
+}
+
+// Finisher is a Driver that makes interfaces of one pod side by side, and then completes
+// what depends on their order.
+type Finisher interface {
+	Driver
+	// Finish completes interfaces that Attach has made (Delegate.InOrder). list has the
+	// interfaces of the pod in the order of its list, also those of other drivers. Those that
+	// do not exist yet are missing. Finish may change the Results and Notices of the links.
+	// After an error the interfaces are detached.
+	Finish(ctx context.Context, list []*Made) error
+}
+
+// Made is an interface that a driver has made.
+type Made struct {
+	Spec
+	Link Link
 }
 
 // Drivers are the open drivers of a node, by kind.

@@ -9,8 +9,8 @@ import (
 )
 
 // Result is what the plugin of a delegated attachment has reported (CNI 1.1, section
-// "ADD success"). It is that plugin's word: nothing but what is shown to users depends
-// on it.
+// "ADD success"). It is that plugin's word: nothing but what is shown to users, and routes
+// and rules inside the pod, depends on it.
 type Result struct {
 	// Interfaces may be empty, as results before CNI 0.3.0 have none.
 	Interfaces []ResultInterface
@@ -65,6 +65,19 @@ func (r *Result) InPod(ifName string) (ResultInterface, bool) {
 	return r.Interfaces[i], true
 }
 
+// AddrsOf returns the addresses of an interface in the pod: those that name it, and those
+// that name none, as in results before CNI 0.3.0.
+func (r *Result) AddrsOf(ifName string) []ResultAddr {
+	iface, _ := r.InPod(ifName)
+	var list []ResultAddr
+	for _, addr := range r.Addrs {
+		if i := addr.Interface; i < 0 || i >= len(r.Interfaces) || r.Interfaces[i] == iface {
+			list = append(list, addr)
+		}
+	}
+	return list
+}
+
 // GatewayOf returns the gateway of a route: its own, or else that of an address of its
 // family (CNI 1.1, section "ADD success"). It is the zero value without both.
 func (r *Result) GatewayOf(route ResultRoute) netip.Addr {
@@ -77,6 +90,23 @@ func (r *Result) GatewayOf(route ResultRoute) netip.Addr {
 		}
 	}
 	return netip.Addr{}
+}
+
+// Lacks reports whether a route of an interface remains to be made after the plugins: they
+// have not made it, the interface has an address of its family, and the gateway is not the
+// interface itself. The first is about the main table alone.
+func (r *Result) Lacks(route Route, ifName string) bool {
+	if route.Table == 0 && r.HasRoute(route) {
+		return false
+	}
+	family := false
+	for _, own := range r.AddrsOf(ifName) {
+		if own.Addr.Addr() == route.Gateway {
+			return false
+		}
+		family = family || own.Addr.Addr().Is4() == route.Dst.Addr().Is4()
+	}
+	return family
 }
 
 // HasRoute reports whether the plugins have made that route.

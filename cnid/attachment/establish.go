@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -186,58 +185,67 @@ func checkCaller(r Request, driver attach.Driver) error {
 // rollback undoes the finished steps of a request. If that fails, the records stay, and
 // Remove or Reconcile tries again.
 func (m *Manager) rollback(ctx context.Context, records []journal.Record, cause error) error {
-	if err := m.removeAll(ctx, records); err != nil {
-		return fmt.Errorf("%w (and undoing it failed, a DEL will try again: %v)", cause, err) //nolint:errorlint // callers match the cause only
+	undo := m.removeAll(ctx, records)
+	if undo == nil {
+		return cause
 	}
-	return cause
+	text := fmt.Sprintf(" (and undoing it failed, a DEL will try again: %v)", undo)
+	if notReady, ok := errors.AsType[*NotReady](cause); ok {
+		return &NotReady{Reason: notReady.Reason + text}
+	}
+	return fmt.Errorf("%w%s", cause, text)
 }
 
-// establish takes records from intended to done and programmed, with one deadline: in
-// parallel, and then one after the other those whose driver demands it. The first failure
-// ends it.
+// establish takes records from intended to done and programmed, with one deadline, one phase
+// after the other. A phase with a failure is the last one.
 func (m *Manager) establish(ctx context.Context, records []journal.Record, decisions []Decision) ([]Attached, error) {
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.EstablishWait)
 	defer cancel()
-	list := make([]Attached, len(records))
-	errs := make([]error, len(records))
-	one := func(i int) {
-		list[i], errs[i] = m.establishOne(ctx, records[i], decisions[i].Delegate)
-		if errs[i] != nil {
-			cancel()
+	list, made := make([]Attached, len(records)), make([]attach.Made, len(records))
+	for _, p := range phasesOf(decisions) {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return nil, &NotReady{Reason: fmt.Sprintf("attaching %s: the other interfaces of the pod took all of %s", records[p.indexes[0]].IfName, m.cfg.EstablishWait)}
+		}
+		complete := func(ctx context.Context, i int) (err error) {
+			list[i], err = m.complete(ctx, records[i], made[i].Link)
+			return err
+		}
+		err := p.run(ctx, func(ctx context.Context, i int) (err error) {
+			if made[i], err = m.attach(ctx, records[i], decisions[i].Delegate); err != nil || p.whole {
+				return err
+			}
+			return complete(ctx, i)
+		})
+		if err == nil && p.whole {
+			err = m.finish(ctx, records[p.indexes[0]].Kind, made)
+		}
+		if err == nil && p.whole {
+			err = p.run(ctx, complete)
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
-	together, after := m.inOrder(records)
-	atOnce(len(together), func(i int) { one(together[i]) })
-	for _, i := range after {
-		switch errs[i] = ctx.Err(); {
-		case errs[i] == nil:
-			one(i)
-		case errors.Is(errs[i], context.DeadlineExceeded):
-			errs[i] = &NotReady{Reason: fmt.Sprintf("attaching %s: the other interfaces of the pod took all of %s", records[i].IfName, m.cfg.EstablishWait)}
-		}
-	}
-	return list, failure(errs)
+	return list, nil
 }
 
-// inOrder returns the indexes of records that are made together, and of those that follow.
-func (m *Manager) inOrder(records []journal.Record) (together, after []int) {
-	for i, rec := range records {
-		if driver, err := m.cfg.Drivers.Of(rec.Kind); err == nil && driver.Capabilities().Sequential {
-			after = append(after, i)
-		} else {
-			together = append(together, i)
+// finish completes the interfaces of a phase in the order of the pod's list.
+func (m *Manager) finish(ctx context.Context, kind attach.Kind, made []attach.Made) error {
+	driver, err := m.cfg.Drivers.Of(kind)
+	if err != nil {
+		return err
+	}
+	finisher, ok := driver.(attach.Finisher)
+	if !ok {
+		return nil
+	}
+	var list []*attach.Made
+	for i := range made {
+		if made[i].IfName != "" {
+			list = append(list, &made[i])
 		}
 	}
-	return together, after
-}
-
-// failure joins errors, without those that are only the cancellation for another one.
-func failure(errs []error) error {
-	causes := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil || errors.Is(err, context.Canceled) })
-	if len(causes) == 1 {
-		return causes[0] // unchanged, for callers that look for its type
-	}
-	return cmp.Or(errors.Join(causes...), errors.Join(errs...))
+	return finisher.Finish(ctx, list)
 }
 
 // atOnce calls f for every index below n in parallel, for the first in the caller's
@@ -253,27 +261,31 @@ func atOnce(n int, f func(int)) {
 	wg.Wait()
 }
 
-func (m *Manager) establishOne(ctx context.Context, rec journal.Record, delegate *attach.Delegate) (Attached, error) {
+// attach makes the interface of a record.
+func (m *Manager) attach(ctx context.Context, rec journal.Record, delegate *attach.Delegate) (made attach.Made, err error) {
 	driver, err := m.cfg.Drivers.Of(rec.Kind)
 	if err != nil {
-		return Attached{}, err
+		return made, err
 	}
 	start := time.Now()
-	spec, err := m.spec(ctx, rec)
-	if err != nil {
-		return Attached{}, err
+	if made.Spec, err = m.spec(ctx, rec); err != nil {
+		return made, err
 	}
-	spec.Delegate = withArgs(delegate, rec)
-	link, err := driver.Attach(ctx, spec)
+	made.Delegate = withArgs(delegate, rec)
+	made.Link, err = driver.Attach(ctx, made.Spec)
 	m.cfg.Metrics.attached(rec.Kind, start, err)
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, attach.ErrNotYet) {
-		return Attached{}, &NotReady{Reason: "attaching the pod: " + err.Error()}
+		return made, &NotReady{Reason: "attaching the pod: " + err.Error()}
 	}
-	if err != nil {
-		return Attached{}, err
+	if err == nil {
+		m.cfg.Metrics.since(phaseAttach, start)
 	}
-	m.cfg.Metrics.since(phaseAttach, start)
-	rec, err = m.cfg.Journal.Complete(rec.Key, device(link))
+	return made, err
+}
+
+// complete writes down that an interface exists, and programs it.
+func (m *Manager) complete(ctx context.Context, rec journal.Record, link attach.Link) (Attached, error) {
+	rec, err := m.cfg.Journal.Complete(rec.Key, device(link))
 	if err != nil {
 		return Attached{}, err
 	}

@@ -7,6 +7,9 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/journal"
@@ -18,13 +21,44 @@ import (
 // is processing. It also writes the journal again if that had failed. The error joins all
 // failures; the other attachments are processed.
 func (m *Manager) Reconcile(ctx context.Context) error {
-	errs := []error{m.cfg.Journal.Repair()}
+	err := m.cfg.Journal.Repair()
+	var requests []journal.Key
 	for _, rec := range m.cfg.Journal.Records() {
-		if ctx.Err() != nil {
-			return errors.Join(append(errs, ctx.Err())...)
-		}
-		errs = append(errs, m.reconcile(ctx, rec.RequestKey()))
+		requests = append(requests, rec.RequestKey())
 	}
+	return errors.Join(err, m.reconcileAll(ctx, requests))
+}
+
+// removals is how many dead requests are removed at the same time. One may take as long as
+// CNI plugins that hang.
+const removals = 64
+
+// reconcileAll removes requests that are dead, side by side.
+func (m *Manager) reconcileAll(ctx context.Context, requests []journal.Key) error {
+	var mu sync.Mutex
+	var errs []error
+	failed := func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		errs = append(errs, err)
+	}
+	var group errgroup.Group
+	group.SetLimit(removals)
+	seen := map[journal.Key]bool{}
+	for _, request := range requests {
+		if ctx.Err() != nil {
+			failed(ctx.Err())
+			break
+		}
+		if seen[request] {
+			continue
+		}
+		seen[request] = true
+		if remove := m.reconcile(ctx, request); remove != nil {
+			group.Go(func() error { failed(remove()); return nil })
+		}
+	}
+	_ = group.Wait() // no function returns an error
 	return errors.Join(errs...)
 }
 
@@ -33,31 +67,38 @@ func (m *Manager) Reconcile(ctx context.Context) error {
 // second one on the node, would disconnect running pods. An attachment that is alive and
 // not listed is logged.
 func (m *Manager) GC(ctx context.Context, network string, valid map[journal.Key]bool) error {
-	var errs []error
-	for _, rec := range m.cfg.Journal.Records() {
-		if valid[rec.RequestKey()] || rec.CNINetwork != network {
-			continue
-		}
-		errs = append(errs, m.reconcile(ctx, rec.RequestKey()))
+	unlisted := slices.DeleteFunc(slices.Clone(m.cfg.Journal.Records()), func(rec journal.Record) bool {
+		return valid[rec.RequestKey()] || rec.CNINetwork != network
+	})
+	var requests []journal.Key
+	for _, rec := range unlisted {
+		requests = append(requests, rec.RequestKey())
+	}
+	err := m.reconcileAll(ctx, requests)
+	for _, rec := range unlisted {
 		if _, err := m.cfg.Journal.Get(rec.Key); err == nil {
 			m.logOf(rec).Warn("runtime does not list an attachment that is alive; keeping it")
 		}
 	}
-	return errors.Join(errs...)
+	return err
 }
 
-func (m *Manager) reconcile(ctx context.Context, request journal.Key) error {
+// reconcile returns what removes a request that is dead, for the caller to call. It is nil
+// for one that lives, and for one that a call is processing.
+func (m *Manager) reconcile(ctx context.Context, request journal.Key) (remove func() error) {
 	unlock, free := m.locks.Try(request.ContainerID)
 	if !free {
 		return nil
 	}
-	defer unlock()
 	records := m.ofRequest(request) // again, because they can't change under the lock
-	dead := slices.IndexFunc(records, func(rec journal.Record) bool { return m.dead(ctx, rec) })
-	if dead < 0 {
+	if !slices.ContainsFunc(records, func(rec journal.Record) bool { return m.dead(ctx, rec) }) {
+		unlock()
 		return nil
 	}
-	return m.removeAll(ctx, records)
+	return func() error {
+		defer unlock()
+		return m.removeAll(ctx, records)
+	}
 }
 
 // dead reports whether an attachment has to be removed with its request. If this is not

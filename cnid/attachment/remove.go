@@ -77,11 +77,12 @@ func (m *Manager) removeUnknown(ctx context.Context, key journal.Key, external b
 	return errors.Join(errs...)
 }
 
-// removeAll removes attachments in parallel. The caller holds their lock.
+// removeAll removes attachments in parallel, each whatever happens to the others. The caller
+// holds their lock.
 func (m *Manager) removeAll(ctx context.Context, records []journal.Record) error {
 	errs := make([]error, len(records))
 	atOnce(len(records), func(i int) { errs[i] = m.remove(ctx, records[i]) })
-	return errors.Join(errs...)
+	return failure(errs)
 }
 
 // remove undoes an attachment from whatever phase it is in. The caller holds

@@ -42,9 +42,10 @@ func TestEachReportedAddressIsOfAnInterface(t *testing.T) {
 
 func TestADefaultRouteThatThePodRequestsIsInTheResultOnce(t *testing.T) {
 	everything, gateway := netip.MustParsePrefix("0.0.0.0/0"), netip.MustParseAddr("192.0.2.1")
+	addrs := []attach.ResultAddr{{Addr: netip.MustParsePrefix("192.0.2.5/24"), Interface: -1}}
 	for name, reported := range map[string]*attach.Result{
-		"made by Alioth":   {},
-		"made by a plugin": {Routes: []attach.ResultRoute{{Dst: everything, Gateway: gateway}}},
+		"made by Alioth":   {Addrs: addrs},
+		"made by a plugin": {Addrs: addrs, Routes: []attach.ResultRoute{{Dst: everything, Gateway: gateway}}},
 	} {
 		rec := journal.Record{Interface: journal.Interface{Routes: []attach.Route{{Dst: everything, Gateway: gateway}}}}
 		rec.IfName, rec.NetnsPath = "net1", "/run/netns/x"
@@ -53,5 +54,24 @@ func TestADefaultRouteThatThePodRequestsIsInTheResultOnce(t *testing.T) {
 		if len(res.Routes) != 1 || res.Routes[0].GW.String() != gateway.String() {
 			t.Errorf("%s: the routes are %v", name, res.Routes)
 		}
+	}
+}
+
+// The network of a static type of DANM has routes of both families, of which an interface has
+// those that it has an address for. A pod that is the gateway has none.
+func TestRoutesOfANetworkThatTheInterfaceCanNotHaveAreNotInTheResult(t *testing.T) {
+	route := func(dst, gateway string, table int) attach.Route {
+		return attach.Route{Dst: netip.MustParsePrefix(dst), Gateway: netip.MustParseAddr(gateway), Table: table}
+	}
+	rec := journal.Record{Interface: journal.Interface{Routes: []attach.Route{
+		route("198.51.100.0/24", "192.0.2.1", 0), route("203.0.113.0/24", "192.0.2.5", 0), route("2001:db8:1::/64", "2001:db8::1", 0), route("10.9.0.0/16", "192.0.2.1", 78),
+	}}}
+	rec.IfName, rec.NetnsPath = "net1", "/run/netns/x"
+	res := &types100.Result{}
+	merge(res, attachment.Attached{Record: rec, Link: attach.Link{Result: &attach.Result{
+		Addrs: []attach.ResultAddr{{Addr: netip.MustParsePrefix("192.0.2.5/24"), Interface: -1}},
+	}}})
+	if len(res.Routes) != 1 || res.Routes[0].Dst.String() != "198.51.100.0/24" {
+		t.Errorf("the routes are %v", res.Routes)
 	}
 }

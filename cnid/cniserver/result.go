@@ -88,8 +88,8 @@ func mergeReported(res *types100.Result, one attachment.Attached) {
 	for _, route := range reported.Routes {
 		res.Routes = append(res.Routes, &types.Route{Dst: ipNet(route.Dst), GW: route.Gateway.AsSlice()})
 	}
-	for _, route := range one.Routes { // default routes that the pod requests
-		if route.Table == 0 && !reported.HasRoute(route) {
+	for _, route := range one.Routes { // those of the network, or default routes that the pod requests
+		if route.Table == 0 && reported.Lacks(route, one.IfName) {
 			res.Routes = append(res.Routes, &types.Route{Dst: ipNet(route.Dst), GW: route.Gateway.AsSlice()})
 		}
 	}

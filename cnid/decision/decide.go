@@ -167,7 +167,7 @@ func decideOne(tx store.ReadTx, q question, pod *store.Pod, said annotations.Has
 			missing = err.Error()
 		}
 		d = attachment.Decision{Attachment: name, Binding: binding, Interface: iface}
-		d.Delegate = delegateOf(said.Delegate)
+		d.Delegate = delegateOf(said.Attachment)
 		return d, missing
 	}
 	rows, missing := completeSet(tx, pod.AsHolder(), q.cfg.Node, name)

@@ -107,12 +107,14 @@ func outside(said annotations.Attachment, podUID, name string) (journal.Binding,
 }
 
 // delegateOf returns what the plugins get, nil for an interface without plugins.
-func delegateOf(said *annotations.Delegate) *attach.Delegate {
-	if said == nil {
+func delegateOf(said annotations.Attachment) *attach.Delegate {
+	if said.Delegate == nil {
 		return nil
 	}
-	d := &attach.Delegate{Conf: said.Conf, Args: delegation.Plain{IP: said.IP, MAC: said.MAC}.Args()}
-	if file := said.File; file != nil {
+	d := &attach.Delegate{
+		Conf: said.Delegate.Conf, Args: delegation.Plain{IP: said.Delegate.IP, MAC: said.Delegate.MAC}.Args(), InOrder: said.Definition != "",
+	}
+	if file := said.Delegate.File; file != nil {
 		d.File = &attach.DelegateFile{
 			NetworkID: file.NetworkID, Name: file.Name, Type: file.Type, Plugins: file.Plugins, IPAM: file.IPAM, Inject: file.Inject,
 			Args: file.Args, Runtime: file.Runtime,

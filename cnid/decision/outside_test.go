@@ -256,8 +256,15 @@ func TestWhatPluginsGetIsAsTheAnnotationHasIt(t *testing.T) {
 		NetworkID: "lab0", Name: "lab", Type: "bridge", Plugins: []string{"bridge"}, IPAM: []string{"static"}, Inject: true,
 		Args: []byte(`{"a":1}`), Runtime: []byte(`{"mac":"02:00:00:00:00:01"}`),
 	}}
-	if diff := cmp.Diff(want, delegateOf(&annotations.Delegate{Conf: []byte("conf"), File: &file})); diff != "" {
+	said := annotations.Attachment{Delegate: &annotations.Delegate{Conf: []byte("conf"), File: &file}}
+	if diff := cmp.Diff(want, delegateOf(said)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+	// NPWG 1.3, 7.3: the plugins of definitions follow each other. Those of DANM's networks
+	// run side by side.
+	said.Definition, want.InOrder = "ns/lab", true
+	if diff := cmp.Diff(want, delegateOf(said)); diff != "" {
+		t.Errorf("of a definition (-want +got):\n%s", diff)
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/containernetworking/cni/pkg/utils"
@@ -34,9 +35,8 @@ import (
 
 // Defaults of a Config.
 const (
-	DefaultWait       = 10 * time.Second
-	DefaultUndoWait   = 10 * time.Second
-	DefaultConcurrent = 4
+	DefaultWait     = 10 * time.Second
+	DefaultUndoWait = 10 * time.Second
 	// DefaultEnvPath is PATH of the plugins, as of a system service.
 	DefaultEnvPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 )
@@ -55,19 +55,26 @@ type Config struct {
 	Root  host.Root
 	Enter []string
 	// Wait limits an ADD and a CHECK; DefaultWait when 0. UndoWait limits a DEL, which also
-	// follows a failed or canceled ADD; DefaultUndoWait when 0.
+	// follows a failed or canceled ADD; DefaultUndoWait when 0. Both begin when the
+	// interface has a slot, and end with the caller's context.
 	Wait, UndoWait time.Duration
-	// Concurrent is how many plugins run at the same time; DefaultConcurrent when 0.
-	Concurrent int
-	Log        *slog.Logger
+	// Slots limits how many plugins run at the same time; DefaultSlots when zero.
+	Slots Slots
+	Log   *slog.Logger
 }
+
+// slotWait limits how long an interface waits for a slot. Each command of others ends within
+// its own limit.
+const slotWait = 30 * time.Second
 
 // Delegates runs plugins. Its methods may be called concurrently for different
 // attachments.
 type Delegates struct {
-	cfg     Config
-	running chan struct{}
-	bootID  string
+	cfg    Config
+	queue  *queue
+	bootID string
+	// failing has the files of attachments whose last DEL has failed.
+	failing sync.Map
 }
 
 // Attachment is one interface of a pod that plugins make.
@@ -86,6 +93,8 @@ type Attachment struct {
 	Conf []byte `json:"conf"`
 	// Args are the keys and values of CNI_ARGS.
 	Args [][2]string `json:"args,omitempty"`
+	// Rules are those of attach.Spec, for the caller: no plugin gets them.
+	Rules []attach.Rule `json:"rules,omitempty"`
 }
 
 // Kept is an attachment on disk.
@@ -109,8 +118,8 @@ func New(cfg Config) (*Delegates, error) {
 	if cfg.UndoWait == 0 {
 		cfg.UndoWait = DefaultUndoWait
 	}
-	if cfg.Concurrent == 0 {
-		cfg.Concurrent = DefaultConcurrent
+	if cfg.Slots == (Slots{}) {
+		cfg.Slots = DefaultSlots
 	}
 	if cfg.EnvPath == "" {
 		cfg.EnvPath = DefaultEnvPath
@@ -122,7 +131,7 @@ func New(cfg Config) (*Delegates, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the ID of this boot: %w", err)
 	}
-	return &Delegates{cfg: cfg, running: make(chan struct{}, cfg.Concurrent), bootID: strings.TrimSpace(string(id))}, nil
+	return &Delegates{cfg: cfg, queue: newQueue(cfg.Slots), bootID: strings.TrimSpace(string(id))}, nil
 }
 
 // Add runs the plugins' ADD, in the order of the list. If it fails, it runs DEL, and
@@ -139,6 +148,11 @@ func (d *Delegates) Add(ctx context.Context, a Attachment) (*attach.Result, erro
 	if err != nil {
 		return nil, err
 	}
+	release, err := d.slot(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	k := Kept{Attachment: a, Netns: id, BootID: d.bootID, Begun: time.Now().UTC()}
 	if err := d.keep(k); err != nil {
 		return nil, err
@@ -213,11 +227,37 @@ func (d *Delegates) Del(ctx context.Context, containerID, ifName string) error {
 	if err != nil {
 		return err
 	}
+	release, err := d.slot(ctx, k.Attachment)
+	if err != nil {
+		return err
+	}
+	defer release()
 	return d.del(ctx, k, func(int, error) bool { return false })
 }
 
-// del continues after an error of plugin i for which ignored returns true.
-func (d *Delegates) del(ctx context.Context, k Kept, ignored func(i int, err error) bool) error {
+// slot waits until the plugins of an interface may run. The caller releases it.
+func (d *Delegates) slot(ctx context.Context, a Attachment) (release func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, slotWait)
+	defer cancel()
+	_, late := d.failing.Load(d.path(a.ContainerID, a.IfName))
+	release, err = d.queue.acquire(ctx, party{namespace: a.arg("K8S_POD_NAMESPACE"), container: a.ContainerID}, late)
+	if err != nil {
+		return nil, fmt.Errorf("the CNI plugins of %s did not run, because those of %d others are running: %w", a.IfName, d.queue.running(), err)
+	}
+	return release, nil
+}
+
+// del continues after an error of plugin i for which ignored returns true. The caller has a
+// slot.
+func (d *Delegates) del(ctx context.Context, k Kept, ignored func(i int, err error) bool) (err error) {
+	path := d.path(k.ContainerID, k.IfName)
+	defer func() {
+		if err != nil {
+			d.failing.Store(path, true)
+		} else {
+			d.failing.Delete(path)
+		}
+	}()
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.UndoWait)
 	defer cancel()
 	c, err := readChain(k.Conf)
@@ -243,12 +283,17 @@ func (d *Delegates) Check(ctx context.Context, containerID, ifName string) error
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, d.cfg.Wait)
-	defer cancel()
 	c, err := readChain(k.Conf)
 	if err != nil || c.DisableCheck || !c.hasCheck() {
 		return err
 	}
+	release, err := d.slot(ctx, k.Attachment)
+	if err != nil {
+		return err
+	}
+	defer release()
+	ctx, cancel := context.WithTimeout(ctx, d.cfg.Wait)
+	defer cancel()
 	for i := range c.Plugins {
 		if _, err := d.command(ctx, "CHECK", c, i, k); err != nil {
 			return err
@@ -261,6 +306,16 @@ func (d *Delegates) Check(ctx context.Context, containerID, ifName string) error
 func (d *Delegates) Alive(k Kept) bool {
 	id, err := netns.Identify(k.NetnsPath)
 	return err == nil && id == k.Netns && k.BootID == d.bootID
+}
+
+// arg is a value of CNI_ARGS, "" without one.
+func (a Attachment) arg(key string) string {
+	for _, arg := range a.Args {
+		if arg[0] == key {
+			return arg[1]
+		}
+	}
+	return ""
 }
 
 func (a Attachment) validate() error {

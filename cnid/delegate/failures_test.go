@@ -8,11 +8,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,6 +24,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/delegate"
 	"github.com/alioth-net/alioth/cnid/delegate/delegatetest"
+	"github.com/alioth-net/alioth/test/waits"
 )
 
 func TestFailedADDsAreUndoneAndNameThePlugin(t *testing.T) {
@@ -113,8 +117,15 @@ func TestACanceledADDIsKilledAndUndone(t *testing.T) {
 	r.expectNothingKept(t)
 }
 
+// of returns the attachment as one of another pod.
+func of(a delegate.Attachment, namespace, container string) delegate.Attachment {
+	a.ContainerID = container
+	a.Args = append(slices.Clone(a.Args), [2]string{"K8S_POD_NAMESPACE", namespace})
+	return a
+}
+
 func TestAFurtherPluginWaitsWhileTheAllowedNumberRuns(t *testing.T) {
-	r := newRig(t, func(cfg *delegate.Config) { cfg.Concurrent = 1 })
+	r := newRig(t, func(cfg *delegate.Config) { cfg.Slots = delegate.Slots{Pod: 1, Namespace: 2, Node: 2} })
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	a := r.attachment(t, "1.0.0", deed(delegatetest.Hang))
@@ -126,23 +137,84 @@ func TestAFurtherPluginWaitsWhileTheAllowedNumberRuns(t *testing.T) {
 	other := r.attachment(t, "1.0.0", delegatetest.Conf{})
 	other.IfName = "net2"
 	waiting, stop := context.WithCancel(t.Context())
-	defer stop()
-	result := make(chan error, 1)
-	go func() {
-		_, err := r.Add(waiting, other)
-		result <- err
-	}()
-	eventually(t, "the second one is about to run", func() bool {
-		all, err := r.All()
-		return err == nil && len(all) == 2
-	})
 	stop()
-	cancel() // the DEL of the second one waits as well
-	if err := <-result; !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "did not run") {
+	if _, err := r.Add(waiting, other); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "did not run") {
 		t.Errorf("%v", err)
 	}
+	cancel()
 	<-done
 	r.expectNothingKept(t)
+	if _, err := r.Add(t.Context(), other); err != nil {
+		t.Errorf("when a slot is free: %v", err)
+	}
+}
+
+// TestPluginsThatHangHoldUpNoOtherPod: those of one namespace use all the slots that it has.
+// The limits of time are those of the rig, which no test reaches.
+func TestPluginsThatHangHoldUpNoOtherPod(t *testing.T) {
+	r := newRig(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	var hanging sync.WaitGroup
+	for i := range 3 * delegate.DefaultSlots.Namespace {
+		a := of(r.attachment(t, "1.0.0", deed(delegatetest.Hang)), "bad", fmt.Sprintf("bad%d", i))
+		hanging.Go(func() { _, _ = r.Add(ctx, a) })
+	}
+	eventually(t, "the namespace has its slots", func() bool { return len(r.ran(t)) == 2*delegate.DefaultSlots.Namespace })
+	good := of(r.attachment(t, "1.0.0", delegatetest.Conf{}), "good", "good")
+	if _, err := r.Add(t.Context(), good); err != nil {
+		t.Error(err)
+	}
+	if err := r.Del(t.Context(), good.ContainerID, good.IfName); err != nil {
+		t.Error(err)
+	}
+	if ran := len(r.ran(t)); ran != 2*delegate.DefaultSlots.Namespace+4 {
+		t.Errorf("%d plugins have run", ran)
+	}
+	cancel()
+	hanging.Wait()
+}
+
+// TestADELThatFailsLetsTheOthersOfItsPodPass: as many of a pod's DELs hang as it has slots.
+// The next attempt begins with the others.
+func TestADELThatFailsLetsTheOthersOfItsPodPass(t *testing.T) {
+	r := newRig(t, func(cfg *delegate.Config) {
+		cfg.Slots, cfg.UndoWait = delegate.Slots{Pod: 1, Namespace: 1, Node: 1}, waits.Limit(time.Second)
+	})
+	hangs := r.attachment(t, "1.0.0", delegatetest.Conf{Do: map[string]delegatetest.Deed{"DEL": delegatetest.Hang}})
+	if _, err := r.Add(t.Context(), hangs); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Del(t.Context(), hangs.ContainerID, hangs.IfName); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("the DEL that hangs: %v", err)
+	}
+	works := r.attachment(t, "1.0.0", delegatetest.Conf{})
+	works.IfName = "net2"
+	if _, err := r.Add(t.Context(), works); err != nil {
+		t.Fatal(err)
+	}
+	// One more holds the slot while both come, the one that hangs first.
+	holder := r.attachment(t, "1.0.0", deed(delegatetest.Hang))
+	holder.IfName = "net3"
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	before := len(r.ran(t))
+	all.Go(func() { _, _ = r.Add(ctx, holder) })
+	eventually(t, "the slot is taken", func() bool { return len(r.ran(t)) == before+2 })
+	for i, name := range []string{hangs.IfName, works.IfName} {
+		all.Go(func() { _ = r.Del(t.Context(), "sandbox", name) })
+		eventually(t, "the DEL waits", func() bool { return delegate.Waiting(r.Delegates) == i+1 })
+	}
+	cancel()
+	all.Wait()
+	var dels []string
+	for _, call := range delegatetest.Calls(t, r.log)[before:] {
+		if name := call.Var("CNI_IFNAME"); call.Command() == "DEL" && name != holder.IfName && !slices.Contains(dels, name) {
+			dels = append(dels, name)
+		}
+	}
+	if diff := cmp.Diff([]string{works.IfName, hangs.IfName}, dels); diff != "" {
+		t.Errorf("order of the DELs (-want +got):\n%s", diff)
+	}
 }
 
 // daemonOf is the environment variable that makes this program a daemon with a directory of

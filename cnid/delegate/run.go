@@ -51,15 +51,9 @@ func (d *Delegates) environment(command string, a Attachment) []string {
 	}
 }
 
-// run runs a plugin when fewer than Config.Concurrent are running, and returns what it
-// prints. When ctx ends, it kills the plugin and its process group.
+// run runs a plugin, and returns what it prints. When ctx ends, it kills the plugin and its
+// process group. The caller has a slot.
 func (d *Delegates) run(ctx context.Context, p program) ([]byte, error) {
-	select {
-	case d.running <- struct{}{}:
-		defer func() { <-d.running }()
-	case <-ctx.Done():
-		return nil, fmt.Errorf("CNI plugin %s did not run: %d others are running: %w", p.kind, d.cfg.Concurrent, ctx.Err())
-	}
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("CNI plugin %s did not run: %w", p.kind, err)
 	}

@@ -112,3 +112,29 @@ func TestAttachmentsInVPCsFollowTheMTU(t *testing.T) {
 		t.Errorf("resized (-want +got):\n%s", diff)
 	}
 }
+
+// TestTheStartWaitsForWhatIsLeftOverButNotForever runs in a bubble: its clock advances only
+// while all its goroutines wait.
+func TestTheStartWaitsForWhatIsLeftOverButNotForever(t *testing.T) {
+	for name, c := range map[string]struct{ takes, want time.Duration }{
+		"a removal":                  {time.Second, time.Second},
+		"a removal by a hung plugin": {time.Hour, leftOverWait},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			begun, removed := time.Now(), false
+			RemoveLeftOver(t.Context(), func(context.Context) error {
+				<-time.After(c.takes)
+				removed = true
+				return errors.New("busy")
+			}, slog.New(slog.DiscardHandler))
+			if waited := time.Since(begun); waited != c.want {
+				t.Errorf("%s: the start waited %s, want %s", name, waited, c.want)
+			}
+			<-time.After(c.takes) // it goes on meanwhile
+			synctest.Wait()
+			if !removed {
+				t.Errorf("%s: was given up", name)
+			}
+		})
+	}
+}

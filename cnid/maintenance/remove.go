@@ -20,3 +20,24 @@ func RemoveDead(ctx context.Context, every time.Duration, reconcile func(context
 		}
 	})
 }
+
+// leftOverWait limits how long the start of the daemon waits for CNI plugins that hang.
+const leftOverWait = 15 * time.Second
+
+// RemoveLeftOver removes what an earlier daemon has left over of attachments. It returns
+// earlier if CNI plugins hang: their attachments are leaving, and no pass over the node has
+// them. What it can't remove RemoveDead tries again.
+func RemoveLeftOver(ctx context.Context, reconcile func(context.Context) error, log *slog.Logger) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := reconcile(ctx); err != nil {
+			log.Warn("can't remove every attachment that is left over", "error", err)
+		}
+	}()
+	select {
+	case <-ended:
+	case <-time.After(leftOverWait):
+		log.Warn("removing attachments that are left over takes long; the daemon starts meanwhile", "waited", leftOverWait)
+	}
+}

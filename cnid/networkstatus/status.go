@@ -111,11 +111,8 @@ func (k Knowledge) device(rec journal.Record, result *attach.Result) *annotation
 func byPlugin(status annotations.NetworkStatus, result *attach.Result) annotations.NetworkStatus {
 	iface, _ := result.InPod(status.Interface)
 	status.MAC, status.MTU, status.IPs = iface.MAC, iface.MTU, nil
-	for _, addr := range result.Addrs {
-		i := addr.Interface // results before CNI 0.3.0 have none
-		if i < 0 || i >= len(result.Interfaces) || result.Interfaces[i] == iface {
-			status.IPs = append(status.IPs, addr.Addr.Addr())
-		}
+	for _, addr := range result.AddrsOf(status.Interface) {
+		status.IPs = append(status.IPs, addr.Addr.Addr())
 	}
 	for _, route := range result.Routes {
 		gateway := result.GatewayOf(route)

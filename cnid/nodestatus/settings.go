@@ -42,7 +42,6 @@ type Kind struct {
 	Hook       int  `json:"hook"`
 	FollowsMTU bool `json:"followsMTU"`
 	Restorable bool `json:"restorable"`
-	Sequential bool `json:"sequential,omitempty"`
 	External   bool `json:"external,omitempty"`
 	Device     bool `json:"device,omitempty"`
 }

@@ -35,7 +35,7 @@ func moveDefaultRoute(tx store.ReadTx, requests []request) *tenancy.Refusal {
 // checkDefaultRoute refuses default routes that the interface can't have. Those of an
 // interface of CNI plugins are known on the node alone.
 func (r request) checkDefaultRoute(tx store.ReadTx) *tenancy.Refusal {
-	if !r.inVPC() && r.net == nil {
+	if !r.inVPC() && (r.net == nil || r.chosenByPlugins()) {
 		return nil
 	}
 	if len(r.gateways) == 0 && !r.inVPC() && !slices.ContainsFunc(r.net.Routes, isDefault) {

@@ -51,35 +51,67 @@ func (cfg Config) delegated(tx store.ReadTx, p *store.Pod, def *multinet.Definit
 // static decides an interface in a network of DANM with a static type. Nodes have the
 // configuration, and build it with what is granted here. The type of a row is in lower
 // case, as DANM compares types; nodes compare the file's own type with the grant exactly.
-func (cfg Config) static(tx store.ReadTx, p *store.Pod, r request) (*delegate, *tenancy.Refusal) {
+func (cfg Config) static(tx store.ReadTx, p *store.Pod, r request) (request, *tenancy.Refusal) {
 	if !unlabelled(p) {
-		return nil, notGranted("%s is of type %q, which a CNI plugin serves, and pods of tenants can't use plugins: use a network of one of the types %v", r.net.Ref, r.net.Type, cfg.Kinds)
-	}
-	if len(r.Routes) > 0 {
-		return nil, invalid("%s is of type %q, whose plugin has no routing table for \"proutes\": remove them", r.net.Ref, r.net.Type)
+		return r, notGranted("%s is of type %q, which a CNI plugin serves, and pods of tenants can't use plugins: use a network of one of the types %v", r.net.Ref, r.net.Type, cfg.Kinds)
 	}
 	for _, grant := range cfg.Sharing.GrantsFor(tx, p.Namespace, r.net.Reference()) {
 		if slices.ContainsFunc(grant.Plugins, func(plugin string) bool { return strings.EqualFold(plugin, r.net.Type) }) {
-			return &delegate{network: r.net.Reference(), file: &annotations.DelegateFile{
-				NetworkID: r.net.NetworkID, Type: r.net.Type, Plugins: grant.Plugins, IPAM: grant.IPAM,
-				Inject: r.addressed(true) || r.addressed(false),
-			}}, nil
+			r.delegate = &delegate{network: r.net.Reference(), Delegate: annotations.Delegate{File: &annotations.DelegateFile{
+				NetworkID: r.net.NetworkID, Type: r.net.Type, Plugins: grant.Plugins, IPAM: grant.IPAM, Inject: r.replacesIPAM(),
+			}}}
+			return r.leftToPlugins(), nil
 		}
 	}
-	return nil, notGranted("%s is of type %q, and no DelegationGrant names it or its namespace with that plugin: ask the cluster administrator for one, or use one of the types %v", r.net.Ref, r.net.Type, cfg.Kinds)
+	return r, notGranted("%s is of type %q, and no DelegationGrant names it or its namespace with that plugin: ask the cluster administrator for one, or use one of the types %v", r.net.Ref, r.net.Type, cfg.Kinds)
 }
+
+// replacesIPAM reports whether an interface of a static type has the addresses of Alioth, or
+// none, and the IPAM of the nodes' file is not called. As in DANM that is so if the pod
+// requests none of a family, or one of a family that the network has a range of.
+func (r request) replacesIPAM() bool {
+	for _, family := range []struct {
+		asked annotations.AddressRequest
+		has   multinet.Range
+	}{{r.IP, r.net.V4}, {r.IP6, r.net.V6}} {
+		switch family.asked.Mode {
+		case annotations.AddressNone:
+			return true
+		case annotations.AddressDynamic, annotations.AddressStatic:
+			if family.has.Prefix.IsValid() {
+				return true
+			}
+		case annotations.AddressAbsent:
+		}
+	}
+	return false
+}
+
+// leftToPlugins returns the request without dynamic addresses, if the IPAM of the nodes' file
+// chooses them. A literal address stays, and is refused: no file gives it.
+func (r request) leftToPlugins() request {
+	if !r.delegate.OwnIPAM() {
+		return r
+	}
+	for _, asked := range []*annotations.AddressRequest{&r.IP, &r.IP6} {
+		if asked.Mode == annotations.AddressDynamic {
+			asked.Mode = annotations.AddressAbsent
+		}
+	}
+	return r
+}
+
+// chosenByPlugins reports whether the operator does not know the addresses of the interface.
+func (r request) chosenByPlugins() bool { return r.delegate != nil && r.delegate.OwnIPAM() }
 
 // delegate is the part of a request that CNI plugins carry out: by a configuration, or by
 // a file of the nodes.
 type delegate struct {
+	annotations.Delegate
 	network store.NetworkRef
-	conf    json.RawMessage
-	file    *annotations.DelegateFile
 	// link is the link of the nodes that takes the place of the plugin's master, nil for
 	// none.
 	link *delegation.Link
-	// plain is what the plugins get in CNI_ARGS.
-	plain delegation.Plain
 }
 
 // ofTenant reports whether a definition is in another namespace that has a tenant label, or
@@ -148,7 +180,8 @@ func (r *request) build(p *store.Pod, def *multinet.Definition, s annotations.Ne
 	if refusal := permitted(def, s, grant, built.Unserved); refusal != nil {
 		return refusal
 	}
-	r.delegate.conf, r.delegate.link, r.delegate.plain = built.JSON, built.Link, built.Plain
+	r.delegate.Conf, r.delegate.link = built.JSON, built.Link
+	r.delegate.IP, r.delegate.MAC = built.Plain.IP, built.Plain.MAC
 	r.ignoreUnserved(def, s, built)
 	return nil
 }
@@ -178,7 +211,7 @@ func (d *delegate) name(def *multinet.Definition, s annotations.NetworkSelection
 	if err != nil {
 		return invalid("%s/%s: %v", s.Namespace, s.Name, err)
 	}
-	d.file = &annotations.DelegateFile{Name: def.Name, Plugins: grant.Plugins, IPAM: grant.IPAM, Args: s.CNIArgs, Runtime: runtime}
+	d.File = &annotations.DelegateFile{Name: def.Name, Plugins: grant.Plugins, IPAM: grant.IPAM, Args: s.CNIArgs, Runtime: runtime}
 	return nil
 }
 
@@ -225,8 +258,8 @@ func checkConfigs(requests []request) *tenancy.Refusal {
 		if r.delegate == nil {
 			continue
 		}
-		size += len(r.delegate.conf)
-		if file := r.delegate.file; file != nil {
+		size += len(r.delegate.Conf)
+		if file := r.delegate.File; file != nil {
 			size += len(file.Args) + len(file.Runtime)
 		}
 	}

@@ -351,7 +351,6 @@ func TestAStaticTypeNeedsAGrantToo(t *testing.T) {
 			grant("g", func(g *multinet.Grant) { g.Namespaces, g.Plugins = []string{"a"}, []string{"macvlan"} }),
 		}, "", "with that plugin"},
 		{"no grant", `[{"vpc":"default"},{"network":"static"}]`, one("a/static", "TenantNetwork/a/static"), "", "no DelegationGrant"},
-		{"routes", `[{"vpc":"default"},{"network":"static","ip":"dynamic","proutes":{"10.9.0.0/16":"10.20.0.1"}}]`, one("DanmNet/a/static"), "", "no routing table"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			wishes, refusal := decide(t, tc.list, world(append(tc.rows, static, shared)...), ofNobody(""))

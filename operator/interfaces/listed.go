@@ -71,7 +71,7 @@ func firstAddressed(requests []request) *tenancy.Refusal {
 		return nil
 	}
 	r := requests[0]
-	if r.inVPC() || r.decided != nil || r.delegate != nil || r.addressed(true) || r.addressed(false) {
+	if r.inVPC() || r.decided != nil || r.chosenByPlugins() || r.addressed(true) || r.addressed(false) {
 		return nil
 	}
 	return invalid("interface 0: the first interface of a pod needs an address, and %s gives it none: write \"ip\": \"dynamic\" or \"ip6\": \"dynamic\", or list an interface with an address before it", r.net.Ref)
@@ -152,8 +152,7 @@ func (cfg Config) resolve(tx store.ReadTx, p *store.Pod, one annotations.Interfa
 		return r, refusal
 	}
 	if cfg.Delegation && !multinet.Dynamic(net.Type) {
-		r.delegate, refusal = cfg.static(tx, p, r)
-		return r, refusal
+		return cfg.static(tx, p, r)
 	}
 	if !slices.Contains(cfg.Kinds, net.Type) {
 		return r, &tenancy.Refusal{Reason: v1alpha1.NetworkTypeReason, Message: fmt.Sprintf(

@@ -15,7 +15,7 @@ import (
 )
 
 // checkRoutes refuses routes that the pod requests and the interface can't have. DANM
-// ignored them.
+// ignored them. Nodes judge those by addresses that plugins choose.
 func checkRoutes(r request) *tenancy.Refusal {
 	if len(r.Routes) == 0 {
 		return nil
@@ -30,6 +30,7 @@ func checkRoutes(r request) *tenancy.Refusal {
 			rng, key = r.net.V4, "ip"
 		}
 		switch {
+		case r.chosenByPlugins():
 		case !r.addressed(is4):
 			return invalid("the route to %s needs an address of its family: request one by %q, or remove the route", route.Dst, key)
 		case !rng.Prefix.Contains(route.Gateway):
@@ -64,10 +65,13 @@ var reservedTables = map[int]bool{253: true, 254: true, 255: true}
 // routes returns the routes of the interface: those of the network in the main table, and
 // those that the pod requests in the table of the interface. That table has the network's
 // own range too, because packets of the interface's address are routed by it alone. A
-// family without an address has none.
+// family without an address has none. If plugins choose the addresses, nodes add the range.
 func (r request) routes() []annotations.Route {
 	all := slices.Clone(r.main)
 	for _, rule := range r.rules() {
+		if r.chosenByPlugins() {
+			break
+		}
 		rng := r.net.V6
 		if rule.From.Addr().Is4() {
 			rng = r.net.V4
@@ -96,10 +100,11 @@ func (r request) rules() []annotations.Rule {
 }
 
 // setMainRoutes sets the routes of the interfaces in the main table: those of their
-// networks, of families that they have an address of. Of two interfaces in one network the
-// first one has them. It refuses a pod with two different routes to one destination:
-// which one counts would depend on the order of their creation. The first interface in a
-// VPC has a default route for each family of the VPC, unless the pod has them elsewhere.
+// networks, of families that they have an address of, or may have one of plugins. Of two
+// interfaces in one network the first one has them. It refuses a pod with two different
+// routes to one destination: which one counts would depend on the order of their creation.
+// The first interface in a VPC has a default route for each family of the VPC, unless the
+// pod has them elsewhere.
 func setMainRoutes(requests []request) *tenancy.Refusal {
 	owners := map[netip.Prefix]request{}
 	inVPC := false
@@ -146,7 +151,7 @@ func (r *request) ownVPCDefaults(owners map[netip.Prefix]request) *tenancy.Refus
 // them.
 func (r *request) ownRoutes(owners map[netip.Prefix]request) *tenancy.Refusal {
 	for _, route := range slices.Concat(r.net.Routes, r.defaultRoutes()) {
-		if isDefault(route) && r.replacesDefault(route) || !r.addressed(route.Dst.Addr().Is4()) {
+		if isDefault(route) && r.replacesDefault(route) || !r.chosenByPlugins() && !r.addressed(route.Dst.Addr().Is4()) {
 			continue
 		}
 		switch other, taken := owners[route.Dst]; {

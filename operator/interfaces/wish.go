@@ -34,8 +34,8 @@ func (cfg Config) inNetwork(tx store.ReadTx, r request) (pod.Wish, *tenancy.Refu
 			Binding: pod.Binding{VPC: r.target.VPC.Name}, Subnet: r.Subnet, IPs: r.literals(),
 		}, nil
 	}
-	if r.delegate != nil {
-		return r.byPlugins(tx), nil
+	if r.net == nil {
+		return r.ofDefinition(), nil
 	}
 	if refusal := checkRoutes(r); refusal != nil {
 		return pod.Wish{}, refusal
@@ -47,36 +47,33 @@ func (cfg Config) inNetwork(tx store.ReadTx, r request) (pod.Wish, *tenancy.Refu
 		Families: ipam.Families{
 			V4: r.IP.Mode == annotations.AddressDynamic, V6: r.IP6.Mode == annotations.AddressDynamic,
 		},
-		Link: annotations.Link{
-			Parent: r.net.HostDevice, Mode: r.net.Mode, VLAN: r.net.VLAN, VXLAN: r.net.VXLAN, MTU: r.net.MTU,
-			IPv6: ipv6Of(r.IP6.Mode), Routes: r.routes(), Rules: r.rules(),
-		},
+		Link: annotations.Link{Routes: r.routes(), Rules: r.rules()},
 	}
+	if r.delegate != nil { // the rest of the interface is the plugins'
+		w.Kind, w.Delegate = annotations.KindDelegate, &r.delegate.Delegate
+		return w, nil
+	}
+	w.Link.Parent, w.Link.Mode, w.Link.MTU, w.Link.IPv6 = r.net.HostDevice, r.net.Mode, r.net.MTU, ipv6Of(r.IP6.Mode)
+	w.Link.VLAN, w.Link.VXLAN = r.net.VLAN, r.net.VXLAN
 	if r.onDevice() {
 		w.Link.Pool, w.Link.VF = r.net.DevicePool, &r.vf
 	}
 	return w, nil
 }
 
-// byPlugins returns the attachment for a request that CNI plugins carry out. Alioth chooses
-// its addresses if a network of DANM has ranges.
-func (r request) byPlugins(tx store.ReadTx) pod.Wish {
+// ofDefinition returns the attachment for a request that CNI plugins carry out by the
+// configuration of a definition.
+func (r request) ofDefinition() pod.Wish {
 	w := pod.Wish{
 		Interface: r.name, Kind: annotations.KindDelegate, Binding: pod.Binding{Outside: r.delegate.network},
-		Delegate: &annotations.Delegate{Conf: r.delegate.conf, File: r.delegate.file, IP: r.delegate.plain.IP, MAC: r.delegate.plain.MAC},
+		Delegate: &r.delegate.Delegate,
 	}
-	if r.net == nil {
-		if link := r.delegate.link; link != nil {
-			w.Link.Parent, w.Link.VLAN, w.Link.VXLAN = link.Master, link.VLAN, link.VXLAN
-		}
-		for _, route := range r.defaultRoutes() {
-			w.Link.Routes = append(w.Link.Routes, annotations.Route{Dst: route.Dst, Gateway: route.Gateway})
-		}
-		return w
+	if link := r.delegate.link; link != nil {
+		w.Link.Parent, w.Link.VLAN, w.Link.VXLAN = link.Master, link.VLAN, link.VXLAN
 	}
-	w.Range, w.IPs = ipam.RangeOf(tx, r.net), r.literals()
-	w.Families = ipam.Families{V4: r.IP.Mode == annotations.AddressDynamic, V6: r.IP6.Mode == annotations.AddressDynamic}
-	w.Link.Routes = r.routes()
+	for _, route := range r.defaultRoutes() {
+		w.Link.Routes = append(w.Link.Routes, annotations.Route{Dst: route.Dst, Gateway: route.Gateway})
+	}
 	return w
 }
 

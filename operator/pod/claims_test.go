@@ -194,3 +194,36 @@ func TestAnInterfaceOfPluginsHasTheDefaultRouteOfThePod(t *testing.T) {
 		}
 	}
 }
+
+// Nodes read a rule without a source as one for the addresses that the plugins choose. With
+// Alioth's addresses, and with none, a rule has its address or is not there.
+func TestARuleOfAStaticTypeHasTheAddressOfTheInterface(t *testing.T) {
+	p := operatortest.Pod("ns:a", "a", "p", "n1", "")
+	lan := lan()
+	rule := annotations.Rule{From: netip.MustParsePrefix("0.0.0.0/32"), Table: 78}
+	row := &store.Address{IP: netip.MustParseAddr("10.9.0.12"), MAC: "0a:00:00:00:00:01"}
+	for name, tc := range map[string]struct {
+		inject bool
+		rows   []*store.Address
+		want   []string
+	}{
+		"an address of Alioth":      {true, []*store.Address{row}, []string{"10.9.0.12/32"}},
+		"no address":                {true, nil, nil},
+		"an address of the plugins": {false, nil, []string{"0.0.0.0/32"}},
+	} {
+		operatortest.New(t, lan).View(func(tx store.ReadTx) {
+			got := outside(p, Wish{
+				Interface: "net1", Kind: annotations.KindDelegate, Binding: Binding{Outside: lan.Reference(), Range: ipam.RangeOf(tx, lan)},
+				Delegate: &annotations.Delegate{File: &annotations.DelegateFile{NetworkID: "lab", Inject: tc.inject}},
+				Link:     annotations.Link{Rules: []annotations.Rule{rule}},
+			}, tc.rows)
+			var sources []string
+			for _, r := range got.Link.Rules {
+				sources = append(sources, r.From.String())
+			}
+			if !slices.Equal(sources, tc.want) {
+				t.Errorf("%s: rules from %v, want %v", name, sources, tc.want)
+			}
+		})
+	}
+}

@@ -117,7 +117,9 @@ func outside(pod *store.Pod, w Wish, rows []*store.Address) annotations.Attachme
 	}
 	// A pod that is a gateway needs no route to itself.
 	link.Routes = slices.DeleteFunc(slices.Clone(link.Routes), func(r annotations.Route) bool { return slices.Contains(own, r.Gateway) })
-	link.Rules = ownRules(link.Rules, own)
+	if !w.Delegate.OwnIPAM() {
+		link.Rules = ownRules(link.Rules, own)
+	}
 	return attachment
 }
 

@@ -68,7 +68,8 @@ type Wish struct {
 	IPs      []netip.Addr
 	Families ipam.Families
 	// Link is the configuration of an interface outside of every VPC. The sources of its
-	// rules have the right family only, until the address is chosen.
+	// rules have the right family only, until the address is chosen. If plugins choose it,
+	// they stay so.
 	Link annotations.Link
 	// Delegate is what CNI plugins get for an interface that they make, nil for others.
 	Delegate *annotations.Delegate

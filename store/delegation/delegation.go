@@ -32,7 +32,7 @@ type Request struct {
 	Type    string
 	Allowed Allowed
 	// IPAM replaces the IPAM of the first plugin, for both families, where it is not nil.
-	// Without an address the plugin gets no IPAM.
+	// Without an address the plugin gets no IPAM, and no CHECK.
 	IPAM *IPAM
 	// Args are added to "args.cni" of each plugin. Their values have precedence.
 	Args map[string]json.RawMessage

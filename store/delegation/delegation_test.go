@@ -74,7 +74,7 @@ func TestConfigurationsBecomeLists(t *testing.T) {
 		"without an address of ours no IPAM is left": {
 			text: `{"cniVersion":"1.0.0","plugins":[{"type":"bridge","ipam":{"type":"host-local"}}]}`,
 			edit: func(r *Request) { r.IPAM = &IPAM{} },
-			want: `{"cniVersion":"1.0.0","name":"storage","plugins":[{"type":"bridge"}]}`,
+			want: `{"cniVersion":"1.0.0","disableCheck":true,"name":"storage","plugins":[{"type":"bridge"}]}`,
 		},
 		"the author's IPAM stays where none is ours (DANM case 125)": {
 			text: `{"cniVersion":"1.0.0","plugins":[{"type":"bridge","ipam":{"type":"host-local"}}]}`,

@@ -159,8 +159,14 @@ func (l *list) removeIPAM(r Request) error {
 	return nil
 }
 
+// addIPAM sets the IPAM of Alioth. Without an address the plugin has none, and no CHECK: that
+// of the plugin bridge fails without an IPAM.
 func (l *list) addIPAM(r Request) error {
-	if r.IPAM == nil || len(r.IPAM.Addresses) == 0 {
+	if r.IPAM == nil {
+		return nil
+	}
+	if len(r.IPAM.Addresses) == 0 {
+		l.disableCheck = true
 		return nil
 	}
 	conf := ipamconf.Config{Type: ipamconf.Type, Addresses: r.IPAM.Addresses, Routes: r.IPAM.Routes}

@@ -247,22 +247,43 @@ func (e *env) runByName(t *testing.T, namespace, node string) *corev1.Pod {
 	return pod
 }
 
-// runInStatic runs a pod in a network of DANM with a static type: its configuration is a
-// file of the node, its address the operator's.
+// runInStatic runs a pod in a network of DANM with a static type, whose configuration is a
+// file of the node: with an address of the operator, with one of the file's IPAM, and without.
 func (e *env) runInStatic(t *testing.T, namespace, node string) *corev1.Pod {
 	t.Helper()
-	e.writeConf(t, node, "npwgstat.conf", `{"cniVersion":"1.0.0","name":"x","type":"bridge","bridge":"npwgbr0","ipam":{"type":"host-local"}}`)
+	e.writeConf(t, node, "npwgstat.conf", `{"cniVersion":"1.0.0","name":"npwgstat","type":"bridge","bridge":"npwgbr0","ipam":{"type":"host-local","subnet":"10.108.0.0/24","rangeStart":"10.108.0.200"}}`)
+	t.Cleanup(func() { e.OnNode(t, node, "rm", "-r", "/var/lib/cni/networks/npwgstat") })
 	network := danmNet(namespace, "static", danmv1.NetworkSpec{
-		NetworkID: "npwgstat", NetworkType: "bridge", Options: danmv1.NetworkOptions{CIDR: "10.108.0.0/24", ContainerPrefix: "st"},
+		NetworkID: "npwgstat", NetworkType: "bridge", Options: danmv1.NetworkOptions{
+			CIDR: "10.108.0.0/24", ContainerPrefix: "st", RTTables: 78, Routes: map[string]danmv1.Gateway{"10.108.201.0/24": "10.108.0.1"},
+		},
 	})
 	e.makeNetwork(t, network)
 	e.awaitNetwork(t, network, func() []metav1.Condition { return network.Status.Conditions })
-	pod := scene.Pod(namespace, "static", scene.OnNode(node), scene.WithInterfaces(`[{"vpc":"`+defaultVPC+`"},{"network":"static","ip":"10.108.0.77"}]`))
+	pod := scene.Pod(namespace, "static", scene.OnNode(node), scene.WithInterfaces(`[{"vpc":"`+defaultVPC+`"},
+		{"network":"static","ip":"10.108.0.77","proutes":{"10.108.202.0/24":"10.108.0.1"}},
+		{"network":"static","proutes":{"10.108.203.0/24":"10.108.0.1"}}, {"network":"static","ip":"none"}]`))
 	e.runFor(t, pod)
 	ip := e.onDevice(t, pod, "st1", false)
 	held, err := e.Held(within(t, patience), pod.UID)
 	if err != nil || ip.String() != "10.108.0.77" || !slices.Contains(held, ip) {
 		t.Errorf("st1 has %s, and the pod holds %v: %v", ip, held, err)
+	}
+	for command, want := range map[string]string{
+		"ip -4 route show 10.108.201.0/24": "via 10.108.0.1 dev st1",
+		"ip -4 route show table 78":        "10.108.202.0/24 via 10.108.0.1 dev st1",
+		"ip -4 rule show from 10.108.0.77": "lookup 78",
+		"ip -4 -o address show dev st2":    "10.108.0.20",
+		"ip -4 route show table 79":        "10.108.203.0/24 via 10.108.0.1 dev st2",
+		"ip -4 rule show table 79":         "from 10.108.0.20",
+		"ip -o link show dev st3":          "st3",
+	} {
+		if out := e.InNetNS(t, pod, strings.Fields(command)...); !strings.Contains(out, want) {
+			t.Errorf("%s in the pod is %q, want %q", command, out, want)
+		}
+	}
+	if out := e.InNetNS(t, pod, "ip", "-4", "-o", "address", "show", "dev", "st3"); out != "" {
+		t.Errorf("st3, which has none, has the address %q", out)
 	}
 	return pod
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attach/podside"
-	"github.com/alioth-net/alioth/cnid/netns"
 	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 )
 
@@ -25,15 +24,10 @@ import (
 // that was removed is removed from what is kept of the result too, because a plugin's CHECK
 // compares the two.
 func (d *Driver) route(link *attach.Link, spec attach.Spec) error {
-	if spec.Delegate.DefaultRoutes == attach.OwnDefaultRoutes && len(spec.Routes) == 0 {
+	if spec.Delegate.DefaultRoutes == attach.OwnDefaultRoutes && len(spec.Routes) == 0 && len(spec.Rules) == 0 {
 		return nil
 	}
-	pod, err := netns.Open(spec.NetnsPath)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = pod.Close() }()
-	return podside.Within(pod, func(h *podside.Socket) error {
+	err := within(spec.NetnsPath, func(h *podside.Socket) error {
 		removed, err := removeDefaults(h, spec)
 		if err != nil {
 			return fmt.Errorf("remove default routes of %s: %w", spec.IfName, err)
@@ -44,12 +38,12 @@ func (d *Driver) route(link *attach.Link, spec attach.Spec) error {
 			}
 			link.Notices = append(link.Notices, kept(spec, removed)...)
 		}
-		missing := slices.DeleteFunc(slices.Clone(spec.Routes), link.Result.HasRoute)
-		if err := podside.AddRoutes(h, spec.IfName, missing); err != nil {
-			return fmt.Errorf("default-route (is the gateway in the interface's range, and does no other plugin make a default route?): %w", err)
-		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	return finish(link.Result, spec)
 }
 
 // kept are events about default routes that were left out in favour of others that the pod
@@ -58,14 +52,18 @@ func kept(spec attach.Spec, removed []attach.Route) (list []attach.Notice) {
 	if spec.Delegate.DefaultRoutes != attach.MissingDefaultRoutes {
 		return nil
 	}
+	remedy := fmt.Sprintf("add \"default-route\": [] to the selection in the annotation %s", annotations.NetworksKey)
+	if !spec.Delegate.InOrder {
+		remedy = "list the interface before that one"
+	}
 	for _, route := range removed {
 		way := ""
 		if route.Gateway.IsValid() {
 			way = " by " + route.Gateway.String()
 		}
 		list = append(list, attach.Notice{Reason: v1alpha1.DefaultRouteKeptReason, Message: fmt.Sprintf(
-			"interface %s: the route to %s%s of its CNI plugins was removed, because the pod has its default route by another interface: add \"default-route\": [] to the selection in the annotation %s if it shall lead here, or remove the route from the configuration of the plugins",
-			spec.IfName, route.Dst, way, annotations.NetworksKey)})
+			"interface %s: the route to %s%s of its CNI plugins was removed, because the pod has its default route by another interface: %s if it shall lead here, or remove the route from the configuration of the plugins",
+			spec.IfName, route.Dst, way, remedy)})
 	}
 	return list
 }
@@ -133,7 +131,7 @@ func defaultHops(h *podside.Socket) ([]hop, error) {
 			return nil, fmt.Errorf("list routes: %w", err)
 		}
 		for _, route := range list {
-			if isDefault(route.Dst) && route.Type == unix.RTN_UNICAST && route.Protocol != unix.RTPROT_RA {
+			if toEverywhere(route.Dst) && route.Type == unix.RTN_UNICAST && route.Protocol != unix.RTPROT_RA {
 				hops = append(hops, hopsOf(route, family)...)
 			}
 		}
@@ -161,7 +159,7 @@ func hopsOf(route netlink.Route, family int) (hops []hop) {
 	return hops
 }
 
-func isDefault(dst *net.IPNet) bool {
+func toEverywhere(dst *net.IPNet) bool {
 	if dst == nil {
 		return true
 	}

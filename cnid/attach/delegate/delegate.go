@@ -62,9 +62,8 @@ func Type(files host.ConfDir, open func() (*delegate.Delegates, error)) attach.T
 }
 
 // capabilities: a plugin's interface is not made again in the same sandbox, because the
-// plugin may have handed out other addresses meanwhile. Delegates follow each other
-// (NPWG multi-network specification 1.3, section 7.2).
-var capabilities = attach.Capabilities{Sequential: true}
+// plugin may have handed out other addresses meanwhile.
+var capabilities = attach.Capabilities{}
 
 // Capabilities implements attach.Driver.
 func (d *Driver) Capabilities() attach.Capabilities { return capabilities }
@@ -78,7 +77,8 @@ func (d *Driver) Close() {}
 // Resize implements attach.Driver.
 func (d *Driver) Resize(context.Context, attach.Spec) error { return errors.ErrUnsupported }
 
-// Attach implements attach.Driver by the plugins' ADD.
+// Attach implements attach.Driver by the plugins' ADD. Interfaces that are made side by side
+// have their routes by Finish.
 func (d *Driver) Attach(ctx context.Context, spec attach.Spec) (attach.Link, error) {
 	link, err := d.attach(ctx, spec)
 	if err != nil {
@@ -91,7 +91,7 @@ func (d *Driver) attach(ctx context.Context, spec attach.Spec) (attach.Link, err
 	if spec.Delegate == nil {
 		return attach.Link{}, errors.New("the attachment has no configuration of a CNI plugin")
 	}
-	if err := d.delegates.Del(ctx, spec.ContainerID, spec.IfName); err != nil {
+	if err := d.Detach(ctx, spec.ContainerID, spec.IfName); err != nil {
 		return attach.Link{}, fmt.Errorf("remove remains of an earlier attempt: %w", err)
 	}
 	link, err := d.sandbox(spec.NetnsPath)
@@ -118,11 +118,11 @@ func (d *Driver) attach(ctx context.Context, spec attach.Spec) (attach.Link, err
 	if err != nil {
 		return link, err
 	}
-	if err = made(link.Result, spec); err == nil {
+	if err = made(link.Result, spec); err == nil && spec.Delegate.InOrder {
 		err = d.route(&link, spec)
 	}
 	if err != nil {
-		return link, errors.Join(err, d.delegates.Del(context.WithoutCancel(ctx), spec.ContainerID, spec.IfName))
+		return link, errors.Join(err, d.Detach(context.WithoutCancel(ctx), spec.ContainerID, spec.IfName))
 	}
 	return link, nil
 }
@@ -148,8 +148,7 @@ func (d *Driver) sandbox(path string) (attach.Link, error) {
 }
 
 // complete builds the configuration of an interface from a file of the node. The file may
-// change later: what was built is kept with the interface. Routes that the plugins' IPAM
-// gets are no longer the driver's.
+// change later: what was built is kept with the interface.
 func (d *Driver) complete(spec attach.Spec) (attach.Spec, []attach.Notice, error) {
 	file := spec.Delegate.File
 	if file == nil {
@@ -174,11 +173,8 @@ func (d *Driver) complete(spec attach.Spec) (attach.Spec, []attach.Notice, error
 	if err != nil {
 		return spec, nil, err
 	}
-	if file.Inject {
-		spec.Routes = nil
-	}
 	own := *spec.Delegate
-	own.Conf, own.File, own.Args = built.JSON, nil, append(slices.Clone(own.Args), built.Plain.Args()...)
+	own.Conf, own.Args = built.JSON, append(slices.Clone(own.Args), built.Plain.Args()...)
 	spec.Delegate = &own
 	return spec, unserved(spec.IfName, found.Path, built), nil
 }
@@ -234,7 +230,7 @@ func attachmentOf(spec attach.Spec) delegate.Attachment {
 	return delegate.Attachment{
 		ContainerID: spec.ContainerID, IfName: spec.IfName, Request: spec.Request, PodUID: spec.PodUID,
 		Network: spec.Network, Description: spec.Description, NetnsPath: spec.NetnsPath,
-		Conf: spec.Delegate.Conf, Args: spec.Delegate.Args,
+		Conf: spec.Delegate.Conf, Args: spec.Delegate.Args, Rules: spec.Rules,
 	}
 }
 
@@ -268,19 +264,21 @@ func hasInterface(netnsPath, name string) (exists bool, err error) {
 	return exists, err
 }
 
-// Detach implements attach.Driver by the plugins' DEL, with the namespace or without.
+// Detach implements attach.Driver by the plugins' DEL, with the namespace or without. Rules
+// outlive the interface, so they are removed apart from it.
 func (d *Driver) Detach(ctx context.Context, containerID, ifName string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	kept, unknown := d.delegates.Get(containerID, ifName)
+	rules := d.removeRules(containerID, ifName) // first: they are found by what is kept
 	if err := d.delegates.Del(ctx, containerID, ifName); err != nil {
-		return err
+		return errors.Join(err, rules)
 	}
 	if unknown == nil {
 		_ = d.files.Root.Remove(annotations.InterfaceFile(kept.PodUID, ifName)) // its end is the node's reboot else
 	}
-	return nil
+	return rules
 }
 
 // Check implements attach.Driver. It compares namespace and interface with what Attach has
@@ -303,6 +301,9 @@ func (d *Driver) Check(ctx context.Context, spec attach.Spec) (attach.Link, erro
 	spec.NetnsPath = kept.NetnsPath
 	if err := made(link.Result, spec); err != nil {
 		return attach.Link{}, fmt.Errorf("%w: %w", attach.ErrMismatch, err)
+	}
+	if err := checkRouting(link.Result, spec); err != nil {
+		return attach.Link{}, err
 	}
 	if err := d.delegates.Check(ctx, spec.ContainerID, spec.IfName); err != nil {
 		return attach.Link{}, fmt.Errorf("%w: %w", attach.ErrMismatch, err)

@@ -30,6 +30,10 @@ import (
 // TestMain is a plugin where it is started under its name.
 func TestMain(m *testing.M) {
 	delegatetest.Main()
+	if text, ok := os.LookupEnv(daemonOf); ok {
+		fmt.Fprintln(os.Stderr, daemon(text))
+		os.Exit(1)
+	}
 	if filepath.Base(os.Args[0]) == ipamconf.Type {
 		ipam.Main()
 		return

@@ -30,6 +30,8 @@ type rig struct {
 	attach.Driver
 	dir       string
 	node, pod *netnstest.Namespace
+	// edit changes what the plugins are run with, nil for nothing.
+	edit func(*delegate.Config)
 }
 
 func newRig(t *testing.T) *rig {
@@ -54,10 +56,14 @@ func newRig(t *testing.T) *rig {
 func (r *rig) open(t *testing.T) {
 	t.Helper()
 	entry := driver.Type(host.ConfDir{Path: filepath.Join(r.dir, "conf"), Root: "/"}, func() (*delegate.Delegates, error) {
-		return delegate.New(delegate.Config{
+		cfg := delegate.Config{
 			Dir: filepath.Join(r.dir, "delegates"), Plugins: []string{filepath.Join(r.dir, "bin"), delegatetest.Reference},
 			Root: "/", Log: slog.New(slog.DiscardHandler),
-		})
+		}
+		if r.edit != nil {
+			r.edit(&cfg)
+		}
+		return delegate.New(cfg)
 	})
 	r.node.Do(t, func() (err error) {
 		r.Driver, err = entry.Open(attach.Node{})
@@ -80,7 +86,7 @@ func build(t *testing.T, text string, edit func(*delegation.Request)) *attach.De
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &attach.Delegate{Conf: conf.JSON, Args: [][2]string{{"IgnoreUnknown", "1"}, {"K8S_POD_NAME", "p"}}}
+	return &attach.Delegate{Conf: conf.JSON, Args: [][2]string{{"IgnoreUnknown", "1"}, {"K8S_POD_NAME", "p"}}, InOrder: true}
 }
 
 func (r *rig) spec(d *attach.Delegate) attach.Spec {
@@ -90,14 +96,41 @@ func (r *rig) spec(d *attach.Delegate) attach.Spec {
 	}
 }
 
-// attach attaches in the node's namespace, which the plugins then have.
+// attach attaches in the node's namespace, which the plugins then have, and finishes the
+// interface of a network of DANM, as the manager does.
 func (r *rig) attach(t *testing.T, spec attach.Spec) (link attach.Link, err error) {
 	t.Helper()
 	r.node.Do(t, func() error {
 		link, err = r.Attach(t.Context(), spec)
 		return nil
 	})
+	if err == nil && !spec.Delegate.InOrder {
+		one := attach.Made{Spec: spec, Link: link}
+		err = r.finish(t, &one)
+		link = one.Link
+	}
 	return link, err
+}
+
+// finish finishes interfaces of the pod, which are detached if that fails.
+func (r *rig) finish(t *testing.T, list ...*attach.Made) (err error) {
+	t.Helper()
+	finisher, ok := r.Driver.(attach.Finisher)
+	if !ok {
+		t.Fatal("the driver finishes nothing")
+	}
+	r.node.Do(t, func() error {
+		if err = finisher.Finish(t.Context(), list); err == nil {
+			return nil
+		}
+		for _, one := range list {
+			if failed := r.Detach(t.Context(), one.ContainerID, one.IfName); failed != nil {
+				return failed
+			}
+		}
+		return nil
+	})
+	return err
 }
 
 func (r *rig) check(t *testing.T, spec attach.Spec) (link attach.Link, err error) {

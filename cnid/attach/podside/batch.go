@@ -129,6 +129,27 @@ func broadcastOf(prefix netip.Prefix) []byte {
 // address's prefix contains it.
 func (b *Batch) addRoute(ifindex int, route attach.Route, onLink bool) {
 	msg := nl.NewRtMsg()
+	if !route.Gateway.IsValid() {
+		msg.Scope = unix.RT_SCOPE_LINK
+	}
+	if onLink {
+		msg.Flags = unix.RTNH_F_ONLINK
+	}
+	b.Add("add "+words(route), unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, describe(msg, ifindex, route)...)
+}
+
+// removeRoute removes a route by an interface, whoever has made it. One that does not exist
+// is no error.
+func (b *Batch) removeRoute(ifindex int, route attach.Route) {
+	if b.accepted == nil {
+		b.accepted = map[int]error{}
+	}
+	b.accepted[len(b.requests)] = unix.ESRCH
+	b.Add("remove "+words(route), unix.RTM_DELROUTE, 0, describe(nl.NewRtDelMsg(), ifindex, route)...)
+}
+
+// describe completes the message about a route, and adds its attributes.
+func describe(msg *nl.RtMsg, ifindex int, route attach.Route) []nl.NetlinkRequestData {
 	msg.Family, msg.Dst_len = uint8(familyOf(route.Dst.Addr())), uint8(route.Dst.Bits())
 	data := []nl.NetlinkRequestData{msg, nl.NewRtAttr(unix.RTA_OIF, nl.Uint32Attr(uint32(ifindex)))}
 	if route.Dst.Bits() > 0 {
@@ -136,17 +157,12 @@ func (b *Batch) addRoute(ifindex int, route attach.Route, onLink bool) {
 	}
 	if route.Gateway.IsValid() {
 		data = append(data, nl.NewRtAttr(unix.RTA_GATEWAY, route.Gateway.AsSlice()))
-	} else {
-		msg.Scope = unix.RT_SCOPE_LINK
-	}
-	if onLink {
-		msg.Flags = unix.RTNH_F_ONLINK
 	}
 	if route.Table != 0 {
 		msg.Table = unix.RT_TABLE_UNSPEC // the attribute has room for all numbers
 		data = append(data, nl.NewRtAttr(unix.RTA_TABLE, nl.Uint32Attr(uint32(route.Table))))
 	}
-	b.Add("add "+words(route), unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, data...)
+	return data
 }
 
 // words describes a route for people.

@@ -77,6 +77,37 @@ func AddRoutes(h *Socket, ifName string, routes []attach.Route) error {
 	return h.Execute(&b)
 }
 
+// RemoveRoutes removes routes by an interface. Those that do not exist are no error.
+func RemoveRoutes(h *Socket, ifName string, routes []attach.Route) error {
+	ifindex, err := h.IndexOf(ifName)
+	if err != nil {
+		return err
+	}
+	var b Batch
+	for _, route := range routes {
+		b.removeRoute(ifindex, route)
+	}
+	return h.Execute(&b)
+}
+
+// AddRules adds routing rules. Those that exist are no error.
+func AddRules(h *Socket, rules []attach.Rule) error {
+	var b Batch
+	for _, rule := range rules {
+		b.addRule(rule)
+	}
+	return h.Execute(&b)
+}
+
+// RemoveRules removes routing rules. Those that do not exist are no error.
+func RemoveRules(h *Socket, rules []attach.Rule) error {
+	var b Batch
+	for _, rule := range rules {
+		b.RemoveRule(rule)
+	}
+	return h.Execute(&b)
+}
+
 // routesOf returns all routes of an interface, the default routes first.
 func routesOf(spec attach.Spec) []attach.Route {
 	var routes []attach.Route

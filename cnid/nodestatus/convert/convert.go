@@ -82,7 +82,7 @@ func Settings(c plan.Config) nodestatus.Settings {
 	kinds := map[string]nodestatus.Kind{}
 	for kind, can := range c.Kinds {
 		kinds[string(kind)] = nodestatus.Kind{
-			HostEnd: can.HostEnd, Hook: int(can.Hook), FollowsMTU: can.FollowsMTU, Restorable: can.Restorable, Sequential: can.Sequential, Device: can.Device,
+			HostEnd: can.HostEnd, Hook: int(can.Hook), FollowsMTU: can.FollowsMTU, Restorable: can.Restorable, Device: can.Device,
 			External: can.External,
 		}
 	}
@@ -100,7 +100,7 @@ func Config(s nodestatus.Settings) plan.Config {
 	kinds := attach.Catalog{}
 	for kind, can := range s.Kinds {
 		kinds[attach.Kind(kind)] = attach.Capabilities{
-			HostEnd: can.HostEnd, Hook: attach.Hook(can.Hook), FollowsMTU: can.FollowsMTU, Restorable: can.Restorable, Sequential: can.Sequential, Device: can.Device,
+			HostEnd: can.HostEnd, Hook: attach.Hook(can.Hook), FollowsMTU: can.FollowsMTU, Restorable: can.Restorable, Device: can.Device,
 			External: can.External,
 		}
 	}
