@@ -66,11 +66,11 @@ func (s Serving) static(tx store.ReadTx, net *multinet.Network) *refusal {
 		return &refusal{v1alpha1.NetworkTypeReason, fmt.Sprintf(
 			"type %q is that of a CNI plugin, and no node runs plugins: set multiNetwork.delegation.enabled of the chart, name the type in multiNetwork.vpcTypes if it is the cluster's own network, or use one of the types %v", net.Type, s.Kinds)}
 	}
-	granted := slices.ContainsFunc(multinet.GrantsFor(tx, net.Reference()), func(grant *multinet.Grant) bool {
-		return slices.ContainsFunc(grant.Plugins, func(plugin string) bool { return strings.EqualFold(plugin, net.Type) })
-	})
-	if granted {
-		return configured(tx, net)
+	for grant := range multinet.AllGrants(tx) {
+		runs := slices.ContainsFunc(grant.Plugins, func(plugin string) bool { return strings.EqualFold(plugin, net.Type) })
+		if runs && grant.Covers(net.Reference()) {
+			return configured(tx, net)
+		}
 	}
 	return &refusal{v1alpha1.DelegationNotGrantedReason, fmt.Sprintf(
 		"no DelegationGrant names it or its namespace with the plugin %q: ask the cluster administrator for one, or use one of the types %v", net.Type, s.Kinds)}

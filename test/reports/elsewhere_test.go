@@ -13,12 +13,12 @@ const (
 // Reports whose right value a test elsewhere has.
 var (
 	_ = kept(Report{
-		Name: "udp-to-several-services", Source: issue("services/udp-two-services"), Kind: sockets,
+		Name: "udp-to-several-services", Source: trial("services/udp-two-services"), Kind: sockets,
 		Input: "One UDP socket asks two Services, or a Service and a pod, that lead to one pod.",
 		Want:  "Each reply comes from the address that was asked.", Test: inVPCs + "one socket of ",
 	})
 	_ = kept(Report{
-		Name: "port-that-a-service-lacks", Source: issue("services/undefined-port"), Kind: refusals,
+		Name: "port-that-a-service-lacks", Source: trial("services/undefined-port"), Kind: refusals,
 		Input: "A client asks a ClusterIP at a port or protocol that the Service does not have.",
 		Want:  "The client is refused at once.", Test: inVPCs + "ports that a service lacks are refused to ",
 	})
@@ -98,31 +98,31 @@ var (
 		Want:  "The host gets no answer, and the hosts in the ranges do.", Test: inE2E + "TestExternalAddressesLeadFromTheNodesNetworkIntoVPCs/source ranges",
 	})
 	_ = kept(Report{
-		Name: "gateway-is-broadcast", Source: issue("values/gateway-is-broadcast"), Kind: values,
+		Name: "gateway-is-broadcast", Source: trial("values/gateway-is-broadcast"), Kind: values,
 		Input: "The gateway of a Subnet is its broadcast address.",
 		Want:  "The API server refuses it, with the field and the remedy.", Test: "test/api/schema TestWrongNeighboursAreRefused",
 	})
 	_ = kept(Report{
-		Name: "reserved-with-host-bits", Source: issue("values/reserved-with-host-bits"), Kind: values,
+		Name: "reserved-with-host-bits", Source: trial("values/reserved-with-host-bits"), Kind: values,
 		Input: "A reserved range of a Subnet has host bits.",
 		Want:  "The API server refuses it.", Test: "test/api/schema TestWrongNeighboursAreRefused",
 	})
 	_ = kept(Report{
-		Name: "chart-values", Source: issue("values/chart"), Kind: values,
+		Name: "chart-values", Source: trial("values/chart"), Kind: values,
 		Input: "Values of the chart can't work alone or together: ports in hosts, equal ports, host bits.",
 		Want:  "helm refuses them.", Test: "test/api/chart TestWrongChartValuesAreRefused",
 	})
 	_ = kept(Report{
-		Name: "static-twice", Source: issue("danm/static-twice"), Kind: danm,
+		Name: "static-twice", Source: trial("danm/static-twice"), Kind: danm,
 		Input: "A TenantNetwork of a static type is applied again and again.",
 		Want:  "Nothing changes, and the network stays Ready.", Test: "operator TestAManifestCanBeWrittenAgain",
 	})
 	_ = kept(Report{
-		Name: "exported-instance", Source: issue("node-ipam/exported-instance"), Kind: nodeIPAM,
+		Name: "exported-instance", Source: trial("node-ipam/exported-instance"), Kind: nodeIPAM,
 		Input: "A PodNetworkInstance was exported from a cluster whose CRD writes empty texts.",
 		Want:  "It is served, and deletable.", Test: "operator TestObjectsOfForeignVersionsAreServedAndEnd",
 	})
 )
 
 // issue names a case that came with an issue of this product.
-func issue(name string) string { return "issue 42, " + name }
+func trial(name string) string { return "own trial, " + name }
