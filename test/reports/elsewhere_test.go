@@ -124,5 +124,5 @@ var (
 	})
 )
 
-// issue names a case that came with an issue of this product.
+// trial names a case that was found when this product was tried as its users would.
 func trial(name string) string { return "own trial, " + name }

@@ -70,7 +70,7 @@ func link(source string) string {
 
 var (
 	nameForm   = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
-	sourceForm = regexp.MustCompile(`^([\w.-]+/[\w.-]+#[1-9][0-9]*|issue [0-9]+, [a-z0-9/-]+)$`)
+	sourceForm = regexp.MustCompile(`^([\w.-]+/[\w.-]+#[1-9][0-9]*|own trial, [a-z0-9/-]+)$`)
 )
 
 func TestEachReportIsComplete(t *testing.T) {
