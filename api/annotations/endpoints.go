@@ -112,7 +112,10 @@ func EndpointsOf(annotations map[string]string) (*Endpoints, error) {
 
 // prefixOf returns the part of a key up to its slash: that of the group which the author of an
 // annotation uses.
-func prefixOf(key string) string { return key[:strings.IndexByte(key, '/')+1] }
+func prefixOf(key string) string {
+	group, _, _ := strings.Cut(key, "/")
+	return group + "/"
+}
 
 func danmKeys(key string) []string {
 	keys := make([]string, 0, len(danmPrefixes))
