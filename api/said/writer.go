@@ -5,6 +5,7 @@ package said
 
 import (
 	"io"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -12,10 +13,11 @@ import (
 // Terminal returns a writer to a terminal of a user. It replaces control characters and invalid
 // bytes: texts of nodes and tenants may have sequences that change what a terminal shows. Line
 // breaks and tabulators stay, and so do all other characters, because programs read some
-// outputs.
+// outputs. Several goroutines may write.
 func Terminal(to io.Writer) io.Writer { return &terminal{to: to} }
 
 type terminal struct {
+	mu sync.Mutex
 	to io.Writer
 	// begun is the begin of a character whose rest the next write has.
 	begun []byte
@@ -23,6 +25,8 @@ type terminal struct {
 
 // Write writes a text. The begin of a character at its end waits for the rest.
 func (t *terminal) Write(text []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	all := append(t.begun, text...)
 	shown := make([]byte, 0, len(all))
 	for len(all) > 0 && utf8.FullRune(all) {

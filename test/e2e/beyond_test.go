@@ -126,8 +126,8 @@ func TestHostsAreBackendsAndClientsOfTheDefaultVPC(t *testing.T) {
 	e := start(t)
 	first, second := e.Nodes()
 	namespace := e.plainNamespace(t)
-	service := serviceOf(namespace, "agents", "agent")
-	e.Make(t, service)
+	nobody, service := serviceOf(namespace, "nobody", "nobody"), serviceOf(namespace, "agents", "agent")
+	e.Make(t, nobody, service)
 	onHost := func(pod *corev1.Pod) { pod.Spec.HostNetwork = true }
 	agents := []*corev1.Pod{
 		scene.Pod(namespace, "one", scene.OnNode(first), scene.WithLabel("app", "agent"), onHost),
@@ -155,6 +155,11 @@ func TestHostsAreBackendsAndClientsOfTheDefaultVPC(t *testing.T) {
 	}
 	for _, node := range e.Lab.Nodes() {
 		e.nodeReaches(t, node.Name, scene.Targets([]string{"tcp", "udp", "http"}, netip.MustParseAddr(service.Spec.ClusterIP))...)
+	}
+	for _, agent := range agents {
+		for _, ip := range nobody.Spec.ClusterIPs {
+			e.expectRefusals(t, agent, netip.MustParseAddr(ip))
+		}
 	}
 	t.Run("by node ports", func(t *testing.T) { e.expectNodePortsOfHosts(t, agents, askers) })
 }

@@ -422,6 +422,10 @@ func (v Service) check() error {
 	if v.Affinity < 0 || v.Affinity%time.Second != 0 || v.Affinity > maxAffinity {
 		return fmt.Errorf("affinity %s is not whole seconds up to %s", v.Affinity, maxAffinity)
 	}
+	return v.checkBackends()
+}
+
+func (v Service) checkBackends() error {
 	if len(v.Backends) > MaxBackends {
 		return fmt.Errorf("%d backends are more than %d", len(v.Backends), MaxBackends)
 	}

@@ -33,13 +33,20 @@ const otherPlugin = `{"cniVersion":"1.0.0","name":"infra","plugins":[{"type":"br
 // for no network of Alioth.
 func (e *Env) UseOtherPlugin(t *testing.T, node string) {
 	t.Helper()
+	e.UsePlugin(t, node, otherPlugin)
+}
+
+// UsePlugin does so with another configuration of the plugin bridge. The bridge has to be
+// infra-br.
+func (e *Env) UsePlugin(t *testing.T, node, configuration string) {
+	t.Helper()
 	t.Cleanup(func() {
 		e.awaitDetached(t, node)
 		e.labelNode(t, node, "null")
 		e.OnNode(t, node, "sh", "-c", "rm -f /etc/cni/net.d/00-infra.conflist /opt/cni/bin/bridge; ip link del infra-br 2>/dev/null || true")
 	})
 	e.OnNode(t, node, "cp", "/usr/lib/cni/bridge", "/opt/cni/bin/bridge")
-	e.OnNode(t, node, "sh", "-c", "echo '"+otherPlugin+"' > /etc/cni/net.d/00-infra.conflist")
+	e.OnNode(t, node, "sh", "-c", "echo '"+configuration+"' > /etc/cni/net.d/00-infra.conflist")
 	e.labelNode(t, node, `"true"`)
 }
 
