@@ -107,10 +107,23 @@ func (p *planner) restoreIPv6(was, is []Message) {
 		}
 	}
 	for _, m := range slices.Backward(was) {
-		if !have[c.canonical(m)] {
-			p.addAddress(m, c.create, p.age)
+		if have[c.canonical(m)] {
+			continue
 		}
+		if p.isWholeInVRF(m) && p.holds(m) {
+			p.removeAddress(m)
+		}
+		p.addAddress(m, c.create, p.age)
 	}
+}
+
+// isWholeInVRF reports whether an address has a network of its own, and a device of a VRF. The
+// route to the address and the one to its network are in one table then. A kernel that changes
+// such an address takes the first one for the second, and removes it (modify_prefix_route of Linux
+// 6.12). So the address is never changed, but added anew.
+func (p *planner) isWholeInVRF(m Message) bool {
+	l := p.before[deviceOf(m)]
+	return m[0] == unix.AF_INET6 && prefixOf(m).IsSingleIP() && (l.driver == "vrf" || l.portOf == "vrf")
 }
 
 func prefixOf(m Message) netip.Prefix {
@@ -142,7 +155,7 @@ func (p *planner) addAddress(m Message, create int, age time.Duration) {
 		elapse(left[:4], age)
 		elapse(left[4:8], age)
 	}
-	if flags := attributes.Get(unix.IFA_FLAGS); m[0] == unix.AF_INET6 && len(flags) == 4 && !p.holds(m) {
+	if flags := attributes.Get(unix.IFA_FLAGS); m[0] == unix.AF_INET6 && len(flags) == 4 && !p.holds(m) && !p.isWholeInVRF(m) {
 		binary.NativeEndian.PutUint32(flags, binary.NativeEndian.Uint32(flags)|unix.IFA_F_NODAD)
 	}
 	p.request(Request{What: fmt.Sprintf("add %s to %s", prefixOf(m), p.deviceName(m)), Kind: c.add, Flags: create, Body: m})

@@ -431,12 +431,13 @@ func TestAPodThatEndsMeanwhileIsNotMissed(t *testing.T) {
 func TestAMessageThatIsCutOffIsNoPanic(t *testing.T) {
 	whole := &Image{
 		Links: []Message{device(2, "eth1", "", 0), device(5, "eth1.10", "vlan", 2)}, Addresses: []Message{addressOn(5, "192.0.2.1/24", infinite)},
-		Routes: []Message{routeTo("198.51.100.0/24", unix.RTPROT_BOOT)},
+		Routes: []Message{routeTo("198.51.100.0/24", unix.RTPROT_BOOT)}, Replaced: []Message{routeTo("198.51.100.0/24", unix.RTPROT_BOOT)},
+		Others: &Image{Addresses: []Message{addressOn(5, "192.0.2.2/24", infinite)}},
 	}
 	if problem := whole.Check(); problem != nil {
 		t.Fatal(problem)
 	}
-	for _, list := range []*[]Message{&whole.Links, &whole.Addresses, &whole.Routes} {
+	for _, list := range []*[]Message{&whole.Links, &whole.Addresses, &whole.Routes, &whole.Replaced, &whole.Others.Addresses} {
 		kept := *list
 		*list = []Message{kept[0][:4]}
 		if whole.Check() == nil {

@@ -147,11 +147,12 @@ func (f *newcomers) names(now *Image) (names []string) {
 	return slices.Compact(names)
 }
 
-// isDevice reports whether others have made a device. One on a device that was down was down too.
+// isDevice reports whether others have made a device. One on a device that was down was down too,
+// but for the end of a pair.
 func (f *newcomers) isDevice(m Message) bool {
 	l := linkOf(m)
 	_, was := f.before[l.index]
-	return !was && f.isUp(l.base)
+	return !was && (l.driver == "veth" || f.isUp(l.base))
 }
 
 // isUp reports whether a device is none of before, or was up.

@@ -257,6 +257,19 @@ ip -6 route add fd01::/64 via fd00::9 table 50
 ip route add unreachable default metric 4278198272 table 50`,
 			change: `ip link del vrf0`,
 		},
+		"addresses of a VRF that is down": {
+			host:   "ip link add vrf0 type vrf table 50\nip addr add fd00::3/128 dev vrf0\nip addr add fd00::5/64 dev vrf0",
+			change: "ip link del vrf0",
+		},
+		"addresses of a VRF that is up, and of its port": {
+			host: `ip link add vrf0 type vrf table 50
+ip link set vrf0 up
+ip link set eth1 up
+ip link set eth1 master vrf0
+ip addr add fd00::3/128 dev vrf0
+ip addr add fd00::4/128 dev eth1`,
+			change: "ip link del vrf0",
+		},
 		"queueing disciplines of a bridge": {
 			host: `ip link add br0 type bridge
 tc qdisc add dev br0 clsact

@@ -301,6 +301,36 @@ func TestAFileThatNobodyCanWriteKeepsNoUndoOpen(t *testing.T) {
 	w.same(t, before, cmpopts.IgnoreFields(document.State{}, "DNS"))
 }
 
+// TestWhatOthersAddKeepsNoUndoOpen: the kernel drops all routes with the last address of IPv4. One
+// of others leads to a gateway that only the change had made reachable.
+func TestWhatOthersAddKeepsNoUndoOpen(t *testing.T) {
+	w := newWorld(t)
+	testnet.In(t, w.node, func() error {
+		return runAll(t, "ip link add byhand type bridge", "ip link set byhand up", "ip addr add 10.1.0.1/24 dev byhand")
+	})
+	before := w.show(t)
+	const change = "interfaces: [{name: byhand, ipv4: {enabled: true, address: [{ip: 10.9.0.1, prefix-length: 24}]}}]"
+	if _, err := w.with(t, change, transaction.Options{NoCommit: true}, nil); err != nil {
+		t.Fatal(err)
+	}
+	testnet.In(t, w.node, func() error {
+		return runAll(t, "ip route add 198.18.7.0/24 via 10.9.0.254 dev byhand proto bird", "ip route add 198.18.8.0/24 dev byhand proto bird")
+	})
+	err := w.manager(t, nil, func(m *transaction.Manager) error { return m.Rollback(t.Context()) })
+	if !errors.Is(err, transaction.ErrIncomplete) || !strings.Contains(err.Error(), "add the route 198.18.7.0/24 of table 254, which others had added") {
+		t.Errorf("got %v", err)
+	}
+	w.closed(t)
+	testnet.In(t, w.node, func() error {
+		out, err := exec.CommandContext(t.Context(), "ip", "route", "show", "proto", "bird").Output()
+		if string(out) != "198.18.8.0/24 dev byhand scope link \n" {
+			t.Errorf("routes of others: %q", out)
+		}
+		return errors.Join(err, runAll(t, "ip route del 198.18.8.0/24"))
+	})
+	w.same(t, before)
+}
+
 // ending is a Host whose process ends before one of the requests of an undo.
 type ending struct {
 	transaction.Host
