@@ -23,6 +23,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/engine"
 	"github.com/alioth-net/alioth/cnid/nmstate/host"
 	"github.com/alioth-net/alioth/cnid/nmstate/reserved"
+	"github.com/alioth-net/alioth/cnid/nmstate/resolvconf"
 	"github.com/alioth-net/alioth/cnid/nmstate/transaction"
 	"github.com/alioth-net/alioth/store/multinet"
 )
@@ -266,4 +267,22 @@ func (n node) stays(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
+}
+
+// TestTheResolverOfAnotherProgramIsRefusedBeforeAnythingIsTouched, and so is all of the document.
+func TestTheResolverOfAnotherProgramIsRefusedBeforeAnythingIsTouched(t *testing.T) {
+	n := newClient(t)
+	path := filepath.Join(n.root, "etc/resolv.conf")
+	if err := errors.Join(os.Remove(path), os.Symlink("../run/stub.conf", path)); err != nil {
+		t.Fatal(err)
+	}
+	text := eth1("mtu: 1400") + "\ndns-resolver: {config: {server: [192.0.2.53]}}"
+	err := n.apply(t.Context(), t, text, transaction.Options{})
+	if !errors.Is(err, resolvconf.ErrManaged) || errors.Is(err, transaction.ErrRolledBack) || !strings.Contains(err.Error(), "dns-resolver: /etc/resolv.conf") {
+		t.Errorf("got %v", err)
+	}
+	if mtu := n.eth1(t).MTU; *mtu != 1500 {
+		t.Errorf("eth1 has the MTU %d", *mtu)
+	}
+	n.must(t, eth1("mtu: 1400")) // which is not about the resolver
 }

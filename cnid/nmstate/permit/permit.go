@@ -33,6 +33,8 @@ type Rules struct {
 	// "" if none does, and Served why DHCP can't be turned on; nil: nobody tells.
 	Client func(name string) (string, error)
 	Served func() error
+	// Resolver returns why the resolver's configuration can't be written; nil: nobody tells.
+	Resolver func() error
 	// Kept reports whether the committed state is applied at each boot.
 	Kept func() bool
 	// Uses returns what on the node needs interfaces; nil: nothing does.
@@ -50,7 +52,7 @@ func (r Rules) Steps(before *document.State, steps []plan.Step) error {
 		deeds = append(deeds, d)
 	}
 	node := newNode(before)
-	errs := []error{r.managed(node, deeds), r.asked(deeds)}
+	errs := []error{r.managed(node, deeds), r.asked(deeds), r.resolver(deeds)}
 	// A long message is cut: what no setting permits comes first.
 	if r.Uses != nil {
 		errs = append(errs, inUse(node, r.Uses(), deeds))
@@ -105,6 +107,18 @@ func (r Rules) asked(deeds []deed) error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// resolver refuses a change of the resolver's configuration that another program writes.
+func (r Rules) resolver(deeds []deed) error {
+	sets := func(d deed) bool { _, is := d.step.(plan.SetResolver); return is }
+	if r.Resolver == nil || !slices.ContainsFunc(deeds, sets) {
+		return nil
+	}
+	if err := r.Resolver(); err != nil {
+		return fmt.Errorf("dns-resolver: %w", err)
+	}
+	return nil
 }
 
 // own refuses the first step that takes the node's own address or default route.
