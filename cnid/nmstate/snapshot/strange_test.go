@@ -185,6 +185,12 @@ ip link set bond0 type bond primary eth2 primary_reselect failure
 ip link set bond0 up`,
 			change: `ip link del bond0`,
 		},
+		"a bond that was never up": {
+			host: `ip link add bond0 type bond mode balance-rr`,
+			change: `ip link set eth1 down
+ip link set eth1 master bond0
+ip link set bond0 up`,
+		},
 		"a bond of another mode": {
 			host: `ip link set eth1 down
 ip link add bond0 type bond mode balance-tlb miimon 100 tlb_dynamic_lb 0
