@@ -62,9 +62,10 @@ func (e *env) connect(t *testing.T) {
 
 // networkLines prints what a node's network is. It leaves out the numbers of interfaces, timers
 // and lifetimes: an interface that is made again has another number. It leaves out too the routes
-// with an end, which come with the next advertisement, and what of one would be used.
+// with an end, which come with the next advertisement, and what of one would be used. A bond
+// keeps the limits of ports that it once had, and the discipline noqueue once it was up.
 const networkLines = `
-ip -o -d link show | sed -E 's/^[0-9]+: //; s/[a-z_]+_timer +[0-9.]+//g; s/ link-netnsid [0-9]+//' | sort
+ip -o -d link show | sed -E 's/^[0-9]+: //; s/[a-z_]+_timer +[0-9.]+//g; s/ link-netnsid [0-9]+//; s/ tso_max_(size|segs) [0-9]+//g; s/ qdisc (noop|noqueue) state DOWN/ state DOWN/' | sort
 ip -o addr show | sed -E 's/^[0-9]+: //; s/[0-9]+sec/Nsec/g' | sort
 for family in -4 -6; do
   ip $family route show table all | grep -v expires | sort

@@ -28,6 +28,8 @@ func TestPoliciesOfTheKindsOfKubernetesNmstateAreAppliedChangedAndRemoved(t *tes
 			if k.by != "" {
 				t.Cleanup(func() { e.onGuest(t, k.undo) })
 				e.onGuest(t, k.by)
+			}
+			if k.reported != "" {
 				e.AwaitState(t, e.guest(), k.reported, true)
 			}
 			before := e.lookAtNetwork(t)
