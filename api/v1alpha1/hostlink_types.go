@@ -109,8 +109,14 @@ func ParseHostLinkName(name string) (linkType string, vni uint32, device string,
 	return linkType, vni, device, valid && HostLinkName(linkType, vni, device) == name
 }
 
-// Bounds of one report: its failures, the devices with addresses, and the configurations.
-const MaxHostLinkFailures, MaxHostLinkAddresses, MaxHostLinkConfigurations = 64, 16, 64
+const (
+	// MaxHostLinkFailures bounds the failures of one report.
+	MaxHostLinkFailures = 64
+	// MaxHostLinkAddresses bounds the devices with addresses in one report.
+	MaxHostLinkAddresses = 16
+	// MaxHostLinkConfigurations bounds the configurations in one report.
+	MaxHostLinkConfigurations = 64
+)
 
 // HostLinkFailure is why a node lacks host links. Without Device it is about all devices,
 // without Type about links of both types, and without VNI about all numbers.

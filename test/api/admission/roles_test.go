@@ -143,7 +143,7 @@ func programs() []program {
 				"externaladdresses.alioth.dev: list watch",
 				"externalpools.alioth.dev: list watch",
 				"hostaccesses.alioth.dev: list watch",
-				"hostlinkreports.alioth.dev: create get update",
+				"hostlinkreports.alioth.dev: create get list update watch",
 				"hostlinks.alioth.dev: list watch",
 				"namespaces: list watch",
 				"networks.arktos.futurewei.com: list watch",

@@ -55,6 +55,8 @@ func TestChartAcceptsWhatItDocuments(t *testing.T) {
 		{"node IPAM with devices", nodeIPAMOn + ",nodeIPAM.devices={enP*,eth?}"},
 		{"node IPAM by TCP", nodeIPAMOn + ",nodeIPAM.listen=localhost:10090,nodeIPAM.podCgroup=/sys/fs/cgroup/kubepods"},
 		{"node IPAM in one group", nodeIPAMOn + ",nodeIPAM.groups={acn.azure.com}"},
+		{"DANM's UDP port, beside tunnels at another one", "hostLinks.vxlanPort=4789,tunnelPort=14789"},
+		{"the kernel's UDP port", "hostLinks.vxlanPort=8472"},
 		{"DANM's old names and flannel's networks", "multiNetwork.namingScheme=legacy,multiNetwork.vpcTypes={flannel}"},
 	} {
 		if _, err := helm.Template(t.Context(), "--set", tt.set); err != nil {
