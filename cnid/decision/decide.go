@@ -91,6 +91,9 @@ func decideAll(tx store.ReadTx, q question, pod *store.Pod, list []annotations.H
 			return wait("%s", missing)
 		}
 		d.Kind = kind
+		if pod.StaticUID != "" && pod.StaticUID == q.pod.UID {
+			d.PodUID = pod.UID
+		}
 		if i > 0 {
 			d.IfName = d.Attachment
 		}
@@ -172,12 +175,18 @@ func decideOne(tx store.ReadTx, q question, pod *store.Pod, said annotations.Has
 }
 
 // findPod goes by UID. Without one, which no current runtime leaves out, the
-// newest of the name is meant.
+// newest of the name is meant. Of a static pod the runtime has the UID that the kubelet
+// computed, and the mirror of that name has it in an annotation.
 func findPod(tx store.ReadTx, pod journal.Pod) *store.Pod {
 	if pod.UID == "" {
 		return store.PodByName(tx, pod.Namespace, pod.Name)
 	}
 	row := store.GetPod(tx, pod.UID)
+	if row == nil {
+		if mirror := store.PodByName(tx, pod.Namespace, pod.Name); mirror != nil && mirror.StaticUID == pod.UID {
+			return mirror
+		}
+	}
 	if row == nil || row.Namespace != pod.Namespace || row.Name != pod.Name {
 		return nil
 	}
