@@ -70,17 +70,19 @@ func newFrontendBuilder(tx store.ReadTx, in Input, p places) frontendBuilder {
 }
 
 // externalAddresses are those of a Service that are not the node's: claimed for it as a
-// load balancer, which has a list of who may ask, and granted to its tenant. What
-// leads to nodes or inside of the cluster is none, also where an object claims it.
-func externalAddresses(tx store.ReadTx, v *services.Verdict) (claimed, granted []netip.Addr) {
-	if v.ExternalLoadBalancer {
-		for _, address := range external.AddressesByService(tx, v.ServiceUID) {
-			if !address.Deleting {
-				claimed = append(claimed, address.IP)
-			}
+// load balancer, and granted to its tenant. What leads to nodes or inside of the cluster
+// is none, also where an object claims it.
+func externalAddresses(tx store.ReadTx, v *services.Verdict) []netip.Addr {
+	if !v.ExternalLoadBalancer {
+		return v.ExternalIPs
+	}
+	var claimed []netip.Addr
+	for _, address := range external.AddressesByService(tx, v.ServiceUID) {
+		if !address.Deleting {
+			claimed = append(claimed, address.IP)
 		}
 	}
-	return claimed, v.ExternalIPs
+	return append(claimed, v.ExternalIPs...)
 }
 
 // expose plans how clients outside reach a Service of a VPC, for the families that it has
@@ -114,17 +116,13 @@ func (b *frontendBuilder) port(s *servicePlan, vpc *store.VPC, v *services.Verdi
 			s.ports = append(s.ports, state.NodePort{VNI: vpc.VNI, Proto: proto, Port: port.NodePort, Is4: is4})
 		}
 	}
-	frontend.Port = port.Port
-	claimed, granted := externalAddresses(b.tx, v)
-	for _, ip := range slices.Concat(claimed, granted) {
+	frontend.Port, frontend.Sources = port.Port, v.SourceRanges
+	for _, ip := range externalAddresses(b.tx, v) {
 		if ip.Is4() != is4 || b.isInside(ip) {
 			continue
 		}
 		external := frontend
 		external.IP = ip
-		if slices.Contains(claimed, ip) {
-			external.Sources = v.SourceRanges
-		}
 		s.frontends = append(s.frontends, &external)
 	}
 }

@@ -61,6 +61,9 @@ func (l *lab) expectSizes(t *testing.T, q question, server *corev1.Pod, mtu int,
 		if to, err := netip.ParseAddrPort(strings.TrimPrefix(target, "udp://")); err == nil && to.Addr().Is6() {
 			fits = mtu - headers6
 		}
+		// A sender learns of a smaller MTU on the way by the loss of a datagram.
+		whole := question{from: q.from, targets: []string{target}, text: strings.Repeat("x", fits-1)}
+		whole.await(t, name(server))
 		for _, size := range sizes(fits) {
 			one := question{from: q.from, targets: []string{target}, text: strings.Repeat("x", size-1)} // and a line feed
 			one.expect(t, 1, name(server))

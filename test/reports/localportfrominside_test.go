@@ -11,7 +11,7 @@ import (
 
 var _ = kept(Report{
 	Name: "local-port-from-inside", Source: "kubernetes/kubernetes#66354", Kind: outside,
-	Input: "A Service has externalTrafficPolicy Local. A pod and a node ask its port at a node without an endpoint.",
+	Input: "A Service has externalTrafficPolicy Local. A pod asks its port at a node without an endpoint, and so does that node.",
 	Want:  "Both are answered. A host outside is not.",
 	Run: func(t *testing.T, l *lab) {
 		namespace := l.PlainNamespace(t)
@@ -23,8 +23,9 @@ var _ = kept(Report{
 		for _, protocol := range []string{"tcp", "udp"} {
 			targets := l.atNodes(service, protocol)
 			question{from: l.on(l.host), targets: targets[1:]}.await(t, name(server))
-			for _, from := range []tool{l.in(client), l.onNode(first), l.onNode(second)} {
-				q := question{from: from, targets: targets}
+			for _, q := range []question{
+				{from: l.in(client), targets: targets}, {from: l.onNode(first), targets: targets[:1]}, {from: l.onNode(second), targets: targets[1:]},
+			} {
 				q.await(t, name(server))
 				q.expect(t, 3, name(server))
 			}

@@ -19,7 +19,9 @@ var _ = kept(Report{
 	Run: func(t *testing.T, l *lab) {
 		service := l.service(t, withNodePorts)
 		l.lead(t, service, l.two)
-		far := question{from: l.behindRouter(t), targets: l.atNodes(service, "tcp"), text: strings.Repeat("x", 4000)}
+		near := question{from: l.on(l.host), targets: l.atNodes(service, "tcp")}
+		near.await(t, name(l.two))
+		far := question{from: l.behindRouter(t), targets: near.targets, text: strings.Repeat("x", 4000)}
 		far.expect(t, 3, name(l.two))
 	},
 })
@@ -28,7 +30,7 @@ var _ = kept(Report{
 const routedNumber = 221
 
 // behindRouter makes a network namespace for the time of a case, which the host outside
-// connects with the nodes' network. Packets to it may be smaller than those that it sends.
+// connects with the nodes' network. Packets to it must be smaller than those that it sends.
 func (l *lab) behindRouter(t *testing.T) tool {
 	t.Helper()
 	space := stage.Unique("far")
@@ -36,9 +38,9 @@ func (l *lab) behindRouter(t *testing.T) tool {
 	inside := []string{"ip", "netns", "exec", space}
 	for _, command := range [][]string{
 		{"ip", "netns", "add", space},
-		{"ip", "link", "add", space, "mtu", "1300", "type", "veth", "peer", "name", "eth0", "mtu", "1500", "netns", space},
+		{"ip", "link", "add", space, "type", "veth", "peer", "name", "eth0", "netns", space},
 		{"ip", "link", "set", space, "up"},
-		{"ip", "route", "add", address.String() + "/32", "dev", space},
+		{"ip", "route", "add", address.String() + "/32", "dev", space, "mtu", "1300"},
 		{"sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv4.conf.all.proxy_arp=1"},
 		append(inside[:4:4], "ip", "address", "add", address.String()+"/32", "dev", "eth0"),
 		append(inside[:4:4], "ip", "link", "set", "eth0", "up"),
