@@ -91,9 +91,7 @@ func decideAll(tx store.ReadTx, q question, pod *store.Pod, list []annotations.H
 			return wait("%s", missing)
 		}
 		d.Kind = kind
-		if pod.StaticUID != "" && pod.StaticUID == q.pod.UID {
-			d.PodUID = pod.UID
-		}
+		d.PodUID = q.mirrored(pod)
 		if i > 0 {
 			d.IfName = d.Attachment
 		}
@@ -122,6 +120,15 @@ func decideAll(tx store.ReadTx, q question, pod *store.Pod, list []annotations.H
 		return answer{seen: true, elsewhere: no.lasting, warning: no.message, reason: no.reason, missing: no.message}
 	}
 	return answer{seen: true, decisions: decisions}
+}
+
+// mirrored is the UID of a pod in the API where the request has another, because the pod is
+// static; "" elsewhere.
+func (q question) mirrored(pod *store.Pod) string {
+	if pod.StaticUID == "" || pod.StaticUID != q.pod.UID {
+		return ""
+	}
+	return pod.UID
 }
 
 // portsLack returns why a pod whose first attachment is d can't get its ports of the node
