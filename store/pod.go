@@ -19,6 +19,9 @@ type Pod struct {
 	Tenant string
 	// OwnerUID is the UID of the controller that made the pod, or "".
 	OwnerUID string
+	// StaticUID is what the node calls a static pod of which this is the mirror; "" for other
+	// pods. The runtime knows no other UID of a static pod.
+	StaticUID string
 	// Node that the pod is bound to, or "".
 	Node string
 	// Network is the value of the network label, or "".

@@ -43,7 +43,7 @@ func (m *Manager) Establish(ctx context.Context, r Request) ([]Attached, error) 
 		}
 	}
 	if m.cfg.Attached != nil {
-		m.cfg.Attached(r.Pod)
+		m.cfg.Attached(list[0].Pod)
 	}
 	return list, nil
 }
@@ -331,6 +331,7 @@ func recordOf(r Request, d Decision, driver attach.Driver) journal.Record {
 	if rec.IfName = cmp.Or(d.IfName, r.IfName); rec.IfName != r.IfName {
 		rec.Request = r.IfName
 	}
+	rec.Pod.UID = cmp.Or(d.PodUID, r.Pod.UID)
 	rec.HostIfName = driver.HostName(rec.ContainerID, rec.IfName)
 	return rec
 }

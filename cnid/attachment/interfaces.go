@@ -20,6 +20,9 @@ type Decision struct {
 	IfName string
 	// Attachment is the attachment's name in the Address objects.
 	Attachment string
+	// PodUID is the UID of the pod in the API, "" for the UID of the request: a static pod has
+	// two.
+	PodUID string
 	journal.Binding
 	// Interface lacks the names and numbers of devices, which the driver sets, and the
 	// device from its Pool.

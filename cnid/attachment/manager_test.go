@@ -30,6 +30,8 @@ type control struct {
 	// programmed and unprogrammed count the calls about sockets, and refuses is the reply.
 	programmed, unprogrammed int
 	refuses                  error
+	// attached is the pod that was attached last.
+	attached journal.Pod
 }
 
 func (c *control) ProgramSockets(_ context.Context, rec journal.Record) error {
@@ -76,6 +78,7 @@ func TestACallerNeedsNoCNI(t *testing.T) {
 		Journal: j, Log: log, Metrics: attachment.NewMetrics(prometheus.NewRegistry()),
 		Drivers:   attach.Drivers{attachmenttest.Kind: attachmenttest.Driver{Sandboxes: func() []string { return []string{pod.Path} }}},
 		Decisions: c, Datapath: c, Releaser: c,
+		Attached: func(pod journal.Pod) { c.attached = pod },
 	})
 	request := attachment.Request{
 		Key: journal.Key{ContainerID: "sandbox", IfName: "net0"}, Pod: journal.Pod{Namespace: "ns", Name: "p", UID: "uid"},
@@ -119,5 +122,16 @@ func TestACallerNeedsNoCNI(t *testing.T) {
 	}
 	if _, err := m.Check(t.Context(), request.Key, request.Pod); !errors.Is(err, journal.ErrNotFound) {
 		t.Errorf("check of nothing: %v", err)
+	}
+	c.decisions[0].PodUID = "of its mirror"
+	want := journal.Pod{Namespace: "ns", Name: "p", UID: "of its mirror"}
+	for range 2 {
+		list, err := m.Establish(t.Context(), request)
+		if err != nil || list[0].Pod != want || c.attached != want {
+			t.Errorf("a static pod: %+v, %v; told is %+v, want %+v", list, err, c.attached, want)
+		}
+	}
+	if err := m.Remove(t.Context(), request.Key); err != nil {
+		t.Error(err)
 	}
 }

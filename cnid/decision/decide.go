@@ -78,6 +78,23 @@ func decide(tx store.ReadTx, q question) answer {
 	return decideAll(tx, q, pod, list)
 }
 
+// place completes a decision by its place in the list of the pod, and by whether the pod's
+// default route leads through it.
+func place(d *attachment.Decision, i int, said annotations.Attachment, byDefault bool) {
+	if d.Delegate != nil {
+		d.Delegate.DefaultRoutes = defaultsOf(i, said)
+	}
+	if i > 0 {
+		d.IfName = d.Attachment
+	}
+	if i > 0 && d.External {
+		d.Mode = attach.ModeDevice
+	}
+	if !byDefault && (d.InVPC() || i > 0) && !d.External {
+		d.Gateways = nil
+	}
+}
+
 // decideAll decides the attachments of a pod together: all of them, or none. The
 // first is the one that the runtime requests. The pod's probes and ports of the node are
 // decided with it.
@@ -93,19 +110,8 @@ func decideAll(tx store.ReadTx, q question, pod *store.Pod, list []annotations.H
 		if missing != "" {
 			return wait("%s", missing)
 		}
-		d.Kind = kind
-		if d.Delegate != nil {
-			d.Delegate.DefaultRoutes = defaultsOf(i, said.Attachment)
-		}
-		if i > 0 {
-			d.IfName = d.Attachment
-		}
-		if i > 0 && d.External {
-			d.Mode = attach.ModeDevice
-		}
-		if i != byDefault && (d.InVPC() || i > 0) && !d.External {
-			d.Gateways = nil
-		}
+		d.Kind, d.PodUID = kind, q.mirrored(pod)
+		place(&d, i, said.Attachment, i == byDefault)
 		decisions = append(decisions, d)
 	}
 	separate(decisions)
@@ -125,6 +131,15 @@ func decideAll(tx store.ReadTx, q question, pod *store.Pod, list []annotations.H
 		return answer{seen: true, elsewhere: no.lasting, warning: no.message, reason: no.reason, missing: no.message}
 	}
 	return answer{seen: true, decisions: decisions}
+}
+
+// mirrored is the UID of a pod in the API where the request has another, because the pod is
+// static; "" elsewhere.
+func (q question) mirrored(pod *store.Pod) string {
+	if pod.StaticUID == "" || pod.StaticUID != q.pod.UID {
+		return ""
+	}
+	return pod.UID
 }
 
 // portsLack returns why a pod whose first attachment is d can't get its ports of the node
@@ -181,12 +196,18 @@ func decideOne(tx store.ReadTx, q question, pod *store.Pod, said annotations.Has
 }
 
 // findPod goes by UID. Without one, which no current runtime leaves out, the
-// newest of the name is meant.
+// newest of the name is meant. Of a static pod the runtime has the UID that the kubelet
+// computed, and the mirror of that name has it in an annotation.
 func findPod(tx store.ReadTx, pod journal.Pod) *store.Pod {
 	if pod.UID == "" {
 		return store.PodByName(tx, pod.Namespace, pod.Name)
 	}
 	row := store.GetPod(tx, pod.UID)
+	if row == nil {
+		if mirror := store.PodByName(tx, pod.Namespace, pod.Name); mirror != nil && mirror.StaticUID == pod.UID {
+			return mirror
+		}
+	}
 	if row == nil || row.Namespace != pod.Namespace || row.Name != pod.Name {
 		return nil
 	}

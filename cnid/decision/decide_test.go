@@ -188,6 +188,40 @@ func TestADecisionIsTakenFromTheAddressObjects(t *testing.T) {
 	}
 }
 
+// TestAStaticPodIsFoundByItsMirror: the kubelet computes the UID of a static pod, and the API
+// server gives another to the mirror, whose addresses the pod has.
+func TestAStaticPodIsFoundByItsMirror(t *testing.T) {
+	const computed = "0a1b2c3d4e5f60718293a4b5c6d7e8f9"
+	for name, tt := range map[string]struct {
+		static string
+		asked  journal.Pod
+		want   string
+	}{
+		"its mirror":                     {computed, journal.Pod{Namespace: "ns", Name: "p1", UID: computed}, "p1"},
+		"the mirror of another manifest": {"ffff", journal.Pod{Namespace: "ns", Name: "p1", UID: computed}, ""},
+		"a mirror of another name":       {computed, journal.Pod{Namespace: "ns", Name: "p2", UID: computed}, ""},
+		"a mirror of another namespace":  {computed, journal.Pod{Namespace: "other", Name: "p1", UID: computed}, ""},
+		"no mirror":                      {"", journal.Pod{Namespace: "ns", Name: "p1", UID: computed}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDecided()
+			d.pod.StaticUID = tt.static
+			got := d.decide(t, tt.asked)
+			if (tt.want == "") != strings.Contains(got.missing, "has not heard of the pod") {
+				t.Errorf("missing %q", got.missing)
+			}
+			for _, one := range got.decisions {
+				if one.PodUID != tt.want {
+					t.Errorf("the decision is for the pod %q, want %q", one.PodUID, tt.want)
+				}
+			}
+			if tt.want != "" && len(got.decisions) == 0 {
+				t.Error("there is no decision")
+			}
+		})
+	}
+}
+
 func TestWithoutAgreementThereIsNoDecisionAndThePersonIsToldWhy(t *testing.T) {
 	cases := []struct {
 		name   string

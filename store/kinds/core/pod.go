@@ -105,6 +105,7 @@ func convertPod(in *corev1.Pod) (*store.Pod, error) {
 		Namespace:     in.Namespace,
 		Name:          in.Name,
 		Node:          in.Spec.NodeName,
+		StaticUID:     in.Annotations[corev1.MirrorPodAnnotationKey],
 		Network:       in.Labels[arktosv1.NetworkLabel],
 		Labels:        in.Labels,
 		NIC:           in.Annotations[arktosv1.NICAnnotation],

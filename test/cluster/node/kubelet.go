@@ -14,6 +14,9 @@ import (
 	"github.com/alioth-net/alioth/test/cluster/process"
 )
 
+// StaticPods is the folder of a node from which its kubelet runs pods.
+const StaticPods = "/var/lib/kubelet/static-pods"
+
 // Membership is what a node's kubelet needs to join a cluster.
 type Membership struct {
 	// Bin is the folder with the kubelet.
@@ -81,6 +84,7 @@ func (m Machine) kubeletConfig(c Membership) map[string]any {
 		"resolvConf":               "", // pods must not depend on the host's DNS
 		"containerRuntimeEndpoint": "unix://" + Socket,
 		"volumePluginDir":          "/var/lib/kubelet/volume-plugins",
+		"staticPodPath":            StaticPods,
 
 		// The node shares its machine with others: everything stays below one
 		// cgroup, and limits that are meant for a whole machine are off.

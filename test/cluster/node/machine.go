@@ -71,6 +71,9 @@ func (m Machine) Boot() (*process.Child, error) {
 			return nil, fmt.Errorf("make the folders of %s: %w", m.Name, err)
 		}
 	}
+	if err := os.MkdirAll(m.Path("kubelet", filepath.Base(StaticPods)), 0o755); err != nil {
+		return nil, fmt.Errorf("make the folder of the static pods of %s: %w", m.Name, err)
+	}
 	if err := m.writeMachineID(); err != nil {
 		return nil, err
 	}
