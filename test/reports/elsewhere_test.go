@@ -118,6 +118,31 @@ var (
 		Want:  "Nothing changes, and the network stays Ready.", Test: "operator TestAManifestCanBeWrittenAgain",
 	})
 	_ = kept(Report{
+		Name: "static-routes", Source: trial("danm/static-options"), Kind: danm,
+		Input: "A network of a static type has routes, and the IPAM of the plugin file gives the addresses. A pod adds policy routes.",
+		Want:  "The pod has the routes, each in its table.", Test: "operator/interfaces TestRoutesOfAStaticType",
+	})
+	_ = kept(Report{
+		Name: "static-without-address", Source: trial("danm/static-options"), Kind: danm,
+		Input: "A pod asks for no address of a network of a static type.",
+		Want:  "The pod gets none.", Test: "operator/interfaces TestWhoGivesAStaticTypeItsAddresses",
+	})
+	_ = kept(Report{
+		Name: "static-errors", Source: trial("danm/static-options"), Kind: danm,
+		Input: "Two of three interfaces of a pod fail.",
+		Want:  "The message has both errors.", Test: "cnid/attachment TestAllFailuresAreTold",
+	})
+	_ = kept(Report{
+		Name: "ips-without-capability", Source: trial("definitions/ips-without-capability"), Kind: selections,
+		Input: "A selection has ips, and the definition does not have the capability.",
+		Want:  "The pod starts, the plugin gets what it can take, and an event names the rest.", Test: "operator/interfaces TestPluginsGetNothingWithoutTheCapability",
+	})
+	_ = kept(Report{
+		Name: "other-namespace", Source: trial("definitions/other-namespace"), Kind: selections,
+		Input: "A pod selects a definition of another namespace.",
+		Want:  "It gets it where a grant or the chart names that namespace, and nowhere else.", Test: "test/e2e/hostile TestATenantUsesDefinitionsOfOthersByAGrantAlone",
+	})
+	_ = kept(Report{
 		Name: "exported-instance", Source: trial("node-ipam/exported-instance"), Kind: nodeIPAM,
 		Input: "A PodNetworkInstance was exported from a cluster whose CRD writes empty texts.",
 		Want:  "It is served, and deletable.", Test: "operator TestObjectsOfForeignVersionsAreServedAndEnd",

@@ -52,6 +52,7 @@ const (
 	sockets    Kind = "sockets"
 	values     Kind = "values that can't work"
 	danm       Kind = "DANM"
+	selections Kind = "NetworkAttachmentDefinitions"
 	nodeIPAM   Kind = "node IPAM API"
 	restarts   Kind = "restarts and outages"
 	fullTables Kind = "full tables and ranges"
