@@ -74,6 +74,11 @@ func TestAnOperatorDoesNotStartWithLimitsThatAreNone(t *testing.T) {
 		}
 	}
 	cfg := DefaultConfig()
+	cfg.GlobalNamespaces = []string{"shared", "../etc"}
+	if err := Run(t.Context(), cfg, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), `"../etc" is no name of a namespace: correct --global-namespaces`) {
+		t.Errorf("a namespace with a path: got %v", err)
+	}
+	cfg = DefaultConfig()
 	cfg.TenantServices = -1
 	if err := Run(t.Context(), cfg, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "--tenant-services") {
 		t.Errorf("fewer than no Services: got %v", err)

@@ -138,7 +138,7 @@ func registerNetworking(p *parts) error {
 		address.RegisterAttachments(to, p.feed, &address.Attachments{Live: p.env.live, Store: p.rows, Claimer: p.claimer("attachmentclaim")}),
 		pod.Register(to, p.feed, pod.New(pod.Options{
 			Client: p.client("pod"), Live: p.env.live, Store: p.rows, Claimer: p.claimer("pod"), Events: p.env.events, Metrics: p.metrics.pods,
-			Sources: []pod.Source{p.cfg.source()}, Now: p.env.now,
+			Sources: []pod.Source{p.cfg.source()}, Sharing: p.cfg.sharing(), Now: p.env.now,
 		})),
 	)
 }

@@ -134,7 +134,8 @@ func TestNamespacesOfRecordsWithPortsAreFollowed(t *testing.T) {
 	})
 }
 
-// TestNamespacesOfPodsWithPluginsAreFollowed: plugins of others run for no tenant's pods.
+// TestNamespacesOfPodsWithPluginsAreFollowed: plugins of others run for no tenant's pods, and by
+// no tenant's definitions.
 func TestNamespacesOfPodsWithPluginsAreFollowed(t *testing.T) {
 	w := newTables(t)
 	w.cfg.ScaledEndpoints, w.judged = true, true
@@ -145,13 +146,15 @@ func TestNamespacesOfPodsWithPluginsAreFollowed(t *testing.T) {
 		}
 	}
 	if err := w.rows.Update(func(tx store.Tx) error {
-		return errors.Join(multinet.PutClaim(tx, claim("plugins", annotations.KindDelegate)), multinet.PutClaim(tx, claim("plain", "macvlan")))
+		plugins := claim("plugins", annotations.KindDelegate)
+		plugins.Network.Namespace = "lender"
+		return errors.Join(multinet.PutClaim(tx, plugins), multinet.PutClaim(tx, claim("plain", "macvlan")))
 	}); err != nil {
 		t.Fatal(err)
 	}
 	w.rows.View(func(tx store.ReadTx) {
-		if got := w.find(tx, nil); !got[ofNamespace("plugins")] || got[ofNamespace("plain")] {
-			t.Errorf("followed are %v, want namespace plugins and not plain", got)
+		if got := w.find(tx, nil); !got[ofNamespace("plugins")] || !got[ofNamespace("lender")] || got[ofNamespace("plain")] {
+			t.Errorf("followed are %v, want the namespaces plugins and lender and not plain", got)
 		}
 	})
 }

@@ -215,6 +215,23 @@ func TestPluginsGetNothingWithoutTheCapability(t *testing.T) {
 	}
 }
 
+// NPWG device information 1.1: a plugin with the capability describes its device in a file,
+// which the network status then has.
+func TestAPluginLearnsWhereItsDeviceIsDescribed(t *testing.T) {
+	described := configured("net", `{"cniVersion":"1.0.0","type":"bridge","capabilities":{"CNIDeviceInfoFile":true}}`)
+	wishes, refusal := decide(t, "", world(described, configured("bare", `{"cniVersion":"1.0.0","type":"bridge"}`), grant("g", ofNamespace("a"))), ofNobody("net,bare"), func(p *store.Pod) { p.UID = "uid-p" })
+	if refusal != "" || len(wishes) != 3 {
+		t.Fatalf("%v, refused with %q", short(wishes), refusal)
+	}
+	const want = `"runtimeConfig":{"CNIDeviceInfoFile":"/var/run/k8s.cni.cncf.io/devinfo/cni/uid-p-net1.json"}`
+	if got := string(wishes[1].Delegate.Conf); !strings.Contains(got, want) || noticesOf(wishes) != nil {
+		t.Errorf("the plugin gets %s, want %s; events %q", got, want, noticesOf(wishes))
+	}
+	if got := string(wishes[2].Delegate.Conf); strings.Contains(got, "runtimeConfig") {
+		t.Errorf("a plugin without the capability gets %s", got)
+	}
+}
+
 // A definition of another namespace is for pods of those to which administrators lend it.
 func TestDefinitionsOfAnotherNamespaceNeedAGrantOrAGlobalNamespace(t *testing.T) {
 	shared := &store.Namespace{Meta: operatortest.Meta("uid-ns-shared", 0), Name: "shared", Tenant: "ns:shared"}

@@ -25,6 +25,7 @@ import (
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/allocation"
+	"github.com/alioth-net/alioth/store/multinet"
 	"github.com/alioth-net/alioth/store/tenancy"
 )
 
@@ -48,6 +49,8 @@ type Options struct {
 	Metrics *Metrics
 	// Sources list the attachments that a pod should have, the first attachment first.
 	Sources []Source
+	// Sharing is whose definitions pods of other namespaces may name.
+	Sharing multinet.Sharing
 	Now     func() time.Time
 }
 
@@ -73,9 +76,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	r.waiting.begin(request.NamespacedName)
 	var pod *store.Pod
 	var d decision
+	var shared []string
 	r.Store.View(func(tx store.ReadTx) {
 		if pod = store.PodByName(tx, request.Namespace, request.Name); pod != nil {
-			d = decide(tx, pod, r.Sources)
+			d, shared = decide(tx, pod, r.Sources), r.lenders(tx, pod)
 		}
 	})
 	refusal, err := r.carryOut(ctx, pod, d)
@@ -85,7 +89,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if pod == nil || refusal == nil && err == nil {
 		r.waiting.remove(request.NamespacedName)
 	} else {
-		r.waiting.wait(request.NamespacedName, pod.Tenant, keysOf(pod, d))
+		r.waiting.wait(request.NamespacedName, pod.Tenant, keysOf(pod, d, shared))
 	}
 	return ctrl.Result{}, err
 }

@@ -26,8 +26,9 @@ func keyOfDomain(domain string) string { return "domain/" + domain }
 // keyOfLender is the key of pods that definitions of another namespace may help.
 func keyOfLender(namespace string) string { return "lender/" + namespace }
 
-// lenders are the other namespaces whose definitions a pod names.
-func lenders(pod *store.Pod) []string {
+// lenders are the other namespaces whose definitions a pod names, and may use. Pods that may
+// not use them are not helped by their changes, however many name them.
+func (r *Reconciler) lenders(tx store.ReadTx, pod *store.Pod) []string {
 	if pod.Selections == "" && pod.DefaultSelection == "" {
 		return nil // most pods
 	}
@@ -40,20 +41,22 @@ func lenders(pod *store.Pod) []string {
 	}
 	var all []string
 	for _, one := range list {
-		if one.Namespace != pod.Namespace && !slices.Contains(all, one.Namespace) {
+		foreign := one.Namespace != pod.Namespace && !slices.Contains(all, one.Namespace)
+		if foreign && r.Sharing.Shares(tx, pod.Namespace, pod.Tenant, one.Namespace) {
 			all = append(all, one.Namespace)
 		}
 	}
 	return all
 }
 
-// keysOf are the keys of a pod by its decision.
-func keysOf(pod *store.Pod, d decision) []string {
+// keysOf are the keys of a pod by its decision, and by the namespaces of others whose
+// definitions it names.
+func keysOf(pod *store.Pod, d decision, lenders []string) []string {
 	keys := []string{keyOfTenant(pod.Tenant)}
 	for _, w := range d.wishes {
 		keys = append(keys, keyOfDomain(w.domain()))
 	}
-	for _, namespace := range lenders(pod) {
+	for _, namespace := range lenders {
 		keys = append(keys, keyOfLender(namespace))
 	}
 	return keys

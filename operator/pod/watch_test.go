@@ -46,14 +46,14 @@ func waitingPods(others int) *waiting {
 		"address":  {verb: assign, wishes: []Wish{{Binding: Binding{VPC: "v"}}}},
 		"elsewise": {verb: assign, wishes: []Wish{{Binding: Binding{VPC: "w"}}}},
 	} {
-		w.wait(types.NamespacedName{Namespace: "a", Name: name}, "blue", keysOf(&store.Pod{Tenant: "blue"}, d))
+		w.wait(types.NamespacedName{Namespace: "a", Name: name}, "blue", keysOf(&store.Pod{Tenant: "blue"}, d, nil))
 	}
 	for i := range others {
 		d := decision{verb: refuse}
 		if i%2 == 0 {
 			d = decision{verb: assign, wishes: []Wish{{Binding: Binding{VPC: "theirs"}}}}
 		}
-		w.wait(types.NamespacedName{Namespace: "b", Name: fmt.Sprint("flood", i)}, "flood", keysOf(&store.Pod{Tenant: "flood"}, d))
+		w.wait(types.NamespacedName{Namespace: "b", Name: fmt.Sprint("flood", i)}, "flood", keysOf(&store.Pod{Tenant: "flood"}, d, nil))
 	}
 	return w
 }
@@ -114,6 +114,37 @@ func TestAChangeRequestsThePodsOfItsTenantAlone(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestADefinitionOfAnotherNamespaceHelpsPodsThatMayUseIt has a crowd name the definitions of a
+// namespace that is lent to another one alone.
+func TestADefinitionOfAnotherNamespaceHelpsPodsThatMayUseIt(t *testing.T) {
+	rows := []any{
+		&store.Namespace{Meta: operatortest.Meta("ns-shared", 0), Name: "shared", Tenant: "red"},
+		&multinet.Grant{Meta: operatortest.Meta("grant", 0), Name: "grant", Namespaces: []string{"a"}, FromNamespaces: []string{"shared"}},
+	}
+	s := operatortest.New(t, rows...)
+	f := feed.New(s, logr.Discard())
+	r := &Reconciler{Options: Options{Store: s, Claimer: &claim.Claimer{}}, waiting: newWaiting()}
+	for _, pod := range []*store.Pod{
+		{Namespace: "a", Name: "borrower", Tenant: "blue", Selections: "shared/nad"},
+		{Namespace: "a", Name: "as-eth0", Tenant: "blue", DefaultSelection: "shared/nad"},
+		{Namespace: "a", Name: "own", Tenant: "blue", Selections: "nad"},
+		{Namespace: "b", Name: "stranger", Tenant: "flood", Selections: "none,shared/nad"},
+	} {
+		var lenders []string
+		s.View(func(tx store.ReadTx) { lenders = r.lenders(tx, pod) })
+		r.waiting.wait(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, pod.Tenant, keysOf(pod, decision{verb: refuse}, lenders))
+	}
+	queue := &counted{}
+	if err := r.source(f).Start(t.Context(), queue); err != nil {
+		t.Fatal(err)
+	}
+	f.Publish(feed.Change{New: &multinet.Definition{Namespace: "shared", Name: "nad"}})
+	slices.Sort(queue.names)
+	if want := []string{"as-eth0", "borrower"}; !slices.Equal(queue.names, want) {
+		t.Errorf("requested are %q, want %q", queue.names, want)
 	}
 }
 

@@ -36,7 +36,7 @@ func (b *borrowing) definition(t *testing.T, namespace, name, ipam string) *nadv
 	t.Helper()
 	def := &nadv1.NetworkAttachmentDefinition{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec:       nadv1.NetworkAttachmentDefinitionSpec{Config: fmt.Sprintf(`{"cniVersion":"1.0.0","name":%q,"type":"bridge","bridge":%q,"isGateway":true,"ipam":%s}`, name, b.bridge, ipam)},
+		Spec:       nadv1.NetworkAttachmentDefinitionSpec{Config: fmt.Sprintf(`{"cniVersion":"1.0.0","name":%q,"type":"bridge","bridge":%q,"ipam":%s}`, name, b.bridge, ipam)},
 	}
 	b.Make(t, def)
 	return def
@@ -96,7 +96,7 @@ func (b *borrowing) ignoresRequests(t *testing.T) {
 }
 
 func (b *borrowing) usesAGlobalNamespace(t *testing.T) {
-	b.Make(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: globalNamespace}})
+	b.makeGlobalNamespace(t)
 	b.definition(t, globalNamespace, "net-g", `{"type":"host-local","subnet":"10.111.0.0/24"}`)
 	t.Cleanup(func() { b.OnNode(t, b.node, "sh", "-c", "rm -rf /var/lib/cni/networks/net-g") })
 	pod := scene.Pod(b.namespace, "global", scene.OnNode(b.node), scene.WithSelections(globalNamespace+"/net-g"))
@@ -111,6 +111,20 @@ func (b *borrowing) usesAGlobalNamespace(t *testing.T) {
 	if status := b.awaitStatus(t, pod, 2); status[1].Name != globalNamespace+"/net-g" || !strings.HasPrefix(status[1].IPs[0], "10.111.0.") {
 		t.Errorf("the status is %+v", status)
 	}
+}
+
+// makeGlobalNamespace waits for the end of the namespace that an earlier run has left.
+func (b *borrowing) makeGlobalNamespace(t *testing.T) {
+	t.Helper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: globalNamespace}}
+	err := scene.Until(within(t, patience), "the global namespace to be made", func(ctx context.Context) (bool, string, error) {
+		err := b.Client.Create(ctx, namespace)
+		return err == nil, fmt.Sprint(err), nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.RemoveAfter(t, namespace)
 }
 
 // choosesItsDefaultNetwork has pods whose eth0 is in the network of a definition.
