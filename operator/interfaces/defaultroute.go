@@ -96,7 +96,7 @@ func (r request) givesWay(route multinet.Route) bool { return isDefault(route) &
 
 // keepDefault adds an event about a default route that is left out.
 func (r *request) keepDefault(route multinet.Route, kept request) {
-	r.notices = append(r.notices, pod.Notice{Reason: v1alpha1.DefaultRouteKeptReason, Message: fmt.Sprintf(
+	r.notices = append(r.notices, pod.Notice{Reason: v1alpha1.DefaultRouteKeptReason, Action: fmt.Sprintf("Keep the route to %s before %s", route.Dst, r.name), Message: fmt.Sprintf(
 		"interface %s: the route to %s by %s of %s is left out, because the pod has its default route by %s: add \"default-route\": [] to the selection if it shall lead there, or remove the route from the network",
 		r.name, route.Dst, route.Gateway, r.net.Ref, kept)})
 }

@@ -39,27 +39,28 @@ func keysOf(s annotations.NetworkSelection) []key {
 	return keys
 }
 
-// ignore adds an event about a request that nothing carries out.
-func (r *request) ignore(format string, args ...any) {
+// ignore adds an event about a key that nothing carries out. The text follows the key.
+func (r *request) ignore(name, format string, args ...any) {
 	r.notices = append(r.notices, pod.Notice{
-		Reason: v1alpha1.RequestIgnoredReason, Message: fmt.Sprintf("interface %s: ", r.name) + fmt.Sprintf(format, args...),
+		Reason: v1alpha1.RequestIgnoredReason, Action: fmt.Sprintf("Ignore %s of %s", name, r.name),
+		Message: fmt.Sprintf("interface %s: %q ", r.name, name) + fmt.Sprintf(format, args...),
 	})
 }
 
 // ignoreForeign adds events about keys that no sort of network takes.
 func (r *request) ignoreForeign(s annotations.NetworkSelection) {
 	if s.DeviceID != "" {
-		r.ignore(`"deviceID" is ignored: the kubelet chooses the devices of the pod; remove it, and request the resource of the devices in a container`)
+		r.ignore("deviceID", `is ignored: the kubelet chooses the devices of the pod; remove it, and request the resource of the devices in a container`)
 	}
 	for _, name := range s.Foreign {
-		r.ignore("%q is ignored: it is no key of a selection; write the gateway into \"default-route\" if the pod's default route shall lead there, and else remove it", name)
+		r.ignore(name, "is ignored: it is no key of a selection; write the gateway into \"default-route\" if the pod's default route shall lead there, and else remove it")
 	}
 }
 
 // ignoreForPlugins adds events about keys that a network of Alioth does not take.
 func (r *request) ignoreForPlugins(def *multinet.Definition, s annotations.NetworkSelection) {
 	for _, one := range keysOf(s) {
-		r.ignore("%q is ignored: %s stands for a network of Alioth, which has no capability for it; remove it", one.name, def)
+		r.ignore(one.name, "is ignored: %s stands for a network of Alioth, which has no capability for it; remove it", def)
 	}
 }
 
@@ -70,6 +71,6 @@ func (r *request) ignoreUnserved(def *multinet.Definition, s annotations.Network
 		if !slices.Contains(built.Unserved, one.capability) {
 			continue
 		}
-		r.ignore("%q %s: %s; add it to spec.config of %s, or remove %q", one.name, built.Plain.Fate(one.capability), delegation.Lacks(one.capability), def, one.name)
+		r.ignore(one.name, "%s: %s; add it to spec.config of %s, or remove %q", built.Plain.Fate(one.capability), delegation.Lacks(one.capability), def, one.name)
 	}
 }

@@ -172,6 +172,15 @@ func noticesOf(wishes []pod.Wish) (texts []string) {
 func expectNotices(t *testing.T, wishes []pod.Wish, reason string, parts ...string) {
 	t.Helper()
 	got := noticesOf(wishes)
+	actions := map[string]bool{}
+	for _, w := range wishes {
+		for _, n := range w.Notices {
+			if actions[n.Action] || n.Action == "" || len(n.Action) > 128 {
+				t.Errorf("the action %q does not tell events apart", n.Action)
+			}
+			actions[n.Action] = true
+		}
+	}
 	if len(got) != len(parts) {
 		t.Fatalf("the events are %q, want %q", got, parts)
 	}

@@ -231,7 +231,7 @@ func (r *Reconciler) record(ctx context.Context, pod *store.Pod, wishes []Wish, 
 	r.reportReplaced(pod)
 	for _, w := range wishes {
 		for _, notice := range w.Notices {
-			r.warn(pod, tenancy.Refusal(notice))
+			r.Events.Eventf(reference(pod), nil, corev1.EventTypeWarning, notice.Reason, notice.Action, "%s", notice.Message)
 		}
 	}
 	for _, a := range o.attachments {

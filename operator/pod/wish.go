@@ -42,7 +42,13 @@ func (b Binding) domain() string {
 }
 
 // Notice is an event for a pod that starts.
-type Notice struct{ Reason, Message string }
+type Notice struct {
+	Reason string
+	// Action tells the events of a pod with one reason apart, in at most 128 characters:
+	// events that differ in their message alone become one, with the message of the first.
+	Action  string
+	Message string
+}
 
 // Wish is one attachment that a pod should have.
 type Wish struct {
