@@ -24,7 +24,8 @@ func (p *planner) restoreRoutes(before, present, now []Message) {
 	others := p.removeRoutes(before, present, now, have, settled)
 	rewritten := rewrittenBy(others)
 	missing := func(m Message) bool {
-		return p.isOwn(m) && !rewritten(m) && !p.replaced[c.canonical(m)] && !have[c.canonical(m)] && p.remains(m) && (!isKernels(m) || settled && m[7] == unix.RTN_UNICAST)
+		key := c.canonical(m)
+		return p.own[key] && !have[key] && !p.replaced[key] && !rewritten(m) && p.remains(m) && (!isKernels(m) || settled && m[7] == unix.RTN_UNICAST)
 	}
 	for _, m := range p.inOrder(before, now, missing, settled) {
 		if p.canExist(m) {

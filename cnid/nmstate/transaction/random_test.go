@@ -175,6 +175,8 @@ func tryDocument(t *testing.T, dir string, host *mortal, text string, r *rand.Ra
 	err = applyUntilTheEnd(t, manager, desired)
 	host.left = 0
 	switch {
+	case errors.Is(err, transaction.ErrFinal):
+		return false // It is refused before the first step.
 	case err == nil:
 		err = manager.Rollback(t.Context())
 	case errors.Is(err, errEnd):

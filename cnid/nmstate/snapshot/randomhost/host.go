@@ -71,7 +71,7 @@ func (h *Host) Try(line string) (out string, err error) {
 // returns what Shown does. A route has no source address that is not tried.
 func (h *Host) Settled() Look {
 	h.t.Helper()
-	waits.Until(h.t, 10*time.Second, "the kernel has tried all addresses", func() error {
+	waits.Until(h.t, time.Minute, "the kernel has tried all addresses", func() error {
 		ready := map[uint32]bool{}
 		for _, m := range h.all(unix.RTM_GETLINK, nl.NewIfInfomsg(unix.AF_UNSPEC)) {
 			const is = unix.IFF_UP | unix.IFF_LOWER_UP

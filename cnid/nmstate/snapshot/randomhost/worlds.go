@@ -54,7 +54,7 @@ func Furnished(t testing.TB, m Maker) *Host {
 	h.Play(Stage{ip: strings.Split(bare, "\n")})
 	const ends = 6
 	// The kernel makes the address of a link that never was ready when it is.
-	waits.Until(t, 10*time.Second, "all devices have an address of the link", func() error {
+	waits.Until(t, time.Minute, "all devices have an address of the link", func() error {
 		n := 0
 		for _, m := range h.addresses() {
 			if m[3] == unix.RT_SCOPE_LINK && !isTentative(m) {
