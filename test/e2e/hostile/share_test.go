@@ -67,7 +67,7 @@ func (f *forger) yieldsToAdministrators(t *testing.T, numbered *danmv1.TenantNet
 		t.Fatal(err)
 	}
 	f.RemoveAfter(t, ranged)
-	f.awaitVerdict(t, ranged, &ranged.Status, v1alpha1.ReadyReason)
+	f.awaitVerdict(t, ranged, &ranged.Status, v1alpha1.NoServingNodeReason)
 	for _, tt := range []struct {
 		loser  *danmv1.TenantNetwork
 		reason string
@@ -75,7 +75,7 @@ func (f *forger) yieldsToAdministrators(t *testing.T, numbered *danmv1.TenantNet
 		winner := &danmv1.ClusterNetwork{ObjectMeta: metav1.ObjectMeta{Name: stage.Unique("wan")}, Spec: tt.loser.Spec}
 		winner.Spec.Options.HostDevice, winner.Spec.Options.VLAN = tt.loser.Status.Profile.HostDevice, tt.loser.Status.Profile.VLAN
 		f.Make(t, winner)
-		f.awaitVerdict(t, winner, &winner.Status, v1alpha1.ReadyReason)
+		f.awaitVerdict(t, winner, &winner.Status, v1alpha1.NoServingNodeReason)
 		if told := f.awaitVerdict(t, tt.loser, &tt.loser.Status, tt.reason); !strings.Contains(told, "ClusterNetwork "+winner.Name) {
 			t.Errorf("the tenant is told %q, want the name of %s", told, winner.Name)
 		}
@@ -121,7 +121,7 @@ func (f *forger) takesNotAllNumbers(t *testing.T) {
 	theirs := f.tenantNetwork("theirs", onVLAN)
 	theirs.Namespace = f.victim.Namespace.Name
 	f.Make(t, theirs)
-	f.awaitVerdict(t, theirs, &theirs.Status, v1alpha1.ReadyReason)
+	f.awaitVerdict(t, theirs, &theirs.Status, v1alpha1.NoServingNodeReason)
 	if p := theirs.Status.Profile; p == nil || p.VLAN == 0 {
 		t.Errorf("the victim's network has no VLAN: %+v", p)
 	}
