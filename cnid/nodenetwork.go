@@ -69,8 +69,8 @@ func (d *daemon) networkUses() []permit.Use {
 	return keeper.Uses(d.store, d.cfg.NodeName, d.journal.Records(), d.host.Underlay)
 }
 
-// networkPoliciesModule puts the policies about the node's network together. current is the state of
-// that.
+// networkPoliciesModule puts the policies about the node's network together. current reads the state
+// of the node's network.
 func (d *daemon) networkPoliciesModule(api *kube.Client, synced func() (bool, <-chan struct{}), current func(context.Context) (map[string]any, error)) module {
 	policies := policyhandler.NewHandler(policyhandler.Config{
 		API: api, Store: d.store, Now: time.Now, Log: d.log, Current: current,

@@ -191,8 +191,8 @@ type DefaultRoutes int
 const (
 	// OwnDefaultRoutes are those that plugins make. Spec.Routes replace them, by family.
 	OwnDefaultRoutes DefaultRoutes = iota
-	// MissingDefaultRoutes are those of a family of which the pod has none by another
-	// interface.
+	// MissingDefaultRoutes are those of families in which no other interface of the pod has
+	// one.
 	MissingDefaultRoutes
 	// NoDefaultRoutes are none at all.
 	NoDefaultRoutes

@@ -57,8 +57,8 @@ func TestADefaultRouteThatThePodRequestsIsInTheResultOnce(t *testing.T) {
 	}
 }
 
-// The network of a static type of DANM has routes of both families, of which an interface has
-// those that it has an address for. A pod that is the gateway has none.
+// The network of a static type of DANM has routes of both families. An interface has the routes of
+// the families that it has an address of. A pod that is the gateway has none.
 func TestRoutesOfANetworkThatTheInterfaceCanNotHaveAreNotInTheResult(t *testing.T) {
 	route := func(dst, gateway string, table int) attach.Route {
 		return attach.Route{Dst: netip.MustParsePrefix(dst), Gateway: netip.MustParseAddr(gateway), Table: table}

@@ -41,8 +41,8 @@ func (d *Delegates) DropRoutes(containerID, ifName string, dropped []attach.Rout
 	return k.Result()
 }
 
-// rawResult is the part of a result that has routes: in the result itself, or before CNI 0.3.0
-// in that of a family.
+// rawResult is the part of a result that has routes: the result itself, or before CNI 0.3.0 its
+// part about a family.
 type rawResult map[string]json.RawMessage
 
 // rawRoute is a route of a result.

@@ -14,14 +14,14 @@ import (
 // the pods of one namespace, and of the node.
 type Slots struct{ Pod, Namespace, Node int }
 
-// DefaultSlots keep pods and namespaces whose plugins hang from having all slots. A namespace
-// may have as many as two pods, and the node as many as two namespaces.
+// DefaultSlots keep one pod, and one namespace, whose plugins hang from having all slots. A
+// namespace may have as many as two pods, and the node as many as two namespaces.
 var DefaultSlots = Slots{Pod: 4, Namespace: 8, Node: 16}
 
-// party has the interfaces that compete for slots: those of one pod, in a namespace.
+// party has the interfaces of one pod in a namespace, which compete for slots.
 type party struct{ namespace, container string }
 
-// queue hands out slots. Of those that wait and may have one, that of the namespace and of
+// queue hands out slots. Among the tickets that may have one, a ticket of the namespace and of
 // the pod with the fewest plugins running is first. Among the interfaces of a pod one whose
 // last DEL has failed comes last, so that plugins that hang don't keep it from the DELs of
 // its others. The rest goes by the time of arrival.

@@ -26,7 +26,7 @@ const leftOverWait = 15 * time.Second
 
 // RemoveLeftOver removes what an earlier daemon has left over of attachments. It returns
 // earlier if CNI plugins hang: their attachments are leaving, and no pass over the node has
-// them. What it can't remove RemoveDead tries again.
+// them. RemoveDead tries again to remove the rest.
 func RemoveLeftOver(ctx context.Context, reconcile func(context.Context) error, log *slog.Logger) {
 	ended := make(chan struct{})
 	go func() {

@@ -70,8 +70,8 @@ func newFrontendBuilder(tx store.ReadTx, in Input, p places) frontendBuilder {
 }
 
 // externalAddresses are those of a Service that are not the node's: claimed for it as a
-// load balancer, and granted to its tenant. What leads to nodes or inside of the cluster
-// is none, also where an object claims it.
+// load balancer, and granted to its tenant. An address that leads to nodes or inside of the
+// cluster is left out, also where an object claims it.
 func externalAddresses(tx store.ReadTx, v *services.Verdict) []netip.Addr {
 	if !v.ExternalLoadBalancer {
 		return v.ExternalIPs

@@ -131,7 +131,8 @@ func TestTheDefaultRoutesOfPluginsGiveWay(t *testing.T) {
 	}
 }
 
-// What a file of the node does not take is left out, and an event names file and capability.
+// A request that a file of the node does not take is left out, and an event names file and
+// capability.
 func TestARequestThatAFileDoesNotTakeHasAnEvent(t *testing.T) {
 	r := newRig(t)
 	r.writeConf(t, "20-lab.conflist", `{"cniVersion":"1.0.0","name":"storage","plugins":[{"type":"bridge","bridge":"br8"}]}`)

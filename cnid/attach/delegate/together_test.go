@@ -143,7 +143,7 @@ func TestInterfacesOfNetworksAreMadeSideBySide(t *testing.T) {
 }
 
 // Each failure is told, and each interface that was tried is undone, although others fail or
-// hang. What can't be undone is remembered.
+// hang. Interfaces that can't be undone are remembered.
 func TestEveryFailureIsToldAndEveryInterfaceUndone(t *testing.T) {
 	hang := map[string]delegatetest.Deed{"ADD": delegatetest.Hang}
 	fails := map[string]delegatetest.Deed{"ADD": delegatetest.Error}

@@ -81,8 +81,8 @@ func (k *Keeper) Run(ctx context.Context) {
 	k.handler.Run(ctx)
 }
 
-// errChanging is of a node whose network changes, or may still change back. It may if nobody has
-// opened it yet.
+// errChanging reports that the network of the node changes, or may still change back. It may as
+// long as its engine is not open.
 var errChanging = errors.New("a change of the network may be open")
 
 // Current returns the current state of the node as the kernel has it, in the form of a report. While

@@ -81,12 +81,12 @@ type newcomers struct {
 	planner
 	// devices are those of before, and those that others have made on them.
 	devices map[uint32]link
-	// own are addresses of devices, of which the kernel makes entries of bridges.
+	// own are addresses of devices, from which the kernel makes entries of bridges.
 	own map[string]bool
 	// there are the objects of before, by their canonical bytes, and hops its next hops by number.
 	there map[string]bool
 	hops  map[string]Message
-	// places are the neighbours and entries of before, and carriers whose these are.
+	// places has the carriers of the neighbours and entries of before, by their places.
 	places map[string]string
 	vlans  map[uint32]map[uint16]uint16
 	ways   ways

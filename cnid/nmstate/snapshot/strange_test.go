@@ -71,14 +71,14 @@ sysctl -qw net.ipv6.conf.eth1.disable_ipv6=1
 sysctl -qw net.ipv6.conf.eth2.disable_ipv6=1`,
 			change: `ip link set eth1 down`,
 		},
-		"a route of IPv6 of which one device has lost IPv6": {
+		"a route of IPv6 with a device that has lost IPv6": {
 			host: `ip link set eth1 up
 ip link set eth2 up
 ip -6 route add fd01::/64 nexthop via fd00::5 dev eth1 onlink nexthop via fd00::6 dev eth2 onlink
 sysctl -qw net.ipv6.conf.eth2.disable_ipv6=1`,
 			change: `ip link set eth1 down`,
 		},
-		"routes of which one device is down": {
+		"routes with a device that is down": {
 			host: `ip link set eth1 up
 ip link set eth2 up
 ip -6 route add fd01::/64 nexthop via fd00::5 dev eth1 onlink nexthop via fd00::6 dev eth2 onlink

@@ -268,8 +268,8 @@ func TestTheFileOfTheResolverIsWhatItWasOnceNoLeaseAddsToIt(t *testing.T) {
 	}
 }
 
-// TestNameServersOfALeaseAreNotStaticAfterABoot: the file of the resolver outlives a boot. What
-// another program of the host writes at the boot stays, and counts as static.
+// TestNameServersOfALeaseAreNotStaticAfterABoot: the file of the resolver outlives a boot. A
+// file that another program of the host writes at the boot stays, and counts as static.
 func TestNameServersOfALeaseAreNotStaticAfterABoot(t *testing.T) {
 	for name, c := range map[string]struct{ written, servers string }{
 		"the file as it was left":      {"", "192.0.2.53"},

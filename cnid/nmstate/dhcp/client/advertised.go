@@ -26,8 +26,8 @@ func (m *Manager) Advertised() (list []dhcp.Advertised) {
 // tellEvery is the time between two signals: anybody on a link may advertise all the time.
 const tellEvery = time.Second
 
-// onOptions notes what a router has told. Nobody is told of a change that comes too soon after
-// another one: who follows looks at intervals, too.
+// onOptions notes the options of a router's advertisement. A change that comes too soon after
+// another one makes no signal: the server also passes at intervals.
 func (m *Manager) onOptions(index int, options []byte, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -162,7 +162,7 @@ func (m Maker) Change() Stage {
 	return Stage{ip: times(m, 12, mixed), bridge: times(m, 2, m.bridge), settings: times(m, 2, m.setting)}
 }
 
-// Others returns commands of others while a change is open. What these add has the number 77.
+// Others returns commands of others while a change is open. Their objects have the number 77.
 func (m Maker) Others() Stage {
 	one := func() string {
 		d := m.device()
