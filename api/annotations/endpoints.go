@@ -110,8 +110,8 @@ func EndpointsOf(annotations map[string]string) (*Endpoints, error) {
 	return endpoints, nil
 }
 
-// prefixOf returns the part of a key up to its slash: that of the group which the author of an
-// annotation uses.
+// prefixOf returns the part of a key up to its slash: the group that the author of an annotation
+// uses.
 func prefixOf(key string) string {
 	group, _, _ := strings.Cut(key, "/")
 	return group + "/"

@@ -134,7 +134,7 @@ func ParseDefaultNetwork(text, podNamespace string) (*NetworkSelection, error) {
 	}
 	one := &list[0]
 	if one.Interface != "" && one.Interface != FirstInterface {
-		return nil, fmt.Errorf("it names the interface %s, and that of the default network is %s: remove the name", said.Quote(one.Interface), FirstInterface)
+		return nil, fmt.Errorf("it names the interface %s, and the default network is always at %s: remove the name", said.Quote(one.Interface), FirstInterface)
 	}
 	one.Interface = FirstInterface
 	if one.Namespace == "" {

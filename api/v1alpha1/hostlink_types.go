@@ -197,8 +197,8 @@ type HostLinkReportSpec struct {
 }
 
 // HostLinkReport has what one node lacks of host links, its addresses for them, and the
-// NetworkIDs that it has configurations for. Its name is that of the Node, and the Node's daemon writes it. A node that has nothing to
-// report need not have one.
+// NetworkIDs that it has configurations for. It has the name of the Node, and the Node's daemon
+// writes it. A node that has nothing to report need not have one.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,path=hostlinkreports,singular=hostlinkreport
