@@ -152,8 +152,8 @@ func (r *rig) removes(object client.Object) {
 	r.gone(object)
 }
 
-// withoutReady are kinds that have no condition Ready, and of which one may be not Ready because
-// an older one serves.
+// withoutReady are kinds without the condition Ready, and kinds with an object that may be not
+// Ready because an older one serves.
 var withoutReady = []string{"DelegationGrant", "NetworkAttachmentDefinition", "NodeNetworkConfigurationPolicy", "NodeNetConfPolicy"}
 
 // settled waits until the operator has told about the present object, and returns its condition

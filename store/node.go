@@ -46,7 +46,7 @@ type Node struct {
 	RoleLabel bool
 	// Leaving is true while the node has the taint ToBeDeletedByClusterAutoscaler.
 	Leaving bool
-	// Pools are the extended resources of which the node offers devices, in order.
+	// Pools are the extended resources whose devices the node offers, in order.
 	Pools []string
 	// Selection is a hash of what policies select nodes by, labels and taints: it changes
 	// with them.

@@ -19,7 +19,7 @@ type Pod struct {
 	Tenant string
 	// OwnerUID is the UID of the controller that made the pod, or "".
 	OwnerUID string
-	// StaticUID is what the node calls a static pod of which this is the mirror; "" for other
+	// StaticUID is the UID that the node gives a static pod, if this is its mirror; "" for other
 	// pods. The runtime knows no other UID of a static pod.
 	StaticUID string
 	// Node that the pod is bound to, or "".

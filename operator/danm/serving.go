@@ -64,7 +64,7 @@ func (s Serving) lacks(tx store.ReadTx, net *multinet.Network, link *linkState) 
 func (s Serving) static(tx store.ReadTx, net *multinet.Network) *refusal {
 	if !s.Delegation {
 		return &refusal{v1alpha1.NetworkTypeReason, fmt.Sprintf(
-			"type %q is that of a CNI plugin, and no node runs plugins: set multiNetwork.delegation.enabled of the chart, name the type in multiNetwork.vpcTypes if it is the cluster's own network, or use one of the types %v", net.Type, s.Kinds)}
+			"a CNI plugin serves the type %q, and no node runs plugins: set multiNetwork.delegation.enabled of the chart, name the type in multiNetwork.vpcTypes if it is the cluster's own network, or use one of the types %v", net.Type, s.Kinds)}
 	}
 	for grant := range multinet.AllGrants(tx) {
 		runs := slices.ContainsFunc(grant.Plugins, func(plugin string) bool { return strings.EqualFold(plugin, net.Type) })

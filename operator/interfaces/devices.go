@@ -56,7 +56,7 @@ func (cfg Config) granted(tx store.ReadTx, p *store.Pod, def *multinet.Definitio
 	}
 	text := strings.Join(settings, ", ")
 	if !unlabelled(p) || ofTenant(tx, p, def) {
-		return notGranted("%s sets %s, which pods of tenants can't have from a definition, and others not from that of a tenant: the cluster administrator can set it in a ClusterNetwork", def, text)
+		return notGranted("%s sets %s, which pods of tenants can't have from a definition, and no pod from a definition of a tenant: the cluster administrator can set it in a ClusterNetwork", def, text)
 	}
 	for _, grant := range cfg.Sharing.GrantsFor(tx, p.Namespace, def.Reference()) {
 		if !slices.ContainsFunc(settings, func(key string) bool { return !slices.Contains(grant.Settings, key) }) {

@@ -75,8 +75,8 @@ func convertNode(in *corev1.Node) (*store.Node, error) {
 // mostPools bounds the extended resources of one node that count.
 const mostPools = 64
 
-// poolsOf returns the extended resources of which there are some, in order: names with a
-// domain that is not one of Kubernetes.
+// poolsOf returns the extended resources that the node has, in order: names with a domain
+// that is not one of Kubernetes.
 func poolsOf(resources corev1.ResourceList) []string {
 	var all []string
 	for name, quantity := range resources {
