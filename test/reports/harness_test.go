@@ -42,8 +42,8 @@ func start(t *testing.T) *lab {
 	return &lab{Env: suite.Start(t)}
 }
 
-// TestReports runs all cases that do not disturb others, beside each other. What they
-// share is made once.
+// TestReports runs all cases that do not disturb others, beside each other. The objects that
+// they share are made once.
 func TestReports(t *testing.T) {
 	l := start(t)
 	l.common = newCommon(t, l.Env)

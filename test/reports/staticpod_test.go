@@ -20,7 +20,7 @@ import (
 
 var _ = kept(Report{
 	Name: "static-pod", Source: "k8snetworkplumbingwg/multus-cni#773", Kind: addresses,
-	Input: "A node runs a static pod, of which the runtime has another UID than the API server.",
+	Input: "A node runs a static pod. The runtime has another UID for it than the API server.",
 	Want:  "The pod starts in the VPC of its namespace, is reached by the address of its mirror, and leaves nothing.",
 	Run: func(t *testing.T, l *lab) {
 		first, second := l.Nodes()

@@ -131,7 +131,7 @@ func TestColumnsShowWholeLists(t *testing.T) {
 		for _, version := range definition.Spec.Versions {
 			for _, column := range version.AdditionalPrinterColumns {
 				if strings.Contains(column.JSONPath, "[*]") {
-					t.Errorf("%s: column %s has the path %s, of which people see the first result", definition.Name, column.Name, column.JSONPath)
+					t.Errorf("%s: column %s has the path %s, and people see its first result alone", definition.Name, column.Name, column.JSONPath)
 				}
 			}
 		}

@@ -23,7 +23,8 @@ import (
 
 const root = "../../.."
 
-// bridgeRange and bridgePlugin are those of the example in docs/node-ipam-api.md.
+// bridgeRange is the range of the infrastructure subnet. bridgePlugin is the example in
+// docs/node-ipam-api.md, with the bridge that UsePlugin removes.
 const (
 	bridgeRange  = "10.250.0.0/16"
 	bridgePlugin = `{"cniVersion":"1.0.0","name":"infra","plugins":[{"type":"bridge","bridge":"infra-br","isGateway":true,"ipMasq":false,"ipam":{"type":"alioth-ipam"}}]}`
