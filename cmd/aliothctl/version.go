@@ -183,8 +183,10 @@ func (c *cluster) nodeVersion(ctx context.Context, node string, pod *corev1.Pod)
 		return found
 	}
 	found.Daemon, found.Plugin = released(answer.Daemon), released(answer.Plugin)
-	if found.Plugin == "" {
-		found.Problem = answer.Plugin
+	if found.Daemon == "" {
+		found.Problem = "the daemon does not tell its version"
+	} else if found.Plugin == "" {
+		found.Problem = cmp.Or(answer.Plugin, "the plugin does not tell its version")
 	}
 	return found
 }
@@ -196,26 +198,45 @@ var release = regexp.MustCompile(`\bv\d+\.\d+\.\d+[^\s,]*`)
 func released(text string) string { return release.FindString(text) }
 
 // judge adds to each version whose pair is not supported the reason, and returns whether
-// there is one.
+// there is a problem: a version that is not known is one.
 func (v *versions) judge() (apart bool) {
-	add := func(problem *string, err error) {
+	note := func(problem *string, err error) {
 		if err != nil && *problem == "" {
-			*problem, apart = err.Error(), true
+			*problem = err.Error()
 		}
+		apart = apart || *problem != ""
 	}
+	known := slices.DeleteFunc(slices.Clone(v.Operators), func(o operatorVersion) bool { return o.Version == "" })
 	for i := range v.Operators {
 		operator := &v.Operators[i]
 		if operator.Version == "" {
+			note(&operator.Problem, errors.New("the operator does not tell its version"))
 			continue
 		}
-		add(&operator.Problem, skew(ofClient, v.Client.Version, operator.Version))
-		for n := range v.Nodes {
-			if node := &v.Nodes[n]; node.Daemon != "" && node.Plugin != "" {
-				add(&node.Problem, errors.Join(skew(ofDaemon, node.Daemon, operator.Version), skew(ofPlugin, node.Plugin, operator.Version)))
-			}
+		note(&operator.Problem, skew(ofClient, v.Client.Version, operator.Version))
+	}
+	for i := range v.Nodes {
+		node := &v.Nodes[i]
+		if len(known) == 0 {
+			note(&node.Problem, errors.New("no operator tells its version"))
+		}
+		for _, operator := range known {
+			note(&node.Problem, node.skew(operator.Version))
 		}
 	}
 	return apart
+}
+
+// skew returns why the node's programs do not work with an operator; nil if they do.
+func (n nodeVersion) skew(operator string) error {
+	var plugin error
+	if n.Plugin != "" {
+		plugin = skew(ofPlugin, n.Plugin, operator)
+	}
+	if n.Daemon == "" {
+		return plugin
+	}
+	return errors.Join(skew(ofDaemon, n.Daemon, operator), plugin)
 }
 
 func (v *versions) write(out io.Writer, format string) error {

@@ -66,8 +66,14 @@ func TestVersionsThatDoNotWorkTogetherAreToldAtTheirRow(t *testing.T) {
 			t.Errorf("the output lacks %q:\n%s", want, out.String())
 		}
 	}
-	if v.Nodes = v.Nodes[:2]; v.judge() {
+	if v.Operators, v.Nodes = v.Operators[:1], v.Nodes[:2]; v.judge() {
 		t.Errorf("equal or supported versions do not work together: %+v", v)
+	}
+	if v.Nodes[0].Plugin, v.Nodes[0].Problem = "", "the plugin is gone"; !v.judge() {
+		t.Error("an unknown version works together with others")
+	}
+	if v.Operators = nil; !v.judge() || v.Nodes[1].Problem == "" {
+		t.Errorf("without an operator all works together: %+v", v)
 	}
 }
 

@@ -25,6 +25,7 @@ var _ = kept(Report{
 		l.Run(t, one, two)
 		l.create(t, three)
 		l.ExpectRefused(t, three, v1alpha1.SubnetExhaustedReason, "net1")
+		l.expectOwn(t, 0, three)
 		if err := l.Delete(patience(t), one); err != nil {
 			t.Fatal(err)
 		}

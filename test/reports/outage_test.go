@@ -35,7 +35,7 @@ func (o *outage) through(t *testing.T, l *lab, cases []Report) {
 	o.left = len(cases)
 	o.steps = []func() error{
 		func() error { return o.begin(ctx, l) },
-		func() error { return o.end(ctx, l) },
+		func() error { return o.end(stage.Within(t, stage.Patience), l) }, // also after cases that took all their time
 	}
 	var all sync.WaitGroup
 	for _, r := range cases {

@@ -37,6 +37,10 @@ const (
 	optionHeader, optionUnit     = 8, 8
 )
 
+// maxTold is how long a text counts that is told once. Routers tell it at least each half hour
+// (RFC 4861, section 6.2.1), whatever its lifetime. What a host forges ends by itself.
+const maxTold = 24 * time.Hour
+
 // Note notes the options of an advertisement. It reports whether the resolver changes by them.
 func (a *Advertised) Note(options []byte, now time.Time) (changed bool) {
 	before := a.Live(now)
@@ -52,10 +56,8 @@ func (a *Advertised) Note(options []byte, now time.Time) (changed bool) {
 }
 
 func (a *Advertised) option(option []byte, now time.Time) {
-	var until time.Time // for ever
-	if seconds := binary.BigEndian.Uint32(option[4:]); seconds != Forever {
-		until = now.Add(time.Duration(seconds) * time.Second)
-	}
+	lifetime := time.Duration(binary.BigEndian.Uint32(option[4:])) * time.Second
+	until := now.Add(min(lifetime, maxTold))
 	rest := option[optionHeader:]
 	switch option[0] {
 	case optionServers:

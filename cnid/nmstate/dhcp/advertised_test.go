@@ -68,7 +68,7 @@ func TestWhatRoutersTellCountsUntilItsEnd(t *testing.T) {
 		}
 	}
 	for after, want := range map[time.Duration]string{
-		time.Minute: "2001:db8::54 a.example b.example", 2 * time.Minute: "2001:db8::54", 1000 * time.Hour: "2001:db8::54",
+		time.Minute: "2001:db8::54 a.example b.example", 2 * time.Minute: "2001:db8::54", 23 * time.Hour: "2001:db8::54", 24 * time.Hour: "",
 	} {
 		if got := a.words(now.Add(after)); got != want {
 			t.Errorf("after %v: %q, want %q", after, got, want)
