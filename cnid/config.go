@@ -68,6 +68,9 @@ type Config struct {
 	TunnelPort uint16
 	// HostLinkPort is the UDP port of VXLAN links outside of every VPC.
 	HostLinkPort uint16
+	// VXLANDevices are the devices of the nodes that may have such links without an
+	// InternalIP of the Node.
+	VXLANDevices []string
 	// NodePorts serves NodePorts of Services, and addresses from outside that lead
 	// to them. False where another program does, such as kube-proxy.
 	NodePorts bool

@@ -99,7 +99,7 @@ func newDaemon(n *node, c control) *daemon {
 	ask := func() { n.progress.Ask() }
 	d.apiHost = apihost.New(n.cfg.APIServerHost, resolve, ask, n.log)
 	d.hostLinks = hostlink.New(n.links, hostlink.Config{
-		Node: n.cfg.NodeName, Store: n.store, Records: n.journal.Records, Synced: c.synced, Port: n.cfg.HostLinkPort, Trusted: n.cfg.UnderlayAttachments,
+		Node: n.cfg.NodeName, Store: n.store, Records: n.journal.Records, Synced: c.synced, Port: n.cfg.HostLinkPort, Trusted: n.cfg.UnderlayAttachments, Devices: n.cfg.VXLANDevices,
 		Every: n.cfg.RecheckEvery, Made: func() { d.restorer.Look() }, Failed: c.reporter.LinksFailed, Addressed: c.reporter.LinksAddressed, Log: n.log,
 	})
 	n.ofLinks = d.hostLinks.Addresses

@@ -98,6 +98,9 @@ const (
 	ParentUnsuitableReason = "ParentUnsuitable"
 	// ParentUnaddressedReason: the parent device of a VXLAN has no IP address.
 	ParentUnaddressedReason = "ParentUnaddressed"
+	// VXLANDeviceNotListedReason: the parent device of a VXLAN has no InternalIP of the node,
+	// and the administrator has not listed the device.
+	VXLANDeviceNotListedReason = "VXLANDeviceNotListed"
 	// KernelUnsupportedReason: the node's kernel has no such links.
 	KernelUnsupportedReason = "KernelUnsupported"
 	// LinkRefusedReason: the kernel refuses this link.

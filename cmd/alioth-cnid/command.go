@@ -128,6 +128,7 @@ func (o *options) addFlags(root *cobra.Command) {
 	flags.StringSliceVar(&o.metadata, "metadata-addresses", texts(o.Metadata), "addresses of cloud metadata services; closed unless spec.egressAllow of the VPC has exactly that address")
 	flags.Uint16Var(&o.TunnelPort, "tunnel-port", o.TunnelPort, "UDP port of VXLAN, the same on all nodes")
 	flags.Uint16Var(&o.HostLinkPort, "host-link-vxlan-port", o.HostLinkPort, "UDP port of VXLAN links outside of VPCs, the same on all nodes")
+	flags.StringSliceVar(&o.VXLANDevices, "vxlan-devices", nil, "names of devices of the nodes that may have VXLAN links outside of VPCs without an InternalIP of the Node; pods must not reach the networks of these devices")
 	flags.BoolVar(&o.NodePorts, "node-ports", o.NodePorts, "serve NodePorts and external addresses of Services on this node; set to false if kube-proxy serves them")
 	flags.BoolVar(&o.ScaledEndpoints, "scaled-endpoints", o.ScaledEndpoints, "follow what the operator judges of Services, instead of Services, EndpointSlices and Networks; the operator needs the same option")
 	flags.Uint32Var(&o.FlowsPerShadow, "flows-per-pod", o.FlowsPerShadow, "limit of flows through the host per pod; 0: no limit")

@@ -31,7 +31,7 @@ import (
 // other VXLAN devices use, and 4790, which is that of VXLAN-GPE, are not free on many nodes.
 const DefaultPort = 14789
 
-// Config is what a Keeper works with. All fields are required.
+// Config is what a Keeper works with. All fields but Devices are required.
 type Config struct {
 	// Node is the name of the node.
 	Node  string
@@ -46,6 +46,9 @@ type Config struct {
 	Port uint16
 	// Trusted: pods on a device are trusted as the node is.
 	Trusted bool
+	// Devices are the names of the devices that may have VXLANs without an InternalIP of the
+	// node.
+	Devices []string
 	// Every is the interval at which links are compared without a reason.
 	Every time.Duration
 	// Made is called after a pass that made a link. If the link had been there before, the
@@ -117,6 +120,7 @@ func (k *Keeper) wait(ctx context.Context, changed <-chan struct{}) {
 
 func (k *Keeper) demanded(tx store.ReadTx) links.State {
 	s := links.StateOf(tx, k.cfg.Node, k.cfg.Records())
+	s.Listed = k.cfg.Devices
 	if k.cfg.Trusted {
 		s.Direct = nil
 	}
@@ -148,7 +152,7 @@ func (k *Keeper) Pass() error {
 		return err
 	}
 	plan := links.Decide(want, devices, k.cfg.Port)
-	refused, err := k.carryOut(plan, want)
+	refused, err := k.carryOut(plan)
 	k.conclude(want, plan, refused)
 	if len(without(plan.Make, refused)) > 0 {
 		k.cfg.Made()
@@ -161,12 +165,12 @@ func (k *Keeper) Pass() error {
 
 // carryOut returns the errors of links, by identity, beside all errors. The filter comes
 // before the first VXLAN link, and goes after the last.
-func (k *Keeper) carryOut(plan links.Plan, want links.State) (map[multinet.LinkID]error, error) {
+func (k *Keeper) carryOut(plan links.Plan) (map[multinet.LinkID]error, error) {
 	refused, vxlans := map[multinet.LinkID]error{}, vxlansOf(plan)
 	gone := k.delete(plan.Delete)
 	failures := []error{gone}
 	if plan.Guarded {
-		err := (filter{Port: k.cfg.Port, Peers: want.Known()}).guard(k.kernel.space)
+		err := (filter{Port: k.cfg.Port, Peers: plan.Senders}).guard(k.kernel.space)
 		for _, l := range vxlans {
 			refused[l.LinkID] = err
 		}

@@ -71,7 +71,7 @@ func (n *node) start(t testing.TB) {
 	t.Cleanup(kernel.Close)
 	n.keeper = hostlink.New(kernel, hostlink.Config{
 		Node: n.name, Store: n.store, Records: func() []journal.Record { return n.records },
-		Synced: func() (bool, <-chan struct{}) { return !n.unread, nil }, Port: n.port, Every: 1 << 40,
+		Synced: func() (bool, <-chan struct{}) { return !n.unread, nil }, Port: n.port, Devices: []string{"eth1"}, Every: 1 << 40,
 		Made: func() { n.made++ },
 		Failed: func(list []multinet.LinkFailure) {
 			n.mu.Lock()

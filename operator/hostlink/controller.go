@@ -98,6 +98,7 @@ func source(f *feed.Feed, limit int) *feed.Source {
 			}
 			return all
 		}),
+		feed.On(ofNamespace),
 		feed.On(func(tx store.ReadTx, _, _ *multinet.Grant) []feed.Request { return ofDefinitions(tx) }),
 		feed.On(func(tx store.ReadTx, _, _ *multinet.TenantConfig) []feed.Request { return ofDefinitions(tx) }),
 		feed.On(func(_ store.ReadTx, old, now *multinet.HostVNIClaim) []feed.Request {
@@ -133,6 +134,19 @@ func ofDefinition(def *multinet.Definition) []feed.Request {
 		return nil
 	}
 	return request(def.Link)
+}
+
+// ofNamespace requests the links of the definitions of a namespace, when the namespace comes,
+// goes, or changes its tenant.
+func ofNamespace(tx store.ReadTx, old, now *store.Namespace) []feed.Request {
+	if old != nil && now != nil && old.Tenant == now.Tenant {
+		return nil
+	}
+	var all []feed.Request
+	for _, def := range multinet.OldestOnLinks(tx, feed.Either(old, now).Name, 0) {
+		all = append(all, ofDefinition(def)...)
+	}
+	return all
 }
 
 // ofNextDefinitions requests the links that a namespace may have without a definition that is

@@ -29,7 +29,7 @@ func TestANamespaceHasSoManyLinks(t *testing.T) {
 	for i := range 4 {
 		rows = append(rows, define("a", i, i))
 	}
-	rows = append(rows, define("a", 9, 0), define("b", 9, 9), &multinet.Grant{
+	rows = append(rows, define("a", 9, 0), define("b", 9, 9), plain("a"), plain("b"), &multinet.Grant{
 		Meta: operatortest.Meta("grant", 0), Name: "g", Namespaces: []string{"a", "b"}, Plugins: []string{"macvlan"},
 	})
 	r := &Reconciler{Delegation: true, Numbers: 2}

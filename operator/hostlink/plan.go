@@ -8,6 +8,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/delegation"
 	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/tenancy"
 )
 
 // wanted returns what the nodes have to make of a link, nil if no network wants it. The
@@ -40,13 +41,13 @@ func (r *Reconciler) wanted(tx store.ReadTx, id multinet.LinkID) *v1alpha1.HostL
 }
 
 // defines reports whether a definition has its link: as long as a grant permits its plugins,
-// or a pod may have an interface of it. The numbers of tenants are not for definitions, and a
-// namespace has a limit of links.
+// or a pod may have an interface of it. Definitions of tenants never run plugins, the numbers
+// of tenants are not for definitions, and a namespace has a limit of links.
 func (r *Reconciler) defines(tx store.ReadTx, def *multinet.Definition) bool {
 	if len(multinet.ClaimsByNetwork(tx, def.UID)) > 0 {
 		return true
 	}
-	if def.Deleting || multinet.TenantsNumber(tx, def.Link) != "" || multinet.ExceedsLinks(tx, def, r.Numbers) {
+	if def.Deleting || ofTenant(tx, def.Namespace) || multinet.TenantsNumber(tx, def.Link) != "" || multinet.ExceedsLinks(tx, def, r.Numbers) {
 		return false
 	}
 	for grant := range multinet.AllGrants(tx) {
@@ -61,6 +62,12 @@ func (r *Reconciler) defines(tx store.ReadTx, def *multinet.Definition) bool {
 		}
 	}
 	return false
+}
+
+// ofTenant reports whether a namespace has a tenant label, or is not known yet.
+func ofTenant(tx store.ReadTx, namespace string) bool {
+	row := store.GetNamespace(tx, namespace)
+	return row == nil || tenancy.Labelled(row.Tenant)
 }
 
 // wants reports whether a network wants its link: from when it is Ready, and as long as a

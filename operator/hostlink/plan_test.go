@@ -5,11 +5,13 @@ package hostlink
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/multinet"
@@ -88,6 +90,11 @@ func granted(plugins ...string) *multinet.Grant {
 	return &multinet.Grant{Meta: operatortest.Meta("grant", 0), Name: "grant", Namespaces: []string{"a"}, Plugins: plugins}
 }
 
+// plain is a namespace without a tenant label.
+func plain(name string) *store.Namespace {
+	return &store.Namespace{Meta: operatortest.Meta("uid-"+name, 0), Name: name, Tenant: v1alpha1.NamespaceTenantPrefix + name}
+}
+
 // TestADefinitionHasItsLinkOnlyWhileItIsGranted: its author decides nothing by itself.
 func TestADefinitionHasItsLinkOnlyWhileItIsGranted(t *testing.T) {
 	definition := func(change func(*multinet.Definition)) *multinet.Definition {
@@ -101,28 +108,41 @@ func TestADefinitionHasItsLinkOnlyWhileItIsGranted(t *testing.T) {
 		return def
 	}
 	spec := &v1alpha1.HostLinkSpec{Type: "vxlan", VNI: 100, Device: "ens4", NetworkID: "wire"}
+	lent := &multinet.Grant{Meta: operatortest.Meta("lent", 0), Name: "lent", Namespaces: []string{"b"}, FromNamespaces: []string{"a"}, Plugins: []string{"macvlan"}}
+	tenants := &store.Namespace{Meta: operatortest.Meta("a", 0), Name: "a", Tenant: "red"}
 	number := &multinet.HostVNIClaim{Meta: operatortest.Meta("number", 0), Name: "number", Type: "vxlan", VNI: 100, Device: "ens4"}
 	claim := &multinet.Claim{Meta: operatortest.Meta("claim", 0), Namespace: "a", Name: "p.net1", PodUID: "p", Network: definition(nil).Reference()}
 	for name, c := range map[string]struct {
 		rows []any
+		// of is the namespace of the definition, by default one without a tenant label.
+		of   *store.Namespace
 		off  bool
 		want *v1alpha1.HostLinkSpec
 	}{
-		"granted":              {rows: []any{definition(nil), granted("macvlan")}, want: spec},
-		"no grant":             {rows: []any{definition(nil)}},
-		"another plugin":       {rows: []any{definition(nil), granted("ipvlan")}},
-		"no delegation at all": {rows: []any{definition(nil), granted("macvlan")}, off: true},
-		"no grant, with a pod": {rows: []any{definition(nil), claim}, want: spec},
-		"being deleted":        {rows: []any{definition(func(d *multinet.Definition) { d.Deleting = true }), granted("macvlan")}},
-		"a tenant's number":    {rows: []any{definition(nil), granted("macvlan"), number}},
-		"beside a network":     {rows: []any{definition(nil), granted("macvlan"), network("b", 0, func(n *multinet.Network) { n.MTU = 1400 })}, want: &v1alpha1.HostLinkSpec{Type: "vxlan", VNI: 100, Device: "ens4", NetworkID: "id-b"}},
+		"granted":                 {rows: []any{definition(nil), granted("macvlan")}, want: spec},
+		"no grant":                {rows: []any{definition(nil)}},
+		"lent":                    {rows: []any{definition(nil), lent}, want: spec},
+		"lent by a tenant":        {rows: []any{definition(nil), lent}, of: tenants},
+		"granted to a tenant":     {rows: []any{definition(nil), granted("macvlan")}, of: tenants},
+		"of a tenant, with a pod": {rows: []any{definition(nil), claim}, of: tenants, want: spec},
+		"an unknown namespace":    {rows: []any{definition(nil), granted("macvlan"), lent}, of: plain("other")},
+		"another plugin":          {rows: []any{definition(nil), granted("ipvlan")}},
+		"no delegation at all":    {rows: []any{definition(nil), granted("macvlan")}, off: true},
+		"no grant, with a pod":    {rows: []any{definition(nil), claim}, want: spec},
+		"being deleted":           {rows: []any{definition(func(d *multinet.Definition) { d.Deleting = true }), granted("macvlan")}},
+		"a tenant's number":       {rows: []any{definition(nil), granted("macvlan"), number}},
+		"beside a network":        {rows: []any{definition(nil), granted("macvlan"), network("b", 0, func(n *multinet.Network) { n.MTU = 1400 })}, want: &v1alpha1.HostLinkSpec{Type: "vxlan", VNI: 100, Device: "ens4", NetworkID: "id-b"}},
 		"an IPAM without grant": {rows: []any{definition(func(d *multinet.Definition) {
 			d.Config = `{"type":"macvlan","master":"ens4","vxlan":100,"ipam":{"type":"dhcp"}}`
 		}), granted("macvlan")}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			namespace := c.of
+			if namespace == nil {
+				namespace = plain("a")
+			}
 			var got *v1alpha1.HostLinkSpec
-			operatortest.New(t, c.rows...).View(func(tx store.ReadTx) {
+			operatortest.New(t, append(c.rows, namespace)...).View(func(tx store.ReadTx) {
 				got = (&Reconciler{Delegation: !c.off}).wanted(tx, red)
 				if requests := ofDefinitions(tx); len(requests) != 1 {
 					t.Errorf("requests are %v", requests)
@@ -133,6 +153,26 @@ func TestADefinitionHasItsLinkOnlyWhileItIsGranted(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestATenantLabelRequestsTheLinksOfANamespace, as they may begin or end with it.
+func TestATenantLabelRequestsTheLinksOfANamespace(t *testing.T) {
+	def := &multinet.Definition{Meta: operatortest.Meta("def", 0), Namespace: "a", Name: "wire", Link: red}
+	other := &multinet.Definition{Meta: operatortest.Meta("other", 0), Namespace: "b", Name: "wire", Link: multinet.LinkID{Device: "ens5", Type: multinet.VLAN, VNI: 5}}
+	labelled := plain("a")
+	labelled.Tenant = "red"
+	operatortest.New(t, def, other).View(func(tx store.ReadTx) {
+		for _, c := range []struct {
+			old, now *store.Namespace
+			want     []feed.Request
+		}{
+			{plain("a"), labelled, request(red)}, {nil, plain("a"), request(red)}, {labelled, nil, request(red)}, {plain("a"), plain("a"), nil},
+		} {
+			if got := ofNamespace(tx, c.old, c.now); !slices.Equal(got, c.want) {
+				t.Errorf("from %v to %v: requests are %v", c.old, c.now, got)
+			}
+		}
+	})
 }
 
 func TestANetworkRequestsItsLink(t *testing.T) {

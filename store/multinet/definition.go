@@ -92,7 +92,7 @@ func ExceedsLinks(tx store.ReadTx, def *Definition, limit int) bool {
 }
 
 // OldestOnLinks returns the oldest definition of each of the first links of a namespace, up to
-// a limit.
+// a limit; 0 for all.
 func OldestOnLinks(tx store.ReadTx, namespace string, limit int) []*Definition {
 	var all []*Definition
 	seen := map[LinkID]struct{}{}

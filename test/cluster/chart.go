@@ -19,6 +19,10 @@ import (
 	"github.com/alioth-net/alioth/test/images"
 )
 
+// VXLANDevice is the device beside eth0 that the nodes may have VXLANs on. No node has it at
+// first.
+const VXLANDevice = "second0"
+
 // installChart installs or upgrades Alioth by its chart, and restarts it where
 // its image has changed under the same name.
 func (c *Cluster) installChart(ctx context.Context, p parts) error {
@@ -40,7 +44,7 @@ func (c *Cluster) helmArgs(chart string) []string {
 		"--set", "apiServer.host=" + c.Nodes()[0].IPv4.String(),
 		"--set", fmt.Sprintf("apiServer.port=%d", control.Port),
 		"--set", "image.tag=dev", "--set", "image.pullPolicy=Never", "--set", "daemon.proxyHealth=true", "--set", "multiNetwork.delegation.enabled=true", "--set", "multiNetwork.globalNamespaces={alioth-global}",
-		"--set", "multiNetwork.vpcTypes={flannel}", "--set", "nodeNetworkState.enabled=true",
+		"--set", "multiNetwork.vpcTypes={flannel}", "--set", "multiNetwork.vxlanDevices={" + VXLANDevice + "}", "--set", "nodeNetworkState.enabled=true",
 		"--set", "nodeIPAM.enabled=true", "--set", "nodeIPAM.infraSubnet=default", "--set", "nodeIPAM.devices={ipam*}",
 		// Tests wait until a daemon finds changes that the kernel does not report, and
 		// until the VNIs of their VPCs are free.

@@ -20,6 +20,7 @@ import (
 	"github.com/alioth-net/alioth/api/annotations"
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/test/cluster"
 	"github.com/alioth-net/alioth/test/e2e/scene"
 	"github.com/alioth-net/alioth/test/e2e/stage"
 	"github.com/alioth-net/alioth/test/testtool/report"
@@ -88,7 +89,7 @@ func TestAVXLANOnASecondDeviceOfTheNodes(t *testing.T) {
 	e := start(t)
 	tenant := e.Tenant(t, stage.Overlapping("seconddevice"))
 	nodes := e.Lab.Nodes()[:2]
-	const device = "second0"
+	const device = cluster.VXLANDevice
 	network := onVXLAN(tenant.Namespace.Name, "storage", device, 7105)
 	e.makeNetwork(t, network)
 	e.awaitReason(t, network, v1alpha1.NoServingNodeReason)

@@ -83,6 +83,8 @@ type Plan struct {
 	// Addresses are the node's own at the devices of its VXLANs, where the other nodes can't
 	// know them from its Node object.
 	Addresses []multinet.DeviceAddrs
+	// Senders are the other nodes' addresses from which the node accepts packets of VXLANs.
+	Senders []netip.Addr
 	// More: there are more orphans than one plan deletes.
 	More bool
 	// Guarded: the node has VXLAN links, or others may have some. The filter is before the port
@@ -97,16 +99,25 @@ const maxOrphans = 16
 // Decide compares what the node has with what it has to have. port is the UDP port of
 // VXLAN links.
 func Decide(s State, devices []Device, port uint16) Plan {
-	p := Plan{Links: map[multinet.LinkID]Link{}}
+	s.Peers = s.trusted(devices)
+	p := Plan{Links: map[multinet.LinkID]Link{}, Senders: s.senders()}
 	possible := p.possible(s, devices, port)
 	demanded := map[multinet.LinkID]bool{}
 	for _, w := range s.Wanted {
 		demanded[w.LinkID] = true
 	}
-	held := p.keep(devices, possible, func(id multinet.LinkID) bool { return !demanded[id] })
+	held := p.keep(devices, possible, func(id multinet.LinkID, d Device) bool { return !demanded[id] || p.unlisted(id, d, s.Own) })
 	p.name(s.Wanted, possible, held, devices)
 	p.Guarded = p.guarded(s, devices)
 	return p
+}
+
+// unlisted reports whether a device is a link on a parent that is not listed any more. One
+// with an address of the node stays: its parent had the address, which may come back.
+func (p *Plan) unlisted(id multinet.LinkID, d Device, own []netip.Addr) bool {
+	return len(own) > 0 && !slices.Contains(own, d.Local) && slices.ContainsFunc(p.Failures, func(f multinet.LinkFailure) bool {
+		return f.Reason == v1alpha1.VXLANDeviceNotListedReason && f.Concerns(id)
+	})
 }
 
 // guarded reports whether VXLAN links are demanded, or on the node after the plan.
@@ -185,6 +196,10 @@ func (p *Plan) connect(link *Link, parent Device, s State) *multinet.LinkFailure
 	refused := func(reason, format string) *multinet.LinkFailure {
 		return &multinet.LinkFailure{LinkID: multinet.LinkID{Device: link.Device, Type: link.Type}, Reason: reason, Message: fmt.Sprintf(format, link.Device)}
 	}
+	if !known && !slices.Contains(s.Listed, link.Device) {
+		return refused(v1alpha1.VXLANDeviceNotListedReason, "device %[1]s has no InternalIP of the node, and multiNetwork.vxlanDevices of the chart does not list %[1]s: "+
+			"add it there if no pod can send on it as a node (docs/isolation.md), or use the device with the node's address")
+	}
 	if len(own) == 0 {
 		return refused(v1alpha1.ParentUnaddressedReason, "device %s has no IP address, from which the node could send the packets of its VXLANs; give it one, in the same family on all nodes, or use a vlan")
 	}
@@ -242,7 +257,7 @@ func overhead(local netip.Addr) int {
 // keep returns the devices that are wanted links, by identity. Marked devices that are
 // something else by now, second ones, and those that an ended process has not marked, are
 // deleted. A link whose parent does not fit any more stays, for it may fit again.
-func (p *Plan) keep(devices []Device, possible map[multinet.LinkID]Link, orphan func(multinet.LinkID) bool) map[multinet.LinkID]Device {
+func (p *Plan) keep(devices []Device, possible map[multinet.LinkID]Link, orphan func(multinet.LinkID, Device) bool) map[multinet.LinkID]Device {
 	held, orphans := map[multinet.LinkID]Device{}, 0
 	for _, d := range devices {
 		id, ours := Marked(d.Alias)
@@ -259,9 +274,9 @@ func (p *Plan) keep(devices []Device, possible map[multinet.LinkID]Link, orphan 
 			held[id] = d
 		case wanted:
 			p.Delete = append(p.Delete, d)
-		case orphan(id) && orphans == maxOrphans:
+		case orphan(id, d) && orphans == maxOrphans:
 			p.More = true
-		case orphan(id):
+		case orphan(id, d):
 			orphans++
 			p.Delete = append(p.Delete, d)
 		}

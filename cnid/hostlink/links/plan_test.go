@@ -108,7 +108,7 @@ func TestDecide(t *testing.T) {
 		"another MTU of the link":           {wanted: both[:1], devices: []links.Device{eth0, small}, want: told{Change: []string{"red.100"}}},
 		"another MTU of the parent":         {wanted: both[:1], devices: []links.Device{jumbo, held(7, "red.100", red)}, want: told{Change: []string{"red.100"}}},
 		"an orphan":                         {devices: []links.Device{eth0, held(7, "red.100", red)}, want: told{Delete: []string{"red.100"}}},
-		"a link whose parent lost its fit":  {wanted: both[1:], devices: []links.Device{ethernet(2, "eth0"), held(8, "vx_blue", blue)}, want: told{Fail: []string{"eth0 vxlan ParentUnaddressed"}}},
+		"a link whose parent lost its fit":  {wanted: both[1:], devices: []links.Device{ethernet(2, "eth0"), held(8, "vx_blue", blue)}, want: told{Fail: []string{"eth0 vxlan VXLANDeviceNotListed"}}},
 		"another parent":                    {wanted: both[:1], devices: []links.Device{eth0, moved}, want: told{Delete: []string{"red.100"}, Make: []string{"red.100 VLAN 100 on eth0"}}},
 		"another port":                      {wanted: both[1:], devices: []links.Device{eth0, otherPort}, want: told{Delete: []string{"vx_blue"}, Make: []string{"vx_blue VXLAN 200 on eth0"}}},
 		"a second device with the mark":     {wanted: both[:1], devices: []links.Device{eth0, held(7, "red.100", red), second}, want: told{Delete: []string{"copy"}}},
@@ -118,7 +118,9 @@ func TestDecide(t *testing.T) {
 		"a renamed link keeps its new name": {wanted: both[:1], devices: []links.Device{eth0, held(7, "renamed", red)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := tell(links.Decide(stateWith(c.wanted...), c.devices, port))
+			s := stateWith(c.wanted...)
+			s.Listed = []string{"eth1"}
+			got := tell(links.Decide(s, c.devices, port))
 			if name == "a foreign device of the name" && len(got.Make) == 1 {
 				got.Make[0] = strings.Replace(got.Make[0], got.Make[0][4:10], "0a0a0a", 1)
 			}
@@ -188,10 +190,13 @@ func TestAVXLANOnAnotherDevice(t *testing.T) {
 		return multinet.DeviceAddrs{Device: device, Addrs: ips(addrs...)}
 	}
 	s := stateWith(wanted(id, "x"), wanted(on("eth1", "vxlan", 2), "y"), wanted(on("eth0", "vxlan", 3), "z"))
+	s.Listed = []string{"eth1"}
 	s.Peers = []links.Peer{
 		{Addrs: ips("192.0.2.2", "2001:db8::2")},
-		{Addrs: ips("192.0.2.3"), At: []multinet.DeviceAddrs{at("eth1", "198.51.100.3", "2001:db8:1::3"), at("eth2", "203.0.113.3")}},
+		{Addrs: ips("192.0.2.3"), At: []multinet.DeviceAddrs{at("eth1", "198.51.100.3", "2001:db8:1::3", "198.51.100.250"), at("eth2", "203.0.113.3")}},
 	}
+	// Reports about devices that are not listed, and about addresses of this node, do not count.
+	senders := ips("192.0.2.2", "192.0.2.3", "198.51.100.3", "2001:db8::2", "2001:db8:1::3")
 	for _, c := range []struct {
 		name    string
 		has     []string
@@ -204,7 +209,11 @@ func TestAVXLANOnAnotherDevice(t *testing.T) {
 		{"an address that the nodes know", []string{"198.51.100.1", "2001:db8::1"}, "2001:db8::1", []string{"2001:db8::2", "2001:db8:1::3"}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := links.Decide(s, []links.Device{ethernet(2, "eth0", "192.0.2.1"), ethernet(3, "eth1", c.has...)}, port)
+			devices := []links.Device{ethernet(2, "eth0", "192.0.2.1"), ethernet(3, "eth1", c.has...), ethernet(4, "eth4", "198.51.100.250")}
+			p := links.Decide(s, devices, port)
+			if !slices.Equal(p.Senders, senders) {
+				t.Errorf("senders are %v", p.Senders)
+			}
 			got := p.Links[id]
 			if got.Local != netip.MustParseAddr(c.local) || !slices.Equal(got.Peers, ips(c.peers...)) {
 				t.Errorf("the link is %+v", got)
@@ -217,8 +226,50 @@ func TestAVXLANOnAnotherDevice(t *testing.T) {
 			}
 		})
 	}
-	if got := s.Known(); !slices.Equal(got, ips("192.0.2.2", "192.0.2.3", "198.51.100.3", "203.0.113.3", "2001:db8::2", "2001:db8:1::3")) {
-		t.Errorf("known addresses are %v", got)
+}
+
+// TestAVXLANIsOnNoDeviceThatAnAdministratorHasNotListed, whatever address it has. A VLAN may be
+// there, and a VXLAN with an address of the node on each device.
+func TestAVXLANIsOnNoDeviceThatAnAdministratorHasNotListed(t *testing.T) {
+	id, local := on("eth1", "vxlan", 200), netip.MustParseAddr("198.51.100.1")
+	link := held(8, "vx_blue", id)
+	link.Lower, link.Local = 3, local
+	of := func(addrs ...string) []links.Device {
+		return []links.Device{ethernet(2, "eth0", "192.0.2.1"), ethernet(3, "eth1", addrs...)}
+	}
+	refused := told{Make: []string{"red.100 VLAN 100 on eth1"}, Fail: []string{"eth1 vxlan VXLANDeviceNotListed"}}
+	made := told{Make: []string{"red.100 VLAN 100 on eth1", "vx_blue VXLAN 200 on eth1"}}
+	gone := refused
+	gone.Delete = []string{"vx_blue"}
+	for name, c := range map[string]struct {
+		listed  []string
+		unknown bool
+		devices []links.Device
+		want    told
+	}{
+		"none is listed":                     {devices: of("198.51.100.1"), want: refused},
+		"another one is listed":              {listed: []string{"eth1.5", "eth"}, devices: of("198.51.100.1"), want: refused},
+		"the device has no address":          {devices: of(), want: refused},
+		"listed":                             {listed: []string{"eth2", "eth1"}, devices: of("198.51.100.1"), want: made},
+		"an InternalIP":                      {devices: of("2001:db8::1"), want: made},
+		"not listed any more":                {devices: append(of("198.51.100.1"), link), want: gone},
+		"not listed, and the node is unread": {unknown: true, devices: append(of("198.51.100.1"), link), want: refused},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := stateWith(wanted(on("eth1", "vlan", 100), "red"), wanted(id, "blue"))
+			if s.Listed = c.listed; c.unknown {
+				s.Own = nil
+			}
+			p := links.Decide(s, c.devices, port)
+			if diff := cmp.Diff(c.want, tell(p)); diff != "" {
+				t.Errorf("plan (-want +got):\n%s", diff)
+			}
+			for _, f := range p.Failures {
+				if !strings.Contains(f.Message, "multiNetwork.vxlanDevices of the chart does not list eth1: add it there") || len(p.Addresses) > 0 {
+					t.Errorf("the message is %q, and the reported addresses are %v", f.Message, p.Addresses)
+				}
+			}
+		})
 	}
 }
 
@@ -226,7 +277,7 @@ func TestAVXLANOnAnotherDevice(t *testing.T) {
 // of nodes there, as at the device with the InternalIP.
 func TestPodsOnADeviceAreNotTakenForTheNode(t *testing.T) {
 	s := stateWith(wanted(on("eth1", "vxlan", 1), "x"), wanted(on("eth1", "vlan", 2), "y"), wanted(on("eth0", "vxlan", 3), "z"))
-	s.Direct = []string{"alt1", "eth0"}
+	s.Direct, s.Listed = []string{"alt1", "eth0"}, []string{"eth1"}
 	second := ethernet(3, "eth1", "198.51.100.1")
 	second.Names = append(second.Names, "alt1")
 	got := links.Decide(s, []links.Device{ethernet(2, "eth0", "192.0.2.1"), second}, port)

@@ -36,6 +36,9 @@ type State struct {
 	// Direct are the devices on which pods of the node have interfaces themselves, by name.
 	// These pods can send there with any address.
 	Direct []string
+	// Listed are the names of the devices that may have VXLANs without an address of Own: an
+	// administrator promises that no pod can send there as a node. They do not change.
+	Listed []string
 }
 
 // Peer is what a node knows of another one.
@@ -56,8 +59,27 @@ func (p Peer) equal(other Peer) bool {
 	return slices.Equal(p.Addrs, other.Addrs) && slices.EqualFunc(p.At, other.At, multinet.DeviceAddrs.Equal)
 }
 
-// Known returns all addresses of the other nodes, in order.
-func (s State) Known() []netip.Addr {
+// trusted returns the peers with those reported addresses that the node trusts: an
+// administrator has listed the device, and no device of this node has the address.
+func (s State) trusted(devices []Device) []Peer {
+	held := func(ip netip.Addr) bool {
+		return slices.ContainsFunc(devices, func(d Device) bool { return slices.Contains(d.Addrs, ip) })
+	}
+	all := slices.Clone(s.Peers)
+	for i, peer := range all {
+		all[i].At = nil
+		for _, at := range peer.At {
+			addrs := slices.DeleteFunc(slices.Clone(at.Addrs), held)
+			if slices.Contains(s.Listed, at.Device) && len(addrs) > 0 {
+				all[i].At = append(all[i].At, multinet.DeviceAddrs{Device: at.Device, Addrs: addrs})
+			}
+		}
+	}
+	return all
+}
+
+// senders returns all addresses of the other nodes, in order.
+func (s State) senders() []netip.Addr {
 	var all []netip.Addr
 	for _, peer := range s.Peers {
 		all = append(all, peer.Addrs...)

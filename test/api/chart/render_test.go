@@ -162,9 +162,11 @@ func TestTheDaemonAsksTheKubeletForDevicesOnlyToAttachThem(t *testing.T) {
 			}
 		}
 	}
-	daemon := rendered(t, "DaemonSet", "--set", "multiNetwork.sriov.enabled=true", "--set", "multiNetwork.underlayAttachments=true")["alioth-cnid"]
-	if args := argumentsOf(t, daemon); !slices.Contains(args, "--underlay-attachments") {
-		t.Errorf("with underlayAttachments the arguments are %v", args)
+	daemon := rendered(t, "DaemonSet", "--set", "multiNetwork.sriov.enabled=true", "--set", "multiNetwork.underlayAttachments=true", "--set", "multiNetwork.vxlanDevices={eth1,bond0.7}")["alioth-cnid"]
+	for _, want := range []string{"--underlay-attachments", "--vxlan-devices=eth1,bond0.7"} {
+		if args := argumentsOf(t, daemon); !slices.Contains(args, want) {
+			t.Errorf("the arguments are %v, without %s", args, want)
+		}
 	}
 }
 
