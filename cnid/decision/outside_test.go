@@ -338,6 +338,22 @@ func TestARebuiltRecordIsAsItWasDecided(t *testing.T) {
 	}
 }
 
+// TestARebuiltRecordOfAStaticPodHasTheUIDOfTheRuntime: CHECK and a repeated ADD go by it.
+func TestARebuiltRecordOfAStaticPodHasTheUIDOfTheRuntime(t *testing.T) {
+	d := newDecided()
+	d.pod.StaticUID = "computed"
+	d.more = []annotations.Attachment{physical("net1", "198.51.100.7/24")}
+	for kind, found := range map[attach.Kind]attach.Found{
+		netkit.Kind:         {IfName: "eth0", PodUID: "p1"},
+		attachmenttest.Kind: {IfName: "net1", Request: "eth0", PodUID: "p1"},
+	} {
+		asked := journal.Pod{Namespace: "ns", Name: "p1", UID: "computed"}
+		if rec, err := d.rebuild(t, kind, found); err != nil || !rec.AskedFor(asked) || rec.Pod.UID != "p1" {
+			t.Errorf("kind %s: rebuilt is %+v, %v", kind, rec, err)
+		}
+	}
+}
+
 // TestARebuildGoesByWhatTheInterfaceIs forges annotations: an interface with a datapath
 // stays in the VPC of its Address objects.
 func TestARebuildGoesByWhatTheInterfaceIs(t *testing.T) {
