@@ -250,11 +250,11 @@ func TestAPodHasAttachmentsInAVPCAndOutside(t *testing.T) {
 func TestWhatPluginsGetIsAsTheAnnotationHasIt(t *testing.T) {
 	file := annotations.DelegateFile{
 		NetworkID: "lab0", Name: "lab", Type: "bridge", Plugins: []string{"bridge"}, IPAM: []string{"static"}, Inject: true,
-		Args: []byte(`{"a":1}`), Runtime: []byte(`{"mac":"02:00:00:00:00:01"}`),
+		Args: []byte(`{"a":1}`), Runtime: []byte(`{"mac":"02:00:00:00:00:01"}`), PlainIPs: true, PlainMAC: true,
 	}
 	want := &attach.Delegate{Conf: []byte("conf"), File: &attach.DelegateFile{
 		NetworkID: "lab0", Name: "lab", Type: "bridge", Plugins: []string{"bridge"}, IPAM: []string{"static"}, Inject: true,
-		Args: []byte(`{"a":1}`), Runtime: []byte(`{"mac":"02:00:00:00:00:01"}`),
+		Args: []byte(`{"a":1}`), Runtime: []byte(`{"mac":"02:00:00:00:00:01"}`), PlainIPs: true, PlainMAC: true,
 	}}
 	said := annotations.Attachment{Delegate: &annotations.Delegate{Conf: []byte("conf"), File: &file}}
 	if diff := cmp.Diff(want, delegateOf(said)); diff != "" {
