@@ -129,9 +129,11 @@ func saveMemory() {
 // run removes what is left over of attachments, and runs modules until ctx ends or one
 // of them fails for good.
 func (d *daemon) run(ctx context.Context, group *errgroup.Group, modules []module) error {
-	maintenance.RemoveLeftOver(ctx, d.attachments.Reconcile, d.log)
+	removed := maintenance.RemoveLeftOver(ctx, d.attachments.Reconcile, d.log)
+	group.Go(func() error { <-removed; return nil }) // removals use what the caller closes
 	if err := d.start(ctx, group, modules); err != nil {
-		return errors.Join(err, context.Cause(ctx))
+		err = errors.Join(err, context.Cause(ctx))
+		group.Go(func() error { return err })
 	}
 	return group.Wait()
 }

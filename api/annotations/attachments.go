@@ -108,6 +108,10 @@ type DelegateFile struct {
 	// delegation.Request in JSON, nil without any.
 	Args    json.RawMessage `json:"args,omitempty"`
 	Runtime json.RawMessage `json:"runtime,omitempty"`
+	// PlainIPs and PlainMAC: the addresses and the MAC of Runtime may reach plugins without
+	// the capability, in CNI_ARGS (delegation.Request.Plain).
+	PlainIPs bool `json:"plainIPs,omitempty"`
+	PlainMAC bool `json:"plainMAC,omitempty"`
 }
 
 // States of IPv6 on an interface (Link.IPv6); "" is the driver's default.

@@ -207,6 +207,7 @@ type DelegateFile struct {
 	Plugins, IPAM         []string
 	Inject                bool
 	Args, Runtime         []byte
+	PlainIPs, PlainMAC    bool
 }
 
 // Route is a route by an interface.

@@ -6,6 +6,7 @@ package attachment
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/journal"
@@ -25,8 +26,8 @@ func (m *Manager) Check(ctx context.Context, key journal.Key, pod journal.Pod) (
 		return nil, fmt.Errorf("attachment %s: %w", key, journal.ErrNotFound)
 	}
 	for _, rec := range records {
-		if rec.Pod != pod {
-			return nil, fmt.Errorf("attachment %s belongs to pod %s (UID %s), not %s (UID %s)", rec.Key, rec.Pod, rec.Pod.UID, pod, pod.UID)
+		if !rec.AskedFor(pod) {
+			return nil, fmt.Errorf("attachment %s belongs to pod %s (UID %s), not %s (UID %s)", rec.Key, rec.Pod, strings.Join(rec.UIDs(), " or "), pod, pod.UID)
 		}
 		if err := m.check(ctx, rec); err != nil {
 			return nil, err

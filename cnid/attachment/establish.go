@@ -60,7 +60,7 @@ func (m *Manager) known(ctx context.Context, r Request) ([]Attached, error) {
 			return nil, err
 		}
 	}
-	if records[0].Pod == r.Pod && records[0].NetnsPath == r.NetnsPath {
+	if records[0].AskedFor(r.Pod) && records[0].NetnsPath == r.NetnsPath {
 		list, err := m.allIntact(ctx, records)
 		if err == nil {
 			return list, m.programAll(ctx, records)
@@ -331,7 +331,9 @@ func recordOf(r Request, d Decision, driver attach.Driver) journal.Record {
 	if rec.IfName = cmp.Or(d.IfName, r.IfName); rec.IfName != r.IfName {
 		rec.Request = r.IfName
 	}
-	rec.Pod.UID = cmp.Or(d.PodUID, r.Pod.UID)
+	if d.PodUID != "" && d.PodUID != r.Pod.UID {
+		rec.Pod.UID, rec.RuntimeUID = d.PodUID, r.Pod.UID
+	}
 	rec.HostIfName = driver.HostName(rec.ContainerID, rec.IfName)
 	return rec
 }

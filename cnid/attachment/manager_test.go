@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -124,14 +125,37 @@ func TestACallerNeedsNoCNI(t *testing.T) {
 		t.Errorf("check of nothing: %v", err)
 	}
 	c.decisions[0].PodUID = "of its mirror"
-	want := journal.Pod{Namespace: "ns", Name: "p", UID: "of its mirror"}
-	for range 2 {
-		list, err := m.Establish(t.Context(), request)
-		if err != nil || list[0].Pod != want || c.attached != want {
-			t.Errorf("a static pod: %+v, %v; told is %+v, want %+v", list, err, c.attached, want)
-		}
-	}
+	expectStatic(t, m, c, request)
 	if err := m.Remove(t.Context(), request.Key); err != nil {
 		t.Error(err)
+	}
+}
+
+// expectStatic requires that a request for a static pod is known again by the UID that the
+// runtime has: the interface stays, and CHECK succeeds.
+func expectStatic(t *testing.T, m *attachment.Manager, c *control, request attachment.Request) {
+	t.Helper()
+	want := journal.Pod{Namespace: "ns", Name: "p", UID: "of its mirror"}
+	released := len(c.released)
+	var first attachment.Attached
+	for i := range 2 {
+		list, err := m.Establish(t.Context(), request)
+		if err != nil || list[0].Pod != want || c.attached != want {
+			t.Fatalf("a static pod: %+v, %v; told is %+v, want %+v", list, err, c.attached, want)
+		}
+		if i == 0 {
+			first = list[0]
+		}
+		if list[0].Seq != first.Seq || len(c.released) != released {
+			t.Errorf("a repeated ADD replaces attachment %d by %d, and releases %v", first.Seq, list[0].Seq, c.released[released:])
+		}
+	}
+	if records, err := m.Check(t.Context(), request.Key, request.Pod); err != nil || len(records) != 1 {
+		t.Errorf("a CHECK of a static pod has %+v, %v", records, err)
+	}
+	later := request.Pod
+	later.UID = "of the next manifest"
+	if _, err := m.Check(t.Context(), request.Key, later); err == nil || !strings.Contains(err.Error(), "(UID of its mirror or uid), not ns/p (UID of the next manifest)") {
+		t.Errorf("a CHECK of another static pod: %v", err)
 	}
 }

@@ -52,6 +52,9 @@ func whyUngranted(tx store.ReadTx, sharing multinet.Sharing, pod *store.Pod, sai
 	if len(grants) == 0 {
 		return fmt.Sprintf("no DelegationGrant names %s or its namespace for pods of namespace %s: ask the cluster administrator for one", network, pod.Namespace)
 	}
+	if network.Namespace != pod.Namespace && choosesIPs(said.Delegate) {
+		return fmt.Sprintf("a pod chooses addresses past the capabilities of CNI plugins in its own namespace alone, and %s is not there: delete the pod to have it decided anew", network)
+	}
 	var why string
 	for _, grant := range grants {
 		if why = exceeds(grant, network, said.Delegate); why == "" {
@@ -65,7 +68,7 @@ func whyUngranted(tx store.ReadTx, sharing multinet.Sharing, pod *store.Pod, sai
 // all of it.
 func exceeds(grant *multinet.Grant, network store.NetworkRef, said *annotations.Delegate) string {
 	file, isDefinition := said.File, network.Kind == multinet.KindDefinition
-	if said.MAC != "" && !slices.Contains(grant.Requests, v1alpha1.DelegationRequestMAC) {
+	if choosesMAC(said) && !slices.Contains(grant.Requests, v1alpha1.DelegationRequestMAC) {
 		return fmt.Sprintf("DelegationGrant %s does not permit the request %q: delete the pod to have it decided anew", grant.Name, v1alpha1.DelegationRequestMAC)
 	}
 	if file == nil {
@@ -85,6 +88,16 @@ func exceeds(grant *multinet.Grant, network store.NetworkRef, said *annotations.
 			grant.Name, grant.Plugins, grant.IPAM, file.Plugins, file.IPAM)
 	}
 	return ""
+}
+
+// choosesIPs reports whether plugins get the pod's addresses without the capability, and
+// choosesMAC whether they get its MAC.
+func choosesIPs(said *annotations.Delegate) bool {
+	return said.IP != "" || said.File != nil && said.File.PlainIPs
+}
+
+func choosesMAC(said *annotations.Delegate) bool {
+	return said.MAC != "" || said.File != nil && said.File.PlainMAC
 }
 
 func subset(some, all []string) bool {

@@ -18,6 +18,7 @@ import (
 func TestPluginsRunByAGrantAlone(t *testing.T) {
 	const mine, theirs, file = "NetworkAttachmentDefinition/ns/lab", "NetworkAttachmentDefinition/other/lab", "NetworkAttachmentDefinition/ns/lab0"
 	withMAC := func(d *annotations.Delegate) *annotations.Delegate { d.MAC = "02:00:00:00:00:01"; return d }
+	withIP := func(d *annotations.Delegate) *annotations.Delegate { d.IP = "192.0.2.9/24"; return d }
 	lent := multinet.Grant{Name: "lent", Namespaces: []string{"ns"}, FromNamespaces: []string{"other", "rented", "nowhere"}, Plugins: []string{"bridge"}}
 	conf := func(plugins string) *annotations.Delegate {
 		return &annotations.Delegate{Conf: json.RawMessage(`{"cniVersion":"1.0.0","name":"net","plugins":[` + plugins + `]}`)}
@@ -25,6 +26,11 @@ func TestPluginsRunByAGrantAlone(t *testing.T) {
 	files := func(f annotations.DelegateFile) *annotations.Delegate { return &annotations.Delegate{File: &f} }
 	bridges := multinet.Grant{Name: "bridges", Namespaces: []string{"ns", "other"}, Plugins: []string{"bridge"}, IPAM: []string{"static"}}
 	named := multinet.Grant{Name: "named", Networks: []string{"ns/lab0", "ClusterNetwork/ext"}, Plugins: []string{"bridge"}, IPAM: []string{"static"}}
+	namedMAC := named
+	namedMAC.Requests = []string{"mac"}
+	const lentFile = "NetworkAttachmentDefinition/other/lab1"
+	lentByName := lent
+	lentByName.Networks = []string{"other/lab1"}
 	for name, c := range map[string]struct {
 		network string
 		said    *annotations.Delegate
@@ -60,6 +66,15 @@ func TestPluginsRunByAGrantAlone(t *testing.T) {
 		"a file by name":                {file, files(annotations.DelegateFile{Name: "lab0", Plugins: []string{"bridge"}}), []multinet.Grant{named}, "", ""},
 		"a file of another name":        {file, files(annotations.DelegateFile{Name: "lab1", Plugins: []string{"bridge"}}), []multinet.Grant{named}, "", "which a file of the nodes needs"},
 		"a file by a namespace's grant": {file, files(annotations.DelegateFile{Name: "lab0", Plugins: []string{"bridge"}}), []multinet.Grant{bridges}, "", "which a file of the nodes needs"},
+
+		"addresses in CNI_ARGS":          {mine, withIP(conf(`{"type":"bridge"}`)), []multinet.Grant{bridges}, "", ""},
+		"lent, addresses in CNI_ARGS":    {theirs, withIP(conf(`{"type":"bridge"}`)), []multinet.Grant{lent}, "", "in its own namespace alone"},
+		"a file with addresses":          {file, files(annotations.DelegateFile{Name: "lab0", Plugins: []string{"bridge"}, PlainIPs: true}), []multinet.Grant{named}, "", ""},
+		"a file with a MAC":              {file, files(annotations.DelegateFile{Name: "lab0", Plugins: []string{"bridge"}, PlainMAC: true}), []multinet.Grant{named}, "", `does not permit the request "mac"`},
+		"a file with a granted MAC":      {file, files(annotations.DelegateFile{Name: "lab0", Plugins: []string{"bridge"}, PlainMAC: true}), []multinet.Grant{namedMAC}, "", ""},
+		"a file, lent by name":           {lentFile, files(annotations.DelegateFile{Name: "lab1", Plugins: []string{"bridge"}}), []multinet.Grant{lentByName}, "", ""},
+		"a lent file with addresses":     {lentFile, files(annotations.DelegateFile{Name: "lab1", Plugins: []string{"bridge"}, PlainIPs: true}), []multinet.Grant{lentByName}, "", "in its own namespace alone"},
+		"a cluster's file and addresses": {"ClusterNetwork/ext", files(annotations.DelegateFile{NetworkID: "ext", Plugins: []string{"bridge"}, PlainIPs: true}), []multinet.Grant{named}, "", "in its own namespace alone"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDecided()

@@ -117,7 +117,7 @@ func delegateOf(said annotations.Attachment) *attach.Delegate {
 	if file := said.Delegate.File; file != nil {
 		d.File = &attach.DelegateFile{
 			NetworkID: file.NetworkID, Name: file.Name, Type: file.Type, Plugins: file.Plugins, IPAM: file.IPAM, Inject: file.Inject,
-			Args: file.Args, Runtime: file.Runtime,
+			Args: file.Args, Runtime: file.Runtime, PlainIPs: file.PlainIPs, PlainMAC: file.PlainMAC,
 		}
 	}
 	return d

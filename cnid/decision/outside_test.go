@@ -250,11 +250,11 @@ func TestAPodHasAttachmentsInAVPCAndOutside(t *testing.T) {
 func TestWhatPluginsGetIsAsTheAnnotationHasIt(t *testing.T) {
 	file := annotations.DelegateFile{
 		NetworkID: "lab0", Name: "lab", Type: "bridge", Plugins: []string{"bridge"}, IPAM: []string{"static"}, Inject: true,
-		Args: []byte(`{"a":1}`), Runtime: []byte(`{"mac":"02:00:00:00:00:01"}`),
+		Args: []byte(`{"a":1}`), Runtime: []byte(`{"mac":"02:00:00:00:00:01"}`), PlainIPs: true, PlainMAC: true,
 	}
 	want := &attach.Delegate{Conf: []byte("conf"), File: &attach.DelegateFile{
 		NetworkID: "lab0", Name: "lab", Type: "bridge", Plugins: []string{"bridge"}, IPAM: []string{"static"}, Inject: true,
-		Args: []byte(`{"a":1}`), Runtime: []byte(`{"mac":"02:00:00:00:00:01"}`),
+		Args: []byte(`{"a":1}`), Runtime: []byte(`{"mac":"02:00:00:00:00:01"}`), PlainIPs: true, PlainMAC: true,
 	}}
 	said := annotations.Attachment{Delegate: &annotations.Delegate{Conf: []byte("conf"), File: &file}}
 	if diff := cmp.Diff(want, delegateOf(said)); diff != "" {
@@ -334,6 +334,22 @@ func TestARebuiltRecordIsAsItWasDecided(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, rec, compareByValue); diff != "" {
 			t.Errorf("attachment %s (-decided +rebuilt):\n%s", decided.Attachment, diff)
+		}
+	}
+}
+
+// TestARebuiltRecordOfAStaticPodHasTheUIDOfTheRuntime: CHECK and a repeated ADD go by it.
+func TestARebuiltRecordOfAStaticPodHasTheUIDOfTheRuntime(t *testing.T) {
+	d := newDecided()
+	d.pod.StaticUID = "computed"
+	d.more = []annotations.Attachment{physical("net1", "198.51.100.7/24")}
+	for kind, found := range map[attach.Kind]attach.Found{
+		netkit.Kind:         {IfName: "eth0", PodUID: "p1"},
+		attachmenttest.Kind: {IfName: "net1", Request: "eth0", PodUID: "p1"},
+	} {
+		asked := journal.Pod{Namespace: "ns", Name: "p1", UID: "computed"}
+		if rec, err := d.rebuild(t, kind, found); err != nil || !rec.AskedFor(asked) || rec.Pod.UID != "p1" {
+			t.Errorf("kind %s: rebuilt is %+v, %v", kind, rec, err)
 		}
 	}
 }

@@ -57,7 +57,10 @@ func Rebuild(tx store.ReadTx, cfg plan.Config, can attach.Capabilities, found at
 		}
 		return rec, nil
 	}
+	// A record of another CNI plugin's interface has the UID from a request alone: tenants may
+	// write the annotation, and ReleaseAbandoned goes by the UID.
 	pod := store.GetPod(tx, found.PodUID)
+	rec.RuntimeUID = staticUID(pod)
 	if can.Datapath() {
 		rec.Routes = rebuiltRoutes(tx, cfg, pod, rec)
 	}
@@ -68,6 +71,14 @@ func Rebuild(tx store.ReadTx, cfg plan.Config, can attach.Capabilities, found at
 		rec.Probed, rec.ProbeTimeout, rec.HostPorts = pod.NetworkProbes, pod.ProbeTimeout, plan.HostPorts(pod)
 	}
 	return rec, nil
+}
+
+// staticUID returns the UID that runtimes have of a static pod, "" of other pods.
+func staticUID(pod *store.Pod) string {
+	if pod == nil {
+		return ""
+	}
+	return pod.StaticUID
 }
 
 func rebuildOutside(tx store.ReadTx, node, name string, found attach.Found) (rec journal.Record, err error) {

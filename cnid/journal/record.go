@@ -142,6 +142,9 @@ type Identity struct {
 	// ClientID is the name that another CNI plugin has for the request, or "".
 	ClientID string `json:"clientID,omitempty"`
 	Pod      Pod    `json:"pod"`
+	// RuntimeUID is the UID that the runtime has of a static pod, whose mirror has Pod.UID in
+	// the API; "" for Pod.UID.
+	RuntimeUID string `json:"runtimeUID,omitempty"`
 	// CNINetwork is the name in the CNI configuration.
 	CNINetwork string `json:"cniNetwork"`
 	// NetnsPath is where the runtime keeps the pod's network namespace.
@@ -153,6 +156,23 @@ type Identity struct {
 // RequestKey names the request that the attachment belongs to.
 func (i Identity) RequestKey() Key {
 	return Key{ContainerID: i.ContainerID, IfName: cmp.Or(i.Request, i.IfName)}
+}
+
+// UIDs returns the UIDs by which the pod is known: that of the API, and that of the runtime
+// if it is another one.
+func (i Identity) UIDs() []string {
+	if i.RuntimeUID == "" {
+		return []string{i.Pod.UID}
+	}
+	return []string{i.Pod.UID, i.RuntimeUID}
+}
+
+// AskedFor reports whether the pod of a request is the pod of the attachment. Runtimes name a
+// static pod by their UID, other clients by that of the mirror.
+func (i Identity) AskedFor(pod Pod) bool {
+	own := i.Pod
+	own.UID = pod.UID
+	return own == pod && (pod.UID == i.Pod.UID || pod.UID != "" && pod.UID == i.RuntimeUID)
 }
 
 // Binding is the network that an attachment leads to: a VPC, or something outside

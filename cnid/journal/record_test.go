@@ -66,3 +66,29 @@ func TestARecordIsWrittenOnOneLevel(t *testing.T) {
 		t.Errorf("got  %v\nwant %v", got, want)
 	}
 }
+
+// TestARecordIsForThePodOfItsRequest: the runtime has another UID of a static pod than the
+// API. A record without that UID is for a pod with one.
+func TestARecordIsForThePodOfItsRequest(t *testing.T) {
+	pod := Pod{Namespace: "ns", Name: "p", UID: "uid"}
+	static := Identity{Pod: pod, RuntimeUID: "computed"}
+	asked := Pod{Namespace: "ns", Name: "p", UID: "computed"}
+	for name, c := range map[string]struct {
+		one  Identity
+		pod  Pod
+		want bool
+	}{
+		"one UID":                     {Identity{Pod: pod}, pod, true},
+		"another UID":                 {Identity{Pod: pod}, asked, false},
+		"another name":                {Identity{Pod: pod}, Pod{Namespace: "ns", Name: "q", UID: "uid"}, false},
+		"static":                      {static, asked, true},
+		"static, by the mirror's UID": {static, pod, true},
+		"static, without a UID":       {static, Pod{Namespace: "ns", Name: "p"}, false},
+		"without a UID":               {Identity{Pod: Pod{Namespace: "ns", Name: "p"}}, Pod{Namespace: "ns", Name: "p"}, true},
+		"static, another namespace":   {static, Pod{Namespace: "other", Name: "p", UID: "computed"}, false},
+	} {
+		if got := c.one.AskedFor(c.pod); got != c.want {
+			t.Errorf("%s: AskedFor(%+v) is %v", name, c.pod, got)
+		}
+	}
+}

@@ -116,13 +116,16 @@ func TestAttachmentsInVPCsFollowTheMTU(t *testing.T) {
 // TestTheStartWaitsForWhatIsLeftOverButNotForever runs in a bubble: its clock advances only
 // while all its goroutines wait.
 func TestTheStartWaitsForWhatIsLeftOverButNotForever(t *testing.T) {
-	for name, c := range map[string]struct{ takes, want time.Duration }{
-		"a removal":                  {time.Second, time.Second},
-		"a removal by a hung plugin": {time.Hour, leftOverWait},
+	for name, c := range map[string]struct{ takes, stops, want time.Duration }{
+		"a removal":                  {time.Second, 2 * time.Hour, time.Second},
+		"a removal by a hung plugin": {time.Hour, 2 * time.Hour, leftOverWait},
+		"a daemon that stops":        {time.Hour, time.Second, time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			begun, removed := time.Now(), false
-			RemoveLeftOver(t.Context(), func(context.Context) error {
+			ctx, cancel := context.WithTimeout(t.Context(), c.stops)
+			defer cancel()
+			ended := RemoveLeftOver(ctx, func(context.Context) error {
 				<-time.After(c.takes)
 				removed = true
 				return errors.New("busy")
@@ -130,10 +133,9 @@ func TestTheStartWaitsForWhatIsLeftOverButNotForever(t *testing.T) {
 			if waited := time.Since(begun); waited != c.want {
 				t.Errorf("%s: the start waited %s, want %s", name, waited, c.want)
 			}
-			<-time.After(c.takes) // it goes on meanwhile
-			synctest.Wait()
-			if !removed {
-				t.Errorf("%s: was given up", name)
+			<-ended // the removal goes on meanwhile
+			if took := time.Since(begun); !removed || took != c.takes {
+				t.Errorf("%s: ended after %s, removed: %v; want its end after %s", name, took, removed, c.takes)
 			}
 		})
 	}

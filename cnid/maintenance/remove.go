@@ -25,9 +25,10 @@ func RemoveDead(ctx context.Context, every time.Duration, reconcile func(context
 const leftOverWait = 15 * time.Second
 
 // RemoveLeftOver removes what an earlier daemon has left over of attachments. It returns
-// earlier if CNI plugins hang: their attachments are leaving, and no pass over the node has
-// them. RemoveDead tries again to remove the rest.
-func RemoveLeftOver(ctx context.Context, reconcile func(context.Context) error, log *slog.Logger) {
+// earlier if ctx ends, or if CNI plugins hang: their attachments are leaving, and no pass over
+// the node has them. RemoveDead tries again to remove the rest. The channel is closed once the
+// last removal has ended.
+func RemoveLeftOver(ctx context.Context, reconcile func(context.Context) error, log *slog.Logger) <-chan struct{} {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -37,7 +38,9 @@ func RemoveLeftOver(ctx context.Context, reconcile func(context.Context) error, 
 	}()
 	select {
 	case <-ended:
+	case <-ctx.Done():
 	case <-time.After(leftOverWait):
 		log.Warn("removing attachments that are left over takes long; the daemon starts meanwhile", "waited", leftOverWait)
 	}
+	return ended
 }

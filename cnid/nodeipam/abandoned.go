@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/nodeipam/rest"
@@ -33,7 +34,7 @@ func (s *Service) ReleaseAbandoned(ctx context.Context, running func() (func(pod
 	}
 	var errs []error
 	for _, rec := range without {
-		if runs(rec.Pod.UID, rec.ContainerID) {
+		if slices.ContainsFunc(rec.UIDs(), func(uid string) bool { return runs(uid, rec.ContainerID) }) {
 			continue
 		}
 		s.cfg.Log.Info("removing an attachment without a DEL", "containerID", rec.ContainerID, "ifName", rec.IfName,

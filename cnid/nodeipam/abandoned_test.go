@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/alioth-net/alioth/cnid/internal/testrows"
+	"github.com/alioth-net/alioth/cnid/nodeipam/rest"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -59,5 +60,43 @@ func TestAnAttachmentWhoseDELNeverComesIsReleased(t *testing.T) {
 	left("c2", "c4", "c5") // c2 and p5 were deleted by force, and still run
 	if n.control.released != 2 {
 		t.Errorf("%d attachments had their addresses released, want 2", n.control.released)
+	}
+}
+
+// TestAStaticPodIsKnownByEitherUID: runtimes have the UID that the kubelet computed, and clients
+// without one mean the mirror of that name. All of them get one attachment, which stays
+// while the node runs the pod, also after the end of the mirror.
+func TestAStaticPodIsKnownByEitherUID(t *testing.T) {
+	n := newNode(t)
+	n.control.mirrors = map[string]string{"computed": "uid-p1"}
+	if err := n.store.Update(func(tx store.Tx) error {
+		return store.PutPod(tx, &store.Pod{Meta: testrows.Meta("uid-p1"), Namespace: "a", Name: "p1", Node: "node1", StaticUID: "computed"})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	asked := request("c1", "p1")
+	for _, uid := range []string{"computed", "", "uid-p1", "computed"} {
+		asked.Pod.UID = uid
+		if _, err := n.Request(t.Context(), asked); err != nil {
+			t.Fatalf("a request with the UID %q: %v", uid, err)
+		}
+	}
+	records := n.journal.Records()
+	if len(records) != 1 || n.control.released != 0 || records[0].Pod.UID != "uid-p1" || records[0].RuntimeUID != "computed" {
+		t.Errorf("attached are %+v, and %d attachments were replaced", records, n.control.released)
+	}
+	asked.Pod.UID = "of the manifest before"
+	var notReady *rest.NotReady
+	if _, err := n.Request(t.Context(), asked); !errors.As(err, &notReady) {
+		t.Errorf("a request with another UID: %v", err)
+	}
+	if err := n.store.Update(func(tx store.Tx) error { store.DeletePod(tx, "uid-p1"); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	running := func() (func(pod, container string) bool, error) {
+		return func(pod, _ string) bool { return pod == "computed" }, nil
+	}
+	if err := n.ReleaseAbandoned(t.Context(), running); err != nil || len(n.journal.Records()) != 1 {
+		t.Errorf("a pod that runs lost its attachment: %v", err)
 	}
 }

@@ -109,17 +109,17 @@ func records(list []attachment.Attached) []journal.Record {
 	return all
 }
 
-// find returns the pod as the node knows it.
+// find returns the pod as the request names it, with the UID of the API where it names none.
 func (s *Service) find(asked rest.Pod) (pod journal.Pod, err error) {
 	s.cfg.Store.View(func(tx store.ReadTx) {
 		row := store.PodByName(tx, asked.Namespace, asked.Name)
 		switch {
 		case row == nil && store.HostPodByName(tx, asked.Namespace, asked.Name) != nil:
 			err = &rest.Failure{Code: wire.InvalidRequest, Reason: fmt.Sprintf("pod %s/%s is on the network of its node, and gets no addresses", asked.Namespace, asked.Name)}
-		case row == nil || asked.UID != "" && row.UID != asked.UID:
+		case row == nil || asked.UID != "" && row.UID != asked.UID && row.StaticUID != asked.UID:
 			err = &rest.NotReady{Reason: fmt.Sprintf("this node has not heard of pod %s/%s yet; if that lasts, its alioth-cnid can't reach the API server", asked.Namespace, asked.Name)}
 		default:
-			pod = journal.Pod{Namespace: row.Namespace, Name: row.Name, UID: row.UID}
+			pod = journal.Pod{Namespace: row.Namespace, Name: row.Name, UID: cmp.Or(asked.UID, row.UID)}
 		}
 	})
 	return pod, err

@@ -41,6 +41,8 @@ type control struct {
 	stubborn bool
 	waits    chan struct{}
 	gone     bool
+	// mirrors has the UIDs of mirrors by those of their static pods.
+	mirrors  map[string]string
 	mu       sync.Mutex
 	released int
 }
@@ -67,6 +69,7 @@ func (c *control) Await(ctx context.Context, pod journal.Pod) ([]attachment.Deci
 	}
 	high, last := byte(number>>8), byte(number)
 	return []attachment.Decision{{
+		PodUID:     c.mirrors[pod.UID],
 		Attachment: "eth0", Binding: journal.Binding{VPC: "infra", VNI: 9, Subnets: []string{"infra1"}, External: true},
 		Interface: journal.Interface{
 			Kind: external.Kind, Addrs: []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 9, high, last}), 24)},

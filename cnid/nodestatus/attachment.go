@@ -17,6 +17,8 @@ type Attachment struct {
 	// ClientID is the name that another CNI plugin has for the request, or "".
 	ClientID string `json:"clientID,omitempty"`
 	Pod      Pod    `json:"pod"`
+	// RuntimeUID is the UID that the runtime has of a static pod, "" for that of Pod.
+	RuntimeUID string `json:"runtimeUID,omitempty"`
 	// CNINetwork is the name in the CNI configuration.
 	CNINetwork string `json:"cniNetwork"`
 	// NetnsPath is where the runtime keeps the pod's network namespace.

@@ -101,4 +101,12 @@ func (r *request) keepDefault(route multinet.Route, kept request) {
 		r.name, route.Dst, route.Gateway, r.net.Ref, kept)})
 }
 
+// keepDefaults takes the default routes from an interface in a VPC, with an event.
+func (r *request) keepDefaults(dst netip.Prefix, kept request) {
+	r.noDefaultRoute = true
+	r.notices = append(r.notices, pod.Notice{Reason: v1alpha1.DefaultRouteKeptReason, Action: fmt.Sprintf("Keep the route to %s before %s", dst, r.name), Message: fmt.Sprintf(
+		"interface %s: VPC %s gives the pod no default route of any family, because the pod has its route to %s by %s: add \"default-route\": [] to the selection if the default routes shall lead there",
+		r.name, r.target.VPC.Name, dst, kept)})
+}
+
 func isDefault(route multinet.Route) bool { return route.Dst.Bits() == 0 }

@@ -153,15 +153,23 @@ func configured(def *multinet.Definition) string {
 	return def.String() + " has a configuration for CNI plugins"
 }
 
-// build makes the configuration for the plugins, as a grant permits it. The author of a
-// definition of another namespace decides by capabilities what a pod may request, and so a
-// pod chooses addresses past them in its own namespace alone.
+// plain returns what a selection may choose past the capabilities of plugins. The author of a
+// definition, or of the file that the definition stands for, decides by capabilities what a
+// pod may request. So a pod chooses addresses past them in its own namespace alone.
+func plain(p *store.Pod, def *multinet.Definition, s annotations.NetworkSelection, grant *multinet.Grant) delegation.Keys {
+	return delegation.Keys{
+		IPs: len(s.IPs) > 0 && def.Namespace == p.Namespace,
+		MAC: s.MAC != "" && slices.Contains(grant.Requests, v1alpha1.DelegationRequestMAC),
+	}
+}
+
+// build makes the configuration for the plugins, as a grant permits it.
 func (r *request) build(p *store.Pod, def *multinet.Definition, s annotations.NetworkSelection, grant *multinet.Grant) *tenancy.Refusal {
 	if def.Config == "" {
 		if refusal := permitted(def, s, grant, nil); refusal != nil {
 			return refusal
 		}
-		return r.delegate.name(def, s, grant)
+		return r.delegate.name(def, s, grant, plain(p, def, s, grant))
 	}
 	args, err := argsOf(s)
 	if err != nil {
@@ -172,7 +180,7 @@ func (r *request) build(p *store.Pod, def *multinet.Definition, s annotations.Ne
 	built, err := delegation.Build(delegation.Request{
 		Where: def.String() + ", spec.config", Text: []byte(def.Config), Name: def.Name,
 		Allowed: delegation.Allowed{Plugins: grant.Plugins, IPAM: grant.IPAM}, Args: args, Runtime: runtime, Links: true,
-		Plain: delegation.Keys{IPs: def.Namespace == p.Namespace, MAC: slices.Contains(grant.Requests, v1alpha1.DelegationRequestMAC)},
+		Plain: plain(p, def, s, grant),
 	})
 	if err != nil {
 		return notGranted("%v (DelegationGrant %s)", err, grant.Name)
@@ -203,7 +211,7 @@ var grantedKeys = []string{v1alpha1.DelegationRequestArgs, v1alpha1.DelegationRe
 // name has the nodes look for a configuration with the name of the definition, as NPWG 1.3
 // demands where spec.config is missing. The author of a definition chooses its name, and so
 // one of all the nodes' files. So a grant has to name the definition itself.
-func (d *delegate) name(def *multinet.Definition, s annotations.NetworkSelection, grant *multinet.Grant) *tenancy.Refusal {
+func (d *delegate) name(def *multinet.Definition, s annotations.NetworkSelection, grant *multinet.Grant, may delegation.Keys) *tenancy.Refusal {
 	if !grant.Names(def.Reference()) {
 		return notGranted("%s: DelegationGrant %s does not name it in spec.networks, which a file of the nodes needs", configured(def), grant.Name)
 	}
@@ -211,7 +219,9 @@ func (d *delegate) name(def *multinet.Definition, s annotations.NetworkSelection
 	if err != nil {
 		return invalid("%s/%s: %v", s.Namespace, s.Name, err)
 	}
-	d.File = &annotations.DelegateFile{Name: def.Name, Plugins: grant.Plugins, IPAM: grant.IPAM, Args: s.CNIArgs, Runtime: runtime}
+	d.File = &annotations.DelegateFile{
+		Name: def.Name, Plugins: grant.Plugins, IPAM: grant.IPAM, Args: s.CNIArgs, Runtime: runtime, PlainIPs: may.IPs, PlainMAC: may.MAC,
+	}
 	return nil
 }
 

@@ -302,6 +302,15 @@ func TestDefinitionsOfAnotherNamespaceNeedAGrantOrAGlobalNamespace(t *testing.T)
 		t.Errorf("refused with %q, %+v", refusal, wishes)
 	}
 	expectNotices(t, wishes, v1alpha1.RequestIgnoredReason, `"ips" is ignored`)
+	// A file of the nodes is not the pod's either: nodes learn so from the annotation.
+	wishes, refusal = decide(t, "", world(append(rows, grant("g", func(g *multinet.Grant) { named(g); g.Requests = []string{"mac"} }))...),
+		ofNobody(`[{"name":"file","namespace":"shared","ips":["10.9.0.5/24"],"mac":"02:00:00:00:00:01"}]`))
+	if refusal != "" {
+		t.Fatal(refusal)
+	}
+	if file := wishes[1].Delegate.File; file.PlainIPs || !file.PlainMAC {
+		t.Errorf("a pod of another namespace may choose: addresses %v, MAC %v; want the granted MAC alone", file.PlainIPs, file.PlainMAC)
+	}
 }
 
 // The configuration is complete: nodes add nothing to it.
@@ -414,7 +423,7 @@ func TestADefinitionWithoutAConfigurationNamesAFileOfTheNodes(t *testing.T) {
 		{
 			"the pod's requests", `[{"name":"lab","mac":"02:00:00:00:00:01","ips":["10.9.0.5/24"],"cni-args":{"x":1},"bandwidth":{"ingressRate":8}}]`,
 			[]any{named("mac", "cni-args")},
-			`{"name":"lab","plugins":["bridge"],"ipam":["host-local"],"args":{"x":1},"runtime":{"ips":["10.9.0.5/24"],"mac":"02:00:00:00:00:01","bandwidth":{"ingressRate":8}}}`, "",
+			`{"name":"lab","plugins":["bridge"],"ipam":["host-local"],"args":{"x":1},"runtime":{"ips":["10.9.0.5/24"],"mac":"02:00:00:00:00:01","bandwidth":{"ingressRate":8}},"plainIPs":true,"plainMAC":true}`, "",
 		},
 		{"a request that is not granted", `[{"name":"lab","mac":"02:00:00:00:00:01"}]`, []any{named()}, "", `does not permit the request "mac"`},
 		{"no grant", "lab", nil, "", "neither the annotation alioth.dev/network nor spec.config"},

@@ -104,7 +104,7 @@ func (r request) rules() []annotations.Rule {
 // interfaces in one network the first one has them. It refuses a pod with two different
 // routes to one destination: which one counts would depend on the order of their creation.
 // The first interface in a VPC has a default route for each family of the VPC, unless the
-// pod has them elsewhere.
+// pod has one of them elsewhere.
 func setMainRoutes(requests []request) *tenancy.Refusal {
 	owners := map[netip.Prefix]request{}
 	inVPC := false
@@ -112,8 +112,8 @@ func setMainRoutes(requests []request) *tenancy.Refusal {
 		var refusal *tenancy.Refusal
 		switch {
 		case r.inVPC() && !inVPC && !r.noDefaultRoute:
-			inVPC = true
 			refusal = requests[i].ownVPCDefaults(owners)
+			inVPC = !requests[i].noDefaultRoute
 		case !r.inVPC() && r.net != nil:
 			refusal = requests[i].ownRoutes(owners)
 		}
@@ -124,8 +124,9 @@ func setMainRoutes(requests []request) *tenancy.Refusal {
 	return nil
 }
 
-// ownVPCDefaults notes the default routes of an interface in a VPC. One that a definition
-// adds has none where an earlier interface has one.
+// ownVPCDefaults notes the default routes of an interface in a VPC. An interface that a
+// definition adds has no default route if an earlier interface has one of them: an attachment
+// in a VPC has the default routes of all families, or none.
 func (r *request) ownVPCDefaults(owners map[netip.Prefix]request) *tenancy.Refusal {
 	var own []netip.Prefix
 	for _, dst := range []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)} {
@@ -136,7 +137,7 @@ func (r *request) ownVPCDefaults(owners map[netip.Prefix]request) *tenancy.Refus
 			if r.definition == "" {
 				return routeConflict(dst, other, *r)
 			}
-			r.noDefaultRoute = true
+			r.keepDefaults(dst, other)
 			return nil
 		}
 		own = append(own, dst)

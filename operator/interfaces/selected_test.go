@@ -228,6 +228,34 @@ func TestADefaultRouteThatGivesWayHasAnEvent(t *testing.T) {
 	}
 }
 
+// A VPC of a definition has no default route of any family if the pod has one of them already,
+// and neither has the next VPC: its node would take the first VPC without a mark.
+func TestAVPCWhoseDefaultRoutesGiveWayHasAnEvent(t *testing.T) {
+	both := operatortest.VPC("both", 4, []string{"blue"}, "10.5.0.0/16", "fd05::/48")
+	four := danmNet("four", withRoute("0.0.0.0/0", "10.20.0.1"))
+	rows := append(selectionWorld(), both, operatortest.Subnet("s5", "both", "net1", 0, "10.5.1.0/24", "fd05::/64"), four,
+		definition("a", "both", toVPC("both", "")), definition("a", "four", toDanmNet("four")))
+	for _, tc := range []struct {
+		name, first, selections string
+		want, events            []string
+	}{
+		{"both families", "four", "both", []string{"eth0 10.20.0.1", "net1 false"}, []string{
+			`interface net1: VPC both gives the pod no default route of any family, because the pod has its route to 0.0.0.0/0 by eth0 (DanmNet a/four): add "default-route": []`,
+		}},
+		{"two VPCs", "four", "vpc,both", []string{"eth0 10.20.0.1", "net1 false", "net2 false"}, []string{"interface net1: VPC v gives", "interface net2: VPC both gives"}},
+		{"no default route before it", "internal", "both,vpc", []string{"eth0", "net1 true", "net2 true"}, nil},
+		{"chosen", "four", `[{"name":"both","default-route":[]}]`, []string{"eth0", "net1 true"}, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			wishes, refusal := decide(t, "", rows, func(p *store.Pod) { p.DefaultSelection, p.Selections = tc.first, tc.selections })
+			if diff := cmp.Diff(tc.want, defaults(wishes)); refusal != "" || diff != "" {
+				t.Fatalf("refused with %q (-want +got):\n%s", refusal, diff)
+			}
+			expectNotices(t, wishes, v1alpha1.DefaultRouteKeptReason, tc.events...)
+		})
+	}
+}
+
 // v1.multus-cni.io/default-network: the definition takes the place of the pod's own default
 // network, with the rights of a selection.
 func TestADefinitionBecomesTheDefaultNetwork(t *testing.T) {

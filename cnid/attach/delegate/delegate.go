@@ -158,11 +158,10 @@ func (d *Driver) complete(spec attach.Spec) (attach.Spec, []attach.Notice, error
 	if err != nil {
 		return spec, nil, err
 	}
-	// A grant names the file's network itself, and so an administrator has judged the file.
 	request := delegation.Request{
 		Where: found.Path, Text: found.Text, Name: file.NetworkID, Type: file.Type,
 		Allowed: delegation.Allowed{Plugins: file.Plugins, IPAM: file.IPAM}, IPAM: injected(spec),
-		Plain: delegation.Keys{IPs: true, MAC: true},
+		Plain: delegation.Keys{IPs: file.PlainIPs, MAC: file.PlainMAC},
 	}
 	err = errors.Join(read(file.Args, &request.Args), read(file.Runtime, &request.Runtime))
 	request.Runtime.DeviceInfoFile = annotations.InterfaceFile(spec.PodUID, spec.IfName)

@@ -204,3 +204,45 @@ func TestAFileOfTheNodeIsFoundByTheNameOfTheDefinition(t *testing.T) {
 		}
 	}
 }
+
+// A file without the capabilities is the administrator's. A pod chooses address and MAC past
+// them, in CNI_ARGS, only where the operator permits that.
+func TestAPodChoosesPastAFileOnlyAsPermitted(t *testing.T) {
+	const ip, mac = "192.0.2.77/24", "02:00:00:00:00:77"
+	for name, c := range map[string]struct {
+		file    attach.DelegateFile
+		ip, mac bool
+	}{
+		"nothing":   {attach.DelegateFile{}, false, false},
+		"addresses": {attach.DelegateFile{PlainIPs: true}, true, false},
+		"a MAC":     {attach.DelegateFile{PlainMAC: true}, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.writeConf(t, "lab.conf", fmt.Sprintf(
+				`{"cniVersion":"1.0.0","name":"storage","type":"bridge","bridge":"br9","ipam":{"type":"host-local","dataDir":%q,"ranges":[[{"subnet":"192.0.2.0/24"}]]}}`, r.dir))
+			file := c.file
+			file.Name, file.Plugins, file.IPAM = "storage", []string{"bridge"}, []string{"host-local"}
+			file.Runtime = fmt.Appendf(nil, `{"ips":["192.0.2.77"],"mac":%q}`, mac)
+			link, err := r.attach(t, r.spec(&attach.Delegate{File: &file, Args: [][2]string{{"IgnoreUnknown", "true"}}}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			iface, _ := link.Result.InPod("net1")
+			addrs := link.Result.Addrs
+			if len(addrs) != 1 || (addrs[0].Addr.String() == ip) != c.ip || (iface.MAC == mac) != c.mac {
+				t.Errorf("the interface has %v and the MAC %s", addrs, iface.MAC)
+			}
+			var notices []string
+			for _, notice := range link.Notices {
+				notices = append(notices, notice.Message)
+			}
+			fate := map[bool]string{true: "reaches the plugins", false: "is ignored"}
+			for _, want := range []string{`"ips" ` + fate[c.ip], `"mac" ` + fate[c.mac]} {
+				if !slices.ContainsFunc(notices, func(text string) bool { return strings.Contains(text, want) }) {
+					t.Errorf("no event has %s: %q", want, notices)
+				}
+			}
+		})
+	}
+}

@@ -29,7 +29,7 @@ func Attachments(records []journal.Record) []nodestatus.Attachment { return each
 
 func attachment(rec journal.Record) nodestatus.Attachment {
 	return nodestatus.Attachment{
-		Key: nodestatus.Key(rec.Key), Request: rec.Request, ClientID: rec.ClientID, Pod: nodestatus.Pod(rec.Pod), CNINetwork: rec.CNINetwork, NetnsPath: rec.NetnsPath, Name: rec.Attachment,
+		Key: nodestatus.Key(rec.Key), Request: rec.Request, ClientID: rec.ClientID, Pod: nodestatus.Pod(rec.Pod), RuntimeUID: rec.RuntimeUID, CNINetwork: rec.CNINetwork, NetnsPath: rec.NetnsPath, Name: rec.Attachment,
 		VPC: rec.VPC, VNI: rec.VNI, Subnets: rec.Subnets, Outside: rec.Outside, External: rec.External,
 		Kind: string(rec.Kind), HostIfName: rec.HostIfName, Addrs: rec.Addrs, Gateways: rec.Gateways, MAC: rec.MAC.String(), MTU: rec.MTU, AltName: rec.AltName,
 		Parent: rec.Parent, VLAN: rec.VLAN, VXLAN: rec.VXLAN, Mode: rec.Mode, IPv6: string(rec.IPv6), Pool: rec.Pool, PCI: rec.PCI, VF: (*nodestatus.VF)(rec.VF),
@@ -56,7 +56,7 @@ func record(a nodestatus.Attachment) journal.Record {
 	mac, _ := journal.ParseMAC(a.MAC) // see Records
 	return journal.Record{
 		Identity: journal.Identity{
-			Key: journal.Key(a.Key), Request: a.Request, ClientID: a.ClientID, Pod: journal.Pod(a.Pod), CNINetwork: a.CNINetwork, NetnsPath: a.NetnsPath, Attachment: a.Name,
+			Key: journal.Key(a.Key), Request: a.Request, ClientID: a.ClientID, Pod: journal.Pod(a.Pod), RuntimeUID: a.RuntimeUID, CNINetwork: a.CNINetwork, NetnsPath: a.NetnsPath, Attachment: a.Name,
 		},
 		Binding: journal.Binding{VPC: a.VPC, VNI: a.VNI, Subnets: a.Subnets, Outside: a.Outside, External: a.External},
 		Interface: journal.Interface{
