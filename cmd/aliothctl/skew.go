@@ -9,7 +9,7 @@ import (
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 )
 
-// component is a program whose version may differ from that of the operator.
+// component is a program whose version may differ from the version of the operator.
 type component string
 
 // The components.

@@ -36,7 +36,7 @@ const (
 	versionWithin  = 15 * time.Second
 )
 
-// versions are those of a cluster's programs and of this command.
+// versions has the versions of the programs of a cluster, and of this command.
 type versions struct {
 	Client    version.Info      `json:"client"`
 	Operators []operatorVersion `json:"operators,omitempty"`
@@ -104,7 +104,7 @@ can't be read.`,
 	return cmd
 }
 
-// writeNodeVersion is what a daemon's pod is asked for.
+// writeNodeVersion answers for the node on which the command runs.
 func writeNodeVersion(cmd *cobra.Command) error {
 	status, err := nodestatus.Fetch(cmd.Context(), cniapi.DefaultSocket)
 	if err != nil {
