@@ -6,7 +6,7 @@
 // control sequences for terminals.
 //
 // Quote and Name are for the text of somebody else inside of a message, Error for the error of
-// a parser, and Cut for a text that is shortened: a part of a character is no text, and the API
+// a parser, and Cut for a text that is shortened: no text ends within a character, because the API
 // server refuses it. Message and Bounded are the
 // last bound, where a message leaves the process.
 package said

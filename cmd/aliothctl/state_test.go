@@ -264,7 +264,7 @@ func TestWhatDoesNotAnswerUndoesTheChange(t *testing.T) {
 	}
 }
 
-// TestTheExitStatusTellsFailuresFromWrongCommands, as that of nmstatectl.
+// The exit status of nmstatectl differs between failures and wrong commands too.
 func TestTheExitStatusTellsFailuresFromWrongCommands(t *testing.T) {
 	p := newStatePlace(t)
 	for _, c := range []struct {

@@ -174,7 +174,7 @@ type Delegate struct {
 	File *DelegateFile
 	// Args are the keys and values of CNI_ARGS. They have no semicolon.
 	Args [][2]string
-	// InOrder: the plugins of the interface run after those of all others before it, as the
+	// InOrder: the plugins of the interface run after the plugins of all interfaces before it, as the
 	// NPWG standard demands of definitions. Otherwise Attach may be called for several
 	// interfaces of a pod at the same time, and Finisher.Finish completes them.
 	InOrder bool
@@ -191,8 +191,8 @@ type DefaultRoutes int
 const (
 	// OwnDefaultRoutes are those that plugins make. Spec.Routes replace them, by family.
 	OwnDefaultRoutes DefaultRoutes = iota
-	// MissingDefaultRoutes are those of families in which no other interface of the pod has
-	// one.
+	// MissingDefaultRoutes are default routes of the families in which no other interface of
+	// the pod has one.
 	MissingDefaultRoutes
 	// NoDefaultRoutes are none at all.
 	NoDefaultRoutes
@@ -312,7 +312,7 @@ type Driver interface {
 type Finisher interface {
 	Driver
 	// Finish completes interfaces that Attach has made (Delegate.InOrder). list has the
-	// interfaces of the pod in the order of its list, also those of other drivers. Those that
+	// interfaces of the pod in the order of its list, also interfaces of other drivers. Interfaces that
 	// do not exist yet are missing. Finish may change the Results and Notices of the links.
 	// After an error the interfaces are detached.
 	Finish(ctx context.Context, list []*Made) error

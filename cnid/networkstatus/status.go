@@ -142,7 +142,7 @@ func nameOf(said []annotations.Attachment, rec journal.Record) string {
 	return "VPC/" + rec.VPC
 }
 
-// defaultGateways are those of the default routes in the main table.
+// defaultGateways returns the gateways of the default routes in the main table.
 func defaultGateways(rec journal.Record) []netip.Addr {
 	gateways := slices.Clone(rec.Gateways)
 	for _, route := range rec.Routes {

@@ -139,7 +139,7 @@ func defaultHops(h *podside.Socket) ([]hop, error) {
 	return hops, nil
 }
 
-// hopsOf splits a route into those of its devices, each as it can be deleted.
+// hopsOf splits a route into one route for each of its devices, in the form that deletes it.
 func hopsOf(route netlink.Route, family int) (hops []hop) {
 	bits := 8 * net.IPv4len
 	if family == unix.AF_INET6 {

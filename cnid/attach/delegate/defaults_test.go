@@ -19,7 +19,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach"
 )
 
-// defaultGateways are those of the pod's default routes.
+// defaultGateways returns the gateways of the pod's default routes.
 func (r *rig) defaultGateways(t *testing.T, family int) (gateways []string) {
 	t.Helper()
 	r.pod.Do(t, func() error {
@@ -66,7 +66,7 @@ func (r *rig) withDefaults(t *testing.T, six bool) {
 	})
 }
 
-// The default routes of plugins give way to those of the pod, by family, and CHECK and DEL
+// The default routes of plugins give way to the default routes of the pod, by family. CHECK and DEL
 // work afterwards.
 func TestTheDefaultRoutesOfPluginsGiveWay(t *testing.T) {
 	const v4, v6 = "192.0.2.1", "2001:db8::1"

@@ -17,8 +17,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/netns"
 )
 
-// routing is what the driver adds to an interface once the plugins have made it: routes that
-// no plugin has made, and rules.
+// routing has the routes and rules that the driver adds to an interface after the plugins have
+// made it. No plugin has made these routes.
 type routing struct {
 	routes []attach.Route
 	rules  []attach.Rule
@@ -120,8 +120,8 @@ func (d *Driver) leaveOut(one *attach.Made, routes []attach.Route) error {
 }
 
 // surplusRoutes returns the default routes of plugins on interfaces after the first one that
-// has a default route of the family, by their index in the list, and those of interfaces that
-// may have none.
+// has a default route of the family, by their index in the list, and the default routes
+// of interfaces that may have none.
 func surplusRoutes(list []*attach.Made) map[int][]attach.Route {
 	surplus := map[int][]attach.Route{}
 	for _, is4 := range []bool{true, false} {
