@@ -174,8 +174,8 @@ verify: ## Regenerate in a copy of the work tree, and fail if that changes anyth
 	@copy=$$(mktemp -d); trap 'rm -rf "$$copy"' EXIT; \
 	git ls-files -z --cached --others --exclude-standard | tar -c --null --ignore-failed-read -T - | tar -x -C "$$copy"; \
 	(cd "$$copy" && $(GO) generate ./api/... ./ebpf/... ./helm/... ./cnid/nodeipam/...); \
-	for dir in api ebpf helm docs/node-ipam-api.openapi.yaml; do git diff --no-index --exit-code "$$dir" "$$copy/$$dir" || { echo "$$dir is not as generated: run: make generate" >&2; exit 1; }; done
-	@test -z "$$(git status --porcelain -- api ebpf helm docs/node-ipam-api.openapi.yaml)" || { git status --short -- api ebpf helm docs/node-ipam-api.openapi.yaml; echo "generated files are not committed: commit them" >&2; exit 1; }
+	for dir in api ebpf helm docs/reference/node-ipam-api.openapi.yaml; do git diff --no-index --exit-code "$$dir" "$$copy/$$dir" || { echo "$$dir is not as generated: run: make generate" >&2; exit 1; }; done
+	@test -z "$$(git status --porcelain -- api ebpf helm docs/reference/node-ipam-api.openapi.yaml)" || { git status --short -- api ebpf helm docs/reference/node-ipam-api.openapi.yaml; echo "generated files are not committed: commit them" >&2; exit 1; }
 
 lint: ## golangci-lint, which vets too, with the layering as depguard rules
 	GOGC=300 GOMEMLIMIT=6GiB $(TOOL) golangci-lint run --allow-parallel-runners
@@ -183,8 +183,8 @@ lint: ## golangci-lint, which vets too, with the layering as depguard rules
 bench: setup ## Measure, as ratios against references in the same run
 	$(GO) run ./test/bench
 
-bench-scale: setup ## Measure the control plane over 10, 100 and 1,000 nodes without kernels; curves in docs/scale
-	$(GO) run ./test/bench/scalelab --curves docs/scale
+bench-scale: setup ## Measure the control plane over 10, 100 and 1,000 nodes without kernels; curves in docs/operate/scale
+	$(GO) run ./test/bench/scalelab --curves docs/operate/scale
 
 ##@ Set-up
 

@@ -168,7 +168,7 @@ func source(t *testing.T, folder string) string {
 }
 
 func TestEveryReasonIsDocumentedAndGiven(t *testing.T) {
-	text, err := os.ReadFile("../docs/reasons.md")
+	text, err := os.ReadFile("../docs/reference/reasons.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,34 +189,34 @@ func TestEveryReasonIsDocumentedAndGiven(t *testing.T) {
 			continue
 		}
 		if !regexp.MustCompile(`\b` + reason + `\b`).Match(text) {
-			t.Errorf("docs/reasons.md says nothing of %s", reason)
+			t.Errorf("docs/reference/reasons.md says nothing of %s", reason)
 		}
 		if _, ok := given[reason]; !ok && !strings.Contains(daemon, "v1alpha1."+name) {
 			t.Errorf("%s is given neither in a scene of this test nor by the daemon", reason)
 		}
 	}
 	for reason := range documented {
-		t.Errorf("docs/reasons.md tells of %s, which nobody gives", reason)
+		t.Errorf("docs/reference/reasons.md tells of %s, which nobody gives", reason)
 	}
 }
 
 // A reader looks for one row. Only a table with the kinds of objects in its second
 // column may have a reason in several rows.
 func TestATableExplainsAReasonOnce(t *testing.T) {
-	text, err := os.ReadFile("../docs/reasons.md")
+	text, err := os.ReadFile("../docs/reference/reasons.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	tables := regexp.MustCompile(`(?m)^\| reason[^|]*\| what it means \|.*\n(?:\|.*\n)*`).FindAllString(string(text), -1)
 	if len(tables) < 5 {
-		t.Fatalf("docs/reasons.md has %d tables of reasons with what they mean: want 5 or more", len(tables))
+		t.Fatalf("docs/reference/reasons.md has %d tables of reasons with what they mean: want 5 or more", len(tables))
 	}
 	for _, table := range tables {
 		seen := map[string]bool{}
 		for _, row := range regexp.MustCompile(`(?m)^\| ([A-Z_a-z][^|]*) \|`).FindAllStringSubmatch(table, -1) {
 			for _, reason := range regexp.MustCompile(`\w+`).FindAllString(row[1], -1) {
 				if reason != "event" && seen[reason] {
-					t.Errorf("docs/reasons.md explains %s in two rows of one table: join them", reason)
+					t.Errorf("docs/reference/reasons.md explains %s in two rows of one table: join them", reason)
 				}
 				seen[reason] = true
 			}

@@ -75,7 +75,7 @@ const WithinLimitsCondition = "WithinLimits"
 
 // IsolatedCondition is the condition type of a network that is False if the network gives up
 // a protection that its interfaces would have. It does not delay pods. A network that gives
-// up none does not have the condition; docs/isolation.md has what each type of network
+// up none does not have the condition; docs/tenants/isolation.md has what each type of network
 // enforces.
 const IsolatedCondition = "Isolated"
 

@@ -116,7 +116,7 @@ func readPackets(pins string) (rows []packetRow, drops []telemetry.DropCounter, 
 }
 
 // packetRows are the counters of the programs and of the host's packet filter. A reason
-// has the name by which docs/reasons.md and the metrics know it.
+// has the name by which docs/reference/reasons.md and the metrics know it.
 func packetRows(counters []telemetry.Counter, filtered []netfilter.Counter) (rows []packetRow) {
 	for _, c := range counters {
 		rows = append(rows, packetRow{fateOf(c.Reason), spaced(c.Direction.String()), c.Reason.String(), c.Packets})

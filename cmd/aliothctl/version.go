@@ -279,7 +279,7 @@ const (
 // skew returns why a program of a version does not work with an operator of another version;
 // nil if the pair is supported. A daemon and a plugin may be one minor version older than the
 // operator, because an upgrade begins with the operator. aliothctl may be one minor version
-// older or newer. Programs of two major versions never work together (docs/versions.md).
+// older or newer. Programs of two major versions never work together (docs/install/versions.md).
 func skew(part component, program, operator string) error {
 	p, err := utilversion.ParseSemantic(program)
 	if err != nil {

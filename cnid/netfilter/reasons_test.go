@@ -12,17 +12,17 @@ import (
 
 // aliothctl status and the metrics show the names only; the table explains them.
 func TestEveryReasonIsExplainedInTheDocs(t *testing.T) {
-	docs, err := os.ReadFile("../../docs/reasons.md")
+	docs, err := os.ReadFile("../../docs/reference/reasons.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, table, found := strings.Cut(string(docs), "`alioth_filter_dropped_packets_total`")
 	if !found {
-		t.Fatal("docs/reasons.md does not name the metric of these reasons")
+		t.Fatal("docs/reference/reasons.md does not name the metric of these reasons")
 	}
 	for _, reason := range Reasons() {
 		if !regexp.MustCompile(`(?m)^\|[^|]*\b` + reason + `\b[^|]*\|`).MatchString(table) {
-			t.Errorf("docs/reasons.md has no row for %s below its metric", reason)
+			t.Errorf("docs/reference/reasons.md has no row for %s below its metric", reason)
 		}
 	}
 }

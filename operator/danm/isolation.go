@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/store/multinet"
 )
 
-// notEnforced has a sentence for each protection of docs/isolation.md that the interfaces of
+// notEnforced has a sentence for each protection of docs/tenants/isolation.md that the interfaces of
 // a network lack because of what the network itself says; "" if it gives up none.
 func notEnforced(tx store.ReadTx, net *multinet.Network) string {
 	var all []string

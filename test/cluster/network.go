@@ -63,7 +63,7 @@ func (c *Cluster) installDNS(ctx context.Context, o Options) error {
 }
 
 // waitForServices returns when Services can be created. For up to 30 s after the chart's
-// first installation the API server refuses them (docs/outside.md).
+// first installation the API server refuses them (docs/tenants/outside.md).
 func (c *Cluster) waitForServices(ctx context.Context) error {
 	probe := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "asks-admission"},

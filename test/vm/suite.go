@@ -65,7 +65,7 @@ func Packages() []Package {
 		{Path: "./cnid/nodeipam/loopback", Omitted: betweenOthers()},
 		{Path: "./cnid/netfilter", Omitted: betweenOthers(), Tools: []string{"nft"}},
 		{Path: "./ebpf/datapath", Omitted: datapathOmissions()},
-		{Path: "./ebpf/datapath/test/verdicts", Omitted: verdictOmissions(), Files: []string{"../../../../docs/packets.md"}},
+		{Path: "./ebpf/datapath/test/verdicts", Omitted: verdictOmissions(), Files: []string{"../../../../docs/reference/packets.md"}},
 		{Path: "./ebpf/datapath/test/traffic", Omitted: trafficOmissions()},
 		{Path: "./ebpf/datapath/test/roles", Omitted: roleOmissions()},
 		{Path: "./ebpf/datapath/test/forged", Tools: []string{"nft"}, Omitted: onBoth("random frames are for the programs, which are the same on all kernels; this machine's runs many more of them in the same time")},

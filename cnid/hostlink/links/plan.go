@@ -198,7 +198,7 @@ func (p *Plan) connect(link *Link, parent Device, s State) *multinet.LinkFailure
 	}
 	if !known && !slices.Contains(s.Listed, link.Device) {
 		return refused(v1alpha1.VXLANDeviceNotListedReason, "device %[1]s has no InternalIP of the node, and multiNetwork.vxlanDevices of the chart does not list %[1]s: "+
-			"add it there if no pod can send on it as a node (docs/isolation.md), or use the device with the node's address")
+			"add it there if no pod can send on it as a node (docs/tenants/isolation.md), or use the device with the node's address")
 	}
 	if len(own) == 0 {
 		return refused(v1alpha1.ParentUnaddressedReason, "device %s has no IP address, from which the node could send the packets of its VXLANs; give it one, in the same family on all nodes, or use a vlan")

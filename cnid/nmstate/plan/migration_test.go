@@ -18,7 +18,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/target"
 )
 
-// property is a row of the table of properties in docs/nmstate-migration.md.
+// property is a row of the table of properties in docs/migrate/nmstate.md.
 type property struct {
 	path string
 	// here is same, differs or not served.
@@ -39,7 +39,7 @@ var (
 // properties are the rows of the table.
 func properties(t *testing.T) (rows []property) {
 	t.Helper()
-	text, err := os.ReadFile("../../../docs/nmstate-migration.md")
+	text, err := os.ReadFile("../../../docs/migrate/nmstate.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nodeipam/wire"
 )
 
-//go:generate go run ./write ../wire ../../../docs/node-ipam-api.openapi.yaml
+//go:generate go run ./write ../wire ../../../docs/reference/node-ipam-api.openapi.yaml
 
 type object = map[string]any
 

@@ -21,7 +21,7 @@ func TestTheDocumentIsAsGenerated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := os.ReadFile("../../../docs/node-ipam-api.openapi.yaml")
+	got, err := os.ReadFile("../../../docs/reference/node-ipam-api.openapi.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

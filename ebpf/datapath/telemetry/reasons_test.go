@@ -33,9 +33,9 @@ func TestEveryReasonHasANameOfItsOwn(t *testing.T) {
 	}
 }
 
-// The table in docs/reasons.md is for those who have no aliothctl at hand.
+// The table in docs/reference/reasons.md is for those who have no aliothctl at hand.
 func TestEveryDropIsExplainedHereAndInTheDocs(t *testing.T) {
-	docs, err := os.ReadFile("../../../docs/reasons.md")
+	docs, err := os.ReadFile("../../../docs/reference/reasons.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestEveryDropIsExplainedHereAndInTheDocs(t *testing.T) {
 			t.Errorf("%s is explained: %t; is a drop: %t", reason, explained, reason.Drop())
 		}
 		if row := fmt.Sprintf("| %s | %s | %s |\n", reason, reason.Means(), reason.Remedy()); reason.Drop() && !strings.Contains(string(docs), row) {
-			t.Errorf("docs/reasons.md lacks the row\n%s", row)
+			t.Errorf("docs/reference/reasons.md lacks the row\n%s", row)
 		}
 	}
 	if unknown := Reason(bpf.AliothReasonREASON_LEN); unknown.Means() == "" || unknown.Remedy() == "" {

@@ -22,7 +22,7 @@ const (
 	plainTCP  = "use TCP, UDP, SCTP or ICMP outside the VPC"
 )
 
-// explanations has one for every drop. docs/reasons.md repeats them, and a test
+// explanations has one for every drop. docs/reference/reasons.md repeats them, and a test
 // compares the two.
 var explanations = [bpf.AliothReasonREASON_LEN]explanation{
 	bpf.AliothReasonDROP_UNKNOWN_INTERFACE: {"the device does not belong to a pod yet, or any more", "nothing if it stops; otherwise run aliothctl verify"},
@@ -99,9 +99,9 @@ var explanations = [bpf.AliothReasonREASON_LEN]explanation{
 	bpf.AliothReasonDROP_KUBELET_NO_POD: {"the kubelet probes a pod whose interface does not exist yet, or any more", "nothing while a pod starts or ends; otherwise check the events of this node's pods"},
 	bpf.AliothReasonDROP_GUARDED_PORT:   {"a pod on the node's network connected to the TCP port of the node IPAM API, which is for processes of the node", "find the hostNetwork pod; a CNI plugin connects from the container runtime"},
 
-	bpf.AliothReasonDROP_SHADOW_SOCKET: {"a program on the node's network sent to a pod's shadow; only the kubelet may open flows there", "find the program or hostNetwork pod (docs/troubleshooting.md); use Services, hostPorts or kubectl port-forward"},
-	bpf.AliothReasonDROP_TUNNEL_SOCKET: {"a program on the node's network sent to the tunnel's port", "find the program or hostNetwork pod (docs/troubleshooting.md): it sends into VPCs"},
-	bpf.AliothReasonDROP_FORGED_NODE:   {"a pod's interface on the nodes' network sent with the address of a node, or to the UDP port of the tunnel or of VXLAN links", "find the pod (docs/troubleshooting.md): it attacks the nodes, or has an address of a node"},
+	bpf.AliothReasonDROP_SHADOW_SOCKET: {"a program on the node's network sent to a pod's shadow; only the kubelet may open flows there", "find the program or hostNetwork pod (docs/troubleshoot/lost-packets.md); use Services, hostPorts or kubectl port-forward"},
+	bpf.AliothReasonDROP_TUNNEL_SOCKET: {"a program on the node's network sent to the tunnel's port", "find the program or hostNetwork pod (docs/troubleshoot/lost-packets.md): it sends into VPCs"},
+	bpf.AliothReasonDROP_FORGED_NODE:   {"a pod's interface on the nodes' network sent with the address of a node, or to the UDP port of the tunnel or of VXLAN links", "find the pod (docs/troubleshoot/lost-packets.md): it attacks the nodes, or has an address of a node"},
 
 	bpf.AliothReasonDROP_REWRITE_FAILED: {"the kernel refused to change the packet", tellUs},
 }

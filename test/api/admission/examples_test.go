@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -41,7 +42,7 @@ import (
 )
 
 // guides are the documents whose examples are tested as they are written.
-var guides = []string{"multi-network.md", "danm-migration.md", "multus-migration.md"}
+var guides = []string{"tenants/multi-network.md", "migrate/danm.md", "migrate/multus.md"}
 
 var (
 	yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```")
@@ -57,7 +58,7 @@ var (
 func TestTheExamplesOfTheGuidesAreAccepted(t *testing.T) {
 	admin := start(t)
 	for _, name := range guides {
-		t.Run(name, func(t *testing.T) {
+		t.Run(path.Base(name), func(t *testing.T) {
 			var lists []listOfPods
 			blocks := yamlBlock.FindAllStringSubmatch(readGuide(t, name), -1)
 			if len(blocks) == 0 {

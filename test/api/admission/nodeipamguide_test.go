@@ -21,7 +21,7 @@ func TestTheObjectsOfTheNodeIPAMGuideAreAccepted(t *testing.T) {
 		t.Fatal(err)
 	}
 	var made []string
-	for _, content := range guideExamples(t, "node-ipam-objects.md") {
+	for _, content := range guideExamples(t, "operate/node-ipam-objects.md") {
 		object := &unstructured.Unstructured{Object: content}
 		createExample(t, admin, object)
 		made = append(made, object.GetKind())

@@ -12,7 +12,7 @@ import (
 	nmtarget "github.com/alioth-net/alioth/cnid/nmstate/target"
 )
 
-const migration = "nmstate-migration.md"
+const migration = "migrate/nmstate.md"
 
 var quoted = regexp.MustCompile("`([^`]+)`")
 

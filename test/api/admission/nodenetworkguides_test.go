@@ -6,6 +6,7 @@ package admission_test
 import (
 	"encoding/json"
 	"fmt"
+	"path"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -25,7 +26,7 @@ import (
 )
 
 // nodeNetworkGuides are the documents about the networks of nodes.
-var nodeNetworkGuides = []string{"node-network-state.md", "node-network-policies.md", "nmstate-migration.md"}
+var nodeNetworkGuides = []string{"operate/node-network-state.md", "operate/node-network-policies.md", "migrate/nmstate.md"}
 
 // guideNode is the current state of a node, as the guides have nodes.
 const guideNode = `
@@ -56,7 +57,7 @@ func guideExamples(t *testing.T, name string) (all []map[string]any) {
 func TestANodeCanHaveTheStatesOfTheGuides(t *testing.T) {
 	current, node := currentOfGuides(t)
 	for _, name := range nodeNetworkGuides {
-		t.Run(name, func(t *testing.T) {
+		t.Run(path.Base(name), func(t *testing.T) {
 			for _, content := range guideExamples(t, name) {
 				object := &unstructured.Unstructured{Object: content}
 				text, err := json.Marshal(desiredOfGuide(t, object, node))

@@ -18,11 +18,11 @@ import (
 )
 
 // TestConditionsOfNodesNetworksAreDocumented compares the constants of package api/nmstate/v1
-// with the table of docs/reasons.md whose cells are code.
+// with the table of docs/reference/reasons.md whose cells are code.
 func TestConditionsOfNodesNetworksAreDocumented(t *testing.T) {
-	table := regexp.MustCompile("(?m)^\\| (`[A-Z][^|]*) \\| (`[A-Z][^|]*) \\|").FindAllStringSubmatch(readGuide(t, "reasons.md"), -1)
+	table := regexp.MustCompile("(?m)^\\| (`[A-Z][^|]*) \\| (`[A-Z][^|]*) \\|").FindAllStringSubmatch(readGuide(t, "reference/reasons.md"), -1)
 	if len(table) == 0 {
-		t.Fatal("docs/reasons.md has no table of conditions and reasons")
+		t.Fatal("docs/reference/reasons.md has no table of conditions and reasons")
 	}
 	words := regexp.MustCompile("`([A-Za-z]+)`")
 	for column, ending := range map[int]string{1: "Condition", 2: "Reason"} {

@@ -85,7 +85,7 @@ func TestPodsOnIPvlanReachThoseOfTheirSegmentAndVLANAlone(t *testing.T) {
 // ipvlanOfGuide returns the options of the network of type ipvlan that the users' guide has.
 func ipvlanOfGuide(t *testing.T) danmv1.NetworkOptions {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "docs", "multi-network.md"))
+	text, err := os.ReadFile(filepath.Join(root, "docs", "tenants", "multi-network.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func ipvlanOfGuide(t *testing.T) danmv1.NetworkOptions {
 			return network.Spec.Options
 		}
 	}
-	t.Fatal("docs/multi-network.md has no network of type ipvlan with a VLAN")
+	t.Fatal("docs/tenants/multi-network.md has no network of type ipvlan with a VLAN")
 	return danmv1.NetworkOptions{}
 }
 

@@ -24,7 +24,7 @@ import (
 const root = "../../.."
 
 // bridgeRange is the range of the infrastructure subnet. bridgePlugin is the example in
-// docs/node-ipam-api.md, with the bridge that UsePlugin removes.
+// docs/operate/node-ipam-api.md, with the bridge that UsePlugin removes.
 const (
 	bridgeRange  = "10.250.0.0/16"
 	bridgePlugin = `{"cniVersion":"1.0.0","name":"infra","plugins":[{"type":"bridge","bridge":"infra-br","isGateway":true,"ipMasq":false,"ipam":{"type":"alioth-ipam"}}]}`

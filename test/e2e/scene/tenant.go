@@ -120,7 +120,7 @@ func (s *Scene) SetUp(ctx context.Context, spec TenantSpec) (*Tenant, error) {
 
 // WaitForAdmission waits until the API server has the tenants' grants. Right after an
 // installation, or after its own start, it does not, and refuses every pod of a tenant
-// (docs/outside.md).
+// (docs/tenants/outside.md).
 func (s *Scene) WaitForAdmission(ctx context.Context, tenant *Tenant) error {
 	return Until(ctx, "admission of pods in "+tenant.Namespace.Name, func(ctx context.Context) (bool, string, error) {
 		err := s.Client.Create(ctx, tenant.Pod("asks-admission"), client.DryRunAll)

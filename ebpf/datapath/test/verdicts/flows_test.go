@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// Flows may be idle for so long, as in docs/services.md.
+// Flows may be idle for so long, as in docs/tenants/services.md.
 const (
 	establishedIdle = 2*time.Hour + 4*time.Minute
 	closingIdle     = 10 * time.Second

@@ -24,7 +24,7 @@ type odd struct {
 	spoil func([]byte) []byte
 }
 
-// oddPackets are the rows of docs/packets.md.
+// oddPackets are the rows of docs/reference/packets.md.
 func oddPackets() map[string]odd {
 	proto := func(number uint8) func(*wire.Frame) {
 		return func(f *wire.Frame) { f.L4 = wire.Raw{Proto: number, Data: make([]byte, 40)} }
@@ -184,11 +184,11 @@ func (o odd) between(e ends) []byte {
 	return b
 }
 
-// documented returns the rows of docs/packets.md: packet, and what becomes of it
+// documented returns the rows of docs/reference/packets.md: packet, and what becomes of it
 // inside and outside.
 func documented(t *testing.T) map[string][2]string {
 	t.Helper()
-	text, err := os.ReadFile("../../../../docs/packets.md")
+	text, err := os.ReadFile("../../../../docs/reference/packets.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,12 +207,12 @@ func TestEveryOddPacketIsDocumented(t *testing.T) {
 	packets, rows := oddPackets(), documented(t)
 	for name := range packets {
 		if _, ok := rows[name]; !ok {
-			t.Errorf("docs/packets.md has no row for %q", name)
+			t.Errorf("docs/reference/packets.md has no row for %q", name)
 		}
 	}
 	for name := range rows {
 		if _, ok := packets[name]; !ok {
-			t.Errorf("no test has the row %q of docs/packets.md", name)
+			t.Errorf("no test has the row %q of docs/reference/packets.md", name)
 		}
 	}
 }
