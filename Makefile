@@ -63,7 +63,7 @@ help: ## List the targets
 demo: setup ## Show it: two tenants with the same address range on a real two-node Kubernetes
 	$(GO) run ./test/demo
 
-up: setup ## Bring up the lab: NODES=2 nodes with Alioth installed; IMAGES="a.tar b.tar" loads more images
+up: setup ## Bring up the lab: NODES=2 nodes with Alioth installed; IMAGES="a.tar b.tar" loads more images; ALIOTH_LAB=1 to 9 for one beside others
 	$(LAB) up --nodes $(NODES) --images "$(IMAGES)"
 
 down: ## Take the lab down; leaves nothing behind

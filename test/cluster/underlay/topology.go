@@ -14,6 +14,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
+	"strconv"
 )
 
 // Topology fixes every name and address of one lab.
@@ -31,8 +33,28 @@ type Topology struct {
 	Guests int `json:"guests,omitempty"`
 }
 
-// DefaultTopology is the lab of `make up` with n nodes.
-func DefaultTopology(n int) Topology { return Topology{Lab: "alioth", Nodes: n, Octet: 77} }
+// LabVariable names the environment variable with the number of a lab, 1 to 9, that has
+// names and addresses of its own. Each clone of the repository has one folder for a lab, so
+// labs of several clones can be up at once.
+const LabVariable = "ALIOTH_LAB"
+
+// DefaultTopology returns the topology of the lab of `make up` with n nodes. A wrong number
+// in LabVariable makes it invalid.
+func DefaultTopology(n int) Topology { return numberedTopology(os.Getenv(LabVariable), n) }
+
+// numberedTopology returns the topology of the lab with a number. The lab without a number
+// has the network 77, the others 81 to 89.
+func numberedTopology(number string, n int) Topology {
+	t := Topology{Lab: "alioth" + number, Nodes: n, Octet: 77}
+	if number == "" {
+		return t
+	}
+	t.Octet = 0
+	if value, err := strconv.ParseUint(number, 10, 8); err == nil && value >= 1 && value <= 9 {
+		t.Octet = 80 + int(value)
+	}
+	return t
+}
 
 // hostIndex is the host part of the host's own addresses; 0xfe in IPv6.
 const hostIndex = 254
@@ -55,7 +77,7 @@ func (t Topology) Validate() error {
 	case t.Nodes < 1 || t.Nodes > 100:
 		return fmt.Errorf("%d nodes: use 1 to 100", t.Nodes)
 	case t.Octet < 1 || t.Octet > 99:
-		return fmt.Errorf("network number %d: use 1 to 99", t.Octet)
+		return fmt.Errorf("network number %d of the lab %q: use 1 to 99, and a number of 1 to 9 in %s", t.Octet, t.Lab, LabVariable)
 	case t.Guests < 0 || t.Guests >= t.Nodes:
 		return fmt.Errorf("%d virtual machines of %d nodes: use fewer than nodes, the first runs the control plane", t.Guests, t.Nodes)
 	}

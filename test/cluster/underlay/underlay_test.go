@@ -309,3 +309,25 @@ func masterOf(t *testing.T, topology Topology, port string) (name string) {
 	}
 	return name
 }
+
+func TestLabsWithNumbersShareNoNameAndNoNetwork(t *testing.T) {
+	seen := map[string]string{}
+	for _, number := range []string{"", "1", "2", "9"} {
+		topology := numberedTopology(number, 2)
+		if err := topology.Validate(); err != nil {
+			t.Fatalf("lab %q: %v", number, err)
+		}
+		net4, net6 := topology.Networks()
+		for _, text := range []string{topology.Lab, topology.Node(1), net4.String(), net6.String()} {
+			if other, ok := seen[text]; ok {
+				t.Errorf("labs %q and %q share %s", other, number, text)
+			}
+			seen[text] = number
+		}
+	}
+	for _, number := range []string{"0", "10", "x", "-1", " 1"} {
+		if err := numberedTopology(number, 2).Validate(); err == nil {
+			t.Errorf("the lab number %q is accepted", number)
+		}
+	}
+}
