@@ -200,7 +200,8 @@ static __always_inline bool is_opening(const struct packet *pkt)
  * datagrams of flows that the notes of a socket have made. The flow keeps its backend as long
  * as that is a backend of the service, or without a service the given one: the address of a
  * removed backend may belong to another pod by now. Otherwise the flow is removed, and a new
- * one takes its place.
+ * one takes its place. So is a flow without a reverse entry, whose replies would be lost: two
+ * deletions of one flow may leave such a flow.
  */
 static __always_inline struct conn *conn_reopen(struct conn *conn, struct work *w, const struct service *service)
 {
@@ -216,7 +217,12 @@ static __always_inline struct conn *conn_reopen(struct conn *conn, struct work *
 		return 0;
 	}
 	answers = bpf_map_lookup_elem(&alioth_connections, &w->reverse);
-	if (answers && (conn->flags | answers->flags) & (CONN_FIN | CONN_RST)) {
+	if (!answers) {
+		conn_forget(w, conn->ifindex);
+		w->backend = given;
+		return 0;
+	}
+	if ((conn->flags | answers->flags) & (CONN_FIN | CONN_RST)) {
 		conn->flags = 0;
 		answers->flags = 0;
 	}

@@ -73,20 +73,9 @@ func (f *flow) expired(now time.Duration) bool {
 func pairFlows(entries map[bpf.AliothConnKey]bpf.AliothConn) map[bpf.AliothConnKey]*flow {
 	flows := map[bpf.AliothConnKey]*flow{}
 	for key, row := range entries {
-		other := key
-		other.Peer, other.PeerPort = row.Addr, row.Port
-		if row.PodPort != 0 { // the backend sees another port than the pod's own
-			other.PodPort = row.PodPort
-		}
-		if row.Outside != 0 { // the service is in the VPC, the backend outside of it
-			other.Inside = 1 - key.Inside
-		}
-		forward, reverse := key, other
-		other.Direction = bpf.AliothConnDirectionCONN_REVERSE
-		reverse.Direction = bpf.AliothConnDirectionCONN_REVERSE
+		forward, reverse := key, counterpart(key, row)
 		if key.Direction == bpf.AliothConnDirectionCONN_REVERSE {
-			forward, reverse = other, key
-			forward.Direction = bpf.AliothConnDirectionCONN_FORWARD
+			forward, reverse = reverse, forward
 		}
 		name := forward
 		if last, ok := entries[forward]; ok && (last.Addr != reverse.Peer || last.Port != reverse.PeerPort ||
@@ -106,6 +95,23 @@ func pairFlows(entries map[bpf.AliothConnKey]bpf.AliothConn) map[bpf.AliothConnK
 		}
 	}
 	return flows
+}
+
+// counterpart returns the key of the other entry of a pair.
+func counterpart(key bpf.AliothConnKey, row bpf.AliothConn) bpf.AliothConnKey {
+	other := key
+	other.Direction = bpf.AliothConnDirectionCONN_REVERSE
+	if key.Direction == bpf.AliothConnDirectionCONN_REVERSE {
+		other.Direction = bpf.AliothConnDirectionCONN_FORWARD
+	}
+	other.Peer, other.PeerPort = row.Addr, row.Port
+	if row.PodPort != 0 { // the backend sees another port than the pod's own
+		other.PodPort = row.PodPort
+	}
+	if row.Outside != 0 { // the service is in the VPC, the backend outside of it
+		other.Inside = 1 - key.Inside
+	}
+	return other
 }
 
 // service is the key of the flow's service.

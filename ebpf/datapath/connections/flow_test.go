@@ -4,9 +4,12 @@
 package connections
 
 import (
+	"encoding/binary"
 	"net/netip"
 	"testing"
 	"time"
+
+	"github.com/cilium/ebpf"
 
 	"github.com/alioth-net/alioth/ebpf/bpf"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
@@ -68,5 +71,52 @@ func TestHalfAFlowIsForgottenSoon(t *testing.T) {
 		if !f.expired(time.Hour + 2*time.Second) {
 			t.Error("remembered without its other half")
 		}
+	}
+}
+
+// TestARemovalLeavesNoFlowWithoutReplies removes a flow that a program has opened again since
+// the table was read.
+func TestARemovalLeavesNoFlowWithoutReplies(t *testing.T) {
+	key := bpf.AliothConnKey{
+		Vni: 5, Pod: bpf.EncodeAddr(ip("10.0.1.10")), Peer: bpf.EncodeAddr(ip("10.96.0.1")), PodPort: bpf.NetworkOrder(1000),
+		PeerPort: bpf.NetworkOrder(53), Direction: bpf.AliothConnDirectionCONN_FORWARD, Proto: state.ProtoUDP,
+	}
+	leads := func(backend string) bpf.AliothConn {
+		return bpf.AliothConn{Addr: bpf.EncodeAddr(ip(backend)), Port: bpf.NetworkOrder(5353)}
+	}
+	former, other := leads("10.8.1.10"), leads("10.8.1.11")
+	answers := bpf.AliothConn{Addr: key.Peer, Port: key.PeerPort}
+	for name, c := range map[string]struct {
+		now  bpf.AliothConn
+		left int
+	}{
+		"to its former backend": {former, 0},
+		"to another backend":    {other, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			connections, err := ebpf.NewMap(&ebpf.MapSpec{
+				Type: ebpf.Hash, KeySize: uint32(binary.Size(key)), ValueSize: uint32(binary.Size(former)), MaxEntries: 8,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer connections.Close()
+			table := &Table{connections: connections}
+			reverse := counterpart(key, former)
+			rows := map[bpf.AliothConnKey]bpf.AliothConn{reverse: answers, key: c.now, counterpart(key, c.now): answers}
+			for key, row := range rows {
+				if err := connections.Put(key, row); err != nil {
+					t.Fatal(err)
+				}
+			}
+			read := pairFlows(map[bpf.AliothConnKey]bpf.AliothConn{reverse: answers})
+			if err := table.forget(read[key]); err != nil {
+				t.Fatal(err)
+			}
+			left, err := readConnections(connections)
+			if err != nil || len(left) != c.left {
+				t.Errorf("the table has %v, %v, want %d entries", left, err, c.left)
+			}
+		})
 	}
 }

@@ -119,8 +119,29 @@ func (c *Table) forget(f *flow) error {
 			return err
 		}
 	}
-	if f.hasReverse {
-		return c.remove(f.reverse)
+	if !f.hasReverse {
+		return nil
+	}
+	if err := c.remove(f.reverse); err != nil {
+		return err
+	}
+	return c.removeHalf(f.forward)
+}
+
+// removeHalf deletes a forward entry without a reverse one. A program opens the flow again
+// while its former entries are deleted, and loses its new reverse entry then. The next packet
+// opens the flow once more. If the program is about to write the reverse entry, that one is
+// left alone, which hinders no flow.
+func (c *Table) removeHalf(forward bpf.AliothConnKey) error {
+	var row, answers bpf.AliothConn
+	err := c.connections.Lookup(forward, &row)
+	if err == nil {
+		if err = c.connections.Lookup(counterpart(forward, row), &answers); errors.Is(err, ebpf.ErrKeyNotExist) {
+			return c.remove(forward)
+		}
+	}
+	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return fmt.Errorf("read connection: %w", err)
 	}
 	return nil
 }

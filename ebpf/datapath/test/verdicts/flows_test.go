@@ -258,6 +258,39 @@ func TestAReusedPortOpensAClosedFlowAnew(t *testing.T) {
 	}
 }
 
+// Half a flow is left if two deletions of one flow, or a deletion and an opening, meet.
+func TestAnOpeningMakesHalfAFlowWhole(t *testing.T) {
+	w := world.New(t)
+	opening := world.Ask(wire.TCP{Sport: 1000, Dport: 53, Flags: wire.FlagSYN}).Bytes()
+	for range 8 { // more than the share of flows
+		if verdict, _, _ := world.Run(t, w.Objects.AliothFromPod, w.PodA, opening); verdict != world.ActOK {
+			t.Fatalf("the verdict of the opening is %d", verdict)
+		}
+		w.Expect(t, w.Objects.AliothToPod, []world.Case{
+			answered("a reply", w.PodA, world.Answer(world.ShadowA, wire.TCP{Sport: 5353, Dport: 1000, Flags: wire.FlagSYN | wire.FlagACK}), func(f *wire.Frame) {
+				f.Src, f.Dst, f.L4 = wire.IP("10.96.0.10"), wire.IP("10.0.1.10"), wire.TCP{Sport: 53, Dport: 1000, Flags: wire.FlagSYN | wire.FlagACK}
+			}),
+		})
+		removeReverse(t, w)
+	}
+}
+
+// removeReverse deletes the reverse entries of all flows.
+func removeReverse(t *testing.T, w *world.World) {
+	t.Helper()
+	rows, err := world.FlowRows(w.Objects.AliothConnections)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key := range rows {
+		if key.Direction == bpf.AliothConnDirectionCONN_REVERSE {
+			if err := w.Objects.AliothConnections.Delete(key); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 func TestARemovedInterfaceLeavesNoFlowToItsSuccessor(t *testing.T) {
 	w := world.New(t)
 	query := toStack("a query", w.PodA, world.Ask(wire.UDP{Sport: 1000, Dport: 53}), func(f *wire.Frame) {
