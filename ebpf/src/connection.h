@@ -116,6 +116,26 @@ static __always_inline bool conn_silent(const struct conn *asks, const struct co
 	return now > last && now - last > CONN_SILENT_NS;
 }
 
+/* conn_asks returns the forward entry that belongs to the reverse entry answers at
+ * w->reverse, and leaves its key in w->other; NULL if the flow has ended, or has another
+ * backend by now.
+ */
+static __always_inline struct conn *conn_asks(struct work *w, const struct conn *answers)
+{
+	struct conn *asks;
+
+	w->other = w->reverse;
+	w->other.direction = CONN_FORWARD;
+	w->other.peer = answers->addr;
+	w->other.peer_port = answers->port;
+	if (answers->pod_port)
+		w->other.pod_port = answers->pod_port;
+	if (answers->outside)
+		w->other.inside = 1;
+	asks = bpf_map_lookup_elem(&alioth_connections, &w->other);
+	return asks && conn_leads_to(asks, &w->reverse) ? asks : 0;
+}
+
 /* conn_in_use reports whether the reverse entry of the new flow is in use by a flow to
  * another service, from the same port of the pod to the same backend. A TCP flow that has
  * ended, or a silent UDP flow, is removed: pods use a port again long before the daemon
@@ -127,16 +147,8 @@ static __always_inline bool conn_in_use(struct work *w)
 
 	if (!answers || conn_leads_to(answers, &w->forward))
 		return false;
-	w->other = w->reverse;
-	w->other.direction = CONN_FORWARD;
-	w->other.peer = answers->addr;
-	w->other.peer_port = answers->port;
-	if (answers->pod_port)
-		w->other.pod_port = answers->pod_port;
-	if (answers->outside)
-		w->other.inside = 1;
-	asks = bpf_map_lookup_elem(&alioth_connections, &w->other);
-	if (!asks || !conn_leads_to(asks, &w->reverse)) /* that flow has another backend by now */
+	asks = conn_asks(w, answers);
+	if (!asks)
 		return false;
 	if (!(w->reverse.proto == IPPROTO_UDP ? conn_silent(asks, answers) : conn_ended(asks, answers)))
 		return true;

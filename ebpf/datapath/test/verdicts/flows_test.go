@@ -258,6 +258,35 @@ func TestAReusedPortOpensAClosedFlowAnew(t *testing.T) {
 	}
 }
 
+// A pod that ends a flow to a service, and connects to the backend's own address from the same
+// port, gets the backend's reply from that address, whichever side has ended the flow.
+func TestAnOpeningToABackendIsNoneToAServiceBefore(t *testing.T) {
+	opened := wire.TCP{Sport: 5353, Dport: 1000, Flags: wire.FlagSYN | wire.FlagACK}
+	for name, end := range map[string]func(*testing.T, *world.World){
+		"reset by the pod": func(t *testing.T, w *world.World) {
+			world.Run(t, w.Objects.AliothFromPod, w.PodA, world.Ask(wire.TCP{Sport: 1000, Dport: 53, Flags: wire.FlagRST}).Bytes())
+		},
+		"reset by the backend": func(t *testing.T, w *world.World) {
+			world.Run(t, w.Objects.AliothToPod, w.PodA, world.Answer(world.ShadowA, wire.TCP{Sport: 5353, Dport: 1000, Flags: wire.FlagRST}).Bytes())
+		},
+		"removed by half": removeForward,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := world.New(t)
+			world.Run(t, w.Objects.AliothFromPod, w.PodA, world.Ask(wire.TCP{Sport: 1000, Dport: 53, Flags: wire.FlagSYN}).Bytes())
+			w.Expect(t, w.Objects.AliothToPod, []world.Case{
+				answered("the service's reply", w.PodA, world.Answer(world.ShadowA, opened), func(f *wire.Frame) {
+					f.Src, f.Dst, f.L4 = wire.IP("10.96.0.10"), wire.IP("10.0.1.10"), wire.TCP{Sport: 53, Dport: 1000, Flags: opened.Flags}
+				}),
+			})
+			end(t, w)
+			w.Expect(t, w.Objects.AliothToPod, []world.Case{
+				answered("the backend's own reply", w.PodA, world.Answer(world.ShadowA, opened), func(f *wire.Frame) { f.Dst = wire.IP("10.0.1.10") }),
+			})
+		})
+	}
+}
+
 // Half a flow is left if two deletions of one flow, or a deletion and an opening, meet.
 func TestAnOpeningMakesHalfAFlowWhole(t *testing.T) {
 	w := world.New(t)
@@ -271,19 +300,24 @@ func TestAnOpeningMakesHalfAFlowWhole(t *testing.T) {
 				f.Src, f.Dst, f.L4 = wire.IP("10.96.0.10"), wire.IP("10.0.1.10"), wire.TCP{Sport: 53, Dport: 1000, Flags: wire.FlagSYN | wire.FlagACK}
 			}),
 		})
-		removeReverse(t, w)
+		removeEntries(t, w, bpf.AliothConnDirectionCONN_REVERSE)
 	}
 }
 
-// removeReverse deletes the reverse entries of all flows.
-func removeReverse(t *testing.T, w *world.World) {
+func removeForward(t *testing.T, w *world.World) {
+	t.Helper()
+	removeEntries(t, w, bpf.AliothConnDirectionCONN_FORWARD)
+}
+
+// removeEntries deletes one of the two entries of all flows.
+func removeEntries(t *testing.T, w *world.World, of bpf.AliothConnDirection) {
 	t.Helper()
 	rows, err := world.FlowRows(w.Objects.AliothConnections)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for key := range rows {
-		if key.Direction == bpf.AliothConnDirectionCONN_REVERSE {
+		if key.Direction == of {
 			if err := w.Objects.AliothConnections.Delete(key); err != nil {
 				t.Fatal(err)
 			}
