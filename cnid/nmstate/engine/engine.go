@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"time"
 
 	"github.com/containernetworking/plugins/pkg/ns"
@@ -112,7 +113,7 @@ func open(cfg Config, manager func(transaction.Config) (*transaction.Manager, er
 	if e.space, err = ns.GetCurrentNS(); err != nil {
 		return nil, fmt.Errorf("open the network namespace: %w", err)
 	}
-	resolver := resolvconf.New(e.cfg.Root, resolvconf.DefaultPath)
+	resolver := resolvconf.New(e.cfg.Root, resolvconf.DefaultPath).KeepingAt(filepath.Join(e.cfg.Dir, "resolver.json"))
 	if e.host, err = host.OpenBeside(resolver, e.cfg.Others, e.committedHardware); err != nil {
 		return nil, errors.Join(err, e.space.Close())
 	}

@@ -5,11 +5,15 @@ package resolvconf
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"syscall"
+
+	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/durable"
 )
 
 // Copy is a file as it was, to the byte.
@@ -88,6 +92,48 @@ func (f File) replace(c Copy) error {
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(fresh))
+	}
+	return nil
+}
+
+// restoreOriginal restores the file of another program that Write has replaced, if r is the
+// configuration in it. A present file of another program becomes the original.
+func (f File) restoreOriginal(r document.Resolver) (restored bool, err error) {
+	if f.original == "" {
+		return false, nil
+	}
+	now, err := f.Copy()
+	if err != nil {
+		return false, err
+	}
+	if now.Missing || !bytes.HasPrefix(now.Text, []byte(heading)) {
+		return false, f.keepOriginal(now)
+	}
+	text, err := os.ReadFile(f.original)
+	if errors.Is(err, fs.ErrNotExist) { // an earlier version wrote the file
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read the former configuration of the resolver: %w", err)
+	}
+	var was Copy
+	// A broken copy restores nothing: the configuration is written as any other.
+	if json.Unmarshal(text, &was) != nil || !Equal(parse(was.Text), r) {
+		return false, nil
+	}
+	return true, f.Restore(was)
+}
+
+func (f File) keepOriginal(c Copy) error {
+	text, err := json.Marshal(c)
+	if err == nil {
+		var file *os.File
+		if file, err = durable.Create(f.original, text); err == nil {
+			err = file.Close()
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("keep the former configuration of the resolver: %w", err)
 	}
 	return nil
 }

@@ -26,15 +26,25 @@ const DefaultPath = "/etc/resolv.conf"
 // MaxServers is how many name servers the C library asks (MAXNS).
 const MaxServers = 3
 
+// heading is the first line of files that Write makes.
+const heading = "# Written by Alioth from the node's network state.\n"
+
 // ErrManaged is of a file that a program of the host writes; it would undo what others write.
 var ErrManaged = errors.New("is managed by another program of the host")
 
 // File is a resolv.conf.
-type File struct{ root, path string }
+type File struct{ root, path, original string }
 
 // New returns the file at a path of the file system at root: "/" on the host itself,
 // /proc/1/root in a container.
-func New(root, path string) File { return File{root, path} }
+func New(root, path string) File { return File{root: root, path: path} }
+
+// KeepingAt returns the file. Its Write keeps the file of another program in a file of this
+// process, and restores it to the byte when its configuration is written again.
+func (f File) KeepingAt(original string) File {
+	f.original = original
+	return f
+}
 
 // name is the file as this process names it. It may be a link with an absolute path, which
 // is the host's.
@@ -87,6 +97,9 @@ func (f File) Write(r document.Resolver) error {
 	if err := f.Writable(); err != nil {
 		return err
 	}
+	if restored, err := f.restoreOriginal(r); restored || err != nil {
+		return err
+	}
 	fresh := f.name() + ".alioth"
 	if err := os.WriteFile(fresh, format(r), 0o644); err != nil {
 		return fmt.Errorf("write the resolver's configuration: %w", err)
@@ -125,7 +138,7 @@ func Equal(a, b document.Resolver) bool {
 
 func format(r document.Resolver) []byte {
 	var b bytes.Buffer
-	b.WriteString("# Written by Alioth from the node's network state.\n")
+	b.WriteString(heading)
 	if len(r.Search) > 0 {
 		fmt.Fprintf(&b, "search %s\n", strings.Join(r.Search, " "))
 	}

@@ -106,3 +106,67 @@ func TestAFileIsReadFromAContainer(t *testing.T) {
 		t.Errorf("a link is replaced: %v", err)
 	}
 }
+
+// TestTheFileOfAnotherProgramComesBack after Alioth has replaced it, to the byte.
+func TestTheFileOfAnotherProgramComesBack(t *testing.T) {
+	ours := document.Resolver{Server: []string{"192.0.2.1"}}
+	other := document.Resolver{Server: []string{"192.0.2.2"}}
+	theirs := "# a comment\nnameserver 198.51.100.1\nsortlist 192.0.2.0\n"
+	for name, make := range map[string]func(path string) error{
+		"no file": func(string) error { return nil },
+		"a file":  func(path string) error { return os.WriteFile(path, []byte(theirs), 0o640) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			file := New(dir, "resolv.conf").KeepingAt(filepath.Join(dir, "kept.json"))
+			if err := make(filepath.Join(dir, "resolv.conf")); err != nil {
+				t.Fatal(err)
+			}
+			was, err := file.Copy()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 { // the second time begins with a restored file
+				for _, r := range []document.Resolver{ours, other, parse(was.Text)} {
+					if err := file.Write(r); err != nil {
+						t.Fatal(err)
+					}
+					if now, err := file.Read(); err != nil || !Equal(now, r) {
+						t.Errorf("the file has %+v, %v, want %+v", now, err, r)
+					}
+				}
+				if now, err := file.Copy(); err != nil || !now.equal(was) {
+					t.Errorf("the file is %+v, %v, and was %+v", now, err, was)
+				}
+			}
+		})
+	}
+}
+
+// TestANewFileOfAnotherProgramReplacesTheKeptOne, since that is what the host has now.
+func TestANewFileOfAnotherProgramReplacesTheKeptOne(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "resolv.conf")
+	file := New(dir, "resolv.conf").KeepingAt(filepath.Join(dir, "kept.json"))
+	first, second := "nameserver 198.51.100.1 # first\n", "nameserver 198.51.100.2 # second\n"
+	for _, text := range []string{first, second} {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := file.Write(document.Resolver{Server: []string{"192.0.2.1"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := file.Write(document.Resolver{Server: []string{"198.51.100.1"}}); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(path); err != nil || !strings.HasPrefix(string(text), heading) {
+		t.Errorf("the first file came back: %s, %v", text, err)
+	}
+	if err := file.Write(document.Resolver{Server: []string{"198.51.100.2"}}); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(path); err != nil || string(text) != second {
+		t.Errorf("the second file is %s, %v", text, err)
+	}
+}

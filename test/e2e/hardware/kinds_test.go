@@ -130,7 +130,9 @@ func bondKinds() []kind {
 }
 
 func bridgeKinds() []kind {
-	const byHand = `ip link add br8 type bridge; ip link set eth1 master br8; ip link set br8 up`
+	// The bridge has no carrier until its port forwards.
+	const byHand = `ip link add br8 type bridge; ip link set eth1 master br8; ip link set br8 up
+		for i in $(seq 600); do ip -6 addr show dev br8 scope link -tentative | grep -q fe80 && break; sleep 0.1; done`
 	return []kind{
 		{
 			name:    "a bridge with DHCP",
