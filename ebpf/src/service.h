@@ -347,18 +347,24 @@ static __always_inline struct conn *from_backend(struct work *w, const struct pa
 	return bpf_map_lookup_elem(&alioth_connections, &w->reverse);
 }
 
-/* is_stale reports whether a reply to a connection's opening meets the entry of a flow that
- * the pod or the backend has ended. An opening to the service would have replaced that entry,
- * so the pod has used the port again to connect to the backend's own address.
+/* end_stale reports whether a reply to a connection's opening meets the entry of a flow that
+ * the pod or the backend has ended, and removes that flow. An opening to the service would
+ * have replaced the entry, so the pod has used the port again to connect to the backend's own
+ * address.
  */
-static __always_inline bool is_stale(struct work *w, const struct conn *answers, const struct packet *pkt)
+static __always_inline bool end_stale(struct work *w, const struct conn *answers, const struct packet *pkt)
 {
 	struct conn *asks;
 
 	if (pkt->proto != IPPROTO_TCP || (pkt->tcp_flags & (TCP_SYN | TCP_ACK)) != (TCP_SYN | TCP_ACK))
 		return false;
 	asks = conn_asks(w, answers);
-	return !asks || (asks->flags | answers->flags) & (CONN_FIN | CONN_RST);
+	if (asks && !((asks->flags | answers->flags) & (CONN_FIN | CONN_RST)))
+		return false;
+	if (asks && !bpf_map_delete_elem(&alioth_connections, &w->other))
+		conn_release(answers->ifindex);
+	bpf_map_delete_elem(&alioth_connections, &w->reverse);
+	return true;
 }
 
 /* reveal_service replaces the source of a backend's reply by the service's address, to
@@ -369,7 +375,7 @@ static __always_inline int reveal_service(struct __sk_buff *skb, struct packet *
 {
 	struct conn *conn = from_backend(w, pkt, pod, pkt->dport, &pkt->src, pkt->sport, pkt->proto);
 
-	if (!conn || is_stale(w, conn, pkt))
+	if (!conn || end_stale(w, conn, pkt))
 		return 0;
 	conn_touch(conn, pkt);
 	w->backend.ip = conn->addr;

@@ -261,7 +261,8 @@ func TestAReusedPortOpensAClosedFlowAnew(t *testing.T) {
 // A pod that ends a flow to a service, and connects to the backend's own address from the same
 // port, gets the backend's reply from that address, whichever side has ended the flow.
 func TestAnOpeningToABackendIsNoneToAServiceBefore(t *testing.T) {
-	opened := wire.TCP{Sport: 5353, Dport: 1000, Flags: wire.FlagSYN | wire.FlagACK}
+	opened, data := wire.TCP{Sport: 5353, Dport: 1000, Flags: wire.FlagSYN | wire.FlagACK}, wire.TCP{Sport: 5353, Dport: 1000, Flags: wire.FlagACK}
+	own := func(f *wire.Frame) { f.Dst = wire.IP("10.0.1.10") }
 	for name, end := range map[string]func(*testing.T, *world.World){
 		"reset by the pod": func(t *testing.T, w *world.World) {
 			world.Run(t, w.Objects.AliothFromPod, w.PodA, world.Ask(wire.TCP{Sport: 1000, Dport: 53, Flags: wire.FlagRST}).Bytes())
@@ -281,7 +282,8 @@ func TestAnOpeningToABackendIsNoneToAServiceBefore(t *testing.T) {
 			})
 			end(t, w)
 			w.Expect(t, w.Objects.AliothToPod, []world.Case{
-				answered("the backend's own reply", w.PodA, world.Answer(world.ShadowA, opened), func(f *wire.Frame) { f.Dst = wire.IP("10.0.1.10") }),
+				answered("the backend's own reply", w.PodA, world.Answer(world.ShadowA, opened), own),
+				answered("data after it", w.PodA, world.Answer(world.ShadowA, data), own),
 			})
 		})
 	}
