@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/alioth-net/alioth/test/cluster/build"
+	"github.com/alioth-net/alioth/test/release/stamp"
 )
 
 // References of the images that the lab builds.
@@ -106,11 +107,20 @@ func (b *Builder) alioth(ctx context.Context) (*contents, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := newContents("").dir("tmp", 0o1777)
+	files := map[string]string{}
 	for _, name := range names {
-		c.file(filepath.Join(dir, name), "usr/local/bin/"+name)
+		files[name] = filepath.Join(dir, name)
 	}
-	return c, nil
+	return product(files), nil
+}
+
+// product is the image of the product with the files of its programs by their names.
+func product(files map[string]string) *contents {
+	c := newContents("").dir("tmp", 0o1777)
+	for name, file := range files {
+		c.file(file, "usr/local/bin/"+name)
+	}
+	return c
 }
 
 func (b *Builder) testTool(ctx context.Context) (*contents, error) {
@@ -145,7 +155,9 @@ func (b *Builder) compile(ctx context.Context, image string, packages ...string)
 		return "", fmt.Errorf("make the folder for binaries: %w", err)
 	}
 	// With -trimpath the compiler's cache is the one that `make` fills, from any folder.
-	args := append([]string{"-trimpath", "-ldflags", "-s -w", "-o", dir + "/"}, packages...)
+	// A stamp of the sources alone keeps the image when a commit changes other files.
+	flags := "-s -w " + stamp.OfSources(ctx, b.Root).Flags()
+	args := append([]string{"-trimpath", "-ldflags", flags, "-o", dir + "/"}, packages...)
 	if err := build.Go(ctx, b.Root, "the programs of the image "+image, b.Progress, args...); err != nil {
 		return "", fmt.Errorf("compile %s: %w", strings.Join(packages, " "), err)
 	}
