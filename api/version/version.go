@@ -14,7 +14,7 @@ import (
 // Number is the number of the release, by Semantic Versioning 2.0.0, without the "v" of its
 // tag. Between two releases it is the number of the next one with "-dev". No other file decides
 // it: `make generate` writes it into the chart.
-const Number = "0.1.0"
+const Number = "0.2.0-dev"
 
 // The linker sets these variables in the builds of the Makefile, of images and of releases
 // (test/release/stamp). modified is "true" if the sources differed from the commit.
