@@ -10,10 +10,11 @@ IMAGES ?=
 # Tools have a module of their own, so that their dependencies never touch the product's.
 TOOL  := $(GO) tool -modfile=test/tools/go.mod
 LAB   := $(GO) run ./test/cluster/cmd/lab
+RELEASE := $(GO) run ./test/release/cmd/release
 # The tests of the whole operator need nothing of the kernel and much of the processors.
 OPERATOR := ./operator ./cmd/alioth-operator
 # Packages that need no cluster. Go begins with those that are named first: the longest.
-UNIT  := ./cnid ./test/model ./api/... ./cmd/... ./cnid/... ./ebpf/... ./operator/... ./store/... ./test/bench/... ./test/cluster/... ./test/demo/... ./test/freeport/... ./test/images/... ./test/lanes/... ./test/model/... ./test/reports/... ./test/soak/... ./test/testtool/... ./test/texts/... ./test/vm/... ./test/waits/...
+UNIT  := ./cnid ./test/model ./api/... ./cmd/... ./cnid/... ./ebpf/... ./operator/... ./store/... ./test/bench/... ./test/cluster/... ./test/demo/... ./test/freeport/... ./test/images/... ./test/lanes/... ./test/model/... ./test/release/... ./test/reports/... ./test/soak/... ./test/testtool/... ./test/texts/... ./test/vm/... ./test/waits/...
 
 # golangci-lint has govet among its linters, so tests do not vet again.
 # Collections of garbage are a fifth to a third of what tests compute.
@@ -74,8 +75,13 @@ down-hardware: ## Take the lab of test-hardware down, if a run was interrupted
 
 ##@ Build
 
-build: ## Build the binaries into bin/
-	$(GO) build -o bin/ ./cmd/...
+# The stamp comes from test/release/stamp, because the go command has none in a work tree of
+# `git worktree`.
+build: ## Build the binaries into bin/, stamped with their commit
+	$(GO) build -buildvcs=false -ldflags "$$($(RELEASE) flags)" -o bin/ ./cmd/...
+
+release: ## Build everything of a release into bin/release/: binaries, image, chart, manifests, SBOMs, notes; the same from each folder
+	$(RELEASE) build
 
 images: ## Build the container images as archives, without a container engine
 	$(LAB) images
@@ -105,7 +111,7 @@ repeat: ## Run one test of a step alone, as the step runs it: STEP=test-unit PAC
 
 soak: setup ## What is longer by nature, before an issue is resolved: MUTATE=10m, EPISODES=600, 5,000 Services, long outages, all kernels
 	@mkdir -p bin; $(GO) build -o bin/lanes ./test/lanes
-	failed=0; bin/lanes --low compute --after lab=down compute=fuzz,soak-seeds lab=soak-scenes,down,soak-vm || failed=$$?; \
+	failed=0; bin/lanes --low compute --after lab=down compute=fuzz,soak-seeds,soak-release lab=soak-scenes,down,soak-vm || failed=$$?; \
 	$(MAKE) --no-print-directory soak-busy || failed=$$?; exit $$failed
 
 test-unit: ## Unit, kernel, API-server and namespace tests (root), but for those of test-operator
@@ -123,6 +129,9 @@ fuzz: ## Run mutated frames through the BPF programs; MUTATE=10m, SEED=n repeats
 soak-seeds: ## Of soak the part alone with many random steps and kills; EPISODES=600 of what may happen to operators
 	$(LAB) build kubernetes helm
 	ALIOTH_SOAK=1 ALIOTH_EPISODES=$(EPISODES) $(RUN_TESTS) -count=1 -p 1 -timeout 24h -run '$(SEEDED)' -v $(SEEDED_PACKAGES)
+
+soak-release: ## Of soak the part alone that builds the release in two folders, which must be equal
+	ALIOTH_SOAK=1 $(RUN_TESTS) -count=1 -timeout 1h -run TestTwoFoldersGiveTheSameRelease -v ./test/release
 
 soak-busy: ## Of soak the part alone that takes the whole machine: the leader among operators on a busy one
 	$(LAB) build kubernetes
@@ -193,3 +202,4 @@ setup: ## Install what a fresh Debian-like machine lacks, and check its kernel
 	$(LAB) setup
 
 .PHONY: report help demo up down down-hardware build images chart generate trust test repeat soak soak-seeds soak-busy soak-vm soak-scenes test-unit test-vm test-hardware fuzz test-api test-operator test-e2e test-scenes test-faults test-roles test-updown verify lint bench bench-scale setup
+.PHONY: release soak-release

@@ -139,3 +139,44 @@ func TestAnObjectThatIsLeftOutCanEnd(t *testing.T) {
 		}
 	}
 }
+
+// TestAValueOfALaterVersionIsToldInTheConditions and the object is served again once it has a
+// known value. An object beside it is served all the time.
+func TestAValueOfALaterVersionIsToldInTheConditions(t *testing.T) {
+	objects := []client.Object{newVPC("blue", []string{"shop"}, "10.0.0.0/16"), ranges("green.net1", "10.0.1.0/28"), newPool("edge", []string{"shop"}, "192.0.2.16-192.0.2.17")}
+	later := func(object client.Object) {
+		switch o := object.(type) {
+		case *v1alpha1.VPC:
+			o.Spec.Egress = "Translate"
+		case *v1alpha1.Subnet:
+			o.Spec.Use = "Guests"
+		case *v1alpha1.ExternalPool:
+			o.Spec.Use = "Gateways"
+		}
+	}
+	w := newWorld(t)
+	w.operate()
+	beside := newVPC("green", []string{"shop"}, "10.0.0.0/16")
+	w.create(beside)
+	for _, object := range objects {
+		w.create(clone(object))
+		edit(w, object, later)
+	}
+	w.settle()
+	for _, object := range objects {
+		current := w.api.objects[keyOf(object)]
+		if err := toldLeftOut(current); err != nil {
+			t.Errorf("%T: %v", object, err)
+		} else if message := meta.FindStatusCondition(conditionsOf(current), v1alpha1.ReadyCondition).Message; !strings.Contains(message, "upgrade Alioth") {
+			t.Errorf("%T: the condition does not name the upgrade: %s", object, message)
+		}
+		sound := clone(object)
+		edit(w, object, func(o client.Object) { respec(o, sound) })
+	}
+	w.settle()
+	for _, object := range append(objects, beside) {
+		if err := isServed(w.api.objects[keyOf(object)]); err != nil {
+			t.Errorf("%T %s: %v", object, object.GetName(), err)
+		}
+	}
+}

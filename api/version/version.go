@@ -5,17 +5,22 @@
 package version
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
 )
 
 // Number is the number of the release, by Semantic Versioning 2.0.0, without the "v" of its
-// tag. No other file decides it: `make generate` writes it into the chart.
-const Number = "0.1.0"
+// tag. Between two releases it is the number of the next one with "-dev". No other file decides
+// it: `make generate` writes it into the chart.
+const Number = "0.2.0-dev"
 
-// Info describes a program. The linker adds the commit where the sources are a clone of the
-// repository; otherwise Commit and Date are empty.
+// The linker sets these variables in the builds of the Makefile, of images and of releases
+// (test/release/stamp). modified is "true" if the sources differed from the commit.
+var commit, date, modified string
+
+// Info describes a program. Commit and Date are empty if the commit is unknown.
 type Info struct {
 	// Version is Number with a "v" before it, for example v0.1.0.
 	Version string `json:"version"`
@@ -32,27 +37,29 @@ type Info struct {
 
 // Get returns the description of the program that runs.
 func Get() Info {
-	built, _ := debug.ReadBuildInfo()
-	return describe(built)
+	info := Info{
+		Version: "v" + Number, Commit: commit, Date: date, Modified: modified == "true",
+		Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+	}
+	if built, ok := debug.ReadBuildInfo(); ok && info.Commit == "" {
+		info.noted(built)
+	}
+	return info
 }
 
-// describe returns what built tells; nil tells nothing about the commit.
-func describe(built *debug.BuildInfo) Info {
-	info := Info{Version: "v" + Number, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
-	if built == nil {
-		return info
-	}
+// noted takes the commit that `go build` notes by itself in a clone, for programs that somebody
+// builds by hand.
+func (i *Info) noted(built *debug.BuildInfo) {
 	for _, setting := range built.Settings {
 		switch setting.Key {
 		case "vcs.revision":
-			info.Commit = setting.Value
+			i.Commit = setting.Value
 		case "vcs.time":
-			info.Date = setting.Value
+			i.Date = setting.Value
 		case "vcs.modified":
-			info.Modified = setting.Value == "true"
+			i.Modified = setting.Value == "true"
 		}
 	}
-	return info
 }
 
 // String returns the description in one line.
@@ -78,5 +85,5 @@ const (
 
 // Labels returns the description as labels of Metric.
 func (i Info) Labels() map[string]string {
-	return map[string]string{"version": i.Version, "revision": i.Commit, "goversion": i.Go}
+	return map[string]string{"version": i.Version, "revision": cmp.Or(i.Commit, "unknown"), "goversion": i.Go}
 }

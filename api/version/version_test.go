@@ -34,20 +34,36 @@ func TestTheChartHasTheNumber(t *testing.T) {
 }
 
 func TestAProgramTellsItsCommit(t *testing.T) {
-	info := describe(&debug.BuildInfo{Settings: []debug.BuildSetting{
-		{Key: "vcs.revision", Value: "0123456789abcdef0123456789abcdef01234567"},
+	const hash = "0123456789abcdef0123456789abcdef01234567"
+	set := func(c, d, m string) { commit, date, modified = c, d, m }
+	t.Cleanup(func() { set("", "", "") })
+	set(hash, "2026-11-29T10:00:00Z", "true")
+	linked := Get()
+	if linked.Labels()["revision"] != hash {
+		t.Errorf("the metric has the labels %v, want the revision %q", linked.Labels(), hash)
+	}
+	set("", "", "")
+	var noted Info
+	noted.noted(&debug.BuildInfo{Settings: []debug.BuildSetting{
+		{Key: "vcs.revision", Value: hash},
 		{Key: "vcs.time", Value: "2026-11-29T10:00:00Z"},
 		{Key: "vcs.modified", Value: "true"},
 	}})
-	for _, want := range []string{"v" + Number, "0123456789ab", "with changes", "2026-11-29T10:00:00Z"} {
-		if !strings.Contains(info.String(), want) {
-			t.Errorf("%q lacks %q", info, want)
+	for name, info := range map[string]Info{"linked": linked, "noted by the go command": noted} {
+		for _, want := range []string{"0123456789ab", "with changes", "2026-11-29T10:00:00Z"} {
+			if !strings.Contains(info.String(), want) {
+				t.Errorf("%s: %q lacks %q", name, info, want)
+			}
 		}
 	}
-	if got := info.Labels()["revision"]; got != info.Commit {
-		t.Errorf("the metric has the revision %q, want %q", got, info.Commit)
-	}
-	if text := describe(nil).String(); !strings.Contains(text, "unknown commit") {
+}
+
+func TestAnUnknownCommitSaysSo(t *testing.T) {
+	info := Info{Version: "v" + Number}
+	if text := info.String(); !strings.Contains(text, "unknown commit") {
 		t.Errorf("without a commit: %q", text)
+	}
+	if got := info.Labels()["revision"]; got != "unknown" {
+		t.Errorf("the metric has the revision %q, want unknown", got)
 	}
 }

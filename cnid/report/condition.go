@@ -180,6 +180,8 @@ func (r *Reporter) NetworkAvailable(ctx context.Context) {
 	}
 }
 
+// patchCondition writes the condition. Programs read the version out of the message, as one word
+// (docs/install/versions.md).
 func (r *Reporter) patchCondition(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, kube.RequestTimeout)
 	defer cancel()

@@ -99,7 +99,12 @@ func (c *contents) write(a Archive) error {
 	if err := c.writeLayer(layerFile); err != nil {
 		return err
 	}
-	image, err := c.image(layerFile)
+	// Compression would cost more time than the copies it saves.
+	layer, err := tarball.LayerFromFile(layerFile, tarball.WithCompression(compression.None))
+	if err != nil {
+		return fmt.Errorf("read the layer: %w", err)
+	}
+	image, err := c.image(empty.Image, layer, func(config *v1.ConfigFile) { config.Architecture = "amd64" })
 	if err != nil {
 		return err
 	}
@@ -116,14 +121,9 @@ func (c *contents) write(a Archive) error {
 	return os.WriteFile(a.Path+".digest", []byte(a.Digest), 0o644)
 }
 
-// image wraps one layer into an image for this machine's architecture.
-func (c *contents) image(layerFile string) (v1.Image, error) {
-	// Compression would cost more time than the copies it saves.
-	layer, err := tarball.LayerFromFile(layerFile, tarball.WithCompression(compression.None))
-	if err != nil {
-		return nil, fmt.Errorf("read the layer: %w", err)
-	}
-	image, err := mutate.AppendLayers(empty.Image, layer)
+// image adds the layer to an empty image; complete adds to its configuration.
+func (c *contents) image(base v1.Image, layer v1.Layer, complete func(*v1.ConfigFile)) (v1.Image, error) {
+	image, err := mutate.AppendLayers(base, layer)
 	if err != nil {
 		return nil, fmt.Errorf("add the layer: %w", err)
 	}
@@ -132,12 +132,13 @@ func (c *contents) image(layerFile string) (v1.Image, error) {
 		return nil, fmt.Errorf("read the image's configuration: %w", err)
 	}
 	config = config.DeepCopy()
-	config.OS, config.Architecture = "linux", "amd64"
+	config.OS = "linux"
 	config.Config.Env = []string{"PATH=/usr/local/bin:/bin"}
 	config.Config.WorkingDir = "/"
 	if c.entrypoint != "" {
 		config.Config.Entrypoint = []string{c.entrypoint}
 	}
+	complete(config)
 	return mutate.ConfigFile(image, config)
 }
 

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/alioth-net/alioth/test/cluster/build"
+	"github.com/alioth-net/alioth/test/release/stamp"
 )
 
 // References of the images that the lab builds.
@@ -84,7 +85,7 @@ func (b *Builder) contents(ctx context.Context, ref string) (*contents, error) {
 	case TestTool:
 		return b.testTool(ctx)
 	case Pause:
-		dir, err := b.compile(ctx, "pause", "./test/images/pause")
+		dir, err := b.compile(ctx, "pause", stamp.Stamp{}, "./test/images/pause")
 		return newContents("/pause").file(filepath.Join(dir, "pause"), "pause"), err
 	case CoreDNS:
 		return newContents("/coredns").file(b.CoreDNS, "coredns"), nil
@@ -102,19 +103,29 @@ func (b *Builder) alioth(ctx context.Context) (*contents, error) {
 	for _, name := range names {
 		packages = append(packages, "./cmd/"+name)
 	}
-	dir, err := b.compile(ctx, "alioth", packages...)
+	// A stamp of the sources alone keeps the image when a commit changes other files.
+	dir, err := b.compile(ctx, "alioth", stamp.OfSources(ctx, b.Root), packages...)
 	if err != nil {
 		return nil, err
 	}
-	c := newContents("").dir("tmp", 0o1777)
+	files := map[string]string{}
 	for _, name := range names {
-		c.file(filepath.Join(dir, name), "usr/local/bin/"+name)
+		files[name] = filepath.Join(dir, name)
 	}
-	return c, nil
+	return product(files), nil
+}
+
+// product is the image of the product with the files of its programs by their names.
+func product(files map[string]string) *contents {
+	c := newContents("").dir("tmp", 0o1777)
+	for name, file := range files {
+		c.file(file, "usr/local/bin/"+name)
+	}
+	return c
 }
 
 func (b *Builder) testTool(ctx context.Context) (*contents, error) {
-	dir, err := b.compile(ctx, "testtool", "./test/testtool")
+	dir, err := b.compile(ctx, "testtool", stamp.Stamp{}, "./test/testtool")
 	if err != nil {
 		return nil, err
 	}
@@ -132,9 +143,9 @@ func (b *Builder) testTool(ctx context.Context) (*contents, error) {
 	return c, nil
 }
 
-// compile builds static binaries of main packages of this module and returns
-// the folder with them.
-func (b *Builder) compile(ctx context.Context, image string, packages ...string) (dir string, err error) {
+// compile builds static binaries of main packages of this module, stamped with a commit,
+// and returns the folder with them.
+func (b *Builder) compile(ctx context.Context, image string, of stamp.Stamp, packages ...string) (dir string, err error) {
 	for _, pkg := range packages {
 		if !b.hasSources(pkg) {
 			return "", fmt.Errorf("its program %s is not in this work tree", pkg)
@@ -145,7 +156,7 @@ func (b *Builder) compile(ctx context.Context, image string, packages ...string)
 		return "", fmt.Errorf("make the folder for binaries: %w", err)
 	}
 	// With -trimpath the compiler's cache is the one that `make` fills, from any folder.
-	args := append([]string{"-trimpath", "-ldflags", "-s -w", "-o", dir + "/"}, packages...)
+	args := append([]string{"-trimpath", "-ldflags", "-s -w " + of.Flags(), "-o", dir + "/"}, packages...)
 	if err := build.Go(ctx, b.Root, "the programs of the image "+image, b.Progress, args...); err != nil {
 		return "", fmt.Errorf("compile %s: %w", strings.Join(packages, " "), err)
 	}

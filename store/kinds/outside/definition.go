@@ -4,6 +4,7 @@
 package outside
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -71,8 +72,14 @@ var DelegationGrant = descriptor.Define(&all, descriptor.Description[*v1alpha1.D
 	OnNode:  descriptor.Everything,
 })
 
-// convertDelegationGrant converts a DelegationGrant. It never fails.
+// convertDelegationGrant converts a DelegationGrant. It returns an error for a request or
+// setting that this version does not know: whoever wrote it counts on it.
 func convertDelegationGrant(in *v1alpha1.DelegationGrant) (*multinet.Grant, error) {
+	err := cmp.Or(values.EachKnown("spec.requests", in.Spec.Requests, v1alpha1.DelegationRequestArgs, v1alpha1.DelegationRequestMAC, v1alpha1.DelegationRequestGUID),
+		values.EachKnown("spec.settings", in.Spec.Settings, annotations.VFSpoofCheck, annotations.VFTrust, annotations.VFMinTxRate, annotations.VFQoS, annotations.VFProto))
+	if err != nil {
+		return nil, fmt.Errorf("convert DelegationGrant %s: %w", in.Name, err)
+	}
 	return &multinet.Grant{
 		Meta: values.Meta(in), Name: in.Name, Namespaces: slices.Clone(in.Spec.Namespaces), Networks: slices.Clone(in.Spec.Networks),
 		Plugins: slices.Clone(in.Spec.Plugins), IPAM: slices.Clone(in.Spec.IPAM), Requests: slices.Clone(in.Spec.Requests),

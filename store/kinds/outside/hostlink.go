@@ -4,6 +4,8 @@
 package outside
 
 import (
+	"fmt"
+
 	selection "k8s.io/apimachinery/pkg/fields"
 
 	"github.com/alioth-net/alioth/api/said"
@@ -21,8 +23,11 @@ var HostLink = descriptor.Define(&all, descriptor.Description[*v1alpha1.HostLink
 	OnNode: descriptor.Everything,
 })
 
-// convertHostLink converts a HostLink. It never fails.
+// convertHostLink converts a HostLink.
 func convertHostLink(in *v1alpha1.HostLink) (*multinet.HostLink, error) {
+	if err := values.Known("spec.type", in.Spec.Type, multinet.VLAN, multinet.VXLAN, multinet.DeviceOnly); err != nil {
+		return nil, fmt.Errorf("convert HostLink %s: %w", in.Name, err)
+	}
 	return &multinet.HostLink{
 		Meta: values.Meta(in), Name: in.Name, LinkID: multinet.LinkID{Device: in.Spec.Device, Type: in.Spec.Type, VNI: uint32(in.Spec.VNI)},
 		NetworkID: in.Spec.NetworkID, MTU: int(in.Spec.MTU),

@@ -4,6 +4,7 @@
 package outside
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -198,8 +199,11 @@ var HostVNIClaim = descriptor.Define(&all, descriptor.Description[*v1alpha1.Host
 	Table: descriptor.ByName(multinet.GetHostVNIClaim, multinet.PutHostVNIClaim, multinet.DeleteHostVNIClaim),
 })
 
-// convertHostVNIClaim converts a HostVNIClaim. It never fails.
+// convertHostVNIClaim converts a HostVNIClaim.
 func convertHostVNIClaim(in *v1alpha1.HostVNIClaim) (*multinet.HostVNIClaim, error) {
+	if err := values.Known("spec.type", in.Spec.Type, multinet.VLAN, multinet.VXLAN); err != nil {
+		return nil, fmt.Errorf("convert HostVNIClaim %s: %w", in.Name, err)
+	}
 	of := in.Spec.Network
 	return &multinet.HostVNIClaim{
 		Meta: values.Meta(in), Name: in.Name, Type: in.Spec.Type, VNI: uint32(in.Spec.VNI), Device: in.Spec.Device,

@@ -220,7 +220,7 @@ func TestTenantConfigsAreRead(t *testing.T) {
 		{name: "a name that no claim can have", devices: []danmv1.HostDevice{{Name: strings.Repeat("a", 101)}}, invalid: "name"},
 		{name: "68: a type without a range", devices: device("vlan", ""), invalid: "belong together"},
 		{name: "68: a range without a type", devices: device("", "1-5"), invalid: "belong together"},
-		{name: "69: an unknown type", devices: device("vxlan2", "1-5"), invalid: "neither vlan nor vxlan"},
+		{name: "69: an unknown type", devices: device("vxlan2", "1-5"), invalid: "use vlan or vxlan, or upgrade"},
 		{name: "70: an unreadable range", devices: device("vlan", "700-71a0"), invalid: "vniRange"},
 		{name: "71: a VLAN above the limit", devices: device("vlan", "900-4093,4095"), invalid: "to 4094"},
 		{name: "71: VXLANs", devices: device("vxlan", "900-4999,5001"), vnis: []multinet.VNIRange{{First: 900, Last: 4999}, {First: 5001, Last: 5001}}},

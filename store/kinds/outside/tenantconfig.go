@@ -96,7 +96,7 @@ func readDevice(in danmv1.HostDevice, invalid *values.Faults) multinet.HostDevic
 		device.VNIs = readVNIs(in, maxVXLAN, invalid)
 	default:
 		device.VNIType = ""
-		invalid.Add("vniType %s of %s is neither vlan nor vxlan", said.Quote(string(in.VNIType)), name)
+		invalid.Add("hostDevices of %s: %v", name, values.Known("vniType", in.VNIType, danmv1.VNITypeVLAN, danmv1.VNITypeVXLAN))
 	}
 	return device
 }

@@ -6,6 +6,8 @@
 package roles
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
@@ -34,8 +36,13 @@ var NodeRoles = descriptor.Define(&all, descriptor.Description[*v1alpha1.NodeRol
 	Table: descriptor.ByName(roles.GetNodeRoles, roles.PutNodeRoles, roles.DeleteNodeRoles),
 })
 
-// convertMember converts a RoleMember. It never fails.
+// convertMember converts a RoleMember.
 func convertMember(in *v1alpha1.RoleMember) (*roles.Member, error) {
+	err := cmp.Or(values.Known("spec.role", in.Spec.Role, v1alpha1.RoleBouncer, v1alpha1.RoleDivider),
+		values.Known("spec.stage", in.Spec.Stage, v1alpha1.StageJoining, v1alpha1.StageServing, v1alpha1.StageLeaving))
+	if err != nil {
+		return nil, fmt.Errorf("convert RoleMember %s: %w", in.Name, err)
+	}
 	return &roles.Member{
 		Meta: values.Meta(in), Name: in.Name, VPC: in.Spec.VPC, VPCUID: in.Spec.VPCUID, Subnet: in.Spec.Subnet, SubnetUID: in.Spec.SubnetUID,
 		Node: in.Spec.Node, NodeUID: in.Spec.NodeUID, Stage: string(in.Spec.Stage), Revision: in.Spec.Revision, Complete: in.Status.Complete,

@@ -4,6 +4,7 @@
 package vpcs
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
@@ -37,6 +38,10 @@ func convertAddress(in *v1alpha1.Address) (*store.Address, error) {
 	}
 	set, err := values.Addrs(in.Spec.Set)
 	if err != nil {
+		return nil, fmt.Errorf("convert Address %s: %w", in.Name, err)
+	}
+	err = values.Known("spec.holder.kind", in.Spec.Holder.Kind, v1alpha1.HolderPod, v1alpha1.HolderNode, v1alpha1.HolderService)
+	if err = cmp.Or(err, values.Known("spec.driver", in.Spec.Driver, v1alpha1.DriverExternal)); err != nil {
 		return nil, fmt.Errorf("convert Address %s: %w", in.Name, err)
 	}
 	return &store.Address{

@@ -32,6 +32,9 @@ var ExternalPool = descriptor.Define(&all, descriptor.Description[*v1alpha1.Exte
 // convertExternalPool converts an ExternalPool. It returns an error where a range can't
 // be read, which the schema refuses.
 func convertExternalPool(in *v1alpha1.ExternalPool) (*external.Pool, error) {
+	if err := values.Known("spec.use", in.Spec.Use, v1alpha1.PoolForLoadBalancers, v1alpha1.PoolForExternalIPs); err != nil {
+		return nil, fmt.Errorf("convert ExternalPool %s: %w", in.Name, err)
+	}
 	row := &external.Pool{
 		Meta:           values.Meta(in),
 		Name:           in.Name,

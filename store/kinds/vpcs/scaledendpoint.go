@@ -51,7 +51,10 @@ func convertScaledEndpoint(in *v1alpha1.ScaledEndpoint) (*scaled.Endpoint, error
 		return nil, fmt.Errorf("convert ScaledEndpoint %s: %w", in.Name, err)
 	}
 	for _, group := range in.Spec.Groups {
-		targets := scaledTargets(group.Targets)
+		targets, err := scaledTargets(group.Targets)
+		if err != nil {
+			return nil, fmt.Errorf("convert ScaledEndpoint %s: %w", in.Name, err)
+		}
 		for i := range group.Backends {
 			backend, err := scaledBackend(&group.Backends[i], targets)
 			if err != nil {
@@ -92,6 +95,9 @@ func scaledHead(in *v1alpha1.ScaledHead) (*scaled.Head, error) {
 		return nil, err
 	}
 	for _, port := range in.Ports {
+		if err := knownProtocol("spec.head.ports.protocol", port.Protocol); err != nil {
+			return nil, err
+		}
 		head.Ports = append(head.Ports, store.ServicePort{Protocol: port.Protocol, Port: values.Port(port.Port), NodePort: values.Port(port.NodePort)})
 	}
 	return head, nil
@@ -105,11 +111,18 @@ func scaledVPC(in *v1alpha1.ScaledVPC) (*scaled.VPC, error) {
 	return &scaled.VPC{VNI: uint32(in.VNI), Prefixes: prefixes}, err
 }
 
-func scaledTargets(in []v1alpha1.ScaledTarget) (targets []scaled.Target) {
+func scaledTargets(in []v1alpha1.ScaledTarget) (targets []scaled.Target, err error) {
 	for _, target := range in {
+		if err := knownProtocol("spec.groups.targets.protocol", target.Protocol); err != nil {
+			return nil, err
+		}
 		targets = append(targets, scaled.Target{Protocol: target.Protocol, Port: values.Port(target.Port), Target: values.Port(target.Target)})
 	}
-	return targets
+	return targets, nil
+}
+
+func knownProtocol(field, protocol string) error {
+	return values.Known(field, protocol, "TCP", "UDP", "SCTP")
 }
 
 func scaledBackend(in *v1alpha1.ScaledBackend, targets []scaled.Target) (scaled.Backend, error) {

@@ -48,7 +48,8 @@ func convertSubnet(in *v1alpha1.Subnet) (*store.Subnet, error) {
 		row.Bouncers = int(*in.Spec.Bouncers)
 	}
 	row.Ready, row.Reason, row.Message = values.Readiness(in.Status.Conditions)
-	if err := subnetAddresses(row, in); err != nil {
+	err := values.Known("spec.use", in.Spec.Use, v1alpha1.SubnetForPods, v1alpha1.SubnetForServices)
+	if err = cmp.Or(err, subnetAddresses(row, in)); err != nil {
 		return nil, fmt.Errorf("convert Subnet %s: %w", in.Name, err)
 	}
 	return row, nil

@@ -4,6 +4,8 @@
 package vpcs
 
 import (
+	"fmt"
+
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
@@ -16,8 +18,11 @@ var Usage = descriptor.Define(&all, descriptor.Description[*v1alpha1.Usage, stor
 	Table: descriptor.ByName(store.GetUsage, store.PutUsage, store.DeleteUsage),
 })
 
-// convertUsage converts a Usage. It never fails.
+// convertUsage converts a Usage.
 func convertUsage(in *v1alpha1.Usage) (*store.Usage, error) {
+	if err := values.Known("spec.kind", in.Spec.Kind, v1alpha1.UsageOfSubnet, v1alpha1.UsageOfVPC); err != nil {
+		return nil, fmt.Errorf("convert Usage %s: %w", in.Name, err)
+	}
 	row := &store.Usage{
 		Meta: values.Meta(in), Name: in.Name, Kind: string(in.Spec.Kind), Of: in.Spec.Name,
 		// A cursor is a hint. One that can't be read is as good as none.

@@ -28,9 +28,12 @@ var VPC = descriptor.Define(&all, descriptor.Description[*v1alpha1.VPC, store.VP
 	},
 })
 
-// convertVPC converts a VPC. It returns an error where a range can't be read, which
+// convertVPC converts a VPC. It returns an error where a value can't be read, which
 // the schema refuses.
 func convertVPC(in *v1alpha1.VPC) (*store.VPC, error) {
+	if err := values.Known("spec.egress", in.Spec.Egress, v1alpha1.EgressNone, v1alpha1.EgressMasquerade); err != nil {
+		return nil, fmt.Errorf("convert VPC %s: %w", in.Name, err)
+	}
 	prefixes, err := values.Prefixes(in.Spec.CIDRs)
 	if err != nil {
 		return nil, fmt.Errorf("convert VPC %s: %w", in.Name, err)

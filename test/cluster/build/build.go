@@ -94,6 +94,12 @@ func Helm() Program {
 	}
 }
 
+// SBOM is the program that lists the modules of a binary for releases.
+func SBOM() Program {
+	const pkg = "github.com/CycloneDX/cyclonedx-gomod"
+	return Program{Name: "cyclonedx", Module: pkg, Packages: []string{pkg + "/cmd/cyclonedx-gomod"}}
+}
+
 // Programs lists everything that the lab builds from modules of its own.
 func Programs() []Program {
 	return []Program{Kubernetes(), Containerd(), CoreDNS(), Helm()}

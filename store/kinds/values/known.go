@@ -1,0 +1,42 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package values
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/version"
+)
+
+// Known returns an error for a value that is none of those that this version knows. The schema
+// of a later version may permit more of them. A field without a value is no matter of versions:
+// the schema requires it or has a default.
+func Known[T ~string](field string, value T, known ...T) error {
+	if value == "" || slices.Contains(known, value) {
+		return nil
+	}
+	return unknown(field, string(value), known)
+}
+
+// EachKnown is Known for the elements of a list.
+func EachKnown[T ~string](field string, list []T, known ...T) error {
+	for _, value := range list {
+		if err := Known(field, value, known...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func unknown[T ~string](field, value string, known []T) error {
+	var served []string
+	for _, one := range known {
+		served = append(served, string(one))
+	}
+	return fmt.Errorf("%s %s is unknown to Alioth v%s: use %s, or upgrade Alioth to a version that knows it",
+		field, said.Quote(value), version.Number, strings.Join(served, " or "))
+}

@@ -1,0 +1,100 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package stamp tells from which commit the programs of a work tree are built, and writes that
+// into them. `make build`, the images of the lab and releases go by it. The go command can do
+// the same, but not in a work tree of `git worktree`, and each commit changes each program.
+package stamp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// variables is the package whose variables the linker sets.
+const variables = "github.com/alioth-net/alioth/api/version"
+
+// Stamp is the commit that a program is built from. The zero value is an unknown commit.
+type Stamp struct {
+	// Commit is the hash in full.
+	Commit string
+	// Time is the time of the commit, and not of the build: two builds of a commit are equal.
+	Time time.Time
+	// Modified is true if files differ from the commit.
+	Modified bool
+}
+
+// Sources are the paths whose contents decide the programs of cmd.
+func Sources() []string {
+	return []string{"api", "cmd", "cnid", "ebpf", "operator", "store", "go.mod", "go.sum", ":(exclude,glob)**/*_test.go"}
+}
+
+// errNoClone is the error for a folder that is not the top of a clone of the repository.
+var errNoClone = errors.New("the folder is not the root of a clone of the repository")
+
+// OfSources returns the last commit that changed the programs in the work tree root. Commits of
+// documents and tests leave it, and so the programs and their images, as they are. Outside of
+// a clone the commit is unknown.
+func OfSources(ctx context.Context, root string) Stamp {
+	s, err := read(ctx, root, Sources()...)
+	if err != nil {
+		return Stamp{}
+	}
+	return s
+}
+
+// OfRelease returns the commit that is checked out in the work tree root. Any file that differs
+// from the commit counts as a change.
+func OfRelease(ctx context.Context, root string) (Stamp, error) { return read(ctx, root) }
+
+func read(ctx context.Context, root string, paths ...string) (Stamp, error) {
+	up, err := git(ctx, root, "rev-parse", "--show-cdup")
+	if err != nil {
+		return Stamp{}, err
+	}
+	if up != "" {
+		return Stamp{}, errNoClone
+	}
+	last, err := git(ctx, root, append([]string{"log", "-1", "--format=%H %ct", "--"}, paths...)...)
+	if err != nil {
+		return Stamp{}, err
+	}
+	commit, seconds, _ := strings.Cut(last, " ")
+	at, err := strconv.ParseInt(seconds, 10, 64)
+	if err != nil {
+		return Stamp{}, fmt.Errorf("read the time of the last commit from %q: %w", last, err)
+	}
+	changes, err := git(ctx, root, append([]string{"status", "--porcelain", "--"}, paths...)...)
+	return Stamp{Commit: commit, Time: time.Unix(at, 0).UTC(), Modified: changes != ""}, err
+}
+
+// git returns what a git command prints about the work tree root.
+func git(ctx context.Context, root string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", root}, args...)...)
+	var told bytes.Buffer
+	cmd.Stderr = &told
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("run git %s: %w: %s", args[0], err, bytes.TrimSpace(told.Bytes()))
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// Flags returns the arguments of the linker that write the stamp into a program. An unknown
+// commit needs none.
+func (s Stamp) Flags() string {
+	if s.Commit == "" {
+		return ""
+	}
+	flags := []string{"-X " + variables + ".commit=" + s.Commit, "-X " + variables + ".date=" + s.Time.Format(time.RFC3339)}
+	if s.Modified {
+		flags = append(flags, "-X "+variables+".modified=true")
+	}
+	return strings.Join(flags, " ")
+}

@@ -1,0 +1,123 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package stamp
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const root = "../../.."
+
+// clone makes a repository with a program, a document and a test, and returns what commits all
+// changes in it.
+func clone(t *testing.T) (dir string, commit func(changed string) string) {
+	t.Helper()
+	dir = t.TempDir()
+	run := func(args ...string) string {
+		out, err := git(t.Context(), dir, append([]string{"-c", "commit.gpgsign=false", "-c", "user.name=t", "-c", "user.email=t@example.com"}, args...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	run("init", "-q")
+	return dir, func(changed string) string {
+		path := filepath.Join(dir, changed)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if _, err := f.WriteString("one more line\n"); err != nil {
+			t.Fatal(err)
+		}
+		run("add", "-A")
+		run("commit", "-q", "-m", changed)
+		return run("rev-parse", "HEAD")
+	}
+}
+
+func TestTheStampFollowsWhatItIsAbout(t *testing.T) {
+	dir, commit := clone(t)
+	source := commit("cmd/alioth/main.go")
+	commit("cmd/alioth/main_test.go")
+	last := commit("README.md")
+	if got := OfSources(t.Context(), dir); got.Commit != source || got.Modified || got.Time.IsZero() {
+		t.Errorf("the stamp of the sources is %+v, want the commit %s", got, source)
+	}
+	got, err := OfRelease(t.Context(), dir)
+	if err != nil || got.Commit != last || got.Modified {
+		t.Errorf("the stamp of a release is %+v, %v, want the commit %s", got, err, last)
+	}
+	write(t, filepath.Join(dir, "README.md"), "changed")
+	if got := OfSources(t.Context(), dir); got.Modified {
+		t.Error("a changed document counts as a change of the sources")
+	}
+	if got, err := OfRelease(t.Context(), dir); err != nil || !got.Modified {
+		t.Errorf("a changed document does not count as a change of the release: %+v, %v", got, err)
+	}
+	write(t, filepath.Join(dir, "cmd/alioth/new.go"), "package main")
+	if got := OfSources(t.Context(), dir); !got.Modified || !strings.Contains(got.Flags(), "modified=true") {
+		t.Errorf("a new source does not count as a change: %+v", got)
+	}
+}
+
+func TestOutsideOfACloneTheCommitIsUnknown(t *testing.T) {
+	dir, commit := clone(t)
+	commit("inner/cmd/alioth/main.go")
+	for name, folder := range map[string]string{"no repository": t.TempDir(), "a folder of the repository of something else": filepath.Join(dir, "inner")} {
+		if got := OfSources(t.Context(), folder); got.Commit != "" || got.Flags() != "" {
+			t.Errorf("%s: %+v", name, got)
+		}
+		if _, err := OfRelease(t.Context(), folder); err == nil {
+			t.Errorf("%s: a release has a stamp", name)
+		}
+	}
+}
+
+// The linker ignores variables that do not exist, so the program itself has to tell.
+func TestAProgramTellsItsStamp(t *testing.T) {
+	s := Stamp{Commit: strings.Repeat("ab", 20), Time: time.Unix(1795989082, 0).UTC(), Modified: true}
+	program := filepath.Join(t.TempDir(), "alioth")
+	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-ldflags", s.Flags(), "-o", program, "./cmd/alioth")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	out, err := exec.CommandContext(t.Context(), program, "--version").Output()
+	if want := "commit abababababab with changes of 2026-11-29T21:51:22Z"; err != nil || !strings.Contains(string(out), want) {
+		t.Errorf("the program says %q, %v, want %q in it", out, err, want)
+	}
+}
+
+func TestSourcesAreAllFoldersOfThePrograms(t *testing.T) {
+	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{if .Module}}{{if .Module.Main}}{{.ImportPath}}{{end}}{{end}}", "./cmd/...")
+	list.Dir = root
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path := range strings.FieldsSeq(string(out)) {
+		folder, _, _ := strings.Cut(strings.TrimPrefix(path, "github.com/alioth-net/alioth/"), "/")
+		if !slices.Contains(Sources(), folder) {
+			t.Errorf("the programs need %s, which Sources lacks", path)
+		}
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
