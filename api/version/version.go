@@ -14,6 +14,12 @@ import (
 // tag. No other file decides it: `make generate` writes it into the chart.
 const Number = "0.1.0"
 
+// State is the number of the format of all that outlives processes: API objects, the journal and
+// the other files of a node, and pinned maps. A change with which an older release can't work
+// raises it; docs/operate/upgrade.md lists the numbers by release. An operator does not lead
+// over the state of a higher number, and the chart refuses to install one there.
+const State = 1
+
 // Info describes a program. The linker adds the commit where the sources are a clone of the
 // repository; otherwise Commit and Date are empty.
 type Info struct {
