@@ -19,11 +19,12 @@ import (
 	"github.com/alioth-net/alioth/test/e2e/scene"
 )
 
-// Decided is what Alioth has decided about the pods of a cluster, as the API has it.
+// Decided is what Alioth has decided about the living pods of a cluster, as the API has it.
 type Decided struct {
 	// Pods have their annotations and addresses by namespace, name and UID.
 	Pods map[string]string
-	// Addresses have their UIDs, holders and nodes by name.
+	// Addresses have their UIDs, holders and nodes by name: those of living pods, and of
+	// other holders.
 	Addresses map[string]string
 }
 
@@ -37,14 +38,21 @@ func (e *Env) Decided(ctx context.Context, t *testing.T) Decided {
 			t.Fatal(err)
 		}
 	}
-	d := Decided{Pods: map[string]string{}, Addresses: map[string]string{}}
+	d, living := Decided{Pods: map[string]string{}, Addresses: map[string]string{}}, map[string]bool{}
 	for _, pod := range pods.Items {
+		if pod.DeletionTimestamp != nil {
+			continue
+		}
+		living[string(pod.UID)] = true
 		if pod.Namespace != cluster.SystemNamespace && pod.Annotations[v1alpha1.AttachmentsAnnotation] != "" {
 			key := strings.Join([]string{pod.Namespace, pod.Name, string(pod.UID)}, "/")
 			d.Pods[key] = fmt.Sprintf("%v %v, condition since %s", pod.Annotations, pod.Status.PodIPs, scene.NetworkCondition(&pod).LastTransitionTime)
 		}
 	}
 	for _, address := range addresses.Items {
+		if holder := address.Spec.Holder; holder.Kind == v1alpha1.HolderPod && !living[holder.UID] {
+			continue
+		}
 		d.Addresses[address.Name] = fmt.Sprintf("%s %s %s", address.UID, address.Spec.Holder.UID, address.Spec.Node)
 	}
 	return d
