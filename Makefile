@@ -46,10 +46,10 @@ EPISODES ?= 600
 SEEDED := TestAnythingMayHappen|TestNoFailureOfAnyWriteLosesOrLeaksAnything|TestOperatorsAreKilledAtAnyMoment|TestLeadersAreKilledInTheMiddleOfAChangeOfMembers|TestDaemonsAreKilledAtAnyMoment|TestChoicesEqualThoseOfANaiveModel|TestAPlannerPlansLikeBuild|TestChangingFrontendsIsLikeApplyingThem|TestReplacingTheProgramsLosesNoPacket|TestReplacingAFilterLosesNoPacket|TestRandomStatesAreReachedAndRestored|TestRandomHostsComeBack|TestNothingMakesAClientUseWhatIsNotPromised|TestClientsGetLeasesOnACableThatLosesAThird|TestNoRowStopsOrChangesThePlanOfOthers|TestPoliciesReachAllNodesAFewAtATime|TestCyclesOfRequestsAndReleasesLeaveNothing|TestNoAddressIsReservedForOneAndHeldByAnother|TestRandomWorldsKeepBudgetsPausesAndNoOldRows|TestAFloodOfMisses|TestPodsOfOneNetworkGetAsManyAddresses
 SEEDED_PACKAGES := ./operator ./operator/ipam ./cmd/alioth-operator ./cnid ./cnid/netfilter ./cnid/nmstate/dhcp/v4 ./cnid/nmstate/dhcp/v6 ./cnid/nmstate/dhcp/client ./cnid/nmstate/plan ./cnid/nmstate/snapshot ./cnid/nmstate/transaction ./cnid/plan ./ebpf/datapath ./cnid/nodeipam ./cnid/lookup ./cnid/lookup/cache ./test/api/rights
 SOAKED_HARDWARE := IsKilledAtAnyMoment
-SOAKED := TestReports|TestANodeHasManyServices|TestPodsEndWithoutAPIServerAndNothingElseHappens|TestAWaveOfPodsStartsAndEndsWhileEverythingIsKilledInTurn
+SOAKED := TestReports|TestANodeHasManyServices|TestPodsEndWithoutAPIServerAndNothingElseHappens|TestAWaveOfPodsStartsAndEndsWhileEverythingIsKilledInTurn|TestNobodyNoticesUpgradesWithAllThatGoesWrong|TestDaemonsMayStayAtTheReleaseWhileTheOperatorIsNew
 
 # The steps of `make test` that run tests, which `make repeat` runs one by one.
-REPEATABLE := test-unit test-operator test-api test-scenes test-faults test-updown test-roles
+REPEATABLE := test-unit test-operator test-api test-scenes test-faults test-upgrade test-updown test-roles
 comma := ,
 
 export CGO_ENABLED ?= 0
@@ -103,7 +103,7 @@ trust: ## Write docs/security/trust.md again: what the product reads, who may wr
 test: setup ## Everything that must pass: what computes, then what needs a lab, then failed tests again; ends with a table of durations
 	@mkdir -p bin; $(GO) build -o bin/lanes ./test/lanes
 	KEEP_LAB=1 exec bin/lanes --after lab=down --low beside --wait lab=test-unit --wait beside=test-scenes --repeat $(subst $() ,$(comma),$(REPEATABLE)) \
-		compute=verify,lint,test-unit lab=test-scenes,test-faults,down,test-updown,test-roles beside=test-api,test-operator
+		compute=verify,lint,test-unit lab=test-scenes,test-faults,test-upgrade,down,test-updown,test-roles beside=test-api,test-operator
 
 repeat: ## Run one test of a step alone, as the step runs it: STEP=test-unit PACKAGE=./cnid TEST=TestA/subtest
 	@test -n "$(filter $(REPEATABLE),$(STEP))" && test -n "$$PACKAGE" && test -n "$$TEST" || { echo "set PACKAGE, TEST, and STEP to one of: $(REPEATABLE)" >&2; exit 2; }
@@ -142,7 +142,7 @@ soak-vm: setup ## Of soak the part alone with all tests that depend on the kerne
 	ALIOTH_SOAK=1 $(RUN_VMS) --kernels 6.12 --run '$(SOAKED_HARDWARE)' ./cnid/attach/sriov ./cnid/attach/ipvlan ./cnid/nodeipam/plugin/delegated
 
 soak-scenes: setup ## Of soak the part alone that needs a lab
-	failed=0; ALIOTH_SOAK=1 ALIOTH_E2E=1 ALIOTH_E2E_KEEP=1 $(RUN_TESTS) -count=1 -p 1 -timeout 2h -v -run '$(SOAKED)' ./test/e2e ./test/e2e/faults ./test/reports || failed=$$?; \
+	failed=0; ALIOTH_SOAK=1 ALIOTH_E2E=1 ALIOTH_E2E_KEEP=1 $(RUN_TESTS) -count=1 -p 1 -timeout 2h -v -run '$(SOAKED)' ./test/e2e ./test/e2e/faults ./test/reports ./test/e2e/upgrade || failed=$$?; \
 	$(LAB) down; for part in test-roles test-updown test-hardware; do ALIOTH_SOAK=1 $(MAKE) --no-print-directory $$part || failed=$$?; done; exit $$failed
 
 report: ## Begin a case of a public report: NAME=udp-after-restart writes test/reports/udpafterrestart_test.go
@@ -178,6 +178,9 @@ test-roles: setup ## Bouncers and dividers, on a lab of four nodes of their own
 test-updown: setup ## That labs come up, and leave nothing behind however far they came
 	ALIOTH_TEST_LAB=1 $(RUN_TESTS) -count=1 -timeout 20m $(call TESTS,./test/cluster/updown)
 
+test-upgrade: setup ## Upgrade from the last release and back while traffic flows, on the lab that is up
+	$(call on-one-lab,./test/e2e/upgrade)
+
 verify: ## Regenerate in a copy of the work tree, and fail if that changes anything
 	$(LAB) setup --generate
 	@copy=$$(mktemp -d); trap 'rm -rf "$$copy"' EXIT; \
@@ -201,5 +204,5 @@ setup: ## Install what a fresh Debian-like machine lacks, and check its kernel
 	@command -v $(GO) >/dev/null || { echo "go is not installed: install Go 1.26 or newer, see https://go.dev/doc/install" >&2; exit 1; }
 	$(LAB) setup
 
-.PHONY: report help demo up down down-hardware build images chart generate trust test repeat soak soak-seeds soak-busy soak-vm soak-scenes test-unit test-vm test-hardware fuzz test-api test-operator test-e2e test-scenes test-faults test-roles test-updown verify lint bench bench-scale setup
+.PHONY: report help demo up down down-hardware build images chart generate trust test repeat soak soak-seeds soak-busy soak-vm soak-scenes test-unit test-vm test-hardware fuzz test-api test-operator test-e2e test-scenes test-faults test-roles test-updown test-upgrade verify lint bench bench-scale setup
 .PHONY: release soak-release

@@ -332,6 +332,39 @@ func TestTheDaemonServesWhatTheAPISays(t *testing.T) {
 	})
 }
 
+// TestANodeStaysAvailableSinceTheFirstDaemon restarts a daemon as an upgrade does: another
+// message, and the time since when the network is available.
+func TestANodeStaysAvailableSinceTheFirstDaemon(t *testing.T) {
+	n := newAPINode(t, "api-available")
+	since := metav1.NewTime(time.Date(2020, 1, 2, 3, 4, 5, 0, time.UTC))
+	node := &corev1.Node{}
+	if err := n.api.Get(t.Context(), client.ObjectKey{Name: n.name}, node); err != nil {
+		t.Fatal(err)
+	}
+	node.Status.Conditions = []corev1.NodeCondition{{
+		Type: corev1.NodeNetworkUnavailable, Status: corev1.ConditionFalse, Reason: "OfAnOlderDaemon", LastTransitionTime: since,
+	}}
+	if err := n.api.Status().Update(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	n.start(t)
+	var now corev1.NodeCondition
+	eventually(t, "the new daemon has written the condition", func() error {
+		if err := n.api.Get(t.Context(), client.ObjectKey{Name: n.name}, node); err != nil {
+			return err
+		}
+		for _, now = range node.Status.Conditions {
+			if now.Type == corev1.NodeNetworkUnavailable && now.Reason != "OfAnOlderDaemon" {
+				return nil
+			}
+		}
+		return fmt.Errorf("conditions: %v", node.Status.Conditions)
+	})
+	if !now.LastTransitionTime.Equal(&since) || now.Status != corev1.ConditionFalse {
+		t.Errorf("the network is available since %s, want %s: %+v", now.LastTransitionTime, since, now)
+	}
+}
+
 func TestAnAddressGoesWhenThePodAndItsLastAttachmentAreGone(t *testing.T) {
 	n := newAPINode(t, "api-releases")
 	n.vpc(t, "releases", 42)

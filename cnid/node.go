@@ -28,6 +28,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/cnid/reconcile"
 	"github.com/alioth-net/alioth/cnid/release"
+	"github.com/alioth-net/alioth/cnid/stateformat"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/ebpf/datapath/telemetry"
@@ -122,12 +123,19 @@ func (n *node) open(ctx context.Context, registry attach.Registry) (err error) {
 			return fmt.Errorf("make directory: %w", err)
 		}
 	}
+	if err := stateformat.Check(n.cfg.StateDir); err != nil {
+		return err
+	}
 	// In a rollout the last daemon may still be about to end.
 	n.journal, err = journal.Open(ctx, journal.Config{
 		Path: n.cfg.journalFile(), Shadow4: n.cfg.shadow(true), Shadow6: n.cfg.shadow(false), Log: n.log,
 	})
 	if err != nil {
 		return err
+	}
+	// A disk that can't be written keeps no daemon from its start.
+	if err := stateformat.Note(n.cfg.StateDir); err != nil {
+		n.log.Error("an older release would not refuse the state of this node", "error", err)
 	}
 	if n.host, err = netdev.New(n.cfg.settingsFile(), n.log); err != nil {
 		return errors.Join(err, n.journal.Close())

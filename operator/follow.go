@@ -5,6 +5,8 @@ package operator
 
 import (
 	"context"
+	"fmt"
+	"strconv"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -14,6 +16,9 @@ import (
 	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/api/version"
 )
 
 // followed is the client of the Lease in one term. It answers reads from a watch, so that a
@@ -30,10 +35,13 @@ type followed struct {
 	// Only the elector uses them.
 	doubted bool
 	next    time.Time
+	// refuse is told why this release must not lead.
+	refuse func(error)
 }
 
-// followLease returns the client of the Lease, whose watch ends with ctx.
-func followLease(ctx context.Context, config *rest.Config, cfg Config) (*followed, error) {
+// followLease returns the client of the Lease, whose watch ends with ctx. refuse is told why this
+// release must not lead.
+func followLease(ctx context.Context, config *rest.Config, cfg Config, refuse func(error)) (*followed, error) {
 	client, err := coordination.NewForConfig(leaseConfig(config, "http/1.1", cfg.renewDeadline()))
 	if err != nil {
 		return nil, err
@@ -57,7 +65,7 @@ func followLease(ctx context.Context, config *rest.Config, cfg Config) (*followe
 		return lease
 	}
 	return &followed{
-		LeaseInterface: client.Leases(cfg.Namespace), watched: watched, pause: cfg.renewPeriod(), late: cfg.hedgeAfter(),
+		LeaseInterface: client.Leases(cfg.Namespace), watched: watched, pause: cfg.renewPeriod(), late: cfg.hedgeAfter(), refuse: refuse,
 	}, nil
 }
 
@@ -75,8 +83,21 @@ func leaseConfig(config *rest.Config, protocol string, timeout time.Duration) *r
 // Leases implements coordination.LeasesGetter.
 func (f *followed) Leases(string) coordination.LeaseInterface { return f }
 
-// Get implements coordination.LeaseInterface.
+// Get implements coordination.LeaseInterface. It is an error if the state of the cluster is one
+// of a newer release, so that the elector never takes the Lease.
 func (f *followed) Get(ctx context.Context, name string, options metav1.GetOptions) (*coordinationv1.Lease, error) {
+	read, err := f.read(ctx, name, options)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkState(read); err != nil {
+		f.refuse(err)
+		return nil, err
+	}
+	return read, nil
+}
+
+func (f *followed) read(ctx context.Context, name string, options metav1.GetOptions) (*coordinationv1.Lease, error) {
 	watched := f.watched()
 	if watched != nil && !f.doubted {
 		return watched.DeepCopy(), nil
@@ -97,15 +118,59 @@ func (f *followed) Get(ctx context.Context, name string, options metav1.GetOptio
 // Create implements coordination.LeaseInterface.
 func (f *followed) Create(ctx context.Context, lease *coordinationv1.Lease, options metav1.CreateOptions) (*coordinationv1.Lease, error) {
 	f.doubted = true
-	return f.LeaseInterface.Create(ctx, lease, options)
+	return f.LeaseInterface.Create(ctx, withState(lease), options)
 }
 
 // Update implements coordination.LeaseInterface.
 func (f *followed) Update(ctx context.Context, lease *coordinationv1.Lease, options metav1.UpdateOptions) (*coordinationv1.Lease, error) {
 	f.doubted = true
+	lease = withState(lease)
 	return hedge(ctx, f.late, func(ctx context.Context) (*coordinationv1.Lease, error) {
 		return f.LeaseInterface.Update(ctx, lease, options)
 	})
+}
+
+// stateAnnotation of the Lease is the number of the format of the cluster's state: the highest of
+// all releases that have led.
+const stateAnnotation = "alioth.dev/state-format"
+
+// withState notes the format in the Lease with which a process becomes the leader, before the
+// process writes anything else. It changes the Lease that the elector keeps.
+func withState(lease *coordinationv1.Lease) *coordinationv1.Lease {
+	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, stateAnnotation, strconv.Itoa(version.State))
+	return lease
+}
+
+// checkState explains why this release must not work with the state of the cluster.
+func checkState(lease *coordinationv1.Lease) error {
+	text, found := lease.Annotations[stateAnnotation]
+	if !found { // of v0.1.0, or new
+		return nil
+	}
+	format, err := strconv.Atoi(text)
+	if err == nil && format <= version.State {
+		return nil
+	}
+	return fmt.Errorf("the annotation %s of the Lease %s is %s: this cluster has the state of a newer release, "+
+		"and v%s knows formats up to %d; nothing was changed; install the newer release again (docs/operate/upgrade.md)",
+		stateAnnotation, leaseName, said.Quote(text), version.Number, version.State)
+}
+
+// CheckState returns an error if this release must not be installed over the state of the cluster:
+// a newer release has led there.
+func CheckState(ctx context.Context, config *rest.Config, namespace string) error {
+	leases, err := coordination.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	lease, err := leases.Leases(namespace).Get(ctx, leaseName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the Lease %s: %w", leaseName, err)
+	}
+	return checkState(lease)
 }
 
 // hedge sends a request, and sends it again when it has no answer after a time: the first one

@@ -6,6 +6,7 @@ package operator
 import (
 	"context"
 	"errors"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -15,6 +16,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
+
+	"github.com/alioth-net/alioth/api/version"
 )
 
 // counted is an API server with one Lease, which counts the reads.
@@ -67,6 +70,62 @@ func TestTheWatchAnswersReadsUntilAWriteAndOnceItHasCaughtUp(t *testing.T) {
 		watched = leaseAt("7")
 		look("once the watch has caught up", "7", 1)
 	})
+}
+
+// noted is an API server with one Lease that others have written.
+type noted struct {
+	coordination.LeaseInterface
+	lease *coordinationv1.Lease
+}
+
+func (n *noted) Get(context.Context, string, metav1.GetOptions) (*coordinationv1.Lease, error) {
+	return n.lease.DeepCopy(), nil
+}
+
+func (n *noted) Update(_ context.Context, lease *coordinationv1.Lease, _ metav1.UpdateOptions) (*coordinationv1.Lease, error) {
+	n.lease = lease.DeepCopy()
+	return lease, nil
+}
+
+func (n *noted) Create(ctx context.Context, lease *coordinationv1.Lease, _ metav1.CreateOptions) (*coordinationv1.Lease, error) {
+	return n.Update(ctx, lease, metav1.UpdateOptions{})
+}
+
+func TestALeaderNotesTheFormatOfTheState(t *testing.T) {
+	for _, creates := range []bool{true, false} {
+		api := &noted{lease: leaseAt("1")}
+		f := &followed{LeaseInterface: api, late: time.Minute, watched: func() *coordinationv1.Lease { return nil }}
+		var err error
+		if creates {
+			_, err = f.Create(t.Context(), leaseAt(""), metav1.CreateOptions{})
+		} else {
+			_, err = f.Update(t.Context(), leaseAt("1"), metav1.UpdateOptions{})
+		}
+		if got := api.lease.Annotations[stateAnnotation]; err != nil || got != strconv.Itoa(version.State) {
+			t.Errorf("creates %v: the Lease has the format %q, %v", creates, got, err)
+		}
+	}
+}
+
+// Whether a watch or the API server has it, the Lease of a newer release is never held.
+func TestTheStateOfANewerReleaseIsLeftAlone(t *testing.T) {
+	for text, known := range map[string]bool{
+		"": true, strconv.Itoa(version.State): true, strconv.Itoa(version.State - 1): true,
+		strconv.Itoa(version.State + 1): false, "two": false,
+	} {
+		lease := leaseAt("1")
+		if text != "" {
+			metav1.SetMetaDataAnnotation(&lease.ObjectMeta, stateAnnotation, text)
+		}
+		for _, watched := range []*coordinationv1.Lease{nil, lease} {
+			var refused error
+			f := &followed{LeaseInterface: &noted{lease: lease}, late: time.Minute, refuse: func(err error) { refused = err }, watched: func() *coordinationv1.Lease { return watched }}
+			_, err := f.Get(t.Context(), leaseName, metav1.GetOptions{})
+			if (err == nil) != known || !errors.Is(refused, err) {
+				t.Errorf("format %q, watched %v: error %v, refused %v, want the Lease: %v", text, watched != nil, err, refused, known)
+			}
+		}
+	}
 }
 
 func TestALateRequestIsSentAgainAndTheFirstAnswerCounts(t *testing.T) {

@@ -66,20 +66,43 @@ type lease struct {
 	mu    sync.Mutex
 	until time.Time
 	ended bool
+	// refusal is why this release must not lead, nil if it may.
+	refusal error
 }
 
 // newLease returns the lock of a term of the process of that identity; late is
 // to end the term. The lock follows the Lease until ctx ends.
 func newLease(ctx context.Context, config *rest.Config, cfg Config, identity string, late func()) (*lease, error) {
-	client, err := followLease(ctx, config, cfg)
+	l := &lease{late: late, renewEvery: cfg.renewPeriod()}
+	client, err := followLease(ctx, config, cfg, l.refuse)
 	if err != nil {
 		return nil, err
 	}
-	return &lease{late: late, renewEvery: cfg.renewPeriod(), Interface: &resourcelock.LeaseLock{
+	l.Interface = &resourcelock.LeaseLock{
 		LeaseMeta:  metav1.ObjectMeta{Namespace: cfg.Namespace, Name: leaseName},
 		Client:     client,
 		LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
-	}}, nil
+	}
+	return l, nil
+}
+
+// refuse ends the term for a reason that makes another term of this process end too.
+func (l *lease) refuse(why error) {
+	l.mu.Lock()
+	l.refusal = why
+	l.mu.Unlock()
+	l.end()
+	l.late()
+}
+
+// ending is why the term ended, as far as the lease has caused it. There may be no lease.
+func (l *lease) ending() error {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.refusal
 }
 
 // Get implements resourcelock.Interface.

@@ -7,6 +7,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -150,7 +151,7 @@ func (p *process) term(ctx context.Context) error {
 		}
 	}()
 	defer p.metrics.leader.Set(0)
-	if err := mgr.Start(ctx); err != nil {
+	if err := cmp.Or(mgr.Start(ctx), lock.ending()); err != nil {
 		return err
 	}
 	return errEnded

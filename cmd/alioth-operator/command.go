@@ -44,7 +44,7 @@ func newCommand() *cobra.Command {
 	}
 	o.addFlags(root)
 	o.addTenantLimits(root)
-	root.AddCommand(uninstallCommand())
+	root.AddCommand(uninstallCommand(), checkUpgradeCommand())
 	return root
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/netdev"
 	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/netfilter"
+	"github.com/alioth-net/alioth/cnid/stateformat"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 )
 
@@ -112,7 +113,7 @@ func stopped(ctx context.Context, n Node, log *slog.Logger) error {
 // were moved aside, notes about interfaces, and the sockets. The directories stay, because they may be mounts.
 func removeState(n Node) error {
 	paths := []string{filepath.Join(n.CNIBinDir, PluginName), filepath.Join(n.CNIBinDir, ipamconf.Type)}
-	for _, pattern := range []string{filepath.Join(n.StateDir, "journal.*"), n.Settings + "*", n.Socket + "*"} {
+	for _, pattern := range []string{filepath.Join(n.StateDir, "journal.*"), filepath.Join(n.StateDir, stateformat.File+"*"), n.Settings + "*", n.Socket + "*"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
 			return fmt.Errorf("look for files of Alioth: %w", err)

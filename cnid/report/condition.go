@@ -168,7 +168,7 @@ func (r *Reporter) NetworkAvailable(ctx context.Context) {
 		if err != nil {
 			return
 		}
-		if err := r.patchCondition(ctx); err != nil {
+		if err := r.setCondition(ctx, available()); err != nil {
 			r.log.Warn("can't clear the node's condition NetworkUnavailable; trying again", "error", err)
 			select {
 			case <-ctx.Done():
@@ -180,23 +180,11 @@ func (r *Reporter) NetworkAvailable(ctx context.Context) {
 	}
 }
 
-// patchCondition writes the condition. Programs read the version out of the message, as one word
-// (docs/install/versions.md).
-func (r *Reporter) patchCondition(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, kube.RequestTimeout)
-	defer cancel()
-	now := metav1.Now()
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{{
+// available is the condition of a node whose datapath is programmed. Programs read the version
+// out of the message, as one word (docs/install/versions.md).
+func available() *corev1.NodeCondition {
+	return &corev1.NodeCondition{
 		Type: corev1.NodeNetworkUnavailable, Status: corev1.ConditionFalse,
 		Reason: "AliothIsUp", Message: "the datapath of Alioth " + version.Get().Version + " is programmed on this node",
-		LastHeartbeatTime: now, LastTransitionTime: now,
-	}}}})
-	if err != nil {
-		return fmt.Errorf("encode condition: %w", err)
 	}
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: r.node}}
-	if err := r.api.Patch(ctx, node, types.StrategicMergePatchType, patch, "status"); err != nil {
-		return fmt.Errorf("patch node status: %w", err)
-	}
-	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -15,7 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/alioth-net/alioth/test/cluster/build"
 	"github.com/alioth-net/alioth/test/cluster/control"
+	"github.com/alioth-net/alioth/test/cluster/release"
 	"github.com/alioth-net/alioth/test/images"
 )
 
@@ -26,24 +27,84 @@ const VXLANDevice = "second0"
 // installChart installs or upgrades Alioth by its chart, and restarts it where
 // its image has changed under the same name.
 func (c *Cluster) installChart(ctx context.Context, p parts) error {
-	chart := filepath.Join(c.root, "helm", "alioth")
-	if !exists(filepath.Join(chart, "Chart.yaml")) {
-		return fmt.Errorf("install Alioth: there is no chart in helm/alioth: use --cni bridge or --cni none")
+	if !exists(filepath.Join(p.alioth.Chart, "Chart.yaml")) {
+		return fmt.Errorf("install Alioth: there is no chart in %s: use --cni bridge or --cni none", p.alioth.Chart)
 	}
 	c.progress("installing Alioth by its chart")
-	if _, err := c.Helm(ctx, c.helmArgs(chart)...); err != nil {
-		return fmt.Errorf("install the chart (look at it with .cluster/bin/kubectl -n %s get pods): %w", SystemNamespace, err)
+	if err := c.upgrade(ctx, p.alioth); err != nil {
+		return err
 	}
-	return c.refreshAlioth(ctx, p)
+	return c.refreshAlioth(ctx, p.alioth.Image)
 }
 
-func (c *Cluster) helmArgs(chart string) []string {
+// workTree is the version of the work tree, whose image is one of archives.
+func (c *Cluster) workTree(archives []images.Archive) release.Version {
+	v := release.Version{Chart: filepath.Join(c.root, "helm", "alioth")}
+	for _, a := range archives {
+		if a.Ref == images.Alioth {
+			v.Image = a
+		}
+	}
+	return v
+}
+
+// WorkTree makes the version of the work tree.
+func (c *Cluster) WorkTree(ctx context.Context) (release.Version, error) {
+	b := &images.Builder{Root: c.root, Out: c.path("images"), Progress: c.progress}
+	archive, err := b.Build(ctx, images.Alioth)
+	return c.workTree([]images.Archive{archive}), err
+}
+
+// Release makes the version of a commit.
+func (c *Cluster) Release(ctx context.Context, commit string) (release.Version, error) {
+	cache, err := build.DefaultCache()
+	if err != nil {
+		return release.Version{}, err
+	}
+	b := release.Builder{Root: c.root, Cache: cache, Progress: c.progress}
+	return b.Ensure(ctx, commit)
+}
+
+// Install changes the lab to another version of Alioth as people do, by its chart, with further
+// arguments for Helm, and returns when Helm does.
+func (c *Cluster) Install(ctx context.Context, v release.Version, arguments ...string) error {
+	cache, err := build.DefaultCache()
+	if err != nil {
+		return err
+	}
+	b := build.Builder{Root: c.root, Cache: cache, Progress: c.progress}
+	bin, err := b.Ensure(ctx, build.Containerd())
+	if err != nil {
+		return err
+	}
+	for _, n := range c.Nodes() {
+		if err := c.loadImages(ctx, n.Name, bin, []images.Archive{v.Image}, nil); err != nil {
+			return err
+		}
+	}
+	if err := c.upgrade(ctx, v, arguments...); err != nil {
+		return err
+	}
+	return c.state.update(func(s *State) { s.Installed = v.Image.Digest })
+}
+
+// upgrade has Helm install a version, or upgrade to it.
+func (c *Cluster) upgrade(ctx context.Context, v release.Version, arguments ...string) error {
+	if _, err := c.Helm(ctx, append(c.helmArgs(v), arguments...)...); err != nil {
+		return fmt.Errorf("install the chart (look at it with .cluster/bin/kubectl -n %s get pods): %w", SystemNamespace, err)
+	}
+	return nil
+}
+
+// helmArgs has values that the charts of the work tree and of the last release know.
+func (c *Cluster) helmArgs(v release.Version) []string {
+	_, tag, _ := strings.Cut(v.Image.Ref, ":")
 	args := []string{
-		"upgrade", "--install", "alioth", chart,
+		"upgrade", "--install", "alioth", v.Chart,
 		"--namespace", SystemNamespace, "--create-namespace",
 		"--set", "apiServer.host=" + c.Nodes()[0].IPv4.String(),
 		"--set", fmt.Sprintf("apiServer.port=%d", control.Port),
-		"--set", "image.tag=dev", "--set", "image.pullPolicy=Never", "--set", "daemon.proxyHealth=true", "--set", "multiNetwork.delegation.enabled=true", "--set", "multiNetwork.globalNamespaces={alioth-global}",
+		"--set", "image.tag="+tag, "--set", "image.pullPolicy=Never", "--set", "daemon.proxyHealth=true", "--set", "multiNetwork.delegation.enabled=true", "--set", "multiNetwork.globalNamespaces={alioth-global}",
 		"--set", "multiNetwork.vpcTypes={flannel}", "--set", "multiNetwork.vxlanDevices={" + VXLANDevice + "}", "--set", "nodeNetworkState.enabled=true",
 		"--set", "nodeIPAM.enabled=true", "--set", "nodeIPAM.infraSubnet=default", "--set", "nodeIPAM.devices={ipam*}",
 		// Tests wait until a daemon finds changes that the kernel does not report, and
@@ -61,21 +122,15 @@ func (c *Cluster) helmArgs(chart string) []string {
 
 // refreshAlioth restarts what runs an older image: the image's name does not
 // change in the lab, so that nothing else would notice.
-func (c *Cluster) refreshAlioth(ctx context.Context, p parts) error {
-	var digest string
-	for _, a := range p.archives {
-		if a.Ref == images.Alioth {
-			digest = a.Digest
-		}
-	}
+func (c *Cluster) refreshAlioth(ctx context.Context, image images.Archive) error {
 	installed := c.state.get().Installed
-	if installed != "" && installed != digest {
+	if installed != "" && installed != image.Digest {
 		c.progress("restarting Alioth with its new image")
 		if err := c.RestartAlioth(ctx); err != nil {
 			return err
 		}
 	}
-	return c.state.update(func(s *State) { s.Installed = digest })
+	return c.state.update(func(s *State) { s.Installed = image.Digest })
 }
 
 // RestartAlioth rolls out Alioth's operator and daemon anew, as `kubectl
@@ -127,24 +182,4 @@ func restartPatch(now time.Time) ([]byte, error) {
 		return nil, fmt.Errorf("encode the restart of a rollout: %w", err)
 	}
 	return raw, nil
-}
-
-// Helm runs the lab's Helm against the lab and returns its output.
-func (c *Cluster) Helm(ctx context.Context, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, c.path("bin", "helm"), args...)
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return string(out), fmt.Errorf("run helm %s: %w\n%s", strings.Join(args, " "), err, out)
-	}
-	return string(out), nil
-}
-
-// Kubectl runs the lab's kubectl against the lab and returns its output.
-func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, c.path("bin", "kubectl"), args...)
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return string(out), fmt.Errorf("run kubectl %s: %w\n%s", strings.Join(args, " "), err, out)
-	}
-	return string(out), nil
 }

@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -40,7 +41,7 @@ func (c *Cluster) startRuntime(ctx context.Context, nodeName string, p parts, ex
 	if err := c.runtimeServes(ctx, nodeName, child); err != nil {
 		return err
 	}
-	return c.loadImages(ctx, nodeName, p, extra)
+	return c.loadImages(ctx, nodeName, p.containerd, p.archives, extra)
 }
 
 // runtimeServes returns once a node's containerd answers as a container runtime; child may
@@ -83,8 +84,9 @@ func (c *Cluster) ReadNodeFile(ctx context.Context, nodeName, path string) ([]by
 	return os.ReadFile(seen)
 }
 
-func (c *Cluster) loadImages(ctx context.Context, nodeName string, p parts, extra []string) error {
-	archives := p.archives
+// loadImages loads the images that a node lacks, with the ctr of the folder bin. extra are files.
+func (c *Cluster) loadImages(ctx context.Context, nodeName, bin string, archives []images.Archive, extra []string) error {
+	archives = slices.Clone(archives)
 	for _, path := range extra {
 		archive, err := foreignArchive(path)
 		if err != nil {
@@ -92,7 +94,7 @@ func (c *Cluster) loadImages(ctx context.Context, nodeName string, p parts, extr
 		}
 		archives = append(archives, archive)
 	}
-	ctr := filepath.Join(p.containerd, "ctr")
+	ctr := filepath.Join(bin, "ctr")
 	for _, a := range archives {
 		if c.state.get().Loaded[nodeName][a.Ref] == a.Digest {
 			continue

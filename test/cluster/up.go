@@ -20,6 +20,7 @@ import (
 	"github.com/alioth-net/alioth/test/cluster/host"
 	"github.com/alioth-net/alioth/test/cluster/node"
 	"github.com/alioth-net/alioth/test/cluster/objects"
+	"github.com/alioth-net/alioth/test/cluster/release"
 	"github.com/alioth-net/alioth/test/cluster/underlay"
 	"github.com/alioth-net/alioth/test/images"
 	"github.com/alioth-net/alioth/test/waits"
@@ -33,6 +34,9 @@ type Options struct {
 	CNI CNI
 	// Images are further image archives to load on every node.
 	Images []string
+	// Release is the commit whose chart and image are installed: those of the work tree when
+	// it is empty. It matters with CNIAlioth alone.
+	Release string
 	// Dir is the lab's folder, DefaultDir when it is empty. Every node writes
 	// below it, so it may not lie in /run, /var/log or another folder that
 	// nodes have for themselves.
@@ -99,6 +103,8 @@ type parts struct {
 	// aliothctl is a binary, "" where the lab has no Alioth.
 	aliothctl string
 	archives  []images.Archive
+	// alioth is what is installed, empty where the lab has no Alioth.
+	alioth release.Version
 	// hypervisor is nil where no node is a virtual machine.
 	hypervisor *guest.Hypervisor
 }
@@ -131,11 +137,27 @@ func (c *Cluster) prepare(ctx context.Context, o Options) (parts, error) {
 	}
 	if o.CNI == CNIAlioth {
 		p.aliothctl = ib.Program(images.Alioth, "aliothctl")
+		if err := c.chooseVersion(ctx, o, cache, &p); err != nil {
+			return p, err
+		}
 	}
 	if o.Topology.Guests > 0 {
 		p.hypervisor, err = c.prepareGuests(ctx, build.Cache{Dir: cache, Progress: c.progress}, p)
 	}
 	return p, err
+}
+
+// chooseVersion chooses what is installed. The image of a release is loaded beside that of the
+// work tree, to which a test may change.
+func (c *Cluster) chooseVersion(ctx context.Context, o Options, cache string, p *parts) (err error) {
+	if o.Release == "" {
+		p.alioth = c.workTree(p.archives)
+		return nil
+	}
+	releases := release.Builder{Root: c.root, Cache: cache, Progress: c.progress}
+	p.alioth, err = releases.Ensure(ctx, o.Release)
+	p.archives = append(p.archives, p.alioth.Image)
+	return err
 }
 
 // refs are the images that a lab with these options needs.

@@ -285,7 +285,7 @@ func (w *town) expectGone(t *testing.T, mode string) {
 func (w *town) setNodePorts(t *testing.T, served bool) {
 	t.Helper()
 	_, err := w.Lab.Helm(within(t, 3*patience), "upgrade", "alioth", "../../helm/alioth", "--namespace", cluster.SystemNamespace,
-		"--reuse-values", "--set", fmt.Sprintf("daemon.nodePorts=%t", served), "--wait", "--timeout", "4m")
+		"--reuse-values", "--no-hooks", "--set", fmt.Sprintf("daemon.nodePorts=%t", served), "--wait", "--timeout", "4m")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -185,6 +185,21 @@ func programs() []program {
 			},
 		},
 		{
+			// It has these while `helm upgrade` and `helm rollback` run only.
+			account: "alioth-check-upgrade",
+			everywhere: []string{
+				"delegationgrants.alioth.dev: list",
+				"externalpools.alioth.dev: list",
+				"hostaccesses.alioth.dev: list",
+				"networks.arktos.futurewei.com: list",
+				"sharedservices.alioth.dev: list",
+				"subnets.alioth.dev: list",
+				"vpcs.alioth.dev: list",
+			},
+			home:  []string{"leases.coordination.k8s.io [alioth-operator]: get"},
+			never: []string{"create pods", "patch nodes", "get secrets", "patch alioth.dev/vpcs", "update coordination.k8s.io/leases"},
+		},
+		{
 			// It has these while `helm uninstall` runs only.
 			account: "alioth-uninstall",
 			everywhere: []string{

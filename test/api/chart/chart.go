@@ -114,9 +114,9 @@ func (h *Helm) Run(ctx context.Context, args ...string) (string, error) {
 // Upgrade installs or upgrades the release with RequiredValues and args. An API server
 // serves new kinds some time after their CRDs, and renews the list that its policies use
 // every 30 s. On a cluster with nodes, `--wait` covers the first; here Upgrade repeats the
-// command for up to a minute.
+// command for up to a minute. No node runs the Job that checks upgrades.
 func (h *Helm) Upgrade(ctx context.Context, args ...string) error {
-	command := append([]string{"upgrade", "--install", Release, "CHART", "--namespace", Namespace, "--create-namespace"}, RequiredValues()...)
+	command := append([]string{"upgrade", "--install", Release, "CHART", "--namespace", Namespace, "--create-namespace", "--set", "upgrade.check=false"}, RequiredValues()...)
 	command = append(command, args...)
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, time.Second, time.Minute, true, func(ctx context.Context) (bool, error) {

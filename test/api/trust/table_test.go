@@ -78,6 +78,7 @@ var table = []row{
 	{of("Endpoints"), of("metadata.annotations[*]", "metadata.labels[*]", "metadata.ownerReferences", "subsets[*]", "**"), "whether they are the operator's; compared with the wanted ones to skip writes", "nodes read no Endpoints, and the operator changes those alone that its Service owns by UID", "TestForgedEndpointsMoveNoService"},
 	{of("ServiceCIDR"), of("spec.cidrs[*]"), "ranges of ClusterIPs, which VPCs avoid", "administrators write it", ""},
 	{of("Lease"), of("spec"), "which replica leads", "a right on the Lease of this name in the namespace of Alioth", "TestProgramsMayDoWhatIsListedAndNoMore"},
+	{of("Lease"), of("metadata.annotations[alioth.dev/state-format]"), "the highest format of the state of all releases that have led; an operator of a lower one does not lead", "a right on the Lease of this name in the namespace of Alioth", "TestTheStateOfANewerReleaseIsLeftAlone"},
 	{of("DaemonSet"), of("spec", "metadata", "**"), "of the daemon itself, while Alioth is uninstalled", "a tenant has no rights in the namespace of Alioth", "TestProgramsMayDoWhatIsListedAndNoMore"},
 
 	// VPCs and claims.

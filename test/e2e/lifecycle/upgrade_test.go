@@ -5,17 +5,13 @@ package lifecycle
 
 import (
 	"context"
-	"fmt"
 	"net/netip"
-	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/test/cluster"
 	"github.com/alioth-net/alioth/test/e2e/scene"
 	"github.com/alioth-net/alioth/test/e2e/stage"
@@ -41,49 +37,6 @@ func (l *life) trafficOf(ctx context.Context, t *testing.T, pods []*corev1.Pod) 
 	return []*stage.Traffic{
 		l.StartTraffic(ctx, t, "pod to pod", from, scene.IP(to, false)),
 		l.StartStream(ctx, t, "pod to Service", from, address),
-	}
-}
-
-// decided is what Alioth has decided about the pods of a cluster, as the API has it.
-type decided struct {
-	// Pods have their annotations and addresses by namespace, name and UID.
-	Pods map[string]string
-	// Addresses have their UIDs, holders and nodes by name.
-	Addresses map[string]string
-}
-
-// decided reads it of all pods that have an allocation status.
-func (l *life) decided(ctx context.Context, t *testing.T) decided {
-	t.Helper()
-	var pods corev1.PodList
-	var addresses v1alpha1.AddressList
-	for _, list := range []client.ObjectList{&pods, &addresses} {
-		if err := l.Client.List(ctx, list); err != nil {
-			t.Fatal(err)
-		}
-	}
-	d := decided{Pods: map[string]string{}, Addresses: map[string]string{}}
-	for _, pod := range pods.Items {
-		if pod.Namespace != cluster.SystemNamespace && pod.Annotations[v1alpha1.AttachmentsAnnotation] != "" {
-			key := strings.Join([]string{pod.Namespace, pod.Name, string(pod.UID)}, "/")
-			d.Pods[key] = fmt.Sprintf("%v %v, condition since %s", pod.Annotations, pod.Status.PodIPs, scene.NetworkCondition(&pod).LastTransitionTime)
-		}
-	}
-	for _, address := range addresses.Items {
-		d.Addresses[address.Name] = fmt.Sprintf("%s %s %s", address.UID, address.Spec.Holder.UID, address.Spec.Node)
-	}
-	return d
-}
-
-// expectDecided requires that everything that was decided is as it was, and that nobody has
-// written an allocation status again.
-func (l *life) expectDecided(ctx context.Context, t *testing.T, before decided) {
-	t.Helper()
-	if len(before.Pods) < 2 || len(before.Addresses) < len(before.Pods) {
-		t.Fatalf("%d pods and %d Addresses are too few", len(before.Pods), len(before.Addresses))
-	}
-	if diff := cmp.Diff(before, l.decided(ctx, t)); diff != "" {
-		t.Errorf("what was decided has changed (-before +after):\n%s", diff)
 	}
 }
 
@@ -117,11 +70,11 @@ func (l *life) expectUpgrade(t *testing.T, pods []*corev1.Pod, upgrade func(ctx 
 	t.Helper()
 	ctx := within(t)
 	flows := l.trafficOf(ctx, t, pods)
-	before, own := l.decided(ctx, t), l.systemPods(ctx, t)
+	before, own := l.Decided(ctx, t), l.systemPods(ctx, t)
 	upgrade(ctx)
 	l.expectReplaced(ctx, t, own)
 	for _, flow := range flows {
 		l.ExpectUnharmed(t, flow)
 	}
-	l.expectDecided(ctx, t, before)
+	l.ExpectDecided(ctx, t, before)
 }

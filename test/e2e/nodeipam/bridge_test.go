@@ -157,7 +157,7 @@ func (e *env) setInfraSubnet(t *testing.T, name string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), waits.Limit(stage.Patience))
 	defer cancel()
 	out, err := e.Lab.Helm(ctx, "upgrade", "alioth", filepath.Join(root, "helm", "alioth"), "--namespace", cluster.SystemNamespace,
-		"--reuse-values", "--set", "nodeIPAM.infraSubnet="+name, "--wait", "--timeout", "3m")
+		"--reuse-values", "--no-hooks", "--set", "nodeIPAM.infraSubnet="+name, "--wait", "--timeout", "3m")
 	if err != nil {
 		t.Fatalf("set the infrastructure subnet: %v\n%s", err, out)
 	}

@@ -56,7 +56,7 @@ func start(t *testing.T) *env {
 	}
 	judged.Do(func() {
 		out, err := e.Lab.Helm(stage.Within(t, stage.Patience), "upgrade", "alioth", filepath.Join(root, "helm", "alioth"), "--namespace", cluster.SystemNamespace,
-			"--reuse-values", "--set", "scaledEndpoints.enabled=true", "--wait", "--timeout", "3m")
+			"--reuse-values", "--no-hooks", "--set", "scaledEndpoints.enabled=true", "--wait", "--timeout", "3m")
 		if err != nil {
 			t.Fatalf("turn ScaledEndpoints on: %v\n%s", err, out)
 		}

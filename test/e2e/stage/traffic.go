@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/alioth-net/alioth/test/cluster"
 	"github.com/alioth-net/alioth/test/testtool/report"
 )
 
@@ -37,10 +38,22 @@ func (e *Env) StartTraffic(ctx context.Context, t *testing.T, name string, from 
 func (e *Env) StartStream(ctx context.Context, t *testing.T, name string, from *corev1.Pod, to netip.Addr) *Traffic {
 	t.Helper()
 	tr := &Traffic{name: name}
-	flow := e.Begin(ctx, from, &tr.stream, "stream", netip.AddrPortFrom(to, report.PortStream).String())
+	return e.flows(ctx, t, tr, e.Begin(ctx, from, &tr.stream, "stream", netip.AddrPortFrom(to, report.PortStream).String()))
+}
+
+// StartStreamFromHost starts a stream from a host of the underlay to a port.
+func (e *Env) StartStreamFromHost(ctx context.Context, t *testing.T, name string, from *cluster.Host, to netip.AddrPort) *Traffic {
+	t.Helper()
+	tr := &Traffic{name: name}
+	return e.flows(ctx, t, tr, e.BeginOnHost(ctx, from, &tr.stream, "stream", to.String()))
+}
+
+// flows adds a stream to traffic, and returns once it flows.
+func (e *Env) flows(ctx context.Context, t *testing.T, tr *Traffic, flow *Running) *Traffic {
+	t.Helper()
 	tr.flows = append(tr.flows, flow)
 	if err := e.AwaitBegun(ctx, flow); err != nil {
-		t.Fatalf("%s: %v", name, err)
+		t.Fatalf("%s: %v", tr.name, err)
 	}
 	return tr
 }

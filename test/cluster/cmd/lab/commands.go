@@ -4,6 +4,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"github.com/alioth-net/alioth/test/cluster"
 	"github.com/alioth-net/alioth/test/cluster/build"
 	"github.com/alioth-net/alioth/test/cluster/host"
+	"github.com/alioth-net/alioth/test/cluster/release"
 	"github.com/alioth-net/alioth/test/cluster/underlay"
 	"github.com/alioth-net/alioth/test/images"
 )
@@ -43,7 +45,7 @@ func (l *lab) setupCommand() *cobra.Command {
 
 func (l *lab) upCommand() *cobra.Command {
 	var nodes int
-	var archives, cni string
+	var archives, cni, of string
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Bring the lab up, or complete one that is there",
@@ -56,7 +58,7 @@ func (l *lab) upCommand() *cobra.Command {
 			if l.hardware {
 				o = cluster.HardwareLab(l.root)
 			}
-			o.CNI, o.Images, o.Progress = cluster.CNI(cni), strings.Fields(archives), l.progress
+			o.CNI, o.Images, o.Progress, o.Release = cluster.CNI(cni), strings.Fields(archives), l.progress, of
 			if _, err := cluster.Up(cmd.Context(), l.root, o); err != nil {
 				return fmt.Errorf("%w\n(logs are in %s/logs; take down what is up with: lab down)", err, o.Dir)
 			}
@@ -67,6 +69,7 @@ func (l *lab) upCommand() *cobra.Command {
 	cmd.Flags().IntVar(&nodes, "nodes", 2, "number of nodes")
 	cmd.Flags().StringVar(&archives, "images", "", "further image archives for every node, separated by spaces")
 	cmd.Flags().StringVar(&cni, "cni", string(cluster.CNIAlioth), "what connects pods: alioth, bridge (the reference plugins) or none")
+	cmd.Flags().StringVar(&of, "of", "", "install Alioth of this commit, with its chart, for example a release of docs/install/releases.yaml")
 	return cmd
 }
 
@@ -140,13 +143,17 @@ func (l *lab) pathCommand() *cobra.Command {
 }
 
 func (l *lab) imagesCommand() *cobra.Command {
-	return &cobra.Command{
+	var of string
+	cmd := &cobra.Command{
 		Use:   "images [REFERENCE...]",
 		Short: "Build the container images as archives; without arguments all that the lab knows",
 		RunE: func(cmd *cobra.Command, refs []string) error {
 			programs, err := l.builder()
 			if err != nil {
 				return err
+			}
+			if of != "" {
+				return l.printRelease(cmd.Context(), programs.Cache, of, refs)
 			}
 			if len(refs) == 0 {
 				refs = []string{images.Alioth, images.TestTool, images.Pause, images.CoreDNS}
@@ -166,6 +173,22 @@ func (l *lab) imagesCommand() *cobra.Command {
 			return err
 		},
 	}
+	cmd.Flags().StringVar(&of, "of", "", "build Alioth's image of this commit, and print its chart too")
+	return cmd
+}
+
+// printRelease builds image and chart of a commit.
+func (l *lab) printRelease(ctx context.Context, cache, commit string, refs []string) error {
+	if len(refs) > 0 {
+		return fmt.Errorf("--of builds the image of Alioth alone: leave out %s", strings.Join(refs, " "))
+	}
+	b := release.Builder{Root: l.root, Cache: cache, Progress: l.progress}
+	v, err := b.Ensure(ctx, commit)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s %s\nchart %s\n", v.Image.Ref, v.Image.Path, v.Chart)
+	return nil
 }
 
 func (l *lab) kubeconfigCommand() *cobra.Command {

@@ -1,0 +1,29 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cnid
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/stateformat"
+)
+
+// TestADaemonLeavesTheStateOfANewerReleaseAlone: an older daemon touches nothing.
+func TestADaemonLeavesTheStateOfANewerReleaseAlone(t *testing.T) {
+	cfg := Config{StateDir: t.TempDir(), RunDir: t.TempDir()}
+	if err := os.WriteFile(filepath.Join(cfg.StateDir, stateformat.File), []byte("1000\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := (&node{cfg: cfg}).open(t.Context(), attach.Registry{}); !errors.Is(err, stateformat.ErrNewer) {
+		t.Errorf("the daemon opened its state: %v", err)
+	}
+	files, err := os.ReadDir(cfg.StateDir)
+	if err != nil || len(files) != 1 {
+		t.Errorf("the folder has %v, %v", files, err)
+	}
+}

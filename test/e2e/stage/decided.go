@@ -1,0 +1,74 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package stage
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/test/cluster"
+	"github.com/alioth-net/alioth/test/e2e/scene"
+)
+
+// Decided is what Alioth has decided about the living pods of a cluster, as the API has it.
+type Decided struct {
+	// Pods have their annotations and addresses by namespace, name and UID.
+	Pods map[string]string
+	// Addresses have their UIDs, holders and nodes by name: those of living pods, and of
+	// other holders.
+	Addresses map[string]string
+}
+
+// Decided reads it of all pods that have an allocation status.
+func (e *Env) Decided(ctx context.Context, t *testing.T) Decided {
+	t.Helper()
+	var pods corev1.PodList
+	var addresses v1alpha1.AddressList
+	for _, list := range []client.ObjectList{&pods, &addresses} {
+		if err := e.Client.List(ctx, list); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d, living := Decided{Pods: map[string]string{}, Addresses: map[string]string{}}, map[string]bool{}
+	for _, pod := range pods.Items {
+		if pod.DeletionTimestamp != nil {
+			continue
+		}
+		living[string(pod.UID)] = true
+		if pod.Namespace != cluster.SystemNamespace && pod.Annotations[v1alpha1.AttachmentsAnnotation] != "" {
+			key := strings.Join([]string{pod.Namespace, pod.Name, string(pod.UID)}, "/")
+			d.Pods[key] = fmt.Sprintf("%v %v, condition since %s", pod.Annotations, pod.Status.PodIPs, scene.NetworkCondition(&pod).LastTransitionTime)
+		}
+	}
+	for _, address := range addresses.Items {
+		if holder := address.Spec.Holder; holder.Kind == v1alpha1.HolderPod && !living[holder.UID] {
+			continue
+		}
+		d.Addresses[address.Name] = fmt.Sprintf("%s %s %s", address.UID, address.Spec.Holder.UID, address.Spec.Node)
+	}
+	return d
+}
+
+// ExpectDecided requires that everything that was decided is as it was, and that nobody has
+// written an allocation status again. Pods that came meanwhile do not matter.
+func (e *Env) ExpectDecided(ctx context.Context, t *testing.T, before Decided) {
+	t.Helper()
+	if len(before.Pods) < 2 || len(before.Addresses) < len(before.Pods) {
+		t.Fatalf("%d pods and %d Addresses are too few", len(before.Pods), len(before.Addresses))
+	}
+	now := e.Decided(ctx, t)
+	maps.DeleteFunc(now.Pods, func(key, _ string) bool { return before.Pods[key] == "" })
+	maps.DeleteFunc(now.Addresses, func(name, _ string) bool { return before.Addresses[name] == "" })
+	if diff := cmp.Diff(before, now); diff != "" {
+		t.Errorf("what was decided has changed (-before +after):\n%s", diff)
+	}
+}

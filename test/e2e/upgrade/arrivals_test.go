@@ -1,0 +1,105 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package upgrade
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alioth-net/alioth/test/cluster"
+	"github.com/alioth-net/alioth/test/e2e/scene"
+	"github.com/alioth-net/alioth/test/e2e/stage"
+)
+
+// arrivals are pods that start one after the other on a node while the version changes.
+type arrivals struct {
+	stop, done chan struct{}
+	// limit is how many come at most, 0 for no limit.
+	limit int
+	// pods have come. All but the last are deleted again.
+	pods    []*corev1.Pod
+	longest time.Duration
+	err     error
+}
+
+// welcome begins to start pods on every node.
+func (w *town) welcome(ctx context.Context) []*arrivals {
+	var all []*arrivals
+	for _, node := range w.Lab.Nodes() {
+		a := &arrivals{stop: make(chan struct{}), done: make(chan struct{})}
+		go func() {
+			defer close(a.done)
+			a.err = w.receive(ctx, a, node)
+		}()
+		all = append(all, a)
+	}
+	return all
+}
+
+// receive starts pods until it is told to stop.
+func (w *town) receive(ctx context.Context, a *arrivals, node cluster.Node) error {
+	for {
+		pod := w.blue.Pod(stage.Unique("coming"), append(probed(), scene.OnNode(node.Name))...)
+		began := time.Now()
+		if err := w.Start(ctx, pod); err != nil {
+			return err
+		}
+		a.longest = max(a.longest, time.Since(began))
+		a.pods = append(a.pods, pod)
+		select {
+		case <-a.stop:
+			return nil
+		default:
+		}
+		if len(a.pods) == a.limit {
+			return nil
+		}
+		if err := w.Client.Delete(ctx, pod.DeepCopy(), client.GracePeriodSeconds(0)); err != nil {
+			return err
+		}
+	}
+}
+
+// expectArrived ends the arrivals, and returns the pods that stay, one per node. A pod may
+// have failed to start for one reason alone: the daemon of its node was away.
+func (w *town) expectArrived(t *testing.T, all []*arrivals) []*corev1.Pod {
+	t.Helper()
+	var stay []*corev1.Pod
+	for _, a := range all {
+		close(a.stop)
+		<-a.done
+		if a.err != nil {
+			t.Errorf("a pod did not start: %v", a.err)
+			continue
+		}
+		last := a.pods[len(a.pods)-1]
+		t.Logf("%d pods have started on %s, the slowest within %s", len(a.pods), last.Spec.NodeName, a.longest.Round(time.Millisecond))
+		for _, pod := range a.pods {
+			w.expectNoComplaint(t, pod)
+		}
+		stay = append(stay, last)
+	}
+	return stay
+}
+
+// expectNoComplaint requires that no event about a pod tells of anything but the absence of its
+// node's daemon.
+func (w *town) expectNoComplaint(t *testing.T, pod *corev1.Pod) {
+	t.Helper()
+	events, err := w.Events(within(t), pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, event := range events {
+		// The kubelet may ask before the server of the pod listens.
+		if event.Type == corev1.EventTypeWarning && event.Reason != "Unhealthy" && !strings.Contains(event.Message, "network is not ready") {
+			t.Errorf("event of %s: %s: %s", pod.Name, event.Reason, event.Message)
+		}
+	}
+}
