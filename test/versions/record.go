@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -79,8 +80,8 @@ func (r record) with(last run) record {
 	for _, c := range combinations() {
 		if c.name == last.Name {
 			next.Runs = append(next.Runs, last)
-		} else if i := slices.IndexFunc(r.Runs, func(old run) bool { return old.Name == c.name }); i >= 0 {
-			next.Runs = append(next.Runs, r.Runs[i])
+		} else if old, ok := r.last(c.name); ok {
+			next.Runs = append(next.Runs, old)
 		}
 	}
 	return next
@@ -110,12 +111,28 @@ func (r record) write(root string) error {
 	return nil
 }
 
-// table is the record in Markdown.
+// last returns the last run of a combination; false if it was never run.
+func (r record) last(name string) (run, bool) {
+	i := slices.IndexFunc(r.Runs, func(run run) bool { return run.Name == name })
+	if i < 0 {
+		return run{}, false
+	}
+	return r.Runs[i], true
+}
+
+// table is the record in Markdown. A combination without a run has a row too, so that nobody
+// takes it for tested.
 func (r record) table() string {
 	var b strings.Builder
 	b.WriteString("| API server | kubelet | container runtime | Linux | date | commit | result |\n")
 	b.WriteString("| --- | --- | --- | --- | --- | --- | --- |\n")
-	for _, run := range r.Runs {
+	for _, c := range combinations() {
+		run, ok := r.last(c.name)
+		if !ok {
+			fmt.Fprintf(&b, "| %s | %s | containerd %s | | | | not run yet |\n",
+				c.Kubernetes, cmp.Or(c.Kubelet, c.Kubernetes), cmp.Or(c.Containerd, "2"))
+			continue
+		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n",
 			run.Kubernetes, run.Kubelet, strings.Replace(run.Runtime, "://", " ", 1), run.Kernel, run.Date, run.Commit, run.result())
 	}
