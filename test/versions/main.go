@@ -35,12 +35,20 @@ func main() {
 
 func command() *cobra.Command {
 	var root string
+	var table bool
 	cmd := &cobra.Command{
 		Use:           "versions [COMBINATION...]",
 		Short:         "Test combinations of versions on labs, all without arguments, and write the record",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, names []string) error {
+			if table {
+				r, err := readRecord(root)
+				if err != nil {
+					return err
+				}
+				return r.write(root)
+			}
 			chosen, err := choose(names)
 			if err != nil {
 				return err
@@ -49,6 +57,7 @@ func command() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&root, "root", ".", "the project's root folder")
+	cmd.Flags().BoolVar(&table, "table", false, "test nothing; write the table from the record again")
 	return cmd
 }
 

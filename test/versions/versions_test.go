@@ -37,7 +37,7 @@ func TestTheTableIsTheRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, string(page)); diff != "" {
-		t.Errorf("%s differs from %s (-record +page):\n%s", pageFile, recordFile, diff)
+		t.Errorf("%s differs from %s: run go run ./test/versions --table (-record +page):\n%s", pageFile, recordFile, diff)
 	}
 	for _, run := range r.Runs {
 		if _, err := choose([]string{run.Name}); err != nil {
@@ -65,7 +65,9 @@ func TestTheRecordedVersionsAreThoseOfTheirCombinations(t *testing.T) {
 		if !ok {
 			continue
 		}
-		got := []string{run.Kubernetes, run.Kubelet, strings.TrimPrefix(run.Runtime, "containerd://")}
+		// containerd 2 leaves the v of its version out.
+		runtime := strings.TrimPrefix(strings.TrimPrefix(run.Runtime, "containerd://"), "v")
+		got := []string{run.Kubernetes, run.Kubelet, "v" + runtime}
 		want := []string{pinned(build.Kubernetes(c.Kubernetes)), pinned(build.Kubernetes(stdcmp.Or(c.Kubelet, c.Kubernetes))), pinned(build.Containerd(c.Containerd))}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s was last run with other versions: run make test-versions COMBINATIONS=%s (-pins +record):\n%s", c.name, c.name, diff)
