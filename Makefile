@@ -7,6 +7,10 @@ GO    ?= go
 NODES ?= 2
 # Further image archives that `make up` loads on every node, separated by spaces.
 IMAGES ?=
+# Minor versions that `make up` brings up instead of the default ones, for example 1.35.
+KUBERNETES ?=
+KUBELET    ?=
+CONTAINERD ?=
 # Tools have a module of their own, so that their dependencies never touch the product's.
 TOOL  := $(GO) tool -modfile=test/tools/go.mod
 LAB   := $(GO) run ./test/cluster/cmd/lab
@@ -14,7 +18,7 @@ RELEASE := $(GO) run ./test/release/cmd/release
 # The tests of the whole operator need nothing of the kernel and much of the processors.
 OPERATOR := ./operator ./cmd/alioth-operator
 # Packages that need no cluster. Go begins with those that are named first: the longest.
-UNIT  := ./cnid ./test/model ./api/... ./cmd/... ./cnid/... ./ebpf/... ./operator/... ./store/... ./test/bench/... ./test/cluster/... ./test/demo/... ./test/freeport/... ./test/images/... ./test/lanes/... ./test/model/... ./test/release/... ./test/reports/... ./test/soak/... ./test/testtool/... ./test/texts/... ./test/vm/... ./test/waits/...
+UNIT  := ./cnid ./test/model ./api/... ./cmd/... ./cnid/... ./ebpf/... ./operator/... ./store/... ./test/bench/... ./test/cluster/... ./test/demo/... ./test/freeport/... ./test/images/... ./test/lanes/... ./test/model/... ./test/release/... ./test/reports/... ./test/soak/... ./test/testtool/... ./test/texts/... ./test/versions ./test/vm/... ./test/waits/...
 
 # golangci-lint has govet among its linters, so tests do not vet again.
 # Collections of garbage are a fifth to a third of what tests compute.
@@ -53,6 +57,8 @@ REPEATABLE := test-unit test-operator test-api test-scenes test-faults test-upgr
 comma := ,
 
 export CGO_ENABLED ?= 0
+# API servers of tests have the version KUBERNETES too.
+export ALIOTH_KUBERNETES ?= $(KUBERNETES)
 # What the compiler and the linter keep then serves every folder with the same sources.
 export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 
@@ -64,8 +70,8 @@ help: ## List the targets
 demo: setup ## Show it: two tenants with the same address range on a real two-node Kubernetes
 	$(GO) run ./test/demo
 
-up: setup ## Bring up the lab: NODES=2 nodes with Alioth installed; IMAGES="a.tar b.tar" loads more images; ALIOTH_LAB=1 to 9 for one beside others
-	$(LAB) up --nodes $(NODES) --images "$(IMAGES)"
+up: setup ## Bring up the lab: NODES=2 nodes with Alioth installed; IMAGES="a.tar b.tar" loads more images; ALIOTH_LAB=1 to 9 for one beside others; KUBERNETES=1.35 KUBELET=1.34 CONTAINERD=1.7
+	$(LAB) up --nodes $(NODES) --images "$(IMAGES)" --kubernetes "$(KUBERNETES)" --kubelet "$(KUBELET)" --containerd "$(CONTAINERD)"
 
 down: ## Take the lab down; leaves nothing behind
 	$(LAB) down
@@ -111,7 +117,7 @@ repeat: ## Run one test of a step alone, as the step runs it: STEP=test-unit PAC
 
 soak: setup ## What is longer by nature, before an issue is resolved: MUTATE=10m, EPISODES=600, 5,000 Services, long outages, all kernels
 	@mkdir -p bin; $(GO) build -o bin/lanes ./test/lanes
-	failed=0; bin/lanes --low compute --after lab=down compute=fuzz,soak-seeds,soak-release lab=soak-scenes,down,soak-vm || failed=$$?; \
+	failed=0; bin/lanes --low compute --after lab=down compute=fuzz,soak-seeds,soak-release lab=soak-scenes,down,test-versions,soak-vm || failed=$$?; \
 	$(MAKE) --no-print-directory soak-busy || failed=$$?; exit $$failed
 
 test-unit: ## Unit, kernel, API-server and namespace tests (root), but for those of test-operator
@@ -175,6 +181,9 @@ test-roles: setup ## Bouncers and dividers, on a lab of four nodes of their own
 	failed=0; ALIOTH_E2E=1 ALIOTH_E2E_KEEP=1 $(RUN_TESTS) -count=1 -parallel 4 -timeout 20m $(call TESTS,./test/e2e/roles) || failed=$$?; \
 	$(LAB) down; exit $$failed
 
+test-versions: setup ## Other versions of Kubernetes, kubelet and containerd on labs, and the record in docs/install; COMBINATIONS="containerd-1.7" for some alone
+	$(GO) run ./test/versions $(COMBINATIONS)
+
 test-updown: setup ## That labs come up, and leave nothing behind however far they came
 	ALIOTH_TEST_LAB=1 $(RUN_TESTS) -count=1 -timeout 20m $(call TESTS,./test/cluster/updown)
 
@@ -204,5 +213,5 @@ setup: ## Install what a fresh Debian-like machine lacks, and check its kernel
 	@command -v $(GO) >/dev/null || { echo "go is not installed: install Go 1.26 or newer, see https://go.dev/doc/install" >&2; exit 1; }
 	$(LAB) setup
 
-.PHONY: report help demo up down down-hardware build images chart generate trust test repeat soak soak-seeds soak-busy soak-vm soak-scenes test-unit test-vm test-hardware fuzz test-api test-operator test-e2e test-scenes test-faults test-roles test-updown test-upgrade verify lint bench bench-scale setup
+.PHONY: report help demo up down down-hardware build images chart generate trust test repeat soak soak-seeds soak-busy soak-vm soak-scenes test-unit test-vm test-hardware fuzz test-api test-operator test-e2e test-scenes test-faults test-roles test-updown test-versions test-upgrade verify lint bench bench-scale setup
 .PHONY: release soak-release

@@ -6,4 +6,4 @@
 package helm
 
 //go:generate sh -c "rm -f alioth/files/crds/*.yaml && cp ../api/crds/*.yaml alioth/files/crds/"
-//go:generate sh alioth-version.sh ../api/version/version.go alioth/Chart.yaml
+//go:generate sh alioth-version.sh ../api/version alioth/Chart.yaml

@@ -119,6 +119,9 @@ func (p *process) term(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	p.metrics.terms.Inc()
+	if err := checkServer(ctx, p.rest); err != nil {
+		return err
+	}
 	lock, err := p.lock(ctx, cancel)
 	if err != nil {
 		return err

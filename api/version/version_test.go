@@ -24,12 +24,16 @@ func TestTheChartHasTheNumber(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var chart struct{ Version, AppVersion string }
+	var chart struct{ Version, AppVersion, KubeVersion string }
 	if err := yaml.Unmarshal(text, &chart); err != nil {
 		t.Fatal(err)
 	}
 	if chart.Version != Number || chart.AppVersion != Number {
 		t.Errorf("the chart has version %q and appVersion %q, want %q: run make generate", chart.Version, chart.AppVersion, Number)
+	}
+	// The part after the dash permits the versions of distributions, such as 1.36.3-eks-1.
+	if want := ">= " + OldestKubernetes + ".0-0"; chart.KubeVersion != want {
+		t.Errorf("the chart has kubeVersion %q, want %q: run make generate", chart.KubeVersion, want)
 	}
 }
 

@@ -28,8 +28,9 @@ const (
 	ConflistName = "05-alioth.conflist"
 	// PluginName is the CNI plugin binary, and the type in the configuration.
 	PluginName = "alioth"
-	// conflistVersion is the newest CNI version of the plugin.
-	conflistVersion = "1.1.0"
+	// conflistVersion is for runtimes that read one version only: containerd 1.7 refuses
+	// results of a newer one. The others take the newest of cniVersions.
+	conflistVersion = "1.0.0"
 	// versionWithin is how long the plugin may take to tell its version.
 	versionWithin = 5 * time.Second
 )
@@ -92,7 +93,7 @@ func WriteConflist(dir, socket string) error {
 		plugin["socket"] = socket
 	}
 	text, err := json.MarshalIndent(map[string]any{
-		"cniVersion": conflistVersion, "name": "alioth", "plugins": []any{plugin},
+		"cniVersion": conflistVersion, "cniVersions": cniapi.Versions(), "name": "alioth", "plugins": []any{plugin},
 	}, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode CNI configuration: %w", err)

@@ -4,6 +4,7 @@
 package install
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,6 +29,14 @@ func TestTheConflistIsOneThatARuntimeReads(t *testing.T) {
 			}
 			if len(list.Plugins) != 1 || list.Plugins[0].Network.Type != PluginName || list.CNIVersion != "1.1.0" {
 				t.Errorf("read back: %+v", list)
+			}
+			raw, err := os.ReadFile(filepath.Join(dir, ConflistName))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var earlier struct{ CNIVersion string }
+			if err := json.Unmarshal(raw, &earlier); err != nil || earlier.CNIVersion != "1.0.0" {
+				t.Errorf("%v: a runtime of CNI 1.0, which ignores cniVersions, reads version %q", err, earlier.CNIVersion)
 			}
 			if got := cniapi.SocketIn(list.Plugins[0].Bytes); got != socket {
 				t.Errorf("the plugin would ask %s, want %s", got, socket)

@@ -73,7 +73,7 @@ func (c *Cluster) Install(ctx context.Context, v release.Version, arguments ...s
 		return err
 	}
 	b := build.Builder{Root: c.root, Cache: cache, Progress: c.progress}
-	bin, err := b.Ensure(ctx, build.Containerd())
+	bin, err := b.Ensure(ctx, build.Containerd(c.Versions().Containerd))
 	if err != nil {
 		return err
 	}

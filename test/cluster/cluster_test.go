@@ -54,6 +54,25 @@ func TestTheStateSurvivesOnDiskAndCopiesStayApart(t *testing.T) {
 	}
 }
 
+func TestALabKeepsItsVersions(t *testing.T) {
+	old := Versions{Kubernetes: "1.36", Kubelet: "1.34"}
+	var plain Options
+	if err := plain.setVersions(true, old); err != nil || plain.Versions != old {
+		t.Errorf("options without versions become %+v, %v; want those of the lab", plain.Versions, err)
+	}
+	other := Options{Versions: Versions{Kubernetes: "1.35"}}
+	if err := other.setVersions(true, old); err == nil || !strings.Contains(err.Error(), "make down") {
+		t.Errorf("other versions: %v, want a refusal with the remedy", err)
+	}
+	if err := other.setVersions(false, Versions{}); err != nil || other.Versions.kubelet() != "1.35" {
+		t.Errorf("a new lab gets %+v, %v", other.Versions, err)
+	}
+	guests := Options{Topology: underlay.Topology{Guests: 1}, Versions: old}
+	if err := guests.setVersions(false, Versions{}); err == nil {
+		t.Error("virtual machines get versions that they do not run")
+	}
+}
+
 func TestOpeningATreeWithoutALabSaysSo(t *testing.T) {
 	if _, err := Open(t.TempDir()); !errors.Is(err, ErrNotUp) {
 		t.Errorf("error %v, want ErrNotUp", err)

@@ -34,8 +34,8 @@ func HardwareLab(root string) Options {
 
 // prepareGuests fetches and builds what virtual machines run.
 func (c *Cluster) prepareGuests(ctx context.Context, cache build.Cache, p parts) (*guest.Hypervisor, error) {
-	files := []string{filepath.Join(p.kubernetes, "kubelet")}
-	for _, name := range build.Containerd().Binaries() {
+	files := []string{filepath.Join(p.kubelet, "kubelet")}
+	for _, name := range build.Containerd("").Binaries() {
 		files = append(files, filepath.Join(p.containerd, name))
 	}
 	return guest.Prepare(ctx, cache, c.root, c.path("guests"), files)

@@ -30,7 +30,13 @@ import (
 func (c *Cluster) startRuntime(ctx context.Context, nodeName string, p parts, extra []string) error {
 	ctx, cancel := context.WithTimeout(ctx, waits.Limit(serveTimeout))
 	defer cancel()
-	spec, err := c.machine(nodeName).Containerd(p.containerd, images.Pause)
+	runtime := node.Runtime{Bin: p.containerd, Minor: c.Versions().Containerd, Sandbox: images.Pause}
+	if runtime.NeedsLoopback() && !c.isGuest(nodeName) {
+		if err := copyProgram(filepath.Join(pluginDir, "loopback"), c.machine(nodeName).Path("cni-bin", "loopback")); err != nil {
+			return err
+		}
+	}
+	spec, err := c.machine(nodeName).Containerd(runtime)
 	if err != nil {
 		return err
 	}

@@ -23,6 +23,8 @@ import (
 type State struct {
 	Topology underlay.Topology `json:"topology"`
 	CNI      CNI               `json:"cni"`
+	// Versions are those that the lab came up with.
+	Versions Versions `json:"versions,omitzero"`
 	// Daemons maps "<node>/<program>" to what runs, or ran, under that name.
 	Daemons map[string]Daemon `json:"daemons,omitempty"`
 	// Loaded maps a node's name to image references to the digests loaded.

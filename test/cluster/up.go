@@ -32,6 +32,8 @@ type Options struct {
 	Topology underlay.Topology
 	// CNI is CNIAlioth when it is empty.
 	CNI CNI
+	// Versions are, where it is zero, those of the lab that is there, or the default ones.
+	Versions Versions
 	// Images are further image archives to load on every node.
 	Images []string
 	// Release is the commit whose chart and image are installed: those of the work tree when
@@ -72,6 +74,9 @@ func Up(ctx context.Context, root string, o Options) (*Cluster, error) {
 		return nil, err
 	}
 	defer unlock()
+	if err := o.setVersions(found, c.Versions()); err != nil {
+		return nil, err
+	}
 	parts, err := c.prepare(ctx, o)
 	if err != nil {
 		return nil, err
@@ -99,7 +104,7 @@ func (o *Options) setDefaults(root string) {
 
 // parts is what a lab is assembled from: folders of binaries, and images.
 type parts struct {
-	kubernetes, containerd, helm string
+	kubernetes, kubelet, containerd, helm string
 	// aliothctl is a binary, "" where the lab has no Alioth.
 	aliothctl string
 	archives  []images.Archive
@@ -117,10 +122,13 @@ func (c *Cluster) prepare(ctx context.Context, o Options) (parts, error) {
 		return p, err
 	}
 	b := build.Builder{Root: c.root, Cache: cache, Progress: c.progress}
-	if p.kubernetes, err = b.Ensure(ctx, build.Kubernetes()); err != nil {
+	if p.kubernetes, err = b.Ensure(ctx, build.Kubernetes(o.Versions.Kubernetes)); err != nil {
 		return p, err
 	}
-	if p.containerd, err = b.Ensure(ctx, build.Containerd()); err != nil {
+	if p.kubelet, err = b.Ensure(ctx, build.Kubernetes(o.Versions.kubelet())); err != nil {
+		return p, err
+	}
+	if p.containerd, err = b.Ensure(ctx, build.Containerd(o.Versions.Containerd)); err != nil {
 		return p, err
 	}
 	if p.helm, err = b.Ensure(ctx, build.Helm()); err != nil {
@@ -205,7 +213,7 @@ func (c *Cluster) claim(ctx context.Context, o Options, found bool) error {
 			return fmt.Errorf("remove old logs: %w", err)
 		}
 	}
-	return c.state.update(func(s *State) { s.Topology, s.CNI = o.Topology, o.CNI })
+	return c.state.update(func(s *State) { s.Topology, s.CNI, s.Versions = o.Topology, o.CNI, o.Versions })
 }
 
 // bringUp runs the steps of a start. Each finds out itself what is left to do.
@@ -330,7 +338,7 @@ func (c *Cluster) startKubelets(ctx context.Context, p parts) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for _, n := range c.Nodes() {
 		membership := node.Membership{
-			Bin: p.kubernetes, IPs: []netip.Addr{n.IPv4, n.IPv6}, ClusterDNS: []netip.Addr{dns4, dns6},
+			Bin: p.kubelet, IPs: []netip.Addr{n.IPv4, n.IPv6}, ClusterDNS: []netip.Addr{dns4, dns6},
 			Authority: plane.AuthorityFile(), Slow: n.Guest,
 		}
 		membership.Cert, membership.Key, membership.Kubeconfig = plane.NodeFiles(n.Name)

@@ -45,7 +45,7 @@ func TestPeopleReleaseAddressesWithAliothctlOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	builder := build.Builder{Root: root, Cache: cache, Progress: func(line string) { t.Log(line) }}
-	dir, err := builder.Ensure(t.Context(), build.Kubernetes())
+	dir, err := builder.Ensure(t.Context(), build.Kubernetes(""))
 	if err != nil {
 		t.Fatal(err)
 	}

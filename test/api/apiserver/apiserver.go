@@ -31,6 +31,10 @@ const (
 	etcdProgram = "etcd"
 )
 
+// Variable names the environment variable with the minor version of Kubernetes whose API server
+// the tests use, for example 1.35; without it they use the version of the lab.
+const Variable = "ALIOTH_KUBERNETES"
+
 // readyWithin bounds how long a server may take to serve. It is generous: the
 // machine may be busy with other packages' tests.
 const readyWithin = 2 * time.Minute
@@ -214,7 +218,7 @@ func find(ctx context.Context) (programs, error) {
 	if err != nil {
 		return programs{}, fmt.Errorf("find etcd: %w; install Debian's package etcd-server", err)
 	}
-	dir, err := ensure(ctx, build.Kubernetes())
+	dir, err := ensure(ctx, build.Kubernetes(os.Getenv(Variable)))
 	if err != nil {
 		return programs{}, err
 	}

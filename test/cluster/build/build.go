@@ -21,8 +21,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"golang.org/x/mod/modfile"
 )
 
 // Program is one Go module of the lab and the binaries it yields.
@@ -31,6 +29,9 @@ type Program struct {
 	Name string
 	// Module is the required module whose version names the cache folder.
 	Module string
+	// Minor is the minor version of Module, for example 1.35; "" is the one of go.mod.
+	// Others have files of their own beside it, such as v1.35.mod and v1.35.sum.
+	Minor string
 	// Packages are the main packages to build; the binary of "." is Name.
 	Packages []string
 	// Links are further names for the binary called Name.
@@ -41,10 +42,12 @@ type Program struct {
 	VersionVars []string
 }
 
-// Kubernetes is every Kubernetes component as one binary with a link each.
-func Kubernetes() Program {
+// Kubernetes is every Kubernetes component as one binary with a link each, of a minor version
+// such as "1.35"; "" is the one that everything is tested on.
+func Kubernetes(minor string) Program {
 	return Program{
 		Name:     "kubernetes",
+		Minor:    minor,
 		Module:   "k8s.io/kubernetes",
 		Packages: []string{"."},
 		Links:    []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kubectl"},
@@ -55,12 +58,17 @@ func Kubernetes() Program {
 	}
 }
 
-// Containerd is containerd, its command line client and its runc shim.
-func Containerd() Program {
-	const pkg = "github.com/containerd/containerd/v2"
+// Containerd is containerd, its command line client and its runc shim, of a minor version
+// such as "1.7"; "" is the one that everything is tested on.
+func Containerd(minor string) Program {
+	pkg := "github.com/containerd/containerd/v2"
+	if strings.HasPrefix(minor, "1.") {
+		pkg = path.Dir(pkg)
+	}
 	return Program{
 		Name:        "containerd",
 		Module:      pkg,
+		Minor:       minor,
 		Packages:    []string{pkg + "/cmd/containerd", pkg + "/cmd/ctr", pkg + "/cmd/containerd-shim-runc-v2"},
 		Tags:        []string{"no_btrfs", "no_devmapper", "no_zfs"},
 		VersionVars: []string{pkg + "/version.Version"},
@@ -102,7 +110,7 @@ func SBOM() Program {
 
 // Programs lists everything that the lab builds from modules of its own.
 func Programs() []Program {
-	return []Program{Kubernetes(), Containerd(), CoreDNS(), Helm()}
+	return []Program{Kubernetes(""), Containerd(""), CoreDNS(), Helm()}
 }
 
 // Builder builds programs of one work tree.
@@ -117,27 +125,31 @@ type Builder struct {
 
 // Ensure returns the folder with p's binaries and builds it when it is missing.
 func (b *Builder) Ensure(ctx context.Context, p Program) (string, error) {
-	version, key, err := b.identify(p)
+	pins, err := b.pins(p)
+	if err != nil {
+		return "", err
+	}
+	key, err := b.key(p, pins)
 	if err != nil {
 		return "", err
 	}
 	cache := Cache{Dir: b.Cache, Progress: b.Progress}
-	dir, err := cache.Ensure(p.Name, fmt.Sprintf("%s-%s-%s", p.Name, version, key), func(dir string) error {
-		return b.buildInto(ctx, p, version, dir)
+	dir, err := cache.Ensure(p.Name, fmt.Sprintf("%s-%s-%s", p.Name, pins.version, key), func(dir string) error {
+		return b.buildInto(ctx, p, pins, dir)
 	})
 	if err != nil {
-		return "", fmt.Errorf("build %s %s: %w", p.Name, version, err)
+		return "", fmt.Errorf("build %s %s: %w", p.Name, pins.version, err)
 	}
 	return dir, nil
 }
 
-func (b *Builder) buildInto(ctx context.Context, p Program, version, dir string) error {
-	args := []string{"-trimpath", "-mod=readonly"}
+func (b *Builder) buildInto(ctx context.Context, p Program, pins pins, dir string) error {
+	args := []string{"-trimpath", "-mod=readonly", "-modfile=" + pins.modFile}
 	if len(p.Tags) > 0 {
 		args = append(args, "-tags", strings.Join(p.Tags, ","))
 	}
-	args = append(args, "-ldflags", ldflags(p, version), "-o", dir+"/")
-	title, began := p.Name+" "+version, time.Now()
+	args = append(args, "-ldflags", ldflags(p, pins.version), "-o", dir+"/")
+	title, began := p.Name+" "+pins.version, time.Now()
 	b.progress("building " + title)
 	if err := Go(ctx, b.moduleDir(p), title, b.progress, append(args, p.Packages...)...); err != nil {
 		return err
@@ -151,31 +163,23 @@ func (b *Builder) buildInto(ctx context.Context, p Program, version, dir string)
 	return nil
 }
 
-// identify returns the version that p's go.mod requires and a short hash of
-// every input of the build.
-func (b *Builder) identify(p Program) (version, key string, err error) {
+// key returns a short hash of every input of the build.
+func (b *Builder) key(p Program, pins pins) (string, error) {
 	dir := b.moduleDir(p)
-	raw, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-	if err != nil {
-		return "", "", fmt.Errorf("read the module of %s: %w", p.Name, err)
-	}
-	if version, err = requiredVersion(raw, p.Module); err != nil {
-		return "", "", err
-	}
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
-		return "", "", fmt.Errorf("list the sources of %s: %w", p.Name, err)
+		return "", fmt.Errorf("list the sources of %s: %w", p.Name, err)
 	}
 	slices.Sort(files)
-	files = append(files, filepath.Join(dir, "go.mod"), filepath.Join(dir, "go.sum"))
+	files = append(files, filepath.Join(dir, pins.modFile), filepath.Join(dir, pins.sumFile()))
 	h := sha256.New()
 	fmt.Fprintln(h, runtime.Version(), runtime.GOARCH, p.Packages, p.Links, p.Tags, p.VersionVars)
 	for _, file := range files {
 		if err := hashFile(h, file); err != nil {
-			return "", "", err
+			return "", err
 		}
 	}
-	return version, hex.EncodeToString(h.Sum(nil))[:12], nil
+	return hex.EncodeToString(h.Sum(nil))[:12], nil
 }
 
 func (b *Builder) moduleDir(p Program) string {
@@ -194,20 +198,6 @@ func ldflags(p Program, version string) string {
 		flags = append(flags, "-X", name+"="+version)
 	}
 	return strings.Join(flags, " ")
-}
-
-// requiredVersion returns the version of module that a go.mod text requires.
-func requiredVersion(gomod []byte, module string) (string, error) {
-	f, err := modfile.ParseLax("go.mod", gomod, nil)
-	if err != nil {
-		return "", fmt.Errorf("parse the go.mod that requires %s: %w", module, err)
-	}
-	for _, r := range f.Require {
-		if r.Mod.Path == module {
-			return r.Mod.Version, nil
-		}
-	}
-	return "", fmt.Errorf("find a version of %s: its go.mod does not require it", module)
 }
 
 func hashFile(w io.Writer, file string) error {

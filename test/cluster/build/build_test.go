@@ -78,23 +78,26 @@ func TestTwoBuildersOfOneProgramBuildItOnce(t *testing.T) {
 func TestAChangedInputMeansAnotherFolder(t *testing.T) {
 	root, p := newTree(t)
 	b := Builder{Root: root, Cache: t.TempDir()}
-	_, before, err := b.identify(p)
-	if err != nil {
-		t.Fatal(err)
+	key := func(p Program) string {
+		t.Helper()
+		pins, err := b.pins(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, err := b.key(p, pins)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return key
 	}
+	before := key(p)
 	main := filepath.Join(root, "test", "cluster", "hello", "main.go")
 	if err := os.WriteFile(main, []byte("package main\n\nfunc main() {}\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	_, source, err := b.identify(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := key(p)
 	p.Tags = []string{"other"}
-	_, tags, err := b.identify(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tags := key(p)
 	if before == source || source == tags {
 		t.Errorf("keys %s, %s, %s: want three different ones", before, source, tags)
 	}
@@ -122,20 +125,48 @@ func TestAFailedBuildLeavesNothingAndShowsTheCompiler(t *testing.T) {
 	}
 }
 
-func TestRequiredVersionNamesTheMissingModule(t *testing.T) {
-	const gomod = "module x\n\ngo 1.26\n\nrequire example.com/a v1.0.0\n"
-	if v, err := requiredVersion([]byte(gomod), "example.com/a"); err != nil || v != "v1.0.0" {
-		t.Errorf("got %q, %v; want v1.0.0", v, err)
+func TestAMinorVersionHasPinsOfItsOwn(t *testing.T) {
+	root, p := newTree(t)
+	dir := filepath.Join(root, "test", "cluster", "hello")
+	old := "module example.com/hello\n\ngo 1.26\n\nrequire example.com/dep v1.1.7\n\nreplace example.com/dep => ./old\n"
+	for name, text := range map[string]string{
+		"v1.1.mod": old, "v1.1.sum": "",
+		"old/go.mod": "module example.com/dep\n\ngo 1.26\n", "old/dep.go": "package dep\n\nvar Version = \"unset\"\n",
+	} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if _, err := requiredVersion([]byte(gomod), "example.com/b"); err == nil || !strings.Contains(err.Error(), "example.com/b") {
-		t.Errorf("error %v does not name the module", err)
+	b := Builder{Root: root, Cache: t.TempDir()}
+	for minor, want := range map[string]string{"": "v1.2.3", "1.2": "v1.2.3", "1.1": "v1.1.7"} {
+		p.Minor = minor
+		built, err := b.Ensure(t.Context(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Command(filepath.Join(built, "hi")).CombinedOutput()
+		if err != nil || strings.TrimSpace(string(out)) != want {
+			t.Errorf("minor version %q: the program prints %q, %v; want %s", minor, out, err, want)
+		}
+	}
+	p.Minor = "1"
+	if _, err := b.Ensure(t.Context(), p); err == nil || !strings.Contains(err.Error(), "v1.2.3, v1.1.7") {
+		t.Errorf("error %v does not list the versions", err)
 	}
 }
 
 func TestEveryProgramOfTheLabHasItsModule(t *testing.T) {
 	b := Builder{Root: filepath.Join("..", "..", "..")}
-	for _, p := range Programs() {
-		if _, _, err := b.identify(p); err != nil {
+	for _, p := range append(Programs(), KubeProxy(), Etcd(), Containerd("1.7")) {
+		pins, err := b.pins(p)
+		if err != nil {
+			t.Errorf("%s: %v", p.Name, err)
+			continue
+		}
+		if _, err := b.key(p, pins); err != nil {
 			t.Errorf("%s: %v", p.Name, err)
 		}
 		if len(p.Binaries()) == 0 {

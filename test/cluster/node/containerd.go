@@ -24,7 +24,7 @@ const TasksDir = "/run/containerd/io.containerd.runtime.v2.task/k8s.io"
 // the options whose defaults depend on the host.
 //
 // restrict_oom_score_adj lets it work without CAP_SYS_RESOURCE.
-var containerdConfig = template.Must(template.New("containerd").Parse(`version = 3
+var containerdConfig = template.Must(template.New("containerd").Parse(`version = {{if .Old}}2{{else}}3{{end}}
 imports = []
 root = '{{.Root}}'
 state = '/run/containerd'
@@ -39,10 +39,24 @@ disabled_plugins = [
 [grpc]
   address = '{{.Socket}}'
 
+{{if .Old -}}
+[plugins.'io.containerd.grpc.v1.cri']
+  restrict_oom_score_adj = true
+  sandbox_image = '{{.Sandbox}}'
+  [plugins.'io.containerd.grpc.v1.cri'.cni]
+    bin_dir = '/opt/cni/bin'
+    conf_dir = '/etc/cni/net.d'
+  [plugins.'io.containerd.grpc.v1.cri'.containerd]
+    snapshotter = 'overlayfs'
+    [plugins.'io.containerd.grpc.v1.cri'.containerd.runtimes.runc]
+      runtime_type = 'io.containerd.runc.v2'
+      [plugins.'io.containerd.grpc.v1.cri'.containerd.runtimes.runc.options]
+        SystemdCgroup = false
+{{else -}}
 [plugins.'io.containerd.cri.v1.images']
   snapshotter = 'overlayfs'
   [plugins.'io.containerd.cri.v1.images'.pinned_images]
-    sandbox = '{{.SandboxImage}}'
+    sandbox = '{{.Sandbox}}'
 
 [plugins.'io.containerd.cri.v1.runtime']
   restrict_oom_score_adj = true
@@ -54,18 +68,34 @@ disabled_plugins = [
     runtime_type = 'io.containerd.runc.v2'
     [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
       SystemdCgroup = false
+{{end -}}
 `))
 
 // ContainerdRoot is the folder of containerd's images and containers.
 func (m Machine) ContainerdRoot() string { return m.Path("containerd") }
 
-// Containerd writes containerd's configuration and returns how to run it. bin
-// is the folder with its binaries, sandboxImage the image of every pod's
-// sandbox.
-func (m Machine) Containerd(bin, sandboxImage string) (process.Spec, error) {
+// Runtime is the containerd of a node.
+type Runtime struct {
+	// Bin is the folder with its binaries.
+	Bin string
+	// Minor is its minor version, "" for the newest that the lab knows.
+	Minor string
+	// Sandbox is the image of every pod's sandbox.
+	Sandbox string
+}
+
+// old reports whether it is containerd 1: its configuration has other sections.
+func (r Runtime) old() bool { return strings.HasPrefix(r.Minor, "1.") }
+
+// NeedsLoopback reports whether it runs a CNI plugin for the loopback interface of pods.
+// containerd 2 configures that interface itself.
+func (r Runtime) NeedsLoopback() bool { return r.old() }
+
+// Containerd writes containerd's configuration and returns how to run it.
+func (m Machine) Containerd(r Runtime) (process.Spec, error) {
 	var text strings.Builder
-	err := containerdConfig.Execute(&text, map[string]string{
-		"Root": m.ContainerdRoot(), "Socket": Socket, "SandboxImage": sandboxImage,
+	err := containerdConfig.Execute(&text, map[string]any{
+		"Root": m.ContainerdRoot(), "Socket": Socket, "Sandbox": r.Sandbox, "Old": r.old(),
 	})
 	if err != nil {
 		return process.Spec{}, fmt.Errorf("write containerd's configuration: %w", err)
@@ -76,9 +106,9 @@ func (m Machine) Containerd(bin, sandboxImage string) (process.Spec, error) {
 	}
 	return process.Spec{
 		Name: m.Name + "/containerd",
-		Args: []string{filepath.Join(bin, "containerd"), "--config", config},
+		Args: []string{filepath.Join(r.Bin, "containerd"), "--config", config},
 		// It finds its shim and runc by PATH.
-		Env: Environment(bin),
+		Env: Environment(r.Bin),
 		Log: m.LogFile("containerd"), Cgroups: m.Daemons,
 	}, nil
 }

@@ -99,7 +99,9 @@ func (m Machine) kubeletConfig(c Membership) map[string]any {
 		"registerWithTaints":     taints,
 
 		// Tests kill containers again and again and wait for them: a kubelet that
-		// doubles its delay from ten seconds on makes them wait for minutes.
+		// doubles its delay from ten seconds on makes them wait for minutes. Before 1.35
+		// kubelets need the feature gate.
+		"featureGates":     map[string]bool{"KubeletCrashLoopBackOffMax": true},
 		"crashLoopBackOff": map[string]any{"maxContainerRestartPeriod": "1s"},
 
 		// A quarter of this is the time between two renewals of the node's lease: tests

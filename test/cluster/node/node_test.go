@@ -90,7 +90,7 @@ func TestContainerdUsesItsOwnFoldersAndThePinnedSandboxImage(t *testing.T) {
 	if err := os.MkdirAll(m.Dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	spec, err := m.Containerd("/ctd", "docker.io/example/pause:1")
+	spec, err := m.Containerd(Runtime{Bin: "/ctd", Sandbox: "docker.io/example/pause:1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,6 +110,29 @@ func TestContainerdUsesItsOwnFoldersAndThePinnedSandboxImage(t *testing.T) {
 		if strings.Contains(strings.ToLower(e), "proxy") {
 			t.Errorf("the caller's %q leaked in", e)
 		}
+	}
+}
+
+func TestContainerd1HasTheSectionsOfItsOwnVersion(t *testing.T) {
+	m := newMachine(t)
+	if err := os.MkdirAll(m.Dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	old := Runtime{Bin: "/ctd", Minor: "1.7", Sandbox: "docker.io/example/pause:1"}
+	if _, err := m.Containerd(old); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(m.Path("containerd.toml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"version = 2\n", "sandbox_image = 'docker.io/example/pause:1'", "[plugins.'io.containerd.grpc.v1.cri'.cni]"} {
+		if !strings.Contains(string(raw), want) {
+			t.Errorf("the configuration lacks %q:\n%s", want, raw)
+		}
+	}
+	if strings.Contains(string(raw), "io.containerd.cri.v1") || !old.NeedsLoopback() {
+		t.Errorf("the configuration is the one of containerd 2:\n%s", raw)
 	}
 }
 

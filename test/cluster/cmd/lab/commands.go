@@ -46,6 +46,7 @@ func (l *lab) setupCommand() *cobra.Command {
 func (l *lab) upCommand() *cobra.Command {
 	var nodes int
 	var archives, cni, of string
+	var versions cluster.Versions
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Bring the lab up, or complete one that is there",
@@ -58,7 +59,7 @@ func (l *lab) upCommand() *cobra.Command {
 			if l.hardware {
 				o = cluster.HardwareLab(l.root)
 			}
-			o.CNI, o.Images, o.Progress, o.Release = cluster.CNI(cni), strings.Fields(archives), l.progress, of
+			o.CNI, o.Images, o.Progress, o.Release, o.Versions = cluster.CNI(cni), strings.Fields(archives), l.progress, of, versions
 			if _, err := cluster.Up(cmd.Context(), l.root, o); err != nil {
 				return fmt.Errorf("%w\n(logs are in %s/logs; take down what is up with: lab down)", err, o.Dir)
 			}
@@ -68,6 +69,9 @@ func (l *lab) upCommand() *cobra.Command {
 	}
 	cmd.Flags().IntVar(&nodes, "nodes", 2, "number of nodes")
 	cmd.Flags().StringVar(&archives, "images", "", "further image archives for every node, separated by spaces")
+	cmd.Flags().StringVar(&versions.Kubernetes, "kubernetes", "", "minor version of Kubernetes, for example 1.35; test/cluster/kubernetes has the pins")
+	cmd.Flags().StringVar(&versions.Kubelet, "kubelet", "", "minor version of the kubelets, if it is another one")
+	cmd.Flags().StringVar(&versions.Containerd, "containerd", "", "minor version of containerd, for example 1.7; test/cluster/containerd has the pins")
 	cmd.Flags().StringVar(&cni, "cni", string(cluster.CNIAlioth), "what connects pods: alioth, bridge (the reference plugins) or none")
 	cmd.Flags().StringVar(&of, "of", "", "install Alioth of this commit, with its chart, for example a release of docs/install/releases.yaml")
 	return cmd
@@ -95,8 +99,8 @@ func (l *lab) downCommand() *cobra.Command {
 
 func (l *lab) buildCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "build [NAME...]",
-		Short: "Build the lab's third-party programs into the user's cache: kubernetes, containerd, coredns, helm",
+		Use:   "build [NAME[@MINOR]...]",
+		Short: "Build the lab's third-party programs into the user's cache: kubernetes, containerd, coredns, helm; kubernetes@1.35 for another version",
 		RunE: func(cmd *cobra.Command, names []string) error {
 			builder, err := l.builder()
 			if err != nil {
@@ -253,11 +257,17 @@ func selectPrograms(names []string) ([]build.Program, error) {
 	}
 	var selected []build.Program
 	for _, name := range names {
-		i := slices.IndexFunc(build.Programs(), func(p build.Program) bool { return p.Name == name })
-		if i < 0 {
+		name, minor, _ := strings.Cut(name, "@")
+		switch i := slices.IndexFunc(build.Programs(), func(p build.Program) bool { return p.Name == name }); {
+		case i < 0:
 			return nil, fmt.Errorf("no program %q: use kubernetes, containerd, coredns or helm", name)
+		case name == build.Kubernetes("").Name:
+			selected = append(selected, build.Kubernetes(minor))
+		case name == build.Containerd("").Name:
+			selected = append(selected, build.Containerd(minor))
+		default:
+			selected = append(selected, build.Programs()[i])
 		}
-		selected = append(selected, build.Programs()[i])
 	}
 	return selected, nil
 }

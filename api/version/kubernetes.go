@@ -1,0 +1,25 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package version
+
+import (
+	"fmt"
+
+	utilversion "k8s.io/apimachinery/pkg/util/version"
+)
+
+// OldestKubernetes is the oldest version of Kubernetes on whose API server Alioth was tested.
+// No other file decides it: `make generate` writes it into the chart.
+const OldestKubernetes = "1.34"
+
+// CheckKubernetes returns an error if an API server is too old. Its version is the gitVersion of
+// its path /version, for example v1.36.3; a version that is none is not judged.
+func CheckKubernetes(gitVersion string) error {
+	server, err := utilversion.ParseGeneric(gitVersion)
+	if err != nil || server.AtLeast(utilversion.MustParseGeneric(OldestKubernetes)) {
+		return nil
+	}
+	return fmt.Errorf("the API server has version %s, and Alioth v%s needs Kubernetes %s or newer: upgrade the control plane first; docs/install/requirements.md lists the tested versions",
+		server, Number, OldestKubernetes)
+}

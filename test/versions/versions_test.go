@@ -1,0 +1,149 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	stdcmp "cmp"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/alioth-net/alioth/api/version"
+	"github.com/alioth-net/alioth/test/cluster/build"
+)
+
+const root = "../.."
+
+func TestTheTableIsTheRecords(t *testing.T) {
+	r, err := readRecord(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(root, pageFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := replaceTable(string(page), r.table())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, string(page)); diff != "" {
+		t.Errorf("%s differs from %s: run go run ./test/versions --table (-record +page):\n%s", pageFile, recordFile, diff)
+	}
+	for _, run := range r.Runs {
+		if _, err := choose([]string{run.Name}); err != nil {
+			t.Errorf("the record has a run of an %v", err)
+		}
+	}
+}
+
+// TestTheRecordedVersionsAreThoseOfTheirCombinations finds pins that changed after the run.
+func TestTheRecordedVersionsAreThoseOfTheirCombinations(t *testing.T) {
+	r, err := readRecord(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := build.Builder{Root: root}
+	pinned := func(p build.Program) string {
+		v, err := b.Version(p)
+		if err != nil {
+			t.Error(err)
+		}
+		return v
+	}
+	for _, c := range combinations() {
+		run, ok := r.last(c.name)
+		if !ok {
+			continue
+		}
+		// containerd 2 leaves the v of its version out.
+		runtime := strings.TrimPrefix(strings.TrimPrefix(run.Runtime, "containerd://"), "v")
+		got := []string{run.Kubernetes, run.Kubelet, "v" + runtime}
+		want := []string{pinned(build.Kubernetes(c.Kubernetes)), pinned(build.Kubernetes(stdcmp.Or(c.Kubelet, c.Kubernetes))), pinned(build.Containerd(c.Containerd))}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s was last run with other versions: run make test-versions COMBINATIONS=%s (-pins +record):\n%s", c.name, c.name, diff)
+		}
+	}
+}
+
+func TestTheOldestVersionOfTheChartIsTested(t *testing.T) {
+	for _, c := range combinations() {
+		if c.Kubernetes == version.OldestKubernetes {
+			return
+		}
+	}
+	t.Errorf("no combination has an API server of version %s", version.OldestKubernetes)
+}
+
+func TestEachNamedSceneIsATest(t *testing.T) {
+	for _, s := range append(onLab(), onAPIServer()...) {
+		packages, err := filepath.Glob(filepath.Join(root, s.dir, "*_test.go"))
+		if err != nil || len(packages) == 0 {
+			t.Fatalf("%s has no tests: %v", s.dir, err)
+		}
+		declared := map[string]bool{}
+		for _, file := range packages {
+			parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range parsed.Decls {
+				if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil {
+					declared[f.Name.Name] = true
+				}
+			}
+		}
+		for _, name := range s.tests {
+			if !declared[name] {
+				t.Errorf("%s has no %s", s.dir, name)
+			}
+		}
+	}
+}
+
+func TestARunTakesThePlaceOfItsCombinationsLastOne(t *testing.T) {
+	r := record{}.with(run{Name: "containerd-1.7", Passed: 1}).with(run{Name: "kubernetes-1.36", Passed: 2})
+	r = r.with(run{Name: "containerd-1.7", Passed: 3, Failed: []string{"test/e2e.TestA", "test/e2e.TestB"}})
+	want := []run{{Name: "kubernetes-1.36", Passed: 2}, {Name: "containerd-1.7", Passed: 3, Failed: []string{"test/e2e.TestA", "test/e2e.TestB"}}}
+	if diff := cmp.Diff(want, r.Runs); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for _, row := range []string{"| 3 tests passed; failed: test/e2e.TestA, test/e2e.TestB |\n", "| 1.36 | 1.34 | containerd 2 | | | | not run yet |\n"} {
+		if !strings.Contains(r.table(), row) {
+			t.Errorf("the table lacks %q:\n%s", row, r.table())
+		}
+	}
+}
+
+func TestResultsAreThoseOfTopLevelTests(t *testing.T) {
+	const output = `=== RUN   TestA
+--- PASS: TestA (0.10s)
+    --- FAIL: TestA/sub (0.01s)
+--- SKIP: TestSkipped (0.00s)
+--- FAIL: TestB (2.00s)
+FAIL
+`
+	got := (&tester{out: io.Discard}).readResults(strings.NewReader(output), "test/x")
+	if want := (map[string]bool{"test/x.TestA": true, "test/x.TestB": false}); !maps.Equal(got, want) {
+		t.Errorf("results %v, want %v", got, want)
+	}
+}
+
+func TestAnUnknownCombinationIsRefusedWithTheKnownOnes(t *testing.T) {
+	if _, err := choose([]string{"kubernetes-1.2"}); err == nil || !strings.Contains(err.Error(), "kubernetes-1.36") {
+		t.Errorf("error %v", err)
+	}
+	chosen, err := choose([]string{"containerd-1.7"})
+	if err != nil || len(chosen) != 1 || chosen[0].Containerd != "1.7" {
+		t.Errorf("chosen %+v, %v", chosen, err)
+	}
+}
