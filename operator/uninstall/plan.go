@@ -6,6 +6,7 @@ package uninstall
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -24,25 +25,54 @@ const retiredSelector = "alioth.dev/uninstalled"
 
 // users returns the pods, as sorted namespace/name, that have addresses or interfaces
 // outside of VPCs, and still live. What a deleted pod has does not prevent the
-// uninstallation.
+// uninstallation, nor do the claims of a pod that another network has attached.
 func users(addresses []v1alpha1.Address, claims []v1alpha1.AttachmentClaim, pods []corev1.Pod) []string {
-	living := map[string]bool{}
-	for _, pod := range pods {
-		living[string(pod.UID)] = pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+	living := map[string]*corev1.Pod{}
+	for i := range pods {
+		if phase := pods[i].Status.Phase; phase != corev1.PodSucceeded && phase != corev1.PodFailed {
+			living[string(pods[i].UID)] = &pods[i]
+		}
 	}
 	var names []string
+	held := map[string][]v1alpha1.AddressSpec{}
 	for _, address := range addresses {
-		if holder := address.Spec.Holder; holder.Kind == v1alpha1.HolderPod && living[holder.UID] {
-			names = append(names, holder.Namespace+"/"+holder.Name)
+		if holder := address.Spec.Holder; holder.Kind == v1alpha1.HolderPod && living[holder.UID] != nil {
+			held[holder.UID] = append(held[holder.UID], address.Spec)
+		}
+	}
+	for uid, specs := range held {
+		if !attachedElsewhere(living[uid], specs) {
+			names = append(names, specs[0].Holder.Namespace+"/"+specs[0].Holder.Name)
 		}
 	}
 	for _, claim := range claims {
-		if living[claim.Spec.Pod.UID] {
+		if living[claim.Spec.Pod.UID] != nil {
 			names = append(names, claim.Namespace+"/"+claim.Spec.Pod.Name)
 		}
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// attachedElsewhere reports whether another network has attached a pod, which ran before the
+// installation: the kubelet reports addresses of its eth0, and none of them is one that the
+// operator has claimed for that.
+func attachedElsewhere(pod *corev1.Pod, held []v1alpha1.AddressSpec) bool {
+	if len(pod.Status.PodIPs) == 0 {
+		return false // it starts
+	}
+	for _, spec := range held {
+		claimed, err := netip.ParseAddr(spec.IP)
+		if err != nil || spec.Attachment != v1alpha1.PodAttachment || spec.Driver != "" {
+			return false // the kubelet reports nothing about it, or another plugin asks Alioth for addresses
+		}
+		for _, reported := range pod.Status.PodIPs {
+			if ip, err := netip.ParseAddr(reported.IP); err != nil || ip.Unmap() == claimed {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // namesListed is how many names a message lists.
