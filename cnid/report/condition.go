@@ -186,7 +186,7 @@ func (r *Reporter) patchCondition(ctx context.Context) error {
 	now := metav1.Now()
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{{
 		Type: corev1.NodeNetworkUnavailable, Status: corev1.ConditionFalse,
-		Reason: "AliothIsUp", Message: "the datapath of Alioth " + version.Get().Version + " is programmed on this node",
+		Reason: v1alpha1.NetworkUpReason, Message: "the datapath of Alioth " + version.Get().Version + " is programmed on this node",
 		LastHeartbeatTime: now, LastTransitionTime: now,
 	}}}})
 	if err != nil {

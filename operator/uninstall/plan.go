@@ -4,6 +4,7 @@
 package uninstall
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -103,15 +104,24 @@ func servedNodes(nodes []corev1.Node, set *appsv1.DaemonSet) []string {
 	return names
 }
 
-// hasHealth reports whether a node has the condition that its daemon writes.
-func hasHealth(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == v1alpha1.NetworkHealthyCondition })
+// ownConditions returns the types of the conditions of a node that its daemon has written.
+// NetworkUnavailable may be one of another network, which has its own reason.
+func ownConditions(node *corev1.Node) (own []corev1.NodeConditionType) {
+	for _, c := range node.Status.Conditions {
+		if c.Type == v1alpha1.NetworkHealthyCondition || c.Type == corev1.NodeNetworkUnavailable && c.Reason == v1alpha1.NetworkUpReason {
+			own = append(own, c.Type)
+		}
+	}
+	return own
 }
 
-// withoutHealth is a strategic merge patch that removes this condition and keeps
-// the others.
-func withoutHealth() []byte {
-	return []byte(`{"status":{"conditions":[{"$patch":"delete","type":"` + v1alpha1.NetworkHealthyCondition + `"}]}}`)
+// withoutConditions is a strategic merge patch that removes conditions and keeps the others.
+func withoutConditions(types []corev1.NodeConditionType) ([]byte, error) {
+	var removed []map[string]string
+	for _, t := range types {
+		removed = append(removed, map[string]string{"$patch": "delete", "type": string(t)})
+	}
+	return json.Marshal(map[string]any{"status": map[string]any{"conditions": removed}})
 }
 
 // cleanupPod runs the daemon's program on one node, with the subcommand that cleans up.

@@ -82,6 +82,26 @@ func TestPodsOfAnotherNetworkAreNoUsers(t *testing.T) {
 	}
 }
 
+func TestConditionsOfANodeThatAliothWrote(t *testing.T) {
+	const ready = corev1.NodeReady
+	for name, c := range map[string]struct {
+		reason string
+		want   []corev1.NodeConditionType
+	}{
+		"of Alioth":          {v1alpha1.NetworkUpReason, []corev1.NodeConditionType{v1alpha1.NetworkHealthyCondition, corev1.NodeNetworkUnavailable}},
+		"of another network": {"FlannelIsUp", []corev1.NodeConditionType{v1alpha1.NetworkHealthyCondition}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node := &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{
+				{Type: ready}, {Type: v1alpha1.NetworkHealthyCondition}, {Type: corev1.NodeNetworkUnavailable, Reason: c.reason},
+			}}}
+			if diff := cmp.Diff(c.want, ownConditions(node)); diff != "" {
+				t.Errorf("conditions (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestMessagesStayShort(t *testing.T) {
 	var names []string
 	for i := range 20 {
