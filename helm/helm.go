@@ -1,9 +1,22 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package helm holds Alioth's chart. It has no code: it exists for the step
-// that copies the generated CustomResourceDefinitions and the number of the release into the chart.
+// Package helm holds Alioth's chart, and the parts of it that programs read. It has no logic.
+// Its generated files are copies of the CustomResourceDefinitions and of the number of the
+// release.
 package helm
+
+import _ "embed" // the chart's files
 
 //go:generate sh -c "rm -f alioth/files/crds/*.yaml && cp ../api/crds/*.yaml alioth/files/crds/"
 //go:generate sh alioth-version.sh ../api/version alioth/Chart.yaml
+
+// Values are the default values of the chart.
+//
+//go:embed alioth/values.yaml
+var Values []byte
+
+// Chart describes the chart, with the versions of Kubernetes on which it can be installed.
+//
+//go:embed alioth/Chart.yaml
+var Chart []byte

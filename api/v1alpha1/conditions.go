@@ -208,6 +208,10 @@ const ServicesExhaustedReason = "ServicesExhausted"
 // problem that an administrator has to solve.
 const NetworkHealthyCondition = "alioth.dev/NetworkHealthy"
 
+// NetworkUpReason is the reason of the condition NetworkUnavailable of a Node on which Alioth has
+// programmed the datapath. Other networks have reasons of their own.
+const NetworkUpReason = "AliothIsUp"
+
 // Reasons of the condition NetworkHealthyCondition, the gravest first.
 const (
 	// NotProgrammedReason: programming of the node fails.

@@ -46,13 +46,14 @@ func onTerminal(root *cobra.Command, stdout, stderr io.Writer) *cobra.Command {
 	return root
 }
 
-// exitStatus is 1 for a finding of verify, trace, policy handle or version, and for a failure of
-// the node's network. It is 2 for an error.
+// exitStatus is 1 for a finding of verify, trace, policy handle, version or preflight, and for a
+// failure of the node's network. It is 2 for an error.
 func exitStatus(err error) int {
 	if _, failed := errors.AsType[failure](err); failed {
 		return 1
 	}
-	if errors.Is(err, errDifferent) || errors.Is(err, errStopped) || errors.Is(err, errDegraded) || errors.Is(err, errSkew) {
+	if errors.Is(err, errDifferent) || errors.Is(err, errStopped) || errors.Is(err, errDegraded) || errors.Is(err, errSkew) ||
+		errors.Is(err, errBlocked) {
 		return 1
 	}
 	return 2
@@ -75,7 +76,7 @@ server; without, they show the node on which they run, as root.`,
 		Version:      version.Get().String(),
 	}
 	root.AddCommand(statusCommand(), mapCommand(), dumpCommand(), releaseCommand(), verifyCommand(),
-		dropsCommand(), flowsCommand(), traceCommand(), packetTraceCommand(), stateCommand(), policyCommand(), versionCommand())
+		dropsCommand(), flowsCommand(), traceCommand(), packetTraceCommand(), stateCommand(), policyCommand(), versionCommand(), preflightCommand())
 	for _, group := range root.Commands() {
 		refuseUnknown(group)
 	}

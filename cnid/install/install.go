@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -122,13 +123,20 @@ func ConfigurationBefore(dir string) (string, error) {
 		if entry.Name() >= ConflistName {
 			break
 		}
-		switch filepath.Ext(entry.Name()) {
-		case ".conf", ".conflist", ".json": // what libcni reads
+		if IsConfiguration(entry.Name()) {
 			return entry.Name(), nil
 		}
 	}
 	return "", nil
 }
+
+// IsConfiguration reports whether container runtimes read a file of this name.
+func IsConfiguration(name string) bool {
+	return slices.Contains([]string{".conf", ".conflist", ".json"}, filepath.Ext(name)) // as libcni
+}
+
+// Programs returns the names of Alioth's files in the directory of CNI plugins.
+func Programs() []string { return []string{PluginName, ipamconf.Type} }
 
 // writeAtomically replaces a file by a completely written one. The name of the
 // unfinished file starts with a dot, so runtimes ignore it.

@@ -15,7 +15,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/alioth-net/alioth/api/ipamconf"
 	"github.com/alioth-net/alioth/cnid/attach/sriov"
 	"github.com/alioth-net/alioth/cnid/hostlink"
 	"github.com/alioth-net/alioth/cnid/journal"
@@ -112,7 +111,10 @@ func stopped(ctx context.Context, n Node, log *slog.Logger) error {
 // removeState removes the remaining files: the plugins, the journal with its files that
 // were moved aside, notes about interfaces, and the sockets. The directories stay, because they may be mounts.
 func removeState(n Node) error {
-	paths := []string{filepath.Join(n.CNIBinDir, PluginName), filepath.Join(n.CNIBinDir, ipamconf.Type)}
+	var paths []string
+	for _, name := range Programs() {
+		paths = append(paths, filepath.Join(n.CNIBinDir, name))
+	}
 	for _, pattern := range []string{filepath.Join(n.StateDir, "journal.*"), filepath.Join(n.StateDir, stateformat.File+"*"), n.Settings + "*", n.Socket + "*"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {

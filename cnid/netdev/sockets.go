@@ -24,27 +24,48 @@ const (
 // port of TCP or UDP at an address, or with the zero value at any address. A socket for
 // all addresses of IPv6 counts as one for IPv4 too. Sockets of other protocols are not
 // detected.
-func (h *Host) Listens(protocol uint8, ip netip.Addr, port uint16) (bool, error) {
+func (h *Host) Listens(protocol uint8, ip netip.Addr, port uint16) (found bool, err error) {
+	err = h.eachListener(protocol, func(socket *netlink.Socket) bool {
+		found = socket.ID.SourcePort == port && receives(socket, ip)
+		return !found
+	})
+	return found, err
+}
+
+// Listeners returns the addresses and ports at which sockets of the node's network namespace
+// receive packets of TCP or UDP from every sender.
+func (h *Host) Listeners(protocol uint8) (all []netip.AddrPort, err error) {
+	err = h.eachListener(protocol, func(socket *netlink.Socket) bool {
+		if ip, ok := netip.AddrFromSlice(socket.ID.Source); ok {
+			all = append(all, netip.AddrPortFrom(ip.Unmap(), socket.ID.SourcePort))
+		}
+		return true
+	})
+	return all, err
+}
+
+// eachListener calls f with each socket that receives from every sender, until f returns false.
+func (h *Host) eachListener(protocol uint8, f func(*netlink.Socket) bool) error {
 	dump, state := h.netlink.SocketDiagTCP, uint8(stateListen)
 	switch protocol {
 	case unix.IPPROTO_TCP:
 	case unix.IPPROTO_UDP:
 		dump, state = h.netlink.SocketDiagUDP, stateClose
 	default:
-		return false, nil
+		return nil
 	}
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
 		sockets, err := netlinkdump.Complete(func() ([]*netlink.Socket, error) { return dump(family) })
 		if err != nil {
-			return false, fmt.Errorf("list sockets: %w", err)
+			return fmt.Errorf("list sockets: %w", err)
 		}
 		for _, socket := range sockets {
-			if socket.State == state && socket.ID.SourcePort == port && receives(socket, ip) {
-				return true, nil
+			if socket.State == state && !f(socket) {
+				return nil
 			}
 		}
 	}
-	return false, nil
+	return nil
 }
 
 // receives reports whether a socket's address equals ip, or one of the two means all

@@ -185,6 +185,6 @@ func (r *Reporter) NetworkAvailable(ctx context.Context) {
 func available() *corev1.NodeCondition {
 	return &corev1.NodeCondition{
 		Type: corev1.NodeNetworkUnavailable, Status: corev1.ConditionFalse,
-		Reason: "AliothIsUp", Message: "the datapath of Alioth " + version.Get().Version + " is programmed on this node",
+		Reason: v1alpha1.NetworkUpReason, Message: "the datapath of Alioth " + version.Get().Version + " is programmed on this node",
 	}
 }

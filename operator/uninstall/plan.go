@@ -4,8 +4,10 @@
 package uninstall
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -24,25 +26,54 @@ const retiredSelector = "alioth.dev/uninstalled"
 
 // users returns the pods, as sorted namespace/name, that have addresses or interfaces
 // outside of VPCs, and still live. What a deleted pod has does not prevent the
-// uninstallation.
+// uninstallation, nor do the claims of a pod that another network has attached.
 func users(addresses []v1alpha1.Address, claims []v1alpha1.AttachmentClaim, pods []corev1.Pod) []string {
-	living := map[string]bool{}
-	for _, pod := range pods {
-		living[string(pod.UID)] = pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+	living := map[string]*corev1.Pod{}
+	for i := range pods {
+		if phase := pods[i].Status.Phase; phase != corev1.PodSucceeded && phase != corev1.PodFailed {
+			living[string(pods[i].UID)] = &pods[i]
+		}
 	}
 	var names []string
+	held := map[string][]v1alpha1.AddressSpec{}
 	for _, address := range addresses {
-		if holder := address.Spec.Holder; holder.Kind == v1alpha1.HolderPod && living[holder.UID] {
-			names = append(names, holder.Namespace+"/"+holder.Name)
+		if holder := address.Spec.Holder; holder.Kind == v1alpha1.HolderPod && living[holder.UID] != nil {
+			held[holder.UID] = append(held[holder.UID], address.Spec)
+		}
+	}
+	for uid, specs := range held {
+		if !attachedElsewhere(living[uid], specs) {
+			names = append(names, specs[0].Holder.Namespace+"/"+specs[0].Holder.Name)
 		}
 	}
 	for _, claim := range claims {
-		if living[claim.Spec.Pod.UID] {
+		if living[claim.Spec.Pod.UID] != nil {
 			names = append(names, claim.Namespace+"/"+claim.Spec.Pod.Name)
 		}
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// attachedElsewhere reports whether another network has attached a pod, which ran before the
+// installation: the kubelet reports addresses of its eth0, and none of them is one that the
+// operator has claimed for that.
+func attachedElsewhere(pod *corev1.Pod, held []v1alpha1.AddressSpec) bool {
+	if len(pod.Status.PodIPs) == 0 {
+		return false // it starts
+	}
+	for _, spec := range held {
+		claimed, err := netip.ParseAddr(spec.IP)
+		if err != nil || spec.Attachment != v1alpha1.PodAttachment || spec.Driver != "" {
+			return false // the kubelet reports nothing about it, or another plugin asks Alioth for addresses
+		}
+		for _, reported := range pod.Status.PodIPs {
+			if ip, err := netip.ParseAddr(reported.IP); err != nil || ip.Unmap() == claimed {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // namesListed is how many names a message lists.
@@ -73,15 +104,24 @@ func servedNodes(nodes []corev1.Node, set *appsv1.DaemonSet) []string {
 	return names
 }
 
-// hasHealth reports whether a node has the condition that its daemon writes.
-func hasHealth(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == v1alpha1.NetworkHealthyCondition })
+// ownConditions returns the types of the conditions of a node that its daemon has written.
+// NetworkUnavailable may be one of another network, which has its own reason.
+func ownConditions(node *corev1.Node) (own []corev1.NodeConditionType) {
+	for _, c := range node.Status.Conditions {
+		if c.Type == v1alpha1.NetworkHealthyCondition || c.Type == corev1.NodeNetworkUnavailable && c.Reason == v1alpha1.NetworkUpReason {
+			own = append(own, c.Type)
+		}
+	}
+	return own
 }
 
-// withoutHealth is a strategic merge patch that removes this condition and keeps
-// the others.
-func withoutHealth() []byte {
-	return []byte(`{"status":{"conditions":[{"$patch":"delete","type":"` + v1alpha1.NetworkHealthyCondition + `"}]}}`)
+// withoutConditions is a strategic merge patch that removes conditions and keeps the others.
+func withoutConditions(types []corev1.NodeConditionType) ([]byte, error) {
+	var removed []map[string]string
+	for _, t := range types {
+		removed = append(removed, map[string]string{"$patch": "delete", "type": string(t)})
+	}
+	return json.Marshal(map[string]any{"status": map[string]any{"conditions": removed}})
 }
 
 // cleanupPod runs the daemon's program on one node, with the subcommand that cleans up.

@@ -51,6 +51,57 @@ func TestLivingPodsWithAddressesAreUsers(t *testing.T) {
 	}
 }
 
+// TestPodsOfAnotherNetworkAreNoUsers: the operator claims addresses for pods that ran before the
+// installation too, which have addresses of another CNI plugin until they end.
+func TestPodsOfAnotherNetworkAreNoUsers(t *testing.T) {
+	address := func(uid, attachment, ip string) v1alpha1.Address {
+		a := heldBy(v1alpha1.HolderPod, uid, uid)
+		a.Spec.Attachment, a.Spec.IP = attachment, ip
+		return a
+	}
+	pod := func(uid string, ips ...string) corev1.Pod {
+		p := podIn(uid, corev1.PodRunning)
+		for _, ip := range ips {
+			p.Status.PodIPs = append(p.Status.PodIPs, corev1.PodIP{IP: ip})
+		}
+		return p
+	}
+	got := users([]v1alpha1.Address{
+		address("bridged", "eth0", "10.100.0.2"), address("bridged", "eth0", "fd10:100::2"),
+		address("starting", "eth0", "10.100.0.3"),
+		address("ours", "eth0", "10.100.0.4"), address("ours", "eth0", "fd10:100::4"),
+		address("one-family", "eth0", "10.100.0.5"), address("one-family", "eth0", "fd10:100::5"),
+		address("second", "net1", "10.100.0.6"),
+		address("claimed", "eth0", "10.100.0.7"),
+	}, []v1alpha1.AttachmentClaim{claimedBy("claimed", "claimed")}, []corev1.Pod{
+		pod("bridged", "10.244.1.2", "fd44::2"), pod("starting"), pod("ours", "10.100.0.4", "fd10:100:0:0::4"), pod("one-family", "10.100.0.5"),
+		pod("second", "10.244.1.6"), pod("claimed", "10.244.1.7"),
+	})
+	if diff := cmp.Diff([]string{"ns/claimed", "ns/one-family", "ns/ours", "ns/second", "ns/starting"}, got); diff != "" {
+		t.Errorf("users (-want +got):\n%s", diff)
+	}
+}
+
+func TestConditionsOfANodeThatAliothWrote(t *testing.T) {
+	const ready = corev1.NodeReady
+	for name, c := range map[string]struct {
+		reason string
+		want   []corev1.NodeConditionType
+	}{
+		"of Alioth":          {v1alpha1.NetworkUpReason, []corev1.NodeConditionType{v1alpha1.NetworkHealthyCondition, corev1.NodeNetworkUnavailable}},
+		"of another network": {"FlannelIsUp", []corev1.NodeConditionType{v1alpha1.NetworkHealthyCondition}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node := &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{
+				{Type: ready}, {Type: v1alpha1.NetworkHealthyCondition}, {Type: corev1.NodeNetworkUnavailable, Reason: c.reason},
+			}}}
+			if diff := cmp.Diff(c.want, ownConditions(node)); diff != "" {
+				t.Errorf("conditions (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestMessagesStayShort(t *testing.T) {
 	var names []string
 	for i := range 20 {

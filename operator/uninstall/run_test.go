@@ -83,6 +83,7 @@ func install(t *testing.T, namespace string, cleanup corev1.PodStatus) *installa
 			Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{
 				{Type: corev1.NodeReady, Status: corev1.ConditionTrue},
 				{Type: v1alpha1.NetworkHealthyCondition, Status: corev1.ConditionFalse},
+				{Type: corev1.NodeNetworkUnavailable, Status: corev1.ConditionFalse, Reason: "AliothIsUp"},
 			}},
 		},
 		&v1alpha1.RollCall{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NodeRollCall(node)}, Spec: v1alpha1.RollCallSpec{Call: "c"}},
@@ -343,7 +344,7 @@ func TestUninstallRefusesWhilePodsHaveAddresses(t *testing.T) {
 	if finalizers, addresses := in.held(t); len(finalizers) != 7 || addresses != 4 || !in.running(t) {
 		t.Errorf("something changed: finalizers %q, %d addresses, running %t", finalizers, addresses, in.running(t))
 	}
-	if calls, conditions := in.said(t); calls != 1 || len(conditions) != 2 {
+	if calls, conditions := in.said(t); calls != 1 || len(conditions) != 3 {
 		t.Errorf("something changed: %d roll calls, conditions %v", calls, conditions)
 	}
 	if err := in.Delete(t.Context(), address); err != nil { // leave the next tests a cluster that is not in use

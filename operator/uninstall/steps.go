@@ -202,14 +202,18 @@ func (u *uninstaller) forgetNodes(ctx context.Context) error {
 	if err := u.client.List(ctx, &nodes); err != nil {
 		return fmt.Errorf("list nodes: %w", err)
 	}
-	patch := client.RawPatch(types.StrategicMergePatchType, withoutHealth())
 	for i := range nodes.Items {
 		node := &nodes.Items[i]
-		if !hasHealth(node) {
+		own := ownConditions(node)
+		if len(own) == 0 {
 			continue
 		}
-		if err := u.client.Status().Patch(ctx, node, patch); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("remove a condition of node %s: %w", node.Name, err)
+		patch, err := withoutConditions(own)
+		if err != nil {
+			return fmt.Errorf("remove conditions of node %s: %w", node.Name, err)
+		}
+		if err := u.client.Status().Patch(ctx, node, client.RawPatch(types.StrategicMergePatchType, patch)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("remove conditions of node %s: %w", node.Name, err)
 		}
 	}
 	return nil

@@ -244,10 +244,21 @@ func ownNetnsCookie() (uint64, error) {
 	return cookie, nil
 }
 
-// PreparePinDir makes the pin directories. Pins on another file system than
-// bpf are impossible, and a bpf file system mounted here would vanish with the
-// caller's mount namespace, so a missing one is an error.
+// PreparePinDir makes the pin directories. They have to be on a bpf file system.
 func PreparePinDir(dir string) error {
+	if err := CheckPinDir(dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(LinkDir(dir), 0o700); err != nil {
+		return fmt.Errorf("make pin directory: %w", err)
+	}
+	return nil
+}
+
+// CheckPinDir returns an error if a pin directory, which may be missing, is not on a bpf
+// file system. Pins elsewhere are impossible, and a bpf file system mounted here would
+// vanish with the caller's mount namespace.
+func CheckPinDir(dir string) error {
 	var fs unix.Statfs_t
 	parent := dir
 	for {
@@ -263,9 +274,6 @@ func PreparePinDir(dir string) error {
 	if fs.Type != unix.BPF_FS_MAGIC {
 		return fmt.Errorf("use pin directory %s: not on a bpf file system; "+
 			"run 'mount -t bpf bpf /sys/fs/bpf' on the host", dir)
-	}
-	if err := os.MkdirAll(LinkDir(dir), 0o700); err != nil {
-		return fmt.Errorf("make pin directory: %w", err)
 	}
 	return nil
 }

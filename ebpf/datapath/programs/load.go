@@ -75,6 +75,20 @@ func Load(cfg Config) (*Loaded, error) {
 	return &Loaded{Config: cfg, Objects: objects, Adopted: adopted, Foreign: foreign}, nil
 }
 
+// Try loads the programs on new maps without a pin, so it changes nothing of the node. The
+// caller closes them.
+func Try(cfg Config) (*bpf.AliothObjects, error) {
+	cfg, err := cfg.WithDefaults()
+	if err != nil {
+		return nil, err
+	}
+	spec, err := Specify(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return load(spec, bpf.Maps{})
+}
+
 // adopt opens the pinned maps. It takes all that decide anything or none, since half of
 // an old state would be worse than none; foreign explains why it takes none.
 func adopt(dir string, spec *ebpf.CollectionSpec) (adopted bpf.Maps, foreign string, err error) {

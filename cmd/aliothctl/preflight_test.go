@@ -1,0 +1,59 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/alioth-net/alioth/cnid/preflight"
+)
+
+func TestABlockingFindingIsTheExitStatusAndNoError(t *testing.T) {
+	root, values := t.TempDir(), filepath.Join(t.TempDir(), "values.yaml")
+	if err := os.MkdirAll(filepath.Join(root, "etc/cni/net.d"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "etc/cni/net.d/00-multus.conf"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := run(t, "preflight", "--node", "--root", root)
+	if !errors.Is(err, errBlocked) || exitStatus(err) != 1 || !strings.Contains(out, "00-multus.conf sorts before") || strings.Contains(out, "Error:") ||
+		!strings.HasSuffix(out, "resolve the blocking findings before the installation\n") {
+		t.Errorf("%v:\n%s", err, out)
+	}
+	// The chart's folder is another one now, but the folder of the temporary root has no bpf file system.
+	if err := os.WriteFile(values, []byte("daemon: {cniConfDir: /other}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err = run(t, "preflight", "--node", "--root", root, "--values", values, "-o", "json")
+	var findings []preflight.Finding
+	if failed := json.Unmarshal([]byte(out), &findings); failed != nil || !errors.Is(err, errBlocked) || strings.Contains(out, "multus") {
+		t.Fatalf("%v, %v:\n%s", failed, err, out)
+	}
+	if findings[0].Check != preflight.BPFFilesystem || findings[0].Severity != preflight.Blocking || len(findings[0].Nodes) != 1 {
+		t.Errorf("got %+v", findings[0])
+	}
+}
+
+func TestPreflightRefusesWhatItCanNotUse(t *testing.T) {
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	t.Setenv("HOME", t.TempDir())
+	for want, arguments := range map[string][]string{
+		"--node checks this machine": {"--kubeconfig="},
+		"read the values":            {"--node", "--values", "/none"},
+		"node node-checks":           {"--node", "--node-checks"},
+		"--facts needs --node":       {"--facts", "{}"},
+		"--facts: ":                  {"--node", "--facts", "{"},
+		`--output "yaml"`:            {"--node", "-o", "yaml"},
+	} {
+		if out, err := run(t, append([]string{"preflight"}, arguments...)...); err == nil || !strings.Contains(err.Error(), want) || exitStatus(err) != 2 {
+			t.Errorf("%v: %v, want %q\n%s", arguments, err, want, out)
+		}
+	}
+}
