@@ -125,7 +125,7 @@ repeat: ## Run one test of a step alone, as the step runs it: STEP=test-unit PAC
 
 soak: setup ## What is longer by nature, before an issue is resolved: MUTATE=10m, EPISODES=600, 5,000 Services, long outages, all kernels
 	@mkdir -p bin; $(GO) build -o bin/lanes ./test/lanes
-	failed=0; bin/lanes --low compute --after lab=down compute=fuzz,soak-seeds lab=soak-scenes,down,soak-vm || failed=$$?; \
+	failed=0; bin/lanes --low compute --after lab=down compute=fuzz,soak-seeds,vulnerabilities lab=soak-scenes,down,soak-vm || failed=$$?; \
 	$(MAKE) --no-print-directory soak-busy || failed=$$?; exit $$failed
 
 test-unit: ## Unit, kernel, API-server and namespace tests (root), but for those of test-operator
@@ -197,6 +197,23 @@ verify: ## Regenerate in a copy of the work tree, and fail if that changes anyth
 	for dir in api ebpf helm docs/reference/node-ipam-api.openapi.yaml; do git diff --no-index --exit-code "$$dir" "$$copy/$$dir" || { echo "$$dir is not as generated: run: make generate" >&2; exit 1; }; done
 	@test -z "$$(git status --porcelain -- api ebpf helm docs/reference/node-ipam-api.openapi.yaml)" || { git status --short -- api ebpf helm docs/reference/node-ipam-api.openapi.yaml; echo "generated files are not committed: commit them" >&2; exit 1; }
 
+# Licences that the product may be linked with: none that asks for the source of the product.
+ALLOWED_LICENCES := Apache-2.0,BSD-2-Clause,BSD-3-Clause,ISC,MIT,MPL-2.0
+
+licenses: ## List the licences of the product's dependencies, from the module cache; fails for one that is unknown or not allowed
+	@$(TOOL) go-licenses check --logtostderr=false --log_file=/dev/null --allowed_licenses=$(ALLOWED_LICENCES) ./cmd/...
+	@$(TOOL) go-licenses report --logtostderr=false --log_file=/dev/null --template test/tree/licences.tmpl ./cmd/... | sort
+
+vulnerabilities: ## Compare the code with the Go vulnerability database; needs the network, or GOVULNDB=file:///copy; VULNERABILITIES=skip leaves it out
+ifeq ($(VULNERABILITIES),skip)
+	@echo "vulnerabilities: NOT CHECKED, because of VULNERABILITIES=skip" >&2
+else
+	@out=$$(mktemp); trap 'rm -f "$$out"' EXIT; \
+	$(TOOL) govulncheck $(if $(GOVULNDB),-db $(GOVULNDB)) ./... 2>&1 | tee "$$out" || { \
+		if grep -q "fetching vulnerabilities" "$$out"; then echo "vulnerabilities: NOT CHECKED, the database can't be reached: use a machine with the network, or set GOVULNDB to a copy" >&2; \
+		else echo "vulnerabilities: update the modules or the Go version that are named above" >&2; fi; exit 1; }
+endif
+
 lint: ## golangci-lint, which vets too, with the layering as depguard rules
 	GOGC=300 GOMEMLIMIT=6GiB $(TOOL) golangci-lint run --allow-parallel-runners
 
@@ -216,5 +233,5 @@ setup: ## Install what a fresh Debian-like machine lacks, and check its kernel
 	@command -v $(GO) >/dev/null || { echo "go is not installed: install Go 1.26 or newer, see https://go.dev/doc/install" >&2; exit 1; }
 	$(LAB) setup
 
-.PHONY: test-fast test-one bpf-verify
+.PHONY: test-fast test-one bpf-verify licenses vulnerabilities
 .PHONY: report help demo up down down-hardware build images chart generate trust test repeat soak soak-seeds soak-busy soak-vm soak-scenes test-unit test-vm test-hardware fuzz test-api test-operator test-e2e test-scenes test-faults test-roles test-updown verify lint bench bench-scale setup
