@@ -71,7 +71,7 @@ export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 ##@ Use
 
 help: ## List the targets
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: setup ## Show it: two tenants with the same address range on a real two-node Kubernetes
 	$(GO) run ./test/demo
