@@ -15,10 +15,21 @@ CONTAINERD ?=
 TOOL  := $(GO) tool -modfile=test/tools/go.mod
 LAB   := $(GO) run ./test/cluster/cmd/lab
 RELEASE := $(GO) run ./test/release/cmd/release
-# The tests of the whole operator need nothing of the kernel and much of the processors.
-OPERATOR := ./operator ./cmd/alioth-operator
-# Packages that need no cluster. Go begins with those that are named first: the longest.
-UNIT  := ./cnid ./test/model ./api/... ./cmd/... ./cnid/... ./ebpf/... ./operator/... ./store/... ./test/bench/... ./test/cluster/... ./test/demo/... ./test/freeport/... ./test/images/... ./test/lanes/... ./test/model/... ./test/release/... ./test/reports/... ./test/soak/... ./test/testtool/... ./test/texts/... ./test/versions ./test/vm/... ./test/waits/...
+# Packages by the step that tests them; a test of any other package is one of test-unit. The tests
+# of the whole operator need nothing of the kernel and much of the processors. Go begins with the
+# packages that are named first: the longest.
+PACKAGES_test-operator := ./operator ./cmd/alioth-operator
+PACKAGES_test-api      := ./test/api/chart ./test/api/rights ./test/api/scale ./test/api/...
+PACKAGES_test-scenes   := ./test/e2e ./test/e2e/hostile ./test/reports
+PACKAGES_test-faults   := ./test/e2e/nodeipam ./test/e2e/faults ./test/e2e/lifecycle
+PACKAGES_test-upgrade  := ./test/e2e/upgrade
+PACKAGES_test-updown   := ./test/cluster/updown
+PACKAGES_test-roles    := ./test/e2e/roles
+PACKAGES_test-hardware := ./test/e2e/hardware
+PACKAGES_test-unit     := ./cnid ./test/model ./...
+# Of all packages those of test-unit, for a recipe of the shell. The tests of reports about other
+# networks that need no lab are among them.
+UNIT = operator=$$($(GO) list $(PACKAGES_test-operator)); packages=$$($(GO) list $(PACKAGES_test-unit) | grep -vxF "$$operator" | grep -v /test/api/ | grep -v /test/e2e/)
 
 # golangci-lint has govet among its linters, so tests do not vet again.
 # Collections of garbage are a fifth to a third of what tests compute.
@@ -52,8 +63,11 @@ SEEDED_PACKAGES := ./operator ./operator/ipam ./cmd/alioth-operator ./cnid ./cni
 SOAKED_HARDWARE := IsKilledAtAnyMoment
 SOAKED := TestReports|TestANodeHasManyServices|TestPodsEndWithoutAPIServerAndNothingElseHappens|TestAWaveOfPodsStartsAndEndsWhileEverythingIsKilledInTurn|TestNobodyNoticesUpgradesWithAllThatGoesWrong|TestDaemonsMayStayAtTheReleaseWhileTheOperatorIsNew
 
-# The steps of `make test` that run tests, which `make repeat` runs one by one.
-REPEATABLE := test-unit test-operator test-api test-scenes test-faults test-upgrade test-updown test-roles
+# The steps that run tests, which `make repeat` runs one by one. For a package of two steps
+# `make test-one` takes the first.
+REPEATABLE := test-operator test-api test-scenes test-faults test-upgrade test-updown test-roles test-hardware test-unit
+# Builds what tests need before them. For one test alone the test builds what it needs itself.
+PREBUILD := $(if $(ONE),true,$(LAB) build)
 comma := ,
 
 export CGO_ENABLED ?= 0
@@ -65,7 +79,7 @@ export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 ##@ Use
 
 help: ## List the targets
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: setup ## Show it: two tenants with the same address range on a real two-node Kubernetes
 	$(GO) run ./test/demo
@@ -111,23 +125,30 @@ test: setup ## Everything that must pass: what computes, then what needs a lab, 
 	KEEP_LAB=1 exec bin/lanes --after lab=down --low beside --wait lab=test-unit --wait beside=test-scenes --repeat $(subst $() ,$(comma),$(REPEATABLE)) \
 		compute=verify,lint,test-unit lab=test-scenes,test-faults,test-upgrade,down,test-updown,test-roles beside=test-api,test-operator
 
+test-fast: ## What needs no root, no lab and no Kubernetes: the tests of the first edit; says what it leaves out
+	@$(UNIT); ALIOTH_FAST=1 $(RUN_TESTS) -json $(AT_ONCE) -timeout 5m $$packages $(PACKAGES_test-operator) $(PACKAGES_test-api) | $(GO) run ./test/fast
+
+test-one: ## Run one test wherever it belongs, with the lab it needs, which stays up: T=TestName or T='TestName/a subtest'
+	@test -n "$$T" || { echo "set T to the name of a test, such as T=TestAnything/sub" >&2; exit 2; }
+	@$(GO) run ./test/one $(if $(PACKAGE),--package "$$PACKAGE") $(foreach step,$(REPEATABLE),--step "$(step)=$(PACKAGES_$(step))") "$$T"
+
 repeat: ## Run one test of a step alone, as the step runs it: STEP=test-unit PACKAGE=./cnid TEST=TestA/subtest
 	@test -n "$(filter $(REPEATABLE),$(STEP))" && test -n "$$PACKAGE" && test -n "$$TEST" || { echo "set PACKAGE, TEST, and STEP to one of: $(REPEATABLE)" >&2; exit 2; }
 	@$(MAKE) --no-print-directory REPEATED=$(STEP) $(STEP)
 
 soak: setup ## What is longer by nature, before an issue is resolved: MUTATE=10m, EPISODES=600, 5,000 Services, long outages, all kernels
 	@mkdir -p bin; $(GO) build -o bin/lanes ./test/lanes
-	failed=0; bin/lanes --low compute --after lab=down compute=fuzz,soak-seeds,soak-release lab=soak-scenes,down,test-versions,soak-vm || failed=$$?; \
+	failed=0; bin/lanes --low compute --after lab=down compute=fuzz,soak-seeds,soak-release,vulnerabilities lab=soak-scenes,down,test-versions,soak-vm || failed=$$?; \
 	$(MAKE) --no-print-directory soak-busy || failed=$$?; exit $$failed
 
 test-unit: ## Unit, kernel, API-server and namespace tests (root), but for those of test-operator
-	$(LAB) build kubernetes helm
-	operator=$$($(GO) list $(OPERATOR)); packages=$$($(GO) list $(UNIT) | grep -vxF "$$operator"); \
+	$(PREBUILD) kubernetes helm
+	$(UNIT); \
 	ALIOTH_MUTATE=10s $(RUN_TESTS) $(AT_ONCE) -timeout 20m $(call TESTS,$$packages)
 
 test-operator: ## The whole operator, against a fake and a real API server
-	$(LAB) build kubernetes
-	$(RUN_TESTS) -timeout 20m $(call TESTS,$(OPERATOR))
+	$(PREBUILD) kubernetes
+	$(RUN_TESTS) -timeout 20m $(call TESTS,$(PACKAGES_$@))
 
 fuzz: ## Run mutated frames through the BPF programs; MUTATE=10m, SEED=n repeats what a failed run has printed
 	ALIOTH_MUTATE=$(MUTATE) ALIOTH_MUTATE_SEED=$(SEED) $(RUN_TESTS) -count=1 -timeout 24h -run TestMutatedFramesKeepTheRules -v ./ebpf/datapath/test/verdicts
@@ -161,34 +182,34 @@ test-vm: setup ## The tests that depend on the kernel on Linux 6.1 and 6.12, in 
 
 # Its lab has names, addresses and a folder of its own, so it may run beside the other one.
 test-hardware: setup ## What needs network hardware, on a lab whose second node is a virtual machine with it
-	failed=0; ALIOTH_E2E=1 ALIOTH_E2E_KEEP=1 $(RUN_TESTS) -count=1 -timeout 30m ./test/e2e/hardware || failed=$$?; \
-	$(LAB) --hardware down; exit $$failed
+	failed=0; ALIOTH_E2E=1 ALIOTH_E2E_KEEP=1 $(RUN_TESTS) -count=1 -timeout 30m $(call TESTS,$(PACKAGES_$@)) || failed=$$?; \
+	$(if $(KEEP_LAB),true,$(LAB) --hardware down); exit $$failed
 
 test-api: ## CRDs, admission policies and the chart against the real API server
-	$(LAB) build kubernetes helm
-	$(RUN_TESTS) -p 3 -timeout 20m $(call TESTS,./test/api/chart ./test/api/rights ./test/api/scale ./test/api/...)
+	$(PREBUILD) kubernetes helm
+	$(RUN_TESTS) -p 3 -timeout 20m $(call TESTS,$(PACKAGES_$@))
 
 test-e2e: ## The whole product on a real cluster, which is then broken in every way that it has to survive
 	scenes=0; $(MAKE) --no-print-directory test-scenes KEEP_LAB=1 || scenes=$$?; $(MAKE) --no-print-directory test-faults && exit $$scenes
 
 test-scenes: setup ## Of test-e2e the part alone that leaves the cluster whole, attacks among it
-	$(call on-one-lab,./test/e2e ./test/e2e/hostile ./test/reports)
+	$(call on-one-lab,$(PACKAGES_$@))
 
 test-faults: setup ## Of test-e2e the part alone that breaks clusters, installs and removes
-	$(call on-one-lab,./test/e2e/nodeipam ./test/e2e/faults ./test/e2e/lifecycle)
+	$(call on-one-lab,$(PACKAGES_$@))
 
 test-roles: setup ## Bouncers and dividers, on a lab of four nodes of their own
-	failed=0; ALIOTH_E2E=1 ALIOTH_E2E_KEEP=1 $(RUN_TESTS) -count=1 -parallel 4 -timeout 20m $(call TESTS,./test/e2e/roles) || failed=$$?; \
-	$(LAB) down; exit $$failed
+	failed=0; ALIOTH_E2E=1 ALIOTH_E2E_KEEP=1 $(RUN_TESTS) -count=1 -parallel 4 -timeout 20m $(call TESTS,$(PACKAGES_$@)) || failed=$$?; \
+	$(LEAVE_LAB); exit $$failed
 
 test-versions: setup ## Other versions of Kubernetes, kubelet and containerd on labs, and the record in docs/install; COMBINATIONS="containerd-1.7" for some alone
 	$(GO) run ./test/versions $(COMBINATIONS)
 
 test-updown: setup ## That labs come up, and leave nothing behind however far they came
-	ALIOTH_TEST_LAB=1 $(RUN_TESTS) -count=1 -timeout 20m $(call TESTS,./test/cluster/updown)
+	ALIOTH_TEST_LAB=1 $(RUN_TESTS) -count=1 -timeout 20m $(call TESTS,$(PACKAGES_$@))
 
 test-upgrade: setup ## Upgrade from the last release and back while traffic flows, on the lab that is up
-	$(call on-one-lab,./test/e2e/upgrade)
+	$(call on-one-lab,$(PACKAGES_$@))
 
 verify: ## Regenerate in a copy of the work tree, and fail if that changes anything
 	$(LAB) setup --generate
@@ -198,8 +219,29 @@ verify: ## Regenerate in a copy of the work tree, and fail if that changes anyth
 	for dir in api ebpf helm docs/reference/node-ipam-api.openapi.yaml; do git diff --no-index --exit-code "$$dir" "$$copy/$$dir" || { echo "$$dir is not as generated: run: make generate" >&2; exit 1; }; done
 	@test -z "$$(git status --porcelain -- api ebpf helm docs/reference/node-ipam-api.openapi.yaml)" || { git status --short -- api ebpf helm docs/reference/node-ipam-api.openapi.yaml; echo "generated files are not committed: commit them" >&2; exit 1; }
 
+# Licences that the product may be linked with: none that asks for the source of the product.
+ALLOWED_LICENCES := Apache-2.0,BSD-2-Clause,BSD-3-Clause,ISC,MIT,MPL-2.0
+
+licenses: ## List the licences of the product's dependencies, from the module cache; fails for one that is unknown or not allowed
+	@$(TOOL) go-licenses check --logtostderr=false --log_file=/dev/null --allowed_licenses=$(ALLOWED_LICENCES) ./cmd/...
+	@$(TOOL) go-licenses report --logtostderr=false --log_file=/dev/null --template test/tree/licences.tmpl ./cmd/... | sort
+
+vulnerabilities: ## Compare the code with the Go vulnerability database; needs the network, or GOVULNDB=file:///copy; VULNERABILITIES=skip leaves it out
+ifeq ($(VULNERABILITIES),skip)
+	@echo "vulnerabilities: NOT CHECKED, because of VULNERABILITIES=skip" >&2
+else
+	@out=$$(mktemp); trap 'rm -f "$$out"' EXIT; \
+	$(TOOL) govulncheck $(if $(GOVULNDB),-db $(GOVULNDB)) ./... 2>&1 | tee "$$out" || { \
+		if grep -q "fetching vulnerabilities" "$$out"; then echo "vulnerabilities: NOT CHECKED, the database can't be reached: use a machine with the network, or set GOVULNDB to a copy" >&2; \
+		else echo "vulnerabilities: update the modules or the Go version that are named above" >&2; fi; exit 1; }
+endif
+
 lint: ## golangci-lint, which vets too, with the layering as depguard rules
 	GOGC=300 GOMEMLIMIT=6GiB $(TOOL) golangci-lint run --allow-parallel-runners
+
+bpf-verify: ## Show the verifier's log for a BPF program (root): PROG=from_pod, LEVEL=stats, branches or instructions, REBUILD=1 compiles first; without PROG list the programs
+	$(if $(REBUILD),$(LAB) setup --generate && $(GO) generate ./ebpf/...)
+	@$(GO) run ./test/verifier $(if $(LEVEL),--level $(LEVEL)) $(PROG)
 
 bench: setup ## Measure, as ratios against references in the same run
 	$(GO) run ./test/bench
@@ -213,5 +255,5 @@ setup: ## Install what a fresh Debian-like machine lacks, and check its kernel
 	@command -v $(GO) >/dev/null || { echo "go is not installed: install Go 1.26 or newer, see https://go.dev/doc/install" >&2; exit 1; }
 	$(LAB) setup
 
-.PHONY: report help demo up down down-hardware build images chart generate trust test repeat soak soak-seeds soak-busy soak-vm soak-scenes test-unit test-vm test-hardware fuzz test-api test-operator test-e2e test-scenes test-faults test-roles test-updown test-versions test-upgrade verify lint bench bench-scale setup
+.PHONY: test-fast test-one bpf-verify licenses vulnerabilities report help demo up down down-hardware build images chart generate trust test repeat soak soak-seeds soak-busy soak-vm soak-scenes test-unit test-vm test-hardware fuzz test-api test-operator test-e2e test-scenes test-faults test-roles test-updown test-versions test-upgrade verify lint bench bench-scale setup
 .PHONY: release soak-release

@@ -21,6 +21,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/test/api/apiserver"
+	"github.com/alioth-net/alioth/test/needs"
 	"github.com/alioth-net/alioth/test/waits"
 )
 
@@ -43,6 +44,7 @@ func anything(version *apiextensionsv1.CustomResourceDefinitionVersion) {
 // be gone after its deletion. A controller that updated a whole object would lose these texts;
 // the rules for specs that must not change refuse that, also in the deletion.
 func TestObjectsOfForeignVersionsAreServedAndEnd(t *testing.T) {
+	needs.Kubernetes(t)
 	own, err := apiserver.New(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/test/api/apiserver"
+	"github.com/alioth-net/alioth/test/needs"
 )
 
 const instancesCRD = "podnetworkinstances.multitenancy.acn.azure.com"
@@ -36,6 +37,7 @@ func withoutOwnFields(crd *apiextensionsv1.CustomResourceDefinition) {
 // reservations works. One with a reservation says what is wrong, once, and its pod does too.
 // When the CRD is Alioth's, it becomes Ready.
 func TestAForeignCRDServesWhatItCanKeep(t *testing.T) {
+	needs.Kubernetes(t)
 	own, err := apiserver.New(t.Context())
 	if err != nil {
 		t.Fatal(err)

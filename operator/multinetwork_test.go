@@ -24,6 +24,7 @@ import (
 	"github.com/alioth-net/alioth/store/kinds/outside"
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
 	"github.com/alioth-net/alioth/test/api/apiserver"
+	"github.com/alioth-net/alioth/test/needs"
 )
 
 // TestATenantNetworkGetsItsProfile runs against a real API server.
@@ -123,6 +124,7 @@ spec: {NetworkID: internal, NetworkType: ipvlan, Options: {host_device: ens4, vl
 // TestASpecThatCanNotBeGivenBackIsLeft: rules that are younger than the network refuse its spec
 // without the values of an earlier version.
 func TestASpecThatCanNotBeGivenBackIsLeft(t *testing.T) {
+	needs.Kubernetes(t)
 	own, err := apiserver.New(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/delegate/host"
+	"github.com/alioth-net/alioth/test/needs"
 )
 
 // TestMain is the daemon where it is started as a subcommand of it.
@@ -61,6 +62,7 @@ func TestAProgramIsStartedOnTheHostWithItsInputAndEnvironmentAlone(t *testing.T)
 // mountNamespace returns a file that refers to a mount namespace of another process.
 func mountNamespace(t *testing.T) string {
 	t.Helper()
+	needs.Root(t, "to make mount namespaces")
 	holder := exec.Command("/bin/cat")
 	holder.SysProcAttr = &unix.SysProcAttr{Cloneflags: unix.CLONE_NEWNS, Pdeathsig: unix.SIGKILL}
 	in, err := holder.StdinPipe()

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/test/needs"
 )
 
 func TestAJournalThatCanNotBeWrittenStopsADDsAndInTheEndSTATUS(t *testing.T) {
@@ -58,6 +60,7 @@ func TestAJournalThatCanNotBeWrittenStopsADDsAndInTheEndSTATUS(t *testing.T) {
 // and at the latest until the test ends.
 func readOnly(t *testing.T, dir string) (end func()) {
 	t.Helper()
+	needs.Root(t, "to mount")
 	err := unix.Mount(dir, dir, "", unix.MS_BIND, "")
 	if err == nil {
 		err = unix.Mount("", dir, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, "")

@@ -22,6 +22,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/delegate/delegatetest"
 	"github.com/alioth-net/alioth/cnid/delegate/host"
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
+	"github.com/alioth-net/alioth/test/needs"
 	"github.com/alioth-net/alioth/test/waits"
 )
 
@@ -142,6 +143,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 // system of its own. A thread holds it until the end of the test.
 func mountNamespace(t *testing.T, dir string) string {
 	t.Helper()
+	needs.Root(t, "to make mount namespaces")
 	ready, end := make(chan error), make(chan struct{})
 	var ns string
 	go holdMounts(dir, &ns, ready, end)

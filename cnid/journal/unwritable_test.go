@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/test/needs"
 )
 
 // smallDisk is a file system that is easily full, with a file that is not the journal's.
@@ -20,6 +22,7 @@ type smallDisk struct{ dir string }
 
 func newSmallDisk(t *testing.T) smallDisk {
 	t.Helper()
+	needs.Root(t, "to mount a tmpfs")
 	d := smallDisk{dir: t.TempDir()}
 	err := unix.Mount("tmpfs", d.dir, "tmpfs", 0, "size=512k")
 	if errors.Is(err, unix.EPERM) {

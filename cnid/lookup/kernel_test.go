@@ -14,6 +14,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/bpf"
 	"github.com/alioth-net/alioth/ebpf/datapath/cached"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
+	"github.com/alioth-net/alioth/test/needs"
 )
 
 // newKernelTable makes the table in the kernel as the programs have it.
@@ -53,6 +54,7 @@ func inKernel(t *testing.T, table Table, key cache.Key) (row state.Cached, ok bo
 
 // TestRowsOfTheKernelOutliveTheDaemonAndEndWithTheirNode uses the table of the programs.
 func TestRowsOfTheKernelOutliveTheDaemonAndEndWithTheirNode(t *testing.T) {
+	needs.Root(t, "to make BPF maps")
 	table := newKernelTable(t)
 	const there4, there6 = "10.0.7.1", "fd00::7:1"
 	for _, addr := range []string{there4, there6} {

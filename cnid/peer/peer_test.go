@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/peer"
+	"github.com/alioth-net/alioth/test/needs"
 )
 
 // clientVariable makes the test binary a client of the socket that it names; with
@@ -94,6 +95,7 @@ func serve(t *testing.T) string {
 }
 
 func TestOnlyProcessesThatControlTheNodeAreServed(t *testing.T) {
+	needs.Root(t, "to run processes as other users")
 	socket := serve(t)
 	// The test binary may be in a folder that other users can't enter.
 	program := filepath.Join(filepath.Dir(socket), "client")

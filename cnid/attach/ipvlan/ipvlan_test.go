@@ -22,6 +22,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach/macvlan"
 	"github.com/alioth-net/alioth/cnid/netns"
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
+	"github.com/alioth-net/alioth/test/needs"
 )
 
 // needsIPvlan skips a test on a kernel without ipvlan. The kernels of test/vm have it.
@@ -49,6 +50,7 @@ func second(pod *netnstest.Namespace) attach.Spec {
 }
 
 func TestAMissingModuleIsNamed(t *testing.T) {
+	needs.Root(t, "to make network namespaces")
 	err := ipvlan.Devices.Type().Probe(t.Context())
 	if err != nil && (!errors.Is(err, attach.ErrUnsupported) || !strings.Contains(err.Error(), "the kernel module ipvlan")) {
 		t.Errorf("got %v", err)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/delegate/host"
 	"github.com/alioth-net/alioth/store/delegation"
+	"github.com/alioth-net/alioth/test/needs"
 )
 
 // role is the environment variable that makes this program one of the processes below.
@@ -49,6 +50,7 @@ func hold(dir string) int {
 }
 
 func TestAProgramRunsInTheOtherMountNamespace(t *testing.T) {
+	needs.Root(t, "to make mount namespaces")
 	dir := t.TempDir()
 	holder := exec.Command("/proc/self/exe", dir)
 	holder.Env = []string{role + "=holder"}

@@ -9,7 +9,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -20,6 +19,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/test/needs"
 	"github.com/alioth-net/alioth/test/waits"
 )
 
@@ -27,9 +27,7 @@ import (
 // does not run as root.
 func New(t testing.TB) ns.NetNS {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("network namespaces need root")
-	}
+	needs.Root(t, "to make network namespaces")
 	space, err := testutils.NewNS()
 	if err != nil {
 		t.Fatalf("make a network namespace: %v", err)

@@ -16,6 +16,7 @@ import (
 	"github.com/containernetworking/plugins/pkg/ns"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/test/needs"
 	"github.com/alioth-net/alioth/test/waits"
 )
 
@@ -30,6 +31,7 @@ type Namespace struct {
 // CAP_SYS_ADMIN and skips the test without.
 func New(t testing.TB) *Namespace {
 	t.Helper()
+	needs.Root(t, "to make network namespaces")
 	n := &Namespace{end: make(chan struct{})}
 	ready := make(chan error)
 	go n.hold(ready)

@@ -21,6 +21,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/bpftest"
 	"github.com/alioth-net/alioth/ebpf/datapath/bpftest/wayin"
 	"github.com/alioth-net/alioth/test/freeport"
+	"github.com/alioth-net/alioth/test/needs"
 	"github.com/alioth-net/alioth/test/waits"
 )
 
@@ -61,9 +62,7 @@ func TestAServerListensOnceItsPortIsGuardedAndFree(t *testing.T) {
 // freePlace is a free port of this machine's loopback.
 func freePlace(t *testing.T) netip.AddrPort {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("missing feature: processes in cgroups need root")
-	}
+	needs.Root(t, "to run processes in cgroups")
 	ports, err := freeport.Choose(t.Context(), 1)
 	bpftest.Must(t, err)
 	return netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), ports[0])

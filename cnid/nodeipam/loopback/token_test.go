@@ -10,9 +10,11 @@ import (
 	"testing"
 
 	"github.com/alioth-net/alioth/ebpf/datapath/bpftest"
+	"github.com/alioth-net/alioth/test/needs"
 )
 
 func TestATokenOutlivesTheDaemonAndIsRootsAlone(t *testing.T) {
+	needs.Root(t, "to give a file to another user")
 	path := filepath.Join(t.TempDir(), "token")
 	first, err := Token(path)
 	bpftest.Must(t, err)

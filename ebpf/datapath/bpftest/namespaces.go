@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
+	"github.com/alioth-net/alioth/test/needs"
 	"github.com/alioth-net/alioth/test/waits"
 )
 
@@ -25,9 +26,7 @@ import (
 // long as the test.
 func InNamespace(t testing.TB) netns.NsHandle {
 	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("missing feature: network namespaces and BPF need root")
-	}
+	needs.Root(t, "to make network namespaces and load BPF programs")
 	// Never unlocked: the thread ends with the test.
 	runtime.LockOSThread()
 	ns, err := netns.New()

@@ -15,6 +15,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/bpf"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/ebpf/datapath/state/statetest"
+	"github.com/alioth-net/alioth/test/needs"
 )
 
 var ip = netip.MustParseAddr
@@ -22,6 +23,7 @@ var ip = netip.MustParseAddr
 // newTable makes a table with room for some rows in the kernel.
 func newTable(t *testing.T, room uint32) *Table {
 	t.Helper()
+	needs.Root(t, "to make BPF maps")
 	spec, err := bpf.LoadAlioth()
 	if err != nil {
 		t.Fatal(err)
@@ -121,6 +123,7 @@ func TestAMissThatIsCutOffIsAnError(t *testing.T) {
 }
 
 func TestClosedMissesEnd(t *testing.T) {
+	needs.Root(t, "to make BPF maps")
 	m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.RingBuf, MaxEntries: 64 << 10})
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/alioth-net/alioth/test/cluster/build"
+	"github.com/alioth-net/alioth/test/needs"
 )
 
 // Ranges that the server gives to Services.
@@ -44,6 +45,7 @@ const readyWithin = 2 * time.Minute
 // ends with the test.
 func Start(t testing.TB) *rest.Config {
 	t.Helper()
+	needs.Kubernetes(t)
 	s, err := New(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -70,6 +72,7 @@ func (s *Shared) Config(t testing.TB) *rest.Config {
 // Server starts the server if no test did before, and returns it.
 func (s *Shared) Server(t testing.TB) *Server {
 	t.Helper()
+	needs.Kubernetes(t)
 	s.once.Do(func() { s.server, s.err = New(context.WithoutCancel(t.Context())) })
 	if s.err != nil {
 		t.Fatal(s.err)
@@ -214,6 +217,9 @@ type programs struct {
 
 // find returns the binaries; the API server's is built when the cache lacks it.
 func find(ctx context.Context) (programs, error) {
+	if err := needs.Undeclared(); err != nil {
+		return programs{}, err
+	}
 	etcd, err := exec.LookPath("etcd")
 	if err != nil {
 		return programs{}, fmt.Errorf("find etcd: %w; install Debian's package etcd-server", err)

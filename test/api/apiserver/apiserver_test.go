@@ -10,10 +10,12 @@ import (
 	"k8s.io/client-go/discovery"
 
 	"github.com/alioth-net/alioth/test/api/apiserver"
+	"github.com/alioth-net/alioth/test/needs"
 )
 
 func TestServerServesTheAPIAndLeavesNothing(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
+	needs.Kubernetes(t)
 	server, err := apiserver.New(t.Context())
 	if err != nil {
 		t.Fatal(err)

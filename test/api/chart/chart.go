@@ -26,6 +26,7 @@ import (
 
 	"github.com/alioth-net/alioth/test/api/refusal"
 	"github.com/alioth-net/alioth/test/cluster/build"
+	"github.com/alioth-net/alioth/test/needs"
 )
 
 // Where the tests install the chart, and the user names of the two programs
@@ -53,6 +54,7 @@ type Helm struct {
 // the API server; nil is for commands that need none.
 func New(t testing.TB, root string, config *rest.Config) *Helm {
 	t.Helper()
+	needs.Kubernetes(t)
 	h, err := Open(t.Context(), root, t.TempDir(), config, func(line string) { t.Log(line) })
 	if err != nil {
 		t.Fatal(err)
@@ -63,6 +65,9 @@ func New(t testing.TB, root string, config *rest.Config) *Helm {
 // Open is New with a folder for Helm's own files, for programs that are no
 // test. The binary is built, and progress told, when the cache lacks it.
 func Open(ctx context.Context, root, home string, config *rest.Config, progress func(line string)) (*Helm, error) {
+	if err := needs.Undeclared(); err != nil {
+		return nil, err
+	}
 	cache, err := build.DefaultCache()
 	if err != nil {
 		return nil, err

@@ -14,11 +14,13 @@ import (
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/test/api/apiserver"
+	"github.com/alioth-net/alioth/test/needs"
 )
 
 // bareServer starts a server without Alioth's CRDs, which the chart brings.
 func bareServer(t *testing.T) *apiserver.Server {
 	t.Helper()
+	needs.Kubernetes(t)
 	server, err := apiserver.NewBare(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/alioth-net/alioth/test/api/apiserver"
 	"github.com/alioth-net/alioth/test/api/chart"
+	"github.com/alioth-net/alioth/test/needs"
 )
 
 // valuesFiles are what people could give to helm; "" is none.
@@ -58,6 +59,7 @@ func textOf(t *testing.T, helm *chart.Helm, file string) string {
 // TestEachFileOfValuesIsAccepted by helm lint, and what the chart renders with it by the API
 // server. A second rendering is equal.
 func TestEachFileOfValuesIsAccepted(t *testing.T) {
+	needs.Kubernetes(t)
 	server, err := apiserver.New(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -39,6 +39,7 @@ import (
 	"github.com/alioth-net/alioth/test/api/apiserver"
 	"github.com/alioth-net/alioth/test/api/chart"
 	"github.com/alioth-net/alioth/test/api/refusal"
+	"github.com/alioth-net/alioth/test/needs"
 	"github.com/alioth-net/alioth/test/waits"
 )
 
@@ -54,6 +55,7 @@ const (
 func install(t *testing.T, args ...string) (client.Client, *apiserver.Server) {
 	t.Helper()
 	ctrllog.SetLogger(logr.Discard())
+	needs.Kubernetes(t)
 	server, err := apiserver.NewBare(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/alioth-net/alioth/test/api/apiserver"
 	"github.com/alioth-net/alioth/test/bench/scale"
+	"github.com/alioth-net/alioth/test/needs"
 	"github.com/alioth-net/alioth/test/waits"
 )
 
@@ -23,6 +24,7 @@ var size = scale.Size{Nodes: 50, Hollow: 6, Bouncers: 3, Bounced: 5, PodsPerNode
 
 // TestNodesReceiveWhatTheyFollow runs on one lab, which takes longest to come up.
 func TestNodesReceiveWhatTheyFollow(t *testing.T) {
+	needs.Kubernetes(t)
 	ctrllog.SetLogger(logr.Discard())
 	ctx, cancel := context.WithTimeout(t.Context(), waits.Limit(5*time.Minute))
 	defer cancel()

@@ -21,6 +21,7 @@ import (
 	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/test/api/apiserver"
 	"github.com/alioth-net/alioth/test/api/samples"
+	"github.com/alioth-net/alioth/test/needs"
 	"github.com/alioth-net/alioth/test/waits"
 )
 
@@ -62,6 +63,7 @@ func changeSchemas(t *testing.T, c client.Client, change func(*apiextensionsv1.C
 // TestObjectsOfEarlierSchemasCanEnd has an object of each kind that today's schema refuses and
 // an earlier one has stored. Its labels and finalizers can change, and it can be deleted.
 func TestObjectsOfEarlierSchemasCanEnd(t *testing.T) {
+	needs.Kubernetes(t)
 	own, err := apiserver.New(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/alioth-net/alioth/test/needs"
 	"github.com/alioth-net/alioth/test/waits"
 )
 
@@ -83,9 +84,7 @@ func TestALabThatVanishedDoesNotKeepTheFolders(t *testing.T) {
 // testGroup makes a cgroup of this host's own layout and returns its name.
 func testGroup(t *testing.T) (Cgroups, string) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root to make cgroups")
-	}
+	needs.Root(t, "to make cgroups")
 	mounts, err := Mounts()
 	if err != nil {
 		t.Fatal(err)
@@ -152,9 +151,7 @@ func TestACgroupHoldsItsDaemonsAndGoesWithAllBelowIt(t *testing.T) {
 }
 
 func TestThisMachineCanRunTheLab(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	needs.Root(t, "as the lab does")
 	if err := Check(t.Context()); err != nil {
 		t.Error(err)
 	}

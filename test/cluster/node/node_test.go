@@ -20,6 +20,7 @@ import (
 	"github.com/alioth-net/alioth/test/cluster/host"
 	"github.com/alioth-net/alioth/test/cluster/process"
 	"github.com/alioth-net/alioth/test/cluster/underlay"
+	"github.com/alioth-net/alioth/test/needs"
 	"github.com/alioth-net/alioth/test/waits"
 )
 
@@ -139,9 +140,7 @@ func TestContainerd1HasTheSectionsOfItsOwnVersion(t *testing.T) {
 // bootNode boots a machine with an underlay and cgroups of its own.
 func bootNode(t *testing.T) (Machine, process.ID) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root to make namespaces")
-	}
+	needs.Root(t, "to make namespaces")
 	topology := underlay.Topology{Lab: "anodetest", Nodes: 1, Octet: 81}
 	mounts, err := host.Mounts()
 	if err != nil {

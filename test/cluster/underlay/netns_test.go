@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/test/needs"
 )
 
 // inOwnMounts is set for the copy of the test that has a mount namespace of its own.
@@ -16,6 +18,7 @@ const inOwnMounts = "ALIOTH_TEST_OWN_MOUNTS"
 
 // On a machine that has just been started the folder of names does not exist yet.
 func TestNamesMadeBesideThoseOfIPNetnsCanBeRemoved(t *testing.T) {
+	needs.Root(t, "to make mount namespaces")
 	if os.Getenv(inOwnMounts) == "" {
 		again := exec.Command("unshare", "--mount", os.Args[0], "-test.run=^"+t.Name()+"$")
 		again.Env = append(os.Environ(), inOwnMounts+"=1")

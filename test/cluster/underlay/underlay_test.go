@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
 
+	"github.com/alioth-net/alioth/test/needs"
 	"github.com/alioth-net/alioth/test/waits"
 )
 
@@ -64,9 +65,7 @@ func TestATopologyThatCannotBeIsRefused(t *testing.T) {
 // newLab makes a small underlay that goes with the test.
 func newLab(t *testing.T) Topology {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root to make network namespaces")
-	}
+	needs.Root(t, "to make network namespaces")
 	topology := Topology{Lab: "alutest", Nodes: 2, Octet: 79}
 	t.Cleanup(func() {
 		if err := topology.Down(); err != nil {
@@ -252,9 +251,7 @@ func TestTheLastNodesAreVirtualMachines(t *testing.T) {
 }
 
 func TestAVirtualMachineHasPortsOnBothSegments(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root to make network namespaces")
-	}
+	needs.Root(t, "to make network namespaces")
 	topology := Topology{Lab: "alutest", Nodes: 2, Guests: 1, Octet: 79}
 	t.Cleanup(func() {
 		if err := topology.Down(); err != nil {

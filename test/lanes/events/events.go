@@ -43,6 +43,8 @@ type Reader struct {
 	// Passed, if set, gets tests and subtests that have passed. The output is that of the
 	// test and all its subtests so far.
 	Passed func(path, name string, output []string)
+	// Skipped, if set, gets tests and subtests that were skipped, instead of a line for people.
+	Skipped func(path, name, reason string)
 	// Tests have run so far; those whose result Go knew from before have not.
 	Tests []Test
 	// Failures are in the order in which the tests ended.
@@ -174,7 +176,7 @@ func (r *Reader) ofTest(e event, text string) {
 			p.told[e.Test] = true
 		}
 	case "skip":
-		r.Print(fmt.Sprintf("skipped %s: %s", e.Test, reason(p.output[name])))
+		r.skip(e.Package, e.Test, reason(p.output[name]))
 		if !sub {
 			delete(p.output, name)
 		}
@@ -193,6 +195,14 @@ func (r *Reader) ofTest(e event, text string) {
 		delete(p.output, name)
 		p.tests = append(p.tests, Test{Package: e.Package, Name: name, Took: time.Duration(e.Elapsed * float64(time.Second))})
 	}
+}
+
+func (r *Reader) skip(path, name, reason string) {
+	if r.Skipped != nil {
+		r.Skipped(path, name, reason)
+		return
+	}
+	r.Print(fmt.Sprintf("skipped %s: %s", name, reason))
 }
 
 // fail prints the output of a test that failed, and keeps it.

@@ -150,3 +150,22 @@ func TestTheSmallestPartIsRepeated(t *testing.T) {
 		})
 	}
 }
+
+func TestSkippedTestsGoToThoseWhoCountThem(t *testing.T) {
+	var printed, skipped []string
+	r := events.Reader{
+		Print:   func(line string) { printed = append(printed, line) },
+		Skipped: func(path, name, reason string) { skipped = append(skipped, path+" "+name+": "+reason) },
+	}
+	for _, line := range []string{
+		`{"Action":"output","Package":"p","Test":"TestA","Output":"    a_test.go:3: needs root, to make cgroups\n"}`,
+		`{"Action":"output","Package":"p","Test":"TestA","Output":"--- SKIP: TestA (0.00s)\n"}`,
+		`{"Action":"skip","Package":"p","Test":"TestA"}`,
+		`{"Action":"pass","Package":"p"}`,
+	} {
+		r.Line(line)
+	}
+	if want := []string{"p TestA: needs root, to make cgroups"}; !cmp.Equal(skipped, want) || len(printed) > 0 {
+		t.Errorf("skipped %q, printed %q, want %q and nothing", skipped, printed, want)
+	}
+}

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/alioth-net/alioth/test/freeport"
+	"github.com/alioth-net/alioth/test/needs"
 	"github.com/alioth-net/alioth/test/testtool/load"
 	"github.com/alioth-net/alioth/test/testtool/report"
 	"github.com/alioth-net/alioth/test/testtool/server"
@@ -135,6 +136,7 @@ func TestConnectionsAreCounted(t *testing.T) {
 }
 
 func TestEchoesAreCounted(t *testing.T) {
+	needs.Root(t, "to open raw sockets")
 	got, err := load.Echo(t.Context(), netip.MustParseAddr("127.0.0.1"), 100*time.Millisecond)
 	if errors.Is(err, syscall.EPERM) {
 		t.Skip("raw sockets need CAP_NET_RAW")
@@ -145,6 +147,7 @@ func TestEchoesAreCounted(t *testing.T) {
 }
 
 func TestEchoesEndWithTheContext(t *testing.T) {
+	needs.Root(t, "to open raw sockets")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := load.Echo(ctx, netip.MustParseAddr("127.0.0.1"), time.Hour)

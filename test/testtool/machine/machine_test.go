@@ -16,6 +16,7 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/test/needs"
 	"github.com/alioth-net/alioth/test/testtool/machine"
 )
 
@@ -23,6 +24,7 @@ import (
 // network namespace that the thread is in.
 func inNew(t *testing.T, do func() error) {
 	t.Helper()
+	needs.Root(t, "to make network namespaces")
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread() // and never unlocked: the thread ends here

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/alioth-net/alioth/test/freeport"
+	"github.com/alioth-net/alioth/test/needs"
 	"github.com/alioth-net/alioth/test/testtool/probe"
 	"github.com/alioth-net/alioth/test/testtool/report"
 	"github.com/alioth-net/alioth/test/testtool/server"
@@ -145,6 +146,7 @@ func TestAnAttemptCutShortDoesNotHideTheErrorBeforeIt(t *testing.T) {
 }
 
 func TestPingCountsEveryReply(t *testing.T) {
+	needs.Root(t, "to open raw sockets")
 	for _, target := range []string{"127.0.0.1", "::1"} {
 		t.Run(target, func(t *testing.T) {
 			got, err := probe.Ping(t.Context(), probe.Series{
@@ -161,6 +163,7 @@ func TestPingCountsEveryReply(t *testing.T) {
 }
 
 func TestFirstReplyEndsWithTheReplyOrWithItsContext(t *testing.T) {
+	needs.Root(t, "to open raw sockets")
 	before := time.Now()
 	at, err := probe.FirstReply(t.Context(), netip.MustParseAddr("127.0.0.1"), time.Millisecond)
 	if err != nil || at.Before(before) {

@@ -18,6 +18,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/test/needs"
 	"github.com/alioth-net/alioth/test/waits"
 )
 
@@ -56,9 +57,7 @@ type Function struct {
 // Test machines hide the adapters that are not theirs: only an emulated one is found.
 func Find(t testing.TB) Adapter {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root, to make virtual functions")
-	}
+	needs.Root(t, "to make virtual functions")
 	adapter, err := find()
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,110 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+func TestATestIsFoundByItsName(t *testing.T) {
+	file := func(name string) *fstest.MapFile {
+		return &fstest.MapFile{Data: []byte("package p\n\nfunc " + name + "(t *testing.T) {}\n")}
+	}
+	tree := fstest.MapFS{
+		"a/x_test.go":               file("TestOne"),
+		"a/y_test.go":               file("TestBoth"),
+		"a/z_test.go":               file("TestOneMore"),
+		"b/c/x_test.go":             file("TestBoth"),
+		"b/testdata/x_test.go":      file("TestOne"),
+		".hidden/x_test.go":         file("TestOne"),
+		"other/go.mod":              {Data: []byte("module other\n")},
+		"other/x_test.go":           file("TestOne"),
+		"a/notatest.go":             file("TestTwo"),
+		"a/string_test.go":          {Data: []byte("package p\n\nvar s = `func TestTwo(t *testing.T)`\n")},
+		"test/cluster/up/x_test.go": file("TestUp"),
+	}
+	for name, tt := range map[string]struct{ name, only, want, err string }{
+		"one package":            {"TestOne", "", "./a", ""},
+		"a subtest":              {"TestOne/of several words", "", "./a", ""},
+		"two packages":           {"TestBoth", "", "", "2 packages have a test TestBoth; set PACKAGE to one of: ./a ./b/c"},
+		"one of them":            {"TestBoth", "./b/c", "./b/c", ""},
+		"a folder as people say": {"TestBoth", "b/c/", "./b/c", ""},
+		"another package":        {"TestOne", "./b", "", "package ./b has no test TestOne; these have one: ./a"},
+		"no package":             {"TestTwo", "", "", "no package has a test TestTwo"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := find(tree, tt.name, tt.only)
+			if got != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("got %q, %v; want %q, %q", got, err, tt.want, tt.err)
+			}
+		})
+	}
+}
+
+func TestTheFirstStepOfAPackageCounts(t *testing.T) {
+	steps, err := parseSteps([]string{"test-api=./test/api/chart ./test/api/...", "test-scenes=./test/e2e", "test-unit=./..."})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		"./test/api/chart": "test-api", "./test/api/a/b": "test-api", "./test/e2e": "test-scenes",
+		"./test/e2e/roles": "test-unit", "./test/apitool": "test-unit", "./cnid": "test-unit",
+	} {
+		if got := stepOf(steps, path); got != want {
+			t.Errorf("%s has step %q, want %q", path, got, want)
+		}
+	}
+	if _, err := parseSteps([]string{"./test/e2e"}); err == nil {
+		t.Error("a step without a name is accepted")
+	}
+}
+
+func TestExpressionsMatchOneTestAlone(t *testing.T) {
+	if got, want := expression("TestA/10.0.0.1 answers"), `^TestA$/^10\.0\.0\.1 answers$`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// TestMakeRunsEachTestByItsStep asks the Makefile itself, without running anything: the steps of
+// this test's package and of a package with a lab.
+func TestMakeRunsEachTestByItsStep(t *testing.T) {
+	out, err := exec.Command("make", "-C", "../..", "--no-print-directory", "-n", "test-one", "T=TestMakeRunsEachTestByItsStep").CombinedOutput()
+	if err != nil {
+		t.Fatalf("make -n test-one: %v\n%s", err, out)
+	}
+	var texts []string
+	for rest := string(out); ; {
+		_, after, ok := strings.Cut(rest, `--step "`)
+		if !ok {
+			break
+		}
+		text, after, _ := strings.Cut(after, `"`)
+		texts, rest = append(texts, text), after
+	}
+	steps, err := parseSteps(texts)
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, out)
+	}
+	for name, want := range map[string]string{
+		"TestMakeRunsEachTestByItsStep": "test-unit",
+		"TestAnythingMayHappen":         "test-operator",
+		"TestTheInventoryIsAsComputed":  "test-api",
+		"TestReports":                   "test-scenes",
+		"TestWhatAPodOfALostNodeHeldIsReleasedOnlyOnceTheNodeIsFenced": "test-faults",
+		"TestUpDownLeavesNothing":                                      "test-updown",
+	} {
+		path, err := find(os.DirFS("../.."), name, "")
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if got := stepOf(steps, path); got != want {
+			t.Errorf("%s of %s has step %q, want %q", name, path, got, want)
+		}
+	}
+}

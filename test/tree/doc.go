@@ -1,0 +1,5 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package tree has tests of the files of the tree that no compiler reads.
+package tree

@@ -1,0 +1,170 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package tree
+
+import (
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// read returns a file of the tree as YAML into a value.
+func read(t *testing.T, file string, into any) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(text, into); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+}
+
+// target is a line of the Makefile that begins a target.
+var target = regexp.MustCompile(`(?m)^([a-z0-9-]+):(?:[^=]|$)`)
+
+func targets(t *testing.T) (names []string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, match := range target.FindAllStringSubmatch(string(text), -1) {
+		names = append(names, match[1])
+	}
+	return names
+}
+
+// call is a command of a forge: make with one target, as root or not.
+var call = regexp.MustCompile(`^(?:sudo --preserve-env=PATH )?make ([a-z0-9-]+)$`)
+
+// TestForgesCallTargetsOnly finds commands in the definitions that nobody can repeat by make on
+// another machine.
+func TestForgesCallTargetsOnly(t *testing.T) {
+	known := targets(t)
+	commands := append(ofGitHub(t), ofGitLab(t)...)
+	for _, want := range []string{"make lint", "make test-fast", "make licenses"} {
+		if !slices.Contains(commands, want) {
+			t.Errorf("no forge calls %s", want)
+		}
+	}
+	for _, command := range commands {
+		match := call.FindStringSubmatch(command)
+		if match == nil || !slices.Contains(known, match[1]) {
+			t.Errorf("a forge calls %q, which is no target of the Makefile", command)
+		}
+	}
+}
+
+func ofGitHub(t *testing.T) (commands []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, ".github", "workflows", "*.yml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no workflows: %v", err)
+	}
+	for _, file := range files {
+		var workflow struct {
+			Jobs map[string]struct {
+				Steps []struct{ Run, Uses string }
+			}
+		}
+		read(t, ".github/workflows/"+filepath.Base(file), &workflow)
+		for _, job := range workflow.Jobs {
+			for _, step := range job.Steps {
+				if step.Uses == "" {
+					commands = append(commands, step.Run)
+				}
+			}
+		}
+	}
+	return commands
+}
+
+func ofGitLab(t *testing.T) (commands []string) {
+	t.Helper()
+	var jobs map[string]any
+	read(t, ".gitlab-ci.yml", &jobs)
+	for _, job := range jobs {
+		settings, _ := job.(map[string]any)
+		lines, _ := settings["script"].([]any)
+		for _, line := range lines {
+			text, _ := line.(string)
+			commands = append(commands, text)
+		}
+	}
+	return commands
+}
+
+// TestEachModuleGetsUpdates compares the folders of the tree with those that updates of
+// dependencies look at.
+func TestEachModuleGetsUpdates(t *testing.T) {
+	var settings struct {
+		Updates []struct {
+			Ecosystem   string `json:"package-ecosystem"`
+			Directories []string
+		}
+	}
+	read(t, ".github/dependabot.yml", &settings)
+	var listed []string
+	for _, update := range settings.Updates {
+		if update.Ecosystem == "gomod" {
+			listed = append(listed, update.Directories...)
+		}
+	}
+	slices.Sort(listed)
+	if modules := modules(t); !slices.Equal(modules, listed) {
+		t.Errorf(".github/dependabot.yml lists the modules in %v, the tree has %v", listed, modules)
+	}
+}
+
+// modules returns the folders with a go.mod.
+func modules(t *testing.T) (found []string) {
+	t.Helper()
+	err := fs.WalkDir(os.DirFS(root), ".", func(file string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && file != "." && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "testdata") {
+			return fs.SkipDir
+		}
+		if entry.Name() == "go.mod" {
+			found = append(found, path.Join("/", path.Dir(file)))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(found)
+	return found
+}
+
+// TestFormsOfIssuesAreComplete: forges ignore a form without these parts.
+func TestFormsOfIssuesAreComplete(t *testing.T) {
+	for _, name := range []string{"bug", "feature"} {
+		var form struct {
+			Name, Description string
+			Body              []struct {
+				Type, ID   string
+				Attributes struct{ Label string }
+			}
+		}
+		read(t, ".github/ISSUE_TEMPLATE/"+name+".yml", &form)
+		if form.Name == "" || form.Description == "" || len(form.Body) == 0 {
+			t.Errorf("%s.yml lacks a name, a description or a body: %+v", name, form)
+		}
+		for _, part := range form.Body {
+			if part.Type == "" || part.ID == "" || part.Attributes.Label == "" {
+				t.Errorf("%s.yml has an incomplete part: %+v", name, part)
+			}
+		}
+	}
+}
