@@ -13,7 +13,7 @@ LAB   := $(GO) run ./test/cluster/cmd/lab
 # The tests of the whole operator need nothing of the kernel and much of the processors.
 OPERATOR := ./operator ./cmd/alioth-operator
 # Packages that need no cluster. Go begins with those that are named first: the longest.
-UNIT  := ./cnid ./test/model ./api/... ./cmd/... ./cnid/... ./ebpf/... ./operator/... ./store/... ./test/bench/... ./test/cluster/... ./test/demo/... ./test/freeport/... ./test/images/... ./test/lanes/... ./test/model/... ./test/reports/... ./test/soak/... ./test/testtool/... ./test/texts/... ./test/vm/... ./test/waits/...
+UNIT  := ./cnid ./test/model ./api/... ./cmd/... ./cnid/... ./ebpf/... ./operator/... ./store/... ./test/bench/... ./test/cluster/... ./test/demo/... ./test/docs/... ./test/freeport/... ./test/images/... ./test/lanes/... ./test/model/... ./test/reports/... ./test/soak/... ./test/testtool/... ./test/texts/... ./test/vm/... ./test/waits/...
 
 # golangci-lint has govet among its linters, so tests do not vet again.
 # Collections of garbage are a fifth to a third of what tests compute.
@@ -87,6 +87,12 @@ chart: ## Package the Helm chart into bin/
 generate: ## Regenerate what is generated: deep copies, CRDs, BPF objects, the OpenAPI document
 	$(LAB) setup --generate
 	$(GO) generate ./api/... ./ebpf/... ./helm/... ./cnid/nodeipam/...
+
+docs-reference: ## Write the pages of docs/reference again that follow from the source: the API, the command lines
+	$(RUN_TESTS) -count=1 -run 'TestThePage' ./test/docs/reference ./cmd/aliothctl ./cmd/alioth-operator ./cmd/alioth-cnid -update
+
+site: ## Build a site of README.md, ARCHITECTURE.md and docs/ into bin/site
+	$(GO) run ./docs/site/build --out bin/site
 
 trust: ## Write docs/security/trust.md again: what the product reads, who may write it, what is believed
 	$(LAB) build kubernetes helm
@@ -192,4 +198,5 @@ setup: ## Install what a fresh Debian-like machine lacks, and check its kernel
 	@command -v $(GO) >/dev/null || { echo "go is not installed: install Go 1.26 or newer, see https://go.dev/doc/install" >&2; exit 1; }
 	$(LAB) setup
 
+.PHONY: docs-reference site
 .PHONY: report help demo up down down-hardware build images chart generate trust test repeat soak soak-seeds soak-busy soak-vm soak-scenes test-unit test-vm test-hardware fuzz test-api test-operator test-e2e test-scenes test-faults test-roles test-updown verify lint bench bench-scale setup
