@@ -92,7 +92,7 @@ docs-reference: ## Write the pages of docs/reference again that follow from the 
 	$(RUN_TESTS) -count=1 -run 'TestThePage' ./test/docs/reference ./cmd/aliothctl ./cmd/alioth-operator ./cmd/alioth-cnid -update
 
 site: ## Build a site of README.md, ARCHITECTURE.md and docs/ into bin/site
-	$(GO) run ./docs/site/build --out bin/site
+	$(GO) run ./test/docs/site --out bin/site
 
 trust: ## Write docs/security/trust.md again: what the product reads, who may write it, what is believed
 	$(LAB) build kubernetes helm
