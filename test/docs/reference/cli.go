@@ -14,6 +14,7 @@ import (
 // CLI returns the page of a program: each command with its arguments.
 func CLI(program *cobra.Command) (string, error) {
 	program.CompletionOptions.HiddenDefaultCmd = true
+	program.InitDefaultVersionFlag()
 	var page strings.Builder
 	fmt.Fprintf(&page, "# %s\n\n`make docs-reference` writes this page from the program; a test compares it.\n\n", program.Name())
 	err := appendCommand(&page, program)
