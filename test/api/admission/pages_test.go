@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -27,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/test/docs/pages"
 	"github.com/alioth-net/alioth/test/docs/reference"
 )
@@ -62,6 +62,8 @@ func pagesOf(t *testing.T) (list []*pages.Page) {
 // a node, or marked as fragments.
 func TestEveryManifestOfThePagesIsAccepted(t *testing.T) {
 	admin := start(t)
+	values := chartValues(t)
+	offerOfPages(t, admin)
 	objects := 0
 	for _, page := range pagesOf(t) {
 		for _, block := range page.Blocks {
@@ -71,12 +73,16 @@ func TestEveryManifestOfThePagesIsAccepted(t *testing.T) {
 			for _, content := range documentsOf(t, block.Text.Text) {
 				object := &unstructured.Unstructured{Object: content}
 				if object.GetKind() == "" {
-					if !slices.Contains(nodeNetworkGuides, strings.TrimPrefix(page.Path, "docs/")) && !isValues(t, content) {
+					if !slices.Contains(nodeNetworkGuides, strings.TrimPrefix(page.Path, "docs/")) && !isValues(content, values) {
 						t.Errorf("%s: a block without a kind is no value of the chart: mark a part of an object as ```yaml %s", page.At(block.Line), fragment)
 					}
 					continue
 				}
 				objects++
+				if object.GetKind() == "TenantNetwork" { // the API server needs a moment for the offer
+					eventually(t, func(context.Context) error { return wouldCreate(t, admin, admin, object.DeepCopy()) })
+					continue
+				}
 				err := wouldCreate(t, admin, admin, object)
 				if err != nil && page.Path == apiPage && slices.Contains(reference.ByMachine, object.GetKind()) {
 					err = wouldCreate(t, admin, as(t, operator()), object)
@@ -95,8 +101,8 @@ func TestEveryManifestOfThePagesIsAccepted(t *testing.T) {
 // apiPage has an example of every kind, those that Alioth writes too.
 const apiPage = "docs/reference/api.md"
 
-// isValues reports whether all keys are those of values of the chart.
-func isValues(t *testing.T, content map[string]any) bool {
+// chartValues returns the values of the chart.
+func chartValues(t *testing.T) map[string]any {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, "helm", "alioth", "values.yaml"))
 	if err != nil {
@@ -106,16 +112,55 @@ func isValues(t *testing.T, content map[string]any) bool {
 	if err := yaml.Unmarshal(text, &values); err != nil {
 		t.Fatal(err)
 	}
-	for key := range maps.Keys(content) {
-		if _, found := values[key]; !found {
+	return values
+}
+
+// pagesNamespace is that of all objects: namespaces of pages belong to tests that keep objects.
+const pagesNamespace = "pages"
+
+// offerOfPages makes the namespace, and offers the devices of the TenantConfigs of the pages as
+// the operator does.
+func offerOfPages(t *testing.T, admin client.Client) {
+	t.Helper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: pagesNamespace}}
+	if err := admin.Create(t.Context(), namespace); client.IgnoreAlreadyExists(err) != nil {
+		t.Fatal(err)
+	}
+	grant := &v1alpha1.TenantNetworkGrant{TenantConfig: pagesNamespace}
+	for _, page := range pagesOf(t) {
+		for _, block := range page.Blocks {
+			if block.Language != "yaml" || !strings.Contains(block.Text.Text, "kind: TenantConfig") {
+				continue
+			}
+			for _, content := range documentsOf(t, block.Text.Text) {
+				devices, _, _ := unstructured.NestedSlice(content, "hostDevices")
+				for _, device := range devices {
+					grant.Devices = append(grant.Devices, fmt.Sprint(device.(map[string]any)["name"]))
+				}
+			}
+		}
+	}
+	offer(t, grant)
+}
+
+// isValues reports whether the chart has all keys of a block, also those below others. Below an
+// empty map people may set anything.
+func isValues(content, values map[string]any) bool {
+	for key, value := range content {
+		have, found := values[key]
+		if !found {
+			return false
+		}
+		below, isMap := value.(map[string]any)
+		haveBelow, haveMap := have.(map[string]any)
+		if isMap && (!haveMap || len(haveBelow) > 0 && !isValues(below, haveBelow)) {
 			return false
 		}
 	}
 	return len(content) > 0
 }
 
-// wouldCreate asks the API server to create an object without keeping it. The administrator makes
-// the namespace before. An object that
+// wouldCreate asks the API server to create an object without keeping it. An object that
 // another test has created is applied or, if it is another one, created by another name.
 func wouldCreate(t *testing.T, admin, author client.Client, object *unstructured.Unstructured) error {
 	t.Helper()
@@ -123,14 +168,8 @@ func wouldCreate(t *testing.T, admin, author client.Client, object *unstructured
 	if err != nil {
 		return err
 	}
-	if namespaced && object.GetNamespace() == "" {
-		object.SetNamespace(metav1.NamespaceDefault)
-	}
 	if namespaced {
-		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: object.GetNamespace()}}
-		if err := admin.Create(t.Context(), namespace); client.IgnoreAlreadyExists(err) != nil {
-			return err
-		}
+		object.SetNamespace(pagesNamespace)
 	}
 	try := func(object *unstructured.Unstructured) error {
 		return author.Create(t.Context(), object, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict))

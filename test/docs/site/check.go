@@ -91,10 +91,10 @@ func parse(content []byte) (document, error) {
 	}
 	for node := range root.Descendants() {
 		for _, attribute := range node.Attr {
-			switch {
-			case attribute.Key == "id":
+			switch attribute.Key {
+			case "id":
 				page.anchors[attribute.Val] = true
-			case attribute.Key == "href" || attribute.Key == "src":
+			case "href", "src":
 				page.links = append(page.links, attribute.Val)
 			}
 		}
