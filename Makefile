@@ -114,6 +114,12 @@ generate: ## Regenerate what is generated: deep copies, CRDs, BPF objects, the O
 	$(LAB) setup --generate
 	$(GO) generate ./api/... ./ebpf/... ./helm/... ./cnid/nodeipam/...
 
+docs-reference: ## Write the pages of docs/reference again that follow from the source: the API, the command lines
+	$(RUN_TESTS) -count=1 -run 'TestThePage' ./test/docs/reference ./cmd/aliothctl ./cmd/alioth-operator ./cmd/alioth-cnid -update
+
+site: ## Build a site of README.md, ARCHITECTURE.md and docs/ into bin/site
+	$(GO) run ./test/docs/site --out bin/site
+
 trust: ## Write docs/security/trust.md again: what the product reads, who may write it, what is believed
 	$(LAB) build kubernetes helm
 	$(RUN_TESTS) -count=1 -run TestTheInventoryIsAsComputed ./test/api/trust -update
@@ -255,5 +261,5 @@ setup: ## Install what a fresh Debian-like machine lacks, and check its kernel
 	@command -v $(GO) >/dev/null || { echo "go is not installed: install Go 1.26 or newer, see https://go.dev/doc/install" >&2; exit 1; }
 	$(LAB) setup
 
-.PHONY: test-fast test-one bpf-verify licenses vulnerabilities report help demo up down down-hardware build images chart generate trust test repeat soak soak-seeds soak-busy soak-vm soak-scenes test-unit test-vm test-hardware fuzz test-api test-operator test-e2e test-scenes test-faults test-roles test-updown test-versions test-upgrade verify lint bench bench-scale setup
+.PHONY: docs-reference site test-fast test-one bpf-verify licenses vulnerabilities report help demo up down down-hardware build images chart generate trust test repeat soak soak-seeds soak-busy soak-vm soak-scenes test-unit test-vm test-hardware fuzz test-api test-operator test-e2e test-scenes test-faults test-roles test-updown test-versions test-upgrade verify lint bench bench-scale setup
 .PHONY: release soak-release

@@ -58,13 +58,13 @@ func TestTheDaemonsMetricsAreDocumentedAndWhatTheDashboardAsksFor(t *testing.T) 
 	for _, problem := range problems {
 		t.Errorf("%s: %s", problem.Metric, problem.Text)
 	}
-	docs, err := os.ReadFile("../docs/operate/operations.md")
+	docs, err := os.ReadFile("../docs/reference/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name := range families {
 		if !strings.Contains(string(docs), "`"+name+"`") {
-			t.Errorf("docs/operate/operations.md says nothing of %s", name)
+			t.Errorf("docs/reference/metrics.md says nothing of %s", name)
 		}
 	}
 	labels := map[string]bool{}

@@ -11,7 +11,7 @@ import (
 
 // TestAPodLivesOnWhereARestoredEtcdIsToldAgainWhatItForgot restores a snapshot of etcd
 // that is older than a pod's Address and annotations, in the two ways of
-// docs/operate/operations.md.
+// docs/operate/disaster.md.
 func TestAPodLivesOnWhereARestoredEtcdIsToldAgainWhatItForgot(t *testing.T) {
 	for _, tc := range []struct {
 		name string

@@ -161,13 +161,13 @@ func TestMetricsFollowPrometheusRulesAndAreDocumented(t *testing.T) {
 			t.Errorf("%s: %s", problem.Metric, problem.Text)
 		}
 	}
-	docs, err := os.ReadFile("../docs/operate/operations.md")
+	docs, err := os.ReadFile("../docs/reference/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range own {
 		if !strings.Contains(string(docs), "`"+name+"`") {
-			t.Errorf("docs/operate/operations.md says nothing of %s", name)
+			t.Errorf("docs/reference/metrics.md says nothing of %s", name)
 		}
 	}
 }

@@ -18,7 +18,7 @@ func TestMetricsHaveAllLabelsFromTheStartAndAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	docs, err := os.ReadFile("../../docs/operate/operations.md")
+	docs, err := os.ReadFile("../../docs/reference/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,12 +28,12 @@ func TestMetricsHaveAllLabelsFromTheStartAndAreDocumented(t *testing.T) {
 		_, row, found := strings.Cut(string(docs), "| `"+family.GetName()+"` |")
 		row, _, _ = strings.Cut(row, "\n")
 		if !found {
-			t.Errorf("docs/operate/operations.md has no row for %s", family.GetName())
+			t.Errorf("docs/reference/metrics.md has no row for %s", family.GetName())
 		}
 		for _, metric := range family.GetMetric() {
 			for _, label := range metric.GetLabel() {
 				if !strings.Contains(row, "`"+label.GetValue()+"`") {
-					t.Errorf("docs/operate/operations.md does not explain %s of %s", label.GetValue(), family.GetName())
+					t.Errorf("docs/reference/metrics.md does not explain %s of %s", label.GetValue(), family.GetName())
 				}
 			}
 		}

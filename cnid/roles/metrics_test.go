@@ -52,13 +52,13 @@ alioth_role_complete{role="divider",vpc="red"} 0
 	if err := testutil.CollectAndCompare(NewCollector("n", rows, p.programmed), strings.NewReader(want)); err != nil {
 		t.Error(err)
 	}
-	docs, err := os.ReadFile("../../docs/operate/operations.md")
+	docs, err := os.ReadFile("../../docs/reference/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, text := range []string{"`alioth_role_complete` | role, vpc |", "`bouncer`", "`divider`"} {
 		if !strings.Contains(string(docs), text) {
-			t.Errorf("docs/operate/operations.md lacks %s", text)
+			t.Errorf("docs/reference/metrics.md lacks %s", text)
 		}
 	}
 }

@@ -75,7 +75,7 @@ func (r *Reconciler) expel(ctx context.Context, address *store.Address) error {
 	holder := address.Holder
 	r.Distrust.Report(address.Node, v1alpha1.AddressNotOfNodeReason, fmt.Sprintf(
 		"Address %s names pod %s/%s (UID %s) on this node, but the pod is %s: the Address was ignored and deleted. "+
-			"If the Address was not created by hand, the node may be compromised: see \"A node that is not believed\" in docs/operate/operations.md",
+			"If the Address was not created by hand, the node may be compromised: see docs/operate/nodes.md#a-node-with-false-reports",
 		address.Name, holder.Namespace, holder.Name, holder.UID, pod))
 	return nil
 }

@@ -27,7 +27,7 @@ func (r *Reconciler) notifyExcess() {
 		if one.Surplus > r.excess[one.Node] {
 			r.Distrust.Report(one.Node, v1alpha1.TooManyVNIsReason, fmt.Sprintf(
 				"this node's answer lists %d VNIs of deleted VPCs more than its pods can have used: the operator does not wait for these. "+
-					"Take the node for broken into: see \"A node that is not believed\" in docs/operate/operations.md", one.Surplus))
+					"Take the node for broken into: see docs/operate/nodes.md#a-node-with-false-reports", one.Surplus))
 		}
 	}
 	r.excess = now
@@ -56,7 +56,7 @@ func (r *Reconciler) notifySilent() time.Duration {
 	for _, name := range names {
 		r.Distrust.Report(name, v1alpha1.RollCallUnansweredReason, fmt.Sprintf(
 			"this node is Ready but has not reported its VNIs for %s, so VNIs of deleted VPCs can't be assigned again: "+
-				"check its alioth-cnid; if the daemon has answered, see \"A node that is not believed\" in docs/operate/operations.md", longSilence))
+				"check its alioth-cnid; if the daemon has answered, see docs/operate/nodes.md#a-node-with-false-reports", longSilence))
 	}
 	return 0
 }

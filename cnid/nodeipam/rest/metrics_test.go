@@ -122,7 +122,7 @@ func TestMetricsAreNamedAsUsualAndDocumented(t *testing.T) {
 	if err != nil || len(problems) > 0 {
 		t.Errorf("%v, %v", problems, err)
 	}
-	docs, err := os.ReadFile("../../../docs/operate/operations.md")
+	docs, err := os.ReadFile("../../../docs/reference/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestMetricsAreNamedAsUsualAndDocumented(t *testing.T) {
 	}
 	for name := range all {
 		if !strings.Contains(string(docs), "`"+name+"`") {
-			t.Errorf("docs/operate/operations.md says nothing of %s", name)
+			t.Errorf("docs/reference/metrics.md says nothing of %s", name)
 		}
 	}
 }

@@ -22,12 +22,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/restmapper"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -48,8 +45,6 @@ var (
 	yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```")
 	// inlineRequest is an element of a list of interfaces, as the tables have it.
 	inlineRequest = regexp.MustCompile("`(\\{\"[^`]*\\})`")
-	kubectlGet    = regexp.MustCompile("kubectl (?:get|describe) ([a-z,]+)([^`#\n]*)")
-	fieldSelector = regexp.MustCompile(`--field-selector (\S+)`)
 )
 
 // TestTheExamplesOfTheGuidesAreAccepted creates the objects of each document in its order,
@@ -86,59 +81,20 @@ func TestTheExamplesOfTheGuidesAreAccepted(t *testing.T) {
 	}
 }
 
-// TestTheRequestsOfTheGuidesAreValid reads the elements of lists in tables, and resolves
-// the kinds and field selectors of commands.
+// TestTheRequestsOfTheGuidesAreValid reads the elements of lists in tables.
 func TestTheRequestsOfTheGuidesAreValid(t *testing.T) {
-	admin := start(t)
-	discoverer, err := discovery.NewDiscoveryClientForConfig(shared.server.Config(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	groups, err := restmapper.GetAPIGroupResources(discoverer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	mapper := restmapper.NewDiscoveryRESTMapper(groups)
-	requests, selectors := 0, 0
+	requests := 0
 	for _, name := range guides {
-		text := readGuide(t, name)
-		for _, request := range inlineRequest.FindAllStringSubmatch(text, -1) {
+		for _, request := range inlineRequest.FindAllStringSubmatch(readGuide(t, name), -1) {
 			requests++
 			if _, err := annotations.ParseInterfaces("[" + request[1] + "]"); err != nil {
 				t.Errorf("%s: %s: %v", name, request[1], err)
 			}
 		}
-		for _, command := range kubectlGet.FindAllStringSubmatch(text, -1) {
-			for resource := range strings.SplitSeq(command[1], ",") {
-				kind, err := mapper.KindFor(schema.GroupVersionResource{Resource: resource})
-				if err != nil {
-					t.Errorf("%s: %s: %v", name, command[0], err)
-					continue
-				}
-				selector := fieldSelector.FindStringSubmatch(command[2])
-				if selector == nil {
-					continue
-				}
-				selectors++
-				if err := listBy(t.Context(), admin, kind, selector[1]); err != nil {
-					t.Errorf("%s: %s: %v", name, command[0], err)
-				}
-			}
-		}
 	}
-	if requests == 0 || selectors == 0 {
-		t.Errorf("the documents have %d requests and %d field selectors, want some of each", requests, selectors)
+	if requests == 0 {
+		t.Error("the documents have no request")
 	}
-}
-
-func listBy(ctx context.Context, c client.Client, kind schema.GroupVersionKind, selector string) error {
-	parsed, err := fields.ParseSelector(selector)
-	if err != nil {
-		return fmt.Errorf("parse %q: %w", selector, err)
-	}
-	list := new(unstructured.UnstructuredList)
-	list.SetGroupVersionKind(kind)
-	return c.List(ctx, list, client.MatchingFieldsSelector{Selector: parsed})
 }
 
 func readGuide(t *testing.T, name string) string {

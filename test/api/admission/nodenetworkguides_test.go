@@ -11,9 +11,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/restmapper"
 	"sigs.k8s.io/yaml"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
@@ -157,32 +154,5 @@ func TestTheManifestsOfTheNodeNetworkGuidesAreAccepted(t *testing.T) {
 	}
 	if created == 0 {
 		t.Error("the documents have no manifest")
-	}
-}
-
-// TestTheCommandsOfTheNodeNetworkGuidesNameKinds resolves the kinds of kubectl get and
-// describe.
-func TestTheCommandsOfTheNodeNetworkGuidesNameKinds(t *testing.T) {
-	start(t)
-	discoverer, err := discovery.NewDiscoveryClientForConfig(shared.server.Config(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	groups, err := restmapper.GetAPIGroupResources(discoverer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	mapper := restmapper.NewShortcutExpander(restmapper.NewDiscoveryRESTMapper(groups), discoverer, nil)
-	commands := 0
-	for _, name := range nodeNetworkGuides {
-		for _, command := range kubectlGet.FindAllStringSubmatch(readGuide(t, name), -1) {
-			commands++
-			if _, err := mapper.KindFor(schema.GroupVersionResource{Resource: command[1]}); err != nil {
-				t.Errorf("%s: %s: %v", name, command[0], err)
-			}
-		}
-	}
-	if commands == 0 {
-		t.Error("the documents have no command")
 	}
 }

@@ -49,8 +49,8 @@ func TestMetricsAreNamedAsUsualAndDocumented(t *testing.T) {
 	if err != nil || len(problems) > 0 {
 		t.Errorf("%v, %v", problems, err)
 	}
-	docs, err := os.ReadFile("../../../../docs/operate/operations.md")
+	docs, err := os.ReadFile("../../../../docs/reference/metrics.md")
 	if err != nil || !strings.Contains(string(docs), "`"+releasesMetric+"`") {
-		t.Errorf("docs/operate/operations.md says nothing of %s: %v", releasesMetric, err)
+		t.Errorf("docs/reference/metrics.md says nothing of %s: %v", releasesMetric, err)
 	}
 }
