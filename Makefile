@@ -13,7 +13,7 @@ LAB   := $(GO) run ./test/cluster/cmd/lab
 # The tests of the whole operator need nothing of the kernel and much of the processors.
 OPERATOR := ./operator ./cmd/alioth-operator
 # Packages that need no cluster. Go begins with those that are named first: the longest.
-UNIT  := ./cnid ./test/model ./api/... ./cmd/... ./cnid/... ./ebpf/... ./operator/... ./store/... ./test/bench/... ./test/cluster/... ./test/demo/... ./test/freeport/... ./test/images/... ./test/lanes/... ./test/model/... ./test/reports/... ./test/soak/... ./test/testtool/... ./test/texts/... ./test/vm/... ./test/waits/...
+UNIT  := ./cnid ./test/model ./api/... ./cmd/... ./cnid/... ./ebpf/... ./operator/... ./store/... ./test/bench/... ./test/cluster/... ./test/demo/... ./test/examples/... ./test/freeport/... ./test/images/... ./test/lanes/... ./test/model/... ./test/reports/... ./test/soak/... ./test/testtool/... ./test/texts/... ./test/vm/... ./test/waits/...
 
 # golangci-lint has govet among its linters, so tests do not vet again.
 # Collections of garbage are a fifth to a third of what tests compute.
