@@ -6,6 +6,7 @@ package examples
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -126,6 +127,9 @@ func TestEachExampleIsListedAndEnds(t *testing.T) {
 		t.Fatalf("find the examples: %v, %d folders", err, len(folders))
 	}
 	index, front := text(t, "docs/examples/README.md"), text(t, "README.md")
+	if count := fmt.Sprintf("[%d examples]", len(folders)); !strings.Contains(front, count) {
+		t.Errorf("README.md does not have %q", count)
+	}
 	for _, folder := range folders {
 		name := filepath.Base(folder)
 		if link := "](" + name + "/README.md)"; !strings.Contains(index, link) {
