@@ -175,7 +175,7 @@ func (o Options) refs(b *images.Builder) []string {
 		refs = append(refs, images.CoreDNS)
 	}
 	if o.CNI == CNIAlioth {
-		refs = append(refs, images.Alioth)
+		refs = append(refs, images.Alioth, images.BusyBox)
 	}
 	if b.Available(images.TestTool) {
 		refs = append(refs, images.TestTool)

@@ -24,6 +24,9 @@ const (
 	TestTool = "docker.io/alioth/testtool:dev"
 	Pause    = "docker.io/alioth/pause:dev"
 	CoreDNS  = "docker.io/alioth/coredns:dev"
+	// BusyBox is the public image that the manifests of docs/examples name. The lab has no
+	// registry, so Debian's busybox is on its nodes under that name.
+	BusyBox = "docker.io/library/busybox:1.37"
 )
 
 // busybox is where Debian's busybox-static puts its binary.
@@ -89,8 +92,10 @@ func (b *Builder) contents(ctx context.Context, ref string) (*contents, error) {
 		return newContents("/pause").file(filepath.Join(dir, "pause"), "pause"), err
 	case CoreDNS:
 		return newContents("/coredns").file(b.CoreDNS, "coredns"), nil
+	case BusyBox:
+		return withBusyBox(ctx, newContents(""))
 	}
-	return nil, fmt.Errorf("nothing is known about it: use one of %s, %s, %s, %s", Alioth, TestTool, Pause, CoreDNS)
+	return nil, fmt.Errorf("nothing is known about it: use one of %s, %s, %s, %s, %s", Alioth, TestTool, Pause, CoreDNS, BusyBox)
 }
 
 func (b *Builder) alioth(ctx context.Context) (*contents, error) {
@@ -129,12 +134,16 @@ func (b *Builder) testTool(ctx context.Context) (*contents, error) {
 	if err != nil {
 		return nil, err
 	}
+	return withBusyBox(ctx, newContents("/testtool").file(filepath.Join(dir, "testtool"), "testtool"))
+}
+
+// withBusyBox adds Debian's busybox to an image, with a link for each of its commands.
+func withBusyBox(ctx context.Context, c *contents) (*contents, error) {
 	out, err := exec.CommandContext(ctx, busybox, "--list").Output()
 	if err != nil {
 		return nil, fmt.Errorf("list the applets of %s (Debian package busybox-static): %w", busybox, err)
 	}
-	c := newContents("/testtool").dir("tmp", 0o1777)
-	c.file(filepath.Join(dir, "testtool"), "testtool").file(busybox, "bin/busybox")
+	c.dir("tmp", 0o1777).file(busybox, "bin/busybox")
 	for _, applet := range strings.Fields(string(out)) {
 		if applet != "busybox" {
 			c.link("bin/"+applet, "busybox")

@@ -150,6 +150,15 @@ func TestThePauseImageHoldsAStaticProgram(t *testing.T) {
 	}
 }
 
+func TestTheImageOfTheExamplesHasTheCommandsOfBusyBox(t *testing.T) {
+	files := list(t, buildImage(t, newBuilder(t, ""), BusyBox))
+	for _, command := range []string{"sh", "httpd", "wget", "ping", "ip", "nslookup", "sleep"} {
+		if files["bin/"+command] != "busybox" {
+			t.Errorf("bin/%s leads to %q, want busybox", command, files["bin/"+command])
+		}
+	}
+}
+
 func TestAnImageThatCannotBeBuiltSaysWhatIsMissing(t *testing.T) {
 	b := newBuilder(t, "")
 	b.Root = t.TempDir()

@@ -160,7 +160,7 @@ func (l *lab) imagesCommand() *cobra.Command {
 				return l.printRelease(cmd.Context(), programs.Cache, of, refs)
 			}
 			if len(refs) == 0 {
-				refs = []string{images.Alioth, images.TestTool, images.Pause, images.CoreDNS}
+				refs = []string{images.Alioth, images.TestTool, images.Pause, images.CoreDNS, images.BusyBox}
 			}
 			builder := &images.Builder{Root: l.root, Out: filepath.Join(cluster.DefaultDir(l.root), "images"), Progress: l.progress}
 			if slices.Contains(refs, images.CoreDNS) {

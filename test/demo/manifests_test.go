@@ -35,10 +35,10 @@ func names(t *testing.T, manifest []byte) [][3]string {
 	}
 }
 
-// A reader of the README runs the demo first and applies the manifests after it. They
-// must neither change the demo's tenants nor lack a namespace.
-func TestTheManifestsOfTheReadmeApplyAfterTheDemo(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
+// A reader of the README runs the demo first and applies the manifests of the page about
+// pods after it. They must neither change the demo's tenants nor lack a namespace.
+func TestTheManifestsOfThePageAboutPodsApplyAfterTheDemo(t *testing.T) {
+	page, err := os.ReadFile("../../docs/tenants/pods.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,21 +49,21 @@ func TestTheManifestsOfTheReadmeApplyAfterTheDemo(t *testing.T) {
 		}
 	}
 	created := map[string]bool{}
-	blocks := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```").FindAllSubmatch(readme, -1)
+	blocks := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```").FindAllSubmatch(page, -1)
 	for _, block := range blocks {
 		for _, name := range names(t, block[1]) {
 			kind, namespace := name[0], name[1]
 			if demo[name] {
-				t.Errorf("%v of the README is an object of the demo too", name)
+				t.Errorf("%v of the page is an object of the demo too", name)
 			}
 			if kind == "Namespace" {
 				created[name[2]] = true
 			} else if namespace != "" && !created[namespace] {
-				t.Errorf("%v of the README is in a namespace that no manifest before it creates", name)
+				t.Errorf("%v of the page is in a namespace that no manifest before it creates", name)
 			}
 		}
 	}
 	if len(demo) == 0 || len(created) == 0 {
-		t.Errorf("%d objects of the demo, %d namespaces of the README: want some", len(demo), len(created))
+		t.Errorf("%d objects of the demo, %d namespaces of the page: want some", len(demo), len(created))
 	}
 }
