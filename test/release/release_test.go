@@ -183,7 +183,7 @@ func TestAModifiedCloneGivesNoRelease(t *testing.T) {
 func clone(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "alioth")
-	if out, err := exec.CommandContext(t.Context(), "git", "clone", "-q", "--no-hardlinks", root, dir).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "git", "clone", "-q", "--shared", root, dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return dir
