@@ -79,24 +79,33 @@ type manifest struct {
 // manifests are the files of rendered templates.
 func manifests() []manifest {
 	return []manifest{
-		{"crds.yaml", "The kinds of Alioth. Apply this file first, and wait:\n" +
-			"  kubectl apply --server-side -f crds.yaml\n" +
-			"  kubectl wait --for=condition=Established -f crds.yaml",
-			[]string{"--show-only", "templates/crds.yaml"}},
-		{"manifests.yaml", "Alioth, as the chart renders it with its default values, for the namespace alioth-system.\n" +
-			"Other values, or service ranges of two families, need the chart. Replace the placeholders:\n" +
-			"  " + HostPlaceholder + "  the address at which nodes reach the API server, without the Service kubernetes\n" +
-			"  " + RangePlaceholder + "    the API server's --service-cluster-ip-range, for example 10.96.0.0/12\n" +
-			"The port is 6443 (--api-server-port, KUBERNETES_SERVICE_PORT). Then, after crds.yaml:\n" +
-			"  kubectl create namespace alioth-system\n" +
-			"  sed -e 's|" + HostPlaceholder + "|192.0.2.10|' -e 's|" + RangePlaceholder + "|10.96.0.0/12|' manifests.yaml | kubectl apply --server-side -f -",
-			[]string{"--set", "crds.enabled=false", "--no-hooks", "--api-versions", "alioth.dev/v1alpha1/VPC"}},
-		{"uninstall.yaml", "The Job that cleans all nodes. It refuses while pods have addresses. Replace the placeholders\n" +
-			HostPlaceholder + " and " + RangePlaceholder + " as in manifests.yaml, apply the file, and wait for the Job to be\n" +
-			"complete. Then delete the objects of this file, manifests.yaml and crds.yaml. The last one\n" +
-			"deletes all VPCs:\n" +
-			"  kubectl wait --for=condition=Complete --timeout=10m -n alioth-system job --all",
-			[]string{"--show-only", "templates/uninstall.yaml"}},
+		{
+			name: "crds.yaml",
+			text: "The kinds of Alioth. Apply this file first, and wait:\n" +
+				"  kubectl apply --server-side -f crds.yaml\n" +
+				"  kubectl wait --for=condition=Established -f crds.yaml",
+			args: []string{"--show-only", "templates/crds.yaml"},
+		},
+		{
+			name: "manifests.yaml",
+			text: "Alioth, as the chart renders it with its default values, for the namespace alioth-system.\n" +
+				"Other values, or service ranges of two families, need the chart. Replace the placeholders:\n" +
+				"  " + HostPlaceholder + "  the address at which nodes reach the API server, without the Service kubernetes\n" +
+				"  " + RangePlaceholder + "    the API server's --service-cluster-ip-range, for example 10.96.0.0/12\n" +
+				"The port is 6443 (--api-server-port, KUBERNETES_SERVICE_PORT). Then, after crds.yaml:\n" +
+				"  kubectl create namespace alioth-system\n" +
+				"  sed -e 's|" + HostPlaceholder + "|192.0.2.10|' -e 's|" + RangePlaceholder + "|10.96.0.0/12|' manifests.yaml | kubectl apply --server-side -f -",
+			args: []string{"--set", "crds.enabled=false", "--no-hooks", "--api-versions", "alioth.dev/v1alpha1/VPC"},
+		},
+		{
+			name: "uninstall.yaml",
+			text: "The Job that cleans all nodes. It refuses while pods have addresses. Replace the placeholders\n" +
+				HostPlaceholder + " and " + RangePlaceholder + " as in manifests.yaml, apply the file, and wait for the Job to be\n" +
+				"complete. Then delete the objects of this file, manifests.yaml and crds.yaml. The last one\n" +
+				"deletes all VPCs:\n" +
+				"  kubectl wait --for=condition=Complete --timeout=10m -n alioth-system job --all",
+			args: []string{"--show-only", "templates/uninstall.yaml"},
+		},
 	}
 }
 
