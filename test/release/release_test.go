@@ -208,6 +208,10 @@ func TestTwoFoldersGiveTheSameRelease(t *testing.T) {
 		}
 		sums[name] = string(text)
 		runs(t.Context(), t, filepath.Join(dir, binary("aliothctl", "amd64")))
+		// The folders take several hundred megabytes each.
+		if err := errors.Join(os.RemoveAll(dir), os.RemoveAll(tree)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if one, two := sums["one"], sums["the-second-of-two-folders"]; one != two {
 		t.Errorf("the folders differ:\n%s\n%s", one, two)
