@@ -26,7 +26,7 @@ func (b *builder) chart(ctx context.Context) (err error) {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if _, err := b.helm(ctx, "package", filepath.Join(b.Root, "helm/alioth"), "--destination", dir); err != nil {
+	if _, err := runHelm(ctx, &b.Tools, "package", filepath.Join(b.Root, "helm/alioth"), "--destination", dir); err != nil {
 		return err
 	}
 	name := "alioth-" + version.Number + ".tgz"
@@ -42,9 +42,9 @@ func (b *builder) chart(ctx context.Context) (err error) {
 	return errors.Join(archive.Repack(out, packed, b.stamp.Time), out.Close())
 }
 
-// helm returns what a command of helm prints.
-func (b *builder) helm(ctx context.Context, args ...string) (string, error) {
-	dir, err := b.Tools.Ensure(ctx, build.Helm())
+// runHelm returns what a command of helm prints.
+func runHelm(ctx context.Context, tools *build.Builder, args ...string) (string, error) {
+	dir, err := tools.Ensure(ctx, build.Helm())
 	if err != nil {
 		return "", err
 	}
@@ -58,13 +58,15 @@ func (b *builder) helm(ctx context.Context, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// Placeholders in the manifests. The range is one of documents until the text is replaced,
-// because the chart refuses a text.
+// Placeholders in the manifests.
 const (
-	hostPlaceholder  = "API-SERVER-HOST"
-	rangePlaceholder = "SERVICE-RANGE"
-	rangeInRendering = "192.0.2.0/24"
+	HostPlaceholder  = "API-SERVER-HOST"
+	RangePlaceholder = "SERVICE-RANGE"
 )
+
+// rangeInRendering stands for RangePlaceholder while helm renders, because the chart refuses a
+// text. It is a range of documents, so nothing else has it.
+const rangeInRendering = "192.0.2.0/24"
 
 // manifest is a file for people without Helm.
 type manifest struct {
@@ -77,49 +79,65 @@ type manifest struct {
 // manifests are the files of rendered templates.
 func manifests() []manifest {
 	return []manifest{
-		{"crds.yaml", "The kinds of Alioth. Apply this file first, and wait:\n" +
-			"  kubectl apply --server-side -f crds.yaml\n" +
-			"  kubectl wait --for=condition=Established -f crds.yaml",
-			[]string{"--show-only", "templates/crds.yaml"}},
-		{"manifests.yaml", "Alioth, as the chart renders it with its default values, for the namespace alioth-system.\n" +
-			"Other values, or service ranges of two families, need the chart. Replace the placeholders:\n" +
-			"  " + hostPlaceholder + "  the address at which nodes reach the API server, without the Service kubernetes\n" +
-			"  " + rangePlaceholder + "    the API server's --service-cluster-ip-range, for example 10.96.0.0/12\n" +
-			"The port is 6443 (--api-server-port, KUBERNETES_SERVICE_PORT). Then, after crds.yaml:\n" +
-			"  kubectl create namespace alioth-system\n" +
-			"  sed -e 's|" + hostPlaceholder + "|192.0.2.10|' -e 's|" + rangePlaceholder + "|10.96.0.0/12|' manifests.yaml | kubectl apply --server-side -f -",
-			[]string{"--set", "crds.enabled=false", "--no-hooks", "--api-versions", "alioth.dev/v1alpha1/VPC"}},
-		{"uninstall.yaml", "The Job that cleans all nodes. It refuses while pods have addresses. Apply this file with the\n" +
-			"placeholders replaced as in manifests.yaml, and wait for the Job to be complete. Then delete\n" +
-			"the objects of this file, manifests.yaml and crds.yaml. Deleting crds.yaml deletes all VPCs:\n" +
-			"  kubectl wait --for=condition=Complete --timeout=10m -n alioth-system job --all",
-			[]string{"--show-only", "templates/uninstall.yaml"}},
+		{
+			name: "crds.yaml",
+			text: "The kinds of Alioth. Apply this file first, and wait:\n" +
+				"  kubectl apply --server-side -f crds.yaml\n" +
+				"  kubectl wait --for=condition=Established -f crds.yaml",
+			args: []string{"--show-only", "templates/crds.yaml"},
+		},
+		{
+			name: "manifests.yaml",
+			text: "Alioth, as the chart renders it with its default values, for the namespace alioth-system.\n" +
+				"Other values, or service ranges of two families, need the chart. Replace the placeholders:\n" +
+				"  " + HostPlaceholder + "  the address at which nodes reach the API server, without the Service kubernetes\n" +
+				"  " + RangePlaceholder + "    the API server's --service-cluster-ip-range, for example 10.96.0.0/12\n" +
+				"The port is 6443 (--api-server-port, KUBERNETES_SERVICE_PORT). Then, after crds.yaml:\n" +
+				"  kubectl create namespace alioth-system\n" +
+				"  sed -e 's|" + HostPlaceholder + "|192.0.2.10|' -e 's|" + RangePlaceholder + "|10.96.0.0/12|' manifests.yaml | kubectl apply --server-side -f -",
+			args: []string{"--set", "crds.enabled=false", "--no-hooks", "--api-versions", "alioth.dev/v1alpha1/VPC"},
+		},
+		{
+			name: "uninstall.yaml",
+			text: "The Job that cleans all nodes. It refuses while pods have addresses. Replace the placeholders\n" +
+				HostPlaceholder + " and " + RangePlaceholder + " as in manifests.yaml, apply the file, and wait for the Job to be\n" +
+				"complete. Then delete the objects of this file, manifests.yaml and crds.yaml. The last one\n" +
+				"deletes all VPCs:\n" +
+				"  kubectl wait --for=condition=Complete --timeout=10m -n alioth-system job --all",
+			args: []string{"--show-only", "templates/uninstall.yaml"},
+		},
 	}
 }
 
-// manifests renders the chart for people without Helm.
+// manifests writes the files for people without Helm.
 func (b *builder) manifests(ctx context.Context) error {
-	for _, m := range manifests() {
-		text, err := b.render(ctx, m)
-		if err != nil {
-			return err
-		}
-		if err := b.write(m.name, text); err != nil {
+	files, err := Manifests(ctx, b.Root, b.Tools)
+	if err != nil {
+		return err
+	}
+	for name, text := range files {
+		if err := b.write(name, text); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (b *builder) render(ctx context.Context, m manifest) (string, error) {
-	args := []string{
-		"template", "alioth", filepath.Join(b.Root, "helm/alioth"), "--namespace", "alioth-system",
-		"--set", "apiServer.host=" + hostPlaceholder, "--set", "serviceCIDRs={" + rangeInRendering + "}",
+// Manifests renders the chart of a work tree for people without Helm, and returns the files by
+// their names.
+func Manifests(ctx context.Context, root string, tools build.Builder) (files map[string]string, err error) {
+	files = map[string]string{}
+	for _, m := range manifests() {
+		args := append([]string{
+			"template", "alioth", filepath.Join(root, "helm/alioth"), "--namespace", "alioth-system",
+			"--set", "apiServer.host=" + HostPlaceholder, "--set", "serviceCIDRs={" + rangeInRendering + "}",
+		}, m.args...)
+		text, err := runHelm(ctx, &tools, args...)
+		if err != nil {
+			return nil, fmt.Errorf("render %s: %w", m.name, err)
+		}
+		comment := "# Alioth " + version.Number + ". " + strings.ReplaceAll(m.text, "\n", "\n# ") + "\n"
+		files[m.name] = comment + strings.ReplaceAll(text, rangeInRendering, RangePlaceholder)
 	}
-	text, err := b.helm(ctx, append(args, m.args...)...)
-	if err != nil {
-		return "", err
-	}
-	comment := "# Alioth " + version.Number + ". " + strings.ReplaceAll(m.text, "\n", "\n# ") + "\n"
-	return comment + strings.ReplaceAll(text, rangeInRendering, rangePlaceholder), nil
+	return files, nil
 }

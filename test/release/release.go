@@ -79,7 +79,7 @@ func (b *builder) fill(ctx context.Context) error {
 		title string
 		run   func(context.Context) error
 	}{
-		{"release notes", b.notes},
+		{"release notes and licence", b.texts},
 		{"binaries", b.binaries},
 		{"the image", b.image},
 		{"the chart", b.chart},
@@ -95,7 +95,8 @@ func (b *builder) fill(ctx context.Context) error {
 	return nil
 }
 
-func (b *builder) notes(context.Context) error {
+// texts writes the release notes and the licence.
+func (b *builder) texts(context.Context) error {
 	text, err := os.ReadFile(filepath.Join(b.Root, "CHANGELOG.md"))
 	if err != nil {
 		return err
@@ -104,7 +105,11 @@ func (b *builder) notes(context.Context) error {
 	if err != nil {
 		return err
 	}
-	return b.write("RELEASE_NOTES.md", notes)
+	licence, err := os.ReadFile(filepath.Join(b.Root, "LICENSE"))
+	if err != nil {
+		return err
+	}
+	return errors.Join(b.write("RELEASE_NOTES.md", notes), b.write("LICENSE", string(licence)))
 }
 
 func (b *builder) path(name string) string { return filepath.Join(b.dir, name) }
