@@ -104,7 +104,7 @@ func (c *Cluster) helmArgs(v release.Version) []string {
 		"--namespace", SystemNamespace, "--create-namespace",
 		"--set", "apiServer.host=" + c.Nodes()[0].IPv4.String(),
 		"--set", fmt.Sprintf("apiServer.port=%d", control.Port),
-		"--set", "image.tag="+tag, "--set", "image.pullPolicy=Never", "--set", "daemon.proxyHealth=true", "--set", "multiNetwork.delegation.enabled=true", "--set", "multiNetwork.globalNamespaces={alioth-global}",
+		"--set", "image.tag=" + tag, "--set", "image.pullPolicy=Never", "--set", "daemon.proxyHealth=true", "--set", "multiNetwork.delegation.enabled=true", "--set", "multiNetwork.globalNamespaces={alioth-global}",
 		"--set", "multiNetwork.vpcTypes={flannel}", "--set", "multiNetwork.vxlanDevices={" + VXLANDevice + "}", "--set", "nodeNetworkState.enabled=true",
 		"--set", "nodeIPAM.enabled=true", "--set", "nodeIPAM.infraSubnet=default", "--set", "nodeIPAM.devices={ipam*}",
 		// Tests wait until a daemon finds changes that the kernel does not report, and
