@@ -46,6 +46,8 @@ func TestChartAcceptsWhatItDocuments(t *testing.T) {
 		{"an API server by name", "apiServer.host=api.example.com"},
 		{"an API server by IPv6 address", "apiServer.host=2001:db8::10"},
 		{"updates by percentage", "daemon.maxUnavailable=25%"},
+		{"daemons that a person replaces", "daemon.updateStrategy=OnDelete"},
+		{"values of a release before these", "upgrade=null,daemon.updateStrategy=null"},
 		{"one operator", "operator.replicas=1"},
 		{"netkit where the kernel has it", "daemon.podDevice=auto"},
 		{"one family", "defaultVPC.cidrs={10.244.0.0/16},defaultVPC.subnets[0].name=default,defaultVPC.subnets[0].cidrs={10.244.0.0/16}"},

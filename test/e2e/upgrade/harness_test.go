@@ -67,6 +67,9 @@ func start(t *testing.T) *env {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		if !t.Failed() && e.other(t) == e.released {
+			return
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), waits.Limit(patience))
 		defer cancel()
 		if err := e.Lab.Install(ctx, e.present); err != nil {

@@ -140,10 +140,8 @@ func (w *town) replaceDaemon(ctx context.Context, node string) error {
 		return err
 	}
 	return scene.Until(ctx, "another daemon on "+node, func(ctx context.Context) (bool, string, error) {
+		// Between the two there is none, which is an error.
 		now, err := w.Lab.DaemonPod(ctx, node)
-		if err != nil {
-			return false, err.Error(), nil
-		}
-		return now.UID != before.UID && scene.IsReady(now), string(now.Status.Phase), nil
+		return err == nil && now.UID != before.UID && scene.IsReady(now), fmt.Sprint(err), nil
 	})
 }
