@@ -56,7 +56,7 @@ func (t *tester) test(ctx context.Context, c combination) (result run, err error
 	for _, s := range onLab() {
 		maps.Copy(tests, t.run(ctx, s, "ALIOTH_E2E=1", "ALIOTH_E2E_KEEP=1"))
 	}
-	for _, s := range onAPIServer() {
+	for _, s := range c.onAPIServer() {
 		maps.Copy(tests, t.run(ctx, s, apiserver.Variable+"="+c.Kubernetes))
 	}
 	for _, name := range slices.Sorted(maps.Keys(tests)) {
