@@ -17,9 +17,9 @@ const OldestKubernetes = "1.34"
 // its path /version, for example v1.36.3; a version that is none is not judged.
 func CheckKubernetes(gitVersion string) error {
 	server, err := utilversion.ParseGeneric(gitVersion)
-	if err != nil || server.AtLeast(utilversion.MustParseGeneric(OldestKubernetes)) {
-		return nil
+	if err == nil && server.LessThan(utilversion.MustParseGeneric(OldestKubernetes)) {
+		return fmt.Errorf("the API server has version %s, and Alioth v%s needs Kubernetes %s or newer: upgrade the control plane first; docs/install/requirements.md lists the tested versions",
+			server, Number, OldestKubernetes)
 	}
-	return fmt.Errorf("the API server has version %s, and Alioth v%s needs Kubernetes %s or newer: upgrade the control plane first; docs/install/requirements.md lists the tested versions",
-		server, Number, OldestKubernetes)
+	return nil
 }

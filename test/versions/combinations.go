@@ -94,7 +94,11 @@ func onLab() []suite {
 	}
 }
 
-// onAPIServer are the tests of CRDs and admission policies, which need an API server alone.
-func onAPIServer() []suite {
+// onAPIServer are the tests of CRDs and admission policies, which need an API server alone. A
+// combination with other programs on the nodes has the API server of an earlier one.
+func (c combination) onAPIServer() []suite {
+	if c.Versions != (cluster.Versions{Kubernetes: c.Kubernetes}) {
+		return nil
+	}
 	return []suite{{dir: "test/api/admission"}, {dir: "test/api/schema"}}
 }

@@ -34,29 +34,14 @@ type tester struct {
 func (t *tester) progress(line string) { fmt.Fprintln(t.out, "versions:", line) }
 
 // test runs one combination. The error is for what says nothing about the combination.
-func (t *tester) test(ctx context.Context, c combination) (result run, err error) {
+func (t *tester) test(ctx context.Context, c combination) (run, error) {
 	t.progress("testing " + c.name)
-	result = run{Name: c.name, Date: time.Now().UTC().Format(time.DateOnly), Commit: t.commit}
-	if _, err := cluster.Open(t.root); !errors.Is(err, cluster.ErrNotUp) {
-		return result, errors.New("a lab is up here, and this one needs its place: run first: make down")
-	}
-	defer func() {
-		// The lab goes also after an interruption.
-		down := cluster.Down(context.WithoutCancel(ctx), t.root, cluster.DefaultDir(t.root), t.progress)
-		err = errors.Join(err, down)
-	}()
-	lab, err := cluster.Up(ctx, t.root, cluster.Options{Versions: c.Versions, Progress: t.progress})
+	result := run{Name: c.name, Date: time.Now().UTC().Format(time.DateOnly), Commit: t.commit}
+	tests, err := t.testOnLab(ctx, c, &result)
 	if err != nil {
-		return result, fmt.Errorf("bring up the lab of %s: %w", c.name, err)
-	}
-	if err := describe(ctx, lab, &result); err != nil {
 		return result, err
 	}
-	tests := map[string]bool{}
-	for _, s := range onLab() {
-		maps.Copy(tests, t.run(ctx, s, "ALIOTH_E2E=1", "ALIOTH_E2E_KEEP=1"))
-	}
-	for _, s := range onAPIServer() {
+	for _, s := range c.onAPIServer() {
 		maps.Copy(tests, t.run(ctx, s, apiserver.Variable+"="+c.Kubernetes))
 	}
 	for _, name := range slices.Sorted(maps.Keys(tests)) {
@@ -67,6 +52,30 @@ func (t *tester) test(ctx context.Context, c combination) (result run, err error
 		}
 	}
 	return result, ctx.Err()
+}
+
+// testOnLab brings a lab up, describes it in result, and returns which of the scenes passed.
+func (t *tester) testOnLab(ctx context.Context, c combination, result *run) (tests map[string]bool, err error) {
+	if _, err := cluster.Open(t.root); !errors.Is(err, cluster.ErrNotUp) {
+		return nil, errors.New("a lab is up here, and this one needs its place: run first: make down")
+	}
+	defer func() {
+		// The lab goes also after an interruption.
+		down := cluster.Down(context.WithoutCancel(ctx), t.root, cluster.DefaultDir(t.root), t.progress)
+		err = errors.Join(err, down)
+	}()
+	lab, err := cluster.Up(ctx, t.root, cluster.Options{Versions: c.Versions, Progress: t.progress})
+	if err != nil {
+		return nil, fmt.Errorf("bring up the lab of %s: %w", c.name, err)
+	}
+	if err := describe(ctx, lab, result); err != nil {
+		return nil, err
+	}
+	tests = map[string]bool{}
+	for _, s := range onLab() {
+		maps.Copy(tests, t.run(ctx, s, "ALIOTH_E2E=1", "ALIOTH_E2E_KEEP=1"))
+	}
+	return tests, ctx.Err()
 }
 
 // describe asks the cluster for its versions.

@@ -84,8 +84,23 @@ func TestTheOldestVersionOfTheChartIsTested(t *testing.T) {
 	t.Errorf("no combination has an API server of version %s", version.OldestKubernetes)
 }
 
+func TestEachAPIServerHasItsOwnTestsOnce(t *testing.T) {
+	tested := map[string]int{}
+	for _, c := range combinations() {
+		tested[c.Kubernetes] += 0 // also where no combination runs them
+		if len(c.onAPIServer()) > 0 {
+			tested[c.Kubernetes]++
+		}
+	}
+	for server, times := range tested {
+		if times != 1 {
+			t.Errorf("the tests of the API server %s run %d times, want once", server, times)
+		}
+	}
+}
+
 func TestEachNamedSceneIsATest(t *testing.T) {
-	for _, s := range append(onLab(), onAPIServer()...) {
+	for _, s := range append(onLab(), combinations()[0].onAPIServer()...) {
 		packages, err := filepath.Glob(filepath.Join(root, s.dir, "*_test.go"))
 		if err != nil || len(packages) == 0 {
 			t.Fatalf("%s has no tests: %v", s.dir, err)
