@@ -180,6 +180,10 @@ func (c Cluster) judgeAPI(l *list, v Values) {
 			l.add(Blocking, APIFeatures, f.remedy, "the API server does not serve %s, which Alioth uses for %s", f.served, f.use)
 		}
 	}
+	c.judgeShared(l, v)
+	if v.APIServer.Host == "" && c.hasAlioth() {
+		return // values were given at the installation
+	}
 	if v.APIServer.Host == "" {
 		l.add(Blocking, APIServerAddress, "set the chart values apiServer.host and apiServer.port to an address that all nodes reach without a Service"+likely(c.Endpoints),
 			"the chart value apiServer.host is not set")
@@ -187,6 +191,10 @@ func (c Cluster) judgeAPI(l *list, v Values) {
 		l.add(Blocking, APIServerAddress, "give the address of a control plane node or of a load balancer"+likely(c.Endpoints),
 			"the chart value apiServer.host (%s) is the ClusterIP of a Service, which is not served before Alioth runs", host)
 	}
+}
+
+// judgeShared looks for the Services that pods of every VPC reach.
+func (c Cluster) judgeShared(l *list, v Values) {
 	for _, service := range v.SharedServices {
 		if len(c.Services) > 0 && !slices.Contains(c.Services, service) {
 			l.add(Warning, SharedServices, "set the chart value sharedServices to the Services of the Kubernetes API and of cluster DNS",

@@ -91,6 +91,7 @@ func clusterCases() []clusterCase {
 			c.Served = slices.DeleteFunc(c.Served, func(s string) bool { return strings.HasPrefix(s, "flowcontrol") })
 		}, nil},
 		{"no address", one + "apiServer: {host: ''}", false, nothing, []finding{{blocking, preflight.APIServerAddress, "for example 192.0.2.10 and 6443"}}},
+		{"no address of an installation", one + "apiServer: {host: ''}", false, set("alioth-system", "alioth-cnid", "docker.io/alioth/alioth:dev"), []finding{{note, preflight.Present, ""}}},
 		{"a ClusterIP as address", one + "apiServer: {host: 10.96.0.1}", false, nothing, []finding{{blocking, preflight.APIServerAddress, "ClusterIP"}}},
 		{"another name of cluster DNS", one, false, func(c *preflight.Cluster) { c.Services[1] = "kube-system/coredns" }, []finding{{warning, preflight.SharedServices, "kube-system/kube-dns"}}},
 		{"a long name", one, false, node(func(n *preflight.ClusterNode) { n.Name = strings.Repeat("n", 250) }), []finding{{blocking, preflight.NodeNames, "250 characters"}}},
