@@ -97,6 +97,9 @@ func JudgeCluster(c Cluster, v Values, inside bool) []Finding {
 		l.add(Warning, NotRead, "run the command with the rights of a cluster administrator", "%s", unread)
 	}
 	c.judgeAPI(l, v)
+	if len(c.Nodes) > 0 && len(c.labelled(v)) == 0 {
+		l.add(Note, NodePlatform, "label the nodes one by one ("+guide+"), or correct the value", "the chart value daemon.nodeSelector selects no node now; all Linux nodes were checked")
+	}
 	for _, n := range c.selected(v) {
 		l.all = append(l.all, n.judge(inside)...)
 	}
@@ -117,8 +120,17 @@ func (c Cluster) Linux(v Values) []ClusterNode {
 	return slices.DeleteFunc(c.selected(v), func(n ClusterNode) bool { return n.OS != "linux" })
 }
 
-// selected returns the nodes that get a daemon.
-func (c Cluster) selected(v Values) (nodes []ClusterNode) {
+// selected returns the nodes that get a daemon. If none has the labels yet, as before a change
+// node by node, these are all Linux nodes.
+func (c Cluster) selected(v Values) []ClusterNode {
+	if nodes := c.labelled(v); len(nodes) > 0 {
+		return nodes
+	}
+	return slices.DeleteFunc(slices.Clone(c.Nodes), func(n ClusterNode) bool { return n.OS != "linux" })
+}
+
+// labelled returns the nodes that the chart selects now.
+func (c Cluster) labelled(v Values) (nodes []ClusterNode) {
 	for _, n := range c.Nodes {
 		selected := true
 		for key, value := range v.Daemon.NodeSelector {

@@ -98,6 +98,9 @@ func clusterCases() []clusterCase {
 		{"another architecture", one, false, node(func(n *preflight.ClusterNode) { n.Arch = "s390x" }), []finding{{blocking, preflight.NodePlatform, "s390x"}}},
 		{"Windows that is not selected", one, false, node(func(n *preflight.ClusterNode) { n.OS, n.Labels = "windows", nil }), nil},
 		{"Windows that is selected", one + "daemon: {nodeSelector: {kubernetes.io/os: null}}", false, node(func(n *preflight.ClusterNode) { n.OS, n.Labels = "windows", nil }), []finding{{blocking, preflight.NodePlatform, "windows"}}},
+		{"a label that no node has yet", one + "daemon: {nodeSelector: {example.com/network: alioth}}", false, node(func(n *preflight.ClusterNode) { n.Internal = nil }), []finding{
+			{note, preflight.NodePlatform, "selects no node now"}, {blocking, preflight.NodeAddresses, "node2"},
+		}},
 		{"not ready", one, false, node(func(n *preflight.ClusterNode) { n.Ready = false }), []finding{{warning, preflight.NodesReady, "node2"}}},
 		{"an old runtime", one, false, node(func(n *preflight.ClusterNode) { n.Runtime = "containerd://1.6.20" }), []finding{{warning, preflight.ContainerRuntime, "1.6.20"}}},
 		{"no internal address", one, false, node(func(n *preflight.ClusterNode) { n.Internal = nil }), []finding{{blocking, preflight.NodeAddresses, "InternalIP"}}},
