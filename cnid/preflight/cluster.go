@@ -97,6 +97,9 @@ func JudgeCluster(c Cluster, v Values, inside bool) []Finding {
 		l.add(Warning, NotRead, "run the command with the rights of a cluster administrator", "%s", unread)
 	}
 	c.judgeAPI(l, v)
+	if len(c.Nodes) > 0 && len(c.labelled(v)) == 0 {
+		l.add(Note, NodePlatform, "label the nodes one by one ("+guide+"), or correct the value", "the chart value daemon.nodeSelector selects no node now; all Linux nodes were checked")
+	}
 	for _, n := range c.selected(v) {
 		l.all = append(l.all, n.judge(inside)...)
 	}
@@ -117,8 +120,17 @@ func (c Cluster) Linux(v Values) []ClusterNode {
 	return slices.DeleteFunc(c.selected(v), func(n ClusterNode) bool { return n.OS != "linux" })
 }
 
-// selected returns the nodes that get a daemon.
-func (c Cluster) selected(v Values) (nodes []ClusterNode) {
+// selected returns the nodes that get a daemon. If none has the labels yet, as before a change
+// node by node, these are all Linux nodes.
+func (c Cluster) selected(v Values) []ClusterNode {
+	if nodes := c.labelled(v); len(nodes) > 0 {
+		return nodes
+	}
+	return slices.DeleteFunc(slices.Clone(c.Nodes), func(n ClusterNode) bool { return n.OS != "linux" })
+}
+
+// labelled returns the nodes that the chart selects now.
+func (c Cluster) labelled(v Values) (nodes []ClusterNode) {
 	for _, n := range c.Nodes {
 		selected := true
 		for key, value := range v.Daemon.NodeSelector {
@@ -180,6 +192,10 @@ func (c Cluster) judgeAPI(l *list, v Values) {
 			l.add(Blocking, APIFeatures, f.remedy, "the API server does not serve %s, which Alioth uses for %s", f.served, f.use)
 		}
 	}
+	c.judgeShared(l, v)
+	if v.APIServer.Host == "" && c.hasAlioth() {
+		return // values were given at the installation
+	}
 	if v.APIServer.Host == "" {
 		l.add(Blocking, APIServerAddress, "set the chart values apiServer.host and apiServer.port to an address that all nodes reach without a Service"+likely(c.Endpoints),
 			"the chart value apiServer.host is not set")
@@ -187,6 +203,10 @@ func (c Cluster) judgeAPI(l *list, v Values) {
 		l.add(Blocking, APIServerAddress, "give the address of a control plane node or of a load balancer"+likely(c.Endpoints),
 			"the chart value apiServer.host (%s) is the ClusterIP of a Service, which is not served before Alioth runs", host)
 	}
+}
+
+// judgeShared looks for the Services that pods of every VPC reach.
+func (c Cluster) judgeShared(l *list, v Values) {
 	for _, service := range v.SharedServices {
 		if len(c.Services) > 0 && !slices.Contains(c.Services, service) {
 			l.add(Warning, SharedServices, "set the chart value sharedServices to the Services of the Kubernetes API and of cluster DNS",

@@ -91,12 +91,16 @@ func clusterCases() []clusterCase {
 			c.Served = slices.DeleteFunc(c.Served, func(s string) bool { return strings.HasPrefix(s, "flowcontrol") })
 		}, nil},
 		{"no address", one + "apiServer: {host: ''}", false, nothing, []finding{{blocking, preflight.APIServerAddress, "for example 192.0.2.10 and 6443"}}},
+		{"no address of an installation", one + "apiServer: {host: ''}", false, set("alioth-system", "alioth-cnid", "docker.io/alioth/alioth:dev"), []finding{{note, preflight.Present, ""}}},
 		{"a ClusterIP as address", one + "apiServer: {host: 10.96.0.1}", false, nothing, []finding{{blocking, preflight.APIServerAddress, "ClusterIP"}}},
 		{"another name of cluster DNS", one, false, func(c *preflight.Cluster) { c.Services[1] = "kube-system/coredns" }, []finding{{warning, preflight.SharedServices, "kube-system/kube-dns"}}},
 		{"a long name", one, false, node(func(n *preflight.ClusterNode) { n.Name = strings.Repeat("n", 250) }), []finding{{blocking, preflight.NodeNames, "250 characters"}}},
 		{"another architecture", one, false, node(func(n *preflight.ClusterNode) { n.Arch = "s390x" }), []finding{{blocking, preflight.NodePlatform, "s390x"}}},
 		{"Windows that is not selected", one, false, node(func(n *preflight.ClusterNode) { n.OS, n.Labels = "windows", nil }), nil},
 		{"Windows that is selected", one + "daemon: {nodeSelector: {kubernetes.io/os: null}}", false, node(func(n *preflight.ClusterNode) { n.OS, n.Labels = "windows", nil }), []finding{{blocking, preflight.NodePlatform, "windows"}}},
+		{"a label that no node has yet", one + "daemon: {nodeSelector: {example.com/network: alioth}}", false, node(func(n *preflight.ClusterNode) { n.Internal = nil }), []finding{
+			{note, preflight.NodePlatform, "selects no node now"}, {blocking, preflight.NodeAddresses, "node2"},
+		}},
 		{"not ready", one, false, node(func(n *preflight.ClusterNode) { n.Ready = false }), []finding{{warning, preflight.NodesReady, "node2"}}},
 		{"an old runtime", one, false, node(func(n *preflight.ClusterNode) { n.Runtime = "containerd://1.6.20" }), []finding{{warning, preflight.ContainerRuntime, "1.6.20"}}},
 		{"no internal address", one, false, node(func(n *preflight.ClusterNode) { n.Internal = nil }), []finding{{blocking, preflight.NodeAddresses, "InternalIP"}}},

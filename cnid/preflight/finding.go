@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/alioth-net/alioth/api/said"
 )
 
 // Severity tells whether a finding prevents the installation.
@@ -152,5 +154,5 @@ type list struct {
 }
 
 func (l *list) add(severity Severity, check Check, remedy, format string, values ...any) {
-	l.all = append(l.all, Finding{Severity: severity, Check: check, Nodes: l.nodes, Found: fmt.Sprintf(format, values...), Remedy: remedy})
+	l.all = append(l.all, Finding{Severity: severity, Check: check, Nodes: l.nodes, Found: said.Message(fmt.Sprintf(format, values...)), Remedy: remedy})
 }

@@ -63,7 +63,7 @@ func Node(ctx context.Context, cfg Config) preflight.Node {
 	n := &node{cfg: cfg, Node: preflight.Node{Root: os.Geteuid() == 0}}
 	n.system()
 	n.folders()
-	n.network()
+	n.network(ctx)
 	n.ProxyMode = proxyMode(ctx)
 	if n.Root {
 		n.filters(ctx)
@@ -162,7 +162,7 @@ func (n *node) list(dir string) (names []string) {
 	return names
 }
 
-func (n *node) network() {
+func (n *node) network(ctx context.Context) {
 	host, err := netdev.New("", slog.New(slog.DiscardHandler))
 	if err != nil {
 		n.unread("open netlink", err)
@@ -177,7 +177,7 @@ func (n *node) network() {
 		}
 	}
 	slices.SortFunc(n.Listening, func(a, b preflight.Listener) int { return a.Address.Compare(b.Address) })
-	addresses, err := ownAddresses()
+	addresses, err := ownAddresses(ctx)
 	n.unread("list addresses", err)
 	for _, ip := range addresses {
 		found, err := host.Underlay(ip)
@@ -196,9 +196,9 @@ func (n *node) network() {
 var uplinkFor = []string{"192.0.2.1:9", "[2001:db8::1]:9"}
 
 // ownAddresses returns the addresses by which the node reaches other hosts.
-func ownAddresses() (list []netip.Addr, err error) {
+func ownAddresses(ctx context.Context) (list []netip.Addr, err error) {
 	for _, destination := range uplinkFor {
-		conn, err := net.Dial("udp", destination)
+		conn, err := (&net.Dialer{}).DialContext(ctx, "udp", destination)
 		if errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EAFNOSUPPORT) || errors.Is(err, unix.EADDRNOTAVAIL) {
 			continue
 		}

@@ -63,9 +63,16 @@ func (r *Reader) Cluster(ctx context.Context, namespace, release string) (prefli
 		what string
 		read func(context.Context, *preflight.Cluster) error
 	}{
-		{"the API groups", r.groups}, {"Nodes", r.nodes}, {"ServiceCIDRs", r.serviceRanges}, {"Services", r.services},
-		{"EndpointSlices", r.endpoints}, {"Pods", r.pods}, {"DaemonSets", r.daemonSets}, {"Namespaces", r.namespaces},
-		{"CustomResourceDefinitions", r.definitions}, {"admission webhooks", r.webhooks},
+		{"the API groups", r.groups},
+		{"Nodes", r.nodes},
+		{"ServiceCIDRs", r.serviceRanges},
+		{"Services", r.services},
+		{"EndpointSlices", r.endpoints},
+		{"Pods", r.pods},
+		{"DaemonSets", r.daemonSets},
+		{"Namespaces", r.namespaces},
+		{"CustomResourceDefinitions", r.definitions},
+		{"admission webhooks", r.webhooks},
 	} {
 		if err := part.read(ctx, &c); err != nil {
 			if ctx.Err() != nil {
