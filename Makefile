@@ -23,7 +23,7 @@ PACKAGES_test-hardware := ./test/e2e/hardware
 PACKAGES_test-unit     := ./cnid ./test/model ./...
 # Of all packages those of test-unit, for a recipe of the shell. The tests of reports about other
 # networks that need no lab are among them.
-UNIT = operator=$$($(GO) list $(PACKAGES_test-operator)); packages=$$($(GO) list $(PACKAGES_test-unit) | grep -vxF "$$operator" | grep -v /test/api/ | grep -v /test/e2e/)
+UNIT = operator=$$($(GO) list $(PACKAGES_test-operator)); packages=$$($(GO) list $(PACKAGES_test-unit) | grep -vxF "$$operator" | grep -vE '/test/(api|e2e)(/|$$)')
 
 # golangci-lint has govet among its linters, so tests do not vet again.
 # Collections of garbage are a fifth to a third of what tests compute.
@@ -113,6 +113,7 @@ test: setup ## Everything that must pass: what computes, then what needs a lab, 
 		compute=verify,lint,test-unit lab=test-scenes,test-faults,down,test-updown,test-roles beside=test-api,test-operator
 
 test-fast: ## What needs no root, no lab and no Kubernetes: the tests of the first edit; says what it leaves out
+	@echo "tests run; failures are printed as they come, and the summary at the end" >&2
 	@$(UNIT); ALIOTH_FAST=1 $(RUN_TESTS) -json $(AT_ONCE) -timeout 5m $$packages $(PACKAGES_test-operator) $(PACKAGES_test-api) | $(GO) run ./test/fast
 
 test-one: ## Run one test wherever it belongs, with the lab it needs, which stays up: T=TestName or T='TestName/a subtest'
