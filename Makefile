@@ -117,11 +117,11 @@ test-fast: ## What needs no root, no lab and no Kubernetes: the tests of the fir
 	@$(UNIT); ALIOTH_FAST=1 $(RUN_TESTS) -json $(AT_ONCE) -timeout 5m $$packages $(PACKAGES_test-operator) $(PACKAGES_test-api) | $(GO) run ./test/fast
 
 test-one: ## Run one test wherever it belongs, with the lab it needs, which stays up: T=TestName or T='TestName/a subtest'
-	@test -n "$$T" || { echo "set T to the name of a test, such as T=TestAnything/sub" >&2; exit 2; }
+	@test -n "$${T:-}" || { echo "set T to the name of a test, such as T=TestAnything/sub" >&2; exit 2; }
 	@$(GO) run ./test/one $(if $(PACKAGE),--package "$$PACKAGE") $(foreach step,$(REPEATABLE),--step "$(step)=$(PACKAGES_$(step))") "$$T"
 
 repeat: ## Run one test of a step alone, as the step runs it: STEP=test-unit PACKAGE=./cnid TEST=TestA/subtest
-	@test -n "$(filter $(REPEATABLE),$(STEP))" && test -n "$$PACKAGE" && test -n "$$TEST" || { echo "set PACKAGE, TEST, and STEP to one of: $(REPEATABLE)" >&2; exit 2; }
+	@test -n "$(filter $(REPEATABLE),$(STEP))" && test -n "$${PACKAGE:-}" && test -n "$${TEST:-}" || { echo "set PACKAGE, TEST, and STEP to one of: $(REPEATABLE)" >&2; exit 2; }
 	@$(MAKE) --no-print-directory REPEATED=$(STEP) $(STEP)
 
 soak: setup ## What is longer by nature, before an issue is resolved: MUTATE=10m, EPISODES=600, 5,000 Services, long outages, all kernels
