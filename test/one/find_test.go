@@ -75,7 +75,7 @@ func TestMakeSaysWhatIsMissing(t *testing.T) {
 		"test-one": "set T to the name of a test",
 		"repeat":   "set PACKAGE, TEST, and STEP to one of: test-operator",
 	} {
-		cmd := exec.Command("env", "-u", "T", "-u", "PACKAGE", "-u", "TEST", "-u", "STEP", "make", "-C", "../..", "--no-print-directory", target)
+		cmd := exec.Command("env", "-u", "MAKEFLAGS", "-u", "T", "-u", "PACKAGE", "-u", "TEST", "-u", "STEP", "make", "-C", "../..", "--no-print-directory", target)
 		if out, err := cmd.CombinedOutput(); err == nil || !strings.HasPrefix(string(out), want) {
 			t.Errorf("make %s: %v\n%s\nwant %q", target, err, out, want)
 		}
