@@ -29,7 +29,7 @@ PACKAGES_test-hardware := ./test/e2e/hardware
 PACKAGES_test-unit     := ./cnid ./test/model ./...
 # Of all packages those of test-unit, for a recipe of the shell. The tests of reports about other
 # networks that need no lab are among them.
-UNIT = operator=$$($(GO) list $(PACKAGES_test-operator)); packages=$$($(GO) list $(PACKAGES_test-unit) | grep -vxF "$$operator" | grep -v /test/api/ | grep -v /test/e2e/)
+UNIT = operator=$$($(GO) list $(PACKAGES_test-operator)); packages=$$($(GO) list $(PACKAGES_test-unit) | grep -vxF "$$operator" | grep -vE '/test/(api|e2e)(/|$$)')
 
 # golangci-lint has govet among its linters, so tests do not vet again.
 # Collections of garbage are a fifth to a third of what tests compute.
@@ -132,14 +132,15 @@ test: setup ## Everything that must pass: what computes, then what needs a lab, 
 		compute=verify,lint,test-unit lab=test-scenes,test-faults,test-upgrade,down,test-updown,test-roles beside=test-api,test-operator
 
 test-fast: ## What needs no root, no lab and no Kubernetes: the tests of the first edit; says what it leaves out
+	@echo "tests run; failures are printed as they come, and the summary at the end" >&2
 	@$(UNIT); ALIOTH_FAST=1 $(RUN_TESTS) -json $(AT_ONCE) -timeout 5m $$packages $(PACKAGES_test-operator) $(PACKAGES_test-api) | $(GO) run ./test/fast
 
 test-one: ## Run one test wherever it belongs, with the lab it needs, which stays up: T=TestName or T='TestName/a subtest'
-	@test -n "$$T" || { echo "set T to the name of a test, such as T=TestAnything/sub" >&2; exit 2; }
+	@test -n "$${T:-}" || { echo "set T to the name of a test, such as T=TestAnything/sub" >&2; exit 2; }
 	@$(GO) run ./test/one $(if $(PACKAGE),--package "$$PACKAGE") $(foreach step,$(REPEATABLE),--step "$(step)=$(PACKAGES_$(step))") "$$T"
 
 repeat: ## Run one test of a step alone, as the step runs it: STEP=test-unit PACKAGE=./cnid TEST=TestA/subtest
-	@test -n "$(filter $(REPEATABLE),$(STEP))" && test -n "$$PACKAGE" && test -n "$$TEST" || { echo "set PACKAGE, TEST, and STEP to one of: $(REPEATABLE)" >&2; exit 2; }
+	@test -n "$(filter $(REPEATABLE),$(STEP))" && test -n "$${PACKAGE:-}" && test -n "$${TEST:-}" || { echo "set PACKAGE, TEST, and STEP to one of: $(REPEATABLE)" >&2; exit 2; }
 	@$(MAKE) --no-print-directory REPEATED=$(STEP) $(STEP)
 
 soak: setup ## What is longer by nature, before an issue is resolved: MUTATE=10m, EPISODES=600, 5,000 Services, long outages, all kernels

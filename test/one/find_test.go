@@ -70,6 +70,18 @@ func TestExpressionsMatchOneTestAlone(t *testing.T) {
 	}
 }
 
+func TestMakeSaysWhatIsMissing(t *testing.T) {
+	for target, want := range map[string]string{
+		"test-one": "set T to the name of a test",
+		"repeat":   "set PACKAGE, TEST, and STEP to one of: test-operator",
+	} {
+		cmd := exec.Command("env", "-u", "MAKEFLAGS", "-u", "T", "-u", "PACKAGE", "-u", "TEST", "-u", "STEP", "make", "-C", "../..", "--no-print-directory", target)
+		if out, err := cmd.CombinedOutput(); err == nil || !strings.HasPrefix(string(out), want) {
+			t.Errorf("make %s: %v\n%s\nwant %q", target, err, out, want)
+		}
+	}
+}
+
 // TestMakeRunsEachTestByItsStep asks the Makefile itself, without running anything: the steps of
 // this test's package and of a package with a lab.
 func TestMakeRunsEachTestByItsStep(t *testing.T) {

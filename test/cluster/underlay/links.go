@@ -173,9 +173,10 @@ func (t Topology) Down() error {
 }
 
 // AddHost makes a member of the lab's network that is no node, with its
-// addresses and without routes beyond the network, and returns its namespace.
+// addresses and without routes beyond the network, and returns its namespace. A host that is made
+// again has the MAC address that its neighbours still remember.
 func (t Topology) AddHost(name string, ips ...netip.Addr) (ns string, err error) {
-	m := member{port: name, link: nodeLink, ns: t.HostPrefix() + name, ips: ips}
+	m := member{port: name, link: nodeLink, ns: t.HostPrefix() + name, ips: ips, mac: t.hostMAC(name, ips)}
 	if len(m.port) > unix.IFNAMSIZ-1 {
 		return "", fmt.Errorf("name a host %q: use at most %d characters", name, unix.IFNAMSIZ-1)
 	}
@@ -212,10 +213,11 @@ func (t Topology) secondPort(i int) string { return fmt.Sprintf("node%dhw", i) }
 
 // member is one end system of the lab's network.
 type member struct {
-	port       string // its end in the switch's namespace
-	segment    string // its bridge there; "" is the first
-	link       string // its own interface
-	ns         string // its namespace; "" is the host's
+	port       string           // its end in the switch's namespace
+	segment    string           // its bridge there; "" is the first
+	link       string           // its own interface
+	ns         string           // its namespace; "" is the host's
+	mac        net.HardwareAddr // nil: the kernel chooses
 	ips        []netip.Addr
 	gateways   []netip.Addr
 	forwarding bool
@@ -287,7 +289,7 @@ func (t Topology) cable(m member) error {
 		}
 		attrs := netlink.NewLinkAttrs()
 		attrs.Name, attrs.MTU, attrs.MasterIndex = m.port, mtu, bridge.Attrs().Index
-		veth := &netlink.Veth{LinkAttrs: attrs, PeerName: m.link, PeerMTU: mtu, PeerNamespace: netlink.NsFd(int(peer))}
+		veth := &netlink.Veth{LinkAttrs: attrs, PeerName: m.link, PeerMTU: mtu, PeerHardwareAddr: m.mac, PeerNamespace: netlink.NsFd(int(peer))}
 		if err := netlink.LinkAdd(veth); err != nil && !errors.Is(err, unix.EEXIST) {
 			return fmt.Errorf("make a cable: %w", err)
 		}

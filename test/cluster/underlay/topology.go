@@ -11,6 +11,7 @@
 package underlay
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"net"
 	"net/netip"
@@ -147,6 +148,12 @@ func (t Topology) Taps(i int) (first, second string) { return t.port(i), t.secon
 
 // Switch is the name of the network namespace that holds the bridge.
 func (t Topology) Switch() string { return t.Lab + "-switch" }
+
+// hostMAC returns the MAC address of a host with a name and addresses.
+func (t Topology) hostMAC(name string, ips []netip.Addr) net.HardwareAddr {
+	sum := sha256.Sum256(fmt.Append(nil, name, ips))
+	return net.HardwareAddr{0x02, 0xa2, byte(t.Octet), sum[0], sum[1], sum[2]}
+}
 
 // HostLink is the name of the host's interface in the lab's network.
 func (t Topology) HostLink() string { return t.Lab + "-lab0" }

@@ -328,3 +328,32 @@ func TestLabsWithNumbersShareNoNameAndNoNetwork(t *testing.T) {
 		}
 	}
 }
+
+// TestAHostThatIsMadeAgainKeepsItsMACAddress: the nodes still send to the MAC address of the
+// first one, as long as their neighbor tables have it.
+func TestAHostThatIsMadeAgainKeepsItsMACAddress(t *testing.T) {
+	topology := newLab(t)
+	var addresses []string
+	for _, name := range []string{"stranger", "stranger", "other"} {
+		ns, err := topology.AddHost(name, netip.MustParseAddr("192.168.79.200"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = inNS(ns, func() error {
+			link, err := netlink.LinkByName(nodeLink)
+			if err == nil {
+				addresses = append(addresses, link.Attrs().HardwareAddr.String())
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := topology.RemoveHost(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if addresses[0] != addresses[1] || addresses[0] == addresses[2] {
+		t.Errorf("a host, its successor and another one have the MAC addresses %v", addresses)
+	}
+}
