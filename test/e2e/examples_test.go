@@ -61,19 +61,21 @@ func (r *reader) follow(t *testing.T) {
 		t.Fatalf("README.md: %v", err)
 	}
 	for _, step := range steps {
-		if err := r.take(within(t, patience/2), step); err != nil {
-			t.Fatalf("README.md, line %d: %v", step.Line, err)
+		if err := r.take(t, step); err != nil {
+			objects, _ := r.shell(within(t, patience), "kubectl describe -f .")
+			t.Fatalf("README.md, line %d: %v\nThe objects of the example:\n%s", step.Line, err, objects)
 		}
 	}
 }
 
 // take carries out a step. Commands that only look are typed again until they print what is
-// shown, as a person types them again.
-func (r *reader) take(ctx context.Context, step examples.Step) error {
+// shown, as a person types them again. Others have limits of their own, and more time.
+func (r *reader) take(t *testing.T, step examples.Step) error {
+	t.Helper()
 	if !step.Repeatable() {
-		return r.attempt(ctx, step)
+		return r.attempt(within(t, 2*patience), step)
 	}
-	return scene.Until(ctx, "the commands to print what the README shows", func(ctx context.Context) (bool, string, error) {
+	return scene.Until(within(t, patience/2), "the commands to print what the README shows", func(ctx context.Context) (bool, string, error) {
 		err := r.attempt(ctx, step)
 		if err != nil && ctx.Err() == nil { // what a command prints that is killed says nothing
 			return false, err.Error(), nil
