@@ -75,7 +75,7 @@ server; without, they show the node on which they run, as root.`,
 		Version:      version.Get().String(),
 	}
 	root.AddCommand(statusCommand(), mapCommand(), dumpCommand(), releaseCommand(), verifyCommand(),
-		dropsCommand(), flowsCommand(), traceCommand(), packetTraceCommand(), stateCommand(), policyCommand(), versionCommand())
+		dropsCommand(), flowsCommand(), traceCommand(), packetTraceCommand(), stateCommand(), policyCommand(), versionCommand(), explainCommand())
 	for _, group := range root.Commands() {
 		refuseUnknown(group)
 	}
