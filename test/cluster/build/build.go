@@ -107,16 +107,43 @@ type Builder struct {
 	Cache string
 	// Progress receives one line per step; nil discards them.
 	Progress func(line string)
+	// Estimate counts what is built; it may be nil.
+	Estimate *Estimate
+}
+
+// Missing returns the names of the programs that are still to be built.
+func (b *Builder) Missing(programs ...Program) ([]string, error) {
+	var names []string
+	for _, p := range programs {
+		folder, err := b.folder(p)
+		if err != nil {
+			return nil, err
+		}
+		if !exists(filepath.Join(b.Cache, folder)) {
+			names = append(names, p.Name)
+		}
+	}
+	return names, nil
+}
+
+// folder returns the name of the folder of a program in the cache.
+func (b *Builder) folder(p Program) (string, error) {
+	version, key, err := b.identify(p)
+	return fmt.Sprintf("%s-%s-%s", p.Name, version, key), err
 }
 
 // Ensure returns the folder with p's binaries and builds it when it is missing.
 func (b *Builder) Ensure(ctx context.Context, p Program) (string, error) {
-	version, key, err := b.identify(p)
+	version, _, err := b.identify(p)
+	if err != nil {
+		return "", err
+	}
+	folder, err := b.folder(p)
 	if err != nil {
 		return "", err
 	}
 	cache := Cache{Dir: b.Cache, Progress: b.Progress}
-	dir, err := cache.Ensure(p.Name, fmt.Sprintf("%s-%s-%s", p.Name, version, key), func(dir string) error {
+	dir, err := cache.Ensure(p.Name, folder, func(dir string) error {
 		return b.buildInto(ctx, p, version, dir)
 	})
 	if err != nil {
@@ -133,7 +160,8 @@ func (b *Builder) buildInto(ctx context.Context, p Program, version, dir string)
 	args = append(args, "-ldflags", ldflags(p, version), "-o", dir+"/")
 	title, began := p.Name+" "+version, time.Now()
 	b.progress("building " + title)
-	if err := Go(ctx, b.moduleDir(p), title, b.progress, append(args, p.Packages...)...); err != nil {
+	job := Job{Dir: b.moduleDir(p), Title: title, Progress: b.progress, Share: p.Name, Estimate: b.Estimate}
+	if err := job.Build(ctx, append(args, p.Packages...)...); err != nil {
 		return err
 	}
 	b.progress(fmt.Sprintf("built %s in %.0f s", title, time.Since(began).Seconds()))
