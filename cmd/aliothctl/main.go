@@ -69,6 +69,8 @@ func newCommand(line ...string) *cobra.Command {
 drops, flows, trace, verify, release and policy work from anywhere with a
 kubeconfig.
 
+explain needs no cluster: it prints what a reason means, and what to do.
+
 status, dump and map show one node. With --node they reach it through the API
 server; without, they show the node on which they run, as root.`,
 		SilenceUsage: true,

@@ -205,3 +205,19 @@ func TestANetworkThatIsTakenIsTold(t *testing.T) {
 		}
 	}
 }
+
+// An older Go fails with errors that do not name the cause, so make looks before it calls Go.
+func TestMakeTellsOfAnOldGo(t *testing.T) {
+	old := filepath.Join(t.TempDir(), "go")
+	if err := os.WriteFile(old, []byte("#!/bin/sh\n"+oldGo("1.24.4", "local")+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for target, refused := range map[string]bool{"build": true, "demo": true, "down": true, "help": false} {
+		cmd := exec.CommandContext(t.Context(), "make", "--dry-run", "GO="+old, target)
+		cmd.Dir = filepath.Join("..", "..", "..")
+		out, err := cmd.CombinedOutput()
+		if told := err != nil && strings.Contains(string(out), "Go 1.24.4 is too old"); told != refused {
+			t.Errorf("make %s: %v and\n%s", target, err, out)
+		}
+	}
+}
