@@ -165,9 +165,11 @@ check_disk() {
 			echo "$disk_programs $(above "$cache/alioth")"
 		fi
 	} | while read -r needed folder; do
-		# Device, free KiB, and where it is mounted.
-		df -Pk "$folder" | awk -v needed="$needed" 'NR == 2 {print $1, int($4 / 1024), needed, $6}'
+		# Device, free MiB, where it is mounted, and one percent of it.
+		df -Pk "$folder" | awk -v needed="$needed" 'NR == 2 {print $1, int($4 / 1024), needed, $6, int($2 / 102400)}'
 	done | awk '
+		# The first line is the folder of the lab: its kubelets give up below one percent.
+		NR == 1 {needed[$1] = $5}
 		{free[$1] = $2; needed[$1] += $3; at[$1] = $4}
 		END {for (d in free) if (free[d] < needed[d]) print free[d], needed[d], at[d]}' >"$findings"
 	while read -r free needed at; do

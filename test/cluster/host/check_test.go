@@ -124,12 +124,15 @@ func TestEachThingThatIsMissingHasItsRemedy(t *testing.T) {
 				m.files["/proc/self/mounts"] += "cgroup /sys/fs/cgroup/" + name + " cgroup rw,nosuid," + name + " 0 0\n"
 			}
 		}, nil},
-		"no memory":             {func(m machine) { m.files["/proc/meminfo"] = "MemAvailable: 900000 kB\nSwapFree: 100000 kB\n" }, []string{"976 MiB of memory and swap", "add swap"}},
-		"no memory to build":    {func(m machine) { cold(m); m.files["/proc/meminfo"] = "MemAvailable: 2500000 kB\n" }, []string{"to build Kubernetes takes"}},
-		"memory to run":         {func(m machine) { m.files["/proc/meminfo"] = "MemAvailable: 2500000 kB\n" }, nil},
-		"no disk":               {func(m machine) { m.programs["df"] = disk(500) }, []string{"500 MiB of disk are free at /", "make room", "GOCACHE"}},
-		"no disk to build":      {func(m machine) { cold(m); m.programs["df"] = disk(4000) }, []string{"4000 MiB of disk are free"}},
-		"disk to run":           {func(m machine) { m.programs["df"] = disk(4000) }, nil},
+		"no memory":          {func(m machine) { m.files["/proc/meminfo"] = "MemAvailable: 900000 kB\nSwapFree: 100000 kB\n" }, []string{"976 MiB of memory and swap", "add swap"}},
+		"no memory to build": {func(m machine) { cold(m); m.files["/proc/meminfo"] = "MemAvailable: 2500000 kB\n" }, []string{"to build Kubernetes takes"}},
+		"memory to run":      {func(m machine) { m.files["/proc/meminfo"] = "MemAvailable: 2500000 kB\n" }, nil},
+		"no disk":            {func(m machine) { m.programs["df"] = disk(500) }, []string{"500 MiB of disk are free at /", "make room", "GOCACHE"}},
+		"no disk to build":   {func(m machine) { cold(m); m.programs["df"] = disk(4000) }, []string{"4000 MiB of disk are free"}},
+		"disk to run":        {func(m machine) { m.programs["df"] = disk(4000) }, nil},
+		"a percent of a large disk": {func(m machine) {
+			m.programs["df"] = "echo Filesystem 1024-blocks Used Available Capacity Mounted; echo /dev/sda 270000000 1 2048000 99% /"
+		}, []string{"2000 MiB of disk are free at /, and the lab needs 3636 MiB"}},
 		"no apt, nothing there": {func(m machine) { delete(m.programs, "apt-get") }, []string{"no apt-get", "etcd-server (/usr/bin/etcd)", "runc (/usr/sbin/runc)"}},
 		"no apt, all there": {func(m machine) {
 			delete(m.programs, "apt-get")
