@@ -30,6 +30,8 @@ type Options struct {
 	CNI CNI
 	// Images are further image archives to load on every node.
 	Images []string
+	// DNSLater lets Up return while cluster DNS is still starting, for whoever needs none.
+	DNSLater bool
 	// Dir is the lab's folder, DefaultDir when it is empty. Every node writes
 	// below it, so it may not lie in /run, /var/log or another folder that
 	// nodes have for themselves.

@@ -35,7 +35,7 @@ var errWrong = errors.New("the matrix above is not correct")
 const readyTime = 2 * time.Minute
 
 func run(ctx context.Context, root string, out *printer) error {
-	lab, err := cluster.Up(ctx, root, cluster.Options{Progress: out.step})
+	lab, err := cluster.Up(ctx, root, cluster.Options{DNSLater: true, Progress: out.step})
 	if err != nil {
 		return fmt.Errorf("bring up the lab: %w", err)
 	}
