@@ -70,13 +70,15 @@ func newCommand(line ...string) *cobra.Command {
 drops, flows, trace, verify, release and policy work from anywhere with a
 kubeconfig.
 
+explain needs no cluster: it prints what a reason means, and what to do.
+
 status, dump and map show one node. With --node they reach it through the API
 server; without, they show the node on which they run, as root.`,
 		SilenceUsage: true,
 		Version:      version.Get().String(),
 	}
 	root.AddCommand(statusCommand(), mapCommand(), dumpCommand(), releaseCommand(), verifyCommand(),
-		dropsCommand(), flowsCommand(), traceCommand(), packetTraceCommand(), stateCommand(), policyCommand(), versionCommand(), preflightCommand())
+		dropsCommand(), flowsCommand(), traceCommand(), packetTraceCommand(), stateCommand(), policyCommand(), versionCommand(), preflightCommand(), explainCommand())
 	for _, group := range root.Commands() {
 		refuseUnknown(group)
 	}

@@ -39,7 +39,7 @@ func (c *Cluster) network(ctx context.Context, o Options, p parts) error {
 	return c.installDNS(ctx, o)
 }
 
-// installDNS applies the cluster's DNS and waits for it.
+// installDNS applies the cluster's DNS and, unless it may come later, waits for it.
 func (c *Cluster) installDNS(ctx context.Context, o Options) error {
 	dns4, dns6 := clusterDNS()
 	dns := addons.DNS{Image: images.CoreDNS, VIPs: []string{dns4.String(), dns6.String()}, ServiceRanges: serviceRanges()}
@@ -54,6 +54,9 @@ func (c *Cluster) installDNS(ctx context.Context, o Options) error {
 	c.progress("waiting for admission")
 	if err := c.waitForServices(ctx); err != nil {
 		return err
+	}
+	if o.DNSLater {
+		return c.Apply(ctx, manifest)
 	}
 	c.progress("waiting for cluster DNS")
 	if err := c.Apply(ctx, manifest); err != nil {

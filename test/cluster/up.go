@@ -15,14 +15,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/alioth-net/alioth/test/cluster/build"
-	"github.com/alioth-net/alioth/test/cluster/guest"
 	"github.com/alioth-net/alioth/test/cluster/host"
 	"github.com/alioth-net/alioth/test/cluster/node"
 	"github.com/alioth-net/alioth/test/cluster/objects"
-	"github.com/alioth-net/alioth/test/cluster/release"
 	"github.com/alioth-net/alioth/test/cluster/underlay"
-	"github.com/alioth-net/alioth/test/images"
 	"github.com/alioth-net/alioth/test/waits"
 )
 
@@ -39,6 +35,8 @@ type Options struct {
 	// Release is the commit whose chart and image are installed: those of the work tree when
 	// it is empty. It matters with CNIAlioth alone.
 	Release string
+	// DNSLater lets Up return while cluster DNS is still starting, for whoever needs none.
+	DNSLater bool
 	// Dir is the lab's folder, DefaultDir when it is empty. Every node writes
 	// below it, so it may not lie in /run, /var/log or another folder that
 	// nodes have for themselves.
@@ -100,100 +98,6 @@ func (o *Options) setDefaults(root string) {
 	if o.Dir == "" {
 		o.Dir = DefaultDir(root)
 	}
-}
-
-// parts is what a lab is assembled from: folders of binaries, and images.
-type parts struct {
-	kubernetes, kubelet, containerd, helm string
-	// aliothctl is a binary, "" where the lab has no Alioth.
-	aliothctl string
-	archives  []images.Archive
-	// alioth is what is installed, empty where the lab has no Alioth.
-	alioth release.Version
-	// hypervisor is nil where no node is a virtual machine.
-	hypervisor *guest.Hypervisor
-}
-
-// prepare builds what the lab runs; nothing of it is up yet.
-func (c *Cluster) prepare(ctx context.Context, o Options) (parts, error) {
-	var p parts
-	cache, err := build.DefaultCache()
-	if err != nil {
-		return p, err
-	}
-	b := build.Builder{Root: c.root, Cache: cache, Progress: c.progress}
-	if p.kubernetes, err = b.Ensure(ctx, build.Kubernetes(o.Versions.Kubernetes)); err != nil {
-		return p, err
-	}
-	if p.kubelet, err = b.Ensure(ctx, build.Kubernetes(o.Versions.kubelet())); err != nil {
-		return p, err
-	}
-	if p.containerd, err = b.Ensure(ctx, build.Containerd(o.Versions.Containerd)); err != nil {
-		return p, err
-	}
-	if p.helm, err = b.Ensure(ctx, build.Helm()); err != nil {
-		return p, err
-	}
-	dns, err := b.Ensure(ctx, build.CoreDNS())
-	if err != nil {
-		return p, err
-	}
-	ib := &images.Builder{Root: c.root, Out: c.path("images"), CoreDNS: dns + "/coredns", Progress: c.progress}
-	p.archives, err = BuildImages(ctx, ib, o.refs(ib)...)
-	if err != nil {
-		return p, err
-	}
-	if o.CNI == CNIAlioth {
-		p.aliothctl = ib.Program(images.Alioth, "aliothctl")
-		if err := c.chooseVersion(ctx, o, cache, &p); err != nil {
-			return p, err
-		}
-	}
-	if o.Topology.Guests > 0 {
-		p.hypervisor, err = c.prepareGuests(ctx, build.Cache{Dir: cache, Progress: c.progress}, p)
-	}
-	return p, err
-}
-
-// chooseVersion chooses what is installed. The image of a release is loaded beside that of the
-// work tree, to which a test may change.
-func (c *Cluster) chooseVersion(ctx context.Context, o Options, cache string, p *parts) (err error) {
-	if o.Release == "" {
-		p.alioth = c.workTree(p.archives)
-		return nil
-	}
-	releases := release.Builder{Root: c.root, Cache: cache, Progress: c.progress}
-	p.alioth, err = releases.Ensure(ctx, o.Release)
-	p.archives = append(p.archives, p.alioth.Image)
-	return err
-}
-
-// refs are the images that a lab with these options needs.
-func (o Options) refs(b *images.Builder) []string {
-	refs := []string{images.Pause}
-	if o.CNI != CNINone {
-		refs = append(refs, images.CoreDNS)
-	}
-	if o.CNI == CNIAlioth {
-		refs = append(refs, images.Alioth, images.BusyBox)
-	}
-	if b.Available(images.TestTool) {
-		refs = append(refs, images.TestTool)
-	}
-	return refs
-}
-
-// BuildImages builds several images.
-func BuildImages(ctx context.Context, b *images.Builder, refs ...string) ([]images.Archive, error) {
-	var archives []images.Archive
-	for _, ref := range refs {
-		archive, err := b.Build(ctx, ref)
-		if err != nil {
-			return nil, err
-		}
-		archives = append(archives, archive)
-	}
-	return archives, nil
 }
 
 // claim makes this lab the owner of its names on the host, or continues one

@@ -35,7 +35,7 @@ var errWrong = errors.New("the matrix above is not correct")
 const readyTime = 2 * time.Minute
 
 func run(ctx context.Context, root string, out *printer) error {
-	lab, err := cluster.Up(ctx, root, cluster.Options{Progress: out.step})
+	lab, err := cluster.Up(ctx, root, cluster.Options{DNSLater: true, Progress: out.step})
 	if err != nil {
 		return fmt.Errorf("bring up the lab: %w", err)
 	}
@@ -54,7 +54,7 @@ func run(ctx context.Context, root string, out *printer) error {
 		return err
 	}
 	out.matrix(result)
-	out.hints()
+	out.hints(lab.Nodes()[0].Name)
 	if !result.asItMustBe() {
 		return errWrong
 	}
@@ -65,7 +65,8 @@ func run(ctx context.Context, root string, out *printer) error {
 func startPods(ctx context.Context, lab *cluster.Cluster, stage *scene.Scene, out *printer) ([]*corev1.Pod, error) {
 	ctx, cancel := context.WithTimeout(ctx, readyTime)
 	defer cancel()
-	pods, err := podsOf(podsManifest)
+	manifest := podsIn(lab.Topology().Lab)
+	pods, err := podsOf(manifest)
 	if err != nil {
 		return nil, err
 	}
@@ -79,10 +80,16 @@ func startPods(ctx context.Context, lab *cluster.Cluster, stage *scene.Scene, ou
 		}
 	}
 	out.step(fmt.Sprintf("starting %d pods with HTTP probes", len(pods)))
-	if err := lab.Apply(ctx, podsManifest); err != nil {
+	if err := lab.Apply(ctx, manifest); err != nil {
 		return nil, err
 	}
 	return pods, stage.WaitReady(ctx, pods...)
+}
+
+// podsIn returns the manifest of the pods for a lab: it names the nodes of the lab without a
+// number.
+func podsIn(lab string) []byte {
+	return bytes.ReplaceAll(podsManifest, []byte("alioth-node"), []byte(lab+"-node"))
 }
 
 // podsOf reads the pods of a manifest of several documents.

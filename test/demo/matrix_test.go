@@ -92,10 +92,30 @@ func TestTheMatrixIsPlainWithoutATerminal(t *testing.T) {
 
 func TestTheHintsNameAliothctl(t *testing.T) {
 	var out bytes.Buffer
-	newPrinter(&out).hints()
-	for _, command := range []string{"status", "drops", "trace", "verify"} {
+	newPrinter(&out).hints("alioth3-node1")
+	for _, command := range []string{"status --node alioth3-node1\n", "verify\n"} {
 		if want := "\n  .cluster/bin/aliothctl " + command; !strings.Contains(out.String(), want) {
 			t.Errorf("the hints lack %q:\n%s", want, out.String())
+		}
+	}
+	if len(tries()) != 3 {
+		t.Errorf("%d things to try, want 3", len(tries()))
+	}
+	for _, try := range tries() {
+		if !strings.Contains(out.String(), "\n   "+try.command+"\n") {
+			t.Errorf("the hints lack %q:\n%s", try.command, out.String())
+		}
+	}
+}
+
+func TestThePodsAreOnTheNodesOfTheLab(t *testing.T) {
+	pods, err := podsOf(podsIn("alioth3"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pod := range pods {
+		if node := pod.Spec.NodeSelector[corev1.LabelHostname]; node != "alioth3-node1" && node != "alioth3-node2" {
+			t.Errorf("pod %s/%s is for node %q", pod.Namespace, pod.Name, node)
 		}
 	}
 }

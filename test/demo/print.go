@@ -129,20 +129,20 @@ func (p *printer) verdict(m matrix) {
 	p.printf("%s\n", p.paint("31;1", "NOT correct."))
 }
 
-func (p *printer) hints() {
+// hints prints what to try, and what else there is to look at. node is the name of a node.
+func (p *printer) hints(node string) {
+	p.printf("\nThree things to try:\n")
+	for i, try := range tries() {
+		p.printf("%d. %s\n   %s\n", i+1, try.why, p.paint("1", try.command))
+	}
 	p.printf(`
 Look around:
   .cluster/bin/kubectl get vpc,vsub,anet -A
   .cluster/bin/kubectl get addr -o wide
-  .cluster/bin/kubectl describe pod -n customer-a web-1
-  .cluster/bin/aliothctl status --node alioth-node1
-  .cluster/bin/aliothctl drops        # customer-a asks for db-3, at an address that it does not have
-  .cluster/bin/aliothctl trace customer-a/web-1 10.10.2.12:8080
+  .cluster/bin/aliothctl status --node %[1]s
   .cluster/bin/aliothctl verify
-  .cluster/bin/kubectl exec -n customer-a web-1 -- ping -c3 10.10.2.12
-  .cluster/bin/kubectl exec -n customer-a web-1 -- /testtool dial http 10.10.1.12:8080/hostname
-  .cluster/bin/node-exec alioth-node1 -- ip -br link
+  .cluster/bin/node-exec %[1]s -- ip -br link
 Take it down:
   make down
-`)
+`, node)
 }

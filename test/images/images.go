@@ -42,6 +42,8 @@ type Builder struct {
 	CoreDNS string
 	// Progress receives one line per image; nil discards them.
 	Progress func(line string)
+	// Estimate counts what is compiled; it may be nil.
+	Estimate *build.Estimate
 }
 
 // Archive is an image on disk.
@@ -166,7 +168,11 @@ func (b *Builder) compile(ctx context.Context, image string, of stamp.Stamp, pac
 	}
 	// With -trimpath the compiler's cache is the one that `make` fills, from any folder.
 	args := append([]string{"-trimpath", "-ldflags", "-s -w " + of.Flags(), "-o", dir + "/"}, packages...)
-	if err := build.Go(ctx, b.Root, "the programs of the image "+image, b.Progress, args...); err != nil {
+	job := build.Job{Dir: b.Root, Title: "the programs of the image " + image, Progress: b.Progress, Estimate: b.Estimate}
+	if image == shortName(Alioth) { // the other programs of the product share its packages
+		job.Share = build.ProductShare
+	}
+	if err := job.Build(ctx, args...); err != nil {
 		return "", fmt.Errorf("compile %s: %w", strings.Join(packages, " "), err)
 	}
 	return dir, nil

@@ -121,6 +121,33 @@ type Builder struct {
 	Cache string
 	// Progress receives one line per step; nil discards them.
 	Progress func(line string)
+	// Estimate counts what is built; it may be nil.
+	Estimate *Estimate
+}
+
+// Missing returns the names of the programs that are still to be built.
+func (b *Builder) Missing(programs ...Program) ([]string, error) {
+	var names []string
+	for _, p := range programs {
+		folder, err := b.folder(p)
+		if err != nil {
+			return nil, err
+		}
+		if !exists(filepath.Join(b.Cache, folder)) {
+			names = append(names, p.Name)
+		}
+	}
+	return names, nil
+}
+
+// folder returns the name of the folder of a program in the cache.
+func (b *Builder) folder(p Program) (string, error) {
+	pins, err := b.pins(p)
+	if err != nil {
+		return "", err
+	}
+	key, err := b.key(p, pins)
+	return fmt.Sprintf("%s-%s-%s", p.Name, pins.version, key), err
 }
 
 // Ensure returns the folder with p's binaries and builds it when it is missing.
@@ -129,12 +156,12 @@ func (b *Builder) Ensure(ctx context.Context, p Program) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	key, err := b.key(p, pins)
+	folder, err := b.folder(p)
 	if err != nil {
 		return "", err
 	}
 	cache := Cache{Dir: b.Cache, Progress: b.Progress}
-	dir, err := cache.Ensure(p.Name, fmt.Sprintf("%s-%s-%s", p.Name, pins.version, key), func(dir string) error {
+	dir, err := cache.Ensure(p.Name, folder, func(dir string) error {
 		return b.buildInto(ctx, p, pins, dir)
 	})
 	if err != nil {
@@ -151,7 +178,8 @@ func (b *Builder) buildInto(ctx context.Context, p Program, pins pins, dir strin
 	args = append(args, "-ldflags", ldflags(p, pins.version), "-o", dir+"/")
 	title, began := p.Name+" "+pins.version, time.Now()
 	b.progress("building " + title)
-	if err := Go(ctx, b.moduleDir(p), title, b.progress, append(args, p.Packages...)...); err != nil {
+	job := Job{Dir: b.moduleDir(p), Title: title, Progress: b.progress, Share: p.Name, Estimate: b.Estimate}
+	if err := job.Build(ctx, append(args, p.Packages...)...); err != nil {
 		return err
 	}
 	b.progress(fmt.Sprintf("built %s in %.0f s", title, time.Since(began).Seconds()))

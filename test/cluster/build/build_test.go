@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"golang.org/x/mod/modfile"
 )
 
 // newTree writes a work tree with one program that needs no network.
@@ -173,4 +175,45 @@ func TestEveryProgramOfTheLabHasItsModule(t *testing.T) {
 			t.Errorf("%s has no binaries", p.Name)
 		}
 	}
+}
+
+// Programs that use Kubernetes' libraries share most packages with the product. Go compiles a
+// package once for all of them only if they want it, and everything below it, in one version.
+func TestTheProgramsOfTheLabShareTheModulesOfTheProduct(t *testing.T) {
+	root := filepath.Join("..", "..", "..")
+	product := requirements(t, filepath.Join(root, "go.mod"))
+	for _, p := range []Program{Helm(), CoreDNS(), Containerd("")} {
+		shared := 0
+		for module, version := range requirements(t, filepath.Join(root, "test", "cluster", p.Name, "go.mod")) {
+			if !strings.HasPrefix(module, "k8s.io/") && !strings.HasPrefix(module, "golang.org/x/") || product[module] == "" {
+				continue
+			}
+			shared++
+			if version != product[module] {
+				t.Errorf("%s wants %s %s and the product %s: use the newer one in both go.mod files, or a cold build compiles what uses it twice",
+					p.Name, module, version, product[module])
+			}
+		}
+		if shared < 5 {
+			t.Errorf("%s shares %d modules with the product: this test reads too few", p.Name, shared)
+		}
+	}
+}
+
+// requirements returns the versions that a go.mod file requires, by module.
+func requirements(t *testing.T, path string) map[string]string {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := modfile.Parse(path, raw, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	versions := map[string]string{}
+	for _, required := range file.Require {
+		versions[required.Mod.Path] = required.Mod.Version
+	}
+	return versions
 }

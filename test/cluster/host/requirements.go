@@ -7,89 +7,38 @@
 package host
 
 import (
-	"bytes"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
+
+// script has the checks of the machine. make runs it too, before it compiles anything.
+//
+//go:embed check.sh
+var script string
+
+// packageList names in each line a Debian package that the lab or the tests need, and a file
+// that shows that it is installed.
+//
+//go:embed packages.txt
+var packageList string
 
 // Check returns an error with one line per requirement that this machine does not meet;
 // each line contains the remedy.
 func Check(ctx context.Context) error {
-	if os.Geteuid() != 0 {
-		return errors.New("not root: the lab makes network namespaces and mounts; run it again with sudo")
+	cmd := exec.CommandContext(ctx, "sh", "-c", script, "check.sh", "machine")
+	cmd.Env = append(os.Environ(), "PACKAGES="+strings.TrimSpace(packageList))
+	out, err := cmd.CombinedOutput()
+	if _, unmet := errors.AsType[*exec.ExitError](err); unmet {
+		return errors.New(strings.TrimSpace(string(out)))
 	}
-	mounts, err := Mounts()
 	if err != nil {
-		return err
-	}
-	return errors.Join(
-		checkBTF(),
-		checkCgroups(FindCgroups(mounts)),
-		checkFilesystem(ctx, "overlay", "containerd unpacks images with it; load it with: modprobe overlay"),
-		checkFilesystem(ctx, "bpf", "the datapath pins its objects there; use a kernel with CONFIG_BPF_SYSCALL"),
-		checkNamespaces(),
-	)
-}
-
-func checkBTF() error {
-	if _, err := os.Stat("/sys/kernel/btf/vmlinux"); err != nil {
-		return errors.New("no kernel type information in /sys/kernel/btf/vmlinux: use a kernel built with CONFIG_DEBUG_INFO_BTF (Debian's own have it)")
-	}
-	return nil
-}
-
-func checkCgroups(c Cgroups) error {
-	if c.Unified == "" {
-		return errors.New("no cgroup2 mount: run: mkdir -p /sys/fs/cgroup/unified && mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified")
-	}
-	if c.V2Only() {
-		return nil
-	}
-	var missing []string
-	for _, name := range []string{"cpu", "cpuacct", "cpuset", "memory", "pids", "systemd"} {
-		if c.V1[name] == "" {
-			missing = append(missing, name)
-		}
-	}
-	if len(missing) > 0 {
-		return fmt.Errorf("cgroup v1 without %s, which the kubelet needs: mount them below /sys/fs/cgroup, or boot with systemd.unified_cgroup_hierarchy=1",
-			strings.Join(missing, ", "))
-	}
-	return nil
-}
-
-// checkFilesystem asks the kernel for a file system type and lets it load the
-// module where there is one.
-func checkFilesystem(ctx context.Context, name, remedy string) error {
-	if hasFilesystem(name) {
-		return nil
-	}
-	// The kernel may be built without modules, or modprobe be absent: what
-	// counts is the answer of the second look.
-	_ = exec.CommandContext(ctx, "modprobe", name).Run()
-	if hasFilesystem(name) {
-		return nil
-	}
-	return fmt.Errorf("no file system type %q in this kernel: %s", name, remedy)
-}
-
-func hasFilesystem(name string) bool {
-	raw, err := os.ReadFile("/proc/filesystems")
-	return err == nil && bytes.Contains(raw, []byte("\t"+name+"\n"))
-}
-
-func checkNamespaces() error {
-	for _, name := range []string{"net", "mnt", "uts", "pid", "ipc"} {
-		if err := unix.Access("/proc/self/ns/"+name, unix.F_OK); err != nil {
-			return fmt.Errorf("no %s namespaces in this kernel: use one with CONFIG_NAMESPACES and its options", name)
-		}
+		return fmt.Errorf("check this machine: %w", err)
 	}
 	return nil
 }
@@ -102,20 +51,13 @@ func compilers() map[string]string {
 
 // packages is the same for what the lab and the tests need.
 func packages() map[string]string {
-	return map[string]string{
-		"busybox-static":              "/bin/busybox",
-		"ca-certificates":             "/etc/ssl/certs/ca-certificates.crt",
-		"containernetworking-plugins": "/usr/lib/cni/bridge",
-		"dnsmasq-base":                "/usr/sbin/dnsmasq",
-		"etcd-server":                 "/usr/bin/etcd",
-		"iproute2":                    "/sbin/ip",
-		"kmod":                        "/sbin/modprobe",
-		"nftables":                    "/usr/sbin/nft",
-		"procps":                      "/sbin/sysctl",
-		"runc":                        "/usr/sbin/runc",
-		"spin":                        "/usr/bin/spin",
-		"util-linux":                  "/usr/bin/nsenter",
+	all := map[string]string{}
+	for line := range strings.Lines(packageList) {
+		if fields := strings.Fields(line); len(fields) == 2 {
+			all[fields[0]] = fields[1]
+		}
 	}
+	return all
 }
 
 // MissingPackages returns the Debian packages that the lab needs and that this
