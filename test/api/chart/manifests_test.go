@@ -30,7 +30,7 @@ func TestTheManifestsOfAReleaseInstallAliothWithoutHelm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	programs, err := tools.Ensure(t.Context(), build.Kubernetes())
+	programs, err := tools.Ensure(t.Context(), build.Kubernetes(""))
 	if err != nil {
 		t.Fatal(err)
 	}
