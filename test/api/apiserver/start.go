@@ -16,9 +16,11 @@ import (
 	"strconv"
 	"time"
 
+	utilversion "k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
+	"github.com/alioth-net/alioth/api/version"
 	"github.com/alioth-net/alioth/test/freeport"
 	"github.com/alioth-net/alioth/test/waits"
 )
@@ -105,6 +107,9 @@ func apiArgs(dir, etcd string, port int, token string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	if os.Getenv(Variable) == "" {
+		audit = append(audit, "--min-compatibility-version="+celVersion())
+	}
 	return append(audit, []string{
 		"--etcd-servers=" + etcd,
 		"--cert-dir=" + filepath.Join(dir, "certs"),
@@ -127,6 +132,13 @@ func apiArgs(dir, etcd string, port int, token string) ([]string, error) {
 		// No controller makes ServiceAccounts, so pods could not be created.
 		"--disable-admission-plugins=ServiceAccount",
 	}...), nil
+}
+
+// celVersion is the version whose CEL libraries the oldest API server accepts in new expressions:
+// one minor version before its own. With it the default API server refuses what the oldest one
+// refuses.
+func celVersion() string {
+	return utilversion.MustParseGeneric(version.OldestKubernetes).OffsetMinor(-1).String()
 }
 
 // writeKey writes a fresh key for signing ServiceAccount tokens.
