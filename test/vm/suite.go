@@ -64,6 +64,7 @@ func Packages() []Package {
 		{Path: "./cnid/sockdiag", Omitted: betweenOthers()},
 		{Path: "./cnid/nodeipam/loopback", Omitted: betweenOthers()},
 		{Path: "./cnid/netfilter", Omitted: betweenOthers(), Tools: []string{"nft"}},
+		{Path: "./cnid/preflight/inspect", Tools: []string{"nft"}},
 		{Path: "./ebpf/datapath", Omitted: datapathOmissions()},
 		{Path: "./ebpf/datapath/test/verdicts", Omitted: verdictOmissions(), Files: []string{"../../../../docs/reference/packets.md"}},
 		{Path: "./ebpf/datapath/test/traffic", Omitted: trafficOmissions()},

@@ -15,6 +15,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/install"
 	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
@@ -113,7 +114,7 @@ func (n *node) deviceHooks(device netlink.Link) {
 func (n *node) queried(target int, hook ebpf.AttachType, name, device string) {
 	result, err := link.QueryPrograms(link.QueryOptions{Target: target, Attach: hook})
 	if err != nil {
-		if !errors.Is(err, link.ErrNotSupported) {
+		if !errors.Is(err, link.ErrNotSupported) && !errors.Is(err, unix.EINVAL) { // Linux before 6.6, of TCX
 			n.unread("list programs at "+name, err)
 		}
 		return

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +19,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/test/cluster"
+	"github.com/alioth-net/alioth/test/cluster/census"
 	"github.com/alioth-net/alioth/test/e2e/scene"
 	"github.com/alioth-net/alioth/test/e2e/stage"
 	"github.com/alioth-net/alioth/test/waits"
@@ -110,6 +113,7 @@ func TestTheChartFromInstallationToRemoval(t *testing.T) {
 		for _, node := range l.Lab.Nodes() {
 			l.expectClean(t, node.Name)
 		}
+		l.expectNothingOfTheChart(t)
 	})
 	t.Run("a new installation serves pods again", func(t *testing.T) {
 		l.install(t, filepath.Join(root, chart))
@@ -232,6 +236,41 @@ func (l *life) removePods(t *testing.T, tenant *scene.Tenant) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// left are the kinds of Kubernetes whose objects a removal leaves: CRDs with the API groups that
+// they serve, and the namespace with what Kubernetes has in each, and labels of administrators.
+var left = []string{definitions, "apiregistration.k8s.io/apiservices", "/namespaces", "/serviceaccounts", "/configmaps"}
+
+// definitions is the kind of CRDs in a census.
+const definitions = "apiextensions.k8s.io/customresourcedefinitions"
+
+// expectNothingOfTheChart requires that no object has a name, label, annotation, finalizer, taint
+// or condition of Alioth. The kinds stay with their objects (crds.keep), as
+// docs/install/uninstall.md says. Nodes of the lab have alioth in their names.
+func (l *life) expectNothingOfTheChart(t *testing.T) {
+	t.Helper()
+	lines, err := census.Objects(within(t), l.Lab.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := slices.Clone(left)
+	for _, line := range lines {
+		if words := strings.Fields(line); words[0] == definitions {
+			resource, group, _ := strings.Cut(strings.TrimPrefix(words[1], "/"), ".")
+			kept = append(kept, group+"/"+resource)
+		}
+	}
+	for _, line := range lines {
+		kind, rest, _ := strings.Cut(line, " ")
+		name, marks, _ := strings.Cut(rest, " ")
+		if slices.ContainsFunc(l.Lab.Nodes(), func(node cluster.Node) bool { return name == "/"+node.Name }) {
+			name = ""
+		}
+		if strings.Contains(marks, v1alpha1.Finalizer) || strings.Contains(name+" "+marks, "alioth") && !slices.Contains(kept, kind) {
+			t.Errorf("left in the API: %s", line)
+		}
 	}
 }
 
