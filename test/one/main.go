@@ -65,7 +65,7 @@ func perform(ctx context.Context, out io.Writer, step, path, name string) error 
 	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) }
 	err := cmd.Run()
 	if down := downOf(step); down != "" {
-		fmt.Fprintf(out, "the lab stays up for the next run; take it down with: %s\n", down)
+		fmt.Fprintf(out, "a lab that came up stays for the next run; take it down with: %s\n", down)
 	}
 	if err != nil {
 		return fmt.Errorf("%s of %s: %w", name, path, err)

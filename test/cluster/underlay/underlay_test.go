@@ -329,31 +329,35 @@ func TestLabsWithNumbersShareNoNameAndNoNetwork(t *testing.T) {
 	}
 }
 
-// TestAHostThatIsMadeAgainKeepsItsMACAddress: the nodes still send to the MAC address of the
-// first one, as long as their neighbor tables have it.
-func TestAHostThatIsMadeAgainKeepsItsMACAddress(t *testing.T) {
+// TestAHostThatIsMadeAgainIsReachedAtOnce: the nodes still send to the MAC address of the first
+// one, as long as their neighbor tables have it.
+func TestAHostThatIsMadeAgainIsReachedAtOnce(t *testing.T) {
 	topology := newLab(t)
-	var addresses []string
-	for _, name := range []string{"stranger", "stranger", "other"} {
-		ns, err := topology.AddHost(name, netip.MustParseAddr("192.168.79.200"))
+	ip := netip.MustParseAddr("fd79::cb")
+	for _, which := range []string{"first", "second"} {
+		ns, err := topology.AddHost("stranger", ip)
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = inNS(ns, func() error {
-			link, err := netlink.LinkByName(nodeLink)
-			if err == nil {
-				addresses = append(addresses, link.Attrs().HardwareAddr.String())
-			}
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
+		if err := reach(topology.Node(1), ns, ip); err != nil {
+			t.Errorf("the %s host: %v", which, err)
 		}
-		if err := topology.RemoveHost(name); err != nil {
+		if err := topology.RemoveHost("stranger"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if addresses[0] != addresses[1] || addresses[0] == addresses[2] {
-		t.Errorf("a host, its successor and another one have the MAC addresses %v", addresses)
+}
+
+func TestHostsHaveMACAddressesOfTheirOwn(t *testing.T) {
+	topology, ip := Topology{Octet: 79}, netip.MustParseAddr("192.0.2.1")
+	one := topology.hostMAC("one", []netip.Addr{ip}).String()
+	for name, other := range map[string]string{
+		"name":    topology.hostMAC("other", []netip.Addr{ip}).String(),
+		"address": topology.hostMAC("one", []netip.Addr{ip.Next()}).String(),
+		"lab":     Topology{Octet: 80}.hostMAC("one", []netip.Addr{ip}).String(),
+	} {
+		if one == other {
+			t.Errorf("a host of another %s has the same MAC address %s", name, one)
+		}
 	}
 }
