@@ -18,7 +18,7 @@ const page = `# A page
 
 | reason of a pod | what it means | what to do |
 | --- | --- | --- |
-| One, TwoFold (event) | see [pods.md](../tenants/pods.md#there) and [031](../design/031-x.md) | ask ` + "`kubectl`" + ` |
+| One, TwoFold (event) | see [pods.md](../tenants/pods.md#there) and [031](../design/031-repair-by-hand.md) | ask ` + "`kubectl`" + ` |
 
 | condition | reason of a node network | of | what it means | what to do |
 | --- | --- | --- | --- | --- |
@@ -37,7 +37,7 @@ func TestEntriesAreTheRowsWithARemedy(t *testing.T) {
 	want := []Entry{
 		{
 			Words: []string{"One", "TwoFold"}, Kind: "reason of a pod", Note: "event",
-			Meaning: "see docs/tenants/pods.md and docs/design/031-x.md", Remedy: "ask `kubectl`",
+			Meaning: "see docs/tenants/pods.md and docs/design/031-repair-by-hand.md", Remedy: "ask `kubectl`",
 		},
 		{Words: []string{"Three"}, Kind: "reason of a node network", Conditions: "Ready, False", Of: "node", Meaning: "a site (https://example.com)"},
 		{Words: []string{"this, and that"}, Kind: "message of aliothctl", Meaning: "it failed", Remedy: "try"},

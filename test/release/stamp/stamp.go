@@ -32,7 +32,7 @@ type Stamp struct {
 
 // Sources are the paths whose contents decide the programs of cmd.
 func Sources() []string {
-	return []string{"api", "cmd", "cnid", "ebpf", "helm", "operator", "store", "go.mod", "go.sum", ":(exclude,glob)**/*_test.go"}
+	return []string{"api", "cmd", "cnid", "docs/reference", "ebpf", "helm", "operator", "store", "go.mod", "go.sum", ":(exclude,glob)**/*_test.go"}
 }
 
 // errNoClone is the error for a folder that is not the top of a clone of the repository.

@@ -108,8 +108,8 @@ func TestSourcesAreAllFoldersOfThePrograms(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path := range strings.FieldsSeq(string(out)) {
-		folder, _, _ := strings.Cut(strings.TrimPrefix(path, "github.com/alioth-net/alioth/"), "/")
-		if !slices.Contains(Sources(), folder) {
+		folder := strings.TrimPrefix(path, "github.com/alioth-net/alioth/")
+		if !slices.ContainsFunc(Sources(), func(source string) bool { return strings.HasPrefix(folder+"/", source+"/") }) {
 			t.Errorf("the programs need %s, which Sources lacks", path)
 		}
 	}
