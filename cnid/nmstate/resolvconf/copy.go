@@ -116,12 +116,18 @@ func (f File) restoreOriginal(r document.Resolver) (restored bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("read the former configuration of the resolver: %w", err)
 	}
-	var was Copy
-	// A broken copy restores nothing: the configuration is written as any other.
-	if json.Unmarshal(text, &was) != nil || !Equal(parse(was.Text), r) {
+	was, readable := decode(text)
+	if !readable || !Equal(parse(was.Text), r) {
 		return false, nil
 	}
 	return true, f.Restore(was)
+}
+
+// decode returns a copy. A broken one is not readable: then the configuration is written as any
+// other.
+func decode(text []byte) (c Copy, readable bool) {
+	err := json.Unmarshal(text, &c)
+	return c, err == nil
 }
 
 func (f File) keepOriginal(c Copy) error {
