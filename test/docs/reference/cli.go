@@ -18,7 +18,7 @@ func CLI(program *cobra.Command) (string, error) {
 	var page strings.Builder
 	fmt.Fprintf(&page, "# %s\n\n`make docs-reference` writes this page from the program; a test compares it.\n\n", program.Name())
 	err := appendCommand(&page, program)
-	return strings.TrimRight(page.String(), "\n") + "\n", err
+	return outsideOfBlocks(strings.TrimRight(page.String(), "\n")+"\n", escaped), err
 }
 
 func appendCommand(page *strings.Builder, command *cobra.Command) error {
@@ -39,4 +39,20 @@ func appendCommand(page *strings.Builder, command *cobra.Command) error {
 		}
 	}
 	return nil
+}
+
+// outsideOfBlocks changes the lines of a page that are not in blocks of code.
+func outsideOfBlocks(page string, change func(string) string) string {
+	var all strings.Builder
+	inside := false
+	for line := range strings.Lines(page) {
+		if strings.HasPrefix(line, "```") {
+			inside = !inside
+		}
+		if !inside {
+			line = change(line)
+		}
+		all.WriteString(line)
+	}
+	return all.String()
 }
