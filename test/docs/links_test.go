@@ -140,3 +140,18 @@ func hasRecord(records []string, number string) bool {
 	}
 	return false
 }
+
+// tags are those that pages may use. Forges leave out others with their text: <name> outside of
+// code is nowhere on the page.
+var tags = regexp.MustCompile(`^</?(?:a|br|details|div|img|kbd|p|picture|source|sub|summary|sup)\b`)
+
+func TestNoNameInAngleBracketsIsLost(t *testing.T) {
+	all, _ := read(t)
+	for _, page := range all {
+		for _, tag := range page.Tags {
+			if !tags.MatchString(tag.Text) {
+				t.Errorf("%s: %s outside of code is no tag, and is not shown: write it as code", page.At(tag.Line), tag.Text)
+			}
+		}
+	}
+}

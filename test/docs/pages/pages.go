@@ -31,6 +31,8 @@ type Page struct {
 	Blocks   []Block
 	// Spans are the inline code.
 	Spans []Text
+	// Tags are tags of HTML outside of code, without comments.
+	Tags []Text
 }
 
 // Heading is a heading with the anchor that the forges give it.
@@ -174,6 +176,10 @@ func (r *reader) node(node ast.Node) {
 		r.page.Links = append(r.page.Links, Text{string(n.Destination), r.line})
 	case *ast.Image:
 		r.page.Links = append(r.page.Links, Text{string(n.Destination), r.line})
+	case *ast.RawHTML:
+		r.tag(string(n.Segments.Value(r.content)))
+	case *ast.HTMLBlock:
+		r.tag(string(n.Lines().Value(r.content)))
 	case *ast.CodeSpan:
 		r.page.Spans = append(r.page.Spans, Text{r.plain(n), r.line})
 	case *ast.FencedCodeBlock:
@@ -182,6 +188,12 @@ func (r *reader) node(node ast.Node) {
 			block.Language, block.Mark, _ = strings.Cut(string(n.Info.Value(r.content)), " ")
 		}
 		r.page.Blocks = append(r.page.Blocks, block)
+	}
+}
+
+func (r *reader) tag(text string) {
+	if !strings.HasPrefix(text, "<!--") {
+		r.page.Tags = append(r.page.Tags, Text{text, r.line})
 	}
 }
 

@@ -73,10 +73,10 @@ func (k *kind) where() string {
 }
 
 func (k *kind) write(page *strings.Builder, examples []*unstructured.Unstructured) error {
-	fmt.Fprintf(page, "\n### %s\n%s\n\n", k.Kind, sentence(k.version.Schema.OpenAPIV3Schema.Description))
+	fmt.Fprintf(page, "\n### %s\n%s\n\n", k.Kind, escaped(sentence(k.version.Schema.OpenAPIV3Schema.Description)))
 	fmt.Fprintf(page, "`apiVersion: %s`; `kubectl get %s`\n", strings.Join(k.served, "` or `"), k.Plural)
 	for _, rule := range k.version.Schema.OpenAPIV3Schema.XValidations {
-		fmt.Fprintf(page, "\n- %s", cell(rule.Message))
+		fmt.Fprintf(page, "\n- %s", escaped(rule.Message))
 	}
 	if len(k.version.Schema.OpenAPIV3Schema.XValidations) > 0 {
 		page.WriteString("\n")
@@ -119,7 +119,8 @@ func (k *kind) example(page *strings.Builder, examples []*unstructured.Unstructu
 	return nil
 }
 
-// cell returns a text for a cell of a table: bars are escaped, and what looks like HTML.
-func cell(text string) string {
-	return strings.NewReplacer("|", `\|`, "<", "&lt;").Replace(text)
-}
+// cell returns a text for a cell of a table.
+func cell(text string) string { return strings.ReplaceAll(escaped(text), "|", `\|`) }
+
+// escaped returns a text in which nothing looks like a tag of HTML, which forges leave out.
+func escaped(text string) string { return strings.ReplaceAll(text, "<", "&lt;") }

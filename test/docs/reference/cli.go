@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+
+	"github.com/alioth-net/alioth/api/version"
 )
 
 // CLI returns the page of a program: each command with its arguments.
@@ -18,7 +20,9 @@ func CLI(program *cobra.Command) (string, error) {
 	var page strings.Builder
 	fmt.Fprintf(&page, "# %s\n\n`make docs-reference` writes this page from the program; a test compares it.\n\n", program.Name())
 	err := appendCommand(&page, program)
-	return strings.TrimRight(page.String(), "\n") + "\n", err
+	// A default that has the release in it would make the page stale with each release.
+	text := strings.ReplaceAll(page.String(), ":"+version.Number, ":VERSION")
+	return outsideOfBlocks(strings.TrimRight(text, "\n")+"\n", escaped), err
 }
 
 func appendCommand(page *strings.Builder, command *cobra.Command) error {
@@ -39,4 +43,20 @@ func appendCommand(page *strings.Builder, command *cobra.Command) error {
 		}
 	}
 	return nil
+}
+
+// outsideOfBlocks changes the lines of a page that are not in blocks of code.
+func outsideOfBlocks(page string, change func(string) string) string {
+	var all strings.Builder
+	inside := false
+	for line := range strings.Lines(page) {
+		if strings.HasPrefix(line, "```") {
+			inside = !inside
+		}
+		if !inside {
+			line = change(line)
+		}
+		all.WriteString(line)
+	}
+	return all.String()
 }

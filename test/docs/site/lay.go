@@ -15,22 +15,37 @@ import (
 // theme is the folder with the configuration, templates and styles of the site.
 const theme = "docs/site"
 
-// lay copies the theme, all pages, and the files in docs that pages show or link.
+// lay copies the theme, all pages, and the files in docs that pages show or link. A folder
+// without a page gets an empty one, which Hugo needs to list its pages.
 func lay(root, project string) error {
 	if err := os.CopyFS(project, os.DirFS(filepath.Join(root, theme))); err != nil {
 		return err
 	}
-	return pages.Files(root, []string{".md", ".svg", ".yaml"}, func(name string, content []byte) error {
+	folders := map[string]bool{}
+	err := pages.Files(root, []string{".md", ".svg", ".yaml"}, func(name string, content []byte) error {
 		to := placeOf(name)
 		if to == "" {
 			return nil
 		}
-		file := filepath.Join(project, filepath.FromSlash(to))
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			return err
+		if strings.HasPrefix(to, "content/docs/") {
+			folders[path.Dir(to)] = folders[path.Dir(to)] || path.Base(to) == "_index.md"
 		}
-		return os.WriteFile(file, content, 0o644)
+		return write(project, to, content)
 	})
+	for folder, hasPage := range folders {
+		if err == nil && !hasPage {
+			err = write(project, path.Join(folder, "_index.md"), []byte("---\ntitle: "+path.Base(folder)+"\n---\n"))
+		}
+	}
+	return err
+}
+
+func write(project, to string, content []byte) error {
+	file := filepath.Join(project, filepath.FromSlash(to))
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(file, content, 0o644)
 }
 
 // placeOf returns where Hugo expects a file, "" if the site does not have it. The page of a

@@ -29,7 +29,7 @@ func TestEveryPageHasItsPlaceInTheSite(t *testing.T) {
 			t.Errorf("%s has the place %q", page.Path, place)
 		}
 	}
-	for _, want := range []string{"hugo.toml", "content/_index.md", "content/docs/_index.md", "content/docs/design/_index.md", "static/docs/operate/scale/cpu.svg"} {
+	for _, want := range []string{"hugo.toml", "content/_index.md", "content/docs/_index.md", "content/docs/design/_index.md", "content/docs/tenants/_index.md", "static/docs/operate/scale/cpu.svg"} {
 		if _, err := os.Stat(filepath.Join(project, want)); err != nil {
 			t.Error(err)
 		}
