@@ -289,6 +289,23 @@ func TestAnOpeningToABackendIsNoneToAServiceBefore(t *testing.T) {
 	}
 }
 
+// A backend repeats its reply to an opening, although the pod has closed its side already, if it
+// has not seen the pod's segments. The flow goes on.
+func TestARepeatedReplyOfALivingFlowIsTheServices(t *testing.T) {
+	w := world.New(t)
+	for _, flags := range []uint8{wire.FlagSYN, wire.FlagFIN | wire.FlagACK} {
+		world.Run(t, w.Objects.AliothFromPod, w.PodA, world.Ask(wire.TCP{Sport: 1000, Dport: 53, Flags: flags}).Bytes())
+	}
+	reply := func(name string, flags uint8) world.Case {
+		return answered(name, w.PodA, world.Answer(world.ShadowA, wire.TCP{Sport: 5353, Dport: 1000, Flags: flags}), func(f *wire.Frame) {
+			f.Src, f.Dst, f.L4 = wire.IP("10.96.0.10"), wire.IP("10.0.1.10"), wire.TCP{Sport: 53, Dport: 1000, Flags: flags}
+		})
+	}
+	w.Expect(t, w.Objects.AliothToPod, []world.Case{
+		reply("the repeated reply", wire.FlagSYN|wire.FlagACK), reply("data after it", wire.FlagACK),
+	})
+}
+
 // Half a flow is left if two deletions of one flow, or a deletion and an opening, meet.
 func TestAnOpeningMakesHalfAFlowWhole(t *testing.T) {
 	w := world.New(t)
