@@ -62,8 +62,11 @@ func written() []checked {
 		group schema.GroupVersion
 		kinds map[string]string // and their resources
 	}{
-		{danmv1.GroupVersion, ofDANM}, {danmiov1.GroupVersion, ofDANM}, {nmstatev1.GroupVersion, ofNMState},
-		{multitenancyv1alpha1.GroupVersion, ofCNS}, {acnv1alpha1.GroupVersion, ofCNS},
+		{danmv1.GroupVersion, ofDANM},
+		{danmiov1.GroupVersion, ofDANM},
+		{nmstatev1.GroupVersion, ofNMState},
+		{multitenancyv1alpha1.GroupVersion, ofCNS},
+		{acnv1alpha1.GroupVersion, ofCNS},
 	} {
 		for _, kind := range slices.Sorted(maps.Keys(of.kinds)) {
 			all = append(all, checked{of.group.WithKind(kind), of.kinds[kind] + "." + of.group.Group})
