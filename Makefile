@@ -112,7 +112,7 @@ build: ## Build the binaries into bin/, stamped with their commit
 release: ## Build everything of a release into bin/release/: binaries, image, chart, manifests, SBOMs, notes; the same from each folder
 	$(RELEASE) build
 
-images: ## Build the container images as archives, without a container engine
+images: setup ## Build the container images of the lab as archives, tag dev, without a container engine
 	$(LAB) images
 
 chart: ## Package the Helm chart into bin/
@@ -157,7 +157,8 @@ soak: setup ## What is longer by nature, before an issue is resolved: MUTATE=10m
 	failed=0; bin/lanes --low compute --after lab=down compute=fuzz,soak-seeds,soak-release,vulnerabilities lab=soak-scenes,down,test-versions,soak-vm || failed=$$?; \
 	$(MAKE) --no-print-directory soak-busy || failed=$$?; exit $$failed
 
-test-unit: ## Unit, kernel, API-server and namespace tests (root), but for those of test-operator
+# One test alone says by itself what it needs, and most need no root.
+test-unit: $(if $(ONE),,setup) ## Unit, kernel, API-server and namespace tests (root), but for those of test-operator
 	$(PREBUILD) kubernetes helm
 	$(UNIT); \
 	ALIOTH_MUTATE=10s $(RUN_TESTS) $(AT_ONCE) -timeout 20m $(call TESTS,$$packages)

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/alioth-net/alioth/api/version"
 	"github.com/alioth-net/alioth/cnid"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/preflight"
@@ -44,7 +44,7 @@ type readiness struct {
 func preflightCommand() *cobra.Command {
 	r := &readiness{
 		access: defaultAccess(), format: asText, release: "alioth", root: "/",
-		pods: survey.NodePods{Namespace: "kube-system", Image: "docker.io/alioth/alioth:" + version.Number, Within: 2 * time.Minute},
+		pods: survey.NodePods{Namespace: "kube-system", Within: 2 * time.Minute},
 	}
 	cmd := &cobra.Command{
 		Use:   "preflight",
@@ -63,12 +63,13 @@ packet filter and the BPF programs of Alioth in a network namespace that ends wi
 the attempt, and changes nothing else.
 
 With --node-checks it checks the cluster and, by a privileged pod for some seconds on
-each node, all nodes too. The image has to be there: --image.
+each node, all nodes too. The pods have the image and the pull policy of the values,
+so that the check finds out whether the nodes have the image.
 
 Exit status: 0 without a blocking finding, 1 with one, 2 if the cluster can't be
 read.`,
 		Example: `  aliothctl preflight --values values.yaml
-  aliothctl preflight --values values.yaml --node-checks --image registry.example/alioth:0.1.0
+  aliothctl preflight --values values.yaml --node-checks
   sudo aliothctl preflight --node`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return r.run(cmd) },
@@ -84,8 +85,8 @@ func (r *readiness) addFlags(cmd *cobra.Command) {
 	flags.BoolVar(&r.here, "node", r.here, "check the machine on which the command runs, without a cluster")
 	flags.StringVar(&r.root, "root", r.root, "folder with the files of the machine, for --node in a container")
 	flags.BoolVar(&r.inside, "node-checks", r.inside, "check each node of the cluster by a privileged pod")
-	flags.StringVar(&r.pods.Image, "image", r.pods.Image, "image of Alioth for --node-checks")
-	flags.StringVar((*string)(&r.pods.PullPolicy), "image-pull-policy", "", "pull policy of that image: Always, IfNotPresent or Never")
+	flags.StringVar(&r.pods.Image, "image", r.pods.Image, "image of Alioth for --node-checks, in the place of the one of the values")
+	flags.StringVar((*string)(&r.pods.PullPolicy), "image-pull-policy", "", "pull policy of that image, in the place of the one of the values: Always, IfNotPresent or Never")
 	flags.StringVar(&r.pods.Namespace, "check-namespace", r.pods.Namespace, "namespace of the pods of --node-checks; it has to permit privileged pods")
 	flags.DurationVar(&r.pods.Within, "node-timeout", r.pods.Within, "how long the pod of one node may take")
 	flags.StringVar(&r.facts, "facts", "", "print facts alone, with these values of the chart")
@@ -155,10 +156,9 @@ func (r *readiness) checkCluster(cmd *cobra.Command, values preflight.Values) er
 	}
 	findings := preflight.JudgeCluster(cluster, values, r.inside)
 	if r.inside {
-		if err := r.checkPods(); err != nil {
+		if err := r.completePods(values); err != nil {
 			return err
 		}
-		r.pods.Values = values
 		for _, node := range reader.Inside(cmd.Context(), cluster.Linux(values), r.pods) {
 			findings = append(findings, preflight.JudgeNode(node, values)...)
 		}
@@ -166,7 +166,11 @@ func (r *readiness) checkCluster(cmd *cobra.Command, values preflight.Values) er
 	return r.report(cmd, findings)
 }
 
-func (r *readiness) checkPods() error {
+// completePods takes from the values of the chart what the command line leaves out.
+func (r *readiness) completePods(values preflight.Values) error {
+	r.pods.Values = values
+	r.pods.Image = cmp.Or(r.pods.Image, values.Image.Reference())
+	r.pods.PullPolicy = cmp.Or(r.pods.PullPolicy, corev1.PullPolicy(values.Image.PullPolicy))
 	switch r.pods.PullPolicy {
 	case "", corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever:
 	default:

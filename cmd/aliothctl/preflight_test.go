@@ -10,8 +10,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/alioth-net/alioth/api/version"
 	"github.com/alioth-net/alioth/cnid/preflight"
+	"github.com/alioth-net/alioth/cnid/preflight/survey"
 )
 
 func TestABlockingFindingIsTheExitStatusAndNoError(t *testing.T) {
@@ -38,6 +43,31 @@ func TestABlockingFindingIsTheExitStatusAndNoError(t *testing.T) {
 	}
 	if findings[0].Check != preflight.BPFFilesystem || findings[0].Severity != preflight.Blocking || len(findings[0].Nodes) != 1 {
 		t.Errorf("got %+v", findings[0])
+	}
+}
+
+// TestPodsOfTheCheckHaveTheImageOfTheInstallation, unless the command line names another one.
+func TestPodsOfTheCheckHaveTheImageOfTheInstallation(t *testing.T) {
+	for _, c := range []struct {
+		values, image, policy string // image and policy are of the command line
+		want                  string
+	}{
+		{"{}", "", "", "docker.io/alioth/alioth:" + version.Number + " IfNotPresent"},
+		{"image: {tag: dev, pullPolicy: Never}", "", "", "docker.io/alioth/alioth:dev Never"},
+		{"image: {repository: registry.example/alioth}", "", "", "registry.example/alioth:" + version.Number + " IfNotPresent"},
+		{"image: {tag: dev}", "registry.example/alioth:1", "Always", "registry.example/alioth:1 Always"},
+	} {
+		values, err := preflight.ParseValues([]byte(c.values))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := readiness{pods: survey.NodePods{Image: c.image, PullPolicy: corev1.PullPolicy(c.policy), Within: time.Minute}}
+		if err := r.completePods(values); err != nil {
+			t.Error(err)
+		}
+		if got := r.pods.Image + " " + string(r.pods.PullPolicy); got != c.want {
+			t.Errorf("values %s, --image %q: got %s, want %s", c.values, c.image, got, c.want)
+		}
 	}
 }
 

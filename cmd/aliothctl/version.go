@@ -70,7 +70,8 @@ func versionCommand() *cobra.Command {
 		Long: `Show the versions of aliothctl and, with a kubeconfig, of the operators and of each
 node's daemon and CNI plugin.
 
-A daemon or plugin may be one minor version older than the operator, and not newer.
+A daemon or plugin may be one minor version older than the operator. During the way
+back to an older release it may be newer, until it is replaced too.
 aliothctl may be one minor version older or newer.
 
 Exit status: 0 if all versions work together, 1 if some do not, 2 if the cluster
@@ -297,7 +298,7 @@ func skew(part component, program, operator string) error {
 	case p.Major() != o.Major():
 		return fmt.Errorf("%s %s has another major version than operator %s", part, program, operator)
 	case ahead > newest:
-		return fmt.Errorf("%s %s is newer than operator %s: upgrade the operator first", part, program, operator)
+		return fmt.Errorf("%s %s is newer than operator %s: upgrade the operator first; during a way back, wait until it is replaced", part, program, operator)
 	case ahead < -1:
 		return fmt.Errorf("%s %s is more than one minor version older than operator %s: upgrade it", part, program, operator)
 	}

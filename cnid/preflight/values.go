@@ -4,6 +4,7 @@
 package preflight
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/netip"
@@ -11,6 +12,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/alioth-net/alioth/api/version"
 	"github.com/alioth-net/alioth/helm"
 )
 
@@ -20,6 +22,7 @@ type Values struct {
 		Host string `json:"host"`
 		Port uint16 `json:"port"`
 	} `json:"apiServer"`
+	Image          Image          `json:"image"`
 	ServiceCIDRs   []netip.Prefix `json:"serviceCIDRs"`
 	ShadowCIDRs    []netip.Prefix `json:"shadowCIDRs"`
 	TunnelPort     uint16         `json:"tunnelPort"`
@@ -55,6 +58,19 @@ type Values struct {
 		CgroupRoot   string            `json:"cgroupRoot"`
 		NodeSelector map[string]string `json:"nodeSelector"`
 	} `json:"daemon"`
+}
+
+// Image is where nodes find the image of Alioth.
+type Image struct {
+	Repository string `json:"repository"`
+	Tag        string `json:"tag"`
+	PullPolicy string `json:"pullPolicy"`
+}
+
+// Reference returns the full reference of the image. As in the chart, an empty tag is the
+// version.
+func (i Image) Reference() string {
+	return i.Repository + ":" + cmp.Or(i.Tag, version.Number)
 }
 
 // switched is an area of the chart that can be off.

@@ -11,20 +11,29 @@ package downgrade
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	acnv1alpha1 "github.com/alioth-net/alioth/api/acn/v1alpha1"
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
+	danmiov1 "github.com/alioth-net/alioth/api/danmio/v1"
+	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
+	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
 	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/api/version"
+	"github.com/alioth-net/alioth/store/kinds"
 )
 
 const (
@@ -34,28 +43,62 @@ const (
 	listed = 8
 )
 
-// kinds are those of Alioth that users write. The schemas of other projects' kinds do not change
-// with a release of Alioth.
-func kinds() []schema.GroupVersionKind {
-	all := []schema.GroupVersionKind{arktosv1.GroupVersion.WithKind("Network")}
+// checked is a kind that users write.
+type checked struct {
+	schema.GroupVersionKind
+	// crd is the name of the CRD of a kind of another project, which may belong to that project.
+	// Then the release does not change its fields, and may not know all of them.
+	crd string
+}
+
+// written are the kinds that users write, of Alioth and of other projects: Alioth adds fields of
+// its own to those. The chart gives the hook the rights for them (templates/upgrade.yaml).
+func written() []checked {
+	all := []checked{{GroupVersionKind: arktosv1.GroupVersion.WithKind("Network")}}
 	for _, kind := range []string{"VPC", "Subnet", "SharedService", "ExternalPool", "HostAccess", "DelegationGrant"} {
-		all = append(all, v1alpha1.GroupVersion.WithKind(kind))
+		all = append(all, checked{GroupVersionKind: v1alpha1.GroupVersion.WithKind(kind)})
+	}
+	for _, of := range []struct {
+		group schema.GroupVersion
+		kinds map[string]string // and their resources
+	}{
+		{danmv1.GroupVersion, ofDANM},
+		{danmiov1.GroupVersion, ofDANM},
+		{nmstatev1.GroupVersion, ofNMState},
+		{multitenancyv1alpha1.GroupVersion, ofCNS},
+		{acnv1alpha1.GroupVersion, ofCNS},
+	} {
+		for _, kind := range slices.Sorted(maps.Keys(of.kinds)) {
+			all = append(all, checked{of.group.WithKind(kind), of.kinds[kind] + "." + of.group.Group})
+		}
 	}
 	return all
 }
 
+// Kinds of other projects with their resources.
+var (
+	ofDANM    = map[string]string{"DanmNet": "danmnets", "TenantNetwork": "tenantnetworks", "ClusterNetwork": "clusternetworks", "TenantConfig": "tenantconfigs"}
+	ofNMState = map[string]string{"NodeNetworkConfigurationPolicy": "nodenetworkconfigurationpolicies", "NodeNetConfPolicy": "nodenetconfpolicies"}
+	ofCNS     = map[string]string{"PodNetwork": "podnetworks", "PodNetworkInstance": "podnetworkinstances"}
+)
+
 // Check returns an error that names fields which this release does not know. It changes nothing.
 func Check(ctx context.Context, c client.Reader) error {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, arktosv1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return fmt.Errorf("register API types: %w", err)
-		}
+	if err := kinds.AddToScheme(scheme); err != nil {
+		return fmt.Errorf("register API types: %w", err)
 	}
 	decoder := json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme, json.SerializerOptions{Strict: true})
 	var found []string
-	for _, kind := range kinds() {
-		fields, err := unknownOf(ctx, c, decoder, kind)
+	for _, kind := range written() {
+		ours, err := isOurs(ctx, c, kind)
+		if err != nil {
+			return err
+		}
+		if !ours {
+			continue
+		}
+		fields, err := unknownOf(ctx, c, decoder, kind.GroupVersionKind)
 		if err != nil {
 			return err
 		}
@@ -66,6 +109,23 @@ func Check(ctx context.Context, c client.Reader) error {
 	}
 	return fmt.Errorf("v%s does not know fields that objects of this cluster have, and would lose them: %s; nothing was changed; "+
 		"remove the fields first, or stay at the release that knows them", version.Number, summarize(found))
+}
+
+// isOurs reports whether the CRD of a kind is one of the chart, which labels it.
+func isOurs(ctx context.Context, c client.Reader, kind checked) (bool, error) {
+	if kind.crd == "" {
+		return true, nil
+	}
+	crd := &metav1.PartialObjectMetadata{}
+	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+	err := c.Get(ctx, client.ObjectKey{Name: kind.crd}, crd)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read the CRD %s: %w", kind.crd, err)
+	}
+	return crd.Labels["app.kubernetes.io/name"] == "alioth", nil
 }
 
 // unknownOf returns the unknown fields of all objects of a kind. A kind that the API lacks has
@@ -95,19 +155,21 @@ func unknownOf(ctx context.Context, c client.Reader, decoder runtime.Decoder, ki
 	}
 }
 
-// unknownIn returns the unknown fields in the spec of an object, and what has another type there.
-// The status of an object is written anew by its owner.
+// unknownIn returns the unknown fields of an object, and what has another type there: in its spec,
+// or beside it for kinds without a spec. The status of an object is written anew by its owner,
+// and the metadata belong to Kubernetes.
 func unknownIn(decoder runtime.Decoder, object *unstructured.Unstructured) ([]string, error) {
-	raw, err := object.MarshalJSON()
+	content := maps.Clone(object.Object)
+	delete(content, "metadata")
+	delete(content, "status")
+	raw, err := (&unstructured.Unstructured{Object: content}).MarshalJSON()
 	if err != nil {
 		return nil, fmt.Errorf("encode %s %s: %w", object.GetKind(), said.Name(object.GetName()), err)
 	}
 	_, _, err = decoder.Decode(raw, nil, nil)
 	var found []string
 	for _, problem := range problems(err) {
-		if strings.Contains(problem.Error(), "spec.") {
-			found = append(found, fmt.Sprintf("%s %s: %v", object.GetKind(), said.Name(object.GetName()), said.Error(problem)))
-		}
+		found = append(found, fmt.Sprintf("%s %s: %v", object.GetKind(), said.Name(object.GetName()), said.Error(problem)))
 	}
 	return found, nil
 }

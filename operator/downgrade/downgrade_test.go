@@ -4,8 +4,11 @@
 package downgrade
 
 import (
+	"context"
 	"errors"
 	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -15,10 +18,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/yaml"
 
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
+	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/test/api/apiserver"
 	"github.com/alioth-net/alioth/test/waits"
@@ -57,7 +64,7 @@ func TestFieldsOfANewerReleaseAreNamed(t *testing.T) {
 	if err := Check(t.Context(), c); err != nil {
 		t.Fatalf("objects of this release: %v", err)
 	}
-	extend(t, c)
+	extend(t, c, "vpcs.alioth.dev")
 	if err := Check(t.Context(), c); err != nil {
 		t.Fatalf("a field that no object has: %v", err)
 	}
@@ -66,16 +73,7 @@ func TestFieldsOfANewerReleaseAreNamed(t *testing.T) {
 	}}
 	newer.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("VPC"))
 	newer.SetName("vpc-newer")
-	waits.Until(t, time.Minute, "the API server to know the new field", func() error {
-		tried := newer.DeepCopy()
-		if err := c.Create(t.Context(), tried, client.DryRunAll); err != nil {
-			return err
-		}
-		if _, kept, _ := unstructured.NestedString(tried.Object, "spec", "ofTheFuture"); !kept {
-			return errors.New("it drops the field")
-		}
-		return nil
-	})
+	awaitField(t, c, newer)
 	if err := c.Create(t.Context(), newer); err != nil {
 		t.Fatal(err)
 	}
@@ -93,16 +91,122 @@ func TestFieldsOfANewerReleaseAreNamed(t *testing.T) {
 	}
 }
 
-// extend adds a field to the CRD of VPCs.
-func extend(t *testing.T, c client.Client) {
-	t.Helper()
-	crd := &apiextensionsv1.CustomResourceDefinition{}
-	if err := c.Get(t.Context(), client.ObjectKey{Name: "vpcs.alioth.dev"}, crd); err != nil {
+// TestFieldsInKindsOfOtherProjectsAreNamedIfTheChartMadeTheCRD: the CRD of another project may
+// have fields that no release of Alioth knows, and an upgrade does not change it.
+func TestFieldsInKindsOfOtherProjectsAreNamedIfTheChartMadeTheCRD(t *testing.T) {
+	c := newClient(t)
+	const crd = "nodenetworkconfigurationpolicies.nmstate.io"
+	extend(t, c, crd)
+	policy := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"desiredState": map[string]any{"any": "thing"}, "ofTheFuture": "x"}}}
+	policy.SetGroupVersionKind(nmstatev1.GroupVersion.WithKind("NodeNetworkConfigurationPolicy"))
+	policy.SetName("newer")
+	awaitField(t, c, policy)
+	if err := c.Create(t.Context(), policy); err != nil {
 		t.Fatal(err)
 	}
-	spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
-	spec.Properties["ofTheFuture"] = apiextensionsv1.JSONSchemaProps{Type: "string"}
-	crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"] = spec
+	t.Cleanup(func() {
+		if err := c.Delete(context.Background(), policy); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := Check(t.Context(), c); err != nil && strings.Contains(err.Error(), "Policy") {
+		t.Errorf("a CRD of another project: %v", err)
+	}
+	object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: crd}}
+	object.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+	label := []byte(`{"metadata":{"labels":{"app.kubernetes.io/name":"alioth"}}}`)
+	if err := c.Patch(t.Context(), object, client.RawPatch(types.MergePatchType, label)); err != nil {
+		t.Fatal(err)
+	}
+	err := Check(t.Context(), c)
+	if err == nil || !strings.Contains(err.Error(), `NodeNetworkConfigurationPolicy newer: unknown field "spec.ofTheFuture"`) || strings.Contains(err.Error(), "desiredState") {
+		t.Errorf("a CRD of the chart: %v", err)
+	}
+}
+
+// ofPrograms are the kinds that the check leaves out, because programs write them, or because of
+// another reason.
+var ofPrograms = map[string]string{
+	"Address": "operator", "AdmissionGrants": "operator", "AttachmentClaim": "operator", "DomainClaim": "operator", "ExternalAddress": "operator",
+	"HostLink": "operator", "HostLinkReport": "daemon", "HostVNIClaim": "operator", "NodeRoles": "daemon", "RoleMember": "operator",
+	"RollCall": "operator and daemon", "ScaledEndpoint": "operator", "Usage": "operator", "VNIClaim": "operator",
+	"NodeInfo": "daemon", "MultitenantPodNetworkConfig": "operator", "MultiTenantPodNetworkConfig": "operator",
+	"NodeNetworkConfigurationEnactment": "daemon", "NodeNetworkState": "daemon",
+	"NetworkAttachmentDefinition": "its schema is that of the standard, without a field of Alioth's",
+}
+
+// TestEachKindThatUsersWriteIsChecked, and the hook of the chart may do so.
+func TestEachKindThatUsersWriteIsChecked(t *testing.T) {
+	files, err := filepath.Glob("../../helm/alioth/files/crds/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d CRDs, %v", len(files), err)
+	}
+	hook, err := os.ReadFile("../../helm/alioth/templates/upgrade.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[schema.GroupKind]string{}
+	for _, kind := range written() {
+		known[kind.GroupKind()] = kind.crd
+	}
+	for _, file := range files {
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		text, err := os.ReadFile(file)
+		if err == nil {
+			err = yaml.Unmarshal(text, crd)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		kind := schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}
+		name, checks := known[kind]
+		delete(known, kind)
+		switch {
+		case !checks && ofPrograms[kind.Kind] == "":
+			t.Errorf("%s: the hook does not check it: add it to written(), or to ofPrograms with the reason", kind)
+		case checks && ofPrograms[kind.Kind] != "":
+			t.Errorf("%s is checked, and in ofPrograms too", kind)
+		case name != "" && name != crd.Name:
+			t.Errorf("%s has the CRD %s, and not %s", kind, crd.Name, name)
+		case checks && !regexp.MustCompile(`(?m)^    resources: \[.*\b`+crd.Spec.Names.Plural+`\b`).Match(hook):
+			t.Errorf("the hook of the chart may not list %s", crd.Name)
+		case name != "" && !strings.Contains(string(hook), "      - "+name+"\n"):
+			t.Errorf("the hook of the chart may not read the CRD %s", name)
+		}
+	}
+	for kind := range known {
+		t.Errorf("%s has no CRD", kind)
+	}
+}
+
+// awaitField waits until the API server keeps the field of the future in an object.
+func awaitField(t *testing.T, c client.Client, object *unstructured.Unstructured) {
+	t.Helper()
+	waits.Until(t, time.Minute, "the API server to know the new field", func() error {
+		tried := object.DeepCopy()
+		if err := c.Create(t.Context(), tried, client.DryRunAll); err != nil {
+			return err
+		}
+		if _, kept, _ := unstructured.NestedString(tried.Object, "spec", "ofTheFuture"); !kept {
+			return errors.New("it drops the field")
+		}
+		return nil
+	})
+}
+
+// extend adds a field to all versions of a CRD.
+func extend(t *testing.T, c client.Client, name string) {
+	t.Helper()
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := c.Get(t.Context(), client.ObjectKey{Name: name}, crd); err != nil {
+		t.Fatal(err)
+	}
+	for _, version := range crd.Spec.Versions {
+		properties := version.Schema.OpenAPIV3Schema.Properties
+		spec := properties["spec"]
+		spec.Properties["ofTheFuture"] = apiextensionsv1.JSONSchemaProps{Type: "string"}
+		properties["spec"] = spec
+	}
 	if err := c.Update(t.Context(), crd); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -83,6 +85,40 @@ func (c *Cluster) Install(ctx context.Context, v release.Version, arguments ...s
 		}
 	}
 	if err := c.upgrade(ctx, v, arguments...); err != nil {
+		return err
+	}
+	return c.state.update(func(s *State) { s.Installed = v.Image.Digest })
+}
+
+// Revision returns the number of the revision of Helm that is installed.
+func (c *Cluster) Revision(ctx context.Context) (int, error) {
+	out, err := c.Helm(ctx, "history", "alioth", "--namespace", SystemNamespace, "--output", "json")
+	if err != nil {
+		return 0, err
+	}
+	return deployed(out)
+}
+
+// deployed returns the revision that is installed, of a history by Helm. Later ones have failed.
+func deployed(history string) (int, error) {
+	var revisions []struct {
+		Revision int    `json:"revision"`
+		Status   string `json:"status"`
+	}
+	if err := json.Unmarshal([]byte(history), &revisions); err != nil {
+		return 0, fmt.Errorf("read the history of Helm: %w", err)
+	}
+	for _, revision := range slices.Backward(revisions) {
+		if revision.Status == "deployed" {
+			return revision.Revision, nil
+		}
+	}
+	return 0, fmt.Errorf("no revision of Helm is deployed: %s", history)
+}
+
+// RollBack goes back to a revision of Helm, which installed v. The nodes still have its image.
+func (c *Cluster) RollBack(ctx context.Context, v release.Version, revision int) error {
+	if _, err := c.Helm(ctx, "rollback", "alioth", strconv.Itoa(revision), "--namespace", SystemNamespace, "--wait", "--timeout", "3m"); err != nil {
 		return err
 	}
 	return c.state.update(func(s *State) { s.Installed = v.Image.Digest })

@@ -11,6 +11,7 @@ each other. Each message has the value and the remedy. They need no cluster, so
 {{- include "alioth.checkPorts" . -}}
 {{- include "alioth.checkFolders" . -}}
 {{- include "alioth.checkPods" . -}}
+{{- include "alioth.checkImage" . -}}
 {{- end -}}
 
 {{/* The bits of an address, as a text of 32 or 128 zeros and ones; empty if it is none. */}}
@@ -195,6 +196,23 @@ such text begins with the other. .what is the name of the value.
 {{- fail (printf "%s: %s is a folder of the daemon already: give the folder of the container runtime, such as /opt/cni/bin or /etc/cni/net.d" $what $folder) -}}
 {{- end -}}
 {{- $mounted = append $mounted (clean $folder) -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+The image is not of an older minor version than the chart, which has objects and hooks that such
+programs do not know. Values that an upgrade takes over may name one. A tag that is no version,
+and a newer one, are the user's choice.
+*/}}
+{{- define "alioth.checkImage" -}}
+{{- $tag := .Values.image.tag -}}
+{{- if regexMatch "^v?[0-9]{1,9}[.][0-9]{1,9}[.][0-9]" $tag -}}
+{{- $image := trimPrefix "v" $tag | splitList "." -}}
+{{- $chart := splitList "." .Chart.AppVersion -}}
+{{- $major := sub (first $image | atoi) (first $chart | atoi) -}}
+{{- if or (lt $major 0) (and (eq $major 0) (lt (index $image 1 | atoi) (index $chart 1 | atoi))) -}}
+{{- fail (printf "image.tag: %s is an older version than %s of the chart: delete the value, or give the tag of an image of that version" $tag .Chart.AppVersion) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 

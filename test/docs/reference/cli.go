@@ -9,8 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
-
-	"github.com/alioth-net/alioth/api/version"
 )
 
 // CLI returns the page of a program: each command with its arguments.
@@ -20,9 +18,7 @@ func CLI(program *cobra.Command) (string, error) {
 	var page strings.Builder
 	fmt.Fprintf(&page, "# %s\n\n`make docs-reference` writes this page from the program; a test compares it.\n\n", program.Name())
 	err := appendCommand(&page, program)
-	// A default that has the release in it would make the page stale with each release.
-	text := strings.ReplaceAll(page.String(), ":"+version.Number, ":VERSION")
-	return outsideOfBlocks(strings.TrimRight(text, "\n")+"\n", escaped), err
+	return outsideOfBlocks(strings.TrimRight(page.String(), "\n")+"\n", escaped), err
 }
 
 func appendCommand(page *strings.Builder, command *cobra.Command) error {

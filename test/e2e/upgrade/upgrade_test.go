@@ -10,8 +10,8 @@ import (
 	"github.com/alioth-net/alioth/test/cluster/release"
 )
 
-// TestNobodyNoticesAnUpgradeNorTheWayBack changes the version as people do, by the chart, once
-// in each direction.
+// TestNobodyNoticesAnUpgradeNorTheWayBack changes the version as people do: by the chart, and back
+// to the revision that was installed before.
 func TestNobodyNoticesAnUpgradeNorTheWayBack(t *testing.T) {
 	e := start(t)
 	w := e.town(t)
@@ -19,9 +19,18 @@ func TestNobodyNoticesAnUpgradeNorTheWayBack(t *testing.T) {
 	if e.other(t) == e.present {
 		to = []release.Version{e.present, e.released}
 	}
-	for _, version := range to {
+	before, err := e.Lab.Revision(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, version := range to {
 		t.Run("to "+e.nameOf(version), func(t *testing.T) {
-			w.expectUnnoticed(t, func(ctx context.Context) error { return w.Lab.Install(ctx, version) })
+			w.expectUnnoticed(t, func(ctx context.Context) error {
+				if i == 0 {
+					return w.Lab.Install(ctx, version)
+				}
+				return w.Lab.RollBack(ctx, version, before)
+			})
 			e.expectVersion(t, version)
 		})
 	}
