@@ -20,15 +20,17 @@ import (
 
 	"github.com/alioth-net/alioth/api/version"
 	"github.com/alioth-net/alioth/test/cluster/build"
+	"github.com/alioth-net/alioth/test/needs"
 	"github.com/alioth-net/alioth/test/release/stamp"
 	"github.com/alioth-net/alioth/test/soak"
 )
 
 const root = "../.."
 
-// newBuilder returns a builder of a release of this work tree.
+// newBuilder returns a builder of a release of this work tree. It can run Helm.
 func newBuilder(t *testing.T) *builder {
 	t.Helper()
+	needs.Kubernetes(t)
 	cache, err := build.DefaultCache()
 	if err != nil {
 		t.Fatal(err)
