@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,6 +32,7 @@ const root = "../.."
 func newBuilder(t *testing.T) *builder {
 	t.Helper()
 	needs.Kubernetes(t)
+	readChart(t)
 	cache, err := build.DefaultCache()
 	if err != nil {
 		t.Fatal(err)
@@ -42,6 +44,22 @@ func newBuilder(t *testing.T) *builder {
 	return &builder{
 		Options: Options{Root: tree, Tools: build.Builder{Root: tree, Cache: cache}, Progress: func(line string) { t.Log(line) }},
 		stamp:   stamp.OfSources(t.Context(), tree), dir: t.TempDir(),
+	}
+}
+
+// readChart reads the files that Helm reads: a result in Go's cache depends on the files that
+// the process of the test has opened, and Helm is another process.
+func readChart(t *testing.T) {
+	t.Helper()
+	err := filepath.WalkDir(filepath.Join(root, "helm/alioth"), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		_, err = os.ReadFile(path)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
