@@ -46,7 +46,11 @@ func command() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return perform(cmd.Context(), os.Stdout, stepOf(known, found), found, arguments[0])
+			step, err := stepOf(known, found)
+			if err != nil {
+				return err
+			}
+			return perform(cmd.Context(), os.Stdout, step, found, arguments[0])
 		},
 	}
 	cmd.Flags().StringArrayVar(&steps, "step", nil, "a step of the Makefile with its packages, as STEP=./a ./b/...; the first one that has the package counts")
