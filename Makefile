@@ -110,7 +110,7 @@ down-hardware: ## Take the lab of test-hardware down, if a run was interrupted
 # The stamp comes from test/release/stamp, because the go command has none in a work tree of
 # `git worktree`.
 build: ## Build the binaries into bin/, stamped with their commit
-	$(GO) build -buildvcs=false -ldflags "$$($(RELEASE) flags)" -o bin/ ./cmd/...
+	flags=$$($(RELEASE) flags); $(GO) build -buildvcs=false -ldflags "$$flags" -o bin/ ./cmd/...
 
 release: ## Build everything of a release into bin/release/: binaries, image, chart, manifests, SBOMs, notes; the same from each folder
 	$(RELEASE) build

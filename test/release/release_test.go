@@ -41,9 +41,13 @@ func newBuilder(t *testing.T) *builder {
 	if err != nil {
 		t.Fatal(err)
 	}
+	of, err := stamp.OfSources(t.Context(), tree)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return &builder{
 		Options: Options{Root: tree, Tools: build.Builder{Root: tree, Cache: cache}, Progress: func(line string) { t.Log(line) }},
-		stamp:   stamp.OfSources(t.Context(), tree), dir: t.TempDir(),
+		stamp:   of, dir: t.TempDir(),
 	}
 }
 
