@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/alioth-net/alioth/api/version"
+	"github.com/alioth-net/alioth/cnid/preflight"
 	"github.com/alioth-net/alioth/test/cluster/build"
 )
 
@@ -74,6 +75,28 @@ func TestTheRecordedVersionsAreThoseOfTheirCombinations(t *testing.T) {
 		want := []string{pinned(build.Kubernetes(c.Kubernetes)), pinned(build.Kubernetes(stdcmp.Or(c.Kubelet, c.Kubernetes))), pinned(build.Containerd(c.Containerd))}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s was last run with other versions: run make test-versions COMBINATIONS=%s (-pins +record):\n%s", c.name, c.name, diff)
+		}
+	}
+}
+
+func TestPreflightKnowsTheTestedRuntimes(t *testing.T) {
+	b := build.Builder{Root: root}
+	var ran []string
+	for _, c := range combinations() {
+		v, err := b.Version(build.Containerd(c.Containerd))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ran = append(ran, "containerd://"+strings.TrimPrefix(v, "v"))
+	}
+	for _, known := range preflight.TestedRuntimes() {
+		if !slices.ContainsFunc(ran, func(version string) bool { return strings.HasPrefix(version, known) }) {
+			t.Errorf("preflight takes %s for tested, and the combinations have %v", known, ran)
+		}
+	}
+	for _, version := range ran {
+		if !slices.ContainsFunc(preflight.TestedRuntimes(), func(known string) bool { return strings.HasPrefix(version, known) }) {
+			t.Errorf("preflight does not take %s for tested", version)
 		}
 	}
 }
