@@ -16,9 +16,10 @@ TOOL  := $(GO) tool -modfile=test/tools/go.mod
 # Fewer collections of garbage save a sixth of what the compiler takes in a cold run.
 LAB   := GOGC=$${GOGC:-400} $(GO) run ./test/cluster/cmd/lab
 RELEASE := $(GO) run ./test/release/cmd/release
-# Packages by the step that tests them; a test of any other package is one of test-unit. The tests
-# of the whole operator need nothing of the kernel and much of the processors. Go begins with the
-# packages that are named first: the longest.
+# Packages by the step that tests them; a test of any other package is one of test-unit, but for
+# those below EXCEPT_test-unit, which need a step of their own: test/one compares both with the
+# tree. The tests of the whole operator need nothing of the kernel and much of the processors. Go
+# begins with the packages that are named first: the longest.
 PACKAGES_test-operator := ./operator ./cmd/alioth-operator
 PACKAGES_test-api      := ./test/api/chart ./test/api/rights ./test/api/scale ./test/api/...
 PACKAGES_test-scenes   := ./test/e2e ./test/e2e/hostile ./test/reports
@@ -27,10 +28,12 @@ PACKAGES_test-upgrade  := ./test/e2e/upgrade
 PACKAGES_test-updown   := ./test/cluster/updown
 PACKAGES_test-roles    := ./test/e2e/roles
 PACKAGES_test-hardware := ./test/e2e/hardware
+PACKAGES_test-demo     := ./test/demo
 PACKAGES_test-unit     := ./cnid ./test/model ./...
-# Of all packages those of test-unit, for a recipe of the shell. The tests of reports about other
-# networks that need no lab are among them.
-UNIT = operator=$$($(GO) list $(PACKAGES_test-operator)); packages=$$($(GO) list $(PACKAGES_test-unit) | grep -vxF "$$operator" | grep -vE '/test/(api|e2e)(/|$$)')
+EXCEPT_test-unit       := ./test/api/... ./test/e2e/...
+# Of all packages those of test-unit, for a recipe of the shell. The tests that need no lab of the
+# demo and of reports about other networks are among them.
+UNIT = others=$$($(GO) list $(PACKAGES_test-operator) $(EXCEPT_test-unit)); packages=$$($(GO) list $(PACKAGES_test-unit) | grep -vxF "$$others")
 
 # golangci-lint has govet among its linters, so tests do not vet again.
 # Collections of garbage are a fifth to a third of what tests compute.
@@ -66,7 +69,7 @@ SOAKED := TestTheDemoRunsTwiceAndItsThingsToTryWork|TestReports|TestANodeHasMany
 
 # The steps that run tests, which `make repeat` runs one by one. For a package of two steps
 # `make test-one` takes the first.
-REPEATABLE := test-operator test-api test-scenes test-faults test-upgrade test-updown test-roles test-hardware test-unit
+REPEATABLE := test-operator test-api test-scenes test-faults test-upgrade test-updown test-roles test-hardware test-demo test-unit
 # Builds what tests need before them. For one test alone the test builds what it needs itself.
 PREBUILD := $(if $(ONE),true,$(LAB) build)
 comma := ,
@@ -107,7 +110,7 @@ down-hardware: ## Take the lab of test-hardware down, if a run was interrupted
 # The stamp comes from test/release/stamp, because the go command has none in a work tree of
 # `git worktree`.
 build: ## Build the binaries into bin/, stamped with their commit
-	$(GO) build -buildvcs=false -ldflags "$$($(RELEASE) flags)" -o bin/ ./cmd/...
+	flags=$$($(RELEASE) flags); $(GO) build -buildvcs=false -ldflags "$$flags" -o bin/ ./cmd/...
 
 release: ## Build everything of a release into bin/release/: binaries, image, chart, manifests, SBOMs, notes; the same from each folder
 	$(RELEASE) build
@@ -146,7 +149,7 @@ test-fast: ## What needs no root, no lab and no Kubernetes: the tests of the fir
 
 test-one: ## Run one test wherever it belongs, with the lab it needs, which stays up: T=TestName or T='TestName/a subtest'
 	@test -n "$${T:-}" || { echo "set T to the name of a test, such as T=TestAnything/sub" >&2; exit 2; }
-	@$(GO) run ./test/one $(if $(PACKAGE),--package "$$PACKAGE") $(foreach step,$(REPEATABLE),--step "$(step)=$(PACKAGES_$(step))") "$$T"
+	@$(GO) run ./test/one $(if $(PACKAGE),--package "$$PACKAGE") $(foreach step,$(REPEATABLE),--step "$(step)=$(PACKAGES_$(step))$(addprefix $() -,$(EXCEPT_$(step)))") "$$T"
 
 repeat: ## Run one test of a step alone, as the step runs it: STEP=test-unit PACKAGE=./cnid TEST=TestA/subtest
 	@test -n "$(filter $(REPEATABLE),$(STEP))" && test -n "$${PACKAGE:-}" && test -n "$${TEST:-}" || { echo "set PACKAGE, TEST, and STEP to one of: $(REPEATABLE)" >&2; exit 2; }
@@ -215,6 +218,9 @@ test-scenes: setup ## Of test-e2e the part alone that leaves the cluster whole, 
 test-faults: setup ## Of test-e2e the part alone that breaks clusters, installs and removes
 	$(call on-one-lab,$(PACKAGES_$@))
 
+test-demo: setup ## A part of soak: the demo twice, and the commands that it proposes
+	$(call on-one-lab,$(PACKAGES_$@))
+
 test-roles: setup ## Bouncers and dividers, on a lab of four nodes of their own
 	failed=0; ALIOTH_E2E=1 ALIOTH_E2E_KEEP=1 $(RUN_TESTS) -count=1 -parallel 4 -timeout 20m $(call TESTS,$(PACKAGES_$@)) || failed=$$?; \
 	$(LEAVE_LAB); exit $$failed
@@ -273,4 +279,4 @@ setup: ## Install what a fresh Debian-like machine lacks, and check its kernel
 	$(LAB) setup
 
 .PHONY: docs-reference site test-fast test-one bpf-verify licenses vulnerabilities report help demo up down down-hardware build images chart generate trust test repeat soak soak-seeds soak-busy soak-vm soak-scenes test-unit test-vm test-hardware fuzz test-api test-operator test-e2e test-scenes test-faults test-roles test-updown test-versions test-upgrade verify lint bench bench-scale setup
-.PHONY: release soak-release
+.PHONY: release soak-release test-demo

@@ -223,8 +223,9 @@ func likely(endpoints []netip.AddrPort) string {
 	return fmt.Sprintf(", for example %s and %d", endpoints[0].Addr(), endpoints[0].Port())
 }
 
-// tested are the container runtimes that are tested, by the begin of what a kubelet reports.
-var tested = []string{"containerd://2.", "containerd://1.7"}
+// TestedRuntimes are the container runtimes that are tested, by the begin of what a kubelet
+// reports. test/versions compares them with what it tests.
+func TestedRuntimes() []string { return []string{"containerd://2.", "containerd://1.7."} }
 
 func (n ClusterNode) judge(inside bool) []Finding {
 	l := &list{nodes: []string{n.Name}}
@@ -244,7 +245,7 @@ func (n ClusterNode) judge(inside bool) []Finding {
 	if !inside {
 		l.all = append(l.all, n.judgeKernel()...)
 	}
-	if !slices.ContainsFunc(tested, func(begin string) bool { return strings.HasPrefix(n.Runtime, begin) }) {
+	if !slices.ContainsFunc(TestedRuntimes(), func(begin string) bool { return strings.HasPrefix(n.Runtime, begin) }) {
 		l.add(Warning, ContainerRuntime, "use containerd 2, or test the runtime first", "the container runtime is %s, with which Alioth is not tested", n.Runtime)
 	}
 	if len(n.Internal) == 0 {

@@ -13,12 +13,13 @@ import (
 	"strings"
 
 	utilversion "k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/utils/ptr"
 
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/install"
 )
 
-// MinKernel is the oldest version of Linux that is tested.
+// MinKernel is the oldest version of Linux that is tested. test/vm compares it with what it tests.
 const MinKernel = "6.1"
 
 // Limits of the free space of the file system with the journal, in bytes.
@@ -34,7 +35,7 @@ type Node struct {
 	Name string `json:"name"`
 	// Root reports whether the command had the rights to find the facts below that need them.
 	Root bool `json:"root"`
-	// Kernel is the release of the kernel, as uname -r prints it.
+	// Kernel is the release of the kernel, as uname -r prints it. It is "" if no fact was found.
 	Kernel string `json:"kernel"`
 	// Problems are the reasons why a part of the installation fails on this node. They come
 	// from a rehearsal in a network namespace of its own.
@@ -61,8 +62,8 @@ type Node struct {
 	Masquerading []string `json:"masquerading,omitempty"`
 	// ProxyMode is the mode of a running kube-proxy, "" without one.
 	ProxyMode string `json:"proxyMode,omitempty"`
-	// FreeBytes is the free space for the journal.
-	FreeBytes uint64 `json:"freeBytes"`
+	// FreeBytes is the free space for the journal; nil if it could not be read.
+	FreeBytes *uint64 `json:"freeBytes,omitempty"`
 	// Sockets are the container runtimes whose sockets are there.
 	Sockets []string `json:"sockets,omitempty"`
 	// Alioth is what an installation of Alioth has left on the node, or runs there.
@@ -112,6 +113,9 @@ func JudgeNode(n Node, v Values) []Finding {
 	l := &list{nodes: []string{n.Name}}
 	for _, unread := range n.Unread {
 		l.add(Warning, NotRead, "", "%s", unread)
+	}
+	if n.Kernel == "" && len(n.Unread) > 0 {
+		return l.all // the zero values of the other fields are no facts
 	}
 	if !n.Root {
 		l.add(Warning, Rights, "run the command as root for all checks",
@@ -239,11 +243,11 @@ func (n Node) judgeHost(l *list) {
 			l.add(Warning, NodeSettings, "change it, for the reason in docs/security/node-settings.md", "the kernel setting %s is %s", name, u.Settings[name])
 		}
 	}
-	switch {
-	case n.FreeBytes < leastSpace:
-		l.add(Blocking, DiskSpace, "free some space", "the file system of /var/lib has %d MiB left, and the journal needs %d", n.FreeBytes>>20, leastSpace>>20)
-	case n.FreeBytes < someSpace:
-		l.add(Warning, DiskSpace, "free some space", "the file system of /var/lib has %d MiB left", n.FreeBytes>>20)
+	switch free := ptr.Deref(n.FreeBytes, someSpace); {
+	case free < leastSpace:
+		l.add(Blocking, DiskSpace, "free some space", "the file system of /var/lib has %d MiB left, and the journal needs %d", free>>20, leastSpace>>20)
+	case free < someSpace:
+		l.add(Warning, DiskSpace, "free some space", "the file system of /var/lib has %d MiB left", free>>20)
 	}
 	if len(n.Sockets) == 0 {
 		l.add(Warning, ContainerRuntime, "", "no socket of a known container runtime (containerd, CRI-O) was found")

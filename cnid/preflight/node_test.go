@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/alioth-net/alioth/cnid/preflight"
 )
 
@@ -51,7 +53,7 @@ func expect(t *testing.T, got []preflight.Finding, want ...finding) {
 // goodNode is a node without a finding.
 func goodNode() preflight.Node {
 	return preflight.Node{
-		Name: "node1", Root: true, Kernel: "6.12.41+deb13-amd64", FreeBytes: 20 << 30, Sockets: []string{"containerd"},
+		Name: "node1", Root: true, Kernel: "6.12.41+deb13-amd64", FreeBytes: ptr.To[uint64](20 << 30), Sockets: []string{"containerd"},
 		Listening: []preflight.Listener{{Protocol: "tcp", Address: netip.MustParseAddrPort("0.0.0.0:4789")}, {Protocol: "udp", Address: netip.MustParseAddrPort("0.0.0.0:68")}},
 		Uplinks:   []preflight.Uplink{{Address: netip.MustParseAddr("192.0.2.1"), Device: "eth0", PodMTU: 1450, Settings: map[string]string{"ipv4/conf/eth0/forwarding": "off"}}},
 	}
@@ -86,6 +88,9 @@ func nodeCases() []nodeCase {
 		{"nothing", "", func(*preflight.Node) {}, nil},
 		{"no root", "", func(n *preflight.Node) { n.Root = false }, []finding{{warning, preflight.Rights, "as root"}}},
 		{"unread", "", func(n *preflight.Node) { n.Unread = []string{"list sockets: no"} }, []finding{{warning, preflight.NotRead, "list sockets"}}},
+		{"no fact at all", "", func(n *preflight.Node) {
+			*n = preflight.Node{Name: "node1", Unread: []string{"inspect the node by a pod: it failed"}}
+		}, []finding{{warning, preflight.NotRead, "it failed"}}},
 		{"old kernel", "", func(n *preflight.Node) { n.Kernel = "5.15.0-91-generic" }, []finding{{blocking, preflight.KernelVersion, "Boot Linux 6.1"}}},
 		{"oldest kernel", "", func(n *preflight.Node) { n.Kernel = "6.1.0-18-amd64" }, nil},
 		{"odd kernel", "", func(n *preflight.Node) { n.Kernel = "custom" }, []finding{{warning, preflight.KernelVersion, "custom"}}},
@@ -115,8 +120,9 @@ func nodeCases() []nodeCase {
 		{"kube-proxy", "", func(n *preflight.Node) { n.ProxyMode = "nftables" }, []finding{{note, preflight.KubeProxy, "nftables"}}},
 		{"kube-proxy and health pages", "daemon: {proxyHealth: true}", func(n *preflight.Node) { n.ProxyMode = "nftables" }, []finding{{blocking, preflight.KubeProxy, "daemon.proxyHealth to false"}}},
 		{"a setting", "", func(n *preflight.Node) { n.Uplinks[0].Settings["ipv4/conf/eth0/accept_redirects"] = "on" }, []finding{{warning, preflight.NodeSettings, "accept_redirects is on"}}},
-		{"no space", "", func(n *preflight.Node) { n.FreeBytes = 50 << 20 }, []finding{{blocking, preflight.DiskSpace, "50 MiB left"}}},
-		{"little space", "", func(n *preflight.Node) { n.FreeBytes = 500 << 20 }, []finding{{warning, preflight.DiskSpace, "500 MiB left"}}},
+		{"no space", "", func(n *preflight.Node) { n.FreeBytes = ptr.To[uint64](50 << 20) }, []finding{{blocking, preflight.DiskSpace, "50 MiB left"}}},
+		{"little space", "", func(n *preflight.Node) { n.FreeBytes = ptr.To[uint64](500 << 20) }, []finding{{warning, preflight.DiskSpace, "500 MiB left"}}},
+		{"unread space", "", func(n *preflight.Node) { n.FreeBytes, n.Unread = nil, []string{"read the free space: no"} }, []finding{{warning, preflight.NotRead, "free space"}}},
 		{"no runtime", "", func(n *preflight.Node) { n.Sockets = nil }, []finding{{warning, preflight.ContainerRuntime, "no socket"}}},
 		{"Alioth itself", "", func(n *preflight.Node) {
 			listens("udp", "[::]:4789")(n)

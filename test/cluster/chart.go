@@ -57,16 +57,6 @@ func (c *Cluster) WorkTree(ctx context.Context) (release.Version, error) {
 	return c.workTree([]images.Archive{archive}), err
 }
 
-// Release makes the version of a commit.
-func (c *Cluster) Release(ctx context.Context, commit string) (release.Version, error) {
-	cache, err := build.DefaultCache()
-	if err != nil {
-		return release.Version{}, err
-	}
-	b := release.Builder{Root: c.root, Cache: cache, Progress: c.progress}
-	return b.Ensure(ctx, commit)
-}
-
 // Install changes the lab to another version of Alioth as people do, by its chart, with further
 // arguments for Helm, and returns when Helm does.
 func (c *Cluster) Install(ctx context.Context, v release.Version, arguments ...string) error {

@@ -45,9 +45,10 @@ func newRun(out io.Writer) *run {
 	return r
 }
 
-// routine reports whether a line says only that a package passed.
+// routine reports whether a line says only that a package passed, or that it has no tests. Other
+// lines that begin with a tab belong to messages of the compiler and to stacks.
 func routine(line string) bool {
-	return strings.HasPrefix(line, "ok  \t") || strings.HasPrefix(line, "\t")
+	return strings.HasPrefix(line, "ok  \t") || strings.HasPrefix(line, "\t") && strings.Contains(line, "coverage: ")
 }
 
 func (r *run) skip(reason string) {

@@ -17,7 +17,14 @@ const (
 {"Action":"output","Package":"p","Test":"TestSpin","Output":"    a_test.go:4: spin is not installed\n"}
 {"Action":"skip","Package":"p","Test":"TestSpin"}
 `
-	ends = `{"Action":"output","Package":"p","Output":"ok  \tp\t(cached)\n"}
+	panics = `{"Action":"output","Package":"p","Output":"panic: broken\n"}
+{"Action":"output","Package":"p","Output":"\t/a/a.go:7 +0x1\n"}
+{"Action":"output","Package":"p","Output":"FAIL\tp\t0.1s\n"}
+{"Action":"fail","Package":"p"}
+`
+	ends = `{"Action":"output","Package":"p/none","Output":"\tp/none\t\tcoverage: 0.0% of statements\n"}
+{"Action":"pass","Package":"p/none"}
+{"Action":"output","Package":"p","Output":"ok  \tp\t(cached)\n"}
 {"Action":"pass","Package":"p"}
 `
 	fails = `{"Action":"output","Package":"p","Test":"TestB","Output":"    a_test.go:9: broken\n"}
@@ -25,6 +32,7 @@ const (
 {"Action":"fail","Package":"p"}
 `
 	breaks = `{"ImportPath":"p","Action":"build-output","Output":"a.go:1: undefined: x\n"}
+{"ImportPath":"p","Action":"build-output","Output":"\thave (int)\n"}
 {"Action":"output","Package":"p","Output":"FAIL\tp [build failed]\n"}
 {"Action":"fail","Package":"p"}
 `
@@ -41,7 +49,11 @@ func TestARunEndsWithWhatWasLeftOut(t *testing.T) {
 		},
 		"a package can't be built": {
 			passes + ends + strings.ReplaceAll(breaks, `"p`, `"q`),
-			"a.go:1: undefined: x\nFAIL\tp [build failed]\nFAILED q \n1 tests passed, 1 failed\n", "1 tests or packages failed",
+			"a.go:1: undefined: x\n\thave (int)\nFAIL\tp [build failed]\nFAILED q \n1 tests passed, 1 failed\n", "1 tests or packages failed",
+		},
+		"a process panics": {
+			passes + panics,
+			"panic: broken\n\t/a/a.go:7 +0x1\nFAIL\tp\t0.1s\nFAILED p \n1 tests passed, 1 failed\n", "1 tests or packages failed",
 		},
 		"a run that ends in the middle": {`{"Action":"output","Package":"p","Test":"TestB","Output":"begun\n"}`, "--- DID NOT END: TestB\nbegun\nFAILED p \nFAILED p TestB\n0 tests passed, 2 failed\n", "2 tests or packages failed"},
 		"nothing ran":                   {"", "0 tests passed, 0 failed\n", "no test ran"},
@@ -50,7 +62,7 @@ func TestARunEndsWithWhatWasLeftOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
 			err := summarize(strings.NewReader(tt.events), &out)
-			if text := out.String(); !strings.Contains(text, tt.want) {
+			if text := out.String(); !strings.HasPrefix(text, tt.want) {
 				t.Errorf("printed\n%s\nwant\n%s", text, tt.want)
 			}
 			if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {

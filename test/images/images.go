@@ -111,7 +111,11 @@ func (b *Builder) alioth(ctx context.Context) (*contents, error) {
 		packages = append(packages, "./cmd/"+name)
 	}
 	// A stamp of the sources alone keeps the image when a commit changes other files.
-	dir, err := b.compile(ctx, "alioth", stamp.OfSources(ctx, b.Root), packages...)
+	of, err := stamp.OfSources(ctx, b.Root)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := b.compile(ctx, "alioth", of, packages...)
 	if err != nil {
 		return nil, err
 	}

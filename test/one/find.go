@@ -14,7 +14,8 @@ import (
 	"strings"
 )
 
-// step is a target of the Makefile with the packages that it tests.
+// step is a target of the Makefile with the packages that it tests. A pattern that begins with a
+// hyphen takes packages out.
 type step struct {
 	name     string
 	patterns []string
@@ -34,14 +35,25 @@ func parseSteps(texts []string) (steps []step, err error) {
 	return steps, nil
 }
 
-// stepOf returns the first step that has a package, or "".
-func stepOf(steps []step, path string) string {
+// stepOf returns the first step that has a package.
+func stepOf(steps []step, path string) (string, error) {
 	for _, s := range steps {
-		if slices.ContainsFunc(s.patterns, func(pattern string) bool { return matches(pattern, path) }) {
-			return s.name
+		if s.has(path) {
+			return s.name, nil
 		}
 	}
-	return ""
+	return "", fmt.Errorf("no step of the Makefile runs the tests of %s: add it to the variable PACKAGES_<step> of one", path)
+}
+
+func (s step) has(path string) (has bool) {
+	for _, pattern := range s.patterns {
+		without, out := strings.CutPrefix(pattern, "-")
+		if out && matches(without, path) {
+			return false
+		}
+		has = has || !out && matches(pattern, path)
+	}
+	return has
 }
 
 // matches compares a package with a pattern as Go does: "./a/..." has a and all below it.
@@ -51,10 +63,10 @@ func matches(pattern, path string) bool {
 }
 
 // downOf is the command that takes down the lab of a step, or "" for a step without a lab that
-// stays.
+// stays. A test compares it with the Makefile.
 func downOf(step string) string {
 	switch step {
-	case "test-scenes", "test-faults", "test-roles":
+	case "test-scenes", "test-faults", "test-upgrade", "test-roles", "test-demo":
 		return "make down"
 	case "test-hardware":
 		return "make down-hardware"

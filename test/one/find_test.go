@@ -4,8 +4,10 @@
 package main
 
 import (
+	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -47,16 +49,16 @@ func TestATestIsFoundByItsName(t *testing.T) {
 }
 
 func TestTheFirstStepOfAPackageCounts(t *testing.T) {
-	steps, err := parseSteps([]string{"test-api=./test/api/chart ./test/api/...", "test-scenes=./test/e2e", "test-unit=./..."})
+	steps, err := parseSteps([]string{"test-api=./test/api/chart ./test/api/...", "test-scenes=./test/e2e", "test-unit=./... -./test/e2e/..."})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
 		"./test/api/chart": "test-api", "./test/api/a/b": "test-api", "./test/e2e": "test-scenes",
-		"./test/e2e/roles": "test-unit", "./test/apitool": "test-unit", "./cnid": "test-unit",
+		"./test/e2e/new": "", "./test/e2etool": "test-unit", "./test/apitool": "test-unit", "./cnid": "test-unit",
 	} {
-		if got := stepOf(steps, path); got != want {
-			t.Errorf("%s has step %q, want %q", path, got, want)
+		if got, err := stepOf(steps, path); got != want || (err == nil) != (want != "") {
+			t.Errorf("%s has step %q, %v; want %q", path, got, err, want)
 		}
 	}
 	if _, err := parseSteps([]string{"./test/e2e"}); err == nil {
@@ -82,15 +84,27 @@ func TestMakeSaysWhatIsMissing(t *testing.T) {
 	}
 }
 
-// TestMakeRunsEachTestByItsStep asks the Makefile itself, without running anything: the steps of
-// this test's package and of a package with a lab.
-func TestMakeRunsEachTestByItsStep(t *testing.T) {
-	out, err := exec.Command("make", "-C", "../..", "--no-print-directory", "-n", "test-one", "T=TestMakeRunsEachTestByItsStep").CombinedOutput()
-	if err != nil {
-		t.Fatalf("make -n test-one: %v\n%s", err, out)
+// recipe returns what make would run for a target, without running it.
+func recipe(t *testing.T, arguments ...string) string {
+	t.Helper()
+	// A result in Go's cache depends on the files that this process has opened.
+	if _, err := os.ReadFile("../../Makefile"); err != nil {
+		t.Fatal(err)
 	}
+	cmd := exec.Command("env", append([]string{"-u", "MAKEFLAGS", "-u", "KEEP_LAB", "make", "-C", "../..", "--no-print-directory", "-n"}, arguments...)...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("make -n %v: %v\n%s", arguments, err, out)
+	}
+	return string(out)
+}
+
+// stepsOfMake returns the steps that the Makefile gives to this program.
+func stepsOfMake(t *testing.T) []step {
+	t.Helper()
+	out := recipe(t, "test-one", "T=TestMakeRunsEachTestByItsStep")
 	var texts []string
-	for rest := string(out); ; {
+	for rest := out; ; {
 		_, after, ok := strings.Cut(rest, `--step "`)
 		if !ok {
 			break
@@ -102,6 +116,46 @@ func TestMakeRunsEachTestByItsStep(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v in\n%s", err, out)
 	}
+	return steps
+}
+
+// TestEachPackageHasAStep finds a package below test/e2e or test/api that nothing runs: the step
+// of all other packages leaves these folders out.
+func TestEachPackageHasAStep(t *testing.T) {
+	steps := stepsOfMake(t)
+	err := fs.WalkDir(os.DirFS("../.."), "test", func(file string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(file, "_test.go") {
+			return err
+		}
+		if _, err := stepOf(steps, "./"+path.Dir(file)); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTheCommandThatTakesALabDownIsTheStepsOwn(t *testing.T) {
+	for _, step := range stepsOfMake(t) {
+		want := ""
+		switch out := recipe(t, step.name); {
+		case strings.Contains(out, "cmd/lab --hardware down"):
+			want = "make down-hardware"
+		case strings.Contains(out, "cmd/lab down"):
+			want = "make down"
+		}
+		if got := downOf(step.name); got != want {
+			t.Errorf("%q takes down the lab of %s, want %q", got, step.name, want)
+		}
+	}
+}
+
+// TestMakeRunsEachTestByItsStep asks the Makefile itself, without running anything: the steps of
+// this test's package and of a package with a lab.
+func TestMakeRunsEachTestByItsStep(t *testing.T) {
+	steps := stepsOfMake(t)
 	for name, want := range map[string]string{
 		"TestMakeRunsEachTestByItsStep": "test-unit",
 		"TestAnythingMayHappen":         "test-operator",
@@ -109,14 +163,15 @@ func TestMakeRunsEachTestByItsStep(t *testing.T) {
 		"TestReports":                   "test-scenes",
 		"TestWhatAPodOfALostNodeHeldIsReleasedOnlyOnceTheNodeIsFenced": "test-faults",
 		"TestUpDownLeavesNothing":                                      "test-updown",
+		"TestTheDemoRunsTwiceAndItsThingsToTryWork":                    "test-demo",
 	} {
 		path, err := find(os.DirFS("../.."), name, "")
 		if err != nil {
 			t.Error(err)
 			continue
 		}
-		if got := stepOf(steps, path); got != want {
-			t.Errorf("%s of %s has step %q, want %q", name, path, got, want)
+		if got, err := stepOf(steps, path); got != want {
+			t.Errorf("%s of %s has step %q, %v; want %q", name, path, got, err, want)
 		}
 	}
 }

@@ -46,7 +46,11 @@ func command() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return perform(cmd.Context(), os.Stdout, stepOf(known, found), found, arguments[0])
+			step, err := stepOf(known, found)
+			if err != nil {
+				return err
+			}
+			return perform(cmd.Context(), os.Stdout, step, found, arguments[0])
 		},
 	}
 	cmd.Flags().StringArrayVar(&steps, "step", nil, "a step of the Makefile with its packages, as STEP=./a ./b/...; the first one that has the package counts")
@@ -57,13 +61,18 @@ func command() *cobra.Command {
 // perform repeats a test by make, and says how a lab that stays up is taken down.
 func perform(ctx context.Context, out io.Writer, step, path, name string) error {
 	fmt.Fprintf(out, "%s is a test of %s, which %s runs\n", name, path, step)
-	cmd := exec.CommandContext(ctx, "make", "--no-print-directory", "repeat", "ONE=1", "KEEP_LAB=1", "TESTFLAGS=-v", "STEP="+step)
+	cmd := exec.CommandContext(ctx, "make", "--no-print-directory", "repeat", "ONE=1", "KEEP_LAB=1", "TESTFLAGS=-json", "STEP="+step)
 	// The names go by the environment: make would expand the $ of an expression.
 	cmd.Env = append(os.Environ(), "PACKAGE="+path, "TEST="+expression(name))
-	cmd.Stdout, cmd.Stderr = out, os.Stderr
+	r := newResult(out, name)
+	cmd.Stdout, cmd.Stderr = &r.lines, os.Stderr
 	// make ends with its test, and the test cleans up after an interrupt of the terminal.
 	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) }
 	err := cmd.Run()
+	r.close()
+	if err == nil {
+		err = r.err()
+	}
 	if down := downOf(step); down != "" {
 		fmt.Fprintf(out, "a lab that came up stays for the next run; take it down with: %s\n", down)
 	}

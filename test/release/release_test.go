@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,15 +21,18 @@ import (
 
 	"github.com/alioth-net/alioth/api/version"
 	"github.com/alioth-net/alioth/test/cluster/build"
+	"github.com/alioth-net/alioth/test/needs"
 	"github.com/alioth-net/alioth/test/release/stamp"
 	"github.com/alioth-net/alioth/test/soak"
 )
 
 const root = "../.."
 
-// newBuilder returns a builder of a release of this work tree.
+// newBuilder returns a builder of a release of this work tree. It can run Helm.
 func newBuilder(t *testing.T) *builder {
 	t.Helper()
+	needs.Kubernetes(t)
+	readChart(t)
 	cache, err := build.DefaultCache()
 	if err != nil {
 		t.Fatal(err)
@@ -37,9 +41,29 @@ func newBuilder(t *testing.T) *builder {
 	if err != nil {
 		t.Fatal(err)
 	}
+	of, err := stamp.OfSources(t.Context(), tree)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return &builder{
 		Options: Options{Root: tree, Tools: build.Builder{Root: tree, Cache: cache}, Progress: func(line string) { t.Log(line) }},
-		stamp:   stamp.OfSources(t.Context(), tree), dir: t.TempDir(),
+		stamp:   of, dir: t.TempDir(),
+	}
+}
+
+// readChart reads the files that Helm reads: a result in Go's cache depends on the files that
+// the process of the test has opened, and Helm is another process.
+func readChart(t *testing.T) {
+	t.Helper()
+	err := filepath.WalkDir(filepath.Join(root, "helm/alioth"), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		_, err = os.ReadFile(path)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -4,6 +4,7 @@
 package tree
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -92,15 +93,58 @@ func ofGitLab(t *testing.T) (commands []string) {
 	t.Helper()
 	var jobs map[string]any
 	read(t, ".gitlab-ci.yml", &jobs)
+	return ofJobs(jobs)
+}
+
+// ofJobs returns the commands of a definition of GitLab: what is beside the jobs is for all of
+// them.
+func ofJobs(jobs map[string]any) (commands []string) {
+	commands = ofJob(jobs)
 	for _, job := range jobs {
-		settings, _ := job.(map[string]any)
-		lines, _ := settings["script"].([]any)
-		for _, line := range lines {
-			text, _ := line.(string)
-			commands = append(commands, text)
-		}
+		commands = append(commands, ofJob(job)...)
 	}
 	return commands
+}
+
+// ofJob returns the commands of a job of GitLab.
+func ofJob(job any) (commands []string) {
+	settings, _ := job.(map[string]any)
+	for _, key := range []string{"before_script", "script", "after_script"} {
+		commands = append(commands, texts(settings[key])...)
+	}
+	return commands
+}
+
+// texts returns the texts of a value: GitLab takes one text, and a list of texts and lists. A
+// value of another type gives a text that is no command.
+func texts(value any) (all []string) {
+	switch value := value.(type) {
+	case nil:
+	case []any:
+		for _, one := range value {
+			all = append(all, texts(one)...)
+		}
+	default:
+		all = append(all, fmt.Sprint(value))
+	}
+	return all
+}
+
+func TestAllCommandsOfAJobAreRead(t *testing.T) {
+	var jobs map[string]any
+	const text = `
+before_script: one
+job: {before_script: [two], script: three, after_script: [[four], five: 5]}
+default: {before_script: six}
+`
+	if err := yaml.Unmarshal([]byte(text), &jobs); err != nil {
+		t.Fatal(err)
+	}
+	got := ofJobs(jobs)
+	slices.Sort(got)
+	if want := []string{"four", "map[five:5]", "one", "six", "three", "two"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }
 
 // TestEachModuleGetsUpdates compares the folders of the tree with those that updates of

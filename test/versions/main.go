@@ -61,7 +61,7 @@ func command() *cobra.Command {
 	return cmd
 }
 
-// testAll tests combinations, and writes the record after each.
+// testAll tests combinations in the work tree root.
 func testAll(ctx context.Context, root string, chosen []combination) error {
 	root, err := filepath.Abs(root)
 	if err != nil {
@@ -71,7 +71,12 @@ func testAll(ctx context.Context, root string, chosen []combination) error {
 	if err != nil {
 		return err
 	}
-	t := &tester{root: root, commit: commit, out: os.Stdout}
+	return newTester(root, commit, os.Stdout).testAll(ctx, chosen)
+}
+
+// testAll tests combinations, and writes the record after each. A combination that failed does
+// not stop those behind it.
+func (t *tester) testAll(ctx context.Context, chosen []combination) error {
 	var all error
 	for _, c := range chosen {
 		result, err := t.test(ctx, c)
@@ -81,11 +86,11 @@ func testAll(ctx context.Context, root string, chosen []combination) error {
 		if len(result.Failed) > 0 {
 			all = errFailed
 		}
-		old, err := readRecord(root)
+		old, err := readRecord(t.root)
 		if err != nil {
 			return err
 		}
-		if err := old.with(result).write(root); err != nil {
+		if err := old.with(result).write(t.root); err != nil {
 			return err
 		}
 		t.progress(c.name + ": " + result.result())

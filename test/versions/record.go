@@ -33,7 +33,8 @@ type record struct {
 	Runs []run `json:"runs"`
 }
 
-// run is one run of a combination. The versions are those that the cluster itself told.
+// run is one run of a combination. The versions are those that the cluster itself told; they are
+// "" if its lab failed before that.
 type run struct {
 	Name       string `json:"name"`
 	Kubernetes string `json:"kubernetes"`
@@ -129,14 +130,21 @@ func (r record) table() string {
 	for _, c := range combinations() {
 		run, ok := r.last(c.name)
 		if !ok {
-			fmt.Fprintf(&b, "| %s | %s | containerd %s | | | | not run yet |\n",
-				c.Kubernetes, cmp.Or(c.Kubelet, c.Kubernetes), cmp.Or(c.Containerd, "2"))
+			fmt.Fprintf(&b, "| %s | | | | not run yet |\n", c.planned())
 			continue
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n",
-			run.Kubernetes, run.Kubelet, strings.Replace(run.Runtime, "://", " ", 1), run.Kernel, run.Date, run.Commit, run.result())
+		versions := c.planned()
+		if run.Kubernetes != "" {
+			versions = fmt.Sprintf("%s | %s | %s", run.Kubernetes, run.Kubelet, strings.Replace(run.Runtime, "://", " ", 1))
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", versions, run.Kernel, run.Date, run.Commit, run.result())
 	}
 	return b.String()
+}
+
+// planned are the cells of the versions of a combination that no cluster has told.
+func (c combination) planned() string {
+	return fmt.Sprintf("%s | %s | containerd %s", c.Kubernetes, cmp.Or(c.Kubelet, c.Kubernetes), cmp.Or(c.Containerd, "2"))
 }
 
 // replaceTable returns the page with another table.

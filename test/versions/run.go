@@ -29,17 +29,43 @@ import (
 type tester struct {
 	root, commit string
 	out          io.Writer
+	// onLab returns which of the scenes passed on a lab, which it describes in result.
+	onLab func(ctx context.Context, c combination, result *run) (tests map[string]bool, err error)
 }
+
+func newTester(root, commit string, out io.Writer) *tester {
+	t := &tester{root: root, commit: commit, out: out}
+	t.onLab = t.testOnLab
+	return t
+}
+
+// errLabUp is the error for a work tree whose lab is up.
+var errLabUp = errors.New("a lab is up here, and this one needs its place: run first: make down")
+
+// wholeLab is the name of a lab in the list of what failed: it did not come up, tell its versions,
+// or go down.
+const wholeLab = "lab"
 
 func (t *tester) progress(line string) { fmt.Fprintln(t.out, "versions:", line) }
 
-// test runs one combination. The error is for what says nothing about the combination.
+// test runs one combination. The error is for what says nothing about the combination, nor about
+// those behind it: an interruption, or a lab that is up.
 func (t *tester) test(ctx context.Context, c combination) (run, error) {
 	t.progress("testing " + c.name)
 	result := run{Name: c.name, Date: time.Now().UTC().Format(time.DateOnly), Commit: t.commit}
-	tests, err := t.testOnLab(ctx, c, &result)
-	if err != nil {
+	tests, err := t.onLab(ctx, c, &result)
+	if errors.Is(err, errLabUp) {
 		return result, err
+	}
+	if ctx.Err() != nil {
+		return result, errors.Join(ctx.Err(), err)
+	}
+	if err != nil {
+		t.progress(fmt.Sprintf("%s: the lab failed: %v", c.name, err))
+		result.Failed = append(result.Failed, wholeLab)
+	}
+	if tests == nil {
+		tests = map[string]bool{}
 	}
 	for _, s := range c.onAPIServer() {
 		maps.Copy(tests, t.run(ctx, s, apiserver.Variable+"="+c.Kubernetes))
@@ -57,7 +83,7 @@ func (t *tester) test(ctx context.Context, c combination) (run, error) {
 // testOnLab brings a lab up, describes it in result, and returns which of the scenes passed.
 func (t *tester) testOnLab(ctx context.Context, c combination, result *run) (tests map[string]bool, err error) {
 	if _, err := cluster.Open(t.root); !errors.Is(err, cluster.ErrNotUp) {
-		return nil, errors.New("a lab is up here, and this one needs its place: run first: make down")
+		return nil, errLabUp
 	}
 	defer func() {
 		// The lab goes also after an interruption.

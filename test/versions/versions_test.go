@@ -5,6 +5,8 @@ package main
 
 import (
 	stdcmp "cmp"
+	"context"
+	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -12,12 +14,14 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/alioth-net/alioth/api/version"
+	"github.com/alioth-net/alioth/cnid/preflight"
 	"github.com/alioth-net/alioth/test/cluster/build"
 )
 
@@ -62,7 +66,7 @@ func TestTheRecordedVersionsAreThoseOfTheirCombinations(t *testing.T) {
 	}
 	for _, c := range combinations() {
 		run, ok := r.last(c.name)
-		if !ok {
+		if !ok || run.Kubernetes == "" && slices.Contains(run.Failed, wholeLab) {
 			continue
 		}
 		// containerd 2 leaves the v of its version out.
@@ -71,6 +75,28 @@ func TestTheRecordedVersionsAreThoseOfTheirCombinations(t *testing.T) {
 		want := []string{pinned(build.Kubernetes(c.Kubernetes)), pinned(build.Kubernetes(stdcmp.Or(c.Kubelet, c.Kubernetes))), pinned(build.Containerd(c.Containerd))}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s was last run with other versions: run make test-versions COMBINATIONS=%s (-pins +record):\n%s", c.name, c.name, diff)
+		}
+	}
+}
+
+func TestPreflightKnowsTheTestedRuntimes(t *testing.T) {
+	b := build.Builder{Root: root}
+	var ran []string
+	for _, c := range combinations() {
+		v, err := b.Version(build.Containerd(c.Containerd))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ran = append(ran, "containerd://"+strings.TrimPrefix(v, "v"))
+	}
+	for _, known := range preflight.TestedRuntimes() {
+		if !slices.ContainsFunc(ran, func(version string) bool { return strings.HasPrefix(version, known) }) {
+			t.Errorf("preflight takes %s for tested, and the combinations have %v", known, ran)
+		}
+	}
+	for _, version := range ran {
+		if !slices.ContainsFunc(preflight.TestedRuntimes(), func(known string) bool { return strings.HasPrefix(version, known) }) {
+			t.Errorf("preflight does not take %s for tested", version)
 		}
 	}
 }
@@ -132,10 +158,79 @@ func TestARunTakesThePlaceOfItsCombinationsLastOne(t *testing.T) {
 	if diff := cmp.Diff(want, r.Runs); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+	lab := record{}.with(run{Name: "kubelet-1.34", Date: "2026-11-30", Commit: "c", Failed: []string{wholeLab}})
+	if row := "| 1.36 | 1.34 | containerd 2 | | 2026-11-30 | c | 0 tests passed; failed: lab |\n"; !strings.Contains(strings.ReplaceAll(lab.table(), "|  |", "| |"), row) {
+		t.Errorf("the table lacks %q:\n%s", row, lab.table())
+	}
 	for _, row := range []string{"| 3 tests passed; failed: test/e2e.TestA, test/e2e.TestB |\n", "| 1.36 | 1.34 | containerd 2 | | | | not run yet |\n"} {
 		if !strings.Contains(r.table(), row) {
 			t.Errorf("the table lacks %q:\n%s", row, r.table())
 		}
+	}
+}
+
+// newRecord makes a folder with the page and a record in which two combinations passed.
+func newRecord(t *testing.T) (root string) {
+	t.Helper()
+	root = t.TempDir()
+	if err := os.MkdirAll(filepath.Join(root, filepath.Dir(pageFile)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, pageFile), []byte(tableBegin+"\n"+tableEnd+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	passed := record{}.with(run{Name: "kubelet-1.34", Kubernetes: "v1", Passed: 3}).with(run{Name: "containerd-1.7", Kubernetes: "v1", Passed: 3})
+	if err := passed.write(root); err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+// TestALabThatFailsIsRecordedAndStopsNoOther: the row of an earlier run would say that the
+// combination passes.
+func TestALabThatFailsIsRecordedAndStopsNoOther(t *testing.T) {
+	for name, tt := range map[string]struct {
+		err  error
+		want []string
+		end  error
+	}{
+		"it does not come up":    {errors.New("no node came up"), []string{"0 tests passed; failed: lab", "2 tests passed"}, errFailed},
+		"another lab is up":      {errLabUp, []string{"3 tests passed", "3 tests passed"}, errLabUp},
+		"the run is interrupted": {context.Canceled, []string{"3 tests passed", "3 tests passed"}, context.Canceled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := newRecord(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			tester := newTester(root, "c", io.Discard)
+			tester.onLab = func(_ context.Context, c combination, result *run) (map[string]bool, error) {
+				if errors.Is(tt.err, context.Canceled) {
+					cancel()
+				}
+				if c.name == "kubelet-1.34" {
+					return nil, tt.err
+				}
+				result.Kubernetes = "v2"
+				return map[string]bool{"a": true, "b": true}, nil
+			}
+			chosen, err := choose([]string{"kubelet-1.34", "containerd-1.7"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := tester.testAll(ctx, chosen); !errors.Is(err, tt.end) {
+				t.Errorf("error %v, want %v", err, tt.end)
+			}
+			r, err := readRecord(root)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, run := range r.Runs {
+				got = append(got, run.result())
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

@@ -4,11 +4,14 @@
 package vm
 
 import (
+	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/alioth-net/alioth/cnid/preflight"
 	"github.com/alioth-net/alioth/test/vm/guest"
 )
 
@@ -55,6 +58,19 @@ func TestTestsOfHardwareRunWhereThereIsSome(t *testing.T) {
 func TestSomeMachineHasHardware(t *testing.T) {
 	if !slices.ContainsFunc(Kernels(), func(k Kernel) bool { return k.Hardware }) {
 		t.Error("no machine has hardware")
+	}
+}
+
+// TestTheOldestKernelIsTheOneThatPeopleAreTold: aliothctl preflight and the check of the machine
+// before a lab name it.
+func TestTheOldestKernelIsTheOneThatPeopleAreTold(t *testing.T) {
+	oldest := Kernels()[0].Series
+	if preflight.MinKernel != oldest {
+		t.Errorf("preflight wants Linux %s, and the oldest tested one is %s", preflight.MinKernel, oldest)
+	}
+	check, err := os.ReadFile("../cluster/host/check.sh")
+	if want := "use " + oldest + " or newer"; err != nil || !strings.Contains(string(check), want) {
+		t.Errorf("the check of the machine does not say %q: %v", want, err)
 	}
 }
 

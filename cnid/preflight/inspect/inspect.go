@@ -99,9 +99,12 @@ func (n *node) system() {
 	if err := programs.CheckPinDir(n.at(programs.DefaultPinDir)); err != nil {
 		n.BPFFS = err.Error()
 	}
-	var err error
-	n.FreeBytes, err = freeBytes(n.at(n.cfg.StateDir))
-	n.unread("read the free space", err)
+	free, err := freeBytes(n.at(n.cfg.StateDir))
+	if err != nil {
+		n.unread("read the free space", err)
+		return
+	}
+	n.FreeBytes = &free
 }
 
 // freeBytes returns the free space of the file system of a folder, which may be missing.

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+	"k8s.io/utils/ptr"
 
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/preflight"
@@ -112,7 +113,7 @@ func TestFactsOfANodeAreFound(t *testing.T) {
 		n = Node(t.Context(), Config{Root: root, Values: defaults(t), StateDir: "/var/lib/alioth"})
 		return nil
 	})
-	if len(n.Unread) > 0 || n.Kernel == "" || !n.Root || n.FreeBytes == 0 || n.ProxyMode != "nftables" {
+	if len(n.Unread) > 0 || n.Kernel == "" || !n.Root || ptr.Deref(n.FreeBytes, 0) == 0 || n.ProxyMode != "nftables" {
 		t.Errorf("got %+v", n)
 	}
 	if !strings.Contains(n.BPFFS, "not on a bpf file system") {

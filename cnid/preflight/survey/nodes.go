@@ -48,18 +48,19 @@ const (
 )
 
 // Inside collects the facts of nodes by a pod on each of them. A node whose pod fails has
-// only a name and the cause in Unread.
+// only a name and the cause in Unread; one whose pod stays has the facts as well.
 func (r *Reader) Inside(ctx context.Context, nodes []preflight.ClusterNode, pods NodePods) []preflight.Node {
 	found := make([]preflight.Node, len(nodes))
 	var group errgroup.Group
 	group.SetLimit(podsAtOnce)
 	for i, n := range nodes {
 		group.Go(func() error {
-			var err error
-			if found[i], err = r.inspect(ctx, n.Name, pods); err != nil {
-				found[i] = preflight.Node{Unread: []string{said.Message(fmt.Sprintf("inspect the node by a pod: %v", err))}}
+			facts, err := r.inspect(ctx, n.Name, pods)
+			if err != nil {
+				facts.Unread = append(facts.Unread, said.Message(fmt.Sprintf("inspect the node by a pod: %v", err)))
 			}
-			found[i].Name = n.Name
+			facts.Name = n.Name
+			found[i] = facts
 			return nil
 		})
 	}
@@ -67,7 +68,8 @@ func (r *Reader) Inside(ctx context.Context, nodes []preflight.ClusterNode, pods
 	return found
 }
 
-// inspect runs the pod of one node, and deletes it.
+// inspect runs the pod of one node, and deletes it. It returns facts and an error for a pod
+// that it could not delete.
 func (r *Reader) inspect(ctx context.Context, node string, pods NodePods) (facts preflight.Node, err error) {
 	api := r.api.CoreV1().Pods(pods.Namespace)
 	values, err := escaped(pods.Values)
@@ -96,7 +98,7 @@ func (r *Reader) inspect(ctx context.Context, node string, pods NodePods) (facts
 	}
 	defer stream.Close()
 	if err := json.NewDecoder(io.LimitReader(stream, mostFacts)).Decode(&facts); err != nil {
-		return facts, fmt.Errorf("read the report of the pod: %w", err)
+		return preflight.Node{}, fmt.Errorf("read the report of the pod: %w", err)
 	}
 	return facts, nil
 }

@@ -192,6 +192,11 @@ func TestAPodThatDoesNotStartIsAFindingAndIsDeleted(t *testing.T) {
 	if len(found) != 1 || found[0].Name != "silent" || len(found[0].Unread) != 1 || !strings.Contains(found[0].Unread[0], "wait for the pod kube-system/alioth-preflight-") {
 		t.Errorf("got %+v", found)
 	}
+	for _, node := range found {
+		if findings := preflight.JudgeNode(node, preflight.Values{}); len(findings) != 1 || findings[0].Check != preflight.NotRead {
+			t.Errorf("a node without facts has the findings %v", findings)
+		}
+	}
 	list, err := api.CoreV1().Pods("kube-system").List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=alioth-preflight"})
 	if err != nil || len(list.Items) > 0 {
 		t.Errorf("pods are left: %v, %v", list, err)

@@ -217,9 +217,6 @@ type programs struct {
 
 // find returns the binaries; the API server's is built when the cache lacks it.
 func find(ctx context.Context) (programs, error) {
-	if err := needs.Undeclared(); err != nil {
-		return programs{}, err
-	}
 	etcd, err := exec.LookPath("etcd")
 	if err != nil {
 		return programs{}, fmt.Errorf("find etcd: %w; install Debian's package etcd-server", err)

@@ -65,9 +65,6 @@ func New(t testing.TB, root string, config *rest.Config) *Helm {
 // Open is New with a folder for Helm's own files, for programs that are no
 // test. The binary is built, and progress told, when the cache lacks it.
 func Open(ctx context.Context, root, home string, config *rest.Config, progress func(line string)) (*Helm, error) {
-	if err := needs.Undeclared(); err != nil {
-		return nil, err
-	}
 	cache, err := build.DefaultCache()
 	if err != nil {
 		return nil, err

@@ -15,12 +15,14 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/test/api/chart"
 	"github.com/alioth-net/alioth/test/cluster/build"
+	"github.com/alioth-net/alioth/test/needs"
 	"github.com/alioth-net/alioth/test/release"
 )
 
 // TestTheManifestsOfAReleaseInstallAliothWithoutHelm by the commands that the files themselves
 // name.
 func TestTheManifestsOfAReleaseInstallAliothWithoutHelm(t *testing.T) {
+	needs.Kubernetes(t)
 	cache, err := build.DefaultCache()
 	if err != nil {
 		t.Fatal(err)

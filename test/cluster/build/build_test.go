@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/mod/modfile"
+
+	"github.com/alioth-net/alioth/test/needs"
 )
 
 // newTree writes a work tree with one program that needs no network.
@@ -74,6 +76,16 @@ func TestTwoBuildersOfOneProgramBuildItOnce(t *testing.T) {
 	out, err := exec.Command(filepath.Join(dirs[0], "hi")).CombinedOutput()
 	if err != nil || strings.TrimSpace(string(out)) != "v1.2.3" {
 		t.Errorf("the link prints %q, %v; want the linked version", out, err)
+	}
+}
+
+// TestAFastRunHasNoCache: a test that has not called needs.Kubernetes builds nothing there.
+func TestAFastRunHasNoCache(t *testing.T) {
+	for fast, want := range map[string]bool{"1": false, "": true} {
+		t.Setenv(needs.Variable, fast)
+		if dir, err := DefaultCache(); (err == nil) != want {
+			t.Errorf("with %s=%q the cache is %q, %v", needs.Variable, fast, dir, err)
+		}
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/test/needs"
 )
 
 // Cache is a folder with one folder for each thing that is slow to make or to
@@ -21,8 +23,12 @@ type Cache struct {
 }
 
 // DefaultCache returns the folder used when the caller has no preference:
-// "alioth" in the user's cache folder.
+// "alioth" in the user's cache folder. Its programs take minutes to build, so tests that
+// `make test-fast` runs get an error instead.
 func DefaultCache() (string, error) {
+	if err := needs.Undeclared(); err != nil {
+		return "", err
+	}
 	dir, err := os.UserCacheDir()
 	if err != nil {
 		return "", fmt.Errorf("find the user's cache folder (set HOME or XDG_CACHE_HOME): %w", err)

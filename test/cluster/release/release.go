@@ -15,49 +15,31 @@ import (
 	"runtime"
 	"strings"
 
-	"sigs.k8s.io/yaml"
-
 	"github.com/alioth-net/alioth/test/cluster/build"
 	"github.com/alioth-net/alioth/test/images"
+	"github.com/alioth-net/alioth/test/release/changelog"
+	"github.com/alioth-net/alioth/test/release/stamp"
 )
 
-// ErrNoHistory is returned where the sources lack the history that the commit is in.
+// ErrNoHistory is returned where the sources lack the history that the commit is in: they are no
+// clone, or a shallow one. A clone that git can't read gives another error.
 var ErrNoHistory = errors.New("the sources have no complete history: run git fetch --unshallow in a shallow clone, or clone the repository")
 
 // listFile has the releases, below the project's root folder.
 const listFile = "docs/install/releases.yaml"
 
-// Release is an entry of the list of releases.
-type Release struct {
-	// Version is the number, without a "v" before it.
-	Version string `json:"version"`
-	// Commit is the full hash.
-	Commit string `json:"commit"`
-	// Date is the day of the release.
-	Date string `json:"date"`
-}
-
-// List returns the releases, the newest first. root is the project's root folder.
-func List(root string) ([]Release, error) {
+// Last returns the newest release. root is the project's root folder.
+func Last(root string) (changelog.Release, error) {
 	text, err := os.ReadFile(filepath.Join(root, listFile))
 	if err != nil {
-		return nil, fmt.Errorf("read the list of releases: %w", err)
+		return changelog.Release{}, fmt.Errorf("read the list of releases: %w", err)
 	}
-	var list []Release
-	if err := yaml.UnmarshalStrict(text, &list); err != nil {
-		return nil, fmt.Errorf("read %s: %w", listFile, err)
+	list, err := changelog.Releases(text)
+	if err != nil {
+		return changelog.Release{}, err
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("read %s: it has no release", listFile)
-	}
-	return list, nil
-}
-
-// Last returns the newest release.
-func Last(root string) (Release, error) {
-	list, err := List(root)
-	if err != nil {
-		return Release{}, err
+		return changelog.Release{}, fmt.Errorf("read %s: it has no release", listFile)
 	}
 	return list[0], nil
 }
@@ -115,14 +97,18 @@ func Ref(commit string) string {
 
 // find returns the full hash of a commit that the history has.
 func (b *Builder) find(ctx context.Context, commit string) (string, error) {
-	if _, err := b.git(ctx, "rev-parse", "--git-dir"); err != nil {
-		return "", fmt.Errorf("%w (%w)", ErrNoHistory, err)
+	if err := stamp.Clone(b.Root); errors.Is(err, stamp.ErrNoClone) {
+		return "", fmt.Errorf("find commit %s: %w", commit, ErrNoHistory)
 	}
 	full, err := b.git(ctx, "rev-parse", "--verify", "--end-of-options", commit+"^{commit}")
 	if err == nil {
 		return full, nil
 	}
-	if shallow, _ := b.git(ctx, "rev-parse", "--is-shallow-repository"); shallow == "true" {
+	shallow, unread := b.git(ctx, "rev-parse", "--is-shallow-repository")
+	switch {
+	case unread != nil:
+		return "", fmt.Errorf("find commit %s: %w", commit, unread)
+	case shallow == "true":
 		return "", fmt.Errorf("find commit %s: %w", commit, ErrNoHistory)
 	}
 	return "", fmt.Errorf("find commit %s: the clone is complete and lacks it: %w", commit, err)

@@ -8,29 +8,19 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"testing"
-	"time"
 )
 
 // root of the work tree, seen from this package's folder.
 const root = "../../.."
 
-func TestTheListHasTheReleasesNewestFirst(t *testing.T) {
-	list, err := List(root)
-	if err != nil {
-		t.Fatal(err)
+func TestTheNewestReleaseIsTheFirstOfTheList(t *testing.T) {
+	last, err := Last(root)
+	if err != nil || last.Version == "" || last.Commit == "" {
+		t.Errorf("got %+v, %v", last, err)
 	}
-	newer := time.Now().AddDate(100, 0, 0)
-	for _, r := range list {
-		day, err := time.Parse(time.DateOnly, r.Date)
-		if err != nil || day.After(newer) {
-			t.Errorf("release %s: date %q (%v), want a day that is not after that of the release above", r.Version, r.Date, err)
-		}
-		newer = day
-		if !regexp.MustCompile(`^[0-9a-f]{40}$`).MatchString(r.Commit) {
-			t.Errorf("release %s: commit %q is no full hash", r.Version, r.Commit)
-		}
+	if _, err := Last(t.TempDir()); err == nil {
+		t.Error("a folder without a list has a release")
 	}
 }
 
@@ -82,12 +72,17 @@ func TestAHistoryThatLacksACommitIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	broken := history(t)
+	if err := os.WriteFile(filepath.Join(broken, ".git", "HEAD"), []byte("broken"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, tt := range map[string]struct {
 		root, commit string
 		noHistory    bool
 	}{
 		"a shallow clone":             {shallow, first, true},
 		"a folder without repository": {none, first, true},
+		"a clone that git can't read": {broken, first, false},
 		"a complete clone":            {full, "0123456789012345678901234567890123456789", false},
 		"an option":                   {full, "--all", false},
 	} {

@@ -40,6 +40,8 @@ type Failure struct {
 type Reader struct {
 	// Print gets lines for people.
 	Print func(line string)
+	// Verbose prints the lines of all tests as they come.
+	Verbose bool
 	// Passed, if set, gets tests and subtests that have passed. The output is that of the
 	// test and all its subtests so far.
 	Passed func(path, name string, output []string)
@@ -172,6 +174,9 @@ func (r *Reader) ofTest(e event, text string) {
 	switch e.Action {
 	case "output":
 		p.output[name] = append(p.output[name], text)
+		if r.Verbose {
+			r.Print(text)
+		}
 		if Message.MatchString(text) {
 			p.told[e.Test] = true
 		}
@@ -205,10 +210,12 @@ func (r *Reader) skip(path, name, reason string) {
 	r.Print(fmt.Sprintf("skipped %s: %s", name, reason))
 }
 
-// fail prints the output of a test that failed, and keeps it.
+// fail keeps the output of a test that failed, and prints it unless that was done.
 func (r *Reader) fail(path, name string, p *pkg, final bool) {
-	for _, line := range p.output[name] {
-		r.Print(line)
+	if !r.Verbose {
+		for _, line := range p.output[name] {
+			r.Print(line)
+		}
 	}
 	r.Failures = append(r.Failures, Failure{Package: path, Name: name, Output: p.output[name], Again: p.again(name), Final: final})
 }

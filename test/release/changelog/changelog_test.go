@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 
@@ -86,11 +87,17 @@ func TestTheVersionTheListOfReleasesAndTheChangelogAgree(t *testing.T) {
 		t.Fatal("the changelog does not begin with the section Unreleased")
 	}
 	var listed, told []string
+	var above time.Time
 	for _, r := range releases {
 		listed = append(listed, r.Version+" "+r.Date)
 		if !regexp.MustCompile(`^[0-9a-f]{40}$`).MatchString(r.Commit) {
 			t.Errorf("the commit %q of release %s is no hash", r.Commit, r.Version)
 		}
+		day, err := time.Parse(time.DateOnly, r.Date)
+		if err != nil || !above.IsZero() && day.After(above) {
+			t.Errorf("release %s has the date %q (%v), want a day that is not after the one of the release above", r.Version, r.Date, err)
+		}
+		above = day
 	}
 	for _, s := range sections[1:] {
 		told = append(told, s.Version+" "+s.Date)

@@ -11,7 +11,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -35,18 +38,18 @@ func Sources() []string {
 	return []string{"api", "cmd", "cnid", "docs/reference", "ebpf", "helm", "operator", "store", "go.mod", "go.sum", ":(exclude,glob)**/*_test.go"}
 }
 
-// errNoClone is the error for a folder that is not the top of a clone of the repository.
-var errNoClone = errors.New("the folder is not the root of a clone of the repository")
+// ErrNoClone is the error for a folder that is not the top of a clone of the repository.
+var ErrNoClone = errors.New("the folder is not the root of a clone of the repository")
 
 // OfSources returns the last commit that changed the programs in the work tree root. Commits of
 // documents and tests leave it, and so the programs and their images, as they are. Outside of
 // a clone the commit is unknown.
-func OfSources(ctx context.Context, root string) Stamp {
+func OfSources(ctx context.Context, root string) (Stamp, error) {
 	s, err := read(ctx, root, Sources()...)
-	if err != nil {
-		return Stamp{}
+	if errors.Is(err, ErrNoClone) {
+		return Stamp{}, nil
 	}
-	return s
+	return s, err
 }
 
 // OfRelease returns the commit that is checked out in the work tree root. Any file that differs
@@ -54,12 +57,8 @@ func OfSources(ctx context.Context, root string) Stamp {
 func OfRelease(ctx context.Context, root string) (Stamp, error) { return read(ctx, root) }
 
 func read(ctx context.Context, root string, paths ...string) (Stamp, error) {
-	up, err := git(ctx, root, "rev-parse", "--show-cdup")
-	if err != nil {
+	if err := Clone(root); err != nil {
 		return Stamp{}, err
-	}
-	if up != "" {
-		return Stamp{}, errNoClone
 	}
 	last, err := git(ctx, root, append([]string{"log", "-1", "--format=%H %ct", "--"}, paths...)...)
 	if err != nil {
@@ -71,12 +70,26 @@ func read(ctx context.Context, root string, paths ...string) (Stamp, error) {
 		return Stamp{}, fmt.Errorf("read the time of the last commit from %q: %w", last, err)
 	}
 	changes, err := git(ctx, root, append([]string{"status", "--porcelain", "--"}, paths...)...)
-	return Stamp{Commit: commit, Time: time.Unix(at, 0).UTC(), Modified: changes != ""}, err
+	if err != nil {
+		return Stamp{}, err
+	}
+	return Stamp{Commit: commit, Time: time.Unix(at, 0).UTC(), Modified: changes != ""}, nil
 }
 
-// git returns what a git command prints about the work tree root.
+// Clone returns [ErrNoClone] for a folder that is not the top of a clone, such as the sources
+// without their history. It runs no git, because git fails for other reasons too.
+func Clone(root string) error {
+	_, err := os.Lstat(filepath.Join(root, ".git"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return ErrNoClone
+	}
+	return err
+}
+
+// git returns what a git command prints about the work tree root. The user may be another one
+// than the owner of the files: what a build runs comes from these files anyway.
 func git(ctx context.Context, root string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", root}, args...)...)
+	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", root, "-c", "safe.directory=*"}, args...)...)
 	var told bytes.Buffer
 	cmd.Stderr = &told
 	out, err := cmd.Output()

@@ -4,6 +4,7 @@
 package stamp
 
 import (
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/alioth-net/alioth/test/needs"
 )
 
 const root = "../../.."
@@ -52,7 +55,7 @@ func TestTheStampFollowsWhatItIsAbout(t *testing.T) {
 	source := commit("cmd/alioth/main.go")
 	commit("cmd/alioth/main_test.go")
 	last := commit("README.md")
-	if got := OfSources(t.Context(), dir); got.Commit != source || got.Modified || got.Time.IsZero() {
+	if got, err := OfSources(t.Context(), dir); err != nil || got.Commit != source || got.Modified || got.Time.IsZero() {
 		t.Errorf("the stamp of the sources is %+v, want the commit %s", got, source)
 	}
 	got, err := OfRelease(t.Context(), dir)
@@ -60,14 +63,14 @@ func TestTheStampFollowsWhatItIsAbout(t *testing.T) {
 		t.Errorf("the stamp of a release is %+v, %v, want the commit %s", got, err, last)
 	}
 	write(t, filepath.Join(dir, "README.md"), "changed")
-	if got := OfSources(t.Context(), dir); got.Modified {
+	if got, err := OfSources(t.Context(), dir); err != nil || got.Modified {
 		t.Error("a changed document counts as a change of the sources")
 	}
 	if got, err := OfRelease(t.Context(), dir); err != nil || !got.Modified {
 		t.Errorf("a changed document does not count as a change of the release: %+v, %v", got, err)
 	}
 	write(t, filepath.Join(dir, "cmd/alioth/new.go"), "package main")
-	if got := OfSources(t.Context(), dir); !got.Modified || !strings.Contains(got.Flags(), "modified=true") {
+	if got, err := OfSources(t.Context(), dir); err != nil || !got.Modified || !strings.Contains(got.Flags(), "modified=true") {
 		t.Errorf("a new source does not count as a change: %+v", got)
 	}
 }
@@ -76,12 +79,35 @@ func TestOutsideOfACloneTheCommitIsUnknown(t *testing.T) {
 	dir, commit := clone(t)
 	commit("inner/cmd/alioth/main.go")
 	for name, folder := range map[string]string{"no repository": t.TempDir(), "a folder of the repository of something else": filepath.Join(dir, "inner")} {
-		if got := OfSources(t.Context(), folder); got.Commit != "" || got.Flags() != "" {
-			t.Errorf("%s: %+v", name, got)
+		if got, err := OfSources(t.Context(), folder); err != nil || got.Commit != "" || got.Flags() != "" {
+			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 		if _, err := OfRelease(t.Context(), folder); err == nil {
 			t.Errorf("%s: a release has a stamp", name)
 		}
+	}
+}
+
+// TestACloneThatGitCannotReadIsAnError: programs without a stamp would look like those of sources
+// without a history.
+func TestACloneThatGitCannotReadIsAnError(t *testing.T) {
+	dir, commit := clone(t)
+	commit("cmd/alioth/main.go")
+	write(t, filepath.Join(dir, ".git/HEAD"), "broken")
+	if got, err := OfSources(t.Context(), dir); err == nil || got != (Stamp{}) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+func TestACloneOfAnotherUserHasAStamp(t *testing.T) {
+	needs.Root(t, "to give files to another user")
+	dir, commit := clone(t)
+	want := commit("cmd/alioth/main.go")
+	if out, err := exec.CommandContext(t.Context(), "chown", "-R", "65534", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if got, err := OfSources(t.Context(), dir); err != nil || got.Commit != want {
+		t.Errorf("got %+v, %v, want the commit %s", got, err, want)
 	}
 }
 
@@ -101,6 +127,7 @@ func TestAProgramTellsItsStamp(t *testing.T) {
 }
 
 func TestSourcesAreAllFoldersOfThePrograms(t *testing.T) {
+	readPrograms(t)
 	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{if .Module}}{{if .Module.Main}}{{.ImportPath}}{{end}}{{end}}", "./cmd/...")
 	list.Dir = root
 	out, err := list.Output()
@@ -111,6 +138,24 @@ func TestSourcesAreAllFoldersOfThePrograms(t *testing.T) {
 		folder := strings.TrimPrefix(path, "github.com/alioth-net/alioth/")
 		if !slices.ContainsFunc(Sources(), func(source string) bool { return strings.HasPrefix(folder+"/", source+"/") }) {
 			t.Errorf("the programs need %s, which Sources lacks", path)
+		}
+	}
+}
+
+// readPrograms reads the Go files of the programs: a result in Go's cache depends on the files
+// that the process of the test has opened, and the go command is another process.
+func readPrograms(t *testing.T) {
+	t.Helper()
+	for _, source := range Sources() {
+		err := filepath.WalkDir(filepath.Join(root, source), func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			_, err = os.ReadFile(path)
+			return err
+		})
+		if err != nil && !strings.HasPrefix(source, ":") { // git's pattern of what is left out
+			t.Fatal(err)
 		}
 	}
 }

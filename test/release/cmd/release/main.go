@@ -39,8 +39,13 @@ func flagsCommand(root *string) *cobra.Command {
 		Use:   "flags",
 		Short: "Print the linker's flags that write the last commit of the sources into programs",
 		Args:  cobra.NoArgs,
-		Run: func(cmd *cobra.Command, _ []string) {
-			fmt.Fprintln(cmd.OutOrStdout(), stamp.OfSources(cmd.Context(), *root).Flags())
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			of, err := stamp.OfSources(cmd.Context(), *root)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), of.Flags())
+			return err
 		},
 	}
 }
