@@ -11,6 +11,7 @@ each other. Each message has the value and the remedy. They need no cluster, so
 {{- include "alioth.checkPorts" . -}}
 {{- include "alioth.checkFolders" . -}}
 {{- include "alioth.checkPods" . -}}
+{{- include "alioth.checkImage" . -}}
 {{- end -}}
 
 {{/* The bits of an address, as a text of 32 or 128 zeros and ones; empty if it is none. */}}
@@ -195,6 +196,13 @@ such text begins with the other. .what is the name of the value.
 {{- fail (printf "%s: %s is a folder of the daemon already: give the folder of the container runtime, such as /opt/cni/bin or /etc/cni/net.d" $what $folder) -}}
 {{- end -}}
 {{- $mounted = append $mounted (clean $folder) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* An image has one digest. */}}
+{{- define "alioth.checkImage" -}}
+{{- if and .Values.image.digest (contains "@" .Values.image.repository) -}}
+{{- fail (printf "image.repository: %q ends with the begin of a digest, and image.digest is set too: give the repository without it" .Values.image.repository) -}}
 {{- end -}}
 {{- end -}}
 

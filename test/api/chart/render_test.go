@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -97,6 +98,33 @@ func TestTheDaemonIsToldWhatPodsInterfacesAreMadeOf(t *testing.T) {
 		args, _, err := unstructured.NestedStringSlice(containers[0].(map[string]any), "args")
 		if err != nil || !slices.Contains(args, want) {
 			t.Errorf("%s: arguments are %v, %v, want %s among them", set, args, err, want)
+		}
+	}
+}
+
+// Each container runs the same image: by its digest, which nobody can move, or else by its tag.
+func TestTheDigestOfTheImageWinsOverItsTag(t *testing.T) {
+	digest := "sha256:" + strings.Repeat("0a", 32)
+	for set, want := range map[string]string{
+		"image.repository=a.example/b,image.tag=x":                                "a.example/b:x",
+		"image.repository=a.example/b,image.tag=x,image.digest=":                  "a.example/b:x",
+		"image.repository=a.example/b,image.digest=" + digest:                     "a.example/b@" + digest,
+		"image.repository=a.example/b,image.tag=x,image.digest=" + digest:         "a.example/b@" + digest,
+		"image.repository=a.example/b@sha256,image.tag=" + digest[7:]:             "a.example/b@" + digest,
+		"image.repository=a.example/b,image.tag=x,image.digest=null,upgrade=null": "a.example/b:x",
+	} {
+		text, err := chart.New(t, root, nil).Run(t.Context(), append([]string{"template", "CHART", "--set", set}, chart.RequiredValues()...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		images := regexp.MustCompile(`(?m)^ +image: (.*)$`).FindAllStringSubmatch(text, -1)
+		if len(images) < 4 {
+			t.Errorf("%s: the containers have the images %q", set, images)
+		}
+		for _, image := range images {
+			if image[1] != want {
+				t.Errorf("%s: a container has the image %s, want %s", set, image[1], want)
+			}
 		}
 	}
 }
