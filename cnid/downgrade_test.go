@@ -5,11 +5,15 @@ package cnid
 
 import (
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 
+	"github.com/alioth-net/alioth/api/version"
 	"github.com/alioth-net/alioth/cnid/attach"
+	"github.com/alioth-net/alioth/cnid/journal"
 	"github.com/alioth-net/alioth/cnid/stateformat"
 )
 
@@ -25,5 +29,18 @@ func TestADaemonLeavesTheStateOfANewerReleaseAlone(t *testing.T) {
 	files, err := os.ReadDir(cfg.StateDir)
 	if err != nil || len(files) != 1 {
 		t.Errorf("the folder has %v, %v", files, err)
+	}
+}
+
+// TestTheJournalNotesTheFormat: an older daemon refuses what this one has written.
+func TestTheJournalNotesTheFormat(t *testing.T) {
+	n := &node{cfg: Config{StateDir: t.TempDir()}, log: slog.New(slog.DiscardHandler)}
+	j, err := journal.Open(t.Context(), n.journalConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	if text, err := os.ReadFile(filepath.Join(n.cfg.StateDir, stateformat.File)); err != nil || string(text) != strconv.Itoa(version.State)+"\n" {
+		t.Errorf("the format is %q, %v", text, err)
 	}
 }

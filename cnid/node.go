@@ -123,19 +123,10 @@ func (n *node) open(ctx context.Context, registry attach.Registry) (err error) {
 			return fmt.Errorf("make directory: %w", err)
 		}
 	}
-	if err := stateformat.Check(n.cfg.StateDir); err != nil {
-		return err
-	}
 	// In a rollout the last daemon may still be about to end.
-	n.journal, err = journal.Open(ctx, journal.Config{
-		Path: n.cfg.journalFile(), Shadow4: n.cfg.shadow(true), Shadow6: n.cfg.shadow(false), Log: n.log,
-	})
+	n.journal, err = journal.Open(ctx, n.journalConfig())
 	if err != nil {
 		return err
-	}
-	// A disk that can't be written keeps no daemon from its start.
-	if err := stateformat.Note(n.cfg.StateDir); err != nil {
-		n.log.Error("an older release would not refuse the state of this node", "error", err)
 	}
 	if n.host, err = netdev.New(n.cfg.settingsFile(), n.log); err != nil {
 		return errors.Join(err, n.journal.Close())
@@ -150,6 +141,16 @@ func (n *node) open(ctx context.Context, registry attach.Registry) (err error) {
 		return errors.Join(err, n.journal.Close())
 	}
 	return nil
+}
+
+// journalConfig is the journal's, under whose lock the format of the node's state is asked for and
+// noted: the last daemon may be one of a newer release.
+func (n *node) journalConfig() journal.Config {
+	return journal.Config{
+		Path: n.cfg.journalFile(), Shadow4: n.cfg.shadow(true), Shadow6: n.cfg.shadow(false), Log: n.log,
+		Check: func() error { return stateformat.Check(n.cfg.StateDir) },
+		Note:  func() error { return stateformat.Note(n.cfg.StateDir) },
+	}
 }
 
 // underlay implements attach.Node.Underlay.

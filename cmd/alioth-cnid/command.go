@@ -21,6 +21,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nodeipam/deviceplugin"
 	"github.com/alioth-net/alioth/cnid/nodeipam/queue"
 	"github.com/alioth-net/alioth/cnid/plan"
+	"github.com/alioth-net/alioth/cnid/stateformat"
 )
 
 // options are the command line; text values are parsed in config.
@@ -56,8 +57,16 @@ func installCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "install-cni",
 		Short: "Copy the CNI plugin into the container runtime's directory and exit",
-		Args:  cobra.NoArgs,
-		RunE:  func(*cobra.Command, []string) error { return install.Plugin(binary, o.CNIBinDir) },
+		Long: `Copy the CNI plugin into the container runtime's directory and exit. The command
+refuses if a newer release has written the state of the node, because the daemon
+of this release would refuse it too, and calls of an older plugin reach nobody.`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if err := stateformat.Check(o.StateDir); err != nil {
+				return err
+			}
+			return install.Plugin(binary, o.CNIBinDir)
+		},
 	}
 	cmd.Flags().StringVar(&binary, "plugin", binary, "the plugin binary to copy")
 	return cmd

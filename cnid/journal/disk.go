@@ -53,12 +53,18 @@ const slack = 1 << 20
 
 // openDisk takes the lock and reads the file. It returns damage. A file that can't be
 // written is no error yet.
-func openDisk(ctx context.Context, path string, now func() time.Time) (d *disk, c content, damage error, err error) {
-	d = &disk{path: path, now: now}
+func openDisk(ctx context.Context, cfg Config) (d *disk, c content, damage error, err error) {
+	path := cfg.Path
+	d = &disk{path: path, now: cfg.Now}
 	if d.lock, err = takeLock(ctx, filepath.Dir(path)); err != nil {
 		return nil, content{}, nil, err
 	}
-	c, damage, err = readFile(path)
+	if cfg.Check != nil {
+		err = cfg.Check()
+	}
+	if err == nil {
+		c, damage, err = readFile(path)
+	}
 	if err != nil {
 		return nil, content{}, nil, errors.Join(err, d.lock.Close())
 	}

@@ -4,17 +4,78 @@
 package journal
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 
-	"github.com/alioth-net/alioth/api/version"
+	"golang.org/x/sys/unix"
 )
 
-// TestANewFormatIsANewFormatOfTheState: an older release can't read the journal, so the cluster
-// has to refuse it before anything is touched.
-func TestANewFormatIsANewFormatOfTheState(t *testing.T) {
-	formats := map[int]int{1: 2}
-	if formats[version.State] != formatVersion {
-		t.Errorf("state %d has the format %d of the journal, which is %d now: raise version.State, add a line here, and one to docs/operate/upgrade.md",
-			version.State, formats[version.State], formatVersion)
+// locked reports whether a process has the lock of a folder.
+func locked(t *testing.T, dir string) bool {
+	t.Helper()
+	f, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
 	}
+	defer f.Close()
+	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK)
+}
+
+var errFormat = errors.New("format")
+
+func TestTheFormatIsCheckedAndNotedUnderTheLockBeforeTheFirstWrite(t *testing.T) {
+	cfg := testConfig(filepath.Join(t.TempDir(), "journal.log"))
+	var calls []string
+	step := func(name string) func() error {
+		return func() error {
+			calls = append(calls, name)
+			if !locked(t, filepath.Dir(cfg.Path)) {
+				t.Errorf("%s: the lock is not held", name)
+			}
+			if exists(cfg.Path) {
+				t.Errorf("%s: the file is written already", name)
+			}
+			return nil
+		}
+	}
+	cfg.Check, cfg.Note = step("check"), step("note")
+	j := open(t, cfg)
+	begin(t, j, testRecord(1))
+	if len(calls) != 2 || calls[0] != "check" || calls[1] != "note" {
+		t.Errorf("the calls were %v", calls)
+	}
+}
+
+func TestAFormatThatIsRefusedLeavesNoFileAndNoLock(t *testing.T) {
+	cfg := testConfig(filepath.Join(t.TempDir(), "journal.log"))
+	cfg.Check = func() error { return errFormat }
+	cfg.Note = func() error { t.Error("the format was noted"); return nil }
+	if _, err := Open(t.Context(), cfg); !errors.Is(err, errFormat) {
+		t.Errorf("got %v", err)
+	}
+	if exists(cfg.Path) || locked(t, filepath.Dir(cfg.Path)) {
+		t.Error("the file is written, or the lock is held")
+	}
+}
+
+// TestAFormatThatCanNotBeNotedIsNotedLater: until then nothing is written that an older release
+// would read.
+func TestAFormatThatCanNotBeNotedIsNotedLater(t *testing.T) {
+	cfg := testConfig(filepath.Join(t.TempDir(), "journal.log"))
+	failure := errFormat
+	cfg.Note = func() error { return failure }
+	j := open(t, cfg)
+	if _, err := j.Begin(testRecord(1)); !errors.Is(err, errFormat) || exists(cfg.Path) {
+		t.Errorf("a record was begun without the format: %v", err)
+	}
+	if err := j.Repair(); !errors.Is(err, errFormat) {
+		t.Errorf("repair: %v", err)
+	}
+	failure = nil
+	if err := j.Repair(); err != nil || !exists(cfg.Path) {
+		t.Errorf("repair: %v", err)
+	}
+	begin(t, j, testRecord(1))
 }

@@ -37,6 +37,10 @@ type Config struct {
 	// Shadow4 and Shadow6 are the ranges of shadow addresses. The zero value
 	// means that attachments get none of that family.
 	Shadow4, Shadow6 netip.Prefix
+	// Check is called when the lock is held, before the file is read; its error ends Open.
+	// Note is called each time before the file is written as a whole, so before the first
+	// change of this process; its error counts as one of the file. Both may be nil.
+	Check, Note func() error
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
 	Log *slog.Logger
@@ -137,7 +141,7 @@ func Open(ctx context.Context, cfg Config) (*Journal, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	d, c, damage, err := openDisk(ctx, cfg.Path, cfg.Now)
+	d, c, damage, err := openDisk(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("open journal %s: %w", cfg.Path, err)
 	}
@@ -176,6 +180,11 @@ func (j *Journal) Repair() error {
 func (j *Journal) renew() error {
 	if j.disk.file != nil && j.disk.size < j.disk.limit {
 		return nil
+	}
+	if j.cfg.Note != nil {
+		if err := j.cfg.Note(); err != nil {
+			return err
+		}
 	}
 	return j.disk.renew(j.content)
 }

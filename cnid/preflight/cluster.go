@@ -65,6 +65,9 @@ type DaemonSet struct {
 	Images    []string `json:"images,omitempty"`
 }
 
+// String returns the namespace and the name.
+func (d DaemonSet) String() string { return d.Namespace + "/" + d.Name }
+
 // Namespace is a namespace with the labels that isolation depends on.
 type Namespace struct {
 	Name    string `json:"name"`

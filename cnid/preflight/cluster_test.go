@@ -127,6 +127,18 @@ func clusterCases() []clusterCase {
 		{"kube-proxy and health pages", one + "daemon: {proxyHealth: true}", false, set("kube-system", "kube-proxy", "registry.k8s.io/kube-proxy:v1.36.0"), []finding{
 			{note, preflight.OtherNetworks, "kube-proxy"}, {blocking, preflight.KubeProxy, "10256"},
 		}},
+		{"an image of Alioth elsewhere", one + "apiServer: {host: ''}", false, set("shop", "x", "docker.io/x/alioth"), []finding{
+			{note, preflight.Present, "shop/x"}, {blocking, preflight.APIServerAddress, "not set"},
+		}},
+		{"an image of Alioth elsewhere, and pods in the range", "defaultVPC: {cidrs: [10.99.0.0/16]}", false, func(c *preflight.Cluster) {
+			pods("10.99.0.7")(c)
+			set("shop", "x", "x/alioth:1")(c)
+		}, []finding{{note, preflight.Present, "--namespace"}, {blocking, preflight.Ranges, "a running pod"}, {warning, preflight.PresentPods, ""}}},
+		{"an image of Alioth by its digest", one + "apiServer: {host: ''}", false, set("alioth-system", "net", "x/alioth@sha256:0"), []finding{{note, preflight.Present, "is installed already"}}},
+		{"kube-proxy elsewhere and health pages", one + "daemon: {proxyHealth: true}", false, set("shop", "kube-proxy", "busybox"), []finding{
+			{note, preflight.OtherNetworks, "shop/kube-proxy has the name"},
+		}},
+		{"a tenant's Calico", one, false, set("shop", "calico-node", "busybox"), []finding{{note, preflight.OtherNetworks, "Calico"}}},
 		{"another program on all nodes", one, false, set("monitoring", "node-exporter", "node-exporter:v1"), nil},
 		{"a tenant without a level", one, false, namespace(preflight.Namespace{Name: "a", Tenant: "a"}), []finding{{warning, preflight.PodSecurity, "kubectl label namespace a "}}},
 		{"a privileged tenant", one, false, namespace(preflight.Namespace{Name: "a", Tenant: "a", Enforce: "privileged"}), []finding{{warning, preflight.PodSecurity, `level "privileged"`}}},

@@ -153,6 +153,7 @@ type list struct {
 	all   []Finding
 }
 
+// add adds a finding. Parts of both texts may be those of a node's pod or of a tenant.
 func (l *list) add(severity Severity, check Check, remedy, format string, values ...any) {
-	l.all = append(l.all, Finding{Severity: severity, Check: check, Nodes: l.nodes, Found: said.Message(fmt.Sprintf(format, values...)), Remedy: remedy})
+	l.all = append(l.all, Finding{Severity: severity, Check: check, Nodes: l.nodes, Found: said.Message(fmt.Sprintf(format, values...)), Remedy: said.Message(remedy)})
 }

@@ -141,6 +141,21 @@ func TestEachFactOfANodeHasItsFinding(t *testing.T) {
 	}
 }
 
+// TestAFindingIsOneLine: a node's pod says what is wrong with it, in whatever bytes.
+func TestAFindingIsOneLine(t *testing.T) {
+	const forged = "boot\nWarning  mtu: forged\r\x1b[2K"
+	n := goodNode()
+	n.Name = "node1"
+	n.Problems = []preflight.Problem{{Part: forged, Error: forged, Remedy: forged}}
+	n.Cgroup, n.Unread, n.Blocks, n.Sockets = forged, []string{forged}, []string{forged}, nil
+	n.Configurations, n.Alioth = []string{"00-" + forged + ".conf"}, []string{forged}
+	for _, f := range preflight.JudgeNode(n, values(t, "")) {
+		if strings.ContainsAny(f.String(), "\n\r\x1b") {
+			t.Errorf("%q has control characters", f)
+		}
+	}
+}
+
 func TestEachCheckHasACaseAndADescription(t *testing.T) {
 	page, err := os.ReadFile("../../docs/install/preflight.md")
 	if err != nil {

@@ -44,7 +44,7 @@ var networks = []network{
 	{"DANM", []string{"danm-cni", "netwatcher", "danm-svcwatcher"}, Warning, "follow docs/migrate/danm.md"},
 	{"Whereabouts", []string{"whereabouts"}, Note, "delegated networks can keep it; networks of Alioth do not need it"},
 	{"kubernetes-nmstate", []string{"nmstate-handler"}, Warning, "follow docs/migrate/nmstate.md before nodeNetworkState.enabled is true"},
-	{"kube-proxy", []string{"kube-proxy"}, Note, "leave it running, or remove it after the migration: Alioth serves Services by itself"},
+	proxy,
 }
 
 // is reports whether a DaemonSet belongs to the network.
@@ -59,28 +59,60 @@ func (n network) is(d DaemonSet) bool {
 	})
 }
 
+// proxy is the program that serves Services in most clusters. Its namespace is always the same.
+var proxy = network{"kube-proxy", []string{"kube-proxy"}, Note, "leave it running, or remove it after the migration: Alioth serves Services by itself"}
+
+// proxyNamespace is where the DaemonSet of kube-proxy is.
+const proxyNamespace = "kube-system"
+
+// alioth is Alioth itself.
+var alioth = network{name: "Alioth", begins: []string{"alioth"}}
+
 // hasAlioth reports whether Alioth's daemons are installed.
 func (c Cluster) hasAlioth() bool { return len(c.aliothSets()) > 0 }
 
+// aliothSets returns the DaemonSets of the installation. The namespace of the release alone
+// counts: in another one a tenant would switch checks off by the name of an image.
 func (c Cluster) aliothSets() (names []string) {
 	for _, d := range c.DaemonSets {
-		if slices.ContainsFunc(d.Images, func(image string) bool {
-			return strings.HasPrefix(path.Base(image), "alioth:") || path.Base(image) == "alioth"
-		}) {
-			names = append(names, d.Namespace+"/"+d.Name)
+		if d.Namespace == c.Namespace && alioth.is(d) {
+			names = append(names, d.String())
 		}
 	}
 	return names
 }
 
+// hasProxy reports whether kube-proxy runs. Its namespace alone counts, as with Alioth.
+func (c Cluster) hasProxy() bool {
+	return slices.ContainsFunc(c.DaemonSets, func(d DaemonSet) bool { return d.Namespace == proxyNamespace && proxy.is(d) })
+}
+
+// ofTenant reports whether a tenant may have written the objects of a namespace.
+func (c Cluster) ofTenant(namespace string) bool {
+	return slices.ContainsFunc(c.Namespaces, func(n Namespace) bool { return n.Name == namespace && n.Tenant != "" })
+}
+
+// judgeSet reports another network for pods. A DaemonSet with a known name or image in a wrong
+// namespace is a note, because a tenant can make one.
+func (c Cluster) judgeSet(l *list, d DaemonSet) {
+	if d.Namespace != c.Namespace && alioth.is(d) {
+		l.add(Note, Present, "if it is an installation of Alioth, give its namespace by --namespace",
+			"DaemonSet %s has the name or the image of Alioth, and is not in its namespace %s", d, c.Namespace)
+		return
+	}
+	i := slices.IndexFunc(networks, func(n network) bool { return n.is(d) })
+	switch {
+	case i < 0:
+	case c.ofTenant(d.Namespace), networks[i].name == proxy.name && d.Namespace != proxyNamespace:
+		l.add(Note, OtherNetworks, "ask who made it: the network of a cluster is elsewhere", "DaemonSet %s has the name or the image of %s", d, networks[i].name)
+	default:
+		l.add(networks[i].severity, OtherNetworks, networks[i].remedy, "%s runs (DaemonSet %s)", networks[i].name, d)
+	}
+}
+
 func (c Cluster) judgeNetworks(l *list, v Values) {
 	for _, d := range c.DaemonSets {
-		for _, n := range networks {
-			if n.is(d) {
-				l.add(n.severity, OtherNetworks, n.remedy, "%s runs (DaemonSet %s/%s)", n.name, d.Namespace, d.Name)
-				break
-			}
-		}
+		c.judgeSet(l, d)
 	}
 	if sets := c.aliothSets(); len(sets) > 0 {
 		l.add(Note, Present, "upgrade it with helm upgrade", "Alioth is installed already (DaemonSet %s)", strings.Join(sets, ", "))
@@ -90,7 +122,7 @@ func (c Cluster) judgeNetworks(l *list, v Values) {
 		l.add(Warning, PresentPods, "recreate each of them after its node has Alioth: drain the nodes one by one ("+guide+")",
 			"%d pods have addresses of the present network, and keep them until they end", len(c.PodIPs))
 	}
-	if v.Daemon.ProxyHealth && slices.ContainsFunc(c.DaemonSets, networks[len(networks)-1].is) {
+	if v.Daemon.ProxyHealth && c.hasProxy() {
 		l.add(Blocking, KubeProxy, "set the chart value daemon.proxyHealth to false while kube-proxy runs", "kube-proxy serves its health pages at port %d of each node", proxyHealthPort)
 	}
 }

@@ -44,8 +44,8 @@ func Check(dir string) error {
 		"install the newer release again (docs/operate/upgrade.md)", ErrNewer, filepath.Join(dir, File), said.Quote(number), version.Number, version.State)
 }
 
-// Note writes the format of this release, if the file has another one. The caller is the only
-// daemon of the node, and Check has returned nil.
+// Note writes the format of this release, if the file has another one. The caller holds the lock
+// of the folder, and Check has returned nil since it took the lock.
 func Note(dir string) error {
 	path, want := filepath.Join(dir, File), strconv.Itoa(version.State)+"\n"
 	if text, err := os.ReadFile(path); err == nil && string(text) == want {

@@ -34,31 +34,36 @@ type Release struct {
 }
 
 // Write writes the image as an OCI archive: an image layout with one index for all
-// architectures, as a tar archive. The same programs give the same bytes.
-func (r Release) Write(path string) error {
+// architectures, as a tar archive. The same programs give the same bytes. It returns the digest of
+// the index, by which registries know the image.
+func (r Release) Write(path string) (digest string, err error) {
 	dir, err := os.MkdirTemp(filepath.Dir(path), ".image-")
 	if err != nil {
-		return fmt.Errorf("make a folder for the image: %w", err)
+		return "", fmt.Errorf("make a folder for the image: %w", err)
 	}
 	defer os.RemoveAll(dir)
 	index, err := r.index(dir)
 	if err != nil {
-		return err
+		return "", err
+	}
+	hash, err := index.Digest()
+	if err != nil {
+		return "", fmt.Errorf("compute the digest of the image: %w", err)
 	}
 	packed := filepath.Join(dir, "layout")
 	written, err := layout.Write(packed, empty.Index)
 	if err != nil {
-		return fmt.Errorf("make the image layout: %w", err)
+		return "", fmt.Errorf("make the image layout: %w", err)
 	}
 	names := layout.WithAnnotations(map[string]string{"io.containerd.image.name": r.Ref, "org.opencontainers.image.ref.name": r.Ref})
 	if err := written.AppendIndex(index, names); err != nil {
-		return fmt.Errorf("write the image layout: %w", err)
+		return "", fmt.Errorf("write the image layout: %w", err)
 	}
 	out, err := os.Create(path)
 	if err != nil {
-		return fmt.Errorf("make the archive: %w", err)
+		return "", fmt.Errorf("make the archive: %w", err)
 	}
-	return errors.Join(archive.Folder(out, packed, r.Created), out.Close())
+	return hash.String(), errors.Join(archive.Folder(out, packed, r.Created), out.Close())
 }
 
 // index joins the images of all architectures. Their layers stay in dir until they are written.

@@ -18,7 +18,7 @@ import (
 )
 
 // release writes an archive of an image with one program for two architectures.
-func release(t *testing.T, amd64, arm64 string) (path string) {
+func release(t *testing.T, amd64, arm64 string) (path, digest string) {
 	t.Helper()
 	dir := t.TempDir()
 	r := Release{
@@ -33,10 +33,11 @@ func release(t *testing.T, amd64, arm64 string) (path string) {
 		r.Programs[arch] = map[string]string{"alioth": file}
 	}
 	path = filepath.Join(dir, "image.tar")
-	if err := r.Write(path); err != nil {
+	digest, err := r.Write(path)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return path
+	return path, digest
 }
 
 // unpacked returns the folder with the files of an archive.
@@ -72,13 +73,17 @@ func unpacked(t *testing.T, path string) string {
 }
 
 func TestAReleasedImageHasTheProgramsOfEachArchitecture(t *testing.T) {
-	index, err := layout.ImageIndexFromPath(unpacked(t, release(t, "for amd64", "for arm64")))
+	path, digest := release(t, "for amd64", "for arm64")
+	index, err := layout.ImageIndexFromPath(unpacked(t, path))
 	if err != nil {
 		t.Fatal(err)
 	}
 	top, err := index.IndexManifest()
 	if err != nil || len(top.Manifests) != 1 {
 		t.Fatalf("the layout has %+v, %v, want one index", top, err)
+	}
+	if got := top.Manifests[0].Digest.String(); got != digest {
+		t.Errorf("the digest is %s, and the layout has %s", digest, got)
 	}
 	for _, key := range []string{"io.containerd.image.name", "org.opencontainers.image.ref.name"} {
 		if got := top.Manifests[0].Annotations[key]; got != "docker.io/alioth/alioth:1.2.3" {
@@ -120,7 +125,7 @@ func TestAReleasedImageHasTheProgramsOfEachArchitecture(t *testing.T) {
 }
 
 func TestAReleasedImageDependsOnItsProgramsAlone(t *testing.T) {
-	read := func(path string) []byte {
+	read := func(path, _ string) []byte {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

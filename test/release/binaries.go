@@ -60,6 +60,9 @@ func (b *builder) compile(ctx context.Context, name, arch string) error {
 	return nil
 }
 
+// ImageDigest is the file with the digest of the image for all architectures.
+const ImageDigest = "image-digest.txt"
+
 // image writes the image of all architectures as one archive.
 func (b *builder) image(context.Context) error {
 	names, err := b.programs()
@@ -82,7 +85,11 @@ func (b *builder) image(context.Context) error {
 			release.Programs[arch][name] = b.path(binary(name, arch))
 		}
 	}
-	return release.Write(b.path("alioth-" + version.Number + "-image.oci.tar"))
+	digest, err := release.Write(b.path("alioth-" + version.Number + "-image.oci.tar"))
+	if err != nil {
+		return err
+	}
+	return b.write(ImageDigest, digest+"\n")
 }
 
 // sboms lists the modules in each binary, with their licences. The program reads them out of the

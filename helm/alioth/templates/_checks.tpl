@@ -200,13 +200,16 @@ such text begins with the other. .what is the name of the value.
 {{- end -}}
 
 {{/*
-The image is not of an older minor version than the chart, which has objects and hooks that such
+An image has one digest. It is not of an older minor version than the chart, which has objects and hooks that such
 programs do not know. Values that an upgrade takes over may name one. A tag that is no version,
 and a newer one, are the user's choice.
 */}}
 {{- define "alioth.checkImage" -}}
+{{- if and .Values.image.digest (contains "@" .Values.image.repository) -}}
+{{- fail (printf "image.repository: %q ends with the begin of a digest, and image.digest is set too: give the repository without it" .Values.image.repository) -}}
+{{- end -}}
 {{- $tag := .Values.image.tag -}}
-{{- if regexMatch "^v?[0-9]{1,9}[.][0-9]{1,9}[.][0-9]" $tag -}}
+{{- if and (not .Values.image.digest) (regexMatch "^v?[0-9]{1,9}[.][0-9]{1,9}[.][0-9]" $tag) -}}
 {{- $image := trimPrefix "v" $tag | splitList "." -}}
 {{- $chart := splitList "." .Chart.AppVersion -}}
 {{- $major := sub (first $image | atoi) (first $chart | atoi) -}}

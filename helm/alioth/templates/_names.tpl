@@ -25,7 +25,11 @@ policies, rights and tools refer to them, as do the labels above.
 {{- end -}}
 
 {{- define "alioth.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
 {{- end -}}
 
 {{/* User names of the two programs, as admission policies see them. */}}

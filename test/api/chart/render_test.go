@@ -5,19 +5,24 @@ package chart_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/alioth-net/alioth/api/crds"
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid"
 	"github.com/alioth-net/alioth/test/api/chart"
 )
 
@@ -94,6 +99,55 @@ func TestTheDaemonIsToldWhatPodsInterfacesAreMadeOf(t *testing.T) {
 		if err != nil || !slices.Contains(args, want) {
 			t.Errorf("%s: arguments are %v, %v, want %s among them", set, args, err, want)
 		}
+	}
+}
+
+// Each container runs the same image: by its digest, which nobody can move, or else by its tag.
+func TestTheDigestOfTheImageWinsOverItsTag(t *testing.T) {
+	digest := "sha256:" + strings.Repeat("0a", 32)
+	for set, want := range map[string]string{
+		"image.repository=a.example/b,image.tag=x":                                "a.example/b:x",
+		"image.repository=a.example/b,image.tag=x,image.digest=":                  "a.example/b:x",
+		"image.repository=a.example/b,image.digest=" + digest:                     "a.example/b@" + digest,
+		"image.repository=a.example/b,image.tag=x,image.digest=" + digest:         "a.example/b@" + digest,
+		"image.repository=a.example/b@sha256,image.tag=" + digest[7:]:             "a.example/b@" + digest,
+		"image.repository=a.example/b,image.tag=x,image.digest=null,upgrade=null": "a.example/b:x",
+	} {
+		text, err := chart.New(t, root, nil).Run(t.Context(), append([]string{"template", "CHART", "--set", set}, chart.RequiredValues()...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		images := regexp.MustCompile(`(?m)^ +image: (.*)$`).FindAllStringSubmatch(text, -1)
+		if len(images) < 4 {
+			t.Errorf("%s: the containers have the images %q", set, images)
+		}
+		for _, image := range images {
+			if image[1] != want {
+				t.Errorf("%s: a container has the image %s, want %s", set, image[1], want)
+			}
+		}
+	}
+}
+
+// The init container reads which release has written the state of the node, and writes nothing
+// there.
+func TestThePluginIsInstalledWithTheStateInSight(t *testing.T) {
+	daemon := rendered(t, "DaemonSet")["alioth-cnid"]
+	var pod corev1.PodSpec
+	spec, _, err := unstructured.NestedMap(daemon.Object, "spec", "template", "spec")
+	if err = errors.Join(err, runtime.DefaultUnstructuredConverter.FromUnstructured(spec, &pod)); err != nil {
+		t.Fatal(err)
+	}
+	find := func(mounts []corev1.VolumeMount) corev1.VolumeMount {
+		i := slices.IndexFunc(mounts, func(m corev1.VolumeMount) bool { return m.MountPath == cnid.DefaultConfig().StateDir })
+		if i < 0 {
+			t.Fatalf("no mount of %s among %v", cnid.DefaultConfig().StateDir, mounts)
+		}
+		return mounts[i]
+	}
+	daemons, first := find(pod.Containers[0].VolumeMounts), find(pod.InitContainers[0].VolumeMounts)
+	if first.Name != daemons.Name || !first.ReadOnly || daemons.ReadOnly {
+		t.Errorf("the init container has %+v, the daemon %+v", first, daemons)
 	}
 }
 
