@@ -93,16 +93,67 @@ func TestFieldsOfANewerReleaseAreNamed(t *testing.T) {
 	}
 }
 
+// TestValuesOfANewerReleaseAreNamed permits a value of VPCs that this release lacks, as a newer
+// release might, and sets it.
+func TestValuesOfANewerReleaseAreNamed(t *testing.T) {
+	c := newClient(t)
+	change(t, c, func(spec map[string]apiextensionsv1.JSONSchemaProps) {
+		egress := spec["egress"]
+		egress.Enum = append(egress.Enum, apiextensionsv1.JSON{Raw: []byte(`"OfTheFuture"`)})
+		spec["egress"] = egress
+	})
+	newer := &v1alpha1.VPC{
+		ObjectMeta: metav1.ObjectMeta{Name: "vpc-newer-value"},
+		Spec:       v1alpha1.VPCSpec{CIDRs: []string{"10.3.0.0/16"}, AllowedTenants: []string{"a"}, Egress: "OfTheFuture"},
+	}
+	waits.Until(t, time.Minute, "the API server to know the new value", func() error { return c.Create(t.Context(), newer.DeepCopy()) })
+	err := Check(t.Context(), c)
+	if err == nil {
+		t.Fatal("the value of the newer release was not found")
+	}
+	for _, want := range []string{"VPC", newer.Name, `spec.egress "OfTheFuture"`, "use None or Masquerade", "nothing was changed"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q lacks %q", err, want)
+		}
+	}
+	if err := c.Delete(t.Context(), newer); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestEachKindIsConverted requires the conversion by which unknown values are found.
+func TestEachKindIsConverted(t *testing.T) {
+	scheme, err := newScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range kinds() {
+		object, err := scheme.New(kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if descriptorOf(object) == nil {
+			t.Errorf("%s has no descriptor", kind.Kind)
+		}
+	}
+}
+
 // extend adds a field to the CRD of VPCs.
 func extend(t *testing.T, c client.Client) {
+	t.Helper()
+	change(t, c, func(spec map[string]apiextensionsv1.JSONSchemaProps) {
+		spec["ofTheFuture"] = apiextensionsv1.JSONSchemaProps{Type: "string"}
+	})
+}
+
+// change changes the fields of the spec in the CRD of VPCs.
+func change(t *testing.T, c client.Client, by func(spec map[string]apiextensionsv1.JSONSchemaProps)) {
 	t.Helper()
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	if err := c.Get(t.Context(), client.ObjectKey{Name: "vpcs.alioth.dev"}, crd); err != nil {
 		t.Fatal(err)
 	}
-	spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
-	spec.Properties["ofTheFuture"] = apiextensionsv1.JSONSchemaProps{Type: "string"}
-	crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"] = spec
+	by(crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties)
 	if err := c.Update(t.Context(), crd); err != nil {
 		t.Fatal(err)
 	}
