@@ -141,6 +141,18 @@ func (n *node) folders() {
 			n.Alioth = append(n.Alioth, path)
 		}
 	}
+	n.Running = listens(n.at(cniapi.DefaultSocket))
+}
+
+// listens reports whether a process listens at a Unix socket. A daemon that was killed leaves
+// the file of its socket.
+func listens(path string) bool {
+	connection, err := net.Dial("unix", path)
+	if err != nil {
+		return false
+	}
+	connection.Close()
+	return true
 }
 
 func (n *node) exists(path string) bool {

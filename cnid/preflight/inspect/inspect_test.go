@@ -20,6 +20,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/preflight"
 )
@@ -140,6 +141,37 @@ func TestFactsOfANodeAreFound(t *testing.T) {
 		if !slices.Contains(n.Programs, want) {
 			t.Errorf("no %v among %v", want, n.Programs)
 		}
+	}
+}
+
+// TestADaemonRunsWhereItsSocketAnswers and nowhere else: not where files are left, among them
+// the socket of a daemon that was killed.
+func TestADaemonRunsWhereItsSocketAnswers(t *testing.T) {
+	root, err := os.MkdirTemp("", "") // a short path: the kernel limits the paths of sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(root) })
+	path := filepath.Join(root, cniapi.DefaultSocket)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	daemon, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	daemon.SetUnlinkOnClose(false)
+	look := func() preflight.Node {
+		n := &node{cfg: Config{Root: root, Values: defaults(t), StateDir: "/var/lib/alioth"}}
+		n.folders()
+		return n.Node
+	}
+	if n := look(); !n.Running || !slices.Contains(n.Alioth, cniapi.DefaultSocket) {
+		t.Errorf("of a daemon that listens: %+v", n)
+	}
+	daemon.Close()
+	if n := look(); n.Running || !slices.Contains(n.Alioth, cniapi.DefaultSocket) {
+		t.Errorf("of a daemon that has ended: %+v", n)
 	}
 }
 
