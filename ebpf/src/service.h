@@ -348,9 +348,10 @@ static __always_inline struct conn *from_backend(struct work *w, const struct pa
 }
 
 /* end_stale reports whether a reply to a connection's opening meets the entry of a flow that
- * the pod or the backend has ended, and removes that flow. An opening to the service would
- * have replaced the entry, so the pod has used the port again to connect to the backend's own
- * address.
+ * the backend has closed, or either side has reset, and removes that flow. An opening to the
+ * service would have replaced the entry, so the pod has used the port again to connect to the
+ * backend's own address. A flow that the pod alone has closed is none of these: a backend that
+ * has no room for the connection yet repeats its reply while the pod has sent all it has to say.
  */
 static __always_inline bool end_stale(struct work *w, const struct conn *answers, const struct packet *pkt)
 {
@@ -359,7 +360,7 @@ static __always_inline bool end_stale(struct work *w, const struct conn *answers
 	if (pkt->proto != IPPROTO_TCP || (pkt->tcp_flags & (TCP_SYN | TCP_ACK)) != (TCP_SYN | TCP_ACK))
 		return false;
 	asks = conn_asks(w, answers);
-	if (asks && !((asks->flags | answers->flags) & (CONN_FIN | CONN_RST)))
+	if (asks && !(answers->flags & CONN_FIN || (asks->flags | answers->flags) & CONN_RST))
 		return false;
 	if (asks && !bpf_map_delete_elem(&alioth_connections, &w->other))
 		conn_release(answers->ifindex);
