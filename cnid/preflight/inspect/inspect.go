@@ -62,7 +62,7 @@ var runtimeSockets = map[string]string{
 func Node(ctx context.Context, cfg Config) preflight.Node {
 	n := &node{cfg: cfg, Node: preflight.Node{Root: os.Geteuid() == 0}}
 	n.system()
-	n.folders()
+	n.folders(ctx)
 	n.network(ctx)
 	n.ProxyMode = proxyMode(ctx)
 	if n.Root {
@@ -119,7 +119,7 @@ func freeBytes(dir string) (uint64, error) {
 	}
 }
 
-func (n *node) folders() {
+func (n *node) folders(ctx context.Context) {
 	n.Configurations = n.list(n.cfg.Values.Daemon.CNIConfDir)
 	n.Plugins = n.list(n.cfg.Values.Daemon.CNIBinDir)
 	for _, dir := range otherFolders {
@@ -141,13 +141,13 @@ func (n *node) folders() {
 			n.Alioth = append(n.Alioth, path)
 		}
 	}
-	n.Running = listens(n.at(cniapi.DefaultSocket))
+	n.Running = listens(ctx, n.at(cniapi.DefaultSocket))
 }
 
 // listens reports whether a process listens at a Unix socket. A daemon that was killed leaves
 // the file of its socket.
-func listens(path string) bool {
-	connection, err := net.Dial("unix", path)
+func listens(ctx context.Context, path string) bool {
+	connection, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
 	if err != nil {
 		return false
 	}

@@ -163,7 +163,7 @@ func TestADaemonRunsWhereItsSocketAnswers(t *testing.T) {
 	daemon.SetUnlinkOnClose(false)
 	look := func() preflight.Node {
 		n := &node{cfg: Config{Root: root, Values: defaults(t), StateDir: "/var/lib/alioth"}}
-		n.folders()
+		n.folders(t.Context())
 		return n.Node
 	}
 	if n := look(); !n.Running || !slices.Contains(n.Alioth, cniapi.DefaultSocket) {
