@@ -22,14 +22,18 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/cnid/cniapi"
+	"github.com/alioth-net/alioth/cnid/hostlink/links"
 	"github.com/alioth-net/alioth/cnid/install"
 	"github.com/alioth-net/alioth/cnid/netdev"
+	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/preflight"
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
+	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 )
 
 // Config selects the node and its folders.
@@ -181,14 +185,7 @@ func (n *node) network(ctx context.Context) {
 		return
 	}
 	defer host.Close()
-	for name, protocol := range map[string]uint8{"tcp": unix.IPPROTO_TCP, "udp": unix.IPPROTO_UDP} {
-		listeners, err := host.Listeners(protocol)
-		n.unread("list sockets", err)
-		for _, address := range listeners {
-			n.Listening = append(n.Listening, preflight.Listener{Protocol: name, Address: address})
-		}
-	}
-	slices.SortFunc(n.Listening, func(a, b preflight.Listener) int { return a.Address.Compare(b.Address) })
+	n.sockets(host)
 	addresses, err := ownAddresses(ctx)
 	n.unread("list addresses", err)
 	for _, ip := range addresses {
@@ -201,6 +198,40 @@ func (n *node) network(ctx context.Context) {
 		n.unread("read the kernel settings of "+found.Device, err)
 		n.Uplinks = append(n.Uplinks, preflight.Uplink{Address: ip, Device: found.Device, PodMTU: found.PodMTU, Settings: settings})
 	}
+}
+
+func (n *node) sockets(host *netdev.Host) {
+	own, err := ownPorts()
+	n.unread("list devices", err)
+	for name, protocol := range map[string]uint8{"tcp": unix.IPPROTO_TCP, "udp": unix.IPPROTO_UDP} {
+		listeners, err := host.Listeners(protocol)
+		n.unread("list sockets", err)
+		for _, address := range listeners {
+			if protocol != unix.IPPROTO_UDP || !slices.Contains(own, int(address.Port())) {
+				n.Listening = append(n.Listening, preflight.Listener{Protocol: name, Address: address})
+			}
+		}
+	}
+	slices.SortFunc(n.Listening, func(a, b preflight.Listener) int { return a.Address.Compare(b.Address) })
+}
+
+// ownPorts returns the UDP ports of Alioth's VXLAN devices. The kernel receives there as long as
+// the devices are on the node, also while no daemon runs.
+func ownPorts() (ports []int, err error) {
+	devices, err := netlinkdump.Complete(netlink.LinkList)
+	if err != nil {
+		return nil, err
+	}
+	for _, device := range devices {
+		vxlan, ok := device.(*netlink.Vxlan)
+		if !ok {
+			continue
+		}
+		if _, marked := links.Marked(vxlan.Alias); marked || vxlan.Name == hostdev.Tunnel {
+			ports = append(ports, vxlan.Port)
+		}
+	}
+	return ports, nil
 }
 
 // uplinkFor is an address that no host has: the kernel's route to it selects the node's own

@@ -4,6 +4,7 @@
 package inspect
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -21,8 +22,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/cniapi"
+	"github.com/alioth-net/alioth/cnid/hostlink/links"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/preflight"
+	"github.com/alioth-net/alioth/store/multinet"
 )
 
 // defaults are the values of the chart.
@@ -172,6 +176,37 @@ func TestADaemonRunsWhereItsSocketAnswers(t *testing.T) {
 	daemon.Close()
 	if n := look(); n.Running || !slices.Contains(n.Alioth, cniapi.DefaultSocket) {
 		t.Errorf("of a daemon that has ended: %+v", n)
+	}
+}
+
+// TestADeviceOfAliothIsNoOtherProgram leaves a node with the devices of a daemon that has ended,
+// and with a device of others.
+func TestADeviceOfAliothIsNoOtherProgram(t *testing.T) {
+	var n preflight.Node
+	testnet.In(t, testnet.New(t), func() error {
+		for _, device := range []struct {
+			name, alias string
+			port        int
+		}{
+			{hostdev.Tunnel, "", 4789}, {"link", links.Mark(multinet.LinkID{Device: "eth0", Type: multinet.VXLAN, VNI: 7}), 14789}, {"others", "", 8472},
+		} {
+			attrs := netlink.NewLinkAttrs()
+			attrs.Name = device.name
+			vxlan := &netlink.Vxlan{LinkAttrs: attrs, VxlanId: device.port, Port: device.port}
+			if err := errors.Join(netlink.LinkAdd(vxlan), netlink.LinkSetAlias(vxlan, device.alias), netlink.LinkSetUp(vxlan)); err != nil {
+				return err
+			}
+		}
+		n = Node(t.Context(), Config{Root: t.TempDir(), Values: defaults(t), StateDir: "/var/lib/alioth"})
+		return nil
+	})
+	var ports []uint16
+	for _, listener := range n.Listening {
+		ports = append(ports, listener.Address.Port())
+	}
+	slices.Sort(ports)
+	if ports = slices.Compact(ports); !slices.Equal(ports, []uint16{8472}) {
+		t.Errorf("other programs listen at %v, want 8472 alone", ports)
 	}
 }
 
