@@ -80,9 +80,12 @@ export ALIOTH_KUBERNETES ?= $(KUBERNETES)
 # What the compiler and the linter keep then serves every folder with the same sources.
 export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 
+# What the machine lacks.
+CHECK := test/cluster/host/check.sh
+
 # An older Go fails with errors that do not name the cause, so make looks first.
 ifneq ($(filter-out help,$(MAKECMDGOALS)),)
-GO_MISSING := $(shell GO="$(GO)" test/cluster/host/check.sh go 2>&1)
+GO_MISSING := $(shell GO="$(GO)" $(CHECK) go 2>&1)
 ifneq ($(GO_MISSING),)
 $(error $(GO_MISSING))
 endif
@@ -138,9 +141,13 @@ trust: ## Write docs/security/trust.md again: what the product reads, who may wr
 
 ##@ Test
 
+# These run for long, beside other programs, whose need of memory may be over in a moment. Their
+# steps look at neither memory nor disk again.
+test soak: export ALIOTH_ROOM := total
+
 test: setup ## Everything that must pass: what computes, then what needs a lab, then failed tests again; ends with a table of durations
 	@mkdir -p bin; $(GO) build -o bin/lanes ./test/lanes
-	KEEP_LAB=1 exec bin/lanes --after lab=down --low beside --wait lab=test-unit --wait beside=test-scenes --repeat $(subst $() ,$(comma),$(REPEATABLE)) \
+	ALIOTH_ROOM=checked KEEP_LAB=1 exec bin/lanes --after lab=down --low beside --wait lab=test-unit --wait beside=test-scenes --repeat $(subst $() ,$(comma),$(REPEATABLE)) \
 		compute=verify,lint,test-unit lab=test-scenes,test-faults,test-upgrade,down,test-updown,test-roles beside=test-api,test-operator
 
 test-fast: ## What needs no root, no lab and no Kubernetes: the tests of the first edit; says what it leaves out
@@ -157,7 +164,7 @@ repeat: ## Run one test of a step alone, as the step runs it: STEP=test-unit PAC
 
 soak: setup ## What is longer by nature, before an issue is resolved: MUTATE=10m, EPISODES=600, 5,000 Services, long outages, all kernels
 	@mkdir -p bin; $(GO) build -o bin/lanes ./test/lanes
-	failed=0; bin/lanes --low compute --after lab=down compute=fuzz,soak-seeds,soak-release,vulnerabilities lab=soak-scenes,down,test-versions,soak-vm || failed=$$?; \
+	export ALIOTH_ROOM=checked; failed=0; bin/lanes --low compute --after lab=down compute=fuzz,soak-seeds,soak-release,vulnerabilities lab=soak-scenes,down,test-versions,soak-vm || failed=$$?; \
 	$(MAKE) --no-print-directory soak-busy || failed=$$?; exit $$failed
 
 # One test alone says by itself what it needs, and most need no root.
@@ -275,7 +282,7 @@ bench-scale: setup ## Measure the control plane over 10, 100 and 1,000 nodes wit
 ##@ Set-up
 
 setup: ## Install what a fresh Debian-like machine lacks, and check its kernel
-	@GO="$(GO)" test/cluster/host/check.sh machine
+	@GO="$(GO)" $(CHECK) machine
 	$(LAB) setup
 
 .PHONY: docs-reference site test-fast test-one bpf-verify licenses vulnerabilities report help demo up down down-hardware build images chart generate trust test repeat soak soak-seeds soak-busy soak-vm soak-scenes test-unit test-vm test-hardware fuzz test-api test-operator test-e2e test-scenes test-faults test-roles test-updown test-versions test-upgrade verify lint bench bench-scale setup

@@ -68,6 +68,8 @@ type Node struct {
 	Sockets []string `json:"sockets,omitempty"`
 	// Alioth is what an installation of Alioth has left on the node, or runs there.
 	Alioth []string `json:"alioth,omitempty"`
+	// Running is set if the daemon of Alioth answers at its socket: the ports are its own.
+	Running bool `json:"running,omitempty"`
 	// Unread are the facts that could not be found, with the cause.
 	Unread []string `json:"unread,omitempty"`
 }
@@ -156,11 +158,8 @@ func (n Node) judgeKernel(l *list, v Values) {
 	}
 }
 
-// running reports whether a daemon of Alioth is on the node, whose ports are its own.
-func (n Node) running() bool { return len(n.Alioth) > 0 }
-
 func (n Node) judgePorts(l *list, v Values) {
-	if n.running() {
+	if n.Running {
 		return
 	}
 	for _, want := range v.ports() {
@@ -252,7 +251,7 @@ func (n Node) judgeHost(l *list) {
 	if len(n.Sockets) == 0 {
 		l.add(Warning, ContainerRuntime, "", "no socket of a known container runtime (containerd, CRI-O) was found")
 	}
-	if n.running() {
+	if len(n.Alioth) > 0 {
 		l.add(Note, Present, "upgrade it with helm upgrade, or remove it with helm uninstall", "Alioth is or was installed here: %s", strings.Join(n.Alioth, ", "))
 	}
 }

@@ -126,8 +126,12 @@ func nodeCases() []nodeCase {
 		{"no runtime", "", func(n *preflight.Node) { n.Sockets = nil }, []finding{{warning, preflight.ContainerRuntime, "no socket"}}},
 		{"Alioth itself", "", func(n *preflight.Node) {
 			listens("udp", "[::]:4789")(n)
-			n.Alioth, n.Configurations = []string{"/run/alioth/cnid.sock"}, []string{"05-alioth.conflist"}
+			n.Alioth, n.Running, n.Configurations = []string{"/run/alioth/cnid.sock"}, true, []string{"05-alioth.conflist"}
 		}, []finding{{note, preflight.Present, "/run/alioth/cnid.sock"}}},
+		{"what Alioth has left", "", func(n *preflight.Node) {
+			listens("udp", "[::]:4789")(n)
+			n.Alioth = []string{"/var/lib/alioth/journal.log"}
+		}, []finding{{blocking, preflight.PortsInUse, "tunnelPort"}, {note, preflight.Present, "/var/lib/alioth/journal.log"}}},
 	}
 }
 

@@ -1,17 +1,20 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package downgrade finds what the installation of this release would lose: fields that users
-// have set and that this release does not know. The API server drops them with the next write
-// of the object once the CRD lacks them.
+// Package downgrade finds what the installation of this release would lose: fields and values
+// that users have set and that this release does not know. Once the CRD lacks a field, the API
+// server drops it with the next write of the object. An object with an unknown value is left
+// out of all decisions.
 //
 // It runs as a hook before an upgrade or a rollback changes anything.
 package downgrade
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -33,13 +36,16 @@ import (
 	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/api/version"
+	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/values"
+	"github.com/alioth-net/alioth/store/kube"
 )
 
 const (
 	// pageSize is how many objects one request lists.
 	pageSize = 500
-	// listed is how many fields an error names.
+	// listed is how many fields and values an error names.
 	listed = 8
 )
 
@@ -82,7 +88,8 @@ var (
 	ofCNS     = map[string]string{"PodNetwork": "podnetworks", "PodNetworkInstance": "podnetworkinstances"}
 )
 
-// Check returns an error that names fields which this release does not know. It changes nothing.
+// Check returns an error that names the fields and values which this release does not know. It
+// changes nothing.
 func Check(ctx context.Context, c client.Reader) error {
 	scheme := runtime.NewScheme()
 	if err := kinds.AddToScheme(scheme); err != nil {
@@ -107,8 +114,8 @@ func Check(ctx context.Context, c client.Reader) error {
 	if len(found) == 0 {
 		return nil
 	}
-	return fmt.Errorf("v%s does not know fields that objects of this cluster have, and would lose them: %s; nothing was changed; "+
-		"remove the fields first, or stay at the release that knows them", version.Number, summarize(found))
+	return fmt.Errorf("v%s does not know fields or values that objects of this cluster have, and would lose them: %s; nothing was changed; "+
+		"remove them first, or stay at the release that knows them", version.Number, summarize(found))
 }
 
 // isOurs reports whether the CRD of a kind is one of the chart, which labels it.
@@ -128,7 +135,7 @@ func isOurs(ctx context.Context, c client.Reader, kind checked) (bool, error) {
 	return crd.Labels["app.kubernetes.io/name"] == "alioth", nil
 }
 
-// unknownOf returns the unknown fields of all objects of a kind. A kind that the API lacks has
+// unknownOf returns the unknown fields and values of all objects of a kind. A kind that the API lacks has
 // no objects.
 func unknownOf(ctx context.Context, c client.Reader, decoder runtime.Decoder, kind schema.GroupVersionKind) ([]string, error) {
 	var found []string
@@ -155,8 +162,8 @@ func unknownOf(ctx context.Context, c client.Reader, decoder runtime.Decoder, ki
 	}
 }
 
-// unknownIn returns the unknown fields of an object, and what has another type there: in its spec,
-// or beside it for kinds without a spec. The status of an object is written anew by its owner,
+// unknownIn returns the unknown fields and values of an object, and what has another type there: in its
+// spec, or beside it for kinds without a spec. The status of an object is written anew by its owner,
 // and the metadata belong to Kubernetes.
 func unknownIn(decoder runtime.Decoder, object *unstructured.Unstructured) ([]string, error) {
 	content := maps.Clone(object.Object)
@@ -171,7 +178,37 @@ func unknownIn(decoder runtime.Decoder, object *unstructured.Unstructured) ([]st
 	for _, problem := range problems(err) {
 		found = append(found, fmt.Sprintf("%s %s: %v", object.GetKind(), said.Name(object.GetName()), said.Error(problem)))
 	}
+	if value, unknown := unknownValue(decoder, object); unknown {
+		found = append(found, fmt.Sprintf("%s %s: %v", object.GetKind(), said.Name(object.GetName()), value))
+	}
 	return found, nil
+}
+
+// unknownValue converts an object to its row, and returns the error about a value that this
+// release does not know. Other faults of an object are no matter of releases.
+func unknownValue(decoder runtime.Decoder, object *unstructured.Unstructured) (*values.UnknownError, bool) {
+	raw, err := object.MarshalJSON()
+	if err != nil {
+		return nil, false
+	}
+	decoded, _, _ := decoder.Decode(raw, nil, nil) // has the object in spite of unknown fields
+	typed, ok := decoded.(kube.Object)
+	kind := descriptorOf(decoded)
+	if !ok || kind == nil {
+		return nil, false
+	}
+	_, err = kind.Row(typed)
+	return errors.AsType[*values.UnknownError](err)
+}
+
+// descriptorOf returns the descriptor of an object's kind, or nil.
+func descriptorOf(object runtime.Object) *descriptor.Kind {
+	all := kinds.All()
+	i := slices.IndexFunc(all, func(kind *descriptor.Kind) bool { return reflect.TypeOf(kind.Object) == reflect.TypeOf(object) })
+	if i < 0 {
+		return nil
+	}
+	return all[i]
 }
 
 // problems are the single errors of a strict decoder.
@@ -185,11 +222,11 @@ func problems(err error) []error {
 	return nil
 }
 
-// summarize names some of the fields, and the number of the others.
-func summarize(fields []string) string {
-	slices.Sort(fields)
-	if len(fields) <= listed {
-		return strings.Join(fields, "; ")
+// summarize names some of what was found, and the number of the others.
+func summarize(found []string) string {
+	slices.Sort(found)
+	if len(found) <= listed {
+		return strings.Join(found, "; ")
 	}
-	return fmt.Sprintf("%s; and %d more", strings.Join(fields[:listed], "; "), len(fields)-listed)
+	return fmt.Sprintf("%s; and %d more", strings.Join(found[:listed], "; "), len(found)-listed)
 }

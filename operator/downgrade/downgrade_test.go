@@ -27,6 +27,7 @@ import (
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/test/api/apiserver"
 	"github.com/alioth-net/alioth/test/waits"
 )
@@ -194,18 +195,68 @@ func awaitField(t *testing.T, c client.Client, object *unstructured.Unstructured
 	})
 }
 
+// TestValuesOfANewerReleaseAreNamed permits a value of VPCs that this release lacks, as a newer
+// release might, and sets it.
+func TestValuesOfANewerReleaseAreNamed(t *testing.T) {
+	c := newClient(t)
+	change(t, c, "vpcs.alioth.dev", func(spec map[string]apiextensionsv1.JSONSchemaProps) {
+		egress := spec["egress"]
+		egress.Enum = append(egress.Enum, apiextensionsv1.JSON{Raw: []byte(`"OfTheFuture"`)})
+		spec["egress"] = egress
+	})
+	newer := &v1alpha1.VPC{
+		ObjectMeta: metav1.ObjectMeta{Name: "vpc-newer-value"},
+		Spec:       v1alpha1.VPCSpec{CIDRs: []string{"10.3.0.0/16"}, AllowedTenants: []string{"a"}, Egress: "OfTheFuture"},
+	}
+	waits.Until(t, time.Minute, "the API server to know the new value", func() error { return c.Create(t.Context(), newer.DeepCopy()) })
+	err := Check(t.Context(), c)
+	if err == nil {
+		t.Fatal("the value of the newer release was not found")
+	}
+	for _, want := range []string{"VPC", newer.Name, `spec.egress "OfTheFuture"`, "use None or Masquerade", "nothing was changed"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q lacks %q", err, want)
+		}
+	}
+	if err := c.Delete(t.Context(), newer); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestEachKindIsConverted requires the conversion by which unknown values are found.
+func TestEachKindIsConverted(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := kinds.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range written() {
+		object, err := scheme.New(kind.GroupVersionKind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if descriptorOf(object) == nil {
+			t.Errorf("%s has no descriptor", kind.Kind)
+		}
+	}
+}
+
 // extend adds a field to all versions of a CRD.
 func extend(t *testing.T, c client.Client, name string) {
+	t.Helper()
+	change(t, c, name, func(spec map[string]apiextensionsv1.JSONSchemaProps) {
+		spec["ofTheFuture"] = apiextensionsv1.JSONSchemaProps{Type: "string"}
+	})
+}
+
+// change changes the fields of the spec in all versions of a CRD.
+func change(t *testing.T, c client.Client, name string, by func(spec map[string]apiextensionsv1.JSONSchemaProps)) {
 	t.Helper()
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	if err := c.Get(t.Context(), client.ObjectKey{Name: name}, crd); err != nil {
 		t.Fatal(err)
 	}
 	for _, version := range crd.Spec.Versions {
-		properties := version.Schema.OpenAPIV3Schema.Properties
-		spec := properties["spec"]
-		spec.Properties["ofTheFuture"] = apiextensionsv1.JSONSchemaProps{Type: "string"}
-		properties["spec"] = spec
+		by(version.Schema.OpenAPIV3Schema.Properties["spec"].Properties)
 	}
 	if err := c.Update(t.Context(), crd); err != nil {
 		t.Fatal(err)

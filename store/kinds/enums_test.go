@@ -4,6 +4,7 @@
 package kinds_test
 
 import (
+	"errors"
 	"io/fs"
 	"maps"
 	"reflect"
@@ -19,6 +20,7 @@ import (
 	"github.com/alioth-net/alioth/api/crds"
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/kinds/values"
 	"github.com/alioth-net/alioth/store/kube"
 	"github.com/alioth-net/alioth/test/api/samples"
 )
@@ -84,6 +86,9 @@ func TestNoValueOfALaterVersionIsTakenForAnother(t *testing.T) {
 		told := faultOf(row)
 		if err != nil {
 			told = err.Error()
+			if _, ok := errors.AsType[*values.UnknownError](err); !ok {
+				t.Errorf("%s: the error has another type than of values.Known: %v", field, err)
+			}
 		}
 		if !strings.Contains(told, field.name()) || !strings.Contains(told, later) || !strings.Contains(told, ": use ") {
 			t.Errorf("%s: the value %s is not refused, or without field and remedy: %q", field, later, told)

@@ -144,14 +144,15 @@ func (c *Cluster) killAll(ctx context.Context, state State) error {
 	if err != nil {
 		return err
 	}
-	return c.killEach(ctx, func() ([]process.ID, error) { return c.processes(state.groups(), state.Daemons, spaces) })
+	return c.killEach(ctx, state.groups(), state.Daemons, spaces)
 }
 
-// killEach kills what list returns until it returns nothing.
-func (c *Cluster) killEach(ctx context.Context, list func() ([]process.ID, error)) error {
+// killEach kills every process in cgroups or namespaces, and every daemon, until none is left.
+// A process that is killed may leave a cgroup frozen, so groups are thawed after each round.
+func (c *Cluster) killEach(ctx context.Context, groups []string, daemons map[string]Daemon, spaces []string) error {
 	return objects.WaitFor(ctx, "no process is left", func(context.Context) error {
-		left, err := list()
-		if err != nil {
+		left, err := c.processes(groups, daemons, spaces)
+		if err != nil || len(left) == 0 {
 			return err
 		}
 		for _, id := range left {
@@ -159,10 +160,12 @@ func (c *Cluster) killEach(ctx context.Context, list func() ([]process.ID, error
 				return err
 			}
 		}
-		if len(left) > 0 {
-			return fmt.Errorf("%d processes, the first of them %d", len(left), left[0].PID)
+		for _, group := range groups {
+			if err := c.cgroups.Thaw(group); err != nil {
+				return err
+			}
 		}
-		return nil
+		return fmt.Errorf("%d processes, the first of them %d", len(left), left[0].PID)
 	})
 }
 

@@ -41,7 +41,7 @@ func (c *Cluster) PowerOff(ctx context.Context, nodeName string) error {
 		return err
 	}
 	spaces := []string{underlay.NetNSPath(nodeName), process.SpaceOf(holder).Mount}
-	err = c.killEach(ctx, func() ([]process.ID, error) { return c.processes([]string{nodeName}, daemons, spaces) })
+	err = c.killEach(ctx, []string{nodeName}, daemons, spaces)
 	if err != nil {
 		return fmt.Errorf("power off %s: %w", nodeName, err)
 	}

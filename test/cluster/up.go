@@ -57,7 +57,7 @@ func Up(ctx context.Context, root string, o Options) (*Cluster, error) {
 	if err := o.Topology.Validate(); err != nil {
 		return nil, err
 	}
-	if err := host.Check(ctx); err != nil {
+	if err := host.Check(ctx, o.Dir); err != nil {
 		return nil, err
 	}
 	if missing := host.MissingPackages(); len(missing) > 0 {

@@ -22,14 +22,18 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/cnid/cniapi"
+	"github.com/alioth-net/alioth/cnid/hostlink/links"
 	"github.com/alioth-net/alioth/cnid/install"
 	"github.com/alioth-net/alioth/cnid/netdev"
+	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/preflight"
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
+	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 )
 
 // Config selects the node and its folders.
@@ -62,7 +66,7 @@ var runtimeSockets = map[string]string{
 func Node(ctx context.Context, cfg Config) preflight.Node {
 	n := &node{cfg: cfg, Node: preflight.Node{Root: os.Geteuid() == 0}}
 	n.system()
-	n.folders()
+	n.folders(ctx)
 	n.network(ctx)
 	n.ProxyMode = proxyMode(ctx)
 	if n.Root {
@@ -122,7 +126,7 @@ func freeBytes(dir string) (uint64, error) {
 	}
 }
 
-func (n *node) folders() {
+func (n *node) folders(ctx context.Context) {
 	n.Configurations = n.list(n.cfg.Values.Daemon.CNIConfDir)
 	n.Plugins = n.list(n.cfg.Values.Daemon.CNIBinDir)
 	for _, dir := range otherFolders {
@@ -144,6 +148,18 @@ func (n *node) folders() {
 			n.Alioth = append(n.Alioth, path)
 		}
 	}
+	n.Running = listens(ctx, n.at(cniapi.DefaultSocket))
+}
+
+// listens reports whether a process listens at a Unix socket. A daemon that was killed leaves
+// the file of its socket.
+func listens(ctx context.Context, path string) bool {
+	connection, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
+	if err != nil {
+		return false
+	}
+	connection.Close()
+	return true
 }
 
 func (n *node) exists(path string) bool {
@@ -172,14 +188,7 @@ func (n *node) network(ctx context.Context) {
 		return
 	}
 	defer host.Close()
-	for name, protocol := range map[string]uint8{"tcp": unix.IPPROTO_TCP, "udp": unix.IPPROTO_UDP} {
-		listeners, err := host.Listeners(protocol)
-		n.unread("list sockets", err)
-		for _, address := range listeners {
-			n.Listening = append(n.Listening, preflight.Listener{Protocol: name, Address: address})
-		}
-	}
-	slices.SortFunc(n.Listening, func(a, b preflight.Listener) int { return a.Address.Compare(b.Address) })
+	n.sockets(host)
 	addresses, err := ownAddresses(ctx)
 	n.unread("list addresses", err)
 	for _, ip := range addresses {
@@ -192,6 +201,40 @@ func (n *node) network(ctx context.Context) {
 		n.unread("read the kernel settings of "+found.Device, err)
 		n.Uplinks = append(n.Uplinks, preflight.Uplink{Address: ip, Device: found.Device, PodMTU: found.PodMTU, Settings: settings})
 	}
+}
+
+func (n *node) sockets(host *netdev.Host) {
+	own, err := ownPorts()
+	n.unread("list devices", err)
+	for name, protocol := range map[string]uint8{"tcp": unix.IPPROTO_TCP, "udp": unix.IPPROTO_UDP} {
+		listeners, err := host.Listeners(protocol)
+		n.unread("list sockets", err)
+		for _, address := range listeners {
+			if protocol != unix.IPPROTO_UDP || !slices.Contains(own, int(address.Port())) {
+				n.Listening = append(n.Listening, preflight.Listener{Protocol: name, Address: address})
+			}
+		}
+	}
+	slices.SortFunc(n.Listening, func(a, b preflight.Listener) int { return a.Address.Compare(b.Address) })
+}
+
+// ownPorts returns the UDP ports of Alioth's VXLAN devices. The kernel receives there as long as
+// the devices are on the node, also while no daemon runs.
+func ownPorts() (ports []int, err error) {
+	devices, err := netlinkdump.Complete(netlink.LinkList)
+	if err != nil {
+		return nil, err
+	}
+	for _, device := range devices {
+		vxlan, ok := device.(*netlink.Vxlan)
+		if !ok {
+			continue
+		}
+		if _, marked := links.Marked(vxlan.Alias); marked || vxlan.Name == hostdev.Tunnel {
+			ports = append(ports, vxlan.Port)
+		}
+	}
+	return ports, nil
 }
 
 // uplinkFor is an address that no host has: the kernel's route to it selects the node's own

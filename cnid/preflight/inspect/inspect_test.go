@@ -4,6 +4,7 @@
 package inspect
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -21,8 +22,12 @@ import (
 	"golang.org/x/sys/unix"
 	"k8s.io/utils/ptr"
 
+	"github.com/alioth-net/alioth/cnid/cniapi"
+	"github.com/alioth-net/alioth/cnid/hostlink/links"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/preflight"
+	"github.com/alioth-net/alioth/store/multinet"
 )
 
 // defaults are the values of the chart.
@@ -141,6 +146,68 @@ func TestFactsOfANodeAreFound(t *testing.T) {
 		if !slices.Contains(n.Programs, want) {
 			t.Errorf("no %v among %v", want, n.Programs)
 		}
+	}
+}
+
+// TestADaemonRunsWhereItsSocketAnswers and nowhere else: not where files are left, among them
+// the socket of a daemon that was killed.
+func TestADaemonRunsWhereItsSocketAnswers(t *testing.T) {
+	root, err := os.MkdirTemp("", "") // a short path: the kernel limits the paths of sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(root) })
+	path := filepath.Join(root, cniapi.DefaultSocket)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	daemon, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	daemon.SetUnlinkOnClose(false)
+	look := func() preflight.Node {
+		n := &node{cfg: Config{Root: root, Values: defaults(t), StateDir: "/var/lib/alioth"}}
+		n.folders(t.Context())
+		return n.Node
+	}
+	if n := look(); !n.Running || !slices.Contains(n.Alioth, cniapi.DefaultSocket) {
+		t.Errorf("of a daemon that listens: %+v", n)
+	}
+	daemon.Close()
+	if n := look(); n.Running || !slices.Contains(n.Alioth, cniapi.DefaultSocket) {
+		t.Errorf("of a daemon that has ended: %+v", n)
+	}
+}
+
+// TestADeviceOfAliothIsNoOtherProgram leaves a node with the devices of a daemon that has ended,
+// and with a device of others.
+func TestADeviceOfAliothIsNoOtherProgram(t *testing.T) {
+	var n preflight.Node
+	testnet.In(t, testnet.New(t), func() error {
+		for _, device := range []struct {
+			name, alias string
+			port        int
+		}{
+			{hostdev.Tunnel, "", 4789}, {"link", links.Mark(multinet.LinkID{Device: "eth0", Type: multinet.VXLAN, VNI: 7}), 14789}, {"others", "", 8472},
+		} {
+			attrs := netlink.NewLinkAttrs()
+			attrs.Name = device.name
+			vxlan := &netlink.Vxlan{LinkAttrs: attrs, VxlanId: device.port, Port: device.port}
+			if err := errors.Join(netlink.LinkAdd(vxlan), netlink.LinkSetAlias(vxlan, device.alias), netlink.LinkSetUp(vxlan)); err != nil {
+				return err
+			}
+		}
+		n = Node(t.Context(), Config{Root: t.TempDir(), Values: defaults(t), StateDir: "/var/lib/alioth"})
+		return nil
+	})
+	var ports []uint16
+	for _, listener := range n.Listening {
+		ports = append(ports, listener.Address.Port())
+	}
+	slices.Sort(ports)
+	if ports = slices.Compact(ports); !slices.Equal(ports, []uint16{8472}) {
+		t.Errorf("other programs listen at %v, want 8472 alone", ports)
 	}
 }
 

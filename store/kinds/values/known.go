@@ -37,6 +37,12 @@ func unknown[T ~string](field, value string, known []T) error {
 	for _, one := range known {
 		served = append(served, string(one))
 	}
-	return fmt.Errorf("%s %s is unknown to Alioth v%s: use %s, or upgrade Alioth to a version that knows it",
-		field, said.Quote(value), version.Number, strings.Join(served, " or "))
+	return &UnknownError{fmt.Sprintf("%s %s is unknown to Alioth v%s: use %s, or upgrade Alioth to a version that knows it",
+		field, said.Quote(value), version.Number, strings.Join(served, " or "))}
 }
+
+// UnknownError is the error of Known. Its type tells a value of a later version from all else
+// that can't be used of an object.
+type UnknownError struct{ message string }
+
+func (e *UnknownError) Error() string { return e.message }

@@ -121,6 +121,23 @@ func (c Cgroups) Processes(name string) ([]int, error) {
 	return pids, nil
 }
 
+// Thaw lets the processes in and below the cgroup called name run again, whoever froze them. In
+// a frozen group of cgroup v1 a killed process does not end; in one of cgroup2 it does. runc
+// freezes the group of a container for a moment, and leaves it frozen if runc is killed then.
+func (c Cgroups) Thaw(name string) error {
+	root, ok := c.V1["freezer"]
+	if !ok {
+		return nil
+	}
+	return walkGroups(filepath.Join(root, name), func(dir string) error {
+		err := os.WriteFile(filepath.Join(dir, "freezer.state"), []byte("THAWED"), 0)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENODEV) {
+			return fmt.Errorf("thaw a cgroup: %w", err)
+		}
+		return nil
+	})
+}
+
 // Remove removes the cgroup called name and all below it from every hierarchy.
 // The kernel keeps a group busy for a moment after its last process has died,
 // so it tries until ctx ends.

@@ -157,6 +157,66 @@ func TestEachThingThatIsMissingHasItsRemedy(t *testing.T) {
 	}
 }
 
+// A lab that is up uses memory and disk, a test that compiles too: neither may end a run.
+func TestRoomIsMeasuredBeforeALabAlone(t *testing.T) {
+	const none, some = "MemTotal: 900000 kB\nMemAvailable: 100000 kB\n", "MemTotal: 8000000 kB\nMemAvailable: 100000 kB\nSwapTotal: 0 kB\n"
+	up := t.TempDir()
+	if err := os.WriteFile(filepath.Join(up, "state.json"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		memory string
+		free   int // MiB of disk
+		env    map[string]string
+		want   int // lines
+	}{
+		"without a lab":                    {none, 1, map[string]string{"LAB_DIR": t.TempDir()}, 2},
+		"with a lab":                       {none, 1, map[string]string{"LAB_DIR": up}, 0},
+		"in a step":                        {none, 1, map[string]string{"ALIOTH_ROOM": "checked"}, 0},
+		"a small machine before all steps": {none, 20_000, map[string]string{"ALIOTH_ROOM": "total"}, 1},
+		"a busy machine before all steps":  {some, 20_000, map[string]string{"ALIOTH_ROOM": "total"}, 0},
+		"a full disk before all steps":     {some, 1, map[string]string{"ALIOTH_ROOM": "total"}, 1},
+		"a busy machine before a lab":      {some, 20_000, nil, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := good()
+			m.files["/proc/meminfo"], m.programs["df"] = c.memory, disk(c.free)
+			maps.Copy(m.env, c.env)
+			if out := m.check(t); strings.Count(out, "\n- ") != c.want {
+				t.Errorf("want %d lines of\n%s", c.want, out)
+			}
+		})
+	}
+}
+
+// A run asks for less than a lab alone, and its steps for nothing.
+func TestMakeMeasuresRoomOnceBeforeARun(t *testing.T) {
+	check := filepath.Join(t.TempDir(), "check")
+	if err := os.WriteFile(check, []byte("#!/bin/sh\n[ $1 = go ] && exit\necho \"room=$ALIOTH_ROOM.\"\nexit 1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for target, want := range map[string]string{"test": "total", "soak": "total", "demo": "", "up": "", "test-scenes": ""} {
+		// Without a Go nothing would run even if the check passed.
+		if out, err := makes(t, "CHECK="+check, "GO=false", target); err == nil || !strings.Contains(out, "room="+want+".") {
+			t.Errorf("make %s: %v and\n%s", target, err, out)
+		}
+	}
+	out, err := makes(t, "--dry-run", "test")
+	if before, _, found := strings.Cut(out, "bin/lanes --"); err != nil || !found || !strings.Contains(before, "ALIOTH_ROOM=checked") {
+		t.Errorf("the lanes of make test: %v and\n%s", err, out)
+	}
+}
+
+// makes runs make in the root folder of the work tree.
+func makes(t *testing.T, arguments ...string) (string, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "make", arguments...)
+	cmd.Dir = filepath.Join("..", "..", "..")
+	cmd.Env = append(os.Environ(), "ALIOTH_ROOM=", "MAKEFLAGS=")
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
 // oldGo is a go command of a version with a setting of GOTOOLCHAIN.
 func oldGo(version, toolchain string) string {
 	return "case $1 in version) echo go version go" + version + " linux/amd64 ;; env) echo " + toolchain + " ;; esac"
@@ -216,10 +276,8 @@ func TestMakeTellsOfAnOldGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	for target, refused := range map[string]bool{"build": true, "demo": true, "down": true, "help": false} {
-		cmd := exec.CommandContext(t.Context(), "make", "--dry-run", "GO="+old, target)
-		cmd.Dir = filepath.Join("..", "..", "..")
-		out, err := cmd.CombinedOutput()
-		if told := err != nil && strings.Contains(string(out), "Go 1.24.4 is too old"); told != refused {
+		out, err := makes(t, "--dry-run", "GO="+old, target)
+		if told := err != nil && strings.Contains(out, "Go 1.24.4 is too old"); told != refused {
 			t.Errorf("make %s: %v and\n%s", target, err, out)
 		}
 	}

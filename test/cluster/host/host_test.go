@@ -152,7 +152,7 @@ func TestACgroupHoldsItsDaemonsAndGoesWithAllBelowIt(t *testing.T) {
 
 func TestThisMachineCanRunTheLab(t *testing.T) {
 	needs.Root(t, "as the lab does")
-	if err := Check(t.Context()); err != nil {
+	if err := Check(t.Context(), t.TempDir()); err != nil {
 		t.Error(err)
 	}
 }

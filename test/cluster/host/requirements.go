@@ -28,11 +28,11 @@ var script string
 //go:embed packages.txt
 var packageList string
 
-// Check returns an error with one line per requirement that this machine does not meet;
-// each line contains the remedy.
-func Check(ctx context.Context) error {
+// Check returns an error with one line per requirement of the lab in a folder that this machine
+// does not meet; each line contains the remedy.
+func Check(ctx context.Context, dir string) error {
 	cmd := exec.CommandContext(ctx, "sh", "-c", script, "check.sh", "machine")
-	cmd.Env = append(os.Environ(), "PACKAGES="+strings.TrimSpace(packageList))
+	cmd.Env = append(os.Environ(), "PACKAGES="+strings.TrimSpace(packageList), "LAB_DIR="+dir)
 	out, err := cmd.CombinedOutput()
 	if _, unmet := errors.AsType[*exec.ExitError](err); unmet {
 		return errors.New(strings.TrimSpace(string(out)))

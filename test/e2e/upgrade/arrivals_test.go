@@ -5,6 +5,7 @@ package upgrade
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +16,13 @@ import (
 	"github.com/alioth-net/alioth/test/cluster"
 	"github.com/alioth-net/alioth/test/e2e/scene"
 	"github.com/alioth-net/alioth/test/e2e/stage"
+	"github.com/alioth-net/alioth/test/waits"
 )
+
+// longestStart is how long a pod may need to start. A daemon that is replaced is away for
+// seconds, and the kubelet tries again within seconds after it is back. A pod that waits longer
+// has noticed the change.
+const longestStart = time.Minute
 
 // arrivals are pods that start one after the other on a node while the version changes.
 type arrivals struct {
@@ -47,8 +54,8 @@ func (w *town) receive(ctx context.Context, a *arrivals, node cluster.Node) erro
 	for {
 		pod := w.blue.Pod(stage.Unique("coming"), append(probed(), scene.OnNode(node.Name))...)
 		began := time.Now()
-		if err := w.Start(ctx, pod); err != nil {
-			return err
+		if err := w.arrive(ctx, pod); err != nil {
+			return fmt.Errorf("node %s: %w", node.Name, err)
 		}
 		a.longest = max(a.longest, time.Since(began))
 		a.pods = append(a.pods, pod)
@@ -64,6 +71,13 @@ func (w *town) receive(ctx context.Context, a *arrivals, node cluster.Node) erro
 			return err
 		}
 	}
+}
+
+// arrive starts a pod within longestStart.
+func (w *town) arrive(ctx context.Context, pod *corev1.Pod) error {
+	ctx, cancel := context.WithTimeout(ctx, waits.Limit(longestStart))
+	defer cancel()
+	return w.Start(ctx, pod)
 }
 
 // expectArrived ends the arrivals, and returns the pods that stay, one per node. A pod may

@@ -289,21 +289,61 @@ func TestAnOpeningToABackendIsNoneToAServiceBefore(t *testing.T) {
 	}
 }
 
-// A backend repeats its reply to an opening, although the pod has closed its side already, if it
-// has not seen the pod's segments. The flow goes on.
-func TestARepeatedReplyOfALivingFlowIsTheServices(t *testing.T) {
+// A backend whose queue of connections is full repeats its reply to the opening. The pod may have
+// closed its side by then, and still waits for the answer.
+func TestARepeatedReplyToAnOpeningEndsNoFlowThatItsPodAloneHasClosed(t *testing.T) {
 	w := world.New(t)
 	for _, flags := range []uint8{wire.FlagSYN, wire.FlagFIN | wire.FlagACK} {
 		world.Run(t, w.Objects.AliothFromPod, w.PodA, world.Ask(wire.TCP{Sport: 1000, Dport: 53, Flags: flags}).Bytes())
 	}
-	reply := func(name string, flags uint8) world.Case {
-		return answered(name, w.PodA, world.Answer(world.ShadowA, wire.TCP{Sport: 5353, Dport: 1000, Flags: flags}), func(f *wire.Frame) {
-			f.Src, f.Dst, f.L4 = wire.IP("10.96.0.10"), wire.IP("10.0.1.10"), wire.TCP{Sport: 53, Dport: 1000, Flags: flags}
+	for name, flags := range map[string]uint8{"the reply again": wire.FlagSYN | wire.FlagACK, "the answer": wire.FlagACK} {
+		w.Expect(t, w.Objects.AliothToPod, []world.Case{
+			answered(name, w.PodA, world.Answer(world.ShadowA, wire.TCP{Sport: 5353, Dport: 1000, Flags: flags}), func(f *wire.Frame) {
+				f.Src, f.Dst, f.L4 = wire.IP("10.96.0.10"), wire.IP("10.0.1.10"), wire.TCP{Sport: 53, Dport: 1000, Flags: flags}
+			}),
 		})
 	}
-	w.Expect(t, w.Objects.AliothToPod, []world.Case{
-		reply("the repeated reply", wire.FlagSYN|wire.FlagACK), reply("data after it", wire.FlagACK),
+	fin := wire.TCP{Sport: 1000, Dport: 53, Flags: wire.FlagFIN | wire.FlagACK}
+	w.Expect(t, w.Objects.AliothFromPod, []world.Case{
+		toStack("the end again", w.PodA, world.Ask(fin), func(f *wire.Frame) {
+			f.Src, f.Dst, f.L4 = wire.IP(world.ShadowA), wire.IP("10.8.1.10"), wire.TCP{Sport: 1000, Dport: 5353, Flags: fin.Flags}
+		}, state.MarkShared),
 	})
+}
+
+// Each flow that such a reply ends returns its share to the interface: no more, and no less.
+func TestRepliesThatEndFlowsReturnTheirShares(t *testing.T) {
+	w := world.New(t) // with a share of 2
+	send := func(port uint16, flags uint8) (verdict uint32) {
+		verdict, _, _ = world.Run(t, w.Objects.AliothFromPod, w.PodA, world.Ask(wire.TCP{Sport: port, Dport: 53, Flags: flags}).Bytes())
+		return verdict
+	}
+	if send(999, wire.FlagSYN) != world.ActOK { // stays
+		t.Fatal("the first flow was refused")
+	}
+	for i := range 8 {
+		port := uint16(1000 + i)
+		if verdict := send(port, wire.FlagSYN); verdict != world.ActOK {
+			t.Fatalf("the verdict of opening %d is %d", i, verdict)
+		}
+		if i%2 == 0 {
+			send(port, wire.FlagRST)
+		} else {
+			world.Run(t, w.Objects.AliothToPod, w.PodA, world.Answer(world.ShadowA, wire.TCP{Sport: 5353, Dport: port, Flags: wire.FlagRST}).Bytes())
+		}
+		reply := wire.TCP{Sport: 5353, Dport: port, Flags: wire.FlagSYN | wire.FlagACK}
+		own := answered("the backend's own reply", w.PodA, world.Answer(world.ShadowA, reply), func(f *wire.Frame) { f.Dst = wire.IP("10.0.1.10") })
+		w.Expect(t, w.Objects.AliothToPod, []world.Case{own, own})
+	}
+	rows, err := world.FlowRows(w.Objects.AliothConnections)
+	if err != nil || len(rows) != 2 {
+		t.Errorf("connections are %v, %v, want those of one flow", rows, err)
+	}
+	if send(1100, wire.FlagSYN) != world.ActOK {
+		t.Error("the second flow was refused")
+	}
+	third := world.Ask(wire.TCP{Sport: 1101, Dport: 53, Flags: wire.FlagSYN}).Bytes()
+	w.Expect(t, w.Objects.AliothFromPod, []world.Case{dropped("the third flow", w.PodA, third, "conn_limit")})
 }
 
 // Half a flow is left if two deletions of one flow, or a deletion and an opening, meet.

@@ -29,7 +29,7 @@ func (l *lab) setupCommand() *cobra.Command {
 		Short: "Check this machine and install the Debian packages it lacks",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := host.Check(cmd.Context()); err != nil {
+			if err := host.Check(cmd.Context(), l.dir()); err != nil {
 				return err
 			}
 			missing := host.MissingPackages()
