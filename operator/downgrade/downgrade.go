@@ -187,17 +187,16 @@ func unknownIn(decoder runtime.Decoder, object *unstructured.Unstructured) ([]st
 // unknownValue converts an object to its row, and returns the error about a value that this
 // release does not know. Other faults of an object are no matter of releases.
 func unknownValue(decoder runtime.Decoder, object *unstructured.Unstructured) (*values.UnknownError, bool) {
-	raw, err := object.MarshalJSON()
-	if err != nil {
-		return nil, false
+	var decoded runtime.Object
+	if raw, err := object.MarshalJSON(); err == nil {
+		decoded, _, _ = decoder.Decode(raw, nil, nil) // has the object in spite of unknown fields
 	}
-	decoded, _, _ := decoder.Decode(raw, nil, nil) // has the object in spite of unknown fields
 	typed, ok := decoded.(kube.Object)
 	kind := descriptorOf(decoded)
 	if !ok || kind == nil {
 		return nil, false
 	}
-	_, err = kind.Row(typed)
+	_, err := kind.Row(typed)
 	return errors.AsType[*values.UnknownError](err)
 }
 
