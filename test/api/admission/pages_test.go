@@ -143,7 +143,7 @@ func offerOfPages(t *testing.T, admin client.Client) {
 }
 
 // isValues reports whether the chart has all keys of a block, also those below others. Below an
-// empty map people may set anything.
+// empty map, and among labels, people may set anything.
 func isValues(content, values map[string]any) bool {
 	for key, value := range content {
 		have, found := values[key]
@@ -152,11 +152,21 @@ func isValues(content, values map[string]any) bool {
 		}
 		below, isMap := value.(map[string]any)
 		haveBelow, haveMap := have.(map[string]any)
-		if isMap && (!haveMap || len(haveBelow) > 0 && !isValues(below, haveBelow)) {
+		if isMap && (!haveMap || !isFree(haveBelow) && !isValues(below, haveBelow)) {
 			return false
 		}
 	}
 	return len(content) > 0
+}
+
+// isFree reports whether a map of the chart has no keys of its own: it is empty, or has labels.
+func isFree(values map[string]any) bool {
+	for key := range values {
+		if !strings.Contains(key, "/") {
+			return false
+		}
+	}
+	return true
 }
 
 // wouldCreate asks the API server to create an object without keeping it. The name of an object
