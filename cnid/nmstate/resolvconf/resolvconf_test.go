@@ -143,7 +143,7 @@ func TestTheFileOfAnotherProgramComesBack(t *testing.T) {
 	}
 }
 
-// TestANewFileOfAnotherProgramReplacesTheKeptOne, since that is what the host has now.
+// TestANewFileOfAnotherProgramReplacesTheKeptOne: the host has the new file now.
 func TestANewFileOfAnotherProgramReplacesTheKeptOne(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "resolv.conf")
