@@ -104,8 +104,14 @@ func (c *Cluster) buildAll(ctx context.Context, b *build.Builder, ib *images.Bui
 		})
 	}
 	ensure(build.Containerd(o.Versions.Containerd), &p.containerd)
-	ensure(build.Kubernetes(o.Versions.kubelet()), &p.kubelet)
+	other := o.Versions.kubelet() != o.Versions.Kubernetes
+	if other {
+		ensure(build.Kubernetes(o.Versions.kubelet()), &p.kubelet)
+	}
 	err := g.Wait()
+	if !other {
+		p.kubelet = p.kubernetes
+	}
 	p.archives = archives
 	return err
 }
