@@ -32,7 +32,7 @@ func TestABlockingFindingIsTheExitStatusAndNoError(t *testing.T) {
 		!strings.HasSuffix(out, "resolve the blocking findings before the installation\n") {
 		t.Errorf("%v:\n%s", err, out)
 	}
-	// The chart's folder is another one now, but the folder of the temporary root has no bpf file system.
+	// The chart uses a different folder now. The folder in the temporary root has no bpf file system.
 	if err := os.WriteFile(values, []byte("daemon: {cniConfDir: /other}"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ import (
 // other VXLAN devices use, and 4790, which is that of VXLAN-GPE, are not free on many nodes.
 const DefaultPort = 14789
 
-// Config is what a Keeper works with. All fields but Devices are required.
+// Config configures a Keeper. All fields except Devices are required.
 type Config struct {
 	// Node is the name of the node.
 	Node  string

@@ -158,8 +158,8 @@ func (i Identity) RequestKey() Key {
 	return Key{ContainerID: i.ContainerID, IfName: cmp.Or(i.Request, i.IfName)}
 }
 
-// UIDs returns the UIDs by which the pod is known: that of the API, and that of the runtime
-// if it is another one.
+// UIDs returns the UIDs of the pod: the UID in the API, and the UID in the runtime if the two
+// differ.
 func (i Identity) UIDs() []string {
 	if i.RuntimeUID == "" {
 		return []string{i.Pod.UID}
@@ -168,7 +168,7 @@ func (i Identity) UIDs() []string {
 }
 
 // AskedFor reports whether the pod of a request is the pod of the attachment. Runtimes name a
-// static pod by their UID, other clients by that of the mirror.
+// static pod by their UID, other clients by the UID of the mirror.
 func (i Identity) AskedFor(pod Pod) bool {
 	own := i.Pod
 	own.UID = pod.UID

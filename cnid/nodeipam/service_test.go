@@ -41,7 +41,7 @@ type control struct {
 	stubborn bool
 	waits    chan struct{}
 	gone     bool
-	// mirrors has the UIDs of mirrors by those of their static pods.
+	// mirrors maps the UID of a static pod to the UID of its mirror.
 	mirrors  map[string]string
 	mu       sync.Mutex
 	released int

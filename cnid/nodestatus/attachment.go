@@ -17,7 +17,7 @@ type Attachment struct {
 	// ClientID is the name that another CNI plugin has for the request, or "".
 	ClientID string `json:"clientID,omitempty"`
 	Pod      Pod    `json:"pod"`
-	// RuntimeUID is the UID that the runtime has of a static pod, "" for that of Pod.
+	// RuntimeUID is the UID of a static pod in the runtime, "" if it equals the UID of Pod.
 	RuntimeUID string `json:"runtimeUID,omitempty"`
 	// CNINetwork is the name in the CNI configuration.
 	CNINetwork string `json:"cniNetwork"`

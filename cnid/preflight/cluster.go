@@ -24,7 +24,7 @@ type Cluster struct {
 	// Endpoints are the addresses of the API server.
 	Endpoints []netip.AddrPort `json:"endpoints,omitempty"`
 	Nodes     []ClusterNode    `json:"nodes,omitempty"`
-	// ServiceCIDRs are those of ServiceCIDR objects.
+	// ServiceCIDRs are the ranges of all ServiceCIDR objects.
 	ServiceCIDRs []netip.Prefix `json:"serviceCIDRs,omitempty"`
 	// Services are the namespaces and names of all Services.
 	Services []string `json:"services,omitempty"`

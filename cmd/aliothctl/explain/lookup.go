@@ -45,7 +45,7 @@ func telling(word string) bool {
 	return strings.ContainsAny(word, "-_ ") || strings.ContainsFunc(word[1:], unicode.IsUpper)
 }
 
-// within reports whether a text contains a word that is no part of a longer one.
+// within reports whether a text contains a word, and not as a part of a longer word.
 func within(word, text string) bool {
 	return regexp.MustCompile(`(?:^|[^\w-])` + regexp.QuoteMeta(word) + `(?:[^\w-]|$)`).MatchString(text)
 }

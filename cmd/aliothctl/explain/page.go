@@ -73,7 +73,7 @@ func cellsOf(line string) []string {
 	return cells
 }
 
-// isRule reports whether cells are those of the line between a header and the rows.
+// isRule reports whether cells belong to the line between the header and the rows of a table.
 func isRule(cells []string) bool {
 	return !slices.ContainsFunc(cells, func(cell string) bool { return strings.Trim(cell, "-:") != "" || cell == "" })
 }

@@ -26,7 +26,7 @@ import (
 // change. A notification comes for all but settings in files of the kernel.
 const pollNetwork = 30 * time.Second
 
-// Config is what a Keeper works with.
+// Config configures a Keeper.
 type Config struct {
 	Node   string
 	API    handler.API
