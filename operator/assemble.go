@@ -20,8 +20,8 @@ import (
 	"github.com/alioth-net/alioth/operator/distrust"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/ipam"
-	"github.com/alioth-net/alioth/operator/publish"
 	"github.com/alioth-net/alioth/operator/rollcall"
+	"github.com/alioth-net/alioth/operator/write"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/external"
@@ -120,8 +120,8 @@ func (p *parts) claimer(controller string) *claim.Claimer {
 	}
 }
 
-func (p *parts) publisher(controller string) publish.Publisher {
-	return publish.Publisher{Client: p.client(controller), Live: p.env.live}
+func (p *parts) grants(controller string) write.Grants {
+	return write.Grants{Client: p.client(controller), Live: p.env.live}
 }
 
 // assemble makes an empty store, connects it with the informers, and adds the modules. It

@@ -141,7 +141,7 @@ func (d document) interfaces() map[string]document {
 	return all
 }
 
-func write(interfaces map[string]document) *runtime.RawExtension {
+func rawState(interfaces map[string]document) *runtime.RawExtension {
 	var list []document
 	for _, name := range slices.Sorted(maps.Keys(interfaces)) {
 		list = append(list, interfaces[name])
@@ -164,7 +164,7 @@ func (f *fleet) enforce(state *v1beta1.NodeNetworkState) {
 		interfaces["eth1"] = document{"name": "eth1", "type": "ethernet", "state": "up", "mtu": 1500.0}
 	}
 	failure := apply(interfaces, f.read(state.Spec.DesiredState).interfaces())
-	state.Status.CurrentState = write(interfaces)
+	state.Status.CurrentState = rawState(interfaces)
 	state.Status.ObservedDesiredGeneration = state.Generation
 	says := func(condition string, holds bool, reason, message string) {
 		status := metav1.ConditionFalse
@@ -213,7 +213,7 @@ func (f *fleet) policy(name string, atOnce int, wants document) *nmstatev1.NodeN
 		ObjectMeta: metav1.ObjectMeta{Name: f.name + "-" + name},
 		Spec: nmstatev1.NodeNetworkConfigurationPolicySpec{
 			NodeSelector: map[string]string{"fleet": f.name}, MaxUnavailable: new(intstr.FromInt32(int32(atOnce))),
-			DesiredState: write(map[string]document{"": wants}),
+			DesiredState: rawState(map[string]document{"": wants}),
 		},
 	}
 }

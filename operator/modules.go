@@ -189,7 +189,7 @@ func registerServices(p *parts) error {
 			Rules: service.Rules{DefaultVPC: p.cfg.DefaultVPC, Shared: p.cfg.SharedServices},
 		})),
 		externalpool.Register(to, p.feed, &externalpool.Reconciler{
-			Client: p.client("externalpool"), Store: p.rows, Rules: p.cfg.rules(), Publisher: p.publisher("externalpool"),
+			Client: p.client("externalpool"), Store: p.rows, Rules: p.cfg.rules(), Grants: p.grants("externalpool"),
 		}),
 		externaladdress.Register(to, p.feed, &externaladdress.Reconciler{
 			Client: p.client("externaladdress"), Live: p.env.live, Store: p.rows, Claimer: p.claimer("externaladdress"), DefaultVPC: p.cfg.DefaultVPC,
@@ -231,7 +231,7 @@ func hosts() module {
 		},
 		register: func(p *parts) error {
 			return hostaccess.Register(p.env.controllers, p.feed, &hostaccess.Reconciler{
-				Client: p.client("hostaccess"), Store: p.rows, Publisher: p.publisher("hostaccess"),
+				Client: p.client("hostaccess"), Store: p.rows, Grants: p.grants("hostaccess"),
 			})
 		},
 	}
@@ -309,7 +309,7 @@ func registerMultiNetwork(p *parts) error {
 	}
 	for _, kind := range outside.TenantConfigs {
 		errs = append(errs, tenantconfig.Register(to, p.feed, &tenantconfig.Reconciler{
-			Kind: kind, Client: p.client(tenantconfig.Name(kind)), Store: p.rows, Publisher: p.publisher(tenantconfig.Name(kind)),
+			Kind: kind, Client: p.client(tenantconfig.Name(kind)), Store: p.rows, Grants: p.grants(tenantconfig.Name(kind)),
 		}))
 	}
 	return errors.Join(errs...)

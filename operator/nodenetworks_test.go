@@ -177,7 +177,7 @@ func TestAPolicyEndsWhereOneNodeMoreFailsThanMayChange(t *testing.T) {
 			return nil
 		})
 		before := p.DeepCopy()
-		p.Spec.DesiredState = write(map[string]document{"": {"name": "eth1", "mtu": 1400}})
+		p.Spec.DesiredState = rawState(map[string]document{"": {"name": "eth1", "mtu": 1400}})
 		if err := f.Patch(t.Context(), p, client.MergeFrom(before)); err != nil {
 			t.Fatal(err)
 		}
@@ -203,7 +203,7 @@ func TestANodeThatFailsStopsNoOther(t *testing.T) {
 				return f.Patch(t.Context(), state, client.MergeFrom(before))
 			})
 		}
-		byHand(write(map[string]document{"": {"name": "eth2", "mtu": highestMTU + 1}}))
+		byHand(rawState(map[string]document{"": {"name": "eth2", "mtu": highestMTU + 1}}))
 		p := f.policy("mtu", 1, document{"name": "eth1", "mtu": 1400})
 		f.create(p)
 		for _, node := range f.nodes[1:] {

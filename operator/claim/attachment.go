@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/operator/finalizer"
+	"github.com/alioth-net/alioth/operator/write"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds/outside"
 	"github.com/alioth-net/alioth/store/multinet"
@@ -168,7 +168,7 @@ func (c *Claimer) ReleaseAttachment(ctx context.Context, row *multinet.Claim) er
 	if string(object.UID) != row.UID {
 		return nil
 	}
-	_, err := finalizer.Remove(ctx, c.Client, object)
+	_, err := write.RemoveFinalizer(ctx, c.Client, object)
 	return err
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/operator/feed"
-	"github.com/alioth-net/alioth/operator/finalizer"
+	"github.com/alioth-net/alioth/operator/write"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds/outside"
 	"github.com/alioth-net/alioth/store/multinet"
@@ -60,7 +60,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	// Before the first claim, so that no claim or address outlives its network.
-	if err := finalizer.Ensure(ctx, r.Client, network); err != nil {
+	if err := write.AddFinalizer(ctx, r.Client, network); err != nil {
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{}, r.carryOut(ctx, network)
@@ -79,7 +79,7 @@ func (r *Reconciler) carryOut(ctx context.Context, network client.Object) error 
 		ctrl.LoggerFrom(ctx).Info("VNI released", "network", row.String(), "claim", surplus.Name)
 	}
 	if d.empty {
-		if had, err := finalizer.Remove(ctx, r.Client, network); had || err != nil {
+		if had, err := write.RemoveFinalizer(ctx, r.Client, network); had || err != nil {
 			return err
 		}
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/operator/status"
+	"github.com/alioth-net/alioth/operator/write"
 	"github.com/alioth-net/alioth/store/multinet"
 )
 
@@ -63,8 +63,8 @@ func (r *Reconciler) isRefused(network client.Object) bool {
 func (r *Reconciler) writeRefusal(ctx context.Context, network client.Object, cause error) error {
 	before := network.DeepCopyObject().(client.Object)
 	_, to := r.Kind.Fields(network)
-	status.SetCondition(&to.Conditions, network.GetGeneration(), v1alpha1.SpecHandedBackCondition, false, v1alpha1.SpecRefusedReason, fmt.Sprintf(
+	write.SetCondition(&to.Conditions, network.GetGeneration(), v1alpha1.SpecHandedBackCondition, false, v1alpha1.SpecRefusedReason, fmt.Sprintf(
 		"vlan and vxlan stay in the spec, where an earlier release wrote them, and do not count: the network has its device and number by status.profile. "+
 			"Correct the spec as the API server asks, without vlan and vxlan, or create the network again. The API server's words: %v", said.Error(cause)))
-	return status.Patch(ctx, r.Client, before, network)
+	return write.Status(ctx, r.Client, before, network)
 }

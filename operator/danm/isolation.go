@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/api/annotations"
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/operator/status"
+	"github.com/alioth-net/alioth/operator/write"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/multinet"
 )
@@ -46,5 +46,5 @@ func setIsolated(to *danmv1.NetworkStatus, generation int64, missing string) {
 		meta.RemoveStatusCondition(&to.Conditions, v1alpha1.IsolatedCondition)
 		return
 	}
-	status.SetCondition(&to.Conditions, generation, v1alpha1.IsolatedCondition, false, v1alpha1.NotEnforcedReason, missing)
+	write.SetCondition(&to.Conditions, generation, v1alpha1.IsolatedCondition, false, v1alpha1.NotEnforcedReason, missing)
 }

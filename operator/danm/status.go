@@ -11,20 +11,20 @@ import (
 
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/operator/status"
+	"github.com/alioth-net/alioth/operator/write"
 )
 
 // setStatus sets every field of the status from a decision. The condition Profile stays
 // True once the profile is written.
 func setStatus(to *danmv1.NetworkStatus, generation int64, d decision) {
 	to.Used, to.Free, to.Total = d.used, d.free, d.total
-	to.FreeText, to.TotalText = status.Readable(d.free), status.Readable(d.total)
+	to.FreeText, to.TotalText = write.Readable(d.free), write.Readable(d.total)
 	to.Pods, to.PodNames = int64(len(d.pods)), d.living[:min(len(d.living), podsInStatus)]
 	to.ObservedGeneration = generation
-	status.SetCondition(&to.Conditions, generation, v1alpha1.ReadyCondition, d.ready, d.reason, d.message)
+	write.SetCondition(&to.Conditions, generation, v1alpha1.ReadyCondition, d.ready, d.reason, d.message)
 	if d.profile != nil {
 		to.Profile = d.profile.inStatus(d.networkType)
-		status.SetCondition(&to.Conditions, generation, v1alpha1.ProfileCondition, true, v1alpha1.ProfileReason, d.profile.String())
+		write.SetCondition(&to.Conditions, generation, v1alpha1.ProfileCondition, true, v1alpha1.ProfileReason, d.profile.String())
 	}
 	if !d.inSpec {
 		meta.RemoveStatusCondition(&to.Conditions, v1alpha1.SpecHandedBackCondition)
@@ -36,7 +36,7 @@ func setStatus(to *danmv1.NetworkStatus, generation int64, d decision) {
 		meta.RemoveStatusCondition(&to.Conditions, v1alpha1.NameConflictCondition)
 		return
 	}
-	status.SetCondition(&to.Conditions, generation, v1alpha1.NameConflictCondition, true, v1alpha1.NameConflictReason, d.conflict)
+	write.SetCondition(&to.Conditions, generation, v1alpha1.NameConflictCondition, true, v1alpha1.NameConflictReason, d.conflict)
 }
 
 // setWithinLimits sets the condition about the limits of tenants, which a network has only if
@@ -46,7 +46,7 @@ func setWithinLimits(to *danmv1.NetworkStatus, generation int64, above string) {
 		meta.RemoveStatusCondition(&to.Conditions, v1alpha1.WithinLimitsCondition)
 		return
 	}
-	status.SetCondition(&to.Conditions, generation, v1alpha1.WithinLimitsCondition, false, v1alpha1.TenantLimitReason, above)
+	write.SetCondition(&to.Conditions, generation, v1alpha1.WithinLimitsCondition, false, v1alpha1.TenantLimitReason, above)
 }
 
 // setLink sets the condition about the host link, which a network without one does not have.
@@ -59,12 +59,12 @@ func setLink(to *danmv1.NetworkStatus, generation int64, link *linkState) {
 	if link.complete {
 		reason = v1alpha1.HostLinkReadyReason
 	}
-	status.SetCondition(&to.Conditions, generation, v1alpha1.HostLinkCondition, link.complete, reason, link.message)
+	write.SetCondition(&to.Conditions, generation, v1alpha1.HostLinkCondition, link.complete, reason, link.message)
 }
 
 func (r *Reconciler) writeStatus(ctx context.Context, network client.Object, d decision) error {
 	before := network.DeepCopyObject().(client.Object)
 	_, to := r.Kind.Fields(network)
 	setStatus(to, network.GetGeneration(), d)
-	return status.Patch(ctx, r.Client, before, network)
+	return write.Status(ctx, r.Client, before, network)
 }

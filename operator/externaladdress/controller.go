@@ -19,7 +19,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/operator/feed"
-	"github.com/alioth-net/alioth/operator/status"
+	"github.com/alioth-net/alioth/operator/write"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/external"
 )
@@ -94,7 +94,7 @@ func (r *Reconciler) appoint(ctx context.Context, row *external.Address, node st
 	if node != said.Name(before.Status.Node) {
 		ctrl.LoggerFrom(ctx).Info("assigned an external address to a node", "address", row.IP, "node", node, "before", said.Name(before.Status.Node))
 	}
-	return status.Patch(ctx, r.Client, before, object)
+	return write.Status(ctx, r.Client, before, object)
 }
 
 // source requests an address when it or its Service changes, and when an endpoint

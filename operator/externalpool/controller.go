@@ -16,9 +16,8 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/leftout"
-	"github.com/alioth-net/alioth/operator/publish"
-	"github.com/alioth-net/alioth/operator/status"
 	"github.com/alioth-net/alioth/operator/vpc"
+	"github.com/alioth-net/alioth/operator/write"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/external"
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
@@ -33,8 +32,8 @@ type Reconciler struct {
 	Client client.Client
 	Store  *store.Store
 	Rules  vpc.Rules
-	// Publisher writes the grants for admission.
-	Publisher publish.Publisher
+	// Grants writes the grants for admission.
+	Grants write.Grants
 }
 
 // Register adds the controller.
@@ -67,8 +66,8 @@ func (r *Reconciler) check(ctx context.Context, name string) error {
 	before := pool.DeepCopy()
 	pool.Status.Used = d.used
 	pool.Status.ObservedGeneration = pool.Generation
-	status.SetCondition(&pool.Status.Conditions, pool.Generation, v1alpha1.ReadyCondition, d.ready, d.reason, d.message)
-	return status.Patch(ctx, r.Client, before, pool)
+	write.SetCondition(&pool.Status.Conditions, pool.Generation, v1alpha1.ReadyCondition, d.ready, d.reason, d.message)
+	return write.Status(ctx, r.Client, before, pool)
 }
 
 // source requests the grants at the start, and a pool when its addresses change. It

@@ -41,5 +41,5 @@ func grants(tx store.ReadTx) []v1alpha1.ExternalIPGrant {
 func (r *Reconciler) publish(ctx context.Context) error {
 	granted := &v1alpha1.AdmissionGrants{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ExternalIPGrants}}
 	r.Store.View(func(tx store.ReadTx) { granted.ExternalIPs = grants(tx) })
-	return r.Publisher.Write(ctx, granted)
+	return r.Grants.Write(ctx, granted)
 }

@@ -14,8 +14,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/feed"
-	"github.com/alioth-net/alioth/operator/publish"
-	"github.com/alioth-net/alioth/operator/status"
+	"github.com/alioth-net/alioth/operator/write"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/external"
 )
@@ -25,8 +24,8 @@ type Reconciler struct {
 	// Client writes; its reads come from the informers.
 	Client client.Client
 	Store  *store.Store
-	// Publisher writes the grants for admission.
-	Publisher publish.Publisher
+	// Grants writes the grants for admission.
+	Grants write.Grants
 }
 
 // Register adds the controller.
@@ -40,7 +39,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	granted := &v1alpha1.AdmissionGrants{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HostAccessGrants}}
 	var tooMany map[string]bool
 	r.Store.View(func(tx store.ReadTx) { granted.HostAccess, tooMany = grants(tx) })
-	if err := r.Publisher.Write(ctx, granted); err != nil {
+	if err := r.Grants.Write(ctx, granted); err != nil {
 		return ctrl.Result{}, err
 	}
 	if request.Name == "" {
@@ -63,8 +62,8 @@ func (r *Reconciler) confirm(ctx context.Context, name string, tooMany bool) err
 	before := object.DeepCopy()
 	d := decide(row, tooMany)
 	object.Status.ObservedGeneration = object.Generation
-	status.SetCondition(&object.Status.Conditions, object.Generation, v1alpha1.ReadyCondition, d.ready, d.reason, d.message)
-	return status.Patch(ctx, r.Client, before, object)
+	write.SetCondition(&object.Status.Conditions, object.Generation, v1alpha1.ReadyCondition, d.ready, d.reason, d.message)
+	return write.Status(ctx, r.Client, before, object)
 }
 
 // source requests the grants at the start, because published ones may be those of

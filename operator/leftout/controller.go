@@ -19,7 +19,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/feed"
-	"github.com/alioth-net/alioth/operator/status"
+	"github.com/alioth-net/alioth/operator/write"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
@@ -116,9 +116,9 @@ func (r *Reconciler) tell(ctx context.Context, one descriptor.LeftOut) error {
 		return nil // a successor, of which there is an event
 	}
 	before := object.DeepCopyObject().(client.Object)
-	status.SetCondition(conditionsOf(object), object.GetGeneration(), v1alpha1.ReadyCondition, false, v1alpha1.ObjectLeftOutReason,
+	write.SetCondition(conditionsOf(object), object.GetGeneration(), v1alpha1.ReadyCondition, false, v1alpha1.ObjectLeftOutReason,
 		fmt.Sprintf("Alioth leaves this object out: %s; correct or delete it; until then the last version counts that could be read, if there was one", one.Why))
-	return status.Patch(ctx, r.Client, before, object)
+	return write.Status(ctx, r.Client, before, object)
 }
 
 // conditionsOf are those in the status of an object of Kinds.

@@ -14,8 +14,8 @@ import (
 
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/operator/feed"
-	"github.com/alioth-net/alioth/operator/finalizer"
 	"github.com/alioth-net/alioth/operator/leftout"
+	"github.com/alioth-net/alioth/operator/write"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
 	"github.com/alioth-net/alioth/store/tenancy"
@@ -40,10 +40,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !tenancy.Served(net.Spec.Type) {
-		_, err := finalizer.Remove(ctx, r.Client, net) // it may have been served before
+		_, err := write.RemoveFinalizer(ctx, r.Client, net) // it may have been served before
 		return ctrl.Result{}, err
 	}
-	if err := finalizer.Ensure(ctx, r.Client, net); err != nil {
+	if err := write.AddFinalizer(ctx, r.Client, net); err != nil {
 		return ctrl.Result{}, err
 	}
 	row := leftout.Row(vpcs.Network, net)
@@ -58,7 +58,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		d = decide(tx, row)
 	})
 	if d.unused {
-		_, err := finalizer.Remove(ctx, r.Client, net)
+		_, err := write.RemoveFinalizer(ctx, r.Client, net)
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{}, r.writeStatus(ctx, net, d)

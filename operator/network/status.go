@@ -11,14 +11,14 @@ import (
 
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/operator/status"
+	"github.com/alioth-net/alioth/operator/write"
 )
 
 // setStatus sets every field of the status from a decision.
 func setStatus(net *arktosv1.Network, d decision) {
 	net.Status.Tenant = d.tenant
 	net.Status.ObservedGeneration = net.Generation
-	status.SetCondition(&net.Status.Conditions, net.Generation, v1alpha1.ReadyCondition, d.ready, d.reason, d.message)
+	write.SetCondition(&net.Status.Conditions, net.Generation, v1alpha1.ReadyCondition, d.ready, d.reason, d.message)
 	setProblem(net, v1alpha1.NameConflictCondition, true, v1alpha1.NameConflictReason, d.conflict, fmt.Sprintf(
 		"Network %s, which is older, has the same name: it serves the tenant's namespaces that have none of this name, this one serves its own",
 		d.conflict))
@@ -33,11 +33,11 @@ func setProblem(net *arktosv1.Network, kind string, holds bool, reason, cause, m
 		meta.RemoveStatusCondition(&net.Status.Conditions, kind)
 		return
 	}
-	status.SetCondition(&net.Status.Conditions, net.Generation, kind, holds, reason, message)
+	write.SetCondition(&net.Status.Conditions, net.Generation, kind, holds, reason, message)
 }
 
 func (r *Reconciler) writeStatus(ctx context.Context, net *arktosv1.Network, d decision) error {
 	before := net.DeepCopy()
 	setStatus(net, d)
-	return status.Patch(ctx, r.Client, before, net)
+	return write.Status(ctx, r.Client, before, net)
 }

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/operator/status"
+	"github.com/alioth-net/alioth/operator/write"
 )
 
 // writeVPC writes the state of the dividers, and takes the revisions of the plan. No step
@@ -38,7 +38,7 @@ func (r *Reconciler) writeVPC(ctx context.Context, of VPC, p Plan) error {
 		return outdated("vpcs", of.Name) // its revisions may be in use
 	}
 	changed := setCondition(&vpc.Status.Conditions, vpc.Generation, p.Dividers)
-	if err := status.Patch(ctx, r.Client, before, vpc); err != nil {
+	if err := write.Status(ctx, r.Client, before, vpc); err != nil {
 		return err
 	}
 	r.tell(vpc, p.Dividers, changed)
@@ -58,7 +58,7 @@ func (r *Reconciler) writeSubnets(ctx context.Context, w World, p Plan) error {
 		before, summary := subnet.DeepCopy(), p.Bouncers[of.Name]
 		subnet.Status.Bouncers = statusOf(summary)
 		changed := setCondition(&subnet.Status.Conditions, subnet.Generation, summary)
-		if err := status.Patch(ctx, r.Client, before, subnet); err != nil {
+		if err := write.Status(ctx, r.Client, before, subnet); err != nil {
 			return err
 		}
 		r.tell(subnet, summary, changed)
@@ -86,7 +86,7 @@ func setCondition(conditions *[]metav1.Condition, generation int64, s Summary) (
 		return false
 	}
 	changed = before == nil || before.Reason != s.Reason
-	status.SetCondition(conditions, generation, v1alpha1.RolesReadyCondition, s.Ready, s.Reason, s.Message)
+	write.SetCondition(conditions, generation, v1alpha1.RolesReadyCondition, s.Ready, s.Reason, s.Message)
 	return changed
 }
 

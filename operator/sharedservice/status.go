@@ -7,13 +7,13 @@ import (
 	"context"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/operator/status"
+	"github.com/alioth-net/alioth/operator/write"
 )
 
 func (r *Reconciler) writeStatus(ctx context.Context, shared *v1alpha1.SharedService, d decision) error {
 	before := shared.DeepCopy()
 	shared.Status.ClusterIPs = d.clusterIPs
 	shared.Status.ObservedGeneration = shared.Generation
-	status.SetCondition(&shared.Status.Conditions, shared.Generation, v1alpha1.ReadyCondition, d.ready, d.reason, d.message)
-	return status.Patch(ctx, r.Client, before, shared)
+	write.SetCondition(&shared.Status.Conditions, shared.Generation, v1alpha1.ReadyCondition, d.ready, d.reason, d.message)
+	return write.Status(ctx, r.Client, before, shared)
 }

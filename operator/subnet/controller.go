@@ -15,9 +15,8 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/feed"
-	"github.com/alioth-net/alioth/operator/finalizer"
 	"github.com/alioth-net/alioth/operator/leftout"
-	"github.com/alioth-net/alioth/operator/usage"
+	"github.com/alioth-net/alioth/operator/write"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
 )
@@ -44,7 +43,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	// Before it can be Ready, so that no address outlives its subnet.
-	if err := finalizer.Ensure(ctx, r.Client, subnet); err != nil {
+	if err := write.AddFinalizer(ctx, r.Client, subnet); err != nil {
 		return ctrl.Result{}, err
 	}
 	row := leftout.Row(vpcs.Subnet, subnet)
@@ -56,7 +55,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, err
 	}
 	if d.empty {
-		if had, err := finalizer.Remove(ctx, r.Client, subnet); had || err != nil {
+		if had, err := write.RemoveFinalizer(ctx, r.Client, subnet); had || err != nil {
 			return ctrl.Result{}, err
 		}
 	}
@@ -112,7 +111,7 @@ func source(f *feed.Feed) *feed.Source {
 		feed.On(func(tx store.ReadTx, old, now *store.VPC) []feed.Request {
 			return ofVPC(tx, feed.Either(old, now).Name)
 		}),
-		feed.On(usage.Requests(v1alpha1.UsageOfSubnet)),
+		feed.On(write.UsageRequests(v1alpha1.UsageOfSubnet)),
 		feed.On(func(_ store.ReadTx, old, now *store.Address) []feed.Request {
 			subnet := feed.Either(old, now).Subnet
 			if subnet == "" {

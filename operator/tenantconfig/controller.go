@@ -14,8 +14,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/feed"
-	"github.com/alioth-net/alioth/operator/publish"
-	"github.com/alioth-net/alioth/operator/status"
+	"github.com/alioth-net/alioth/operator/write"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds/outside"
 	"github.com/alioth-net/alioth/store/multinet"
@@ -25,9 +24,9 @@ import (
 type Reconciler struct {
 	Kind outside.Config
 	// Client writes; its reads come from the informers.
-	Client    client.Client
-	Store     *store.Store
-	Publisher publish.Publisher
+	Client client.Client
+	Store  *store.Store
+	Grants write.Grants
 }
 
 // Register adds the controller.
@@ -43,7 +42,7 @@ func Name(kind outside.Config) string { return kind.Name + "." + kind.Group }
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	offered := &v1alpha1.AdmissionGrants{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.TenantNetworkGrants}}
 	r.Store.View(func(tx store.ReadTx) { offered.TenantNetworks = offer(multinet.ServingTenantConfig(tx)) })
-	if err := r.Publisher.Write(ctx, offered); err != nil || request.Name == "" {
+	if err := r.Grants.Write(ctx, offered); err != nil || request.Name == "" {
 		return ctrl.Result{}, err
 	}
 	config := r.Kind.NewObject().(client.Object)
@@ -55,8 +54,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	before := config.DeepCopyObject().(client.Object)
 	to := r.Kind.Status(config)
 	to.ObservedGeneration, to.Devices = config.GetGeneration(), d.devices
-	status.SetCondition(&to.Conditions, config.GetGeneration(), v1alpha1.ReadyCondition, d.ready, d.reason, d.message)
-	return ctrl.Result{}, status.Patch(ctx, r.Client, before, config)
+	write.SetCondition(&to.Conditions, config.GetGeneration(), v1alpha1.ReadyCondition, d.ready, d.reason, d.message)
+	return ctrl.Result{}, write.Status(ctx, r.Client, before, config)
 }
 
 // source requests a TenantConfig when it changes, and all of them when one is added or

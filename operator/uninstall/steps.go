@@ -18,7 +18,7 @@ import (
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/operator/finalizer"
+	"github.com/alioth-net/alioth/operator/write"
 	"github.com/alioth-net/alioth/store/kinds/ipamapi"
 	"github.com/alioth-net/alioth/store/kinds/outside"
 )
@@ -242,7 +242,7 @@ func (u *uninstaller) dropFinalizers(ctx context.Context) error {
 			if !ok {
 				return fmt.Errorf("%T is no object of the API", object)
 			}
-			if _, err := finalizer.Remove(ctx, u.client, held); err != nil {
+			if _, err := write.RemoveFinalizer(ctx, u.client, held); err != nil {
 				return err
 			}
 		}

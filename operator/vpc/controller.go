@@ -19,8 +19,8 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/operator/feed"
-	"github.com/alioth-net/alioth/operator/finalizer"
 	"github.com/alioth-net/alioth/operator/leftout"
+	"github.com/alioth-net/alioth/operator/write"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
 )
@@ -55,7 +55,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	// Before the first claim, so that no claim outlives its VPC.
-	if err := finalizer.Ensure(ctx, r.Client, vpc); err != nil {
+	if err := write.AddFinalizer(ctx, r.Client, vpc); err != nil {
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{}, r.carryOut(ctx, vpc)
@@ -78,7 +78,7 @@ func (r *Reconciler) carryOut(ctx context.Context, vpc *v1alpha1.VPC) error {
 		ctrl.LoggerFrom(ctx).Info("VNI released", "vpc", surplus.VPC, "vni", surplus.VNI)
 	}
 	if d.empty {
-		_, err := finalizer.Remove(ctx, r.Client, vpc)
+		_, err := write.RemoveFinalizer(ctx, r.Client, vpc)
 		return err
 	}
 	return r.writeStatus(ctx, vpc, d)

@@ -7,24 +7,23 @@ import (
 	"context"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/operator/status"
-	"github.com/alioth-net/alioth/operator/usage"
+	"github.com/alioth-net/alioth/operator/write"
 )
 
 // setStatus sets every field of the status from a decision.
 func setStatus(vpc *v1alpha1.VPC, d decision) {
 	vpc.Status.VNI = int32(d.vni)
 	vpc.Status.ObservedGeneration = vpc.Generation
-	status.SetCondition(&vpc.Status.Conditions, vpc.Generation, v1alpha1.ReadyCondition, d.ready, d.reason, d.message)
+	write.SetCondition(&vpc.Status.Conditions, vpc.Generation, v1alpha1.ReadyCondition, d.ready, d.reason, d.message)
 }
 
 func (r *Reconciler) writeStatus(ctx context.Context, vpc *v1alpha1.VPC, d decision) error {
 	subnets := int32(d.subnets)
 	figures := v1alpha1.UsageStatus{Used: int64(d.addresses), Subnets: &subnets}
-	if err := usage.Write(ctx, r.Client, v1alpha1.UsageOfVPC, vpc, figures); err != nil {
+	if err := write.Usage(ctx, r.Client, v1alpha1.UsageOfVPC, vpc, figures); err != nil {
 		return err
 	}
 	before := vpc.DeepCopy()
 	setStatus(vpc, d)
-	return status.Patch(ctx, r.Client, before, vpc)
+	return write.Status(ctx, r.Client, before, vpc)
 }

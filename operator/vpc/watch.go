@@ -7,7 +7,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/leftout"
-	"github.com/alioth-net/alioth/operator/usage"
+	"github.com/alioth-net/alioth/operator/write"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
 )
@@ -39,7 +39,7 @@ func source(f *feed.Feed, defaultVPC string) *feed.Source {
 			}
 			return []feed.Request{feed.Later(countsEvery, "", vpc)}
 		}),
-		feed.On(usage.Requests(v1alpha1.UsageOfVPC)),
+		feed.On(write.UsageRequests(v1alpha1.UsageOfVPC)),
 		feed.On(func(tx store.ReadTx, _, _ *store.ServiceCIDR) []feed.Request { return everything(tx) }),
 		feed.On(func(_ store.ReadTx, _, _ *store.Node) []feed.Request {
 			return []feed.Request{feed.Now("", defaultVPC)}

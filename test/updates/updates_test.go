@@ -38,8 +38,8 @@ var open = map[string]string{
 }
 
 // TestTheProductUpdatesOnlyObjectsOfItsOwn: mend a finding by a patch of what the product
-// changes, as packages operator/finalizer and operator/status do. A new kind that the product
-// alone writes gets a line above.
+// changes, as package operator/write does. A new kind that the product alone
+// writes gets a line above.
 func TestTheProductUpdatesOnlyObjectsOfItsOwn(t *testing.T) {
 	program, err := reads.Load(t.Context(), "../..", module, "./cmd/...")
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/operator/feed"
-	"github.com/alioth-net/alioth/operator/status"
+	"github.com/alioth-net/alioth/operator/write"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds/ipamapi"
 )
@@ -85,5 +85,5 @@ func (r *Reconciler) create(ctx context.Context, name types.NamespacedName, want
 func (r *Reconciler) report(ctx context.Context, object client.Object, want *content) error {
 	before := object.DeepCopyObject().(client.Object)
 	setStatus(object, want)
-	return status.Patch(ctx, r.Client, before, object)
+	return write.Status(ctx, r.Client, before, object)
 }

@@ -16,7 +16,7 @@ import (
 	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/feed"
-	"github.com/alioth-net/alioth/operator/status"
+	"github.com/alioth-net/alioth/operator/write"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds/ipamapi"
 	"github.com/alioth-net/alioth/store/nodeipam"
@@ -58,8 +58,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	before := object.DeepCopyObject().(client.Object)
 	to := statusOf(object)
 	to.Status, to.AddressPrefixes = d.state, d.prefixes
-	status.SetCondition(&to.Conditions, object.GetGeneration(), v1alpha1.ReadyCondition, d.ready(), d.reason, d.message)
-	return ctrl.Result{}, status.Patch(ctx, r.Client, before, object)
+	write.SetCondition(&to.Conditions, object.GetGeneration(), v1alpha1.ReadyCondition, d.ready(), d.reason, d.message)
+	return ctrl.Result{}, write.Status(ctx, r.Client, before, object)
 }
 
 // statusOf returns the status of a PodNetwork of either group.

@@ -19,9 +19,8 @@ import (
 	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/feed"
-	"github.com/alioth-net/alioth/operator/finalizer"
 	"github.com/alioth-net/alioth/operator/notice"
-	"github.com/alioth-net/alioth/operator/status"
+	"github.com/alioth-net/alioth/operator/write"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds/ipamapi"
 	"github.com/alioth-net/alioth/store/nodeipam"
@@ -63,7 +62,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	// Before the first reservation, so that no pod outlives its instance.
-	if err := finalizer.Ensure(ctx, r.Client, object); err != nil {
+	if err := write.AddFinalizer(ctx, r.Client, object); err != nil {
 		return ctrl.Result{}, err
 	}
 	d, known, err := r.plan(ctx, object)
@@ -71,13 +70,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, err
 	}
 	if d.unused {
-		if had, err := finalizer.Remove(ctx, r.Client, object); had || err != nil {
+		if had, err := write.RemoveFinalizer(ctx, r.Client, object); had || err != nil {
 			return ctrl.Result{}, err
 		}
 	}
 	before := object.DeepCopyObject().(client.Object)
 	setStatus(object, d)
-	if err := status.Patch(ctx, r.Client, before, object); err != nil {
+	if err := write.Status(ctx, r.Client, before, object); err != nil {
 		return ctrl.Result{}, err
 	}
 	if err := r.tellForeign(object, d); err != nil {
@@ -130,7 +129,7 @@ func setStatus(object client.Object, d decision) {
 		to.PodIPAddresses = append(to.PodIPAddresses, one.PodIPAddresses...)
 	}
 	ready := d.state == multitenancyv1alpha1.InstanceReady
-	status.SetCondition(&to.Conditions, object.GetGeneration(), v1alpha1.ReadyCondition, ready, d.reason, d.message)
+	write.SetCondition(&to.Conditions, object.GetGeneration(), v1alpha1.ReadyCondition, ready, d.reason, d.message)
 }
 
 // statusOf returns the status of an instance of either group.

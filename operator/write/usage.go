@@ -1,9 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package usage writes the figures of Subnets and VPCs into objects of their own, so that
-// the nodes, which watch Subnets and VPCs, get no event for each address.
-package usage
+package write
 
 import (
 	"context"
@@ -19,9 +17,10 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// Write writes the figures of a Subnet or VPC, if the Usage that was read differs. The
-// Usage of an ended object of the same name becomes that of its successor.
-func Write(ctx context.Context, c client.Client, kind v1alpha1.UsageKind, of metav1.Object, figures v1alpha1.UsageStatus) error {
+// Usage writes the figures of a Subnet or VPC into an object of their own, if the one that was
+// read differs. So nodes, which watch Subnets and VPCs, get no event for each address. The
+// Usage of an ended object of the same name becomes the Usage of its successor.
+func Usage(ctx context.Context, c client.Client, kind v1alpha1.UsageKind, of metav1.Object, figures v1alpha1.UsageStatus) error {
 	usage := &v1alpha1.Usage{}
 	usage.Name = v1alpha1.UsageName(kind, of.GetName())
 	err := c.Get(ctx, client.ObjectKeyFromObject(usage), usage)
@@ -47,9 +46,9 @@ func Write(ctx context.Context, c client.Client, kind v1alpha1.UsageKind, of met
 	return nil
 }
 
-// Requests requests the Subnet or VPC of a Usage that has changed, if it is of that kind:
+// UsageRequests requests the Subnet or VPC of a Usage that has changed, if it is of that kind:
 // somebody may have changed or deleted it.
-func Requests(kind v1alpha1.UsageKind) func(tx store.ReadTx, old, now *store.Usage) []feed.Request {
+func UsageRequests(kind v1alpha1.UsageKind) func(tx store.ReadTx, old, now *store.Usage) []feed.Request {
 	return func(_ store.ReadTx, old, now *store.Usage) []feed.Request {
 		var all []feed.Request
 		for _, row := range []*store.Usage{old, now} { // a change may have named another object

@@ -1,9 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package publish writes the parameters of admission policies: one AdmissionGrants
-// object for each.
-package publish
+package write
 
 import (
 	"context"
@@ -16,8 +14,8 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
-// Publisher writes AdmissionGrants.
-type Publisher struct {
+// Grants writes the parameters of admission policies: one AdmissionGrants object for each.
+type Grants struct {
 	Client client.Client
 	// Live reads from the API server.
 	Live client.Reader
@@ -25,12 +23,12 @@ type Publisher struct {
 
 // Write writes these grants to the object of that name. Without the object a policy
 // refuses all requests that it matches, so the object exists even without grants.
-func (p Publisher) Write(ctx context.Context, grants *v1alpha1.AdmissionGrants) error {
+func (g Grants) Write(ctx context.Context, grants *v1alpha1.AdmissionGrants) error {
 	object := &v1alpha1.AdmissionGrants{}
-	err := p.Live.Get(ctx, client.ObjectKeyFromObject(grants), object)
+	err := g.Live.Get(ctx, client.ObjectKeyFromObject(grants), object)
 	switch {
 	case apierrors.IsNotFound(err):
-		if err := p.Client.Create(ctx, grants); err != nil {
+		if err := g.Client.Create(ctx, grants); err != nil {
 			return fmt.Errorf("create AdmissionGrants %s: %w", grants.Name, err)
 		}
 		return nil
@@ -42,7 +40,7 @@ func (p Publisher) Write(ctx context.Context, grants *v1alpha1.AdmissionGrants) 
 	if equality.Semantic.DeepEqual(before, object) {
 		return nil
 	}
-	if err := p.Client.Update(ctx, object); err != nil {
+	if err := g.Client.Update(ctx, object); err != nil {
 		return fmt.Errorf("update AdmissionGrants %s: %w", grants.Name, err)
 	}
 	return nil

@@ -1,8 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package status writes the status of objects.
-package status
+package write
 
 import (
 	"context"
@@ -41,10 +40,10 @@ func Readable(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// Patch writes the status of an object if it differs from before, which is the
+// Status writes the status of an object if it differs from before, which is the
 // object as it was read. The patch has the resource version, so that it fails with a
 // conflict if the object has changed. A deleted object is no error.
-func Patch(ctx context.Context, c client.Client, before, object client.Object) error {
+func Status(ctx context.Context, c client.Client, before, object client.Object) error {
 	if equality.Semantic.DeepEqual(before, object) {
 		return nil
 	}
