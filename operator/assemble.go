@@ -17,7 +17,6 @@ import (
 
 	"github.com/alioth-net/alioth/operator/announce"
 	"github.com/alioth-net/alioth/operator/claim"
-	"github.com/alioth-net/alioth/operator/distrust"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/operator/rollcall"
@@ -72,7 +71,7 @@ type parts struct {
 	// resting are addresses that are not assigned for a while after their release.
 	resting *ipam.Resting
 	// reporter reports nodes that are not trusted.
-	reporter *distrust.Reporter
+	reporter *announce.Distrust
 	// calls decides when addresses and VNIs may be chosen.
 	calls *rollcall.Reconciler
 }
@@ -86,7 +85,7 @@ func newParts(env environment, cfg Config, m *metricSet) (*parts, error) {
 	env.events = announce.NewBounded(env.events, env.now, m.withheld.Inc)
 	p := &parts{
 		env: env, cfg: cfg, metrics: m, rows: rows, feed: feed.New(rows, env.log.WithName("feed")), resting: &ipam.Resting{},
-		reporter: &distrust.Reporter{Store: rows, Events: env.events, Metrics: m.distrust},
+		reporter: &announce.Distrust{Store: rows, Events: env.events, Metrics: m.distrust},
 	}
 	p.calls = &rollcall.Reconciler{
 		Client: p.client("rollcall"), Live: env.live, Store: rows, Publish: p.feed.Publish, Distrust: p.reporter, Now: env.now, Every: cfg.RollCallEvery,

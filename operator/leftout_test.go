@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/operator/leftout"
+	"github.com/alioth-net/alioth/operator/announce"
 )
 
 // spoil makes an object one that is left out, as an earlier definition without rules, or a
@@ -49,8 +49,8 @@ func TestTheConditionOfAnObjectTellsThatItIsLeftOut(t *testing.T) {
 		newVPC("blue", []string{"shop"}, "10.0.0.0/16"), ranges("green.net1", "10.0.1.0/28"),
 		newPool("edge", []string{"shop"}, "192.0.2.16-192.0.2.17"), newHostAccess("ports", v1alpha1.HostAccessSpec{AllowedTenants: []string{"shop"}, HostPorts: []string{"8080"}}),
 	}
-	if len(objects) != len(leftout.Kinds())-1 {
-		t.Errorf("%d objects for %d kinds, of which Networks are always read", len(objects), len(leftout.Kinds()))
+	if len(objects) != len(announce.LeftOutKinds())-1 {
+		t.Errorf("%d objects for %d kinds, of which Networks are always read", len(objects), len(announce.LeftOutKinds()))
 	}
 	for _, restarts := range []bool{false, true} {
 		w := newWorld(t)

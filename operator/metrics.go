@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/alioth-net/alioth/api/version"
-	"github.com/alioth-net/alioth/operator/distrust"
+	"github.com/alioth-net/alioth/operator/announce"
 	"github.com/alioth-net/alioth/operator/pod"
 )
 
@@ -19,7 +19,7 @@ type metricSet struct {
 	leader   prometheus.Gauge
 	terms    prometheus.Counter
 	pods     *pod.Metrics
-	distrust *distrust.Metrics
+	distrust *announce.DistrustMetrics
 	writes   *writes
 	withheld prometheus.Counter
 }
@@ -47,7 +47,7 @@ func newMetrics(s *state) (*metricSet, error) {
 	}, func() float64 { return 1 })
 	var podsErr, distrustErr, writesErr error
 	m.pods, podsErr = pod.NewMetrics(m.registry)
-	m.distrust, distrustErr = distrust.NewMetrics(m.registry)
+	m.distrust, distrustErr = announce.NewDistrustMetrics(m.registry)
 	m.writes, writesErr = newWrites(m.registry)
 	return m, errors.Join(podsErr, distrustErr, writesErr,
 		m.registry.Register(m.leader), m.registry.Register(m.terms), m.registry.Register(m.withheld), m.registry.Register(picture{s}), m.registry.Register(build))

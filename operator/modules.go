@@ -20,7 +20,6 @@ import (
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/hostaccess"
 	"github.com/alioth-net/alioth/operator/hostlink"
-	"github.com/alioth-net/alioth/operator/leftout"
 	"github.com/alioth-net/alioth/operator/netservice"
 	"github.com/alioth-net/alioth/operator/network"
 	"github.com/alioth-net/alioth/operator/node"
@@ -89,7 +88,7 @@ func announcements() module {
 		register: func(p *parts) error {
 			announce.Subscribe(p.feed, p.env.events, p.env.leading)
 			announce.LeftOut(p.feed, p.env.events, p.env.leading)
-			return leftout.Register(p.env.controllers, p.feed, &leftout.Reconciler{Client: p.client("leftout"), Feed: p.feed})
+			return announce.RegisterLeftOut(p.env.controllers, p.feed, &announce.LeftOutReconciler{Client: p.client("leftout"), Feed: p.feed})
 		},
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/announce"
 	"github.com/alioth-net/alioth/operator/claim"
-	"github.com/alioth-net/alioth/operator/distrust"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds/core"
@@ -30,7 +30,7 @@ type Reconciler struct {
 	Store   *store.Store
 	Claimer *claim.Claimer
 	// Distrust reports addresses that do not count.
-	Distrust *distrust.Reporter
+	Distrust *announce.Distrust
 }
 
 // Register adds the controller.

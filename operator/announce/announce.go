@@ -1,14 +1,15 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package announce writes events for changes of objects' conditions, so that
-// `kubectl describe` and `kubectl events` show when they changed. The controllers of
-// pods and nodes write their own events.
+// Package announce has all that the operator tells people by events: the events for changes of
+// objects' conditions, so that `kubectl describe` and `kubectl events` show when they changed,
+// the bounds of all events, the memory of those that are written once, and the events about
+// rejected data of nodes. Of objects that the store leaves out it tells in events and in
+// conditions. The controllers of pods and nodes write their own events.
 package announce
 
 import (
 	"cmp"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -39,55 +40,6 @@ func Subscribe(f *feed.Feed, recorder events.EventRecorder, leading <-chan struc
 			recorder.Eventf(n.about, nil, n.level, n.reason, "Check", "%s", n.message)
 		}
 	})
-}
-
-// LeftOut announces objects that the store leaves out, by an event on the object. Those that
-// were left out before leading was closed are announced with the first change after that.
-func LeftOut(f *feed.Feed, recorder events.EventRecorder, leading <-chan struct{}) {
-	l := &leftOut{recorder: recorder, leading: leading}
-	f.OnLeftOut(l.add)
-	f.Subscribe(func(feed.Change) { l.flush() })
-}
-
-// leftOut keeps what is to be announced until this process leads.
-type leftOut struct {
-	recorder events.EventRecorder
-	leading  <-chan struct{}
-
-	mu      sync.Mutex
-	waiting map[string]descriptor.LeftOut
-}
-
-// add takes an object. A conflict may be over with the next event, and the conditions of the
-// kind tell of one that lasts.
-func (l *leftOut) add(one descriptor.LeftOut) {
-	if one.Reason == descriptor.Conflict {
-		return
-	}
-	l.mu.Lock()
-	if l.waiting == nil {
-		l.waiting = map[string]descriptor.LeftOut{}
-	}
-	l.waiting[one.Object()] = one // of each object the last cause
-	l.mu.Unlock()
-	l.flush()
-}
-
-// flush writes the events if this process leads.
-func (l *leftOut) flush() {
-	select {
-	case <-l.leading:
-	default:
-		return // the leader announces them
-	}
-	l.mu.Lock()
-	list := l.waiting
-	l.waiting = nil
-	l.mu.Unlock()
-	for _, one := range list {
-		l.recorder.Eventf(about(one.Kind, one.ID), nil, corev1.EventTypeWarning, v1alpha1.ObjectLeftOutReason, "Read",
-			"Alioth leaves this object out: %s; correct or delete it", one.Why)
-	}
 }
 
 // noticesOf returns the events for a change: those of conditions with a new reason. A

@@ -15,7 +15,6 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/feed"
-	"github.com/alioth-net/alioth/operator/leftout"
 	"github.com/alioth-net/alioth/operator/vpc"
 	"github.com/alioth-net/alioth/operator/write"
 	"github.com/alioth-net/alioth/store"
@@ -57,9 +56,9 @@ func (r *Reconciler) check(ctx context.Context, name string) error {
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, pool); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	row := leftout.Row(vpcs.ExternalPool, pool)
+	row := feed.Row(vpcs.ExternalPool, pool)
 	if row == nil {
-		return nil // package leftout tells that
+		return nil // package announce tells that
 	}
 	var d decision
 	r.Store.View(func(tx store.ReadTx) { d = decide(tx, row, r.Rules) })

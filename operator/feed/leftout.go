@@ -6,7 +6,9 @@ package feed
 import (
 	"sync"
 
+	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
+	"github.com/alioth-net/alioth/store/kube"
 )
 
 // leftOut has the objects that the store does not have as the API has them.
@@ -70,4 +72,35 @@ func (f *Feed) LeftOut() []descriptor.LeftOut {
 		list = append(list, one)
 	}
 	return list
+}
+
+// Row returns the row of an object, nil if the object is left out. An object that is being
+// deleted is let go also if it contradicts itself.
+func Row[O kube.Object, R any](kind descriptor.Of[O, R], object O) *R {
+	row, err := kind.Convert(object)
+	if err != nil || row == nil || kind.Check(row) != nil && object.GetDeletionTimestamp() == nil {
+		return nil
+	}
+	return row
+}
+
+// Leaving returns the objects of a kind that are left out and are being deleted, as requests to the
+// controller of the kind. The store has no event of them, and their finalizer has to go.
+func (f *Feed) Leaving(kind *descriptor.Kind) (all []Request) {
+	for _, one := range f.LeftOut() {
+		all = append(all, leaving(&one, kind)...)
+	}
+	return all
+}
+
+// OnLeaving requests them as they come.
+func OnLeaving(kind *descriptor.Kind) Mapper {
+	return On(func(_ store.ReadTx, _, now *descriptor.LeftOut) []Request { return leaving(now, kind) })
+}
+
+func leaving(one *descriptor.LeftOut, kind *descriptor.Kind) []Request {
+	if one == nil || !one.Deleting || one.Kind != kind {
+		return nil
+	}
+	return []Request{Now(one.Namespace, one.Name)}
 }

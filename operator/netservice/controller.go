@@ -22,8 +22,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/alioth-net/alioth/operator/announce"
 	"github.com/alioth-net/alioth/operator/feed"
-	"github.com/alioth-net/alioth/operator/notice"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/tenancy"
 )
@@ -53,7 +53,7 @@ type Reconciler struct {
 	// tracker knows which writes of slices the informers have not seen yet.
 	tracker *endpointsliceutil.EndpointSliceTracker
 	wrote   wrote
-	board   notice.Board
+	board   announce.Board
 }
 
 // New returns a reconciler.

@@ -14,7 +14,6 @@ import (
 
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/operator/feed"
-	"github.com/alioth-net/alioth/operator/leftout"
 	"github.com/alioth-net/alioth/operator/write"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
@@ -46,9 +45,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := write.AddFinalizer(ctx, r.Client, net); err != nil {
 		return ctrl.Result{}, err
 	}
-	row := leftout.Row(vpcs.Network, net)
+	row := feed.Row(vpcs.Network, net)
 	if row == nil {
-		return ctrl.Result{}, nil // package leftout tells that
+		return ctrl.Result{}, nil // package announce tells that
 	}
 	var d decision
 	r.Store.View(func(tx store.ReadTx) {

@@ -8,7 +8,6 @@ import (
 
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/operator/feed"
-	"github.com/alioth-net/alioth/operator/leftout"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
 )
@@ -17,9 +16,9 @@ import (
 // of the same name and tenant, its VPC, a subnet of that, its namespace, or its users.
 func source(f *feed.Feed) *feed.Source {
 	return feed.NewSource(f, func(tx store.ReadTx) []feed.Request {
-		return append(everything(tx), leftout.Leaving(f, vpcs.Network.Kind)...)
+		return append(everything(tx), f.Leaving(vpcs.Network.Kind)...)
 	},
-		leftout.OnLeaving(vpcs.Network.Kind),
+		feed.OnLeaving(vpcs.Network.Kind),
 		feed.On(func(tx store.ReadTx, old, now *store.Network) []feed.Request {
 			requests := of(store.NetworkByTenantName(tx, feed.Either(old, now).Tenant, feed.Either(old, now).Name))
 			return append(requests, feed.Now(feed.Either(old, now).Namespace, feed.Either(old, now).Name))

@@ -19,11 +19,10 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/alioth-net/alioth/operator/announce"
 	"github.com/alioth-net/alioth/operator/claim"
-	"github.com/alioth-net/alioth/operator/distrust"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/ipam"
-	"github.com/alioth-net/alioth/operator/notice"
 	"github.com/alioth-net/alioth/operator/rollcall"
 	"github.com/alioth-net/alioth/store"
 )
@@ -42,8 +41,8 @@ type Reconciler struct {
 	// DefaultVPC is the name of the default VPC.
 	DefaultVPC string
 	// Distrust tells of addresses that are not believed, each once.
-	Distrust *distrust.Reporter
-	told     notice.Board
+	Distrust *announce.Distrust
+	told     announce.Board
 }
 
 // Register adds the controller.

@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/operator/distrust"
+	"github.com/alioth-net/alioth/operator/announce"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/replies"
@@ -49,7 +49,7 @@ type Reconciler struct {
 	// Publish notifies other controllers of changes without an event of the API.
 	Publish func(feed.Change)
 	// Distrust reports nodes that are not trusted.
-	Distrust *distrust.Reporter
+	Distrust *announce.Distrust
 	Now      func() time.Time
 	// Every is the least time between two calls.
 	Every time.Duration

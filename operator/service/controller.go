@@ -22,10 +22,10 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/alioth-net/alioth/operator/announce"
 	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/ipam"
-	"github.com/alioth-net/alioth/operator/notice"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/tenancy"
 )
@@ -46,7 +46,7 @@ type Reconciler struct {
 
 	// refused are the Services with refusals. They are checked again after a change that
 	// may help.
-	refused notice.Board
+	refused announce.Board
 	shares  *shares
 }
 

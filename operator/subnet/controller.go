@@ -15,7 +15,6 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/feed"
-	"github.com/alioth-net/alioth/operator/leftout"
 	"github.com/alioth-net/alioth/operator/write"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
@@ -46,9 +45,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := write.AddFinalizer(ctx, r.Client, subnet); err != nil {
 		return ctrl.Result{}, err
 	}
-	row := leftout.Row(vpcs.Subnet, subnet)
+	row := feed.Row(vpcs.Subnet, subnet)
 	if row == nil {
-		return ctrl.Result{}, nil // package leftout tells that
+		return ctrl.Result{}, nil // package announce tells that
 	}
 	d, known, err := r.decide(row)
 	if err != nil || !known {
@@ -98,9 +97,9 @@ func (r *Reconciler) decide(row *store.Subnet) (d decision, known bool, err erro
 // when the VPC or one of them changes, because it may have caused a conflict.
 func source(f *feed.Feed) *feed.Source {
 	return feed.NewSource(f, func(tx store.ReadTx) []feed.Request {
-		return append(everything(tx), leftout.Leaving(f, vpcs.Subnet.Kind)...)
+		return append(everything(tx), f.Leaving(vpcs.Subnet.Kind)...)
 	},
-		leftout.OnLeaving(vpcs.Subnet.Kind),
+		feed.OnLeaving(vpcs.Subnet.Kind),
 		feed.On(func(tx store.ReadTx, old, now *store.Subnet) []feed.Request {
 			if old != nil && now != nil && sameRanges(old, now) {
 				return []feed.Request{feed.Now("", now.Name)}

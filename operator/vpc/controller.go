@@ -19,7 +19,6 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/operator/feed"
-	"github.com/alioth-net/alioth/operator/leftout"
 	"github.com/alioth-net/alioth/operator/write"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
@@ -62,9 +61,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 }
 
 func (r *Reconciler) carryOut(ctx context.Context, vpc *v1alpha1.VPC) error {
-	row := leftout.Row(vpcs.VPC, vpc)
+	row := feed.Row(vpcs.VPC, vpc)
 	if row == nil {
-		return nil // package leftout tells that
+		return nil // package announce tells that
 	}
 	d, err := r.claim(ctx, row)
 	if err != nil {

@@ -6,7 +6,6 @@ package vpc
 import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/feed"
-	"github.com/alioth-net/alioth/operator/leftout"
 	"github.com/alioth-net/alioth/operator/write"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
@@ -16,9 +15,9 @@ import (
 // VPCs when a ServiceCIDR changes, and the default VPC when a node changes.
 func source(f *feed.Feed, defaultVPC string) *feed.Source {
 	return feed.NewSource(f, func(tx store.ReadTx) []feed.Request {
-		return append(everything(tx), leftout.Leaving(f, vpcs.VPC.Kind)...)
+		return append(everything(tx), f.Leaving(vpcs.VPC.Kind)...)
 	},
-		leftout.OnLeaving(vpcs.VPC.Kind),
+		feed.OnLeaving(vpcs.VPC.Kind),
 		feed.On(func(_ store.ReadTx, old, now *store.VPC) []feed.Request {
 			return []feed.Request{feed.Now("", feed.Either(old, now).Name)}
 		}),

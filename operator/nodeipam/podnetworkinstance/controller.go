@@ -18,8 +18,8 @@ import (
 	acnv1alpha1 "github.com/alioth-net/alioth/api/acn/v1alpha1"
 	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/operator/announce"
 	"github.com/alioth-net/alioth/operator/feed"
-	"github.com/alioth-net/alioth/operator/notice"
 	"github.com/alioth-net/alioth/operator/write"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds/ipamapi"
@@ -39,7 +39,7 @@ type Reconciler struct {
 
 	// keeps is true once the API has kept reservations.
 	keeps   bool
-	noticed notice.Board
+	noticed announce.Board
 }
 
 // tryForeign is how often the operator tries whether the API keeps reservations by now: nobody

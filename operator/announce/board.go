@@ -1,9 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package notice remembers which refusals of an object were reported, so that each is
-// one event, however often a controller examines the object.
-package notice
+package announce
 
 import (
 	"maps"
@@ -15,7 +13,8 @@ import (
 	"github.com/alioth-net/alioth/store/tenancy"
 )
 
-// Board has the last refusals of each object. The zero value is empty. It needs no
+// Board remembers the last refusals of each object that were reported, so that each is one
+// event, however often a controller examines the object. The zero value is empty. It needs no
 // persistence: after a restart all events are written once more.
 type Board struct {
 	mu sync.Mutex

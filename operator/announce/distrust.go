@@ -1,9 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package distrust reports rejected data that was written with a node's token
-// (docs/design/011): by an event of the Node and a metric.
-package distrust
+package announce
 
 import (
 	"fmt"
@@ -17,11 +15,11 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// Metrics counts rejected data. The nil value counts nothing.
-type Metrics struct{ total *prometheus.CounterVec }
+// DistrustMetrics counts rejected data. The nil value counts nothing.
+type DistrustMetrics struct{ total *prometheus.CounterVec }
 
-// NewMetrics creates and registers the metrics.
-func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
+// NewDistrustMetrics creates and registers the metrics.
+func NewDistrustMetrics(registry prometheus.Registerer) (*DistrustMetrics, error) {
 	total := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "alioth_operator_distrusted_total",
 		Help: "What was written in the name of a node and is not believed, by node and by the reason of the node's event.",
@@ -29,18 +27,19 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	if err := registry.Register(total); err != nil {
 		return nil, fmt.Errorf("register the count of what is not believed: %w", err)
 	}
-	return &Metrics{total}, nil
+	return &DistrustMetrics{total}, nil
 }
 
-// Reporter reports problems of nodes. The nil value reports nothing.
-type Reporter struct {
+// Distrust reports rejected data that was written with a node's token (docs/design/011): by
+// an event of the Node and a metric. The nil value reports nothing.
+type Distrust struct {
 	Store   *store.Store
 	Events  events.EventRecorder
-	Metrics *Metrics
+	Metrics *DistrustMetrics
 }
 
 // Report counts, and writes a Warning event of the Node if there is one.
-func (r *Reporter) Report(node, reason, note string) {
+func (r *Distrust) Report(node, reason, note string) {
 	if r == nil {
 		return
 	}

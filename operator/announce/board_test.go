@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package notice_test
+package announce
 
 import (
 	"slices"
@@ -9,12 +9,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/alioth-net/alioth/operator/notice"
 	"github.com/alioth-net/alioth/store/tenancy"
 )
 
 func TestARefusalIsNewsOncePerLifeOfItsObject(t *testing.T) {
-	var board notice.Board
+	var board Board
 	name := types.NamespacedName{Namespace: "blue", Name: "web"}
 	first, second := tenancy.Refusal{Reason: "First", Message: "a"}, tenancy.Refusal{Reason: "Second", Message: "b"}
 	changed := tenancy.Refusal{Reason: "First", Message: "c"}
