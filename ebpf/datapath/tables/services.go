@@ -9,7 +9,6 @@ import (
 
 	"github.com/alioth-net/alioth/ebpf/bpf"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
-	"github.com/alioth-net/alioth/ebpf/datapath/tables/maglev"
 )
 
 // entriesLeftOut is ENTRIES_LEFT_OUT in types_service.h.
@@ -76,7 +75,7 @@ func serviceKey(s state.Service) bpf.AliothServiceKey {
 // addChoice writes how a new flow selects one of the backends. The lookup table of a
 // service that is in have is taken from there.
 func (t *Rows) addChoice(id uint32, backends []bpf.AliothBackend, of state.Service, have *Rows) {
-	entries := maglev.Entries(len(backends))
+	entries := lookupEntries(len(backends))
 	row := bpf.AliothChoice{Entries: uint32(entries), Affinity: uint32(of.Affinity / time.Second)}
 	if of.LeftOut {
 		row.Entries = entriesLeftOut
@@ -97,7 +96,7 @@ func (t *Rows) addChoice(id uint32, backends []bpf.AliothBackend, of state.Servi
 	if known {
 		return
 	}
-	for part, slots := range slices.Collect(slices.Chunk(maglev.Slots(backends, entries), aliothMaglevPart)) {
+	for part, slots := range slices.Collect(slices.Chunk(lookupSlots(backends, entries), aliothMaglevPart)) {
 		var row bpf.AliothMaglev
 		copy(row.Slot[:], slots)
 		rows[bpf.AliothMaglevKey{Service: id, Part: uint32(part)}] = row

@@ -11,7 +11,6 @@ import (
 	"github.com/alioth-net/alioth/ebpf/bpf"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/ebpf/datapath/state/statetest"
-	"github.com/alioth-net/alioth/ebpf/datapath/tables/maglev"
 )
 
 func TestTheMapsOfServicesAreAsLargeAsSaid(t *testing.T) {
@@ -28,7 +27,7 @@ func TestTheMapsOfServicesAreAsLargeAsSaid(t *testing.T) {
 	}
 	// The limit on the number of backends then implies this limit.
 	for n := range state.MaxBackends + 1 {
-		if parts, share := lookupParts(maglev.Entries(n)), n*maxMaglevParts/state.MaxAllBackends; parts > share {
+		if parts, share := lookupParts(lookupEntries(n)), n*maxMaglevParts/state.MaxAllBackends; parts > share {
 			t.Errorf("the lookup table of %d backends takes %d rows, more than %d", n, parts, share)
 		}
 	}

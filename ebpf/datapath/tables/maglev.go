@@ -1,9 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package maglev computes the lookup tables by which programs select a backend for the first
-// packet of a flow. It is pure.
-package maglev
+package tables
 
 import (
 	"encoding/binary"
@@ -20,10 +18,10 @@ var lookupSizes = []int{251, 509, 1021, 4093, 16381, 65521}
 // the flows than another.
 const entriesPerBackend = 64
 
-// Entries is the length of the lookup table of a service with so many
+// lookupEntries returns the length of the lookup table of a service with so many
 // backends: a prime, and 0 where there is nothing to choose. It takes 2 bytes of
 // kernel memory per entry.
-func Entries(backends int) int {
+func lookupEntries(backends int) int {
 	if backends < 2 {
 		return 0
 	}
@@ -35,14 +33,15 @@ func Entries(backends int) int {
 	return lookupSizes[len(lookupSizes)-1]
 }
 
-// Slots fills a lookup table with slots of backends, as in Eisenbud et al.,
+// lookupSlots fills a lookup table, by which programs select a backend for the first packet of
+// a flow, with slots of backends, as in Eisenbud et al.,
 // "Maglev: A Fast and Reliable Software Network Load Balancer", NSDI 2016, section 3.4,
 // all weights equal: each backend has its own permutation of the entries, and in turns
 // each takes the first free entry of its permutation. So two backends differ by one
 // entry at most, and when one is removed nearly all entries of the others stay. Every
 // node computes the same table. entries must be a prime above the number of backends,
 // or 0.
-func Slots(backends []bpf.AliothBackend, entries int) []uint16 {
+func lookupSlots(backends []bpf.AliothBackend, entries int) []uint16 {
 	if entries == 0 {
 		return nil
 	}

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package maglev
+package tables
 
 import (
 	"fmt"
@@ -27,7 +27,7 @@ func hostsOf(n int) []bpf.AliothBackend {
 func TestALookupTableServesAllBackendsAlike(t *testing.T) {
 	for _, n := range []int{2, 3, 4, 7, 8, 15, 64, 250, 255, state.MaxBackends} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			entries := Entries(n)
+			entries := lookupEntries(n)
 			if !big.NewInt(int64(entries)).ProbablyPrime(0) {
 				t.Errorf("%d entries are no prime", entries)
 			}
@@ -35,7 +35,7 @@ func TestALookupTableServesAllBackendsAlike(t *testing.T) {
 				t.Errorf("%d entries are few for %d backends", entries, n)
 			}
 			share := make([]int, n)
-			for _, slot := range Slots(hostsOf(n), entries) {
+			for _, slot := range lookupSlots(hostsOf(n), entries) {
 				share[slot]++
 			}
 			if least, most := slices.Min(share), slices.Max(share); most > least+1 {
@@ -48,12 +48,12 @@ func TestALookupTableServesAllBackendsAlike(t *testing.T) {
 func TestALookupTableKeepsNearlyAllWhenABackendGoes(t *testing.T) {
 	for _, n := range []int{3, 4, 20, 100, 500, state.MaxBackends} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			hosts, entries := hostsOf(n), Entries(n)
-			before := Slots(hosts, entries)
+			hosts, entries := hostsOf(n), lookupEntries(n)
+			before := lookupSlots(hosts, entries)
 			gone := n / 2
 			left := slices.Delete(slices.Clone(hosts), gone, gone+1)
 			moved := 0
-			for entry, slot := range Slots(left, entries) {
+			for entry, slot := range lookupSlots(left, entries) {
 				if was := before[entry]; int(was) != gone && hosts[was] != left[slot] {
 					moved++
 				}
@@ -68,7 +68,7 @@ func TestALookupTableKeepsNearlyAllWhenABackendGoes(t *testing.T) {
 
 func TestThereIsNothingToLookUpWhereThereIsNoChoice(t *testing.T) {
 	for n := range 2 {
-		if entries := Entries(n); entries != 0 || len(Slots(hostsOf(n), entries)) != 0 {
+		if entries := lookupEntries(n); entries != 0 || len(lookupSlots(hostsOf(n), entries)) != 0 {
 			t.Errorf("%d backends have a table of %d entries", n, entries)
 		}
 	}
