@@ -137,18 +137,6 @@ func TestClusterDNSIsReachedByBothFamiliesAndTheAPIByServiceUnlessToldOtherwise(
 	}
 }
 
-func TestTheReferenceNetworkHasARangePerNodeAndFamily(t *testing.T) {
-	raw, err := bridgeConflist(podRanges(2))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{`"10.244.2.0/24"`, `"fd44:0:0:2::/64"`, `"0.0.0.0/0"`, `"::/0"`, `"host-local"`} {
-		if !strings.Contains(string(raw), want) {
-			t.Errorf("%s is missing in:\n%s", want, raw)
-		}
-	}
-}
-
 func TestTheContainerToSignalIsTheNamedOrTheFirstAndRuns(t *testing.T) {
 	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 	pod := &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{

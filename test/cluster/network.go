@@ -39,6 +39,16 @@ func (c *Cluster) network(ctx context.Context, o Options, p parts) error {
 	return c.installDNS(ctx, o)
 }
 
+// configureBridges connects the pods by plugins of the CNI project.
+func (c *Cluster) configureBridges() error {
+	c.progress("configuring the plugins bridge and host-local")
+	var nodes []addons.Bridge
+	for _, n := range c.Nodes() {
+		nodes = append(nodes, addons.Bridge{Machine: c.machine(n.Name), NetNS: c.NodeNetNS(n.Name), IPv4: n.IPv4, IPv6: n.IPv6})
+	}
+	return addons.ConfigureBridges(nodes)
+}
+
 // installDNS applies the cluster's DNS and, unless it may come later, waits for it.
 func (c *Cluster) installDNS(ctx context.Context, o Options) error {
 	dns4, dns6 := clusterDNS()

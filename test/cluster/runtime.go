@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/alioth-net/alioth/test/cluster/addons"
 	"github.com/alioth-net/alioth/test/cluster/node"
 	"github.com/alioth-net/alioth/test/cluster/objects"
 	"github.com/alioth-net/alioth/test/cluster/process"
@@ -32,7 +33,7 @@ func (c *Cluster) startRuntime(ctx context.Context, nodeName string, p parts, ex
 	defer cancel()
 	runtime := node.Runtime{Bin: p.containerd, Minor: c.Versions().Containerd, Sandbox: images.Pause}
 	if runtime.NeedsLoopback() && !c.isGuest(nodeName) {
-		if err := copyProgram(filepath.Join(pluginDir, "loopback"), c.machine(nodeName).Path("cni-bin", "loopback")); err != nil {
+		if err := addons.InstallPlugin(c.machine(nodeName), "loopback"); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@
 package cluster
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,6 +35,21 @@ type State struct {
 	// Hosts are the names given to AddHost.
 	Hosts []string `json:"hosts,omitempty"`
 }
+
+// Versions are the minor versions of what a lab runs, for example 1.35. An empty one is the
+// version that the pins of test/cluster have in their go.mod.
+type Versions struct {
+	// Kubernetes is the version of the control plane and of kubectl.
+	Kubernetes string `json:"kubernetes,omitempty"`
+	// Kubelet is Kubernetes where it is empty.
+	Kubelet    string `json:"kubelet,omitempty"`
+	Containerd string `json:"containerd,omitempty"`
+}
+
+func (v Versions) kubelet() string { return cmp.Or(v.Kubelet, v.Kubernetes) }
+
+// Versions returns the versions that the lab was brought up with.
+func (c *Cluster) Versions() Versions { return c.state.get().Versions }
 
 // Daemon is one long-running process of the lab.
 type Daemon struct {

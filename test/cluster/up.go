@@ -100,6 +100,21 @@ func (o *Options) setDefaults(root string) {
 	}
 }
 
+// setVersions completes the options. A lab keeps the versions that it came up with: its
+// kubelets and the data of its containerd do not change versions while pods run.
+func (o *Options) setVersions(found bool, old Versions) error {
+	switch {
+	case o.Versions != (Versions{}) && o.Topology.Guests > 0:
+		return fmt.Errorf("the lab with virtual machines has the default versions only")
+	case !found || o.Versions == old:
+		return nil
+	case o.Versions != (Versions{}):
+		return fmt.Errorf("a lab with the versions %+v is here already, which cannot become one with %+v: run first: make down", old, o.Versions)
+	}
+	o.Versions = old
+	return nil
+}
+
 // claim makes this lab the owner of its names on the host, or continues one
 // that matches. Only afterwards does anything come into being on the host.
 func (c *Cluster) claim(ctx context.Context, o Options, found bool) error {

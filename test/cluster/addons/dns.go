@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package addons holds what every cluster of the lab runs besides Kubernetes
-// itself.
+// Package addons has the parts of a lab beside Kubernetes and Alioth: the cluster's DNS, and
+// the plugins of the CNI project with a network that they make.
 package addons
 
 import (

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cluster
+package addons
 
 import (
 	"encoding/json"
@@ -16,22 +16,31 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"github.com/alioth-net/alioth/test/cluster/node"
 	"github.com/alioth-net/alioth/test/cluster/process"
 )
 
 // pluginDir is where Debian's containernetworking-plugins puts its binaries.
 const pluginDir = "/usr/lib/cni"
 
-// configureBridges gives every node a bridge with a range of its own and
+// Bridge is a node whose pods the plugins bridge and host-local of the CNI project connect.
+type Bridge struct {
+	Machine node.Machine
+	// NetNS is the file of the node's network namespace.
+	NetNS string
+	// IPv4 and IPv6 are the addresses of the node in the underlay.
+	IPv4, IPv6 netip.Addr
+}
+
+// ConfigureBridges gives every node a bridge with a range of its own and
 // routes to the other nodes' ranges.
-func (c *Cluster) configureBridges() error {
-	c.progress("configuring the plugins bridge and host-local")
-	for i, n := range c.Nodes() {
-		if err := c.configureBridge(n.Name, i+1); err != nil {
-			return fmt.Errorf("configure the bridge of %s: %w", n.Name, err)
+func ConfigureBridges(nodes []Bridge) error {
+	for i := range nodes {
+		if err := nodes[i].configure(i + 1); err != nil {
+			return fmt.Errorf("configure the bridge of %s: %w", nodes[i].Machine.Name, err)
 		}
-		if err := c.routePods(n.Name); err != nil {
-			return fmt.Errorf("route pods on %s: %w", n.Name, err)
+		if err := routePods(nodes, i); err != nil {
+			return fmt.Errorf("route pods on %s: %w", nodes[i].Machine.Name, err)
 		}
 	}
 	return nil
@@ -45,10 +54,10 @@ func podRanges(i int) []netip.Prefix {
 	}
 }
 
-func (c *Cluster) configureBridge(nodeName string, i int) error {
-	machine := c.machine(nodeName)
+// configure installs the plugins on node i, and their configuration.
+func (b *Bridge) configure(i int) error {
 	for _, plugin := range []string{"bridge", "host-local"} {
-		if err := copyProgram(filepath.Join(pluginDir, plugin), machine.Path("cni-bin", plugin)); err != nil {
+		if err := InstallPlugin(b.Machine, plugin); err != nil {
 			return err
 		}
 	}
@@ -57,7 +66,7 @@ func (c *Cluster) configureBridge(nodeName string, i int) error {
 		return err
 	}
 	// containerd reads the folder whenever it changes: no half-written file.
-	file := machine.Path("cni-conf", "10-bridge.conflist")
+	file := b.Machine.Path("cni-conf", "10-bridge.conflist")
 	if err := os.WriteFile(file+".new", raw, 0o644); err != nil {
 		return fmt.Errorf("write the network configuration: %w", err)
 	}
@@ -91,13 +100,13 @@ func bridgeConflist(ranges []netip.Prefix) ([]byte, error) {
 }
 
 // routePods routes the other nodes' pod ranges on one node.
-func (c *Cluster) routePods(nodeName string) error {
+func routePods(nodes []Bridge, one int) error {
 	return process.OnThread(func() error {
-		if err := (process.Space{Net: c.NodeNetNS(nodeName)}).Enter(); err != nil {
+		if err := (process.Space{Net: nodes[one].NetNS}).Enter(); err != nil {
 			return err
 		}
-		for i, other := range c.Nodes() {
-			if other.Name == nodeName {
+		for i, other := range nodes {
+			if i == one {
 				continue
 			}
 			for _, r := range podRanges(i + 1) {
@@ -115,15 +124,15 @@ func (c *Cluster) routePods(nodeName string) error {
 	})
 }
 
-// copyProgram copies an executable to a new file; an existing one is kept, as
+// InstallPlugin copies a plugin of the CNI project to a node. An existing file is kept, as
 // a running program cannot be overwritten.
-func copyProgram(from, to string) error {
-	in, err := os.Open(from)
+func InstallPlugin(machine node.Machine, plugin string) error {
+	in, err := os.Open(filepath.Join(pluginDir, plugin))
 	if err != nil {
 		return fmt.Errorf("open a plugin: %w", err)
 	}
 	defer in.Close()
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
+	out, err := os.OpenFile(machine.Path("cni-bin", plugin), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
 	if errors.Is(err, fs.ErrExist) {
 		return nil
 	}
