@@ -18,7 +18,6 @@ import (
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/test/bench/figures"
 	"github.com/alioth-net/alioth/test/bench/metrics"
-	"github.com/alioth-net/alioth/test/bench/removal"
 	"github.com/alioth-net/alioth/test/bench/runtimelog"
 	"github.com/alioth-net/alioth/test/cluster"
 	"github.com/alioth-net/alioth/test/cluster/underlay"
@@ -123,7 +122,7 @@ func (b *Bench) measureWave(ctx context.Context, round int, c *crowd, rows []*fi
 func awaitRemoval(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, setUpTime)
 	defer cancel()
-	return removal.Await(ctx)
+	return namespacesRemoved(ctx)
 }
 
 // printAdds prints what the daemons did for ADDs between two readings.

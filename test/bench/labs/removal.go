@@ -1,12 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package removal waits until the kernel has removed network namespaces.
-//
-// The kernel removes a namespace some time after its last user is gone, many of them at
-// once, and holds its lock of all devices while it does. A measurement that begins
-// earlier waits for that lock on account of the one before it.
-package removal
+package labs
 
 import (
 	"context"
@@ -21,13 +16,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
+// pause is the time between two looks at the devices.
 const pause = 10 * time.Millisecond
 
-// Await returns when the kernel has removed the devices of every network namespace whose
-// last user is gone by now, or when ctx ends, with its error. The kernel removes
-// namespaces in the order of their ends. So Await ends one that has one end of a pair of
-// devices, and waits until the other end is gone.
-func Await(ctx context.Context) error {
+// namespacesRemoved returns when the kernel has removed the devices of every network namespace
+// whose last user is gone by now, or when ctx ends, with its error. The kernel removes a
+// namespace some time after its last user is gone, many of them at once, and holds its lock of
+// all devices while it does. A measurement that begins earlier waits for that lock on account
+// of the one before it. The kernel removes namespaces in the order of their ends. So
+// namespacesRemoved ends one that has one end of a pair of devices, and waits until the other end is
+// gone.
+func namespacesRemoved(ctx context.Context) error {
 	stays, err := newNamespace()
 	if err != nil {
 		return err

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package removal_test
+package labs
 
 import (
 	"fmt"
@@ -12,7 +12,6 @@ import (
 	"github.com/alioth-net/alioth/cnid/netns"
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 	"github.com/alioth-net/alioth/ebpf/netlinkdump"
-	"github.com/alioth-net/alioth/test/bench/removal"
 )
 
 // TestNamespacesThatEndedBeforeAreRemoved ends many namespaces, each with a peer of a
@@ -23,7 +22,7 @@ func TestNamespacesThatEndedBeforeAreRemoved(t *testing.T) {
 	for i := range many {
 		endPod(t, node, fmt.Sprintf("peer%d", i))
 	}
-	if err := removal.Await(t.Context()); err != nil {
+	if err := namespacesRemoved(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	node.Do(t, func() error {
