@@ -15,6 +15,7 @@ import (
 
 	"github.com/alioth-net/alioth/test/api/apiserver"
 	"github.com/alioth-net/alioth/test/bench/scale"
+	"github.com/alioth-net/alioth/test/bench/scale/transport"
 	"github.com/alioth-net/alioth/test/needs"
 	"github.com/alioth-net/alioth/test/waits"
 )
@@ -67,7 +68,7 @@ func planned(ctx context.Context, t *testing.T, lab *scale.Lab) {
 // checkCounts compares the events of kinds. The operator's questions are left out, and the
 // lists by which they are answered: it repeats them when it was elected again, as may happen
 // on a busy machine.
-func checkCounts(t *testing.T, node int, got scale.Counts, want map[string]int) {
+func checkCounts(t *testing.T, node int, got transport.Counts, want map[string]int) {
 	t.Helper()
 	for resource, received := range got {
 		if resource != "rollcalls" && received.Events != want[resource] {

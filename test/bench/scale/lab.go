@@ -30,6 +30,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid"
 	"github.com/alioth-net/alioth/test/bench/plane"
+	"github.com/alioth-net/alioth/test/bench/scale/transport"
 	"github.com/alioth-net/alioth/test/e2e/scene"
 )
 
@@ -291,14 +292,12 @@ func (l *Lab) startNodes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	lists, err := newFirstLists(l.Server.Config())
+	lists, err := transport.NewFirstLists(l.Server.Config())
 	if err != nil {
 		return err
 	}
-	for _, path := range largePaths {
-		if _, err := lists.of(path); err != nil {
-			return err
-		}
+	if err := lists.ReadLarge(); err != nil {
+		return err
 	}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	l.stop = stop
@@ -313,7 +312,7 @@ func (l *Lab) startNodes(ctx context.Context) error {
 			l.hollow = append(l.hollow, h)
 			continue
 		}
-		via.lists = lists.wrap(nodeName(i))
+		via.lists = lists.Wrap(nodeName(i))
 		h, err := newHolder(nodeName(i), via, l.vpcsOf(i, cnid.DefaultConfig().DefaultVPC), log)
 		if err != nil {
 			return err
@@ -407,7 +406,7 @@ func (l *Lab) replies(ctx context.Context) (map[string]string, error) {
 }
 
 // counts are what each node has received, by number.
-func (l *Lab) counts() (all []Counts) {
+func (l *Lab) counts() (all []transport.Counts) {
 	for _, n := range l.nodes() {
 		all = append(all, n.Counts())
 	}

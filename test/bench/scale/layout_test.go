@@ -22,6 +22,7 @@ import (
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kube"
 	"github.com/alioth-net/alioth/test/bench/figures"
+	"github.com/alioth-net/alioth/test/bench/scale/transport"
 )
 
 func TestEveryNodeHasAsManyPodsAndAnAddressOfItsOwn(t *testing.T) {
@@ -213,13 +214,13 @@ func TestAMemberHoldsTheVPCAndOthersTheirOwnPods(t *testing.T) {
 }
 
 func TestResultsAreThoseOfTheNodes(t *testing.T) {
-	events := func(n int) Counts {
-		return Counts{"addresses": {Events: n, Bytes: 100 * n}, "vpcs": {Events: 1}, "rollcalls": {Events: 7}}
+	events := func(n int) transport.Counts {
+		return transport.Counts{"addresses": {Events: n, Bytes: 100 * n}, "vpcs": {Events: 1}, "rollcalls": {Events: 7}}
 	}
 	full := Phase{
-		Isolated:  []Counts{events(5), events(1), {"vpcs": {Events: 1}}, {"vpcs": {Events: 2}}},
+		Isolated:  []transport.Counts{events(5), events(1), {"vpcs": {Events: 1}}, {"vpcs": {Events: 2}}},
 		Concerned: map[int]bool{0: true, 1: true},
-		Normal:    Pushed{Pods: 2, Received: []Counts{events(2), events(2), events(3), events(3)}, CPU: map[string]time.Duration{"etcd": 3 * time.Millisecond}, Everywhere: figures.Series{1}},
+		Normal:    Pushed{Pods: 2, Received: []transport.Counts{events(2), events(2), events(3), events(3)}, CPU: map[string]time.Duration{"etcd": 3 * time.Millisecond}, Everywhere: figures.Series{1}},
 	}
 	if got := full.AddressEvents(); got != 5 {
 		t.Errorf("%g events per Address, want 5", got)
@@ -249,16 +250,16 @@ func TestABarIsMissedByMoreThanItAllowsAndByNoFigure(t *testing.T) {
 	good := Result{
 		Size: Size{Nodes: 4, Hollow: 2, Bouncers: 1, PodsPerNode: 2}, Restarted: time.Second, Memory: 1,
 		Roles: Phase{
-			Isolated: []Counts{{}, {}},
-			Normal:   Pushed{Pods: 1, Received: []Counts{{"addresses": {Events: 2}}}, Everywhere: figures.Series{programmedBar}},
+			Isolated: []transport.Counts{{}, {}},
+			Normal:   Pushed{Pods: 1, Received: []transport.Counts{{"addresses": {Events: 2}}}, Everywhere: figures.Series{programmedBar}},
 		},
 	}
 	if missed := Missed([]Result{good}); len(missed) > 0 {
 		t.Errorf("bars are missed: %v", missed)
 	}
 	for name, change := range map[string]func(*Result){
-		"an event too many":           func(r *Result) { r.Roles.Normal.Received = []Counts{{"addresses": {Events: 3}}} },
-		"an event at another node":    func(r *Result) { r.Roles.Isolated = []Counts{{}, {"vpcs": {Events: 1}}} },
+		"an event too many":           func(r *Result) { r.Roles.Normal.Received = []transport.Counts{{"addresses": {Events: 3}}} },
+		"an event at another node":    func(r *Result) { r.Roles.Isolated = []transport.Counts{{}, {"vpcs": {Events: 1}}} },
 		"programmed too late":         func(r *Result) { r.Roles.Normal.Everywhere = figures.Series{programmedBar + 1} },
 		"not restarted":               func(r *Result) { r.Restarted = 0 },
 		"too long until it was ready": func(r *Result) { r.Restarted = (readyBar + 1) * time.Second },

@@ -17,14 +17,15 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/test/bench/figures"
 	"github.com/alioth-net/alioth/test/bench/plane"
+	"github.com/alioth-net/alioth/test/bench/scale/transport"
 )
 
 // Loaded returns what each hollow node, by number, has received since it started.
-func (l *Lab) Loaded() []Counts { return l.counts()[:l.Hollow] }
+func (l *Lab) Loaded() []transport.Counts { return l.counts()[:l.Hollow] }
 
 // Isolated makes a pod on node 0 in a VPC that has pods on nodes 0 and 1 alone. It returns
 // what each node, by number, has received because of it.
-func (l *Lab) Isolated(ctx context.Context) ([]Counts, error) {
+func (l *Lab) Isolated(ctx context.Context) ([]transport.Counts, error) {
 	if err := l.settled(ctx); err != nil {
 		return nil, err
 	}
@@ -42,14 +43,14 @@ func (l *Lab) Isolated(ctx context.Context) ([]Counts, error) {
 
 // delivered returns what each node has received since before, once the counters of a VPC
 // include all its pods and nothing more comes.
-func (l *Lab) delivered(ctx context.Context, before []Counts, vpc string) ([]Counts, error) {
+func (l *Lab) delivered(ctx context.Context, before []transport.Counts, vpc string) ([]transport.Counts, error) {
 	if err := l.counted(ctx, vpc); err != nil {
 		return nil, err
 	}
 	if err := l.settled(ctx); err != nil {
 		return nil, err
 	}
-	var all []Counts
+	var all []transport.Counts
 	for i, now := range l.counts() {
 		all = append(all, now.Since(before[i]))
 	}
@@ -68,7 +69,7 @@ type Pushed struct {
 	// without what they use in the same time when nothing happens.
 	CPU map[string]time.Duration
 	// Received by each node, by number.
-	Received []Counts
+	Received []transport.Counts
 	// Last is the time from the last request for a pod until the plans of all hollow nodes
 	// have all addresses.
 	Last time.Duration

@@ -25,6 +25,7 @@ import (
 	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/store/kube"
 	"github.com/alioth-net/alioth/store/reflector"
+	"github.com/alioth-net/alioth/test/bench/scale/transport"
 )
 
 // node is what a hollow node and a holder of watches have in common: the daemon's sources,
@@ -38,7 +39,7 @@ type node struct {
 	sources *follow.Sources
 	nodes   int
 	log     *slog.Logger
-	*meter
+	*transport.Meter
 	// journal has the node's records; nil for a node without.
 	journal *journal.Journal
 }
@@ -59,13 +60,13 @@ type access struct {
 // newNode returns a node that follows nothing yet. keeps narrows down what of a kind the
 // node keeps; changed is called when what it has read has changed.
 func newNode(name string, via access, j *journal.Journal, keeps func(*descriptor.Kind) *descriptor.Kind, changed func(), log *slog.Logger) (*node, error) {
-	n := &node{name: name, nodes: via.nodes, cfg: cnid.DefaultConfig(), meter: newMeter(), journal: j, log: log.With("node", name)}
+	n := &node{name: name, nodes: via.nodes, cfg: cnid.DefaultConfig(), Meter: transport.NewMeter(), journal: j, log: log.With("node", name)}
 	n.cfg.NodeName, n.cfg.ScaledEndpoints = name, true
 	var err error
 	if n.store, err = store.NewForNode(); err != nil {
 		return nil, err
 	}
-	if n.api, err = newClient(via, n.meter); err != nil {
+	if n.api, err = newClient(via, n.Meter); err != nil {
 		return nil, err
 	}
 	var followed []*descriptor.Kind
@@ -80,7 +81,7 @@ func newNode(name string, via access, j *journal.Journal, keeps func(*descriptor
 
 // newClient returns a client with a connection of its own: client-go shares connections
 // between clients of one server unless they dial in different ways.
-func newClient(via access, m *meter) (*kube.Client, error) {
+func newClient(via access, m *transport.Meter) (*kube.Client, error) {
 	config := rest.CopyConfig(via.server)
 	config.BearerToken = via.token
 	config.Dial = (&net.Dialer{
@@ -89,7 +90,7 @@ func newClient(via access, m *meter) (*kube.Client, error) {
 	if via.lists != nil {
 		config.Wrap(via.lists)
 	}
-	config.Wrap(m.wrap)
+	config.Wrap(m.Wrap)
 	scheme := runtime.NewScheme()
 	if err := kinds.AddToScheme(scheme); err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/alioth-net/alioth/test/bench/figures"
+	"github.com/alioth-net/alioth/test/bench/scale/transport"
 )
 
 const (
@@ -28,7 +29,7 @@ type Result struct {
 	Size Size
 	// Loaded is what each hollow node, by number, has received until it had read its part of the
 	// API.
-	Loaded []Counts
+	Loaded []transport.Counts
 	// Full is with the Addresses of a VPC on all its nodes, Roles with bouncers.
 	Full, Roles Phase
 	// Placed is the time until all bouncers served and no other node had tables.
@@ -43,7 +44,7 @@ type Result struct {
 type Phase struct {
 	// Isolated is what each node, by number, has received of a pod on node 0 in a VPC of
 	// nodes 0 and 1. Concerned are the node of the pod, and those that hold the VPC.
-	Isolated  []Counts
+	Isolated  []transport.Counts
 	Concerned map[int]bool
 	// Normal is Push at normalRate.
 	Normal Pushed
@@ -125,7 +126,7 @@ func (l *Lab) sustain(ctx context.Context, name string, p *Phase) error {
 }
 
 // over collects a quantity of each node's counts.
-func over(all []Counts, of func(Counts) float64) (series figures.Series) {
+func over(all []transport.Counts, of func(transport.Counts) float64) (series figures.Series) {
 	for _, counts := range all {
 		series = append(series, of(counts))
 	}
@@ -142,13 +143,13 @@ func sum(series figures.Series) (total float64) {
 // AddressEvents is how many events all nodes together receive for one Address of a VPC that
 // is on every node.
 func (p Phase) AddressEvents() float64 {
-	return p.perPod(sum(over(p.Normal.Received, func(c Counts) float64 { return float64(c["addresses"].Events) })))
+	return p.perPod(sum(over(p.Normal.Received, func(c transport.Counts) float64 { return float64(c["addresses"].Events) })))
 }
 
 // EventBytes is how many bytes of events, of all kinds, all nodes together receive for one
 // pod of that VPC.
 func (p Phase) EventBytes() float64 {
-	return p.perPod(sum(over(p.Normal.Received, func(c Counts) float64 { return float64(c.Total().Bytes) })))
+	return p.perPod(sum(over(p.Normal.Received, func(c transport.Counts) float64 { return float64(c.Total().Bytes) })))
 }
 
 // Foreign is how many events, of any kind, a node receives at most because of a pod if it has
@@ -180,5 +181,5 @@ func (p Phase) measured() bool { return len(p.Normal.Received) > 0 }
 
 // LoadedMegabytes is what a node receives until it has read its part of the API, in MB.
 func (r Result) LoadedMegabytes() float64 {
-	return over(r.Loaded, func(c Counts) float64 { return float64(c.Total().Bytes + c.Total().Listed) }).Median() / 1e6
+	return over(r.Loaded, func(c transport.Counts) float64 { return float64(c.Total().Bytes + c.Total().Listed) }).Median() / 1e6
 }

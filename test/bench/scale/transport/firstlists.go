@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scale
+package transport
 
 import (
 	"bytes"
@@ -25,11 +25,11 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 )
 
-// firstLists answer the lists of holders, of which the lab itself has read each resource
+// FirstLists answer the lists of holders, of which the lab itself has read each resource
 // once. An API server compares all objects of a resource with the selector of each list, which
 // takes 0.14 s for 100,000 Addresses: a node that starts costs it 1 to 2 s. Watches, and lists
 // of the present state for a roll call, go to the API server. Hollow nodes list by themselves.
-type firstLists struct {
+type FirstLists struct {
 	host   string
 	client *http.Client
 
@@ -52,16 +52,27 @@ type listed struct {
 // API server.
 var largePaths = []string{"/api/v1/pods", "/apis/" + v1alpha1.GroupVersion.String() + "/addresses"}
 
-func newFirstLists(config *rest.Config) (*firstLists, error) {
+// NewFirstLists returns lists of the API server that config leads to. None is read yet.
+func NewFirstLists(config *rest.Config) (*FirstLists, error) {
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("make the client of first lists: %w", err)
 	}
-	return &firstLists{host: config.Host, client: client, resources: map[string]*listed{}}, nil
+	return &FirstLists{host: config.Host, client: client, resources: map[string]*listed{}}, nil
+}
+
+// ReadLarge reads the resources with most objects.
+func (f *FirstLists) ReadLarge() error {
+	for _, path := range largePaths {
+		if _, err := f.of(path); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // of returns what the API had at a path when it was asked for first.
-func (f *firstLists) of(path string) (*listed, error) {
+func (f *FirstLists) of(path string) (*listed, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if r := f.resources[path]; r != nil {
@@ -83,7 +94,7 @@ func (f *firstLists) of(path string) (*listed, error) {
 // longer than a request may.
 const pageSize = 5000
 
-func (f *firstLists) read(path, next string) (*listed, error) {
+func (f *FirstLists) read(path, next string) (*listed, error) {
 	query := url.Values{"limit": {strconv.Itoa(pageSize)}, "continue": {next}}
 	response, err := f.client.Get(f.host + path + "?" + query.Encode())
 	if err != nil {
@@ -100,8 +111,8 @@ func (f *firstLists) read(path, next string) (*listed, error) {
 	return page, nil
 }
 
-// wrap returns the transport of a holder. It fits rest.Config.Wrap.
-func (f *firstLists) wrap(node string) func(http.RoundTripper) http.RoundTripper {
+// Wrap returns the transport of a holder. It fits rest.Config.Wrap.
+func (f *FirstLists) Wrap(node string) func(http.RoundTripper) http.RoundTripper {
 	return func(next http.RoundTripper) http.RoundTripper {
 		return &answered{next: next, lists: f, node: node, watched: map[string]bool{}}
 	}
@@ -110,7 +121,7 @@ func (f *firstLists) wrap(node string) func(http.RoundTripper) http.RoundTripper
 // answered is the transport of a holder.
 type answered struct {
 	next  http.RoundTripper
-	lists *firstLists
+	lists *FirstLists
 	node  string
 
 	mu sync.Mutex

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scale
+package transport
 
 import (
 	"fmt"
@@ -32,11 +32,11 @@ func TestHoldersListFromTheLabAndWatchTheAPIServer(t *testing.T) {
 		fmt.Fprint(w, addressList)
 	}))
 	defer server.Close()
-	lists, err := newFirstLists(&rest.Config{Host: server.URL})
+	lists, err := NewFirstLists(&rest.Config{Host: server.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
-	holder := &http.Client{Transport: lists.wrap("node-1")(http.DefaultTransport)}
+	holder := &http.Client{Transport: lists.Wrap("node-1")(http.DefaultTransport)}
 	ask := func(query string) string {
 		t.Helper()
 		response, err := holder.Get(server.URL + path + "?" + query)

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scale
+package transport
 
 import (
 	"bytes"
@@ -53,34 +53,35 @@ func (c Counts) Total() (sum Received) {
 	return sum
 }
 
-// meter counts what the API server sends to one node. It reads the streams themselves, so
+// Meter counts what the API server sends to one node. It reads the streams themselves, so
 // it depends on nothing of the daemon that it measures.
-type meter struct {
+type Meter struct {
 	mu     sync.Mutex
 	counts Counts
 }
 
-func newMeter() *meter { return &meter{counts: Counts{}} }
+// NewMeter returns a meter that has counted nothing.
+func NewMeter() *Meter { return &Meter{counts: Counts{}} }
 
 // Counts returns what was received so far.
-func (m *meter) Counts() Counts {
+func (m *Meter) Counts() Counts {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return maps.Clone(m.counts)
 }
 
-func (m *meter) add(resource string, more Received) {
+func (m *Meter) add(resource string, more Received) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.counts[resource] = m.counts[resource].plus(more, 1)
 }
 
-// wrap counts the watches and lists that go through a transport. It fits rest.Config.Wrap.
-func (m *meter) wrap(next http.RoundTripper) http.RoundTripper { return metered{next, m} }
+// Wrap counts the watches and lists that go through a transport. It fits rest.Config.Wrap.
+func (m *Meter) Wrap(next http.RoundTripper) http.RoundTripper { return metered{next, m} }
 
 type metered struct {
 	next  http.RoundTripper
-	meter *meter
+	meter *Meter
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -102,7 +103,7 @@ func (t metered) RoundTrip(request *http.Request) (*http.Response, error) {
 // list is the body of a list.
 type list struct {
 	io.ReadCloser
-	meter    *meter
+	meter    *Meter
 	resource string
 }
 
@@ -116,7 +117,7 @@ func (l *list) Read(into []byte) (int, error) {
 // stream is the body of a watch: one event per line, whose first field is its type.
 type stream struct {
 	io.ReadCloser
-	meter    *meter
+	meter    *Meter
 	resource string
 	// head is the beginning of the line that is being read, as far as lines differ.
 	head []byte

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scale
+package transport
 
 import (
 	"io"
@@ -24,7 +24,7 @@ func TestEventsAreCountedHoweverTheStreamIsCut(t *testing.T) {
 	for name, cut := range map[string]func(io.Reader) io.Reader{
 		"whole": func(r io.Reader) io.Reader { return r }, "halves": iotest.HalfReader, "bytes": iotest.OneByteReader,
 	} {
-		m := newMeter()
+		m := NewMeter()
 		s := &stream{ReadCloser: io.NopCloser(cut(strings.NewReader(events))), meter: m, resource: "pods"}
 		if _, err := io.Copy(io.Discard, s); err != nil {
 			t.Fatal(err)
@@ -36,7 +36,7 @@ func TestEventsAreCountedHoweverTheStreamIsCut(t *testing.T) {
 }
 
 func TestAnEventCountsWhenItIsComplete(t *testing.T) {
-	m := newMeter()
+	m := NewMeter()
 	s := &stream{ReadCloser: io.NopCloser(strings.NewReader(`{"type":"ADDED","object":{}}`)), meter: m, resource: "pods"}
 	if _, err := io.Copy(io.Discard, s); err != nil {
 		t.Fatal(err)
@@ -54,8 +54,8 @@ func TestWatchesAndListsThatWereGrantedAreCounted(t *testing.T) {
 		_, _ = io.WriteString(w, events)
 	}))
 	defer server.Close()
-	m := newMeter()
-	client := &http.Client{Transport: m.wrap(http.DefaultTransport)}
+	m := NewMeter()
+	client := &http.Client{Transport: m.Wrap(http.DefaultTransport)}
 	for _, target := range []string{"/apis/alioth.dev/v1alpha1/addresses?watch=true&fieldSelector=spec.node%3Da", "/api/v1/pods?fieldSelector=spec.nodeName%3Da", "/api/v1/nodes/a", "/api/v1/secrets?watch=true"} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+target, nil)
 		if err != nil {
