@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cmd/aliothctl/options"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/cnid/verify"
 )
@@ -155,9 +156,9 @@ func TestDifferencesAreLinesForPeopleOrJSON(t *testing.T) {
 		found  []verify.Difference
 		want   string
 	}{
-		{asText, found, "node1: device alv1: belongs to nothing [DeviceLeft]; remove it\n"},
-		{asText, nil, "no differences\n"},
-		{asJSON, nil, "[]\n"},
+		{options.Text, found, "node1: device alv1: belongs to nothing [DeviceLeft]; remove it\n"},
+		{options.Text, nil, "no differences\n"},
+		{options.JSON, nil, "[]\n"},
 	} {
 		var out strings.Builder
 		cmd := newCommand("aliothctl")
@@ -168,7 +169,7 @@ func TestDifferencesAreLinesForPeopleOrJSON(t *testing.T) {
 		}
 	}
 	var out strings.Builder
-	if err := printDifferences(&out, found, asJSON); err != nil {
+	if err := printDifferences(&out, found, options.JSON); err != nil {
 		t.Fatal(err)
 	}
 	var read []verify.Difference
@@ -180,6 +181,13 @@ func TestDifferencesAreLinesForPeopleOrJSON(t *testing.T) {
 func TestTheExitStatusTellsDifferencesFromFailures(t *testing.T) {
 	if exitStatus(errDifferent) != 1 || exitStatus(errors.New("no route to host")) != 2 {
 		t.Error("want 1 for differences and 2 for failures")
+	}
+	dir := t.TempDir()
+	if _, err := run(t, "state", "rollback", "--dir", dir, "--root", dir); err == nil || exitStatus(err) != 1 {
+		t.Errorf("without a change to undo: %v, exit status %d, want 1", err, exitStatus(err))
+	}
+	if _, err := run(t, "policy", "handle"); err == nil || exitStatus(err) != 2 {
+		t.Errorf("a wrong command: %v, exit status %d, want 2", err, exitStatus(err))
 	}
 }
 

@@ -9,20 +9,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
-	"os"
 	"slices"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cmd/aliothctl/options"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/remote"
 )
@@ -34,50 +27,9 @@ func defaultAccess() access { return access{namespace: "alioth-system"} }
 
 // addFlags adds the flags of every command that uses the API server.
 func (a *access) addFlags(cmd *cobra.Command) {
-	addKubeconfig(cmd, &a.kubeconfig)
+	options.AddKubeconfig(cmd, &a.kubeconfig)
 	cmd.Flags().StringVarP(&a.namespace, "namespace", "n", a.namespace, "namespace in which Alioth is installed")
 }
-
-func addKubeconfig(cmd *cobra.Command, kubeconfig *string) {
-	cmd.Flags().StringVar(kubeconfig, "kubeconfig", "", "kubeconfig file; default: $KUBECONFIG, then ~/.kube/config, then the pod's ServiceAccount")
-}
-
-// Errors of commands that have no credentials of a user.
-var (
-	errNoKubeconfig = errors.New("no kubeconfig found: set --kubeconfig or the environment variable KUBECONFIG")
-	errDaemonsPod   = errors.New("this command needs a user's rights, which the daemon's pod does not have: " +
-		"run it with your kubeconfig outside of the pod; status, map dump, drops --local and flows --local work here")
-)
-
-// restConfig reads the kubeconfig as kubectl does.
-func restConfig(kubeconfig, socket string) (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath, rules.WarnIfAllMissing = kubeconfig, false
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
-	switch {
-	case clientcmd.IsEmptyConfig(err):
-		return nil, errNoKubeconfig
-	case err != nil:
-		return nil, fmt.Errorf("read kubeconfig: %w", err)
-	case isDaemons(config, socket):
-		return nil, errDaemonsPod
-	}
-	return config, nil
-}
-
-// isDaemons reports whether a config has the daemon's own credentials, which carry
-// none of the rights that commands need: those of the ServiceAccount of a pod that
-// has the daemon's socket.
-func isDaemons(config *rest.Config, socket string) bool {
-	if config.BearerTokenFile != serviceAccountToken {
-		return false
-	}
-	_, err := os.Stat(socket)
-	return err == nil
-}
-
-// serviceAccountToken is where a pod has the token of its ServiceAccount.
-const serviceAccountToken = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 
 // cluster reaches the daemons through the API server.
 type cluster struct {
@@ -87,7 +39,7 @@ type cluster struct {
 }
 
 func (a *access) open() (*cluster, error) {
-	config, err := restConfig(a.kubeconfig, cniapi.DefaultSocket)
+	config, err := options.RESTConfig(a.kubeconfig, cniapi.DefaultSocket)
 	if err != nil {
 		return nil, err
 	}
@@ -95,17 +47,8 @@ func (a *access) open() (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	api, err := newClient(config)
+	api, err := options.NewClient(config)
 	return &cluster{api: api, exec: exec, namespace: a.namespace}, err
-}
-
-func newClient(config *rest.Config) (client.Client, error) {
-	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), eventsv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
-		return nil, fmt.Errorf("register API kinds: %w", err)
-	}
-	// Without a logger the client would print a warning.
-	return client.New(config, client.Options{Scheme: scheme, Log: logr.FromSlogHandler(slog.DiscardHandler)})
 }
 
 // daemons returns the daemon's pods by node: of all nodes, or of one.
@@ -136,7 +79,7 @@ func onNode(cmd *cobra.Command) {
 	reach, here := defaultAccess(), cmd.RunE
 	cmd.Flags().StringVar(&node, "node", node, "show this node, through the API server, instead of the node on which the command runs")
 	reach.addFlags(cmd)
-	complete(cmd, &reach.kubeconfig)
+	options.Complete(cmd, &reach.kubeconfig)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if node == "" {
 			err := here(cmd, args)
@@ -159,53 +102,6 @@ func onNode(cmd *cobra.Command) {
 		}
 		if err := c.runOn(cmd.Context(), node, cmd.OutOrStdout(), words...); err != nil {
 			return fmt.Errorf("node %s: %w", node, err)
-		}
-		return nil
-	}
-}
-
-// complete lets a shell complete the values of flags.
-func complete(cmd *cobra.Command, kubeconfig *string) {
-	formats := cobra.FixedCompletions([]cobra.Completion{asText, asJSON}, cobra.ShellCompDirectiveNoFileComp)
-	nodes := func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		config, err := restConfig(*kubeconfig, cniapi.DefaultSocket)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveError
-		}
-		api, err := newClient(config)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveError
-		}
-		var list corev1.NodeList
-		if err := api.List(cmd.Context(), &list); err != nil {
-			return nil, cobra.ShellCompDirectiveError
-		}
-		var names []cobra.Completion
-		for i := range list.Items {
-			names = append(names, list.Items[i].Name)
-		}
-		return names, cobra.ShellCompDirectiveNoFileComp
-	}
-	for flag, values := range map[string]cobra.CompletionFunc{"output": formats, "node": nodes} {
-		if cmd.Flags().Lookup(flag) == nil {
-			continue
-		}
-		if err := cmd.RegisterFlagCompletionFunc(flag, values); err != nil {
-			panic(err) // the flag was registered twice
-		}
-	}
-}
-
-// addFormat adds the flag for the output format.
-func addFormat(cmd *cobra.Command, format *string) {
-	cmd.Flags().StringVarP(format, "output", "o", *format, "text or json")
-	check := cmd.PreRunE
-	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
-		if !slices.Contains([]string{asText, asJSON}, *format) {
-			return fmt.Errorf("--output %q: want %s or %s", *format, asText, asJSON)
-		}
-		if check != nil {
-			return check(cmd, args)
 		}
 		return nil
 	}

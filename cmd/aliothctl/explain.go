@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/alioth-net/alioth/cmd/aliothctl/explain"
+	"github.com/alioth-net/alioth/cmd/aliothctl/options"
 	"github.com/alioth-net/alioth/docs/reference"
 )
 
@@ -23,7 +24,7 @@ func explained() []explain.Entry {
 }
 
 func explainCommand() *cobra.Command {
-	format := asText
+	format := options.Text
 	cmd := &cobra.Command{
 		Use:   "explain [REASON...]",
 		Short: "Explain a reason, a policy, a code or a message: what it means, and what to do",
@@ -48,14 +49,14 @@ in it. Without a word, the command lists all that it knows.`,
 			if len(found) == 0 {
 				return notExplained(all, text)
 			}
-			if format == asJSON {
+			if format == options.JSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(found)
 			}
 			return explain.Write(cmd.OutOrStdout(), found)
 		},
 	}
-	addFormat(cmd, &format)
-	complete(cmd, new(string))
+	options.AddFormat(cmd, &format)
+	options.Complete(cmd, new(string))
 	return cmd
 }
 
@@ -68,7 +69,7 @@ func completeReasons(_ *cobra.Command, args []string, _ string) ([]cobra.Complet
 }
 
 func listExplained(out io.Writer, entries []explain.Entry, format string) error {
-	if format == asJSON {
+	if format == options.JSON {
 		return json.NewEncoder(out).Encode(entries)
 	}
 	for _, word := range explain.Words(entries) {

@@ -5,14 +5,12 @@ package main
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/rest"
 
 	"github.com/alioth-net/alioth/api/version"
 )
@@ -150,41 +148,6 @@ func TestACommandOfANodeTellsHowToNameAnother(t *testing.T) {
 	for _, line := range []string{"status --socket " + none + " --bpf-dir " + none, "dump --socket " + none} {
 		if _, err := run(t, strings.Fields(line)...); err == nil || !strings.Contains(err.Error(), "--node NAME") {
 			t.Errorf("%s: want a hint at --node in: %v", line, err)
-		}
-	}
-}
-
-func TestCommandsWithoutAUsersRightsSayWhatToDo(t *testing.T) {
-	dir := t.TempDir()
-	socket, config := filepath.Join(dir, "cnid.sock"), filepath.Join(dir, "config")
-	const text = `{"apiVersion": "v1", "kind": "Config", "current-context": "c",
-"clusters": [{"name": "c", "cluster": {"server": "https://192.0.2.1"}}],
-"contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-"users": [{"name": "u", "user": {"token": "t"}}]}`
-	for _, path := range []string{socket, config} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	none := filepath.Join(dir, "none")
-	if ofPod := (&rest.Config{BearerTokenFile: serviceAccountToken}); !isDaemons(ofPod, socket) || isDaemons(ofPod, none) {
-		t.Error("the daemon's pod is not told from others by its socket")
-	}
-	if got, err := restConfig(config, socket); err != nil || got.Host != "https://192.0.2.1" {
-		t.Errorf("with a kubeconfig beside the daemon's socket: %v, %v", got, err)
-	}
-	t.Setenv("KUBERNETES_SERVICE_HOST", "")
-	t.Setenv("KUBECONFIG", none)
-	if _, err := restConfig("", socket); !errors.Is(err, errNoKubeconfig) {
-		t.Errorf("without a kubeconfig: %v", err)
-	}
-	t.Setenv("KUBECONFIG", none+":"+config)
-	if _, err := restConfig("", socket); err != nil {
-		t.Errorf("with a list of files in KUBECONFIG: %v", err)
-	}
-	for _, err := range []error{errDaemonsPod, errNoKubeconfig} {
-		if strings.Contains(err.Error(), "\n") {
-			t.Errorf("%q has several lines", err)
 		}
 	}
 }

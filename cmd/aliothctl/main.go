@@ -20,6 +20,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/api/version"
+	"github.com/alioth-net/alioth/cmd/aliothctl/nodenetwork"
 )
 
 // Names of the binary as a plugin of kubectl. kubectl runs the second one to
@@ -49,10 +50,7 @@ func onTerminal(root *cobra.Command, stdout, stderr io.Writer) *cobra.Command {
 // exitStatus is 1 for a finding of verify, trace, policy handle, version or preflight, and for a
 // failure of the node's network. It is 2 for an error.
 func exitStatus(err error) int {
-	if _, failed := errors.AsType[failure](err); failed {
-		return 1
-	}
-	if errors.Is(err, errDifferent) || errors.Is(err, errStopped) || errors.Is(err, errDegraded) || errors.Is(err, errSkew) ||
+	if nodenetwork.IsFinding(err) || errors.Is(err, errDifferent) || errors.Is(err, errStopped) || errors.Is(err, errSkew) ||
 		errors.Is(err, errBlocked) {
 		return 1
 	}
@@ -78,7 +76,7 @@ server; without, they show the node on which they run, as root.`,
 		Version:      version.Get().String(),
 	}
 	root.AddCommand(statusCommand(), mapCommand(), dumpCommand(), releaseCommand(), verifyCommand(),
-		dropsCommand(), flowsCommand(), traceCommand(), packetTraceCommand(), stateCommand(), policyCommand(), versionCommand(), preflightCommand(), explainCommand())
+		dropsCommand(), flowsCommand(), traceCommand(), packetTraceCommand(), nodenetwork.StateCommand(), nodenetwork.PolicyCommand(), versionCommand(), preflightCommand(), explainCommand())
 	for _, group := range root.Commands() {
 		refuseUnknown(group)
 	}

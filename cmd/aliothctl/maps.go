@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/alioth-net/alioth/cmd/aliothctl/options"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/ebpf/datapath"
@@ -18,7 +19,7 @@ import (
 
 func mapCommand() *cobra.Command {
 	maps := &cobra.Command{Use: "map", Short: "Inspect a node's BPF maps"}
-	pins, socket, format := programs.DefaultPinDir, cniapi.DefaultSocket, asText
+	pins, socket, format := programs.DefaultPinDir, cniapi.DefaultSocket, options.Text
 	dump := &cobra.Command{
 		Use:   "dump",
 		Short: "Print the contents of a node's BPF maps as text or JSON; works without the daemon",
@@ -31,7 +32,7 @@ then prints no names of pods and VPCs.`,
 			if err != nil {
 				return err
 			}
-			if format == asJSON {
+			if format == options.JSON {
 				encoder := json.NewEncoder(cmd.OutOrStdout())
 				encoder.SetIndent("", "  ")
 				return encoder.Encode(held)
@@ -49,7 +50,7 @@ then prints no names of pods and VPCs.`,
 	}
 	dump.Flags().StringVar(&pins, "bpf-dir", pins, "directory of the pinned maps")
 	dump.Flags().StringVar(&socket, "socket", socket, "socket of the node's daemon")
-	addFormat(dump, &format)
+	options.AddFormat(dump, &format)
 	onNode(dump)
 	maps.AddCommand(dump)
 	return maps

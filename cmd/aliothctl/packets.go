@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/alioth-net/alioth/cmd/aliothctl/options"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 )
@@ -110,7 +111,7 @@ func packetsCommand(s sample) *cobra.Command {
 	var node string
 	var local bool
 	watch := nodestatus.Watch{For: s.listens}
-	out := &packetPrinter{of: s, format: asText}
+	out := &packetPrinter{of: s, format: options.Text}
 	reach, socket := defaultAccess(), cniapi.DefaultSocket
 	cmd := &cobra.Command{
 		Use: s.name, Short: s.short, Long: s.long, Example: s.example, Args: cobra.NoArgs,
@@ -148,8 +149,8 @@ func packetsCommand(s sample) *cobra.Command {
 	flags.BoolVar(&local, "local", false, "query the daemon of the node on which the command runs, without the API server")
 	flags.StringVar(&socket, "socket", socket, "socket of that daemon")
 	reach.addFlags(cmd)
-	addFormat(cmd, &out.format)
-	complete(cmd, &reach.kubeconfig)
+	options.AddFormat(cmd, &out.format)
+	options.Complete(cmd, &reach.kubeconfig)
 	return cmd
 }
 
@@ -171,7 +172,7 @@ func (p *packetPrinter) finish(complete bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case p.format != asText:
+	case p.format != options.Text:
 	case p.left == 0 && p.printed == 0 && complete:
 		fmt.Fprintf(p.out, "(no %s%s)\n", p.of.name, p.filter)
 	case p.left > 0:
@@ -182,7 +183,7 @@ func (p *packetPrinter) finish(complete bool) {
 func (p *packetPrinter) print(packet nodestatus.Packet) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if packet.Missed > 0 && p.format == asText {
+	if packet.Missed > 0 && p.format == options.Text {
 		fmt.Fprintf(p.out, "(%d %s of node %s were lost: they came too fast)\n", packet.Missed, p.of.name, packet.Node)
 	}
 	switch {
@@ -193,7 +194,7 @@ func (p *packetPrinter) print(packet nodestatus.Packet) error {
 		return nil
 	}
 	p.printed++
-	if p.format == asJSON {
+	if p.format == options.JSON {
 		return json.NewEncoder(p.out).Encode(packet)
 	}
 	_, err := fmt.Fprintln(p.out, packet)

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/alioth-net/alioth/cmd/aliothctl/options"
 	"github.com/alioth-net/alioth/cnid"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/preflight"
@@ -43,7 +44,7 @@ type readiness struct {
 
 func preflightCommand() *cobra.Command {
 	r := &readiness{
-		access: defaultAccess(), format: asText, release: "alioth", root: "/",
+		access: defaultAccess(), format: options.Text, release: "alioth", root: "/",
 		pods: survey.NodePods{Namespace: "kube-system", Within: 2 * time.Minute},
 	}
 	cmd := &cobra.Command{
@@ -94,8 +95,8 @@ func (r *readiness) addFlags(cmd *cobra.Command) {
 		panic(err)
 	}
 	r.access.addFlags(cmd)
-	addFormat(cmd, &r.format)
-	complete(cmd, &r.kubeconfig)
+	options.AddFormat(cmd, &r.format)
+	options.Complete(cmd, &r.kubeconfig)
 	cmd.MarkFlagsMutuallyExclusive("node", "node-checks")
 }
 
@@ -142,7 +143,7 @@ func (r *readiness) checkHere(cmd *cobra.Command, values preflight.Values) error
 
 // checkCluster checks a cluster, and its nodes from inside if that was asked for.
 func (r *readiness) checkCluster(cmd *cobra.Command, values preflight.Values) error {
-	config, err := restConfig(r.kubeconfig, cniapi.DefaultSocket)
+	config, err := options.RESTConfig(r.kubeconfig, cniapi.DefaultSocket)
 	if err != nil {
 		return fmt.Errorf("%w; without a cluster, --node checks this machine", err)
 	}
@@ -196,7 +197,7 @@ func (r *readiness) report(cmd *cobra.Command, findings []preflight.Finding) err
 }
 
 func printFindings(out io.Writer, findings []preflight.Finding, format string) error {
-	if format == asJSON {
+	if format == options.JSON {
 		encoder := json.NewEncoder(out)
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(append([]preflight.Finding{}, findings...))

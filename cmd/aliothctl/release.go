@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cmd/aliothctl/options"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 )
 
@@ -58,17 +59,17 @@ Address objects begin, which also means a network that is gone.`,
 				return fmt.Errorf("IP: %w", err)
 			}
 			r.out = cmd.OutOrStdout()
-			config, err := restConfig(kubeconfig, cniapi.DefaultSocket)
+			config, err := options.RESTConfig(kubeconfig, cniapi.DefaultSocket)
 			if err != nil {
 				return err
 			}
-			if r.api, err = newClient(config); err != nil {
+			if r.api, err = options.NewClient(config); err != nil {
 				return err
 			}
 			return r.release(cmd.Context(), args[0], ip)
 		},
 	}
-	addKubeconfig(cmd, &kubeconfig)
+	options.AddKubeconfig(cmd, &kubeconfig)
 	cmd.Flags().BoolVar(&r.force, "force", false, "release the address even if its holder is known to the API server")
 	return cmd
 }

@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/alioth-net/alioth/cmd/aliothctl/options"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/cnid/trace"
@@ -37,7 +38,7 @@ type traceOptions struct {
 
 func traceCommand() *cobra.Command {
 	var o traceOptions
-	reach, format := defaultAccess(), asText
+	reach, format := defaultAccess(), options.Text
 	cmd := &cobra.Command{
 		Use:   "trace NAMESPACE/POD IP[:PORT]",
 		Short: "Trace the first packet of a flow from a pod to an address, node by node",
@@ -67,7 +68,7 @@ Exit status: 0 if the packet arrives, 1 if it is dropped, 2 if the trace fails.`
 				return err
 			}
 			steps, err := c.trace(cmd.Context(), q)
-			if format == asJSON {
+			if format == options.JSON {
 				err = errors.Join(err, json.NewEncoder(cmd.OutOrStdout()).Encode(steps))
 			} else if len(steps) > 0 {
 				err = errors.Join(err, trace.Write(cmd.OutOrStdout(), steps))
@@ -84,8 +85,8 @@ Exit status: 0 if the packet arrives, 1 if it is dropped, 2 if the trace fails.`
 	flags.StringVar(&o.inter, "interface", "", "interface of the pod; default: its first one")
 	flags.IntVar(&o.size, "size", 0, "size of the IP packet in bytes; default: that of its headers")
 	reach.addFlags(cmd)
-	addFormat(cmd, &format)
-	complete(cmd, &reach.kubeconfig)
+	options.AddFormat(cmd, &format)
+	options.Complete(cmd, &reach.kubeconfig)
 	return cmd
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/alioth-net/alioth/cmd/aliothctl/options"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/verify"
 	"github.com/alioth-net/alioth/cnid/verify/collect"
@@ -20,16 +21,10 @@ import (
 // errDifferent reports that the cluster was read and that differences were found.
 var errDifferent = errors.New("differences were found")
 
-// Formats of the output of verify.
-const (
-	asText = "text"
-	asJSON = "json"
-)
-
 func verifyCommand() *cobra.Command {
 	var node string
 	reach := defaultAccess()
-	format, settle, answerWithin := asText, 15*time.Second, collect.DefaultAnswerWithin
+	format, settle, answerWithin := options.Text, 15*time.Second, collect.DefaultAnswerWithin
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Compare API objects, journals, devices and BPF maps, and print the differences",
@@ -48,7 +43,7 @@ Exit status: 0 without differences, 1 with differences, 2 if the cluster can't b
 read.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			config, err := restConfig(reach.kubeconfig, cniapi.DefaultSocket)
+			config, err := options.RESTConfig(reach.kubeconfig, cniapi.DefaultSocket)
 			if err != nil {
 				return err
 			}
@@ -69,8 +64,8 @@ read.`,
 	flags.DurationVar(&settle, "settle", settle, "how long a difference must last; 0 reads once")
 	flags.DurationVar(&answerWithin, "answer-within", answerWithin, "how long a node may take to answer; after that it is reported as silent")
 	reach.addFlags(cmd)
-	addFormat(cmd, &format)
-	complete(cmd, &reach.kubeconfig)
+	options.AddFormat(cmd, &format)
+	options.Complete(cmd, &reach.kubeconfig)
 	return cmd
 }
 
@@ -87,7 +82,7 @@ func report(cmd *cobra.Command, found []verify.Difference, format string) error 
 }
 
 func printDifferences(out io.Writer, found []verify.Difference, format string) error {
-	if format == asJSON {
+	if format == options.JSON {
 		encoder := json.NewEncoder(out)
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(append([]verify.Difference{}, found...))

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/version"
+	"github.com/alioth-net/alioth/cmd/aliothctl/options"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/nodestatus"
 )
@@ -62,7 +63,7 @@ type nodeVersion struct {
 }
 
 func versionCommand() *cobra.Command {
-	reach, format := defaultAccess(), asText
+	reach, format := defaultAccess(), options.Text
 	var clientOnly, ofNode bool
 	cmd := &cobra.Command{
 		Use:   "version",
@@ -101,8 +102,8 @@ can't be read.`,
 		panic(err)
 	}
 	reach.addFlags(cmd)
-	addFormat(cmd, &format)
-	complete(cmd, &reach.kubeconfig)
+	options.AddFormat(cmd, &format)
+	options.Complete(cmd, &reach.kubeconfig)
 	return cmd
 }
 
@@ -118,7 +119,7 @@ func writeNodeVersion(cmd *cobra.Command) error {
 // ask asks the pods of a cluster. Without a kubeconfig there is nobody to ask.
 func (v *versions) ask(ctx context.Context, reach access) error {
 	c, err := reach.open()
-	if errors.Is(err, errNoKubeconfig) {
+	if errors.Is(err, options.ErrNoKubeconfig) {
 		return nil
 	}
 	if err != nil {
@@ -242,7 +243,7 @@ func (n nodeVersion) skew(operator string) error {
 }
 
 func (v *versions) write(out io.Writer, format string) error {
-	if format == asJSON {
+	if format == options.JSON {
 		return json.NewEncoder(out).Encode(v)
 	}
 	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/alioth-net/alioth/api/version"
+	"github.com/alioth-net/alioth/cmd/aliothctl/options"
 )
 
 func TestVersionsThatWorkTogether(t *testing.T) {
@@ -61,7 +62,7 @@ func TestVersionsThatDoNotWorkTogetherAreToldAtTheirRow(t *testing.T) {
 		}
 	}
 	var out strings.Builder
-	if err := v.write(&out, asText); err != nil {
+	if err := v.write(&out, options.Text); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"aliothctl", "operator old", "unknown: no answer", "upgrade the operator first", "behind"} {

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package nodenetwork
 
 import (
 	"errors"
@@ -20,16 +20,11 @@ import (
 )
 
 func TestPoliciesAreHandledOnceOrNotAtAll(t *testing.T) {
-	cmd := newCommand("aliothctl", "policy", "handle")
+	cmd := PolicyCommand()
+	cmd.SetArgs([]string{"handle"})
 	cmd.SetErr(io.Discard)
-	if err := cmd.ExecuteContext(t.Context()); !errors.Is(err, errNotOnce) || exitStatus(err) != 2 {
-		t.Errorf("error %v, exit status %d", err, exitStatus(err))
-	}
-}
-
-func TestADegradedPolicyIsAFinding(t *testing.T) {
-	if got := exitStatus(errDegraded); got != 1 {
-		t.Errorf("exit status %d, want 1", got)
+	if err := cmd.ExecuteContext(t.Context()); !errors.Is(err, errNotOnce) || IsFinding(err) {
+		t.Errorf("error %v, a finding: %v", err, IsFinding(err))
 	}
 }
 
@@ -104,8 +99,8 @@ func nodeNetworkBodies() map[string]string {
 
 func handlePolicies(t *testing.T, bodies map[string]string, words ...string) (string, error) {
 	t.Helper()
-	line := append([]string{"aliothctl", "policy", "handle", "--once", "--kubeconfig", answersOf(t, bodies)}, words...)
-	cmd := newCommand(line...)
+	cmd := PolicyCommand()
+	cmd.SetArgs(append([]string{"handle", "--once", "--kubeconfig", answersOf(t, bodies)}, words...))
 	var text strings.Builder
 	cmd.SetOut(&text)
 	cmd.SetErr(t.Output())
@@ -122,7 +117,7 @@ func TestPoliciesAreHandledWithAKubeconfig(t *testing.T) {
 	}
 	without := nodeNetworkBodies()
 	delete(without, "/apis/nmstate.io/v1beta1/nodenetworkstates")
-	if _, err := handlePolicies(t, without); err == nil || !strings.Contains(err.Error(), "CRD of NodeNetworkState") || exitStatus(err) != 2 {
+	if _, err := handlePolicies(t, without); err == nil || !strings.Contains(err.Error(), "CRD of NodeNetworkState") || IsFinding(err) {
 		t.Errorf("a cluster without a kind: %v", err)
 	}
 }
@@ -139,7 +134,7 @@ func TestADegradedPolicyIsTold(t *testing.T) {
 	var text strings.Builder
 	cmd.SetOut(&text)
 	cmd.SetContext(t.Context())
-	if err := reportPolicies(cmd, api); !errors.Is(err, errDegraded) || !strings.Contains(text.String(), "NodeNetConfPolicy/blue  Degraded  FailedToConfigure  n1: no") {
+	if err := reportPolicies(cmd, api); !IsFinding(err) || !strings.Contains(text.String(), "NodeNetConfPolicy/blue  Degraded  FailedToConfigure  n1: no") {
 		t.Errorf("printed %q (%v)", text.String(), err)
 	}
 }

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package nodenetwork
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/alioth-net/alioth/cmd/aliothctl/options"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/store/kube"
@@ -29,7 +30,8 @@ var (
 	errNotOnce  = errors.New("set --once: the operator, and with the chart's value nodeNetworkState.enabled each node's daemon, handle policies continuously")
 )
 
-func policyCommand() *cobra.Command {
+// PolicyCommand returns the command "policy" with those below it.
+func PolicyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy",
 		Short: "Bring policies of the network state to nodes",
@@ -74,8 +76,8 @@ written.`,
 	flags := cmd.Flags()
 	flags.BoolVar(&o.once, "once", false, "handle policies until only nodes have something to do")
 	flags.StringSliceVar(&o.nodes, "node", nil, "bring policies to this node only; may be repeated (default all nodes)")
-	addKubeconfig(cmd, &o.kubeconfig)
-	complete(cmd, &o.kubeconfig)
+	options.AddKubeconfig(cmd, &o.kubeconfig)
+	options.Complete(cmd, &o.kubeconfig)
 	return cmd
 }
 
@@ -97,7 +99,7 @@ func (o *policyOptions) handle(cmd *cobra.Command) error {
 
 // policyClient returns a client for all kinds that policies need.
 func policyClient(kubeconfig string) (*kube.Client, error) {
-	config, err := restConfig(kubeconfig, cniapi.DefaultSocket)
+	config, err := options.RESTConfig(kubeconfig, cniapi.DefaultSocket)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package nodenetwork
 
 import (
 	"context"
@@ -194,8 +194,8 @@ func (a *applying) addFlags(cmd *cobra.Command) {
 	}
 }
 
-func (o *stateOptions) apply(ctx context.Context, out io.Writer, e *engine.Engine, desired *document.State, options transaction.Options) error {
-	result, err := e.Apply(ctx, desired, options)
+func (o *stateOptions) apply(ctx context.Context, out io.Writer, e *engine.Engine, desired *document.State, how transaction.Options) error {
+	result, err := e.Apply(ctx, desired, how)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package nodenetwork
 
 import (
 	"errors"
@@ -22,7 +22,11 @@ import (
 // TestMain is the guard of a transaction, where a test's command starts one.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "state" {
-		main()
+		cmd := StateCommand()
+		cmd.SetArgs(os.Args[2:])
+		if cmd.Execute() != nil {
+			os.Exit(1)
+		}
 		return
 	}
 	os.Exit(m.Run())
@@ -68,8 +72,9 @@ func newStatePlace(t *testing.T) statePlace {
 // run runs a command in the node.
 func (p statePlace) run(t *testing.T, input string, words ...string) (out string, err error) {
 	t.Helper()
-	line := append([]string{"aliothctl", "state"}, words...)
-	cmd := newCommand(append(line, "--root", p.root, "--dir", filepath.Join(p.root, "state"))...)
+	cmd := StateCommand()
+	cmd.SilenceUsage = true
+	cmd.SetArgs(append(words, "--root", p.root, "--dir", filepath.Join(p.root, "state")))
 	var text strings.Builder
 	cmd.SetOut(&text)
 	cmd.SetErr(t.Output())
@@ -264,24 +269,25 @@ func TestWhatDoesNotAnswerUndoesTheChange(t *testing.T) {
 	}
 }
 
-// The exit status of nmstatectl differs between failures and wrong commands too.
-func TestTheExitStatusTellsFailuresFromWrongCommands(t *testing.T) {
+// TestFailuresOfTheNetworkAreFindingsAndWrongCommandsAreNot, because the exit status of
+// nmstatectl differs between them too.
+func TestFailuresOfTheNetworkAreFindingsAndWrongCommandsAreNot(t *testing.T) {
 	p := newStatePlace(t)
 	for _, c := range []struct {
-		input  string
-		words  []string
-		status int
+		input   string
+		words   []string
+		finding bool
 	}{
-		{"interfaces: [{name: eth1, mtu: 1279}]", []string{"apply", "-"}, 1},
-		{numbered, []string{"apply", "-", "--reach", "127.0.0.1:1", "--probe-timeout", "200ms"}, 1},
-		{"", []string{"rollback"}, 1},
-		{"", []string{"show", "eth9"}, 1},
-		{"interfaces: [{name: eth1, mtu: big}]", []string{"apply", "-"}, 2},
-		{"", []string{"apply"}, 2},
-		{"", []string{"show", "-o", "xml"}, 2},
+		{"interfaces: [{name: eth1, mtu: 1279}]", []string{"apply", "-"}, true},
+		{numbered, []string{"apply", "-", "--reach", "127.0.0.1:1", "--probe-timeout", "200ms"}, true},
+		{"", []string{"rollback"}, true},
+		{"", []string{"show", "eth9"}, true},
+		{"interfaces: [{name: eth1, mtu: big}]", []string{"apply", "-"}, false},
+		{"", []string{"apply"}, false},
+		{"", []string{"show", "-o", "xml"}, false},
 	} {
-		if _, err := p.run(t, c.input, c.words...); err == nil || exitStatus(err) != c.status {
-			t.Errorf("%v: %v with the status %d, want %d", c.words, err, exitStatus(err), c.status)
+		if _, err := p.run(t, c.input, c.words...); err == nil || IsFinding(err) != c.finding {
+			t.Errorf("%v: %v is a finding: %v, want %v", c.words, err, IsFinding(err), c.finding)
 		}
 	}
 }

@@ -1,10 +1,13 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+// Package nodenetwork has the commands about the nodes' own networks: state for the node on
+// which it runs, and policy for the cluster.
+package nodenetwork
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -32,7 +35,8 @@ type stateOptions struct {
 	shadows []string
 }
 
-func stateCommand() *cobra.Command {
+// StateCommand returns the command "state" with those below it.
+func StateCommand() *cobra.Command {
 	var o stateOptions
 	cmd := &cobra.Command{
 		Use:   "state",
@@ -67,6 +71,13 @@ type failure struct{ error }
 
 // Unwrap returns the error.
 func (f failure) Unwrap() error { return f.error }
+
+// IsFinding reports whether an error of a command is a failure of the node's network or a
+// degraded policy. Other errors are those of the command.
+func IsFinding(err error) bool {
+	_, failed := errors.AsType[failure](err)
+	return failed || errors.Is(err, errDegraded)
+}
 
 func failureOf(err error) error {
 	if err == nil {

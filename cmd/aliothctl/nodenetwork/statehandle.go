@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package nodenetwork
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/alioth-net/alioth/api/nmstate/v1beta1"
+	"github.com/alioth-net/alioth/cmd/aliothctl/options"
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/nmstate/engine"
 	"github.com/alioth-net/alioth/cnid/nmstate/handler"
@@ -51,7 +52,7 @@ is not 0 if the node does not have the desired state then.`,
 	flags.StringVar(&h.node, "node", os.Getenv("NODE_NAME"), "name of this node's Node object (environment: NODE_NAME); default: the host's name")
 	flags.BoolVar(&h.once, "once", false, "make one pass")
 	flags.DurationVar(&h.every, "every", 5*time.Second, "time between two passes")
-	addKubeconfig(cmd, &h.kubeconfig)
+	options.AddKubeconfig(cmd, &h.kubeconfig)
 	return cmd
 }
 
@@ -64,7 +65,7 @@ func (o *stateOptions) handle(cmd *cobra.Command, h handling) (err error) {
 			return fmt.Errorf("find the node's name (give --node): %w", err)
 		}
 	}
-	config, err := restConfig(h.kubeconfig, cniapi.DefaultSocket)
+	config, err := options.RESTConfig(h.kubeconfig, cniapi.DefaultSocket)
 	if err != nil {
 		return err
 	}
