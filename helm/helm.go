@@ -3,7 +3,7 @@
 
 // Package helm holds Alioth's chart, and the parts of it that programs read. It has no logic.
 // Its generated files are copies of the CustomResourceDefinitions and of the number of the
-// release.
+// release. It is a package of its own, because Go embeds only files below the folder of a package.
 package helm
 
 import _ "embed" // the chart's files

@@ -4,7 +4,8 @@
 // Package containers tells which pods and containers a node has, by their cgroups. The kubelet
 // makes the cgroup of a pod and removes it after the last container. Container runtimes name
 // the cgroup of a container in it after its ID, with a prefix and a suffix of their own. Some
-// runtimes make none for a sandbox, or make it elsewhere.
+// runtimes make none for a sandbox, or make it elsewhere. It is a package of its own, because it
+// reads a tree of cgroups and depends on nothing of the daemon.
 package containers
 
 import (
