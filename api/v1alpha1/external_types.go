@@ -101,10 +101,6 @@ type ExternalPoolList struct {
 	Items           []ExternalPool `json:"items"`
 }
 
-func init() {
-	register(&ExternalPool{}, &ExternalPoolList{})
-}
-
 // ServiceReference names a Service with its UID.
 type ServiceReference struct {
 	// +kubebuilder:validation:MinLength=1
@@ -182,6 +178,206 @@ type ExternalAddressList struct {
 // spelled as in the name of an Address: '-' for ':' and a trailing "::" as "--0".
 func ExternalAddressName(ip netip.Addr) string { return spelled(ip) }
 
+// HostAccessSpec grants tenants the use of ports of nodes and of the nodes' network.
+type HostAccessSpec struct {
+	// AllowedTenants get the grant. Empty means no tenant, "*" every tenant. Namespaces
+	// without a tenant label need no grant and can't be named.
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.all(t, t == '*' || t.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$'))",message="each entry must be a tenant, as in the label alioth.dev/tenant, or '*', which means every tenant; namespaces without the label need no HostAccess"
+	// +listType=set
+	// +optional
+	AllowedTenants []string `json:"allowedTenants,omitempty"`
+
+	// HostPorts are the ports of the nodes that pods of these tenants may request as
+	// hostPort: numbers or ranges, with the suffix "/TCP", "/UDP" or "/SCTP" for that
+	// protocol only; for example 8080, 30100-30199 or 53/UDP. No pod gets a port that
+	// is the node port of a Service, or at which the node itself listens.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=16
+	// +kubebuilder:validation:XValidation:rule="self.all(p, p.matches('^[1-9][0-9]{0,4}(-[1-9][0-9]{0,4})?(/(TCP|UDP|SCTP))?$') && p.split('/')[0].split('-').all(n, int(n) <= 65535))",message="each entry must be a port or a range of ports between 1 and 65535, with a protocol or without, for example 8080, 30100-30199 or 53/UDP"
+	// +kubebuilder:validation:XValidation:rule="self.all(p, !p.matches('^[0-9]{1,5}-[0-9]{1,5}(/.*)?$') || int(p.split('/')[0].split('-')[0]) <= int(p.split('/')[0].split('-')[1]))",message="the first port of a range must not be above its last"
+	// +listType=set
+	// +optional
+	HostPorts []string `json:"hostPorts,omitempty"`
+
+	// HostNetwork lets pods of these tenants use the network of their node
+	// (hostNetwork: true). Such a pod receives all packets of the node and can send any
+	// packet: grant it only to tenants that you trust with the nodes.
+	// +optional
+	HostNetwork bool `json:"hostNetwork,omitempty"`
+}
+
+// HostAccessStatus is the observed state of a grant.
+type HostAccessStatus struct {
+	// ObservedGeneration is the generation that this status describes.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Conditions: Ready. It is true once admission uses the object.
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// HostAccess grants pods in namespaces with a tenant label the use of ports of their node
+// (hostPort), or of the node's network. Without a grant they have neither. The cluster's
+// operators write it. The end of a grant closes the ports of running pods too; running
+// pods on the nodes' network do not change.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,path=hostaccesses,singular=hostaccess
+// +kubebuilder:printcolumn:name="Tenants",type=string,JSONPath=`.spec.allowedTenants`
+// +kubebuilder:printcolumn:name="HostPorts",type=string,JSONPath=`.spec.hostPorts`
+// +kubebuilder:printcolumn:name="HostNetwork",type=boolean,JSONPath=`.spec.hostNetwork`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type HostAccess struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   HostAccessSpec   `json:"spec"`
+	Status HostAccessStatus `json:"status,omitempty"`
+}
+
+// HostAccessList is a list of HostAccess objects.
+// +kubebuilder:object:root=true
+type HostAccessList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []HostAccess `json:"items"`
+}
+
+const (
+	// HostAccessGrants is the name of the AdmissionGrants with the grants of HostAccess
+	// objects.
+	HostAccessGrants = "host-access"
+	// ExternalIPGrants is the name of the AdmissionGrants with the grants of
+	// ExternalPools with use: ExternalIPs.
+	ExternalIPGrants = "external-ips"
+	// TenantNetworkGrants is the name of the AdmissionGrants with what the serving
+	// TenantConfig offers to TenantNetworks.
+	TenantNetworkGrants = "tenant-networks"
+)
+
+// HostPortRange is a range of ports of nodes.
+type HostPortRange struct {
+	// Protocol of the ports.
+	// +kubebuilder:validation:Enum=TCP;UDP;SCTP
+	Protocol string `json:"protocol"`
+	// First is the lowest port.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	First int32 `json:"first"`
+	// Last is the highest port.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	Last int32 `json:"last"`
+}
+
+// HostGrant lists the ports and networks of nodes that a tenant's pods may use.
+type HostGrant struct {
+	// HostNetwork reports whether hostNetwork: true is granted.
+	// +optional
+	HostNetwork bool `json:"hostNetwork,omitempty"`
+	// Ports are the granted host ports.
+	// +listType=atomic
+	// +optional
+	Ports []HostPortRange `json:"ports,omitempty"`
+}
+
+// ExternalIPGrant is the grant of one ExternalPool.
+type ExternalIPGrant struct {
+	// Pool is the name of the ExternalPool.
+	Pool string `json:"pool"`
+	// CIDRs are the granted addresses.
+	// +listType=atomic
+	CIDRs []string `json:"cidrs"`
+	// Tenants are those that the pool allows, as in its spec.allowedTenants.
+	// +listType=atomic
+	Tenants []string `json:"tenants"`
+}
+
+// TenantNetworkGrant is what the serving TenantConfig offers to TenantNetworks.
+type TenantNetworkGrant struct {
+	// TenantConfig is the name of the serving TenantConfig.
+	TenantConfig string `json:"tenantConfig"`
+	// Devices are the names of hostDevices for all tenants that are devices of nodes.
+	// +listType=atomic
+	// +optional
+	Devices []string `json:"devices,omitempty"`
+	// DevicePools are the names of hostDevices for all tenants that are pools of devices.
+	// +listType=atomic
+	// +optional
+	DevicePools []string `json:"devicePools,omitempty"`
+	// Tenants have what the TenantConfig offers to single tenants.
+	// +listType=map
+	// +listMapKey=tenant
+	// +optional
+	Tenants []TenantDevices `json:"tenants,omitempty"`
+	// NetworkTypes are the keys of networkIds, in lower case.
+	// +listType=atomic
+	// +optional
+	NetworkTypes []string `json:"networkTypes,omitempty"`
+}
+
+// TenantDevices are hostDevices of the serving TenantConfig for one tenant.
+type TenantDevices struct {
+	// Tenant is the value of the label alioth.dev/tenant, or ns:<namespace>.
+	Tenant string `json:"tenant"`
+	// Devices are the names of hostDevices that are devices of nodes.
+	// +listType=atomic
+	// +optional
+	Devices []string `json:"devices,omitempty"`
+	// DevicePools are the names of hostDevices that are pools of devices.
+	// +listType=atomic
+	// +optional
+	DevicePools []string `json:"devicePools,omitempty"`
+}
+
+// AdmissionGrants is the parameter of an admission policy of Alioth: the sum of the
+// grants of objects such as HostAccess, which a policy can't compute by itself. Only
+// the operator writes these objects, one for each policy. They have a kind of their
+// own, because the API server does not watch a built-in kind again after a time in
+// which no policy has used it (docs/design/053).
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Cluster,path=admissiongrants,singular=admissiongrants
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type AdmissionGrants struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// HostAccess has the grants of tenants on nodes, by the value of the label
+	// alioth.dev/tenant; "*" means every tenant.
+	// +optional
+	HostAccess map[string]HostGrant `json:"hostAccess,omitempty"`
+	// ExternalIPs has the grants of ExternalPools to Services.
+	// +listType=map
+	// +listMapKey=pool
+	// +optional
+	ExternalIPs []ExternalIPGrant `json:"externalIPs,omitempty"`
+	// TenantNetworks has what the serving TenantConfig offers; not set while no
+	// TenantConfig serves.
+	// +optional
+	TenantNetworks *TenantNetworkGrant `json:"tenantNetworks,omitempty"`
+}
+
+// AdmissionGrantsList is a list of AdmissionGrants.
+// +kubebuilder:object:root=true
+type AdmissionGrantsList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []AdmissionGrants `json:"items"`
+}
+
 func init() {
+	register(&ExternalPool{}, &ExternalPoolList{})
 	register(&ExternalAddress{}, &ExternalAddressList{})
+	register(&HostAccess{}, &HostAccessList{})
+	register(&AdmissionGrants{}, &AdmissionGrantsList{})
 }

@@ -30,7 +30,7 @@ var largest = size{files: 15, lines: 2500}
 // that fits has no row.
 var larger = map[string]size{
 	// One package is one version of the API, by the convention of Kubernetes.
-	"api/v1alpha1": {28, 3100},
+	"api/v1alpha1": {15, 3000},
 	// The daemon's assembly, until its areas assemble themselves.
 	"cnid": {16, 2500},
 	// One kernel interface each, whose parts need each other.

@@ -3,6 +3,10 @@
 
 package v1alpha1
 
+import (
+	"github.com/alioth-net/alioth/api/said"
+)
+
 // Names that Alioth writes to, or reads from, objects of other API groups.
 const (
 	// TenantLabel on a Namespace names the tenant that owns it. A namespace
@@ -76,3 +80,26 @@ func TenantOfNamespace(name string, labels map[string]string) string {
 	}
 	return NamespaceTenantPrefix + name
 }
+
+// Defaults that the operator and the node daemon must agree on.
+const (
+	// DefaultVPCName is the name of the default VPC, which the chart creates.
+	DefaultVPCName = "default"
+	// ShadowCIDR4 and ShadowCIDR6 are the ranges of the shadow addresses:
+	// addresses of pod interfaces that mean something on their node only. No
+	// VPC may use them.
+	ShadowCIDR4 = "169.254.64.0/18"
+	ShadowCIDR6 = "fd41:6c69:6f74:6801::/64"
+	// NodeAttachment is the interface that holds a node's own addresses in the
+	// default VPC.
+	NodeAttachment = "alioth_node"
+	// PodAttachment is the interface of a pod's first attachment.
+	PodAttachment = "eth0"
+)
+
+// EventNoteLimit is the length of an event's note that the API accepts, in bytes.
+const EventNoteLimit = 1024
+
+// EventNote makes a text the note of an event: one line that the API accepts. No character
+// is cut apart.
+func EventNote(text string) string { return said.Bounded(text, EventNoteLimit) }

@@ -152,6 +152,117 @@ type RolesStatus struct {
 	Nodes []string `json:"nodes,omitempty"`
 }
 
+// ListedMembers is the list of a VPC's members that a node has programmed.
+type ListedMembers struct {
+	// UID is that of the VPC.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[!-~]+$`
+	UID string `json:"uid"`
+	// Revision is the highest spec.revision of the programmed RoleMembers.
+	// +kubebuilder:validation:Minimum=1
+	Revision int64 `json:"revision"`
+}
+
+// NodeRolesSpec is what a node reports about roles.
+type NodeRolesSpec struct {
+	// Protocol is what the node's daemon can do: 1 is to send, forward and return packets
+	// by roles. Members are made when every node that runs the daemon reports 1 or more.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	Protocol int32 `json:"protocol"`
+	// VPCs are those whose members the node lists.
+	// +kubebuilder:validation:MaxItems=4096
+	// +listType=map
+	// +listMapKey=uid
+	// +optional
+	VPCs []ListedMembers `json:"vpcs,omitempty"`
+}
+
+// NodeRoles acknowledges the lists of role members that a node has programmed
+// (docs/design/140). Its name is that of the Node, which owns it, and the Node's daemon
+// writes it. Only the operator reads it.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Cluster,path=noderoles,singular=noderoles
+// +kubebuilder:printcolumn:name="Protocol",type=integer,JSONPath=`.spec.protocol`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type NodeRoles struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec NodeRolesSpec `json:"spec"`
+}
+
+// NodeRolesList is a list of NodeRoles.
+// +kubebuilder:object:root=true
+type NodeRolesList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []NodeRoles `json:"items"`
+}
+
+const (
+	// OperatorRollCall is the name of the RollCall object with the operator's question.
+	OperatorRollCall = "operator"
+	// NodeRollCallPrefix starts the name of the RollCall object with the reply of a
+	// node's daemon; the name of the Node follows.
+	NodeRollCallPrefix = "node."
+	// MaxNodeName is the maximum length of a Node's name, in bytes, with which the
+	// prefix fits the name of an object (RFC 1123: 253).
+	MaxNodeName = 253 - len(NodeRollCallPrefix)
+	// NoCall is the call in the reply of a daemon before the first question.
+	NoCall = "none"
+)
+
+// NodeRollCall returns the name of the RollCall object of a node.
+func NodeRollCall(node string) string { return NodeRollCallPrefix + node }
+
+// RollCallSpec is a question of the operator, or the reply of a node.
+type RollCallSpec struct {
+	// Call is a text that is new with every question. A node repeats it once the API
+	// has claims for all attachments of the node.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[!-~]+$`
+	Call string `json:"call"`
+	// VNIs that the node programs or has a sandbox of, ascending; not set by the
+	// operator.
+	// +kubebuilder:validation:MaxItems=4096
+	// +kubebuilder:validation:items:Minimum=1
+	// +kubebuilder:validation:items:Maximum=16777215
+	// +listType=set
+	// +optional
+	VNIs []int32 `json:"vnis,omitempty"`
+}
+
+// RollCall is the operator's question to all nodes about their attachments, or the reply
+// of a node (docs/design/010-roll-call.md): the object "operator" has the question,
+// "node.<name of the Node>" the reply of a node.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Cluster,path=rollcalls,singular=rollcall
+// +kubebuilder:printcolumn:name="Call",type=string,JSONPath=`.spec.call`
+// +kubebuilder:printcolumn:name="VNIs",type=string,JSONPath=`.spec.vnis`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="self.metadata.name == 'operator' ? !has(self.spec.vnis) : self.metadata.name.startsWith('node.')",message="metadata.name must be operator, which has no VNIs, or node.<name of a Node>"
+type RollCall struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec RollCallSpec `json:"spec"`
+}
+
+// RollCallList is a list of RollCalls.
+// +kubebuilder:object:root=true
+type RollCallList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []RollCall `json:"items"`
+}
+
 func init() {
 	register(&RoleMember{}, &RoleMemberList{})
+	register(&NodeRoles{}, &NodeRolesList{})
+	register(&RollCall{}, &RollCallList{})
 }
