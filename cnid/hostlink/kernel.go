@@ -16,21 +16,21 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/attach"
-	"github.com/alioth-net/alioth/cnid/attach/podside"
 	"github.com/alioth-net/alioth/cnid/hostlink/links"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 	"github.com/alioth-net/alioth/store/multinet"
 )
 
 // Kernel reads and changes the links of the network namespace that it was opened in.
 type Kernel struct {
-	handle *podside.Socket
+	handle *rtnl.Socket
 	space  ns.NetNS
 }
 
 // Open returns a Kernel for the network namespace of the calling thread.
 func Open() (*Kernel, error) {
-	handle, err := podside.OpenSocket()
+	handle, err := rtnl.OpenSocket()
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +179,7 @@ func (k *Kernel) finish(index int, l links.Link) error {
 	if l.Up {
 		up = unix.IFF_UP
 	}
-	var b podside.Batch
+	var b rtnl.Batch
 	b.SetLink("set alias and group", index, up, up, nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(links.Mark(l.LinkID))),
 		nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(0)))
 	if err := k.handle.Execute(&b); err != nil {

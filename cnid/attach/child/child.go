@@ -23,6 +23,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/hostlink/links"
 	"github.com/alioth-net/alioth/cnid/neighbours"
 	"github.com/alioth-net/alioth/cnid/netns"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
 // Devices describes the interfaces of a driver.
@@ -84,7 +85,7 @@ func (d Devices) add(create func(netlink.Link) error, attrs netlink.LinkAttrs, m
 // in. It implements attach.Driver.
 type Driver struct {
 	devices Devices
-	sockets *podside.Sockets
+	sockets *rtnl.Sockets
 	hostID  netns.ID
 	notes   sandbox.Notes[note]
 	// underlay is attach.Node.Underlay.
@@ -102,7 +103,7 @@ func New(devices Devices, node attach.Node) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	sockets, err := podside.NewSockets()
+	sockets, err := rtnl.NewSockets()
 	if err != nil {
 		return nil, err
 	}
@@ -112,12 +113,12 @@ func New(devices Devices, node attach.Node) (*Driver, error) {
 // session is one call of a Driver, with a socket of its own in the node's namespace.
 type session struct {
 	*Driver
-	host *podside.Socket
+	host *rtnl.Socket
 }
 
 // with calls f with a session.
 func (d *Driver) with(ctx context.Context, f func(*session) error) error {
-	return d.sockets.With(ctx, func(host *podside.Socket) error { return f(&session{Driver: d, host: host}) })
+	return d.sockets.With(ctx, func(host *rtnl.Socket) error { return f(&session{Driver: d, host: host}) })
 }
 
 // Capabilities implements attach.Driver.
@@ -167,7 +168,7 @@ func (d *session) attach(ctx context.Context, spec attach.Spec) (attach.Link, er
 		return attach.Link{}, fmt.Errorf("remove remains of an earlier attempt: %w", err)
 	}
 	var n note
-	err = podside.Within(pod, func(h *podside.Socket) (err error) {
+	err = podside.Within(pod, func(h *rtnl.Socket) (err error) {
 		if n, err = d.note(pod, spec); err != nil {
 			return err
 		}
@@ -213,7 +214,7 @@ func (d *session) note(pod ns.NetNS, spec attach.Spec) (note, error) {
 // create makes the interface, in the thread's namespace, which is the pod's. It belongs to
 // the group of unfinished devices until it has its mark. So a process that ends at any time
 // leaves what can be recognized.
-func (d *session) create(h *podside.Socket, pod ns.NetNS, parent netlink.Link, mode string, n note, spec attach.Spec) error {
+func (d *session) create(h *rtnl.Socket, pod ns.NetNS, parent netlink.Link, mode string, n note, spec attach.Spec) error {
 	if err := d.clearBefore(h, n); err != nil {
 		return fmt.Errorf("remove remains of an earlier attempt: %w", err)
 	}
@@ -242,12 +243,12 @@ func (d *session) create(h *podside.Socket, pod ns.NetNS, parent netlink.Link, m
 
 // configure gives a new interface its mark, its name and its settings, and announces its
 // addresses. now is the name that it has.
-func (d *session) configure(h *podside.Socket, n note, now string, spec attach.Spec) error {
+func (d *session) configure(h *rtnl.Socket, n note, now string, spec attach.Spec) error {
 	ifindex, err := h.IndexOf(now)
 	if err != nil {
 		return err
 	}
-	var b podside.Batch
+	var b rtnl.Batch
 	d.devices.finish(&b, ifindex, n, spec)
 	if err := podside.Plan(&b, ifindex, now, spec); err != nil {
 		return fmt.Errorf("configure the interface: %w", err)

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/attach"
-	"github.com/alioth-net/alioth/cnid/attach/podside"
 	"github.com/alioth-net/alioth/cnid/attach/sandbox"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
 // Detach implements attach.Driver.
@@ -37,7 +37,7 @@ func (d *session) clear(n note) error {
 }
 
 // clearBefore removes remains of which the notes were lost.
-func (d *session) clearBefore(h *podside.Socket, n note) error {
+func (d *session) clearBefore(h *rtnl.Socket, n note) error {
 	for _, name := range []string{n.temporary(), n.IfName} {
 		if _, err := h.IndexOf(name); err == nil {
 			return d.clearIn(h, n)
@@ -46,14 +46,14 @@ func (d *session) clearBefore(h *podside.Socket, n note) error {
 	return nil
 }
 
-func (d *session) clearIn(h *podside.Socket, n note) error {
+func (d *session) clearIn(h *rtnl.Socket, n note) error {
 	return sandbox.RemoveHere(h, func(link netlink.Link) bool { return n.made(link, d.devices.Kind) })
 }
 
 // finish adds the request that gives an interface that was just made its mark, its address
 // and its name, and takes it out of the group of unfinished devices. Some get the address of their parent when they are made, so it is set again,
 // unless they share it.
-func (d Devices) finish(b *podside.Batch, ifindex int, n note, spec attach.Spec) {
+func (d Devices) finish(b *rtnl.Batch, ifindex int, n note, spec attach.Spec) {
 	attrs := []nl.NetlinkRequestData{nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(n.Mark)), nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(0)), nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(spec.IfName))}
 	if !d.SharesMAC {
 		attrs = append(attrs, nl.NewRtAttr(unix.IFLA_ADDRESS, spec.MAC))

@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/attach"
-	"github.com/alioth-net/alioth/cnid/attach/podside"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 )
 
@@ -27,7 +27,7 @@ func (d *Driver) route(link *attach.Link, spec attach.Spec) error {
 	if spec.Delegate.DefaultRoutes == attach.OwnDefaultRoutes && len(spec.Routes) == 0 && len(spec.Rules) == 0 {
 		return nil
 	}
-	err := within(spec.NetnsPath, func(h *podside.Socket) error {
+	err := within(spec.NetnsPath, func(h *rtnl.Socket) error {
 		removed, err := removeDefaults(h, spec)
 		if err != nil {
 			return fmt.Errorf("remove default routes of %s: %w", spec.IfName, err)
@@ -70,7 +70,7 @@ func kept(spec attach.Spec, removed []attach.Route) (list []attach.Notice) {
 
 // removeDefaults removes the default routes that the interface may not have, and returns
 // them.
-func removeDefaults(h *podside.Socket, spec attach.Spec) (removed []attach.Route, err error) {
+func removeDefaults(h *rtnl.Socket, spec attach.Spec) (removed []attach.Route, err error) {
 	index, err := h.IndexOf(spec.IfName)
 	if err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func (o hop) plain() attach.Route {
 
 // defaultHops lists the default routes in the main table, without those that the kernel
 // learns from routers.
-func defaultHops(h *podside.Socket) ([]hop, error) {
+func defaultHops(h *rtnl.Socket) ([]hop, error) {
 	var hops []hop
 	for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
 		main := &netlink.Route{Table: unix.RT_TABLE_MAIN}

@@ -15,6 +15,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attach/podside"
 	"github.com/alioth-net/alioth/cnid/netns"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
 // routing has the routes and rules that the driver adds to an interface after the plugins have
@@ -110,7 +111,7 @@ func (d *Driver) Finish(_ context.Context, list []*attach.Made) error {
 // leaveOut removes default routes of the plugins of an interface, and takes them from what is
 // kept of the result, because a plugin's CHECK compares the two.
 func (d *Driver) leaveOut(one *attach.Made, routes []attach.Route) error {
-	err := within(one.NetnsPath, func(h *podside.Socket) error { return podside.RemoveRoutes(h, one.IfName, routes) })
+	err := within(one.NetnsPath, func(h *rtnl.Socket) error { return podside.RemoveRoutes(h, one.IfName, routes) })
 	if err != nil {
 		return err
 	}
@@ -183,7 +184,7 @@ func finish(result *attach.Result, spec attach.Spec) error {
 	if err != nil || r.empty() {
 		return err
 	}
-	if err := within(spec.NetnsPath, func(h *podside.Socket) error { return r.add(h, spec.IfName) }); err != nil {
+	if err := within(spec.NetnsPath, func(h *rtnl.Socket) error { return r.add(h, spec.IfName) }); err != nil {
 		return fmt.Errorf("%s (is each gateway on the link of %s, which has %v, and has no other interface a route to the same destination?): %w",
 			what, spec.IfName, prefixesOf(result, spec.IfName), err)
 	}
@@ -191,7 +192,7 @@ func finish(result *attach.Result, spec attach.Spec) error {
 }
 
 // add makes the routing. A route that exists although no plugin has reported it is no error.
-func (r routing) add(h *podside.Socket, ifName string) error {
+func (r routing) add(h *rtnl.Socket, ifName string) error {
 	if err := podside.AddRoutes(h, ifName, r.routes); err != nil {
 		if check(h, attach.Spec{IfName: ifName, Routes: r.routes}) != nil {
 			return err
@@ -209,12 +210,12 @@ func checkRouting(result *attach.Result, spec attach.Spec) error {
 	if r.empty() {
 		return nil
 	}
-	return within(spec.NetnsPath, func(h *podside.Socket) error {
+	return within(spec.NetnsPath, func(h *rtnl.Socket) error {
 		return check(h, attach.Spec{IfName: spec.IfName, Routes: r.routes, Rules: r.rules})
 	})
 }
 
-func check(h *podside.Socket, spec attach.Spec) error {
+func check(h *rtnl.Socket, spec attach.Spec) error {
 	link, err := h.LinkByName(spec.IfName)
 	if err != nil {
 		return fmt.Errorf("find %s: %w", spec.IfName, err)
@@ -237,7 +238,7 @@ func (d *Driver) removeRules(containerID, ifName string) error {
 	for _, rule := range kept.Rules {
 		rules = append(rules, ownRules(rule, own)...)
 	}
-	err = within(kept.NetnsPath, func(h *podside.Socket) error { return podside.RemoveRules(h, rules) })
+	err = within(kept.NetnsPath, func(h *rtnl.Socket) error { return podside.RemoveRules(h, rules) })
 	if errors.Is(err, netns.ErrGone) {
 		return nil
 	}
@@ -245,7 +246,7 @@ func (d *Driver) removeRules(containerID, ifName string) error {
 }
 
 // within runs f with a socket of the pod's namespace.
-func within(path string, f func(*podside.Socket) error) error {
+func within(path string, f func(*rtnl.Socket) error) error {
 	pod, err := netns.Open(path)
 	if err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
-	"github.com/alioth-net/alioth/cnid/attach/podside"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
 // Device is a network device as it was on the node.
@@ -42,9 +42,9 @@ func Of(link netlink.Link) *Device {
 
 // Move moves a network device into another namespace, under a temporary name. The kernel
 // takes its addresses and routes away.
-func Move(h *podside.Socket, link netlink.Link, to int, name string) error {
+func Move(h *rtnl.Socket, link netlink.Link, to int, name string) error {
 	attrs := link.Attrs()
-	var b podside.Batch
+	var b rtnl.Batch
 	b.SetLink(fmt.Sprintf("set %s down", attrs.Name), attrs.Index, 0, unix.IFF_UP)
 	b.SetLink(fmt.Sprintf("move %s to another network namespace", attrs.Name), attrs.Index, 0, 0,
 		nl.NewRtAttr(unix.IFLA_NET_NS_FD, nl.Uint32Attr(uint32(to))), nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(name)))
@@ -53,21 +53,21 @@ func Move(h *podside.Socket, link netlink.Link, to int, name string) error {
 
 // Return moves a device from its pod to the node, as Move does. A second name that the node
 // has, too, would keep the device in the pod, so those that it had not go first.
-func (d Device) Return(h *podside.Socket, link netlink.Link, to int, name string) error {
+func (d Device) Return(h *rtnl.Socket, link netlink.Link, to int, name string) error {
 	return errors.Join(d.dropNames(h, link), Move(h, link, to, name))
 }
 
 // Restore gives a network device of the node the state that it had. Its name may be that
 // which it had in the pod, or one that the kernel has chosen. setMAC sets an Ethernet
 // address.
-func (d Device) Restore(h *podside.Socket, link netlink.Link, setMAC func(netlink.Link, net.HardwareAddr) error) error {
+func (d Device) Restore(h *rtnl.Socket, link netlink.Link, setMAC func(netlink.Link, net.HardwareAddr) error) error {
 	name, index := link.Attrs().Name, link.Attrs().Index
 	if err := h.LinkSetDown(link); err != nil {
 		return fmt.Errorf("set %s down: %w", name, err)
 	}
 	// First, so that a failure below leaves no name of a pod.
 	err := d.rename(h, link)
-	var b podside.Batch
+	var b rtnl.Batch
 	b.SetLink("set alias and group", index, 0, 0, nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(d.Alias)), nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(d.Group)))
 	if link.Attrs().MTU != d.MTU {
 		b.SetLink(fmt.Sprintf("set MTU %d", d.MTU), index, 0, 0, nl.NewRtAttr(unix.IFLA_MTU, nl.Uint32Attr(uint32(d.MTU))))
@@ -78,7 +78,7 @@ func (d Device) Restore(h *podside.Socket, link netlink.Link, setMAC func(netlin
 	return errors.Join(err, setMAC(link, d.MAC), h.Execute(&b))
 }
 
-func (d Device) rename(h *podside.Socket, link netlink.Link) error {
+func (d Device) rename(h *rtnl.Socket, link netlink.Link) error {
 	attrs := link.Attrs()
 	errs := []error{d.dropNames(h, link)}
 	if attrs.Name != d.Name {
@@ -95,7 +95,7 @@ func (d Device) rename(h *podside.Socket, link netlink.Link) error {
 }
 
 // dropNames removes the second names that the device had not.
-func (d Device) dropNames(h *podside.Socket, link netlink.Link) error {
+func (d Device) dropNames(h *rtnl.Socket, link netlink.Link) error {
 	var errs []error
 	for _, alt := range link.Attrs().AltNames {
 		if !slices.Contains(d.AltNames, alt) {

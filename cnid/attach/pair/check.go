@@ -13,6 +13,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attach/podside"
 	"github.com/alioth-net/alioth/cnid/netns"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
 // Check implements attach.Driver. It tolerates what others added to the pod:
@@ -46,7 +47,7 @@ func (d *session) check(spec attach.Spec) (attach.Link, error) {
 	}
 	defer func() { _ = pod.Close() }()
 	var id netns.ID
-	err = podside.Within(pod, func(h *podside.Socket) error {
+	err = podside.Within(pod, func(h *rtnl.Socket) error {
 		if id, err = netns.Current(); err != nil {
 			return err
 		}

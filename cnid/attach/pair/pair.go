@@ -27,6 +27,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach/podside"
 	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/netns"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
 // HostPrefix starts the name of every host end, and of no other device of Alioth.
@@ -36,7 +37,7 @@ const HostPrefix = hostdev.PodPrefix
 // in and pods. It implements attach.Driver.
 type Driver struct {
 	devices Devices
-	sockets *podside.Sockets
+	sockets *rtnl.Sockets
 	states  operStates
 	hostID  netns.ID
 	mac     net.HardwareAddr
@@ -46,7 +47,7 @@ type Driver struct {
 // session is one call of a Driver, with a socket of its own in the node's namespace.
 type session struct {
 	*Driver
-	host *podside.Socket
+	host *rtnl.Socket
 }
 
 // with calls f with a session.
@@ -66,7 +67,7 @@ func New(devices Devices, hostMAC net.HardwareAddr) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	sockets, err := podside.NewSockets()
+	sockets, err := rtnl.NewSockets()
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +184,7 @@ func (d *session) configure(ctx context.Context, pod ns.NetNS, host netlink.Link
 	}
 	ready := d.periods.filtersReady()
 	var id netns.ID
-	err := podside.Within(pod, func(h *podside.Socket) error {
+	err := podside.Within(pod, func(h *rtnl.Socket) error {
 		var err error
 		if id, err = netns.Current(); err != nil {
 			return err
@@ -206,14 +207,14 @@ func (d *session) configure(ctx context.Context, pod ns.NetNS, host netlink.Link
 // qdisc for the programs to come, because a device that is up is stopped while
 // it gets one, and the kernel waits for that under its lock.
 func (d *session) configureHost(host netlink.Link, spec attach.Spec) error {
-	var b podside.Batch
+	var b rtnl.Batch
 	ifindex := host.Attrs().Index
 	settings := []nl.NetlinkRequestData{nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(attach.Mark(spec)))}
 	if podside.KernelHasIPv6() {
-		settings = append(settings, podside.NoLinkLocal())
+		settings = append(settings, rtnl.NoLinkLocal())
 	}
 	b.SetLink("set alias and no ARP", ifindex, unix.IFF_NOARP, unix.IFF_NOARP, settings...)
-	if err := b.Settle(ifindex, host.Attrs().Name); err != nil {
+	if err := podside.Settle(&b, ifindex, host.Attrs().Name); err != nil {
 		return err
 	}
 	addClsact(&b, ifindex)
@@ -222,7 +223,7 @@ func (d *session) configureHost(host netlink.Link, spec attach.Spec) error {
 }
 
 // addClsact adds the qdisc that programs of the datapath are attached to.
-func addClsact(b *podside.Batch, ifindex int) {
+func addClsact(b *rtnl.Batch, ifindex int) {
 	msg := &nl.TcMsg{Ifindex: int32(ifindex), Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT}
 	b.Add("add a clsact qdisc", unix.RTM_NEWQDISC, unix.NLM_F_CREATE|unix.NLM_F_EXCL, msg, nl.NewRtAttr(nl.TCA_KIND, nl.ZeroTerminated("clsact")))
 }

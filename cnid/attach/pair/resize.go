@@ -10,6 +10,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attach/podside"
 	"github.com/alioth-net/alioth/cnid/netns"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
 // Resize implements attach.Driver. Routes have no MTU of their own, so they
@@ -37,7 +38,7 @@ func (d *session) resize(spec attach.Spec) error {
 		return err
 	}
 	defer func() { _ = pod.Close() }()
-	return podside.Within(pod, func(h *podside.Socket) error {
+	return podside.Within(pod, func(h *rtnl.Socket) error {
 		link, err := h.LinkByName(spec.IfName)
 		if podside.IsNotFound(err) || err == nil && link.Attrs().ParentIndex != host.Attrs().Index {
 			return podside.Mismatch("interface %s is gone or was replaced", spec.IfName)

@@ -4,67 +4,25 @@
 package podside
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
 	"strconv"
-	"syscall"
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
-
-// Batch is a list of requests for one system call. The kernel executes them in order and
-// continues after a failure. It takes its lock of all devices for each of them, but the
-// thread does not sleep in between, which under load takes far longer than the requests.
-type Batch struct {
-	requests []*nl.NetlinkRequest
-	// doing describes each request, for errors.
-	doing []string
-	// accepted has the error that is as good as success, by request.
-	accepted map[int]error
-}
-
-// Add adds a request of a kind, with the flags and the body given. doing describes it, for
-// errors.
-func (b *Batch) Add(doing string, kind, flags int, data ...nl.NetlinkRequestData) {
-	request := nl.NewNetlinkRequest(kind, flags|unix.NLM_F_ACK)
-	for _, d := range data {
-		request.AddData(d)
-	}
-	b.requests, b.doing = append(b.requests, request), append(b.doing, doing)
-}
-
-// SetLink changes a device: those of its flags that change has, and attributes.
-func (b *Batch) SetLink(doing string, ifindex int, flags, change uint32, data ...nl.NetlinkRequestData) {
-	msg := nl.NewIfInfomsg(unix.AF_UNSPEC)
-	msg.Index, msg.Flags, msg.Change = int32(ifindex), flags, change
-	b.Add(doing, unix.RTM_SETLINK, 0, append([]nl.NetlinkRequestData{msg}, data...)...)
-}
-
-// SetUp sets a device up, with attributes.
-func (b *Batch) SetUp(doing string, ifindex int, data ...nl.NetlinkRequestData) {
-	b.SetLink(doing, ifindex, unix.IFF_UP, unix.IFF_UP, data...)
-}
-
-// NoLinkLocal is the attribute that prevents the kernel from adding an IPv6 link-local
-// address to a device. A kernel without IPv6 has no such setting, and needs none.
-func NoLinkLocal() *nl.RtAttr {
-	mode := nl.NewRtAttr(unix.IFLA_INET6_ADDR_GEN_MODE, []byte{nl.IN6_ADDR_GEN_MODE_NONE})
-	family := nl.NewRtAttr(unix.AF_INET6, mode.Serialize())
-	return nl.NewRtAttr(unix.IFLA_AF_SPEC, family.Serialize())
-}
 
 // Settle gives a new device of Alioth on the node its kernel settings: those of IPv4 in one
 // request, those of IPv6 at once by files, which the calling thread's namespace must have. A
 // device without IPv6 has no files. New devices forward as the node does.
-func (b *Batch) Settle(ifindex int, device string) error {
+func Settle(b *rtnl.Batch, ifindex int, device string) error {
 	for _, s := range hostdev.Settings {
 		if s.Family != hostdev.IPv6 || s.Name == hostdev.Forwarding {
 			continue
@@ -93,7 +51,7 @@ func ofIPv4(settings []hostdev.Setting) *nl.RtAttr {
 // inetConf is IFLA_INET_CONF of linux/if_link.h.
 const inetConf = 1
 
-func (b *Batch) addName(ifindex int, name string) {
+func addName(b *rtnl.Batch, ifindex int, name string) {
 	msg := nl.NewIfInfomsg(unix.AF_UNSPEC)
 	msg.Index = int32(ifindex)
 	list := nl.NewRtAttr(unix.IFLA_PROP_LIST|unix.NLA_F_NESTED, nil)
@@ -102,7 +60,7 @@ func (b *Batch) addName(ifindex int, name string) {
 }
 
 // addAddress adds an address that is never tentative: a tentative address can't be used.
-func (b *Batch) addAddress(ifindex int, address netip.Prefix) {
+func addAddress(b *rtnl.Batch, ifindex int, address netip.Prefix) {
 	msg := nl.NewIfAddrmsg(familyOf(address.Addr()))
 	msg.Index, msg.Prefixlen = uint32(ifindex), uint8(address.Bits())
 	data := []nl.NetlinkRequestData{
@@ -127,7 +85,7 @@ func broadcastOf(prefix netip.Prefix) []byte {
 
 // addRoute adds a route by an interface. With onLink its gateway is on the link even if no
 // address's prefix contains it.
-func (b *Batch) addRoute(ifindex int, route attach.Route, onLink bool) {
+func addRoute(b *rtnl.Batch, ifindex int, route attach.Route, onLink bool) {
 	msg := nl.NewRtMsg()
 	if !route.Gateway.IsValid() {
 		msg.Scope = unix.RT_SCOPE_LINK
@@ -140,12 +98,8 @@ func (b *Batch) addRoute(ifindex int, route attach.Route, onLink bool) {
 
 // removeRoute removes a route by an interface, whoever has made it. One that does not exist
 // is no error.
-func (b *Batch) removeRoute(ifindex int, route attach.Route) {
-	if b.accepted == nil {
-		b.accepted = map[int]error{}
-	}
-	b.accepted[len(b.requests)] = unix.ESRCH
-	b.Add("remove "+words(route), unix.RTM_DELROUTE, 0, describe(nl.NewRtDelMsg(), ifindex, route)...)
+func removeRoute(b *rtnl.Batch, ifindex int, route attach.Route) {
+	b.AddAccepting(unix.ESRCH, "remove "+words(route), unix.RTM_DELROUTE, 0, describe(nl.NewRtDelMsg(), ifindex, route)...)
 }
 
 // describe completes the message about a route, and adds its attributes.
@@ -180,9 +134,9 @@ func words(route attach.Route) string {
 	return text
 }
 
-// rule adds or removes a rule, by the kind of the request. A rule that has that state
+// setRule adds or removes a rule, by the kind of the request. A rule that has that state
 // already is no error: rules outlive the interface that they were added with.
-func (b *Batch) rule(doing string, kind int, rule attach.Rule, accepted error) {
+func setRule(b *rtnl.Batch, doing string, kind int, rule attach.Rule, accepted error) {
 	flags := 0
 	if kind == unix.RTM_NEWRULE {
 		flags = unix.NLM_F_CREATE | unix.NLM_F_EXCL
@@ -191,70 +145,22 @@ func (b *Batch) rule(doing string, kind int, rule attach.Rule, accepted error) {
 	msg := &nl.RtMsg{RtMsg: unix.RtMsg{
 		Family: uint8(familyOf(rule.From.Addr())), Src_len: uint8(rule.From.Bits()), Table: unix.RT_TABLE_UNSPEC, Type: nl.FR_ACT_TO_TBL,
 	}}
-	if b.accepted == nil {
-		b.accepted = map[int]error{}
-	}
-	b.accepted[len(b.requests)] = accepted
-	b.Add(fmt.Sprintf("%s rule from %s to table %d", doing, rule.From, rule.Table), kind, flags, msg,
+	b.AddAccepting(accepted, fmt.Sprintf("%s rule from %s to table %d", doing, rule.From, rule.Table), kind, flags, msg,
 		nl.NewRtAttr(nl.FRA_SRC, rule.From.Addr().AsSlice()), nl.NewRtAttr(nl.FRA_TABLE, nl.Uint32Attr(uint32(rule.Table))))
 }
 
-func (b *Batch) addRule(rule attach.Rule) { b.rule("add", unix.RTM_NEWRULE, rule, unix.EEXIST) }
+func addRule(b *rtnl.Batch, rule attach.Rule) { setRule(b, "add", unix.RTM_NEWRULE, rule, unix.EEXIST) }
 
 // RemoveRule removes a routing rule. One that does not exist is no error.
-func (b *Batch) RemoveRule(rule attach.Rule) { b.rule("remove", unix.RTM_DELRULE, rule, unix.ENOENT) }
+func RemoveRule(b *rtnl.Batch, rule attach.Rule) {
+	setRule(b, "remove", unix.RTM_DELRULE, rule, unix.ENOENT)
+}
 
 func familyOf(ip netip.Addr) int {
 	if ip.Is4() {
 		return unix.AF_INET
 	}
 	return unix.AF_INET6
-}
-
-// Execute sends a batch by the socket and returns the errors, nil without any.
-func (s *Socket) Execute(b *Batch) error {
-	if len(b.requests) == 0 {
-		return nil
-	}
-	socket := s.batches
-	var text bytes.Buffer
-	index := map[uint32]int{}
-	for i, request := range b.requests {
-		text.Write(request.Serialize())
-		index[request.Seq] = i
-	}
-	if err := unix.Sendto(socket.GetFd(), text.Bytes(), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		return fmt.Errorf("send requests: %w", err)
-	}
-	errs := make([]error, len(b.requests))
-	for len(index) > 0 {
-		messages, _, err := socket.Receive()
-		if err != nil {
-			return fmt.Errorf("receive answers: %w", err)
-		}
-		for _, m := range messages {
-			i, ok := index[m.Header.Seq]
-			if !ok || m.Header.Type != unix.NLMSG_ERROR {
-				continue
-			}
-			delete(index, m.Header.Seq)
-			if err := answered(m); err != nil && !errors.Is(err, b.accepted[i]) {
-				errs[i] = fmt.Errorf("%s: %w", b.doing[i], err)
-			}
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// answered returns the error of a reply, nil for success.
-func answered(m syscall.NetlinkMessage) error {
-	if len(m.Data) < 4 {
-		return errors.New("short answer of the kernel")
-	}
-	if errno := int32(nl.NativeEndian().Uint32(m.Data)); errno != 0 {
-		return unix.Errno(-errno)
-	}
-	return nil
 }
 
 func ipNet(p netip.Prefix) *net.IPNet {

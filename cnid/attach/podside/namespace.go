@@ -14,13 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/netns"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
 // Within runs f on a thread inside the pod's namespace, for what is bound
 // to threads there: netlink sockets and /proc/sys/net.
-func Within(pod ns.NetNS, f func(*Socket) error) error {
+func Within(pod ns.NetNS, f func(*rtnl.Socket) error) error {
 	return pod.Do(func(ns.NetNS) error {
-		h, err := OpenSocket()
+		h, err := rtnl.OpenSocket()
 		if err != nil {
 			return err
 		}

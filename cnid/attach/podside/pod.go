@@ -19,6 +19,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
 // loopbackIndex is that of lo in every network namespace (LOOPBACK_IFINDEX).
@@ -26,12 +27,12 @@ const loopbackIndex = 1
 
 // Configure sets up the pod's end, in the order that the kernel wants:
 // settings before the device is up, routes afterwards.
-func Configure(h *Socket, spec attach.Spec) error {
+func Configure(h *rtnl.Socket, spec attach.Spec) error {
 	ifindex, err := h.IndexOf(spec.IfName)
 	if err != nil {
 		return err
 	}
-	var b Batch
+	var b rtnl.Batch
 	if err := Plan(&b, ifindex, spec.IfName, spec); err != nil {
 		return err
 	}
@@ -41,69 +42,69 @@ func Configure(h *Socket, spec attach.Spec) error {
 // Plan adds the requests of Configure to a batch. The settings of IPv6 that are files it
 // writes at once, in the thread's namespace, which is the pod's. now is the name that the
 // interface has until the batch is executed.
-func Plan(b *Batch, ifindex int, now string, spec attach.Spec) error {
+func Plan(b *rtnl.Batch, ifindex int, now string, spec attach.Spec) error {
 	if err := configureIPv6(b, ifindex, now, spec); err != nil {
 		return err
 	}
 	if spec.AltName != "" && spec.AltName != spec.IfName {
-		b.addName(ifindex, spec.AltName)
+		addName(b, ifindex, spec.AltName)
 	}
 	b.SetUp("set lo up", loopbackIndex)
 	b.SetUp(fmt.Sprintf("set %s up", spec.IfName), ifindex, ofIPv4(hostdev.PodSettings))
 	for _, addr := range spec.Addrs {
-		b.addAddress(ifindex, addr)
+		addAddress(b, ifindex, addr)
 	}
 	for _, route := range routesOf(spec) {
 		// A gateway outside the address's prefix is on the link all the same: the
 		// datapath answers for it, or the network outside of every VPC.
-		b.addRoute(ifindex, route, route.Gateway.IsValid() && !covers(spec.Addrs, route.Gateway))
+		addRoute(b, ifindex, route, route.Gateway.IsValid() && !covers(spec.Addrs, route.Gateway))
 	}
 	for _, rule := range spec.Rules {
-		b.addRule(rule)
+		addRule(b, rule)
 	}
 	return nil
 }
 
 // AddRoutes adds routes by an interface that is up and has its addresses.
-func AddRoutes(h *Socket, ifName string, routes []attach.Route) error {
+func AddRoutes(h *rtnl.Socket, ifName string, routes []attach.Route) error {
 	ifindex, err := h.IndexOf(ifName)
 	if err != nil {
 		return err
 	}
-	var b Batch
+	var b rtnl.Batch
 	for _, route := range routes {
-		b.addRoute(ifindex, route, false)
+		addRoute(&b, ifindex, route, false)
 	}
 	return h.Execute(&b)
 }
 
 // RemoveRoutes removes routes by an interface. Those that do not exist are no error.
-func RemoveRoutes(h *Socket, ifName string, routes []attach.Route) error {
+func RemoveRoutes(h *rtnl.Socket, ifName string, routes []attach.Route) error {
 	ifindex, err := h.IndexOf(ifName)
 	if err != nil {
 		return err
 	}
-	var b Batch
+	var b rtnl.Batch
 	for _, route := range routes {
-		b.removeRoute(ifindex, route)
+		removeRoute(&b, ifindex, route)
 	}
 	return h.Execute(&b)
 }
 
 // AddRules adds routing rules. Those that exist are no error.
-func AddRules(h *Socket, rules []attach.Rule) error {
-	var b Batch
+func AddRules(h *rtnl.Socket, rules []attach.Rule) error {
+	var b rtnl.Batch
 	for _, rule := range rules {
-		b.addRule(rule)
+		addRule(&b, rule)
 	}
 	return h.Execute(&b)
 }
 
 // RemoveRules removes routing rules. Those that do not exist are no error.
-func RemoveRules(h *Socket, rules []attach.Rule) error {
-	var b Batch
+func RemoveRules(h *rtnl.Socket, rules []attach.Rule) error {
+	var b rtnl.Batch
 	for _, rule := range rules {
-		b.RemoveRule(rule)
+		RemoveRule(&b, rule)
 	}
 	return h.Execute(&b)
 }
@@ -127,7 +128,7 @@ func covers(prefixes []netip.Prefix, ip netip.Addr) bool {
 
 // configureIPv6 keeps the kernel from adding to what was decided. Without IPv6
 // in the namespace there is nothing to set, unless the interface needs it.
-func configureIPv6(b *Batch, ifindex int, now string, spec attach.Spec) error {
+func configureIPv6(b *rtnl.Batch, ifindex int, now string, spec attach.Spec) error {
 	first, err := ofIPv6(now, "disable_ipv6")
 	if err != nil {
 		return err
@@ -140,7 +141,7 @@ func configureIPv6(b *Batch, ifindex int, now string, spec attach.Spec) error {
 		return fmt.Errorf("look up IPv6 settings (is IPv6 off in this kernel?): %w", err)
 	}
 	if spec.IPv6 == attach.IPv6Default {
-		b.SetLink("set no link-local address", ifindex, 0, 0, NoLinkLocal())
+		b.SetLink("set no link-local address", ifindex, 0, 0, rtnl.NoLinkLocal())
 	}
 	for _, s := range settingsOf(spec) {
 		if err := setIPv6(now, s[0], s[1]); err != nil {

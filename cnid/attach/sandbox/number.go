@@ -13,12 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/attach/podside"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 )
 
 // NumberOf returns the number that the namespace of a socket, the node's, has for a pod's,
 // and gives it one if it has none. The number lasts as long as the pod's namespace.
-func NumberOf(host *podside.Socket, pod ns.NetNS) (int, error) {
+func NumberOf(host *rtnl.Socket, pod ns.NetNS) (int, error) {
 	number, err := host.GetNetNsIdByFd(int(pod.Fd()))
 	if err == nil && number < 0 {
 		const next = -1 // the kernel chooses
@@ -44,7 +45,7 @@ func inNumber(kind, flags, ifindex, number int) *nl.NetlinkRequest {
 }
 
 // LinksIn returns the devices in the namespace of a number, none if there is none.
-func LinksIn(host *podside.Socket, number int) ([]netlink.Link, error) {
+func LinksIn(host *rtnl.Socket, number int) ([]netlink.Link, error) {
 	messages, err := netlinkdump.Complete(func() ([][]byte, error) {
 		return host.Request(inNumber(unix.RTM_GETLINK, unix.NLM_F_DUMP, 0, number), unix.RTM_NEWLINK)
 	})
@@ -68,7 +69,7 @@ func LinksIn(host *podside.Socket, number int) ([]netlink.Link, error) {
 // Remove removes the devices that are the interface, and its rules, wherever the namespace
 // of the interface is. Where it is not at its path, the rules stay, and end with it. A
 // device that ends meanwhile is no error.
-func (i Interface) Remove(host *podside.Socket, is func(netlink.Link) bool) error {
+func (i Interface) Remove(host *rtnl.Socket, is func(netlink.Link) bool) error {
 	pod, err := i.Open()
 	if err != nil {
 		return err
@@ -77,17 +78,17 @@ func (i Interface) Remove(host *podside.Socket, is func(netlink.Link) bool) erro
 		return i.removeByNumber(host, is)
 	}
 	defer func() { _ = pod.Close() }()
-	return podside.Within(pod, func(h *podside.Socket) error {
-		var b podside.Batch
+	return podside.Within(pod, func(h *rtnl.Socket) error {
+		var b rtnl.Batch
 		for _, rule := range i.Rules {
-			b.RemoveRule(rule)
+			podside.RemoveRule(&b, rule)
 		}
 		return errors.Join(RemoveHere(h, is), h.Execute(&b))
 	})
 }
 
 // RemoveHere removes the devices that are the interface, in the namespace of a socket.
-func RemoveHere(h *podside.Socket, is func(netlink.Link) bool) error {
+func RemoveHere(h *rtnl.Socket, is func(netlink.Link) bool) error {
 	links, err := netlinkdump.Complete(h.LinkList)
 	if err != nil {
 		return fmt.Errorf("list the pod's devices: %w", err)
@@ -95,7 +96,7 @@ func RemoveHere(h *podside.Socket, is func(netlink.Link) bool) error {
 	return remove(links, is, h.LinkDel)
 }
 
-func (i Interface) removeByNumber(host *podside.Socket, is func(netlink.Link) bool) error {
+func (i Interface) removeByNumber(host *rtnl.Socket, is func(netlink.Link) bool) error {
 	links, err := LinksIn(host, i.Number)
 	if err != nil {
 		return err

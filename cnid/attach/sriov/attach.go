@@ -21,6 +21,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach/sandbox"
 	"github.com/alioth-net/alioth/cnid/neighbours"
 	"github.com/alioth-net/alioth/cnid/netns"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
 // Attach implements attach.Driver. A VF that another interface has is an error that names
@@ -188,7 +189,7 @@ func (d *session) establish(pod ns.NetNS, p byNetlink, link netlink.Link, n note
 		return err
 	}
 	if link == nil {
-		return podside.Within(pod, func(h *podside.Socket) error { return standIn(h, n, spec) })
+		return podside.Within(pod, func(h *rtnl.Socket) error { return standIn(h, n, spec) })
 	}
 	if err := d.address(link, spec.MAC); err != nil {
 		return err
@@ -196,7 +197,7 @@ func (d *session) establish(pod ns.NetNS, p byNetlink, link netlink.Link, n note
 	if err := d.send(link, pod, n); err != nil {
 		return err
 	}
-	return podside.Within(pod, func(h *podside.Socket) error { return configure(h, n, spec) })
+	return podside.Within(pod, func(h *rtnl.Socket) error { return configure(h, n, spec) })
 }
 
 // send moves the network device into the pod's namespace, under a name that no other
@@ -206,7 +207,7 @@ func (d *session) send(link netlink.Link, pod ns.NetNS, n note) error {
 }
 
 // configure gives a network device that has arrived its name and all that the pod gets.
-func configure(h *podside.Socket, n note, spec attach.Spec) error {
+func configure(h *rtnl.Socket, n note, spec attach.Spec) error {
 	ifindex, err := h.IndexOf(n.temporary())
 	if err != nil {
 		return err
@@ -215,7 +216,7 @@ func configure(h *podside.Socket, n note, spec attach.Spec) error {
 	if spec.MTU != 0 {
 		data = append(data, nl.NewRtAttr(unix.IFLA_MTU, nl.Uint32Attr(uint32(spec.MTU))))
 	}
-	var b podside.Batch
+	var b rtnl.Batch
 	b.SetLink("set alias, MTU and name", ifindex, 0, 0, asData(data)...)
 	if err := named(h.Execute(&b), spec); err != nil {
 		return err

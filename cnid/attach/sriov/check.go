@@ -15,6 +15,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach/podside"
 	"github.com/alioth-net/alioth/cnid/attach/sandbox"
 	"github.com/alioth-net/alioth/cnid/netns"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
 // Check implements attach.Driver. It compares the interface in the pod, and the settings of
@@ -48,7 +49,7 @@ func (d *session) check(spec attach.Spec) (attach.Link, error) {
 	}
 	defer func() { _ = pod.Close() }()
 	var id netns.ID
-	err = podside.Within(pod, func(h *podside.Socket) error {
+	err = podside.Within(pod, func(h *rtnl.Socket) error {
 		if id, err = netns.Current(); err != nil {
 			return err
 		}

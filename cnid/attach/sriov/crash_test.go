@@ -14,6 +14,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach/podside"
 	"github.com/alioth-net/alioth/cnid/netns"
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 	"github.com/alioth-net/alioth/test/killed"
 )
 
@@ -59,7 +60,7 @@ func (d *session) until(stage string, s attach.Spec) error {
 		{"all settings", func() error { return apply(p, want, steps) }},
 		{"the address", func() error { return d.address(link, s.MAC) }},
 		{"the move", func() error { return d.send(link, pod, n) }},
-		{"the name", func() error { return podside.Within(pod, func(h *podside.Socket) error { return configure(h, n, s) }) }},
+		{"the name", func() error { return podside.Within(pod, func(h *rtnl.Socket) error { return configure(h, n, s) }) }},
 	} {
 		if err := one.do(); err != nil || one.name == stage {
 			return err

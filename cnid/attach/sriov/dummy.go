@@ -13,12 +13,13 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attach/podside"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
 // standIn makes a dummy for a VF without a network device, with all that the interface would
 // have. Its alias is the PCI address. In a network with a VLAN it is a VLAN device on top of
 // a dummy, as in DANM 4.2.
-func standIn(h *podside.Socket, n note, spec attach.Spec) error {
+func standIn(h *rtnl.Socket, n note, spec attach.Spec) error {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.HardwareAddr, attrs.MTU = n.temporary(), spec.MAC, spec.MTU
 	if err := h.LinkAdd(&netlink.Dummy{LinkAttrs: attrs}); err != nil {
@@ -34,7 +35,7 @@ func standIn(h *podside.Socket, n note, spec attach.Spec) error {
 			return err
 		}
 	}
-	var b podside.Batch
+	var b rtnl.Batch
 	b.SetLink("set alias and name", ifindex, 0, 0,
 		nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(n.PCI)), nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(spec.IfName)))
 	if base != ifindex {
@@ -51,7 +52,7 @@ func standIn(h *podside.Socket, n note, spec attach.Spec) error {
 
 // onTop makes a VLAN device on a dummy, and returns its index. The dummy keeps its temporary
 // name.
-func onTop(h *podside.Socket, n note, base int, spec attach.Spec) (int, error) {
+func onTop(h *rtnl.Socket, n note, base int, spec attach.Spec) (int, error) {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.ParentIndex, attrs.HardwareAddr = attach.DeviceName("alt", n.ContainerID, n.IfName), base, spec.MAC
 	tag := netlink.VLAN_PROTOCOL_8021Q

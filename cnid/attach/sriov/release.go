@@ -18,6 +18,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/attach/lent"
 	"github.com/alioth-net/alioth/cnid/attach/podside"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 )
 
@@ -119,10 +120,10 @@ func (d *session) fetch(n note) error {
 		return err
 	}
 	defer func() { _ = pod.Close() }()
-	return podside.Within(pod, func(h *podside.Socket) error { return d.fetchFrom(h, n) })
+	return podside.Within(pod, func(h *rtnl.Socket) error { return d.fetchFrom(h, n) })
 }
 
-func (d *session) fetchFrom(h *podside.Socket, n note) error {
+func (d *session) fetchFrom(h *rtnl.Socket, n note) error {
 	links, err := netlinkdump.Complete(h.LinkList)
 	if err != nil {
 		return fmt.Errorf("list the pod's devices: %w", err)

@@ -17,10 +17,10 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/alioth-net/alioth/cnid/attach"
-	"github.com/alioth-net/alioth/cnid/attach/podside"
 	"github.com/alioth-net/alioth/cnid/attach/sandbox"
 	"github.com/alioth-net/alioth/cnid/keylock"
 	"github.com/alioth-net/alioth/cnid/netns"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
 // Kind is the driver's.
@@ -49,7 +49,7 @@ var capabilities = attach.Capabilities{Restorable: true, Device: true}
 // created in. It implements attach.Driver.
 type Driver struct {
 	cfg     Config
-	sockets *podside.Sockets
+	sockets *rtnl.Sockets
 	// space is the node's network namespace.
 	space  ns.NetNS
 	hostID netns.ID
@@ -74,7 +74,7 @@ func New(cfg Config, dir string) (*Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the thread's network namespace: %w", err)
 	}
-	sockets, err := podside.NewSockets()
+	sockets, err := rtnl.NewSockets()
 	if err != nil {
 		return nil, errors.Join(err, space.Close())
 	}
@@ -84,12 +84,12 @@ func New(cfg Config, dir string) (*Driver, error) {
 // session is one call of a Driver, with a socket of its own in the node's namespace.
 type session struct {
 	*Driver
-	host *podside.Socket
+	host *rtnl.Socket
 }
 
 // with calls f with a session.
 func (d *Driver) with(ctx context.Context, f func(*session) error) error {
-	return d.sockets.With(ctx, func(host *podside.Socket) error { return f(&session{Driver: d, host: host}) })
+	return d.sockets.With(ctx, func(host *rtnl.Socket) error { return f(&session{Driver: d, host: host}) })
 }
 
 // pf returns the PF of a VF for requests, with the present settings of the VF.

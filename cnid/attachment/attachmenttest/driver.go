@@ -18,6 +18,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach"
 	"github.com/alioth-net/alioth/cnid/attach/podside"
 	"github.com/alioth-net/alioth/cnid/netns"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 )
 
@@ -52,7 +53,7 @@ func (d Driver) Attach(ctx context.Context, spec attach.Spec) (attach.Link, erro
 	if err := d.Detach(ctx, spec.ContainerID, spec.IfName); err != nil {
 		return attach.Link{}, err
 	}
-	return within(spec.NetnsPath, func(h *podside.Socket) error {
+	return within(spec.NetnsPath, func(h *rtnl.Socket) error {
 		if _, err := net.InterfaceByName(spec.IfName); err == nil {
 			return fmt.Errorf("%s: %w", spec.IfName, attach.ErrExists)
 		}
@@ -73,7 +74,7 @@ func (d Driver) Detach(ctx context.Context, containerID, ifName string) error {
 		if found.ContainerID != containerID || found.IfName != ifName {
 			continue
 		}
-		_, gone := within(found.NetnsPath, func(*podside.Socket) error {
+		_, gone := within(found.NetnsPath, func(*rtnl.Socket) error {
 			link, err := netlink.LinkByName(ifName)
 			if err != nil {
 				return err
@@ -87,7 +88,7 @@ func (d Driver) Detach(ctx context.Context, containerID, ifName string) error {
 
 // Check implements attach.Driver.
 func (d Driver) Check(_ context.Context, spec attach.Spec) (attach.Link, error) {
-	link, err := within(spec.NetnsPath, func(*podside.Socket) error {
+	link, err := within(spec.NetnsPath, func(*rtnl.Socket) error {
 		iface, err := net.InterfaceByName(spec.IfName)
 		switch {
 		case err != nil:
@@ -114,7 +115,7 @@ func (d Driver) List(context.Context) ([]attach.Found, error) {
 	var list []attach.Found
 	for _, path := range d.Sandboxes() {
 		var here []attach.Found
-		link, err := within(path, func(*podside.Socket) error {
+		link, err := within(path, func(*rtnl.Socket) error {
 			links, err := netlinkdump.Complete(netlink.LinkList)
 			for _, link := range links {
 				found, ok := attach.Marked(link.Attrs().Alias)
@@ -140,7 +141,7 @@ func (d Driver) List(context.Context) ([]attach.Found, error) {
 }
 
 // within runs f in the network namespace at path, and identifies that.
-func within(path string, f func(*podside.Socket) error) (link attach.Link, err error) {
+func within(path string, f func(*rtnl.Socket) error) (link attach.Link, err error) {
 	pod, err := netns.Open(path)
 	if err != nil {
 		return link, err

@@ -21,6 +21,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach/sandbox"
 	"github.com/alioth-net/alioth/cnid/neighbours"
 	"github.com/alioth-net/alioth/cnid/netns"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
 func (s *session) attach(a Attachment, wanted []Interface) error {
@@ -81,7 +82,7 @@ func (s *session) evict(wanted []Interface) error {
 
 // held returns an error for a device that is in its pod.
 func (s *session) held(n note, d device) error {
-	return s.inPod(n, d, func(*podside.Socket, netlink.Link) error {
+	return s.inPod(n, d, func(*rtnl.Socket, netlink.Link) error {
 		return fmt.Errorf("%w: device %s is still %s of sandbox %s", attach.ErrNotYet, d.MAC, d.Name, n.ContainerID)
 	})
 }
@@ -137,7 +138,7 @@ func plan(pod ns.NetNS, a Attachment, wanted []Interface) (note, []netlink.Link,
 
 // free returns an error if the pod has an interface of one of the names.
 func free(pod ns.NetNS, wanted []Interface) error {
-	return podside.Within(pod, func(h *podside.Socket) error {
+	return podside.Within(pod, func(h *rtnl.Socket) error {
 		for _, one := range wanted {
 			_, err := h.LinkByName(one.Name)
 			if err == nil {
@@ -156,13 +157,13 @@ func (s *session) give(pod ns.NetNS, n note, d device, link netlink.Link) error 
 	if err := lent.Move(s.host, link, int(pod.Fd()), n.temporary(d)); err != nil {
 		return err
 	}
-	return podside.Within(pod, func(h *podside.Socket) error { return configure(h, n, d) })
+	return podside.Within(pod, func(h *rtnl.Socket) error { return configure(h, n, d) })
 }
 
 // configure gives a device that has arrived its name and all that the pod gets. The gateway
 // has no entry in the table of neighbours: the answer names no Ethernet address for it, and
 // it answers requests for its own.
-func configure(h *podside.Socket, n note, d device) error {
+func configure(h *rtnl.Socket, n note, d device) error {
 	arrived, err := h.LinkByName(n.temporary(d))
 	if err != nil {
 		return fmt.Errorf("find the device in the pod: %w", err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/attach/podside"
 	"github.com/alioth-net/alioth/cnid/netns"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
 func (s *session) check(a Attachment, names []string) error {
@@ -49,7 +50,7 @@ func (s *session) checkNote(n note, path string) error {
 		return err
 	}
 	defer func() { _ = pod.Close() }() // nothing was written
-	return podside.Within(pod, func(h *podside.Socket) error {
+	return podside.Within(pod, func(h *rtnl.Socket) error {
 		for _, d := range n.Devices {
 			if err := d.check(h); err != nil {
 				return err
@@ -59,7 +60,7 @@ func (s *session) checkNote(n note, path string) error {
 	})
 }
 
-func (d device) check(h *podside.Socket) error {
+func (d device) check(h *rtnl.Socket) error {
 	link, err := h.LinkByName(d.Name)
 	switch {
 	case podside.IsNotFound(err):

@@ -19,6 +19,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach/podside"
 	"github.com/alioth-net/alioth/cnid/netns"
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 	"github.com/alioth-net/alioth/test/killed"
 )
 
@@ -48,10 +49,10 @@ func (s *session) until(stage string, a Attachment, wanted []Interface) error {
 	}
 	move := func(i int) error { return lent.Move(s.host, links[i], int(pod.Fd()), n.temporary(n.Devices[i])) }
 	arrive := func(i int) error {
-		return podside.Within(pod, func(h *podside.Socket) error { return configure(h, n, n.Devices[i]) })
+		return podside.Within(pod, func(h *rtnl.Socket) error { return configure(h, n, n.Devices[i]) })
 	}
 	back := func(i int) error {
-		return s.inPod(n, n.Devices[i], func(h *podside.Socket, link netlink.Link) error {
+		return s.inPod(n, n.Devices[i], func(h *rtnl.Socket, link netlink.Link) error {
 			return n.Devices[i].Was.Return(h, link, int(s.space.Fd()), n.temporary(n.Devices[i]))
 		})
 	}

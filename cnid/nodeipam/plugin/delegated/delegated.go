@@ -21,9 +21,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/attach"
-	"github.com/alioth-net/alioth/cnid/attach/podside"
 	"github.com/alioth-net/alioth/cnid/attach/sandbox"
 	"github.com/alioth-net/alioth/cnid/netns"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
 // DefaultDir is the folder of the notes. It must not outlive a boot.
@@ -146,7 +146,7 @@ func (d Devices) used() bool {
 // session is one call that has the folder, with a socket in the node's namespace.
 type session struct {
 	notes sandbox.Notes[note]
-	host  *podside.Socket
+	host  *rtnl.Socket
 	space ns.NetNS
 	id    netns.ID
 }
@@ -171,7 +171,7 @@ func (d Devices) with(ctx context.Context, f func(*session) error) error {
 		return fmt.Errorf("open the node's network namespace: %w", err)
 	}
 	defer func() { _ = s.space.Close() }() // nothing was written
-	if s.host, err = podside.OpenSocket(); err != nil {
+	if s.host, err = rtnl.OpenSocket(); err != nil {
 		return err
 	}
 	defer s.host.Close()

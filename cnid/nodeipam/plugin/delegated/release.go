@@ -15,6 +15,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/attach/external/nic"
 	"github.com/alioth-net/alioth/cnid/attach/lent"
 	"github.com/alioth-net/alioth/cnid/attach/podside"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 )
 
@@ -58,7 +59,7 @@ func (s *session) release(n note, some func(device) bool) error {
 // bringBack brings one device back, wherever it is. One that is nowhere has ended with its
 // namespace, or with its hardware.
 func (s *session) bringBack(n note, d device) error {
-	err := s.inPod(n, d, func(h *podside.Socket, link netlink.Link) error {
+	err := s.inPod(n, d, func(h *rtnl.Socket, link netlink.Link) error {
 		return d.Was.Return(h, link, int(s.space.Fd()), n.temporary(d))
 	})
 	if err != nil {
@@ -79,13 +80,13 @@ func (s *session) bringBack(n note, d device) error {
 }
 
 // inPod calls f for a device in its pod, if it is there.
-func (s *session) inPod(n note, d device, f func(*podside.Socket, netlink.Link) error) error {
+func (s *session) inPod(n note, d device, f func(*rtnl.Socket, netlink.Link) error) error {
 	pod, err := n.Open()
 	if err != nil || pod == nil {
 		return err
 	}
 	defer func() { _ = pod.Close() }() // nothing was written
-	return podside.Within(pod, func(h *podside.Socket) error {
+	return podside.Within(pod, func(h *rtnl.Socket) error {
 		links, err := netlinkdump.Complete(h.LinkList)
 		if err != nil {
 			return fmt.Errorf("list the pod's devices: %w", err)

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package podside
+package rtnl
 
 import (
 	"errors"
@@ -12,6 +12,9 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 )
+
+// loopback is the index of lo in every network namespace (LOOPBACK_IFINDEX).
+const loopback = 1
 
 func TestCallsAtTheSameTimeHaveSocketsOfTheirOwn(t *testing.T) {
 	var s *Sockets
@@ -62,7 +65,7 @@ func TestABatchSaysWhichOfItsRequestsFailed(t *testing.T) {
 		const missing = 4711
 		var b Batch
 		b.SetUp("set the missing one up", missing)
-		b.SetUp("set lo up", loopbackIndex)
+		b.SetUp("set lo up", loopback)
 		err = s.Execute(&b)
 		if !errors.Is(err, unix.ENODEV) || !strings.HasPrefix(err.Error(), "set the missing one up: ") || strings.Contains(err.Error(), "lo up") {
 			t.Errorf("got %v", err)
