@@ -10,11 +10,11 @@ import (
 	"os"
 	"time"
 
-	"github.com/alioth-net/alioth/cnid/attach"
-	"github.com/alioth-net/alioth/cnid/attach/drivers"
-	"github.com/alioth-net/alioth/cnid/delegate"
-	"github.com/alioth-net/alioth/cnid/delegate/host"
-	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/cni/delegate"
+	"github.com/alioth-net/alioth/cnid/cni/delegate/host"
+	"github.com/alioth-net/alioth/cnid/cni/drivers"
+	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 )
 
 // delegates runs other CNI plugins of the node.

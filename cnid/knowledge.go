@@ -12,10 +12,10 @@ import (
 	"github.com/containernetworking/plugins/pkg/ns"
 
 	"github.com/alioth-net/alioth/api/annotations"
-	"github.com/alioth-net/alioth/cnid/attach/sriov"
-	"github.com/alioth-net/alioth/cnid/journal"
-	"github.com/alioth-net/alioth/cnid/netns"
-	"github.com/alioth-net/alioth/cnid/networkstatus"
+	"github.com/alioth-net/alioth/cnid/cluster/networkstatus"
+	"github.com/alioth-net/alioth/cnid/cni/drivers/sriov"
+	"github.com/alioth-net/alioth/cnid/interfaces/journal"
+	"github.com/alioth-net/alioth/cnid/system/netns"
 )
 
 // knowledge is what the node knows of interfaces for the network status of pods.

@@ -9,9 +9,9 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/api/version"
-	"github.com/alioth-net/alioth/cnid/install"
-	"github.com/alioth-net/alioth/cnid/nodestatus"
-	"github.com/alioth-net/alioth/cnid/nodestatus/convert"
+	"github.com/alioth-net/alioth/cnid/inspect/nodestatus"
+	"github.com/alioth-net/alioth/cnid/inspect/nodestatus/convert"
+	"github.com/alioth-net/alioth/cnid/lifecycle/install"
 )
 
 // status returns what `aliothctl status` shows of this node.
