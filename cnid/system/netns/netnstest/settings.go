@@ -8,15 +8,16 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
 )
+
+// sysctls is the folder of the kernel's network settings, proc(5).
+const sysctls = "/proc/sys/net"
 
 // Setting returns a kernel setting of a device.
 func (n *Namespace) Setting(t testing.TB, family, device, name string) (value string) {
 	t.Helper()
 	n.Do(t, func() error {
-		text, err := os.ReadFile(filepath.Join(hostdev.SettingsRoot, family, "conf", device, name))
+		text, err := os.ReadFile(filepath.Join(sysctls, family, "conf", device, name))
 		value = strings.TrimSpace(string(text))
 		return err
 	})
@@ -31,6 +32,6 @@ func (n *Namespace) BelieveNeighbours(t testing.TB) {
 		"ipv4/conf/default/accept_redirects", "ipv4/conf/default/send_redirects", "ipv4/conf/default/accept_source_route", "ipv4/conf/default/proxy_arp",
 		"ipv6/conf/default/accept_redirects", "ipv6/conf/default/accept_ra", "ipv6/conf/default/autoconf", "ipv6/conf/default/accept_dad",
 	} {
-		n.Do(t, func() error { return os.WriteFile(filepath.Join(hostdev.SettingsRoot, name), []byte("1"), 0o644) })
+		n.Do(t, func() error { return os.WriteFile(filepath.Join(sysctls, name), []byte("1"), 0o644) })
 	}
 }
