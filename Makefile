@@ -63,7 +63,7 @@ EPISODES ?= 600
 # random steps with their packages, those that need a virtual machine's kernel or network
 # hardware, and those that need a lab.
 SEEDED := TestAnythingMayHappen|TestNoFailureOfAnyWriteLosesOrLeaksAnything|TestOperatorsAreKilledAtAnyMoment|TestLeadersAreKilledInTheMiddleOfAChangeOfMembers|TestDaemonsAreKilledAtAnyMoment|TestChoicesEqualThoseOfANaiveModel|TestAPlannerPlansLikeBuild|TestChangingFrontendsIsLikeApplyingThem|TestReplacingTheProgramsLosesNoPacket|TestReplacingAFilterLosesNoPacket|TestRandomStatesAreReachedAndRestored|TestRandomHostsComeBack|TestNothingMakesAClientUseWhatIsNotPromised|TestClientsGetLeasesOnACableThatLosesAThird|TestNoRowStopsOrChangesThePlanOfOthers|TestPoliciesReachAllNodesAFewAtATime|TestCyclesOfRequestsAndReleasesLeaveNothing|TestNoAddressIsReservedForOneAndHeldByAnother|TestRandomWorldsKeepBudgetsPausesAndNoOldRows|TestAFloodOfMisses|TestPodsOfOneNetworkGetAsManyAddresses
-SEEDED_PACKAGES := ./operator ./operator/ipam ./cmd/alioth-operator ./cnid ./cnid/netfilter ./cnid/nmstate/dhcp/v4 ./cnid/nmstate/dhcp/v6 ./cnid/nmstate/dhcp/client ./cnid/nmstate/plan ./cnid/nmstate/snapshot ./cnid/nmstate/transaction ./cnid/plan ./ebpf/datapath ./cnid/nodeipam ./cnid/lookup ./cnid/lookup/cache ./test/api/rights
+SEEDED_PACKAGES := ./operator ./operator/ipam ./cmd/alioth-operator ./cnid ./cnid/forward/netfilter ./cnid/nmstate/dhcp/v4 ./cnid/nmstate/dhcp/v6 ./cnid/nmstate/dhcp/client ./cnid/nmstate/plan ./cnid/nmstate/snapshot ./cnid/nmstate/transaction ./cnid/forward/plan ./ebpf/datapath ./cnid/nodeipam ./cnid/forward/lookup ./cnid/forward/lookup/cache ./test/api/rights
 SOAKED_HARDWARE := IsKilledAtAnyMoment
 SOAKED := TestTheDemoRunsTwiceAndItsThingsToTryWork|TestReports|TestANodeHasManyServices|TestPodsEndWithoutAPIServerAndNothingElseHappens|TestAWaveOfPodsStartsAndEndsWhileEverythingIsKilledInTurn|TestNobodyNoticesUpgradesWithAllThatGoesWrong|TestDaemonsMayStayAtTheReleaseWhileTheOperatorIsNew
 
@@ -193,7 +193,7 @@ soak-busy: ## Of soak the part alone that takes the whole machine: the leader am
 
 soak-vm: setup ## Of soak the part alone with all tests that depend on the kernel, on every kernel of test-vm
 	$(RUN_VMS) --everything
-	ALIOTH_SOAK=1 $(RUN_VMS) --kernels 6.12 --run '$(SOAKED_HARDWARE)' ./cnid/attach/sriov ./cnid/attach/ipvlan ./cnid/nodeipam/plugin/delegated
+	ALIOTH_SOAK=1 $(RUN_VMS) --kernels 6.12 --run '$(SOAKED_HARDWARE)' ./cnid/cni/drivers/sriov ./cnid/cni/drivers/ipvlan ./cnid/nodeipam/plugin/delegatednic
 
 soak-scenes: setup ## Of soak the part alone that needs a lab
 	failed=0; ALIOTH_SOAK=1 ALIOTH_E2E=1 ALIOTH_E2E_KEEP=1 $(RUN_TESTS) -count=1 -p 1 -timeout 2h -v -run '$(SOAKED)' ./test/demo ./test/e2e ./test/e2e/faults ./test/reports ./test/e2e/upgrade || failed=$$?; \

@@ -29,8 +29,8 @@ import (
 	"github.com/alioth-net/alioth/api/annotations"
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/cluster/release"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
-	"github.com/alioth-net/alioth/cnid/release"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/test/api/apiserver"
 )

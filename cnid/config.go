@@ -16,16 +16,16 @@ import (
 	"time"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/cnid/attach"
-	"github.com/alioth-net/alioth/cnid/attach/drivers"
-	"github.com/alioth-net/alioth/cnid/attachment"
-	"github.com/alioth-net/alioth/cnid/cniapi"
-	"github.com/alioth-net/alioth/cnid/delegate"
-	"github.com/alioth-net/alioth/cnid/follow"
-	"github.com/alioth-net/alioth/cnid/hostlink"
-	"github.com/alioth-net/alioth/cnid/install"
-	"github.com/alioth-net/alioth/cnid/plan"
-	"github.com/alioth-net/alioth/cnid/podresources"
+	"github.com/alioth-net/alioth/cnid/cluster/subscriptions"
+	"github.com/alioth-net/alioth/cnid/cni/attachment"
+	"github.com/alioth-net/alioth/cnid/cni/cniapi"
+	"github.com/alioth-net/alioth/cnid/cni/delegate"
+	"github.com/alioth-net/alioth/cnid/cni/drivers"
+	"github.com/alioth-net/alioth/cnid/forward/hostlink"
+	"github.com/alioth-net/alioth/cnid/forward/plan"
+	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/lifecycle/install"
+	"github.com/alioth-net/alioth/cnid/system/podresources"
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kinds"
@@ -357,7 +357,7 @@ func (c Config) Kinds() []*descriptor.Kind {
 	}
 	all := kinds.All()
 	if c.ScaledEndpoints {
-		all = follow.WithVerdicts(all)
+		all = subscriptions.WithVerdicts(all)
 	} else {
 		without = append(without, vpcs.ScaledEndpoint.Kind)
 	}

@@ -10,20 +10,20 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/alioth-net/alioth/cnid/apihost"
-	"github.com/alioth-net/alioth/cnid/attachment"
-	"github.com/alioth-net/alioth/cnid/cniserver"
-	"github.com/alioth-net/alioth/cnid/complete"
-	"github.com/alioth-net/alioth/cnid/decision"
-	"github.com/alioth-net/alioth/cnid/finding"
-	"github.com/alioth-net/alioth/cnid/hostlink"
-	"github.com/alioth-net/alioth/cnid/journal"
-	"github.com/alioth-net/alioth/cnid/maintenance"
-	"github.com/alioth-net/alioth/cnid/plan"
-	"github.com/alioth-net/alioth/cnid/problems"
-	"github.com/alioth-net/alioth/cnid/proxyhealth"
-	"github.com/alioth-net/alioth/cnid/reconcile"
-	"github.com/alioth-net/alioth/cnid/release"
+	"github.com/alioth-net/alioth/cnid/cluster/problems"
+	"github.com/alioth-net/alioth/cnid/cluster/release"
+	"github.com/alioth-net/alioth/cnid/cni/attachment"
+	"github.com/alioth-net/alioth/cnid/cni/cniserver"
+	"github.com/alioth-net/alioth/cnid/cni/decision"
+	"github.com/alioth-net/alioth/cnid/forward/finding"
+	"github.com/alioth-net/alioth/cnid/forward/hostlink"
+	"github.com/alioth-net/alioth/cnid/forward/plan"
+	"github.com/alioth-net/alioth/cnid/forward/proxyhealth"
+	"github.com/alioth-net/alioth/cnid/forward/reconcile"
+	"github.com/alioth-net/alioth/cnid/forward/tablesync"
+	"github.com/alioth-net/alioth/cnid/interfaces/journal"
+	"github.com/alioth-net/alioth/cnid/lifecycle/maintenance"
+	"github.com/alioth-net/alioth/cnid/system/apihost"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/multinet"
@@ -39,7 +39,7 @@ type control struct {
 	namespaceSynced func(name string) (bool, <-chan struct{})
 	// vpcs are the names of the followed VPCs, tables what of them has been read completely.
 	vpcs   func() []string
-	tables func() *complete.Tables
+	tables func() *tablesync.Tables
 	// leftOut are the objects that the node's store does not have as the API has them.
 	leftOut  func() []descriptor.LeftOut
 	releaser attachment.Releaser

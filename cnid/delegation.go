@@ -5,16 +5,25 @@ package cnid
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"net"
 	"os"
 	"time"
 
-	"github.com/alioth-net/alioth/cnid/attach"
-	"github.com/alioth-net/alioth/cnid/attach/drivers"
-	"github.com/alioth-net/alioth/cnid/delegate"
-	"github.com/alioth-net/alioth/cnid/delegate/host"
-	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/containernetworking/plugins/pkg/ns"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/cnid/cluster/networkstatus"
+	"github.com/alioth-net/alioth/cnid/cni/delegate"
+	"github.com/alioth-net/alioth/cnid/cni/delegate/host"
+	"github.com/alioth-net/alioth/cnid/cni/drivers"
+	"github.com/alioth-net/alioth/cnid/cni/drivers/sriov"
+	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/journal"
+	"github.com/alioth-net/alioth/cnid/system/netns"
 )
 
 // delegates runs other CNI plugins of the node.
@@ -110,4 +119,43 @@ func (d *delegates) reported(rec journal.Record) *attach.Result {
 		return nil
 	}
 	return result
+}
+
+// knowledge is what the node knows of interfaces for the network status of pods.
+func (c Config) knowledge(plugins *delegates, log *slog.Logger) networkstatus.Knowledge {
+	root, _ := c.hostFiles()
+	return networkstatus.Knowledge{
+		Reported: plugins.reported, PF: sriov.PhysicalFunction, MTU: mtuInPod,
+		Described: func(path string) *annotations.DeviceInfo {
+			text, err := root.Read(path)
+			var info *annotations.DeviceInfo
+			if err == nil {
+				info, err = annotations.ParseDeviceInfo(text)
+			}
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				log.Warn("a file about a device can't be used", "path", path, "error", err)
+			}
+			return info
+		},
+	}
+}
+
+// mtuInPod returns the MTU of an interface in the pod, 0 if the interface is not there.
+func mtuInPod(rec journal.Record) (mtu int) {
+	pod, err := netns.Open(rec.NetnsPath)
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = pod.Close() }()
+	err = pod.Do(func(ns.NetNS) error {
+		iface, err := net.InterfaceByName(rec.IfName)
+		if err == nil {
+			mtu = iface.MTU
+		}
+		return err
+	})
+	if err != nil {
+		return 0
+	}
+	return mtu
 }

@@ -9,8 +9,12 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/alioth-net/alioth/cnid/attach"
-	"github.com/alioth-net/alioth/cnid/attach/drivers"
+	"github.com/alioth-net/alioth/cnid/cni/attachment"
+	"github.com/alioth-net/alioth/cnid/cni/drivers"
+	"github.com/alioth-net/alioth/cnid/cni/drivers/sriov"
+	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/journal"
+	"github.com/alioth-net/alioth/cnid/system/podresources"
 )
 
 // PodDevice selects the kind of the devices of new pods: a kind of pair, or PodDeviceAuto.
@@ -47,4 +51,28 @@ func choosePodDevice(ctx context.Context, choice PodDevice, registry attach.Regi
 		return "", fmt.Errorf("--pod-device=%s: %w; --pod-device=auto (daemon.podDevice of the chart) selects a kind that the node has", choice, missing)
 	}
 	return "", fmt.Errorf("--pod-device=%s: %w", choice, missing)
+}
+
+// drivers returns those that run no other CNI plugins.
+func (c Config) drivers() attach.Registry {
+	if !c.SRIOV {
+		return drivers.All()
+	}
+	return drivers.WithSRIOV(drivers.All(), sriov.Config{Underlay: c.UnderlayAttachments})
+}
+
+// kubelet implements attachment.Devices.
+type kubelet struct{ *podresources.Client }
+
+// Of implements attachment.Devices.
+func (k kubelet) Of(ctx context.Context, pod journal.Pod) (map[string][]string, error) {
+	return k.Devices(ctx, pod.Namespace, pod.Name)
+}
+
+// devices returns the devices of the node's pods, nil if the daemon attaches none.
+func (c Config) devices() attachment.Devices {
+	if !c.SRIOV {
+		return nil
+	}
+	return kubelet{podresources.New(c.PodResources)}
 }

@@ -15,13 +15,13 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/alioth-net/alioth/cnid/attach"
-	"github.com/alioth-net/alioth/cnid/attach/drivers"
-	"github.com/alioth-net/alioth/cnid/attach/netkit"
-	"github.com/alioth-net/alioth/cnid/attach/veth"
+	"github.com/alioth-net/alioth/cnid/cni/drivers"
+	"github.com/alioth-net/alioth/cnid/cni/drivers/netkit"
+	"github.com/alioth-net/alioth/cnid/cni/drivers/veth"
+	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
+	"github.com/alioth-net/alioth/cnid/inspect/nodestatus"
+	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
-	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
-	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 )
 

@@ -17,11 +17,11 @@ import (
 	"google.golang.org/grpc"
 	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
 
-	"github.com/alioth-net/alioth/cnid/attach"
-	"github.com/alioth-net/alioth/cnid/attachment"
-	"github.com/alioth-net/alioth/cnid/attachment/attachmenttest"
-	"github.com/alioth-net/alioth/cnid/journal"
-	"github.com/alioth-net/alioth/cnid/netns/netnstest"
+	"github.com/alioth-net/alioth/cnid/cni/attachment"
+	"github.com/alioth-net/alioth/cnid/cni/attachment/attachmenttest"
+	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/journal"
+	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 )
 
 // allocations are the devices that a kubelet has allocated to pods. Get is not implemented, as

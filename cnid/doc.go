@@ -4,8 +4,8 @@
 // Package cnid is the node daemon: its configuration, the construction of its parts, and
 // Run.
 //
-//	API --follow--> store --+
-//	                        +--> reconcile: plan --> netdev, netfilter, datapath
+//	API --subscriptions--> store --+
+//	                               +--> reconcile: plan --> netdev, netfilter, datapath
 //	CNI --cniserver--> attachment --> journal
 //
 // The passes of package reconcile compute the desired state of the node whenever store or

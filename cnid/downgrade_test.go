@@ -12,9 +12,9 @@ import (
 	"testing"
 
 	"github.com/alioth-net/alioth/api/version"
-	"github.com/alioth-net/alioth/cnid/attach"
-	"github.com/alioth-net/alioth/cnid/journal"
-	"github.com/alioth-net/alioth/cnid/stateformat"
+	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/journal"
+	"github.com/alioth-net/alioth/cnid/lifecycle/stateformat"
 )
 
 // TestADaemonLeavesTheStateOfANewerReleaseAlone: an older daemon touches nothing.

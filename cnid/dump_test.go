@@ -9,9 +9,9 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"github.com/alioth-net/alioth/cnid/inspect/nodestatus"
+	"github.com/alioth-net/alioth/cnid/inspect/verify"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
-	"github.com/alioth-net/alioth/cnid/nodestatus"
-	"github.com/alioth-net/alioth/cnid/verify"
 	"github.com/alioth-net/alioth/store"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/alioth-net/alioth/cnid/reconcile"
+	"github.com/alioth-net/alioth/cnid/forward/reconcile"
 	"github.com/alioth-net/alioth/store"
 )
 

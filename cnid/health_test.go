@@ -19,9 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/forward/netfilter"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
-	"github.com/alioth-net/alioth/cnid/netfilter"
-	"github.com/alioth-net/alioth/cnid/netns/netnstest"
+	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 )
 
 // warning waits for a Warning about an object.

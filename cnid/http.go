@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 
-	"github.com/alioth-net/alioth/cnid/report"
+	"github.com/alioth-net/alioth/cnid/cluster/report"
 	"github.com/alioth-net/alioth/store/kube/guard"
 )
 

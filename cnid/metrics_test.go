@@ -26,7 +26,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/alioth-net/alioth/cnid/reconcile"
+	"github.com/alioth-net/alioth/cnid/forward/reconcile"
 	"github.com/alioth-net/alioth/test/api/apiserver"
 	"github.com/alioth-net/alioth/test/api/chart"
 	"github.com/alioth-net/alioth/test/waits"

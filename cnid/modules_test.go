@@ -15,12 +15,12 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/alioth-net/alioth/cnid/attach/drivers"
-	"github.com/alioth-net/alioth/cnid/complete"
+	"github.com/alioth-net/alioth/cnid/cluster/release"
+	"github.com/alioth-net/alioth/cnid/cni/drivers"
+	"github.com/alioth-net/alioth/cnid/forward/tablesync"
+	"github.com/alioth-net/alioth/cnid/inspect/nodestatus"
+	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
-	"github.com/alioth-net/alioth/cnid/journal"
-	"github.com/alioth-net/alioth/cnid/nodestatus"
-	"github.com/alioth-net/alioth/cnid/release"
 	"github.com/alioth-net/alioth/store/descriptor"
 )
 
@@ -50,7 +50,7 @@ func newIdleDaemon(t *testing.T, m *machine) (d *daemon) {
 		d = newDaemon(n, control{
 			synced: alwaysSynced, domainSynced: func(string) (bool, <-chan struct{}) { return alwaysSynced() },
 			namespaceSynced: func(string) (bool, <-chan struct{}) { return alwaysSynced() },
-			vpcs:            func() []string { return nil }, tables: func() *complete.Tables { return nil },
+			vpcs:            func() []string { return nil }, tables: func() *tablesync.Tables { return nil },
 			leftOut: func() []descriptor.LeftOut { return nil }, releaser: releaseAtOnce{n.journal, n.held}, reporter: logged{log},
 		})
 		return nil

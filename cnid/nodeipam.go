@@ -16,12 +16,12 @@ import (
 	"time"
 
 	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
-	"github.com/alioth-net/alioth/cnid/attach"
-	"github.com/alioth-net/alioth/cnid/attach/drivers"
-	"github.com/alioth-net/alioth/cnid/attach/external/nic"
-	"github.com/alioth-net/alioth/cnid/cniserver"
-	"github.com/alioth-net/alioth/cnid/install"
-	"github.com/alioth-net/alioth/cnid/monitor"
+	"github.com/alioth-net/alioth/cnid/cni/cniserver"
+	"github.com/alioth-net/alioth/cnid/cni/drivers"
+	"github.com/alioth-net/alioth/cnid/cni/drivers/nic"
+	"github.com/alioth-net/alioth/cnid/forward/monitor"
+	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/lifecycle/install"
 	"github.com/alioth-net/alioth/cnid/nodeipam"
 	"github.com/alioth-net/alioth/cnid/nodeipam/answer"
 	"github.com/alioth-net/alioth/cnid/nodeipam/client"
@@ -31,12 +31,12 @@ import (
 	"github.com/alioth-net/alioth/cnid/nodeipam/hostnetwork"
 	"github.com/alioth-net/alioth/cnid/nodeipam/loopback"
 	"github.com/alioth-net/alioth/cnid/nodeipam/nodeinfo"
-	"github.com/alioth-net/alioth/cnid/nodeipam/plugin/delegated"
+	"github.com/alioth-net/alioth/cnid/nodeipam/plugin/delegatednic"
 	"github.com/alioth-net/alioth/cnid/nodeipam/queue"
 	"github.com/alioth-net/alioth/cnid/nodeipam/queue/drain"
 	"github.com/alioth-net/alioth/cnid/nodeipam/rest"
 	"github.com/alioth-net/alioth/cnid/nodeipam/wire"
-	"github.com/alioth-net/alioth/cnid/periodic"
+	"github.com/alioth-net/alioth/cnid/system/periodic"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds/ipamapi"
 )
@@ -118,7 +118,7 @@ func (c Config) endpointsDir() string { return filepath.Join(c.StateDir, "node-i
 
 // nodeIPAMFiles are all that the API and its plugin keep on the node.
 func (c Config) nodeIPAMFiles() []string {
-	devices := filepath.Join(c.RunDir, filepath.Base(delegated.DefaultDir))
+	devices := filepath.Join(c.RunDir, filepath.Base(delegatednic.DefaultDir))
 	return []string{c.nodeIPAMSocket(), c.tokenFile(), devices, c.queuedReleases(), c.endpointsDir()}
 }
 

@@ -14,8 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/alioth-net/alioth/cnid/follow"
-	"github.com/alioth-net/alioth/cnid/monitor"
+	"github.com/alioth-net/alioth/cnid/cluster/subscriptions"
+	"github.com/alioth-net/alioth/cnid/forward/monitor"
 	"github.com/alioth-net/alioth/cnid/nmstate/engine"
 	"github.com/alioth-net/alioth/cnid/nmstate/handler"
 	"github.com/alioth-net/alioth/cnid/nmstate/host"
@@ -29,7 +29,7 @@ import (
 )
 
 // networkModules are the areas of the node's network state; none if it is off.
-func (d *daemon) networkModules(api *kube.Client, sources *follow.Sources, warn func(message string)) ([]module, error) {
+func (d *daemon) networkModules(api *kube.Client, sources *subscriptions.Sources, warn func(message string)) ([]module, error) {
 	if !d.cfg.NodeNetworkState {
 		return nil, nil
 	}

@@ -23,7 +23,7 @@ import (
 
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
 	"github.com/alioth-net/alioth/api/nmstate/v1beta1"
-	"github.com/alioth-net/alioth/cnid/follow"
+	"github.com/alioth-net/alioth/cnid/cluster/subscriptions"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
@@ -52,7 +52,7 @@ func TestTheNetworkOfTheNodeIsAnAreaOfItsOwn(t *testing.T) {
 			m := newMachine(t, "node1")
 			c.change(&m.cfg)
 			d := newIdleDaemon(t, m)
-			sources := follow.New(follow.Config{Node: "node1", Kinds: d.cfg.Kinds()}, nil, nil, d.store, d.journal.Records, d.log)
+			sources := subscriptions.New(subscriptions.Config{Node: "node1", Kinds: d.cfg.Kinds()}, nil, nil, d.store, d.journal.Records, d.log)
 			own, err := d.networkModules(nil, sources, nil)
 			if err != nil {
 				t.Fatal(err)

@@ -31,15 +31,15 @@ import (
 	"golang.org/x/sys/unix"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/alioth-net/alioth/cnid/cniapi"
-	"github.com/alioth-net/alioth/cnid/complete"
-	"github.com/alioth-net/alioth/cnid/finding"
-	"github.com/alioth-net/alioth/cnid/install"
+	"github.com/alioth-net/alioth/cnid/cni/cniapi"
+	"github.com/alioth-net/alioth/cnid/forward/finding"
+	"github.com/alioth-net/alioth/cnid/forward/plan"
+	"github.com/alioth-net/alioth/cnid/forward/tablesync"
+	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/internal/testpins"
 	"github.com/alioth-net/alioth/cnid/internal/testrows"
-	"github.com/alioth-net/alioth/cnid/journal"
-	"github.com/alioth-net/alioth/cnid/plan"
+	"github.com/alioth-net/alioth/cnid/lifecycle/install"
 	"github.com/alioth-net/alioth/ebpf/datapath/bpftest/wayin"
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/store"
@@ -134,7 +134,7 @@ func playNode() error {
 	d := newDaemon(n, control{
 		synced: always, domainSynced: func(string) (bool, <-chan struct{}) { return always() },
 		namespaceSynced: func(string) (bool, <-chan struct{}) { return always() },
-		vpcs:            func() []string { return nil }, tables: func() *complete.Tables { return nil },
+		vpcs:            func() []string { return nil }, tables: func() *tablesync.Tables { return nil },
 		leftOut: func() []descriptor.LeftOut { return nil }, releaser: releaseAtOnce{n.journal, n.held}, reporter: logged{log},
 	})
 	go func() { // later changes of the API

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alioth-net/alioth/cnid/nodestatus"
+	"github.com/alioth-net/alioth/cnid/inspect/nodestatus"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/test/waits"
 )

@@ -19,13 +19,13 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/alioth-net/alioth/cnid/attach/pair"
-	"github.com/alioth-net/alioth/cnid/finding"
+	"github.com/alioth-net/alioth/cnid/cni/drivers/pair"
+	"github.com/alioth-net/alioth/cnid/forward/finding"
+	"github.com/alioth-net/alioth/cnid/forward/netdev"
+	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
+	"github.com/alioth-net/alioth/cnid/forward/netfilter"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
-	"github.com/alioth-net/alioth/cnid/netdev"
-	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
-	"github.com/alioth-net/alioth/cnid/netfilter"
-	"github.com/alioth-net/alioth/cnid/netns/netnstest"
+	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 )
 

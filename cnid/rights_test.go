@@ -25,11 +25,11 @@ import (
 	"github.com/alioth-net/alioth/api/annotations"
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/cluster/report"
+	"github.com/alioth-net/alioth/cnid/forward/lookup"
+	"github.com/alioth-net/alioth/cnid/forward/lookup/cache"
+	"github.com/alioth-net/alioth/cnid/forward/netfilter"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
-	"github.com/alioth-net/alioth/cnid/lookup"
-	"github.com/alioth-net/alioth/cnid/lookup/cache"
-	"github.com/alioth-net/alioth/cnid/netfilter"
-	"github.com/alioth-net/alioth/cnid/report"
 	"github.com/alioth-net/alioth/test/api/chart"
 )
 

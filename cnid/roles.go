@@ -7,11 +7,11 @@ import (
 	"context"
 	"time"
 
-	"github.com/alioth-net/alioth/cnid/follow"
-	"github.com/alioth-net/alioth/cnid/lookup"
-	"github.com/alioth-net/alioth/cnid/reconcile"
-	"github.com/alioth-net/alioth/cnid/roles"
-	"github.com/alioth-net/alioth/cnid/rollcall"
+	"github.com/alioth-net/alioth/cnid/cluster/roles"
+	"github.com/alioth-net/alioth/cnid/cluster/rollcall"
+	"github.com/alioth-net/alioth/cnid/cluster/subscriptions"
+	"github.com/alioth-net/alioth/cnid/forward/lookup"
+	"github.com/alioth-net/alioth/cnid/forward/reconcile"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kube"
@@ -26,7 +26,7 @@ func (d *daemon) rolesModule(api *kube.Client, rows *lookup.Loop) module {
 }
 
 // cachedRows returns what keeps the rows of single addresses.
-func (d *daemon) cachedRows(api *kube.Client, sources *follow.Sources) *lookup.Loop {
+func (d *daemon) cachedRows(api *kube.Client, sources *subscriptions.Sources) *lookup.Loop {
 	return lookup.New(lookup.Config{
 		Node: d.cfg.NodeName, Store: d.store, Resolver: lookup.NewAPI(api), Opened: d.misses.Readers(),
 		Synced: sources.Synced, Hosted: sources.Hosts, Now: d.sinceBoot, Metrics: lookup.NewMetrics(d.registry), Log: d.log,
@@ -60,7 +60,7 @@ func (p programmed) VNIs() []uint32 { return p.rows.VNIs(p.loop.VNIs) }
 
 // rollCall returns what replies to roll calls. A reply has the rows that an earlier daemon
 // has left, too.
-func (d *daemon) rollCall(api *kube.Client, sources *follow.Sources, rows *lookup.Loop) *rollcall.RollCall {
+func (d *daemon) rollCall(api *kube.Client, sources *subscriptions.Sources, rows *lookup.Loop) *rollcall.RollCall {
 	known := func() (bool, <-chan struct{}) {
 		if read, changed := sources.VPCsRead(); !read {
 			return false, changed

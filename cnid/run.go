@@ -13,16 +13,16 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/alioth-net/alioth/cnid/cniserver"
-	"github.com/alioth-net/alioth/cnid/follow"
-	"github.com/alioth-net/alioth/cnid/hostlink/linkreport"
-	"github.com/alioth-net/alioth/cnid/install"
-	"github.com/alioth-net/alioth/cnid/maintenance"
-	"github.com/alioth-net/alioth/cnid/networkstatus"
-	"github.com/alioth-net/alioth/cnid/nodestatus"
-	"github.com/alioth-net/alioth/cnid/release"
-	"github.com/alioth-net/alioth/cnid/report"
-	"github.com/alioth-net/alioth/cnid/rollcall"
+	"github.com/alioth-net/alioth/cnid/cluster/linkreport"
+	"github.com/alioth-net/alioth/cnid/cluster/networkstatus"
+	"github.com/alioth-net/alioth/cnid/cluster/release"
+	"github.com/alioth-net/alioth/cnid/cluster/report"
+	"github.com/alioth-net/alioth/cnid/cluster/rollcall"
+	"github.com/alioth-net/alioth/cnid/cluster/subscriptions"
+	"github.com/alioth-net/alioth/cnid/cni/cniserver"
+	"github.com/alioth-net/alioth/cnid/inspect/nodestatus"
+	"github.com/alioth-net/alioth/cnid/lifecycle/install"
+	"github.com/alioth-net/alioth/cnid/lifecycle/maintenance"
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/heap"
 	"github.com/alioth-net/alioth/store/multinet"
@@ -55,7 +55,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	defer n.close()
 	rowSet := reflector.NewSet(n.store, api, log)
 	n.registry.MustRegister(descriptor.NewCollector("alioth_cnid_objects_left_out", rowSet.LeftOut))
-	sources := follow.New(follow.Config{Node: cfg.NodeName, DefaultVPC: cfg.DefaultVPC, NodePorts: cfg.NodePorts, ScaledEndpoints: cfg.ScaledEndpoints, Kinds: cfg.Kinds(), Changed: func() { n.progress.Ask() }}, api, rowSet, n.store, n.journal.Records, log)
+	sources := subscriptions.New(subscriptions.Config{Node: cfg.NodeName, DefaultVPC: cfg.DefaultVPC, NodePorts: cfg.NodePorts, ScaledEndpoints: cfg.ScaledEndpoints, Kinds: cfg.Kinds(), Changed: func() { n.progress.Ask() }}, api, rowSet, n.store, n.journal.Records, log)
 	reporter := report.New(cfg.NodeName, api, n.store, log)
 	// With an incomplete journal, addresses in use would be released.
 	complete := func() bool { return sources.BaseSynced() && n.progress.Adopted() }
@@ -103,7 +103,7 @@ func (r reporting) LinksFailed(list []multinet.LinkFailure) {
 func (r reporting) LinksAddressed(list []multinet.DeviceAddrs) { r.links.Addressed(list) }
 
 // apiModule keeps the store equal to the API, and reports the node's state to the API.
-func (d *daemon) apiModule(sources *follow.Sources, roll *rollcall.RollCall, releaser *release.Releaser, reporter *report.Reporter) module {
+func (d *daemon) apiModule(sources *subscriptions.Sources, roll *rollcall.RollCall, releaser *release.Releaser, reporter *report.Reporter) module {
 	return module{
 		name: "api",
 		loops: []func(context.Context){sources.Run, releaser.Run, roll.Run, reporter.Run, func(ctx context.Context) {

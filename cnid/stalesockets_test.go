@@ -14,7 +14,7 @@ import (
 	"github.com/containernetworking/plugins/pkg/ns"
 	"golang.org/x/sys/unix"
 
-	"github.com/alioth-net/alioth/cnid/sockdiag"
+	"github.com/alioth-net/alioth/cnid/system/sockdiag"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/test/cgrouptest"
 )

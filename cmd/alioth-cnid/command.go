@@ -16,12 +16,12 @@ import (
 	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/api/version"
 	"github.com/alioth-net/alioth/cnid"
-	"github.com/alioth-net/alioth/cnid/delegate/host"
-	"github.com/alioth-net/alioth/cnid/install"
+	"github.com/alioth-net/alioth/cnid/cni/delegate/host"
+	"github.com/alioth-net/alioth/cnid/forward/plan"
+	"github.com/alioth-net/alioth/cnid/lifecycle/install"
+	"github.com/alioth-net/alioth/cnid/lifecycle/stateformat"
 	"github.com/alioth-net/alioth/cnid/nodeipam/deviceplugin"
 	"github.com/alioth-net/alioth/cnid/nodeipam/queue"
-	"github.com/alioth-net/alioth/cnid/plan"
-	"github.com/alioth-net/alioth/cnid/stateformat"
 )
 
 // options are the command line; text values are parsed in config.

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/alioth-net/alioth/cnid/delegate/host"
+	"github.com/alioth-net/alioth/cnid/cni/delegate/host"
 	"github.com/alioth-net/alioth/test/needs"
 )
 

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/alioth-net/alioth/api/version"
-	"github.com/alioth-net/alioth/cnid/stateformat"
+	"github.com/alioth-net/alioth/cnid/lifecycle/stateformat"
 )
 
 // TestThePluginOfANewerReleaseStays: the init container of an older release runs before its

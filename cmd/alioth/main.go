@@ -19,8 +19,8 @@ import (
 
 	"github.com/alioth-net/alioth/api/ipamconf"
 	"github.com/alioth-net/alioth/api/version"
-	"github.com/alioth-net/alioth/cnid/cniapi"
-	"github.com/alioth-net/alioth/cnid/delegate/ipam"
+	"github.com/alioth-net/alioth/cnid/cni/cniapi"
+	"github.com/alioth-net/alioth/cnid/nodeipam/plugin/ipam"
 )
 
 // patience limits one command. It is longer than any default timeout of the daemon,

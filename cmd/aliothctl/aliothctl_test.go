@@ -26,8 +26,8 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cmd/aliothctl/options"
-	"github.com/alioth-net/alioth/cnid/nodestatus"
-	"github.com/alioth-net/alioth/cnid/verify"
+	"github.com/alioth-net/alioth/cnid/inspect/nodestatus"
+	"github.com/alioth-net/alioth/cnid/inspect/verify"
 )
 
 func TestStatusShowsAttachmentsAndProblems(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alioth-net/alioth/cnid/netfilter"
-	"github.com/alioth-net/alioth/cnid/nodestatus"
+	"github.com/alioth-net/alioth/cnid/forward/netfilter"
+	"github.com/alioth-net/alioth/cnid/inspect/nodestatus"
 	"github.com/alioth-net/alioth/ebpf/datapath/connections"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/ebpf/datapath/telemetry"

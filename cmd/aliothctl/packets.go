@@ -17,8 +17,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/alioth-net/alioth/cmd/aliothctl/options"
-	"github.com/alioth-net/alioth/cnid/cniapi"
-	"github.com/alioth-net/alioth/cnid/nodestatus"
+	"github.com/alioth-net/alioth/cnid/cni/cniapi"
+	"github.com/alioth-net/alioth/cnid/inspect/nodestatus"
 )
 
 // packetFilter selects packets; an empty vpc or pod selects every one.

@@ -17,10 +17,10 @@ import (
 
 	"github.com/alioth-net/alioth/cmd/aliothctl/options"
 	"github.com/alioth-net/alioth/cnid"
-	"github.com/alioth-net/alioth/cnid/cniapi"
-	"github.com/alioth-net/alioth/cnid/preflight"
-	"github.com/alioth-net/alioth/cnid/preflight/inspect"
-	"github.com/alioth-net/alioth/cnid/preflight/survey"
+	"github.com/alioth-net/alioth/cnid/cni/cniapi"
+	"github.com/alioth-net/alioth/cnid/inspect/preflight"
+	"github.com/alioth-net/alioth/cnid/inspect/preflight/nodefacts"
+	"github.com/alioth-net/alioth/cnid/inspect/preflight/survey"
 )
 
 // errBlocked reports that a finding prevents the installation.
@@ -134,7 +134,7 @@ func (r *readiness) readValues() (values preflight.Values, err error) {
 
 // checkHere checks the machine on which the command runs.
 func (r *readiness) checkHere(cmd *cobra.Command, values preflight.Values) error {
-	facts := inspect.Node(cmd.Context(), inspect.Config{Root: r.root, Values: values, StateDir: cnid.DefaultConfig().StateDir})
+	facts := nodefacts.Node(cmd.Context(), nodefacts.Config{Root: r.root, Values: values, StateDir: cnid.DefaultConfig().StateDir})
 	if r.facts != "" {
 		return json.NewEncoder(cmd.OutOrStdout()).Encode(facts)
 	}

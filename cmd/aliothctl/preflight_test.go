@@ -15,8 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/alioth-net/alioth/api/version"
-	"github.com/alioth-net/alioth/cnid/preflight"
-	"github.com/alioth-net/alioth/cnid/preflight/survey"
+	"github.com/alioth-net/alioth/cnid/inspect/preflight"
+	"github.com/alioth-net/alioth/cnid/inspect/preflight/survey"
 )
 
 func TestABlockingFindingIsTheExitStatusAndNoError(t *testing.T) {

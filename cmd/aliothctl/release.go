@@ -22,7 +22,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cmd/aliothctl/options"
-	"github.com/alioth-net/alioth/cnid/cniapi"
+	"github.com/alioth-net/alioth/cnid/cni/cniapi"
 )
 
 // releaser deletes one Address on request of a user.

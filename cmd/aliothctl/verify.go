@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/alioth-net/alioth/cmd/aliothctl/options"
-	"github.com/alioth-net/alioth/cnid/cniapi"
-	"github.com/alioth-net/alioth/cnid/verify"
-	"github.com/alioth-net/alioth/cnid/verify/collect"
+	"github.com/alioth-net/alioth/cnid/cni/cniapi"
+	"github.com/alioth-net/alioth/cnid/inspect/verify"
+	"github.com/alioth-net/alioth/cnid/inspect/verify/collect"
 )
 
 // errDifferent reports that the cluster was read and that differences were found.

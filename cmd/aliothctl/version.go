@@ -25,8 +25,8 @@ import (
 
 	"github.com/alioth-net/alioth/api/version"
 	"github.com/alioth-net/alioth/cmd/aliothctl/options"
-	"github.com/alioth-net/alioth/cnid/cniapi"
-	"github.com/alioth-net/alioth/cnid/nodestatus"
+	"github.com/alioth-net/alioth/cnid/cni/cniapi"
+	"github.com/alioth-net/alioth/cnid/inspect/nodestatus"
 )
 
 // errSkew reports that versions were read which do not work together.

@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/nodeipam/rest"
 	"github.com/alioth-net/alioth/store"
 )

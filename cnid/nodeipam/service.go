@@ -15,14 +15,14 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/alioth-net/alioth/cnid/attach"
-	"github.com/alioth-net/alioth/cnid/attach/external/nic"
-	"github.com/alioth-net/alioth/cnid/attachment"
-	"github.com/alioth-net/alioth/cnid/journal"
-	"github.com/alioth-net/alioth/cnid/netns"
+	"github.com/alioth-net/alioth/cnid/cni/attachment"
+	"github.com/alioth-net/alioth/cnid/cni/drivers/nic"
+	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/nodeipam/answer"
 	"github.com/alioth-net/alioth/cnid/nodeipam/rest"
 	"github.com/alioth-net/alioth/cnid/nodeipam/wire"
+	"github.com/alioth-net/alioth/cnid/system/netns"
 	"github.com/alioth-net/alioth/store"
 )
 

@@ -17,16 +17,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/alioth-net/alioth/cnid/attach"
-	"github.com/alioth-net/alioth/cnid/attach/external"
-	"github.com/alioth-net/alioth/cnid/attachment"
+	"github.com/alioth-net/alioth/cnid/cni/attachment"
+	"github.com/alioth-net/alioth/cnid/cni/drivers/addressonly"
+	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/internal/testrows"
-	"github.com/alioth-net/alioth/cnid/journal"
-	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 	"github.com/alioth-net/alioth/cnid/nodeipam"
 	"github.com/alioth-net/alioth/cnid/nodeipam/answer"
 	"github.com/alioth-net/alioth/cnid/nodeipam/rest"
 	"github.com/alioth-net/alioth/cnid/nodeipam/wire"
+	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -72,7 +72,7 @@ func (c *control) Await(ctx context.Context, pod journal.Pod) ([]attachment.Deci
 		PodUID:     c.mirrors[pod.UID],
 		Attachment: "eth0", Binding: journal.Binding{VPC: "infra", VNI: 9, Subnets: []string{"infra1"}, External: true},
 		Interface: journal.Interface{
-			Kind: external.Kind, Addrs: []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 9, high, last}), 24)},
+			Kind: addressonly.Kind, Addrs: []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 9, high, last}), 24)},
 			Gateways: []netip.Addr{netip.MustParseAddr("10.9.0.1")}, MAC: journal.MAC{2, 0, 10, 9, high, last},
 		},
 	}}, nil
@@ -121,13 +121,13 @@ func newNode(t *testing.T) *node {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = n.journal.Close() })
-	driver, err := external.New(filepath.Join(dir, "notes"), "boot", nil)
+	driver, err := addressonly.New(filepath.Join(dir, "notes"), "boot", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	n.driver = driver
 	n.manager = attachment.New(attachment.Config{
-		Journal: n.journal, Log: log, Metrics: attachment.NewMetrics(prometheus.NewRegistry()), Drivers: attach.Drivers{external.Kind: driver},
+		Journal: n.journal, Log: log, Metrics: attachment.NewMetrics(prometheus.NewRegistry()), Drivers: attach.Drivers{addressonly.Kind: driver},
 		Decisions: n.control, Datapath: n.control, Releaser: n.control,
 	})
 	n.Service = n.serving(n.manager)

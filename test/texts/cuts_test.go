@@ -18,15 +18,15 @@ import (
 // plain are files that cut texts which can have no character of several bytes, one place in
 // each.
 var plain = map[string]string{
-	"api/annotations/position.go":  "lines that are counted, and not shown",
-	"api/nmstate/v1beta1/names.go": "names of objects",
-	"api/version/version.go":       "a hash",
-	"cnid/hostlink/filter.go":      "a hash",
-	"cnid/hostlink/links/names.go": "a hash",
-	"cnid/netfilter/apply.go":      "a hash",
-	"cnid/netfilter/frontends.go":  "a hash",
-	"cnid/nmstate/kernel/kind.go":  "random letters",
-	"cnid/report/events.go":        "names of objects",
+	"api/annotations/position.go":          "lines that are counted, and not shown",
+	"api/nmstate/v1beta1/names.go":         "names of objects",
+	"api/version/version.go":               "a hash",
+	"cnid/forward/hostlink/filter.go":      "a hash",
+	"cnid/forward/hostlink/links/names.go": "a hash",
+	"cnid/forward/netfilter/apply.go":      "a hash",
+	"cnid/forward/netfilter/frontends.go":  "a hash",
+	"cnid/nmstate/kernel/kind.go":          "random letters",
+	"cnid/cluster/report/events.go":        "names of objects",
 }
 
 // TestNoTextIsCutWithinACharacter: the API server refuses an object with a part of a character,

@@ -33,8 +33,8 @@ var written = map[string]string{
 // open are places that hand the method on, with the kind that they write. A second place in
 // the same file is refused.
 var open = map[string]string{
-	"cnid/roles/roles.go":       "v1alpha1.NodeRoles, by the daemon of the node",
-	"cnid/rollcall/rollcall.go": "v1alpha1.RollCall",
+	"cnid/cluster/roles/roles.go":       "v1alpha1.NodeRoles, by the daemon of the node",
+	"cnid/cluster/rollcall/rollcall.go": "v1alpha1.RollCall",
 }
 
 // TestTheProductUpdatesOnlyObjectsOfItsOwn: mend a finding by a patch of what the product

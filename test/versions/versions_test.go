@@ -21,7 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/alioth-net/alioth/api/version"
-	"github.com/alioth-net/alioth/cnid/preflight"
+	"github.com/alioth-net/alioth/cnid/inspect/preflight"
 	"github.com/alioth-net/alioth/test/cluster/build"
 )
 

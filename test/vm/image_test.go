@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/alioth-net/alioth/cnid/preflight"
+	"github.com/alioth-net/alioth/cnid/inspect/preflight"
 	"github.com/alioth-net/alioth/test/vm/guest"
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/containernetworking/plugins/pkg/ns"
 	"golang.org/x/sys/unix"
 
-	"github.com/alioth-net/alioth/cnid/install"
+	"github.com/alioth-net/alioth/cnid/lifecycle/install"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 )
 

@@ -17,8 +17,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/alioth-net/alioth/cnid/durable"
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp"
+	"github.com/alioth-net/alioth/cnid/system/durable"
 )
 
 // Names of files in the folder of a Store.

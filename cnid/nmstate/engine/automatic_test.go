@@ -20,10 +20,10 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
-	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 	"github.com/alioth-net/alioth/cnid/nmstate/engine"
 	"github.com/alioth-net/alioth/cnid/nmstate/host"
 	"github.com/alioth-net/alioth/cnid/nmstate/transaction"
+	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 	"github.com/alioth-net/alioth/test/waits"
 )
 

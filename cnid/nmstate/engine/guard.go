@@ -18,8 +18,8 @@ import (
 	"github.com/containernetworking/plugins/pkg/ns"
 	"golang.org/x/sys/unix"
 
-	"github.com/alioth-net/alioth/cnid/durable"
 	"github.com/alioth-net/alioth/cnid/nmstate/transaction"
+	"github.com/alioth-net/alioth/cnid/system/durable"
 )
 
 // Names in the folder of transactions.

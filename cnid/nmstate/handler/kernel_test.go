@@ -18,10 +18,10 @@ import (
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
-	"github.com/alioth-net/alioth/cnid/monitor"
-	"github.com/alioth-net/alioth/cnid/netns/netnstest"
+	"github.com/alioth-net/alioth/cnid/forward/monitor"
 	"github.com/alioth-net/alioth/cnid/nmstate/engine"
 	"github.com/alioth-net/alioth/cnid/nmstate/transaction"
+	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 	"github.com/alioth-net/alioth/test/waits"
 )
 

@@ -19,8 +19,8 @@ import (
 
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
 	"github.com/alioth-net/alioth/api/nmstate/v1beta1"
-	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 	"github.com/alioth-net/alioth/cnid/nmstate/transaction"
+	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 	"github.com/alioth-net/alioth/test/waits"
 )
 

@@ -11,10 +11,10 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
-	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 	"github.com/alioth-net/alioth/cnid/nmstate/host"
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
 	"github.com/alioth-net/alioth/cnid/nmstate/resolvconf"
+	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 )
 
 // mine is the alias of interfaces that are hidden in these tests.

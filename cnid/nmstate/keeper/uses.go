@@ -9,12 +9,12 @@ import (
 
 	"github.com/vishvananda/netlink"
 
-	"github.com/alioth-net/alioth/cnid/attach/sriov"
-	"github.com/alioth-net/alioth/cnid/hostlink/links"
-	"github.com/alioth-net/alioth/cnid/journal"
-	"github.com/alioth-net/alioth/cnid/netdev"
+	"github.com/alioth-net/alioth/cnid/cni/drivers/sriov"
+	"github.com/alioth-net/alioth/cnid/forward/hostlink/links"
+	"github.com/alioth-net/alioth/cnid/forward/netdev"
+	"github.com/alioth-net/alioth/cnid/forward/plan"
+	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/nmstate/permit"
-	"github.com/alioth-net/alioth/cnid/plan"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/multinet"
 )

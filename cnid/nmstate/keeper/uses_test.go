@@ -10,9 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/alioth-net/alioth/cnid/hostlink/links"
-	"github.com/alioth-net/alioth/cnid/journal"
-	"github.com/alioth-net/alioth/cnid/netdev"
+	"github.com/alioth-net/alioth/cnid/forward/hostlink/links"
+	"github.com/alioth-net/alioth/cnid/forward/netdev"
+	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/nmstate/permit"
 	"github.com/alioth-net/alioth/store/multinet"
 )

@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
-	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 	"github.com/alioth-net/alioth/cnid/nmstate/kernel"
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
 	"github.com/alioth-net/alioth/cnid/nmstate/target"
+	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 )
 
 func enslave(port, controller, kind string) plan.Enslave {

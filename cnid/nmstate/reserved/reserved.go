@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
-	"github.com/alioth-net/alioth/cnid/netdev/hostdev"
+	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
 )
 
 // Is reports whether an interface is reserved: a device of Alioth, a link of a network

@@ -13,7 +13,7 @@ import (
 	"syscall"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
-	"github.com/alioth-net/alioth/cnid/durable"
+	"github.com/alioth-net/alioth/cnid/system/durable"
 )
 
 // Copy is a file as it was, to the byte.

@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
-	"github.com/alioth-net/alioth/cnid/durable"
 	"github.com/alioth-net/alioth/cnid/nmstate/target"
+	"github.com/alioth-net/alioth/cnid/system/durable"
 )
 
 // Committed returns what the documents of all committed transactions declare together, with

@@ -17,10 +17,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
-	"github.com/alioth-net/alioth/cnid/durable"
 	"github.com/alioth-net/alioth/cnid/nmstate/automatic"
 	"github.com/alioth-net/alioth/cnid/nmstate/resolvconf"
 	"github.com/alioth-net/alioth/cnid/nmstate/snapshot"
+	"github.com/alioth-net/alioth/cnid/system/durable"
 )
 
 // Record is an open transaction, as it is on disk.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/alioth-net/alioth/cnid/durable"
+	"github.com/alioth-net/alioth/cnid/system/durable"
 )
 
 // Unrestored tells of a transaction that ended without the whole state before. Whoever ended it

@@ -14,7 +14,7 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/alioth-net/alioth/cnid/cniapi"
+	"github.com/alioth-net/alioth/cnid/cni/cniapi"
 	"github.com/alioth-net/alioth/cnid/nodeipam/wire"
 )
 

@@ -19,7 +19,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/alioth-net/alioth/cnid/kubeletapi"
+	"github.com/alioth-net/alioth/cnid/system/kubeletapi"
 )
 
 // DefaultDir is where a kubelet looks for plugins.

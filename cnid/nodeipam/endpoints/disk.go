@@ -15,8 +15,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/alioth-net/alioth/cnid/durable"
 	"github.com/alioth-net/alioth/cnid/nodeipam/wire"
+	"github.com/alioth-net/alioth/cnid/system/durable"
 )
 
 const (

@@ -13,7 +13,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/alioth-net/alioth/cnid/attach/external/nic"
+	"github.com/alioth-net/alioth/cnid/cni/drivers/nic"
 	"github.com/alioth-net/alioth/cnid/nodeipam/wire"
 )
 

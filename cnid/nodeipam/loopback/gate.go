@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/alioth-net/alioth/cnid/sockdiag"
+	"github.com/alioth-net/alioth/cnid/system/sockdiag"
 )
 
 // errPod reports a client in the cgroup of pods.

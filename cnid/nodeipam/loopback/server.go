@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/alioth-net/alioth/cnid/periodic"
+	"github.com/alioth-net/alioth/cnid/system/periodic"
 )
 
 const (

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/alioth-net/alioth/cnid/durable"
+	"github.com/alioth-net/alioth/cnid/system/durable"
 )
 
 // tokenBytes is the length of a token before it is written in hexadecimal digits.

@@ -12,16 +12,16 @@ import (
 	"github.com/containernetworking/cni/pkg/types"
 	types100 "github.com/containernetworking/cni/pkg/types/100"
 
-	"github.com/alioth-net/alioth/cnid/cniapi"
+	"github.com/alioth-net/alioth/cnid/cni/cniapi"
 	"github.com/alioth-net/alioth/cnid/nodeipam/client"
-	"github.com/alioth-net/alioth/cnid/nodeipam/plugin/delegated"
+	"github.com/alioth-net/alioth/cnid/nodeipam/plugin/delegatednic"
 	"github.com/alioth-net/alioth/cnid/nodeipam/wire"
 )
 
 // attach carries out an answer: it moves the delegated devices into the pod, and returns
 // the result for the plugin that makes the interface.
 func (c command) attach(ctx context.Context, entries []wire.PodIPInfo) (*types100.Result, error) {
-	wanted, err := delegated.Wanted(entries, c.IfName)
+	wanted, err := delegatednic.Wanted(entries, c.IfName)
 	if err != nil {
 		return nil, types.NewError(cniapi.CodeFailed, err.Error(), "")
 	}
@@ -33,7 +33,7 @@ func (c command) attach(ctx context.Context, entries []wire.PodIPInfo) (*types10
 		return nil, types.NewError(types.ErrInvalidNetworkConfig, fmt.Sprintf(
 			"isDefaultGateway adds a default route by %s, but that of the pod is by its device %s: use isGateway instead", c.IfName, wanted[0].Name), "")
 	}
-	return result, codedDevice(c.devices().Attach(ctx, delegated.Attachment{
+	return result, codedDevice(c.devices().Attach(ctx, delegatednic.Attachment{
 		ContainerID: c.ContainerID, IfName: c.IfName, Network: c.conf.Name, NetnsPath: c.Netns,
 	}, wanted))
 }
@@ -64,7 +64,7 @@ func (c command) checkDevices(ctx context.Context, endpoint wire.EndpointInfo) e
 		}
 	}
 	slices.Sort(names)
-	return codedDevice(c.devices().Check(ctx, delegated.Attachment{
+	return codedDevice(c.devices().Check(ctx, delegatednic.Attachment{
 		ContainerID: c.ContainerID, IfName: c.IfName, Network: c.conf.Name, NetnsPath: c.Netns,
 	}, names))
 }
@@ -86,14 +86,16 @@ func (c command) collectDevices(ctx context.Context, valid []wire.ValidAttachmen
 	}))
 }
 
-func (c command) devices() delegated.Devices { return delegated.Devices{Dir: c.conf.IPAM.Devices} }
+func (c command) devices() delegatednic.Devices {
+	return delegatednic.Devices{Dir: c.conf.IPAM.Devices}
+}
 
 // codedDevice returns a CNI error for one of the delegated devices; nil for nil.
 func codedDevice(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case delegated.Passes(err):
+	case delegatednic.Passes(err):
 		return types.NewError(cniapi.CodeNotReady, wire.NotReadyPrefix+err.Error(), "")
 	}
 	return types.NewError(cniapi.CodeFailed, err.Error(), "")

@@ -15,10 +15,10 @@ import (
 
 	"github.com/vishvananda/netlink"
 
-	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 	"github.com/alioth-net/alioth/cnid/nodeipam/queue"
 	"github.com/alioth-net/alioth/cnid/nodeipam/rest"
 	"github.com/alioth-net/alioth/cnid/nodeipam/rest/resttest"
+	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 )
 
 // deviceMAC is the address of the device that a resttest.Service with Devices delegates.

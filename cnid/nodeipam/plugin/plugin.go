@@ -20,7 +20,7 @@ import (
 	"github.com/containernetworking/cni/pkg/types"
 
 	"github.com/alioth-net/alioth/api/ipamconf"
-	"github.com/alioth-net/alioth/cnid/cniapi"
+	"github.com/alioth-net/alioth/cnid/cni/cniapi"
 	"github.com/alioth-net/alioth/cnid/nodeipam/client"
 	"github.com/alioth-net/alioth/cnid/nodeipam/queue"
 	"github.com/alioth-net/alioth/cnid/nodeipam/wire"

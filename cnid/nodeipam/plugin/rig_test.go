@@ -25,10 +25,10 @@ import (
 	"github.com/containernetworking/cni/pkg/types/create"
 
 	"github.com/alioth-net/alioth/api/ipamconf"
-	"github.com/alioth-net/alioth/cnid/delegate/ipam"
-	"github.com/alioth-net/alioth/cnid/netns/netnstest"
 	"github.com/alioth-net/alioth/cnid/nodeipam/answer"
+	"github.com/alioth-net/alioth/cnid/nodeipam/plugin/ipam"
 	"github.com/alioth-net/alioth/cnid/nodeipam/rest"
+	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 )
 
 // binaries is the directory of the plugin; TestMain makes it.

@@ -21,8 +21,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/alioth-net/alioth/cnid/durable"
 	"github.com/alioth-net/alioth/cnid/nodeipam/wire"
+	"github.com/alioth-net/alioth/cnid/system/durable"
 )
 
 // DefaultDir survives a reboot, as the journal of attachments does.

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package hook names the programs of a node and their places. It is pure: package
-// datapath attaches programs there, cnid/verify compares.
+// datapath attaches programs there, cnid/inspect/verify compares.
 package hook
 
 import (

@@ -78,7 +78,7 @@ func (b *Bench) Measure(ctx context.Context) error {
 	if err := os.Setenv(figures.Variable, "1"); err != nil {
 		return fmt.Errorf("have tests measure: %w", err)
 	}
-	here, err := b.figuresHere(ctx, "./cnid/hostlink", "TestManyVXLANsAndAChangeOfOne")
+	here, err := b.figuresHere(ctx, "./cnid/forward/hostlink", "TestManyVXLANsAndAChangeOfOne")
 	if err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func (b *Bench) figuresOfMachine(ctx context.Context) ([]figures.Line, error) {
 				Path: "./cnid", Run: "TestADDsAndDELsBesideThoseOfReferencePlugins", Files: []string{"../.vm/released/alioth"},
 				Tools: []string{"/usr/lib/cni/ipvlan", "/usr/lib/cni/macvlan", "/usr/lib/cni/static"}, Hardware: true,
 			},
-			{Path: "./cnid/hostlink", Run: "TestManyVLANsBesideABatchOfCommands", Tools: []string{"ip"}, Hardware: true},
+			{Path: "./cnid/forward/hostlink", Run: "TestManyVLANsBesideABatchOfCommands", Tools: []string{"ip"}, Hardware: true},
 			{Path: "./cnid/nmstate/transaction", Run: "TestManyVLANsOfAStateBesideABatchOfCommands", Tools: []string{"ip"}, Hardware: true},
 		},
 	})

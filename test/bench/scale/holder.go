@@ -13,11 +13,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/alioth-net/alioth/cnid/broadcast"
-	"github.com/alioth-net/alioth/cnid/journal"
-	"github.com/alioth-net/alioth/cnid/plan"
-	"github.com/alioth-net/alioth/cnid/roles"
-	"github.com/alioth-net/alioth/cnid/rollcall"
+	"github.com/alioth-net/alioth/cnid/cluster/roles"
+	"github.com/alioth-net/alioth/cnid/cluster/rollcall"
+	"github.com/alioth-net/alioth/cnid/forward/plan"
+	"github.com/alioth-net/alioth/cnid/interfaces/journal"
+	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kube"

@@ -22,7 +22,7 @@ import (
 
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/cnid/report"
+	"github.com/alioth-net/alioth/cnid/cluster/report"
 	"github.com/alioth-net/alioth/test/api/chart"
 	"github.com/alioth-net/alioth/test/bench/plane"
 )

@@ -17,9 +17,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/alioth-net/alioth/cnid"
-	"github.com/alioth-net/alioth/cnid/follow"
-	"github.com/alioth-net/alioth/cnid/journal"
-	"github.com/alioth-net/alioth/cnid/roles"
+	"github.com/alioth-net/alioth/cnid/cluster/roles"
+	"github.com/alioth-net/alioth/cnid/cluster/subscriptions"
+	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kinds"
@@ -36,7 +36,7 @@ type node struct {
 	roles   *roles.Reporter
 	api     *kube.Client
 	store   *store.Store
-	sources *follow.Sources
+	sources *subscriptions.Sources
 	nodes   int
 	log     *slog.Logger
 	*transport.Meter
@@ -73,8 +73,8 @@ func newNode(name string, via access, j *journal.Journal, keeps func(*descriptor
 	for _, kind := range n.cfg.Kinds() {
 		followed = append(followed, keeps(kind))
 	}
-	n.sources = follow.New(
-		follow.Config{Node: name, DefaultVPC: n.cfg.DefaultVPC, NodePorts: n.cfg.NodePorts, ScaledEndpoints: n.cfg.ScaledEndpoints, Kinds: followed, Changed: changed},
+	n.sources = subscriptions.New(
+		subscriptions.Config{Node: name, DefaultVPC: n.cfg.DefaultVPC, NodePorts: n.cfg.NodePorts, ScaledEndpoints: n.cfg.ScaledEndpoints, Kinds: followed, Changed: changed},
 		n.api, reflector.NewSet(n.store, n.api, n.log), n.store, n.records, n.log)
 	return n, nil
 }

@@ -10,11 +10,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/alioth-net/alioth/cnid/broadcast"
-	"github.com/alioth-net/alioth/cnid/finding"
-	"github.com/alioth-net/alioth/cnid/netfilter/foreign"
-	"github.com/alioth-net/alioth/cnid/plan"
-	"github.com/alioth-net/alioth/cnid/reconcile"
+	"github.com/alioth-net/alioth/cnid/forward/finding"
+	"github.com/alioth-net/alioth/cnid/forward/netfilter/foreign"
+	"github.com/alioth-net/alioth/cnid/forward/plan"
+	"github.com/alioth-net/alioth/cnid/forward/reconcile"
+	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
 )

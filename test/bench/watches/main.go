@@ -25,8 +25,8 @@ import (
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
-	"github.com/alioth-net/alioth/cnid/follow"
-	"github.com/alioth-net/alioth/cnid/journal"
+	"github.com/alioth-net/alioth/cnid/cluster/subscriptions"
+	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kinds"
@@ -114,7 +114,7 @@ func startStub() (stub *exec.Cmd, url string, err error) {
 }
 
 // newSources returns what a node follows of the stub.
-func newSources(url string, without bool) (*follow.Sources, error) {
+func newSources(url string, without bool) (*subscriptions.Sources, error) {
 	scheme := kruntime.NewScheme()
 	if err := kinds.AddToScheme(scheme); err != nil {
 		return nil, err
@@ -131,8 +131,8 @@ func newSources(url string, without bool) (*follow.Sources, error) {
 		return without && (kind == vpcs.VPC.Kind || kind == vpcs.Subnet.Kind)
 	})
 	log := slog.New(slog.DiscardHandler)
-	cfg := follow.Config{Node: thisNode, DefaultVPC: "default", Kinds: all}
-	return follow.New(cfg, api, reflector.NewSet(rows, api, log), rows, func() []journal.Record { return nil }, log), nil
+	cfg := subscriptions.Config{Node: thisNode, DefaultVPC: "default", Kinds: all}
+	return subscriptions.New(cfg, api, reflector.NewSet(rows, api, log), rows, func() []journal.Record { return nil }, log), nil
 }
 
 // report prints the figures of this process.

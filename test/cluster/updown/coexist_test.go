@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/alioth-net/alioth/cnid/preflight"
-	"github.com/alioth-net/alioth/cnid/preflight/survey"
+	"github.com/alioth-net/alioth/cnid/inspect/preflight"
+	"github.com/alioth-net/alioth/cnid/inspect/preflight/survey"
 	"github.com/alioth-net/alioth/test/cluster"
 	"github.com/alioth-net/alioth/test/cluster/census"
 	"github.com/alioth-net/alioth/test/cluster/objects"

@@ -22,7 +22,7 @@ import (
 
 	acnv1alpha1 "github.com/alioth-net/alioth/api/acn/v1alpha1"
 	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
-	"github.com/alioth-net/alioth/cnid/cniapi"
+	"github.com/alioth-net/alioth/cnid/cni/cniapi"
 	nodeipamclient "github.com/alioth-net/alioth/cnid/nodeipam/client"
 	"github.com/alioth-net/alioth/test/e2e/scene"
 	"github.com/alioth-net/alioth/test/e2e/stage"

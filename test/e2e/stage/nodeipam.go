@@ -17,9 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/inspect/nodestatus"
 	nodeipamclient "github.com/alioth-net/alioth/cnid/nodeipam/client"
 	"github.com/alioth-net/alioth/cnid/nodeipam/wire"
-	"github.com/alioth-net/alioth/cnid/nodestatus"
 	"github.com/alioth-net/alioth/test/e2e/scene"
 )
 

@@ -20,8 +20,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alioth-net/alioth/cnid/verify"
-	"github.com/alioth-net/alioth/cnid/verify/collect"
+	"github.com/alioth-net/alioth/cnid/inspect/verify"
+	"github.com/alioth-net/alioth/cnid/inspect/verify/collect"
 	"github.com/alioth-net/alioth/test/cluster"
 	"github.com/alioth-net/alioth/test/e2e/scene"
 	"github.com/alioth-net/alioth/test/waits"

@@ -16,8 +16,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/alioth-net/alioth/cnid/durable"
 	"github.com/alioth-net/alioth/cnid/nmstate/dhcp"
+	"github.com/alioth-net/alioth/cnid/system/durable"
 )
 
 // folder keeps leases on disk. Only root can read them.

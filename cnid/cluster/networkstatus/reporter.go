@@ -1,0 +1,169 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package networkstatus reports the interfaces of this node's pods in their annotation
+// k8s.v1.cni.cncf.io/network-status. It is for people and other programs: Alioth reads it
+// only to see whether it is as it should be.
+package networkstatus
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/cnid/interfaces/journal"
+	"github.com/alioth-net/alioth/cnid/system/broadcast"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/kube"
+)
+
+// retryAfter is the wait after a request to the API server that has failed.
+const retryAfter = time.Second
+
+// API is the part of the API server that a Reporter writes to.
+type API interface {
+	Patch(ctx context.Context, obj kube.Object, kind types.PatchType, data []byte, subresource ...string) error
+}
+
+// Config is what a Reporter works with. All fields are required.
+type Config struct {
+	API   API
+	Store *store.Store
+	// Synced reports whether the store has this node's pods; the channel is closed when
+	// that may have changed.
+	Synced func() (bool, <-chan struct{})
+	// Records are those of all attachments of the node.
+	Records func() []journal.Record
+	// OfPod are those of the pod with a UID.
+	OfPod func(uid string) []journal.Record
+	Knowledge
+	Log *slog.Logger
+}
+
+// Reporter writes the annotation. What it has not written when it ends, the next one
+// writes at its start.
+type Reporter struct {
+	cfg Config
+
+	mu      sync.Mutex
+	waiting map[journal.Pod]bool
+	changed broadcast.Signal
+}
+
+// New returns a Reporter.
+func New(cfg Config) *Reporter { return &Reporter{cfg: cfg, waiting: map[journal.Pod]bool{}} }
+
+// Attached reports the interfaces of a pod that was attached. It does not wait for the
+// API server.
+func (r *Reporter) Attached(pod journal.Pod) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.waiting[pod] = true
+	r.changed.Send()
+}
+
+// take returns the pods that wait, and a channel that is closed when there are more.
+func (r *Reporter) take() (pods []journal.Pod, more <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for pod := range r.waiting {
+		pods = append(pods, pod)
+	}
+	clear(r.waiting)
+	return pods, r.changed.Next()
+}
+
+// Run writes annotations until ctx ends, at first those of all attached pods.
+func (r *Reporter) Run(ctx context.Context) {
+	if !r.awaitSynced(ctx) {
+		return
+	}
+	for _, rec := range r.cfg.Records() {
+		r.Attached(rec.Pod)
+	}
+	for ctx.Err() == nil {
+		pods, more := r.take()
+		var again <-chan time.Time
+		for _, pod := range pods {
+			if err := r.write(ctx, pod); err != nil {
+				r.cfg.Log.Warn("can't write the network status of a pod; trying again", "pod", pod.String(), "error", err)
+				r.Attached(pod)
+				again = time.After(retryAfter)
+			}
+		}
+		if again != nil {
+			more = nil // the pods that were just added again would wake it at once
+		}
+		select {
+		case <-ctx.Done():
+		case <-again:
+		case <-more:
+		}
+	}
+}
+
+// awaitSynced reports false if ctx has ended before.
+func (r *Reporter) awaitSynced(ctx context.Context) bool {
+	for {
+		synced, changed := r.cfg.Synced()
+		if synced {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-changed:
+		}
+	}
+}
+
+// write writes the annotation of a pod, if the pod should have one and has another.
+func (r *Reporter) write(ctx context.Context, pod journal.Pod) error {
+	var row *store.Pod
+	r.cfg.Store.View(func(tx store.ReadTx) { row = store.GetPod(tx, pod.UID) })
+	records := finished(r.cfg.OfPod(pod.UID))
+	if row == nil || row.Deleting || row.Terminal || len(records) == 0 {
+		return nil
+	}
+	list := Of(row, records, r.cfg.Knowledge)
+	if list == nil {
+		return nil
+	}
+	text, err := annotations.FormatNetworkStatus(list)
+	if err != nil || text == row.NetworkStatus {
+		return err
+	}
+	return r.patch(ctx, pod, text)
+}
+
+// patch sets the annotation of the pod with that UID. One that is gone, or was replaced,
+// needs none.
+func (r *Reporter) patch(ctx context.Context, pod journal.Pod, text string) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": pod.UID, "annotations": map[string]string{annotations.NetworkStatusKey: text},
+	}})
+	if err != nil {
+		return fmt.Errorf("encode network status: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, kube.RequestTimeout)
+	defer cancel()
+	object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
+	err = r.cfg.API.Patch(ctx, object, types.MergePatchType, patch, "status")
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return nil
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err): // as often as it is tried
+		r.cfg.Log.Error("the API server refuses the network status of a pod", "pod", pod.String(), "error", err)
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,331 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package networkstatus_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
+	nadutils "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/utils"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/cnid/cluster/networkstatus"
+	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/journal"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/kube"
+)
+
+var pod = journal.Pod{Namespace: "shop", Name: "web", UID: "uid-web"}
+
+func record(seq uint64, container, ifName, request, attachment string, change func(*journal.Record)) journal.Record {
+	rec := journal.Record{
+		Identity: journal.Identity{Key: journal.Key{ContainerID: container, IfName: ifName}, Request: request, Pod: pod, CNINetwork: "alioth", Attachment: attachment},
+		Seq:      seq, Phase: journal.PhaseDone,
+	}
+	rec.MAC, rec.MTU = journal.MAC{2, 0, 0, 0, 0, byte(seq)}, 1450
+	change(&rec)
+	return rec
+}
+
+func inVPC(vpc, ip, gateway string) func(*journal.Record) {
+	return func(rec *journal.Record) {
+		rec.VPC, rec.VNI, rec.Addrs = vpc, 7, []netip.Prefix{netip.MustParsePrefix(ip)}
+		if gateway != "" {
+			rec.Gateways = []netip.Addr{netip.MustParseAddr(gateway)}
+		}
+	}
+}
+
+func outside(network string, routes ...attach.Route) func(*journal.Record) {
+	return func(rec *journal.Record) { rec.Outside, rec.Routes, rec.MTU = network, routes, 0 }
+}
+
+const said = `[{"name":"eth0","kind":"veth","vpc":"blue"},{"name":"net1","kind":"veth","vpc":"red","definition":"shop/red"},{"name":"net2","kind":"macvlan","outside":"DanmNet/shop/ext"}]`
+
+func row(status string) *store.Pod {
+	return &store.Pod{
+		Meta: store.Meta{UID: pod.UID}, Namespace: pod.Namespace, Name: pod.Name, Node: "n1", NetworkReady: true,
+		Attachments: said, Selections: "red", NetworkStatus: status,
+	}
+}
+
+func records() []journal.Record {
+	table := attach.Route{Dst: netip.MustParsePrefix("0.0.0.0/0"), Gateway: netip.MustParseAddr("10.9.0.9"), Table: 200}
+	return []journal.Record{
+		record(4, "new", "net2", "eth0", "net2", outside("DanmNet/shop/ext", table)),
+		record(5, "new", "net1", "eth0", "net1", inVPC("red", "10.1.0.5/16", "")),
+		record(3, "new", "eth0", "", "eth0", inVPC("blue", "10.0.0.5/16", "10.0.0.1")),
+		record(1, "old", "eth0", "", "eth0", inVPC("blue", "10.0.0.4/16", "10.0.0.1")),
+	}
+}
+
+// made stands for attachments that Alioth itself has made.
+func made(journal.Record) *attach.Result { return nil }
+
+// sink is an API server that keeps the last patch.
+type sink struct {
+	mu      sync.Mutex
+	patches []string
+	fail    int
+	got     chan struct{}
+}
+
+func (s *sink) Patch(_ context.Context, _ kube.Object, _ types.PatchType, data []byte, subresource ...string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(subresource) != 1 || subresource[0] != "status" {
+		return errors.New("the daemon may patch the status alone")
+	}
+	if s.fail > 0 {
+		s.fail--
+		return errors.New("the API server is away")
+	}
+	s.patches = append(s.patches, string(data))
+	s.got <- struct{}{}
+	return nil
+}
+
+func run(t *testing.T, s *sink, recs func() []journal.Record, pods ...*store.Pod) *networkstatus.Reporter {
+	t.Helper()
+	rows, err := store.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range pods {
+		if err := rows.Update(func(tx store.Tx) error { return store.PutPod(tx, p) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := networkstatus.New(networkstatus.Config{
+		API: s, Store: rows, Synced: func() (bool, <-chan struct{}) { return true, nil }, Records: recs, Knowledge: known(made), Log: slog.New(slog.DiscardHandler),
+		OfPod: func(uid string) []journal.Record {
+			return slices.DeleteFunc(slices.Clone(recs()), func(rec journal.Record) bool { return rec.Pod.UID != uid })
+		},
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { r.Run(ctx); close(done) }()
+	t.Cleanup(func() { cancel(); <-done })
+	return r
+}
+
+// The public Go client of the specification reads what is written.
+func TestThePublicClientReadsTheInterfacesOfTheNewestSandbox(t *testing.T) {
+	s := &sink{fail: 1, got: make(chan struct{}, 9)}
+	run(t, s, records, row(""))
+	<-s.got
+	var patch struct {
+		Metadata struct {
+			UID         string            `json:"uid"`
+			Annotations map[string]string `json:"annotations"`
+		} `json:"metadata"`
+	}
+	if err := json.Unmarshal([]byte(s.patches[0]), &patch); err != nil || patch.Metadata.UID != pod.UID {
+		t.Fatalf("the patch is %s (%v)", s.patches[0], err)
+	}
+	object := &corev1.Pod{}
+	object.Annotations = patch.Metadata.Annotations
+	list, err := nadutils.GetNetworkStatus(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []nadv1.NetworkStatus{
+		{Name: "alioth", Interface: "eth0", IPs: []string{"10.0.0.5"}, Mac: "02:00:00:00:00:03", Mtu: 1450, Default: true, Gateway: []string{"10.0.0.1"}},
+		{Name: "shop/red", Interface: "net1", IPs: []string{"10.1.0.5"}, Mac: "02:00:00:00:00:05", Mtu: 1450},
+		{Name: "DanmNet/shop/ext", Interface: "net2", Mac: "02:00:00:00:00:04", Mtu: 1300},
+	}
+	if diff := cmp.Diff(want, list); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestOnlyPodsWithSeveralNetworksHaveAStatus(t *testing.T) {
+	alone := records()[2:3]
+	single := row("")
+	single.Attachments = `[{"name":"eth0","kind":"veth","vpc":"blue"}]`
+	if got := networkstatus.Of(single, alone, known(made)); got != nil {
+		t.Errorf("a pod with one interface has %v, and Multus may serve what it has selected", got)
+	}
+	single.Attachments = `[{"name":"eth0","kind":"veth","vpc":"blue","definition":"shop/blue"}]`
+	if got := networkstatus.Of(single, alone, known(made)); len(got) != 1 || got[0].Name != "shop/blue" {
+		t.Errorf("a pod with a definition has %v", got)
+	}
+	if got := networkstatus.Of(row(""), records()[:3], known(made)); len(got) != 3 {
+		t.Errorf("a pod with three interfaces has %v", got)
+	}
+	// NPWG 1.2: one definition twice is two entries.
+	twice := row("")
+	twice.Attachments = strings.Replace(said, `"outside":"DanmNet/shop/ext"`, `"definition":"shop/red"`, 1)
+	if got := networkstatus.Of(twice, records()[:3], known(made)); len(got) != 3 || got[1].Name != "shop/red" || got[2].Name != "shop/red" || got[1].Interface == got[2].Interface {
+		t.Errorf("a pod with one definition twice has %v", got)
+	}
+}
+
+// A second pod shows that the reporter has come past the first one.
+func TestAnUnchangedStatusIsNotWritten(t *testing.T) {
+	text, err := annotations.FormatNetworkStatus(networkstatus.Of(row(""), records()[:3], known(made)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := row("[]")
+	other.UID, other.Name = "uid-other", "other"
+	var mtu atomic.Int64
+	all := func() []journal.Record {
+		recs := records()
+		for _, rec := range records()[:3] {
+			rec.Pod, rec.MTU = journal.Pod{Namespace: "shop", Name: "other", UID: "uid-other"}, int(mtu.Load())
+			recs = append(recs, rec)
+		}
+		return recs
+	}
+	s := &sink{got: make(chan struct{}, 9)}
+	r := run(t, s, all, row(text), other)
+	<-s.got // perhaps before the first pod
+	mtu.Store(1400)
+	r.Attached(journal.Pod{Namespace: "shop", Name: "other", UID: "uid-other"})
+	<-s.got
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, patch := range s.patches {
+		if !strings.Contains(patch, `"uid":"uid-other"`) {
+			t.Errorf("written: %s", patch)
+		}
+	}
+}
+
+// NPWG 1.5: the data are those of the pod's interface, with the addresses of its index.
+func TestTheStatusOfADelegatedInterfaceIsThePluginsWord(t *testing.T) {
+	addr, prefix, everything := netip.MustParseAddr, netip.MustParsePrefix, netip.MustParsePrefix("0.0.0.0/0")
+	interfaces := []attach.ResultInterface{{Name: "br0"}, {Name: "net2", MAC: "02:00:00:00:00:77", MTU: 9000, Sandbox: "/run/netns/x"}}
+	ext := "DanmNet/shop/ext"
+	for name, tc := range map[string]struct {
+		result attach.Result
+		asked  []attach.Route
+		want   annotations.NetworkStatus
+	}{
+		"all of a result": {
+			attach.Result{
+				Interfaces: interfaces, DNS: attach.ResultDNS{Nameservers: []string{"192.0.2.53"}},
+				Addrs:  []attach.ResultAddr{{Addr: prefix("192.0.2.5/24"), Interface: 1}},
+				Routes: []attach.ResultRoute{{Dst: prefix("198.51.100.0/24"), Gateway: addr("192.0.2.1")}},
+			},
+			nil,
+			annotations.NetworkStatus{
+				Name: ext, Interface: "net2", IPs: []netip.Addr{addr("192.0.2.5")}, MAC: "02:00:00:00:00:77", MTU: 9000,
+				DNS: annotations.StatusDNS{Nameservers: []string{"192.0.2.53"}},
+			},
+		},
+		"addresses of other interfaces are not the pod's": {
+			attach.Result{Interfaces: interfaces, Addrs: []attach.ResultAddr{{Addr: prefix("192.0.2.1/24"), Interface: 0}, {Addr: prefix("192.0.2.5/24"), Interface: 1}}},
+			nil,
+			annotations.NetworkStatus{Name: ext, Interface: "net2", IPs: []netip.Addr{addr("192.0.2.5")}, MAC: "02:00:00:00:00:77", MTU: 9000},
+		},
+		"a result without interfaces": {
+			attach.Result{Addrs: []attach.ResultAddr{{Addr: prefix("192.0.2.5/24"), Interface: -1}}},
+			nil,
+			annotations.NetworkStatus{Name: ext, Interface: "net2", MTU: 1300, IPs: []netip.Addr{addr("192.0.2.5")}},
+		},
+		"an empty result is a minimal entry": {attach.Result{}, nil, annotations.NetworkStatus{Name: ext, Interface: "net2", MTU: 1300}},
+		"the plugin's default route, by the gateway of the address": {
+			attach.Result{Addrs: []attach.ResultAddr{{Addr: prefix("192.0.2.5/24"), Gateway: addr("192.0.2.1"), Interface: -1}}, Routes: []attach.ResultRoute{{Dst: everything}}},
+			nil,
+			annotations.NetworkStatus{Name: ext, Interface: "net2", MTU: 1300, IPs: []netip.Addr{addr("192.0.2.5")}, Gateways: []netip.Addr{addr("192.0.2.1")}},
+		},
+		"the default route that the pod requests": {
+			attach.Result{Routes: []attach.ResultRoute{{Dst: everything, Gateway: addr("192.0.2.9")}}},
+			[]attach.Route{{Dst: everything, Gateway: addr("192.0.2.9")}},
+			annotations.NetworkStatus{Name: ext, Interface: "net2", MTU: 1300, Gateways: []netip.Addr{addr("192.0.2.9")}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recs := records()[:3]
+			recs[0].Routes = tc.asked
+			list := networkstatus.Of(row(""), recs, known(func(rec journal.Record) *attach.Result {
+				if rec.Attachment != "net2" {
+					return nil
+				}
+				return &tc.result
+			}))
+			if diff := cmp.Diff(tc.want, list[2], cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// known stands for a node whose one device with virtual functions is at 0000:03:00.0, and whose
+// pods have interfaces with an MTU of 1300.
+func known(reported func(journal.Record) *attach.Result) networkstatus.Knowledge {
+	return networkstatus.Knowledge{
+		Reported: reported, PF: func(string) string { return "0000:03:00.0" }, MTU: func(journal.Record) int { return 1300 },
+		Described: func(string) *annotations.DeviceInfo { return nil },
+	}
+}
+
+func TestAVirtualFunctionHasDeviceInformation(t *testing.T) {
+	recs := records()[:3]
+	recs[0].PCI = "0000:03:10.1"
+	list := networkstatus.Of(row(""), recs, known(made))
+	want := &annotations.DeviceInfo{Type: "pci", Version: "1.1.0", PCI: &annotations.PCIDevice{Address: "0000:03:10.1", PFAddress: "0000:03:00.0"}}
+	if diff := cmp.Diff(want, list[2].DeviceInfo); diff != "" {
+		t.Errorf("of %s (-want +got):\n%s", list[2].Interface, diff)
+	}
+	if list[0].DeviceInfo != nil || list[1].DeviceInfo != nil {
+		t.Errorf("interfaces without a device have some: %+v", list)
+	}
+	text, err := annotations.FormatNetworkStatus(list)
+	if part := `"device-info":{"type":"pci","version":"1.1.0","pci":{"pci-address":"0000:03:10.1","pf-pci-address":"0000:03:00.0"}}`; err != nil || !strings.Contains(text, part) {
+		t.Errorf("%v: %s lacks %s", err, text, part)
+	}
+}
+
+// The description of a CNI plugin precedes that of a device plugin, which precedes what the
+// node knows itself.
+func TestADeviceIsDescribedByWhoKnowsItBest(t *testing.T) {
+	cni := &annotations.DeviceInfo{Type: "vhost-user", Version: "1.1.0", VhostUser: &annotations.VhostUserDevice{Mode: "client", Path: "/run/vhost.sock"}}
+	dp := &annotations.DeviceInfo{Type: "pci", Version: "1.1.0", PCI: &annotations.PCIDevice{Address: "0000:03:10.1", RDMADevice: "mlx5_1"}}
+	files := map[string]*annotations.DeviceInfo{}
+	result := &attach.Result{Interfaces: []attach.ResultInterface{{Name: "net2", Sandbox: "/run/netns/x", PCIID: "0000:03:10.1"}}}
+	reported := func(rec journal.Record) *attach.Result {
+		if rec.Attachment != "net2" {
+			return nil
+		}
+		return result
+	}
+	of := func(reported func(journal.Record) *attach.Result, change func(*journal.Record)) *annotations.DeviceInfo {
+		recs := records()[:3]
+		change(&recs[0])
+		know := known(reported)
+		know.Described = func(path string) *annotations.DeviceInfo { return files[path] }
+		return networkstatus.Of(row(""), recs, know)[2].DeviceInfo
+	}
+	own := func(rec *journal.Record) { rec.PCI, rec.Pool = "0000:03:10.1", "vendor.example/fast" }
+	bare := func(*journal.Record) {}
+	known := &annotations.DeviceInfo{Type: "pci", Version: "1.1.0", PCI: &annotations.PCIDevice{Address: "0000:03:10.1", PFAddress: "0000:03:00.0"}}
+	if diff := cmp.Diff(known, of(reported, bare)); diff != "" {
+		t.Errorf("by the result of a plugin (-want +got):\n%s", diff)
+	}
+	files["/var/run/k8s.cni.cncf.io/devinfo/dp/vendor.example-fast-0000:03:10.1-device.json"] = dp
+	if diff := cmp.Diff(dp, of(made, own)); diff != "" {
+		t.Errorf("by the device plugin (-want +got):\n%s", diff)
+	}
+	files["/var/run/k8s.cni.cncf.io/devinfo/cni/uid-web-net2.json"] = cni
+	if diff := cmp.Diff(cni, of(reported, bare)); diff != "" {
+		t.Errorf("by the CNI plugin (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,70 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package problems
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/multinet"
+)
+
+// Lacking finds what the kernel lacks of what the node's pods and networks need.
+type Lacking struct {
+	node     string
+	store    *store.Store
+	registry attach.Registry
+	failures func() []multinet.LinkFailure
+	// present are kinds of attachments that were made for a try already.
+	present map[attach.Kind]bool
+}
+
+// NewLacking returns what finds the missing features of a node. registry has the kinds of
+// attachments, and failures are those of host links.
+func NewLacking(node string, s *store.Store, registry attach.Registry, failures func() []multinet.LinkFailure) *Lacking {
+	return &Lacking{node: node, store: s, registry: registry, failures: failures, present: map[attach.Kind]bool{}}
+}
+
+// Find returns a sentence for each missing feature. A kind of attachment is tried only if
+// a pod of the node needs it. It is called by one goroutine.
+func (l *Lacking) Find(ctx context.Context) (all []string) {
+	for _, kind := range l.needed() {
+		if l.present[kind] {
+			continue
+		}
+		err := l.registry.Probe(ctx, kind)
+		switch {
+		case err == nil:
+			l.present[kind] = true
+		case errors.Is(err, attach.ErrUnsupported):
+			all = append(all, fmt.Sprintf("pods of this node have interfaces of kind %s, and %v", kind, err))
+		}
+	}
+	for _, failure := range l.failures() {
+		if failure.Reason == v1alpha1.KernelUnsupportedReason {
+			all = append(all, failure.Message)
+		}
+	}
+	return all
+}
+
+// needed are the kinds of which a pod of the node has an attachment outside of every VPC.
+func (l *Lacking) needed() []attach.Kind {
+	known := l.registry.Catalog()
+	var kinds []attach.Kind
+	l.store.View(func(tx store.ReadTx) {
+		for _, claim := range multinet.ClaimsByNode(tx, l.node) {
+			if _, ok := known[attach.Kind(claim.Driver)]; ok {
+				kinds = append(kinds, attach.Kind(claim.Driver))
+			}
+		}
+	})
+	slices.Sort(kinds)
+	return slices.Compact(kinds)
+}

@@ -1,0 +1,325 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package decision
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/cni/attachment"
+	"github.com/alioth-net/alioth/cnid/forward/plan"
+	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/journal"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/multinet"
+)
+
+// question is the input of a decision for a pod.
+type question struct {
+	cfg plan.Config
+	pod journal.Pod
+	// parties returns what the pod may be in conflict with.
+	parties func() parties
+	// kinds of new attachments, by the names that annotations give them.
+	kinds map[string]attach.Kind
+	// mtu of the network for pods in bytes, 0 before the node has been programmed.
+	// problem is the error of programming, "" without one.
+	mtu     int
+	problem string
+	// synced reports whether everything of a VPC or network has been read.
+	synced func(domain string) bool
+	// namespaceSynced reports whether a namespace has been read, by which ports of the node
+	// are granted.
+	namespaceSynced func(name string) bool
+	// sharing is that of Config.
+	sharing multinet.Sharing
+}
+
+// answer is the decision for a pod, or the reason why there is none yet.
+type answer struct {
+	decisions []attachment.Decision
+	// missing describes for users what the decision waits for; "" with decisions.
+	missing string
+	// seen: the store has the pod. gone: the pod is ending. elsewhere: the missing
+	// fact does not come from the store, so waiting for the store has no use.
+	seen, gone, elsewhere bool
+	// warning is the text of an event for the pod, refused or not, and reason the
+	// event's reason.
+	warning, reason string
+}
+
+func wait(format string, args ...any) answer {
+	return answer{missing: fmt.Sprintf(format, args...), seen: true}
+}
+
+// decide takes VPC, IPs and MAC from the Address objects of the pod's UID. The
+// annotation has to agree with them and adds only names.
+func decide(tx store.ReadTx, q question) answer {
+	pod := findPod(tx, q.pod)
+	switch {
+	case pod == nil:
+		return answer{missing: "this node has not heard of the pod yet; if that lasts, its alioth-cnid can't reach the API server"}
+	case pod.Deleting || pod.Terminal:
+		return answer{seen: true, gone: true}
+	case !pod.NetworkReady && pod.Message != "":
+		return wait("%s: %s", pod.Reason, pod.Message)
+	case !pod.NetworkReady:
+		return wait("no addresses are assigned yet; is alioth-operator running?")
+	}
+	list, err := annotations.ParseAttachmentsHashed(pod.Attachments)
+	if err != nil || len(list) == 0 {
+		return wait("the annotation %s is unusable (%v); delete the pod to have it written anew", v1alpha1.AttachmentsAnnotation, err)
+	}
+	return decideAll(tx, q, pod, list)
+}
+
+// place completes a decision by its place in the list of the pod, and by whether the pod's
+// default route leads through it.
+func place(d *attachment.Decision, i int, said annotations.Attachment, byDefault bool) {
+	if d.Delegate != nil {
+		d.Delegate.DefaultRoutes = defaultsOf(i, said)
+	}
+	if i > 0 {
+		d.IfName = d.Attachment
+	}
+	if i > 0 && d.External {
+		d.Mode = attach.ModeDevice
+	}
+	if !byDefault && (d.InVPC() || i > 0) && !d.External {
+		d.Gateways = nil
+	}
+}
+
+// decideAll decides the attachments of a pod together: all of them, or none. The
+// first is the one that the runtime requests. The pod's probes and ports of the node are
+// decided with it.
+func decideAll(tx store.ReadTx, q question, pod *store.Pod, list []annotations.HashedAttachment) answer {
+	var decisions []attachment.Decision
+	byDefault := routed(list)
+	for i, said := range list {
+		kind, refusal := q.kindOf(said.Attachment)
+		if refusal != "" {
+			return answer{missing: refusal, seen: true, elsewhere: true}
+		}
+		d, missing := decideOne(tx, q, pod, said, nameOf(i, said.Attachment))
+		if missing != "" {
+			return wait("%s", missing)
+		}
+		d.Kind, d.PodUID = kind, q.mirrored(pod)
+		place(&d, i, said.Attachment, i == byDefault)
+		decisions = append(decisions, d)
+	}
+	separate(decisions)
+	first := &decisions[0]
+	if first.External { // probes and ports of the node are the other plugin's
+		return answer{seen: true, decisions: decisions}
+	}
+	first.Probed, first.ProbeTimeout, first.HostPorts = pod.NetworkProbes, pod.ProbeTimeout, plan.HostPorts(pod)
+	if missing := q.portsLack(first, pod.Namespace); missing != "" {
+		return wait("%s", missing)
+	}
+	asking := journal.Record{
+		Identity: journal.Identity{Pod: journal.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}},
+		Binding:  first.Binding, Interface: first.Interface, HostPorts: first.HostPorts,
+	}
+	if no := conflict(tx, q.parties(), pod, asking); no != nil {
+		return answer{seen: true, elsewhere: no.lasting, warning: no.message, reason: no.reason, missing: no.message}
+	}
+	return answer{seen: true, decisions: decisions}
+}
+
+// mirrored is the UID of a pod in the API where the request has another, because the pod is
+// static; "" elsewhere.
+func (q question) mirrored(pod *store.Pod) string {
+	if pod.StaticUID == "" || pod.StaticUID != q.pod.UID {
+		return ""
+	}
+	return pod.UID
+}
+
+// portsLack returns why a pod whose first attachment is d can't get its ports of the node
+// now, or "".
+func (q question) portsLack(d *attachment.Decision, namespace string) string {
+	switch {
+	case len(d.HostPorts) == 0:
+		return ""
+	case !d.InVPC():
+		return fmt.Sprintf("hostPort %s: ports of nodes lead to pods in VPCs only, and the pod's first interface is in network %q outside of every VPC", d.HostPorts[0], d.Outside)
+	case !q.namespaceSynced(namespace):
+		return fmt.Sprintf("hostPort %s: namespace %s has not been read from the API server yet", d.HostPorts[0], namespace)
+	}
+	return ""
+}
+
+// nameOf returns the name of an attachment in the Address objects, from its place in the
+// annotation.
+func nameOf(i int, said annotations.Attachment) string {
+	if i == 0 {
+		return v1alpha1.PodAttachment
+	}
+	return said.Name
+}
+
+// decideOne decides one attachment without its kind, or returns what is missing.
+func decideOne(tx store.ReadTx, q question, pod *store.Pod, said annotations.HashedAttachment, name string) (d attachment.Decision, missing string) {
+	if said.Outside != "" {
+		if missing = unclaimed(tx, pod, said, name); missing != "" {
+			return d, missing
+		}
+		if missing = ungranted(tx, q.sharing, pod, said.Attachment); missing != "" {
+			return d, missing
+		}
+		if missing = unserved(tx, q, said.Attachment); missing != "" {
+			return d, missing
+		}
+		binding, iface, err := outside(said.Attachment, pod.UID, name)
+		if err != nil {
+			missing = err.Error()
+		}
+		d = attachment.Decision{Attachment: name, Binding: binding, Interface: iface}
+		d.Delegate = delegateOf(said.Attachment)
+		return d, missing
+	}
+	rows, missing := completeSet(tx, pod.AsHolder(), q.cfg.Node, name)
+	if missing != "" {
+		return d, missing
+	}
+	if difference := disagreement(said.Attachment, rows); difference != "" {
+		return d, fmt.Sprintf("annotation %s and the pod's Address objects disagree: %s", v1alpha1.AttachmentsAnnotation, difference)
+	}
+	return assemble(tx, q, said.Attachment, rows)
+}
+
+// findPod goes by UID. Without one, which no current runtime leaves out, the
+// newest of the name is meant. Of a static pod the runtime has the UID that the kubelet
+// computed, and the mirror of that name has it in an annotation.
+func findPod(tx store.ReadTx, pod journal.Pod) *store.Pod {
+	if pod.UID == "" {
+		return store.PodByName(tx, pod.Namespace, pod.Name)
+	}
+	row := store.GetPod(tx, pod.UID)
+	if row == nil {
+		if mirror := store.PodByName(tx, pod.Namespace, pod.Name); mirror != nil && mirror.StaticUID == pod.UID {
+			return mirror
+		}
+	}
+	if row == nil || row.Namespace != pod.Namespace || row.Name != pod.Name {
+		return nil
+	}
+	return row
+}
+
+// completeSet returns the Addresses of one attachment of a pod of this node, IPv4 first,
+// once every address of their set exists. Addresses that do not count for the pod are
+// ignored.
+func completeSet(tx store.ReadTx, pod store.Holder, node, attachment string) ([]*store.Address, string) {
+	var rows []*store.Address
+	for _, row := range store.AddressesOf(tx, pod, node) {
+		if row.Attachment == attachment && !row.Deleting {
+			rows = append(rows, row)
+		}
+	}
+	if len(rows) == 0 {
+		return nil, "the pod's Address objects have not arrived yet"
+	}
+	slices.SortFunc(rows, func(a, b *store.Address) int { return a.IP.Compare(b.IP) })
+	first := rows[0]
+	for _, row := range rows {
+		if row.Domain() != first.Domain() || row.MAC != first.MAC || row.External != first.External {
+			return nil, fmt.Sprintf("the pod's Address objects %s and %s disagree about VPC, MAC or driver", first.Name, row.Name)
+		}
+	}
+	for _, ip := range first.Set {
+		if !slices.ContainsFunc(rows, func(row *store.Address) bool { return row.IP == ip }) {
+			return nil, fmt.Sprintf("the Address object of %s has not arrived yet", ip)
+		}
+	}
+	if len(rows) != len(first.Set) {
+		return nil, "the pod has more Address objects than their set names"
+	}
+	return rows, ""
+}
+
+func disagreement(said annotations.Attachment, rows []*store.Address) string {
+	var saidIPs, held []netip.Addr
+	for _, prefix := range said.Addresses {
+		saidIPs = append(saidIPs, prefix.Addr())
+	}
+	for _, row := range rows {
+		held = append(held, row.IP)
+	}
+	slices.SortFunc(saidIPs, netip.Addr.Compare)
+	switch {
+	case said.VPC != rows[0].VPC:
+		return fmt.Sprintf("VPC %q, %q", said.VPC, rows[0].VPC)
+	case !slices.Equal(saidIPs, held):
+		return fmt.Sprintf("addresses %v, %v", saidIPs, held)
+	case said.MAC != rows[0].MAC:
+		return fmt.Sprintf("MAC %s, %s", said.MAC, rows[0].MAC)
+	case (said.Kind == annotations.KindExternal) != rows[0].External:
+		return fmt.Sprintf("kind %q, another CNI plugin: %t", said.Kind, rows[0].External)
+	}
+	return ""
+}
+
+// assemble adds the properties from the VPC, its subnets and this node, or returns what is
+// missing. An attachment that another CNI plugin makes needs nothing else of its VPC.
+func assemble(tx store.ReadTx, q question, said annotations.Attachment, rows []*store.Address) (d attachment.Decision, missing string) {
+	vpc, foreign := store.GetVPC(tx, rows[0].VPC), rows[0].External
+	switch {
+	case !foreign && !q.synced(rows[0].VPC):
+		return d, unread(rows[0].VPC)
+	case vpc == nil || vpc.VNI == 0:
+		return d, fmt.Sprintf("VPC %s has no VNI yet; see `kubectl describe vpc %s`", rows[0].VPC, rows[0].VPC)
+	case !foreign && q.mtu == 0:
+		return d, fmt.Sprintf("node %s is not programmed yet: %s", q.cfg.Node, cmp.Or(q.problem, "alioth-cnid is about to do so"))
+	}
+	mac, err := journal.ParseMAC(rows[0].MAC)
+	if err != nil {
+		return d, fmt.Sprintf("Address object %s: %v", rows[0].Name, err)
+	}
+	d = attachment.Decision{
+		Attachment: rows[0].Attachment,
+		Binding:    journal.Binding{VPC: vpc.Name, VNI: vpc.VNI, External: foreign},
+		Interface:  journal.Interface{MAC: mac, AltName: said.AltName},
+	}
+	for _, row := range rows {
+		prefix, gateway, missing := inSubnet(tx, row)
+		if missing != "" {
+			return d, missing
+		}
+		d.Addrs, d.Gateways, d.Subnets = append(d.Addrs, prefix), append(d.Gateways, gateway), append(d.Subnets, row.Subnet)
+	}
+	if foreign {
+		return d, ""
+	}
+	d.MTU = attach.PodMTU(q.mtu, d.Addrs)
+	if said.NoDefaultRoute {
+		d.Routes = insideRoutes(tx, q.cfg, vpc, d)
+	}
+	return d, ""
+}
+
+func unread(vpc string) string {
+	return fmt.Sprintf("what belongs to VPC %s is still being read from the API server", vpc)
+}
+
+// inSubnet returns an address with its subnet's prefix length, and the
+// subnet's gateway of its family.
+func inSubnet(tx store.ReadTx, row *store.Address) (netip.Prefix, netip.Addr, string) {
+	subnet := store.GetSubnet(tx, row.Subnet)
+	if subnet == nil || subnet.VPC != row.VPC {
+		return netip.Prefix{}, netip.Addr{}, fmt.Sprintf("subnet %s of Address object %s does not exist in its VPC", row.Subnet, row.Name)
+	}
+	inside := slices.IndexFunc(subnet.Prefixes, func(p netip.Prefix) bool { return p.Contains(row.IP) })
+	gateway := slices.IndexFunc(subnet.Gateways, func(ip netip.Addr) bool { return ip.Is4() == row.IP.Is4() })
+	if inside < 0 || gateway < 0 {
+		return netip.Prefix{}, netip.Addr{}, fmt.Sprintf("subnet %s has no range or no gateway for %s", row.Subnet, row.IP)
+	}
+	return netip.PrefixFrom(row.IP, subnet.Prefixes[inside].Bits()), subnet.Gateways[gateway], ""
+}

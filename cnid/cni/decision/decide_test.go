@@ -1,0 +1,479 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package decision
+
+import (
+	stdcmp "cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/cluster/release"
+	"github.com/alioth-net/alioth/cnid/cni/attachment"
+	"github.com/alioth-net/alioth/cnid/cni/attachment/attachmenttest"
+	"github.com/alioth-net/alioth/cnid/cni/drivers"
+	"github.com/alioth-net/alioth/cnid/cni/drivers/netkit"
+	"github.com/alioth-net/alioth/cnid/cni/drivers/sriov"
+	"github.com/alioth-net/alioth/cnid/forward/plan"
+	"github.com/alioth-net/alioth/cnid/interfaces/journal"
+	"github.com/alioth-net/alioth/cnid/internal/testrows"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
+	"github.com/alioth-net/alioth/store/multinet"
+)
+
+// kinds are those of the registry, and one without a datapath.
+var kinds = append(drivers.WithExternal(drivers.WithSRIOV(drivers.All(), sriov.Config{}), nil), attachmenttest.Type(nil)).Catalog()
+
+// decided is a store in which everything for pod p1 is decided.
+type decided struct {
+	vpc    store.VPC
+	subnet store.Subnet
+	pod    store.Pod
+	said   annotations.Attachment
+	// more are further attachments of the pod.
+	more []annotations.Attachment
+	// unclaimed attachments outside of every VPC have no claims.
+	unclaimed bool
+	addresses []store.Address
+	// links are wanted on the nodes.
+	links []multinet.LinkID
+	// grants are the DelegationGrants of the cluster.
+	grants   []multinet.Grant
+	records  []journal.Record
+	mtu      int
+	problem  string
+	unsynced bool
+	// unread is the name of a namespace that has not been read yet.
+	unread string
+	// unfollowed: the node has no row of the pod's namespace.
+	unfollowed bool
+	// attached are the records of other pods, listening the node's own TCP port.
+	attached  []journal.Record
+	listening uint16
+	// tenant of the pod's namespace; "" for one without a label.
+	tenant string
+}
+
+func newDecided() *decided {
+	holder := store.Holder{Kind: store.HolderPod, Namespace: "ns", Name: "p1", UID: "p1"}
+	d := &decided{
+		vpc:    testrows.VPC("blue", 20, "10.10.0.0/16", "fd10:10::/48"),
+		subnet: testrows.Subnet("blue1", "blue", "10.10.1.0/24", "10.10.1.1", "fd10:10:0:1::/64", "fd10:10:0:1::1"),
+		pod:    store.Pod{Meta: testrows.Meta("p1"), Namespace: "ns", Name: "p1", Node: "node1", NetworkReady: true},
+		addresses: []store.Address{
+			testrows.Address("blue", "blue1", "fd10:10:0:1::10", "node1", holder, "10.10.1.10", "fd10:10:0:1::10"),
+			testrows.Address("blue", "blue1", "10.10.1.10", "node1", holder, "10.10.1.10", "fd10:10:0:1::10"),
+		},
+		mtu: 1450,
+	}
+	d.said = annotations.Attachment{
+		Name: "eth0", AltName: "net0", Kind: "veth", VPC: "blue", Subnet: "blue1", MAC: d.addresses[0].MAC,
+		Addresses: []netip.Prefix{netip.MustParsePrefix("10.10.1.10/24"), netip.MustParsePrefix("fd10:10:0:1::10/64")},
+	}
+	return d
+}
+
+func (d *decided) fill(t *testing.T, s *store.Store) {
+	t.Helper()
+	if d.pod.Attachments == "" {
+		text, err := annotations.FormatAttachments(append([]annotations.Attachment{d.said}, d.more...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.pod.Attachments = text
+	}
+	err := s.Update(func(tx store.Tx) error {
+		namespace := store.Namespace{Meta: testrows.Meta("ns"), Name: "ns", Tenant: stdcmp.Or(d.tenant, "ns:ns")}
+		err := errors.Join(store.PutVPC(tx, &d.vpc), store.PutSubnet(tx, &d.subnet))
+		if !d.unfollowed {
+			err = errors.Join(err, store.PutNamespace(tx, &namespace))
+		}
+		for name, tenant := range map[string]string{"other": "ns:other", "global": "ns:global", "rented": "red"} {
+			err = errors.Join(err, store.PutNamespace(tx, &store.Namespace{Meta: testrows.Meta(name), Name: name, Tenant: tenant}))
+		}
+		for _, row := range d.addresses {
+			err = errors.Join(err, store.PutAddress(tx, &row))
+		}
+		for _, id := range d.links {
+			name := v1alpha1.HostLinkName(id.Type, id.VNI, id.Device)
+			err = errors.Join(err, multinet.PutHostLink(tx, &multinet.HostLink{Meta: testrows.Meta(name), Name: name, LinkID: id}))
+		}
+		for _, row := range d.grants {
+			row.Meta = testrows.Meta(row.Name)
+			err = errors.Join(err, multinet.PutGrant(tx, &row))
+		}
+		if d.pod.UID != "" {
+			err = errors.Join(err, store.PutPod(tx, &d.pod))
+		}
+		if d.pod.Attachments != "{" && !d.unclaimed {
+			err = errors.Join(err, testrows.PutClaims(tx, &d.pod))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (d *decided) decide(t *testing.T, pod journal.Pod) answer {
+	t.Helper()
+	s, err := store.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.fill(t, s)
+	return d.ask(s, pod)
+}
+
+// planned configures the node.
+func planned() plan.Config {
+	return plan.Config{
+		Node: "node1", TunnelPort: 4789, Kinds: kinds, ServiceRanges: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12")},
+		Shadows: []netip.Prefix{netip.MustParsePrefix("169.254.64.0/18"), netip.MustParsePrefix("fd00:a110::/64")},
+	}
+}
+
+// ask decides for a pod of a store.
+func (d *decided) ask(s *store.Store, pod journal.Pod) (got answer) {
+	s.View(func(tx store.ReadTx) {
+		got = decide(tx, question{
+			cfg: planned(), parties: func() parties {
+				return parties{
+					cfg: planned(), probed: d.records, attached: d.attached,
+					listens: func(protocol uint8, _ netip.Addr, port uint16) (bool, error) {
+						return protocol == 6 && port == d.listening, nil
+					},
+				}
+			},
+			sharing: multinet.Sharing{Global: []string{"global"}},
+			pod:     pod, kinds: named(kinds, netkit.Kind), mtu: d.mtu, problem: d.problem,
+			synced: func(string) bool { return !d.unsynced }, namespaceSynced: func(name string) bool { return name != d.unread },
+		})
+	})
+	return got
+}
+
+var thePod = journal.Pod{Namespace: "ns", Name: "p1", UID: "p1"}
+
+func TestADecisionIsTakenFromTheAddressObjects(t *testing.T) {
+	want := []attachment.Decision{{
+		Attachment: "eth0",
+		Binding:    journal.Binding{VPC: "blue", VNI: 20, Subnets: []string{"blue1", "blue1"}},
+		Interface: journal.Interface{
+			Kind:     netkit.Kind,
+			Addrs:    []netip.Prefix{netip.MustParsePrefix("10.10.1.10/24"), netip.MustParsePrefix("fd10:10:0:1::10/64")},
+			Gateways: []netip.Addr{netip.MustParseAddr("10.10.1.1"), netip.MustParseAddr("fd10:10:0:1::1")},
+			MAC:      journal.MAC{2, 0, 10, 10, 1, 10}, MTU: 1450, AltName: "net0",
+		},
+	}}
+	for name, pod := range map[string]journal.Pod{"by UID": thePod, "by name, when the runtime gives no UID": {Namespace: "ns", Name: "p1"}} {
+		t.Run(name, func(t *testing.T) {
+			got := newDecided().decide(t, pod)
+			same := cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
+			if diff := cmp.Diff(want, got.decisions, same, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" || got.missing != "" {
+				t.Errorf("missing %q (-want +got):\n%s", got.missing, diff)
+			}
+		})
+	}
+}
+
+// TestAStaticPodIsFoundByItsMirror: the kubelet computes the UID of a static pod, and the API
+// server gives another to the mirror, whose addresses the pod has.
+func TestAStaticPodIsFoundByItsMirror(t *testing.T) {
+	const computed = "0a1b2c3d4e5f60718293a4b5c6d7e8f9"
+	for name, tt := range map[string]struct {
+		static string
+		asked  journal.Pod
+		want   string
+	}{
+		"its mirror":                     {computed, journal.Pod{Namespace: "ns", Name: "p1", UID: computed}, "p1"},
+		"the mirror of another manifest": {"ffff", journal.Pod{Namespace: "ns", Name: "p1", UID: computed}, ""},
+		"a mirror of another name":       {computed, journal.Pod{Namespace: "ns", Name: "p2", UID: computed}, ""},
+		"a mirror of another namespace":  {computed, journal.Pod{Namespace: "other", Name: "p1", UID: computed}, ""},
+		"no mirror":                      {"", journal.Pod{Namespace: "ns", Name: "p1", UID: computed}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDecided()
+			d.pod.StaticUID = tt.static
+			got := d.decide(t, tt.asked)
+			if (tt.want == "") != strings.Contains(got.missing, "has not heard of the pod") {
+				t.Errorf("missing %q", got.missing)
+			}
+			for _, one := range got.decisions {
+				if one.PodUID != tt.want {
+					t.Errorf("the decision is for the pod %q, want %q", one.PodUID, tt.want)
+				}
+			}
+			if tt.want != "" && len(got.decisions) == 0 {
+				t.Error("there is no decision")
+			}
+		})
+	}
+}
+
+func TestWithoutAgreementThereIsNoDecisionAndThePersonIsToldWhy(t *testing.T) {
+	cases := []struct {
+		name   string
+		change func(*decided)
+		want   string
+	}{
+		{"the pod is unknown", func(d *decided) { d.pod.UID = "" }, "has not heard of the pod"},
+		{"another pod of that name", func(d *decided) { d.pod.UID = "p0" }, "has not heard of the pod"},
+		{"the operator has not looked", func(d *decided) { d.pod.NetworkReady = false }, "is alioth-operator running"},
+		{"the operator says why not", func(d *decided) {
+			d.pod.NetworkReady, d.pod.Reason, d.pod.Message = false, "SubnetExhausted", "no address is free in blue1"
+		}, "SubnetExhausted: no address is free in blue1"},
+		{"an annotation that is no JSON", func(d *decided) { d.pod.Attachments = "{" }, "unusable"},
+		{"an annotation without attachments", func(d *decided) { d.pod.Attachments = "[]" }, "unusable"},
+		{"no Address yet", func(d *decided) { d.addresses = nil }, "have not arrived yet"},
+		{"half a set", func(d *decided) { d.addresses = d.addresses[:1] }, "Address object of 10.10.1.10 has not arrived"},
+		{"an Address of another pod", func(d *decided) { d.addresses[0].Holder.UID = "p0" }, "Address object of fd10:10:0:1::10 has not arrived"},
+		{"an Address that is being deleted", func(d *decided) { d.addresses[0].Deleting = true }, "has not arrived"},
+		{"an Address more than the set", func(d *decided) {
+			d.addresses = append(d.addresses, testrows.Address("blue", "blue1", "10.10.1.11", "node1", d.addresses[0].Holder, "10.10.1.10", "fd10:10:0:1::10"))
+		}, "more Address objects than their set"},
+		{"an Address on another node", func(d *decided) { d.addresses[0].Node = "node2" }, "Address object of fd10:10:0:1::10 has not arrived"},
+		{"Addresses of two VPCs", func(d *decided) { d.addresses[0].VPC = "red" }, "disagree about VPC, MAC or driver"},
+		{"a forged VPC in the annotation", func(d *decided) { d.said.VPC = "red" }, `VPC "red", "blue"`},
+		{"a forged address in the annotation", func(d *decided) { d.said.Addresses = d.said.Addresses[:1] }, "addresses [10.10.1.10]"},
+		{"a forged MAC in the annotation", func(d *decided) { d.said.MAC = "02:00:00:00:00:99" }, "MAC 02:00:00:00:00:99"},
+		{"a VPC without a VNI", func(d *decided) { d.vpc.VNI = 0 }, "VPC blue has no VNI"},
+		{"a VPC that is still being read", func(d *decided) { d.unsynced = true }, "still being read"},
+		{"ports of the node before the namespace is read", func(d *decided) {
+			d.unread, d.pod.HostPorts = "ns", []store.HostPort{{Protocol: "TCP", HostPort: 80, Port: 8080}}
+		}, "namespace ns has not been read"},
+		{"a subnet that is not there", func(d *decided) { d.subnet.Name = "blue2" }, "subnet blue1"},
+		{"a subnet of another VPC", func(d *decided) { d.subnet.VPC = "red" }, "subnet blue1"},
+		{"a subnet without the address", func(d *decided) { d.subnet.Prefixes[0] = netip.MustParsePrefix("10.10.9.0/24") }, "no range or no gateway for 10.10.1.10"},
+		{"before the first pass", func(d *decided) { d.mtu = 0 }, "node1 is not programmed yet: alioth-cnid is about to"},
+		{"when passes fail", func(d *decided) { d.mtu, d.problem = 0, "the Node object has no InternalIP" }, "node1 is not programmed yet: the Node object has no InternalIP"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			d := newDecided()
+			c.change(d)
+			got := d.decide(t, thePod)
+			if !strings.Contains(got.missing, c.want) || got.gone {
+				t.Errorf("got %q, gone %v; want %q in it", got.missing, got.gone, c.want)
+			}
+		})
+	}
+}
+
+func TestAPodOnItsWayOutGetsNoNetwork(t *testing.T) {
+	for name, change := range map[string]func(*decided){
+		"deleting": func(d *decided) { d.pod.Deleting = true },
+		"terminal": func(d *decided) { d.pod.Terminal = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDecided()
+			change(d)
+			if got := d.decide(t, thePod); !got.gone {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
+// awaiting starts an Await on a store, and returns it together with Await's
+// result once Await has taken its first look.
+func awaiting(ctx context.Context, t *testing.T, d *decided) (*store.Store, chan error) {
+	t.Helper()
+	s, err := store.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.fill(t, s)
+	j, err := journal.Open(t.Context(), journal.Config{Path: filepath.Join(t.TempDir(), "journal.log"), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	var once sync.Once
+	looking := make(chan struct{})
+	decisions := New(Config{
+		Plan: plan.Config{Node: "node1", Kinds: kinds}, Pair: netkit.Kind, Reserved: noAddresses, Store: s, Log: slog.New(slog.DiscardHandler),
+		DomainSynced: readAlready, NamespaceSynced: readAlready,
+		Probed: release.NewHeld(j).Probed, Attached: j.Records, Problem: func() string { return "" },
+		Listens: func(uint8, netip.Addr, uint16) (bool, error) { return false, nil },
+		Warn:    func(journal.Pod, string, string) {},
+		MTU: func() (int, <-chan struct{}) {
+			once.Do(func() { close(looking) })
+			return 1450, nil
+		},
+	})
+	ended := make(chan error, 1)
+	go func() {
+		_, err := decisions.Await(ctx, thePod)
+		ended <- err
+	}()
+	<-looking
+	return s, ended
+}
+
+func TestAPortOfTheNodeThatIsTakenIsRefused(t *testing.T) {
+	other := func(port journal.HostPort) []journal.Record {
+		return []journal.Record{{Identity: journal.Identity{Pod: journal.Pod{Namespace: "ns", Name: "older", UID: "older"}}, HostPorts: []journal.HostPort{port}}}
+	}
+	node, elsewhere := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	cases := map[string]struct {
+		asked     store.HostPort
+		attached  []journal.Record
+		listening uint16
+		// want is a part of the answer; "" grants the port.
+		want string
+	}{
+		"free":                         {store.HostPort{Protocol: "TCP", HostPort: 80, Port: 8080}, nil, 81, ""},
+		"the node listens":             {store.HostPort{Protocol: "TCP", HostPort: 80, Port: 8080}, nil, 80, "a program on node node1 itself listens there"},
+		"the node listens, to UDP":     {store.HostPort{Protocol: "UDP", HostPort: 80, Port: 8080}, nil, 80, ""},
+		"the tunnel's":                 {store.HostPort{Protocol: "UDP", HostPort: 4789, Port: 80}, nil, 0, "the port of the tunnel"},
+		"the tunnel's, at one address": {store.HostPort{Protocol: "UDP", HostIP: elsewhere, HostPort: 4789, Port: 80}, nil, 0, "the port of the tunnel"},
+		"the tunnel's number, TCP":     {store.HostPort{Protocol: "TCP", HostPort: 4789, Port: 80}, nil, 0, ""},
+		"another pod's": {
+			store.HostPort{Protocol: "TCP", HostPort: 80, Port: 80}, other(journal.HostPort{Protocol: "TCP", HostPort: 80, Port: 81}), 0, "leads to pod ns/older",
+		},
+		"another pod's, at one address": {
+			store.HostPort{Protocol: "TCP", HostPort: 80, Port: 80}, other(journal.HostPort{Protocol: "TCP", HostIP: node, HostPort: 80, Port: 81}), 0, "leads to pod ns/older",
+		},
+		"another pod's, at another address": {
+			store.HostPort{Protocol: "TCP", HostIP: elsewhere, HostPort: 80, Port: 80}, other(journal.HostPort{Protocol: "TCP", HostIP: node, HostPort: 80, Port: 81}), 0, "",
+		},
+		"another pod's, of another protocol": {
+			store.HostPort{Protocol: "SCTP", HostPort: 80, Port: 80}, other(journal.HostPort{Protocol: "TCP", HostPort: 80, Port: 81}), 0, "",
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			d := newDecided()
+			d.pod.HostPorts, d.attached, d.listening = []store.HostPort{c.asked}, c.attached, c.listening
+			got := d.decide(t, thePod)
+			if c.want == "" {
+				if got.missing != "" {
+					t.Fatalf("missing %q; want %v", got.missing, c.asked)
+				}
+				if ports := got.decisions[0].HostPorts; len(ports) != 1 || ports[0] != journal.HostPort(c.asked) {
+					t.Errorf("ports %v, missing %q; want %v", ports, got.missing, c.asked)
+				}
+				return
+			}
+			if !strings.Contains(got.missing, c.want) || got.warning != got.missing || got.reason != v1alpha1.HostPortConflictReason || !got.elsewhere {
+				t.Errorf("answer %+v, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestAPortThatNobodyGrantsIsWaitedFor(t *testing.T) {
+	d := newDecided()
+	d.pod.HostPorts = []store.HostPort{{Protocol: "TCP", HostPort: 80, Port: 8080}}
+	d.tenant = "blue"
+	got := d.decide(t, thePod)
+	if !strings.Contains(got.missing, `no HostAccess grants it to tenant "blue"`) || got.warning != got.missing || got.reason != v1alpha1.HostPortNotGrantedReason || got.elsewhere {
+		t.Errorf("answer %+v", got)
+	}
+	s, ended := awaiting(t.Context(), t, d)
+	grant := external.HostAccess{Meta: testrows.Meta("grant"), Name: "grant", AllowedTenants: []string{"blue"}, Ports: []external.HostPortRange{{First: 80, Last: 80}}}
+	if err := s.Update(func(tx store.Tx) error { return external.PutHostAccess(tx, &grant) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("Await: %v", err)
+	}
+}
+
+func TestAwaitEndsWhenTheLastPartArrives(t *testing.T) {
+	d := newDecided()
+	missing := d.addresses[1]
+	d.addresses = d.addresses[:1]
+	s, ended := awaiting(t.Context(), t, d)
+	if err := s.Update(func(tx store.Tx) error { return store.PutAddress(tx, &missing) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("Await: %v", err)
+	}
+}
+
+func TestAwaitEndsWhenThePodGoes(t *testing.T) {
+	for name, change := range map[string]func(tx store.Tx) error{
+		"it is gone after it was seen": func(tx store.Tx) error { store.DeletePod(tx, "p1"); return nil },
+		"it is being deleted": func(tx store.Tx) error {
+			pod := *store.GetPod(tx, "p1")
+			pod.Deleting, pod.ResourceVersion = true, "2"
+			return store.PutPod(tx, &pod)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDecided()
+			d.pod.NetworkReady = false
+			s, ended := awaiting(t.Context(), t, d)
+			if err := s.Update(change); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-ended; !errors.Is(err, attachment.ErrPodGone) {
+				t.Errorf("Await: %v, want %v", err, attachment.ErrPodGone)
+			}
+		})
+	}
+}
+
+func TestAPodLeavesWhenItIsGoneFinishedOrBeingDeleted(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*store.Pod)
+		want   bool
+	}{
+		"it is well":           {func(*store.Pod) {}, false},
+		"it is being deleted":  {func(p *store.Pod) { p.Deleting = true }, true},
+		"it has ended":         {func(p *store.Pod) { p.Terminal = true }, true},
+		"another has its name": {func(p *store.Pod) { p.UID = "p2" }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := store.New()
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := newDecided()
+			tc.change(&d.pod)
+			d.fill(t, s)
+			asked := New(Config{
+				Store: s, Probed: func() ([]journal.Record, <-chan struct{}) { return nil, nil },
+				Attached:     func() []journal.Record { return nil },
+				DomainSynced: func(string) (bool, <-chan struct{}) { return true, nil },
+			})
+			err = asked.Confirm([]journal.Record{{Identity: journal.Identity{Pod: thePod}}})
+			if got := errors.Is(err, attachment.ErrPodGone); got != tc.want || err != nil && !got {
+				t.Errorf("leaving is %t, want %t: %v", got, tc.want, err)
+			}
+		})
+	}
+}
+
+func TestAwaitSaysWhatItWaitedForWhenItsTimeIsUp(t *testing.T) {
+	d := newDecided()
+	d.pod.NetworkReady, d.pod.Reason, d.pod.Message = false, "SubnetExhausted", "no address is free"
+	ctx, cancel := context.WithCancel(t.Context())
+	_, ended := awaiting(ctx, t, d)
+	cancel()
+	var notReady *attachment.NotReady
+	if err := <-ended; !errors.As(err, &notReady) || notReady.Reason != "SubnetExhausted: no address is free" {
+		t.Errorf("Await: %v", err)
+	}
+}
+
+// noAddresses are those of an API server that has no name.
+func noAddresses() []netip.Addr { return nil }

@@ -1,0 +1,173 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package decision decides what a pod's attachments are: from the Address objects of
+// the pod's UID, what they refer to, and what else is on the node. It reads store and
+// journal and changes nothing.
+package decision
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+
+	"github.com/alioth-net/alioth/cnid/cni/attachment"
+	"github.com/alioth-net/alioth/cnid/forward/plan"
+	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/journal"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/multinet"
+)
+
+// Config is what decisions are taken from. All fields but Sharing are required.
+type Config struct {
+	Plan plan.Config
+	// Reserved are addresses of API servers, beside those in Plan.
+	Reserved func() []netip.Addr
+	Store    *store.Store
+	// Pair is the kind of new pairs of devices on the node.
+	Pair attach.Kind
+	// DomainSynced reports whether everything of a VPC has been read, by its name, or of
+	// a network outside of every VPC, by its domain; the channel is closed when that may
+	// have changed.
+	DomainSynced func(domain string) (bool, <-chan struct{})
+	// NamespaceSynced reports whether the namespace of a pod that asks for ports of the node
+	// has been read, likewise.
+	NamespaceSynced func(name string) (bool, <-chan struct{})
+	// Sharing is whose definitions pods of other namespaces may select.
+	Sharing multinet.Sharing
+	// MTU for pods in bytes, 0 before the node has been programmed, likewise; Problem is
+	// what keeps the node from being programmed, or "".
+	MTU     func() (int, <-chan struct{})
+	Problem func() string
+	// Probed are the records of all that the kubelet may probe; the channel is
+	// closed when they may have become fewer.
+	Probed func() ([]journal.Record, <-chan struct{})
+	// Attached are the records of all that is attached here, and Listens reports the
+	// ports of the node's own programs.
+	Attached func() []journal.Record
+	Listens  plan.Listens
+	// Warn reports a pod that is refused, or not probed, by an event.
+	Warn func(pod journal.Pod, reason, message string)
+	Log  *slog.Logger
+}
+
+// Decisions implements attachment.Decisions on the store.
+type Decisions struct{ cfg Config }
+
+// New returns the decisions of a node.
+func New(cfg Config) *Decisions { return &Decisions{cfg: cfg} }
+
+// Await implements attachment.Decisions.
+func (d *Decisions) Await(ctx context.Context, pod journal.Pod) ([]attachment.Decision, error) {
+	var last answer
+	var seen, warned bool
+	err := d.cfg.Store.Wait(ctx, func(tx store.ReadTx, ws *store.WatchSet) bool {
+		mtu, changed := d.cfg.MTU()
+		if mtu == 0 {
+			ws.Add(changed)
+		}
+		cfg := d.cfg.Plan
+		cfg.Reserved = slices.Concat(cfg.Reserved, d.cfg.Reserved())
+		last = decide(tx, question{
+			cfg: cfg, parties: func() parties {
+				records, fewer := d.cfg.Probed()
+				ws.Add(fewer)
+				return parties{cfg: cfg, probed: records, attached: d.cfg.Attached(), listens: d.cfg.Listens}
+			},
+			sharing: d.cfg.Sharing,
+			pod:     pod, kinds: named(d.cfg.Plan.Kinds, d.cfg.Pair), mtu: mtu, problem: d.cfg.Problem(),
+			synced: func(domain string) bool {
+				synced, changed := d.cfg.DomainSynced(domain)
+				ws.Add(changed)
+				return synced
+			},
+			namespaceSynced: func(name string) bool {
+				synced, changed := d.cfg.NamespaceSynced(name)
+				ws.Add(changed)
+				return synced
+			},
+		})
+		last.gone = last.gone || seen && !last.seen
+		seen = seen || last.seen
+		if last.warning != "" && !warned {
+			warned = true
+			d.cfg.Warn(pod, last.reason, last.warning)
+		}
+		return last.gone || last.elsewhere || last.missing == ""
+	})
+	switch {
+	case last.gone:
+		return nil, attachment.ErrPodGone
+	case err != nil || last.elsewhere:
+		d.cfg.Log.Debug("gave up waiting for a pod's network", "pod", pod.String(), "podUID", pod.UID, "reason", last.missing)
+		return nil, &attachment.NotReady{Reason: last.missing}
+	}
+	return last.decisions, nil
+}
+
+// Confirm implements attachment.Decisions. What decide waits for may have come about
+// since by a request at the same time: of two, the later is refused.
+func (d *Decisions) Confirm(records []journal.Record) (err error) {
+	d.cfg.Store.View(func(tx store.ReadTx) {
+		for _, rec := range records {
+			err = cmp.Or(err, d.confirm(tx, rec))
+		}
+	})
+	return err
+}
+
+func (d *Decisions) confirm(tx store.ReadTx, rec journal.Record) error {
+	pod := findPod(tx, rec.Pod)
+	if pod == nil || pod.Deleting || pod.Terminal {
+		return attachment.ErrPodGone
+	}
+	if rec.External {
+		return nil
+	}
+	// Now that the record exists, the VPC stays followed.
+	if rec.InVPC() {
+		if synced, _ := d.cfg.DomainSynced(rec.VPC); !synced {
+			return &attachment.NotReady{Reason: unread(rec.VPC)}
+		}
+	}
+	probed, _ := d.cfg.Probed()
+	with := parties{cfg: d.cfg.Plan, probed: probed, attached: d.cfg.Attached(), listens: d.cfg.Listens}
+	if no := conflict(tx, with, pod, rec); no != nil {
+		return &attachment.NotReady{Reason: no.message}
+	}
+	return nil
+}
+
+// Check implements attachment.Decisions.
+func (d *Decisions) Check(rec journal.Record) error {
+	if !rec.InVPC() {
+		return nil // no Address objects stand for it
+	}
+	if synced, _ := d.cfg.DomainSynced(rec.VPC); !synced {
+		return nil
+	}
+	var difference error
+	d.cfg.Store.View(func(tx store.ReadTx) { difference = compareAddresses(tx, rec) })
+	return difference
+}
+
+// compareAddresses compares a record with the Address objects of its IPs.
+func compareAddresses(tx store.ReadTx, rec journal.Record) error {
+	if reason := plan.WhyLost(tx, rec); reason != "" {
+		return fmt.Errorf("%w: %s", plan.ErrLost, reason)
+	}
+	for _, prefix := range rec.Addrs {
+		row := store.AddressByIP(tx, rec.VPC, prefix.Addr())
+		if row == nil {
+			return fmt.Errorf("the Address object of %s in VPC %s is missing; the operator creates it anew", prefix.Addr(), rec.VPC)
+		}
+		if row.MAC != rec.MAC.String() {
+			return fmt.Errorf("the Address object %s has MAC %s, and the pod was attached with %s", row.Name, row.MAC, rec.MAC)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,56 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package decision
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+)
+
+// named returns the kinds of a catalog by the names that annotations give them: each
+// by its own name, and pair, which the node has chosen, as annotations.KindPair.
+func named(catalog attach.Catalog, pair attach.Kind) map[string]attach.Kind {
+	kinds := map[string]attach.Kind{}
+	for kind := range catalog {
+		kinds[string(kind)] = kind
+	}
+	kinds[annotations.KindPair] = pair
+	return kinds
+}
+
+// kindOf returns the kind of an attachment that an annotation describes, or else why
+// the node refuses the attachment.
+//
+// A driver with a datapath attaches to VPCs only, and one without a datapath to networks
+// outside only:
+//   - Only the datapath keeps VPCs apart. An interface in a VPC without it would not be
+//     bound to its addresses.
+//     Interfaces that another CNI plugin makes are exempt.
+//   - The host end of a pair outside of every VPC has no programs. The pod would reach
+//     the node's own network stack through it.
+//
+// Kind and network outside are confirmed by an AttachmentClaim (unclaimed).
+func (q question) kindOf(said annotations.Attachment) (kind attach.Kind, refusal string) {
+	kind, known := q.kinds[said.Kind]
+	onDevice := said.Link != nil && said.Link.Pool != ""
+	switch datapath := q.cfg.Kinds[kind].Datapath(); {
+	case !known:
+		return "", fmt.Sprintf("interface %s is of kind %q, and node %s has the kinds %s; are alioth-operator and alioth-cnid of one release?",
+			said.Name, said.Kind, q.cfg.Node, strings.Join(slices.Sorted(maps.Keys(q.kinds)), ", "))
+	case datapath && said.Outside != "":
+		return "", fmt.Sprintf("interface %s leads to network %q outside of every VPC, and kind %q is for VPCs only", said.Name, said.Outside, said.Kind)
+	case q.cfg.Kinds[kind].External && said.Outside != "":
+		return "", fmt.Sprintf("interface %s leads to network %q outside of every VPC, and the node IPAM API has addresses of VPCs only", said.Name, said.Outside)
+	case !datapath && !q.cfg.Kinds[kind].External && said.Outside == "":
+		return "", fmt.Sprintf("interface %s is in VPC %q, and kind %q has no datapath, which keeps VPCs apart", said.Name, said.VPC, said.Kind)
+	case q.cfg.Kinds[kind].Device != onDevice:
+		return "", fmt.Sprintf("interface %s is of kind %q, and the annotation does not say rightly whether it is a device; are alioth-operator and alioth-cnid of one release?", said.Name, said.Kind)
+	}
+	return kind, ""
+}

@@ -1,0 +1,204 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package decision
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/journal"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/delegation"
+	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/services"
+)
+
+// unclaimed returns what an attachment outside of every VPC lacks, "" if it is claimed.
+// Only the operator writes AttachmentClaims, so the claim confirms the whole element of
+// the annotation by its hash: network, driver, parent device, addresses and routes. The
+// addresses need their Address objects too, as in a VPC.
+func unclaimed(tx store.ReadTx, pod *store.Pod, said annotations.HashedAttachment, name string) (missing string) {
+	claim := multinet.GetClaim(tx, pod.Namespace, v1alpha1.AttachmentClaimName(pod.UID, said.Name))
+	switch {
+	case claim == nil || claim.Deleting || !claim.CountsFor(pod):
+		return fmt.Sprintf("interface %s: its AttachmentClaim has not arrived yet", said.Name)
+	case claim.Interface != said.Name || claim.Driver != said.Kind || claim.Network.UID != said.OutsideUID || claim.ConfigHash != said.Hash:
+		return fmt.Sprintf("interface %s: its AttachmentClaim is for another configuration than the annotation %s has; delete the pod to have both written anew",
+			said.Name, v1alpha1.AttachmentsAnnotation)
+	}
+	domain := store.NetworkRef{UID: said.OutsideUID}.Domain()
+	for _, prefix := range said.Addresses {
+		row := store.AddressByIP(tx, domain, prefix.Addr())
+		if row == nil || row.Deleting || !pod.Holds(row) || row.Attachment != name {
+			return fmt.Sprintf("interface %s: the Address object of %s has not arrived yet", said.Name, prefix.Addr())
+		}
+	}
+	return unlinked(tx, said.Attachment)
+}
+
+// unserved returns what the Services in the network of an attachment lack, so that the first
+// connection of the pod finds them: their backends, and the number of the network.
+func unserved(tx store.ReadTx, q question, said annotations.Attachment) (missing string) {
+	domain := store.NetworkRef{UID: said.OutsideUID}.Domain()
+	switch {
+	case !q.synced(domain):
+		return fmt.Sprintf("interface %s: this node is still reading the Services in network %q and its addresses", said.Name, said.Outside)
+	case services.InDomain(tx, domain) && multinet.NumberOf(tx, said.OutsideUID) == 0:
+		return fmt.Sprintf("interface %s: the DomainClaim of network %q, in which there are Services, has not arrived yet; is alioth-operator running?", said.Name, said.Outside)
+	}
+	return ""
+}
+
+// unlinked returns what an attachment on a VLAN or VXLAN lacks: the object by which nodes
+// make and name the link. A device of a pool puts packets into its VLAN itself.
+func unlinked(tx store.ReadTx, said annotations.Attachment) (missing string) {
+	link := said.Link
+	if link == nil || link.Pool != "" || link.VLAN == 0 && link.VXLAN == 0 {
+		return ""
+	}
+	id := multinet.LinkID{Device: link.Parent, Type: multinet.VLAN, VNI: link.VLAN}
+	if link.VXLAN != 0 {
+		id.Type, id.VNI = multinet.VXLAN, link.VXLAN
+	}
+	if multinet.GetHostLink(tx, v1alpha1.HostLinkName(id.Type, id.VNI, id.Device)) == nil {
+		return fmt.Sprintf("interface %s: the HostLink object of %s has not arrived yet; is alioth-operator running?", said.Name, id)
+	}
+	return ""
+}
+
+// outside returns binding and interface of an attachment that leads to a network
+// outside of every VPC, as the annotation describes it. Without a MAC in the annotation
+// the interface gets one that follows from the pod and its name, so that it stays the
+// same when the record is rebuilt.
+func outside(said annotations.Attachment, podUID, name string) (journal.Binding, journal.Interface, error) {
+	binding := journal.Binding{Outside: said.Outside}
+	iface := journal.Interface{Addrs: said.Addresses, Gateways: said.Gateways, MAC: macOf(podUID, name), AltName: said.AltName}
+	families := map[bool]bool{}
+	for _, prefix := range said.Addresses {
+		if !prefix.IsValid() || families[prefix.Addr().Is4()] {
+			return binding, iface, fmt.Errorf("interface %s: want at most one address per family, got %v", name, said.Addresses)
+		}
+		families[prefix.Addr().Is4()] = true
+	}
+	if said.Link != nil {
+		if said.Link.VLAN != 0 && said.Link.VXLAN != 0 {
+			return binding, iface, fmt.Errorf("interface %s: it is on VLAN %d and VXLAN %d, want at most one of them", name, said.Link.VLAN, said.Link.VXLAN)
+		}
+		if said.Link.VXLAN != 0 && said.Link.Pool != "" {
+			return binding, iface, fmt.Errorf("interface %s: a device of a pool has no VXLAN, got %d", name, said.Link.VXLAN)
+		}
+		addLink(&iface, said.Link)
+	}
+	if said.MAC == "" {
+		return binding, iface, nil
+	}
+	var err error
+	if iface.MAC, err = journal.ParseMAC(said.MAC); err != nil {
+		return binding, iface, fmt.Errorf("interface %s: %w", name, err)
+	}
+	return binding, iface, nil
+}
+
+// delegateOf returns what the plugins get, nil for an interface without plugins.
+func delegateOf(said annotations.Attachment) *attach.Delegate {
+	if said.Delegate == nil {
+		return nil
+	}
+	d := &attach.Delegate{
+		Conf: said.Delegate.Conf, Args: delegation.Plain{IP: said.Delegate.IP, MAC: said.Delegate.MAC}.Args(), InOrder: said.Definition != "",
+	}
+	if file := said.Delegate.File; file != nil {
+		d.File = &attach.DelegateFile{
+			NetworkID: file.NetworkID, Name: file.Name, Type: file.Type, Plugins: file.Plugins, IPAM: file.IPAM, Inject: file.Inject,
+			Args: file.Args, Runtime: file.Runtime, PlainIPs: file.PlainIPs, PlainMAC: file.PlainMAC,
+		}
+	}
+	return d
+}
+
+// defaultsOf returns the default routes that the plugins of an interface may make.
+func defaultsOf(i int, said annotations.Attachment) attach.DefaultRoutes {
+	switch {
+	case said.NoDefaultRoute:
+		return attach.NoDefaultRoutes
+	case i > 0 && !said.DefaultRoute:
+		return attach.MissingDefaultRoutes
+	}
+	return attach.OwnDefaultRoutes
+}
+
+func addLink(iface *journal.Interface, link *annotations.Link) {
+	iface.Parent, iface.Mode, iface.MTU, iface.IPv6 = link.Parent, link.Mode, link.MTU, attach.IPv6(link.IPv6)
+	if iface.Pool = link.Pool; link.Pool != "" {
+		iface.VF = settingsOf(link) // the device itself puts packets into a VLAN
+	} else {
+		iface.VLAN, iface.VXLAN = link.VLAN, link.VXLAN
+	}
+	for _, route := range link.Routes {
+		iface.Routes = append(iface.Routes, attach.Route{Dst: route.Dst, Gateway: route.Gateway, Table: route.Table})
+	}
+	for _, rule := range link.Rules {
+		iface.Rules = append(iface.Rules, attach.Rule{From: rule.From, Table: rule.Table})
+	}
+}
+
+// settingsOf returns the settings of the device of an interface. By default the device
+// checks the source address of packets, and does not trust the pod.
+func settingsOf(link *annotations.Link) *attach.VF {
+	said := cmp.Or(link.VF, &annotations.VF{})
+	vf := &attach.VF{
+		VLAN: link.VLAN, Proto: said.Proto, SpoofCheck: said.SpoofCheck != annotations.Off, Trust: said.Trust == annotations.On,
+		LinkState: said.LinkState, MinTxRate: said.MinTxRate, MaxTxRate: said.MaxTxRate,
+	}
+	if said.QoS != nil {
+		vf.QoS = *said.QoS
+	}
+	return vf
+}
+
+// macOf returns a locally administered unicast address: 0a, which no attachment in a
+// VPC begins with, and 40 bits of a hash of pod and interface.
+func macOf(podUID, name string) journal.MAC {
+	mac := journal.MAC{0x0a}
+	hash := sha256.Sum256([]byte(podUID + "/" + name))
+	copy(mac[1:], hash[:])
+	return mac
+}
+
+// saidOutside returns the attachment of that name from the annotation of a pod on this
+// node. It must lead outside of every VPC, and be claimed.
+func saidOutside(tx store.ReadTx, node, podUID, name string) (said annotations.Attachment, err error) {
+	pod := store.GetPod(tx, podUID)
+	if pod == nil || pod.Node != node || !pod.NetworkReady {
+		return said, fmt.Errorf("the pod with UID %s is not on this node, or not allocated", podUID)
+	}
+	list, err := annotations.ParseAttachmentsHashed(pod.Attachments)
+	if err != nil {
+		return said, err
+	}
+	for i, said := range list {
+		if nameOf(i, said.Attachment) != name || said.Outside == "" {
+			continue
+		}
+		if missing := unclaimed(tx, pod, said, name); missing != "" {
+			return said.Attachment, errors.New(missing)
+		}
+		return said.Attachment, nil
+	}
+	return said, fmt.Errorf("the annotation %s has no attachment %s outside of every VPC", v1alpha1.AttachmentsAnnotation, name)
+}
+
+// vpcAddrs returns the addresses that a record has in a VPC.
+func vpcAddrs(rec journal.Record) []netip.Addr {
+	if !rec.InVPC() {
+		return nil
+	}
+	return ipsOf(rec.Addrs)
+}

@@ -1,0 +1,398 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package decision
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/cnid/cni/attachment/attachmenttest"
+	"github.com/alioth-net/alioth/cnid/cni/drivers/netkit"
+	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/journal"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/multinet"
+)
+
+// compareByValue compares addresses, which have no exported fields.
+var compareByValue = cmp.Options{
+	cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
+}
+
+// physical is an attachment to a network outside of every VPC, as an annotation has it.
+func physical(name string, addrs ...string) annotations.Attachment {
+	said := annotations.Attachment{Name: name, Kind: string(attachmenttest.Kind), Outside: "physical", OutsideUID: "uid-physical"}
+	for _, addr := range addrs {
+		said.Addresses = append(said.Addresses, netip.MustParsePrefix(addr))
+	}
+	return said
+}
+
+// TestAForgedAnnotationLeadsNowhere is about a tenant that writes the operator's
+// annotation, where no policy prevents it: without the claim of exactly this element, the
+// pod gets no interface.
+func TestAForgedAnnotationLeadsNowhere(t *testing.T) {
+	claimed := physical("eth0", "198.51.100.7/24")
+	claimed.Link = &annotations.Link{Parent: "ens4", MTU: 1400}
+	change := func(f func(*multinet.Claim)) func(*testing.T, store.Tx) {
+		return func(t *testing.T, tx store.Tx) {
+			t.Helper()
+			row := *multinet.GetClaim(tx, "ns", "p1.eth0")
+			row.ResourceVersion = "2"
+			f(&row)
+			if err := multinet.PutClaim(tx, &row); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, c := range []struct {
+		name, want string
+		forge      func(*annotations.Attachment)
+		rows       func(*testing.T, store.Tx)
+	}{
+		{"another tenant's VLAN", "another configuration", func(a *annotations.Attachment) { a.Link = &annotations.Link{Parent: "ens4", VLAN: 200} }, nil},
+		{"another device", "another configuration", func(a *annotations.Attachment) { a.Link = &annotations.Link{Parent: "ens5", MTU: 1400} }, nil},
+		{"another address", "another configuration", func(a *annotations.Attachment) { a.Addresses = physical("", "198.51.100.8/24").Addresses }, nil},
+		{"another network", "another configuration", func(a *annotations.Attachment) { a.OutsideUID = "uid-theirs" }, nil},
+		{"another interface", "has not arrived", func(a *annotations.Attachment) { a.Name = "net1" }, nil},
+		{"the claim of a pod on another node", "has not arrived", nil, change(func(c *multinet.Claim) { c.Node = "node2" })},
+		{"the claim of a pod before", "has not arrived", nil, change(func(c *multinet.Claim) { c.PodUID = "p0" })},
+		{"the claim of another pod", "has not arrived", nil, change(func(c *multinet.Claim) { c.PodName = "p2" })},
+		{"a claim that is being deleted", "has not arrived", nil, change(func(c *multinet.Claim) { c.Deleting = true })},
+		{"an address that another pod holds", "Address object of 198.51.100.7", nil, func(t *testing.T, tx store.Tx) {
+			t.Helper()
+			row := *store.AddressByIP(tx, "uid-physical.net", netip.MustParseAddr("198.51.100.7"))
+			row.ResourceVersion, row.Holder.UID = "2", "p2"
+			if err := store.PutAddress(tx, &row); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := newDecided()
+			d.said, d.addresses = claimed, nil
+			s := newRows(t)
+			d.fill(t, s)
+			err := s.Update(func(tx store.Tx) error {
+				if c.rows != nil {
+					c.rows(t, tx)
+				}
+				forged := claimed
+				if c.forge != nil {
+					c.forge(&forged)
+				}
+				text, err := annotations.FormatAttachments([]annotations.Attachment{forged})
+				d.pod.Attachments, d.pod.ResourceVersion = text, "3"
+				return errors.Join(err, store.PutPod(tx, &d.pod))
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := d.ask(s, thePod); got.decisions != nil || !strings.Contains(got.missing, c.want) {
+				t.Errorf("answer %+v, want %q", got, c.want)
+			}
+		})
+	}
+	d := newDecided()
+	d.said, d.addresses = claimed, nil
+	if got := d.decide(t, thePod); len(got.decisions) != 1 || got.decisions[0].Parent != "ens4" {
+		t.Errorf("as claimed: %+v", got)
+	}
+}
+
+func TestTheKindOfAnAttachmentIsTheNodesChoiceOrADriverOfThatName(t *testing.T) {
+	for name, want := range map[string]attach.Kind{annotations.KindPair: netkit.Kind, "netkit": netkit.Kind} {
+		d := newDecided()
+		d.said.Kind = name
+		if got := d.decide(t, thePod); got.missing != "" || got.decisions[0].Kind != want {
+			t.Errorf("kind %s: %+v, want %s", name, got, want)
+		}
+	}
+}
+
+func TestAKindThatDoesNotFitIsRefusedAtOnce(t *testing.T) {
+	cases := []struct {
+		name   string
+		change func(*annotations.Attachment)
+		want   string
+	}{
+		{"unknown", func(a *annotations.Attachment) { a.Kind = "bond" }, `kind "bond", and node node1 has the kinds bridge, external, ipvlan, macvlan, netkit, sriov, veth`},
+		{"a device in a VPC", func(a *annotations.Attachment) { a.Kind = "sriov" }, `kind "sriov" has no datapath`},
+		{"a device without a pool", func(a *annotations.Attachment) { a.Kind, a.Outside, a.VPC = "sriov", "physical", "" }, "whether it is a device"},
+		{"a pool for no device", func(a *annotations.Attachment) {
+			a.Kind, a.Outside, a.VPC, a.Link = "macvlan", "physical", "", &annotations.Link{Pool: "x/vf"}
+		}, "whether it is a device"},
+		{"none", func(a *annotations.Attachment) { a.Kind = "" }, `kind ""`},
+		{"a pair outside of every VPC", func(a *annotations.Attachment) { a.Outside, a.VPC = "physical", "" }, `outside of every VPC, and kind "veth"`},
+		{"in a VPC without a datapath", func(a *annotations.Attachment) { a.Kind = "bridge" }, `kind "bridge" has no datapath`},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			d := newDecided()
+			c.change(&d.said)
+			if got := d.decide(t, thePod); !strings.Contains(got.missing, c.want) || !got.elsewhere || got.decisions != nil {
+				t.Errorf("answer %+v, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// TestADeviceHasTheSettingsOfItsNetwork: where nothing is said, the device checks source
+// addresses and does not trust the pod.
+func TestADeviceHasTheSettingsOfItsNetwork(t *testing.T) {
+	rate := 5
+	for _, tc := range []struct {
+		name string
+		said *annotations.VF
+		want attach.VF
+	}{
+		{"none", nil, attach.VF{VLAN: 7, SpoofCheck: true}},
+		{"the defaults in words", &annotations.VF{SpoofCheck: "on", Trust: "off"}, attach.VF{VLAN: 7, SpoofCheck: true}},
+		{
+			"all", &annotations.VF{SpoofCheck: "off", Trust: "on", LinkState: "disable", MinTxRate: &rate, MaxTxRate: &rate, QoS: &rate, Proto: "802.1ad"},
+			attach.VF{VLAN: 7, QoS: 5, Proto: "802.1ad", Trust: true, LinkState: "disable", MinTxRate: &rate, MaxTxRate: &rate},
+		},
+	} {
+		d := newDecided()
+		d.said, d.addresses = physical("eth0"), nil
+		d.said.Kind, d.said.Link = "sriov", &annotations.Link{Pool: "x/vf", VLAN: 7, VF: tc.said}
+		got := d.decide(t, thePod)
+		if got.missing != "" || len(got.decisions) != 1 || got.decisions[0].Pool != "x/vf" || got.decisions[0].PCI != "" {
+			t.Fatalf("%s: answer %+v", tc.name, got)
+		}
+		if diff := cmp.Diff(&tc.want, got.decisions[0].VF); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
+		}
+	}
+	d := newDecided()
+	d.said, d.addresses = physical("eth0"), nil
+	d.said.Kind, d.said.Link = "sriov", &annotations.Link{Pool: "x/vf", VXLAN: 7}
+	if got := d.decide(t, thePod); !strings.Contains(got.missing, "a device of a pool has no VXLAN") {
+		t.Errorf("a VXLAN: %+v", got)
+	}
+}
+
+func TestAnAttachmentOutsideOfEveryVPCNeedsNoAddresses(t *testing.T) {
+	d := newDecided()
+	d.said, d.addresses, d.mtu = physical("eth0"), nil, 0
+	got := d.decide(t, thePod)
+	if got.missing != "" || len(got.decisions) != 1 {
+		t.Fatalf("answer %+v", got)
+	}
+	one := got.decisions[0]
+	if one.Outside != "physical" || one.InVPC() || one.Kind != attachmenttest.Kind || one.MAC != macOf("p1", "eth0") || one.MTU != 0 {
+		t.Errorf("decided is %+v", one)
+	}
+	if one.MAC[0]&3 != 2 {
+		t.Errorf("%s is no locally administered unicast address", one.MAC)
+	}
+}
+
+// TestServicesOfANetworkAreCompleteBeforeAPodIsAttached: the pod's first connection would be
+// refused while the node does not know the backends.
+func TestServicesOfANetworkAreCompleteBeforeAPodIsAttached(t *testing.T) {
+	d := newDecided()
+	d.said, d.addresses = physical("eth0"), nil
+	s := newRows(t)
+	d.fill(t, s)
+	put := func(change func(tx store.Tx) error) {
+		t.Helper()
+		if err := s.Update(change); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		name, want string
+		change     func(tx store.Tx) error
+		unsynced   bool
+	}{
+		{"a network without Services", "", func(store.Tx) error { return nil }, false},
+		{"Services that are being read", `still reading the Services in network "physical"`, func(tx store.Tx) error {
+			return store.PutEndpointSlice(tx, &store.EndpointSlice{Meta: store.Meta{UID: "s"}, Namespace: "ns", Name: "web-1", Service: "web", Domain: "uid-physical.net"})
+		}, true},
+		{"a network without a number", `the DomainClaim of network "physical"`, func(store.Tx) error { return nil }, false},
+		{"a network with a number", "", func(tx store.Tx) error {
+			return multinet.PutDomainClaim(tx, &multinet.DomainClaim{Meta: store.Meta{UID: "d"}, Number: 1 << 24, Network: store.NetworkRef{UID: "uid-physical"}})
+		}, false},
+	} {
+		put(c.change)
+		d.unsynced = c.unsynced
+		if got := d.ask(s, thePod); (c.want == "") != (got.missing == "") || !strings.Contains(got.missing, c.want) {
+			t.Errorf("%s: answer %+v, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+func TestAPodHasAttachmentsInAVPCAndOutside(t *testing.T) {
+	d := newDecided()
+	d.more = []annotations.Attachment{physical("net1", "198.51.100.7/24")}
+	d.more[0].MAC, d.more[0].Gateways = "02:00:00:00:07:07", []netip.Addr{netip.MustParseAddr("198.51.100.1")}
+	got := d.decide(t, thePod)
+	if got.missing != "" || len(got.decisions) != 2 {
+		t.Fatalf("answer %+v", got)
+	}
+	first, second := got.decisions[0], got.decisions[1]
+	if first.VPC != "blue" || first.IfName != "" || len(first.Gateways) != 2 {
+		t.Errorf("the first is %+v", first)
+	}
+	want := journal.Interface{Kind: attachmenttest.Kind, Addrs: d.more[0].Addresses, MAC: journal.MAC{2, 0, 0, 0, 7, 7}}
+	if diff := cmp.Diff(want, second.Interface, compareByValue); diff != "" || second.IfName != "net1" || second.Outside != "physical" {
+		t.Errorf("the second is %+v (-want +got):\n%s", second, diff)
+	}
+}
+
+func TestWhatPluginsGetIsAsTheAnnotationHasIt(t *testing.T) {
+	file := annotations.DelegateFile{
+		NetworkID: "lab0", Name: "lab", Type: "bridge", Plugins: []string{"bridge"}, IPAM: []string{"static"}, Inject: true,
+		Args: []byte(`{"a":1}`), Runtime: []byte(`{"mac":"02:00:00:00:00:01"}`), PlainIPs: true, PlainMAC: true,
+	}
+	want := &attach.Delegate{Conf: []byte("conf"), File: &attach.DelegateFile{
+		NetworkID: "lab0", Name: "lab", Type: "bridge", Plugins: []string{"bridge"}, IPAM: []string{"static"}, Inject: true,
+		Args: []byte(`{"a":1}`), Runtime: []byte(`{"mac":"02:00:00:00:00:01"}`), PlainIPs: true, PlainMAC: true,
+	}}
+	said := annotations.Attachment{Delegate: &annotations.Delegate{Conf: []byte("conf"), File: &file}}
+	if diff := cmp.Diff(want, delegateOf(said)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	// NPWG 1.3, 7.3: the plugins of definitions follow each other. Those of DANM's networks
+	// run side by side.
+	said.Definition, want.InOrder = "ns/lab", true
+	if diff := cmp.Diff(want, delegateOf(said)); diff != "" {
+		t.Errorf("of a definition (-want +got):\n%s", diff)
+	}
+}
+
+func TestWhatCanNotBeServedOutsideOfEveryVPCIsRefused(t *testing.T) {
+	cases := map[string]struct {
+		change func(*decided)
+		want   string
+	}{
+		"ports of the node":            {func(d *decided) { d.pod.HostPorts = []store.HostPort{{Protocol: "TCP", HostPort: 80, Port: 80}} }, "ports of nodes lead to pods in VPCs only"},
+		"two of a family":              {func(d *decided) { d.said = physical("eth0", "198.51.100.7/24", "198.51.100.8/24") }, "at most one address per family"},
+		"a link that no network wants": {func(d *decided) { d.said.Link = &annotations.Link{Parent: "ens4", VLAN: 100} }, "the HostLink object of VLAN 100 on ens4 has not arrived yet"},
+		"two links": {func(d *decided) {
+			d.said.Link = &annotations.Link{Parent: "ens4", VLAN: 100, VXLAN: 200}
+			d.links = []multinet.LinkID{{Device: "ens4", Type: multinet.VXLAN, VNI: 200}}
+		}, "want at most one of them"},
+		"no MAC": {func(d *decided) { d.said.MAC = "x" }, "parse MAC"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			d := newDecided()
+			d.said = physical("eth0")
+			c.change(d)
+			if got := d.decide(t, thePod); !strings.Contains(got.missing, c.want) || got.decisions != nil {
+				t.Errorf("answer %+v, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestAnInterfaceOnALinkIsDecidedOnceTheLinkIsWanted(t *testing.T) {
+	d := newDecided()
+	d.said = physical("eth0")
+	d.said.Link = &annotations.Link{Parent: "ens4", VXLAN: 200}
+	d.links = []multinet.LinkID{{Device: "ens4", Type: multinet.VXLAN, VNI: 200}}
+	got := d.decide(t, thePod)
+	if len(got.decisions) != 1 || got.decisions[0].Parent != "ens4" || got.decisions[0].VXLAN != 200 || got.decisions[0].VLAN != 0 {
+		t.Errorf("answer %+v", got)
+	}
+}
+
+// rebuild rebuilds the record of an interface that a driver of a kind has found.
+func (d *decided) rebuild(t *testing.T, kind attach.Kind, found attach.Found) (rec journal.Record, err error) {
+	t.Helper()
+	s := newRows(t)
+	d.fill(t, s)
+	s.View(func(tx store.ReadTx) { rec, err = Rebuild(tx, planned(), kinds[kind], found) })
+	return rec, err
+}
+
+func TestARebuiltRecordIsAsItWasDecided(t *testing.T) {
+	d := newDecided()
+	d.pod.NetworkProbes = true
+	d.more = []annotations.Attachment{physical("net1", "198.51.100.7/24")}
+	for i, decided := range d.decide(t, thePod).decisions {
+		found := attach.Found{IfName: "eth0", PodUID: "p1"}
+		if i > 0 {
+			found.IfName, found.Request = decided.IfName, "eth0"
+		}
+		rec, err := d.rebuild(t, decided.Kind, found)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := journal.Record{
+			Identity: journal.Identity{Pod: thePod, Attachment: decided.Attachment}, Binding: decided.Binding,
+			Interface: journal.Interface{Addrs: decided.Addrs, Gateways: decided.Gateways, MAC: decided.MAC},
+			Probed:    decided.Probed,
+		}
+		if diff := cmp.Diff(want, rec, compareByValue); diff != "" {
+			t.Errorf("attachment %s (-decided +rebuilt):\n%s", decided.Attachment, diff)
+		}
+	}
+}
+
+// TestARebuiltRecordOfAStaticPodHasTheUIDOfTheRuntime: CHECK and a repeated ADD go by it.
+func TestARebuiltRecordOfAStaticPodHasTheUIDOfTheRuntime(t *testing.T) {
+	d := newDecided()
+	d.pod.StaticUID = "computed"
+	d.more = []annotations.Attachment{physical("net1", "198.51.100.7/24")}
+	for kind, found := range map[attach.Kind]attach.Found{
+		netkit.Kind:         {IfName: "eth0", PodUID: "p1"},
+		attachmenttest.Kind: {IfName: "net1", Request: "eth0", PodUID: "p1"},
+	} {
+		asked := journal.Pod{Namespace: "ns", Name: "p1", UID: "computed"}
+		if rec, err := d.rebuild(t, kind, found); err != nil || !rec.AskedFor(asked) || rec.Pod.UID != "p1" {
+			t.Errorf("kind %s: rebuilt is %+v, %v", kind, rec, err)
+		}
+	}
+}
+
+// TestARebuildGoesByWhatTheInterfaceIs forges annotations: an interface with a datapath
+// stays in the VPC of its Address objects.
+func TestARebuildGoesByWhatTheInterfaceIs(t *testing.T) {
+	d := newDecided()
+	d.said = physical("eth0")
+	if rec, err := d.rebuild(t, netkit.Kind, attach.Found{IfName: "eth0", PodUID: "p1"}); err != nil || rec.VPC != "blue" || !rec.InVPC() {
+		t.Errorf("rebuilt is %+v, %v", rec, err)
+	}
+	for name, change := range map[string]func(*decided){
+		"its annotation has a VPC":       func(d *decided) { *d = *newDecided() },
+		"its annotation has no such one": func(d *decided) { d.said, d.more = newDecided().said, []annotations.Attachment{physical("net2")} },
+		"its annotation is no list":      func(d *decided) { d.pod.Attachments = "{" },
+		"its pod is gone":                func(d *decided) { d.pod.UID = "" },
+		"its pod is elsewhere":           func(d *decided) { d.pod.Node = "node2" },
+		"its pod is told nothing":        func(d *decided) { d.pod.NetworkReady = false },
+		"it is not claimed":              func(d *decided) { d.unclaimed = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDecided()
+			d.said = physical("eth0")
+			change(d)
+			if rec, err := d.rebuild(t, attachmenttest.Kind, attach.Found{IfName: "eth0", PodUID: "p1"}); err == nil {
+				t.Errorf("rebuilt is %+v", rec)
+			}
+		})
+	}
+}
+
+// The end of a grant concerns new pods: a running one keeps its record, and so its DEL.
+func TestAnInterfaceOfPluginsIsRebuiltAfterTheEndOfItsGrant(t *testing.T) {
+	d := newDecided()
+	one := physical("net1")
+	one.Outside, one.Delegate = "NetworkAttachmentDefinition/other/lab", &annotations.Delegate{Conf: []byte(`{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"bridge"}]}`)}
+	d.more = []annotations.Attachment{one}
+	if got := d.decide(t, thePod); got.missing == "" {
+		t.Fatalf("a new pod without a grant gets %+v", got)
+	}
+	rec, err := d.rebuild(t, attachmenttest.Kind, attach.Found{IfName: "net1", Request: "eth0", PodUID: "p1"})
+	if err != nil || rec.Outside != one.Outside || rec.Attachment != "net1" {
+		t.Errorf("rebuilt is %+v, %v", rec, err)
+	}
+}

@@ -1,0 +1,190 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package decision
+
+import (
+	"errors"
+	"log/slog"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/cluster/release"
+	"github.com/alioth-net/alioth/cnid/cni/attachment"
+	"github.com/alioth-net/alioth/cnid/cni/drivers/netkit"
+	"github.com/alioth-net/alioth/cnid/forward/plan"
+	"github.com/alioth-net/alioth/cnid/interfaces/journal"
+	"github.com/alioth-net/alioth/cnid/internal/testrows"
+	"github.com/alioth-net/alioth/store"
+)
+
+func newRows(t *testing.T) *store.Store {
+	t.Helper()
+	s, err := store.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func newJournal(t *testing.T) *journal.Journal {
+	t.Helper()
+	j, err := journal.Open(t.Context(), journal.Config{
+		Path: filepath.Join(t.TempDir(), "journal.log"), Shadow4: netip.MustParsePrefix("169.254.64.0/18"), Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return j
+}
+
+func TestOfTwoProbedPodsThatAreAddedAtOnceTheLaterIsRefused(t *testing.T) {
+	s, j := newRows(t), newJournal(t)
+	var records []journal.Record
+	for _, name := range []string{"first", "second"} {
+		pod := store.Pod{Meta: testrows.Meta(name), Namespace: "ns", Name: name, Node: "node1", NetworkProbes: true}
+		if err := s.Update(func(tx store.Tx) error { return store.PutPod(tx, &pod) }); err != nil {
+			t.Fatal(err)
+		}
+		rec, err := j.Begin(journal.Record{
+			Identity:  journal.Identity{Key: journal.Key{ContainerID: name, IfName: "eth0"}, Pod: journal.Pod{Namespace: "ns", Name: name, UID: name}},
+			Binding:   journal.Binding{VPC: name},
+			Interface: journal.Interface{Addrs: []netip.Prefix{netip.MustParsePrefix("10.10.1.10/24")}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		records = append(records, rec)
+	}
+	var notReady *attachment.NotReady
+	racing := racing(s, j)
+	if err := racing.Confirm(records[1:]); !errors.As(err, &notReady) || !strings.Contains(notReady.Reason, "ns/first") {
+		t.Errorf("the later: %v", err)
+	}
+	if err := racing.Confirm(records[:1]); err != nil {
+		t.Errorf("the earlier: %v", err)
+	}
+}
+
+// racing decides for requests at the same time.
+func racing(s *store.Store, j *journal.Journal) *Decisions {
+	return New(Config{
+		Plan: plan.Config{Node: "node1"}, Store: s, Probed: release.NewHeld(j).Probed, Attached: j.Records, Log: slog.New(slog.DiscardHandler),
+		DomainSynced: readAlready,
+	})
+}
+
+// readAlready stands for what has been read.
+func readAlready(string) (bool, <-chan struct{}) { return true, nil }
+
+func TestOfTwoPodsThatAskForOnePortOfTheNodeAtOnceTheLaterIsRefused(t *testing.T) {
+	s, j := newRows(t), newJournal(t)
+	plain := store.Namespace{Meta: testrows.Meta("ns"), Name: "ns", Tenant: "ns:ns"}
+	if err := s.Update(func(tx store.Tx) error { return store.PutNamespace(tx, &plain) }); err != nil {
+		t.Fatal(err)
+	}
+	var records []journal.Record
+	for _, name := range []string{"first", "second", "third"} {
+		pod := store.Pod{Meta: testrows.Meta(name), Namespace: "ns", Name: name, Node: "node1"}
+		if err := s.Update(func(tx store.Tx) error { return store.PutPod(tx, &pod) }); err != nil {
+			t.Fatal(err)
+		}
+		port := journal.HostPort{Protocol: "TCP", HostPort: 8080, Port: 80}
+		if name == "third" {
+			port.Protocol = "UDP"
+		}
+		rec, err := j.Begin(journal.Record{
+			Identity:  journal.Identity{Key: journal.Key{ContainerID: name, IfName: "eth0"}, Pod: journal.Pod{Namespace: "ns", Name: name, UID: name}},
+			HostPorts: []journal.HostPort{port},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		records = append(records, rec)
+	}
+	for i, refused := range []bool{false, true, false} {
+		var notReady *attachment.NotReady
+		err := racing(s, j).Confirm(records[i : i+1])
+		if errors.As(err, &notReady) != refused {
+			t.Errorf("pod %d: %v, want it refused: %v", i+1, err, refused)
+		}
+		if refused && !strings.Contains(notReady.Reason, "ns/first") {
+			t.Errorf("pod %d is not told whose the port is: %v", i+1, err)
+		}
+	}
+}
+
+// The pod that lost it at the last moment has no Warning yet: the runtime's next attempt
+// gives it.
+func TestAPodThatLostTheRaceForAPortIsToldWithItsNextAttempt(t *testing.T) {
+	s, j := newRows(t), newJournal(t)
+	d := newDecided()
+	d.pod.HostPorts = []store.HostPort{{Protocol: "TCP", HostPort: 8080, Port: 80}}
+	d.fill(t, s)
+	var told []string
+	asked := New(Config{
+		Plan: plan.Config{Node: "node1", Kinds: kinds}, Pair: netkit.Kind, Reserved: noAddresses, Store: s, Probed: release.NewHeld(j).Probed, Attached: j.Records,
+		DomainSynced: readAlready, NamespaceSynced: readAlready, MTU: func() (int, <-chan struct{}) { return 1450, nil },
+		Problem: func() string { return "" }, Listens: func(uint8, netip.Addr, uint16) (bool, error) { return false, nil },
+		Warn: func(pod journal.Pod, reason, message string) {
+			told = append(told, pod.String()+" "+reason+" "+message)
+		},
+		Log: slog.New(slog.DiscardHandler),
+	})
+	decided, err := asked.Await(t.Context(), thePod)
+	if err != nil || len(told) > 0 {
+		t.Fatalf("while the port is free: %v, told %q", err, told)
+	}
+	var later journal.Record
+	for _, pod := range []journal.Pod{{Namespace: "ns", Name: "first", UID: "first"}, thePod} {
+		later, err = j.Begin(journal.Record{
+			Identity:  journal.Identity{Key: journal.Key{ContainerID: pod.Name, IfName: "eth0"}, Pod: pod},
+			HostPorts: decided[0].HostPorts,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var notReady *attachment.NotReady
+	if err := asked.Confirm([]journal.Record{later}); !errors.As(err, &notReady) {
+		t.Fatalf("the later is not refused: %v", err)
+	}
+	if err := j.Retire(later.Key); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := asked.Await(t.Context(), thePod); !errors.As(err, &notReady) {
+		t.Errorf("its next attempt: %v", err)
+	}
+	if len(told) != 1 || !strings.HasPrefix(told[0], "ns/p1 "+v1alpha1.HostPortConflictReason+" ") || !strings.Contains(told[0], "ns/first") {
+		t.Errorf("told %q", told)
+	}
+}
+
+// TestAPodWhoseVPCIsNoLongerFollowedIsNotAttached: its Address went between decision and record.
+func TestAPodWhoseVPCIsNoLongerFollowedIsNotAttached(t *testing.T) {
+	s := newRows(t)
+	pod := store.Pod{Meta: testrows.Meta("pod"), Namespace: "ns", Name: "pod", Node: "node1"}
+	if err := s.Update(func(tx store.Tx) error { return store.PutPod(tx, &pod) }); err != nil {
+		t.Fatal(err)
+	}
+	asked := New(Config{Store: s, DomainSynced: func(domain string) (bool, <-chan struct{}) { return domain != "blue", nil }})
+	rec := journal.Record{
+		Identity: journal.Identity{Pod: journal.Pod{Namespace: "ns", Name: "pod", UID: "pod"}}, Binding: journal.Binding{VPC: "blue"},
+	}
+	var notReady *attachment.NotReady
+	if err := asked.Confirm([]journal.Record{rec}); !errors.As(err, &notReady) || !strings.Contains(notReady.Reason, "VPC blue") {
+		t.Errorf("the pod is confirmed: %v", err)
+	}
+	rec.External = true
+	if err := asked.Confirm([]journal.Record{rec}); err != nil {
+		t.Errorf("an interface of another CNI plugin waits for the VPC: %v", err)
+	}
+}

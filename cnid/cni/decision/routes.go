@@ -1,0 +1,120 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package decision
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/cnid/cni/attachment"
+	"github.com/alioth-net/alioth/cnid/forward/plan"
+	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/interfaces/journal"
+	"github.com/alioth-net/alioth/store"
+)
+
+// separate removes routes of interfaces in VPCs to destinations that the pod has a route to
+// already: the kernel refuses a second one. Ranges of interfaces and routes of networks
+// outside of VPCs come first, then those of the earlier interface.
+func separate(decisions []attachment.Decision) {
+	taken := map[netip.Prefix]bool{}
+	for _, d := range decisions {
+		for _, own := range d.Addrs {
+			taken[own.Masked()] = true
+		}
+		for _, route := range d.Routes {
+			if !d.InVPC() && route.Table == 0 {
+				taken[route.Dst] = true
+			}
+		}
+	}
+	for i, d := range decisions {
+		if !d.InVPC() {
+			continue
+		}
+		decisions[i].Routes = slices.DeleteFunc(d.Routes, func(r attach.Route) bool { return taken[r.Dst] })
+		for _, route := range decisions[i].Routes {
+			taken[route.Dst] = true
+		}
+	}
+}
+
+// routed returns the index of the attachment whose gateways are those of the pod's default
+// routes: the first one in a VPC, unless the pod has its default routes elsewhere. It is -1
+// without one. The annotation alone decides that, because it concerns the pod alone.
+func routed(list []annotations.HashedAttachment) int {
+	return slices.IndexFunc(list, func(a annotations.HashedAttachment) bool { return a.Outside == "" && !a.NoDefaultRoute })
+}
+
+// routedNow reports whether the attachment of that name of a pod has default routes.
+// Without an annotation the requested one has.
+func routedNow(pod *store.Pod, name string, requested bool) bool {
+	if pod == nil {
+		return requested
+	}
+	list, err := annotations.ParseAttachmentsHashed(pod.Attachments)
+	if err != nil || len(list) == 0 {
+		return requested
+	}
+	i := routed(list)
+	return i >= 0 && nameOf(i, list[i].Attachment) == name
+}
+
+// insideRoutes returns the routes of an interface in a VPC whose pod has its default
+// routes elsewhere: to the VPC's ranges, to Services, and to the node, which probes the pod
+// and forwards ports to it, by the gateways of its subnets.
+func insideRoutes(tx store.ReadTx, cfg plan.Config, vpc *store.VPC, d attachment.Decision) []attach.Route {
+	destinations := slices.Concat(vpc.Prefixes, cfg.ServiceRanges)
+	for _, shadows := range cfg.Shadows {
+		node := journal.NodeShadow(shadows)
+		destinations = append(destinations, netip.PrefixFrom(node, node.BitLen()))
+	}
+	for _, row := range store.ListServiceCIDRs(tx) {
+		destinations = append(destinations, row.Prefixes...)
+	}
+	slices.SortFunc(destinations, netip.Prefix.Compare)
+	var routes []attach.Route
+	for _, dst := range slices.Compact(destinations) {
+		for i, own := range d.Addrs {
+			if own.Addr().Is4() == dst.Addr().Is4() && own.Masked() != dst {
+				routes = append(routes, attach.Route{Dst: dst, Gateway: d.Gateways[i]})
+			}
+		}
+	}
+	return routes
+}
+
+// rebuiltRoutes returns the routes of an attachment in a VPC as they were decided, from what
+// the annotation has of the pod's other interfaces. Routes concern the pod alone, so the
+// annotation is enough.
+func rebuiltRoutes(tx store.ReadTx, cfg plan.Config, pod *store.Pod, rec journal.Record) []attach.Route {
+	if pod == nil {
+		return nil
+	}
+	list, err := annotations.ParseAttachmentsHashed(pod.Attachments)
+	if err != nil {
+		return nil
+	}
+	own := -1
+	decisions := make([]attachment.Decision, len(list))
+	for i, said := range list {
+		d := &decisions[i]
+		d.Binding = journal.Binding{VPC: said.VPC, Outside: said.Outside}
+		d.Addrs, d.Gateways = said.Addresses, make([]netip.Addr, len(said.Addresses))
+		if nameOf(i, said.Attachment) == rec.Attachment {
+			own, d.Binding, d.Interface = i, rec.Binding, rec.Interface
+		}
+		if vpc := store.GetVPC(tx, d.VPC); said.NoDefaultRoute && vpc != nil {
+			d.Routes = insideRoutes(tx, cfg, vpc, *d)
+		} else if said.Link != nil {
+			addLink(&d.Interface, said.Link)
+		}
+	}
+	if own < 0 {
+		return nil
+	}
+	separate(decisions)
+	return decisions[own].Routes
+}

@@ -1,0 +1,199 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package child
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/alioth-net/alioth/cnid/cni/drivers/podside"
+	"github.com/alioth-net/alioth/cnid/cni/drivers/sandbox"
+	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/system/netns"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
+)
+
+// Check implements attach.Driver. It tolerates what others added to the pod: more
+// addresses, routes, rules and interfaces.
+func (d *Driver) Check(ctx context.Context, spec attach.Spec) (attach.Link, error) {
+	var link attach.Link
+	err := d.with(ctx, func(s *session) (err error) {
+		link, err = s.check(spec)
+		return err
+	})
+	if err != nil {
+		return attach.Link{}, fmt.Errorf("check %s of %s: %w", spec.IfName, spec.Description, err)
+	}
+	return link, nil
+}
+
+func (d *session) check(spec attach.Spec) (attach.Link, error) {
+	pod, err := netns.Open(spec.NetnsPath)
+	if errors.Is(err, netns.ErrGone) {
+		return attach.Link{}, d.missing(spec, "network namespace "+spec.NetnsPath+" is gone")
+	}
+	if err != nil {
+		return attach.Link{}, err
+	}
+	defer func() { _ = pod.Close() }()
+	var id netns.ID
+	var mac net.HardwareAddr
+	err = podside.Within(pod, func(h *rtnl.Socket) error {
+		if id, err = netns.Current(); err != nil {
+			return err
+		}
+		mac, err = d.checkIn(h.Handle, spec)
+		return err
+	})
+	if err != nil {
+		return attach.Link{}, err
+	}
+	return attach.Link{NetnsInode: id.Inode, NetnsCookie: id.Cookie, MAC: mac}, nil
+}
+
+// checkIn compares an interface with spec, in the thread's namespace, which is the pod's. It
+// returns the address that the driver has chosen, if it has.
+func (d *session) checkIn(h *netlink.Handle, spec attach.Spec) (net.HardwareAddr, error) {
+	link, err := h.LinkByName(spec.IfName)
+	if podside.IsNotFound(err) {
+		return nil, d.missing(spec, "interface "+spec.IfName+" is gone")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find %s: %w", spec.IfName, err)
+	}
+	if !noteOf(spec, netns.ID{}, 0).marks(link, d.devices.Kind) {
+		return nil, d.missing(spec, "interface "+spec.IfName+" is not the one that was attached")
+	}
+	parent, err := d.checkParent(link, spec)
+	if err != nil {
+		return nil, err
+	}
+	spec.MAC = d.devices.macOf(spec, parent)
+	return d.devices.ownMAC(spec.MAC), checkSettings(h, link, spec)
+}
+
+func checkSettings(h *netlink.Handle, link netlink.Link, spec attach.Spec) error {
+	what, mtu := "interface "+spec.IfName, cmp.Or(spec.MTU, link.Attrs().MTU)
+	for _, check := range []func() error{
+		func() error { return podside.CheckDevice(what, link, spec.MAC, mtu) },
+		func() error { return podside.CheckAddrs(h, link, spec.Addrs) },
+		func() error { return podside.CheckRoutes(h, link, spec) },
+		func() error { return podside.CheckIPv6(spec) },
+	} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkParent compares parent and mode of an interface, and returns the parent.
+func (d *session) checkParent(link netlink.Link, spec attach.Spec) (netlink.Link, error) {
+	mode, err := d.devices.mode(spec)
+	if err != nil {
+		return nil, err
+	}
+	parent, err := d.host.LinkByName(spec.Parent)
+	if podside.IsNotFound(err) {
+		return nil, podside.Mismatch("the node has no device %s any more", spec.Parent)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find %s: %w", spec.Parent, err)
+	}
+	switch attrs := link.Attrs(); {
+	case attrs.ParentIndex != parent.Attrs().Index || attrs.NetNsID < 0:
+		return nil, podside.Mismatch("interface %s is not derived from device %s of the node", spec.IfName, spec.Parent)
+	case d.devices.ModeOf(link) != mode:
+		return nil, podside.Mismatch("interface %s has mode %s, want %s", spec.IfName, d.devices.ModeOf(link), mode)
+	}
+	return parent, nil
+}
+
+// missing is the error for an interface that is not where it should be. If it is nowhere on
+// the node, the error is an ErrGone.
+func (d *session) missing(spec attach.Spec, text string) error {
+	n, noted, err := d.notes.Get(spec.ContainerID, spec.IfName)
+	if err != nil {
+		return err
+	}
+	if noted {
+		found, err := d.find(n)
+		if err != nil {
+			return err
+		}
+		if found != nil {
+			return podside.Mismatch("%s, and has become %s, or its namespace has another path", text, found.Attrs().Name)
+		}
+	}
+	return podside.Gone("%s", text)
+}
+
+// find returns the interface of a note, wherever its namespace is, or nil.
+func (d *session) find(n note) (netlink.Link, error) {
+	links, err := sandbox.LinksIn(d.host, n.Number)
+	for _, link := range links {
+		if n.marks(link, d.devices.Kind) {
+			return link, err
+		}
+	}
+	return nil, err
+}
+
+// List implements attach.Driver. It goes by the notes, and removes those of ended
+// namespaces.
+func (d *Driver) List(ctx context.Context) (list []attach.Found, err error) {
+	err = d.with(ctx, func(s *session) error {
+		list, err = s.list(ctx)
+		return err
+	})
+	return list, err
+}
+
+func (d *session) list(ctx context.Context) ([]attach.Found, error) {
+	notes, err := d.notes.All()
+	if err != nil {
+		return nil, err
+	}
+	var list []attach.Found
+	for _, n := range notes {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		found, ok, err := d.found(n)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			list = append(list, found)
+		}
+	}
+	return list, nil
+}
+
+func (d *session) found(n note) (attach.Found, bool, error) {
+	link, err := d.find(n)
+	if err != nil {
+		return attach.Found{}, false, err
+	}
+	pod, err := n.Open()
+	if err != nil {
+		return attach.Found{}, false, err
+	}
+	if link == nil && pod == nil {
+		return attach.Found{}, false, d.notes.Remove(n)
+	}
+	found := n.Found(pod != nil)
+	if pod != nil {
+		_ = pod.Close() // nothing was written
+	}
+	if link != nil {
+		found.MTU, found.Link.MAC = link.Attrs().MTU, d.devices.ownMAC(link.Attrs().HardwareAddr)
+	}
+	return found, link != nil, nil
+}

@@ -1,0 +1,17 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package macvlan_test
+
+import (
+	"testing"
+
+	"github.com/alioth-net/alioth/cnid/cni/drivers/child/childtest"
+	"github.com/alioth-net/alioth/cnid/cni/drivers/macvlan"
+)
+
+func TestAttachUntilKilled(t *testing.T) { childtest.AttachUntilKilled(t, macvlan.Devices) }
+
+func TestADaemonIsKilledAtAnyMomentAndNothingIsLeft(t *testing.T) {
+	childtest.KillAttaching(t, macvlan.Devices)
+}

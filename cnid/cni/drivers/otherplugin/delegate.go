@@ -1,0 +1,336 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package otherplugin is the driver for interfaces that other CNI plugins make. It has no
+// device on the node that Alioth knows, no program handles its packets, and it leads
+// outside of every VPC. What the plugins report is in attach.Link.Result.
+package otherplugin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+
+	"github.com/containernetworking/plugins/pkg/ns"
+
+	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/ipamconf"
+	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/cni/delegate"
+	"github.com/alioth-net/alioth/cnid/cni/delegate/host"
+	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/system/netns"
+	"github.com/alioth-net/alioth/store/delegation"
+)
+
+// Kind is the driver's.
+const Kind attach.Kind = "delegate"
+
+// Driver implements attach.Driver.
+type Driver struct {
+	delegates *delegate.Delegates
+	files     host.ConfDir
+	hostID    netns.ID
+}
+
+// New returns a Driver for the network namespace of the calling thread. files has the
+// configurations of networks of DANM with a static type.
+func New(delegates *delegate.Delegates, files host.ConfDir) (*Driver, error) {
+	id, err := netns.Current()
+	if err != nil {
+		return nil, err
+	}
+	return &Driver{delegates: delegates, files: files, hostID: id}, nil
+}
+
+// Type returns the driver's entry in a registry. open is called once.
+func Type(files host.ConfDir, open func() (*delegate.Delegates, error)) attach.Type {
+	return attach.Type{
+		Kind: Kind, Capabilities: capabilities,
+		Probe: func(context.Context) error { return nil },
+		Open: func(attach.Node) (attach.Driver, error) {
+			delegates, err := open()
+			if err != nil {
+				return nil, err
+			}
+			return New(delegates, files)
+		},
+	}
+}
+
+// capabilities: a plugin's interface is not made again in the same sandbox, because the
+// plugin may have handed out other addresses meanwhile.
+var capabilities = attach.Capabilities{}
+
+// Capabilities implements attach.Driver.
+func (d *Driver) Capabilities() attach.Capabilities { return capabilities }
+
+// HostName implements attach.Driver.
+func (d *Driver) HostName(string, string) string { return "" }
+
+// Close implements attach.Driver.
+func (d *Driver) Close() {}
+
+// Resize implements attach.Driver.
+func (d *Driver) Resize(context.Context, attach.Spec) error { return errors.ErrUnsupported }
+
+// Attach implements attach.Driver by the plugins' ADD. Interfaces that are made side by side
+// have their routes by Finish.
+func (d *Driver) Attach(ctx context.Context, spec attach.Spec) (attach.Link, error) {
+	link, err := d.attach(ctx, spec)
+	if err != nil {
+		return attach.Link{}, fmt.Errorf("attach %s of %s: %w", spec.IfName, spec.Description, err)
+	}
+	return link, nil
+}
+
+func (d *Driver) attach(ctx context.Context, spec attach.Spec) (attach.Link, error) {
+	if spec.Delegate == nil {
+		return attach.Link{}, errors.New("the attachment has no configuration of a CNI plugin")
+	}
+	if err := d.Detach(ctx, spec.ContainerID, spec.IfName); err != nil {
+		return attach.Link{}, fmt.Errorf("remove remains of an earlier attempt: %w", err)
+	}
+	link, err := d.sandbox(spec.NetnsPath)
+	if err != nil {
+		return link, err
+	}
+	// A plugin might take over the interface, and its DEL would then remove it.
+	exists, err := hasInterface(spec.NetnsPath, spec.IfName)
+	if err != nil {
+		return link, err
+	}
+	if exists {
+		return link, attach.Taken(spec.IfName)
+	}
+	if spec, link.Notices, err = d.complete(spec); err != nil {
+		return link, err
+	}
+	if spec.Parent != "" { // a link, whose name is the node's own
+		if spec.Delegate, err = onLink(spec.Delegate, spec.Parent); err != nil {
+			return link, err
+		}
+	}
+	link.Result, err = d.delegates.Add(ctx, attachmentOf(spec))
+	if err != nil {
+		return link, err
+	}
+	if err = made(link.Result, spec); err == nil && spec.Delegate.InOrder {
+		err = d.route(&link, spec)
+	}
+	if err != nil {
+		return link, errors.Join(err, d.Detach(context.WithoutCancel(ctx), spec.ContainerID, spec.IfName))
+	}
+	return link, nil
+}
+
+func onLink(wanted *attach.Delegate, name string) (*attach.Delegate, error) {
+	conf, err := delegation.OnLink(wanted.Conf, name)
+	own := *wanted
+	own.Conf = conf
+	return &own, err
+}
+
+// sandbox identifies the pod's network namespace, which must not be the node's own: a
+// plugin would change the node's interfaces.
+func (d *Driver) sandbox(path string) (attach.Link, error) {
+	id, err := netns.Identify(path)
+	if err != nil {
+		return attach.Link{}, err
+	}
+	if id == d.hostID {
+		return attach.Link{}, fmt.Errorf("%s is the node's own network namespace", path)
+	}
+	return attach.Link{NetnsInode: id.Inode, NetnsCookie: id.Cookie}, nil
+}
+
+// complete builds the configuration of an interface from a file of the node. The file may
+// change later: what was built is kept with the interface.
+func (d *Driver) complete(spec attach.Spec) (attach.Spec, []attach.Notice, error) {
+	file := spec.Delegate.File
+	if file == nil {
+		return spec, nil, nil
+	}
+	found, err := d.find(file)
+	if err != nil {
+		return spec, nil, err
+	}
+	request := delegation.Request{
+		Where: found.Path, Text: found.Text, Name: file.NetworkID, Type: file.Type,
+		Allowed: delegation.Allowed{Plugins: file.Plugins, IPAM: file.IPAM}, IPAM: injected(spec),
+		Plain: delegation.Keys{IPs: file.PlainIPs, MAC: file.PlainMAC},
+	}
+	err = errors.Join(read(file.Args, &request.Args), read(file.Runtime, &request.Runtime))
+	request.Runtime.DeviceInfoFile = annotations.InterfaceFile(spec.PodUID, spec.IfName)
+	if err != nil {
+		return spec, nil, err
+	}
+	built, err := delegation.Build(request)
+	if err != nil {
+		return spec, nil, err
+	}
+	own := *spec.Delegate
+	own.Conf, own.Args = built.JSON, append(slices.Clone(own.Args), built.Plain.Args()...)
+	spec.Delegate = &own
+	return spec, unserved(spec.IfName, found.Path, built), nil
+}
+
+// unserved are events about requests of the pod for which no plugin of a file has the
+// capability.
+func unserved(ifName, path string, built delegation.Config) (list []attach.Notice) {
+	for _, capability := range built.Unserved {
+		list = append(list, attach.Notice{Reason: v1alpha1.RequestIgnoredReason, Message: fmt.Sprintf("interface %s: %q %s: %s; add it to %s on the node, or remove the request",
+			ifName, capability, built.Plain.Fate(capability), delegation.Lacks(capability), path)})
+	}
+	return list
+}
+
+// find returns the file with a configuration.
+func (d *Driver) find(file *attach.DelegateFile) (host.ConfFile, error) {
+	if file.Name != "" {
+		return d.files.Named(file.Name)
+	}
+	return d.files.OfNetworkID(file.NetworkID)
+}
+
+// read decodes a request of the pod, as the operator has written it; nil is none.
+func read(text []byte, into any) error {
+	if text == nil {
+		return nil
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("read the pod's requests: %w", err)
+	}
+	return nil
+}
+
+// injected returns the addresses and routes that the operator has decided, nil if the
+// plugin's own IPAM decides.
+func injected(spec attach.Spec) *delegation.IPAM {
+	if !spec.Delegate.File.Inject {
+		return nil
+	}
+	ipam := &delegation.IPAM{}
+	for _, addr := range spec.Addrs {
+		ipam.Addresses = append(ipam.Addresses, ipamconf.Address{Address: addr})
+	}
+	for _, route := range spec.Routes {
+		if route.Table == 0 {
+			ipam.Routes = append(ipam.Routes, ipamconf.Route{Dst: route.Dst, Gateway: route.Gateway})
+		}
+	}
+	return ipam
+}
+
+func attachmentOf(spec attach.Spec) delegate.Attachment {
+	return delegate.Attachment{
+		ContainerID: spec.ContainerID, IfName: spec.IfName, Request: spec.Request, PodUID: spec.PodUID,
+		Network: spec.Network, Description: spec.Description, NetnsPath: spec.NetnsPath,
+		Conf: spec.Delegate.Conf, Args: spec.Delegate.Args, Rules: spec.Rules,
+	}
+}
+
+// made checks that the interface exists, or that the result has it: one of a device
+// without a driver in the kernel can't be seen there.
+func made(result *attach.Result, spec attach.Spec) error {
+	if iface, ok := result.InPod(spec.IfName); ok && (iface.PCIID != "" || iface.SocketPath != "") {
+		return nil
+	}
+	exists, err := hasInterface(spec.NetnsPath, spec.IfName)
+	if err == nil && !exists {
+		err = fmt.Errorf("%w: the pod has no interface %s after the ADD; use the plugin for its own interface name only, or another plugin",
+			delegate.ErrIfName, spec.IfName)
+	}
+	return err
+}
+
+func hasInterface(netnsPath, name string) (exists bool, err error) {
+	pod, err := netns.Open(netnsPath)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = pod.Close() }()
+	err = pod.Do(func(ns.NetNS) error {
+		list, err := net.Interfaces()
+		for _, iface := range list {
+			exists = exists || iface.Name == name
+		}
+		return err
+	})
+	return exists, err
+}
+
+// Detach implements attach.Driver by the plugins' DEL, with the namespace or without. Rules
+// outlive the interface, so they are removed apart from it.
+func (d *Driver) Detach(ctx context.Context, containerID, ifName string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	kept, unknown := d.delegates.Get(containerID, ifName)
+	rules := d.removeRules(containerID, ifName) // first: they are found by what is kept
+	if err := d.delegates.Del(ctx, containerID, ifName); err != nil {
+		return errors.Join(err, rules)
+	}
+	if unknown == nil {
+		_ = d.files.Root.Remove(annotations.InterfaceFile(kept.PodUID, ifName)) // its end is the node's reboot else
+	}
+	return rules
+}
+
+// Check implements attach.Driver. It compares namespace and interface with what Attach has
+// kept, and then runs the plugins' CHECK.
+func (d *Driver) Check(ctx context.Context, spec attach.Spec) (attach.Link, error) {
+	kept, err := d.delegates.Get(spec.ContainerID, spec.IfName)
+	if errors.Is(err, delegate.ErrNotKept) {
+		return attach.Link{}, fmt.Errorf("%w: %w: %w", attach.ErrMismatch, attach.ErrGone, err)
+	}
+	if err != nil {
+		return attach.Link{}, err
+	}
+	if !d.delegates.Alive(kept) {
+		return attach.Link{}, fmt.Errorf("%w: %w: the network namespace of its ADD is not at %s", attach.ErrMismatch, attach.ErrGone, kept.NetnsPath)
+	}
+	link := attach.Link{NetnsInode: kept.Netns.Inode, NetnsCookie: kept.Netns.Cookie}
+	if link.Result, err = kept.Result(); err != nil {
+		return attach.Link{}, fmt.Errorf("%w: %w", attach.ErrMismatch, err)
+	}
+	spec.NetnsPath = kept.NetnsPath
+	if err := made(link.Result, spec); err != nil {
+		return attach.Link{}, fmt.Errorf("%w: %w", attach.ErrMismatch, err)
+	}
+	if err := checkRouting(link.Result, spec); err != nil {
+		return attach.Link{}, err
+	}
+	if err := d.delegates.Check(ctx, spec.ContainerID, spec.IfName); err != nil {
+		return attach.Link{}, fmt.Errorf("%w: %w", attach.ErrMismatch, err)
+	}
+	return link, nil
+}
+
+// List implements attach.Driver from what Attach has kept, with interfaces whose namespace
+// has ended, because their DEL is still to come.
+func (d *Driver) List(context.Context) ([]attach.Found, error) {
+	all, err := d.delegates.All()
+	if err != nil {
+		return nil, err
+	}
+	var list []attach.Found
+	for _, kept := range all {
+		found := attach.Found{
+			ContainerID: kept.ContainerID, IfName: kept.IfName, Request: kept.Request, PodUID: kept.PodUID,
+			Network: kept.Network, NetnsPath: kept.NetnsPath,
+		}
+		if result, err := kept.Result(); err == nil {
+			iface, _ := result.InPod(kept.IfName)
+			found.MTU, found.Link.Result = iface.MTU, result
+		}
+		if d.delegates.Alive(kept) {
+			found.Link.NetnsInode, found.Link.NetnsCookie = kept.Netns.Inode, kept.Netns.Cookie
+		}
+		list = append(list, found)
+	}
+	return list, nil
+}

@@ -1,0 +1,166 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podside
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/ebpf/netlinkdump"
+)
+
+// CheckDevice compares a device with what it should be, and returns the first difference as
+// an attach.ErrMismatch; what describes the device.
+func CheckDevice(what string, link netlink.Link, mac net.HardwareAddr, mtu int) error {
+	attrs := link.Attrs()
+	switch {
+	case attrs.Flags&net.FlagUp == 0:
+		return Mismatch("%s is down", what)
+	case !bytes.Equal(attrs.HardwareAddr, mac):
+		return Mismatch("%s has MAC %s, want %s", what, attrs.HardwareAddr, mac)
+	case attrs.MTU != mtu:
+		return Mismatch("%s has MTU %d, want %d", what, attrs.MTU, mtu)
+	}
+	return nil
+}
+
+// CheckAddrs finds a wanted address that a device does not have, which is an
+// attach.ErrMismatch.
+func CheckAddrs(h *netlink.Handle, link netlink.Link, want []netip.Prefix) error {
+	list, err := netlinkdump.Complete(func() ([]netlink.Addr, error) { return h.AddrList(link, unix.AF_UNSPEC) })
+	if err != nil {
+		return fmt.Errorf("list addresses: %w", err)
+	}
+	for _, addr := range want {
+		same := func(a netlink.Addr) bool { return a.IPNet.String() == addr.String() }
+		if !slices.ContainsFunc(list, same) {
+			return Mismatch("address %s is gone", addr)
+		}
+	}
+	return nil
+}
+
+// CheckRoutes finds a route or rule that an interface does not have, which is an
+// attach.ErrMismatch.
+func CheckRoutes(h *netlink.Handle, link netlink.Link, spec attach.Spec) error {
+	if err := checkRoutes(h, link, routesOf(spec)); err != nil || len(spec.Rules) == 0 {
+		return err
+	}
+	list, err := netlinkdump.Complete(func() ([]netlink.Rule, error) { return h.RuleList(unix.AF_UNSPEC) })
+	if err != nil {
+		return fmt.Errorf("list rules: %w", err)
+	}
+	for _, rule := range spec.Rules {
+		same := func(r netlink.Rule) bool { return r.Table == rule.Table && prefixOf(r.Src) == rule.From }
+		if !slices.ContainsFunc(list, same) {
+			return Mismatch("rule from %s to table %d is gone", rule.From, rule.Table)
+		}
+	}
+	return nil
+}
+
+func checkRoutes(h *netlink.Handle, link netlink.Link, want []attach.Route) error {
+	of := &netlink.Route{LinkIndex: link.Attrs().Index} // table 0: all tables
+	list, err := netlinkdump.Complete(func() ([]netlink.Route, error) {
+		return h.RouteListFiltered(unix.AF_UNSPEC, of, netlink.RT_FILTER_OIF|netlink.RT_FILTER_TABLE)
+	})
+	if err != nil {
+		return fmt.Errorf("list routes: %w", err)
+	}
+	for _, route := range want {
+		same := func(r netlink.Route) bool {
+			return sameDst(r, route.Dst) && r.Gw.Equal(route.Gateway.AsSlice()) && r.Table == cmp.Or(route.Table, unix.RT_TABLE_MAIN)
+		}
+		if !slices.ContainsFunc(list, same) {
+			return Mismatch("%s is gone", words(route))
+		}
+	}
+	return nil
+}
+
+// sameDst reports whether a route leads to a prefix. A default route may have no
+// destination.
+func sameDst(r netlink.Route, dst netip.Prefix) bool {
+	if dst.Bits() == 0 {
+		return isDefault(r.Dst) && r.Family == familyOf(dst.Addr())
+	}
+	return prefixOf(r.Dst) == dst
+}
+
+// prefixOf converts a prefix of the netlink library, the zero value for none.
+func prefixOf(n *net.IPNet) netip.Prefix {
+	if n == nil {
+		return netip.Prefix{}
+	}
+	ip, _ := netip.AddrFromSlice(n.IP)
+	ones, _ := n.Mask.Size()
+	return netip.PrefixFrom(ip.Unmap(), ones)
+}
+
+func isDefault(dst *net.IPNet) bool {
+	if dst == nil {
+		return true
+	}
+	ones, _ := dst.Mask.Size()
+	return ones == 0
+}
+
+// CheckIPv6 compares the setting that turns IPv6 on or off, in the calling thread's
+// namespace. A difference is an attach.ErrMismatch. In a VPC the addresses are the
+// criterion, see CheckAddrs.
+func CheckIPv6(spec attach.Spec) error {
+	if spec.IPv6 == attach.IPv6Default {
+		return nil
+	}
+	want := map[bool]string{true: "1", false: "0"}[spec.IPv6 == attach.IPv6Off]
+	path, err := ofIPv6(spec.IfName, "disable_ipv6")
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) && want == "1" {
+		return nil
+	}
+	if err != nil {
+		return Mismatch("IPv6 of interface %s: %v", spec.IfName, err)
+	}
+	if got := strings.TrimSpace(string(text)); got != want {
+		return Mismatch("the setting disable_ipv6 of interface %s is %s, want %s", spec.IfName, got, want)
+	}
+	return nil
+}
+
+// Mismatch returns an attach.ErrMismatch with a text.
+func Mismatch(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", attach.ErrMismatch, fmt.Sprintf(format, args...))
+}
+
+// Gone returns an attach.ErrMismatch that is an attach.ErrGone too, with a text.
+func Gone(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", Mismatch(format, args...), attach.ErrGone)
+}
+
+// CheckCarrier returns why a device of the node, by the name that people know, can't carry
+// an interface with an MTU: it is down, or its own MTU is smaller.
+func CheckCarrier(device netlink.Link, name string, mtu int) error {
+	attrs := device.Attrs()
+	switch {
+	case attrs.Flags&net.FlagUp == 0:
+		return fmt.Errorf("device %s of the node is down; set it up (ip link set %s up)", name, name)
+	case mtu > attrs.MTU:
+		return fmt.Errorf("the network's MTU %d is larger than MTU %d of device %s; lower the one or raise the other", mtu, attrs.MTU, name)
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sriov
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/alioth-net/alioth/cnid/cni/drivers/podside"
+	"github.com/alioth-net/alioth/cnid/cni/drivers/sandbox"
+	"github.com/alioth-net/alioth/cnid/interfaces/attach"
+	"github.com/alioth-net/alioth/cnid/system/netns"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
+)
+
+// Check implements attach.Driver. It compares the interface in the pod, and the settings of
+// its VF. It tolerates what others added to the pod.
+func (d *Driver) Check(ctx context.Context, spec attach.Spec) (attach.Link, error) {
+	var link attach.Link
+	err := d.with(ctx, func(s *session) (err error) {
+		link, err = s.check(spec)
+		return err
+	})
+	if err != nil {
+		return attach.Link{}, fmt.Errorf("check %s of %s: %w", spec.IfName, spec.Description, err)
+	}
+	return link, nil
+}
+
+func (d *session) check(spec attach.Spec) (attach.Link, error) {
+	n, noted, err := d.notes.Get(spec.ContainerID, spec.IfName)
+	if err != nil {
+		return attach.Link{}, err
+	}
+	if !noted || n.PCI != spec.PCI {
+		return attach.Link{}, podside.Gone("device %s was not given to this sandbox, or was released", spec.PCI)
+	}
+	pod, err := netns.Open(spec.NetnsPath)
+	if errors.Is(err, netns.ErrGone) {
+		return attach.Link{}, d.missing(n, "network namespace "+spec.NetnsPath+" is gone")
+	}
+	if err != nil {
+		return attach.Link{}, err
+	}
+	defer func() { _ = pod.Close() }()
+	var id netns.ID
+	err = podside.Within(pod, func(h *rtnl.Socket) error {
+		if id, err = netns.Current(); err != nil {
+			return err
+		}
+		return d.checkIn(h.Handle, n, spec)
+	})
+	if err == nil {
+		err = d.checkSettings(n, spec)
+	}
+	if err != nil {
+		return attach.Link{}, err
+	}
+	return attach.Link{NetnsInode: id.Inode, NetnsCookie: id.Cookie}, nil
+}
+
+func (d *session) checkIn(h *netlink.Handle, n note, spec attach.Spec) error {
+	link, err := h.LinkByName(spec.IfName)
+	if podside.IsNotFound(err) {
+		return d.missing(n, "interface "+spec.IfName+" is gone")
+	}
+	if err != nil {
+		return fmt.Errorf("find %s: %w", spec.IfName, err)
+	}
+	if !n.is(link) {
+		return d.missing(n, "interface "+spec.IfName+" is not device "+n.PCI)
+	}
+	what, mtu := "interface "+spec.IfName, cmp.Or(spec.MTU, link.Attrs().MTU)
+	for _, check := range []func() error{
+		func() error { return podside.CheckDevice(what, link, spec.MAC, mtu) },
+		func() error { return podside.CheckAddrs(h, link, spec.Addrs) },
+		func() error { return podside.CheckRoutes(h, link, spec) },
+		func() error { return podside.CheckIPv6(spec) },
+	} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// is reports whether a device of the pod is the interface.
+func (n note) is(link netlink.Link) bool {
+	if n.Device == nil {
+		return n.standsIn(link)
+	}
+	return onPCI(link, n.PCI)
+}
+
+// checkSettings compares the settings of the VF.
+func (d *session) checkSettings(n note, spec attach.Spec) error {
+	f, err := d.sys.function(n.PCI)
+	if err != nil {
+		return podside.Mismatch("%v", err)
+	}
+	_, now, err := d.pf(f)
+	if err != nil {
+		return podside.Mismatch("%v", err)
+	}
+	if difference := compare(now, wanted(n.Saved, spec.MAC, spec.VF)); difference != "" {
+		return podside.Mismatch("device %s lacks the setting %s", n.PCI, difference)
+	}
+	return nil
+}
+
+// missing is the error for an interface that is not where it should be. If it is nowhere in
+// the pod, the error is an ErrGone.
+func (d *session) missing(n note, text string) error {
+	links, err := sandbox.LinksIn(d.host, n.Number)
+	if err != nil {
+		return err
+	}
+	for _, link := range links {
+		if n.is(link) {
+			return podside.Mismatch("%s, and has become %s, or its namespace has another path", text, link.Attrs().Name)
+		}
+	}
+	return podside.Gone("%s", text)
+}

@@ -1,0 +1,191 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/alioth-net/alioth/cnid/forward/netfilter/ruleset"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
+)
+
+// frontends are those of all Services.
+type frontends struct {
+	// claims are the Services that have a frontend, by its key.
+	claims map[frontendKey][]*servicePlan
+	// changed have to be decided anew.
+	changed map[frontendKey]bool
+	// list is never changed: another one takes its place.
+	list []*ruleset.Frontend
+}
+
+// frontendKey is the part of a packet's headers that selects its frontend.
+type frontendKey struct {
+	ip       netip.Addr
+	protocol uint8
+	port     uint16
+}
+
+func newFrontends() frontends {
+	return frontends{claims: map[frontendKey][]*servicePlan{}, changed: map[frontendKey]bool{}}
+}
+
+// put adds those of a Service (n = 1), or takes them out (-1).
+func (f *frontends) put(s *servicePlan, n int) {
+	for _, one := range s.frontends {
+		key := frontendKey{one.IP, one.Protocol, one.Port}
+		put(f.claims, key, s, n)
+		f.changed[key] = true
+	}
+}
+
+// settle brings the list up to date, and reports whether it changed.
+func (f *frontends) settle() (changed bool) {
+	if len(f.changed) == 0 {
+		return false
+	}
+	gone, come := map[*ruleset.Frontend]bool{}, []*ruleset.Frontend(nil)
+	for key := range f.changed {
+		asked := &ruleset.Frontend{IP: key.ip, Protocol: key.protocol, Port: key.port}
+		at, found := slices.BinarySearchFunc(f.list, asked, (*ruleset.Frontend).Compare)
+		now := f.winner(key, asked)
+		if found && now != nil && f.list[at].Equal(now) {
+			continue
+		}
+		if found {
+			gone[f.list[at]] = true
+		}
+		if now != nil {
+			come = append(come, now)
+		}
+	}
+	clear(f.changed)
+	if len(gone)+len(come) == 0 {
+		return false
+	}
+	slices.SortFunc(come, (*ruleset.Frontend).Compare)
+	f.list = merge(f.list, gone, come)
+	return true
+}
+
+// merge returns a sorted list without those that are gone and with those that come.
+func merge(list []*ruleset.Frontend, gone map[*ruleset.Frontend]bool, come []*ruleset.Frontend) []*ruleset.Frontend {
+	var all []*ruleset.Frontend
+	all = slices.Grow(all, len(list)-len(gone)+len(come))
+	for _, f := range list {
+		if gone[f] {
+			continue
+		}
+		for len(come) > 0 && come[0].Compare(f) < 0 {
+			all, come = append(all, come[0]), come[1:]
+		}
+		all = append(all, f)
+	}
+	return append(all, come...)
+}
+
+// winner is the frontend that the oldest Service has which claims a key, nil where there is
+// none.
+func (f *frontends) winner(key frontendKey, asked *ruleset.Frontend) *ruleset.Frontend {
+	claims := f.claims[key]
+	if len(claims) == 0 {
+		return nil
+	}
+	s := slices.MinFunc(claims, byAge)
+	at, _ := slices.BinarySearchFunc(s.frontends, asked, (*ruleset.Frontend).Compare)
+	return s.frontends[at]
+}
+
+// healthChecks are those of all Services.
+type healthChecks struct {
+	// byAge are the Services that have one, the oldest first.
+	byAge []*servicePlan
+	stale bool
+	// list is never changed: another one takes its place.
+	list []HealthCheck
+}
+
+func (h *healthChecks) put(s *servicePlan, n int) {
+	if s.health != nil {
+		h.byAge, h.stale = inOrder(h.byAge, s, n), true
+	}
+}
+
+// settle brings the list up to date, and reports whether it changed.
+func (h *healthChecks) settle() (changed bool) {
+	if !h.stale {
+		return false
+	}
+	h.stale = false
+	var list []HealthCheck
+	for _, s := range h.byAge {
+		list = append(list, *s.health)
+	}
+	if slices.Equal(h.list, list) {
+		return false
+	}
+	h.list = list
+	return true
+}
+
+// exposure is what the part of a VPC has of how its Services are reached from outside.
+type exposure struct {
+	// preserving counts the Services whose pods see the addresses of clients.
+	preserving int
+	// ports counts those of nodes that lead to its Services, where its egress may lead to
+	// nodes.
+	ports map[state.NodePort]int
+	// stale reports that counts have changed.
+	stale bool
+	// preserves and list are what they come to. list is never changed: another one takes
+	// its place.
+	preserves bool
+	list      []state.NodePort
+}
+
+func (e *exposure) put(s *servicePlan, n int) {
+	if s.preserves {
+		e.preserving += n
+	}
+	for _, port := range s.ports {
+		was := e.ports[port]
+		e.ports[port] = was + n
+		if was+n == 0 {
+			delete(e.ports, port)
+		}
+	}
+	e.stale = true
+}
+
+// settle brings them up to date, and reports whether any of them changed. Where as many
+// ports are counted as are listed, and each of these is, they are the same.
+func (e *exposure) settle() (changed bool) {
+	if !e.stale {
+		return false
+	}
+	e.stale = false
+	preserves := e.preserving > 0
+	same := len(e.ports) == len(e.list) && !slices.ContainsFunc(e.list, func(p state.NodePort) bool { return e.ports[p] == 0 })
+	if same && preserves == e.preserves {
+		return false
+	}
+	e.preserves = preserves
+	if !same {
+		e.list = slices.SortedFunc(maps.Keys(e.ports), compareNodePorts)
+	}
+	return true
+}
+
+func compareNodePorts(a, b state.NodePort) int {
+	family := 0
+	if a.Is4 != b.Is4 {
+		if family = 1; a.Is4 {
+			family = -1
+		}
+	}
+	return cmp.Or(cmp.Compare(a.VNI, b.VNI), cmp.Compare(a.Proto, b.Proto), cmp.Compare(a.Port, b.Port), family)
+}

@@ -1,0 +1,263 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/cnid/forward/netfilter/ruleset"
+	"github.com/alioth-net/alioth/ebpf/datapath/state"
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/external"
+	"github.com/alioth-net/alioth/store/services"
+)
+
+// places are where what comes from outside leads on this node, and whether it leads to
+// other nodes.
+type places struct {
+	// live are the addresses at which the node reaches what is here: pods under their
+	// shadows, and pods on its network under its own addresses.
+	live map[vpcAddress]netip.Addr
+	// relays reports that this node has an address in the default VPC, from which it
+	// sends on to other nodes.
+	relays bool
+}
+
+// placesHere finds them from what VPCs have here.
+func placesHere(tx store.ReadTx, in Input, vpcs map[string]*vpcPlan) places {
+	p := places{live: map[vpcAddress]netip.Addr{}}
+	for _, v := range vpcs {
+		for _, rec := range v.here.live {
+			for _, prefix := range rec.Addrs {
+				if shadow := shadowOf(rec, prefix.Addr()); shadow.IsValid() {
+					p.live[vpcAddress{rec.VPC, prefix.Addr()}] = shadow
+				}
+			}
+		}
+	}
+	if home := vpcs[in.DefaultVPC]; home != nil {
+		p.relays = len(home.here.node.Addrs) > 0
+	}
+	if self := store.GetNode(tx, in.Node); self != nil {
+		for _, own := range self.Addresses {
+			p.live[vpcAddress{in.DefaultVPC, own}] = own
+		}
+	}
+	return p
+}
+
+// frontendBuilder plans what leads from outside to the backends of a Service. It finds
+// backends here by Address objects and the journal, and those of other nodes by the node
+// that slices name.
+type frontendBuilder struct {
+	tx     store.ReadTx
+	in     Input
+	places places
+	// nodes are the addresses of other nodes in the default VPC, by name and family
+	// (IPv4 first), in which they take what is sent on.
+	nodes map[string][2]netip.Addr
+	// nodeIPs are all addresses of nodes, once they have been asked for.
+	nodeIPs map[netip.Addr]bool
+}
+
+func newFrontendBuilder(tx store.ReadTx, in Input, p places) frontendBuilder {
+	return frontendBuilder{tx: tx, in: in, places: p, nodes: map[string][2]netip.Addr{}}
+}
+
+// externalAddresses are those of a Service that are not the node's: claimed for it as a
+// load balancer, and granted to its tenant. An address that leads to nodes or inside of the
+// cluster is left out, also where an object claims it.
+func externalAddresses(tx store.ReadTx, v *services.Verdict) []netip.Addr {
+	if !v.ExternalLoadBalancer {
+		return v.ExternalIPs
+	}
+	var claimed []netip.Addr
+	for _, address := range external.AddressesByService(tx, v.ServiceUID) {
+		if !address.Deleting {
+			claimed = append(claimed, address.IP)
+		}
+	}
+	return append(claimed, v.ExternalIPs...)
+}
+
+// expose plans how clients outside reach a Service of a VPC, for the families that it has
+// addresses of.
+func (b *frontendBuilder) expose(s *servicePlan, vpc *store.VPC, v *services.Verdict) {
+	s.preserves = v.ExternalNodeLocal
+	if v.HealthCheckNodePort != 0 {
+		check := b.healthCheck(v)
+		s.health = &check
+	}
+	for _, port := range v.Ports {
+		if proto := protocol(port.Protocol); proto != 0 {
+			for _, vip := range v.ClusterIPs {
+				b.port(s, vpc, v, port, proto, vip.Is4())
+			}
+		}
+	}
+	// Of two that have one address, protocol and port the first counts.
+	slices.SortStableFunc(s.frontends, (*ruleset.Frontend).Compare)
+	s.frontends = slices.CompactFunc(s.frontends, func(a, b *ruleset.Frontend) bool { return a.Compare(b) == 0 })
+}
+
+// port adds one port of a Service for one family: at the node's addresses, and at
+// those that lead to all nodes.
+func (b *frontendBuilder) port(s *servicePlan, vpc *store.VPC, v *services.Verdict, port store.ServicePort, proto uint8, is4 bool) {
+	frontend := b.frontend(vpc, v, port, proto, is4)
+	if port.NodePort != 0 {
+		node := frontend
+		s.frontends = append(s.frontends, &node)
+		if vpc.EgressMasquerade && vpc.Name != b.in.DefaultVPC { // pods of the default VPC reach nodes anyhow
+			s.ports = append(s.ports, state.NodePort{VNI: vpc.VNI, Proto: proto, Port: port.NodePort, Is4: is4})
+		}
+	}
+	frontend.Port, frontend.Sources = port.Port, v.SourceRanges
+	for _, ip := range externalAddresses(b.tx, v) {
+		if ip.Is4() != is4 || b.isInside(ip) {
+			continue
+		}
+		external := frontend
+		external.IP = ip
+		s.frontends = append(s.frontends, &external)
+	}
+}
+
+// isInside reports whether an address is one of a node or of the cluster's own ranges.
+func (b *frontendBuilder) isInside(ip netip.Addr) bool {
+	if b.nodeIPs == nil {
+		b.nodeIPs = map[netip.Addr]bool{}
+		for _, own := range addressesOf(store.ListNodes(b.tx)...) {
+			b.nodeIPs[own] = true
+		}
+	}
+	ranges := append(slices.Clone(b.in.Shadows), b.in.ServiceRanges...)
+	if home := store.GetVPC(b.tx, b.in.DefaultVPC); home != nil {
+		ranges = append(ranges, home.Prefixes...)
+	}
+	return b.nodeIPs[ip] || slices.ContainsFunc(ranges, func(p netip.Prefix) bool { return p.Contains(ip) })
+}
+
+// healthCheck counts the backends of a Service here, by the first of its families.
+func (b *frontendBuilder) healthCheck(v *services.Verdict) HealthCheck {
+	ready := map[netip.Addr]bool{}
+	if len(v.ClusterIPs) == 0 {
+		return HealthCheck{ServiceRef{v.Namespace, v.Service}, v.HealthCheckNodePort, 0}
+	}
+	for _, port := range v.Ports {
+		spread := v.Spread(b.tx, b.in.Node, port, v.ClusterIPs[0].Is4())
+		for _, backend := range spread.Here {
+			if spread.Ready {
+				ready[backend.Addr()] = true
+			}
+		}
+	}
+	return HealthCheck{ServiceRef{v.Namespace, v.Service}, v.HealthCheckNodePort, len(ready)}
+}
+
+func (b *frontendBuilder) frontend(vpc *store.VPC, v *services.Verdict, port store.ServicePort, proto uint8, is4 bool) ruleset.Frontend {
+	spread := v.Spread(b.tx, b.in.Node, port, is4)
+	frontend := ruleset.Frontend{
+		Protocol: proto, IP: all6.Addr(), Port: port.NodePort, Affinity: v.Affinity, Local: v.ExternalNodeLocal,
+		Here: atMost(b.reached(vpc.Name, proto, spread.Here)), All: b.reached(vpc.Name, proto, spread.Also),
+	}
+	if is4 {
+		frontend.IP = all4.Addr()
+	}
+	if v.Affinity > 0 {
+		frontend.VNI = vpc.VNI
+	}
+	if frontend.Local {
+		frontend.Hidden = b.hidden(vpc, is4)
+	}
+	if port.NodePort == 0 {
+		spread.Elsewhere = nil // other nodes take nothing for it
+	}
+	if frontend.Local && len(spread.Elsewhere) > 0 {
+		frontend.Own = atMost(b.elsewhere(frontend.All, spread, port.NodePort, func(node string) netip.Addr { return b.openly(node, is4) }))
+	}
+	frontend.All = atMost(b.elsewhere(frontend.All, spread, port.NodePort, func(node string) netip.Addr { return b.ofNode(node, is4) }))
+	return frontend
+}
+
+// elsewhere adds to places those of other nodes, which have the addresses that at returns.
+func (b *frontendBuilder) elsewhere(places []netip.AddrPort, spread services.Spread, port uint16, at func(node string) netip.Addr) []netip.AddrPort {
+	places = slices.Clone(places)
+	for _, name := range slices.Sorted(maps.Keys(spread.Elsewhere)) {
+		if ip := at(name); ip.IsValid() {
+			places = append(places, slices.Repeat([]netip.AddrPort{netip.AddrPortFrom(ip, port)}, spread.Elsewhere[name])...)
+		}
+	}
+	return places
+}
+
+// hidden are the addresses of a family that pods of a VPC can't answer when they are
+// asked by one from outside: they lead somewhere else.
+func (b *frontendBuilder) hidden(vpc *store.VPC, is4 bool) []netip.Prefix {
+	list := append(slices.Clone(vpc.Prefixes), linkLocal...)
+	if home := store.GetVPC(b.tx, b.in.DefaultVPC); home != nil {
+		list = append(list, home.Prefixes...)
+	}
+	list = append(append(list, b.in.Shadows...), b.in.ServiceRanges...)
+	list = slices.DeleteFunc(list, func(p netip.Prefix) bool { return p.Addr().Is4() != is4 })
+	slices.SortFunc(list, netip.Prefix.Compare)
+	return slices.Compact(list)
+}
+
+func atMost(list []netip.AddrPort) []netip.AddrPort {
+	return list[:min(len(list), state.MaxBackends)]
+}
+
+// reached are the places of backends on this node: pods by their shadows, those on its
+// network by its own address. A pod that is not attached has none, and the port of the
+// tunnel has none, because only nodes may send to it.
+func (b *frontendBuilder) reached(vpc string, proto uint8, backends []netip.AddrPort) []netip.AddrPort {
+	var list []netip.AddrPort
+	for _, backend := range backends {
+		at, ok := b.places.live[vpcAddress{vpc, backend.Addr()}]
+		tunnel := at == backend.Addr() && proto == unix.IPPROTO_UDP && backend.Port() == b.in.TunnelPort
+		if ok && !tunnel {
+			list = append(list, netip.AddrPortFrom(at, backend.Port()))
+		}
+	}
+	return list
+}
+
+// openly is the address of another node on the nodes' own network, at which it sees who
+// asks; where it has none of the family, the one in the default VPC.
+func (b *frontendBuilder) openly(name string, is4 bool) netip.Addr {
+	if row := store.GetNode(b.tx, name); row != nil {
+		for _, ip := range row.Addresses {
+			if ip.Is4() == is4 {
+				return ip
+			}
+		}
+	}
+	return b.ofNode(name, is4)
+}
+
+// ofNode is the address of another node in the default VPC, or the zero value.
+func (b *frontendBuilder) ofNode(name string, is4 bool) netip.Addr {
+	if !b.places.relays {
+		return netip.Addr{}
+	}
+	addrs, known := b.nodes[name]
+	if !known {
+		for _, own := range OwnAddresses(b.tx, name, b.in.DefaultVPC) {
+			addrs[familyIndex(own.IP.Is4())] = own.IP
+		}
+		b.nodes[name] = addrs
+	}
+	return addrs[familyIndex(is4)]
+}
+
+func familyIndex(is4 bool) int {
+	if is4 {
+		return 0
+	}
+	return 1
+}

@@ -1,0 +1,99 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/alioth-net/alioth/cnid/forward/netdev"
+	"github.com/alioth-net/alioth/cnid/forward/plan"
+	"github.com/alioth-net/alioth/cnid/interfaces/journal"
+	"github.com/alioth-net/alioth/store"
+)
+
+// newTestLoop has no Node row, so that its passes fail before they touch the
+// kernel.
+func newTestLoop(t *testing.T, synced func() (bool, <-chan struct{})) (*Loop, *Progress) {
+	t.Helper()
+	s, err := store.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	host, err := netdev.New(filepath.Join(t.TempDir(), "sysctls.json"), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(host.Close)
+	metrics, progress := NewMetrics(prometheus.NewRegistry()), &Progress{}
+	none := func() []journal.Record { return nil }
+	return New(Config{
+		Plan: plan.Config{Node: "node1"}, Store: s, Kernel: NewKernel(KernelConfig{Host: host, Metrics: metrics, Log: log}), Progress: progress,
+		Observer: &noting{}, Metrics: metrics, Log: log, Every: time.Minute, Synced: synced,
+		Adopt:   func(context.Context) (int, error) { return 0, nil },
+		Records: none, Removed: none, VPCs: func() []string { return nil }, Reserved: func() []netip.Addr { return nil },
+	}), progress
+}
+
+// running runs a loop until the test ends.
+func running(t *testing.T, l *Loop) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		l.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-stopped
+	})
+}
+
+func TestWhoWaitsForAPassIsToldWhyItFails(t *testing.T) {
+	l, p := newTestLoop(t, func() (bool, <-chan struct{}) { return true, nil })
+	_, passed := p.PodMTU()
+	running(t, l)
+	<-passed
+	if p.Problem() == "" {
+		t.Error("a pass that failed is no problem")
+	}
+	waiting, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := p.Programmed(waiting); !errors.Is(err, errNoUnderlay) {
+		t.Errorf("Programmed: %v, want %v in it", err, errNoUnderlay)
+	}
+}
+
+func TestNothingIsProgrammedBeforeTheNodesPartOfTheAPIWasRead(t *testing.T) {
+	changed := make(chan struct{})
+	asked := make(chan struct{}, 1)
+	l, p := newTestLoop(t, func() (bool, <-chan struct{}) {
+		select {
+		case asked <- struct{}{}:
+		default:
+		}
+		return false, changed
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		l.Run(ctx)
+	}()
+	<-asked
+	cancel()
+	<-ended
+	if mtu, _ := p.PodMTU(); p.Problem() != "" || mtu != 0 {
+		t.Errorf("a pass was made: MTU %d, problem %q", mtu, p.Problem())
+	}
+}

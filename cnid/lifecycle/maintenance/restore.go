@@ -1,0 +1,110 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package maintenance
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/alioth-net/alioth/cnid/forward/finding"
+	"github.com/alioth-net/alioth/cnid/interfaces/journal"
+)
+
+// RestorerConfig is what a Restorer works with. All fields are required.
+type RestorerConfig struct {
+	// Restore is that of attachment.Manager.
+	Restore func(ctx context.Context, key journal.Key) (bool, error)
+	// Notify is called for a pod whose interface was restored or, with a cause, could
+	// not be.
+	Notify func(pod journal.Pod, cause error)
+	// Repaired counts a repair of a kind.
+	Repaired func(kind string)
+	// Records are those of the journal.
+	Records func() []journal.Record
+	// Every is the interval at which interfaces without an end on the node are looked for.
+	// Neither a pass nor a message of the kernel reports that one is missing. Look shortens it.
+	Every time.Duration
+	Log   *slog.Logger
+}
+
+// Restorer restores pods' interfaces that another program deleted: those that a pass
+// misses, and at intervals and on request those that no pass looks for. It waits for passes, and so it
+// works beside them.
+type Restorer struct {
+	cfg RestorerConfig
+	// todo has at most one element: all that the last pass missed.
+	todo chan []journal.Record
+	// look has at most one element.
+	look chan struct{}
+	// failed are the attachments of which it was notified that they can't be restored,
+	// by Seq.
+	failed map[uint64]bool
+}
+
+// NewRestorer returns a Restorer that has restored nothing.
+func NewRestorer(cfg RestorerConfig) *Restorer {
+	return &Restorer{cfg: cfg, todo: make(chan []journal.Record, 1), look: make(chan struct{}, 1), failed: map[uint64]bool{}}
+}
+
+// Missing requests to restore attachments whose device is gone. It does not block: what
+// has to wait is missing in the next pass as well.
+func (r *Restorer) Missing(list []journal.Record) {
+	select {
+	case r.todo <- list:
+	default:
+	}
+}
+
+// Look requests to look for interfaces without an end on the node. It does not block.
+func (r *Restorer) Look() {
+	select {
+	case r.look <- struct{}{}:
+	default:
+	}
+}
+
+// Run restores until ctx ends.
+func (r *Restorer) Run(ctx context.Context) {
+	ticker := time.NewTicker(r.cfg.Every)
+	defer ticker.Stop()
+	for {
+		var list []journal.Record
+		select {
+		case <-ctx.Done():
+			return
+		case list = <-r.todo:
+		case <-ticker.C:
+			list = hostless(r.cfg.Records())
+		case <-r.look:
+			list = hostless(r.cfg.Records())
+		}
+		for _, rec := range list {
+			r.restore(ctx, rec)
+		}
+	}
+}
+
+// hostless returns the finished attachments that have no end on the node.
+func hostless(records []journal.Record) []journal.Record {
+	return slices.DeleteFunc(slices.Clone(records), func(rec journal.Record) bool {
+		return rec.HostIfName != "" || rec.Phase != journal.PhaseDone
+	})
+}
+
+func (r *Restorer) restore(ctx context.Context, rec journal.Record) {
+	deleted, err := r.cfg.Restore(ctx, rec.Key)
+	switch {
+	case ctx.Err() != nil || !deleted && err == nil:
+	case err == nil:
+		delete(r.failed, rec.Seq)
+		r.cfg.Repaired(finding.RepairInterface)
+		r.cfg.Notify(rec.Pod, nil)
+	case !r.failed[rec.Seq]: // the next passes find it again
+		r.failed[rec.Seq] = true
+		r.cfg.Log.Warn("can't make a pod's interface anew; delete the pod", "pod", rec.Pod.String(), "containerID", rec.ContainerID, "error", err)
+		r.cfg.Notify(rec.Pod, err)
+	}
+}
