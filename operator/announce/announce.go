@@ -1,11 +1,11 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package announce has all that the operator tells people by events: the events for changes of
-// objects' conditions, so that `kubectl describe` and `kubectl events` show when they changed,
-// the bounds of all events, the memory of those that are written once, and the events about
-// rejected data of nodes. Of objects that the store leaves out it tells in events and in
-// conditions. The controllers of pods and nodes write their own events.
+// Package announce writes the operator's events. An event for each change of a condition lets
+// `kubectl describe` and `kubectl events` show when it changed; the controllers of pods and nodes
+// write their own. Distrust reports rejected data of nodes. The recorders bound the length and
+// the number of all events, and a Board makes each refusal one event. Objects that the store
+// leaves out get an event, and a condition if their kind has one.
 package announce
 
 import (

@@ -26,16 +26,16 @@ type size struct{ files, lines int }
 // largest is the size that a package may have.
 var largest = size{files: 15, lines: 2500}
 
-// larger are the packages that may be larger, and how large: by lines in hundreds. A package
-// that fits has no row.
+// larger has the packages above these limits, with a limit of their own, the lines rounded up to
+// hundreds. A package that fits has no row.
 var larger = map[string]size{
 	// One package is one version of the API, by the convention of Kubernetes.
 	"api/v1alpha1": {15, 3000},
-	// One kernel interface each, whose parts need each other.
+	// Each of these packages covers one interface of the kernel.
 	"cnid/forward/netfilter": {15, 2700},
 	"cnid/nmstate/kernel":    {15, 3700},
 	"cnid/nmstate/snapshot":  {15, 3300},
-	// One decision each, of parts that declare what they depend on.
+	// Each of these packages makes one decision of many parts.
 	"cnid/nmstate/target": {15, 3300},
 	"cnid/forward/plan":   {15, 3400},
 }
@@ -43,7 +43,7 @@ var larger = map[string]size{
 // smallest is the number of lines from which on a package with one importer needs no reason.
 const smallest = 100
 
-// ownReason is what the doc comment of a smaller one has, before the reason.
+// ownReason is the phrase before the reason in the doc comment of a smaller package.
 const ownReason = "package of its own"
 
 // source is a package of the module.
@@ -122,7 +122,8 @@ func (s *source) add(file *ast.File, lines int) {
 	}
 }
 
-// tooLarge returns what is wrong with the sizes of packages.
+// tooLarge returns a message for each package above its limit, and for each exception without
+// need.
 func tooLarge(packages map[string]*source, may map[string]size) (wrong []string) {
 	for folder, s := range packages {
 		limit := largest
@@ -144,7 +145,7 @@ func tooLarge(packages map[string]*source, may map[string]size) (wrong []string)
 	return wrong
 }
 
-// tooSmall returns the packages that belong into their only importer.
+// tooSmall returns a message for each package that belongs into its only importer.
 func tooSmall(packages map[string]*source) (wrong []string) {
 	for folder, s := range packages {
 		if s.files == 0 || s.lines >= smallest || s.program || len(s.importers) != 1 || strings.Contains(strings.Join(strings.Fields(s.doc), " "), ownReason) {

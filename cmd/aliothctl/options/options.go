@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package options has the options that several commands of aliothctl share, and the clients of
-// the API server that they lead to.
+// Package options has the options that several commands of aliothctl share, and makes clients of
+// the API server from them.
 package options
 
 import (
