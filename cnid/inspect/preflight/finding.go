@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package preflight judges whether Alioth can be installed on a cluster or a node. It is
-// pure: package inspect collects the facts of a node, and package survey the facts of a
+// pure: package nodefacts collects the facts of a node, and package survey the facts of a
 // cluster.
 package preflight
 
