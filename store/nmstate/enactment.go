@@ -9,7 +9,6 @@ import (
 
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/memory"
-	"github.com/alioth-net/alioth/store/nmstate/policy"
 )
 
 // Phase is the condition of an enactment that is true.
@@ -65,7 +64,7 @@ type Enactment struct {
 	Name string
 	// Node and Policy are what it is about, and PolicyUID the UID of the policy.
 	Node      string
-	Policy    policy.Reference
+	Policy    Reference
 	PolicyUID string
 	// PolicyGeneration is the generation of the policy that Desired, Captured, Phase,
 	// Reason and Message are about.
@@ -128,7 +127,7 @@ func EnactmentsOnNode(tx store.ReadTx, node string) []*Enactment {
 }
 
 // EnactmentsOf returns the enactments of a policy, by node.
-func EnactmentsOf(tx store.ReadTx, ref policy.Reference) []*Enactment {
+func EnactmentsOf(tx store.ReadTx, ref Reference) []*Enactment {
 	return enactments.List(tx, byPolicy, memory.TextKey(ref.Kind, ref.Name))
 }
 
