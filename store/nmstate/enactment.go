@@ -97,19 +97,15 @@ type Enactment struct {
 	Invalid string
 }
 
-// byPolicy lists enactments by the kind and name of their policy, byNode by their node.
-const (
-	byPolicy = "policy"
-	byNode   = "node"
-)
+// byNode lists enactments by their node.
+const byNode = "node"
 
 var enactments = memory.Define(memory.Table[Enactment]{
 	Name: "nodenetworkenactment",
 	Key:  func(e *Enactment) []byte { return memory.TextKey(e.Name) },
 	Meta: func(e *Enactment) *store.Meta { return &e.Meta },
 	Indexes: map[string]func(*Enactment) []byte{
-		byNode:   func(e *Enactment) []byte { return memory.TextKey(e.Node, e.Name) },
-		byPolicy: func(e *Enactment) []byte { return memory.TextKey(e.Policy.Kind, e.Policy.Name, e.Name) },
+		byNode: func(e *Enactment) []byte { return memory.TextKey(e.Node, e.Name) },
 	},
 })
 
@@ -124,11 +120,6 @@ func Enactments(tx store.ReadTx) iter.Seq[*Enactment] { return enactments.All(tx
 // EnactmentsOnNode returns the enactments of a node, by name.
 func EnactmentsOnNode(tx store.ReadTx, node string) []*Enactment {
 	return enactments.List(tx, byNode, memory.TextKey(node))
-}
-
-// EnactmentsOf returns the enactments of a policy, by node.
-func EnactmentsOf(tx store.ReadTx, ref Reference) []*Enactment {
-	return enactments.List(tx, byPolicy, memory.TextKey(ref.Kind, ref.Name))
 }
 
 // PutEnactment inserts or replaces an enactment.
