@@ -35,7 +35,7 @@ import (
 	"github.com/alioth-net/alioth/store/multinet"
 )
 
-// Config is the daemon's command line.
+// Config is the daemon's command line, and what its program hands in.
 type Config struct {
 	// NodeName is the name of this node's Node object.
 	NodeName string
@@ -127,6 +127,9 @@ type Config struct {
 	// ProxyHealthAddr is where load balancers outside the cluster check whether the node
 	// serves Services, as they check kube-proxy; "" serves nothing.
 	ProxyHealthAddr string
+	// Guard authorizes readers of the metrics. Without it the daemon serves no metrics at
+	// MetricsAddr.
+	Guard Guard `json:"-"`
 }
 
 // Processes that see the files of the node (Config.DelegationHost).

@@ -19,7 +19,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/alioth-net/alioth/cnid/cluster/report"
-	"github.com/alioth-net/alioth/store/kube/guard"
 )
 
 // serveHTTP serves health and metrics until ctx ends. Metrics name VPCs, and every pod on the
@@ -31,7 +30,7 @@ func (d *daemon) serveHTTP(ctx context.Context) error {
 	health.HandleFunc("/readyz", d.readyz)
 	for address, serve := range map[string]func(string) error{
 		d.cfg.HealthAddr:  func(addr string) error { return listenAndServe(ctx, addr, health, nil, d.log) },
-		d.cfg.MetricsAddr: func(addr string) error { return serveGuarded(ctx, addr, d.api, d.metrics(), d.log) },
+		d.cfg.MetricsAddr: func(addr string) error { return d.serveMetrics(ctx, addr) },
 	} {
 		if address != "" {
 			group.Go(func() error { return serve(address) })
@@ -53,21 +52,23 @@ func (n *node) metrics() http.Handler {
 	return mux
 }
 
-// serveGuarded serves a handler with TLS to clients that the API server authorizes, until
-// ctx ends.
-func serveGuarded(ctx context.Context, addr string, api *rest.Config, handler http.Handler, log *slog.Logger) error {
-	if api == nil {
+// Guard limits an HTTP server to users that may use it.
+type Guard interface {
+	// Protect returns a handler that lets only these users through to next, and the
+	// configuration of TLS for the server of a component.
+	Protect(api *rest.Config, component string, next http.Handler, log *slog.Logger) (http.Handler, *tls.Config, error)
+}
+
+// serveMetrics serves metrics with TLS to clients that the API server authorizes, until ctx ends.
+func (d *daemon) serveMetrics(ctx context.Context, addr string) error {
+	if d.api == nil || d.cfg.Guard == nil {
 		return fmt.Errorf("serve metrics on %s: there is no API server to ask who may read them", addr)
 	}
-	guarded, err := guard.New(api, handler, log)
+	guarded, certificate, err := d.cfg.Guard.Protect(d.api, report.Component, d.metrics(), d.log)
 	if err != nil {
 		return fmt.Errorf("serve metrics: %w", err)
 	}
-	certificate, err := guard.SelfSigned(report.Component)
-	if err != nil {
-		return fmt.Errorf("serve metrics: %w", err)
-	}
-	return listenAndServe(ctx, addr, guarded, certificate, log)
+	return listenAndServe(ctx, addr, guarded, certificate, d.log)
 }
 
 // readyz reports whether pods can be attached. A missing API server does not make

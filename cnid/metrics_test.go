@@ -26,6 +26,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/alioth-net/alioth/cmd/process/guard"
 	"github.com/alioth-net/alioth/cnid/forward/reconcile"
 	"github.com/alioth-net/alioth/test/api/apiserver"
 	"github.com/alioth-net/alioth/test/api/chart"
@@ -113,7 +114,7 @@ func TestMetricsAreForThoseWhoMayOnLoopbackToo(t *testing.T) {
 	n := &node{registry: prometheus.NewRegistry(), log: slog.New(slog.DiscardHandler)}
 	reconcile.NewMetrics(n.registry)
 	addr := freeAddr(t)
-	n.cfg.MetricsAddr = addr
+	n.cfg.MetricsAddr, n.cfg.Guard = addr, guard.Reviews{}
 	go func() {
 		if err := (&daemon{node: n, control: control{api: config}}).serveHTTP(t.Context()); err != nil {
 			t.Error(err)
@@ -128,8 +129,12 @@ func TestMetricsAreForThoseWhoMayOnLoopbackToo(t *testing.T) {
 			t.Errorf("%s: %d, want %d\n%.300s", c.who, status, c.want, body)
 		}
 	}
-	if err := serveGuarded(t.Context(), addr, nil, n.metrics(), n.log); err == nil {
+	if err := (&daemon{node: n}).serveMetrics(t.Context(), addr); err == nil {
 		t.Error("without an API server, metrics are served to everybody")
+	}
+	n.cfg.Guard = nil
+	if err := (&daemon{node: n, control: control{api: config}}).serveMetrics(t.Context(), addr); err == nil {
+		t.Error("without a guard, metrics are served to everybody")
 	}
 }
 

@@ -31,6 +31,8 @@ import (
 	"golang.org/x/sys/unix"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/alioth-net/alioth/cmd/process/garbage"
+	"github.com/alioth-net/alioth/cmd/process/guard"
 	"github.com/alioth-net/alioth/cnid/cni/cniapi"
 	"github.com/alioth-net/alioth/cnid/forward/finding"
 	"github.com/alioth-net/alioth/cnid/forward/plan"
@@ -159,6 +161,8 @@ func playDaemon() error {
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	ctrllog.SetLogger(logr.FromSlogHandler(log.Handler()))
+	garbage.SaveMemory()
+	s.Config.Guard = guard.Reviews{}
 	return Run(ctx, s.Config, log)
 }
 

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"os"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
@@ -24,7 +23,6 @@ import (
 	"github.com/alioth-net/alioth/cnid/lifecycle/install"
 	"github.com/alioth-net/alioth/cnid/lifecycle/maintenance"
 	"github.com/alioth-net/alioth/store/descriptor"
-	"github.com/alioth-net/alioth/store/heap"
 	"github.com/alioth-net/alioth/store/multinet"
 	"github.com/alioth-net/alioth/store/reflector"
 )
@@ -35,7 +33,6 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	if err := cfg.check(); err != nil {
 		return err
 	}
-	saveMemory()
 	config, err := apiConfig(cfg)
 	if err != nil {
 		return err
@@ -111,18 +108,6 @@ func (d *daemon) apiModule(sources *subscriptions.Sources, roll *rollcall.RollCa
 				reporter.NetworkAvailable(ctx)
 			}
 		}},
-	}
-}
-
-// garbagePercent and leastGarbage, in bytes, are how much garbage there may be. The daemon's
-// memory is the node's and so the pods', and it has little to do most of the time, so it
-// rather collects often (docs/design/062).
-const garbagePercent, leastGarbage = 15, 8 << 20
-
-// saveMemory limits garbage, unless the environment has another value.
-func saveMemory() {
-	if os.Getenv("GOGC") == "" {
-		heap.LimitGarbage(garbagePercent, leastGarbage)
 	}
 }
 

@@ -29,7 +29,7 @@ import (
 	"github.com/alioth-net/alioth/store/multinet"
 )
 
-// Config is the configuration of an operator, from its command line.
+// Config is the configuration of an operator: its command line, and what its program hands in.
 type Config struct {
 	// Kubeconfig is a kubeconfig file; "" inside a pod. APIServerHost and
 	// APIServerPort replace the values of the environment or the file, unless they
@@ -110,6 +110,11 @@ type Config struct {
 	// another address than a loopback one are served with TLS, only to users that
 	// the API server authenticates and authorizes.
 	HealthAddr, MetricsAddr string
+	// Guard authorizes readers of the metrics. Without it the operator serves metrics on
+	// loopback only.
+	Guard Guard
+	// Garbage limits the garbage of the process; nil for Go's default.
+	Garbage Garbage
 }
 
 // DefaultConfig returns the default configuration. The environment variable

@@ -141,7 +141,9 @@ func (p *process) term(ctx context.Context) error {
 	if len(missing) > 0 {
 		go p.endWithKinds(ctx, missing, env.available, cancel)
 	}
-	go collectGarbage(ctx, fed.WaitForSync)
+	if p.cfg.Garbage != nil {
+		go p.cfg.Garbage.Limit(ctx, fed.WaitForSync)
+	}
 	go fed.Fill(ctx)
 	p.state.set(fed, lock)
 	defer p.state.clear()

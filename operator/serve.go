@@ -20,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/alioth-net/alioth/operator/feed"
-	"github.com/alioth-net/alioth/store/kube/guard"
 )
 
 const headerTimeout = 5 * time.Second
@@ -67,7 +66,7 @@ func serve(ctx context.Context, cfg Config, config *rest.Config, m *metricSet, s
 	if cfg.MetricsAddr == "" {
 		return all.stop, nil
 	}
-	handler, secure, err := metricsHandler(cfg.MetricsAddr, config, m, log)
+	handler, secure, err := metricsHandler(cfg, config, m, log)
 	if err != nil {
 		return nil, err
 	}
@@ -123,19 +122,21 @@ func healthHandler(s *state) http.Handler {
 
 // metricsHandler serves /metrics; beyond the loopback device with TLS, and only to
 // authorized users.
-func metricsHandler(addr string, config *rest.Config, m *metricSet, log *slog.Logger) (http.Handler, *tls.Config, error) {
+func metricsHandler(cfg Config, config *rest.Config, m *metricSet, log *slog.Logger) (http.Handler, *tls.Config, error) {
 	mux := http.NewServeMux()
 	all := prometheus.Gatherers{m.registry, metrics.Registry}
 	mux.Handle("GET /metrics", promhttp.HandlerFor(all, promhttp.HandlerOpts{}))
-	if loopback(addr) {
+	if loopback(cfg.MetricsAddr) {
 		return mux, nil, nil
 	}
-	guarded, err := guard.New(config, mux, log)
+	if cfg.Guard == nil {
+		return nil, nil, fmt.Errorf("guard the metrics on %s: there is no guard", cfg.MetricsAddr)
+	}
+	guarded, certificate, err := cfg.Guard.Protect(config, "alioth-operator", mux, log)
 	if err != nil {
 		return nil, nil, fmt.Errorf("guard the metrics: %w", err)
 	}
-	certificate, err := guard.SelfSigned("alioth-operator")
-	return guarded, certificate, err
+	return guarded, certificate, nil
 }
 
 func loopback(addr string) bool {

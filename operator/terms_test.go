@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cmd/process/guard"
 	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/operatortest"
@@ -146,7 +147,13 @@ func TestMetricsBeyondLoopbackAskWhoAsks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler, secure, err := metricsHandler("0.0.0.0:9474", r.config, m, slog.New(slog.DiscardHandler))
+	cfg := testConfig()
+	cfg.MetricsAddr = "0.0.0.0:9474"
+	if _, _, err := metricsHandler(cfg, r.config, m, slog.New(slog.DiscardHandler)); err == nil {
+		t.Error("without a guard, metrics are served to everybody")
+	}
+	cfg.Guard = guard.Reviews{}
+	handler, secure, err := metricsHandler(cfg, r.config, m, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,8 @@ import (
 
 	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/api/version"
+	"github.com/alioth-net/alioth/cmd/process/garbage"
+	"github.com/alioth-net/alioth/cmd/process/guard"
 	"github.com/alioth-net/alioth/cnid"
 	"github.com/alioth-net/alioth/cnid/cni/delegate/host"
 	"github.com/alioth-net/alioth/cnid/forward/plan"
@@ -44,6 +46,7 @@ func newCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			garbage.SaveMemory()
 			return cnid.Run(cmd.Context(), cfg, log)
 		},
 	}
@@ -189,6 +192,7 @@ func (o *options) prepare() (cnid.Config, *slog.Logger, error) {
 	}
 	klog.SetSlogLogger(log)
 	cfg := o.Config
+	cfg.Guard = guard.Reviews{}
 	cfg.FromEnvironment()
 	if cfg.ServiceRanges, err = parseAll("--service-cidrs", o.serviceCIDRs, netip.ParsePrefix); err != nil {
 		return cfg, nil, err

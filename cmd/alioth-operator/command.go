@@ -17,6 +17,8 @@ import (
 	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/api/version"
+	"github.com/alioth-net/alioth/cmd/process/garbage"
+	"github.com/alioth-net/alioth/cmd/process/guard"
 	"github.com/alioth-net/alioth/operator"
 )
 
@@ -106,6 +108,7 @@ func (o *options) prepare() (operator.Config, *slog.Logger, error) {
 	klog.SetSlogLogger(log)
 	ctrllog.SetLogger(logr.FromSlogHandler(log.Handler()))
 	cfg := o.Config
+	cfg.Guard, cfg.Garbage = guard.Reviews{}, garbage.Filling{}
 	if cfg.ServiceCIDRs, err = prefixes("--service-cidrs", o.serviceCIDRs); err != nil {
 		return cfg, nil, err
 	}

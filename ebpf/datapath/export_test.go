@@ -4,8 +4,6 @@
 package datapath
 
 import (
-	"fmt"
-
 	"github.com/cilium/ebpf"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -33,13 +31,19 @@ const (
 
 // Filters returns all filters of ours in the current namespace.
 func Filters() (map[hook.Attachment]ebpf.ProgramID, error) {
-	handle, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	s, err := openSocket()
 	if err != nil {
-		return nil, fmt.Errorf("open netlink socket: %w", err)
+		return nil, err
 	}
-	defer handle.Close()
-	return (&filters{netlink: handle}).all()
+	defer s.Close()
+	return (&filters{netlink: s}).all()
 }
+
+// DumpAttempts limits how often Complete asks for one list.
+const DumpAttempts = dumpAttempts
+
+// Complete is complete for numbers.
+func Complete(dump func() ([]int, error)) ([]int, error) { return complete(dump) }
 
 // IsOnNode reports whether a program is on one device of a node.
 func IsOnNode(p hook.Program) bool { return places[p].node }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/alioth-net/alioth/ebpf/bpf"
 	"github.com/alioth-net/alioth/ebpf/datapath/hook"
-	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 )
 
 // Places of our filters on a device. The priority is the first, except on the device
@@ -51,7 +50,7 @@ var places = map[hook.Program]filterPlace{
 // RCU. On a netkit pair a program of the pair takes the place of from_pod, see
 // netkit.go.
 type filters struct {
-	netlink  *netlink.Handle
+	netlink  socket
 	vanished *vanished
 	programs map[hook.Program]attachable
 	log      *slog.Logger
@@ -88,9 +87,9 @@ func newFilters(objects *bpf.AliothObjects, log *slog.Logger) (*filters, error) 
 	if f.vanished, err = watchVanished(); err != nil {
 		return nil, err
 	}
-	if f.netlink, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
+	if f.netlink, err = openSocket(); err != nil {
 		f.vanished.close()
-		return nil, fmt.Errorf("open netlink socket: %w", err)
+		return nil, err
 	}
 	return f, nil
 }
@@ -285,7 +284,7 @@ func (f *filters) all() (map[hook.Attachment]ebpf.ProgramID, error) {
 
 // clsactDevices returns the indexes of the devices that can have filters of ours.
 func (f *filters) clsactDevices() ([]int, error) {
-	qdiscs, err := netlinkdump.Complete(func() ([]netlink.Qdisc, error) { return f.netlink.QdiscList(nil) })
+	qdiscs, err := f.netlink.QdiscList(nil)
 	if err != nil {
 		return nil, fmt.Errorf("list qdiscs: %w", err)
 	}
@@ -301,7 +300,7 @@ func (f *filters) clsactDevices() ([]int, error) {
 // list returns the filters on one side of a device; none if the device is gone.
 func (f *filters) list(ifindex int, side uint32) ([]netlink.Filter, error) {
 	device := &netlink.GenericLink{LinkAttrs: netlink.LinkAttrs{Index: ifindex}}
-	list, err := netlinkdump.Complete(func() ([]netlink.Filter, error) { return f.netlink.FilterList(device, side) })
+	list, err := f.netlink.FilterList(device, side)
 	if err != nil {
 		return nil, fmt.Errorf("list filters of device %d: %w", ifindex, err)
 	}
@@ -335,7 +334,7 @@ func ownProgram(f netlink.Filter, side uint32) (hook.Program, bool) {
 // remove removes our filters from every device of this namespace. A clsact qdisc is
 // removed with them unless it has filters of others.
 func (f *filters) remove() error {
-	all, err := netlinkdump.Complete(f.netlink.LinkList)
+	all, err := f.netlink.LinkList()
 	if err != nil {
 		return fmt.Errorf("list devices: %w", err)
 	}

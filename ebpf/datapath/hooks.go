@@ -11,8 +11,6 @@ import (
 	"slices"
 
 	"github.com/cilium/ebpf/link"
-	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/ebpf/datapath/hook"
 )
@@ -20,12 +18,12 @@ import (
 // ReadHooks finds where programs are attached, in the network namespace that it is
 // called in, without changing anything.
 func ReadHooks(pinDir string) (hook.Attached, error) {
-	handle, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	s, err := openSocket()
 	if err != nil {
-		return hook.Attached{}, fmt.Errorf("open netlink socket: %w", err)
+		return hook.Attached{}, err
 	}
-	defer handle.Close()
-	found, err := (&filters{netlink: handle}).all()
+	defer s.Close()
+	found, err := (&filters{netlink: s}).all()
 	if err != nil {
 		return hook.Attached{}, err
 	}

@@ -9,6 +9,8 @@ import (
 	"net/netip"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/alioth-net/alioth/ebpf/datapath/cached"
 	"github.com/alioth-net/alioth/ebpf/datapath/connections"
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
@@ -128,4 +130,13 @@ func (d *Datapath) try(ask func(*trial.Trial) (trial.Outcome, error)) (trial.Out
 		}
 	}
 	return ask(d.trial)
+}
+
+// MonotonicNow returns the time of the clock by which the programs date flows and events.
+func MonotonicNow() (time.Duration, error) {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		return 0, fmt.Errorf("read monotonic clock: %w", err)
+	}
+	return time.Duration(ts.Nano()), nil
 }

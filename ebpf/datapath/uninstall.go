@@ -13,7 +13,6 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/ebpf/bpf"
@@ -93,12 +92,12 @@ func removePins(dir, prefix string, before func(path string) error) error {
 // removeFilters removes the programs from all devices of the caller's network
 // namespace.
 func removeFilters() error {
-	handle, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	s, err := openSocket()
 	if err != nil {
-		return fmt.Errorf("open netlink socket: %w", err)
+		return err
 	}
-	defer handle.Close()
-	if err := (&filters{netlink: handle}).remove(); err != nil {
+	defer s.Close()
+	if err := (&filters{netlink: s}).remove(); err != nil {
 		return fmt.Errorf("take programs from interfaces: %w", err)
 	}
 	return nil

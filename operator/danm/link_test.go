@@ -16,7 +16,6 @@ import (
 	"github.com/alioth-net/alioth/store/kinds/outside"
 	"github.com/alioth-net/alioth/store/multinet"
 	"github.com/alioth-net/alioth/store/nmstate"
-	"github.com/alioth-net/alioth/store/nmstate/policy"
 )
 
 func reportOf(node string, failures ...multinet.LinkFailure) *multinet.LinkReport {
@@ -68,7 +67,7 @@ func TestANetworkShowsTheNodesThatLackItsLink(t *testing.T) {
 
 func bonds(reason, message string, interfaces ...any) *nmstate.Policy {
 	row := &nmstate.Policy{Meta: operatortest.Meta("policy", 0), Reason: reason, Message: message}
-	row.Spec.Reference = policy.Reference{Kind: "NodeNetworkConfigurationPolicy", Name: "bonds"}
+	row.Spec.Reference = nmstate.Reference{Kind: "NodeNetworkConfigurationPolicy", Name: "bonds"}
 	row.Spec.Desired = map[string]any{"interfaces": interfaces}
 	return row
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/cniconf"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/delegation"
@@ -111,7 +112,7 @@ type delegate struct {
 	network store.NetworkRef
 	// link is the link of the nodes that takes the place of the plugin's master, nil for
 	// none.
-	link *delegation.Link
+	link *cniconf.Link
 }
 
 // ofTenant reports whether a definition is in another namespace that has a tenant label, or

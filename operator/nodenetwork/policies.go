@@ -13,7 +13,6 @@ import (
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/nmstate"
-	"github.com/alioth-net/alioth/store/nmstate/policy"
 )
 
 // gather is how long changes of enactments wait for others: a pass looks at all nodes, and
@@ -24,7 +23,7 @@ const gather = 100 * time.Millisecond
 type Rollouts interface {
 	// Pass grants the slots of a policy and writes its status. It returns after how long time
 	// alone changes the result, 0 for never.
-	Pass(ctx context.Context, ref policy.Reference) (again time.Duration, err error)
+	Pass(ctx context.Context, ref nmstate.Reference) (again time.Duration, err error)
 }
 
 // Policies grants slots for the policies of one kind, and writes their status.
@@ -40,7 +39,7 @@ func RegisterPolicies(controllers feed.Controllers, f *feed.Feed, p *Policies) e
 
 // Reconcile implements reconcile.Reconciler.
 func (p *Policies) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	again, err := p.Rollouts.Pass(ctx, policy.Reference{Kind: p.Kind, Name: request.Name})
+	again, err := p.Rollouts.Pass(ctx, nmstate.Reference{Kind: p.Kind, Name: request.Name})
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("roll out %s %s: %w", p.Kind, request.Name, err)
 	}
@@ -73,7 +72,7 @@ func (p *Policies) living(tx store.ReadTx) []feed.Request {
 	return all
 }
 
-func (p *Policies) request(after time.Duration, ref policy.Reference) []feed.Request {
+func (p *Policies) request(after time.Duration, ref nmstate.Reference) []feed.Request {
 	if ref.Kind != p.Kind {
 		return nil
 	}

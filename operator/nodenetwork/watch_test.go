@@ -16,12 +16,11 @@ import (
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/nmstate"
-	"github.com/alioth-net/alioth/store/nmstate/policy"
 )
 
 func policyRow(kind, name string, change func(*nmstate.Policy)) *nmstate.Policy {
 	row := &nmstate.Policy{Meta: operatortest.Meta("uid-"+kind+"-"+name, 0)}
-	row.Spec.Reference = policy.Reference{Kind: kind, Name: name}
+	row.Spec.Reference = nmstate.Reference{Kind: kind, Name: name}
 	if change != nil {
 		change(row)
 	}
@@ -31,7 +30,7 @@ func policyRow(kind, name string, change func(*nmstate.Policy)) *nmstate.Policy 
 func enactmentRow(node, name string, phase nmstate.Phase) *nmstate.Enactment {
 	row := &nmstate.Enactment{
 		Name: v1beta1.EnactmentName(node, nmstatev1.NodeNetworkConfigurationPolicyKind, name), Node: node, Phase: phase,
-		Policy: policy.Reference{Kind: nmstatev1.NodeNetworkConfigurationPolicyKind, Name: name},
+		Policy: nmstate.Reference{Kind: nmstatev1.NodeNetworkConfigurationPolicyKind, Name: name},
 	}
 	row.Meta = operatortest.Meta("uid-"+row.Name, 0)
 	return row

@@ -18,6 +18,7 @@ import (
 	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store/kinds/nmstateapi"
+	"github.com/alioth-net/alioth/store/nmstate"
 	"github.com/alioth-net/alioth/store/nmstate/policy"
 )
 
@@ -90,7 +91,7 @@ func summarize(names []string) string {
 // servedNodes returns the names of the nodes that the daemons are meant for.
 func servedNodes(nodes []corev1.Node, set *appsv1.DaemonSet) []string {
 	template := &set.Spec.Template.Spec
-	meant := policy.Policy{Selector: maps.Clone(template.NodeSelector), IgnoreTaints: true}
+	meant := nmstate.PolicySpec{Selector: maps.Clone(template.NodeSelector), IgnoreTaints: true}
 	delete(meant.Selector, retiredSelector)
 	if template.Affinity != nil {
 		meant.Affinity = nmstateapi.NodeAffinity(template.Affinity.NodeAffinity)

@@ -7,14 +7,15 @@
 //
 // The authors of configurations are not trusted: a plugin runs as root on the node. So
 // each type of plugin and of IPAM plugin has to be in a list of an administrator
-// (Allowed), also where a plugin would run a further one. A text that two parsers could
-// read differently, with a key twice or in another case, is refused.
+// (Allowed), also where a plugin would run a further one. Package api/cniconf reads the texts.
 package delegation
 
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
+	"github.com/alioth-net/alioth/api/cniconf"
 	"github.com/alioth-net/alioth/api/ipamconf"
 )
 
@@ -24,7 +25,7 @@ type Request struct {
 	// "NetworkAttachmentDefinition customer-a/storage, spec.config".
 	Where string
 	// Text is a configuration or a list of configurations in JSON (CNI 1.1, section
-	// "Network configuration format"), of at most MaxText bytes.
+	// "Network configuration format"), of at most cniconf.MaxText bytes.
 	Text []byte
 	// Name is the name of the network where Text has none.
 	Name string
@@ -61,13 +62,13 @@ type IPAM struct {
 
 // Config is a complete list of configurations.
 type Config struct {
-	// Name is that of the network, CNIVersion one of Versions.
+	// Name is that of the network, CNIVersion one of cniconf.Versions.
 	Name, CNIVersion string
 	// Types are those of the plugins, in their order.
 	Types []string
 	// Link is the link that takes the place of the first plugin's master on the nodes
-	// (OnLink), nil for none.
-	Link *Link
+	// (cniconf.OnLink), nil for none.
+	Link *cniconf.Link
 	// Unserved are the capabilities of values in Runtime that no plugin has, in their
 	// order: plugins do not get these values in "runtimeConfig" (NPWG 1.3, section 4.1 has
 	// the attachment fail, and Multus has it go on).
@@ -80,27 +81,27 @@ type Config struct {
 }
 
 // Check returns why a configuration that Build has made may not run with what is granted, nil
-// if it may. Its error is an *Error.
+// if it may. Its error is a *cniconf.Error.
 func Check(where string, conf []byte, allowed Allowed) error {
-	r := Request{Where: where, Text: conf, Allowed: allowed}
-	l, err := parse(r)
+	parsed, err := cniconf.Parse(where, "", conf)
 	if err != nil {
 		return err
 	}
-	return l.checkTypes(r)
+	return (&list{List: parsed}).checkTypes(Request{Allowed: allowed})
 }
 
-// Build returns the configuration. All its errors are an *Error.
+// Build returns the configuration. All its errors are a *cniconf.Error.
 func Build(r Request) (Config, error) {
-	if len(r.Text) > MaxText {
-		l := &list{where: r.Where}
-		return Config{}, l.wrong("", fmt.Sprintf("the configuration has %d bytes", len(r.Text)), fmt.Sprintf("reduce it to %d", MaxText))
+	if len(r.Text) > cniconf.MaxText {
+		l := &cniconf.List{Where: r.Where}
+		return Config{}, l.Wrong("", fmt.Sprintf("the configuration has %d bytes", len(r.Text)), fmt.Sprintf("reduce it to %d", cniconf.MaxText))
 	}
-	l, err := parse(r)
+	parsed, err := cniconf.Parse(r.Where, r.Name, r.Text)
 	if err != nil {
 		return Config{}, err
 	}
-	for _, step := range []func(Request) error{l.takeLink, l.removeIPAM, l.addArgs, l.addRuntime, l.takePlain, l.checkTypes, l.addIPAM} {
+	l := &list{List: parsed}
+	for _, step := range []func(Request) error{l.checkFirst, l.takeLink, l.removeIPAM, l.addArgs, l.addRuntime, l.takePlain, l.checkTypes, l.addIPAM} {
 		if err := step(r); err != nil {
 			return Config{}, err
 		}
@@ -108,30 +109,49 @@ func Build(r Request) (Config, error) {
 	return l.encode()
 }
 
+// list is a parsed configuration, and what becomes of it.
+type list struct {
+	*cniconf.List
+	// link is taken from the first plugin, nil without one.
+	link *cniconf.Link
+	// unserved and plain are the fields Unserved and Plain of Config.
+	unserved []string
+	plain    Plain
+}
+
+// checkFirst compares the type of the first plugin with the required type.
+func (l *list) checkFirst(r Request) error {
+	if first := l.Plugins[0].Kind(); r.Type != "" && !strings.EqualFold(first, r.Type) {
+		return l.Wrong(l.Field(0, "type"), fmt.Sprintf("the first plugin is %.80q, and the network's NetworkType is %q", first, r.Type),
+			"change one of them")
+	}
+	return nil
+}
+
+// takeLink removes the number of a link from the first plugin.
+func (l *list) takeLink(r Request) error {
+	if !r.Links {
+		return nil
+	}
+	var err error
+	l.link, err = l.TakeLink()
+	return err
+}
+
 func (l *list) encode() (Config, error) {
-	c := Config{Name: l.name, CNIVersion: l.version, Link: l.link, Unserved: l.unserved, Plain: l.plain}
-	for _, p := range l.plugins {
-		c.Types = append(c.Types, p.kind())
+	c := Config{Name: l.Name, CNIVersion: l.Version, Link: l.link, Unserved: l.unserved, Plain: l.plain}
+	for _, p := range l.Plugins {
+		c.Types = append(c.Types, p.Kind())
 	}
 	var err error
 	c.JSON, err = json.Marshal(struct {
-		CNIVersion   string   `json:"cniVersion"`
-		DisableCheck bool     `json:"disableCheck,omitempty"`
-		Name         string   `json:"name"`
-		Plugins      []plugin `json:"plugins"`
-	}{l.version, l.disableCheck, l.name, l.plugins})
+		CNIVersion   string           `json:"cniVersion"`
+		DisableCheck bool             `json:"disableCheck,omitempty"`
+		Name         string           `json:"name"`
+		Plugins      []cniconf.Plugin `json:"plugins"`
+	}{l.Version, l.DisableCheck, l.Name, l.Plugins})
 	if err != nil {
-		return c, l.wrong("", err.Error(), "correct the JSON")
+		return c, l.Wrong("", err.Error(), "correct the JSON")
 	}
 	return c, nil
-}
-
-// set puts a value into the configuration of a plugin. The types of values here can't
-// fail to be encoded.
-func (p plugin) set(key string, value any) error {
-	raw, err := json.Marshal(value)
-	if err == nil {
-		p[key] = raw
-	}
-	return err
 }

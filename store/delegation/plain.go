@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+
+	"github.com/alioth-net/alioth/api/cniconf"
 )
 
 // Plain has the values of a pod that its plugins get in CNI_ARGS, each "" for none. The CNI
@@ -55,8 +57,8 @@ func (l *list) takePlain(r Request) error {
 	if r.Plain.IPs && slices.Contains(l.unserved, "ips") && len(ips) <= maxPlain && l.readsIPs(r.Runtime.IPs) {
 		l.plain.IP = ips
 	}
-	reads := func(p plugin) bool { return slices.Contains(readsMAC, p.kind()) }
-	if r.Plain.MAC && slices.Contains(l.unserved, "mac") && slices.ContainsFunc(l.plugins, reads) {
+	reads := func(p cniconf.Plugin) bool { return slices.Contains(readsMAC, p.Kind()) }
+	if r.Plain.MAC && slices.Contains(l.unserved, "mac") && slices.ContainsFunc(l.Plugins, reads) {
 		l.plain.MAC = r.Runtime.MAC
 	}
 	return nil
@@ -67,7 +69,7 @@ func (l *list) readsIPs(ips []string) bool {
 	var ipam struct {
 		Type string `json:"type"`
 	}
-	if err := json.Unmarshal(l.plugins[0]["ipam"], &ipam); err != nil {
+	if err := json.Unmarshal(l.Plugins[0]["ipam"], &ipam); err != nil {
 		return false
 	}
 	bare := slices.ContainsFunc(ips, func(ip string) bool { return !strings.Contains(ip, "/") })

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/alioth-net/alioth/api/cniconf"
 	"github.com/alioth-net/alioth/api/ipamconf"
 )
 
@@ -84,11 +85,11 @@ func Lacks(capability string) string {
 func (l *list) addRuntime(r Request) error {
 	values, asked := r.Runtime.values()
 	served := map[string]bool{}
-	for i, p := range l.plugins {
+	for i, p := range l.Plugins {
 		var capabilities map[string]bool
 		if raw, ok := p["capabilities"]; ok {
 			if err := json.Unmarshal(raw, &capabilities); err != nil {
-				return l.wrong(l.field(i, "capabilities"), "it is not an object of booleans", `write it as {"ips": true}`)
+				return l.Wrong(l.Field(i, "capabilities"), "it is not an object of booleans", `write it as {"ips": true}`)
 			}
 		}
 		passed := map[string]any{}
@@ -98,8 +99,8 @@ func (l *list) addRuntime(r Request) error {
 			}
 		}
 		if len(passed) > 0 {
-			if err := p.set("runtimeConfig", passed); err != nil {
-				return l.wrong(l.field(i, "runtimeConfig"), err.Error(), "correct the pod's request")
+			if err := p.Set("runtimeConfig", passed); err != nil {
+				return l.Wrong(l.Field(i, "runtimeConfig"), err.Error(), "correct the pod's request")
 			}
 		}
 	}
@@ -107,45 +108,45 @@ func (l *list) addRuntime(r Request) error {
 	if r.Runtime.DeviceID == "" {
 		return nil
 	}
-	return l.plugins[0].set("deviceID", r.Runtime.DeviceID)
+	return l.Plugins[0].Set("deviceID", r.Runtime.DeviceID)
 }
 
 // addArgs merges the pod's arguments into "args.cni" of each plugin.
 func (l *list) addArgs(r Request) error {
 	for _, key := range slices.Sorted(maps.Keys(r.Args)) {
-		if err := l.scan(r.Args[key], join("cni-args", key), outerDepth+1); err != nil {
+		if err := l.CheckValue(r.Args[key], cniconf.Join("cni-args", key)); err != nil {
 			return err
 		}
 	}
 	if len(r.Args) == 0 {
 		return nil
 	}
-	for i, p := range l.plugins {
-		args, err := l.object(p, "args", l.field(i, "args"))
+	for i, p := range l.Plugins {
+		args, err := l.object(p, "args", l.Field(i, "args"))
 		if err != nil {
 			return err
 		}
-		cni, err := l.object(args, "cni", l.field(i, "args.cni"))
+		cni, err := l.object(args, "cni", l.Field(i, "args.cni"))
 		if err != nil {
 			return err
 		}
 		maps.Copy(cni, r.Args)
-		if err := args.set("cni", cni); err != nil {
-			return l.wrong("cni-args", err.Error(), "correct the JSON")
+		if err := args.Set("cni", cni); err != nil {
+			return l.Wrong("cni-args", err.Error(), "correct the JSON")
 		}
-		if err := p.set("args", args); err != nil {
-			return l.wrong("cni-args", err.Error(), "correct the JSON")
+		if err := p.Set("args", args); err != nil {
+			return l.Wrong("cni-args", err.Error(), "correct the JSON")
 		}
 	}
 	return nil
 }
 
 // object returns the object of a key, an empty one where it is missing.
-func (l *list) object(p plugin, key, field string) (plugin, error) {
-	object := plugin{}
+func (l *list) object(p cniconf.Plugin, key, field string) (cniconf.Plugin, error) {
+	object := cniconf.Plugin{}
 	if raw, ok := p[key]; ok {
 		if err := json.Unmarshal(raw, &object); err != nil || object == nil {
-			return nil, l.wrong(field, "it is not an object", "correct it, so that the pod's arguments can be added")
+			return nil, l.Wrong(field, "it is not an object", "correct it, so that the pod's arguments can be added")
 		}
 	}
 	return object, nil
@@ -154,7 +155,7 @@ func (l *list) object(p plugin, key, field string) (plugin, error) {
 // removeIPAM removes the author's IPAM, which is then not checked either.
 func (l *list) removeIPAM(r Request) error {
 	if r.IPAM != nil {
-		delete(l.plugins[0], "ipam")
+		delete(l.Plugins[0], "ipam")
 	}
 	return nil
 }
@@ -166,9 +167,9 @@ func (l *list) addIPAM(r Request) error {
 		return nil
 	}
 	if len(r.IPAM.Addresses) == 0 {
-		l.disableCheck = true
+		l.DisableCheck = true
 		return nil
 	}
 	conf := ipamconf.Config{Type: ipamconf.Type, Addresses: r.IPAM.Addresses, Routes: r.IPAM.Routes}
-	return l.plugins[0].set("ipam", conf)
+	return l.Plugins[0].Set("ipam", conf)
 }

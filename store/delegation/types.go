@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/alioth-net/alioth/api/cniconf"
 )
 
 // fileName is a plain name of a file: no path, not hidden.
@@ -24,16 +26,16 @@ func own(name string) bool {
 // checkTypes compares the types of all plugins with the granted ones: those of the list,
 // of "ipam", and of those that a plugin itself runs ("delegate", "delegates").
 func (l *list) checkTypes(r Request) error {
-	for i, p := range l.plugins {
-		if err := l.checkType(l.field(i, "type"), p.kind(), "plugin", r.Allowed.Plugins); err != nil {
+	for i, p := range l.Plugins {
+		if err := l.checkType(l.Field(i, "type"), p.Kind(), "plugin", r.Allowed.Plugins); err != nil {
 			return err
 		}
 		for _, key := range slices.Sorted(maps.Keys(p)) {
 			var value any
 			if err := json.Unmarshal(p[key], &value); err != nil {
-				return l.wrong(l.field(i, key), err.Error(), "correct the JSON")
+				return l.Wrong(l.Field(i, key), err.Error(), "correct the JSON")
 			}
-			if err := l.checkValue(l.field(i, key), key, value, r.Allowed); err != nil {
+			if err := l.checkValue(l.Field(i, key), key, value, r.Allowed); err != nil {
 				return err
 			}
 		}
@@ -56,7 +58,7 @@ func (l *list) checkValue(field, key string, value any, allowed Allowed) error {
 	switch v := value.(type) {
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			if err := l.checkValue(join(field, key), key, v[key], allowed); err != nil {
+			if err := l.checkValue(cniconf.Join(field, key), key, v[key], allowed); err != nil {
 				return err
 			}
 		}
@@ -90,22 +92,22 @@ func (l *list) checkUsed(field string, value any, role string, allowed []string)
 		}
 		name, ok := kind.(string)
 		if !ok {
-			return l.wrong(field+".type", "it is not a string", "name the "+role)
+			return l.Wrong(field+".type", "it is not a string", "name the "+role)
 		}
 		return l.checkType(field+".type", name, role, allowed)
 	}
-	return l.wrong(field, "it is not an object", "write the configuration of the "+role)
+	return l.Wrong(field, "it is not an object", "write the configuration of the "+role)
 }
 
 func (l *list) checkType(field, name, role string, allowed []string) error {
 	switch {
 	case !fileName.MatchString(name):
-		return l.wrong(field, fmt.Sprintf("%.80q is not a plain file name", name),
+		return l.Wrong(field, fmt.Sprintf("%.80q is not a plain file name", name),
 			"use the name of the "+role+"'s file in the directory of CNI plugins")
 	case own(name):
-		return l.wrong(field, fmt.Sprintf("%q is a program of Alioth", name), "use a network of Alioth instead of its plugin")
+		return l.Wrong(field, fmt.Sprintf("%q is a program of Alioth", name), "use a network of Alioth instead of its plugin")
 	case !slices.Contains(allowed, name):
-		return l.wrong(field, fmt.Sprintf("the %s %q is not granted to this network", role, name),
+		return l.Wrong(field, fmt.Sprintf("the %s %q is not granted to this network", role, name),
 			"ask the cluster's administrator to add it to the grant, or use one of ["+strings.Join(allowed, " ")+"]")
 	}
 	return nil

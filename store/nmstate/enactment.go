@@ -9,7 +9,6 @@ import (
 
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/memory"
-	"github.com/alioth-net/alioth/store/nmstate/policy"
 )
 
 // Phase is the condition of an enactment that is true.
@@ -65,7 +64,7 @@ type Enactment struct {
 	Name string
 	// Node and Policy are what it is about, and PolicyUID the UID of the policy.
 	Node      string
-	Policy    policy.Reference
+	Policy    Reference
 	PolicyUID string
 	// PolicyGeneration is the generation of the policy that Desired, Captured, Phase,
 	// Reason and Message are about.
@@ -98,19 +97,15 @@ type Enactment struct {
 	Invalid string
 }
 
-// byPolicy lists enactments by the kind and name of their policy, byNode by their node.
-const (
-	byPolicy = "policy"
-	byNode   = "node"
-)
+// byNode lists enactments by their node.
+const byNode = "node"
 
 var enactments = memory.Define(memory.Table[Enactment]{
 	Name: "nodenetworkenactment",
 	Key:  func(e *Enactment) []byte { return memory.TextKey(e.Name) },
 	Meta: func(e *Enactment) *store.Meta { return &e.Meta },
 	Indexes: map[string]func(*Enactment) []byte{
-		byNode:   func(e *Enactment) []byte { return memory.TextKey(e.Node, e.Name) },
-		byPolicy: func(e *Enactment) []byte { return memory.TextKey(e.Policy.Kind, e.Policy.Name, e.Name) },
+		byNode: func(e *Enactment) []byte { return memory.TextKey(e.Node, e.Name) },
 	},
 })
 
@@ -125,11 +120,6 @@ func Enactments(tx store.ReadTx) iter.Seq[*Enactment] { return enactments.All(tx
 // EnactmentsOnNode returns the enactments of a node, by name.
 func EnactmentsOnNode(tx store.ReadTx, node string) []*Enactment {
 	return enactments.List(tx, byNode, memory.TextKey(node))
-}
-
-// EnactmentsOf returns the enactments of a policy, by node.
-func EnactmentsOf(tx store.ReadTx, ref policy.Reference) []*Enactment {
-	return enactments.List(tx, byPolicy, memory.TextKey(ref.Kind, ref.Name))
 }
 
 // PutEnactment inserts or replaces an enactment.

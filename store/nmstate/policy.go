@@ -8,18 +8,17 @@ import (
 
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/memory"
-	"github.com/alioth-net/alioth/store/nmstate/policy"
 )
 
 // Policy is the row of a policy of either kind. Key: (Spec.Kind, Spec.Name).
 type Policy struct {
 	store.Meta
 	// Spec is what it says; its UID and generation are those of Meta.
-	Spec policy.Policy
+	Spec PolicySpec
 	// Capture has expressions by name.
 	Capture map[string]string
 	// Unavailable is how many nodes may change at the same time.
-	Unavailable policy.Unavailable
+	Unavailable Unavailable
 	// Keep leaves the nodes as they are when the policy is deleted.
 	Keep bool
 	// Degraded is a condition of the status, Reason and Message those of the one that is
@@ -41,7 +40,7 @@ var policies = memory.Define(memory.Table[Policy]{
 })
 
 // GetPolicy returns a policy, or nil.
-func GetPolicy(tx store.ReadTx, ref policy.Reference) *Policy {
+func GetPolicy(tx store.ReadTx, ref Reference) *Policy {
 	return policies.Get(tx, memory.TextKey(ref.Kind, ref.Name))
 }
 
@@ -55,6 +54,6 @@ func PutPolicy(tx store.Tx, row *Policy) error {
 }
 
 // DeletePolicy removes a policy if it has that UID, and reports whether it did.
-func DeletePolicy(tx store.Tx, ref policy.Reference, uid string) bool {
+func DeletePolicy(tx store.Tx, ref Reference, uid string) bool {
 	return policies.Remove(tx, memory.TextKey(ref.Kind, ref.Name), uid) != nil
 }

@@ -28,3 +28,41 @@ func (s *State) Check() error {
 func (p *Policy) Check() error {
 	return cmp.Or(sound.Texts(string(p.Unavailable), p.LastSlot), p.Spec.Check())
 }
+
+// Check returns an error for a reference with texts that no row has.
+func (r Reference) Check() error { return sound.Texts(r.Kind, r.Name) }
+
+// Check returns an error for a policy with texts that no row has, outside of its documents.
+func (p *PolicySpec) Check() error {
+	for _, rule := range p.Match {
+		if err := sound.Texts(rule.Name, rule.Type); err != nil {
+			return err
+		}
+	}
+	for key, value := range p.Selector {
+		if err := sound.Texts(key, value); err != nil {
+			return err
+		}
+	}
+	for _, toleration := range p.Tolerations {
+		if err := sound.Texts(toleration.Key, toleration.Operator, toleration.Value, toleration.Effect); err != nil {
+			return err
+		}
+	}
+	return cmp.Or(sound.Texts(p.Reach...), p.Affinity.check())
+}
+
+// check returns an error for texts that no row has; nil is none.
+func (a *Affinity) check() error {
+	if a == nil {
+		return nil
+	}
+	for _, term := range a.Terms {
+		for _, r := range append(term.Labels[:len(term.Labels):len(term.Labels)], term.Fields...) {
+			if err := cmp.Or(sound.Texts(r.Key, r.Operator), sound.Texts(r.Values...)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

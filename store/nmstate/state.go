@@ -5,10 +5,10 @@ package nmstate
 
 import (
 	"iter"
+	"slices"
 
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/memory"
-	"github.com/alioth-net/alioth/store/nmstate/policy"
 )
 
 // State is the row of a NodeNetworkState. Key: Name.
@@ -25,7 +25,7 @@ type State struct {
 	// PolicyReach has the targets of all policies. Each part has the targets of its own policies.
 	Reach, PolicyReach []string
 	// Parts are enforced each by itself; nil if everything is enforced together.
-	Parts []policy.Part
+	Parts []Part
 	// Current is the current state, nil until it was reported.
 	Current map[string]any
 	// ObservedGeneration is the generation whose desired state was enforced last, with
@@ -39,6 +39,19 @@ type State struct {
 	Failures []Failure
 	// Invalid is why a document of the object can't be read, "" if all can.
 	Invalid string
+}
+
+// Part is a part of a desired state: it is enforced together.
+type Part struct {
+	// Paths are those of what is in it, sorted.
+	Paths []string
+	// Reach are the targets that the node has to reach after a change of the part.
+	Reach []string
+}
+
+// Equal reports whether two parts are the same.
+func (p Part) Equal(other Part) bool {
+	return slices.Equal(p.Paths, other.Paths) && slices.Equal(p.Reach, other.Reach)
 }
 
 // Failure is a part of a desired state that the node does not have.

@@ -4,8 +4,6 @@
 package nodeipam
 
 import (
-	"iter"
-
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/memory"
 )
@@ -38,9 +36,6 @@ func GetNodeInfo(tx store.ReadTx, ref Ref) *NodeInfo { return nodeInfos.Get(tx, 
 func NodeInfosOf(tx store.ReadTx, node string) []*NodeInfo {
 	return nodeInfos.List(tx, memory.Primary, memory.TextKey("", node))
 }
-
-// NodeInfos yields all NodeInfos, by name.
-func NodeInfos(tx store.ReadTx) iter.Seq[*NodeInfo] { return nodeInfos.All(tx) }
 
 // PutNodeInfo inserts or replaces a NodeInfo.
 func PutNodeInfo(tx store.Tx, row *NodeInfo) error {

@@ -33,11 +33,6 @@ var podConfigs = memory.Define(memory.Table[PodConfig]{
 // GetPodConfig returns a config of a group, or nil.
 func GetPodConfig(tx store.ReadTx, ref Ref) *PodConfig { return podConfigs.Get(tx, ref.key()) }
 
-// PodConfigsOf lists the configs of a pod's name, by group.
-func PodConfigsOf(tx store.ReadTx, namespace, name string) []*PodConfig {
-	return podConfigs.List(tx, memory.Primary, memory.TextKey(namespace, name))
-}
-
 // PodConfigs yields all configs, by namespace and name.
 func PodConfigs(tx store.ReadTx) iter.Seq[*PodConfig] { return podConfigs.All(tx) }
 

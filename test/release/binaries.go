@@ -21,11 +21,11 @@ func architectures() []string { return []string{"amd64", "arm64"} }
 // binary names the binary of a program for an architecture.
 func binary(program, arch string) string { return program + "-linux-" + arch }
 
-// programs returns the names of the programs: the folders below cmd.
+// programs returns the names of the programs: the folders below cmd with a main.go.
 func (b *builder) programs() (names []string, err error) {
-	folders, err := os.ReadDir(filepath.Join(b.Root, "cmd"))
-	for _, folder := range folders {
-		names = append(names, folder.Name())
+	mains, err := filepath.Glob(filepath.Join(b.Root, "cmd", "*", "main.go"))
+	for _, file := range mains {
+		names = append(names, filepath.Base(filepath.Dir(file)))
 	}
 	return names, err
 }

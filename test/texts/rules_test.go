@@ -106,7 +106,7 @@ var rules = texts.Rules{
 	},
 	Rows: []string{
 		module + "/store", module + "/store/multinet", module + "/store/external", module + "/store/scaled", module + "/store/roles",
-		module + "/store/nodeipam", module + "/store/nmstate", module + "/store/nmstate/policy", module + "/store/descriptor", documents, module + "/api/annotations",
+		module + "/store/nodeipam", module + "/store/nmstate", module + "/store/descriptor", documents, module + "/api/annotations",
 	},
 	Unbounded: maps.Clone(unbounded),
 	Bounded:   set(slices.Concat(slices.Sorted(maps.Keys(decoded)), ofServer, own)),

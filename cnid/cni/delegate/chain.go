@@ -13,7 +13,7 @@ import (
 	"github.com/containernetworking/cni/pkg/types"
 	"github.com/containernetworking/cni/pkg/utils"
 
-	"github.com/alioth-net/alioth/store/delegation"
+	"github.com/alioth-net/alioth/api/cniconf"
 )
 
 // chain is a list of configurations. The values keep their text.
@@ -29,7 +29,7 @@ func readChain(conf []byte) (chain, error) {
 	if err := json.Unmarshal(conf, &c); err != nil {
 		return c, fmt.Errorf("read network configuration list: %w", err)
 	}
-	if !slices.Contains(delegation.Versions(), c.CNIVersion) {
+	if !slices.Contains(cniconf.Versions(), c.CNIVersion) {
 		return c, fmt.Errorf("network configuration list has the version %.80q", c.CNIVersion)
 	}
 	if err := utils.ValidateNetworkName(c.Name); err != nil {
@@ -67,7 +67,7 @@ func (c chain) types() []string {
 func (c chain) hasCheck() bool { return c.atLeast("0.4.0") }
 
 func (c chain) atLeast(version string) bool {
-	known := delegation.Versions()
+	known := cniconf.Versions()
 	return slices.Index(known, c.CNIVersion) >= slices.Index(known, version)
 }
 

@@ -14,16 +14,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/alioth-net/alioth/api/cniconf"
 	"github.com/alioth-net/alioth/cnid/cni/delegate"
 	"github.com/alioth-net/alioth/cnid/cni/delegate/delegatetest"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
-	"github.com/alioth-net/alioth/store/delegation"
 )
 
 // A runtime MUST run the plugins of a list in order for ADD and CHECK, in the reverse order
 // for DEL, and pass the result of the one before (ADD) or the final one (CHECK, DEL).
 func TestCommandsOfAListInEveryVersion(t *testing.T) {
-	for _, version := range delegation.Versions() {
+	for _, version := range cniconf.Versions() {
 		t.Run(version, func(t *testing.T) {
 			r := newRig(t, nil)
 			a := r.attachment(t, version, delegatetest.Conf{})

@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
 	"github.com/alioth-net/alioth/api/nmstate/v1beta1"
-	"github.com/alioth-net/alioth/store/nmstate/policy"
+	"github.com/alioth-net/alioth/store/nmstate"
 )
 
 // Ask returns a function for Config.Wanted that asks the API server each time, for a handler
@@ -49,9 +49,9 @@ func texts(targets []nmstatev1.ReachTarget) (list []string) {
 	return list
 }
 
-func partsOf(parts []v1beta1.Part) (list []policy.Part) {
+func partsOf(parts []v1beta1.Part) (list []nmstate.Part) {
 	for _, part := range parts {
-		list = append(list, policy.Part{Paths: part.Paths, Reach: part.Reach})
+		list = append(list, nmstate.Part{Paths: part.Paths, Reach: part.Reach})
 	}
 	return list
 }

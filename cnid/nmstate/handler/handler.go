@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
 	"github.com/alioth-net/alioth/cnid/nmstate/transaction"
 	"github.com/alioth-net/alioth/store/kube"
-	"github.com/alioth-net/alioth/store/nmstate/policy"
+	"github.com/alioth-net/alioth/store/nmstate"
 )
 
 // Engine is the network of the node; package engine implements it.
@@ -54,7 +54,7 @@ type Wanted struct {
 	// PolicyReach has the targets of all policies. Each part has the targets of its own policies.
 	Reach, PolicyReach []string
 	// Parts are enforced each by itself; nil if everything is enforced together.
-	Parts []policy.Part
+	Parts []nmstate.Part
 	// NodeUID is that of the Node object, with which the object goes; "" if it is unknown.
 	NodeUID types.UID
 }

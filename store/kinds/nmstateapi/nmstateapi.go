@@ -23,7 +23,6 @@ import (
 	"github.com/alioth-net/alioth/store/kinds/values"
 	"github.com/alioth-net/alioth/store/kube"
 	"github.com/alioth-net/alioth/store/nmstate"
-	"github.com/alioth-net/alioth/store/nmstate/policy"
 )
 
 // NodeNetworkState is the kind of a node's network. A node follows its own, and no pod
@@ -54,7 +53,7 @@ func convertNodeNetworkState(in *nmstatev1beta1.NodeNetworkState) (*nmstate.Stat
 	row.Current = readDocument("status.currentState", in.Status.CurrentState, &invalid)
 	row.Invalid = invalid.String()
 	for _, part := range in.Spec.Parts {
-		row.Parts = append(row.Parts, policy.Part{Paths: part.Paths, Reach: part.Reach})
+		row.Parts = append(row.Parts, nmstate.Part{Paths: part.Paths, Reach: part.Reach})
 	}
 	for _, failure := range in.Status.Failures {
 		row.Failures = append(row.Failures, nmstate.Failure{Path: failure.Path, Message: said.Bounded(failure.Message, nmstatev1beta1.MaxFailure)})
@@ -106,7 +105,7 @@ var NodeNetConfPolicy = definePolicy(nmstatev1.NodeNetConfPolicyKind, &nmstatev1
 		row := &nmstate.Policy{Spec: precedence(in.Spec.Precedence), Keep: in.Spec.KeepOnDelete, LastSlot: in.Status.LastSlot}
 		row.Spec.Tolerations, row.Spec.Reach = tolerations(in.Spec.Tolerations), targets(in.Spec.Reach)
 		for _, rule := range in.Spec.MatchRules {
-			row.Spec.Match = append(row.Spec.Match, policy.MatchRule{Name: rule.Name, Type: rule.Type, VLANID: int(rule.VLANID)})
+			row.Spec.Match = append(row.Spec.Match, nmstate.MatchRule{Name: rule.Name, Type: rule.Type, VLANID: int(rule.VLANID)})
 		}
 		return row, in.Spec.DesiredState, in.Status.Conditions
 	})
@@ -120,7 +119,7 @@ var NodeNetworkConfigurationPolicy = definePolicy(nmstatev1.NodeNetworkConfigura
 		row.Spec.Tolerations, row.Spec.Reach = tolerations(in.Spec.Tolerations), targets(in.Spec.Reach)
 		row.Spec.IgnoreTaints = len(in.Spec.Tolerations) == 0
 		if in.Spec.MaxUnavailable != nil {
-			row.Unavailable = policy.Unavailable(in.Spec.MaxUnavailable.String())
+			row.Unavailable = nmstate.Unavailable(in.Spec.MaxUnavailable.String())
 		}
 		return row, in.Spec.DesiredState, in.Status.Conditions
 	})
@@ -130,7 +129,7 @@ var NodeNetworkConfigurationPolicy = definePolicy(nmstatev1.NodeNetworkConfigura
 func definePolicy[O kube.Object](kind string, object O, list kube.List,
 	read func(O) (*nmstate.Policy, *runtime.RawExtension, []metav1.Condition),
 ) descriptor.Of[O, nmstate.Policy] {
-	ref := func(name string) policy.Reference { return policy.Reference{Kind: kind, Name: name} }
+	ref := func(name string) nmstate.Reference { return nmstate.Reference{Kind: kind, Name: name} }
 	return descriptor.Define(&all, descriptor.Description[O, nmstate.Policy]{
 		Name: kind, Object: object, List: list, Optional: true,
 		Convert: func(in O) (*nmstate.Policy, error) {
@@ -171,8 +170,8 @@ func readPolicyStatus(row *nmstate.Policy, conditions []metav1.Condition) {
 		degraded.Reason == nmstatev1.ConfigurationAbortedReason && degraded.ObservedGeneration == row.Generation
 }
 
-func precedence(in nmstatev1.Precedence) policy.Policy {
-	row := policy.Policy{Priority: in.Priority}
+func precedence(in nmstatev1.Precedence) nmstate.PolicySpec {
+	row := nmstate.PolicySpec{Priority: in.Priority}
 	if in.Affinity != nil {
 		row.Affinity = NodeAffinity(in.Affinity.NodeAffinity)
 	}
@@ -180,29 +179,29 @@ func precedence(in nmstatev1.Precedence) policy.Policy {
 }
 
 // NodeAffinity reads the required terms of an affinity to nodes; nil if there are none.
-func NodeAffinity(in *corev1.NodeAffinity) *policy.Affinity {
+func NodeAffinity(in *corev1.NodeAffinity) *nmstate.Affinity {
 	if in == nil || in.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return nil
 	}
-	all := &policy.Affinity{}
+	all := &nmstate.Affinity{}
 	for _, term := range in.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
-		all.Terms = append(all.Terms, policy.Term{Labels: requirements(term.MatchExpressions), Fields: requirements(term.MatchFields)})
+		all.Terms = append(all.Terms, nmstate.Term{Labels: requirements(term.MatchExpressions), Fields: requirements(term.MatchFields)})
 	}
 	return all
 }
 
-func requirements(in []corev1.NodeSelectorRequirement) []policy.Requirement {
-	var list []policy.Requirement
+func requirements(in []corev1.NodeSelectorRequirement) []nmstate.Requirement {
+	var list []nmstate.Requirement
 	for _, one := range in {
-		list = append(list, policy.Requirement{Key: one.Key, Operator: string(one.Operator), Values: one.Values})
+		list = append(list, nmstate.Requirement{Key: one.Key, Operator: string(one.Operator), Values: one.Values})
 	}
 	return list
 }
 
-func tolerations(in []corev1.Toleration) []policy.Toleration {
-	var list []policy.Toleration
+func tolerations(in []corev1.Toleration) []nmstate.Toleration {
+	var list []nmstate.Toleration
 	for _, one := range in {
-		list = append(list, policy.Toleration{Key: one.Key, Operator: string(one.Operator), Value: one.Value, Effect: string(one.Effect)})
+		list = append(list, nmstate.Toleration{Key: one.Key, Operator: string(one.Operator), Value: one.Value, Effect: string(one.Effect)})
 	}
 	return list
 }
@@ -243,7 +242,7 @@ func ConvertEnactment(in *nmstatev1beta1.NodeNetworkConfigurationEnactment) (*nm
 		return nil, nil
 	}
 	row := &nmstate.Enactment{
-		Meta: values.Meta(in), Name: in.Name, Node: node, Policy: policy.Reference{Kind: ref.Kind, Name: ref.Name}, PolicyUID: ref.UID,
+		Meta: values.Meta(in), Name: in.Name, Node: node, Policy: nmstate.Reference{Kind: ref.Kind, Name: ref.Name}, PolicyUID: ref.UID,
 		PolicyGeneration: in.Status.PolicyGeneration, AppliedPriority: in.Status.AppliedPriority,
 		Keep: in.Status.KeepOnDelete, Overruled: said.Message(in.Status.Overruled),
 	}

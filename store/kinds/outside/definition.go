@@ -12,8 +12,8 @@ import (
 	nadv1 "github.com/k8snetworkplumbingwg/network-attachment-definition-client/pkg/apis/k8s.cni.cncf.io/v1"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/cniconf"
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/store/delegation"
 	"github.com/alioth-net/alioth/store/descriptor"
 	"github.com/alioth-net/alioth/store/kinds/values"
 	"github.com/alioth-net/alioth/store/multinet"
@@ -44,11 +44,11 @@ func convertDefinition(in *nadv1.NetworkAttachmentDefinition) (*multinet.Definit
 	case row.Target.Kind != "":
 		// The specification lets such a definition have a configuration for other
 		// implementations (NPWG 1.3, section 3.2).
-	case len(config) > delegation.MaxText:
-		row.Problem = fmt.Sprintf("spec.config has %d bytes, and at most %d are accepted", len(config), delegation.MaxText)
+	case len(config) > cniconf.MaxText:
+		row.Problem = fmt.Sprintf("spec.config has %d bytes, and at most %d are accepted", len(config), cniconf.MaxText)
 	default:
 		row.Config = config
-		if link := delegation.LinkOf([]byte(config)); link != nil {
+		if link := cniconf.LinkOf([]byte(config)); link != nil {
 			row.Link = linkID(link)
 		}
 	}
@@ -56,7 +56,7 @@ func convertDefinition(in *nadv1.NetworkAttachmentDefinition) (*multinet.Definit
 }
 
 // linkID identifies the link that a configuration asks for.
-func linkID(link *delegation.Link) multinet.LinkID {
+func linkID(link *cniconf.Link) multinet.LinkID {
 	if link.VLAN != 0 {
 		return multinet.LinkID{Device: link.Master, Type: multinet.VLAN, VNI: link.VLAN}
 	}

@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/cniconf"
 	"github.com/alioth-net/alioth/api/crds"
-	"github.com/alioth-net/alioth/store/delegation"
 	"github.com/alioth-net/alioth/store/multinet"
 )
 
@@ -61,7 +61,7 @@ func TestDefinitionsAreRead(t *testing.T) {
 		"the configuration beside Alioth's is for others":  {blue, bridge, vpc, "", ""},
 		"no usable key: the name stands for a known one":   {nil, " \n", multinet.Target{}, "", ""},
 		"a malformed annotation is no configuration":       {map[string]string{annotations.NetworkKey: "{"}, bridge, multinet.Target{}, "", "annotation alioth.dev/network"},
-		"a configuration that is too long for any network": {nil, strings.Repeat("x", delegation.MaxText+1), multinet.Target{}, "", "at most 65536 are accepted"},
+		"a configuration that is too long for any network": {nil, strings.Repeat("x", cniconf.MaxText+1), multinet.Target{}, "", "at most 65536 are accepted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := &nadv1.NetworkAttachmentDefinition{ObjectMeta: objectMeta("lab", 3), Spec: nadv1.NetworkAttachmentDefinitionSpec{Config: tc.config}}

@@ -128,7 +128,7 @@ func TestOneNodeStopsNoRollout(t *testing.T) {
 	for seed := range uint64(60) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			f := newThief(t, seed, 4)
-			for i, limit := range []policy.Unavailable{"1", "2", "50%"} {
+			for i, limit := range []nmstate.Unavailable{"1", "2", "50%"} {
 				f.put("p"+strconv.Itoa(i), "interfaces: [{name: d"+strconv.Itoa(i)+", type: dummy}]", func(row *nmstate.Policy) { row.Unavailable = limit })
 			}
 			have := 3 * (len(f.nodes) - 1)
@@ -148,14 +148,14 @@ func TestOneNodeStopsNoRollout(t *testing.T) {
 // it waits.
 func TestAWrongPolicyReachesFewNodes(t *testing.T) {
 	for seed := range uint64(30) {
-		for _, limit := range []policy.Unavailable{"1", "2", "50%"} {
+		for _, limit := range []nmstate.Unavailable{"1", "2", "50%"} {
 			t.Run(string(limit)+" "+strconv.FormatUint(seed, 10), func(t *testing.T) {
 				f := newThief(t, seed, 8)
 				for node := range f.nodes {
 					f.fails[node] = true
 				}
 				f.put("wrong", "interfaces: [{name: eth1, mtu: 9000}]", func(row *nmstate.Policy) { row.Unavailable = limit })
-				most, _ := limit.Limit(len(f.nodes))
+				most, _ := policy.Limit(limit, len(f.nodes))
 				for range 60 {
 					f.round()
 					reached := f.others(func(e *nmstate.Enactment) bool { return e.Applied != nil })
@@ -171,11 +171,11 @@ func TestAWrongPolicyReachesFewNodes(t *testing.T) {
 // TestAPolicyThatTakesNodesDownStops with as many as may change at the same time, and goes on
 // when they are back.
 func TestAPolicyThatTakesNodesDownStops(t *testing.T) {
-	for _, limit := range []policy.Unavailable{"1", "2", "50%"} {
+	for _, limit := range []nmstate.Unavailable{"1", "2", "50%"} {
 		t.Run(string(limit), func(t *testing.T) {
 			f := newThief(t, 1, 6)
 			f.put("heavy", "interfaces: [{name: eth1, mtu: 9000}]", func(row *nmstate.Policy) { row.Unavailable = limit })
-			most, _ := limit.Limit(len(f.nodes))
+			most, _ := policy.Limit(limit, len(f.nodes))
 			set := func(down func(string) bool) {
 				for name, node := range f.nodes {
 					node.Down = down(name)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/alioth-net/alioth/store/nmstate"
-	"github.com/alioth-net/alioth/store/nmstate/policy"
 )
 
 // drift lets the state handler of a node report parts that it could not repair, with the cause of
@@ -118,7 +117,7 @@ func TestALostPolicyStopsNoRollout(t *testing.T) {
 func TestWhatIsLostIsToldOfNoOther(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.put("a", jumbo)
-	c.put("nothing", "interfaces: [{mtu: 9000}]", matching(policy.MatchRule{Type: "bond"}))
+	c.put("nothing", "interfaces: [{mtu: 9000}]", matching(nmstate.MatchRule{Type: "bond"}))
 	c.settle()
 	state := *c.states["n1"]
 	state.Available, state.Failing, state.Message, state.Failures = false, true, "the node can't be read", nil

@@ -100,8 +100,8 @@ func begin(s Situation) *pass {
 
 // byPolicy are the enactments by their policies. One with a former name counts until there is
 // one with the present name, which has all that it had.
-func (p *pass) byPolicy() map[policy.Reference]*nmstate.Enactment {
-	existing := map[policy.Reference]*nmstate.Enactment{}
+func (p *pass) byPolicy() map[nmstate.Reference]*nmstate.Enactment {
+	existing := map[nmstate.Reference]*nmstate.Enactment{}
 	for _, e := range p.Enactments {
 		other := existing[e.Policy]
 		if other != nil && former(e) {

@@ -124,13 +124,13 @@ func TestTargetsThatAnEarlierVersionWroteAreDivided(t *testing.T) {
 	divided := state.Parts
 	state.Parts = nil
 	for _, part := range divided {
-		state.Parts = append(state.Parts, policy.Part{Paths: part.Paths})
+		state.Parts = append(state.Parts, nmstate.Part{Paths: part.Paths})
 	}
 	c.states["n1"] = &state
 	c.dead["x"], c.dead["y"] = true, true
 	c.settle()
 	now := c.states["n1"]
-	if want := []policy.Part{{Paths: []string{"interfaces[eth1]"}, Reach: []string{"x"}}, {Paths: []string{"interfaces[eth2]"}, Reach: []string{"y"}}}; !slices.EqualFunc(now.Parts, want, policy.Part.Equal) || !slices.Equal(now.PolicyReach, []string{"x", "y"}) {
+	if want := []nmstate.Part{{Paths: []string{"interfaces[eth1]"}, Reach: []string{"x"}}, {Paths: []string{"interfaces[eth2]"}, Reach: []string{"y"}}}; !slices.EqualFunc(now.Parts, want, nmstate.Part.Equal) || !slices.Equal(now.PolicyReach, []string{"x", "y"}) {
 		t.Errorf("the parts are %+v and the list is %q, want %+v and all", now.Parts, now.PolicyReach, want)
 	}
 	for _, name := range []string{"a", "b"} {
@@ -245,7 +245,7 @@ func TestExpressionsAreEvaluatedOnceForAGeneration(t *testing.T) {
 
 func TestMatchRulesWithoutAMatchDesireNothingUntilOneComes(t *testing.T) {
 	c := newCluster(t, "n1")
-	c.put("a", "interfaces: [{mtu: 9000}]", matching(policy.MatchRule{Type: "bond"}))
+	c.put("a", "interfaces: [{mtu: 9000}]", matching(nmstate.MatchRule{Type: "bond"}))
 	c.handle("n1")
 	c.phase("n1", "a", nmstate.Available, "SuccessfullyConfigured")
 	if message := c.enactment("n1", "a").Message; !strings.Contains(message, "matches") {
@@ -260,7 +260,7 @@ func TestMatchRulesWithoutAMatchDesireNothingUntilOneComes(t *testing.T) {
 
 func TestMatchRulesFollowTheInterfacesThatAreThere(t *testing.T) {
 	c := newCluster(t, "n1")
-	c.put("a", "interfaces: [{mtu: 9000}]", matching(policy.MatchRule{Type: "ethernet"}))
+	c.put("a", "interfaces: [{mtu: 9000}]", matching(nmstate.MatchRule{Type: "ethernet"}))
 	c.settle()
 	c.current("interfaces: [{name: eth1, type: ethernet, state: up, mtu: 9000}, {name: eth3, type: ethernet, state: up, mtu: 1500}]")
 	c.handle("n1")
@@ -276,7 +276,7 @@ func TestMatchRulesFollowTheInterfacesThatAreThere(t *testing.T) {
 func TestAPolicyThatRemovesWhatItMatchesKeepsDoingSo(t *testing.T) {
 	c := newCluster(t, "n1")
 	c.current("interfaces: [{name: vx1, type: vxlan, state: up, mtu: 1450}]")
-	c.put("a", "interfaces: [{state: absent}]", matching(policy.MatchRule{Type: "vxlan"}))
+	c.put("a", "interfaces: [{state: absent}]", matching(nmstate.MatchRule{Type: "vxlan"}))
 	c.settle()
 	same(t, "the network", c.states["n1"].Current, "interfaces: []")
 	same(t, "desired state of the node", c.states["n1"].Desired, "interfaces: [{name: vx1, type: vxlan, state: absent, made-by: others}]")
@@ -285,7 +285,7 @@ func TestAPolicyThatRemovesWhatItMatchesKeepsDoingSo(t *testing.T) {
 	same(t, "the network at the end", c.states["n1"].Current, "interfaces: [{name: vx1, type: vxlan, state: up, mtu: 1450}]")
 }
 
-func matching(rules ...policy.MatchRule) func(*nmstate.Policy) {
+func matching(rules ...nmstate.MatchRule) func(*nmstate.Policy) {
 	return func(p *nmstate.Policy) { p.Spec.Match = rules }
 }
 

@@ -131,12 +131,12 @@ func (s *story) random() func(*nmstate.Policy) {
 	return func(row *nmstate.Policy) {
 		row.Spec.Priority = int32(s.r.IntN(2))
 		row.Spec.IgnoreTaints = s.r.IntN(2) == 0
-		row.Unavailable = policy.Unavailable([]string{"1", "2", "50%", "100%"}[s.r.IntN(4)])
+		row.Unavailable = nmstate.Unavailable([]string{"1", "2", "50%", "100%"}[s.r.IntN(4)])
 		row.Spec.Selector = []map[string]string{nil, {"net": "a"}, {"net": "b"}}[s.r.IntN(3)]
 		row.Spec.Reach = [][]string{nil, {"x"}, {"y", "x"}}[s.r.IntN(3)]
 		row.Spec.Match = nil
 		if s.r.IntN(4) == 0 {
-			row.Spec.Match = []policy.MatchRule{{Type: "ethernet"}}
+			row.Spec.Match = []nmstate.MatchRule{{Type: "ethernet"}}
 			row.Spec.Desired = parsed(s.t, "interfaces: [{mtu: 3000}]")
 		}
 	}

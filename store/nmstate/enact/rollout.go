@@ -71,7 +71,7 @@ func (r *rollout) find() {
 // that is not for a node keeps no other from it.
 func (r *rollout) occupied() map[string]bool {
 	type place struct {
-		ref  policy.Reference
+		ref  nmstate.Reference
 		node string
 	}
 	others := map[place]*nmstate.Enactment{}

@@ -19,9 +19,9 @@ var noon = time.Unix(1000, 0)
 
 // rolloutOf is a policy of generation 1 with nodes n1, n2 ... and an enactment of each
 // phase there; "" is none.
-func rolloutOf(limit policy.Unavailable, phases ...nmstate.Phase) Nodes {
+func rolloutOf(limit nmstate.Unavailable, phases ...nmstate.Phase) Nodes {
 	row := &nmstate.Policy{Meta: store.Meta{UID: "u", Generation: 1}, Unavailable: limit}
-	row.Spec = policy.Policy{Reference: ref("b"), UID: "u", Generation: 1, IgnoreTaints: true}
+	row.Spec = nmstate.PolicySpec{Reference: ref("b"), UID: "u", Generation: 1, IgnoreTaints: true}
 	n := Nodes{Policy: row, Policies: []*nmstate.Policy{row}, Now: noon}
 	for i, phase := range phases {
 		node := "n" + strconv.Itoa(i+1)
@@ -151,7 +151,7 @@ func TestANodeBeginsWithThePolicyThatComesFirst(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			n := rolloutOf("100%", pending, pending, "")
 			other := &nmstate.Policy{Meta: store.Meta{UID: "v", Generation: 1}}
-			other.Spec = policy.Policy{Reference: ref(tc.other), IgnoreTaints: true}
+			other.Spec = nmstate.PolicySpec{Reference: ref(tc.other), IgnoreTaints: true}
 			n.Others = []*nmstate.Enactment{enactmentOf(other, "n1", tc.phase), enactmentOf(other, "n2", available)}
 			if tc.change != nil {
 				tc.change(other)
@@ -168,7 +168,7 @@ func TestANodeBeginsWithThePolicyThatComesFirst(t *testing.T) {
 func TestANodeWithoutAnEnactmentOfAnEarlierPolicyWaitsForIt(t *testing.T) {
 	n := rolloutOf("100%", pending)
 	other := &nmstate.Policy{Meta: store.Meta{UID: "v", Generation: 1}}
-	other.Spec = policy.Policy{Reference: ref("a"), IgnoreTaints: true}
+	other.Spec = nmstate.PolicySpec{Reference: ref("a"), IgnoreTaints: true}
 	n.Policies = append(n.Policies, other)
 	if got := Rollout(n).Grant; len(got) > 0 {
 		t.Errorf("granted to %q", nodesOf(got))

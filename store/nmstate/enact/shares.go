@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/alioth-net/alioth/api/nmstate/v1beta1"
+	"github.com/alioth-net/alioth/store/nmstate"
 	"github.com/alioth-net/alioth/store/nmstate/policy"
 )
 
@@ -44,7 +45,7 @@ func (p *pass) applied() []policy.Share {
 // goal is what the node's desired state has to be, with its parts and the targets of policies.
 type goal struct {
 	policy.Aggregation
-	parts []policy.Part
+	parts []nmstate.Part
 	reach []string
 }
 
@@ -71,9 +72,11 @@ func leading(owner string) string {
 }
 
 // bounded returns nil for more parts or paths than the API has: all is enforced together then.
-func bounded(parts []policy.Part) []policy.Part {
+func bounded(parts []nmstate.Part) []nmstate.Part {
 	long := func(path string) bool { return len(path) > v1beta1.MaxPath }
-	many := func(p policy.Part) bool { return len(p.Paths) > v1beta1.MaxPaths || slices.ContainsFunc(p.Paths, long) }
+	many := func(p nmstate.Part) bool {
+		return len(p.Paths) > v1beta1.MaxPaths || slices.ContainsFunc(p.Paths, long)
+	}
 	if len(parts) > v1beta1.MaxParts || slices.ContainsFunc(parts, many) {
 		return nil
 	}
@@ -110,8 +113,8 @@ func undoShares(e *entry) []policy.Share {
 }
 
 // undoer is an owner of what undoes a policy.
-func (e *entry) undoer(prefix string) policy.Reference {
-	return policy.Reference{Kind: e.is.Policy.Kind, Name: prefix + e.is.Policy.Name}
+func (e *entry) undoer(prefix string) nmstate.Reference {
+	return nmstate.Reference{Kind: e.is.Policy.Kind, Name: prefix + e.is.Policy.Name}
 }
 
 // owners are those by whose names a policy has parts of the desired state.

@@ -53,11 +53,11 @@ type cluster struct {
 	t          *testing.T
 	now        time.Time
 	nodes      map[string]policy.Node
-	policies   map[policy.Reference]*nmstate.Policy
+	policies   map[nmstate.Reference]*nmstate.Policy
 	enactments map[string]*nmstate.Enactment
 	states     map[string]*nmstate.State
 	owners     map[string]Owners
-	statuses   map[policy.Reference]Status
+	statuses   map[nmstate.Reference]Status
 	// impossible are the interfaces that no node can have, and dead the targets that no node
 	// reaches.
 	impossible, dead map[string]bool
@@ -79,10 +79,10 @@ const currentState = `interfaces:
 func newCluster(t *testing.T, nodes ...string) *cluster {
 	t.Helper()
 	c := &cluster{
-		t: t, now: time.Unix(1000, 0), nodes: map[string]policy.Node{}, policies: map[policy.Reference]*nmstate.Policy{},
+		t: t, now: time.Unix(1000, 0), nodes: map[string]policy.Node{}, policies: map[nmstate.Reference]*nmstate.Policy{},
 		enactments: map[string]*nmstate.Enactment{}, states: map[string]*nmstate.State{}, owners: map[string]Owners{},
 		fault:    func(called string) string { return called + ": there is no such interface" },
-		statuses: map[policy.Reference]Status{}, fails: map[string]bool{}, impossible: map[string]bool{}, dead: map[string]bool{}, lose: func() bool { return false },
+		statuses: map[nmstate.Reference]Status{}, fails: map[string]bool{}, impossible: map[string]bool{}, dead: map[string]bool{}, lose: func() bool { return false },
 	}
 	for _, node := range nodes {
 		c.nodes[node] = policy.Node{Name: node, Labels: map[string]string{"net": "a"}}
@@ -93,8 +93,8 @@ func newCluster(t *testing.T, nodes ...string) *cluster {
 	return c
 }
 
-func ref(name string) policy.Reference {
-	return policy.Reference{Kind: "NodeNetworkConfigurationPolicy", Name: name}
+func ref(name string) nmstate.Reference {
+	return nmstate.Reference{Kind: "NodeNetworkConfigurationPolicy", Name: name}
 }
 
 // put makes a policy, or the next generation of it.
@@ -322,7 +322,7 @@ func (c *cluster) manage(node string, managed bool) {
 }
 
 // roll is a pass of the operator about a policy. More slots than its limit never live.
-func (c *cluster) roll(one policy.Reference) bool {
+func (c *cluster) roll(one nmstate.Reference) bool {
 	c.t.Helper()
 	n := Nodes{Policy: c.policies[one], Now: c.now}
 	for _, node := range c.nodes {
@@ -371,7 +371,7 @@ func (c *cluster) bounded(n Nodes, granted int) {
 			applicable++
 		}
 	}
-	limit, err := n.Policy.Unavailable.Limit(applicable)
+	limit, err := policy.Limit(n.Policy.Unavailable, applicable)
 	if err != nil {
 		c.t.Fatal(err)
 	}

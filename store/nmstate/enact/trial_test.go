@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/alioth-net/alioth/store/nmstate"
-	"github.com/alioth-net/alioth/store/nmstate/policy"
 )
 
 const impossible = "interfaces: [{name: eth666, type: ethernet, state: up}]"
@@ -157,14 +156,14 @@ func TestAnEnactmentThatCannotBeWrittenKeepsNoOther(t *testing.T) {
 	c.put("b", "interfaces: [{name: d1, type: dummy}]")
 	c.put("c", "interfaces: [{name: d2, type: dummy}]")
 	s := c.situation("n1")
-	s.Stuck = map[policy.Reference]bool{ref("a"): true, ref("b"): true}
+	s.Stuck = map[nmstate.Reference]bool{ref("a"): true, ref("b"): true}
 	changes := Node(s)
 	if len(changes.Put) != 1 || changes.Put[0].Policy != ref("c") || changes.Desired != nil {
 		t.Errorf("the changes are %s", words(t, changes))
 	}
 	delete(c.policies, ref("a"))
 	s = c.situation("n1")
-	s.Stuck = map[policy.Reference]bool{ref("a"): true}
+	s.Stuck = map[nmstate.Reference]bool{ref("a"): true}
 	if changes = Node(s); changes.Desired != nil || len(changes.Delete) > 0 {
 		t.Errorf("a policy that ends: the changes are %s", words(t, changes))
 	}
@@ -175,7 +174,7 @@ func TestAPolicyNeverMakesAgainWhatItMatched(t *testing.T) {
 	c := newCluster(t, "n1")
 	const foreign = "- {name: br7, type: linux-bridge, state: up, mtu: 1500}\n"
 	c.current(currentState + foreign)
-	c.put("a", "interfaces: [{mtu: 1400}]", matching(policy.MatchRule{Name: "br7"}))
+	c.put("a", "interfaces: [{mtu: 1400}]", matching(nmstate.MatchRule{Name: "br7"}))
 	c.settle()
 	same(t, "the network", c.states["n1"].Current, currentState+strings.Replace(foreign, "1500", "1400", 1))
 	c.current(currentState)

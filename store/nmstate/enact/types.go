@@ -25,7 +25,7 @@ type Situation struct {
 	State *nmstate.State
 	// Stuck are the policies whose enactments can't be written. These stay as they are, and so
 	// does what they have of the node's desired state.
-	Stuck map[policy.Reference]bool
+	Stuck map[nmstate.Reference]bool
 	Now   time.Time
 }
 
@@ -56,7 +56,7 @@ type Desired struct {
 	// their own policies.
 	Reach []string
 	// Parts are enforced each by itself; nil if everything is enforced together.
-	Parts []policy.Part
+	Parts []nmstate.Part
 	// ResourceVersion of the object that it was made of: it replaces no other one.
 	ResourceVersion string
 }

@@ -23,7 +23,7 @@ func (p *pass) settled(wanted goal) bool {
 // written reports whether the node's desired state is what is wanted.
 func (p *pass) written(wanted goal) bool {
 	return policy.Same(p.State.Desired, wanted.Desired) && policy.Same(p.State.FromPolicies, wanted.FromPolicies) &&
-		slices.EqualFunc(p.State.Parts, wanted.parts, policy.Part.Equal) && slices.Equal(p.State.PolicyReach, wanted.reach)
+		slices.EqualFunc(p.State.Parts, wanted.parts, nmstate.Part.Equal) && slices.Equal(p.State.PolicyReach, wanted.reach)
 }
 
 // judge tells how it went, and reports whether what is wanted is another state now: something
@@ -66,7 +66,7 @@ func (p *pass) faults(wanted goal) faults {
 		return f
 	}
 	for _, failure := range p.State.Failures {
-		at := slices.IndexFunc(wanted.parts, func(part policy.Part) bool { return part.Paths[0] == failure.Path })
+		at := slices.IndexFunc(wanted.parts, func(part nmstate.Part) bool { return part.Paths[0] == failure.Path })
 		if at < 0 {
 			return faults{all: true, message: p.State.Message, named: named}
 		}

@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/alioth-net/alioth/store/nmstate"
 )
 
 // Share is what a policy desires of one node.
 type Share struct {
-	Policy   Reference
+	Policy   nmstate.Reference
 	Priority int32
 	// Desired is a result of Instantiate.
 	Desired map[string]any
@@ -39,7 +41,7 @@ func (c Conflict) String() string {
 
 // Refusal is a policy whose state can't be read. It has no share in the result.
 type Refusal struct {
-	Policy Reference
+	Policy nmstate.Reference
 	Err    error
 }
 

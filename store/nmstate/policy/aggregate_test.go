@@ -10,12 +10,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/alioth-net/alioth/store/nmstate"
 )
 
 // shareOf is a share of the policy NodeNetConfPolicy/<name>.
 func shareOf(t *testing.T, name string, priority int32, desired string) Share {
 	t.Helper()
-	return Share{Policy: Reference{"NodeNetConfPolicy", name}, Priority: priority, Desired: document(t, desired)}
+	return Share{Policy: nmstate.Reference{Kind: "NodeNetConfPolicy", Name: name}, Priority: priority, Desired: document(t, desired)}
 }
 
 func TestThePolicyWithMorePriorityHasAField(t *testing.T) {
@@ -246,7 +248,7 @@ func randomState(r *rand.Rand) map[string]any {
 func randomShares(r *rand.Rand) []Share {
 	var shares []Share
 	for i := range 1 + r.IntN(4) {
-		shares = append(shares, Share{Policy: Reference{"P", strconv.Itoa(i)}, Priority: int32(r.IntN(2)), Desired: randomState(r)})
+		shares = append(shares, Share{Policy: nmstate.Reference{Kind: "P", Name: strconv.Itoa(i)}, Priority: int32(r.IntN(2)), Desired: randomState(r)})
 	}
 	return shares
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/alioth-net/alioth/store/nmstate"
 )
 
 // wellKnown are taints by which Kubernetes tells that a node is not well, or not ready yet.
@@ -18,14 +20,14 @@ const wellKnown = "node.kubernetes.io/"
 // Applies reports whether a policy is for a node, and if not, why. A selector must be met,
 // and one of the affinity's terms, and each taint with NoSchedule or NoExecute tolerated.
 // Taints of the domain node.kubernetes.io keep no policy away.
-func Applies(p Policy, n Node) (bool, string) {
+func Applies(p nmstate.PolicySpec, n Node) (bool, string) {
 	for _, key := range slices.Sorted(maps.Keys(p.Selector)) {
 		if value, ok := n.Labels[key]; !ok || value != p.Selector[key] {
 			return false, fmt.Sprintf("node %s does not have the label %s=%s of the node selector", n.Name, key, p.Selector[key])
 		}
 	}
 	if p.Affinity != nil {
-		if met, why := p.Affinity.met(n); !met {
+		if met, why := meetsAffinity(*p.Affinity, n); !met {
 			return false, why
 		}
 	}
@@ -35,7 +37,7 @@ func Applies(p Policy, n Node) (bool, string) {
 	return true, ""
 }
 
-func untolerated(p Policy, taints []Taint) *Taint {
+func untolerated(p nmstate.PolicySpec, taints []Taint) *Taint {
 	if p.IgnoreTaints {
 		return nil
 	}
@@ -44,14 +46,14 @@ func untolerated(p Policy, taints []Taint) *Taint {
 		if !keeps || strings.HasPrefix(taint.Key, wellKnown) {
 			continue
 		}
-		if !slices.ContainsFunc(p.Tolerations, func(t Toleration) bool { return t.tolerates(taint) }) {
+		if !slices.ContainsFunc(p.Tolerations, func(t nmstate.Toleration) bool { return tolerates(t, taint) }) {
 			return &taints[i]
 		}
 	}
 	return nil
 }
 
-func (t Toleration) tolerates(taint Taint) bool {
+func tolerates(t nmstate.Toleration, taint Taint) bool {
 	if t.Effect != "" && t.Effect != taint.Effect {
 		return false
 	}
@@ -65,12 +67,12 @@ func (t Toleration) tolerates(taint Taint) bool {
 	}
 }
 
-// met reports whether one of the terms is met. The reason names a requirement that can't be
+// meetsAffinity reports whether a node meets one of the terms. The reason names a requirement that can't be
 // read, if there is one: such a term is met by no node.
-func (a Affinity) met(n Node) (bool, string) {
+func meetsAffinity(a nmstate.Affinity, n Node) (bool, string) {
 	reason := fmt.Sprintf("node %s meets no required term of the node affinity", n.Name)
 	for i, term := range a.Terms {
-		met, err := term.met(n)
+		met, err := meetsTerm(term, n)
 		if met {
 			return true, ""
 		}
@@ -81,21 +83,21 @@ func (a Affinity) met(n Node) (bool, string) {
 	return false, reason
 }
 
-func (t Term) met(n Node) (bool, error) {
+func meetsTerm(t nmstate.Term, n Node) (bool, error) {
 	if len(t.Labels)+len(t.Fields) == 0 {
 		return false, nil
 	}
 	for _, r := range t.Labels {
 		value, has := n.Labels[r.Key]
-		if met, err := r.met(value, has); !met {
+		if met, err := meets(r, value, has); !met {
 			return false, err
 		}
 	}
 	for _, r := range t.Fields {
-		if err := r.checkField(); err != nil {
+		if err := checkField(r); err != nil {
 			return false, err
 		}
-		if met, err := r.met(n.Name, true); !met {
+		if met, err := meets(r, n.Name, true); !met {
 			return false, err
 		}
 	}
@@ -103,7 +105,7 @@ func (t Term) met(n Node) (bool, error) {
 }
 
 // checkField refuses what Kubernetes refuses of a field.
-func (r Requirement) checkField() error {
+func checkField(r nmstate.Requirement) error {
 	if r.Key != "metadata.name" {
 		return fmt.Errorf("matchFields knows metadata.name, but no %q", r.Key)
 	}
@@ -113,8 +115,8 @@ func (r Requirement) checkField() error {
 	return nil
 }
 
-// met compares a value, which the node has or not.
-func (r Requirement) met(value string, has bool) (bool, error) {
+// meets compares a requirement with a value, which the node has or not.
+func meets(r nmstate.Requirement, value string, has bool) (bool, error) {
 	switch r.Operator {
 	case In:
 		return has && slices.Contains(r.Values, value), nil
@@ -125,14 +127,14 @@ func (r Requirement) met(value string, has bool) (bool, error) {
 	case DoesNotExist:
 		return !has, nil
 	case Gt, Lt:
-		return r.compare(value, has)
+		return compare(r, value, has)
 	default:
 		return false, fmt.Errorf("%s: unknown operator %q; use In, NotIn, Exists, DoesNotExist, Gt or Lt", r.Key, r.Operator)
 	}
 }
 
-// compare is Gt or Lt. A label that is no whole number is neither more nor less.
-func (r Requirement) compare(value string, has bool) (bool, error) {
+// compare evaluates the operators Gt and Lt. A label that is no whole number is neither more nor less.
+func compare(r nmstate.Requirement, value string, has bool) (bool, error) {
 	if len(r.Values) != 1 {
 		return false, fmt.Errorf("%s: the operator %s needs one value", r.Key, r.Operator)
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/alioth-net/alioth/store/nmstate"
 )
 
 // Instantiate is what a policy desires of a node.
@@ -22,7 +24,7 @@ import (
 //
 // matched are the names of the interfaces that match, sorted. An error has the path of the
 // field in the desired state.
-func Instantiate(p Policy, n Node) (desired map[string]any, matched []string, err error) {
+func Instantiate(p nmstate.PolicySpec, n Node) (desired map[string]any, matched []string, err error) {
 	desired, _ = clone(p.Desired).(map[string]any)
 	if len(p.Match) == 0 {
 		_, err = parse(desired)
@@ -92,7 +94,7 @@ type current struct {
 
 // matches are the interfaces that a rule matches, sorted by name. Ignored ones are not ours
 // to set.
-func matches(rules []MatchRule, document map[string]any) []current {
+func matches(rules []nmstate.MatchRule, document map[string]any) []current {
 	list, _ := document[interfaces].([]any)
 	var found []current
 	for _, item := range list {
@@ -105,7 +107,7 @@ func matches(rules []MatchRule, document map[string]any) []current {
 		if c.name == "" || object[state] == ignore {
 			continue
 		}
-		if slices.ContainsFunc(rules, func(r MatchRule) bool { return r.matches(c) }) {
+		if slices.ContainsFunc(rules, func(r nmstate.MatchRule) bool { return selects(r, c) }) {
 			found = append(found, c)
 		}
 	}
@@ -113,8 +115,9 @@ func matches(rules []MatchRule, document map[string]any) []current {
 	return found
 }
 
-func (r MatchRule) matches(c current) bool {
-	return r != MatchRule{} &&
+// selects reports whether a rule matches an interface.
+func selects(r nmstate.MatchRule, c current) bool {
+	return r != nmstate.MatchRule{} &&
 		(r.Name == "" || r.Name == c.name) &&
 		(r.Type == "" || r.Type == c.kind) &&
 		(r.VLANID == 0 || float64(r.VLANID) == c.vlan)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/alioth-net/alioth/store/nmstate"
 )
 
 const currentState = `
@@ -22,24 +24,24 @@ func TestADesiredStateIsForTheInterfacesThatMatch(t *testing.T) {
 	const template = "interfaces: [{mtu: 9000}]"
 	for _, tc := range []struct {
 		name, desired string
-		rules         []MatchRule
+		rules         []nmstate.MatchRule
 		matched, want string
 	}{
 		{"no rules", "interfaces: [{name: eth1, mtu: 9000}]", nil, "", "interfaces: [{name: eth1, mtu: 9000}]"},
-		{"a name", template, []MatchRule{{Name: "eth1"}}, "eth1", "interfaces: [{name: eth1, type: ethernet, mtu: 9000, made-by: others}]"},
-		{"a type, and not what is ignored", template, []MatchRule{{Type: "ethernet"}}, "eth1 eth2", "interfaces: [{name: eth1, type: ethernet, mtu: 9000, made-by: others}, {name: eth2, type: ethernet, mtu: 9000, made-by: others}]"},
-		{"a VLAN", template, []MatchRule{{VLANID: 7}}, "bond0.7", "interfaces: [{name: bond0.7, type: vlan, mtu: 9000, made-by: others}]"},
-		{"all of a rule", template, []MatchRule{{Name: "eth1", Type: "bond"}}, "", ""},
-		{"one of the rules", template, []MatchRule{{Name: "eth1"}, {Type: "bond"}}, "bond0 eth1", "interfaces: [{name: bond0, type: bond, mtu: 9000, made-by: others}, {name: eth1, type: ethernet, mtu: 9000, made-by: others}]"},
-		{"a rule with nothing", template, []MatchRule{{}}, "", ""},
-		{"no match, and other fields", "routes: {config: [{destination: 10.0.0.0/8}]}", []MatchRule{{Name: "eth9"}}, "", ""},
-		{"no template", "interfaces: [{name: br1, type: linux-bridge}]", []MatchRule{{Name: "eth1"}}, "eth1", "interfaces: [{name: br1, type: linux-bridge}]"},
-		{"a type of its own", "interfaces: [{type: veth}]", []MatchRule{{Name: "eth1"}}, "eth1", "interfaces: [{name: eth1, type: veth, made-by: others}]"},
-		{"an interface with a name of its own", "interfaces: [{name: eth1, mtu: 1500}, {mtu: 9000}]", []MatchRule{{Type: "ethernet"}}, "eth1 eth2", "interfaces: [{name: eth1, mtu: 1500}, {name: eth2, type: ethernet, mtu: 9000, made-by: others}]"},
-		{"other fields", "{interfaces: [{name: '', mtu: 9000}], routes: {config: [{destination: 10.0.0.0/8}]}}", []MatchRule{{Name: "eth1"}}, "eth1", "{interfaces: [{name: eth1, type: ethernet, mtu: 9000, made-by: others}], routes: {config: [{destination: 10.0.0.0/8}]}}"},
+		{"a name", template, []nmstate.MatchRule{{Name: "eth1"}}, "eth1", "interfaces: [{name: eth1, type: ethernet, mtu: 9000, made-by: others}]"},
+		{"a type, and not what is ignored", template, []nmstate.MatchRule{{Type: "ethernet"}}, "eth1 eth2", "interfaces: [{name: eth1, type: ethernet, mtu: 9000, made-by: others}, {name: eth2, type: ethernet, mtu: 9000, made-by: others}]"},
+		{"a VLAN", template, []nmstate.MatchRule{{VLANID: 7}}, "bond0.7", "interfaces: [{name: bond0.7, type: vlan, mtu: 9000, made-by: others}]"},
+		{"all of a rule", template, []nmstate.MatchRule{{Name: "eth1", Type: "bond"}}, "", ""},
+		{"one of the rules", template, []nmstate.MatchRule{{Name: "eth1"}, {Type: "bond"}}, "bond0 eth1", "interfaces: [{name: bond0, type: bond, mtu: 9000, made-by: others}, {name: eth1, type: ethernet, mtu: 9000, made-by: others}]"},
+		{"a rule with nothing", template, []nmstate.MatchRule{{}}, "", ""},
+		{"no match, and other fields", "routes: {config: [{destination: 10.0.0.0/8}]}", []nmstate.MatchRule{{Name: "eth9"}}, "", ""},
+		{"no template", "interfaces: [{name: br1, type: linux-bridge}]", []nmstate.MatchRule{{Name: "eth1"}}, "eth1", "interfaces: [{name: br1, type: linux-bridge}]"},
+		{"a type of its own", "interfaces: [{type: veth}]", []nmstate.MatchRule{{Name: "eth1"}}, "eth1", "interfaces: [{name: eth1, type: veth, made-by: others}]"},
+		{"an interface with a name of its own", "interfaces: [{name: eth1, mtu: 1500}, {mtu: 9000}]", []nmstate.MatchRule{{Type: "ethernet"}}, "eth1 eth2", "interfaces: [{name: eth1, mtu: 1500}, {name: eth2, type: ethernet, mtu: 9000, made-by: others}]"},
+		{"other fields", "{interfaces: [{name: '', mtu: 9000}], routes: {config: [{destination: 10.0.0.0/8}]}}", []nmstate.MatchRule{{Name: "eth1"}}, "eth1", "{interfaces: [{name: eth1, type: ethernet, mtu: 9000, made-by: others}], routes: {config: [{destination: 10.0.0.0/8}]}}"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			p := Policy{Match: tc.rules, Desired: document(t, tc.desired)}
+			p := nmstate.PolicySpec{Match: tc.rules, Desired: document(t, tc.desired)}
 			before := words(t, p.Desired)
 			got, matched, err := Instantiate(p, Node{Current: document(t, currentState)})
 			if err != nil {
@@ -57,7 +59,7 @@ func TestADesiredStateIsForTheInterfacesThatMatch(t *testing.T) {
 }
 
 func TestInstancesShareNothing(t *testing.T) {
-	p := Policy{Match: []MatchRule{{Type: "ethernet"}}, Desired: document(t, "interfaces: [{ipv4: {address: []}}]")}
+	p := nmstate.PolicySpec{Match: []nmstate.MatchRule{{Type: "ethernet"}}, Desired: document(t, "interfaces: [{ipv4: {address: []}}]")}
 	got, _, err := Instantiate(p, Node{Current: document(t, currentState)})
 	if err != nil {
 		t.Fatal(err)
@@ -78,19 +80,19 @@ func TestADesiredStateOfAWrongFormIsRefusedWithThePath(t *testing.T) {
 		"routes: {config: {destination: 10.0.0.0/8}}":   "routes.config: expected a list",
 		"route-rules: {config: [{priority: 1}, to]}":    "route-rules.config[1]: expected an object",
 	} {
-		_, _, err := Instantiate(Policy{Desired: document(t, desired)}, Node{})
+		_, _, err := Instantiate(nmstate.PolicySpec{Desired: document(t, desired)}, Node{})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", desired, err, want)
 		}
 	}
-	rules := []MatchRule{{Name: "eth1"}}
+	rules := []nmstate.MatchRule{{Name: "eth1"}}
 	for desired, want := range map[string]string{
 		"interfaces: [{mtu: 9000}, {name: a}, {mtu: 1500}]": "interfaces[2].name: only one",
 		"interfaces: [{name: 7}]":                           "interfaces[0].name: expected a text",
 		"interfaces: [7]":                                   "interfaces[0]: expected an object",
 		"interfaces: 7":                                     "expected a list",
 	} {
-		_, _, err := Instantiate(Policy{Match: rules, Desired: document(t, desired)}, Node{Current: document(t, currentState)})
+		_, _, err := Instantiate(nmstate.PolicySpec{Match: rules, Desired: document(t, desired)}, Node{Current: document(t, currentState)})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", desired, err, want)
 		}

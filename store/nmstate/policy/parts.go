@@ -7,20 +7,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/alioth-net/alioth/store/nmstate"
 )
-
-// Part is a part of a desired state: it is enforced together.
-type Part struct {
-	// Paths are those of what is in it, sorted.
-	Paths []string
-	// Reach are the targets that the node has to reach after a change of the part.
-	Reach []string
-}
-
-// Equal reports whether two parts are the same.
-func (p Part) Equal(other Part) bool {
-	return slices.Equal(p.Paths, other.Paths) && slices.Equal(p.Reach, other.Reach)
-}
 
 // Parts divide a desired state: nothing in one part depends on another part. Each part has the
 // paths of what is in it, sorted, and no targets: whole interfaces, entries of routes and rules, and other
@@ -32,7 +21,7 @@ func (p Part) Equal(other Part) bool {
 //   - one is a route or a rule of the other one, or both are about one destination or table.
 //
 // lead is the owner that answers for another one, and returns all others as they are.
-func (a Aggregation) Parts(lead func(owner string) string) []Part {
+func (a Aggregation) Parts(lead func(owner string) string) []nmstate.Part {
 	g := groups{}
 	everyRoute := false
 	for _, asked := range a.asked {
@@ -77,7 +66,7 @@ type asked struct {
 
 // Split divides a desired state by the paths of its parts. rest is what is in no part, nil for
 // nothing.
-func Split(desired map[string]any, parts []Part) (divided []map[string]any, rest map[string]any, err error) {
+func Split(desired map[string]any, parts []nmstate.Part) (divided []map[string]any, rest map[string]any, err error) {
 	leaves, err := parse(desired)
 	if err != nil {
 		return nil, nil, err
@@ -209,8 +198,8 @@ func (g groups) join(a, b string) {
 }
 
 // divide returns the paths of leaves by their sets, nil for one set.
-func (g groups) divide(leaves []owned) []Part {
-	var parts []Part
+func (g groups) divide(leaves []owned) []nmstate.Part {
+	var parts []nmstate.Part
 	at, known := map[string]int{}, map[string]bool{}
 	for _, l := range leaves {
 		what := top(l.leaf)
@@ -222,7 +211,7 @@ func (g groups) divide(leaves []owned) []Part {
 		n, ok := at[head]
 		if !ok {
 			n = len(parts)
-			at[head], parts = n, append(parts, Part{})
+			at[head], parts = n, append(parts, nmstate.Part{})
 		}
 		parts[n].Paths = append(parts[n].Paths, what)
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/alioth-net/alioth/store/nmstate"
 )
 
 // partsOf are the parts of what is set by hand and of policies a, b and so on, with the hashes of
@@ -104,7 +106,7 @@ func TestPartsAreTheWholeDesiredState(t *testing.T) {
 		for _, one := range a.asked {
 			in := map[int]bool{}
 			for _, path := range a.About(one.owner) {
-				if at := slices.IndexFunc(parts, func(part Part) bool { return slices.Contains(part.Paths, path) }); at >= 0 {
+				if at := slices.IndexFunc(parts, func(part nmstate.Part) bool { return slices.Contains(part.Paths, path) }); at >= 0 {
 					in[at] = true
 				}
 			}
@@ -120,7 +122,7 @@ func TestPartsAreTheWholeDesiredState(t *testing.T) {
 
 func TestWhatIsInNoPartIsTheRest(t *testing.T) {
 	desired := document(t, "{interfaces: [{name: eth1, mtu: 1}, {name: eth2, mtu: 2}], dns-resolver: {config: {}}}")
-	parts, rest, err := Split(desired, []Part{{Paths: []string{"interfaces[eth2]"}}, {Paths: []string{"interfaces[eth3]"}}})
+	parts, rest, err := Split(desired, []nmstate.Part{{Paths: []string{"interfaces[eth2]"}}, {Paths: []string{"interfaces[eth3]"}}})
 	if err != nil || len(parts) != 2 || len(parts[1]) != 0 {
 		t.Fatalf("%v, %v", parts, err)
 	}

@@ -9,24 +9,23 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/alioth-net/alioth/store/nmstate"
 )
 
 // DefaultUnavailable is the share of a policy's nodes that may change at the same time.
-const DefaultUnavailable = Unavailable("50%")
+const DefaultUnavailable = nmstate.Unavailable("50%")
 
-// Unavailable is a number of nodes, or a percentage like 50%. "" is DefaultUnavailable.
-type Unavailable string
-
-// Limit is how many of a number of nodes may change at the same time: at least one.
+// Limit returns how many of a number of nodes may change at the same time: at least one.
 // A percentage is rounded up. An error comes with the limit of the default.
-func (u Unavailable) Limit(nodes int) (int, error) {
+func Limit(u nmstate.Unavailable, nodes int) (int, error) {
 	if u == "" {
 		u = DefaultUnavailable
 	}
 	digits, percent := strings.CutSuffix(string(u), "%")
 	n, err := strconv.ParseUint(digits, 10, 31)
 	if err != nil {
-		limit, _ := DefaultUnavailable.Limit(nodes)
+		limit, _ := Limit(DefaultUnavailable, nodes)
 		return limit, fmt.Errorf("maxUnavailable: %q is no number and no percentage; use for example 3 or 50%%", string(u))
 	}
 	if percent {
@@ -60,7 +59,7 @@ func (e Enactment) lives(now time.Time) bool { return e.Expires.After(now) }
 
 // Queue is what a policy has on its nodes.
 type Queue struct {
-	Unavailable Unavailable
+	Unavailable nmstate.Unavailable
 	Generation  int64
 	// Nodes are those that the policy applies to.
 	Nodes []string
@@ -94,7 +93,7 @@ type Rollout struct {
 // that the failures never exceed that number, even if all fail.
 func NextSlots(q Queue) (Rollout, error) {
 	applicable := slices.Compact(slices.Sorted(slices.Values(q.Nodes)))
-	limit, err := q.Unavailable.Limit(len(applicable))
+	limit, err := Limit(q.Unavailable, len(applicable))
 	c := q.census(applicable)
 	r := Rollout{Limit: limit, Changing: len(c.changing), Down: len(c.down), Aborted: len(c.failed) >= limit+spare}
 	free := min(limit-len(c.down), limit+spare-len(c.failed)) - len(c.changing)

@@ -9,11 +9,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/alioth-net/alioth/store/nmstate"
 )
 
 func TestALimitIsANumberOrAPercentageOfAtLeastOneNode(t *testing.T) {
 	for _, tc := range []struct {
-		limit       Unavailable
+		limit       nmstate.Unavailable
 		nodes, want int
 	}{
 		{"", 10, 5},
@@ -29,12 +31,12 @@ func TestALimitIsANumberOrAPercentageOfAtLeastOneNode(t *testing.T) {
 		{"100%", 7, 7},
 		{"50%", 4, 2},
 	} {
-		if got, err := tc.limit.Limit(tc.nodes); got != tc.want || err != nil {
+		if got, err := Limit(tc.limit, tc.nodes); got != tc.want || err != nil {
 			t.Errorf("%q of %d: got %d, %v, want %d", tc.limit, tc.nodes, got, err, tc.want)
 		}
 	}
-	for _, bad := range []Unavailable{"half", "-1", "5.5%", "%", "99999999999"} {
-		if got, err := bad.Limit(10); got != 5 || err == nil || !strings.Contains(err.Error(), "maxUnavailable") {
+	for _, bad := range []nmstate.Unavailable{"half", "-1", "5.5%", "%", "99999999999"} {
+		if got, err := Limit(bad, 10); got != 5 || err == nil || !strings.Contains(err.Error(), "maxUnavailable") {
 			t.Errorf("%q: got %d, %v, want the default and an error", bad, got, err)
 		}
 	}
@@ -46,7 +48,7 @@ func TestNodesBeginWhileSlotsAreFree(t *testing.T) {
 	nodes := []string{"d", "c", "b", "a"}
 	for _, tc := range []struct {
 		name       string
-		limit      Unavailable
+		limit      nmstate.Unavailable
 		enactments []Enactment
 		next       string
 		changing   int
@@ -109,8 +111,8 @@ func TestARolloutEndsAndNeverExceedsItsLimit(t *testing.T) {
 			nodes = append(nodes, node)
 			states[node] = &Enactment{Node: node, Generation: 1, Pending: true}
 		}
-		limit := Unavailable(strconv.Itoa(r.IntN(120)) + "%")
-		bound, err := limit.Limit(len(nodes))
+		limit := nmstate.Unavailable(strconv.Itoa(r.IntN(120)) + "%")
+		bound, err := Limit(limit, len(nodes))
 		if err != nil {
 			t.Fatal(err)
 		}

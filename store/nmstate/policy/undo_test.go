@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/alioth-net/alioth/store/nmstate"
 )
 
 const stateBefore = `
@@ -118,7 +120,7 @@ func TestAnUndoTakesNothingFromThoseWhoStay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		shares = append(shares, Share{Policy: Reference{"undo", "undo"}, Priority: -1 << 31, Desired: back})
+		shares = append(shares, Share{Policy: nmstate.Reference{Kind: "undo", Name: "undo"}, Priority: -1 << 31, Desired: back})
 		both, err := Aggregate(shares, manual)
 		if err != nil {
 			t.Fatal(err)

@@ -17,7 +17,6 @@ import (
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/nmstate"
 	"github.com/alioth-net/alioth/store/nmstate/enact"
-	"github.com/alioth-net/alioth/store/nmstate/policy"
 )
 
 // Handler makes the enactments and the desired states of nodes. Its methods may be called
@@ -76,7 +75,7 @@ func (h *Handler) pass(ctx context.Context, name string, r rows) (again time.Dur
 	}
 	now := h.cfg.Now()
 	r = h.fresh(ctx, name, r, now)
-	changes, unwritten, err := h.enactments(ctx, func(stuck map[policy.Reference]bool) enact.Changes {
+	changes, unwritten, err := h.enactments(ctx, func(stuck map[nmstate.Reference]bool) enact.Changes {
 		return enact.Node(r.situation(node, stuck, now))
 	})
 	if err != nil {
@@ -109,8 +108,8 @@ func (h *Handler) fresh(ctx context.Context, node string, r rows, now time.Time)
 // enactments writes those that decide returns. One that can't be written keeps no other from
 // being so: decide gets its policy, and makes the changes without it. unwritten are such errors.
 // An error means that the changes rely on what is not there.
-func (h *Handler) enactments(ctx context.Context, decide func(stuck map[policy.Reference]bool) enact.Changes) (c enact.Changes, unwritten, err error) {
-	stuck := map[policy.Reference]bool{}
+func (h *Handler) enactments(ctx context.Context, decide func(stuck map[nmstate.Reference]bool) enact.Changes) (c enact.Changes, unwritten, err error) {
+	stuck := map[nmstate.Reference]bool{}
 	for {
 		c = decide(stuck)
 		failed, err := h.putAll(ctx, c.Put)
@@ -129,7 +128,7 @@ func (h *Handler) enactments(ctx context.Context, decide func(stuck map[policy.R
 
 // putAll writes enactments, and returns the policies of those that can't be written. After an
 // old row, and without an answer, there are none.
-func (h *Handler) putAll(ctx context.Context, list []nmstate.Enactment) (failed []policy.Reference, err error) {
+func (h *Handler) putAll(ctx context.Context, list []nmstate.Enactment) (failed []nmstate.Reference, err error) {
 	var all several
 	for i := range list {
 		err := h.putEnactment(ctx, &list[i])

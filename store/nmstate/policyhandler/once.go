@@ -18,7 +18,6 @@ import (
 	"github.com/alioth-net/alioth/store/kinds/nmstateapi"
 	"github.com/alioth-net/alioth/store/kube"
 	"github.com/alioth-net/alioth/store/nmstate"
-	"github.com/alioth-net/alioth/store/nmstate/policy"
 )
 
 // errNoKind reports that the API server lacks a kind.
@@ -86,10 +85,10 @@ func round(ctx context.Context, cfg Config, nodes []string) error {
 }
 
 // references are the policies that exist, and those that have enactments.
-func references(rows *store.Store) []policy.Reference {
-	var list []policy.Reference
-	seen := map[policy.Reference]bool{}
-	add := func(ref policy.Reference) {
+func references(rows *store.Store) []nmstate.Reference {
+	var list []nmstate.Reference
+	seen := map[nmstate.Reference]bool{}
+	add := func(ref nmstate.Reference) {
 		if !seen[ref] {
 			list, seen[ref] = append(list, ref), true
 		}

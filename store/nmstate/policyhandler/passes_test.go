@@ -26,7 +26,6 @@ import (
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/nmstate"
 	"github.com/alioth-net/alioth/store/nmstate/enact"
-	"github.com/alioth-net/alioth/store/nmstate/policy"
 )
 
 // applied is a world in which node n1 has the policy blue, and the store has all objects.
@@ -48,7 +47,7 @@ func applied(t *testing.T) (*world, *nmstatev1.NodeNetworkConfigurationPolicy) {
 func TestAPolicyIsUndoneOnlyIfTheAPIServerDoesNotHaveIt(t *testing.T) {
 	w, blue := applied(t)
 	w.must(w.cfg.Store.Update(func(tx store.Tx) error {
-		nmstate.DeletePolicy(tx, policy.Reference{Kind: nmstatev1.NodeNetworkConfigurationPolicyKind, Name: "blue"}, string(blue.UID))
+		nmstate.DeletePolicy(tx, nmstate.Reference{Kind: nmstatev1.NodeNetworkConfigurationPolicyKind, Name: "blue"}, string(blue.UID))
 		return nil
 	}))
 	h := NewHandler(w.cfg)

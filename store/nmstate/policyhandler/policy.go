@@ -14,11 +14,10 @@ import (
 	"github.com/alioth-net/alioth/store/kube"
 	"github.com/alioth-net/alioth/store/nmstate"
 	"github.com/alioth-net/alioth/store/nmstate/enact"
-	"github.com/alioth-net/alioth/store/nmstate/policy"
 )
 
 // newPolicy returns an empty policy of that kind and name, nil for no kind of policies.
-func newPolicy(ref policy.Reference) kube.Object {
+func newPolicy(ref nmstate.Reference) kube.Object {
 	named := metav1.ObjectMeta{Name: ref.Name}
 	switch ref.Kind {
 	case nmstatev1.NodeNetConfPolicyKind:

@@ -44,7 +44,7 @@ func NewRollouts(cfg Config) *Rollouts { return &Rollouts{cfg: cfg, api: request
 // enactment on a node that has one of the policy needs another pass in any case. It deletes
 // enactments of nodes that do not exist, also of a policy that does not exist. An error
 // needs another pass later.
-func (r *Rollouts) Pass(ctx context.Context, ref policy.Reference) (again time.Duration, err error) {
+func (r *Rollouts) Pass(ctx context.Context, ref nmstate.Reference) (again time.Duration, err error) {
 	again, err = r.pass(ctx, ref)
 	if isStale(err) {
 		r.cfg.Log.Debug("a policy is tried again with newer rows", "policy", ref.String(), "cause", err)
@@ -53,7 +53,7 @@ func (r *Rollouts) Pass(ctx context.Context, ref policy.Reference) (again time.D
 	return again, err
 }
 
-func (r *Rollouts) pass(ctx context.Context, ref policy.Reference) (time.Duration, error) {
+func (r *Rollouts) pass(ctx context.Context, ref nmstate.Reference) (time.Duration, error) {
 	objects, err := r.cfg.Nodes(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("read nodes: %w", err)
@@ -77,7 +77,7 @@ func (r *Rollouts) pass(ctx context.Context, ref policy.Reference) (time.Duratio
 	return again, failed.err()
 }
 
-func (r *Rollouts) read(ref policy.Reference, objects []corev1.Node) enact.Nodes {
+func (r *Rollouts) read(ref nmstate.Reference, objects []corev1.Node) enact.Nodes {
 	nodes := enact.Nodes{Now: r.cfg.Now()}
 	for i := range objects {
 		nodes.Nodes = append(nodes.Nodes, policyNode(&objects[i]))

@@ -48,7 +48,7 @@ func (r rows) begins(node string, now time.Time) bool {
 	})
 }
 
-func (r rows) situation(object *corev1.Node, stuck map[policy.Reference]bool, now time.Time) enact.Situation {
+func (r rows) situation(object *corev1.Node, stuck map[nmstate.Reference]bool, now time.Time) enact.Situation {
 	node := policyNode(object)
 	if r.state != nil {
 		node.Current = r.state.Current

@@ -13,7 +13,6 @@ import (
 	"github.com/alioth-net/alioth/store/kube"
 	"github.com/alioth-net/alioth/store/nmstate"
 	"github.com/alioth-net/alioth/store/nmstate/enact"
-	"github.com/alioth-net/alioth/store/nmstate/policy"
 )
 
 func newState(node string) *nmstatev1beta1.NodeNetworkState {
@@ -37,7 +36,7 @@ func (h *Handler) putDesired(ctx context.Context, node string, desired *enact.De
 		kube.Set{Field: "parts", Value: partsOf(desired.Parts)})
 }
 
-func partsOf(parts []policy.Part) []nmstatev1beta1.Part {
+func partsOf(parts []nmstate.Part) []nmstatev1beta1.Part {
 	var list []nmstatev1beta1.Part
 	for _, part := range parts {
 		list = append(list, nmstatev1beta1.Part{Paths: part.Paths, Reach: part.Reach})

@@ -31,7 +31,6 @@ import (
 	"github.com/alioth-net/alioth/store/kinds/nmstateapi"
 	"github.com/alioth-net/alioth/store/kube"
 	"github.com/alioth-net/alioth/store/nmstate"
-	"github.com/alioth-net/alioth/store/nmstate/policy"
 )
 
 // memoryAPI is an API server in memory.
@@ -266,7 +265,7 @@ func (w *world) must(err error) {
 	}
 }
 
-var blue = policy.Reference{Kind: nmstatev1.NodeNetworkConfigurationPolicyKind, Name: "blue"}
+var blue = nmstate.Reference{Kind: nmstatev1.NodeNetworkConfigurationPolicyKind, Name: "blue"}
 
 // newRow is a new enactment of the policy blue on node n1.
 func newRow() nmstate.Enactment {

@@ -121,7 +121,7 @@ func TestAnEnactmentWithoutAStatusIsAdopted(t *testing.T) {
 		t.Errorf("labels %v, row %+v", object.Labels, row)
 	}
 	other := newRow()
-	other.Policy = policy.Reference{Kind: nmstatev1.NodeNetConfPolicyKind, Name: "another"}
+	other.Policy = nmstate.Reference{Kind: nmstatev1.NodeNetConfPolicyKind, Name: "another"}
 	if err := w.put(other); err == nil || isStale(err) || !strings.Contains(err.Error(), blue.String()) {
 		t.Errorf("a name that is taken: %v, want the policy whose it is", err)
 	}
@@ -159,7 +159,7 @@ func TestAnEnactmentThatCannotBeWrittenDelaysNoOther(t *testing.T) {
 				_, _ = handler.Pass(t.Context(), "n1")
 				w.sync()
 				for _, name := range []string{"red", "blue"} {
-					_, _ = rollouts.Pass(t.Context(), policy.Reference{Kind: nmstatev1.NodeNetworkConfigurationPolicyKind, Name: name})
+					_, _ = rollouts.Pass(t.Context(), nmstate.Reference{Kind: nmstatev1.NodeNetworkConfigurationPolicyKind, Name: name})
 				}
 			}
 		}
@@ -216,7 +216,7 @@ func TestADesiredStateReplacesTheOneThatItWasMadeOf(t *testing.T) {
 	state.Spec.Reach, state.Spec.PolicyReach = []nmstatev1.ReachTarget{"hand"}, []nmstatev1.ReachTarget{"former"}
 	w := newWorld(t, state)
 	h := NewHandler(w.cfg)
-	desired := &enact.Desired{State: mtu("eth1", 9000), Reach: []string{"storage:443"}, Parts: []policy.Part{{Paths: []string{"interfaces[eth1]"}, Reach: []string{"storage:443"}}}, ResourceVersion: w.state().ResourceVersion}
+	desired := &enact.Desired{State: mtu("eth1", 9000), Reach: []string{"storage:443"}, Parts: []nmstate.Part{{Paths: []string{"interfaces[eth1]"}, Reach: []string{"storage:443"}}}, ResourceVersion: w.state().ResourceVersion}
 	w.must(h.putDesired(t.Context(), "n1", desired))
 	now := w.state()
 	if !isDocument(desired.State, now.Spec.DesiredState) || now.Spec.PolicyState != nil ||

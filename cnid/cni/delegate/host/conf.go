@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/alioth-net/alioth/store/delegation"
+	"github.com/alioth-net/alioth/api/cniconf"
 )
 
 // maxFiles is how many files of a directory are read in search of a configuration.
@@ -142,8 +142,8 @@ func readRegular(file *os.File) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() || info.Size() > delegation.MaxText {
-		return nil, fmt.Errorf("it is not a regular file of at most %d bytes", delegation.MaxText)
+	if !info.Mode().IsRegular() || info.Size() > cniconf.MaxText {
+		return nil, fmt.Errorf("it is not a regular file of at most %d bytes", cniconf.MaxText)
 	}
-	return io.ReadAll(io.LimitReader(file, delegation.MaxText))
+	return io.ReadAll(io.LimitReader(file, cniconf.MaxText))
 }

@@ -16,8 +16,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/alioth-net/alioth/api/cniconf"
 	"github.com/alioth-net/alioth/cnid/cni/delegate/host"
-	"github.com/alioth-net/alioth/store/delegation"
 	"github.com/alioth-net/alioth/test/needs"
 )
 
@@ -155,7 +155,7 @@ func TestALookupByNameMUSTBeConflistThenConfAndMUSTFailOtherwise(t *testing.T) {
 	write(t, filepath.Join(dir, "40-c.json"), `{"name":"single","from":"json"}`, 0o600)
 	write(t, filepath.Join(dir, "named.conflist"), `{"name":"another"}`, 0o600)
 	write(t, filepath.Join(dir, "05-broken.conflist"), `{`, 0o600)
-	write(t, filepath.Join(dir, "06-large.conf"), `{"name":"large"}`+strings.Repeat(" ", delegation.MaxText), 0o600)
+	write(t, filepath.Join(dir, "06-large.conf"), `{"name":"large"}`+strings.Repeat(" ", cniconf.MaxText), 0o600)
 	write(t, filepath.Join(dir, "other.txt"), `{"name":"text"}`, 0o600)
 	write(t, filepath.Join(root, "secret"), `{"name":"linked"}`, 0o600)
 	if err := errors.Join(

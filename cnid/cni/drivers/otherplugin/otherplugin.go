@@ -17,6 +17,7 @@ import (
 	"github.com/containernetworking/plugins/pkg/ns"
 
 	"github.com/alioth-net/alioth/api/annotations"
+	"github.com/alioth-net/alioth/api/cniconf"
 	"github.com/alioth-net/alioth/api/ipamconf"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/cni/delegate"
@@ -128,7 +129,7 @@ func (d *Driver) attach(ctx context.Context, spec attach.Spec) (attach.Link, err
 }
 
 func onLink(wanted *attach.Delegate, name string) (*attach.Delegate, error) {
-	conf, err := delegation.OnLink(wanted.Conf, name)
+	conf, err := cniconf.OnLink(wanted.Conf, name)
 	own := *wanted
 	own.Conf = conf
 	return &own, err

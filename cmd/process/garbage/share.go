@@ -1,20 +1,32 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package heap sets how much garbage a process may have, by what it has in use.
-package heap
+package garbage
 
 import (
+	"os"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 )
 
+// percentOfNode and leastOfNode, in bytes, are how much garbage the daemon may have. The daemon's
+// memory is the memory of the node and so of the pods, and the daemon has little to do most of
+// the time, so it rather collects often (docs/design/062).
+const percentOfNode, leastOfNode = 15, 8 << 20
+
+// SaveMemory limits the garbage of a daemon of a node, unless the environment has another value.
+func SaveMemory() {
+	if os.Getenv("GOGC") == "" {
+		limitGarbage(percentOfNode, leastOfNode)
+	}
+}
+
 // mostPercent is the most for a small process, and Go's default.
 const mostPercent = 100
 
-// InUse is what the last collection found in use, in bytes.
-func InUse() uint64 {
+// inUse returns how many bytes the last collection found in use.
+func inUse() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(sample)
 	if sample[0].Value.Kind() != metrics.KindUint64 {
@@ -23,10 +35,10 @@ func InUse() uint64 {
 	return sample[0].Value.Uint64()
 }
 
-// LimitGarbage lets the process have garbage up to a percentage of what is in use, or up to
+// limitGarbage lets the process have garbage up to a percentage of what is in use, or up to
 // least bytes, but not more of these than are in use. With a percentage alone a small process
 // collects often: the less is in use, the sooner the next collection comes.
-func LimitGarbage(percent int, least uint64) {
+func limitGarbage(percent int, least uint64) {
 	(&limit{percent: percent, least: least}).adjust()
 }
 
@@ -38,7 +50,7 @@ type limit struct {
 
 // adjust sets the percentage for what is in use, now and after each collection.
 func (l *limit) adjust() {
-	if percent := l.of(InUse()); percent != l.set {
+	if percent := l.of(inUse()); percent != l.set {
 		debug.SetGCPercent(percent)
 		l.set = percent
 	}

@@ -55,9 +55,25 @@ type guard struct {
 	allowed map[[sha256.Size]byte]time.Time
 }
 
-// New returns what lets through to the handler those who may. Others get 401 or
+// Reviews protects servers by reviews of the API server.
+type Reviews struct{}
+
+// Protect returns a handler that lets through to next only users that the API server authorizes,
+// and the configuration of TLS of a server with the name of a component. Other users get 401 or
 // 403, and 500 while the API server can't be asked.
-func New(config *rest.Config, next http.Handler, log *slog.Logger) (http.Handler, error) {
+func (Reviews) Protect(config *rest.Config, component string, next http.Handler, log *slog.Logger) (http.Handler, *tls.Config, error) {
+	handler, err := newGuard(config, next, log)
+	if err != nil {
+		return nil, nil, err
+	}
+	certificate, err := selfSigned(component)
+	if err != nil {
+		return nil, nil, err
+	}
+	return handler, certificate, nil
+}
+
+func newGuard(config *rest.Config, next http.Handler, log *slog.Logger) (*guard, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(authenticationv1.AddToScheme(scheme), authorizationv1.AddToScheme(scheme)); err != nil {
 		return nil, fmt.Errorf("register API kinds: %w", err)
@@ -151,10 +167,10 @@ func (g *guard) remember(digest [sha256.Size]byte) {
 	g.allowed[digest] = now.Add(allowedFor)
 }
 
-// SelfSigned makes a certificate for a server of this name that clients need not trust:
+// selfSigned makes a certificate for a server of this name that clients need not trust:
 // TLS only protects the tokens from eavesdropping. An elliptic key costs a starting daemon
 // no time.
-func SelfSigned(name string) (*tls.Config, error) {
+func selfSigned(name string) (*tls.Config, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("make a key: %w", err)

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package delegation
+package cniconf
 
 import (
 	"bytes"
@@ -30,16 +30,20 @@ var (
 	}, innerKeys...)
 )
 
+// CheckValue refuses a value for the configuration of a plugin that two parsers could read
+// differently. field is the name of the value in messages.
+func (l *List) CheckValue(text []byte, field string) error { return l.scan(text, field, outerDepth+1) }
+
 // scan refuses a text that two parsers could read differently. field and depth are the
 // place of the text, "" and 0 for the whole configuration.
-func (l *list) scan(text []byte, field string, depth int) error {
+func (l *List) scan(text []byte, field string, depth int) error {
 	if !utf8.Valid(text) {
-		return l.wrong(field, "it is not valid UTF-8", "correct the encoding")
+		return l.Wrong(field, "it is not valid UTF-8", "correct the encoding")
 	}
 	if !json.Valid(text) {
 		var ignored any
 		err := json.Unmarshal(text, &ignored)
-		return l.wrong(field, fmt.Sprintf("it is not valid JSON: %v", said.Error(err)), "correct the syntax")
+		return l.Wrong(field, fmt.Sprintf("it is not valid JSON: %v", said.Error(err)), "correct the syntax")
 	}
 	s := scanner{list: l, Decoder: json.NewDecoder(bytes.NewReader(text))}
 	s.UseNumber()
@@ -48,17 +52,17 @@ func (l *list) scan(text []byte, field string, depth int) error {
 
 type scanner struct {
 	*json.Decoder
-	list *list
+	list *List
 }
 
 // value reads one value at path.
 func (s scanner) value(path string, depth int) error {
 	token, err := s.Token()
 	if err != nil {
-		return s.list.wrong(path, err.Error(), "correct the JSON")
+		return s.list.Wrong(path, err.Error(), "correct the JSON")
 	}
 	if depth > maxDepth {
-		return s.list.wrong("", fmt.Sprintf("it is nested deeper than %d levels", maxDepth), "reduce the depth")
+		return s.list.Wrong("", fmt.Sprintf("it is nested deeper than %d levels", maxDepth), "reduce the depth")
 	}
 	switch token {
 	case json.Delim('{'):
@@ -80,11 +84,11 @@ func (s scanner) object(path string, depth int) error {
 		token, err := s.Token()
 		key, ok := token.(string)
 		if err != nil || !ok {
-			return s.list.wrong(path, "a key is not a string", "correct the JSON")
+			return s.list.Wrong(path, "a key is not a string", "correct the JSON")
 		}
-		here := join(path, key)
+		here := Join(path, key)
 		if seen[key] {
-			return s.list.wrong(here, "the key is there twice", "remove one of them")
+			return s.list.Wrong(here, "the key is there twice", "remove one of them")
 		}
 		seen[key] = true
 		words := innerKeys
@@ -93,7 +97,7 @@ func (s scanner) object(path string, depth int) error {
 		}
 		for _, word := range words {
 			if key != word && strings.EqualFold(key, word) {
-				return s.list.wrong(here, "plugins could read the key as "+word, "write it as "+word+", or remove it")
+				return s.list.Wrong(here, "plugins could read the key as "+word, "write it as "+word+", or remove it")
 			}
 		}
 		if err := s.value(here, depth+1); err != nil {
@@ -106,13 +110,13 @@ func (s scanner) object(path string, depth int) error {
 // end reads the closing bracket.
 func (s scanner) end() error {
 	if _, err := s.Token(); err != nil && !errors.Is(err, io.EOF) {
-		return s.list.wrong("", err.Error(), "correct the JSON")
+		return s.list.Wrong("", err.Error(), "correct the JSON")
 	}
 	return nil
 }
 
-// join extends the path of a field. A key may be any text, so the path has a part only.
-func join(path, key string) string {
+// Join extends the path of a field. A key may be any text, so the path has a part only.
+func Join(path, key string) string {
 	if len(key) > 80 {
 		key = said.Cut(key, 80) + "..."
 	}

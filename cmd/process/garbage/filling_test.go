@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package operator
+package garbage
 
 import (
 	"context"
@@ -10,8 +10,6 @@ import (
 	"runtime/metrics"
 	"testing"
 	"testing/synctest"
-
-	"github.com/alioth-net/alioth/store/heap"
 )
 
 func TestTheMemoryIsLimitedUntilTheStoreIsFilled(t *testing.T) {
@@ -33,7 +31,7 @@ func TestTheMemoryIsLimitedUntilTheStoreIsFilled(t *testing.T) {
 				returned := make(chan struct{})
 				go func() {
 					defer close(returned)
-					collectGarbage(ctx, func(ctx context.Context) error {
+					Filling{}.Limit(ctx, func(ctx context.Context) error {
 						select {
 						case <-filled:
 							return nil
@@ -43,7 +41,7 @@ func TestTheMemoryIsLimitedUntilTheStoreIsFilled(t *testing.T) {
 					})
 				}()
 				synctest.Wait()
-				expectGarbage(t, fillingPercent, limitFor(heap.InUse()))
+				expectGarbage(t, fillingPercent, limitFor(inUse()))
 				end(func() { close(filled) }, ended)
 				<-returned
 				expectGarbage(t, filledPercent, math.MaxInt64)
@@ -61,7 +59,7 @@ func TestTheEnvironmentLimitsTheMemory(t *testing.T) {
 			t.Setenv(name, "100")
 			percent, limit := debug.SetGCPercent(77), debug.SetMemoryLimit(-1)
 			defer debug.SetGCPercent(percent)
-			collectGarbage(t.Context(), func(context.Context) error { return nil })
+			Filling{}.Limit(t.Context(), func(context.Context) error { return nil })
 			expectGarbage(t, 77, limit)
 		})
 	}

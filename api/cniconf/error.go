@@ -1,11 +1,11 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package delegation
+package cniconf
 
 // Error is a refused configuration.
 type Error struct {
-	// Where is that of the Request. Field is the path of the refused field, for example
+	// Where names the source of the configuration. Field is the path of the refused field, for example
 	// "plugins[0].ipam.type", "" for the whole text.
 	Where, Field string
 	// Problem is the cause, Remedy what to do.
@@ -21,6 +21,7 @@ func (e *Error) Error() string {
 	return text + e.Problem + "; " + e.Remedy
 }
 
-func (l *list) wrong(field, problem, remedy string) error {
-	return &Error{Where: l.where, Field: field, Problem: problem, Remedy: remedy}
+// Wrong returns the refusal of a field.
+func (l *List) Wrong(field, problem, remedy string) error {
+	return &Error{Where: l.Where, Field: field, Problem: problem, Remedy: remedy}
 }

@@ -4,6 +4,7 @@
 package guard_test
 
 import (
+	"crypto/x509"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -16,7 +17,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/alioth-net/alioth/store/kube/guard"
+	"github.com/alioth-net/alioth/cmd/process/guard"
 )
 
 // reviewer is an API server with two tokens, one of which may get /metrics.
@@ -71,9 +72,13 @@ func TestWhoMayIsLetThroughAndAskedForOnce(t *testing.T) {
 	api := &reviewer{t: t}
 	server := httptest.NewServer(api)
 	defer server.Close()
-	handler, err := guard.New(&rest.Config{Host: server.URL}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), slog.New(slog.DiscardHandler))
+	handler, certificate, err := guard.Reviews{}.Protect(&rest.Config{Host: server.URL}, "daemon", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(certificate.Certificates[0].Certificate[0])
+	if err != nil || leaf.VerifyHostname("daemon") != nil {
+		t.Errorf("the server has the certificate %+v, %v", leaf, err)
 	}
 	for _, c := range []struct {
 		name, method, path, authorization string

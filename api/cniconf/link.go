@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package delegation
+package cniconf
 
 import (
 	"cmp"
@@ -40,26 +40,28 @@ type Link struct {
 }
 
 // LinkOf returns the link that a configuration asks for, nil if it asks for none or can't be
-// read. It judges nothing else: Build does.
+// read. It judges nothing else.
 func LinkOf(text []byte) *Link {
-	l, err := parse(Request{Text: text, Name: "any"})
-	if err == nil {
-		err = l.takeLink(Request{Links: true})
-	}
+	l, err := Parse("", "any", text)
 	if err != nil {
 		return nil
 	}
-	return l.link
-}
-
-// takeLink removes the number of a link from the first plugin, which does not know it.
-func (l *list) takeLink(r Request) error {
-	if !r.Links || len(l.plugins) == 0 || !slices.Contains([]string{"ipvlan", "macvlan"}, l.plugins[0].kind()) {
+	link, err := l.TakeLink()
+	if err != nil {
 		return nil
 	}
-	p := l.plugins[0]
+	return link
+}
+
+// TakeLink removes the number of a link from the first plugin, which does not know it, and
+// returns the link; nil if the configuration asks for none.
+func (l *List) TakeLink() (*Link, error) {
+	if len(l.Plugins) == 0 || !slices.Contains([]string{"ipvlan", "macvlan"}, l.Plugins[0].Kind()) {
+		return nil, nil
+	}
+	p := l.Plugins[0]
 	if err := l.checkSpelling(p); err != nil {
-		return err
+		return nil, err
 	}
 	link := &Link{}
 	var err error
@@ -68,25 +70,24 @@ func (l *list) takeLink(r Request) error {
 	}
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case link.VLAN == 0 && link.VXLAN == 0:
-		return nil
+		return nil, nil
 	case link.VLAN != 0 && link.VXLAN != 0:
-		return l.wrong(l.field(0, vxlanKey), "vlan and vxlan exclude each other", "remove one of them")
+		return nil, l.Wrong(l.Field(0, vxlanKey), "vlan and vxlan exclude each other", "remove one of them")
 	}
 	if err := json.Unmarshal(p[masterKey], &link.Master); err != nil || !deviceName.MatchString(link.Master) {
-		return l.wrong(l.field(0, masterKey), "a VLAN or VXLAN has a device of the nodes as its parent", `name it, for example "ens4"`)
+		return nil, l.Wrong(l.Field(0, masterKey), "a VLAN or VXLAN has a device of the nodes as its parent", `name it, for example "ens4"`)
 	}
-	l.link = link
-	return nil
+	return link, nil
 }
 
 // checkSpelling refuses keys that could be read as those of a link.
-func (l *list) checkSpelling(p plugin) error {
+func (l *List) checkSpelling(p Plugin) error {
 	for _, key := range slices.Sorted(maps.Keys(p)) {
 		for _, word := range []string{masterKey, vlanKey, vxlanKey} {
 			if key != word && strings.EqualFold(key, word) {
-				return l.wrong(l.field(0, key), "it could be read as "+word, "write it as "+word+", or remove it")
+				return l.Wrong(l.Field(0, key), "it could be read as "+word, "write it as "+word+", or remove it")
 			}
 		}
 	}
@@ -94,23 +95,23 @@ func (l *list) checkSpelling(p plugin) error {
 }
 
 // takeNumber removes a number from 0, which stands for none, to limit.
-func (l *list) takeNumber(p plugin, key string, limit uint32) (number uint32, err error) {
+func (l *List) takeNumber(p Plugin, key string, limit uint32) (number uint32, err error) {
 	raw, ok := p[key]
 	if !ok {
 		return 0, nil
 	}
 	if err := json.Unmarshal(raw, &number); err != nil || number > limit {
-		return 0, l.wrong(l.field(0, key), fmt.Sprintf("%.40q is not a number from 0 to %d", raw, limit), "correct it, or remove the key")
+		return 0, l.Wrong(l.Field(0, key), fmt.Sprintf("%.40q is not a number from 0 to %d", raw, limit), "correct it, or remove the key")
 	}
 	delete(p, key)
 	return number, nil
 }
 
-// OnLink returns a configuration that Build has made for a link, with the link's name on the
+// OnLink returns a complete list of configurations for a link, with the link's name on the
 // node as the parent of the interfaces.
 func OnLink(conf []byte, name string) ([]byte, error) {
 	var top map[string]json.RawMessage
-	var plugins []plugin
+	var plugins []Plugin
 	err := json.Unmarshal(conf, &top)
 	if err == nil {
 		err = json.Unmarshal(top["plugins"], &plugins)
@@ -118,7 +119,7 @@ func OnLink(conf []byte, name string) ([]byte, error) {
 	if err != nil || len(plugins) == 0 {
 		return nil, fmt.Errorf("read the configuration of a plugin on a link: %w", cmp.Or(err, errors.New("it has no plugins")))
 	}
-	if err := plugins[0].set(masterKey, name); err != nil {
+	if err := plugins[0].Set(masterKey, name); err != nil {
 		return nil, fmt.Errorf("set the parent of a plugin's interface: %w", err)
 	}
 	if top["plugins"], err = json.Marshal(plugins); err != nil {

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package heap
+package garbage
 
 import (
 	"math"
@@ -38,7 +38,7 @@ func TestThePercentageFollowsWhatIsInUse(t *testing.T) {
 		}
 		t.Errorf("%s: the percentage does not follow", what)
 	}
-	LimitGarbage(15, 8<<20)
+	limitGarbage(15, 8<<20)
 	settles("little in use", func(percent int) bool { return percent > 15 })
 	large := make([]byte, 128<<20)
 	settles("much in use", func(percent int) bool { return percent == 15 })

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package operator
+package garbage
 
 import (
 	"context"
@@ -9,8 +9,6 @@ import (
 	"os"
 	"runtime/debug"
 	"time"
-
-	"github.com/alioth-net/alioth/store/heap"
 )
 
 // While the store is filled, the process has little in use and makes much garbage, of which
@@ -27,9 +25,12 @@ const (
 	adjustEvery = time.Second
 )
 
-// collectGarbage sets how much garbage there may be until filled returns, and afterwards. The
-// environment has precedence.
-func collectGarbage(ctx context.Context, filled func(context.Context) error) {
+// Filling limits the garbage of a process that fills a store first, such as the operator.
+type Filling struct{}
+
+// Limit sets how much garbage there may be until filled returns, and afterwards. It returns once
+// it has set the second.
+func (Filling) Limit(ctx context.Context, filled func(context.Context) error) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
@@ -42,7 +43,7 @@ func collectGarbage(ctx context.Context, filled func(context.Context) error) {
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		debug.SetGCPercent(fillingPercent)
-		debug.SetMemoryLimit(limitFor(heap.InUse()))
+		debug.SetMemoryLimit(limitFor(inUse()))
 		select {
 		case <-ctx.Done():
 		case <-tick.C:
