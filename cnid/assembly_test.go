@@ -33,9 +33,9 @@ import (
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/internal/testrows"
 	"github.com/alioth-net/alioth/cnid/lifecycle/install"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
-	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/test/waits"
 )
@@ -407,7 +407,7 @@ func TestAfterDELAndUninstallNothingIsLeft(t *testing.T) {
 	m.uninstall(t)
 	m.uninstall(t)
 	testnet.In(t, m.NetNS, func() error {
-		links, err := netlinkdump.Complete(netlink.LinkList)
+		links, err := rtnl.Complete(netlink.LinkList)
 		if err != nil {
 			return err
 		}

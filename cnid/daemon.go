@@ -25,8 +25,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/lifecycle/maintenance"
 	"github.com/alioth-net/alioth/cnid/system/apihost"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/descriptor"
-	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/client/descriptor"
+	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
 // control has the functions of the API's side for a daemon.

@@ -22,7 +22,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/inspect/nodestatus"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
-	"github.com/alioth-net/alioth/ebpf/netlinkdump"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
 const podDeviceVeth, podDeviceNetkit = PodDevice(veth.Kind), PodDevice(netkit.Kind)
@@ -161,7 +161,7 @@ func TestAPodKeepsItsDeviceWhenTheSettingChanges(t *testing.T) {
 	n.stop(unix.SIGTERM)
 	n.uninstall(t)
 	testnet.In(t, n, func() error {
-		links, err := netlinkdump.Complete(netlink.LinkList)
+		links, err := rtnl.Complete(netlink.LinkList)
 		for _, link := range links {
 			if strings.HasPrefix(link.Attrs().Name, hostdev.PodPrefix) {
 				t.Errorf("%s is left", link.Attrs().Name)

@@ -31,7 +31,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
-	"github.com/alioth-net/alioth/ebpf/netlinkdump"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 	"github.com/alioth-net/alioth/store"
 )
 
@@ -102,7 +102,7 @@ func (p *labPod) command(t *testing.T, command, more string) (string, error) {
 func (p *labPod) interfaces(t *testing.T) (names []string) {
 	t.Helper()
 	testnet.In(t, p.NetNS, func() error {
-		links, err := netlinkdump.Complete(netlink.LinkList)
+		links, err := rtnl.Complete(netlink.LinkList)
 		for _, link := range links {
 			if name := link.Attrs().Name; name != "lo" {
 				names = append(names, name)

@@ -21,11 +21,11 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/host"
 	"github.com/alioth-net/alioth/cnid/nmstate/keeper"
 	"github.com/alioth-net/alioth/cnid/nmstate/permit"
+	"github.com/alioth-net/alioth/cnid/nmstate/policy/policyhandler"
 	"github.com/alioth-net/alioth/cnid/nmstate/reserved"
-	"github.com/alioth-net/alioth/store/descriptor"
+	"github.com/alioth-net/alioth/store/client/descriptor"
+	"github.com/alioth-net/alioth/store/client/kube"
 	"github.com/alioth-net/alioth/store/kinds/nmstateapi"
-	"github.com/alioth-net/alioth/store/kube"
-	"github.com/alioth-net/alioth/store/nmstate/policyhandler"
 )
 
 // networkModules are the areas of the node's network state; none if it is off.

@@ -45,9 +45,9 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/bpftest/wayin"
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/descriptor"
-	"github.com/alioth-net/alioth/store/external"
-	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/client/descriptor"
+	"github.com/alioth-net/alioth/store/rows/external"
+	"github.com/alioth-net/alioth/store/rows/multinet"
 	"github.com/alioth-net/alioth/test/waits"
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/forward/reconcile"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/kube"
+	"github.com/alioth-net/alioth/store/client/kube"
 )
 
 // rolesModule reports about the roles of the node, and looks up single addresses that its

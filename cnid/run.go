@@ -22,9 +22,9 @@ import (
 	"github.com/alioth-net/alioth/cnid/inspect/nodestatus"
 	"github.com/alioth-net/alioth/cnid/lifecycle/install"
 	"github.com/alioth-net/alioth/cnid/lifecycle/maintenance"
-	"github.com/alioth-net/alioth/store/descriptor"
-	"github.com/alioth-net/alioth/store/multinet"
-	"github.com/alioth-net/alioth/store/reflector"
+	"github.com/alioth-net/alioth/store/client/descriptor"
+	"github.com/alioth-net/alioth/store/client/reflector"
+	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
 // Run is the daemon. It ends with ctx, or with a permanent error; an unreachable API

@@ -22,9 +22,9 @@ import (
 	"github.com/alioth-net/alioth/operator/rollcall"
 	"github.com/alioth-net/alioth/operator/write"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/descriptor"
-	"github.com/alioth-net/alioth/store/external"
+	"github.com/alioth-net/alioth/store/client/descriptor"
 	"github.com/alioth-net/alioth/store/kinds"
+	"github.com/alioth-net/alioth/store/rows/external"
 )
 
 func newScheme() (*runtime.Scheme, error) {

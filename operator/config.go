@@ -26,7 +26,7 @@ import (
 	"github.com/alioth-net/alioth/operator/pod"
 	"github.com/alioth-net/alioth/operator/vpc"
 	"github.com/alioth-net/alioth/store/kinds/ipamapi"
-	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
 // Config is the configuration of an operator: its command line, and what its program hands in.

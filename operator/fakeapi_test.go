@@ -33,7 +33,7 @@ import (
 	danmiov1 "github.com/alioth-net/alioth/api/danmio/v1"
 	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/store/descriptor"
+	"github.com/alioth-net/alioth/store/client/descriptor"
 )
 
 // fakeAPI is as much of an API server as claims rest on: names that exist once,

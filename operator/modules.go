@@ -11,6 +11,7 @@ import (
 
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/nmstate/policy/policyhandler"
 	"github.com/alioth-net/alioth/operator/address"
 	"github.com/alioth-net/alioth/operator/announce"
 	"github.com/alioth-net/alioth/operator/danm"
@@ -36,14 +37,13 @@ import (
 	"github.com/alioth-net/alioth/operator/subnet"
 	"github.com/alioth-net/alioth/operator/tenantconfig"
 	"github.com/alioth-net/alioth/operator/vpc"
-	"github.com/alioth-net/alioth/store/descriptor"
+	"github.com/alioth-net/alioth/store/client/descriptor"
 	"github.com/alioth-net/alioth/store/kinds/core"
 	"github.com/alioth-net/alioth/store/kinds/ipamapi"
 	"github.com/alioth-net/alioth/store/kinds/nmstateapi"
 	"github.com/alioth-net/alioth/store/kinds/outside"
 	"github.com/alioth-net/alioth/store/kinds/roles"
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
-	"github.com/alioth-net/alioth/store/nmstate/policyhandler"
 )
 
 // module is an area of the operator. A new area is a new module.

@@ -26,12 +26,12 @@ import (
 
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
 	"github.com/alioth-net/alioth/api/nmstate/v1beta1"
+	"github.com/alioth-net/alioth/cnid/nmstate/policy/policyhandler"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/client/kube"
 	"github.com/alioth-net/alioth/store/kinds/core"
 	"github.com/alioth-net/alioth/store/kinds/nmstateapi"
-	"github.com/alioth-net/alioth/store/kube"
-	"github.com/alioth-net/alioth/store/nmstate/policyhandler"
 	"github.com/alioth-net/alioth/test/soak"
 )
 

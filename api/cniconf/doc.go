@@ -5,5 +5,5 @@
 // configuration format"), and the link of the nodes that a configuration asks for. It is pure.
 //
 // The package refuses a text that two parsers could read differently, with a key twice or in
-// another case. It does not decide which plugins may run: package store/delegation does.
+// another case. It does not decide which plugins may run: package store/rules/pluginconf does.
 package cniconf

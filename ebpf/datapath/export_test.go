@@ -39,12 +39,6 @@ func Filters() (map[hook.Attachment]ebpf.ProgramID, error) {
 	return (&filters{netlink: s}).all()
 }
 
-// DumpAttempts limits how often Complete asks for one list.
-const DumpAttempts = dumpAttempts
-
-// Complete is complete for numbers.
-func Complete(dump func() ([]int, error)) ([]int, error) { return complete(dump) }
-
 // IsOnNode reports whether a program is on one device of a node.
 func IsOnNode(p hook.Program) bool { return places[p].node }
 

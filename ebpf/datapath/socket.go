@@ -4,15 +4,13 @@
 package datapath
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
-)
 
-// dumpAttempts limits how often the socket asks for one list.
-const dumpAttempts = 10
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
+)
 
 // socket is a netlink socket whose lists are complete. If the kernel's table changes during a
 // dump, the list may lack an object or have it twice, and the kernel marks the dump as
@@ -29,26 +27,14 @@ func openSocket() (socket, error) {
 }
 
 // LinkList returns all devices.
-func (s socket) LinkList() ([]netlink.Link, error) { return complete(s.Handle.LinkList) }
+func (s socket) LinkList() ([]netlink.Link, error) { return rtnl.Complete(s.Handle.LinkList) }
 
 // QdiscList returns the qdiscs of a device, or of all devices if it is nil.
 func (s socket) QdiscList(device netlink.Link) ([]netlink.Qdisc, error) {
-	return complete(func() ([]netlink.Qdisc, error) { return s.Handle.QdiscList(device) })
+	return rtnl.Complete(func() ([]netlink.Qdisc, error) { return s.Handle.QdiscList(device) })
 }
 
 // FilterList returns the filters of a device below a parent.
 func (s socket) FilterList(device netlink.Link, parent uint32) ([]netlink.Filter, error) {
-	return complete(func() ([]netlink.Filter, error) { return s.Handle.FilterList(device, parent) })
-}
-
-// complete repeats a dump that a change of the table or a signal has interrupted. After
-// dumpAttempts dumps it returns the last list with its error.
-func complete[T any](dump func() ([]T, error)) (list []T, err error) {
-	for range dumpAttempts {
-		list, err = dump()
-		if !errors.Is(err, netlink.ErrDumpInterrupted) && !errors.Is(err, unix.EINTR) {
-			break
-		}
-	}
-	return list, err
+	return rtnl.Complete(func() ([]netlink.Filter, error) { return s.Handle.FilterList(device, parent) })
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
 func TestAnAddressGoesWithItsHolderAndAPodsWithItsNodeToo(t *testing.T) {

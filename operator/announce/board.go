@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/alioth-net/alioth/store/tenancy"
+	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
 // Board remembers the last refusals of each object that were reported, so that each is one

@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds/outside"
-	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
 var attached = &store.Pod{Meta: store.Meta{UID: "p"}, Namespace: "a", Name: "p", Node: "node-1"}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/descriptor"
+	"github.com/alioth-net/alioth/store/client/descriptor"
 )
 
 // Numbers creates and deletes the claims of a kind whose names are numbers, such as

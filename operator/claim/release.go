@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/allocation"
+	"github.com/alioth-net/alioth/store/rules/allocation"
 )
 
 // ReleaseAll releases everything that counts for a holder on a node, except addresses that

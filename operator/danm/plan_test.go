@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds/outside"
-	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
 const pool4 = "nokia.k8s.io/sriov_ens1f0"

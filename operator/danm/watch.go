@@ -9,10 +9,10 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/allocation"
 	"github.com/alioth-net/alioth/store/kinds/outside"
-	"github.com/alioth-net/alioth/store/multinet"
-	"github.com/alioth-net/alioth/store/tenancy"
+	"github.com/alioth-net/alioth/store/rows/multinet"
+	"github.com/alioth-net/alioth/store/rules/allocation"
+	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
 // watch makes the requests of the controller of one kind.

@@ -20,7 +20,7 @@ import (
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds/outside"
-	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
 // Reconciler applies the decisions of decide. The name of a request is the UID of a

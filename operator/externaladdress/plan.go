@@ -8,9 +8,9 @@ import (
 	"crypto/sha256"
 
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/external"
-	"github.com/alioth-net/alioth/store/services"
-	"github.com/alioth-net/alioth/store/tenancy"
+	"github.com/alioth-net/alioth/store/rows/external"
+	"github.com/alioth-net/alioth/store/rules/services"
+	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
 // decision is the next step for an external address.

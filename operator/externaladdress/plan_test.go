@@ -10,7 +10,7 @@ import (
 
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/external"
+	"github.com/alioth-net/alioth/store/rows/external"
 )
 
 func node(name string, change func(*store.Node)) *store.Node {

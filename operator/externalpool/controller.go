@@ -18,8 +18,8 @@ import (
 	"github.com/alioth-net/alioth/operator/vpc"
 	"github.com/alioth-net/alioth/operator/write"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/external"
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
+	"github.com/alioth-net/alioth/store/rows/external"
 )
 
 // countsEvery bounds how often the count of one pool is written.

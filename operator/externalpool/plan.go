@@ -10,8 +10,8 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/vpc"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/external"
-	"github.com/alioth-net/alioth/store/services"
+	"github.com/alioth-net/alioth/store/rows/external"
+	"github.com/alioth-net/alioth/store/rules/services"
 )
 
 // decision is the planned status of one pool.

@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/operator/vpc"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/external"
+	"github.com/alioth-net/alioth/store/rows/external"
 )
 
 func pool(name string, age int, ranges ...string) *external.Pool {

@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/descriptor"
+	"github.com/alioth-net/alioth/store/client/descriptor"
 )
 
 // batchSize is how many objects of a first list share a transaction. One transaction each

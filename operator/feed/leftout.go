@@ -7,8 +7,8 @@ import (
 	"sync"
 
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/descriptor"
-	"github.com/alioth-net/alioth/store/kube"
+	"github.com/alioth-net/alioth/store/client/descriptor"
+	"github.com/alioth-net/alioth/store/client/kube"
 )
 
 // leftOut has the objects that the store does not have as the API has them.

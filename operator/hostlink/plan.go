@@ -6,9 +6,9 @@ package hostlink
 import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/delegation"
-	"github.com/alioth-net/alioth/store/multinet"
-	"github.com/alioth-net/alioth/store/tenancy"
+	"github.com/alioth-net/alioth/store/rows/multinet"
+	"github.com/alioth-net/alioth/store/rules/pluginconf"
+	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
 // wanted returns what the nodes have to make of a link, nil if no network wants it. The
@@ -54,8 +54,8 @@ func (r *Reconciler) defines(tx store.ReadTx, def *multinet.Definition) bool {
 		if !grant.Uses(def.Reference()) {
 			continue
 		}
-		_, err := delegation.Build(delegation.Request{
-			Text: []byte(def.Config), Name: def.Name, Links: true, Allowed: delegation.Allowed{Plugins: grant.Plugins, IPAM: grant.IPAM},
+		_, err := pluginconf.Build(pluginconf.Request{
+			Text: []byte(def.Config), Name: def.Name, Links: true, Allowed: pluginconf.Allowed{Plugins: grant.Plugins, IPAM: grant.IPAM},
 		})
 		if err == nil {
 			return true

@@ -13,9 +13,9 @@ import (
 	"github.com/alioth-net/alioth/api/cniconf"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/delegation"
-	"github.com/alioth-net/alioth/store/multinet"
-	"github.com/alioth-net/alioth/store/tenancy"
+	"github.com/alioth-net/alioth/store/rows/multinet"
+	"github.com/alioth-net/alioth/store/rules/pluginconf"
+	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
 // delegated decides an interface that CNI plugins make, by the configuration of a
@@ -157,8 +157,8 @@ func configured(def *multinet.Definition) string {
 // plain returns what a selection may choose past the capabilities of plugins. The author of a
 // definition, or of the file that the definition stands for, decides by capabilities what a
 // pod may request. So a pod chooses addresses past them in its own namespace alone.
-func plain(p *store.Pod, def *multinet.Definition, s annotations.NetworkSelection, grant *multinet.Grant) delegation.Keys {
-	return delegation.Keys{
+func plain(p *store.Pod, def *multinet.Definition, s annotations.NetworkSelection, grant *multinet.Grant) pluginconf.Keys {
+	return pluginconf.Keys{
 		IPs: len(s.IPs) > 0 && def.Namespace == p.Namespace,
 		MAC: s.MAC != "" && slices.Contains(grant.Requests, v1alpha1.DelegationRequestMAC),
 	}
@@ -178,9 +178,9 @@ func (r *request) build(p *store.Pod, def *multinet.Definition, s annotations.Ne
 	}
 	runtime := runtimeOf(s)
 	runtime.DeviceInfoFile = annotations.InterfaceFile(p.UID, s.Interface)
-	built, err := delegation.Build(delegation.Request{
+	built, err := pluginconf.Build(pluginconf.Request{
 		Where: def.String() + ", spec.config", Text: []byte(def.Config), Name: def.Name,
-		Allowed: delegation.Allowed{Plugins: grant.Plugins, IPAM: grant.IPAM}, Args: args, Runtime: runtime, Links: true,
+		Allowed: pluginconf.Allowed{Plugins: grant.Plugins, IPAM: grant.IPAM}, Args: args, Runtime: runtime, Links: true,
 		Plain: plain(p, def, s, grant),
 	})
 	if err != nil {
@@ -212,7 +212,7 @@ var grantedKeys = []string{v1alpha1.DelegationRequestArgs, v1alpha1.DelegationRe
 // name has the nodes look for a configuration with the name of the definition, as NPWG 1.3
 // demands where spec.config is missing. The author of a definition chooses its name, and so
 // one of all the nodes' files. So a grant has to name the definition itself.
-func (d *delegate) name(def *multinet.Definition, s annotations.NetworkSelection, grant *multinet.Grant, may delegation.Keys) *tenancy.Refusal {
+func (d *delegate) name(def *multinet.Definition, s annotations.NetworkSelection, grant *multinet.Grant, may pluginconf.Keys) *tenancy.Refusal {
 	if !grant.Names(def.Reference()) {
 		return notGranted("%s: DelegationGrant %s does not name it in spec.networks, which a file of the nodes needs", configured(def), grant.Name)
 	}
@@ -234,20 +234,20 @@ func argsOf(s annotations.NetworkSelection) (args map[string]json.RawMessage, er
 }
 
 // runtimeOf returns what the pod requests of plugins with the capability.
-func runtimeOf(s annotations.NetworkSelection) delegation.Runtime {
-	values := delegation.Runtime{MAC: s.MAC, GUID: s.GUID}
+func runtimeOf(s annotations.NetworkSelection) pluginconf.Runtime {
+	values := pluginconf.Runtime{MAC: s.MAC, GUID: s.GUID}
 	for _, ip := range s.IPs {
 		values.IPs = append(values.IPs, ip.String())
 	}
 	for _, port := range s.PortMappings {
-		mapping := delegation.PortMapping{HostPort: port.HostPort, ContainerPort: port.ContainerPort, Protocol: port.Protocol}
+		mapping := pluginconf.PortMapping{HostPort: port.HostPort, ContainerPort: port.ContainerPort, Protocol: port.Protocol}
 		if port.HostIP.IsValid() {
 			mapping.HostIP = port.HostIP.String()
 		}
 		values.PortMappings = append(values.PortMappings, mapping)
 	}
 	if b := s.Bandwidth; b != (annotations.Bandwidth{}) {
-		values.Bandwidth = &delegation.Bandwidth{
+		values.Bandwidth = &pluginconf.Bandwidth{
 			IngressRate: uint64(b.IngressRate), IngressBurst: uint64(b.IngressBurst), EgressRate: uint64(b.EgressRate), EgressBurst: uint64(b.EgressBurst),
 		}
 	}

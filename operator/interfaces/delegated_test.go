@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/operator/pod"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
 const bridgeConfig = `{"cniVersion":"1.0.0","type":"bridge","capabilities":{"mac":true,"ips":true},"ipam":{"type":"host-local"}}`

@@ -10,8 +10,8 @@ import (
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/pod"
-	"github.com/alioth-net/alioth/store/delegation"
-	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/rows/multinet"
+	"github.com/alioth-net/alioth/store/rules/pluginconf"
 )
 
 // key is a key of a selection, with the capability by which plugins get its value.
@@ -66,11 +66,11 @@ func (r *request) ignoreForPlugins(def *multinet.Definition, s annotations.Netwo
 
 // ignoreUnserved adds events about keys for which no plugin of a definition has the
 // capability.
-func (r *request) ignoreUnserved(def *multinet.Definition, s annotations.NetworkSelection, built delegation.Config) {
+func (r *request) ignoreUnserved(def *multinet.Definition, s annotations.NetworkSelection, built pluginconf.Config) {
 	for _, one := range append(keysOf(s), key{"ips", "ips"}) {
 		if !slices.Contains(built.Unserved, one.capability) {
 			continue
 		}
-		r.ignore(one.name, "%s: %s; add it to spec.config of %s, or remove %q", built.Plain.Fate(one.capability), delegation.Lacks(one.capability), def, one.name)
+		r.ignore(one.name, "%s: %s; add it to spec.config of %s, or remove %q", built.Plain.Fate(one.capability), pluginconf.Lacks(one.capability), def, one.name)
 	}
 }

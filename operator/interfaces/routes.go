@@ -11,7 +11,7 @@ import (
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/tenancy"
+	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
 // checkRoutes refuses routes that the pod requests and the interface can't have. DANM

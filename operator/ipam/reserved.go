@@ -11,7 +11,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/nodeipam"
+	"github.com/alioth-net/alioth/store/rows/nodeipam"
 )
 
 // reservedForOthers returns the instance that keeps an address from a request, or nil.

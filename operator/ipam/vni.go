@@ -6,7 +6,7 @@ package ipam
 import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
 // MaxVNI is the highest VXLAN network identifier (RFC 7348, section 5). 0 is

@@ -11,8 +11,8 @@ import (
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/multinet"
-	"github.com/alioth-net/alioth/store/tenancy"
+	"github.com/alioth-net/alioth/store/rows/multinet"
+	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
 // Rules are what does not change while an operator runs.

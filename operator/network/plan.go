@@ -12,8 +12,8 @@ import (
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/allocation"
-	"github.com/alioth-net/alioth/store/tenancy"
+	"github.com/alioth-net/alioth/store/rules/allocation"
+	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
 // usersNamed is how many users of a Network a message names.

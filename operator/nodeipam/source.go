@@ -16,8 +16,8 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/pod"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/nodeipam"
-	"github.com/alioth-net/alioth/store/tenancy"
+	"github.com/alioth-net/alioth/store/rows/nodeipam"
+	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
 // Source returns the source of attachments on nodes with the label of the API, where each

@@ -15,8 +15,8 @@ import (
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/operator/pod"
 	"github.com/alioth-net/alioth/store"
-	rows "github.com/alioth-net/alioth/store/nodeipam"
-	"github.com/alioth-net/alioth/store/tenancy"
+	rows "github.com/alioth-net/alioth/store/rows/nodeipam"
+	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
 var group = multitenancyv1alpha1.GroupVersion.Group

@@ -13,10 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/alioth-net/alioth/store/kube"
+	"github.com/alioth-net/alioth/store/client/kube"
 )
 
-// API is the API server as package store/nmstate/policyhandler wants it.
+// API is the API server as package cnid/nmstate/policy/policyhandler wants it.
 type API struct {
 	// Client writes, if this process leads.
 	Client client.Client

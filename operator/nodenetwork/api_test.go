@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alioth-net/alioth/api/nmstate/v1beta1"
-	"github.com/alioth-net/alioth/store/nmstate/policyhandler"
+	"github.com/alioth-net/alioth/cnid/nmstate/policy/policyhandler"
 )
 
 var _ policyhandler.API = API{}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/nmstate"
+	"github.com/alioth-net/alioth/store/rows/nmstate"
 )
 
 // gather is how long changes of enactments wait for others: a pass looks at all nodes, and

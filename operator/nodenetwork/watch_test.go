@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/nmstate"
+	"github.com/alioth-net/alioth/store/rows/nmstate"
 )
 
 func policyRow(kind, name string, change func(*nmstate.Policy)) *nmstate.Policy {

@@ -24,9 +24,9 @@ import (
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/allocation"
-	"github.com/alioth-net/alioth/store/multinet"
-	"github.com/alioth-net/alioth/store/tenancy"
+	"github.com/alioth-net/alioth/store/rows/multinet"
+	"github.com/alioth-net/alioth/store/rules/allocation"
+	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
 // workers is how many pods are processed at once: most of the time they wait for the

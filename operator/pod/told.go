@@ -10,7 +10,7 @@ import (
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/operator/claim"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/allocation"
+	"github.com/alioth-net/alioth/store/rules/allocation"
 )
 
 // state is what the objects of the operator say about a part of an allocation status.

@@ -12,10 +12,10 @@ import (
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/rollcall"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/allocation"
-	"github.com/alioth-net/alioth/store/multinet"
-	"github.com/alioth-net/alioth/store/nodeipam"
-	"github.com/alioth-net/alioth/store/tenancy"
+	"github.com/alioth-net/alioth/store/rows/multinet"
+	"github.com/alioth-net/alioth/store/rows/nodeipam"
+	"github.com/alioth-net/alioth/store/rules/allocation"
+	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
 // wakeAfter collects changes that may help waiting pods, so that each pod is checked a

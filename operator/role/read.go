@@ -11,7 +11,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/roles"
+	"github.com/alioth-net/alioth/store/rows/roles"
 )
 
 // together is how long acknowledgements are collected before a VPC is looked at.

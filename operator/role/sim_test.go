@@ -13,7 +13,7 @@ import (
 
 	"github.com/alioth-net/alioth/operator/placement"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/roles"
+	"github.com/alioth-net/alioth/store/rows/roles"
 )
 
 // cluster is an API with the objects of one VPC's roles, the nodes, and an operator.

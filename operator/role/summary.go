@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/store/roles"
+	"github.com/alioth-net/alioth/store/rows/roles"
 )
 
 // mentioned is the number of nodes that a message names.

@@ -8,7 +8,7 @@ package role
 import (
 	"time"
 
-	"github.com/alioth-net/alioth/store/roles"
+	"github.com/alioth-net/alioth/store/rows/roles"
 )
 
 // World is all that the roles of one VPC depend on.

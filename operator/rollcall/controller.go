@@ -25,7 +25,7 @@ import (
 	"github.com/alioth-net/alioth/operator/announce"
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/replies"
+	"github.com/alioth-net/alioth/store/rules/replies"
 )
 
 // patience is how long a term waits for nodes that are Ready.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/replies"
+	"github.com/alioth-net/alioth/store/rules/replies"
 )
 
 // longSilence is the time after which a Ready node without a reply is reported,

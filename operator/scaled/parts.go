@@ -7,8 +7,8 @@ import (
 	"net/netip"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/store/scaled"
-	"github.com/alioth-net/alioth/store/services"
+	"github.com/alioth-net/alioth/store/rows/scaled"
+	"github.com/alioth-net/alioth/store/rules/services"
 )
 
 // spread is how many times as many parts as needed a verdict may have, before backends of

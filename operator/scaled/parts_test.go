@@ -19,8 +19,8 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
-	"github.com/alioth-net/alioth/store/scaled"
-	"github.com/alioth-net/alioth/store/services"
+	"github.com/alioth-net/alioth/store/rows/scaled"
+	"github.com/alioth-net/alioth/store/rules/services"
 )
 
 // verdictOf has backends with the lowest addresses of a range, but those that are gone.

@@ -12,8 +12,8 @@ import (
 
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/scaled"
-	"github.com/alioth-net/alioth/store/services"
+	"github.com/alioth-net/alioth/store/rows/scaled"
+	"github.com/alioth-net/alioth/store/rules/services"
 )
 
 var testRules = Rules{DefaultVPC: "default", Shared: []string{"default/kubernetes"}, APIServer: "default/kubernetes"}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/scaled"
+	"github.com/alioth-net/alioth/store/rows/scaled"
 )
 
 // Withdrawal takes back that all Services have been judged, while the operator judges none.

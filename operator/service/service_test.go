@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/external"
+	"github.com/alioth-net/alioth/store/rows/external"
 )
 
 func web(change func(*store.Service)) *store.Service {

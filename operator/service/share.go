@@ -12,8 +12,8 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/services"
-	"github.com/alioth-net/alioth/store/tenancy"
+	"github.com/alioth-net/alioth/store/rules/services"
+	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
 // shares have the usage of the nodes' tables by the Services of each VPC, so that all

@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/operator/feed"
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/tenancy"
+	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
 // TestAVPCRequestsEachServiceOnce, however many Networks of a tenant name it.

@@ -17,9 +17,9 @@ import (
 
 	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/api/v1alpha1"
+	"github.com/alioth-net/alioth/cnid/nmstate/policy"
 	"github.com/alioth-net/alioth/store/kinds/nmstateapi"
-	"github.com/alioth-net/alioth/store/nmstate"
-	"github.com/alioth-net/alioth/store/nmstate/policy"
+	"github.com/alioth-net/alioth/store/rows/nmstate"
 )
 
 // retiredSelector keeps the daemons off every node: no node has this label.

@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/ipam"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/replies"
+	"github.com/alioth-net/alioth/store/rules/replies"
 )
 
 // ReservedRange is a range that the cluster needs and no VPC may use.

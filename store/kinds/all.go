@@ -6,14 +6,14 @@ package kinds
 import (
 	"slices"
 
-	"github.com/alioth-net/alioth/store/descriptor"
+	"github.com/alioth-net/alioth/store/client/descriptor"
+	"github.com/alioth-net/alioth/store/client/kube"
 	"github.com/alioth-net/alioth/store/kinds/core"
 	"github.com/alioth-net/alioth/store/kinds/ipamapi"
 	"github.com/alioth-net/alioth/store/kinds/nmstateapi"
 	"github.com/alioth-net/alioth/store/kinds/outside"
 	"github.com/alioth-net/alioth/store/kinds/roles"
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
-	"github.com/alioth-net/alioth/store/kube"
 )
 
 // all has the kinds of every area.

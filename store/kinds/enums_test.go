@@ -18,10 +18,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/alioth-net/alioth/api/crds"
-	"github.com/alioth-net/alioth/store/descriptor"
+	"github.com/alioth-net/alioth/store/client/descriptor"
+	"github.com/alioth-net/alioth/store/client/kube"
 	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/store/kinds/values"
-	"github.com/alioth-net/alioth/store/kube"
 	"github.com/alioth-net/alioth/test/api/samples"
 )
 

@@ -15,9 +15,9 @@ import (
 	"github.com/alioth-net/alioth/api/annotations"
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/store/descriptor"
+	"github.com/alioth-net/alioth/store/client/descriptor"
+	"github.com/alioth-net/alioth/store/client/kube"
 	"github.com/alioth-net/alioth/store/kinds"
-	"github.com/alioth-net/alioth/store/kube"
 	"github.com/alioth-net/alioth/test/api/samples"
 )
 

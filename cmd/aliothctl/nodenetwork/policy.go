@@ -18,9 +18,9 @@ import (
 
 	"github.com/alioth-net/alioth/cmd/aliothctl/options"
 	"github.com/alioth-net/alioth/cnid/cni/cniapi"
+	"github.com/alioth-net/alioth/cnid/nmstate/policy/policyhandler"
+	"github.com/alioth-net/alioth/store/client/kube"
 	"github.com/alioth-net/alioth/store/kinds"
-	"github.com/alioth-net/alioth/store/kube"
-	"github.com/alioth-net/alioth/store/nmstate/policyhandler"
 )
 
 // Errors of policy handle.

@@ -21,8 +21,8 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/kube"
-	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/client/kube"
+	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
 // retryAfter is the wait after a request to the API server that has failed.

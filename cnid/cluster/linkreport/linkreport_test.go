@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
 // TestAReportFitsItsObject has more and longer failures than there is room for.

@@ -27,7 +27,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/kube"
+	"github.com/alioth-net/alioth/store/client/kube"
 )
 
 var pod = journal.Pod{Namespace: "shop", Name: "web", UID: "uid-web"}

@@ -14,7 +14,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/internal/testrows"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
 // TestAMissingFeatureIsAProblemOnlyWhereAPodNeedsIt has a kernel without kind absent, which

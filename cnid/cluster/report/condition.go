@@ -23,7 +23,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/forward/finding"
 	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/kube"
+	"github.com/alioth-net/alioth/store/client/kube"
 )
 
 // Reporter reports the state of the node's network in the Node object.

@@ -26,8 +26,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/forward/finding"
 	"github.com/alioth-net/alioth/cnid/forward/plan"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
-	"github.com/alioth-net/alioth/store/kube"
-	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/client/kube"
+	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
 // Component is the source of events and conditions.

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/roles"
+	"github.com/alioth-net/alioth/store/rows/roles"
 )
 
 // Collector reads, when it is asked, which roles of the node have their whole tables.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/forward/plan"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/roles"
+	"github.com/alioth-net/alioth/store/rows/roles"
 )
 
 // TestRolesWithoutTheirWholeTablesAreCounted: one incomplete table of several makes a role

@@ -23,8 +23,8 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/forward/plan"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/kube"
-	"github.com/alioth-net/alioth/store/roles"
+	"github.com/alioth-net/alioth/store/client/kube"
+	"github.com/alioth-net/alioth/store/rows/roles"
 )
 
 const (

@@ -22,8 +22,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/forward/plan"
 	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/kube"
-	"github.com/alioth-net/alioth/store/roles"
+	"github.com/alioth-net/alioth/store/client/kube"
+	"github.com/alioth-net/alioth/store/rows/roles"
 )
 
 // fakeAPI keeps one NodeRoles object and the patches of members.

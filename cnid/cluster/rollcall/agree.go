@@ -18,8 +18,8 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/allocation"
 	"github.com/alioth-net/alioth/store/kinds/core"
+	"github.com/alioth-net/alioth/store/rules/allocation"
 )
 
 // errBehind reports that the store is older than the API server's state.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/kube"
+	"github.com/alioth-net/alioth/store/client/kube"
 )
 
 // line is the way to an API server. It breaks with the first request whose URL has the words,

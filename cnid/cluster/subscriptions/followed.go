@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/alioth-net/alioth/store/descriptor"
-	"github.com/alioth-net/alioth/store/reflector"
+	"github.com/alioth-net/alioth/store/client/descriptor"
+	"github.com/alioth-net/alioth/store/client/reflector"
 )
 
 // followed is a part that is followed.

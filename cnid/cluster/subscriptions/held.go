@@ -5,7 +5,7 @@ package subscriptions
 
 import (
 	"github.com/alioth-net/alioth/cnid/forward/tablesync"
-	"github.com/alioth-net/alioth/store/descriptor"
+	"github.com/alioth-net/alioth/store/client/descriptor"
 )
 
 // held has the result of Tables, and the state of reading that it was made of.

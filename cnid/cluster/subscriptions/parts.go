@@ -8,10 +8,10 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/descriptor"
-	"github.com/alioth-net/alioth/store/multinet"
-	"github.com/alioth-net/alioth/store/roles"
-	"github.com/alioth-net/alioth/store/services"
+	"github.com/alioth-net/alioth/store/client/descriptor"
+	"github.com/alioth-net/alioth/store/rows/multinet"
+	"github.com/alioth-net/alioth/store/rows/roles"
+	"github.com/alioth-net/alioth/store/rules/services"
 )
 
 // part of the API that is added and removed.

@@ -9,8 +9,8 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/descriptor"
-	"github.com/alioth-net/alioth/store/roles"
+	"github.com/alioth-net/alioth/store/client/descriptor"
+	"github.com/alioth-net/alioth/store/rows/roles"
 )
 
 // tablesAtMost limits how many subnets of one VPC have a watch of their own on a node that

@@ -14,9 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/descriptor"
-	"github.com/alioth-net/alioth/store/reflector"
-	"github.com/alioth-net/alioth/store/roles"
+	"github.com/alioth-net/alioth/store/client/descriptor"
+	"github.com/alioth-net/alioth/store/client/reflector"
+	"github.com/alioth-net/alioth/store/rows/roles"
 )
 
 // tablesWorld is a node "n" whose sources have read whatever the test says.

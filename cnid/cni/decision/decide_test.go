@@ -28,8 +28,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/internal/testrows"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/external"
-	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/rows/external"
+	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
 // kinds are those of the registry, and one without a datapath.

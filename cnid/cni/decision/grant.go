@@ -10,9 +10,9 @@ import (
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/delegation"
-	"github.com/alioth-net/alioth/store/multinet"
-	"github.com/alioth-net/alioth/store/tenancy"
+	"github.com/alioth-net/alioth/store/rows/multinet"
+	"github.com/alioth-net/alioth/store/rules/pluginconf"
+	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
 // ungranted returns why CNI plugins may not run for a pod, "" if they may. The plugins run as
@@ -75,7 +75,7 @@ func exceeds(grant *multinet.Grant, network store.NetworkRef, said *annotations.
 		if !isDefinition {
 			return fmt.Sprintf("%s has no configuration of its own for CNI plugins", network)
 		}
-		if err := delegation.Check(network.String(), said.Conf, delegation.Allowed{Plugins: grant.Plugins, IPAM: grant.IPAM}); err != nil {
+		if err := pluginconf.Check(network.String(), said.Conf, pluginconf.Allowed{Plugins: grant.Plugins, IPAM: grant.IPAM}); err != nil {
 			return fmt.Sprintf("%v (DelegationGrant %s)", err, grant.Name)
 		}
 		return ""

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/alioth-net/alioth/api/annotations"
-	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
 // TestPluginsRunByAGrantAlone is about the owner of a namespace that writes the allocation

@@ -15,9 +15,9 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/delegation"
-	"github.com/alioth-net/alioth/store/multinet"
-	"github.com/alioth-net/alioth/store/services"
+	"github.com/alioth-net/alioth/store/rows/multinet"
+	"github.com/alioth-net/alioth/store/rules/pluginconf"
+	"github.com/alioth-net/alioth/store/rules/services"
 )
 
 // unclaimed returns what an attachment outside of every VPC lacks, "" if it is claimed.
@@ -112,7 +112,7 @@ func delegateOf(said annotations.Attachment) *attach.Delegate {
 		return nil
 	}
 	d := &attach.Delegate{
-		Conf: said.Delegate.Conf, Args: delegation.Plain{IP: said.Delegate.IP, MAC: said.Delegate.MAC}.Args(), InOrder: said.Definition != "",
+		Conf: said.Delegate.Conf, Args: pluginconf.Plain{IP: said.Delegate.IP, MAC: said.Delegate.MAC}.Args(), InOrder: said.Definition != "",
 	}
 	if file := said.Delegate.File; file != nil {
 		d.File = &attach.DelegateFile{

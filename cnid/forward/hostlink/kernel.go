@@ -18,8 +18,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/forward/hostlink/links"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
-	"github.com/alioth-net/alioth/ebpf/netlinkdump"
-	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
 // Kernel reads and changes the links of the network namespace that it was opened in.
@@ -50,7 +49,7 @@ func (k *Kernel) Close() {
 
 // devices returns all devices, with their addresses if those are needed.
 func (k *Kernel) devices(withAddrs bool) ([]links.Device, error) {
-	list, err := netlinkdump.Complete(k.handle.LinkList)
+	list, err := rtnl.Complete(k.handle.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("list devices: %w", err)
 	}
@@ -70,7 +69,7 @@ func (k *Kernel) devices(withAddrs bool) ([]links.Device, error) {
 
 // addresses returns those of all devices by index, and those of them that last.
 func (k *Kernel) addresses() (all, lasting map[int][]netip.Addr, err error) {
-	list, err := netlinkdump.Complete(func() ([]netlink.Addr, error) { return k.handle.AddrList(nil, netlink.FAMILY_ALL) })
+	list, err := rtnl.Complete(func() ([]netlink.Addr, error) { return k.handle.AddrList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
 		return nil, nil, fmt.Errorf("list addresses: %w", err)
 	}
@@ -284,7 +283,7 @@ func (k *Kernel) forwardOne(index int, peers, held []netip.Addr) error {
 
 // forwarding returns the default entries of all devices, by index.
 func (k *Kernel) forwarding() (map[int][]netip.Addr, error) {
-	list, err := netlinkdump.Complete(func() ([]netlink.Neigh, error) { return k.handle.NeighList(0, unix.AF_BRIDGE) })
+	list, err := rtnl.Complete(func() ([]netlink.Neigh, error) { return k.handle.NeighList(0, unix.AF_BRIDGE) })
 	if err != nil {
 		return nil, fmt.Errorf("list forwarding entries: %w", err)
 	}

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
-	"github.com/alioth-net/alioth/ebpf/netlinkdump"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
 // applyShadows puts the node's shadow addresses on lo, which always exists. The kernel
@@ -42,7 +42,7 @@ func (h *Host) applyShadows(shadows []netip.Addr) error {
 // keepAddresses makes the addresses of a device exactly those wanted.
 func (h *Host) keepAddresses(link netlink.Link, want []netip.Addr) error {
 	device := link.Attrs().Name
-	have, err := netlinkdump.Complete(func() ([]netlink.Addr, error) { return h.netlink.AddrList(link, netlink.FAMILY_ALL) })
+	have, err := rtnl.Complete(func() ([]netlink.Addr, error) { return h.netlink.AddrList(link, netlink.FAMILY_ALL) })
 	if err != nil {
 		return fmt.Errorf("list addresses of %s: %w", device, err)
 	}

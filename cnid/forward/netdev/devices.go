@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
-	"github.com/alioth-net/alioth/ebpf/netlinkdump"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
 // Devices describes the devices that exist as long as the daemon is
@@ -205,7 +205,7 @@ func (h *Host) applyNodeDevice(link netlink.Link, want hostdev.NodeInterface) er
 
 // deleteDevices deletes every device with a name of Alioth's devices.
 func (h *Host) deleteDevices() error {
-	links, err := netlinkdump.Complete(h.netlink.LinkList)
+	links, err := rtnl.Complete(h.netlink.LinkList)
 	if err != nil {
 		return fmt.Errorf("list devices: %w", err)
 	}

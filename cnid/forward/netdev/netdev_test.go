@@ -20,7 +20,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
-	"github.com/alioth-net/alioth/ebpf/netlinkdump"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
 const (
@@ -145,7 +145,7 @@ func (n *node) picture(t *testing.T) []string {
 	t.Helper()
 	var list []string
 	n.in(t, func() error {
-		links, err := netlinkdump.Complete(netlink.LinkList)
+		links, err := rtnl.Complete(netlink.LinkList)
 		if err != nil {
 			return err
 		}
@@ -154,7 +154,7 @@ func (n *node) picture(t *testing.T) []string {
 			if hostdev.Managed(attrs.Name) {
 				list = append(list, "link "+attrs.Name+" "+attrs.HardwareAddr.String())
 			}
-			addrs, err := netlinkdump.Complete(func() ([]netlink.Addr, error) { return netlink.AddrList(link, netlink.FAMILY_ALL) })
+			addrs, err := rtnl.Complete(func() ([]netlink.Addr, error) { return netlink.AddrList(link, netlink.FAMILY_ALL) })
 			if err != nil {
 				return err
 			}

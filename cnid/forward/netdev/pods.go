@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
-	"github.com/alioth-net/alioth/ebpf/netlinkdump"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
 // Recognize gives the host ends of pods the group that the packet filter trusts, and takes
@@ -22,7 +22,7 @@ import (
 // earlier release have no group. A device with the name of a host end may belong to an
 // attachment that is being made.
 func (h *Host) Recognize(pods []hostdev.Pod) error {
-	links, err := netlinkdump.Complete(h.netlink.LinkList)
+	links, err := rtnl.Complete(h.netlink.LinkList)
 	if err != nil {
 		return fmt.Errorf("list devices: %w", err)
 	}
@@ -61,7 +61,7 @@ func (h *Host) applyPods(pods, last []hostdev.Pod) error {
 	if len(pods) == 0 {
 		return nil
 	}
-	links, err := netlinkdump.Complete(h.netlink.LinkList)
+	links, err := rtnl.Complete(h.netlink.LinkList)
 	if err != nil {
 		return fmt.Errorf("list devices: %w", err)
 	}

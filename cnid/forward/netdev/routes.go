@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
-	"github.com/alioth-net/alioth/ebpf/netlinkdump"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
 // RouteProtocol marks Alioth's routes (the field rtm_protocol of rtnetlink).
@@ -161,7 +161,7 @@ func (h *Host) deleteRoutes() error {
 // ownRoutes are the routes of the main table with Alioth's protocol number.
 func (h *Host) ownRoutes() ([]route, error) {
 	filter := &netlink.Route{Protocol: RouteProtocol}
-	found, err := netlinkdump.Complete(func() ([]netlink.Route, error) {
+	found, err := rtnl.Complete(func() ([]netlink.Route, error) {
 		return h.netlink.RouteListFiltered(netlink.FAMILY_ALL, filter, netlink.RT_FILTER_PROTOCOL)
 	})
 	if err != nil {

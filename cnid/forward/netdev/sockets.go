@@ -10,7 +10,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/alioth-net/alioth/ebpf/netlinkdump"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
 // States of a socket that receives from every sender, from linux/net/tcp_states.h: an
@@ -55,7 +55,7 @@ func (h *Host) eachListener(protocol uint8, f func(*netlink.Socket) bool) error 
 		return nil
 	}
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
-		sockets, err := netlinkdump.Complete(func() ([]*netlink.Socket, error) { return dump(family) })
+		sockets, err := rtnl.Complete(func() ([]*netlink.Socket, error) { return dump(family) })
 		if err != nil {
 			return fmt.Errorf("list sockets: %w", err)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/alioth-net/alioth/ebpf/netlinkdump"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
 // Overhead of VXLAN (RFC 7348 section 5) in bytes: outer IP header, UDP and
@@ -39,7 +39,7 @@ type Underlay struct {
 
 // Underlay finds the device. The error wraps ErrNoUnderlay when there is none.
 func (h *Host) Underlay(tunnelAddress netip.Addr) (Underlay, error) {
-	addrs, err := netlinkdump.Complete(func() ([]netlink.Addr, error) { return h.netlink.AddrList(nil, netlink.FAMILY_ALL) })
+	addrs, err := rtnl.Complete(func() ([]netlink.Addr, error) { return h.netlink.AddrList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
 		return Underlay{}, fmt.Errorf("list addresses: %w", err)
 	}

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/forward/netfilter/ruleset"
-	"github.com/alioth-net/alioth/ebpf/netlinkdump"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
 // Forget deletes from connection tracking the UDP flows to places to which the state
@@ -109,7 +109,7 @@ func onPorts(s ruleset.State, ports []uint16) ruleset.State {
 
 // ownAddresses are the addresses of the node, without loopback, as for frontends.
 func ownAddresses() (map[netip.Addr]bool, error) {
-	list, err := netlinkdump.Complete(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_ALL) })
+	list, err := rtnl.Complete(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
 		return nil, fmt.Errorf("list the node's addresses: %w", err)
 	}

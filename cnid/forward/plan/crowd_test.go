@@ -13,9 +13,9 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/external"
-	"github.com/alioth-net/alioth/store/multinet"
-	"github.com/alioth-net/alioth/store/scaled"
+	"github.com/alioth-net/alioth/store/rows/external"
+	"github.com/alioth-net/alioth/store/rows/multinet"
+	"github.com/alioth-net/alioth/store/rows/scaled"
 	"github.com/alioth-net/alioth/test/soak"
 )
 

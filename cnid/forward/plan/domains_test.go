@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
 // one and two are the numbers of the networks lan1 and lan2.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/external"
+	"github.com/alioth-net/alioth/store/rows/external"
 	"github.com/alioth-net/alioth/store/sound"
 )
 

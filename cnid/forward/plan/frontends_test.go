@@ -12,7 +12,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/forward/netfilter/ruleset"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/external"
+	"github.com/alioth-net/alioth/store/rows/external"
 )
 
 func serveNodePorts(cfg *Config) { cfg.NodePorts = true }

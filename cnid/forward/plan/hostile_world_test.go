@@ -11,13 +11,13 @@ import (
 	"time"
 
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/descriptor"
-	"github.com/alioth-net/alioth/store/external"
+	"github.com/alioth-net/alioth/store/client/descriptor"
 	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/store/kinds/core"
-	"github.com/alioth-net/alioth/store/multinet"
-	"github.com/alioth-net/alioth/store/roles"
-	"github.com/alioth-net/alioth/store/scaled"
+	"github.com/alioth-net/alioth/store/rows/external"
+	"github.com/alioth-net/alioth/store/rows/multinet"
+	"github.com/alioth-net/alioth/store/rows/roles"
+	"github.com/alioth-net/alioth/store/rows/scaled"
 )
 
 // hostileRows are rows of each type that a plan depends on, of a tenant with the VPC bad, and

@@ -14,7 +14,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/forward/netfilter/ruleset"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/external"
+	"github.com/alioth-net/alioth/store/rows/external"
 )
 
 func TestPortsOfTheNodeLeadToTheShadowsOfTheirPods(t *testing.T) {

@@ -14,11 +14,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/external"
-	"github.com/alioth-net/alioth/store/multinet"
-	"github.com/alioth-net/alioth/store/roles"
-	"github.com/alioth-net/alioth/store/scaled"
-	"github.com/alioth-net/alioth/store/services"
+	"github.com/alioth-net/alioth/store/rows/external"
+	"github.com/alioth-net/alioth/store/rows/multinet"
+	"github.com/alioth-net/alioth/store/rows/roles"
+	"github.com/alioth-net/alioth/store/rows/scaled"
+	"github.com/alioth-net/alioth/store/rules/services"
 	"github.com/alioth-net/alioth/test/soak"
 )
 

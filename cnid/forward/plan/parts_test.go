@@ -18,7 +18,7 @@ import (
 
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds"
-	"github.com/alioth-net/alioth/store/scaled"
+	"github.com/alioth-net/alioth/store/rows/scaled"
 )
 
 // rowKinds are the types of the rows of all tables below store, such as *store.VPC. Rows

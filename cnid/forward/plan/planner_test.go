@@ -18,7 +18,7 @@ import (
 
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/services"
+	"github.com/alioth-net/alioth/store/rules/services"
 	"github.com/alioth-net/alioth/test/soak"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/services"
+	"github.com/alioth-net/alioth/store/rules/services"
 )
 
 // prepare brings about a state in which one row decides, and has the next step change that

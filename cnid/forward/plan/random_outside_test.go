@@ -11,7 +11,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/cni/drivers/macvlan"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
 // changeOutsideRecords adds a record outside of every VPC, changes its phase, or removes it.

@@ -6,7 +6,7 @@ package plan
 import (
 	"github.com/alioth-net/alioth/cnid/forward/tablesync"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/roles"
+	"github.com/alioth-net/alioth/store/rows/roles"
 )
 
 // changeTables makes another part of the store complete.

@@ -16,8 +16,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/cni/drivers/veth"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/external"
-	"github.com/alioth-net/alioth/store/services"
+	"github.com/alioth-net/alioth/store/rows/external"
+	"github.com/alioth-net/alioth/store/rules/services"
 )
 
 // randomWorld is a world in which anything may happen.

@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/forward/tablesync"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/roles"
+	"github.com/alioth-net/alioth/store/rows/roles"
 )
 
 // member is one of VPC blue, a bouncer of a subnet or with "" a divider.

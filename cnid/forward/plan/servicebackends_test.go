@@ -12,7 +12,7 @@ import (
 
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/services"
+	"github.com/alioth-net/alioth/store/rules/services"
 )
 
 func namespace(name, tenant string) func(store.Tx) error {

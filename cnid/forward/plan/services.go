@@ -12,8 +12,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/forward/netfilter/ruleset"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/scaled"
-	"github.com/alioth-net/alioth/store/services"
+	"github.com/alioth-net/alioth/store/rows/scaled"
+	"github.com/alioth-net/alioth/store/rules/services"
 )
 
 // servicesPlan is what a node has to hold of Services: inside of VPCs and of networks outside

@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
-	"github.com/alioth-net/alioth/store/services"
+	"github.com/alioth-net/alioth/store/rules/services"
 )
 
 // virtualAddresses are those of the Services of one VPC, or of those that are shared.

@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/allocation"
+	"github.com/alioth-net/alioth/store/rules/allocation"
 )
 
 // vpcPlan is what a node has to hold of one VPC. It is never changed: another

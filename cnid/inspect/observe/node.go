@@ -18,9 +18,9 @@ import (
 	"github.com/alioth-net/alioth/cnid/forward/netfilter"
 	"github.com/alioth-net/alioth/cnid/inspect/nodestatus"
 	"github.com/alioth-net/alioth/cnid/inspect/nodestatus/convert"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 	"github.com/alioth-net/alioth/ebpf/datapath"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
-	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 )
 
 // ReadNode reads the kernel's state into a dump, with the maps that are pinned in a
@@ -64,7 +64,7 @@ func pinnedState(pinDir string) (planned state.State, looked []state.Cached, err
 
 // ownLinks lists the devices of the node with a name of Alioth's.
 func ownLinks() ([]nodestatus.Link, error) {
-	all, err := netlinkdump.Complete(netlink.LinkList)
+	all, err := rtnl.Complete(netlink.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("list devices: %w", err)
 	}
@@ -86,7 +86,7 @@ func ownLinks() ([]nodestatus.Link, error) {
 
 // uplinks lists the devices of the node with one of its addresses.
 func uplinks(own []netip.Addr) ([]nodestatus.Link, error) {
-	addrs, err := netlinkdump.Complete(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_ALL) })
+	addrs, err := rtnl.Complete(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
 		return nil, fmt.Errorf("list addresses: %w", err)
 	}

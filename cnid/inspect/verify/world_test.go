@@ -20,7 +20,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/hook"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/external"
+	"github.com/alioth-net/alioth/store/rows/external"
 )
 
 // world is a cluster of two nodes with one dual-stack pod on each, in which

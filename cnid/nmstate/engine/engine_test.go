@@ -25,7 +25,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/resolvconf"
 	"github.com/alioth-net/alioth/cnid/nmstate/transaction"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
-	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
 // node is a namespace with an uplink, eth0, and the end of a pod, veth0. The other ends of

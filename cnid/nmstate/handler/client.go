@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
 	"github.com/alioth-net/alioth/api/nmstate/v1beta1"
-	"github.com/alioth-net/alioth/store/nmstate"
+	"github.com/alioth-net/alioth/store/rows/nmstate"
 )
 
 // Ask returns a function for Config.Wanted that asks the API server each time, for a handler

@@ -14,8 +14,8 @@ import (
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
 	"github.com/alioth-net/alioth/cnid/nmstate/transaction"
-	"github.com/alioth-net/alioth/store/kube"
-	"github.com/alioth-net/alioth/store/nmstate"
+	"github.com/alioth-net/alioth/store/client/kube"
+	"github.com/alioth-net/alioth/store/rows/nmstate"
 )
 
 // Engine is the network of the node; package engine implements it.

@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
-	"github.com/alioth-net/alioth/store/nmstate/policy"
+	"github.com/alioth-net/alioth/cnid/nmstate/policy"
 )
 
 // order is a part of a desired state as it is enforced: in a transaction of its own.

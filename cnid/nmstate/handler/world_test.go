@@ -30,7 +30,7 @@ import (
 	"github.com/alioth-net/alioth/api/nmstate/v1beta1"
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
 	"github.com/alioth-net/alioth/cnid/nmstate/transaction"
-	"github.com/alioth-net/alioth/store/kube"
+	"github.com/alioth-net/alioth/store/client/kube"
 )
 
 const node = "node1"

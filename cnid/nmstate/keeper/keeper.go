@@ -19,7 +19,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nmstate/engine"
 	"github.com/alioth-net/alioth/cnid/nmstate/handler"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/nmstate"
+	"github.com/alioth-net/alioth/store/rows/nmstate"
 )
 
 // pollNetwork is how often the network of the node is read without a notification of a

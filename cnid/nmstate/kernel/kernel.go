@@ -20,7 +20,7 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
-	"github.com/alioth-net/alioth/ebpf/netlinkdump"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
 // Kernel is the network of one network namespace. It may be used by several goroutines.
@@ -95,5 +95,5 @@ func (k *Kernel) tell(ctx context.Context, kind, flags int, data ...nl.NetlinkRe
 
 // dump returns all objects of a kind, each as a message.
 func (k *Kernel) dump(ctx context.Context, kind int, data ...nl.NetlinkRequestData) ([][]byte, error) {
-	return netlinkdump.Complete(func() ([][]byte, error) { return k.ask(ctx, kind, unix.NLM_F_DUMP, data...) })
+	return rtnl.Complete(func() ([][]byte, error) { return k.ask(ctx, kind, unix.NLM_F_DUMP, data...) })
 }

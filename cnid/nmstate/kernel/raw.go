@@ -18,9 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
-	"github.com/alioth-net/alioth/cnid/nmstate/attribute"
 	"github.com/alioth-net/alioth/cnid/nmstate/snapshot"
 	"github.com/alioth-net/alioth/cnid/nmstate/spaces"
+	"github.com/alioth-net/alioth/cnid/system/attribute"
 )
 
 // Dump returns all objects of a kind, each as a message.

@@ -18,7 +18,7 @@ import (
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
 	"github.com/alioth-net/alioth/cnid/nmstate/target"
-	"github.com/alioth-net/alioth/ebpf/netlinkdump"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
 // routes returns the routes of all tables, without the kernel's own. Config are those of
@@ -27,7 +27,7 @@ func (k *Kernel) routes(ctx context.Context, names map[uint32]string) (*document
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	list, err := netlinkdump.Complete(func() ([]netlink.Route, error) {
+	list, err := rtnl.Complete(func() ([]netlink.Route, error) {
 		return k.handle.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
 	})
 	if err != nil {

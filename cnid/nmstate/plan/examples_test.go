@@ -16,8 +16,8 @@ import (
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
+	"github.com/alioth-net/alioth/cnid/nmstate/policy/capture"
 	"github.com/alioth-net/alioth/cnid/nmstate/target"
-	"github.com/alioth-net/alioth/store/nmstate/capture"
 )
 
 // documentsOfNmstate has one state document for each thing that nmstate's documentation

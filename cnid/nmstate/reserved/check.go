@@ -10,7 +10,7 @@ import (
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/cnid/forward/hostlink/links"
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
-	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
 // ErrReserved is of a document that would make an interface look like one of Alioth. Its

@@ -12,7 +12,7 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
-	"github.com/alioth-net/alioth/cnid/nmstate/attribute"
+	"github.com/alioth-net/alioth/cnid/system/attribute"
 )
 
 // restoreVLANs gives ports of bridges, and bridges themselves, their VLANs back.

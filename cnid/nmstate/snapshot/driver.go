@@ -11,7 +11,7 @@ import (
 
 	"github.com/vishvananda/netlink/nl"
 
-	"github.com/alioth-net/alioth/cnid/nmstate/attribute"
+	"github.com/alioth-net/alioth/cnid/system/attribute"
 )
 
 // driver is what an image can say of the devices, or the ports, of one kind. Numbers are

@@ -11,7 +11,7 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
-	"github.com/alioth-net/alioth/cnid/nmstate/attribute"
+	"github.com/alioth-net/alioth/cnid/system/attribute"
 )
 
 // link is a device.

@@ -13,7 +13,7 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
-	"github.com/alioth-net/alioth/cnid/nmstate/attribute"
+	"github.com/alioth-net/alioth/cnid/system/attribute"
 )
 
 // settingFlags are the flags of devices that somebody sets (netdevice(7)).

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/alioth-net/alioth/cnid/nmstate/attribute"
+	"github.com/alioth-net/alioth/cnid/system/attribute"
 )
 
 // hopsOn returns the next hop objects on some devices, and the groups with one of them. The

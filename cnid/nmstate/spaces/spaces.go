@@ -21,8 +21,8 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
-	"github.com/alioth-net/alioth/cnid/nmstate/attribute"
-	"github.com/alioth-net/alioth/ebpf/netlinkdump"
+	"github.com/alioth-net/alioth/cnid/system/attribute"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
 // Above returns the names of the interfaces in other network namespaces that are on top of those
@@ -61,7 +61,7 @@ func within(path string, of ns.NetNS, above map[uint32][]string) error {
 	}
 	defer func() { _ = space.Close() }()
 	return space.Do(func(ns.NetNS) error {
-		list, err := netlinkdump.Complete(links)
+		list, err := rtnl.Complete(links)
 		if err = settled(err); err != nil {
 			return err
 		}

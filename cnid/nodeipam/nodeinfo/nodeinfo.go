@@ -24,7 +24,7 @@ import (
 	acnv1alpha1 "github.com/alioth-net/alioth/api/acn/v1alpha1"
 	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/kube"
+	"github.com/alioth-net/alioth/store/client/kube"
 )
 
 // ProductUUID is where the kernel has the UUID of the machine (SMBIOS 3.7, section 7.2.1).

@@ -13,8 +13,8 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	pods "github.com/alioth-net/alioth/operator/nodeipam"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/allocation"
-	"github.com/alioth-net/alioth/store/nodeipam"
+	"github.com/alioth-net/alioth/store/rows/nodeipam"
+	"github.com/alioth-net/alioth/store/rules/allocation"
 )
 
 type state = multitenancyv1alpha1.PodNetworkConfigState

@@ -10,7 +10,7 @@ import (
 	"github.com/alioth-net/alioth/operator/feed"
 	pods "github.com/alioth-net/alioth/operator/nodeipam"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/nodeipam"
+	"github.com/alioth-net/alioth/store/rows/nodeipam"
 )
 
 // source requests the config of a pod when it, the pod or one of the pod's Addresses

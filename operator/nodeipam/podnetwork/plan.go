@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/operator/ipam"
 	pods "github.com/alioth-net/alioth/operator/nodeipam"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/nodeipam"
+	"github.com/alioth-net/alioth/store/rows/nodeipam"
 )
 
 // decision is the status of one PodNetwork.

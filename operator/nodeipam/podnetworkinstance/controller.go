@@ -23,7 +23,7 @@ import (
 	"github.com/alioth-net/alioth/operator/write"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds/ipamapi"
-	"github.com/alioth-net/alioth/store/nodeipam"
+	"github.com/alioth-net/alioth/store/rows/nodeipam"
 )
 
 // Reconciler applies the decisions of decide to the instances of one group.

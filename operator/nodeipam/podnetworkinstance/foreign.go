@@ -14,8 +14,8 @@ import (
 	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/nodeipam"
-	"github.com/alioth-net/alioth/store/tenancy"
+	"github.com/alioth-net/alioth/store/rows/nodeipam"
+	"github.com/alioth-net/alioth/store/rules/tenancy"
 )
 
 // The chart leaves a CRD of another installation as it is. Such a CRD has no fields of

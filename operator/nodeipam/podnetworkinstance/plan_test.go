@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/operator/operatortest"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/nodeipam"
+	"github.com/alioth-net/alioth/store/rows/nodeipam"
 )
 
 const early, today = "acn.azure.com", "multitenancy.acn.azure.com"

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/nodeipam"
+	"github.com/alioth-net/alioth/store/rows/nodeipam"
 )
 
 // use is what a reserved address is used for.

@@ -10,10 +10,10 @@ import (
 	acnv1alpha1 "github.com/alioth-net/alioth/api/acn/v1alpha1"
 	multitenancyv1alpha1 "github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/descriptor"
+	"github.com/alioth-net/alioth/store/client/descriptor"
+	"github.com/alioth-net/alioth/store/client/kube"
 	"github.com/alioth-net/alioth/store/kinds/values"
-	"github.com/alioth-net/alioth/store/kube"
-	"github.com/alioth-net/alioth/store/nodeipam"
+	"github.com/alioth-net/alioth/store/rows/nodeipam"
 )
 
 // Groups are the API groups of the node IPAM API.

@@ -15,8 +15,8 @@ import (
 	acnv1alpha1 "github.com/alioth-net/alioth/api/acn/v1alpha1"
 	"github.com/alioth-net/alioth/api/multitenancy/v1alpha1"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/kube"
-	"github.com/alioth-net/alioth/store/nodeipam"
+	"github.com/alioth-net/alioth/store/client/kube"
+	"github.com/alioth-net/alioth/store/rows/nodeipam"
 )
 
 var ignoreMeta = cmpopts.IgnoreFields(store.Meta{}, "UID", "ResourceVersion", "Generation", "Created", "Deleting", "Finalizer")

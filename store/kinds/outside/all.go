@@ -6,7 +6,7 @@ package outside
 import (
 	"slices"
 
-	"github.com/alioth-net/alioth/store/descriptor"
+	"github.com/alioth-net/alioth/store/client/descriptor"
 )
 
 // all are the kinds of the area: each adds itself where it is defined.

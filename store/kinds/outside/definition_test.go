@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/api/cniconf"
 	"github.com/alioth-net/alioth/api/crds"
-	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
 // NPWG 1.1: names, scope and the only field of the CustomResourceDefinition.

@@ -18,7 +18,7 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds/values"
-	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
 // comparable compares rows with their addresses.

@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/store"
 	"github.com/alioth-net/alioth/store/kinds/values"
-	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/rows/multinet"
 	"github.com/alioth-net/alioth/store/sound"
 )
 

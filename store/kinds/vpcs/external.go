@@ -13,9 +13,9 @@ import (
 	"github.com/alioth-net/alioth/api/said"
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/descriptor"
-	"github.com/alioth-net/alioth/store/external"
+	"github.com/alioth-net/alioth/store/client/descriptor"
 	"github.com/alioth-net/alioth/store/kinds/values"
+	"github.com/alioth-net/alioth/store/rows/external"
 )
 
 // ExternalPool is the kind of addresses outside of all VPCs that tenants may have.

@@ -12,8 +12,8 @@ import (
 
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/external"
 	"github.com/alioth-net/alioth/store/kinds/internal/kindtest"
+	"github.com/alioth-net/alioth/store/rows/external"
 )
 
 func TestHostAccessesAreRead(t *testing.T) {

@@ -32,9 +32,9 @@ import (
 	danmv1 "github.com/alioth-net/alioth/api/danm/v1"
 	danmiov1 "github.com/alioth-net/alioth/api/danmio/v1"
 	"github.com/alioth-net/alioth/api/v1alpha1"
-	"github.com/alioth-net/alioth/store/delegation"
 	"github.com/alioth-net/alioth/store/kinds/outside"
-	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/rows/multinet"
+	"github.com/alioth-net/alioth/store/rules/pluginconf"
 	"github.com/alioth-net/alioth/test/api/chart"
 )
 
@@ -209,8 +209,8 @@ func checkDefinition(t *testing.T, admin client.Client, object *unstructured.Uns
 		err = errors.New("no DelegationGrant of the document is for it")
 		for _, grant := range grantsOf(t, admin) {
 			if grant.Uses(row.Reference()) {
-				_, err = delegation.Build(delegation.Request{
-					Where: object.GetName(), Text: []byte(row.Config), Name: row.Name, Allowed: delegation.Allowed{Plugins: grant.Plugins, IPAM: grant.IPAM},
+				_, err = pluginconf.Build(pluginconf.Request{
+					Where: object.GetName(), Text: []byte(row.Config), Name: row.Name, Allowed: pluginconf.Allowed{Plugins: grant.Plugins, IPAM: grant.IPAM},
 				})
 			}
 			if err == nil {

@@ -15,11 +15,11 @@ import (
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
+	"github.com/alioth-net/alioth/cnid/nmstate/policy"
+	"github.com/alioth-net/alioth/cnid/nmstate/policy/capture"
 	nmtarget "github.com/alioth-net/alioth/cnid/nmstate/target"
 	"github.com/alioth-net/alioth/store/kinds/nmstateapi"
-	"github.com/alioth-net/alioth/store/nmstate"
-	"github.com/alioth-net/alioth/store/nmstate/capture"
-	"github.com/alioth-net/alioth/store/nmstate/policy"
+	"github.com/alioth-net/alioth/store/rows/nmstate"
 )
 
 // nodeNetworkGuides are the documents about the networks of nodes.

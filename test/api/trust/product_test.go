@@ -67,7 +67,7 @@ var opaque = map[reads.Opaque]string{
 	{Function: "k8s.io/apimachinery/pkg/api/meta.Accessor", File: "operator/announce/bounded.go"}:                                "the namespace by which events are counted",
 	{Function: "(k8s.io/apimachinery/third_party/forked/golang/reflect.Equalities).DeepEqual", File: "operator/write/status.go"}: "it compares a status with the one to write, and skips the write if they are equal",
 	{Function: "reflect.ValueOf", File: "operator/announce/leftout.go"}:                                                          "it finds the conditions in the status, of which it replaces Ready",
-	{Function: "encoding/json.Marshal", File: "store/kube/status.go"}:                                                            "it compares fields with those to write, and leaves out what is equal",
+	{Function: "encoding/json.Marshal", File: "store/client/kube/status.go"}:                                                     "it compares fields with those to write, and leaves out what is equal",
 }
 
 // apart are kinds that code for all kinds never gets, with the only file that has their objects.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/system/netns"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
-	"github.com/alioth-net/alioth/ebpf/netlinkdump"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
 // TestNamespacesThatEndedBeforeAreRemoved ends many namespaces, each with a peer of a
@@ -26,7 +26,7 @@ func TestNamespacesThatEndedBeforeAreRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	node.Do(t, func() error {
-		links, err := netlinkdump.Complete(netlink.LinkList)
+		links, err := rtnl.Complete(netlink.LinkList)
 		for _, link := range links {
 			if link.Type() == "veth" {
 				t.Errorf("%s is still there", link.Attrs().Name)

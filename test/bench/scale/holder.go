@@ -19,10 +19,10 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/cnid/system/broadcast"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/descriptor"
-	"github.com/alioth-net/alioth/store/kube"
-	rolerows "github.com/alioth-net/alioth/store/roles"
-	"github.com/alioth-net/alioth/store/scaled"
+	"github.com/alioth-net/alioth/store/client/descriptor"
+	"github.com/alioth-net/alioth/store/client/kube"
+	rolerows "github.com/alioth-net/alioth/store/rows/roles"
+	"github.com/alioth-net/alioth/store/rows/scaled"
 )
 
 // holder is a node that holds the watches of a daemon. It decodes what they bring, counts

@@ -19,8 +19,8 @@ import (
 	"github.com/alioth-net/alioth/cnid"
 	"github.com/alioth-net/alioth/cnid/forward/plan"
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
-	"github.com/alioth-net/alioth/store/descriptor"
-	"github.com/alioth-net/alioth/store/kube"
+	"github.com/alioth-net/alioth/store/client/descriptor"
+	"github.com/alioth-net/alioth/store/client/kube"
 	"github.com/alioth-net/alioth/test/bench/figures"
 	"github.com/alioth-net/alioth/test/bench/scale/transport"
 )

@@ -21,10 +21,10 @@ import (
 	"github.com/alioth-net/alioth/cnid/cluster/subscriptions"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/descriptor"
+	"github.com/alioth-net/alioth/store/client/descriptor"
+	"github.com/alioth-net/alioth/store/client/kube"
+	"github.com/alioth-net/alioth/store/client/reflector"
 	"github.com/alioth-net/alioth/store/kinds"
-	"github.com/alioth-net/alioth/store/kube"
-	"github.com/alioth-net/alioth/store/reflector"
 	"github.com/alioth-net/alioth/test/bench/scale/transport"
 )
 

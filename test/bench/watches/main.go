@@ -28,11 +28,11 @@ import (
 	"github.com/alioth-net/alioth/cnid/cluster/subscriptions"
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/descriptor"
+	"github.com/alioth-net/alioth/store/client/descriptor"
+	"github.com/alioth-net/alioth/store/client/kube"
+	"github.com/alioth-net/alioth/store/client/reflector"
 	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/store/kinds/vpcs"
-	"github.com/alioth-net/alioth/store/kube"
-	"github.com/alioth-net/alioth/store/reflector"
 )
 
 const (

@@ -17,7 +17,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
 
-	"github.com/alioth-net/alioth/ebpf/netlinkdump"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 	"github.com/alioth-net/alioth/test/cluster/host"
 	"github.com/alioth-net/alioth/test/cluster/node"
 	"github.com/alioth-net/alioth/test/cluster/underlay"
@@ -136,7 +136,7 @@ func (tr *traces) mounts(t *testing.T) (found []string) {
 
 func (tr *traces) links(t *testing.T) (found []string) {
 	t.Helper()
-	links, err := netlinkdump.Complete(netlink.LinkList)
+	links, err := rtnl.Complete(netlink.LinkList)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/system/netns"
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
-	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 )
 
 // Kind is the driver's.
@@ -116,7 +115,7 @@ func (d Driver) List(context.Context) ([]attach.Found, error) {
 	for _, path := range d.Sandboxes() {
 		var here []attach.Found
 		link, err := within(path, func(*rtnl.Socket) error {
-			links, err := netlinkdump.Complete(netlink.LinkList)
+			links, err := rtnl.Complete(netlink.LinkList)
 			for _, link := range links {
 				found, ok := attach.Marked(link.Attrs().Alias)
 				if ok && link.Type() == string(Kind) && link.Attrs().Name == found.IfName && found.NetnsPath == path {

@@ -12,7 +12,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/alioth-net/alioth/ebpf/netlinkdump"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
 // stack is the devices of a node, with their addresses and what they are parts of.
@@ -82,7 +82,7 @@ func mayHavePorts(kind string) bool {
 
 // addresses returns those of a network namespace by the index of their device.
 func addresses(host *netlink.Handle) (map[int][]netip.Addr, error) {
-	list, err := netlinkdump.Complete(func() ([]netlink.Addr, error) { return host.AddrList(nil, unix.AF_UNSPEC) })
+	list, err := rtnl.Complete(func() ([]netlink.Addr, error) { return host.AddrList(nil, unix.AF_UNSPEC) })
 	if err != nil {
 		return nil, fmt.Errorf("list the node's addresses: %w", err)
 	}
@@ -98,7 +98,7 @@ func addresses(host *netlink.Handle) (map[int][]netip.Addr, error) {
 // read returns the stack of the network namespace of a socket, in which devices have these
 // addresses.
 func read(host *netlink.Handle, addrs map[int][]netip.Addr) (stack, error) {
-	links, err := netlinkdump.Complete(host.LinkList)
+	links, err := rtnl.Complete(host.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("list the node's devices: %w", err)
 	}

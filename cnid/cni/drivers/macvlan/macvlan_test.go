@@ -28,7 +28,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/system/netns"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
-	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
 func TestTheKernelHasMacvlan(t *testing.T) {

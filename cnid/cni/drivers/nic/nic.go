@@ -18,7 +18,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/alioth-net/alioth/ebpf/netlinkdump"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
 // ErrMissing reports that the node has no device with an Ethernet address.
@@ -39,15 +39,15 @@ type Node struct {
 
 // Read reads the network namespace of the calling thread.
 func Read() (Node, error) {
-	links, err := netlinkdump.Complete(netlink.LinkList)
+	links, err := rtnl.Complete(netlink.LinkList)
 	if err != nil {
 		return Node{}, fmt.Errorf("list devices: %w", err)
 	}
-	addrs, err := netlinkdump.Complete(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_ALL) })
+	addrs, err := rtnl.Complete(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
 		return Node{}, fmt.Errorf("list addresses: %w", err)
 	}
-	routes, err := netlinkdump.Complete(func() ([]netlink.Route, error) {
+	routes, err := rtnl.Complete(func() ([]netlink.Route, error) {
 		return netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
 	})
 	if err != nil {

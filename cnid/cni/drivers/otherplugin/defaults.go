@@ -16,7 +16,6 @@ import (
 	"github.com/alioth-net/alioth/api/v1alpha1"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
-	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 )
 
 // route gives the interface the default routes that it may have: it removes others, which
@@ -124,7 +123,7 @@ func defaultHops(h *rtnl.Socket) ([]hop, error) {
 	var hops []hop
 	for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
 		main := &netlink.Route{Table: unix.RT_TABLE_MAIN}
-		list, err := netlinkdump.Complete(func() ([]netlink.Route, error) {
+		list, err := rtnl.Complete(func() ([]netlink.Route, error) {
 			return h.RouteListFiltered(family, main, netlink.RT_FILTER_TABLE)
 		})
 		if err != nil {

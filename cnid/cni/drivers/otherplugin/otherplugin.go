@@ -24,7 +24,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/cni/delegate/host"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/system/netns"
-	"github.com/alioth-net/alioth/store/delegation"
+	"github.com/alioth-net/alioth/store/rules/pluginconf"
 )
 
 // Kind is the driver's.
@@ -159,17 +159,17 @@ func (d *Driver) complete(spec attach.Spec) (attach.Spec, []attach.Notice, error
 	if err != nil {
 		return spec, nil, err
 	}
-	request := delegation.Request{
+	request := pluginconf.Request{
 		Where: found.Path, Text: found.Text, Name: file.NetworkID, Type: file.Type,
-		Allowed: delegation.Allowed{Plugins: file.Plugins, IPAM: file.IPAM}, IPAM: injected(spec),
-		Plain: delegation.Keys{IPs: file.PlainIPs, MAC: file.PlainMAC},
+		Allowed: pluginconf.Allowed{Plugins: file.Plugins, IPAM: file.IPAM}, IPAM: injected(spec),
+		Plain: pluginconf.Keys{IPs: file.PlainIPs, MAC: file.PlainMAC},
 	}
 	err = errors.Join(read(file.Args, &request.Args), read(file.Runtime, &request.Runtime))
 	request.Runtime.DeviceInfoFile = annotations.InterfaceFile(spec.PodUID, spec.IfName)
 	if err != nil {
 		return spec, nil, err
 	}
-	built, err := delegation.Build(request)
+	built, err := pluginconf.Build(request)
 	if err != nil {
 		return spec, nil, err
 	}
@@ -181,10 +181,10 @@ func (d *Driver) complete(spec attach.Spec) (attach.Spec, []attach.Notice, error
 
 // unserved are events about requests of the pod for which no plugin of a file has the
 // capability.
-func unserved(ifName, path string, built delegation.Config) (list []attach.Notice) {
+func unserved(ifName, path string, built pluginconf.Config) (list []attach.Notice) {
 	for _, capability := range built.Unserved {
 		list = append(list, attach.Notice{Reason: v1alpha1.RequestIgnoredReason, Message: fmt.Sprintf("interface %s: %q %s: %s; add it to %s on the node, or remove the request",
-			ifName, capability, built.Plain.Fate(capability), delegation.Lacks(capability), path)})
+			ifName, capability, built.Plain.Fate(capability), pluginconf.Lacks(capability), path)})
 	}
 	return list
 }
@@ -210,11 +210,11 @@ func read(text []byte, into any) error {
 
 // injected returns the addresses and routes that the operator has decided, nil if the
 // plugin's own IPAM decides.
-func injected(spec attach.Spec) *delegation.IPAM {
+func injected(spec attach.Spec) *pluginconf.IPAM {
 	if !spec.Delegate.File.Inject {
 		return nil
 	}
-	ipam := &delegation.IPAM{}
+	ipam := &pluginconf.IPAM{}
 	for _, addr := range spec.Addrs {
 		ipam.Addresses = append(ipam.Addresses, ipamconf.Address{Address: addr})
 	}

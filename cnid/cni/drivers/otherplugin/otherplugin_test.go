@@ -24,7 +24,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/nodeipam/plugin/ipam"
 	"github.com/alioth-net/alioth/cnid/system/netns"
-	"github.com/alioth-net/alioth/store/delegation"
+	"github.com/alioth-net/alioth/store/rules/pluginconf"
 )
 
 // TestMain is a plugin where it is started under its name.
@@ -87,8 +87,8 @@ func TestABridgeWithAddressesOfItsOwnIPAM(t *testing.T) {
 }
 
 func TestAddressesOfTheOperatorInOtherPlugins(t *testing.T) {
-	ours := func(request *delegation.Request) {
-		request.IPAM = &delegation.IPAM{
+	ours := func(request *pluginconf.Request) {
+		request.IPAM = &pluginconf.IPAM{
 			Addresses: []ipamconf.Address{
 				{Address: netip.MustParsePrefix("192.0.2.77/24"), Gateway: netip.MustParseAddr("192.0.2.1")}, {Address: netip.MustParsePrefix("2001:db8::77/64")},
 			},
@@ -133,7 +133,7 @@ func TestAnInterfaceOnALinkOfTheNode(t *testing.T) {
 		link := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "red.100", MTU: 1300}, PeerName: "other"}
 		return errors.Join(netlink.LinkAdd(link), netlink.LinkSetUp(link))
 	})
-	conf := build(t, `{"cniVersion":"1.0.0","type":"macvlan","master":"uplink","vlan":100}`, func(r *delegation.Request) { r.Links = true })
+	conf := build(t, `{"cniVersion":"1.0.0","type":"macvlan","master":"uplink","vlan":100}`, func(r *pluginconf.Request) { r.Links = true })
 	spec := r.spec(conf)
 	spec.Parent = "red.100"
 	if _, err := r.attach(t, spec); err != nil {
@@ -168,9 +168,9 @@ func TestAnInterfaceOnALinkOfTheNode(t *testing.T) {
 
 func TestAnInterfaceWithoutAddresses(t *testing.T) {
 	r := newRig(t)
-	spec := r.spec(build(t, r.bridge(), func(request *delegation.Request) {
+	spec := r.spec(build(t, r.bridge(), func(request *pluginconf.Request) {
 		request.Text = []byte(strings.ReplaceAll(string(request.Text), `"isGateway":true,`, ""))
-		request.IPAM = &delegation.IPAM{}
+		request.IPAM = &pluginconf.IPAM{}
 	}))
 	link, err := r.attach(t, spec)
 	if addrs, exists := r.inside(t); err != nil || !exists || len(addrs) != 0 || len(link.Result.Addrs) != 0 || len(r.leases(t)) != 0 {

@@ -21,7 +21,7 @@ import (
 	driver "github.com/alioth-net/alioth/cnid/cni/drivers/otherplugin"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
-	"github.com/alioth-net/alioth/store/delegation"
+	"github.com/alioth-net/alioth/store/rules/pluginconf"
 )
 
 // rig has a driver with the reference plugins and Alioth's own, in the namespaces of a node
@@ -73,16 +73,16 @@ func (r *rig) open(t *testing.T) {
 }
 
 // build makes the configuration as the product does.
-func build(t *testing.T, text string, edit func(*delegation.Request)) *attach.Delegate {
+func build(t *testing.T, text string, edit func(*pluginconf.Request)) *attach.Delegate {
 	t.Helper()
-	request := delegation.Request{
+	request := pluginconf.Request{
 		Where: "test", Name: "storage", Text: []byte(text),
-		Allowed: delegation.Allowed{Plugins: []string{"bridge", "macvlan", "tuning", "fake"}, IPAM: []string{"host-local", "static"}},
+		Allowed: pluginconf.Allowed{Plugins: []string{"bridge", "macvlan", "tuning", "fake"}, IPAM: []string{"host-local", "static"}},
 	}
 	if edit != nil {
 		edit(&request)
 	}
-	conf, err := delegation.Build(request)
+	conf, err := pluginconf.Build(request)
 	if err != nil {
 		t.Fatal(err)
 	}

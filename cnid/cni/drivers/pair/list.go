@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 	"github.com/alioth-net/alioth/cnid/system/netns"
-	"github.com/alioth-net/alioth/ebpf/netlinkdump"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
 // List implements attach.Driver. The name of a host end depends on container and
@@ -29,7 +29,7 @@ func (d *Driver) List(ctx context.Context) (list []attach.Found, err error) {
 }
 
 func (d *session) list(ctx context.Context) ([]attach.Found, error) {
-	links, err := netlinkdump.Complete(d.host.LinkList)
+	links, err := rtnl.Complete(d.host.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("list devices: %w", err)
 	}

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
-	"github.com/alioth-net/alioth/ebpf/netlinkdump"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
 // CheckDevice compares a device with what it should be, and returns the first difference as
@@ -39,7 +39,7 @@ func CheckDevice(what string, link netlink.Link, mac net.HardwareAddr, mtu int) 
 // CheckAddrs finds a wanted address that a device does not have, which is an
 // attach.ErrMismatch.
 func CheckAddrs(h *netlink.Handle, link netlink.Link, want []netip.Prefix) error {
-	list, err := netlinkdump.Complete(func() ([]netlink.Addr, error) { return h.AddrList(link, unix.AF_UNSPEC) })
+	list, err := rtnl.Complete(func() ([]netlink.Addr, error) { return h.AddrList(link, unix.AF_UNSPEC) })
 	if err != nil {
 		return fmt.Errorf("list addresses: %w", err)
 	}
@@ -58,7 +58,7 @@ func CheckRoutes(h *netlink.Handle, link netlink.Link, spec attach.Spec) error {
 	if err := checkRoutes(h, link, routesOf(spec)); err != nil || len(spec.Rules) == 0 {
 		return err
 	}
-	list, err := netlinkdump.Complete(func() ([]netlink.Rule, error) { return h.RuleList(unix.AF_UNSPEC) })
+	list, err := rtnl.Complete(func() ([]netlink.Rule, error) { return h.RuleList(unix.AF_UNSPEC) })
 	if err != nil {
 		return fmt.Errorf("list rules: %w", err)
 	}
@@ -73,7 +73,7 @@ func CheckRoutes(h *netlink.Handle, link netlink.Link, spec attach.Spec) error {
 
 func checkRoutes(h *netlink.Handle, link netlink.Link, want []attach.Route) error {
 	of := &netlink.Route{LinkIndex: link.Attrs().Index} // table 0: all tables
-	list, err := netlinkdump.Complete(func() ([]netlink.Route, error) {
+	list, err := rtnl.Complete(func() ([]netlink.Route, error) {
 		return h.RouteListFiltered(unix.AF_UNSPEC, of, netlink.RT_FILTER_OIF|netlink.RT_FILTER_TABLE)
 	})
 	if err != nil {

@@ -14,7 +14,6 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/cni/drivers/podside"
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
-	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 )
 
 // NumberOf returns the number that the namespace of a socket, the node's, has for a pod's,
@@ -46,7 +45,7 @@ func inNumber(kind, flags, ifindex, number int) *nl.NetlinkRequest {
 
 // LinksIn returns the devices in the namespace of a number, none if there is none.
 func LinksIn(host *rtnl.Socket, number int) ([]netlink.Link, error) {
-	messages, err := netlinkdump.Complete(func() ([][]byte, error) {
+	messages, err := rtnl.Complete(func() ([][]byte, error) {
 		return host.Request(inNumber(unix.RTM_GETLINK, unix.NLM_F_DUMP, 0, number), unix.RTM_NEWLINK)
 	})
 	if errors.Is(err, unix.EINVAL) {
@@ -89,7 +88,7 @@ func (i Interface) Remove(host *rtnl.Socket, is func(netlink.Link) bool) error {
 
 // RemoveHere removes the devices that are the interface, in the namespace of a socket.
 func RemoveHere(h *rtnl.Socket, is func(netlink.Link) bool) error {
-	links, err := netlinkdump.Complete(h.LinkList)
+	links, err := rtnl.Complete(h.LinkList)
 	if err != nil {
 		return fmt.Errorf("list the pod's devices: %w", err)
 	}

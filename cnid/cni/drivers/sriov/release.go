@@ -19,7 +19,6 @@ import (
 	"github.com/alioth-net/alioth/cnid/cni/drivers/devicemove"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/podside"
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
-	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 )
 
 // The kernel ends a namespace, and gives its network device back to the node, a moment after
@@ -124,7 +123,7 @@ func (d *session) fetch(n note) error {
 }
 
 func (d *session) fetchFrom(h *rtnl.Socket, n note) error {
-	links, err := netlinkdump.Complete(h.LinkList)
+	links, err := rtnl.Complete(h.LinkList)
 	if err != nil {
 		return fmt.Errorf("list the pod's devices: %w", err)
 	}

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/alioth-net/alioth/api/said"
-	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
 // longestName is that of a device, in bytes (IFNAMSIZ less the zero).

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/alioth-net/alioth/cnid/forward/hostlink/links"
-	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
 // FuzzNames: whatever networks write, each link has a name that the kernel takes and that no

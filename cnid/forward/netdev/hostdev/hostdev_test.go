@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/api/annotations"
 	"github.com/alioth-net/alioth/cnid/cni/drivers"
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
-	"github.com/alioth-net/alioth/store/multinet"
+	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
 // TestNoNameFromOutsideIsOneOfAliothsDevices compares the lists of reserved names.

@@ -32,8 +32,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
 	"github.com/alioth-net/alioth/cnid/inspect/preflight"
 	"github.com/alioth-net/alioth/cnid/lifecycle/install"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
-	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 )
 
 // Config selects the node and its folders.
@@ -221,7 +221,7 @@ func (n *node) sockets(host *netdev.Host) {
 // ownPorts returns the UDP ports of Alioth's VXLAN devices. The kernel receives there as long as
 // the devices are on the node, also while no daemon runs.
 func ownPorts() (ports []int, err error) {
-	devices, err := netlinkdump.Complete(netlink.LinkList)
+	devices, err := rtnl.Complete(netlink.LinkList)
 	if err != nil {
 		return nil, err
 	}

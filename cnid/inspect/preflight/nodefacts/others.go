@@ -22,8 +22,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/forward/netfilter/foreign"
 	"github.com/alioth-net/alioth/cnid/inspect/preflight"
 	"github.com/alioth-net/alioth/cnid/lifecycle/install"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 	"github.com/alioth-net/alioth/ebpf/bpf"
-	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 )
 
 // filters finds packet filters of other programs that drop Alioth's packets, and chains that
@@ -98,7 +98,7 @@ func (n *node) deviceHooks(device netlink.Link) {
 	n.queried(attrs.Index, ebpf.AttachTCXIngress, "tc ingress", attrs.Name)
 	n.queried(attrs.Index, ebpf.AttachTCXEgress, "tc egress", attrs.Name)
 	for side, parent := range map[string]uint32{"ingress": netlink.HANDLE_MIN_INGRESS, "egress": netlink.HANDLE_MIN_EGRESS} {
-		filters, err := netlinkdump.Complete(func() ([]netlink.Filter, error) { return netlink.FilterList(device, parent) })
+		filters, err := rtnl.Complete(func() ([]netlink.Filter, error) { return netlink.FilterList(device, parent) })
 		if err != nil {
 			n.unread("list filters of "+attrs.Name, err)
 		}

@@ -17,10 +17,10 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/inspect/verify"
 	"github.com/alioth-net/alioth/store"
-	"github.com/alioth-net/alioth/store/descriptor"
+	"github.com/alioth-net/alioth/store/client/descriptor"
+	"github.com/alioth-net/alioth/store/client/kube"
 	"github.com/alioth-net/alioth/store/kinds"
 	"github.com/alioth-net/alioth/store/kinds/core"
-	"github.com/alioth-net/alioth/store/kube"
 )
 
 // objects fills the store with the input of a node's plan.

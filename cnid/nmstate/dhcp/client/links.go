@@ -14,8 +14,8 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
-	"github.com/alioth-net/alioth/cnid/nmstate/attribute"
-	"github.com/alioth-net/alioth/ebpf/netlinkdump"
+	"github.com/alioth-net/alioth/cnid/system/attribute"
+	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
 // link has what a client needs of its interface.
@@ -119,7 +119,7 @@ func readAddress(data []byte) (notice, bool) {
 func listLinks() ([]notice, error) {
 	var notices []notice
 	for _, family := range []int{unix.AF_UNSPEC, unix.AF_INET6} {
-		raw, err := netlinkdump.Complete(func() ([][]byte, error) {
+		raw, err := rtnl.Complete(func() ([][]byte, error) {
 			request := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_DUMP)
 			request.AddData(nl.NewIfInfomsg(family))
 			return request.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)

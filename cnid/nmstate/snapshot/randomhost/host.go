@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
-	"github.com/alioth-net/alioth/cnid/nmstate/attribute"
 	"github.com/alioth-net/alioth/cnid/nmstate/kernel"
+	"github.com/alioth-net/alioth/cnid/system/attribute"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 	"github.com/alioth-net/alioth/test/waits"
 )

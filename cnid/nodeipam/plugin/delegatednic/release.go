@@ -16,7 +16,6 @@ import (
 	"github.com/alioth-net/alioth/cnid/cni/drivers/nic"
 	"github.com/alioth-net/alioth/cnid/cni/drivers/podside"
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
-	"github.com/alioth-net/alioth/ebpf/netlinkdump"
 )
 
 // all selects every device of a note.
@@ -65,7 +64,7 @@ func (s *session) bringBack(n note, d device) error {
 	if err != nil {
 		return err
 	}
-	links, err := netlinkdump.Complete(s.host.LinkList)
+	links, err := rtnl.Complete(s.host.LinkList)
 	if err != nil {
 		return fmt.Errorf("list the node's devices: %w", err)
 	}
@@ -87,7 +86,7 @@ func (s *session) inPod(n note, d device, f func(*rtnl.Socket, netlink.Link) err
 	}
 	defer func() { _ = pod.Close() }() // nothing was written
 	return podside.Within(pod, func(h *rtnl.Socket) error {
-		links, err := netlinkdump.Complete(h.LinkList)
+		links, err := rtnl.Complete(h.LinkList)
 		if err != nil {
 			return fmt.Errorf("list the pod's devices: %w", err)
 		}

@@ -1,0 +1,162 @@
+// Copyright The Alioth Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package descriptor
+
+import (
+	"iter"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/alioth-net/alioth/store"
+	"github.com/alioth-net/alioth/store/client/kube"
+)
+
+// ID names one life of one object: a successor of the same name has another UID.
+type ID struct{ Namespace, Name, UID string }
+
+// IDOf returns the ID of an object.
+func IDOf(object metav1.Object) ID {
+	return ID{object.GetNamespace(), object.GetName(), string(object.GetUID())}
+}
+
+// Kind describes one kind of API object to everything that treats all kinds alike:
+// the operator's feed, events and metrics, a node's sources, and what aliothctl
+// verify collects. The functions take objects and rows of this kind only.
+type Kind struct {
+	// Name is that of the kind in the API.
+	Name string
+	// Object and List are empty. They must not be changed.
+	Object kube.Object
+	List   kube.List
+	// Row converts an object; the row is an untyped nil for an object that has none. It
+	// returns an error where a text can't be read or the row contradicts itself (see Check).
+	Row func(object kube.Object) (row any, err error)
+	// Check returns an error for a row that contradicts itself.
+	Check func(row any) error
+	// Trim removes from an object of this kind what Row and the controllers do not read,
+	// before a cache keeps it. It ignores objects of other kinds.
+	Trim func(object kube.Object)
+	// Has reports whether a row is of this kind.
+	Has func(row any) bool
+	// Get returns the row of an object, or an untyped nil.
+	Get func(tx store.ReadTx, id ID) (row any)
+	// Put inserts or replaces a row.
+	Put func(tx store.Tx, row any) error
+	// Delete removes the row of an object if it has the UID.
+	Delete func(tx store.Tx, id ID) error
+
+	// Verdict returns what the conditions say, and of no row the zero value; nil for
+	// a kind without conditions. Verdicts yields those of all rows.
+	Verdict  func(row any) Verdict
+	Verdicts func(tx store.ReadTx) iter.Seq[Verdict]
+	// Optional is true where the API may lack the kind: a cluster need not have its area.
+	Optional bool
+	// OwnEvents is true where a controller writes events of its own about the
+	// conditions.
+	OwnEvents bool
+
+	// OnNode is what a node follows always; nil for nothing. Of is what it follows of VPCs
+	// and others as it needs them.
+	OnNode func(node string) Scope
+	Of     Scopes
+}
+
+// Extent is how much of the API a node follows on behalf of something that it needs.
+type Extent int
+
+// Extents. The argument of their scopes is the name of the VPC unless something else is
+// said.
+const (
+	// CarriedVPC is what a VPC needs whose packets the node carries, beside its tables.
+	CarriedVPC Extent = iota
+	// ServedVPC is what Services of a VPC need where pods of the VPC are.
+	ServedVPC
+	// DescribedVPC is what an interface of another CNI plugin needs.
+	DescribedVPC
+	// ExposedVPC is what a Service needs that clients outside reach on every node.
+	ExposedVPC
+	// RoleMembers are the members of the VPC's roles.
+	RoleMembers
+	// AllSubnets and OneSubnet are the Subnets of a VPC and the one of a name.
+	AllSubnets
+	OneSubnet
+	// AllAddresses and AddressesOfSubnet are the Addresses of a VPC and those of a subnet,
+	// by the name of the Subnet object.
+	AllAddresses
+	AddressesOfSubnet
+	// AddressesOfNodes are those that nodes hold for themselves. Without an argument: all
+	// are in the default VPC.
+	AddressesOfNodes
+	// UsedNamespace is what pods here need of their namespace, by its name.
+	UsedNamespace
+	// ServedNetwork is what Services in a network outside of every VPC need, by its UID.
+	ServedNetwork
+)
+
+// Scopes are what a node follows of a kind, by extent and by name.
+type Scopes map[Extent]func(name string) Scope
+
+// NewObject returns an empty object of the kind.
+func (k *Kind) NewObject() kube.Object { return k.Object.DeepCopyObject().(kube.Object) }
+
+// NewList returns an empty list of objects of the kind.
+func (k *Kind) NewList() kube.List { return k.List.DeepCopyObject().(kube.List) }
+
+// Verdict is what the conditions of an object say.
+type Verdict struct {
+	ID
+	Ready           bool
+	Reason, Message string
+	// NameConflict is the message of the condition NameConflict, "" without one.
+	NameConflict string
+	// NotIsolated is the message of the condition Isolated while that is False; else, and of
+	// kinds whose events do not tell of it, "".
+	NotIsolated string
+}
+
+// IsFollowed reports whether nodes follow objects of the kind.
+func (k *Kind) IsFollowed() bool { return k.OnNode != nil || len(k.Of) > 0 }
+
+// Scope is a part of the objects of a kind.
+type Scope struct {
+	Kind *Kind
+	// Fields and Labels narrow the scope down; nil selects everything. A field
+	// must be selectable in the API and must not change in an object's life.
+	Fields fields.Selector
+	Labels labels.Selector
+	// Unawaited is true where nothing waits until the scope has been read.
+	Unawaited bool
+}
+
+// Of is the kind of objects O with rows R.
+type Of[O kube.Object, R any] struct {
+	*Kind
+	// Convert is Row with types and without the check. It returns nil for an object that has
+	// no row.
+	Convert func(object O) (*R, error)
+}
+
+// Read converts an object and checks its row, as Row does.
+func (o Of[O, R]) Read(object O) (*R, error) {
+	row, err := o.Convert(object)
+	if err != nil || row == nil {
+		return nil, err
+	}
+	if err := o.Check(row); err != nil {
+		return nil, err
+	}
+	return row, nil
+}
+
+// New returns an empty object of the kind.
+func (o Of[O, R]) New() O { return o.NewObject().(O) }
+
+// PutBy returns a kind whose rows are put in another way.
+func (o Of[O, R]) PutBy(put func(tx store.Tx, row *R) error) *Kind {
+	kind := *o.Kind
+	kind.Put = putter(kind.Name, put)
+	return &kind
+}
