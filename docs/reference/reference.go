@@ -13,4 +13,6 @@ var (
 	Reasons string
 	//go:embed errors.md
 	Errors string
+	//go:embed refusals.md
+	Refusals string
 )

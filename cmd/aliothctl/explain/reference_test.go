@@ -31,7 +31,10 @@ const root = "../../.."
 
 // product returns the entries that aliothctl has.
 func product() []Entry {
-	return slices.Concat(Entries(reference.Reasons, "docs/reference"), Entries(reference.Errors, "docs/reference"))
+	const folder = "docs/reference"
+	entries := slices.Concat(Entries(reference.Reasons, folder), Entries(reference.Errors, folder), Entries(reference.Refusals, folder))
+	Refer(entries, reference.Refusals)
+	return entries
 }
 
 // sources returns the text of each Go file below folders of the work tree but for tests.
