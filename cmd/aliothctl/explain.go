@@ -13,16 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/alioth-net/alioth/cmd/aliothctl/explain"
-	"github.com/alioth-net/alioth/docs/reference"
 )
-
-// explained are the entries of all pages of the reference that have some.
-func explained() []explain.Entry {
-	const folder = "docs/reference"
-	entries := slices.Concat(explain.Entries(reference.Reasons, folder), explain.Entries(reference.Errors, folder), explain.Entries(reference.Refusals, folder))
-	explain.Refer(entries, reference.Refusals)
-	return entries
-}
 
 func explainCommand() *cobra.Command {
 	format := asText
@@ -42,7 +33,7 @@ in it. Without a word, the command lists all that it knows.`,
   aliothctl explain 11                       # a code of the CNI plugins`,
 		ValidArgsFunction: completeReasons,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			all := explained()
+			all := explain.Product()
 			if len(args) == 0 {
 				return listExplained(cmd.OutOrStdout(), all, format)
 			}
@@ -66,7 +57,7 @@ func completeReasons(_ *cobra.Command, args []string, _ string) ([]cobra.Complet
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	words := slices.DeleteFunc(explain.Words(explained()), func(word string) bool { return strings.Contains(word, " ") })
+	words := slices.DeleteFunc(explain.Words(explain.Product()), func(word string) bool { return strings.Contains(word, " ") })
 	return words, cobra.ShellCompDirectiveNoFileComp
 }
 

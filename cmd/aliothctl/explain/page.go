@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package explain looks up the reasons and errors of Alioth in the pages of the reference.
-// It is pure: its input are the texts of pages.
+// It is pure: its input are the texts of pages, which are a part of the program.
 package explain
 
 import (
@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/alioth-net/alioth/docs/reference"
 )
 
 // Entry is a row of a table: one or several words, and what is known about them.
@@ -44,6 +46,17 @@ const seeHeader = "see"
 
 // wordHeaders start the header of the column with the words.
 var wordHeaders = []string{"reason", "admission policy", "CNI code", "exit status", "message"}
+
+// Product returns the rows of the pages of the reference.
+func Product() []Entry {
+	const folder = "docs/reference"
+	var entries []Entry
+	for _, page := range []string{reference.Reasons, reference.Errors, reference.Refusals} {
+		entries = append(entries, Entries(page, folder)...)
+	}
+	Refer(entries, reference.Refusals)
+	return entries
+}
 
 // Entries returns the rows of all tables of a page that have words, a meaning and a remedy.
 // folder is the folder of the page in the repository, to which its links are relative.
