@@ -55,10 +55,12 @@ func TestEtcdRestoredFromYesterdayWhilePodsRun(t *testing.T) {
 			e.quiet(t)
 			d := &disaster{env: e, Reader: reader.Reader{Lab: e.Lab, Folder: t.TempDir()}, tools: etcdTools(t)}
 			d.yesterday(t)
+			flow := d.StartTraffic(stage.Within(t, 4*patience), t, "between pods that stay", d.staying[0], scene.IP(d.staying[1], false))
 			d.follow(t, blockOf(t, backupPage, "etcdctl snapshot save"))
 			d.today(t)
 			d.restore(t, c.flags)
 			d.expectPromises(t)
+			d.ExpectUnharmed(t, flow)
 		})
 	}
 }
