@@ -13,7 +13,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/alioth-net/alioth/cmd/aliothctl/explain"
+	"github.com/alioth-net/alioth/docs/reference"
 )
+
+// explained are the entries of all pages of the reference that have some.
+func explained() []explain.Entry { return explain.All(reference.Folder, reference.Pages()...) }
 
 func explainCommand() *cobra.Command {
 	format := asText
@@ -33,7 +37,7 @@ in it. Without a word, the command lists all that it knows.`,
   aliothctl explain 11                       # a code of the CNI plugins`,
 		ValidArgsFunction: completeReasons,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			all := explain.Product()
+			all := explained()
 			if len(args) == 0 {
 				return listExplained(cmd.OutOrStdout(), all, format)
 			}
@@ -57,7 +61,7 @@ func completeReasons(_ *cobra.Command, args []string, _ string) ([]cobra.Complet
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	words := slices.DeleteFunc(explain.Words(explain.Product()), func(word string) bool { return strings.Contains(word, " ") })
+	words := slices.DeleteFunc(explain.Words(explained()), func(word string) bool { return strings.Contains(word, " ") })
 	return words, cobra.ShellCompDirectiveNoFileComp
 }
 

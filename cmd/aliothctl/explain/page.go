@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package explain looks up the reasons and errors of Alioth in the pages of the reference.
-// It is pure: its input are the texts of pages, which are a part of the program.
+// It is pure: its input are the texts of pages, which the caller hands in.
 package explain
 
 import (
@@ -10,8 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/alioth-net/alioth/docs/reference"
 )
 
 // Entry is a row of a table: one or several words, and what is known about them.
@@ -47,14 +45,15 @@ const seeHeader = "see"
 // wordHeaders start the header of the column with the words.
 var wordHeaders = []string{"reason", "admission policy", "CNI code", "exit status", "message"}
 
-// Product returns the rows of the pages of the reference.
-func Product() []Entry {
-	const folder = "docs/reference"
+// All returns the rows of pages in one folder, which refer to each other.
+func All(folder string, pages ...string) []Entry {
 	var entries []Entry
-	for _, page := range []string{reference.Reasons, reference.Errors, reference.Refusals} {
+	for _, page := range pages {
 		entries = append(entries, Entries(page, folder)...)
 	}
-	Refer(entries, reference.Refusals)
+	for _, page := range pages {
+		Refer(entries, page)
+	}
 	return entries
 }
 

@@ -21,12 +21,16 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/cniapi"
 	"github.com/alioth-net/alioth/cnid/netfilter"
+	"github.com/alioth-net/alioth/docs/reference"
 	"github.com/alioth-net/alioth/ebpf/bpf"
 	"github.com/alioth-net/alioth/ebpf/datapath/telemetry"
 )
 
 // root is the root of the work tree.
 const root = "../../.."
+
+// product returns the entries that aliothctl has.
+func product() []Entry { return All(reference.Folder, reference.Pages()...) }
 
 // sources returns the text of each Go file below folders of the work tree but for tests.
 func sources(t *testing.T, folders ...string) map[string]string {
@@ -111,7 +115,7 @@ func TestEveryReasonOfTheCodeIsExplained(t *testing.T) {
 		}
 	}
 	reasons = append(reasons, netfilter.Reasons()...)
-	explained := Product()
+	explained := product()
 	for _, reason := range reasons {
 		if !slices.Contains(fine, reason) && len(Find(explained, reason)) == 0 {
 			t.Errorf("docs/reference/reasons.md has no row for %s with what it means and what to do", reason)
@@ -126,7 +130,7 @@ var needNothing = []string{
 }
 
 func TestEveryRowHasACauseAndARemedy(t *testing.T) {
-	for _, entry := range Product() {
+	for _, entry := range product() {
 		if entry.Meaning == "" || (entry.Remedy == "") != slices.Contains(needNothing, entry.Words[0]) {
 			t.Errorf("the row of %s (%s) means %q and has the remedy %q", entry.Words[0], entry.Kind, entry.Meaning, entry.Remedy)
 		}
@@ -137,7 +141,7 @@ func TestEveryRowHasACauseAndARemedy(t *testing.T) {
 }
 
 func TestTheLinksOfARowLeadToPages(t *testing.T) {
-	for _, entry := range Product() {
+	for _, entry := range product() {
 		for _, page := range regexp.MustCompile(`docs/[\w./-]+\w`).FindAllString(entry.Meaning+" "+entry.Remedy, -1) {
 			if _, err := os.Stat(filepath.Join(root, page)); err != nil {
 				t.Errorf("the row of %s (%s): %v", entry.Words[0], entry.Kind, err)
@@ -149,7 +153,7 @@ func TestTheLinksOfARowLeadToPages(t *testing.T) {
 // words returns the words of a kind, sorted.
 func words(kind string) []string {
 	var of []Entry
-	for _, entry := range Product() {
+	for _, entry := range product() {
 		if strings.HasPrefix(entry.Kind, kind) {
 			of = append(of, entry)
 		}

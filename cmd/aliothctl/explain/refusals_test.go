@@ -58,7 +58,7 @@ func rulesOf(schema *apiextensionsv1.JSONSchemaProps, found func(message string)
 }
 
 func TestEveryRuleOfACRDIsExplained(t *testing.T) {
-	product, code := Product(), []string{}
+	product, code := product(), []string{}
 	for path, text := range files(t, "files/crds/*.yaml") {
 		var crd apiextensionsv1.CustomResourceDefinition
 		if err := yaml.Unmarshal([]byte(text), &crd); err != nil {
@@ -128,7 +128,7 @@ func partsOf(text string, expression bool) (parts []string) {
 }
 
 func TestEveryMessageOfAnAdmissionPolicyFindsItsPolicy(t *testing.T) {
-	product, count := Product(), 0
+	product, count := product(), 0
 	for path, text := range files(t, "templates/admission-*.yaml") {
 		for _, document := range strings.Split(text, "\n---") {
 			name := policyName.FindStringSubmatch(document)
@@ -170,7 +170,7 @@ var refusal = regexp.MustCompile(`(?:fail|required) (?:\(printf )?"((?:[^"\\]|\\
 var verb = regexp.MustCompile(`%[a-z]`)
 
 func TestEveryRefusalOfTheChartIsExplained(t *testing.T) {
-	product, count := Product(), 0
+	product, count := product(), 0
 	for path, text := range files(t, "templates/*.yaml", "templates/*.tpl") {
 		if calls := strings.Count(text, "{{- fail "); calls > len(refusal.FindAllString(text, -1)) {
 			t.Errorf("%s has a refusal that this test does not read", path)

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/alioth-net/alioth/cmd/aliothctl/explain"
+	"github.com/alioth-net/alioth/docs/reference"
 	"github.com/alioth-net/alioth/test/api/chart"
 )
 
@@ -215,8 +216,9 @@ func expectExplained(t *testing.T, err error) {
 	if err == nil {
 		return
 	}
+	product := explain.All(reference.Folder, reference.Pages()...)
 	for _, found := range problem.FindAllStringSubmatch(err.Error(), -1) {
-		if found[1] != "validation failed" && len(explain.Find(explain.Product(), found[0])) == 0 {
+		if found[1] != "validation failed" && len(explain.Find(product, found[0])) == 0 {
 			t.Errorf("docs/reference/refusals.md has no row for %q", found[1])
 		}
 	}
