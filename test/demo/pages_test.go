@@ -5,8 +5,10 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -45,6 +47,7 @@ func TestPagesSayWhatToType(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	keepRevision(t, lab)
 	all, err := pages.All(root)
 	if err != nil {
 		t.Fatal(err)
@@ -54,6 +57,23 @@ func TestPagesSayWhatToType(t *testing.T) {
 			t.Run(page.Path, func(t *testing.T) { typePage(t, reader.Reader{Lab: lab, Folder: desk(t, root)}, page) })
 		}
 	}
+}
+
+// keepRevision goes back to the values that the lab has now at the end of a test: pages change
+// some, and other tests go on with the lab.
+func keepRevision(t *testing.T, lab *cluster.Cluster) {
+	t.Helper()
+	revision, err := lab.Revision(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), waits.Limit(doing))
+		defer cancel()
+		if out, err := lab.Helm(ctx, "rollback", "alioth", strconv.Itoa(revision), "--namespace", cluster.SystemNamespace, "--wait"); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
 }
 
 // desk makes a folder that has what the work tree has, and in which commands may write files.
