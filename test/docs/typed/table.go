@@ -9,7 +9,7 @@ const (
 	fromTheWeb  = "clones from the forge, which tests do not reach"
 	ofARelease  = "needs the files of a published release; TestTwoFoldersGiveTheSameRelease builds one, and TestManifestsRunTheImageOfTheRelease reads its manifests"
 	registry    = "needs a registry, and programs that the repository does not build"
-	installs    = "installs or removes the chart; TestTheChartFromInstallationToRemoval does both on the lab"
+	installs    = "is typed in another order, by TestTheChartIsRemovedAndInstalledAsThePagesSay"
 	beside      = "needs a cluster with another network; TestAliothComesAndGoesBesideAnotherNetwork has one"
 	atBoots     = "installs a unit of systemd, which the lab's nodes lack; TestTheUnitForBootsIsInstalledAndRemoved installs it"
 	competes    = "competes with the daemons and operators of the lab; TestPoliciesAreHandledWithAKubeconfig runs it without them"

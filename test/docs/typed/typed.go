@@ -7,6 +7,8 @@ package typed
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 
@@ -85,6 +87,25 @@ func Sort(page *pages.Page, entries []Entry) ([]Block, error) {
 		return nil, fmt.Errorf("%s: no block begins with %q: delete the entry in test/docs/typed/table.go", page.Path, entries[len(blocks)].Begins)
 	}
 	return blocks, nil
+}
+
+// Find returns the block of a page that begins with a text, for a test that follows the page
+// in an order of its own.
+func Find(root, name, begins string) (Block, error) {
+	content, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		return Block{}, err
+	}
+	blocks, err := Sort(pages.Parse(name, content), Table[name].Entries)
+	if err != nil {
+		return Block{}, err
+	}
+	for _, block := range blocks {
+		if strings.HasPrefix(block.Commands, begins) {
+			return block, nil
+		}
+	}
+	return Block{}, fmt.Errorf("%s has no block that begins with %q", name, begins)
 }
 
 // commandsOf returns the commands of a block: its text, or the lines behind the prompts of a

@@ -17,7 +17,6 @@ import (
 
 	arktosv1 "github.com/alioth-net/alioth/api/arktos/v1"
 	"github.com/alioth-net/alioth/test/cluster/build"
-	"github.com/alioth-net/alioth/test/docs/pages"
 	"github.com/alioth-net/alioth/test/docs/typed"
 	"github.com/alioth-net/alioth/test/e2e/scene"
 	"github.com/alioth-net/alioth/test/e2e/stage"
@@ -273,21 +272,11 @@ func (d *disaster) follow(t *testing.T, block typed.Block) {
 // blockOf returns the block of a page that begins with a text.
 func blockOf(t *testing.T, name, begins string) typed.Block {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(root, name))
+	block, err := typed.Find(root, name, begins)
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocks, err := typed.Sort(pages.Parse(name, content), typed.Table[name].Entries)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, block := range blocks {
-		if strings.HasPrefix(block.Commands, begins) {
-			return block
-		}
-	}
-	t.Fatalf("%s has no block that begins with %q", name, begins)
-	return typed.Block{}
+	return block
 }
 
 // etcdTools returns a folder with etcdctl and etcdutl of the etcd with which Kubernetes is
