@@ -18,25 +18,23 @@ import (
 )
 
 // explained are the entries of all pages of the reference that have some.
-func explained() []explain.Entry {
-	const folder = "docs/reference"
-	return slices.Concat(explain.Entries(reference.Reasons, folder), explain.Entries(reference.Errors, folder))
-}
+func explained() []explain.Entry { return explain.All(reference.Folder, reference.Pages()...) }
 
 func explainCommand() *cobra.Command {
 	format := options.Text
 	cmd := &cobra.Command{
 		Use:   "explain [REASON...]",
 		Short: "Explain a reason, a policy, a code or a message: what it means, and what to do",
-		Long: `Explain the reasons of conditions, events and drops, the policies that refuse requests
-to the API server, the codes of the CNI plugins, and the errors of aliothctl. Needs no
-cluster.
+		Long: `Explain the reasons of conditions, events and drops, the rules and policies by which the
+API server refuses objects, the refusals of the chart, the codes of the CNI plugins, and
+the errors of aliothctl. Needs no cluster.
 
-Several words are one text: the whole message of an error finds the reasons and policies
+Several words are one text: the message of an error finds the reasons, rules and policies
 in it. Without a word, the command lists all that it knows.`,
 		Example: `  aliothctl explain SubnetExhausted
   aliothctl explain no_endpoint
   aliothctl explain alioth-pod-host
+  aliothctl explain "spec.vni can't change: a VNI belongs to one VPC for its whole life"
   aliothctl explain 11                       # a code of the CNI plugins`,
 		ValidArgsFunction: completeReasons,
 		RunE: func(cmd *cobra.Command, args []string) error {

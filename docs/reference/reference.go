@@ -7,10 +7,18 @@ package reference
 
 import _ "embed"
 
-// Pages with the reasons and errors of Alioth.
+// Folder is that of the pages in the repository.
+const Folder = "docs/reference"
+
+// Pages with the reasons, errors and refusals of Alioth.
 var (
 	//go:embed reasons.md
-	Reasons string
+	reasons string
 	//go:embed errors.md
-	Errors string
+	errors string
+	//go:embed refusals.md
+	refusals string
 )
+
+// Pages returns the pages that programs show.
+func Pages() []string { return []string{reasons, errors, refusals} }

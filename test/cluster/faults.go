@@ -244,3 +244,13 @@ func withNodeIP(args []string, from, to netip.Addr) []string {
 	}
 	return args
 }
+
+// EtcdData returns the folder of etcd's data, to replace it while etcd is stopped.
+func (c *Cluster) EtcdData() string { return c.path("control", "etcd") }
+
+// ControlPlane returns the names of the processes of the control plane, for StopProcess and
+// StartProcess, in the order in which they start.
+func (c *Cluster) ControlPlane() []string {
+	first := c.Nodes()[0].Name + "/"
+	return []string{first + "etcd", first + "kube-apiserver", first + "kube-controller-manager", first + "kube-scheduler"}
+}

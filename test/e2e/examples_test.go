@@ -4,29 +4,21 @@
 package e2e
 
 import (
-	"context"
-	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
-	"github.com/alioth-net/alioth/test/e2e/scene"
 	"github.com/alioth-net/alioth/test/examples"
+	"github.com/alioth-net/alioth/test/examples/reader"
 )
 
 // examplesFolder has a folder for each example, and a README about the lab.
 const examplesFolder = "../../docs/examples"
 
-// labInReadmes is the lab's name in READMEs. Another lab has another name.
-const labInReadmes = "alioth-"
-
-// reader follows READMEs as a person does: types the commands, and compares what is printed.
-type reader struct {
+// follower follows the README of a folder.
+type follower struct {
 	*env
-	// folder is where the commands are typed.
-	folder string
+	reader.Reader
 }
 
 // Each example does on a real cluster what its README shows.
@@ -37,12 +29,12 @@ func TestExamples(t *testing.T) {
 	if err != nil || len(readmes) == 0 {
 		t.Fatalf("find the examples: %v, %d READMEs", err, len(readmes))
 	}
-	lab := &reader{env: e, folder: examplesFolder}
+	lab := &follower{e, reader.Reader{Lab: e.Lab, Folder: examplesFolder}}
 	t.Cleanup(func() { lab.clean(t) })
 	lab.follow(t)
 	for _, readme := range readmes {
-		r := &reader{env: e, folder: filepath.Dir(readme)}
-		t.Run(filepath.Base(r.folder), func(t *testing.T) {
+		r := &follower{e, reader.Reader{Lab: e.Lab, Folder: filepath.Dir(readme)}}
+		t.Run(filepath.Base(r.Folder), func(t *testing.T) {
 			t.Parallel()
 			r.follow(t)
 		})
@@ -50,9 +42,9 @@ func TestExamples(t *testing.T) {
 }
 
 // follow carries out the README of the folder, up to its first step that fails.
-func (r *reader) follow(t *testing.T) {
+func (r *follower) follow(t *testing.T) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(r.folder, "README.md"))
+	text, err := os.ReadFile(filepath.Join(r.Folder, "README.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,66 +54,30 @@ func (r *reader) follow(t *testing.T) {
 	}
 	for _, step := range steps {
 		if err := r.take(t, step); err != nil {
-			objects, _ := r.shell(within(t, patience), "kubectl describe -f .")
+			objects, _ := r.Shell(within(t, patience), "kubectl describe -f .")
 			t.Fatalf("README.md, line %d: %v\nThe objects of the example:\n%s", step.Line, err, objects)
 		}
 	}
 }
 
-// take carries out a step. Commands that only look are typed again until they print what is
-// shown, as a person types them again. Others have limits of their own, and more time.
-func (r *reader) take(t *testing.T, step examples.Step) error {
+// take carries out a step. Commands that only look have less time than others.
+func (r *follower) take(t *testing.T, step examples.Step) error {
 	t.Helper()
-	if !step.Repeatable() {
-		return r.attempt(within(t, 2*patience), step)
+	if step.Repeatable() {
+		return r.Take(within(t, patience/2), step)
 	}
-	return scene.Until(within(t, patience/2), "the commands to print what the README shows", func(ctx context.Context) (bool, string, error) {
-		err := r.attempt(ctx, step)
-		if err != nil && ctx.Err() == nil { // what a command prints that is killed says nothing
-			return false, err.Error(), nil
-		}
-		return err == nil, "", nil
-	})
-}
-
-// attempt types the commands of a step once.
-func (r *reader) attempt(ctx context.Context, step examples.Step) error {
-	out, err := r.shell(ctx, step.Commands)
-	var failed *exec.ExitError
-	switch {
-	case err != nil && !errors.As(err, &failed):
-		return err
-	case step.Fails != (err != nil):
-		return errors.Join(errors.New("the commands end with another status than the README says, and print:\n"+out), err)
-	case step.Shows:
-		return examples.Match(step.Shown, out)
-	}
-	return nil
-}
-
-// shell runs commands with the lab's programs, and returns all that they print.
-func (r *reader) shell(ctx context.Context, commands string) (string, error) {
-	lab := r.Lab.Topology().Lab + "-"
-	programs, err := filepath.Abs(filepath.Dir(r.Lab.Aliothctl()))
-	if err != nil {
-		return "", err
-	}
-	shell := exec.CommandContext(ctx, "bash", "-eu", "-o", "pipefail", "-c", strings.ReplaceAll(commands, labInReadmes, lab))
-	shell.Dir = r.folder
-	shell.Env = append(os.Environ(), "PATH="+programs+":"+os.Getenv("PATH"), "http_proxy=", "HTTP_PROXY=")
-	out, err := shell.CombinedOutput()
-	return strings.ReplaceAll(string(out), lab, labInReadmes), err
+	return r.Take(within(t, 2*patience), step)
 }
 
 // clean removes what examples have left, and what the lab got for them.
-func (r *reader) clean(t *testing.T) {
+func (r *follower) clean(t *testing.T) {
 	t.Helper()
 	for _, commands := range []string{
 		"kubectl delete --recursive --ignore-not-found --timeout " + patience.String() + " -f .",
 		"for n in 1 2; do node-exec $n ip link del example0 2>/dev/null || true; done",
 		"ip -n alioth-node1 link del eth1",
 	} {
-		if out, err := r.shell(within(t, 2*patience), commands); err != nil {
+		if out, err := r.Shell(within(t, 2*patience), commands); err != nil {
 			t.Errorf("%s: %v\n%s", commands, err, out)
 		}
 	}

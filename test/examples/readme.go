@@ -88,7 +88,7 @@ func fenced(text string) ([]block, error) {
 }
 
 // changing are the words of commands that may not be typed twice.
-var changing = []string{"apply", "create", "delete", "patch", "label", "annotate", "edit", "add", "set", "cp"}
+var changing = []string{"apply", "create", "delete", "patch", "label", "annotate", "edit", "add", "set", "cp", "install", "uninstall", "upgrade", "rollback", "restart", "undo", "commit"}
 
 // Repeatable reports whether the commands only look, so that they can be typed again until
 // the cluster shows what it should.

@@ -13,7 +13,7 @@ import (
 
 // Find returns the entries of a word in any case, or of the number of a CNI code. For a text
 // of several words, such as the message of an error, it returns the entries whose words are
-// in the text.
+// in the text. If there are none, the text may be a part of a message.
 func Find(entries []Entry, text string) []Entry {
 	text = strings.TrimSpace(text)
 	if found := matching(entries, func(word string) bool { return isWord(word, text) }); len(found) > 0 {
@@ -22,13 +22,30 @@ func Find(entries []Entry, text string) []Entry {
 	if !strings.ContainsFunc(text, unicode.IsSpace) {
 		return nil
 	}
-	return matching(entries, func(word string) bool { return telling(word) && within(word, text) })
+	if found := matching(entries, func(word string) bool { return telling(word) && within(word, text) }); len(found) > 0 {
+		return found
+	}
+	return matching(entries, func(word string) bool { return partly(word, text) })
+}
+
+// enough is the length of a part of a message that no other message has by chance.
+const enough = 20
+
+// partly reports whether a text is a part of a message, or has a long part of it.
+func partly(message, text string) bool {
+	for part := range strings.SplitSeq(message, anything) {
+		part = strings.TrimSpace(part)
+		if len(part) >= enough && strings.Contains(text, part) || len(text) >= enough && strings.Contains(part, text) {
+			return true
+		}
+	}
+	return false
 }
 
 func matching(entries []Entry, match func(word string) bool) []Entry {
 	var found []Entry
 	for _, entry := range entries {
-		if slices.ContainsFunc(entry.Words, match) {
+		if slices.ContainsFunc(entry.Words, match) || slices.ContainsFunc(entry.Messages, match) {
 			found = append(found, entry)
 		}
 	}
@@ -45,9 +62,18 @@ func telling(word string) bool {
 	return strings.ContainsAny(word, "-_ ") || strings.ContainsFunc(word[1:], unicode.IsUpper)
 }
 
-// within reports whether a text contains a word, and not as a part of a longer word.
+// anything stands for any text in a message.
+const anything = "…"
+
+// within reports whether a text contains a word, and not as a part of a longer word. Of a
+// message of several parts it contains each, in their order.
 func within(word, text string) bool {
-	return regexp.MustCompile(`(?:^|[^\w-])` + regexp.QuoteMeta(word) + `(?:[^\w-]|$)`).MatchString(text)
+	first, _, _ := strings.Cut(word, anything)
+	if !strings.Contains(text, first) {
+		return false
+	}
+	message := strings.ReplaceAll(regexp.QuoteMeta(word), anything, `(?s:.*)`)
+	return regexp.MustCompile(`(?:^|[^\w-])` + message + `(?:[^\w-]|$)`).MatchString(text)
 }
 
 // Words returns all words of entries, sorted, each once.

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package explain looks up the reasons and errors of Alioth in the pages of the reference.
-// It is pure: its input are the texts of pages.
+// It is pure: its input are the texts of pages, which the caller hands in.
 package explain
 
 import (
@@ -14,7 +14,8 @@ import (
 
 // Entry is a row of a table: one or several words, and what is known about them.
 type Entry struct {
-	// Words are what programs show: reasons, names of policies, codes, messages.
+	// Words are what programs show: reasons, names of policies, codes, messages. In a message
+	// "…" stands for any text.
 	Words []string `json:"words"`
 	// Kind tells what the words are, for example "reason of a pod".
 	Kind string `json:"kind"`
@@ -28,6 +29,8 @@ type Entry struct {
 	Meaning string `json:"meaning"`
 	// Remedy is empty if nothing has to be done.
 	Remedy string `json:"remedy,omitempty"`
+	// Messages are those by which the words are found too.
+	Messages []string `json:"messages,omitempty"`
 }
 
 // Headers of the columns that every table with entries has, beside the words.
@@ -36,8 +39,23 @@ const (
 	remedyHeader  = "what to do"
 )
 
+// seeHeader is that of the column that names the word of another row, in a table of messages.
+const seeHeader = "see"
+
 // wordHeaders start the header of the column with the words.
 var wordHeaders = []string{"reason", "admission policy", "CNI code", "exit status", "message"}
+
+// All returns the rows of pages in one folder, which refer to each other.
+func All(folder string, pages ...string) []Entry {
+	var entries []Entry
+	for _, page := range pages {
+		entries = append(entries, Entries(page, folder)...)
+	}
+	for _, page := range pages {
+		Refer(entries, page)
+	}
+	return entries
+}
 
 // Entries returns the rows of all tables of a page that have words, a meaning and a remedy.
 // folder is the folder of the page in the repository, to which its links are relative.
@@ -58,6 +76,26 @@ func Entries(page, folder string) []Entry {
 		}
 	}
 	return entries
+}
+
+// Refer adds the messages of a page to the entries that its tables name for them.
+func Refer(entries []Entry, page string) {
+	var header []string
+	for line := range strings.Lines(page) {
+		cells := cellsOf(line)
+		if cells == nil || header == nil {
+			header = cells
+			continue
+		}
+		if len(cells) != 2 || header[1] != seeHeader {
+			continue
+		}
+		for i := range entries {
+			if slices.Contains(entries[i].Words, cells[1]) {
+				entries[i].Messages = append(entries[i].Messages, messagesOf(cells[0])...)
+			}
+		}
+	}
 }
 
 // cellsOf returns the cells of a line of a table; nil for another line.
@@ -107,11 +145,20 @@ func isWordHeader(header string) bool {
 
 var note = regexp.MustCompile(`\s*\(([^)]*)\)`)
 
+// messagesOf returns the messages of a cell.
+func messagesOf(cell string) []string {
+	messages := strings.Split(cell, "<br>")
+	for i := range messages {
+		messages[i] = strings.Trim(strings.TrimSpace(messages[i]), "`")
+	}
+	return messages
+}
+
 // wordsOf returns the words of a cell, and what it adds to them in parentheses. A message is
 // one word.
 func wordsOf(header, cell string) (words []string, added string) {
 	if strings.HasPrefix(header, "message") {
-		return []string{strings.Trim(cell, "`")}, ""
+		return messagesOf(cell), ""
 	}
 	if found := note.FindStringSubmatch(cell); found != nil {
 		added = found[1]

@@ -30,9 +30,7 @@ import (
 const root = "../../.."
 
 // product returns the entries that aliothctl has.
-func product() []Entry {
-	return slices.Concat(Entries(reference.Reasons, "docs/reference"), Entries(reference.Errors, "docs/reference"))
-}
+func product() []Entry { return All(reference.Folder, reference.Pages()...) }
 
 // sources returns the text of each Go file below folders of the work tree but for tests.
 func sources(t *testing.T, folders ...string) map[string]string {

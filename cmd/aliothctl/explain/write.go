@@ -32,7 +32,7 @@ func (e Entry) write(out io.Writer) error {
 	if e.Note != "" {
 		kind += ", " + e.Note
 	}
-	if _, err := fmt.Fprintf(out, "%s (%s)\n", strings.Join(e.Words, ", "), kind); err != nil {
+	if _, err := io.WriteString(out, e.title(kind)); err != nil {
 		return err
 	}
 	remedy := e.Remedy
@@ -48,6 +48,14 @@ func (e Entry) write(out io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// title returns the words with their kind. Messages are sentences: each has a line of its own.
+func (e Entry) title(kind string) string {
+	if !strings.HasPrefix(e.Kind, "message") {
+		return fmt.Sprintf("%s (%s)\n", strings.Join(e.Words, ", "), kind)
+	}
+	return strings.Join(e.Words, "\n") + "\n" + wrap("  is:", kind)
 }
 
 // indent is the width of the column with the names of the parts.

@@ -73,7 +73,7 @@ var explanations = [bpf.AliothReasonREASON_LEN]explanation{
 
 	bpf.AliothReasonDROP_EGRESS_CLOSED:      {"the VPC has no egress", "set spec.egress of the VPC to Masquerade, if its pods may leave it; to reach a Service, name a Network of this VPC in the label arktos.futurewei.com/network of the Service"},
 	bpf.AliothReasonDROP_EGRESS_SHADOW:      {"a shadow address, which only the node may use", "use the pod's own address, inside its VPC"},
-	bpf.AliothReasonDROP_EGRESS_NODE:        {"an address of a node, which is closed to tenants", "use a Service, or a pod in the default VPC"},
+	bpf.AliothReasonDROP_EGRESS_NODE:        {"an address of a node, which is closed to tenants", "use a Service, or a pod in the default VPC; for a node port of a Service of this VPC, add the node to spec.egressAllow of the VPC if that has entries, and leave it out of spec.egressDeny"},
 	bpf.AliothReasonDROP_EGRESS_DEFAULT_VPC: {"an address of the default VPC, which is closed to other VPCs", "share the destination with a SharedService object"},
 	bpf.AliothReasonDROP_EGRESS_SERVICE:     {"a service's address that this VPC does not have", "check the address, and the Network in the label arktos.futurewei.com/network of the Service; only shared services are reached from every VPC"},
 	bpf.AliothReasonDROP_EGRESS_LINK_LOCAL:  {"a link-local address, which is valid only on its link", ""},

@@ -68,6 +68,7 @@ func TestTenantsHaveOfNodesWhatIsGranted(t *testing.T) {
 	admin := start(t)
 	for name, labels := range map[string]map[string]string{
 		"host-blue": tenant("blue"), "host-red": tenant("red"), "host-plain": nil, "host-empty": {v1alpha1.TenantLabel: ""},
+		"host-baseline": {v1alpha1.TenantLabel: "blue", "pod-security.kubernetes.io/enforce": "baseline"},
 	} {
 		establish(t, admin, namespace(name, labels))
 	}
@@ -102,6 +103,7 @@ func TestTenantsHaveOfNodesWhatIsGranted(t *testing.T) {
 	})
 	run(t, slices.Concat(
 		creations(t, "granted ports", blueAdmin, withHostPort(withHostPort(withHostPort(blue(), "TCP", 8000), "", 8099), "UDP", 53), ""),
+		creations(t, "granted, and refused by Pod Security", clusterAdmin(), withHostPort(pod("host-baseline", "p", ""), "", 8000), "violates PodSecurity"),
 		creations(t, "granted to all", clusterAdmin(), withHostPort(red(), "", 443), ""),
 		creations(t, "of another protocol", blueAdmin, withHostPort(blue(), "UDP", 8000), port+"8000/UDP"),
 		creations(t, "one above", blueAdmin, withHostPort(blue(), "", 8100), port+"8100/TCP"),

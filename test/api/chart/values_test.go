@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	"sigs.k8s.io/yaml"
 
+	"github.com/alioth-net/alioth/cmd/aliothctl/explain"
+	"github.com/alioth-net/alioth/docs/reference"
 	"github.com/alioth-net/alioth/test/api/chart"
 )
 
@@ -194,6 +197,7 @@ func TestWrongChartValuesAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = helm.Run(t.Context(), "template", chart.Release, "CHART", "--values", file)
+		expectExplained(t, err)
 		for _, path := range slices.Sorted(maps.Keys(tried)) {
 			if at := "at '/" + strings.ReplaceAll(path, ".", "/"); err == nil || !strings.Contains(err.Error(), at+"'") && !strings.Contains(err.Error(), at+"/") {
 				t.Errorf("%s accepts %.60q", path, fmt.Sprint(tried[path]))
@@ -201,6 +205,23 @@ func TestWrongChartValuesAreRefused(t *testing.T) {
 		}
 	}
 	t.Logf("%d values in %d rounds", len(wrong), rounds)
+}
+
+// problem is a line of Helm's error about a value.
+var problem = regexp.MustCompile(`(?m)^ *- at '[^']*': (.*)$`)
+
+// expectExplained requires that aliothctl explain knows each message of Helm.
+func expectExplained(t *testing.T, err error) {
+	t.Helper()
+	if err == nil {
+		return
+	}
+	product := explain.All(reference.Folder, reference.Pages()...)
+	for _, found := range problem.FindAllStringSubmatch(err.Error(), -1) {
+		if found[1] != "validation failed" && len(explain.Find(product, found[0])) == 0 {
+			t.Errorf("docs/reference/refusals.md has no row for %q", found[1])
+		}
+	}
 }
 
 func setValue(in map[string]any, path []string, value any) {

@@ -74,7 +74,7 @@ func (k *kind) where() string {
 
 func (k *kind) write(page *strings.Builder, examples []*unstructured.Unstructured) error {
 	fmt.Fprintf(page, "\n### %s\n%s\n\n", k.Kind, escaped(sentence(k.version.Schema.OpenAPIV3Schema.Description)))
-	fmt.Fprintf(page, "`apiVersion: %s`; `kubectl get %s`\n", strings.Join(k.served, "` or `"), k.Plural)
+	fmt.Fprintf(page, "`apiVersion: %s`; `kubectl get %s`\n", strings.Join(k.served, "` or `"), k.resource())
 	for _, rule := range k.version.Schema.OpenAPIV3Schema.XValidations {
 		fmt.Fprintf(page, "\n- %s", escaped(rule.Message))
 	}

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"reflect"
 	"slices"
+	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
@@ -82,6 +83,13 @@ func appendKind(list []*kind, crd *apiextensionsv1.CustomResourceDefinition) []*
 		list = append(list, &kind{CustomResourceDefinitionNames: crd.Spec.Names, scope: crd.Spec.Scope, served: []string{served}, version: version})
 	}
 	return list
+}
+
+// resource returns what kubectl calls the kind. Several groups have kinds of one name, and
+// without the group kubectl looks at one of them only.
+func (k *kind) resource() string {
+	group, _, _ := strings.Cut(k.served[0], "/")
+	return k.Plural + "." + group
 }
 
 func rank(version apiextensionsv1.CustomResourceDefinitionVersion) int {
