@@ -266,7 +266,8 @@ else
 		else echo "vulnerabilities: update the modules or the Go version that are named above" >&2; fi; exit 1; }
 endif
 
-lint: ## golangci-lint, which vets too
+lint: ## golangci-lint, which vets too, the layers of packages and the prose of comments and pages
+	$(GO) test -vet=off ./test/layers ./test/prose
 	GOGC=300 GOMEMLIMIT=6GiB $(TOOL) golangci-lint run --allow-parallel-runners
 
 bpf-verify: ## Show the verifier's log for a BPF program (root): PROG=from_pod, LEVEL=stats, branches or instructions, REBUILD=1 compiles first; without PROG list the programs
