@@ -242,6 +242,13 @@ func TestLegacyIptablesThatDropOurPacketsAreFoundAndTheRemedyHelps(t *testing.T)
 		{"a policy, our addresses accepted", []string{
 			v6 + "-P FORWARD DROP", v6 + "-A FORWARD -s fd41:6c69:6f74:6801::/64 -j ACCEPT", v6 + "-A FORWARD -d fd41:6c69:6f74:6801::/64 -j ACCEPT",
 		}, ""},
+		{"a policy, only one direction accepted", []string{v4 + "-P FORWARD DROP", v4 + "-A FORWARD -i alv+ -j ACCEPT"}, forward4},
+		{"a policy, our devices accepted where nothing leads", []string{
+			v4 + "-P FORWARD DROP", v4 + "-N ours", v4 + "-A ours -i alv+ -j ACCEPT", v4 + "-A ours -o alv+ -j ACCEPT",
+		}, forward4},
+		{"a policy, our devices only marked", []string{
+			v4 + "-t mangle -P FORWARD DROP", v4 + "-t mangle -A FORWARD -i alv+ -j MARK --set-mark 1", v4 + "-t mangle -A FORWARD -o alv+ -j MARK --set-mark 1",
+		}, "iptables-legacy mangle FORWARD"},
 		{"a chain below that accepts", []string{
 			v4 + "-P FORWARD DROP", v4 + "-N ours", v4 + "-A ours -j ACCEPT", v4 + "-A FORWARD -i alv+ -j ours", v4 + "-A FORWARD -o alv+ -g ours",
 		}, ""},
