@@ -78,54 +78,85 @@ type known struct {
 
 // rule reads the expressions of a rule.
 func (t Traffic) rule(expressions []expr.Any) rule {
-	r := rule{always: true, means: all, verdict: expr.VerdictContinue}
-	var loaded []known
-	understood := false
-	meaning := func(of ours) { r.means, understood = r.means&of, true }
+	r := reader{Traffic: t, rule: rule{always: true, means: all, verdict: expr.VerdictContinue}}
 	for _, e := range expressions {
-		switch e := e.(type) {
-		case *expr.Meta:
-			loaded = t.meta(e.Key)
-		case *expr.Payload:
-			loaded = t.payload(e)
-		case *expr.Ct:
-			loaded = state(e.Key)
-		case *expr.Bitwise:
-			loaded = masked(loaded, e)
-		case *expr.Cmp:
-			r.always = false
-			if len(loaded) > 0 {
-				meaning(compared(loaded, e))
-			}
-		case *expr.Lookup: // in a set that is not read
-			r.always = false
-			if len(loaded) > 0 {
-				meaning(loaded[0].of)
-			}
-		case *expr.Match: // of iptables-nft, whose contents are not read
-			r.always = r.always && e.Name == "comment"
-			if of, ok := matches[e.Name]; ok {
-				meaning(of)
-			}
-		case *expr.Verdict:
-			r.verdict, r.target = e.Kind, e.Chain
-		case *expr.Reject:
-			r.verdict = expr.VerdictDrop
-		case *expr.Target:
-			if e.Name == "REJECT" {
-				r.verdict = expr.VerdictDrop
-			}
-		case *expr.Counter, *expr.Log, *expr.Notrack, *expr.Objref, *expr.Immediate:
-			// no conditions
-		default:
-			r.always = false
+		if !r.load(e) && !r.decide(e) {
+			r.condition(e)
 		}
 	}
-	if !understood {
+	if !r.understood {
 		r.means = 0
 	}
-	return r
+	return r.rule
 }
+
+// reader reads one rule.
+type reader struct {
+	Traffic
+	rule
+	// loaded has the values of the field that was loaded last.
+	loaded []known
+	// understood tells that a condition is one that the package understands.
+	understood bool
+}
+
+// load reports whether an expression loads a field.
+func (r *reader) load(e expr.Any) bool {
+	switch e := e.(type) {
+	case *expr.Meta:
+		r.loaded = r.meta(e.Key)
+	case *expr.Payload:
+		r.loaded = r.payload(e)
+	case *expr.Ct:
+		r.loaded = state(e.Key)
+	case *expr.Bitwise:
+		r.loaded = masked(r.loaded, e)
+	default:
+		return false
+	}
+	return true
+}
+
+// decide reports whether an expression is no condition: a verdict, or without effect on verdicts.
+func (r *reader) decide(e expr.Any) bool {
+	switch e := e.(type) {
+	case *expr.Verdict:
+		r.verdict, r.target = e.Kind, e.Chain
+	case *expr.Reject:
+		r.verdict = expr.VerdictDrop
+	case *expr.Target: // of iptables-nft
+		if e.Name == "REJECT" {
+			r.verdict = expr.VerdictDrop
+		}
+	case *expr.Match:
+		return e.Name == "comment"
+	case *expr.Counter, *expr.Log, *expr.Notrack, *expr.Objref, *expr.Immediate:
+	default:
+		return false
+	}
+	return true
+}
+
+func (r *reader) condition(e expr.Any) {
+	r.always = false
+	switch e := e.(type) {
+	case *expr.Cmp:
+		if len(r.loaded) > 0 {
+			r.fits(compared(r.loaded, e))
+		}
+	case *expr.Lookup: // in a set that is not read
+		if len(r.loaded) > 0 {
+			r.fits(r.loaded[0].of)
+		}
+	case *expr.Match: // of iptables-nft, whose contents are not read
+		if of, ok := matches[e.Name]; ok {
+			r.fits(of)
+		}
+	}
+}
+
+// fits notes the packets that fit a condition.
+func (r *reader) fits(of ours) { r.means, r.understood = r.means&of, true }
 
 // matches has the conditions of iptables that may mean Alioth's packets.
 var matches = map[string]ours{"devgroup": all, "conntrack": replies, "state": replies}
