@@ -46,18 +46,24 @@ func podRanges(i int) []netip.Prefix {
 }
 
 func (c *Cluster) configureBridge(nodeName string, i int) error {
+	return c.installBridge(nodeName, "10-bridge.conflist", podRanges(i), 0)
+}
+
+// installBridge gives a node the plugins and their configuration in a file of some name; mtu 0
+// is the kernel's.
+func (c *Cluster) installBridge(nodeName, name string, ranges []netip.Prefix, mtu int) error {
 	machine := c.machine(nodeName)
 	for _, plugin := range []string{"bridge", "host-local"} {
 		if err := copyProgram(filepath.Join(pluginDir, plugin), machine.Path("cni-bin", plugin)); err != nil {
 			return err
 		}
 	}
-	raw, err := bridgeConflist(podRanges(i))
+	raw, err := bridgeConflist(ranges, mtu)
 	if err != nil {
 		return err
 	}
 	// containerd reads the folder whenever it changes: no half-written file.
-	file := machine.Path("cni-conf", "10-bridge.conflist")
+	file := machine.Path("cni-conf", name)
 	if err := os.WriteFile(file+".new", raw, 0o644); err != nil {
 		return fmt.Errorf("write the network configuration: %w", err)
 	}
@@ -65,7 +71,7 @@ func (c *Cluster) configureBridge(nodeName string, i int) error {
 }
 
 // bridgeConflist is a CNI network configuration list.
-func bridgeConflist(ranges []netip.Prefix) ([]byte, error) {
+func bridgeConflist(ranges []netip.Prefix, mtu int) ([]byte, error) {
 	var sets [][]map[string]string
 	var routes []map[string]string
 	for _, r := range ranges {
@@ -80,7 +86,7 @@ func bridgeConflist(ranges []netip.Prefix) ([]byte, error) {
 		"cniVersion": "1.0.0",
 		"name":       "lab",
 		"plugins": []any{map[string]any{
-			"type": "bridge", "bridge": "cni0", "isGateway": true, "ipMasq": false,
+			"type": "bridge", "bridge": "cni0", "isGateway": true, "ipMasq": false, "mtu": mtu,
 			"ipam": map[string]any{"type": "host-local", "ranges": sets, "routes": routes},
 		}},
 	}, "", "  ")
