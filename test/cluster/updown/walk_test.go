@@ -147,6 +147,7 @@ func (w *town) traces(t *testing.T, node string) []string {
 	for key := range object.Annotations {
 		lines = append(lines, "annotation "+key)
 	}
+	slices.Sort(lines)
 	return lines
 }
 
