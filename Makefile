@@ -240,7 +240,7 @@ test-versions: setup ## Other versions of Kubernetes, kubelet and containerd on 
 	$(GO) run ./test/versions $(COMBINATIONS)
 
 test-updown: setup ## That labs come up, and leave nothing behind however far they came
-	ALIOTH_TEST_LAB=1 $(RUN_TESTS) -count=1 -timeout 20m $(call TESTS,$(PACKAGES_$@))
+	ALIOTH_TEST_LAB=1 $(RUN_TESTS) -count=1 -timeout 30m $(call TESTS,$(PACKAGES_$@))
 
 test-upgrade: setup ## Upgrade from the last release and back while traffic flows, on the lab that is up
 	$(call on-one-lab,$(PACKAGES_$@))
