@@ -31,7 +31,7 @@ type Holder struct {
 	UID       string
 }
 
-// NetworkRef names a network outside of every VPC. The zero value is none.
+// NetworkRef names a network outside of every VPC. The zero value names no network.
 type NetworkRef struct {
 	// Group is "" if only the UID of the network is known.
 	Group string
@@ -45,7 +45,7 @@ type NetworkRef struct {
 // name, because the name of a VPC has no dot.
 func (n NetworkRef) Domain() string { return n.UID + networkSuffix }
 
-// IsNetworkDomain reports whether a domain is that of a network outside of every VPC.
+// IsNetworkDomain reports whether a domain belongs to a network outside of every VPC.
 func IsNetworkDomain(domain string) bool { return strings.HasSuffix(domain, networkSuffix) }
 
 // NetworkUID returns the UID of the network outside of every VPC that has the domain.
@@ -97,8 +97,8 @@ type Address struct {
 	Set []netip.Addr
 }
 
-// Domain returns the domain in which the IP is unique: the name of the VPC, or the domain
-// of the network outside of every VPC.
+// Domain returns the uniqueness domain of the IP: the name of the VPC, or the domain of the
+// network outside of every VPC.
 func (a *Address) Domain() string {
 	if a.Network.UID != "" {
 		return a.Network.Domain()
@@ -281,8 +281,8 @@ func ConfirmAddress(tx Tx, assumed, row *Address) error {
 	return PutAddress(tx, row)
 }
 
-// DeleteAddress removes an address if it has that UID, and reports whether it
-// did. The empty UID is that of an assumed row.
+// DeleteAddress removes an address if it has that UID, and reports whether it did. An assumed row
+// has the empty UID.
 func DeleteAddress(tx Tx, name, uid string) bool {
 	row := addresses.Remove(tx, memory.TextKey(name), uid)
 	if row == nil {

@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// Each kubelet reports the addresses of its own Node, so one that is not honest may report
-// those of others. The functions here say whose an address is.
+// Each kubelet reports the addresses of its own Node. A dishonest kubelet may report the
+// addresses of other nodes. The functions here find the node that an address belongs to.
 
 // NodesByAddress are the nodes by their addresses. Of two nodes that report one address it is
 // the older.
@@ -64,8 +64,8 @@ func ServesRange(tx ReadTx, vpc string, prefix netip.Prefix) bool {
 	return false
 }
 
-// DoubtedAddress is why others do not believe an address of a node, and what to do; "" if
-// they do. nodes are those of NodesByAddress, vpc is the default VPC or nil.
+// DoubtedAddress returns why other nodes do not believe an address of a node, and the remedy. It
+// returns "" if they believe it. nodes comes from NodesByAddress, vpc is the default VPC or nil.
 func DoubtedAddress(tx ReadTx, nodes map[netip.Addr]*Node, vpc *VPC, node *Node, ip netip.Addr) string {
 	if owner := nodes[ip]; owner != nil && owner.Name != node.Name {
 		return fmt.Sprintf("address %s is that of node %s, which is older: it counts as that node's; correct the node that is wrong", ip, owner.Name)

@@ -30,8 +30,8 @@ type Pod struct {
 	Labels map[string]string
 	// NIC is the text of the nic annotation.
 	NIC string
-	// Interfaces is the text of the interfaces annotation of DANM, and InterfacesProblem
-	// why there is none that counts, "" normally.
+	// Interfaces is the text of the interfaces annotation of DANM. InterfacesProblem says why no
+	// such annotation counts, "" normally.
 	Interfaces, InterfacesProblem string
 	// InterfacesKey is the key of that annotation, which two groups have, "" without one.
 	InterfacesKey string
@@ -81,8 +81,8 @@ type PodEndpoint struct {
 	Ready bool
 	// Hostname and Subdomain are the pod's names in DNS, "" without one.
 	Hostname, Subdomain string
-	// Ports are those with a name, in the order in which Kubernetes looks for one: those of
-	// regular containers before those of sidecars.
+	// Ports are the ports with a name, in the order of the lookup in Kubernetes: the ports of
+	// regular containers before the ports of sidecars.
 	Ports []NamedPort
 }
 

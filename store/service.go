@@ -22,10 +22,10 @@ type Service struct {
 	Namespace, Name string
 	// Network is the value of the network label, or "".
 	Network string
-	// OtherProxy reports that the Service is left to a different proxy. It then has no
-	// ClusterIPs and no ExternalIPs here, and is no load balancer.
+	// OtherProxy reports that a different proxy serves the Service. It then has no ClusterIPs and
+	// no ExternalIPs here, and is not a load balancer.
 	OtherProxy bool
-	// ClusterIPs are none for a headless Service and for one of type ExternalName.
+	// ClusterIPs is empty for a headless Service and for one of type ExternalName.
 	ClusterIPs []netip.Addr
 	Ports      []ServicePort
 	// Selectorless reports that the Service has no selector, so that users write its
@@ -42,7 +42,7 @@ type Service struct {
 	// HealthCheckNodePort is the port at which a node reports its number of backends;
 	// 0: none.
 	HealthCheckNodePort uint16
-	// ExternalIPs are those of the spec: see services.ExternalIPs.
+	// ExternalIPs are the external IPs of the spec: see services.ExternalIPs.
 	ExternalIPs []netip.Addr
 	// LoadBalancer is the requested kind of load balancer: LoadBalancerVPC,
 	// LoadBalancerExternal, or an invalid text; "" if the Service is not of Alioth's
@@ -64,8 +64,8 @@ type EndpointSelection struct {
 	Selector map[string]string
 	// Networks are those whose interfaces count, one at least.
 	Networks []NetworkName
-	// Problem describes annotations that can't be used, "" for none. There are no labels
-	// and networks then.
+	// Problem describes annotations that can't be used, "" without such annotations. With a
+	// problem, the row has no labels and networks.
 	Problem string
 }
 
@@ -214,8 +214,7 @@ func ServicesNaming(tx ReadTx, ip netip.Addr) iter.Seq[*Service] {
 	return services.Seq(tx, byOutside, memory.IPKey(memory.TextKey(keyOfIP), ip))
 }
 
-// ServicesByNodePort yields the Services with a port of all nodes, of which the API server
-// allows one.
+// ServicesByNodePort yields the Services with a port of all nodes. The API server allows one.
 func ServicesByNodePort(tx ReadTx, protocol string, port uint16) iter.Seq[*Service] {
 	return services.Seq(tx, byOutside, NodePortKey(protocol, port))
 }

@@ -64,9 +64,9 @@ func countAddresses(tx ReadTx, source string) (v4, v6 int64) {
 	return row.count[0], row.count[1]
 }
 
-// Cursor returns the last chosen address of a subnet in a family: the one of SetCursor,
-// else that of the subnet's Usage, else that of the row's status, where earlier releases
-// have it. It is not valid if there is none.
+// Cursor returns the last chosen address of a subnet in a family: the cursor of SetCursor, else
+// the cursor of the subnet's Usage, else the cursor of the row's status, where earlier releases
+// keep it. It is not valid without a cursor.
 func Cursor(tx ReadTx, subnet *Subnet, is4 bool) netip.Addr {
 	if live := cursorOf(tx, subnet.Name, is4); live.IsValid() {
 		return live
@@ -79,8 +79,8 @@ func Cursor(tx ReadTx, subnet *Subnet, is4 bool) netip.Addr {
 	return netip.Addr{}
 }
 
-// NetworkCursor returns the last chosen address of a network outside of every VPC in a
-// family. It is not valid if there is none in this process: no status has it.
+// NetworkCursor returns the last chosen address of a network outside of every VPC in a family. It
+// is not valid before the first choice in this process, because no status has the cursor.
 func NetworkCursor(tx ReadTx, domain string, is4 bool) netip.Addr {
 	return cursorOf(tx, networkSource(domain), is4)
 }

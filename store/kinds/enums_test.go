@@ -42,8 +42,7 @@ func (e enum) name() string {
 	return names[len(names)-1]
 }
 
-// harmless are the fields of which a value of a later version needs no refusal, each with the
-// reason.
+// harmless has the fields that need no refusal of a later version's value, each with the reason.
 var harmless = map[string]string{
 	"AdmissionGrants.alioth.dev hostAccess.{}.ports[].protocol":                                 "the operator writes it; admission compares it with the protocol of a port",
 	"HostLinkReport.alioth.dev spec.failures[].type":                                            "a report about links of the type alone: links of the known types have none of it",
@@ -190,7 +189,7 @@ func faultOf(row any) string {
 	return invalid.String()
 }
 
-// set sets the field at path, and makes what is missing on the way.
+// set sets the field at path, and makes the missing parts of the path.
 func set(object map[string]any, path []string, value string) {
 	put(object, path, value)
 }

@@ -15,10 +15,9 @@ type Change struct {
 	Old, New any
 }
 
-// ChangesSince lists what later commits than that of the revision changed, up to the
-// snapshot tx, in the order of the writes. It omits rows with only a new resource
-// version. ok is false when the store has no changes from so long ago: the caller then
-// has to read all rows again.
+// ChangesSince lists the changes of the commits after the revision, up to the snapshot tx, in the
+// order of the writes. It omits rows with only a new resource version. ok is false when the store
+// has no changes from so long ago: the caller then has to read all rows again.
 func ChangesSince(tx ReadTx, revision uint64) (list []Change, ok bool) {
 	return tx.base().store.changes.since(revision, tx.Revision())
 }
@@ -33,7 +32,7 @@ const rememberedChanges = 1024
 type changeLog struct {
 	mu      sync.Mutex
 	entries []changeEntry
-	// forgotten is the last revision of which not all changes are here.
+	// forgotten is the last revision whose changes are not all here.
 	forgotten uint64
 }
 

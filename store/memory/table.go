@@ -31,7 +31,7 @@ type Table[R any] struct {
 	// for go-memdb, which does not enforce it: a second row would silently
 	// take the entry over. Put functions check where it matters.
 	Indexes map[string]func(*R) []byte
-	// Multiple are indexes by name in which a row has any number of keys.
+	// Multiple are indexes by name where a row has any number of keys.
 	Multiple map[string]func(*R) [][]byte
 }
 

@@ -80,8 +80,8 @@ func ByUID[R any](get func(tx store.ReadTx, uid string) *R, put func(store.Tx, *
 	}
 }
 
-// ByNumber is a table whose rows are found by the number behind the prefix of the object's
-// name, to which validation ties it. 0 has no row.
+// ByNumber returns a table whose rows are found by the number behind the prefix of the object's
+// name. Validation ties the number to the name. No row has the number 0.
 func ByNumber[R any](
 	prefix string, get func(store.ReadTx, uint32) *R, put func(store.Tx, *R) error, remove func(store.Tx, uint32, string) bool,
 ) Table[R] {

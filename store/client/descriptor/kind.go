@@ -26,7 +26,7 @@ func IDOf(object metav1.Object) ID {
 // the operator's feed, events and metrics, a node's sources, and what aliothctl
 // verify collects. The functions take objects and rows of this kind only.
 type Kind struct {
-	// Name is that of the kind in the API.
+	// Name is the name of the kind in the API.
 	Name string
 	// Object and List are empty. They must not be changed.
 	Object kube.Object
@@ -48,8 +48,8 @@ type Kind struct {
 	// Delete removes the row of an object if it has the UID.
 	Delete func(tx store.Tx, id ID) error
 
-	// Verdict returns what the conditions say, and of no row the zero value; nil for
-	// a kind without conditions. Verdicts yields those of all rows.
+	// Verdict returns the verdict in the conditions of a row, and the zero value without a row.
+	// It is nil for a kind without conditions. Verdicts yields the verdicts of all rows.
 	Verdict  func(row any) Verdict
 	Verdicts func(tx store.ReadTx) iter.Seq[Verdict]
 	// Optional is true where the API may lack the kind: a cluster need not have its area.
@@ -83,7 +83,7 @@ const (
 	// AllSubnets and OneSubnet are the Subnets of a VPC and the one of a name.
 	AllSubnets
 	OneSubnet
-	// AllAddresses and AddressesOfSubnet are the Addresses of a VPC and those of a subnet,
+	// AllAddresses are the Addresses of a VPC, and AddressesOfSubnet the Addresses of a subnet,
 	// by the name of the Subnet object.
 	AllAddresses
 	AddressesOfSubnet

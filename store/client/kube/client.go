@@ -180,8 +180,8 @@ func (c *Client) to(verb string, obj runtime.Object, namespace string) (*rest.Re
 	return api.Verb(verb).NamespaceIfScoped(namespace, namespace != "").Resource(resourceOf(kind)), nil
 }
 
-// resourceOf returns the plural of a kind. That of NodeInfo is irregular in the API of Azure
-// CNS, and NodeRoles is a plural already: no guess finds them.
+// resourceOf returns the plural of a kind. The plural of NodeInfo is irregular in the API of
+// Azure CNS, and NodeRoles is a plural already: no guess finds them.
 func resourceOf(kind schema.GroupVersionKind) string {
 	switch kind.Kind {
 	case "NodeInfo":

@@ -65,7 +65,7 @@ func TestARowThatWaitsForAnotherOneIsTold(t *testing.T) {
 	wantLeftOut(t, set)
 }
 
-// TestARowThatTheStoreRefusesStopsNoOther has an error that is no conflict.
+// TestARowThatTheStoreRefusesStopsNoOther has an error that is not a conflict.
 func TestARowThatTheStoreRefusesStopsNoOther(t *testing.T) {
 	set := newSet(t)
 	source := fed(t, set, &v1alpha1.Address{})

@@ -37,7 +37,7 @@ type Set struct {
 	unread map[coverKey]*unread
 	// complained has when a failure of a kind's sources was logged last.
 	complained map[string]time.Time
-	// seen has the newest version up to which a source has read, by kind.
+	// seen has the newest version that a source has read, by kind.
 	seen map[string]string
 }
 

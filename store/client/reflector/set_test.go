@@ -88,7 +88,7 @@ func scopeOf(t *testing.T, obj kube.Object) descriptor.Scope {
 		if reflect.TypeOf(kind.Object) != reflect.TypeOf(obj) {
 			continue
 		}
-		if kind.OnNode == nil { // those of every VPC together
+		if kind.OnNode == nil { // the objects of every VPC together
 			return descriptor.Scope{Kind: kind}
 		}
 		return kind.OnNode("node-1")

@@ -128,8 +128,8 @@ func (src *Source) run(ctx context.Context) {
 	}
 }
 
-// follow writes the API server's events to the store until the server ends the watch,
-// which is no error.
+// follow writes the API server's events to the store until the server ends the watch. The end of
+// the watch is not an error.
 func (src *Source) follow(ctx context.Context) error {
 	events, err := src.openApart(ctx)
 	if err == nil {
@@ -210,7 +210,7 @@ func (src *Source) listAndWatch(ctx context.Context) (*eventReader, error) {
 	return events, nil
 }
 
-// initial reads the objects with which a watch begins. A bookmark event ends them.
+// initial reads the first objects of a watch. A bookmark event ends them.
 func (src *Source) initial(events *eventReader) error {
 	var all []entry
 	for {
@@ -319,10 +319,10 @@ func (src *Source) watch(ctx context.Context, more map[string]string) (*eventRea
 	return &eventReader{body: body}, nil
 }
 
-// changes applies events to the store until the API server ends the watch, which is no
-// error. A node has thousands of watches that wait here, each with a stack that Go makes smaller
-// only where less than a quarter of it is in use. So it waits in few and small frames, and
-// reads an event in others.
+// changes applies events to the store until the API server ends the watch. The end of the watch
+// is not an error. A node has thousands of watches that wait here. Go shrinks the stack of a
+// watch only if the watch uses less than a quarter of it. So the function waits in few and small
+// frames, and reads an event in others.
 func (src *Source) changes(events *eventReader) error {
 	for {
 		if err := events.wait(); errors.Is(err, io.EOF) {
@@ -387,7 +387,7 @@ func (src *Source) entry(raw []byte) entry {
 	return e
 }
 
-// parametersOf are those of a request for the scope.
+// parametersOf returns the parameters of a request for the scope.
 func parametersOf(s descriptor.Scope) map[string]string {
 	parameters := map[string]string{}
 	if s.Fields != nil {

@@ -34,8 +34,8 @@ var Node = descriptor.Define(&all, descriptor.Description[*corev1.Node, store.No
 	OnNode: descriptor.Everything,
 })
 
-// convertNode converts a Node. Addresses that are no IPs, such as host names, and those above
-// mostAddresses are left out. It never fails.
+// convertNode converts a Node. It leaves out addresses that are not IPs, such as host names, and
+// all addresses above mostAddresses. It never fails.
 func convertNode(in *corev1.Node) (*store.Node, error) {
 	row := &store.Node{Meta: values.Meta(in), Name: in.Name, Zone: in.Labels[corev1.LabelTopologyZone]}
 	for _, address := range in.Status.Addresses {

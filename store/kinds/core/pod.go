@@ -94,8 +94,8 @@ func isTerminal(in *corev1.Pod) bool {
 	return in.Status.Phase == corev1.PodSucceeded || in.Status.Phase == corev1.PodFailed
 }
 
-// convertPod converts a pod, or returns nil for one on the network of its node, to which
-// Alioth gives none. The tenant is left to the row of its namespace. It never fails.
+// convertPod converts a pod. It returns nil for a pod on the network of its node, because Alioth
+// gives such a pod no network. The row of the namespace has the tenant. It never fails.
 func convertPod(in *corev1.Pod) (*store.Pod, error) {
 	if in.Spec.HostNetwork {
 		return nil, nil
@@ -162,7 +162,8 @@ func networkReadiness(in *corev1.Pod) (reason, message string) {
 	return "", ""
 }
 
-// podIPs are those that the kubelet has reported; text that is no address is left out.
+// podIPs returns the IPs that the kubelet has reported. It leaves out text that is not an
+// address.
 func podIPs(in *corev1.Pod) []netip.Addr {
 	var ips []netip.Addr
 	for _, one := range in.Status.PodIPs {
@@ -325,8 +326,8 @@ func isExtended(name corev1.ResourceName) bool {
 	return qualified && domain != "kubernetes.io" && !strings.HasPrefix(domain, corev1.DefaultResourceRequestsPrefix)
 }
 
-// hostPorts are those of lasting containers. Text that is no address is left to the API's
-// schema.
+// hostPorts returns the host ports of lasting containers. It leaves out text that is not an
+// address: the API's schema judges it.
 func hostPorts(spec *corev1.PodSpec) []store.HostPort {
 	var list []store.HostPort
 	for container := range lasting(spec) {

@@ -112,8 +112,7 @@ func loadBalancer(row *store.Service, in *corev1.Service) {
 	}
 }
 
-// sourceRanges never returns nil, so that of ranges none of which can be read no
-// client is left.
+// sourceRanges never returns nil. So a Service without a readable range admits no client.
 func sourceRanges(texts []string) []netip.Prefix {
 	ranges := []netip.Prefix{}
 	for _, text := range texts {

@@ -178,7 +178,7 @@ func precedence(in nmstatev1.Precedence) nmstate.PolicySpec {
 	return row
 }
 
-// NodeAffinity reads the required terms of an affinity to nodes; nil if there are none.
+// NodeAffinity reads the required terms of an affinity to nodes. It returns nil without terms.
 func NodeAffinity(in *corev1.NodeAffinity) *nmstate.Affinity {
 	if in == nil || in.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return nil
@@ -227,8 +227,8 @@ var NodeNetworkConfigurationEnactment = descriptor.Define(&all, descriptor.Descr
 	},
 })
 
-// ConvertEnactment converts an enactment. One without a policy, or whose name is not that of
-// an enactment of its policy, has no row: nobody knows its node. It never fails.
+// ConvertEnactment converts an enactment. An enactment without a policy has no row, because its
+// node is unknown. The same holds if the name does not fit the policy. It never fails.
 func ConvertEnactment(in *nmstatev1beta1.NodeNetworkConfigurationEnactment) (*nmstate.Enactment, error) {
 	ref := in.Status.Policy
 	if ref == nil {

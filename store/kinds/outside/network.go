@@ -47,8 +47,8 @@ type Config struct {
 	Convert func(object kube.Object) *multinet.TenantConfig
 }
 
-// Networks are the kinds of networks outside of every VPC, and TenantConfigs that of
-// TenantConfigs, in both API groups. They share tables.
+// Networks are the kinds of networks outside of every VPC, in both API groups. TenantConfigs are
+// the kinds of TenantConfigs, in both API groups. The groups share tables.
 var (
 	Networks = slices.Concat(
 		inGroup(danmv1.GroupVersion.Group,

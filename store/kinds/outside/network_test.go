@@ -201,9 +201,9 @@ func configOf(devices []danmv1.HostDevice, ids map[string]danmv1.NetworkID) *mul
 	return tenantConfig(&meta, "danm.io", config{devices, ids, &danmv1.TenantConfigStatus{}})
 }
 
-// TestTenantConfigsAreRead has the cases 66 to 75. The limit of case 71 is 4094 for VLANs
-// and 2^24-1 for VXLANs instead of 5000, which was that of DANM's bitmaps. The limit of a
-// NetworkID in case 74 is 11 bytes, and 10 with a VNI, which the network's own check finds.
+// TestTenantConfigsAreRead has the cases 66 to 75. The limit of case 71 is 4094 for VLANs and
+// 2^24-1 for VXLANs, instead of the 5000 of DANM's bitmaps. The limit of a NetworkID in case 74
+// is 11 bytes, and 10 with a VNI. The network's own check finds the latter.
 func TestTenantConfigsAreRead(t *testing.T) {
 	device := func(vniType, vnis string) []danmv1.HostDevice {
 		return []danmv1.HostDevice{{Name: "ens4", VNIType: danmv1.VNIType(vniType), VNIRange: vnis}}

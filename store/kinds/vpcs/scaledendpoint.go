@@ -31,7 +31,7 @@ func ofExposed(string) descriptor.Scope {
 	return descriptor.Scope{Fields: fields.OneTermEqualSelector("spec.exposed", "true")}
 }
 
-// ofNetworkDomain selects what is judged in a network outside of every VPC, by its UID.
+// ofNetworkDomain selects the verdicts in a network outside of every VPC, by its UID.
 func ofNetworkDomain(uid string) descriptor.Scope {
 	return descriptor.Scope{Fields: fields.OneTermEqualSelector("spec.vpc", store.NetworkRef{UID: uid}.Domain())}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/alioth-net/alioth/store/sound"
 )
 
-// Subnet is the kind of a part of a VPC's ranges. A node follows those of the VPCs that it
-// has interfaces in.
+// Subnet is the kind of a part of a VPC's ranges. A node follows the subnets of the VPCs where it
+// has interfaces.
 var Subnet = descriptor.Define(&all, descriptor.Description[*v1alpha1.Subnet, store.Subnet]{
 	Name: "Subnet", Object: &v1alpha1.Subnet{}, List: &v1alpha1.SubnetList{}, Convert: convertSubnet,
 	Table: descriptor.ByName(store.GetSubnet, store.PutSubnet, store.DeleteSubnet),

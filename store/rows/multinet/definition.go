@@ -29,7 +29,7 @@ type Definition struct {
 	Link LinkID
 	// ResourceName is the extended resource that has the devices of the network, or "".
 	ResourceName string
-	// VF has the settings of interfaces on virtual functions, beside those of Target.
+	// VF has the settings of interfaces on virtual functions, beside the settings of Target.
 	VF VF
 	// Problem is why pods can't use it, or "".
 	Problem string

@@ -27,7 +27,7 @@ type LinkID struct {
 	VNI  uint32
 }
 
-// Segment returns that of networks on the link.
+// Segment returns the segment of networks on the link.
 func (id LinkID) Segment() string {
 	if id.Type == DeviceOnly {
 		return id.Device + "/"
@@ -48,9 +48,9 @@ type HostLink struct {
 	store.Meta
 	Name string
 	LinkID
-	// NetworkID is the one by which nodes name the link, "" without one.
+	// NetworkID is the NetworkID in the link's name on nodes, "" without one.
 	NetworkID string
-	// MTU in bytes is the largest that a network wants, 0 for that of the parent.
+	// MTU in bytes is the largest MTU that a network wants, 0 for the MTU of the parent.
 	MTU int
 }
 
@@ -102,12 +102,12 @@ func (a DeviceAddrs) Equal(other DeviceAddrs) bool {
 	return a.Device == other.Device && slices.Equal(a.Addrs, other.Addrs)
 }
 
-// LinkReport is the row of a HostLinkReport object. Key: Name, which is that of the Node.
+// LinkReport is the row of a HostLinkReport object. Key: Name, which equals the name of the Node.
 type LinkReport struct {
 	store.Meta
 	Name     string
 	Failures []LinkFailure
-	// Addresses are those of the node's VXLANs that its Node object lacks.
+	// Addresses are the addresses of the node's VXLANs that its Node object lacks.
 	Addresses []DeviceAddrs
 	// Configurations are the NetworkIDs that the node has files for, all of them if it is
 	// Configured.

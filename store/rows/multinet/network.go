@@ -81,7 +81,7 @@ type Network struct {
 	Routes []Route
 	// Table is the number of the routing table for routes that pods request; 0 for none.
 	Table int
-	// MTU in bytes; 0 for that of the parent.
+	// MTU in bytes; 0 for the MTU of the parent.
 	MTU   int
 	Ready bool
 	// Reason and Message of the Ready condition.
@@ -91,22 +91,22 @@ type Network struct {
 	Unexamined bool
 	// NameConflict is the message of that condition, "" without one.
 	NameConflict string
-	// Profiled is true for a TenantNetwork that has a profile for its type. Its parent and
-	// its VNI are those of the profile then.
+	// Profiled is true for a TenantNetwork that has a profile for its type. The profile then
+	// gives its parent and its VNI.
 	Profiled bool
-	// NetworkIDGiven is true if NetworkID is that of the profile, and not of the spec.
+	// NetworkIDGiven is true if NetworkID comes from the profile, and not from the spec.
 	NetworkIDGiven bool
 	// Invalid describes a value that can't be used although the schema lets it pass, ""
 	// for none. The fields of such a value are zero.
 	Invalid string
 }
 
-// Range is the addresses of one family; the zero value is none.
+// Range is the addresses of one family. The zero value is an empty range.
 type Range struct {
 	Prefix netip.Prefix
 	// Pool is the part for dynamic addresses, not valid for none.
 	Pool store.AddrRange
-	// EUI64: without a pool, a dynamic address is that of the interface's MAC (RFC 4291,
+	// EUI64: without a pool, a dynamic address follows from the interface's MAC (RFC 4291,
 	// appendix A).
 	EUI64 bool
 }
@@ -168,8 +168,8 @@ func (n *Network) VNI() (vniType string, vni uint32) {
 	return "", 0
 }
 
-// Link returns the host link that the network's interfaces are on; false for a network on
-// the parent itself, and for one whose VNI is not that of a link.
+// Link returns the host link of the network's interfaces. It returns false for a network on the
+// parent itself, and for a network whose VNI does not fit a link.
 func (n *Network) Link() (LinkID, bool) {
 	vniType, vni := n.VNI()
 	if vni == 0 || n.HostDevice == "" || n.Type != TypeIPVLAN && n.Type != TypeMACVLAN {
@@ -311,7 +311,7 @@ func Refused(tx store.ReadTx, reason string) []*Network {
 	return networks.List(tx, byRefusal, memory.TextKey(reason))
 }
 
-// RefusedIn yields those of Refused in one namespace.
+// RefusedIn yields the rows of Refused in one namespace.
 func RefusedIn(tx store.ReadTx, reason, namespace string) iter.Seq[*Network] {
 	return networks.Seq(tx, byRefusal, memory.TextKey(reason, namespace))
 }

@@ -13,7 +13,7 @@ import (
 // Policy is the row of a policy of either kind. Key: (Spec.Kind, Spec.Name).
 type Policy struct {
 	store.Meta
-	// Spec is what it says; its UID and generation are those of Meta.
+	// Spec is the spec of the policy; Meta has its UID and generation.
 	Spec PolicySpec
 	// Capture has expressions by name.
 	Capture map[string]string
@@ -21,7 +21,7 @@ type Policy struct {
 	Unavailable Unavailable
 	// Keep leaves the nodes as they are when the policy is deleted.
 	Keep bool
-	// Degraded is a condition of the status, Reason and Message those of the one that is
+	// Degraded is a condition of the status. Reason and Message come from the condition that is
 	// true.
 	Degraded        bool
 	Reason, Message string

@@ -66,7 +66,7 @@ func addReservations(tx store.Tx, row *Instance) error {
 	return nil
 }
 
-// dropReservations removes those of an instance; nil has none.
+// dropReservations removes the reservations of an instance. A nil instance has none.
 func dropReservations(tx store.Tx, row *Instance) {
 	if row == nil {
 		return

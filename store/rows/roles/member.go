@@ -30,13 +30,13 @@ type Member struct {
 	Node, NodeUID string
 	// Stage is Joining, Serving or Leaving.
 	Stage string
-	// Revision is that of the VPC's members when the object changed last, 1 or more.
+	// Revision is the revision of the VPC's members at the last change of the object, 1 or more.
 	Revision int64
 	// Complete is true once the node has programmed the whole table of the role.
 	Complete bool
 }
 
-// Key returns the UID of the Subnet or VPC of which the node is a member.
+// Key returns the UID of the Subnet or VPC that the node is a member of.
 func (m *Member) Key() string { return cmp.Or(m.SubnetUID, m.VPCUID) }
 
 const (

@@ -8,7 +8,7 @@ import (
 	"github.com/alioth-net/alioth/store/memory"
 )
 
-// NodeRoles is the row of a NodeRoles object. Key: Name, which is that of the Node.
+// NodeRoles is the row of a NodeRoles object. Key: Name, which equals the name of the Node.
 type NodeRoles struct {
 	store.Meta
 	Name string

@@ -42,8 +42,8 @@ type Request struct {
 	Links bool
 	// Runtime is what plugins get for their capabilities.
 	Runtime Runtime
-	// Plain: values of Runtime for which no plugin has the capability may be passed in
-	// CNI_ARGS (Config.Plain), where the plugin is known to read them there.
+	// Plain: values of Runtime without a plugin that has the capability may be passed in CNI_ARGS
+	// (Config.Plain), where the plugin is known to read them there.
 	Plain Keys
 }
 
@@ -62,9 +62,9 @@ type IPAM struct {
 
 // Config is a complete list of configurations.
 type Config struct {
-	// Name is that of the network, CNIVersion one of cniconf.Versions.
+	// Name is the name of the network, CNIVersion one of cniconf.Versions.
 	Name, CNIVersion string
-	// Types are those of the plugins, in their order.
+	// Types are the types of the plugins, in their order.
 	Types []string
 	// Link is the link that takes the place of the first plugin's master on the nodes
 	// (cniconf.OnLink), nil for none.
@@ -80,8 +80,8 @@ type Config struct {
 	JSON []byte
 }
 
-// Check returns why a configuration that Build has made may not run with what is granted, nil
-// if it may. Its error is a *cniconf.Error.
+// Check returns why the grants do not permit a configuration that Build has made. It returns nil
+// if they permit it. Its error is a *cniconf.Error.
 func Check(where string, conf []byte, allowed Allowed) error {
 	parsed, err := cniconf.Parse(where, "", conf)
 	if err != nil {

@@ -160,8 +160,8 @@ func (l *list) removeIPAM(r Request) error {
 	return nil
 }
 
-// addIPAM sets the IPAM of Alioth. Without an address the plugin has none, and no CHECK: that
-// of the plugin bridge fails without an IPAM.
+// addIPAM sets the IPAM of Alioth. Without an address the plugin has no IPAM, and no CHECK: the
+// CHECK of the plugin bridge fails without an IPAM.
 func (l *list) addIPAM(r Request) error {
 	if r.IPAM == nil {
 		return nil

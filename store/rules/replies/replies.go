@@ -120,8 +120,8 @@ func Rests(tx store.ReadTx, claim *store.VNIClaim) bool {
 	return vpc == nil || vpc.UID != claim.VPCUID
 }
 
-// Awaited returns the nodes for which the release of a VNI waits: those without a reply
-// to the last call, and those that use the VNI.
+// Awaited returns the nodes that delay the release of a VNI: the nodes without a reply to the
+// last call, and the nodes that use the VNI.
 func Awaited(tx store.ReadTx, vni uint32) []string {
 	names := NodesWith(tx, vni)
 	if asked := store.GetRollCall(tx, v1alpha1.OperatorRollCall); asked != nil {

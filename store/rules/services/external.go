@@ -40,10 +40,10 @@ func ExternalIPs(tx store.ReadTx, service *store.Service) []netip.Addr {
 	})
 }
 
-// OwnerOfExternalIP returns the tenant to which an address of spec.externalIPs belongs: that of
-// the oldest Service which names the address, and to whose tenant a pool grants it. The pool
-// is Ready, so the address is no service range's, no node's and none of the default VPC. It
-// returns "" for an address of nobody.
+// OwnerOfExternalIP returns the tenant that owns an address of spec.externalIPs. The oldest
+// Service that names the address decides, if a pool grants the address to the tenant of the
+// Service. The pool is Ready, so the address is outside of the service ranges and the default
+// VPC, and no node has it. The function returns "" for an address of nobody.
 func OwnerOfExternalIP(tx store.ReadTx, ip netip.Addr) string {
 	pools := slices.DeleteFunc(external.ListPools(tx), func(pool *external.Pool) bool {
 		return !pool.ForExternalIPs || !pool.Ready || !Contains(pool, ip)

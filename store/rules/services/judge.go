@@ -32,8 +32,8 @@ type Rules struct {
 	DefaultVPC string
 	// Shared reports whether every VPC reaches a Service.
 	Shared func(service *store.Service) bool
-	// Reserved reports whether nodes reserve the addresses of a Service's endpoints, as they
-	// do with those of the API server; nil: of none.
+	// Reserved reports whether nodes reserve the addresses of a Service's endpoints. They do so
+	// for the API server's endpoints. nil stands for no Service.
 	Reserved func(service *store.Service) bool
 	// Partial reports whether the rows lack Addresses of a VPC; nil: of none. There an
 	// endpoint counts for the node that its slice names, other than Node: that node chooses
@@ -42,14 +42,14 @@ type Rules struct {
 	Node    string
 }
 
-// Judge returns the verdict about a Service in its VPC, or in no VPC. The Service need not
-// have a virtual address: its node ports are those of every node, whatever serves them.
+// Judge returns the verdict about a Service in its VPC, or in no VPC. The Service need not have a
+// virtual address: its node ports are ports of every node, whatever serves them.
 func Judge(tx store.ReadTx, rules Rules, service *store.Service) *Verdict {
 	return judgeIn(tx, rules, VPCOf(tx, service, rules.DefaultVPC), service)
 }
 
-// JudgeOutside returns the verdicts about a Service in the networks outside of every VPC in
-// which it has its ClusterIPs, by domain (see Outside).
+// JudgeOutside returns the verdicts about a Service in networks outside of every VPC, by domain.
+// It judges the networks where the Service has its ClusterIPs (see Outside).
 func JudgeOutside(tx store.ReadTx, rules Rules, service *store.Service) (list []*Verdict) {
 	for _, domain := range Outside(tx, service) {
 		list = append(list, judgeIn(tx, rules, domain, service))
@@ -115,11 +115,11 @@ type judge struct {
 	reachable *reachability
 	// all has every address in the result.
 	all bool
-	// partial and node are those of Rules, inside are the ranges of a partial VPC.
+	// partial and node come from Rules, inside are the ranges of a partial VPC.
 	partial bool
 	node    string
 	inside  []netip.Prefix
-	// leftOut reports that an endpoint for connections is no backend in the VPC.
+	// leftOut reports that an endpoint for connections is not a backend in the VPC.
 	leftOut bool
 }
 
@@ -132,7 +132,7 @@ func newJudge(tx store.ReadTx, rules Rules, vpc string, service *store.Service) 
 	return j
 }
 
-// backends are those of all slices.
+// backends returns the backends of all slices.
 func (j *judge) backends() (list []scaled.Backend) {
 	for _, slice := range store.EndpointSlicesByService(j.tx, j.service.Namespace, j.service.Name) {
 		inside := j.at.VPC != "" && isIn(slice, j.at.VPC)
@@ -157,9 +157,9 @@ func (j *judge) backends() (list []scaled.Backend) {
 	return list
 }
 
-// backend judges one address of an endpoint. inside reports that the slice has addresses of
-// the VPC or network. Of a Service that every VPC reaches all addresses are listed: nodes
-// reserve those of the API server, whether it is ready or not.
+// backend judges one address of an endpoint. inside reports that the slice has addresses of the
+// VPC or network. For a Service that every VPC reaches, the result lists all addresses: nodes
+// reserve the addresses of the API server, whether it is ready or not.
 func (j *judge) backend(endpoint *store.Endpoint, ip netip.Addr, inside bool) (b scaled.Backend, counts bool) {
 	b = scaled.Backend{
 		IP: ip, Node: endpoint.Node, PodUID: endpoint.PodUID, Terminating: !endpoint.Ready, ForNodes: endpoint.ForNodes, ForZones: endpoint.ForZones,

@@ -94,8 +94,8 @@ func wanted(tx store.ReadTx, of label, defaultVPC string) (vpc, tenant string) {
 	return "", ns.Tenant
 }
 
-// VPCOf returns the name of the VPC that a Service with a virtual address belongs
-// to, "" where there is none: it is the one of which Services lists it.
+// VPCOf returns the name of the VPC that a Service with a virtual address belongs to, "" without
+// one. Services lists the Service for this VPC.
 func VPCOf(tx store.ReadTx, service *store.Service, defaultVPC string) string {
 	if len(service.ClusterIPs) == 0 {
 		return ""
@@ -138,13 +138,13 @@ type Site struct {
 // Backend is where a connection goes.
 type Backend struct {
 	netip.AddrPort
-	// Outside reports that the address is none of the VPC: its egress leads there.
+	// Outside reports that the address is outside of the VPC: the VPC's egress leads there.
 	Outside bool
 }
 
-// slicesIn returns the slices of a Service whose addresses may be those of a VPC, or of a
-// network outside of every VPC: a slice of another domain has addresses that mean something
-// else there. A slice that does not tell has addresses of a VPC.
+// slicesIn returns the slices of a Service whose addresses may be in a VPC, or in a network
+// outside of every VPC. The addresses of a slice of another domain mean something else there. A
+// slice without a domain has addresses of a VPC.
 func slicesIn(tx store.ReadTx, domain string, service *store.Service) []*store.EndpointSlice {
 	return slices.DeleteFunc(store.EndpointSlicesByService(tx, service.Namespace, service.Name), func(slice *store.EndpointSlice) bool {
 		return !isIn(slice, domain)
@@ -179,9 +179,9 @@ func Named(tx store.ReadTx, service *store.Service) []netip.Addr {
 	return slices.Compact(named)
 }
 
-// LeftOut returns the addresses that slices of a Service name for connections, at which
-// the VPC has no pod that counts and to which no egress leads, ascending and each once.
-// The node of the site does not matter.
+// LeftOut returns the addresses in the slices of a Service, for connections, where the VPC has no
+// pod that counts and no egress leads. The addresses are ascending, each once. The node of the
+// site does not matter.
 func LeftOut(tx store.ReadTx, at Site, service *store.Service) []netip.Addr {
 	var out []netip.Addr
 	reachable := reachabilityOf(tx, at)

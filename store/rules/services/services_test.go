@@ -370,8 +370,8 @@ func TestASliceOfADomainCountsInItsVPCForItsPodsAlone(t *testing.T) {
 	}
 }
 
-// TestAServiceIsInTheNetworksThatItsSlicesName: a slice that names none has addresses of a
-// VPC, which may be those of other pods in a network.
+// TestAServiceIsInTheNetworksThatItsSlicesName: a slice that names no network has addresses of a
+// VPC. In a network, other pods may have these addresses.
 func TestAServiceIsInTheNetworksThatItsSlicesName(t *testing.T) {
 	http := store.ServicePort{Name: "http", Protocol: "TCP", Port: 8080}
 	network := store.NetworkRef{Kind: "DanmNet", Namespace: "blue-a", Name: "lan", UID: "lan"}

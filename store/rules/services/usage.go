@@ -15,7 +15,7 @@ import (
 type Usage struct {
 	// Rows are one for each virtual address, and one for each port of it.
 	Rows int
-	// Backends are those of all ports of all virtual addresses.
+	// Backends counts the backends of all ports of all virtual addresses.
 	Backends int
 }
 
