@@ -35,8 +35,8 @@ import (
 
 // SameAddr lets go-cmp compare addresses and prefixes.
 
-// attachedIDs returns the ids of all pinned links, and those of the programs on
-// links and on interfaces, as "from_pod_<ifindex>".
+// attachedIDs returns the ids of all pinned links, and the ids of the programs on links and on
+// interfaces, as "from_pod_<ifindex>".
 func attachedIDs(t *testing.T, pinDir string) (links map[string]link.ID, programs map[string]ebpf.ProgramID) {
 	t.Helper()
 	links, programs = map[string]link.ID{}, map[string]ebpf.ProgramID{}

@@ -76,8 +76,8 @@ type hooked struct {
 	// there.
 	attached func(link.Link) (bool, error)
 	attach   func() (link.Link, error)
-	// instead attaches the program on kernels without such links, and reports whether
-	// it was not attached; nil if there is no other way.
+	// instead attaches the program on kernels without such links, and reports whether the program
+	// was not attached before; nil if the kernel has no other way.
 	instead func() (changed bool, err error)
 }
 
@@ -112,8 +112,8 @@ func (l *links) onCgroup(name, root string, program *ebpf.Program, hook ebpf.Att
 	}
 }
 
-// upsert makes h's program that of the pinned link, and reports whether the link had
-// another program or was not in place.
+// upsert puts h's program on the pinned link. It reports whether the link had another program or
+// was not in place.
 func (l *links) upsert(h hooked) (changed bool, err error) {
 	repinned, err := l.repin(h.name)
 	if err != nil {
@@ -279,8 +279,8 @@ func (l *links) leaveDevice(p hook.Program) error {
 	return err
 }
 
-// retire removes the links by which earlier versions attached programs to pods'
-// interfaces, each after the filter that replaces it is in place.
+// retire removes the links of earlier versions to pods' interfaces, each after the filter that
+// replaces it is in place.
 func (l *links) retire() error {
 	entries, err := os.ReadDir(programs.LinkDir(l.pinDir))
 	if err != nil {

@@ -48,7 +48,7 @@ func (d *Datapath) ProgramID(p hook.Program) ebpf.ProgramID { return d.filters.p
 // Filter returns the filter of a program.
 func (d *Datapath) Filter(a hook.Attachment) *netlink.BpfFilter { return d.filters.filter(a) }
 
-// ListFilters returns all on one side of a device, those of others included.
+// ListFilters returns all filters on one side of a device, also filters of others.
 func (d *Datapath) ListFilters(ifindex int, side uint32) ([]netlink.Filter, error) {
 	return d.filters.list(ifindex, side)
 }

@@ -60,7 +60,7 @@ func unlikeNew(t *testing.T, d *bpftest.Datapath) (names []string) {
 	return names
 }
 
-// soiled are maps of every type in which a test leaves something.
+// soiled are maps of every type where a test leaves something.
 var soiled = []string{
 	"alioth_addresses", "alioth_subnets", "alioth_conn_opened", bpf.ConnectionsMap, bpf.FragmentsMap,
 	"alioth_counters", bpf.DropCountersMap, "alioth_drops", "alioth_drop_gate", "alioth_icmp_gate",

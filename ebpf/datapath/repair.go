@@ -92,7 +92,8 @@ func (d *Datapath) restoreMaps() error {
 	return nil
 }
 
-// layoutLast orders names, that of the version last: maps without it are not adopted.
+// layoutLast orders names, and puts the map with the version last: maps without the version are
+// not adopted.
 func layoutLast(a, b string) int {
 	switch {
 	case a == b:

@@ -29,8 +29,8 @@ type function struct {
 	calls map[string]bool
 }
 
-// functions reads the functions of a program, the first of which is its beginning, by
-// what the verifier has said of them in their order.
+// functions reads the functions of a program from the verifier's log, in the order of the log.
+// The first function is the program's beginning.
 func functions(t *testing.T, spec *ebpf.ProgramSpec, log string) (list map[string]*function, entry string) {
 	t.Helper()
 	said := regexp.MustCompile(`stack depth ([0-9+]+)`).FindStringSubmatch(log)

@@ -121,15 +121,15 @@ static __always_inline bool into_tunnel(struct __sk_buff *skb, const struct fram
 	return port == alioth_config.tunnel_port || (alioth_config.link_port && port == alioth_config.link_port);
 }
 
-/* in_vlan reports whether a VLAN device has tagged the packet. VLAN 0 is no tag. */
+/* in_vlan reports whether a VLAN device has tagged the packet. VLAN 0 does not count as a tag. */
 static __always_inline bool in_vlan(struct __sk_buff *skb)
 {
 	return skb->vlan_present && skb->vlan_tci & VLAN_ID_MASK;
 }
 
-/* forges reports whether a frame is sent in the name of a node, or into a tunnel. tagged:
- * a VLAN device has tagged it, so its network is another one, whose hosts may have any
- * address. Should the nodes be there too, such a frame still enters no VPC.
+/* forges reports whether a frame is sent in the name of a node, or into a tunnel. tagged: a VLAN
+ * device has tagged it, so its network differs, and hosts there may have any address. Should the
+ * nodes be there too, such a frame still enters no VPC.
  */
 static __noinline bool forges(struct __sk_buff *skb, bool tagged)
 {

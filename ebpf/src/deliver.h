@@ -175,8 +175,8 @@ static __always_inline enum reason deliver_remote(struct __sk_buff *skb, struct 
 		pkt->limit = way.limit;
 		return DROP_TOO_BIG;
 	}
-	/* A packet from the tunnel's device has that as its route, by which a packet of a
-	 * child is told from one of the node, see child.h. The device replaces it.
+	/* A packet from the tunnel's device has this device as its route. The route tells a child's
+	 * packet from a packet of the node, see child.h. The device replaces the route.
 	 */
 	if (!way.device || skb->ifindex == alioth_config.vxlan_ifindex)
 		return by_device(skb, pkt, own, hop);

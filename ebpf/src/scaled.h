@@ -259,8 +259,8 @@ static __always_inline bool is_left_behind(const struct socket *s, const struct 
 	return !service || !is_backend(service, &p->backend);
 }
 
-/* asked_aside finds the backend that a datagram to the gateway stands for, see ask_aside();
- * NULL if it is none.
+/* asked_aside finds the backend that a datagram to the gateway stands for, see ask_aside(); NULL
+ * without such a backend.
  */
 static __always_inline const struct peer *asked_aside(const struct socket *s, const struct packet *pkt,
 						      const struct addr *gateway)

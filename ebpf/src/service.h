@@ -368,8 +368,8 @@ static __always_inline bool end_stale(struct work *w, const struct conn *answers
 	return true;
 }
 
-/* reveal_service replaces the source of a backend's reply by the service's address, to
- * which the pod sent.
+/* reveal_service replaces the source of a backend's reply by the service's address. The pod has
+ * sent to this address.
  */
 static __always_inline int reveal_service(struct __sk_buff *skb, struct packet *pkt, struct work *w,
 					  const struct addr *pod)

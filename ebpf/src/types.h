@@ -165,7 +165,7 @@ enum mark {
 	 * The host's rules set it, whatever the sender has set.
 	 */
 	MARK_OPENING = MARK_SHARED,
-	/* The node's own packets, to which the tunnel's device has added headers. */
+	/* The node's own packets with the headers of the tunnel's device. */
 	MARK_TUNNELED = MARK_NODE,
 	/* The host's rules never see this value: it is the whole mark of a packet from
 	 * alioth_from_pod through alioth_to_pod to a pod, and the kernel clears it where

@@ -53,8 +53,8 @@ type Config struct {
 	// packets is compared with the MTU of the route to a node over IPv6; with 0 the
 	// kernel drops packets that are too long, uncounted.
 	UnderlayIfindex6 int
-	// UnderlayMAC is that of the uplink, which is UnderlayIfindex or, without one,
-	// UnderlayIfindex6. External addresses are announced there.
+	// UnderlayMAC is the MAC of the uplink: UnderlayIfindex or, without it, UnderlayIfindex6. The
+	// uplink announces external addresses.
 	UnderlayMAC state.MAC
 	// FragmentIfindex and FragmentPeerIfindex are a pair of veth devices for this
 	// purpose only, the first without offloads for what it sends, with the largest
@@ -73,16 +73,16 @@ type Config struct {
 	// NodeShadow4 and NodeShadow6 are the node's own addresses towards shadow
 	// addresses. A family without one has no shadow addresses.
 	NodeShadow4, NodeShadow6 netip.Addr
-	// NetnsCookie is the cookie of the node's network namespace. Default: that
-	// of the namespace in which Open is called.
+	// NetnsCookie is the cookie of the node's network namespace. Default: the cookie of the
+	// namespace of Open's caller.
 	NetnsCookie uint64
 	// KubeletPort is the TCP port at which the kubelet listens in the node's network
 	// namespace. A process that does so, and has CAP_SYS_ADMIN, is identified as the
 	// kubelet from then on until it ends. Default DefaultKubeletPort.
 	KubeletPort uint16
-	// GuardedPort is a TCP port of the node's loopback addresses, to which no process of
-	// the cgroup2 directory PodCgroup, or below it, connects from the node's network
-	// namespace. 0: there is none.
+	// GuardedPort is a TCP port of the node's loopback addresses. The programs keep the processes
+	// in and below the cgroup2 directory PodCgroup from connecting to the port from the node's
+	// network namespace. 0: no port is guarded.
 	GuardedPort uint16
 	PodCgroup   string
 	// ConnectedDatagrams translates UDP sockets when they connect, on every interface.

@@ -27,10 +27,10 @@ import (
 // first; with version 2 interfaces have gateways.
 const LayoutVersion = 2
 
-// observing are maps on whose contents no decision depends for longer than a moment,
-// and that of affinities, without which clients get a backend once more. If their
-// layout has changed, only they are replaced. Tables within a map keep their layout:
-// another layout needs another name of the map.
+// observing are the maps that no decision depends on for longer than a moment, and the map of
+// affinities. Without affinities, clients get a backend once more. If the layout of such maps has
+// changed, only they are replaced. Tables within a map keep their layout: a new layout needs a
+// new name of the map.
 var observing = []string{
 	bpf.AffinitiesMap,
 	bpf.CountersMap, bpf.DropCountersMap, bpf.DropsMap, "alioth_drop_gate", "alioth_icmp_gate", bpf.WaysMap, bpf.FragmentsMap,
@@ -43,7 +43,7 @@ type Loaded struct {
 	// Config is their configuration, complete.
 	Config  Config
 	Objects *bpf.AliothObjects
-	// Adopted are those of their maps that an earlier process has pinned.
+	// Adopted are the maps of the programs that an earlier process has pinned.
 	Adopted bpf.Maps
 	// Foreign explains why the pinned maps do not fit, or is empty. If they do not, the
 	// programs of another version keep running on those until new maps are filled.

@@ -16,7 +16,7 @@ const RoleMembersAtMost = 64
 // RoleKey names a role within the state of a node. The zero value stands for no role: the
 // complete table is on this node.
 type RoleKey struct {
-	// VNI is that of the VPC.
+	// VNI is the VNI of the VPC.
 	VNI uint32
 	// ID is unique within the VPC, 1 and above.
 	ID uint32
@@ -45,7 +45,7 @@ type Role struct {
 type Cached struct {
 	VNI uint32
 	IP  netip.Addr
-	// Node is the underlay address to which packets go.
+	// Node is the underlay address that packets are sent to.
 	Node netip.Addr
 	// Before is the Node of the previous row, for a second after a change, otherwise the
 	// zero value: packets that were sent there may still be returned.
@@ -62,7 +62,7 @@ type Cached struct {
 	Gone bool
 }
 
-// Miss is an address of a VPC for which a packet of an interface found no row.
+// Miss is an address of a VPC without a row that a packet of an interface was sent to.
 type Miss struct {
 	VNI uint32
 	IP  netip.Addr
@@ -106,7 +106,7 @@ func (r Role) check(c *checker) error {
 	return c.once(r.Key, "it")
 }
 
-// plays rejects the reference to a role that the State does not contain; 0 is none.
+// plays rejects the reference to a role that the State does not contain; 0 refers to no role.
 func (c *checker) plays(what any, vni, id uint32) error {
 	if id != 0 && !c.seen[RoleKey{VNI: vni, ID: id}] {
 		return fmt.Errorf("%v of VNI %d refers to role %d, which is not in this state", what, vni, id)

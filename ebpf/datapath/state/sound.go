@@ -32,7 +32,7 @@ func (p Parts) Sound() (Parts, []error) {
 	return f.Parts, f.left
 }
 
-// soundness are parts out of which rows are taken.
+// soundness has the parts that unsound rows are taken out of.
 type soundness struct {
 	Parts
 	left []error
@@ -93,7 +93,7 @@ func (f *soundness) part(vni uint32) {
 	}
 }
 
-// egress ends that of VPCs of which it is not known any more what is closed.
+// egress ends the egress of VPCs whose closed destinations are no longer known.
 func (f *soundness) egress() {
 	for vni, part := range f.VPCs {
 		if !f.closing[0] && !f.closing[vni] {

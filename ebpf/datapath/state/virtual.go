@@ -10,7 +10,7 @@ import (
 )
 
 // VirtualAddress is one address of a VPC, or of a network outside, with the services at its
-// ports, of which there is at least one.
+// ports. It has at least one service.
 type VirtualAddress struct {
 	VNI      uint32
 	IP       netip.Addr
@@ -49,7 +49,7 @@ func inPieces(pieces [][]*VirtualAddress, list []*VirtualAddress) [][]*VirtualAd
 	return slices.AppendSeq(pieces, slices.Chunk(list, (len(list)+number-1)/number))
 }
 
-// Empty reports whether there is no element.
+// Empty reports whether the list has no elements.
 func (l VirtualAddresses) Empty() bool { return len(l.pieces) == 0 }
 
 // All are the elements in their order.
@@ -65,7 +65,7 @@ func (l VirtualAddresses) All() iter.Seq[*VirtualAddress] {
 	}
 }
 
-// Get returns the element with an address; nil: there is none.
+// Get returns the element with an address, nil without one.
 func (l VirtualAddresses) Get(ip netip.Addr) *VirtualAddress {
 	at, found := slices.BinarySearchFunc(l.pieces, ip, func(piece []*VirtualAddress, ip netip.Addr) int { return piece[0].Compare(ip) })
 	switch {
@@ -84,7 +84,7 @@ func (l VirtualAddresses) Get(ip netip.Addr) *VirtualAddress {
 // VirtualChange is what a list has under an address from now on.
 type VirtualChange struct {
 	IP netip.Addr
-	// Now is the element with the address; nil: there is none.
+	// Now is the element with the address, nil without one.
 	Now *VirtualAddress
 }
 

@@ -33,14 +33,13 @@ func lookupEntries(backends int) int {
 	return lookupSizes[len(lookupSizes)-1]
 }
 
-// lookupSlots fills a lookup table, by which programs select a backend for the first packet of
-// a flow, with slots of backends, as in Eisenbud et al.,
-// "Maglev: A Fast and Reliable Software Network Load Balancer", NSDI 2016, section 3.4,
-// all weights equal: each backend has its own permutation of the entries, and in turns
-// each takes the first free entry of its permutation. So two backends differ by one
-// entry at most, and when one is removed nearly all entries of the others stay. Every
-// node computes the same table. entries must be a prime above the number of backends,
-// or 0.
+// lookupSlots fills a lookup table with slots of backends. Programs select the backend for the
+// first packet of a flow by the table. The method is from Eisenbud et al., "Maglev: A Fast and
+// Reliable Software Network Load Balancer", NSDI 2016, section 3.4, all weights equal: each
+// backend has its own permutation of the entries, and in turns each takes the first free entry of
+// its permutation. So two backends differ by one entry at most, and when one is removed nearly
+// all entries of the others stay. Every node computes the same table. entries must be a prime
+// above the number of backends, or 0.
 func lookupSlots(backends []bpf.AliothBackend, entries int) []uint16 {
 	if entries == 0 {
 		return nil

@@ -144,7 +144,7 @@ func (s stage) in(d difference) []Operation {
 	return d.puts
 }
 
-// descriptors are all tables, in the order in which they are put.
+// descriptors has all tables, in the order of the writes.
 var descriptors = func() (list []*descriptor) {
 	for _, s := range sequence {
 		if !s.deletes && !s.late {

@@ -109,8 +109,8 @@ const aliothMaglevPart = len(bpf.AliothMaglev{}.Slot)
 // lookupParts is how many rows a lookup table takes.
 func lookupParts(entries int) int { return (entries + aliothMaglevPart - 1) / aliothMaglevPart }
 
-// encodeBackends returns the rows of a service in an order that does not depend
-// on the order in which they were listed. The programs search them by it.
+// encodeBackends returns the rows of a service, sorted, whatever the order of the list. The
+// programs search the rows by this order.
 func encodeBackends(backends []state.Backend) []bpf.AliothBackend {
 	sorted := slices.SortedFunc(slices.Values(backends), state.Backend.Compare)
 	rows := make([]bpf.AliothBackend, 0, len(sorted))

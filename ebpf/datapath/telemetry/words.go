@@ -134,8 +134,8 @@ var leftFor = map[uint32]string{
 	0:                "passed to the node, as a reply to it or to a client outside",
 }
 
-// Means explains in words what has happened to a dropped packet; "" for a reason that
-// is no drop.
+// Means explains in words what has happened to a dropped packet; "" for a reason that is not a
+// drop.
 func (r Reason) Means() string { return r.explanation().means }
 
 // Remedy explains in words what can be done about it; "" if nothing has to be done.
@@ -145,8 +145,8 @@ func (r Reason) Remedy() string { return r.explanation().remedy }
 // sends by itself when an interface comes up, and need no attention.
 func (r Reason) Routine() bool { return slices.Contains(routine, r) }
 
-// routine are multicast listener reports, router solicitations, and the probes by
-// which a host detects a duplicate of its own address.
+// routine are multicast listener reports, router solicitations, and the probes of a host for
+// duplicates of its own address.
 var routine = []Reason{
 	Reason(bpf.AliothReasonDROP_MLD), Reason(bpf.AliothReasonDROP_ROUTER_SOLICITATION),
 	Reason(bpf.AliothReasonDROP_ARP_OWN), Reason(bpf.AliothReasonDROP_ND_OWN),

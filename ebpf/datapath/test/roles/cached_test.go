@@ -113,8 +113,7 @@ func TestARowThatIsGoneAcceptsReturnsForASecond(t *testing.T) {
 	}
 }
 
-// The node to which a row led before may return what was sent there, for a second, and the
-// new row stays.
+// The former node of a row may return packets for a second, and the new row stays.
 func TestTheNodeBeforeIsAcceptedUntilItsEnd(t *testing.T) {
 	b := caching(t)
 	for name, c := range map[string]struct {

@@ -96,7 +96,7 @@ func (c tables) fromPod() outcome {
 	return over(trial.ToDivider, c.divider, c.dividers, "no_subnet")
 }
 
-// over is the way over a role in which the sender itself plays a part.
+// over returns the outcome on the way over a role. The sender may itself have a part in the role.
 func over(class trial.Hop, p part, bits int, unknown string) outcome {
 	switch {
 	case p == complete:

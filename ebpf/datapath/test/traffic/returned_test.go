@@ -36,7 +36,7 @@ func crossed(t *testing.T, n *lab.Node) map[string]amount {
 	return m
 }
 
-// since returns what was added.
+// since returns the added packets and bytes, by name.
 func since(before, after map[string]amount) map[string]amount {
 	added := map[string]amount{}
 	for name, a := range after {
@@ -47,7 +47,7 @@ func since(before, after map[string]amount) map[string]amount {
 	return added
 }
 
-// say sends datagrams of many lengths from a pod, some of which its stack fragments.
+// say sends datagrams of many lengths from a pod. The pod's stack fragments some of them.
 func say(t *testing.T, from *lab.Pod, to netip.Addr) {
 	t.Helper()
 	bpftest.In(t, from.NS, func() {
@@ -146,8 +146,8 @@ func TestLongPacketsComeBack(t *testing.T) { lab.OnEveryDevice(t, testLongPacket
 
 func testLongPacketsComeBack(t *testing.T, device lab.PodDevice) {
 	for family, name := range []string{"IPv4", "IPv6"} {
-		// Each has a lab of its own: a connection that has ended goes on to send what was
-		// never acknowledged, and would be counted with the other family's.
+		// Each family has a lab of its own. An ended connection continues to send its
+		// unacknowledged data, and would be counted with the connections of the other family.
 		t.Run(name, func(t *testing.T) {
 			l, red, _ := lab.TwoTenants(t, device)
 			to := netip.AddrPortFrom(red[20].Addrs[family], 8080)
