@@ -85,9 +85,9 @@ func (m *Manager) refuseSecondRequest(key journal.Key) error {
 	return nil
 }
 
-// refuseSecondNamespace prevents a request from moving an attachment whose network
-// namespace is alive: a container has one, so the runtime uses one ID for two
-// containers. A namespace that has ended is no obstacle.
+// refuseSecondNamespace prevents a request from moving an attachment whose network namespace is
+// alive. A container has one network namespace, so the runtime uses one ID for two containers. A
+// namespace that has ended does not prevent the move.
 func refuseSecondNamespace(rec journal.Record, r Request) error {
 	if rec.Phase != journal.PhaseDone || rec.NetnsPath == r.NetnsPath {
 		return nil

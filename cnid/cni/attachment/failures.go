@@ -20,7 +20,7 @@ const (
 	leastFailure = 96
 )
 
-// failures are those of several interfaces of a pod.
+// failures are the failures of several interfaces of a pod.
 type failures []error
 
 // Error has a part of each text.

@@ -16,10 +16,10 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/netns"
 )
 
-// Reconcile removes attachments for which no DEL will come: unfinished ones of an earlier
-// daemon, and those whose network namespace has ended. It skips attachments that a call
-// is processing. It also writes the journal again if that had failed. The error joins all
-// failures; the other attachments are processed.
+// Reconcile removes attachments that no DEL will come for: unfinished attachments of an earlier
+// daemon, and attachments whose network namespace has ended. It skips attachments that a call is
+// processing. It also writes the journal again if an earlier write had failed. The error joins
+// all failures; the other attachments are processed.
 func (m *Manager) Reconcile(ctx context.Context) error {
 	err := m.cfg.Journal.Repair()
 	var requests []journal.Key

@@ -147,7 +147,7 @@ func (m *Manager) finished(key journal.Key) (journal.Record, attach.Driver, bool
 	return rec, driver, err == nil && rec.Phase == journal.PhaseDone, err
 }
 
-// capabilities are none for a kind that the node has not.
+// capabilities returns the capabilities of a kind. A kind that the node lacks has none.
 func (m *Manager) capabilities(kind attach.Kind) attach.Capabilities {
 	driver, err := m.cfg.Drivers.Of(kind)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 )
 
-// Remove removes the attachments of a request of Alioth's own plugin. It needs neither the
-// pod nor its namespace nor the API server. Missing attachments are no error, and those of
+// Remove removes the attachments of a request of Alioth's own plugin. It needs neither the pod
+// nor its namespace nor the API server. Missing attachments are not an error, and attachments of
 // another plugin count as missing.
 func (m *Manager) Remove(ctx context.Context, key journal.Key) error {
 	return m.removeRequest(ctx, key, false)

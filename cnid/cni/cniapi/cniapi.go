@@ -39,8 +39,8 @@ const DefaultSocket = "/run/alioth/cnid.sock"
 // PathV1 is the HTTP path of the protocol's first version.
 const PathV1 = "/cni/v1"
 
-// CNI error codes that Alioth returns, beside those of package types
-// (CNI 1.1, section "Well-known error codes").
+// CNI error codes that Alioth returns, beside the codes of package types (CNI 1.1, section
+// "Well-known error codes").
 const (
 	// CodeNotReady: try again later.
 	CodeNotReady = types.ErrTryAgainLater

@@ -25,8 +25,8 @@ const (
 	RestartGrace = 60 * time.Second
 )
 
-// State is what a daemon writes to disk for the time in which it does not answer:
-// the result of STATUS then comes from it.
+// State is the daemon's state on disk while the daemon does not answer: the result of STATUS then
+// comes from it.
 type State struct {
 	// Alive is when the daemon wrote it.
 	Alive Instant `json:"alive"`

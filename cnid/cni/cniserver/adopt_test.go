@@ -76,7 +76,7 @@ func TestWhatALostJournalDoesNotKnowIsAdopted(t *testing.T) {
 	if got := r.node.Links(t); len(got) != 2 {
 		t.Errorf("the node has %v; what can't be recalled is to be left alone", got)
 	}
-	r.add(t, p) // the runtime may ask again, and gets what is there
+	r.add(t, p) // the runtime may ask again, and gets the existing attachment
 	if rec, _ := r.journal.Get(p.key()); rec.Seq != want.Seq {
 		t.Errorf("the pod was attached anew as %d", rec.Seq)
 	}

@@ -203,7 +203,7 @@ func (r *rig) Await(ctx context.Context, pod journal.Pod) ([]attachment.Decision
 	return nil, &attachment.NotReady{Reason: "subnet net1 is full"}
 }
 
-// Confirm finds that a pod leaves for which the step fails.
+// Confirm reports the pod as gone if the step fails.
 func (r *rig) Confirm([]journal.Record) error {
 	if r.at(beforeConfirm) != nil {
 		return attachment.ErrPodGone

@@ -33,14 +33,13 @@ type question struct {
 	problem string
 	// synced reports whether everything of a VPC or network has been read.
 	synced func(domain string) bool
-	// namespaceSynced reports whether a namespace has been read, by which ports of the node
-	// are granted.
+	// namespaceSynced reports whether a namespace has been read that grants ports of the node.
 	namespaceSynced func(name string) bool
-	// sharing is that of Config.
+	// sharing comes from Config.
 	sharing multinet.Sharing
 }
 
-// answer is the decision for a pod, or the reason why there is none yet.
+// answer is the decision for a pod, or the reason for its absence.
 type answer struct {
 	decisions []attachment.Decision
 	// missing describes for users what the decision waits for; "" with decisions.
@@ -165,7 +164,7 @@ func nameOf(i int, said annotations.Attachment) string {
 	return said.Name
 }
 
-// decideOne decides one attachment without its kind, or returns what is missing.
+// decideOne decides one attachment without its kind, or returns the missing part.
 func decideOne(tx store.ReadTx, q question, pod *store.Pod, said annotations.HashedAttachment, name string) (d attachment.Decision, missing string) {
 	if said.Outside != "" {
 		if missing = unclaimed(tx, pod, said, name); missing != "" {
@@ -267,8 +266,8 @@ func disagreement(said annotations.Attachment, rows []*store.Address) string {
 	return ""
 }
 
-// assemble adds the properties from the VPC, its subnets and this node, or returns what is
-// missing. An attachment that another CNI plugin makes needs nothing else of its VPC.
+// assemble adds the properties from the VPC, its subnets and this node, or returns the missing
+// part. An attachment that another CNI plugin makes needs nothing else of its VPC.
 func assemble(tx store.ReadTx, q question, said annotations.Attachment, rows []*store.Address) (d attachment.Decision, missing string) {
 	vpc, foreign := store.GetVPC(tx, rows[0].VPC), rows[0].External
 	switch {

@@ -56,8 +56,8 @@ func unserved(tx store.ReadTx, q question, said annotations.Attachment) (missing
 	return ""
 }
 
-// unlinked returns what an attachment on a VLAN or VXLAN lacks: the object by which nodes
-// make and name the link. A device of a pool puts packets into its VLAN itself.
+// unlinked returns the missing part of an attachment on a VLAN or VXLAN: the object that tells
+// nodes to make and name the link. A device of a pool puts packets into its VLAN itself.
 func unlinked(tx store.ReadTx, said annotations.Attachment) (missing string) {
 	link := said.Link
 	if link == nil || link.Pool != "" || link.VLAN == 0 && link.VXLAN == 0 {

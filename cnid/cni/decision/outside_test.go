@@ -260,8 +260,8 @@ func TestWhatPluginsGetIsAsTheAnnotationHasIt(t *testing.T) {
 	if diff := cmp.Diff(want, delegateOf(said)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	// NPWG 1.3, 7.3: the plugins of definitions follow each other. Those of DANM's networks
-	// run side by side.
+	// NPWG 1.3, 7.3: the plugins of definitions follow each other. Plugins of DANM's networks run
+	// side by side.
 	said.Definition, want.InOrder = "ns/lab", true
 	if diff := cmp.Diff(want, delegateOf(said)); diff != "" {
 		t.Errorf("of a definition (-want +got):\n%s", diff)

@@ -20,7 +20,7 @@ import (
 type PluginError struct {
 	// Plugin is its type, Command the command of CNI.
 	Plugin, Command string
-	// Code is that of CNI 1.1, section "Error", 0 if the plugin reported none.
+	// Code is a code of CNI 1.1, section "Error", 0 if the plugin reported none.
 	Code uint
 	// Msg and Details are the plugin's text, or how it failed without one.
 	Msg, Details string

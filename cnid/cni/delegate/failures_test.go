@@ -149,8 +149,8 @@ func TestAFurtherPluginWaitsWhileTheAllowedNumberRuns(t *testing.T) {
 	}
 }
 
-// TestPluginsThatHangHoldUpNoOtherPod: those of one namespace use all the slots that it has.
-// The limits of time are those of the rig, which no test reaches.
+// TestPluginsThatHangHoldUpNoOtherPod: the plugins of one namespace use all slots of the
+// namespace. The rig sets the limits of time, and no test reaches them.
 func TestPluginsThatHangHoldUpNoOtherPod(t *testing.T) {
 	r := newRig(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -18,7 +18,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/durable"
 )
 
-// ErrNotKept reports that there is no such attachment.
+// ErrNotKept reports that the delegated attachment does not exist.
 var ErrNotKept = errors.New("delegated attachment is unknown")
 
 const (

@@ -79,7 +79,7 @@ func (r *rig) restart(t *testing.T) {
 	}
 }
 
-// attachment has both plugins, of which the second one does what is given.
+// attachment has both plugins. The second plugin behaves as the argument says.
 func (r *rig) attachment(t *testing.T, version string, second delegatetest.Conf) delegate.Attachment {
 	t.Helper()
 	second.Type, second.Log = "fake-two", r.log
@@ -139,8 +139,8 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	waits.True(t, time.Minute, what, holds)
 }
 
-// mountNamespace returns a file that refers to a mount namespace in which dir has a file
-// system of its own. A thread holds it until the end of the test.
+// mountNamespace returns a file that refers to a mount namespace. dir has a file system of its
+// own there. A thread holds the namespace until the end of the test.
 func mountNamespace(t *testing.T, dir string) string {
 	t.Helper()
 	needs.Root(t, "to make mount namespaces")

@@ -118,5 +118,5 @@ func (b *bounded) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// Bytes returns what is kept.
+// Bytes returns the kept bytes.
 func (b *bounded) Bytes() []byte { return b.text.Bytes() }

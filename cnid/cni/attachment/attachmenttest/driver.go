@@ -1,9 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package attachmenttest has a driver for tests whose interfaces have no end on
-// the node and no datapath, as those of SR-IOV, ipvlan and macvlan: a bridge without
-// ports in the pod, which stands for them on every kernel.
+// Package attachmenttest has a driver for tests whose interfaces have no end on the node and no
+// datapath, like interfaces of SR-IOV, ipvlan and macvlan: a bridge without ports in the pod
+// stands for them on every kernel.
 package attachmenttest
 
 import (

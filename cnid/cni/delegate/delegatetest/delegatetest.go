@@ -65,7 +65,7 @@ type Call struct {
 	Type  string
 	Env   []string
 	Stdin json.RawMessage
-	// Pids are those of the plugin and its child.
+	// Pids are the process IDs of the plugin and its child.
 	Pids []int
 }
 

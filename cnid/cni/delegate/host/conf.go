@@ -33,7 +33,7 @@ type ConfDir struct {
 
 // ConfFile is a file with a CNI configuration.
 type ConfFile struct {
-	// Path is that of the file, for messages.
+	// Path is the path of the file, for messages.
 	Path string
 	Text []byte
 }

@@ -67,7 +67,7 @@ func isApart(host *netlink.Handle, ifindex, device int) bool {
 	return false
 }
 
-// below returns the device that one is derived from, 0 if there is none in its namespace.
+// below returns the device that a device is derived from, 0 without one in its namespace.
 func below(a *netlink.LinkAttrs) int {
 	if a.NetNsID >= 0 { // the device below is in another namespace
 		return 0
@@ -80,7 +80,7 @@ func mayHavePorts(kind string) bool {
 	return !slices.Contains([]string{"device", "veth", "vlan", "vxlan", "macvlan", "ipvlan", "dummy"}, kind)
 }
 
-// addresses returns those of a network namespace by the index of their device.
+// addresses returns the addresses of a network namespace by the index of their device.
 func addresses(host *netlink.Handle) (map[int][]netip.Addr, error) {
 	list, err := rtnl.Complete(func() ([]netlink.Addr, error) { return host.AddrList(nil, unix.AF_UNSPEC) })
 	if err != nil {
@@ -95,8 +95,8 @@ func addresses(host *netlink.Handle) (map[int][]netip.Addr, error) {
 	return addrs, nil
 }
 
-// read returns the stack of the network namespace of a socket, in which devices have these
-// addresses.
+// read returns the stack of the network namespace of a socket. addrs are the addresses of its
+// devices.
 func read(host *netlink.Handle, addrs map[int][]netip.Addr) (stack, error) {
 	links, err := rtnl.Complete(host.LinkList)
 	if err != nil {
@@ -118,8 +118,8 @@ func read(host *netlink.Handle, addrs map[int][]netip.Addr) (stack, error) {
 type place struct {
 	index int
 	name  string
-	// master is the bridge or bond that it is a port of, below the device that it is
-	// derived from, such as that of a VLAN; 0 for none.
+	// master is the bridge or bond that the device is a port of, 0 for none. below is the device
+	// that it is derived from, such as the parent of a VLAN; 0 for none.
 	master, below int
 	// vlan is the VLAN ID of a VLAN device, 0 for others.
 	vlan  uint32

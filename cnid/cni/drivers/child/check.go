@@ -145,8 +145,7 @@ func (d *session) find(n note) (netlink.Link, error) {
 	return nil, err
 }
 
-// List implements attach.Driver. It goes by the notes, and removes those of ended
-// namespaces.
+// List implements attach.Driver. It goes by the notes, and removes notes of ended namespaces.
 func (d *Driver) List(ctx context.Context) (list []attach.Found, err error) {
 	err = d.with(ctx, func(s *session) error {
 		list, err = s.list(ctx)

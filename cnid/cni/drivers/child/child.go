@@ -55,8 +55,8 @@ func (d Devices) Type() attach.Type {
 	}
 }
 
-// capabilities: the MTU of a network outside of every VPC does not follow that of the
-// node's network for VPCs.
+// capabilities: the MTU of a network outside of every VPC does not follow the MTU of the node's
+// network for VPCs.
 var capabilities = attach.Capabilities{Restorable: true}
 
 // probe makes an interface on one end of a veth pair, in a namespace that ends with it.
@@ -92,8 +92,8 @@ type Driver struct {
 	underlay func() (attach.Underlay, error)
 }
 
-// New returns a Driver for the network namespace of the calling thread, which is that of
-// the node.
+// New returns a Driver for the network namespace of the calling thread. It has to be the
+// namespace of the node.
 func New(devices Devices, node attach.Node) (*Driver, error) {
 	id, err := netns.Current()
 	if err != nil {
@@ -230,8 +230,8 @@ func (d *session) create(h *rtnl.Socket, pod ns.NetNS, parent netlink.Link, mode
 		if _, err := h.IndexOf(spec.IfName); err == nil {
 			return attach.Taken(spec.IfName)
 		}
-		// Linux 6.12 compares the name with those of the node's devices, too. The change
-		// of a name takes the kernel as long as a new device.
+		// Linux 6.12 compares the name with the names of the node's devices, too. The change of a
+		// name takes the kernel as long as a new device.
 		attrs.Name = n.temporary()
 		err = d.devices.add(d.host.LinkAdd, attrs, mode)
 	}

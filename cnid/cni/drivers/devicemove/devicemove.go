@@ -26,8 +26,8 @@ type Device struct {
 	Alias    string           `json:"alias,omitempty"`
 	MAC      net.HardwareAddr `json:"mac"`
 	MTU      int              `json:"mtu"`
-	// Group is the group of devices (IFLA_GROUP). A pod may have set another one, which
-	// could be that of the host ends of pods.
+	// Group is the group of devices (IFLA_GROUP). A pod may have set another group, even the
+	// group of the host ends of pods.
 	Group uint32 `json:"group,omitempty"`
 	Up    bool   `json:"up"`
 }

@@ -148,8 +148,8 @@ func (d *Driver) sandbox(path string) (attach.Link, error) {
 	return attach.Link{NetnsInode: id.Inode, NetnsCookie: id.Cookie}, nil
 }
 
-// complete builds the configuration of an interface from a file of the node. The file may
-// change later: what was built is kept with the interface.
+// complete builds the configuration of an interface from a file of the node. The file may change
+// later: the built configuration is kept with the interface.
 func (d *Driver) complete(spec attach.Spec) (attach.Spec, []attach.Notice, error) {
 	file := spec.Delegate.File
 	if file == nil {
@@ -179,7 +179,7 @@ func (d *Driver) complete(spec attach.Spec) (attach.Spec, []attach.Notice, error
 	return spec, unserved(spec.IfName, found.Path, built), nil
 }
 
-// unserved are events about requests of the pod for which no plugin of a file has the
+// unserved returns events about requests of the pod without a plugin of a file that has the
 // capability.
 func unserved(ifName, path string, built pluginconf.Config) (list []attach.Notice) {
 	for _, capability := range built.Unserved {
@@ -197,7 +197,7 @@ func (d *Driver) find(file *attach.DelegateFile) (host.ConfFile, error) {
 	return d.files.OfNetworkID(file.NetworkID)
 }
 
-// read decodes a request of the pod, as the operator has written it; nil is none.
+// read decodes a request of the pod, as the operator has written it. A nil text is no request.
 func read(text []byte, into any) error {
 	if text == nil {
 		return nil
@@ -271,7 +271,7 @@ func (d *Driver) Detach(ctx context.Context, containerID, ifName string) error {
 		return err
 	}
 	kept, unknown := d.delegates.Get(containerID, ifName)
-	rules := d.removeRules(containerID, ifName) // first: they are found by what is kept
+	rules := d.removeRules(containerID, ifName) // first: the kept result identifies them
 	if err := d.delegates.Del(ctx, containerID, ifName); err != nil {
 		return errors.Join(err, rules)
 	}

@@ -151,7 +151,8 @@ func (r *rig) detach(t *testing.T) (err error) {
 	return err
 }
 
-// inside are the addresses of the pod's interface net1, without those of its own link.
+// inside returns the addresses of the pod's interface net1, without the addresses of its own
+// link.
 func (r *rig) inside(t *testing.T) (addrs []string, exists bool) {
 	t.Helper()
 	r.pod.Do(t, func() error {

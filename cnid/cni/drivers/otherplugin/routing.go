@@ -108,8 +108,8 @@ func (d *Driver) Finish(_ context.Context, list []*attach.Made) error {
 	return nil
 }
 
-// leaveOut removes default routes of the plugins of an interface, and takes them from what is
-// kept of the result, because a plugin's CHECK compares the two.
+// leaveOut removes default routes of the plugins of an interface. It also removes them from the
+// kept result, because a plugin's CHECK compares the two.
 func (d *Driver) leaveOut(one *attach.Made, routes []attach.Route) error {
 	err := within(one.NetnsPath, func(h *rtnl.Socket) error { return podside.RemoveRoutes(h, one.IfName, routes) })
 	if err != nil {
@@ -191,7 +191,7 @@ func finish(result *attach.Result, spec attach.Spec) error {
 	return nil
 }
 
-// add makes the routing. A route that exists although no plugin has reported it is no error.
+// add makes the routing. A route that exists although no plugin has reported it is not an error.
 func (r routing) add(h *rtnl.Socket, ifName string) error {
 	if err := podside.AddRoutes(h, ifName, r.routes); err != nil {
 		if check(h, attach.Spec{IfName: ifName, Routes: r.routes}) != nil {

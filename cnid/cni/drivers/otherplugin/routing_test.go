@@ -84,7 +84,7 @@ func TestRoutesOfANetworkWithAStaticType(t *testing.T) {
 		spec.Rules = append(spec.Rules, rule("0.0.0.0/32"))
 	}
 	for name, c := range map[string]struct {
-		// routes are those of the file's IPAM; inject replaces it.
+		// routes are the routes of the file's IPAM; inject replaces it.
 		routes string
 		inject bool
 		change func(*attach.Spec)

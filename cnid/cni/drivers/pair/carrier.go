@@ -21,13 +21,13 @@ const (
 	carrierPause    = 16 * time.Millisecond
 )
 
-// operStates reads the operational states of devices (RFC 2863, ifOperStatus) of one
-// network namespace from a sysfs of its own. Sysfs answers without the kernel's lock of
-// all devices, which every question by netlink waits for. The mount is attached to no
-// folder: the sysfs under /sys may be that of another network namespace.
+// operStates reads the operational states of devices (RFC 2863, ifOperStatus) of one network
+// namespace from a sysfs of its own. Sysfs answers without the kernel's lock of all devices,
+// which every question by netlink waits for. The mount is attached to no folder: the sysfs under
+// /sys may show another network namespace.
 type operStates struct{ root *os.File }
 
-// newOperStates returns those of the calling thread's network namespace.
+// newOperStates returns the states of the calling thread's network namespace.
 func newOperStates() (operStates, error) {
 	context, err := unix.Fsopen("sysfs", unix.FSOPEN_CLOEXEC)
 	if err != nil {

@@ -42,7 +42,7 @@ var linkStates = map[string]uint32{"auto": 0, "enable": 1, "disable": 2}
 // protocols are the EtherTypes of tags; "" is the default.
 var protocols = map[string]int{"": unix.ETH_P_8021Q, "802.1q": unix.ETH_P_8021Q, "802.1ad": unix.ETH_P_8021AD}
 
-// settingsOf returns those of one VF, and false if the physical function does not have it.
+// settingsOf returns the settings of one VF, and false if the physical function does not have it.
 func settingsOf(pf netlink.Link, index int) (settings, bool) {
 	for _, vf := range pf.Attrs().Vfs {
 		if vf.ID == index {
@@ -85,7 +85,7 @@ type step struct {
 	do      func(pf, settings) error
 }
 
-// pf is a physical function, by which the settings of one VF are made.
+// pf is a physical function. It makes the settings of one VF.
 type pf interface {
 	setVLAN(vlan, qos, proto int) error
 	setMAC(mac net.HardwareAddr) error
@@ -162,8 +162,8 @@ func restore(p pf, now, saved settings) error {
 	return errors.Join(errs...)
 }
 
-// compare returns the first setting in which a VF is not as it should be, "" for none. It
-// ignores what a driver does not report.
+// compare returns the first wrong setting of a VF, "" for none. It ignores settings that a driver
+// does not report.
 func compare(now, want settings) string {
 	for _, s := range differences(now, want) {
 		if s.setting != "spoofchk off" {

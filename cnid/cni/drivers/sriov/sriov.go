@@ -146,8 +146,8 @@ func (d *Driver) List(ctx context.Context) ([]attach.Found, error) {
 	return list, nil
 }
 
-// onPCI reports whether a network device is that of a PCI device. The kernel says so in
-// every network namespace, whatever name the device has there.
+// onPCI reports whether a network device belongs to a PCI device. The kernel says so in every
+// network namespace, whatever name the device has there.
 func onPCI(link netlink.Link, pci string) bool {
 	return link.Attrs().ParentDevBus == "pci" && link.Attrs().ParentDev == pci
 }

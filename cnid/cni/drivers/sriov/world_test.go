@@ -60,7 +60,7 @@ type state struct {
 	Device   *devicemove.Device
 }
 
-// stateOf returns that of a virtual function, on the node.
+// stateOf returns the state of a virtual function on the node.
 func (n *node) stateOf(t testing.TB, vf hardware.Function) state {
 	t.Helper()
 	s, ok := settingsOf(n.adapter.Link(t), vf.Index)
