@@ -38,8 +38,7 @@ type Manager interface {
 type Config struct {
 	Manager Manager
 	Store   *store.Store
-	// Records are those of the journal, OfContainer those of a container, and Releases its
-	// queue of releases.
+	// Records returns the records of the journal, and Releases its queue of releases.
 	Records, Releases func() []journal.Record
 	OfContainer       func(containerID string) []journal.Record
 	Log               *slog.Logger
@@ -93,7 +92,7 @@ func (s *Service) known(r *attachment.Request) bool {
 	return false
 }
 
-// records are those of a container, or all for "".
+// records returns the records of a container, or all for "".
 func (s *Service) records(containerID string) []journal.Record {
 	if containerID == "" {
 		return s.cfg.Records()

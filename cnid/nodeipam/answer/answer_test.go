@@ -193,8 +193,7 @@ func TestWhatNoClientCouldConfigureIsAnError(t *testing.T) {
 	}
 }
 
-// defaults returns the interfaces by which a client would install a default route, by
-// family.
+// defaults returns the interfaces that would get a default route from a client, by family.
 func defaults(entries []wire.PodIPInfo) map[bool][]string {
 	got := map[bool][]string{}
 	for _, e := range entries {

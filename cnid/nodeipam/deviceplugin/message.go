@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// version is that of the API.
+// version is the version of the API.
 const version = "v1beta1"
 
 // Numbers of fields in k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1/api.proto.

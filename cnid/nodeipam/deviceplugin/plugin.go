@@ -26,7 +26,7 @@ import (
 const DefaultDir = "/var/lib/kubelet/device-plugins"
 
 const (
-	// kubeletSocket is the kubelet's socket in the folder, and ownSocket that of the plugin.
+	// kubeletSocket is the kubelet's socket in the folder, and ownSocket the plugin's socket.
 	kubeletSocket, ownSocket = "kubelet.sock", "alioth-node-ipam.sock"
 	// patience bounds the registration.
 	patience = 10 * time.Second
@@ -129,7 +129,7 @@ func (p *Plugin) state() (count int, changed <-chan struct{}) {
 	return p.count, p.changed
 }
 
-// serve serves one kubelet, until it is another one or ctx ends.
+// serve serves one kubelet, until a new kubelet starts or ctx ends.
 func (p *Plugin) serve(ctx context.Context) error {
 	socket := filepath.Join(p.cfg.Dir, ownSocket)
 	if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) { // of an earlier daemon

@@ -72,15 +72,15 @@ type Store struct {
 	log *slog.Logger
 	now func() time.Time
 
-	// mu also serialises what is written, so that file and memory agree.
+	// mu also serialises the writes, so that file and memory agree.
 	mu sync.Mutex
 	// byContainer has by container ID the interfaces by name. The inner maps are replaced
 	// and never changed.
 	byContainer map[string]map[string]Interface
 }
 
-// Open reads what is in dir, which it makes if it is missing. Files that can't be read are
-// moved aside, and the rest is served.
+// Open reads the files in dir, and makes a missing dir. It moves files that can't be read aside,
+// and serves the rest.
 func Open(dir string, log *slog.Logger) (*Store, error) {
 	s := &Store{dir: dir, log: log, now: time.Now}
 	var err error
@@ -126,7 +126,7 @@ func (s *Store) Patch(containerID string, added map[string]Interface) error {
 	return nil
 }
 
-// checkPatch refuses what is not a name, or too long.
+// checkPatch refuses a text that is not a name, or too long.
 func checkPatch(containerID string, added map[string]Interface) error {
 	if err := wire.CheckContainerID(containerID); err != nil {
 		return err
@@ -144,8 +144,8 @@ func checkPatch(containerID string, added map[string]Interface) error {
 	return nil
 }
 
-// Delete forgets what was added to a container, or returns ErrNotFound. After another
-// error it is forgotten in memory, and the file is removed by a later Keep.
+// Delete forgets the interfaces that were added to a container, or returns ErrNotFound. After
+// another error they are forgotten in memory, and a later Keep removes the file.
 func (s *Store) Delete(containerID string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

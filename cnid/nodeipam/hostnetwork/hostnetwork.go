@@ -30,8 +30,8 @@ type Reader struct {
 	info  wire.HostIPInfo
 }
 
-// New returns a Reader of the network namespace of threads that call Info. address is that
-// of the node.
+// New returns a Reader of the network namespace of threads that call Info. address returns the
+// address of the node.
 func New(address func() netip.Addr, log *slog.Logger) *Reader {
 	return &Reader{address: address, read: nic.Read, log: log}
 }
@@ -43,7 +43,7 @@ func (r *Reader) Changed() {
 	r.fresh = false
 }
 
-// Info returns the network of the node. What is not known is "".
+// Info returns the network of the node. Unknown fields are "".
 func (r *Reader) Info() wire.HostIPInfo {
 	address := r.address()
 	r.mu.Lock()

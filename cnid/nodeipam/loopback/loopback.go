@@ -27,7 +27,7 @@ type Places struct {
 	either bool
 }
 
-// Parse reads host:port, where host is localhost or a loopback address. "" is no place.
+// Parse reads host:port, where host is localhost or a loopback address. "" returns no places.
 func Parse(text string) (Places, error) {
 	if text == "" {
 		return Places{}, nil

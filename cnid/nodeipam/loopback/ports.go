@@ -22,7 +22,7 @@ const recheckPods = time.Minute
 type Ports struct {
 	places Places
 	inPod  bool
-	// pods is the cgroup of all pods; "" if it is unknown, or if there is no port.
+	// pods is the cgroup of all pods; "" if it is unknown, or without a port.
 	pods   string
 	unsafe error
 	server *Server

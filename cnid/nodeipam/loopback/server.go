@@ -157,7 +157,7 @@ func (s *Server) watch(ctx context.Context) (err error) {
 	return err
 }
 
-// listen opens the listeners, each behind its gate. Without a cgroup of pods there is none.
+// listen opens the listeners, each behind its gate. Without a cgroup of pods it opens none.
 func (s *Server) listen(ctx context.Context) (list []net.Listener, err error) {
 	defer func() {
 		if err != nil {
@@ -188,7 +188,7 @@ func (s *Server) listen(ctx context.Context) (list []net.Listener, err error) {
 	return list, nil
 }
 
-// listenAt opens a listener without MPTCP, by which a client could add flows from other
+// listenAt opens a listener without MPTCP. With MPTCP, a client could add flows from other
 // sockets to its connection.
 func listenAt(ctx context.Context, at netip.AddrPort) (net.Listener, error) {
 	var plain net.ListenConfig

@@ -72,8 +72,8 @@ type Writer struct {
 // New returns a Writer.
 func New(cfg Config) *Writer { return &Writer{cfg: cfg, hints: make(chan struct{}, 1)} }
 
-// Prefixes of IDs that are not those of the SMBIOS. A reader who looks for a virtual machine by
-// its ID sees by them that there is none of this ID.
+// Prefixes of IDs that do not come from the SMBIOS. They tell a reader who looks for a virtual
+// machine by its ID that no machine has this ID.
 const (
 	ofSystem = "machine-id:"
 	ofNode   = "node-uid:"
@@ -120,7 +120,7 @@ func (w *Writer) Look() {
 	}
 }
 
-// info is what is written.
+// info is the written object.
 type info struct {
 	nodeUID string
 	devices []string

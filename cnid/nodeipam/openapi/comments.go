@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// comments are those of a package.
+// comments are the comments of a package.
 type comments struct {
 	// types is by name, fields by type and field ("Route.IPAddress"), constants by type.
 	types, fields map[string]string

@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nodeipam/wire"
 )
 
-// schemas makes the schemas of types. Those of package wire are components.
+// schemas makes the schemas of types. The schemas of types of package wire are components.
 type schemas struct {
 	comments   comments
 	components object
@@ -73,7 +73,7 @@ func (s *schemas) inline(t reflect.Type) object {
 	panic(fmt.Sprintf("a field of type %s: package wire has values that a client can read", t))
 }
 
-// properties adds those of a struct, with those of embedded ones.
+// properties adds the properties of a struct, with the properties of embedded structs.
 func (s *schemas) properties(t reflect.Type, properties object) {
 	for field := range t.Fields() {
 		if field.Anonymous {

@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	// patience is longer than that of the service (rest.SocketPatience).
+	// patience is longer than the patience of the service (rest.SocketPatience).
 	patience = 40 * time.Second
 	// statusPatience limits STATUS, because a runtime waits for it when it reports the
 	// node's condition.

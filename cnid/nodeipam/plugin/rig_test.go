@@ -66,7 +66,7 @@ type rig struct {
 	// dir has the socket, and the queue of releases.
 	dir, queue string
 	server     *rest.Server
-	// node is the network namespace in which the plugin runs, nil for that of the test.
+	// node is the network namespace of the plugin, nil for the namespace of the test.
 	node *netnstest.Namespace
 }
 

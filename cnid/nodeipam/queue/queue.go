@@ -44,7 +44,7 @@ const (
 var (
 	// ErrUnfinished: the file is still being written, or its writer was killed.
 	ErrUnfinished = errors.New("the file is not finished")
-	// ErrStrange: it is no release, and never will be.
+	// ErrStrange: the file does not contain a release, and never will.
 	ErrStrange = errors.New("it is no release")
 )
 
@@ -57,8 +57,8 @@ type Release struct {
 	PodInterfaceID string
 }
 
-// Put leaves a release in a directory. It is on disk when Put returns. A second Put of the
-// same is none.
+// Put leaves a release in a directory. It is on disk when Put returns. A second Put of the same
+// release changes nothing.
 func Put(dir string, r Release) error {
 	if err := errors.Join(wire.CheckContainerID(r.ContainerID), wire.CheckIfname(r.IfName), wire.CheckPodInterfaceID(r.PodInterfaceID)); err != nil {
 		return fmt.Errorf("queue a release: %w", err)
@@ -73,8 +73,7 @@ func Put(dir string, r Release) error {
 	return file.Close()
 }
 
-// Read reads one file of a directory, which may be of anybody. info identifies what was
-// read.
+// Read reads one file of a directory. Anybody may have written it. info identifies the read file.
 func Read(dir, name string) (r Release, info os.FileInfo, err error) {
 	if r, err = parse(name); err != nil {
 		return r, nil, err

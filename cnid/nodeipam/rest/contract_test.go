@@ -18,8 +18,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/nodeipam/wire"
 )
 
-// The bodies below are those of the public client of CNS, byte for byte: it encodes its
-// structs with a line feed at the end.
+// The bodies below come from the public client of CNS, byte for byte: it encodes its structs with
+// a line feed at the end.
 const (
 	plural = `{"desiredIPAddresses":null,"podInterfaceID":"3d3a4f61-eth0","infraContainerID":"` + container + `",` +
 		`"orchestratorContext":{"PodName":"web-0","PodNamespace":"blue"},"ifname":"eth0","secondaryInterfacesExist":false,` +

@@ -237,7 +237,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, h handler, conta
 func readBody(ctx context.Context, w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	conn := http.NewResponseController(w)
 	deadline, _ := ctx.Deadline()
-	// Not every writer has deadlines; those of net/http have, and end them with the request.
+	// Not every writer has deadlines. A writer of net/http has them, and ends them with the
+	// request.
 	_ = conn.SetReadDeadline(deadline)
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	var large *http.MaxBytesError

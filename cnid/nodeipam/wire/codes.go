@@ -5,7 +5,7 @@ package wire
 
 import "slices"
 
-// ReturnCode is the result of a request. The numbers are those of Azure CNS, which its
+// ReturnCode is the result of a request. The numbers equal the numbers of Azure CNS, which its
 // clients compare with.
 type ReturnCode int
 
@@ -17,7 +17,7 @@ const (
 	InvalidParameter ReturnCode = 2
 	// UnsupportedEnvironment: this node can attach nothing; the message has the cause.
 	UnsupportedEnvironment ReturnCode = 3
-	// NotFound: there is no such endpoint, or the pod is gone.
+	// NotFound: the endpoint does not exist, or the pod is gone.
 	NotFound ReturnCode = 14
 	// AddressUnavailable: the pod does not have the desired addresses.
 	AddressUnavailable ReturnCode = 15
@@ -63,7 +63,7 @@ const (
 // metrics, because the HTTP status of an answer is 200 in most cases.
 const CodeHeader = "Cns_return_code"
 
-// names are those of CNS. Its name of 32 differs from its constant.
+// names are the names of CNS. Its name of 32 differs from its constant.
 var names = map[ReturnCode]string{
 	Success:                        "Success",
 	InvalidParameter:               "InvalidParameter",

@@ -3,7 +3,7 @@
 
 package wire
 
-// GetEndpointResponse is what is known of a container.
+// GetEndpointResponse has the interfaces of a container.
 type GetEndpointResponse struct {
 	Response     Response     `json:"response"`
 	EndpointInfo EndpointInfo `json:"endpointInfo"`

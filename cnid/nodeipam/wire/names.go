@@ -31,7 +31,7 @@ func CheckContainerID(id string) error {
 	return nil
 }
 
-// CheckPodInterfaceID returns an error for an unreasonable podInterfaceID; "" is none.
+// CheckPodInterfaceID returns an error for an unreasonable podInterfaceID. It accepts "".
 func CheckPodInterfaceID(id string) error {
 	if len(id) > maxPodInterfaceID || strings.ContainsFunc(id, func(r rune) bool { return r > unicode.MaxASCII || !unicode.IsPrint(r) }) {
 		return fmt.Errorf("podInterfaceID %s: want at most %d printable characters of ASCII", said.Quote(id), maxPodInterfaceID)

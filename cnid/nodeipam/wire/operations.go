@@ -38,7 +38,7 @@ type Operation struct {
 	Summary string
 	// Request and Response are zero values of the bodies' types; Request is nil for no body.
 	Request, Response any
-	// Socket is true for what is served at the unix socket only, and not over TCP.
+	// Socket is true for an operation that is served at the unix socket only, and not over TCP.
 	Socket bool
 	// Codes are those beside the ones that every operation may have.
 	Codes []ReturnCode

@@ -158,7 +158,7 @@ func (d Devices) with(ctx context.Context, f func(*session) error) error {
 		return fmt.Errorf("lock the notes about delegated devices: %w", err)
 	}
 	defer unlock()
-	runtime.LockOSThread() // the namespace of the node is that of this thread
+	runtime.LockOSThread() // the namespace of the node is the namespace of this thread
 	defer runtime.UnlockOSThread()
 	s := session{}
 	if s.notes, err = sandbox.NewNotes[note](d.dir()); err != nil {

@@ -29,9 +29,9 @@ func (s *session) detach(containerID, ifName string) error {
 	return s.release(n, all)
 }
 
-// release brings some devices of a note back to the node. Those that are back leave the
-// note, because another pod may get them then. It can be repeated from every state in which
-// it has ended.
+// release brings some devices of a note back to the node. Returned devices leave the note,
+// because another pod may get them then. After a failure, release can be repeated from every
+// state.
 func (s *session) release(n note, some func(device) bool) error {
 	var errs []error
 	var left []device

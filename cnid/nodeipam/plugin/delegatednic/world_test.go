@@ -20,7 +20,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 )
 
-// mtu is none that the kernel chooses.
+// mtu is an MTU that the kernel does not choose.
 const mtu = 1400
 
 // node is a network namespace that stands for a node, with devices to delegate. The far end
@@ -120,7 +120,7 @@ type state struct {
 	Addrs []string
 }
 
-// states returns those of the node's devices, by name.
+// states returns the states of the node's devices, by name.
 func (n *node) states(t *testing.T) map[string]state {
 	t.Helper()
 	all := map[string]state{}

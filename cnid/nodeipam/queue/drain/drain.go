@@ -28,7 +28,7 @@ import (
 type Config struct {
 	// Dir is made if it is missing.
 	Dir string
-	// Release applies one release. Something unknown is no error; after an error it is
+	// Release applies one release. An unknown release is not an error; after an error it is
 	// called again later.
 	Release func(ctx context.Context, r queue.Release) error
 	// Metrics is nil where nobody reads them.
@@ -103,8 +103,8 @@ func (d *Drain) Run(ctx context.Context) {
 	}
 }
 
-// concerns reports whether there may be something new. The removal of files is the drain's
-// own work, but that of the directory ends the reports.
+// concerns reports whether there may be something new. The removal of files is the drain's own
+// work, but the removal of the directory ends the reports.
 func (d *Drain) concerns(event fsnotify.Event) bool {
 	return event.Has(fsnotify.Create) || event.Has(fsnotify.Write) || filepath.Clean(event.Name) == filepath.Clean(d.cfg.Dir)
 }
@@ -120,7 +120,7 @@ func (d *Drain) prepare(watcher *fsnotify.Watcher) {
 	}
 }
 
-// pass applies what is due, and returns when the next pass is.
+// pass applies the due releases, and returns the delay until the next pass.
 func (d *Drain) pass(ctx context.Context) time.Duration {
 	next := d.cfg.Every
 	entries, err := os.ReadDir(d.cfg.Dir)
@@ -214,8 +214,8 @@ func (d *Drain) unfinished(name string) error {
 	return d.reject(name, queue.ErrUnfinished)
 }
 
-// reject removes what is no release. What can't be removed, as a directory with files, is
-// moved beside the queue.
+// reject removes a file that is not a release. It moves an entry that can't be removed, such as a
+// directory with files, beside the queue.
 func (d *Drain) reject(name string, why error) error {
 	path := filepath.Join(d.cfg.Dir, name)
 	err := os.Remove(path)
