@@ -41,9 +41,9 @@ type Config struct {
 	// Synced reports whether the store has this node's pods; the channel is closed when
 	// that may have changed.
 	Synced func() (bool, <-chan struct{})
-	// Records are those of all attachments of the node.
+	// Records returns the records of all attachments of the node.
 	Records func() []journal.Record
-	// OfPod are those of the pod with a UID.
+	// OfPod returns the records of the pod with a UID.
 	OfPod func(uid string) []journal.Record
 	Knowledge
 	Log *slog.Logger
@@ -82,7 +82,7 @@ func (r *Reporter) take() (pods []journal.Pod, more <-chan struct{}) {
 	return pods, r.changed.Next()
 }
 
-// Run writes annotations until ctx ends, at first those of all attached pods.
+// Run writes annotations until ctx ends. It starts with the annotations of all attached pods.
 func (r *Reporter) Run(ctx context.Context) {
 	if !r.awaitSynced(ctx) {
 		return

@@ -28,7 +28,7 @@ type Config struct {
 	CNIConfDir string
 	// OtherCNI reports whether another CNI plugin is meant to have the node's pods.
 	OtherCNI func() bool
-	// Records are those of the node's attachments.
+	// Records returns the records of the node's attachments.
 	Records func() []journal.Record
 	// ProxyHealth returns the problem of the health pages for external load balancers,
 	// or "".
@@ -120,8 +120,8 @@ func (c *Checker) check(ctx context.Context, r request) []finding.Problem {
 	return list
 }
 
-// mostNamed is how many objects that are left out a message names, and longestNames bounds
-// their part of the message in bytes: names and values in it are those of users.
+// mostNamed is the limit of left-out objects that a message names. longestNames bounds their part
+// of the message in bytes: users choose the names and values in it.
 const (
 	mostNamed    = 5
 	longestNames = 1500

@@ -14,9 +14,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/broadcast"
 )
 
-// ProbesEnd is the time after a DEL by which the kubelet has certainly stopped its probe
-// workers of the pod. A running probe then takes its timeout at most; see
-// docs/design/030-late-probes.md.
+// ProbesEnd is the time after a DEL until the kubelet has certainly stopped its probe workers of
+// the pod. A running probe then takes its timeout at most; see docs/design/030-late-probes.md.
 const ProbesEnd = 3 * time.Second
 
 // Held are the attachments whose addresses stay reserved after their DEL, as long as the

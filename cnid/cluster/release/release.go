@@ -91,8 +91,8 @@ func (r *Releaser) Run(ctx context.Context) {
 var errNotRead = errors.New("the node's pods and addresses have not been read yet")
 
 // pass deletes releasable Addresses, reports releasable AttachmentClaims, and removes the
-// processed entries from the queue. An entry of a pod of which a release has failed stays. It
-// returns the UIDs of those that it released or decided to keep.
+// processed entries from the queue. An entry of a pod stays if a release of the pod has failed.
+// pass returns the UIDs of the pods that it released or decided to keep.
 func (r *Releaser) pass(ctx context.Context) (handled map[string]bool, err error) {
 	handled = map[string]bool{}
 	if !r.synced() {

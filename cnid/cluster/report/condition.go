@@ -68,7 +68,7 @@ func (r *Reporter) condition() (*corev1.NodeCondition, <-chan struct{}) {
 	return healthCondition(r.now), r.changed.Next()
 }
 
-// healthCondition summarizes the problems: the reason is that of the gravest one.
+// healthCondition summarizes the problems. Its reason is the reason of the gravest problem.
 func healthCondition(list []finding.Problem) *corev1.NodeCondition {
 	c := &corev1.NodeCondition{
 		Type: v1alpha1.NetworkHealthyCondition, Status: corev1.ConditionTrue,

@@ -1,9 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package roles reports what a node has programmed of bouncers and dividers: which of its
-// own role members have their whole table, and up to which revision the node lists the
-// members of each VPC (docs/design/140).
+// Package roles reports the programmed state of a node's bouncers and dividers: which of its own
+// role members have their whole table, and the revision of the members of each VPC that the node
+// lists (docs/design/140).
 package roles
 
 import (
@@ -60,8 +60,8 @@ type Reporter struct {
 	log   *slog.Logger
 	// pause is the time between two reports about lists.
 	pause func(nodes int) time.Duration
-	// sent are the UIDs of members of which the node has reported that they are complete,
-	// until their objects have it.
+	// sent are the UIDs of members that the node has reported as complete, until their objects
+	// say so.
 	sent map[string]bool
 	// written is the node's object after the last write; nil: it has to be read.
 	written *v1alpha1.NodeRoles
@@ -176,8 +176,8 @@ func (r *Reporter) look(tx store.ReadTx, self *store.Node, programmed plan.Roles
 	return t
 }
 
-// complete reports that the tables of members are complete. The UID is that of the member
-// whose table it is: a successor of the same name is complete when its own table is.
+// complete reports that the tables of members are complete. The UID identifies the member whose
+// table it is: a successor of the same name is complete when its own table is.
 func (r *Reporter) complete(ctx context.Context, members []*roles.Member) (failed error) {
 	for _, m := range members {
 		patch := fmt.Sprintf(`{"metadata":{"uid":%q},"status":{"complete":true}}`, m.UID)

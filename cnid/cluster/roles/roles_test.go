@@ -93,7 +93,7 @@ func (f *fakeAPI) written() (listed map[string]int64, times int) {
 	return listed, len(f.writes)
 }
 
-// passes are those of a node.
+// passes are the passes of a node.
 type passes struct {
 	mu     sync.Mutex
 	roles  plan.Roles

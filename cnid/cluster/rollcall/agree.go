@@ -133,7 +133,7 @@ func heldIn(tx store.ReadTx, node, vpc string, ip netip.Addr) string {
 	return ""
 }
 
-// wordOf is the allocation status of a pod as text, "" if there is none.
+// wordOf returns the allocation status of a pod as text, "" without a status.
 func wordOf(pod *store.Pod) string {
 	if pod == nil {
 		return ""

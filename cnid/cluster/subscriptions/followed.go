@@ -98,7 +98,7 @@ func (s *Sources) followed(needed map[part]bool) bool {
 	return true
 }
 
-// adjust begins to follow new parts. Once all that are needed have been read, it stops those
+// adjust begins to follow new parts. Once all needed parts have been read, it stops the parts
 // that are no longer needed.
 func (s *Sources) adjust(ctx context.Context, needed map[part]bool) {
 	s.mu.Lock()

@@ -116,7 +116,8 @@ func (s *Sources) needs(c store.Change) bool {
 	return slices.ContainsFunc([]any{c.Old, c.New}, func(row any) bool { return s.decides(row) || s.decidesServices(row) })
 }
 
-// decides reports whether a row decides about what is carried here, and its tables.
+// decides reports whether a row decides about the VPCs and networks on this node, and their
+// tables.
 func (s *Sources) decides(row any) bool {
 	switch row := row.(type) {
 	case *store.Address:
@@ -157,10 +158,10 @@ func (s *Sources) exposesOthers(c store.Change) bool {
 	return !services.SameExposure(was, is)
 }
 
-// find returns the VPCs with an Address or attachment on this node and those of which it is
-// a role member, with their tables; the networks with an attachment here in which there are
-// Services; and without verdicts of the operator the VPCs that exposed Services name, with
-// them the namespaces that decide about ports of the node.
+// find returns the VPCs with an Address or attachment on this node, and the VPCs with the node as
+// a role member, with their tables; the networks with an attachment here with Services; and
+// without verdicts of the operator the VPCs that exposed Services name, with them the namespaces
+// that decide about ports of the node.
 func (s *Sources) find(tx store.ReadTx, records []journal.Record) map[part]bool {
 	parts := map[part]bool{}
 	hosted := s.findHosted(tx, records, parts)

@@ -106,7 +106,7 @@ func (r *received) count(object string) int {
 	return r.objects[object]
 }
 
-// teed copies what is read.
+// teed copies the bytes that are read.
 type teed struct {
 	io.ReadCloser
 	copies *io.PipeWriter

@@ -43,14 +43,13 @@ type Config struct {
 	Changed func()
 }
 
-// Sources keeps the store equal to the part of the API that this node needs: its pods
-// and Addresses; each VPC whose packets it carries, with the Subnets and Addresses for which
-// it has no bouncers and dividers to send to; what Services need, which is either what the
-// operator has judged of them or the VPC objects that those for clients outside name, and the
-// Addresses of every network with an attachment here in which there are Services; and all
-// objects of most other kinds. For
-// these, a watch for each needed object would cost the API server and the node more than
-// one for all (docs/design/062, 090). Each kind's descriptor has its scopes.
+// Sources keeps the store equal to the part of the API that this node needs: its pods and
+// Addresses; each VPC whose packets it carries, with Subnets and Addresses unless bouncers and
+// dividers serve them; the data of Services, and all objects of most other kinds. The data of
+// Services are either the verdicts of the operator, or the VPC objects that Services for clients
+// outside name, and the Addresses of every network with an attachment here and Services. For most
+// other kinds, a watch for each needed object would cost the API server and the node more than
+// one watch for all (docs/design/062, 090). Each kind's descriptor has its scopes.
 type Sources struct {
 	cfg     Config
 	api     *kube.Client
@@ -64,7 +63,8 @@ type Sources struct {
 	base   []*reflector.Source
 	parts  map[part]*followed
 	scopes sharedScopes
-	// always has what is followed of each kind always, whether something waits for it or not.
+	// always has the sources that are always followed, by kind, whether something waits for them
+	// or not.
 	always map[*descriptor.Kind]*reflector.Source
 	// complete is true once everything needed had been read.
 	complete bool
@@ -79,8 +79,8 @@ type Sources struct {
 	last     map[part]bool
 	lastRead uint64
 
-	// reads counts what has begun to count as read, or no longer does; decisive those of
-	// them that decide what else is needed. Both are guarded by mu.
+	// reads counts how often a part has begun to count as read, or has ceased to. decisive counts
+	// only the parts that decide about further parts. Both are guarded by mu.
 	reads, decisive uint64
 	held            held
 }
@@ -136,7 +136,7 @@ func (s *Sources) report(decisive uint64, change func()) {
 	}
 }
 
-// reading returns a number that grows with what has been read that decides what is needed.
+// reading returns a number that grows with each read part that decides about needed parts.
 func (s *Sources) reading() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -246,7 +246,7 @@ func (s *Sources) Synced() (bool, <-chan struct{}) {
 	if complete {
 		return true, changed
 	}
-	// The base decides what is needed: a look before it was read could miss parts.
+	// The base decides about needed parts: a look before it was read could miss parts.
 	if !s.BaseSynced() {
 		return false, changed
 	}
@@ -275,7 +275,7 @@ func (s *Sources) read(concerned func(part) bool) bool {
 	return read && maps.Equal(needed, look())
 }
 
-// known are those of the parts found last that are concerned; nil: none were found yet.
+// known returns the parts found last that are concerned; nil: none were found yet.
 func (s *Sources) known(concerned func(part) bool) map[part]bool {
 	s.looking.Lock()
 	defer s.looking.Unlock()
@@ -344,9 +344,9 @@ func (s *Sources) BaseSynced() bool {
 	return s.judged && len(s.base) > 0 && allSynced(s.base)
 }
 
-// AllSynced returns a function like Synced for some kinds of which the node always follows
-// objects, such as those for which nothing else waits. They are never read where the API
-// lacks one of the kinds.
+// AllSynced returns a function like Synced for some kinds whose objects the node always follows,
+// such as kinds that nothing else waits for. They are never read where the API lacks one of the
+// kinds.
 func (s *Sources) AllSynced(list []*descriptor.Kind) func() (bool, <-chan struct{}) {
 	return func() (bool, <-chan struct{}) {
 		s.mu.Lock()

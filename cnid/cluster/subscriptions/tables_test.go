@@ -255,8 +255,8 @@ func TestServicesAreFollowedWhereTheirPodsAre(t *testing.T) {
 	}
 }
 
-// TestTablesAreThoseThatHaveBeenRead: nothing counts as complete before it has been read,
-// and what is about to be dropped no longer counts.
+// TestTablesAreThoseThatHaveBeenRead: nothing counts as complete before it has been read, and a
+// part that is about to be dropped does not count.
 func TestTablesAreThoseThatHaveBeenRead(t *testing.T) {
 	w := newTables(t, hosted(), withVPC(0, 1), withSubnet("a", 1), withSubnet("b", 0), withMember("a", "m", roles.Serving))
 	w.settle(t, "v")

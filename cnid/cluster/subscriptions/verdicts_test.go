@@ -38,7 +38,7 @@ func namespaceNamed(name string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
-// podOn is a pod of a node; with a port it asks for that of the node.
+// podOn returns a pod of a node; with a port it asks for the port on the node.
 func podOn(namespace, name, node string, hostPort int32) *corev1.Pod {
 	c := corev1.Container{Name: "c", Image: "i"}
 	if hostPort != 0 {
