@@ -47,8 +47,7 @@ type Attachment struct {
 	// Parent is the device on the node that the interface is derived from, Mode how. IPv6
 	// is off, none or on outside of every VPC.
 	Parent string `json:"parent,omitempty"`
-	// VLAN and VXLAN are the number of the link on Parent from which the interface is derived; 0
-	// for none.
+	// VLAN and VXLAN are the number of the interface's parent link on Parent; 0 for none.
 	VLAN   uint32  `json:"vlan,omitempty"`
 	VXLAN  uint32  `json:"vxlan,omitempty"`
 	Mode   string  `json:"mode,omitempty"`
@@ -118,7 +117,7 @@ type Device struct {
 	// NetnsInode and NetnsCookie identify the pod's network namespace.
 	NetnsInode  uint64 `json:"netnsInode"`
 	NetnsCookie uint64 `json:"netnsCookie"`
-	// MAC of an interface that has that of its parent device, "" for others.
+	// MAC of an interface with the MAC of its parent device, "" for others.
 	MAC string `json:"mac,omitempty"`
 }
 

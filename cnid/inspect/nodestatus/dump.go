@@ -50,7 +50,7 @@ type Table struct {
 	Addresses bool `json:"addresses,omitempty"`
 	// Known are the names of Subnets that it has read where it lacks others, ascending.
 	Known []string `json:"known,omitempty"`
-	// OfSubnets are the names of Subnets of which it has read all Addresses, ascending.
+	// OfSubnets are the names of the Subnets whose Addresses the node has all read, ascending.
 	OfSubnets []string `json:"ofSubnets,omitempty"`
 }
 
@@ -58,7 +58,7 @@ type Table struct {
 type CachedRow struct {
 	VNI uint32     `json:"vni"`
 	IP  netip.Addr `json:"ip"`
-	// Node is the underlay address to which packets go, MAC that of the destination.
+	// Node is the underlay address that receives the packets, MAC the MAC of the destination.
 	Node netip.Addr `json:"node"`
 	MAC  string     `json:"mac"`
 	// Gone reports that the node has returned a packet: no packet uses the row any more.

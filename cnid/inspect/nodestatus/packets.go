@@ -46,8 +46,8 @@ type Packet struct {
 	Routine bool `json:"routine,omitempty"`
 	// Passed: it went on, and was not dropped.
 	Passed bool `json:"passed,omitempty"`
-	// Proto is the protocol by its name at IANA, or its number. Of IPv6 it may be
-	// that of the first extension header.
+	// Proto is the protocol by its name at IANA, or its number. For IPv6 it may be the number of
+	// the first extension header.
 	Proto string `json:"proto,omitempty"`
 	// Came has the packet's ends as received, Went those after translation for a service
 	// or a shadow address, if any, and Outer the two nodes if it goes through the tunnel.

@@ -28,9 +28,9 @@ type Settings struct {
 	NodePorts       bool   `json:"nodePorts"`
 	// ScaledEndpoints reports that the operator judges who the backends of Services are.
 	ScaledEndpoints bool `json:"scaledEndpoints,omitempty"`
-	// Kinds are those of attachments, by name.
+	// Kinds are the kinds of attachments, by name.
 	Kinds map[string]Kind `json:"kinds"`
-	// NetnsCookie is that of the node's network namespace, 0 where it is unknown.
+	// NetnsCookie is the cookie of the node's network namespace, 0 where it is unknown.
 	NetnsCookie uint64 `json:"netnsCookie"`
 }
 

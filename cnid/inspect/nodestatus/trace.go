@@ -26,9 +26,9 @@ type Question struct {
 	Outgoing bool `json:"outgoing,omitempty"`
 	// Tunnel: another node has sent it.
 	Tunnel *Tunnel `json:"tunnel,omitempty"`
-	// To is the destination; Proto an IP protocol number: TCP (an opening), UDP,
-	// ICMP or ICMPv6 (an echo request). Size is that of the IP packet in bytes;
-	// what the headers need at least. Not for Tunnel.
+	// To is the destination; Proto an IP protocol number: TCP (an opening), UDP, ICMP or ICMPv6
+	// (an echo request). Size is the size of the IP packet in bytes, at least the size of its
+	// headers. Not for Tunnel.
 	To    netip.AddrPort `json:"to"`
 	Proto uint8          `json:"proto,omitempty"`
 	Size  int            `json:"size,omitempty"`

@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/telemetry"
 )
 
-// Counters are read by a Collector; there are none before the datapath is open.
+// A Collector reads Counters. It has none before the datapath is open.
 type Counters interface {
 	Counters() ([]telemetry.Counter, error)
 	DropCounters() ([]telemetry.DropCounter, error)

@@ -30,7 +30,7 @@ type PacketLog struct {
 	ask func(time.Duration) error
 
 	mu sync.Mutex
-	// kept is a ring in which packet number i is at i modulo its length.
+	// kept is a ring. Packet number i is at index i modulo its length.
 	kept [keptPackets]nodestatus.Packet
 	// count is how many there were.
 	count uint64

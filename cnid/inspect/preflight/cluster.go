@@ -92,8 +92,8 @@ type Webhook struct {
 	Service       string `json:"service"`
 }
 
-// JudgeCluster returns the findings about a cluster, in which Alioth shall be installed with
-// these values. inside reports whether the nodes are judged by facts of their own too.
+// JudgeCluster returns the findings about a cluster before an installation of Alioth with these
+// values. inside reports whether facts of the nodes are judged too.
 func JudgeCluster(c Cluster, v Values, inside bool) []Finding {
 	l := &list{}
 	for _, unread := range c.Unread {

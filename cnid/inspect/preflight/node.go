@@ -40,8 +40,8 @@ type Node struct {
 	// Problems are the reasons why a part of the installation fails on this node. They come
 	// from a rehearsal in a network namespace of its own.
 	Problems []Problem `json:"problems,omitempty"`
-	// Cgroup is why there is no root of the cgroup2 hierarchy, and BPFFS why there is no bpf
-	// file system.
+	// Cgroup says why the root of the cgroup2 hierarchy is missing, and BPFFS why the bpf file
+	// system is missing.
 	Cgroup string `json:"cgroup,omitempty"`
 	BPFFS  string `json:"bpffs,omitempty"`
 	// Listening are the ports at which processes or the kernel listen.
@@ -117,7 +117,7 @@ func JudgeNode(n Node, v Values) []Finding {
 		l.add(Warning, NotRead, "", "%s", unread)
 	}
 	if n.Kernel == "" && len(n.Unread) > 0 {
-		return l.all // the zero values of the other fields are no facts
+		return l.all // the zero values of the other fields do not count as facts
 	}
 	if !n.Root {
 		l.add(Warning, Rights, "run the command as root for all checks",

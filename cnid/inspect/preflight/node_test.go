@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/inspect/preflight"
 )
 
-// values returns those of the chart, changed by a text in YAML.
+// values returns the values of the chart, changed by a text in YAML.
 func values(t *testing.T, changes string) preflight.Values {
 	t.Helper()
 	v, err := preflight.ParseValues([]byte("apiServer: {host: 192.0.2.10}"), []byte(changes))
@@ -32,7 +32,7 @@ type finding struct {
 	text     string
 }
 
-// expect compares findings with what is wanted, in any order.
+// expect compares findings with the wanted findings, in any order.
 func expect(t *testing.T, got []preflight.Finding, want ...finding) {
 	t.Helper()
 	for _, w := range want {

@@ -16,7 +16,7 @@ import (
 // guide is the page about clusters with another network.
 const guide = "docs/install/existing-network.md"
 
-// network is another program for the network of pods, known by the name of its DaemonSet or
+// network is another program for the network of pods. It is known by the name of its DaemonSet or
 // of its image.
 type network struct {
 	name     string
@@ -127,7 +127,7 @@ func (c Cluster) judgeNetworks(l *list, v Values) {
 	}
 }
 
-// levels are the Pod Security levels with which a tenant can't control its node.
+// levels are the Pod Security levels that keep a tenant from control of its node.
 var levels = []string{"restricted", "baseline"}
 
 func (c Cluster) judgeSecurity(l *list) {

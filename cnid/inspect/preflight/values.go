@@ -78,7 +78,7 @@ type switched struct {
 	Enabled bool `json:"enabled"`
 }
 
-// ParseValues returns the values of an installation: those of the chart, changed by files in
+// ParseValues returns the values of an installation: the values of the chart, changed by files in
 // their order, as Helm does.
 func ParseValues(files ...[]byte) (Values, error) {
 	merged := map[string]any{}

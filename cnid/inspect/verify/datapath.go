@@ -61,7 +61,7 @@ func wanted(tx store.ReadTx, d *nodestatus.Dump, devices map[string]nodestatus.L
 	return plan.Build(tx, in).Datapath.State()
 }
 
-// roles finds roles to which a node can send nothing.
+// roles finds roles that a node can't send anything to.
 func (c *comparison) roles(node string, want state.State) {
 	for _, role := range want.Roles {
 		if len(role.Members) > 0 || role.Here && role.Complete {

@@ -105,7 +105,7 @@ func TestADumpIsTheSameAfterItsJourney(t *testing.T) {
 	}
 }
 
-// difference is one way in which a world can be wrong.
+// difference is one possible fault of a world.
 type difference struct {
 	name string
 	do   func(t *testing.T, w *world)

@@ -41,7 +41,7 @@ type Config struct {
 	// Root is the folder with the files of the node: "/" on the node itself. The caller is in
 	// the network namespace of the node.
 	Root string
-	// Values are those of the chart.
+	// Values are the values of the chart.
 	Values preflight.Values
 	// StateDir is the folder of the journal.
 	StateDir string
@@ -241,7 +241,7 @@ func ownPorts() (ports []int, err error) {
 // address, and no packet is sent.
 var uplinkFor = []string{"192.0.2.1:9", "[2001:db8::1]:9"}
 
-// ownAddresses returns the addresses by which the node reaches other hosts.
+// ownAddresses returns the addresses that the node uses to reach other hosts.
 func ownAddresses(ctx context.Context) (list []netip.Addr, err error) {
 	for _, destination := range uplinkFor {
 		conn, err := (&net.Dialer{}).DialContext(ctx, "udp", destination)

@@ -218,7 +218,7 @@ func prepare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The address is no neighbour of any host: nothing is sent there.
+	// No host has the address as a neighbour: nothing is sent there.
 	if err := netlink.RouteAdd(&netlink.Route{LinkIndex: eth0.Attrs().Index, Gw: net.IPv4(198, 51, 100, 2)}); err != nil {
 		t.Fatal(err)
 	}

@@ -64,7 +64,7 @@ func newCollector(t *testing.T, calls interceptor.Funcs, objects ...client.Objec
 	}}, api
 }
 
-// kindsOf lists the kinds of what was found, each once.
+// kindsOf lists the kinds of the found differences, each once.
 func kindsOf(found []verify.Difference) []verify.Kind {
 	var kinds []verify.Kind
 	for _, d := range found {

@@ -53,8 +53,9 @@ func (c *Collector) objects(ctx context.Context, s *store.Store) (verify.Input, 
 	return in, err
 }
 
-// followed selects the objects of a kind that nodes follow, by labels: a plan of others is
-// that of no node. What is left out by fields is only for other nodes.
+// followed selects the objects of a kind that nodes follow, by labels. Objects
+// without the labels would lead to a plan that no node has. The function does not select by
+// fields: these leave out objects of other nodes only.
 func followed(kind *descriptor.Kind) []client.ListOption {
 	const anyNode = ""
 	if kind.OnNode == nil { // all, or what belongs to a VPC of some node
