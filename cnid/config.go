@@ -61,7 +61,7 @@ type Config struct {
 	// SharedServices are those that every VPC reaches, beside those that
 	// SharedService objects name.
 	SharedServices []plan.ServiceRef
-	// Infrastructure are ranges in which the kubelet may have business of its own.
+	// Infrastructure are ranges where the kubelet may have business of its own.
 	Infrastructure []netip.Prefix
 	// Metadata are the addresses of cloud metadata services.
 	Metadata   []netip.Addr
@@ -149,8 +149,8 @@ const (
 	PoliciesCentralized = "centralized"
 )
 
-// DefaultRecheck bounds the time until a change by hand is noticed of which the kernel
-// sends no notification.
+// DefaultRecheck bounds the time until the daemon notices a change by hand that the kernel does
+// not notify.
 const DefaultRecheck = 30 * time.Second
 
 // DefaultConfig returns the configuration of a node whose command line is empty.
@@ -290,8 +290,8 @@ func (c Config) networkStateDir() string { return filepath.Join(c.StateDir, "nms
 
 func (c Config) settingsFile() string { return filepath.Join(c.StateDir, "sysctls.json") }
 
-// Plan returns the part of the configuration that plans go by, with these kinds of
-// attachments. It does not resolve names: package apihost resolves that of the API server.
+// Plan returns the part of the configuration that plans go by, with these kinds of attachments.
+// It does not resolve names: package apihost resolves the name of the API server.
 func (c Config) Plan(kinds attach.Catalog) plan.Config {
 	cfg := plan.Config{
 		Node: c.NodeName, DefaultVPC: c.DefaultVPC, Shadows: c.Shadows, ServiceRanges: c.ServiceRanges,

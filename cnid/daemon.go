@@ -31,9 +31,9 @@ import (
 
 // control has the functions of the API's side for a daemon.
 type control struct {
-	// synced reports whether this node's objects have been read, domainSynced whether
-	// those of a VPC or network have, namespaceSynced whether a namespace has by which ports
-	// of the node are granted; each channel is closed when that may have changed.
+	// synced reports whether this node's objects have been read. domainSynced reports it for the
+	// objects of a VPC or network, namespaceSynced for a namespace that grants ports of the node.
+	// A channel is closed when its result may have changed.
 	synced          func() (bool, <-chan struct{})
 	domainSynced    func(domain string) (bool, <-chan struct{})
 	namespaceSynced func(name string) (bool, <-chan struct{})

@@ -66,7 +66,7 @@ func (c Config) hostFiles() (root host.Root, mounts string) {
 	return host.RootOfNode, host.MountsOfNode
 }
 
-// registry returns the drivers of the daemon: others, and that of plugins.
+// registry returns the drivers of the daemon: others, and the driver of plugins.
 func (d *delegates) registry(others attach.Registry) attach.Registry {
 	if d == nil {
 		return others

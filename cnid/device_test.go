@@ -78,8 +78,7 @@ func (p *labPod) attachedAs(t *testing.T) (rec nodestatus.Attachment, device net
 	return rec, nil, fmt.Errorf("pod %s is not attached", p.name)
 }
 
-// wantDevice checks of which kind a pod's interface is, and that the journal has the same
-// kind.
+// wantDevice checks the kind of a pod's interface, and that the journal has the same kind.
 func (p *labPod) wantDevice(t *testing.T, when string, kind attach.Kind) {
 	t.Helper()
 	rec, device, err := p.attachedAs(t)

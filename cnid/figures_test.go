@@ -49,7 +49,7 @@ func (l *lab) addBackend(t *testing.T, number int, kind string) *backend {
 		Name: "eth0", Kind: kind, Outside: "DanmNet/ns/" + kind, OutsideUID: "uid-" + kind, Addresses: b.pod.addrs,
 		Link: &annotations.Link{Parent: b.parent, IPv6: annotations.IPv6Off},
 	}
-	if kind != "ipvlan" { // which has that of its parent
+	if kind != "ipvlan" { // it has the MAC of its parent
 		attachment.MAC = fmt.Sprintf("0a:00:00:00:00:%02x", number)
 	}
 	text, err := annotations.FormatAttachments([]annotations.Attachment{attachment})

@@ -35,7 +35,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// registry is that of the release, with the test driver where the script names sandboxes
+// registry is the registry of the release, with the test driver where the script names sandboxes
 // for it.
 func (s script) registry() attach.Registry {
 	all := drivers.All()
@@ -120,7 +120,7 @@ type hostless struct {
 	*lab
 	node          *machine
 	alone, beside *labPod
-	// results are those of the ADDs, by pod.
+	// results are the results of the ADDs, by pod.
 	results map[string]string
 }
 
@@ -166,7 +166,7 @@ func (h *hostless) intact(t *testing.T) error {
 	return errors.Join(errs...)
 }
 
-// attachments are those of the daemon's status, by pod and interface.
+// attachments returns the attachments of the daemon's status, by pod and interface.
 func (h *hostless) attachments(t *testing.T) map[string]string {
 	t.Helper()
 	status, err := nodestatus.Fetch(t.Context(), h.node.cfg.socket())
@@ -250,8 +250,8 @@ func TestTheDaemonServesADriverWithoutAHostEnd(t *testing.T) {
 	}
 }
 
-// TestADeletedInterfaceWithoutAHostEndIsRestored deletes interfaces in pods, of which no
-// message reaches the node's namespace.
+// TestADeletedInterfaceWithoutAHostEndIsRestored deletes interfaces in pods. No message about
+// them reaches the node's namespace.
 func TestADeletedInterfaceWithoutAHostEndIsRestored(t *testing.T) {
 	t.Parallel()
 	h := newHostless(t)

@@ -109,7 +109,7 @@ func (l *lab) stream(ctx context.Context, t *testing.T, busy *errgroup.Group) {
 	}
 }
 
-// echoes sends over a connection what is to come back, until ctx ends: once in a
+// echoes sends bytes over a connection and expects them back, until ctx ends: once in a
 // millisecond, because daemons that start beside it need the processors.
 func echoes(ctx context.Context, conn net.Conn) error {
 	text, back := make([]byte, 16<<10), make([]byte, 16<<10)

@@ -35,14 +35,14 @@ type module struct {
 	loops []func(ctx context.Context)
 	// servers run until ctx ends, too; the error of one ends the daemon.
 	servers []func(ctx context.Context) error
-	// dump adds what the module has to a dump, by which `aliothctl verify` goes. What
-	// can't be read does not keep the rest from it. It may be nil.
+	// dump adds the module's state to a dump for `aliothctl verify`. A read error does not abort
+	// the dump. It may be nil.
 	dump func(ctx context.Context, d *nodestatus.Dump)
 }
 
-// modules are the areas of the daemon beside the API's side, in the order in which they
-// are read for a dump. A new area has a package below cnid, and is constructed by a
-// method here. Metrics are registered, so this is called once.
+// modules returns the areas of the daemon beside the API's side, in the order of a dump. A new
+// area has a package below cnid, and is constructed by a method here. Metrics are registered, so
+// this is called once.
 func (d *daemon) modules() []module {
 	return []module{
 		d.statusModule(), d.attachmentsModule(), d.passesModule(), d.servicesModule(), d.packetsModule(), d.linksModule(),

@@ -46,14 +46,14 @@ type node struct {
 	host    *netdev.Host
 	// links has the VLAN and VXLAN links.
 	links *hostlink.Kernel
-	// ofLinks returns the addresses from which the node sends the packets of its VXLAN links,
-	// beside those of its Node object; nil before there are links.
+	// ofLinks returns the addresses that send the packets of the node's VXLAN links, beside the
+	// addresses of its Node object; nil before there are links.
 	ofLinks func() []netip.Addr
 	// drivers are open, kind is the one of new pairs of devices.
 	drivers  attach.Drivers
 	kind     attach.Kind
 	registry *prometheus.Registry
-	// kinds are those of all drivers.
+	// kinds are the kinds of all drivers.
 	kinds attach.Registry
 	// held are attachments that are gone and that the kubelet may still probe.
 	held *release.Held
@@ -61,7 +61,7 @@ type node struct {
 	progress *reconcile.Progress
 	passes   *reconcile.Metrics
 	kernel   *reconcile.Kernel
-	// ports are those of the node IPAM API.
+	// ports are the ports of the node IPAM API.
 	ports *loopback.Ports
 	// health, announcer, drops, flows and misses are given to kernel, which feeds them.
 	health       *nodeservices.HealthChecks
@@ -71,7 +71,7 @@ type node struct {
 	misses *observe.Events[lookup.Datapath]
 }
 
-// newNode opens what is on the node. The caller closes it.
+// newNode opens the node's side: files, devices and sockets. The caller closes it.
 func newNode(ctx context.Context, cfg Config, registry attach.Registry, log *slog.Logger) (*node, error) {
 	var err error
 	if cfg.CgroupRoot, err = install.CgroupRoot(cfg.CgroupRoot); err != nil {

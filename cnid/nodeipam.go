@@ -41,7 +41,7 @@ import (
 	"github.com/alioth-net/alioth/store/kinds/ipamapi"
 )
 
-// NodeIPAM is the configuration of the API by which other CNI plugins ask for addresses.
+// NodeIPAM is the configuration of the API that gives addresses to other CNI plugins.
 type NodeIPAM struct {
 	// Enabled serves the API.
 	Enabled bool
@@ -59,14 +59,14 @@ type NodeIPAM struct {
 	// Listen is a TCP address on loopback at which the API is served too, for processes of
 	// the node; "" for none.
 	Listen string
-	// PodCgroup is the cgroup2 directory of all pods, whose processes are kept away from
-	// Listen; "" looks for that of the kubelet.
+	// PodCgroup is the cgroup2 directory of all pods. Its processes are kept away from Listen.
+	// With "" the daemon looks for the kubelet's directory.
 	PodCgroup string
 	// KubeletPlugins is the kubelet's folder of device plugins, where the kubelet gets the
 	// number of devices; "" for none.
 	KubeletPlugins string
-	// Deletes is the directory in which clients of CNS leave a file for each release that
-	// nobody took; "" for none.
+	// Deletes is the directory where clients of CNS leave a file for each release that nobody
+	// took; "" for none.
 	Deletes string
 }
 
@@ -96,8 +96,8 @@ func (c NodeIPAM) check() error {
 	return nil
 }
 
-// withNodeIPAM adds the driver that the API needs. While the API is off it offers no device,
-// and removes what was attached before.
+// withNodeIPAM adds the driver that the API needs. While the API is off the driver offers no
+// device, and removes earlier attachments.
 func (c Config) withNodeIPAM(all attach.Registry) attach.Registry {
 	if !c.NodeIPAM.Enabled {
 		return drivers.WithExternal(all, nil)
@@ -135,9 +135,9 @@ func (c Config) nodeIPAMPorts(log *slog.Logger) *loopback.Ports {
 	return loopback.Decide(c.NodeIPAM.Listen, inPod, func() (string, error) { return install.PodCgroup(c.CgroupRoot, c.NodeIPAM.PodCgroup) }, log)
 }
 
-// nodeIPAMModules are the area of addresses for other CNI plugins. If it is off, only what
-// was attached before is released.
-// complete reports whether the store has all pods of the node, and the journal all attachments.
+// nodeIPAMModules returns the modules for addresses of other CNI plugins. If the API is off, they
+// only release earlier attachments. complete reports whether the store has all pods of the node,
+// and the journal all attachments.
 func (d *daemon) nodeIPAMModules(api nodeinfo.API, complete func() bool) ([]module, error) {
 	if !d.cfg.NodeIPAM.Enabled && !d.cfg.servedBefore() {
 		return nil, nil
@@ -275,8 +275,8 @@ func (d *daemon) offeredDevices() ([]string, error) {
 	return macs, err
 }
 
-// servesOtherCNI reports whether the node has the label of the API: its pods are those of
-// another CNI plugin.
+// servesOtherCNI reports whether the node has the label of the API: its pods belong to another
+// CNI plugin.
 func (d *daemon) servesOtherCNI() (serves bool) {
 	d.store.View(func(tx store.ReadTx) {
 		self := store.GetNode(tx, d.cfg.NodeName)

@@ -91,8 +91,8 @@ func (d *daemon) networkPoliciesModule(api *kube.Client, synced func() (bool, <-
 // GuardSubcommand is the subcommand of alioth-cnid that calls GuardNetwork.
 const GuardSubcommand = "guard-network"
 
-// engine is the configuration of what changes the node's network. uses are those of the
-// network by attachments and others, nil in a process that undoes changes only.
+// engine returns the configuration of the engine that changes the node's network. uses returns
+// the uses of the network by attachments and others, nil in a process that undoes changes only.
 func (c Config) engine(uses func() []permit.Use, log *slog.Logger) engine.Config {
 	root, _ := c.hostFiles()
 	return engine.Config{
@@ -118,7 +118,7 @@ func (c Config) networkStatesKept() bool {
 	return os.Getpid() == first || c.engine(nil, slog.New(slog.DiscardHandler)).Unit().Installed()
 }
 
-// guardArguments are those of alioth-cnid for GuardNetwork, but for the change.
+// guardArguments returns the arguments of alioth-cnid for GuardNetwork, but for the change.
 func (c Config) guardArguments() []string {
 	var shadows []string
 	for _, prefix := range c.Shadows {

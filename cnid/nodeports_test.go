@@ -178,7 +178,7 @@ func TestANodePortLeadsToPodsOfItsVPCOnEveryNode(t *testing.T) {
 	})
 }
 
-// shows answers at TCP port 80 of a pod with the address from which it is asked.
+// shows answers at TCP port 80 of a pod with the address of the client.
 func (p *labPod) shows(t *testing.T) {
 	t.Helper()
 	var listener net.Listener
@@ -346,8 +346,8 @@ func announcesExternalAddresses(t *testing.T, nodes []store.Node) {
 	eventually(t, "switches send solicitations here no more", asked(false))
 }
 
-// isAskedFor is nil if the first node is, or is not, in the group in which neighbours
-// ask for an address.
+// isAskedFor returns nil if the first node is, or is not, in the multicast group of
+// the neighbour solicitations for an address.
 func (l *outsideLab) isAskedFor(address string, want bool) error {
 	return l.nodes[0].Do(func(ns.NetNS) error {
 		rows, err := os.ReadFile("/proc/thread-self/net/igmp6")

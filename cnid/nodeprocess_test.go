@@ -106,8 +106,8 @@ type script struct {
 	Numbers    []multinet.DomainClaim
 	// NoHostLinks deletes those that were there before.
 	NoHostLinks bool
-	// Sandboxes are those in which the test driver looks for its interfaces; without
-	// any, the node has no such driver.
+	// Sandboxes are the namespaces where the test driver looks for its interfaces; without any,
+	// the node has no such driver.
 	Sandboxes []string
 }
 
@@ -472,8 +472,8 @@ func playClient() error {
 	return errors.Join(err, failure)
 }
 
-// eventually waits for a condition. How long it takes is not what is tested;
-// the limit only keeps a failing test from hanging.
+// eventually waits for a condition. The test does not judge the duration; the limit only keeps a
+// failing test from hanging.
 func eventually(t *testing.T, what string, check func() error) {
 	t.Helper()
 	waits.Until(t, time.Minute, what, check)

@@ -39,7 +39,7 @@ type outsideLab struct {
 	green, grey *labPod
 }
 
-// narrowMTU is that of the link to the host, in bytes.
+// narrowMTU is the MTU of the link to the host, in bytes.
 const narrowMTU = 1300
 
 var (
@@ -186,7 +186,7 @@ func (p *labPod) dial(t *testing.T, network string, from uint16, to netip.AddrPo
 	return conn, err
 }
 
-// mustDial fails the test when there is no connection.
+// mustDial fails the test without a connection.
 func (p *labPod) mustDial(t *testing.T, network string, from uint16, to netip.AddrPort) net.Conn {
 	t.Helper()
 	conn, err := p.dial(t, network, from, to)

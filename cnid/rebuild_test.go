@@ -55,7 +55,7 @@ func TestALostJournalIsRebuiltFromTheNodeAndTheAPI(t *testing.T) {
 			return errors.Join(os.Remove(path), os.WriteFile(filepath.Join(filepath.Dir(path), "journal.db"), []byte("a database"), 0o600))
 		}},
 	} {
-		// No subtest, with which the daemon would end.
+		// Not a subtest: the daemon would end with it.
 		n.stop(unix.SIGKILL)
 		if err := damage.do(n.cfg.journalFile()); err != nil {
 			t.Fatalf("%s: %v", damage.name, err)

@@ -39,7 +39,7 @@ func missesOf(path *datapath.Datapath) (lookup.Datapath, error) {
 	return lookup.Datapath{Table: path.Cached(), Misses: misses}, err
 }
 
-// sinceBoot is the time of the clock by which programs date rows.
+// sinceBoot returns the time of the clock that dates rows in the programs.
 func (d *daemon) sinceBoot() time.Duration {
 	now, err := datapath.MonotonicNow()
 	if err != nil { // which Linux gives for an unknown clock alone
@@ -55,7 +55,7 @@ type programmed struct {
 	rows *lookup.Loop
 }
 
-// VNIs are those of passes and of cached rows.
+// VNIs returns the VNIs of passes and of cached rows.
 func (p programmed) VNIs() []uint32 { return p.rows.VNIs(p.loop.VNIs) }
 
 // rollCall returns what replies to roll calls. A reply has the rows that an earlier daemon

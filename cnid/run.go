@@ -27,8 +27,8 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// Run is the daemon. It ends with ctx, or with a permanent error; an unreachable API
-// server is none.
+// Run runs the daemon. It ends with ctx, or with a permanent error. An unreachable API server is
+// not an error.
 func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	if err := cfg.check(); err != nil {
 		return err

@@ -108,7 +108,7 @@ type Spec struct {
 	Addrs    []netip.Prefix
 	Gateways []netip.Addr
 	MAC      net.HardwareAddr
-	// MTU in bytes; 0: the driver takes that of the network to which the interface leads.
+	// MTU in bytes; 0: the driver takes the MTU of the interface's network.
 	MTU int
 	// AltName is a second name of the interface in the pod, or "".
 	AltName string
@@ -139,9 +139,9 @@ const ModeDevice = "device"
 // VF has the settings that a virtual function gets of its physical function, which
 // enforces them. The Ethernet address is Spec.MAC.
 type VF struct {
-	// VLAN is the ID in the tag of all packets, 1 to 4094; 0 is no tag, and the device
-	// passes the pod's own tags. QoS is the priority in the tag, 0 to 7, and Proto the sort
-	// of the tag: "802.1q", "802.1ad", or "" for the former.
+	// VLAN is the ID in the tag of all packets, 1 to 4094; 0: no tag, and the device passes the
+	// pod's own tags. QoS is the priority in the tag, 0 to 7, and Proto the sort of the tag:
+	// "802.1q", "802.1ad", or "" for the former.
 	VLAN  uint32 `json:"vlan,omitempty"`
 	QoS   int    `json:"qos,omitempty"`
 	Proto string `json:"proto,omitempty"`
@@ -169,8 +169,7 @@ func (s Spec) IPs() []netip.Addr {
 type Delegate struct {
 	// Conf is a list of configurations in JSON, complete (delegation.Build).
 	Conf []byte
-	// File is a configuration on the node's disk, from which Conf is built; nil if Conf is
-	// given.
+	// File is a configuration on the node's disk, the source of Conf; nil if Conf is given.
 	File *DelegateFile
 	// Args are the keys and values of CNI_ARGS. They have no semicolon.
 	Args [][2]string
@@ -191,10 +190,10 @@ type DefaultRoutes int
 const (
 	// OwnDefaultRoutes are those that plugins make. Spec.Routes replace them, by family.
 	OwnDefaultRoutes DefaultRoutes = iota
-	// MissingDefaultRoutes are default routes of the families in which no other interface of
-	// the pod has one.
+	// MissingDefaultRoutes are default routes of the families where no other interface of the pod
+	// has one.
 	MissingDefaultRoutes
-	// NoDefaultRoutes are none at all.
+	// NoDefaultRoutes permits no default routes.
 	NoDefaultRoutes
 )
 
@@ -233,13 +232,13 @@ type Rule struct {
 type IPv6 string
 
 const (
-	// IPv6Default is for VPCs: IPv6 is on if there is an address. There is no link-local
-	// address, which nobody has decided.
+	// IPv6Default is for VPCs: IPv6 is on if the interface has an IPv6 address. There is no
+	// link-local address, because nobody has decided it.
 	IPv6Default IPv6 = ""
 	// IPv6Off turns IPv6 off.
 	IPv6Off IPv6 = "off"
-	// IPv6None turns IPv6 on for an interface without a decided address. It has a
-	// link-local one (RFC 4291 section 2.8), with which software in the pod can begin.
+	// IPv6None turns IPv6 on for an interface without a decided address. It has a link-local one
+	// (RFC 4291 section 2.8), so that software in the pod can begin.
 	IPv6None IPv6 = "none"
 	// IPv6On turns IPv6 on for an interface with addresses and a link-local one, as hosts
 	// on an Ethernet have.
@@ -253,12 +252,12 @@ type Link struct {
 	HostIfindex int
 	// HostMAC is the host end's Ethernet address, nil without one.
 	HostMAC net.HardwareAddr
-	// MAC is the interface's own where it has that of its parent device, nil where it is
+	// MAC is the interface's own MAC where it has the MAC of its parent device, nil where it is
 	// Spec.MAC.
 	MAC net.HardwareAddr
 	// NetnsInode and NetnsCookie identify the pod's network namespace.
 	NetnsInode, NetnsCookie uint64
-	// Result is that of the plugin of a delegated attachment, nil for others.
+	// Result is the result of the plugin of a delegated attachment, nil for others.
 	Result *Result
 	// Notices are for the pod's owner, from Attach alone.
 	Notices []Notice
@@ -269,7 +268,7 @@ type Found struct {
 	ContainerID, IfName, Request, PodUID, Network, NetnsPath string
 	// MTU in bytes.
 	MTU int
-	// PCI is that of Spec, "" for an interface without a device.
+	// PCI is the PCI of Spec, "" for an interface without a device.
 	PCI string
 	// Link is zero in the pod's part where NetnsPath does not lead to the
 	// interface's other end.
@@ -279,7 +278,7 @@ type Found struct {
 // Driver makes and removes the interfaces of one kind. Its methods may be
 // called at the same time for different attachments.
 type Driver interface {
-	// Capabilities are those of every interface of the driver.
+	// Capabilities are the capabilities of every interface of the driver.
 	Capabilities() Capabilities
 	// HostName is the name that Attach gives to the host end, "" without one. It
 	// depends on nothing but ContainerID and IfName.
@@ -288,8 +287,8 @@ type Driver interface {
 	// attachment are removed first; on an error nothing is left. An interface
 	// of that name which something else put into the pod is an ErrExists.
 	Attach(ctx context.Context, spec Spec) (Link, error)
-	// Detach removes the interface. One that isn't there, with its namespace
-	// or without, is no error.
+	// Detach removes the interface. A missing interface, with its namespace or without, is not an
+	// error.
 	Detach(ctx context.Context, containerID, ifName string) error
 	// Check compares the interface with spec and returns what it is, or the
 	// first difference as an ErrMismatch. When the node has nothing of the

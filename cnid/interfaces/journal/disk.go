@@ -51,8 +51,8 @@ type disk struct {
 // written again. It is enough for some hundred attachments and their removal.
 const slack = 1 << 20
 
-// openDisk takes the lock and reads the file. It returns damage. A file that can't be
-// written is no error yet.
+// openDisk takes the lock and reads the file. It returns damage. A file that can't be written is
+// not an error yet.
 func openDisk(ctx context.Context, cfg Config) (d *disk, c content, damage error, err error) {
 	path := cfg.Path
 	d = &disk{path: path, now: cfg.Now}

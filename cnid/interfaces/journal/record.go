@@ -93,8 +93,8 @@ type Device struct {
 	// boots.
 	NetnsInode  uint64 `json:"netnsInode"`
 	NetnsCookie uint64 `json:"netnsCookie"`
-	// MAC of an interface that has that of its parent device; the zero value for others,
-	// which have Interface.MAC.
+	// MAC of an interface with the MAC of its parent device; the zero value for others, which
+	// have Interface.MAC.
 	MAC MAC `json:"mac,omitzero"`
 }
 
@@ -125,8 +125,8 @@ func (p HostPort) String() string {
 	return netip.AddrPortFrom(p.HostIP, p.HostPort).String() + "/" + p.Protocol
 }
 
-// Clashes reports whether two ports share an address, protocol and port of the
-// node. All addresses are those of both families.
+// Clashes reports whether two ports share an address, protocol and port of the node. A
+// port without HostIP uses the addresses of both families.
 func (p HostPort) Clashes(q HostPort) bool {
 	return p.Protocol == q.Protocol && p.HostPort == q.HostPort &&
 		(!p.HostIP.IsValid() || !q.HostIP.IsValid() || p.HostIP == q.HostIP)
@@ -204,19 +204,19 @@ type Interface struct {
 	// Addrs are the pod's addresses with their subnets' prefix lengths, at
 	// most one per family, and in a VPC at least one.
 	Addrs []netip.Prefix `json:"addrs"`
-	// Gateways are those of the subnets, in the order of Addrs.
+	// Gateways are the gateways of the subnets, in the order of Addrs.
 	Gateways []netip.Addr `json:"gateways"`
 	MAC      MAC          `json:"mac"`
-	// MTU of both ends, in bytes; 0: the driver takes that of the network outside of
-	// every VPC.
+	// MTU of both ends, in bytes; 0: the driver takes the MTU of the network outside of every
+	// VPC.
 	MTU int `json:"mtu"`
 	// AltName is a second name of the interface in the pod, or "".
 	AltName string `json:"altName,omitempty"`
-	// Parent, Mode, Routes, Rules and IPv6 are those of attach.Spec. A record of a pair
+	// Parent, Mode, Routes, Rules and IPv6 have the meaning of attach.Spec. A record of a pair
 	// has none of them.
 	Parent string `json:"parent,omitempty"`
-	// VLAN and VXLAN are the number of the link on Parent from which the interface is
-	// derived; at most one is not 0. Both are 0 for an interface of Parent itself.
+	// VLAN and VXLAN are the number of the interface's parent link on Parent; at most one is not
+	// 0. Both are 0 for an interface of Parent itself.
 	VLAN  uint32 `json:"vlan,omitempty"`
 	VXLAN uint32 `json:"vxlan,omitempty"`
 

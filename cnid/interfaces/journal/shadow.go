@@ -18,8 +18,8 @@ func NodeShadow(shadows netip.Prefix) netip.Addr {
 	return shadows.Masked().Addr().Next()
 }
 
-// firstIndex is that of the first address for pods: 0 is the base address and
-// 1 is the node's own.
+// firstIndex is the index of the first address for pods: 0 is the base address and 1 is the
+// node's own.
 const firstIndex = 2
 
 // size returns how many indices a range has, without its last address, which is a
@@ -42,7 +42,7 @@ func at(shadows netip.Prefix, index uint64) netip.Addr {
 	return addr
 }
 
-// shadowed are the addresses that need a shadow address: those of the datapath.
+// shadowed returns the addresses that need a shadow address: the addresses of the datapath.
 func shadowed(rec Record) []netip.Prefix {
 	if !rec.Carried() {
 		return nil

@@ -48,10 +48,10 @@ type Node struct {
 	Wait time.Duration
 }
 
-// Uninstall removes Alioth from this node: CNI configuration and plugin, programs
-// and maps, devices with the pods' interfaces, packet filter, kernel settings, journal and
-// sockets. Virtual functions get their earlier settings. It fails while a daemon runs. It
-// continues after a failed step; missing objects are no error.
+// Uninstall removes Alioth from this node: CNI configuration and plugin, programs and maps,
+// devices with the pods' interfaces, packet filter, kernel settings, journal and sockets. Virtual
+// functions get their earlier settings. It fails while a daemon runs. It continues after a failed
+// step; missing objects are not an error.
 func Uninstall(ctx context.Context, n Node, log *slog.Logger) error {
 	// First, so that no new pod is attached during the rest.
 	if err := removeFiles(filepath.Join(n.CNIConfDir, ConflistName)); err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // RemoveDead removes attachments whose sandbox is gone, at this interval until ctx ends.
-// reconcile is that of attachment.Manager.
+// reconcile is the method of attachment.Manager.
 func RemoveDead(ctx context.Context, every time.Duration, reconcile func(context.Context) error, log *slog.Logger) {
 	periodic.Run(ctx, every, nil, func() {
 		if err := reconcile(ctx); err != nil && ctx.Err() == nil {

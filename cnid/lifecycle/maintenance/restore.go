@@ -15,14 +15,14 @@ import (
 
 // RestorerConfig is what a Restorer works with. All fields are required.
 type RestorerConfig struct {
-	// Restore is that of attachment.Manager.
+	// Restore has the meaning of attachment.Manager.Restore.
 	Restore func(ctx context.Context, key journal.Key) (bool, error)
 	// Notify is called for a pod whose interface was restored or, with a cause, could
 	// not be.
 	Notify func(pod journal.Pod, cause error)
 	// Repaired counts a repair of a kind.
 	Repaired func(kind string)
-	// Records are those of the journal.
+	// Records returns the records of the journal.
 	Records func() []journal.Record
 	// Every is the interval at which interfaces without an end on the node are looked for.
 	// Neither a pass nor a message of the kernel reports that one is missing. Look shortens it.
@@ -39,8 +39,7 @@ type Restorer struct {
 	todo chan []journal.Record
 	// look has at most one element.
 	look chan struct{}
-	// failed are the attachments of which it was notified that they can't be restored,
-	// by Seq.
+	// failed are the attachments with a notified failure of the restoration, by Seq.
 	failed map[uint64]bool
 }
 

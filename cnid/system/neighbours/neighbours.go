@@ -59,7 +59,7 @@ func advertisement(mac [6]byte, ip netip.Addr) []byte {
 	return append(append(append(frame, ip.AsSlice()...), all.AsSlice()...), body...)
 }
 
-// checksum is that of RFC 1071, of an even number of bytes.
+// checksum returns the checksum of RFC 1071, of an even number of bytes.
 func checksum(data []byte) uint16 {
 	var sum uint32
 	for at := 0; at < len(data); at += 2 {

@@ -20,8 +20,8 @@ var ErrGone = errors.New("network namespace is gone")
 
 // ID distinguishes network namespaces.
 type ID struct {
-	// Inode is that of the namespace's file. It may be used again for another
-	// one after the namespace has ended.
+	// Inode is the inode of the namespace's file. It may be used again for another namespace
+	// after the namespace has ended.
 	Inode uint64
 	// Cookie is never used twice between two boots.
 	Cookie uint64

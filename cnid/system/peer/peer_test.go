@@ -69,7 +69,7 @@ func playPlain() error {
 	return unix.Exec("/proc/self/exe", os.Args[:1], os.Environ())
 }
 
-// serve returns a socket that everybody may open: the file's mode is another protection.
+// serve returns a socket that everybody may open: the file's mode is a second protection.
 func serve(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "peer") // which all users may enter

@@ -36,9 +36,9 @@ func New(socket string) *Client { return &Client{socket: socket, api: kubeletapi
 // Close closes idle connections.
 func (c *Client) Close() { c.api.Close() }
 
-// Devices returns the devices that the containers of a pod have, by the name of their
-// extended resource. It does not return those of init containers that end. A pod that the
-// kubelet does not know has none.
+// Devices returns the devices of a pod's containers, by the name of their extended resource. It
+// does not return devices of init containers that end. A pod that the kubelet does not know has
+// no devices.
 func (c *Client) Devices(ctx context.Context, namespace, name string) (Devices, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

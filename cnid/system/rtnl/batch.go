@@ -44,7 +44,7 @@ func (b *Batch) AddAccepting(accepted error, doing string, kind, flags int, data
 	b.Add(doing, kind, flags, data...)
 }
 
-// SetLink changes a device: those of its flags that change has, and attributes.
+// SetLink changes a device: the flags that the mask change selects, and attributes.
 func (b *Batch) SetLink(doing string, ifindex int, flags, change uint32, data ...nl.NetlinkRequestData) {
 	msg := nl.NewIfInfomsg(unix.AF_UNSPEC)
 	msg.Index, msg.Flags, msg.Change = int32(ifindex), flags, change

@@ -72,7 +72,7 @@ type Sockets struct {
 	idle  chan *Socket
 }
 
-// NewSockets returns those of the calling thread's network namespace.
+// NewSockets returns the sockets of the calling thread's network namespace.
 func NewSockets() (*Sockets, error) {
 	space, err := ns.GetCurrentNS()
 	if err != nil {
