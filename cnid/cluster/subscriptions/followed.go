@@ -99,7 +99,7 @@ func (s *Sources) followed(needed map[part]bool) bool {
 }
 
 // adjust begins to follow new parts. Once all needed parts have been read, it stops the parts
-// that are no longer needed.
+// that nothing needs.
 func (s *Sources) adjust(ctx context.Context, needed map[part]bool) {
 	s.mu.Lock()
 	following := slices.SortedFunc(maps.Keys(s.parts), comparePart)

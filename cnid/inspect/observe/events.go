@@ -19,7 +19,7 @@ type Events[R io.Closer] struct {
 	readers chan R
 }
 
-// NewEvents returns the Events that of reads from a datapath.
+// NewEvents returns the Events of a datapath. The function of returns their reader.
 func NewEvents[R io.Closer](of func(*datapath.Datapath) (R, error)) *Events[R] {
 	return &Events[R]{of: of, readers: make(chan R, 1)}
 }

@@ -16,8 +16,8 @@ import (
 // guide is the page about clusters with another network.
 const guide = "docs/install/existing-network.md"
 
-// network is another program for the network of pods. It is known by the name of its DaemonSet or
-// of its image.
+// network is a program of another project for the network of pods. The name of its DaemonSet, or
+// the name of its image, identifies it.
 type network struct {
 	name     string
 	begins   []string

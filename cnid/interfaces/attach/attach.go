@@ -232,8 +232,8 @@ type Rule struct {
 type IPv6 string
 
 const (
-	// IPv6Default is for VPCs: IPv6 is on if the interface has an IPv6 address. There is no
-	// link-local address, because nobody has decided it.
+	// IPv6Default is for VPCs: IPv6 is on if the interface has an IPv6 address. The
+	// interface has no link-local address, because nobody has decided it.
 	IPv6Default IPv6 = ""
 	// IPv6Off turns IPv6 off.
 	IPv6Off IPv6 = "off"

@@ -93,7 +93,7 @@ func (f *soundness) part(vni uint32) {
 	}
 }
 
-// egress ends the egress of VPCs whose closed destinations are no longer known.
+// egress ends the egress of VPCs that have lost the row of a closed destination.
 func (f *soundness) egress() {
 	for vni, part := range f.VPCs {
 		if !f.closing[0] && !f.closing[vni] {

@@ -197,7 +197,8 @@ func (d *Driver) find(file *attach.DelegateFile) (host.ConfFile, error) {
 	return d.files.OfNetworkID(file.NetworkID)
 }
 
-// read decodes a request of the pod, as the operator has written it. A nil text is no request.
+// read decodes a request of the pod, as the operator has written it. It decodes nothing for a
+// nil text.
 func read(text []byte, into any) error {
 	if text == nil {
 		return nil

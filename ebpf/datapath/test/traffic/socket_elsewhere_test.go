@@ -21,7 +21,7 @@ import (
 )
 
 // The node reaches backends of all kinds by services of its VPC, and by services that all VPCs
-// share. It reaches an address without a service as if there were no services.
+// share. It reaches an address without a service as without services.
 func TestTheNodeReachesServicesOfItsVPC(t *testing.T) {
 	l, red, _ := lab.ScaledTenants(t, lab.Veth)
 	n := l.Nodes[0]
