@@ -289,7 +289,7 @@ func (n *apiNode) deletePod(t *testing.T, p *labPod) {
 	}
 }
 
-// addressGone is nil when the Address of a pod has been deleted.
+// addressGone returns nil when the Address of a pod has been deleted.
 func (n *apiNode) addressGone(p *labPod) error {
 	err := n.api.Get(context.Background(), client.ObjectKey{Name: v1alpha1.AddressName(p.vpc, p.ip(true))}, &v1alpha1.Address{})
 	if apierrors.IsNotFound(err) {

@@ -35,7 +35,7 @@ func (p *labPod) asks(t *testing.T) (string, error) {
 	return output.String(), nil
 }
 
-// overRed is a Service without a selector that leads to a pod in the network of onVXLAN.
+// overRed returns a Service without a selector that leads to a pod in the network of onVXLAN.
 func overRed(to *labPod, version string, ready bool) (store.Service, store.EndpointSlice) {
 	network := store.NetworkRef{UID: "uid-red"}
 	service := store.Service{

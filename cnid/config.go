@@ -180,7 +180,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// defaultMetadata are the metadata services of AWS, Azure, Google Cloud and
+// defaultMetadata returns the metadata services of AWS, Azure, Google Cloud and
 // many others, of AWS and Google Cloud over IPv6, and of Alibaba Cloud.
 func defaultMetadata() []netip.Addr {
 	return []netip.Addr{
@@ -349,7 +349,7 @@ func Uninstall(ctx context.Context, cfg Config, log *slog.Logger) error {
 	return install.Uninstall(ctx, cfg.onNode(), log)
 }
 
-// Kinds are those whose objects the daemon follows.
+// Kinds returns the kinds whose objects the daemon follows.
 func (c Config) Kinds() []*descriptor.Kind {
 	without := nmstateapi.All()
 	if c.NodeNetworkState {

@@ -153,7 +153,7 @@ func (n *node) decisions(c control, host *apihost.Follower) *decision.Decisions 
 	})
 }
 
-// proxyState is the state of the node that load balancers outside the cluster read.
+// proxyState returns the state of the node that load balancers outside the cluster read.
 func (n *node) proxyState() (s proxyhealth.State) {
 	n.store.View(func(tx store.ReadTx) {
 		self := store.GetNode(tx, n.cfg.NodeName)

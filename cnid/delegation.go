@@ -121,7 +121,7 @@ func (d *delegates) reported(rec journal.Record) *attach.Result {
 	return result
 }
 
-// knowledge is what the node knows of interfaces for the network status of pods.
+// knowledge returns the node's knowledge of interfaces for the network status of pods.
 func (c Config) knowledge(plugins *delegates, log *slog.Logger) networkstatus.Knowledge {
 	root, _ := c.hostFiles()
 	return networkstatus.Knowledge{

@@ -23,7 +23,7 @@ type PodDevice string
 // PodDeviceAuto selects the first kind of the registry that the node's kernel has.
 const PodDeviceAuto PodDevice = "auto"
 
-// PodDevices are all choices in this release.
+// PodDevices returns all choices in this release.
 func PodDevices() []PodDevice {
 	var list []PodDevice
 	for _, kind := range drivers.All().Pairs() {

@@ -35,8 +35,8 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// registry is the registry of the release, with the test driver where the script names sandboxes
-// for it.
+// registry returns the registry of the release, with the test driver where the script names
+// sandboxes for it.
 func (s script) registry() attach.Registry {
 	all := drivers.All()
 	if len(s.Sandboxes) > 0 {
@@ -45,7 +45,7 @@ func (s script) registry() attach.Registry {
 	return all
 }
 
-// physical is an attachment to a network outside of every VPC.
+// physical returns an attachment to a network outside of every VPC.
 func physical(name, addr string) annotations.Attachment {
 	return annotations.Attachment{
 		Name: name, Kind: string(attachmenttest.Kind), Outside: "physical", OutsideUID: "uid-physical", Addresses: []netip.Prefix{netip.MustParsePrefix(addr)},

@@ -22,7 +22,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// inRed is an interface on the VXLAN link of onVXLAN, with this last number in its address.
+// inRed returns an interface on the VXLAN link of onVXLAN, with this last number in its address.
 func inRed(name string, number byte) annotations.Attachment {
 	return annotations.Attachment{
 		Name: name, Kind: "macvlan", Outside: "DanmNet/ns/red", OutsideUID: "uid-red", MAC: fmt.Sprintf("0a:00:00:00:00:%02x", number),

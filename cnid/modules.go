@@ -59,7 +59,7 @@ func (d *daemon) passesModule() module {
 	}
 }
 
-// managed is what only Alioth changes on the node.
+// managed returns the attachments and devices that only Alioth changes on the node.
 func (d *daemon) managed() monitor.Managed {
 	leaves := func(rec journal.Record) bool { return rec.Phase != journal.PhaseDone }
 	return monitor.Managed{Records: slices.DeleteFunc(slices.Clone(d.journal.Records()), leaves), Devices: d.progress.Devices()}

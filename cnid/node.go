@@ -143,8 +143,8 @@ func (n *node) open(ctx context.Context, registry attach.Registry) (err error) {
 	return nil
 }
 
-// journalConfig is the journal's, under whose lock the format of the node's state is asked for and
-// noted: the last daemon may be one of a newer release.
+// journalConfig returns the configuration of the journal. The daemon checks and notes the format of
+// the node's state under the journal's lock: the last daemon may be one of a newer release.
 func (n *node) journalConfig() journal.Config {
 	return journal.Config{
 		Path: n.cfg.journalFile(), Shadow4: n.cfg.shadow(true), Shadow6: n.cfg.shadow(false), Log: n.log,

@@ -116,7 +116,7 @@ func (c Config) tokenFile() string { return filepath.Join(c.RunDir, filepath.Bas
 
 func (c Config) endpointsDir() string { return filepath.Join(c.StateDir, "node-ipam-endpoints") }
 
-// nodeIPAMFiles are all that the API and its plugin keep on the node.
+// nodeIPAMFiles returns all that the API and its plugin keep on the node.
 func (c Config) nodeIPAMFiles() []string {
 	devices := filepath.Join(c.RunDir, filepath.Base(delegatednic.DefaultDir))
 	return []string{c.nodeIPAMSocket(), c.tokenFile(), devices, c.queuedReleases(), c.endpointsDir()}
@@ -126,7 +126,7 @@ func (c Config) queuedReleases() string {
 	return filepath.Join(c.StateDir, filepath.Base(queue.DefaultDir))
 }
 
-// nodeIPAMPorts are the TCP ports of the API; none if it is off.
+// nodeIPAMPorts returns the TCP ports of the API; none if it is off.
 func (c Config) nodeIPAMPorts(log *slog.Logger) *loopback.Ports {
 	if !c.NodeIPAM.Enabled {
 		return &loopback.Ports{}
@@ -226,7 +226,7 @@ func (c Config) servedBefore() bool {
 	return err == nil
 }
 
-// nodeIPAMAnswers is what all answers have in common.
+// nodeIPAMAnswers returns a function for the common part of all answers.
 func (d *daemon) nodeIPAMAnswers(host *hostnetwork.Reader) func() answer.Node {
 	infra := slices.Concat(d.cfg.NodeIPAM.Ranges, d.cfg.ServiceRanges)
 	return func() answer.Node {
@@ -238,7 +238,7 @@ func (d *daemon) nodeIPAMAnswers(host *hostnetwork.Reader) func() answer.Node {
 	}
 }
 
-// ownAddress is the first InternalIP of this node; not valid while the node is not known.
+// ownAddress returns the first InternalIP of this node; not valid while the node is not known.
 func (d *daemon) ownAddress() (address netip.Addr) {
 	d.store.View(func(tx store.ReadTx) {
 		if self := store.GetNode(tx, d.cfg.NodeName); self != nil && len(self.Addresses) > 0 {
@@ -258,7 +258,7 @@ func (d *daemon) serveNodeIPAM(ctx context.Context, server *rest.Server) error {
 	return cniserver.Serve(ctx, listener, d.cfg.nodeIPAMSocket(), handler, d.attachments.Ready, d.log)
 }
 
-// offeredDevices are the Ethernet addresses of the devices that pods may get.
+// offeredDevices returns the Ethernet addresses of the devices that pods may get.
 func (d *daemon) offeredDevices() ([]string, error) {
 	if len(d.cfg.NodeIPAM.Devices) == 0 {
 		return nil, nil
@@ -285,8 +285,8 @@ func (d *daemon) servesOtherCNI() (serves bool) {
 	return serves
 }
 
-// countDevices is how many devices pods of this node can have together: those that it offers,
-// and those that are in pods. A node without the label of the API offers none.
+// countDevices returns the number of devices that the pods of this node can have together: the
+// offered devices, and the devices in pods. A node without the label of the API offers none.
 func (d *daemon) countDevices() (int, error) {
 	if !d.servesOtherCNI() {
 		return 0, nil

@@ -138,7 +138,7 @@ func (c *endpointClients) each(t *testing.T, count, together int, do func(ctx co
 	}
 }
 
-// requestOf is the request of a pod.
+// requestOf returns the request of a pod.
 func requestOf(number int) wire.IPConfigsRequest {
 	name := infraName(number)
 	who, _ := json.Marshal(map[string]string{"PodName": name, "PodNamespace": "default"}) // strings alone
@@ -147,7 +147,7 @@ func requestOf(number int) wire.IPConfigsRequest {
 
 var residentLine = regexp.MustCompile(`VmRSS:\s+(\d+) kB`)
 
-// resident is the resident memory of the daemon's process, in MiB.
+// resident returns the resident memory of the daemon's process, in MiB.
 func (n *apiNode) resident(t *testing.T) float64 {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", n.daemon.Process.Pid))

@@ -28,7 +28,7 @@ import (
 	"github.com/alioth-net/alioth/store/kinds/nmstateapi"
 )
 
-// networkModules are the areas of the node's network state; none if it is off.
+// networkModules returns the areas of the node's network state; none if it is off.
 func (d *daemon) networkModules(api *kube.Client, sources *subscriptions.Sources, warn func(message string)) ([]module, error) {
 	if !d.cfg.NodeNetworkState {
 		return nil, nil
@@ -64,7 +64,7 @@ func (d *daemon) networkStateModule(k *keeper.Keeper) module {
 	return module{name: "node network state", loops: []func(context.Context){k.Run, k.Follow, k.ServeDHCP, watch.Run}}
 }
 
-// networkUses are the parts of the node's own network that must stay.
+// networkUses returns the parts of the node's own network that must stay.
 func (d *daemon) networkUses() []permit.Use {
 	return keeper.Uses(d.store, d.cfg.NodeName, d.journal.Records(), d.host.Underlay)
 }

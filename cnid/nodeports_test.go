@@ -27,7 +27,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/external"
 )
 
-// serviceOf is a Service of a tenant's VPC, with a node port. It is in the namespace of
+// serviceOf returns a Service of a tenant's VPC, with a node port. It is in the namespace of
 // the pods.
 func serviceOf(tenant, vip string, port uint16) store.Service {
 	return store.Service{
@@ -36,7 +36,7 @@ func serviceOf(tenant, vip string, port uint16) store.Service {
 	}
 }
 
-// sliceOf is what backs it: addresses of the tenant's pods by the nodes that have them.
+// sliceOf returns the slice of the Service: addresses of the tenant's pods by their nodes.
 func sliceOf(tenant string, backends map[string]string) store.EndpointSlice {
 	row := store.EndpointSlice{
 		Meta: meta(tenant + "-web"), Namespace: "ns", Name: tenant + "-web", Service: tenant + "-web", Ports: []store.ServicePort{{Name: "web", Protocol: "TCP", Port: 80}},
@@ -378,7 +378,7 @@ func forgetNeighbours(t *testing.T, at ns.NetNS) {
 	})
 }
 
-// health is status and body of the response to a load balancer.
+// health returns status and body of the response to a load balancer.
 func (l *outsideLab) health(from ns.NetNS, at string) (answer string, err error) {
 	err = from.Do(func(ns.NetNS) error {
 		conn, err := net.DialTimeout("tcp", at, patience)

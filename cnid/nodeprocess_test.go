@@ -111,7 +111,7 @@ type script struct {
 	Sandboxes []string
 }
 
-// playNode is a daemon whose API side is a script on standard input.
+// playNode runs a daemon whose API side is a script on standard input.
 func playNode() error {
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM)
 	defer stop()
@@ -151,7 +151,7 @@ func playNode() error {
 	return d.run(ctx, group, d.modules())
 }
 
-// playDaemon is the whole daemon.
+// playDaemon runs the whole daemon.
 func playDaemon() error {
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM)
 	defer stop()
@@ -166,7 +166,7 @@ func playDaemon() error {
 	return Run(ctx, s.Config, log)
 }
 
-// playPlugin is the CNI plugin, as far as the tests' runtime uses it.
+// playPlugin runs the CNI plugin, as far as the tests' runtime uses it.
 func playPlugin() {
 	forward := func(command string) func(*skel.CmdArgs) error {
 		return func(args *skel.CmdArgs) error {

@@ -27,7 +27,7 @@ func (n *apiNode) claim(t *testing.T, p *labPod) types.UID {
 	return address.UID
 }
 
-// another is the pod in another sandbox.
+// another returns the pod in another sandbox.
 func another(t *testing.T, p *labPod, sandbox string) *labPod {
 	t.Helper()
 	next := *p

@@ -12,7 +12,7 @@ import (
 // Each kubelet reports the addresses of its own Node. A dishonest kubelet may report the
 // addresses of other nodes. The functions here find the node that an address belongs to.
 
-// NodesByAddress are the nodes by their addresses. Of two nodes that report one address it is
+// NodesByAddress returns the nodes by their addresses. Of two nodes that report one address it is
 // the older.
 func NodesByAddress(tx ReadTx) map[netip.Addr]*Node {
 	found := map[netip.Addr]*Node{}
@@ -26,7 +26,7 @@ func NodesByAddress(tx ReadTx) map[netip.Addr]*Node {
 	return found
 }
 
-// NodeWithAddress is the node of NodesByAddress with one address, or nil.
+// NodeWithAddress returns the node of NodesByAddress with one address, or nil.
 func NodeWithAddress(tx ReadTx, ip netip.Addr) (found *Node) {
 	for _, node := range ListNodes(tx) {
 		if node.Reports(ip) && (found == nil || node.Older(found)) {
@@ -41,7 +41,7 @@ func (n *Node) Reports(ip netip.Addr) bool {
 	return slices.Contains(n.Addresses, ip) || slices.Contains(n.AllAddresses, ip)
 }
 
-// Reported are all addresses of a node, each once.
+// Reported returns all addresses of a node, each once.
 func (n *Node) Reported() []netip.Addr {
 	list := slices.Clone(n.AllAddresses)
 	for _, ip := range n.Addresses { // of a Node object they are among them

@@ -143,12 +143,12 @@ func ageKey(key []byte, s *Service) []byte {
 	return binary.BigEndian.AppendUint64(key, uint64(max(s.Created.Unix(), 0)))
 }
 
-// NodePortKey is the key of a port of all nodes. Health checks have the protocol TCP.
+// NodePortKey returns the key of a port of all nodes. Health checks have the protocol TCP.
 func NodePortKey(protocol string, port uint16) []byte {
 	return binary.BigEndian.AppendUint16(memory.TextKey(keyOfPort, protocol), port)
 }
 
-// NodePortKeys are the keys of the ports of all nodes that a Service has.
+// NodePortKeys returns the keys of the ports of all nodes that a Service has.
 func NodePortKeys(ports []ServicePort, healthCheck uint16) (keys [][]byte) {
 	if healthCheck != 0 {
 		keys = append(keys, NodePortKey("TCP", healthCheck))

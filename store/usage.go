@@ -23,7 +23,7 @@ var countsBySource = memory.Define(memory.Table[counts]{
 	Key:  func(u *counts) []byte { return memory.TextKey(u.source) },
 })
 
-// familyIndex is 0 for IPv4 and 1 for IPv6.
+// familyIndex returns 0 for IPv4 and 1 for IPv6.
 func familyIndex(is4 bool) int {
 	if is4 {
 		return 0
@@ -174,7 +174,7 @@ func DeleteUsage(tx Tx, name, uid string) bool {
 	return usages.Remove(tx, memory.TextKey(name), uid) != nil
 }
 
-// writtenCursors are the last chosen addresses of a subnet as the API has them.
+// writtenCursors returns the last chosen addresses of a subnet as the API has them.
 func writtenCursors(tx ReadTx, subnet *Subnet) []netip.Addr {
 	for _, usage := range usages.List(tx, byOwnerUID, memory.TextKey(subnet.UID)) {
 		if len(usage.Cursors) > 0 {

@@ -81,7 +81,7 @@ type hooked struct {
 	instead func() (changed bool, err error)
 }
 
-// onDevice is an attachment to a device of the node, on its program's side; where is
+// onDevice returns an attachment to a device of the node, on its program's side; where is
 // its place among the attachments of others.
 func (l *links) onDevice(p hook.Program, ifindex int, object *ebpf.Program, where link.Anchor) hooked {
 	side := ebpf.AttachTCXIngress
@@ -215,7 +215,7 @@ func attachedToCgroup(lnk link.Link, root string) (bool, error) {
 	return cgroup != nil && cgroup.CgroupId == dir.Ino, nil
 }
 
-// onSockets are the attachments to sockets. Programs that restore the Service's address
+// onSockets returns the attachments to sockets. Programs that restore the Service's address
 // precede those that replace it by a backend's.
 func (l *links) onSockets(root string) []hooked {
 	o := l.objects
@@ -231,7 +231,7 @@ func (l *links) onSockets(root string) []hooked {
 	}
 }
 
-// wanted are all attachments of the configuration. The programs leave devices and cgroups
+// wanted returns all attachments of the configuration. The programs leave devices and cgroups
 // that it does not name.
 func (l *links) wanted(cfg programs.Config) ([]hooked, error) {
 	wanted := append(l.onSockets(cfg.CgroupRoot), l.onDevice(hook.FromTunnel, cfg.VXLANIfindex, l.objects.AliothFromTunnel, link.Head()))
@@ -319,7 +319,7 @@ func (l *links) retireOne(name string) error {
 	return os.Remove(l.path(name))
 }
 
-// linkPath is the path of a link's pin. Earlier versions handle each unknown link in
+// linkPath returns the path of a link's pin. Earlier versions handle each unknown link in
 // their folder as one of a pod's interface, and replace its program by the one for
 // pods: after a downgrade that one would drop the node's packets. So later links are
 // pinned beside the maps.
@@ -330,5 +330,5 @@ func linkPath(pinDir, name string) string {
 	return filepath.Join(programs.LinkDir(pinDir), name)
 }
 
-// besideMaps are the names of links that earlier versions do not know.
+// besideMaps returns the names of links that earlier versions do not know.
 func besideMaps() []string { return append(hook.GuardLinks(), string(hook.ToUnderlay)) }

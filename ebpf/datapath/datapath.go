@@ -150,7 +150,7 @@ func (d *Datapath) Close() error {
 	return nil
 }
 
-// Apply is ApplyParts of a State that is not kept in parts.
+// Apply does the same as ApplyParts for a State that is not kept in parts.
 func (d *Datapath) Apply(s state.State) error { return d.ApplyParts(s.Parts()) }
 
 // ApplyParts makes the datapath equal to all parts together. It is idempotent, and safe

@@ -39,7 +39,7 @@ func attachedFilters(t *testing.T) map[hook.Attachment]ebpf.ProgramID {
 	return found
 }
 
-// allFilters are those and the ones that stand in for links.
+// allFilters returns these filters, and the filters that stand in for links.
 func allFilters(t *testing.T) map[hook.Attachment]ebpf.ProgramID {
 	t.Helper()
 	found, err := datapath.Filters()
@@ -60,7 +60,7 @@ func wantPrograms(t *testing.T, d *bpftest.Datapath, ifindex int) {
 	}
 }
 
-// foreign is a filter as another program could have attached it.
+// foreign returns a filter as another program could have attached it.
 func foreign(w *world.World, ifindex int, parent uint32, priority uint16, handle uint32) *netlink.BpfFilter {
 	return &netlink.BpfFilter{
 		FilterAttrs: netlink.FilterAttrs{

@@ -18,7 +18,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// leftovers are the rows of a map that are not as in a map newly made.
+// leftovers returns the rows of a map that are not as in a map newly made.
 func leftovers(t *testing.T, m *ebpf.Map) (rows int) {
 	t.Helper()
 	switch m.Type() {

@@ -21,7 +21,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/tables"
 )
 
-// others are remote addresses that come and go in a world's VPC.
+// others returns remote addresses that come and go in a world's VPC.
 func others(random *rand.Rand, vni uint32) []state.Address {
 	var list []state.Address
 	for n := range 20 {

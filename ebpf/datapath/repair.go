@@ -127,7 +127,7 @@ func isPinned(m *ebpf.Map, path string) (bool, error) {
 	return haveID == wantID, nil
 }
 
-// unexpected are the steps of a plan that would not be needed without changes by
+// unexpected returns the steps of a plan that would not be needed without changes by
 // others.
 func unexpected(plan, expected []tables.Operation) []tables.Operation {
 	known := map[tables.Operation]bool{}

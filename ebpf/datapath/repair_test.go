@@ -56,7 +56,7 @@ func exchange(t *testing.T, w *world.World, p hook.Program, other *ebpf.Program)
 	return errors.Join(lnk.Update(other), lnk.Close())
 }
 
-// liveLinks are the names of the pinned links that are attached, and of those
+// liveLinks returns the names of the pinned links that are attached, and of those
 // that filters stand in for.
 func liveLinks(t *testing.T, w *world.World) []string {
 	t.Helper()

@@ -36,7 +36,7 @@ func (e enum) String() string {
 	return e.kind + "." + e.group + " " + strings.ReplaceAll(strings.Join(e.path, "."), ".[]", "[]")
 }
 
-// name is the last name on the way.
+// name returns the last name on the way.
 func (e enum) name() string {
 	names := slices.DeleteFunc(slices.Clone(e.path), func(part string) bool { return part == "[]" || part == "{}" })
 	return names[len(names)-1]
@@ -177,7 +177,7 @@ func convert(t *testing.T, kind *descriptor.Kind, sample *unstructured.Unstructu
 	return kind.Row(object.DeepCopyObject().(kube.Object))
 }
 
-// faultOf is what a row has to say about fields that can't be used.
+// faultOf returns the text of a row about fields that can't be used.
 func faultOf(row any) string {
 	if row == nil {
 		return ""

@@ -127,7 +127,7 @@ const (
 	longestNames = 1500
 )
 
-// leftOut is one problem for all objects that are left out.
+// leftOut returns one problem for all objects that are left out.
 func leftOut(sentences []string) []finding.Problem {
 	if len(sentences) == 0 {
 		return nil
@@ -139,7 +139,7 @@ func leftOut(sentences []string) []finding.Problem {
 	}}
 }
 
-// blocked are rules of other programs that drop what the host must let through.
+// blocked returns rules of other programs that drop what the host must let through.
 func (c *Checker) blocked(ctx context.Context, traffic foreign.Traffic) (list []finding.Problem) {
 	blocks, err := foreign.Blocks(ctx, traffic)
 	if err != nil {
@@ -151,7 +151,7 @@ func (c *Checker) blocked(ctx context.Context, traffic foreign.Traffic) (list []
 	return list
 }
 
-// otherCNI is a CNI configuration that the container runtime uses in place of Alioth's.
+// otherCNI returns a CNI configuration that the container runtime uses in place of Alioth's.
 func (c *Checker) otherCNI() []finding.Problem {
 	if c.cfg.OtherCNI() {
 		return nil
@@ -167,7 +167,7 @@ func (c *Checker) otherCNI() []finding.Problem {
 		"%s in the node's directory of CNI configurations comes before %s, so the container runtime uses that for new pods; remove it", other, install.ConflistName)}}
 }
 
-// lacking are features of the kernel without which some pods can't be attached. Others can,
+// lacking returns features of the kernel without which some pods can't be attached. Others can,
 // so STATUS does not fail.
 func (c *Checker) lacking(ctx context.Context) (list []finding.Problem) {
 	for _, message := range c.cfg.Lacking(ctx) {
@@ -176,7 +176,7 @@ func (c *Checker) lacking(ctx context.Context) (list []finding.Problem) {
 	return list
 }
 
-// unserved is the problem of a server, which is "" if it serves.
+// unserved returns the problem of a server, which is "" if it serves.
 func unserved(problem, reason string) []finding.Problem {
 	if problem == "" {
 		return nil

@@ -69,7 +69,7 @@ func (h *Held) Probed() ([]journal.Record, <-chan struct{}) {
 	return slices.Concat(list, h.Removed()), fewer
 }
 
-// Removed are the reserved elements of the queue.
+// Removed returns the reserved elements of the queue.
 func (h *Held) Removed() []journal.Record {
 	return slices.DeleteFunc(h.journal.Releases(), func(rec journal.Record) bool { return !h.Holds(rec) })
 }

@@ -148,7 +148,7 @@ func leavers(tx store.ReadTx, attached func(uid string) bool) func(uid string) b
 	}
 }
 
-// releasable are the Addresses of this node whose pod is gone.
+// releasable returns the Addresses of this node whose pod is gone.
 func releasable(tx store.ReadTx, node string, gone func(uid string) bool) []*store.Address {
 	var list []*store.Address
 	for _, row := range store.AddressesByNode(tx, node) {

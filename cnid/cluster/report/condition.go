@@ -180,8 +180,8 @@ func (r *Reporter) NetworkAvailable(ctx context.Context) {
 	}
 }
 
-// available is the condition of a node whose datapath is programmed. Programs read the version
-// out of the message, as one word (docs/install/versions.md).
+// available returns the condition of a node whose datapath is programmed. Programs read the
+// version out of the message, as one word (docs/install/versions.md).
 func available() *corev1.NodeCondition {
 	return &corev1.NodeCondition{
 		Type: corev1.NodeNetworkUnavailable, Status: corev1.ConditionFalse,

@@ -68,7 +68,7 @@ func (p part) String() string {
 // isCarried reports whether the node may program the VPC.
 func (p part) isCarried() bool { return p.extent == descriptor.CarriedVPC }
 
-// name is the argument of the part's scopes.
+// name returns the argument of the part's scopes.
 func (p part) name() string {
 	switch {
 	case p.subnet != "":
@@ -97,7 +97,7 @@ func scopesOf(kinds []*descriptor.Kind, p part) []descriptor.Scope {
 	return scopes
 }
 
-// needed are the parts that this node needs. The map must not be changed.
+// needed returns the parts that this node needs. The map must not be changed.
 func (s *Sources) needed(tx store.ReadTx) map[part]bool {
 	s.looking.Lock()
 	defer s.looking.Unlock()

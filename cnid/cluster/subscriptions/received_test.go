@@ -99,7 +99,7 @@ func (r *received) event() <-chan struct{} {
 	return r.changed.Next()
 }
 
-// count is how many events named the object.
+// count returns the number of events that named the object.
 func (r *received) count(object string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -223,7 +223,7 @@ func (s *Sources) agrees(ctx context.Context, vpc string) bool {
 	return err == nil
 }
 
-// VPCs are the names of the VPCs that this node programs or may program later. The rows of
+// VPCs returns the names of the VPCs that this node programs or may program later. The rows of
 // those that have been added since VPCsRead returned true may be missing.
 func (s *Sources) VPCs() []string {
 	s.mu.Lock()
@@ -303,8 +303,9 @@ func concernedOf(parts map[part]bool, concerned func(part) bool) map[part]bool {
 	return some
 }
 
-// VPCsRead is Synced for replies to roll calls, which must include the VNI of each VPC that
-// the node may program: it waits for the rows of VPCs that were added later, too.
+// VPCsRead does the same as Synced for replies to roll calls. The replies must include the VNI of
+// each VPC that the node may program. So VPCsRead also waits for the rows of VPCs that were added
+// later.
 func (s *Sources) VPCsRead() (bool, <-chan struct{}) {
 	if synced, changed := s.Synced(); !synced {
 		return false, changed

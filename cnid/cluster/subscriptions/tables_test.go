@@ -93,14 +93,14 @@ func withSubnet(name string, bouncers int) func(store.Tx) error {
 	}
 }
 
-// hosted is an Address of this node, in subnet a.
+// hosted returns an Address of this node, in subnet a.
 func hosted() func(store.Tx) error {
 	return func(tx store.Tx) error {
 		return store.PutAddress(tx, &store.Address{Meta: store.Meta{UID: "a"}, Name: "v.10.0.0.1", VPC: "v", Subnet: "a", IP: netip.MustParseAddr("10.0.0.1"), Node: "n"})
 	}
 }
 
-// withMember is a member of subnet's bouncers, or with "" of the VPC's dividers.
+// withMember returns a member of subnet's bouncers, or with "" of the VPC's dividers.
 func withMember(subnet, node, stage string) func(store.Tx) error {
 	return func(tx store.Tx) error {
 		m := &roles.Member{VPC: "v", VPCUID: "v-uid", Subnet: subnet, Node: node, NodeUID: node + "-uid", Stage: stage, Revision: 1}

@@ -18,8 +18,8 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// verdictOn is what the operator has judged of a Service that clients outside reach; with ""
-// for the VPC it is in none.
+// verdictOn returns the operator's verdict about a Service that clients outside reach. With "" for
+// the VPC, the Service is outside of every VPC.
 func verdictOn(namespace, service, vpc string) *v1alpha1.ScaledEndpoint {
 	spec := v1alpha1.ScaledEndpointSpec{
 		Service: v1alpha1.ScaledService{Namespace: namespace, Name: service, UID: "u-" + service}, VPC: vpc, Exposed: true,

@@ -19,8 +19,8 @@ func (m *Manager) Remove(ctx context.Context, key journal.Key) error {
 	return m.removeRequest(ctx, key, false)
 }
 
-// RemoveExternal is Remove for another CNI plugin (Request.External), which may name any
-// container: the attachments of Alioth's own plugin count as missing.
+// RemoveExternal does the same as Remove for another CNI plugin (Request.External). The plugin may
+// name any container: the attachments of Alioth's own plugin count as missing.
 func (m *Manager) RemoveExternal(ctx context.Context, key journal.Key) error {
 	return m.removeRequest(ctx, key, true)
 }

@@ -50,7 +50,7 @@ const (
 	CodeFailed = 100
 )
 
-// Versions are the CNI versions served, oldest first.
+// Versions returns the CNI versions served, oldest first.
 func Versions() []string { return []string{"0.3.1", "0.4.0", "1.0.0", "1.1.0"} }
 
 // Request is one CNI command as the runtime gave it to the plugin binary.

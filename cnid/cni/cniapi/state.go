@@ -67,7 +67,7 @@ func (i Instant) since(earlier Instant) (time.Duration, bool) {
 	return i.Uptime - earlier.Uptime, i.Boot == earlier.Boot && i.Uptime >= earlier.Uptime
 }
 
-// stateFile is where the daemon that listens on socket writes its State.
+// stateFile returns the path of the State of the daemon that listens on socket.
 func stateFile(socket string) string { return socket + ".state" }
 
 // WriteState replaces the State of the daemon that listens on socket, in one

@@ -33,8 +33,7 @@ func rebuild(pods ...pod) attachment.Rebuild {
 	}
 }
 
-// loseJournal is the end of a daemon and of its journal, and the start of
-// another one.
+// loseJournal ends a daemon, removes its journal, and starts a new daemon.
 func (r *rig) loseJournal(t *testing.T) {
 	t.Helper()
 	if err := r.journal.Close(); err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/cni/attachment"
 )
 
-// result is the result of an ADD in the requested version.
+// result returns the result of an ADD in the requested version.
 func result(c command, list []attachment.Attached) (json.RawMessage, error) {
 	res := &types100.Result{CNIVersion: types100.ImplementedSpecVersion}
 	for _, one := range list {

@@ -132,7 +132,7 @@ func decideAll(tx store.ReadTx, q question, pod *store.Pod, list []annotations.H
 	return answer{seen: true, decisions: decisions}
 }
 
-// mirrored is the UID of a pod in the API where the request has another, because the pod is
+// mirrored returns the UID of a pod in the API where the request has another, because the pod is
 // static; "" elsewhere.
 func (q question) mirrored(pod *store.Pod) string {
 	if pod.StaticUID == "" || pod.StaticUID != q.pod.UID {

@@ -25,7 +25,7 @@ var compareByValue = cmp.Options{
 	cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
 }
 
-// physical is an attachment to a network outside of every VPC, as an annotation has it.
+// physical returns an attachment to a network outside of every VPC, as an annotation has it.
 func physical(name string, addrs ...string) annotations.Attachment {
 	said := annotations.Attachment{Name: name, Kind: string(attachmenttest.Kind), Outside: "physical", OutsideUID: "uid-physical"}
 	for _, addr := range addrs {

@@ -46,7 +46,7 @@ func readChain(conf []byte) (chain, error) {
 	return c, nil
 }
 
-// kind is the type of a plugin.
+// kind returns the type of a plugin.
 func (c chain) kind(i int) string {
 	var kind string
 	if err := json.Unmarshal(c.Plugins[i]["type"], &kind); err != nil {
@@ -71,7 +71,7 @@ func (c chain) atLeast(version string) bool {
 	return slices.Index(known, c.CNIVersion) >= slices.Index(known, version)
 }
 
-// stdin is the configuration of one plugin: with name and version of the list, and the
+// stdin returns the configuration of one plugin: with name and version of the list, and the
 // previous result where there is one.
 func (c chain) stdin(i int, prev json.RawMessage) ([]byte, error) {
 	conf := map[string]json.RawMessage{}

@@ -308,7 +308,7 @@ func (d *Delegates) Alive(k Kept) bool {
 	return err == nil && id == k.Netns && k.BootID == d.bootID
 }
 
-// arg is a value of CNI_ARGS, "" without one.
+// arg returns a value of CNI_ARGS, "" without one.
 func (a Attachment) arg(key string) string {
 	for _, arg := range a.Args {
 		if arg[0] == key {

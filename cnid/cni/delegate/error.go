@@ -74,7 +74,7 @@ func quoted(text []byte) string {
 	return said.Quote(strings.TrimSpace(string(text)))
 }
 
-// printed is the end of an error with what a plugin printed on its standard error.
+// printed returns the end of an error with what a plugin printed on its standard error.
 func printed(stderr *bounded) string {
 	if len(stderr.Bytes()) == 0 {
 		return ""

@@ -70,7 +70,7 @@ func newRig(t *testing.T, edit func(*delegate.Config)) *rig {
 	return r
 }
 
-// restart is what a new daemon does.
+// restart does the first steps of a new daemon.
 func (r *rig) restart(t *testing.T) {
 	t.Helper()
 	var err error
@@ -97,7 +97,7 @@ func (r *rig) attachment(t *testing.T, version string, second delegatetest.Conf)
 	}
 }
 
-// ran are the runs as "COMMAND plugin".
+// ran returns the runs as "COMMAND plugin".
 func (r *rig) ran(t *testing.T) []string {
 	t.Helper()
 	var list []string

@@ -41,7 +41,7 @@ func (p trialPacket) frame() []byte {
 	return slices.Concat(ethernet, ip, transport)
 }
 
-// transport is the header and as much payload as the size asks for.
+// transport returns the header and as much payload as the size asks for.
 func (p trialPacket) transport() []byte {
 	const tcpLen, otherLen, syn = 20, 8, 0x02
 	header := make([]byte, otherLen)

@@ -363,7 +363,7 @@ func (t Tracer) beyondFacts(ip netip.Addr) (facts []string) {
 	return facts
 }
 
-// outsideFacts are about a destination that the VPC does not have.
+// outsideFacts returns facts about a destination that the VPC does not have.
 func (t Tracer) outsideFacts(a arrival) (facts []string) {
 	dst := a.before.Dst
 	ports := 0

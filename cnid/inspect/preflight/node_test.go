@@ -50,7 +50,7 @@ func expect(t *testing.T, got []preflight.Finding, want ...finding) {
 	}
 }
 
-// goodNode is a node without a finding.
+// goodNode returns a node without a finding.
 func goodNode() preflight.Node {
 	return preflight.Node{
 		Name: "node1", Root: true, Kernel: "6.12.41+deb13-amd64", FreeBytes: ptr.To[uint64](20 << 30), Sockets: []string{"containerd"},

@@ -65,7 +65,7 @@ func (e *Executor) Run(ctx context.Context, pod *corev1.Pod, stdout io.Writer, c
 	return e.RunIn(ctx, pod, container, stdout, command...)
 }
 
-// RunIn is like Run, for a container of any pod of Alioth.
+// RunIn does the same as Run, for a container of any pod of Alioth.
 func (e *Executor) RunIn(ctx context.Context, pod *corev1.Pod, container string, stdout io.Writer, command ...string) error {
 	url := e.rest.Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("exec").
 		VersionedParams(&corev1.PodExecOptions{Container: container, Command: command, Stdout: true, Stderr: true}, scheme.ParameterCodec).URL()

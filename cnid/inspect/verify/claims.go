@@ -257,7 +257,7 @@ func outsideOnly(pod *store.Pod) bool {
 // anyAttachment means all attachments of a pod.
 const anyAttachment = ""
 
-// held are the IPs that are claimed for an attachment of a pod, sorted.
+// held returns the IPs that are claimed for an attachment of a pod, sorted.
 func (c *comparison) held(pod *store.Pod, attachment string) []netip.Addr {
 	var ips []netip.Addr
 	for _, row := range store.AddressesByPod(c.tx, pod) {

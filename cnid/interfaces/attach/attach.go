@@ -352,7 +352,7 @@ var ErrNotYet = errors.New("not there yet")
 // ErrExists reports that the pod has an interface of the wanted name already.
 var ErrExists = errors.New("interface exists")
 
-// Taken is the ErrExists of a name in a pod.
+// Taken returns the ErrExists of a name in a pod.
 func Taken(ifName string) error {
 	return fmt.Errorf("pod has an interface %s that Alioth did not make: %w", ifName, ErrExists)
 }

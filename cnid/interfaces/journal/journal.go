@@ -176,7 +176,8 @@ func (j *Journal) Repair() error {
 	return j.note(j.renew())
 }
 
-// renew is called with writing held, as the next two are.
+// renew writes the file anew if it is closed or too large. The caller holds writing. The same holds
+// for the next two functions.
 func (j *Journal) renew() error {
 	if j.disk.file != nil && j.disk.size < j.disk.limit {
 		return nil

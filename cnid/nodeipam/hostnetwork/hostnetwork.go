@@ -82,7 +82,7 @@ func describe(address netip.Addr, node nic.Node) wire.HostIPInfo {
 	return info
 }
 
-// defaultGateway is the next hop of the default route of a device with the lowest metric in
+// defaultGateway returns the next hop of the default route of a device with the lowest metric in
 // the main table; not valid without one.
 func defaultGateway(routes []netlink.Route, ifindex int, is6 bool) (gateway netip.Addr) {
 	family := netlink.FAMILY_V4

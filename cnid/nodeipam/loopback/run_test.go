@@ -59,7 +59,7 @@ func TestAServerListensOnceItsPortIsGuardedAndFree(t *testing.T) {
 	}
 }
 
-// freePlace is a free port of this machine's loopback.
+// freePlace returns a free port of this machine's loopback.
 func freePlace(t *testing.T) netip.AddrPort {
 	t.Helper()
 	needs.Root(t, "to run processes in cgroups")

@@ -93,7 +93,7 @@ func (s *Server) Run(ctx context.Context) {
 	periodic.Run(ctx, s.cfg.Every, nil, attempt)
 }
 
-// Unserved is the problem of a node whose API is not served by TCP.
+// Unserved returns the problem of a node whose API is not served by TCP.
 func Unserved(err error) string {
 	return fmt.Sprintf("the node IPAM API is not served by TCP, only at its socket: %v", err)
 }

@@ -109,7 +109,7 @@ func idIn(file string) string {
 	return id
 }
 
-// machine is the ID that is written.
+// machine returns the ID that is written.
 func (w *Writer) machine(now info) string { return cmp.Or(w.cfg.Machine, ofNode+now.nodeUID) }
 
 // Look has the devices compared. It does not block.

@@ -24,7 +24,7 @@ import (
 // deviceMAC is the address of the device that a resttest.Service with Devices delegates.
 var deviceMAC = net.HardwareAddr{2, 0, 0, 0, 0, 1}
 
-// newNode is a rig in a network namespace that stands for a node.
+// newNode returns a rig in a network namespace that stands for a node.
 func newNode(t *testing.T) *rig {
 	t.Helper()
 	r := newRig(t)

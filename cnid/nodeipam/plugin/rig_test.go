@@ -80,7 +80,7 @@ func newRig(t *testing.T) *rig {
 	return &rig{t: t, dir: dir, queue: filepath.Join(dir, "queue")}
 }
 
-// devices is the folder of notes about delegated devices.
+// devices returns the folder of notes about delegated devices.
 func (r *rig) devices() string { return filepath.Join(r.dir, "devices") }
 
 func (r *rig) socket() string { return filepath.Join(r.dir, "s") }

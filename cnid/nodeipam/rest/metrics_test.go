@@ -22,7 +22,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nodeipam/rest/resttest"
 )
 
-// measured is a server with metrics.
+// measured returns a server with metrics.
 func measured(service rest.Service) (*rest.Server, *prometheus.Registry) {
 	registry := prometheus.NewPedanticRegistry()
 	return rest.New(rest.Config{Service: service, Node: nodeOf, Metrics: rest.NewMetrics(registry), Log: slog.New(slog.DiscardHandler)}), registry

@@ -97,7 +97,7 @@ type handler struct {
 	unless wire.ReturnCode
 }
 
-// handlers are by the names of operations.
+// handlers returns the handlers by the names of their operations.
 func (s *Server) handlers() map[string]handler {
 	bare := func(r wire.Response) any { return r }
 	one := func(r wire.Response) any { return wire.IPConfigResponse{Response: r} }

@@ -24,7 +24,7 @@ const (
 // ContainerIDVariable is the variable part of the path of an endpoint.
 const ContainerIDVariable = "{containerID}"
 
-// Versions are the prefixes under which each path is served. They all mean the same.
+// Versions returns the prefixes under which each path is served. They all mean the same.
 func Versions() []string { return []string{"", "/v0.1", "/v0.2"} }
 
 // Operation is a method of a path. Server and documentation are made from the list of
@@ -44,7 +44,7 @@ type Operation struct {
 	Codes []ReturnCode
 }
 
-// CommonCodes are the codes that every operation may have.
+// CommonCodes returns the codes that every operation may have.
 func CommonCodes() []ReturnCode { return []ReturnCode{Success, UnsupportedVerb, UnexpectedError} }
 
 // Operations returns what the service offers.
@@ -52,7 +52,7 @@ func Operations() []Operation {
 	return append(append(addressOperations(), endpointOperations()...), socketOperations()...)
 }
 
-// Refused are paths of CNS that are known and not served, with the reason.
+// Refused returns paths of CNS that are known and not served, with the reason.
 func Refused() map[string]string {
 	return map[string]string{
 		"/network/createorupdatenetworkcontainer": "the operator assigns addresses; no other program can",

@@ -74,7 +74,7 @@ func (a List) Integer(kind uint16) *int {
 	return nil
 }
 
-// Wide is Integer for a number of 8 bytes.
+// Wide does the same as Integer for a number of 8 bytes.
 func (a List) Wide(kind uint16) *int {
 	const width = 8
 	if content := a.Get(kind); len(content) == width {

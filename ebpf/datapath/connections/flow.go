@@ -114,7 +114,7 @@ func counterpart(key bpf.AliothConnKey, row bpf.AliothConn) bpf.AliothConnKey {
 	return other
 }
 
-// service is the key of the flow's service.
+// service returns the key of the flow's service.
 func (f *flow) service() bpf.AliothServiceKey {
 	key := bpf.AliothServiceKey{Vip: f.forward.Peer, Port: f.forward.PeerPort, Proto: f.forward.Proto}
 	if f.forward.Inside != 0 {

@@ -99,10 +99,10 @@ func FiltersOf(i state.Interface) []Filter {
 	return filters
 }
 
-// GuardLinks are the pinned links of a node that guards a port from processes of pods.
+// GuardLinks returns the pinned links of a node that guards a port from processes of pods.
 func GuardLinks() []string { return []string{Guard4, Guard6} }
 
-// LinkNames are the pinned links that a node has to have.
+// LinkNames returns the pinned links that a node has to have.
 func LinkNames() []string {
 	onDevices := []string{
 		string(Fragment), string(FromTunnel), string(FromUnderlay), string(ToUnderlay),

@@ -28,7 +28,7 @@ const (
 	DefaultConnections             = 1 << 19
 )
 
-// ShareOfConnections is the number of flows to shared services for each of so many pods
+// ShareOfConnections returns the number of flows to shared services for each of so many pods
 // that fits the table of DefaultConnections; 0 stands for any number up to 128.
 func ShareOfConnections(pods uint32) uint32 {
 	const usual, entriesPerFlow = 128, 2
@@ -133,7 +133,7 @@ func (c Config) WithDefaults() (Config, error) {
 	return c, nil
 }
 
-// Uplink is the device on whose network the node announces external addresses; 0: none.
+// Uplink returns the device on whose network the node announces external addresses; 0: none.
 func (c Config) Uplink() int { return cmp.Or(c.UnderlayIfindex, c.UnderlayIfindex6) }
 
 func (c Config) checkLimits() error {
@@ -278,5 +278,5 @@ func CheckPinDir(dir string) error {
 	return nil
 }
 
-// LinkDir is the directory of pinned links.
+// LinkDir returns the directory of pinned links.
 func LinkDir(pinDir string) string { return filepath.Join(pinDir, "links") }

@@ -143,7 +143,7 @@ func (p Parts) Since(last Parts) Changes {
 	return n
 }
 
-// Everything is the whole content of the Parts.
+// Everything returns the whole content of the Parts.
 func (p Parts) Everything() Changes { return p.Since(Parts{}) }
 
 // differing lists the keys under which two maps differ, ascending.

@@ -62,7 +62,7 @@ func TestAStateIsTheSumOfItsParts(t *testing.T) {
 	}
 }
 
-// virtual are addresses of a VPC with a service each.
+// virtual returns addresses of a VPC with a service each.
 func virtual(vni uint32, addrs ...string) []*state.VirtualAddress {
 	var list []*state.VirtualAddress
 	for _, addr := range addrs {
@@ -71,12 +71,12 @@ func virtual(vni uint32, addrs ...string) []*state.VirtualAddress {
 	return list
 }
 
-// listed is a list with these elements.
+// listed returns a list with these elements.
 func listed(list ...*state.VirtualAddress) state.VirtualAddresses {
 	return state.VirtualAddressesOf(list...)
 }
 
-// roles are one role with these members.
+// roles returns one role with these members.
 func roles(vni, id uint32, members ...string) []state.Role {
 	r := state.Role{Key: state.RoleKey{VNI: vni, ID: id}}
 	for _, m := range members {

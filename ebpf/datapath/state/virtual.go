@@ -52,7 +52,7 @@ func inPieces(pieces [][]*VirtualAddress, list []*VirtualAddress) [][]*VirtualAd
 // Empty reports whether the list has no elements.
 func (l VirtualAddresses) Empty() bool { return len(l.pieces) == 0 }
 
-// All are the elements in their order.
+// All returns the elements in their order.
 func (l VirtualAddresses) All() iter.Seq[*VirtualAddress] {
 	return func(yield func(*VirtualAddress) bool) {
 		for _, piece := range l.pieces {
@@ -150,7 +150,7 @@ type cursor struct {
 	pieces [][]*VirtualAddress
 }
 
-// head is the element at the place; nil: the end.
+// head returns the element at the place; nil: the end.
 func (c *cursor) head() *VirtualAddress {
 	for len(c.piece) == 0 && len(c.pieces) > 0 {
 		c.piece, c.pieces = c.pieces[0], c.pieces[1:]

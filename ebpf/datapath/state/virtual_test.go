@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// numberedIP is the n-th address of a range, in the order of numbers.
+// numberedIP returns the n-th address of a range, in the order of numbers.
 func numberedIP(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, 96, byte(n >> 8), byte(n)}) }
 
 func some(n int) *VirtualAddress { return &VirtualAddress{VNI: 6, IP: numberedIP(n)} }

@@ -106,7 +106,7 @@ func (t *Rows) addChoice(id uint32, backends []bpf.AliothBackend, of state.Servi
 // aliothMaglevPart is MAGLEV_PART, how many entries of a lookup table are in one row.
 const aliothMaglevPart = len(bpf.AliothMaglev{}.Slot)
 
-// lookupParts is how many rows a lookup table takes.
+// lookupParts returns the number of rows of a lookup table.
 func lookupParts(entries int) int { return (entries + aliothMaglevPart - 1) / aliothMaglevPart }
 
 // encodeBackends returns the rows of a service, sorted, whatever the order of the list. The

@@ -191,7 +191,7 @@ func (t *Rows) Forget(ifindex uint32) (vni uint32, known bool) {
 	return row.Vni, known
 }
 
-// MapOf is the name of the map, or of one of the maps, that a table is in.
+// MapOf returns the name of the map, or of one of the maps, that a table is in.
 func MapOf(table string) string {
 	if table == string(flowTable) {
 		return bpf.OpenedMap

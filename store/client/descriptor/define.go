@@ -49,7 +49,7 @@ type Table[R any] struct {
 	Remove func(tx store.Tx, id ID)
 }
 
-// ByName is a table whose rows are found by the object's name.
+// ByName returns a table whose rows are found by the object's name.
 func ByName[R any](
 	get func(tx store.ReadTx, name string) *R, put func(store.Tx, *R) error, remove func(tx store.Tx, name, uid string) bool,
 ) Table[R] {
@@ -60,7 +60,7 @@ func ByName[R any](
 	}
 }
 
-// InNamespace is a table whose rows are found by namespace and name.
+// InNamespace returns a table whose rows are found by namespace and name.
 func InNamespace[R any](
 	get func(tx store.ReadTx, namespace, name string) *R, put func(store.Tx, *R) error, remove func(tx store.Tx, namespace, name, uid string) bool,
 ) Table[R] {
@@ -71,7 +71,7 @@ func InNamespace[R any](
 	}
 }
 
-// ByUID is a table whose rows are found by the object's UID.
+// ByUID returns a table whose rows are found by the object's UID.
 func ByUID[R any](get func(tx store.ReadTx, uid string) *R, put func(store.Tx, *R) error, remove func(tx store.Tx, uid string) bool) Table[R] {
 	return Table[R]{
 		Get:    func(tx store.ReadTx, id ID) *R { return get(tx, id.UID) },

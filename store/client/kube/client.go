@@ -87,8 +87,8 @@ func (c *Client) Get(ctx context.Context, obj Object) error {
 	return answer(ctx, request, obj)
 }
 
-// GetOnce is Get for a caller that goes without the object rather than load the API server:
-// no refusal or lost connection is answered with another attempt. The configuration's rate
+// GetOnce does the same as Get for a caller that rather goes without the object than load the API
+// server. It makes no second attempt after a refusal or a lost connection. The configuration's rate
 // does not hold it up, so that it delays no other request; the caller has a rate of its own.
 func (c *Client) GetOnce(ctx context.Context, obj Object) error {
 	request, err := c.one(http.MethodGet, obj)

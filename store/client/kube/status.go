@@ -34,7 +34,7 @@ func PatchStatus(ctx context.Context, api Patcher, object Object, fields ...Set)
 	return patch(ctx, api, object, "status", fields, "status")
 }
 
-// PatchSpec is PatchStatus for fields of the specification.
+// PatchSpec does the same as PatchStatus for fields of the specification.
 func PatchSpec(ctx context.Context, api Patcher, object Object, fields ...Set) error {
 	return patch(ctx, api, object, "spec", fields)
 }

@@ -81,7 +81,7 @@ func fed(t *testing.T, set *Set, obj kube.Object) feed {
 	return feed{src}
 }
 
-// scopeOf is what a node follows of the object's kind, or else all of it.
+// scopeOf returns the scope of the object's kind that a node follows, or else the whole kind.
 func scopeOf(t *testing.T, obj kube.Object) descriptor.Scope {
 	t.Helper()
 	for _, kind := range kinds.All() {

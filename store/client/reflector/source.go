@@ -31,7 +31,7 @@ const (
 	watchFor = 5 * time.Minute
 )
 
-// retries are the pauses between attempts: the last ones are below ten seconds.
+// retries returns the pauses between attempts: the last ones are below ten seconds.
 func retries() wait.Backoff {
 	return wait.Backoff{Duration: 250 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 6 * time.Second}
 }

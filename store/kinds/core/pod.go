@@ -47,7 +47,7 @@ func describePod() descriptor.Description[*corev1.Pod, store.Pod] {
 	}
 }
 
-// podOfAnySort is the kind of a pod which has a row of one of two types. Which one
+// podOfAnySort returns the kind of a pod which has a row of one of two types. Which one
 // never changes in its life.
 func podOfAnySort() *descriptor.Kind {
 	kind := descriptor.Untyped(describePod())
@@ -190,7 +190,7 @@ func containers(spec *corev1.PodSpec) func(yield func(*corev1.Container) bool) {
 	}
 }
 
-// networkProbes are the probes of a container that go to the pod's own address.
+// networkProbes returns the probes of a container that go to the pod's own address.
 func networkProbes(container *corev1.Container) []*corev1.Probe {
 	return slices.DeleteFunc(probes(container), func(probe *corev1.Probe) bool {
 		return !toPod(probe.HTTPGet, probe.TCPSocket) && probe.GRPC == nil
@@ -202,7 +202,7 @@ func probes(container *corev1.Container) []*corev1.Probe {
 	return slices.DeleteFunc(all, func(probe *corev1.Probe) bool { return probe == nil })
 }
 
-// probeTimeout is the longest timeout of a network probe.
+// probeTimeout returns the longest timeout of a network probe.
 func probeTimeout(spec *corev1.PodSpec) time.Duration {
 	var longest time.Duration
 	for container := range containers(spec) {

@@ -93,8 +93,8 @@ func readDocument(path string, raw *runtime.RawExtension, invalid *values.Faults
 	return object
 }
 
-// readNormal is readDocument for a document that is compared with others: people write what they
-// desire in several forms, and earlier versions kept these.
+// readNormal does the same as readDocument for a document that is compared with others: people
+// write a desired state in several forms, and earlier versions kept these.
 func readNormal(path string, raw *runtime.RawExtension, invalid *values.Faults) map[string]any {
 	return document.Normal(readDocument(path, raw, invalid))
 }

@@ -28,7 +28,7 @@ func addrRange(first, last string) store.AddrRange {
 	return store.AddrRange{First: netip.MustParseAddr(first), Last: netip.MustParseAddr(last)}
 }
 
-// outsideKind is the kind of networks of a group and name.
+// outsideKind returns the kind of networks of a group and name.
 func outsideKind(t *testing.T, group, name string) Network {
 	t.Helper()
 	for _, kind := range Networks {

@@ -22,7 +22,7 @@ func Known[T ~string](field string, value T, known ...T) error {
 	return unknown(field, string(value), known)
 }
 
-// EachKnown is Known for the elements of a list.
+// EachKnown does the same as Known for the elements of a list.
 func EachKnown[T ~string](field string, list []T, known ...T) error {
 	for _, value := range list {
 		if err := Known(field, value, known...); err != nil {

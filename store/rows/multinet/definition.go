@@ -38,7 +38,7 @@ type Definition struct {
 // String names the definition to users.
 func (d *Definition) String() string { return KindDefinition + " " + d.Namespace + "/" + d.Name }
 
-// Reference is the definition as the network of an attachment.
+// Reference returns the definition as the network of an attachment.
 func (d *Definition) Reference() store.NetworkRef {
 	return store.NetworkRef{Kind: KindDefinition, Namespace: d.Namespace, Name: d.Name, UID: d.UID}
 }

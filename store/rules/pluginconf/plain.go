@@ -18,7 +18,7 @@ type Plain struct {
 	IP, MAC string
 }
 
-// Args are the keys and values for CNI_ARGS.
+// Args returns the keys and values for CNI_ARGS.
 func (p Plain) Args() (args [][2]string) {
 	for _, one := range [][2]string{{"IP", p.IP}, {"MAC", p.MAC}} {
 		if one[1] != "" {

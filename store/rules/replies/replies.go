@@ -27,7 +27,7 @@ const (
 	mostPods, slack = 1024, 64
 )
 
-// believed are the VNIs of an answer that count, and the number of those that do not.
+// believed returns the VNIs of an answer that count, and the number of those that do not.
 // VNIs of existing VPCs always count. Of the others a node can hold one for each pod
 // that it had. More do not count, because one stolen token could otherwise reserve
 // every VNI forever.

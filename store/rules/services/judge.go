@@ -189,7 +189,7 @@ func (j *judge) isElsewhere(endpoint *store.Endpoint, ip netip.Addr) bool {
 	return j.partial && endpoint.Node != j.node && endpoint.Node != "" && (j.service.Selectorless || endpoint.PodUID != "") && contains(j.inside, ip)
 }
 
-// targetsIn are the ports of a Service that a slice serves.
+// targetsIn returns the ports of a Service that a slice serves.
 func targetsIn(slice *store.EndpointSlice, ports []store.ServicePort) (targets []scaled.Target) {
 	for _, port := range ports[:min(len(ports), maxPorts)] {
 		if number := portOf(slice, port); number != 0 {

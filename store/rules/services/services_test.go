@@ -113,7 +113,7 @@ func slice(name string, port store.ServicePort, endpoints ...store.Endpoint) *st
 	}
 }
 
-// hinted is a ready endpoint that is meant for clients of some nodes or zones.
+// hinted returns a ready endpoint that is meant for clients of some nodes or zones.
 func hinted(ip string, nodes, zones []string) store.Endpoint {
 	e := endpoint(true, false, ip)
 	e.ForNodes, e.ForZones = nodes, zones
@@ -421,7 +421,7 @@ func TestAServiceIsInTheNetworksThatItsSlicesName(t *testing.T) {
 	}
 }
 
-// numbered is the claim of a number for a network.
+// numbered returns the claim of a number for a network.
 func numbered(number uint32, network store.NetworkRef) *multinet.DomainClaim {
 	return &multinet.DomainClaim{Meta: operatortest.Meta("number-"+network.UID, 0), Number: number, Network: network}
 }

@@ -69,7 +69,7 @@ type Call struct {
 	Pids []int
 }
 
-// Command is the command of CNI.
+// Command returns the command of CNI.
 func (c Call) Command() string { return c.Var("CNI_COMMAND") }
 
 // Var returns a variable of the environment.

@@ -115,7 +115,7 @@ func (d *session) checkParent(link netlink.Link, spec attach.Spec) (netlink.Link
 	return parent, nil
 }
 
-// missing is the error for an interface that is not where it should be. If it is nowhere on
+// missing returns the error for an interface that is not where it should be. If it is nowhere on
 // the node, the error is an ErrGone.
 func (d *session) missing(spec attach.Spec, text string) error {
 	n, noted, err := d.notes.Get(spec.ContainerID, spec.IfName)

@@ -118,7 +118,7 @@ func TestDelegatesFollowEachOtherUntilOneFails(t *testing.T) {
 	}
 }
 
-// kept are the attachments that the driver has files of.
+// kept returns the attachments that the driver has files of.
 func (r *rig) kept(t *testing.T) (found []attach.Found) {
 	t.Helper()
 	r.node.Do(t, func() (err error) {

@@ -172,7 +172,7 @@ func (r *rig) inside(t *testing.T) (addrs []string, exists bool) {
 	return addrs, exists
 }
 
-// leases are the files of host-local's addresses.
+// leases returns the files of host-local's addresses.
 func (r *rig) leases(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(r.dir, "leases", "storage", "192.*"))

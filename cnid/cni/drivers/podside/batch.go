@@ -37,7 +37,7 @@ func Settle(b *rtnl.Batch, ifindex int, device string) error {
 	return nil
 }
 
-// ofIPv4 is the attribute with the settings of IPv4 among these, but for forwarding.
+// ofIPv4 returns the attribute with the settings of IPv4 among these, but for forwarding.
 func ofIPv4(settings []hostdev.Setting) *nl.RtAttr {
 	conf := nl.NewRtAttr(inetConf, nil)
 	for _, s := range settings {

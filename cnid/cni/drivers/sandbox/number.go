@@ -33,7 +33,7 @@ func NumberOf(host *rtnl.Socket, pod ns.NetNS) (int, error) {
 	return number, nil
 }
 
-// inNumber is a message about a device in the namespace of a number.
+// inNumber returns a message about a device in the namespace of a number.
 func inNumber(kind, flags, ifindex, number int) *nl.NetlinkRequest {
 	request := nl.NewNetlinkRequest(kind, flags)
 	msg := nl.NewIfInfomsg(unix.AF_UNSPEC)

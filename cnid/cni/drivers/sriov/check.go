@@ -113,7 +113,7 @@ func (d *session) checkSettings(n note, spec attach.Spec) error {
 	return nil
 }
 
-// missing is the error for an interface that is not where it should be. If it is nowhere in
+// missing returns the error for an interface that is not where it should be. If it is nowhere in
 // the pod, the error is an ErrGone.
 func (d *session) missing(n note, text string) error {
 	links, err := sandbox.LinksIn(d.host, n.Number)

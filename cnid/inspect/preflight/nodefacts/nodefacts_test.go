@@ -30,7 +30,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// defaults are the values of the chart.
+// defaults returns the values of the chart.
 func defaults(t *testing.T) preflight.Values {
 	t.Helper()
 	v, err := preflight.ParseValues()
@@ -249,7 +249,7 @@ func prepare(t *testing.T) {
 	t.Cleanup(func() { listener.Close() })
 }
 
-// program is one of another project, which lets everything pass.
+// program returns a program of another project, which lets everything pass.
 func program(t *testing.T, kind ebpf.ProgramType) *ebpf.Program {
 	t.Helper()
 	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "others", Type: kind, License: "GPL", Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 2), asm.Return()}})

@@ -41,7 +41,7 @@ func daemon(on string) *corev1.Pod {
 	}
 }
 
-// leak is an Address whose pod does not exist.
+// leak returns an Address whose pod does not exist.
 func leak(on string) *v1alpha1.Address {
 	return &v1alpha1.Address{
 		ObjectMeta: metav1.ObjectMeta{Name: "blue.10.10.1.10", UID: "a1"},

@@ -82,7 +82,7 @@ func (d device) removed() bool {
 // temporaryPrefix starts the name of a device on its way between two namespaces.
 const temporaryPrefix = "ald"
 
-// temporary is the name of a device on its way between two namespaces.
+// temporary returns the name of a device on its way between two namespaces.
 func (n note) temporary(d device) string {
 	return attach.DeviceName(temporaryPrefix, n.ContainerID, d.Name)
 }

@@ -90,7 +90,7 @@ func shared(ring int, offset int64, size uint32) ([]byte, error) {
 	return unix.Mmap(ring, offset, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE)
 }
 
-// rawAddress is struct sockaddr_in or struct sockaddr_in6.
+// rawAddress returns struct sockaddr_in or struct sockaddr_in6.
 func rawAddress(to netip.AddrPort) []byte {
 	if to.Addr().Is4() {
 		b := binary.NativeEndian.AppendUint16(nil, unix.AF_INET)

@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// nodes are n addresses of members.
+// nodes returns n addresses of members.
 func nodes(n int) (list []netip.Addr) {
 	for i := range n {
 		list = append(list, netip.AddrFrom4([4]byte{192, 0, 2, byte(10 + i)}))
@@ -23,7 +23,7 @@ func nodes(n int) (list []netip.Addr) {
 	return list
 }
 
-// sender is a world whose red VPC has no row of 10.0.1.99 and these bouncers.
+// sender returns a world whose red VPC has no row of 10.0.1.99 and these bouncers.
 func sender(t *testing.T, list []netip.Addr) *bench {
 	t.Helper()
 	w := world.New(t, world.OnUnderlay(t))

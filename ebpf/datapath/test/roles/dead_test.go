@@ -21,7 +21,7 @@ import (
 // couple are two pods of two nodes that have not spoken.
 type couple struct{ from, to *lab.Pod }
 
-// couples are so many of them, beside the pods of the scene.
+// couples returns count couples of pods, beside the pods of the scene.
 func (s *scene) couples(count int) (list []couple) {
 	for i := range count {
 		list = append(list, couple{s.Pod(client, 100+i), s.Pod(server, 200+i)})

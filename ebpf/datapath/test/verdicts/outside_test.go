@@ -32,8 +32,8 @@ func newLeadingWorld(t *testing.T) *world.World {
 	return w
 }
 
-// leaves is what becomes of a packet of the open VPC that goes outside by a service,
-// and comesBack one that answers it.
+// leaves returns the change of a packet of the open VPC that goes outside by a service, and
+// comesBack the change of a packet that answers it.
 func leaves(l4 wire.Transport) func(*wire.Frame) {
 	return func(f *wire.Frame) {
 		src, dst := world.ShadowOpen, world.Outside
@@ -70,7 +70,7 @@ func TestAServiceLeadsOutsideAsTheVPCsEgressDoes(t *testing.T) {
 	})
 }
 
-// stopped is a packet that is dropped on its way to a backend.
+// stopped returns a packet that is dropped on its way to a backend.
 func stopped(device int, in wire.Frame, backend string, l4 wire.Transport, reason string) world.Case {
 	c := dropped(backend, device, in.Bytes(), reason)
 	c.Out = in.With(func(f *wire.Frame) { f.Dst, f.L4 = wire.IP(backend), l4 }).Bytes()

@@ -23,7 +23,7 @@ type attaching struct {
 	Spec      attach.Spec
 }
 
-// AttachUntilKilled is the work of the processes of KillAttaching. A driver's package has it as
+// AttachUntilKilled does the work of the processes of KillAttaching. A driver's package has it as
 // the test TestAttachUntilKilled.
 func AttachUntilKilled(t *testing.T, devices child.Devices) {
 	t.Helper()

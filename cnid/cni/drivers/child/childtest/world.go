@@ -137,7 +137,7 @@ func AddAddrs(device string, addrs ...string) error {
 	return netlink.LinkSetUp(link)
 }
 
-// Spec is an interface on eth0 in a pod.
+// Spec returns an interface on eth0 in a pod.
 func Spec(pod *netnstest.Namespace, addrs ...string) attach.Spec {
 	if len(addrs) == 0 {
 		addrs = []string{"192.0.2.7/24", "2001:db8::7/64"}
