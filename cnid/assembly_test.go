@@ -261,8 +261,8 @@ func dialFrom(t *testing.T, space ns.NetNS, ip netip.Addr) (net.Conn, string, er
 	return conn, strings.TrimSpace(name), err
 }
 
-// patience is how long a connect may take that is to succeed; one that must
-// not costs this long.
+// patience is the limit of a connect that has to succeed. A connect that must fail takes this
+// long.
 var patience = waits.Limit(time.Second)
 
 func TestTwoNodesCarryThePodsOfOverlappingVPCs(t *testing.T) {

@@ -67,7 +67,7 @@ func newClusterIPs(t *testing.T) (l *lab, near, far *labPod) {
 	return l, near, far
 }
 
-// agrees returns nil if the maps of the first node are what the API demands.
+// agrees returns nil if the maps of the first node agree with the API.
 func (l *lab) agrees(t *testing.T) error {
 	t.Helper()
 	var errs []error

@@ -39,9 +39,9 @@ import (
 type Config struct {
 	// NodeName is the name of this node's Node object.
 	NodeName string
-	// Kubeconfig is a file with address and credentials of the API server; "" inside a
-	// pod. APIServerHost and APIServerPort take the place of what the
-	// environment or the file has; "" and 0 leave it.
+	// Kubeconfig is a file with address and credentials of the API server; "" inside a pod.
+	// APIServerHost and APIServerPort replace the values of the environment or the file; "" and 0
+	// leave them.
 	Kubeconfig    string
 	APIServerHost string
 	APIServerPort int
@@ -58,7 +58,7 @@ type Config struct {
 	ServiceRanges []netip.Prefix
 	// Shadows are the ranges of shadow addresses, at most one per family.
 	Shadows []netip.Prefix
-	// SharedServices are those that every VPC reaches, beside those that
+	// SharedServices are the Services that every VPC reaches, beside the Services that
 	// SharedService objects name.
 	SharedServices []plan.ServiceRef
 	// Infrastructure are ranges where the kubelet may have business of its own.
@@ -100,9 +100,9 @@ type Config struct {
 	// program of the node sees, such as virtual functions without a VLAN.
 	UnderlayAttachments bool
 
-	// NodeNetworkState keeps the NodeNetworkState of the node, and leads the network of the
-	// node to it. NetworkPolicyMode is where policies are put together: PoliciesDistributed
-	// or PoliciesCentralized.
+	// NodeNetworkState keeps the NodeNetworkState of the node, and leads the network of the node
+	// to it. NetworkPolicyMode is the place that puts policies together: PoliciesDistributed or
+	// PoliciesCentralized.
 	NodeNetworkState  bool
 	NetworkPolicyMode string
 
@@ -112,20 +112,19 @@ type Config struct {
 	// PodDevice selects the kind of new pods' devices; running pods keep theirs.
 	PodDevice PodDevice
 
-	// ReconcileEvery is how often the daemon looks for attachments whose sandbox
+	// ReconcileEvery is the interval between the daemon's looks for attachments whose sandbox
 	// went away without a DEL.
 	ReconcileEvery time.Duration
-	// RecheckEvery is how often everything in the kernel is compared with what
-	// has to be there, with or without a notification of a change; at most
-	// DefaultRecheck.
+	// RecheckEvery is the interval between comparisons of everything in the kernel with the
+	// wanted state, with or without a notification of a change; at most DefaultRecheck.
 	RecheckEvery time.Duration
-	// Wait is how long an ADD may wait for the control plane.
+	// Wait is the time that an ADD may wait for the control plane.
 	Wait time.Duration
 	// HealthAddr and MetricsAddr are host:port, and differ; "" serves nothing. Metrics are
 	// served with TLS, to users that the API server authorizes.
 	HealthAddr, MetricsAddr string
-	// ProxyHealthAddr is where load balancers outside the cluster check whether the node
-	// serves Services, as they check kube-proxy; "" serves nothing.
+	// ProxyHealthAddr is the address for load balancers outside the cluster. They check there
+	// whether the node serves Services, as they check kube-proxy; "" serves nothing.
 	ProxyHealthAddr string
 	// Guard authorizes readers of the metrics. Without it the daemon serves no metrics at
 	// MetricsAddr.
@@ -284,8 +283,8 @@ func (c Config) interfacesDir() string { return filepath.Join(c.RunDir, "interfa
 // delegatesDir has the configurations of interfaces that other CNI plugins have made.
 func (c Config) delegatesDir() string { return filepath.Join(c.StateDir, "delegates") }
 
-// networkStateDir has the transactions of the node's network, and its committed state. The
-// path is that on the node, too.
+// networkStateDir has the transactions of the node's network, and its committed state. The path
+// is the same on the node.
 func (c Config) networkStateDir() string { return filepath.Join(c.StateDir, "nmstate") }
 
 func (c Config) settingsFile() string { return filepath.Join(c.StateDir, "sysctls.json") }

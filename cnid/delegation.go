@@ -74,7 +74,7 @@ func (d *delegates) registry(others attach.Registry) attach.Registry {
 	return drivers.WithDelegates(others, d.files, func() (*delegate.Delegates, error) { return d.Delegates, nil })
 }
 
-// listEvery is how often the configurations of the node are listed.
+// listEvery is the interval between listings of the node's configurations.
 const listEvery = 5 * time.Second
 
 // configured reports the NetworkIDs that the node has configurations for, again and again, until

@@ -53,7 +53,7 @@ func choosePodDevice(ctx context.Context, choice PodDevice, registry attach.Regi
 	return "", fmt.Errorf("--pod-device=%s: %w", choice, missing)
 }
 
-// drivers returns those that run no other CNI plugins.
+// drivers returns the drivers that run no other CNI plugins.
 func (c Config) drivers() attach.Registry {
 	if !c.SRIOV {
 		return drivers.All()

@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	// releasedPlugin is where `make bench` builds the plugin as releases have it, and
-	// referencePlugins the folder of those that it is compared with.
+	// releasedPlugin is the file of the plugin that `make bench` builds like a release.
+	// referencePlugins is the folder of the plugins in the comparison.
 	releasedPlugin, referencePlugins = "../.vm/released/alioth", "/usr/lib/cni"
 	// A round has so many ADDs of one kind by each plugin.
 	figureRounds, figureADDs = 5, 20

@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	// manyKills and fewKills are how often a daemon is killed, each of the two in turn.
+	// manyKills and fewKills are the numbers of kills of a daemon, each of the two in turn.
 	manyKills, fewKills = 50, 12
 	// tillKill bounds the time from a daemon's start to its end: from before it has
 	// read its journal to when it has long been at work.
@@ -70,7 +70,7 @@ func TestDaemonsAreKilledAtAnyMomentAndNobodyNotices(t *testing.T) {
 	kills := soak.Or(t, manyKills, fewKills)
 	for i, moment := range momentsOf(kills) {
 		m := l.nodes[i%2]
-		<-time.After(moment) // the moment is what the test is about
+		<-time.After(moment) // the test is about the moment
 		m.stop(unix.SIGKILL)
 		m.launch(t)
 	}

@@ -35,8 +35,8 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// node is what a daemon has of its node: what it opens and closes, and what depends on
-// nothing else. The API's side and the daemon are constructed on it.
+// node is the daemon's side of its node: the things that the daemon opens and closes, and
+// everything that depends on nothing else. The API's side and the daemon are constructed on it.
 type node struct {
 	cfg     Config
 	plan    plan.Config

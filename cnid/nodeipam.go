@@ -52,9 +52,9 @@ type NodeIPAM struct {
 	// Machine identifies the virtual machine; "" for what the SMBIOS has, or else the node's
 	// system, or else the UID of the Node.
 	Machine string
-	// Ranges are what a pod with a delegated device reaches by its first interface, beside
-	// the ranges of Services: nodes and other infrastructure. Without any it is the network
-	// of the node's own address.
+	// Ranges are the destinations that a pod with a delegated device reaches by its first
+	// interface, beside the ranges of Services: nodes and other infrastructure. Without any it is
+	// the network of the node's own address.
 	Ranges []netip.Prefix
 	// Listen is a TCP address on loopback at which the API is served too, for processes of
 	// the node; "" for none.
@@ -71,11 +71,11 @@ type NodeIPAM struct {
 }
 
 const (
-	// pollDevices is how often devices are looked at without a notification.
+	// pollDevices is the interval between looks at devices without a notification.
 	pollDevices = 30 * time.Second
-	// keepEndpoints is how often the state of endpoints that are gone is forgotten.
+	// keepEndpoints is the interval between removals of the state of lost endpoints.
 	keepEndpoints = time.Minute
-	// pollKubelet is how often the daemon looks whether the kubelet has started again.
+	// pollKubelet is the interval between the daemon's checks for a restart of the kubelet.
 	pollKubelet = 5 * time.Second
 )
 
@@ -105,8 +105,8 @@ func (c Config) withNodeIPAM(all attach.Registry) attach.Registry {
 	return drivers.WithExternal(all, c.NodeIPAM.Devices)
 }
 
-// nodeIPAMSocket and queuedReleases are where plugins find the API, and leave releases while
-// it is down.
+// nodeIPAMSocket and queuedReleases return the paths where plugins find the API, and leave
+// releases while the API is down.
 func (c Config) nodeIPAMSocket() string {
 	return filepath.Join(c.RunDir, filepath.Base(client.DefaultSocket))
 }
@@ -176,7 +176,8 @@ func (d *daemon) nodeIPAMModules(api nodeinfo.API, complete func() bool) ([]modu
 	return []module{area}, nil
 }
 
-// drains apply releases that nobody took: of Alioth's plugin, and of those for CNS.
+// drains returns functions that apply releases that nobody took: releases of Alioth's plugin, and
+// releases for CNS.
 func (d *daemon) drains(server *rest.Server, log *slog.Logger) []func(context.Context) {
 	var loops []func(context.Context)
 	metrics := drain.NewMetrics(d.registry)

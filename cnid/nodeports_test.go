@@ -265,7 +265,7 @@ func TestWhoAsksFromOutsideIsShownWhereTheServiceSaysSo(t *testing.T) {
 	}
 }
 
-// shyness is how long an answer is waited for that must not come.
+// shyness is the time that the test waits for an answer that must not come.
 const shyness = 400 * time.Millisecond
 
 // say sends a datagram and waits for the reply.

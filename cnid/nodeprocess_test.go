@@ -104,7 +104,7 @@ type script struct {
 	Grants     []external.HostAccess
 	HostLinks  []multinet.HostLink
 	Numbers    []multinet.DomainClaim
-	// NoHostLinks deletes those that were there before.
+	// NoHostLinks deletes the host links that were there before.
 	NoHostLinks bool
 	// Sandboxes are the namespaces where the test driver looks for its interfaces; without any,
 	// the node has no such driver.

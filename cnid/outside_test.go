@@ -121,7 +121,7 @@ func defaultRoutes(t *testing.T, space ns.NetNS, gateways ...string) {
 	})
 }
 
-// echoPort is where the host sends back what comes.
+// echoPort is the port where the host sends back all data.
 const echoPort = 7000
 
 // echo sends back what comes to the host, until the test ends or it is closed, by

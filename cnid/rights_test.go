@@ -183,7 +183,8 @@ func (n *apiNode) reportsRoles(t *testing.T, vpc string) {
 	}
 }
 
-// looksUp asks for an Address with the daemon's token, as it asks for those that packets miss.
+// looksUp asks for an Address with the daemon's token, as the daemon asks for Addresses that
+// packets miss.
 func (n *apiNode) looksUp(t *testing.T, vpc, addr string) {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", n.cfg.Kubeconfig)

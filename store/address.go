@@ -51,7 +51,7 @@ func IsNetworkDomain(domain string) bool { return strings.HasSuffix(domain, netw
 // NetworkUID returns the UID of the network outside of every VPC that has the domain.
 func NetworkUID(domain string) string { return strings.TrimSuffix(domain, networkSuffix) }
 
-// networkSuffix is what domains of networks outside of every VPC end with.
+// networkSuffix is the end of domains of networks outside of every VPC.
 const networkSuffix = ".net"
 
 // Path returns kind/namespace/name, or kind/name if the kind has no namespace.
@@ -170,9 +170,9 @@ func AddressesFrom(tx ReadTx, domain string, from netip.Addr) iter.Seq[*Address]
 	}
 }
 
-// AddressesNaming returns every address whose holder has that UID, also those that do
-// not count for it. It is for releasing and comparing; other callers use
-// AddressesByPod, AddressesByService or AddressesOf.
+// AddressesNaming returns every address whose holder has that UID, also addresses that do not
+// count for it. It is for releasing and comparing; other callers use AddressesByPod,
+// AddressesByService or AddressesOf.
 func AddressesNaming(tx ReadTx, uid string) []*Address {
 	return addresses.List(tx, byHolder, memory.TextKey(uid))
 }

@@ -43,11 +43,10 @@ type Pod struct {
 	NetworkStatus string
 	// Attachments is the text of the attachments annotation.
 	Attachments string
-	// AnnotationBytes is the length of the keys and values of all annotations but those that
-	// the operator writes.
+	// AnnotationBytes is the length of the keys and values of all annotations but the operator's.
 	AnnotationBytes int
-	// IPs are those in the pod's status, written by the kubelet. They are kept until
-	// the pod has allocation status, and are then the addresses of an earlier sandbox.
+	// IPs are the IPs in the pod's status, written by the kubelet. They are kept until the pod
+	// has allocation status, and are then the addresses of an earlier sandbox.
 	IPs []netip.Addr
 	// NetworkReady is true when the readiness annotation is "true".
 	NetworkReady bool
@@ -70,12 +69,12 @@ type Pod struct {
 	// Devices are the numbers of devices that its containers request of extended
 	// resources, by the name of the resource. It is nil without any.
 	Devices map[string]int
-	// Endpoint is what an endpoint of a Service has of the pod. It is nil on a node, which
+	// Endpoint has the pod's values for an endpoint of a Service. It is nil on a node, which
 	// follows EndpointSlices.
 	Endpoint *PodEndpoint
 }
 
-// PodEndpoint is what an endpoint of a Service has of its pod beside an address.
+// PodEndpoint has the pod's values for an endpoint of a Service, beside an address.
 type PodEndpoint struct {
 	// Ready is the status of the condition Ready.
 	Ready bool

@@ -31,8 +31,8 @@ type Service struct {
 	// Selectorless reports that the Service has no selector, so that users write its
 	// EndpointSlices.
 	Selectorless bool
-	// Affinity is how long a client's new connections go to the backend of its last
-	// one; 0: no affinity.
+	// Affinity is the time that a client's new connections go to the backend of its last one; 0:
+	// no affinity.
 	Affinity time.Duration
 	// NodeLocal keeps connections on the client's node.
 	NodeLocal bool
@@ -53,8 +53,8 @@ type Service struct {
 	AskedIPs, AskedPool string
 	// SourceRanges are the only clients of a load balancer's addresses; nil: all.
 	SourceRanges []netip.Prefix
-	// Endpoints is what the annotations of the Service select for its endpoints; nil
-	// without such annotations.
+	// Endpoints has the selection of endpoints in the Service's annotations; nil without such
+	// annotations.
 	Endpoints *EndpointSelection
 }
 
@@ -219,9 +219,9 @@ func ServicesByNodePort(tx ReadTx, protocol string, port uint16) iter.Seq[*Servi
 	return services.Seq(tx, byOutside, NodePortKey(protocol, port))
 }
 
-// ServicesSelecting yields the Services of a namespace whose Endpoints select a pod with
-// these labels. Each Service is indexed by one of its labels, so that no others are read
-// than those with a label of the pod.
+// ServicesSelecting yields the Services of a namespace whose Endpoints select a pod with these
+// labels. Each Service is indexed by one of its labels, so that only Services with a label of the
+// pod are read.
 func ServicesSelecting(tx ReadTx, namespace string, labels map[string]string) iter.Seq[*Service] {
 	return func(yield func(*Service) bool) {
 		for key, value := range labels {

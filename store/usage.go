@@ -42,16 +42,14 @@ func sourceOf(row *Address) string {
 
 func networkSource(domain string) string { return "/" + domain }
 
-// CountAddressesBySubnet returns how many addresses of a Subnet object are in
-// the store, per family, without those that are held back. It costs the same however many
-// there are.
+// CountAddressesBySubnet returns how many addresses of a Subnet object are in the store, per
+// family, without addresses that are held back. It costs the same however many there are.
 func CountAddressesBySubnet(tx ReadTx, subnet string) (v4, v6 int64) {
 	return countAddresses(tx, subnet)
 }
 
-// CountAddressesByNetwork returns how many addresses of a network outside of every VPC
-// are in the store, per family, without those that are held back. The domain is
-// NetworkRef.Domain.
+// CountAddressesByNetwork returns how many addresses of a network outside of every VPC are in the
+// store, per family, without addresses that are held back. The domain is NetworkRef.Domain.
 func CountAddressesByNetwork(tx ReadTx, domain string) (v4, v6 int64) {
 	return countAddresses(tx, networkSource(domain))
 }

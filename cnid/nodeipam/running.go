@@ -14,7 +14,8 @@ import (
 // removes what they have made, in whatever order both come to it.
 type running struct {
 	mu sync.Mutex
-	// requests are few: those that wait for the operator, or for the kernel.
+	// requests are the running requests. They are few: they wait for the operator, or for the
+	// kernel.
 	requests map[*runningRequest]bool
 }
 

@@ -34,7 +34,7 @@ type Manager interface {
 	Ready() error
 }
 
-// Config is what a Service works with. All fields are required.
+// Config has the settings and functions of a Service. All fields are required.
 type Config struct {
 	Manager Manager
 	Store   *store.Store
@@ -223,8 +223,8 @@ func (s *Service) Release(ctx context.Context, key rest.Key) error {
 	return err
 }
 
-// names reports whether a release means an attachment. One that was rebuilt has lost the name
-// that its client has for it, and not every client gives one: then its container is enough.
+// names reports whether a release means an attachment. A rebuilt attachment has lost its client's
+// name for it, and not every client gives a name: then the container is enough.
 func names(key, attachment rest.Key) bool {
 	if attachment.PodInterfaceID == "" && key.ContainerID != "" {
 		key.PodInterfaceID = ""

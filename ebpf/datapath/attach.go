@@ -216,7 +216,7 @@ func attachedToCgroup(lnk link.Link, root string) (bool, error) {
 }
 
 // onSockets returns the attachments to sockets. Programs that restore the Service's address
-// precede those that replace it by a backend's.
+// precede programs that replace it by a backend's.
 func (l *links) onSockets(root string) []hooked {
 	o := l.objects
 	return []hooked{

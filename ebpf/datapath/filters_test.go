@@ -326,8 +326,8 @@ func TestPinnedLinksOfInterfacesAreReplacedByFilters(t *testing.T) {
 	}
 }
 
-// TestAFilterOfTheNodeFollowsItsDevice is about what stands in for links on
-// kernels without TCX, and works on all others too.
+// TestAFilterOfTheNodeFollowsItsDevice is about the filters that stand in for links on kernels
+// without TCX, and works on all others too.
 func TestAFilterOfTheNodeFollowsItsDevice(t *testing.T) {
 	w := world.New(t)
 	first, second := bpftest.AddPair(t, "first", "first-peer"), bpftest.AddPair(t, "second", "second-peer")

@@ -108,9 +108,9 @@ func TestLoadedProgramsAreHandedOnEmpty(t *testing.T) {
 	}
 }
 
-// mostVerified is how many instructions the verifier may look at for one program,
-// some of them on every way that leads to them. A starting daemon waits for it; the
-// kernel gives up at a million.
+// mostVerified is the number of instructions that the verifier may look at for one program, some
+// of them on every way that leads to them. A starting daemon waits for it; the kernel gives up at
+// a million.
 const mostVerified = 100_000
 
 func TestNoProgramTakesTheVerifierLong(t *testing.T) {

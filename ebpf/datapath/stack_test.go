@@ -60,8 +60,8 @@ func functions(t *testing.T, spec *ebpf.ProgramSpec, log string) (list map[strin
 	return list, entry
 }
 
-// deepest returns the most stack that a function and those that it calls take together,
-// and their names.
+// deepest returns the most stack that a function and its called functions take together, and
+// their names.
 func deepest(list map[string]*function, name string) (size int, way string) {
 	for callee := range list[name].calls {
 		if s, w := deepest(list, callee); s > size {

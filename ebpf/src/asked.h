@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Copyright The Alioth Authors. */
 
-/* What a socket has noted about the services that it asks (alioth_sockets), as the programs
- * of packets read it: a datagram keeps its socket up to alioth_from_pod.
+/* A socket's notes about the services that it asks (alioth_sockets), as the programs of packets
+ * read them: a datagram keeps its socket up to alioth_from_pod.
  */
 #ifndef ALIOTH_ASKED_H
 #define ALIOTH_ASKED_H

@@ -30,15 +30,14 @@ static __always_inline bool has_children(struct __sk_buff *skb)
 	return BPF_CORE_READ(kernel, dev, rx_handler);
 }
 
-/* by_child reports whether a packet that leaves a device with children is of one of them.
- * A child of another namespace hands its packets down as they are. So a packet that a
- * pod's stack has routed still has the route, along a device of the pod. One of a pod's
- * packet socket has none, and was received from no device. Its segments have lost the
- * socket.
+/* by_child reports whether a packet that leaves a device with children is of one of them. A child
+ * of another namespace hands its packets down as they are. So a packet that a pod's stack has
+ * routed still has the route, along a device of the pod. A packet of a pod's packet socket has
+ * none, and was received from no device. Its segments have lost the socket.
  *
- * Packets without a route that a device of the node has received were redirected by a
- * program. Those from netkit pairs count as received from none, and the program that
- * redirects them adds outer headers.
+ * Packets without a route that a device of the node has received were redirected by a program.
+ * Packets from netkit pairs count as received from none, and the program that redirects them adds
+ * outer headers.
  */
 static __always_inline bool by_child(struct __sk_buff *skb)
 {

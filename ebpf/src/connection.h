@@ -13,7 +13,7 @@
 /* A UDP flow has no end. After so long without a packet its ports are taken to be free. */
 #define CONN_SILENT_NS (2 * CONN_RENEW_NS)
 #define EEXIST 17
-/* The ports that stand for a pod's own: above those that Linux chooses for sockets. */
+/* The ports that stand for a pod's own: above the ports that Linux chooses for sockets. */
 #define ALIAS_FIRST 61000
 #define ALIAS_COUNT (65536 - ALIAS_FIRST)
 #define ALIAS_TRIES 8

@@ -130,9 +130,9 @@ static __always_inline enum reason by_device(struct __sk_buff *skb, struct packe
 	return address_hop(skb, hop) ? DROP_REWRITE_FAILED : to_device(skb, pkt, hop->node);
 }
 
-/* must_arrive reports whether a packet that exceeds the MTU of a path over IPv6 is sent
- * in two fragments. This applies to packets that no sender can make smaller, and to
- * those that may be fragmented, up to the length that two fragments can carry.
+/* must_arrive reports whether a packet that exceeds the MTU of a path over IPv6 is sent in two
+ * fragments. This applies to packets that no sender can make smaller, and to packets that may be
+ * fragmented, up to the length that two fragments can carry.
  */
 static __always_inline bool must_arrive(struct __sk_buff *skb, const struct packet *pkt, const struct way *way)
 {

@@ -175,7 +175,7 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 } alioth_closed SEC(".maps");
 
-/* Virtual addresses of a VPC; VNI 0 for those that every VPC shares. */
+/* Virtual addresses of a VPC; VNI 0 for addresses that every VPC shares. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__type(key, struct service_key);
@@ -248,9 +248,9 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 } alioth_connections SEC(".maps");
 
-/* The number of flows that an interface has opened, written by the programs only, and
- * the number of those that have ended, written by user space only. The difference is
- * the number of flows in the table, and neither side overwrites the other.
+/* The number of flows that an interface has opened, written by the programs only, and the number
+ * of its ended flows, written by user space only. The difference is the number of flows in the
+ * table, and neither side overwrites the other.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

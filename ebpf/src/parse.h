@@ -25,9 +25,9 @@
 #define IPPROTO_ICMPV6 58
 #define IPPROTO_SCTP 132
 
-/* IPv6 extension headers, RFC 7045 section 4: those that all parts of Linux skip. Linux
- * handles Mobility as a transport, and connection tracking skips an Authentication
- * Header where packet filters do not.
+/* IPv6 extension headers, RFC 7045 section 4: the headers that all parts of Linux skip. Linux
+ * handles Mobility as a transport, and connection tracking skips an Authentication Header where
+ * packet filters do not.
  */
 #define NEXTHDR_HOP 0
 #define NEXTHDR_ROUTING 43

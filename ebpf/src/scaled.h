@@ -215,8 +215,8 @@ static __always_inline enum reason back_to_self(struct __sk_buff *skb, struct pa
 	return UNDECIDED;
 }
 
-/* to_address translates packets to what they ask: those to a virtual address, and those that
- * asks() has found.
+/* to_address translates packets to the address that they ask: packets to a virtual address, and
+ * packets that asks() has found.
  */
 static __always_inline enum reason to_address(struct __sk_buff *skb, struct packet *pkt, struct work *w,
 					      enum asking asking)

@@ -184,8 +184,8 @@ struct config {
 	__be16 tunnel_port;
 	__be16 link_port; /* of VXLAN links outside of every VPC; 0: none */
 	__be16 guarded_port; /* TCP, on loopback, closed to processes of pods; 0: none */
-	/* Not 0: UDP sockets are translated when they connect, on every interface; the
-	 * daemon ends those that become stale.
+	/* Not 0: UDP sockets are translated when they connect, on every interface; the daemon ends
+	 * sockets that become stale.
 	 */
 	__u16 connected_datagrams;
 	/* The devices that hold tunnel_source. Without the one of IPv4 the tunnel's

@@ -8,9 +8,8 @@ import (
 	"sync"
 )
 
-// Change is what a commit did to one row: Old is the row before, New the one
-// after, both pointers to the type of a row such as *Address. An untyped nil
-// stands for none.
+// Change is the effect of a commit on one row: Old is the row before, New the one after, both
+// pointers to the type of a row such as *Address. An untyped nil stands for no row.
 type Change struct {
 	Old, New any
 }
@@ -22,9 +21,9 @@ func ChangesSince(tx ReadTx, revision uint64) (list []Change, ok bool) {
 	return tx.base().store.changes.since(revision, tx.Revision())
 }
 
-// rememberedChanges is how many changes a store remembers at least. Few readers
-// are further behind, except at the start, when everything is new to them; and
-// each change keeps two rows from being forgotten.
+// rememberedChanges is the number of changes that a store remembers at least. Few readers are
+// further behind, except at the start, when everything is new to them. Each change keeps two rows
+// from being forgotten.
 const rememberedChanges = 1024
 
 // changeLog has the last changes, the oldest first. A snapshot is of one

@@ -125,8 +125,7 @@ type txn struct {
 	watches *WatchSet
 	// written is the most that a write has changed so far.
 	written Difference
-	// changed are the rows whose content was written, but for those that mirror
-	// no API object.
+	// changed are the rows whose content was written, without rows that mirror no API object.
 	changed []Change
 }
 

@@ -190,7 +190,7 @@ func (t *Table[R]) anyChange(b *txn) <-chan struct{} {
 	return rows.WatchCh()
 }
 
-// Difference is what a row would change in a table.
+// Difference is the change of a table by a row.
 type Difference int
 
 const (

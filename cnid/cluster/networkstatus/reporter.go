@@ -34,7 +34,7 @@ type API interface {
 	Patch(ctx context.Context, obj kube.Object, kind types.PatchType, data []byte, subresource ...string) error
 }
 
-// Config is what a Reporter works with. All fields are required.
+// Config has the settings and functions of a Reporter. All fields are required.
 type Config struct {
 	API   API
 	Store *store.Store
@@ -49,8 +49,7 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// Reporter writes the annotation. What it has not written when it ends, the next one
-// writes at its start.
+// Reporter writes the annotation. The next Reporter writes the rest at its start.
 type Reporter struct {
 	cfg Config
 
@@ -145,8 +144,8 @@ func (r *Reporter) write(ctx context.Context, pod journal.Pod) error {
 	return r.patch(ctx, pod, text)
 }
 
-// patch sets the annotation of the pod with that UID. One that is gone, or was replaced,
-// needs none.
+// patch sets the annotation of the pod with that UID. It does nothing for a pod that is gone, or
+// was replaced.
 func (r *Reporter) patch(ctx context.Context, pod journal.Pod, text string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": pod.UID, "annotations": map[string]string{annotations.NetworkStatusKey: text},

@@ -65,7 +65,7 @@ func one(said []annotations.Attachment, rec journal.Record) annotations.NetworkS
 	return status
 }
 
-// Knowledge is what the node knows of interfaces beside the records.
+// Knowledge has the node's knowledge of interfaces beside the records.
 type Knowledge struct {
 	// Reported returns what CNI plugins have reported about an attachment, nil for one
 	// that Alioth itself has made.

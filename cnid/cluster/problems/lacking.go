@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// Lacking finds what the kernel lacks of what the node's pods and networks need.
+// Lacking finds the features that the node's pods and networks need and the kernel lacks.
 type Lacking struct {
 	node     string
 	store    *store.Store

@@ -22,7 +22,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/lifecycle/install"
 )
 
-// Config is what a Checker works with. All fields are required.
+// Config has the settings and functions of a Checker. All fields are required.
 type Config struct {
 	// CNIConfDir is the container runtime's directory of CNI configurations.
 	CNIConfDir string
@@ -35,7 +35,7 @@ type Config struct {
 	ProxyHealth func() string
 	// NodeIPAM returns the problem of the TCP port of the node IPAM API, or "".
 	NodeIPAM func() string
-	// Lacking returns what the kernel lacks of what pods and networks of the node need,
+	// Lacking returns the features that pods and networks of the node need and the kernel lacks,
 	// each as a sentence with the remedy.
 	Lacking func(context.Context) []string
 	// LeftOut returns what the node does not program of the API although it should, each as a
@@ -57,22 +57,22 @@ type Checker struct {
 	warnings []string
 }
 
-// request is what a problem check goes by.
+// request has the inputs of a problem check.
 type request struct {
-	// failure is why the node can't be programmed, or nil.
+	// failure says why the node can't be programmed, or is nil.
 	failure error
 	traffic foreign.Traffic
-	// mtu is what the node's network carries of pods, in bytes.
+	// mtu is the MTU for pods on the node's network, in bytes.
 	mtu int
 }
 
 // New returns a Checker that has checked nothing.
 func New(cfg Config) *Checker { return &Checker{cfg: cfg, requests: make(chan request, 1)} }
 
-// Check requests a problem check, in place of a request that waits. It does not block,
-// and is not called concurrently. failure is why the node can't be programmed, or nil;
-// traffic is what the host must let through; mtu is what the node's network carries of
-// pods, in bytes.
+// Check requests a problem check, in place of a request that waits. It does not block, and is not
+// called concurrently. failure says why the node can't be programmed, or is nil. traffic is the
+// traffic that the host must let through. mtu is the MTU for pods on the node's network, in
+// bytes.
 func (c *Checker) Check(failure error, traffic foreign.Traffic, mtu int) {
 	select {
 	case <-c.requests:

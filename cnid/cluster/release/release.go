@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	// reviewReleases is how often remaining Addresses are checked again.
+	// reviewReleases is the interval between checks of remaining Addresses.
 	reviewReleases = 30 * time.Second
 	// retryReleases is the wait after a failure, usually of the API server.
 	retryReleases = time.Second

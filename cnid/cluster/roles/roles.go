@@ -90,7 +90,7 @@ func (r report) equal(other report) bool {
 	return r.nodeUID == other.nodeUID && maps.Equal(r.listed, other.listed)
 }
 
-// task is what is left to write.
+// task has the objects that are left to write.
 type task struct {
 	report
 	// complete are members of this node whose objects lack that their table is complete.
@@ -158,8 +158,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// look returns what there is to write after a pass. What the store has got since then is
-// not reported: the next pass programs it.
+// look returns the objects to write after a pass. It does not report later changes of the store:
+// the next pass programs them.
 func (r *Reporter) look(tx store.ReadTx, self *store.Node, programmed plan.Roles) task {
 	t := task{report: report{nodeUID: self.UID, listed: programmed.Listed}, nodes: r.nodes(tx)}
 	sent := map[string]bool{}

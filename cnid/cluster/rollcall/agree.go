@@ -51,11 +51,11 @@ func (r *RollCall) agree(ctx context.Context) error {
 	return r.passes.Programmed(ctx)
 }
 
-// apiState is the API server's state of what the records of a node depend on.
+// apiState is the API server's state of the objects that the records of a node depend on.
 type apiState struct {
 	// pods of the node, by UID.
 	pods map[string]*store.Pod
-	// held are the UIDs of Addresses of this node by name, of those that are not reserved.
+	// held are the UIDs of unreserved Addresses of this node, by name.
 	held map[string]string
 }
 

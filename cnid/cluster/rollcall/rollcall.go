@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	// reviewVNIs is how often, at most, a node reports VNIs without a call.
+	// reviewVNIs is the shortest interval between a node's reports of VNIs without a call.
 	reviewVNIs = 10 * time.Second
 	// firstAnswer and lastAnswer limit the wait between attempts, behindAnswer the wait
 	// for the store to receive the API server's state.
@@ -49,7 +49,7 @@ type Passes interface {
 	PodMTU() (int, <-chan struct{})
 	// Programmed returns once one that begins from now on has succeeded.
 	Programmed(ctx context.Context) error
-	// VNIs are those that the node programs or may come to program, ascending.
+	// VNIs returns the VNIs that the node programs or may come to program, ascending.
 	VNIs() []uint32
 }
 

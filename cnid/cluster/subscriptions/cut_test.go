@@ -106,7 +106,7 @@ func (l *line) mend() {
 type onLine struct {
 	io.ReadCloser
 	line *line
-	// left is how many bytes come before the line breaks, -1 for all.
+	// left is the number of bytes before the line breaks, -1 for all.
 	left int
 }
 

@@ -132,8 +132,8 @@ func (s *Sources) decides(row any) bool {
 	return false
 }
 
-// decidesServices reports whether a row decides about Services in networks outside of every
-// VPC, or about the VPCs of those that clients outside reach. The operator's verdicts decide
+// decidesServices reports whether a row decides about Services in networks outside of every VPC,
+// or about the VPCs of Services that clients outside reach. The operator's verdicts decide
 // nothing else.
 func (s *Sources) decidesServices(row any) bool {
 	if s.cfg.ScaledEndpoints {
@@ -181,7 +181,7 @@ func (s *Sources) find(tx store.ReadTx, records []journal.Record) map[part]bool 
 		}
 	}
 	for _, claim := range multinet.ClaimsByNode(tx, s.cfg.Node) {
-		// Which networks have Services is not known before their ScaledEndpoints are followed.
+		// The networks with Services are not known before their ScaledEndpoints are followed.
 		if !claim.Released && (s.cfg.ScaledEndpoints || services.InNetwork(tx, claim.Network)) {
 			parts[part{domain: claim.Network.Domain(), extent: descriptor.ServedNetwork}] = true
 		}
@@ -194,9 +194,8 @@ func (s *Sources) find(tx store.ReadTx, records []journal.Record) map[part]bool 
 	return parts
 }
 
-// findHosted returns the VPCs with an interface on this node, each with the names of the
-// subnets of its Addresses here, and adds to parts those that only interfaces of other CNI
-// plugins are in.
+// findHosted returns the VPCs with an interface on this node, each with the names of the subnets
+// of its Addresses here. It adds VPCs with only interfaces of other CNI plugins to parts.
 func (s *Sources) findHosted(tx store.ReadTx, records []journal.Record, parts map[part]bool) map[string]map[string]bool {
 	hosted := map[string]map[string]bool{s.cfg.DefaultVPC: {}}
 	of := func(vpc string) map[string]bool {

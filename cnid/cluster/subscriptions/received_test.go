@@ -125,7 +125,7 @@ func (b *teed) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// node is what a node follows of the API server of the tests.
+// node follows the objects of the tests' API server, as a node does.
 type node struct {
 	*Sources
 	api      *kube.Client
@@ -133,7 +133,7 @@ type node struct {
 	received *received
 }
 
-// of are the kinds whose scopes depend on VPCs, and those that decide which VPCs these are.
+// of are the kinds whose scopes depend on VPCs, and the kinds that decide about these VPCs.
 var of = []*descriptor.Kind{
 	vpcs.VPC.Kind, vpcs.Subnet.Kind, vpcs.Address.Kind, core.Service.Kind, core.Namespace.Kind, vpcs.Network.Kind,
 }

@@ -25,7 +25,7 @@ import (
 	"github.com/alioth-net/alioth/store/client/reflector"
 )
 
-// reviewParts is how often the daemon checks for parts of the API that it no longer
+// reviewParts is the interval between the daemon's checks for parts of the API that it no longer
 // needs to follow, even without a change.
 const reviewParts = 30 * time.Second
 
@@ -120,9 +120,9 @@ func (s *Sources) Start(ctx context.Context) {
 // broadcast reports that something may decide what else is needed.
 func (s *Sources) broadcast() { s.report(1, func() {}) }
 
-// report makes a change of what counts as read; decisive is 1 if that decides what else is
-// needed, otherwise 0. The change and its number are one step. Otherwise a reader could see
-// the change, and take the parts that were found before it for all that are needed.
+// report applies a change of the parts that count as read. decisive is 1 if the change decides
+// about further parts, otherwise 0. The change and its number are one step. Otherwise a reader
+// could see the change, and take the parts that were found before it for all needed parts.
 func (s *Sources) report(decisive uint64, change func()) {
 	s.mu.Lock() // not between another goroutine's check and its call of Next
 	change()
@@ -224,7 +224,7 @@ func (s *Sources) agrees(ctx context.Context, vpc string) bool {
 }
 
 // VPCs returns the names of the VPCs that this node programs or may program later. The rows of
-// those that have been added since VPCsRead returned true may be missing.
+// VPCs that were added after VPCsRead returned true may be missing.
 func (s *Sources) VPCs() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -257,8 +257,8 @@ func (s *Sources) Synced() (bool, <-chan struct{}) {
 	return s.complete, changed
 }
 
-// read reports whether the needed parts that are concerned have been read. What has been read
-// decides what else is needed, so it looks again.
+// read reports whether the needed parts that are concerned have been read. The read parts decide
+// about further parts, so the function looks again.
 func (s *Sources) read(concerned func(part) bool) bool {
 	look := func() map[part]bool {
 		var all map[part]bool

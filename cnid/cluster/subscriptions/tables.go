@@ -17,9 +17,9 @@ import (
 // needs their tables. Beyond the limit one watch has all Addresses of the VPC.
 const tablesAtMost = 64
 
-// tables finds how much of the Subnets and Addresses of one VPC a node follows: all of it,
-// unless others have it for the node as bouncers and dividers (docs/design/140). What has
-// been read decides what to follow next: the VPC, its role members, its Subnets.
+// tables finds how much of the Subnets and Addresses of one VPC a node follows: all of it, unless
+// others have it for the node as bouncers and dividers (docs/design/140). The read rows decide
+// about the next rows to follow: the VPC, its role members, its Subnets.
 type tables struct {
 	tx        store.ReadTx
 	node      string

@@ -19,8 +19,8 @@ import (
 	"github.com/alioth-net/alioth/store/rows/scaled"
 )
 
-// WithVerdicts returns the kinds for a node that goes by what the operator has judged of
-// Services, out of all: it follows nothing that Services are judged by.
+// WithVerdicts returns the kinds for a node that goes by the operator's verdicts about Services,
+// out of all kinds. The node follows no inputs of these verdicts.
 func WithVerdicts(all []*descriptor.Kind) []*descriptor.Kind {
 	addresses := *vpcs.Address.Kind
 	addresses.Of = maps.Clone(addresses.Of)

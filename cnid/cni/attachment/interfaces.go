@@ -12,8 +12,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 )
 
-// Decision is what the control plane decided for one attachment of a pod, taken
-// from the Address objects of the pod's UID and their Subnet and VPC.
+// Decision is the control plane's decision for one attachment of a pod, taken from the Address
+// objects of the pod's UID and their Subnet and VPC.
 type Decision struct {
 	// IfName is the interface's name in the pod; "" for the requested one, which each
 	// list of decisions has once.
@@ -32,8 +32,8 @@ type Decision struct {
 	ProbeTimeout time.Duration
 	// HostPorts have the meaning of journal.Record.
 	HostPorts []journal.HostPort
-	// Delegate is what other CNI plugins get, nil for other interfaces. The journal does
-	// not have it: its driver keeps it.
+	// Delegate is the input for other CNI plugins, nil for other interfaces. The journal does not
+	// have it: its driver keeps it.
 	Delegate *attach.Delegate
 }
 

@@ -23,8 +23,7 @@ const (
 	DefaultLasting       = time.Minute
 )
 
-// Config is what a Manager works with. All fields without a default are
-// required.
+// Config has the settings and functions of a Manager. All fields without a default are required.
 type Config struct {
 	Journal   *journal.Journal
 	Drivers   attach.Drivers

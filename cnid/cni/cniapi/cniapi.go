@@ -33,7 +33,7 @@ import (
 	"github.com/containernetworking/cni/pkg/types"
 )
 
-// DefaultSocket is where the daemon listens.
+// DefaultSocket is the socket of the daemon.
 const DefaultSocket = "/run/alioth/cnid.sock"
 
 // PathV1 is the HTTP path of the protocol's first version.
@@ -70,8 +70,8 @@ type Request struct {
 
 // Response is the reply to a Request: Error, or else Result.
 type Response struct {
-	// Result is what the plugin prints: for ADD a CNI result in the version
-	// that the configuration asks for, for the others nothing.
+	// Result is the output of the plugin: for ADD a CNI result in the version that the
+	// configuration asks for, nothing for other commands.
 	Result json.RawMessage `json:"result,omitempty"`
 	Error  *types.Error    `json:"error,omitempty"`
 }

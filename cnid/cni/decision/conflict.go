@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// parties are what a pod may be in conflict with on the node.
+// parties are the possible parties of a conflict with a pod on the node.
 type parties struct {
 	cfg plan.Config
 	// probed are the records of all interfaces that the kubelet may probe, attached the records

@@ -22,10 +22,10 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// Config is what decisions are taken from. All fields but Sharing are required.
+// Config has the inputs of decisions. All fields but Sharing are required.
 type Config struct {
 	Plan plan.Config
-	// Reserved are addresses of API servers, beside those in Plan.
+	// Reserved returns addresses of API servers, beside the addresses in Plan.
 	Reserved func() []netip.Addr
 	Store    *store.Store
 	// Pair is the kind of new pairs of devices on the node.
@@ -109,8 +109,8 @@ func (d *Decisions) Await(ctx context.Context, pod journal.Pod) ([]attachment.De
 	return last.decisions, nil
 }
 
-// Confirm implements attachment.Decisions. What decide waits for may have come about
-// since by a request at the same time: of two, the later is refused.
+// Confirm implements attachment.Decisions. A request at the same time may have created a conflict
+// since the decision: of two requests, the later one is refused.
 func (d *Decisions) Confirm(records []journal.Record) (err error) {
 	d.cfg.Store.View(func(tx store.ReadTx) {
 		for _, rec := range records {

@@ -64,8 +64,8 @@ func whyUngranted(tx store.ReadTx, sharing multinet.Sharing, pod *store.Pod, sai
 	return why
 }
 
-// exceeds returns what a grant does not permit of what plugins are to get, "" if it permits
-// all of it.
+// exceeds returns why a grant does not permit the plugins and requests of said, "" if the grant
+// permits all of them.
 func exceeds(grant *multinet.Grant, network store.NetworkRef, said *annotations.Delegate) string {
 	file, isDefinition := said.File, network.Kind == multinet.KindDefinition
 	if choosesMAC(said) && !slices.Contains(grant.Requests, v1alpha1.DelegationRequestMAC) {

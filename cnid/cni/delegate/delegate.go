@@ -41,7 +41,7 @@ const (
 	DefaultEnvPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 )
 
-// Config is what Delegates work with.
+// Config has the settings of Delegates.
 type Config struct {
 	// Dir has a file for each attachment. It is created if it is missing.
 	Dir string
@@ -103,7 +103,7 @@ type Kept struct {
 	// Netns identifies the network namespace in the boot of the node with the ID BootID.
 	Netns  netns.ID `json:"netns"`
 	BootID string   `json:"bootID"`
-	// Begun is when Add was called.
+	// Begun is the time of the call of Add.
 	Begun time.Time `json:"begun"`
 	// RawResult is the result of the last plugin, in the version of the configuration. It
 	// is empty until the ADD has succeeded.
@@ -276,8 +276,8 @@ func (d *Delegates) del(ctx context.Context, k Kept, ignored func(i int, err err
 	return d.forget(k)
 }
 
-// Check runs the plugins' CHECK with what Add was called with and what it returned. A
-// configuration before CNI 0.4.0, or with disableCheck, has no CHECK.
+// Check runs the plugins' CHECK with the arguments and the result of Add. A configuration before
+// CNI 0.4.0, or with disableCheck, has no CHECK.
 func (d *Delegates) Check(ctx context.Context, containerID, ifName string) error {
 	k, err := d.Get(containerID, ifName)
 	if err != nil {

@@ -74,7 +74,7 @@ func quoted(text []byte) string {
 	return said.Quote(strings.TrimSpace(string(text)))
 }
 
-// printed returns the end of an error with what a plugin printed on its standard error.
+// printed returns the end of an error message: the text of a plugin's standard error.
 func printed(stderr *bounded) string {
 	if len(stderr.Bytes()) == 0 {
 		return ""

@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// Slots is how many interfaces may have a plugin running at the same time: of one pod, of
-// the pods of one namespace, and of the node.
+// Slots is the number of interfaces that may have a plugin running at the same time: of one pod,
+// of the pods of one namespace, and of the node.
 type Slots struct{ Pod, Namespace, Node int }
 
 // DefaultSlots keep one pod, and one namespace, whose plugins hang from having all slots. A

@@ -21,7 +21,7 @@ type Attachment struct {
 	RuntimeUID string `json:"runtimeUID,omitempty"`
 	// CNINetwork is the name in the CNI configuration.
 	CNINetwork string `json:"cniNetwork"`
-	// NetnsPath is where the runtime keeps the pod's network namespace.
+	// NetnsPath is the runtime's path of the pod's network namespace.
 	NetnsPath string `json:"netnsPath"`
 	// Name is the attachment's name in the Address objects.
 	Name string `json:"attachment"`
@@ -110,7 +110,7 @@ type Pod struct {
 // String returns the pod in the form namespace/name.
 func (p Pod) String() string { return p.Namespace + "/" + p.Name }
 
-// Device is what exists of a finished attachment.
+// Device has the devices and identities of a finished attachment.
 type Device struct {
 	// HostIfindex is the index of the host end, 0 without one.
 	HostIfindex int `json:"hostIfindex"`

@@ -5,7 +5,7 @@ package nodestatus
 
 import "net/netip"
 
-// DumpPath is where the daemon's socket answers a GET with a Dump.
+// DumpPath is the path at the daemon's socket that answers a GET with a Dump.
 const DumpPath = "/dump/v1"
 
 // Dump is the complete state of a node, read from disk and kernel at the time of the
@@ -20,28 +20,28 @@ type Dump struct {
 	// Links are the devices in the node's network namespace that carry one of
 	// Alioth's names, by name.
 	Links []Link `json:"links"`
-	// Uplinks are the devices with an address of the node, by name. Their Settings are
-	// those in effect that Alioth depends on and does not change.
+	// Uplinks are the devices with an address of the node, by name. Their Settings are the
+	// settings in effect that Alioth depends on and does not change.
 	Uplinks []Link `json:"uplinks,omitempty"`
 	// Broken has the errors of the interfaces of finished attachments; intact ones
 	// are not in it.
 	Broken []Broken `json:"broken,omitempty"`
-	// Tables are what the daemon has read completely of the VPCs whose packets the node
-	// carries, by name; null: everything. It alone comes from the daemon's memory.
+	// Tables are the tables that the daemon has read completely, of the VPCs whose packets the
+	// node carries, by name; null: everything. It alone comes from the daemon's memory.
 	Tables map[string]Table `json:"tables"`
-	// Rows are the rows of the pinned maps as text: their content, by what they are
-	// about. The text of one release is comparable with itself only.
+	// Rows are the rows of the pinned maps as text: their content, by their subject. The text of
+	// one release is comparable with itself only.
 	Rows map[string]string `json:"rows"`
 	// Cached are the rows of single addresses that the node has looked up, by VNI and IP.
 	Cached []CachedRow `json:"cached,omitempty"`
-	// Hooks are where the datapath's programs are attached.
+	// Hooks are the attachments of the datapath's programs.
 	Hooks Programs `json:"hooks"`
 	// Unreadable lists the parts that could not be read. Values that depend on them
 	// are not known then.
 	Unreadable []string `json:"unreadable,omitempty"`
 }
 
-// Table is what a daemon has read completely of a VPC.
+// Table has the parts of a VPC that a daemon has read completely.
 type Table struct {
 	// Members reports that it has read all members of the VPC's roles.
 	Members bool `json:"members,omitempty"`

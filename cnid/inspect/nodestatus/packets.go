@@ -17,9 +17,9 @@ import (
 	"time"
 )
 
-// DropsPath and FlowsPath are where the daemon's socket answers a GET with the latest
-// Packets that were dropped, and that went on, one JSON object a line. The query of a
-// Watch adds later packets.
+// DropsPath and FlowsPath are paths at the daemon's socket. They answer a GET with the latest
+// Packets that were dropped, and that went on, one JSON object a line. The query of a Watch adds
+// later packets.
 const (
 	DropsPath = "/drops/v1"
 	FlowsPath = "/flows/v1"
@@ -54,7 +54,7 @@ type Packet struct {
 	Came  *Ends `json:"came,omitempty"`
 	Went  *Ends `json:"went,omitempty"`
 	Outer *Ends `json:"outer,omitempty"`
-	// Missed is how many earlier ones a reader has missed that was too slow.
+	// Missed is the number of earlier packets that a slow reader has missed.
 	Missed uint64 `json:"missed,omitempty"`
 }
 
@@ -129,7 +129,7 @@ func Protocol(number uint8) string {
 	return "protocol " + strconv.Itoa(int(number))
 }
 
-// Watch is how long the request waits for further packets.
+// Watch is the time that the request waits for further packets.
 type Watch struct {
 	// Follow waits until the client ends the request.
 	Follow bool

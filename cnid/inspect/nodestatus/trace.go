@@ -12,7 +12,8 @@ import (
 	"net/netip"
 )
 
-// TracePath is where the daemon's socket answers the POST of a Question with a PacketTrace.
+// TracePath is the path at the daemon's socket that answers the POST of a Question with a
+// PacketTrace.
 const TracePath = "/trace/v1"
 
 // Question is a packet that arrives at one of a node's programs. Exactly one of Pod,
@@ -43,7 +44,7 @@ type Tunnel struct {
 	Frame []byte `json:"frame"`
 }
 
-// PacketTrace is what one node's programs would do with a packet.
+// PacketTrace has the steps of a packet in one node's programs.
 type PacketTrace struct {
 	Node string `json:"node"`
 	// At describes where the packet came to a program, Packet which packet it was.

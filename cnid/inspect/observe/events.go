@@ -9,7 +9,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath"
 )
 
-// Events are what programs report of single packets, of one kind. A reader R ends with its
+// Events are reports of the programs about single packets, of one kind. A reader R ends with its
 // datapath.
 type Events[R io.Closer] struct {
 	of func(*datapath.Datapath) (R, error)

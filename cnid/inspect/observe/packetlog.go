@@ -32,7 +32,7 @@ type PacketLog struct {
 	mu sync.Mutex
 	// kept is a ring. Packet number i is at index i modulo its length.
 	kept [keptPackets]nodestatus.Packet
-	// count is how many there were.
+	// count is the number of all packets so far.
 	count uint64
 	// changed is sent with each packet.
 	changed broadcast.Signal

@@ -36,7 +36,7 @@ type Cluster struct {
 	Webhooks   []Webhook    `json:"webhooks,omitempty"`
 	// Unread are the kinds that could not be read, with the cause.
 	Unread []string `json:"unread,omitempty"`
-	// Namespace is where Alioth will be, Release the name of its Helm release.
+	// Namespace is the future namespace of Alioth, Release the name of its Helm release.
 	Namespace string `json:"namespace"`
 	Release   string `json:"release"`
 }
@@ -50,7 +50,7 @@ type ClusterNode struct {
 	OS      string `json:"os"`
 	Arch    string `json:"arch"`
 	Ready   bool   `json:"ready"`
-	// Labels are those that the chart's value daemon.nodeSelector selects by.
+	// Labels are the labels of the chart's value daemon.nodeSelector.
 	Labels map[string]string `json:"-"`
 	// Internal are the addresses of type InternalIP, Addresses all addresses.
 	Internal  []netip.Addr   `json:"internal,omitempty"`

@@ -96,7 +96,7 @@ type Finding struct {
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// namedNodes is how many nodes a finding names as text.
+// namedNodes is the number of nodes that a finding names as text.
 const namedNodes = 5
 
 // String returns the finding as a line.

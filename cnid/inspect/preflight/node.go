@@ -66,7 +66,7 @@ type Node struct {
 	FreeBytes *uint64 `json:"freeBytes,omitempty"`
 	// Sockets are the container runtimes whose sockets are there.
 	Sockets []string `json:"sockets,omitempty"`
-	// Alioth is what an installation of Alioth has left on the node, or runs there.
+	// Alioth lists remains of an installation of Alioth on the node, or its running parts.
 	Alioth []string `json:"alioth,omitempty"`
 	// Running is set if the daemon of Alioth answers at its socket: the ports are its own.
 	Running bool `json:"running,omitempty"`

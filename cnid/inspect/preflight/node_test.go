@@ -25,7 +25,7 @@ func values(t *testing.T, changes string) preflight.Values {
 	return v
 }
 
-// finding is what a test expects: text is a part of the line.
+// finding is an expected finding: text is a part of the line.
 type finding struct {
 	severity preflight.Severity
 	check    preflight.Check

@@ -62,7 +62,7 @@ func (n network) is(d DaemonSet) bool {
 // proxy is the program that serves Services in most clusters. Its namespace is always the same.
 var proxy = network{"kube-proxy", []string{"kube-proxy"}, Note, "leave it running, or remove it after the migration: Alioth serves Services by itself"}
 
-// proxyNamespace is where the DaemonSet of kube-proxy is.
+// proxyNamespace is the namespace of kube-proxy's DaemonSet.
 const proxyNamespace = "kube-system"
 
 // alioth is Alioth itself.

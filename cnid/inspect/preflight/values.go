@@ -60,7 +60,7 @@ type Values struct {
 	} `json:"daemon"`
 }
 
-// Image is where nodes find the image of Alioth.
+// Image is the place of the image of Alioth for nodes.
 type Image struct {
 	Repository string `json:"repository"`
 	Tag        string `json:"tag"`

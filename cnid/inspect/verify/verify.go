@@ -75,7 +75,7 @@ type Refused struct {
 	Why    string
 }
 
-// Pod is what the kubelet reports of a pod.
+// Pod has the kubelet's report about a pod.
 type Pod struct {
 	// Running is true while its containers run.
 	Running bool

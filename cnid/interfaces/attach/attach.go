@@ -17,7 +17,7 @@ import (
 // Kind names a driver, in the journal too.
 type Kind string
 
-// Hook is where programs of the datapath meet the packets of an interface.
+// Hook is the place of the datapath's programs on the packets of an interface.
 type Hook int
 
 const (
@@ -29,11 +29,11 @@ const (
 	HookPodEnd
 )
 
-// Capabilities are what a driver's interfaces can.
+// Capabilities are the abilities of a driver's interfaces.
 type Capabilities struct {
 	// HostEnd: an interface has a device on the node. Without one, HostName is "".
 	HostEnd bool
-	// Hook is where the datapath's programs are, HookNone without a datapath.
+	// Hook is the place of the datapath's programs, HookNone without a datapath.
 	Hook Hook
 	// FollowsMTU: Resize can change the MTU of an interface that a pod uses.
 	FollowsMTU bool
@@ -65,7 +65,7 @@ type Type struct {
 	Open func(Node) (Driver, error)
 }
 
-// Node is what a driver is given of its node.
+// Node has a driver's inputs from its node.
 type Node struct {
 	// MAC is the address of the ends on the node's side.
 	MAC net.HardwareAddr
@@ -125,7 +125,7 @@ type Spec struct {
 	// Routes in addition to those by Gateways, and Rules that lead to their tables.
 	Routes []Route
 	Rules  []Rule
-	// IPv6 is how the interface takes part in IPv6.
+	// IPv6 is the interface's part in IPv6.
 	IPv6 IPv6
 	// Delegate is the part of an interface that another CNI plugin makes, nil for others.
 	Delegate *Delegate
@@ -165,7 +165,7 @@ func (s Spec) IPs() []netip.Addr {
 	return ips
 }
 
-// Delegate is what another CNI plugin gets.
+// Delegate is the input of another CNI plugin.
 type Delegate struct {
 	// Conf is a list of configurations in JSON, complete (delegation.Build).
 	Conf []byte
@@ -177,7 +177,7 @@ type Delegate struct {
 	// NPWG standard demands of definitions. Otherwise Attach may be called for several
 	// interfaces of a pod at the same time, and Finisher.Finish completes them.
 	InOrder bool
-	// DefaultRoutes are those that the interface may have.
+	// DefaultRoutes are the default routes that the interface may have.
 	DefaultRoutes DefaultRoutes
 }
 
@@ -188,7 +188,8 @@ func (d *Delegate) ByNetworkID() bool { return d != nil && d.File != nil && d.Fi
 type DefaultRoutes int
 
 const (
-	// OwnDefaultRoutes are those that plugins make. Spec.Routes replace them, by family.
+	// OwnDefaultRoutes are the default routes of the plugins. Spec.Routes replace them, by
+	// family.
 	OwnDefaultRoutes DefaultRoutes = iota
 	// MissingDefaultRoutes are default routes of the families where no other interface of the pod
 	// has one.
@@ -227,8 +228,8 @@ type Rule struct {
 	Table int `json:"table"`
 }
 
-// IPv6 is how an interface takes part in IPv6. Router advertisements and the detection of
-// duplicate addresses are off in each case: what an interface has is decided elsewhere.
+// IPv6 is an interface's part in IPv6. Router advertisements and the detection of duplicate
+// addresses are off in each case: what an interface has is decided elsewhere.
 type IPv6 string
 
 const (
@@ -245,7 +246,7 @@ const (
 	IPv6On IPv6 = "on"
 )
 
-// Link is what Attach made.
+// Link is the result of Attach.
 type Link struct {
 	// HostIfName and HostIfindex are the host end's, "" and 0 without one.
 	HostIfName  string

@@ -64,8 +64,8 @@ func (r *Result) InPod(ifName string) (ResultInterface, bool) {
 	return r.Interfaces[i], true
 }
 
-// AddrsOf returns the addresses of an interface in the pod: those that name it, and those
-// that name none, as in results before CNI 0.3.0.
+// AddrsOf returns the addresses of an interface in the pod: the addresses that name the
+// interface, and the addresses that name no interface, as in results before CNI 0.3.0.
 func (r *Result) AddrsOf(ifName string) []ResultAddr {
 	iface, _ := r.InPod(ifName)
 	var list []ResultAddr

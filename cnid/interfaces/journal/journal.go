@@ -60,8 +60,7 @@ type Journal struct {
 	content content
 	// sorted is the result of Records; nil when it has to be built again.
 	sorted []Record
-	// failure is why the file could not be written, since failing; nil when it
-	// could.
+	// failure says why the file could not be written, since failing; nil when it could.
 	failure error
 	failing time.Time
 }

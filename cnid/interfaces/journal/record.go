@@ -38,7 +38,7 @@ type Pod struct {
 // String returns the pod in the form namespace/name.
 func (p Pod) String() string { return p.Namespace + "/" + p.Name }
 
-// Phase is how far an attachment has come.
+// Phase is the progress of an attachment.
 type Phase string
 
 const (
@@ -83,7 +83,7 @@ func ParseMAC(text string) (MAC, error) {
 	return MAC(hw), nil
 }
 
-// Device is what exists once an attachment is done.
+// Device has the devices and identities that exist once an attachment is done.
 type Device struct {
 	// HostIfindex is the index of the host end in the node's network
 	// namespace, 0 without one.
@@ -147,7 +147,7 @@ type Identity struct {
 	RuntimeUID string `json:"runtimeUID,omitempty"`
 	// CNINetwork is the name in the CNI configuration.
 	CNINetwork string `json:"cniNetwork"`
-	// NetnsPath is where the runtime keeps the pod's network namespace.
+	// NetnsPath is the runtime's path of the pod's network namespace.
 	NetnsPath string `json:"netnsPath"`
 	// Attachment is its name in the Address objects.
 	Attachment string `json:"attachment"`
@@ -196,7 +196,7 @@ func (b Binding) InVPC() bool { return b.Outside == "" }
 // a VPC, and the interface is Alioth's.
 func (b Binding) Carried() bool { return b.InVPC() && !b.External }
 
-// Interface is what the pod gets.
+// Interface has the properties of the pod's interface.
 type Interface struct {
 	Kind attach.Kind `json:"kind"`
 	// HostIfName is the name of the host end, "" without one.
@@ -258,7 +258,7 @@ type Record struct {
 	Shadow6 netip.Addr `json:"shadow6"`
 	// Seq grows with every Begin: of two records the lower is the older.
 	Seq uint64 `json:"seq"`
-	// Begun is when Begin was called.
+	// Begun is the time of the call of Begin.
 	Begun time.Time `json:"begun"`
 
 	Phase Phase `json:"phase"`

@@ -32,7 +32,7 @@ const (
 	// conflistVersion is for runtimes that read one version only: containerd 1.7 refuses
 	// results of a newer one. The others take the newest of cniVersions.
 	conflistVersion = "1.0.0"
-	// versionWithin is how long the plugin may take to tell its version.
+	// versionWithin is the limit of the plugin's time to tell its version.
 	versionWithin = 5 * time.Second
 )
 

@@ -20,7 +20,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// RebuilderConfig is what a Rebuilder works with. All fields are required.
+// RebuilderConfig has the functions of a Rebuilder. All fields are required.
 type RebuilderConfig struct {
 	Plan plan.Config
 	// PinDir has the maps that an earlier process has left.

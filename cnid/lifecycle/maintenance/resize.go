@@ -11,7 +11,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 )
 
-// ResizerConfig is what a Resizer works with. All fields are required.
+// ResizerConfig has the functions of a Resizer. All fields are required.
 type ResizerConfig struct {
 	// Resize has the meaning of attachment.Manager.Resize.
 	Resize  func(ctx context.Context, key journal.Key, mtu int) (bool, error)

@@ -13,7 +13,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 )
 
-// RestorerConfig is what a Restorer works with. All fields are required.
+// RestorerConfig has the functions of a Restorer. All fields are required.
 type RestorerConfig struct {
 	// Restore has the meaning of attachment.Manager.Restore.
 	Restore func(ctx context.Context, key journal.Key) (bool, error)
@@ -30,9 +30,9 @@ type RestorerConfig struct {
 	Log   *slog.Logger
 }
 
-// Restorer restores pods' interfaces that another program deleted: those that a pass
-// misses, and at intervals and on request those that no pass looks for. It waits for passes, and so it
-// works beside them.
+// Restorer restores pods' interfaces that another program deleted. It restores the interfaces
+// that a pass misses. At intervals and on request it restores the interfaces that no pass looks
+// for. It waits for passes, and so it works beside them.
 type Restorer struct {
 	cfg RestorerConfig
 	// todo has at most one element: all that the last pass missed.

@@ -57,7 +57,7 @@ type Address struct {
 	ID string
 }
 
-// Node is what answers on a node have in common.
+// Node is the common part of the answers on a node.
 type Node struct {
 	// Host is the node's own network. Some clients need it.
 	Host wire.HostIPInfo

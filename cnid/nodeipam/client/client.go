@@ -18,7 +18,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nodeipam/wire"
 )
 
-// DefaultSocket is where the daemon listens. Only root can open it.
+// DefaultSocket is the socket of the daemon. Only root can open it.
 const DefaultSocket = "/run/alioth/node-ipam.sock"
 
 // maxAnswer limits the size of an answer, in bytes.

@@ -22,7 +22,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/kubeletapi"
 )
 
-// DefaultDir is where a kubelet looks for plugins.
+// DefaultDir is the kubelet's directory of plugins.
 const DefaultDir = "/var/lib/kubelet/device-plugins"
 
 const (
@@ -32,14 +32,14 @@ const (
 	patience = 10 * time.Second
 )
 
-// Config is what a Plugin works with. All fields are required.
+// Config has the settings and functions of a Plugin. All fields are required.
 type Config struct {
 	// Dir is the kubelet's folder of plugins.
 	Dir string
 	// Resource is the name that pods request.
 	Resource string
-	// Count returns how many devices pods of the node can have together, those that they have
-	// included.
+	// Count returns the number of devices that pods of the node can have together, their present
+	// devices included.
 	Count func() (int, error)
 	// Every is the time between two looks at the devices and the kubelet without a hint. A
 	// kubelet that starts forgets its plugins, and makes its socket anew.

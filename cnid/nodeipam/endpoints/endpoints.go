@@ -40,7 +40,7 @@ var (
 	ErrLimit = errors.New("too much for one node")
 )
 
-// Interface is what a client has added to one interface. Empty fields are not known.
+// Interface has the values that a client has added to one interface. Empty fields are not known.
 type Interface struct {
 	HnsEndpointID      string       `json:"hnsEndpointID,omitempty"`
 	HnsNetworkID       string       `json:"hnsNetworkID,omitempty"`

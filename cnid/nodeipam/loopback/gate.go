@@ -26,7 +26,7 @@ type gate struct {
 	net.Listener
 	pods string
 	log  *slog.Logger
-	// told is when a refusal was logged last.
+	// told is the time of the last log line about a refusal.
 	told time.Time
 }
 

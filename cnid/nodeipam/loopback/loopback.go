@@ -19,7 +19,7 @@ import (
 // localhost is the name for the loopback addresses of both families.
 const localhost = "localhost"
 
-// Places are where a Server listens.
+// Places are the listening places of a Server.
 type Places struct {
 	Addrs []netip.Addr
 	Port  uint16

@@ -10,10 +10,11 @@ import (
 	"time"
 )
 
-// retryPort is how often a TCP port that can't be served is tried again.
+// retryPort is the interval between attempts to serve a TCP port.
 const retryPort = 10 * time.Second
 
-// recheckPods is how often a server makes sure that it can tell pods from other processes.
+// recheckPods is the interval between a server's checks that it can tell pods from other
+// processes.
 const recheckPods = time.Minute
 
 // Ports are the TCP ports of the node IPAM API. The programs of the node guard them, so they

@@ -27,7 +27,7 @@ const (
 	stopWait = 2 * time.Second
 )
 
-// Config is what a Server works with. All fields are required.
+// Config has the settings and functions of a Server. All fields are required.
 type Config struct {
 	Places Places
 	// Pods is the cgroup2 directory of all pods.
@@ -40,9 +40,10 @@ type Config struct {
 	// Guarded returns true once the programs at the cgroup of pods are attached, or false
 	// when ctx ends.
 	Guarded func(ctx context.Context) bool
-	// Every is how long a server that has failed waits: another program may have the port.
+	// Every is the wait of a server that has failed: another program may have the port.
 	Every time.Duration
-	// Recheck is how often a server that serves checks that it can tell pods from others.
+	// Recheck is the interval between a running server's checks that it can tell pods from
+	// others.
 	Recheck time.Duration
 	Log     *slog.Logger
 }

@@ -27,14 +27,14 @@ import (
 	"github.com/alioth-net/alioth/store/client/kube"
 )
 
-// ProductUUID is where the kernel has the UUID of the machine (SMBIOS 3.7, section 7.2.1).
+// ProductUUID is the kernel's file with the UUID of the machine (SMBIOS 3.7, section 7.2.1).
 const ProductUUID = "/sys/class/dmi/id/product_uuid"
 
-// MachineID is where the node's system has an ID of its own (machine-id(5)): the daemon has
-// another root directory, and sees the processes of the node.
+// MachineID is the file with the ID of the node's system (machine-id(5)): the daemon has another
+// root directory, and sees the processes of the node.
 const MachineID = "/proc/1/root/etc/machine-id"
 
-// renew is how often objects are written that should be there: somebody may have deleted
+// renew is the interval between writes of objects that should be there: somebody may have deleted
 // them. A patch without a change costs the API server little.
 const renew = 5 * time.Minute
 
@@ -47,7 +47,7 @@ type API interface {
 	Patch(ctx context.Context, obj kube.Object, kind types.PatchType, data []byte, subresource ...string) error
 }
 
-// Config is what a Writer works with. All fields are required.
+// Config has the settings and functions of a Writer. All fields are required.
 type Config struct {
 	Node  string
 	API   API
@@ -190,7 +190,8 @@ func (w *Writer) write(ctx context.Context, now info) error {
 	return errors.Join(errs...)
 }
 
-// writeTo writes the object of a group. What it has is patched, so that fields of others stay.
+// writeTo writes the object of a group. It patches the fields of now, so that fields of others
+// stay.
 func (w *Writer) writeTo(ctx context.Context, group string, now info) error {
 	meta := metav1.ObjectMeta{Name: w.cfg.Node, OwnerReferences: []metav1.OwnerReference{{
 		APIVersion: "v1", Kind: "Node", Name: w.cfg.Node, UID: types.UID(now.nodeUID), BlockOwnerDeletion: new(bool),

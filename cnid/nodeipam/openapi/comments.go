@@ -63,7 +63,7 @@ func (c comments) declaration(decl *ast.GenDecl) {
 	}
 }
 
-// structure adds the comments of fields. One that is for two fields has the names of both.
+// structure adds the comments of fields. A comment for two fields has the names of both.
 func (c comments) structure(name string, body *ast.StructType) {
 	above := ""
 	for _, field := range body.Fields.List {

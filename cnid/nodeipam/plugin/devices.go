@@ -55,7 +55,8 @@ func (c command) bringBack(ctx context.Context) error {
 	return codedDevice(c.devices().Detach(ctx, c.ContainerID, c.IfName))
 }
 
-// checkDevices looks at the devices of this command, and for those that the service knows.
+// checkDevices checks the devices of this command, and looks for the devices that the service
+// knows.
 func (c command) checkDevices(ctx context.Context, endpoint wire.EndpointInfo) error {
 	var names []string
 	for name, info := range endpoint.IfnameToIPMap {

@@ -202,7 +202,7 @@ func Status(args *skel.CmdArgs) error {
 	return nil
 }
 
-// request names the pod by what runtimes of Kubernetes set in CNI_ARGS.
+// request names the pod by the values that runtimes of Kubernetes set in CNI_ARGS.
 func (c command) request() (wire.IPConfigsRequest, error) {
 	args := map[string]string{}
 	for pair := range strings.SplitSeq(c.Args, ";") {

@@ -28,7 +28,8 @@ import (
 // DefaultDir survives a reboot, as the journal of attachments does.
 const DefaultDir = "/var/lib/alioth/node-ipam-releases"
 
-// DeletesOfCNS is where plugins for CNS leave their files. They do not make the directory.
+// DeletesOfCNS is the directory of the files of plugins for CNS. The plugins do not make the
+// directory.
 const DeletesOfCNS = "/run/azure-vnet/deleteIDs"
 
 const (

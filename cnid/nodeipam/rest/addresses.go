@@ -177,7 +177,7 @@ func keyOf(body wire.IPConfigsRequest) (Key, error) {
 	return Key{ContainerID: body.InfraContainerID, IfName: body.Ifname, PodInterfaceID: body.PodInterfaceID}, nil
 }
 
-// nameOfPod is what a name of a pod may have; the API server has checked it more strictly.
+// nameOfPod matches possible names of a pod; the API server has checked the name more strictly.
 var nameOfPod = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`)
 
 // podOf reads the name of a pod.

@@ -26,7 +26,7 @@ const (
 		`"BackendInterfaceExist":false,"BacknendInterfaceMacAddress":null}` + "\n"
 	singular = `{"DesiredIPAddress":"","PodInterfaceID":"3d3a4f61-eth0","InfraContainerID":"` + container + `",` +
 		`"OrchestratorContext":{"PodName":"web-0","PodNamespace":"blue"},"Ifname":""}` + "\n"
-	// queued is what its watcher of missed releases sends.
+	// queued is the body that its watcher of missed releases sends.
 	queued = `{"desiredIPAddresses":null,"podInterfaceID":"3d3a4f61-eth0","infraContainerID":"` + container + `",` +
 		`"orchestratorContext":null,"ifname":"","secondaryInterfacesExist":false,"BackendInterfaceExist":false,"BacknendInterfaceMacAddress":null}` + "\n"
 	patched = `{"eth0":{"IPv4":null,"HnsEndpointID":"","HostVethName":"azv3d3a4f6","NICType":"InfraNIC"}}` + "\n"

@@ -31,11 +31,12 @@ const (
 	TCPPatience = 4 * time.Second
 	// SocketPatience is shorter than what alioth-ipam and the kubelet wait for.
 	SocketPatience = 30 * time.Second
-	// grace is how long after its patience a Service may still tell what it waits for.
+	// grace is the time after its patience that a Service may still use to tell its reason to
+	// wait.
 	grace = 500 * time.Millisecond
 )
 
-// Config is what a Server works with.
+// Config has the settings and functions of a Server.
 type Config struct {
 	Service Service
 	// Endpoints keeps what clients add; nil where nothing is kept.
@@ -61,13 +62,13 @@ func New(cfg Config) *Server {
 	return &Server{cfg: cfg}
 }
 
-// Place is where clients are.
+// Place is the place of clients.
 type Place struct {
 	// Socket is true for the unix socket of root. It has more paths than TCP, which every
 	// process on the node may open.
 	Socket bool
-	// Token is what requests have to prove themselves by (wire.TokenScheme); "" at the socket,
-	// which has other means.
+	// Token is the proof that requests have to carry (wire.TokenScheme); "" at the socket, which
+	// has other means.
 	Token string
 	// Patience limits how long a request takes, from its headers to its answer.
 	Patience time.Duration
@@ -251,7 +252,7 @@ func readBody(ctx context.Context, w http.ResponseWriter, r *http.Request) ([]by
 	return body, nil
 }
 
-// outcome is what an operation returned.
+// outcome is the result of an operation.
 type outcome struct {
 	result any
 	err    error

@@ -81,7 +81,7 @@ type Request struct {
 	Network, NetnsPath string
 }
 
-// Attachment is what one request has attached.
+// Attachment is the result of one request.
 type Attachment struct {
 	Key
 	Pod Pod

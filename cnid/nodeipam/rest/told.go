@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// over is how long after its last failure a state of a pod is over. Clients ask again
+	// over is the time after its last failure that ends a state of a pod. Clients ask again
 	// within seconds.
 	over = 10 * time.Minute
 	// mostTold bounds the memory of logged messages.

@@ -10,7 +10,7 @@ type GetEndpointResponse struct {
 }
 
 // EndpointInfo is the state of a container's interfaces. Addresses are from the journal of
-// attachments, the rest is what the client has added.
+// attachments; the client has added the rest.
 type EndpointInfo struct {
 	PodName      string `json:"PodName"`
 	PodNamespace string `json:"PodNamespace"`
@@ -18,8 +18,8 @@ type EndpointInfo struct {
 	IfnameToIPMap map[string]IPInfo `json:"IfnameToIPMap"`
 }
 
-// EndpointPatch is what a client adds to an endpoint, by the name of the interface. Each
-// entry needs at least one of HostVethName, HnsEndpointID, NICType and MacAddress. Fields
+// EndpointPatch has the values that a client adds to an endpoint, by the name of the interface.
+// Each entry needs at least one of HostVethName, HnsEndpointID, NICType and MacAddress. Fields
 // that are empty stay as they are; addresses are ignored.
 type EndpointPatch map[string]*IPInfo
 

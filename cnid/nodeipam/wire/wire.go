@@ -95,7 +95,7 @@ type IPConfigResponse struct {
 	Response  Response  `json:"Response"`
 }
 
-// NICType is what kind of device an interface is.
+// NICType is the kind of an interface's device.
 type NICType string
 
 const (

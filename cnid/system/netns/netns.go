@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrGone reports that no network namespace is at a path: it doesn't exist, or is what
-// a namespace's mount leaves behind.
+// ErrGone reports that no network namespace is at a path: the path doesn't exist, or is the
+// remains of a namespace's mount.
 var ErrGone = errors.New("network namespace is gone")
 
 // ID distinguishes network namespaces.

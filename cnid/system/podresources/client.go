@@ -14,8 +14,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/kubeletapi"
 )
 
-// DefaultSocket is where the kubelet serves the API. The kubelet makes the socket anew when
-// it starts.
+// DefaultSocket is the kubelet's socket of the API. The kubelet makes the socket anew when it
+// starts.
 const DefaultSocket = "/var/lib/kubelet/pod-resources/kubelet.sock"
 
 // patience bounds a request: the kubelet allows 100 in a second for all clients.

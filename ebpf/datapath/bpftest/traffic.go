@@ -118,7 +118,7 @@ func Accept(t testing.TB, l net.Listener) (net.Conn, netip.Addr) {
 	return conn, conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
 }
 
-// Transferred is how many bytes transfer sends.
+// Transferred is the number of bytes that transfer sends.
 const Transferred = 4 << 20
 
 // Transfer sends a few megabytes one way and compares.

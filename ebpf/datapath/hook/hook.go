@@ -64,8 +64,8 @@ type Attachment struct {
 
 // Attached are the places of a node's programs.
 type Attached struct {
-	// Filters are those on the devices of pods and of the node's own interface,
-	// by index, then program.
+	// Filters are the filters on the devices of pods and of the node's own interface, by index,
+	// then program.
 	Filters []Filter
 	// Links are the names of the pinned links that are attached, or have a filter in
 	// their place if the kernel has no TCX.
@@ -110,7 +110,7 @@ func LinkNames() []string {
 	return slices.Concat(socketLinks, onDevices)
 }
 
-// socketLinks are those at the cgroup root.
+// socketLinks are the links at the cgroup root.
 var socketLinks = []string{
 	Connect4, Connect6, Sendmsg4, Sendmsg6, Recvmsg4, Recvmsg6, Getpeername4, Getpeername6,
 }

@@ -85,9 +85,9 @@ type Config struct {
 	// network namespace. 0: no port is guarded.
 	GuardedPort uint16
 	PodCgroup   string
-	// ConnectedDatagrams translates UDP sockets when they connect, on every interface.
-	// The caller then has to end those that StaleSockets returns. Without it pods'
-	// packets are translated instead, and move to another backend by themselves.
+	// ConnectedDatagrams translates UDP sockets when they connect, on every interface. The caller
+	// then has to end the sockets that StaleSockets returns. Without it pods' packets are
+	// translated instead, and move to another backend by themselves.
 	ConnectedDatagrams bool
 	// ConnectionsPerInterface bounds the flows to services that one
 	// interface may hold. Default DefaultConnectionsPerInterface.

@@ -50,8 +50,8 @@ type Loaded struct {
 	Foreign string
 }
 
-// Load loads the programs, on top of the pinned maps if these fit. It changes nothing
-// of what runs, and takes the kernel long.
+// Load loads the programs, on top of the pinned maps if these fit. It changes nothing on running
+// programs, and takes the kernel long.
 func Load(cfg Config) (*Loaded, error) {
 	cfg, err := cfg.WithDefaults()
 	if err != nil {
@@ -181,7 +181,7 @@ func load(spec *ebpf.CollectionSpec, adopted bpf.Maps) (*bpf.AliothObjects, erro
 	if err != nil {
 		return nil, fmt.Errorf("load programs: %w", err)
 	}
-	defer collection.Close() // of what objects do not name
+	defer collection.Close() // closes the objects that are not in objects
 	objects := &bpf.AliothObjects{}
 	if err := collection.Assign(objects); err != nil {
 		return nil, fmt.Errorf("load programs: %w", err)

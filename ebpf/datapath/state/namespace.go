@@ -11,7 +11,7 @@ import (
 	"slices"
 )
 
-// MaxMemberships is how many interfaces a Namespace may have.
+// MaxMemberships is the number of interfaces that a Namespace may have.
 const MaxMemberships = 8
 
 // IsOutside reports whether a number in place of a VNI belongs to a network outside of every VPC.

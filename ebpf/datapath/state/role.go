@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// RoleMembersAtMost is how many members a role may list.
+// RoleMembersAtMost is the number of members that a role may list.
 const RoleMembersAtMost = 64
 
 // RoleKey names a role within the state of a node. The zero value stands for no role: the
@@ -52,10 +52,11 @@ type Cached struct {
 	Before netip.Addr
 	// MAC is the Ethernet address of the destination's interface.
 	MAC MAC
-	// Used is when a packet last used the row, as time since the boot (CLOCK_MONOTONIC),
+	// Used is the time of the last packet that used the row, since the boot (CLOCK_MONOTONIC),
 	// with a resolution of a second.
 	Used time.Duration
-	// Until is when Before, or the row itself if it is Gone, stops to count. Same clock.
+	// Until is the time when Before ceases to count. For a row that is Gone, it is the end of the
+	// row. Same clock.
 	Until time.Duration
 	// Gone reports that the node which it names has returned a packet: no packet uses the
 	// row any more, and its key is kept only so that packets under way are recognized.

@@ -81,7 +81,7 @@ func (l VirtualAddresses) Get(ip netip.Addr) *VirtualAddress {
 	return piece[at]
 }
 
-// VirtualChange is what a list has under an address from now on.
+// VirtualChange is the new element of a list under an address.
 type VirtualChange struct {
 	IP netip.Addr
 	// Now is the element with the address, nil without one.

@@ -17,7 +17,7 @@ import (
 // Kernel is the place of the rows of tables. A reader of maps needs no other field.
 type Kernel struct {
 	Maps bpf.Maps
-	// Programs are those on the devices of interfaces.
+	// Programs are the programs on the devices of interfaces.
 	Programs Programs
 	// Flows are the interfaces' counters of flows to services.
 	Flows Accounts

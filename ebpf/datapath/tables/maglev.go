@@ -13,9 +13,9 @@ import (
 // lookupSizes are the primes that lookup tables have as their lengths.
 var lookupSizes = []int{251, 509, 1021, 4093, 16381, 65521}
 
-// entriesPerBackend is how many times longer than the list of backends a lookup
-// table is at least, up to the longest. One backend then gets at most 1/64 more of
-// the flows than another.
+// entriesPerBackend is the least ratio of a lookup table's length to the length of the list of
+// backends, up to the longest table. One backend then gets at most 1/64 more of the flows than
+// another.
 const entriesPerBackend = 64
 
 // lookupEntries returns the length of the lookup table of a service with so many

@@ -33,7 +33,7 @@ func TestEveryReasonHasANameOfItsOwn(t *testing.T) {
 	}
 }
 
-// The table in docs/reference/reasons.md is for those who have no aliothctl at hand.
+// The table in docs/reference/reasons.md is for readers without aliothctl.
 func TestEveryDropIsExplainedHereAndInTheDocs(t *testing.T) {
 	docs, err := os.ReadFile("../../../docs/reference/reasons.md")
 	if err != nil {

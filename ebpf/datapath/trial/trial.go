@@ -71,7 +71,7 @@ type Outcome struct {
 	// Next is the node that a ForwardedRemote or ForwardedRole packet was sent to, otherwise the
 	// zero value.
 	Next netip.Addr
-	// Hop is why it was sent there.
+	// Hop is the reason to send it there.
 	Hop Hop
 	// Mark is the mark for the host's rules on a packet to the host's stack.
 	Mark uint32

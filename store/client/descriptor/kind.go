@@ -58,25 +58,25 @@ type Kind struct {
 	// conditions.
 	OwnEvents bool
 
-	// OnNode is what a node follows always; nil for nothing. Of is what it follows of VPCs
-	// and others as it needs them.
+	// OnNode returns the scope that a node always follows; nil for nothing. Of has the scopes
+	// that it follows of VPCs and others as it needs them.
 	OnNode func(node string) Scope
 	Of     Scopes
 }
 
-// Extent is how much of the API a node follows on behalf of something that it needs.
+// Extent is the part of the API that a node follows on behalf of something that it needs.
 type Extent int
 
 // Extents. The argument of their scopes is the name of the VPC unless something else is
 // said.
 const (
-	// CarriedVPC is what a VPC needs whose packets the node carries, beside its tables.
+	// CarriedVPC is the extent for a VPC whose packets the node carries, beside its tables.
 	CarriedVPC Extent = iota
-	// ServedVPC is what Services of a VPC need where pods of the VPC are.
+	// ServedVPC is the extent for Services of a VPC, on a node with pods of the VPC.
 	ServedVPC
-	// DescribedVPC is what an interface of another CNI plugin needs.
+	// DescribedVPC is the extent for an interface of another CNI plugin.
 	DescribedVPC
-	// ExposedVPC is what a Service needs that clients outside reach on every node.
+	// ExposedVPC is the extent for a Service that clients outside reach on every node.
 	ExposedVPC
 	// RoleMembers are the members of the VPC's roles.
 	RoleMembers
@@ -87,16 +87,16 @@ const (
 	// by the name of the Subnet object.
 	AllAddresses
 	AddressesOfSubnet
-	// AddressesOfNodes are those that nodes hold for themselves. Without an argument: all
+	// AddressesOfNodes are the addresses that nodes hold for themselves. Without an argument: all
 	// are in the default VPC.
 	AddressesOfNodes
-	// UsedNamespace is what pods here need of their namespace, by its name.
+	// UsedNamespace is the extent for the namespace of pods on the node, by its name.
 	UsedNamespace
-	// ServedNetwork is what Services in a network outside of every VPC need, by its UID.
+	// ServedNetwork is the extent for Services in a network outside of every VPC, by its UID.
 	ServedNetwork
 )
 
-// Scopes are what a node follows of a kind, by extent and by name.
+// Scopes has the scopes of a kind that a node follows, by extent and by name.
 type Scopes map[Extent]func(name string) Scope
 
 // NewObject returns an empty object of the kind.
@@ -105,7 +105,7 @@ func (k *Kind) NewObject() kube.Object { return k.Object.DeepCopyObject().(kube.
 // NewList returns an empty list of objects of the kind.
 func (k *Kind) NewList() kube.List { return k.List.DeepCopyObject().(kube.List) }
 
-// Verdict is what the conditions of an object say.
+// Verdict is the content of an object's conditions.
 type Verdict struct {
 	ID
 	Ready           bool

@@ -39,10 +39,9 @@ type List interface {
 // of its own.
 const RequestTimeout = 10 * time.Second
 
-// Client talks to one API server, in JSON. Its methods may be called from any
-// goroutine. Which resource a request is for follows from the object's Go type, which
-// the scheme must know, and from its name and namespace. A refusal by the server is an
-// apierrors.APIStatus.
+// Client talks to one API server, in JSON. Its methods may be called from any goroutine. The
+// resource of a request follows from the object's Go type, which the scheme must know, and from
+// its name and namespace. A refusal by the server is an apierrors.APIStatus.
 type Client struct {
 	scheme   *runtime.Scheme
 	versions map[schema.GroupVersion]rest.Interface

@@ -44,7 +44,7 @@ func newSet(t *testing.T) *Set {
 	return NewSet(s, nil, slog.New(slog.DiscardHandler))
 }
 
-// feed is a source that the test feeds with what the API server would send.
+// feed is a source that the test feeds with events of an API server.
 type feed struct{ src *Source }
 
 func (f feed) event(kind watch.EventType, obj kube.Object) error {

@@ -238,8 +238,8 @@ func (src *Source) initial(events *eventReader) error {
 	}
 }
 
-// list replaces the rows by the objects in the API server's cache, if the cache is not
-// older than the source's last version, otherwise by those in etcd.
+// list replaces the rows by the objects in the API server's cache, if the cache is not older than
+// the source's last version, otherwise by the objects in etcd.
 func (src *Source) list(ctx context.Context) error {
 	if err := src.set.beginList(ctx); err != nil {
 		return err

@@ -18,12 +18,12 @@ import (
 	"github.com/alioth-net/alioth/store/kinds/values"
 )
 
-// taintToBeDeleted is what the cluster's autoscaler puts on a node that it is about to
-// delete, so that load balancers outside leave it.
+// taintToBeDeleted is the taint that the cluster's autoscaler puts on a node before it deletes
+// the node, so that load balancers outside leave it.
 const taintToBeDeleted = "ToBeDeletedByClusterAutoscaler"
 
-// mostAddresses is how many addresses of a node count. The kubelet may report any number, and
-// all nodes have them in tables of a fixed size (MAX_NODES, MAX_CLOSED in ebpf/src).
+// mostAddresses is the number of addresses of a node that count. The kubelet may report any
+// number, and all nodes have them in tables of a fixed size (MAX_NODES, MAX_CLOSED in ebpf/src).
 const mostAddresses = 64
 
 // Node is the kind of a node of the cluster.

@@ -47,8 +47,8 @@ func describePod() descriptor.Description[*corev1.Pod, store.Pod] {
 	}
 }
 
-// podOfAnySort returns the kind of a pod which has a row of one of two types. Which one
-// never changes in its life.
+// podOfAnySort returns the kind of a pod which has a row of one of two types. The type never
+// changes in the pod's life.
 func podOfAnySort() *descriptor.Kind {
 	kind := descriptor.Untyped(describePod())
 	host := descriptor.Untyped(descriptor.Description[*corev1.Pod, store.HostPod]{
@@ -139,8 +139,8 @@ func convertPod(in *corev1.Pod) (*store.Pod, error) {
 	return row, nil
 }
 
-// annotationBytes returns the length of the keys and values of a pod's annotations, as the
-// API server adds them, without those that the operator writes.
+// annotationBytes returns the length of the keys and values of a pod's annotations, as the API
+// server adds them, without annotations of the operator.
 func annotationBytes(in *corev1.Pod) (sum int) {
 	for key, value := range in.Annotations {
 		switch key {

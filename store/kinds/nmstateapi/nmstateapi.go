@@ -214,8 +214,8 @@ func targets(in []nmstatev1.ReachTarget) []string {
 	return list
 }
 
-// NodeNetworkConfigurationEnactment is the kind of what became of a policy on a node. A node
-// follows its own.
+// NodeNetworkConfigurationEnactment is the kind of a policy's result on a node. A node follows
+// its own.
 var NodeNetworkConfigurationEnactment = descriptor.Define(&all, descriptor.Description[*nmstatev1beta1.NodeNetworkConfigurationEnactment, nmstate.Enactment]{
 	Name: "NodeNetworkConfigurationEnactment", Object: &nmstatev1beta1.NodeNetworkConfigurationEnactment{},
 	List: &nmstatev1beta1.NodeNetworkConfigurationEnactmentList{}, Convert: ConvertEnactment, Optional: true,

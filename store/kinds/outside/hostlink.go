@@ -34,8 +34,8 @@ func convertHostLink(in *v1alpha1.HostLink) (*multinet.HostLink, error) {
 	}, nil
 }
 
-// HostLinkReport is the kind of what a node reports about its host links. Other nodes follow
-// the reports with addresses.
+// HostLinkReport is the kind of a node's report about its host links. Other nodes follow the
+// reports with addresses.
 var HostLinkReport = descriptor.Define(&all, descriptor.Description[*v1alpha1.HostLinkReport, multinet.LinkReport]{
 	Name: "HostLinkReport", Object: &v1alpha1.HostLinkReport{}, List: &v1alpha1.HostLinkReportList{}, Convert: convertHostLinkReport,
 	Table: descriptor.ByName(multinet.GetLinkReport, multinet.PutLinkReport, multinet.DeleteLinkReport),

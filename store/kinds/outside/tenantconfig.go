@@ -21,7 +21,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// config is what TenantConfigs of both groups have.
+// config has the common parts of TenantConfigs of both groups.
 type config struct {
 	devices    []danmv1.HostDevice
 	networkIDs map[string]danmv1.NetworkID

@@ -91,7 +91,7 @@ func convertExternalAddress(in *v1alpha1.ExternalAddress) (*external.Address, er
 	}, nil
 }
 
-// HostAccess is the kind of what tenants may have of nodes.
+// HostAccess is the kind of tenants' access to nodes.
 var HostAccess = descriptor.Define(&all, descriptor.Description[*v1alpha1.HostAccess, external.HostAccess]{
 	Name: "HostAccess", Object: &v1alpha1.HostAccess{}, List: &v1alpha1.HostAccessList{}, Convert: convertHostAccess,
 	Table: descriptor.ByName(external.GetHostAccess, external.PutHostAccess, external.DeleteHostAccess),

@@ -17,8 +17,8 @@ import (
 	"github.com/alioth-net/alioth/store/rows/scaled"
 )
 
-// ScaledEndpoint is the kind of what the operator has judged of a Service. A node that
-// follows it follows no Services, EndpointSlices and Networks.
+// ScaledEndpoint is the kind of the operator's verdicts about Services. A node that follows it
+// follows no Services, EndpointSlices and Networks.
 var ScaledEndpoint = descriptor.Define(&all, descriptor.Description[*v1alpha1.ScaledEndpoint, scaled.Endpoint]{
 	Name: "ScaledEndpoint", Object: &v1alpha1.ScaledEndpoint{}, List: &v1alpha1.ScaledEndpointList{}, Convert: convertScaledEndpoint,
 	Table:  descriptor.ByName(scaled.Get, scaled.Put, scaled.Delete),

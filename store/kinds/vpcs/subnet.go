@@ -71,7 +71,7 @@ func subnetAddresses(row *store.Subnet, in *v1alpha1.Subnet) error {
 		}
 		row.Reserved = append(row.Reserved, reserved)
 	}
-	// A cursor is a hint. One that can't be read is as good as none.
+	// A cursor is a hint. An unreadable cursor counts as a missing one.
 	row.Cursors = values.HostAddrs(in.Status.Cursors)
 	row.Prefixes = prefixes
 	for _, prefix := range prefixes {

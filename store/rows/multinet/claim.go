@@ -70,8 +70,8 @@ func GetClaim(tx store.ReadTx, namespace, name string) *Claim {
 // Claims returns all AttachmentClaims, by namespace and name.
 func Claims(tx store.ReadTx) []*Claim { return slices.Collect(claims.All(tx)) }
 
-// ClaimsNaming returns every claim whose pod has that UID, by namespace and name, also
-// those that do not count for it. It is for removing; other callers use ClaimsByPod.
+// ClaimsNaming returns every claim whose pod has that UID, by namespace and name, also claims
+// that do not count for it. It is for removing; other callers use ClaimsByPod.
 func ClaimsNaming(tx store.ReadTx, podUID string) []*Claim {
 	return claims.List(tx, byPod, memory.TextKey(podUID))
 }

@@ -31,7 +31,7 @@ type Definition struct {
 	ResourceName string
 	// VF has the settings of interfaces on virtual functions, beside the settings of Target.
 	VF VF
-	// Problem is why pods can't use it, or "".
+	// Problem says why pods can't use it, or is "".
 	Problem string
 }
 

@@ -79,7 +79,7 @@ func DeleteHostLink(tx store.Tx, name, uid string) bool {
 	return hostLinks.Remove(tx, memory.TextKey(name), uid) != nil
 }
 
-// LinkFailure is why a node lacks links. An empty field of LinkID stands for all.
+// LinkFailure says why a node lacks links. An empty field of LinkID stands for all.
 type LinkFailure struct {
 	LinkID
 	Reason, Message string

@@ -87,7 +87,7 @@ type Network struct {
 	// Reason and Message of the Ready condition.
 	Reason, Message string
 	// Unexamined: it is Ready for an earlier specification, or a TenantNetwork that is Ready has
-	// no profile of its present type. What the specification has is the word of its writer alone.
+	// no profile of its present type. The specification then is the word of its writer alone.
 	Unexamined bool
 	// NameConflict is the message of that condition, "" without one.
 	NameConflict string

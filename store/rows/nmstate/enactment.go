@@ -63,7 +63,7 @@ type Trial struct {
 type Enactment struct {
 	store.Meta
 	Name string
-	// Node and Policy are what it is about, and PolicyUID the UID of the policy.
+	// Node and Policy are the subject of the enactment, and PolicyUID the UID of the policy.
 	Node      string
 	Policy    Reference
 	PolicyUID string
@@ -74,12 +74,12 @@ type Enactment struct {
 	// of its expressions, by name.
 	Desired  map[string]any
 	Captured map[string]map[string]any
-	// Phase is "" before the first. Since is when it began.
+	// Phase is "" before the first. Since is the begin of the phase.
 	Phase           Phase
 	Since           time.Time
 	Reason, Message string
-	// Applied is what of the policy is in the node's desired state, with its priority there;
-	// nil for nothing.
+	// Applied is the part of the policy in the node's desired state, with its priority there; nil
+	// for nothing.
 	Applied         map[string]any
 	AppliedPriority int32
 	// Trial is the last change of Applied.
@@ -88,13 +88,13 @@ type Enactment struct {
 	Keep bool
 	// Before is the node's state before the policy was applied first, nil before that.
 	Before map[string]any
-	// Undoing is what restores Before while the policy ends, nil if it does not end.
+	// Undoing is the state that restores Before while the policy ends, nil if it does not end.
 	Undoing map[string]any
 	// Overruled has the fields of the policy that others have, with their owners.
 	Overruled string
 	// Slot is written by the operator alone.
 	Slot Slot
-	// Invalid is why a document of the object can't be read, "" if all can.
+	// Invalid says why a document of the object can't be read, "" if all can.
 	Invalid string
 }
 

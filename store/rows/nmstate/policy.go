@@ -17,7 +17,7 @@ type Policy struct {
 	Spec PolicySpec
 	// Capture has expressions by name.
 	Capture map[string]string
-	// Unavailable is how many nodes may change at the same time.
+	// Unavailable is the number of nodes that may change at the same time.
 	Unavailable Unavailable
 	// Keep leaves the nodes as they are when the policy is deleted.
 	Keep bool
@@ -29,7 +29,7 @@ type Policy struct {
 	Aborted bool
 	// LastSlot is the node that got a slot last, "" for none.
 	LastSlot string
-	// Fault is why the desired state can't be read, "" if it can.
+	// Fault says why the desired state can't be read, "" if it can.
 	Fault string
 }
 

@@ -37,7 +37,7 @@ type State struct {
 	Reason, Message    string
 	// Failures are the parts that the node does not have.
 	Failures []Failure
-	// Invalid is why a document of the object can't be read, "" if all can.
+	// Invalid says why a document of the object can't be read, "" if all can.
 	Invalid string
 }
 

@@ -14,7 +14,7 @@ type NodeRoles struct {
 	Name string
 	// NodeUID is the UID of the Node that owns the object, or "".
 	NodeUID string
-	// Protocol is what the node's daemon can do with roles.
+	// Protocol is the version of the node daemon's abilities with roles.
 	Protocol int32
 	// Listed has the revision of the programmed members by the UID of the VPC. A node
 	// writes it: no revision need be one that exists.

@@ -15,8 +15,8 @@ import (
 	"github.com/alioth-net/alioth/store/memory"
 )
 
-// Endpoint is the row of a ScaledEndpoint object: a part of what the operator has
-// judged of a Service. Key: Name.
+// Endpoint is the row of a ScaledEndpoint object: a part of the operator's verdict about a
+// Service. Key: Name.
 type Endpoint struct {
 	store.Meta
 	Name string
@@ -29,7 +29,7 @@ type Endpoint struct {
 	Backends []Backend
 }
 
-// ID is what the parts of one verdict have in common. It never changes.
+// ID has the common fields of the parts of one verdict. It never changes.
 type ID struct {
 	// Namespace, Service and ServiceUID identify the Service.
 	Namespace, Service, ServiceUID string
@@ -40,9 +40,9 @@ type ID struct {
 	Exposed bool
 }
 
-// Head is what nodes need of a Service beside its backends.
+// Head has the fields of a Service that nodes need, beside its backends.
 type Head struct {
-	// Created is when the Service was.
+	// Created is the time of the Service's creation.
 	Created time.Time
 	// Tenant is the tenant of the Service's namespace.
 	Tenant string
@@ -64,17 +64,17 @@ type Head struct {
 	// LeftOut reports that some endpoints for connections are not backends: another proxy may
 	// serve them. It is only set for a Service of the default VPC that is not Shared.
 	LeftOut bool
-	// InVPC is what nodes need of the VPC of a Service that is Fronted; nil: nothing, or the
-	// VPC has no VNI.
+	// InVPC has the fields that nodes need of the VPC of a Service that is Fronted; nil: nothing,
+	// or the VPC has no VNI.
 	InVPC *VPC
 	// AllJudged is set in the rows of the API server's Service, otherwise 0. It is the version of
 	// the judgement of all Services.
 	AllJudged int
-	// UsedRows and UsedBackends are what the Service takes of the quota of its VPC.
+	// UsedRows and UsedBackends are the Service's shares of the quota of its VPC.
 	UsedRows, UsedBackends int
 }
 
-// VPC is what a node needs of a VPC whose packets it does not carry.
+// VPC has the fields that a node needs of a VPC whose packets it does not carry.
 type VPC struct {
 	VNI      uint32
 	Prefixes []netip.Prefix

@@ -19,7 +19,7 @@ import (
 	"github.com/alioth-net/alioth/api/ipamconf"
 )
 
-// Request is what the configuration of an attachment is built from.
+// Request has the inputs of an attachment's configuration.
 type Request struct {
 	// Where names the source in messages, for example
 	// "NetworkAttachmentDefinition customer-a/storage, spec.config".
@@ -40,7 +40,7 @@ type Request struct {
 	// Links: the number of a VLAN or VXLAN of the first plugin, if it is ipvlan or macvlan,
 	// becomes Config.Link.
 	Links bool
-	// Runtime is what plugins get for their capabilities.
+	// Runtime has the plugins' values for their capabilities.
 	Runtime Runtime
 	// Plain: values of Runtime without a plugin that has the capability may be passed in CNI_ARGS
 	// (Config.Plain), where the plugin is known to read them there.
@@ -54,7 +54,7 @@ type Keys struct{ IPs, MAC bool }
 // allows none.
 type Allowed struct{ Plugins, IPAM []string }
 
-// IPAM is what Alioth's IPAM plugin hands out.
+// IPAM has the addresses and routes that Alioth's IPAM plugin hands out.
 type IPAM struct {
 	Addresses []ipamconf.Address
 	Routes    []ipamconf.Route

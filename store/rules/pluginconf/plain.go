@@ -44,8 +44,8 @@ const maxPlain = 256
 
 // Plugins that read the keys of Plain. Others do not look there, and some fail.
 var (
-	// readsIPs are IPAM plugins that take any number of addresses with a prefix length,
-	// readsIP those that take one address.
+	// readsIPs are IPAM plugins that take any number of addresses with a prefix length, readsIP
+	// are IPAM plugins that take one address.
 	readsIPs = []string{"static"}
 	readsIP  = []string{"host-local"}
 	readsMAC = []string{"bridge", "macvlan", "sriov", "ovs", "tap", "tuning"}

@@ -48,7 +48,7 @@ type Bandwidth struct {
 	EgressBurst  uint64 `json:"egressBurst,omitempty"`
 }
 
-// values returns the values by capability. asked are the capabilities of those that the pod
+// values returns the values by capability. asked are the capabilities of the values that the pod
 // has asked for.
 func (r Runtime) values() (values map[string]any, asked []string) {
 	values = map[string]any{}

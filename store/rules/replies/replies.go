@@ -27,10 +27,9 @@ const (
 	mostPods, slack = 1024, 64
 )
 
-// believed returns the VNIs of an answer that count, and the number of those that do not.
-// VNIs of existing VPCs always count. Of the others a node can hold one for each pod
-// that it had. More do not count, because one stolen token could otherwise reserve
-// every VNI forever.
+// believed returns the VNIs of an answer that count, and the number of the other VNIs. VNIs of
+// existing VPCs always count. Of the others a node can hold one for each pod that it had. More do
+// not count, because one stolen token could otherwise reserve every VNI forever.
 func (a answer) believed(tx store.ReadTx) (vnis []uint32, surplus int) {
 	quota := int(min(a.node.Pods, mostPods))
 	if quota == 0 {
@@ -80,8 +79,7 @@ func known(tx store.ReadTx) []answer {
 	return all
 }
 
-// Silent lists the known nodes that have not answered a call, only those that
-// are Ready if so asked.
+// Silent lists the known nodes that have not answered a call, on request only the Ready ones.
 func Silent(tx store.ReadTx, call string, readyOnly bool) []string {
 	var names []string
 	for _, a := range known(tx) {

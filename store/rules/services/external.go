@@ -25,8 +25,8 @@ func Contains(pool *external.Pool, ip netip.Addr) bool {
 	})
 }
 
-// ExternalIPs returns the addresses of spec.externalIPs that a Service may have, in
-// the order of the spec: those that its tenant owns, and that no load balancer holds.
+// ExternalIPs returns the addresses of spec.externalIPs that a Service may have, in the order of
+// the spec: addresses that its tenant owns, and that no load balancer holds.
 func ExternalIPs(tx store.ReadTx, service *store.Service) []netip.Addr {
 	if len(service.ExternalIPs) == 0 || service.Deleting {
 		return nil
@@ -68,8 +68,8 @@ func tenantOf(tx store.ReadTx, service *store.Service) (string, bool) {
 	return ns.Tenant, true
 }
 
-// ReadyOn returns the nodes on which a pod of the site's VPC that counts as an endpoint
-// of a Service is ready: those that answer for it under externalTrafficPolicy Local.
+// ReadyOn returns the nodes with a ready pod of the site's VPC that counts as an endpoint of a
+// Service. These nodes answer for the Service under externalTrafficPolicy Local.
 func ReadyOn(tx store.ReadTx, at Site, service *store.Service) map[string]bool {
 	nodes := map[string]bool{}
 	for _, slice := range slicesIn(tx, at.VPC, service) {

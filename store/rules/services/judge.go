@@ -13,20 +13,20 @@ import (
 
 // Limits of a verdict.
 const (
-	// MaxJudged is how many backends a verdict has at most. Beyond it the ready ones count
-	// first, and the lowest addresses.
+	// MaxJudged is the number of backends that a verdict has at most. Beyond it the ready ones
+	// count first, and the lowest addresses.
 	MaxJudged = 16384
-	// maxPorts is how many ports of a Service are served, in their order.
+	// maxPorts is the number of ports of a Service that are served, in their order.
 	maxPorts = 1000
-	// maxExternalIPs is how many external IPs of a Service are served, in their order.
+	// maxExternalIPs is the number of external IPs of a Service that are served, in their order.
 	maxExternalIPs = 256
-	// maxRanges is how many ranges of a load balancer's clients count, in their order.
+	// maxRanges is the number of ranges of a load balancer's clients that count, in their order.
 	maxRanges = 1000
 	// longestUID is the longest UID in bytes. Slices may name longer ones.
 	longestUID = 64
 )
 
-// Rules are what Judge goes by beside the rows.
+// Rules has the inputs of Judge beside the rows.
 type Rules struct {
 	// DefaultVPC is the name of the default VPC.
 	DefaultVPC string

@@ -103,9 +103,9 @@ func VPCOf(tx store.ReadTx, service *store.Service, defaultVPC string) string {
 	return home(tx, label{service.Namespace, service.Network}, defaultVPC)
 }
 
-// VIPs returns the virtual addresses of a Service in its VPC: the ClusterIPs, and
-// behind them those that Address objects give to it as a load balancer, by IP. The
-// status of the Service does not count.
+// VIPs returns the virtual addresses of a Service in its VPC: the ClusterIPs, and behind them the
+// addresses that Address objects give to it as a load balancer, by IP. The status of the Service
+// does not count.
 func VIPs(tx store.ReadTx, vpc string, service *store.Service) []netip.Addr {
 	all := slices.Clone(service.ClusterIPs)
 	if service.LoadBalancer != store.LoadBalancerVPC {
@@ -125,17 +125,17 @@ func compare(a, b *store.Service) int {
 	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 }
 
-// MaxBackends is how many backends one port of a virtual address has at most.
+// MaxBackends is the number of backends that one port of a virtual address has at most.
 const MaxBackends = 1000
 
-// Site is where a Service is judged.
+// Site is the place of a judgement about a Service.
 type Site struct {
 	// VPC and DefaultVPC are names of VPCs. Outside of every VPC, VPC is the domain of a
 	// network (store.NetworkRef.Domain).
 	VPC, DefaultVPC string
 }
 
-// Backend is where a connection goes.
+// Backend is the target of a connection.
 type Backend struct {
 	netip.AddrPort
 	// Outside reports that the address is outside of the VPC: the VPC's egress leads there.

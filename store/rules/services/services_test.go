@@ -89,7 +89,7 @@ func TestAServiceBelongsToTheVPCOfItsNetwork(t *testing.T) {
 	})
 }
 
-// podOf has all addresses of held, and is what endpoint names.
+// podOf has all addresses of held. endpoint names this pod.
 var podOf = operatortest.Pod("blue", "blue-a", "pod", "", "")
 
 // held returns an Address object of blue-vpc on a node.
@@ -120,7 +120,7 @@ func hinted(ip string, nodes, zones []string) store.Endpoint {
 	return e
 }
 
-// site is where the clients of these tests are.
+// site is the site of the clients of these tests.
 var site = services.Site{VPC: "blue-vpc", DefaultVPC: "default"}
 
 func TestHintsChooseAmongTheBackendsThatCount(t *testing.T) {

@@ -49,7 +49,7 @@ func UsageOf(tx store.ReadTx, vpc string, service *store.Service) Usage {
 	return u
 }
 
-// endpoints counts those that slices name for a port, of one family.
+// endpoints counts the endpoints that slices name for a port, of one family.
 func endpoints(list []*store.EndpointSlice, port store.ServicePort, is4 bool) (count int) {
 	for _, slice := range list {
 		if portOf(slice, port) == 0 {

@@ -23,9 +23,9 @@ type Verdict struct {
 	Backends []scaled.Backend
 }
 
-// FromRows puts the ScaledEndpoints of one Service together: its verdict in a VPC, or the
-// one of no VPC, and those in networks outside of every VPC, by domain. A verdict whose head
-// is missing is left out. Of several lives of the Service or its VPC the last one counts.
+// FromRows puts the ScaledEndpoints of one Service together: its verdict in a VPC, or in no VPC,
+// and its verdicts in networks outside of every VPC, by domain. A verdict whose head is missing
+// is left out. Of several lives of the Service or its VPC the last one counts.
 func FromRows(rows []*scaled.Endpoint) (home *Verdict, outside []*Verdict) {
 	latest := map[string]*scaled.Endpoint{}
 	for _, row := range rows {
@@ -165,18 +165,18 @@ func (v *Verdict) Everywhere(port store.ServicePort, is4 bool) (list []netip.Add
 	return once(list)
 }
 
-// Spread is where connections to a port of a Service go that come to a node from
-// outside of the VPC.
+// Spread has the targets of connections to a port of a Service that come to a node from outside
+// of the VPC.
 type Spread struct {
-	// Here are the backends on the node: the ready ones, or where none is ready
-	// those that are shutting down but serve still. Ascending, each once.
+	// Here are the backends on the node: the ready ones. If none is ready, they are the ones that
+	// are shutting down but serve still. Ascending, each once.
 	Here []netip.AddrPort
 	// Ready reports that the backends of Here are ready.
 	Ready bool
 	// Also are the backends of Here that share connections with Elsewhere where all nodes count.
 	// It is empty if they shut down while others are ready.
 	Also []netip.AddrPort
-	// Elsewhere is how many backends each other node has.
+	// Elsewhere is the number of backends of each other node.
 	Elsewhere map[string]int
 }
 

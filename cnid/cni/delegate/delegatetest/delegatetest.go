@@ -39,11 +39,11 @@ type Conf struct {
 	Do map[string]Deed `json:"do,omitempty"`
 	// As is the name of the interface in its result; "" for CNI_IFNAME.
 	As string `json:"as,omitempty"`
-	// Result is what it prints for an ADD; nil for a result with one interface.
+	// Result is the plugin's output for an ADD; nil for a result with one interface.
 	Result json.RawMessage `json:"result,omitempty"`
 }
 
-// Deed is what a plugin does.
+// Deed is the behaviour of a plugin.
 type Deed string
 
 // Ways to fail.

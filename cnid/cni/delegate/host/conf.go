@@ -20,7 +20,7 @@ import (
 	"github.com/alioth-net/alioth/api/cniconf"
 )
 
-// maxFiles is how many files of a directory are read in search of a configuration.
+// maxFiles is the number of files of a directory that are read in search of a configuration.
 const maxFiles = 256
 
 // ConfDir is a directory of CNI configurations. Links in it are not followed: whoever may

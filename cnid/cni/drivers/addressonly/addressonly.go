@@ -38,8 +38,8 @@ type Driver struct {
 	devices []string
 }
 
-// note is what the driver keeps of an interface. Its namespace is zero if the caller has
-// not named it.
+// note is the driver's record of an interface. Its namespace is zero if the caller has not named
+// it.
 type note struct {
 	sandbox.Interface
 	Boot string `json:"boot"`

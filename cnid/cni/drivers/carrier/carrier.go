@@ -114,7 +114,7 @@ func read(host *netlink.Handle, addrs map[int][]netip.Addr) (stack, error) {
 	return all, nil
 }
 
-// place is a device of the node with what it is a part of.
+// place is a device of the node with the devices that it is a part of.
 type place struct {
 	index int
 	name  string

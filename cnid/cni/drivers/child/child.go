@@ -30,7 +30,7 @@ import (
 type Devices struct {
 	// Kind is the kernel's name of such devices too.
 	Kind attach.Kind
-	// Modes are those that attach.Spec.Mode may name; the first is the default.
+	// Modes are the possible values of attach.Spec.Mode; the first is the default.
 	Modes []string
 	// SharesMAC: an interface has the Ethernet address of its parent, and
 	// attach.Spec.MAC is ignored.

@@ -51,8 +51,9 @@ func Move(h *rtnl.Socket, link netlink.Link, to int, name string) error {
 	return h.Execute(&b)
 }
 
-// Return moves a device from its pod to the node, as Move does. A second name that the node
-// has, too, would keep the device in the pod, so those that it had not go first.
+// Return moves a device from its pod to the node, as Move does. A second name that the node has,
+// too, would keep the device in the pod. So the names that the device did not have on the node go
+// first.
 func (d Device) Return(h *rtnl.Socket, link netlink.Link, to int, name string) error {
 	return errors.Join(d.dropNames(h, link), Move(h, link, to, name))
 }

@@ -30,7 +30,7 @@ var ErrNotOffered = errors.New("the node does not offer the device to pods")
 // ErrInUse reports that the node itself needs the device.
 var ErrInUse = errors.New("the node needs the device itself")
 
-// Node is what the network namespace of a node has. The zero value has nothing.
+// Node has the devices of a node's network namespace. The zero value has none.
 type Node struct {
 	Links  []netlink.Link
 	Addrs  []netlink.Addr

@@ -116,8 +116,8 @@ func (o hop) plain() attach.Route {
 	return attach.Route{Dst: netip.PrefixFrom(all, 0), Gateway: gateway.Unmap()}
 }
 
-// defaultHops lists the default routes in the main table, without those that the kernel
-// learns from routers.
+// defaultHops lists the default routes in the main table, without routes that the kernel learns
+// from routers.
 func defaultHops(h *rtnl.Socket) ([]hop, error) {
 	var hops []hop
 	for _, family := range []int{unix.AF_INET, unix.AF_INET6} {

@@ -1,9 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package otherplugin is the driver for interfaces that other CNI plugins make. It has no
-// device on the node that Alioth knows, no program handles its packets, and it leads
-// outside of every VPC. What the plugins report is in attach.Link.Result.
+// Package otherplugin is the driver for interfaces that other CNI plugins make. It has no device
+// on the node that Alioth knows, no program handles its packets, and it leads outside of every
+// VPC. attach.Link.Result has the plugins' report.
 package otherplugin
 
 import (

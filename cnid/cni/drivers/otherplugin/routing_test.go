@@ -76,8 +76,8 @@ func (r *rig) ways(t *testing.T) (words []string) {
 	return words
 }
 
-// DANM's user guide: routes of a network are in the main table, and those that a pod requests
-// in the table of the network, for packets of the interface's address.
+// DANM's user guide: routes of a network are in the main table. Routes that a pod requests are in
+// the table of the network, for packets of the interface's address.
 func TestRoutesOfANetworkWithAStaticType(t *testing.T) {
 	proutes := func(spec *attach.Spec) {
 		spec.Routes = append(spec.Routes, route("10.9.0.0/16", "192.0.2.1", 78))

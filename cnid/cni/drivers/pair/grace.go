@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// busyThreads is how many threads for each processor that run or wait for one make the node
-// busy.
+// busyThreads is the limit of a busy node: the number of threads for each processor that run or
+// wait for it.
 //
 // To add a filter to a qdisc, the kernel waits for a grace period of RCU while it holds its lock
 // of all devices, unless a period has passed since the qdisc was added (mini_qdisc_pair_swap in

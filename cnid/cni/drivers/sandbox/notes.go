@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// Noted is what a driver notes about an interface.
+// Noted is a driver's note about an interface.
 type Noted interface {
 	// Identity is the interface.
 	Identity() Interface

@@ -15,8 +15,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 )
 
-// settings are what a physical function enforces for one of its virtual functions, as the
-// kernel reports them (IFLA_VFINFO_LIST of rtnetlink(7)).
+// settings has the settings that a physical function enforces for one of its virtual functions,
+// as the kernel reports them (IFLA_VFINFO_LIST of rtnetlink(7)).
 type settings struct {
 	MAC  net.HardwareAddr `json:"mac"`
 	VLAN int              `json:"vlan"`
@@ -33,7 +33,7 @@ type settings struct {
 	MaxTxRate uint32 `json:"maxTxRate"`
 }
 
-// unknown is what the kernel reports for a setting that the driver does not have.
+// unknown is the kernel's value for a setting that the driver does not have.
 const unknown = ^uint32(0)
 
 // linkStates are the kernel's numbers (IFLA_VF_LINK_STATE_AUTO and so on).
@@ -80,7 +80,7 @@ func wanted(now settings, mac net.HardwareAddr, vf *attach.VF) settings {
 
 // step is one request to a physical function.
 type step struct {
-	// setting is what it sets, in the words of users.
+	// setting names the setting, in the words of users.
 	setting string
 	do      func(pf, settings) error
 }

@@ -26,7 +26,7 @@ import (
 // Kind is the driver's.
 const Kind attach.Kind = "sriov"
 
-// Config is what the operator of the node decides.
+// Config has the decisions of the node's operator.
 type Config struct {
 	// Underlay permits interfaces in the network of an address of the node: without a VLAN on
 	// a device that carries one, or in its VLAN.

@@ -49,7 +49,7 @@ func device(d journal.Device) nodestatus.Device {
 	return out
 }
 
-// Records converts attachments back. What has no Ethernet address gets the zero one.
+// Records converts attachments back. An attachment without an Ethernet address gets the zero one.
 func Records(attachments []nodestatus.Attachment) []journal.Record { return each(attachments, record) }
 
 func record(a nodestatus.Attachment) journal.Record {

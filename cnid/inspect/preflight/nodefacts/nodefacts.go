@@ -47,7 +47,7 @@ type Config struct {
 	StateDir string
 }
 
-// proxyAddress is where kube-proxy tells its mode to processes of its node.
+// proxyAddress is kube-proxy's address for questions of the node's processes about its mode.
 const proxyAddress = "127.0.0.1:10249"
 
 // otherFolders are the folders of CNI configurations of distributions that have their own.

@@ -149,7 +149,7 @@ func stateOf(pod *corev1.Pod) string {
 	return string(pod.Status.Phase)
 }
 
-// hostFolder is where the pod has the files of its node.
+// hostFolder is the pod's folder with the files of its node.
 const hostFolder = "/host"
 
 // on returns the pod for a node: it has the network, the processes and the files of the node,

@@ -31,7 +31,7 @@ const readAgainAfter = 2 * time.Second
 
 // Collector reads one cluster.
 type Collector struct {
-	// AnswerWithin is how long a node may take to answer.
+	// AnswerWithin is the limit of a node's time to answer.
 	AnswerWithin time.Duration
 
 	api       client.Reader

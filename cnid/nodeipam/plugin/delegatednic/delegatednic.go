@@ -44,7 +44,7 @@ type Devices struct {
 	Dir string
 }
 
-// Attachment is what a pod asked for with one command.
+// Attachment is a pod's request of one command.
 type Attachment struct {
 	// ContainerID and IfName identify it: CNI_CONTAINERID and CNI_IFNAME.
 	ContainerID, IfName string

@@ -55,7 +55,7 @@ func (s *session) release(n note, some func(device) bool) error {
 	return errors.Join(errs...)
 }
 
-// bringBack brings one device back, wherever it is. One that is nowhere has ended with its
+// bringBack brings one device back, wherever it is. A device that is nowhere has ended with its
 // namespace, or with its hardware.
 func (s *session) bringBack(n note, d device) error {
 	err := s.inPod(n, d, func(h *rtnl.Socket, link netlink.Link) error {

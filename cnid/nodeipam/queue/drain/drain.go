@@ -24,7 +24,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nodeipam/queue"
 )
 
-// Config is what a Drain works with.
+// Config has the settings and functions of a Drain.
 type Config struct {
 	// Dir is made if it is missing.
 	Dir string
@@ -37,14 +37,14 @@ type Config struct {
 
 	// Every is the time between reads without a report; 30 s when 0.
 	Every time.Duration
-	// FirstWait and LastWait are how long a failed release waits for its first repetition,
-	// and at most; 1 s and 1 min when 0.
+	// FirstWait and LastWait are the first and the longest wait of a failed release for its
+	// repetition; 1 s and 1 min when 0.
 	FirstWait, LastWait time.Duration
 	// Timeout limits one release; 10 s when 0.
 	Timeout time.Duration
 }
 
-// unfinishedFor is how old an unfinished file gets. Its writer needs milliseconds.
+// unfinishedFor is the age limit of an unfinished file. Its writer needs milliseconds.
 const unfinishedFor = time.Minute
 
 // Drain applies queued releases. Use Run.
@@ -54,7 +54,7 @@ type Drain struct {
 	retries map[string]retry
 }
 
-// retry is when a release is tried again, and how long it then waits.
+// retry has the time of a release's next attempt, and the wait after it.
 type retry struct {
 	due  time.Time
 	wait time.Duration

@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Way is how a process connects.
+// Way is a process's way to connect.
 type Way string
 
 // Kinds of sockets. Each kind connects in the kernel by a path of its own.

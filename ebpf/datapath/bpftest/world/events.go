@@ -22,7 +22,7 @@ func (w *World) WatchFlows(t testing.TB) *Events {
 	return w.ReadFlows(t)
 }
 
-// Events are what programs report, together with the ring that they lie in.
+// Events are the reports of the programs, together with their ring.
 type Events struct {
 	*telemetry.EventReader
 	Ring *ringbuf.Reader

@@ -16,8 +16,8 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/trial"
 )
 
-// Traces is what the maps hold, row by row, of every map that a packet may leave
-// something in.
+// Traces has the content of the maps, row by row, of every map that a packet may leave something
+// in.
 type Traces struct {
 	Counters, Drops map[string]uint64
 	Rows            map[string]map[string]string

@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// wholePort is where only whole datagrams go, and those in fragments that don't lie.
+// wholePort receives only whole datagrams, and datagrams in fragments that don't lie.
 const wholePort = 4321
 
 // liar makes sequences of frames whose headers contradict each other.

@@ -38,7 +38,7 @@ type stack struct {
 	mac state.MAC // of the device there
 }
 
-// reading is how a packet is read; without ports where its protocol has none.
+// reading is a stack's reading of a packet; without ports where its protocol has none.
 type reading struct {
 	src, dst     netip.Addr
 	proto        uint8

@@ -129,10 +129,10 @@ func arrivals() []arrival {
 	return list
 }
 
-// TestEveryTableAndClass runs the programs with every combination of tables, right or
-// wrong, and every class from every node: what a node does is what docs/design/140 says.
-// As each packet that is sent on has a higher class than it came with, no combination of
-// nodes sends one more than five times.
+// TestEveryTableAndClass runs the programs with every combination of tables, right or wrong, and
+// every class from every node: a node does what docs/design/140 says. As each packet that is sent
+// on has a higher class than it came with, no combination of nodes sends one more than five
+// times.
 func TestEveryTableAndClass(t *testing.T) {
 	w := world.New(t, world.OnUnderlay(t))
 	b := &bench{w, map[uint32]uint64{}, make([]byte, 256)}

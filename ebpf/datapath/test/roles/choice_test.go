@@ -114,7 +114,7 @@ func TestNoPacketGoesOverTheNodeItself(t *testing.T) {
 	})
 }
 
-// What goes over a member is the pod's packet, but for its Ethernet addresses.
+// A packet over a member is the pod's packet, but for its Ethernet addresses.
 func TestWhatGoesOverAMemberIsWhole(t *testing.T) {
 	b := sender(t, nodes(1))
 	for name, f := range map[string]wire.Frame{

@@ -26,7 +26,7 @@ var (
 	destination = wire.IP("10.0.1.20")
 )
 
-// part is what a node plays in a role.
+// part is a node's part in a role.
 type part int
 
 const (
@@ -35,7 +35,7 @@ const (
 	complete
 )
 
-// place is where a row leads; first and second are others.
+// place is the target of a row; first and second are others.
 type place int
 
 const (

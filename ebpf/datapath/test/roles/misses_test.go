@@ -131,7 +131,7 @@ func TestATrialAsksForNothingAndChangesNoRow(t *testing.T) {
 	}
 }
 
-// sprayed is how many addresses a hostile pod sends to.
+// sprayed is the number of addresses that a hostile pod sends to.
 const sprayed = 20_000
 
 func TestATenantThatSpraysAddressesHasItsShareOnly(t *testing.T) {

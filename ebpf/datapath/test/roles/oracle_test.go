@@ -10,8 +10,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/trial"
 )
 
-// arrival is how a packet comes to a node: from its own pod, or with a class from another
-// node.
+// arrival is the way of a packet to a node: from its own pod, or with a class from another node.
 type arrival struct {
 	fromPod bool
 	class   trial.Hop
@@ -21,7 +20,8 @@ type arrival struct {
 
 const returned = trial.Hop(1)
 
-// outcome is what a node may do with it: drop it, deliver it, or send it to one of nodes.
+// outcome is a permitted act of a node on the packet: drop it, deliver it, or send it to one of
+// nodes.
 type outcome struct {
 	reason string
 	class  trial.Hop

@@ -63,7 +63,7 @@ func (p process) connect(t *testing.T, ns netns.NsHandle, to netip.AddrPort) err
 	return nil
 }
 
-// TestOneProcess is what connect starts, and nothing otherwise.
+// TestOneProcess is the test that connect starts, and does nothing otherwise.
 func TestOneProcess(t *testing.T) {
 	var listens bool
 	var linger int
@@ -152,7 +152,7 @@ func TestOnlyTheKubeletIsLedToPods(t *testing.T) {
 	}
 }
 
-// The port of no hook is where a hook's answer may redirect the kubelet.
+// A hook's answer may redirect the kubelet to the port of no hook.
 func TestTheKubeletStaysWhatItWasFoundToBe(t *testing.T) {
 	l, inPod, _ := probedPod(t, 9999)
 	n := l.Nodes[0]

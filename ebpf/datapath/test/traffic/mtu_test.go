@@ -83,9 +83,9 @@ func testSendersKeepToWhatTheUnderlayCarries(t *testing.T, device lab.PodDevice)
 	}
 }
 
-// expectPathMTU sends what fits no underlay and waits until the pod has learned
-// what does, in bytes. A stream alone need not teach it: the other end's segments
-// may be smaller by what that has learned.
+// expectPathMTU sends packets that fit no underlay and waits until the pod has learned the MTU,
+// in bytes. A stream alone need not teach it: the other end's segments may be smaller by the MTU
+// that the other end has learned.
 func expectPathMTU(t *testing.T, name string, from *lab.Pod, dst netip.Addr, want int) {
 	t.Helper()
 	var tx *net.UDPConn

@@ -139,7 +139,7 @@ func TestNoPacketSocketOfTheNodeReachesAPod(t *testing.T) {
 	n := l.Nodes[0]
 	frame := append(header(14, map[int]byte{12: 8}), header(60, map[int]byte{0: 0x45, 9: unix.IPPROTO_UDP})...)
 	before := bpftest.Counts(t, n.Datapath)
-	for _, mark := range []int{0, 0x0a110d0d} { // the last as of what has been delivered
+	for _, mark := range []int{0, 0x0a110d0d} { // the last is the mark of delivered packets
 		sendFrame(t, n, red[10].Ifindex, unix.ETH_P_IP, mark, frame)
 	}
 	if got := bpftest.Added(before, bpftest.Counts(t, n.Datapath))["to_pod/shadow_socket"]; got != 2 {

@@ -140,8 +140,8 @@ func testAPacketByAWrongRowComesBackOnce(t *testing.T, device lab.PodDevice) {
 // data returns the bytes behind the headers of TCP packets, which have timestamps.
 func (a amount) data(family int) uint64 { return a.bytes - a.packets*[]uint64{66, 86}[family] }
 
-// What a stack sends in long packets, to be cut by the NIC, comes back with all of its data.
-// On its way back the kernel may cut it.
+// Data that a stack sends in long packets, to be cut by the NIC, come back completely. On their
+// way back the kernel may cut the packets.
 func TestLongPacketsComeBack(t *testing.T) { lab.OnEveryDevice(t, testLongPacketsComeBack) }
 
 func testLongPacketsComeBack(t *testing.T, device lab.PodDevice) {

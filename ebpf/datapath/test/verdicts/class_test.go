@@ -127,8 +127,8 @@ func TestTheClassDecidesWhatBecomesOfAPacket(t *testing.T) {
 	}
 }
 
-// onUplink returns the same packet where it arrives. One of a VPC that is not here goes on to the
-// tunnel's device, and so does IPv6 if the kernel can't remove its outer headers.
+// onUplink returns the same packet at its arrival. A packet of a VPC that is not here goes on to
+// the tunnel's device, and so does IPv6 if the kernel can't remove its outer headers.
 func onUplink(t *testing.T, w *world.World, c world.Case, vni uint32) world.Case {
 	t.Helper()
 	c.Device = w.Config.UnderlayIfindex
@@ -142,7 +142,7 @@ func onUplink(t *testing.T, w *world.World, c world.Case, vni uint32) world.Case
 	return c
 }
 
-// What a node returns is as it came, to the last bit.
+// A returned packet equals the received packet, to the last bit.
 func TestAPacketIsReturnedAsItCame(t *testing.T) {
 	w := classWorld(t)
 	to := func(dst string, change func(*wire.Frame)) []byte {

@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// lead makes services of VPCs lead outside, beside those that all share.
+// lead makes services of VPCs lead outside, beside services that all VPCs share.
 func lead(t *testing.T, w *world.World, services ...state.Service) {
 	t.Helper()
 	s := w.State()

@@ -34,7 +34,7 @@ type Node struct {
 	Driver attach.Driver
 	// Dir has the driver's notes.
 	Dir string
-	// Underlay is what the driver is told; a test may change it.
+	// Underlay is the underlay that the driver knows; a test may change it.
 	Underlay *attach.Underlay
 	devices  child.Devices
 }
