@@ -229,7 +229,7 @@ func (n *apiNode) pod(t *testing.T, name, vpc, ip string, probe *corev1.Probe) *
 	}
 }
 
-// decide does for a pod what the operator does.
+// decide takes the operator's decision for a pod.
 func (n *apiNode) decide(t *testing.T, p *labPod) {
 	t.Helper()
 	text := n.claimAddress(t, p)

@@ -215,8 +215,8 @@ func (l *lab) start(t *testing.T) {
 	}
 }
 
-// serve answers every TCP connection to port 80 of a pod with the pod's name,
-// and then sends back what it is sent.
+// serve answers every TCP connection to port 80 of a pod with the pod's name, and then sends
+// received data back.
 func (p *labPod) serve(t *testing.T) {
 	t.Helper()
 	var listener net.Listener

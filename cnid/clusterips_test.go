@@ -22,7 +22,7 @@ import (
 // webAddress is the ClusterIP and port of the Service.
 const webAddress = "10.96.0.44:8000"
 
-// asks has a process in the pod connect to webAddress; it returns what that prints.
+// asks lets a process in the pod connect to webAddress, and returns its output.
 func (p *labPod) asks(t *testing.T) (string, error) {
 	t.Helper()
 	cmd := p.node.process(t, "client", "TARGET="+webAddress)

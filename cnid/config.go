@@ -35,7 +35,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// Config is the daemon's command line, and what its program hands in.
+// Config is the daemon's command line, and the inputs from its program.
 type Config struct {
 	// NodeName is the name of this node's Node object.
 	NodeName string
@@ -74,8 +74,8 @@ type Config struct {
 	// NodePorts serves NodePorts of Services, and addresses from outside that lead
 	// to them. False where another program does, such as kube-proxy.
 	NodePorts bool
-	// ScaledEndpoints follows what the operator judges of Services, instead of the Services
-	// themselves. The operator must write it.
+	// ScaledEndpoints follows the operator's verdicts about Services, instead of the Services
+	// themselves. The operator must write them.
 	ScaledEndpoints bool
 	// FlowsPerShadow and ConnectionsPerInterface bound what one pod may hold
 	// of the host's connection tracking and of the datapath's.

@@ -92,8 +92,8 @@ type observer struct {
 	*problems.Checker
 }
 
-// newDaemon constructs a daemon on what its node has open and on the API's side. The
-// loop comes last: whatever requests or awaits passes goes by the node's Progress.
+// newDaemon constructs a daemon on the open parts of its node and on the API's side. The loop
+// comes last: every part that requests or awaits passes goes by the node's Progress.
 func newDaemon(n *node, c control) *daemon {
 	d := &daemon{node: n, control: c}
 	ask := func() { n.progress.Ask() }
@@ -130,8 +130,8 @@ func newDaemon(n *node, c control) *daemon {
 	return d
 }
 
-// explainLeftOut explains what the node does not program of the API although it should: objects that
-// its store leaves out, and contradictions in its plan.
+// explainLeftOut explains the objects of the API that the node should program and does not:
+// objects that its store leaves out, and contradictions in its plan.
 func (d *daemon) explainLeftOut() []string {
 	var list []string
 	for _, one := range d.leftOut() {

@@ -104,7 +104,7 @@ func (d *delegates) configured(ctx context.Context, report func(ids []string), l
 	}
 }
 
-// reported returns what plugins have reported about an attachment, nil for one without
+// reported returns the plugins' report about an attachment, nil for an attachment without
 // plugins.
 func (d *delegates) reported(rec journal.Record) *attach.Result {
 	if d == nil {

@@ -120,9 +120,9 @@ func (b *backend) round(t *testing.T, path string, run func(t *testing.T, comman
 	}
 }
 
-// TestADDsAndDELsBesideThoseOfReferencePlugins measures, for `make bench` alone, what a
-// container runtime waits for: a process of the plugin, and what it waits for. The claims
-// are there already, as an IPAM of fixed addresses is in the reference.
+// TestADDsAndDELsBesideThoseOfReferencePlugins measures, for `make bench` alone, the waits of a
+// container runtime: a process of the plugin, and its waits. The claims are there already, as an
+// IPAM of fixed addresses is in the reference.
 func TestADDsAndDELsBesideThoseOfReferencePlugins(t *testing.T) {
 	figures.Wanted(t)
 	plugin, err := filepath.Abs(releasedPlugin)

@@ -22,7 +22,7 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-// flows is the number of flows of a flood, many times what a pod may have.
+// flows is the number of flows of a flood, many times the limit of a pod.
 const flows = 50_000
 
 // keepFlows has the node's connection tracking keep UDP flows for longer than any flood

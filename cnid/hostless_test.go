@@ -145,8 +145,7 @@ func (h *hostless) add(t *testing.T, pods ...*labPod) {
 	}
 }
 
-// intact returns nil while both pods have what they were given, on the node and by
-// CHECK.
+// intact returns nil while both pods have their given interfaces, on the node and by CHECK.
 func (h *hostless) intact(t *testing.T) error {
 	t.Helper()
 	var errs []error

@@ -163,8 +163,8 @@ func (l *lab) comeAndGo(ctx context.Context, t *testing.T, pod *labPod) error {
 	}
 }
 
-// sendNumbers sends a numbered datagram each millisecond to another pod until ctx ends.
-// The function that it returns then returns how many were lost.
+// sendNumbers sends a numbered datagram each millisecond to another pod until ctx ends. Then the
+// returned function returns the number of lost datagrams.
 func (p *labPod) sendNumbers(ctx context.Context, t *testing.T, busy *errgroup.Group, to *labPod) (lost func() int) {
 	t.Helper()
 	const port = 7000

@@ -65,7 +65,7 @@ func (d *daemon) managed() monitor.Managed {
 	return monitor.Managed{Records: slices.DeleteFunc(slices.Clone(d.journal.Records()), leaves), Devices: d.progress.Devices()}
 }
 
-// attachmentsModule serves the container runtime, and maintains what it has attached.
+// attachmentsModule serves the container runtime, and maintains its attachments.
 func (d *daemon) attachmentsModule() module {
 	d.registry.MustRegister(attachment.NewCollector(d.journal.Records))
 	resizer := maintenance.NewResizer(maintenance.ResizerConfig{
@@ -132,7 +132,7 @@ func (d *daemon) packetsModule() module {
 	}
 }
 
-// status returns what `aliothctl status` shows of this node.
+// status returns the status of this node for `aliothctl status`.
 func (d *daemon) status(ctx context.Context) nodestatus.Status {
 	synced, _ := d.synced()
 	mtu, _ := d.progress.PodMTU()

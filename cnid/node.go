@@ -104,7 +104,8 @@ func newNode(ctx context.Context, cfg Config, registry attach.Registry, log *slo
 	return n, nil
 }
 
-// newKernel returns what programs the node, whose stale sockets can be ended or not.
+// newKernel returns the Kernel that programs the node. endsSockets says whether the node's stale
+// sockets can be ended.
 func (n *node) newKernel(endsSockets bool) *reconcile.Kernel {
 	pods, port := n.ports.Guarded()
 	return reconcile.NewKernel(reconcile.KernelConfig{

@@ -49,8 +49,8 @@ type NodeIPAM struct {
 	Groups []string
 	// Devices are patterns of names (path.Match) of the devices that pods may get.
 	Devices []string
-	// Machine identifies the virtual machine; "" for what the SMBIOS has, or else the node's
-	// system, or else the UID of the Node.
+	// Machine identifies the virtual machine; "" for the ID in the SMBIOS, or else the ID of the
+	// node's system, or else the UID of the Node.
 	Machine string
 	// Ranges are the destinations that a pod with a delegated device reaches by its first
 	// interface, beside the ranges of Services: nodes and other infrastructure. Without any it is

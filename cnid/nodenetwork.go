@@ -44,7 +44,7 @@ func (d *daemon) networkModules(api *kube.Client, sources *subscriptions.Sources
 	return modules, nil
 }
 
-// networkKeeper returns what keeps the node's NodeNetworkState.
+// networkKeeper returns the Keeper of the node's NodeNetworkState.
 func (d *daemon) networkKeeper(api handler.API, synced func() (bool, <-chan struct{}), warn func(message string)) (*keeper.Keeper, error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -95,8 +95,8 @@ func (l *outsideLab) answers(t *testing.T, from ns.NetNS, at string, want ...str
 	return fmt.Errorf("only %v answered, want %v", seen, want)
 }
 
-// verifiedNodePorts returns how many node ports the maps of the first node have. They
-// have to agree with the API.
+// verifiedNodePorts returns the number of node ports in the maps of the first node. They have to
+// agree with the API.
 func (l *outsideLab) verifiedNodePorts(t *testing.T) int {
 	t.Helper()
 	for _, difference := range l.differences(t) {

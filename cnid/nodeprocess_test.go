@@ -269,8 +269,8 @@ func (s *script) fill(tx store.Tx) error {
 	return errors.Join(failures...)
 }
 
-// playKubelet dials the address in its first argument as the kubelet probes,
-// and prints what it is answered.
+// playKubelet dials the address in its first argument as the kubelet probes, and prints the
+// answer.
 func playKubelet() error {
 	listener, err := net.Listen("tcp", fmt.Sprintf(":%d", programs.DefaultKubeletPort))
 	if err != nil {
@@ -459,8 +459,8 @@ func (m *machine) probe(t *testing.T, target string) (string, error) {
 	return output.String(), nil
 }
 
-// playClient connects to the address in its first argument, and prints who its peer seems to
-// be and what it is answered.
+// playClient connects to the address in its first argument, and prints the apparent address of its
+// peer and the answer.
 func playClient() error {
 	conn, err := net.DialTimeout("tcp", os.Getenv("TARGET"), patience)
 	if err != nil {

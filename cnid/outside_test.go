@@ -124,8 +124,8 @@ func defaultRoutes(t *testing.T, space ns.NetNS, gateways ...string) {
 // echoPort is the port where the host sends back all data.
 const echoPort = 7000
 
-// echo sends back what comes to the host, until the test ends or it is closed, by
-// UDP and by TCP.
+// echo sends the data that the host receives back, until the test ends or it is closed, by UDP and
+// by TCP.
 func (l *outsideLab) echo(t *testing.T) (closeUDP func()) {
 	t.Helper()
 	var packets net.PacketConn

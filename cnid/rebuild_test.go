@@ -150,8 +150,8 @@ func TestASandboxThatEndsWithoutADELIsFoundOut(t *testing.T) {
 	eventually(t, "the Address is deleted", func() error { return n.addressGone(p) })
 }
 
-// TestAPodOfWhichRecordAndAddressesAreLostIsToldAndComesBackWithTheAddresses
-// loses what a node and the API know of a running pod at one time.
+// TestAPodOfWhichRecordAndAddressesAreLostIsToldAndComesBackWithTheAddresses removes the
+// knowledge of a node and the API about a running pod at one time.
 func TestAPodOfWhichRecordAndAddressesAreLostIsToldAndComesBackWithTheAddresses(t *testing.T) {
 	n := newAPINode(t, "api-forgets")
 	n.cfg.RecheckEvery = 100 * time.Millisecond

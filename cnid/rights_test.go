@@ -69,8 +69,7 @@ func installChart(t *testing.T, api client.Client) []*unstructured.Unstructured 
 	return installed.all
 }
 
-// token returns one as the kubelet mounts it into the daemon's pod on this
-// node.
+// token returns a token as the kubelet mounts it into the daemon's pod on this node.
 func (n *apiNode) token(t *testing.T, config *rest.Config) string {
 	t.Helper()
 	installChart(t, n.api)

@@ -115,7 +115,7 @@ func (d *daemon) apiModule(sources *subscriptions.Sources, roll *rollcall.RollCa
 // of them fails for good.
 func (d *daemon) run(ctx context.Context, group *errgroup.Group, modules []module) error {
 	removed := maintenance.RemoveLeftOver(ctx, d.attachments.Reconcile, d.log)
-	group.Go(func() error { <-removed; return nil }) // removals use what the caller closes
+	group.Go(func() error { <-removed; return nil }) // removals use resources that the caller closes
 	if err := d.start(ctx, group, modules); err != nil {
 		err = errors.Join(err, context.Cause(ctx))
 		group.Go(func() error { return err })

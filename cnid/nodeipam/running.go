@@ -10,8 +10,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/nodeipam/rest"
 )
 
-// running are the requests that are being carried out. A release ends them: the manager
-// removes what they have made, in whatever order both come to it.
+// running are the requests that are being carried out. A release ends them: the manager removes
+// their attachments, in whatever order both come to it.
 type running struct {
 	mu sync.Mutex
 	// requests are the running requests. They are few: they wait for the operator, or for the

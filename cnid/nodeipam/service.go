@@ -196,7 +196,7 @@ func describe(tx store.ReadTx, rec journal.Record) answer.Interface {
 }
 
 // Release implements rest.Service. It ends the running requests that the key names first, and
-// removes what they may have made.
+// removes the attachments that they may have made.
 func (s *Service) Release(ctx context.Context, key rest.Key) error {
 	wanted := map[journal.Key]bool{}
 	for _, ended := range s.running.end(key) {

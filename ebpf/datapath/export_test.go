@@ -77,7 +77,7 @@ func (d *Datapath) NoteFewVanished() error {
 // Unapplied returns a datapath with the same maps, without a State to be applied.
 func (d *Datapath) Unapplied() *Datapath { return &Datapath{kernel: d.kernel} }
 
-// ReadBack returns what the maps and devices hold.
+// ReadBack returns the rows of the maps and devices.
 func (d *Datapath) ReadBack() (*tables.Rows, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -32,8 +32,8 @@ func others(random *rand.Rand, vni uint32) []state.Address {
 	return list
 }
 
-// TestPartsThatComeChangeAndGoAreWhatTheMapsHold checks after each change what the
-// maps hold, and at the end that a thorough look finds nothing to repair.
+// TestPartsThatComeChangeAndGoAreWhatTheMapsHold checks the rows of the maps after each change,
+// and at the end that a thorough look finds nothing to repair.
 func TestPartsThatComeChangeAndGoAreWhatTheMapsHold(t *testing.T) {
 	w := world.New(t)
 	base := w.State().Parts()

@@ -164,8 +164,8 @@ func TestWhatIsChangedByHandIsRepairedAndSaidOnce(t *testing.T) {
 	}
 }
 
-// TestASurveyTakesNoChangeForHarm changes services while it looks: neither what Apply
-// has just written nor what it has just taken away is harm.
+// TestASurveyTakesNoChangeForHarm changes services during a look. Neither rows that Apply has
+// just written nor rows that it has just deleted count as harm.
 func TestASurveyTakesNoChangeForHarm(t *testing.T) {
 	w := world.New(t)
 	if harmed, err := w.Unapplied().Survey(); harmed || err != nil {

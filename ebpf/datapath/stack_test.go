@@ -15,9 +15,9 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 )
 
-// Linux 6.1 gives a program and the functions that it is in this many bytes of stack
-// together, and rounds what each takes up to stackUnit (check_max_stack_depth of its
-// verifier). Later kernels round less, and take programs that 6.1 refuses.
+// Linux 6.1 gives a program and the functions that it is in this many bytes of stack together,
+// and rounds the size of each up to stackUnit (check_max_stack_depth of its verifier). Later
+// kernels round less, and take programs that 6.1 refuses.
 const (
 	stackRoom = 512
 	stackUnit = 32

@@ -106,8 +106,7 @@ func (s *Store) Wait(ctx context.Context, ready func(tx ReadTx, ws *WatchSet) bo
 	}
 }
 
-// WatchSet collects what a call of Wait wakes on. Reading rows adds to it by
-// itself.
+// WatchSet collects the rows that a call of Wait wakes on. Reading rows adds to it by itself.
 type WatchSet struct {
 	channels memdb.WatchSet
 }

@@ -67,16 +67,16 @@ func one(said []annotations.Attachment, rec journal.Record) annotations.NetworkS
 
 // Knowledge has the node's knowledge of interfaces beside the records.
 type Knowledge struct {
-	// Reported returns what CNI plugins have reported about an attachment, nil for one
-	// that Alioth itself has made.
+	// Reported returns the report of CNI plugins about an attachment, nil for an attachment that
+	// Alioth itself has made.
 	Reported func(journal.Record) *attach.Result
 	// PF returns the PCI address of the physical function of a virtual one, "" if it is
 	// unknown.
 	PF func(pci string) string
 	// MTU returns the MTU of an interface in the pod, 0 if it is unknown.
 	MTU func(journal.Record) int
-	// Described returns what a program of the node has written about a device into a file,
-	// nil without a file.
+	// Described returns the description of a device that a program of the node has written into a
+	// file, nil without a file.
 	Described func(path string) *annotations.DeviceInfo
 }
 

@@ -38,7 +38,7 @@ type Config struct {
 	// Lacking returns the features that pods and networks of the node need and the kernel lacks,
 	// each as a sentence with the remedy.
 	Lacking func(context.Context) []string
-	// LeftOut returns what the node does not program of the API although it should, each as a
+	// LeftOut returns the objects of the API that the node should program and does not, each as a
 	// sentence with the remedy.
 	LeftOut func() []string
 	// Notify is called with all problems that there are now, the gravest first.
@@ -139,7 +139,7 @@ func leftOut(sentences []string) []finding.Problem {
 	}}
 }
 
-// blocked returns rules of other programs that drop what the host must let through.
+// blocked returns rules of other programs that drop traffic that the host must let through.
 func (c *Checker) blocked(ctx context.Context, traffic foreign.Traffic) (list []finding.Problem) {
 	blocks, err := foreign.Blocks(ctx, traffic)
 	if err != nil {

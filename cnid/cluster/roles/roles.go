@@ -45,8 +45,8 @@ type API interface {
 	Patch(ctx context.Context, obj kube.Object, kind types.PatchType, data []byte, subresource ...string) error
 }
 
-// Programmed returns what the last successful pass has programmed, with false before the
-// first one, and a channel that is closed after the next pass.
+// Programmed returns the roles that the last successful pass has programmed, with false before
+// the first pass, and a channel that is closed after the next pass.
 type Programmed func() (plan.Roles, bool, <-chan struct{})
 
 // Reporter writes the reports of one node.

@@ -247,7 +247,7 @@ func TestMembersOfTheNodeAreReportedWhenTheirTablesAreComplete(t *testing.T) {
 	})
 }
 
-// TestAMemberThatIsRefusedHoldsUpNothingElse: neither another member nor what the node lists.
+// TestAMemberThatIsRefusedHoldsUpNothingElse: neither another member nor the node's lists.
 func TestAMemberThatIsRefusedHoldsUpNothingElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t)

@@ -153,8 +153,8 @@ func (r *RollCall) wait(ctx context.Context, last reply) (task, error) {
 		synced, changed := r.synced()
 		mtu, passed := r.passes.PodMTU()
 		if !synced || mtu == 0 {
-			// The first pass determines what an earlier process programmed. Before
-			// it, the reply would be incomplete.
+			// The first pass determines the VNIs that an earlier process programmed. Before it,
+			// the reply would be incomplete.
 			ws.Add(changed)
 			ws.Add(passed)
 			return false

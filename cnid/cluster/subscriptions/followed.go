@@ -185,8 +185,8 @@ func (s *Sources) add(ctx context.Context, p part) {
 	}
 }
 
-// onceRead returns what to call when the source of a part's scope has synced. Addresses decide
-// nothing.
+// onceRead returns the function to call when the source of a part's scope has synced. Addresses
+// decide nothing.
 func (s *Sources) onceRead(p part, scope *sharedScope) func() {
 	decisive := uint64(1)
 	switch p.extent {

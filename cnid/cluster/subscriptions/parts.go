@@ -33,7 +33,7 @@ const exposedAtMost = 64
 // everyExposed stands for every VPC that is exposed.
 var everyExposed = part{extent: descriptor.ExposedVPC}
 
-// String describes what it is, for the log.
+// String describes the part, for the log.
 func (p part) String() string {
 	switch p.extent {
 	case descriptor.ServedNetwork:

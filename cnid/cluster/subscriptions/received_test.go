@@ -138,8 +138,7 @@ var of = []*descriptor.Kind{
 	vpcs.VPC.Kind, vpcs.Subnet.Kind, vpcs.Address.Kind, core.Service.Kind, core.Namespace.Kind, vpcs.Network.Kind,
 }
 
-// newNode returns a node whose requests go through what the wraps make of the way to the API
-// server.
+// newNode returns a node whose requests go through the wraps of the way to the API server.
 func newNode(t *testing.T, cfg Config, records func() []journal.Record, wraps ...func(http.RoundTripper) http.RoundTripper) *node {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -234,7 +233,7 @@ func addressIn(vpc, subnet, ip, node string) *v1alpha1.Address {
 	}
 }
 
-// TestANodeReceivesNothingOfVPCsThatItHasNothingOf counts what a real API server sends.
+// TestANodeReceivesNothingOfVPCsThatItHasNothingOf counts the events of a real API server.
 func TestANodeReceivesNothingOfVPCsThatItHasNothingOf(t *testing.T) {
 	n := newNode(t, Config{Node: "counts-1", DefaultVPC: "counts-default"}, noRecords)
 	n.create(t, vpcNamed("counts-default"), vpcNamed("counts-hosted"), vpcNamed("counts-other"),

@@ -59,8 +59,8 @@ func (n *node) label(t *testing.T, object kube.Object) {
 	}
 }
 
-// TestANodeReceivesNoNamespacesAndNoVPCsOfExposedServices counts what a real API server
-// sends to a node that goes by the operator's verdicts.
+// TestANodeReceivesNoNamespacesAndNoVPCsOfExposedServices counts the events of a real API server
+// to a node that goes by the operator's verdicts.
 func TestANodeReceivesNoNamespacesAndNoVPCsOfExposedServices(t *testing.T) {
 	n := newNode(t, Config{Node: "verdicts-1", DefaultVPC: "verdicts-default", NodePorts: true, ScaledEndpoints: true}, noRecords)
 	n.create(t, vpcNamed("verdicts-default"), vpcNamed("verdicts-shop"),

@@ -338,8 +338,8 @@ func recordOf(r Request, d Decision, driver attach.Driver) journal.Record {
 	return rec
 }
 
-// spec returns what the driver of a record gets. An interface on a VLAN or VXLAN is derived
-// from the node's link for it, whose name is the node's own.
+// spec returns the input of a record's driver. An interface on a VLAN or VXLAN is derived from
+// the node's link for it, whose name is the node's own.
 func (m *Manager) spec(ctx context.Context, rec journal.Record) (attach.Spec, error) {
 	spec := specOf(rec)
 	if rec.VLAN == 0 && rec.VXLAN == 0 {

@@ -83,8 +83,8 @@ func (m *Manager) GC(ctx context.Context, network string, valid map[journal.Key]
 	return err
 }
 
-// reconcile returns what removes a request that is dead, for the caller to call. It is nil
-// for one that lives, and for one that a call is processing.
+// reconcile returns a function that removes a dead request, for the caller to call. It is nil for
+// a living request, and for a request that a call is processing.
 func (m *Manager) reconcile(ctx context.Context, request journal.Key) (remove func() error) {
 	unlock, free := m.locks.Try(request.ContainerID)
 	if !free {

@@ -24,7 +24,7 @@ const (
 	phaseTotal = "total"
 )
 
-// Metrics times what a Manager establishes.
+// Metrics times the steps of a Manager.
 type Metrics struct {
 	add, attach *prometheus.HistogramVec
 	failed      *prometheus.CounterVec

@@ -46,7 +46,7 @@ type plugin struct {
 	dir, socket string
 }
 
-// binaries is the directory for what the tests run; TestMain makes it.
+// binaries is the directory of the programs that the tests run; TestMain makes it.
 var binaries string
 
 // build fills it when it is first needed.

@@ -23,7 +23,7 @@ import (
 type question struct {
 	cfg plan.Config
 	pod journal.Pod
-	// parties returns what the pod may be in conflict with.
+	// parties returns the possible parties of a conflict with the pod.
 	parties func() parties
 	// kinds of new attachments, by the names that annotations give them.
 	kinds map[string]attach.Kind
@@ -42,7 +42,7 @@ type question struct {
 // answer is the decision for a pod, or the reason for its absence.
 type answer struct {
 	decisions []attachment.Decision
-	// missing describes for users what the decision waits for; "" with decisions.
+	// missing names the object or fact that the decision waits for, for users; "" with decisions.
 	missing string
 	// seen: the store has the pod. gone: the pod is ending. elsewhere: the missing
 	// fact does not come from the store, so waiting for the store has no use.

@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package decision decides what a pod's attachments are: from the Address objects of
-// the pod's UID, what they refer to, and what else is on the node. It reads store and
+// Package decision decides what a pod's attachments are: from the Address objects of the pod's
+// UID, the objects that they refer to, and the other attachments on the node. It reads store and
 // journal and changes nothing.
 package decision
 

@@ -20,9 +20,9 @@ import (
 	"github.com/alioth-net/alioth/store/rules/services"
 )
 
-// unclaimed returns what an attachment outside of every VPC lacks, "" if it is claimed.
-// Only the operator writes AttachmentClaims, so the claim confirms the whole element of
-// the annotation by its hash: network, driver, parent device, addresses and routes. The
+// unclaimed returns the missing part of an attachment outside of every VPC, "" if the attachment
+// is claimed. Only the operator writes AttachmentClaims, so the claim confirms the whole element
+// of the annotation by its hash: network, driver, parent device, addresses and routes. The
 // addresses need their Address objects too, as in a VPC.
 func unclaimed(tx store.ReadTx, pod *store.Pod, said annotations.HashedAttachment, name string) (missing string) {
 	claim := multinet.GetClaim(tx, pod.Namespace, v1alpha1.AttachmentClaimName(pod.UID, said.Name))
@@ -43,8 +43,9 @@ func unclaimed(tx store.ReadTx, pod *store.Pod, said annotations.HashedAttachmen
 	return unlinked(tx, said.Attachment)
 }
 
-// unserved returns what the Services in the network of an attachment lack, so that the first
-// connection of the pod finds them: their backends, and the number of the network.
+// unserved returns the missing part of the Services in the network of an attachment: their
+// backends, or the number of the network. With both, the first connection of the pod finds the
+// Services.
 func unserved(tx store.ReadTx, q question, said annotations.Attachment) (missing string) {
 	domain := store.NetworkRef{UID: said.OutsideUID}.Domain()
 	switch {
@@ -106,7 +107,7 @@ func outside(said annotations.Attachment, podUID, name string) (journal.Binding,
 	return binding, iface, nil
 }
 
-// delegateOf returns what the plugins get, nil for an interface without plugins.
+// delegateOf returns the plugins' input, nil for an interface without plugins.
 func delegateOf(said annotations.Attachment) *attach.Delegate {
 	if said.Delegate == nil {
 		return nil

@@ -119,7 +119,7 @@ func (d *Delegates) delOne(ctx context.Context, c chain, i int, k Kept) error {
 	return err
 }
 
-// command runs one plugin and returns what it prints.
+// command runs one plugin and returns its output.
 func (d *Delegates) command(ctx context.Context, command string, c chain, i int, k Kept) ([]byte, error) {
 	kind := c.kind(i)
 	stdin, err := c.stdin(i, k.RawResult)

@@ -46,7 +46,8 @@ func (e *PluginError) same(o *PluginError) bool {
 // ErrIfName reports that a plugin made an interface with another name than requested.
 var ErrIfName = errors.New("the plugin ignores CNI_IFNAME")
 
-// pluginError returns what a plugin reported on its standard output, or else how it ended.
+// pluginError returns the error that a plugin reported on its standard output, or else the failure
+// of its process.
 func pluginError(p program, failure error, stdout, stderr []byte) error {
 	e := &PluginError{Plugin: p.kind, Command: p.command}
 	var reported types.Error

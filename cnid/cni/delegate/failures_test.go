@@ -240,7 +240,7 @@ func daemon(text string) error {
 	return err
 }
 
-// A plugin that goes on after its daemon would make what the next daemon has undone.
+// A plugin that outlives its daemon would make an interface that the next daemon has undone.
 func TestAPluginEndsWithTheDaemonAndTheNextOneUndoesIt(t *testing.T) {
 	r := newRig(t, nil)
 	text, err := json.Marshal(daemonInput{r.cfg.Dir, r.cfg.Plugins[1], r.attachment(t, "1.0.0", deed(delegatetest.Hang))})

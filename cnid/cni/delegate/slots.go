@@ -88,7 +88,7 @@ func (q *queue) release(of party) {
 	q.advance()
 }
 
-// running returns how many interfaces of the node have a plugin running.
+// running returns the number of interfaces of the node with a running plugin.
 func (q *queue) running() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -64,7 +64,7 @@ type PacketTrace struct {
 	NextNode string    `json:"nextNode,omitempty"`
 }
 
-// FetchTrace asks the daemon behind a socket what it would do with a packet.
+// FetchTrace asks the daemon behind a socket for the way of a packet.
 func FetchTrace(ctx context.Context, socket string, q Question) (step PacketTrace, err error) {
 	body, err := json.Marshal(q)
 	if err != nil {

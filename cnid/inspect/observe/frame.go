@@ -24,7 +24,7 @@ type trialPacket struct {
 	from  netip.Addr
 	to    netip.AddrPort
 	proto uint8
-	// size of the IP packet in bytes; at least what the headers take.
+	// size of the IP packet in bytes; at least the size of the headers.
 	size int
 }
 

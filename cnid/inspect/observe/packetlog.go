@@ -38,8 +38,8 @@ type PacketLog struct {
 	changed broadcast.Signal
 }
 
-// NewPacketLog returns one without packets. ask requests events of the programs, for a
-// time; nil: they report without a request.
+// NewPacketLog returns a log without packets. ask requests events of the programs, for a time;
+// nil: they report without a request.
 func NewPacketLog(words Words, ask func(time.Duration) error, log *slog.Logger) *PacketLog {
 	return &PacketLog{words: words, ask: ask, log: log}
 }

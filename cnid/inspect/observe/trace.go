@@ -38,7 +38,7 @@ type Tracer struct {
 	warnings func() []string
 }
 
-// NewTracer returns one that names things by words, and quotes the node's warnings.
+// NewTracer returns a Tracer that names things by words, and quotes the node's warnings.
 func NewTracer(words Words, path Datapath, warnings func() []string) Tracer {
 	return Tracer{words: words, path: path, warnings: warnings}
 }

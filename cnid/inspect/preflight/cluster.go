@@ -226,8 +226,8 @@ func likely(endpoints []netip.AddrPort) string {
 	return fmt.Sprintf(", for example %s and %d", endpoints[0].Addr(), endpoints[0].Port())
 }
 
-// TestedRuntimes are the container runtimes that are tested, by the begin of what a kubelet
-// reports. test/versions compares them with what it tests.
+// TestedRuntimes returns the container runtimes that are tested, by the begin of the kubelet's
+// text. test/versions compares them with its tests.
 func TestedRuntimes() []string { return []string{"containerd://2.", "containerd://1.7."} }
 
 func (n ClusterNode) judge(inside bool) []Finding {

@@ -19,7 +19,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/lifecycle/install"
 )
 
-// MinKernel is the oldest version of Linux that is tested. test/vm compares it with what it tests.
+// MinKernel is the oldest version of Linux that is tested. test/vm compares it with its kernels.
 const MinKernel = "6.1"
 
 // Limits of the free space of the file system with the journal, in bytes.

@@ -225,7 +225,7 @@ func putAll[R any](tx store.Tx, rows map[string]*R, put func(store.Tx, *R) error
 	return nil
 }
 
-// compare returns what Compare finds in the world.
+// compare returns the differences that Compare finds in the world.
 func (w *world) compare(t *testing.T) (found []Difference) {
 	t.Helper()
 	in := Input{Pods: w.status, Refused: w.refused}

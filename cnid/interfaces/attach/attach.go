@@ -1,9 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package attach defines what it means to attach a pod to its network. Each kind
-// of attachment is a driver in a package below this one. Callers ask for what a
-// driver can, never for its kind.
+// Package attach defines the interface between Alioth and the drivers that attach a pod to its
+// network. Each kind of attachment is a driver in a package below this one. Callers ask for the
+// abilities of a driver, never for its kind.
 package attach
 
 import (
@@ -23,7 +23,8 @@ type Hook int
 const (
 	// HookNone stands for no program. The datapath has nothing of such an interface.
 	HookNone Hook = iota
-	// HookHostEnd stands for a program on the host end, which receives what the pod sends.
+	// HookHostEnd stands for a program on the host end, which receives the packets that the pod
+	// sends.
 	HookHostEnd
 	// HookPodEnd stands for a program in the pair itself, while the pod's end sends.
 	HookPodEnd
@@ -229,7 +230,7 @@ type Rule struct {
 }
 
 // IPv6 is an interface's part in IPv6. Router advertisements and the detection of duplicate
-// addresses are off in each case: what an interface has is decided elsewhere.
+// addresses are off in each case: the addresses of an interface are decided elsewhere.
 type IPv6 string
 
 const (
@@ -291,10 +292,9 @@ type Driver interface {
 	// Detach removes the interface. A missing interface, with its namespace or without, is not an
 	// error.
 	Detach(ctx context.Context, containerID, ifName string) error
-	// Check compares the interface with spec and returns what it is, or the
-	// first difference as an ErrMismatch. When the node has nothing of the
-	// interface any more, for example because its network namespace has ended, the
-	// ErrMismatch is an ErrGone too.
+	// Check compares the interface with spec. It returns the present interface, or the first
+	// difference as an ErrMismatch. When the node has nothing of the interface any more, for
+	// example because its network namespace has ended, the ErrMismatch is an ErrGone too.
 	Check(ctx context.Context, spec Spec) (Link, error)
 	// Resize gives the pod's end the MTU of spec. Package netdev changes the host end.
 	// Callers check Capabilities.FollowsMTU.
@@ -302,8 +302,8 @@ type Driver interface {
 	// List returns the interfaces on the node that Attach has marked, the oldest
 	// first.
 	List(ctx context.Context) ([]Found, error)
-	// Close releases what the driver keeps open. The interfaces stay. No other method
-	// may be called afterwards.
+	// Close releases the driver's open resources. The interfaces stay. No other method may be
+	// called afterwards.
 	Close()
 }
 

@@ -22,8 +22,8 @@ func NodeShadow(shadows netip.Prefix) netip.Addr {
 // node's own.
 const firstIndex = 2
 
-// size returns how many indices a range has, without its last address, which is a
-// broadcast address; at most 1<<32, which is enough for every node.
+// size returns the number of indices of a range, without its last address, which is a broadcast
+// address; at most 1<<32, which is enough for every node.
 func size(shadows netip.Prefix) uint64 {
 	bits := shadows.Addr().BitLen() - shadows.Bits()
 	return 1<<min(bits, 32) - 1

@@ -74,8 +74,8 @@ func linkAtomically(target, path string) error {
 	return nil
 }
 
-// PluginVersion returns what the plugin in a directory says with --version, or why it says
-// nothing.
+// PluginVersion returns the output of --version of the plugin in a directory, or the reason of
+// its absence.
 func PluginVersion(ctx context.Context, dir string) string {
 	ctx, cancel := context.WithTimeout(ctx, versionWithin)
 	defer cancel()

@@ -140,7 +140,7 @@ func removeState(n Node) error {
 	return removeFiles(paths...)
 }
 
-// removeNodeIPAM removes what the node IPAM API keeps. No pod that it served is left.
+// removeNodeIPAM removes the files of the node IPAM API. No pod that it served is left.
 func removeNodeIPAM(paths []string) error {
 	var errs []error
 	for _, path := range paths {

@@ -77,7 +77,7 @@ func (c Client) Endpoint(ctx context.Context, containerID string) (wire.Endpoint
 	return answer.EndpointInfo, err
 }
 
-// Collect releases what the runtime does not know any more.
+// Collect releases attachments that the runtime has forgotten.
 func (c Client) Collect(ctx context.Context, r wire.CollectRequest) error {
 	var answer wire.Response
 	return c.do(ctx, http.MethodPost, wire.CollectPath, r, &answer, &answer)

@@ -67,7 +67,7 @@ func (s *Store) containers() ([]string, error) {
 	return list, nil
 }
 
-// readAll reads all files. It removes what an interrupted write has left.
+// readAll reads all files. It removes the remains of an interrupted write.
 func (s *Store) readAll() (map[string]map[string]Interface, error) {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, err

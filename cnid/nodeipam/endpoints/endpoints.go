@@ -156,8 +156,8 @@ func (s *Store) Delete(containerID string) error {
 	return s.remove(containerID)
 }
 
-// Keep forgets every container that is not attached: a client need not delete what it has
-// added. It is called at start and at intervals, so that nothing piles up.
+// Keep forgets every container that is not attached: a client need not delete its additions. It
+// is called at start and at intervals, so that nothing piles up.
 func (s *Store) Keep(attached func(containerID string) bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -45,7 +45,8 @@ func Decide(listen string, inPod bool, findPods func() (string, error), log *slo
 	return p
 }
 
-// Guarded returns what the programs guard; zero values if there is nothing.
+// Guarded returns the cgroup and the port that the programs guard; zero values if there is
+// nothing.
 func (p *Ports) Guarded() (pods string, port uint16) {
 	if p.pods == "" {
 		return "", 0
@@ -73,9 +74,9 @@ func (p *Ports) Unsafe() error {
 	return p.unsafe
 }
 
-// Serving returns what serves the ports until ctx ends, once the node is programmed. It is
-// called before any module runs. handler returns what serves clients that have the token in
-// the file.
+// Serving returns a function that serves the ports until ctx ends, once the node is programmed.
+// It is called before any module runs. handler returns the handler for clients that have the
+// token in the file.
 func (p *Ports) Serving(tokenFile string, handler func(token string) http.Handler, programmed func(context.Context) bool, log *slog.Logger) func(context.Context) {
 	if p.pods == "" {
 		return func(context.Context) {}

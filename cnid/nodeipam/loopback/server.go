@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// headerWait and idleWait limit what a connection without a request costs.
+	// headerWait and idleWait limit the cost of a connection without a request.
 	headerWait = 10 * time.Second
 	idleWait   = 2 * time.Minute
 	// stopWait limits how long requests may take while the server ends.

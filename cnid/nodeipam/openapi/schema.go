@@ -31,7 +31,7 @@ func (s *schemas) schema(t reflect.Type) object {
 	return s.inline(t)
 }
 
-// component returns a reference, and adds what it refers to.
+// component returns a reference, and adds its target.
 func (s *schemas) component(t reflect.Type) object {
 	name := t.Name()
 	if _, ok := s.components[name]; !ok {

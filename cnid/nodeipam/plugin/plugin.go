@@ -154,7 +154,7 @@ func (c command) release(ctx context.Context) error {
 	var answered *client.Error
 	switch {
 	case errors.As(err, &answered) && answered.Code == wire.InvalidParameter:
-		return nil // what can't be asked for was never attached
+		return nil // the service refuses such names, so nothing was attached
 	case !errors.As(err, &away):
 		return coded(err)
 	}
@@ -168,7 +168,7 @@ func (c command) release(ctx context.Context) error {
 	return nil
 }
 
-// GC releases what the runtime does not know any more, and brings back its devices.
+// GC releases attachments that the runtime has forgotten, and brings back their devices.
 func GC(args *skel.CmdArgs) error {
 	c, err := parse(args)
 	if err != nil {

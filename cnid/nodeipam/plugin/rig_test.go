@@ -113,8 +113,7 @@ type command struct {
 
 const podArgs = "IgnoreUnknown=1;K8S_POD_NAMESPACE=blue;K8S_POD_NAME=web-0;K8S_POD_INFRA_CONTAINER_ID=c;K8S_POD_UID=u-1"
 
-// run executes the plugin, and returns what it prints; an error of the plugin as a
-// *types.Error.
+// run executes the plugin, and returns its output; an error of the plugin as a *types.Error.
 func (r *rig) run(c command) (string, error) {
 	r.t.Helper()
 	if err := build(); err != nil {

@@ -103,7 +103,7 @@ func (s *Server) release(ctx context.Context, body wire.IPConfigsRequest) error 
 	return s.Release(ctx, key)
 }
 
-// Release detaches what a key names, and forgets what clients have added to the container
+// Release detaches the attachments of a key, and forgets the clients' additions to the container
 // if nothing of it is left.
 func (s *Server) Release(ctx context.Context, key Key) error {
 	if err := s.cfg.Service.Release(ctx, key); err != nil || s.cfg.Endpoints == nil || key.ContainerID == "" {

@@ -85,7 +85,7 @@ func (s *Server) ofContainer(ctx context.Context, containerID string) ([]Attachm
 	return s.cfg.Service.Attachments(ctx, containerID)
 }
 
-// additions returns what a patch adds.
+// additions returns the additions of a patch.
 func additions(patch wire.EndpointPatch) (map[string]endpoints.Interface, error) {
 	if len(patch) == 0 {
 		return nil, invalid(wire.InvalidRequest, errors.New("the body names no interface"))

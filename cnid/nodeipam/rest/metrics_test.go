@@ -28,7 +28,7 @@ func measured(service rest.Service) (*rest.Server, *prometheus.Registry) {
 	return rest.New(rest.Config{Service: service, Node: nodeOf, Metrics: rest.NewMetrics(registry), Log: slog.New(slog.DiscardHandler)}), registry
 }
 
-// families gathers what a registry has, by name.
+// families gathers the metrics of a registry, by name.
 func families(t *testing.T, registry *prometheus.Registry) map[string][]*dto.Metric {
 	t.Helper()
 	list, err := registry.Gather()

@@ -41,7 +41,7 @@ type Config struct {
 	Service Service
 	// Endpoints keeps what clients add; nil where nothing is kept.
 	Endpoints *endpoints.Store
-	// Node returns what all answers have in common.
+	// Node returns the common part of all answers.
 	Node func() answer.Node
 	// Metrics is nil where nobody reads them.
 	Metrics *Metrics
@@ -120,7 +120,7 @@ func (s *Server) handlers() map[string]handler {
 	}
 }
 
-// Handler returns what answers at a place.
+// Handler returns the handler of the answers at a place.
 func (s *Server) Handler(place Place) http.Handler {
 	routes := map[string]map[string]handler{}
 	all := s.handlers()

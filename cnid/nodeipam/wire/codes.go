@@ -25,7 +25,7 @@ const (
 	UnknownContainerID ReturnCode = 18
 	// UnsupportedVerb: the path exists, but not with that HTTP method.
 	UnsupportedVerb ReturnCode = 21
-	// InvalidRequest: the body is not what the path wants, or the singular path was asked
+	// InvalidRequest: the body does not have the form of the path, or the singular path was asked
 	// for a pod that has not exactly one address.
 	InvalidRequest ReturnCode = 23
 	// InconsistentIPConfigState: the state of the node contradicts the request.

@@ -47,7 +47,7 @@ type Operation struct {
 // CommonCodes returns the codes that every operation may have.
 func CommonCodes() []ReturnCode { return []ReturnCode{Success, UnsupportedVerb, UnexpectedError} }
 
-// Operations returns what the service offers.
+// Operations returns the operations of the service.
 func Operations() []Operation {
 	return append(append(addressOperations(), endpointOperations()...), socketOperations()...)
 }

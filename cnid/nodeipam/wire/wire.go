@@ -171,7 +171,7 @@ type Route struct {
 	InterfaceToUse string `json:"InterfaceToUse"`
 }
 
-// CollectRequest releases what the runtime does not know any more (CNI's GC).
+// CollectRequest releases attachments that the runtime has forgotten (CNI's GC).
 type CollectRequest struct {
 	// NetworkName limits it to the attachments of one network configuration.
 	NetworkName string `json:"networkName"`

@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// play prints what the server answers.
+// play prints the answer of the server.
 func play(socket string) error {
 	if os.Getenv(plainVariable) != "" {
 		return playPlain()

@@ -67,7 +67,7 @@ func OnlyDrops(counted map[string]uint64) map[string]uint64 {
 	return drops
 }
 
-// Added returns what a counted step has added.
+// Added returns the counts that a step has added.
 func Added(before, after map[string]uint64) map[string]uint64 {
 	diff := map[string]uint64{}
 	for k, n := range after {

@@ -42,7 +42,7 @@ func (f *flow) closed() bool {
 // answered reports whether the backend has sent anything.
 func (f *flow) answered() bool { return f.reverseFlags&bpf.AliothConnFlagCONN_SEEN != 0 }
 
-// idle returns how long the flow may be silent.
+// idle returns the time that the flow may be silent.
 func (f *flow) idle() time.Duration {
 	switch {
 	case f.forward.Proto == state.ProtoUDP && bpf.NetworkOrder(f.forward.PeerPort) == portDNS:

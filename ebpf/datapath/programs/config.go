@@ -56,12 +56,11 @@ type Config struct {
 	// UnderlayMAC is the MAC of the uplink: UnderlayIfindex or, without it, UnderlayIfindex6. The
 	// uplink announces external addresses.
 	UnderlayMAC state.MAC
-	// FragmentIfindex and FragmentPeerIfindex are a pair of veth devices for this
-	// purpose only, the first without offloads for what it sends, with the largest
-	// possible MTU. The programs use it to fragment tunnel packets over IPv6, if the
-	// MTU of the network is less than IPv6 needs, or less than an IPv4 packet needs
-	// that may be fragmented. With 0 they drop such packets, and send an error to the
-	// sender of the latter.
+	// FragmentIfindex and FragmentPeerIfindex are a pair of veth devices for this purpose only,
+	// the first without offloads for its packets, with the largest possible MTU. The programs use
+	// it to fragment tunnel packets over IPv6, if the MTU of the network is less than IPv6 needs,
+	// or less than an IPv4 packet needs that may be fragmented. With 0 they drop such packets,
+	// and send an error to the sender of the latter.
 	FragmentIfindex, FragmentPeerIfindex int
 	// TunnelPort is the UDP port of the tunnel. Default DefaultTunnelPort.
 	TunnelPort uint16

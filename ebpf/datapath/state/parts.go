@@ -26,7 +26,7 @@ type Parts struct {
 	Services map[uint32]VirtualAddresses
 }
 
-// Parts returns the State in parts. They share what the lists contain.
+// Parts returns the State in parts. They share the elements of the lists.
 func (s State) Parts() Parts {
 	p := Parts{VPCs: map[uint32]*State{}, Services: map[uint32]VirtualAddresses{}}
 	share(s.Interfaces, p, func(i Interface) uint32 { return i.VNI }, func(s *State) *[]Interface { return &s.Interfaces })

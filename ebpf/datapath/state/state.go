@@ -171,7 +171,7 @@ const (
 	ClosedBalancer = ClosedClass(12)
 )
 
-// String describes in words what a range is to egress.
+// String describes in words the meaning of a range for egress.
 func (c ClosedClass) String() string {
 	switch c {
 	case ClosedShadow:

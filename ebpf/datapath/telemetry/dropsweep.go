@@ -20,7 +20,7 @@ type DropSweeper struct {
 	nodes []uint32
 }
 
-// NewDropSweeper returns one for these maps; nodes are the indexes of the devices of
+// NewDropSweeper returns a DropSweeper for these maps; nodes are the indexes of the devices of
 // the node whose programs drop packets.
 func NewDropSweeper(in bpf.Maps, nodes ...int) *DropSweeper {
 	s := &DropSweeper{drops: in[bpf.DropCountersMap], vpcs: in[bpf.VpcsMap], interfaces: in[bpf.InterfacesMap]}

@@ -37,7 +37,7 @@ type Description[O kube.Object, R any] struct {
 	Optional bool
 	// OwnEvents is Kind.OwnEvents.
 	OwnEvents bool
-	// OnNode and Of narrow down what a node follows, see Kind.
+	// OnNode and Of select the part that a node follows, see Kind.
 	OnNode func(name string) Scope
 	Of     Scopes
 }

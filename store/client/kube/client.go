@@ -110,7 +110,7 @@ func (c *Client) List(ctx context.Context, list runtime.Object, namespace, field
 	return answer(ctx, request, list)
 }
 
-// Create creates the object, and reads what has become of it into obj.
+// Create creates the object, and reads the created object into obj.
 func (c *Client) Create(ctx context.Context, obj Object) error {
 	request, err := c.to(http.MethodPost, obj, obj.GetNamespace())
 	if err != nil {
@@ -119,8 +119,8 @@ func (c *Client) Create(ctx context.Context, obj Object) error {
 	return answer(ctx, request.Body(obj), obj)
 }
 
-// Update replaces the object, and reads what has become of it into obj. It fails
-// with a conflict where obj has a resource version that is not the newest.
+// Update replaces the object, and reads the new object into obj. It fails with a conflict where
+// obj has a resource version that is not the newest.
 func (c *Client) Update(ctx context.Context, obj Object) error {
 	request, err := c.one(http.MethodPut, obj)
 	if err != nil {

@@ -77,7 +77,7 @@ const (
 	list       = "a list not older than "
 )
 
-// askedFor describes what a request is for.
+// askedFor describes the purpose of a request.
 func askedFor(query url.Values) string {
 	version := query.Get("resourceVersion")
 	switch {
@@ -259,8 +259,8 @@ func TestAnAPIServerWithoutStreamingListsIsAskedForPlainOnes(t *testing.T) {
 	}
 }
 
-// TestAPartOfAKnownKindIsListedFromTheCache, not older than what the set has of the kind; once
-// its watch has expired, like every other.
+// TestAPartOfAKnownKindIsListedFromTheCache, not older than the set's rows of the kind; once its
+// watch has expired, like every other.
 func TestAPartOfAKnownKindIsListedFromTheCache(t *testing.T) {
 	t.Parallel()
 	s, rows, _ := follow(t)

@@ -74,8 +74,8 @@ func (s *Set) await(kind *descriptor.Kind, key coverKey, row any, err error) {
 	s.refused[key] = waiting{row, descriptor.NewLeftOut(kind, key.id, err)}
 }
 
-// writeEach writes removals and rows one by one, after they could not be written together:
-// what can't be written concerns no other object.
+// writeEach writes removals and rows one by one, after they could not be written together: a row
+// that can't be written concerns no other object.
 func (s *Set) writeEach(kind *descriptor.Kind, removals []descriptor.ID, rows map[coverKey]any) {
 	for _, id := range removals {
 		if err := s.store.Update(func(tx store.Tx) error { return kind.Delete(tx, id) }); err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/store/client/kube"
 )
 
-// wantLeftOut compares what a Set leaves out: kind, name and reason.
+// wantLeftOut compares the objects that a Set leaves out: kind, name and reason.
 func wantLeftOut(t *testing.T, set *Set, want ...string) {
 	t.Helper()
 	var got []string

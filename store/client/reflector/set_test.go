@@ -131,7 +131,7 @@ func wantAddresses(t *testing.T, set *Set, want ...string) {
 	}
 }
 
-// must fails the test where the source refuses what the API server may send.
+// must fails the test where the source refuses a valid response of the API server.
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

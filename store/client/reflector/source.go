@@ -80,10 +80,10 @@ func newSource(s *Set, scope descriptor.Scope) *Source {
 	}
 }
 
-// HasSynced reports whether all objects that the scope contained when the source was
-// started are in the store. Of a part of a kind that the Set follows already, and with an
-// API server without streaming lists, these are the objects in the API server's cache, which
-// is not older than what the Set has of the kind.
+// HasSynced reports whether all objects that the scope contained when the source was started are
+// in the store. Of a part of a kind that the Set follows already, and with an API server without
+// streaming lists, these are the objects in the API server's cache, which is not older than the
+// Set's rows of the kind.
 func (src *Source) HasSynced() bool {
 	select {
 	case <-src.synced:
@@ -184,9 +184,10 @@ func (src *Source) open(ctx context.Context) (*eventReader, error) {
 	return src.watch(ctx, map[string]string{"resourceVersion": src.version})
 }
 
-// mayList reports whether the source begins with a plain list, from the API server's cache. It is
-// at least as new as what the node has of the kind. For a streaming list the API server copies all
-// objects of the kind before it selects some, which takes half as long again (docs/design/140).
+// mayList reports whether the source begins with a plain list, from the API server's cache. The
+// list is at least as new as the node's rows of the kind. For a streaming list the API server
+// copies all objects of the kind before it selects some, which takes half as long again
+// (docs/design/140).
 func (src *Source) mayList() bool {
 	narrow := src.scope.Fields != nil || src.scope.Labels != nil
 	return narrow && src.version == "" && src.set.newest(src.scope.Kind.Name) != ""

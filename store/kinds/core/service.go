@@ -66,7 +66,7 @@ func convertService(in *corev1.Service) (*store.Service, error) {
 	return row, nil
 }
 
-// endpointSelection returns what the annotations of a Service select for its endpoints.
+// endpointSelection returns the selection of endpoints in the annotations of a Service.
 func endpointSelection(in *corev1.Service) *store.EndpointSelection {
 	read, err := annotations.EndpointsOf(in.Annotations)
 	switch {

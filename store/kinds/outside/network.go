@@ -133,7 +133,7 @@ func (g group[O]) define(name string) Network {
 	}
 }
 
-// outsideNetwork converts a network. It never fails: Invalid has what can't be used.
+// outsideNetwork converts a network. It never fails: Invalid describes unusable parts.
 func outsideNetwork(in metav1.Object, ref multinet.Ref, spec *danmv1.NetworkSpec, status *danmv1.NetworkStatus) *multinet.Network {
 	var invalid values.Faults
 	spec, profiled, given := profiledSpec(ref.Kind, spec, status)

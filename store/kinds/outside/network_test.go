@@ -274,7 +274,7 @@ func FuzzVNIRange(f *testing.F) {
 	})
 }
 
-// FuzzANetworkIsReadWhateverItHas checks that what a row has can be used: pools and gateways
+// FuzzANetworkIsReadWhateverItHas checks that all parts of a row can be used: pools and gateways
 // lie in their range.
 func FuzzANetworkIsReadWhateverItHas(f *testing.F) {
 	f.Add("10.0.0.0/24", "10.0.0.5", "10.0.0.9", "2a00::/64", "2a00::/112", "2a00::5", "", "10.1.0.0/24", "10.0.0.1")

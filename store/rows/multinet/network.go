@@ -178,8 +178,8 @@ func (n *Network) Link() (LinkID, bool) {
 	return LinkID{Device: n.HostDevice, Type: vniType, VNI: vni}, true
 }
 
-// OnNodes returns what the nodes need to have for interfaces of the network: its host link, or
-// the device alone; false for a network that is on no device which it names.
+// OnNodes returns the nodes' needs for interfaces of the network: its host link, or the device
+// alone. It returns false for a network that is on no device which it names.
 func (n *Network) OnNodes() (LinkID, bool) {
 	if id, ok := n.Link(); ok {
 		return id, true

@@ -24,8 +24,8 @@ type PodNetwork struct {
 	VPC, Subnet string
 	// SubnetGUID and SubnetResourceID are the texts of the spec, for other programs.
 	SubnetGUID, SubnetResourceID string
-	// Invalid describes what the object asks for and can't have, although the schema lets
-	// it pass; "" for nothing.
+	// Invalid describes wishes of the object that it can't have, although the schema lets them
+	// pass; "" for none.
 	Invalid string
 	// MaxReserved is the highest number of addresses that all instances together may
 	// reserve.

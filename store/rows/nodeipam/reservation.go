@@ -44,7 +44,7 @@ func ReservedBy(tx store.ReadTx, vpc string, ip netip.Addr) []*Instance {
 	return list
 }
 
-// CountReserved returns how many addresses all instances together have reserved in a
+// CountReserved returns the number of addresses that all instances together have reserved in a
 // PodNetwork.
 func CountReserved(tx store.ReadTx, podNetwork string) int {
 	count := 0

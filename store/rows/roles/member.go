@@ -89,8 +89,7 @@ func DeleteMember(tx store.Tx, name, uid string) bool {
 	return members.Remove(tx, memory.TextKey(name), uid) != nil
 }
 
-// Bouncers returns how many bouncers a subnet has by spec.bouncers, 0 for unset, and by
-// spec.dividers of its VPC; 0 for none. In a VPC with dividers a subnet has as many as the
-// VPC has dividers, unless it sets a number: a node that does not know a subnet can't hold
-// its table.
+// Bouncers returns the number of a subnet's bouncers by spec.bouncers, 0 for unset, and by
+// spec.dividers of its VPC; 0 for none. In a VPC with dividers a subnet has as many as the VPC
+// has dividers, unless it sets a number: a node that does not know a subnet can't hold its table.
 func Bouncers(bouncers, dividers int) int { return cmp.Or(bouncers, dividers) }

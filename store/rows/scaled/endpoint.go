@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scaled has the rows of ScaledEndpoints: what the operator has judged of Services
+// Package scaled has the rows of ScaledEndpoints: the operator's verdicts about Services
 // (docs/design/140).
 package scaled
 

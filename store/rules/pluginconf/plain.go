@@ -51,7 +51,7 @@ var (
 	readsMAC = []string{"bridge", "macvlan", "sriov", "ovs", "tap", "tuning"}
 )
 
-// takePlain chooses what the plugins get in CNI_ARGS.
+// takePlain chooses the values that the plugins get in CNI_ARGS.
 func (l *list) takePlain(r Request) error {
 	ips := strings.Join(r.Runtime.IPs, ",")
 	if r.Plain.IPs && slices.Contains(l.unserved, "ips") && len(ips) <= maxPlain && l.readsIPs(r.Runtime.IPs) {

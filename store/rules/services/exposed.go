@@ -45,7 +45,7 @@ func SameExposure(a, b *store.Service) bool {
 	return exposedA == exposedB && ofA == ofB
 }
 
-// exposure returns what decides about the VPC of a Service that clients outside reach.
+// exposure returns the label that decides about the VPC of a Service that clients outside reach.
 func exposure(row *store.Service) (of label, exposed bool) {
 	if row == nil || len(row.ClusterIPs) == 0 || !IsExposed(row) {
 		return label{}, false

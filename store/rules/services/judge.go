@@ -85,7 +85,7 @@ func idOf(service *store.Service, vpc string) scaled.ID {
 	return scaled.ID{Namespace: service.Namespace, Service: service.Name, ServiceUID: service.UID, VPC: vpc}
 }
 
-// headOf returns what a verdict has of the Service in a VPC or network.
+// headOf returns the Service's part of a verdict in a VPC or network.
 func headOf(tx store.ReadTx, vpc string, service *store.Service) scaled.Head {
 	tenant, _ := tenantOf(tx, service)
 	head := scaled.Head{

@@ -100,7 +100,7 @@ func compareBools(a, b bool) int {
 // VIPs returns the virtual addresses of the Service in its VPC.
 func (v *Verdict) VIPs() []netip.Addr { return slices.Concat(v.ClusterIPs, v.LoadBalancerIPs) }
 
-// Usage returns what the Service takes of the quota of its VPC.
+// Usage returns the Service's usage of the quota of its VPC.
 func (v *Verdict) Usage() Usage { return Usage{Rows: v.UsedRows, Backends: v.UsedBackends} }
 
 // at yields the backends of a family that serve a port, and where.

@@ -26,8 +26,8 @@ const Kind attach.Kind = "bridge"
 
 // Driver implements attach.Driver.
 type Driver struct {
-	// Sandboxes are the files that refer to the pods' network namespaces, where the
-	// driver looks for what it made.
+	// Sandboxes returns the files that refer to the pods' network namespaces. The driver looks
+	// for its interfaces there.
 	Sandboxes func() []string
 }
 

@@ -35,7 +35,7 @@ type Conf struct {
 	PrevResult json.RawMessage `json:"prevResult,omitempty"`
 	// Log is a file for one Call for each run, in JSON, one to a line.
 	Log string `json:"log"`
-	// Do has what it does by command; a command that is missing succeeds.
+	// Do has the behaviours by command; a command that is missing succeeds.
 	Do map[string]Deed `json:"do,omitempty"`
 	// As is the name of the interface in its result; "" for CNI_IFNAME.
 	As string `json:"as,omitempty"`

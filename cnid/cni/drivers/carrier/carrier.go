@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
-// stack is the devices of a node, with their addresses and what they are parts of.
+// stack has the devices of a node, with their addresses and the devices that they are parts of.
 type stack []place
 
 // Carried returns an address of the network namespace of a socket that frames reach by a

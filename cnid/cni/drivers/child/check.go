@@ -19,8 +19,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
-// Check implements attach.Driver. It tolerates what others added to the pod: more
-// addresses, routes, rules and interfaces.
+// Check implements attach.Driver. It tolerates additions of others in the pod: more addresses,
+// routes, rules and interfaces.
 func (d *Driver) Check(ctx context.Context, spec attach.Spec) (attach.Link, error) {
 	var link attach.Link
 	err := d.with(ctx, func(s *session) (err error) {

@@ -34,8 +34,8 @@ func (n note) marks(link netlink.Link, kind attach.Kind) bool {
 	return link.Type() == string(kind) && link.Attrs().Alias == n.Mark
 }
 
-// made reports whether a device of the pod's namespace is the interface, or what an ended
-// process left of it.
+// made reports whether a device of the pod's namespace is the interface, or the remains of an
+// ended process.
 func (n note) made(link netlink.Link, kind attach.Kind) bool {
 	a := link.Attrs()
 	unfinished := link.Type() == string(kind) && a.Group == links.Unfinished && (a.Name == n.IfName || a.Name == n.temporary())

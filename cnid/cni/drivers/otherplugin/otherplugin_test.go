@@ -178,7 +178,7 @@ func TestAnInterfaceWithoutAddresses(t *testing.T) {
 	}
 }
 
-// DEL MUST release what the plugin holds on the node, with the namespace or without.
+// DEL MUST release the plugin's holdings on the node, with the namespace or without.
 func TestDetachReleasesAddressesAfterTheNamespaceHasEnded(t *testing.T) {
 	r := newRig(t)
 	spec := r.spec(build(t, r.bridge(), nil))

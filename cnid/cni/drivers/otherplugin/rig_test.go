@@ -30,7 +30,7 @@ type rig struct {
 	attach.Driver
 	dir       string
 	node, pod *netnstest.Namespace
-	// edit changes what the plugins are run with, nil for nothing.
+	// edit changes the configuration of the plugins' runs, nil for nothing.
 	edit func(*delegate.Config)
 }
 

@@ -172,9 +172,9 @@ func isDefault(r attach.ResultRoute, is4 bool) bool {
 	return r.Dst.Bits() == 0 && r.Dst.Addr().Is4() == is4 && (r.Table == 0 || r.Table == unix.RT_TABLE_MAIN)
 }
 
-// finish adds the routing of an interface that the plugins have made: what the network and
-// the pod request of a static type of DANM, or the default routes that the pod requests of a
-// definition (NPWG 1.3, section 4.1).
+// finish adds the routing of an interface that the plugins have made. For a static type of DANM
+// it adds the routing that the network and the pod request. For a definition it adds the default
+// routes that the pod requests (NPWG 1.3, section 4.1).
 func finish(result *attach.Result, spec attach.Spec) error {
 	what := `routes of the network and "proutes"`
 	r, err := routingOf(result, spec)
@@ -227,7 +227,7 @@ func check(h *rtnl.Socket, spec attach.Spec) error {
 func (d *Driver) removeRules(containerID, ifName string) error {
 	kept, err := d.delegates.Get(containerID, ifName)
 	if err != nil || len(kept.Rules) == 0 || !d.delegates.Alive(kept) {
-		return nil //nolint:nilerr // DEL reports what can't be read
+		return nil //nolint:nilerr // DEL reports an unreadable file
 	}
 	result, err := kept.Result()
 	if err != nil {

@@ -62,11 +62,11 @@ func (s operStates) isUp(device string) (bool, error) {
 }
 
 // awaitUp waits until the kernel lets a device send. The pod's end gives the host end its
-// carrier, but a worker of the kernel activates its queue later, and until then every
-// packet to the pod is lost. The worker sets the state just before it activates the
-// queue, in one hold of its lock, and programs are attached under the same lock after
-// that. Where the wait is longer than carrierPatience, or the device is gone, the
-// attachment goes on: what comes next finds out.
+// carrier, but a worker of the kernel activates its queue later, and until then every packet to
+// the pod is lost. The worker sets the state just before it activates the queue, in one hold of
+// its lock, and programs are attached under the same lock after that. Where the wait is longer
+// than carrierPatience, or the device is gone, the attachment goes on: the next step finds the
+// failure.
 func (s operStates) awaitUp(ctx context.Context, device string) {
 	ctx, cancel := context.WithTimeout(ctx, carrierPatience)
 	defer cancel()

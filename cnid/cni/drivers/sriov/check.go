@@ -18,8 +18,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
-// Check implements attach.Driver. It compares the interface in the pod, and the settings of
-// its VF. It tolerates what others added to the pod.
+// Check implements attach.Driver. It compares the interface in the pod, and the settings of its
+// VF. It tolerates additions of others in the pod.
 func (d *Driver) Check(ctx context.Context, spec attach.Spec) (attach.Link, error) {
 	var link attach.Link
 	err := d.with(ctx, func(s *session) (err error) {

@@ -55,7 +55,7 @@ func settingsOf(pf netlink.Link, index int) (settings, bool) {
 	return settings{}, false
 }
 
-// wanted returns the settings of an interface: what it does not determine stays as it is.
+// wanted returns the settings of an interface: undetermined settings stay as they are.
 func wanted(now settings, mac net.HardwareAddr, vf *attach.VF) settings {
 	want := now
 	want.MAC, want.VLAN, want.QoS, want.Proto = mac, int(vf.VLAN), vf.QoS, protocols[vf.Proto]
@@ -198,7 +198,7 @@ type byNetlink struct {
 
 func (p byNetlink) setVLAN(vlan, qos, proto int) error {
 	if vlan == 0 {
-		proto = unix.ETH_P_8021Q // what the kernel wants without a tag
+		proto = unix.ETH_P_8021Q // the kernel wants it without a tag
 	}
 	return p.h.LinkSetVfVlanQosProto(p.link, p.index, vlan, qos, proto)
 }

@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package nodefacts collects the facts of a node that package preflight judges. It changes
-// nothing of the node: what has to be tried is tried in a network namespace that ends with
-// the attempt.
+// nothing of the node: it tries things in a network namespace that ends with the attempt.
 package nodefacts
 
 import (

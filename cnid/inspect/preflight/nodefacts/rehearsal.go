@@ -41,7 +41,7 @@ type rehearsal struct {
 	indexes netdev.Indexes
 }
 
-// rehearse returns what fails of an installation on this kernel.
+// rehearse returns the failures of an installation on this kernel.
 func rehearse(ctx context.Context, cfg Config) (problems []preflight.Problem) {
 	dir, err := os.MkdirTemp("", "alioth-preflight-")
 	if err != nil {

@@ -32,8 +32,8 @@ type device struct {
 	Interface
 	// Was is its state on the node.
 	Was devicemove.Device `json:"was"`
-	// Kind, Bus and Parent say what the device is, and Permanent is its own Ethernet
-	// address. Neither changes between namespaces, and no pod can change them.
+	// Kind, Bus and Parent describe the device, and Permanent is its own Ethernet address.
+	// Neither changes between namespaces, and no pod can change them.
 	Kind      string           `json:"kind"`
 	Bus       string           `json:"bus,omitempty"`
 	Parent    string           `json:"parent,omitempty"`

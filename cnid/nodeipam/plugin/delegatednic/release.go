@@ -144,7 +144,7 @@ func borrows(link netlink.Link, was, other devicemove.Device) bool {
 	})
 }
 
-// setMAC undoes what a pod has done to the Ethernet address of its device.
+// setMAC undoes a pod's change of the Ethernet address of its device.
 func (s *session) setMAC(link netlink.Link, mac net.HardwareAddr) error {
 	if bytes.Equal(link.Attrs().HardwareAddr, mac) {
 		return nil

@@ -204,7 +204,7 @@ func (d *Drain) remove(name string, applied os.FileInfo) error {
 	return nil
 }
 
-// unfinished removes what a killed writer has left.
+// unfinished removes the remains of a killed writer.
 func (d *Drain) unfinished(name string) error {
 	path := filepath.Join(d.cfg.Dir, name)
 	info, err := os.Lstat(path)

@@ -367,8 +367,8 @@ func (r *Rules) remote(at Place, in, out seen, mark uint32) error {
 	return fmt.Errorf("no other node has the address in VNI %d", from.VNI)
 }
 
-// arrived returns the VNI of a frame, and what the program decides about: behind the outer
-// headers, if it has any.
+// arrived returns the VNI of a frame, and the part that the program decides about: behind the
+// outer headers, if it has any.
 func (r *Rules) arrived(at Place, in seen) (vni uint32, inner seen, err error) {
 	switch at.kind {
 	case world.KindPod:

@@ -23,7 +23,7 @@ type Traces struct {
 	Rows            map[string]map[string]string
 }
 
-// Traces reads what the packets so far have left in the maps.
+// Traces reads the traces of the packets so far in the maps.
 func (w *World) Traces(t testing.TB) Traces {
 	t.Helper()
 	left := Traces{Counters: bpftest.Counts(t, w.Datapath), Drops: bpftest.Whose(t, w.Datapath), Rows: map[string]map[string]string{}}

@@ -146,7 +146,7 @@ func addrsOf(key []byte, count, size int) (list []netip.Addr, rest []byte) {
 	return list, key
 }
 
-// readings returns what has been read.
+// readings returns the stack's readings of the packets.
 func (s *stack) readings(t *testing.T) (list []reading) {
 	t.Helper()
 	for name, size := range map[string]int{"ports4": 4, "others4": 4, "ports6": 16, "others6": 16} {
@@ -214,7 +214,7 @@ type sent struct {
 	frame  []byte
 }
 
-// receiving compares what the program has accepted with what a stack reads.
+// receiving compares the packets that the program has accepted with the stack's readings.
 type receiving struct {
 	w           *world.World
 	behind      *stack
@@ -226,7 +226,7 @@ type receiving struct {
 	reassembled bool
 }
 
-// send runs frames through the program, and hands on what it lets out.
+// send runs frames through the program, and hands on the frames that the program lets out.
 func (r *receiving) send(t *testing.T, frames []sent) {
 	t.Helper()
 	for _, f := range frames {

@@ -54,7 +54,8 @@ type bench struct {
 	out    []byte
 }
 
-// run sends the packet as it arrives, and returns what came out.
+// run sends the packet in the form of its arrival, and returns the verdict and the resulting
+// frame.
 func (b *bench) run(t *testing.T, vni uint32, a arrival) (verdict uint32, out []byte) {
 	t.Helper()
 	if a.fromPod {

@@ -74,7 +74,7 @@ func testSendersKeepToWhatTheUnderlayCarries(t *testing.T, device lab.PodDevice)
 				}
 			}
 		}
-		// On one node it does not matter what the underlay carries.
+		// On one node the MTU of the underlay does not matter.
 		for family := range 2 {
 			if !bpftest.Datagram(t, red[10].NS, red[11].NS, netip.AddrPortFrom(red[11].Addrs[family], 9000), 8900) {
 				t.Errorf("underlay of %d: a datagram of 8900 bytes to a pod of the node did not arrive", mtu)

@@ -86,7 +86,7 @@ func TestOtherSocketsOfTheNodeMaySendThroughTheTunnel(t *testing.T) {
 	l, red, _ := lab.TwoTenants(t, lab.Veth)
 	n := l.Nodes[0]
 	before := bpftest.Counts(t, n.Datapath)
-	// A pod's packet socket, whose packets keep it, and what the pod sends otherwise.
+	// A pod's packet socket, whose packets keep it, and other packets of the pod.
 	bpftest.Stream(t, red[10].NS, red[20].NS, red[10].Addrs[0], red[20].Addrs[0])
 	if !bpftest.Ping(t, red[10].NS, red[20].Addrs[1], 56, bpftest.Patience) {
 		t.Error("no answer to a pod's ping")

@@ -20,8 +20,8 @@ import (
 // amount is a number of packets and of their bytes, without outer headers.
 type amount struct{ packets, bytes uint64 }
 
-// crossed returns what a node has sent into the tunnel, and what became of all that came
-// out of it.
+// crossed returns the amount of packets that a node has sent into the tunnel, and the amounts of
+// packets from the tunnel, by result.
 func crossed(t *testing.T, n *lab.Node) map[string]amount {
 	t.Helper()
 	counters, err := n.Datapath.Counters()

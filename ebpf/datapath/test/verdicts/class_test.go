@@ -199,7 +199,7 @@ func TestAReturnedPacketHasNoMark(t *testing.T) {
 	}
 }
 
-// Over IPv4 the tunnel's device fragments what does not fit; over IPv6 none does.
+// Over IPv4 the tunnel's device fragments packets that do not fit; over IPv6 no device does.
 func TestWhatDoesNotFitBackIsReturnedOverIPv4Only(t *testing.T) {
 	w := classWorld(t)
 	bpftest.SetMTU(t, w.Config.UnderlayIfindex, 1350)
