@@ -133,8 +133,7 @@ func TestAClusterIPLeadsOverALinkOfTheNodes(t *testing.T) {
 	eventually(t, "the tables have nothing of the pod", func() error { return l.agrees(t) })
 }
 
-// TestATraceTellsOfClusterIPsOutside: the packet in question is one that no translated socket
-// sends.
+// TestATraceTellsOfClusterIPsOutside: no translated socket sends the packet in question.
 func TestATraceTellsOfClusterIPsOutside(t *testing.T) {
 	t.Parallel()
 	l, near, far := newClusterIPs(t)

@@ -277,14 +277,15 @@ func (c Config) socket() string { return filepath.Join(c.RunDir, filepath.Base(c
 
 func (c Config) journalFile() string { return filepath.Join(c.StateDir, "journal.log") }
 
-// interfacesDir has what drivers write about interfaces, which end with a boot too.
+// interfacesDir returns the folder of the drivers' notes about interfaces. Like the interfaces, the
+// notes end with a boot.
 func (c Config) interfacesDir() string { return filepath.Join(c.RunDir, "interfaces") }
 
-// delegatesDir has the configurations of interfaces that other CNI plugins have made.
+// delegatesDir returns the folder with the configurations of other CNI plugins' interfaces.
 func (c Config) delegatesDir() string { return filepath.Join(c.StateDir, "delegates") }
 
-// networkStateDir has the transactions of the node's network, and its committed state. The path
-// is the same on the node.
+// networkStateDir returns the folder with the transactions of the node's network, and with its
+// committed state. The path is the same on the node.
 func (c Config) networkStateDir() string { return filepath.Join(c.StateDir, "nmstate") }
 
 func (c Config) settingsFile() string { return filepath.Join(c.StateDir, "sysctls.json") }
@@ -333,7 +334,7 @@ func (c Config) hostPort() string {
 	return net.JoinHostPort(c.APIServerHost, strconv.Itoa(port))
 }
 
-// onNode has the objects that `uninstall` removes.
+// onNode returns the objects that `uninstall` removes.
 func (c Config) onNode() install.Node {
 	return install.Node{
 		CNIBinDir: c.CNIBinDir, CNIConfDir: c.CNIConfDir,

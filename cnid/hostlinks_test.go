@@ -31,7 +31,7 @@ func inRed(name string, number byte) annotations.Attachment {
 	}
 }
 
-// onVXLAN has both nodes of a lab make a VXLAN link, and a pod on each, with an interface on
+// onVXLAN makes both nodes of a lab create a VXLAN link, and a pod on each, with an interface on
 // it.
 func (l *lab) onVXLAN(t *testing.T) (near, far *labPod) {
 	t.Helper()

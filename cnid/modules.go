@@ -33,7 +33,7 @@ type module struct {
 	handlers map[string]http.Handler
 	// loops run until ctx ends.
 	loops []func(ctx context.Context)
-	// servers run until ctx ends, too; the error of one ends the daemon.
+	// servers run until ctx ends, too; the error of a server ends the daemon.
 	servers []func(ctx context.Context) error
 	// dump adds the module's state to a dump for `aliothctl verify`. A read error does not abort
 	// the dump. It may be nil.

@@ -111,7 +111,7 @@ func (c Config) nodeIPAMSocket() string {
 	return filepath.Join(c.RunDir, filepath.Base(client.DefaultSocket))
 }
 
-// tokenFile has the token that clients of the TCP port send with each request.
+// tokenFile returns the file with the token that clients of the TCP port send with each request.
 func (c Config) tokenFile() string { return filepath.Join(c.RunDir, filepath.Base(wire.TokenFile)) }
 
 func (c Config) endpointsDir() string { return filepath.Join(c.StateDir, "node-ipam-endpoints") }

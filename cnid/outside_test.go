@@ -281,7 +281,7 @@ func refusal(conn net.Conn) error {
 	return err
 }
 
-// learnsPathMTU has each pod in turn send more than fits, and checks that only the sender
+// learnsPathMTU lets each pod in turn send packets that do not fit, and checks that only the sender
 // learns the path MTU. Both pods have the same tuple towards this peer.
 func (l *outsideLab) learnsPathMTU(t *testing.T, addr netip.Addr) {
 	peer := netip.AddrPortFrom(addr, echoPort)

@@ -114,7 +114,7 @@ func (p *passes) pass(now plan.Roles) {
 	p.done.Send()
 }
 
-// node is one with a Reporter that runs.
+// node is a node with a running Reporter.
 type node struct {
 	store *store.Store
 	api   *fakeAPI

@@ -298,7 +298,7 @@ func (m *Manager) programAll(ctx context.Context, records []journal.Record) erro
 	return errors.Join(errs...)
 }
 
-// program has the datapath carry the packets of an attachment, or serve its sockets. It
+// program makes the datapath carry the packets of an attachment, or serve its sockets. It
 // does nothing for another CNI plugin.
 func (m *Manager) program(ctx context.Context, rec journal.Record) error {
 	can := m.capabilities(rec.Kind)

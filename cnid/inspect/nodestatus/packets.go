@@ -64,15 +64,15 @@ type Ends struct {
 	Dst End `json:"dst"`
 }
 
-// End is one end of a packet, with the name of who has the address: a pod in the
-// form namespace/name, or a node.
+// End is one end of a packet, with the name of the address's holder: a pod in the form
+// namespace/name, or a node.
 type End struct {
 	IP   netip.Addr `json:"ip"`
 	Port uint16     `json:"port,omitempty"`
 	Name string     `json:"name,omitempty"`
 }
 
-// String returns the address, with its port if it has one, and who has it.
+// String returns the address, with its port if it has one, and the holder.
 func (e End) String() string {
 	text := e.IP.String()
 	if e.Port != 0 {

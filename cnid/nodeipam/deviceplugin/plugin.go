@@ -63,7 +63,7 @@ func New(cfg Config) *Plugin {
 	return &Plugin{cfg: cfg, hints: make(chan struct{}, 1), changed: make(chan struct{})}
 }
 
-// Look has the devices counted. It does not block.
+// Look requests a count of the devices. It does not block.
 func (p *Plugin) Look() {
 	select {
 	case p.hints <- struct{}{}:

@@ -98,8 +98,8 @@ func Machine(configured, smbios, system string) string {
 // longestID is the longest ID that a file may have, in bytes.
 const longestID = 128
 
-// idIn returns the ID that a file has, or "". The API server refuses the whole NodeInfo with
-// another text, so firmware and files with one have no ID.
+// idIn returns the ID that a file has, or "". The API server refuses the whole NodeInfo if the ID
+// has another form, so firmware and files with such a text have no ID.
 func idIn(file string) string {
 	text, err := os.ReadFile(file)
 	id := strings.TrimSpace(string(text))
@@ -112,7 +112,7 @@ func idIn(file string) string {
 // machine returns the ID that is written.
 func (w *Writer) machine(now info) string { return cmp.Or(w.cfg.Machine, ofNode+now.nodeUID) }
 
-// Look has the devices compared. It does not block.
+// Look requests a comparison of the devices. It does not block.
 func (w *Writer) Look() {
 	select {
 	case w.hints <- struct{}{}:

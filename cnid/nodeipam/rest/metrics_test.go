@@ -51,7 +51,7 @@ func labelsOf(metric *dto.Metric) string {
 }
 
 // TestRequestsAreCountedByPathAndCode: paths have no version and no container ID, and all
-// that are not served are one.
+// unserved paths count as one path.
 func TestRequestsAreCountedByPathAndCode(t *testing.T) {
 	server, registry := measured(&resttest.Service{})
 	socket, tcp := server.Handler(rest.Place{Socket: true, Patience: time.Minute}), server.Handler(rest.Place{Token: "proof", Patience: time.Minute})

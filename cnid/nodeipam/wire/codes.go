@@ -42,7 +42,7 @@ const (
 	UnsupportedAPI ReturnCode = 43
 	// FailedToAllocateBackendConfig: a device that was delegated to the pod can't be used.
 	FailedToAllocateBackendConfig ReturnCode = 44
-	// ConnectionError: a client found nobody who answers. The service never sends it.
+	// ConnectionError: a client got no answer. The service never sends it.
 	ConnectionError ReturnCode = 45
 	// UnexpectedError: asking again will help. The message begins with NotReadyPrefix.
 	UnexpectedError ReturnCode = 99

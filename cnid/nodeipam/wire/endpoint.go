@@ -84,7 +84,7 @@ type IPConfigurationStatus struct {
 	PodInfo PodInfo `json:"PodInfo"`
 }
 
-// PodInfo is who has an address.
+// PodInfo is the pod that has an address.
 type PodInfo struct {
 	PodName             string `json:"PodName"`
 	PodNamespace        string `json:"PodNamespace"`

@@ -144,13 +144,13 @@ func putter[R any](kind string, put func(store.Tx, *R) error) func(store.Tx, any
 	}
 }
 
-// has is Kind.Has.
+// has implements Kind.Has.
 func (d Description[O, R]) has(row any) bool {
 	typed, ok := row.(*R)
 	return ok && (d.Owns == nil || d.Owns(typed))
 }
 
-// row is Kind.Row.
+// row implements Kind.Row.
 func (d Description[O, R]) row(object kube.Object) (any, error) {
 	typed, ok := object.(O)
 	if !ok {
@@ -199,7 +199,7 @@ func orNil[R any](row *R) any {
 	return row
 }
 
-// scoped has the kind's name in the scopes that narrow makes.
+// scoped returns narrow with the kind in its scopes.
 func scoped(kind *Kind, narrow func(name string) Scope) func(name string) Scope {
 	if narrow == nil {
 		return nil

@@ -142,7 +142,7 @@ func ReportsWith(tx store.ReadTx, networkID string) iter.Seq[*LinkReport] {
 	return linkReports.Seq(tx, byConfiguration, memory.TextKey(networkID))
 }
 
-// keysOfFailures has the devices that failures of a report are about, each once; "" stands
+// keysOfFailures returns the devices in the failures of a report, each once; "" stands
 // for all devices.
 func keysOfFailures(r *LinkReport) [][]byte {
 	var keys [][]byte

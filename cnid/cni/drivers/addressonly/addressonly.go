@@ -1,9 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package addressonly is the driver for interfaces that other CNI plugins make with addresses
-// of the node's IPAM API. It makes none: a note on disk keeps that the addresses are in
-// use. A note is of one boot, because no sandbox outlives that. A delegated device is
+// Package addressonly is the driver for interfaces that other CNI plugins make with addresses of
+// the node's IPAM API. It makes no interface: a note on disk keeps that the addresses are in use.
+// A note is valid for one boot, because no sandbox outlives a boot. A delegated device is
 // switched on, and must have a carrier, before the plugin gets its address.
 package addressonly
 

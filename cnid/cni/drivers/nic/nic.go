@@ -98,7 +98,7 @@ func Named(name string, patterns []string) (bool, error) {
 	return false, nil
 }
 
-// Device is one that the node offers.
+// Device is a device that the node offers.
 type Device struct {
 	Name string
 	MAC  net.HardwareAddr

@@ -84,7 +84,7 @@ func TestAPartThatFailsIsAProblem(t *testing.T) {
 	})
 }
 
-// busyNode has a node with all that a check looks for.
+// busyNode makes a node with everything that a check looks for.
 func busyNode(t *testing.T) (root string) {
 	t.Helper()
 	root = t.TempDir()

@@ -48,7 +48,7 @@ type Rules struct {
 // New makes a world with all kinds of interfaces, and the rules that hold in it.
 func New(t testing.TB) *Rules {
 	t.Helper()
-	// The programs see the frames that the test gives them, and no clone of one.
+	// The programs see the frames that the test gives them, and no clone of a frame.
 	elsewhere := func(cfg *programs.Config) {
 		cfg.FragmentPeerIfindex = bpftest.AddPair(t, "elsewhere", "elsewhere-peer")
 		cfg.ConnectionsPerInterface = 1000

@@ -58,7 +58,7 @@ var (
 // playWay names the variable that makes a test's binary such a process.
 const playWay = "ALIOTH_TEST_WAY_IN"
 
-// Try has a process of its own in a cgroup connect from the caller's network namespace, send
+// Try makes a process of its own in a cgroup connect from the caller's network namespace, send
 // a request and read an answer. It returns nil if there was one.
 func (w Way) Try(t testing.TB, cgroup string, to netip.AddrPort) error {
 	t.Helper()

@@ -46,7 +46,7 @@ func (w *World) Traces(t testing.TB) Traces {
 	return left
 }
 
-// Trial makes one, which takes long, to be asked by all of the test.
+// Trial makes a trial for all questions of the test, because making it takes long.
 func (w *World) Trial(t testing.TB) *trial.Trial {
 	t.Helper()
 	if w.asked != nil {

@@ -56,7 +56,7 @@ func without(list []state.Address, ip netip.Addr) (rest []state.Address) {
 	return rest
 }
 
-// comeBack has the packet to the destination returned by a node.
+// comeBack runs the packet to the destination as a node returns it.
 func (b *bench) comeBack(t *testing.T, by netip.Addr) (verdict uint32, out []byte) {
 	t.Helper()
 	return b.once(t, b.Objects.AliothFromUnderlay, b.Config.UnderlayIfindex, world.Wrapped{

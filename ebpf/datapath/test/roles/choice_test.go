@@ -54,7 +54,7 @@ func TestAFlowGoesOverEveryMemberInTime(t *testing.T) {
 	for _, n := range []int{1, 2, 4, 7} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			b, seen := sender(t, nodes(n)), map[netip.Addr]bool{}
-			// A member that is dead is one that others have to follow.
+			// The others have to follow a dead member.
 			bpftest.Eventually(t, "a flow has used all members", func() bool {
 				seen[b.memberOf(t, 1000)] = true
 				return len(seen) == n

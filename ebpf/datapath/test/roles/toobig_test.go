@@ -54,7 +54,7 @@ func large(from, to string) wire.Frame {
 	return f
 }
 
-// arrive has a packet come from another node.
+// arrive lets a packet arrive from another node.
 func (b *bench) arrive(t *testing.T, by netip.Addr, inner []byte) (verdict uint32, out []byte) {
 	t.Helper()
 	return b.once(t, b.Objects.AliothFromUnderlay, b.Config.UnderlayIfindex, world.Wrapped{

@@ -34,7 +34,7 @@ func beKubelet(t *testing.T, n *lab.Node) {
 	})
 }
 
-// process is one that connects once, and reports the result.
+// process is a process that connects once, and reports the result.
 type process struct {
 	// listens: the process listens at the kubelet's port meanwhile.
 	listens bool
@@ -46,7 +46,7 @@ type process struct {
 // playProcess names the variable that makes this test's binary such a process.
 const playProcess = "ALIOTH_TEST_PROCESS"
 
-// connect has a process of its own connect from a namespace.
+// connect makes a process of its own connect from a namespace.
 func (p process) connect(t *testing.T, ns netns.NsHandle, to netip.AddrPort) error {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestOneProcess$", "-test.v")

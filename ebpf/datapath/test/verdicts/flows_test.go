@@ -185,7 +185,7 @@ func quoted(src, dst string, sport, dport uint16) wire.ICMP {
 	return wire.ICMP{Type: 3, Code: 3, Body: append(make([]byte, 4), f.Bytes()[14:]...)}
 }
 
-// silence has all flows without a packet for a while.
+// silence makes the last packet of all flows older.
 func silence(t *testing.T, w *world.World, since time.Duration) {
 	t.Helper()
 	rows, err := world.FlowRows(w.Objects.AliothConnections)
