@@ -111,8 +111,8 @@ func (d *daemon) apiModule(sources *subscriptions.Sources, roll *rollcall.RollCa
 	}
 }
 
-// run removes what is left over of attachments, and runs modules until ctx ends or one
-// of them fails for good.
+// run removes the remains of attachments, and runs modules until ctx ends or one of them fails
+// for good.
 func (d *daemon) run(ctx context.Context, group *errgroup.Group, modules []module) error {
 	removed := maintenance.RemoveLeftOver(ctx, d.attachments.Reconcile, d.log)
 	group.Go(func() error { <-removed; return nil }) // removals use resources that the caller closes

@@ -41,8 +41,8 @@ func (r *running) begin(ctx context.Context, key rest.Key) (_ context.Context, d
 	}
 }
 
-// end ends the requests that a release names, and returns their keys: they may yet attach
-// something, which the journal does not have now.
+// end ends the requests that a release names, and returns their keys: they may yet attach an
+// interface that the journal does not have now.
 func (r *running) end(release rest.Key) (ended []rest.Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

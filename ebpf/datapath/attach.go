@@ -200,8 +200,8 @@ func (l *links) pin(fresh link.Link, name string) error {
 	return nil
 }
 
-// attachedToCgroup reports whether a link belongs to the cgroup at root, whose id is
-// the inode of its directory. A link to a removed cgroup has none.
+// attachedToCgroup reports whether a link belongs to the cgroup at root, whose id is the inode of
+// its directory. A link to a removed cgroup has no id.
 func attachedToCgroup(lnk link.Link, root string) (bool, error) {
 	info, err := lnk.Info()
 	if err != nil {

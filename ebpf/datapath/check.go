@@ -44,8 +44,8 @@ func (d *Datapath) Survey() (harmed bool, err error) {
 	return d.kernel.Survey(d.compare)
 }
 
-// compare compares something with what Apply has left. While that is unknown, the next
-// Apply reads everything anyway.
+// compare compares a part with the result of Apply. While the result is unknown, the next Apply
+// reads everything anyway.
 func (d *Datapath) compare(differs func(have *tables.Rows) (bool, error)) (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

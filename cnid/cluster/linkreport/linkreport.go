@@ -150,7 +150,7 @@ func (r *Reporter) Run(ctx context.Context) {
 	}
 }
 
-// write creates or changes the object. A node that never had something to report has none.
+// write creates or changes the object. A node that never had a report has no object.
 func (r *Reporter) write(ctx context.Context, uid string, want v1alpha1.HostLinkReportSpec) error {
 	ctx, cancel := context.WithTimeout(ctx, kube.RequestTimeout)
 	defer cancel()

@@ -26,7 +26,7 @@ type Held struct {
 	journal *journal.Journal
 
 	mu sync.Mutex
-	// over has the elements of the queue, by Seq, whose time is up.
+	// over has the elements of the queue with an expired time, by Seq.
 	over map[uint64]bool
 
 	// fewer is sent when an attachment has left, or its time is up.

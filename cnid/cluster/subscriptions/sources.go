@@ -68,7 +68,7 @@ type Sources struct {
 	always map[*descriptor.Kind]*reflector.Source
 	// complete is true once everything needed had been read.
 	complete bool
-	// judged is true once the operator has judged all Services, where the node goes by that.
+	// judged is true once the operator has judged all Services, if the node goes by verdicts.
 	judged bool
 	// changed is sent when a source has synced.
 	changed broadcast.Signal
@@ -117,7 +117,7 @@ func (s *Sources) Start(ctx context.Context) {
 	s.base, s.always = base, always
 }
 
-// broadcast reports that something may decide what else is needed.
+// broadcast reports a change that may decide about needed parts.
 func (s *Sources) broadcast() { s.report(1, func() {}) }
 
 // report applies a change of the parts that count as read. decisive is 1 if the change decides
@@ -320,8 +320,8 @@ func (s *Sources) VPCsRead() (bool, <-chan struct{}) {
 	return true, s.changed.Next()
 }
 
-// DomainSynced reports whether everything of a VPC has been read, by its name, or of a
-// network outside of every VPC, by its domain. Nothing is read of a network without
+// DomainSynced reports whether everything of a VPC has been read, by the name of the VPC. For a
+// network outside of every VPC, the argument is its domain. Nothing is read of a network without
 // Services.
 func (s *Sources) DomainSynced(domain string) (bool, <-chan struct{}) {
 	s.mu.Lock()
@@ -335,7 +335,7 @@ func (s *Sources) DomainSynced(domain string) (bool, <-chan struct{}) {
 
 // Hosts reports whether the node has a VPC, by its name, whose row has been read and is
 // confirmed. It does not wait for the tables of the VPC, which come and go with roles. The
-// channel of Synced is closed when it may have changed.
+// channel of Synced is closed when the result may have changed.
 func (s *Sources) Hosts(vpc string) bool { return s.isRead(part{domain: vpc}) }
 
 // BaseSynced reports whether the node's own pods and Addresses have been read.

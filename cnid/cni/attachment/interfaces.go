@@ -57,8 +57,8 @@ type Decisions interface {
 
 // Devices has the devices that the kubelet has allocated to pods.
 type Devices interface {
-	// Of returns the IDs of a pod's devices by the name of their extended resource,
-	// sorted. A pod that the kubelet does not know has none.
+	// Of returns the IDs of a pod's devices by the name of their extended resource, sorted. A pod
+	// that the kubelet does not know has no devices.
 	Of(ctx context.Context, pod journal.Pod) (map[string][]string, error)
 }
 
@@ -78,7 +78,7 @@ type Datapath interface {
 	// ProgramSockets is Program of a record whose driver has no datapath: the pod's
 	// sockets reach the Services that lead to its network.
 	ProgramSockets(ctx context.Context, rec journal.Record) error
-	// UnprogramSockets has the datapath follow the journal, where such a record is leaving.
+	// UnprogramSockets makes the datapath follow the journal, where such a record is leaving.
 	// Nothing waits for it: the rows end with the pod's network namespace, whose identity is not
 	// used again.
 	UnprogramSockets()

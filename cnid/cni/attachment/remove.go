@@ -77,7 +77,7 @@ func (m *Manager) removeUnknown(ctx context.Context, key journal.Key, external b
 	return errors.Join(errs...)
 }
 
-// removeAll removes attachments in parallel, each whatever happens to the others. The caller
+// removeAll removes attachments in parallel. A failure of one does not end the others. The caller
 // holds their lock.
 func (m *Manager) removeAll(ctx context.Context, records []journal.Record) error {
 	errs := make([]error, len(records))

@@ -194,9 +194,9 @@ func decideOne(tx store.ReadTx, q question, pod *store.Pod, said annotations.Has
 	return assemble(tx, q, said.Attachment, rows)
 }
 
-// findPod goes by UID. Without one, which no current runtime leaves out, the
-// newest of the name is meant. Of a static pod the runtime has the UID that the kubelet
-// computed, and the mirror of that name has it in an annotation.
+// findPod goes by UID. Without a UID, which no current runtime leaves out, it returns the newest
+// pod of the name. For a static pod, the runtime has the UID that the kubelet computed. The
+// mirror pod of that name has this UID in an annotation.
 func findPod(tx store.ReadTx, pod journal.Pod) *store.Pod {
 	if pod.UID == "" {
 		return store.PodByName(tx, pod.Namespace, pod.Name)

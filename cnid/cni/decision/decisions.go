@@ -30,8 +30,8 @@ type Config struct {
 	Store    *store.Store
 	// Pair is the kind of new pairs of devices on the node.
 	Pair attach.Kind
-	// DomainSynced reports whether everything of a VPC has been read, by its name, or of
-	// a network outside of every VPC, by its domain; the channel is closed when that may
+	// DomainSynced reports whether everything of a VPC has been read, by the name of the VPC, or
+	// of a network outside of every VPC, by its domain. The channel is closed when the result may
 	// have changed.
 	DomainSynced func(domain string) (bool, <-chan struct{})
 	// NamespaceSynced reports whether the namespace of a pod that asks for ports of the node

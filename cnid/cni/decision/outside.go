@@ -74,10 +74,9 @@ func unlinked(tx store.ReadTx, said annotations.Attachment) (missing string) {
 	return ""
 }
 
-// outside returns binding and interface of an attachment that leads to a network
-// outside of every VPC, as the annotation describes it. Without a MAC in the annotation
-// the interface gets one that follows from the pod and its name, so that it stays the
-// same when the record is rebuilt.
+// outside returns binding and interface of an attachment that leads to a network outside of every
+// VPC, as the annotation describes it. Without a MAC in the annotation, the MAC follows from the
+// pod and the name of the interface. So the MAC stays the same when the record is rebuilt.
 func outside(said annotations.Attachment, podUID, name string) (journal.Binding, journal.Interface, error) {
 	binding := journal.Binding{Outside: said.Outside}
 	iface := journal.Interface{Addrs: said.Addresses, Gateways: said.Gateways, MAC: macOf(podUID, name), AltName: said.AltName}

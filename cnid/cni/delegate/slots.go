@@ -22,9 +22,9 @@ var DefaultSlots = Slots{Pod: 4, Namespace: 8, Node: 16}
 type party struct{ namespace, container string }
 
 // queue hands out slots. Among the tickets that may have one, a ticket of the namespace and of
-// the pod with the fewest plugins running is first. Among the interfaces of a pod one whose
-// last DEL has failed comes last, so that plugins that hang don't keep it from the DELs of
-// its others. The rest goes by the time of arrival.
+// the pod with the fewest plugins running is first. Among the interfaces of a pod, an interface
+// whose last DEL has failed comes last. So hanging plugins don't keep the pod from the DELs of
+// its other interfaces. The rest goes by the time of arrival.
 type queue struct {
 	limits Slots
 

@@ -48,7 +48,7 @@ type Table struct {
 	// Subnets reports that it has read all Subnets, Addresses all Addresses.
 	Subnets   bool `json:"subnets,omitempty"`
 	Addresses bool `json:"addresses,omitempty"`
-	// Known are the names of Subnets that it has read where it lacks others, ascending.
+	// Known are the names of Subnets that the node has read although it lacks others, ascending.
 	Known []string `json:"known,omitempty"`
 	// OfSubnets are the names of the Subnets whose Addresses the node has all read, ascending.
 	OfSubnets []string `json:"ofSubnets,omitempty"`
@@ -70,8 +70,8 @@ type Link struct {
 	Name  string `json:"name"`
 	Index int    `json:"index"`
 	Up    bool   `json:"up"`
-	// Settings are the kernel settings that the device should not have, with the values
-	// that it has, by their path below /proc/sys/net.
+	// Settings are kernel settings of the device with a wrong value, with this value, by their
+	// path below /proc/sys/net.
 	Settings map[string]string `json:"settings,omitempty"`
 }
 

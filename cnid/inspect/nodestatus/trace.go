@@ -16,8 +16,8 @@ import (
 // PacketTrace.
 const TracePath = "/trace/v1"
 
-// Question is a packet that arrives at one of a node's programs. Exactly one of Pod,
-// Outgoing and Tunnel is set, by where it arrives.
+// Question is a packet that arrives at one of a node's programs. Exactly one of Pod, Outgoing and
+// Tunnel is set, by the place of arrival.
 type Question struct {
 	// Pod sends it, in the form namespace/name, by the interface of that name;
 	// the pod's first, when it is empty.
@@ -58,8 +58,8 @@ type PacketTrace struct {
 	// Dropped: the path ends here, and Remedy is the remedy, if there is one.
 	Dropped bool   `json:"dropped,omitempty"`
 	Remedy  string `json:"remedy,omitempty"`
-	// Next is the question for the next step, which NextNode has to answer; none:
-	// the packet has arrived, or has left what Alioth decides about.
+	// Next is the question for the next step, for NextNode to answer; none: the packet has
+	// arrived, or has left the area of Alioth's decisions.
 	Next     *Question `json:"next,omitempty"`
 	NextNode string    `json:"nextNode,omitempty"`
 }

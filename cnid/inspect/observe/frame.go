@@ -79,8 +79,8 @@ func (p trialPacket) ip(payload int) []byte {
 	return slices.Concat(b, p.from.AsSlice(), p.to.Addr().AsSlice())
 }
 
-// readFrame reads back what frame has written, whatever a program has made of
-// the addresses and ports since. False for anything else.
+// readFrame reads back a frame of the function frame, also after a program has changed its
+// addresses and ports. It returns false for any other frame.
 func readFrame(frame []byte) (t telemetry.Tuple, proto uint8, ok bool) {
 	const ethernet = 14
 	var addrs, l4 []byte

@@ -132,9 +132,9 @@ type Spec struct {
 	Delegate *Delegate
 }
 
-// ModeDevice is the mode of a delegated device (Spec.Mode): one of the node, with the address
-// Spec.MAC, that another CNI plugin moves into the pod. Of interfaces that such a plugin
-// makes the mode is "".
+// ModeDevice is the mode of a delegated device (Spec.Mode): a device of the node, with the
+// address Spec.MAC, that another CNI plugin moves into the pod. The mode of an interface that
+// such a plugin makes is "".
 const ModeDevice = "device"
 
 // VF has the settings that a virtual function gets of its physical function, which

@@ -81,7 +81,7 @@ func (j *Journal) admit(rec *Record, next *counters, begun []Record) error {
 	return nil
 }
 
-// deviceFree returns an error that names the one of the others that has a record's device.
+// deviceFree returns an error that names the other record with a record's device.
 func deviceFree(rec Record, others []Record) error {
 	if rec.PCI == "" {
 		return nil

@@ -50,9 +50,9 @@ func shadowed(rec Record) []netip.Prefix {
 	return rec.Addrs
 }
 
-// chooseShadows gives rec a shadow address for each family it has an address
-// of, both with one index, which none of the others has. Indices are assigned in a ring, so that another pod gets an
-// address as late as possible: the node may still have connections of the last one.
+// chooseShadows gives rec a shadow address for each family of its addresses. Both have one index
+// that no other record has. Indices are assigned in a ring, so that another pod gets an address
+// as late as possible: the node may still have connections of the last one.
 func (j *Journal) chooseShadows(rec *Record, next *counters, others []Record) error {
 	rec.Shadow4, rec.Shadow6 = netip.Addr{}, netip.Addr{}
 	var ranges []netip.Prefix

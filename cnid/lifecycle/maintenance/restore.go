@@ -24,8 +24,8 @@ type RestorerConfig struct {
 	Repaired func(kind string)
 	// Records returns the records of the journal.
 	Records func() []journal.Record
-	// Every is the interval at which interfaces without an end on the node are looked for.
-	// Neither a pass nor a message of the kernel reports that one is missing. Look shortens it.
+	// Every is the interval between looks for missing interfaces without an end on the node.
+	// Neither a pass nor a message of the kernel reports a missing one. Look shortens it.
 	Every time.Duration
 	Log   *slog.Logger
 }

@@ -64,8 +64,8 @@ type Node struct {
 	// Infra are the ranges that a pod with a delegated device reaches by its first interface:
 	// ranges of nodes, Services and pods.
 	Infra []netip.Prefix
-	// Nearby are the node's own networks, which such a pod reaches in the same way unless a
-	// device of its own is in one of them.
+	// Nearby are the node's own networks. Such a pod reaches them in the same way unless a device
+	// of its own is in one of them.
 	Nearby []netip.Prefix
 }
 

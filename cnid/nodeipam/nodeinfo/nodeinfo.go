@@ -79,9 +79,8 @@ const (
 	ofNode   = "node-uid:"
 )
 
-// Machine returns the ID of a virtual machine: the configured one, or the one that the file
-// smbios has, as ProductUUID, or the one that the file system has, as MachineID, with a prefix,
-// or "".
+// Machine returns the ID of a virtual machine: the configured ID, or the ID in the file smbios
+// (see ProductUUID), or the ID in the file system with a prefix (see MachineID), or "".
 func Machine(configured, smbios, system string) string {
 	if configured != "" {
 		return configured

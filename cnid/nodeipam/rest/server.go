@@ -258,8 +258,8 @@ type outcome struct {
 	err    error
 }
 
-// within carries out an operation, and returns in time whatever that does: a client that
-// got no answer would not know that it may ask again.
+// within carries out an operation, and returns in time even if the operation does not: a client
+// without an answer would not know that it may ask again.
 func (s *Server) within(ctx context.Context, h handler, c call) (any, error) {
 	done := make(chan outcome, 1)
 	go func() { done <- s.guarded(ctx, h, c) }()

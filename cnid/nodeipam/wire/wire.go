@@ -185,8 +185,8 @@ type ValidAttachment struct {
 	Ifname      string `json:"ifname"`
 }
 
-// UnsupportedResponse is the answer where the path has no shape of its own: clients look
-// for the code in one of two places.
+// UnsupportedResponse is the answer of a path without a shape of its own: clients look for the
+// code in one of two places.
 type UnsupportedResponse struct {
 	Response
 	// Inner is the same.

@@ -103,8 +103,8 @@ func adopt(dir string, spec *ebpf.CollectionSpec) (adopted bpf.Maps, foreign str
 	return adopted, foreign, err
 }
 
-// openFitting opens the pinned maps that fit. foreign explains why one that decides
-// anything does not.
+// openFitting opens the pinned maps that fit. foreign explains why a map with influence on
+// decisions does not fit.
 func openFitting(dir string, spec *ebpf.CollectionSpec) (fitting bpf.Maps, foreign string, err error) {
 	fitting = bpf.Maps{}
 	for name, ms := range spec.Maps {
@@ -220,7 +220,7 @@ func collect(spec *ebpf.CollectionSpec, adopted bpf.Maps) (*ebpf.Collection, err
 	return collection, nil
 }
 
-// loadOn loads programs on top of maps, which are all that they use.
+// loadOn loads programs on top of maps. The programs use no other maps.
 func loadOn(spec *ebpf.CollectionSpec, on bpf.Maps) (map[string]*ebpf.Program, error) {
 	collection, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: on})
 	if err != nil {

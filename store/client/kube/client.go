@@ -76,8 +76,7 @@ func New(config *rest.Config, scheme *runtime.Scheme) (*Client, error) {
 	return c, nil
 }
 
-// Get reads the object of obj's name and namespace into obj, which has nothing
-// else in it.
+// Get reads the object of obj's name and namespace into obj. obj has no other fields.
 func (c *Client) Get(ctx context.Context, obj Object) error {
 	request, err := c.one(http.MethodGet, obj)
 	if err != nil {

@@ -109,8 +109,8 @@ func compareIDs(a, b descriptor.ID) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 }
 
-// LeftOut returns the objects that the store does not have as the API has them, by kind,
-// namespace and name.
+// LeftOut returns the objects whose rows in the store differ from the API, by kind, namespace and
+// name.
 func (s *Set) LeftOut() []descriptor.LeftOut {
 	s.mu.Lock()
 	defer s.mu.Unlock()

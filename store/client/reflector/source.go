@@ -154,7 +154,7 @@ func resumable(err error) bool {
 func expired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
 
 // openApart opens in a goroutine of its own, which leaves its stack when it ends: reading a list
-// needs a large one, and each of thousands of sources would keep it for some time.
+// needs a large stack, and each of thousands of sources would keep it for some time.
 func (src *Source) openApart(ctx context.Context) (events *eventReader, err error) {
 	opened := make(chan struct{})
 	go func() {

@@ -39,7 +39,7 @@ var Node = descriptor.Define(&all, descriptor.Description[*corev1.Node, store.No
 func convertNode(in *corev1.Node) (*store.Node, error) {
 	row := &store.Node{Meta: values.Meta(in), Name: in.Name, Zone: in.Labels[corev1.LabelTopologyZone]}
 	for _, address := range in.Status.Addresses {
-		// A kubelet writes them: one that can't be a host's must not concern the others.
+		// A kubelet writes them: an address that can't be a host's must not concern the others.
 		ip, ok := values.HostAddr(address.Address)
 		if !ok {
 			continue
@@ -105,8 +105,8 @@ func hashSelection(in *corev1.Node) uint64 {
 	return hash.Sum64()
 }
 
-// trimNode keeps what convertNode reads of a node's spec and status, but for the
-// kubelet's port, which daemons alone read.
+// trimNode keeps the parts of a node's spec and status that convertNode reads. It drops the
+// kubelet's port, because daemons alone read it.
 func trimNode(node *corev1.Node) {
 	node.Spec = corev1.NodeSpec{Taints: node.Spec.Taints}
 	node.Status = corev1.NodeStatus{

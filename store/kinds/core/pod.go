@@ -301,7 +301,7 @@ func isSidecar(container *corev1.Container) bool {
 	return container.RestartPolicy != nil && *container.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
-// devices counts what lasting containers request of extended resources, whose requests and
+// devices counts the extended resources that lasting containers request. Their requests and
 // limits are equal. Other init containers give their devices back when they end.
 func devices(spec *corev1.PodSpec) map[string]int {
 	var counts map[string]int

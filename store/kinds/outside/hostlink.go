@@ -56,7 +56,7 @@ func convertHostLinkReport(in *v1alpha1.HostLinkReport) (*multinet.LinkReport, e
 	for _, at := range in.Spec.Addresses {
 		addrs := multinet.DeviceAddrs{Device: at.Device}
 		for _, text := range at.IPs {
-			// A node wrote it: one that can't be a host's must not concern the others.
+			// A node wrote it: an address that can't be a host's must not concern the others.
 			if ip, ok := values.HostAddr(text); ok {
 				addrs.Addrs = append(addrs.Addrs, ip)
 			}

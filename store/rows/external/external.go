@@ -125,9 +125,9 @@ func AssumeAddress(tx store.Tx, row *Address) error {
 	return PutAddress(tx, &assumed)
 }
 
-// ConfirmAddress replaces an assumed row, as GetAddress gave it before
-// the creation, by the one that the API returned. It does nothing where the assumed
-// row is gone, as store.ConfirmAddress.
+// ConfirmAddress replaces an assumed row, as GetAddress returned it before the creation, by the
+// row that the API returned. It does nothing where the assumed row is gone, as
+// store.ConfirmAddress.
 func ConfirmAddress(tx store.Tx, assumed, row *Address) error {
 	if held := GetAddress(tx, row.IP); held == nil || held != assumed || held.UID != "" {
 		return nil

@@ -141,8 +141,8 @@ func (n *Network) Usable() bool { return n.Ready && !n.Unexamined && !n.Deleting
 // Domain returns the domain of the network's addresses.
 func (n *Network) Domain() string { return n.Reference().Domain() }
 
-// Placed reports whether the network is on the parent that it names. A TenantNetwork is once
-// it has a profile: until then its parent is a tenant's word alone, and must neither count
+// Placed reports whether the network is on the parent that it names. A TenantNetwork is placed
+// once it has a profile: until then its parent is a tenant's word alone, and must neither count
 // nor cost others anything.
 func (n *Network) Placed() bool { return n.Kind != KindTenantNetwork || n.Profiled }
 
@@ -190,8 +190,8 @@ func (n *Network) OnNodes() (LinkID, bool) {
 	return LinkID{Device: n.HostDevice, Type: DeviceOnly}, true
 }
 
-// Segment names what networks share on the wire: the parent with the VNI on it. It is ""
-// without a parent, where the network's plugin decides, and for a network that is not placed.
+// Segment names the segment that networks share on the wire: the parent with the VNI on it. It is
+// "" without a parent, where the network's plugin decides, and for a network that is not placed.
 func (n *Network) Segment() string {
 	if n.Parent() == "" || !n.Placed() {
 		return ""

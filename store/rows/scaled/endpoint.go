@@ -87,8 +87,8 @@ type Backend struct {
 	// Node is the node of the Address object, and PodUID the UID of its holder. For an address
 	// without an Address object, both come from the slice, or are "".
 	Node, PodUID string
-	// Terminating reports that the backend is shutting down and still serves; of one that is
-	// Listed, that it is not ready.
+	// Terminating reports that the backend is shutting down and still serves. For a Listed
+	// backend, it reports that the backend is not ready.
 	Terminating bool
 	// Outside reports that the egress of the VPC leads there.
 	Outside bool

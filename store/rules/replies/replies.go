@@ -22,14 +22,14 @@ type answer struct {
 const (
 	// usualPods is the assumed number of pods of a node that has not reported it.
 	usualPods = 110
-	// mostPods is the maximum that a node may report, and slack is the number of
-	// further VNIs that it may hold: of ended pods, and of VPCs that it still follows.
+	// mostPods is the largest number of pods that a node may report. slack is the number of
+	// further VNIs that the node may hold: of ended pods, and of VPCs that it still follows.
 	mostPods, slack = 1024, 64
 )
 
 // believed returns the VNIs of an answer that count, and the number of the other VNIs. VNIs of
-// existing VPCs always count. Of the others a node can hold one for each pod that it had. More do
-// not count, because one stolen token could otherwise reserve every VNI forever.
+// existing VPCs always count. A node can hold one other VNI for each pod that it had. Further
+// VNIs do not count, because one stolen token could otherwise reserve every VNI forever.
 func (a answer) believed(tx store.ReadTx) (vnis []uint32, surplus int) {
 	quota := int(min(a.node.Pods, mostPods))
 	if quota == 0 {

@@ -199,7 +199,7 @@ func targetsIn(slice *store.EndpointSlice, ports []store.ServicePort) (targets [
 	return targets
 }
 
-// rangesOf returns the ranges of a VPC; one that is not there has none.
+// rangesOf returns the ranges of a VPC, none for a missing VPC.
 func rangesOf(tx store.ReadTx, vpc string) []netip.Prefix {
 	if row := store.GetVPC(tx, vpc); row != nil {
 		return row.Prefixes

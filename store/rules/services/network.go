@@ -38,8 +38,8 @@ func InNetwork(tx store.ReadTx, network store.NetworkRef) bool {
 	})
 }
 
-// InDomain reports whether anything is said of Services in a network outside of every VPC, by
-// slices or ScaledEndpoints with its domain.
+// InDomain reports whether slices or ScaledEndpoints have the domain of a network outside of
+// every VPC: the network then has Services.
 func InDomain(tx store.ReadTx, domain string) bool {
 	return isJudgedIn(tx, domain) || len(store.EndpointSlicesByDomain(tx, domain)) > 0
 }

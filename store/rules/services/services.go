@@ -199,10 +199,10 @@ func LeftOut(tx store.ReadTx, at Site, service *store.Service) []netip.Addr {
 	return slices.Compact(out)
 }
 
-// IsWide reports whether the result of Judge for a Service depends on more than the
-// Service, its slices and the Addresses that these name: on nodes and on what belongs to
-// the cluster, where no pod holds an address that they name; on the tenants of
-// namespaces, where the Service has no selector.
+// IsWide reports whether the result of Judge for a Service depends on more than the Service, its
+// slices and the Addresses that these name. If no pod holds a named address, the result depends
+// on nodes and on the addresses of the cluster. If the Service has no selector, it depends on the
+// tenants of namespaces.
 func IsWide(tx store.ReadTx, vpc string, service *store.Service, named []netip.Addr) bool {
 	unheld := func(ip netip.Addr) bool { return heldByPod(tx, vpc, ip) == nil }
 	return service.Selectorless && len(named) > 0 || slices.ContainsFunc(named, unheld)

@@ -49,8 +49,8 @@ func Carried(host *netlink.Handle, device *netlink.LinkAttrs, tag uint32, counts
 	return a, ok, nil
 }
 
-// isApart reports whether no frame of a device reaches another one, as far as that one and
-// the devices that it is derived from tell.
+// isApart reports whether no frame of a device reaches another device, as far as the other device
+// and the devices that it is derived from tell.
 func isApart(host *netlink.Handle, ifindex, device int) bool {
 	for range 8 { // the kernel's limit (MAX_NEST_DEV)
 		if ifindex == device {

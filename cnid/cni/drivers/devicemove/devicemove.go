@@ -58,9 +58,8 @@ func (d Device) Return(h *rtnl.Socket, link netlink.Link, to int, name string) e
 	return errors.Join(d.dropNames(h, link), Move(h, link, to, name))
 }
 
-// Restore gives a network device of the node the state that it had. Its name may be that
-// which it had in the pod, or one that the kernel has chosen. setMAC sets an Ethernet
-// address.
+// Restore gives a network device of the node the state that it had. Its name may be its name in
+// the pod, or a name that the kernel has chosen. setMAC sets an Ethernet address.
 func (d Device) Restore(h *rtnl.Socket, link netlink.Link, setMAC func(netlink.Link, net.HardwareAddr) error) error {
 	name, index := link.Attrs().Name, link.Attrs().Index
 	if err := h.LinkSetDown(link); err != nil {

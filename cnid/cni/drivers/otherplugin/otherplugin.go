@@ -235,8 +235,8 @@ func attachmentOf(spec attach.Spec) delegate.Attachment {
 	}
 }
 
-// made checks that the interface exists, or that the result has it: one of a device
-// without a driver in the kernel can't be seen there.
+// made checks that the interface exists, or that the result has it: an interface of a device
+// without a driver in the kernel can't be seen in the pod.
 func made(result *attach.Result, spec attach.Spec) error {
 	if iface, ok := result.InPod(spec.IfName); ok && (iface.PCIID != "" || iface.SocketPath != "") {
 		return nil

@@ -120,9 +120,9 @@ func (d *Driver) leaveOut(one *attach.Made, routes []attach.Route) error {
 	return err
 }
 
-// surplusRoutes returns the default routes of plugins on interfaces after the first one that
-// has a default route of the family, by their index in the list, and the default routes
-// of interfaces that may have none.
+// surplusRoutes returns default routes of plugins, by the index of the interface in the list. Of
+// each family it returns the routes of all interfaces after the first one with a default route.
+// It also returns the default routes of interfaces that may have none.
 func surplusRoutes(list []*attach.Made) map[int][]attach.Route {
 	surplus := map[int][]attach.Route{}
 	for _, is4 := range []bool{true, false} {

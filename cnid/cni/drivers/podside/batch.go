@@ -135,8 +135,8 @@ func words(route attach.Route) string {
 	return text
 }
 
-// setRule adds or removes a rule, by the kind of the request. A rule that has that state already
-// is not an error: rules outlive the interface that they were added with.
+// setRule adds or removes a rule, by the kind of the request. A rule with the wanted state is not
+// an error: rules outlive the interface that they were added with.
 func setRule(b *rtnl.Batch, doing string, kind int, rule attach.Rule, accepted error) {
 	flags := 0
 	if kind == unix.RTM_NEWRULE {

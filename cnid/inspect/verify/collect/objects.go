@@ -74,8 +74,8 @@ func podsLast(list []*descriptor.Kind) []*descriptor.Kind {
 	return append(list, core.Pod.Kind)
 }
 
-// put writes the rows of the objects, and returns the objects whose rows conflict with
-// others, which is a difference too.
+// put writes the rows of the objects. It returns the objects whose rows conflict with others;
+// such a conflict is a difference too.
 func put(tx store.Tx, kind *descriptor.Kind, list kube.List) ([]verify.Refused, error) {
 	var refused []verify.Refused
 	err := meta.EachListItem(list, func(item runtime.Object) error {

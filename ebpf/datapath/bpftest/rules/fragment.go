@@ -18,8 +18,8 @@ const (
 	FragmentHeaders = 48
 )
 
-// Fragment checks that a frame has become one of two fragments for the node that has the destination, or the
-// whole frame, where it fits.
+// Fragment checks that a frame has become one of two fragments for the node that has the
+// destination, or the whole frame, where it fits.
 func (r *Rules) Fragment(at Place, in, out []byte, before, mark uint32) error {
 	switch {
 	case mark != 0:
