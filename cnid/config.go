@@ -77,8 +77,8 @@ type Config struct {
 	// ScaledEndpoints follows the operator's verdicts about Services, instead of the Services
 	// themselves. The operator must write them.
 	ScaledEndpoints bool
-	// FlowsPerShadow and ConnectionsPerInterface bound what one pod may hold
-	// of the host's connection tracking and of the datapath's.
+	// FlowsPerShadow and ConnectionsPerInterface bound one pod's flows in the host's connection
+	// tracking and in the datapath's.
 	FlowsPerShadow, ConnectionsPerInterface uint32
 
 	// Delegation runs other CNI plugins of the node for interfaces of pods, and

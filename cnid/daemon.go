@@ -37,7 +37,7 @@ type control struct {
 	synced          func() (bool, <-chan struct{})
 	domainSynced    func(domain string) (bool, <-chan struct{})
 	namespaceSynced func(name string) (bool, <-chan struct{})
-	// vpcs are the names of the followed VPCs, tables what of them has been read completely.
+	// vpcs returns the names of the followed VPCs, tables their completely read tables.
 	vpcs   func() []string
 	tables func() *tablesync.Tables
 	// leftOut are the objects that the node's store does not have as the API has them.
@@ -50,8 +50,8 @@ type control struct {
 	api *rest.Config
 }
 
-// reporter reports what happens on the node, by events and conditions. Its methods must
-// not block.
+// reporter reports events of the node, by events and conditions of the API. Its methods must not
+// block.
 type reporter interface {
 	// Refused is called for a pod that is refused something, or is not probed.
 	Refused(pod journal.Pod, reason, message string)

@@ -34,10 +34,10 @@ func (d *Datapath) Check(s state.State) error {
 	return fmt.Errorf("%w: map %s lacks the row of %v, or has another", ErrDiffers, tables.MapOf(missing.Table), missing.Key)
 }
 
-// Survey compares the content of maps and devices with what Apply has left, and reports
-// whether anything has changed. It changes nothing: after Recheck the next Apply finds
-// the same differences, and repairs them. Apply runs beside it, and waits only while
-// one table is compared.
+// Survey compares the content of maps and devices with the result of Apply, and reports whether
+// anything has changed. It changes nothing: after Recheck the next Apply finds the same
+// differences, and repairs them. Apply runs beside it, and waits only while one table is
+// compared.
 func (d *Datapath) Survey() (harmed bool, err error) {
 	d.beside.Lock()
 	defer d.beside.Unlock()

@@ -395,7 +395,7 @@ type AttachError struct {
 	Err     error
 }
 
-// Error describes what could not be attached and why.
+// Error describes the failed attachment and its reason.
 func (e *AttachError) Error() string {
 	return fmt.Sprintf("attach %s to device %d: %v", e.Program, e.Ifindex, e.Err)
 }

@@ -30,7 +30,7 @@ const (
 	RepairMap = "map"
 )
 
-// Repair is an object that differed from what Apply had left, and was repaired.
+// Repair is an object that differed from the result of Apply, and was repaired.
 type Repair struct {
 	Kind string
 	// Detail describes the object, for users.

@@ -182,7 +182,7 @@ func isName(name string) bool {
 }
 
 // Texts returns an error for the first text that is too long for a row, or that has characters
-// that can't be printed. So messages may repeat what rows have.
+// that can't be printed. So messages may repeat the texts of rows.
 func Texts(texts ...string) error {
 	for _, text := range texts {
 		if !said.IsShort(text) {

@@ -265,7 +265,7 @@ func (s *Sources) read(concerned func(part) bool) bool {
 		s.store.View(func(tx store.ReadTx) { all = s.needed(tx) })
 		return concernedOf(all, concerned)
 	}
-	needed := s.known(concerned) // Run finds what else there is, and says so
+	needed := s.known(concerned) // Run finds the other parts, and broadcasts them
 	if needed == nil {
 		needed = look()
 	}

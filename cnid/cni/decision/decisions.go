@@ -39,8 +39,8 @@ type Config struct {
 	NamespaceSynced func(name string) (bool, <-chan struct{})
 	// Sharing is whose definitions pods of other namespaces may select.
 	Sharing multinet.Sharing
-	// MTU for pods in bytes, 0 before the node has been programmed, likewise; Problem is
-	// what keeps the node from being programmed, or "".
+	// MTU for pods in bytes, 0 before the node has been programmed, likewise; Problem says why
+	// the node can't be programmed, or is "".
 	MTU     func() (int, <-chan struct{})
 	Problem func() string
 	// Probed are the records of all that the kubelet may probe; the channel is

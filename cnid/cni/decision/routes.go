@@ -86,8 +86,8 @@ func insideRoutes(tx store.ReadTx, cfg plan.Config, vpc *store.VPC, d attachment
 	return routes
 }
 
-// rebuiltRoutes returns the routes of an attachment in a VPC as they were decided, from what
-// the annotation has of the pod's other interfaces. Routes concern the pod alone, so the
+// rebuiltRoutes returns the routes of an attachment in a VPC as they were decided, from the
+// annotation's elements for the pod's other interfaces. Routes concern the pod alone, so the
 // annotation is enough.
 func rebuiltRoutes(tx store.ReadTx, cfg plan.Config, pod *store.Pod, rec journal.Record) []attach.Route {
 	if pod == nil {

@@ -96,7 +96,7 @@ func ask(ctx context.Context, socket, method, path string, body io.Reader) (*htt
 	return nil, fmt.Errorf("ask alioth-cnid: %s; is it of another release?", response.Status)
 }
 
-// Handler serves what current returns.
+// Handler serves the document that current returns.
 func Handler[T any](current func(context.Context) T) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet {

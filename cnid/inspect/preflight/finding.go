@@ -20,7 +20,7 @@ type Severity string
 
 // The severities.
 const (
-	// Blocking: the installation would fail, or harm what runs.
+	// Blocking: the installation would fail, or harm running programs.
 	Blocking Severity = "Blocking"
 	// Warning: a person has to decide something.
 	Warning Severity = "Warning"

@@ -307,8 +307,8 @@ type Driver interface {
 	Close()
 }
 
-// Finisher is a Driver that makes interfaces of one pod side by side, and then completes
-// what depends on their order.
+// Finisher is a Driver that makes interfaces of one pod side by side, and then completes the
+// parts that depend on their order.
 type Finisher interface {
 	Driver
 	// Finish completes interfaces that Attach has made (Delegate.InOrder). list has the

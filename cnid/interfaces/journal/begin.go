@@ -21,8 +21,8 @@ func (j *Journal) Begin(rec Record) (Record, error) {
 	return begun[0], nil
 }
 
-// BeginAll does what Begin does for all records of a pod, at least one, or for none, with
-// one flush of the disk.
+// BeginAll calls Begin for all records of a pod, at least one, or for none, with one flush of the
+// disk.
 func (j *Journal) BeginAll(recs []Record) ([]Record, error) {
 	begun, written, err := j.begin(recs)
 	if err != nil {

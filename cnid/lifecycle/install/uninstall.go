@@ -133,7 +133,7 @@ func removeState(n Node) error {
 			return fmt.Errorf("remove the network states of the node: %w", err)
 		}
 	}
-	// It stays if it has files: they name what other plugins may have left on the node.
+	// It stays if it has files: they name possible remains of other plugins on the node.
 	if err := os.Remove(n.Delegates); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ENOTEMPTY) {
 		return fmt.Errorf("remove the folder of other CNI plugins' interfaces: %w", err)
 	}

@@ -48,8 +48,8 @@ func NewRestorer(cfg RestorerConfig) *Restorer {
 	return &Restorer{cfg: cfg, todo: make(chan []journal.Record, 1), look: make(chan struct{}, 1), failed: map[uint64]bool{}}
 }
 
-// Missing requests to restore attachments whose device is gone. It does not block: what
-// has to wait is missing in the next pass as well.
+// Missing requests to restore attachments whose device is gone. It does not block: an attachment
+// that has to wait is missing in the next pass as well.
 func (r *Restorer) Missing(list []journal.Record) {
 	select {
 	case r.todo <- list:

@@ -130,7 +130,7 @@ func leading(requested string, interfaces []Interface) (leads, control int) {
 	return control, control
 }
 
-// check refuses what clients could not tell apart, or would misread.
+// check refuses answers that clients could not tell apart, or would misread.
 func check(one Interface) error {
 	if len(one.Addresses) == 0 {
 		return fmt.Errorf("interface %s has no address", one.Name)

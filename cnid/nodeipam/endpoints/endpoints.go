@@ -1,12 +1,11 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package endpoints keeps on disk what other CNI plugins add to the interfaces of their
-// pods: names of devices that the plugin made, which it asks for again when it removes
-// them. The attachments themselves, with their addresses, are in the journal.
+// Package endpoints keeps on disk the values that other CNI plugins add to the interfaces of
+// their pods: names of devices that a plugin made. The plugin asks for them again when it removes
+// the devices. The attachments themselves, with their addresses, are in the journal.
 //
-// There is one file for each container. A container that has none may be attached all the
-// same.
+// There is one file for each container. A container without a file may be attached all the same.
 package endpoints
 
 import (

@@ -99,7 +99,7 @@ func Unserved(err error) string {
 	return fmt.Sprintf("the node IPAM API is not served by TCP, only at its socket: %v", err)
 }
 
-// failed stores why the server does not serve, and logs what is new.
+// failed stores why the server does not serve, and logs a new reason.
 func (s *Server) failed(err error) {
 	s.mu.Lock()
 	news := err != nil && (s.failure == nil || s.failure.Error() != err.Error())

@@ -49,7 +49,7 @@ var (
 	ErrStrange = errors.New("it is no release")
 )
 
-// Release names what to release, as rest.Key does.
+// Release names the attachments to release, as rest.Key does.
 type Release struct {
 	ContainerID string
 	// IfName is "" in the form of CNS.

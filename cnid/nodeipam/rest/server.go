@@ -29,7 +29,7 @@ const (
 	maxBody = 64 << 10
 	// TCPPatience is shorter than the 5 s after which clients of CNS give up.
 	TCPPatience = 4 * time.Second
-	// SocketPatience is shorter than what alioth-ipam and the kubelet wait for.
+	// SocketPatience is shorter than the patience of alioth-ipam and of the kubelet.
 	SocketPatience = 30 * time.Second
 	// grace is the time after its patience that a Service may still use to tell its reason to
 	// wait.
@@ -39,7 +39,7 @@ const (
 // Config has the settings and functions of a Server.
 type Config struct {
 	Service Service
-	// Endpoints keeps what clients add; nil where nothing is kept.
+	// Endpoints keeps the additions of clients; nil where nothing is kept.
 	Endpoints *endpoints.Store
 	// Node returns the common part of all answers.
 	Node func() answer.Node

@@ -34,7 +34,7 @@ const (
 	FailedToAllocateIPConfig ReturnCode = 32
 	// EmptyOrchestratorContext: the request names no pod.
 	EmptyOrchestratorContext ReturnCode = 33
-	// UnsupportedOrchestratorContext: what names the pod can't be read.
+	// UnsupportedOrchestratorContext: the name of the pod can't be read.
 	UnsupportedOrchestratorContext ReturnCode = 34
 	// NilEndpointStateStore: the state of endpoints can't be kept.
 	NilEndpointStateStore ReturnCode = 40

@@ -36,7 +36,7 @@ type Kind struct {
 	Row func(object kube.Object) (row any, err error)
 	// Check returns an error for a row that contradicts itself.
 	Check func(row any) error
-	// Trim removes from an object of this kind what Row and the controllers do not read,
+	// Trim removes the parts of an object of this kind that Row and the controllers do not read,
 	// before a cache keeps it. It ignores objects of other kinds.
 	Trim func(object kube.Object)
 	// Has reports whether a row is of this kind.

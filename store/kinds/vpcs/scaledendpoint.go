@@ -26,7 +26,7 @@ var ScaledEndpoint = descriptor.Define(&all, descriptor.Description[*v1alpha1.Sc
 	Of:     descriptor.Scopes{descriptor.ServedVPC: descriptor.WithField("spec.vpc"), descriptor.ServedNetwork: ofNetworkDomain},
 })
 
-// ofExposed selects what every node needs.
+// ofExposed selects the objects that every node needs.
 func ofExposed(string) descriptor.Scope {
 	return descriptor.Scope{Fields: fields.OneTermEqualSelector("spec.exposed", "true")}
 }

@@ -18,7 +18,7 @@ import (
 // it, and report whether they have the device.
 const DeviceOnly = "device"
 
-// LinkID identifies a host link: what shares it is on one wire.
+// LinkID identifies a host link: interfaces that share the link are on one wire.
 type LinkID struct {
 	// Device is the parent device on the nodes.
 	Device string

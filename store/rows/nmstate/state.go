@@ -18,7 +18,7 @@ type State struct {
 	Name string
 	// Managed is false for a node that is left alone.
 	Managed bool
-	// Desired is the desired state, and FromPolicies what policies wrote into it; nil
+	// Desired is the desired state, and FromPolicies the part that policies wrote into it; nil
 	// without one.
 	Desired, FromPolicies map[string]any
 	// Reach are the targets that the node has to reach after a change, as people set them, and

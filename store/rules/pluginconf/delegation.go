@@ -109,7 +109,7 @@ func Build(r Request) (Config, error) {
 	return l.encode()
 }
 
-// list is a parsed configuration, and what becomes of it.
+// list is a parsed configuration, and its result.
 type list struct {
 	*cniconf.List
 	// link is taken from the first plugin, nil without one.

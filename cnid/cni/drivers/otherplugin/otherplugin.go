@@ -282,8 +282,8 @@ func (d *Driver) Detach(ctx context.Context, containerID, ifName string) error {
 	return rules
 }
 
-// Check implements attach.Driver. It compares namespace and interface with what Attach has
-// kept, and then runs the plugins' CHECK.
+// Check implements attach.Driver. It compares namespace and interface with the kept result of
+// Attach, and then runs the plugins' CHECK.
 func (d *Driver) Check(ctx context.Context, spec attach.Spec) (attach.Link, error) {
 	kept, err := d.delegates.Get(spec.ContainerID, spec.IfName)
 	if errors.Is(err, delegate.ErrNotKept) {
@@ -312,8 +312,8 @@ func (d *Driver) Check(ctx context.Context, spec attach.Spec) (attach.Link, erro
 	return link, nil
 }
 
-// List implements attach.Driver from what Attach has kept, with interfaces whose namespace
-// has ended, because their DEL is still to come.
+// List implements attach.Driver from the kept attachments, with interfaces whose namespace has
+// ended, because their DEL is still to come.
 func (d *Driver) List(context.Context) ([]attach.Found, error) {
 	all, err := d.delegates.All()
 	if err != nil {

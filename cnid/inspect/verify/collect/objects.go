@@ -58,7 +58,7 @@ func (c *Collector) objects(ctx context.Context, s *store.Store) (verify.Input, 
 // fields: these leave out objects of other nodes only.
 func followed(kind *descriptor.Kind) []client.ListOption {
 	const anyNode = ""
-	if kind.OnNode == nil { // all, or what belongs to a VPC of some node
+	if kind.OnNode == nil { // all, or objects that belong to a VPC of some node
 		return nil
 	}
 	if selector := kind.OnNode(anyNode).Labels; selector != nil {

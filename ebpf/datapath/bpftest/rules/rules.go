@@ -274,7 +274,7 @@ func (r *Rules) verdict(at Place, verdict uint32, c telemetry.Counter, none bool
 	return nil
 }
 
-// packet checks what came out.
+// packet checks the resulting packet.
 func (r *Rules) packet(at Place, reason telemetry.Reason, in, out seen, before, mark uint32) error {
 	if at.kind == world.KindFragment && reason == telemetry.ForwardedRemote {
 		return r.Fragment(at, in.all, out.all, before, mark)
@@ -316,8 +316,8 @@ func (r *Rules) translatedFirst(at Place, in seen) bool {
 
 func has(i state.Interface, a netip.Addr) bool { return a.IsValid() && slices.Contains(i.Addrs, a) }
 
-// local: the frame goes to the interface of the same VPC that has the address,
-// and nothing is changed but its Ethernet addresses and what services translate.
+// local: the frame goes to the interface of the same VPC that has the address. Only its Ethernet
+// addresses, and the fields that services translate, are changed.
 func (r *Rules) local(at Place, in, out seen, mark uint32) error {
 	vni, in, err := r.arrived(at, in)
 	switch {
