@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/telemetry"
 )
 
-// A Collector reads Counters. It has none before the datapath is open.
+// Counters are the counters that a Collector reads. They exist once the datapath is open.
 type Counters interface {
 	Counters() ([]telemetry.Counter, error)
 	DropCounters() ([]telemetry.DropCounter, error)
