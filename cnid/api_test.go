@@ -229,7 +229,7 @@ func (n *apiNode) pod(t *testing.T, name, vpc, ip string, probe *corev1.Probe) *
 	}
 }
 
-// decide does for a pod what the operator does.
+// decide takes the operator's decision for a pod.
 func (n *apiNode) decide(t *testing.T, p *labPod) {
 	t.Helper()
 	text := n.claimAddress(t, p)
@@ -289,7 +289,7 @@ func (n *apiNode) deletePod(t *testing.T, p *labPod) {
 	}
 }
 
-// addressGone is nil when the Address of a pod has been deleted.
+// addressGone returns nil when the Address of a pod has been deleted.
 func (n *apiNode) addressGone(p *labPod) error {
 	err := n.api.Get(context.Background(), client.ObjectKey{Name: v1alpha1.AddressName(p.vpc, p.ip(true))}, &v1alpha1.Address{})
 	if apierrors.IsNotFound(err) {

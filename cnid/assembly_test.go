@@ -40,8 +40,8 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-// lab is two nodes on one underlay, with three VPCs of which two have one
-// range, and pods that have been given addresses.
+// lab has two nodes on one underlay, with three VPCs, two of them with the same range, and pods
+// with given addresses.
 type lab struct {
 	nodes [2]*machine
 	shim  string
@@ -100,8 +100,8 @@ func newLab(t *testing.T) *lab {
 // shims is the folder of the plugin's binary; TestMain makes it.
 var shims string
 
-// shim builds the plugin when it is first needed. Where there is no compiler, in
-// a virtual machine, the test binary plays it.
+// shim builds the plugin at its first use. In a virtual machine without a compiler, the test
+// binary acts as the plugin.
 var shim = sync.OnceValues(func() (string, error) {
 	if _, err := exec.LookPath("go"); err != nil {
 		return os.Executable()
@@ -215,8 +215,8 @@ func (l *lab) start(t *testing.T) {
 	}
 }
 
-// serve answers every TCP connection to port 80 of a pod with the pod's name,
-// and then sends back what it is sent.
+// serve answers every TCP connection to port 80 of a pod with the pod's name, and then sends
+// received data back.
 func (p *labPod) serve(t *testing.T) {
 	t.Helper()
 	var listener net.Listener
@@ -261,8 +261,8 @@ func dialFrom(t *testing.T, space ns.NetNS, ip netip.Addr) (net.Conn, string, er
 	return conn, strings.TrimSpace(name), err
 }
 
-// patience is how long a connect may take that is to succeed; one that must
-// not costs this long.
+// patience is the limit of a connect that has to succeed. A connect that must fail takes this
+// long.
 var patience = waits.Limit(time.Second)
 
 func TestTwoNodesCarryThePodsOfOverlappingVPCs(t *testing.T) {

@@ -51,7 +51,7 @@ func newChecked(t *testing.T) *checked {
 	return c
 }
 
-// attach has the pod attached while the daemon makes passes. It is called in the
+// attach attaches the pod while the daemon makes passes. It is called in the
 // machine's network namespace.
 func (c *checked) attach(t *testing.T) error {
 	t.Helper()

@@ -22,7 +22,7 @@ import (
 // webAddress is the ClusterIP and port of the Service.
 const webAddress = "10.96.0.44:8000"
 
-// asks has a process in the pod connect to webAddress; it returns what that prints.
+// asks lets a process in the pod connect to webAddress, and returns its output.
 func (p *labPod) asks(t *testing.T) (string, error) {
 	t.Helper()
 	cmd := p.node.process(t, "client", "TARGET="+webAddress)
@@ -35,7 +35,7 @@ func (p *labPod) asks(t *testing.T) (string, error) {
 	return output.String(), nil
 }
 
-// overRed is a Service without a selector that leads to a pod in the network of onVXLAN.
+// overRed returns a Service without a selector that leads to a pod in the network of onVXLAN.
 func overRed(to *labPod, version string, ready bool) (store.Service, store.EndpointSlice) {
 	network := store.NetworkRef{UID: "uid-red"}
 	service := store.Service{
@@ -67,7 +67,7 @@ func newClusterIPs(t *testing.T) (l *lab, near, far *labPod) {
 	return l, near, far
 }
 
-// agrees returns nil if the maps of the first node are what the API demands.
+// agrees returns nil if the maps of the first node agree with the API.
 func (l *lab) agrees(t *testing.T) error {
 	t.Helper()
 	var errs []error
@@ -133,8 +133,7 @@ func TestAClusterIPLeadsOverALinkOfTheNodes(t *testing.T) {
 	eventually(t, "the tables have nothing of the pod", func() error { return l.agrees(t) })
 }
 
-// TestATraceTellsOfClusterIPsOutside: the packet in question is one that no translated socket
-// sends.
+// TestATraceTellsOfClusterIPsOutside: no translated socket sends the packet in question.
 func TestATraceTellsOfClusterIPsOutside(t *testing.T) {
 	t.Parallel()
 	l, near, far := newClusterIPs(t)

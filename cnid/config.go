@@ -35,13 +35,13 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// Config is the daemon's command line, and what its program hands in.
+// Config is the daemon's command line, and the inputs from its program.
 type Config struct {
 	// NodeName is the name of this node's Node object.
 	NodeName string
-	// Kubeconfig is a file with address and credentials of the API server; "" inside a
-	// pod. APIServerHost and APIServerPort take the place of what the
-	// environment or the file has; "" and 0 leave it.
+	// Kubeconfig is a file with address and credentials of the API server; "" inside a pod.
+	// APIServerHost and APIServerPort replace the values of the environment or the file; "" and 0
+	// leave them.
 	Kubeconfig    string
 	APIServerHost string
 	APIServerPort int
@@ -58,10 +58,10 @@ type Config struct {
 	ServiceRanges []netip.Prefix
 	// Shadows are the ranges of shadow addresses, at most one per family.
 	Shadows []netip.Prefix
-	// SharedServices are those that every VPC reaches, beside those that
+	// SharedServices are the Services that every VPC reaches, beside the Services that
 	// SharedService objects name.
 	SharedServices []plan.ServiceRef
-	// Infrastructure are ranges in which the kubelet may have business of its own.
+	// Infrastructure are ranges where the kubelet may have business of its own.
 	Infrastructure []netip.Prefix
 	// Metadata are the addresses of cloud metadata services.
 	Metadata   []netip.Addr
@@ -74,11 +74,11 @@ type Config struct {
 	// NodePorts serves NodePorts of Services, and addresses from outside that lead
 	// to them. False where another program does, such as kube-proxy.
 	NodePorts bool
-	// ScaledEndpoints follows what the operator judges of Services, instead of the Services
-	// themselves. The operator must write it.
+	// ScaledEndpoints follows the operator's verdicts about Services, instead of the Services
+	// themselves. The operator must write them.
 	ScaledEndpoints bool
-	// FlowsPerShadow and ConnectionsPerInterface bound what one pod may hold
-	// of the host's connection tracking and of the datapath's.
+	// FlowsPerShadow and ConnectionsPerInterface bound one pod's flows in the host's connection
+	// tracking and in the datapath's.
 	FlowsPerShadow, ConnectionsPerInterface uint32
 
 	// Delegation runs other CNI plugins of the node for interfaces of pods, and
@@ -100,9 +100,9 @@ type Config struct {
 	// program of the node sees, such as virtual functions without a VLAN.
 	UnderlayAttachments bool
 
-	// NodeNetworkState keeps the NodeNetworkState of the node, and leads the network of the
-	// node to it. NetworkPolicyMode is where policies are put together: PoliciesDistributed
-	// or PoliciesCentralized.
+	// NodeNetworkState keeps the NodeNetworkState of the node, and leads the network of the node
+	// to it. NetworkPolicyMode is the place that puts policies together: PoliciesDistributed or
+	// PoliciesCentralized.
 	NodeNetworkState  bool
 	NetworkPolicyMode string
 
@@ -112,20 +112,19 @@ type Config struct {
 	// PodDevice selects the kind of new pods' devices; running pods keep theirs.
 	PodDevice PodDevice
 
-	// ReconcileEvery is how often the daemon looks for attachments whose sandbox
+	// ReconcileEvery is the interval between the daemon's looks for attachments whose sandbox
 	// went away without a DEL.
 	ReconcileEvery time.Duration
-	// RecheckEvery is how often everything in the kernel is compared with what
-	// has to be there, with or without a notification of a change; at most
-	// DefaultRecheck.
+	// RecheckEvery is the interval between comparisons of everything in the kernel with the
+	// wanted state, with or without a notification of a change; at most DefaultRecheck.
 	RecheckEvery time.Duration
-	// Wait is how long an ADD may wait for the control plane.
+	// Wait is the time that an ADD may wait for the control plane.
 	Wait time.Duration
 	// HealthAddr and MetricsAddr are host:port, and differ; "" serves nothing. Metrics are
 	// served with TLS, to users that the API server authorizes.
 	HealthAddr, MetricsAddr string
-	// ProxyHealthAddr is where load balancers outside the cluster check whether the node
-	// serves Services, as they check kube-proxy; "" serves nothing.
+	// ProxyHealthAddr is the address for load balancers outside the cluster. They check there
+	// whether the node serves Services, as they check kube-proxy; "" serves nothing.
 	ProxyHealthAddr string
 	// Guard authorizes readers of the metrics. Without it the daemon serves no metrics at
 	// MetricsAddr.
@@ -149,8 +148,8 @@ const (
 	PoliciesCentralized = "centralized"
 )
 
-// DefaultRecheck bounds the time until a change by hand is noticed of which the kernel
-// sends no notification.
+// DefaultRecheck bounds the time until the daemon notices a change by hand that the kernel does
+// not notify.
 const DefaultRecheck = 30 * time.Second
 
 // DefaultConfig returns the configuration of a node whose command line is empty.
@@ -180,7 +179,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// defaultMetadata are the metadata services of AWS, Azure, Google Cloud and
+// defaultMetadata returns the metadata services of AWS, Azure, Google Cloud and
 // many others, of AWS and Google Cloud over IPv6, and of Alibaba Cloud.
 func defaultMetadata() []netip.Addr {
 	return []netip.Addr{
@@ -278,20 +277,21 @@ func (c Config) socket() string { return filepath.Join(c.RunDir, filepath.Base(c
 
 func (c Config) journalFile() string { return filepath.Join(c.StateDir, "journal.log") }
 
-// interfacesDir has what drivers write about interfaces, which end with a boot too.
+// interfacesDir returns the folder of the drivers' notes about interfaces. Like the interfaces, the
+// notes end with a boot.
 func (c Config) interfacesDir() string { return filepath.Join(c.RunDir, "interfaces") }
 
-// delegatesDir has the configurations of interfaces that other CNI plugins have made.
+// delegatesDir returns the folder with the configurations of other CNI plugins' interfaces.
 func (c Config) delegatesDir() string { return filepath.Join(c.StateDir, "delegates") }
 
-// networkStateDir has the transactions of the node's network, and its committed state. The
-// path is that on the node, too.
+// networkStateDir returns the folder with the transactions of the node's network, and with its
+// committed state. The path is the same on the node.
 func (c Config) networkStateDir() string { return filepath.Join(c.StateDir, "nmstate") }
 
 func (c Config) settingsFile() string { return filepath.Join(c.StateDir, "sysctls.json") }
 
-// Plan returns the part of the configuration that plans go by, with these kinds of
-// attachments. It does not resolve names: package apihost resolves that of the API server.
+// Plan returns the part of the configuration that plans go by, with these kinds of attachments.
+// It does not resolve names: package apihost resolves the name of the API server.
 func (c Config) Plan(kinds attach.Catalog) plan.Config {
 	cfg := plan.Config{
 		Node: c.NodeName, DefaultVPC: c.DefaultVPC, Shadows: c.Shadows, ServiceRanges: c.ServiceRanges,
@@ -334,7 +334,7 @@ func (c Config) hostPort() string {
 	return net.JoinHostPort(c.APIServerHost, strconv.Itoa(port))
 }
 
-// onNode has the objects that `uninstall` removes.
+// onNode returns the objects that `uninstall` removes.
 func (c Config) onNode() install.Node {
 	return install.Node{
 		CNIBinDir: c.CNIBinDir, CNIConfDir: c.CNIConfDir,
@@ -349,7 +349,7 @@ func Uninstall(ctx context.Context, cfg Config, log *slog.Logger) error {
 	return install.Uninstall(ctx, cfg.onNode(), log)
 }
 
-// Kinds are those whose objects the daemon follows.
+// Kinds returns the kinds whose objects the daemon follows.
 func (c Config) Kinds() []*descriptor.Kind {
 	without := nmstateapi.All()
 	if c.NodeNetworkState {

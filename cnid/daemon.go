@@ -31,13 +31,13 @@ import (
 
 // control has the functions of the API's side for a daemon.
 type control struct {
-	// synced reports whether this node's objects have been read, domainSynced whether
-	// those of a VPC or network have, namespaceSynced whether a namespace has by which ports
-	// of the node are granted; each channel is closed when that may have changed.
+	// synced reports whether this node's objects have been read. domainSynced reports it for the
+	// objects of a VPC or network, namespaceSynced for a namespace that grants ports of the node.
+	// A channel is closed when its result may have changed.
 	synced          func() (bool, <-chan struct{})
 	domainSynced    func(domain string) (bool, <-chan struct{})
 	namespaceSynced func(name string) (bool, <-chan struct{})
-	// vpcs are the names of the followed VPCs, tables what of them has been read completely.
+	// vpcs returns the names of the followed VPCs, tables their completely read tables.
 	vpcs   func() []string
 	tables func() *tablesync.Tables
 	// leftOut are the objects that the node's store does not have as the API has them.
@@ -50,8 +50,8 @@ type control struct {
 	api *rest.Config
 }
 
-// reporter reports what happens on the node, by events and conditions. Its methods must
-// not block.
+// reporter reports events of the node, by events and conditions of the API. Its methods must not
+// block.
 type reporter interface {
 	// Refused is called for a pod that is refused something, or is not probed.
 	Refused(pod journal.Pod, reason, message string)
@@ -92,8 +92,8 @@ type observer struct {
 	*problems.Checker
 }
 
-// newDaemon constructs a daemon on what its node has open and on the API's side. The
-// loop comes last: whatever requests or awaits passes goes by the node's Progress.
+// newDaemon constructs a daemon on the open parts of its node and on the API's side. The loop
+// comes last: every part that requests or awaits passes goes by the node's Progress.
 func newDaemon(n *node, c control) *daemon {
 	d := &daemon{node: n, control: c}
 	ask := func() { n.progress.Ask() }
@@ -130,8 +130,8 @@ func newDaemon(n *node, c control) *daemon {
 	return d
 }
 
-// explainLeftOut explains what the node does not program of the API although it should: objects that
-// its store leaves out, and contradictions in its plan.
+// explainLeftOut explains the objects of the API that the node should program and does not:
+// objects that its store leaves out, and contradictions in its plan.
 func (d *daemon) explainLeftOut() []string {
 	var list []string
 	for _, one := range d.leftOut() {
@@ -153,7 +153,7 @@ func (n *node) decisions(c control, host *apihost.Follower) *decision.Decisions 
 	})
 }
 
-// proxyState is the state of the node that load balancers outside the cluster read.
+// proxyState returns the state of the node that load balancers outside the cluster read.
 func (n *node) proxyState() (s proxyhealth.State) {
 	n.store.View(func(tx store.ReadTx) {
 		self := store.GetNode(tx, n.cfg.NodeName)

@@ -66,7 +66,7 @@ func (c Config) hostFiles() (root host.Root, mounts string) {
 	return host.RootOfNode, host.MountsOfNode
 }
 
-// registry returns the drivers of the daemon: others, and that of plugins.
+// registry returns the drivers of the daemon: others, and the driver of plugins.
 func (d *delegates) registry(others attach.Registry) attach.Registry {
 	if d == nil {
 		return others
@@ -74,7 +74,7 @@ func (d *delegates) registry(others attach.Registry) attach.Registry {
 	return drivers.WithDelegates(others, d.files, func() (*delegate.Delegates, error) { return d.Delegates, nil })
 }
 
-// listEvery is how often the configurations of the node are listed.
+// listEvery is the interval between listings of the node's configurations.
 const listEvery = 5 * time.Second
 
 // configured reports the NetworkIDs that the node has configurations for, again and again, until
@@ -104,7 +104,7 @@ func (d *delegates) configured(ctx context.Context, report func(ids []string), l
 	}
 }
 
-// reported returns what plugins have reported about an attachment, nil for one without
+// reported returns the plugins' report about an attachment, nil for an attachment without
 // plugins.
 func (d *delegates) reported(rec journal.Record) *attach.Result {
 	if d == nil {
@@ -121,7 +121,7 @@ func (d *delegates) reported(rec journal.Record) *attach.Result {
 	return result
 }
 
-// knowledge is what the node knows of interfaces for the network status of pods.
+// knowledge returns the node's knowledge of interfaces for the network status of pods.
 func (c Config) knowledge(plugins *delegates, log *slog.Logger) networkstatus.Knowledge {
 	root, _ := c.hostFiles()
 	return networkstatus.Knowledge{

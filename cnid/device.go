@@ -23,7 +23,7 @@ type PodDevice string
 // PodDeviceAuto selects the first kind of the registry that the node's kernel has.
 const PodDeviceAuto PodDevice = "auto"
 
-// PodDevices are all choices in this release.
+// PodDevices returns all choices in this release.
 func PodDevices() []PodDevice {
 	var list []PodDevice
 	for _, kind := range drivers.All().Pairs() {
@@ -53,7 +53,7 @@ func choosePodDevice(ctx context.Context, choice PodDevice, registry attach.Regi
 	return "", fmt.Errorf("--pod-device=%s: %w", choice, missing)
 }
 
-// drivers returns those that run no other CNI plugins.
+// drivers returns the drivers that run no other CNI plugins.
 func (c Config) drivers() attach.Registry {
 	if !c.SRIOV {
 		return drivers.All()

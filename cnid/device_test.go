@@ -78,8 +78,7 @@ func (p *labPod) attachedAs(t *testing.T) (rec nodestatus.Attachment, device net
 	return rec, nil, fmt.Errorf("pod %s is not attached", p.name)
 }
 
-// wantDevice checks of which kind a pod's interface is, and that the journal has the same
-// kind.
+// wantDevice checks the kind of a pod's interface, and that the journal has the same kind.
 func (p *labPod) wantDevice(t *testing.T, when string, kind attach.Kind) {
 	t.Helper()
 	rec, device, err := p.attachedAs(t)
@@ -91,8 +90,7 @@ func (p *labPod) wantDevice(t *testing.T, when string, kind attach.Kind) {
 	}
 }
 
-// unharmed checks that everything works, and that nothing differs from what has
-// to be there.
+// unharmed checks that everything works, and that nothing differs from the wanted state.
 func (l *lab) unharmed(t *testing.T, when string) {
 	t.Helper()
 	if err := l.works(t); err != nil {
@@ -103,9 +101,8 @@ func (l *lab) unharmed(t *testing.T, when string) {
 	}
 }
 
-// TestAPodKeepsItsDeviceWhenTheSettingChanges goes through all that finds out
-// from outside what a running pod has: a restart with another setting, repair,
-// and a journal that is lost.
+// TestAPodKeepsItsDeviceWhenTheSettingChanges goes through all ways that find the device of a
+// running pod from outside: a restart with another setting, repair, and a journal that is lost.
 func TestAPodKeepsItsDeviceWhenTheSettingChanges(t *testing.T) {
 	t.Parallel()
 	if err := drivers.All().Probe(t.Context(), netkit.Kind); errors.Is(err, attach.ErrUnsupported) {

@@ -32,7 +32,7 @@ func TestADaemonLeavesTheStateOfANewerReleaseAlone(t *testing.T) {
 	}
 }
 
-// TestTheJournalNotesTheFormat: an older daemon refuses what this one has written.
+// TestTheJournalNotesTheFormat: an older daemon refuses the journal of this daemon.
 func TestTheJournalNotesTheFormat(t *testing.T) {
 	n := &node{cfg: Config{StateDir: t.TempDir()}, log: slog.New(slog.DiscardHandler)}
 	j, err := journal.Open(t.Context(), n.journalConfig())

@@ -15,8 +15,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// differences compares what both daemons tell of their nodes with what they
-// were told of the API.
+// differences compares the dumps of both daemons with the API that both daemons got.
 func (l *lab) differences(t *testing.T) (found []verify.Difference) {
 	t.Helper()
 	s, err := store.New()

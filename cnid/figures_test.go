@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	// releasedPlugin is where `make bench` builds the plugin as releases have it, and
-	// referencePlugins the folder of those that it is compared with.
+	// releasedPlugin is the file of the plugin that `make bench` builds like a release.
+	// referencePlugins is the folder of the plugins in the comparison.
 	releasedPlugin, referencePlugins = "../.vm/released/alioth", "/usr/lib/cni"
 	// A round has so many ADDs of one kind by each plugin.
 	figureRounds, figureADDs = 5, 20
@@ -49,7 +49,7 @@ func (l *lab) addBackend(t *testing.T, number int, kind string) *backend {
 		Name: "eth0", Kind: kind, Outside: "DanmNet/ns/" + kind, OutsideUID: "uid-" + kind, Addresses: b.pod.addrs,
 		Link: &annotations.Link{Parent: b.parent, IPv6: annotations.IPv6Off},
 	}
-	if kind != "ipvlan" { // which has that of its parent
+	if kind != "ipvlan" { // it has the MAC of its parent
 		attachment.MAC = fmt.Sprintf("0a:00:00:00:00:%02x", number)
 	}
 	text, err := annotations.FormatAttachments([]annotations.Attachment{attachment})
@@ -120,9 +120,9 @@ func (b *backend) round(t *testing.T, path string, run func(t *testing.T, comman
 	}
 }
 
-// TestADDsAndDELsBesideThoseOfReferencePlugins measures, for `make bench` alone, what a
-// container runtime waits for: a process of the plugin, and what it waits for. The claims
-// are there already, as an IPAM of fixed addresses is in the reference.
+// TestADDsAndDELsBesideThoseOfReferencePlugins measures, for `make bench` alone, the waits of a
+// container runtime: a process of the plugin, and its waits. The claims are there already, as an
+// IPAM of fixed addresses is in the reference.
 func TestADDsAndDELsBesideThoseOfReferencePlugins(t *testing.T) {
 	figures.Wanted(t)
 	plugin, err := filepath.Abs(releasedPlugin)

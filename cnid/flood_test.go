@@ -22,10 +22,10 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-// flows is the number of flows of a flood, many times what a pod may have.
+// flows is the number of flows of a flood, many times the limit of a pod.
 const flows = 50_000
 
-// keepFlows has the node's connection tracking keep UDP flows for longer than any flood
+// keepFlows makes the node's connection tracking keep UDP flows for longer than any flood
 // takes. By default a flow that is not answered ends after 30 seconds, and makes room for
 // another one of the flood on a machine that is busy with other work.
 func (l *outsideLab) keepFlows(t *testing.T) {

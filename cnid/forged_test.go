@@ -27,8 +27,8 @@ func TestWithoutAnyPolicyAForgedAnnotationAttachesNothing(t *testing.T) {
 	says := func(annotations map[string]string) {
 		n.status(t, n.get(t, thief), func(obj client.Object) { annotate(obj, annotations) })
 	}
-	// The daemon reads what was written a moment later, and refuses until then for the
-	// reason before.
+	// The daemon reads a written object a moment later, and until then refuses for the reason
+	// before.
 	refused := func(what, want string) {
 		t.Helper()
 		eventually(t, "ADD "+what+" is refused: "+want, func() error {

@@ -35,8 +35,8 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// registry is that of the release, with the test driver where the script names sandboxes
-// for it.
+// registry returns the registry of the release, with the test driver where the script names
+// sandboxes for it.
 func (s script) registry() attach.Registry {
 	all := drivers.All()
 	if len(s.Sandboxes) > 0 {
@@ -45,7 +45,7 @@ func (s script) registry() attach.Registry {
 	return all
 }
 
-// physical is an attachment to a network outside of every VPC.
+// physical returns an attachment to a network outside of every VPC.
 func physical(name, addr string) annotations.Attachment {
 	return annotations.Attachment{
 		Name: name, Kind: string(attachmenttest.Kind), Outside: "physical", OutsideUID: "uid-physical", Addresses: []netip.Prefix{netip.MustParsePrefix(addr)},
@@ -120,7 +120,7 @@ type hostless struct {
 	*lab
 	node          *machine
 	alone, beside *labPod
-	// results are those of the ADDs, by pod.
+	// results are the results of the ADDs, by pod.
 	results map[string]string
 }
 
@@ -145,8 +145,7 @@ func (h *hostless) add(t *testing.T, pods ...*labPod) {
 	}
 }
 
-// intact returns nil while both pods have what they were given, on the node and by
-// CHECK.
+// intact returns nil while both pods have their given interfaces, on the node and by CHECK.
 func (h *hostless) intact(t *testing.T) error {
 	t.Helper()
 	var errs []error
@@ -166,7 +165,7 @@ func (h *hostless) intact(t *testing.T) error {
 	return errors.Join(errs...)
 }
 
-// attachments are those of the daemon's status, by pod and interface.
+// attachments returns the attachments of the daemon's status, by pod and interface.
 func (h *hostless) attachments(t *testing.T) map[string]string {
 	t.Helper()
 	status, err := nodestatus.Fetch(t.Context(), h.node.cfg.socket())
@@ -250,8 +249,8 @@ func TestTheDaemonServesADriverWithoutAHostEnd(t *testing.T) {
 	}
 }
 
-// TestADeletedInterfaceWithoutAHostEndIsRestored deletes interfaces in pods, of which no
-// message reaches the node's namespace.
+// TestADeletedInterfaceWithoutAHostEndIsRestored deletes interfaces in pods. No message about
+// them reaches the node's namespace.
 func TestADeletedInterfaceWithoutAHostEndIsRestored(t *testing.T) {
 	t.Parallel()
 	h := newHostless(t)

@@ -22,7 +22,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// inRed is an interface on the VXLAN link of onVXLAN, with this last number in its address.
+// inRed returns an interface on the VXLAN link of onVXLAN, with this last number in its address.
 func inRed(name string, number byte) annotations.Attachment {
 	return annotations.Attachment{
 		Name: name, Kind: "macvlan", Outside: "DanmNet/ns/red", OutsideUID: "uid-red", MAC: fmt.Sprintf("0a:00:00:00:00:%02x", number),
@@ -31,7 +31,7 @@ func inRed(name string, number byte) annotations.Attachment {
 	}
 }
 
-// onVXLAN has both nodes of a lab make a VXLAN link, and a pod on each, with an interface on
+// onVXLAN makes both nodes of a lab create a VXLAN link, and a pod on each, with an interface on
 // it.
 func (l *lab) onVXLAN(t *testing.T) (near, far *labPod) {
 	t.Helper()

@@ -19,7 +19,7 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-// servesOnNode asks a port of the node and returns who answers.
+// servesOnNode asks a port of the node and returns the name of the pod or node that answers.
 func (l *outsideLab) servesOnNode(t *testing.T, from ns.NetNS, at string) (string, error) {
 	t.Helper()
 	var name string
@@ -39,7 +39,7 @@ func (l *outsideLab) servesOnNode(t *testing.T, from ns.NetNS, at string) (strin
 	return name, err
 }
 
-// grantPorts makes all pods a tenant's, who may have every port of the nodes.
+// grantPorts gives all pods to a tenant with a grant for every port of the nodes.
 func (s *script) grantPorts() {
 	s.Namespaces = append(s.Namespaces, store.Namespace{Meta: meta("ns"), Name: "ns", Tenant: "ns"})
 	s.Grants = append(s.Grants, external.HostAccess{

@@ -72,7 +72,7 @@ func TestAVPCMayHaveIPv6Only(t *testing.T) {
 	}
 }
 
-// neighbours is nil when the device has some, all with the one MAC.
+// neighbours returns nil when the device has neighbours, all with the one MAC.
 func neighbours(link netlink.Link) error {
 	list, err := netlink.NeighList(link.Attrs().Index, netlink.FAMILY_V6)
 	known := 0
@@ -91,8 +91,8 @@ func neighbours(link netlink.Link) error {
 	return err
 }
 
-// duplicates is nil when a pod that looks for duplicates of an address of its
-// own finds none, although all else it asks for is answered.
+// duplicates returns nil when a pod finds no duplicates of an address of its own, although all its
+// other questions get an answer.
 func duplicates(link netlink.Link) error {
 	if err := os.WriteFile("/proc/sys/net/ipv6/conf/eth0/accept_dad", []byte("1"), 0); err != nil {
 		return err

@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	// manyKills and fewKills are how often a daemon is killed, each of the two in turn.
+	// manyKills and fewKills are the numbers of kills of a daemon, each of the two in turn.
 	manyKills, fewKills = 50, 12
 	// tillKill bounds the time from a daemon's start to its end: from before it has
 	// read its journal to when it has long been at work.
@@ -70,7 +70,7 @@ func TestDaemonsAreKilledAtAnyMomentAndNobodyNotices(t *testing.T) {
 	kills := soak.Or(t, manyKills, fewKills)
 	for i, moment := range momentsOf(kills) {
 		m := l.nodes[i%2]
-		<-time.After(moment) // the moment is what the test is about
+		<-time.After(moment) // the test is about the moment
 		m.stop(unix.SIGKILL)
 		m.launch(t)
 	}
@@ -109,7 +109,7 @@ func (l *lab) stream(ctx context.Context, t *testing.T, busy *errgroup.Group) {
 	}
 }
 
-// echoes sends over a connection what is to come back, until ctx ends: once in a
+// echoes sends bytes over a connection and expects them back, until ctx ends: once in a
 // millisecond, because daemons that start beside it need the processors.
 func echoes(ctx context.Context, conn net.Conn) error {
 	text, back := make([]byte, 16<<10), make([]byte, 16<<10)
@@ -163,8 +163,8 @@ func (l *lab) comeAndGo(ctx context.Context, t *testing.T, pod *labPod) error {
 	}
 }
 
-// sendNumbers sends a numbered datagram each millisecond to another pod until ctx ends.
-// The function that it returns then returns how many were lost.
+// sendNumbers sends a numbered datagram each millisecond to another pod until ctx ends. Then the
+// returned function returns the number of lost datagrams.
 func (p *labPod) sendNumbers(ctx context.Context, t *testing.T, busy *errgroup.Group, to *labPod) (lost func() int) {
 	t.Helper()
 	const port = 7000

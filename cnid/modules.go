@@ -33,16 +33,16 @@ type module struct {
 	handlers map[string]http.Handler
 	// loops run until ctx ends.
 	loops []func(ctx context.Context)
-	// servers run until ctx ends, too; the error of one ends the daemon.
+	// servers run until ctx ends, too; the error of a server ends the daemon.
 	servers []func(ctx context.Context) error
-	// dump adds what the module has to a dump, by which `aliothctl verify` goes. What
-	// can't be read does not keep the rest from it. It may be nil.
+	// dump adds the module's state to a dump for `aliothctl verify`. A read error does not abort
+	// the dump. It may be nil.
 	dump func(ctx context.Context, d *nodestatus.Dump)
 }
 
-// modules are the areas of the daemon beside the API's side, in the order in which they
-// are read for a dump. A new area has a package below cnid, and is constructed by a
-// method here. Metrics are registered, so this is called once.
+// modules returns the areas of the daemon beside the API's side, in the order of a dump. A new
+// area has a package below cnid, and is constructed by a method here. Metrics are registered, so
+// this is called once.
 func (d *daemon) modules() []module {
 	return []module{
 		d.statusModule(), d.attachmentsModule(), d.passesModule(), d.servicesModule(), d.packetsModule(), d.linksModule(),
@@ -59,13 +59,13 @@ func (d *daemon) passesModule() module {
 	}
 }
 
-// managed is what only Alioth changes on the node.
+// managed returns the attachments and devices that only Alioth changes on the node.
 func (d *daemon) managed() monitor.Managed {
 	leaves := func(rec journal.Record) bool { return rec.Phase != journal.PhaseDone }
 	return monitor.Managed{Records: slices.DeleteFunc(slices.Clone(d.journal.Records()), leaves), Devices: d.progress.Devices()}
 }
 
-// attachmentsModule serves the container runtime, and maintains what it has attached.
+// attachmentsModule serves the container runtime, and maintains its attachments.
 func (d *daemon) attachmentsModule() module {
 	d.registry.MustRegister(attachment.NewCollector(d.journal.Records))
 	resizer := maintenance.NewResizer(maintenance.ResizerConfig{
@@ -132,7 +132,7 @@ func (d *daemon) packetsModule() module {
 	}
 }
 
-// status returns what `aliothctl status` shows of this node.
+// status returns the status of this node for `aliothctl status`.
 func (d *daemon) status(ctx context.Context) nodestatus.Status {
 	synced, _ := d.synced()
 	mtu, _ := d.progress.PodMTU()

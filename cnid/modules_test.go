@@ -37,7 +37,7 @@ func (r releaseAtOnce) Release(rec journal.Record) {
 
 func alwaysSynced() (bool, <-chan struct{}) { return true, nil }
 
-// newIdleDaemon returns the daemon of a machine, of which nothing runs.
+// newIdleDaemon returns the daemon of a machine. Nothing of the daemon runs.
 func newIdleDaemon(t *testing.T, m *machine) (d *daemon) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)

@@ -35,8 +35,8 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// node is what a daemon has of its node: what it opens and closes, and what depends on
-// nothing else. The API's side and the daemon are constructed on it.
+// node is the daemon's side of its node: the things that the daemon opens and closes, and
+// everything that depends on nothing else. The API's side and the daemon are constructed on it.
 type node struct {
 	cfg     Config
 	plan    plan.Config
@@ -46,14 +46,14 @@ type node struct {
 	host    *netdev.Host
 	// links has the VLAN and VXLAN links.
 	links *hostlink.Kernel
-	// ofLinks returns the addresses from which the node sends the packets of its VXLAN links,
-	// beside those of its Node object; nil before there are links.
+	// ofLinks returns the addresses that send the packets of the node's VXLAN links, beside the
+	// addresses of its Node object; nil before there are links.
 	ofLinks func() []netip.Addr
 	// drivers are open, kind is the one of new pairs of devices.
 	drivers  attach.Drivers
 	kind     attach.Kind
 	registry *prometheus.Registry
-	// kinds are those of all drivers.
+	// kinds are the kinds of all drivers.
 	kinds attach.Registry
 	// held are attachments that are gone and that the kubelet may still probe.
 	held *release.Held
@@ -61,7 +61,7 @@ type node struct {
 	progress *reconcile.Progress
 	passes   *reconcile.Metrics
 	kernel   *reconcile.Kernel
-	// ports are those of the node IPAM API.
+	// ports are the ports of the node IPAM API.
 	ports *loopback.Ports
 	// health, announcer, drops, flows and misses are given to kernel, which feeds them.
 	health       *nodeservices.HealthChecks
@@ -71,7 +71,7 @@ type node struct {
 	misses *observe.Events[lookup.Datapath]
 }
 
-// newNode opens what is on the node. The caller closes it.
+// newNode opens the node's side: files, devices and sockets. The caller closes it.
 func newNode(ctx context.Context, cfg Config, registry attach.Registry, log *slog.Logger) (*node, error) {
 	var err error
 	if cfg.CgroupRoot, err = install.CgroupRoot(cfg.CgroupRoot); err != nil {
@@ -104,7 +104,8 @@ func newNode(ctx context.Context, cfg Config, registry attach.Registry, log *slo
 	return n, nil
 }
 
-// newKernel returns what programs the node, whose stale sockets can be ended or not.
+// newKernel returns the Kernel that programs the node. endsSockets says whether the node's stale
+// sockets can be ended.
 func (n *node) newKernel(endsSockets bool) *reconcile.Kernel {
 	pods, port := n.ports.Guarded()
 	return reconcile.NewKernel(reconcile.KernelConfig{
@@ -143,8 +144,8 @@ func (n *node) open(ctx context.Context, registry attach.Registry) (err error) {
 	return nil
 }
 
-// journalConfig is the journal's, under whose lock the format of the node's state is asked for and
-// noted: the last daemon may be one of a newer release.
+// journalConfig returns the configuration of the journal. The daemon checks and notes the format of
+// the node's state under the journal's lock: the last daemon may be one of a newer release.
 func (n *node) journalConfig() journal.Config {
 	return journal.Config{
 		Path: n.cfg.journalFile(), Shadow4: n.cfg.shadow(true), Shadow6: n.cfg.shadow(false), Log: n.log,

@@ -41,7 +41,7 @@ import (
 	"github.com/alioth-net/alioth/store/kinds/ipamapi"
 )
 
-// NodeIPAM is the configuration of the API by which other CNI plugins ask for addresses.
+// NodeIPAM is the configuration of the API that gives addresses to other CNI plugins.
 type NodeIPAM struct {
 	// Enabled serves the API.
 	Enabled bool
@@ -49,33 +49,33 @@ type NodeIPAM struct {
 	Groups []string
 	// Devices are patterns of names (path.Match) of the devices that pods may get.
 	Devices []string
-	// Machine identifies the virtual machine; "" for what the SMBIOS has, or else the node's
-	// system, or else the UID of the Node.
+	// Machine identifies the virtual machine; "" for the ID in the SMBIOS, or else the ID of the
+	// node's system, or else the UID of the Node.
 	Machine string
-	// Ranges are what a pod with a delegated device reaches by its first interface, beside
-	// the ranges of Services: nodes and other infrastructure. Without any it is the network
-	// of the node's own address.
+	// Ranges are the destinations that a pod with a delegated device reaches by its first
+	// interface, beside the ranges of Services: nodes and other infrastructure. Without any it is
+	// the network of the node's own address.
 	Ranges []netip.Prefix
 	// Listen is a TCP address on loopback at which the API is served too, for processes of
 	// the node; "" for none.
 	Listen string
-	// PodCgroup is the cgroup2 directory of all pods, whose processes are kept away from
-	// Listen; "" looks for that of the kubelet.
+	// PodCgroup is the cgroup2 directory of all pods. Its processes are kept away from Listen.
+	// With "" the daemon looks for the kubelet's directory.
 	PodCgroup string
 	// KubeletPlugins is the kubelet's folder of device plugins, where the kubelet gets the
 	// number of devices; "" for none.
 	KubeletPlugins string
-	// Deletes is the directory in which clients of CNS leave a file for each release that
-	// nobody took; "" for none.
+	// Deletes is the directory where clients of CNS leave a file for each release that nobody
+	// took; "" for none.
 	Deletes string
 }
 
 const (
-	// pollDevices is how often devices are looked at without a notification.
+	// pollDevices is the interval between looks at devices without a notification.
 	pollDevices = 30 * time.Second
-	// keepEndpoints is how often the state of endpoints that are gone is forgotten.
+	// keepEndpoints is the interval between removals of the state of lost endpoints.
 	keepEndpoints = time.Minute
-	// pollKubelet is how often the daemon looks whether the kubelet has started again.
+	// pollKubelet is the interval between the daemon's checks for a restart of the kubelet.
 	pollKubelet = 5 * time.Second
 )
 
@@ -96,8 +96,8 @@ func (c NodeIPAM) check() error {
 	return nil
 }
 
-// withNodeIPAM adds the driver that the API needs. While the API is off it offers no device,
-// and removes what was attached before.
+// withNodeIPAM adds the driver that the API needs. While the API is off the driver offers no
+// device, and removes earlier attachments.
 func (c Config) withNodeIPAM(all attach.Registry) attach.Registry {
 	if !c.NodeIPAM.Enabled {
 		return drivers.WithExternal(all, nil)
@@ -105,18 +105,18 @@ func (c Config) withNodeIPAM(all attach.Registry) attach.Registry {
 	return drivers.WithExternal(all, c.NodeIPAM.Devices)
 }
 
-// nodeIPAMSocket and queuedReleases are where plugins find the API, and leave releases while
-// it is down.
+// nodeIPAMSocket and queuedReleases return the paths where plugins find the API, and leave
+// releases while the API is down.
 func (c Config) nodeIPAMSocket() string {
 	return filepath.Join(c.RunDir, filepath.Base(client.DefaultSocket))
 }
 
-// tokenFile has the token that clients of the TCP port send with each request.
+// tokenFile returns the file with the token that clients of the TCP port send with each request.
 func (c Config) tokenFile() string { return filepath.Join(c.RunDir, filepath.Base(wire.TokenFile)) }
 
 func (c Config) endpointsDir() string { return filepath.Join(c.StateDir, "node-ipam-endpoints") }
 
-// nodeIPAMFiles are all that the API and its plugin keep on the node.
+// nodeIPAMFiles returns all that the API and its plugin keep on the node.
 func (c Config) nodeIPAMFiles() []string {
 	devices := filepath.Join(c.RunDir, filepath.Base(delegatednic.DefaultDir))
 	return []string{c.nodeIPAMSocket(), c.tokenFile(), devices, c.queuedReleases(), c.endpointsDir()}
@@ -126,7 +126,7 @@ func (c Config) queuedReleases() string {
 	return filepath.Join(c.StateDir, filepath.Base(queue.DefaultDir))
 }
 
-// nodeIPAMPorts are the TCP ports of the API; none if it is off.
+// nodeIPAMPorts returns the TCP ports of the API; none if it is off.
 func (c Config) nodeIPAMPorts(log *slog.Logger) *loopback.Ports {
 	if !c.NodeIPAM.Enabled {
 		return &loopback.Ports{}
@@ -135,9 +135,9 @@ func (c Config) nodeIPAMPorts(log *slog.Logger) *loopback.Ports {
 	return loopback.Decide(c.NodeIPAM.Listen, inPod, func() (string, error) { return install.PodCgroup(c.CgroupRoot, c.NodeIPAM.PodCgroup) }, log)
 }
 
-// nodeIPAMModules are the area of addresses for other CNI plugins. If it is off, only what
-// was attached before is released.
-// complete reports whether the store has all pods of the node, and the journal all attachments.
+// nodeIPAMModules returns the modules for addresses of other CNI plugins. If the API is off, they
+// only release earlier attachments. complete reports whether the store has all pods of the node,
+// and the journal all attachments.
 func (d *daemon) nodeIPAMModules(api nodeinfo.API, complete func() bool) ([]module, error) {
 	if !d.cfg.NodeIPAM.Enabled && !d.cfg.servedBefore() {
 		return nil, nil
@@ -176,7 +176,8 @@ func (d *daemon) nodeIPAMModules(api nodeinfo.API, complete func() bool) ([]modu
 	return []module{area}, nil
 }
 
-// drains apply releases that nobody took: of Alioth's plugin, and of those for CNS.
+// drains returns functions that apply releases that nobody took: releases of Alioth's plugin, and
+// releases for CNS.
 func (d *daemon) drains(server *rest.Server, log *slog.Logger) []func(context.Context) {
 	var loops []func(context.Context)
 	metrics := drain.NewMetrics(d.registry)
@@ -226,7 +227,7 @@ func (c Config) servedBefore() bool {
 	return err == nil
 }
 
-// nodeIPAMAnswers is what all answers have in common.
+// nodeIPAMAnswers returns a function for the common part of all answers.
 func (d *daemon) nodeIPAMAnswers(host *hostnetwork.Reader) func() answer.Node {
 	infra := slices.Concat(d.cfg.NodeIPAM.Ranges, d.cfg.ServiceRanges)
 	return func() answer.Node {
@@ -238,7 +239,7 @@ func (d *daemon) nodeIPAMAnswers(host *hostnetwork.Reader) func() answer.Node {
 	}
 }
 
-// ownAddress is the first InternalIP of this node; not valid while the node is not known.
+// ownAddress returns the first InternalIP of this node; not valid while the node is not known.
 func (d *daemon) ownAddress() (address netip.Addr) {
 	d.store.View(func(tx store.ReadTx) {
 		if self := store.GetNode(tx, d.cfg.NodeName); self != nil && len(self.Addresses) > 0 {
@@ -258,7 +259,7 @@ func (d *daemon) serveNodeIPAM(ctx context.Context, server *rest.Server) error {
 	return cniserver.Serve(ctx, listener, d.cfg.nodeIPAMSocket(), handler, d.attachments.Ready, d.log)
 }
 
-// offeredDevices are the Ethernet addresses of the devices that pods may get.
+// offeredDevices returns the Ethernet addresses of the devices that pods may get.
 func (d *daemon) offeredDevices() ([]string, error) {
 	if len(d.cfg.NodeIPAM.Devices) == 0 {
 		return nil, nil
@@ -275,8 +276,8 @@ func (d *daemon) offeredDevices() ([]string, error) {
 	return macs, err
 }
 
-// servesOtherCNI reports whether the node has the label of the API: its pods are those of
-// another CNI plugin.
+// servesOtherCNI reports whether the node has the label of the API: its pods belong to another
+// CNI plugin.
 func (d *daemon) servesOtherCNI() (serves bool) {
 	d.store.View(func(tx store.ReadTx) {
 		self := store.GetNode(tx, d.cfg.NodeName)
@@ -285,8 +286,8 @@ func (d *daemon) servesOtherCNI() (serves bool) {
 	return serves
 }
 
-// countDevices is how many devices pods of this node can have together: those that it offers,
-// and those that are in pods. A node without the label of the API offers none.
+// countDevices returns the number of devices that the pods of this node can have together: the
+// offered devices, and the devices in pods. A node without the label of the API offers none.
 func (d *daemon) countDevices() (int, error) {
 	if !d.servesOtherCNI() {
 		return 0, nil

@@ -32,7 +32,7 @@ import (
 )
 
 const (
-	// endpointsHeld is the number of endpoints of the bars, and endpointRounds that of
+	// endpointsHeld is the number of endpoints of the bars, and endpointRounds the number of
 	// rounds with so many requests one at a time.
 	endpointsHeld, endpointRounds, singleRequests = 5000, 5, 500
 	// restFor is the time without a change after which a daemon is at rest.
@@ -138,7 +138,7 @@ func (c *endpointClients) each(t *testing.T, count, together int, do func(ctx co
 	}
 }
 
-// requestOf is the request of a pod.
+// requestOf returns the request of a pod.
 func requestOf(number int) wire.IPConfigsRequest {
 	name := infraName(number)
 	who, _ := json.Marshal(map[string]string{"PodName": name, "PodNamespace": "default"}) // strings alone
@@ -147,7 +147,7 @@ func requestOf(number int) wire.IPConfigsRequest {
 
 var residentLine = regexp.MustCompile(`VmRSS:\s+(\d+) kB`)
 
-// resident is the resident memory of the daemon's process, in MiB.
+// resident returns the resident memory of the daemon's process, in MiB.
 func (n *apiNode) resident(t *testing.T) float64 {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", n.daemon.Process.Pid))
@@ -165,9 +165,9 @@ func (n *apiNode) resident(t *testing.T) float64 {
 	return kilobytes / 1024
 }
 
-// TestWhatRequestsOfTheNodeIPAMAPITake measures, for `make bench` alone, a whole daemon on
-// a real API server: requests of ready pods 20 at a time and one at a time, and the memory
-// of 5,000 endpoints above that of a daemon without the API.
+// TestWhatRequestsOfTheNodeIPAMAPITake measures, for `make bench` alone, a whole daemon on a real
+// API server: requests of ready pods 20 at a time and one at a time, and the memory of 5,000
+// endpoints above the memory of a daemon without the API.
 func TestWhatRequestsOfTheNodeIPAMAPITake(t *testing.T) {
 	figures.Wanted(t)
 	n := newAPINode(t, "ipam-figures")
@@ -196,8 +196,8 @@ func TestWhatRequestsOfTheNodeIPAMAPITake(t *testing.T) {
 	}
 }
 
-// atRest is the resident memory of the daemon's process, in MiB, when it has returned to the
-// kernel what it used for a moment: the least, when there was no lesser one for restFor.
+// atRest returns the resident memory of the daemon's process, in MiB, after the return of
+// temporary memory to the kernel: the least value that no lesser one followed for restFor.
 func (n *apiNode) atRest(t *testing.T) float64 {
 	t.Helper()
 	least, since := n.resident(t), time.Now()

@@ -55,7 +55,7 @@ func (m *machine) podCgroup(t *testing.T) (pod string) {
 	return pod
 }
 
-// connect has a process in a cgroup connect to the API from the machine.
+// connect makes a process in a cgroup connect to the API from the machine.
 func (m *machine) connect(t *testing.T, cgroup string) (err error) {
 	t.Helper()
 	testnet.In(t, m, func() error {

@@ -28,7 +28,7 @@ import (
 	"github.com/alioth-net/alioth/store/kinds/nmstateapi"
 )
 
-// networkModules are the areas of the node's network state; none if it is off.
+// networkModules returns the areas of the node's network state; none if it is off.
 func (d *daemon) networkModules(api *kube.Client, sources *subscriptions.Sources, warn func(message string)) ([]module, error) {
 	if !d.cfg.NodeNetworkState {
 		return nil, nil
@@ -44,7 +44,7 @@ func (d *daemon) networkModules(api *kube.Client, sources *subscriptions.Sources
 	return modules, nil
 }
 
-// networkKeeper returns what keeps the node's NodeNetworkState.
+// networkKeeper returns the Keeper of the node's NodeNetworkState.
 func (d *daemon) networkKeeper(api handler.API, synced func() (bool, <-chan struct{}), warn func(message string)) (*keeper.Keeper, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -64,7 +64,7 @@ func (d *daemon) networkStateModule(k *keeper.Keeper) module {
 	return module{name: "node network state", loops: []func(context.Context){k.Run, k.Follow, k.ServeDHCP, watch.Run}}
 }
 
-// networkUses are the parts of the node's own network that must stay.
+// networkUses returns the parts of the node's own network that must stay.
 func (d *daemon) networkUses() []permit.Use {
 	return keeper.Uses(d.store, d.cfg.NodeName, d.journal.Records(), d.host.Underlay)
 }
@@ -91,8 +91,8 @@ func (d *daemon) networkPoliciesModule(api *kube.Client, synced func() (bool, <-
 // GuardSubcommand is the subcommand of alioth-cnid that calls GuardNetwork.
 const GuardSubcommand = "guard-network"
 
-// engine is the configuration of what changes the node's network. uses are those of the
-// network by attachments and others, nil in a process that undoes changes only.
+// engine returns the configuration of the engine that changes the node's network. uses returns
+// the uses of the network by attachments and others, nil in a process that undoes changes only.
 func (c Config) engine(uses func() []permit.Use, log *slog.Logger) engine.Config {
 	root, _ := c.hostFiles()
 	return engine.Config{
@@ -118,7 +118,7 @@ func (c Config) networkStatesKept() bool {
 	return os.Getpid() == first || c.engine(nil, slog.New(slog.DiscardHandler)).Unit().Installed()
 }
 
-// guardArguments are those of alioth-cnid for GuardNetwork, but for the change.
+// guardArguments returns the arguments of alioth-cnid for GuardNetwork, but for the change.
 func (c Config) guardArguments() []string {
 	var shadows []string
 	for _, prefix := range c.Shadows {

@@ -33,8 +33,8 @@ import (
 	"github.com/alioth-net/alioth/store/rows/nmstate"
 )
 
-// TestTheNetworkOfTheNodeIsAnAreaOfItsOwn looks at what a daemon follows and runs with and
-// without it.
+// TestTheNetworkOfTheNodeIsAnAreaOfItsOwn looks at the kinds and modules of a daemon with and
+// without the area.
 func TestTheNetworkOfTheNodeIsAnAreaOfItsOwn(t *testing.T) {
 	state, all := []string{"NodeNetworkState"}, []string{}
 	for _, kind := range nmstateapi.All() {

@@ -27,7 +27,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/external"
 )
 
-// serviceOf is a Service of a tenant's VPC, with a node port. It is in the namespace of
+// serviceOf returns a Service of a tenant's VPC, with a node port. It is in the namespace of
 // the pods.
 func serviceOf(tenant, vip string, port uint16) store.Service {
 	return store.Service{
@@ -36,7 +36,7 @@ func serviceOf(tenant, vip string, port uint16) store.Service {
 	}
 }
 
-// sliceOf is what backs it: addresses of the tenant's pods by the nodes that have them.
+// sliceOf returns the slice of the Service: addresses of the tenant's pods by their nodes.
 func sliceOf(tenant string, backends map[string]string) store.EndpointSlice {
 	row := store.EndpointSlice{
 		Meta: meta(tenant + "-web"), Namespace: "ns", Name: tenant + "-web", Service: tenant + "-web", Ports: []store.ServicePort{{Name: "web", Protocol: "TCP", Port: 80}},
@@ -95,8 +95,8 @@ func (l *outsideLab) answers(t *testing.T, from ns.NetNS, at string, want ...str
 	return fmt.Errorf("only %v answered, want %v", seen, want)
 }
 
-// verifiedNodePorts returns how many node ports the maps of the first node have. They
-// have to agree with the API.
+// verifiedNodePorts returns the number of node ports in the maps of the first node. They have to
+// agree with the API.
 func (l *outsideLab) verifiedNodePorts(t *testing.T) int {
 	t.Helper()
 	for _, difference := range l.differences(t) {
@@ -178,7 +178,7 @@ func TestANodePortLeadsToPodsOfItsVPCOnEveryNode(t *testing.T) {
 	})
 }
 
-// shows answers at TCP port 80 of a pod with the address from which it is asked.
+// shows answers at TCP port 80 of a pod with the address of the client.
 func (p *labPod) shows(t *testing.T) {
 	t.Helper()
 	var listener net.Listener
@@ -265,7 +265,7 @@ func TestWhoAsksFromOutsideIsShownWhereTheServiceSaysSo(t *testing.T) {
 	}
 }
 
-// shyness is how long an answer is waited for that must not come.
+// shyness is the time that the test waits for an answer that must not come.
 const shyness = 400 * time.Millisecond
 
 // say sends a datagram and waits for the reply.
@@ -346,8 +346,8 @@ func announcesExternalAddresses(t *testing.T, nodes []store.Node) {
 	eventually(t, "switches send solicitations here no more", asked(false))
 }
 
-// isAskedFor is nil if the first node is, or is not, in the group in which neighbours
-// ask for an address.
+// isAskedFor returns nil if the first node is, or is not, in the multicast group of
+// the neighbour solicitations for an address.
 func (l *outsideLab) isAskedFor(address string, want bool) error {
 	return l.nodes[0].Do(func(ns.NetNS) error {
 		rows, err := os.ReadFile("/proc/thread-self/net/igmp6")
@@ -378,7 +378,7 @@ func forgetNeighbours(t *testing.T, at ns.NetNS) {
 	})
 }
 
-// health is status and body of the response to a load balancer.
+// health returns status and body of the response to a load balancer.
 func (l *outsideLab) health(from ns.NetNS, at string) (answer string, err error) {
 	err = from.Do(func(ns.NetNS) error {
 		conn, err := net.DialTimeout("tcp", at, patience)

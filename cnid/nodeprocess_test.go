@@ -104,14 +104,14 @@ type script struct {
 	Grants     []external.HostAccess
 	HostLinks  []multinet.HostLink
 	Numbers    []multinet.DomainClaim
-	// NoHostLinks deletes those that were there before.
+	// NoHostLinks deletes the host links that were there before.
 	NoHostLinks bool
-	// Sandboxes are those in which the test driver looks for its interfaces; without
-	// any, the node has no such driver.
+	// Sandboxes are the namespaces where the test driver looks for its interfaces; without any,
+	// the node has no such driver.
 	Sandboxes []string
 }
 
-// playNode is a daemon whose API side is a script on standard input.
+// playNode runs a daemon whose API side is a script on standard input.
 func playNode() error {
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM)
 	defer stop()
@@ -151,7 +151,7 @@ func playNode() error {
 	return d.run(ctx, group, d.modules())
 }
 
-// playDaemon is the whole daemon.
+// playDaemon runs the whole daemon.
 func playDaemon() error {
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM)
 	defer stop()
@@ -166,7 +166,7 @@ func playDaemon() error {
 	return Run(ctx, s.Config, log)
 }
 
-// playPlugin is the CNI plugin, as far as the tests' runtime uses it.
+// playPlugin runs the CNI plugin, as far as the tests' runtime uses it.
 func playPlugin() {
 	forward := func(command string) func(*skel.CmdArgs) error {
 		return func(args *skel.CmdArgs) error {
@@ -269,8 +269,8 @@ func (s *script) fill(tx store.Tx) error {
 	return errors.Join(failures...)
 }
 
-// playKubelet dials the address in its first argument as the kubelet probes,
-// and prints what it is answered.
+// playKubelet dials the address in its first argument as the kubelet probes, and prints the
+// answer.
 func playKubelet() error {
 	listener, err := net.Listen("tcp", fmt.Sprintf(":%d", programs.DefaultKubeletPort))
 	if err != nil {
@@ -459,8 +459,8 @@ func (m *machine) probe(t *testing.T, target string) (string, error) {
 	return output.String(), nil
 }
 
-// playClient connects to the address in its first argument, and prints who its peer seems to
-// be and what it is answered.
+// playClient connects to the address in its first argument, and prints the apparent address of its
+// peer and the answer.
 func playClient() error {
 	conn, err := net.DialTimeout("tcp", os.Getenv("TARGET"), patience)
 	if err != nil {
@@ -472,8 +472,8 @@ func playClient() error {
 	return errors.Join(err, failure)
 }
 
-// eventually waits for a condition. How long it takes is not what is tested;
-// the limit only keeps a failing test from hanging.
+// eventually waits for a condition. The test does not judge the duration; the limit only keeps a
+// failing test from hanging.
 func eventually(t *testing.T, what string, check func() error) {
 	t.Helper()
 	waits.Until(t, time.Minute, what, check)

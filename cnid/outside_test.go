@@ -39,7 +39,7 @@ type outsideLab struct {
 	green, grey *labPod
 }
 
-// narrowMTU is that of the link to the host, in bytes.
+// narrowMTU is the MTU of the link to the host, in bytes.
 const narrowMTU = 1300
 
 var (
@@ -121,11 +121,11 @@ func defaultRoutes(t *testing.T, space ns.NetNS, gateways ...string) {
 	})
 }
 
-// echoPort is where the host sends back what comes.
+// echoPort is the port where the host sends back all data.
 const echoPort = 7000
 
-// echo sends back what comes to the host, until the test ends or it is closed, by
-// UDP and by TCP.
+// echo sends the data that the host receives back, until the test ends or it is closed, by UDP and
+// by TCP.
 func (l *outsideLab) echo(t *testing.T) (closeUDP func()) {
 	t.Helper()
 	var packets net.PacketConn
@@ -186,7 +186,7 @@ func (p *labPod) dial(t *testing.T, network string, from uint16, to netip.AddrPo
 	return conn, err
 }
 
-// mustDial fails the test when there is no connection.
+// mustDial fails the test without a connection.
 func (p *labPod) mustDial(t *testing.T, network string, from uint16, to netip.AddrPort) net.Conn {
 	t.Helper()
 	conn, err := p.dial(t, network, from, to)
@@ -281,7 +281,7 @@ func refusal(conn net.Conn) error {
 	return err
 }
 
-// learnsPathMTU has each pod in turn send more than fits, and checks that only the sender
+// learnsPathMTU lets each pod in turn send packets that do not fit, and checks that only the sender
 // learns the path MTU. Both pods have the same tuple towards this peer.
 func (l *outsideLab) learnsPathMTU(t *testing.T, addr netip.Addr) {
 	peer := netip.AddrPortFrom(addr, echoPort)

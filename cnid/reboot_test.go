@@ -18,7 +18,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 )
 
-// reboot leaves of a machine what a reboot leaves: what is on disk.
+// reboot leaves only the state on disk, as a reboot of a machine does.
 func (n *apiNode) reboot(t *testing.T, sandboxes ...*netnstest.Namespace) {
 	t.Helper()
 	n.stop(unix.SIGKILL)

@@ -55,7 +55,7 @@ func TestALostJournalIsRebuiltFromTheNodeAndTheAPI(t *testing.T) {
 			return errors.Join(os.Remove(path), os.WriteFile(filepath.Join(filepath.Dir(path), "journal.db"), []byte("a database"), 0o600))
 		}},
 	} {
-		// No subtest, with which the daemon would end.
+		// Not a subtest: the daemon would end with it.
 		n.stop(unix.SIGKILL)
 		if err := damage.do(n.cfg.journalFile()); err != nil {
 			t.Fatalf("%s: %v", damage.name, err)
@@ -150,8 +150,8 @@ func TestASandboxThatEndsWithoutADELIsFoundOut(t *testing.T) {
 	eventually(t, "the Address is deleted", func() error { return n.addressGone(p) })
 }
 
-// TestAPodOfWhichRecordAndAddressesAreLostIsToldAndComesBackWithTheAddresses
-// loses what a node and the API know of a running pod at one time.
+// TestAPodOfWhichRecordAndAddressesAreLostIsToldAndComesBackWithTheAddresses removes the
+// knowledge of a node and the API about a running pod at one time.
 func TestAPodOfWhichRecordAndAddressesAreLostIsToldAndComesBackWithTheAddresses(t *testing.T) {
 	n := newAPINode(t, "api-forgets")
 	n.cfg.RecheckEvery = 100 * time.Millisecond

@@ -29,10 +29,10 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath"
 )
 
-// hostEnd is the name of the host end of a pod's interface.
+// hostEnd returns the name of the host end of a pod's interface.
 func (p *labPod) hostEnd() string { return (&pair.Driver{}).HostName("sandbox-"+p.name, "eth0") }
 
-// repairs is how often the daemon has put something of a kind right.
+// repairs returns the number of the daemon's repairs of a kind.
 func (m *machine) repairs(t *testing.T, kind string) int {
 	t.Helper()
 	prefix := fmt.Sprintf("alioth_cnid_repairs_total{kind=%q} ", kind)
@@ -49,8 +49,8 @@ func (m *machine) repairs(t *testing.T, kind string) int {
 	return 0
 }
 
-// works is nil when everything works that goes through the first node: inside
-// it, to and from the other, a probe, and the node itself.
+// works returns nil when all ways through the first node work: inside of it, to and from the other
+// node, a probe, and the node itself.
 func (l *lab) works(t *testing.T) error {
 	t.Helper()
 	var failures []error
@@ -92,7 +92,7 @@ type harm struct {
 	kind string
 }
 
-// noticed is damage that the kernel reports.
+// noticed returns damage that the kernel reports.
 func noticed(p *labPod) []harm {
 	return []harm{
 		{"a pod's route is deleted", func() error {
@@ -128,7 +128,7 @@ func noticed(p *labPod) []harm {
 	}
 }
 
-// unnoticed is harm that only a look finds.
+// unnoticed returns harm that only a look finds.
 func unnoticed(m *machine) []harm {
 	pin := func(name string) string { return filepath.Join(m.cfg.BPFDir, name) }
 	return []harm{

@@ -69,8 +69,7 @@ func installChart(t *testing.T, api client.Client) []*unstructured.Unstructured 
 	return installed.all
 }
 
-// token returns one as the kubelet mounts it into the daemon's pod on this
-// node.
+// token returns a token as the kubelet mounts it into the daemon's pod on this node.
 func (n *apiNode) token(t *testing.T, config *rest.Config) string {
 	t.Helper()
 	installChart(t, n.api)
@@ -93,7 +92,7 @@ func (n *apiNode) token(t *testing.T, config *rest.Config) string {
 	return answer.Status.Token
 }
 
-// releasesInterfaces has the daemon report that the interface of a pod is gone, which was
+// releasesInterfaces makes the daemon report that the interface of a pod is gone, which was
 // deleted by force.
 func (n *apiNode) releasesInterfaces(t *testing.T) {
 	t.Helper()
@@ -121,7 +120,7 @@ func (n *apiNode) releasesInterfaces(t *testing.T) {
 	}
 }
 
-// reportsLinks has the daemon report that its node lacks two links, one after the other.
+// reportsLinks makes the daemon report that its node lacks two links, one after the other.
 func (n *apiNode) reportsLinks(t *testing.T) {
 	t.Helper()
 	for i, device := range []string{"missing0", "missing1"} {
@@ -142,7 +141,7 @@ func (n *apiNode) reportsLinks(t *testing.T) {
 	n.warning(t, "Node", n.name, v1alpha1.HostLinkFailedReason)
 }
 
-// reportsRoles has the daemon report that it lists a bouncer on itself, and that the
+// reportsRoles makes the daemon report that it lists a bouncer on itself, and that the
 // bouncer's table is complete.
 func (n *apiNode) reportsRoles(t *testing.T, vpc string) {
 	t.Helper()
@@ -183,7 +182,8 @@ func (n *apiNode) reportsRoles(t *testing.T, vpc string) {
 	}
 }
 
-// looksUp asks for an Address with the daemon's token, as it asks for those that packets miss.
+// looksUp asks for an Address with the daemon's token, as the daemon asks for Addresses that
+// packets miss.
 func (n *apiNode) looksUp(t *testing.T, vpc, addr string) {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", n.cfg.Kubeconfig)
@@ -232,7 +232,7 @@ func TestTheDaemonUsesEveryRightThatTheChartGivesItAndIsRefusedNone(t *testing.T
 		eventually(t, "the node answers", n.answered(call, 57, true))
 	}
 	n.health(t, v1alpha1.NetworkHealthyReason)
-	// The same event twice is one that is counted up.
+	// The same event twice is one event that is counted up.
 	testnet.In(t, n.NetNS, netfilter.Remove)
 	n.warning(t, "Node", n.name, v1alpha1.RepairedReason)
 	testnet.In(t, n.NetNS, netfilter.Remove)

@@ -25,7 +25,7 @@ func (d *daemon) rolesModule(api *kube.Client, rows *lookup.Loop) module {
 	return module{name: "roles", loops: []func(context.Context){reporter.Run, rows.Run}}
 }
 
-// cachedRows returns what keeps the rows of single addresses.
+// cachedRows returns the Loop that keeps the rows of single addresses.
 func (d *daemon) cachedRows(api *kube.Client, sources *subscriptions.Sources) *lookup.Loop {
 	return lookup.New(lookup.Config{
 		Node: d.cfg.NodeName, Store: d.store, Resolver: lookup.NewAPI(api), Opened: d.misses.Readers(),
@@ -39,7 +39,7 @@ func missesOf(path *datapath.Datapath) (lookup.Datapath, error) {
 	return lookup.Datapath{Table: path.Cached(), Misses: misses}, err
 }
 
-// sinceBoot is the time of the clock by which programs date rows.
+// sinceBoot returns the time of the clock that dates rows in the programs.
 func (d *daemon) sinceBoot() time.Duration {
 	now, err := datapath.MonotonicNow()
 	if err != nil { // which Linux gives for an unknown clock alone
@@ -55,11 +55,11 @@ type programmed struct {
 	rows *lookup.Loop
 }
 
-// VNIs are those of passes and of cached rows.
+// VNIs returns the VNIs of passes and of cached rows.
 func (p programmed) VNIs() []uint32 { return p.rows.VNIs(p.loop.VNIs) }
 
-// rollCall returns what replies to roll calls. A reply has the rows that an earlier daemon
-// has left, too.
+// rollCall returns the RollCall that replies to roll calls. A reply also has the rows that an
+// earlier daemon has left.
 func (d *daemon) rollCall(api *kube.Client, sources *subscriptions.Sources, rows *lookup.Loop) *rollcall.RollCall {
 	known := func() (bool, <-chan struct{}) {
 		if read, changed := sources.VPCsRead(); !read {

@@ -51,7 +51,8 @@ func (n *apiNode) call(t *testing.T, text string) {
 	}
 }
 
-// answered is nil when the node has answered a call, with this VNI or without.
+// answered returns a function that returns nil when the node has answered a call, with this VNI or
+// without.
 func (n *apiNode) answered(call string, vni int32, has bool) func() error {
 	return func() error {
 		var object v1alpha1.RollCall
@@ -173,7 +174,7 @@ func TestAPodWhoseAddressSomebodyElseHasIsCutOffUntilItIsItsOwnAgain(t *testing.
 	eventually(t, "the pod is reached again", reach)
 }
 
-// event is nil if there is a warning about an object of a kind.
+// event returns nil if a warning about an object of a kind exists.
 func (n *apiNode) event(kind, reason, text string) error {
 	var list eventsv1.EventList
 	if err := n.api.List(context.Background(), &list, client.InNamespace("default")); err != nil {

@@ -27,8 +27,8 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// Run is the daemon. It ends with ctx, or with a permanent error; an unreachable API
-// server is none.
+// Run runs the daemon. It ends with ctx, or with a permanent error. An unreachable API server is
+// not an error.
 func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	if err := cfg.check(); err != nil {
 		return err
@@ -111,11 +111,11 @@ func (d *daemon) apiModule(sources *subscriptions.Sources, roll *rollcall.RollCa
 	}
 }
 
-// run removes what is left over of attachments, and runs modules until ctx ends or one
-// of them fails for good.
+// run removes the remains of attachments, and runs modules until ctx ends or one of them fails
+// for good.
 func (d *daemon) run(ctx context.Context, group *errgroup.Group, modules []module) error {
 	removed := maintenance.RemoveLeftOver(ctx, d.attachments.Reconcile, d.log)
-	group.Go(func() error { <-removed; return nil }) // removals use what the caller closes
+	group.Go(func() error { <-removed; return nil }) // removals use resources that the caller closes
 	if err := d.start(ctx, group, modules); err != nil {
 		err = errors.Join(err, context.Cause(ctx))
 		group.Go(func() error { return err })

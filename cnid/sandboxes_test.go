@@ -16,8 +16,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
 )
 
-// claim returns the UID of the Address of a pod, which is another one after the
-// Address was deleted and made anew.
+// claim returns the UID of the Address of a pod. The UID changes when the Address is deleted and
+// made anew.
 func (n *apiNode) claim(t *testing.T, p *labPod) types.UID {
 	t.Helper()
 	address, err := n.address(p)
@@ -27,7 +27,7 @@ func (n *apiNode) claim(t *testing.T, p *labPod) types.UID {
 	return address.UID
 }
 
-// another is the pod in another sandbox.
+// another returns the pod in another sandbox.
 func another(t *testing.T, p *labPod, sandbox string) *labPod {
 	t.Helper()
 	next := *p

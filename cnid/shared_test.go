@@ -20,7 +20,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// services are those that the datapath of a node has.
+// services returns the services in the datapath of a node.
 func (m *machine) services() ([]state.Service, error) {
 	reader, err := datapath.OpenReader(m.cfg.BPFDir)
 	if err != nil {

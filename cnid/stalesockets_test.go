@@ -46,7 +46,7 @@ func ended(t *testing.T, conn net.Conn) error {
 // podAt has the pods of the lab by address.
 var podAt = map[string]string{"10.244.0.20": "d1", "10.244.0.21": "d2"}
 
-// leadsTo is a slice of a service with backends at port 9.
+// leadsTo returns a slice of a service with backends at port 9.
 func leadsTo(service string, ips ...string) store.EndpointSlice {
 	row := store.EndpointSlice{
 		Meta: meta(service), Namespace: "ns", Name: service, Service: service, Ports: []store.ServicePort{{Protocol: "UDP", Port: 9}},

@@ -24,7 +24,7 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-// hasMTU is nil when both ends of the pod's interface have the MTU, in bytes.
+// hasMTU returns nil when both ends of the pod's interface have the MTU, in bytes.
 func (p *labPod) hasMTU(want int) error {
 	has := func(link netlink.Link) error {
 		if got := link.Attrs().MTU; got != want {

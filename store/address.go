@@ -31,7 +31,7 @@ type Holder struct {
 	UID       string
 }
 
-// NetworkRef names a network outside of every VPC. The zero value is none.
+// NetworkRef names a network outside of every VPC. The zero value names no network.
 type NetworkRef struct {
 	// Group is "" if only the UID of the network is known.
 	Group string
@@ -45,13 +45,13 @@ type NetworkRef struct {
 // name, because the name of a VPC has no dot.
 func (n NetworkRef) Domain() string { return n.UID + networkSuffix }
 
-// IsNetworkDomain reports whether a domain is that of a network outside of every VPC.
+// IsNetworkDomain reports whether a domain belongs to a network outside of every VPC.
 func IsNetworkDomain(domain string) bool { return strings.HasSuffix(domain, networkSuffix) }
 
 // NetworkUID returns the UID of the network outside of every VPC that has the domain.
 func NetworkUID(domain string) string { return strings.TrimSuffix(domain, networkSuffix) }
 
-// networkSuffix is what domains of networks outside of every VPC end with.
+// networkSuffix is the end of domains of networks outside of every VPC.
 const networkSuffix = ".net"
 
 // Path returns kind/namespace/name, or kind/name if the kind has no namespace.
@@ -97,8 +97,8 @@ type Address struct {
 	Set []netip.Addr
 }
 
-// Domain returns the domain in which the IP is unique: the name of the VPC, or the domain
-// of the network outside of every VPC.
+// Domain returns the uniqueness domain of the IP: the name of the VPC, or the domain of the
+// network outside of every VPC.
 func (a *Address) Domain() string {
 	if a.Network.UID != "" {
 		return a.Network.Domain()
@@ -170,9 +170,9 @@ func AddressesFrom(tx ReadTx, domain string, from netip.Addr) iter.Seq[*Address]
 	}
 }
 
-// AddressesNaming returns every address whose holder has that UID, also those that do
-// not count for it. It is for releasing and comparing; other callers use
-// AddressesByPod, AddressesByService or AddressesOf.
+// AddressesNaming returns every address whose holder has that UID, also addresses that do not
+// count for it. It is for releasing and comparing; other callers use AddressesByPod,
+// AddressesByService or AddressesOf.
 func AddressesNaming(tx ReadTx, uid string) []*Address {
 	return addresses.List(tx, byHolder, memory.TextKey(uid))
 }
@@ -281,8 +281,8 @@ func ConfirmAddress(tx Tx, assumed, row *Address) error {
 	return PutAddress(tx, row)
 }
 
-// DeleteAddress removes an address if it has that UID, and reports whether it
-// did. The empty UID is that of an assumed row.
+// DeleteAddress removes an address if it has that UID, and reports whether it did. An assumed row
+// has the empty UID.
 func DeleteAddress(tx Tx, name, uid string) bool {
 	row := addresses.Remove(tx, memory.TextKey(name), uid)
 	if row == nil {

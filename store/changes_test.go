@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// described are the changes since a revision, for a person.
+// described returns the changes since a revision, for a person.
 func described(s *store.Store, revision uint64) (list []string, ok bool) {
 	s.View(func(tx store.ReadTx) {
 		var changes []store.Change

@@ -52,7 +52,7 @@ func TestAnIPIsUniqueInEachDomain(t *testing.T) {
 	})
 }
 
-// A Subnet may have any name that an object can have, that of a network's domain too.
+// A Subnet may have any name that an object can have, even the name of a network's domain.
 func TestASubnetAndANetworkOfOneNameAreCountedApart(t *testing.T) {
 	s := newStore(t)
 	like := address("blue", "10.0.0.1")

@@ -18,8 +18,8 @@ type EndpointSlice struct {
 	Service string
 	// Managed reports that the operator has made the slice, by its label.
 	Managed bool
-	// Domain is that of the addresses, from a label of the slice: the name of a VPC, or
-	// NetworkRef.Domain. It is "" for a slice that does not tell.
+	// Domain is the domain of the addresses, from a label of the slice: the name of a VPC, or
+	// NetworkRef.Domain. It is "" for a slice without the label.
 	Domain string
 	// Ports by name; a port's number is 0 when the slice leaves it out.
 	Ports     []ServicePort

@@ -59,8 +59,8 @@ func meta(a *actions) store.Meta {
 	return store.Meta{UID: a.name("uid", 2), ResourceVersion: fmt.Sprint(a.pick(4))}
 }
 
-// step runs one action on both and returns whether Put has to report a
-// conflict, and what it reported.
+// step runs one action on both. It returns whether Put has to report a conflict, and Put's
+// report.
 func step(tx store.Tx, m *model, a *actions) (wantConflict bool, got error) {
 	switch a.pick(8) {
 	case 0:

@@ -21,7 +21,7 @@ type Node struct {
 	Zone string
 	// AllAddresses are its addresses of every kind.
 	AllAddresses []netip.Addr
-	// IgnoredAddresses is how many more its kubelet reports than count.
+	// IgnoredAddresses is the number of reported addresses that do not count.
 	IgnoredAddresses int
 	// Pods is the maximum number of pods of the node's kubelet; 0: not reported.
 	Pods uint32
@@ -48,8 +48,8 @@ type Node struct {
 	Leaving bool
 	// Pools are the extended resources whose devices the node offers, in order.
 	Pools []string
-	// Selection is a hash of what policies select nodes by, labels and taints: it changes
-	// with them.
+	// Selection is a hash of the properties that policies select nodes by, labels and taints: it
+	// changes with them.
 	Selection uint64
 }
 

@@ -9,10 +9,10 @@ import (
 	"slices"
 )
 
-// Each kubelet reports the addresses of its own Node, so one that is not honest may report
-// those of others. The functions here say whose an address is.
+// Each kubelet reports the addresses of its own Node. A dishonest kubelet may report the
+// addresses of other nodes. The functions here find the node that an address belongs to.
 
-// NodesByAddress are the nodes by their addresses. Of two nodes that report one address it is
+// NodesByAddress returns the nodes by their addresses. Of two nodes that report one address it is
 // the older.
 func NodesByAddress(tx ReadTx) map[netip.Addr]*Node {
 	found := map[netip.Addr]*Node{}
@@ -26,7 +26,7 @@ func NodesByAddress(tx ReadTx) map[netip.Addr]*Node {
 	return found
 }
 
-// NodeWithAddress is the node of NodesByAddress with one address, or nil.
+// NodeWithAddress returns the node of NodesByAddress with one address, or nil.
 func NodeWithAddress(tx ReadTx, ip netip.Addr) (found *Node) {
 	for _, node := range ListNodes(tx) {
 		if node.Reports(ip) && (found == nil || node.Older(found)) {
@@ -41,7 +41,7 @@ func (n *Node) Reports(ip netip.Addr) bool {
 	return slices.Contains(n.Addresses, ip) || slices.Contains(n.AllAddresses, ip)
 }
 
-// Reported are all addresses of a node, each once.
+// Reported returns all addresses of a node, each once.
 func (n *Node) Reported() []netip.Addr {
 	list := slices.Clone(n.AllAddresses)
 	for _, ip := range n.Addresses { // of a Node object they are among them
@@ -64,8 +64,8 @@ func ServesRange(tx ReadTx, vpc string, prefix netip.Prefix) bool {
 	return false
 }
 
-// DoubtedAddress is why others do not believe an address of a node, and what to do; "" if
-// they do. nodes are those of NodesByAddress, vpc is the default VPC or nil.
+// DoubtedAddress returns why other nodes do not believe an address of a node, and the remedy. It
+// returns "" if they believe it. nodes comes from NodesByAddress, vpc is the default VPC or nil.
 func DoubtedAddress(tx ReadTx, nodes map[netip.Addr]*Node, vpc *VPC, node *Node, ip netip.Addr) string {
 	if owner := nodes[ip]; owner != nil && owner.Name != node.Name {
 		return fmt.Sprintf("address %s is that of node %s, which is older: it counts as that node's; correct the node that is wrong", ip, owner.Name)

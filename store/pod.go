@@ -30,8 +30,8 @@ type Pod struct {
 	Labels map[string]string
 	// NIC is the text of the nic annotation.
 	NIC string
-	// Interfaces is the text of the interfaces annotation of DANM, and InterfacesProblem
-	// why there is none that counts, "" normally.
+	// Interfaces is the text of the interfaces annotation of DANM. InterfacesProblem says why no
+	// such annotation counts, "" normally.
 	Interfaces, InterfacesProblem string
 	// InterfacesKey is the key of that annotation, which two groups have, "" without one.
 	InterfacesKey string
@@ -43,11 +43,10 @@ type Pod struct {
 	NetworkStatus string
 	// Attachments is the text of the attachments annotation.
 	Attachments string
-	// AnnotationBytes is the length of the keys and values of all annotations but those that
-	// the operator writes.
+	// AnnotationBytes is the length of the keys and values of all annotations but the operator's.
 	AnnotationBytes int
-	// IPs are those in the pod's status, written by the kubelet. They are kept until
-	// the pod has allocation status, and are then the addresses of an earlier sandbox.
+	// IPs are the IPs in the pod's status, written by the kubelet. They are kept until the pod
+	// has allocation status, and are then the addresses of an earlier sandbox.
 	IPs []netip.Addr
 	// NetworkReady is true when the readiness annotation is "true".
 	NetworkReady bool
@@ -70,19 +69,19 @@ type Pod struct {
 	// Devices are the numbers of devices that its containers request of extended
 	// resources, by the name of the resource. It is nil without any.
 	Devices map[string]int
-	// Endpoint is what an endpoint of a Service has of the pod. It is nil on a node, which
+	// Endpoint has the pod's values for an endpoint of a Service. It is nil on a node, which
 	// follows EndpointSlices.
 	Endpoint *PodEndpoint
 }
 
-// PodEndpoint is what an endpoint of a Service has of its pod beside an address.
+// PodEndpoint has the pod's values for an endpoint of a Service, beside an address.
 type PodEndpoint struct {
 	// Ready is the status of the condition Ready.
 	Ready bool
 	// Hostname and Subdomain are the pod's names in DNS, "" without one.
 	Hostname, Subdomain string
-	// Ports are those with a name, in the order in which Kubernetes looks for one: those of
-	// regular containers before those of sidecars.
+	// Ports are the ports with a name, in the order of the lookup in Kubernetes: the ports of
+	// regular containers before the ports of sidecars.
 	Ports []NamedPort
 }
 

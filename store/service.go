@@ -22,17 +22,17 @@ type Service struct {
 	Namespace, Name string
 	// Network is the value of the network label, or "".
 	Network string
-	// OtherProxy reports that the Service is left to a different proxy. It then has no
-	// ClusterIPs and no ExternalIPs here, and is no load balancer.
+	// OtherProxy reports that a different proxy serves the Service. It then has no ClusterIPs and
+	// no ExternalIPs here, and is not a load balancer.
 	OtherProxy bool
-	// ClusterIPs are none for a headless Service and for one of type ExternalName.
+	// ClusterIPs is empty for a headless Service and for one of type ExternalName.
 	ClusterIPs []netip.Addr
 	Ports      []ServicePort
 	// Selectorless reports that the Service has no selector, so that users write its
 	// EndpointSlices.
 	Selectorless bool
-	// Affinity is how long a client's new connections go to the backend of its last
-	// one; 0: no affinity.
+	// Affinity is the time that a client's new connections go to the backend of its last one; 0:
+	// no affinity.
 	Affinity time.Duration
 	// NodeLocal keeps connections on the client's node.
 	NodeLocal bool
@@ -42,7 +42,7 @@ type Service struct {
 	// HealthCheckNodePort is the port at which a node reports its number of backends;
 	// 0: none.
 	HealthCheckNodePort uint16
-	// ExternalIPs are those of the spec: see services.ExternalIPs.
+	// ExternalIPs are the external IPs of the spec: see services.ExternalIPs.
 	ExternalIPs []netip.Addr
 	// LoadBalancer is the requested kind of load balancer: LoadBalancerVPC,
 	// LoadBalancerExternal, or an invalid text; "" if the Service is not of Alioth's
@@ -53,8 +53,8 @@ type Service struct {
 	AskedIPs, AskedPool string
 	// SourceRanges are the only clients of a load balancer's addresses; nil: all.
 	SourceRanges []netip.Prefix
-	// Endpoints is what the annotations of the Service select for its endpoints; nil
-	// without such annotations.
+	// Endpoints has the selection of endpoints in the Service's annotations; nil without such
+	// annotations.
 	Endpoints *EndpointSelection
 }
 
@@ -64,8 +64,8 @@ type EndpointSelection struct {
 	Selector map[string]string
 	// Networks are those whose interfaces count, one at least.
 	Networks []NetworkName
-	// Problem describes annotations that can't be used, "" for none. There are no labels
-	// and networks then.
+	// Problem describes annotations that can't be used, "" without such annotations. With a
+	// problem, the row has no labels and networks.
 	Problem string
 }
 
@@ -143,12 +143,12 @@ func ageKey(key []byte, s *Service) []byte {
 	return binary.BigEndian.AppendUint64(key, uint64(max(s.Created.Unix(), 0)))
 }
 
-// NodePortKey is the key of a port of all nodes. Health checks have the protocol TCP.
+// NodePortKey returns the key of a port of all nodes. Health checks have the protocol TCP.
 func NodePortKey(protocol string, port uint16) []byte {
 	return binary.BigEndian.AppendUint16(memory.TextKey(keyOfPort, protocol), port)
 }
 
-// NodePortKeys are the keys of the ports of all nodes that a Service has.
+// NodePortKeys returns the keys of the ports of all nodes that a Service has.
 func NodePortKeys(ports []ServicePort, healthCheck uint16) (keys [][]byte) {
 	if healthCheck != 0 {
 		keys = append(keys, NodePortKey("TCP", healthCheck))
@@ -214,15 +214,14 @@ func ServicesNaming(tx ReadTx, ip netip.Addr) iter.Seq[*Service] {
 	return services.Seq(tx, byOutside, memory.IPKey(memory.TextKey(keyOfIP), ip))
 }
 
-// ServicesByNodePort yields the Services with a port of all nodes, of which the API server
-// allows one.
+// ServicesByNodePort yields the Services with a port of all nodes. The API server allows one.
 func ServicesByNodePort(tx ReadTx, protocol string, port uint16) iter.Seq[*Service] {
 	return services.Seq(tx, byOutside, NodePortKey(protocol, port))
 }
 
-// ServicesSelecting yields the Services of a namespace whose Endpoints select a pod with
-// these labels. Each Service is indexed by one of its labels, so that no others are read
-// than those with a label of the pod.
+// ServicesSelecting yields the Services of a namespace whose Endpoints select a pod with these
+// labels. Each Service is indexed by one of its labels, so that only Services with a label of the
+// pod are read.
 func ServicesSelecting(tx ReadTx, namespace string, labels map[string]string) iter.Seq[*Service] {
 	return func(yield func(*Service) bool) {
 		for key, value := range labels {

@@ -49,8 +49,8 @@ func NewForNode() (*Store, error) {
 	return memory.New(memory.Index{Table: addresses.Name, Name: bySubnet})
 }
 
-// ChangesSince lists what later commits than that of the revision changed, up to the
-// snapshot tx, as memory.ChangesSince does.
+// ChangesSince lists the changes of the commits after the revision, up to the snapshot tx, as
+// memory.ChangesSince does.
 func ChangesSince(tx ReadTx, revision uint64) (list []Change, ok bool) {
 	return memory.ChangesSince(tx, revision)
 }

@@ -24,7 +24,7 @@ type Subnet struct {
 	Gateways []netip.Addr
 	// Reserved ranges, both ends included.
 	Reserved []AddrRange
-	// ForServices: its addresses are those of load balancers, not of pods.
+	// ForServices reports that the addresses are for load balancers, and not for pods.
 	ForServices bool
 	// Cursors are the last addresses that an operator of a release without Usage objects
 	// chose, at most one per family.

@@ -185,8 +185,8 @@ func TestAnAssumedAddressGivesWayToTheRealOne(t *testing.T) {
 	}
 }
 
-// TestCursorsOfChoicesCountBeforeThoseOfTheAPI, and those of the subnet's own Usage before
-// those that an earlier release has left in its status.
+// TestCursorsOfChoicesCountBeforeThoseOfTheAPI: the cursors of choices count before all. The
+// cursors of the subnet's own Usage count before the cursors of an earlier release in its status.
 func TestCursorsOfChoicesCountBeforeThoseOfTheAPI(t *testing.T) {
 	s := newStore(t)
 	row := &store.Subnet{Meta: store.Meta{UID: "u"}, Name: "net1", Cursors: []netip.Addr{netip.MustParseAddr("10.0.0.5"), netip.MustParseAddr("fd00::5")}}
@@ -257,8 +257,8 @@ func TestListsAreInTheirOrder(t *testing.T) {
 	})
 }
 
-// TestServicesAreFoundByWhatTheyHaveOutside by each of their external IPs and node ports, and no
-// more once they have them no more.
+// TestServicesAreFoundByWhatTheyHaveOutside: an index finds a Service by each of its external IPs
+// and node ports, until the Service loses them.
 func TestServicesAreFoundByWhatTheyHaveOutside(t *testing.T) {
 	one, two := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")
 	web := func(namespace string, age int, ports []store.ServicePort, ips ...netip.Addr) *store.Service {

@@ -23,7 +23,7 @@ var countsBySource = memory.Define(memory.Table[counts]{
 	Key:  func(u *counts) []byte { return memory.TextKey(u.source) },
 })
 
-// familyIndex is 0 for IPv4 and 1 for IPv6.
+// familyIndex returns 0 for IPv4 and 1 for IPv6.
 func familyIndex(is4 bool) int {
 	if is4 {
 		return 0
@@ -42,16 +42,14 @@ func sourceOf(row *Address) string {
 
 func networkSource(domain string) string { return "/" + domain }
 
-// CountAddressesBySubnet returns how many addresses of a Subnet object are in
-// the store, per family, without those that are held back. It costs the same however many
-// there are.
+// CountAddressesBySubnet returns how many addresses of a Subnet object are in the store, per
+// family, without addresses that are held back. It costs the same however many there are.
 func CountAddressesBySubnet(tx ReadTx, subnet string) (v4, v6 int64) {
 	return countAddresses(tx, subnet)
 }
 
-// CountAddressesByNetwork returns how many addresses of a network outside of every VPC
-// are in the store, per family, without those that are held back. The domain is
-// NetworkRef.Domain.
+// CountAddressesByNetwork returns how many addresses of a network outside of every VPC are in the
+// store, per family, without addresses that are held back. The domain is NetworkRef.Domain.
 func CountAddressesByNetwork(tx ReadTx, domain string) (v4, v6 int64) {
 	return countAddresses(tx, networkSource(domain))
 }
@@ -64,9 +62,9 @@ func countAddresses(tx ReadTx, source string) (v4, v6 int64) {
 	return row.count[0], row.count[1]
 }
 
-// Cursor returns the last chosen address of a subnet in a family: the one of SetCursor,
-// else that of the subnet's Usage, else that of the row's status, where earlier releases
-// have it. It is not valid if there is none.
+// Cursor returns the last chosen address of a subnet in a family: the cursor of SetCursor, else
+// the cursor of the subnet's Usage, else the cursor of the row's status, where earlier releases
+// keep it. It is not valid without a cursor.
 func Cursor(tx ReadTx, subnet *Subnet, is4 bool) netip.Addr {
 	if live := cursorOf(tx, subnet.Name, is4); live.IsValid() {
 		return live
@@ -79,8 +77,8 @@ func Cursor(tx ReadTx, subnet *Subnet, is4 bool) netip.Addr {
 	return netip.Addr{}
 }
 
-// NetworkCursor returns the last chosen address of a network outside of every VPC in a
-// family. It is not valid if there is none in this process: no status has it.
+// NetworkCursor returns the last chosen address of a network outside of every VPC in a family. It
+// is not valid before the first choice in this process, because no status has the cursor.
 func NetworkCursor(tx ReadTx, domain string, is4 bool) netip.Addr {
 	return cursorOf(tx, networkSource(domain), is4)
 }
@@ -174,7 +172,7 @@ func DeleteUsage(tx Tx, name, uid string) bool {
 	return usages.Remove(tx, memory.TextKey(name), uid) != nil
 }
 
-// writtenCursors are the last chosen addresses of a subnet as the API has them.
+// writtenCursors returns the last chosen addresses of a subnet as the API has them.
 func writtenCursors(tx ReadTx, subnet *Subnet) []netip.Addr {
 	for _, usage := range usages.List(tx, byOwnerUID, memory.TextKey(subnet.UID)) {
 		if len(usage.Cursors) > 0 {

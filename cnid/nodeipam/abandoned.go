@@ -14,9 +14,9 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// ReleaseAbandoned releases attachments for which no DEL will come, of clients that name no
-// network namespace. The namespaces of others tell the manager. Such an attachment is
-// abandoned if two facts hold: its pod is gone from the API or has ended, and neither the pod
+// ReleaseAbandoned releases attachments that no DEL will come for, if their clients name no
+// network namespace. For other attachments, the namespace tells the manager. Such an attachment
+// is abandoned if two facts hold: its pod is gone from the API or has ended, and neither the pod
 // nor the container is on the node. One alone is not enough: a pod that is deleted by force may
 // still run, and a container that starts is not there yet.
 //

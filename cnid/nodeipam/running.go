@@ -10,11 +10,12 @@ import (
 	"github.com/alioth-net/alioth/cnid/nodeipam/rest"
 )
 
-// running are the requests that are being carried out. A release ends them: the manager
-// removes what they have made, in whatever order both come to it.
+// running are the requests that are being carried out. A release ends them: the manager removes
+// their attachments, in whatever order both come to it.
 type running struct {
 	mu sync.Mutex
-	// requests are few: those that wait for the operator, or for the kernel.
+	// requests are the running requests. They are few: they wait for the operator, or for the
+	// kernel.
 	requests map[*runningRequest]bool
 }
 
@@ -40,8 +41,8 @@ func (r *running) begin(ctx context.Context, key rest.Key) (_ context.Context, d
 	}
 }
 
-// end ends the requests that a release names, and returns their keys: they may yet attach
-// something, which the journal does not have now.
+// end ends the requests that a release names, and returns their keys: they may yet attach an
+// interface that the journal does not have now.
 func (r *running) end(release rest.Key) (ended []rest.Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

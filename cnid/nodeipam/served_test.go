@@ -81,7 +81,7 @@ func (s *served) each(t *testing.T, n, together int, do func(ctx context.Context
 			return nil
 		})
 	}
-	_ = group.Wait() // there are no errors
+	_ = group.Wait() // no function returns an error
 }
 
 func (s *served) request(ctx context.Context, i int) error {

@@ -34,12 +34,11 @@ type Manager interface {
 	Ready() error
 }
 
-// Config is what a Service works with. All fields are required.
+// Config has the settings and functions of a Service. All fields are required.
 type Config struct {
 	Manager Manager
 	Store   *store.Store
-	// Records are those of the journal, OfContainer those of a container, and Releases its
-	// queue of releases.
+	// Records returns the records of the journal, and Releases its queue of releases.
 	Records, Releases func() []journal.Record
 	OfContainer       func(containerID string) []journal.Record
 	Log               *slog.Logger
@@ -93,7 +92,7 @@ func (s *Service) known(r *attachment.Request) bool {
 	return false
 }
 
-// records are those of a container, or all for "".
+// records returns the records of a container, or all for "".
 func (s *Service) records(containerID string) []journal.Record {
 	if containerID == "" {
 		return s.cfg.Records()
@@ -197,7 +196,7 @@ func describe(tx store.ReadTx, rec journal.Record) answer.Interface {
 }
 
 // Release implements rest.Service. It ends the running requests that the key names first, and
-// removes what they may have made.
+// removes the attachments that they may have made.
 func (s *Service) Release(ctx context.Context, key rest.Key) error {
 	wanted := map[journal.Key]bool{}
 	for _, ended := range s.running.end(key) {
@@ -224,8 +223,8 @@ func (s *Service) Release(ctx context.Context, key rest.Key) error {
 	return err
 }
 
-// names reports whether a release means an attachment. One that was rebuilt has lost the name
-// that its client has for it, and not every client gives one: then its container is enough.
+// names reports whether a release means an attachment. A rebuilt attachment has lost its client's
+// name for it, and not every client gives a name: then the container is enough.
 func names(key, attachment rest.Key) bool {
 	if attachment.PodInterfaceID == "" && key.ContainerID != "" {
 		key.PodInterfaceID = ""

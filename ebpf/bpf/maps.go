@@ -22,8 +22,8 @@ const (
 	LayoutMap = "alioth_layout"
 	// ConnectionsMap has the flows to services; its size is configurable.
 	ConnectionsMap = "alioth_connections"
-	// OpenedMap and endedMap count the flows that interfaces have opened, and those of
-	// them that have ended.
+	// OpenedMap counts the flows that interfaces have opened, and endedMap the flows that have
+	// ended.
 	OpenedMap = "alioth_conn_opened"
 	EndedMap  = "alioth_conn_ended"
 	// AffinitiesMap has the backends of clients with affinity.
@@ -65,8 +65,8 @@ func Pinnable(o *AliothObjects) Maps {
 	return list
 }
 
-// OpenPinned opens the maps that a datapath has pinned in dir, for reading. The error
-// wraps os.ErrNotExist when there is none.
+// OpenPinned opens the maps that a datapath has pinned in dir, for reading. The error wraps
+// os.ErrNotExist for a directory without maps.
 func OpenPinned(dir string) (Maps, error) {
 	found := Maps{}
 	for name := range Pinnable(&AliothObjects{}) {

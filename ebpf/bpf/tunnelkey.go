@@ -49,7 +49,7 @@ func WithTunnelKey(next *ebpf.Program, vni uint32, node netip.Addr) (program *eb
 	}, nil
 }
 
-// tunnelKeySize is that of struct bpf_tunnel_key.
+// tunnelKeySize is the size of struct bpf_tunnel_key.
 const tunnelKeySize = 44
 
 // tunnelKey is a struct bpf_tunnel_key in words, and the helper's flags. The helper

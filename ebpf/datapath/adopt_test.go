@@ -35,8 +35,8 @@ import (
 
 // SameAddr lets go-cmp compare addresses and prefixes.
 
-// attachedIDs returns the ids of all pinned links, and those of the programs on
-// links and on interfaces, as "from_pod_<ifindex>".
+// attachedIDs returns the ids of all pinned links, and the ids of the programs on links and on
+// interfaces, as "from_pod_<ifindex>".
 func attachedIDs(t *testing.T, pinDir string) (links map[string]link.ID, programs map[string]ebpf.ProgramID) {
 	t.Helper()
 	links, programs = map[string]link.ID{}, map[string]ebpf.ProgramID{}
@@ -61,10 +61,10 @@ func attachedIDs(t *testing.T, pinDir string) (links map[string]link.ID, program
 	return links, programs
 }
 
-// canonical is a state as Snapshot returns it.
+// canonical returns a state as Snapshot returns it.
 func canonical(s state.State) state.State { return rowsOf(s, &tables.Rows{}).State() }
 
-// rowsOf are the rows of a whole State.
+// rowsOf returns the rows of a whole State.
 func rowsOf(s state.State, have *tables.Rows) *tables.Rows {
 	p := s.Parts()
 	all := p.Everything()

@@ -76,12 +76,12 @@ type hooked struct {
 	// there.
 	attached func(link.Link) (bool, error)
 	attach   func() (link.Link, error)
-	// instead attaches the program on kernels without such links, and reports whether
-	// it was not attached; nil if there is no other way.
+	// instead attaches the program on kernels without such links, and reports whether the program
+	// was not attached before; nil if the kernel has no other way.
 	instead func() (changed bool, err error)
 }
 
-// onDevice is an attachment to a device of the node, on its program's side; where is
+// onDevice returns an attachment to a device of the node, on its program's side; where is
 // its place among the attachments of others.
 func (l *links) onDevice(p hook.Program, ifindex int, object *ebpf.Program, where link.Anchor) hooked {
 	side := ebpf.AttachTCXIngress
@@ -112,8 +112,8 @@ func (l *links) onCgroup(name, root string, program *ebpf.Program, hook ebpf.Att
 	}
 }
 
-// upsert makes h's program that of the pinned link, and reports whether the link had
-// another program or was not in place.
+// upsert puts h's program on the pinned link. It reports whether the link had another program or
+// was not in place.
 func (l *links) upsert(h hooked) (changed bool, err error) {
 	repinned, err := l.repin(h.name)
 	if err != nil {
@@ -200,8 +200,8 @@ func (l *links) pin(fresh link.Link, name string) error {
 	return nil
 }
 
-// attachedToCgroup reports whether a link belongs to the cgroup at root, whose id is
-// the inode of its directory. A link to a removed cgroup has none.
+// attachedToCgroup reports whether a link belongs to the cgroup at root, whose id is the inode of
+// its directory. A link to a removed cgroup has no id.
 func attachedToCgroup(lnk link.Link, root string) (bool, error) {
 	info, err := lnk.Info()
 	if err != nil {
@@ -215,8 +215,8 @@ func attachedToCgroup(lnk link.Link, root string) (bool, error) {
 	return cgroup != nil && cgroup.CgroupId == dir.Ino, nil
 }
 
-// onSockets are the attachments to sockets. Programs that restore the Service's address
-// precede those that replace it by a backend's.
+// onSockets returns the attachments to sockets. Programs that restore the Service's address
+// precede programs that replace it by a backend's.
 func (l *links) onSockets(root string) []hooked {
 	o := l.objects
 	return []hooked{
@@ -231,7 +231,7 @@ func (l *links) onSockets(root string) []hooked {
 	}
 }
 
-// wanted are all attachments of the configuration. The programs leave devices and cgroups
+// wanted returns all attachments of the configuration. The programs leave devices and cgroups
 // that it does not name.
 func (l *links) wanted(cfg programs.Config) ([]hooked, error) {
 	wanted := append(l.onSockets(cfg.CgroupRoot), l.onDevice(hook.FromTunnel, cfg.VXLANIfindex, l.objects.AliothFromTunnel, link.Head()))
@@ -279,8 +279,8 @@ func (l *links) leaveDevice(p hook.Program) error {
 	return err
 }
 
-// retire removes the links by which earlier versions attached programs to pods'
-// interfaces, each after the filter that replaces it is in place.
+// retire removes the links of earlier versions to pods' interfaces, each after the filter that
+// replaces it is in place.
 func (l *links) retire() error {
 	entries, err := os.ReadDir(programs.LinkDir(l.pinDir))
 	if err != nil {
@@ -319,7 +319,7 @@ func (l *links) retireOne(name string) error {
 	return os.Remove(l.path(name))
 }
 
-// linkPath is the path of a link's pin. Earlier versions handle each unknown link in
+// linkPath returns the path of a link's pin. Earlier versions handle each unknown link in
 // their folder as one of a pod's interface, and replace its program by the one for
 // pods: after a downgrade that one would drop the node's packets. So later links are
 // pinned beside the maps.
@@ -330,5 +330,5 @@ func linkPath(pinDir, name string) string {
 	return filepath.Join(programs.LinkDir(pinDir), name)
 }
 
-// besideMaps are the names of links that earlier versions do not know.
+// besideMaps returns the names of links that earlier versions do not know.
 func besideMaps() []string { return append(hook.GuardLinks(), string(hook.ToUnderlay)) }

@@ -34,18 +34,18 @@ func (d *Datapath) Check(s state.State) error {
 	return fmt.Errorf("%w: map %s lacks the row of %v, or has another", ErrDiffers, tables.MapOf(missing.Table), missing.Key)
 }
 
-// Survey compares the content of maps and devices with what Apply has left, and reports
-// whether anything has changed. It changes nothing: after Recheck the next Apply finds
-// the same differences, and repairs them. Apply runs beside it, and waits only while
-// one table is compared.
+// Survey compares the content of maps and devices with the result of Apply, and reports whether
+// anything has changed. It changes nothing: after Recheck the next Apply finds the same
+// differences, and repairs them. Apply runs beside it, and waits only while one table is
+// compared.
 func (d *Datapath) Survey() (harmed bool, err error) {
 	d.beside.Lock()
 	defer d.beside.Unlock()
 	return d.kernel.Survey(d.compare)
 }
 
-// compare compares something with what Apply has left. While that is unknown, the next
-// Apply reads everything anyway.
+// compare compares a part with the result of Apply. While the result is unknown, the next Apply
+// reads everything anyway.
 func (d *Datapath) compare(differs func(have *tables.Rows) (bool, error)) (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

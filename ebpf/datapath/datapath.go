@@ -42,7 +42,7 @@ type Datapath struct {
 	mu sync.Mutex
 	// have are the rows of the maps, or nil if they have to be read first.
 	have *tables.Rows
-	// applied are the parts from which have was compiled; none without have.
+	// applied are the parts that have was compiled from; empty without have.
 	applied state.Parts
 	// recheck reports that neither have nor the pins are reliable.
 	recheck bool
@@ -62,12 +62,12 @@ type Datapath struct {
 	promote func() error
 }
 
-// Open makes loaded programs the node's datapath, which holds them from then on: it
-// adopts the maps pinned by an earlier process, replaces the programs on every interface
-// and link that has one without ever detaching it, and attaches those of the tunnel and
-// of the sockets. Maps pinned by an incompatible version stay in use until the first
-// Apply has filled new ones. Devices are those of the network namespace in which Open is
-// called. If it fails it closes the programs.
+// Open makes loaded programs the node's datapath, which holds them from then on. It adopts the
+// maps pinned by an earlier process. It replaces the programs on every interface and link that
+// has a program, without ever detaching it. It attaches the programs of the tunnel and of the
+// sockets. Maps pinned by an incompatible version stay in use until the first Apply has filled
+// new ones. Open looks up devices in the network namespace of its caller. If it fails it closes
+// the programs.
 func Open(loaded *programs.Loaded, log *slog.Logger) (*Datapath, error) {
 	defer loaded.Adopted.Close()
 	cfg, objects := loaded.Config, loaded.Objects
@@ -150,7 +150,7 @@ func (d *Datapath) Close() error {
 	return nil
 }
 
-// Apply is ApplyParts of a State that is not kept in parts.
+// Apply does the same as ApplyParts for a State that is not kept in parts.
 func (d *Datapath) Apply(s state.State) error { return d.ApplyParts(s.Parts()) }
 
 // ApplyParts makes the datapath equal to all parts together. It is idempotent, and safe
@@ -239,10 +239,9 @@ func (d *Datapath) settle(p state.Parts, have *tables.Rows, failed error) error 
 	return failed
 }
 
-// Recheck makes the next Apply compare everything with the kernel: pins, links, the
-// programs on every device and the rows of the maps, and so repair manual changes.
-// Without it, Apply uses its memory of what it has written and, while a device exists,
-// of what is attached to it.
+// Recheck makes the next Apply compare everything with the kernel: pins, links, the programs on
+// every device and the rows of the maps. So Apply repairs manual changes. Without Recheck, Apply
+// uses its memory of the written rows and, while a device exists, of the device's attachments.
 func (d *Datapath) Recheck() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -34,19 +34,18 @@
 //	  v
 //	 pod a
 //
-// [from_pod] (clsact ingress) and [to_pod] (clsact egress) are attached to the host
-// end of every pod's veth. A netkit pair runs [from_pod] while the pod's end sends, and
-// packets to a pod of the same node then leave by that pod's host end, past [to_pod].
-// [from_pod] is also attached to the far end of the node's own pair in the default VPC,
-// [from_tunnel] (TCX ingress) to the VXLAN device, [from_underlay] (TCX ingress) to the
-// device that holds the tunnel's IPv4 address, or its IPv6 address if it has no IPv4.
-// [to_underlay] (TCX egress) is there too, for what must not leave: tunnel packets of the
-// node's packet sockets, and what pods on the nodes' network send as a node.
-// [fragment] (TCX ingress) is behind a pair of devices for packets that are to be
-// fragmented over IPv6. At the cgroup root, connect4 and connect6 direct the kubelet's
-// probes and lifecycle hooks to shadow addresses. With sendmsg, recvmsg and getpeername,
-// 4 and 6, they translate Services at the socket: a socket that connects or sends to a
-// service of its VPC is given a backend. If the kernel has no TCX, clsact replaces it.
+// [from_pod] (clsact ingress) and [to_pod] (clsact egress) are attached to the host end of every
+// pod's veth. A netkit pair runs [from_pod] while the pod's end sends, and packets to a pod of
+// the same node then leave by that pod's host end, past [to_pod]. [from_pod] is also attached to
+// the far end of the node's own pair in the default VPC, [from_tunnel] (TCX ingress) to the VXLAN
+// device, [from_underlay] (TCX ingress) to the device that holds the tunnel's IPv4 address, or
+// its IPv6 address if it has no IPv4. [to_underlay] (TCX egress) is there too, for packets that
+// must not leave: tunnel packets of the node's packet sockets, and packets that pods on the
+// nodes' network send as a node. [fragment] (TCX ingress) is behind a pair of devices for packets
+// that are to be fragmented over IPv6. At the cgroup root, connect4 and connect6 direct the
+// kubelet's probes and lifecycle hooks to shadow addresses. With sendmsg, recvmsg and
+// getpeername, 4 and 6, they translate Services at the socket: a socket that connects or sends to
+// a service of its VPC is given a backend. If the kernel has no TCX, clsact replaces it.
 //
 // # Maps
 //

@@ -28,7 +28,7 @@ func hasTCX(t *testing.T) bool {
 	return true
 }
 
-// pinnedLinks is how many links a node pins, with an uplink or without.
+// pinnedLinks returns the number of links that a node pins, with an uplink or without.
 func pinnedLinks(t *testing.T, uplink bool) int {
 	t.Helper()
 	if !hasTCX(t) {
@@ -40,5 +40,5 @@ func pinnedLinks(t *testing.T, uplink bool) int {
 	return len(hook.LinkNames())
 }
 
-// socketLinkCount is how many links are at the cgroup root; the others are on four devices.
+// socketLinkCount returns the number of links at the cgroup root; the others are on four devices.
 func socketLinkCount() int { return len(hook.LinkNames()) - 4 }

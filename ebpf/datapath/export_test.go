@@ -48,7 +48,7 @@ func (d *Datapath) ProgramID(p hook.Program) ebpf.ProgramID { return d.filters.p
 // Filter returns the filter of a program.
 func (d *Datapath) Filter(a hook.Attachment) *netlink.BpfFilter { return d.filters.filter(a) }
 
-// ListFilters returns all on one side of a device, those of others included.
+// ListFilters returns all filters on one side of a device, also filters of others.
 func (d *Datapath) ListFilters(ifindex int, side uint32) ([]netlink.Filter, error) {
 	return d.filters.list(ifindex, side)
 }
@@ -77,7 +77,7 @@ func (d *Datapath) NoteFewVanished() error {
 // Unapplied returns a datapath with the same maps, without a State to be applied.
 func (d *Datapath) Unapplied() *Datapath { return &Datapath{kernel: d.kernel} }
 
-// ReadBack returns what the maps and devices hold.
+// ReadBack returns the rows of the maps and devices.
 func (d *Datapath) ReadBack() (*tables.Rows, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -307,7 +307,7 @@ func (f *filters) list(ifindex int, side uint32) ([]netlink.Filter, error) {
 	return list, nil
 }
 
-// sides are those of a clsact qdisc.
+// sides are the sides of a clsact qdisc.
 var sides = []uint32{netlink.HANDLE_MIN_INGRESS, netlink.HANDLE_MIN_EGRESS}
 
 // isIn reports whether a filter that is listed on the place's side is in it.
@@ -395,7 +395,7 @@ type AttachError struct {
 	Err     error
 }
 
-// Error describes what could not be attached and why.
+// Error describes the failed attachment and its reason.
 func (e *AttachError) Error() string {
 	return fmt.Sprintf("attach %s to device %d: %v", e.Program, e.Ifindex, e.Err)
 }

@@ -39,7 +39,7 @@ func attachedFilters(t *testing.T) map[hook.Attachment]ebpf.ProgramID {
 	return found
 }
 
-// allFilters are those and the ones that stand in for links.
+// allFilters returns these filters, and the filters that stand in for links.
 func allFilters(t *testing.T) map[hook.Attachment]ebpf.ProgramID {
 	t.Helper()
 	found, err := datapath.Filters()
@@ -60,7 +60,7 @@ func wantPrograms(t *testing.T, d *bpftest.Datapath, ifindex int) {
 	}
 }
 
-// foreign is a filter as another program could have attached it.
+// foreign returns a filter as another program could have attached it.
 func foreign(w *world.World, ifindex int, parent uint32, priority uint16, handle uint32) *netlink.BpfFilter {
 	return &netlink.BpfFilter{
 		FilterAttrs: netlink.FilterAttrs{
@@ -326,8 +326,8 @@ func TestPinnedLinksOfInterfacesAreReplacedByFilters(t *testing.T) {
 	}
 }
 
-// TestAFilterOfTheNodeFollowsItsDevice is about what stands in for links on
-// kernels without TCX, and works on all others too.
+// TestAFilterOfTheNodeFollowsItsDevice is about the filters that stand in for links on kernels
+// without TCX, and works on all others too.
 func TestAFilterOfTheNodeFollowsItsDevice(t *testing.T) {
 	w := world.New(t)
 	first, second := bpftest.AddPair(t, "first", "first-peer"), bpftest.AddPair(t, "second", "second-peer")

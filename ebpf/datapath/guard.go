@@ -14,9 +14,9 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 )
 
-// guards are the attachments that close a port of the node to processes of pods. Without
-// such a port there are none, and those of an earlier process are removed. Pods that have no
-// cgroup have no process either: the guards follow when it is there.
+// guards returns the attachments that close a port of the node to processes of pods. Without such
+// a port it returns none, and attachments of an earlier process are removed. Without a cgroup,
+// pods have no processes: the guards follow when the cgroup is there.
 func (l *links) guards(cfg programs.Config) ([]hooked, error) {
 	if cfg.GuardedPort == 0 {
 		return nil, l.unguard()

@@ -15,8 +15,8 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/hook"
 )
 
-// ReadHooks finds where programs are attached, in the network namespace that it is
-// called in, without changing anything.
+// ReadHooks finds the attachments of programs, in the network namespace of the caller, without
+// changing anything.
 func ReadHooks(pinDir string) (hook.Attached, error) {
 	s, err := openSocket()
 	if err != nil {

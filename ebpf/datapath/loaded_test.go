@@ -18,7 +18,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// leftovers are the rows of a map that are not as in a map newly made.
+// leftovers returns the rows of a map that are not as in a map newly made.
 func leftovers(t *testing.T, m *ebpf.Map) (rows int) {
 	t.Helper()
 	switch m.Type() {
@@ -60,7 +60,7 @@ func unlikeNew(t *testing.T, d *bpftest.Datapath) (names []string) {
 	return names
 }
 
-// soiled are maps of every type in which a test leaves something.
+// soiled are maps of every type where a test leaves something.
 var soiled = []string{
 	"alioth_addresses", "alioth_subnets", "alioth_conn_opened", bpf.ConnectionsMap, bpf.FragmentsMap,
 	"alioth_counters", bpf.DropCountersMap, "alioth_drops", "alioth_drop_gate", "alioth_icmp_gate",
@@ -108,9 +108,9 @@ func TestLoadedProgramsAreHandedOnEmpty(t *testing.T) {
 	}
 }
 
-// mostVerified is how many instructions the verifier may look at for one program,
-// some of them on every way that leads to them. A starting daemon waits for it; the
-// kernel gives up at a million.
+// mostVerified is the number of instructions that the verifier may look at for one program, some
+// of them on every way that leads to them. A starting daemon waits for it; the kernel gives up at
+// a million.
 const mostVerified = 100_000
 
 func TestNoProgramTakesTheVerifierLong(t *testing.T) {

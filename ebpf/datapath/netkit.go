@@ -46,8 +46,8 @@ func (f *filters) ensureNetkit(a hook.Attachment) error {
 	return nil
 }
 
-// onNetkit returns the id of our program, of any version, on the pair whose primary
-// device this is; 0 if there is none.
+// onNetkit returns the id of our program, of any version, on the pair of a primary device; 0
+// without such a program.
 func (f *filters) onNetkit(ifindex uint32) (ebpf.ProgramID, error) {
 	found, err := link.QueryPrograms(link.QueryOptions{Target: int(ifindex), Attach: ebpf.AttachNetkitPeer})
 	if errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, unix.EINVAL) || // of this kernel

@@ -22,7 +22,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// netkitWorld is a world with one more pod, which has a netkit pair.
+// netkitWorld returns a world with one more pod, which has a netkit pair.
 func netkitWorld(t *testing.T) (w *world.World, device int, s state.State) {
 	t.Helper()
 	bpftest.NeedNetkit(t)

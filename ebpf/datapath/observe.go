@@ -28,9 +28,9 @@ func (d *Datapath) Counters() ([]telemetry.Counter, error) { return d.reader.Cou
 // DropCounters reads the drops by device and VPC.
 func (d *Datapath) DropCounters() ([]telemetry.DropCounter, error) { return d.reader.DropCounters() }
 
-// SweepDropCounters makes room in the table of DropCounters: drops at a device that is
-// no interface any more are moved to device 0 of their VPC; those of a VPC that has
-// left the node are deleted. Call it every few seconds.
+// SweepDropCounters makes room in the table of DropCounters. It moves drops at a device that no
+// longer is an interface to device 0 of their VPC. It deletes the drops of a VPC that has left
+// the node. Call it every few seconds.
 func (d *Datapath) SweepDropCounters() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -46,9 +46,9 @@ func (d *Datapath) SweepConnections(now time.Duration) (removed int, err error) 
 	return d.connections.Sweep(now)
 }
 
-// StaleSockets finds them in the network namespace of the calling thread. Sockets are
-// compared with the present maps, so those of an earlier process are found as well. Without
-// programs.Config.ConnectedDatagrams there are none.
+// StaleSockets finds the stale sockets in the network namespace of the calling thread. It
+// compares sockets with the present maps, and so also finds stale sockets of an earlier process.
+// It returns none without programs.Config.ConnectedDatagrams.
 func (d *Datapath) StaleSockets() ([]connections.StaleSocket, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -132,7 +132,7 @@ func (d *Datapath) try(ask func(*trial.Trial) (trial.Outcome, error)) (trial.Out
 	return ask(d.trial)
 }
 
-// MonotonicNow returns the time of the clock by which the programs date flows and events.
+// MonotonicNow returns the time of the clock that dates flows and events in the programs.
 func MonotonicNow() (time.Duration, error) {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {

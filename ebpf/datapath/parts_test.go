@@ -21,7 +21,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/tables"
 )
 
-// others are remote addresses that come and go in a world's VPC.
+// others returns remote addresses that come and go in a world's VPC.
 func others(random *rand.Rand, vni uint32) []state.Address {
 	var list []state.Address
 	for n := range 20 {
@@ -32,8 +32,8 @@ func others(random *rand.Rand, vni uint32) []state.Address {
 	return list
 }
 
-// TestPartsThatComeChangeAndGoAreWhatTheMapsHold checks after each change what the
-// maps hold, and at the end that a thorough look finds nothing to repair.
+// TestPartsThatComeChangeAndGoAreWhatTheMapsHold checks the rows of the maps after each change,
+// and at the end that a thorough look finds nothing to repair.
 func TestPartsThatComeChangeAndGoAreWhatTheMapsHold(t *testing.T) {
 	w := world.New(t)
 	base := w.State().Parts()

@@ -19,8 +19,8 @@ type Reader struct {
 	maps bpf.Maps
 }
 
-// OpenReader opens the maps that a datapath has pinned, for reading. The error
-// wraps os.ErrNotExist when there is none in pinDir.
+// OpenReader opens the maps that a datapath has pinned, for reading. The error wraps
+// os.ErrNotExist if pinDir has no such maps.
 func OpenReader(pinDir string) (*Reader, error) {
 	maps, err := bpf.OpenPinned(pinDir)
 	if err != nil {
@@ -50,8 +50,8 @@ func (r *Reader) HasAddress(vni uint32, ip netip.Addr) (bool, error) {
 	return tables.HasAddress(r.maps, vni, ip)
 }
 
-// Backends returns the backends of a port of a virtual address, in the order of their
-// slots; none if there is no such port, and maybe not all during a change.
+// Backends returns the backends of a port of a virtual address, in the order of their slots. The
+// list is empty for a missing port, and may be incomplete during a change.
 func (r *Reader) Backends(vni uint32, vip netip.Addr, port uint16, proto uint8) ([]state.Backend, error) {
 	return tables.Backends(r.maps, state.Service{VNI: vni, VIP: vip, Port: port, Proto: proto})
 }

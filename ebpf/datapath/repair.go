@@ -30,7 +30,7 @@ const (
 	RepairMap = "map"
 )
 
-// Repair is an object that differed from what Apply had left, and was repaired.
+// Repair is an object that differed from the result of Apply, and was repaired.
 type Repair struct {
 	Kind string
 	// Detail describes the object, for users.
@@ -92,7 +92,8 @@ func (d *Datapath) restoreMaps() error {
 	return nil
 }
 
-// layoutLast orders names, that of the version last: maps without it are not adopted.
+// layoutLast orders names, and puts the map with the version last: maps without the version are
+// not adopted.
 func layoutLast(a, b string) int {
 	switch {
 	case a == b:
@@ -126,7 +127,7 @@ func isPinned(m *ebpf.Map, path string) (bool, error) {
 	return haveID == wantID, nil
 }
 
-// unexpected are the steps of a plan that would not be needed without changes by
+// unexpected returns the steps of a plan that would not be needed without changes by
 // others.
 func unexpected(plan, expected []tables.Operation) []tables.Operation {
 	known := map[tables.Operation]bool{}

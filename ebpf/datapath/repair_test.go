@@ -56,7 +56,7 @@ func exchange(t *testing.T, w *world.World, p hook.Program, other *ebpf.Program)
 	return errors.Join(lnk.Update(other), lnk.Close())
 }
 
-// liveLinks are the names of the pinned links that are attached, and of those
+// liveLinks returns the names of the pinned links that are attached, and of those
 // that filters stand in for.
 func liveLinks(t *testing.T, w *world.World) []string {
 	t.Helper()
@@ -164,8 +164,8 @@ func TestWhatIsChangedByHandIsRepairedAndSaidOnce(t *testing.T) {
 	}
 }
 
-// TestASurveyTakesNoChangeForHarm changes services while it looks: neither what Apply
-// has just written nor what it has just taken away is harm.
+// TestASurveyTakesNoChangeForHarm changes services during a look. Neither rows that Apply has
+// just written nor rows that it has just deleted count as harm.
 func TestASurveyTakesNoChangeForHarm(t *testing.T) {
 	w := world.New(t)
 	if harmed, err := w.Unapplied().Survey(); harmed || err != nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 )
 
-// Linux 6.1 gives a program and the functions that it is in this many bytes of stack
-// together, and rounds what each takes up to stackUnit (check_max_stack_depth of its
-// verifier). Later kernels round less, and take programs that 6.1 refuses.
+// Linux 6.1 gives a program and the functions that it is in this many bytes of stack together,
+// and rounds the size of each up to stackUnit (check_max_stack_depth of its verifier). Later
+// kernels round less, and take programs that 6.1 refuses.
 const (
 	stackRoom = 512
 	stackUnit = 32
@@ -29,8 +29,8 @@ type function struct {
 	calls map[string]bool
 }
 
-// functions reads the functions of a program, the first of which is its beginning, by
-// what the verifier has said of them in their order.
+// functions reads the functions of a program from the verifier's log, in the order of the log.
+// The first function is the program's beginning.
 func functions(t *testing.T, spec *ebpf.ProgramSpec, log string) (list map[string]*function, entry string) {
 	t.Helper()
 	said := regexp.MustCompile(`stack depth ([0-9+]+)`).FindStringSubmatch(log)
@@ -60,8 +60,8 @@ func functions(t *testing.T, spec *ebpf.ProgramSpec, log string) (list map[strin
 	return list, entry
 }
 
-// deepest returns the most stack that a function and those that it calls take together,
-// and their names.
+// deepest returns the most stack that a function and its called functions take together, and
+// their names.
 func deepest(list map[string]*function, name string) (size int, way string) {
 	for callee := range list[name].calls {
 		if s, w := deepest(list, callee); s > size {

@@ -19,10 +19,10 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 )
 
-// Uninstall removes every program from its hook, on devices from those of the caller's
-// network namespace, and removes all of our pins from pinDir, even if other processes
-// hold them open. Missing objects are no error. It fails if one of the links is still
-// attached to cgroupRoot after that; other nodes' programs may well be, if several
+// Uninstall removes every program from its hook, on devices from the hooks of the caller's
+// network namespace. It removes all of our pins from pinDir, even if other processes hold them
+// open. Missing objects are not an error. It fails if one of the links is still attached to
+// cgroupRoot after the removal. Programs of other nodes may well be attached, if several nodes
 // share a kernel.
 func Uninstall(pinDir, cgroupRoot string) error {
 	if err := removeFilters(); err != nil {

@@ -346,7 +346,7 @@ int alioth_connect6(struct bpf_sock_addr *ctx)
 	return connect6(ctx);
 }
 
-/* At the cgroup of pods, whose programs run before those of the root. */
+/* At the cgroup of pods: its programs run before the programs of the root. */
 SEC("cgroup/connect4")
 int alioth_guard4(struct bpf_sock_addr *ctx)
 {

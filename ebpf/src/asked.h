@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Copyright The Alioth Authors. */
 
-/* What a socket has noted about the services that it asks (alioth_sockets), as the programs
- * of packets read it: a datagram keeps its socket up to alioth_from_pod.
+/* A socket's notes about the services that it asks (alioth_sockets), as the programs of packets
+ * read them: a datagram keeps its socket up to alioth_from_pod.
  */
 #ifndef ALIOTH_ASKED_H
 #define ALIOTH_ASKED_H
@@ -14,8 +14,8 @@ static __always_inline bool leads_to(const struct peer *p, const struct addr *ip
 	return p->backend.port && p->backend.port == port && addr_equal(&p->backend.ip, ip);
 }
 
-/* asker returns the notes of the socket that has sent a packet of UDP; NULL if there are
- * none. TCP sockets stay with their backend.
+/* asker returns the notes of the socket that has sent a packet of UDP; NULL without notes. TCP
+ * sockets stay with their backend.
  */
 static __always_inline struct socket *asker(struct __sk_buff *skb, const struct packet *pkt)
 {

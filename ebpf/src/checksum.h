@@ -8,7 +8,7 @@
 #include "types.h"
 #include <bpf/bpf_helpers.h>
 
-/* What the checksum of a transport over IPv6 covers besides the transport. */
+/* The part of the checksum of a transport over IPv6 outside of the transport. */
 struct pseudo_header {
 	struct addr src;
 	struct addr dst;

@@ -30,15 +30,14 @@ static __always_inline bool has_children(struct __sk_buff *skb)
 	return BPF_CORE_READ(kernel, dev, rx_handler);
 }
 
-/* by_child reports whether a packet that leaves a device with children is of one of them.
- * A child of another namespace hands its packets down as they are. So a packet that a
- * pod's stack has routed still has the route, along a device of the pod. One of a pod's
- * packet socket has none, and was received from no device. Its segments have lost the
- * socket.
+/* by_child reports whether a packet that leaves a device with children is of one of them. A child
+ * of another namespace hands its packets down as they are. So a packet that a pod's stack has
+ * routed still has the route, along a device of the pod. A packet of a pod's packet socket has
+ * none, and was received from no device. Its segments have lost the socket.
  *
- * Packets without a route that a device of the node has received were redirected by a
- * program. Those from netkit pairs count as received from none, and the program that
- * redirects them adds outer headers.
+ * Packets without a route that a device of the node has received were redirected by a program.
+ * Packets from netkit pairs count as received from none, and the program that redirects them adds
+ * outer headers.
  */
 static __always_inline bool by_child(struct __sk_buff *skb)
 {
@@ -121,15 +120,15 @@ static __always_inline bool into_tunnel(struct __sk_buff *skb, const struct fram
 	return port == alioth_config.tunnel_port || (alioth_config.link_port && port == alioth_config.link_port);
 }
 
-/* in_vlan reports whether a VLAN device has tagged the packet. VLAN 0 is no tag. */
+/* in_vlan reports whether a VLAN device has tagged the packet. VLAN 0 does not count as a tag. */
 static __always_inline bool in_vlan(struct __sk_buff *skb)
 {
 	return skb->vlan_present && skb->vlan_tci & VLAN_ID_MASK;
 }
 
-/* forges reports whether a frame is sent in the name of a node, or into a tunnel. tagged:
- * a VLAN device has tagged it, so its network is another one, whose hosts may have any
- * address. Should the nodes be there too, such a frame still enters no VPC.
+/* forges reports whether a frame is sent in the name of a node, or into a tunnel. tagged: a VLAN
+ * device has tagged it, so its network differs, and hosts there may have any address. Should the
+ * nodes be there too, such a frame still enters no VPC.
  */
 static __noinline bool forges(struct __sk_buff *skb, bool tagged)
 {

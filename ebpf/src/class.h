@@ -20,8 +20,8 @@ static __always_inline void write_class(__u8 *mac, enum packet_class class)
 	mac[5] = class;
 }
 
-/* class_of reads the class. Every other source is that of a direct packet: earlier
- * releases send the pod's own address, and a stock VTEP any.
+/* class_of reads the class. Every other source belongs to a direct packet: earlier releases send
+ * the pod's own address, and a stock VTEP any.
  */
 static __always_inline enum packet_class class_of(const struct packet *pkt)
 {

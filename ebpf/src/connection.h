@@ -13,7 +13,7 @@
 /* A UDP flow has no end. After so long without a packet its ports are taken to be free. */
 #define CONN_SILENT_NS (2 * CONN_RENEW_NS)
 #define EEXIST 17
-/* The ports that stand for a pod's own: above those that Linux chooses for sockets. */
+/* The ports that stand for a pod's own: above the ports that Linux chooses for sockets. */
 #define ALIAS_FIRST 61000
 #define ALIAS_COUNT (65536 - ALIAS_FIRST)
 #define ALIAS_TRIES 8
@@ -37,7 +37,7 @@ static __always_inline void conn_key(struct conn_key *key, const struct packet *
 	key->inside = inside;
 }
 
-/* conn_closing returns the flags by which a TCP packet changes the state of its flow. */
+/* conn_closing returns the flags that a TCP packet sets in the state of its flow. */
 static __always_inline __u32 conn_closing(const struct packet *pkt)
 {
 	__u32 flags = 0;
@@ -157,8 +157,8 @@ static __always_inline bool conn_in_use(struct work *w)
 	return false;
 }
 
-/* conn_alias gives a flow of datagrams a port by which its replies can be told from those
- * of other flows of the pod's port to the same backend.
+/* conn_alias gives a flow of datagrams a port of its own. The port tells its replies from replies
+ * to other flows of the pod's port to the same backend.
  */
 static __always_inline bool conn_alias(struct work *w)
 {
@@ -213,8 +213,8 @@ static __always_inline void conn_backend(struct work *w, const struct conn *conn
 	w->pod_port = conn->pod_port;
 }
 
-/* conn_reverse makes the key of the reverse entry, by which the backend's replies are
- * found. Replies from outside of the VPC arrive at the pod's shadow address.
+/* conn_reverse makes the key of the reverse entry. The backend's replies are found by it. Replies
+ * from outside of the VPC arrive at the pod's shadow address.
  */
 static __always_inline void conn_reverse(struct work *w)
 {

@@ -75,9 +75,9 @@ static __always_inline void report_drop(struct __sk_buff *skb, const struct pack
 	bpf_ringbuf_submit(event, 0);
 }
 
-/* finish counts the packet by its reason, and returns the verdict of the hook. Events
- * of drops are made for drops only, those of flows only while a client listens. node is
- * the sender of a packet from the tunnel, NULL for other packets.
+/* finish counts the packet by its reason, and returns the verdict of the hook. It makes drop
+ * events for drops only, and flow events only while a client listens. node is the sender of a
+ * packet from the tunnel, NULL for other packets.
  */
 static __always_inline int finish(struct __sk_buff *skb, struct packet *pkt, enum reason reason,
 				  const struct addr *node)

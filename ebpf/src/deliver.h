@@ -130,9 +130,9 @@ static __always_inline enum reason by_device(struct __sk_buff *skb, struct packe
 	return address_hop(skb, hop) ? DROP_REWRITE_FAILED : to_device(skb, pkt, hop->node);
 }
 
-/* must_arrive reports whether a packet that exceeds the MTU of a path over IPv6 is sent
- * in two fragments. This applies to packets that no sender can make smaller, and to
- * those that may be fragmented, up to the length that two fragments can carry.
+/* must_arrive reports whether a packet that exceeds the MTU of a path over IPv6 is sent in two
+ * fragments. This applies to packets that no sender can make smaller, and to packets that may be
+ * fragmented, up to the length that two fragments can carry.
  */
 static __always_inline bool must_arrive(struct __sk_buff *skb, const struct packet *pkt, const struct way *way)
 {
@@ -175,8 +175,8 @@ static __always_inline enum reason deliver_remote(struct __sk_buff *skb, struct 
 		pkt->limit = way.limit;
 		return DROP_TOO_BIG;
 	}
-	/* A packet from the tunnel's device has that as its route, by which a packet of a
-	 * child is told from one of the node, see child.h. The device replaces it.
+	/* A packet from the tunnel's device has this device as its route. The route tells a child's
+	 * packet from a packet of the node, see child.h. The device replaces the route.
 	 */
 	if (!way.device || skb->ifindex == alioth_config.vxlan_ifindex)
 		return by_device(skb, pkt, own, hop);

@@ -81,9 +81,9 @@ static __always_inline enum reason closed_transport(struct __sk_buff *skb, struc
 }
 
 /* answers_outside reports whether a packet may be a reply to a client outside that has
- * reached the pod from its own address, to which egress may be closed. The host's
- * connection tracking decides whether it is one; packets that open a flow are dropped
- * here.
+ * reached the pod from its own address. Egress to this address may be closed. The host's
+ * connection tracking decides whether the packet is a reply; this program drops packets that
+ * open a flow.
  */
 static __always_inline bool answers_outside(struct __sk_buff *skb, struct packet *pkt, enum reason closed)
 {

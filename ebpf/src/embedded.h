@@ -30,8 +30,8 @@ struct quote {
 	__u8 proto;
 };
 
-/* is_icmp_error reports whether a message quotes a packet, by which connection tracking
- * finds the flow (RFC 792, RFC 4443 section 2.1).
+/* is_icmp_error reports whether a message quotes a packet. Connection tracking finds the flow by
+ * the quoted packet (RFC 792, RFC 4443 section 2.1).
  */
 static __always_inline bool is_icmp_error(const struct packet *pkt)
 {
@@ -128,9 +128,9 @@ __noinline int read_quote(struct __sk_buff *skb, const struct packet *pkt, struc
 	return 0;
 }
 
-/* quote_addr replaces an address of the quoted header. In IPv4 the change of
- * the quoted header's own checksum cancels that of the address, so the ICMP
- * checksum holds; in IPv6 it does not.
+/* quote_addr replaces an address of the quoted header. In IPv4 the change of the quoted header's
+ * own checksum cancels the change of the address, so the ICMP checksum holds; in IPv6 it does
+ * not.
  */
 static __always_inline int quote_addr(struct __sk_buff *skb, struct packet *pkt, struct quote *q, enum side side,
 				      const struct addr *to)

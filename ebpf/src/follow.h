@@ -46,7 +46,7 @@ static __always_inline __u32 fragment_offset(struct __sk_buff *skb, const struct
 	return (bpf_ntohs(frag) & IPV4_FRAGMENT_OFFSET) * 8;
 }
 
-/* fragment_len is how many bytes of its datagram a first fragment has. */
+/* fragment_len returns the number of bytes of its datagram that a first fragment has. */
 static __always_inline __u32 fragment_len(const struct packet *pkt)
 {
 	return pkt->end - (pkt->family == FAMILY_V6 ? pkt->fragment_header + 8 : pkt->l4);

@@ -13,7 +13,7 @@
 #define VLAN_HLEN 4
 #define MAX_TAGS 2
 
-/* Offsets are those of the first bytes of a header. */
+/* Offsets of the first bytes of headers. */
 struct frame {
 	__be16 type; /* behind the tags */
 	__u8 next; /* the protocol at l4; 0 if the frame has none, as a later fragment */

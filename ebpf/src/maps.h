@@ -83,9 +83,9 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 } alioth_roles SEC(".maps");
 
-/* Rows of addresses of which this node does not hold all. The daemon alone adds them, and
- * programs mark them as gone. No row makes room for another: a tenant would evict those of
- * others.
+/* Rows of addresses of a VPC or subnet that this node does not hold completely. The daemon alone
+ * adds them, and programs mark them as gone. No row makes room for a new row: a tenant would
+ * evict the rows of others.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -95,7 +95,7 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 } alioth_cached SEC(".maps");
 
-/* Addresses for which packets found no row, for the daemon to look up. */
+/* Addresses without a row that packets were sent to, for the daemon to look up. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 64 * 1024);
@@ -157,7 +157,7 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 } alioth_node_ports SEC(".maps");
 
-/* External addresses for which this node answers on its network. */
+/* External addresses that this node answers for on its network. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__type(key, struct addr);
@@ -175,7 +175,7 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 } alioth_closed SEC(".maps");
 
-/* Virtual addresses of a VPC; VNI 0 for those that every VPC shares. */
+/* Virtual addresses of a VPC; VNI 0 for addresses that every VPC shares. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__type(key, struct service_key);
@@ -248,9 +248,9 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 } alioth_connections SEC(".maps");
 
-/* The number of flows that an interface has opened, written by the programs only, and
- * the number of those that have ended, written by user space only. The difference is
- * the number of flows in the table, and neither side overwrites the other.
+/* The number of flows that an interface has opened, written by the programs only, and the number
+ * of its ended flows, written by user space only. The difference is the number of flows in the
+ * table, and neither side overwrites the other.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -347,8 +347,8 @@ struct {
 	__uint(max_entries, 16384);
 } alioth_drop_gate SEC(".maps");
 
-/* End of the time in which a client wants events of flows, in ns of the monotonic
- * clock; 0: no client. Written by user space, and set to 0 by the programs.
+/* End of the time of a client's wish for events of flows, in ns of the monotonic clock; 0: no
+ * client. Written by user space, and set to 0 by the programs.
  */
 volatile __u64 alioth_flows_until;
 

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Copyright The Alioth Authors. */
 
-/* Fragments of tunnel packets over IPv6. No device of the kernel fragments there what
- * it forwards. Two kinds of packets have to arrive all the same: an IPv6 packet of up
- * to IPV6_MIN_MTU bytes over an underlay whose own MTU is no larger, and an IPv4 packet
- * that may be fragmented over a path with a smaller MTU than the pod's. So the
- * programs send such packets through a pair of devices without offloads, behind which each is
- * one segment with its checksum. There they get their outer headers and leave in two
- * fragments (RFC 2473 section 7.1, RFC 8200 section 4.5). A clone passes the pair of
- * devices again to become the second fragment, so that the neighbour is resolved for
- * each of the two.
+/* Fragments of tunnel packets over IPv6. No device of the kernel fragments forwarded packets
+ * there. Two kinds of packets have to arrive all the same: an IPv6 packet of up to IPV6_MIN_MTU
+ * bytes over an underlay with this MTU, and an IPv4 packet that may be fragmented over a path
+ * with a smaller MTU than the pod's. So the programs send such packets through a pair of devices
+ * without offloads. Behind it each packet is one segment with its checksum. There they get their
+ * outer headers and leave in two fragments (RFC 2473 section 7.1, RFC 8200 section 4.5). A clone
+ * passes the pair of devices again to become the second fragment, so that the neighbour is
+ * resolved for each of the two.
  */
 #ifndef ALIOTH_OUTER_FRAGMENT_H
 #define ALIOTH_OUTER_FRAGMENT_H
@@ -160,9 +159,9 @@ static __always_inline enum reason first_fragment(struct __sk_buff *skb, struct 
 	return send_fragment(skb, pkt, &outer.fragment);
 }
 
-/* next_node finds again the node to which the program in front of the pair of devices sent
- * the packet, by its class; NULL if the row was removed since. A member has its place in
- * the Ethernet destination.
+/* next_node finds again the node that the program in front of the pair of devices sent the packet
+ * to, by its class; NULL if the row was removed since. A member has its place in the Ethernet
+ * destination.
  */
 static __always_inline const struct addr *next_node(const struct packet *pkt)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Copyright The Alioth Authors. */
 
-/* Packets of the node's own sockets to a pod's shadow address or to the tunnel's port.
- * The host's rules see packets of IP sockets, and mark those that open a flow to a
- * shadow address. The functions here check the socket of such packets, and the packets
- * of packet sockets, which no rule sees.
+/* Packets of the node's own sockets to a pod's shadow address or to the tunnel's port. The host's
+ * rules see packets of IP sockets, and mark packets that open a flow to a shadow address. The
+ * functions here check the socket of such packets, and the packets of packet sockets, which no
+ * rule sees.
  */
 #ifndef ALIOTH_OWN_SOCKET_H
 #define ALIOTH_OWN_SOCKET_H

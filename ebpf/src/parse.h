@@ -25,9 +25,9 @@
 #define IPPROTO_ICMPV6 58
 #define IPPROTO_SCTP 132
 
-/* IPv6 extension headers, RFC 7045 section 4: those that all parts of Linux skip. Linux
- * handles Mobility as a transport, and connection tracking skips an Authentication
- * Header where packet filters do not.
+/* IPv6 extension headers, RFC 7045 section 4: the headers that all parts of Linux skip. Linux
+ * handles Mobility as a transport, and connection tracking skips an Authentication Header where
+ * packet filters do not.
  */
 #define NEXTHDR_HOP 0
 #define NEXTHDR_ROUTING 43
@@ -51,7 +51,7 @@
 struct packet {
 	struct addr src;
 	struct addr dst;
-	struct addr next; /* the node to which it is sent on, with class and eth_dst */
+	struct addr next; /* the node that it is sent on to, with class and eth_dst */
 	__u8 eth_dst[6];
 	__u8 eth_src[6];
 	__u32 vni;
@@ -171,11 +171,10 @@ static __always_inline bool is_being_sent(struct __sk_buff *skb)
 	return !skb->ingress_ifindex;
 }
 
-/* as_framed reports whether the kernel's view of the packet agrees with the frame. For
- * received packets it always does. A sender may give the kernel another protocol
- * (packet(7)), or another place of the IP header, relative to which outer headers are
- * pushed. The place is checked by the end of the linear part, which contains the IP
- * header, counted from that place.
+/* as_framed reports whether the kernel's view of the packet agrees with the frame. For received
+ * packets it always does. A sender may give the kernel another protocol (packet(7)), or another
+ * place of the IP header. Outer headers are pushed relative to this place. The place is checked
+ * by the end of the linear part, which contains the IP header, counted from that place.
  */
 static __always_inline bool as_framed(struct __sk_buff *skb, const struct packet *pkt)
 {
@@ -281,7 +280,7 @@ static __always_inline enum reason parse_ipv6(struct __sk_buff *skb, struct pack
 		return DROP_BAD_HEADER;
 	if (ip->version != 6 || !bound(skb, pkt, sizeof(*ip) + bpf_ntohs(ip->payload_len), !ip->payload_len))
 		return DROP_BAD_HEADER;
-	/* A jumbogram (RFC 2675), for which no link here is large enough. */
+	/* A jumbogram (RFC 2675): no link here is large enough for it. */
 	if (!ip->payload_len && ip->nexthdr == NEXTHDR_HOP && !skb->gso_size)
 		return DROP_BAD_HEADER;
 	pkt->whole = true;

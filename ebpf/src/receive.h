@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Copyright The Alioth Authors. */
 
-/* What becomes of the inner packet of a known node, by its class. A node returns a direct
- * packet that it can't deliver: only the sender can correct the row by which it was sent.
- * A returned packet is neither delivered nor returned.
+/* Treatment of the inner packet of a known node, by its class. A node returns a direct packet
+ * that it can't deliver: only the sender can correct the row that led the packet here. A returned
+ * packet is neither delivered nor returned.
  */
 #ifndef ALIOTH_RECEIVE_H
 #define ALIOTH_RECEIVE_H

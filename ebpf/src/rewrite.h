@@ -77,9 +77,9 @@ static __always_inline void remember_ends(struct packet *pkt)
 	pkt->came.dport = pkt->dport;
 }
 
-/* set_addr replaces the packet's source or destination address in the IP
- * header and in the transport checksum. The mapped form makes the difference
- * of two IPv4 addresses the same as that of their 16 bytes.
+/* set_addr replaces the packet's source or destination address in the IP header and in the
+ * transport checksum. The mapped form of two IPv4 addresses has the same difference as their 16
+ * bytes.
  */
 static __always_inline int set_addr(struct __sk_buff *skb, struct packet *pkt, enum side side, const struct addr *to)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Copyright The Alioth Authors. */
 
-/* Bouncers and dividers (docs/design/140): nodes with a complete table. A packet for which
- * a node has no row goes over one of them, with a higher class at each hop.
+/* Bouncers and dividers (docs/design/140): nodes with a complete table. If a node has no row for
+ * a packet, the packet goes over one of them, with a higher class at each hop.
  */
 #ifndef ALIOTH_ROLE_H
 #define ALIOTH_ROLE_H
@@ -71,7 +71,7 @@ static __always_inline __u32 draw(struct __sk_buff *skb, const struct packet *pk
 	return x ^ x >> 16;
 }
 
-/* member_at returns the member at a place, for any place; NULL if there is none. */
+/* member_at returns the member at a place, for any place; NULL without a member. */
 static __always_inline const struct addr *member_at(const struct role *role, __u32 place)
 {
 	__u32 n = role->n;
@@ -84,8 +84,8 @@ static __always_inline const struct addr *member_at(const struct role *role, __u
 	return &role->member[place & (MAX_MEMBERS - 1)];
 }
 
-/* choose_member makes pkt->next a member that is neither this node nor avoid, which may be
- * NULL. It returns false if there is none.
+/* choose_member makes pkt->next a member that is neither this node nor avoid, which may be NULL.
+ * It returns false without such a member.
  */
 static __always_inline bool choose_member(struct __sk_buff *skb, struct packet *pkt, const struct role *role,
 					  const struct addr *avoid)
@@ -212,8 +212,8 @@ static __always_inline enum reason to_member(struct __sk_buff *skb, struct packe
 	return FORWARDED_ROLE;
 }
 
-/* by_role decides about a packet of an interface of this node to an address for which the
- * node holds no row, see send_on. UNDECIDED: the VPC does not have the address.
+/* by_role decides about a packet of an interface of this node to an address without a row on the
+ * node, see send_on. UNDECIDED: the VPC does not have the address.
  */
 __noinline enum reason by_role(struct __sk_buff *skb, struct packet *pkt)
 {
@@ -310,9 +310,9 @@ static __noinline struct role *bouncers_of(const struct packet *pkt)
 	return id && *id ? lookup_role(pkt->vni, *id) : 0;
 }
 
-/* address_error decides about the way of an ICMP error that a member has made of a packet,
- * see send_on: back to the pod of another node that sent it. It is a packet of its own, of
- * a class with which no node returns it.
+/* address_error decides about the way of an ICMP error that a member has made of a packet, see
+ * send_on: back to the sending pod of another node. The error is a new packet with a class that
+ * no node returns.
  */
 __noinline enum reason address_error(struct __sk_buff *skb, struct packet *pkt, const struct addr *gateway)
 {
@@ -371,7 +371,7 @@ static __always_inline bool led_to(struct cached *row, const struct addr *node)
 		return recent && addr_equal(&row->before, node);
 	if (alioth_trial)
 		return true;
-	/* The new end is not that of what was before. */
+	/* The new end does not apply to the node before. */
 	if (!recent)
 		__builtin_memset(&row->before, 0, sizeof(row->before));
 	row->until = now + GONE_NS;

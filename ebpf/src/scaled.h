@@ -215,8 +215,8 @@ static __always_inline enum reason back_to_self(struct __sk_buff *skb, struct pa
 	return UNDECIDED;
 }
 
-/* to_address translates packets to what they ask: those to a virtual address, and those that
- * asks() has found.
+/* to_address translates packets to the address that they ask: packets to a virtual address, and
+ * packets that asks() has found.
  */
 static __always_inline enum reason to_address(struct __sk_buff *skb, struct packet *pkt, struct work *w,
 					      enum asking asking)
@@ -259,8 +259,8 @@ static __always_inline bool is_left_behind(const struct socket *s, const struct 
 	return !service || !is_backend(service, &p->backend);
 }
 
-/* asked_aside finds the backend that a datagram to the gateway stands for, see ask_aside();
- * NULL if it is none.
+/* asked_aside finds the backend that a datagram to the gateway stands for, see ask_aside(); NULL
+ * without such a backend.
  */
 static __always_inline const struct peer *asked_aside(const struct socket *s, const struct packet *pkt,
 						      const struct addr *gateway)

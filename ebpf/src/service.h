@@ -168,7 +168,7 @@ static __always_inline bool opens_anew(const struct packet *pkt)
 	return (pkt->tcp_flags & (TCP_SYN | TCP_ACK | TCP_RST)) == TCP_SYN;
 }
 
-/* What a packet asks: a service at its destination; the successor of its destination, which
+/* The question of a packet: a service at its destination; the successor of its destination, which
  * is a removed backend of the service; or the backend that a port of the gateway stands for.
  */
 enum asking { ASKS_NOTHING, ASKS_SERVICE, ASKS_SUCCESSOR, ASKS_BACKEND };
@@ -368,8 +368,8 @@ static __always_inline bool end_stale(struct work *w, const struct conn *answers
 	return true;
 }
 
-/* reveal_service replaces the source of a backend's reply by the service's address, to
- * which the pod sent.
+/* reveal_service replaces the source of a backend's reply by the service's address. The pod has
+ * sent to this address.
  */
 static __always_inline int reveal_service(struct __sk_buff *skb, struct packet *pkt, struct work *w,
 					  const struct addr *pod)

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Copyright The Alioth Authors. */
 
-/* Translation of Services at the socket: a socket that connects or sends to a service
- * of its VPC is given a backend as its peer, but is shown the service's address. Its
- * packets are those of any flow to the backend, so all decisions about packets use the
- * backend's address, and scaled.h has nothing to translate. Connections that are left
- * alone here are translated there.
+/* Translation of Services at the socket: a socket that connects or sends to a service of its VPC
+ * is given a backend as its peer, but is shown the service's address. Its packets look like any
+ * flow to the backend, so all decisions about packets use the backend's address, and scaled.h has
+ * nothing to translate. Connections that are left alone here are translated there.
  *
  * The programs of packets may interrupt the hooks, and so have work areas of their own.
  */
@@ -255,7 +254,7 @@ static __always_inline bool gateway_of(struct bpf_sock_addr *ctx, struct netns *
 	return !addr_is_zero(gateway);
 }
 
-/* asked_aside_for finds the backend for which a port of the gateway stands, see ask_aside(). */
+/* asked_aside_for finds the backend of a port of the gateway, see ask_aside(). */
 static __always_inline struct peer *asked_aside_for(struct bpf_sock_addr *ctx, const struct peer *from)
 {
 	__u32 i = bpf_ntohs(from->service.port) - ASIDE_PORT;
@@ -275,7 +274,7 @@ static __always_inline struct peer *asked_aside_for(struct bpf_sock_addr *ctx, c
 	return &s->asked[i];
 }
 
-/* asked_for finds the service for which a peer of the socket is the backend. */
+/* asked_for finds the service whose backend is a peer of the socket. */
 static __always_inline struct peer *asked_for(struct bpf_sock_addr *ctx, const struct peer *from, bool datagrams)
 {
 	struct socket *s = socket_of(ctx, 0);

@@ -50,9 +50,9 @@ static __always_inline bool has_host_end(const struct sock *sk, __u32 vni)
 	return false;
 }
 
-/* report_stale writes a row for the socket if it is stale. An entry outlives the
- * connection for which it was made, so the ends of the socket itself are compared. While
- * its service exists, a socket whose packets pass a program is led to another backend.
+/* report_stale writes a row for the socket if it is stale. An entry outlives its connection, so
+ * the ends of the socket itself are compared. While its service exists, a socket whose packets
+ * pass a program is led to another backend.
  */
 static __always_inline void report_stale(struct bpf_iter_meta *meta, struct sock *sk, const struct socket *notes)
 {

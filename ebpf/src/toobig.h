@@ -54,9 +54,8 @@ struct error_v6 {
 	struct icmp_error icmp;
 } __attribute__((packed));
 
-/* too_big reports whether a packet that exceeds the MTU is refused. Over IPv6 no device
- * fragments forwarded packets, and outer_fragment.h only those that no sender can make
- * smaller.
+/* too_big reports whether a packet that exceeds the MTU is refused. Over IPv6 no device fragments
+ * forwarded packets, and outer_fragment.h only fragments packets that no sender can make smaller.
  */
 static __always_inline bool too_big(struct __sk_buff *skb, const struct packet *pkt, const struct way *way)
 {

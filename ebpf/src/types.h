@@ -165,7 +165,7 @@ enum mark {
 	 * The host's rules set it, whatever the sender has set.
 	 */
 	MARK_OPENING = MARK_SHARED,
-	/* The node's own packets, to which the tunnel's device has added headers. */
+	/* The node's own packets with the headers of the tunnel's device. */
 	MARK_TUNNELED = MARK_NODE,
 	/* The host's rules never see this value: it is the whole mark of a packet from
 	 * alioth_from_pod through alioth_to_pod to a pod, and the kernel clears it where
@@ -184,8 +184,8 @@ struct config {
 	__be16 tunnel_port;
 	__be16 link_port; /* of VXLAN links outside of every VPC; 0: none */
 	__be16 guarded_port; /* TCP, on loopback, closed to processes of pods; 0: none */
-	/* Not 0: UDP sockets are translated when they connect, on every interface; the
-	 * daemon ends those that become stale.
+	/* Not 0: UDP sockets are translated when they connect, on every interface; the daemon ends
+	 * sockets that become stale.
 	 */
 	__u16 connected_datagrams;
 	/* The devices that hold tunnel_source. Without the one of IPv4 the tunnel's

@@ -43,7 +43,7 @@ enum cached_state {
 /* A row of one address that the daemon has looked up. */
 struct cached {
 	struct addr node;
-	struct addr before; /* until the row's end: the node to which it led before; or zero */
+	struct addr before; /* until the row's end: the former node of the row; or zero */
 	__u64 used; /* ns, monotonic clock: the last packet, to a second */
 	__u64 until; /* ns, monotonic clock: end of before, and of a row that is gone */
 	enum cached_state state;
@@ -57,7 +57,7 @@ struct trial_hop {
 	enum packet_class class;
 };
 
-/* An address without a row, to which an interface has sent. */
+/* An address without a row that an interface has sent to. */
 struct miss {
 	__u32 vni;
 	__u32 ifindex;

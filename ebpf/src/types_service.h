@@ -43,7 +43,7 @@ struct service {
  */
 struct choice {
 	__u32 entries; /* of the lookup table; 0: there is one backend at most */
-	__u32 affinity; /* time for which a client keeps its backend, in s; 0: none */
+	__u32 affinity; /* time that a client keeps its backend, in s; 0: none */
 };
 
 /* The entries of a service that has no backends, and endpoints that are left out. */
@@ -106,8 +106,8 @@ enum conn_flag {
 	CONN_FIN = 1 << 0, /* this direction has been closed */
 	CONN_RST = 1 << 1,
 	CONN_SEEN = 1 << 2, /* at least one packet since the first */
-	/* The notes of a socket have made the flow, to a peer that is no service. The
-	 * programs check its backend with each packet.
+	/* The notes of a socket have made the flow, to a peer that is not a service. The programs
+	 * check its backend with each packet.
 	 */
 	CONN_BY_SOCKET = 1 << 3,
 };
@@ -119,21 +119,21 @@ struct conn {
 	__u16 outside; /* not 0: the backend is outside of the VPC of the service */
 	__u32 ifindex;
 	enum conn_flag flags;
-	/* Not 0: the pod's port in the other entry. The backend sees a port of its own for a
-	 * flow whose replies could not be told from those of another one.
+	/* Not 0: the pod's port in the other entry. The backend sees a port of its own if it could
+	 * not tell the replies to the flow from the replies to another flow.
 	 */
 	__be16 pod_port;
 	__u16 pad2;
 };
 
-/* A service to which a socket has sent or connected, and its backend. */
+/* A service that a socket has sent or connected to, and its backend. */
 struct peer {
 	struct service_key service;
-	struct backend backend; /* port 0: there is none */
+	struct backend backend; /* port 0: no backend */
 };
 
-/* The number of services to which an unconnected socket can send at the same time with
- * replies shown from each service's address; a power of 2.
+/* The number of services that an unconnected socket can send to at the same time with replies
+ * shown from each service's address; a power of 2.
  */
 #define SOCKET_PEERS 4
 /* The destination port, at the gateway, of a datagram to the backend of the first of them. */

@@ -32,8 +32,8 @@ func OfRow(row any) *descriptor.Kind {
 	return nil
 }
 
-// Trim removes unused fields from a cached object. Of pods and nodes, of which there may
-// be many thousands, these are most of the object.
+// Trim removes unused fields from a cached object. There may be many thousands of pods and nodes,
+// and most of their size is in unused fields.
 func Trim(object any) (any, error) {
 	typed, ok := object.(kube.Object)
 	if !ok {

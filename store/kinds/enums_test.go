@@ -36,14 +36,13 @@ func (e enum) String() string {
 	return e.kind + "." + e.group + " " + strings.ReplaceAll(strings.Join(e.path, "."), ".[]", "[]")
 }
 
-// name is the last name on the way.
+// name returns the last name on the way.
 func (e enum) name() string {
 	names := slices.DeleteFunc(slices.Clone(e.path), func(part string) bool { return part == "[]" || part == "{}" })
 	return names[len(names)-1]
 }
 
-// harmless are the fields of which a value of a later version needs no refusal, each with the
-// reason.
+// harmless has the fields that need no refusal of a later version's value, each with the reason.
 var harmless = map[string]string{
 	"AdmissionGrants.alioth.dev hostAccess.{}.ports[].protocol":                                 "the operator writes it; admission compares it with the protocol of a port",
 	"HostLinkReport.alioth.dev spec.failures[].type":                                            "a report about links of the type alone: links of the known types have none of it",
@@ -178,7 +177,7 @@ func convert(t *testing.T, kind *descriptor.Kind, sample *unstructured.Unstructu
 	return kind.Row(object.DeepCopyObject().(kube.Object))
 }
 
-// faultOf is what a row has to say about fields that can't be used.
+// faultOf returns the text of a row about fields that can't be used.
 func faultOf(row any) string {
 	if row == nil {
 		return ""
@@ -190,7 +189,7 @@ func faultOf(row any) string {
 	return invalid.String()
 }
 
-// set sets the field at path, and makes what is missing on the way.
+// set sets the field at path, and makes the missing parts of the path.
 func set(object map[string]any, path []string, value string) {
 	put(object, path, value)
 }

@@ -8,24 +8,22 @@ import (
 	"sync"
 )
 
-// Change is what a commit did to one row: Old is the row before, New the one
-// after, both pointers to the type of a row such as *Address. An untyped nil
-// stands for none.
+// Change is the effect of a commit on one row: Old is the row before, New the one after, both
+// pointers to the type of a row such as *Address. An untyped nil stands for no row.
 type Change struct {
 	Old, New any
 }
 
-// ChangesSince lists what later commits than that of the revision changed, up to the
-// snapshot tx, in the order of the writes. It omits rows with only a new resource
-// version. ok is false when the store has no changes from so long ago: the caller then
-// has to read all rows again.
+// ChangesSince lists the changes of the commits after the revision, up to the snapshot tx, in the
+// order of the writes. It omits rows with only a new resource version. ok is false when the store
+// has no changes from so long ago: the caller then has to read all rows again.
 func ChangesSince(tx ReadTx, revision uint64) (list []Change, ok bool) {
 	return tx.base().store.changes.since(revision, tx.Revision())
 }
 
-// rememberedChanges is how many changes a store remembers at least. Few readers
-// are further behind, except at the start, when everything is new to them; and
-// each change keeps two rows from being forgotten.
+// rememberedChanges is the number of changes that a store remembers at least. Few readers are
+// further behind, except at the start, when everything is new to them. Each change keeps two rows
+// from being forgotten.
 const rememberedChanges = 1024
 
 // changeLog has the last changes, the oldest first. A snapshot is of one
@@ -33,7 +31,7 @@ const rememberedChanges = 1024
 type changeLog struct {
 	mu      sync.Mutex
 	entries []changeEntry
-	// forgotten is the last revision of which not all changes are here.
+	// forgotten is the last revision whose changes are not all here.
 	forgotten uint64
 }
 

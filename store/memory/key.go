@@ -30,7 +30,7 @@ func IPKey(key []byte, ip netip.Addr) []byte {
 	return append(key, bytes[:]...)
 }
 
-// NumberKey is the key of a number; keys sort as the numbers.
+// NumberKey returns the key of a number; keys sort as the numbers.
 func NumberKey(number uint32) []byte {
 	return binary.BigEndian.AppendUint32(nil, number)
 }

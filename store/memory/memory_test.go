@@ -300,7 +300,7 @@ func TestChangesSinceARevisionAreThoseOfItsTransactions(t *testing.T) {
 	put(t, s, first)
 	before := revision(s)
 	put(t, s, second, other)
-	put(t, s, version("b", "2", "4", "")) // a new version alone is no change
+	put(t, s, version("b", "2", "4", "")) // a new version alone is not a change
 	gone := remove(t, s, "b", "2")
 	s.View(func(tx memory.ReadTx) {
 		got, ok := memory.ChangesSince(tx, before)

@@ -5,7 +5,7 @@ package memory
 
 import "time"
 
-// Meta is what every row keeps of its API object.
+// Meta is the part of its API object that every row keeps.
 type Meta struct {
 	UID             string
 	ResourceVersion string

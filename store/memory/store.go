@@ -106,8 +106,7 @@ func (s *Store) Wait(ctx context.Context, ready func(tx ReadTx, ws *WatchSet) bo
 	}
 }
 
-// WatchSet collects what a call of Wait wakes on. Reading rows adds to it by
-// itself.
+// WatchSet collects the rows that a call of Wait wakes on. Reading rows adds to it by itself.
 type WatchSet struct {
 	channels memdb.WatchSet
 }
@@ -125,8 +124,7 @@ type txn struct {
 	watches *WatchSet
 	// written is the most that a write has changed so far.
 	written Difference
-	// changed are the rows whose content was written, but for those that mirror
-	// no API object.
+	// changed are the rows whose content was written, without rows that mirror no API object.
 	changed []Change
 }
 

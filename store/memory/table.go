@@ -31,7 +31,7 @@ type Table[R any] struct {
 	// for go-memdb, which does not enforce it: a second row would silently
 	// take the entry over. Put functions check where it matters.
 	Indexes map[string]func(*R) []byte
-	// Multiple are indexes by name in which a row has any number of keys.
+	// Multiple are indexes by name where a row has any number of keys.
 	Multiple map[string]func(*R) [][]byte
 }
 
@@ -190,7 +190,7 @@ func (t *Table[R]) anyChange(b *txn) <-chan struct{} {
 	return rows.WatchCh()
 }
 
-// Difference is what a row would change in a table.
+// Difference is the change of a table by a row.
 type Difference int
 
 const (
@@ -202,7 +202,7 @@ const (
 	NewContent
 )
 
-// Compare describes what a row would change, held being the row in its place or nil.
+// Compare describes the change by a row, held being the row in its place or nil.
 func (t *Table[R]) Compare(row, held *R) Difference {
 	if held == nil {
 		return NewContent
@@ -232,7 +232,7 @@ func equalOr[R any](row, held *R, otherwise Difference) Difference {
 	return otherwise
 }
 
-// Put inserts the row if it changes something, and returns what.
+// Put inserts the row if it changes something, and returns the change.
 func (t *Table[R]) Put(tx Tx, row *R) (Difference, error) {
 	held := t.Get(tx, t.Key(row))
 	what := t.Compare(row, held)
@@ -255,7 +255,7 @@ func (t *Table[R]) Insert(tx Tx, row, held *R, what Difference) error {
 	return nil
 }
 
-// note remembers what has become of a row; nil stands for none.
+// note remembers the new state of a row; nil stands for no row.
 func (t *Table[R]) note(w *txn, row, held *R) {
 	if t.Meta == nil {
 		return

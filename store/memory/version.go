@@ -5,9 +5,9 @@ package memory
 
 import "strings"
 
-// olderVersion reports whether resource version a is older than b. Kubernetes
-// defines them as decimal numbers that can be compared within one kind. A text
-// that is no such number, the empty one included, is never older.
+// olderVersion reports whether resource version a is older than b. Kubernetes defines resource
+// versions as decimal numbers that can be compared within one kind. A text that is not such a
+// number, also the empty text, is never older.
 func olderVersion(a, b string) bool {
 	if !decimal(a) || !decimal(b) {
 		return false

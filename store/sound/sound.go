@@ -30,15 +30,15 @@ var reserved = []netip.Prefix{
 	netip.MustParsePrefix("224.0.0.0/3"), netip.MustParsePrefix("::/8"), netip.MustParsePrefix("fe80::/10"), netip.MustParsePrefix("ff00::/8"),
 }
 
-// IsHost reports whether an address can be that of one host: it is none of all hosts, of
-// many hosts, or of the node that uses it.
+// IsHost reports whether an address can belong to one host. It refuses the addresses of all
+// hosts, of many hosts, and of the node that uses the address.
 func IsHost(ip netip.Addr) bool {
 	return ip.IsValid() && !ip.Is4In6() && ip.Zone() == "" && !ip.IsUnspecified() && !ip.IsLoopback() && !ip.IsMulticast() && ip != broadcast
 }
 
 var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
 
-// Hosts returns an error for the first address that can't be that of one host.
+// Hosts returns an error for the first address that can't belong to one host.
 func Hosts(what string, ips ...netip.Addr) error {
 	for _, ip := range ips {
 		if !IsHost(ip) {
@@ -71,7 +71,7 @@ func OnePerFamily(what string, ips []netip.Addr) error {
 	return nil
 }
 
-// Ranges returns an error for the first range that is none: it has host bits or, as IPv6,
+// Ranges returns an error for the first invalid range: the range has host bits or, as IPv6,
 // addresses that stand for IPv4.
 func Ranges(what string, ranges ...netip.Prefix) error {
 	for _, p := range ranges {
@@ -128,7 +128,7 @@ func Apart(p netip.Prefix) []netip.Prefix {
 	return list
 }
 
-// VNI returns an error for a number that is no VNI; 0 is none yet.
+// VNI returns an error for a number outside of the range of VNIs. 0 stands for no VNI yet.
 func VNI(what string, number uint32) error {
 	if number > MaxVNI {
 		return fmt.Errorf("%s %d is above %d", what, number, MaxVNI)
@@ -136,7 +136,8 @@ func VNI(what string, number uint32) error {
 	return nil
 }
 
-// MAC returns an error for a text that is no Ethernet address of one station; "" is none.
+// MAC returns an error for a text that is not an Ethernet address of one station. "" stands for
+// no address.
 func MAC(text string) error {
 	if text == "" {
 		return nil
@@ -156,7 +157,8 @@ func Affinity(d time.Duration) error {
 	return nil
 }
 
-// Names returns an error for the first text that can't be the name of an object; "" is none.
+// Names returns an error for the first text that can't be the name of an object. "" stands for no
+// name.
 func Names(names ...string) error {
 	for _, name := range names {
 		if !isName(name) {
@@ -180,7 +182,7 @@ func isName(name string) bool {
 }
 
 // Texts returns an error for the first text that is too long for a row, or that has characters
-// that can't be printed. So messages may repeat what rows have.
+// that can't be printed. So messages may repeat the texts of rows.
 func Texts(texts ...string) error {
 	for _, text := range texts {
 		if !said.IsShort(text) {

@@ -79,7 +79,7 @@ func (r *Reporter) Addressed(list []multinet.DeviceAddrs) {
 	r.change(func(spec *v1alpha1.HostLinkReportSpec) { spec.Addresses, spec.Addressed = now, len(now) > 0 })
 }
 
-// Configured sets the NetworkIDs in the report for which the node has configurations, nil if they
+// Configured sets the NetworkIDs in the report that the node has configurations for, nil if they
 // are unknown. It does not wait for the API server.
 func (r *Reporter) Configured(ids []string) {
 	known := ids != nil && len(ids) <= v1alpha1.MaxHostLinkConfigurations
@@ -150,7 +150,7 @@ func (r *Reporter) Run(ctx context.Context) {
 	}
 }
 
-// write creates or changes the object. A node that never had something to report has none.
+// write creates or changes the object. A node that never had a report has no object.
 func (r *Reporter) write(ctx context.Context, uid string, want v1alpha1.HostLinkReportSpec) error {
 	ctx, cancel := context.WithTimeout(ctx, kube.RequestTimeout)
 	defer cancel()

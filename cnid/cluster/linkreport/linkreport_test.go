@@ -33,7 +33,7 @@ func TestAReportFitsItsObject(t *testing.T) {
 	}
 }
 
-// TestAReportTellsOfAddressesAndConfigurations, and of no more than it has room for.
+// TestAReportTellsOfAddressesAndConfigurations, up to the limit of the report.
 func TestAReportTellsOfAddressesAndConfigurations(t *testing.T) {
 	r := New("node-1", nil, nil, nil)
 	r.Addressed([]multinet.DeviceAddrs{{Device: "eth1", Addrs: []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")}}})

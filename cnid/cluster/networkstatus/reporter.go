@@ -34,23 +34,22 @@ type API interface {
 	Patch(ctx context.Context, obj kube.Object, kind types.PatchType, data []byte, subresource ...string) error
 }
 
-// Config is what a Reporter works with. All fields are required.
+// Config has the settings and functions of a Reporter. All fields are required.
 type Config struct {
 	API   API
 	Store *store.Store
 	// Synced reports whether the store has this node's pods; the channel is closed when
 	// that may have changed.
 	Synced func() (bool, <-chan struct{})
-	// Records are those of all attachments of the node.
+	// Records returns the records of all attachments of the node.
 	Records func() []journal.Record
-	// OfPod are those of the pod with a UID.
+	// OfPod returns the records of the pod with a UID.
 	OfPod func(uid string) []journal.Record
 	Knowledge
 	Log *slog.Logger
 }
 
-// Reporter writes the annotation. What it has not written when it ends, the next one
-// writes at its start.
+// Reporter writes the annotation. The next Reporter writes the rest at its start.
 type Reporter struct {
 	cfg Config
 
@@ -82,7 +81,7 @@ func (r *Reporter) take() (pods []journal.Pod, more <-chan struct{}) {
 	return pods, r.changed.Next()
 }
 
-// Run writes annotations until ctx ends, at first those of all attached pods.
+// Run writes annotations until ctx ends. It starts with the annotations of all attached pods.
 func (r *Reporter) Run(ctx context.Context) {
 	if !r.awaitSynced(ctx) {
 		return
@@ -145,8 +144,8 @@ func (r *Reporter) write(ctx context.Context, pod journal.Pod) error {
 	return r.patch(ctx, pod, text)
 }
 
-// patch sets the annotation of the pod with that UID. One that is gone, or was replaced,
-// needs none.
+// patch sets the annotation of the pod with that UID. It does nothing for a pod that is gone, or
+// was replaced.
 func (r *Reporter) patch(ctx context.Context, pod journal.Pod, text string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": pod.UID, "annotations": map[string]string{annotations.NetworkStatusKey: text},

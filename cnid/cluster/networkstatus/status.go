@@ -15,10 +15,9 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// Of returns the interfaces of a pod as its network status has them, the pod's first
-// interface first. records are those of the pod's finished attachments in one sandbox. A pod
-// with one interface, and without a definition, has no network status: Multus may serve its
-// annotation.
+// Of returns the entries of a pod's network status, the pod's first interface first. records has
+// the pod's finished attachments in one sandbox. A pod with one interface, and without a
+// definition, has no network status: Multus may serve its annotation.
 func Of(pod *store.Pod, records []journal.Record, know Knowledge) []annotations.NetworkStatus {
 	said, err := annotations.ParseAttachments(pod.Attachments)
 	if err != nil || len(records) < 2 && !slices.ContainsFunc(said, func(a annotations.Attachment) bool { return a.Definition != "" }) {
@@ -35,7 +34,7 @@ func Of(pod *store.Pod, records []journal.Record, know Knowledge) []annotations.
 			status = byPlugin(status, result)
 		}
 		status.DeviceInfo = know.device(rec, result)
-		if status.MTU == 0 { // that of a parent, or what no plugin has reported
+		if status.MTU == 0 { // the MTU comes from a parent, or no plugin has reported it
 			status.MTU = know.MTU(rec)
 		}
 		list = append(list, status)
@@ -66,18 +65,18 @@ func one(said []annotations.Attachment, rec journal.Record) annotations.NetworkS
 	return status
 }
 
-// Knowledge is what the node knows of interfaces beside the records.
+// Knowledge has the node's knowledge of interfaces beside the records.
 type Knowledge struct {
-	// Reported returns what CNI plugins have reported about an attachment, nil for one
-	// that Alioth itself has made.
+	// Reported returns the report of CNI plugins about an attachment, nil for an attachment that
+	// Alioth itself has made.
 	Reported func(journal.Record) *attach.Result
 	// PF returns the PCI address of the physical function of a virtual one, "" if it is
 	// unknown.
 	PF func(pci string) string
-	// MTU returns that of an interface as it is in the pod, 0 if it is unknown.
+	// MTU returns the MTU of an interface in the pod, 0 if it is unknown.
 	MTU func(journal.Record) int
-	// Described returns what a program of the node has written about a device into a file,
-	// nil without a file.
+	// Described returns the description of a device that a program of the node has written into a
+	// file, nil without a file.
 	Described func(path string) *annotations.DeviceInfo
 }
 

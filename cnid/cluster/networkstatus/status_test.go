@@ -124,7 +124,7 @@ func run(t *testing.T, s *sink, recs func() []journal.Record, pods ...*store.Pod
 	return r
 }
 
-// The public Go client of the specification reads what is written.
+// The public Go client of the specification reads the written status.
 func TestThePublicClientReadsTheInterfacesOfTheNewestSandbox(t *testing.T) {
 	s := &sink{fail: 1, got: make(chan struct{}, 9)}
 	run(t, s, records, row(""))
@@ -208,7 +208,7 @@ func TestAnUnchangedStatusIsNotWritten(t *testing.T) {
 	}
 }
 
-// NPWG 1.5: the data are those of the pod's interface, with the addresses of its index.
+// NPWG 1.5: the data describe the pod's interface, with the addresses of its index.
 func TestTheStatusOfADelegatedInterfaceIsThePluginsWord(t *testing.T) {
 	addr, prefix, everything := netip.MustParseAddr, netip.MustParsePrefix, netip.MustParsePrefix("0.0.0.0/0")
 	interfaces := []attach.ResultInterface{{Name: "br0"}, {Name: "net2", MAC: "02:00:00:00:00:77", MTU: 9000, Sandbox: "/run/netns/x"}}
@@ -294,8 +294,8 @@ func TestAVirtualFunctionHasDeviceInformation(t *testing.T) {
 	}
 }
 
-// The description of a CNI plugin precedes that of a device plugin, which precedes what the
-// node knows itself.
+// The description of a CNI plugin precedes the description of a device plugin. The node's own
+// knowledge comes last.
 func TestADeviceIsDescribedByWhoKnowsItBest(t *testing.T) {
 	cni := &annotations.DeviceInfo{Type: "vhost-user", Version: "1.1.0", VhostUser: &annotations.VhostUserDevice{Mode: "client", Path: "/run/vhost.sock"}}
 	dp := &annotations.DeviceInfo{Type: "pci", Version: "1.1.0", PCI: &annotations.PCIDevice{Address: "0000:03:10.1", RDMADevice: "mlx5_1"}}

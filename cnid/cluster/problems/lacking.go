@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// Lacking finds what the kernel lacks of what the node's pods and networks need.
+// Lacking finds the features that the node's pods and networks need and the kernel lacks.
 type Lacking struct {
 	node     string
 	store    *store.Store
@@ -25,8 +25,8 @@ type Lacking struct {
 	present map[attach.Kind]bool
 }
 
-// NewLacking returns what finds the missing features of a node. registry has the kinds of
-// attachments, and failures are those of host links.
+// NewLacking returns a Lacking that finds the missing features of a node. registry has the kinds
+// of attachments, and failures returns the failures of host links.
 func NewLacking(node string, s *store.Store, registry attach.Registry, failures func() []multinet.LinkFailure) *Lacking {
 	return &Lacking{node: node, store: s, registry: registry, failures: failures, present: map[attach.Kind]bool{}}
 }
@@ -54,7 +54,7 @@ func (l *Lacking) Find(ctx context.Context) (all []string) {
 	return all
 }
 
-// needed are the kinds of which a pod of the node has an attachment outside of every VPC.
+// needed returns the kinds of the attachments outside of every VPC that pods of the node have.
 func (l *Lacking) needed() []attach.Kind {
 	known := l.registry.Catalog()
 	var kinds []attach.Kind

@@ -22,23 +22,23 @@ import (
 	"github.com/alioth-net/alioth/cnid/lifecycle/install"
 )
 
-// Config is what a Checker works with. All fields are required.
+// Config has the settings and functions of a Checker. All fields are required.
 type Config struct {
 	// CNIConfDir is the container runtime's directory of CNI configurations.
 	CNIConfDir string
 	// OtherCNI reports whether another CNI plugin is meant to have the node's pods.
 	OtherCNI func() bool
-	// Records are those of the node's attachments.
+	// Records returns the records of the node's attachments.
 	Records func() []journal.Record
 	// ProxyHealth returns the problem of the health pages for external load balancers,
 	// or "".
 	ProxyHealth func() string
 	// NodeIPAM returns the problem of the TCP port of the node IPAM API, or "".
 	NodeIPAM func() string
-	// Lacking returns what the kernel lacks of what pods and networks of the node need,
+	// Lacking returns the features that pods and networks of the node need and the kernel lacks,
 	// each as a sentence with the remedy.
 	Lacking func(context.Context) []string
-	// LeftOut returns what the node does not program of the API although it should, each as a
+	// LeftOut returns the objects of the API that the node should program and does not, each as a
 	// sentence with the remedy.
 	LeftOut func() []string
 	// Notify is called with all problems that there are now, the gravest first.
@@ -57,22 +57,22 @@ type Checker struct {
 	warnings []string
 }
 
-// request is what a problem check goes by.
+// request has the inputs of a problem check.
 type request struct {
-	// failure is why the node can't be programmed, or nil.
+	// failure says why the node can't be programmed, or is nil.
 	failure error
 	traffic foreign.Traffic
-	// mtu is what the node's network carries of pods, in bytes.
+	// mtu is the MTU for pods on the node's network, in bytes.
 	mtu int
 }
 
 // New returns a Checker that has checked nothing.
 func New(cfg Config) *Checker { return &Checker{cfg: cfg, requests: make(chan request, 1)} }
 
-// Check requests a problem check, in place of a request that waits. It does not block,
-// and is not called concurrently. failure is why the node can't be programmed, or nil;
-// traffic is what the host must let through; mtu is what the node's network carries of
-// pods, in bytes.
+// Check requests a problem check, in place of a request that waits. It does not block, and is not
+// called concurrently. failure says why the node can't be programmed, or is nil. traffic is the
+// traffic that the host must let through. mtu is the MTU for pods on the node's network, in
+// bytes.
 func (c *Checker) Check(failure error, traffic foreign.Traffic, mtu int) {
 	select {
 	case <-c.requests:
@@ -120,14 +120,14 @@ func (c *Checker) check(ctx context.Context, r request) []finding.Problem {
 	return list
 }
 
-// mostNamed is how many objects that are left out a message names, and longestNames bounds
-// their part of the message in bytes: names and values in it are those of users.
+// mostNamed is the limit of left-out objects that a message names. longestNames bounds their part
+// of the message in bytes: users choose the names and values in it.
 const (
 	mostNamed    = 5
 	longestNames = 1500
 )
 
-// leftOut is one problem for all objects that are left out.
+// leftOut returns one problem for all objects that are left out.
 func leftOut(sentences []string) []finding.Problem {
 	if len(sentences) == 0 {
 		return nil
@@ -139,7 +139,7 @@ func leftOut(sentences []string) []finding.Problem {
 	}}
 }
 
-// blocked are rules of other programs that drop what the host must let through.
+// blocked returns rules of other programs that drop traffic that the host must let through.
 func (c *Checker) blocked(ctx context.Context, traffic foreign.Traffic) (list []finding.Problem) {
 	blocks, err := foreign.Blocks(ctx, traffic)
 	if err != nil {
@@ -151,7 +151,7 @@ func (c *Checker) blocked(ctx context.Context, traffic foreign.Traffic) (list []
 	return list
 }
 
-// otherCNI is a CNI configuration that the container runtime uses in place of Alioth's.
+// otherCNI returns a CNI configuration that the container runtime uses in place of Alioth's.
 func (c *Checker) otherCNI() []finding.Problem {
 	if c.cfg.OtherCNI() {
 		return nil
@@ -167,7 +167,7 @@ func (c *Checker) otherCNI() []finding.Problem {
 		"%s in the node's directory of CNI configurations comes before %s, so the container runtime uses that for new pods; remove it", other, install.ConflistName)}}
 }
 
-// lacking are features of the kernel without which some pods can't be attached. Others can,
+// lacking returns features of the kernel without which some pods can't be attached. Others can,
 // so STATUS does not fail.
 func (c *Checker) lacking(ctx context.Context) (list []finding.Problem) {
 	for _, message := range c.cfg.Lacking(ctx) {
@@ -176,7 +176,7 @@ func (c *Checker) lacking(ctx context.Context) (list []finding.Problem) {
 	return list
 }
 
-// unserved is the problem of a server, which is "" if it serves.
+// unserved returns the problem of a server, which is "" if it serves.
 func unserved(problem, reason string) []finding.Problem {
 	if problem == "" {
 		return nil

@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// releasableClaims are the AttachmentClaims of this node that are being deleted, and whose
+// releasableClaims returns the AttachmentClaims of this node that are being deleted, and whose
 // pod is gone.
 func releasableClaims(tx store.ReadTx, node string, gone func(uid string) bool) []*multinet.Claim {
 	var list []*multinet.Claim

@@ -14,9 +14,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/broadcast"
 )
 
-// ProbesEnd is the time after a DEL by which the kubelet has certainly stopped its probe
-// workers of the pod. A running probe then takes its timeout at most; see
-// docs/design/030-late-probes.md.
+// ProbesEnd is the time after a DEL until the kubelet has certainly stopped its probe workers of
+// the pod. A running probe then takes its timeout at most; see docs/design/030-late-probes.md.
 const ProbesEnd = 3 * time.Second
 
 // Held are the attachments whose addresses stay reserved after their DEL, as long as the
@@ -27,7 +26,7 @@ type Held struct {
 	journal *journal.Journal
 
 	mu sync.Mutex
-	// over has the elements of the queue, by Seq, whose time is up.
+	// over has the elements of the queue with an expired time, by Seq.
 	over map[uint64]bool
 
 	// fewer is sent when an attachment has left, or its time is up.
@@ -70,7 +69,7 @@ func (h *Held) Probed() ([]journal.Record, <-chan struct{}) {
 	return slices.Concat(list, h.Removed()), fewer
 }
 
-// Removed are the reserved elements of the queue.
+// Removed returns the reserved elements of the queue.
 func (h *Held) Removed() []journal.Record {
 	return slices.DeleteFunc(h.journal.Releases(), func(rec journal.Record) bool { return !h.Holds(rec) })
 }

@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	// reviewReleases is how often remaining Addresses are checked again.
+	// reviewReleases is the interval between checks of remaining Addresses.
 	reviewReleases = 30 * time.Second
 	// retryReleases is the wait after a failure, usually of the API server.
 	retryReleases = time.Second
@@ -91,8 +91,8 @@ func (r *Releaser) Run(ctx context.Context) {
 var errNotRead = errors.New("the node's pods and addresses have not been read yet")
 
 // pass deletes releasable Addresses, reports releasable AttachmentClaims, and removes the
-// processed entries from the queue. An entry of a pod of which a release has failed stays. It
-// returns the UIDs of those that it released or decided to keep.
+// processed entries from the queue. An entry of a pod stays if a release of the pod has failed.
+// pass returns the UIDs of the pods that it released or decided to keep.
 func (r *Releaser) pass(ctx context.Context) (handled map[string]bool, err error) {
 	handled = map[string]bool{}
 	if !r.synced() {
@@ -148,7 +148,7 @@ func leavers(tx store.ReadTx, attached func(uid string) bool) func(uid string) b
 	}
 }
 
-// releasable are the Addresses of this node whose pod is gone.
+// releasable returns the Addresses of this node whose pod is gone.
 func releasable(tx store.ReadTx, node string, gone func(uid string) bool) []*store.Address {
 	var list []*store.Address
 	for _, row := range store.AddressesByNode(tx, node) {

@@ -30,8 +30,8 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// releaseCase is what store, API and journal have of the pod p1, whose Address
-// is on this node.
+// releaseCase has the state of store, API and journal for the pod p1, whose Address is on this
+// node.
 type releaseCase struct {
 	inStore, inAPI *corev1.Pod
 	// attached: the journal has a record of the pod.

@@ -68,7 +68,7 @@ func (r *Reporter) condition() (*corev1.NodeCondition, <-chan struct{}) {
 	return healthCondition(r.now), r.changed.Next()
 }
 
-// healthCondition summarizes the problems: the reason is that of the gravest one.
+// healthCondition summarizes the problems. Its reason is the reason of the gravest problem.
 func healthCondition(list []finding.Problem) *corev1.NodeCondition {
 	c := &corev1.NodeCondition{
 		Type: v1alpha1.NetworkHealthyCondition, Status: corev1.ConditionTrue,
@@ -180,8 +180,8 @@ func (r *Reporter) NetworkAvailable(ctx context.Context) {
 	}
 }
 
-// available is the condition of a node whose datapath is programmed. Programs read the version
-// out of the message, as one word (docs/install/versions.md).
+// available returns the condition of a node whose datapath is programmed. Programs read the
+// version out of the message, as one word (docs/install/versions.md).
 func available() *corev1.NodeCondition {
 	return &corev1.NodeCondition{
 		Type: corev1.NodeNetworkUnavailable, Status: corev1.ConditionFalse,

@@ -136,7 +136,7 @@ func (r *Reporter) LinksFailed(list []multinet.LinkFailure) {
 	}
 }
 
-// repairMessages has one message for each kind, with the first few repairs.
+// repairMessages returns one message for each kind, with the first few repairs.
 func repairMessages(list []finding.Repair) []string {
 	const most = 5
 	byKind := map[string][]string{}

@@ -27,8 +27,8 @@ func NewCollector(node string, s *store.Store, programmed Programmed) *Collector
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) { ch <- c.complete }
 
-// Collect implements prometheus.Collector. All subnets of a VPC of which the node is a bouncer
-// have one series: a VPC may have many subnets.
+// Collect implements prometheus.Collector. All subnets of a VPC where the node is a bouncer have
+// one series: a VPC may have many subnets.
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	programmed, _, _ := c.programmed()
 	type series struct{ role, vpc string }

@@ -1,9 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package roles reports what a node has programmed of bouncers and dividers: which of its
-// own role members have their whole table, and up to which revision the node lists the
-// members of each VPC (docs/design/140).
+// Package roles reports the programmed state of a node's bouncers and dividers: which of its own
+// role members have their whole table, and the revision of the members of each VPC that the node
+// lists (docs/design/140).
 package roles
 
 import (
@@ -45,8 +45,8 @@ type API interface {
 	Patch(ctx context.Context, obj kube.Object, kind types.PatchType, data []byte, subresource ...string) error
 }
 
-// Programmed returns what the last successful pass has programmed, with false before the
-// first one, and a channel that is closed after the next pass.
+// Programmed returns the roles that the last successful pass has programmed, with false before
+// the first pass, and a channel that is closed after the next pass.
 type Programmed func() (plan.Roles, bool, <-chan struct{})
 
 // Reporter writes the reports of one node.
@@ -60,8 +60,8 @@ type Reporter struct {
 	log   *slog.Logger
 	// pause is the time between two reports about lists.
 	pause func(nodes int) time.Duration
-	// sent are the UIDs of members of which the node has reported that they are complete,
-	// until their objects have it.
+	// sent are the UIDs of members that the node has reported as complete, until their objects
+	// say so.
 	sent map[string]bool
 	// written is the node's object after the last write; nil: it has to be read.
 	written *v1alpha1.NodeRoles
@@ -90,7 +90,7 @@ func (r report) equal(other report) bool {
 	return r.nodeUID == other.nodeUID && maps.Equal(r.listed, other.listed)
 }
 
-// task is what is left to write.
+// task has the objects that are left to write.
 type task struct {
 	report
 	// complete are members of this node whose objects lack that their table is complete.
@@ -158,8 +158,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// look returns what there is to write after a pass. What the store has got since then is
-// not reported: the next pass programs it.
+// look returns the objects to write after a pass. It does not report later changes of the store:
+// the next pass programs them.
 func (r *Reporter) look(tx store.ReadTx, self *store.Node, programmed plan.Roles) task {
 	t := task{report: report{nodeUID: self.UID, listed: programmed.Listed}, nodes: r.nodes(tx)}
 	sent := map[string]bool{}
@@ -176,8 +176,8 @@ func (r *Reporter) look(tx store.ReadTx, self *store.Node, programmed plan.Roles
 	return t
 }
 
-// complete reports that the tables of members are complete. The UID is that of the member
-// whose table it is: a successor of the same name is complete when its own table is.
+// complete reports that the tables of members are complete. The UID identifies the member whose
+// table it is: a successor of the same name is complete when its own table is.
 func (r *Reporter) complete(ctx context.Context, members []*roles.Member) (failed error) {
 	for _, m := range members {
 		patch := fmt.Sprintf(`{"metadata":{"uid":%q},"status":{"complete":true}}`, m.UID)

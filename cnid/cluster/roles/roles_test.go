@@ -93,7 +93,7 @@ func (f *fakeAPI) written() (listed map[string]int64, times int) {
 	return listed, len(f.writes)
 }
 
-// passes are those of a node.
+// passes are the passes of a node.
 type passes struct {
 	mu     sync.Mutex
 	roles  plan.Roles
@@ -114,7 +114,7 @@ func (p *passes) pass(now plan.Roles) {
 	p.done.Send()
 }
 
-// node is one with a Reporter that runs.
+// node is a node with a running Reporter.
 type node struct {
 	store *store.Store
 	api   *fakeAPI
@@ -247,7 +247,7 @@ func TestMembersOfTheNodeAreReportedWhenTheirTablesAreComplete(t *testing.T) {
 	})
 }
 
-// TestAMemberThatIsRefusedHoldsUpNothingElse: neither another member nor what the node lists.
+// TestAMemberThatIsRefusedHoldsUpNothingElse: neither another member nor the node's lists.
 func TestAMemberThatIsRefusedHoldsUpNothingElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t)

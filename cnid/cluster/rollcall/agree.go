@@ -51,11 +51,11 @@ func (r *RollCall) agree(ctx context.Context) error {
 	return r.passes.Programmed(ctx)
 }
 
-// apiState is the API server's state of what the records of a node depend on.
+// apiState is the API server's state of the objects that the records of a node depend on.
 type apiState struct {
 	// pods of the node, by UID.
 	pods map[string]*store.Pod
-	// held are the UIDs of Addresses of this node by name, of those that are not reserved.
+	// held are the UIDs of unreserved Addresses of this node, by name.
 	held map[string]string
 }
 
@@ -79,7 +79,7 @@ func (r *RollCall) read(ctx context.Context, records []journal.Record) (apiState
 	return now, nil
 }
 
-// rowsOf are the rows of pods by UID.
+// rowsOf returns the rows of pods by UID.
 func rowsOf(pods []corev1.Pod) map[string]*store.Pod {
 	rows := map[string]*store.Pod{}
 	for i := range pods {
@@ -90,7 +90,7 @@ func rowsOf(pods []corev1.Pod) map[string]*store.Pod {
 	return rows
 }
 
-// unreserved are the names of the records' Addresses that no living pod reserves.
+// unreserved returns the names of the records' Addresses that no living pod reserves.
 func (s apiState) unreserved(records []journal.Record) map[string]bool {
 	names := map[string]bool{}
 	for _, rec := range records {
@@ -101,7 +101,7 @@ func (s apiState) unreserved(records []journal.Record) map[string]bool {
 	return names
 }
 
-// checked are the addresses of a record whose Addresses must be compared: none where the
+// checked returns the addresses of a record whose Addresses must be compared: none where the
 // allocation status of the living pod has them, because the operator keeps them for the pod
 // (docs/design/010), and none outside of every VPC.
 func (s apiState) checked(rec journal.Record) (ips []netip.Addr) {
@@ -125,7 +125,7 @@ func agrees(tx store.ReadTx, node string, records []journal.Record, now apiState
 	})
 }
 
-// heldIn is the UID of a node's Address in the store, "" without one.
+// heldIn returns the UID of a node's Address in the store, "" without one.
 func heldIn(tx store.ReadTx, node, vpc string, ip netip.Addr) string {
 	if row := store.AddressByIP(tx, vpc, ip); row != nil && row.Node == node {
 		return row.UID
@@ -133,7 +133,7 @@ func heldIn(tx store.ReadTx, node, vpc string, ip netip.Addr) string {
 	return ""
 }
 
-// wordOf is the allocation status of a pod as text, "" if there is none.
+// wordOf returns the allocation status of a pod as text, "" without a status.
 func wordOf(pod *store.Pod) string {
 	if pod == nil {
 		return ""

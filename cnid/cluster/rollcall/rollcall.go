@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	// reviewVNIs is how often, at most, a node reports VNIs without a call.
+	// reviewVNIs is the shortest interval between a node's reports of VNIs without a call.
 	reviewVNIs = 10 * time.Second
 	// firstAnswer and lastAnswer limit the wait between attempts, behindAnswer the wait
 	// for the store to receive the API server's state.
@@ -49,7 +49,7 @@ type Passes interface {
 	PodMTU() (int, <-chan struct{})
 	// Programmed returns once one that begins from now on has succeeded.
 	Programmed(ctx context.Context) error
-	// VNIs are those that the node programs or may come to program, ascending.
+	// VNIs returns the VNIs that the node programs or may come to program, ascending.
 	VNIs() []uint32
 }
 
@@ -153,8 +153,8 @@ func (r *RollCall) wait(ctx context.Context, last reply) (task, error) {
 		synced, changed := r.synced()
 		mtu, passed := r.passes.PodMTU()
 		if !synced || mtu == 0 {
-			// The first pass determines what an earlier process programmed. Before
-			// it, the reply would be incomplete.
+			// The first pass determines the VNIs that an earlier process programmed. Before it,
+			// the reply would be incomplete.
 			ws.Add(changed)
 			ws.Add(passed)
 			return false

@@ -25,7 +25,7 @@ import (
 	"github.com/alioth-net/alioth/store/client/kube"
 )
 
-// rows are what the store has heard.
+// rows are the rows that the store has received.
 type rows struct {
 	Addresses []store.Address
 	Pods      []store.Pod

@@ -21,9 +21,9 @@ import (
 // before the answer or within it, and stays broken until it is mended.
 type line struct {
 	next http.RoundTripper
-	// words are all in the request with which it breaks; nil: in none.
+	// words are all in the request that the connection breaks with; nil: in none.
 	words []string
-	// within lets the answer begin with so many bytes; 0: there is no answer.
+	// within lets the answer begin with so many bytes; 0: no answer.
 	within int
 
 	mu       sync.Mutex
@@ -106,7 +106,7 @@ func (l *line) mend() {
 type onLine struct {
 	io.ReadCloser
 	line *line
-	// left is how many bytes come before the line breaks, -1 for all.
+	// left is the number of bytes before the line breaks, -1 for all.
 	left int
 }
 

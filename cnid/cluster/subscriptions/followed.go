@@ -98,8 +98,8 @@ func (s *Sources) followed(needed map[part]bool) bool {
 	return true
 }
 
-// adjust begins to follow new parts. Once all that are needed have been read, it stops those
-// that are no longer needed.
+// adjust begins to follow new parts. Once all needed parts have been read, it stops the parts
+// that nothing needs.
 func (s *Sources) adjust(ctx context.Context, needed map[part]bool) {
 	s.mu.Lock()
 	following := slices.SortedFunc(maps.Keys(s.parts), comparePart)
@@ -185,8 +185,8 @@ func (s *Sources) add(ctx context.Context, p part) {
 	}
 }
 
-// onceRead returns what to call when the source of a part's scope has synced. Addresses decide
-// nothing.
+// onceRead returns the function to call when the source of a part's scope has synced. Addresses
+// decide nothing.
 func (s *Sources) onceRead(p part, scope *sharedScope) func() {
 	decisive := uint64(1)
 	switch p.extent {

@@ -32,7 +32,7 @@ func (s *Sources) Tables() *tablesync.Tables {
 	return s.held.tables
 }
 
-// addTo adds a part that has been read, or that of a VPC, to the tables.
+// addTo adds a part that has been read, or the part of a VPC, to the tables.
 func addTo(all tablesync.Tables, p part) {
 	table := all[p.domain]
 	switch p.extent {

@@ -33,7 +33,7 @@ const exposedAtMost = 64
 // everyExposed stands for every VPC that is exposed.
 var everyExposed = part{extent: descriptor.ExposedVPC}
 
-// String describes what it is, for the log.
+// String describes the part, for the log.
 func (p part) String() string {
 	switch p.extent {
 	case descriptor.ServedNetwork:
@@ -68,7 +68,7 @@ func (p part) String() string {
 // isCarried reports whether the node may program the VPC.
 func (p part) isCarried() bool { return p.extent == descriptor.CarriedVPC }
 
-// name is the argument of the part's scopes.
+// name returns the argument of the part's scopes.
 func (p part) name() string {
 	switch {
 	case p.subnet != "":
@@ -97,7 +97,7 @@ func scopesOf(kinds []*descriptor.Kind, p part) []descriptor.Scope {
 	return scopes
 }
 
-// needed are the parts that this node needs. The map must not be changed.
+// needed returns the parts that this node needs. The map must not be changed.
 func (s *Sources) needed(tx store.ReadTx) map[part]bool {
 	s.looking.Lock()
 	defer s.looking.Unlock()
@@ -116,7 +116,8 @@ func (s *Sources) needs(c store.Change) bool {
 	return slices.ContainsFunc([]any{c.Old, c.New}, func(row any) bool { return s.decides(row) || s.decidesServices(row) })
 }
 
-// decides reports whether a row decides about what is carried here, and its tables.
+// decides reports whether a row decides about the VPCs and networks on this node, and their
+// tables.
 func (s *Sources) decides(row any) bool {
 	switch row := row.(type) {
 	case *store.Address:
@@ -131,8 +132,8 @@ func (s *Sources) decides(row any) bool {
 	return false
 }
 
-// decidesServices reports whether a row decides about Services in networks outside of every
-// VPC, or about the VPCs of those that clients outside reach. The operator's verdicts decide
+// decidesServices reports whether a row decides about Services in networks outside of every VPC,
+// or about the VPCs of Services that clients outside reach. The operator's verdicts decide
 // nothing else.
 func (s *Sources) decidesServices(row any) bool {
 	if s.cfg.ScaledEndpoints {
@@ -157,10 +158,10 @@ func (s *Sources) exposesOthers(c store.Change) bool {
 	return !services.SameExposure(was, is)
 }
 
-// find returns the VPCs with an Address or attachment on this node and those of which it is
-// a role member, with their tables; the networks with an attachment here in which there are
-// Services; and without verdicts of the operator the VPCs that exposed Services name, with
-// them the namespaces that decide about ports of the node.
+// find returns the VPCs with an Address or attachment on this node, and the VPCs with the node as
+// a role member, with their tables; the networks with an attachment here with Services; and
+// without verdicts of the operator the VPCs that exposed Services name, with them the namespaces
+// that decide about ports of the node.
 func (s *Sources) find(tx store.ReadTx, records []journal.Record) map[part]bool {
 	parts := map[part]bool{}
 	hosted := s.findHosted(tx, records, parts)
@@ -180,7 +181,7 @@ func (s *Sources) find(tx store.ReadTx, records []journal.Record) map[part]bool 
 		}
 	}
 	for _, claim := range multinet.ClaimsByNode(tx, s.cfg.Node) {
-		// Which networks have Services is not known before their ScaledEndpoints are followed.
+		// The networks with Services are not known before their ScaledEndpoints are followed.
 		if !claim.Released && (s.cfg.ScaledEndpoints || services.InNetwork(tx, claim.Network)) {
 			parts[part{domain: claim.Network.Domain(), extent: descriptor.ServedNetwork}] = true
 		}
@@ -193,9 +194,8 @@ func (s *Sources) find(tx store.ReadTx, records []journal.Record) map[part]bool 
 	return parts
 }
 
-// findHosted returns the VPCs with an interface on this node, each with the names of the
-// subnets of its Addresses here, and adds to parts those that only interfaces of other CNI
-// plugins are in.
+// findHosted returns the VPCs with an interface on this node, each with the names of the subnets
+// of its Addresses here. It adds VPCs with only interfaces of other CNI plugins to parts.
 func (s *Sources) findHosted(tx store.ReadTx, records []journal.Record, parts map[part]bool) map[string]map[string]bool {
 	hosted := map[string]map[string]bool{s.cfg.DefaultVPC: {}}
 	of := func(vpc string) map[string]bool {

@@ -99,14 +99,14 @@ func (r *received) event() <-chan struct{} {
 	return r.changed.Next()
 }
 
-// count is how many events named the object.
+// count returns the number of events that named the object.
 func (r *received) count(object string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.objects[object]
 }
 
-// teed copies what is read.
+// teed copies the bytes that are read.
 type teed struct {
 	io.ReadCloser
 	copies *io.PipeWriter
@@ -125,7 +125,7 @@ func (b *teed) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// node is what a node follows of the API server of the tests.
+// node follows the objects of the tests' API server, as a node does.
 type node struct {
 	*Sources
 	api      *kube.Client
@@ -133,13 +133,12 @@ type node struct {
 	received *received
 }
 
-// of are the kinds whose scopes depend on VPCs, and those that decide which VPCs these are.
+// of are the kinds whose scopes depend on VPCs, and the kinds that decide about these VPCs.
 var of = []*descriptor.Kind{
 	vpcs.VPC.Kind, vpcs.Subnet.Kind, vpcs.Address.Kind, core.Service.Kind, core.Namespace.Kind, vpcs.Network.Kind,
 }
 
-// newNode returns a node whose requests go through what the wraps make of the way to the API
-// server.
+// newNode returns a node whose requests go through the wraps of the way to the API server.
 func newNode(t *testing.T, cfg Config, records func() []journal.Record, wraps ...func(http.RoundTripper) http.RoundTripper) *node {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -234,7 +233,7 @@ func addressIn(vpc, subnet, ip, node string) *v1alpha1.Address {
 	}
 }
 
-// TestANodeReceivesNothingOfVPCsThatItHasNothingOf counts what a real API server sends.
+// TestANodeReceivesNothingOfVPCsThatItHasNothingOf counts the events of a real API server.
 func TestANodeReceivesNothingOfVPCsThatItHasNothingOf(t *testing.T) {
 	n := newNode(t, Config{Node: "counts-1", DefaultVPC: "counts-default"}, noRecords)
 	n.create(t, vpcNamed("counts-default"), vpcNamed("counts-hosted"), vpcNamed("counts-other"),

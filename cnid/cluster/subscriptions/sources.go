@@ -25,7 +25,7 @@ import (
 	"github.com/alioth-net/alioth/store/client/reflector"
 )
 
-// reviewParts is how often the daemon checks for parts of the API that it no longer
+// reviewParts is the interval between the daemon's checks for parts of the API that it no longer
 // needs to follow, even without a change.
 const reviewParts = 30 * time.Second
 
@@ -43,14 +43,13 @@ type Config struct {
 	Changed func()
 }
 
-// Sources keeps the store equal to the part of the API that this node needs: its pods
-// and Addresses; each VPC whose packets it carries, with the Subnets and Addresses for which
-// it has no bouncers and dividers to send to; what Services need, which is either what the
-// operator has judged of them or the VPC objects that those for clients outside name, and the
-// Addresses of every network with an attachment here in which there are Services; and all
-// objects of most other kinds. For
-// these, a watch for each needed object would cost the API server and the node more than
-// one for all (docs/design/062, 090). Each kind's descriptor has its scopes.
+// Sources keeps the store equal to the part of the API that this node needs: its pods and
+// Addresses; each VPC whose packets it carries, with Subnets and Addresses unless bouncers and
+// dividers serve them; the data of Services, and all objects of most other kinds. The data of
+// Services are either the verdicts of the operator, or the VPC objects that Services for clients
+// outside name, and the Addresses of every network with an attachment here and Services. For most
+// other kinds, a watch for each needed object would cost the API server and the node more than
+// one watch for all (docs/design/062, 090). Each kind's descriptor has its scopes.
 type Sources struct {
 	cfg     Config
 	api     *kube.Client
@@ -64,11 +63,12 @@ type Sources struct {
 	base   []*reflector.Source
 	parts  map[part]*followed
 	scopes sharedScopes
-	// always has what is followed of each kind always, whether something waits for it or not.
+	// always has the sources that are always followed, by kind, whether something waits for them
+	// or not.
 	always map[*descriptor.Kind]*reflector.Source
 	// complete is true once everything needed had been read.
 	complete bool
-	// judged is true once the operator has judged all Services, where the node goes by that.
+	// judged is true once the operator has judged all Services, if the node goes by verdicts.
 	judged bool
 	// changed is sent when a source has synced.
 	changed broadcast.Signal
@@ -79,8 +79,8 @@ type Sources struct {
 	last     map[part]bool
 	lastRead uint64
 
-	// reads counts what has begun to count as read, or no longer does; decisive those of
-	// them that decide what else is needed. Both are guarded by mu.
+	// reads counts how often a part has begun to count as read, or has ceased to. decisive counts
+	// only the parts that decide about further parts. Both are guarded by mu.
 	reads, decisive uint64
 	held            held
 }
@@ -117,12 +117,12 @@ func (s *Sources) Start(ctx context.Context) {
 	s.base, s.always = base, always
 }
 
-// broadcast reports that something may decide what else is needed.
+// broadcast reports a change that may decide about needed parts.
 func (s *Sources) broadcast() { s.report(1, func() {}) }
 
-// report makes a change of what counts as read; decisive is 1 if that decides what else is
-// needed, otherwise 0. The change and its number are one step. Otherwise a reader could see
-// the change, and take the parts that were found before it for all that are needed.
+// report applies a change of the parts that count as read. decisive is 1 if the change decides
+// about further parts, otherwise 0. The change and its number are one step. Otherwise a reader
+// could see the change, and take the parts that were found before it for all needed parts.
 func (s *Sources) report(decisive uint64, change func()) {
 	s.mu.Lock() // not between another goroutine's check and its call of Next
 	change()
@@ -136,7 +136,7 @@ func (s *Sources) report(decisive uint64, change func()) {
 	}
 }
 
-// reading returns a number that grows with what has been read that decides what is needed.
+// reading returns a number that grows with each read part that decides about needed parts.
 func (s *Sources) reading() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -223,8 +223,8 @@ func (s *Sources) agrees(ctx context.Context, vpc string) bool {
 	return err == nil
 }
 
-// VPCs are the names of the VPCs that this node programs or may program later. The rows of
-// those that have been added since VPCsRead returned true may be missing.
+// VPCs returns the names of the VPCs that this node programs or may program later. The rows of
+// VPCs that were added after VPCsRead returned true may be missing.
 func (s *Sources) VPCs() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -246,7 +246,7 @@ func (s *Sources) Synced() (bool, <-chan struct{}) {
 	if complete {
 		return true, changed
 	}
-	// The base decides what is needed: a look before it was read could miss parts.
+	// The base decides about needed parts: a look before it was read could miss parts.
 	if !s.BaseSynced() {
 		return false, changed
 	}
@@ -257,15 +257,15 @@ func (s *Sources) Synced() (bool, <-chan struct{}) {
 	return s.complete, changed
 }
 
-// read reports whether the needed parts that are concerned have been read. What has been read
-// decides what else is needed, so it looks again.
+// read reports whether the needed parts that are concerned have been read. The read parts decide
+// about further parts, so the function looks again.
 func (s *Sources) read(concerned func(part) bool) bool {
 	look := func() map[part]bool {
 		var all map[part]bool
 		s.store.View(func(tx store.ReadTx) { all = s.needed(tx) })
 		return concernedOf(all, concerned)
 	}
-	needed := s.known(concerned) // Run finds what else there is, and says so
+	needed := s.known(concerned) // Run finds the other parts, and broadcasts them
 	if needed == nil {
 		needed = look()
 	}
@@ -275,7 +275,7 @@ func (s *Sources) read(concerned func(part) bool) bool {
 	return read && maps.Equal(needed, look())
 }
 
-// known are those of the parts found last that are concerned; nil: none were found yet.
+// known returns the parts found last that are concerned; nil: none were found yet.
 func (s *Sources) known(concerned func(part) bool) map[part]bool {
 	s.looking.Lock()
 	defer s.looking.Unlock()
@@ -303,8 +303,9 @@ func concernedOf(parts map[part]bool, concerned func(part) bool) map[part]bool {
 	return some
 }
 
-// VPCsRead is Synced for replies to roll calls, which must include the VNI of each VPC that
-// the node may program: it waits for the rows of VPCs that were added later, too.
+// VPCsRead does the same as Synced for replies to roll calls. The replies must include the VNI of
+// each VPC that the node may program. So VPCsRead also waits for the rows of VPCs that were added
+// later.
 func (s *Sources) VPCsRead() (bool, <-chan struct{}) {
 	if synced, changed := s.Synced(); !synced {
 		return false, changed
@@ -319,8 +320,8 @@ func (s *Sources) VPCsRead() (bool, <-chan struct{}) {
 	return true, s.changed.Next()
 }
 
-// DomainSynced reports whether everything of a VPC has been read, by its name, or of a
-// network outside of every VPC, by its domain. Nothing is read of a network without
+// DomainSynced reports whether everything of a VPC has been read, by the name of the VPC. For a
+// network outside of every VPC, the argument is its domain. Nothing is read of a network without
 // Services.
 func (s *Sources) DomainSynced(domain string) (bool, <-chan struct{}) {
 	s.mu.Lock()
@@ -334,7 +335,7 @@ func (s *Sources) DomainSynced(domain string) (bool, <-chan struct{}) {
 
 // Hosts reports whether the node has a VPC, by its name, whose row has been read and is
 // confirmed. It does not wait for the tables of the VPC, which come and go with roles. The
-// channel of Synced is closed when it may have changed.
+// channel of Synced is closed when the result may have changed.
 func (s *Sources) Hosts(vpc string) bool { return s.isRead(part{domain: vpc}) }
 
 // BaseSynced reports whether the node's own pods and Addresses have been read.
@@ -344,9 +345,9 @@ func (s *Sources) BaseSynced() bool {
 	return s.judged && len(s.base) > 0 && allSynced(s.base)
 }
 
-// AllSynced returns a function like Synced for some kinds of which the node always follows
-// objects, such as those for which nothing else waits. They are never read where the API
-// lacks one of the kinds.
+// AllSynced returns a function like Synced for some kinds whose objects the node always follows,
+// such as kinds that nothing else waits for. They are never read where the API lacks one of the
+// kinds.
 func (s *Sources) AllSynced(list []*descriptor.Kind) func() (bool, <-chan struct{}) {
 	return func() (bool, <-chan struct{}) {
 		s.mu.Lock()

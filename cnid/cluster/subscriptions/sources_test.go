@@ -41,8 +41,8 @@ func TestMain(m *testing.M) { os.Exit(server.Run(m)) }
 
 func noRecords() []journal.Record { return nil }
 
-// TestAVPCThatIsFollowedLaterIsTakenAsTheAPIHasIt is about a VPC that has gone and
-// come again with another VNI, of which the node has the old row still.
+// TestAVPCThatIsFollowedLaterIsTakenAsTheAPIHasIt is about a VPC that has gone and come again
+// with a new VNI. The node still has the old row.
 func TestAVPCThatIsFollowedLaterIsTakenAsTheAPIHasIt(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := kinds.AddToScheme(scheme); err != nil {
@@ -109,8 +109,8 @@ func TestAVPCThatIsFollowedLaterIsTakenAsTheAPIHasIt(t *testing.T) {
 	}
 }
 
-// TestANetworkWithServicesIsFollowedWhileItIsUsed: without Services nothing needs the
-// addresses of a network, of which there may be many.
+// TestANetworkWithServicesIsFollowedWhileItIsUsed: without Services nothing needs the addresses
+// of a network, and there may be many.
 func TestANetworkWithServicesIsFollowedWhileItIsUsed(t *testing.T) {
 	rows, err := store.New()
 	if err != nil {

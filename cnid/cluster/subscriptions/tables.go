@@ -17,9 +17,9 @@ import (
 // needs their tables. Beyond the limit one watch has all Addresses of the VPC.
 const tablesAtMost = 64
 
-// tables finds how much of the Subnets and Addresses of one VPC a node follows: all of it,
-// unless others have it for the node as bouncers and dividers (docs/design/140). What has
-// been read decides what to follow next: the VPC, its role members, its Subnets.
+// tables finds how much of the Subnets and Addresses of one VPC a node follows: all of it, unless
+// others have it for the node as bouncers and dividers (docs/design/140). The read rows decide
+// about the next rows to follow: the VPC, its role members, its Subnets.
 type tables struct {
 	tx        store.ReadTx
 	node      string
@@ -36,7 +36,7 @@ type tables struct {
 	members map[string][]*roles.Member
 }
 
-// needed returns the parts beside that of the VPC itself.
+// needed returns the parts beside the part of the VPC itself.
 func (t *tables) needed() []part {
 	if !t.read(part{domain: t.vpc}) {
 		return nil
@@ -67,9 +67,9 @@ func (t *tables) of(subnet string, extent descriptor.Extent) part {
 	return part{domain: t.vpc, subnet: subnet, extent: extent}
 }
 
-// uses reports whether the node relies on the members of a role, of which n are wanted, and
-// does not follow the role's table itself. A node that follows it goes on until nobody is
-// about to join, so that it does not rely on the first of several members alone.
+// uses reports whether the node relies on the members of a role, and does not follow the role's
+// table itself. n is the wanted number of members. A node that follows the table goes on until
+// nobody is about to join, so that it does not rely on the first of several members alone.
 func (t *tables) uses(n int, key string, table part) bool {
 	var serving, joining int
 	for _, m := range t.members[key] {
@@ -134,7 +134,7 @@ func (t *tables) usesBouncers(row *store.VPC, subnet *store.Subnet) bool {
 	return t.uses(roles.Bouncers(subnet.Bouncers, row.Dividers), subnet.UID, table)
 }
 
-// bounced are the names of the subnets of which the node is a bouncer.
+// bounced returns the names of the subnets where the node is a bouncer.
 func (t *tables) bounced() map[string]bool {
 	names := map[string]bool{}
 	for _, list := range t.members {

@@ -93,14 +93,14 @@ func withSubnet(name string, bouncers int) func(store.Tx) error {
 	}
 }
 
-// hosted is an Address of this node, in subnet a.
+// hosted returns an Address of this node, in subnet a.
 func hosted() func(store.Tx) error {
 	return func(tx store.Tx) error {
 		return store.PutAddress(tx, &store.Address{Meta: store.Meta{UID: "a"}, Name: "v.10.0.0.1", VPC: "v", Subnet: "a", IP: netip.MustParseAddr("10.0.0.1"), Node: "n"})
 	}
 }
 
-// withMember is a member of subnet's bouncers, or with "" of the VPC's dividers.
+// withMember returns a member of subnet's bouncers, or with "" of the VPC's dividers.
 func withMember(subnet, node, stage string) func(store.Tx) error {
 	return func(tx store.Tx) error {
 		m := &roles.Member{VPC: "v", VPCUID: "v-uid", Subnet: subnet, Node: node, NodeUID: node + "-uid", Stage: stage, Revision: 1}
@@ -255,8 +255,8 @@ func TestServicesAreFollowedWhereTheirPodsAre(t *testing.T) {
 	}
 }
 
-// TestTablesAreThoseThatHaveBeenRead: nothing counts as complete before it has been read,
-// and what is about to be dropped no longer counts.
+// TestTablesAreThoseThatHaveBeenRead: nothing counts as complete before it has been read, and a
+// part that is about to be dropped does not count.
 func TestTablesAreThoseThatHaveBeenRead(t *testing.T) {
 	w := newTables(t, hosted(), withVPC(0, 1), withSubnet("a", 1), withSubnet("b", 0), withMember("a", "m", roles.Serving))
 	w.settle(t, "v")

@@ -19,8 +19,8 @@ type changeTracker struct {
 	records  []journal.Record
 }
 
-// stale reports whether to examine them again: the first time, after a change of the
-// journal, and after a change of a row for which concerns returns true.
+// stale reports whether to examine store and journal again: the first time, after a change of the
+// journal, and after a change of a row that concerns accepts.
 func (t *changeTracker) stale(tx store.ReadTx, records []journal.Record, concerns func(store.Change) bool) bool {
 	changes, ok := store.ChangesSince(tx, t.revision)
 	stale := !t.looked || !ok || !journal.Same(t.records, records) || slices.ContainsFunc(changes, concerns)

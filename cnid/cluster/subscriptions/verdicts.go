@@ -19,8 +19,8 @@ import (
 	"github.com/alioth-net/alioth/store/rows/scaled"
 )
 
-// WithVerdicts returns the kinds for a node that goes by what the operator has judged of
-// Services, out of all: it follows nothing that Services are judged by.
+// WithVerdicts returns the kinds for a node that goes by the operator's verdicts about Services,
+// out of all kinds. The node follows no inputs of these verdicts.
 func WithVerdicts(all []*descriptor.Kind) []*descriptor.Kind {
 	addresses := *vpcs.Address.Kind
 	addresses.Of = maps.Clone(addresses.Of)
@@ -42,9 +42,10 @@ func WithVerdicts(all []*descriptor.Kind) []*descriptor.Kind {
 	return kinds
 }
 
-// findNamespaces adds the namespaces of pods that ask for ports of the node, because their tenants
-// need a grant, and of pods for which other CNI plugins run and of their definitions, because no
-// tenant's may. Nothing else on the node goes by namespaces.
+// findNamespaces adds the namespaces of pods that ask for ports of the node, because their
+// tenants need a grant. It also adds the namespaces of pods with attachments of other CNI plugins,
+// and the namespaces of their definitions: a tenant may have neither of them. Nothing else on the
+// node depends on namespaces.
 func (s *Sources) findNamespaces(tx store.ReadTx, records []journal.Record, parts map[part]bool) {
 	for _, pod := range store.PodsByNode(tx, s.cfg.Node) {
 		if len(pod.HostPorts) > 0 {
@@ -77,10 +78,10 @@ func (s *Sources) NamespaceSynced(name string) (bool, <-chan struct{}) {
 	return base && (!s.cfg.ScaledEndpoints || s.isRead(ofNamespace(name))), changed
 }
 
-// findJudged reports whether the operator has just turned out to have judged all Services,
-// which the verdict of the API server's reports. Without this a node that goes by
-// ScaledEndpoints before there are any would take all Services away, and one that goes by
-// them again would begin with those of an earlier time.
+// findJudged reports whether this call is the first to find that the operator has judged all
+// Services. The verdict about the API server's Service says so. Without this check,
+// a node that goes by ScaledEndpoints before there are any would take all Services away. A node
+// that goes by them again would begin with old ScaledEndpoints.
 func (s *Sources) findJudged(tx store.ReadTx) bool {
 	s.mu.Lock()
 	known := s.judged

@@ -18,8 +18,8 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// verdictOn is what the operator has judged of a Service that clients outside reach; with ""
-// for the VPC it is in none.
+// verdictOn returns the operator's verdict about a Service that clients outside reach. With "" for
+// the VPC, the Service is outside of every VPC.
 func verdictOn(namespace, service, vpc string) *v1alpha1.ScaledEndpoint {
 	spec := v1alpha1.ScaledEndpointSpec{
 		Service: v1alpha1.ScaledService{Namespace: namespace, Name: service, UID: "u-" + service}, VPC: vpc, Exposed: true,
@@ -38,7 +38,7 @@ func namespaceNamed(name string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
-// podOn is a pod of a node; with a port it asks for that of the node.
+// podOn returns a pod of a node; with a port it asks for the port on the node.
 func podOn(namespace, name, node string, hostPort int32) *corev1.Pod {
 	c := corev1.Container{Name: "c", Image: "i"}
 	if hostPort != 0 {
@@ -59,8 +59,8 @@ func (n *node) label(t *testing.T, object kube.Object) {
 	}
 }
 
-// TestANodeReceivesNoNamespacesAndNoVPCsOfExposedServices counts what a real API server
-// sends to a node that goes by the operator's verdicts.
+// TestANodeReceivesNoNamespacesAndNoVPCsOfExposedServices counts the events of a real API server
+// to a node that goes by the operator's verdicts.
 func TestANodeReceivesNoNamespacesAndNoVPCsOfExposedServices(t *testing.T) {
 	n := newNode(t, Config{Node: "verdicts-1", DefaultVPC: "verdicts-default", NodePorts: true, ScaledEndpoints: true}, noRecords)
 	n.create(t, vpcNamed("verdicts-default"), vpcNamed("verdicts-shop"),

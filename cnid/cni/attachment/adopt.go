@@ -11,10 +11,10 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 )
 
-// Rebuild returns what the control plane decided for the pod of an interface
-// that the driver of a kind found on the node: a record with pod, attachment, binding, addresses,
-// gateways, MAC, and shadow addresses if they are known. The error has the cause if
-// there is no such decision.
+// Rebuild returns the control plane's decision for the pod of an interface that the driver of a
+// kind found on the node. The result is a record with pod, attachment, binding, addresses,
+// gateways, MAC, and shadow addresses if they are known. The error says why no such decision
+// exists.
 type Rebuild func(attach.Kind, attach.Found) (journal.Record, error)
 
 // Unknown is an interface on the node without a record in the journal, and the reason

@@ -85,9 +85,9 @@ func (m *Manager) refuseSecondRequest(key journal.Key) error {
 	return nil
 }
 
-// refuseSecondNamespace prevents a request from moving an attachment whose network
-// namespace is alive: a container has one, so the runtime uses one ID for two
-// containers. A namespace that has ended is no obstacle.
+// refuseSecondNamespace prevents a request from moving an attachment whose network namespace is
+// alive. A container has one network namespace, so the runtime uses one ID for two containers. A
+// namespace that has ended does not prevent the move.
 func refuseSecondNamespace(rec journal.Record, r Request) error {
 	if rec.Phase != journal.PhaseDone || rec.NetnsPath == r.NetnsPath {
 		return nil
@@ -298,7 +298,7 @@ func (m *Manager) programAll(ctx context.Context, records []journal.Record) erro
 	return errors.Join(errs...)
 }
 
-// program has the datapath carry the packets of an attachment, or serve its sockets. It
+// program makes the datapath carry the packets of an attachment, or serve its sockets. It
 // does nothing for another CNI plugin.
 func (m *Manager) program(ctx context.Context, rec journal.Record) error {
 	can := m.capabilities(rec.Kind)
@@ -338,8 +338,8 @@ func recordOf(r Request, d Decision, driver attach.Driver) journal.Record {
 	return rec
 }
 
-// spec returns what the driver of a record gets. An interface on a VLAN or VXLAN is derived
-// from the node's link for it, whose name is the node's own.
+// spec returns the input of a record's driver. An interface on a VLAN or VXLAN is derived from
+// the node's link for it, whose name is the node's own.
 func (m *Manager) spec(ctx context.Context, rec journal.Record) (attach.Spec, error) {
 	spec := specOf(rec)
 	if rec.VLAN == 0 && rec.VXLAN == 0 {

@@ -20,7 +20,7 @@ const (
 	leastFailure = 96
 )
 
-// failures are those of several interfaces of a pod.
+// failures are the failures of several interfaces of a pod.
 type failures []error
 
 // Error has a part of each text.
@@ -40,8 +40,8 @@ func (f failures) Error() string {
 // Unwrap returns the failures.
 func (f failures) Unwrap() []error { return f }
 
-// failure joins errors in their order, without those that are only the cancellation for
-// another one. If one of them may be over soon, the whole may be.
+// failure joins errors in their order, without errors that are only the cancellation for another
+// one. If one of them may be over soon, the whole may be.
 func failure(errs []error) error {
 	all := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
 	causes := slices.DeleteFunc(slices.Clone(all), func(err error) bool { return errors.Is(err, context.Canceled) })

@@ -16,10 +16,10 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/netns"
 )
 
-// Reconcile removes attachments for which no DEL will come: unfinished ones of an earlier
-// daemon, and those whose network namespace has ended. It skips attachments that a call
-// is processing. It also writes the journal again if that had failed. The error joins all
-// failures; the other attachments are processed.
+// Reconcile removes attachments that no DEL will come for: unfinished attachments of an earlier
+// daemon, and attachments whose network namespace has ended. It skips attachments that a call is
+// processing. It also writes the journal again if an earlier write had failed. The error joins
+// all failures; the other attachments are processed.
 func (m *Manager) Reconcile(ctx context.Context) error {
 	err := m.cfg.Journal.Repair()
 	var requests []journal.Key
@@ -83,8 +83,8 @@ func (m *Manager) GC(ctx context.Context, network string, valid map[journal.Key]
 	return err
 }
 
-// reconcile returns what removes a request that is dead, for the caller to call. It is nil
-// for one that lives, and for one that a call is processing.
+// reconcile returns a function that removes a dead request, for the caller to call. It is nil for
+// a living request, and for a request that a call is processing.
 func (m *Manager) reconcile(ctx context.Context, request journal.Key) (remove func() error) {
 	unlock, free := m.locks.Try(request.ContainerID)
 	if !free {

@@ -12,8 +12,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 )
 
-// Decision is what the control plane decided for one attachment of a pod, taken
-// from the Address objects of the pod's UID and their Subnet and VPC.
+// Decision is the control plane's decision for one attachment of a pod, taken from the Address
+// objects of the pod's UID and their Subnet and VPC.
 type Decision struct {
 	// IfName is the interface's name in the pod; "" for the requested one, which each
 	// list of decisions has once.
@@ -27,23 +27,22 @@ type Decision struct {
 	// Interface lacks the names and numbers of devices, which the driver sets, and the
 	// device from its Pool.
 	journal.Interface
-	// Probed and ProbeTimeout are those of journal.Record.
+	// Probed and ProbeTimeout have the meaning of journal.Record.
 	Probed       bool
 	ProbeTimeout time.Duration
-	// HostPorts are those of journal.Record.
+	// HostPorts have the meaning of journal.Record.
 	HostPorts []journal.HostPort
-	// Delegate is what other CNI plugins get, nil for other interfaces. The journal does
-	// not have it: its driver keeps it.
+	// Delegate is the input for other CNI plugins, nil for other interfaces. The journal does not
+	// have it: its driver keeps it.
 	Delegate *attach.Delegate
 }
 
 // Decisions has the decisions for pods.
 type Decisions interface {
-	// Await blocks until pod UID, readiness and the complete set of Address
-	// objects agree, and returns the pod's attachments, at least one. If ctx ends
-	// first it returns a *NotReady that names what is missing, with the reason in the
-	// pod's condition if it has one. If the pod is being deleted, or is gone after it
-	// was seen, it returns ErrPodGone at once.
+	// Await blocks until pod UID, readiness and the complete set of Address objects agree, and
+	// returns the pod's attachments, at least one. If ctx ends first it returns a *NotReady that
+	// names the missing object, with the reason in the pod's condition if it has one. If the pod
+	// is being deleted, or is gone after it was seen, it returns ErrPodGone at once.
 	Await(ctx context.Context, pod journal.Pod) ([]Decision, error)
 	// Confirm returns an error if the attachments of a pod must not be made because of
 	// a change between decision and journal. records are in the journal. If the pod is
@@ -51,15 +50,15 @@ type Decisions interface {
 	// would return that, and only while the journal has no record of the pod. If
 	// another request caused a conflict with an older record, it is a *NotReady.
 	Confirm(records []journal.Record) error
-	// Check returns the difference between the Address objects of an attachment's pod
-	// and the record. Objects that have not been read from the API are no difference.
+	// Check returns the difference between the Address objects of an attachment's pod and the
+	// record. Objects that have not been read from the API do not count as a difference.
 	Check(rec journal.Record) error
 }
 
 // Devices has the devices that the kubelet has allocated to pods.
 type Devices interface {
-	// Of returns the IDs of a pod's devices by the name of their extended resource,
-	// sorted. A pod that the kubelet does not know has none.
+	// Of returns the IDs of a pod's devices by the name of their extended resource, sorted. A pod
+	// that the kubelet does not know has no devices.
 	Of(ctx context.Context, pod journal.Pod) (map[string][]string, error)
 }
 
@@ -67,31 +66,28 @@ type Devices interface {
 // journal.PhaseDone, and for no others. Those whose driver has no datapath have their
 // sockets programmed alone.
 type Datapath interface {
-	// Program returns once a programmed revision includes the record, which
-	// is in the journal with phase journal.PhaseDone already. When ctx ends
-	// first it returns an error. Programming a record again is no error. The manager
-	// returns a *NotReady unchanged.
+	// Program returns once a programmed revision includes the record, which is in the journal
+	// with phase journal.PhaseDone already. When ctx ends first it returns an error. Programming
+	// a record again is not an error. The manager returns a *NotReady unchanged.
 	Program(ctx context.Context, rec journal.Record) error
-	// Unprogram returns once a programmed revision no longer includes the
-	// record, which is in the journal with phase journal.PhaseLeaving, and whose
-	// device the manager has not removed yet. A record that was never programmed is no
-	// error. After an error the device is removed all the same, and the datapath
-	// follows the journal later.
+	// Unprogram returns once a programmed revision no longer includes the record, which is in the
+	// journal with phase journal.PhaseLeaving, and whose device the manager has not removed yet.
+	// A record that was never programmed does not cause an error. After an error the device is
+	// removed all the same, and the datapath follows the journal later.
 	Unprogram(ctx context.Context, rec journal.Record) error
 	// ProgramSockets is Program of a record whose driver has no datapath: the pod's
 	// sockets reach the Services that lead to its network.
 	ProgramSockets(ctx context.Context, rec journal.Record) error
-	// UnprogramSockets has the datapath follow the journal, in which such a record is
-	// leaving. Nothing waits for it: the rows end with the pod's network namespace, whose
-	// identity is not used again.
+	// UnprogramSockets makes the datapath follow the journal, where such a record is leaving.
+	// Nothing waits for it: the rows end with the pod's network namespace, whose identity is not
+	// used again.
 	UnprogramSockets()
 	// Check compares the kernel with the record and returns the first
 	// difference.
 	Check(rec journal.Record) error
-	// Ready returns nil, or a local and lasting problem that prevents every
-	// attachment, without waiting. STATUS fails with it, and a failing STATUS makes
-	// the whole node NotReady, so a lagging store or an unreachable API server is no
-	// reason.
+	// Ready returns nil, or a local and lasting problem that prevents every attachment, without
+	// waiting. STATUS fails with it, and a failing STATUS makes the whole node NotReady, so Ready
+	// does not report a lagging store or an unreachable API server.
 	Ready() error
 }
 
@@ -128,7 +124,7 @@ var ErrCaller = errors.New("another CNI plugin makes the pod's interfaces")
 
 // NotReady is the error of a request that may succeed later.
 type NotReady struct {
-	// Reason is the text for users: what is missing and, if known, what to do.
+	// Reason is the text for users: the missing object or fact and, if known, the remedy.
 	Reason string
 }
 

@@ -31,7 +31,7 @@ func (a allocated) Of(_ context.Context, pod journal.Pod) (map[string][]string, 
 }
 
 // TestADeviceIsJournaledBeforeItIsUsedAndHasOneHolder has pods with one interface on a device
-// each, of which some were given the same one: by a kubelet that has lost its checkpoint.
+// each. A kubelet that has lost its checkpoint has given some of them the same device.
 func TestADeviceIsJournaledBeforeItIsUsedAndHasOneHolder(t *testing.T) {
 	pod := netnstest.New(t)
 	log := slog.New(slog.DiscardHandler)

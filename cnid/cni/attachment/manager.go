@@ -23,8 +23,7 @@ const (
 	DefaultLasting       = time.Minute
 )
 
-// Config is what a Manager works with. All fields without a default are
-// required.
+// Config has the settings and functions of a Manager. All fields without a default are required.
 type Config struct {
 	Journal   *journal.Journal
 	Drivers   attach.Drivers
@@ -147,7 +146,7 @@ func (m *Manager) finished(key journal.Key) (journal.Record, attach.Driver, bool
 	return rec, driver, err == nil && rec.Phase == journal.PhaseDone, err
 }
 
-// capabilities are none for a kind that the node has not.
+// capabilities returns the capabilities of a kind. A kind that the node lacks has none.
 func (m *Manager) capabilities(kind attach.Kind) attach.Capabilities {
 	driver, err := m.cfg.Drivers.Of(kind)
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 )
 
-// control is a control plane with one decision for all pods. The driver here has no
-// datapath, so of the embedded Datapath nothing is called but what is about sockets.
+// control is a control plane with one decision for all pods. The driver here has no datapath, so
+// tests call only the methods of the embedded Datapath that concern sockets.
 type control struct {
 	attachment.Datapath
 	decisions []attachment.Decision

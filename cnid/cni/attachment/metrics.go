@@ -24,7 +24,7 @@ const (
 	phaseTotal = "total"
 )
 
-// Metrics times what a Manager establishes.
+// Metrics times the steps of a Manager.
 type Metrics struct {
 	add, attach *prometheus.HistogramVec
 	failed      *prometheus.CounterVec
@@ -67,7 +67,7 @@ func (m *Metrics) since(phase string, start time.Time) {
 	m.add.WithLabelValues(phase).Observe(time.Since(start).Seconds())
 }
 
-// inVPCs is the label of interfaces in VPCs, of which there may be a thousand.
+// inVPCs is the label of interfaces in VPCs. A node may have a thousand VPCs.
 const inVPCs = "VPC"
 
 // Collector counts the interfaces of a node. It implements prometheus.Collector.

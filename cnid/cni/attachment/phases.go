@@ -8,8 +8,8 @@ import "context"
 // phase has the indexes of attachments that are made side by side.
 type phase struct {
 	indexes []int
-	// whole: each of them is tried to its end, whatever happens to the others. Otherwise
-	// the first failure ends them.
+	// whole: each function runs to its end, also after a failure of others. Otherwise the first
+	// failure ends all.
 	whole bool
 }
 

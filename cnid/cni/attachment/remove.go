@@ -12,15 +12,15 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 )
 
-// Remove removes the attachments of a request of Alioth's own plugin. It needs neither the
-// pod nor its namespace nor the API server. Missing attachments are no error, and those of
+// Remove removes the attachments of a request of Alioth's own plugin. It needs neither the pod
+// nor its namespace nor the API server. Missing attachments are not an error, and attachments of
 // another plugin count as missing.
 func (m *Manager) Remove(ctx context.Context, key journal.Key) error {
 	return m.removeRequest(ctx, key, false)
 }
 
-// RemoveExternal is Remove for another CNI plugin (Request.External), which may name any
-// container: the attachments of Alioth's own plugin count as missing.
+// RemoveExternal does the same as Remove for another CNI plugin (Request.External). The plugin may
+// name any container: the attachments of Alioth's own plugin count as missing.
 func (m *Manager) RemoveExternal(ctx context.Context, key journal.Key) error {
 	return m.removeRequest(ctx, key, true)
 }
@@ -77,7 +77,7 @@ func (m *Manager) removeUnknown(ctx context.Context, key journal.Key, external b
 	return errors.Join(errs...)
 }
 
-// removeAll removes attachments in parallel, each whatever happens to the others. The caller
+// removeAll removes attachments in parallel. A failure of one does not end the others. The caller
 // holds their lock.
 func (m *Manager) removeAll(ctx context.Context, records []journal.Record) error {
 	errs := make([]error, len(records))

@@ -105,7 +105,7 @@ func TestAnAnswerThatIsNoneIsAnError(t *testing.T) {
 	}
 }
 
-// away is a client whose daemon is away and wrote the given state that long
+// away returns a client whose daemon is away and wrote the given state that long
 // ago; a state that change makes of it.
 func away(t *testing.T, ago time.Duration, change func(*cniapi.State)) cniapi.Client {
 	t.Helper()

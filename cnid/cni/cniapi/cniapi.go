@@ -33,14 +33,14 @@ import (
 	"github.com/containernetworking/cni/pkg/types"
 )
 
-// DefaultSocket is where the daemon listens.
+// DefaultSocket is the socket of the daemon.
 const DefaultSocket = "/run/alioth/cnid.sock"
 
 // PathV1 is the HTTP path of the protocol's first version.
 const PathV1 = "/cni/v1"
 
-// CNI error codes that Alioth returns, beside those of package types
-// (CNI 1.1, section "Well-known error codes").
+// CNI error codes that Alioth returns, beside the codes of package types (CNI 1.1, section
+// "Well-known error codes").
 const (
 	// CodeNotReady: try again later.
 	CodeNotReady = types.ErrTryAgainLater
@@ -50,7 +50,7 @@ const (
 	CodeFailed = 100
 )
 
-// Versions are the CNI versions served, oldest first.
+// Versions returns the CNI versions served, oldest first.
 func Versions() []string { return []string{"0.3.1", "0.4.0", "1.0.0", "1.1.0"} }
 
 // Request is one CNI command as the runtime gave it to the plugin binary.
@@ -70,8 +70,8 @@ type Request struct {
 
 // Response is the reply to a Request: Error, or else Result.
 type Response struct {
-	// Result is what the plugin prints: for ADD a CNI result in the version
-	// that the configuration asks for, for the others nothing.
+	// Result is the output of the plugin: for ADD a CNI result in the version that the
+	// configuration asks for, nothing for other commands.
 	Result json.RawMessage `json:"result,omitempty"`
 	Error  *types.Error    `json:"error,omitempty"`
 }

@@ -17,20 +17,20 @@ import (
 )
 
 const (
-	// HeartbeatInterval is how often a daemon that is alive writes its State.
+	// HeartbeatInterval is the interval between two writes of a living daemon's State.
 	HeartbeatInterval = 5 * time.Second
-	// RestartGrace is how long a daemon may be unreachable before STATUS fails. A
-	// failing STATUS makes the node NotReady and removes its pods from every
-	// Service, which must not happen in a restart or a roll-out.
+	// RestartGrace is the time that a daemon may be unreachable before STATUS fails. A failing
+	// STATUS makes the node NotReady and removes its pods from every Service. This must not
+	// happen in a restart or a roll-out.
 	RestartGrace = 60 * time.Second
 )
 
-// State is what a daemon writes to disk for the time in which it does not answer:
-// the result of STATUS then comes from it.
+// State is the daemon's state on disk while the daemon does not answer: the result of STATUS then
+// comes from it.
 type State struct {
-	// Alive is when the daemon wrote it.
+	// Alive is the time of the daemon's write.
 	Alive Instant `json:"alive"`
-	// Unavailable is why STATUS failed then, or "" when it did not.
+	// Unavailable says why STATUS failed then, "" if it did not.
 	Unavailable string `json:"unavailable,omitempty"`
 }
 
@@ -67,7 +67,7 @@ func (i Instant) since(earlier Instant) (time.Duration, bool) {
 	return i.Uptime - earlier.Uptime, i.Boot == earlier.Boot && i.Uptime >= earlier.Uptime
 }
 
-// stateFile is where the daemon that listens on socket writes its State.
+// stateFile returns the path of the State of the daemon that listens on socket.
 func stateFile(socket string) string { return socket + ".state" }
 
 // WriteState replaces the State of the daemon that listens on socket, in one

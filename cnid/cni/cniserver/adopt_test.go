@@ -33,8 +33,7 @@ func rebuild(pods ...pod) attachment.Rebuild {
 	}
 }
 
-// loseJournal is the end of a daemon and of its journal, and the start of
-// another one.
+// loseJournal ends a daemon, removes its journal, and starts a new daemon.
 func (r *rig) loseJournal(t *testing.T) {
 	t.Helper()
 	if err := r.journal.Close(); err != nil {
@@ -76,7 +75,7 @@ func TestWhatALostJournalDoesNotKnowIsAdopted(t *testing.T) {
 	if got := r.node.Links(t); len(got) != 2 {
 		t.Errorf("the node has %v; what can't be recalled is to be left alone", got)
 	}
-	r.add(t, p) // the runtime may ask again, and gets what is there
+	r.add(t, p) // the runtime may ask again, and gets the existing attachment
 	if rec, _ := r.journal.Get(p.key()); rec.Seq != want.Seq {
 		t.Errorf("the pod was attached anew as %d", rec.Seq)
 	}

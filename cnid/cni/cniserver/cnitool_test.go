@@ -14,8 +14,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/cni/cniapi"
 )
 
-// TestCnitoolRunsEveryVerbInEveryVersion is what a person does to try a plugin
-// by hand, with the specification's own tool.
+// TestCnitoolRunsEveryVerbInEveryVersion tries the plugin by hand, with the specification's own
+// tool.
 func TestCnitoolRunsEveryVerbInEveryVersion(t *testing.T) {
 	bin := buildPlugin(t)
 	tool := filepath.Join(bin, "cnitool")

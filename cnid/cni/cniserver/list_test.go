@@ -27,7 +27,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 )
 
-// outside is an attachment without an end on the node, to a network outside of
+// outside returns an attachment without an end on the node, to a network outside of
 // every VPC.
 func outside(ifName, addr string) attachment.Decision {
 	return attachment.Decision{
@@ -47,7 +47,7 @@ func resultOf(t *testing.T, text string) types100.Result {
 	return res
 }
 
-// checkWith is a CHECK with the result of an ADD.
+// checkWith calls CHECK with the result of an ADD.
 func (r *rig) checkWith(t *testing.T, p pod, result string) error {
 	t.Helper()
 	req := p.request("CHECK")

@@ -46,7 +46,7 @@ type plugin struct {
 	dir, socket string
 }
 
-// binaries is the directory for what the tests run; TestMain makes it.
+// binaries is the directory of the programs that the tests run; TestMain makes it.
 var binaries string
 
 // build fills it when it is first needed.
@@ -204,7 +204,7 @@ func TestTheWholeLifeOfAPodInEveryVersion(t *testing.T) {
 	}
 }
 
-// wantCommands are the commands of that life that a runtime of the version
+// wantCommands returns the commands of that life that a runtime of the version
 // sends.
 func wantCommands(version string) map[string]float64 {
 	commands := map[string]float64{"ADD": 2, "DEL": 2}
@@ -240,7 +240,7 @@ func (r *rig) succeeded(t *testing.T) map[string]float64 {
 	return commands
 }
 
-// wantResult is the answer to an ADD as the specification of that version
+// wantResult returns the answer to an ADD as the specification of that version
 // wants it.
 func wantResult(t *testing.T, r *rig, p pod, version string) map[string]any {
 	rec, err := r.journal.Get(p.key())

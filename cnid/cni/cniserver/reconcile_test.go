@@ -96,7 +96,7 @@ func TestReconcileLeavesACommandAtWorkAlone(t *testing.T) {
 	if err := r.manager.Reconcile(t.Context()); err != nil {
 		t.Error(err)
 	}
-	// Nor does a GC, whose list can't have what is still being made.
+	// Nor does a GC: its list can't have an attachment that is still being made.
 	gc := cniapi.Request{Command: "GC", Config: []byte(`{"cniVersion":"1.1.0","name":"alioth","cni.dev/valid-attachments":[]}`)}
 	if resp := r.server.Do(t.Context(), gc); resp.Error != nil {
 		t.Error(resp.Error)

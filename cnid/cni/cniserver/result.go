@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/cni/attachment"
 )
 
-// result is the result of an ADD in the requested version.
+// result returns the result of an ADD in the requested version.
 func result(c command, list []attachment.Attached) (json.RawMessage, error) {
 	res := &types100.Result{CNIVersion: types100.ImplementedSpecVersion}
 	for _, one := range list {
@@ -63,9 +63,9 @@ func merge(res *types100.Result, one attachment.Attached) {
 	}
 }
 
-// mergeReported adds what the plugins of a delegated attachment have reported. The indices
-// of its interfaces become those in the whole result. Its DNS configuration is left out:
-// that of a pod comes from its first network.
+// mergeReported adds the reports of a delegated attachment's plugins. It turns the indices of its
+// interfaces into indices of the whole result. It leaves out the DNS configuration: a pod's DNS
+// configuration comes from its first network.
 func mergeReported(res *types100.Result, one attachment.Attached) {
 	reported, first := one.Link.Result, len(res.Interfaces)
 	for _, iface := range reported.Interfaces {
@@ -88,7 +88,7 @@ func mergeReported(res *types100.Result, one attachment.Attached) {
 	for _, route := range reported.Routes {
 		res.Routes = append(res.Routes, &types.Route{Dst: ipNet(route.Dst), GW: route.Gateway.AsSlice()})
 	}
-	for _, route := range one.Routes { // those of the network, or default routes that the pod requests
+	for _, route := range one.Routes { // routes of the network, or default routes that the pod requests
 		if route.Table == 0 && reported.Lacks(route, one.IfName) {
 			res.Routes = append(res.Routes, &types.Route{Dst: ipNet(route.Dst), GW: route.Gateway.AsSlice()})
 		}

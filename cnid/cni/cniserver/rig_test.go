@@ -73,7 +73,7 @@ type rig struct {
 	pods []pod
 }
 
-// sandboxes are where pods are.
+// sandboxes returns the paths of the pods' network namespaces.
 func (r *rig) sandboxes() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -124,7 +124,7 @@ func newRig(t testing.TB) *rig {
 	return r
 }
 
-// start is what a daemon does when it begins.
+// start does the first steps of a daemon.
 func (r *rig) start(t testing.TB, registry prometheus.Registerer) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -154,8 +154,8 @@ func (r *rig) start(t testing.TB, registry prometheus.Registerer) {
 	r.server = cniserver.New(cniserver.Config{Manager: r.manager, Metrics: cniserver.NewMetrics(registry), Log: log})
 }
 
-// restart is a daemon that was killed and comes back: nothing but the disk and
-// the kernel remembers. It returns after the first Reconcile.
+// restart stands for a daemon that was killed and comes back: only the disk and the kernel keep
+// state. It returns after the first Reconcile.
 func (r *rig) restart(t testing.TB) {
 	t.Helper()
 	r.reopen(t)
@@ -168,7 +168,7 @@ func (r *rig) restart(t testing.TB) {
 	}
 }
 
-// reopen is restart without Reconcile.
+// reopen restarts the daemon without Reconcile.
 func (r *rig) reopen(t testing.TB) {
 	t.Helper()
 	if err := r.journal.Close(); err != nil {
@@ -203,7 +203,7 @@ func (r *rig) Await(ctx context.Context, pod journal.Pod) ([]attachment.Decision
 	return nil, &attachment.NotReady{Reason: "subnet net1 is full"}
 }
 
-// Confirm finds that a pod leaves for which the step fails.
+// Confirm reports the pod as gone if the step fails.
 func (r *rig) Confirm([]journal.Record) error {
 	if r.at(beforeConfirm) != nil {
 		return attachment.ErrPodGone

@@ -18,7 +18,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/netns"
 )
 
-// Config is what a Server works with.
+// Config has the settings and functions of a Server.
 type Config struct {
 	Manager *attachment.Manager
 	Metrics *Metrics

@@ -207,8 +207,8 @@ func TestWhenUndoingFailsTheNextDelDoesIt(t *testing.T) {
 	r.expectEmpty(t)
 }
 
-// crash is what a step panics with to stand for the death of the process: no
-// code of ours runs behind it, as none defers any undoing.
+// crash is the value of a step's panic that stands for the death of the process. No code of ours
+// runs behind it, as none defers any undoing.
 type crash struct{}
 
 func doUntilCrash(r *rig, req cniapi.Request) (crashed bool) {

@@ -41,8 +41,8 @@ func (s *Server) check(ctx context.Context, c command) error {
 	return checkPrevious(c, records)
 }
 
-// checkPrevious looks for the attachments' addresses in the runtime's result, which may
-// contain those of later plugins too.
+// checkPrevious looks for the attachments' addresses in the runtime's result. The result may also
+// contain addresses of later plugins.
 func checkPrevious(c command, records []journal.Record) error {
 	if len(c.conf.PrevResult) == 0 {
 		return types.NewError(types.ErrInvalidNetworkConfig, "CHECK needs prevResult", "")

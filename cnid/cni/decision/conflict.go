@@ -12,18 +12,18 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// parties are what a pod may be in conflict with on the node.
+// parties are the possible parties of a conflict with a pod on the node.
 type parties struct {
 	cfg plan.Config
-	// probed are the records of all that the kubelet may probe, attached those of all
-	// that is attached.
+	// probed are the records of all interfaces that the kubelet may probe, attached the records
+	// of all attached interfaces.
 	probed, attached []journal.Record
 	// listens reports the ports of the node's own programs.
 	listens plan.Listens
 }
 
-// refusal is a conflict. reason is that of the event that reports it, message its text. A
-// lasting one does not end by a change of the store.
+// refusal is a conflict. reason is the reason of its event, message the text of the event. A
+// change of the store does not end a lasting refusal.
 type refusal struct {
 	reason, message string
 	lasting         bool

@@ -23,7 +23,7 @@ import (
 type question struct {
 	cfg plan.Config
 	pod journal.Pod
-	// parties returns what the pod may be in conflict with.
+	// parties returns the possible parties of a conflict with the pod.
 	parties func() parties
 	// kinds of new attachments, by the names that annotations give them.
 	kinds map[string]attach.Kind
@@ -33,17 +33,16 @@ type question struct {
 	problem string
 	// synced reports whether everything of a VPC or network has been read.
 	synced func(domain string) bool
-	// namespaceSynced reports whether a namespace has been read, by which ports of the node
-	// are granted.
+	// namespaceSynced reports whether a namespace has been read that grants ports of the node.
 	namespaceSynced func(name string) bool
-	// sharing is that of Config.
+	// sharing comes from Config.
 	sharing multinet.Sharing
 }
 
-// answer is the decision for a pod, or the reason why there is none yet.
+// answer is the decision for a pod, or the reason for its absence.
 type answer struct {
 	decisions []attachment.Decision
-	// missing describes for users what the decision waits for; "" with decisions.
+	// missing names the object or fact that the decision waits for, for users; "" with decisions.
 	missing string
 	// seen: the store has the pod. gone: the pod is ending. elsewhere: the missing
 	// fact does not come from the store, so waiting for the store has no use.
@@ -133,7 +132,7 @@ func decideAll(tx store.ReadTx, q question, pod *store.Pod, list []annotations.H
 	return answer{seen: true, decisions: decisions}
 }
 
-// mirrored is the UID of a pod in the API where the request has another, because the pod is
+// mirrored returns the UID of a pod in the API where the request has another, because the pod is
 // static; "" elsewhere.
 func (q question) mirrored(pod *store.Pod) string {
 	if pod.StaticUID == "" || pod.StaticUID != q.pod.UID {
@@ -165,7 +164,7 @@ func nameOf(i int, said annotations.Attachment) string {
 	return said.Name
 }
 
-// decideOne decides one attachment without its kind, or returns what is missing.
+// decideOne decides one attachment without its kind, or returns the missing part.
 func decideOne(tx store.ReadTx, q question, pod *store.Pod, said annotations.HashedAttachment, name string) (d attachment.Decision, missing string) {
 	if said.Outside != "" {
 		if missing = unclaimed(tx, pod, said, name); missing != "" {
@@ -195,9 +194,9 @@ func decideOne(tx store.ReadTx, q question, pod *store.Pod, said annotations.Has
 	return assemble(tx, q, said.Attachment, rows)
 }
 
-// findPod goes by UID. Without one, which no current runtime leaves out, the
-// newest of the name is meant. Of a static pod the runtime has the UID that the kubelet
-// computed, and the mirror of that name has it in an annotation.
+// findPod goes by UID. Without a UID, which no current runtime leaves out, it returns the newest
+// pod of the name. For a static pod, the runtime has the UID that the kubelet computed. The
+// mirror pod of that name has this UID in an annotation.
 func findPod(tx store.ReadTx, pod journal.Pod) *store.Pod {
 	if pod.UID == "" {
 		return store.PodByName(tx, pod.Namespace, pod.Name)
@@ -267,8 +266,8 @@ func disagreement(said annotations.Attachment, rows []*store.Address) string {
 	return ""
 }
 
-// assemble adds the properties from the VPC, its subnets and this node, or returns what is
-// missing. An attachment that another CNI plugin makes needs nothing else of its VPC.
+// assemble adds the properties from the VPC, its subnets and this node, or returns the missing
+// part. An attachment that another CNI plugin makes needs nothing else of its VPC.
 func assemble(tx store.ReadTx, q question, said annotations.Attachment, rows []*store.Address) (d attachment.Decision, missing string) {
 	vpc, foreign := store.GetVPC(tx, rows[0].VPC), rows[0].External
 	switch {

@@ -32,10 +32,10 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// kinds are those of the registry, and one without a datapath.
+// kinds are the kinds of the registry, and one without a datapath.
 var kinds = append(drivers.WithExternal(drivers.WithSRIOV(drivers.All(), sriov.Config{}), nil), attachmenttest.Type(nil)).Catalog()
 
-// decided is a store in which everything for pod p1 is decided.
+// decided is a store with all decisions for pod p1.
 type decided struct {
 	vpc    store.VPC
 	subnet store.Subnet
@@ -475,5 +475,5 @@ func TestAwaitSaysWhatItWaitedForWhenItsTimeIsUp(t *testing.T) {
 	}
 }
 
-// noAddresses are those of an API server that has no name.
+// noAddresses returns the addresses of an API server without a name.
 func noAddresses() []netip.Addr { return nil }

@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package decision decides what a pod's attachments are: from the Address objects of
-// the pod's UID, what they refer to, and what else is on the node. It reads store and
+// Package decision decides what a pod's attachments are: from the Address objects of the pod's
+// UID, the objects that they refer to, and the other attachments on the node. It reads store and
 // journal and changes nothing.
 package decision
 
@@ -22,16 +22,16 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// Config is what decisions are taken from. All fields but Sharing are required.
+// Config has the inputs of decisions. All fields but Sharing are required.
 type Config struct {
 	Plan plan.Config
-	// Reserved are addresses of API servers, beside those in Plan.
+	// Reserved returns addresses of API servers, beside the addresses in Plan.
 	Reserved func() []netip.Addr
 	Store    *store.Store
 	// Pair is the kind of new pairs of devices on the node.
 	Pair attach.Kind
-	// DomainSynced reports whether everything of a VPC has been read, by its name, or of
-	// a network outside of every VPC, by its domain; the channel is closed when that may
+	// DomainSynced reports whether everything of a VPC has been read, by the name of the VPC, or
+	// of a network outside of every VPC, by its domain. The channel is closed when the result may
 	// have changed.
 	DomainSynced func(domain string) (bool, <-chan struct{})
 	// NamespaceSynced reports whether the namespace of a pod that asks for ports of the node
@@ -39,8 +39,8 @@ type Config struct {
 	NamespaceSynced func(name string) (bool, <-chan struct{})
 	// Sharing is whose definitions pods of other namespaces may select.
 	Sharing multinet.Sharing
-	// MTU for pods in bytes, 0 before the node has been programmed, likewise; Problem is
-	// what keeps the node from being programmed, or "".
+	// MTU for pods in bytes, 0 before the node has been programmed, likewise; Problem says why
+	// the node can't be programmed, or is "".
 	MTU     func() (int, <-chan struct{})
 	Problem func() string
 	// Probed are the records of all that the kubelet may probe; the channel is
@@ -109,8 +109,8 @@ func (d *Decisions) Await(ctx context.Context, pod journal.Pod) ([]attachment.De
 	return last.decisions, nil
 }
 
-// Confirm implements attachment.Decisions. What decide waits for may have come about
-// since by a request at the same time: of two, the later is refused.
+// Confirm implements attachment.Decisions. A request at the same time may have created a conflict
+// since the decision: of two requests, the later one is refused.
 func (d *Decisions) Confirm(records []journal.Record) (err error) {
 	d.cfg.Store.View(func(tx store.ReadTx) {
 		for _, rec := range records {

@@ -19,7 +19,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// newExternal is a store in which another CNI plugin attaches the pod, with one delegated
+// newExternal returns a store for a pod that another CNI plugin attaches, with one delegated
 // device. The node follows nothing of the VPC.
 func newExternal() *decided {
 	d := newDecided()

@@ -16,11 +16,11 @@ import (
 )
 
 // ungranted returns why CNI plugins may not run for a pod, "" if they may. The plugins run as
-// root, and the AttachmentClaim that has the hash of their configuration is in the namespace
-// of the pod: only admission keeps the owner of the namespace from writing one. So a node also
-// demands a DelegationGrant, which only administrators write, and what the operator demands of
-// the namespaces. Their rows show whether they belong to tenants. It is asked once, before the
-// plugins' ADD: the end of a grant does not concern pods that run.
+// root, and the AttachmentClaim that has the hash of their configuration is in the namespace of
+// the pod: only admission keeps the owner of the namespace from writing one. So a node also
+// demands a DelegationGrant, which only administrators write, and checks the operator's
+// conditions for the namespaces. Their rows show whether they belong to tenants. It is asked
+// once, before the plugins' ADD: the end of a grant does not concern pods that run.
 func ungranted(tx store.ReadTx, sharing multinet.Sharing, pod *store.Pod, said annotations.Attachment) string {
 	if said.Delegate == nil {
 		return ""
@@ -64,8 +64,8 @@ func whyUngranted(tx store.ReadTx, sharing multinet.Sharing, pod *store.Pod, sai
 	return why
 }
 
-// exceeds returns what a grant does not permit of what plugins are to get, "" if it permits
-// all of it.
+// exceeds returns why a grant does not permit the plugins and requests of said, "" if the grant
+// permits all of them.
 func exceeds(grant *multinet.Grant, network store.NetworkRef, said *annotations.Delegate) string {
 	file, isDefinition := said.File, network.Kind == multinet.KindDefinition
 	if choosesMAC(said) && !slices.Contains(grant.Requests, v1alpha1.DelegationRequestMAC) {

@@ -12,9 +12,9 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// TestPluginsRunByAGrantAlone is about the owner of a namespace that writes the allocation
-// status of a pod and its AttachmentClaim, past all admission. What administrators have granted
-// is in an object without a namespace, and decides which plugins run as root.
+// TestPluginsRunByAGrantAlone is about the owner of a namespace that writes the allocation status
+// of a pod and its AttachmentClaim, past all admission. The grants of administrators are in an
+// object without a namespace, and decide which plugins run as root.
 func TestPluginsRunByAGrantAlone(t *testing.T) {
 	const mine, theirs, file = "NetworkAttachmentDefinition/ns/lab", "NetworkAttachmentDefinition/other/lab", "NetworkAttachmentDefinition/ns/lab0"
 	withMAC := func(d *annotations.Delegate) *annotations.Delegate { d.MAC = "02:00:00:00:00:01"; return d }

@@ -20,9 +20,9 @@ import (
 	"github.com/alioth-net/alioth/store/rules/services"
 )
 
-// unclaimed returns what an attachment outside of every VPC lacks, "" if it is claimed.
-// Only the operator writes AttachmentClaims, so the claim confirms the whole element of
-// the annotation by its hash: network, driver, parent device, addresses and routes. The
+// unclaimed returns the missing part of an attachment outside of every VPC, "" if the attachment
+// is claimed. Only the operator writes AttachmentClaims, so the claim confirms the whole element
+// of the annotation by its hash: network, driver, parent device, addresses and routes. The
 // addresses need their Address objects too, as in a VPC.
 func unclaimed(tx store.ReadTx, pod *store.Pod, said annotations.HashedAttachment, name string) (missing string) {
 	claim := multinet.GetClaim(tx, pod.Namespace, v1alpha1.AttachmentClaimName(pod.UID, said.Name))
@@ -43,8 +43,9 @@ func unclaimed(tx store.ReadTx, pod *store.Pod, said annotations.HashedAttachmen
 	return unlinked(tx, said.Attachment)
 }
 
-// unserved returns what the Services in the network of an attachment lack, so that the first
-// connection of the pod finds them: their backends, and the number of the network.
+// unserved returns the missing part of the Services in the network of an attachment: their
+// backends, or the number of the network. With both, the first connection of the pod finds the
+// Services.
 func unserved(tx store.ReadTx, q question, said annotations.Attachment) (missing string) {
 	domain := store.NetworkRef{UID: said.OutsideUID}.Domain()
 	switch {
@@ -56,8 +57,8 @@ func unserved(tx store.ReadTx, q question, said annotations.Attachment) (missing
 	return ""
 }
 
-// unlinked returns what an attachment on a VLAN or VXLAN lacks: the object by which nodes
-// make and name the link. A device of a pool puts packets into its VLAN itself.
+// unlinked returns the missing part of an attachment on a VLAN or VXLAN: the object that tells
+// nodes to make and name the link. A device of a pool puts packets into its VLAN itself.
 func unlinked(tx store.ReadTx, said annotations.Attachment) (missing string) {
 	link := said.Link
 	if link == nil || link.Pool != "" || link.VLAN == 0 && link.VXLAN == 0 {
@@ -73,10 +74,9 @@ func unlinked(tx store.ReadTx, said annotations.Attachment) (missing string) {
 	return ""
 }
 
-// outside returns binding and interface of an attachment that leads to a network
-// outside of every VPC, as the annotation describes it. Without a MAC in the annotation
-// the interface gets one that follows from the pod and its name, so that it stays the
-// same when the record is rebuilt.
+// outside returns binding and interface of an attachment that leads to a network outside of every
+// VPC, as the annotation describes it. Without a MAC in the annotation, the MAC follows from the
+// pod and the name of the interface. So the MAC stays the same when the record is rebuilt.
 func outside(said annotations.Attachment, podUID, name string) (journal.Binding, journal.Interface, error) {
 	binding := journal.Binding{Outside: said.Outside}
 	iface := journal.Interface{Addrs: said.Addresses, Gateways: said.Gateways, MAC: macOf(podUID, name), AltName: said.AltName}
@@ -106,7 +106,7 @@ func outside(said annotations.Attachment, podUID, name string) (journal.Binding,
 	return binding, iface, nil
 }
 
-// delegateOf returns what the plugins get, nil for an interface without plugins.
+// delegateOf returns the plugins' input, nil for an interface without plugins.
 func delegateOf(said annotations.Attachment) *attach.Delegate {
 	if said.Delegate == nil {
 		return nil

@@ -25,7 +25,7 @@ var compareByValue = cmp.Options{
 	cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
 }
 
-// physical is an attachment to a network outside of every VPC, as an annotation has it.
+// physical returns an attachment to a network outside of every VPC, as an annotation has it.
 func physical(name string, addrs ...string) annotations.Attachment {
 	said := annotations.Attachment{Name: name, Kind: string(attachmenttest.Kind), Outside: "physical", OutsideUID: "uid-physical"}
 	for _, addr := range addrs {
@@ -260,8 +260,8 @@ func TestWhatPluginsGetIsAsTheAnnotationHasIt(t *testing.T) {
 	if diff := cmp.Diff(want, delegateOf(said)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	// NPWG 1.3, 7.3: the plugins of definitions follow each other. Those of DANM's networks
-	// run side by side.
+	// NPWG 1.3, 7.3: the plugins of definitions follow each other. Plugins of DANM's networks run
+	// side by side.
 	said.Definition, want.InOrder = "ns/lab", true
 	if diff := cmp.Diff(want, delegateOf(said)); diff != "" {
 		t.Errorf("of a definition (-want +got):\n%s", diff)

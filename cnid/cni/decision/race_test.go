@@ -82,7 +82,7 @@ func racing(s *store.Store, j *journal.Journal) *Decisions {
 	})
 }
 
-// readAlready stands for what has been read.
+// readAlready stands for a part that has been read.
 func readAlready(string) (bool, <-chan struct{}) { return true, nil }
 
 func TestOfTwoPodsThatAskForOnePortOfTheNodeAtOnceTheLaterIsRefused(t *testing.T) {

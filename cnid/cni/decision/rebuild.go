@@ -28,13 +28,13 @@ func holderOf(tx store.ReadTx, uid, node string) store.Holder {
 	return store.Holder{Kind: store.HolderPod, UID: uid}
 }
 
-// Rebuild returns the record of an interface that is on a node and not in its journal,
-// as attachment.Rebuild wants it. The capabilities are those of the driver that found it.
-// In a VPC everything but the interface itself comes from the Address objects of the
-// pod's UID, and what they refer to: neither the pod's annotations nor what its namespace
-// has is trusted. Other interfaces without a datapath than those of other CNI plugins lead
-// outside of every VPC: the annotation describes one, and its AttachmentClaim confirms that
-// (unclaimed).
+// Rebuild returns the record of an interface that is on a node and not in its journal, as
+// attachment.Rebuild wants it. can has the capabilities of the driver that found it. In a VPC
+// everything but the interface itself comes from the Address objects of the pod's UID, and the
+// objects that they refer to: neither the pod's annotations nor the content of its network
+// namespace is trusted. Other interfaces without a datapath lead outside of every VPC, unless
+// another CNI plugin has made them: the annotation describes one, and its AttachmentClaim
+// confirms that (unclaimed).
 func Rebuild(tx store.ReadTx, cfg plan.Config, can attach.Capabilities, found attach.Found) (rec journal.Record, err error) {
 	name := v1alpha1.PodAttachment
 	if found.Request != "" {

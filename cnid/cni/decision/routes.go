@@ -16,8 +16,8 @@ import (
 )
 
 // separate removes routes of interfaces in VPCs to destinations that the pod has a route to
-// already: the kernel refuses a second one. Ranges of interfaces and routes of networks
-// outside of VPCs come first, then those of the earlier interface.
+// already: the kernel refuses a second one. Ranges of interfaces and routes of networks outside
+// of VPCs come first, then routes of the earlier interface.
 func separate(decisions []attachment.Decision) {
 	taken := map[netip.Prefix]bool{}
 	for _, d := range decisions {
@@ -41,9 +41,9 @@ func separate(decisions []attachment.Decision) {
 	}
 }
 
-// routed returns the index of the attachment whose gateways are those of the pod's default
-// routes: the first one in a VPC, unless the pod has its default routes elsewhere. It is -1
-// without one. The annotation alone decides that, because it concerns the pod alone.
+// routed returns the index of the attachment whose gateways serve the pod's default routes: the
+// first one in a VPC, unless the pod has its default routes elsewhere. It is -1 without such an
+// attachment. The annotation alone decides, because the choice concerns the pod alone.
 func routed(list []annotations.HashedAttachment) int {
 	return slices.IndexFunc(list, func(a annotations.HashedAttachment) bool { return a.Outside == "" && !a.NoDefaultRoute })
 }
@@ -86,8 +86,8 @@ func insideRoutes(tx store.ReadTx, cfg plan.Config, vpc *store.VPC, d attachment
 	return routes
 }
 
-// rebuiltRoutes returns the routes of an attachment in a VPC as they were decided, from what
-// the annotation has of the pod's other interfaces. Routes concern the pod alone, so the
+// rebuiltRoutes returns the routes of an attachment in a VPC as they were decided, from the
+// annotation's elements for the pod's other interfaces. Routes concern the pod alone, so the
 // annotation is enough.
 func rebuiltRoutes(tx store.ReadTx, cfg plan.Config, pod *store.Pod, rec journal.Record) []attach.Route {
 	if pod == nil {

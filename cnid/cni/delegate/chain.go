@@ -46,7 +46,7 @@ func readChain(conf []byte) (chain, error) {
 	return c, nil
 }
 
-// kind is the type of a plugin.
+// kind returns the type of a plugin.
 func (c chain) kind(i int) string {
 	var kind string
 	if err := json.Unmarshal(c.Plugins[i]["type"], &kind); err != nil {
@@ -71,7 +71,7 @@ func (c chain) atLeast(version string) bool {
 	return slices.Index(known, c.CNIVersion) >= slices.Index(known, version)
 }
 
-// stdin is the configuration of one plugin: with name and version of the list, and the
+// stdin returns the configuration of one plugin: with name and version of the list, and the
 // previous result where there is one.
 func (c chain) stdin(i int, prev json.RawMessage) ([]byte, error) {
 	conf := map[string]json.RawMessage{}
@@ -119,7 +119,7 @@ func (d *Delegates) delOne(ctx context.Context, c chain, i int, k Kept) error {
 	return err
 }
 
-// command runs one plugin and returns what it prints.
+// command runs one plugin and returns its output.
 func (d *Delegates) command(ctx context.Context, command string, c chain, i int, k Kept) ([]byte, error) {
 	kind := c.kind(i)
 	stdin, err := c.stdin(i, k.RawResult)

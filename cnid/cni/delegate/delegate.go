@@ -41,7 +41,7 @@ const (
 	DefaultEnvPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 )
 
-// Config is what Delegates work with.
+// Config has the settings of Delegates.
 type Config struct {
 	// Dir has a file for each attachment. It is created if it is missing.
 	Dir string
@@ -82,7 +82,7 @@ type Attachment struct {
 	// ContainerID and IfName identify it.
 	ContainerID string `json:"containerID"`
 	IfName      string `json:"ifName"`
-	// Request, PodUID, Network and Description are those of attach.Spec.
+	// Request, PodUID, Network and Description have the meaning of attach.Spec.
 	Request     string `json:"request,omitempty"`
 	PodUID      string `json:"podUID"`
 	Network     string `json:"network"`
@@ -93,7 +93,7 @@ type Attachment struct {
 	Conf []byte `json:"conf"`
 	// Args are the keys and values of CNI_ARGS.
 	Args [][2]string `json:"args,omitempty"`
-	// Rules are those of attach.Spec, for the caller: no plugin gets them.
+	// Rules have the meaning of attach.Spec, for the caller: no plugin gets them.
 	Rules []attach.Rule `json:"rules,omitempty"`
 }
 
@@ -103,7 +103,7 @@ type Kept struct {
 	// Netns identifies the network namespace in the boot of the node with the ID BootID.
 	Netns  netns.ID `json:"netns"`
 	BootID string   `json:"bootID"`
-	// Begun is when Add was called.
+	// Begun is the time of the call of Add.
 	Begun time.Time `json:"begun"`
 	// RawResult is the result of the last plugin, in the version of the configuration. It
 	// is empty until the ADD has succeeded.
@@ -195,10 +195,10 @@ func (d *Delegates) add(ctx context.Context, k *Kept) (*attach.Result, int, erro
 	return result, last, otherName(result, k.IfName, c.types())
 }
 
-// undo removes an attachment whose ADD failed with cause. Two kinds of failed DELs do not
-// keep it, as some plugins can't carry out a DEL either, for example while a parent device
-// is missing: that of a plugin that never ran, and one with the error of the ADD, because
-// the plugin fails before it makes anything then.
+// undo removes an attachment whose ADD failed with cause. Two kinds of failed DELs do not keep
+// it, because some plugins can't carry out a DEL either, for example while a parent device is
+// missing. The first kind is the DEL of a plugin that never ran. The second kind has the error of
+// the ADD: the plugin then fails before it makes anything.
 func (d *Delegates) undo(ctx context.Context, k Kept, reached int, cause error) error {
 	var failed *PluginError
 	if !errors.As(cause, &failed) {
@@ -216,9 +216,9 @@ func (d *Delegates) undo(ctx context.Context, k Kept, reached int, cause error) 
 	})
 }
 
-// Del runs the plugins' DEL, in the reverse order, with what Add was called with and what
-// it returned. An attachment that is not there is no error. After an error the attachment
-// stays on disk for a further attempt.
+// Del runs the plugins' DEL, in the reverse order, with the arguments and the result of Add. A
+// missing attachment is not an error. After an error the attachment stays on disk for a further
+// attempt.
 func (d *Delegates) Del(ctx context.Context, containerID, ifName string) error {
 	k, err := d.Get(containerID, ifName)
 	if errors.Is(err, ErrNotKept) {
@@ -247,8 +247,8 @@ func (d *Delegates) slot(ctx context.Context, a Attachment) (release func(), err
 	return release, nil
 }
 
-// del continues after an error of plugin i for which ignored returns true. The caller has a
-// slot.
+// del continues after an error of plugin i if ignored returns true for the error. The caller has
+// a slot.
 func (d *Delegates) del(ctx context.Context, k Kept, ignored func(i int, err error) bool) (err error) {
 	path := d.path(k.ContainerID, k.IfName)
 	defer func() {
@@ -276,8 +276,8 @@ func (d *Delegates) del(ctx context.Context, k Kept, ignored func(i int, err err
 	return d.forget(k)
 }
 
-// Check runs the plugins' CHECK with what Add was called with and what it returned. A
-// configuration before CNI 0.4.0, or with disableCheck, has no CHECK.
+// Check runs the plugins' CHECK with the arguments and the result of Add. A configuration before
+// CNI 0.4.0, or with disableCheck, has no CHECK.
 func (d *Delegates) Check(ctx context.Context, containerID, ifName string) error {
 	k, err := d.Get(containerID, ifName)
 	if err != nil {
@@ -308,7 +308,7 @@ func (d *Delegates) Alive(k Kept) bool {
 	return err == nil && id == k.Netns && k.BootID == d.bootID
 }
 
-// arg is a value of CNI_ARGS, "" without one.
+// arg returns a value of CNI_ARGS, "" without one.
 func (a Attachment) arg(key string) string {
 	for _, arg := range a.Args {
 		if arg[0] == key {

@@ -14,9 +14,9 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 )
 
-// DropRoutes removes routes in the main table from what is kept of a result, so that CHECK
-// and DEL do not name what is no longer there. It returns the result. A route of the result
-// without a gateway has that of an address.
+// DropRoutes removes routes in the main table from the kept result, so that CHECK and DEL do not
+// name missing routes. It returns the result. A route of the result without a gateway has the
+// gateway of an address.
 func (d *Delegates) DropRoutes(containerID, ifName string, dropped []attach.Route) (*attach.Result, error) {
 	k, err := d.Get(containerID, ifName)
 	if err != nil {

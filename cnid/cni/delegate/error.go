@@ -20,7 +20,7 @@ import (
 type PluginError struct {
 	// Plugin is its type, Command the command of CNI.
 	Plugin, Command string
-	// Code is that of CNI 1.1, section "Error", 0 if the plugin reported none.
+	// Code is a code of CNI 1.1, section "Error", 0 if the plugin reported none.
 	Code uint
 	// Msg and Details are the plugin's text, or how it failed without one.
 	Msg, Details string
@@ -46,7 +46,8 @@ func (e *PluginError) same(o *PluginError) bool {
 // ErrIfName reports that a plugin made an interface with another name than requested.
 var ErrIfName = errors.New("the plugin ignores CNI_IFNAME")
 
-// pluginError returns what a plugin reported on its standard output, or else how it ended.
+// pluginError returns the error that a plugin reported on its standard output, or else the failure
+// of its process.
 func pluginError(p program, failure error, stdout, stderr []byte) error {
 	e := &PluginError{Plugin: p.kind, Command: p.command}
 	var reported types.Error
@@ -74,7 +75,7 @@ func quoted(text []byte) string {
 	return said.Quote(strings.TrimSpace(string(text)))
 }
 
-// printed is the end of an error with what a plugin printed on its standard error.
+// printed returns the end of an error message: the text of a plugin's standard error.
 func printed(stderr *bounded) string {
 	if len(stderr.Bytes()) == 0 {
 		return ""

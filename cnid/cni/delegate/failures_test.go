@@ -149,8 +149,8 @@ func TestAFurtherPluginWaitsWhileTheAllowedNumberRuns(t *testing.T) {
 	}
 }
 
-// TestPluginsThatHangHoldUpNoOtherPod: those of one namespace use all the slots that it has.
-// The limits of time are those of the rig, which no test reaches.
+// TestPluginsThatHangHoldUpNoOtherPod: the plugins of one namespace use all slots of the
+// namespace. The rig sets the limits of time, and no test reaches them.
 func TestPluginsThatHangHoldUpNoOtherPod(t *testing.T) {
 	r := newRig(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -240,7 +240,7 @@ func daemon(text string) error {
 	return err
 }
 
-// A plugin that goes on after its daemon would make what the next daemon has undone.
+// A plugin that outlives its daemon would make an interface that the next daemon has undone.
 func TestAPluginEndsWithTheDaemonAndTheNextOneUndoesIt(t *testing.T) {
 	r := newRig(t, nil)
 	text, err := json.Marshal(daemonInput{r.cfg.Dir, r.cfg.Plugins[1], r.attachment(t, "1.0.0", deed(delegatetest.Hang))})

@@ -18,7 +18,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/durable"
 )
 
-// ErrNotKept reports that there is no such attachment.
+// ErrNotKept reports that the delegated attachment does not exist.
 var ErrNotKept = errors.New("delegated attachment is unknown")
 
 const (
@@ -27,7 +27,7 @@ const (
 	damagedSuffix = ".damaged"
 )
 
-// path is the file of an attachment. The hash has no characters that a name can't have.
+// path returns the file of an attachment. The hash has no characters that a name can't have.
 func (d *Delegates) path(containerID, ifName string) string {
 	sum := sha256.Sum256([]byte(containerID + "\x00" + ifName))
 	return filepath.Join(d.cfg.Dir, hex.EncodeToString(sum[:])+keptSuffix)

@@ -17,8 +17,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 )
 
-// result returns the result that a plugin printed, in the version of the list. A result
-// without a version has that of the list, as in package libcni.
+// result returns the result that a plugin printed, in the version of the list. A result without a
+// version counts as one in the version of the list, as in package libcni.
 func (c chain) result(out []byte) (json.RawMessage, error) {
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal(out, &raw); err != nil || raw == nil {

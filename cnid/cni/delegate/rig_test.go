@@ -70,7 +70,7 @@ func newRig(t *testing.T, edit func(*delegate.Config)) *rig {
 	return r
 }
 
-// restart is what a new daemon does.
+// restart does the first steps of a new daemon.
 func (r *rig) restart(t *testing.T) {
 	t.Helper()
 	var err error
@@ -79,7 +79,7 @@ func (r *rig) restart(t *testing.T) {
 	}
 }
 
-// attachment has both plugins, of which the second one does what is given.
+// attachment has both plugins. The second plugin behaves as the argument says.
 func (r *rig) attachment(t *testing.T, version string, second delegatetest.Conf) delegate.Attachment {
 	t.Helper()
 	second.Type, second.Log = "fake-two", r.log
@@ -97,7 +97,7 @@ func (r *rig) attachment(t *testing.T, version string, second delegatetest.Conf)
 	}
 }
 
-// ran are the runs as "COMMAND plugin".
+// ran returns the runs as "COMMAND plugin".
 func (r *rig) ran(t *testing.T) []string {
 	t.Helper()
 	var list []string
@@ -139,8 +139,8 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	waits.True(t, time.Minute, what, holds)
 }
 
-// mountNamespace returns a file that refers to a mount namespace in which dir has a file
-// system of its own. A thread holds it until the end of the test.
+// mountNamespace returns a file that refers to a mount namespace. dir has a file system of its
+// own there. A thread holds the namespace until the end of the test.
 func mountNamespace(t *testing.T, dir string) string {
 	t.Helper()
 	needs.Root(t, "to make mount namespaces")

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// maxOutput and maxMessages limit, in bytes, what a plugin prints as its result and on
+	// maxOutput and maxMessages limit, in bytes, a plugin's output on its standard output and on
 	// its standard error.
 	maxOutput   = 1 << 20
 	maxMessages = 16 << 10
@@ -51,8 +51,8 @@ func (d *Delegates) environment(command string, a Attachment) []string {
 	}
 }
 
-// run runs a plugin, and returns what it prints. When ctx ends, it kills the plugin and its
-// process group. The caller has a slot.
+// run runs a plugin, and returns its output. When ctx ends, it kills the plugin and its process
+// group. The caller has a slot.
 func (d *Delegates) run(ctx context.Context, p program) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("CNI plugin %s did not run: %w", p.kind, err)
@@ -118,5 +118,5 @@ func (b *bounded) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// Bytes returns what is kept.
+// Bytes returns the kept bytes.
 func (b *bounded) Bytes() []byte { return b.text.Bytes() }

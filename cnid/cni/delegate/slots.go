@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// Slots is how many interfaces may have a plugin running at the same time: of one pod, of
-// the pods of one namespace, and of the node.
+// Slots is the number of interfaces that may have a plugin running at the same time: of one pod,
+// of the pods of one namespace, and of the node.
 type Slots struct{ Pod, Namespace, Node int }
 
 // DefaultSlots keep one pod, and one namespace, whose plugins hang from having all slots. A
@@ -22,9 +22,9 @@ var DefaultSlots = Slots{Pod: 4, Namespace: 8, Node: 16}
 type party struct{ namespace, container string }
 
 // queue hands out slots. Among the tickets that may have one, a ticket of the namespace and of
-// the pod with the fewest plugins running is first. Among the interfaces of a pod one whose
-// last DEL has failed comes last, so that plugins that hang don't keep it from the DELs of
-// its others. The rest goes by the time of arrival.
+// the pod with the fewest plugins running is first. Among the interfaces of a pod, an interface
+// whose last DEL has failed comes last. So hanging plugins don't keep the pod from the DELs of
+// its other interfaces. The rest goes by the time of arrival.
 type queue struct {
 	limits Slots
 
@@ -88,7 +88,7 @@ func (q *queue) release(of party) {
 	q.advance()
 }
 
-// running returns how many interfaces of the node have a plugin running.
+// running returns the number of interfaces of the node with a running plugin.
 func (q *queue) running() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()

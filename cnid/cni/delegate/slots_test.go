@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Waiting is how many interfaces wait for a slot.
+// Waiting returns the number of interfaces that wait for a slot.
 func Waiting(d *Delegates) int {
 	d.queue.mu.Lock()
 	defer d.queue.mu.Unlock()

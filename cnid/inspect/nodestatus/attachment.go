@@ -21,7 +21,7 @@ type Attachment struct {
 	RuntimeUID string `json:"runtimeUID,omitempty"`
 	// CNINetwork is the name in the CNI configuration.
 	CNINetwork string `json:"cniNetwork"`
-	// NetnsPath is where the runtime keeps the pod's network namespace.
+	// NetnsPath is the runtime's path of the pod's network namespace.
 	NetnsPath string `json:"netnsPath"`
 	// Name is the attachment's name in the Address objects.
 	Name string `json:"attachment"`
@@ -47,8 +47,7 @@ type Attachment struct {
 	// Parent is the device on the node that the interface is derived from, Mode how. IPv6
 	// is off, none or on outside of every VPC.
 	Parent string `json:"parent,omitempty"`
-	// VLAN and VXLAN are the number of the link on Parent from which the interface is derived; 0
-	// for none.
+	// VLAN and VXLAN are the number of the interface's parent link on Parent; 0 for none.
 	VLAN   uint32  `json:"vlan,omitempty"`
 	VXLAN  uint32  `json:"vxlan,omitempty"`
 	Mode   string  `json:"mode,omitempty"`
@@ -111,14 +110,14 @@ type Pod struct {
 // String returns the pod in the form namespace/name.
 func (p Pod) String() string { return p.Namespace + "/" + p.Name }
 
-// Device is what exists of a finished attachment.
+// Device has the devices and identities of a finished attachment.
 type Device struct {
 	// HostIfindex is the index of the host end, 0 without one.
 	HostIfindex int `json:"hostIfindex"`
 	// NetnsInode and NetnsCookie identify the pod's network namespace.
 	NetnsInode  uint64 `json:"netnsInode"`
 	NetnsCookie uint64 `json:"netnsCookie"`
-	// MAC of an interface that has that of its parent device, "" for others.
+	// MAC of an interface with the MAC of its parent device, "" for others.
 	MAC string `json:"mac,omitempty"`
 }
 

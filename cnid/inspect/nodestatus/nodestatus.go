@@ -1,9 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodestatus has what a node's daemon serves to the people who run the node:
-// over its root-only socket, as JSON. The types are those on the wire and import none of
-// the daemon's own; package convert makes them.
+// Package nodestatus has the documents that a node's daemon serves to the people who run the
+// node: over its root-only socket, as JSON. The types belong to the wire format and import none
+// of the daemon's own; package convert makes them.
 package nodestatus
 
 import (
@@ -17,28 +17,28 @@ import (
 	"strings"
 )
 
-// Path is where the daemon's socket answers a GET with a Status.
+// Path is the path at the daemon's socket that answers a GET with a Status.
 const Path = "/status/v1"
 
 // Status is the state of one node. Fields may be added.
 type Status struct {
 	Node string `json:"node"`
-	// Version is what the daemon says with --version, and Plugin what the CNI plugin in the
-	// runtime's folder says, or why it says nothing.
+	// Version is the daemon's output for --version. Plugin is the output of the CNI plugin in the
+	// runtime's folder, or the reason of its absence.
 	Version string `json:"version"`
 	Plugin  string `json:"plugin"`
 	// Synced is true once everything of this node had been read from the API.
 	Synced bool `json:"synced"`
 	// Programmed is true once the kernel had been programmed.
 	Programmed bool `json:"programmed"`
-	// Problem is what keeps the kernel from being programmed now, or "".
+	// Problem says why the kernel can't be programmed now, or is "".
 	Problem string `json:"problem,omitempty"`
-	// Warnings are what waits for a person, beside Problem; the gravest first.
+	// Warnings are problems that wait for a person, beside Problem; the gravest first.
 	Warnings []string `json:"warnings,omitempty"`
 	// PodMTU in bytes, 0 while not known.
 	PodMTU int `json:"podMTU"`
-	// Attachments and those that wait for their addresses to be released,
-	// oldest first.
+	// Attachments are the attachments of the node. Releasing are earlier attachments that wait for
+	// the release of their addresses. Both begin with the oldest.
 	Attachments []Attachment `json:"attachments"`
 	Releasing   []Attachment `json:"releasing"`
 }
@@ -96,7 +96,7 @@ func ask(ctx context.Context, socket, method, path string, body io.Reader) (*htt
 	return nil, fmt.Errorf("ask alioth-cnid: %s; is it of another release?", response.Status)
 }
 
-// Handler serves what current returns.
+// Handler serves the document that current returns.
 func Handler[T any](current func(context.Context) T) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet {

@@ -17,9 +17,9 @@ import (
 	"time"
 )
 
-// DropsPath and FlowsPath are where the daemon's socket answers a GET with the latest
-// Packets that were dropped, and that went on, one JSON object a line. The query of a
-// Watch adds later packets.
+// DropsPath and FlowsPath are paths at the daemon's socket. They answer a GET with the latest
+// Packets that were dropped, and that went on, one JSON object a line. The query of a Watch adds
+// later packets.
 const (
 	DropsPath = "/drops/v1"
 	FlowsPath = "/flows/v1"
@@ -46,15 +46,15 @@ type Packet struct {
 	Routine bool `json:"routine,omitempty"`
 	// Passed: it went on, and was not dropped.
 	Passed bool `json:"passed,omitempty"`
-	// Proto is the protocol by its name at IANA, or its number. Of IPv6 it may be
-	// that of the first extension header.
+	// Proto is the protocol by its name at IANA, or its number. For IPv6 it may be the number of
+	// the first extension header.
 	Proto string `json:"proto,omitempty"`
 	// Came has the packet's ends as received, Went those after translation for a service
 	// or a shadow address, if any, and Outer the two nodes if it goes through the tunnel.
 	Came  *Ends `json:"came,omitempty"`
 	Went  *Ends `json:"went,omitempty"`
 	Outer *Ends `json:"outer,omitempty"`
-	// Missed is how many earlier ones a reader has missed that was too slow.
+	// Missed is the number of earlier packets that a slow reader has missed.
 	Missed uint64 `json:"missed,omitempty"`
 }
 
@@ -64,15 +64,15 @@ type Ends struct {
 	Dst End `json:"dst"`
 }
 
-// End is one end of a packet, with the name of who has the address: a pod in the
-// form namespace/name, or a node.
+// End is one end of a packet, with the name of the address's holder: a pod in the form
+// namespace/name, or a node.
 type End struct {
 	IP   netip.Addr `json:"ip"`
 	Port uint16     `json:"port,omitempty"`
 	Name string     `json:"name,omitempty"`
 }
 
-// String returns the address, with its port if it has one, and who has it.
+// String returns the address, with its port if it has one, and the holder.
 func (e End) String() string {
 	text := e.IP.String()
 	if e.Port != 0 {
@@ -129,7 +129,7 @@ func Protocol(number uint8) string {
 	return "protocol " + strconv.Itoa(int(number))
 }
 
-// Watch is how long the request waits for further packets.
+// Watch is the time that the request waits for further packets.
 type Watch struct {
 	// Follow waits until the client ends the request.
 	Follow bool

@@ -5,8 +5,8 @@ package nodestatus
 
 import "net/netip"
 
-// Settings are what does not change while a daemon runs, as far as the contents of the
-// maps depend on it. Fields may be added.
+// Settings has values that do not change while a daemon runs, as far as the contents of the maps
+// depend on them. Fields may be added.
 type Settings struct {
 	Node       string `json:"node"`
 	DefaultVPC string `json:"defaultVPC"`
@@ -28,16 +28,16 @@ type Settings struct {
 	NodePorts       bool   `json:"nodePorts"`
 	// ScaledEndpoints reports that the operator judges who the backends of Services are.
 	ScaledEndpoints bool `json:"scaledEndpoints,omitempty"`
-	// Kinds are those of attachments, by name.
+	// Kinds are the kinds of attachments, by name.
 	Kinds map[string]Kind `json:"kinds"`
-	// NetnsCookie is that of the node's network namespace, 0 where it is unknown.
+	// NetnsCookie is the cookie of the node's network namespace, 0 where it is unknown.
 	NetnsCookie uint64 `json:"netnsCookie"`
 }
 
-// Kind is what attachments of one kind can.
+// Kind has the abilities of attachments of one kind.
 type Kind struct {
 	HostEnd bool `json:"hostEnd"`
-	// Hook is where programs meet the packets: 0 nowhere, 1 at the host end, 2 in the
+	// Hook is the place of the programs on the packets: 0 nowhere, 1 at the host end, 2 in the
 	// pair, while the pod's end sends.
 	Hook       int  `json:"hook"`
 	FollowsMTU bool `json:"followsMTU"`

@@ -12,11 +12,12 @@ import (
 	"net/netip"
 )
 
-// TracePath is where the daemon's socket answers the POST of a Question with a PacketTrace.
+// TracePath is the path at the daemon's socket that answers the POST of a Question with a
+// PacketTrace.
 const TracePath = "/trace/v1"
 
-// Question is a packet that arrives at one of a node's programs. Exactly one of Pod,
-// Outgoing and Tunnel is set, by where it arrives.
+// Question is a packet that arrives at one of a node's programs. Exactly one of Pod, Outgoing and
+// Tunnel is set, by the place of arrival.
 type Question struct {
 	// Pod sends it, in the form namespace/name, by the interface of that name;
 	// the pod's first, when it is empty.
@@ -26,9 +27,9 @@ type Question struct {
 	Outgoing bool `json:"outgoing,omitempty"`
 	// Tunnel: another node has sent it.
 	Tunnel *Tunnel `json:"tunnel,omitempty"`
-	// To is the destination; Proto an IP protocol number: TCP (an opening), UDP,
-	// ICMP or ICMPv6 (an echo request). Size is that of the IP packet in bytes;
-	// what the headers need at least. Not for Tunnel.
+	// To is the destination; Proto an IP protocol number: TCP (an opening), UDP, ICMP or ICMPv6
+	// (an echo request). Size is the size of the IP packet in bytes, at least the size of its
+	// headers. Not for Tunnel.
 	To    netip.AddrPort `json:"to"`
 	Proto uint8          `json:"proto,omitempty"`
 	Size  int            `json:"size,omitempty"`
@@ -43,7 +44,7 @@ type Tunnel struct {
 	Frame []byte `json:"frame"`
 }
 
-// PacketTrace is what one node's programs would do with a packet.
+// PacketTrace has the steps of a packet in one node's programs.
 type PacketTrace struct {
 	Node string `json:"node"`
 	// At describes where the packet came to a program, Packet which packet it was.
@@ -57,13 +58,13 @@ type PacketTrace struct {
 	// Dropped: the path ends here, and Remedy is the remedy, if there is one.
 	Dropped bool   `json:"dropped,omitempty"`
 	Remedy  string `json:"remedy,omitempty"`
-	// Next is the question for the next step, which NextNode has to answer; none:
-	// the packet has arrived, or has left what Alioth decides about.
+	// Next is the question for the next step, for NextNode to answer; none: the packet has
+	// arrived, or has left the area of Alioth's decisions.
 	Next     *Question `json:"next,omitempty"`
 	NextNode string    `json:"nextNode,omitempty"`
 }
 
-// FetchTrace asks the daemon behind a socket what it would do with a packet.
+// FetchTrace asks the daemon behind a socket for the way of a packet.
 func FetchTrace(ctx context.Context, socket string, q Question) (step PacketTrace, err error) {
 	body, err := json.Marshal(q)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/telemetry"
 )
 
-// Counters are read by a Collector; there are none before the datapath is open.
+// Counters are the counters that a Collector reads. They exist once the datapath is open.
 type Counters interface {
 	Counters() ([]telemetry.Counter, error)
 	DropCounters() ([]telemetry.DropCounter, error)
@@ -28,7 +28,8 @@ type Collector struct {
 	log                             *slog.Logger
 }
 
-// NewCollector returns one that names VPCs. share is how many flows a pod may have.
+// NewCollector returns a Collector that names VPCs. share returns the number of flows that a pod
+// may have.
 func NewCollector(path Counters, n Names, share func() (uint32, error), log *slog.Logger) *Collector {
 	return &Collector{
 		path: path, names: n, flows: share, log: log,

@@ -9,17 +9,17 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath"
 )
 
-// Events are what programs report of single packets, of one kind. A reader R ends with its
+// Events are reports of the programs about single packets, of one kind. A reader R ends with its
 // datapath.
 type Events[R io.Closer] struct {
 	of func(*datapath.Datapath) (R, error)
-	// reader is that of the open datapath, or nil. Each new one is put into readers, in place
-	// of one that was not taken yet.
+	// reader is the reader of the open datapath, or nil. Each new reader is put into readers, in
+	// place of a reader that was not taken yet.
 	reader  io.Closer
 	readers chan R
 }
 
-// NewEvents returns those that of reads from a datapath.
+// NewEvents returns the Events of a datapath. The function of returns their reader.
 func NewEvents[R io.Closer](of func(*datapath.Datapath) (R, error)) *Events[R] {
 	return &Events[R]{of: of, readers: make(chan R, 1)}
 }

@@ -24,7 +24,7 @@ type trialPacket struct {
 	from  netip.Addr
 	to    netip.AddrPort
 	proto uint8
-	// size of the IP packet in bytes; at least what the headers take.
+	// size of the IP packet in bytes; at least the size of the headers.
 	size int
 }
 
@@ -41,7 +41,7 @@ func (p trialPacket) frame() []byte {
 	return slices.Concat(ethernet, ip, transport)
 }
 
-// transport is the header and as much payload as the size asks for.
+// transport returns the header and as much payload as the size asks for.
 func (p trialPacket) transport() []byte {
 	const tcpLen, otherLen, syn = 20, 8, 0x02
 	header := make([]byte, otherLen)
@@ -79,8 +79,8 @@ func (p trialPacket) ip(payload int) []byte {
 	return slices.Concat(b, p.from.AsSlice(), p.to.Addr().AsSlice())
 }
 
-// readFrame reads back what frame has written, whatever a program has made of
-// the addresses and ports since. False for anything else.
+// readFrame reads back a frame of the function frame, also after a program has changed its
+// addresses and ports. It returns false for any other frame.
 func readFrame(frame []byte) (t telemetry.Tuple, proto uint8, ok bool) {
 	const ethernet = 14
 	var addrs, l4 []byte

@@ -22,7 +22,7 @@ type Names struct {
 	records func() []journal.Record
 }
 
-// NewNames returns those that the store has, and a node's records.
+// NewNames returns the names in the store, and in a node's records.
 func NewNames(s *store.Store, records func() []journal.Record) Names {
 	return Names{store: s, records: records}
 }

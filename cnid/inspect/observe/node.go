@@ -46,7 +46,7 @@ func ReadNode(pinDir string, d *nodestatus.Dump) {
 	note(err)
 }
 
-// pinnedState returns what the daemon has planned and what it has looked up. It opens the
+// pinnedState returns the daemon's planned state and the rows that it has looked up. It opens the
 // pins again: a map whose pin was deleted is valid for this process only.
 func pinnedState(pinDir string) (planned state.State, looked []state.Cached, err error) {
 	reader, err := datapath.OpenReader(pinDir)

@@ -30,16 +30,16 @@ type PacketLog struct {
 	ask func(time.Duration) error
 
 	mu sync.Mutex
-	// kept is a ring in which packet number i is at i modulo its length.
+	// kept is a ring. Packet number i is at index i modulo its length.
 	kept [keptPackets]nodestatus.Packet
-	// count is how many there were.
+	// count is the number of all packets so far.
 	count uint64
 	// changed is sent with each packet.
 	changed broadcast.Signal
 }
 
-// NewPacketLog returns one without packets. ask requests events of the programs, for a
-// time; nil: they report without a request.
+// NewPacketLog returns a log without packets. ask requests events of the programs, for a time;
+// nil: they report without a request.
 func NewPacketLog(words Words, ask func(time.Duration) error, log *slog.Logger) *PacketLog {
 	return &PacketLog{words: words, ask: ask, log: log}
 }

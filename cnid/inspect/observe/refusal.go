@@ -10,7 +10,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/telemetry"
 )
 
-// refusal explains why a service has refused a packet, and what can be done.
+// refusal explains why a service has refused a packet, and names the remedy.
 func refusal(a arrival) (means, remedy string) {
 	at := slices.IndexFunc(a.state.Services, func(s state.Service) bool {
 		return (s.VNI == a.vni || s.VNI == 0) && s.VIP == a.before.Dst && s.Port == a.before.Dport && s.Proto == a.proto

@@ -40,7 +40,7 @@ func (t Tracer) socketFacts(s state.State, q nodestatus.Question) (facts []strin
 	return facts
 }
 
-// memberships are the interfaces by which sockets of the pod in question find Services.
+// memberships returns the interfaces that lead sockets of the pod in question to Services.
 func (t Tracer) memberships(s state.State, q nodestatus.Question) []state.Membership {
 	for _, rec := range t.words.records() {
 		if q.Pod == "" || rec.Pod.String() != q.Pod || rec.Phase != journal.PhaseDone {

@@ -29,8 +29,8 @@ type Datapath interface {
 	TunnelSource(is4 bool) netip.Addr
 }
 
-// Tracer traces a packet on this node. The verdict is always that of the programs
-// themselves (datapath.TryFromPod); lookups in the maps only explain it.
+// Tracer traces a packet on this node. The verdict always comes from the programs themselves
+// (datapath.TryFromPod); lookups in the maps only explain it.
 type Tracer struct {
 	words Words
 	path  Datapath
@@ -38,7 +38,7 @@ type Tracer struct {
 	warnings func() []string
 }
 
-// NewTracer returns one that names things by words, and quotes the node's warnings.
+// NewTracer returns a Tracer that names things by words, and quotes the node's warnings.
 func NewTracer(words Words, path Datapath, warnings func() []string) Tracer {
 	return Tracer{words: words, path: path, warnings: warnings}
 }
@@ -270,7 +270,7 @@ func within(prefixes []netip.Prefix, ip netip.Addr) bool {
 	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
-// rowOf looks up an address of a VPC; the zero value when there is none.
+// rowOf looks up an address of a VPC. It returns the zero value for a missing address.
 func rowOf(s state.State, vni uint32, ip netip.Addr) state.Address {
 	at := slices.IndexFunc(s.Addresses, func(a state.Address) bool { return a.VNI == vni && a.IP == ip })
 	if at < 0 {
@@ -351,8 +351,8 @@ func (t Tracer) membersOf(a arrival, id uint32, kind string) string {
 	return fmt.Sprintf("; its %s: %s", kind, strings.Join(names, ", "))
 }
 
-// beyondFacts name the pods of this node that have the address on networks outside of
-// every VPC, to which the programs send no packets.
+// beyondFacts names the pods of this node that have the address on networks outside of every VPC.
+// The programs send no packets to these networks.
 func (t Tracer) beyondFacts(ip netip.Addr) (facts []string) {
 	for _, rec := range t.words.records() {
 		if !rec.InVPC() && slices.ContainsFunc(rec.Addrs, func(p netip.Prefix) bool { return p.Addr() == ip }) {
@@ -363,7 +363,7 @@ func (t Tracer) beyondFacts(ip netip.Addr) (facts []string) {
 	return facts
 }
 
-// outsideFacts are about a destination that the VPC does not have.
+// outsideFacts returns facts about a destination that the VPC does not have.
 func (t Tracer) outsideFacts(a arrival) (facts []string) {
 	dst := a.before.Dst
 	ports := 0
@@ -393,8 +393,8 @@ func (t Tracer) outsideFacts(a arrival) (facts []string) {
 	return facts
 }
 
-// longestEntry finds the entry of a destination in the egress list of a VPC, or with VNI
-// 0 in that of every VPC.
+// longestEntry finds the entry of a destination in the egress list of a VPC, or with VNI 0 in the
+// egress list of every VPC.
 func longestEntry(list []state.ClosedPrefix, vni uint32, dst netip.Addr) (found state.ClosedPrefix, ok bool) {
 	for _, entry := range list {
 		if entry.VNI == vni && entry.Prefix.Contains(dst) && (!ok || entry.Prefix.Bits() > found.Prefix.Bits()) {

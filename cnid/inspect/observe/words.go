@@ -23,7 +23,7 @@ type Words struct {
 	nodeShadows []netip.Addr
 }
 
-// NewWords returns those of a node, which speaks to shadows under its own ones.
+// NewWords returns the Words of a node, which speaks to shadows under its own ones.
 func NewWords(names Names, node, defaultVPC string, nodeShadows []netip.Addr) Words {
 	return Words{Names: names, nodeName: node, defaultVPC: defaultVPC, nodeShadows: nodeShadows}
 }
@@ -102,7 +102,7 @@ func (w Words) outside(rec journal.Record) func(netip.Addr) string {
 }
 
 func ends(t telemetry.Tuple, name func(netip.Addr) string) *nodestatus.Ends {
-	// Both are read at once, so this one is no address that is missing.
+	// Both addresses are read at once, so this one is not a missing address.
 	if !t.Src.IsValid() && t.Dst.Is6() {
 		t.Src = netip.IPv6Unspecified()
 	}

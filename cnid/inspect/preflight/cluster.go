@@ -36,7 +36,7 @@ type Cluster struct {
 	Webhooks   []Webhook    `json:"webhooks,omitempty"`
 	// Unread are the kinds that could not be read, with the cause.
 	Unread []string `json:"unread,omitempty"`
-	// Namespace is where Alioth will be, Release the name of its Helm release.
+	// Namespace is the future namespace of Alioth, Release the name of its Helm release.
 	Namespace string `json:"namespace"`
 	Release   string `json:"release"`
 }
@@ -50,7 +50,7 @@ type ClusterNode struct {
 	OS      string `json:"os"`
 	Arch    string `json:"arch"`
 	Ready   bool   `json:"ready"`
-	// Labels are those that the chart's value daemon.nodeSelector selects by.
+	// Labels are the labels of the chart's value daemon.nodeSelector.
 	Labels map[string]string `json:"-"`
 	// Internal are the addresses of type InternalIP, Addresses all addresses.
 	Internal  []netip.Addr   `json:"internal,omitempty"`
@@ -92,8 +92,8 @@ type Webhook struct {
 	Service       string `json:"service"`
 }
 
-// JudgeCluster returns the findings about a cluster, in which Alioth shall be installed with
-// these values. inside reports whether the nodes are judged by facts of their own too.
+// JudgeCluster returns the findings about a cluster before an installation of Alioth with these
+// values. inside reports whether facts of the nodes are judged too.
 func JudgeCluster(c Cluster, v Values, inside bool) []Finding {
 	l := &list{}
 	for _, unread := range c.Unread {
@@ -226,8 +226,8 @@ func likely(endpoints []netip.AddrPort) string {
 	return fmt.Sprintf(", for example %s and %d", endpoints[0].Addr(), endpoints[0].Port())
 }
 
-// TestedRuntimes are the container runtimes that are tested, by the begin of what a kubelet
-// reports. test/versions compares them with what it tests.
+// TestedRuntimes returns the container runtimes that are tested, by the begin of the kubelet's
+// text. test/versions compares them with its tests.
 func TestedRuntimes() []string { return []string{"containerd://2.", "containerd://1.7."} }
 
 func (n ClusterNode) judge(inside bool) []Finding {

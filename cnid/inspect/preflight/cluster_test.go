@@ -12,7 +12,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/inspect/preflight"
 )
 
-// goodCluster is a cluster without a finding, if its nodes are checked from inside.
+// goodCluster returns a cluster without a finding, if its nodes are checked from inside.
 func goodCluster() preflight.Cluster {
 	return preflight.Cluster{
 		Version: "v1.36.3", Namespace: "alioth-system", Release: "alioth",

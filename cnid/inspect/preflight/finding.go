@@ -20,7 +20,7 @@ type Severity string
 
 // The severities.
 const (
-	// Blocking: the installation would fail, or harm what runs.
+	// Blocking: the installation would fail, or harm running programs.
 	Blocking Severity = "Blocking"
 	// Warning: a person has to decide something.
 	Warning Severity = "Warning"
@@ -91,12 +91,12 @@ type Finding struct {
 	Check    Check    `json:"check"`
 	// Nodes are the nodes with this finding; none if it concerns the cluster.
 	Nodes []string `json:"nodes,omitempty"`
-	// Found is the fact, Remedy the action of a person; "" if there is none.
+	// Found is the fact, Remedy the action of a person; "" for no action.
 	Found  string `json:"found"`
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// namedNodes is how many nodes a finding names as text.
+// namedNodes is the number of nodes that a finding names as text.
 const namedNodes = 5
 
 // String returns the finding as a line.
@@ -153,7 +153,7 @@ type list struct {
 	all   []Finding
 }
 
-// add adds a finding. Parts of both texts may be those of a node's pod or of a tenant.
+// add adds a finding. Parts of both texts may come from a node's pod or from a tenant.
 func (l *list) add(severity Severity, check Check, remedy, format string, values ...any) {
 	l.all = append(l.all, Finding{Severity: severity, Check: check, Nodes: l.nodes, Found: said.Message(fmt.Sprintf(format, values...)), Remedy: said.Message(remedy)})
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/lifecycle/install"
 )
 
-// MinKernel is the oldest version of Linux that is tested. test/vm compares it with what it tests.
+// MinKernel is the oldest version of Linux that is tested. test/vm compares it with its kernels.
 const MinKernel = "6.1"
 
 // Limits of the free space of the file system with the journal, in bytes.
@@ -40,8 +40,8 @@ type Node struct {
 	// Problems are the reasons why a part of the installation fails on this node. They come
 	// from a rehearsal in a network namespace of its own.
 	Problems []Problem `json:"problems,omitempty"`
-	// Cgroup is why there is no root of the cgroup2 hierarchy, and BPFFS why there is no bpf
-	// file system.
+	// Cgroup says why the root of the cgroup2 hierarchy is missing, and BPFFS why the bpf file
+	// system is missing.
 	Cgroup string `json:"cgroup,omitempty"`
 	BPFFS  string `json:"bpffs,omitempty"`
 	// Listening are the ports at which processes or the kernel listen.
@@ -66,7 +66,7 @@ type Node struct {
 	FreeBytes *uint64 `json:"freeBytes,omitempty"`
 	// Sockets are the container runtimes whose sockets are there.
 	Sockets []string `json:"sockets,omitempty"`
-	// Alioth is what an installation of Alioth has left on the node, or runs there.
+	// Alioth lists remains of an installation of Alioth on the node, or its running parts.
 	Alioth []string `json:"alioth,omitempty"`
 	// Running is set if the daemon of Alioth answers at its socket: the ports are its own.
 	Running bool `json:"running,omitempty"`
@@ -117,7 +117,7 @@ func JudgeNode(n Node, v Values) []Finding {
 		l.add(Warning, NotRead, "", "%s", unread)
 	}
 	if n.Kernel == "" && len(n.Unread) > 0 {
-		return l.all // the zero values of the other fields are no facts
+		return l.all // the zero values of the other fields do not count as facts
 	}
 	if !n.Root {
 		l.add(Warning, Rights, "run the command as root for all checks",

@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/inspect/preflight"
 )
 
-// values returns those of the chart, changed by a text in YAML.
+// values returns the values of the chart, changed by a text in YAML.
 func values(t *testing.T, changes string) preflight.Values {
 	t.Helper()
 	v, err := preflight.ParseValues([]byte("apiServer: {host: 192.0.2.10}"), []byte(changes))
@@ -25,14 +25,14 @@ func values(t *testing.T, changes string) preflight.Values {
 	return v
 }
 
-// finding is what a test expects: text is a part of the line.
+// finding is an expected finding: text is a part of the line.
 type finding struct {
 	severity preflight.Severity
 	check    preflight.Check
 	text     string
 }
 
-// expect compares findings with what is wanted, in any order.
+// expect compares findings with the wanted findings, in any order.
 func expect(t *testing.T, got []preflight.Finding, want ...finding) {
 	t.Helper()
 	for _, w := range want {
@@ -50,7 +50,7 @@ func expect(t *testing.T, got []preflight.Finding, want ...finding) {
 	}
 }
 
-// goodNode is a node without a finding.
+// goodNode returns a node without a finding.
 func goodNode() preflight.Node {
 	return preflight.Node{
 		Name: "node1", Root: true, Kernel: "6.12.41+deb13-amd64", FreeBytes: ptr.To[uint64](20 << 30), Sockets: []string{"containerd"},

@@ -16,8 +16,8 @@ import (
 // guide is the page about clusters with another network.
 const guide = "docs/install/existing-network.md"
 
-// network is another program for the network of pods, known by the name of its DaemonSet or
-// of its image.
+// network is a program of another project for the network of pods. The name of its DaemonSet, or
+// the name of its image, identifies it.
 type network struct {
 	name     string
 	begins   []string
@@ -62,7 +62,7 @@ func (n network) is(d DaemonSet) bool {
 // proxy is the program that serves Services in most clusters. Its namespace is always the same.
 var proxy = network{"kube-proxy", []string{"kube-proxy"}, Note, "leave it running, or remove it after the migration: Alioth serves Services by itself"}
 
-// proxyNamespace is where the DaemonSet of kube-proxy is.
+// proxyNamespace is the namespace of kube-proxy's DaemonSet.
 const proxyNamespace = "kube-system"
 
 // alioth is Alioth itself.
@@ -127,7 +127,7 @@ func (c Cluster) judgeNetworks(l *list, v Values) {
 	}
 }
 
-// levels are the Pod Security levels with which a tenant can't control its node.
+// levels are the Pod Security levels that keep a tenant from control of its node.
 var levels = []string{"restricted", "baseline"}
 
 func (c Cluster) judgeSecurity(l *list) {

@@ -14,7 +14,8 @@ func within(ip netip.Addr, ranges []netip.Prefix) bool {
 	return slices.ContainsFunc(ranges, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
-// serviceRanges are those of the values, or else those of the cluster, as the chart has it.
+// serviceRanges returns the ranges of the values, or else the ranges of the cluster, as the chart
+// does.
 func (c Cluster) serviceRanges(v Values) []netip.Prefix {
 	if len(v.ServiceCIDRs) > 0 {
 		return v.ServiceCIDRs
@@ -30,8 +31,8 @@ type use struct {
 	passing bool
 }
 
-// uses are the ranges of the cluster: those of Services, addresses of nodes, and those of the
-// present network for pods.
+// uses returns the used ranges of the cluster: ranges of Services, addresses of nodes, and ranges
+// of the present network for pods.
 func (c Cluster) uses(v Values) (list []use) {
 	for _, p := range c.serviceRanges(v) {
 		list = append(list, use{prefix: p, what: "the range of Services"})
@@ -58,7 +59,7 @@ func (c Cluster) uses(v Values) (list []use) {
 	return list
 }
 
-// judgeRanges compares the ranges of the values with those of the cluster. It reports the
+// judgeRanges compares the ranges of the values with the ranges of the cluster. It reports the
 // first overlap of each range, because others have the same remedy.
 func (c Cluster) judgeRanges(l *list, v Values) {
 	uses := c.uses(v)
@@ -75,7 +76,7 @@ func (c Cluster) judgeRanges(l *list, v Values) {
 			l.add(Blocking, Ranges, remedy, "the chart value %s has %s, which overlaps %s (%s)", value, mine, uses[i].what, uses[i].prefix)
 		}
 	}
-	// Pods of other VPCs may have any addresses; those of the default VPC are routed by nodes.
+	// Pods of other VPCs may have any addresses; nodes route the addresses of the default VPC.
 	if v.DefaultVPC.Enabled {
 		report("defaultVPC.cidrs", v.DefaultVPC.CIDRs, false)
 		if len(c.PodIPs) > 0 {

@@ -60,7 +60,7 @@ type Values struct {
 	} `json:"daemon"`
 }
 
-// Image is where nodes find the image of Alioth.
+// Image is the place of the image of Alioth for nodes.
 type Image struct {
 	Repository string `json:"repository"`
 	Tag        string `json:"tag"`
@@ -78,7 +78,7 @@ type switched struct {
 	Enabled bool `json:"enabled"`
 }
 
-// ParseValues returns the values of an installation: those of the chart, changed by files in
+// ParseValues returns the values of an installation: the values of the chart, changed by files in
 // their order, as Helm does.
 func ParseValues(files ...[]byte) (Values, error) {
 	merged := map[string]any{}

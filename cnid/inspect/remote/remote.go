@@ -59,13 +59,13 @@ func NewExecutor(config *rest.Config) (*Executor, error) {
 	return &Executor{config: config, rest: typed.CoreV1().RESTClient()}, nil
 }
 
-// Run runs a command in a daemon's pod, and writes its output. The error is in the words of
-// the command, which has its own name for what went wrong: users did not give the command.
+// Run runs a command in a daemon's pod, and writes its output. The error has the words of the
+// command. It does not name the command line, because users did not give it.
 func (e *Executor) Run(ctx context.Context, pod *corev1.Pod, stdout io.Writer, command ...string) error {
 	return e.RunIn(ctx, pod, container, stdout, command...)
 }
 
-// RunIn is like Run, for a container of any pod of Alioth.
+// RunIn does the same as Run, for a container of any pod of Alioth.
 func (e *Executor) RunIn(ctx context.Context, pod *corev1.Pod, container string, stdout io.Writer, command ...string) error {
 	url := e.rest.Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("exec").
 		VersionedParams(&corev1.PodExecOptions{Container: container, Command: command, Stdout: true, Stderr: true}, scheme.ParameterCodec).URL()

@@ -16,9 +16,9 @@ import (
 // any more.
 const CachedRowLeft Kind = "CachedRowLeft"
 
-// cached looks for rows that a node has looked up and should have deleted. A row whose
-// address has moved or gone is no difference: the node to which it leads returns the packets,
-// and a row that no packet uses ends within 6 minutes.
+// cached looks for rows that a node has looked up and should have deleted. A row whose address
+// has moved or gone is not a difference: the node that the row leads to returns the packets, and
+// a row that no packet uses ends within 6 minutes.
 func (c *comparison) cached(node string, rows []nodestatus.CachedRow) {
 	others := c.tunnelAddresses(node)
 	for _, row := range rows {
@@ -29,7 +29,7 @@ func (c *comparison) cached(node string, rows []nodestatus.CachedRow) {
 	}
 }
 
-// tunnelAddresses are the addresses to which a node sends packets for the other nodes.
+// tunnelAddresses returns the addresses that a node sends packets for the other nodes to.
 func (c *comparison) tunnelAddresses(node string) map[netip.Addr]bool {
 	self, others := store.GetNode(c.tx, node), map[netip.Addr]bool{}
 	for _, other := range store.ListNodes(c.tx) {

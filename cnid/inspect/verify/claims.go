@@ -66,7 +66,7 @@ func (c *comparison) vnis() {
 			})
 		}
 	}
-	// A claim that waits for nodes is no difference.
+	// A claim that waits for nodes is not a difference.
 	for _, claim := range replies.Resting(c.tx) {
 		if !claim.Deleting && len(replies.Awaited(c.tx, claim.VNI)) == 0 {
 			c.add(Difference{
@@ -241,8 +241,8 @@ func (c *comparison) annotation(pod *store.Pod, held []netip.Addr) {
 	}
 }
 
-// claimed reports whether the addresses of an attachment are Address objects: those of a
-// VPC are, and those of a network outside of every VPC that the annotation has with a UID.
+// claimed reports whether the addresses of an attachment are Address objects: addresses of a VPC
+// are, and so are addresses of a network outside of every VPC whose UID the annotation has.
 func claimed(a annotations.Attachment) bool {
 	return a.Outside == "" || a.OutsideUID != "" && len(a.Addresses) > 0
 }
@@ -257,7 +257,7 @@ func outsideOnly(pod *store.Pod) bool {
 // anyAttachment means all attachments of a pod.
 const anyAttachment = ""
 
-// held are the IPs that are claimed for an attachment of a pod, sorted.
+// held returns the IPs that are claimed for an attachment of a pod, sorted.
 func (c *comparison) held(pod *store.Pod, attachment string) []netip.Addr {
 	var ips []netip.Addr
 	for _, row := range store.AddressesByPod(c.tx, pod) {

@@ -28,8 +28,8 @@ const (
 	ProgramMissing Kind = "ProgramMissing"
 )
 
-// datapath plans for the node anew, from the API as it is now and the node's
-// own journal and devices, and compares the outcome with what its maps hold.
+// datapath plans for the node anew, from the present state of the API and the node's own journal
+// and devices, and compares the outcome with the rows of its maps.
 func (c *comparison) datapath(node string, d *nodestatus.Dump, devices map[string]nodestatus.Link) {
 	want := wanted(c.tx, d, devices)
 	c.rows(node, want.Rows(), d.Rows)
@@ -49,7 +49,8 @@ func (c *comparison) datapath(node string, d *nodestatus.Dump, devices map[strin
 	}
 }
 
-// wanted returns what the datapath of a node has to hold by its own journal and devices.
+// wanted returns the state that the datapath of a node has to hold by its own journal and
+// devices.
 func wanted(tx store.ReadTx, d *nodestatus.Dump, devices map[string]nodestatus.Link) state.State {
 	in := plan.Input{
 		Config: convert.Config(d.Config), Records: convert.Records(d.Attachments), Removed: convert.Records(d.Removed),
@@ -61,7 +62,7 @@ func wanted(tx store.ReadTx, d *nodestatus.Dump, devices map[string]nodestatus.L
 	return plan.Build(tx, in).Datapath.State()
 }
 
-// roles finds roles to which a node can send nothing.
+// roles finds roles that a node can't send anything to.
 func (c *comparison) roles(node string, want state.State) {
 	for _, role := range want.Roles {
 		if len(role.Members) > 0 || role.Here && role.Complete {

@@ -104,7 +104,7 @@ func (c *comparison) record(node string, kind Kind, rec nodestatus.Attachment, d
 	c.onNode(node, kind, subject, do, what, values...)
 }
 
-// abbreviated is a container's ID as tools of container runtimes show it.
+// abbreviated returns a container's ID as tools of container runtimes show it.
 func abbreviated(id string) string { return said.Cut(id, 13) }
 
 func (c *comparison) condition(node string, d *nodestatus.Dump) {

@@ -75,11 +75,11 @@ type Refused struct {
 	Why    string
 }
 
-// Pod is what the kubelet reports of a pod.
+// Pod has the kubelet's report about a pod.
 type Pod struct {
 	// Running is true while its containers run.
 	Running bool
-	// IPs are those of its status.
+	// IPs are the IPs of its status.
 	IPs []netip.Addr
 }
 
@@ -91,8 +91,8 @@ type Node struct {
 	Silent string
 }
 
-// Compare returns all differences, by node, kind and subject; those of the
-// cluster come first.
+// Compare returns all differences, by node, kind and subject; differences of the cluster come
+// first.
 func Compare(tx store.ReadTx, in Input) []Difference {
 	c := &comparison{tx: tx, in: in, dumps: map[string]*nodestatus.Dump{}}
 	for _, node := range in.Nodes {

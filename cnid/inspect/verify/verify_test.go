@@ -105,7 +105,7 @@ func TestADumpIsTheSameAfterItsJourney(t *testing.T) {
 	}
 }
 
-// difference is one way in which a world can be wrong.
+// difference is one possible fault of a world.
 type difference struct {
 	name string
 	do   func(t *testing.T, w *world)
@@ -374,7 +374,7 @@ func TestPodsThatAreOnTheirWayAreNoDifference(t *testing.T) {
 			w := newWorld(t)
 			c.do(t, w)
 			for _, d := range w.compare(t) {
-				if d.Kind != MapRowMissing { // a node programs what it hears of
+				if d.Kind != MapRowMissing { // a node programs the rows that it hears of
 					t.Error(d)
 				}
 			}

@@ -23,9 +23,8 @@ import (
 	"github.com/alioth-net/alioth/store/rows/external"
 )
 
-// world is a cluster of two nodes with one dual-stack pod on each, in which
-// everything agrees until a test changes something. Rows that are removed from
-// it are not in the API.
+// world is a cluster of two nodes with one dual-stack pod on each. Everything agrees until a test
+// changes something. Rows that are removed from it are not in the API.
 type world struct {
 	vpcs    map[string]*store.VPC
 	subnets map[string]*store.Subnet
@@ -67,7 +66,7 @@ func prefixes(texts ...string) []netip.Prefix {
 	return list
 }
 
-// newWorld returns a world in which everything agrees.
+// newWorld returns a world where everything agrees.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{
@@ -226,7 +225,7 @@ func putAll[R any](tx store.Tx, rows map[string]*R, put func(store.Tx, *R) error
 	return nil
 }
 
-// compare returns what Compare finds in the world.
+// compare returns the differences that Compare finds in the world.
 func (w *world) compare(t *testing.T) (found []Difference) {
 	t.Helper()
 	in := Input{Pods: w.status, Refused: w.refused}

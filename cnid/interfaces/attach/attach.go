@@ -1,9 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package attach defines what it means to attach a pod to its network. Each kind
-// of attachment is a driver in a package below this one. Callers ask for what a
-// driver can, never for its kind.
+// Package attach defines the interface between Alioth and the drivers that attach a pod to its
+// network. Each kind of attachment is a driver in a package below this one. Callers ask for the
+// abilities of a driver, never for its kind.
 package attach
 
 import (
@@ -17,23 +17,24 @@ import (
 // Kind names a driver, in the journal too.
 type Kind string
 
-// Hook is where programs of the datapath meet the packets of an interface.
+// Hook is the place of the datapath's programs on the packets of an interface.
 type Hook int
 
 const (
 	// HookNone stands for no program. The datapath has nothing of such an interface.
 	HookNone Hook = iota
-	// HookHostEnd stands for a program on the host end, which receives what the pod sends.
+	// HookHostEnd stands for a program on the host end, which receives the packets that the pod
+	// sends.
 	HookHostEnd
 	// HookPodEnd stands for a program in the pair itself, while the pod's end sends.
 	HookPodEnd
 )
 
-// Capabilities are what a driver's interfaces can.
+// Capabilities are the abilities of a driver's interfaces.
 type Capabilities struct {
 	// HostEnd: an interface has a device on the node. Without one, HostName is "".
 	HostEnd bool
-	// Hook is where the datapath's programs are, HookNone without a datapath.
+	// Hook is the place of the datapath's programs, HookNone without a datapath.
 	Hook Hook
 	// FollowsMTU: Resize can change the MTU of an interface that a pod uses.
 	FollowsMTU bool
@@ -65,7 +66,7 @@ type Type struct {
 	Open func(Node) (Driver, error)
 }
 
-// Node is what a driver is given of its node.
+// Node has a driver's inputs from its node.
 type Node struct {
 	// MAC is the address of the ends on the node's side.
 	MAC net.HardwareAddr
@@ -108,7 +109,7 @@ type Spec struct {
 	Addrs    []netip.Prefix
 	Gateways []netip.Addr
 	MAC      net.HardwareAddr
-	// MTU in bytes; 0: the driver takes that of the network to which the interface leads.
+	// MTU in bytes; 0: the driver takes the MTU of the interface's network.
 	MTU int
 	// AltName is a second name of the interface in the pod, or "".
 	AltName string
@@ -125,23 +126,23 @@ type Spec struct {
 	// Routes in addition to those by Gateways, and Rules that lead to their tables.
 	Routes []Route
 	Rules  []Rule
-	// IPv6 is how the interface takes part in IPv6.
+	// IPv6 is the interface's part in IPv6.
 	IPv6 IPv6
 	// Delegate is the part of an interface that another CNI plugin makes, nil for others.
 	Delegate *Delegate
 }
 
-// ModeDevice is the mode of a delegated device (Spec.Mode): one of the node, with the address
-// Spec.MAC, that another CNI plugin moves into the pod. Of interfaces that such a plugin
-// makes the mode is "".
+// ModeDevice is the mode of a delegated device (Spec.Mode): a device of the node, with the
+// address Spec.MAC, that another CNI plugin moves into the pod. The mode of an interface that
+// such a plugin makes is "".
 const ModeDevice = "device"
 
 // VF has the settings that a virtual function gets of its physical function, which
 // enforces them. The Ethernet address is Spec.MAC.
 type VF struct {
-	// VLAN is the ID in the tag of all packets, 1 to 4094; 0 is no tag, and the device
-	// passes the pod's own tags. QoS is the priority in the tag, 0 to 7, and Proto the sort
-	// of the tag: "802.1q", "802.1ad", or "" for the former.
+	// VLAN is the ID in the tag of all packets, 1 to 4094; 0: no tag, and the device passes the
+	// pod's own tags. QoS is the priority in the tag, 0 to 7, and Proto the sort of the tag:
+	// "802.1q", "802.1ad", or "" for the former.
 	VLAN  uint32 `json:"vlan,omitempty"`
 	QoS   int    `json:"qos,omitempty"`
 	Proto string `json:"proto,omitempty"`
@@ -165,12 +166,11 @@ func (s Spec) IPs() []netip.Addr {
 	return ips
 }
 
-// Delegate is what another CNI plugin gets.
+// Delegate is the input of another CNI plugin.
 type Delegate struct {
 	// Conf is a list of configurations in JSON, complete (delegation.Build).
 	Conf []byte
-	// File is a configuration on the node's disk, from which Conf is built; nil if Conf is
-	// given.
+	// File is a configuration on the node's disk, the source of Conf; nil if Conf is given.
 	File *DelegateFile
 	// Args are the keys and values of CNI_ARGS. They have no semicolon.
 	Args [][2]string
@@ -178,7 +178,7 @@ type Delegate struct {
 	// NPWG standard demands of definitions. Otherwise Attach may be called for several
 	// interfaces of a pod at the same time, and Finisher.Finish completes them.
 	InOrder bool
-	// DefaultRoutes are those that the interface may have.
+	// DefaultRoutes are the default routes that the interface may have.
 	DefaultRoutes DefaultRoutes
 }
 
@@ -189,12 +189,13 @@ func (d *Delegate) ByNetworkID() bool { return d != nil && d.File != nil && d.Fi
 type DefaultRoutes int
 
 const (
-	// OwnDefaultRoutes are those that plugins make. Spec.Routes replace them, by family.
+	// OwnDefaultRoutes are the default routes of the plugins. Spec.Routes replace them, by
+	// family.
 	OwnDefaultRoutes DefaultRoutes = iota
-	// MissingDefaultRoutes are default routes of the families in which no other interface of
-	// the pod has one.
+	// MissingDefaultRoutes are default routes of the families where no other interface of the pod
+	// has one.
 	MissingDefaultRoutes
-	// NoDefaultRoutes are none at all.
+	// NoDefaultRoutes permits no default routes.
 	NoDefaultRoutes
 )
 
@@ -228,37 +229,37 @@ type Rule struct {
 	Table int `json:"table"`
 }
 
-// IPv6 is how an interface takes part in IPv6. Router advertisements and the detection of
-// duplicate addresses are off in each case: what an interface has is decided elsewhere.
+// IPv6 is an interface's part in IPv6. Router advertisements and the detection of duplicate
+// addresses are off in each case: the addresses of an interface are decided elsewhere.
 type IPv6 string
 
 const (
-	// IPv6Default is for VPCs: IPv6 is on if there is an address. There is no link-local
-	// address, which nobody has decided.
+	// IPv6Default is for VPCs: IPv6 is on if the interface has an IPv6 address. The
+	// interface has no link-local address, because nobody has decided it.
 	IPv6Default IPv6 = ""
 	// IPv6Off turns IPv6 off.
 	IPv6Off IPv6 = "off"
-	// IPv6None turns IPv6 on for an interface without a decided address. It has a
-	// link-local one (RFC 4291 section 2.8), with which software in the pod can begin.
+	// IPv6None turns IPv6 on for an interface without a decided address. It has a link-local one
+	// (RFC 4291 section 2.8), so that software in the pod can begin.
 	IPv6None IPv6 = "none"
 	// IPv6On turns IPv6 on for an interface with addresses and a link-local one, as hosts
 	// on an Ethernet have.
 	IPv6On IPv6 = "on"
 )
 
-// Link is what Attach made.
+// Link is the result of Attach.
 type Link struct {
 	// HostIfName and HostIfindex are the host end's, "" and 0 without one.
 	HostIfName  string
 	HostIfindex int
 	// HostMAC is the host end's Ethernet address, nil without one.
 	HostMAC net.HardwareAddr
-	// MAC is the interface's own where it has that of its parent device, nil where it is
+	// MAC is the interface's own MAC where it has the MAC of its parent device, nil where it is
 	// Spec.MAC.
 	MAC net.HardwareAddr
 	// NetnsInode and NetnsCookie identify the pod's network namespace.
 	NetnsInode, NetnsCookie uint64
-	// Result is that of the plugin of a delegated attachment, nil for others.
+	// Result is the result of the plugin of a delegated attachment, nil for others.
 	Result *Result
 	// Notices are for the pod's owner, from Attach alone.
 	Notices []Notice
@@ -269,7 +270,7 @@ type Found struct {
 	ContainerID, IfName, Request, PodUID, Network, NetnsPath string
 	// MTU in bytes.
 	MTU int
-	// PCI is that of Spec, "" for an interface without a device.
+	// PCI is the PCI of Spec, "" for an interface without a device.
 	PCI string
 	// Link is zero in the pod's part where NetnsPath does not lead to the
 	// interface's other end.
@@ -279,7 +280,7 @@ type Found struct {
 // Driver makes and removes the interfaces of one kind. Its methods may be
 // called at the same time for different attachments.
 type Driver interface {
-	// Capabilities are those of every interface of the driver.
+	// Capabilities are the capabilities of every interface of the driver.
 	Capabilities() Capabilities
 	// HostName is the name that Attach gives to the host end, "" without one. It
 	// depends on nothing but ContainerID and IfName.
@@ -288,13 +289,12 @@ type Driver interface {
 	// attachment are removed first; on an error nothing is left. An interface
 	// of that name which something else put into the pod is an ErrExists.
 	Attach(ctx context.Context, spec Spec) (Link, error)
-	// Detach removes the interface. One that isn't there, with its namespace
-	// or without, is no error.
+	// Detach removes the interface. A missing interface, with its namespace or without, is not an
+	// error.
 	Detach(ctx context.Context, containerID, ifName string) error
-	// Check compares the interface with spec and returns what it is, or the
-	// first difference as an ErrMismatch. When the node has nothing of the
-	// interface any more, for example because its network namespace has ended, the
-	// ErrMismatch is an ErrGone too.
+	// Check compares the interface with spec. It returns the present interface, or the first
+	// difference as an ErrMismatch. When the node has nothing of the interface any more, for
+	// example because its network namespace has ended, the ErrMismatch is an ErrGone too.
 	Check(ctx context.Context, spec Spec) (Link, error)
 	// Resize gives the pod's end the MTU of spec. Package netdev changes the host end.
 	// Callers check Capabilities.FollowsMTU.
@@ -302,13 +302,13 @@ type Driver interface {
 	// List returns the interfaces on the node that Attach has marked, the oldest
 	// first.
 	List(ctx context.Context) ([]Found, error)
-	// Close releases what the driver keeps open. The interfaces stay. No other method
-	// may be called afterwards.
+	// Close releases the driver's open resources. The interfaces stay. No other method may be
+	// called afterwards.
 	Close()
 }
 
-// Finisher is a Driver that makes interfaces of one pod side by side, and then completes
-// what depends on their order.
+// Finisher is a Driver that makes interfaces of one pod side by side, and then completes the
+// parts that depend on their order.
 type Finisher interface {
 	Driver
 	// Finish completes interfaces that Attach has made (Delegate.InOrder). list has the
@@ -353,7 +353,7 @@ var ErrNotYet = errors.New("not there yet")
 // ErrExists reports that the pod has an interface of the wanted name already.
 var ErrExists = errors.New("interface exists")
 
-// Taken is the ErrExists of a name in a pod.
+// Taken returns the ErrExists of a name in a pod.
 func Taken(ifName string) error {
 	return fmt.Errorf("pod has an interface %s that Alioth did not make: %w", ifName, ErrExists)
 }

@@ -21,8 +21,8 @@ const maxAlias = 255
 // The text behind these words is for people.
 const aliasFields = 6
 
-// Mark returns the alias of an interface, which identifies its attachment after the loss
-// of the journal. That of a real runtime needs some 200 bytes; an alias that does not fit
+// Mark returns the alias of an interface, which identifies its attachment after the loss of the
+// journal. The alias for a real runtime needs some 200 bytes; an alias that does not fit
 // identifies nothing.
 func Mark(spec Spec) string {
 	name := url.PathEscape(spec.IfName)

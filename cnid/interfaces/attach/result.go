@@ -8,9 +8,8 @@ import (
 	"slices"
 )
 
-// Result is what the plugin of a delegated attachment has reported (CNI 1.1, section
-// "ADD success"). It is that plugin's word: nothing but what is shown to users, and routes
-// and rules inside the pod, depends on it.
+// Result is the report of a delegated attachment's plugin (CNI 1.1, section "ADD success"). Only
+// outputs for users, and routes and rules inside the pod, depend on the report.
 type Result struct {
 	// Interfaces may be empty, as results before CNI 0.3.0 have none.
 	Interfaces []ResultInterface
@@ -28,7 +27,7 @@ type ResultInterface struct {
 	MTU int
 	// Sandbox is the network namespace of the pod, "" for a device on the node.
 	Sandbox string
-	// SocketPath and PCIID are those of devices that are no network devices of the kernel.
+	// SocketPath and PCIID belong to devices that are not network devices of the kernel.
 	SocketPath, PCIID string
 }
 
@@ -65,8 +64,8 @@ func (r *Result) InPod(ifName string) (ResultInterface, bool) {
 	return r.Interfaces[i], true
 }
 
-// AddrsOf returns the addresses of an interface in the pod: those that name it, and those
-// that name none, as in results before CNI 0.3.0.
+// AddrsOf returns the addresses of an interface in the pod: the addresses that name the
+// interface, and the addresses that name no interface, as in results before CNI 0.3.0.
 func (r *Result) AddrsOf(ifName string) []ResultAddr {
 	iface, _ := r.InPod(ifName)
 	var list []ResultAddr
@@ -78,7 +77,7 @@ func (r *Result) AddrsOf(ifName string) []ResultAddr {
 	return list
 }
 
-// GatewayOf returns the gateway of a route: its own, or else that of an address of its
+// GatewayOf returns the gateway of a route: its own, or else the gateway of an address of its
 // family (CNI 1.1, section "ADD success"). It is the zero value without both.
 func (r *Result) GatewayOf(route ResultRoute) netip.Addr {
 	if route.Gateway.IsValid() {

@@ -21,8 +21,8 @@ func (j *Journal) Begin(rec Record) (Record, error) {
 	return begun[0], nil
 }
 
-// BeginAll does what Begin does for all records of a pod, at least one, or for none, with
-// one flush of the disk.
+// BeginAll calls Begin for all records of a pod, at least one, or for none, with one flush of the
+// disk.
 func (j *Journal) BeginAll(recs []Record) ([]Record, error) {
 	begun, written, err := j.begin(recs)
 	if err != nil {
@@ -81,7 +81,7 @@ func (j *Journal) admit(rec *Record, next *counters, begun []Record) error {
 	return nil
 }
 
-// deviceFree returns an error that names the one of the others that has a record's device.
+// deviceFree returns an error that names the other record with a record's device.
 func deviceFree(rec Record, others []Record) error {
 	if rec.PCI == "" {
 		return nil

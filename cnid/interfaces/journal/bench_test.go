@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// BenchmarkADD is what one ADD writes, and the DEL that ends it, on a node with
-// 100 other pods: one after the other, and as in a wave.
+// BenchmarkADD measures the writes of one ADD, and of the DEL that ends it, on a node with 100
+// other pods: one after the other, and as in a wave.
 func BenchmarkADD(b *testing.B) {
 	for name, run := range map[string]func(*testing.B, func()){
 		"one": func(b *testing.B, once func()) {
@@ -46,7 +46,7 @@ func BenchmarkADD(b *testing.B) {
 	}
 }
 
-// BenchmarkDEL is what one DEL writes.
+// BenchmarkDEL measures the writes of one DEL.
 func BenchmarkDEL(b *testing.B) {
 	j := open(b, testConfig(filepath.Join(b.TempDir(), "journal")))
 	for i := range 100 {

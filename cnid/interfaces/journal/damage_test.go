@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// fullFile returns the bytes of a journal of many records, and what is in it.
-// Half of them are as the file was made with, half were written later.
+// fullFile returns the bytes of a journal of many records, and the records. Half of the records
+// are in the first version of the file, half were written later.
 func fullFile(t testing.TB) ([]byte, map[uint64]Record) {
 	t.Helper()
 	cfg := testConfig(filepath.Join(t.TempDir(), "journal.log"))

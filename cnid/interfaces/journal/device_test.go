@@ -82,7 +82,7 @@ func TestTheRecordsOfAPodAreBegunTogetherOrNotAtAll(t *testing.T) {
 	}
 }
 
-// onDevice is a record of a sandbox with a device.
+// onDevice returns a record of a sandbox with a device.
 func onDevice(sandbox, pci string) Record {
 	return Record{
 		Identity: Identity{Key: Key{ContainerID: sandbox, IfName: "eth0"}, Pod: Pod{Namespace: "ns", Name: sandbox, UID: sandbox}},

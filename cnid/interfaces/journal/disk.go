@@ -47,12 +47,12 @@ type disk struct {
 	flushed  uint64
 }
 
-// slack is how much longer than twice its first length a file becomes before it is
-// written again. It is enough for some hundred attachments and their removal.
+// slack is a number of bytes. A file that exceeds twice its first length by slack is written
+// again. It is enough for some hundred attachments and their removal.
 const slack = 1 << 20
 
-// openDisk takes the lock and reads the file. It returns damage. A file that can't be
-// written is no error yet.
+// openDisk takes the lock and reads the file. It returns damage. A file that can't be written is
+// not an error yet.
 func openDisk(ctx context.Context, cfg Config) (d *disk, c content, damage error, err error) {
 	path := cfg.Path
 	d = &disk{path: path, now: cfg.Now}

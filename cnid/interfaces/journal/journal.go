@@ -60,8 +60,7 @@ type Journal struct {
 	content content
 	// sorted is the result of Records; nil when it has to be built again.
 	sorted []Record
-	// failure is why the file could not be written, since failing; nil when it
-	// could.
+	// failure says why the file could not be written, since failing; nil when it could.
 	failure error
 	failing time.Time
 }
@@ -69,8 +68,8 @@ type Journal struct {
 // content is everything that the file holds.
 type content struct {
 	records map[Key]Record
-	// ofContainer are the keys of the records of each container, ofPod those of each UID
-	// of a pod.
+	// ofContainer are the keys of the records of each container, ofPod the keys of each UID of a
+	// pod.
 	ofContainer, ofPod index
 	releases           map[uint64]Record
 	counters           counters
@@ -156,8 +155,8 @@ func Open(ctx context.Context, cfg Config) (*Journal, error) {
 	return j, nil
 }
 
-// Damaged returns where Open moved a damaged file, or "" when there was none.
-// Attachments may be missing from the records then.
+// Damaged returns the place of a damaged file that Open moved, or "" without damage. Attachments
+// may be missing from the records then.
 func (j *Journal) Damaged() string { return j.disk.movedTo }
 
 // Failing returns why the file can't be written, and since when; nil when the
@@ -176,7 +175,8 @@ func (j *Journal) Repair() error {
 	return j.note(j.renew())
 }
 
-// renew is called with writing held, as the next two are.
+// renew writes the file anew if it is closed or too large. The caller holds writing. The same holds
+// for the next two functions.
 func (j *Journal) renew() error {
 	if j.disk.file != nil && j.disk.size < j.disk.limit {
 		return nil
@@ -189,9 +189,9 @@ func (j *Journal) renew() error {
 	return j.disk.renew(j.content)
 }
 
-// write puts changes on disk, and all earlier changes that are not on disk yet. It returns
-// the number of the last one. After an error the file is written anew from memory, without
-// those of the changes that it has got.
+// write puts changes on disk, and all earlier changes that are not on disk yet. It returns the
+// number of the last one. After an error the file is written anew from memory, without the given
+// changes.
 func (j *Journal) write(changes ...change) (number uint64, err error) {
 	if err := j.renew(); err != nil {
 		return 0, j.note(err)
@@ -290,10 +290,9 @@ func bySeq[K comparable](records map[K]Record) []Record {
 	return list
 }
 
-// Adopt stores the record of an attachment that exists already, with phase
-// PhaseDone, and returns it as Begin does. It keeps the shadow addresses that
-// rec comes with if they are free. As for Leave, a disk that can't be written is no
-// error: the attachment exists.
+// Adopt stores the record of an attachment that exists already, with phase PhaseDone, and returns
+// it as Begin does. It keeps the shadow addresses that rec comes with if they are free. As with
+// Leave, a disk that can't be written is not an error: the attachment exists.
 func (j *Journal) Adopt(rec Record, dev Device) (Record, error) {
 	j.writing.Lock()
 	defer j.writing.Unlock()
@@ -398,8 +397,8 @@ func (j *Journal) Retire(key Key) error {
 	return nil
 }
 
-// Released takes the attachment with sequence number seq off the release
-// queue. One that isn't there is no error. See Leave for others.
+// Released takes the attachment with sequence number seq off the release queue. A missing one is
+// not an error. See Leave for others.
 func (j *Journal) Released(seq uint64) error {
 	j.writing.Lock()
 	defer j.writing.Unlock()

@@ -83,8 +83,8 @@ func (c *content) encode() ([]byte, error) {
 	return text, nil
 }
 
-// apply carries out a change. It raises the sequence counter to that of the records,
-// in case the line with the counters is damaged.
+// apply carries out a change. It raises the sequence counter to the highest number of the
+// records, in case the line with the counters is damaged.
 func (c *content) apply(ch change) {
 	if ch.Counters != nil {
 		c.counters = *ch.Counters

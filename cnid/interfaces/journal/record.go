@@ -38,7 +38,7 @@ type Pod struct {
 // String returns the pod in the form namespace/name.
 func (p Pod) String() string { return p.Namespace + "/" + p.Name }
 
-// Phase is how far an attachment has come.
+// Phase is the progress of an attachment.
 type Phase string
 
 const (
@@ -83,7 +83,7 @@ func ParseMAC(text string) (MAC, error) {
 	return MAC(hw), nil
 }
 
-// Device is what exists once an attachment is done.
+// Device has the devices and identities that exist once an attachment is done.
 type Device struct {
 	// HostIfindex is the index of the host end in the node's network
 	// namespace, 0 without one.
@@ -93,8 +93,8 @@ type Device struct {
 	// boots.
 	NetnsInode  uint64 `json:"netnsInode"`
 	NetnsCookie uint64 `json:"netnsCookie"`
-	// MAC of an interface that has that of its parent device; the zero value for others,
-	// which have Interface.MAC.
+	// MAC of an interface with the MAC of its parent device; the zero value for others, which
+	// have Interface.MAC.
 	MAC MAC `json:"mac,omitzero"`
 }
 
@@ -125,8 +125,8 @@ func (p HostPort) String() string {
 	return netip.AddrPortFrom(p.HostIP, p.HostPort).String() + "/" + p.Protocol
 }
 
-// Clashes reports whether two ports share an address, protocol and port of the
-// node. All addresses are those of both families.
+// Clashes reports whether two ports share an address, protocol and port of the node. A
+// port without HostIP uses the addresses of both families.
 func (p HostPort) Clashes(q HostPort) bool {
 	return p.Protocol == q.Protocol && p.HostPort == q.HostPort &&
 		(!p.HostIP.IsValid() || !q.HostIP.IsValid() || p.HostIP == q.HostIP)
@@ -147,7 +147,7 @@ type Identity struct {
 	RuntimeUID string `json:"runtimeUID,omitempty"`
 	// CNINetwork is the name in the CNI configuration.
 	CNINetwork string `json:"cniNetwork"`
-	// NetnsPath is where the runtime keeps the pod's network namespace.
+	// NetnsPath is the runtime's path of the pod's network namespace.
 	NetnsPath string `json:"netnsPath"`
 	// Attachment is its name in the Address objects.
 	Attachment string `json:"attachment"`
@@ -196,7 +196,7 @@ func (b Binding) InVPC() bool { return b.Outside == "" }
 // a VPC, and the interface is Alioth's.
 func (b Binding) Carried() bool { return b.InVPC() && !b.External }
 
-// Interface is what the pod gets.
+// Interface has the properties of the pod's interface.
 type Interface struct {
 	Kind attach.Kind `json:"kind"`
 	// HostIfName is the name of the host end, "" without one.
@@ -204,19 +204,19 @@ type Interface struct {
 	// Addrs are the pod's addresses with their subnets' prefix lengths, at
 	// most one per family, and in a VPC at least one.
 	Addrs []netip.Prefix `json:"addrs"`
-	// Gateways are those of the subnets, in the order of Addrs.
+	// Gateways are the gateways of the subnets, in the order of Addrs.
 	Gateways []netip.Addr `json:"gateways"`
 	MAC      MAC          `json:"mac"`
-	// MTU of both ends, in bytes; 0: the driver takes that of the network outside of
-	// every VPC.
+	// MTU of both ends, in bytes; 0: the driver takes the MTU of the network outside of every
+	// VPC.
 	MTU int `json:"mtu"`
 	// AltName is a second name of the interface in the pod, or "".
 	AltName string `json:"altName,omitempty"`
-	// Parent, Mode, Routes, Rules and IPv6 are those of attach.Spec. A record of a pair
+	// Parent, Mode, Routes, Rules and IPv6 have the meaning of attach.Spec. A record of a pair
 	// has none of them.
 	Parent string `json:"parent,omitempty"`
-	// VLAN and VXLAN are the number of the link on Parent from which the interface is
-	// derived; at most one is not 0. Both are 0 for an interface of Parent itself.
+	// VLAN and VXLAN are the number of the interface's parent link on Parent; at most one is not
+	// 0. Both are 0 for an interface of Parent itself.
 	VLAN  uint32 `json:"vlan,omitempty"`
 	VXLAN uint32 `json:"vxlan,omitempty"`
 
@@ -258,7 +258,7 @@ type Record struct {
 	Shadow6 netip.Addr `json:"shadow6"`
 	// Seq grows with every Begin: of two records the lower is the older.
 	Seq uint64 `json:"seq"`
-	// Begun is when Begin was called.
+	// Begun is the time of the call of Begin.
 	Begun time.Time `json:"begun"`
 
 	Phase Phase `json:"phase"`

@@ -18,12 +18,12 @@ func NodeShadow(shadows netip.Prefix) netip.Addr {
 	return shadows.Masked().Addr().Next()
 }
 
-// firstIndex is that of the first address for pods: 0 is the base address and
-// 1 is the node's own.
+// firstIndex is the index of the first address for pods: 0 is the base address and 1 is the
+// node's own.
 const firstIndex = 2
 
-// size returns how many indices a range has, without its last address, which is a
-// broadcast address; at most 1<<32, which is enough for every node.
+// size returns the number of indices of a range, without its last address, which is a broadcast
+// address; at most 1<<32, which is enough for every node.
 func size(shadows netip.Prefix) uint64 {
 	bits := shadows.Addr().BitLen() - shadows.Bits()
 	return 1<<min(bits, 32) - 1
@@ -42,7 +42,7 @@ func at(shadows netip.Prefix, index uint64) netip.Addr {
 	return addr
 }
 
-// shadowed are the addresses that need a shadow address: those of the datapath.
+// shadowed returns the addresses that need a shadow address: the addresses of the datapath.
 func shadowed(rec Record) []netip.Prefix {
 	if !rec.Carried() {
 		return nil
@@ -50,9 +50,9 @@ func shadowed(rec Record) []netip.Prefix {
 	return rec.Addrs
 }
 
-// chooseShadows gives rec a shadow address for each family it has an address
-// of, both with one index, which none of the others has. Indices are assigned in a ring, so that another pod gets an
-// address as late as possible: the node may still have connections of the last one.
+// chooseShadows gives rec a shadow address for each family of its addresses. Both have one index
+// that no other record has. Indices are assigned in a ring, so that another pod gets an address
+// as late as possible: the node may still have connections of the last one.
 func (j *Journal) chooseShadows(rec *Record, next *counters, others []Record) error {
 	rec.Shadow4, rec.Shadow6 = netip.Addr{}, netip.Addr{}
 	var ranges []netip.Prefix

@@ -17,8 +17,8 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath"
 )
 
-// New returns a directory that the datapath of a namespace may pin its objects in, and a
-// cgroup for its programs. With the test they go away, and what is pinned.
+// New returns a directory that the datapath of a namespace may pin its objects in, and a cgroup
+// for its programs. The end of the test removes them with all pins.
 func New(t testing.TB, space ns.NetNS) (pinDir, cgroup string) {
 	t.Helper()
 	cgroup = newCgroup(t)
@@ -28,7 +28,7 @@ func New(t testing.TB, space ns.NetNS) (pinDir, cgroup string) {
 	}
 	pinDir = filepath.Join(mount, "alioth")
 	t.Cleanup(func() {
-		// The namespace's devices are meant, and not those of this host.
+		// Uninstall handles the namespace's devices, and not the devices of this host.
 		uninstall := func(ns.NetNS) error { return datapath.Uninstall(pinDir, cgroup) }
 		if err := errors.Join(space.Do(uninstall), unix.Unmount(mount, 0)); err != nil {
 			t.Errorf("clean up pinned objects: %v", err)

@@ -20,7 +20,7 @@ import (
 // Meta returns the first version of an object.
 func Meta(uid string) store.Meta { return store.Meta{UID: uid, ResourceVersion: "1"} }
 
-// VPC returns a VPC that is ready; that of the name default masquerades egress.
+// VPC returns a ready VPC. A VPC with the name default masquerades egress.
 func VPC(name string, vni uint32, cidrs ...string) store.VPC {
 	row := store.VPC{Meta: Meta(name), Name: name, VNI: vni, Ready: true, EgressMasquerade: name == "default"}
 	for _, cidr := range cidrs {
@@ -49,8 +49,8 @@ func Node(name string, addrs ...string) store.Node {
 	return row
 }
 
-// Address returns the Address of an IP that one holds on a node as eth0, with all IPs of
-// the set; the MAC is that of the set's first one.
+// Address returns the Address of an IP that a holder has on a node as eth0, with all IPs of the
+// set. The MAC is the MAC of the set's first IP.
 func Address(vpc, subnet, ip, node string, holder store.Holder, set ...string) store.Address {
 	row := store.Address{
 		Meta: Meta(vpc + ip), Name: vpc + "." + ip, VPC: vpc, Subnet: subnet, IP: netip.MustParseAddr(ip), Node: node,

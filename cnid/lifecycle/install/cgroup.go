@@ -62,11 +62,11 @@ func isCgroupRoot(dir string) bool {
 	return isGroup == nil && errors.Is(hasEvents, os.ErrNotExist)
 }
 
-// podCgroups are the cgroups in which the kubelet has all pods, by its cgroup drivers.
+// podCgroups are the kubelet's cgroups of all pods, by its cgroup drivers.
 var podCgroups = []string{"kubepods.slice", "kubepods"}
 
-// PodCgroup returns the cgroup2 directory of all pods: the configured one, or else that of
-// the kubelet below the root.
+// PodCgroup returns the cgroup2 directory of all pods: the configured one, or else the kubelet's
+// directory below the root.
 func PodCgroup(root, configured string) (string, error) {
 	const remedy = "name the cgroup2 directory that all pods are in with --node-ipam-pod-cgroup (chart value nodeIPAM.podCgroup)"
 	if configured != "" {

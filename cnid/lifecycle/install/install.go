@@ -32,7 +32,7 @@ const (
 	// conflistVersion is for runtimes that read one version only: containerd 1.7 refuses
 	// results of a newer one. The others take the newest of cniVersions.
 	conflistVersion = "1.0.0"
-	// versionWithin is how long the plugin may take to tell its version.
+	// versionWithin is the limit of the plugin's time to tell its version.
 	versionWithin = 5 * time.Second
 )
 
@@ -74,8 +74,8 @@ func linkAtomically(target, path string) error {
 	return nil
 }
 
-// PluginVersion returns what the plugin in a directory says with --version, or why it says
-// nothing.
+// PluginVersion returns the output of --version of the plugin in a directory, or the reason of
+// its absence.
 func PluginVersion(ctx context.Context, dir string) string {
 	ctx, cancel := context.WithTimeout(ctx, versionWithin)
 	defer cancel()

@@ -48,10 +48,10 @@ type Node struct {
 	Wait time.Duration
 }
 
-// Uninstall removes Alioth from this node: CNI configuration and plugin, programs
-// and maps, devices with the pods' interfaces, packet filter, kernel settings, journal and
-// sockets. Virtual functions get their earlier settings. It fails while a daemon runs. It
-// continues after a failed step; missing objects are no error.
+// Uninstall removes Alioth from this node: CNI configuration and plugin, programs and maps,
+// devices with the pods' interfaces, packet filter, kernel settings, journal and sockets. Virtual
+// functions get their earlier settings. It fails while a daemon runs. It continues after a failed
+// step; missing objects are not an error.
 func Uninstall(ctx context.Context, n Node, log *slog.Logger) error {
 	// First, so that no new pod is attached during the rest.
 	if err := removeFiles(filepath.Join(n.CNIConfDir, ConflistName)); err != nil {
@@ -133,14 +133,14 @@ func removeState(n Node) error {
 			return fmt.Errorf("remove the network states of the node: %w", err)
 		}
 	}
-	// It stays if it has files: they name what other plugins may have left on the node.
+	// It stays if it has files: they name possible remains of other plugins on the node.
 	if err := os.Remove(n.Delegates); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ENOTEMPTY) {
 		return fmt.Errorf("remove the folder of other CNI plugins' interfaces: %w", err)
 	}
 	return removeFiles(paths...)
 }
 
-// removeNodeIPAM removes what the node IPAM API keeps. No pod that it served is left.
+// removeNodeIPAM removes the files of the node IPAM API. No pod that it served is left.
 func removeNodeIPAM(paths []string) error {
 	var errs []error
 	for _, path := range paths {

@@ -20,13 +20,13 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// RebuilderConfig is what a Rebuilder works with. All fields are required.
+// RebuilderConfig has the functions of a Rebuilder. All fields are required.
 type RebuilderConfig struct {
 	Plan plan.Config
 	// PinDir has the maps that an earlier process has left.
 	PinDir string
 	Store  *store.Store
-	// Adopt is that of attachment.Manager.
+	// Adopt has the meaning of attachment.Manager.Adopt.
 	Adopt func(context.Context, attachment.Rebuild) ([]attachment.Unknown, error)
 	// Lost is called once for an attachment that can't be rebuilt while its pod lives.
 	Lost func(plan.Lost)
@@ -36,8 +36,7 @@ type RebuilderConfig struct {
 // Rebuilder rebuilds records that the journal has lost.
 type Rebuilder struct {
 	cfg RebuilderConfig
-	// unknown are the interfaces of which Lost was called because nothing else is
-	// known of them.
+	// unknown are the interfaces that Lost was called for, because nothing else is known of them.
 	unknown map[journal.Key]bool
 }
 
@@ -46,10 +45,10 @@ func NewRebuilder(cfg RebuilderConfig) *Rebuilder {
 	return &Rebuilder{cfg: cfg, unknown: map[journal.Key]bool{}}
 }
 
-// Rebuild adds attachments of the node without a record to the journal, from the API's
-// objects and the kernel's programmed state. It returns the number of pods for which that
-// fails, because their Addresses are lost too. It succeeds for these once the operator
-// has created the Addresses again.
+// Rebuild adds attachments of the node without a record to the journal, from the API's objects
+// and the kernel's programmed state. It returns the number of pods that it can't rebuild, because
+// their Addresses are lost too. It succeeds for these once the operator has created the Addresses
+// again.
 func (r *Rebuilder) Rebuild(ctx context.Context) (lost int, err error) {
 	programmed, err := programmedInterfaces(r.cfg.PinDir)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // RemoveDead removes attachments whose sandbox is gone, at this interval until ctx ends.
-// reconcile is that of attachment.Manager.
+// reconcile is the method of attachment.Manager.
 func RemoveDead(ctx context.Context, every time.Duration, reconcile func(context.Context) error, log *slog.Logger) {
 	periodic.Run(ctx, every, nil, func() {
 		if err := reconcile(ctx); err != nil && ctx.Err() == nil {
@@ -24,10 +24,10 @@ func RemoveDead(ctx context.Context, every time.Duration, reconcile func(context
 // leftOverWait limits how long the start of the daemon waits for CNI plugins that hang.
 const leftOverWait = 15 * time.Second
 
-// RemoveLeftOver removes what an earlier daemon has left over of attachments. It returns
-// earlier if ctx ends, or if CNI plugins hang: their attachments are leaving, and no pass over
-// the node has them. RemoveDead tries again to remove the rest. The channel is closed once the
-// last removal has ended.
+// RemoveLeftOver removes the remains of an earlier daemon's attachments. It returns earlier if
+// ctx ends, or if CNI plugins hang: their attachments are leaving, and no pass over the node has
+// them. RemoveDead tries again to remove the rest. The channel is closed once the last removal
+// has ended.
 func RemoveLeftOver(ctx context.Context, reconcile func(context.Context) error, log *slog.Logger) <-chan struct{} {
 	ended := make(chan struct{})
 	go func() {

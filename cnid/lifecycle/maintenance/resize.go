@@ -11,9 +11,9 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 )
 
-// ResizerConfig is what a Resizer works with. All fields are required.
+// ResizerConfig has the functions of a Resizer. All fields are required.
 type ResizerConfig struct {
-	// Resize is that of attachment.Manager.
+	// Resize has the meaning of attachment.Manager.Resize.
 	Resize  func(ctx context.Context, key journal.Key, mtu int) (bool, error)
 	Records func() []journal.Record
 	// MTU returns the network's MTU for pods in bytes, 0 while it is not known, and a
@@ -24,7 +24,7 @@ type ResizerConfig struct {
 	Log     *slog.Logger
 }
 
-// Resizer changes the MTU of running pods with that of the node's network.
+// Resizer changes the MTU of running pods with the MTU of the node's network.
 type Resizer struct {
 	cfg ResizerConfig
 	// logged has the last logged text of each attachment, by Seq.

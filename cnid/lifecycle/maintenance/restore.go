@@ -13,34 +13,33 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 )
 
-// RestorerConfig is what a Restorer works with. All fields are required.
+// RestorerConfig has the functions of a Restorer. All fields are required.
 type RestorerConfig struct {
-	// Restore is that of attachment.Manager.
+	// Restore has the meaning of attachment.Manager.Restore.
 	Restore func(ctx context.Context, key journal.Key) (bool, error)
 	// Notify is called for a pod whose interface was restored or, with a cause, could
 	// not be.
 	Notify func(pod journal.Pod, cause error)
 	// Repaired counts a repair of a kind.
 	Repaired func(kind string)
-	// Records are those of the journal.
+	// Records returns the records of the journal.
 	Records func() []journal.Record
-	// Every is the interval at which interfaces without an end on the node are looked for.
-	// Neither a pass nor a message of the kernel reports that one is missing. Look shortens it.
+	// Every is the interval between looks for missing interfaces without an end on the node.
+	// Neither a pass nor a message of the kernel reports a missing one. Look shortens it.
 	Every time.Duration
 	Log   *slog.Logger
 }
 
-// Restorer restores pods' interfaces that another program deleted: those that a pass
-// misses, and at intervals and on request those that no pass looks for. It waits for passes, and so it
-// works beside them.
+// Restorer restores pods' interfaces that another program deleted. It restores the interfaces
+// that a pass misses. At intervals and on request it restores the interfaces that no pass looks
+// for. It waits for passes, and so it works beside them.
 type Restorer struct {
 	cfg RestorerConfig
 	// todo has at most one element: all that the last pass missed.
 	todo chan []journal.Record
 	// look has at most one element.
 	look chan struct{}
-	// failed are the attachments of which it was notified that they can't be restored,
-	// by Seq.
+	// failed are the attachments with a notified failure of the restoration, by Seq.
 	failed map[uint64]bool
 }
 
@@ -49,8 +48,8 @@ func NewRestorer(cfg RestorerConfig) *Restorer {
 	return &Restorer{cfg: cfg, todo: make(chan []journal.Record, 1), look: make(chan struct{}, 1), failed: map[uint64]bool{}}
 }
 
-// Missing requests to restore attachments whose device is gone. It does not block: what
-// has to wait is missing in the next pass as well.
+// Missing requests to restore attachments whose device is gone. It does not block: an attachment
+// that has to wait is missing in the next pass as well.
 func (r *Restorer) Missing(list []journal.Record) {
 	select {
 	case r.todo <- list:

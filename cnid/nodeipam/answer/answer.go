@@ -4,10 +4,10 @@
 // Package answer makes the answer of the node IPAM API from the interfaces of a pod: its
 // entries, and their routes. It is pure.
 //
-// Of all interfaces of a pod exactly one has default routes: the first delegated device,
-// or else the interface that was asked for. The other interfaces reach what is named for
-// them. So a pod with a tenant's network leaves by that network, and still reaches
-// cluster DNS, Services and the node by its first interface.
+// Of all interfaces of a pod exactly one has default routes: the first delegated device, or else
+// the interface that was asked for. The other interfaces reach the destinations that are named
+// for them. So a pod with a tenant's network leaves by that network, and still reaches cluster
+// DNS, Services and the node by its first interface.
 package answer
 
 import (
@@ -43,7 +43,7 @@ type Interface struct {
 	ID string
 	// Addresses has at least one, and at most one of each family.
 	Addresses []Address
-	// DNS are the servers of the subnet; nil for those of the cluster.
+	// DNS are the servers of the subnet; nil for the servers of the cluster.
 	DNS []netip.Addr
 }
 
@@ -57,15 +57,15 @@ type Address struct {
 	ID string
 }
 
-// Node is what answers on a node have in common.
+// Node is the common part of the answers on a node.
 type Node struct {
 	// Host is the node's own network. Some clients need it.
 	Host wire.HostIPInfo
-	// Infra are the ranges that a pod with a delegated device reaches by its first
-	// interface: those of nodes, Services and pods.
+	// Infra are the ranges that a pod with a delegated device reaches by its first interface:
+	// ranges of nodes, Services and pods.
 	Infra []netip.Prefix
-	// Nearby are the node's own networks, which such a pod reaches in the same way unless a
-	// device of its own is in one of them.
+	// Nearby are the node's own networks. Such a pod reaches them in the same way unless a device
+	// of its own is in one of them.
 	Nearby []netip.Prefix
 }
 
@@ -112,8 +112,8 @@ func Entries(requested string, interfaces []Interface, node Node) ([]wire.PodIPI
 	return entries, nil
 }
 
-// leading returns the index of the interface with the default routes, and that of the
-// interface by which the pod reaches the cluster, which is -1 without one.
+// leading returns the index of the interface with the default routes, and the index of the pod's
+// interface to the cluster, which is -1 without one.
 func leading(requested string, interfaces []Interface) (leads, control int) {
 	device, control := -1, -1
 	for i, one := range interfaces {
@@ -130,7 +130,7 @@ func leading(requested string, interfaces []Interface) (leads, control int) {
 	return control, control
 }
 
-// check refuses what clients could not tell apart, or would misread.
+// check refuses answers that clients could not tell apart, or would misread.
 func check(one Interface) error {
 	if len(one.Addresses) == 0 {
 		return fmt.Errorf("interface %s has no address", one.Name)

@@ -39,7 +39,7 @@ func device(name string, addresses ...answer.Address) answer.Interface {
 	return answer.Interface{Name: name, NIC: wire.FrontendNIC, MAC: "02:00:00:00:00:01", ID: "nc-" + name, Addresses: addresses}
 }
 
-// text has of each entry what a client configures.
+// text returns, of each entry, the part that a client configures.
 func text(entries []wire.PodIPInfo) string {
 	var b strings.Builder
 	for _, e := range entries {
@@ -193,8 +193,7 @@ func TestWhatNoClientCouldConfigureIsAnError(t *testing.T) {
 	}
 }
 
-// defaults returns the interfaces by which a client would install a default route, by
-// family.
+// defaults returns the interfaces that would get a default route from a client, by family.
 func defaults(entries []wire.PodIPInfo) map[bool][]string {
 	got := map[bool][]string{}
 	for _, e := range entries {

@@ -18,7 +18,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nodeipam/wire"
 )
 
-// DefaultSocket is where the daemon listens. Only root can open it.
+// DefaultSocket is the socket of the daemon. Only root can open it.
 const DefaultSocket = "/run/alioth/node-ipam.sock"
 
 // maxAnswer limits the size of an answer, in bytes.
@@ -42,8 +42,8 @@ func (e *Error) Error() string { return e.Message }
 // Passes reports whether asking again will help.
 func (e *Error) Passes() bool { return e.Code == wire.UnexpectedError }
 
-// UnreachableError reports that there is no answer, or none of this API. The request may
-// have been carried out.
+// UnreachableError reports that nothing answers, or that the answer does not come from this API.
+// The request may have been carried out.
 type UnreachableError struct {
 	Socket string
 	Cause  error
@@ -64,7 +64,7 @@ func (c Client) Request(ctx context.Context, r wire.IPConfigsRequest) ([]wire.Po
 	return answer.PodIPInfo, err
 }
 
-// Release detaches a container. What is not attached is no error.
+// Release detaches a container. A container without attachments is not an error.
 func (c Client) Release(ctx context.Context, r wire.IPConfigsRequest) error {
 	var answer wire.Response
 	return c.do(ctx, http.MethodPost, wire.ReleaseIPConfigsPath, r, &answer, &answer)
@@ -77,7 +77,7 @@ func (c Client) Endpoint(ctx context.Context, containerID string) (wire.Endpoint
 	return answer.EndpointInfo, err
 }
 
-// Collect releases what the runtime does not know any more.
+// Collect releases attachments that the runtime has forgotten.
 func (c Client) Collect(ctx context.Context, r wire.CollectRequest) error {
 	var answer wire.Response
 	return c.do(ctx, http.MethodPost, wire.CollectPath, r, &answer, &answer)

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// version is that of the API.
+// version is the version of the API.
 const version = "v1beta1"
 
 // Numbers of fields in k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1/api.proto.
@@ -31,14 +31,14 @@ func appendText(to []byte, number protowire.Number, text string) []byte {
 	return protowire.AppendString(protowire.AppendTag(to, number, protowire.BytesType), text)
 }
 
-// registration is the message RegisterRequest. Its options are all off: the kubelet asks for
+// registration returns the message RegisterRequest. Its options are all off: the kubelet asks for
 // no preference, and does not announce the start of containers.
 func registration(endpoint, resource string) []byte {
 	return appendText(appendText(appendText(nil, registerVersion, version), registerEndpoint, endpoint), registerResource, resource)
 }
 
-// listed is the message ListAndWatchResponse with so many devices. Their IDs say nothing about
-// Ethernet addresses: the operator chooses these.
+// listed returns the message ListAndWatchResponse with so many devices. Their IDs say nothing
+// about Ethernet addresses: the operator chooses these.
 func listed(count int) []byte {
 	var text []byte
 	for i := range count {
@@ -48,7 +48,7 @@ func listed(count int) []byte {
 	return text
 }
 
-// allocated is the message AllocateResponse to an AllocateRequest: for each container that
+// allocated returns the message AllocateResponse to an AllocateRequest: for each container that
 // nothing is to be changed, because the CNI plugin moves the device.
 func allocated(request []byte) ([]byte, error) {
 	var text []byte

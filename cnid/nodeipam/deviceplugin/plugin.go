@@ -22,24 +22,24 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/kubeletapi"
 )
 
-// DefaultDir is where a kubelet looks for plugins.
+// DefaultDir is the kubelet's directory of plugins.
 const DefaultDir = "/var/lib/kubelet/device-plugins"
 
 const (
-	// kubeletSocket is the kubelet's socket in the folder, and ownSocket that of the plugin.
+	// kubeletSocket is the kubelet's socket in the folder, and ownSocket the plugin's socket.
 	kubeletSocket, ownSocket = "kubelet.sock", "alioth-node-ipam.sock"
 	// patience bounds the registration.
 	patience = 10 * time.Second
 )
 
-// Config is what a Plugin works with. All fields are required.
+// Config has the settings and functions of a Plugin. All fields are required.
 type Config struct {
 	// Dir is the kubelet's folder of plugins.
 	Dir string
 	// Resource is the name that pods request.
 	Resource string
-	// Count returns how many devices pods of the node can have together, those that they have
-	// included.
+	// Count returns the number of devices that pods of the node can have together, their present
+	// devices included.
 	Count func() (int, error)
 	// Every is the time between two looks at the devices and the kubelet without a hint. A
 	// kubelet that starts forgets its plugins, and makes its socket anew.
@@ -63,7 +63,7 @@ func New(cfg Config) *Plugin {
 	return &Plugin{cfg: cfg, hints: make(chan struct{}, 1), changed: make(chan struct{})}
 }
 
-// Look has the devices counted. It does not block.
+// Look requests a count of the devices. It does not block.
 func (p *Plugin) Look() {
 	select {
 	case p.hints <- struct{}{}:
@@ -129,7 +129,7 @@ func (p *Plugin) state() (count int, changed <-chan struct{}) {
 	return p.count, p.changed
 }
 
-// serve serves one kubelet, until it is another one or ctx ends.
+// serve serves one kubelet, until a new kubelet starts or ctx ends.
 func (p *Plugin) serve(ctx context.Context) error {
 	socket := filepath.Join(p.cfg.Dir, ownSocket)
 	if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) { // of an earlier daemon

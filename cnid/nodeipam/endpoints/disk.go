@@ -67,7 +67,7 @@ func (s *Store) containers() ([]string, error) {
 	return list, nil
 }
 
-// readAll reads all files. It removes what an interrupted write has left.
+// readAll reads all files. It removes the remains of an interrupted write.
 func (s *Store) readAll() (map[string]map[string]Interface, error) {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func (s *Store) readAll() (map[string]map[string]Interface, error) {
 	return all, nil
 }
 
-// read reads one file. What is not a regular file is damage: nobody else may write here.
+// read reads one file. An entry that is not a regular file is damage: nobody else may write here.
 func read(path string) (map[string]Interface, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {

@@ -1,12 +1,11 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package endpoints keeps on disk what other CNI plugins add to the interfaces of their
-// pods: names of devices that the plugin made, which it asks for again when it removes
-// them. The attachments themselves, with their addresses, are in the journal.
+// Package endpoints keeps on disk the values that other CNI plugins add to the interfaces of
+// their pods: names of devices that a plugin made. The plugin asks for them again when it removes
+// the devices. The attachments themselves, with their addresses, are in the journal.
 //
-// There is one file for each container. A container that has none may be attached all the
-// same.
+// There is one file for each container. A container without a file may be attached all the same.
 package endpoints
 
 import (
@@ -40,7 +39,7 @@ var (
 	ErrLimit = errors.New("too much for one node")
 )
 
-// Interface is what a client has added to one interface. Empty fields are not known.
+// Interface has the values that a client has added to one interface. Empty fields are not known.
 type Interface struct {
 	HnsEndpointID      string       `json:"hnsEndpointID,omitempty"`
 	HnsNetworkID       string       `json:"hnsNetworkID,omitempty"`
@@ -72,15 +71,15 @@ type Store struct {
 	log *slog.Logger
 	now func() time.Time
 
-	// mu also serialises what is written, so that file and memory agree.
+	// mu also serialises the writes, so that file and memory agree.
 	mu sync.Mutex
 	// byContainer has by container ID the interfaces by name. The inner maps are replaced
 	// and never changed.
 	byContainer map[string]map[string]Interface
 }
 
-// Open reads what is in dir, which it makes if it is missing. Files that can't be read are
-// moved aside, and the rest is served.
+// Open reads the files in dir, and makes a missing dir. It moves files that can't be read aside,
+// and serves the rest.
 func Open(dir string, log *slog.Logger) (*Store, error) {
 	s := &Store{dir: dir, log: log, now: time.Now}
 	var err error
@@ -126,7 +125,7 @@ func (s *Store) Patch(containerID string, added map[string]Interface) error {
 	return nil
 }
 
-// checkPatch refuses what is not a name, or too long.
+// checkPatch refuses a text that is not a name, or too long.
 func checkPatch(containerID string, added map[string]Interface) error {
 	if err := wire.CheckContainerID(containerID); err != nil {
 		return err
@@ -144,8 +143,8 @@ func checkPatch(containerID string, added map[string]Interface) error {
 	return nil
 }
 
-// Delete forgets what was added to a container, or returns ErrNotFound. After another
-// error it is forgotten in memory, and the file is removed by a later Keep.
+// Delete forgets the interfaces that were added to a container, or returns ErrNotFound. After
+// another error they are forgotten in memory, and a later Keep removes the file.
 func (s *Store) Delete(containerID string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,8 +155,8 @@ func (s *Store) Delete(containerID string) error {
 	return s.remove(containerID)
 }
 
-// Keep forgets every container that is not attached: a client need not delete what it has
-// added. It is called at start and at intervals, so that nothing piles up.
+// Keep forgets every container that is not attached: a client need not delete its additions. It
+// is called at start and at intervals, so that nothing piles up.
 func (s *Store) Keep(attached func(containerID string) bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -30,8 +30,8 @@ type Reader struct {
 	info  wire.HostIPInfo
 }
 
-// New returns a Reader of the network namespace of threads that call Info. address is that
-// of the node.
+// New returns a Reader of the network namespace of threads that call Info. address returns the
+// address of the node.
 func New(address func() netip.Addr, log *slog.Logger) *Reader {
 	return &Reader{address: address, read: nic.Read, log: log}
 }
@@ -43,7 +43,7 @@ func (r *Reader) Changed() {
 	r.fresh = false
 }
 
-// Info returns the network of the node. What is not known is "".
+// Info returns the network of the node. Unknown fields are "".
 func (r *Reader) Info() wire.HostIPInfo {
 	address := r.address()
 	r.mu.Lock()
@@ -82,7 +82,7 @@ func describe(address netip.Addr, node nic.Node) wire.HostIPInfo {
 	return info
 }
 
-// defaultGateway is the next hop of the default route of a device with the lowest metric in
+// defaultGateway returns the next hop of the default route of a device with the lowest metric in
 // the main table; not valid without one.
 func defaultGateway(routes []netlink.Route, ifindex int, is6 bool) (gateway netip.Addr) {
 	family := netlink.FAMILY_V4

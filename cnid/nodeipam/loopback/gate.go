@@ -26,7 +26,7 @@ type gate struct {
 	net.Listener
 	pods string
 	log  *slog.Logger
-	// told is when a refusal was logged last.
+	// told is the time of the last log line about a refusal.
 	told time.Time
 }
 
@@ -81,8 +81,8 @@ func admit(conn net.Conn, pods string) error {
 var errMisplaced = errors.New("the daemon is a pod and not in the cgroup of pods, so other pods are not either; " +
 	"set the chart value nodeIPAM.podCgroup (--node-ipam-pod-cgroup) to the cgroup2 directory that all pods are in, or leave it empty")
 
-// probe returns why clients can't be told apart on this node, by a connection of its own. Where
-// the daemon is a pod itself, that has to be in the cgroup of pods.
+// probe returns why clients can't be told apart on this node, by a connection of its own. If the
+// daemon is a pod itself, its process has to be in the cgroup of pods.
 func (s *Server) probe(ctx context.Context) error {
 	l, err := listenAt(ctx, netip.AddrPortFrom(s.cfg.Places.Addrs[0], 0))
 	if err != nil {

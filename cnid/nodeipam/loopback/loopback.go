@@ -19,7 +19,7 @@ import (
 // localhost is the name for the loopback addresses of both families.
 const localhost = "localhost"
 
-// Places are where a Server listens.
+// Places are the listening places of a Server.
 type Places struct {
 	Addrs []netip.Addr
 	Port  uint16
@@ -27,7 +27,7 @@ type Places struct {
 	either bool
 }
 
-// Parse reads host:port, where host is localhost or a loopback address. "" is no place.
+// Parse reads host:port, where host is localhost or a loopback address. "" returns no places.
 func Parse(text string) (Places, error) {
 	if text == "" {
 		return Places{}, nil

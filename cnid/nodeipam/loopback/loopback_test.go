@@ -70,7 +70,7 @@ func newNode(t *testing.T, places string) *node {
 	return n
 }
 
-// newGroups is newNode without a namespace of its own.
+// newGroups returns the same as newNode, without a namespace of its own.
 func newGroups(t *testing.T, places string) *node {
 	t.Helper()
 	root := bpftest.ChildCgroup(t)

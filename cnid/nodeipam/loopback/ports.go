@@ -10,10 +10,11 @@ import (
 	"time"
 )
 
-// retryPort is how often a TCP port that can't be served is tried again.
+// retryPort is the interval between attempts to serve a TCP port.
 const retryPort = 10 * time.Second
 
-// recheckPods is how often a server makes sure that it can tell pods from other processes.
+// recheckPods is the interval between a server's checks that it can tell pods from other
+// processes.
 const recheckPods = time.Minute
 
 // Ports are the TCP ports of the node IPAM API. The programs of the node guard them, so they
@@ -22,7 +23,7 @@ const recheckPods = time.Minute
 type Ports struct {
 	places Places
 	inPod  bool
-	// pods is the cgroup of all pods; "" if it is unknown, or if there is no port.
+	// pods is the cgroup of all pods; "" if it is unknown, or without a port.
 	pods   string
 	unsafe error
 	server *Server
@@ -44,7 +45,8 @@ func Decide(listen string, inPod bool, findPods func() (string, error), log *slo
 	return p
 }
 
-// Guarded returns what the programs guard; zero values if there is nothing.
+// Guarded returns the cgroup and the port that the programs guard; zero values if there is
+// nothing.
 func (p *Ports) Guarded() (pods string, port uint16) {
 	if p.pods == "" {
 		return "", 0
@@ -72,9 +74,9 @@ func (p *Ports) Unsafe() error {
 	return p.unsafe
 }
 
-// Serving returns what serves the ports until ctx ends, once the node is programmed. It is
-// called before any module runs. handler returns what serves clients that have the token in
-// the file.
+// Serving returns a function that serves the ports until ctx ends, once the node is programmed.
+// It is called before any module runs. handler returns the handler for clients that have the
+// token in the file.
 func (p *Ports) Serving(tokenFile string, handler func(token string) http.Handler, programmed func(context.Context) bool, log *slog.Logger) func(context.Context) {
 	if p.pods == "" {
 		return func(context.Context) {}

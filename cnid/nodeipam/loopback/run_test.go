@@ -59,7 +59,7 @@ func TestAServerListensOnceItsPortIsGuardedAndFree(t *testing.T) {
 	}
 }
 
-// freePlace is a free port of this machine's loopback.
+// freePlace returns a free port of this machine's loopback.
 func freePlace(t *testing.T) netip.AddrPort {
 	t.Helper()
 	needs.Root(t, "to run processes in cgroups")
@@ -96,8 +96,8 @@ func join(t *testing.T, dir string) {
 	bpftest.Must(t, os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0))
 }
 
-// TestADaemonThatIsNoPodByItsOwnCgroupServesNobody has a daemon that is a pod, and a value
-// that names another cgroup than that of pods: at its start, and later.
+// TestADaemonThatIsNoPodByItsOwnCgroupServesNobody has a daemon that is a pod, and a value that
+// does not name the cgroup of pods: at its start, and later.
 func TestADaemonThatIsNoPodByItsOwnCgroupServesNobody(t *testing.T) {
 	to := freePlace(t)
 	n := newGroups(t, to.String())

@@ -20,14 +20,14 @@ import (
 )
 
 const (
-	// headerWait and idleWait limit what a connection without a request costs.
+	// headerWait and idleWait limit the cost of a connection without a request.
 	headerWait = 10 * time.Second
 	idleWait   = 2 * time.Minute
 	// stopWait limits how long requests may take while the server ends.
 	stopWait = 2 * time.Second
 )
 
-// Config is what a Server works with. All fields are required.
+// Config has the settings and functions of a Server. All fields are required.
 type Config struct {
 	Places Places
 	// Pods is the cgroup2 directory of all pods.
@@ -40,9 +40,10 @@ type Config struct {
 	// Guarded returns true once the programs at the cgroup of pods are attached, or false
 	// when ctx ends.
 	Guarded func(ctx context.Context) bool
-	// Every is how long a server that has failed waits: another program may have the port.
+	// Every is the wait of a server that has failed: another program may have the port.
 	Every time.Duration
-	// Recheck is how often a server that serves checks that it can tell pods from others.
+	// Recheck is the interval between a running server's checks that it can tell pods from
+	// others.
 	Recheck time.Duration
 	Log     *slog.Logger
 }
@@ -93,12 +94,12 @@ func (s *Server) Run(ctx context.Context) {
 	periodic.Run(ctx, s.cfg.Every, nil, attempt)
 }
 
-// Unserved is the problem of a node whose API is not served by TCP.
+// Unserved returns the problem of a node whose API is not served by TCP.
 func Unserved(err error) string {
 	return fmt.Sprintf("the node IPAM API is not served by TCP, only at its socket: %v", err)
 }
 
-// failed stores why the server does not serve, and logs what is new.
+// failed stores why the server does not serve, and logs a new reason.
 func (s *Server) failed(err error) {
 	s.mu.Lock()
 	news := err != nil && (s.failure == nil || s.failure.Error() != err.Error())
@@ -157,7 +158,7 @@ func (s *Server) watch(ctx context.Context) (err error) {
 	return err
 }
 
-// listen opens the listeners, each behind its gate. Without a cgroup of pods there is none.
+// listen opens the listeners, each behind its gate. Without a cgroup of pods it opens none.
 func (s *Server) listen(ctx context.Context) (list []net.Listener, err error) {
 	defer func() {
 		if err != nil {
@@ -188,7 +189,7 @@ func (s *Server) listen(ctx context.Context) (list []net.Listener, err error) {
 	return list, nil
 }
 
-// listenAt opens a listener without MPTCP, by which a client could add flows from other
+// listenAt opens a listener without MPTCP. With MPTCP, a client could add flows from other
 // sockets to its connection.
 func listenAt(ctx context.Context, at netip.AddrPort) (net.Listener, error) {
 	var plain net.ListenConfig

@@ -27,14 +27,14 @@ import (
 	"github.com/alioth-net/alioth/store/client/kube"
 )
 
-// ProductUUID is where the kernel has the UUID of the machine (SMBIOS 3.7, section 7.2.1).
+// ProductUUID is the kernel's file with the UUID of the machine (SMBIOS 3.7, section 7.2.1).
 const ProductUUID = "/sys/class/dmi/id/product_uuid"
 
-// MachineID is where the node's system has an ID of its own (machine-id(5)): the daemon has
-// another root directory, and sees the processes of the node.
+// MachineID is the file with the ID of the node's system (machine-id(5)): the daemon has another
+// root directory, and sees the processes of the node.
 const MachineID = "/proc/1/root/etc/machine-id"
 
-// renew is how often objects are written that should be there: somebody may have deleted
+// renew is the interval between writes of objects that should be there: somebody may have deleted
 // them. A patch without a change costs the API server little.
 const renew = 5 * time.Minute
 
@@ -47,7 +47,7 @@ type API interface {
 	Patch(ctx context.Context, obj kube.Object, kind types.PatchType, data []byte, subresource ...string) error
 }
 
-// Config is what a Writer works with. All fields are required.
+// Config has the settings and functions of a Writer. All fields are required.
 type Config struct {
 	Node  string
 	API   API
@@ -72,16 +72,15 @@ type Writer struct {
 // New returns a Writer.
 func New(cfg Config) *Writer { return &Writer{cfg: cfg, hints: make(chan struct{}, 1)} }
 
-// Prefixes of IDs that are not those of the SMBIOS. A reader who looks for a virtual machine by
-// its ID sees by them that there is none of this ID.
+// Prefixes of IDs that do not come from the SMBIOS. They tell a reader who looks for a virtual
+// machine by its ID that no machine has this ID.
 const (
 	ofSystem = "machine-id:"
 	ofNode   = "node-uid:"
 )
 
-// Machine returns the ID of a virtual machine: the configured one, or the one that the file
-// smbios has, as ProductUUID, or the one that the file system has, as MachineID, with a prefix,
-// or "".
+// Machine returns the ID of a virtual machine: the configured ID, or the ID in the file smbios
+// (see ProductUUID), or the ID in the file system with a prefix (see MachineID), or "".
 func Machine(configured, smbios, system string) string {
 	if configured != "" {
 		return configured
@@ -98,8 +97,8 @@ func Machine(configured, smbios, system string) string {
 // longestID is the longest ID that a file may have, in bytes.
 const longestID = 128
 
-// idIn returns the ID that a file has, or "". The API server refuses the whole NodeInfo with
-// another text, so firmware and files with one have no ID.
+// idIn returns the ID that a file has, or "". The API server refuses the whole NodeInfo if the ID
+// has another form, so firmware and files with such a text have no ID.
 func idIn(file string) string {
 	text, err := os.ReadFile(file)
 	id := strings.TrimSpace(string(text))
@@ -109,10 +108,10 @@ func idIn(file string) string {
 	return id
 }
 
-// machine is the ID that is written.
+// machine returns the ID that is written.
 func (w *Writer) machine(now info) string { return cmp.Or(w.cfg.Machine, ofNode+now.nodeUID) }
 
-// Look has the devices compared. It does not block.
+// Look requests a comparison of the devices. It does not block.
 func (w *Writer) Look() {
 	select {
 	case w.hints <- struct{}{}:
@@ -120,7 +119,7 @@ func (w *Writer) Look() {
 	}
 }
 
-// info is what is written.
+// info is the written object.
 type info struct {
 	nodeUID string
 	devices []string
@@ -190,7 +189,8 @@ func (w *Writer) write(ctx context.Context, now info) error {
 	return errors.Join(errs...)
 }
 
-// writeTo writes the object of a group. What it has is patched, so that fields of others stay.
+// writeTo writes the object of a group. It patches the fields of now, so that fields of others
+// stay.
 func (w *Writer) writeTo(ctx context.Context, group string, now info) error {
 	meta := metav1.ObjectMeta{Name: w.cfg.Node, OwnerReferences: []metav1.OwnerReference{{
 		APIVersion: "v1", Kind: "Node", Name: w.cfg.Node, UID: types.UID(now.nodeUID), BlockOwnerDeletion: new(bool),

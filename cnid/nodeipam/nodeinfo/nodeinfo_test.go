@@ -29,8 +29,8 @@ import (
 	"github.com/alioth-net/alioth/store/client/kube"
 )
 
-// objects are those of an API server, by their Go type. fails is how many
-// requests fail first.
+// objects are the objects of an API server, by their Go type. fails is the number of requests
+// that fail first.
 type objects struct {
 	mu    sync.Mutex
 	byKey map[reflect.Type]kube.Object
@@ -142,7 +142,7 @@ func TestTheNodeInfoFollowsTheNode(t *testing.T) {
 	await(t, o, func() bool { return len(in[multitenancyv1alpha1.NodeInfo](t, o).Status.DeviceInfos) == 0 })
 }
 
-// TestTheMachineIsTheBestKnown: an ID that is not that of a virtual machine says so.
+// TestTheMachineIsTheBestKnown: an ID that does not belong to a virtual machine says so.
 func TestTheMachineIsTheBestKnown(t *testing.T) {
 	dir := t.TempDir()
 	smbios, system := filepath.Join(dir, "product_uuid"), filepath.Join(dir, "machine-id")
@@ -172,7 +172,7 @@ func TestTheMachineIsTheBestKnown(t *testing.T) {
 	is("vm-7", "vm-7")
 }
 
-// TestAMachineWithoutAnIDHasThatOfItsNode: the object says that it is none of a machine.
+// TestAMachineWithoutAnIDHasThatOfItsNode: the object says that the ID does not name a machine.
 func TestAMachineWithoutAnIDHasThatOfItsNode(t *testing.T) {
 	s, err := store.New()
 	if err != nil {

@@ -55,7 +55,8 @@ func (c command) bringBack(ctx context.Context) error {
 	return codedDevice(c.devices().Detach(ctx, c.ContainerID, c.IfName))
 }
 
-// checkDevices looks at the devices of this command, and for those that the service knows.
+// checkDevices checks the devices of this command, and looks for the devices that the service
+// knows.
 func (c command) checkDevices(ctx context.Context, endpoint wire.EndpointInfo) error {
 	var names []string
 	for name, info := range endpoint.IfnameToIPMap {
@@ -69,8 +70,8 @@ func (c command) checkDevices(ctx context.Context, endpoint wire.EndpointInfo) e
 	}, names))
 }
 
-// collectDevices brings back the devices of attachments that neither the runtime nor the
-// service knows. The service keeps those of pods that are still there.
+// collectDevices brings back the devices of attachments that neither the runtime nor the service
+// knows. The service keeps the devices of pods that are still there.
 func (c command) collectDevices(ctx context.Context, valid []wire.ValidAttachment) error {
 	return codedDevice(c.devices().Collect(ctx, c.conf.Name, func(containerID, ifName string) (bool, error) {
 		if slices.Contains(valid, wire.ValidAttachment{ContainerID: containerID, Ifname: ifName}) {

@@ -24,7 +24,7 @@ import (
 // deviceMAC is the address of the device that a resttest.Service with Devices delegates.
 var deviceMAC = net.HardwareAddr{2, 0, 0, 0, 0, 1}
 
-// newNode is a rig in a network namespace that stands for a node.
+// newNode returns a rig in a network namespace that stands for a node.
 func newNode(t *testing.T) *rig {
 	t.Helper()
 	r := newRig(t)
@@ -83,7 +83,7 @@ func TestAPodGetsADelegatedDevice(t *testing.T) {
 			r.serve(service)
 			c := command{container: "c", ifName: "eth0", version: version, netns: pod.Path}
 			out, res := r.add(c)
-			// The gateway in the service's answer is none of this subnet.
+			// The gateway in the service's answer is outside of this subnet.
 			if len(res.Interfaces) != 0 || len(res.IPs) != 1 || res.IPs[0].Address.String() != "192.0.2.2/24" ||
 				len(res.Routes) != 1 || res.Routes[0].Dst.String() != "10.96.0.0/12" || res.Routes[0].GW.String() != "192.0.2.1" {
 				t.Errorf("%s", out)

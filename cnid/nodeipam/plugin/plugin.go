@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	// patience is longer than that of the service (rest.SocketPatience).
+	// patience is longer than the patience of the service (rest.SocketPatience).
 	patience = 40 * time.Second
 	// statusPatience limits STATUS, because a runtime waits for it when it reports the
 	// node's condition.
@@ -154,7 +154,7 @@ func (c command) release(ctx context.Context) error {
 	var answered *client.Error
 	switch {
 	case errors.As(err, &answered) && answered.Code == wire.InvalidParameter:
-		return nil // what can't be asked for was never attached
+		return nil // the service refuses such names, so nothing was attached
 	case !errors.As(err, &away):
 		return coded(err)
 	}
@@ -168,7 +168,7 @@ func (c command) release(ctx context.Context) error {
 	return nil
 }
 
-// GC releases what the runtime does not know any more, and brings back its devices.
+// GC releases attachments that the runtime has forgotten, and brings back their devices.
 func GC(args *skel.CmdArgs) error {
 	c, err := parse(args)
 	if err != nil {
@@ -202,7 +202,7 @@ func Status(args *skel.CmdArgs) error {
 	return nil
 }
 
-// request names the pod by what runtimes of Kubernetes set in CNI_ARGS.
+// request names the pod by the values that runtimes of Kubernetes set in CNI_ARGS.
 func (c command) request() (wire.IPConfigsRequest, error) {
 	args := map[string]string{}
 	for pair := range strings.SplitSeq(c.Args, ";") {

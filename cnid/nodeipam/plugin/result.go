@@ -65,8 +65,8 @@ func add(res *types100.Result, entry wire.PodIPInfo) error {
 	return addRoutes(res, entry.Routes, prefix, gateway)
 }
 
-// addRoutes adds the routes of an entry. The gateways in them are those of CNS, which its
-// own plugins answer for. Others reach only what is in the subnet, so that they get the
+// addRoutes adds the routes of an entry. The gateways in them belong to CNS, whose own plugins
+// answer for them. Other plugins reach only the addresses in the subnet, so that they get the
 // subnet's own gateway.
 func addRoutes(res *types100.Result, routes []wire.Route, subnet netip.Prefix, gateway netip.Addr) error {
 	for _, route := range routes {

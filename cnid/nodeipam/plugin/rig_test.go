@@ -66,7 +66,7 @@ type rig struct {
 	// dir has the socket, and the queue of releases.
 	dir, queue string
 	server     *rest.Server
-	// node is the network namespace in which the plugin runs, nil for that of the test.
+	// node is the network namespace of the plugin, nil for the namespace of the test.
 	node *netnstest.Namespace
 }
 
@@ -80,7 +80,7 @@ func newRig(t *testing.T) *rig {
 	return &rig{t: t, dir: dir, queue: filepath.Join(dir, "queue")}
 }
 
-// devices is the folder of notes about delegated devices.
+// devices returns the folder of notes about delegated devices.
 func (r *rig) devices() string { return filepath.Join(r.dir, "devices") }
 
 func (r *rig) socket() string { return filepath.Join(r.dir, "s") }
@@ -113,8 +113,7 @@ type command struct {
 
 const podArgs = "IgnoreUnknown=1;K8S_POD_NAMESPACE=blue;K8S_POD_NAME=web-0;K8S_POD_INFRA_CONTAINER_ID=c;K8S_POD_UID=u-1"
 
-// run executes the plugin, and returns what it prints; an error of the plugin as a
-// *types.Error.
+// run executes the plugin, and returns its output; an error of the plugin as a *types.Error.
 func (r *rig) run(c command) (string, error) {
 	r.t.Helper()
 	if err := build(); err != nil {

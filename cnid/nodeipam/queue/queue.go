@@ -28,7 +28,8 @@ import (
 // DefaultDir survives a reboot, as the journal of attachments does.
 const DefaultDir = "/var/lib/alioth/node-ipam-releases"
 
-// DeletesOfCNS is where plugins for CNS leave their files. They do not make the directory.
+// DeletesOfCNS is the directory of the files of plugins for CNS. The plugins do not make the
+// directory.
 const DeletesOfCNS = "/run/azure-vnet/deleteIDs"
 
 const (
@@ -44,11 +45,11 @@ const (
 var (
 	// ErrUnfinished: the file is still being written, or its writer was killed.
 	ErrUnfinished = errors.New("the file is not finished")
-	// ErrStrange: it is no release, and never will be.
+	// ErrStrange: the file does not contain a release, and never will.
 	ErrStrange = errors.New("it is no release")
 )
 
-// Release names what to release, as rest.Key does.
+// Release names the attachments to release, as rest.Key does.
 type Release struct {
 	ContainerID string
 	// IfName is "" in the form of CNS.
@@ -57,8 +58,8 @@ type Release struct {
 	PodInterfaceID string
 }
 
-// Put leaves a release in a directory. It is on disk when Put returns. A second Put of the
-// same is none.
+// Put leaves a release in a directory. It is on disk when Put returns. A second Put of the same
+// release changes nothing.
 func Put(dir string, r Release) error {
 	if err := errors.Join(wire.CheckContainerID(r.ContainerID), wire.CheckIfname(r.IfName), wire.CheckPodInterfaceID(r.PodInterfaceID)); err != nil {
 		return fmt.Errorf("queue a release: %w", err)
@@ -73,8 +74,7 @@ func Put(dir string, r Release) error {
 	return file.Close()
 }
 
-// Read reads one file of a directory, which may be of anybody. info identifies what was
-// read.
+// Read reads one file of a directory. Anybody may have written it. info identifies the read file.
 func Read(dir, name string) (r Release, info os.FileInfo, err error) {
 	if r, err = parse(name); err != nil {
 		return r, nil, err

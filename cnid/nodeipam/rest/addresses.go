@@ -103,7 +103,7 @@ func (s *Server) release(ctx context.Context, body wire.IPConfigsRequest) error 
 	return s.Release(ctx, key)
 }
 
-// Release detaches what a key names, and forgets what clients have added to the container
+// Release detaches the attachments of a key, and forgets the clients' additions to the container
 // if nothing of it is left.
 func (s *Server) Release(ctx context.Context, key Key) error {
 	if err := s.cfg.Service.Release(ctx, key); err != nil || s.cfg.Endpoints == nil || key.ContainerID == "" {
@@ -177,7 +177,7 @@ func keyOf(body wire.IPConfigsRequest) (Key, error) {
 	return Key{ContainerID: body.InfraContainerID, IfName: body.Ifname, PodInterfaceID: body.PodInterfaceID}, nil
 }
 
-// nameOfPod is what a name of a pod may have; the API server has checked it more strictly.
+// nameOfPod matches possible names of a pod; the API server has checked the name more strictly.
 var nameOfPod = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`)
 
 // podOf reads the name of a pod.

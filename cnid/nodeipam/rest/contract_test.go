@@ -18,15 +18,15 @@ import (
 	"github.com/alioth-net/alioth/cnid/nodeipam/wire"
 )
 
-// The bodies below are those of the public client of CNS, byte for byte: it encodes its
-// structs with a line feed at the end.
+// The bodies below come from the public client of CNS, byte for byte: it encodes its structs with
+// a line feed at the end.
 const (
 	plural = `{"desiredIPAddresses":null,"podInterfaceID":"3d3a4f61-eth0","infraContainerID":"` + container + `",` +
 		`"orchestratorContext":{"PodName":"web-0","PodNamespace":"blue"},"ifname":"eth0","secondaryInterfacesExist":false,` +
 		`"BackendInterfaceExist":false,"BacknendInterfaceMacAddress":null}` + "\n"
 	singular = `{"DesiredIPAddress":"","PodInterfaceID":"3d3a4f61-eth0","InfraContainerID":"` + container + `",` +
 		`"OrchestratorContext":{"PodName":"web-0","PodNamespace":"blue"},"Ifname":""}` + "\n"
-	// queued is what its watcher of missed releases sends.
+	// queued is the body that its watcher of missed releases sends.
 	queued = `{"desiredIPAddresses":null,"podInterfaceID":"3d3a4f61-eth0","infraContainerID":"` + container + `",` +
 		`"orchestratorContext":null,"ifname":"","secondaryInterfacesExist":false,"BackendInterfaceExist":false,"BacknendInterfaceMacAddress":null}` + "\n"
 	patched = `{"eth0":{"IPv4":null,"HnsEndpointID":"","HostVethName":"azv3d3a4f6","NICType":"InfraNIC"}}` + "\n"

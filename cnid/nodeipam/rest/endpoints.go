@@ -59,7 +59,7 @@ func (s *Server) patchEndpoint(ctx context.Context, c call) (any, error) {
 	return done, nil
 }
 
-// deleteEndpoint removes what was added. The attachment stays until it is released.
+// deleteEndpoint removes the added interfaces. The attachment stays until it is released.
 func (s *Server) deleteEndpoint(ctx context.Context, c call) (any, error) {
 	list, err := s.ofContainer(ctx, c.containerID)
 	if err != nil {
@@ -85,7 +85,7 @@ func (s *Server) ofContainer(ctx context.Context, containerID string) ([]Attachm
 	return s.cfg.Service.Attachments(ctx, containerID)
 }
 
-// additions returns what a patch adds.
+// additions returns the additions of a patch.
 func additions(patch wire.EndpointPatch) (map[string]endpoints.Interface, error) {
 	if len(patch) == 0 {
 		return nil, invalid(wire.InvalidRequest, errors.New("the body names no interface"))
@@ -106,8 +106,8 @@ func additions(patch wire.EndpointPatch) (map[string]endpoints.Interface, error)
 	return added, nil
 }
 
-// endpointInfo joins what is attached with what was added. Of what both have, the former
-// counts: a client can't move addresses.
+// endpointInfo joins the attachments with the added interfaces. If both have an interface, the
+// attachment counts: a client can't move addresses.
 func endpointInfo(list []Attachment, added map[string]endpoints.Interface) wire.EndpointInfo {
 	info := wire.EndpointInfo{IfnameToIPMap: map[string]wire.IPInfo{}}
 	for name, one := range added {

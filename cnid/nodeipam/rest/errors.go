@@ -26,8 +26,8 @@ func invalid(code wire.ReturnCode, err error) error {
 	return &refusal{http.StatusOK, code, err.Error()}
 }
 
-// classify returns the answer to an error. Code 99 and its prefix go together, so that a
-// client can tell by either what will pass.
+// classify returns the answer to an error. Code 99 and its prefix go together, so that a client
+// can tell by either that the error will pass.
 func classify(err error, unless wire.ReturnCode) (status int, r wire.Response) {
 	var notReady *NotReady
 	var failure *Failure

@@ -47,7 +47,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
-// begin counts a request as running until done gets the code of its answer. path is that of
+// begin counts a request as running until done gets the code of its answer. path is the path of
 // an operation, or otherPaths.
 func (m *Metrics) begin(path string) (done func(wire.ReturnCode)) {
 	begun := time.Now()

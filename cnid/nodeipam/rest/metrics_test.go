@@ -22,13 +22,13 @@ import (
 	"github.com/alioth-net/alioth/cnid/nodeipam/rest/resttest"
 )
 
-// measured is a server with metrics.
+// measured returns a server with metrics.
 func measured(service rest.Service) (*rest.Server, *prometheus.Registry) {
 	registry := prometheus.NewPedanticRegistry()
 	return rest.New(rest.Config{Service: service, Node: nodeOf, Metrics: rest.NewMetrics(registry), Log: slog.New(slog.DiscardHandler)}), registry
 }
 
-// families gathers what a registry has, by name.
+// families gathers the metrics of a registry, by name.
 func families(t *testing.T, registry *prometheus.Registry) map[string][]*dto.Metric {
 	t.Helper()
 	list, err := registry.Gather()
@@ -51,7 +51,7 @@ func labelsOf(metric *dto.Metric) string {
 }
 
 // TestRequestsAreCountedByPathAndCode: paths have no version and no container ID, and all
-// that are not served are one.
+// unserved paths count as one path.
 func TestRequestsAreCountedByPathAndCode(t *testing.T) {
 	server, registry := measured(&resttest.Service{})
 	socket, tcp := server.Handler(rest.Place{Socket: true, Patience: time.Minute}), server.Handler(rest.Place{Token: "proof", Patience: time.Minute})

@@ -73,8 +73,8 @@ func do(handler http.Handler, method, path, body string) reply {
 	return reply{recorder.Code, recorder.Header().Get("Cns_return_code"), recorder.Header().Get("Allow"), recorder.Body.String()}
 }
 
-// code returns the code in an answer, wherever that has it. It fails for what is not
-// exactly one JSON value with one known code.
+// code returns the code in an answer, whatever its place. It fails if the answer is not exactly
+// one JSON value with one known code.
 func (r reply) code(t testing.TB) wire.ReturnCode {
 	t.Helper()
 	var shapes struct {

@@ -29,18 +29,19 @@ const (
 	maxBody = 64 << 10
 	// TCPPatience is shorter than the 5 s after which clients of CNS give up.
 	TCPPatience = 4 * time.Second
-	// SocketPatience is shorter than what alioth-ipam and the kubelet wait for.
+	// SocketPatience is shorter than the patience of alioth-ipam and of the kubelet.
 	SocketPatience = 30 * time.Second
-	// grace is how long after its patience a Service may still tell what it waits for.
+	// grace is the time after its patience that a Service may still use to tell its reason to
+	// wait.
 	grace = 500 * time.Millisecond
 )
 
-// Config is what a Server works with.
+// Config has the settings and functions of a Server.
 type Config struct {
 	Service Service
-	// Endpoints keeps what clients add; nil where nothing is kept.
+	// Endpoints keeps the additions of clients; nil where nothing is kept.
 	Endpoints *endpoints.Store
-	// Node returns what all answers have in common.
+	// Node returns the common part of all answers.
 	Node func() answer.Node
 	// Metrics is nil where nobody reads them.
 	Metrics *Metrics
@@ -61,13 +62,13 @@ func New(cfg Config) *Server {
 	return &Server{cfg: cfg}
 }
 
-// Place is where clients are.
+// Place is the place of clients.
 type Place struct {
 	// Socket is true for the unix socket of root. It has more paths than TCP, which every
 	// process on the node may open.
 	Socket bool
-	// Token is what requests have to prove themselves by (wire.TokenScheme); "" at the socket,
-	// which has other means.
+	// Token is the proof that requests have to carry (wire.TokenScheme); "" at the socket, which
+	// has other means.
 	Token string
 	// Patience limits how long a request takes, from its headers to its answer.
 	Patience time.Duration
@@ -97,7 +98,7 @@ type handler struct {
 	unless wire.ReturnCode
 }
 
-// handlers are by the names of operations.
+// handlers returns the handlers by the names of their operations.
 func (s *Server) handlers() map[string]handler {
 	bare := func(r wire.Response) any { return r }
 	one := func(r wire.Response) any { return wire.IPConfigResponse{Response: r} }
@@ -119,7 +120,7 @@ func (s *Server) handlers() map[string]handler {
 	}
 }
 
-// Handler returns what answers at a place.
+// Handler returns the handler of the answers at a place.
 func (s *Server) Handler(place Place) http.Handler {
 	routes := map[string]map[string]handler{}
 	all := s.handlers()
@@ -237,7 +238,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, h handler, conta
 func readBody(ctx context.Context, w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	conn := http.NewResponseController(w)
 	deadline, _ := ctx.Deadline()
-	// Not every writer has deadlines; those of net/http have, and end them with the request.
+	// Not every writer has deadlines. A writer of net/http has them, and ends them with the
+	// request.
 	_ = conn.SetReadDeadline(deadline)
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	var large *http.MaxBytesError
@@ -250,14 +252,14 @@ func readBody(ctx context.Context, w http.ResponseWriter, r *http.Request) ([]by
 	return body, nil
 }
 
-// outcome is what an operation returned.
+// outcome is the result of an operation.
 type outcome struct {
 	result any
 	err    error
 }
 
-// within carries out an operation, and returns in time whatever that does: a client that
-// got no answer would not know that it may ask again.
+// within carries out an operation, and returns in time even if the operation does not: a client
+// without an answer would not know that it may ask again.
 func (s *Server) within(ctx context.Context, h handler, c call) (any, error) {
 	done := make(chan outcome, 1)
 	go func() { done <- s.guarded(ctx, h, c) }()

@@ -245,8 +245,7 @@ func TestWhatAReleaseNames(t *testing.T) {
 	}
 }
 
-// The runtime opens a forwarded port like any process of the node, but sends what a tenant
-// wrote.
+// The runtime opens a forwarded port like any process of the node, but sends a tenant's text.
 func TestARequestOverTCPProvesThatItComesFromRoot(t *testing.T) {
 	service := &resttest.Service{}
 	r := newRig(t, service)

@@ -22,19 +22,19 @@ import (
 // concurrently, also for one key. They end soon after ctx does: a request whose ctx ends
 // either has its attachments or leaves none.
 //
-// An error that will pass is a *NotReady, or that of a context. Others are a *Failure, or
+// An error that will pass is a *NotReady, or the error of a context. Others are a *Failure, or
 // have the default code of their path.
 type Service interface {
 	// Request attaches a container, or finds it attached, and returns its interfaces: at
 	// least one. The same key has the same result.
 	Request(ctx context.Context, r Request) ([]answer.Interface, error)
-	// Release detaches what a key names. Something unknown is no error. A Release that
+	// Release detaches the attachments of a key. An unknown key is not an error. A Release that
 	// comes during the Request of its key wins over it.
 	Release(ctx context.Context, key Key) error
 	// Collect releases the attachments of a network configuration that are not among
 	// valid, if their pods are gone too. Names that valid lacks are "".
 	Collect(ctx context.Context, network string, valid []Key) error
-	// Attachments returns those of a container, or of all for "".
+	// Attachments returns the attachments of a container, or all for "".
 	Attachments(ctx context.Context, containerID string) ([]Attachment, error)
 	// Ready returns nil, or why no pod can be attached on this node.
 	Ready(ctx context.Context) error
@@ -81,7 +81,7 @@ type Request struct {
 	Network, NetnsPath string
 }
 
-// Attachment is what one request has attached.
+// Attachment is the result of one request.
 type Attachment struct {
 	Key
 	Pod Pod
@@ -93,7 +93,7 @@ type Attachment struct {
 
 // NotReady is the error of a request that will succeed later.
 type NotReady struct {
-	// Reason is the text for users: what is missing and, if known, what to do.
+	// Reason is the text for users: the missing object or fact and, if known, the remedy.
 	Reason string
 }
 
@@ -102,7 +102,7 @@ func (e *NotReady) Error() string { return wire.NotReadyPrefix + e.Reason }
 
 // Failure is the error of a request that will not succeed by itself.
 type Failure struct {
-	// Code is one of those of the operation.
+	// Code is one of the codes of the operation.
 	Code wire.ReturnCode
 	// Reason is the text for users.
 	Reason string

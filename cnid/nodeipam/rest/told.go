@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// over is how long after its last failure a state of a pod is over. Clients ask again
+	// over is the time after its last failure that ends a state of a pod. Clients ask again
 	// within seconds.
 	over = 10 * time.Minute
-	// mostTold bounds the memory of what was logged.
+	// mostTold bounds the memory of logged messages.
 	mostTold = 1024
 )
 
@@ -38,7 +38,7 @@ func (m *told) news(failure string, now time.Time) bool {
 	return !known || now.Sub(last) > over
 }
 
-// forget drops what is over, and everything if nothing is.
+// forget drops entries that are over, and everything if no entry is.
 func (m *told) forget(now time.Time) {
 	for failure, last := range m.last {
 		if now.Sub(last) > over {

@@ -5,7 +5,7 @@ package wire
 
 import "slices"
 
-// ReturnCode is the result of a request. The numbers are those of Azure CNS, which its
+// ReturnCode is the result of a request. The numbers equal the numbers of Azure CNS, which its
 // clients compare with.
 type ReturnCode int
 
@@ -17,7 +17,7 @@ const (
 	InvalidParameter ReturnCode = 2
 	// UnsupportedEnvironment: this node can attach nothing; the message has the cause.
 	UnsupportedEnvironment ReturnCode = 3
-	// NotFound: there is no such endpoint, or the pod is gone.
+	// NotFound: the endpoint does not exist, or the pod is gone.
 	NotFound ReturnCode = 14
 	// AddressUnavailable: the pod does not have the desired addresses.
 	AddressUnavailable ReturnCode = 15
@@ -25,7 +25,7 @@ const (
 	UnknownContainerID ReturnCode = 18
 	// UnsupportedVerb: the path exists, but not with that HTTP method.
 	UnsupportedVerb ReturnCode = 21
-	// InvalidRequest: the body is not what the path wants, or the singular path was asked
+	// InvalidRequest: the body does not have the form of the path, or the singular path was asked
 	// for a pod that has not exactly one address.
 	InvalidRequest ReturnCode = 23
 	// InconsistentIPConfigState: the state of the node contradicts the request.
@@ -34,7 +34,7 @@ const (
 	FailedToAllocateIPConfig ReturnCode = 32
 	// EmptyOrchestratorContext: the request names no pod.
 	EmptyOrchestratorContext ReturnCode = 33
-	// UnsupportedOrchestratorContext: what names the pod can't be read.
+	// UnsupportedOrchestratorContext: the name of the pod can't be read.
 	UnsupportedOrchestratorContext ReturnCode = 34
 	// NilEndpointStateStore: the state of endpoints can't be kept.
 	NilEndpointStateStore ReturnCode = 40
@@ -42,7 +42,7 @@ const (
 	UnsupportedAPI ReturnCode = 43
 	// FailedToAllocateBackendConfig: a device that was delegated to the pod can't be used.
 	FailedToAllocateBackendConfig ReturnCode = 44
-	// ConnectionError: a client found nobody who answers. The service never sends it.
+	// ConnectionError: a client got no answer. The service never sends it.
 	ConnectionError ReturnCode = 45
 	// UnexpectedError: asking again will help. The message begins with NotReadyPrefix.
 	UnexpectedError ReturnCode = 99
@@ -63,7 +63,7 @@ const (
 // metrics, because the HTTP status of an answer is 200 in most cases.
 const CodeHeader = "Cns_return_code"
 
-// names are those of CNS. Its name of 32 differs from its constant.
+// names are the names of CNS. Its name of 32 differs from its constant.
 var names = map[ReturnCode]string{
 	Success:                        "Success",
 	InvalidParameter:               "InvalidParameter",

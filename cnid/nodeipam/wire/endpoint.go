@@ -3,14 +3,14 @@
 
 package wire
 
-// GetEndpointResponse is what is known of a container.
+// GetEndpointResponse has the interfaces of a container.
 type GetEndpointResponse struct {
 	Response     Response     `json:"response"`
 	EndpointInfo EndpointInfo `json:"endpointInfo"`
 }
 
 // EndpointInfo is the state of a container's interfaces. Addresses are from the journal of
-// attachments, the rest is what the client has added.
+// attachments; the client has added the rest.
 type EndpointInfo struct {
 	PodName      string `json:"PodName"`
 	PodNamespace string `json:"PodNamespace"`
@@ -18,8 +18,8 @@ type EndpointInfo struct {
 	IfnameToIPMap map[string]IPInfo `json:"IfnameToIPMap"`
 }
 
-// EndpointPatch is what a client adds to an endpoint, by the name of the interface. Each
-// entry needs at least one of HostVethName, HnsEndpointID, NICType and MacAddress. Fields
+// EndpointPatch has the values that a client adds to an endpoint, by the name of the interface.
+// Each entry needs at least one of HostVethName, HnsEndpointID, NICType and MacAddress. Fields
 // that are empty stay as they are; addresses are ignored.
 type EndpointPatch map[string]*IPInfo
 
@@ -84,7 +84,7 @@ type IPConfigurationStatus struct {
 	PodInfo PodInfo `json:"PodInfo"`
 }
 
-// PodInfo is who has an address.
+// PodInfo is the pod that has an address.
 type PodInfo struct {
 	PodName             string `json:"PodName"`
 	PodNamespace        string `json:"PodNamespace"`

@@ -21,7 +21,7 @@ const (
 
 var containerID = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
 
-// CheckContainerID returns an error for what can't be a container ID (CNI 1.1, section
+// CheckContainerID returns an error for a text that can't be a container ID (CNI 1.1, section
 // "Parameters").
 func CheckContainerID(id string) error {
 	if len(id) > maxContainerID || !containerID.MatchString(id) {
@@ -31,7 +31,7 @@ func CheckContainerID(id string) error {
 	return nil
 }
 
-// CheckPodInterfaceID returns an error for an unreasonable podInterfaceID; "" is none.
+// CheckPodInterfaceID returns an error for an unreasonable podInterfaceID. It accepts "".
 func CheckPodInterfaceID(id string) error {
 	if len(id) > maxPodInterfaceID || strings.ContainsFunc(id, func(r rune) bool { return r > unicode.MaxASCII || !unicode.IsPrint(r) }) {
 		return fmt.Errorf("podInterfaceID %s: want at most %d printable characters of ASCII", said.Quote(id), maxPodInterfaceID)
@@ -39,7 +39,8 @@ func CheckPodInterfaceID(id string) error {
 	return nil
 }
 
-// CheckIfname returns an error for what can't be the name of an interface; "" is not checked.
+// CheckIfname returns an error for a text that can't be the name of an interface; "" is not
+// checked.
 func CheckIfname(name string) error {
 	unfit := func(r rune) bool {
 		return r == '/' || r == ':' || r == unicode.ReplacementChar || unicode.IsSpace(r) || !unicode.IsPrint(r)

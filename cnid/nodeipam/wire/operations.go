@@ -24,7 +24,7 @@ const (
 // ContainerIDVariable is the variable part of the path of an endpoint.
 const ContainerIDVariable = "{containerID}"
 
-// Versions are the prefixes under which each path is served. They all mean the same.
+// Versions returns the prefixes under which each path is served. They all mean the same.
 func Versions() []string { return []string{"", "/v0.1", "/v0.2"} }
 
 // Operation is a method of a path. The server is made from the list of operations, and tests compare
@@ -38,21 +38,21 @@ type Operation struct {
 	Summary string
 	// Request and Response are zero values of the bodies' types; Request is nil for no body.
 	Request, Response any
-	// Socket is true for what is served at the unix socket only, and not over TCP.
+	// Socket is true for an operation that is served at the unix socket only, and not over TCP.
 	Socket bool
 	// Codes are those beside the ones that every operation may have.
 	Codes []ReturnCode
 }
 
-// CommonCodes are the codes that every operation may have.
+// CommonCodes returns the codes that every operation may have.
 func CommonCodes() []ReturnCode { return []ReturnCode{Success, UnsupportedVerb, UnexpectedError} }
 
-// Operations returns what the service offers.
+// Operations returns the operations of the service.
 func Operations() []Operation {
 	return append(append(addressOperations(), endpointOperations()...), socketOperations()...)
 }
 
-// Refused are paths of CNS that are known and not served, with the reason.
+// Refused returns paths of CNS that are known and not served, with the reason.
 func Refused() map[string]string {
 	return map[string]string{
 		"/network/createorupdatenetworkcontainer": "the operator assigns addresses; no other program can",

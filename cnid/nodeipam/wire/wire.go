@@ -1,10 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wire is the JSON of the node IPAM API, by which other CNI plugins get the
-// addresses of pods. Paths, names and numbers are those of Azure CNS with Swift V2, so
-// that its clients work unmodified. The package is pure: types, and tables of paths and
-// codes.
+// Package wire is the JSON of the node IPAM API. Other CNI plugins get the addresses of pods from
+// this API. Paths, names and numbers equal the ones of Azure CNS with Swift V2, so that its
+// clients work unmodified. The package is pure: types, and tables of paths and codes.
 //
 // Names of fields are matched without regard to case, as those clients expect. Both sides
 // ignore fields that they don't know. Fields may be added.
@@ -39,7 +38,7 @@ type IPConfigsRequest struct {
 	SecondaryInterfacesExist bool `json:"secondaryInterfacesExist"`
 	// BackendInterfaceExist is ignored, as InfiniBand is not supported.
 	BackendInterfaceExist bool `json:"BackendInterfaceExist"`
-	// BackendInterfaceMACs is ignored. The name on the wire is that of CNS.
+	// BackendInterfaceMACs is ignored. The name on the wire comes from CNS.
 	BackendInterfaceMACs []string `json:"BacknendInterfaceMacAddress"`
 	// NetworkName is the name of the network configuration. Clients of CNS do not send it.
 	NetworkName string `json:"networkName,omitempty"`
@@ -96,7 +95,7 @@ type IPConfigResponse struct {
 	Response  Response  `json:"Response"`
 }
 
-// NICType is what kind of device an interface is.
+// NICType is the kind of an interface's device.
 type NICType string
 
 const (
@@ -110,7 +109,7 @@ const (
 // PodIPInfo is one address of an interface that the client makes, or a delegated device with
 // all of its addresses: clients of CNS know one entry for each Ethernet address.
 type PodIPInfo struct {
-	// PodIPConfig is the address. Of a device with two addresses it is that of IPv4.
+	// PodIPConfig is the address. If a device has two addresses, it is the IPv4 address.
 	PodIPConfig IPSubnet `json:"PodIPConfig"`
 	// NetworkContainerPrimaryIPConfig is the subnet that the address is from, with its gateway.
 	NetworkContainerPrimaryIPConfig IPConfiguration `json:"NetworkContainerPrimaryIPConfig"`
@@ -168,11 +167,11 @@ type Route struct {
 	IPAddress string `json:"IPAddress"`
 	// GatewayIPAddress is "" for a destination on the link.
 	GatewayIPAddress string `json:"GatewayIPAddress"`
-	// InterfaceToUse is empty: the interface is that of the entry.
+	// InterfaceToUse is empty: the interface is the interface of the entry.
 	InterfaceToUse string `json:"InterfaceToUse"`
 }
 
-// CollectRequest releases what the runtime does not know any more (CNI's GC).
+// CollectRequest releases attachments that the runtime has forgotten (CNI's GC).
 type CollectRequest struct {
 	// NetworkName limits it to the attachments of one network configuration.
 	NetworkName string `json:"networkName"`
@@ -186,8 +185,8 @@ type ValidAttachment struct {
 	Ifname      string `json:"ifname"`
 }
 
-// UnsupportedResponse is the answer where the path has no shape of its own: clients look
-// for the code in one of two places.
+// UnsupportedResponse is the answer of a path without a shape of its own: clients look for the
+// code in one of two places.
 type UnsupportedResponse struct {
 	Response
 	// Inner is the same.

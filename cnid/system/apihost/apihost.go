@@ -17,8 +17,8 @@ import (
 const (
 	// lookEvery is the time between two lookups, retryEvery after one that failed.
 	lookEvery, retryEvery = 30 * time.Second, 5 * time.Second
-	// keep is how long an address stays valid after the last answer that had it: DNS
-	// returns only some addresses of a load balancer at a time, and connections last.
+	// keep is the time that an address stays valid after the last answer that had it: DNS returns
+	// only some addresses of a load balancer at a time, and connections last.
 	keep = time.Hour
 )
 

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// List has the attributes of a message (netlink(7)), or what is in one of them.
+// List has the attributes of a message (netlink(7)), or the content of an attribute.
 type List []byte
 
 // All yields the attributes in order, up to one that is cut off.
@@ -35,7 +35,7 @@ func (a List) All() iter.Seq2[uint16, List] {
 	}
 }
 
-// Get returns the content of an attribute, nil if there is none.
+// Get returns the content of an attribute, nil if the list lacks it.
 func (a List) Get(kind uint16) List {
 	for k, content := range a.All() {
 		if k == kind {
@@ -45,8 +45,8 @@ func (a List) Get(kind uint16) List {
 	return nil
 }
 
-// Number returns an attribute as an unsigned number of its width, which is 1, 2 or 4
-// bytes, and false if there is none.
+// Number returns an attribute as an unsigned number of its width, which is 1, 2 or 4 bytes, and
+// false if the list lacks it.
 func (a List) Number(kind uint16) (uint32, bool) {
 	switch content := a.Get(kind); len(content) {
 	case 1:
@@ -60,13 +60,13 @@ func (a List) Number(kind uint16) (uint32, bool) {
 	}
 }
 
-// Value is number with 0 if there is none.
+// Value returns Number, with 0 if the list lacks the attribute.
 func (a List) Value(kind uint16) uint32 {
 	n, _ := a.Number(kind)
 	return n
 }
 
-// Integer returns an attribute for a field of a document, nil if there is none.
+// Integer returns an attribute for a field of a document, nil if the list lacks it.
 func (a List) Integer(kind uint16) *int {
 	if n, ok := a.Number(kind); ok {
 		return new(int(n))
@@ -74,7 +74,7 @@ func (a List) Integer(kind uint16) *int {
 	return nil
 }
 
-// Wide is Integer for a number of 8 bytes.
+// Wide does the same as Integer for a number of 8 bytes.
 func (a List) Wide(kind uint16) *int {
 	const width = 8
 	if content := a.Get(kind); len(content) == width {
@@ -83,7 +83,7 @@ func (a List) Wide(kind uint16) *int {
 	return nil
 }
 
-// Truth is integer for what is true or false.
+// Truth returns an attribute like Integer, as true or false.
 func (a List) Truth(kind uint16) *bool {
 	if n, ok := a.Number(kind); ok {
 		return new(n != 0)
@@ -91,7 +91,7 @@ func (a List) Truth(kind uint16) *bool {
 	return nil
 }
 
-// Big returns an attribute of 16 bits in the order of bytes of networks, 0 if there is none.
+// Big returns an attribute of 16 bits in the order of bytes of networks, 0 if the list lacks it.
 func (a List) Big(kind uint16) uint16 {
 	if content := a.Get(kind); len(content) == 2 {
 		return binary.BigEndian.Uint16(content)
@@ -105,7 +105,7 @@ func (a List) Text(kind uint16) string {
 	return text
 }
 
-// Address returns an attribute with an address, the zero one if there is none.
+// Address returns an attribute with an address, the zero one if the list lacks it.
 func (a List) Address(kind uint16) netip.Addr {
 	address, _ := netip.AddrFromSlice(a.Get(kind))
 	return address

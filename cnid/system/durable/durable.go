@@ -40,7 +40,7 @@ func Create(path string, text []byte) (*os.File, error) {
 	return file, nil
 }
 
-// Remove removes the file. A missing one is no error.
+// Remove removes the file. A missing file is not an error.
 func Remove(path string) error {
 	if err := removed(path); err != nil {
 		return err

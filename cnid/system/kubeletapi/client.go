@@ -23,8 +23,8 @@ import (
 const (
 	// largest is the size in bytes of the largest message, as in other clients of the API.
 	largest = 16 << 20
-	// prefixed is the length of what precedes a message: a flag for compression, and
-	// four bytes for the length (gRPC over HTTP/2, "Length-Prefixed-Message").
+	// prefixed is the length of the bytes before a message: a flag for compression, and four
+	// bytes for the length (gRPC over HTTP/2, "Length-Prefixed-Message").
 	prefixed = 5
 	// contentType is the content type of requests and answers.
 	contentType = "application/grpc"

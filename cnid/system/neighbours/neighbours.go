@@ -37,7 +37,7 @@ func Announce(ifindex int, mac [6]byte, ips []netip.Addr) error {
 	return errors.Join(failures...)
 }
 
-// gratuitous is an ARP request of an address for itself.
+// gratuitous returns an ARP request of an address for itself.
 func gratuitous(mac [6]byte, ip netip.Addr) []byte {
 	frame := append([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, mac[:]...)
 	frame = binary.BigEndian.AppendUint16(frame, unix.ETH_P_ARP)
@@ -46,7 +46,7 @@ func gratuitous(mac [6]byte, ip netip.Addr) []byte {
 	return append(append(frame, make([]byte, 6)...), ip.AsSlice()...)
 }
 
-// advertisement is an unsolicited one to all nodes, which overrides.
+// advertisement returns an unsolicited one to all nodes, which overrides.
 func advertisement(mac [6]byte, ip netip.Addr) []byte {
 	all := netip.MustParseAddr("ff02::1")
 	body := append([]byte{136, 0, 0, 0, 0x20, 0, 0, 0}, ip.AsSlice()...)
@@ -59,7 +59,7 @@ func advertisement(mac [6]byte, ip netip.Addr) []byte {
 	return append(append(append(frame, ip.AsSlice()...), all.AsSlice()...), body...)
 }
 
-// checksum is that of RFC 1071, of an even number of bytes.
+// checksum returns the checksum of RFC 1071, of an even number of bytes.
 func checksum(data []byte) uint16 {
 	var sum uint32
 	for at := 0; at < len(data); at += 2 {

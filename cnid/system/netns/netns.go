@@ -14,14 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrGone reports that no network namespace is at a path: it doesn't exist, or is what
-// a namespace's mount leaves behind.
+// ErrGone reports that no network namespace is at a path: the path doesn't exist, or is the
+// remains of a namespace's mount.
 var ErrGone = errors.New("network namespace is gone")
 
 // ID distinguishes network namespaces.
 type ID struct {
-	// Inode is that of the namespace's file. It may be used again for another
-	// one after the namespace has ended.
+	// Inode is the inode of the namespace's file. It may be used again for another namespace
+	// after the namespace has ended.
 	Inode uint64
 	// Cookie is never used twice between two boots.
 	Cookie uint64

@@ -69,7 +69,7 @@ func check(socket int) error {
 	if err := rights(fmt.Sprintf("/proc/%d", who.Pid)); err != nil {
 		return err
 	}
-	// The number still is that of the client, so what was read was about it.
+	// The number still belongs to the client, so the data read were about it.
 	if err := unix.PidfdSendSignal(process, 0, nil, 0); err != nil {
 		return fmt.Errorf("%w: %w", errUnseen, err)
 	}

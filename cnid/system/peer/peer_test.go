@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// play prints what the server answers.
+// play prints the answer of the server.
 func play(socket string) error {
 	if os.Getenv(plainVariable) != "" {
 		return playPlain()
@@ -69,7 +69,7 @@ func playPlain() error {
 	return unix.Exec("/proc/self/exe", os.Args[:1], os.Environ())
 }
 
-// serve returns a socket that everybody may open: the file's mode is another protection.
+// serve returns a socket that everybody may open: the file's mode is a second protection.
 func serve(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "peer") // which all users may enter

@@ -14,8 +14,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/kubeletapi"
 )
 
-// DefaultSocket is where the kubelet serves the API. The kubelet makes the socket anew when
-// it starts.
+// DefaultSocket is the kubelet's socket of the API. The kubelet makes the socket anew when it
+// starts.
 const DefaultSocket = "/var/lib/kubelet/pod-resources/kubelet.sock"
 
 // patience bounds a request: the kubelet allows 100 in a second for all clients.
@@ -36,9 +36,9 @@ func New(socket string) *Client { return &Client{socket: socket, api: kubeletapi
 // Close closes idle connections.
 func (c *Client) Close() { c.api.Close() }
 
-// Devices returns the devices that the containers of a pod have, by the name of their
-// extended resource. It does not return those of init containers that end. A pod that the
-// kubelet does not know has none.
+// Devices returns the devices of a pod's containers, by the name of their extended resource. It
+// does not return devices of init containers that end. A pod that the kubelet does not know has
+// no devices.
 func (c *Client) Devices(ctx context.Context, namespace, name string) (Devices, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -44,7 +44,7 @@ func (b *Batch) AddAccepting(accepted error, doing string, kind, flags int, data
 	b.Add(doing, kind, flags, data...)
 }
 
-// SetLink changes a device: those of its flags that change has, and attributes.
+// SetLink changes a device: the flags that the mask change selects, and attributes.
 func (b *Batch) SetLink(doing string, ifindex int, flags, change uint32, data ...nl.NetlinkRequestData) {
 	msg := nl.NewIfInfomsg(unix.AF_UNSPEC)
 	msg.Index, msg.Flags, msg.Change = int32(ifindex), flags, change
@@ -56,7 +56,7 @@ func (b *Batch) SetUp(doing string, ifindex int, data ...nl.NetlinkRequestData) 
 	b.SetLink(doing, ifindex, unix.IFF_UP, unix.IFF_UP, data...)
 }
 
-// NoLinkLocal is the attribute that prevents the kernel from adding an IPv6 link-local
+// NoLinkLocal returns the attribute that prevents the kernel from adding an IPv6 link-local
 // address to a device. A kernel without IPv6 has no such setting, and needs none.
 func NoLinkLocal() *nl.RtAttr {
 	mode := nl.NewRtAttr(unix.IFLA_INET6_ADDR_GEN_MODE, []byte{nl.IN6_ADDR_GEN_MODE_NONE})

@@ -64,15 +64,14 @@ func (s *Socket) Close() {
 // idleSockets bounds how many sockets are kept for later.
 const idleSockets = 16
 
-// Sockets are netlink sockets of one network namespace. A socket takes one request
-// at a time, for as long as the kernel has it wait for its lock of all devices. So
-// each caller has one of its own.
+// Sockets are netlink sockets of one network namespace. A socket takes one request at a time, for
+// as long as it waits for the kernel's lock of all devices. So each caller has one of its own.
 type Sockets struct {
 	space ns.NetNS
 	idle  chan *Socket
 }
 
-// NewSockets returns those of the calling thread's network namespace.
+// NewSockets returns the sockets of the calling thread's network namespace.
 func NewSockets() (*Sockets, error) {
 	space, err := ns.GetCurrentNS()
 	if err != nil {

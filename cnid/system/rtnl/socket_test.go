@@ -35,7 +35,7 @@ func TestCallsAtTheSameTimeHaveSocketsOfTheirOwn(t *testing.T) {
 	if first == second {
 		t.Error("two calls have one socket")
 	}
-	// It belongs to the namespace in which the sockets were made, not to the caller's.
+	// It belongs to the namespace of the sockets, not to the caller's.
 	if links, err := second.LinkList(); err != nil || len(links) != 1 {
 		t.Errorf("the socket sees %d devices (%v), want lo alone", len(links), err)
 	}

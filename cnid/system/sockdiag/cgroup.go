@@ -26,9 +26,9 @@ const (
 // ErrNoCgroup reports that the kernel keeps no cgroup of sockets.
 var ErrNoCgroup = errors.New("the kernel does not know the cgroups of sockets; it needs CONFIG_SOCK_CGROUP_DATA")
 
-// Cgroup returns the id of the cgroup2 directory in which the socket of a TCP connection was
-// made. The socket is in the calling thread's network namespace, and has these ends. Errors
-// are ErrGone if there is no such connection, ErrNoCgroup or the kernel's.
+// Cgroup returns the id of the cgroup2 directory that the socket of a TCP connection was made in.
+// The socket is in the calling thread's network namespace, and has these ends. Errors are ErrGone
+// without such a connection, ErrNoCgroup or the kernel's.
 func Cgroup(local, remote netip.AddrPort) (uint64, error) {
 	request := nl.NewNetlinkRequest(nl.SOCK_DIAG_BY_FAMILY, 0)
 	request.AddRawData(requestOf(unix.IPPROTO_TCP, Socket{Cookie: anyCookie, Local: local, Remote: remote}))

@@ -1,9 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sockdiag closes sockets of other processes, as "ss --kill" does: by
-// SOCK_DESTROY of sock_diag(7), for which the kernel needs CONFIG_INET_DIAG_DESTROY. It
-// finds the cgroup of others by the same means, as "ss --cgroup" does.
+// Package sockdiag closes sockets of other processes, as "ss --kill" does: by SOCK_DESTROY of
+// sock_diag(7). The kernel needs CONFIG_INET_DIAG_DESTROY for it. The package finds the cgroup of
+// others by the same means, as "ss --cgroup" does.
 package sockdiag
 
 import (
@@ -27,8 +27,8 @@ type Socket struct {
 	// Cookie is the kernel's ID of it, socket(7) SO_COOKIE. It protects a newer
 	// socket with the same addresses.
 	Cookie uint64
-	// Local and Remote are its addresses, by which the kernel finds it. Remote is
-	// unspecified if it is not connected.
+	// Local and Remote are the addresses of the socket. The kernel finds the socket by them.
+	// Remote is unspecified if it is not connected.
 	Local, Remote netip.AddrPort
 	// Ifindex is the device that it is bound to, 0 if none.
 	Ifindex int
@@ -72,7 +72,7 @@ func family(end netip.AddrPort) byte {
 	return unix.AF_INET6
 }
 
-// appendAddr appends the 16 bytes of an address, of which IPv4 uses the first 4.
+// appendAddr appends the 16 bytes of an address. An IPv4 address uses the first 4.
 func appendAddr(b []byte, ip netip.Addr) []byte {
 	var field [16]byte
 	copy(field[:], ip.AsSlice())

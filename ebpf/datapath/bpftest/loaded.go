@@ -20,22 +20,21 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/programs"
 )
 
-// Loaded are programs with their maps, which tests use one after the other: the
-// verifier takes longer over them than most tests do over everything else. In one
-// thing they differ from those that Open loads: the map of constants is not frozen,
-// so that the verifier finds them safe whatever the configuration is.
+// Loaded are programs with their maps, which tests use one after the other: the verifier takes
+// longer over them than most tests do over everything else. In one thing they differ from the
+// programs that Open loads: the map of constants is not frozen, so that the verifier finds them
+// safe whatever the configuration is.
 type Loaded struct{ *ebpf.Collection }
 
-// spare are those that no test uses, by the size of their table of flows.
+// spare are the programs that no test uses, by the size of their table of flows.
 var spare = map[uint32][]Loaded{}
 
 // constantsMap is the section of the configuration.
 const constantsMap = ".rodata"
 
-// OpenShared opens a datapath that is taken down with the test, as Open does where
-// nothing is pinned, upon programs that may have been another test's. What they
-// leave in their maps is deleted before the next test gets them; after a failed
-// test none does.
+// OpenShared opens a datapath that is taken down with the test, as Open does where nothing is
+// pinned, upon programs that may have been another test's. Rows in their maps are deleted before
+// the next test gets the programs; after a failed test no test gets them.
 func OpenShared(t testing.TB, cfg programs.Config) *Datapath {
 	t.Helper()
 	cfg, err := cfg.WithDefaults()
@@ -55,8 +54,8 @@ func OpenShared(t testing.TB, cfg programs.Config) *Datapath {
 	return d
 }
 
-// Take returns spare programs, newly loaded ones when there are none, with the
-// given configuration.
+// Take returns spare programs with the given configuration. It loads new programs if none are
+// spare.
 func Take(cfg programs.Config) (Loaded, error) {
 	spec, err := programs.Specify(cfg)
 	if err != nil {
@@ -108,7 +107,7 @@ func (l Loaded) objects() (*bpf.AliothObjects, error) {
 	held := &ebpf.Collection{
 		Programs: map[string]*ebpf.Program{}, Maps: map[string]*ebpf.Map{}, Variables: maps.Clone(l.Variables),
 	}
-	defer held.Close() // of what is not assigned
+	defer held.Close() // closes the objects that were not assigned
 	var err error
 	for name, p := range l.Programs {
 		if held.Programs[name], err = p.Clone(); err != nil {
@@ -161,8 +160,8 @@ func (l Loaded) empty() error {
 	return nil
 }
 
-// clearMap deletes the rows of a map, or makes them zero where they can't be. What
-// is stored at sockets has ended with those.
+// clearMap deletes the rows of a map, or makes them zero where they can't be deleted. The data at
+// sockets has ended with the sockets.
 func clearMap(m *ebpf.Map) error {
 	switch m.Type() {
 	case ebpf.SkStorage:

@@ -24,10 +24,10 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-// Patience bounds waits for what should come.
+// Patience bounds waits for events that should come.
 var Patience = waits.Limit(time.Minute)
 
-// Shyness bounds waits for what should not come.
+// Shyness bounds waits for events that should not come.
 const Shyness = 300 * time.Millisecond
 
 // Ping sends one echo request of size bytes from a namespace and reports
@@ -118,7 +118,7 @@ func Accept(t testing.TB, l net.Listener) (net.Conn, netip.Addr) {
 	return conn, conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
 }
 
-// Transferred is how many bytes transfer sends.
+// Transferred is the number of bytes that transfer sends.
 const Transferred = 4 << 20
 
 // Transfer sends a few megabytes one way and compares.

@@ -22,9 +22,9 @@ var ErrFull error = unix.E2BIG
 // ErrClosed is returned by Misses.Read after Close.
 var ErrClosed = ringbuf.ErrClosed
 
-// Misses receives the addresses for which packets found no row: of an address at most one
-// in a second, and of an interface at most 64 at once and 16 in a second. One that is lost
-// comes again with the next packet after a second.
+// Misses receives the addresses without a row that packets were sent to. Each address comes at
+// most once in a second. An interface has at most 64 addresses at once and 16 in a second. A lost
+// address comes again with the next packet after a second.
 type Misses struct {
 	ring *ringbuf.Reader
 }

@@ -44,8 +44,8 @@ func (t *Table) Rows() ([]state.Cached, error) {
 	return list, nil
 }
 
-// Put adds a row, or replaces the one of its key, with all of its fields: a mark of the
-// programs that is newer than c is lost. The error wraps ErrFull if there is no room.
+// Put adds a row, or replaces the row of the key with all of its fields. A mark of the programs
+// that is newer than c is lost. The error wraps ErrFull if the table has no room.
 func (t *Table) Put(c state.Cached) error {
 	key, err := keyOf(c.VNI, c.IP)
 	if err != nil {
@@ -64,7 +64,7 @@ func (t *Table) Put(c state.Cached) error {
 	return nil
 }
 
-// Delete deletes a row. A missing row is no error.
+// Delete deletes a row. A missing row is not an error.
 func (t *Table) Delete(vni uint32, ip netip.Addr) error {
 	key, err := keyOf(vni, ip)
 	if err != nil {

@@ -61,7 +61,7 @@ func TestRowsAreReadAsTheyWerePut(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(t, table, rows)
-	for range 2 { // one that is missing is no error
+	for range 2 { // a missing row is not an error
 		if err := table.Delete(5, ip("fd10::2")); err != nil {
 			t.Fatal(err)
 		}

@@ -42,7 +42,7 @@ func (f *flow) closed() bool {
 // answered reports whether the backend has sent anything.
 func (f *flow) answered() bool { return f.reverseFlags&bpf.AliothConnFlagCONN_SEEN != 0 }
 
-// idle returns how long the flow may be silent.
+// idle returns the time that the flow may be silent.
 func (f *flow) idle() time.Duration {
 	switch {
 	case f.forward.Proto == state.ProtoUDP && bpf.NetworkOrder(f.forward.PeerPort) == portDNS:
@@ -114,7 +114,7 @@ func counterpart(key bpf.AliothConnKey, row bpf.AliothConn) bpf.AliothConnKey {
 	return other
 }
 
-// service is the key of the flow's service.
+// service returns the key of the flow's service.
 func (f *flow) service() bpf.AliothServiceKey {
 	key := bpf.AliothServiceKey{Vip: f.forward.Peer, Port: f.forward.PeerPort, Proto: f.forward.Proto}
 	if f.forward.Inside != 0 {

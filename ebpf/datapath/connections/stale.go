@@ -27,8 +27,8 @@ type StaleSocket struct {
 	Ifindex int
 }
 
-// ReadStale lists the stale sockets of the calling thread's network namespace. Sockets are
-// compared with the present maps, so those of an earlier process are found as well.
+// ReadStale lists the stale sockets of the calling thread's network namespace. It compares
+// sockets with the present maps, and so also finds stale sockets of an earlier process.
 func ReadStale(objects *bpf.AliothObjects) ([]StaleSocket, error) {
 	iterator, err := link.AttachIter(link.IterOptions{Program: objects.AliothStale})
 	if err != nil {

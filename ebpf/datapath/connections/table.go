@@ -25,7 +25,7 @@ func New(in bpf.Maps) *Table {
 	return &Table{connections: in[bpf.ConnectionsMap], opened: in[bpf.OpenedMap], ended: in[bpf.EndedMap]}
 }
 
-// Services are those that flows may lead to.
+// Services are the services that flows may lead to.
 type Services interface {
 	// HasService reports whether there is such a port of a virtual address.
 	HasService(key bpf.AliothServiceKey) bool

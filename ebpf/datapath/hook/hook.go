@@ -64,8 +64,8 @@ type Attachment struct {
 
 // Attached are the places of a node's programs.
 type Attached struct {
-	// Filters are those on the devices of pods and of the node's own interface,
-	// by index, then program.
+	// Filters are the filters on the devices of pods and of the node's own interface, by index,
+	// then program.
 	Filters []Filter
 	// Links are the names of the pinned links that are attached, or have a filter in
 	// their place if the kernel has no TCX.
@@ -99,10 +99,10 @@ func FiltersOf(i state.Interface) []Filter {
 	return filters
 }
 
-// GuardLinks are the pinned links of a node that guards a port from processes of pods.
+// GuardLinks returns the pinned links of a node that guards a port from processes of pods.
 func GuardLinks() []string { return []string{Guard4, Guard6} }
 
-// LinkNames are the pinned links that a node has to have.
+// LinkNames returns the pinned links that a node has to have.
 func LinkNames() []string {
 	onDevices := []string{
 		string(Fragment), string(FromTunnel), string(FromUnderlay), string(ToUnderlay),
@@ -110,7 +110,7 @@ func LinkNames() []string {
 	return slices.Concat(socketLinks, onDevices)
 }
 
-// socketLinks are those at the cgroup root.
+// socketLinks are the links at the cgroup root.
 var socketLinks = []string{
 	Connect4, Connect6, Sendmsg4, Sendmsg6, Recvmsg4, Recvmsg6, Getpeername4, Getpeername6,
 }

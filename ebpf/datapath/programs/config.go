@@ -28,7 +28,7 @@ const (
 	DefaultConnections             = 1 << 19
 )
 
-// ShareOfConnections is the number of flows to shared services for each of so many pods
+// ShareOfConnections returns the number of flows to shared services for each of so many pods
 // that fits the table of DefaultConnections; 0 stands for any number up to 128.
 func ShareOfConnections(pods uint32) uint32 {
 	const usual, entriesPerFlow = 128, 2
@@ -53,15 +53,14 @@ type Config struct {
 	// packets is compared with the MTU of the route to a node over IPv6; with 0 the
 	// kernel drops packets that are too long, uncounted.
 	UnderlayIfindex6 int
-	// UnderlayMAC is that of the uplink, which is UnderlayIfindex or, without one,
-	// UnderlayIfindex6. External addresses are announced there.
+	// UnderlayMAC is the MAC of the uplink: UnderlayIfindex or, without it, UnderlayIfindex6. The
+	// uplink announces external addresses.
 	UnderlayMAC state.MAC
-	// FragmentIfindex and FragmentPeerIfindex are a pair of veth devices for this
-	// purpose only, the first without offloads for what it sends, with the largest
-	// possible MTU. The programs use it to fragment tunnel packets over IPv6, if the
-	// MTU of the network is less than IPv6 needs, or less than an IPv4 packet needs
-	// that may be fragmented. With 0 they drop such packets, and send an error to the
-	// sender of the latter.
+	// FragmentIfindex and FragmentPeerIfindex are a pair of veth devices for this purpose only,
+	// the first without offloads for its packets, with the largest possible MTU. The programs use
+	// it to fragment tunnel packets over IPv6, if the MTU of the network is less than IPv6 needs,
+	// or less than an IPv4 packet needs that may be fragmented. With 0 they drop such packets,
+	// and send an error to the sender of the latter.
 	FragmentIfindex, FragmentPeerIfindex int
 	// TunnelPort is the UDP port of the tunnel. Default DefaultTunnelPort.
 	TunnelPort uint16
@@ -73,21 +72,21 @@ type Config struct {
 	// NodeShadow4 and NodeShadow6 are the node's own addresses towards shadow
 	// addresses. A family without one has no shadow addresses.
 	NodeShadow4, NodeShadow6 netip.Addr
-	// NetnsCookie is the cookie of the node's network namespace. Default: that
-	// of the namespace in which Open is called.
+	// NetnsCookie is the cookie of the node's network namespace. Default: the cookie of the
+	// namespace of Open's caller.
 	NetnsCookie uint64
 	// KubeletPort is the TCP port at which the kubelet listens in the node's network
 	// namespace. A process that does so, and has CAP_SYS_ADMIN, is identified as the
 	// kubelet from then on until it ends. Default DefaultKubeletPort.
 	KubeletPort uint16
-	// GuardedPort is a TCP port of the node's loopback addresses, to which no process of
-	// the cgroup2 directory PodCgroup, or below it, connects from the node's network
-	// namespace. 0: there is none.
+	// GuardedPort is a TCP port of the node's loopback addresses. The programs keep the processes
+	// in and below the cgroup2 directory PodCgroup from connecting to the port from the node's
+	// network namespace. 0: no port is guarded.
 	GuardedPort uint16
 	PodCgroup   string
-	// ConnectedDatagrams translates UDP sockets when they connect, on every interface.
-	// The caller then has to end those that StaleSockets returns. Without it pods'
-	// packets are translated instead, and move to another backend by themselves.
+	// ConnectedDatagrams translates UDP sockets when they connect, on every interface. The caller
+	// then has to end the sockets that StaleSockets returns. Without it pods' packets are
+	// translated instead, and move to another backend by themselves.
 	ConnectedDatagrams bool
 	// ConnectionsPerInterface bounds the flows to services that one
 	// interface may hold. Default DefaultConnectionsPerInterface.
@@ -133,7 +132,7 @@ func (c Config) WithDefaults() (Config, error) {
 	return c, nil
 }
 
-// Uplink is the device on whose network the node announces external addresses; 0: none.
+// Uplink returns the device on whose network the node announces external addresses; 0: none.
 func (c Config) Uplink() int { return cmp.Or(c.UnderlayIfindex, c.UnderlayIfindex6) }
 
 func (c Config) checkLimits() error {
@@ -278,5 +277,5 @@ func CheckPinDir(dir string) error {
 	return nil
 }
 
-// LinkDir is the directory of pinned links.
+// LinkDir returns the directory of pinned links.
 func LinkDir(pinDir string) string { return filepath.Join(pinDir, "links") }

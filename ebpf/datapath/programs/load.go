@@ -27,10 +27,10 @@ import (
 // first; with version 2 interfaces have gateways.
 const LayoutVersion = 2
 
-// observing are maps on whose contents no decision depends for longer than a moment,
-// and that of affinities, without which clients get a backend once more. If their
-// layout has changed, only they are replaced. Tables within a map keep their layout:
-// another layout needs another name of the map.
+// observing are the maps that no decision depends on for longer than a moment, and the map of
+// affinities. Without affinities, clients get a backend once more. If the layout of such maps has
+// changed, only they are replaced. Tables within a map keep their layout: a new layout needs a
+// new name of the map.
 var observing = []string{
 	bpf.AffinitiesMap,
 	bpf.CountersMap, bpf.DropCountersMap, bpf.DropsMap, "alioth_drop_gate", "alioth_icmp_gate", bpf.WaysMap, bpf.FragmentsMap,
@@ -43,15 +43,15 @@ type Loaded struct {
 	// Config is their configuration, complete.
 	Config  Config
 	Objects *bpf.AliothObjects
-	// Adopted are those of their maps that an earlier process has pinned.
+	// Adopted are the maps of the programs that an earlier process has pinned.
 	Adopted bpf.Maps
 	// Foreign explains why the pinned maps do not fit, or is empty. If they do not, the
 	// programs of another version keep running on those until new maps are filled.
 	Foreign string
 }
 
-// Load loads the programs, on top of the pinned maps if these fit. It changes nothing
-// of what runs, and takes the kernel long.
+// Load loads the programs, on top of the pinned maps if these fit. It changes nothing on running
+// programs, and takes the kernel long.
 func Load(cfg Config) (*Loaded, error) {
 	cfg, err := cfg.WithDefaults()
 	if err != nil {
@@ -103,8 +103,8 @@ func adopt(dir string, spec *ebpf.CollectionSpec) (adopted bpf.Maps, foreign str
 	return adopted, foreign, err
 }
 
-// openFitting opens the pinned maps that fit. foreign explains why one that decides
-// anything does not.
+// openFitting opens the pinned maps that fit. foreign explains why a map with influence on
+// decisions does not fit.
 func openFitting(dir string, spec *ebpf.CollectionSpec) (fitting bpf.Maps, foreign string, err error) {
 	fitting = bpf.Maps{}
 	for name, ms := range spec.Maps {
@@ -181,7 +181,7 @@ func load(spec *ebpf.CollectionSpec, adopted bpf.Maps) (*bpf.AliothObjects, erro
 	if err != nil {
 		return nil, fmt.Errorf("load programs: %w", err)
 	}
-	defer collection.Close() // of what objects do not name
+	defer collection.Close() // closes the objects that are not in objects
 	objects := &bpf.AliothObjects{}
 	if err := collection.Assign(objects); err != nil {
 		return nil, fmt.Errorf("load programs: %w", err)
@@ -220,7 +220,7 @@ func collect(spec *ebpf.CollectionSpec, adopted bpf.Maps) (*ebpf.Collection, err
 	return collection, nil
 }
 
-// loadOn loads programs on top of maps, which are all that they use.
+// loadOn loads programs on top of maps. The programs use no other maps.
 func loadOn(spec *ebpf.CollectionSpec, on bpf.Maps) (map[string]*ebpf.Program, error) {
 	collection, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: on})
 	if err != nil {

@@ -11,12 +11,12 @@ import (
 	"slices"
 )
 
-// MaxMemberships is how many interfaces a Namespace may have.
+// MaxMemberships is the number of interfaces that a Namespace may have.
 const MaxMemberships = 8
 
-// IsOutside reports that a number in place of a VNI is that of a network outside of every
-// VPC. Only rows about sockets and their Services have such numbers: a VNI has 24 bits, so
-// neither an interface with programs nor a packet of the tunnel has one.
+// IsOutside reports whether a number in place of a VNI belongs to a network outside of every VPC.
+// Only rows about sockets and their Services have such numbers. A VNI has 24 bits, so neither an
+// interface with programs nor a packet of the tunnel has such a number.
 func IsOutside(number uint32) bool { return number > maxVNI }
 
 // numbered names a VPC or a network outside of every VPC by its number.
@@ -27,8 +27,8 @@ func numbered(number uint32) string {
 	return fmt.Sprintf("VNI %d", number)
 }
 
-// Namespace is a network namespace with interfaces of any kind, by which the hooks on
-// sockets find a socket's VPCs and networks outside of every VPC.
+// Namespace is a network namespace with interfaces of any kind. The hooks on sockets use it to
+// find a socket's VPCs and networks outside of every VPC.
 type Namespace struct {
 	// Cookie is the kernel's identity of it, socket(7) SO_NETNS_COOKIE. It is never
 	// used twice between two boots.
@@ -49,8 +49,8 @@ type Membership struct {
 	// Addrs are the interface's addresses, at most one per family. They identify
 	// clients for services.
 	Addrs []netip.Addr
-	// Ifindex is the interface's host end, 0 if there is none. Outside of every VPC it is
-	// always 0: no program sees the packets.
+	// Ifindex is the interface's host end, 0 without one. Outside of every VPC it is always 0: no
+	// program sees the packets.
 	Ifindex int
 }
 

@@ -21,12 +21,12 @@ type Parts struct {
 	// belongs to no VPC alone, which are Nodes, Own, Probes, Hooks, Namespaces, and Closed
 	// and Services of VNI 0.
 	VPCs map[uint32]*State
-	// Services are those of VPCs by VNI, and of networks outside of every VPC by their
-	// numbers: their virtual addresses.
+	// Services are virtual addresses of VPCs by VNI, and of networks outside of every VPC by
+	// their numbers.
 	Services map[uint32]VirtualAddresses
 }
 
-// Parts returns the State in parts. They share what the lists contain.
+// Parts returns the State in parts. They share the elements of the lists.
 func (s State) Parts() Parts {
 	p := Parts{VPCs: map[uint32]*State{}, Services: map[uint32]VirtualAddresses{}}
 	share(s.Interfaces, p, func(i Interface) uint32 { return i.VNI }, func(s *State) *[]Interface { return &s.Interfaces })
@@ -51,7 +51,7 @@ func share[R any](rows []R, p Parts, vni func(R) uint32, list func(*State) *[]R)
 	}
 }
 
-// of returns a part, and makes it if there is none.
+// of returns a part, and makes a missing part.
 func (p Parts) of(vni uint32) *State {
 	if p.VPCs[vni] == nil {
 		p.VPCs[vni] = &State{}
@@ -117,8 +117,8 @@ type Changes struct {
 	Listed []uint32
 	// Was and Is are those virtual addresses before and after.
 	Was, Is []*VirtualAddress
-	// misplaced is an address of Is that is not behind all others of its list, or is in the
-	// list of another VNI; nil if there is none.
+	// misplaced is an address of Is that is not behind all others of its list, or is in the list
+	// of another VNI; nil if all addresses are in place.
 	misplaced *VirtualAddress
 }
 
@@ -143,7 +143,7 @@ func (p Parts) Since(last Parts) Changes {
 	return n
 }
 
-// Everything is the whole content of the Parts.
+// Everything returns the whole content of the Parts.
 func (p Parts) Everything() Changes { return p.Since(Parts{}) }
 
 // differing lists the keys under which two maps differ, ascending.

@@ -62,7 +62,7 @@ func TestAStateIsTheSumOfItsParts(t *testing.T) {
 	}
 }
 
-// virtual are addresses of a VPC with a service each.
+// virtual returns addresses of a VPC with a service each.
 func virtual(vni uint32, addrs ...string) []*state.VirtualAddress {
 	var list []*state.VirtualAddress
 	for _, addr := range addrs {
@@ -71,12 +71,12 @@ func virtual(vni uint32, addrs ...string) []*state.VirtualAddress {
 	return list
 }
 
-// listed is a list with these elements.
+// listed returns a list with these elements.
 func listed(list ...*state.VirtualAddress) state.VirtualAddresses {
 	return state.VirtualAddressesOf(list...)
 }
 
-// roles are one role with these members.
+// roles returns one role with these members.
 func roles(vni, id uint32, members ...string) []state.Role {
 	r := state.Role{Key: state.RoleKey{VNI: vni, ID: id}}
 	for _, m := range members {
@@ -138,8 +138,8 @@ func TestPartsThatContradictEachOtherAreRefused(t *testing.T) {
 	}
 }
 
-// TestAChangedListIsCheckedAsAWholeOneIs has lists of which most elements were there before,
-// in any order and of any VNI.
+// TestAChangedListIsCheckedAsAWholeOneIs has lists with mostly old elements, in any order and of
+// any VNI.
 func TestAChangedListIsCheckedAsAWholeOneIs(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	refused := 0
@@ -194,7 +194,7 @@ func refusal(s state.State) error {
 	return p.Validate(p.Everything(), state.Parts{})
 }
 
-// healthy adds rows of a VPC with which nothing is wrong.
+// healthy adds faultless rows of a VPC.
 func healthy(s *state.State) {
 	s.VPCs = append(s.VPCs, state.VPC{VNI: 9, Prefixes: []netip.Prefix{px("10.9.0.0/16")}})
 	s.Interfaces = append(s.Interfaces, state.Interface{Ifindex: 98, VNI: 9, MAC: macB, Addrs: []netip.Addr{ip("10.9.0.5")}, Shadow4: ip("169.254.64.99")})

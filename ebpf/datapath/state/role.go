@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// RoleMembersAtMost is how many members a role may list.
+// RoleMembersAtMost is the number of members that a role may list.
 const RoleMembersAtMost = 64
 
 // RoleKey names a role within the state of a node. The zero value stands for no role: the
 // complete table is on this node.
 type RoleKey struct {
-	// VNI is that of the VPC.
+	// VNI is the VNI of the VPC.
 	VNI uint32
 	// ID is unique within the VPC, 1 and above.
 	ID uint32
@@ -45,24 +45,25 @@ type Role struct {
 type Cached struct {
 	VNI uint32
 	IP  netip.Addr
-	// Node is the underlay address to which packets go.
+	// Node is the underlay address that packets are sent to.
 	Node netip.Addr
 	// Before is the Node of the previous row, for a second after a change, otherwise the
 	// zero value: packets that were sent there may still be returned.
 	Before netip.Addr
 	// MAC is the Ethernet address of the destination's interface.
 	MAC MAC
-	// Used is when a packet last used the row, as time since the boot (CLOCK_MONOTONIC),
+	// Used is the time of the last packet that used the row, since the boot (CLOCK_MONOTONIC),
 	// with a resolution of a second.
 	Used time.Duration
-	// Until is when Before, or the row itself if it is Gone, stops to count. Same clock.
+	// Until is the time when Before ceases to count. For a row that is Gone, it is the end of the
+	// row. Same clock.
 	Until time.Duration
 	// Gone reports that the node which it names has returned a packet: no packet uses the
 	// row any more, and its key is kept only so that packets under way are recognized.
 	Gone bool
 }
 
-// Miss is an address of a VPC for which a packet of an interface found no row.
+// Miss is an address of a VPC without a row that a packet of an interface was sent to.
 type Miss struct {
 	VNI uint32
 	IP  netip.Addr
@@ -106,7 +107,7 @@ func (r Role) check(c *checker) error {
 	return c.once(r.Key, "it")
 }
 
-// plays rejects the reference to a role that the State does not contain; 0 is none.
+// plays rejects the reference to a role that the State does not contain; 0 refers to no role.
 func (c *checker) plays(what any, vni, id uint32) error {
 	if id != 0 && !c.seen[RoleKey{VNI: vni, ID: id}] {
 		return fmt.Errorf("%v of VNI %d refers to role %d, which is not in this state", what, vni, id)

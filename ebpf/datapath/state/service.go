@@ -39,10 +39,10 @@ type Backend struct {
 	Outside bool
 }
 
-// Service is a virtual address with its backends. VNI 0 means a service that every VPC
-// reaches from shadow addresses. A number above all VNIs is that of a network outside of
-// every VPC. The backends of any other belong to its VPC or network, unless they are marked
-// as outside of the VPC.
+// Service is a virtual address with its backends. VNI 0 means a service that every VPC reaches
+// from shadow addresses. A number above all VNIs belongs to a network outside of every VPC. The
+// backends of any other service belong to its VPC or network, unless they are marked as outside
+// of the VPC.
 type Service struct {
 	VNI   uint32
 	VIP   netip.Addr
@@ -54,7 +54,7 @@ type Service struct {
 	// LeftOut reports, for a service without backends, that another proxy may have some. Then
 	// the node's own sockets are not refused.
 	LeftOut bool
-	// Affinity is the time after a client's last new flow in which its new flows go to
+	// Affinity is the time after a client's last new flow that keeps new flows of the client at
 	// the same backend, in whole seconds; 0: no affinity.
 	Affinity time.Duration
 }

@@ -12,10 +12,10 @@ import (
 // Sound returns the parts without the rows that contradict themselves or others, and why each
 // of them is left out. It is for parts that Validate rejects: it examines all rows.
 //
-// What a row takes with it is the smallest part of the State that is safe without the row. A
-// row is left out by itself. A VPC goes with all of its rows. Of interfaces that share a
-// device or a shadow address none stays. A row that would close a destination takes with it
-// the egress of its VPC, or of all VPCs.
+// A row that is left out takes the smallest part of the State with it that is safe without the
+// row. A row is left out by itself. A VPC goes with all of its rows. Of interfaces that share a
+// device or a shadow address none stays. A row that would close a destination takes with it the
+// egress of its VPC, or of all VPCs.
 func (p Parts) Sound() (Parts, []error) {
 	f := &soundness{Parts: Parts{VPCs: map[uint32]*State{}, Services: maps.Clone(p.Services)}}
 	for vni, part := range p.VPCs {
@@ -32,7 +32,7 @@ func (p Parts) Sound() (Parts, []error) {
 	return f.Parts, f.left
 }
 
-// soundness are parts out of which rows are taken.
+// soundness has the parts that unsound rows are taken out of.
 type soundness struct {
 	Parts
 	left []error
@@ -48,7 +48,7 @@ func (f *soundness) checker() *checker {
 	return c
 }
 
-// interfaces takes out those that share a device or a shadow: it is unknown whose these are.
+// interfaces takes out interfaces that share a device or a shadow: their owner is unknown.
 func (f *soundness) interfaces() {
 	holders := map[any]int{}
 	for _, part := range f.VPCs {
@@ -93,7 +93,7 @@ func (f *soundness) part(vni uint32) {
 	}
 }
 
-// egress ends that of VPCs of which it is not known any more what is closed.
+// egress ends the egress of VPCs that have lost the row of a closed destination.
 func (f *soundness) egress() {
 	for vni, part := range f.VPCs {
 		if !f.closing[0] && !f.closing[vni] {
@@ -107,7 +107,7 @@ func (f *soundness) egress() {
 	}
 }
 
-// namespaces takes out those with an interface in no VPC of the State.
+// namespaces takes out namespaces with an interface in no VPC of the State.
 func (f *soundness) namespaces() {
 	node := f.VPCs[0]
 	if node == nil {

@@ -19,23 +19,23 @@ type State struct {
 	VPCs       []VPC
 	// Roles are the bouncers and dividers that this node knows of.
 	Roles []Role
-	// Nodes are the underlay addresses from which tunnel packets are
-	// accepted, and which are closed to tenants' egress.
+	// Nodes are the underlay addresses that may send tunnel packets, and that are closed to
+	// tenants' egress.
 	Nodes []netip.Addr
 	// Own are the addresses of this node in the cluster: no other host may send from
 	// them, and no pod's interface on the node's network.
 	Own []netip.Addr
-	// NodePorts are those of services of VPCs: a pod's packet to a node's address at a
+	// NodePorts are the node ports of services of VPCs. A pod's packet to a node's address at a
 	// port of its own VPC may leave, if the VPC's egress allows that address.
 	NodePorts []NodePort
-	// Announced are the external addresses for which this node answers ARP and
-	// neighbour discovery on its network, see Config.UnderlayMAC.
+	// Announced are external addresses. This node answers ARP and neighbour discovery for them on
+	// its network, see Config.UnderlayMAC.
 	Announced []netip.Addr
 	Closed    []ClosedPrefix
 	Services  []Service
 	Probes    []ProbeTarget
 	Hooks     []HookTarget
-	// Namespaces are those of pods and of the node.
+	// Namespaces are the namespaces of pods and of the node.
 	Namespaces []Namespace
 }
 
@@ -68,8 +68,8 @@ type Interface struct {
 	// Shadow4 and Shadow6 are unique on the node. A family without an address
 	// in Addrs has no shadow; Node interfaces have none at all.
 	Shadow4, Shadow6 netip.Addr
-	// Gateway4 and Gateway6 are those of the interface's subnet, and the source of ICMP
-	// errors about packets that are too big; without a gateway no error is sent.
+	// Gateway4 and Gateway6 are the gateways of the interface's subnet, and the source of ICMP
+	// errors about packets that are too big. Without a gateway no error is sent.
 	Gateway4, Gateway6 netip.Addr
 	// Node marks the node's own interface in the default VPC: it has no shadow address
 	// and no peer in another namespace, so packets are redirected to its egress instead
@@ -129,8 +129,8 @@ type VPC struct {
 	// their own addresses, if the host's connection tracking has the flow. It applies
 	// even where egress is closed, except to destinations that belong to the cluster.
 	Fronted bool
-	// Default marks the default VPC, which alone may reach nodes and in which
-	// this node has an address of its own.
+	// Default marks the default VPC. It alone may reach nodes, and this node has an address of
+	// its own in it.
 	Default bool
 	// Role is the ID, within the VNI, of the role of the VPC's dividers; 0: all of the
 	// VPC's subnets are in the State.
@@ -171,7 +171,7 @@ const (
 	ClosedBalancer = ClosedClass(12)
 )
 
-// String describes in words what a range is to egress.
+// String describes in words the meaning of a range for egress.
 func (c ClosedClass) String() string {
 	switch c {
 	case ClosedShadow:
@@ -202,10 +202,10 @@ func (c ClosedClass) String() string {
 	return "closed class " + strconv.Itoa(int(c))
 }
 
-// ClosedPrefix is a destination that egress must not reach. Of the entries of
-// one VNI the longest prefix decides; one for every VPC comes before those of
-// the packet's own. A range of IPv6 that contains the IPv4-mapped range needs an
-// entry of the same VNI for all of IPv4 beside it.
+// ClosedPrefix is a destination that egress must not reach. Of the entries of one VNI the longest
+// prefix decides. An entry for every VPC comes before entries of the packet's own VPC. A range of
+// IPv6 that contains the IPv4-mapped range needs an entry of the same VNI for all of IPv4 beside
+// it.
 type ClosedPrefix struct {
 	// VNI limits the entry to one VPC; 0 means every VPC.
 	VNI    uint32
@@ -213,10 +213,9 @@ type ClosedPrefix struct {
 	Class  ClosedClass
 }
 
-// ProbeTarget is a pod address that the kubelet probes. A TCP connect of the kubelet,
-// see Config.KubeletPort, to any port of IP goes to Shadow instead if its socket
-// lingers for 1 s, as those of probes do. With the zero Shadow the connect is refused
-// (ECONNREFUSED).
+// ProbeTarget is a pod address that the kubelet probes. A TCP connect of the kubelet, see
+// Config.KubeletPort, to any port of IP goes to Shadow instead if its socket lingers for 1 s, as
+// the sockets of probes do. With the zero Shadow the connect is refused (ECONNREFUSED).
 type ProbeTarget struct {
 	IP, Shadow netip.Addr
 }

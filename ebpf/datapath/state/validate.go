@@ -28,7 +28,7 @@ var mappedRange = netip.MustParsePrefix("::ffff:0:0/96")
 // families is the number of address families.
 const families = 2
 
-// familyOf is the index of an address's family.
+// familyOf returns the index of an address's family.
 func familyOf(ip netip.Addr) int {
 	if ip.Unmap().Is4() {
 		return 0

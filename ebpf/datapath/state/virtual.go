@@ -10,7 +10,7 @@ import (
 )
 
 // VirtualAddress is one address of a VPC, or of a network outside, with the services at its
-// ports, of which there is at least one.
+// ports. It has at least one service.
 type VirtualAddress struct {
 	VNI      uint32
 	IP       netip.Addr
@@ -49,10 +49,10 @@ func inPieces(pieces [][]*VirtualAddress, list []*VirtualAddress) [][]*VirtualAd
 	return slices.AppendSeq(pieces, slices.Chunk(list, (len(list)+number-1)/number))
 }
 
-// Empty reports whether there is no element.
+// Empty reports whether the list has no elements.
 func (l VirtualAddresses) Empty() bool { return len(l.pieces) == 0 }
 
-// All are the elements in their order.
+// All returns the elements in their order.
 func (l VirtualAddresses) All() iter.Seq[*VirtualAddress] {
 	return func(yield func(*VirtualAddress) bool) {
 		for _, piece := range l.pieces {
@@ -65,7 +65,7 @@ func (l VirtualAddresses) All() iter.Seq[*VirtualAddress] {
 	}
 }
 
-// Get returns the element with an address; nil: there is none.
+// Get returns the element with an address, nil without one.
 func (l VirtualAddresses) Get(ip netip.Addr) *VirtualAddress {
 	at, found := slices.BinarySearchFunc(l.pieces, ip, func(piece []*VirtualAddress, ip netip.Addr) int { return piece[0].Compare(ip) })
 	switch {
@@ -81,10 +81,10 @@ func (l VirtualAddresses) Get(ip netip.Addr) *VirtualAddress {
 	return piece[at]
 }
 
-// VirtualChange is what a list has under an address from now on.
+// VirtualChange is the new element of a list under an address.
 type VirtualChange struct {
 	IP netip.Addr
-	// Now is the element with the address; nil: there is none.
+	// Now is the element with the address, nil without one.
 	Now *VirtualAddress
 }
 
@@ -150,7 +150,7 @@ type cursor struct {
 	pieces [][]*VirtualAddress
 }
 
-// head is the element at the place; nil: the end.
+// head returns the element at the place; nil: the end.
 func (c *cursor) head() *VirtualAddress {
 	for len(c.piece) == 0 && len(c.pieces) > 0 {
 		c.piece, c.pieces = c.pieces[0], c.pieces[1:]

@@ -11,13 +11,13 @@ import (
 	"testing"
 )
 
-// numberedIP is the n-th address of a range, in the order of numbers.
+// numberedIP returns the n-th address of a range, in the order of numbers.
 func numberedIP(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, 96, byte(n >> 8), byte(n)}) }
 
 func some(n int) *VirtualAddress { return &VirtualAddress{VNI: 6, IP: numberedIP(n)} }
 
-// randomChanges change a list of which model has the elements, and the model with it: some
-// that are close together, and some anywhere.
+// randomChanges returns random changes of the list in model, and applies them to model. Some
+// changes are close together, and some are anywhere.
 func randomChanges(random *rand.Rand, model map[int]*VirtualAddress, most int) []VirtualChange {
 	numbers := map[int]bool{}
 	first := random.IntN(most)

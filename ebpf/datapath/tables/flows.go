@@ -33,8 +33,8 @@ func (flowAccounts) read(k *Kernel, t *Rows) error {
 	return err
 }
 
-// survey reports whether the interfaces with counters of flows are others than wanted.
-// It compares no values, which the programs own.
+// survey reports whether the interfaces with counters of flows differ from the wanted interfaces.
+// It compares no values, because the programs own them.
 func (a flowAccounts) survey(k *Kernel, compare Compare) (harmed bool, err error) {
 	return compare(func(have *Rows) (bool, error) {
 		now := &Rows{}

@@ -17,7 +17,7 @@ import (
 // Kernel is the place of the rows of tables. A reader of maps needs no other field.
 type Kernel struct {
 	Maps bpf.Maps
-	// Programs are those on the devices of interfaces.
+	// Programs are the programs on the devices of interfaces.
 	Programs Programs
 	// Flows are the interfaces' counters of flows to services.
 	Flows Accounts
@@ -54,8 +54,8 @@ func (k *Kernel) Read() (*Rows, error) {
 // Step takes one step of a plan. It can be repeated without harm.
 func (k *Kernel) Step(op Operation) error { return byTable[op.Table].step(k, op) }
 
-// Compare compares something with the wanted rows, which do not change meanwhile. It
-// returns false if the wanted rows are not known.
+// Compare compares a part with the wanted rows, which do not change meanwhile. It returns false
+// if the wanted rows are not known.
 type Compare func(differs func(have *Rows) (bool, error)) (bool, error)
 
 // Survey reports whether the kernel has other rows than wanted. It changes nothing, and

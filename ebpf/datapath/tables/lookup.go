@@ -27,8 +27,8 @@ func HasAddress(in bpf.Maps, vni uint32, ip netip.Addr) (bool, error) {
 	return true, nil
 }
 
-// Backends returns the backends of a port of a virtual address, in the order of their
-// slots; none if there is no such port, and maybe not all during a change.
+// Backends returns the backends of a port of a virtual address, in the order of their slots. The
+// list is empty for a missing port, and may be incomplete during a change.
 func Backends(in bpf.Maps, s state.Service) ([]state.Backend, error) {
 	var row bpf.AliothService
 	err := serviceTable.in(in).Lookup(serviceKey(s), &row)

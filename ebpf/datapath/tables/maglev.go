@@ -13,9 +13,9 @@ import (
 // lookupSizes are the primes that lookup tables have as their lengths.
 var lookupSizes = []int{251, 509, 1021, 4093, 16381, 65521}
 
-// entriesPerBackend is how many times longer than the list of backends a lookup
-// table is at least, up to the longest. One backend then gets at most 1/64 more of
-// the flows than another.
+// entriesPerBackend is the least ratio of a lookup table's length to the length of the list of
+// backends, up to the longest table. One backend then gets at most 1/64 more of the flows than
+// another.
 const entriesPerBackend = 64
 
 // lookupEntries returns the length of the lookup table of a service with so many
@@ -33,14 +33,13 @@ func lookupEntries(backends int) int {
 	return lookupSizes[len(lookupSizes)-1]
 }
 
-// lookupSlots fills a lookup table, by which programs select a backend for the first packet of
-// a flow, with slots of backends, as in Eisenbud et al.,
-// "Maglev: A Fast and Reliable Software Network Load Balancer", NSDI 2016, section 3.4,
-// all weights equal: each backend has its own permutation of the entries, and in turns
-// each takes the first free entry of its permutation. So two backends differ by one
-// entry at most, and when one is removed nearly all entries of the others stay. Every
-// node computes the same table. entries must be a prime above the number of backends,
-// or 0.
+// lookupSlots fills a lookup table with slots of backends. Programs select the backend for the
+// first packet of a flow by the table. The method is from Eisenbud et al., "Maglev: A Fast and
+// Reliable Software Network Load Balancer", NSDI 2016, section 3.4, all weights equal: each
+// backend has its own permutation of the entries, and in turns each takes the first free entry of
+// its permutation. So two backends differ by one entry at most, and when one is removed nearly
+// all entries of the others stay. Every node computes the same table. entries must be a prime
+// above the number of backends, or 0.
 func lookupSlots(backends []bpf.AliothBackend, entries int) []uint16 {
 	if entries == 0 {
 		return nil

@@ -35,8 +35,8 @@ func (o Operation) Attachment() (hook.Attachment, bool) {
 	return a, ok
 }
 
-// difference is what one table lacks and what it has in excess. Both lists are sorted,
-// so that a plan does not depend on the order of Go maps.
+// difference has the rows that one table lacks, and the rows that it has in excess. Both lists
+// are sorted, so that a plan does not depend on the order of Go maps.
 type difference struct {
 	puts, deletes []Operation
 	// late are puts after which a missing row of another table means that an address or
@@ -144,7 +144,7 @@ func (s stage) in(d difference) []Operation {
 	return d.puts
 }
 
-// descriptors are all tables, in the order in which they are put.
+// descriptors has all tables, in the order of the writes.
 var descriptors = func() (list []*descriptor) {
 	for _, s := range sequence {
 		if !s.deletes && !s.late {

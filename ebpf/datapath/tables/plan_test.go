@@ -114,7 +114,7 @@ func TestPlansKeepTheOrderThatOpensNothingAndLosesNothing(t *testing.T) {
 	}
 }
 
-// whole is the complete table of a VPC with one remote address; change makes it another.
+// whole returns the complete table of a VPC with one remote address; change makes it another.
 func whole(change func(*state.State)) state.State {
 	s := state.State{
 		VPCs:      []state.VPC{{VNI: 5, Prefixes: []netip.Prefix{px("10.0.0.0/16")}}},

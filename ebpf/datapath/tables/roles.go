@@ -54,7 +54,7 @@ func encodeRole(r state.Role) bpf.AliothRole {
 	return row
 }
 
-// gatewaysOf returns those of the subnets with bouncers, by family.
+// gatewaysOf returns the gateways of the subnets with bouncers, by family.
 func gatewaysOf(s *state.State) map[state.RoleKey][bpf.AliothFamilyFAMILY_LEN]bpf.AliothAddr {
 	of := map[state.RoleKey][bpf.AliothFamilyFAMILY_LEN]bpf.AliothAddr{}
 	for _, a := range s.Addresses {

@@ -106,11 +106,11 @@ func (t *Rows) addChoice(id uint32, backends []bpf.AliothBackend, of state.Servi
 // aliothMaglevPart is MAGLEV_PART, how many entries of a lookup table are in one row.
 const aliothMaglevPart = len(bpf.AliothMaglev{}.Slot)
 
-// lookupParts is how many rows a lookup table takes.
+// lookupParts returns the number of rows of a lookup table.
 func lookupParts(entries int) int { return (entries + aliothMaglevPart - 1) / aliothMaglevPart }
 
-// encodeBackends returns the rows of a service in an order that does not depend
-// on the order in which they were listed. The programs search them by it.
+// encodeBackends returns the rows of a service, sorted, whatever the order of the list. The
+// programs search the rows by this order.
 func encodeBackends(backends []state.Backend) []bpf.AliothBackend {
 	sorted := slices.SortedFunc(slices.Values(backends), state.Backend.Compare)
 	rows := make([]bpf.AliothBackend, 0, len(sorted))

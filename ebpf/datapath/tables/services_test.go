@@ -56,7 +56,7 @@ func TestAnUnchangedServiceIsNotCompiledAnew(t *testing.T) {
 	}
 }
 
-// The sizes are those of docs/tenants/services.md and docs/design/090.
+// The sizes equal the sizes in docs/tenants/services.md and docs/design/090.
 func TestRowsOfAServiceAreAsLargeAsDocumented(t *testing.T) {
 	for name, c := range map[string]struct{ got, want uintptr }{
 		"service": {unsafe.Sizeof(bpf.AliothServiceKey{}) + unsafe.Sizeof(bpf.AliothService{}), 32},

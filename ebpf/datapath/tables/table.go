@@ -47,7 +47,7 @@ type anyTable interface {
 	name() string
 	// diff compares two states of the table.
 	diff(have, want *Rows) difference
-	// pick adds to t those rows of from whose key is in one of the others.
+	// pick adds the rows of from to t whose key is in a or b.
 	pick(t, from, a, b *Rows)
 	// exchange replaces rows of t.
 	exchange(t, old, now *Rows)
@@ -133,7 +133,7 @@ func (t *Rows) add(p part) {
 	}
 }
 
-// Only returns the rows whose key is in one of two others.
+// Only returns the rows whose key is in a or b.
 func (t *Rows) Only(a, b *Rows) *Rows {
 	found := &Rows{}
 	for _, d := range descriptors {
@@ -191,7 +191,7 @@ func (t *Rows) Forget(ifindex uint32) (vni uint32, known bool) {
 	return row.Vni, known
 }
 
-// MapOf is the name of the map, or of one of the maps, that a table is in.
+// MapOf returns the name of the map, or of one of the maps, that a table is in.
 func MapOf(table string) string {
 	if table == string(flowTable) {
 		return bpf.OpenedMap

@@ -59,7 +59,7 @@ type DropCounter struct {
 	// Ifindex is the device whose program dropped the packets; 0 stands for
 	// devices that are gone.
 	Ifindex int
-	// VNI is the VPC; 0 if there is none, or none on this node.
+	// VNI is the VPC; 0 without a VPC, or if the VPC is not on this node.
 	VNI uint32
 }
 

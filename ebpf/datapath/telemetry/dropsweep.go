@@ -16,11 +16,11 @@ import (
 // DropSweeper makes room in the table of drops.
 type DropSweeper struct {
 	drops, vpcs, interfaces *ebpf.Map
-	// nodes are the devices of the node, which are no interfaces.
+	// nodes are the devices of the node that are not interfaces.
 	nodes []uint32
 }
 
-// NewDropSweeper returns one for these maps; nodes are the indexes of the devices of
+// NewDropSweeper returns a DropSweeper for these maps; nodes are the indexes of the devices of
 // the node whose programs drop packets.
 func NewDropSweeper(in bpf.Maps, nodes ...int) *DropSweeper {
 	s := &DropSweeper{drops: in[bpf.DropCountersMap], vpcs: in[bpf.VpcsMap], interfaces: in[bpf.InterfacesMap]}
@@ -30,9 +30,8 @@ func NewDropSweeper(in bpf.Maps, nodes ...int) *DropSweeper {
 	return s
 }
 
-// Sweep goes through the table once. Drops at a device that is no interface any more
-// are moved to device 0 of their VPC; those of a VPC that has left the node are
-// deleted.
+// Sweep goes through the table once. It moves drops at a device that no longer is an interface to
+// device 0 of their VPC. It deletes the drops of a VPC that has left the node.
 func (s *DropSweeper) Sweep() error {
 	rows := map[bpf.AliothDropKey][]bpf.AliothCounter{}
 	if err := bpf.ReadMap(s.drops, rows); err != nil {

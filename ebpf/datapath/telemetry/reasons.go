@@ -25,7 +25,7 @@ const (
 	FromStack       = Reason(bpf.AliothReasonFROM_STACK)
 )
 
-// Reasons for which a sender gets RepliedRefused, if it may get an error.
+// Reasons of drops that send RepliedRefused to a sender, if it may get an error.
 const (
 	ServicePort  = Reason(bpf.AliothReasonDROP_SERVICE_PORT)
 	NoBackend    = Reason(bpf.AliothReasonDROP_NO_BACKEND)

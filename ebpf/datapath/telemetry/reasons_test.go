@@ -33,7 +33,7 @@ func TestEveryReasonHasANameOfItsOwn(t *testing.T) {
 	}
 }
 
-// The table in docs/reference/reasons.md is for those who have no aliothctl at hand.
+// The table in docs/reference/reasons.md is for readers without aliothctl.
 func TestEveryDropIsExplainedHereAndInTheDocs(t *testing.T) {
 	docs, err := os.ReadFile("../../../docs/reference/reasons.md")
 	if err != nil {
@@ -92,8 +92,8 @@ func TestDropsAreToldFromWhatWentOn(t *testing.T) {
 	}
 }
 
-// The programs and Go each name the fixed Ethernet address and the classes;
-// this ties what the compiler of C saw to what Go exports.
+// The programs and Go each name the fixed Ethernet address and the classes. This test compares
+// the values of the C compiler with the constants of Go.
 func TestGoAndTheProgramsAgreeOnConstants(t *testing.T) {
 	if int(bpf.AliothClosedClassCLOSED_CLASS_LEN) != int(state.ClosedBalancer)+1 {
 		t.Errorf("%d classes of closed prefixes, the last in Go is %d", bpf.AliothClosedClassCLOSED_CLASS_LEN, state.ClosedBalancer)

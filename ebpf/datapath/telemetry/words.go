@@ -10,8 +10,8 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// explanation is the text for users about a reason: what has happened, and what they
-// can do about it; "" if nothing has to be done.
+// explanation is the text for users about a reason: the event, and the remedy; "" if nothing has
+// to be done.
 type explanation struct{ means, remedy string }
 
 // Remedies that several reasons share.
@@ -106,8 +106,7 @@ var explanations = [bpf.AliothReasonREASON_LEN]explanation{
 	bpf.AliothReasonDROP_REWRITE_FAILED: {"the kernel refused to change the packet", tellUs},
 }
 
-// Means explains in words what has happened to the packet; for a forwarded one, its
-// destination.
+// Means explains in words the event of the packet; for a forwarded packet, its destination.
 func (e Event) Means() string {
 	switch {
 	case e.Reason.Drop():
@@ -134,19 +133,18 @@ var leftFor = map[uint32]string{
 	0:                "passed to the node, as a reply to it or to a client outside",
 }
 
-// Means explains in words what has happened to a dropped packet; "" for a reason that
-// is no drop.
+// Means explains in words the event of a dropped packet; "" for a reason that is not a drop.
 func (r Reason) Means() string { return r.explanation().means }
 
-// Remedy explains in words what can be done about it; "" if nothing has to be done.
+// Remedy explains the remedy in words; "" if nothing has to be done.
 func (r Reason) Remedy() string { return r.explanation().remedy }
 
 // Routine reports whether drops of this reason are packets that every host's kernel
 // sends by itself when an interface comes up, and need no attention.
 func (r Reason) Routine() bool { return slices.Contains(routine, r) }
 
-// routine are multicast listener reports, router solicitations, and the probes by
-// which a host detects a duplicate of its own address.
+// routine are multicast listener reports, router solicitations, and the probes of a host for
+// duplicates of its own address.
 var routine = []Reason{
 	Reason(bpf.AliothReasonDROP_MLD), Reason(bpf.AliothReasonDROP_ROUTER_SOLICITATION),
 	Reason(bpf.AliothReasonDROP_ARP_OWN), Reason(bpf.AliothReasonDROP_ND_OWN),

@@ -9,10 +9,10 @@ import (
 	"github.com/alioth-net/alioth/ebpf/bpf"
 )
 
-// Hop is why a node sends a packet to another one: its class on the wire.
+// Hop is the reason of a node to send a packet to another one: its class on the wire.
 type Hop uint32
 
-// Reasons of hops, in the order in which they may follow each other.
+// Reasons of hops, in their possible order.
 const (
 	// ByRow is by a row of the address, held or cached.
 	ByRow = Hop(bpf.AliothPacketClassCLASS_DIRECT)

@@ -27,12 +27,11 @@ var written = []string{
 	bpf.OpenedMap, bpf.WaysMap, bpf.FragmentsMap, bpf.AffinitiesMap,
 }
 
-// Trial is a second copy of the programs, which returns their result for a packet. It
-// uses the maps from which the datapath decides; its writes go to maps of its own, and it
-// leaves cached rows and misses as they are. So a
-// trial's packet is not counted or reported, opens no flow and uses up no limit; and it
-// is not redirected, because the kernel runs the program alone. A trial has no flow to
-// a service: its packet is the first of one. Its methods must not be called
+// Trial is a second copy of the programs that returns their result for a packet. It uses the maps
+// of the datapath's decisions. Its writes go to maps of its own, and it does not change cached
+// rows and misses. So a trial's packet is not counted or reported, opens no flow and uses up no
+// limit. The packet is not redirected, because the kernel runs the program alone. A trial has no
+// flow to a service: its packet is the first packet of a flow. Its methods must not be called
 // concurrently.
 type Trial struct {
 	objects trialObjects
@@ -69,10 +68,10 @@ type Outcome struct {
 	// Frame is the packet as it left the program, without the outer headers of a
 	// tunnel; the original one if it was dropped unchanged.
 	Frame []byte
-	// Next is the node to which a packet was sent that is ForwardedRemote or ForwardedRole,
-	// otherwise the zero value.
+	// Next is the node that a ForwardedRemote or ForwardedRole packet was sent to, otherwise the
+	// zero value.
 	Next netip.Addr
-	// Hop is why it was sent there.
+	// Hop is the reason to send it there.
 	Hop Hop
 	// Mark is the mark for the host's rules on a packet to the host's stack.
 	Mark uint32

@@ -329,7 +329,7 @@ struct mptcp_sock {
 	struct inet_connection_sock sk;
 };
 
-/* The kernel's, which are others than those of programs and maps. */
+/* The kernel's devices; they are not the devices of programs and maps. */
 struct net_device___kernel {
 	possible_net_t nd_net;
 	void *rx_handler;

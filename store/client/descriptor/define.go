@@ -37,7 +37,7 @@ type Description[O kube.Object, R any] struct {
 	Optional bool
 	// OwnEvents is Kind.OwnEvents.
 	OwnEvents bool
-	// OnNode and Of narrow down what a node follows, see Kind.
+	// OnNode and Of select the part that a node follows, see Kind.
 	OnNode func(name string) Scope
 	Of     Scopes
 }
@@ -49,7 +49,7 @@ type Table[R any] struct {
 	Remove func(tx store.Tx, id ID)
 }
 
-// ByName is a table whose rows are found by the object's name.
+// ByName returns a table whose rows are found by the object's name.
 func ByName[R any](
 	get func(tx store.ReadTx, name string) *R, put func(store.Tx, *R) error, remove func(tx store.Tx, name, uid string) bool,
 ) Table[R] {
@@ -60,7 +60,7 @@ func ByName[R any](
 	}
 }
 
-// InNamespace is a table whose rows are found by namespace and name.
+// InNamespace returns a table whose rows are found by namespace and name.
 func InNamespace[R any](
 	get func(tx store.ReadTx, namespace, name string) *R, put func(store.Tx, *R) error, remove func(tx store.Tx, namespace, name, uid string) bool,
 ) Table[R] {
@@ -71,7 +71,7 @@ func InNamespace[R any](
 	}
 }
 
-// ByUID is a table whose rows are found by the object's UID.
+// ByUID returns a table whose rows are found by the object's UID.
 func ByUID[R any](get func(tx store.ReadTx, uid string) *R, put func(store.Tx, *R) error, remove func(tx store.Tx, uid string) bool) Table[R] {
 	return Table[R]{
 		Get:    func(tx store.ReadTx, id ID) *R { return get(tx, id.UID) },
@@ -80,8 +80,8 @@ func ByUID[R any](get func(tx store.ReadTx, uid string) *R, put func(store.Tx, *
 	}
 }
 
-// ByNumber is a table whose rows are found by the number behind the prefix of the object's
-// name, to which validation ties it. 0 has no row.
+// ByNumber returns a table whose rows are found by the number behind the prefix of the object's
+// name. Validation ties the number to the name. No row has the number 0.
 func ByNumber[R any](
 	prefix string, get func(store.ReadTx, uint32) *R, put func(store.Tx, *R) error, remove func(store.Tx, uint32, string) bool,
 ) Table[R] {
@@ -144,13 +144,13 @@ func putter[R any](kind string, put func(store.Tx, *R) error) func(store.Tx, any
 	}
 }
 
-// has is Kind.Has.
+// has implements Kind.Has.
 func (d Description[O, R]) has(row any) bool {
 	typed, ok := row.(*R)
 	return ok && (d.Owns == nil || d.Owns(typed))
 }
 
-// row is Kind.Row.
+// row implements Kind.Row.
 func (d Description[O, R]) row(object kube.Object) (any, error) {
 	typed, ok := object.(O)
 	if !ok {
@@ -199,7 +199,7 @@ func orNil[R any](row *R) any {
 	return row
 }
 
-// scoped has the kind's name in the scopes that narrow makes.
+// scoped returns narrow with the kind in its scopes.
 func scoped(kind *Kind, narrow func(name string) Scope) func(name string) Scope {
 	if narrow == nil {
 		return nil

@@ -26,7 +26,7 @@ func IDOf(object metav1.Object) ID {
 // the operator's feed, events and metrics, a node's sources, and what aliothctl
 // verify collects. The functions take objects and rows of this kind only.
 type Kind struct {
-	// Name is that of the kind in the API.
+	// Name is the name of the kind in the API.
 	Name string
 	// Object and List are empty. They must not be changed.
 	Object kube.Object
@@ -36,7 +36,7 @@ type Kind struct {
 	Row func(object kube.Object) (row any, err error)
 	// Check returns an error for a row that contradicts itself.
 	Check func(row any) error
-	// Trim removes from an object of this kind what Row and the controllers do not read,
+	// Trim removes the parts of an object of this kind that Row and the controllers do not read,
 	// before a cache keeps it. It ignores objects of other kinds.
 	Trim func(object kube.Object)
 	// Has reports whether a row is of this kind.
@@ -48,8 +48,8 @@ type Kind struct {
 	// Delete removes the row of an object if it has the UID.
 	Delete func(tx store.Tx, id ID) error
 
-	// Verdict returns what the conditions say, and of no row the zero value; nil for
-	// a kind without conditions. Verdicts yields those of all rows.
+	// Verdict returns the verdict in the conditions of a row, and the zero value without a row.
+	// It is nil for a kind without conditions. Verdicts yields the verdicts of all rows.
 	Verdict  func(row any) Verdict
 	Verdicts func(tx store.ReadTx) iter.Seq[Verdict]
 	// Optional is true where the API may lack the kind: a cluster need not have its area.
@@ -58,45 +58,45 @@ type Kind struct {
 	// conditions.
 	OwnEvents bool
 
-	// OnNode is what a node follows always; nil for nothing. Of is what it follows of VPCs
-	// and others as it needs them.
+	// OnNode returns the scope that a node always follows; nil for nothing. Of has the scopes
+	// that it follows of VPCs and others as it needs them.
 	OnNode func(node string) Scope
 	Of     Scopes
 }
 
-// Extent is how much of the API a node follows on behalf of something that it needs.
+// Extent is the part of the API that a node follows on behalf of something that it needs.
 type Extent int
 
 // Extents. The argument of their scopes is the name of the VPC unless something else is
 // said.
 const (
-	// CarriedVPC is what a VPC needs whose packets the node carries, beside its tables.
+	// CarriedVPC is the extent for a VPC whose packets the node carries, beside its tables.
 	CarriedVPC Extent = iota
-	// ServedVPC is what Services of a VPC need where pods of the VPC are.
+	// ServedVPC is the extent for Services of a VPC, on a node with pods of the VPC.
 	ServedVPC
-	// DescribedVPC is what an interface of another CNI plugin needs.
+	// DescribedVPC is the extent for an interface of another CNI plugin.
 	DescribedVPC
-	// ExposedVPC is what a Service needs that clients outside reach on every node.
+	// ExposedVPC is the extent for a Service that clients outside reach on every node.
 	ExposedVPC
 	// RoleMembers are the members of the VPC's roles.
 	RoleMembers
 	// AllSubnets and OneSubnet are the Subnets of a VPC and the one of a name.
 	AllSubnets
 	OneSubnet
-	// AllAddresses and AddressesOfSubnet are the Addresses of a VPC and those of a subnet,
+	// AllAddresses are the Addresses of a VPC, and AddressesOfSubnet the Addresses of a subnet,
 	// by the name of the Subnet object.
 	AllAddresses
 	AddressesOfSubnet
-	// AddressesOfNodes are those that nodes hold for themselves. Without an argument: all
+	// AddressesOfNodes are the addresses that nodes hold for themselves. Without an argument: all
 	// are in the default VPC.
 	AddressesOfNodes
-	// UsedNamespace is what pods here need of their namespace, by its name.
+	// UsedNamespace is the extent for the namespace of pods on the node, by its name.
 	UsedNamespace
-	// ServedNetwork is what Services in a network outside of every VPC need, by its UID.
+	// ServedNetwork is the extent for Services in a network outside of every VPC, by its UID.
 	ServedNetwork
 )
 
-// Scopes are what a node follows of a kind, by extent and by name.
+// Scopes has the scopes of a kind that a node follows, by extent and by name.
 type Scopes map[Extent]func(name string) Scope
 
 // NewObject returns an empty object of the kind.
@@ -105,7 +105,7 @@ func (k *Kind) NewObject() kube.Object { return k.Object.DeepCopyObject().(kube.
 // NewList returns an empty list of objects of the kind.
 func (k *Kind) NewList() kube.List { return k.List.DeepCopyObject().(kube.List) }
 
-// Verdict is what the conditions of an object say.
+// Verdict is the content of an object's conditions.
 type Verdict struct {
 	ID
 	Ready           bool

@@ -39,10 +39,9 @@ type List interface {
 // of its own.
 const RequestTimeout = 10 * time.Second
 
-// Client talks to one API server, in JSON. Its methods may be called from any
-// goroutine. Which resource a request is for follows from the object's Go type, which
-// the scheme must know, and from its name and namespace. A refusal by the server is an
-// apierrors.APIStatus.
+// Client talks to one API server, in JSON. Its methods may be called from any goroutine. The
+// resource of a request follows from the object's Go type, which the scheme must know, and from
+// its name and namespace. A refusal by the server is an apierrors.APIStatus.
 type Client struct {
 	scheme   *runtime.Scheme
 	versions map[schema.GroupVersion]rest.Interface
@@ -77,8 +76,7 @@ func New(config *rest.Config, scheme *runtime.Scheme) (*Client, error) {
 	return c, nil
 }
 
-// Get reads the object of obj's name and namespace into obj, which has nothing
-// else in it.
+// Get reads the object of obj's name and namespace into obj. obj has no other fields.
 func (c *Client) Get(ctx context.Context, obj Object) error {
 	request, err := c.one(http.MethodGet, obj)
 	if err != nil {
@@ -87,8 +85,8 @@ func (c *Client) Get(ctx context.Context, obj Object) error {
 	return answer(ctx, request, obj)
 }
 
-// GetOnce is Get for a caller that goes without the object rather than load the API server:
-// no refusal or lost connection is answered with another attempt. The configuration's rate
+// GetOnce does the same as Get for a caller that rather goes without the object than load the API
+// server. It makes no second attempt after a refusal or a lost connection. The configuration's rate
 // does not hold it up, so that it delays no other request; the caller has a rate of its own.
 func (c *Client) GetOnce(ctx context.Context, obj Object) error {
 	request, err := c.one(http.MethodGet, obj)
@@ -111,7 +109,7 @@ func (c *Client) List(ctx context.Context, list runtime.Object, namespace, field
 	return answer(ctx, request, list)
 }
 
-// Create creates the object, and reads what has become of it into obj.
+// Create creates the object, and reads the created object into obj.
 func (c *Client) Create(ctx context.Context, obj Object) error {
 	request, err := c.to(http.MethodPost, obj, obj.GetNamespace())
 	if err != nil {
@@ -120,8 +118,8 @@ func (c *Client) Create(ctx context.Context, obj Object) error {
 	return answer(ctx, request.Body(obj), obj)
 }
 
-// Update replaces the object, and reads what has become of it into obj. It fails
-// with a conflict where obj has a resource version that is not the newest.
+// Update replaces the object, and reads the new object into obj. It fails with a conflict where
+// obj has a resource version that is not the newest.
 func (c *Client) Update(ctx context.Context, obj Object) error {
 	request, err := c.one(http.MethodPut, obj)
 	if err != nil {
@@ -180,8 +178,8 @@ func (c *Client) to(verb string, obj runtime.Object, namespace string) (*rest.Re
 	return api.Verb(verb).NamespaceIfScoped(namespace, namespace != "").Resource(resourceOf(kind)), nil
 }
 
-// resourceOf returns the plural of a kind. That of NodeInfo is irregular in the API of Azure
-// CNS, and NodeRoles is a plural already: no guess finds them.
+// resourceOf returns the plural of a kind. The plural of NodeInfo is irregular in the API of
+// Azure CNS, and NodeRoles is a plural already: no guess finds them.
 func resourceOf(kind schema.GroupVersionKind) string {
 	switch kind.Kind {
 	case "NodeInfo":

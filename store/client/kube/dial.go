@@ -11,11 +11,10 @@ import (
 	"time"
 )
 
-// oneDial lets one request at a time get a connection, so that those which wait for it share
-// the one that it makes. net/http makes a connection for each request that finds none, and
-// closes all but one. A daemon has a stream for each kind and VPC: after the loss of its
-// connection, it would load the API server with as many handshakes, of which few end in time
-// when all nodes do so.
+// oneDial lets one request at a time make a connection, so that the waiting requests share it.
+// net/http makes a connection for each request that finds none, and closes all but one. A daemon
+// has a stream for each kind and VPC. After the loss of its connection, it would load the API
+// server with one handshake for each stream. Few handshakes end in time when all nodes do so.
 type oneDial struct {
 	next http.RoundTripper
 	turn chan struct{}

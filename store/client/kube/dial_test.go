@@ -27,7 +27,7 @@ import (
 // streams is a server of streams which never end by themselves, over HTTP/2.
 type streams struct {
 	*httptest.Server
-	// connections is the number of connections that were made, opened that of streams.
+	// connections is the number of connections that were made, opened the number of streams.
 	connections, opened atomic.Int32
 }
 

@@ -26,15 +26,15 @@ type Set struct {
 	Value any
 }
 
-// PatchStatus gives fields of an object's status new values and leaves all others as they
-// are. The object is as it was read: a field that has its value there already is not
-// written, and without any other there is no request. If the object has a resource version
-// and that is not the newest, PatchStatus fails with a conflict. The object stays as it is.
+// PatchStatus gives fields of an object's status new values and leaves all others as they are.
+// The object has the state that was read. PatchStatus writes only the fields that differ from it,
+// and sends no request if none differs. If the object has a resource version that is not the
+// newest, PatchStatus fails with a conflict. PatchStatus does not change the object.
 func PatchStatus(ctx context.Context, api Patcher, object Object, fields ...Set) error {
 	return patch(ctx, api, object, "status", fields, "status")
 }
 
-// PatchSpec is PatchStatus for fields of the specification.
+// PatchSpec does the same as PatchStatus for fields of the specification.
 func PatchSpec(ctx context.Context, api Patcher, object Object, fields ...Set) error {
 	return patch(ctx, api, object, "spec", fields)
 }
@@ -71,8 +71,9 @@ func ReplaceStatus(ctx context.Context, api Patcher, object Object, status any) 
 
 func send(ctx context.Context, api Patcher, object Object, changes []operation, subresource ...string) error {
 	if version := object.GetResourceVersion(); version != "" {
-		// The API server compares the version that the patch leads to with that of the object,
-		// and answers with a conflict. A test operation would fail as an invalid patch.
+		// The API server compares the version in the patched object with the version of the
+		// stored object, and answers with a conflict. A test operation would fail as an invalid
+		// patch.
 		value, err := json.Marshal(version)
 		if err != nil {
 			return fmt.Errorf("encode a resource version: %w", err)
@@ -106,8 +107,8 @@ func fieldsOf(object Object, part string) (map[string]json.RawMessage, error) {
 	return fields, nil
 }
 
-// changed returns the operations that lead from the fields of now to those of sets. Without
-// the part, nothing can be added to it, so one operation adds all.
+// changed returns the operations that turn the fields of now into the fields of sets. If the
+// object lacks the part, one operation adds the whole part, because nothing can be added to it.
 func changed(now map[string]json.RawMessage, part string, sets []Set) ([]operation, error) {
 	var changes []operation
 	all := map[string]json.RawMessage{}

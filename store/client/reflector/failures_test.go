@@ -36,7 +36,7 @@ import (
 
 // script is an API server with the responses of a test.
 type script struct {
-	// requests come here, each with what is to answer it.
+	// requests receives the requests, each with a channel for its answer.
 	requests chan scripted
 	set      *reflector.Set
 }
@@ -77,7 +77,7 @@ const (
 	list       = "a list not older than "
 )
 
-// askedFor describes what a request is for.
+// askedFor describes the purpose of a request.
 func askedFor(query url.Values) string {
 	version := query.Get("resourceVersion")
 	switch {
@@ -152,7 +152,7 @@ func listed(t *testing.T, version string, objects ...*v1alpha1.Address) string {
 	return string(jsonOf(t, list))
 }
 
-// there are the events with which a watch begins that begins with what there is.
+// there returns the first events of a watch that begins with the existing objects.
 func there(t *testing.T, version string, objects ...*v1alpha1.Address) string {
 	t.Helper()
 	text := told(t, "BOOKMARK", &v1alpha1.Address{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1"}})
@@ -259,8 +259,8 @@ func TestAnAPIServerWithoutStreamingListsIsAskedForPlainOnes(t *testing.T) {
 	}
 }
 
-// TestAPartOfAKnownKindIsListedFromTheCache, not older than what the set has of the kind; once
-// its watch has expired, like every other.
+// TestAPartOfAKnownKindIsListedFromTheCache, not older than the set's rows of the kind; once its
+// watch has expired, like every other.
 func TestAPartOfAKnownKindIsListedFromTheCache(t *testing.T) {
 	t.Parallel()
 	s, rows, _ := follow(t)
@@ -356,7 +356,7 @@ func TestASourceThatIsRefusedGoesOnOnceItMay(t *testing.T) {
 	waitFor(t, rows, held)
 }
 
-// complaints hands over what is logged.
+// complaints passes on the logged messages.
 type complaints struct {
 	slog.Handler
 	said chan string

@@ -74,8 +74,8 @@ func (s *Set) await(kind *descriptor.Kind, key coverKey, row any, err error) {
 	s.refused[key] = waiting{row, descriptor.NewLeftOut(kind, key.id, err)}
 }
 
-// writeEach writes removals and rows one by one, after they could not be written together:
-// what can't be written concerns no other object.
+// writeEach writes removals and rows one by one, after they could not be written together: a row
+// that can't be written concerns no other object.
 func (s *Set) writeEach(kind *descriptor.Kind, removals []descriptor.ID, rows map[coverKey]any) {
 	for _, id := range removals {
 		if err := s.store.Update(func(tx store.Tx) error { return kind.Delete(tx, id) }); err != nil {
@@ -109,8 +109,8 @@ func compareIDs(a, b descriptor.ID) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 }
 
-// LeftOut returns the objects that the store does not have as the API has them, by kind,
-// namespace and name.
+// LeftOut returns the objects whose rows in the store differ from the API, by kind, namespace and
+// name.
 func (s *Set) LeftOut() []descriptor.LeftOut {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/store/client/kube"
 )
 
-// wantLeftOut compares what a Set leaves out: kind, name and reason.
+// wantLeftOut compares the objects that a Set leaves out: kind, name and reason.
 func wantLeftOut(t *testing.T, set *Set, want ...string) {
 	t.Helper()
 	var got []string
@@ -65,7 +65,7 @@ func TestARowThatWaitsForAnotherOneIsTold(t *testing.T) {
 	wantLeftOut(t, set)
 }
 
-// TestARowThatTheStoreRefusesStopsNoOther has an error that is no conflict.
+// TestARowThatTheStoreRefusesStopsNoOther has an error that is not a conflict.
 func TestARowThatTheStoreRefusesStopsNoOther(t *testing.T) {
 	set := newSet(t)
 	source := fed(t, set, &v1alpha1.Address{})

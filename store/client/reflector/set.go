@@ -37,7 +37,7 @@ type Set struct {
 	unread map[coverKey]*unread
 	// complained has when a failure of a kind's sources was logged last.
 	complained map[string]time.Time
-	// seen has the newest version up to which a source has read, by kind.
+	// seen has the newest version that a source has read, by kind.
 	seen map[string]string
 }
 
@@ -147,8 +147,8 @@ func (s *Set) merge(src *Source, c change) {
 	}
 }
 
-// uncover removes the objects from those that the source holds, and returns the
-// objects that no other source holds.
+// uncover removes objects from the source's held objects, and returns the objects that no other
+// source holds.
 func (s *Set) uncover(src *Source, gone []descriptor.ID) []descriptor.ID {
 	var last []descriptor.ID
 	for _, id := range gone {

@@ -44,7 +44,7 @@ func newSet(t *testing.T) *Set {
 	return NewSet(s, nil, slog.New(slog.DiscardHandler))
 }
 
-// feed is a source that the test feeds with what the API server would send.
+// feed is a source that the test feeds with events of an API server.
 type feed struct{ src *Source }
 
 func (f feed) event(kind watch.EventType, obj kube.Object) error {
@@ -81,14 +81,14 @@ func fed(t *testing.T, set *Set, obj kube.Object) feed {
 	return feed{src}
 }
 
-// scopeOf is what a node follows of the object's kind, or else all of it.
+// scopeOf returns the scope of the object's kind that a node follows, or else the whole kind.
 func scopeOf(t *testing.T, obj kube.Object) descriptor.Scope {
 	t.Helper()
 	for _, kind := range kinds.All() {
 		if reflect.TypeOf(kind.Object) != reflect.TypeOf(obj) {
 			continue
 		}
-		if kind.OnNode == nil { // those of every VPC together
+		if kind.OnNode == nil { // the objects of every VPC together
 			return descriptor.Scope{Kind: kind}
 		}
 		return kind.OnNode("node-1")
@@ -131,7 +131,7 @@ func wantAddresses(t *testing.T, set *Set, want ...string) {
 	}
 }
 
-// must fails the test where the source refuses what the API server may send.
+// must fails the test where the source refuses a valid response of the API server.
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

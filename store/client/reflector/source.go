@@ -31,7 +31,7 @@ const (
 	watchFor = 5 * time.Minute
 )
 
-// retries are the pauses between attempts: the last ones are below ten seconds.
+// retries returns the pauses between attempts: the last ones are below ten seconds.
 func retries() wait.Backoff {
 	return wait.Backoff{Duration: 250 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 6 * time.Second}
 }
@@ -80,10 +80,10 @@ func newSource(s *Set, scope descriptor.Scope) *Source {
 	}
 }
 
-// HasSynced reports whether all objects that the scope contained when the source was
-// started are in the store. Of a part of a kind that the Set follows already, and with an
-// API server without streaming lists, these are the objects in the API server's cache, which
-// is not older than what the Set has of the kind.
+// HasSynced reports whether all objects that the scope contained when the source was started are
+// in the store. Of a part of a kind that the Set follows already, and with an API server without
+// streaming lists, these are the objects in the API server's cache, which is not older than the
+// Set's rows of the kind.
 func (src *Source) HasSynced() bool {
 	select {
 	case <-src.synced:
@@ -128,8 +128,8 @@ func (src *Source) run(ctx context.Context) {
 	}
 }
 
-// follow writes the API server's events to the store until the server ends the watch,
-// which is no error.
+// follow writes the API server's events to the store until the server ends the watch. The end of
+// the watch is not an error.
 func (src *Source) follow(ctx context.Context) error {
 	events, err := src.openApart(ctx)
 	if err == nil {
@@ -154,7 +154,7 @@ func resumable(err error) bool {
 func expired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
 
 // openApart opens in a goroutine of its own, which leaves its stack when it ends: reading a list
-// needs a large one, and each of thousands of sources would keep it for some time.
+// needs a large stack, and each of thousands of sources would keep it for some time.
 func (src *Source) openApart(ctx context.Context) (events *eventReader, err error) {
 	opened := make(chan struct{})
 	go func() {
@@ -184,9 +184,10 @@ func (src *Source) open(ctx context.Context) (*eventReader, error) {
 	return src.watch(ctx, map[string]string{"resourceVersion": src.version})
 }
 
-// mayList reports whether the source begins with a plain list, from the API server's cache. It is
-// at least as new as what the node has of the kind. For a streaming list the API server copies all
-// objects of the kind before it selects some, which takes half as long again (docs/design/140).
+// mayList reports whether the source begins with a plain list, from the API server's cache. The
+// list is at least as new as the node's rows of the kind. For a streaming list the API server
+// copies all objects of the kind before it selects some, which takes half as long again
+// (docs/design/140).
 func (src *Source) mayList() bool {
 	narrow := src.scope.Fields != nil || src.scope.Labels != nil
 	return narrow && src.version == "" && src.set.newest(src.scope.Kind.Name) != ""
@@ -210,7 +211,7 @@ func (src *Source) listAndWatch(ctx context.Context) (*eventReader, error) {
 	return events, nil
 }
 
-// initial reads the objects with which a watch begins. A bookmark event ends them.
+// initial reads the first objects of a watch. A bookmark event ends them.
 func (src *Source) initial(events *eventReader) error {
 	var all []entry
 	for {
@@ -238,8 +239,8 @@ func (src *Source) initial(events *eventReader) error {
 	}
 }
 
-// list replaces the rows by the objects in the API server's cache, if the cache is not
-// older than the source's last version, otherwise by those in etcd.
+// list replaces the rows by the objects in the API server's cache, if the cache is not older than
+// the source's last version, otherwise by the objects in etcd.
 func (src *Source) list(ctx context.Context) error {
 	if err := src.set.beginList(ctx); err != nil {
 		return err
@@ -319,10 +320,10 @@ func (src *Source) watch(ctx context.Context, more map[string]string) (*eventRea
 	return &eventReader{body: body}, nil
 }
 
-// changes applies events to the store until the API server ends the watch, which is no
-// error. A node has thousands of watches that wait here, each with a stack that Go makes smaller
-// only where less than a quarter of it is in use. So it waits in few and small frames, and
-// reads an event in others.
+// changes applies events to the store until the API server ends the watch. The end of the watch
+// is not an error. A node has thousands of watches that wait here. Go shrinks the stack of a
+// watch only if the watch uses less than a quarter of it. So the function waits in few and small
+// frames, and reads an event in others.
 func (src *Source) changes(events *eventReader) error {
 	for {
 		if err := events.wait(); errors.Is(err, io.EOF) {
@@ -387,7 +388,7 @@ func (src *Source) entry(raw []byte) entry {
 	return e
 }
 
-// parametersOf are those of a request for the scope.
+// parametersOf returns the parameters of a request for the scope.
 func parametersOf(s descriptor.Scope) map[string]string {
 	parameters := map[string]string{}
 	if s.Fields != nil {

@@ -178,7 +178,7 @@ func identify(raw []byte) (entry, error) {
 	}, nil
 }
 
-// statusError is the error by which the API server ends a watch.
+// statusError returns the error of the API server that ends a watch.
 func statusError(raw []byte) error {
 	var status metav1.Status
 	if err := kube.Decode(raw, &status); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/alioth-net/alioth/store/kinds/values"
 )
 
-// Namespace is the kind of a namespace, by which objects have tenants.
+// Namespace is the kind of a namespace. The namespace gives its objects their tenant.
 var Namespace = descriptor.Define(&all, descriptor.Description[*corev1.Namespace, store.Namespace]{
 	Name: "Namespace", Object: &corev1.Namespace{}, List: &corev1.NamespaceList{}, Convert: convertNamespace,
 	Table:  descriptor.ByName(store.GetNamespace, store.PutNamespace, store.DeleteNamespace),

@@ -18,12 +18,12 @@ import (
 	"github.com/alioth-net/alioth/store/kinds/values"
 )
 
-// taintToBeDeleted is what the cluster's autoscaler puts on a node that it is about to
-// delete, so that load balancers outside leave it.
+// taintToBeDeleted is the taint that the cluster's autoscaler puts on a node before it deletes
+// the node, so that load balancers outside leave it.
 const taintToBeDeleted = "ToBeDeletedByClusterAutoscaler"
 
-// mostAddresses is how many addresses of a node count. The kubelet may report any number, and
-// all nodes have them in tables of a fixed size (MAX_NODES, MAX_CLOSED in ebpf/src).
+// mostAddresses is the number of addresses of a node that count. The kubelet may report any
+// number, and all nodes have them in tables of a fixed size (MAX_NODES, MAX_CLOSED in ebpf/src).
 const mostAddresses = 64
 
 // Node is the kind of a node of the cluster.
@@ -34,12 +34,12 @@ var Node = descriptor.Define(&all, descriptor.Description[*corev1.Node, store.No
 	OnNode: descriptor.Everything,
 })
 
-// convertNode converts a Node. Addresses that are no IPs, such as host names, and those above
-// mostAddresses are left out. It never fails.
+// convertNode converts a Node. It leaves out addresses that are not IPs, such as host names, and
+// all addresses above mostAddresses. It never fails.
 func convertNode(in *corev1.Node) (*store.Node, error) {
 	row := &store.Node{Meta: values.Meta(in), Name: in.Name, Zone: in.Labels[corev1.LabelTopologyZone]}
 	for _, address := range in.Status.Addresses {
-		// A kubelet writes them: one that can't be a host's must not concern the others.
+		// A kubelet writes them: an address that can't be a host's must not concern the others.
 		ip, ok := values.HostAddr(address.Address)
 		if !ok {
 			continue
@@ -105,8 +105,8 @@ func hashSelection(in *corev1.Node) uint64 {
 	return hash.Sum64()
 }
 
-// trimNode keeps what convertNode reads of a node's spec and status, but for the
-// kubelet's port, which daemons alone read.
+// trimNode keeps the parts of a node's spec and status that convertNode reads. It drops the
+// kubelet's port, because daemons alone read it.
 func trimNode(node *corev1.Node) {
 	node.Spec = corev1.NodeSpec{Taints: node.Spec.Taints}
 	node.Status = corev1.NodeStatus{

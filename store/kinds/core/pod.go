@@ -47,8 +47,8 @@ func describePod() descriptor.Description[*corev1.Pod, store.Pod] {
 	}
 }
 
-// podOfAnySort is the kind of a pod which has a row of one of two types. Which one
-// never changes in its life.
+// podOfAnySort returns the kind of a pod which has a row of one of two types. The type never
+// changes in the pod's life.
 func podOfAnySort() *descriptor.Kind {
 	kind := descriptor.Untyped(describePod())
 	host := descriptor.Untyped(descriptor.Description[*corev1.Pod, store.HostPod]{
@@ -94,8 +94,8 @@ func isTerminal(in *corev1.Pod) bool {
 	return in.Status.Phase == corev1.PodSucceeded || in.Status.Phase == corev1.PodFailed
 }
 
-// convertPod converts a pod, or returns nil for one on the network of its node, to which
-// Alioth gives none. The tenant is left to the row of its namespace. It never fails.
+// convertPod converts a pod. It returns nil for a pod on the network of its node, because Alioth
+// gives such a pod no network. The row of the namespace has the tenant. It never fails.
 func convertPod(in *corev1.Pod) (*store.Pod, error) {
 	if in.Spec.HostNetwork {
 		return nil, nil
@@ -139,8 +139,8 @@ func convertPod(in *corev1.Pod) (*store.Pod, error) {
 	return row, nil
 }
 
-// annotationBytes returns the length of the keys and values of a pod's annotations, as the
-// API server adds them, without those that the operator writes.
+// annotationBytes returns the length of the keys and values of a pod's annotations, as the API
+// server adds them, without annotations of the operator.
 func annotationBytes(in *corev1.Pod) (sum int) {
 	for key, value := range in.Annotations {
 		switch key {
@@ -162,7 +162,8 @@ func networkReadiness(in *corev1.Pod) (reason, message string) {
 	return "", ""
 }
 
-// podIPs are those that the kubelet has reported; text that is no address is left out.
+// podIPs returns the IPs that the kubelet has reported. It leaves out text that is not an
+// address.
 func podIPs(in *corev1.Pod) []netip.Addr {
 	var ips []netip.Addr
 	for _, one := range in.Status.PodIPs {
@@ -189,7 +190,7 @@ func containers(spec *corev1.PodSpec) func(yield func(*corev1.Container) bool) {
 	}
 }
 
-// networkProbes are the probes of a container that go to the pod's own address.
+// networkProbes returns the probes of a container that go to the pod's own address.
 func networkProbes(container *corev1.Container) []*corev1.Probe {
 	return slices.DeleteFunc(probes(container), func(probe *corev1.Probe) bool {
 		return !toPod(probe.HTTPGet, probe.TCPSocket) && probe.GRPC == nil
@@ -201,7 +202,7 @@ func probes(container *corev1.Container) []*corev1.Probe {
 	return slices.DeleteFunc(all, func(probe *corev1.Probe) bool { return probe == nil })
 }
 
-// probeTimeout is the longest timeout of a network probe.
+// probeTimeout returns the longest timeout of a network probe.
 func probeTimeout(spec *corev1.PodSpec) time.Duration {
 	var longest time.Duration
 	for container := range containers(spec) {
@@ -300,7 +301,7 @@ func isSidecar(container *corev1.Container) bool {
 	return container.RestartPolicy != nil && *container.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
-// devices counts what lasting containers request of extended resources, whose requests and
+// devices counts the extended resources that lasting containers request. Their requests and
 // limits are equal. Other init containers give their devices back when they end.
 func devices(spec *corev1.PodSpec) map[string]int {
 	var counts map[string]int
@@ -325,8 +326,8 @@ func isExtended(name corev1.ResourceName) bool {
 	return qualified && domain != "kubernetes.io" && !strings.HasPrefix(domain, corev1.DefaultResourceRequestsPrefix)
 }
 
-// hostPorts are those of lasting containers. Text that is no address is left to the API's
-// schema.
+// hostPorts returns the host ports of lasting containers. It leaves out text that is not an
+// address: the API's schema judges it.
 func hostPorts(spec *corev1.PodSpec) []store.HostPort {
 	var list []store.HostPort
 	for container := range lasting(spec) {

@@ -11,7 +11,7 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// PodEndpoint returns what endpoints of Services have of a pod.
+// PodEndpoint returns a pod's values for endpoints of Services.
 func PodEndpoint(in *corev1.Pod) *store.PodEndpoint {
 	endpoint := &store.PodEndpoint{Hostname: in.Spec.Hostname, Subdomain: in.Spec.Subdomain}
 	for _, condition := range in.Status.Conditions {

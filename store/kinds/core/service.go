@@ -66,7 +66,7 @@ func convertService(in *corev1.Service) (*store.Service, error) {
 	return row, nil
 }
 
-// endpointSelection returns what the annotations of a Service select for its endpoints.
+// endpointSelection returns the selection of endpoints in the annotations of a Service.
 func endpointSelection(in *corev1.Service) *store.EndpointSelection {
 	read, err := annotations.EndpointsOf(in.Annotations)
 	switch {
@@ -112,8 +112,7 @@ func loadBalancer(row *store.Service, in *corev1.Service) {
 	}
 }
 
-// sourceRanges never returns nil, so that of ranges none of which can be read no
-// client is left.
+// sourceRanges never returns nil. So a Service without a readable range admits no client.
 func sourceRanges(texts []string) []netip.Prefix {
 	ranges := []netip.Prefix{}
 	for _, text := range texts {

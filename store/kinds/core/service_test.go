@@ -33,7 +33,7 @@ func TestServiceWithoutClusterIPHasNone(t *testing.T) {
 	}
 }
 
-// With the label, whatever its value, nothing is left by which anybody would be served.
+// With the label, whatever its value, the Service has no address that could serve a client.
 func TestAServiceOfAnotherProxyHasNoAddresses(t *testing.T) {
 	class := v1alpha1.LoadBalancerClass
 	in := &corev1.Service{

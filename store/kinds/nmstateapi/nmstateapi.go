@@ -93,8 +93,8 @@ func readDocument(path string, raw *runtime.RawExtension, invalid *values.Faults
 	return object
 }
 
-// readNormal is readDocument for a document that is compared with others: people write what they
-// desire in several forms, and earlier versions kept these.
+// readNormal does the same as readDocument for a document that is compared with others: people
+// write a desired state in several forms, and earlier versions kept these.
 func readNormal(path string, raw *runtime.RawExtension, invalid *values.Faults) map[string]any {
 	return document.Normal(readDocument(path, raw, invalid))
 }
@@ -178,7 +178,7 @@ func precedence(in nmstatev1.Precedence) nmstate.PolicySpec {
 	return row
 }
 
-// NodeAffinity reads the required terms of an affinity to nodes; nil if there are none.
+// NodeAffinity reads the required terms of an affinity to nodes. It returns nil without terms.
 func NodeAffinity(in *corev1.NodeAffinity) *nmstate.Affinity {
 	if in == nil || in.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return nil
@@ -214,8 +214,8 @@ func targets(in []nmstatev1.ReachTarget) []string {
 	return list
 }
 
-// NodeNetworkConfigurationEnactment is the kind of what became of a policy on a node. A node
-// follows its own.
+// NodeNetworkConfigurationEnactment is the kind of a policy's result on a node. A node follows
+// its own.
 var NodeNetworkConfigurationEnactment = descriptor.Define(&all, descriptor.Description[*nmstatev1beta1.NodeNetworkConfigurationEnactment, nmstate.Enactment]{
 	Name: "NodeNetworkConfigurationEnactment", Object: &nmstatev1beta1.NodeNetworkConfigurationEnactment{},
 	List: &nmstatev1beta1.NodeNetworkConfigurationEnactmentList{}, Convert: ConvertEnactment, Optional: true,
@@ -227,8 +227,8 @@ var NodeNetworkConfigurationEnactment = descriptor.Define(&all, descriptor.Descr
 	},
 })
 
-// ConvertEnactment converts an enactment. One without a policy, or whose name is not that of
-// an enactment of its policy, has no row: nobody knows its node. It never fails.
+// ConvertEnactment converts an enactment. An enactment without a policy has no row, because its
+// node is unknown. The same holds if the name does not fit the policy. It never fails.
 func ConvertEnactment(in *nmstatev1beta1.NodeNetworkConfigurationEnactment) (*nmstate.Enactment, error) {
 	ref := in.Status.Policy
 	if ref == nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// AttachmentClaim is the kind of a permission to attach a pod to a network outside of
-// every VPC. A node follows those of its own pods.
+// AttachmentClaim is the kind of a permission to attach a pod to a network outside of every VPC.
+// A node follows the claims of its own pods.
 var AttachmentClaim = descriptor.Define(&all, descriptor.Description[*v1alpha1.AttachmentClaim, multinet.Claim]{
 	Name: "AttachmentClaim", Object: &v1alpha1.AttachmentClaim{}, List: &v1alpha1.AttachmentClaimList{}, Convert: convertAttachmentClaim,
 	Table:  descriptor.InNamespace(multinet.GetClaim, multinet.PutClaim, multinet.DeleteClaim),

@@ -29,8 +29,8 @@ var Definition = descriptor.Define(&all, descriptor.Description[*nadv1.NetworkAt
 	Table:    descriptor.InNamespace(multinet.GetDefinition, multinet.PutDefinition, multinet.DeleteDefinition),
 })
 
-// convertDefinition converts a NetworkAttachmentDefinition. It never fails: Problem has
-// what can't be used.
+// convertDefinition converts a NetworkAttachmentDefinition. It never fails: Problem describes
+// unusable parts.
 func convertDefinition(in *nadv1.NetworkAttachmentDefinition) (*multinet.Definition, error) {
 	row := &multinet.Definition{Meta: values.Meta(in), Namespace: in.Namespace, Name: in.Name}
 	read, err := annotations.DefinitionOf(in.Annotations)

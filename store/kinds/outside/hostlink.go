@@ -34,8 +34,8 @@ func convertHostLink(in *v1alpha1.HostLink) (*multinet.HostLink, error) {
 	}, nil
 }
 
-// HostLinkReport is the kind of what a node reports about its host links. Other nodes follow
-// the reports with addresses.
+// HostLinkReport is the kind of a node's report about its host links. Other nodes follow the
+// reports with addresses.
 var HostLinkReport = descriptor.Define(&all, descriptor.Description[*v1alpha1.HostLinkReport, multinet.LinkReport]{
 	Name: "HostLinkReport", Object: &v1alpha1.HostLinkReport{}, List: &v1alpha1.HostLinkReportList{}, Convert: convertHostLinkReport,
 	Table: descriptor.ByName(multinet.GetLinkReport, multinet.PutLinkReport, multinet.DeleteLinkReport),
@@ -56,7 +56,7 @@ func convertHostLinkReport(in *v1alpha1.HostLinkReport) (*multinet.LinkReport, e
 	for _, at := range in.Spec.Addresses {
 		addrs := multinet.DeviceAddrs{Device: at.Device}
 		for _, text := range at.IPs {
-			// A node wrote it: one that can't be a host's must not concern the others.
+			// A node wrote it: an address that can't be a host's must not concern the others.
 			if ip, ok := values.HostAddr(text); ok {
 				addrs.Addrs = append(addrs.Addrs, ip)
 			}

@@ -47,8 +47,8 @@ type Config struct {
 	Convert func(object kube.Object) *multinet.TenantConfig
 }
 
-// Networks are the kinds of networks outside of every VPC, and TenantConfigs that of
-// TenantConfigs, in both API groups. They share tables.
+// Networks are the kinds of networks outside of every VPC, in both API groups. TenantConfigs are
+// the kinds of TenantConfigs, in both API groups. The groups share tables.
 var (
 	Networks = slices.Concat(
 		inGroup(danmv1.GroupVersion.Group,
@@ -72,7 +72,7 @@ var (
 	}
 )
 
-// fields are what all kinds of networks have.
+// fields are the common fields of all kinds of networks.
 type fields struct {
 	spec   *danmv1.NetworkSpec
 	status *danmv1.NetworkStatus
@@ -133,7 +133,7 @@ func (g group[O]) define(name string) Network {
 	}
 }
 
-// outsideNetwork converts a network. It never fails: Invalid has what can't be used.
+// outsideNetwork converts a network. It never fails: Invalid describes unusable parts.
 func outsideNetwork(in metav1.Object, ref multinet.Ref, spec *danmv1.NetworkSpec, status *danmv1.NetworkStatus) *multinet.Network {
 	var invalid values.Faults
 	spec, profiled, given := profiledSpec(ref.Kind, spec, status)
@@ -162,8 +162,8 @@ func isExamined(in metav1.Object, status *danmv1.NetworkStatus) bool {
 	return ready != nil && ready.ObservedGeneration == in.GetGeneration()
 }
 
-// profiledSpec returns the spec of a network with what the profile of a TenantNetwork gives,
-// and whether it has a profile, and a NetworkID of it. Before the status had a profile, the
+// profiledSpec returns the spec of a network with the values of a TenantNetwork's profile.
+// profiled reports a profile, given a NetworkID from it. Before the status had a profile, the
 // operator wrote the profile into the spec, and the condition alone told of it.
 func profiledSpec(kind string, spec *danmv1.NetworkSpec, status *danmv1.NetworkStatus) (with *danmv1.NetworkSpec, profiled, given bool) {
 	if kind != multinet.KindTenantNetwork || !meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ProfileCondition) {

@@ -28,7 +28,7 @@ func addrRange(first, last string) store.AddrRange {
 	return store.AddrRange{First: netip.MustParseAddr(first), Last: netip.MustParseAddr(last)}
 }
 
-// outsideKind is the kind of networks of a group and name.
+// outsideKind returns the kind of networks of a group and name.
 func outsideKind(t *testing.T, group, name string) Network {
 	t.Helper()
 	for _, kind := range Networks {
@@ -201,9 +201,9 @@ func configOf(devices []danmv1.HostDevice, ids map[string]danmv1.NetworkID) *mul
 	return tenantConfig(&meta, "danm.io", config{devices, ids, &danmv1.TenantConfigStatus{}})
 }
 
-// TestTenantConfigsAreRead has the cases 66 to 75. The limit of case 71 is 4094 for VLANs
-// and 2^24-1 for VXLANs instead of 5000, which was that of DANM's bitmaps. The limit of a
-// NetworkID in case 74 is 11 bytes, and 10 with a VNI, which the network's own check finds.
+// TestTenantConfigsAreRead has the cases 66 to 75. The limit of case 71 is 4094 for VLANs and
+// 2^24-1 for VXLANs, instead of the 5000 of DANM's bitmaps. The limit of a NetworkID in case 74
+// is 11 bytes, and 10 with a VNI. The network's own check finds the latter.
 func TestTenantConfigsAreRead(t *testing.T) {
 	device := func(vniType, vnis string) []danmv1.HostDevice {
 		return []danmv1.HostDevice{{Name: "ens4", VNIType: danmv1.VNIType(vniType), VNIRange: vnis}}
@@ -274,7 +274,7 @@ func FuzzVNIRange(f *testing.F) {
 	})
 }
 
-// FuzzANetworkIsReadWhateverItHas checks that what a row has can be used: pools and gateways
+// FuzzANetworkIsReadWhateverItHas checks that all parts of a row can be used: pools and gateways
 // lie in their range.
 func FuzzANetworkIsReadWhateverItHas(f *testing.F) {
 	f.Add("10.0.0.0/24", "10.0.0.5", "10.0.0.9", "2a00::/64", "2a00::/112", "2a00::5", "", "10.1.0.0/24", "10.0.0.1")

@@ -25,7 +25,7 @@ const (
 	maxVXLAN = 1<<24 - 1
 )
 
-// readHost reads what concerns the nodes.
+// readHost reads the fields that concern the nodes.
 func readHost(row *multinet.Network, spec *danmv1.NetworkSpec, invalid *values.Faults) {
 	o := &spec.Options
 	row.HostDevice, row.DevicePool = invalid.Text("host_device", o.HostDevice), invalid.Text("device_pool", o.DevicePool)

@@ -21,7 +21,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// config is what TenantConfigs of both groups have.
+// config has the common parts of TenantConfigs of both groups.
 type config struct {
 	devices    []danmv1.HostDevice
 	networkIDs map[string]danmv1.NetworkID
@@ -53,7 +53,7 @@ func defineConfig[O kube.Object](group string, object O, list kube.List, fields 
 	}
 }
 
-// tenantConfig converts a TenantConfig. It never fails: Invalid has what can't be used.
+// tenantConfig converts a TenantConfig. It never fails: Invalid describes unusable parts.
 func tenantConfig(in metav1.Object, group string, c config) *multinet.TenantConfig {
 	row := &multinet.TenantConfig{Meta: values.Meta(in), Group: group, Name: in.GetName()}
 	row.Ready, row.Reason, row.Message = values.Readiness(c.status.Conditions)

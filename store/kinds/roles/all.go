@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package roles has the kinds of bouncers and dividers (docs/design/140). A node follows the
-// members on itself, and those of the VPCs whose packets it carries.
+// members on itself, and the members of the VPCs whose packets it carries.
 package roles
 
 import (

@@ -11,7 +11,7 @@ import (
 	"github.com/alioth-net/alioth/store/sound"
 )
 
-// Faults collects what can't be used of an object, with the field and the remedy.
+// Faults collects the unusable parts of an object, each with the field and the remedy.
 type Faults []string
 
 // Add adds a fault.

@@ -12,9 +12,9 @@ import (
 	"github.com/alioth-net/alioth/api/version"
 )
 
-// Known returns an error for a value that is none of those that this version knows. The schema
-// of a later version may permit more of them. A field without a value is no matter of versions:
-// the schema requires it or has a default.
+// Known returns an error for a value that this version does not know. The schema of a later
+// version may permit further values. Known accepts a field without a value: the schema requires
+// the field or has a default.
 func Known[T ~string](field string, value T, known ...T) error {
 	if value == "" || slices.Contains(known, value) {
 		return nil
@@ -22,7 +22,7 @@ func Known[T ~string](field string, value T, known ...T) error {
 	return unknown(field, string(value), known)
 }
 
-// EachKnown is Known for the elements of a list.
+// EachKnown does the same as Known for the elements of a list.
 func EachKnown[T ~string](field string, list []T, known ...T) error {
 	for _, value := range list {
 		if err := Known(field, value, known...); err != nil {

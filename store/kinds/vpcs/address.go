@@ -13,9 +13,9 @@ import (
 	"github.com/alioth-net/alioth/store/kinds/values"
 )
 
-// Address is the kind of an address in a VPC, or in a network outside of every VPC, with
-// its holder. A node follows those of its own pods, and all of the VPCs that it has and of
-// the networks in which it serves Services.
+// Address is the kind of an address in a VPC, or in a network outside of every VPC, with its
+// holder. A node follows the addresses of its own pods, all addresses of the VPCs that it has,
+// and all addresses of the networks where it serves Services.
 var Address = descriptor.Define(&all, descriptor.Description[*v1alpha1.Address, store.Address]{
 	Name: "Address", Object: &v1alpha1.Address{}, List: &v1alpha1.AddressList{}, Convert: convertAddress,
 	Table:  descriptor.ByName(store.GetAddress, store.PutAddress, store.DeleteAddress),

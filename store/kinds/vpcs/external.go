@@ -59,8 +59,8 @@ var ExternalAddress = descriptor.Define(&all, descriptor.Description[*v1alpha1.E
 	OnNode: descriptor.Everything,
 })
 
-// byIP is a table whose rows are found by the IP in the object's name, to which
-// validation ties it. A name with another text has no row.
+// byIP returns a table whose rows are found by the IP in the object's name. Validation ties the
+// IP to the name. A name with another text has no row.
 func byIP[R any](get func(store.ReadTx, netip.Addr) *R, put func(store.Tx, *R) error, remove func(store.Tx, netip.Addr, string) bool) descriptor.Table[R] {
 	ip := func(id descriptor.ID) netip.Addr {
 		ip, _ := netip.ParseAddr(strings.ReplaceAll(id.Name, "-", ":"))
@@ -91,7 +91,7 @@ func convertExternalAddress(in *v1alpha1.ExternalAddress) (*external.Address, er
 	}, nil
 }
 
-// HostAccess is the kind of what tenants may have of nodes.
+// HostAccess is the kind of tenants' access to nodes.
 var HostAccess = descriptor.Define(&all, descriptor.Description[*v1alpha1.HostAccess, external.HostAccess]{
 	Name: "HostAccess", Object: &v1alpha1.HostAccess{}, List: &v1alpha1.HostAccessList{}, Convert: convertHostAccess,
 	Table: descriptor.ByName(external.GetHostAccess, external.PutHostAccess, external.DeleteHostAccess),

@@ -17,8 +17,8 @@ import (
 	"github.com/alioth-net/alioth/store/rows/scaled"
 )
 
-// ScaledEndpoint is the kind of what the operator has judged of a Service. A node that
-// follows it follows no Services, EndpointSlices and Networks.
+// ScaledEndpoint is the kind of the operator's verdicts about Services. A node that follows it
+// follows no Services, EndpointSlices and Networks.
 var ScaledEndpoint = descriptor.Define(&all, descriptor.Description[*v1alpha1.ScaledEndpoint, scaled.Endpoint]{
 	Name: "ScaledEndpoint", Object: &v1alpha1.ScaledEndpoint{}, List: &v1alpha1.ScaledEndpointList{}, Convert: convertScaledEndpoint,
 	Table:  descriptor.ByName(scaled.Get, scaled.Put, scaled.Delete),
@@ -26,12 +26,12 @@ var ScaledEndpoint = descriptor.Define(&all, descriptor.Description[*v1alpha1.Sc
 	Of:     descriptor.Scopes{descriptor.ServedVPC: descriptor.WithField("spec.vpc"), descriptor.ServedNetwork: ofNetworkDomain},
 })
 
-// ofExposed selects what every node needs.
+// ofExposed selects the objects that every node needs.
 func ofExposed(string) descriptor.Scope {
 	return descriptor.Scope{Fields: fields.OneTermEqualSelector("spec.exposed", "true")}
 }
 
-// ofNetworkDomain selects what is judged in a network outside of every VPC, by its UID.
+// ofNetworkDomain selects the verdicts in a network outside of every VPC, by its UID.
 func ofNetworkDomain(uid string) descriptor.Scope {
 	return descriptor.Scope{Fields: fields.OneTermEqualSelector("spec.vpc", store.NetworkRef{UID: uid}.Domain())}
 }

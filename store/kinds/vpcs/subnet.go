@@ -17,8 +17,8 @@ import (
 	"github.com/alioth-net/alioth/store/sound"
 )
 
-// Subnet is the kind of a part of a VPC's ranges. A node follows those of the VPCs that it
-// has interfaces in.
+// Subnet is the kind of a part of a VPC's ranges. A node follows the subnets of the VPCs where it
+// has interfaces.
 var Subnet = descriptor.Define(&all, descriptor.Description[*v1alpha1.Subnet, store.Subnet]{
 	Name: "Subnet", Object: &v1alpha1.Subnet{}, List: &v1alpha1.SubnetList{}, Convert: convertSubnet,
 	Table: descriptor.ByName(store.GetSubnet, store.PutSubnet, store.DeleteSubnet),
@@ -71,7 +71,7 @@ func subnetAddresses(row *store.Subnet, in *v1alpha1.Subnet) error {
 		}
 		row.Reserved = append(row.Reserved, reserved)
 	}
-	// A cursor is a hint. One that can't be read is as good as none.
+	// A cursor is a hint. An unreadable cursor counts as a missing one.
 	row.Cursors = values.HostAddrs(in.Status.Cursors)
 	row.Prefixes = prefixes
 	for _, prefix := range prefixes {

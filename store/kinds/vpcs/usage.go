@@ -25,7 +25,7 @@ func convertUsage(in *v1alpha1.Usage) (*store.Usage, error) {
 	}
 	row := &store.Usage{
 		Meta: values.Meta(in), Name: in.Name, Kind: string(in.Spec.Kind), Of: in.Spec.Name,
-		// A cursor is a hint. One that can't be read is as good as none.
+		// A cursor is a hint. An unreadable cursor counts as a missing one.
 		Cursors: values.HostAddrs(in.Status.Cursors),
 	}
 	for _, owner := range in.OwnerReferences {

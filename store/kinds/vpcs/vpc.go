@@ -13,8 +13,8 @@ import (
 	"github.com/alioth-net/alioth/store/kinds/values"
 )
 
-// VPC is the kind of a virtual private cloud. A node follows those that it has interfaces
-// in, and those with Services that clients outside reach.
+// VPC is the kind of a virtual private cloud. A node follows the VPCs that it has interfaces in,
+// and the VPCs with Services that clients outside reach.
 var VPC = descriptor.Define(&all, descriptor.Description[*v1alpha1.VPC, store.VPC]{
 	Name: "VPC", Object: &v1alpha1.VPC{}, List: &v1alpha1.VPCList{}, Convert: convertVPC,
 	Table: descriptor.ByName(store.GetVPC, store.PutVPC, store.DeleteVPC),

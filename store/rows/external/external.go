@@ -16,7 +16,7 @@ import (
 type Pool struct {
 	store.Meta
 	Name string
-	// Ranges of addresses, all of which may be used.
+	// Ranges of addresses. All addresses of a range may be used.
 	Ranges         []store.AddrRange
 	AllowedTenants []string
 	// ForExternalIPs: tenants name its addresses in spec.externalIPs; otherwise load
@@ -125,9 +125,9 @@ func AssumeAddress(tx store.Tx, row *Address) error {
 	return PutAddress(tx, &assumed)
 }
 
-// ConfirmAddress replaces an assumed row, as GetAddress gave it before
-// the creation, by the one that the API returned. It does nothing where the assumed
-// row is gone, as store.ConfirmAddress.
+// ConfirmAddress replaces an assumed row, as GetAddress returned it before the creation, by the
+// row that the API returned. It does nothing where the assumed row is gone, as
+// store.ConfirmAddress.
 func ConfirmAddress(tx store.Tx, assumed, row *Address) error {
 	if held := GetAddress(tx, row.IP); held == nil || held != assumed || held.UID != "" {
 		return nil
@@ -135,8 +135,8 @@ func ConfirmAddress(tx store.Tx, assumed, row *Address) error {
 	return PutAddress(tx, row)
 }
 
-// DeleteAddress removes an external address if it has that UID, and reports
-// whether it did. The empty UID is that of an assumed row.
+// DeleteAddress removes an external address if it has that UID, and reports whether it did. An
+// assumed row has the empty UID.
 func DeleteAddress(tx store.Tx, ip netip.Addr, uid string) bool {
 	return addresses.Remove(tx, memory.IPKey(nil, ip), uid) != nil
 }

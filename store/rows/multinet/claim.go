@@ -14,7 +14,7 @@ import (
 // a network outside of every VPC. Key: Namespace and Name.
 type Claim struct {
 	store.Meta
-	// Namespace is that of the pod, too.
+	// Namespace is the namespace of the claim and of the pod.
 	Namespace, Name string
 	// PodName and PodUID are the pod's.
 	PodName, PodUID string
@@ -34,8 +34,8 @@ type Claim struct {
 	Released bool
 }
 
-// CountsFor reports whether the claim is the pod's where it runs. Namespace, name, UID
-// and node must all agree, as those of an Address.
+// CountsFor reports whether the claim is valid for the pod on its node. Namespace, name, UID and
+// node must all agree, as with an Address.
 func (c *Claim) CountsFor(pod *store.Pod) bool {
 	return c.Namespace == pod.Namespace && c.PodName == pod.Name && c.PodUID == pod.UID && c.Node == pod.Node
 }
@@ -70,8 +70,8 @@ func GetClaim(tx store.ReadTx, namespace, name string) *Claim {
 // Claims returns all AttachmentClaims, by namespace and name.
 func Claims(tx store.ReadTx) []*Claim { return slices.Collect(claims.All(tx)) }
 
-// ClaimsNaming returns every claim whose pod has that UID, by namespace and name, also
-// those that do not count for it. It is for removing; other callers use ClaimsByPod.
+// ClaimsNaming returns every claim whose pod has that UID, by namespace and name, also claims
+// that do not count for it. It is for removing; other callers use ClaimsByPod.
 func ClaimsNaming(tx store.ReadTx, podUID string) []*Claim {
 	return claims.List(tx, byPod, memory.TextKey(podUID))
 }
@@ -87,8 +87,8 @@ func ClaimsByPod(tx store.ReadTx, pod *store.Pod) []*Claim {
 	return list
 }
 
-// ClaimsByNetwork returns the claims of a network, by namespace and name. Its UID is that
-// of the object.
+// ClaimsByNetwork returns the claims of a network, by namespace and name. networkUID is the UID
+// of the network object.
 func ClaimsByNetwork(tx store.ReadTx, networkUID string) []*Claim {
 	return claims.List(tx, byNetwork, memory.TextKey(networkUID))
 }

@@ -29,16 +29,16 @@ type Definition struct {
 	Link LinkID
 	// ResourceName is the extended resource that has the devices of the network, or "".
 	ResourceName string
-	// VF has the settings of interfaces on virtual functions, beside those of Target.
+	// VF has the settings of interfaces on virtual functions, beside the settings of Target.
 	VF VF
-	// Problem is why pods can't use it, or "".
+	// Problem says why pods can't use it, or is "".
 	Problem string
 }
 
 // String names the definition to users.
 func (d *Definition) String() string { return KindDefinition + " " + d.Namespace + "/" + d.Name }
 
-// Reference is the definition as the network of an attachment.
+// Reference returns the definition as the network of an attachment.
 func (d *Definition) Reference() store.NetworkRef {
 	return store.NetworkRef{Kind: KindDefinition, Namespace: d.Namespace, Name: d.Name, UID: d.UID}
 }

@@ -42,8 +42,8 @@ func DomainClaimsByNetwork(tx store.ReadTx, uid string) []*DomainClaim {
 	return domainClaims.List(tx, byNetwork, memory.TextKey(uid))
 }
 
-// NumberOf returns the number of the network of that UID, 0 if it has none. It is the
-// lowest of several, which two operators may have claimed at once.
+// NumberOf returns the number of the network of that UID, 0 without a number. Two operators may
+// have claimed several numbers at once: it returns the lowest.
 func NumberOf(tx store.ReadTx, uid string) uint32 {
 	for row := range domainClaims.Seq(tx, byNetwork, memory.TextKey(uid)) {
 		return row.Number

@@ -15,7 +15,7 @@ import (
 type Grant struct {
 	store.Meta
 	Name string
-	// Namespaces of networks, and Networks: those of DelegationGrantSpec.
+	// Namespaces of networks, and Networks: the values of DelegationGrantSpec.
 	Namespaces, Networks []string
 	// FromNamespaces are namespaces whose definitions pods of Namespaces may use.
 	FromNamespaces []string

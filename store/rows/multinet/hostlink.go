@@ -18,7 +18,7 @@ import (
 // it, and report whether they have the device.
 const DeviceOnly = "device"
 
-// LinkID identifies a host link: what shares it is on one wire.
+// LinkID identifies a host link: interfaces that share the link are on one wire.
 type LinkID struct {
 	// Device is the parent device on the nodes.
 	Device string
@@ -27,7 +27,7 @@ type LinkID struct {
 	VNI  uint32
 }
 
-// Segment returns that of networks on the link.
+// Segment returns the segment of networks on the link.
 func (id LinkID) Segment() string {
 	if id.Type == DeviceOnly {
 		return id.Device + "/"
@@ -48,9 +48,9 @@ type HostLink struct {
 	store.Meta
 	Name string
 	LinkID
-	// NetworkID is the one by which nodes name the link, "" without one.
+	// NetworkID is the NetworkID in the link's name on nodes, "" without one.
 	NetworkID string
-	// MTU in bytes is the largest that a network wants, 0 for that of the parent.
+	// MTU in bytes is the largest MTU that a network wants, 0 for the MTU of the parent.
 	MTU int
 }
 
@@ -79,7 +79,7 @@ func DeleteHostLink(tx store.Tx, name, uid string) bool {
 	return hostLinks.Remove(tx, memory.TextKey(name), uid) != nil
 }
 
-// LinkFailure is why a node lacks links. An empty field of LinkID stands for all.
+// LinkFailure says why a node lacks links. An empty field of LinkID stands for all.
 type LinkFailure struct {
 	LinkID
 	Reason, Message string
@@ -102,12 +102,12 @@ func (a DeviceAddrs) Equal(other DeviceAddrs) bool {
 	return a.Device == other.Device && slices.Equal(a.Addrs, other.Addrs)
 }
 
-// LinkReport is the row of a HostLinkReport object. Key: Name, which is that of the Node.
+// LinkReport is the row of a HostLinkReport object. Key: Name, which equals the name of the Node.
 type LinkReport struct {
 	store.Meta
 	Name     string
 	Failures []LinkFailure
-	// Addresses are those of the node's VXLANs that its Node object lacks.
+	// Addresses are the addresses of the node's VXLANs that its Node object lacks.
 	Addresses []DeviceAddrs
 	// Configurations are the NetworkIDs that the node has files for, all of them if it is
 	// Configured.
@@ -142,7 +142,7 @@ func ReportsWith(tx store.ReadTx, networkID string) iter.Seq[*LinkReport] {
 	return linkReports.Seq(tx, byConfiguration, memory.TextKey(networkID))
 }
 
-// keysOfFailures has the devices that failures of a report are about, each once; "" stands
+// keysOfFailures returns the devices in the failures of a report, each once; "" stands
 // for all devices.
 func keysOfFailures(r *LinkReport) [][]byte {
 	var keys [][]byte

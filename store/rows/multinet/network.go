@@ -81,32 +81,32 @@ type Network struct {
 	Routes []Route
 	// Table is the number of the routing table for routes that pods request; 0 for none.
 	Table int
-	// MTU in bytes; 0 for that of the parent.
+	// MTU in bytes; 0 for the MTU of the parent.
 	MTU   int
 	Ready bool
 	// Reason and Message of the Ready condition.
 	Reason, Message string
 	// Unexamined: it is Ready for an earlier specification, or a TenantNetwork that is Ready has
-	// no profile of its present type. What the specification has is the word of its writer alone.
+	// no profile of its present type. The specification then is the word of its writer alone.
 	Unexamined bool
 	// NameConflict is the message of that condition, "" without one.
 	NameConflict string
-	// Profiled is true for a TenantNetwork that has a profile for its type. Its parent and
-	// its VNI are those of the profile then.
+	// Profiled is true for a TenantNetwork that has a profile for its type. The profile then
+	// gives its parent and its VNI.
 	Profiled bool
-	// NetworkIDGiven is true if NetworkID is that of the profile, and not of the spec.
+	// NetworkIDGiven is true if NetworkID comes from the profile, and not from the spec.
 	NetworkIDGiven bool
 	// Invalid describes a value that can't be used although the schema lets it pass, ""
 	// for none. The fields of such a value are zero.
 	Invalid string
 }
 
-// Range is the addresses of one family; the zero value is none.
+// Range is the addresses of one family. The zero value is an empty range.
 type Range struct {
 	Prefix netip.Prefix
 	// Pool is the part for dynamic addresses, not valid for none.
 	Pool store.AddrRange
-	// EUI64: without a pool, a dynamic address is that of the interface's MAC (RFC 4291,
+	// EUI64: without a pool, a dynamic address follows from the interface's MAC (RFC 4291,
 	// appendix A).
 	EUI64 bool
 }
@@ -141,8 +141,8 @@ func (n *Network) Usable() bool { return n.Ready && !n.Unexamined && !n.Deleting
 // Domain returns the domain of the network's addresses.
 func (n *Network) Domain() string { return n.Reference().Domain() }
 
-// Placed reports whether the network is on the parent that it names. A TenantNetwork is once
-// it has a profile: until then its parent is a tenant's word alone, and must neither count
+// Placed reports whether the network is on the parent that it names. A TenantNetwork is placed
+// once it has a profile: until then its parent is a tenant's word alone, and must neither count
 // nor cost others anything.
 func (n *Network) Placed() bool { return n.Kind != KindTenantNetwork || n.Profiled }
 
@@ -168,8 +168,8 @@ func (n *Network) VNI() (vniType string, vni uint32) {
 	return "", 0
 }
 
-// Link returns the host link that the network's interfaces are on; false for a network on
-// the parent itself, and for one whose VNI is not that of a link.
+// Link returns the host link of the network's interfaces. It returns false for a network on the
+// parent itself, and for a network whose VNI does not fit a link.
 func (n *Network) Link() (LinkID, bool) {
 	vniType, vni := n.VNI()
 	if vni == 0 || n.HostDevice == "" || n.Type != TypeIPVLAN && n.Type != TypeMACVLAN {
@@ -178,8 +178,8 @@ func (n *Network) Link() (LinkID, bool) {
 	return LinkID{Device: n.HostDevice, Type: vniType, VNI: vni}, true
 }
 
-// OnNodes returns what the nodes need to have for interfaces of the network: its host link, or
-// the device alone; false for a network that is on no device which it names.
+// OnNodes returns the nodes' needs for interfaces of the network: its host link, or the device
+// alone. It returns false for a network that is on no device which it names.
 func (n *Network) OnNodes() (LinkID, bool) {
 	if id, ok := n.Link(); ok {
 		return id, true
@@ -190,8 +190,8 @@ func (n *Network) OnNodes() (LinkID, bool) {
 	return LinkID{Device: n.HostDevice, Type: DeviceOnly}, true
 }
 
-// Segment names what networks share on the wire: the parent with the VNI on it. It is ""
-// without a parent, where the network's plugin decides, and for a network that is not placed.
+// Segment names the segment that networks share on the wire: the parent with the VNI on it. It is
+// "" without a parent, where the network's plugin decides, and for a network that is not placed.
 func (n *Network) Segment() string {
 	if n.Parent() == "" || !n.Placed() {
 		return ""
@@ -311,7 +311,7 @@ func Refused(tx store.ReadTx, reason string) []*Network {
 	return networks.List(tx, byRefusal, memory.TextKey(reason))
 }
 
-// RefusedIn yields those of Refused in one namespace.
+// RefusedIn yields the rows of Refused in one namespace.
 func RefusedIn(tx store.ReadTx, reason, namespace string) iter.Seq[*Network] {
 	return networks.Seq(tx, byRefusal, memory.TextKey(reason, namespace))
 }

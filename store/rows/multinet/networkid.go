@@ -15,8 +15,8 @@ var safeNetworkID = regexp.MustCompile(`^[A-Za-z0-9][-A-Za-z0-9_.]{0,199}$`)
 // longestNetworkID is the longest NetworkID of a dynamic network, in bytes.
 const longestNetworkID = 11
 
-// CheckNetworkID returns why a NetworkID can't be that of a network of a type, "" if it
-// can. It is the name of a file on the nodes, and with a VNI a part of a device's name,
+// CheckNetworkID returns why a network of the type can't have a NetworkID, "" if it can. The
+// NetworkID is the name of a file on the nodes. With a VNI it is also a part of a device's name,
 // which has 15 bytes at most.
 func CheckNetworkID(id, networkType string, withVNI bool) string {
 	limit := longestNetworkID

@@ -19,7 +19,8 @@ type Sharing struct {
 }
 
 // Shares reports whether a pod of a namespace and its tenant may name the definitions of a
-// namespace: its own, another one of its tenant, a global one, or one that a grant lends.
+// namespace: its own namespace, another namespace of its tenant, a global one, or a namespace
+// that a grant lends.
 func (s Sharing) Shares(tx store.ReadTx, namespace, tenant, lender string) bool {
 	if lender == namespace || slices.Contains(s.Global, lender) {
 		return true

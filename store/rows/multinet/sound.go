@@ -12,8 +12,8 @@ import (
 	"github.com/alioth-net/alioth/store/sound"
 )
 
-// Check implements descriptor.Checked. The number stands for a network in the place of a
-// VNI, so a number that is a VNI would be that of a VPC.
+// Check implements descriptor.Checked. The number stands for a network in the place of a VNI. A
+// number in the range of VNIs would mean a VPC.
 func (c *DomainClaim) Check() error {
 	if c.Number <= sound.MaxVNI {
 		return fmt.Errorf("number %d is not above %d: it could be the VNI of a VPC", c.Number, sound.MaxVNI)

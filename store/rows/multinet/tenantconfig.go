@@ -30,7 +30,7 @@ type TenantConfig struct {
 
 // HostDevice is a device of the nodes, or a pool of devices, that TenantNetworks may use.
 type HostDevice struct {
-	// Name has a slash if it is that of a pool (an extended resource).
+	// Name has a slash if it names a pool (an extended resource).
 	Name string
 	// VNIType is VLAN or VXLAN, "" where networks use the device without a VNI.
 	VNIType string
@@ -62,8 +62,8 @@ func (d HostDevice) Admits(net *Network) bool {
 	return true
 }
 
-// IsPool reports whether a name is that of a pool of devices, and not of a device: the name
-// of an extended resource has a slash, that of a device has none.
+// IsPool reports whether a name belongs to a pool of devices, and not to a device: the name of an
+// extended resource has a slash, the name of a device has none.
 func IsPool(name string) bool { return strings.Contains(name, "/") }
 
 // VNIRange is a range of numbers, both ends included.

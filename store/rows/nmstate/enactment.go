@@ -14,7 +14,7 @@ import (
 // Phase is the condition of an enactment that is true.
 type Phase string
 
-// Phases of enactments. Their names are those of conditions of package api/nmstate/v1.
+// Phases of enactments. Their names equal names of conditions of package api/nmstate/v1.
 const (
 	Pending     = Phase("Pending")
 	Progressing = Phase("Progressing")
@@ -23,18 +23,18 @@ const (
 	Aborted     = Phase("Aborted")
 )
 
-// Slot permits a node to change until it expires; the zero value is no slot. An expired one
-// stays, and tells that the node had its turn. The operator alone writes slots, so this is no
-// word of the node.
+// Slot permits a node to change until it expires. The zero value permits nothing. An expired slot
+// stays, and tells that the node had its turn. The operator alone writes slots, so a slot does
+// not depend on trust in the node.
 type Slot struct {
 	Holder  string
 	Expires time.Time
-	// PolicyUID and Generation are those of the policy that it was granted for.
+	// PolicyUID and Generation name the policy version of the slot.
 	PolicyUID  string
 	Generation int64
 }
 
-// For reports whether the slot was granted for this generation of a policy. That of an earlier
+// For reports whether the slot was granted for this generation of a policy. A slot of an earlier
 // version has no generation, and counts for all.
 func (s Slot) For(p *Policy) bool {
 	return s.Holder != "" && (s.PolicyUID == "" || s.PolicyUID == p.UID && s.Generation == p.Generation)
@@ -43,16 +43,17 @@ func (s Slot) For(p *Policy) bool {
 // Lives reports whether the slot permits the node to change now.
 func (s Slot) Lives(node string, now time.Time) bool { return s.Holder == node && s.Expires.After(now) }
 
-// Trial is a change of what is applied of a policy. One that fails goes back to what was
-// applied before, so the policy keeps no other one from the node.
+// Trial is a change of the applied state of a policy. After a failed trial the former state is
+// applied again, so the policy does not keep other policies from the node.
 type Trial struct {
 	// Open: the state handler has not told yet how the change went.
 	Open bool
-	// Former is what was applied before, with its priority; nil for nothing.
+	// Former is the state that was applied before, with its priority; nil for nothing.
 	Former         map[string]any
 	FormerPriority int32
-	// Failures is how many changes in a row have failed. The next one is due at Next, or once
-	// Seen is no longer the digest of what the policy depends on (policy.Setting).
+	// Failures is the number of changes in a row that have failed. The next change is due at
+	// Next. It is due earlier if Seen no longer equals the digest of the policy's inputs
+	// (policy.Setting).
 	Failures int
 	Next     time.Time
 	Seen     string
@@ -62,23 +63,23 @@ type Trial struct {
 type Enactment struct {
 	store.Meta
 	Name string
-	// Node and Policy are what it is about, and PolicyUID the UID of the policy.
+	// Node and Policy are the subject of the enactment, and PolicyUID the UID of the policy.
 	Node      string
 	Policy    Reference
 	PolicyUID string
 	// PolicyGeneration is the generation of the policy that Desired, Captured, Phase,
 	// Reason and Message are about.
 	PolicyGeneration int64
-	// Desired is that of the policy, rendered for the node, and Captured are the results of
-	// its expressions, by name.
+	// Desired is the desired state of the policy, rendered for the node. Captured are the results
+	// of its expressions, by name.
 	Desired  map[string]any
 	Captured map[string]map[string]any
-	// Phase is "" before the first. Since is when it began.
+	// Phase is "" before the first. Since is the begin of the phase.
 	Phase           Phase
 	Since           time.Time
 	Reason, Message string
-	// Applied is what of the policy is in the node's desired state, with its priority there;
-	// nil for nothing.
+	// Applied is the part of the policy in the node's desired state, with its priority there; nil
+	// for nothing.
 	Applied         map[string]any
 	AppliedPriority int32
 	// Trial is the last change of Applied.
@@ -87,13 +88,13 @@ type Enactment struct {
 	Keep bool
 	// Before is the node's state before the policy was applied first, nil before that.
 	Before map[string]any
-	// Undoing is what restores Before while the policy ends, nil if it does not end.
+	// Undoing is the state that restores Before while the policy ends, nil if it does not end.
 	Undoing map[string]any
 	// Overruled has the fields of the policy that others have, with their owners.
 	Overruled string
 	// Slot is written by the operator alone.
 	Slot Slot
-	// Invalid is why a document of the object can't be read, "" if all can.
+	// Invalid says why a document of the object can't be read, "" if all can.
 	Invalid string
 }
 

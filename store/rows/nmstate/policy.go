@@ -13,15 +13,15 @@ import (
 // Policy is the row of a policy of either kind. Key: (Spec.Kind, Spec.Name).
 type Policy struct {
 	store.Meta
-	// Spec is what it says; its UID and generation are those of Meta.
+	// Spec is the spec of the policy; Meta has its UID and generation.
 	Spec PolicySpec
 	// Capture has expressions by name.
 	Capture map[string]string
-	// Unavailable is how many nodes may change at the same time.
+	// Unavailable is the number of nodes that may change at the same time.
 	Unavailable Unavailable
 	// Keep leaves the nodes as they are when the policy is deleted.
 	Keep bool
-	// Degraded is a condition of the status, Reason and Message those of the one that is
+	// Degraded is a condition of the status. Reason and Message come from the condition that is
 	// true.
 	Degraded        bool
 	Reason, Message string
@@ -29,7 +29,7 @@ type Policy struct {
 	Aborted bool
 	// LastSlot is the node that got a slot last, "" for none.
 	LastSlot string
-	// Fault is why the desired state can't be read, "" if it can.
+	// Fault says why the desired state can't be read, "" if it can.
 	Fault string
 }
 

@@ -52,7 +52,7 @@ func (p *PolicySpec) Check() error {
 	return cmp.Or(sound.Texts(p.Reach...), p.Affinity.check())
 }
 
-// check returns an error for texts that no row has; nil is none.
+// check returns an error for texts that no row has, else nil.
 func (a *Affinity) check() error {
 	if a == nil {
 		return nil

@@ -14,11 +14,11 @@ import (
 // State is the row of a NodeNetworkState. Key: Name.
 type State struct {
 	store.Meta
-	// Name is that of the node.
+	// Name is the name of the node.
 	Name string
 	// Managed is false for a node that is left alone.
 	Managed bool
-	// Desired is the desired state, and FromPolicies what policies wrote into it; nil
+	// Desired is the desired state, and FromPolicies the part that policies wrote into it; nil
 	// without one.
 	Desired, FromPolicies map[string]any
 	// Reach are the targets that the node has to reach after a change, as people set them, and
@@ -31,19 +31,19 @@ type State struct {
 	// ObservedGeneration is the generation whose desired state was enforced last, with
 	// success or not.
 	ObservedGeneration int64
-	// Available and Failing are conditions, Reason and Message those of the one that is
-	// true, or of Available if none is.
+	// Available and Failing are conditions. Reason and Message come from the condition that is
+	// true, or from Available if both are false.
 	Available, Failing bool
 	Reason, Message    string
 	// Failures are the parts that the node does not have.
 	Failures []Failure
-	// Invalid is why a document of the object can't be read, "" if all can.
+	// Invalid says why a document of the object can't be read, "" if all can.
 	Invalid string
 }
 
 // Part is a part of a desired state: it is enforced together.
 type Part struct {
-	// Paths are those of what is in it, sorted.
+	// Paths are the paths of the elements in the part, sorted.
 	Paths []string
 	// Reach are the targets that the node has to reach after a change of the part.
 	Reach []string
@@ -56,7 +56,7 @@ func (p Part) Equal(other Part) bool {
 
 // Failure is a part of a desired state that the node does not have.
 type Failure struct {
-	// Path is the first one of the part, "" for what is in no part.
+	// Path is the first path of the part, "" for an element outside of all parts.
 	Path    string
 	Message string
 }

@@ -48,7 +48,7 @@ type Instance struct {
 	Invalid string
 }
 
-// Describe is the command that shows an instance, as that of PodNetwork does.
+// Describe returns the command that shows an instance, like PodNetwork.Describe.
 func (i *Instance) Describe() string {
 	return "kubectl describe podnetworkinstances." + i.Group + " " + i.Name + " -n " + i.Namespace
 }
@@ -62,8 +62,8 @@ var instances = memory.Define(memory.Table[Instance]{
 // GetInstance returns an instance of a group, or nil.
 func GetInstance(tx store.ReadTx, ref Ref) *Instance { return instances.Get(tx, ref.key()) }
 
-// ServingInstance returns the instance that serves under a name in a namespace, or nil: of
-// those of all groups the oldest.
+// ServingInstance returns the instance that serves under a name in a namespace, or nil. If
+// several groups have one, it returns the oldest.
 func ServingInstance(tx store.ReadTx, namespace, name string) *Instance {
 	return first(instances.OldestFirst(tx, memory.Primary, memory.TextKey(namespace, name)))
 }

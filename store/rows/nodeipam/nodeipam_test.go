@@ -41,7 +41,7 @@ func podNetwork(group, name string, age int64) *nodeipam.PodNetwork {
 	return &nodeipam.PodNetwork{Meta: meta(group+name, age), Ref: nodeipam.Ref{Group: group, Name: name}, VPC: "blue"}
 }
 
-// instance is one in namespace a.
+// instance returns an instance in namespace a.
 func instance(group, name string, age int64) *nodeipam.Instance {
 	return &nodeipam.Instance{Meta: meta(group+name, age), Ref: nodeipam.Ref{Group: group, Namespace: "a", Name: name}}
 }

@@ -18,7 +18,7 @@ type PodConfig struct {
 	// PodUID is the UID of the pod, which owns the config; "" without such an owner. The
 	// pod has the config's name.
 	PodUID string
-	// PodNetwork and Instance are what the pod asked for; Instance may be "".
+	// PodNetwork and Instance are the names in the pod's request; Instance may be "".
 	PodNetwork, Instance string
 	// Status is status.status, in the words of the group.
 	Status string

@@ -19,13 +19,13 @@ func (r Ref) key() []byte { return memory.TextKey(r.Namespace, r.Name, r.Group) 
 type PodNetwork struct {
 	store.Meta
 	Ref
-	// VPC is the name of a VPC, and Subnet that of a subnet in it; "" for none. Neither
-	// needs to exist.
+	// VPC is the name of a VPC, and Subnet the name of a subnet in it; "" for none. Neither needs
+	// to exist.
 	VPC, Subnet string
 	// SubnetGUID and SubnetResourceID are the texts of the spec, for other programs.
 	SubnetGUID, SubnetResourceID string
-	// Invalid describes what the object asks for and can't have, although the schema lets
-	// it pass; "" for nothing.
+	// Invalid describes wishes of the object that it can't have, although the schema lets them
+	// pass; "" for none.
 	Invalid string
 	// MaxReserved is the highest number of addresses that all instances together may
 	// reserve.
@@ -47,8 +47,8 @@ var podNetworks = memory.Define(memory.Table[PodNetwork]{
 	},
 })
 
-// Describe is the command that shows a PodNetwork. With two groups in a cluster, a short name
-// of the kind may mean that of the other group.
+// Describe returns the command that shows a PodNetwork. With two groups in a cluster, a short
+// name of the kind may mean the kind of the other group.
 func (n *PodNetwork) Describe() string {
 	return "kubectl describe podnetworks." + n.Group + " " + n.Name
 }
@@ -56,8 +56,8 @@ func (n *PodNetwork) Describe() string {
 // GetPodNetwork returns a PodNetwork of a group, or nil.
 func GetPodNetwork(tx store.ReadTx, ref Ref) *PodNetwork { return podNetworks.Get(tx, ref.key()) }
 
-// ServingPodNetwork returns the PodNetwork that serves under a name, or nil: of those of all
-// groups the oldest.
+// ServingPodNetwork returns the PodNetwork that serves under a name, or nil. If several groups
+// have one, it returns the oldest.
 func ServingPodNetwork(tx store.ReadTx, name string) *PodNetwork {
 	return first(podNetworks.OldestFirst(tx, memory.Primary, memory.TextKey("", name)))
 }

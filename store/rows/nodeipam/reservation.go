@@ -44,7 +44,7 @@ func ReservedBy(tx store.ReadTx, vpc string, ip netip.Addr) []*Instance {
 	return list
 }
 
-// CountReserved returns how many addresses all instances together have reserved in a
+// CountReserved returns the number of addresses that all instances together have reserved in a
 // PodNetwork.
 func CountReserved(tx store.ReadTx, podNetwork string) int {
 	count := 0
@@ -66,7 +66,7 @@ func addReservations(tx store.Tx, row *Instance) error {
 	return nil
 }
 
-// dropReservations removes those of an instance; nil has none.
+// dropReservations removes the reservations of an instance. A nil instance has none.
 func dropReservations(tx store.Tx, row *Instance) {
 	if row == nil {
 		return

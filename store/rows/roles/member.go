@@ -30,13 +30,13 @@ type Member struct {
 	Node, NodeUID string
 	// Stage is Joining, Serving or Leaving.
 	Stage string
-	// Revision is that of the VPC's members when the object changed last, 1 or more.
+	// Revision is the revision of the VPC's members at the last change of the object, 1 or more.
 	Revision int64
 	// Complete is true once the node has programmed the whole table of the role.
 	Complete bool
 }
 
-// Key returns the UID of the Subnet or VPC of which the node is a member.
+// Key returns the UID of the Subnet or VPC that the node is a member of.
 func (m *Member) Key() string { return cmp.Or(m.SubnetUID, m.VPCUID) }
 
 const (
@@ -89,8 +89,7 @@ func DeleteMember(tx store.Tx, name, uid string) bool {
 	return members.Remove(tx, memory.TextKey(name), uid) != nil
 }
 
-// Bouncers returns how many bouncers a subnet has by spec.bouncers, 0 for unset, and by
-// spec.dividers of its VPC; 0 for none. In a VPC with dividers a subnet has as many as the
-// VPC has dividers, unless it sets a number: a node that does not know a subnet can't hold
-// its table.
+// Bouncers returns the number of a subnet's bouncers by spec.bouncers, 0 for unset, and by
+// spec.dividers of its VPC; 0 for none. In a VPC with dividers a subnet has as many as the VPC
+// has dividers, unless it sets a number: a node that does not know a subnet can't hold its table.
 func Bouncers(bouncers, dividers int) int { return cmp.Or(bouncers, dividers) }

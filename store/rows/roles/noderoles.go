@@ -8,13 +8,13 @@ import (
 	"github.com/alioth-net/alioth/store/memory"
 )
 
-// NodeRoles is the row of a NodeRoles object. Key: Name, which is that of the Node.
+// NodeRoles is the row of a NodeRoles object. Key: Name, which equals the name of the Node.
 type NodeRoles struct {
 	store.Meta
 	Name string
 	// NodeUID is the UID of the Node that owns the object, or "".
 	NodeUID string
-	// Protocol is what the node's daemon can do with roles.
+	// Protocol is the version of the node daemon's abilities with roles.
 	Protocol int32
 	// Listed has the revision of the programmed members by the UID of the VPC. A node
 	// writes it: no revision need be one that exists.

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scaled has the rows of ScaledEndpoints: what the operator has judged of Services
+// Package scaled has the rows of ScaledEndpoints: the operator's verdicts about Services
 // (docs/design/140).
 package scaled
 
@@ -15,8 +15,8 @@ import (
 	"github.com/alioth-net/alioth/store/memory"
 )
 
-// Endpoint is the row of a ScaledEndpoint object: a part of what the operator has
-// judged of a Service. Key: Name.
+// Endpoint is the row of a ScaledEndpoint object: a part of the operator's verdict about a
+// Service. Key: Name.
 type Endpoint struct {
 	store.Meta
 	Name string
@@ -25,13 +25,13 @@ type Endpoint struct {
 	Part int
 	// Head is nil in all other parts.
 	Head *Head
-	// Backends are those of this part, by address.
+	// Backends are the backends of this part, by address.
 	Backends []Backend
 }
 
-// ID is what the parts of one verdict have in common. It never changes.
+// ID has the common fields of the parts of one verdict. It never changes.
 type ID struct {
-	// Namespace, Service and ServiceUID are those of the Service.
+	// Namespace, Service and ServiceUID identify the Service.
 	Namespace, Service, ServiceUID string
 	// VPC is the name of its VPC, or the domain of a network outside of every VPC, or "".
 	// VPCUID is the UID of that VPC, "" of a network.
@@ -40,54 +40,55 @@ type ID struct {
 	Exposed bool
 }
 
-// Head is what nodes need of a Service beside its backends.
+// Head has the fields of a Service that nodes need, beside its backends.
 type Head struct {
-	// Created is when the Service was.
+	// Created is the time of the Service's creation.
 	Created time.Time
-	// Tenant is that of the Service's namespace.
+	// Tenant is the tenant of the Service's namespace.
 	Tenant string
-	// ClusterIPs are those of the Service, LoadBalancerIPs those that it holds in its VPC, by
-	// IP, and ExternalIPs those of its spec that it may have (services.ExternalIPs).
+	// ClusterIPs are the ClusterIPs of the Service. LoadBalancerIPs are the addresses that the
+	// Service holds in its VPC, by IP. ExternalIPs are the addresses of its spec that the Service
+	// may have (services.ExternalIPs).
 	ClusterIPs, LoadBalancerIPs, ExternalIPs []netip.Addr
 	// ExternalLoadBalancer reports that ExternalAddress objects may be the Service's.
 	ExternalLoadBalancer bool
 	// Ports, without their names.
 	Ports []store.ServicePort
-	// The following are those of Service.
+	// The following are the fields of Service.
 	HealthCheckNodePort          uint16
 	Affinity                     time.Duration
 	NodeLocal, ExternalNodeLocal bool
 	SourceRanges                 []netip.Prefix
 	// Shared reports that every VPC reaches the Service.
 	Shared bool
-	// LeftOut reports, for a Service of the default VPC that is not Shared, that it has
-	// endpoints for connections that are no backends: another proxy may serve them.
+	// LeftOut reports that some endpoints for connections are not backends: another proxy may
+	// serve them. It is only set for a Service of the default VPC that is not Shared.
 	LeftOut bool
-	// InVPC is what nodes need of the VPC of a Service that is Fronted; nil: nothing, or the
-	// VPC has no VNI.
+	// InVPC has the fields that nodes need of the VPC of a Service that is Fronted; nil: nothing,
+	// or the VPC has no VNI.
 	InVPC *VPC
-	// AllJudged is the version by which all Services have been judged, of the API server's
-	// Service; otherwise 0.
+	// AllJudged is set in the rows of the API server's Service, otherwise 0. It is the version of
+	// the judgement of all Services.
 	AllJudged int
-	// UsedRows and UsedBackends are what the Service takes of the quota of its VPC.
+	// UsedRows and UsedBackends are the Service's shares of the quota of its VPC.
 	UsedRows, UsedBackends int
 }
 
-// VPC is what a node needs of a VPC whose packets it does not carry.
+// VPC has the fields that a node needs of a VPC whose packets it does not carry.
 type VPC struct {
 	VNI      uint32
 	Prefixes []netip.Prefix
 }
 
-// Backend is an address to which a Service leads. If it is not Outside, OnHost or
-// Listed, a pod of the VPC or network holds it.
+// Backend is an address of a Service's backend. If it is not Outside, OnHost or Listed, a pod of
+// the VPC or network holds it.
 type Backend struct {
 	IP netip.Addr
-	// Node is that of the Address object, and PodUID the UID of its holder; of an address
-	// without one, those that the slice names, or "".
+	// Node is the node of the Address object, and PodUID the UID of its holder. For an address
+	// without an Address object, both come from the slice, or are "".
 	Node, PodUID string
-	// Terminating reports that the backend is shutting down and still serves; of one that is
-	// Listed, that it is not ready.
+	// Terminating reports that the backend is shutting down and still serves. For a Listed
+	// backend, it reports that the backend is not ready.
 	Terminating bool
 	// Outside reports that the egress of the VPC leads there.
 	Outside bool
@@ -146,18 +147,18 @@ func Get(tx store.ReadTx, name string) *Endpoint {
 	return endpoints.Get(tx, memory.TextKey(name))
 }
 
-// ByService returns those of a Service, by name.
+// ByService returns the endpoints of a Service, by name.
 func ByService(tx store.ReadTx, namespace, service string) []*Endpoint {
 	return endpoints.List(tx, byService, memory.TextKey(namespace, service))
 }
 
-// ByNamespace yields those of the Services of a namespace.
+// ByNamespace yields the endpoints of the Services of a namespace.
 func ByNamespace(tx store.ReadTx, namespace string) iter.Seq[*Endpoint] {
 	return endpoints.Seq(tx, byService, memory.TextKey(namespace))
 }
 
-// ByDomain yields those of a VPC by its name, or of a network outside of
-// every VPC by its domain.
+// ByDomain yields the endpoints of a VPC by its name, or of a network outside of every VPC by its
+// domain.
 func ByDomain(tx store.ReadTx, domain string) iter.Seq[*Endpoint] {
 	return endpoints.Seq(tx, byDomain, memory.TextKey(domain))
 }

@@ -33,7 +33,7 @@ func (e *Endpoint) Check() error {
 	return nil
 }
 
-// check returns an error for a head that contradicts itself; nil is none.
+// check returns an error for a head that contradicts itself, else nil.
 func (h *Head) check() error {
 	if h == nil {
 		return nil

@@ -20,8 +20,8 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// Told returns the allocation status of a pod as it is written, nil if the pod has none.
-// It is no decision: whoever may write the status of pods may have written it.
+// Told returns the allocation status of a pod as it is written, nil if the pod has none. The
+// status is not a decision: everybody with the right to write pod statuses may have written it.
 func Told(pod *store.Pod) []annotations.Attachment {
 	if !IsTold(pod) {
 		return nil
@@ -74,9 +74,8 @@ func Domain(attachment annotations.Attachment) string {
 	return attachment.VPC
 }
 
-// NetworkOf returns the network outside of every VPC in which the addresses of an
-// attachment are claimed, and false for an attachment in a VPC. The annotation has no
-// group.
+// NetworkOf returns the network outside of every VPC that the addresses of an attachment are
+// claimed in. It returns false for an attachment in a VPC. The annotation has no group.
 func NetworkOf(attachment annotations.Attachment) (store.NetworkRef, bool) {
 	if attachment.OutsideUID == "" {
 		return store.NetworkRef{}, false

@@ -14,7 +14,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// podTold is a pod with addresses of VPC v in its status.
+// podTold returns a pod with addresses of VPC v in its status.
 func podTold(t *testing.T, name string, addrs ...string) *store.Pod {
 	t.Helper()
 	pod := operatortest.Pod("blue", "a", name, "", "")

@@ -11,8 +11,7 @@ import (
 	"github.com/alioth-net/alioth/store/memory"
 )
 
-// displaced has the kept rows whose names are those of Addresses of other holders now. Key:
-// Name.
+// displaced has the kept rows whose names now belong to Addresses of other holders. Key: Name.
 var displaced = memory.Define(memory.Table[store.Address]{
 	Name: "displaced address",
 	Key:  func(a *store.Address) []byte { return memory.TextKey(a.Name) },

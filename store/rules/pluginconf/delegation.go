@@ -19,7 +19,7 @@ import (
 	"github.com/alioth-net/alioth/api/ipamconf"
 )
 
-// Request is what the configuration of an attachment is built from.
+// Request has the inputs of an attachment's configuration.
 type Request struct {
 	// Where names the source in messages, for example
 	// "NetworkAttachmentDefinition customer-a/storage, spec.config".
@@ -40,10 +40,10 @@ type Request struct {
 	// Links: the number of a VLAN or VXLAN of the first plugin, if it is ipvlan or macvlan,
 	// becomes Config.Link.
 	Links bool
-	// Runtime is what plugins get for their capabilities.
+	// Runtime has the plugins' values for their capabilities.
 	Runtime Runtime
-	// Plain: values of Runtime for which no plugin has the capability may be passed in
-	// CNI_ARGS (Config.Plain), where the plugin is known to read them there.
+	// Plain: values of Runtime without a plugin that has the capability may be passed in CNI_ARGS
+	// (Config.Plain), where the plugin is known to read them there.
 	Plain Keys
 }
 
@@ -54,7 +54,7 @@ type Keys struct{ IPs, MAC bool }
 // allows none.
 type Allowed struct{ Plugins, IPAM []string }
 
-// IPAM is what Alioth's IPAM plugin hands out.
+// IPAM has the addresses and routes that Alioth's IPAM plugin hands out.
 type IPAM struct {
 	Addresses []ipamconf.Address
 	Routes    []ipamconf.Route
@@ -62,9 +62,9 @@ type IPAM struct {
 
 // Config is a complete list of configurations.
 type Config struct {
-	// Name is that of the network, CNIVersion one of cniconf.Versions.
+	// Name is the name of the network, CNIVersion one of cniconf.Versions.
 	Name, CNIVersion string
-	// Types are those of the plugins, in their order.
+	// Types are the types of the plugins, in their order.
 	Types []string
 	// Link is the link that takes the place of the first plugin's master on the nodes
 	// (cniconf.OnLink), nil for none.
@@ -80,8 +80,8 @@ type Config struct {
 	JSON []byte
 }
 
-// Check returns why a configuration that Build has made may not run with what is granted, nil
-// if it may. Its error is a *cniconf.Error.
+// Check returns why the grants do not permit a configuration that Build has made. It returns nil
+// if they permit it. Its error is a *cniconf.Error.
 func Check(where string, conf []byte, allowed Allowed) error {
 	parsed, err := cniconf.Parse(where, "", conf)
 	if err != nil {
@@ -109,7 +109,7 @@ func Build(r Request) (Config, error) {
 	return l.encode()
 }
 
-// list is a parsed configuration, and what becomes of it.
+// list is a parsed configuration, and its result.
 type list struct {
 	*cniconf.List
 	// link is taken from the first plugin, nil without one.

@@ -18,7 +18,7 @@ type Plain struct {
 	IP, MAC string
 }
 
-// Args are the keys and values for CNI_ARGS.
+// Args returns the keys and values for CNI_ARGS.
 func (p Plain) Args() (args [][2]string) {
 	for _, one := range [][2]string{{"IP", p.IP}, {"MAC", p.MAC}} {
 		if one[1] != "" {
@@ -44,14 +44,14 @@ const maxPlain = 256
 
 // Plugins that read the keys of Plain. Others do not look there, and some fail.
 var (
-	// readsIPs are IPAM plugins that take any number of addresses with a prefix length,
-	// readsIP those that take one address.
+	// readsIPs are IPAM plugins that take any number of addresses with a prefix length, readsIP
+	// are IPAM plugins that take one address.
 	readsIPs = []string{"static"}
 	readsIP  = []string{"host-local"}
 	readsMAC = []string{"bridge", "macvlan", "sriov", "ovs", "tap", "tuning"}
 )
 
-// takePlain chooses what the plugins get in CNI_ARGS.
+// takePlain chooses the values that the plugins get in CNI_ARGS.
 func (l *list) takePlain(r Request) error {
 	ips := strings.Join(r.Runtime.IPs, ",")
 	if r.Plain.IPs && slices.Contains(l.unserved, "ips") && len(ips) <= maxPlain && l.readsIPs(r.Runtime.IPs) {

@@ -48,7 +48,7 @@ type Bandwidth struct {
 	EgressBurst  uint64 `json:"egressBurst,omitempty"`
 }
 
-// values returns the values by capability. asked are the capabilities of those that the pod
+// values returns the values by capability. asked are the capabilities of the values that the pod
 // has asked for.
 func (r Runtime) values() (values map[string]any, asked []string) {
 	values = map[string]any{}
@@ -160,8 +160,8 @@ func (l *list) removeIPAM(r Request) error {
 	return nil
 }
 
-// addIPAM sets the IPAM of Alioth. Without an address the plugin has none, and no CHECK: that
-// of the plugin bridge fails without an IPAM.
+// addIPAM sets the IPAM of Alioth. Without an address the plugin has no IPAM, and no CHECK: the
+// CHECK of the plugin bridge fails without an IPAM.
 func (l *list) addIPAM(r Request) error {
 	if r.IPAM == nil {
 		return nil

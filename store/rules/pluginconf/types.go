@@ -23,8 +23,8 @@ func own(name string) bool {
 	return name == "alioth" || strings.HasPrefix(name, "alioth-")
 }
 
-// checkTypes compares the types of all plugins with the granted ones: those of the list,
-// of "ipam", and of those that a plugin itself runs ("delegate", "delegates").
+// checkTypes compares the types of all plugins with the granted types: the plugins of the list,
+// of "ipam", and the plugins that a plugin itself runs ("delegate", "delegates").
 func (l *list) checkTypes(r Request) error {
 	for i, p := range l.Plugins {
 		if err := l.checkType(l.Field(i, "type"), p.Kind(), "plugin", r.Allowed.Plugins); err != nil {

@@ -22,15 +22,14 @@ type answer struct {
 const (
 	// usualPods is the assumed number of pods of a node that has not reported it.
 	usualPods = 110
-	// mostPods is the maximum that a node may report, and slack is the number of
-	// further VNIs that it may hold: of ended pods, and of VPCs that it still follows.
+	// mostPods is the largest number of pods that a node may report. slack is the number of
+	// further VNIs that the node may hold: of ended pods, and of VPCs that it still follows.
 	mostPods, slack = 1024, 64
 )
 
-// believed are the VNIs of an answer that count, and the number of those that do not.
-// VNIs of existing VPCs always count. Of the others a node can hold one for each pod
-// that it had. More do not count, because one stolen token could otherwise reserve
-// every VNI forever.
+// believed returns the VNIs of an answer that count, and the number of the other VNIs. VNIs of
+// existing VPCs always count. A node can hold one other VNI for each pod that it had. Further
+// VNIs do not count, because one stolen token could otherwise reserve every VNI forever.
 func (a answer) believed(tx store.ReadTx) (vnis []uint32, surplus int) {
 	quota := int(min(a.node.Pods, mostPods))
 	if quota == 0 {
@@ -80,8 +79,7 @@ func known(tx store.ReadTx) []answer {
 	return all
 }
 
-// Silent lists the known nodes that have not answered a call, only those that
-// are Ready if so asked.
+// Silent lists the known nodes that have not answered a call, on request only the Ready ones.
 func Silent(tx store.ReadTx, call string, readyOnly bool) []string {
 	var names []string
 	for _, a := range known(tx) {
@@ -120,8 +118,8 @@ func Rests(tx store.ReadTx, claim *store.VNIClaim) bool {
 	return vpc == nil || vpc.UID != claim.VPCUID
 }
 
-// Awaited returns the nodes for which the release of a VNI waits: those without a reply
-// to the last call, and those that use the VNI.
+// Awaited returns the nodes that delay the release of a VNI: the nodes without a reply to the
+// last call, and the nodes that use the VNI.
 func Awaited(tx store.ReadTx, vni uint32) []string {
 	names := NodesWith(tx, vni)
 	if asked := store.GetRollCall(tx, v1alpha1.OperatorRollCall); asked != nil {

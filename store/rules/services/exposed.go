@@ -19,9 +19,8 @@ func HasNodePorts(row *store.Service) bool {
 	return row.HealthCheckNodePort != 0 || slices.ContainsFunc(row.Ports, func(p store.ServicePort) bool { return p.NodePort != 0 })
 }
 
-// ExposedVPCs returns the names of the VPCs that Services ask for which clients outside
-// reach. The function does not read the VPCs: a VPC of the result need not exist, nor allow
-// the tenant.
+// ExposedVPCs returns the names of the VPCs of Services that clients outside reach. The function
+// does not read the VPCs: a VPC of the result need not exist, nor allow the tenant.
 func ExposedVPCs(tx store.ReadTx, defaultVPC string) map[string]bool {
 	labels := map[label]bool{}
 	for service := range store.AllServices(tx) {
@@ -46,7 +45,7 @@ func SameExposure(a, b *store.Service) bool {
 	return exposedA == exposedB && ofA == ofB
 }
 
-// exposure returns what decides about the VPC of a Service that clients outside reach.
+// exposure returns the label that decides about the VPC of a Service that clients outside reach.
 func exposure(row *store.Service) (of label, exposed bool) {
 	if row == nil || len(row.ClusterIPs) == 0 || !IsExposed(row) {
 		return label{}, false

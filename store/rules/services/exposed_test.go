@@ -50,7 +50,7 @@ func TestRowsOfTheSameExposureNameTheSameVPC(t *testing.T) {
 	}
 }
 
-// exposedVPCs are those of a store with one Service, or none.
+// exposedVPCs returns the exposed VPCs of a store with one Service, or without a Service.
 func exposedVPCs(t *testing.T, row *store.Service) (vpcs map[string]bool) {
 	t.Helper()
 	s, err := store.New()

@@ -25,8 +25,8 @@ func Contains(pool *external.Pool, ip netip.Addr) bool {
 	})
 }
 
-// ExternalIPs returns the addresses of spec.externalIPs that a Service may have, in
-// the order of the spec: those that its tenant owns, and that no load balancer holds.
+// ExternalIPs returns the addresses of spec.externalIPs that a Service may have, in the order of
+// the spec: addresses that its tenant owns, and that no load balancer holds.
 func ExternalIPs(tx store.ReadTx, service *store.Service) []netip.Addr {
 	if len(service.ExternalIPs) == 0 || service.Deleting {
 		return nil
@@ -40,10 +40,10 @@ func ExternalIPs(tx store.ReadTx, service *store.Service) []netip.Addr {
 	})
 }
 
-// OwnerOfExternalIP returns the tenant to which an address of spec.externalIPs belongs: that of
-// the oldest Service which names the address, and to whose tenant a pool grants it. The pool
-// is Ready, so the address is no service range's, no node's and none of the default VPC. It
-// returns "" for an address of nobody.
+// OwnerOfExternalIP returns the tenant that owns an address of spec.externalIPs. The oldest
+// Service that names the address decides, if a pool grants the address to the tenant of the
+// Service. The pool is Ready, so the address is outside of the service ranges and the default
+// VPC, and no node has it. The function returns "" for an address of nobody.
 func OwnerOfExternalIP(tx store.ReadTx, ip netip.Addr) string {
 	pools := slices.DeleteFunc(external.ListPools(tx), func(pool *external.Pool) bool {
 		return !pool.ForExternalIPs || !pool.Ready || !Contains(pool, ip)
@@ -68,8 +68,8 @@ func tenantOf(tx store.ReadTx, service *store.Service) (string, bool) {
 	return ns.Tenant, true
 }
 
-// ReadyOn returns the nodes on which a pod of the site's VPC that counts as an endpoint
-// of a Service is ready: those that answer for it under externalTrafficPolicy Local.
+// ReadyOn returns the nodes with a ready pod of the site's VPC that counts as an endpoint of a
+// Service. These nodes answer for the Service under externalTrafficPolicy Local.
 func ReadyOn(tx store.ReadTx, at Site, service *store.Service) map[string]bool {
 	nodes := map[string]bool{}
 	for _, slice := range slicesIn(tx, at.VPC, service) {

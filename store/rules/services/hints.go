@@ -26,9 +26,9 @@ func backendsOf(list []candidate) []Backend {
 	return backends[:min(len(backends), MaxBackends)]
 }
 
-// preferred returns the candidates whose topology hints name the node of the clients,
-// otherwise those that name its zone. As in kube-proxy, hints of a kind count only if
-// all candidates have one and at least one matches; otherwise it returns all.
+// preferred returns the candidates whose topology hints name the node of the clients, otherwise
+// the candidates whose hints name its zone. As in kube-proxy, hints of a kind count only if all
+// candidates have one and at least one matches; otherwise it returns all.
 func preferred(tx store.ReadTx, all []candidate, node string) []candidate {
 	found := withHint(all, node, func(e *scaled.Backend) []string { return e.ForNodes })
 	if found != nil {

@@ -9,16 +9,15 @@ import (
 	"github.com/alioth-net/alioth/store"
 )
 
-// backendAt returns the Address of a VPC to which a Service may lead at an address
-// that an endpoint has, or nil.
+// backendAt returns the Address of a VPC behind an endpoint's address if the Service may lead
+// there, else nil.
 //
-// The address alone does not identify its holder: a pod of another VPC may have it
-// too, and Kubernetes writes the slices of a selector without regard to VPCs. So with
-// a selector the pod that the endpoint names must hold the Address. It must also be of
-// the Service's namespace, as each pod that a selector finds is: a tenant may write
-// slices with any UID in it. The same holds for the slices that the operator makes of
-// annotations. By hand the writer of the slice has chosen the pod, which must be of the
-// Service's tenant.
+// The address alone does not identify its holder: a pod of another VPC may have it too, and
+// Kubernetes writes the slices of a selector without regard to VPCs. So with a selector the pod
+// that the endpoint names must hold the Address. It must also be of the Service's namespace, as
+// each pod that a selector finds is: a tenant may write slices with any UID in it. The same holds
+// for the slices that the operator makes of annotations. In a slice written by hand, the writer
+// has chosen the pod, and the pod must be of the Service's tenant.
 func backendAt(tx store.ReadTx, vpc string, service *store.Service, endpoint *store.Endpoint, ip netip.Addr) *store.Address {
 	held := heldByPod(tx, vpc, ip)
 	switch {

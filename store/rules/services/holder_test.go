@@ -15,7 +15,7 @@ import (
 // blueSite is node-1 in the tenant's VPC.
 var blueSite = services.Site{VPC: "blue-vpc", DefaultVPC: "default"}
 
-// A tenant has the Service web of blue-vpc, in which others have pods too.
+// A tenant has the Service web in blue-vpc. Others have pods in the VPC too.
 func TestAServiceLeadsToPodsThatItMayName(t *testing.T) {
 	mine, other := operatortest.Pod("blue", "blue-a", "mine", "", ""), operatortest.Pod("blue", "blue-a", "other", "", "")
 	sister, victim := operatortest.Pod("blue", "blue-b", "sister", "", ""), operatortest.Pod("red", "red-a", "victim", "", "")
@@ -28,7 +28,7 @@ func TestAServiceLeadsToPodsThatItMayName(t *testing.T) {
 	unnamed.Holder.UID = ""
 	for name, c := range map[string]struct {
 		holder *store.Address
-		// uid is that of the pod that the slice names.
+		// uid is the UID of the pod in the slice.
 		uid string
 		// bySelector and byHand report whether a Service with or without a selector leads there.
 		bySelector, byHand bool
@@ -80,7 +80,7 @@ func wantLed(t *testing.T, tx store.ReadTx, web *store.Service, name string, wan
 	}
 }
 
-// Each row on which the answer depends is one by which a planner plans again.
+// A planner plans again after a change of each row that the answer depends on.
 func TestAServiceIsWideWhereItGoesByMoreThanAddresses(t *testing.T) {
 	for name, c := range map[string]struct {
 		selectorless bool

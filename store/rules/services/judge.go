@@ -13,27 +13,27 @@ import (
 
 // Limits of a verdict.
 const (
-	// MaxJudged is how many backends a verdict has at most. Beyond it the ready ones count
-	// first, and the lowest addresses.
+	// MaxJudged is the number of backends that a verdict has at most. Beyond it the ready ones
+	// count first, and the lowest addresses.
 	MaxJudged = 16384
-	// maxPorts is how many ports of a Service are served, in their order.
+	// maxPorts is the number of ports of a Service that are served, in their order.
 	maxPorts = 1000
-	// maxExternalIPs is how many external IPs of a Service are served, in their order.
+	// maxExternalIPs is the number of external IPs of a Service that are served, in their order.
 	maxExternalIPs = 256
-	// maxRanges is how many ranges of a load balancer's clients count, in their order.
+	// maxRanges is the number of ranges of a load balancer's clients that count, in their order.
 	maxRanges = 1000
 	// longestUID is the longest UID in bytes. Slices may name longer ones.
 	longestUID = 64
 )
 
-// Rules are what Judge goes by beside the rows.
+// Rules has the inputs of Judge beside the rows.
 type Rules struct {
 	// DefaultVPC is the name of the default VPC.
 	DefaultVPC string
 	// Shared reports whether every VPC reaches a Service.
 	Shared func(service *store.Service) bool
-	// Reserved reports whether nodes reserve the addresses of a Service's endpoints, as they
-	// do with those of the API server; nil: of none.
+	// Reserved reports whether nodes reserve the addresses of a Service's endpoints. They do so
+	// for the API server's endpoints. nil stands for no Service.
 	Reserved func(service *store.Service) bool
 	// Partial reports whether the rows lack Addresses of a VPC; nil: of none. There an
 	// endpoint counts for the node that its slice names, other than Node: that node chooses
@@ -42,14 +42,14 @@ type Rules struct {
 	Node    string
 }
 
-// Judge returns the verdict about a Service in its VPC, or in no VPC. The Service need not
-// have a virtual address: its node ports are those of every node, whatever serves them.
+// Judge returns the verdict about a Service in its VPC, or in no VPC. The Service need not have a
+// virtual address: its node ports are ports of every node, whatever serves them.
 func Judge(tx store.ReadTx, rules Rules, service *store.Service) *Verdict {
 	return judgeIn(tx, rules, VPCOf(tx, service, rules.DefaultVPC), service)
 }
 
-// JudgeOutside returns the verdicts about a Service in the networks outside of every VPC in
-// which it has its ClusterIPs, by domain (see Outside).
+// JudgeOutside returns the verdicts about a Service in networks outside of every VPC, by domain.
+// It judges the networks where the Service has its ClusterIPs (see Outside).
 func JudgeOutside(tx store.ReadTx, rules Rules, service *store.Service) (list []*Verdict) {
 	for _, domain := range Outside(tx, service) {
 		list = append(list, judgeIn(tx, rules, domain, service))
@@ -85,7 +85,7 @@ func idOf(service *store.Service, vpc string) scaled.ID {
 	return scaled.ID{Namespace: service.Namespace, Service: service.Name, ServiceUID: service.UID, VPC: vpc}
 }
 
-// headOf returns what a verdict has of the Service in a VPC or network.
+// headOf returns the Service's part of a verdict in a VPC or network.
 func headOf(tx store.ReadTx, vpc string, service *store.Service) scaled.Head {
 	tenant, _ := tenantOf(tx, service)
 	head := scaled.Head{
@@ -115,11 +115,11 @@ type judge struct {
 	reachable *reachability
 	// all has every address in the result.
 	all bool
-	// partial and node are those of Rules, inside are the ranges of a partial VPC.
+	// partial and node come from Rules, inside are the ranges of a partial VPC.
 	partial bool
 	node    string
 	inside  []netip.Prefix
-	// leftOut reports that an endpoint for connections is no backend in the VPC.
+	// leftOut reports that an endpoint for connections is not a backend in the VPC.
 	leftOut bool
 }
 
@@ -132,7 +132,7 @@ func newJudge(tx store.ReadTx, rules Rules, vpc string, service *store.Service) 
 	return j
 }
 
-// backends are those of all slices.
+// backends returns the backends of all slices.
 func (j *judge) backends() (list []scaled.Backend) {
 	for _, slice := range store.EndpointSlicesByService(j.tx, j.service.Namespace, j.service.Name) {
 		inside := j.at.VPC != "" && isIn(slice, j.at.VPC)
@@ -157,9 +157,10 @@ func (j *judge) backends() (list []scaled.Backend) {
 	return list
 }
 
-// backend judges one address of an endpoint. inside reports that the slice has addresses of
-// the VPC or network, and serves that it has a port of the Service. Of a Service that every VPC reaches all addresses are listed: nodes
-// reserve those of the API server, whether it is ready or not.
+// backend judges one address of an endpoint. inside reports that the slice has addresses of the
+// VPC or network, and serves that the slice has a port of the Service. For a Service that every
+// VPC reaches, the result lists all addresses: nodes reserve the addresses of the API server,
+// whether it is ready or not.
 func (j *judge) backend(endpoint *store.Endpoint, ip netip.Addr, inside, serves bool) (b scaled.Backend, counts bool) {
 	b = scaled.Backend{
 		IP: ip, Node: endpoint.Node, PodUID: endpoint.PodUID, Terminating: !endpoint.Ready, ForNodes: endpoint.ForNodes, ForZones: endpoint.ForZones,
@@ -189,7 +190,7 @@ func (j *judge) isElsewhere(endpoint *store.Endpoint, ip netip.Addr) bool {
 	return j.partial && endpoint.Node != j.node && endpoint.Node != "" && (j.service.Selectorless || endpoint.PodUID != "") && contains(j.inside, ip)
 }
 
-// targetsIn are the ports of a Service that a slice serves.
+// targetsIn returns the ports of a Service that a slice serves.
 func targetsIn(slice *store.EndpointSlice, ports []store.ServicePort) (targets []scaled.Target) {
 	for _, port := range ports[:min(len(ports), maxPorts)] {
 		if number := portOf(slice, port); number != 0 {
@@ -199,7 +200,7 @@ func targetsIn(slice *store.EndpointSlice, ports []store.ServicePort) (targets [
 	return targets
 }
 
-// rangesOf returns the ranges of a VPC; one that is not there has none.
+// rangesOf returns the ranges of a VPC, none for a missing VPC.
 func rangesOf(tx store.ReadTx, vpc string) []netip.Prefix {
 	if row := store.GetVPC(tx, vpc); row != nil {
 		return row.Prefixes

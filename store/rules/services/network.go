@@ -11,10 +11,11 @@ import (
 	"github.com/alioth-net/alioth/store/rows/scaled"
 )
 
-// Outside returns the domains of networks outside of every VPC in which a Service has its
-// ClusterIPs, sorted: those that its slices name. A backend is a pod of the Service's
-// namespace that the operator has attached to the network, as Backends finds by the pod's
-// Address there. So pods in the network reach no more than without the Service.
+// Outside returns the domains of networks outside of every VPC where a Service has its
+// ClusterIPs, sorted. The Service's slices name these networks. A backend is a pod of the
+// Service's namespace that the operator has attached to the network, as Backends finds by the
+// pod's Address there. So pods in the network reach nothing that they could not reach without the
+// Service.
 func Outside(tx store.ReadTx, service *store.Service) []string {
 	var domains []string
 	for _, slice := range store.EndpointSlicesByService(tx, service.Namespace, service.Name) {
@@ -37,8 +38,8 @@ func InNetwork(tx store.ReadTx, network store.NetworkRef) bool {
 	})
 }
 
-// InDomain reports whether anything is said of Services in a network outside of every VPC, by
-// slices or ScaledEndpoints with its domain.
+// InDomain reports whether slices or ScaledEndpoints have the domain of a network outside of
+// every VPC: the network then has Services.
 func InDomain(tx store.ReadTx, domain string) bool {
 	return isJudgedIn(tx, domain) || len(store.EndpointSlicesByDomain(tx, domain)) > 0
 }

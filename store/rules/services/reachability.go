@@ -30,10 +30,10 @@ func reachabilityOf(tx store.ReadTx, at Site) *reachability {
 	}
 }
 
-// reaches reports whether an endpoint of a Service may lead to an address that is none
-// of a pod in the VPC. The slice must be written by hand: an address that a selector has
-// found is that of another VPC's pod, and has a different meaning outside. But nodes
-// have one meaning everywhere, and pods on their network are the default VPC's.
+// reaches reports whether an endpoint of a Service may lead to an address that no pod in the VPC
+// has. The slice must be written by hand: an address that a selector has found belongs to another
+// VPC's pod, and has a different meaning outside. But nodes have one meaning everywhere, and pods
+// on their network belong to the default VPC.
 func (r *reachability) reaches(service *store.Service, endpoint *store.Endpoint, ip netip.Addr) bool {
 	if r.vpc == nil || !r.vpc.EgressMasquerade || !ip.IsGlobalUnicast() || contains(r.vpc.Prefixes, ip) {
 		return false
@@ -47,11 +47,11 @@ func (r *reachability) reaches(service *store.Service, endpoint *store.Endpoint,
 	return byHand(service, endpoint) && !r.isOfCluster(ip)
 }
 
-// isOnItsNode reports whether an endpoint that a selector has found may be a pod on the
-// network of its node: the node reports the address. Another node that reports it too changes
-// nothing, because its kubelet alone says so. A node has no more data about the pods of others. A
-// pod of another VPC with a node's address can pass for one; its Service then gives to clients what
-// they reach by that address themselves.
+// isOnItsNode reports whether an endpoint of a selector may be a pod on the network of its node:
+// the node reports the address. A second node with the same address changes nothing, because the
+// endpoint's kubelet alone reports it. A node has no other data about the pods of others. A pod
+// of another VPC with a node's address can pass for a pod of the node. Its Service then leads
+// clients only to an address that they reach themselves.
 func (r *reachability) isOnItsNode(endpoint *store.Endpoint, ip netip.Addr) bool {
 	node := store.GetNode(r.tx, endpoint.Node)
 	return endpoint.PodUID != "" && node != nil && node.Reports(ip)

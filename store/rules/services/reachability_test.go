@@ -21,8 +21,8 @@ func ranges(list ...string) (all []netip.Prefix) {
 	return all
 }
 
-// The slices of a Service name what is inside of a VPC, and 203.0.113.7 and 2001:db8::7
-// beyond it.
+// The slices of a Service name addresses inside of a VPC, and 203.0.113.7 and 2001:db8::7 beyond
+// it.
 func TestBackendsOutsideAreWhereTheVPCsEgressLeads(t *testing.T) {
 	const inside, beyond, beyond6, node = "10.0.0.1:8080", "203.0.113.7:8080", "[2001:db8::7]:8080", "192.0.2.1:8080"
 	http := store.ServicePort{Name: "http", Protocol: "TCP", Port: 8080}

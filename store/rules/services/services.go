@@ -94,8 +94,8 @@ func wanted(tx store.ReadTx, of label, defaultVPC string) (vpc, tenant string) {
 	return "", ns.Tenant
 }
 
-// VPCOf returns the name of the VPC that a Service with a virtual address belongs
-// to, "" where there is none: it is the one of which Services lists it.
+// VPCOf returns the name of the VPC that a Service with a virtual address belongs to, "" without
+// one. Services lists the Service for this VPC.
 func VPCOf(tx store.ReadTx, service *store.Service, defaultVPC string) string {
 	if len(service.ClusterIPs) == 0 {
 		return ""
@@ -103,9 +103,9 @@ func VPCOf(tx store.ReadTx, service *store.Service, defaultVPC string) string {
 	return home(tx, label{service.Namespace, service.Network}, defaultVPC)
 }
 
-// VIPs returns the virtual addresses of a Service in its VPC: the ClusterIPs, and
-// behind them those that Address objects give to it as a load balancer, by IP. The
-// status of the Service does not count.
+// VIPs returns the virtual addresses of a Service in its VPC: the ClusterIPs, and behind them the
+// addresses that Address objects give to it as a load balancer, by IP. The status of the Service
+// does not count.
 func VIPs(tx store.ReadTx, vpc string, service *store.Service) []netip.Addr {
 	all := slices.Clone(service.ClusterIPs)
 	if service.LoadBalancer != store.LoadBalancerVPC {
@@ -125,26 +125,26 @@ func compare(a, b *store.Service) int {
 	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 }
 
-// MaxBackends is how many backends one port of a virtual address has at most.
+// MaxBackends is the number of backends that one port of a virtual address has at most.
 const MaxBackends = 1000
 
-// Site is where a Service is judged.
+// Site is the place of a judgement about a Service.
 type Site struct {
 	// VPC and DefaultVPC are names of VPCs. Outside of every VPC, VPC is the domain of a
 	// network (store.NetworkRef.Domain).
 	VPC, DefaultVPC string
 }
 
-// Backend is where a connection goes.
+// Backend is the target of a connection.
 type Backend struct {
 	netip.AddrPort
-	// Outside reports that the address is none of the VPC: its egress leads there.
+	// Outside reports that the address is outside of the VPC: the VPC's egress leads there.
 	Outside bool
 }
 
-// slicesIn returns the slices of a Service whose addresses may be those of a VPC, or of a
-// network outside of every VPC: a slice of another domain has addresses that mean something
-// else there. A slice that does not tell has addresses of a VPC.
+// slicesIn returns the slices of a Service whose addresses may be in a VPC, or in a network
+// outside of every VPC. The addresses of a slice of another domain mean something else there. A
+// slice without a domain has addresses of a VPC.
 func slicesIn(tx store.ReadTx, domain string, service *store.Service) []*store.EndpointSlice {
 	return slices.DeleteFunc(store.EndpointSlicesByService(tx, service.Namespace, service.Name), func(slice *store.EndpointSlice) bool {
 		return !isIn(slice, domain)
@@ -179,9 +179,9 @@ func Named(tx store.ReadTx, service *store.Service) []netip.Addr {
 	return slices.Compact(named)
 }
 
-// LeftOut returns the addresses that slices of a Service name for connections, at which
-// the VPC has no pod that counts and to which no egress leads, ascending and each once.
-// The node of the site does not matter.
+// LeftOut returns the addresses in the slices of a Service, for connections, where the VPC has no
+// pod that counts and no egress leads. The addresses are ascending, each once. The node of the
+// site does not matter.
 func LeftOut(tx store.ReadTx, at Site, service *store.Service) []netip.Addr {
 	var out []netip.Addr
 	reachable := reachabilityOf(tx, at)
@@ -199,10 +199,10 @@ func LeftOut(tx store.ReadTx, at Site, service *store.Service) []netip.Addr {
 	return slices.Compact(out)
 }
 
-// IsWide reports whether the result of Judge for a Service depends on more than the
-// Service, its slices and the Addresses that these name: on nodes and on what belongs to
-// the cluster, where no pod holds an address that they name; on the tenants of
-// namespaces, where the Service has no selector.
+// IsWide reports whether the result of Judge for a Service depends on more than the Service, its
+// slices and the Addresses that these name. If no pod holds a named address, the result depends
+// on nodes and on the addresses of the cluster. If the Service has no selector, it depends on the
+// tenants of namespaces.
 func IsWide(tx store.ReadTx, vpc string, service *store.Service, named []netip.Addr) bool {
 	unheld := func(ip netip.Addr) bool { return heldByPod(tx, vpc, ip) == nil }
 	return service.Selectorless && len(named) > 0 || slices.ContainsFunc(named, unheld)

@@ -89,7 +89,7 @@ func TestAServiceBelongsToTheVPCOfItsNetwork(t *testing.T) {
 	})
 }
 
-// podOf has all addresses of held, and is what endpoint names.
+// podOf has all addresses of held. endpoint names this pod.
 var podOf = operatortest.Pod("blue", "blue-a", "pod", "", "")
 
 // held returns an Address object of blue-vpc on a node.
@@ -113,14 +113,14 @@ func slice(name string, port store.ServicePort, endpoints ...store.Endpoint) *st
 	}
 }
 
-// hinted is a ready endpoint that is meant for clients of some nodes or zones.
+// hinted returns a ready endpoint that is meant for clients of some nodes or zones.
 func hinted(ip string, nodes, zones []string) store.Endpoint {
 	e := endpoint(true, false, ip)
 	e.ForNodes, e.ForZones = nodes, zones
 	return e
 }
 
-// site is where the clients of these tests are.
+// site is the site of the clients of these tests.
 var site = services.Site{VPC: "blue-vpc", DefaultVPC: "default"}
 
 func TestHintsChooseAmongTheBackendsThatCount(t *testing.T) {
@@ -370,8 +370,8 @@ func TestASliceOfADomainCountsInItsVPCForItsPodsAlone(t *testing.T) {
 	}
 }
 
-// TestAServiceIsInTheNetworksThatItsSlicesName: a slice that names none has addresses of a
-// VPC, which may be those of other pods in a network.
+// TestAServiceIsInTheNetworksThatItsSlicesName: a slice that names no network has addresses of a
+// VPC. In a network, other pods may have these addresses.
 func TestAServiceIsInTheNetworksThatItsSlicesName(t *testing.T) {
 	http := store.ServicePort{Name: "http", Protocol: "TCP", Port: 8080}
 	network := store.NetworkRef{Kind: "DanmNet", Namespace: "blue-a", Name: "lan", UID: "lan"}
@@ -421,7 +421,7 @@ func TestAServiceIsInTheNetworksThatItsSlicesName(t *testing.T) {
 	}
 }
 
-// numbered is the claim of a number for a network.
+// numbered returns the claim of a number for a network.
 func numbered(number uint32, network store.NetworkRef) *multinet.DomainClaim {
 	return &multinet.DomainClaim{Meta: operatortest.Meta("number-"+network.UID, 0), Number: number, Network: network}
 }

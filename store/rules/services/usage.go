@@ -15,19 +15,19 @@ import (
 type Usage struct {
 	// Rows are one for each virtual address, and one for each port of it.
 	Rows int
-	// Backends are those of all ports of all virtual addresses.
+	// Backends counts the backends of all ports of all virtual addresses.
 	Backends int
 }
 
 // QuotaOfVPC limits the Services of one VPC together: an eighth of the tables.
 var QuotaOfVPC = Usage{Rows: 16384, Backends: 32768}
 
-// Plus returns what both take together.
+// Plus returns the sum of both usages.
 func (u Usage) Plus(other Usage) Usage {
 	return Usage{Rows: u.Rows + other.Rows, Backends: u.Backends + other.Backends}
 }
 
-// Minus returns what is left when the other goes.
+// Minus returns the rest of the usage without the other.
 func (u Usage) Minus(other Usage) Usage {
 	return Usage{Rows: u.Rows - other.Rows, Backends: u.Backends - other.Backends}
 }
@@ -35,8 +35,8 @@ func (u Usage) Minus(other Usage) Usage {
 // Holds reports whether the quota allows a usage.
 func (u Usage) Holds(other Usage) bool { return other.Rows <= u.Rows && other.Backends <= u.Backends }
 
-// UsageOf returns what a Service takes in its VPC. It counts what its slices name, so that it
-// is the same for all nodes, whatever they hold and wherever they are.
+// UsageOf returns the usage of a Service in its VPC. It counts the addresses that its slices
+// name, so that the usage is the same for all nodes, whatever they hold and wherever they are.
 func UsageOf(tx store.ReadTx, vpc string, service *store.Service) Usage {
 	var u Usage
 	list := slicesIn(tx, vpc, service)
@@ -49,7 +49,7 @@ func UsageOf(tx store.ReadTx, vpc string, service *store.Service) Usage {
 	return u
 }
 
-// endpoints counts those that slices name for a port, of one family.
+// endpoints counts the endpoints that slices name for a port, of one family.
 func endpoints(list []*store.EndpointSlice, port store.ServicePort, is4 bool) (count int) {
 	for _, slice := range list {
 		if portOf(slice, port) == 0 {
@@ -69,9 +69,8 @@ func endpoints(list []*store.EndpointSlice, port store.ServicePort, is4 bool) (c
 // Age orders Services: the oldest gets its share of the quota first.
 func Age(a, b *store.Service) int { return cmp.Or(a.Created.Compare(b.Created), compare(a, b)) }
 
-// Fitting returns how many of the Services of a VPC the quota allows, in their order.
-// If one exceeds it, all later ones are omitted, so that a new Service never displaces
-// an older one.
+// Fitting returns the number of Services of a VPC that the quota allows, in their order. If one
+// exceeds it, all later ones are omitted, so that a new Service never displaces an older one.
 func Fitting(usages iter.Seq[Usage]) (count int) {
 	var taken Usage
 	for usage := range usages {

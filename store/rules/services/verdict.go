@@ -13,9 +13,9 @@ import (
 	"github.com/alioth-net/alioth/store/rows/scaled"
 )
 
-// Verdict is what is judged of a Service in one VPC or network: who its backends are. What
-// it means on a node follows from it and from what the node itself knows. Judge makes one of
-// Services and slices, FromRows of ScaledEndpoints. It must not be changed.
+// Verdict is the judgement about a Service in one VPC or network: it lists the backends. A node
+// derives its own rows from the verdict and from its own knowledge. Judge makes a verdict from
+// Services and slices, FromRows from ScaledEndpoints. It must not be changed.
 type Verdict struct {
 	scaled.ID
 	scaled.Head
@@ -23,9 +23,9 @@ type Verdict struct {
 	Backends []scaled.Backend
 }
 
-// FromRows puts the ScaledEndpoints of one Service together: its verdict in a VPC, or the
-// one of no VPC, and those in networks outside of every VPC, by domain. A verdict whose head
-// is missing is left out. Of several lives of the Service or its VPC the last one counts.
+// FromRows puts the ScaledEndpoints of one Service together: its verdict in a VPC, or in no VPC,
+// and its verdicts in networks outside of every VPC, by domain. A verdict whose head is missing
+// is left out. Of several lives of the Service or its VPC the last one counts.
 func FromRows(rows []*scaled.Endpoint) (home *Verdict, outside []*Verdict) {
 	latest := map[string]*scaled.Endpoint{}
 	for _, row := range rows {
@@ -71,7 +71,7 @@ func sorted(list []scaled.Backend) []scaled.Backend {
 	return slices.CompactFunc(list, func(a, b scaled.Backend) bool { return Compare(a, b) == 0 })
 }
 
-// Compare orders backends by address, and those of one address by all else.
+// Compare orders backends by address, and backends of one address by all other fields.
 func Compare(a, b scaled.Backend) int {
 	return cmp.Or(
 		a.IP.Compare(b.IP), strings.Compare(a.Node, b.Node), strings.Compare(a.PodUID, b.PodUID), compareBools(a.Terminating, b.Terminating),
@@ -100,7 +100,7 @@ func compareBools(a, b bool) int {
 // VIPs returns the virtual addresses of the Service in its VPC.
 func (v *Verdict) VIPs() []netip.Addr { return slices.Concat(v.ClusterIPs, v.LoadBalancerIPs) }
 
-// Usage returns what the Service takes of the quota of its VPC.
+// Usage returns the Service's usage of the quota of its VPC.
 func (v *Verdict) Usage() Usage { return Usage{Rows: v.UsedRows, Backends: v.UsedBackends} }
 
 // at yields the backends of a family that serve a port, and where.
@@ -128,11 +128,11 @@ func targetOf(backend *scaled.Backend, port store.ServicePort) uint16 {
 // isHeld reports whether a pod of the VPC or network holds the address of a backend.
 func isHeld(b *scaled.Backend) bool { return !b.Outside && !b.OnHost && !b.Listed }
 
-// Reached returns where connections to one port of the Service go from a node, addresses of
-// one family, ascending, each once and MaxBackends at most: the ready backends; where there
-// are none, those that are shutting down but serve still. The node limits a Service that is
-// NodeLocal to its own backends, and otherwise those that are ready to the ones meant for
-// it.
+// Reached returns the targets of connections from a node to one port of the Service: addresses of
+// one family, ascending, each once, MaxBackends at most. It returns the ready backends. Without
+// ready backends it returns the ones that shut down but serve still. Of a
+// NodeLocal Service, only the node's own backends count. Of other Services, the ready backends are
+// limited to the ones meant for the node.
 func (v *Verdict) Reached(tx store.ReadTx, node string, port store.ServicePort, is4 bool) []Backend {
 	var ready, terminating []candidate
 	for addr, backend := range v.at(port, is4) {
@@ -165,18 +165,18 @@ func (v *Verdict) Everywhere(port store.ServicePort, is4 bool) (list []netip.Add
 	return once(list)
 }
 
-// Spread is where connections to a port of a Service go that come to a node from
-// outside of the VPC.
+// Spread has the targets of connections to a port of a Service that come to a node from outside
+// of the VPC.
 type Spread struct {
-	// Here are the backends on the node: the ready ones, or where none is ready
-	// those that are shutting down but serve still. Ascending, each once.
+	// Here are the backends on the node: the ready ones. If none is ready, they are the ones that
+	// are shutting down but serve still. Ascending, each once.
 	Here []netip.AddrPort
-	// Ready reports that those of Here are.
+	// Ready reports that the backends of Here are ready.
 	Ready bool
-	// Also are those of Here among which and Elsewhere one is chosen where all
-	// nodes count: none of them if they are shutting down while others are ready.
+	// Also are the backends of Here that share connections with Elsewhere where all nodes count.
+	// It is empty if they shut down while others are ready.
 	Also []netip.AddrPort
-	// Elsewhere is how many backends each other node has.
+	// Elsewhere is the number of backends of each other node.
 	Elsewhere map[string]int
 }
 

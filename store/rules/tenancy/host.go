@@ -27,7 +27,7 @@ type NodePortOwner struct{ Namespace, Name, Tenant string }
 
 // OwnerOfNodePort returns the Service that has a port of all nodes, 1 to 65535, of a
 // protocol (TCP, UDP or SCTP), as a node port or for health checks, in any VPC and with
-// any proxy; nil if there is none. A node may know it by its ScaledEndpoint.
+// any proxy. It returns nil without such a Service. A node may know it by its ScaledEndpoint.
 func OwnerOfNodePort(tx store.ReadTx, protocol string, port uint16) *NodePortOwner {
 	for service := range store.ServicesByNodePort(tx, protocol, port) {
 		owner := &NodePortOwner{Namespace: service.Namespace, Name: service.Name}

@@ -90,9 +90,9 @@ func resolveDefaultVPC(tx store.ReadTx, tenant, name string) (Target, *Refusal) 
 	return Target{VPC: vpc}, nil
 }
 
-// Find returns the Network to which a name refers in a namespace of a tenant: the
-// namespace's own one, else the oldest one of a served type in the tenant's other
-// namespaces; nil without one.
+// Find returns the Network that a name refers to in a namespace of a tenant. It returns the
+// namespace's own Network, else the oldest one of a served type in the tenant's other namespaces,
+// else nil.
 func Find(tx store.ReadTx, tenant, namespace, name string) *store.Network {
 	if own := store.GetNetwork(tx, namespace, name); own != nil {
 		return own
@@ -130,12 +130,12 @@ func OfNamespace(tx store.ReadTx, namespace string) string {
 	return v1alpha1.TenantOfNamespace(namespace, nil)
 }
 
-// Labelled reports whether a tenant comes from the label of namespaces, and is not
-// that of a single namespace without a label.
+// Labelled reports whether a tenant comes from the label of namespaces. Without the label, a
+// tenant stands for a single namespace.
 func Labelled(tenant string) bool { return !strings.HasPrefix(tenant, v1alpha1.NamespaceTenantPrefix) }
 
-// CheckNetwork returns the refusal of pods by a Network of a served type, or nil.
-// The reasons are those of a Network's Ready condition.
+// CheckNetwork returns the refusal of pods by a Network of a served type, or nil. The reasons
+// equal the reasons of a Network's Ready condition.
 func CheckNetwork(tx store.ReadTx, net *store.Network) *Refusal {
 	if net.Deleting {
 		return &Refusal{v1alpha1.DeletingReason, "it is being deleted"}

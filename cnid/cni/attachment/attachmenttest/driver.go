@@ -1,9 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package attachmenttest has a driver for tests whose interfaces have no end on
-// the node and no datapath, as those of SR-IOV, ipvlan and macvlan: a bridge without
-// ports in the pod, which stands for them on every kernel.
+// Package attachmenttest has a driver for tests whose interfaces have no end on the node and no
+// datapath, like interfaces of SR-IOV, ipvlan and macvlan: a bridge without ports in the pod
+// stands for them on every kernel.
 package attachmenttest
 
 import (
@@ -26,8 +26,8 @@ const Kind attach.Kind = "bridge"
 
 // Driver implements attach.Driver.
 type Driver struct {
-	// Sandboxes are the files that refer to the pods' network namespaces, where the
-	// driver looks for what it made.
+	// Sandboxes returns the files that refer to the pods' network namespaces. The driver looks
+	// for its interfaces there.
 	Sandboxes func() []string
 }
 

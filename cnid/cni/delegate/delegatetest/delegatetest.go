@@ -35,15 +35,15 @@ type Conf struct {
 	PrevResult json.RawMessage `json:"prevResult,omitempty"`
 	// Log is a file for one Call for each run, in JSON, one to a line.
 	Log string `json:"log"`
-	// Do has what it does by command; a command that is missing succeeds.
+	// Do has the behaviours by command; a command that is missing succeeds.
 	Do map[string]Deed `json:"do,omitempty"`
 	// As is the name of the interface in its result; "" for CNI_IFNAME.
 	As string `json:"as,omitempty"`
-	// Result is what it prints for an ADD; nil for a result with one interface.
+	// Result is the plugin's output for an ADD; nil for a result with one interface.
 	Result json.RawMessage `json:"result,omitempty"`
 }
 
-// Deed is what a plugin does.
+// Deed is the behaviour of a plugin.
 type Deed string
 
 // Ways to fail.
@@ -65,11 +65,11 @@ type Call struct {
 	Type  string
 	Env   []string
 	Stdin json.RawMessage
-	// Pids are those of the plugin and its child.
+	// Pids are the process IDs of the plugin and its child.
 	Pids []int
 }
 
-// Command is the command of CNI.
+// Command returns the command of CNI.
 func (c Call) Command() string { return c.Var("CNI_COMMAND") }
 
 // Var returns a variable of the environment.

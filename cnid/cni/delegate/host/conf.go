@@ -20,7 +20,7 @@ import (
 	"github.com/alioth-net/alioth/api/cniconf"
 )
 
-// maxFiles is how many files of a directory are read in search of a configuration.
+// maxFiles is the number of files of a directory that are read in search of a configuration.
 const maxFiles = 256
 
 // ConfDir is a directory of CNI configurations. Links in it are not followed: whoever may
@@ -33,7 +33,7 @@ type ConfDir struct {
 
 // ConfFile is a file with a CNI configuration.
 type ConfFile struct {
-	// Path is that of the file, for messages.
+	// Path is the path of the file, for messages.
 	Path string
 	Text []byte
 }

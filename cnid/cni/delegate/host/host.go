@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package host gives access to files and programs as the node's own processes see them.
-// The daemon has another mount namespace: that of its container.
+// Package host gives access to files and programs as the node's own processes see them. The
+// daemon has another mount namespace: the mount namespace of its container.
 package host
 
 import (
@@ -123,7 +123,7 @@ func (r Root) Read(path string) ([]byte, error) {
 	return readRegular(file)
 }
 
-// Remove removes a file below the root. One that does not exist is no error.
+// Remove removes a file below the root. A missing file is not an error.
 func (r Root) Remove(path string) error {
 	dir, err := r.open(filepath.Dir(path), unix.O_RDONLY|unix.O_DIRECTORY)
 	if err == nil {

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// NetworkIDs returns those for which OfNetworkID may find a file, in order. They are not all
-// if the directory has more files than are looked at.
+// NetworkIDs returns the NetworkIDs that OfNetworkID may find a file for, in order. all is false
+// if the directory has more files than the function reads.
 func (d ConfDir) NetworkIDs() (ids []string, all bool, err error) {
 	dir, err := d.open()
 	if err != nil {

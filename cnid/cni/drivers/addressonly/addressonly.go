@@ -1,9 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package addressonly is the driver for interfaces that other CNI plugins make with addresses
-// of the node's IPAM API. It makes none: a note on disk keeps that the addresses are in
-// use. A note is of one boot, because no sandbox outlives that. A delegated device is
+// Package addressonly is the driver for interfaces that other CNI plugins make with addresses of
+// the node's IPAM API. It makes no interface: a note on disk keeps that the addresses are in use.
+// A note is valid for one boot, because no sandbox outlives a boot. A delegated device is
 // switched on, and must have a carrier, before the plugin gets its address.
 package addressonly
 
@@ -38,8 +38,8 @@ type Driver struct {
 	devices []string
 }
 
-// note is what the driver keeps of an interface. Its namespace is zero if the caller has
-// not named it.
+// note is the driver's record of an interface. Its namespace is zero if the caller has not named
+// it.
 type note struct {
 	sandbox.Interface
 	Boot string `json:"boot"`

@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
-// stack is the devices of a node, with their addresses and what they are parts of.
+// stack has the devices of a node, with their addresses and the devices that they are parts of.
 type stack []place
 
 // Carried returns an address of the network namespace of a socket that frames reach by a
@@ -49,8 +49,8 @@ func Carried(host *netlink.Handle, device *netlink.LinkAttrs, tag uint32, counts
 	return a, ok, nil
 }
 
-// isApart reports whether no frame of a device reaches another one, as far as that one and
-// the devices that it is derived from tell.
+// isApart reports whether no frame of a device reaches another device, as far as the other device
+// and the devices that it is derived from tell.
 func isApart(host *netlink.Handle, ifindex, device int) bool {
 	for range 8 { // the kernel's limit (MAX_NEST_DEV)
 		if ifindex == device {
@@ -67,7 +67,7 @@ func isApart(host *netlink.Handle, ifindex, device int) bool {
 	return false
 }
 
-// below returns the device that one is derived from, 0 if there is none in its namespace.
+// below returns the device that a device is derived from, 0 without one in its namespace.
 func below(a *netlink.LinkAttrs) int {
 	if a.NetNsID >= 0 { // the device below is in another namespace
 		return 0
@@ -80,7 +80,7 @@ func mayHavePorts(kind string) bool {
 	return !slices.Contains([]string{"device", "veth", "vlan", "vxlan", "macvlan", "ipvlan", "dummy"}, kind)
 }
 
-// addresses returns those of a network namespace by the index of their device.
+// addresses returns the addresses of a network namespace by the index of their device.
 func addresses(host *netlink.Handle) (map[int][]netip.Addr, error) {
 	list, err := rtnl.Complete(func() ([]netlink.Addr, error) { return host.AddrList(nil, unix.AF_UNSPEC) })
 	if err != nil {
@@ -95,8 +95,8 @@ func addresses(host *netlink.Handle) (map[int][]netip.Addr, error) {
 	return addrs, nil
 }
 
-// read returns the stack of the network namespace of a socket, in which devices have these
-// addresses.
+// read returns the stack of the network namespace of a socket. addrs are the addresses of its
+// devices.
 func read(host *netlink.Handle, addrs map[int][]netip.Addr) (stack, error) {
 	links, err := rtnl.Complete(host.LinkList)
 	if err != nil {
@@ -114,12 +114,12 @@ func read(host *netlink.Handle, addrs map[int][]netip.Addr) (stack, error) {
 	return all, nil
 }
 
-// place is a device of the node with what it is a part of.
+// place is a device of the node with the devices that it is a part of.
 type place struct {
 	index int
 	name  string
-	// master is the bridge or bond that it is a port of, below the device that it is
-	// derived from, such as that of a VLAN; 0 for none.
+	// master is the bridge or bond that the device is a port of, 0 for none. below is the device
+	// that it is derived from, such as the parent of a VLAN; 0 for none.
 	master, below int
 	// vlan is the VLAN ID of a VLAN device, 0 for others.
 	vlan  uint32

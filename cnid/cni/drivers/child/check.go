@@ -19,8 +19,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
-// Check implements attach.Driver. It tolerates what others added to the pod: more
-// addresses, routes, rules and interfaces.
+// Check implements attach.Driver. It tolerates additions of others in the pod: more addresses,
+// routes, rules and interfaces.
 func (d *Driver) Check(ctx context.Context, spec attach.Spec) (attach.Link, error) {
 	var link attach.Link
 	err := d.with(ctx, func(s *session) (err error) {
@@ -115,7 +115,7 @@ func (d *session) checkParent(link netlink.Link, spec attach.Spec) (netlink.Link
 	return parent, nil
 }
 
-// missing is the error for an interface that is not where it should be. If it is nowhere on
+// missing returns the error for an interface that is not where it should be. If it is nowhere on
 // the node, the error is an ErrGone.
 func (d *session) missing(spec attach.Spec, text string) error {
 	n, noted, err := d.notes.Get(spec.ContainerID, spec.IfName)
@@ -145,8 +145,7 @@ func (d *session) find(n note) (netlink.Link, error) {
 	return nil, err
 }
 
-// List implements attach.Driver. It goes by the notes, and removes those of ended
-// namespaces.
+// List implements attach.Driver. It goes by the notes, and removes notes of ended namespaces.
 func (d *Driver) List(ctx context.Context) (list []attach.Found, err error) {
 	err = d.with(ctx, func(s *session) error {
 		list, err = s.list(ctx)

@@ -30,7 +30,7 @@ import (
 type Devices struct {
 	// Kind is the kernel's name of such devices too.
 	Kind attach.Kind
-	// Modes are those that attach.Spec.Mode may name; the first is the default.
+	// Modes are the possible values of attach.Spec.Mode; the first is the default.
 	Modes []string
 	// SharesMAC: an interface has the Ethernet address of its parent, and
 	// attach.Spec.MAC is ignored.
@@ -55,8 +55,8 @@ func (d Devices) Type() attach.Type {
 	}
 }
 
-// capabilities: the MTU of a network outside of every VPC does not follow that of the
-// node's network for VPCs.
+// capabilities: the MTU of a network outside of every VPC does not follow the MTU of the node's
+// network for VPCs.
 var capabilities = attach.Capabilities{Restorable: true}
 
 // probe makes an interface on one end of a veth pair, in a namespace that ends with it.
@@ -92,8 +92,8 @@ type Driver struct {
 	underlay func() (attach.Underlay, error)
 }
 
-// New returns a Driver for the network namespace of the calling thread, which is that of
-// the node.
+// New returns a Driver for the network namespace of the calling thread. It has to be the
+// namespace of the node.
 func New(devices Devices, node attach.Node) (*Driver, error) {
 	id, err := netns.Current()
 	if err != nil {
@@ -211,9 +211,9 @@ func (d *session) note(pod ns.NetNS, spec attach.Spec) (note, error) {
 	return n, d.notes.Put(n)
 }
 
-// create makes the interface, in the thread's namespace, which is the pod's. It belongs to
-// the group of unfinished devices until it has its mark. So a process that ends at any time
-// leaves what can be recognized.
+// create makes the interface, in the thread's namespace, which is the pod's. It belongs to the
+// group of unfinished devices until it has its mark. So a process that ends at any time leaves a
+// device that can be recognized.
 func (d *session) create(h *rtnl.Socket, pod ns.NetNS, parent netlink.Link, mode string, n note, spec attach.Spec) error {
 	if err := d.clearBefore(h, n); err != nil {
 		return fmt.Errorf("remove remains of an earlier attempt: %w", err)
@@ -230,8 +230,8 @@ func (d *session) create(h *rtnl.Socket, pod ns.NetNS, parent netlink.Link, mode
 		if _, err := h.IndexOf(spec.IfName); err == nil {
 			return attach.Taken(spec.IfName)
 		}
-		// Linux 6.12 compares the name with those of the node's devices, too. The change
-		// of a name takes the kernel as long as a new device.
+		// Linux 6.12 compares the name with the names of the node's devices, too. The change of a
+		// name takes the kernel as long as a new device.
 		attrs.Name = n.temporary()
 		err = d.devices.add(d.host.LinkAdd, attrs, mode)
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/netns"
 )
 
-// note is what is known of an interface from before it is made until it is removed. The
-// mark alone, in the pod's namespace, is not enough: a pod with CAP_NET_ADMIN could give
-// it to an interface in the name of another pod.
+// note describes an interface from before its creation until its removal. The mark alone, in the
+// pod's namespace, is not enough: a pod with CAP_NET_ADMIN could give it to an interface in the
+// name of another pod.
 type note struct{ sandbox.Interface }
 
 func noteOf(spec attach.Spec, id netns.ID, number int) note {
@@ -34,8 +34,8 @@ func (n note) marks(link netlink.Link, kind attach.Kind) bool {
 	return link.Type() == string(kind) && link.Attrs().Alias == n.Mark
 }
 
-// made reports whether a device of the pod's namespace is the interface, or what an ended
-// process left of it.
+// made reports whether a device of the pod's namespace is the interface, or the remains of an
+// ended process.
 func (n note) made(link netlink.Link, kind attach.Kind) bool {
 	a := link.Attrs()
 	unfinished := link.Type() == string(kind) && a.Group == links.Unfinished && (a.Name == n.IfName || a.Name == n.temporary())

@@ -29,9 +29,9 @@ func (d Devices) mode(spec attach.Spec) (string, error) {
 	return spec.Mode, nil
 }
 
-// parent returns the device of the node that a wanted interface is derived from, if it can
-// be: the network's description names it, and the node may lack it or use it for something
-// else. A device of Alioth is none: who receives its packets receives those of a VPC.
+// parent returns the device of the node that a wanted interface is derived from, if possible: the
+// network's description names the device, and the node may lack it or use it for something else.
+// A device of Alioth is refused: its packets belong to a VPC.
 func (d *session) parent(spec attach.Spec) (netlink.Link, error) {
 	if len(spec.MAC) != 6 && !d.devices.SharesMAC {
 		return nil, fmt.Errorf("a %s needs an Ethernet address, got %q", d.devices.Kind, spec.MAC)
@@ -62,9 +62,9 @@ func (d *session) parent(spec attach.Spec) (netlink.Link, error) {
 	return parent, d.permit(attrs, spec.Mode)
 }
 
-// permit refuses a device by which frames reach an address of the node that no program
-// guards there: a pod could send as a node, and so enter VPCs. In mode passthru it would
-// receive the node's packets too.
+// permit refuses a device that sends frames to an address of the node without a guarding program:
+// a pod could send as a node, and so enter VPCs. In mode passthru it would receive the node's
+// packets too.
 func (d *session) permit(parent *netlink.LinkAttrs, mode string) error {
 	if d.underlay == nil {
 		return nil

@@ -36,7 +36,7 @@ func (d *session) clear(n note) error {
 	return n.Remove(d.host, func(link netlink.Link) bool { return n.made(link, d.devices.Kind) })
 }
 
-// clearBefore removes remains of which the notes were lost.
+// clearBefore removes remains whose notes were lost.
 func (d *session) clearBefore(h *rtnl.Socket, n note) error {
 	for _, name := range []string{n.temporary(), n.IfName} {
 		if _, err := h.IndexOf(name); err == nil {

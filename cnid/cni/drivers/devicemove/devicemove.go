@@ -26,8 +26,8 @@ type Device struct {
 	Alias    string           `json:"alias,omitempty"`
 	MAC      net.HardwareAddr `json:"mac"`
 	MTU      int              `json:"mtu"`
-	// Group is the group of devices (IFLA_GROUP). A pod may have set another one, which
-	// could be that of the host ends of pods.
+	// Group is the group of devices (IFLA_GROUP). A pod may have set another group, even the
+	// group of the host ends of pods.
 	Group uint32 `json:"group,omitempty"`
 	Up    bool   `json:"up"`
 }
@@ -51,15 +51,15 @@ func Move(h *rtnl.Socket, link netlink.Link, to int, name string) error {
 	return h.Execute(&b)
 }
 
-// Return moves a device from its pod to the node, as Move does. A second name that the node
-// has, too, would keep the device in the pod, so those that it had not go first.
+// Return moves a device from its pod to the node, as Move does. A second name that the node has,
+// too, would keep the device in the pod. So the names that the device did not have on the node go
+// first.
 func (d Device) Return(h *rtnl.Socket, link netlink.Link, to int, name string) error {
 	return errors.Join(d.dropNames(h, link), Move(h, link, to, name))
 }
 
-// Restore gives a network device of the node the state that it had. Its name may be that
-// which it had in the pod, or one that the kernel has chosen. setMAC sets an Ethernet
-// address.
+// Restore gives a network device of the node the state that it had. Its name may be its name in
+// the pod, or a name that the kernel has chosen. setMAC sets an Ethernet address.
 func (d Device) Restore(h *rtnl.Socket, link netlink.Link, setMAC func(netlink.Link, net.HardwareAddr) error) error {
 	name, index := link.Attrs().Name, link.Attrs().Index
 	if err := h.LinkSetDown(link); err != nil {

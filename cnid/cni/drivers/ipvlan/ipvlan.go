@@ -1,11 +1,11 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ipvlan is the driver for interfaces that share a device of the node and its
-// Ethernet address. The kernel delivers by IP address, so a switch that admits one address
-// per port admits the pods too. Interfaces of one device reach each other, and not the node.
-// The mode is L2: ARP, neighbour discovery and broadcasts reach every interface. The modes
-// L3 and L3S, in which the node routes for pods, do not exist here.
+// Package ipvlan is the driver for interfaces that share a device of the node and its Ethernet
+// address. The kernel delivers by IP address, so a switch that admits one address per port admits
+// the pods too. Interfaces of one device reach each other, and not the node. The mode is L2: ARP,
+// neighbour discovery and broadcasts reach every interface. The modes L3 and L3S, where the node
+// routes for pods, do not exist here.
 package ipvlan
 
 import (
@@ -35,8 +35,8 @@ func newLink(attrs netlink.LinkAttrs, _ string) netlink.Link {
 	return &netlink.IPVlan{LinkAttrs: attrs, Mode: netlink.IPVLAN_MODE_L2, Flag: netlink.IPVLAN_FLAG_BRIDGE}
 }
 
-// modeOf names the mode. It is that of all interfaces of a parent: another program that
-// makes one in another mode changes them all.
+// modeOf names the mode. All interfaces of a parent have one mode: another program that makes one
+// in another mode changes them all.
 func modeOf(link netlink.Link) string {
 	own, ok := link.(*netlink.IPVlan)
 	switch {

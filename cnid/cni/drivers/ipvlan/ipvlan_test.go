@@ -42,7 +42,7 @@ func needsIPvlan(t *testing.T) {
 	}
 }
 
-// second is the interface of a second pod, beside that of childtest.Spec.
+// second returns the interface of a second pod, beside the interface of childtest.Spec.
 func second(pod *netnstest.Namespace) attach.Spec {
 	s := childtest.Spec(pod, "192.0.2.8/24", "2001:db8::8/64")
 	s.ContainerID = "other"

@@ -96,7 +96,7 @@ func TestListFindsWhatWasAttachedAndNothingElse(t *testing.T) {
 	if diff != "" {
 		t.Errorf("listed are (-want +got):\n%s", diff)
 	}
-	if got := n.Notes(t); len(got) != 4 { // that of the ended namespace is gone
+	if got := n.Notes(t); len(got) != 4 { // the note of the ended namespace is gone
 		t.Errorf("notes are %v", got)
 	}
 	other.Do(t, netnstest.OnLink("net1", netlink.LinkDel))

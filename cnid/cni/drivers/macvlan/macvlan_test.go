@@ -256,7 +256,7 @@ func TestNamespacesThatAreNoPodsAreRefused(t *testing.T) {
 	}
 }
 
-// unfinished leaves what a process leaves that ends before the interface has its mark.
+// unfinished leaves the remains of a process that ends before the interface has its mark.
 func unfinished(name func(attach.Spec) string) func(*testing.T, childtest.Node, attach.Spec) {
 	return func(t *testing.T, n childtest.Node, s attach.Spec) {
 		t.Helper()

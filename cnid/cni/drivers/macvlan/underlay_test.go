@@ -27,7 +27,7 @@ func onTop() error {
 		childtest.AddAddrs("up0", "192.0.2.9/24"))
 }
 
-// below gives the node a bridge br0 with an address, of which eth0 is a port.
+// below gives the node a bridge br0 with an address. eth0 is a port of the bridge.
 func below() error {
 	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br0", TxQLen: -1}}
 	return errors.Join(

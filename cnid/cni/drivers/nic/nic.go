@@ -30,7 +30,7 @@ var ErrNotOffered = errors.New("the node does not offer the device to pods")
 // ErrInUse reports that the node itself needs the device.
 var ErrInUse = errors.New("the node needs the device itself")
 
-// Node is what the network namespace of a node has. The zero value has nothing.
+// Node has the devices of a node's network namespace. The zero value has none.
 type Node struct {
 	Links  []netlink.Link
 	Addrs  []netlink.Addr
@@ -98,7 +98,7 @@ func Named(name string, patterns []string) (bool, error) {
 	return false, nil
 }
 
-// Device is one that the node offers.
+// Device is a device that the node offers.
 type Device struct {
 	Name string
 	MAC  net.HardwareAddr
@@ -126,7 +126,7 @@ func (n Node) Offered(patterns []string) ([]Device, error) {
 // controller of its own virtual function (hv_netvsc), and of nothing else.
 const physical = "device"
 
-// Use returns for what the node needs a device, or "".
+// Use returns the node's need for a device, or "".
 func (n Node) Use(link netlink.Link) string {
 	attrs := link.Attrs()
 	switch {
@@ -151,8 +151,8 @@ func (n Node) Use(link netlink.Link) string {
 	return n.reached(attrs.Index)
 }
 
-// reached returns how the node is reached by a device, or "". Link-local addresses of IPv6
-// are on each device that is up.
+// reached returns why others reach the node by a device, or "" if they do not. Link-local addresses
+// of IPv6 are on each device that is up.
 func (n Node) reached(index int) string {
 	for _, addr := range n.Addrs {
 		if addr.LinkIndex == index && !addr.IP.IsLinkLocalUnicast() {

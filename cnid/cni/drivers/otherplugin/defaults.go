@@ -18,10 +18,9 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
-// route gives the interface the default routes that it may have: it removes others, which
-// plugins have made, and adds those that the pod requests (NPWG 1.3, section 4.1). A route
-// that was removed is removed from what is kept of the result too, because a plugin's CHECK
-// compares the two.
+// route gives the interface the default routes that it may have: it removes others, which plugins
+// have made, and adds routes that the pod requests (NPWG 1.3, section 4.1). It also removes a
+// removed route from the kept result, because a plugin's CHECK compares the two.
 func (d *Driver) route(link *attach.Link, spec attach.Spec) error {
 	if spec.Delegate.DefaultRoutes == attach.OwnDefaultRoutes && len(spec.Routes) == 0 && len(spec.Rules) == 0 {
 		return nil
@@ -45,8 +44,8 @@ func (d *Driver) route(link *attach.Link, spec attach.Spec) error {
 	return finish(link.Result, spec)
 }
 
-// kept are events about default routes that were left out in favour of others that the pod
-// has by itself. Where the pod requests its default routes elsewhere, they are no news.
+// kept returns events about default routes that were left out in favour of others that the pod
+// has by itself. If the pod requests its default routes elsewhere, such routes cause no event.
 func kept(spec attach.Spec, removed []attach.Route) (list []attach.Notice) {
 	if spec.Delegate.DefaultRoutes != attach.MissingDefaultRoutes {
 		return nil
@@ -117,8 +116,8 @@ func (o hop) plain() attach.Route {
 	return attach.Route{Dst: netip.PrefixFrom(all, 0), Gateway: gateway.Unmap()}
 }
 
-// defaultHops lists the default routes in the main table, without those that the kernel
-// learns from routers.
+// defaultHops lists the default routes in the main table, without routes that the kernel learns
+// from routers.
 func defaultHops(h *rtnl.Socket) ([]hop, error) {
 	var hops []hop
 	for _, family := range []int{unix.AF_INET, unix.AF_INET6} {

@@ -61,9 +61,9 @@ func (w watched) Attach(ctx context.Context, spec attach.Spec) (attach.Link, err
 	return w.Driver.Attach(ctx, spec)
 }
 
-// NPWG 1.3, sections 7.2 and 7.3: delegates MUST follow each other, the first failure MUST
-// end the ADD without an attempt of later ones, and what was made is undone. The default
-// network MUST come first, here that of another driver.
+// NPWG 1.3, sections 7.2 and 7.3: delegates MUST follow each other, the first failure MUST end
+// the ADD without an attempt of later ones, and the interfaces made before are undone. The
+// default network MUST come first; here another driver makes it.
 func TestDelegatesFollowEachOtherUntilOneFails(t *testing.T) {
 	const missing = `{"cniVersion":"1.0.0","type":"tuning","ipam":{}}` // without an interface it fails
 	for name, c := range map[string]struct {
@@ -118,7 +118,7 @@ func TestDelegatesFollowEachOtherUntilOneFails(t *testing.T) {
 	}
 }
 
-// kept are the attachments that the driver has files of.
+// kept returns the attachments that the driver has files of.
 func (r *rig) kept(t *testing.T) (found []attach.Found) {
 	t.Helper()
 	r.node.Do(t, func() (err error) {
@@ -152,7 +152,7 @@ func TestAFileOfTheNodeIsBuiltWithTheOperatorsAddresses(t *testing.T) {
 	if addrs := link.Result.Addrs; len(addrs) != 1 || addrs[0].Addr != spec.Addrs[0] {
 		t.Errorf("the interface has %v", addrs)
 	}
-	r.writeConf(t, "lab0.conf", "{") // the DEL goes by what was built
+	r.writeConf(t, "lab0.conf", "{") // the DEL goes by the built configuration
 	r.node.Do(t, func() error { return r.Detach(t.Context(), spec.ContainerID, spec.IfName) })
 	if _, exists := r.inside(t); exists {
 		t.Error("the interface is left")
@@ -172,8 +172,8 @@ func TestAFileOfTheNodeIsBuiltWithTheOperatorsAddresses(t *testing.T) {
 	}
 }
 
-// NPWG 1.1: without spec.config the configuration MUST be the node's whose name is that of
-// the definition, else the request MUST fail. NPWG 1.2: the pod's requests MUST reach it.
+// NPWG 1.1: without spec.config the configuration MUST be the node's file with the name of the
+// definition, else the request MUST fail. NPWG 1.2: the pod's requests MUST reach it.
 func TestAFileOfTheNodeIsFoundByTheNameOfTheDefinition(t *testing.T) {
 	r := newRig(t)
 	log := filepath.Join(r.dir, "log")

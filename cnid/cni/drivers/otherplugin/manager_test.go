@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/journal"
 )
 
-// released implements what a manager needs beside the driver.
+// released implements the manager's needs beside the driver.
 type released struct {
 	attachment.Datapath
 	attachment.Decisions

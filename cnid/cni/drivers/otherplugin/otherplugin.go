@@ -1,9 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package otherplugin is the driver for interfaces that other CNI plugins make. It has no
-// device on the node that Alioth knows, no program handles its packets, and it leads
-// outside of every VPC. What the plugins report is in attach.Link.Result.
+// Package otherplugin is the driver for interfaces that other CNI plugins make. It has no device
+// on the node that Alioth knows, no program handles its packets, and it leads outside of every
+// VPC. attach.Link.Result has the plugins' report.
 package otherplugin
 
 import (
@@ -148,8 +148,8 @@ func (d *Driver) sandbox(path string) (attach.Link, error) {
 	return attach.Link{NetnsInode: id.Inode, NetnsCookie: id.Cookie}, nil
 }
 
-// complete builds the configuration of an interface from a file of the node. The file may
-// change later: what was built is kept with the interface.
+// complete builds the configuration of an interface from a file of the node. The file may change
+// later: the built configuration is kept with the interface.
 func (d *Driver) complete(spec attach.Spec) (attach.Spec, []attach.Notice, error) {
 	file := spec.Delegate.File
 	if file == nil {
@@ -179,7 +179,7 @@ func (d *Driver) complete(spec attach.Spec) (attach.Spec, []attach.Notice, error
 	return spec, unserved(spec.IfName, found.Path, built), nil
 }
 
-// unserved are events about requests of the pod for which no plugin of a file has the
+// unserved returns events about requests of the pod without a plugin of a file that has the
 // capability.
 func unserved(ifName, path string, built pluginconf.Config) (list []attach.Notice) {
 	for _, capability := range built.Unserved {
@@ -197,7 +197,8 @@ func (d *Driver) find(file *attach.DelegateFile) (host.ConfFile, error) {
 	return d.files.OfNetworkID(file.NetworkID)
 }
 
-// read decodes a request of the pod, as the operator has written it; nil is none.
+// read decodes a request of the pod, as the operator has written it. It decodes nothing for a
+// nil text.
 func read(text []byte, into any) error {
 	if text == nil {
 		return nil
@@ -234,8 +235,8 @@ func attachmentOf(spec attach.Spec) delegate.Attachment {
 	}
 }
 
-// made checks that the interface exists, or that the result has it: one of a device
-// without a driver in the kernel can't be seen there.
+// made checks that the interface exists, or that the result has it: an interface of a device
+// without a driver in the kernel can't be seen in the pod.
 func made(result *attach.Result, spec attach.Spec) error {
 	if iface, ok := result.InPod(spec.IfName); ok && (iface.PCIID != "" || iface.SocketPath != "") {
 		return nil
@@ -271,7 +272,7 @@ func (d *Driver) Detach(ctx context.Context, containerID, ifName string) error {
 		return err
 	}
 	kept, unknown := d.delegates.Get(containerID, ifName)
-	rules := d.removeRules(containerID, ifName) // first: they are found by what is kept
+	rules := d.removeRules(containerID, ifName) // first: the kept result identifies them
 	if err := d.delegates.Del(ctx, containerID, ifName); err != nil {
 		return errors.Join(err, rules)
 	}
@@ -281,8 +282,8 @@ func (d *Driver) Detach(ctx context.Context, containerID, ifName string) error {
 	return rules
 }
 
-// Check implements attach.Driver. It compares namespace and interface with what Attach has
-// kept, and then runs the plugins' CHECK.
+// Check implements attach.Driver. It compares namespace and interface with the kept result of
+// Attach, and then runs the plugins' CHECK.
 func (d *Driver) Check(ctx context.Context, spec attach.Spec) (attach.Link, error) {
 	kept, err := d.delegates.Get(spec.ContainerID, spec.IfName)
 	if errors.Is(err, delegate.ErrNotKept) {
@@ -311,8 +312,8 @@ func (d *Driver) Check(ctx context.Context, spec attach.Spec) (attach.Link, erro
 	return link, nil
 }
 
-// List implements attach.Driver from what Attach has kept, with interfaces whose namespace
-// has ended, because their DEL is still to come.
+// List implements attach.Driver from the kept attachments, with interfaces whose namespace has
+// ended, because their DEL is still to come.
 func (d *Driver) List(context.Context) ([]attach.Found, error) {
 	all, err := d.delegates.All()
 	if err != nil {

@@ -125,8 +125,8 @@ func TestAddressesOfTheOperatorInOtherPlugins(t *testing.T) {
 	}
 }
 
-// TestAnInterfaceOnALinkOfTheNode has the node's name of a VLAN or VXLAN as its parent, and
-// keeps it although the link gets another name: DEL goes by what ADD was given.
+// TestAnInterfaceOnALinkOfTheNode has the node's name of a VLAN or VXLAN as its parent, and keeps
+// it although the link gets another name: DEL goes by the arguments of ADD.
 func TestAnInterfaceOnALinkOfTheNode(t *testing.T) {
 	r := newRig(t)
 	r.node.Do(t, func() error {
@@ -178,7 +178,7 @@ func TestAnInterfaceWithoutAddresses(t *testing.T) {
 	}
 }
 
-// DEL MUST release what the plugin holds on the node, with the namespace or without.
+// DEL MUST release the plugin's holdings on the node, with the namespace or without.
 func TestDetachReleasesAddressesAfterTheNamespaceHasEnded(t *testing.T) {
 	r := newRig(t)
 	spec := r.spec(build(t, r.bridge(), nil))

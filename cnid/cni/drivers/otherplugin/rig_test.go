@@ -30,7 +30,7 @@ type rig struct {
 	attach.Driver
 	dir       string
 	node, pod *netnstest.Namespace
-	// edit changes what the plugins are run with, nil for nothing.
+	// edit changes the configuration of the plugins' runs, nil for nothing.
 	edit func(*delegate.Config)
 }
 
@@ -151,7 +151,8 @@ func (r *rig) detach(t *testing.T) (err error) {
 	return err
 }
 
-// inside are the addresses of the pod's interface net1, without those of its own link.
+// inside returns the addresses of the pod's interface net1, without the addresses of its own
+// link.
 func (r *rig) inside(t *testing.T) (addrs []string, exists bool) {
 	t.Helper()
 	r.pod.Do(t, func() error {
@@ -171,7 +172,7 @@ func (r *rig) inside(t *testing.T) (addrs []string, exists bool) {
 	return addrs, exists
 }
 
-// leases are the files of host-local's addresses.
+// leases returns the files of host-local's addresses.
 func (r *rig) leases(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(r.dir, "leases", "storage", "192.*"))

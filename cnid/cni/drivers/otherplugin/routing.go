@@ -108,8 +108,8 @@ func (d *Driver) Finish(_ context.Context, list []*attach.Made) error {
 	return nil
 }
 
-// leaveOut removes default routes of the plugins of an interface, and takes them from what is
-// kept of the result, because a plugin's CHECK compares the two.
+// leaveOut removes default routes of the plugins of an interface. It also removes them from the
+// kept result, because a plugin's CHECK compares the two.
 func (d *Driver) leaveOut(one *attach.Made, routes []attach.Route) error {
 	err := within(one.NetnsPath, func(h *rtnl.Socket) error { return podside.RemoveRoutes(h, one.IfName, routes) })
 	if err != nil {
@@ -120,9 +120,9 @@ func (d *Driver) leaveOut(one *attach.Made, routes []attach.Route) error {
 	return err
 }
 
-// surplusRoutes returns the default routes of plugins on interfaces after the first one that
-// has a default route of the family, by their index in the list, and the default routes
-// of interfaces that may have none.
+// surplusRoutes returns default routes of plugins, by the index of the interface in the list. Of
+// each family it returns the routes of all interfaces after the first one with a default route.
+// It also returns the default routes of interfaces that may have none.
 func surplusRoutes(list []*attach.Made) map[int][]attach.Route {
 	surplus := map[int][]attach.Route{}
 	for _, is4 := range []bool{true, false} {
@@ -172,9 +172,9 @@ func isDefault(r attach.ResultRoute, is4 bool) bool {
 	return r.Dst.Bits() == 0 && r.Dst.Addr().Is4() == is4 && (r.Table == 0 || r.Table == unix.RT_TABLE_MAIN)
 }
 
-// finish adds the routing of an interface that the plugins have made: what the network and
-// the pod request of a static type of DANM, or the default routes that the pod requests of a
-// definition (NPWG 1.3, section 4.1).
+// finish adds the routing of an interface that the plugins have made. For a static type of DANM
+// it adds the routing that the network and the pod request. For a definition it adds the default
+// routes that the pod requests (NPWG 1.3, section 4.1).
 func finish(result *attach.Result, spec attach.Spec) error {
 	what := `routes of the network and "proutes"`
 	r, err := routingOf(result, spec)
@@ -191,7 +191,7 @@ func finish(result *attach.Result, spec attach.Spec) error {
 	return nil
 }
 
-// add makes the routing. A route that exists although no plugin has reported it is no error.
+// add makes the routing. A route that exists although no plugin has reported it is not an error.
 func (r routing) add(h *rtnl.Socket, ifName string) error {
 	if err := podside.AddRoutes(h, ifName, r.routes); err != nil {
 		if check(h, attach.Spec{IfName: ifName, Routes: r.routes}) != nil {
@@ -227,7 +227,7 @@ func check(h *rtnl.Socket, spec attach.Spec) error {
 func (d *Driver) removeRules(containerID, ifName string) error {
 	kept, err := d.delegates.Get(containerID, ifName)
 	if err != nil || len(kept.Rules) == 0 || !d.delegates.Alive(kept) {
-		return nil //nolint:nilerr // DEL reports what can't be read
+		return nil //nolint:nilerr // DEL reports an unreadable file
 	}
 	result, err := kept.Result()
 	if err != nil {

@@ -20,13 +20,13 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 )
 
-// lab is the file of a network of DANM: a bridge, whose IPAM gives 192.0.2.2 and the routes.
+// lab returns the file of a network of DANM: a bridge, whose IPAM gives 192.0.2.2 and the routes.
 func (r *rig) lab(routes string) string {
 	return fmt.Sprintf(`{"cniVersion":"1.0.0","name":"storage","type":"bridge","bridge":"br7",
 		"ipam":{"type":"host-local","dataDir":%q,"ranges":[[{"subnet":"192.0.2.0/24"}]],"routes":[%s]}}`, filepath.Join(r.dir, "leases"), routes)
 }
 
-// static is an interface in that network, as the operator decides it: with routes and rules.
+// static returns an interface in that network, as the operator decides it: with routes and rules.
 func (r *rig) static(ifName string, inject bool) attach.Spec {
 	spec := r.spec(&attach.Delegate{
 		File: &attach.DelegateFile{NetworkID: "lab", Type: "bridge", Plugins: []string{"bridge"}, IPAM: []string{"host-local"}, Inject: inject},
@@ -48,8 +48,8 @@ func rule(from string) attach.Rule {
 	return attach.Rule{From: netip.MustParsePrefix(from), Table: 78}
 }
 
-// ways are the routes and rules of the pod that a plugin's or the driver's are, sorted: of the
-// kernel's own it has none.
+// ways returns the pod's routes and rules from plugins or from the driver, sorted. It leaves out
+// the kernel's own.
 func (r *rig) ways(t *testing.T) (words []string) {
 	t.Helper()
 	r.pod.Do(t, func() error {
@@ -76,15 +76,15 @@ func (r *rig) ways(t *testing.T) (words []string) {
 	return words
 }
 
-// DANM's user guide: routes of a network are in the main table, and those that a pod requests
-// in the table of the network, for packets of the interface's address.
+// DANM's user guide: routes of a network are in the main table. Routes that a pod requests are in
+// the table of the network, for packets of the interface's address.
 func TestRoutesOfANetworkWithAStaticType(t *testing.T) {
 	proutes := func(spec *attach.Spec) {
 		spec.Routes = append(spec.Routes, route("10.9.0.0/16", "192.0.2.1", 78))
 		spec.Rules = append(spec.Rules, rule("0.0.0.0/32"))
 	}
 	for name, c := range map[string]struct {
-		// routes are those of the file's IPAM; inject replaces it.
+		// routes are the routes of the file's IPAM; inject replaces it.
 		routes string
 		inject bool
 		change func(*attach.Spec)

@@ -31,7 +31,7 @@ import (
 	"github.com/alioth-net/alioth/test/waits"
 )
 
-// ofNetworks are decisions about interfaces net1, net2 and so on in networks of DANM, each by
+// ofNetworks returns decisions about interfaces net1, net2 and so on in networks of DANM, each by
 // the configuration of its plugins.
 func ofNetworks(t *testing.T, confs ...string) (list []attachment.Decision) {
 	t.Helper()
@@ -43,13 +43,13 @@ func ofNetworks(t *testing.T, confs ...string) (list []attachment.Decision) {
 	return list
 }
 
-// bridgeOf is a configuration with addresses of its own, by the number of its bridge.
+// bridgeOf returns a configuration with addresses of its own, by the number of its bridge.
 func (r *rig) bridgeOf(i int) string {
 	return fmt.Sprintf(`{"cniVersion":"1.0.0","type":"bridge","bridge":"br%d","ipam":{"type":"host-local","dataDir":%q,"ranges":[[{"subnet":"192.0.%d.0/24"}]]}}`,
 		i, filepath.Join(r.dir, "leases"), i)
 }
 
-// fake is a configuration of the plugin for tests, with a log by the name of its network.
+// fake returns a configuration of the plugin for tests, with a log by the name of its network.
 func (r *rig) fake(t *testing.T, name string, do map[string]delegatetest.Deed) string {
 	t.Helper()
 	text, err := json.Marshal(delegatetest.Conf{CNIVersion: "1.0.0", Type: "fake", Log: r.log(name), Do: do})
@@ -61,7 +61,7 @@ func (r *rig) fake(t *testing.T, name string, do map[string]delegatetest.Deed) s
 
 func (r *rig) log(name string) string { return filepath.Join(r.dir, "log-"+name) }
 
-// ran are the commands of a fake plugin.
+// ran returns the commands of a fake plugin.
 func (r *rig) ran(t *testing.T, name string) (commands []string) {
 	t.Helper()
 	for _, call := range delegatetest.Calls(t, r.log(name)) {

@@ -21,13 +21,13 @@ const (
 	carrierPause    = 16 * time.Millisecond
 )
 
-// operStates reads the operational states of devices (RFC 2863, ifOperStatus) of one
-// network namespace from a sysfs of its own. Sysfs answers without the kernel's lock of
-// all devices, which every question by netlink waits for. The mount is attached to no
-// folder: the sysfs under /sys may be that of another network namespace.
+// operStates reads the operational states of devices (RFC 2863, ifOperStatus) of one network
+// namespace from a sysfs of its own. Sysfs answers without the kernel's lock of all devices,
+// which every question by netlink waits for. The mount is attached to no folder: the sysfs under
+// /sys may show another network namespace.
 type operStates struct{ root *os.File }
 
-// newOperStates returns those of the calling thread's network namespace.
+// newOperStates returns the states of the calling thread's network namespace.
 func newOperStates() (operStates, error) {
 	context, err := unix.Fsopen("sysfs", unix.FSOPEN_CLOEXEC)
 	if err != nil {
@@ -62,11 +62,11 @@ func (s operStates) isUp(device string) (bool, error) {
 }
 
 // awaitUp waits until the kernel lets a device send. The pod's end gives the host end its
-// carrier, but a worker of the kernel activates its queue later, and until then every
-// packet to the pod is lost. The worker sets the state just before it activates the
-// queue, in one hold of its lock, and programs are attached under the same lock after
-// that. Where the wait is longer than carrierPatience, or the device is gone, the
-// attachment goes on: what comes next finds out.
+// carrier, but a worker of the kernel activates its queue later, and until then every packet to
+// the pod is lost. The worker sets the state just before it activates the queue, in one hold of
+// its lock, and programs are attached under the same lock after that. Where the wait is longer
+// than carrierPatience, or the device is gone, the attachment goes on: the next step finds the
+// failure.
 func (s operStates) awaitUp(ctx context.Context, device string) {
 	ctx, cancel := context.WithTimeout(ctx, carrierPatience)
 	defer cancel()

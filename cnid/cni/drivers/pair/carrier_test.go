@@ -45,7 +45,7 @@ func TestTheWaitForACarrierEnds(t *testing.T) {
 	waits.Receive(t, time.Minute, "the wait for a carrier ends", ended)
 }
 
-// halfUp makes a namespace with a pair of devices, of which "near" is up and "far" is not.
+// halfUp makes a namespace with a pair of devices: "near" is up and "far" is not.
 func halfUp(t *testing.T) (*netnstest.Namespace, operStates) {
 	t.Helper()
 	space := netnstest.New(t)

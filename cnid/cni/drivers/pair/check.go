@@ -16,8 +16,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
-// Check implements attach.Driver. It tolerates what others added to the pod:
-// more addresses, routes and interfaces.
+// Check implements attach.Driver. It tolerates additions of others in the pod: more addresses,
+// routes and interfaces.
 func (d *Driver) Check(ctx context.Context, spec attach.Spec) (attach.Link, error) {
 	if err := ctx.Err(); err != nil {
 		return attach.Link{}, err

@@ -20,7 +20,7 @@ import (
 type Devices struct {
 	// Kind is the kernel's name of such devices too.
 	Kind attach.Kind
-	// Hook is where the datapath's programs process the pod's packets.
+	// Hook is the place of the datapath's programs on the pod's packets.
 	Hook attach.Hook
 	// Requires describes the kernels that have such devices; "": all have them.
 	Requires string

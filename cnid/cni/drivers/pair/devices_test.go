@@ -109,8 +109,8 @@ func TestFromAPodWithoutProgramsNothingPassesNetkit(t *testing.T) {
 	}
 }
 
-// raw sends a frame out of a device of the calling thread's namespace. That the
-// device drops it is no error.
+// raw sends a frame out of a device of the calling thread's namespace. A drop by the device is
+// not an error.
 func raw(device string, frame []byte) error {
 	fd, err := capture(device)
 	if err != nil {

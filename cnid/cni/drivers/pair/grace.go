@@ -13,14 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// busyThreads is how many threads for each processor that run or wait for one make the node
-// busy.
+// busyThreads is the limit of a busy node: the number of threads for each processor that run or
+// wait for it.
 //
-// To add a filter to a qdisc, the kernel waits for a grace period of RCU while it holds its
-// lock of all devices, unless a period has passed since the qdisc was added (mini_qdisc_pair_swap in
-// net/sched/sch_generic.c). On a busy node that takes up to a third of a second, in which all
-// others wait for the lock. So a driver waits for a period before that, without the lock. On a
-// node that is not busy, the kernel's own wait is the shorter one.
+// To add a filter to a qdisc, the kernel waits for a grace period of RCU while it holds its lock
+// of all devices, unless a period has passed since the qdisc was added (mini_qdisc_pair_swap in
+// net/sched/sch_generic.c). On a busy node the wait takes up to a third of a second, and all
+// others wait for the lock meanwhile. So a driver waits for a period before that, without the
+// lock. On a node that is not busy, the kernel's own wait is the shorter one.
 const busyThreads = 8
 
 // nodeBusy reports whether the node is busy, by the number of its threads that run or wait for

@@ -164,9 +164,9 @@ func (d *session) hostEnd(spec attach.Spec) netlink.LinkAttrs {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = d.HostName(spec.ContainerID, spec.IfName)
 	attrs.HardwareAddr, attrs.MTU, attrs.Group = d.mac, spec.MTU, hostdev.PodGroup
-	// A pair made with a queue for each CPU uses one, too, but gives the
-	// others back at once, for which the kernel waits, with the lock held
-	// that every change of a device on the machine needs.
+	// A pair made with a queue for each CPU uses one, too, but gives the others back at once. The
+	// kernel waits for this, and holds the lock that every change of a device on the machine
+	// needs.
 	attrs.NumTxQueues, attrs.NumRxQueues = 1, 1
 	return attrs
 }

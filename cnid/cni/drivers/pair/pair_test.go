@@ -53,7 +53,7 @@ func everyKind(t *testing.T, test func(*testing.T, pair.Devices)) {
 	}
 }
 
-// need skips a test for which the kernel is too old, or was built without.
+// need skips a test if the kernel is too old, or was built without the kind.
 func need(t testing.TB, kind pair.Devices) {
 	t.Helper()
 	if err := pair.Probe(t.Context(), kind); errors.Is(err, attach.ErrUnsupported) && kind.Kind != veth.Kind {

@@ -44,7 +44,7 @@ func BenchmarkWave(b *testing.B) {
 	b.ReportMetric(median(longest), "longest-ms")
 }
 
-// attachAll returns how long each took, the fastest first.
+// attachAll returns the duration of each attachment, the fastest first.
 func attachAll(b *testing.B, n node, specs []attach.Spec) []time.Duration {
 	b.Helper()
 	took, errs := make([]time.Duration, len(specs)), make([]error, len(specs))

@@ -19,9 +19,10 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
-// Settle gives a new device of Alioth on the node its kernel settings: those of IPv4 in one
-// request, those of IPv6 at once by files, which the calling thread's namespace must have. A
-// device without IPv6 has no files. New devices forward as the node does.
+// Settle gives a new device of Alioth on the node its kernel settings. It writes the settings of
+// IPv4 in one request. It writes the settings of IPv6 at once by files, which the calling
+// thread's namespace must have. A device without IPv6 has no files. New devices forward as the
+// node does.
 func Settle(b *rtnl.Batch, ifindex int, device string) error {
 	for _, s := range hostdev.Settings {
 		if s.Family != hostdev.IPv6 || s.Name == hostdev.Forwarding {
@@ -36,7 +37,7 @@ func Settle(b *rtnl.Batch, ifindex int, device string) error {
 	return nil
 }
 
-// ofIPv4 is the attribute with the settings of IPv4 among these, but for forwarding.
+// ofIPv4 returns the attribute with the settings of IPv4 among these, but for forwarding.
 func ofIPv4(settings []hostdev.Setting) *nl.RtAttr {
 	conf := nl.NewRtAttr(inetConf, nil)
 	for _, s := range settings {
@@ -96,8 +97,8 @@ func addRoute(b *rtnl.Batch, ifindex int, route attach.Route, onLink bool) {
 	b.Add("add "+words(route), unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, describe(msg, ifindex, route)...)
 }
 
-// removeRoute removes a route by an interface, whoever has made it. One that does not exist
-// is no error.
+// removeRoute removes a route by an interface, whoever has made it. A missing route is not an
+// error.
 func removeRoute(b *rtnl.Batch, ifindex int, route attach.Route) {
 	b.AddAccepting(unix.ESRCH, "remove "+words(route), unix.RTM_DELROUTE, 0, describe(nl.NewRtDelMsg(), ifindex, route)...)
 }
@@ -134,14 +135,14 @@ func words(route attach.Route) string {
 	return text
 }
 
-// setRule adds or removes a rule, by the kind of the request. A rule that has that state
-// already is no error: rules outlive the interface that they were added with.
+// setRule adds or removes a rule, by the kind of the request. A rule with the wanted state is not
+// an error: rules outlive the interface that they were added with.
 func setRule(b *rtnl.Batch, doing string, kind int, rule attach.Rule, accepted error) {
 	flags := 0
 	if kind == unix.RTM_NEWRULE {
 		flags = unix.NLM_F_CREATE | unix.NLM_F_EXCL
 	}
-	// The message is that of a route; its Type is the action (linux/fib_rules.h).
+	// The message has the format of a route; its Type is the action (linux/fib_rules.h).
 	msg := &nl.RtMsg{RtMsg: unix.RtMsg{
 		Family: uint8(familyOf(rule.From.Addr())), Src_len: uint8(rule.From.Bits()), Table: unix.RT_TABLE_UNSPEC, Type: nl.FR_ACT_TO_TBL,
 	}}
@@ -151,7 +152,7 @@ func setRule(b *rtnl.Batch, doing string, kind int, rule attach.Rule, accepted e
 
 func addRule(b *rtnl.Batch, rule attach.Rule) { setRule(b, "add", unix.RTM_NEWRULE, rule, unix.EEXIST) }
 
-// RemoveRule removes a routing rule. One that does not exist is no error.
+// RemoveRule removes a routing rule. A missing rule is not an error.
 func RemoveRule(b *rtnl.Batch, rule attach.Rule) {
 	setRule(b, "remove", unix.RTM_DELRULE, rule, unix.ENOENT)
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
-// CheckDevice compares a device with what it should be, and returns the first difference as
+// CheckDevice compares a device with its wanted properties, and returns the first difference as
 // an attach.ErrMismatch; what describes the device.
 func CheckDevice(what string, link netlink.Link, mac net.HardwareAddr, mtu int) error {
 	attrs := link.Attrs()

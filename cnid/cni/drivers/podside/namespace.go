@@ -17,8 +17,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
-// Within runs f on a thread inside the pod's namespace, for what is bound
-// to threads there: netlink sockets and /proc/sys/net.
+// Within runs f on a thread inside the pod's namespace. Netlink sockets and /proc/sys/net are
+// bound to threads there.
 func Within(pod ns.NetNS, f func(*rtnl.Socket) error) error {
 	return pod.Do(func(ns.NetNS) error {
 		h, err := rtnl.OpenSocket()
@@ -65,7 +65,7 @@ func RefuseNode(pod ns.NetNS, node netns.ID) error {
 	return nil
 }
 
-// IsNotFound reports whether an error of a look-up is that there is no such device.
+// IsNotFound reports whether an error of a look-up says that the device does not exist.
 func IsNotFound(err error) bool {
 	var notFound netlink.LinkNotFoundError
 	return errors.As(err, &notFound)

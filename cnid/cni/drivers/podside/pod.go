@@ -22,7 +22,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
-// loopbackIndex is that of lo in every network namespace (LOOPBACK_IFINDEX).
+// loopbackIndex is the index of lo in every network namespace (LOOPBACK_IFINDEX).
 const loopbackIndex = 1
 
 // Configure sets up the pod's end, in the order that the kernel wants:
@@ -78,7 +78,7 @@ func AddRoutes(h *rtnl.Socket, ifName string, routes []attach.Route) error {
 	return h.Execute(&b)
 }
 
-// RemoveRoutes removes routes by an interface. Those that do not exist are no error.
+// RemoveRoutes removes routes by an interface. Missing routes are not an error.
 func RemoveRoutes(h *rtnl.Socket, ifName string, routes []attach.Route) error {
 	ifindex, err := h.IndexOf(ifName)
 	if err != nil {
@@ -91,7 +91,7 @@ func RemoveRoutes(h *rtnl.Socket, ifName string, routes []attach.Route) error {
 	return h.Execute(&b)
 }
 
-// AddRules adds routing rules. Those that exist are no error.
+// AddRules adds routing rules. Existing rules are not an error.
 func AddRules(h *rtnl.Socket, rules []attach.Rule) error {
 	var b rtnl.Batch
 	for _, rule := range rules {
@@ -100,7 +100,7 @@ func AddRules(h *rtnl.Socket, rules []attach.Rule) error {
 	return h.Execute(&b)
 }
 
-// RemoveRules removes routing rules. Those that do not exist are no error.
+// RemoveRules removes routing rules. Missing rules are not an error.
 func RemoveRules(h *rtnl.Socket, rules []attach.Rule) error {
 	var b rtnl.Batch
 	for _, rule := range rules {
@@ -126,8 +126,8 @@ func covers(prefixes []netip.Prefix, ip netip.Addr) bool {
 	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
-// configureIPv6 keeps the kernel from adding to what was decided. Without IPv6
-// in the namespace there is nothing to set, unless the interface needs it.
+// configureIPv6 keeps the kernel from adding to the decided addresses. Without IPv6 in the
+// namespace it sets nothing, unless the interface needs IPv6.
 func configureIPv6(b *rtnl.Batch, ifindex int, now string, spec attach.Spec) error {
 	first, err := ofIPv6(now, "disable_ipv6")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// Noted is what a driver notes about an interface.
+// Noted is a driver's note about an interface.
 type Noted interface {
 	// Identity is the interface.
 	Identity() Interface
@@ -27,12 +27,11 @@ func (i Interface) Identity() Interface { return i }
 // Notes are files in a folder, one for each interface.
 type Notes[T Noted] struct{ dir string }
 
-// suffix is that of a complete note, unfinished is added to it until the note is complete.
+// suffix ends the name of a complete note, unfinished is added to it until the note is complete.
 const suffix, unfinished = ".json", ".new"
 
-// NewNotes makes the folder if there is none, and removes what an ended process has not
-// finished: nothing was done for an interface before its note was complete. One process
-// at a time has the folder.
+// NewNotes makes a missing folder, and removes the unfinished notes of an ended process: nothing
+// was done for an interface before its note was complete. One process at a time has the folder.
 func NewNotes[T Noted](dir string) (Notes[T], error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return Notes[T]{}, fmt.Errorf("make the folder of notes about interfaces: %w", err)
@@ -72,7 +71,7 @@ func (n Notes[T]) Put(one T) error {
 	return nil
 }
 
-// Get reports false if there is no note. One that can't be understood identifies nothing.
+// Get reports false without a note. A note that can't be understood identifies nothing.
 func (n Notes[T]) Get(containerID, ifName string) (T, bool, error) {
 	return read[T](n.path(containerID, ifName))
 }
@@ -88,7 +87,7 @@ func read[T any](path string) (one T, ok bool, err error) {
 	return one, json.Unmarshal(text, &one) == nil, nil
 }
 
-// Remove removes the note about an interface. A missing one is no error.
+// Remove removes the note about an interface. A missing note is not an error.
 func (n Notes[T]) Remove(one T) error {
 	id := one.Identity()
 	err := os.Remove(n.path(id.ContainerID, id.IfName))

@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/cni/drivers/sandbox"
 )
 
-// note is that of a driver.
+// note is the note of a driver.
 type note struct {
 	sandbox.Interface
 	Device string `json:"device"`

@@ -33,7 +33,7 @@ func NumberOf(host *rtnl.Socket, pod ns.NetNS) (int, error) {
 	return number, nil
 }
 
-// inNumber is a message about a device in the namespace of a number.
+// inNumber returns a message about a device in the namespace of a number.
 func inNumber(kind, flags, ifindex, number int) *nl.NetlinkRequest {
 	request := nl.NewNetlinkRequest(kind, flags)
 	msg := nl.NewIfInfomsg(unix.AF_UNSPEC)
@@ -43,7 +43,7 @@ func inNumber(kind, flags, ifindex, number int) *nl.NetlinkRequest {
 	return request
 }
 
-// LinksIn returns the devices in the namespace of a number, none if there is none.
+// LinksIn returns the devices in the namespace of a number, none without such a namespace.
 func LinksIn(host *rtnl.Socket, number int) ([]netlink.Link, error) {
 	messages, err := rtnl.Complete(func() ([][]byte, error) {
 		return host.Request(inNumber(unix.RTM_GETLINK, unix.NLM_F_DUMP, 0, number), unix.RTM_NEWLINK)
@@ -65,9 +65,9 @@ func LinksIn(host *rtnl.Socket, number int) ([]netlink.Link, error) {
 	return links, nil
 }
 
-// Remove removes the devices that are the interface, and its rules, wherever the namespace
-// of the interface is. Where it is not at its path, the rules stay, and end with it. A
-// device that ends meanwhile is no error.
+// Remove removes the devices that are the interface, and its rules, wherever the namespace of the
+// interface is. If the namespace is not at its path, the rules stay, and end with it. A device
+// that ends meanwhile is not an error.
 func (i Interface) Remove(host *rtnl.Socket, is func(netlink.Link) bool) error {
 	pod, err := i.Open()
 	if err != nil {

@@ -122,8 +122,8 @@ func (d *session) evict(ctx context.Context, spec attach.Spec) error {
 // errAlive reports a network namespace that is at its path.
 var errAlive = errors.New("the network namespace has not ended")
 
-// ended reports whether the network namespace of an interface has ended. One that is not at
-// its path may be about to. One at its path is an errAlive.
+// ended reports whether the network namespace of an interface has ended. A namespace that is not
+// at its path may be about to end. For a namespace at its path, the error is an errAlive.
 func (d *session) ended(n note) (bool, error) {
 	pod, err := n.Open()
 	if err != nil {

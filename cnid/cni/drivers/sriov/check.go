@@ -18,8 +18,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
-// Check implements attach.Driver. It compares the interface in the pod, and the settings of
-// its VF. It tolerates what others added to the pod.
+// Check implements attach.Driver. It compares the interface in the pod, and the settings of its
+// VF. It tolerates additions of others in the pod.
 func (d *Driver) Check(ctx context.Context, spec attach.Spec) (attach.Link, error) {
 	var link attach.Link
 	err := d.with(ctx, func(s *session) (err error) {
@@ -113,7 +113,7 @@ func (d *session) checkSettings(n note, spec attach.Spec) error {
 	return nil
 }
 
-// missing is the error for an interface that is not where it should be. If it is nowhere in
+// missing returns the error for an interface that is not where it should be. If it is nowhere in
 // the pod, the error is an ErrGone.
 func (d *session) missing(n note, text string) error {
 	links, err := sandbox.LinksIn(d.host, n.Number)

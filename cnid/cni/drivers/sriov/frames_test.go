@@ -22,7 +22,7 @@ import (
 // experimental is the EtherType of the frames (IEEE 802, local experimental EtherType 1).
 const experimental = 0x88b5
 
-// packetSocket is one of the interface net1 of a pod.
+// packetSocket returns a packet socket of the interface net1 of a pod.
 func packetSocket(t *testing.T, pod *netnstest.Namespace) *os.File {
 	t.Helper()
 	protocol := binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, experimental))
@@ -44,7 +44,7 @@ func packetSocket(t *testing.T, pod *netnstest.Namespace) *os.File {
 	return file
 }
 
-// frame is one to everybody, from an address.
+// frame returns a broadcast frame from an address.
 func frame(from net.HardwareAddr) []byte {
 	text := append([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, from...)
 	text = binary.BigEndian.AppendUint16(text, experimental)

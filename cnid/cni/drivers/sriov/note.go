@@ -11,12 +11,12 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 )
 
-// note is what is known of an interface from before its VF is changed until the VF is as it
-// was. It names the owner of the VF too.
+// note describes an interface from before its VF is changed until the VF has its former state. It
+// names the owner of the VF too.
 type note struct {
 	sandbox.Interface
 	PCI string `json:"pci"`
-	// MTU is the wanted one in bytes, 0 for that of the VF.
+	// MTU is the wanted MTU in bytes, 0 for the MTU of the VF.
 	MTU int `json:"mtu,omitempty"`
 	// Saved are the settings of the VF before.
 	Saved settings `json:"saved"`
@@ -32,9 +32,9 @@ func (n note) temporary() string {
 	return attach.DeviceName(temporaryPrefix, n.ContainerID, n.IfName)
 }
 
-// standsIn reports whether a device of the pod's namespace is a dummy that stands for the
-// VF, or the VLAN on top of it: the alias of both is the PCI address, by which programs
-// with DPDK find the VF. An unfinished one has its temporary name.
+// standsIn reports whether a device of the pod's namespace is a dummy that stands for the VF, or
+// the VLAN on top of it. The alias of both is the PCI address; programs with DPDK find the VF by
+// it. An unfinished device has its temporary name.
 func (n note) standsIn(link netlink.Link) bool {
 	if kind := link.Type(); kind != "dummy" && kind != "vlan" {
 		return false

@@ -43,16 +43,16 @@ func (d *session) detach(ctx context.Context, containerID, ifName string) error 
 		return err
 	}
 	defer unlock()
-	// An attachment to which the VF was given after the end of the sandbox has released it.
+	// An attachment that got the VF after the end of the sandbox has released it.
 	if n, ok, err = d.notes.Get(containerID, ifName); err != nil || !ok {
 		return err
 	}
 	return d.release(ctx, n)
 }
 
-// release takes the interface from the pod, and only then gives the VF its earlier
-// settings: with them the pod would be in another network. The caller holds the VF's lock.
-// It can be repeated from every state in which it has ended.
+// release takes the interface from the pod, and only then gives the VF its earlier settings: with
+// them the pod would be in another network. The caller holds the VF's lock. After a failure,
+// release can be repeated from every state.
 func (d *session) release(ctx context.Context, n note) error {
 	if err := n.Remove(d.host, n.standsIn); err != nil {
 		return err
@@ -143,9 +143,9 @@ func (d *session) reset(name string, was devicemove.Device) error {
 	return was.Restore(d.host, link, d.address)
 }
 
-// address gives a network device of the node an Ethernet address. A VF whose PF has fixed
-// one refuses others, and takes that of its PF when it is reset: when it is set down, or
-// when it is set up.
+// address gives a network device of the node an Ethernet address. A VF whose PF has fixed one
+// refuses others. It takes the address of its PF when it is reset: when it is set down, or when
+// it is set up.
 func (d *session) address(link netlink.Link, mac net.HardwareAddr) error {
 	if bytes.Equal(link.Attrs().HardwareAddr, mac) || d.host.LinkSetHardwareAddr(link, mac) == nil {
 		return nil
@@ -163,8 +163,8 @@ func (d *session) address(link netlink.Link, mac net.HardwareAddr) error {
 	return nil
 }
 
-// ReleaseAll restores the VFs of all interfaces that a driver has made by notes in the folder
-// of its kind in dir, also those of living pods. It is for a node that Alioth leaves, and
+// ReleaseAll restores the VFs of all interfaces that a driver has made, also of living pods. It
+// finds them by notes in the folder of its kind in dir. It is for a node that Alioth leaves, and
 // the calling thread is in the node's network namespace. It goes on after an error.
 func ReleaseAll(ctx context.Context, dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, string(Kind))); errors.Is(err, os.ErrNotExist) {

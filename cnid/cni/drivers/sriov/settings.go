@@ -15,8 +15,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 )
 
-// settings are what a physical function enforces for one of its virtual functions, as the
-// kernel reports them (IFLA_VFINFO_LIST of rtnetlink(7)).
+// settings has the settings that a physical function enforces for one of its virtual functions,
+// as the kernel reports them (IFLA_VFINFO_LIST of rtnetlink(7)).
 type settings struct {
 	MAC  net.HardwareAddr `json:"mac"`
 	VLAN int              `json:"vlan"`
@@ -33,7 +33,7 @@ type settings struct {
 	MaxTxRate uint32 `json:"maxTxRate"`
 }
 
-// unknown is what the kernel reports for a setting that the driver does not have.
+// unknown is the kernel's value for a setting that the driver does not have.
 const unknown = ^uint32(0)
 
 // linkStates are the kernel's numbers (IFLA_VF_LINK_STATE_AUTO and so on).
@@ -42,7 +42,7 @@ var linkStates = map[string]uint32{"auto": 0, "enable": 1, "disable": 2}
 // protocols are the EtherTypes of tags; "" is the default.
 var protocols = map[string]int{"": unix.ETH_P_8021Q, "802.1q": unix.ETH_P_8021Q, "802.1ad": unix.ETH_P_8021AD}
 
-// settingsOf returns those of one VF, and false if the physical function does not have it.
+// settingsOf returns the settings of one VF, and false if the physical function does not have it.
 func settingsOf(pf netlink.Link, index int) (settings, bool) {
 	for _, vf := range pf.Attrs().Vfs {
 		if vf.ID == index {
@@ -55,7 +55,7 @@ func settingsOf(pf netlink.Link, index int) (settings, bool) {
 	return settings{}, false
 }
 
-// wanted returns the settings of an interface: what it does not determine stays as it is.
+// wanted returns the settings of an interface: undetermined settings stay as they are.
 func wanted(now settings, mac net.HardwareAddr, vf *attach.VF) settings {
 	want := now
 	want.MAC, want.VLAN, want.QoS, want.Proto = mac, int(vf.VLAN), vf.QoS, protocols[vf.Proto]
@@ -80,12 +80,12 @@ func wanted(now settings, mac net.HardwareAddr, vf *attach.VF) settings {
 
 // step is one request to a physical function.
 type step struct {
-	// setting is what it sets, in the words of users.
+	// setting names the setting, in the words of users.
 	setting string
 	do      func(pf, settings) error
 }
 
-// pf is a physical function, by which the settings of one VF are made.
+// pf is a physical function. It makes the settings of one VF.
 type pf interface {
 	setVLAN(vlan, qos, proto int) error
 	setMAC(mac net.HardwareAddr) error
@@ -162,8 +162,8 @@ func restore(p pf, now, saved settings) error {
 	return errors.Join(errs...)
 }
 
-// compare returns the first setting in which a VF is not as it should be, "" for none. It
-// ignores what a driver does not report.
+// compare returns the first wrong setting of a VF, "" for none. It ignores settings that a driver
+// does not report.
 func compare(now, want settings) string {
 	for _, s := range differences(now, want) {
 		if s.setting != "spoofchk off" {
@@ -198,7 +198,7 @@ type byNetlink struct {
 
 func (p byNetlink) setVLAN(vlan, qos, proto int) error {
 	if vlan == 0 {
-		proto = unix.ETH_P_8021Q // what the kernel wants without a tag
+		proto = unix.ETH_P_8021Q // the kernel wants it without a tag
 	}
 	return p.h.LinkSetVfVlanQosProto(p.link, p.index, vlan, qos, proto)
 }

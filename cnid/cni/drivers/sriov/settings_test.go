@@ -67,7 +67,7 @@ var (
 	podMAC  = net.HardwareAddr{2, 0, 0, 0, 0, 7}
 )
 
-// fresh are the settings of a VF that nobody has used.
+// fresh returns the settings of a VF that nobody has used.
 func fresh() settings { return settings{MAC: zeroMAC, Proto: unix.ETH_P_8021Q, SpoofCheck: true} }
 
 func TestSettingsAreRequestedOfTheAdapter(t *testing.T) {

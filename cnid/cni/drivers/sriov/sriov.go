@@ -26,7 +26,7 @@ import (
 // Kind is the driver's.
 const Kind attach.Kind = "sriov"
 
-// Config is what the operator of the node decides.
+// Config has the decisions of the node's operator.
 type Config struct {
 	// Underlay permits interfaces in the network of an address of the node: without a VLAN on
 	// a device that carries one, or in its VLAN.
@@ -146,8 +146,8 @@ func (d *Driver) List(ctx context.Context) ([]attach.Found, error) {
 	return list, nil
 }
 
-// onPCI reports whether a network device is that of a PCI device. The kernel says so in
-// every network namespace, whatever name the device has there.
+// onPCI reports whether a network device belongs to a PCI device. The kernel says so in every
+// network namespace, whatever name the device has there.
 func onPCI(link netlink.Link, pci string) bool {
 	return link.Attrs().ParentDevBus == "pci" && link.Attrs().ParentDev == pci
 }

@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// sysfs is the root of the kernel's file system of devices, normally /sys. It shows the
-// network devices of the namespace in which it was mounted: the node's.
+// sysfs is the root of the kernel's file system of devices, normally /sys. It shows the network
+// devices of the namespace of its mount: the node's.
 type sysfs string
 
 // defaultSysfs is the node's, also in the daemon's container, which is in the network
@@ -24,7 +24,7 @@ const defaultSysfs sysfs = "/sys"
 
 // function is a virtual function (VF) of a PCI device.
 type function struct {
-	// PCI is its address, PF that of its physical function.
+	// PCI is the PCI address of the function, PF the address of its physical function.
 	PCI, PF string
 	// PFName is the network device of the physical function, and Index the VF's number
 	// there, from 0.
@@ -32,14 +32,14 @@ type function struct {
 	Index  int
 	// Driver is the kernel's, "" without one.
 	Driver string
-	// Name is that of its network device, "" if none is in the node's namespace.
+	// Name is the name of its network device, "" without one in the node's namespace.
 	Name string
 }
 
 // errNoDevice reports that the node has no such device.
 var errNoDevice = errors.New("the node has no such device")
 
-// errNoVF reports a device that is no virtual function.
+// errNoVF reports a device that is not a virtual function.
 var errNoVF = errors.New("the device is no virtual function of SR-IOV")
 
 func (s sysfs) device(pci string) string { return filepath.Join(string(s), "bus/pci/devices", pci) }
@@ -131,7 +131,7 @@ func (s sysfs) interfaces(pci string) ([]string, error) {
 	return names, nil
 }
 
-// linkBase returns the last part of where a link leads, "" if there is none.
+// linkBase returns the last part of a link's target, "" without a link.
 func linkBase(path string) (string, error) {
 	to, err := os.Readlink(path)
 	if errors.Is(err, os.ErrNotExist) {

@@ -41,7 +41,7 @@ func tree(t *testing.T, lines ...string) sysfs {
 
 const pfAddress, vfAddress = "0000:03:00.0", "0000:03:10.2"
 
-// adapter are the lines of a physical function with two virtual ones.
+// adapter returns the lines of a physical function with two virtual ones.
 func adapter(more ...string) []string {
 	return append([]string{
 		pfAddress + "/net/ens1",

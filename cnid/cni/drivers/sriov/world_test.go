@@ -60,7 +60,7 @@ type state struct {
 	Device   *devicemove.Device
 }
 
-// stateOf returns that of a virtual function, on the node.
+// stateOf returns the state of a virtual function on the node.
 func (n *node) stateOf(t testing.TB, vf hardware.Function) state {
 	t.Helper()
 	s, ok := settingsOf(n.adapter.Link(t), vf.Index)
@@ -93,7 +93,7 @@ func (n *node) asBefore(t testing.TB, vf hardware.Function, before state) {
 	}
 }
 
-// spec is an interface on a virtual function in a pod.
+// spec returns an interface on a virtual function in a pod.
 func spec(pod *netnstest.Namespace, vf hardware.Function, change ...func(*attach.Spec)) attach.Spec {
 	s := attach.Spec{
 		ContainerID: "0123456789abcdef", IfName: "net1", Request: "eth0", PodUID: "uid", Network: "alioth", Description: "customer-a/web-1",

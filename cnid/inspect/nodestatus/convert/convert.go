@@ -1,8 +1,8 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package convert turns what a node holds into what its daemon serves, and back where
-// a reader plans with it. It is pure. A test fails for a field that is left out.
+// Package convert turns the state of a node into the documents that its daemon serves, and back
+// where a reader plans with them. It is pure. A test fails for a field that is left out.
 package convert
 
 import (
@@ -49,7 +49,7 @@ func device(d journal.Device) nodestatus.Device {
 	return out
 }
 
-// Records converts attachments back. What has no Ethernet address gets the zero one.
+// Records converts attachments back. An attachment without an Ethernet address gets the zero one.
 func Records(attachments []nodestatus.Attachment) []journal.Record { return each(attachments, record) }
 
 func record(a nodestatus.Attachment) journal.Record {

@@ -11,7 +11,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/inspect/nodestatus"
 )
 
-// Tables converts what is complete of VPCs.
+// Tables converts the complete tables of VPCs.
 func Tables(tables *tablesync.Tables) map[string]nodestatus.Table {
 	if tables == nil {
 		return nil

@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package nodefacts collects the facts of a node that package preflight judges. It changes
-// nothing of the node: what has to be tried is tried in a network namespace that ends with
-// the attempt.
+// nothing of the node: it tries things in a network namespace that ends with the attempt.
 package nodefacts
 
 import (
@@ -41,13 +40,13 @@ type Config struct {
 	// Root is the folder with the files of the node: "/" on the node itself. The caller is in
 	// the network namespace of the node.
 	Root string
-	// Values are those of the chart.
+	// Values are the values of the chart.
 	Values preflight.Values
 	// StateDir is the folder of the journal.
 	StateDir string
 }
 
-// proxyAddress is where kube-proxy tells its mode to processes of its node.
+// proxyAddress is kube-proxy's address for questions of the node's processes about its mode.
 const proxyAddress = "127.0.0.1:10249"
 
 // otherFolders are the folders of CNI configurations of distributions that have their own.
@@ -241,7 +240,7 @@ func ownPorts() (ports []int, err error) {
 // address, and no packet is sent.
 var uplinkFor = []string{"192.0.2.1:9", "[2001:db8::1]:9"}
 
-// ownAddresses returns the addresses by which the node reaches other hosts.
+// ownAddresses returns the addresses that the node uses to reach other hosts.
 func ownAddresses(ctx context.Context) (list []netip.Addr, err error) {
 	for _, destination := range uplinkFor {
 		conn, err := (&net.Dialer{}).DialContext(ctx, "udp", destination)

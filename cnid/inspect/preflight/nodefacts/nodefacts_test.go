@@ -30,7 +30,7 @@ import (
 	"github.com/alioth-net/alioth/store/rows/multinet"
 )
 
-// defaults are the values of the chart.
+// defaults returns the values of the chart.
 func defaults(t *testing.T) preflight.Values {
 	t.Helper()
 	v, err := preflight.ParseValues()
@@ -84,7 +84,7 @@ func TestAPartThatFailsIsAProblem(t *testing.T) {
 	})
 }
 
-// busyNode has a node with all that a check looks for.
+// busyNode makes a node with everything that a check looks for.
 func busyNode(t *testing.T) (root string) {
 	t.Helper()
 	root = t.TempDir()
@@ -218,7 +218,7 @@ func prepare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The address is no neighbour of any host: nothing is sent there.
+	// No host has the address as a neighbour: nothing is sent there.
 	if err := netlink.RouteAdd(&netlink.Route{LinkIndex: eth0.Attrs().Index, Gw: net.IPv4(198, 51, 100, 2)}); err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +249,7 @@ func prepare(t *testing.T) {
 	t.Cleanup(func() { listener.Close() })
 }
 
-// program is one of another project, which lets everything pass.
+// program returns a program of another project, which lets everything pass.
 func program(t *testing.T, kind ebpf.ProgramType) *ebpf.Program {
 	t.Helper()
 	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "others", Type: kind, License: "GPL", Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 2), asm.Return()}})

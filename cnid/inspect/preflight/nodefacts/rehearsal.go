@@ -33,15 +33,15 @@ import (
 // BTFFile has the types of the running kernel.
 const BTFFile = "/sys/kernel/btf/vmlinux"
 
-// rehearsal is an installation in a network namespace that ends with it. Each step is what
-// the daemon does at its start, by the same code.
+// rehearsal is an installation in a network namespace that ends with it. Each step equals a step
+// of the daemon's start, by the same code.
 type rehearsal struct {
 	values  preflight.Values
 	dir     string
 	indexes netdev.Indexes
 }
 
-// rehearse returns what fails of an installation on this kernel.
+// rehearse returns the failures of an installation on this kernel.
 func rehearse(ctx context.Context, cfg Config) (problems []preflight.Problem) {
 	dir, err := os.MkdirTemp("", "alioth-preflight-")
 	if err != nil {

@@ -31,7 +31,7 @@ type NodePods struct {
 	Image string
 	// PullPolicy of the image; "" for the default of Kubernetes.
 	PullPolicy corev1.PullPolicy
-	// Values are those of the chart, which name folders and ports.
+	// Values are the values of the chart, which name folders and ports.
 	Values preflight.Values
 	// Within limits the pod of one node.
 	Within time.Duration
@@ -103,7 +103,8 @@ func (r *Reader) inspect(ctx context.Context, node string, pods NodePods) (facts
 	return facts, nil
 }
 
-// escaped returns values as JSON for the command of a pod, in which the kubelet replaces $(NAME).
+// escaped returns values as JSON for the command of a pod. The kubelet replaces $(NAME) in a
+// command.
 func escaped(v preflight.Values) (string, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -148,7 +149,7 @@ func stateOf(pod *corev1.Pod) string {
 	return string(pod.Status.Phase)
 }
 
-// hostFolder is where the pod has the files of its node.
+// hostFolder is the pod's folder with the files of its node.
 const hostFolder = "/host"
 
 // on returns the pod for a node: it has the network, the processes and the files of the node,

@@ -50,8 +50,8 @@ func New(config *rest.Config) (*Reader, error) {
 	return &Reader{api: api, dynamic: objects}, nil
 }
 
-// Cluster collects the facts of the cluster in which the Helm release shall be. What the user
-// may not read is named in Unread; an error is one of the connection.
+// Cluster collects the facts of the cluster for the Helm release. Unread names objects that the
+// user may not read; only a failed connection is an error.
 func (r *Reader) Cluster(ctx context.Context, namespace, release string) (preflight.Cluster, error) {
 	c := preflight.Cluster{Namespace: namespace, Release: release}
 	version, err := r.api.Discovery().ServerVersion()
@@ -130,7 +130,7 @@ func nodeOf(n *corev1.Node) preflight.ClusterNode {
 	return fact
 }
 
-// ranges parses texts of the API server, each once; empty ones are none.
+// ranges parses texts of the API server, each once; it skips empty texts.
 func ranges(texts []string) (list []netip.Prefix) {
 	for _, text := range texts {
 		if prefix, err := netip.ParsePrefix(text); err == nil && !slices.Contains(list, prefix.Masked()) {

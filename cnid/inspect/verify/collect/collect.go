@@ -31,7 +31,7 @@ const readAgainAfter = 2 * time.Second
 
 // Collector reads one cluster.
 type Collector struct {
-	// AnswerWithin is how long a node may take to answer.
+	// AnswerWithin is the limit of a node's time to answer.
 	AnswerWithin time.Duration
 
 	api       client.Reader
@@ -40,8 +40,7 @@ type Collector struct {
 	ask func(ctx context.Context, pod *corev1.Pod) (*nodestatus.Dump, error)
 }
 
-// New returns a Collector for the cluster of config, in which Alioth is
-// installed in that namespace.
+// New returns a Collector for the cluster of config, with Alioth in that namespace.
 func New(config *rest.Config, namespace string) (*Collector, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(kinds.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {

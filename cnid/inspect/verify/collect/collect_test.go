@@ -41,7 +41,7 @@ func daemon(on string) *corev1.Pod {
 	}
 }
 
-// leak is an Address whose pod does not exist.
+// leak returns an Address whose pod does not exist.
 func leak(on string) *v1alpha1.Address {
 	return &v1alpha1.Address{
 		ObjectMeta: metav1.ObjectMeta{Name: "blue.10.10.1.10", UID: "a1"},
@@ -64,7 +64,7 @@ func newCollector(t *testing.T, calls interceptor.Funcs, objects ...client.Objec
 	}}, api
 }
 
-// kindsOf lists the kinds of what was found, each once.
+// kindsOf lists the kinds of the found differences, each once.
 func kindsOf(found []verify.Difference) []verify.Kind {
 	var kinds []verify.Kind
 	for _, d := range found {

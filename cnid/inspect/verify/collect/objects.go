@@ -53,11 +53,12 @@ func (c *Collector) objects(ctx context.Context, s *store.Store) (verify.Input, 
 	return in, err
 }
 
-// followed selects the objects of a kind that nodes follow, by labels: a plan of others is
-// that of no node. What is left out by fields is only for other nodes.
+// followed selects the objects of a kind that nodes follow, by labels. Objects
+// without the labels would lead to a plan that no node has. The function does not select by
+// fields: these leave out objects of other nodes only.
 func followed(kind *descriptor.Kind) []client.ListOption {
 	const anyNode = ""
-	if kind.OnNode == nil { // all, or what belongs to a VPC of some node
+	if kind.OnNode == nil { // all, or objects that belong to a VPC of some node
 		return nil
 	}
 	if selector := kind.OnNode(anyNode).Labels; selector != nil {
@@ -73,8 +74,8 @@ func podsLast(list []*descriptor.Kind) []*descriptor.Kind {
 	return append(list, core.Pod.Kind)
 }
 
-// put writes the rows of the objects, and returns the objects whose rows conflict with
-// others, which is a difference too.
+// put writes the rows of the objects. It returns the objects whose rows conflict with others;
+// such a conflict is a difference too.
 func put(tx store.Tx, kind *descriptor.Kind, list kube.List) ([]verify.Refused, error) {
 	var refused []verify.Refused
 	err := meta.EachListItem(list, func(item runtime.Object) error {

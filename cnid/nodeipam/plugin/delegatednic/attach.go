@@ -54,8 +54,8 @@ func (s *session) attach(a Attachment, wanted []Interface) error {
 	return s.take(pod, a, wanted)
 }
 
-// evict brings back what ended attachments have of the wanted devices. A living one keeps
-// its device, until the DEL that will come.
+// evict brings back the wanted devices that ended attachments have. A living attachment keeps its
+// device, until the DEL that will come.
 func (s *session) evict(wanted []Interface) error {
 	notes, err := s.notes.All()
 	if err != nil {

@@ -40,7 +40,7 @@ func (s *session) check(a Attachment, names []string) error {
 	return nil
 }
 
-// checkNote compares the devices in the pod with a note. It tolerates what others added.
+// checkNote compares the devices in the pod with a note. It tolerates additions of others.
 func (s *session) checkNote(n note, path string) error {
 	pod, err := netns.Open(path)
 	if errors.Is(err, netns.ErrGone) {

@@ -4,8 +4,8 @@
 // Package delegatednic moves devices of the node into pods, as the node IPAM API answers, and
 // back. A device that the node itself needs is never moved (package nic).
 //
-// A note on disk precedes each move. So a process that ends at any moment leaves what the
-// next one undoes. The notes end with the boot, as the network namespaces of pods do.
+// A note on disk precedes each move. So the next process can undo the steps of a process that
+// ends at any moment. The notes end with the boot, as the network namespaces of pods do.
 package delegatednic
 
 import (
@@ -44,7 +44,7 @@ type Devices struct {
 	Dir string
 }
 
-// Attachment is what a pod asked for with one command.
+// Attachment is a pod's request of one command.
 type Attachment struct {
 	// ContainerID and IfName identify it: CNI_CONTAINERID and CNI_IFNAME.
 	ContainerID, IfName string
@@ -62,9 +62,9 @@ func Passes(err error) bool {
 // errReturning reports a device with hardware that is neither on the node nor in its pod.
 var errReturning = errors.New("it comes back when its network namespace ends: end the processes there")
 
-// Attach moves devices into the pod and configures them there. If they are there already,
-// it changes nothing. On an error all of them are on the node. Without any it does without
-// the pod's namespace, and brings back what an earlier attempt has moved.
+// Attach moves devices into the pod and configures them there. If they are there already, it
+// changes nothing. On an error all of them are on the node. Without any devices it does not need
+// the pod's namespace, and brings back the devices of an earlier attempt.
 func (d Devices) Attach(ctx context.Context, a Attachment, wanted []Interface) error {
 	if len(wanted) == 0 && !d.used() {
 		return nil
@@ -158,7 +158,7 @@ func (d Devices) with(ctx context.Context, f func(*session) error) error {
 		return fmt.Errorf("lock the notes about delegated devices: %w", err)
 	}
 	defer unlock()
-	runtime.LockOSThread() // the namespace of the node is that of this thread
+	runtime.LockOSThread() // the namespace of the node is the namespace of this thread
 	defer runtime.UnlockOSThread()
 	s := session{}
 	if s.notes, err = sandbox.NewNotes[note](d.dir()); err != nil {

@@ -26,7 +26,7 @@ func TestADeviceIsInThePodAndComesBack(t *testing.T) {
 	isInThePodAndComesBack(t, n, one, two)
 }
 
-// isInThePodAndComesBack is a test of the devices nic0 and nic1 of a node.
+// isInThePodAndComesBack tests the devices nic0 and nic1 of a node.
 func isInThePodAndComesBack(t *testing.T, n *node, one, two net.HardwareAddr) {
 	t.Helper()
 	pod := netnstest.New(t)

@@ -127,8 +127,8 @@ func TestAVirtualFunctionOfAPodThatEndsHasItsNameAgain(t *testing.T) {
 	}
 }
 
-// TestVirtualFunctionsGetTheNamesThatOthersCameBackWith has pods that call their devices as
-// the node calls those of others.
+// TestVirtualFunctionsGetTheNamesThatOthersCameBackWith has pods that give their devices the
+// names of other devices on the node.
 func TestVirtualFunctionsGetTheNamesThatOthersCameBackWith(t *testing.T) {
 	m := newMachine(t, 2)
 	before := m.states(t)

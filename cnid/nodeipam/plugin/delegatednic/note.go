@@ -20,8 +20,8 @@ import (
 	"github.com/alioth-net/alioth/cnid/interfaces/attach"
 )
 
-// note is what is known of the devices of an attachment, from before the first is moved
-// until the last is back. IfName is that of the command, not of a device.
+// note describes the devices of an attachment, from before the first is moved until the last is
+// back. IfName is the interface name of the command, not of a device.
 type note struct {
 	sandbox.Interface
 	Devices []device `json:"devices"`
@@ -32,14 +32,14 @@ type device struct {
 	Interface
 	// Was is its state on the node.
 	Was devicemove.Device `json:"was"`
-	// Kind, Bus and Parent say what the device is, and Permanent is its own Ethernet
-	// address. Neither changes between namespaces, and no pod can change them.
+	// Kind, Bus and Parent describe the device, and Permanent is its own Ethernet address.
+	// Neither changes between namespaces, and no pod can change them.
 	Kind      string           `json:"kind"`
 	Bus       string           `json:"bus,omitempty"`
 	Parent    string           `json:"parent,omitempty"`
 	Permanent net.HardwareAddr `json:"permanent,omitempty"`
-	// Inode is that of the hardware in sysfs, 0 if it has none. The kernel gives none twice,
-	// but an address on a bus to what is plugged in later.
+	// Inode is the inode of the hardware in sysfs, 0 if it has none. The kernel never uses an
+	// inode again, but gives an address on a bus to a device that is plugged in later.
 	Inode uint64 `json:"inode,omitempty"`
 }
 
@@ -59,7 +59,7 @@ func deviceOf(link netlink.Link, one Interface) device {
 // sysfsBus has a folder for each bus, in every network namespace.
 const sysfsBus = "/sys/bus"
 
-// inode returns that of what has the device's address on its bus now.
+// inode returns the inode of the hardware that now has the device's address on its bus.
 func (d device) inode() (uint64, error) {
 	if d.Bus == "" || d.Parent == "" {
 		return 0, nil
@@ -82,18 +82,17 @@ func (d device) removed() bool {
 // temporaryPrefix starts the name of a device on its way between two namespaces.
 const temporaryPrefix = "ald"
 
-// temporary is the name of a device on its way between two namespaces.
+// temporary returns the name of a device on its way between two namespaces.
 func (n note) temporary(d device) string {
 	return attach.DeviceName(temporaryPrefix, n.ContainerID, d.Name)
 }
 
-// kindOfHardware is the kind of devices with a driver. The kernel gives them back to the
-// initial namespace when that of the pod ends. Others, such as veth, it deletes then.
+// kindOfHardware is the kind of devices with a driver. The kernel gives them back to the initial
+// namespace when the namespace of the pod ends. It deletes others, such as veth, then.
 const kindOfHardware = "device"
 
-// find returns the device among those of a namespace, nil if it is not there. Its name
-// decides between several of the same description, which only devices without hardware
-// may have.
+// find returns the device among the devices of a namespace, nil if it is not there. Its name
+// decides between several of the same description, which only devices without hardware may have.
 func (n note) find(links []netlink.Link, d device) netlink.Link {
 	var found netlink.Link
 	for _, link := range links {
@@ -110,7 +109,7 @@ func (n note) find(links []netlink.Link, d device) netlink.Link {
 	return found
 }
 
-// is reports whether a device of some namespace is that of the note. A virtual function and
+// is reports whether a device of some namespace is the device of the note. A virtual function and
 // the device that stands for it share an address, and differ in their parents.
 func (d device) is(link netlink.Link) bool {
 	attrs := link.Attrs()

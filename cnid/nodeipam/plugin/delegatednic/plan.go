@@ -136,7 +136,7 @@ func merge(list []Interface, one Interface) ([]Interface, error) {
 	return append(list, one), nil
 }
 
-// spec is the interface for what configures and checks it. A device keeps its MTU.
+// spec returns the interface for the code that configures and checks it. A device keeps its MTU.
 func (i Interface) spec() attach.Spec {
 	spec := attach.Spec{IfName: i.Name, Addrs: i.Addrs, MAC: i.MAC, Routes: i.Routes}
 	if slices.ContainsFunc(i.Addrs, func(p netip.Prefix) bool { return p.Addr().Is6() }) {

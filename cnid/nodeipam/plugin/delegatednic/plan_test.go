@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/nodeipam/wire"
 )
 
-// entries is the answer of the service to a pod with two devices.
+// entries returns the answer of the service to a pod with two devices.
 func entries(t *testing.T) []wire.PodIPInfo {
 	t.Helper()
 	list, err := answer.Entries("eth0", []answer.Interface{

@@ -29,9 +29,9 @@ func (s *session) detach(containerID, ifName string) error {
 	return s.release(n, all)
 }
 
-// release brings some devices of a note back to the node. Those that are back leave the
-// note, because another pod may get them then. It can be repeated from every state in which
-// it has ended.
+// release brings some devices of a note back to the node. Returned devices leave the note,
+// because another pod may get them then. After a failure, release can be repeated from every
+// state.
 func (s *session) release(n note, some func(device) bool) error {
 	var errs []error
 	var left []device
@@ -55,7 +55,7 @@ func (s *session) release(n note, some func(device) bool) error {
 	return errors.Join(errs...)
 }
 
-// bringBack brings one device back, wherever it is. One that is nowhere has ended with its
+// bringBack brings one device back, wherever it is. A device that is nowhere has ended with its
 // namespace, or with its hardware.
 func (s *session) bringBack(n note, d device) error {
 	err := s.inPod(n, d, func(h *rtnl.Socket, link netlink.Link) error {
@@ -144,7 +144,7 @@ func borrows(link netlink.Link, was, other devicemove.Device) bool {
 	})
 }
 
-// setMAC undoes what a pod has done to the Ethernet address of its device.
+// setMAC undoes a pod's change of the Ethernet address of its device.
 func (s *session) setMAC(link netlink.Link, mac net.HardwareAddr) error {
 	if bytes.Equal(link.Attrs().HardwareAddr, mac) {
 		return nil

@@ -20,7 +20,7 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 )
 
-// mtu is none that the kernel chooses.
+// mtu is an MTU that the kernel does not choose.
 const mtu = 1400
 
 // node is a network namespace that stands for a node, with devices to delegate. The far end
@@ -100,7 +100,7 @@ func (n *node) mustDetach(t *testing.T, a Attachment) {
 	}
 }
 
-// collect is a GC that finds all attachments of a network gone.
+// collect calls a GC that finds all attachments of a network gone.
 func (n *node) collect(t *testing.T) {
 	t.Helper()
 	all := func(string, string) (bool, error) { return true, nil }
@@ -120,7 +120,7 @@ type state struct {
 	Addrs []string
 }
 
-// states returns those of the node's devices, by name.
+// states returns the states of the node's devices, by name.
 func (n *node) states(t *testing.T) map[string]state {
 	t.Helper()
 	all := map[string]state{}
@@ -167,7 +167,7 @@ func (n *node) untouched(t *testing.T) {
 
 func prefix(text string) netip.Prefix { return netip.MustParsePrefix(text) }
 
-// first is the interface with the default routes, of both families.
+// first returns the interface with the default routes, of both families.
 func first(mac net.HardwareAddr) Interface {
 	via4, via6 := netip.MustParseAddr("169.254.2.1"), netip.MustParseAddr("fe80::1234:5678:9abc")
 	return Interface{Name: "eth1", MAC: mac, Addrs: []netip.Prefix{prefix("203.0.113.5/32"), prefix("2001:db8:1::5/128")}, Routes: []attach.Route{
@@ -178,7 +178,7 @@ func first(mac net.HardwareAddr) Interface {
 	}}
 }
 
-// second is an interface beside the first, that reaches its subnet only.
+// second returns an interface beside the first, that reaches its subnet only.
 func second(mac net.HardwareAddr) Interface {
 	return Interface{Name: "eth2", MAC: mac, Addrs: []netip.Prefix{prefix("198.51.100.7/32")}, Routes: []attach.Route{
 		{Dst: prefix("198.51.100.0/24"), Gateway: netip.MustParseAddr("169.254.2.1")},

@@ -29,8 +29,8 @@ func Main() {
 	}, version.All, "CNI IPAM plugin "+ipamconf.Type)
 }
 
-// either returns what carries out a command: with the addresses of the configuration, or
-// with those of the node IPAM API.
+// either returns the function that carries out a command: with the addresses of the
+// configuration, or with addresses of the node IPAM API.
 func either(configured, asked func(*skel.CmdArgs) error) func(*skel.CmdArgs) error {
 	return func(args *skel.CmdArgs) error {
 		var conf struct {

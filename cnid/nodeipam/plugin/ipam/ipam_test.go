@@ -39,7 +39,7 @@ var config = ipamconf.Config{
 	Routes: []ipamconf.Route{{Dst: netip.MustParsePrefix("198.51.100.0/24"), Gateway: netip.MustParseAddr("192.0.2.1")}},
 }
 
-// run executes a command and returns what the plugin prints.
+// run executes a command and returns the output of the plugin.
 func run(t *testing.T, command string, stdin map[string]any) (string, error) {
 	t.Helper()
 	self, err := os.Executable()

@@ -24,11 +24,11 @@ import (
 	"github.com/alioth-net/alioth/cnid/nodeipam/queue"
 )
 
-// Config is what a Drain works with.
+// Config has the settings and functions of a Drain.
 type Config struct {
 	// Dir is made if it is missing.
 	Dir string
-	// Release applies one release. Something unknown is no error; after an error it is
+	// Release applies one release. An unknown release is not an error; after an error it is
 	// called again later.
 	Release func(ctx context.Context, r queue.Release) error
 	// Metrics is nil where nobody reads them.
@@ -37,14 +37,14 @@ type Config struct {
 
 	// Every is the time between reads without a report; 30 s when 0.
 	Every time.Duration
-	// FirstWait and LastWait are how long a failed release waits for its first repetition,
-	// and at most; 1 s and 1 min when 0.
+	// FirstWait and LastWait are the first and the longest wait of a failed release for its
+	// repetition; 1 s and 1 min when 0.
 	FirstWait, LastWait time.Duration
 	// Timeout limits one release; 10 s when 0.
 	Timeout time.Duration
 }
 
-// unfinishedFor is how old an unfinished file gets. Its writer needs milliseconds.
+// unfinishedFor is the age limit of an unfinished file. Its writer needs milliseconds.
 const unfinishedFor = time.Minute
 
 // Drain applies queued releases. Use Run.
@@ -54,7 +54,7 @@ type Drain struct {
 	retries map[string]retry
 }
 
-// retry is when a release is tried again, and how long it then waits.
+// retry has the time of a release's next attempt, and the wait after it.
 type retry struct {
 	due  time.Time
 	wait time.Duration
@@ -103,8 +103,8 @@ func (d *Drain) Run(ctx context.Context) {
 	}
 }
 
-// concerns reports whether there may be something new. The removal of files is the drain's
-// own work, but that of the directory ends the reports.
+// concerns reports whether there may be something new. The removal of files is the drain's own
+// work, but the removal of the directory ends the reports.
 func (d *Drain) concerns(event fsnotify.Event) bool {
 	return event.Has(fsnotify.Create) || event.Has(fsnotify.Write) || filepath.Clean(event.Name) == filepath.Clean(d.cfg.Dir)
 }
@@ -120,7 +120,7 @@ func (d *Drain) prepare(watcher *fsnotify.Watcher) {
 	}
 }
 
-// pass applies what is due, and returns when the next pass is.
+// pass applies the due releases, and returns the delay until the next pass.
 func (d *Drain) pass(ctx context.Context) time.Duration {
 	next := d.cfg.Every
 	entries, err := os.ReadDir(d.cfg.Dir)
@@ -204,7 +204,7 @@ func (d *Drain) remove(name string, applied os.FileInfo) error {
 	return nil
 }
 
-// unfinished removes what a killed writer has left.
+// unfinished removes the remains of a killed writer.
 func (d *Drain) unfinished(name string) error {
 	path := filepath.Join(d.cfg.Dir, name)
 	info, err := os.Lstat(path)
@@ -214,8 +214,8 @@ func (d *Drain) unfinished(name string) error {
 	return d.reject(name, queue.ErrUnfinished)
 }
 
-// reject removes what is no release. What can't be removed, as a directory with files, is
-// moved beside the queue.
+// reject removes a file that is not a release. It moves an entry that can't be removed, such as a
+// directory with files, beside the queue.
 func (d *Drain) reject(name string, why error) error {
 	path := filepath.Join(d.cfg.Dir, name)
 	err := os.Remove(path)

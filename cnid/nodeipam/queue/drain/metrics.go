@@ -5,8 +5,8 @@ package drain
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Values of the label "result": a file was applied, has failed and is tried again, or is no
-// release.
+// Values of the label "result": a file was applied, has failed and is tried again, or does not
+// contain a release.
 const (
 	applied  = "applied"
 	failed   = "failed"

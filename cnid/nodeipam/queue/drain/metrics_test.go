@@ -17,7 +17,7 @@ import (
 
 const releasesMetric = "alioth_cnid_node_ipam_queued_releases_total"
 
-// counted are metrics, and what they have counted by result.
+// counted returns metrics, and a function that returns their counts by result.
 func counted(t *testing.T) (*drain.Metrics, func() map[string]float64) {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()

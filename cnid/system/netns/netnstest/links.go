@@ -28,7 +28,7 @@ func (n *Namespace) Links(t testing.TB) []string {
 	return names
 }
 
-// Link returns a device. The test ends if there is none.
+// Link returns a device. A missing device ends the test.
 func (n *Namespace) Link(t testing.TB, name string) (link netlink.Link) {
 	t.Helper()
 	n.Do(t, func() (err error) {

@@ -27,8 +27,8 @@ type Namespace struct {
 	end  chan struct{}
 }
 
-// New returns an empty network namespace, in which lo is down. It needs
-// CAP_SYS_ADMIN and skips the test without.
+// New returns an empty network namespace with lo down. It needs CAP_SYS_ADMIN and skips the test
+// without.
 func New(t testing.TB) *Namespace {
 	t.Helper()
 	needs.Root(t, "to make network namespaces")
@@ -46,7 +46,8 @@ func New(t testing.TB) *Namespace {
 	return n
 }
 
-// Current returns the network namespace of the calling thread, such as that of the machine.
+// Current returns the network namespace of the calling thread, such as the namespace of the
+// machine.
 func Current(t testing.TB) *Namespace {
 	t.Helper()
 	space, err := ns.GetCurrentNS()

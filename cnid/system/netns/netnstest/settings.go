@@ -24,7 +24,7 @@ func (n *Namespace) Setting(t testing.TB, family, device, name string) (value st
 	return value
 }
 
-// BelieveNeighbours has new devices of a namespace believe whatever others send, as a
+// BelieveNeighbours makes new devices of a namespace believe all messages of others, as a
 // careless host does.
 func (n *Namespace) BelieveNeighbours(t testing.TB) {
 	t.Helper()

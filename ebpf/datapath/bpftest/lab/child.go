@@ -40,8 +40,8 @@ func (k ChildKind) link(attrs netlink.LinkAttrs) netlink.Link {
 	return &netlink.Macvlan{LinkAttrs: attrs, Mode: netlink.MACVLAN_MODE_BRIDGE}
 }
 
-// Child makes a pod with an interface that is derived from a device of the node's, and has
-// addresses of the nodes' network. It skips a test for which the kernel lacks the kind.
+// Child makes a pod with an interface that is derived from a device of the node, and that has
+// addresses of the nodes' network. It skips the test if the kernel lacks the kind.
 func (n *Node) Child(t testing.TB, kind ChildKind, device int) *Pod {
 	t.Helper()
 	const number = 50
@@ -68,8 +68,8 @@ func (n *Node) Child(t testing.TB, kind ChildKind, device int) *Pod {
 	return p
 }
 
-// join gives the device with the node's addresses a child, so that the programs tell the
-// packets of every test from those of one. The child sends nothing itself.
+// join gives the device with the node's addresses a child. So the programs have to tell the
+// child's packets from other packets in every test. The child sends nothing itself.
 func (n *Node) join(t testing.TB) {
 	t.Helper()
 	n.stranger = bpftest.NewNamespace(t)

@@ -18,8 +18,8 @@ const (
 	FragmentHeaders = 48
 )
 
-// Fragment checks that a frame has become one of two fragments for the node that has the destination, or the
-// whole frame, where it fits.
+// Fragment checks that a frame has become one of two fragments for the node that has the
+// destination, or the whole frame, where it fits.
 func (r *Rules) Fragment(at Place, in, out []byte, before, mark uint32) error {
 	switch {
 	case mark != 0:
@@ -52,7 +52,7 @@ func (r *Rules) Fragment(at Place, in, out []byte, before, mark uint32) error {
 	return fmt.Errorf("%s does not have the address in VNI %d", outer.dst, at.VNI)
 }
 
-// secondFragment: what the first has left of the clone, with its headers.
+// secondFragment checks the second fragment: the rest of the clone, with its headers.
 func secondFragment(in, out []byte, first int) error {
 	rest := in[14+FragmentHeaders+first:]
 	switch {

@@ -48,7 +48,7 @@ type Rules struct {
 // New makes a world with all kinds of interfaces, and the rules that hold in it.
 func New(t testing.TB) *Rules {
 	t.Helper()
-	// The programs see the frames that the test gives them, and no clone of one.
+	// The programs see the frames that the test gives them, and no clone of a frame.
 	elsewhere := func(cfg *programs.Config) {
 		cfg.FragmentPeerIfindex = bpftest.AddPair(t, "elsewhere", "elsewhere-peer")
 		cfg.ConnectionsPerInterface = 1000
@@ -238,7 +238,7 @@ func (r *Rules) Told(at Place, c telemetry.Counter, e telemetry.Event) error {
 
 var directions = [world.Kinds]telemetry.Direction{telemetry.FromPod, telemetry.ToPod, telemetry.FromTunnel, telemetry.FromTunnel, telemetry.ToTunnel}
 
-// verdict checks that what is returned is what is counted, and what the program
+// verdict compares the returned verdict with the counter, and with the verdicts that the program
 // may return at all.
 func (r *Rules) verdict(at Place, verdict uint32, c telemetry.Counter, none bool) error {
 	if none {
@@ -274,7 +274,7 @@ func (r *Rules) verdict(at Place, verdict uint32, c telemetry.Counter, none bool
 	return nil
 }
 
-// packet checks what came out.
+// packet checks the resulting packet.
 func (r *Rules) packet(at Place, reason telemetry.Reason, in, out seen, before, mark uint32) error {
 	if at.kind == world.KindFragment && reason == telemetry.ForwardedRemote {
 		return r.Fragment(at, in.all, out.all, before, mark)
@@ -316,8 +316,8 @@ func (r *Rules) translatedFirst(at Place, in seen) bool {
 
 func has(i state.Interface, a netip.Addr) bool { return a.IsValid() && slices.Contains(i.Addrs, a) }
 
-// local: the frame goes to the interface of the same VPC that has the address,
-// and nothing is changed but its Ethernet addresses and what services translate.
+// local: the frame goes to the interface of the same VPC that has the address. Only its Ethernet
+// addresses, and the fields that services translate, are changed.
 func (r *Rules) local(at Place, in, out seen, mark uint32) error {
 	vni, in, err := r.arrived(at, in)
 	switch {
@@ -347,7 +347,7 @@ func (r *Rules) remote(at Place, in, out seen, mark uint32) error {
 	}
 	inner := out
 	if len(out.all) == len(in.all)+50 {
-		// The Ethernet header in front is that of the device that sends it on.
+		// The Ethernet header in front belongs to the device that sends the packet on.
 		out = view(slices.Concat(out.all[:12], []byte{8, 0}, out.all[14:]))
 		own := out.src == r.W.Config.TunnelSource4 && slices.Contains(r.state.Nodes, out.dst)
 		port := binary.BigEndian.Uint16(out.all[36:])
@@ -367,8 +367,8 @@ func (r *Rules) remote(at Place, in, out seen, mark uint32) error {
 	return fmt.Errorf("no other node has the address in VNI %d", from.VNI)
 }
 
-// arrived returns the VNI of a frame, and what the program decides about: behind the outer
-// headers, if it has any.
+// arrived returns the VNI of a frame, and the part that the program decides about: behind the
+// outer headers, if it has any.
 func (r *Rules) arrived(at Place, in seen) (vni uint32, inner seen, err error) {
 	switch at.kind {
 	case world.KindPod:
@@ -443,9 +443,9 @@ type seen struct {
 	src, dst       netip.Addr
 	proto          uint8
 	dport          uint16 // without extension headers in between
-	ports          bool   // dport is where ports are: this is no later fragment
+	ports          bool   // the frame has ports: it is not a later fragment
 	opens          bool   // TCP with SYN and without ACK
-	sound          bool   // the IPv4 header's checksum is right, or there is none
+	sound          bool   // the IPv4 header's checksum is right, or the packet has none
 }
 
 func view(b []byte) seen {

@@ -12,11 +12,11 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// sharedVNI is that of services which every VPC shares.
+// sharedVNI is the VNI of services that every VPC shares.
 const sharedVNI = 0
 
-// Bytes that a translation may change: both addresses, both ports and two
-// checksums. An ICMP error has them once more in what it quotes.
+// Bytes that a translation may change: both addresses, both ports and two checksums. The quoted
+// part of an ICMP error has them once more.
 const (
 	translatedBytes = 2*16 + 2*2 + 2*2
 	quotedBytes     = 2*translatedBytes + 2
@@ -51,9 +51,9 @@ func (r *Rules) leads(vni uint32, in, out seen) bool {
 	})
 }
 
-// kept checks that a frame goes on in its VPC as it is, but for what the services
-// of that VPC translate: the destination of who asks, the source of who answers,
-// and of a pod that asks itself both.
+// kept checks that a frame goes on in its VPC unchanged, but for the translation by services of
+// that VPC: of the destination in a question, of the source in an answer, and of both if a pod
+// asks itself.
 func (r *Rules) kept(vni uint32, in, out seen) error {
 	if bytes.Equal(in.all[12:], out.all[12:]) {
 		return nil

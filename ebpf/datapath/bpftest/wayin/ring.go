@@ -69,8 +69,8 @@ func connectByRing(fd int, to netip.AddrPort) error {
 	return nil
 }
 
-// ringMemory is what a process shares with the kernel for one request, whose place in the
-// array of submissions is the first: the kernel has set that to zero.
+// ringMemory is the memory that a process shares with the kernel for one request. The place
+// of the request in the array of submissions is the first: the kernel has set this array to zero.
 type ringMemory struct{ submit, complete, entries []byte }
 
 // mapRing maps the memory. Fields a to c of the offsets are flags, dropped and array of
@@ -90,7 +90,7 @@ func shared(ring int, offset int64, size uint32) ([]byte, error) {
 	return unix.Mmap(ring, offset, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE)
 }
 
-// rawAddress is struct sockaddr_in or struct sockaddr_in6.
+// rawAddress returns struct sockaddr_in or struct sockaddr_in6.
 func rawAddress(to netip.AddrPort) []byte {
 	if to.Addr().Is4() {
 		b := binary.NativeEndian.AppendUint16(nil, unix.AF_INET)

@@ -20,10 +20,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Way is how a process connects.
+// Way is a process's way to connect.
 type Way string
 
-// Ways of sockets, each of which connects in the kernel by a path of its own.
+// Kinds of sockets. Each kind connects in the kernel by a path of its own.
 const (
 	Connect Way = "connect"
 	// FastOpen sends without having connected; LateOpen connects with its first data.
@@ -38,16 +38,16 @@ const (
 	Nonblocking Way = "non-blocking connect"
 )
 
-// Sockets are the ways of sockets.
+// Sockets returns the ways of sockets.
 func Sockets() []Way {
 	return []Way{Connect, FastOpen, LateOpen, Multipath, MultipathFastOpen, SMC, Ring, Nonblocking}
 }
 
-// Raw is the way without a TCP socket: the process makes the packets itself, for which it
-// needs NET_RAW. It is for IPv4.
+// Raw is the way without a TCP socket: the process makes the packets itself, and needs NET_RAW
+// for it. It is for IPv4.
 const Raw Way = "packets of a raw socket"
 
-// Errors of Try beside those of system calls.
+// Errors of Try. Try also returns errors of system calls.
 var (
 	// ErrUnanswered reports a connection that ended without an answer.
 	ErrUnanswered = errors.New("the connection ended without an answer")
@@ -58,7 +58,7 @@ var (
 // playWay names the variable that makes a test's binary such a process.
 const playWay = "ALIOTH_TEST_WAY_IN"
 
-// Try has a process of its own in a cgroup connect from the caller's network namespace, send
+// Try makes a process of its own in a cgroup connect from the caller's network namespace, send
 // a request and read an answer. It returns nil if there was one.
 func (w Way) Try(t testing.TB, cgroup string, to netip.AddrPort) error {
 	t.Helper()
@@ -99,7 +99,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// Words by which a process reports; otherwise it reports the number of an error.
+// Words of a process's report. For an error, the process reports its number instead.
 const (
 	answered   = "answered"
 	unanswered = "unanswered"

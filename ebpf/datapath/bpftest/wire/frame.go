@@ -14,7 +14,7 @@ import (
 // Frame describes an Ethernet frame. Its zero fields give an ordinary packet.
 type Frame struct {
 	EthDst, EthSrc state.MAC
-	EtherType      uint16 // default: that of Src's family
+	EtherType      uint16 // default: the type of Src's family
 	Src, Dst       netip.Addr
 	Hops           uint8 // default 64
 	Options        []byte
@@ -38,7 +38,7 @@ type Fragment struct {
 	More   bool
 }
 
-// Transport is what follows the IP headers.
+// Transport is the part behind the IP headers.
 type Transport interface {
 	Protocol() uint8
 	// Bytes returns the header and payload with a correct checksum, given the
@@ -175,8 +175,8 @@ func (f Frame) Bytes() []byte {
 	return append(b, f.ipv4()...)
 }
 
-// Payload returns the transport part, whose checksum covers the addresses. That of a
-// fragment before the last is filled up to the length that one can have.
+// Payload returns the transport part, whose checksum covers the addresses. It fills up the
+// transport part of a fragment before the last to the possible length.
 func (f Frame) Payload() []byte {
 	src, dst := f.Src.AsSlice(), f.Dst.AsSlice()
 	pseudo := Sum(Sum(0, src), dst) + uint32(f.L4.Protocol())

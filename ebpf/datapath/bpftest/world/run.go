@@ -36,8 +36,8 @@ func RunMarked(t testing.TB, p *ebpf.Program, ifindex int, in []byte, mark uint3
 	return verdict, out, end.Mark
 }
 
-// RunContext does the same with a packet of which more is known. It returns the
-// packet's context after the run.
+// RunContext does the same with a packet that has further context. It returns the packet's
+// context after the run.
 func RunContext(t testing.TB, p *ebpf.Program, in []byte, ctx bpf.Context) (verdict uint32, out []byte, end bpf.Context) {
 	t.Helper()
 	opts := &ebpf.RunOptions{
@@ -102,5 +102,5 @@ func (w *World) Expect(t *testing.T, p *ebpf.Program, cases []Case) {
 	}
 }
 
-// One is the expectation of a single counter.
+// One returns the expectation of a single counter.
 func One(name string) map[string]uint64 { return map[string]uint64{name: 1} }

@@ -16,14 +16,14 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/trial"
 )
 
-// Traces is what the maps hold, row by row, of every map that a packet may leave
-// something in.
+// Traces has the content of the maps, row by row, of every map that a packet may leave something
+// in.
 type Traces struct {
 	Counters, Drops map[string]uint64
 	Rows            map[string]map[string]string
 }
 
-// Traces reads what the packets so far have left in the maps.
+// Traces reads the traces of the packets so far in the maps.
 func (w *World) Traces(t testing.TB) Traces {
 	t.Helper()
 	left := Traces{Counters: bpftest.Counts(t, w.Datapath), Drops: bpftest.Whose(t, w.Datapath), Rows: map[string]map[string]string{}}
@@ -46,7 +46,7 @@ func (w *World) Traces(t testing.TB) Traces {
 	return left
 }
 
-// Trial makes one, which takes long, to be asked by all of the test.
+// Trial makes a trial for all questions of the test, because making it takes long.
 func (w *World) Trial(t testing.TB) *trial.Trial {
 	t.Helper()
 	if w.asked != nil {
@@ -75,7 +75,7 @@ func (w *World) checkTrial(t testing.TB, trial *trial.Trial, c Case) {
 		t.Errorf("a trial leaves traces (-before +after):\n%s", d)
 	}
 	if len(before.Rows[bpf.ConnectionsMap])+len(before.Rows[bpf.FragmentsMap]) > 0 {
-		return // of which a trial does not know
+		return // a trial does not know these rows
 	}
 	if d := cmp.Diff(c.Counts, One("from_pod/"+outcome.Reason.String())); d != "" {
 		t.Errorf("trial (-table +trial):\n%s", d)

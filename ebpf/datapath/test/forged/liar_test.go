@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// wholePort is where only whole datagrams go, and those in fragments that don't lie.
+// wholePort receives only whole datagrams, and datagrams in fragments that don't lie.
 const wholePort = 4321
 
 // liar makes sequences of frames whose headers contradict each other.
@@ -43,7 +43,7 @@ func senders(w *world.World) []sender {
 
 func oneOf[T any](m *liar, list ...T) T { return list[m.IntN(len(list))] }
 
-// base is an honest frame of a pod's.
+// base returns an honest frame of a pod's.
 func (m *liar) base(s sender) wire.Frame {
 	f := wire.Frame{EthDst: state.VirtualMAC, EthSrc: world.MacA, Src: wire.IP(s.ip4)}
 	f.Dst = wire.IP(oneOf(m, "10.96.0.10", "10.96.0.10", "10.96.0.1", world.Outside, world.Outside, world.NodeShadow, "192.0.2.1"))
@@ -82,7 +82,7 @@ func (m *liar) transport(s sender, f wire.Frame) wire.Transport {
 	return wire.UDP{Sport: m.port(), Dport: m.port(), Payload: payload}
 }
 
-// complaint is an ICMP error about a flow of the pod or of another.
+// complaint returns an ICMP error about a flow of the pod or of another.
 func (m *liar) complaint(s sender, f wire.Frame) wire.Transport {
 	own, shadow := s.ip4, oneOf(m, senders(m.w)...).shadow4
 	if f.Src.Is6() {
@@ -129,7 +129,7 @@ func (m *liar) sequence() []sent {
 	return list
 }
 
-// fragments cuts a frame into two or three, of which some are replaced or repeated.
+// fragments cuts a frame into two or three fragments. It replaces or repeats some of them.
 func (m *liar) fragments(f wire.Frame) (frames [][]byte) {
 	payload, next := f.Payload(), f.L4.Protocol()
 	if f.Src.Is6() { // extension headers behind the fragment header
@@ -197,7 +197,7 @@ func (m *liar) lie(b []byte) []byte {
 	return b
 }
 
-// knownLies are those that have worked, and honest fragments.
+// knownLies returns lies that have worked once, and honest fragments.
 func knownLies(w *world.World) (sequences [][]sent) {
 	from := func(device int, frames ...wire.Frame) []sent {
 		var list []sent

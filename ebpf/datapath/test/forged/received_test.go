@@ -28,9 +28,9 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// stack is a kernel's network stack in a namespace of its own, to which frames go
-// that a program has handed to the host. It puts fragments together, tracks
-// connections, and keeps a note of how it has read each packet.
+// stack is a kernel's network stack in a namespace of its own. It receives the frames that a
+// program has handed to the host. It reassembles fragments, tracks connections, and keeps a note
+// of its reading of each packet.
 type stack struct {
 	ns  netns.NsHandle
 	in  int       // the device that leads there
@@ -38,7 +38,7 @@ type stack struct {
 	mac state.MAC // of the device there
 }
 
-// reading is how a packet is read; without ports where its protocol has none.
+// reading is a stack's reading of a packet; without ports where its protocol has none.
 type reading struct {
 	src, dst     netip.Addr
 	proto        uint8
@@ -49,8 +49,8 @@ func (r reading) String() string {
 	return fmt.Sprintf("protocol %d from %s port %d to %s port %d", r.proto, r.src, r.sport, r.dst, r.dport)
 }
 
-// notes are the rules that keep them, behind reassembly and connection tracking.
-// Errors are noted with the flow to which they were found to belong.
+// notes are the rules that keep the notes, behind reassembly and connection tracking. A note of
+// an error has the flow that connection tracking has found for it.
 const notes = `table inet notes {
 	set ports4 { typeof ip saddr . ip daddr . meta l4proto . th sport . th dport; flags dynamic; size 65535; }
 	set ports6 { typeof ip6 saddr . ip6 daddr . meta l4proto . th sport . th dport; flags dynamic; size 65535; }
@@ -78,7 +78,7 @@ const notes = `table inet notes {
 	}
 }`
 
-// newStack makes one to which the addresses belong.
+// newStack makes a stack that has the addresses.
 func newStack(t *testing.T, addrs ...netip.Addr) *stack {
 	t.Helper()
 	s := &stack{ns: bpftest.NewNamespace(t), mac: state.MAC{2, 0, 0, 0, 9, 9}}
@@ -146,7 +146,7 @@ func addrsOf(key []byte, count, size int) (list []netip.Addr, rest []byte) {
 	return list, key
 }
 
-// readings returns what has been read.
+// readings returns the stack's readings of the packets.
 func (s *stack) readings(t *testing.T) (list []reading) {
 	t.Helper()
 	for name, size := range map[string]int{"ports4": 4, "others4": 4, "ports6": 16, "others6": 16} {
@@ -175,12 +175,11 @@ func (s *stack) related(t *testing.T) (list [][]netip.Addr) {
 	return list
 }
 
-// TestTheStackReadsWhatTheProgramAccepted makes sequences of frames of pods, fragments
-// most of them, that lie about their lengths and headers, and hands what the program
-// lets out to a stack. However that puts them together and reads them, protocol, ends
-// and ports must be those of a frame for which the program has decided, and an error
-// must belong to a flow of its sender's. It runs as long as TestMutatedFramesKeepTheRules,
-// by the same settings.
+// TestTheStackReadsWhatTheProgramAccepted makes sequences of frames of pods, fragments most of
+// them, that lie about their lengths and headers. It hands the frames that the program lets out
+// to a stack. However the stack reassembles and reads them, protocol, ends and ports must equal
+// the ones in a frame that the program has decided about. An error must belong to a flow of its
+// sender. The test runs as long as TestMutatedFramesKeepTheRules, by the same settings.
 func TestTheStackReadsWhatTheProgramAccepted(t *testing.T) {
 	duration, seed := world.Mutations(t)
 	duration = min(duration, 15*time.Second)
@@ -215,7 +214,7 @@ type sent struct {
 	frame  []byte
 }
 
-// receiving compares what the program has accepted with what a stack reads.
+// receiving compares the packets that the program has accepted with the stack's readings.
 type receiving struct {
 	w           *world.World
 	behind      *stack
@@ -227,7 +226,7 @@ type receiving struct {
 	reassembled bool
 }
 
-// send runs frames through the program, and hands on what it lets out.
+// send runs frames through the program, and hands on the frames that the program lets out.
 func (r *receiving) send(t *testing.T, frames []sent) {
 	t.Helper()
 	for _, f := range frames {

@@ -21,7 +21,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/hook"
 )
 
-// guards are how many programs the cgroup of pods has.
+// guards returns the number of programs at the cgroup of pods.
 func guards(t *testing.T, n *node) (count int) {
 	t.Helper()
 	dir, err := os.Open(n.pods)
@@ -35,7 +35,7 @@ func guards(t *testing.T, n *node) (count int) {
 	return count
 }
 
-// linksOfGuards are the ids of the pinned links.
+// linksOfGuards returns the ids of the pinned links.
 func linksOfGuards(t *testing.T, n *node) (ids []link.ID) {
 	t.Helper()
 	for _, name := range hook.GuardLinks() {

@@ -30,7 +30,7 @@ func (b *bench) row(t *testing.T) state.Cached {
 	return rows[0]
 }
 
-// caching is a sender without a held row of the destination.
+// caching returns a sender without a held row of the destination.
 func caching(t *testing.T) *bench {
 	t.Helper()
 	b := sender(t, nodes(1))
@@ -56,7 +56,7 @@ func without(list []state.Address, ip netip.Addr) (rest []state.Address) {
 	return rest
 }
 
-// comeBack has the packet to the destination returned by a node.
+// comeBack runs the packet to the destination as a node returns it.
 func (b *bench) comeBack(t *testing.T, by netip.Addr) (verdict uint32, out []byte) {
 	t.Helper()
 	return b.once(t, b.Objects.AliothFromUnderlay, b.Config.UnderlayIfindex, world.Wrapped{
@@ -113,8 +113,7 @@ func TestARowThatIsGoneAcceptsReturnsForASecond(t *testing.T) {
 	}
 }
 
-// The node to which a row led before may return what was sent there, for a second, and the
-// new row stays.
+// The former node of a row may return packets for a second, and the new row stays.
 func TestTheNodeBeforeIsAcceptedUntilItsEnd(t *testing.T) {
 	b := caching(t)
 	for name, c := range map[string]struct {

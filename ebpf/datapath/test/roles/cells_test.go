@@ -23,7 +23,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/trial"
 )
 
-// gone is the end of a row that is gone, which no test lives to see.
+// gone returns the end of a row that is gone, which no test lives to see.
 func gone(t *testing.T, c tables) time.Duration {
 	t.Helper()
 	if !c.gone {
@@ -35,7 +35,8 @@ func gone(t *testing.T, c tables) time.Duration {
 // outerLen is the length of the outer headers without the outer Ethernet header.
 const outerLen = 50
 
-// packet is the one that all tests send, from pod A's address or that of a stranger.
+// packet returns the packet that all tests send, from pod A's address or from a stranger's
+// address.
 func packet(local bool, class state.MAC) wire.Frame {
 	f := wire.Frame{EthDst: world.MacR, EthSrc: class, Src: wire.IP("10.0.1.77"), Dst: destination, L4: wire.UDP{Sport: 1000, Dport: 80, Payload: []byte("payload")}}
 	if local {
@@ -53,7 +54,8 @@ type bench struct {
 	out    []byte
 }
 
-// run sends the packet as it arrives, and returns what came out.
+// run sends the packet in the form of its arrival, and returns the verdict and the resulting
+// frame.
 func (b *bench) run(t *testing.T, vni uint32, a arrival) (verdict uint32, out []byte) {
 	t.Helper()
 	if a.fromPod {
@@ -115,7 +117,7 @@ func hopOf(t *testing.T, out []byte) (node netip.Addr, class trial.Hop, inner []
 	return netip.AddrFrom4([4]byte(out[30:34])), trial.Hop(inner[11]), inner
 }
 
-// arrivals are all ways in which the packet can come.
+// arrivals returns all ways of arrival of the packet.
 func arrivals() []arrival {
 	list := []arrival{{fromPod: true}}
 	for class := range trial.Hop(5) {
@@ -128,10 +130,10 @@ func arrivals() []arrival {
 	return list
 }
 
-// TestEveryTableAndClass runs the programs with every combination of tables, right or
-// wrong, and every class from every node: what a node does is what docs/design/140 says.
-// As each packet that is sent on has a higher class than it came with, no combination of
-// nodes sends one more than five times.
+// TestEveryTableAndClass runs the programs with every combination of tables, right or wrong, and
+// every class from every node: a node does what docs/design/140 says. As each packet that is sent
+// on has a higher class than it came with, no combination of nodes sends one more than five
+// times.
 func TestEveryTableAndClass(t *testing.T) {
 	w := world.New(t, world.OnUnderlay(t))
 	b := &bench{w, map[uint32]uint64{}, make([]byte, 256)}

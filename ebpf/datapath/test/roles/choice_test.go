@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// nodes are n addresses of members.
+// nodes returns n addresses of members.
 func nodes(n int) (list []netip.Addr) {
 	for i := range n {
 		list = append(list, netip.AddrFrom4([4]byte{192, 0, 2, byte(10 + i)}))
@@ -23,7 +23,7 @@ func nodes(n int) (list []netip.Addr) {
 	return list
 }
 
-// sender is a world whose red VPC has no row of 10.0.1.99 and these bouncers.
+// sender returns a world whose red VPC has no row of 10.0.1.99 and these bouncers.
 func sender(t *testing.T, list []netip.Addr) *bench {
 	t.Helper()
 	w := world.New(t, world.OnUnderlay(t))
@@ -54,7 +54,7 @@ func TestAFlowGoesOverEveryMemberInTime(t *testing.T) {
 	for _, n := range []int{1, 2, 4, 7} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			b, seen := sender(t, nodes(n)), map[netip.Addr]bool{}
-			// A member that is dead is one that others have to follow.
+			// The others have to follow a dead member.
 			bpftest.Eventually(t, "a flow has used all members", func() bool {
 				seen[b.memberOf(t, 1000)] = true
 				return len(seen) == n
@@ -114,7 +114,7 @@ func TestNoPacketGoesOverTheNodeItself(t *testing.T) {
 	})
 }
 
-// What goes over a member is the pod's packet, but for its Ethernet addresses.
+// A packet over a member is the pod's packet, but for its Ethernet addresses.
 func TestWhatGoesOverAMemberIsWhole(t *testing.T) {
 	b := sender(t, nodes(1))
 	for name, f := range map[string]wire.Frame{

@@ -21,7 +21,7 @@ import (
 // couple are two pods of two nodes that have not spoken.
 type couple struct{ from, to *lab.Pod }
 
-// couples are so many of them, beside the pods of the scene.
+// couples returns count couples of pods, beside the pods of the scene.
 func (s *scene) couples(count int) (list []couple) {
 	for i := range count {
 		list = append(list, couple{s.Pod(client, 100+i), s.Pod(server, 200+i)})
@@ -74,8 +74,8 @@ func answer(misses *cached.Misses, table *cached.Table, rows map[netip.Addr]stat
 	}
 }
 
-// firstAnswer sends a datagram each millisecond until one is answered, and returns how long
-// that took.
+// firstAnswer sends a datagram each millisecond until one is answered, and returns the time until
+// the answer.
 func firstAnswer(t *testing.T, c couple, family int) time.Duration {
 	t.Helper()
 	there, here := bpftest.UdpPair(t, c.to.NS, c.from.NS, netip.AddrPortFrom(c.to.Addrs[family], 9000))
@@ -114,9 +114,9 @@ func echo(conn *net.UDPConn) {
 	}
 }
 
-// whileABouncerIsDead cuts one of two bouncers off while a flow goes directly, has couples
-// speak for the first time, and returns how long each took until its first answer. The
-// direct flow, which sends nothing again, must lose nothing.
+// whileABouncerIsDead cuts one of two bouncers off while a flow goes directly, has couples speak
+// for the first time, and returns the time of each until its first answer. The direct flow, which
+// sends nothing again, must lose nothing.
 func whileABouncerIsDead(t *testing.T, count int) (took []time.Duration) {
 	t.Helper()
 	s := newScene(t, 0, false)

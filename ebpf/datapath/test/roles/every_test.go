@@ -26,7 +26,7 @@ var (
 	destination = wire.IP("10.0.1.20")
 )
 
-// part is what a node plays in a role.
+// part is a node's part in a role.
 type part int
 
 const (
@@ -35,7 +35,7 @@ const (
 	complete
 )
 
-// place is where a row leads; first and second are others.
+// place is the target of a row; first and second are others.
 type place int
 
 const (
@@ -70,7 +70,7 @@ type tables struct {
 	vpcIsWholeHere    bool // no role: all subnets are here
 }
 
-// members are those of a role.
+// members returns the members of a role.
 func members(bits int) (list []netip.Addr) {
 	for i, node := range others {
 		if bits&(1<<i) != 0 {
@@ -85,7 +85,7 @@ const (
 	dividerRole = 2
 )
 
-// part is the State of the tables, as far as it is valid in one.
+// part returns the State of the tables, as far as it is valid in one.
 func (c tables) part(vni uint32) *state.State {
 	s := &state.State{VPCs: []state.VPC{{VNI: vni, Prefixes: []netip.Prefix{wire.Prefix("10.0.0.0/16")}}}}
 	if !c.vpcIsWholeHere {

@@ -24,8 +24,8 @@ func onBoth(t *testing.T, test func(t *testing.T, family int)) {
 	}
 }
 
-// ping sends an echo request to the server's pod, and returns what crossed the underlay.
-// Either bouncer is written as B.
+// ping sends an echo request to the server's pod, and returns the packets that crossed the
+// underlay. Either bouncer is written as B.
 func (s *scene) ping(t *testing.T, c tap, to netip.Addr) []string {
 	t.Helper()
 	c.hops(t)
@@ -107,7 +107,7 @@ func TestHopsWithDividers(t *testing.T) {
 	})
 }
 
-// A node that has left the VPC returns what still goes there, and it arrives.
+// A node that has left the VPC returns packets that still go there, and they arrive.
 func TestAPacketToANodeThatLeftTheVPCGoesOverABouncer(t *testing.T) {
 	s := newScene(t, 0, false)
 	c := watch(t)

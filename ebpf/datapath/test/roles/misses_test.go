@@ -36,7 +36,7 @@ func readMisses(t *testing.T, b *bench) reader {
 	return reader{misses, ring}
 }
 
-// told returns what the programs have told since the last call.
+// told returns the misses that the programs have reported since the last call.
 func (r reader) told(t *testing.T) (list []state.Miss) {
 	t.Helper()
 	for r.ring.AvailableBytes() > 0 {
@@ -131,7 +131,7 @@ func TestATrialAsksForNothingAndChangesNoRow(t *testing.T) {
 	}
 }
 
-// sprayed is how many addresses a hostile pod sends to.
+// sprayed is the number of addresses that a hostile pod sends to.
 const sprayed = 20_000
 
 func TestATenantThatSpraysAddressesHasItsShareOnly(t *testing.T) {

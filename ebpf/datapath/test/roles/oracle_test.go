@@ -10,8 +10,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/trial"
 )
 
-// arrival is how a packet comes to a node: from its own pod, or with a class from another
-// node.
+// arrival is the way of a packet to a node: from its own pod, or with a class from another node.
 type arrival struct {
 	fromPod bool
 	class   trial.Hop
@@ -21,7 +20,8 @@ type arrival struct {
 
 const returned = trial.Hop(1)
 
-// outcome is what a node may do with it: drop it, deliver it, or send it to one of nodes.
+// outcome is a permitted act of a node on the packet: drop it, deliver it, or send it to one of
+// nodes.
 type outcome struct {
 	reason string
 	class  trial.Hop
@@ -41,7 +41,7 @@ func sends(class trial.Hop, nodes ...netip.Addr) outcome {
 	return outcome{reason, class, nodes}
 }
 
-// decides is the table of docs/design/140-bouncers-and-dividers.md#classes.
+// decides applies the table of docs/design/140-bouncers-and-dividers.md#classes.
 func (c tables) decides(a arrival) outcome {
 	switch {
 	case a.fromPod:
@@ -96,7 +96,7 @@ func (c tables) fromPod() outcome {
 	return over(trial.ToDivider, c.divider, c.dividers, "no_subnet")
 }
 
-// over is the way over a role in which the sender itself plays a part.
+// over returns the outcome on the way over a role. The sender may itself have a part in the role.
 func over(class trial.Hop, p part, bits int, unknown string) outcome {
 	switch {
 	case p == complete:

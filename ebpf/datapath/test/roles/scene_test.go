@@ -34,7 +34,7 @@ const (
 type scene struct {
 	*lab.Lab
 	a, b *lab.Pod
-	// family is that of the underlay: 0 for IPv4, 1 for IPv6.
+	// family is the family of the underlay: 0 for IPv4, 1 for IPv6.
 	family int
 }
 
@@ -61,7 +61,7 @@ func newScene(t *testing.T, family int, divided bool) *scene {
 	return s
 }
 
-// node is the address of a node on the underlay.
+// node returns the address of a node on the underlay.
 func (s *scene) node(i int) netip.Addr { return s.Nodes[i].Underlay[s.family] }
 
 // play gives a node its roles and subnets.

@@ -23,8 +23,8 @@ var (
 	clusterIPs = [2]string{"10.96.7.7", "fd96::7:7"}
 )
 
-// clusterIPLab has two networks with the same addresses and one Service, with a client and
-// a backend in each, and a pod in the first wire that is no member of its network.
+// clusterIPLab has two networks with the same addresses and one Service, with a client and a
+// backend in each. A pod on the first wire is not a member of the network there.
 type clusterIPLab struct {
 	*lab.Lab
 	clients, backends [2]*lab.Pod
@@ -96,8 +96,8 @@ func TestAClusterIPLeadsToTheNetworkOfTheClient(t *testing.T) {
 	nothingByPackets(t, c.Lab)
 }
 
-// TestAClusterIPIsNoAddressBesideItsNetwork: neither for a pod on the same wire that is no
-// member of the network, nor for a pod in a VPC.
+// TestAClusterIPIsNoAddressBesideItsNetwork: neither a pod on the same wire that is not a member
+// of the network, nor a pod in a VPC, reaches the ClusterIP.
 func TestAClusterIPIsNoAddressBesideItsNetwork(t *testing.T) {
 	c := newClusterIPLab(t)
 	before := bpftest.Counts(t, c.Nodes[0].Datapath)

@@ -91,7 +91,8 @@ func testRepliesComeFromTheAddressThatWasAsked(t *testing.T, device lab.PodDevic
 				slices.Reverse(backward)
 				t.Run(fmt.Sprint(network, order), func(t *testing.T) {
 					client := unconnected(t, red[10], network)
-					// The first has no answer, and must not have that of another.
+					// The first datagram has no answer, and must not get the answer to another
+					// one.
 					asksAll(t, client, server, asked, forward[1:])
 					asksAll(t, client, server, asked, forward)
 					asksAll(t, client, server, asked, backward)
@@ -148,8 +149,8 @@ func TestDeletedServicesTakeNoPlaceOfASocket(t *testing.T) {
 	nothingByPackets(t, l)
 }
 
-// A pod is in two VPCs with the same ranges, and the Service is one of the second. The
-// backend's own address is that of another pod, in the first one.
+// A pod is in two VPCs with the same ranges, and the Service is in the second VPC. A pod in the
+// first VPC has the same address as the backend.
 func TestADatagramToAnAddressOfTwoVPCsGoesToTheFirst(t *testing.T) {
 	l, red, blue := socketTenants(t)
 	n := l.Nodes[0]

@@ -34,7 +34,7 @@ func beKubelet(t *testing.T, n *lab.Node) {
 	})
 }
 
-// process is one that connects once, and reports the result.
+// process is a process that connects once, and reports the result.
 type process struct {
 	// listens: the process listens at the kubelet's port meanwhile.
 	listens bool
@@ -46,7 +46,7 @@ type process struct {
 // playProcess names the variable that makes this test's binary such a process.
 const playProcess = "ALIOTH_TEST_PROCESS"
 
-// connect has a process of its own connect from a namespace.
+// connect makes a process of its own connect from a namespace.
 func (p process) connect(t *testing.T, ns netns.NsHandle, to netip.AddrPort) error {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestOneProcess$", "-test.v")
@@ -63,7 +63,7 @@ func (p process) connect(t *testing.T, ns netns.NsHandle, to netip.AddrPort) err
 	return nil
 }
 
-// TestOneProcess is what connect starts, and nothing otherwise.
+// TestOneProcess is the test that connect starts, and does nothing otherwise.
 func TestOneProcess(t *testing.T) {
 	var listens bool
 	var linger int
@@ -98,7 +98,7 @@ func connectOnce(to netip.AddrPort, linger int) error {
 	return unix.Connect(fd, sockaddr(to))
 }
 
-// probedPod is a pod whose addresses the node has as well, and a server for each at
+// probedPod returns a pod whose addresses the node has as well, and a server for each at
 // either place, at one port.
 func probedPod(t *testing.T, port uint16) (l *lab.Lab, inPod, inNode [2]net.Listener) {
 	t.Helper()
@@ -152,7 +152,7 @@ func TestOnlyTheKubeletIsLedToPods(t *testing.T) {
 	}
 }
 
-// The port of no hook is where a hook's answer may redirect the kubelet.
+// A hook's answer may redirect the kubelet to the port of no hook.
 func TestTheKubeletStaysWhatItWasFoundToBe(t *testing.T) {
 	l, inPod, _ := probedPod(t, 9999)
 	n := l.Nodes[0]

@@ -98,8 +98,8 @@ func refusesEach(t *testing.T, client *net.UDPConn) {
 	}
 }
 
-// A socket that has moved on stays with its new backend while that is one, whatever else
-// changes, and through a restart of the daemon.
+// A socket that has moved on stays with its new backend while the Service has this backend,
+// whatever else changes, and through a restart of the daemon.
 func TestASocketThatMovedOnKeepsItsBackend(t *testing.T) {
 	l, red, _ := socketTenants(t)
 	vip := netip.AddrPortFrom(wire.IP(world.VIPB), 53)

@@ -19,9 +19,8 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// underlays are the MTUs, in bytes, of networks that nodes have. The last is the
-// least that IPv6 works with; what is below 1350 is too narrow for a tunnel that
-// carries IPv6 over IPv6 in one piece.
+// underlays are the MTUs, in bytes, of networks that nodes have. The last is the least MTU of
+// IPv6. Below 1350, an MTU is too small for a tunnel that carries IPv6 over IPv6 in one piece.
 var underlays = []int{9000, 1500, 1350, 1300, 1280}
 
 const jumbo = 9000
@@ -42,8 +41,8 @@ func widen(l *lab.Lab, pods map[int]*lab.Pod) {
 	}
 }
 
-// Node 1 reaches the other over IPv4, and is reached over IPv6. The pods have
-// interfaces of 9000 bytes all the time, as those of a network that has shrunk.
+// Node 1 reaches the other node over IPv4, and is reached over IPv6. The pods have interfaces of
+// 9000 bytes all the time, as after a decrease of the network's MTU.
 func TestSendersKeepToWhatTheUnderlayCarries(t *testing.T) {
 	lab.OnEveryDevice(t, testSendersKeepToWhatTheUnderlayCarries)
 }
@@ -75,7 +74,7 @@ func testSendersKeepToWhatTheUnderlayCarries(t *testing.T, device lab.PodDevice)
 				}
 			}
 		}
-		// On one node it does not matter what the underlay carries.
+		// On one node the MTU of the underlay does not matter.
 		for family := range 2 {
 			if !bpftest.Datagram(t, red[10].NS, red[11].NS, netip.AddrPortFrom(red[11].Addrs[family], 9000), 8900) {
 				t.Errorf("underlay of %d: a datagram of 8900 bytes to a pod of the node did not arrive", mtu)
@@ -84,9 +83,9 @@ func testSendersKeepToWhatTheUnderlayCarries(t *testing.T, device lab.PodDevice)
 	}
 }
 
-// expectPathMTU sends what fits no underlay and waits until the pod has learned
-// what does, in bytes. A stream alone need not teach it: the other end's segments
-// may be smaller by what that has learned.
+// expectPathMTU sends packets that fit no underlay and waits until the pod has learned the MTU,
+// in bytes. A stream alone need not teach it: the other end's segments may be smaller by the MTU
+// that the other end has learned.
 func expectPathMTU(t *testing.T, name string, from *lab.Pod, dst netip.Addr, want int) {
 	t.Helper()
 	var tx *net.UDPConn
@@ -104,15 +103,15 @@ func expectPathMTU(t *testing.T, name string, from *lab.Pod, dst netip.Addr, wan
 		return unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_PROBE)
 	})
 	bpftest.Eventually(t, fmt.Sprintf("%s: the pod knows a path MTU of %d", name, want), func() bool {
-		// An error is that of the datagram before: no socket listens.
+		// An error belongs to the datagram before: no socket listens.
 		_, _ = tx.Write(make([]byte, jumbo-100))
 		learned, err := routeMTU(t, from, dst)
 		return err == nil && learned == want
 	})
 }
 
-// Over a network that carries no more than IPv6 needs, there is no room for the tunnel,
-// and IPv6 allows no smaller MTU.
+// A network with the least MTU of IPv6 has no room for the tunnel, and IPv6 allows no smaller
+// MTU.
 func TestIPv6ArrivesOverIPv6ThatIsAsNarrow(t *testing.T) {
 	lab.OnEveryDevice(t, testIPv6ArrivesOverIPv6ThatIsAsNarrow)
 }

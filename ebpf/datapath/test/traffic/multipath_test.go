@@ -34,7 +34,7 @@ func multipath(t *testing.T, p *lab.Pod, domain int) int {
 	return fd
 }
 
-// sockaddrOf is an address in the form of a domain; IPv4 in the mapped form for IPv6.
+// sockaddrOf returns an address in the form of a domain; IPv4 in the mapped form for IPv6.
 func sockaddrOf(domain int, at netip.AddrPort) unix.Sockaddr {
 	if domain == unix.AF_INET {
 		return &unix.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()}
@@ -59,7 +59,7 @@ func expectPeer(t *testing.T, fd int, want netip.AddrPort) {
 	}
 }
 
-// The server speaks MPTCP, or only TCP, to which the client's kernel then falls back.
+// The server speaks MPTCP, or only TCP. The client's kernel then falls back to TCP.
 func TestThePeerOfAMultipathSocketIsTheService(t *testing.T) {
 	l, red, _ := socketTenants(t)
 	for _, speaks := range []bool{true, false} {

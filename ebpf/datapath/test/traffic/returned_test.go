@@ -20,8 +20,8 @@ import (
 // amount is a number of packets and of their bytes, without outer headers.
 type amount struct{ packets, bytes uint64 }
 
-// crossed returns what a node has sent into the tunnel, and what became of all that came
-// out of it.
+// crossed returns the amount of packets that a node has sent into the tunnel, and the amounts of
+// packets from the tunnel, by result.
 func crossed(t *testing.T, n *lab.Node) map[string]amount {
 	t.Helper()
 	counters, err := n.Datapath.Counters()
@@ -36,7 +36,7 @@ func crossed(t *testing.T, n *lab.Node) map[string]amount {
 	return m
 }
 
-// since returns what was added.
+// since returns the added packets and bytes, by name.
 func since(before, after map[string]amount) map[string]amount {
 	added := map[string]amount{}
 	for name, a := range after {
@@ -47,7 +47,7 @@ func since(before, after map[string]amount) map[string]amount {
 	return added
 }
 
-// say sends datagrams of many lengths from a pod, some of which its stack fragments.
+// say sends datagrams of many lengths from a pod. The pod's stack fragments some of them.
 func say(t *testing.T, from *lab.Pod, to netip.Addr) {
 	t.Helper()
 	bpftest.In(t, from.NS, func() {
@@ -140,14 +140,14 @@ func testAPacketByAWrongRowComesBackOnce(t *testing.T, device lab.PodDevice) {
 // data returns the bytes behind the headers of TCP packets, which have timestamps.
 func (a amount) data(family int) uint64 { return a.bytes - a.packets*[]uint64{66, 86}[family] }
 
-// What a stack sends in long packets, to be cut by the NIC, comes back with all of its data.
-// On its way back the kernel may cut it.
+// Data that a stack sends in long packets, to be cut by the NIC, come back completely. On their
+// way back the kernel may cut the packets.
 func TestLongPacketsComeBack(t *testing.T) { lab.OnEveryDevice(t, testLongPacketsComeBack) }
 
 func testLongPacketsComeBack(t *testing.T, device lab.PodDevice) {
 	for family, name := range []string{"IPv4", "IPv6"} {
-		// Each has a lab of its own: a connection that has ended goes on to send what was
-		// never acknowledged, and would be counted with the other family's.
+		// Each family has a lab of its own. An ended connection continues to send its
+		// unacknowledged data, and would be counted with the connections of the other family.
 		t.Run(name, func(t *testing.T) {
 			l, red, _ := lab.TwoTenants(t, device)
 			to := netip.AddrPortFrom(red[20].Addrs[family], 8080)

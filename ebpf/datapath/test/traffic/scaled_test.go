@@ -23,7 +23,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// from dials from a port of one's choice.
+// from dials from a chosen port.
 func from(t *testing.T, p *lab.Pod, port uint16, dst netip.AddrPort) net.Conn {
 	t.Helper()
 	var conn net.Conn

@@ -25,7 +25,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/telemetry"
 )
 
-// closedRanges closes what the lab has, besides the outside.
+// closedRanges closes the ranges of the lab, besides the outside.
 func closedRanges() []state.ClosedPrefix {
 	return []state.ClosedPrefix{
 		{VNI: 0, Prefix: wire.Prefix("169.254.64.0/18"), Class: state.ClosedShadow},
@@ -328,7 +328,7 @@ func testSpoofedPacketsOfAPodReachNothing(t *testing.T, device lab.PodDevice) {
 			return got["from_pod/spoofed_mac"] == 1 && got["from_pod/spoofed_ip"] == 1
 		})
 		silent(t, rx)
-		// The same socket does receive what is not spoofed.
+		// The same socket does receive packets that are not spoofed.
 		bpftest.In(t, red[10].NS, func() { sendRaw(t, red[10].Peer, ordinary.Bytes()) })
 		if got := receive(t, rx, bpftest.Patience); got != "spoofed" {
 			t.Errorf("an honest packet gave %q", got)

@@ -36,7 +36,7 @@ func cookieOf(t *testing.T, ns netns.NsHandle) uint64 {
 	return cookie
 }
 
-// socketTenants are scaledTenants with the socket door open for the pods 10.
+// socketTenants returns scaledTenants with the socket door open for the pods 10.
 func socketTenants(t *testing.T) (l *lab.Lab, red, blue map[int]*lab.Pod) {
 	return socketTenantsOn(t, lab.Veth)
 }

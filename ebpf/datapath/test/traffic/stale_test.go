@@ -23,7 +23,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// describe returns how a socket of a pod is found when it is stale.
+// describe returns the entry of a pod's stale socket.
 func describe(t *testing.T, conn *net.UDPConn, remote netip.AddrPort) connections.StaleSocket {
 	t.Helper()
 	s := connections.StaleSocket{Remote: remote}

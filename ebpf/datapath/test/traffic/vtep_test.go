@@ -80,8 +80,8 @@ func knowsOutside(t *testing.T, l *lab.Lab) {
 	})
 }
 
-// A device of the kernel is a peer that knows no class. What it sends counts as direct, and
-// comes back to it once if it has no receiver, with all of its bytes.
+// A device of the kernel is a peer that knows no class. Its packets count as direct, and come
+// back to it once if they have no receiver, with all of their bytes.
 func TestAVTEPOfTheKernelIsAPeer(t *testing.T) {
 	l, red, _ := lab.TwoTenants(t, lab.Veth)
 	knowsOutside(t, l)

@@ -46,8 +46,8 @@ var situations = []situation{
 	{"in a VPC that is not here, from an address of a pod here", otherVNI, "11", "10", "returned", "unknown_vni", "unknown_vni", "unknown_vni", "unknown_vni"},
 }
 
-// byClass returns the result for each inner Ethernet source. All that are no class count as
-// direct.
+// byClass returns the result for each inner Ethernet source. A source that is not a class counts
+// as direct.
 func (s situation) byClass() map[state.MAC]string {
 	return map[state.MAC]string{
 		world.ClassDirect: s.direct, world.ClassReturned: s.returned, world.ClassToDivider: s.toDivider, world.ClassToBouncer: s.toBouncer, world.ClassFromBouncer: s.bounce,
@@ -63,7 +63,7 @@ func (s situation) byClass() map[state.MAC]string {
 	}
 }
 
-// frame is the packet, sent by an inner Ethernet source.
+// frame returns the packet, sent by an inner Ethernet source.
 func (s situation) frame(prefix string, source state.MAC) wire.Frame {
 	return wire.Frame{
 		EthDst: world.MacR, EthSrc: source, Src: wire.IP(prefix + s.from), Dst: wire.IP(prefix + s.to),
@@ -71,7 +71,7 @@ func (s situation) frame(prefix string, source state.MAC) wire.Frame {
 	}
 }
 
-// out is what comes out.
+// out returns the verdict and the frame that leaves the program.
 func out(f wire.Frame, reason string) (verdict uint32, frame wire.Frame) {
 	switch reason {
 	case "forwarded_local":
@@ -127,8 +127,8 @@ func TestTheClassDecidesWhatBecomesOfAPacket(t *testing.T) {
 	}
 }
 
-// onUplink is the same packet where it arrives. One of a VPC that is not here goes on to the
-// tunnel's device, and so does IPv6 if the kernel can't remove its outer headers.
+// onUplink returns the same packet at its arrival. A packet of a VPC that is not here goes on to
+// the tunnel's device, and so does IPv6 if the kernel can't remove its outer headers.
 func onUplink(t *testing.T, w *world.World, c world.Case, vni uint32) world.Case {
 	t.Helper()
 	c.Device = w.Config.UnderlayIfindex
@@ -142,7 +142,7 @@ func onUplink(t *testing.T, w *world.World, c world.Case, vni uint32) world.Case
 	return c
 }
 
-// What a node returns is as it came, to the last bit.
+// A returned packet equals the received packet, to the last bit.
 func TestAPacketIsReturnedAsItCame(t *testing.T) {
 	w := classWorld(t)
 	to := func(dst string, change func(*wire.Frame)) []byte {
@@ -199,7 +199,7 @@ func TestAReturnedPacketHasNoMark(t *testing.T) {
 	}
 }
 
-// Over IPv4 the tunnel's device fragments what does not fit; over IPv6 none does.
+// Over IPv4 the tunnel's device fragments packets that do not fit; over IPv6 no device does.
 func TestWhatDoesNotFitBackIsReturnedOverIPv4Only(t *testing.T) {
 	w := classWorld(t)
 	bpftest.SetMTU(t, w.Config.UnderlayIfindex, 1350)
@@ -228,7 +228,7 @@ func TestWhatDoesNotFitBackIsReturnedOverIPv4Only(t *testing.T) {
 	}
 }
 
-// sent is a packet from the tunnel with its result.
+// sent returns a packet from the tunnel with its result.
 func sent(name string, w *world.World, f wire.Frame, reason string) world.Case {
 	verdict, frame := out(f, reason)
 	return world.Case{Name: name, Device: w.Config.VXLANIfindex, In: f.Bytes(), Verdict: verdict, Out: frame.Bytes(), Counts: world.One("from_tunnel/" + reason)}

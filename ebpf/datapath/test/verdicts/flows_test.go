@@ -94,8 +94,8 @@ func TestAnEndedFlowMakesRoomForAnotherService(t *testing.T) {
 // twoOfDNS are two shared services of UDP with one backend.
 const firstDNS, secondDNS = "10.96.0.10", "10.96.0.12"
 
-// newTwoOfDNS makes a world with both, and returns what a query to one of them becomes, and
-// the answer of the backend to a port of the pod.
+// newTwoOfDNS makes a world with both. leaves returns the translation of a query to one of them,
+// answers the answer of the backend to a port of the pod.
 func newTwoOfDNS(t *testing.T) (w *world.World, leaves func(name, vip string) world.Case, answers func(name, vip string, port uint16) world.Case) {
 	t.Helper()
 	w = world.New(t)
@@ -142,8 +142,8 @@ func TestASilentFlowMakesRoomForAnotherService(t *testing.T) {
 	})
 }
 
-// The backend sees a port of its own for the second of two flows, by which its answers and
-// the errors about them are told from those of the first.
+// The backend sees a port of its own for the second of two flows. The port tells its answers and
+// the errors about them from the answers of the first flow.
 func TestTwoServicesOfUDPShareABackend(t *testing.T) {
 	w, leaves, answers := newTwoOfDNS(t)
 	w.Expect(t, w.Objects.AliothFromPod, []world.Case{leaves("a query", firstDNS)})
@@ -179,13 +179,13 @@ func TestTwoServicesOfUDPShareABackend(t *testing.T) {
 	}
 }
 
-// quoted is an ICMP error about a datagram.
+// quoted returns an ICMP error about a datagram.
 func quoted(src, dst string, sport, dport uint16) wire.ICMP {
 	f := wire.Frame{Src: wire.IP(src), Dst: wire.IP(dst), L4: wire.UDP{Sport: sport, Dport: dport, NoChecksum: true}}
 	return wire.ICMP{Type: 3, Code: 3, Body: append(make([]byte, 4), f.Bytes()[14:]...)}
 }
 
-// silence has all flows without a packet for a while.
+// silence makes the last packet of all flows older.
 func silence(t *testing.T, w *world.World, since time.Duration) {
 	t.Helper()
 	rows, err := world.FlowRows(w.Objects.AliothConnections)
@@ -311,7 +311,7 @@ func TestARepeatedReplyToAnOpeningEndsNoFlowThatItsPodAloneHasClosed(t *testing.
 	})
 }
 
-// Each flow that such a reply ends returns its share to the interface: no more, and no less.
+// Each flow that such a reply ends returns exactly its share to the interface.
 func TestRepliesThatEndFlowsReturnTheirShares(t *testing.T) {
 	w := world.New(t) // with a share of 2
 	send := func(port uint16, flags uint8) (verdict uint32) {

@@ -24,7 +24,7 @@ type odd struct {
 	spoil func([]byte) []byte
 }
 
-// oddPackets are the rows of docs/reference/packets.md.
+// oddPackets returns the rows of docs/reference/packets.md.
 func oddPackets() map[string]odd {
 	proto := func(number uint8) func(*wire.Frame) {
 		return func(f *wire.Frame) { f.L4 = wire.Raw{Proto: number, Data: make([]byte, 40)} }
@@ -43,7 +43,7 @@ func oddPackets() map[string]odd {
 	quote := func(f *wire.Frame, m wire.ICMP) {
 		f.L4 = wire.Quoting(m, wire.Frame{Src: f.Dst, Dst: f.Src, L4: wire.UDP{Sport: 53, Dport: 1000, NoChecksum: true}})
 	}
-	// One about a packet of which the pod has no part.
+	// An error about a packet that the pod neither sent nor received.
 	foreign := func(f *wire.Frame, m wire.ICMP) {
 		about := wire.Frame{Src: f.Dst, Dst: wire.IP("10.0.1.12"), L4: wire.UDP{Sport: 53, Dport: 1000}}
 		if m.V6 {

@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// lead makes services of VPCs lead outside, beside those that all share.
+// lead makes services of VPCs lead outside, beside services that all VPCs share.
 func lead(t *testing.T, w *world.World, services ...state.Service) {
 	t.Helper()
 	s := w.State()
@@ -32,8 +32,8 @@ func newLeadingWorld(t *testing.T) *world.World {
 	return w
 }
 
-// leaves is what becomes of a packet of the open VPC that goes outside by a service,
-// and comesBack one that answers it.
+// leaves returns the change of a packet of the open VPC that goes outside by a service, and
+// comesBack the change of a packet that answers it.
 func leaves(l4 wire.Transport) func(*wire.Frame) {
 	return func(f *wire.Frame) {
 		src, dst := world.ShadowOpen, world.Outside
@@ -70,7 +70,7 @@ func TestAServiceLeadsOutsideAsTheVPCsEgressDoes(t *testing.T) {
 	})
 }
 
-// stopped is a packet that is dropped on its way to a backend.
+// stopped returns a packet that is dropped on its way to a backend.
 func stopped(device int, in wire.Frame, backend string, l4 wire.Transport, reason string) world.Case {
 	c := dropped(backend, device, in.Bytes(), reason)
 	c.Out = in.With(func(f *wire.Frame) { f.Dst, f.L4 = wire.IP(backend), l4 }).Bytes()
@@ -160,7 +160,7 @@ func TestFlowsThatLeadOutsideEndLikeOthers(t *testing.T) {
 		t.Helper()
 		rows, err := world.FlowRows(w.Objects.AliothConnections)
 		bpftest.Must(t, err)
-		pairs, err := connections.List(bpf.Pinnable(w.Objects)) // of which both entries are there
+		pairs, err := connections.List(bpf.Pinnable(w.Objects)) // both entries of a pair are there
 		if err != nil || len(pairs) != flows || len(rows) != 2*flows {
 			t.Fatalf("%s there are %d rows of %d flows, %v, want %d flows", when, len(rows), len(pairs), err, flows)
 		}

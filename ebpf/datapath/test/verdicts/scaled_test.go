@@ -17,7 +17,7 @@ import (
 	"github.com/alioth-net/alioth/ebpf/datapath/state"
 )
 
-// goes is a packet from a pod to a pod: of this node, if its Ethernet address is one of a
+// goes returns a packet from a pod to a pod: of this node, if its Ethernet address is one of a
 // pod here, or through the tunnel.
 func goes(name string, device int, in wire.Frame, dst state.MAC, out func(*wire.Frame)) world.Case {
 	c := world.Case{
@@ -36,7 +36,7 @@ func goes(name string, device int, in wire.Frame, dst state.MAC, out func(*wire.
 	return c
 }
 
-// sees is how pod A gets it.
+// sees returns the case of a packet that pod B sends to pod A.
 func sees(name string, w *world.World, in wire.Frame, out func(*wire.Frame)) world.Case {
 	return goes(name, w.PodB, in, world.MacA, out)
 }
@@ -250,7 +250,7 @@ func TestFragmentsFromInsideFollowNoneFromBeyondTheDoor(t *testing.T) {
 	}})
 }
 
-// pickedBy returns the backend to which a packet of pod A goes.
+// pickedBy returns the backend that receives a packet of pod A.
 func pickedBy(t *testing.T, w *world.World, in wire.Frame) netip.Addr {
 	t.Helper()
 	verdict, out, _ := world.Run(t, w.Objects.AliothFromPod, w.PodA, in.Bytes())
@@ -269,7 +269,7 @@ func many(t *testing.T, w *world.World, affinity time.Duration, hosts ...string)
 	for _, h := range hosts {
 		s.Services[at].Backends = append(s.Services[at].Backends, state.Backend{IP: wire.IP(h), Port: 8080})
 	}
-	for host := range byte(20) { // who is no backend any more is still there
+	for host := range byte(20) { // removed backends are still there
 		at := netip.AddrFrom4([4]byte{10, 0, 1, 30 + host})
 		s.Addresses = append(s.Addresses, state.Address{VNI: world.VNIRed, IP: at, Kind: state.Remote, Node: wire.IP("192.0.2.2"), MAC: world.MacR})
 	}

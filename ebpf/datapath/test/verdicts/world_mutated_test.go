@@ -48,7 +48,7 @@ func tabled(t *testing.T) [world.Kinds][][]byte {
 	return world.Corpus.Frames
 }
 
-// mutator makes frames by random changes of those that tests have run.
+// mutator makes frames by random changes of frames that tests have run.
 type mutator struct {
 	*rand.Rand
 	frames [world.Kinds][][]byte
@@ -76,7 +76,7 @@ func (m *mutator) change(b []byte) []byte {
 	if len(b) < 15 {
 		return append(b, make([]byte, 15)...)
 	}
-	// Most of what decides stands in front.
+	// Most of the deciding bytes stand in front.
 	at := m.IntN(min(len(b), 1+m.IntN(120)))
 	switch m.IntN(9) {
 	case 0:
@@ -110,8 +110,8 @@ func (m *mutator) change(b []byte) []byte {
 	return b
 }
 
-// fragmentMark is what a packet between the two devices has: its VNI, or as a clone
-// the length of the first fragment.
+// fragmentMark returns the mark of a packet between the two devices: its VNI, or for a clone the
+// length of the first fragment.
 func (m *mutator) fragmentMark(vni uint32) uint32 {
 	if m.IntN(3) == 0 {
 		return rules.MarkSecond | uint32(m.IntN(1600))

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kindtest has what the tests of several areas of kinds compare rows with.
+// Package kindtest has helpers for the tests of several areas of kinds, to compare rows with.
 package kindtest
 
 import (

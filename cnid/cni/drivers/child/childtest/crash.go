@@ -23,7 +23,7 @@ type attaching struct {
 	Spec      attach.Spec
 }
 
-// AttachUntilKilled is the work of the processes of KillAttaching. A driver's package has it as
+// AttachUntilKilled does the work of the processes of KillAttaching. A driver's package has it as
 // the test TestAttachUntilKilled.
 func AttachUntilKilled(t *testing.T, devices child.Devices) {
 	t.Helper()
@@ -40,8 +40,8 @@ func AttachUntilKilled(t *testing.T, devices child.Devices) {
 	}
 }
 
-// KillAttaching kills daemons in the middle of an attachment or its removal. The next
-// one removes what is left, or attaches the pod in its place.
+// KillAttaching kills daemons in the middle of an attachment or its removal. The next daemon
+// removes the remains, or attaches the pod in their place.
 func KillAttaching(t *testing.T, devices child.Devices) {
 	t.Helper()
 	n, _ := NewNode(t, devices)

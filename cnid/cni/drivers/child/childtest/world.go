@@ -34,7 +34,7 @@ type Node struct {
 	Driver attach.Driver
 	// Dir has the driver's notes.
 	Dir string
-	// Underlay is what the driver is told; a test may change it.
+	// Underlay is the underlay that the driver knows; a test may change it.
 	Underlay *attach.Underlay
 	devices  child.Devices
 }
@@ -73,8 +73,8 @@ func (n *Node) AddDevice(t testing.TB, name string, addrs ...string) Router {
 	return r
 }
 
-// awaitIPv6 waits until the router takes part in IPv6: the kernel does so after it has
-// heard of the carrier, and until then drops what is sent to all nodes.
+// awaitIPv6 waits until the router takes part in IPv6: the kernel does so after it has heard of
+// the carrier, and until then drops packets that are sent to all nodes.
 func (r Router) awaitIPv6(t testing.TB) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -102,7 +102,7 @@ func (r Router) joinsGroups(t testing.TB) (joins bool) {
 	return joins
 }
 
-// Wire connects two namespaces by a pair of devices of MTU 1500, the first of which is up.
+// Wire connects two namespaces by a pair of devices of MTU 1500. The first device is up.
 func Wire(t testing.TB, a *netnstest.Namespace, nameA string, b *netnstest.Namespace, nameB string) {
 	t.Helper()
 	file, err := os.Open(b.Path)
@@ -137,7 +137,7 @@ func AddAddrs(device string, addrs ...string) error {
 	return netlink.LinkSetUp(link)
 }
 
-// Spec is an interface on eth0 in a pod.
+// Spec returns an interface on eth0 in a pod.
 func Spec(pod *netnstest.Namespace, addrs ...string) attach.Spec {
 	if len(addrs) == 0 {
 		addrs = []string{"192.0.2.7/24", "2001:db8::7/64"}
@@ -178,8 +178,8 @@ func (n Node) Notes(t testing.TB) []string {
 	return names
 }
 
-// AddressesOf lists those of a device, and fails the test for one that is not usable yet.
-// The kernel adds the link-local one by itself, and makes it usable a moment later.
+// AddressesOf lists the addresses of a device, and fails the test for an address that is not
+// usable yet. The kernel adds the link-local one by itself, and makes it usable a moment later.
 func AddressesOf(t testing.TB, n *netnstest.Namespace, device string) []string {
 	t.Helper()
 	again := time.NewTicker(10 * time.Millisecond)
