@@ -14,12 +14,12 @@ import (
 	"github.com/alioth-net/alioth/api/said"
 )
 
-// NetworksKey is the annotation in which a pod selects NetworkAttachmentDefinitions
+// NetworksKey is the annotation of a pod that selects NetworkAttachmentDefinitions
 // (NPWG multi-network specification 1.3, section 4.1).
 const NetworksKey = "k8s.v1.cni.cncf.io/networks"
 
-// DefaultNetworkKey is the annotation in which a pod selects one NetworkAttachmentDefinition
-// for its first interface, in place of the network that it would have (Multus).
+// DefaultNetworkKey is the annotation of a pod that selects one NetworkAttachmentDefinition
+// for its first interface, in place of the default network (Multus).
 const DefaultNetworkKey = "v1.multus-cni.io/default-network"
 
 const networksExample = `net-a,other-ns/net-b@net2 or [{"name": "net-a"}, {"name": "net-b", "namespace": "other-ns", "interface": "net2"}]`

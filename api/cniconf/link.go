@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// Keys of a configuration of type ipvlan or macvlan with which DANM's netwatcher makes a
-// link of the nodes.
+// Keys of a configuration of type ipvlan or macvlan. DANM's netwatcher makes a link of the
+// nodes from them.
 const (
 	masterKey = "master"
 	vlanKey   = "vlan"
@@ -82,7 +82,7 @@ func (l *List) TakeLink() (*Link, error) {
 	return link, nil
 }
 
-// checkSpelling refuses keys that could be read as those of a link.
+// checkSpelling refuses keys that could be read as the keys of a link.
 func (l *List) checkSpelling(p Plugin) error {
 	for _, key := range slices.Sorted(maps.Keys(p)) {
 		for _, word := range []string{masterKey, vlanKey, vxlanKey} {

@@ -44,7 +44,7 @@ type List struct {
 // a number may be larger than Go's float64 can hold.
 type Plugin map[string]json.RawMessage
 
-// Kind returns the type of the plugin, "" if that is no string.
+// Kind returns the type of the plugin, "" if the type is not a string.
 func (p Plugin) Kind() string {
 	var kind string
 	if err := json.Unmarshal(p["type"], &kind); err != nil {

@@ -1,14 +1,15 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package crds holds the CustomResourceDefinitions of the API that Alioth serves, for those
-// who install them without Helm. It holds no logic.
+// Package crds holds the CustomResourceDefinitions of the API that Alioth serves, for
+// installations without Helm. It holds no logic.
 //
-// They are generated, those of danm.io from those of danm.k8s.io, and PodNetwork and
-// PodNetworkInstance of acn.azure.com from those of multitenancy.acn.azure.com:
-// controller-gen finds no kinds among types that another package defines. NetworkAttachmentDefinition is not: it is
-// written from the multi-network specification of the Kubernetes Network Plumbing Working
-// Group, and its Go type is that group's.
+// The definitions are generated. The definitions of danm.io are copies of the definitions of
+// danm.k8s.io, and PodNetwork and PodNetworkInstance of acn.azure.com copies of their
+// namesakes in multitenancy.acn.azure.com: controller-gen finds no kinds among types that
+// another package defines. NetworkAttachmentDefinition is written by hand, from the
+// multi-network specification of the Kubernetes Network Plumbing Working Group, and its Go type
+// comes from that group.
 package crds
 
 import "embed"

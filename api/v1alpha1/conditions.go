@@ -101,7 +101,7 @@ const (
 	NetworkNotReadyReason = "NetworkNotReady"
 	// NetworkTypeReason: the Network is of a type that Alioth does not serve.
 	NetworkTypeReason = "NetworkTypeNotServed"
-	// NameTooLongReason (Network): its name is longer than the label in which pods name it.
+	// NameTooLongReason (Network): its name is longer than the label that pods name it with.
 	NameTooLongReason = "NameTooLong"
 	// NoDefaultNetworkReason: the pod names no Network, its tenant has none
 	// named "default", and the default VPC does not allow the tenant.
@@ -110,7 +110,7 @@ const (
 	SubnetNotFoundReason = "SubnetNotFound"
 	// SubnetNotReadyReason: the requested subnet is not Ready.
 	SubnetNotReadyReason = "SubnetNotReady"
-	// SubnetUseReason: the requested subnet, or that of the requested IP, is for
+	// SubnetUseReason: the requested subnet, or the subnet of the requested IP, is for
 	// holders of another kind: spec.use is Pods or Services.
 	SubnetUseReason = "SubnetForOthers"
 	// IPOutsideVPCReason: no subnet of the VPC contains the requested IP.
@@ -367,8 +367,8 @@ const (
 	ParentMissingReason = "ParentMissing"
 	// ParentDownReason: the parent device is down.
 	ParentDownReason = "ParentDown"
-	// ParentUnsuitableReason: the parent device can't have such links: it is no Ethernet, or
-	// is Alioth's own.
+	// ParentUnsuitableReason: the parent device can't have such links: it is not an Ethernet
+	// device, or is Alioth's own.
 	ParentUnsuitableReason = "ParentUnsuitable"
 	// ParentUnaddressedReason: the parent device of a VXLAN has no IP address.
 	ParentUnaddressedReason = "ParentUnaddressed"

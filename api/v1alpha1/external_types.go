@@ -14,8 +14,8 @@ import (
 type ExternalPoolUse string
 
 const (
-	// PoolForLoadBalancers is the use of a pool out of which Services of type
-	// LoadBalancer get addresses.
+	// PoolForLoadBalancers is the use of a pool that gives addresses to Services of type
+	// LoadBalancer.
 	PoolForLoadBalancers ExternalPoolUse = "LoadBalancer"
 	// PoolForExternalIPs is the use of a pool whose addresses the tenants may name
 	// in spec.externalIPs of their Services. The network has to route them to nodes.
@@ -25,10 +25,9 @@ const (
 // ExternalPoolSpec has the addresses of a pool and the tenants that may use them.
 // +kubebuilder:validation:XValidation:rule="self.use == oldSelf.use",message="spec.use can't change: delete the pool and create another"
 type ExternalPoolSpec struct {
-	// CIDRs are the pool's addresses, all of which may be used: CIDRs, single
-	// addresses, or ranges written first-last. They must not overlap those of
-	// another pool, service ranges, the ranges of the default VPC, nor contain an
-	// address of a node.
+	// CIDRs are the pool's addresses: CIDRs, single addresses, or ranges written first-last.
+	// All of them may be used. They must not overlap another pool, service ranges, or the
+	// ranges of the default VPC, nor contain an address of a node.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:MaxLength=80
@@ -342,8 +341,8 @@ type TenantDevices struct {
 // AdmissionGrants is the parameter of an admission policy of Alioth: the sum of the
 // grants of objects such as HostAccess, which a policy can't compute by itself. Only
 // the operator writes these objects, one for each policy. They have a kind of their
-// own, because the API server does not watch a built-in kind again after a time in
-// which no policy has used it (docs/design/053).
+// own, because the API server does not watch a built-in kind again after a time
+// without a policy that uses it (docs/design/053).
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,path=admissiongrants,singular=admissiongrants

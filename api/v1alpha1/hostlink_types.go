@@ -39,8 +39,8 @@ type HostLinkSpec struct {
 	// +kubebuilder:validation:MaxLength=15
 	// +kubebuilder:validation:Pattern=`^[\pL\pM\pN\pP\pS]+$`
 	Device string `json:"device"`
-	// NetworkID is that of the oldest network that wants the link. Nodes name the link by
-	// it.
+	// NetworkID is the NetworkID of the oldest network that wants the link. Nodes name the
+	// link by it.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	NetworkID string `json:"networkID,omitempty"`
@@ -167,8 +167,8 @@ type HostLinkReportSpec struct {
 	// Addressed is true if the report has addresses. Other nodes follow these reports alone.
 	// +optional
 	Addressed bool `json:"addressed,omitempty"`
-	// Addresses are those from which the node sends the packets of its VXLANs, where it is
-	// not known by them (InternalIP).
+	// Addresses are the source addresses of the node's VXLAN packets, where they differ from
+	// the address that other nodes know it by (InternalIP).
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=map
 	// +listMapKey=device
@@ -178,7 +178,7 @@ type HostLinkReportSpec struct {
 	// runs no CNI plugins.
 	// +optional
 	Configured bool `json:"configured,omitempty"`
-	// Configurations are the NetworkIDs of static types for which the node has a file.
+	// Configurations are the NetworkIDs of static types that the node has a file for.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=100
 	// +kubebuilder:validation:items:Pattern=`^[A-Za-z0-9][-A-Za-z0-9_.]*$`

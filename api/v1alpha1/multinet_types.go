@@ -40,7 +40,7 @@ type AttachmentClaimSpec struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[\pL\pM\pN\pP\pS]+$`
 	Driver string `json:"driver"`
-	// Network to which the interface leads.
+	// Network of the interface.
 	Network NetworkReference `json:"network"`
 	// ConfigHash is the SHA-256 of the attachment's element in the annotation
 	// alioth.dev/attachments, in hex.
@@ -162,15 +162,15 @@ const (
 	DelegationRequestGUID = "infiniband-guid"
 )
 
-// DelegationGrantSpec names networks and what their configurations may run: those of
-// NetworkAttachmentDefinitions, and of networks of DANM with a static type. Each plugin
-// runs as root on the nodes, with a configuration that a definition's author has written,
-// or one of the nodes' files.
+// DelegationGrantSpec names networks, and the plugins and settings that their configurations
+// may have. The configurations are those in NetworkAttachmentDefinitions, and in networks of
+// DANM with a static type. Each plugin runs as root on the nodes, with a configuration that a
+// definition's author has written, or with one of the nodes' files.
 // +kubebuilder:validation:XValidation:rule="has(self.namespaces) || has(self.networks)",message="name namespaces or networks: otherwise the grant covers no network"
 // +kubebuilder:validation:XValidation:rule="has(self.plugins) || has(self.settings) || has(self.fromNamespaces)",message="name plugins, settings or fromNamespaces: otherwise the grant permits nothing"
 // +kubebuilder:validation:XValidation:rule="!has(self.fromNamespaces) || has(self.namespaces)",message="fromNamespaces needs namespaces: pods of these may use the definitions"
 type DelegationGrantSpec struct {
-	// Namespaces of which every network has the grant. One with the label
+	// Namespaces: every network of these namespaces has the grant. A namespace with the label
 	// alioth.dev/tenant has none, even if the list names it.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=256
@@ -239,7 +239,7 @@ type DelegationGrantSpec struct {
 	Settings []string `json:"settings,omitempty"`
 }
 
-// DelegationGrant permits configurations by which nodes run other CNI plugins for pods.
+// DelegationGrant permits configurations that make nodes run other CNI plugins for pods.
 // Without a grant, nodes run none. Cluster administrators write grants. The end of a grant
 // concerns new pods only.
 //

@@ -84,8 +84,8 @@ type RoleMemberSpec struct {
 	NodeUID string `json:"nodeUID"`
 	// Stage is Joining, Serving or Leaving.
 	Stage Stage `json:"stage"`
-	// Revision is that of the VPC's members when this object changed last: the highest
-	// one is that of the list.
+	// Revision is the revision of the VPC's members when this object changed last. The
+	// highest one is the revision of the list.
 	// +kubebuilder:validation:Minimum=1
 	Revision int64 `json:"revision"`
 }
@@ -154,7 +154,7 @@ type RolesStatus struct {
 
 // ListedMembers is the list of a VPC's members that a node has programmed.
 type ListedMembers struct {
-	// UID is that of the VPC.
+	// UID is the UID of the VPC.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[!-~]+$`
@@ -180,7 +180,7 @@ type NodeRolesSpec struct {
 }
 
 // NodeRoles acknowledges the lists of role members that a node has programmed
-// (docs/design/140). Its name is that of the Node, which owns it, and the Node's daemon
+// (docs/design/140). It has the name of the Node, which owns it, and the Node's daemon
 // writes it. Only the operator reads it.
 //
 // +kubebuilder:object:root=true
@@ -208,8 +208,8 @@ const (
 	// NodeRollCallPrefix starts the name of the RollCall object with the reply of a
 	// node's daemon; the name of the Node follows.
 	NodeRollCallPrefix = "node."
-	// MaxNodeName is the maximum length of a Node's name, in bytes, with which the
-	// prefix fits the name of an object (RFC 1123: 253).
+	// MaxNodeName is the maximum length of a Node's name, in bytes. With the prefix it
+	// fits the name of an object (RFC 1123: 253).
 	MaxNodeName = 253 - len(NodeRollCallPrefix)
 	// NoCall is the call in the reply of a daemon before the first question.
 	NoCall = "none"

@@ -33,7 +33,7 @@ const ScaledVersion = 1
 
 // ScaledService is the Service of a ScaledEndpoint.
 type ScaledService struct {
-	// Namespace and Name are those of the Service.
+	// Namespace and Name of the Service.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
@@ -42,7 +42,7 @@ type ScaledService struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	Name string `json:"name"`
-	// UID is that of the Service.
+	// UID of the Service.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[!-~]+$`
@@ -70,11 +70,11 @@ type ScaledHead struct {
 	// Created is when the Service was created: of two that want the same, the older one
 	// gets it.
 	Created metav1.Time `json:"created"`
-	// Tenant is that of the Service's namespace.
+	// Tenant is the tenant of the Service's namespace.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	Tenant string `json:"tenant,omitempty"`
-	// ClusterIPs are those of the Service, none of a headless one.
+	// ClusterIPs of the Service, none of a headless one.
 	// +kubebuilder:validation:MaxItems=2
 	// +kubebuilder:validation:items:MaxLength=39
 	// +listType=atomic
@@ -86,7 +86,7 @@ type ScaledHead struct {
 	// +listType=atomic
 	// +optional
 	LoadBalancerIPs []string `json:"loadBalancerIPs,omitempty"`
-	// ExternalIPs are those of the Service's spec that an ExternalPool grants to it.
+	// ExternalIPs are the external IPs of the Service's spec that an ExternalPool grants to it.
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:MaxLength=39
 	// +listType=atomic
@@ -96,7 +96,7 @@ type ScaledHead struct {
 	// VPC: nodes find them by the ExternalAddress objects.
 	// +optional
 	ExternalLoadBalancer bool `json:"externalLoadBalancer,omitempty"`
-	// Ports are those of the Service.
+	// Ports of the Service.
 	// +kubebuilder:validation:MaxItems=1000
 	// +listType=atomic
 	// +optional
@@ -118,7 +118,7 @@ type ScaledHead struct {
 	// +optional
 	ExternalNodeLocal bool `json:"externalNodeLocal,omitempty"`
 	// Restricted is true where only clients of SourceRanges may use the addresses of the
-	// load balancer; none, if there are no SourceRanges.
+	// load balancer. If SourceRanges is empty, no client may.
 	// +optional
 	Restricted bool `json:"restricted,omitempty"`
 	// SourceRanges are ranges in CIDR notation.
@@ -130,7 +130,7 @@ type ScaledHead struct {
 	// Shared is true for a Service that every VPC reaches.
 	// +optional
 	Shared bool `json:"shared,omitempty"`
-	// LeftOut is true for a Service of the default VPC with endpoints that are no backends.
+	// LeftOut is true for a Service of the default VPC with endpoints that can't be backends.
 	// If it has no backends either, another proxy may serve it to the nodes.
 	// +optional
 	LeftOut bool `json:"leftOut,omitempty"`
@@ -153,7 +153,7 @@ type ScaledHead struct {
 
 // ScaledVPC is what a node needs of a VPC whose packets it does not carry.
 type ScaledVPC struct {
-	// VNI is that of the VPC.
+	// VNI of the VPC.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=16777215
 	VNI int32 `json:"vni"`
@@ -171,7 +171,7 @@ type ScaledUsage struct {
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	Rows int32 `json:"rows,omitempty"`
-	// Backends are those of all ports of all virtual addresses.
+	// Backends is the number of backends of all ports of all virtual addresses.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	Backends int32 `json:"backends,omitempty"`
@@ -191,14 +191,14 @@ type ScaledTarget struct {
 	Target int32 `json:"target"`
 }
 
-// ScaledBackend is an address to which a Service leads.
+// ScaledBackend is a target address of a Service.
 type ScaledBackend struct {
 	// IP is the address of the backend, of either family.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=39
 	// +kubebuilder:validation:XValidation:rule="isIP(self) && (ip(self).isGlobalUnicast() || ip(self).isLinkLocalUnicast())",message="must be the address of one host"
 	IP string `json:"ip"`
-	// Node is that of the Address object; of an address without one, that of the
+	// Node is the node of the Address object; of an address without one, the node of the
 	// EndpointSlice.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
@@ -213,11 +213,11 @@ type ScaledBackend struct {
 	// where no other is left. Of a listed one it means that it is not ready.
 	// +optional
 	Terminating bool `json:"terminating,omitempty"`
-	// Outside is true of an address that is none of a pod of the VPC, and to which the
-	// egress of the VPC leads.
+	// Outside is true of an address that does not belong to a pod of the VPC, and that the
+	// egress of the VPC leads to.
 	// +optional
 	Outside bool `json:"outside,omitempty"`
-	// OnHost is true of an address that may be that of a pod on the network of its node, in
+	// OnHost is true of an address that may belong to a pod on the network of its node, in
 	// the default VPC. That node itself checks it.
 	// +optional
 	OnHost bool `json:"onHost,omitempty"`

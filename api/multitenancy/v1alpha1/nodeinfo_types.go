@@ -42,7 +42,7 @@ type NodeInfoStatus struct {
 	DeviceInfos []DeviceInfo `json:"deviceInfos,omitempty"`
 }
 
-// NodeInfo has the machine of a node and the devices that it offers. Its name is that of
+// NodeInfo describes the machine of a node and the devices that it offers. It has the name of
 // the Node, which owns it. The daemon of the node writes it.
 //
 // +kubebuilder:object:root=true

@@ -26,8 +26,8 @@ type MultitenantPodNetworkConfigSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	PodName string `json:"podName,omitempty"`
-	// PodUID is the UID of the pod. It tells the config of a pod from that of a former one
-	// of the same name.
+	// PodUID is the UID of the pod. It distinguishes the pod from an earlier pod of the same
+	// name.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	PodUID string `json:"podUID,omitempty"`
@@ -85,15 +85,15 @@ type InterfaceInfo struct {
 	// SharedNIC: the device is not for one pod alone. Alioth does not write it.
 	// +optional
 	SharedNIC bool `json:"sharedNic,omitempty"`
-	// NetworkID is that of the PodNetwork: the name of the VPC.
+	// NetworkID is the networkID of the PodNetwork: the name of the VPC.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	NetworkID string `json:"networkID,omitempty"`
-	// SubnetGUID is that of the PodNetwork.
+	// SubnetGUID is the subnetGUID of the PodNetwork.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	SubnetGUID string `json:"subnetGUID,omitempty"`
-	// SubnetResourceID is that of the PodNetwork.
+	// SubnetResourceID is the subnetResourceID of the PodNetwork.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	SubnetResourceID string `json:"subnetResourceID,omitempty"`
@@ -111,7 +111,7 @@ const (
 	ConfigPending PodNetworkConfigState = "Pending"
 	// ConfigInternalError: the pod can't have what it asks for; its events have the cause.
 	ConfigInternalError PodNetworkConfigState = "InternalError"
-	// ConfigInstanceNotFound: there is no such PodNetworkInstance.
+	// ConfigInstanceNotFound: the PodNetworkInstance does not exist.
 	ConfigInstanceNotFound PodNetworkConfigState = "PNINotFound"
 	// ConfigInstanceNotReady: the PodNetworkInstance or a PodNetwork is not Ready.
 	ConfigInstanceNotReady PodNetworkConfigState = "PNINotReady"
@@ -131,15 +131,15 @@ type MultitenantPodNetworkConfigStatus struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	NCID string `json:"ncID,omitempty"`
-	// PrimaryIP is that of the first interface.
+	// PrimaryIP is the address of the first interface.
 	// +kubebuilder:validation:MaxLength=43
 	// +optional
 	PrimaryIP string `json:"primaryIP,omitempty"`
-	// MacAddress is that of the first interface.
+	// MacAddress is the Ethernet address of the first interface.
 	// +kubebuilder:validation:MaxLength=23
 	// +optional
 	MacAddress string `json:"macAddress,omitempty"`
-	// GatewayIP is that of the first interface.
+	// GatewayIP is the gateway of the first interface.
 	// +kubebuilder:validation:MaxLength=39
 	// +optional
 	GatewayIP string `json:"gatewayIP,omitempty"`
@@ -148,7 +148,7 @@ type MultitenantPodNetworkConfigStatus struct {
 	// +listType=atomic
 	// +optional
 	InterfaceInfos []InterfaceInfo `json:"interfaceInfos,omitempty"`
-	// DefaultDenyACL is that of the PodNetworkInstance.
+	// DefaultDenyACL is the defaultDenyACL of the PodNetworkInstance.
 	// +optional
 	DefaultDenyACL bool `json:"defaultDenyACL,omitempty"`
 	// NodeName is the name of the pod's node.
@@ -160,9 +160,9 @@ type MultitenantPodNetworkConfigStatus struct {
 	Status PodNetworkConfigState `json:"status,omitempty"`
 }
 
-// MultitenantPodNetworkConfig reports the interfaces that a pod has in PodNetworks. Its
-// name is that of the pod, which owns it. Only the operator writes it, and nothing that
-// Alioth decides depends on it.
+// MultitenantPodNetworkConfig reports the interfaces that a pod has in PodNetworks. It has
+// the name of the pod, which owns it. Only the operator writes it, and no decision of Alioth
+// depends on it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

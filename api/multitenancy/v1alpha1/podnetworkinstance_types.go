@@ -100,7 +100,7 @@ type PodNetworkInstanceStatus struct {
 	// is Ready.
 	// +optional
 	Status InstanceState `json:"status,omitempty"`
-	// PodNetworkStatuses are those of single PodNetworks, by name.
+	// PodNetworkStatuses has the states of single PodNetworks, by name.
 	// +kubebuilder:validation:MaxProperties=16
 	// +optional
 	PodNetworkStatuses map[string]InstanceState `json:"podNetworkStatuses,omitempty"`

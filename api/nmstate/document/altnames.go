@@ -22,8 +22,8 @@ type AltName struct {
 // LongestAltName is how many bytes an alternative name has at most (ALTIFNAMSIZ of Linux).
 const LongestAltName = 127
 
-// MergeAltNames returns alternative names with those of want in place of equal ones, sorted.
-// Names that want does not have stay: a list of them is never the whole of them.
+// MergeAltNames returns alternative names, sorted. Names of want replace equal names of have.
+// Names that want lacks stay: a desired list is never the complete list.
 func MergeAltNames(have, want []AltName) []AltName {
 	merged := slices.Clone(want)
 	for _, a := range have {

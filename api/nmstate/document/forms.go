@@ -12,8 +12,8 @@ import (
 // standard is how nmstate writes that a metric or a priority is the default one.
 const standard = -1
 
-// settle names the mode, for which nmstate takes a number and the name of its protocol too, and
-// the one option that has two names.
+// settle sets the name of the mode and of the option that has two names. nmstate also accepts a
+// number and the name of the mode's protocol.
 func (b *LinkAggregation) settle() {
 	const name, second = "num_grat_arp", "num_unsol_na"
 	value, ok := b.Options[second]
@@ -86,8 +86,8 @@ func (r *RouteRule) mayBeEmpty(field string) bool {
 	return prefix != nil
 }
 
-// prefixOf returns a prefix without bits beyond its length. An address is a prefix with all
-// bits. What is neither is returned as it is.
+// prefixOf returns a prefix without bits beyond its length. An address becomes a prefix with all
+// bits. Any other text is returned unchanged.
 func prefixOf(text string) string {
 	if prefix, err := netip.ParsePrefix(text); err == nil && !prefix.Addr().Is4In6() {
 		return prefix.Masked().String()
@@ -98,7 +98,7 @@ func prefixOf(text string) string {
 	return text
 }
 
-// ifTrue leaves out what is false, as a missing field is.
+// ifTrue drops a false value: it means the same as a missing field.
 func ifTrue(b *bool) *bool {
 	if b != nil && !*b {
 		return nil
@@ -113,8 +113,8 @@ func unlessStandard(n *int64) *int64 {
 	return n
 }
 
-// idle are values of fields that the engine lacks, and that ask for what is anyway. nmstate
-// shows them, so they are in documents that were copied from what it showed.
+// idle reports whether a field that the engine lacks has a value that demands no change. nmstate
+// shows such values, so documents that were copied from its output have them.
 func idle(field string, value any) bool {
 	values := map[string]any{
 		"identifier":            "name",

@@ -91,8 +91,8 @@ func tree(t *testing.T, state *State) map[string]any {
 	return written(t, string(text))
 }
 
-// TestADocumentHasOneNormalForm, for each field of the schema, by its first and its second name. What
-// is normal stays as it is.
+// TestADocumentHasOneNormalForm tests each field of the schema by its first and its second name.
+// A value in normal form stays unchanged.
 func TestADocumentHasOneNormalForm(t *testing.T) {
 	right := map[reflect.Kind]any{reflect.String: "x", reflect.Bool: true, reflect.Slice: []any{}, reflect.Struct: map[string]any{}, reflect.Map: map[string]any{"miimon": 100.0}}
 	seconds := 0

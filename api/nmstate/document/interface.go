@@ -16,7 +16,7 @@ const (
 	MACVLANType = "mac-vlan"
 	IPVLANType  = "ipvlan"
 	Loopback    = "loopback"
-	// Unknown is that of interfaces that the engine shows and does not make.
+	// Unknown is the type of interfaces that the engine shows and does not make.
 	Unknown = "unknown"
 )
 
@@ -103,7 +103,7 @@ type SRIOV struct {
 	VFs              []VF  `json:"vfs,omitzero"`
 }
 
-// VF is a virtual function. Rates are in Mbit/s, 0 is no limit.
+// VF is a virtual function. Rates are in Mbit/s; 0 sets no limit.
 type VF struct {
 	ID         int    `json:"id"`
 	MACAddress string `json:"mac-address,omitempty"`
@@ -127,12 +127,12 @@ type LinkAggregation struct {
 	Mode string `json:"mode,omitempty"`
 	// Ports are names of interfaces: nil keeps those that are.
 	Ports []string `json:"port,omitzero" alias:"ports"`
-	// Options are those of the kernel's bonding driver by their names there, for example
-	// miimon or lacp_rate. Values are numbers, or the driver's words.
+	// Options of the kernel's bonding driver by their names there, for example miimon or
+	// lacp_rate. Values are numbers, or the driver's words.
 	Options map[string]any `json:"options,omitempty"`
 }
 
-// BondModes are those of the kernel's bonding driver.
+// BondModes are the modes of the kernel's bonding driver.
 var BondModes = []string{"balance-rr", "active-backup", "balance-xor", "broadcast", "802.3ad", "balance-tlb", "balance-alb"}
 
 // Bridge is a bridge of the kernel.
@@ -145,13 +145,13 @@ type Bridge struct {
 // BridgePort is an interface of a bridge.
 type BridgePort struct {
 	Name string `json:"name"`
-	// Hairpin sends frames back to the port by which they came.
+	// Hairpin sends frames back to the port that received them.
 	Hairpin *bool `json:"stp-hairpin-mode,omitempty"`
 	// PathCost is 1 to 65535, Priority 0 to 63 (IEEE 802.1D).
 	PathCost *int `json:"stp-path-cost,omitempty"`
 	Priority *int `json:"stp-priority,omitempty"`
-	// VLAN turns on the bridge's filter. nil keeps what is. Where no port has VLANs any more, an
-	// empty one turns the filter off.
+	// VLAN turns on the bridge's filter. nil keeps the present setting. Where no port has VLANs any
+	// longer, an empty one turns the filter off.
 	VLAN *PortVLAN `json:"vlan,omitempty"`
 }
 
@@ -161,7 +161,7 @@ type PortVLAN struct {
 	Mode string `json:"mode,omitempty"`
 	// Tag is the VLAN of untagged frames, 1 to 4094.
 	Tag *int `json:"tag,omitempty"`
-	// EnableNative: a trunk takes untagged frames for those of Tag.
+	// EnableNative: a trunk takes untagged frames for frames of the VLAN Tag.
 	EnableNative *bool `json:"enable-native,omitempty"`
 	// TrunkTags are the VLANs that a trunk carries.
 	TrunkTags []TrunkTag `json:"trunk-tags,omitzero"`

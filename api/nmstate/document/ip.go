@@ -49,7 +49,7 @@ type Address struct {
 	// They and Protocol are read-only, and of automatic addresses alone.
 	ValidLifetime     string `json:"valid-life-time,omitempty"`
 	PreferredLifetime string `json:"preferred-life-time,omitempty"`
-	// Protocol is by which an automatic address came: ProtocolDHCP or ProtocolRA. The field is
+	// Protocol is the origin of an automatic address: ProtocolDHCP or ProtocolRA. The field is
 	// an extension of Alioth.
 	Protocol string `json:"protocol,omitempty"`
 }
@@ -60,7 +60,7 @@ const NoToken = "::"
 // Forever is the lifetime of an address without an end.
 const Forever = "forever"
 
-// Protocols by which addresses and routes come automatically.
+// Protocols that bring addresses and routes automatically.
 const (
 	// ProtocolDHCP marks addresses and routes of leases.
 	ProtocolDHCP = "dhcp"
@@ -97,8 +97,8 @@ func (ip IP) Automatic() IP {
 	return ip
 }
 
-// withoutReadOnly takes out of a desired state what only a state that is shown has: automatic
-// addresses, and the protocols of routes. A list with nothing else is none.
+// withoutReadOnly removes from a desired state the parts that only a reported state has: automatic
+// addresses, and the protocols of routes. A list that becomes empty is removed too.
 func (s *State) withoutReadOnly() {
 	if s.Routes != nil {
 		for n := range s.Routes.Config {

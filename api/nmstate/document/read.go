@@ -54,8 +54,8 @@ func (p *place) path() string {
 // one form that the engine has.
 type settler interface{ settle() }
 
-// patterned is a part of a document in which a missing field can mean any value. So an empty
-// text must not be taken for a missing one.
+// patterned is a part of a document where a missing field can mean any value. So an empty text
+// must not be taken for a missing one.
 type patterned interface{ mayBeEmpty(field string) bool }
 
 // reader fills a document from what a parser of JSON returned. It goes on after an error, so
@@ -151,8 +151,8 @@ func (r *reader) object(to reflect.Value, from any, at *place) {
 	}
 }
 
-// isOpenVSwitch reports whether an interface has a type that is refused, and whose sections have
-// other shapes than those of the same name: the type is what is wrong.
+// isOpenVSwitch reports whether an interface has a type that is refused. The sections of such an
+// interface have other shapes than the sections of that name here, so the error names the type.
 func isOpenVSwitch(object map[string]any) bool {
 	return object["type"] == "ovs-bridge" || object["type"] == "ovs-interface"
 }

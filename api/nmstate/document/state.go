@@ -30,8 +30,8 @@ type Resolver struct {
 	Options []string `json:"options,omitzero"`
 }
 
-// Routes are those of all tables. A desired state adds those of Config that are not
-// absent, and deletes those that match an absent one.
+// Routes are the routes of all tables. A desired state adds the routes of Config that are not
+// absent, and deletes the routes that match an absent one.
 type Routes struct {
 	// Running are Config, and those that others made: read-only.
 	Running []Route `json:"running,omitzero"`
@@ -44,9 +44,9 @@ type Route struct {
 	State string `json:"state,omitempty"`
 	// Destination is a prefix in the form of CIDR.
 	Destination string `json:"destination,omitempty"`
-	// Interface is that of the next hop; a unicast route needs it.
+	// Interface is the interface of the next hop; a unicast route needs it.
 	Interface string `json:"next-hop-interface,omitempty"`
-	// Address is that of the next hop; "" is a destination on the link.
+	// Address is the address of the next hop; "" is a destination on the link.
 	Address string `json:"next-hop-address,omitempty"`
 	// Metric is 0 (the kernel's default) to 2^32-1. nil is the default.
 	Metric *int64 `json:"metric,omitempty"`
@@ -68,7 +68,7 @@ type Route struct {
 	InitRwnd *int `json:"initrwnd,omitempty"`
 	// QuickACK acknowledges each segment at once.
 	QuickACK *bool `json:"quickack,omitempty"`
-	// Protocol is by which a running route came: "" (an administrator), ProtocolDHCP or
+	// Protocol is the origin of a running route: "" (an administrator), ProtocolDHCP or
 	// ProtocolRA. It is read-only, and an extension of Alioth.
 	Protocol string `json:"protocol,omitempty"`
 }
@@ -98,7 +98,7 @@ type RouteRule struct {
 	Family string `json:"family,omitempty"`
 	From   string `json:"ip-from,omitempty"`
 	To     string `json:"ip-to,omitempty"`
-	// IncomingInterface is the device by which packets came.
+	// IncomingInterface is the device that received the packets.
 	IncomingInterface string `json:"iif,omitempty"`
 	// Mark and Mask are of the packet's mark. A mask of nil is all bits.
 	Mark *uint32 `json:"fwmark,omitempty"`

@@ -55,8 +55,8 @@ type NodeNetworkConfigurationPolicyStatus struct {
 	// ObservedGeneration is the generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions: Available, Degraded, Progressing, Ignored, of which one is True; and
-	// Conflict.
+	// Conditions: Available, Degraded, Progressing, Ignored (exactly one of these is True);
+	// and Conflict.
 	// +listType=map
 	// +listMapKey=type
 	// +optional

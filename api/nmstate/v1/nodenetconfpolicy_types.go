@@ -15,8 +15,8 @@ import (
 type NodeNetConfPolicySpec struct {
 	Precedence `json:",inline"`
 	// Tolerations: the policy is for nodes all of whose NoSchedule and NoExecute taints are
-	// tolerated. Taints of the domain node.kubernetes.io, by which Kubernetes itself tells
-	// that a node is not well, do not matter.
+	// tolerated. Taints of the domain node.kubernetes.io do not matter: Kubernetes itself sets
+	// them on a node that is not well.
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=atomic
 	// +optional
@@ -52,8 +52,8 @@ type NodeNetConfPolicyStatus struct {
 	// ObservedGeneration is the generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions: Available, Degraded, Progressing, Ignored, of which one is True; and
-	// Conflict.
+	// Conditions: Available, Degraded, Progressing, Ignored (exactly one of these is True);
+	// and Conflict.
 	// +listType=map
 	// +listMapKey=type
 	// +optional

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// MetaInfo tells when a state was made, and by which version of the handler.
+// MetaInfo has the time when a state was made, and the version of its handler.
 type MetaInfo struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
@@ -37,7 +37,7 @@ type Slot struct {
 	// Expires is when the slot ends, whatever became of the node. One that the operator took
 	// back has the time of its grant here.
 	Expires metav1.MicroTime `json:"expires"`
-	// PolicyUID and Generation identify the policy for which the operator granted the slot. A
+	// PolicyUID and Generation identify the policy that the operator granted the slot for. A
 	// failure counts only if the node had a slot for that policy and generation.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
@@ -46,7 +46,7 @@ type Slot struct {
 	Generation int64 `json:"generation,omitempty"`
 }
 
-// Trial is a change of what is applied of a policy.
+// Trial is a change of the applied part of a policy.
 type Trial struct {
 	// Open: the node's state handler has not told yet how the change went.
 	// +optional
@@ -81,7 +81,7 @@ type PolicyReference struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
-	// UID is that of the policy: a successor of the same name is another policy.
+	// UID is the UID of the policy: a successor of the same name has another UID.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	UID string `json:"uid,omitempty"`
@@ -92,7 +92,7 @@ type NodeNetworkConfigurationEnactmentStatus struct {
 	// Policy is the policy that the enactment is about.
 	// +optional
 	Policy *PolicyReference `json:"policy,omitempty"`
-	// DesiredState is that of the policy, rendered for the node.
+	// DesiredState is the desired state of the policy, rendered for the node.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Type=object
 	// +optional
@@ -107,20 +107,20 @@ type NodeNetworkConfigurationEnactmentStatus struct {
 	// PolicyGeneration is the generation of the policy that this status describes.
 	// +optional
 	PolicyGeneration int64 `json:"policyGeneration,omitempty"`
-	// AppliedState is what of the policy is in the node's desired state, possibly that of an
-	// older generation: it changes when the node has a slot.
+	// AppliedState is the part of the policy in the node's desired state, possibly of an older
+	// generation: it changes when the node has a slot.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Type=object
 	// +optional
 	AppliedState *runtime.RawExtension `json:"appliedState,omitempty"`
-	// AppliedPriority is the priority with which appliedState has its fields.
+	// AppliedPriority is the priority of the fields of appliedState.
 	// +optional
 	AppliedPriority int32 `json:"appliedPriority,omitempty"`
 	// Trial is the last change of appliedState, if it is not known yet how the change went,
 	// or if the change failed.
 	// +optional
 	Trial *Trial `json:"trial,omitempty"`
-	// KeepOnDelete is that of the policy, which may be gone when it is needed.
+	// KeepOnDelete is the policy's keepOnDelete. The policy may be gone when it is needed.
 	// +optional
 	KeepOnDelete bool `json:"keepOnDelete,omitempty"`
 	// StateBefore is the state of the node before the policy was applied first, as far as
@@ -147,7 +147,7 @@ type NodeNetworkConfigurationEnactmentStatus struct {
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// Slot is granted by the operator alone. The number of nodes that change is that of
+	// Slot is granted by the operator alone. The number of changing nodes is the number of
 	// enactments with a slot that lives.
 	// +optional
 	Slot *Slot `json:"slot,omitempty"`

@@ -84,8 +84,8 @@ func early(kind, policy string) string {
 // maxLabel is the longest value of a label, in bytes (Kubernetes, "Labels and Selectors").
 const maxLabel = 63
 
-// LabelValue returns the value by which a label selects the objects of a node or policy: its
-// name, and for one that is too long its begin with a hash.
+// LabelValue returns the label value that selects the objects of a node or policy: its name, or
+// the beginning of a name that is too long, with a hash.
 func LabelValue(name string) string {
 	if len(name) <= maxLabel {
 		return name
