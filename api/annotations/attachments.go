@@ -68,18 +68,18 @@ type Attachment struct {
 	MAC string `json:"mac"`
 	// Link is the configuration of an interface outside of every VPC; nil in a VPC.
 	Link *Link `json:"link,omitempty"`
-	// Delegate is what CNI plugins get for an interface that they make; nil for others.
+	// Delegate is the input of CNI plugins for an interface that they make; nil for others.
 	Delegate *Delegate `json:"delegate,omitempty"`
 }
 
-// Delegate is what CNI plugins get: Conf or File.
+// Delegate is the input of CNI plugins: Conf or File.
 type Delegate struct {
 	// Conf is a complete list of configurations (CNI 1.1, section "Network configuration
 	// format"): nodes pass it on unchanged.
 	Conf json.RawMessage `json:"conf,omitempty"`
 	// File is a configuration on the nodes' disks.
 	File *DelegateFile `json:"file,omitempty"`
-	// IP and MAC are what the plugins get in CNI_ARGS (delegation.Plain), "" for nothing.
+	// IP and MAC for the plugins in CNI_ARGS (delegation.Plain), "" for nothing.
 	IP  string `json:"ip,omitempty"`
 	MAC string `json:"mac,omitempty"`
 }
@@ -167,11 +167,10 @@ func AttachmentHash(a Attachment) (string, error) {
 	return ElementHash(text), nil
 }
 
-// ElementHash returns the SHA-256 of one element of the annotation
-// alioth.dev/attachments, as 64 hexadecimal digits. Blanks between the tokens have no
-// effect; the order of keys and the form of values have, so that two readers can't
-// understand one hash differently. It depends on all keys, also those that this version
-// doesn't know.
+// ElementHash returns the SHA-256 of one element of the annotation alioth.dev/attachments, as
+// 64 hexadecimal digits. Blanks between the tokens do not change the hash. The order of keys
+// and the form of values do, so that two readers can't understand one hash differently. The
+// hash depends on all keys, also on keys that this version doesn't know.
 func ElementHash(element json.RawMessage) string {
 	var compact bytes.Buffer
 	if json.Compact(&compact, element) != nil { // no JSON: no operator has written it

@@ -60,12 +60,11 @@ func (n NetworkName) String() string {
 	return n.Kind + "/" + n.Namespace + "/" + n.Name
 }
 
-// Endpoints is what the annotations of a Service select.
+// Endpoints is the selection by the annotations of a Service.
 type Endpoints struct {
 	// Selector has the labels that a pod needs, one at least.
 	Selector map[string]string
-	// Networks are those whose interfaces count: one at least, none twice, in the order of
-	// the annotations.
+	// Networks whose interfaces count: one at least, none twice, in the order of the annotations.
 	Networks []NetworkName
 }
 

@@ -160,7 +160,7 @@ func ParseDeviceInfo(text []byte) (*DeviceInfo, error) {
 
 // statusJSON is written for all readers. The specification has default-route, the
 // public Go client gateway, so both have the same value. default and dns are always
-// there, because readers differ in what their absence means.
+// there, because readers treat a missing field differently.
 type statusJSON struct {
 	Name         string       `json:"name"`
 	Interface    string       `json:"interface,omitempty"`
@@ -175,8 +175,8 @@ type statusJSON struct {
 }
 
 // FormatNetworkStatus returns the text of the annotation
-// k8s.v1.cni.cncf.io/network-status. It is an error if not exactly one interface is the
-// default, or an entry lacks what the specification demands.
+// k8s.v1.cni.cncf.io/network-status. It returns an error if not exactly one interface is the
+// default, or if an entry lacks a field that the specification demands.
 func FormatNetworkStatus(list []NetworkStatus) (string, error) {
 	var raw []statusJSON
 	defaults := 0

@@ -25,8 +25,8 @@ const DefaultNetworkKey = "v1.multus-cni.io/default-network"
 const networksExample = `net-a,other-ns/net-b@net2 or [{"name": "net-a"}, {"name": "net-b", "namespace": "other-ns", "interface": "net2"}]`
 
 // NetworkSelection is one element of the annotation k8s.v1.cni.cncf.io/networks: a
-// request for an interface in the network of a NetworkAttachmentDefinition. What it
-// requests is the pod author's wish; nothing of it is permitted yet.
+// request for an interface in the network of a NetworkAttachmentDefinition. The request is the
+// pod author's wish; nothing permits it yet.
 type NetworkSelection struct {
 	// Namespace and Name of the NetworkAttachmentDefinition.
 	Namespace, Name string
@@ -225,8 +225,8 @@ func longSelection(keys map[string]json.RawMessage) (NetworkSelection, error) {
 	return raw.read()
 }
 
-// checkTogether refuses what no two elements may have: one interface name, and the
-// default route. eth0 is the name of the default network's interface.
+// checkTogether refuses elements that share an interface name or the default route. eth0 is
+// the name of the default network's interface.
 func checkTogether(list []NetworkSelection) error {
 	names := map[string]int{FirstInterface: -1}
 	route := -1

@@ -109,7 +109,7 @@ func decodeFrom(start byte, text string, into any) error {
 	return located(text, strict, err)
 }
 
-// wanted adds what an annotation has to be to the error of a text that is not.
+// wanted adds the expected form of an annotation to the error of a text without that form.
 func wanted(what, example string, err error) error {
 	return fmt.Errorf("%w; want a %s such as %s", err, what, example)
 }

@@ -69,7 +69,7 @@ type VF struct {
 	Trust string `json:"trust,omitempty"`
 	// LinkState is LinkAuto, LinkEnable or LinkDisable.
 	LinkState string `json:"link_state,omitempty"`
-	// MinTxRate and MaxTxRate limit what the interface sends, in Mbit/s, 0 to 1,000,000;
+	// MinTxRate and MaxTxRate limit the interface's transmit rate in Mbit/s, 0 to 1,000,000;
 	// 0 sets no limit.
 	MinTxRate *int `json:"min_tx_rate,omitempty"`
 	MaxTxRate *int `json:"max_tx_rate,omitempty"`

@@ -31,8 +31,8 @@ const (
 // deviceName matches the names that a network of DANM accepts as host_device.
 var deviceName = regexp.MustCompile(`^[A-Za-z0-9_][-A-Za-z0-9_.]{0,14}$`)
 
-// Link is the VLAN or VXLAN link on which the interfaces of a plugin are. Exactly one of
-// the numbers is not 0.
+// Link is the VLAN or VXLAN link below the interfaces of a plugin. Exactly one of the numbers
+// is not 0.
 type Link struct {
 	// Master is the parent device of the link.
 	Master      string

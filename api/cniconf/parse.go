@@ -184,8 +184,8 @@ func (l *List) parsePlugins(top Plugin) error {
 	return nil
 }
 
-// reserved are the keys of a plugin's configuration that the specification reserves for
-// runtimes, beside "args" and those that start with "cni.dev/".
+// reserved are keys of a plugin's configuration that the specification reserves for runtimes,
+// beside "args" and the keys that start with "cni.dev/".
 var reserved = []string{"prevResult", "runtimeConfig"}
 
 func (l *List) checkKeys(i int, p Plugin) error {

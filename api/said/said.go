@@ -29,8 +29,8 @@ const (
 // more is the end of a text that was cut.
 const more = "..."
 
-// Quote returns the begin of a text in quotes, as %q writes it: on one line, with escapes for
-// what can't be printed.
+// Quote returns the beginning of a text in quotes, as %q writes it: on one line, with escapes
+// for characters that can't be printed.
 func Quote[Text ~string](of Text) string {
 	text := string(of)
 	head := Cut(text, MaxQuoted)
@@ -76,8 +76,8 @@ func Names(texts []string) string {
 // and no character that can't be printed.
 func IsShort(text string) bool { return len(text) <= MaxQuoted && plain(text) }
 
-// Error returns an error with the begin of the text of another one. It is for the errors of
-// parsers, which repeat what they can't read.
+// Error returns an error with the beginning of another error's text. It is for the errors of
+// parsers, which repeat their input.
 func Error(err error) error {
 	if err == nil || IsShort(err.Error()) {
 		return err
@@ -96,8 +96,8 @@ func (e shortError) Unwrap() error { return e.error }
 // Message returns a text as the message of a condition or the note of an event.
 func Message(text string) string { return Bounded(text, MaxMessage) }
 
-// Bounded returns a text on one line, without what can't be printed, and with at most that
-// many bytes.
+// Bounded returns a text on one line, with at most that many bytes, and without characters
+// that can't be printed.
 func Bounded(text string, most int) string {
 	if len(text) <= most && plain(text) {
 		return text

@@ -11,8 +11,8 @@ import (
 )
 
 // Terminal returns a writer to a terminal of a user. It replaces control characters and invalid
-// bytes: texts of nodes and tenants may have sequences that change what a terminal shows. Line
-// breaks and tabulators stay, and so do all other characters, because programs read some
+// bytes: texts of nodes and tenants may have sequences that change the display of a terminal.
+// Line breaks and tabulators stay, and so do all other characters, because programs read some
 // outputs. Several goroutines may write.
 func Terminal(to io.Writer) io.Writer { return &terminal{to: to} }
 

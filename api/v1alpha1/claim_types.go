@@ -88,7 +88,7 @@ type AddressSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^.[02468ace]') && self != '00:00:00:00:00:00'",message="must be the address of one station: its first octet is even, and it is not zero"
 	// +optional
 	MAC string `json:"mac,omitempty"`
-	// Node on which the holder runs; not set for a Service.
+	// Node of the holder; not set for a Service.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`

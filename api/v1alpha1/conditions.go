@@ -63,7 +63,7 @@ const (
 	// AttachedReason: the pod has its addresses.
 	AttachedReason = "AddressesAssigned"
 	// AllocationReplacedReason (event only): the annotation about the pod's attachments
-	// named what no Address or AttachmentClaim confirms, and was replaced.
+	// named things that no Address or AttachmentClaim confirms, and was replaced.
 	AllocationReplacedReason = "AllocationReplaced"
 	// AnnotationsTooLargeReason: the pod's annotations leave no room for its allocation
 	// status. Kubernetes limits the annotations of an object to 256 KiB in all.
@@ -139,7 +139,7 @@ const (
 	// NodeNotMultitenantReason: the pod asks for the network of a tenant by a label of the node
 	// IPAM API, and its node lacks the label of that API.
 	NodeNotMultitenantReason = "NodeNotMultitenant"
-	// SubnetExhaustedReason: no address is free in the suitable subnets.
+	// SubnetExhaustedReason: all addresses of the suitable subnets are in use.
 	SubnetExhaustedReason = "SubnetExhausted"
 	// NoAddressRangeReason: the network outside of every VPC has no addresses of the
 	// requested family.
@@ -184,7 +184,7 @@ const (
 	ExternalPoolNotReadyReason = "ExternalPoolNotReady"
 	// IPOutsidePoolReason: no pool that allows the tenant contains the requested IP.
 	IPOutsidePoolReason = "IPOutsidePool"
-	// ExternalPoolExhaustedReason: no address is free in the pools.
+	// ExternalPoolExhaustedReason: all addresses of the pools are in use.
 	ExternalPoolExhaustedReason = "ExternalPoolExhausted"
 )
 
@@ -208,8 +208,8 @@ const ServicesExhaustedReason = "ServicesExhausted"
 // problem that an administrator has to solve.
 const NetworkHealthyCondition = "alioth.dev/NetworkHealthy"
 
-// NetworkUpReason is the reason of the condition NetworkUnavailable of a Node on which Alioth has
-// programmed the datapath. Other networks have reasons of their own.
+// NetworkUpReason is the reason of the condition NetworkUnavailable of a Node whose datapath
+// Alioth has programmed. Other networks have reasons of their own.
 const NetworkUpReason = "AliothIsUp"
 
 // Reasons of the condition NetworkHealthyCondition, the gravest first.
@@ -257,12 +257,12 @@ const (
 	NodeAddressDoubtedReason = "NodeAddressDoubted"
 )
 
-// RepairedReason is the reason of the Warning event of a Node on which objects of Alioth
-// were deleted or changed by hand, and have been restored.
+// RepairedReason is the reason of the Warning event of a Node: objects of Alioth on it were
+// deleted or changed by hand, and have been restored.
 const RepairedReason = "Repaired"
 
-// NetworkNotRestoredReason is the reason of the Warning event of a Node on which a change of the
-// node's own network was undone without the whole state before.
+// NetworkNotRestoredReason is the reason of the Warning event of a Node: a change of the node's
+// own network was undone without the whole state before.
 const NetworkNotRestoredReason = "NetworkNotRestored"
 
 // TooManyGrantsReason is for a HostAccess that would grant more, beside older ones, than
@@ -330,8 +330,8 @@ const (
 )
 
 // HostLinkCondition is the condition type of a network on a device of the nodes, or on a VLAN
-// or VXLAN there, that is True while no node reports that it lacks it. It does not delay pods:
-// those on other nodes work.
+// or VXLAN there. It is True while no node reports that it lacks the device or link. It does not
+// delay pods: pods on other nodes work.
 const HostLinkCondition = "HostLink"
 
 // HostLinkReadyReason is the reason of a HostLinkCondition that is True: no node reports a
@@ -349,8 +349,8 @@ const WithinLimitsCondition = "WithinLimits"
 
 // IsolatedCondition is the condition type of a network that is False if the network gives up
 // a protection that its interfaces would have. It does not delay pods. A network that gives
-// up none does not have the condition; docs/tenants/isolation.md has what each type of network
-// enforces.
+// up none does not have the condition; docs/tenants/isolation.md lists the rules that each type
+// of network enforces.
 const IsolatedCondition = "Isolated"
 
 // PodSecurityMissingReason is the reason of an IsolatedCondition of a Network: the message
@@ -409,8 +409,8 @@ const (
 	RolesJoiningReason = "RolesJoining"
 	// TooFewRoleNodesReason: fewer nodes can take a role than are wanted.
 	TooFewRoleNodesReason = "TooFewRoleNodes"
-	// ScaledEndpointsOffReason: the chart has scaledEndpoints.enabled false, without which
-	// nodes can't do without tables.
+	// ScaledEndpointsOffReason: the chart has scaledEndpoints.enabled false, and nodes need
+	// these objects to work without complete tables.
 	ScaledEndpointsOffReason = "ScaledEndpointsOff"
 	// NodesLackRolesReason: a node runs a release that can't use roles.
 	NodesLackRolesReason = "NodesLackRoles"

@@ -192,7 +192,7 @@ type HostAccessSpec struct {
 	// HostPorts are the ports of the nodes that pods of these tenants may request as
 	// hostPort: numbers or ranges, with the suffix "/TCP", "/UDP" or "/SCTP" for that
 	// protocol only; for example 8080, 30100-30199 or 53/UDP. No pod gets a port that
-	// is the node port of a Service, or at which the node itself listens.
+	// is the node port of a Service, or that the node itself listens at.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=16
@@ -258,8 +258,8 @@ const (
 	// ExternalIPGrants is the name of the AdmissionGrants with the grants of
 	// ExternalPools with use: ExternalIPs.
 	ExternalIPGrants = "external-ips"
-	// TenantNetworkGrants is the name of the AdmissionGrants with what the serving
-	// TenantConfig offers to TenantNetworks.
+	// TenantNetworkGrants is the name of the AdmissionGrants with the offer of the serving
+	// TenantConfig to TenantNetworks.
 	TenantNetworkGrants = "tenant-networks"
 )
 
@@ -296,12 +296,12 @@ type ExternalIPGrant struct {
 	// CIDRs are the granted addresses.
 	// +listType=atomic
 	CIDRs []string `json:"cidrs"`
-	// Tenants are those that the pool allows, as in its spec.allowedTenants.
+	// Tenants that the pool allows, as in its spec.allowedTenants.
 	// +listType=atomic
 	Tenants []string `json:"tenants"`
 }
 
-// TenantNetworkGrant is what the serving TenantConfig offers to TenantNetworks.
+// TenantNetworkGrant is the offer of the serving TenantConfig to TenantNetworks.
 type TenantNetworkGrant struct {
 	// TenantConfig is the name of the serving TenantConfig.
 	TenantConfig string `json:"tenantConfig"`
@@ -313,7 +313,7 @@ type TenantNetworkGrant struct {
 	// +listType=atomic
 	// +optional
 	DevicePools []string `json:"devicePools,omitempty"`
-	// Tenants have what the TenantConfig offers to single tenants.
+	// Tenants has the offers of the TenantConfig to single tenants.
 	// +listType=map
 	// +listMapKey=tenant
 	// +optional
@@ -360,7 +360,7 @@ type AdmissionGrants struct {
 	// +listMapKey=pool
 	// +optional
 	ExternalIPs []ExternalIPGrant `json:"externalIPs,omitempty"`
-	// TenantNetworks has what the serving TenantConfig offers; not set while no
+	// TenantNetworks has the offer of the serving TenantConfig; not set while no
 	// TenantConfig serves.
 	// +optional
 	TenantNetworks *TenantNetworkGrant `json:"tenantNetworks,omitempty"`

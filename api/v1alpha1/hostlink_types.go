@@ -140,7 +140,7 @@ type HostLinkFailure struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[!-~]+$`
 	Reason string `json:"reason"`
-	// Message names the cause and what to do.
+	// Message names the cause and the remedy.
 	// +kubebuilder:validation:MaxLength=512
 	Message string `json:"message"`
 }
@@ -162,7 +162,7 @@ type HostLinkAddresses struct {
 	IPs []string `json:"ips"`
 }
 
-// HostLinkReportSpec is what a node reports.
+// HostLinkReportSpec is the report of a node.
 type HostLinkReportSpec struct {
 	// Addressed is true if the report has addresses. Other nodes follow these reports alone.
 	// +optional
@@ -174,8 +174,8 @@ type HostLinkReportSpec struct {
 	// +listMapKey=device
 	// +optional
 	Addresses []HostLinkAddresses `json:"addresses,omitempty"`
-	// Configured is true if Configurations has all that there are. It is false on a node that
-	// runs no CNI plugins.
+	// Configured is true if Configurations is complete. It is false on a node that runs no CNI
+	// plugins.
 	// +optional
 	Configured bool `json:"configured,omitempty"`
 	// Configurations are the NetworkIDs of static types that the node has a file for.
@@ -196,9 +196,9 @@ type HostLinkReportSpec struct {
 	More int32 `json:"more,omitempty"`
 }
 
-// HostLinkReport has what one node lacks of host links, its addresses for them, and the
+// HostLinkReport lists the host links that one node lacks, its addresses for them, and the
 // NetworkIDs that it has configurations for. It has the name of the Node, and the Node's daemon
-// writes it. A node that has nothing to report need not have one.
+// writes it. A node with nothing to report need not have one.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,path=hostlinkreports,singular=hostlinkreport

@@ -26,7 +26,7 @@ type AttachmentPod struct {
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="an AttachmentClaim can't change: it is replaced"
 type AttachmentClaimSpec struct {
 	Pod AttachmentPod `json:"pod"`
-	// Node on which the pod runs.
+	// Node of the pod.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
@@ -57,10 +57,10 @@ type AttachmentClaimSpec struct {
 	Addresses []string `json:"addresses,omitempty"`
 }
 
-// AttachmentClaimStatus is what the node of the pod reports.
+// AttachmentClaimStatus is the report of the pod's node.
 type AttachmentClaimStatus struct {
-	// Released is true when the pod has no interface on the node and gets none any more. A
-	// node reports it for claims that are being deleted.
+	// Released is true when the pod has no interface on the node and will get none. A node
+	// reports it for claims that are being deleted.
 	// +optional
 	Released bool `json:"released,omitempty"`
 }
@@ -163,7 +163,7 @@ const (
 )
 
 // DelegationGrantSpec names networks, and the plugins and settings that their configurations
-// may have. The configurations are those in NetworkAttachmentDefinitions, and in networks of
+// may have. It is about configurations in NetworkAttachmentDefinitions, and in networks of
 // DANM with a static type. Each plugin runs as root on the nodes, with a configuration that a
 // definition's author has written, or with one of the nodes' files.
 // +kubebuilder:validation:XValidation:rule="has(self.namespaces) || has(self.networks)",message="name namespaces or networks: otherwise the grant covers no network"
@@ -179,11 +179,11 @@ type DelegationGrantSpec struct {
 	// +listType=set
 	// +optional
 	Namespaces []string `json:"namespaces,omitempty"`
-	// FromNamespaces are further namespaces whose NetworkAttachmentDefinitions pods in
-	// Namespaces may select: those that name a network of Alioth, and, with Plugins, those
-	// with a configuration for CNI plugins. The latter need a namespace without the label
-	// alioth.dev/tenant. Everybody who writes definitions there decides what these pods get
-	// within the grant.
+	// FromNamespaces are further namespaces. Pods in Namespaces may select their
+	// NetworkAttachmentDefinitions that name a network of Alioth, and, with Plugins, their
+	// definitions with a configuration for CNI plugins. The latter need a namespace without the
+	// label alioth.dev/tenant. Authors of definitions there decide which interfaces these pods
+	// get within the grant.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:MaxLength=63
@@ -221,14 +221,14 @@ type DelegationGrantSpec struct {
 	// +optional
 	IPAM []string `json:"ipam,omitempty"`
 	// Requests are keys of k8s.v1.cni.cncf.io/networks that the pods may use beside
-	// those that need no grant: cni-args, mac, infiniband-guid.
+	// the keys that need no grant: cni-args, mac, infiniband-guid.
 	// +kubebuilder:validation:MaxItems=3
 	// +kubebuilder:validation:items:Enum=cni-args;mac;infiniband-guid
 	// +listType=set
 	// +optional
 	Requests []string `json:"requests,omitempty"`
 	// Settings are keys of the annotation alioth.dev/sriov that NetworkAttachmentDefinitions
-	// may have beside those that need no grant. With them a pod may send in the name of
+	// may have beside the keys that need no grant. With them a pod may send in the name of
 	// other hosts, or has precedence over others: spoofchk, trust, min_tx_rate, vlanQoS,
 	// vlanProto.
 	// +kubebuilder:validation:MinItems=1

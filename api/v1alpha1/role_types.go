@@ -18,7 +18,7 @@ const RoleNodeLabel = "alioth.node-restriction.kubernetes.io/role"
 // returns packets by roles.
 const RoleProtocol = 1
 
-// Role is what a node is for a subnet or VPC.
+// Role is the role of a node for a subnet or VPC.
 // +kubebuilder:validation:Enum=Bouncer;Divider
 // +kubebuilder:validation:MaxLength=16
 type Role string
@@ -164,14 +164,14 @@ type ListedMembers struct {
 	Revision int64 `json:"revision"`
 }
 
-// NodeRolesSpec is what a node reports about roles.
+// NodeRolesSpec is the report of a node about roles.
 type NodeRolesSpec struct {
-	// Protocol is what the node's daemon can do: 1 is to send, forward and return packets
-	// by roles. Members are made when every node that runs the daemon reports 1 or more.
+	// Protocol is the version of the daemon's abilities: with 1 it sends, forwards and returns
+	// packets by roles. Members are made when every node that runs the daemon reports 1 or more.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	Protocol int32 `json:"protocol"`
-	// VPCs are those whose members the node lists.
+	// VPCs whose members the node lists.
 	// +kubebuilder:validation:MaxItems=4096
 	// +listType=map
 	// +listMapKey=uid

@@ -65,7 +65,7 @@ type ScaledPort struct {
 	NodePort int32 `json:"nodePort,omitempty"`
 }
 
-// ScaledHead is what a node needs of a Service beside its backends.
+// ScaledHead has the facts about a Service that a node needs, without its backends.
 type ScaledHead struct {
 	// Created is when the Service was created: of two that want the same, the older one
 	// gets it.
@@ -111,8 +111,8 @@ type ScaledHead struct {
 	// +kubebuilder:validation:Maximum=86400
 	// +optional
 	AffinitySeconds int32 `json:"affinitySeconds,omitempty"`
-	// NodeLocal keeps connections from inside on the client's node, ExternalNodeLocal those
-	// from outside on the node that receives them.
+	// NodeLocal keeps connections from inside on the client's node. ExternalNodeLocal keeps
+	// connections from outside on the node that receives them.
 	// +optional
 	NodeLocal bool `json:"nodeLocal,omitempty"`
 	// +optional
@@ -134,9 +134,9 @@ type ScaledHead struct {
 	// If it has no backends either, another proxy may serve it to the nodes.
 	// +optional
 	LeftOut bool `json:"leftOut,omitempty"`
-	// InVPC has what nodes need of the Service's VPC to lead clients outside to the Service.
-	// A Service without node ports and addresses outside has none, and neither has one in a
-	// network outside of every VPC.
+	// InVPC has the facts about the Service's VPC that nodes need to lead clients outside to the
+	// Service. A Service without node ports and addresses outside has none, and neither has a
+	// Service in a network outside of every VPC.
 	// +optional
 	InVPC *ScaledVPC `json:"inVPC,omitempty"`
 	// AllJudged is the version of the operator that has judged all Services; 0: the operator
@@ -145,13 +145,13 @@ type ScaledHead struct {
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	AllJudged int32 `json:"allJudged,omitempty"`
-	// Usage is what the Service takes of the quota of its VPC. It counts what its
+	// Usage is the Service's part of the quota of its VPC. It counts the endpoints that its
 	// EndpointSlices name, 1,000 per port and virtual address at most.
 	// +optional
 	Usage ScaledUsage `json:"usage,omitempty"`
 }
 
-// ScaledVPC is what a node needs of a VPC whose packets it does not carry.
+// ScaledVPC has the facts that a node needs about a VPC without pods on it.
 type ScaledVPC struct {
 	// VNI of the VPC.
 	// +kubebuilder:validation:Minimum=1
@@ -177,7 +177,7 @@ type ScaledUsage struct {
 	Backends int32 `json:"backends,omitempty"`
 }
 
-// ScaledTarget is the port at which backends serve a port of the Service.
+// ScaledTarget is the port of the backends for a port of the Service.
 type ScaledTarget struct {
 	// Protocol and Port name the port of the Service.
 	// +kubebuilder:validation:Enum=TCP;UDP;SCTP
@@ -210,7 +210,7 @@ type ScaledBackend struct {
 	// +optional
 	PodUID string `json:"podUID,omitempty"`
 	// Terminating is true of a backend that is shutting down and still serves: it counts
-	// where no other is left. Of a listed one it means that it is not ready.
+	// where no other is left. A listed backend with it is not ready.
 	// +optional
 	Terminating bool `json:"terminating,omitempty"`
 	// Outside is true of an address that does not belong to a pod of the VPC, and that the
@@ -251,7 +251,7 @@ type ScaledGroup struct {
 	Backends []ScaledBackend `json:"backends"`
 }
 
-// ScaledEndpointSpec is a part of what the operator has judged of a Service.
+// ScaledEndpointSpec is a part of the operator's decision about a Service.
 // +kubebuilder:validation:XValidation:rule="self.service == oldSelf.service && has(self.vpc) == has(oldSelf.vpc) && (!has(self.vpc) || self.vpc == oldSelf.vpc) && has(self.vpcUID) == has(oldSelf.vpcUID) && (!has(self.vpcUID) || self.vpcUID == oldSelf.vpcUID) && self.exposed == oldSelf.exposed && self.part == oldSelf.part",message="of a ScaledEndpoint only spec.head and spec.groups can change"
 // +kubebuilder:validation:XValidation:rule="has(self.head) == (self.part == 0)",message="part 0 has spec.head, and no other part has it"
 // +kubebuilder:validation:XValidation:rule="has(self.vpc) || self.exposed",message="without spec.vpc only exposed is of use"
@@ -279,7 +279,7 @@ type ScaledEndpointSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=63
 	Part int32 `json:"part"`
-	// Head is what nodes need of the Service itself.
+	// Head has the facts about the Service itself that nodes need.
 	// +optional
 	Head *ScaledHead `json:"head,omitempty"`
 	// Groups have the backends of this part, 256 in all groups together.
@@ -312,7 +312,7 @@ type ScaledEndpoint struct {
 }
 
 // ScaledEndpointName returns the name of the ScaledEndpoint with this spec. It contains a
-// hash of all that can't change, so another life of the Service or the VPC has other objects.
+// hash of all fixed fields, so a new life of the Service or the VPC has other objects.
 func ScaledEndpointName(spec *ScaledEndpointSpec) string {
 	identity := strings.Join([]string{spec.Service.UID, spec.VPC, spec.VPCUID, fmt.Sprint(spec.Exposed)}, "\x00")
 	sum := sha256.Sum256([]byte(identity))
@@ -341,8 +341,7 @@ type SharedServiceSpec struct {
 
 // SharedServiceStatus is the observed state of the Service.
 type SharedServiceStatus struct {
-	// ClusterIPs are the Service's addresses, at which pods of every VPC reach
-	// it.
+	// ClusterIPs are the Service's addresses. Pods of every VPC reach it there.
 	// +listType=atomic
 	// +optional
 	ClusterIPs []string `json:"clusterIPs,omitempty"`

@@ -10,7 +10,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 type Egress string
 
 const (
-	// EgressNone drops all packets that leave the VPC except those to shared services.
+	// EgressNone drops all packets that leave the VPC except packets to shared services.
 	EgressNone Egress = "None"
 	// EgressMasquerade lets pods open connections to destinations outside the VPC,
 	// with the node's address as source.

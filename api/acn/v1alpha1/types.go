@@ -91,7 +91,7 @@ type MultiTenantPodNetworkConfigList struct {
 	Items           []MultiTenantPodNetworkConfig `json:"items"`
 }
 
-// NodeInfoStatus is what the daemon of a node knows of the machine.
+// NodeInfoStatus has facts that the daemon of a node knows about the machine.
 type NodeInfoStatus struct {
 	// VMUniqueID identifies the virtual machine: by SMBIOS, the cloud or the node's
 	// configuration.

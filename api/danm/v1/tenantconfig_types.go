@@ -80,8 +80,8 @@ type TenantConfigStatus struct {
 // +kubebuilder:validation:Pattern=`^[A-Za-z0-9_][-A-Za-z0-9_.]*$`
 type NetworkID string
 
-// TenantConfig is what TenantNetworks may use of the nodes. As in DANM, the fields have
-// no spec around them.
+// TenantConfig lists the devices and numbers of the nodes that TenantNetworks may use. As in
+// DANM, the fields have no spec around them.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:metadata:annotations="api-approved.kubernetes.io=unapproved, the API of DANM"

@@ -5,7 +5,7 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// PodNetworkChoice is what a pod asked for.
+// PodNetworkChoice is the choice that a pod asked for.
 type PodNetworkChoice struct {
 	// PodNetworkInstance is the name of the pod's PodNetworkInstance in its namespace, if it
 	// asked for one.
@@ -19,7 +19,7 @@ type PodNetworkChoice struct {
 	PodNetwork string `json:"podNetwork"`
 }
 
-// MultitenantPodNetworkConfigSpec is what a config is about.
+// MultitenantPodNetworkConfigSpec names the pod and the objects that a config describes.
 type MultitenantPodNetworkConfigSpec struct {
 	PodNetworkChoice `json:",inline"`
 	// PodName is the name of the pod, which the config has, too.
@@ -109,7 +109,7 @@ const (
 	ConfigReady PodNetworkConfigState = "Ready"
 	// ConfigPending: the pod waits for the operator.
 	ConfigPending PodNetworkConfigState = "Pending"
-	// ConfigInternalError: the pod can't have what it asks for; its events have the cause.
+	// ConfigInternalError: the pod's request can't be served; its events have the cause.
 	ConfigInternalError PodNetworkConfigState = "InternalError"
 	// ConfigInstanceNotFound: the PodNetworkInstance does not exist.
 	ConfigInstanceNotFound PodNetworkConfigState = "PNINotFound"
@@ -117,7 +117,7 @@ const (
 	ConfigInstanceNotReady PodNetworkConfigState = "PNINotReady"
 	// ConfigNodeFull: the node has too few free devices.
 	ConfigNodeFull PodNetworkConfigState = "NodeCapacityExceeded"
-	// ConfigNoAddresses: no address is free.
+	// ConfigNoAddresses: all addresses are in use.
 	ConfigNoAddresses PodNetworkConfigState = "IPsExhausted"
 	// ConfigDeleting: the pod ends.
 	ConfigDeleting PodNetworkConfigState = "Deleting"

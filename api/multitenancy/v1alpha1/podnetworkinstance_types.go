@@ -53,7 +53,7 @@ type PodNetworkInstanceSpec struct {
 	DefaultDenyACL bool `json:"defaultDenyACL,omitempty"`
 }
 
-// InstanceState is what an instance, or one of its PodNetworks, can be used for.
+// InstanceState tells whether an instance, or one of its PodNetworks, can be used.
 // +kubebuilder:validation:Enum=Ready;CreateReservationSetError;PodNetworkNotReady;InsufficientIPAddressesOnSubnet
 type InstanceState string
 
@@ -96,7 +96,7 @@ type PodNetworkInstanceStatus struct {
 	// +listType=atomic
 	// +optional
 	PodIPAddresses []string `json:"podIPAddresses,omitempty"`
-	// Status is what the instance can be used for. Addresses are in this status before it
+	// Status tells whether the instance can be used. Addresses are in this status before it
 	// is Ready.
 	// +optional
 	Status InstanceState `json:"status,omitempty"`

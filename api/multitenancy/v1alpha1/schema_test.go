@@ -125,7 +125,7 @@ const (
 	subnetPath = "/subscriptions/5f1b/resourceGroups/rg/providers/Microsoft.Network/virtualNetworks/vnet/subnets/"
 )
 
-// TestObjectsOfUsersAreChecked has manifests as CNS takes them among those that apply.
+// TestObjectsOfUsersAreChecked also applies manifests in the form that CNS takes.
 func TestObjectsOfUsersAreChecked(t *testing.T) {
 	for _, tt := range []struct{ name, manifest, want string }{
 		{"a PodNetwork of CNS", podNetwork + "{networkID: 0b1d7a62-8c41-4f0e, subnetResourceID: " + subnetPath + "Pods_1, subnetGUID: 7d, deviceType: acn.azure.com/vnet-nic, subnetAllocationMode: PrefixBlock}}", ""},

@@ -89,10 +89,10 @@ func alternatives(state map[string]any) map[string]string {
 	return names
 }
 
-// renaming puts names in place of others. Its functions copy what they change.
+// renaming replaces names by others. Its functions copy the values that they change.
 type renaming struct{ names map[string]string }
 
-// value renames what a path leads to from a value.
+// value renames the names at a path below a value.
 func (r renaming) value(value any, path []string) any {
 	switch v := value.(type) {
 	case map[string]any:

@@ -30,7 +30,7 @@ func (b *LinkAggregation) settle() {
 }
 
 // settle writes prefixes with their lengths, and leaves out a default metric. In a route to add
-// it leaves out what says the same as a missing field.
+// it leaves out values that mean the same as a missing field.
 func (r *Route) settle() {
 	r.Destination = prefixOf(r.Destination)
 	r.Metric = unlessStandard(r.Metric)
@@ -43,12 +43,12 @@ func (r *Route) settle() {
 	}
 }
 
-// mayBeEmpty: no address is a next hop on the link, in a route to add.
+// mayBeEmpty accepts an empty next hop in a route to add: the next hop is on the link.
 func (r *Route) mayBeEmpty(field string) bool {
 	return field == "next-hop-address" && r.State != Absent
 }
 
-// settle leaves out the table 0, which keeps the one that is.
+// settle leaves out the table 0, which keeps the present table.
 func (v *VRF) settle() {
 	if v.Table != nil && *v.Table == 0 {
 		v.Table = nil
@@ -64,7 +64,7 @@ func (r *Resolver) settle() {
 	}
 }
 
-// settle names what nmstate takes numbers for.
+// settle replaces numbers by the names that nmstate also takes.
 func (o *BridgeOptions) settle() {
 	if n, err := strconv.Atoi(o.MulticastRouter); err == nil && n >= 0 && n < len(MulticastRouters) {
 		o.MulticastRouter = MulticastRouters[n]
@@ -77,7 +77,8 @@ func (r *RouteRule) settle() {
 	r.Priority = unlessStandard(r.Priority)
 }
 
-// mayBeEmpty: no prefix is all addresses. An absent rule then matches those without a prefix.
+// mayBeEmpty accepts an empty prefix, which means all addresses. An absent rule with one matches
+// the rules without a prefix.
 func (r *RouteRule) mayBeEmpty(field string) bool {
 	prefix := map[string]*string{"ip-from": &r.From, "ip-to": &r.To}[field]
 	if prefix != nil && r.State == Absent {

@@ -11,10 +11,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestFormsOfNmstateAreOne has what nmstate takes in several forms: quoted values, numbers for
-// words, second names, and values that say what a missing field says.
-// TestAnInterfaceOfOpenVSwitchIsReadByItsType alone: its sections have other shapes, and what is
-// wrong with it is the type.
+// TestAnInterfaceOfOpenVSwitchIsReadByItsType reads an interface whose sections have shapes of
+// their own. The reader leaves them out: the type alone is refused, later.
 func TestAnInterfaceOfOpenVSwitchIsReadByItsType(t *testing.T) {
 	s, err := Parse([]byte(`interfaces: [{name: br1, type: ovs-bridge, state: up, bridge: {options: {stp: true}, port: [{name: eth1}]}}]`))
 	if err != nil {
@@ -25,6 +23,8 @@ func TestAnInterfaceOfOpenVSwitchIsReadByItsType(t *testing.T) {
 	}
 }
 
+// TestFormsOfNmstateAreOne reads values that nmstate takes in several forms: quoted values,
+// numbers for words, second names, and values that mean the same as a missing field.
 func TestFormsOfNmstateAreOne(t *testing.T) {
 	for _, c := range []struct{ written, want string }{
 		{`interfaces: [{name: eth0, mtu: '1450', accept-all-mac-addresses: 'yes'}]`, `interfaces: [{name: eth0, mtu: 1450, accept-all-mac-addresses: true}]`},

@@ -3,7 +3,7 @@
 
 package document
 
-// Types of interfaces. Ethernet is any device with hardware, or what looks so.
+// Types of interfaces. Ethernet is any device with hardware, or a device that looks like one.
 const (
 	Ethernet    = "ethernet"
 	VethPair    = "veth"
@@ -49,9 +49,9 @@ type Interface struct {
 	Name  string `json:"name"`
 	Type  string `json:"type,omitempty"`
 	State string `json:"state,omitempty"`
-	// MadeBy is by whom the interface has to be made, so that the document is about it: "" for
-	// anybody, MadeByOthers or MadeByAlioth. It is an extension of Alioth for policies: those
-	// that match interfaces, and the undo of all others.
+	// MadeBy selects the maker of the interface that the document describes: "" for anybody,
+	// MadeByOthers or MadeByAlioth. It is an extension of Alioth for policies: for policies that
+	// match interfaces, and for the undo of all others.
 	MadeBy string `json:"made-by,omitempty"`
 	// Description is the device's alias (at most 255 bytes).
 	Description *string `json:"description,omitempty"`
@@ -89,7 +89,7 @@ type Interface struct {
 	IPVLAN   *IPVLAN          `json:"ipvlan,omitempty"`
 }
 
-// EthernetConfig is what only hardware has.
+// EthernetConfig has settings that only hardware has.
 type EthernetConfig struct {
 	SRIOV *SRIOV `json:"sr-iov,omitempty"`
 }
@@ -125,7 +125,7 @@ type Veth struct {
 type LinkAggregation struct {
 	// Mode is one of BondModes.
 	Mode string `json:"mode,omitempty"`
-	// Ports are names of interfaces: nil keeps those that are.
+	// Ports are names of interfaces: nil keeps the present ports.
 	Ports []string `json:"port,omitzero" alias:"ports"`
 	// Options of the kernel's bonding driver by their names there, for example miimon or
 	// lacp_rate. Values are numbers, or the driver's words.
@@ -137,7 +137,7 @@ var BondModes = []string{"balance-rr", "active-backup", "balance-xor", "broadcas
 
 // Bridge is a bridge of the kernel.
 type Bridge struct {
-	// Ports are unique by name: nil keeps those that are.
+	// Ports are unique by name: nil keeps the present ports.
 	Ports   []BridgePort   `json:"port,omitzero" alias:"ports"`
 	Options *BridgeOptions `json:"options,omitempty"`
 }
@@ -155,7 +155,7 @@ type BridgePort struct {
 	VLAN *PortVLAN `json:"vlan,omitempty"`
 }
 
-// PortVLAN is what a port has of VLANs.
+// PortVLAN has the VLANs of a port.
 type PortVLAN struct {
 	// Mode is PortAccess or PortTrunk.
 	Mode string `json:"mode,omitempty"`
@@ -251,7 +251,7 @@ type VXLAN struct {
 	Base string `json:"base-iface,omitempty"`
 	// ID is the VNI, 0 to 2^24-1.
 	ID *int `json:"id,omitempty"`
-	// Learning takes addresses of peers from what comes.
+	// Learning takes addresses of peers from the packets that they send.
 	Learning *bool `json:"learning,omitempty"`
 	// Local and Remote are addresses of the outer packets; Remote may be a group.
 	Local  string `json:"local,omitempty"`

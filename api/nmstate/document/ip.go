@@ -16,8 +16,8 @@ type IP struct {
 	Autoconf *bool `json:"autoconf,omitempty"`
 	// Forwarding passes on packets that arrive on the interface for others.
 	Forwarding *bool `json:"forwarding,omitempty"`
-	// Addresses are static: nil keeps those that are, an empty list removes them. A state that
-	// is shown has automatic ones too, without link-local ones of IPv6 that the kernel made.
+	// Addresses are static: nil keeps the present ones, an empty list removes them. A reported
+	// state has automatic ones too, without link-local ones of IPv6 that the kernel made.
 	Addresses []Address `json:"address,omitzero"`
 
 	// AutoDNS uses name servers and search domains that come automatically.
@@ -45,8 +45,8 @@ type IP struct {
 type Address struct {
 	IP           string `json:"ip"`
 	PrefixLength int    `json:"prefix-length"`
-	// ValidLifetime and PreferredLifetime are what is left, for example "32sec", or Forever.
-	// They and Protocol are read-only, and of automatic addresses alone.
+	// ValidLifetime and PreferredLifetime are the remaining times, for example "32sec", or
+	// Forever. They and Protocol are read-only, and only automatic addresses have them.
 	ValidLifetime     string `json:"valid-life-time,omitempty"`
 	PreferredLifetime string `json:"preferred-life-time,omitempty"`
 	// Protocol is the origin of an automatic address: ProtocolDHCP or ProtocolRA. The field is
@@ -81,7 +81,7 @@ func (a Address) IsAutomatic() bool {
 	return a.Protocol != "" || a.ValidLifetime != "" && a.ValidLifetime != Forever
 }
 
-// Static returns an address without what only automatic ones have.
+// Static returns an address without the fields that only automatic ones have.
 func (a Address) Static() Address { return Address{IP: a.IP, PrefixLength: a.PrefixLength} }
 
 // IsAutomatic reports whether a family takes addresses automatically.
@@ -90,8 +90,8 @@ func (ip *IP) IsAutomatic() bool {
 	return ip != nil && (ip.Enabled == nil || *ip.Enabled) && (is(ip.DHCP) || is(ip.Autoconf))
 }
 
-// Automatic returns the settings of a family that say what comes automatically, and nothing
-// else of it.
+// Automatic returns the settings of a family that select automatic addresses and routes, and
+// no others.
 func (ip IP) Automatic() IP {
 	ip.Enabled, ip.Forwarding, ip.Addresses = nil, nil, nil
 	return ip

@@ -54,7 +54,7 @@ func bounded(twice []error) []error {
 // otherType is about the section of a type of interfaces.
 const otherType = "interfaces of this type are not supported; make them with the tools of the node"
 
-// unsupported are fields of nmstate that the engine refuses, and what to do instead.
+// unsupported are fields of nmstate that the engine refuses, with the remedies.
 var unsupported = map[string]string{
 	"lldp":                  "LLDP is not supported; run an LLDP daemon on the node",
 	"802.1x":                "802.1x is not supported; configure the port's authentication on the node",

@@ -58,11 +58,11 @@ type settler interface{ settle() }
 // must not be taken for a missing one.
 type patterned interface{ mayBeEmpty(field string) bool }
 
-// reader fills a document from what a parser of JSON returned. It goes on after an error, so
-// a person gets all of them at once.
+// reader fills a document from the result of a parser of JSON. It goes on after an error, so
+// a person gets all errors at once.
 type reader struct{ problems []error }
 
-// read fills a state. The error has all that is wrong, with paths and values.
+// read fills a state. The error names all wrong fields, with paths and values.
 func (s *State) read(tree any) error {
 	var r reader
 	r.fill(reflect.ValueOf(s).Elem(), tree, &place{})

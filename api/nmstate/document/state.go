@@ -10,15 +10,15 @@ type State struct {
 	DNS         *DNS        `json:"dns-resolver,omitempty"`
 	RouteRules  *RouteRules `json:"route-rules,omitempty"`
 	Routes      *Routes     `json:"routes,omitempty"`
-	// Interfaces are unique by name. A desired state changes only those that it names, and
-	// those that an absent one or a controller brings in.
+	// Interfaces are unique by name. A desired state changes only the interfaces that it names, and
+	// the interfaces that an absent one or a controller brings in.
 	Interfaces []Interface `json:"interfaces,omitzero"`
 }
 
 // DNS is the resolver's configuration. A list of a desired Config replaces the one that is;
 // without any list, Config removes all.
 type DNS struct {
-	// Running is what the resolver has, read-only.
+	// Running has the present settings of the resolver, read-only.
 	Running *Resolver `json:"running,omitempty"`
 	Config  *Resolver `json:"config,omitempty"`
 }
@@ -33,7 +33,7 @@ type Resolver struct {
 // Routes are the routes of all tables. A desired state adds the routes of Config that are not
 // absent, and deletes the routes that match an absent one.
 type Routes struct {
-	// Running are Config, and those that others made: read-only.
+	// Running are the routes of Config, and routes that others made: read-only.
 	Running []Route `json:"running,omitzero"`
 	Config  []Route `json:"config,omitzero"`
 }
@@ -83,8 +83,8 @@ const (
 	Prohibit    = "prohibit"
 )
 
-// RouteRules are policy routing rules. A desired state adds those that are not absent,
-// and deletes those that match an absent one.
+// RouteRules are policy routing rules. A desired state adds the rules that are not absent,
+// and deletes the rules that match an absent one.
 type RouteRules struct {
 	Config []RouteRule `json:"config,omitzero"`
 }

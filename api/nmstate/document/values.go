@@ -16,8 +16,8 @@ import (
 )
 
 // scalar sets a number, a truth value or a text. nmstate takes numbers and truth values in
-// quotes too, and numbers for the words that they stand for. It returns what the field wants,
-// "" if the value is that.
+// quotes too, and numbers for the words that they stand for. It returns a description of the
+// wanted value, "" if the value fits.
 func scalar(to reflect.Value, from any) (want string) {
 	switch to.Kind() {
 	case reflect.String:
@@ -108,8 +108,8 @@ type layout struct {
 	// index has the indexes of the fields by their names in a document. The tag alias has a
 	// second name that nmstate takes too.
 	index map[string]int
-	// names are the names of index, in the order of the struct, and first those without second
-	// ones, by index.
+	// names are the names of index, in the order of the struct. first are the names without second
+	// names, by index.
 	names, first []string
 	// required are the names of the fields that have no value of their own when they are missing.
 	required []string

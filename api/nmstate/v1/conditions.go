@@ -37,7 +37,7 @@ const (
 
 // Reasons of these conditions.
 const (
-	// SuccessfullyConfiguredReason (Available): all that is desired is there.
+	// SuccessfullyConfiguredReason (Available): the desired state is there.
 	SuccessfullyConfiguredReason = "SuccessfullyConfigured"
 	// FailedToConfigureReason (Degraded, Failing): the message has the cause.
 	FailedToConfigureReason = "FailedToConfigure"

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// NodeNetworkConfigurationPolicySpec is what the networks of nodes shall be.
+// NodeNetworkConfigurationPolicySpec is the desired state of the networks of nodes.
 type NodeNetworkConfigurationPolicySpec struct {
 	Precedence `json:",inline"`
 	// NodeSelector: the policy is for nodes with all of these labels.

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// NodeNetConfPolicySpec is what the interfaces of nodes shall be.
+// NodeNetConfPolicySpec is the desired state of the interfaces of nodes.
 // +kubebuilder:validation:XValidation:rule="!has(self.autoconfig)",message="autoconfig is not supported: declare bonds and VLANs in desiredState"
 // +kubebuilder:validation:XValidation:rule="has(self.autoconfig) || has(self.desiredState)",message="desiredState must be set"
 type NodeNetConfPolicySpec struct {

@@ -28,8 +28,8 @@ type Affinity struct {
 	PodAntiAffinity *runtime.RawExtension `json:"podAntiAffinity,omitempty"`
 }
 
-// MatchRule selects interfaces of a node's current state. An interface must have all that
-// the rule has.
+// MatchRule selects interfaces of a node's current state. An interface must match every field
+// of the rule.
 // +kubebuilder:validation:XValidation:rule="!has(self.lldp)",message="lldp is not supported: match by name, type or vlanID"
 // +kubebuilder:validation:XValidation:rule="has(self.lldp) || has(self.name) || has(self.type) || has(self.vlanID)",message="a match rule must have a name, a type or a vlanID"
 type MatchRule struct {

@@ -19,7 +19,7 @@ type MetaInfo struct {
 
 // CapturedState is the result of an expression of a policy.
 type CapturedState struct {
-	// State is a state document with what the expression kept.
+	// State is a state document with the result of the expression.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Type=object
 	// +optional
@@ -66,8 +66,8 @@ type Trial struct {
 	// Next is when the policy is tried again. It is tried earlier if seen changes.
 	// +optional
 	Next *metav1.Time `json:"next,omitempty"`
-	// Seen is a digest of what the policy depended on after the last failure: which of its
-	// interfaces were there, and what others desired of the node.
+	// Seen is a digest of the policy's environment after the last failure: which of its
+	// interfaces were there, and the state that others desired of the node.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	Seen string `json:"seen,omitempty"`
@@ -87,7 +87,7 @@ type PolicyReference struct {
 	UID string `json:"uid,omitempty"`
 }
 
-// NodeNetworkConfigurationEnactmentStatus is what became of a policy on a node.
+// NodeNetworkConfigurationEnactmentStatus is the result of a policy on a node.
 type NodeNetworkConfigurationEnactmentStatus struct {
 	// Policy is the policy that the enactment is about.
 	// +optional
@@ -129,8 +129,8 @@ type NodeNetworkConfigurationEnactmentStatus struct {
 	// +kubebuilder:validation:Type=object
 	// +optional
 	StateBefore *runtime.RawExtension `json:"stateBefore,omitempty"`
-	// Undoing is what restores stateBefore while the policy ends. The enactment is deleted
-	// once the node has it.
+	// Undoing is the state that restores stateBefore while the policy ends. The enactment is
+	// deleted once the node has it.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Type=object
 	// +optional
@@ -153,7 +153,7 @@ type NodeNetworkConfigurationEnactmentStatus struct {
 	Slot *Slot `json:"slot,omitempty"`
 }
 
-// NodeNetworkConfigurationEnactment is what became of a policy on a node. Its name is
+// NodeNetworkConfigurationEnactment is the result of a policy on a node. Its name is
 // <node>.<policy>, with the suffix .netconf for a NodeNetConfPolicy, and with the suffix
 // .parts-2 for a policy whose name has two parts with a dot between them.
 //

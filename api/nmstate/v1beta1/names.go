@@ -13,7 +13,7 @@ import (
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
 )
 
-// HandlerVersion is what objects have as the version of their handler.
+// HandlerVersion is the version of the handler in objects.
 const HandlerVersion = "alioth.dev/v1"
 
 // maxName is the longest name of an object, in bytes (Kubernetes, "Object Names and IDs").

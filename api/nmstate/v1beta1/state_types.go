@@ -27,16 +27,16 @@ const (
 	MaxFailure = 512
 )
 
-// NodeNetworkStateSpec is what the network of a node shall be.
+// NodeNetworkStateSpec is the desired state of the network of a node.
 type NodeNetworkStateSpec struct {
 	// Managed is false for a node that is left alone: nothing is enforced, and nothing
 	// reported. The default is true.
 	// +kubebuilder:default=true
 	// +optional
 	Managed *bool `json:"managed,omitempty"`
-	// DesiredState is a state document. Policies write their fields into it, beside those
-	// that are set by hand, which they never overwrite. A field is set by hand if
-	// policyState does not have it, or has it with another value.
+	// DesiredState is a state document. Policies write their fields into it. They never
+	// overwrite fields that are set by hand. A field is set by hand if policyState does not
+	// have it, or has it with another value.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Type=object
 	// +optional
@@ -113,7 +113,7 @@ type Owner struct {
 	Owner string `json:"owner"`
 }
 
-// NodeNetworkStateStatus is what the network of a node is.
+// NodeNetworkStateStatus is the present state of the network of a node.
 type NodeNetworkStateStatus struct {
 	// CurrentState is a state document. It does not have interfaces of pods and of Alioth.
 	// +kubebuilder:pruning:PreserveUnknownFields
