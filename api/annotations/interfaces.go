@@ -27,7 +27,7 @@ const interfacesExample = `[{"network": "internal", "ip": "dynamic"}, {"clusterN
 type AddressMode string
 
 const (
-	// AddressAbsent requests no address. Of IPv6, the interface has none at all then.
+	// AddressAbsent requests no address. For IPv6 it also disables IPv6 on the interface.
 	AddressAbsent AddressMode = ""
 	// AddressNone requests no address from Alioth. IPv6 stays enabled on the interface.
 	AddressNone AddressMode = "none"

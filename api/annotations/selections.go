@@ -49,7 +49,7 @@ type NetworkSelection struct {
 	// DefaultRoute reports that the pod's default route leads through this interface,
 	// so the default network gets none. At most one element of the list has it.
 	DefaultRoute bool
-	// Gateways of the default route, at most one per family. There may be none.
+	// Gateways of the default route, at most one per family; the list may be empty.
 	Gateways []netip.Addr
 	// DeviceID requested, for example a PCI address; "" for any. The kubelet alone
 	// allocates devices: compare it with the allocation of this pod.

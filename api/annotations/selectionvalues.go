@@ -18,8 +18,8 @@ import (
 	"github.com/alioth-net/alioth/api/said"
 )
 
-// PortMapping leads from a port of the node to a port of the pod. Its JSON form is the
-// one of the CNI capability portMappings.
+// PortMapping leads from a port of the node to a port of the pod. Its JSON form equals the
+// form of the CNI capability portMappings.
 type PortMapping struct {
 	// HostPort and ContainerPort are 1 to 65535.
 	HostPort      int `json:"hostPort"`

@@ -19,11 +19,11 @@ func Terminal(to io.Writer) io.Writer { return &terminal{to: to} }
 type terminal struct {
 	mu sync.Mutex
 	to io.Writer
-	// begun is the begin of a character whose rest the next write has.
+	// begun is the beginning of a character whose rest the next write has.
 	begun []byte
 }
 
-// Write writes a text. The begin of a character at its end waits for the rest.
+// Write writes a text. The beginning of a character at the end of the text waits for the rest.
 func (t *terminal) Write(text []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -69,9 +69,9 @@ const (
 	// status. Kubernetes limits the annotations of an object to 256 KiB in all.
 	AnnotationsTooLargeReason = "AnnotationsTooLarge"
 	// InterfacesInvalidReason: an annotation that requests interfaces is malformed, or its
-	// elements do not fit together or their networks.
+	// elements do not fit each other or their networks.
 	InterfacesInvalidReason = "InterfacesInvalid"
-	// DelegationNotGrantedReason: no DelegationGrant permits what CNI plugins would run
+	// DelegationNotGrantedReason: no DelegationGrant permits the CNI plugins that would run
 	// for the pod.
 	DelegationNotGrantedReason = "DelegationNotGranted"
 	// RequestIgnoredReason (event): the pod requests a value for an interface that its
@@ -237,7 +237,7 @@ const (
 	// MTUBelowIPv6Reason: the MTU of the node's network is below the 1280 bytes that
 	// the node's pods with IPv6 need.
 	MTUBelowIPv6Reason = "MTUBelowIPv6"
-	// NetworkHealthyReason: none of these.
+	// NetworkHealthyReason: the network has none of these problems.
 	NetworkHealthyReason = "Healthy"
 )
 
@@ -427,7 +427,7 @@ const (
 	// ReservationLimitReason (PodNetworkInstance): the PodNetwork allows fewer reserved
 	// addresses.
 	ReservationLimitReason = "ReservationLimit"
-	// ForeignDefinitionReason (PodNetworkInstance): the CRD is not Alioth's and drops what
-	// Alioth notes about reserved addresses.
+	// ForeignDefinitionReason (PodNetworkInstance): the CRD is not Alioth's and drops
+	// Alioth's fields about reserved addresses.
 	ForeignDefinitionReason = "ForeignDefinition"
 )

@@ -118,8 +118,8 @@ const (
 	MaxHostLinkConfigurations = 64
 )
 
-// HostLinkFailure is why a node lacks host links. Without Device it is about all devices,
-// without Type about links of both types, and without VNI about all numbers.
+// HostLinkFailure is the cause why a node lacks host links. Without Device it is about all
+// devices, without Type about links of both types, and without VNI about all numbers.
 type HostLinkFailure struct {
 	// Device is the parent device.
 	// +kubebuilder:validation:MaxLength=15
@@ -185,7 +185,7 @@ type HostLinkReportSpec struct {
 	// +listType=set
 	// +optional
 	Configurations []string `json:"configurations,omitempty"`
-	// Failures are why the node lacks links that HostLink objects demand.
+	// Failures are the causes why the node lacks links that HostLink objects demand.
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=atomic
 	// +optional

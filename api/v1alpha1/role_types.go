@@ -30,16 +30,16 @@ const (
 	RoleDivider Role = "Divider"
 )
 
-// Stage is how far a member is. Senders list members that are Serving, and no others.
+// Stage is the progress of a member. Senders list only members that are Serving.
 // +kubebuilder:validation:Enum=Joining;Serving;Leaving
 type Stage string
 
 const (
-	// StageJoining fills its table.
+	// StageJoining: the member fills its table.
 	StageJoining Stage = "Joining"
-	// StageServing is listed by senders.
+	// StageServing: senders list the member.
 	StageServing Stage = "Serving"
-	// StageLeaving answers until no sender lists it.
+	// StageLeaving: the member answers until no sender lists it.
 	StageLeaving Stage = "Leaving"
 )
 

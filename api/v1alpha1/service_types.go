@@ -14,12 +14,12 @@ import (
 
 // Limits of ScaledEndpoints. The validation markers below repeat the first two.
 const (
-	// MaxScaledBackends is how many backends one ScaledEndpoint has at most. With names of
+	// MaxScaledBackends is the maximum number of backends of one ScaledEndpoint. With names of
 	// nodes and pods of usual length it then has some 30 KiB.
 	MaxScaledBackends = 256
-	// MaxScaledPorts is how many ports of a Service are served at most.
+	// MaxScaledPorts is the maximum number of ports of a Service that are served.
 	MaxScaledPorts = 1000
-	// MaxScaledParts is how many ScaledEndpoints a Service has in one VPC or network at most.
+	// MaxScaledParts is the maximum number of ScaledEndpoints of a Service in one VPC or network.
 	MaxScaledParts = 64
 )
 
@@ -27,8 +27,8 @@ const (
 // last, and notes in the head that all others have been judged.
 const APIServerService = "default/kubernetes"
 
-// ScaledVersion is the version of what ScaledEndpoints have. It grows when nodes come to need
-// more of them: a node goes by verdicts of its own version or a later one.
+// ScaledVersion is the version of the contents of ScaledEndpoints. It grows when nodes come to
+// need more of them: a node goes by verdicts of its own version or a later one.
 const ScaledVersion = 1
 
 // ScaledService is the Service of a ScaledEndpoint.
@@ -67,8 +67,8 @@ type ScaledPort struct {
 
 // ScaledHead has the facts about a Service that a node needs, without its backends.
 type ScaledHead struct {
-	// Created is when the Service was created: of two that want the same, the older one
-	// gets it.
+	// Created is the creation time of the Service: of two Services that want the same address,
+	// the older one gets it.
 	Created metav1.Time `json:"created"`
 	// Tenant is the tenant of the Service's namespace.
 	// +kubebuilder:validation:MaxLength=253
@@ -101,12 +101,12 @@ type ScaledHead struct {
 	// +listType=atomic
 	// +optional
 	Ports []ScaledPort `json:"ports,omitempty"`
-	// HealthCheckNodePort is where nodes report how many backends they have.
+	// HealthCheckNodePort is the port where nodes report the number of their backends.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	// +optional
 	HealthCheckNodePort int32 `json:"healthCheckNodePort,omitempty"`
-	// AffinitySeconds is how long a client stays with a backend; 0: it does not.
+	// AffinitySeconds is the time that a client stays with a backend; with 0 it does not stay.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=86400
 	// +optional
@@ -167,7 +167,7 @@ type ScaledVPC struct {
 
 // ScaledUsage is a number of rows in a node's tables.
 type ScaledUsage struct {
-	// Rows are one for each virtual address, and one for each port of it.
+	// Rows has one row for each virtual address, and one for each port of it.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	Rows int32 `json:"rows,omitempty"`
@@ -256,7 +256,7 @@ type ScaledGroup struct {
 // +kubebuilder:validation:XValidation:rule="has(self.head) == (self.part == 0)",message="part 0 has spec.head, and no other part has it"
 // +kubebuilder:validation:XValidation:rule="has(self.vpc) || self.exposed",message="without spec.vpc only exposed is of use"
 type ScaledEndpointSpec struct {
-	// Service is whose backends these are.
+	// Service that the backends belong to.
 	Service ScaledService `json:"service"`
 	// VPC is the name of the Service's VPC, or <UID of a network>.net for a network outside
 	// of every VPC. A Service of no VPC has none.
@@ -275,7 +275,7 @@ type ScaledEndpointSpec struct {
 	// outside, or every VPC reaches it.
 	Exposed bool `json:"exposed"`
 	// Part is 0 for the first part, which has the head, and ascends. Each backend is in one
-	// part, but for moments while backends move between parts.
+	// part, except for moments while backends move between parts.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=63
 	Part int32 `json:"part"`
@@ -289,9 +289,9 @@ type ScaledEndpointSpec struct {
 	Groups []ScaledGroup `json:"groups,omitempty"`
 }
 
-// ScaledEndpoint is a part of a Service as nodes serve it: who its backends are, as the
-// operator has judged them by Address objects (docs/design/140). Only the operator writes
-// it. It is cluster-scoped, so that no right in a tenant's namespace reaches it.
+// ScaledEndpoint is a part of a Service as nodes serve it. It has the backends that the
+// operator found valid by Address objects (docs/design/140). Only the operator writes it. It
+// is cluster-scoped, so that no right in a tenant's namespace reaches it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,path=scaledendpoints,singular=scaledendpoint

@@ -83,7 +83,7 @@ type VPCSpec struct {
 	// +optional
 	VNI *int32 `json:"vni,omitempty"`
 
-	// Dividers is how many nodes have the VPC's full subnet table, 1 to 64. By default
+	// Dividers is the number of nodes with the VPC's full subnet table, 1 to 64. By default
 	// every node with pods of the VPC has it.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=64

@@ -9,8 +9,8 @@ import (
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 )
 
-// OldestKubernetes is the oldest version of Kubernetes on whose API server Alioth was tested.
-// No other file decides it: `make generate` writes it into the chart.
+// OldestKubernetes is the oldest version of Kubernetes that Alioth was tested with. No other
+// file decides it: `make generate` writes it into the chart.
 const OldestKubernetes = "1.34"
 
 // CheckKubernetes returns an error if an API server is too old. Its version is the gitVersion of

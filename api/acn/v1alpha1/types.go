@@ -34,7 +34,7 @@ type PodNetworkInstanceList struct {
 	Items           []PodNetworkInstance `json:"items"`
 }
 
-// ConfigState is how far the pod's interfaces are.
+// ConfigState is the progress of the pod's interfaces.
 // +kubebuilder:validation:Enum=provisioned
 type ConfigState string
 

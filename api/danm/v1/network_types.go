@@ -154,11 +154,11 @@ type NetworkOptions struct {
 // DANM user guide's rule 9 has the names in the wrong order).
 // +kubebuilder:validation:XValidation:rule="!has(self.start) || !has(self.end) || !isIP(self.start) || !isIP(self.end) || ip(self.start).family() != 4 || ip(self.end).family() != 4 || int(self.start.split('.')[0]) * 16777216 + int(self.start.split('.')[1]) * 65536 + int(self.start.split('.')[2]) * 256 + int(self.start.split('.')[3]) < int(self.end.split('.')[0]) * 16777216 + int(self.end.split('.')[1]) * 65536 + int(self.end.split('.')[2]) * 256 + int(self.end.split('.')[3])",message="allocation_pool.end must be above allocation_pool.start"
 type AllocationPool struct {
-	// Start is the first address; by default the one after the network address.
+	// Start is the first address; by default the address after the network address.
 	// +kubebuilder:validation:MaxLength=15
 	// +optional
 	Start string `json:"start,omitempty"`
-	// End is the last address; by default the one before the broadcast address.
+	// End is the last address; by default the address before the broadcast address.
 	// +kubebuilder:validation:MaxLength=15
 	// +optional
 	End string `json:"end,omitempty"`
@@ -238,7 +238,7 @@ type NetworkProfile struct {
 	// NetworkID is the name of the plugin's configuration file, or of the host link.
 	// +optional
 	NetworkID string `json:"networkID,omitempty"`
-	// NetworkIDGiven: the NetworkID is one of the TenantConfig. It precedes spec.NetworkID.
+	// NetworkIDGiven: the NetworkID comes from the TenantConfig. It precedes spec.NetworkID.
 	// +optional
 	NetworkIDGiven bool `json:"networkIDGiven,omitempty"`
 	// HostDevice is the parent device on the nodes.

@@ -99,7 +99,7 @@ type InterfaceInfo struct {
 	SubnetResourceID string `json:"subnetResourceID,omitempty"`
 }
 
-// PodNetworkConfigState is how far the pod's interfaces are.
+// PodNetworkConfigState is the progress of the pod's interfaces.
 // +kubebuilder:validation:Enum=Ready;Pending;InternalError;PNINotFound;PNINotReady;NodeCapacityExceeded;IPsExhausted;Deleting
 type PodNetworkConfigState string
 
@@ -155,7 +155,7 @@ type MultitenantPodNetworkConfigStatus struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	NodeName string `json:"nodeName,omitempty"`
-	// Status is how far the interfaces are.
+	// Status is the progress of the interfaces.
 	// +optional
 	Status PodNetworkConfigState `json:"status,omitempty"`
 }

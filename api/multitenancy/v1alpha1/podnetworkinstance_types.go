@@ -69,7 +69,7 @@ const (
 	InstanceNoAddresses InstanceState = "InsufficientIPAddressesOnSubnet"
 )
 
-// Reservation is the addresses that are reserved in one PodNetwork.
+// Reservation has the reserved addresses in one PodNetwork.
 type Reservation struct {
 	// PodNetwork is the name of the PodNetwork.
 	// +kubebuilder:validation:MinLength=1
@@ -117,8 +117,8 @@ type PodNetworkInstanceStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// PodNetworkInstance is how the pods of one workload are attached to PodNetworks, and
-// addresses that are reserved for them.
+// PodNetworkInstance attaches the pods of one workload to PodNetworks, and reserves
+// addresses for them.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

@@ -19,7 +19,7 @@ type AltName struct {
 	State string `json:"state,omitempty"`
 }
 
-// LongestAltName is how many bytes an alternative name has at most (ALTIFNAMSIZ of Linux).
+// LongestAltName is the maximum length of an alternative name, in bytes (ALTIFNAMSIZ of Linux).
 const LongestAltName = 127
 
 // MergeAltNames returns alternative names, sorted. Names of want replace equal names of have.

@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// standard is how nmstate writes that a metric or a priority is the default one.
+// standard stands for the default metric or priority in documents of nmstate.
 const standard = -1
 
 // settle sets the name of the mode and of the option that has two names. nmstate also accepts a
@@ -64,7 +64,7 @@ func (r *Resolver) settle() {
 	}
 }
 
-// settle replaces numbers by the names that nmstate also takes.
+// settle replaces a number, which nmstate also takes, by its name.
 func (o *BridgeOptions) settle() {
 	if n, err := strconv.Atoi(o.MulticastRouter); err == nil && n >= 0 && n < len(MulticastRouters) {
 		o.MulticastRouter = MulticastRouters[n]

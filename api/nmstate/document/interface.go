@@ -55,12 +55,12 @@ type Interface struct {
 	MadeBy string `json:"made-by,omitempty"`
 	// Description is the device's alias (at most 255 bytes).
 	Description *string `json:"description,omitempty"`
-	// AltNames are alternative names, of at most 127 bytes. Those that a desired state does not
-	// have stay.
+	// AltNames are alternative names, of at most 127 bytes. Names that a desired state lacks
+	// stay on the interface.
 	AltNames []AltName `json:"alt-names,omitzero"`
 	// MACAddress is the Ethernet address, six octets in upper-case hex with colons.
 	MACAddress string `json:"mac-address,omitempty"`
-	// CopyMACFrom is the interface whose MAC address it gets.
+	// CopyMACFrom is the interface that gives its MAC address.
 	CopyMACFrom string `json:"copy-mac-from,omitempty"`
 	// PermanentMACAddress is the hardware's own, read-only.
 	PermanentMACAddress string `json:"permanent-mac-address,omitempty"`
@@ -74,8 +74,8 @@ type Interface struct {
 	AcceptAllMACAddresses *bool `json:"accept-all-mac-addresses,omitempty"`
 	IPv4                  *IP   `json:"ipv4,omitempty"`
 	IPv6                  *IP   `json:"ipv6,omitempty"`
-	// WaitIP is which families have to have an address for a change to be complete, for
-	// example WaitBoth. It is part of desired states alone.
+	// WaitIP names the families that need an address before a change is complete, for example
+	// WaitBoth. It is part of desired states alone.
 	WaitIP string `json:"wait-ip,omitempty"`
 
 	Ethernet *EthernetConfig  `json:"ethernet,omitempty"`
@@ -96,7 +96,7 @@ type EthernetConfig struct {
 
 // SRIOV are the virtual functions of a physical function.
 type SRIOV struct {
-	// TotalVFs is how many there are.
+	// TotalVFs is the number of virtual functions.
 	TotalVFs *int `json:"total-vfs,omitempty"`
 	// DriversAutoprobe: the kernel looks for drivers of new ones.
 	DriversAutoprobe *bool `json:"drivers-autoprobe,omitempty"`
@@ -192,7 +192,7 @@ type BridgeOptions struct {
 	MACAgeingTime *int `json:"mac-ageing-time,omitempty"`
 	// GroupForwardMask is 0 to 65535.
 	GroupForwardMask *int `json:"group-forward-mask,omitempty" alias:"group-fwd-mask"`
-	// MulticastSnooping learns where groups are listened to.
+	// MulticastSnooping learns which ports have listeners of a group.
 	MulticastSnooping *bool `json:"multicast-snooping,omitempty"`
 	// MulticastRouter is one of MulticastRouters, MulticastQuerier sends queries, and
 	// MulticastQueryUseIfaddr from the bridge's own address.
@@ -208,7 +208,7 @@ type BridgeOptions struct {
 	MulticastQueryInterval         *int `json:"multicast-query-interval,omitempty"`
 	MulticastQueryResponseInterval *int `json:"multicast-query-response-interval,omitempty"`
 	MulticastStartupQueryInterval  *int `json:"multicast-startup-query-interval,omitempty"`
-	// HashMax is how many multicast groups it learns.
+	// HashMax is the maximum number of multicast groups that the bridge learns.
 	HashMax *int `json:"hash-max,omitempty"`
 	// GroupAddress is the destination of frames of the spanning tree protocol.
 	GroupAddress string `json:"group-addr,omitempty"`
@@ -230,10 +230,10 @@ type STP struct {
 	Priority     *int  `json:"priority,omitempty"`
 }
 
-// VLAN is an interface with the frames of one VLAN of another one.
+// VLAN is an interface with the frames of one VLAN of its base interface.
 type VLAN struct {
 	Base string `json:"base-iface,omitempty"`
-	// ID is 0 to 4094; frames with 0 have a priority alone.
+	// ID is 0 to 4094; frames with 0 have only a priority.
 	ID *int `json:"id,omitempty"`
 	// Protocol is Protocol8021Q (the default) or Protocol8021AD.
 	Protocol string `json:"protocol,omitempty"`
@@ -247,7 +247,7 @@ const (
 
 // VXLAN is a tunnel (RFC 7348).
 type VXLAN struct {
-	// Base is the interface of the outer packets, "" whatever the routes say.
+	// Base is the interface of the outer packets; with "" the routes decide.
 	Base string `json:"base-iface,omitempty"`
 	// ID is the VNI, 0 to 2^24-1.
 	ID *int `json:"id,omitempty"`
@@ -266,7 +266,7 @@ type VRF struct {
 	Table *int64   `json:"route-table-id,omitempty"`
 }
 
-// MACVLAN is an interface with a MAC of its own on another one.
+// MACVLAN is an interface with a MAC of its own on a base interface.
 type MACVLAN struct {
 	Base string `json:"base-iface,omitempty"`
 	// Mode is bridge, private, vepa, passthru or source.
@@ -275,7 +275,7 @@ type MACVLAN struct {
 	Promiscuous *bool `json:"promiscuous,omitempty" alias:"accept-all-mac"`
 }
 
-// IPVLAN is an interface with addresses of its own and the MAC of another one.
+// IPVLAN is an interface with addresses of its own and the MAC of its base interface.
 type IPVLAN struct {
 	Base string `json:"base-iface,omitempty"`
 	// Mode is l2, l3 or l3s.
@@ -303,7 +303,7 @@ func (i Interface) Ports() []string {
 	}
 }
 
-// Base returns the name of the interface that one is derived from, "" for others.
+// Base returns the name of the base interface, "" for an interface without one.
 func (i Interface) Base() string {
 	switch {
 	case i.VLAN != nil:

@@ -5,8 +5,8 @@ package document
 
 import "slices"
 
-// IP has the addresses and settings of an interface for one family. The fields from AutoDNS on are of a family with
-// DHCP or Autoconf alone.
+// IP has the addresses and settings of an interface for one family. The fields from AutoDNS on
+// apply only to a family with DHCP or Autoconf.
 type IP struct {
 	// Enabled: a disabled family has no addresses.
 	Enabled *bool `json:"enabled,omitempty"`

@@ -14,7 +14,7 @@ import (
 	"github.com/alioth-net/alioth/api/said"
 )
 
-// place is where a value is in a document.
+// place is the position of a value in a document.
 type place struct {
 	above *place
 	// field is a name in an object, "" for an element of a list, which has an index.
@@ -69,7 +69,7 @@ func (s *State) read(tree any) error {
 	return errors.Join(r.problems...)
 }
 
-// fill sets a value. null is as if the value were not there.
+// fill sets a value. null counts as a missing value.
 func (r *reader) fill(to reflect.Value, from any, at *place) {
 	if from == nil {
 		return
@@ -152,7 +152,7 @@ func (r *reader) object(to reflect.Value, from any, at *place) {
 }
 
 // isOpenVSwitch reports whether an interface has a type that is refused. The sections of such an
-// interface have other shapes than the sections of that name here, so the error names the type.
+// interface have other shapes than the sections of that name here, so only its type is judged.
 func isOpenVSwitch(object map[string]any) bool {
 	return object["type"] == "ovs-bridge" || object["type"] == "ovs-interface"
 }
@@ -181,7 +181,7 @@ func (r *reader) checkEmpty(to reflect.Value, object map[string]any, at *place) 
 	}
 }
 
-// unknown adds an error for each field that the engine lacks, with the reason if nmstate has it.
+// unknown adds an error for each field that the engine lacks, with the reason for a field of nmstate.
 func (r *reader) unknown(object map[string]any, of layout, at *place) {
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		if _, known := of.index[name]; known || idle(name, object[name]) {

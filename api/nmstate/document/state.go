@@ -5,7 +5,7 @@ package document
 
 // State is a state document.
 type State struct {
-	// Description is for people, and means nothing.
+	// Description is for people, and has no effect.
 	Description string      `json:"description,omitempty"`
 	DNS         *DNS        `json:"dns-resolver,omitempty"`
 	RouteRules  *RouteRules `json:"route-rules,omitempty"`
@@ -15,7 +15,7 @@ type State struct {
 	Interfaces []Interface `json:"interfaces,omitzero"`
 }
 
-// DNS is the resolver's configuration. A list of a desired Config replaces the one that is;
+// DNS is the resolver's configuration. A list of a desired Config replaces the present one;
 // without any list, Config removes all.
 type DNS struct {
 	// Running has the present settings of the resolver, read-only.
@@ -40,7 +40,7 @@ type Routes struct {
 
 // Route is a route of a table. In an absent one a missing field matches any value.
 type Route struct {
-	// State is "", Absent, or Ignore for an entry that means nothing.
+	// State is "", Absent, or Ignore for an entry without an effect.
 	State string `json:"state,omitempty"`
 	// Destination is a prefix in the form of CIDR.
 	Destination string `json:"destination,omitempty"`
@@ -100,12 +100,12 @@ type RouteRule struct {
 	To     string `json:"ip-to,omitempty"`
 	// IncomingInterface is the device that received the packets.
 	IncomingInterface string `json:"iif,omitempty"`
-	// Mark and Mask are of the packet's mark. A mask of nil is all bits.
+	// Mark and Mask select packets by their mark. A mask of nil has all bits.
 	Mark *uint32 `json:"fwmark,omitempty"`
 	Mask *uint32 `json:"fwmask,omitempty"`
 	// Priority is 0 to 2^32-1. nil is the first free one from DefaultPriority on.
 	Priority *int64 `json:"priority,omitempty"`
-	// Table is where the rule looks up. nil is MainTable.
+	// Table is the table that the rule looks up. nil is MainTable.
 	Table *int64 `json:"route-table,omitempty"`
 	// Action is "" (look up), blackhole, unreachable or prohibit.
 	Action string `json:"action,omitempty"`
@@ -116,7 +116,7 @@ type RouteRule struct {
 // AnyPrefix is ip-from or ip-to of an absent rule that matches rules without that field.
 const AnyPrefix = "all"
 
-// DefaultPriority is nmstate's of the first rule without one.
+// DefaultPriority is nmstate's priority for the first rule without one.
 const DefaultPriority = 30000
 
 // Families of addresses.

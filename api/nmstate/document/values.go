@@ -90,7 +90,7 @@ func numberOf(value any) (int64, bool) {
 	return n, err == nil
 }
 
-// shown is a value as messages repeat it.
+// shown returns a value as messages repeat it.
 func shown(value any) string {
 	if text, ok := value.(string); ok {
 		return said.Quote(text)
@@ -103,7 +103,7 @@ func shown(value any) string {
 	return said.Bounded(string(text), most)
 }
 
-// layout is how a document writes a struct.
+// layout describes the form of a struct in a document.
 type layout struct {
 	// index has the indexes of the fields by their names in a document. The tag alias has a
 	// second name that nmstate takes too.

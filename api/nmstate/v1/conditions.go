@@ -49,7 +49,7 @@ const (
 	// NoMatchingNodeReason (Ignored): no node has the labels, or all have taints that the
 	// policy does not tolerate.
 	NoMatchingNodeReason = "NoMatchingNode"
-	// MaxUnavailableLimitReachedReason (Pending): as many nodes change as may.
+	// MaxUnavailableLimitReachedReason (Pending): the permitted number of nodes change already.
 	MaxUnavailableLimitReachedReason = "MaxUnavailableLimitReached"
 	// ConfigurationAbortedReason (Degraded, Aborted): more nodes failed than may change at a
 	// time, so no further node begins.
@@ -68,7 +68,7 @@ const (
 	NetworkdReason       = "Networkd"
 	// IncompleteReason (NotRestored): the missing parts can't exist any longer.
 	IncompleteReason = "Incomplete"
-	// GivenUpReason (NotRestored): the kernel refused it in many tries.
+	// GivenUpReason (NotRestored): the kernel refused the restoration in many tries.
 	GivenUpReason = "GivenUp"
 )
 

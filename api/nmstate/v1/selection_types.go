@@ -64,7 +64,7 @@ type MatchRule struct {
 // +kubebuilder:validation:XValidation:rule="!self.matches('^(0|22[4-9]|2[3-5][0-9])[.][0-9]+[.][0-9]+[.][0-9]+(:|$)|^[[]?([fF][fF][0-9a-fA-F]{0,2}:|[0:]+([]]|$))')",message="want the address of one host: it is none, or one of a group"
 type ReachTarget string
 
-// Precedence is how a policy stands to others.
+// Precedence ranks a policy among the others.
 type Precedence struct {
 	// Affinity selects nodes by their labels and names; none selects all nodes.
 	// +optional
@@ -76,7 +76,7 @@ type Precedence struct {
 	// +optional
 	Priority int32 `json:"priority"`
 	// KeepOnDelete leaves the nodes as they are when the policy is deleted. By default
-	// that is undone which the policy alone has set.
+	// the fields that only this policy has set are undone.
 	// +optional
 	KeepOnDelete bool `json:"keepOnDelete,omitempty"`
 }

@@ -28,13 +28,13 @@ type CapturedState struct {
 	MetaInfo MetaInfo `json:"metaInfo,omitempty,omitzero"`
 }
 
-// Slot permits a node to change. A node without one that lives does not begin.
+// Slot permits a node to change. A node begins only with a slot that has not expired.
 type Slot struct {
 	// Holder is the name of the node.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Holder string `json:"holder"`
-	// Expires is when the slot ends, whatever became of the node. One that the operator took
+	// Expires is the end of the slot, whatever the node did. A slot that the operator took
 	// back has the time of its grant here.
 	Expires metav1.MicroTime `json:"expires"`
 	// PolicyUID and Generation identify the policy that the operator granted the slot for. A
@@ -48,22 +48,22 @@ type Slot struct {
 
 // Trial is a change of the applied part of a policy.
 type Trial struct {
-	// Open: the node's state handler has not told yet how the change went.
+	// Open: the node's state handler has not reported the result of the change yet.
 	// +optional
 	Open bool `json:"open,omitempty"`
-	// FormerState is the state that was applied before, and FormerPriority its priority. A change that
-	// fails goes back to that.
+	// FormerState is the state that was applied before, and FormerPriority its priority. After a
+	// failed change the node goes back to that state.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Type=object
 	// +optional
 	FormerState *runtime.RawExtension `json:"formerState,omitempty"`
 	// +optional
 	FormerPriority int32 `json:"formerPriority,omitempty"`
-	// Failures is how many changes in a row have failed.
+	// Failures is the number of failed changes in a row.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	Failures int32 `json:"failures,omitempty"`
-	// Next is when the policy is tried again. It is tried earlier if seen changes.
+	// Next is the time of the next try. The policy is tried earlier if seen changes.
 	// +optional
 	Next *metav1.Time `json:"next,omitempty"`
 	// Seen is a digest of the policy's environment after the last failure: which of its
@@ -116,8 +116,8 @@ type NodeNetworkConfigurationEnactmentStatus struct {
 	// AppliedPriority is the priority of the fields of appliedState.
 	// +optional
 	AppliedPriority int32 `json:"appliedPriority,omitempty"`
-	// Trial is the last change of appliedState, if it is not known yet how the change went,
-	// or if the change failed.
+	// Trial is the last change of appliedState, if its result is not known yet, or if the
+	// change failed.
 	// +optional
 	Trial *Trial `json:"trial,omitempty"`
 	// KeepOnDelete is the policy's keepOnDelete. The policy may be gone when it is needed.
@@ -148,7 +148,7 @@ type NodeNetworkConfigurationEnactmentStatus struct {
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 	// Slot is granted by the operator alone. The number of changing nodes is the number of
-	// enactments with a slot that lives.
+	// enactments with a slot that has not expired.
 	// +optional
 	Slot *Slot `json:"slot,omitempty"`
 }

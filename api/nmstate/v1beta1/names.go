@@ -23,8 +23,8 @@ const maxName = 253
 // may have the same name.
 const netconf = "netconf"
 
-// reserved are the last parts of names that are more than a node and a policy without a dot.
-// The chart's admission policies have the same expression.
+// reserved matches a last part that marks a name as more than a node and a policy without a
+// dot. The chart's admission policies have the same expression.
 var reserved = regexp.MustCompile(`^(netconf|(netconf-)?parts-[1-9][0-9]*|sha256-[0-9a-f]{64})$`)
 
 // EnactmentName returns the name of the enactment of a policy of a kind on a node. Two

@@ -48,15 +48,15 @@ type NodeNetworkStateSpec struct {
 	// +optional
 	PolicyState *runtime.RawExtension `json:"policyState,omitempty"`
 	// Reach are targets that the node has to reach after each change of its network: HOST has to
-	// answer echo requests, HOST:PORT to accept TCP connections. People set it.
+	// answer echo requests, HOST:PORT to accept TCP connections. Users set it.
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=set
 	// +optional
 	Reach []nmstatev1.ReachTarget `json:"reach,omitempty"`
 	// PolicyReach are the targets of the policies that desiredState has, 64 at most, in the
-	// order of the policies. One that a part names has to be reached after changes of that
-	// part, and after others if it was reached before. One that no part names has to be
-	// reached after each change. Only the policy handler writes it.
+	// order of the policies. A target that a part names has to be reached after changes of that
+	// part, and after other changes if it was reached before. A target that no part names has to
+	// be reached after each change. Only the policy handler writes it.
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=set
 	// +optional
@@ -96,15 +96,15 @@ type Failure struct {
 	// +kubebuilder:validation:MaxLength=256
 	// +optional
 	Path string `json:"path,omitempty"`
-	// Message tells why. It is cut after 512 bytes.
+	// Message has the cause. It is cut after 512 bytes.
 	// +kubebuilder:validation:MaxLength=512
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// Owner tells who has a part of the desired state.
+// Owner names the owner of a part of the desired state.
 type Owner struct {
-	// Path of the part, for example interfaces[eth1].mtu. All that is below it belongs to
+	// Path of the part, for example interfaces[eth1].mtu. Everything below it belongs to
 	// the owner, unless another entry has it.
 	// +kubebuilder:validation:MaxLength=512
 	Path string `json:"path"`
@@ -120,7 +120,7 @@ type NodeNetworkStateStatus struct {
 	// +kubebuilder:validation:Type=object
 	// +optional
 	CurrentState *runtime.RawExtension `json:"currentState,omitempty"`
-	// LastSuccessfulUpdateTime is when currentState was read.
+	// LastSuccessfulUpdateTime is the time when currentState was read.
 	// +optional
 	LastSuccessfulUpdateTime *metav1.Time `json:"lastSuccessfulUpdateTime,omitempty"`
 	// HandlerNmstateVersion is the version of Alioth's state handler.
@@ -141,12 +141,12 @@ type NodeNetworkStateStatus struct {
 	// +listType=atomic
 	// +optional
 	Owners []Owner `json:"owners,omitempty"`
-	// MoreOwners is the number of further ones.
+	// MoreOwners is the number of further owners.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	MoreOwners int32 `json:"moreOwners,omitempty"`
-	// Refused has the fields of the desired state that can't be, and why. It is cut after
-	// 1024 bytes.
+	// Refused has the fields of the desired state that are refused, with the causes. It is cut
+	// after 1024 bytes.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Refused string `json:"refused,omitempty"`
