@@ -5,7 +5,7 @@
 // early design of Azure CNS Swift V2 defines them: PodNetwork, PodNetworkInstance,
 // MultiTenantPodNetworkConfig and NodeInfo. PodNetwork and PodNetworkInstance have the types of
 // package api/multitenancy/v1alpha1. Their CustomResourceDefinitions differ only in the group
-// name (package api/crds).
+// name (package helm).
 //
 // It holds types and no logic.
 //
