@@ -4,11 +4,12 @@
 // Package helm holds Alioth's chart, and the parts of it that programs read. It has no logic.
 // It is a package of its own, because Go embeds only files below the folder of a package.
 //
-// The CustomResourceDefinitions are generated from the Go types. The definitions of danm.io follow
-// from those of danm.k8s.io, and PodNetwork and PodNetworkInstance of acn.azure.com from those of
-// multitenancy.acn.azure.com: controller-gen finds no kinds among types that another package
-// defines. NetworkAttachmentDefinition is written by hand, from the multi-network specification of
-// the Kubernetes Network Plumbing Working Group, and its Go type belongs to that group.
+// The CustomResourceDefinitions are generated from the Go types. The definitions of danm.io are
+// copies of the definitions of danm.k8s.io, and PodNetwork and PodNetworkInstance of acn.azure.com
+// copies of their namesakes in multitenancy.acn.azure.com: controller-gen finds no kinds among
+// types that another package defines. NetworkAttachmentDefinition is written by hand, from the
+// multi-network specification of the Kubernetes Network Plumbing Working Group, and its Go type
+// belongs to that group.
 package helm
 
 import (
@@ -26,7 +27,7 @@ import (
 //go:embed alioth/values.yaml
 var Values []byte
 
-// Chart describes the chart, with the versions of Kubernetes on which it can be installed.
+// Chart describes the chart, with the versions of Kubernetes that it can be installed on.
 //
 //go:embed alioth/Chart.yaml
 var Chart []byte
@@ -39,7 +40,7 @@ var files embed.FS
 func CRDs() fs.FS {
 	folder, err := fs.Sub(files, "alioth/files/crds")
 	if err != nil {
-		panic(err) // only for a path that is none
+		panic(err) // only for a wrong path
 	}
 	return folder
 }

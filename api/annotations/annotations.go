@@ -2,10 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package annotations reads and writes the annotations of pods and of
-// NetworkAttachmentDefinitions that Alioth understands. Reading what users write is
-// strict: a misspelled key or value is refused with an error that contains the right
-// form. It only reads: whether a network exists, and whether the pod may use it, is
-// decided elsewhere.
+// NetworkAttachmentDefinitions that Alioth understands. It reads texts of users strictly: it
+// refuses a misspelled key or value, with an error that contains the right form. Other packages
+// decide whether a network exists, and whether the pod may use it.
 package annotations
 
 import (

@@ -128,7 +128,7 @@ func FuzzFormatUserInput(f *testing.F) {
 			t.Fatalf("%s is no JSON: %v", text, err)
 		}
 		if !utf8.ValidString(vpc) || !utf8.ValidString(net) || !utf8.ValidString(ip) {
-			return // JSON replaces what is no UTF-8
+			return // JSON replaces bytes that are not UTF-8
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("read back (-want +got):\n%s", diff)

@@ -26,8 +26,8 @@ const KindDelegate = "delegate"
 // of Alioth: the node's IPAM API gives them to it.
 const KindExternal = "external"
 
-// maxAttachments is the number of interfaces of a pod: those of both lists that users
-// write, and the default network's.
+// maxAttachments is the maximum number of interfaces of a pod: the elements of both lists that
+// users write, and the default network's interface.
 const maxAttachments = 2*maxElements + 1
 
 // Attachment is one interface of one pod, as the annotation
@@ -52,8 +52,8 @@ type Attachment struct {
 	NoDefaultRoute bool `json:"noDefaultRoute,omitempty"`
 	// VPC is the name of the VPC object; "" outside of every VPC.
 	VPC string `json:"vpc"`
-	// Outside names the network outside of every VPC to which the interface leads, as
-	// kind/namespace/name, or kind/name for one of the whole cluster. Subnet is "" then.
+	// Outside names the interface's network as kind/namespace/name, if that network is outside of
+	// every VPC; as kind/name, if the network belongs to the whole cluster. Subnet is "" then.
 	Outside string `json:"outside,omitempty"`
 	// OutsideUID is the UID of that network.
 	OutsideUID string `json:"outsideUID,omitempty"`
@@ -68,18 +68,18 @@ type Attachment struct {
 	MAC string `json:"mac"`
 	// Link is the configuration of an interface outside of every VPC; nil in a VPC.
 	Link *Link `json:"link,omitempty"`
-	// Delegate is what CNI plugins get for an interface that they make; nil for others.
+	// Delegate is the input of CNI plugins for an interface that they make; nil for others.
 	Delegate *Delegate `json:"delegate,omitempty"`
 }
 
-// Delegate is what CNI plugins get: Conf or File.
+// Delegate is the input of CNI plugins: Conf or File.
 type Delegate struct {
 	// Conf is a complete list of configurations (CNI 1.1, section "Network configuration
 	// format"): nodes pass it on unchanged.
 	Conf json.RawMessage `json:"conf,omitempty"`
 	// File is a configuration on the nodes' disks.
 	File *DelegateFile `json:"file,omitempty"`
-	// IP and MAC are what the plugins get in CNI_ARGS (delegation.Plain), "" for nothing.
+	// IP and MAC for the plugins in CNI_ARGS (delegation.Plain), "" for nothing.
 	IP  string `json:"ip,omitempty"`
 	MAC string `json:"mac,omitempty"`
 }
@@ -88,9 +88,9 @@ type Delegate struct {
 // AttachmentClaim and no Address has them.
 func (d *Delegate) OwnIPAM() bool { return d != nil && (d.File == nil || !d.File.Inject) }
 
-// DelegateFile names a configuration in the nodes' folder of CNI configurations: by
-// NetworkID that of a network of DANM with a static type, by Name that of a
-// NetworkAttachmentDefinition without a configuration of its own.
+// DelegateFile names a configuration in the nodes' folder of CNI configurations. NetworkID
+// selects the configuration of a DANM network with a static type. Name selects the configuration
+// of a NetworkAttachmentDefinition that has none of its own.
 type DelegateFile struct {
 	// NetworkID stands for the file <NetworkID>.conflist or <NetworkID>.conf.
 	NetworkID string `json:"networkID,omitempty"`
@@ -126,7 +126,7 @@ const (
 
 // Link is the configuration of an interface outside of every VPC.
 type Link struct {
-	// Parent is the device of the node from which the interface is derived.
+	// Parent is the device of the node below the interface.
 	Parent string `json:"parent,omitempty"`
 	// Mode of the interface; "" for the driver's default.
 	Mode string `json:"mode,omitempty"`
@@ -138,7 +138,7 @@ type Link struct {
 	// interface without one, and VF the settings of that device. VLAN is a setting too.
 	Pool string `json:"pool,omitempty"`
 	VF   *VF    `json:"vf,omitempty"`
-	// MTU in bytes; 0 for that of Parent, or of the device.
+	// MTU in bytes; 0 selects the MTU of Parent, or of the device.
 	MTU int `json:"mtu,omitempty"`
 	// IPv6 is one of the states above.
 	IPv6 string `json:"ipv6,omitempty"`
@@ -167,11 +167,10 @@ func AttachmentHash(a Attachment) (string, error) {
 	return ElementHash(text), nil
 }
 
-// ElementHash returns the SHA-256 of one element of the annotation
-// alioth.dev/attachments, as 64 hexadecimal digits. Blanks between the tokens have no
-// effect; the order of keys and the form of values have, so that two readers can't
-// understand one hash differently. It depends on all keys, also those that this version
-// doesn't know.
+// ElementHash returns the SHA-256 of one element of the annotation alioth.dev/attachments, as
+// 64 hexadecimal digits. Blanks between the tokens do not change the hash. The order of keys
+// and the form of values do, so that two readers can't understand one hash differently. The
+// hash depends on all keys, also on keys that this version doesn't know.
 func ElementHash(element json.RawMessage) string {
 	var compact bytes.Buffer
 	if json.Compact(&compact, element) != nil { // no JSON: no operator has written it

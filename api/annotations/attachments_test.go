@@ -204,8 +204,8 @@ func FuzzAttachments(f *testing.F) {
 	})
 }
 
-// checkHashes compares the hashes of a text with those of the attachments that it was
-// made from.
+// checkHashes compares the hashes of a text with the hashes of the attachments that the text
+// was made from.
 func checkHashes(t *testing.T, list []annotations.Attachment, text string) {
 	t.Helper()
 	read, err := annotations.ParseAttachmentsHashed(text)

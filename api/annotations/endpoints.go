@@ -21,7 +21,7 @@ import (
 // (DANM user guide, "Svcwatcher compatible Service descriptors").
 const EndpointSelectorKey = "alioth.dev/selector"
 
-// Kinds that a NetworkName can have beside those of a Target.
+// Kinds that a NetworkName can have beside the kinds of a Target.
 const (
 	// TargetNetwork is a Network, which leads to a VPC.
 	TargetNetwork = "Network"
@@ -34,7 +34,7 @@ const (
 	networksByKind  = `web, DanmNet/external or NetworkAttachmentDefinition/tools/lan`
 )
 
-// danmPrefixes start the keys of DANM: those up to 4.3, and those of its successors.
+// danmPrefixes start the keys of DANM: the prefix up to DANM 4.3, and the prefix of its successors.
 var danmPrefixes = []string{"danm.k8s.io/", "danm.io/"}
 
 // danmNetworkKeys are the keys of DANM without their prefix, with the kind that they name.
@@ -60,22 +60,21 @@ func (n NetworkName) String() string {
 	return n.Kind + "/" + n.Namespace + "/" + n.Name
 }
 
-// Endpoints is what the annotations of a Service select.
+// Endpoints is the selection by the annotations of a Service.
 type Endpoints struct {
 	// Selector has the labels that a pod needs, one at least.
 	Selector map[string]string
-	// Networks are those whose interfaces count: one at least, none twice, in the order of
-	// the annotations.
+	// Networks whose interfaces count: one at least, none twice, in the order of the annotations.
 	Networks []NetworkName
 }
 
 // EndpointsOf reads the annotations of a Service. It returns nil if the Service has none
 // of them. These are, with both prefixes of DANM:
 //
-//   - danm.k8s.io/selector: a JSON object with labels, all of which a pod needs.
+//   - danm.k8s.io/selector: a JSON object with labels; a pod needs all of them.
 //   - danm.k8s.io/network, tenantNetwork and clusterNetwork: names of DanmNets,
 //     TenantNetworks and ClusterNetworks, separated by commas.
-//   - alioth.dev/selector: as that of DANM.
+//   - alioth.dev/selector: as the selector of DANM.
 //   - alioth.dev/network: names of Networks, or other networks as kind/name, separated by
 //     commas. A NetworkAttachmentDefinition of another namespace is
 //     NetworkAttachmentDefinition/namespace/name.
@@ -214,7 +213,7 @@ func parseNetworkName(text string) (NetworkName, error) {
 	return NetworkName{}, fmt.Errorf("%s is no kind/name; only a %s can have a namespace between them", said.Quote(text), TargetDefinition)
 }
 
-// endpointKinds are those of networks that a Service can name.
+// endpointKinds are the kinds of networks that a Service can name.
 var endpointKinds = []string{TargetNetwork, TargetVPC, TargetDanmNet, TargetTenantNetwork, TargetClusterNetwork, TargetDefinition}
 
 func named(kind, name string) (NetworkName, error) {

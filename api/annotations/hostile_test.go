@@ -70,7 +70,7 @@ func documents(value string) []string {
 // TestErrorsRepeatLittleOfWhatTheyRefuse: a tenant writes the texts, and errors are conditions
 // and events.
 func TestErrorsRepeatLittleOfWhatTheyRefuse(t *testing.T) {
-	const most = 4*said.MaxQuoted + 1024 // a text in escapes, and what is said about it
+	const most = 4*said.MaxQuoted + 1024 // a text in escapes, and the message around it
 	for reader, read := range readers {
 		for name, value := range hostileValues {
 			for _, text := range documents(value) {

@@ -14,8 +14,8 @@ import (
 	"github.com/alioth-net/alioth/api/said"
 )
 
-// Keys of the annotation in which a pod lists its interfaces: the one of DANM up to
-// 4.3, and the one of its successors. Both have the same format.
+// Keys of the annotation that lists a pod's interfaces: the key of DANM up to 4.3, and the
+// key of its successors. Both have the same format.
 const (
 	InterfacesKey   = "danm.k8s.io/interfaces"
 	InterfacesKeyIO = "danm.io/interfaces"
@@ -23,11 +23,11 @@ const (
 
 const interfacesExample = `[{"network": "internal", "ip": "dynamic"}, {"clusterNetwork": "external", "ip": "10.100.1.101", "ip6": "none", "proutes": {"10.10.1.0/24": "10.100.1.1"}}]`
 
-// AddressMode is the manner in which an interface gets its address of one family.
+// AddressMode selects how an interface gets its address of one family.
 type AddressMode string
 
 const (
-	// AddressAbsent requests no address. Of IPv6, the interface has none at all then.
+	// AddressAbsent requests no address. For IPv6 it also disables IPv6 on the interface.
 	AddressAbsent AddressMode = ""
 	// AddressNone requests no address from Alioth. IPv6 stays enabled on the interface.
 	AddressNone AddressMode = "none"

@@ -23,7 +23,7 @@ const NetworkStatusKey = "k8s.v1.cni.cncf.io/network-status"
 type NetworkStatus struct {
 	// Name of the network, for a NetworkAttachmentDefinition namespace/name.
 	Name string
-	// Interface is its name in the pod; "" if there is none.
+	// Interface is the name of the interface in the pod; "" if it has no name.
 	Interface string
 	// IPs of the interface.
 	IPs []netip.Addr
@@ -106,19 +106,19 @@ type MemifDevice struct {
 	Mode string `json:"mode"`
 }
 
-// Directories of the nodes in which programs describe devices (device information
-// specification, section 2): device plugins, and CNI plugins.
+// Directories of the nodes where device plugins and CNI plugins describe devices (device
+// information specification, section 2).
 const (
 	deviceInfoOfDevices = "/var/run/k8s.cni.cncf.io/devinfo/dp/"
 	deviceInfoOfPods    = "/var/run/k8s.cni.cncf.io/devinfo/cni/"
 )
 
-// DeviceFile is the file in which a device plugin describes a device of a resource.
+// DeviceFile returns the file where a device plugin describes a device of a resource.
 func DeviceFile(resource, id string) string {
 	return deviceInfoOfDevices + strings.ReplaceAll(resource+"-"+id, "/", "-") + "-device.json"
 }
 
-// InterfaceFile is the file in which the CNI plugins of an interface describe its device, if
+// InterfaceFile returns the file where the CNI plugins of an interface describe its device, if
 // they have the capability CNIDeviceInfoFile.
 func InterfaceFile(podUID, ifName string) string {
 	return deviceInfoOfPods + strings.ReplaceAll(podUID+"-"+ifName, "/", "-") + ".json"
@@ -160,7 +160,7 @@ func ParseDeviceInfo(text []byte) (*DeviceInfo, error) {
 
 // statusJSON is written for all readers. The specification has default-route, the
 // public Go client gateway, so both have the same value. default and dns are always
-// there, because readers differ in what their absence means.
+// there, because readers treat a missing field differently.
 type statusJSON struct {
 	Name         string       `json:"name"`
 	Interface    string       `json:"interface,omitempty"`
@@ -175,8 +175,8 @@ type statusJSON struct {
 }
 
 // FormatNetworkStatus returns the text of the annotation
-// k8s.v1.cni.cncf.io/network-status. It is an error if not exactly one interface is the
-// default, or an entry lacks what the specification demands.
+// k8s.v1.cni.cncf.io/network-status. It returns an error if not exactly one interface is the
+// default, or if an entry lacks a field that the specification demands.
 func FormatNetworkStatus(list []NetworkStatus) (string, error) {
 	var raw []statusJSON
 	defaults := 0

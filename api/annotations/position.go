@@ -36,8 +36,8 @@ func at(text string, offset int, err error) error {
 	return placed{strings.Count(before, "\n") + 1, utf8.RuneCountInString(before[start:]) + 1, err}
 }
 
-// decodePart decodes as decodeStrict does. The text is a part of what the user wrote, in which
-// its places are others.
+// decodePart decodes as decodeStrict does. The text is a part of the user's text, so positions
+// in both differ.
 func decodePart(text string, into any) error {
 	err := decodeStrict(text, into)
 	var p placed

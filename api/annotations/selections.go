@@ -14,19 +14,19 @@ import (
 	"github.com/alioth-net/alioth/api/said"
 )
 
-// NetworksKey is the annotation in which a pod selects NetworkAttachmentDefinitions
+// NetworksKey is the annotation of a pod that selects NetworkAttachmentDefinitions
 // (NPWG multi-network specification 1.3, section 4.1).
 const NetworksKey = "k8s.v1.cni.cncf.io/networks"
 
-// DefaultNetworkKey is the annotation in which a pod selects one NetworkAttachmentDefinition
-// for its first interface, in place of the network that it would have (Multus).
+// DefaultNetworkKey is the annotation of a pod that selects one NetworkAttachmentDefinition
+// for its first interface, in place of the default network (Multus).
 const DefaultNetworkKey = "v1.multus-cni.io/default-network"
 
 const networksExample = `net-a,other-ns/net-b@net2 or [{"name": "net-a"}, {"name": "net-b", "namespace": "other-ns", "interface": "net2"}]`
 
 // NetworkSelection is one element of the annotation k8s.v1.cni.cncf.io/networks: a
-// request for an interface in the network of a NetworkAttachmentDefinition. What it
-// requests is the pod author's wish; nothing of it is permitted yet.
+// request for an interface in the network of a NetworkAttachmentDefinition. The request is the
+// pod author's wish; nothing permits it yet.
 type NetworkSelection struct {
 	// Namespace and Name of the NetworkAttachmentDefinition.
 	Namespace, Name string
@@ -49,7 +49,7 @@ type NetworkSelection struct {
 	// DefaultRoute reports that the pod's default route leads through this interface,
 	// so the default network gets none. At most one element of the list has it.
 	DefaultRoute bool
-	// Gateways of the default route, at most one per family. There may be none.
+	// Gateways of the default route, at most one per family; the list may be empty.
 	Gateways []netip.Addr
 	// DeviceID requested, for example a PCI address; "" for any. The kubelet alone
 	// allocates devices: compare it with the allocation of this pod.
@@ -225,8 +225,8 @@ func longSelection(keys map[string]json.RawMessage) (NetworkSelection, error) {
 	return raw.read()
 }
 
-// checkTogether refuses what no two elements may have: one interface name, and the
-// default route. eth0 is the name of the default network's interface.
+// checkTogether refuses elements that share an interface name or the default route. eth0 is
+// the name of the default network's interface.
 func checkTogether(list []NetworkSelection) error {
 	names := map[string]int{FirstInterface: -1}
 	route := -1

@@ -18,8 +18,8 @@ import (
 	"github.com/alioth-net/alioth/api/said"
 )
 
-// PortMapping leads from a port of the node to a port of the pod. Its JSON form is the
-// one of the CNI capability portMappings.
+// PortMapping leads from a port of the node to a port of the pod. Its JSON form equals the
+// form of the CNI capability portMappings.
 type PortMapping struct {
 	// HostPort and ContainerPort are 1 to 65535.
 	HostPort      int `json:"hostPort"`
@@ -30,8 +30,8 @@ type PortMapping struct {
 	HostIP netip.Addr `json:"hostIP,omitzero"`
 }
 
-// Bandwidth limits the traffic to and from a pod. Its JSON form is the one of the CNI
-// capability bandwidth. 0 is no limit; a burst has a rate with it.
+// Bandwidth limits the traffic to and from a pod. Its JSON form equals the form of the CNI
+// capability bandwidth. A rate of 0 sets no limit; a burst has a rate with it.
 type Bandwidth struct {
 	// IngressRate and EgressRate in bits per second.
 	IngressRate int64 `json:"ingressRate,omitempty"`
@@ -127,8 +127,8 @@ func (j selectionJSON) readIPs(one *NetworkSelection) error {
 	return nil
 }
 
-// readMAC refuses addresses that the kernel refuses for an interface: those of a group
-// of stations, and the one of zeros (IEEE 802).
+// readMAC refuses addresses that the kernel refuses for an interface: group addresses, and the
+// address of zeros (IEEE 802).
 func (j selectionJSON) readMAC(one *NetworkSelection) error {
 	text := value(j.MAC)
 	if text == "" {

@@ -109,7 +109,7 @@ func decodeFrom(start byte, text string, into any) error {
 	return located(text, strict, err)
 }
 
-// wanted adds what an annotation has to be to the error of a text that is not.
+// wanted adds the expected form of an annotation to the error of a text without that form.
 func wanted(what, example string, err error) error {
 	return fmt.Errorf("%w; want a %s such as %s", err, what, example)
 }
@@ -121,8 +121,8 @@ func value[T any](v *T) T {
 	return *v
 }
 
-// plainAddr reads an address without a zone. An IPv4 address inside of an IPv6 address
-// is none, because it would have two families.
+// plainAddr reads an address without a zone. It refuses an IPv4 address inside of an IPv6
+// address, because such an address would have two families.
 func plainAddr(text string) (netip.Addr, bool) {
 	ip, err := netip.ParseAddr(text)
 	return ip, err == nil && ip.Zone() == "" && !ip.Is4In6()

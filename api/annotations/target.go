@@ -31,8 +31,8 @@ type Target struct {
 	Subnet string
 }
 
-// targetJSON has the keys of a Target. The first three are those of DANM, the others
-// Alioth's own.
+// targetJSON has the keys of a Target. The first three are keys of DANM, the others Alioth's
+// own.
 type targetJSON struct {
 	Network        *string `json:"network"`
 	TenantNetwork  *string `json:"tenantNetwork"`

@@ -13,9 +13,9 @@ import (
 	"github.com/alioth-net/alioth/api/said"
 )
 
-// VFKey is an annotation with the settings of interfaces on virtual functions (VFs): of a
-// DanmNet, TenantNetwork or ClusterNetwork of type sriov, and of a
-// NetworkAttachmentDefinition that names one (NetworkKey). The keys are those of the
+// VFKey is an annotation with the settings of interfaces on virtual functions (VFs). It stands
+// on a DanmNet, TenantNetwork or ClusterNetwork of type sriov, and on a
+// NetworkAttachmentDefinition that names one (NetworkKey). Its keys equal the keys of the
 // configuration of the CNI plugin sriov.
 const VFKey = "alioth.dev/sriov"
 
@@ -69,8 +69,8 @@ type VF struct {
 	Trust string `json:"trust,omitempty"`
 	// LinkState is LinkAuto, LinkEnable or LinkDisable.
 	LinkState string `json:"link_state,omitempty"`
-	// MinTxRate and MaxTxRate limit what the interface sends, in Mbit/s, 0 to 1,000,000;
-	// 0 is no limit.
+	// MinTxRate and MaxTxRate limit the interface's transmit rate in Mbit/s, 0 to 1,000,000;
+	// 0 sets no limit.
 	MinTxRate *int `json:"min_tx_rate,omitempty"`
 	MaxTxRate *int `json:"max_tx_rate,omitempty"`
 	// QoS is the priority in the VLAN tag, 0 to 7 (IEEE 802.1Q), and Proto the sort of
@@ -161,8 +161,8 @@ func (vf VF) Privileged() []string {
 	})
 }
 
-// With returns the settings of a network with those of a definition that names it. A key
-// that both have is an error: what the network's author has decided stays.
+// With adds the settings of a definition to the settings of the network that it names. It
+// refuses a key that both set, so the network's author keeps the decision.
 func (vf VF) With(definition VF) (VF, error) {
 	for _, key := range definition.Keys() {
 		if slices.Contains(vf.Keys(), key) {

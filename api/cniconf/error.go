@@ -8,7 +8,7 @@ type Error struct {
 	// Where names the source of the configuration. Field is the path of the refused field, for example
 	// "plugins[0].ipam.type", "" for the whole text.
 	Where, Field string
-	// Problem is the cause, Remedy what to do.
+	// Problem is the cause, Remedy the way to correct it.
 	Problem, Remedy string
 }
 

@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// Keys of a configuration of type ipvlan or macvlan with which DANM's netwatcher makes a
-// link of the nodes.
+// Keys of a configuration of type ipvlan or macvlan. DANM's netwatcher makes a link of the
+// nodes from them.
 const (
 	masterKey = "master"
 	vlanKey   = "vlan"
@@ -31,8 +31,8 @@ const (
 // deviceName matches the names that a network of DANM accepts as host_device.
 var deviceName = regexp.MustCompile(`^[A-Za-z0-9_][-A-Za-z0-9_.]{0,14}$`)
 
-// Link is the VLAN or VXLAN link on which the interfaces of a plugin are. Exactly one of
-// the numbers is not 0.
+// Link is the VLAN or VXLAN link below the interfaces of a plugin. Exactly one of the numbers
+// is not 0.
 type Link struct {
 	// Master is the parent device of the link.
 	Master      string
@@ -82,7 +82,7 @@ func (l *List) TakeLink() (*Link, error) {
 	return link, nil
 }
 
-// checkSpelling refuses keys that could be read as those of a link.
+// checkSpelling refuses keys that could be read as the keys of a link.
 func (l *List) checkSpelling(p Plugin) error {
 	for _, key := range slices.Sorted(maps.Keys(p)) {
 		for _, word := range []string{masterKey, vlanKey, vxlanKey} {

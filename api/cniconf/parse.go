@@ -44,7 +44,7 @@ type List struct {
 // a number may be larger than Go's float64 can hold.
 type Plugin map[string]json.RawMessage
 
-// Kind returns the type of the plugin, "" if that is no string.
+// Kind returns the type of the plugin, "" if the type is not a string.
 func (p Plugin) Kind() string {
 	var kind string
 	if err := json.Unmarshal(p["type"], &kind); err != nil {
@@ -184,8 +184,8 @@ func (l *List) parsePlugins(top Plugin) error {
 	return nil
 }
 
-// reserved are the keys of a plugin's configuration that the specification reserves for
-// runtimes, beside "args" and those that start with "cni.dev/".
+// reserved are keys of a plugin's configuration that the specification reserves for runtimes,
+// beside "args" and the keys that start with "cni.dev/".
 var reserved = []string{"prevResult", "runtimeConfig"}
 
 func (l *List) checkKeys(i int, p Plugin) error {

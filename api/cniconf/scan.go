@@ -15,7 +15,7 @@ import (
 	"github.com/alioth-net/alioth/api/said"
 )
 
-// maxDepth is how deep objects and lists may be nested.
+// maxDepth is the maximum depth of nested objects and lists.
 const maxDepth = 32
 
 // outerDepth is the depth of the keys of a list and of its plugins.

@@ -1,9 +1,10 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ipamconf is the configuration of Alioth's IPAM plugin, by which another CNI plugin
-// uses addresses that the operator has chosen. The plugin hands out exactly the addresses
-// in it, which Alioth has written there. Without any it asks the node IPAM API.
+// Package ipamconf is the configuration of Alioth's IPAM plugin. The plugin gives another CNI
+// plugin addresses that the operator has chosen: exactly the addresses that Alioth has written
+// into the configuration. If the configuration has no addresses, the plugin asks the node IPAM
+// API.
 package ipamconf
 
 import "net/netip"
@@ -15,7 +16,7 @@ const Type = "alioth-ipam"
 type Config struct {
 	// Type is the constant Type.
 	Type string `json:"type"`
-	// Addresses are those of the interface. Without any the fields from Socket on count.
+	// Addresses of the interface. If the list is empty, the fields from Socket on count.
 	Addresses []Address `json:"addresses"`
 	Routes    []Route   `json:"routes,omitempty"`
 	// Socket is the unix socket of the node IPAM API, and Queue the directory for releases

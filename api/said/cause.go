@@ -9,8 +9,8 @@ import "regexp"
 // times, and the ports that the kernel chose for connections.
 var passing = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)|:\d+->`)
 
-// SameCause reports whether two messages about failures tell the same cause. Whoever reports a
-// failure that lasts keeps the first message, which has the time since when it is so.
+// SameCause reports whether two messages about failures tell the same cause. A reporter of a
+// lasting failure keeps the first message, which has the time when the failure began.
 func SameCause(a, b string) bool {
 	return a == b || passing.ReplaceAllString(a, "") == passing.ReplaceAllString(b, "")
 }

@@ -9,7 +9,7 @@ import "log/slog"
 const MaxLogged = 4096
 
 // LogValue bounds a value of a log line, for slog.HandlerOptions: errors of the API server
-// repeat what tenants wrote. The handlers of slog escape line breaks themselves.
+// repeat texts of tenants. The handlers of slog escape line breaks themselves.
 func LogValue(_ []string, attr slog.Attr) slog.Attr {
 	switch value := attr.Value.Resolve(); {
 	case value.Kind() == slog.KindString:

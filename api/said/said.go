@@ -5,10 +5,10 @@
 // events and logs. A tenant writes up to 256 KiB into an annotation, with line breaks and
 // control sequences for terminals.
 //
-// Quote and Name are for the text of somebody else inside of a message, Error for the error of
-// a parser, and Cut for a text that is shortened: no text ends within a character, because the API
-// server refuses it. Message and Bounded are the
-// last bound, where a message leaves the process.
+// Quote and Name are for a text of others inside of a message, Error for the error of a
+// parser, and Cut for a text that is shortened. No text ends within a character, because the API
+// server refuses such a text. Message and Bounded are the last bound, where a message leaves the
+// process.
 package said
 
 import (
@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// MaxQuoted is how much of a text of somebody else a message repeats, in bytes.
+	// MaxQuoted is the part of another's text that a message repeats at most, in bytes.
 	MaxQuoted = 256
 	// MaxMessage is the longest message of a condition, in bytes. Events may have as much
 	// (events.k8s.io/v1, note).
@@ -29,8 +29,8 @@ const (
 // more is the end of a text that was cut.
 const more = "..."
 
-// Quote returns the begin of a text in quotes, as %q writes it: on one line, with escapes for
-// what can't be printed.
+// Quote returns the beginning of a text in quotes, as %q writes it: on one line, with escapes
+// for characters that can't be printed.
 func Quote[Text ~string](of Text) string {
 	text := string(of)
 	head := Cut(text, MaxQuoted)
@@ -40,7 +40,7 @@ func Quote[Text ~string](of Text) string {
 	return strconv.Quote(head) + more
 }
 
-// Name returns a text in a message that is mostly a name: as it is if it looks like one, and
+// Name returns a text in a message that is mostly a name: unchanged if it looks like a name, and
 // otherwise as Quote does.
 func Name[Text ~string](of Text) string {
 	text := string(of)
@@ -76,8 +76,8 @@ func Names(texts []string) string {
 // and no character that can't be printed.
 func IsShort(text string) bool { return len(text) <= MaxQuoted && plain(text) }
 
-// Error returns an error with the begin of the text of another one. It is for the errors of
-// parsers, which repeat what they can't read.
+// Error returns an error with the beginning of another error's text. It is for the errors of
+// parsers, which repeat their input.
 func Error(err error) error {
 	if err == nil || IsShort(err.Error()) {
 		return err
@@ -87,7 +87,7 @@ func Error(err error) error {
 
 type shortError struct{ error }
 
-// Error returns the begin of the text.
+// Error returns the beginning of the text.
 func (e shortError) Error() string { return Bounded(e.error.Error(), MaxQuoted) }
 
 // Unwrap returns the whole error.
@@ -96,8 +96,8 @@ func (e shortError) Unwrap() error { return e.error }
 // Message returns a text as the message of a condition or the note of an event.
 func Message(text string) string { return Bounded(text, MaxMessage) }
 
-// Bounded returns a text on one line, without what can't be printed, and with at most that
-// many bytes.
+// Bounded returns a text on one line, with at most that many bytes, and without characters
+// that can't be printed.
 func Bounded(text string, most int) string {
 	if len(text) <= most && plain(text) {
 		return text
@@ -130,7 +130,7 @@ func printable(r rune) rune {
 	return r
 }
 
-// Cut returns the begin of a text, without a part of a character at its end.
+// Cut returns the beginning of a text, without a part of a character at its end.
 func Cut(text string, most int) string {
 	if len(text) <= most {
 		return text

@@ -11,19 +11,19 @@ import (
 )
 
 // Terminal returns a writer to a terminal of a user. It replaces control characters and invalid
-// bytes: texts of nodes and tenants may have sequences that change what a terminal shows. Line
-// breaks and tabulators stay, and so do all other characters, because programs read some
+// bytes: texts of nodes and tenants may have sequences that change the display of a terminal.
+// Line breaks and tabulators stay, and so do all other characters, because programs read some
 // outputs. Several goroutines may write.
 func Terminal(to io.Writer) io.Writer { return &terminal{to: to} }
 
 type terminal struct {
 	mu sync.Mutex
 	to io.Writer
-	// begun is the begin of a character whose rest the next write has.
+	// begun is the beginning of a character whose rest the next write has.
 	begun []byte
 }
 
-// Write writes a text. The begin of a character at its end waits for the rest.
+// Write writes a text. The beginning of a character at the end of the text waits for the rest.
 func (t *terminal) Write(text []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -82,13 +82,13 @@ type AddressSpec struct {
 	// +kubebuilder:validation:XValidation:rule="isIP(self) && ip.isCanonical(self)",message="must be an IP address in canonical form"
 	// +kubebuilder:validation:XValidation:rule="!isIP(self) || ip(self).isGlobalUnicast() || ip(self).isLinkLocalUnicast()",message="must be the address of one host: no unspecified, loopback, multicast or broadcast address"
 	IP string `json:"ip"`
-	// MAC of the attachment that holds the address; not set where it is that of a device of
-	// the node (ipvlan), or for a Service.
+	// MAC of the attachment that holds the address. It is not set for a Service, and not where
+	// the attachment uses the MAC of a device of the node (ipvlan).
 	// +kubebuilder:validation:Pattern=`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`
 	// +kubebuilder:validation:XValidation:rule="self.matches('^.[02468ace]') && self != '00:00:00:00:00:00'",message="must be the address of one station: its first octet is even, and it is not zero"
 	// +optional
 	MAC string `json:"mac,omitempty"`
-	// Node on which the holder runs; not set for a Service.
+	// Node of the holder; not set for a Service.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
@@ -119,8 +119,8 @@ type AddressSpec struct {
 	Set []string `json:"set"`
 }
 
-// Domain returns the domain in which the IP is unique: the name of the VPC, or that of
-// the network outside of every VPC.
+// Domain returns the domain where the IP is unique: the name of the VPC, or of the network
+// outside of every VPC.
 func (s *AddressSpec) Domain() string {
 	if s.Network != nil {
 		return NetworkDomain(s.Network.UID)
@@ -316,7 +316,7 @@ type HostVNIClaimList struct {
 }
 
 // HostVNIClaimName returns the name of the HostVNIClaim object of a number: type is vlan or
-// vxlan. A device that is no DNS label (RFC 1123) is in hexadecimal behind a label 0, so
+// vxlan. A device name that is not a DNS label (RFC 1123) is in hexadecimal behind a label 0, so
 // that no two devices share a name.
 func HostVNIClaimName(vniType string, vni uint32, device string) string {
 	return fmt.Sprintf("%s-%d.%s", vniType, vni, labelOrHex(device))

@@ -63,15 +63,15 @@ const (
 	// AttachedReason: the pod has its addresses.
 	AttachedReason = "AddressesAssigned"
 	// AllocationReplacedReason (event only): the annotation about the pod's attachments
-	// named what no Address or AttachmentClaim confirms, and was replaced.
+	// named things that no Address or AttachmentClaim confirms, and was replaced.
 	AllocationReplacedReason = "AllocationReplaced"
 	// AnnotationsTooLargeReason: the pod's annotations leave no room for its allocation
 	// status. Kubernetes limits the annotations of an object to 256 KiB in all.
 	AnnotationsTooLargeReason = "AnnotationsTooLarge"
 	// InterfacesInvalidReason: an annotation that requests interfaces is malformed, or its
-	// elements do not fit together or their networks.
+	// elements do not fit each other or their networks.
 	InterfacesInvalidReason = "InterfacesInvalid"
-	// DelegationNotGrantedReason: no DelegationGrant permits what CNI plugins would run
+	// DelegationNotGrantedReason: no DelegationGrant permits the CNI plugins that would run
 	// for the pod.
 	DelegationNotGrantedReason = "DelegationNotGranted"
 	// RequestIgnoredReason (event): the pod requests a value for an interface that its
@@ -101,7 +101,7 @@ const (
 	NetworkNotReadyReason = "NetworkNotReady"
 	// NetworkTypeReason: the Network is of a type that Alioth does not serve.
 	NetworkTypeReason = "NetworkTypeNotServed"
-	// NameTooLongReason (Network): its name is longer than the label in which pods name it.
+	// NameTooLongReason (Network): its name is longer than the label that pods name it with.
 	NameTooLongReason = "NameTooLong"
 	// NoDefaultNetworkReason: the pod names no Network, its tenant has none
 	// named "default", and the default VPC does not allow the tenant.
@@ -110,7 +110,7 @@ const (
 	SubnetNotFoundReason = "SubnetNotFound"
 	// SubnetNotReadyReason: the requested subnet is not Ready.
 	SubnetNotReadyReason = "SubnetNotReady"
-	// SubnetUseReason: the requested subnet, or that of the requested IP, is for
+	// SubnetUseReason: the requested subnet, or the subnet of the requested IP, is for
 	// holders of another kind: spec.use is Pods or Services.
 	SubnetUseReason = "SubnetForOthers"
 	// IPOutsideVPCReason: no subnet of the VPC contains the requested IP.
@@ -139,7 +139,7 @@ const (
 	// NodeNotMultitenantReason: the pod asks for the network of a tenant by a label of the node
 	// IPAM API, and its node lacks the label of that API.
 	NodeNotMultitenantReason = "NodeNotMultitenant"
-	// SubnetExhaustedReason: no address is free in the suitable subnets.
+	// SubnetExhaustedReason: all addresses of the suitable subnets are in use.
 	SubnetExhaustedReason = "SubnetExhausted"
 	// NoAddressRangeReason: the network outside of every VPC has no addresses of the
 	// requested family.
@@ -184,7 +184,7 @@ const (
 	ExternalPoolNotReadyReason = "ExternalPoolNotReady"
 	// IPOutsidePoolReason: no pool that allows the tenant contains the requested IP.
 	IPOutsidePoolReason = "IPOutsidePool"
-	// ExternalPoolExhaustedReason: no address is free in the pools.
+	// ExternalPoolExhaustedReason: all addresses of the pools are in use.
 	ExternalPoolExhaustedReason = "ExternalPoolExhausted"
 )
 
@@ -208,8 +208,8 @@ const ServicesExhaustedReason = "ServicesExhausted"
 // problem that an administrator has to solve.
 const NetworkHealthyCondition = "alioth.dev/NetworkHealthy"
 
-// NetworkUpReason is the reason of the condition NetworkUnavailable of a Node on which Alioth has
-// programmed the datapath. Other networks have reasons of their own.
+// NetworkUpReason is the reason of the condition NetworkUnavailable of a Node whose datapath
+// Alioth has programmed. Other networks have reasons of their own.
 const NetworkUpReason = "AliothIsUp"
 
 // Reasons of the condition NetworkHealthyCondition, the gravest first.
@@ -237,7 +237,7 @@ const (
 	// MTUBelowIPv6Reason: the MTU of the node's network is below the 1280 bytes that
 	// the node's pods with IPv6 need.
 	MTUBelowIPv6Reason = "MTUBelowIPv6"
-	// NetworkHealthyReason: none of these.
+	// NetworkHealthyReason: the network has none of these problems.
 	NetworkHealthyReason = "Healthy"
 )
 
@@ -257,12 +257,12 @@ const (
 	NodeAddressDoubtedReason = "NodeAddressDoubted"
 )
 
-// RepairedReason is the reason of the Warning event of a Node on which objects of Alioth
-// were deleted or changed by hand, and have been restored.
+// RepairedReason is the reason of the Warning event of a Node: objects of Alioth on it were
+// deleted or changed by hand, and have been restored.
 const RepairedReason = "Repaired"
 
-// NetworkNotRestoredReason is the reason of the Warning event of a Node on which a change of the
-// node's own network was undone without the whole state before.
+// NetworkNotRestoredReason is the reason of the Warning event of a Node: a change of the node's
+// own network was undone without the whole state before.
 const NetworkNotRestoredReason = "NetworkNotRestored"
 
 // TooManyGrantsReason is for a HostAccess that would grant more, beside older ones, than
@@ -330,8 +330,8 @@ const (
 )
 
 // HostLinkCondition is the condition type of a network on a device of the nodes, or on a VLAN
-// or VXLAN there, that is True while no node reports that it lacks it. It does not delay pods:
-// those on other nodes work.
+// or VXLAN there. It is True while no node reports that it lacks the device or link. It does not
+// delay pods: pods on other nodes work.
 const HostLinkCondition = "HostLink"
 
 // HostLinkReadyReason is the reason of a HostLinkCondition that is True: no node reports a
@@ -349,8 +349,8 @@ const WithinLimitsCondition = "WithinLimits"
 
 // IsolatedCondition is the condition type of a network that is False if the network gives up
 // a protection that its interfaces would have. It does not delay pods. A network that gives
-// up none does not have the condition; docs/tenants/isolation.md has what each type of network
-// enforces.
+// up none does not have the condition; docs/tenants/isolation.md lists the rules that each type
+// of network enforces.
 const IsolatedCondition = "Isolated"
 
 // PodSecurityMissingReason is the reason of an IsolatedCondition of a Network: the message
@@ -367,8 +367,8 @@ const (
 	ParentMissingReason = "ParentMissing"
 	// ParentDownReason: the parent device is down.
 	ParentDownReason = "ParentDown"
-	// ParentUnsuitableReason: the parent device can't have such links: it is no Ethernet, or
-	// is Alioth's own.
+	// ParentUnsuitableReason: the parent device can't have such links: it is not an Ethernet
+	// device, or is Alioth's own.
 	ParentUnsuitableReason = "ParentUnsuitable"
 	// ParentUnaddressedReason: the parent device of a VXLAN has no IP address.
 	ParentUnaddressedReason = "ParentUnaddressed"
@@ -409,8 +409,8 @@ const (
 	RolesJoiningReason = "RolesJoining"
 	// TooFewRoleNodesReason: fewer nodes can take a role than are wanted.
 	TooFewRoleNodesReason = "TooFewRoleNodes"
-	// ScaledEndpointsOffReason: the chart has scaledEndpoints.enabled false, without which
-	// nodes can't do without tables.
+	// ScaledEndpointsOffReason: the chart has scaledEndpoints.enabled false, and nodes need
+	// these objects to work without complete tables.
 	ScaledEndpointsOffReason = "ScaledEndpointsOff"
 	// NodesLackRolesReason: a node runs a release that can't use roles.
 	NodesLackRolesReason = "NodesLackRoles"
@@ -427,7 +427,7 @@ const (
 	// ReservationLimitReason (PodNetworkInstance): the PodNetwork allows fewer reserved
 	// addresses.
 	ReservationLimitReason = "ReservationLimit"
-	// ForeignDefinitionReason (PodNetworkInstance): the CRD is not Alioth's and drops what
-	// Alioth notes about reserved addresses.
+	// ForeignDefinitionReason (PodNetworkInstance): the CRD is not Alioth's and drops
+	// Alioth's fields about reserved addresses.
 	ForeignDefinitionReason = "ForeignDefinition"
 )

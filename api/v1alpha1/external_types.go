@@ -14,8 +14,8 @@ import (
 type ExternalPoolUse string
 
 const (
-	// PoolForLoadBalancers is the use of a pool out of which Services of type
-	// LoadBalancer get addresses.
+	// PoolForLoadBalancers is the use of a pool that gives addresses to Services of type
+	// LoadBalancer.
 	PoolForLoadBalancers ExternalPoolUse = "LoadBalancer"
 	// PoolForExternalIPs is the use of a pool whose addresses the tenants may name
 	// in spec.externalIPs of their Services. The network has to route them to nodes.
@@ -25,10 +25,9 @@ const (
 // ExternalPoolSpec has the addresses of a pool and the tenants that may use them.
 // +kubebuilder:validation:XValidation:rule="self.use == oldSelf.use",message="spec.use can't change: delete the pool and create another"
 type ExternalPoolSpec struct {
-	// CIDRs are the pool's addresses, all of which may be used: CIDRs, single
-	// addresses, or ranges written first-last. They must not overlap those of
-	// another pool, service ranges, the ranges of the default VPC, nor contain an
-	// address of a node.
+	// CIDRs are the pool's addresses: CIDRs, single addresses, or ranges written first-last.
+	// All of them may be used. They must not overlap another pool, service ranges, or the
+	// ranges of the default VPC, nor contain an address of a node.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:MaxLength=80
@@ -193,7 +192,7 @@ type HostAccessSpec struct {
 	// HostPorts are the ports of the nodes that pods of these tenants may request as
 	// hostPort: numbers or ranges, with the suffix "/TCP", "/UDP" or "/SCTP" for that
 	// protocol only; for example 8080, 30100-30199 or 53/UDP. No pod gets a port that
-	// is the node port of a Service, or at which the node itself listens.
+	// is the node port of a Service, or that the node itself listens at.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=16
@@ -259,8 +258,8 @@ const (
 	// ExternalIPGrants is the name of the AdmissionGrants with the grants of
 	// ExternalPools with use: ExternalIPs.
 	ExternalIPGrants = "external-ips"
-	// TenantNetworkGrants is the name of the AdmissionGrants with what the serving
-	// TenantConfig offers to TenantNetworks.
+	// TenantNetworkGrants is the name of the AdmissionGrants with the offer of the serving
+	// TenantConfig to TenantNetworks.
 	TenantNetworkGrants = "tenant-networks"
 )
 
@@ -297,12 +296,12 @@ type ExternalIPGrant struct {
 	// CIDRs are the granted addresses.
 	// +listType=atomic
 	CIDRs []string `json:"cidrs"`
-	// Tenants are those that the pool allows, as in its spec.allowedTenants.
+	// Tenants that the pool allows, as in its spec.allowedTenants.
 	// +listType=atomic
 	Tenants []string `json:"tenants"`
 }
 
-// TenantNetworkGrant is what the serving TenantConfig offers to TenantNetworks.
+// TenantNetworkGrant is the offer of the serving TenantConfig to TenantNetworks.
 type TenantNetworkGrant struct {
 	// TenantConfig is the name of the serving TenantConfig.
 	TenantConfig string `json:"tenantConfig"`
@@ -314,7 +313,7 @@ type TenantNetworkGrant struct {
 	// +listType=atomic
 	// +optional
 	DevicePools []string `json:"devicePools,omitempty"`
-	// Tenants have what the TenantConfig offers to single tenants.
+	// Tenants has the offers of the TenantConfig to single tenants.
 	// +listType=map
 	// +listMapKey=tenant
 	// +optional
@@ -342,8 +341,8 @@ type TenantDevices struct {
 // AdmissionGrants is the parameter of an admission policy of Alioth: the sum of the
 // grants of objects such as HostAccess, which a policy can't compute by itself. Only
 // the operator writes these objects, one for each policy. They have a kind of their
-// own, because the API server does not watch a built-in kind again after a time in
-// which no policy has used it (docs/design/053).
+// own, because the API server does not watch a built-in kind again after a time
+// without a policy that uses it (docs/design/053).
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,path=admissiongrants,singular=admissiongrants
@@ -361,7 +360,7 @@ type AdmissionGrants struct {
 	// +listMapKey=pool
 	// +optional
 	ExternalIPs []ExternalIPGrant `json:"externalIPs,omitempty"`
-	// TenantNetworks has what the serving TenantConfig offers; not set while no
+	// TenantNetworks has the offer of the serving TenantConfig; not set while no
 	// TenantConfig serves.
 	// +optional
 	TenantNetworks *TenantNetworkGrant `json:"tenantNetworks,omitempty"`

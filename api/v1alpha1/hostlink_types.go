@@ -39,8 +39,8 @@ type HostLinkSpec struct {
 	// +kubebuilder:validation:MaxLength=15
 	// +kubebuilder:validation:Pattern=`^[\pL\pM\pN\pP\pS]+$`
 	Device string `json:"device"`
-	// NetworkID is that of the oldest network that wants the link. Nodes name the link by
-	// it.
+	// NetworkID is the NetworkID of the oldest network that wants the link. Nodes name the
+	// link by it.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	NetworkID string `json:"networkID,omitempty"`
@@ -118,8 +118,8 @@ const (
 	MaxHostLinkConfigurations = 64
 )
 
-// HostLinkFailure is why a node lacks host links. Without Device it is about all devices,
-// without Type about links of both types, and without VNI about all numbers.
+// HostLinkFailure is the cause why a node lacks host links. Without Device it is about all
+// devices, without Type about links of both types, and without VNI about all numbers.
 type HostLinkFailure struct {
 	// Device is the parent device.
 	// +kubebuilder:validation:MaxLength=15
@@ -140,7 +140,7 @@ type HostLinkFailure struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[!-~]+$`
 	Reason string `json:"reason"`
-	// Message names the cause and what to do.
+	// Message names the cause and the remedy.
 	// +kubebuilder:validation:MaxLength=512
 	Message string `json:"message"`
 }
@@ -162,30 +162,30 @@ type HostLinkAddresses struct {
 	IPs []string `json:"ips"`
 }
 
-// HostLinkReportSpec is what a node reports.
+// HostLinkReportSpec is the report of a node.
 type HostLinkReportSpec struct {
 	// Addressed is true if the report has addresses. Other nodes follow these reports alone.
 	// +optional
 	Addressed bool `json:"addressed,omitempty"`
-	// Addresses are those from which the node sends the packets of its VXLANs, where it is
-	// not known by them (InternalIP).
+	// Addresses are the source addresses of the node's VXLAN packets, where they differ from
+	// the address that other nodes know it by (InternalIP).
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=map
 	// +listMapKey=device
 	// +optional
 	Addresses []HostLinkAddresses `json:"addresses,omitempty"`
-	// Configured is true if Configurations has all that there are. It is false on a node that
-	// runs no CNI plugins.
+	// Configured is true if Configurations is complete. It is false on a node that runs no CNI
+	// plugins.
 	// +optional
 	Configured bool `json:"configured,omitempty"`
-	// Configurations are the NetworkIDs of static types for which the node has a file.
+	// Configurations are the NetworkIDs of static types that the node has a file for.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=100
 	// +kubebuilder:validation:items:Pattern=`^[A-Za-z0-9][-A-Za-z0-9_.]*$`
 	// +listType=set
 	// +optional
 	Configurations []string `json:"configurations,omitempty"`
-	// Failures are why the node lacks links that HostLink objects demand.
+	// Failures are the causes why the node lacks links that HostLink objects demand.
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=atomic
 	// +optional
@@ -196,9 +196,9 @@ type HostLinkReportSpec struct {
 	More int32 `json:"more,omitempty"`
 }
 
-// HostLinkReport has what one node lacks of host links, its addresses for them, and the
+// HostLinkReport lists the host links that one node lacks, its addresses for them, and the
 // NetworkIDs that it has configurations for. It has the name of the Node, and the Node's daemon
-// writes it. A node that has nothing to report need not have one.
+// writes it. A node with nothing to report need not have one.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,path=hostlinkreports,singular=hostlinkreport

@@ -26,7 +26,7 @@ type AttachmentPod struct {
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="an AttachmentClaim can't change: it is replaced"
 type AttachmentClaimSpec struct {
 	Pod AttachmentPod `json:"pod"`
-	// Node on which the pod runs.
+	// Node of the pod.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
@@ -40,7 +40,7 @@ type AttachmentClaimSpec struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[\pL\pM\pN\pP\pS]+$`
 	Driver string `json:"driver"`
-	// Network to which the interface leads.
+	// Network of the interface.
 	Network NetworkReference `json:"network"`
 	// ConfigHash is the SHA-256 of the attachment's element in the annotation
 	// alioth.dev/attachments, in hex.
@@ -57,10 +57,10 @@ type AttachmentClaimSpec struct {
 	Addresses []string `json:"addresses,omitempty"`
 }
 
-// AttachmentClaimStatus is what the node of the pod reports.
+// AttachmentClaimStatus is the report of the pod's node.
 type AttachmentClaimStatus struct {
-	// Released is true when the pod has no interface on the node and gets none any more. A
-	// node reports it for claims that are being deleted.
+	// Released is true when the pod has no interface on the node and will get none. A node
+	// reports it for claims that are being deleted.
 	// +optional
 	Released bool `json:"released,omitempty"`
 }
@@ -162,15 +162,15 @@ const (
 	DelegationRequestGUID = "infiniband-guid"
 )
 
-// DelegationGrantSpec names networks and what their configurations may run: those of
-// NetworkAttachmentDefinitions, and of networks of DANM with a static type. Each plugin
-// runs as root on the nodes, with a configuration that a definition's author has written,
-// or one of the nodes' files.
+// DelegationGrantSpec names networks, and the plugins and settings that their configurations
+// may have. It is about configurations in NetworkAttachmentDefinitions, and in networks of
+// DANM with a static type. Each plugin runs as root on the nodes, with a configuration that a
+// definition's author has written, or with one of the nodes' files.
 // +kubebuilder:validation:XValidation:rule="has(self.namespaces) || has(self.networks)",message="name namespaces or networks: otherwise the grant covers no network"
 // +kubebuilder:validation:XValidation:rule="has(self.plugins) || has(self.settings) || has(self.fromNamespaces)",message="name plugins, settings or fromNamespaces: otherwise the grant permits nothing"
 // +kubebuilder:validation:XValidation:rule="!has(self.fromNamespaces) || has(self.namespaces)",message="fromNamespaces needs namespaces: pods of these may use the definitions"
 type DelegationGrantSpec struct {
-	// Namespaces of which every network has the grant. One with the label
+	// Namespaces: every network of these namespaces has the grant. A namespace with the label
 	// alioth.dev/tenant has none, even if the list names it.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=256
@@ -179,11 +179,11 @@ type DelegationGrantSpec struct {
 	// +listType=set
 	// +optional
 	Namespaces []string `json:"namespaces,omitempty"`
-	// FromNamespaces are further namespaces whose NetworkAttachmentDefinitions pods in
-	// Namespaces may select: those that name a network of Alioth, and, with Plugins, those
-	// with a configuration for CNI plugins. The latter need a namespace without the label
-	// alioth.dev/tenant. Everybody who writes definitions there decides what these pods get
-	// within the grant.
+	// FromNamespaces are further namespaces. Pods in Namespaces may select their
+	// NetworkAttachmentDefinitions that name a network of Alioth, and, with Plugins, their
+	// definitions with a configuration for CNI plugins. The latter need a namespace without the
+	// label alioth.dev/tenant. Authors of definitions there decide which interfaces these pods
+	// get within the grant.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:MaxLength=63
@@ -221,14 +221,14 @@ type DelegationGrantSpec struct {
 	// +optional
 	IPAM []string `json:"ipam,omitempty"`
 	// Requests are keys of k8s.v1.cni.cncf.io/networks that the pods may use beside
-	// those that need no grant: cni-args, mac, infiniband-guid.
+	// the keys that need no grant: cni-args, mac, infiniband-guid.
 	// +kubebuilder:validation:MaxItems=3
 	// +kubebuilder:validation:items:Enum=cni-args;mac;infiniband-guid
 	// +listType=set
 	// +optional
 	Requests []string `json:"requests,omitempty"`
 	// Settings are keys of the annotation alioth.dev/sriov that NetworkAttachmentDefinitions
-	// may have beside those that need no grant. With them a pod may send in the name of
+	// may have beside the keys that need no grant. With them a pod may send in the name of
 	// other hosts, or has precedence over others: spoofchk, trust, min_tx_rate, vlanQoS,
 	// vlanProto.
 	// +kubebuilder:validation:MinItems=1
@@ -239,7 +239,7 @@ type DelegationGrantSpec struct {
 	Settings []string `json:"settings,omitempty"`
 }
 
-// DelegationGrant permits configurations by which nodes run other CNI plugins for pods.
+// DelegationGrant permits configurations that make nodes run other CNI plugins for pods.
 // Without a grant, nodes run none. Cluster administrators write grants. The end of a grant
 // concerns new pods only.
 //

@@ -64,8 +64,8 @@ const (
 	// VPC only.
 	DomainLabel = "alioth.dev/domain"
 
-	// NetworkReadyCondition is the type of the pod condition in which the
-	// operator reports whether the pod has its addresses, and if not, why not.
+	// NetworkReadyCondition is the type of the pod condition that reports whether the pod
+	// has its addresses, and if not, why not. The operator writes it.
 	NetworkReadyCondition = "alioth.dev/NetworkReady"
 )
 

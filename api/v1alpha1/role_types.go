@@ -18,7 +18,7 @@ const RoleNodeLabel = "alioth.node-restriction.kubernetes.io/role"
 // returns packets by roles.
 const RoleProtocol = 1
 
-// Role is what a node is for a subnet or VPC.
+// Role is the role of a node for a subnet or VPC.
 // +kubebuilder:validation:Enum=Bouncer;Divider
 // +kubebuilder:validation:MaxLength=16
 type Role string
@@ -30,16 +30,16 @@ const (
 	RoleDivider Role = "Divider"
 )
 
-// Stage is how far a member is. Senders list members that are Serving, and no others.
+// Stage is the progress of a member. Senders list only members that are Serving.
 // +kubebuilder:validation:Enum=Joining;Serving;Leaving
 type Stage string
 
 const (
-	// StageJoining fills its table.
+	// StageJoining: the member fills its table.
 	StageJoining Stage = "Joining"
-	// StageServing is listed by senders.
+	// StageServing: senders list the member.
 	StageServing Stage = "Serving"
-	// StageLeaving answers until no sender lists it.
+	// StageLeaving: the member answers until no sender lists it.
 	StageLeaving Stage = "Leaving"
 )
 
@@ -84,8 +84,8 @@ type RoleMemberSpec struct {
 	NodeUID string `json:"nodeUID"`
 	// Stage is Joining, Serving or Leaving.
 	Stage Stage `json:"stage"`
-	// Revision is that of the VPC's members when this object changed last: the highest
-	// one is that of the list.
+	// Revision is the revision of the VPC's members when this object changed last. The
+	// highest one is the revision of the list.
 	// +kubebuilder:validation:Minimum=1
 	Revision int64 `json:"revision"`
 }
@@ -154,7 +154,7 @@ type RolesStatus struct {
 
 // ListedMembers is the list of a VPC's members that a node has programmed.
 type ListedMembers struct {
-	// UID is that of the VPC.
+	// UID is the UID of the VPC.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[!-~]+$`
@@ -164,14 +164,14 @@ type ListedMembers struct {
 	Revision int64 `json:"revision"`
 }
 
-// NodeRolesSpec is what a node reports about roles.
+// NodeRolesSpec is the report of a node about roles.
 type NodeRolesSpec struct {
-	// Protocol is what the node's daemon can do: 1 is to send, forward and return packets
-	// by roles. Members are made when every node that runs the daemon reports 1 or more.
+	// Protocol is the version of the daemon's abilities: with 1 it sends, forwards and returns
+	// packets by roles. Members are made when every node that runs the daemon reports 1 or more.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	Protocol int32 `json:"protocol"`
-	// VPCs are those whose members the node lists.
+	// VPCs whose members the node lists.
 	// +kubebuilder:validation:MaxItems=4096
 	// +listType=map
 	// +listMapKey=uid
@@ -180,7 +180,7 @@ type NodeRolesSpec struct {
 }
 
 // NodeRoles acknowledges the lists of role members that a node has programmed
-// (docs/design/140). Its name is that of the Node, which owns it, and the Node's daemon
+// (docs/design/140). It has the name of the Node, which owns it, and the Node's daemon
 // writes it. Only the operator reads it.
 //
 // +kubebuilder:object:root=true
@@ -208,8 +208,8 @@ const (
 	// NodeRollCallPrefix starts the name of the RollCall object with the reply of a
 	// node's daemon; the name of the Node follows.
 	NodeRollCallPrefix = "node."
-	// MaxNodeName is the maximum length of a Node's name, in bytes, with which the
-	// prefix fits the name of an object (RFC 1123: 253).
+	// MaxNodeName is the maximum length of a Node's name, in bytes. With the prefix it
+	// fits the name of an object (RFC 1123: 253).
 	MaxNodeName = 253 - len(NodeRollCallPrefix)
 	// NoCall is the call in the reply of a daemon before the first question.
 	NoCall = "none"

@@ -14,12 +14,12 @@ import (
 
 // Limits of ScaledEndpoints. The validation markers below repeat the first two.
 const (
-	// MaxScaledBackends is how many backends one ScaledEndpoint has at most. With names of
+	// MaxScaledBackends is the maximum number of backends of one ScaledEndpoint. With names of
 	// nodes and pods of usual length it then has some 30 KiB.
 	MaxScaledBackends = 256
-	// MaxScaledPorts is how many ports of a Service are served at most.
+	// MaxScaledPorts is the maximum number of ports of a Service that are served.
 	MaxScaledPorts = 1000
-	// MaxScaledParts is how many ScaledEndpoints a Service has in one VPC or network at most.
+	// MaxScaledParts is the maximum number of ScaledEndpoints of a Service in one VPC or network.
 	MaxScaledParts = 64
 )
 
@@ -27,13 +27,13 @@ const (
 // last, and notes in the head that all others have been judged.
 const APIServerService = "default/kubernetes"
 
-// ScaledVersion is the version of what ScaledEndpoints have. It grows when nodes come to need
-// more of them: a node goes by verdicts of its own version or a later one.
+// ScaledVersion is the version of the contents of ScaledEndpoints. It grows when nodes come to
+// need more of them: a node goes by verdicts of its own version or a later one.
 const ScaledVersion = 1
 
 // ScaledService is the Service of a ScaledEndpoint.
 type ScaledService struct {
-	// Namespace and Name are those of the Service.
+	// Namespace and Name of the Service.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
@@ -42,7 +42,7 @@ type ScaledService struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	Name string `json:"name"`
-	// UID is that of the Service.
+	// UID of the Service.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[!-~]+$`
@@ -65,16 +65,16 @@ type ScaledPort struct {
 	NodePort int32 `json:"nodePort,omitempty"`
 }
 
-// ScaledHead is what a node needs of a Service beside its backends.
+// ScaledHead has the facts about a Service that a node needs, without its backends.
 type ScaledHead struct {
-	// Created is when the Service was created: of two that want the same, the older one
-	// gets it.
+	// Created is the creation time of the Service: of two Services that want the same address,
+	// the older one gets it.
 	Created metav1.Time `json:"created"`
-	// Tenant is that of the Service's namespace.
+	// Tenant is the tenant of the Service's namespace.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	Tenant string `json:"tenant,omitempty"`
-	// ClusterIPs are those of the Service, none of a headless one.
+	// ClusterIPs of the Service, none of a headless one.
 	// +kubebuilder:validation:MaxItems=2
 	// +kubebuilder:validation:items:MaxLength=39
 	// +listType=atomic
@@ -86,7 +86,7 @@ type ScaledHead struct {
 	// +listType=atomic
 	// +optional
 	LoadBalancerIPs []string `json:"loadBalancerIPs,omitempty"`
-	// ExternalIPs are those of the Service's spec that an ExternalPool grants to it.
+	// ExternalIPs are the external IPs of the Service's spec that an ExternalPool grants to it.
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:MaxLength=39
 	// +listType=atomic
@@ -96,29 +96,29 @@ type ScaledHead struct {
 	// VPC: nodes find them by the ExternalAddress objects.
 	// +optional
 	ExternalLoadBalancer bool `json:"externalLoadBalancer,omitempty"`
-	// Ports are those of the Service.
+	// Ports of the Service.
 	// +kubebuilder:validation:MaxItems=1000
 	// +listType=atomic
 	// +optional
 	Ports []ScaledPort `json:"ports,omitempty"`
-	// HealthCheckNodePort is where nodes report how many backends they have.
+	// HealthCheckNodePort is the port where nodes report the number of their backends.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	// +optional
 	HealthCheckNodePort int32 `json:"healthCheckNodePort,omitempty"`
-	// AffinitySeconds is how long a client stays with a backend; 0: it does not.
+	// AffinitySeconds is the time that a client stays with a backend; with 0 it does not stay.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=86400
 	// +optional
 	AffinitySeconds int32 `json:"affinitySeconds,omitempty"`
-	// NodeLocal keeps connections from inside on the client's node, ExternalNodeLocal those
-	// from outside on the node that receives them.
+	// NodeLocal keeps connections from inside on the client's node. ExternalNodeLocal keeps
+	// connections from outside on the node that receives them.
 	// +optional
 	NodeLocal bool `json:"nodeLocal,omitempty"`
 	// +optional
 	ExternalNodeLocal bool `json:"externalNodeLocal,omitempty"`
 	// Restricted is true where only clients of SourceRanges may use the addresses of the
-	// load balancer; none, if there are no SourceRanges.
+	// load balancer. If SourceRanges is empty, no client may.
 	// +optional
 	Restricted bool `json:"restricted,omitempty"`
 	// SourceRanges are ranges in CIDR notation.
@@ -130,13 +130,13 @@ type ScaledHead struct {
 	// Shared is true for a Service that every VPC reaches.
 	// +optional
 	Shared bool `json:"shared,omitempty"`
-	// LeftOut is true for a Service of the default VPC with endpoints that are no backends.
+	// LeftOut is true for a Service of the default VPC with endpoints that can't be backends.
 	// If it has no backends either, another proxy may serve it to the nodes.
 	// +optional
 	LeftOut bool `json:"leftOut,omitempty"`
-	// InVPC has what nodes need of the Service's VPC to lead clients outside to the Service.
-	// A Service without node ports and addresses outside has none, and neither has one in a
-	// network outside of every VPC.
+	// InVPC has the facts about the Service's VPC that nodes need to lead clients outside to the
+	// Service. A Service without node ports and addresses outside has none, and neither has a
+	// Service in a network outside of every VPC.
 	// +optional
 	InVPC *ScaledVPC `json:"inVPC,omitempty"`
 	// AllJudged is the version of the operator that has judged all Services; 0: the operator
@@ -145,15 +145,15 @@ type ScaledHead struct {
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	AllJudged int32 `json:"allJudged,omitempty"`
-	// Usage is what the Service takes of the quota of its VPC. It counts what its
+	// Usage is the Service's part of the quota of its VPC. It counts the endpoints that its
 	// EndpointSlices name, 1,000 per port and virtual address at most.
 	// +optional
 	Usage ScaledUsage `json:"usage,omitempty"`
 }
 
-// ScaledVPC is what a node needs of a VPC whose packets it does not carry.
+// ScaledVPC has the facts that a node needs about a VPC without pods on it.
 type ScaledVPC struct {
-	// VNI is that of the VPC.
+	// VNI of the VPC.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=16777215
 	VNI int32 `json:"vni"`
@@ -167,17 +167,17 @@ type ScaledVPC struct {
 
 // ScaledUsage is a number of rows in a node's tables.
 type ScaledUsage struct {
-	// Rows are one for each virtual address, and one for each port of it.
+	// Rows has one row for each virtual address, and one for each port of it.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	Rows int32 `json:"rows,omitempty"`
-	// Backends are those of all ports of all virtual addresses.
+	// Backends is the number of backends of all ports of all virtual addresses.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	Backends int32 `json:"backends,omitempty"`
 }
 
-// ScaledTarget is the port at which backends serve a port of the Service.
+// ScaledTarget is the port of the backends for a port of the Service.
 type ScaledTarget struct {
 	// Protocol and Port name the port of the Service.
 	// +kubebuilder:validation:Enum=TCP;UDP;SCTP
@@ -191,14 +191,14 @@ type ScaledTarget struct {
 	Target int32 `json:"target"`
 }
 
-// ScaledBackend is an address to which a Service leads.
+// ScaledBackend is a target address of a Service.
 type ScaledBackend struct {
 	// IP is the address of the backend, of either family.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=39
 	// +kubebuilder:validation:XValidation:rule="isIP(self) && (ip(self).isGlobalUnicast() || ip(self).isLinkLocalUnicast())",message="must be the address of one host"
 	IP string `json:"ip"`
-	// Node is that of the Address object; of an address without one, that of the
+	// Node is the node of the Address object; of an address without one, the node of the
 	// EndpointSlice.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
@@ -210,14 +210,14 @@ type ScaledBackend struct {
 	// +optional
 	PodUID string `json:"podUID,omitempty"`
 	// Terminating is true of a backend that is shutting down and still serves: it counts
-	// where no other is left. Of a listed one it means that it is not ready.
+	// where no other is left. A listed backend with it is not ready.
 	// +optional
 	Terminating bool `json:"terminating,omitempty"`
-	// Outside is true of an address that is none of a pod of the VPC, and to which the
-	// egress of the VPC leads.
+	// Outside is true of an address that does not belong to a pod of the VPC, and that the
+	// egress of the VPC leads to.
 	// +optional
 	Outside bool `json:"outside,omitempty"`
-	// OnHost is true of an address that may be that of a pod on the network of its node, in
+	// OnHost is true of an address that may belong to a pod on the network of its node, in
 	// the default VPC. That node itself checks it.
 	// +optional
 	OnHost bool `json:"onHost,omitempty"`
@@ -251,12 +251,12 @@ type ScaledGroup struct {
 	Backends []ScaledBackend `json:"backends"`
 }
 
-// ScaledEndpointSpec is a part of what the operator has judged of a Service.
+// ScaledEndpointSpec is a part of the operator's decision about a Service.
 // +kubebuilder:validation:XValidation:rule="self.service == oldSelf.service && has(self.vpc) == has(oldSelf.vpc) && (!has(self.vpc) || self.vpc == oldSelf.vpc) && has(self.vpcUID) == has(oldSelf.vpcUID) && (!has(self.vpcUID) || self.vpcUID == oldSelf.vpcUID) && self.exposed == oldSelf.exposed && self.part == oldSelf.part",message="of a ScaledEndpoint only spec.head and spec.groups can change"
 // +kubebuilder:validation:XValidation:rule="has(self.head) == (self.part == 0)",message="part 0 has spec.head, and no other part has it"
 // +kubebuilder:validation:XValidation:rule="has(self.vpc) || self.exposed",message="without spec.vpc only exposed is of use"
 type ScaledEndpointSpec struct {
-	// Service is whose backends these are.
+	// Service that the backends belong to.
 	Service ScaledService `json:"service"`
 	// VPC is the name of the Service's VPC, or <UID of a network>.net for a network outside
 	// of every VPC. A Service of no VPC has none.
@@ -275,11 +275,11 @@ type ScaledEndpointSpec struct {
 	// outside, or every VPC reaches it.
 	Exposed bool `json:"exposed"`
 	// Part is 0 for the first part, which has the head, and ascends. Each backend is in one
-	// part, but for moments while backends move between parts.
+	// part, except for moments while backends move between parts.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=63
 	Part int32 `json:"part"`
-	// Head is what nodes need of the Service itself.
+	// Head has the facts about the Service itself that nodes need.
 	// +optional
 	Head *ScaledHead `json:"head,omitempty"`
 	// Groups have the backends of this part, 256 in all groups together.
@@ -289,9 +289,9 @@ type ScaledEndpointSpec struct {
 	Groups []ScaledGroup `json:"groups,omitempty"`
 }
 
-// ScaledEndpoint is a part of a Service as nodes serve it: who its backends are, as the
-// operator has judged them by Address objects (docs/design/140). Only the operator writes
-// it. It is cluster-scoped, so that no right in a tenant's namespace reaches it.
+// ScaledEndpoint is a part of a Service as nodes serve it. It has the backends that the
+// operator found valid by Address objects (docs/design/140). Only the operator writes it. It
+// is cluster-scoped, so that no right in a tenant's namespace reaches it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,path=scaledendpoints,singular=scaledendpoint
@@ -312,7 +312,7 @@ type ScaledEndpoint struct {
 }
 
 // ScaledEndpointName returns the name of the ScaledEndpoint with this spec. It contains a
-// hash of all that can't change, so another life of the Service or the VPC has other objects.
+// hash of all fixed fields, so a new life of the Service or the VPC has other objects.
 func ScaledEndpointName(spec *ScaledEndpointSpec) string {
 	identity := strings.Join([]string{spec.Service.UID, spec.VPC, spec.VPCUID, fmt.Sprint(spec.Exposed)}, "\x00")
 	sum := sha256.Sum256([]byte(identity))
@@ -341,8 +341,7 @@ type SharedServiceSpec struct {
 
 // SharedServiceStatus is the observed state of the Service.
 type SharedServiceStatus struct {
-	// ClusterIPs are the Service's addresses, at which pods of every VPC reach
-	// it.
+	// ClusterIPs are the Service's addresses. Pods of every VPC reach it there.
 	// +listType=atomic
 	// +optional
 	ClusterIPs []string `json:"clusterIPs,omitempty"`

@@ -77,7 +77,7 @@ type SubnetSpec struct {
 	// +optional
 	Use SubnetUse `json:"use,omitempty"`
 
-	// Bouncers is how many nodes have the subnet's full address table, 1 to 64. By
+	// Bouncers is the number of nodes with the subnet's full address table, 1 to 64. By
 	// default as many as the VPC has dividers; if it has none, every node with pods of
 	// the VPC has the table.
 	// +kubebuilder:validation:Minimum=1

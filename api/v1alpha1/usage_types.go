@@ -26,7 +26,7 @@ const (
 type UsageSpec struct {
 	// Kind is Subnet or VPC.
 	Kind UsageKind `json:"kind"`
-	// Name is that of the Subnet or VPC.
+	// Name of the Subnet or VPC.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`

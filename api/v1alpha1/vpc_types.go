@@ -10,7 +10,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 type Egress string
 
 const (
-	// EgressNone drops all packets that leave the VPC except those to shared services.
+	// EgressNone drops all packets that leave the VPC except packets to shared services.
 	EgressNone Egress = "None"
 	// EgressMasquerade lets pods open connections to destinations outside the VPC,
 	// with the node's address as source.
@@ -21,7 +21,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.vni) || (has(self.vni) && self.vni == oldSelf.vni)",message="spec.vni can't change: a VNI belongs to one VPC for its whole life"
 type VPCSpec struct {
 	// CIDRs are the VPC's address ranges, IPv4 or IPv6, in canonical form
-	// (no host bits). They may overlap those of any other VPC. They may grow,
+	// (no host bits). They may overlap the ranges of any other VPC. They may grow,
 	// and may shrink as long as no subnet loses its range.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
@@ -83,7 +83,7 @@ type VPCSpec struct {
 	// +optional
 	VNI *int32 `json:"vni,omitempty"`
 
-	// Dividers is how many nodes have the VPC's full subnet table, 1 to 64. By default
+	// Dividers is the number of nodes with the VPC's full subnet table, 1 to 64. By default
 	// every node with pods of the VPC has it.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=64
@@ -94,7 +94,7 @@ type VPCSpec struct {
 // VPCStatus is the observed state of a VPC. The nodes watch it, so figures that change with
 // every address are in the VPC's Usage.
 type VPCStatus struct {
-	// VNI is the claimed VXLAN network identifier; 0 while there is none.
+	// VNI is the claimed VXLAN network identifier; 0 before the claim.
 	// +optional
 	VNI int32 `json:"vni,omitempty"`
 	// Dividers are the nodes that have the VPC's full subnet table; unset if every node
@@ -116,7 +116,7 @@ type VPCStatus struct {
 }
 
 // VPC is an isolated L3 domain with a VNI of its own and one or more address
-// ranges, which may overlap those of any other VPC.
+// ranges, which may overlap the ranges of any other VPC.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

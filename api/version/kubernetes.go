@@ -9,12 +9,12 @@ import (
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 )
 
-// OldestKubernetes is the oldest version of Kubernetes on whose API server Alioth was tested.
-// No other file decides it: `make generate` writes it into the chart.
+// OldestKubernetes is the oldest version of Kubernetes that Alioth was tested with. No other
+// file decides it: `make generate` writes it into the chart.
 const OldestKubernetes = "1.34"
 
 // CheckKubernetes returns an error if an API server is too old. Its version is the gitVersion of
-// its path /version, for example v1.36.3; a version that is none is not judged.
+// its path /version, for example v1.36.3. A text that is not a version passes.
 func CheckKubernetes(gitVersion string) error {
 	server, err := utilversion.ParseGeneric(gitVersion)
 	if err == nil && server.LessThan(utilversion.MustParseGeneric(OldestKubernetes)) {

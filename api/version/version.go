@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package version names the release and the commit from which a program was built.
+// Package version names a program's release and the commit that it was built from.
 package version
 
 import (
@@ -20,10 +20,10 @@ const Number = "0.2.0-dev"
 // (test/release/stamp). modified is "true" if the sources differed from the commit.
 var commit, date, modified string
 
-// State is the number of the format of all that outlives processes: API objects, the journal and
-// the other files of a node, and pinned maps. A change with which an older release can't work
-// raises it; docs/operate/upgrade.md lists the numbers by release. An operator does not lead
-// over the state of a higher number, and the chart refuses to install one there.
+// State is the number of the format of everything that outlives processes: API objects, the
+// journal and the other files of a node, and pinned maps. A change that an older release can't
+// work with raises it; docs/operate/upgrade.md lists the numbers by release. An operator does not
+// lead over the state of a higher number, and the chart refuses to install one there.
 const State = 1
 
 // Info describes a program. Commit and Date are empty if the commit is unknown.

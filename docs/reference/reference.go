@@ -7,7 +7,7 @@ package reference
 
 import _ "embed"
 
-// Folder is that of the pages in the repository.
+// Folder is the folder of the pages in the repository.
 const Folder = "docs/reference"
 
 // Pages with the reasons, errors and refusals of Alioth.

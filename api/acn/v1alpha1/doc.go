@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package v1alpha1 holds the objects of the node IPAM API in the group acn.azure.com, as the
-// early design of Azure CNS Swift V2 has them: PodNetwork, PodNetworkInstance,
-// MultiTenantPodNetworkConfig and NodeInfo. PodNetwork and PodNetworkInstance are those of
-// package api/multitenancy/v1alpha1, and so are their CustomResourceDefinitions, with
-// another group name (package helm).
+// early design of Azure CNS Swift V2 defines them: PodNetwork, PodNetworkInstance,
+// MultiTenantPodNetworkConfig and NodeInfo. PodNetwork and PodNetworkInstance have the types of
+// package api/multitenancy/v1alpha1. Their CustomResourceDefinitions differ only in the group
+// name (package helm).
 //
 // It holds types and no logic.
 //

@@ -34,12 +34,12 @@ type PodNetworkInstanceList struct {
 	Items           []PodNetworkInstance `json:"items"`
 }
 
-// ConfigState is how far the pod's interfaces are.
+// ConfigState is the progress of the pod's interfaces.
 // +kubebuilder:validation:Enum=provisioned
 type ConfigState string
 
-// ConfigProvisioned is the state once every interface has its address. Until then there is
-// none.
+// ConfigProvisioned is the state once every interface has its address. Until then the state
+// is empty.
 const ConfigProvisioned ConfigState = "provisioned"
 
 // MultiTenantPodNetworkConfigStatus reports the first interface of a pod in a PodNetwork.
@@ -62,9 +62,9 @@ type MultiTenantPodNetworkConfigStatus struct {
 	Status ConfigState `json:"status,omitempty"`
 }
 
-// MultiTenantPodNetworkConfig reports the interface that a pod has in a PodNetwork. Its name
-// is that of the pod, which owns it. Only the operator writes it, and nothing that Alioth
-// decides depends on it.
+// MultiTenantPodNetworkConfig reports the interface that a pod has in a PodNetwork. It has the
+// name of the pod, which owns it. Only the operator writes it, and no decision of Alioth
+// depends on it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -91,7 +91,7 @@ type MultiTenantPodNetworkConfigList struct {
 	Items           []MultiTenantPodNetworkConfig `json:"items"`
 }
 
-// NodeInfoStatus is what the daemon of a node knows of the machine.
+// NodeInfoStatus has facts that the daemon of a node knows about the machine.
 type NodeInfoStatus struct {
 	// VMUniqueID identifies the virtual machine: by SMBIOS, the cloud or the node's
 	// configuration.
@@ -100,7 +100,7 @@ type NodeInfoStatus struct {
 	VMUniqueID string `json:"vmUniqueID,omitempty"`
 }
 
-// NodeInfo has the machine of a node. Its name is that of the Node, which owns it. The
+// NodeInfo describes the machine of a node. It has the name of the Node, which owns it. The
 // daemon of the node writes it.
 //
 // +kubebuilder:object:root=true

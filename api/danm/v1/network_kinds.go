@@ -85,7 +85,7 @@ type TenantNetworkList struct {
 	Items           []TenantNetwork `json:"items"`
 }
 
-// ClusterNetwork is a network for the pods of all namespaces, or of those in
+// ClusterNetwork is a network for the pods of all namespaces, or of the namespaces in
 // spec.AllowedTenants.
 //
 // +kubebuilder:object:root=true

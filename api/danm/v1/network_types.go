@@ -13,7 +13,7 @@ type Gateway string
 // ClusterNetwork. A backend is dynamic if NetworkType is ipvlan, macvlan or sriov, or
 // empty.
 //
-// The limits of NetworkID are those of the DANM user guide (rule 11 of DanmNets) and of
+// The limits of NetworkID come from the DANM user guide (rule 11 of DanmNets) and from
 // DANM 4.3: the name of a host link is <NetworkID>.<VLAN>, at most 15 characters.
 // +kubebuilder:validation:XValidation:rule="!has(self.NetworkID) || self.NetworkID.size() <= 11 || (has(self.NetworkType) && self.NetworkType.size() > 0 && !(self.NetworkType.lowerAscii() in ['ipvlan', 'macvlan', 'sriov']))",message="NetworkID must not be longer than 11 characters with a dynamic NetworkType (ipvlan, macvlan, sriov, or none)"
 // +kubebuilder:validation:XValidation:rule="!has(self.NetworkID) || self.NetworkID.size() != 11 || !has(self.Options) || (!has(self.Options.vlan) && !has(self.Options.vxlan)) || (has(self.NetworkType) && self.NetworkType.size() > 0 && !(self.NetworkType.lowerAscii() in ['ipvlan', 'macvlan', 'sriov']))",message="NetworkID must not be longer than 10 characters in a network with a vlan or vxlan and a dynamic NetworkType (ipvlan, macvlan, sriov, or none)"
@@ -24,8 +24,8 @@ type Gateway string
 type NetworkSpec struct {
 	// NetworkID names the CNI configuration of a static backend
 	// (<cniDir>/<NetworkID>.conf), and the host link of a network with a VLAN or VXLAN.
-	// DanmNets and ClusterNetworks need one. That of a TenantConfig precedes the NetworkID
-	// of a TenantNetwork.
+	// DanmNets and ClusterNetworks need one. The NetworkID of a TenantConfig precedes the
+	// NetworkID of a TenantNetwork.
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:Pattern=`^([A-Za-z0-9_][-A-Za-z0-9_.]*)?$`
 	// +optional
@@ -142,7 +142,7 @@ type NetworkOptions struct {
 	// +optional
 	RTTables int32 `json:"rt_tables,omitempty"`
 	// MTU of the pods' interfaces in bytes, 68 (RFC 791) to 65535, with Net6 at least
-	// 1280; by default that of the parent device.
+	// 1280; by default the MTU of the parent device.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=65535
 	// +kubebuilder:validation:XValidation:rule="self == 0 || self >= 68",message="mtu must be 68 to 65535, or 0 for that of the parent device"
@@ -154,11 +154,11 @@ type NetworkOptions struct {
 // DANM user guide's rule 9 has the names in the wrong order).
 // +kubebuilder:validation:XValidation:rule="!has(self.start) || !has(self.end) || !isIP(self.start) || !isIP(self.end) || ip(self.start).family() != 4 || ip(self.end).family() != 4 || int(self.start.split('.')[0]) * 16777216 + int(self.start.split('.')[1]) * 65536 + int(self.start.split('.')[2]) * 256 + int(self.start.split('.')[3]) < int(self.end.split('.')[0]) * 16777216 + int(self.end.split('.')[1]) * 65536 + int(self.end.split('.')[2]) * 256 + int(self.end.split('.')[3])",message="allocation_pool.end must be above allocation_pool.start"
 type AllocationPool struct {
-	// Start is the first address; by default the one after the network address.
+	// Start is the first address; by default the address after the network address.
 	// +kubebuilder:validation:MaxLength=15
 	// +optional
 	Start string `json:"start,omitempty"`
-	// End is the last address; by default the one before the broadcast address.
+	// End is the last address; by default the address before the broadcast address.
 	// +kubebuilder:validation:MaxLength=15
 	// +optional
 	End string `json:"end,omitempty"`
@@ -169,7 +169,7 @@ type AllocationPool struct {
 
 // AllocationPoolV6 is a range of IPv6 addresses, both ends included. End is above Start.
 type AllocationPoolV6 struct {
-	// CIDR is a part of Net6, at most /126, to which the pool is limited.
+	// CIDR is a part of Net6, at most /126. The pool has only its addresses.
 	// +kubebuilder:validation:MaxLength=43
 	// +kubebuilder:validation:XValidation:rule="self.size() == 0 || (isCIDR(self) && cidr(self).ip().family() == 6)",message="allocation_pool_v6.cidr must be an IPv6 range in CIDR notation, for example 2001:db8:0:1::/112"
 	// +kubebuilder:validation:XValidation:rule="!isCIDR(self) || cidr(self).prefixLength() <= 126",message="the prefix length of allocation_pool_v6.cidr must be at most 126"
@@ -238,7 +238,7 @@ type NetworkProfile struct {
 	// NetworkID is the name of the plugin's configuration file, or of the host link.
 	// +optional
 	NetworkID string `json:"networkID,omitempty"`
-	// NetworkIDGiven: the NetworkID is one of the TenantConfig. It precedes spec.NetworkID.
+	// NetworkIDGiven: the NetworkID comes from the TenantConfig. It precedes spec.NetworkID.
 	// +optional
 	NetworkIDGiven bool `json:"networkIDGiven,omitempty"`
 	// HostDevice is the parent device on the nodes.

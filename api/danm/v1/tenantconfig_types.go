@@ -20,8 +20,8 @@ const (
 // +kubebuilder:validation:XValidation:rule="(has(self.vniType) && self.vniType.size() > 0) == (has(self.vniRange) && self.vniRange.size() > 0)",message="vniType and vniRange must be set together"
 // +kubebuilder:validation:XValidation:rule="!has(self.vniType) || !has(self.vniRange) || !self.vniRange.matches('^[0-9,-]*$') || self.vniRange.split(',').all(part, part.split('-').all(n, n.size() == 0 || n.size() > 8 || (int(n) >= 1 && int(n) <= (self.vniType == 'vlan' ? 4094 : 16777214))))",message="the numbers in vniRange must be 1 to 4094 with vniType vlan, 1 to 16777214 with vxlan"
 type HostDevice struct {
-	// Name is that of a network device of the nodes, or, with a slash, of an extended
-	// resource (a pool of devices).
+	// Name of a network device of the nodes, or, with a slash, of an extended resource
+	// (a pool of devices).
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=317
 	// +kubebuilder:validation:Pattern=`^([A-Za-z0-9_][-A-Za-z0-9_.]{0,14}|[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)$`
@@ -80,8 +80,8 @@ type TenantConfigStatus struct {
 // +kubebuilder:validation:Pattern=`^[A-Za-z0-9_][-A-Za-z0-9_.]*$`
 type NetworkID string
 
-// TenantConfig is what TenantNetworks may use of the nodes. As in DANM, the fields have
-// no spec around them.
+// TenantConfig lists the devices and numbers of the nodes that TenantNetworks may use. As in
+// DANM, the fields have no spec around them.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:metadata:annotations="api-approved.kubernetes.io=unapproved, the API of DANM"

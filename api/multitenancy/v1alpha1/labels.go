@@ -3,7 +3,7 @@
 
 package v1alpha1
 
-// Labels of the node IPAM API. Anybody may set those of pods, so they only ask.
+// Labels of the node IPAM API. Anybody may set them on pods, so they are only requests.
 const (
 	// NodeLabel is on nodes whose pods have their addresses by the node IPAM API; its value
 	// does not matter.

@@ -5,7 +5,7 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// NodeInfoSpec is what the daemon of a node knows of the machine.
+// NodeInfoSpec has facts that the daemon of a node knows about the machine.
 type NodeInfoSpec struct {
 	// VMUniqueID identifies the virtual machine: by SMBIOS, the cloud or the node's
 	// configuration. Without these it is the ID of the node's system with the prefix
@@ -33,7 +33,7 @@ type DeviceInfo struct {
 	MacAddress string `json:"macAddress"`
 }
 
-// NodeInfoStatus is what pods of the node can get.
+// NodeInfoStatus lists the devices that pods of the node can get.
 type NodeInfoStatus struct {
 	// DeviceInfos are the devices that the node offers.
 	// +kubebuilder:validation:MaxItems=256
@@ -42,7 +42,7 @@ type NodeInfoStatus struct {
 	DeviceInfos []DeviceInfo `json:"deviceInfos,omitempty"`
 }
 
-// NodeInfo has the machine of a node and the devices that it offers. Its name is that of
+// NodeInfo describes the machine of a node and the devices that it offers. It has the name of
 // the Node, which owns it. The daemon of the node writes it.
 //
 // +kubebuilder:object:root=true

@@ -71,7 +71,7 @@ type PodNetworkSpec struct {
 	MaxReservedIPs *int32 `json:"maxReservedIPs,omitempty"`
 }
 
-// PodNetworkState is what a PodNetwork can be used for.
+// PodNetworkState tells whether a PodNetwork can be used.
 // +kubebuilder:validation:Enum=Ready;InUse;SubnetNotDelegated;SubnetDelegatedToDifferentService
 type PodNetworkState string
 
@@ -89,7 +89,7 @@ const (
 
 // PodNetworkStatus is the observed state of a PodNetwork. Only the operator writes it.
 type PodNetworkStatus struct {
-	// Status is what the PodNetwork can be used for.
+	// Status tells whether the PodNetwork can be used.
 	// +optional
 	Status PodNetworkState `json:"status,omitempty"`
 	// AddressPrefixes are the ranges of the subnet, in CIDR notation.

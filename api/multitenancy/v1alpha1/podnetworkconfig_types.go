@@ -5,7 +5,7 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// PodNetworkChoice is what a pod asked for.
+// PodNetworkChoice is the choice that a pod asked for.
 type PodNetworkChoice struct {
 	// PodNetworkInstance is the name of the pod's PodNetworkInstance in its namespace, if it
 	// asked for one.
@@ -19,15 +19,15 @@ type PodNetworkChoice struct {
 	PodNetwork string `json:"podNetwork"`
 }
 
-// MultitenantPodNetworkConfigSpec is what a config is about.
+// MultitenantPodNetworkConfigSpec names the pod and the objects that a config describes.
 type MultitenantPodNetworkConfigSpec struct {
 	PodNetworkChoice `json:",inline"`
 	// PodName is the name of the pod, which the config has, too.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	PodName string `json:"podName,omitempty"`
-	// PodUID is the UID of the pod. It tells the config of a pod from that of a former one
-	// of the same name.
+	// PodUID is the UID of the pod. It distinguishes the pod from an earlier pod of the same
+	// name.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	PodUID string `json:"podUID,omitempty"`
@@ -85,21 +85,21 @@ type InterfaceInfo struct {
 	// SharedNIC: the device is not for one pod alone. Alioth does not write it.
 	// +optional
 	SharedNIC bool `json:"sharedNic,omitempty"`
-	// NetworkID is that of the PodNetwork: the name of the VPC.
+	// NetworkID is the networkID of the PodNetwork: the name of the VPC.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	NetworkID string `json:"networkID,omitempty"`
-	// SubnetGUID is that of the PodNetwork.
+	// SubnetGUID is the subnetGUID of the PodNetwork.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	SubnetGUID string `json:"subnetGUID,omitempty"`
-	// SubnetResourceID is that of the PodNetwork.
+	// SubnetResourceID is the subnetResourceID of the PodNetwork.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	SubnetResourceID string `json:"subnetResourceID,omitempty"`
 }
 
-// PodNetworkConfigState is how far the pod's interfaces are.
+// PodNetworkConfigState is the progress of the pod's interfaces.
 // +kubebuilder:validation:Enum=Ready;Pending;InternalError;PNINotFound;PNINotReady;NodeCapacityExceeded;IPsExhausted;Deleting
 type PodNetworkConfigState string
 
@@ -109,15 +109,15 @@ const (
 	ConfigReady PodNetworkConfigState = "Ready"
 	// ConfigPending: the pod waits for the operator.
 	ConfigPending PodNetworkConfigState = "Pending"
-	// ConfigInternalError: the pod can't have what it asks for; its events have the cause.
+	// ConfigInternalError: the pod's request can't be served; its events have the cause.
 	ConfigInternalError PodNetworkConfigState = "InternalError"
-	// ConfigInstanceNotFound: there is no such PodNetworkInstance.
+	// ConfigInstanceNotFound: the PodNetworkInstance does not exist.
 	ConfigInstanceNotFound PodNetworkConfigState = "PNINotFound"
 	// ConfigInstanceNotReady: the PodNetworkInstance or a PodNetwork is not Ready.
 	ConfigInstanceNotReady PodNetworkConfigState = "PNINotReady"
 	// ConfigNodeFull: the node has too few free devices.
 	ConfigNodeFull PodNetworkConfigState = "NodeCapacityExceeded"
-	// ConfigNoAddresses: no address is free.
+	// ConfigNoAddresses: all addresses are in use.
 	ConfigNoAddresses PodNetworkConfigState = "IPsExhausted"
 	// ConfigDeleting: the pod ends.
 	ConfigDeleting PodNetworkConfigState = "Deleting"
@@ -131,15 +131,15 @@ type MultitenantPodNetworkConfigStatus struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	NCID string `json:"ncID,omitempty"`
-	// PrimaryIP is that of the first interface.
+	// PrimaryIP is the address of the first interface.
 	// +kubebuilder:validation:MaxLength=43
 	// +optional
 	PrimaryIP string `json:"primaryIP,omitempty"`
-	// MacAddress is that of the first interface.
+	// MacAddress is the Ethernet address of the first interface.
 	// +kubebuilder:validation:MaxLength=23
 	// +optional
 	MacAddress string `json:"macAddress,omitempty"`
-	// GatewayIP is that of the first interface.
+	// GatewayIP is the gateway of the first interface.
 	// +kubebuilder:validation:MaxLength=39
 	// +optional
 	GatewayIP string `json:"gatewayIP,omitempty"`
@@ -148,21 +148,21 @@ type MultitenantPodNetworkConfigStatus struct {
 	// +listType=atomic
 	// +optional
 	InterfaceInfos []InterfaceInfo `json:"interfaceInfos,omitempty"`
-	// DefaultDenyACL is that of the PodNetworkInstance.
+	// DefaultDenyACL is the defaultDenyACL of the PodNetworkInstance.
 	// +optional
 	DefaultDenyACL bool `json:"defaultDenyACL,omitempty"`
 	// NodeName is the name of the pod's node.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	NodeName string `json:"nodeName,omitempty"`
-	// Status is how far the interfaces are.
+	// Status is the progress of the interfaces.
 	// +optional
 	Status PodNetworkConfigState `json:"status,omitempty"`
 }
 
-// MultitenantPodNetworkConfig reports the interfaces that a pod has in PodNetworks. Its
-// name is that of the pod, which owns it. Only the operator writes it, and nothing that
-// Alioth decides depends on it.
+// MultitenantPodNetworkConfig reports the interfaces that a pod has in PodNetworks. It has
+// the name of the pod, which owns it. Only the operator writes it, and no decision of Alioth
+// depends on it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

@@ -53,7 +53,7 @@ type PodNetworkInstanceSpec struct {
 	DefaultDenyACL bool `json:"defaultDenyACL,omitempty"`
 }
 
-// InstanceState is what an instance, or one of its PodNetworks, can be used for.
+// InstanceState tells whether an instance, or one of its PodNetworks, can be used.
 // +kubebuilder:validation:Enum=Ready;CreateReservationSetError;PodNetworkNotReady;InsufficientIPAddressesOnSubnet
 type InstanceState string
 
@@ -69,7 +69,7 @@ const (
 	InstanceNoAddresses InstanceState = "InsufficientIPAddressesOnSubnet"
 )
 
-// Reservation is the addresses that are reserved in one PodNetwork.
+// Reservation has the reserved addresses in one PodNetwork.
 type Reservation struct {
 	// PodNetwork is the name of the PodNetwork.
 	// +kubebuilder:validation:MinLength=1
@@ -96,11 +96,11 @@ type PodNetworkInstanceStatus struct {
 	// +listType=atomic
 	// +optional
 	PodIPAddresses []string `json:"podIPAddresses,omitempty"`
-	// Status is what the instance can be used for. Addresses are in this status before it
+	// Status tells whether the instance can be used. Addresses are in this status before it
 	// is Ready.
 	// +optional
 	Status InstanceState `json:"status,omitempty"`
-	// PodNetworkStatuses are those of single PodNetworks, by name.
+	// PodNetworkStatuses has the states of single PodNetworks, by name.
 	// +kubebuilder:validation:MaxProperties=16
 	// +optional
 	PodNetworkStatuses map[string]InstanceState `json:"podNetworkStatuses,omitempty"`
@@ -117,8 +117,8 @@ type PodNetworkInstanceStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// PodNetworkInstance is how the pods of one workload are attached to PodNetworks, and
-// addresses that are reserved for them.
+// PodNetworkInstance attaches the pods of one workload to PodNetworks, and reserves
+// addresses for them.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

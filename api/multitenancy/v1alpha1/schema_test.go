@@ -26,7 +26,7 @@ var server apiserver.Shared
 
 func TestMain(m *testing.M) { os.Exit(server.Run(m)) }
 
-// resources are those of the kinds.
+// resources maps each kind to its resource.
 var resources = map[string]string{
 	"PodNetwork": "podnetworks", "PodNetworkInstance": "podnetworkinstances", "NodeInfo": "nodeinfo",
 	"MultitenantPodNetworkConfig": "multitenantpodnetworkconfigs", "MultiTenantPodNetworkConfig": "multitenantpodnetworkconfigs",
@@ -121,11 +121,11 @@ func wantError(t *testing.T, err error, want string) {
 const (
 	podNetwork = "{apiVersion: %s/v1alpha1, kind: PodNetwork, metadata: {name: pn}, spec: "
 	instance   = "{apiVersion: %s/v1alpha1, kind: PodNetworkInstance, metadata: {namespace: default, name: pni}, spec: "
-	// subnetPath is that of a subnet in the cloud.
+	// subnetPath is the resource ID of a subnet in the cloud.
 	subnetPath = "/subscriptions/5f1b/resourceGroups/rg/providers/Microsoft.Network/virtualNetworks/vnet/subnets/"
 )
 
-// TestObjectsOfUsersAreChecked has manifests as CNS takes them among those that apply.
+// TestObjectsOfUsersAreChecked also applies manifests in the form that CNS takes.
 func TestObjectsOfUsersAreChecked(t *testing.T) {
 	for _, tt := range []struct{ name, manifest, want string }{
 		{"a PodNetwork of CNS", podNetwork + "{networkID: 0b1d7a62-8c41-4f0e, subnetResourceID: " + subnetPath + "Pods_1, subnetGUID: 7d, deviceType: acn.azure.com/vnet-nic, subnetAllocationMode: PrefixBlock}}", ""},

@@ -19,11 +19,11 @@ type AltName struct {
 	State string `json:"state,omitempty"`
 }
 
-// LongestAltName is how many bytes an alternative name has at most (ALTIFNAMSIZ of Linux).
+// LongestAltName is the maximum length of an alternative name, in bytes (ALTIFNAMSIZ of Linux).
 const LongestAltName = 127
 
-// MergeAltNames returns alternative names with those of want in place of equal ones, sorted.
-// Names that want does not have stay: a list of them is never the whole of them.
+// MergeAltNames returns alternative names, sorted. Names of want replace equal names of have.
+// Names that want lacks stay: a desired list is never the complete list.
 func MergeAltNames(have, want []AltName) []AltName {
 	merged := slices.Clone(want)
 	for _, a := range have {
@@ -89,10 +89,10 @@ func alternatives(state map[string]any) map[string]string {
 	return names
 }
 
-// renaming puts names in place of others. Its functions copy what they change.
+// renaming replaces names by others. Its functions copy the values that they change.
 type renaming struct{ names map[string]string }
 
-// value renames what a path leads to from a value.
+// value renames the names at a path below a value.
 func (r renaming) value(value any, path []string) any {
 	switch v := value.(type) {
 	case map[string]any:

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// BenchmarkParse reads a document with 500 interfaces, and for comparison what the parser of JSON
-// alone takes for it.
+// BenchmarkParse reads a document with 500 interfaces. For comparison it also measures the
+// parser of JSON alone.
 func BenchmarkParse(b *testing.B) {
 	var text strings.Builder
 	text.WriteString("interfaces:\n")

@@ -9,11 +9,11 @@ import (
 	"strconv"
 )
 
-// standard is how nmstate writes that a metric or a priority is the default one.
+// standard stands for the default metric or priority in documents of nmstate.
 const standard = -1
 
-// settle names the mode, for which nmstate takes a number and the name of its protocol too, and
-// the one option that has two names.
+// settle sets the name of the mode and of the option that has two names. nmstate also accepts a
+// number and the name of the mode's protocol.
 func (b *LinkAggregation) settle() {
 	const name, second = "num_grat_arp", "num_unsol_na"
 	value, ok := b.Options[second]
@@ -30,7 +30,7 @@ func (b *LinkAggregation) settle() {
 }
 
 // settle writes prefixes with their lengths, and leaves out a default metric. In a route to add
-// it leaves out what says the same as a missing field.
+// it leaves out values that mean the same as a missing field.
 func (r *Route) settle() {
 	r.Destination = prefixOf(r.Destination)
 	r.Metric = unlessStandard(r.Metric)
@@ -43,12 +43,12 @@ func (r *Route) settle() {
 	}
 }
 
-// mayBeEmpty: no address is a next hop on the link, in a route to add.
+// mayBeEmpty accepts an empty next hop in a route to add: the next hop is on the link.
 func (r *Route) mayBeEmpty(field string) bool {
 	return field == "next-hop-address" && r.State != Absent
 }
 
-// settle leaves out the table 0, which keeps the one that is.
+// settle leaves out the table 0, which keeps the present table.
 func (v *VRF) settle() {
 	if v.Table != nil && *v.Table == 0 {
 		v.Table = nil
@@ -64,7 +64,7 @@ func (r *Resolver) settle() {
 	}
 }
 
-// settle names what nmstate takes numbers for.
+// settle replaces a number, which nmstate also takes, by its name.
 func (o *BridgeOptions) settle() {
 	if n, err := strconv.Atoi(o.MulticastRouter); err == nil && n >= 0 && n < len(MulticastRouters) {
 		o.MulticastRouter = MulticastRouters[n]
@@ -77,7 +77,8 @@ func (r *RouteRule) settle() {
 	r.Priority = unlessStandard(r.Priority)
 }
 
-// mayBeEmpty: no prefix is all addresses. An absent rule then matches those without a prefix.
+// mayBeEmpty accepts an empty prefix, which means all addresses. An absent rule with one matches
+// the rules without a prefix.
 func (r *RouteRule) mayBeEmpty(field string) bool {
 	prefix := map[string]*string{"ip-from": &r.From, "ip-to": &r.To}[field]
 	if prefix != nil && r.State == Absent {
@@ -86,8 +87,8 @@ func (r *RouteRule) mayBeEmpty(field string) bool {
 	return prefix != nil
 }
 
-// prefixOf returns a prefix without bits beyond its length. An address is a prefix with all
-// bits. What is neither is returned as it is.
+// prefixOf returns a prefix without bits beyond its length. An address becomes a prefix with all
+// bits. Any other text is returned unchanged.
 func prefixOf(text string) string {
 	if prefix, err := netip.ParsePrefix(text); err == nil && !prefix.Addr().Is4In6() {
 		return prefix.Masked().String()
@@ -98,7 +99,7 @@ func prefixOf(text string) string {
 	return text
 }
 
-// ifTrue leaves out what is false, as a missing field is.
+// ifTrue drops a false value: it means the same as a missing field.
 func ifTrue(b *bool) *bool {
 	if b != nil && !*b {
 		return nil
@@ -113,8 +114,8 @@ func unlessStandard(n *int64) *int64 {
 	return n
 }
 
-// idle are values of fields that the engine lacks, and that ask for what is anyway. nmstate
-// shows them, so they are in documents that were copied from what it showed.
+// idle reports whether a field that the engine lacks has a value that demands no change. nmstate
+// shows such values, so documents that were copied from its output have them.
 func idle(field string, value any) bool {
 	values := map[string]any{
 		"identifier":            "name",

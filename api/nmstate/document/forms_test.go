@@ -11,10 +11,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestFormsOfNmstateAreOne has what nmstate takes in several forms: quoted values, numbers for
-// words, second names, and values that say what a missing field says.
-// TestAnInterfaceOfOpenVSwitchIsReadByItsType alone: its sections have other shapes, and what is
-// wrong with it is the type.
+// TestAnInterfaceOfOpenVSwitchIsReadByItsType reads an interface whose sections have shapes of
+// their own. The reader leaves them out: the type alone is refused, later.
 func TestAnInterfaceOfOpenVSwitchIsReadByItsType(t *testing.T) {
 	s, err := Parse([]byte(`interfaces: [{name: br1, type: ovs-bridge, state: up, bridge: {options: {stp: true}, port: [{name: eth1}]}}]`))
 	if err != nil {
@@ -25,6 +23,8 @@ func TestAnInterfaceOfOpenVSwitchIsReadByItsType(t *testing.T) {
 	}
 }
 
+// TestFormsOfNmstateAreOne reads values that nmstate takes in several forms: quoted values,
+// numbers for words, second names, and values that mean the same as a missing field.
 func TestFormsOfNmstateAreOne(t *testing.T) {
 	for _, c := range []struct{ written, want string }{
 		{`interfaces: [{name: eth0, mtu: '1450', accept-all-mac-addresses: 'yes'}]`, `interfaces: [{name: eth0, mtu: 1450, accept-all-mac-addresses: true}]`},
@@ -91,8 +91,8 @@ func tree(t *testing.T, state *State) map[string]any {
 	return written(t, string(text))
 }
 
-// TestADocumentHasOneNormalForm, for each field of the schema, by its first and its second name. What
-// is normal stays as it is.
+// TestADocumentHasOneNormalForm tests each field of the schema by its first and its second name.
+// A value in normal form stays unchanged.
 func TestADocumentHasOneNormalForm(t *testing.T) {
 	right := map[reflect.Kind]any{reflect.String: "x", reflect.Bool: true, reflect.Slice: []any{}, reflect.Struct: map[string]any{}, reflect.Map: map[string]any{"miimon": 100.0}}
 	seconds := 0

@@ -3,7 +3,7 @@
 
 package document
 
-// Types of interfaces. Ethernet is any device with hardware, or what looks so.
+// Types of interfaces. Ethernet is any device with hardware, or a device that looks like one.
 const (
 	Ethernet    = "ethernet"
 	VethPair    = "veth"
@@ -16,7 +16,7 @@ const (
 	MACVLANType = "mac-vlan"
 	IPVLANType  = "ipvlan"
 	Loopback    = "loopback"
-	// Unknown is that of interfaces that the engine shows and does not make.
+	// Unknown is the type of interfaces that the engine shows and does not make.
 	Unknown = "unknown"
 )
 
@@ -49,18 +49,18 @@ type Interface struct {
 	Name  string `json:"name"`
 	Type  string `json:"type,omitempty"`
 	State string `json:"state,omitempty"`
-	// MadeBy is by whom the interface has to be made, so that the document is about it: "" for
-	// anybody, MadeByOthers or MadeByAlioth. It is an extension of Alioth for policies: those
-	// that match interfaces, and the undo of all others.
+	// MadeBy selects the maker of the interface that the document describes: "" for anybody,
+	// MadeByOthers or MadeByAlioth. It is an extension of Alioth for policies: for policies that
+	// match interfaces, and for the undo of all others.
 	MadeBy string `json:"made-by,omitempty"`
 	// Description is the device's alias (at most 255 bytes).
 	Description *string `json:"description,omitempty"`
-	// AltNames are alternative names, of at most 127 bytes. Those that a desired state does not
-	// have stay.
+	// AltNames are alternative names, of at most 127 bytes. Names that a desired state lacks
+	// stay on the interface.
 	AltNames []AltName `json:"alt-names,omitzero"`
 	// MACAddress is the Ethernet address, six octets in upper-case hex with colons.
 	MACAddress string `json:"mac-address,omitempty"`
-	// CopyMACFrom is the interface whose MAC address it gets.
+	// CopyMACFrom is the interface that gives its MAC address.
 	CopyMACFrom string `json:"copy-mac-from,omitempty"`
 	// PermanentMACAddress is the hardware's own, read-only.
 	PermanentMACAddress string `json:"permanent-mac-address,omitempty"`
@@ -74,8 +74,8 @@ type Interface struct {
 	AcceptAllMACAddresses *bool `json:"accept-all-mac-addresses,omitempty"`
 	IPv4                  *IP   `json:"ipv4,omitempty"`
 	IPv6                  *IP   `json:"ipv6,omitempty"`
-	// WaitIP is which families have to have an address for a change to be complete, for
-	// example WaitBoth. It is part of desired states alone.
+	// WaitIP names the families that need an address before a change is complete, for example
+	// WaitBoth. It is part of desired states alone.
 	WaitIP string `json:"wait-ip,omitempty"`
 
 	Ethernet *EthernetConfig  `json:"ethernet,omitempty"`
@@ -89,21 +89,21 @@ type Interface struct {
 	IPVLAN   *IPVLAN          `json:"ipvlan,omitempty"`
 }
 
-// EthernetConfig is what only hardware has.
+// EthernetConfig has settings that only hardware has.
 type EthernetConfig struct {
 	SRIOV *SRIOV `json:"sr-iov,omitempty"`
 }
 
 // SRIOV are the virtual functions of a physical function.
 type SRIOV struct {
-	// TotalVFs is how many there are.
+	// TotalVFs is the number of virtual functions.
 	TotalVFs *int `json:"total-vfs,omitempty"`
 	// DriversAutoprobe: the kernel looks for drivers of new ones.
 	DriversAutoprobe *bool `json:"drivers-autoprobe,omitempty"`
 	VFs              []VF  `json:"vfs,omitzero"`
 }
 
-// VF is a virtual function. Rates are in Mbit/s, 0 is no limit.
+// VF is a virtual function. Rates are in Mbit/s; 0 sets no limit.
 type VF struct {
 	ID         int    `json:"id"`
 	MACAddress string `json:"mac-address,omitempty"`
@@ -125,19 +125,19 @@ type Veth struct {
 type LinkAggregation struct {
 	// Mode is one of BondModes.
 	Mode string `json:"mode,omitempty"`
-	// Ports are names of interfaces: nil keeps those that are.
+	// Ports are names of interfaces: nil keeps the present ports.
 	Ports []string `json:"port,omitzero" alias:"ports"`
-	// Options are those of the kernel's bonding driver by their names there, for example
-	// miimon or lacp_rate. Values are numbers, or the driver's words.
+	// Options of the kernel's bonding driver by their names there, for example miimon or
+	// lacp_rate. Values are numbers, or the driver's words.
 	Options map[string]any `json:"options,omitempty"`
 }
 
-// BondModes are those of the kernel's bonding driver.
+// BondModes are the modes of the kernel's bonding driver.
 var BondModes = []string{"balance-rr", "active-backup", "balance-xor", "broadcast", "802.3ad", "balance-tlb", "balance-alb"}
 
 // Bridge is a bridge of the kernel.
 type Bridge struct {
-	// Ports are unique by name: nil keeps those that are.
+	// Ports are unique by name: nil keeps the present ports.
 	Ports   []BridgePort   `json:"port,omitzero" alias:"ports"`
 	Options *BridgeOptions `json:"options,omitempty"`
 }
@@ -145,23 +145,23 @@ type Bridge struct {
 // BridgePort is an interface of a bridge.
 type BridgePort struct {
 	Name string `json:"name"`
-	// Hairpin sends frames back to the port by which they came.
+	// Hairpin sends frames back to the port that received them.
 	Hairpin *bool `json:"stp-hairpin-mode,omitempty"`
 	// PathCost is 1 to 65535, Priority 0 to 63 (IEEE 802.1D).
 	PathCost *int `json:"stp-path-cost,omitempty"`
 	Priority *int `json:"stp-priority,omitempty"`
-	// VLAN turns on the bridge's filter. nil keeps what is. Where no port has VLANs any more, an
-	// empty one turns the filter off.
+	// VLAN turns on the bridge's filter. nil keeps the present setting. Where no port has VLANs any
+	// longer, an empty one turns the filter off.
 	VLAN *PortVLAN `json:"vlan,omitempty"`
 }
 
-// PortVLAN is what a port has of VLANs.
+// PortVLAN has the VLANs of a port.
 type PortVLAN struct {
 	// Mode is PortAccess or PortTrunk.
 	Mode string `json:"mode,omitempty"`
 	// Tag is the VLAN of untagged frames, 1 to 4094.
 	Tag *int `json:"tag,omitempty"`
-	// EnableNative: a trunk takes untagged frames for those of Tag.
+	// EnableNative: a trunk takes untagged frames for frames of the VLAN Tag.
 	EnableNative *bool `json:"enable-native,omitempty"`
 	// TrunkTags are the VLANs that a trunk carries.
 	TrunkTags []TrunkTag `json:"trunk-tags,omitzero"`
@@ -192,7 +192,7 @@ type BridgeOptions struct {
 	MACAgeingTime *int `json:"mac-ageing-time,omitempty"`
 	// GroupForwardMask is 0 to 65535.
 	GroupForwardMask *int `json:"group-forward-mask,omitempty" alias:"group-fwd-mask"`
-	// MulticastSnooping learns where groups are listened to.
+	// MulticastSnooping learns which ports have listeners of a group.
 	MulticastSnooping *bool `json:"multicast-snooping,omitempty"`
 	// MulticastRouter is one of MulticastRouters, MulticastQuerier sends queries, and
 	// MulticastQueryUseIfaddr from the bridge's own address.
@@ -208,7 +208,7 @@ type BridgeOptions struct {
 	MulticastQueryInterval         *int `json:"multicast-query-interval,omitempty"`
 	MulticastQueryResponseInterval *int `json:"multicast-query-response-interval,omitempty"`
 	MulticastStartupQueryInterval  *int `json:"multicast-startup-query-interval,omitempty"`
-	// HashMax is how many multicast groups it learns.
+	// HashMax is the maximum number of multicast groups that the bridge learns.
 	HashMax *int `json:"hash-max,omitempty"`
 	// GroupAddress is the destination of frames of the spanning tree protocol.
 	GroupAddress string `json:"group-addr,omitempty"`
@@ -230,10 +230,10 @@ type STP struct {
 	Priority     *int  `json:"priority,omitempty"`
 }
 
-// VLAN is an interface with the frames of one VLAN of another one.
+// VLAN is an interface with the frames of one VLAN of its base interface.
 type VLAN struct {
 	Base string `json:"base-iface,omitempty"`
-	// ID is 0 to 4094; frames with 0 have a priority alone.
+	// ID is 0 to 4094; frames with 0 have only a priority.
 	ID *int `json:"id,omitempty"`
 	// Protocol is Protocol8021Q (the default) or Protocol8021AD.
 	Protocol string `json:"protocol,omitempty"`
@@ -247,11 +247,11 @@ const (
 
 // VXLAN is a tunnel (RFC 7348).
 type VXLAN struct {
-	// Base is the interface of the outer packets, "" whatever the routes say.
+	// Base is the interface of the outer packets; with "" the routes decide.
 	Base string `json:"base-iface,omitempty"`
 	// ID is the VNI, 0 to 2^24-1.
 	ID *int `json:"id,omitempty"`
-	// Learning takes addresses of peers from what comes.
+	// Learning takes addresses of peers from the packets that they send.
 	Learning *bool `json:"learning,omitempty"`
 	// Local and Remote are addresses of the outer packets; Remote may be a group.
 	Local  string `json:"local,omitempty"`
@@ -266,7 +266,7 @@ type VRF struct {
 	Table *int64   `json:"route-table-id,omitempty"`
 }
 
-// MACVLAN is an interface with a MAC of its own on another one.
+// MACVLAN is an interface with a MAC of its own on a base interface.
 type MACVLAN struct {
 	Base string `json:"base-iface,omitempty"`
 	// Mode is bridge, private, vepa, passthru or source.
@@ -275,7 +275,7 @@ type MACVLAN struct {
 	Promiscuous *bool `json:"promiscuous,omitempty" alias:"accept-all-mac"`
 }
 
-// IPVLAN is an interface with addresses of its own and the MAC of another one.
+// IPVLAN is an interface with addresses of its own and the MAC of its base interface.
 type IPVLAN struct {
 	Base string `json:"base-iface,omitempty"`
 	// Mode is l2, l3 or l3s.
@@ -303,7 +303,7 @@ func (i Interface) Ports() []string {
 	}
 }
 
-// Base returns the name of the interface that one is derived from, "" for others.
+// Base returns the name of the base interface, "" for an interface without one.
 func (i Interface) Base() string {
 	switch {
 	case i.VLAN != nil:

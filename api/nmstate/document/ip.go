@@ -5,8 +5,8 @@ package document
 
 import "slices"
 
-// IP has the addresses and settings of an interface for one family. The fields from AutoDNS on are of a family with
-// DHCP or Autoconf alone.
+// IP has the addresses and settings of an interface for one family. The fields from AutoDNS on
+// apply only to a family with DHCP or Autoconf.
 type IP struct {
 	// Enabled: a disabled family has no addresses.
 	Enabled *bool `json:"enabled,omitempty"`
@@ -16,8 +16,8 @@ type IP struct {
 	Autoconf *bool `json:"autoconf,omitempty"`
 	// Forwarding passes on packets that arrive on the interface for others.
 	Forwarding *bool `json:"forwarding,omitempty"`
-	// Addresses are static: nil keeps those that are, an empty list removes them. A state that
-	// is shown has automatic ones too, without link-local ones of IPv6 that the kernel made.
+	// Addresses are static: nil keeps the present ones, an empty list removes them. A reported
+	// state has automatic ones too, without link-local ones of IPv6 that the kernel made.
 	Addresses []Address `json:"address,omitzero"`
 
 	// AutoDNS uses name servers and search domains that come automatically.
@@ -45,11 +45,11 @@ type IP struct {
 type Address struct {
 	IP           string `json:"ip"`
 	PrefixLength int    `json:"prefix-length"`
-	// ValidLifetime and PreferredLifetime are what is left, for example "32sec", or Forever.
-	// They and Protocol are read-only, and of automatic addresses alone.
+	// ValidLifetime and PreferredLifetime are the remaining times, for example "32sec", or
+	// Forever. They and Protocol are read-only, and only automatic addresses have them.
 	ValidLifetime     string `json:"valid-life-time,omitempty"`
 	PreferredLifetime string `json:"preferred-life-time,omitempty"`
-	// Protocol is by which an automatic address came: ProtocolDHCP or ProtocolRA. The field is
+	// Protocol is the origin of an automatic address: ProtocolDHCP or ProtocolRA. The field is
 	// an extension of Alioth.
 	Protocol string `json:"protocol,omitempty"`
 }
@@ -60,7 +60,7 @@ const NoToken = "::"
 // Forever is the lifetime of an address without an end.
 const Forever = "forever"
 
-// Protocols by which addresses and routes come automatically.
+// Protocols that bring addresses and routes automatically.
 const (
 	// ProtocolDHCP marks addresses and routes of leases.
 	ProtocolDHCP = "dhcp"
@@ -81,7 +81,7 @@ func (a Address) IsAutomatic() bool {
 	return a.Protocol != "" || a.ValidLifetime != "" && a.ValidLifetime != Forever
 }
 
-// Static returns an address without what only automatic ones have.
+// Static returns an address without the fields that only automatic ones have.
 func (a Address) Static() Address { return Address{IP: a.IP, PrefixLength: a.PrefixLength} }
 
 // IsAutomatic reports whether a family takes addresses automatically.
@@ -90,15 +90,15 @@ func (ip *IP) IsAutomatic() bool {
 	return ip != nil && (ip.Enabled == nil || *ip.Enabled) && (is(ip.DHCP) || is(ip.Autoconf))
 }
 
-// Automatic returns the settings of a family that say what comes automatically, and nothing
-// else of it.
+// Automatic returns the settings of a family that select automatic addresses and routes, and
+// no others.
 func (ip IP) Automatic() IP {
 	ip.Enabled, ip.Forwarding, ip.Addresses = nil, nil, nil
 	return ip
 }
 
-// withoutReadOnly takes out of a desired state what only a state that is shown has: automatic
-// addresses, and the protocols of routes. A list with nothing else is none.
+// withoutReadOnly removes from a desired state the parts that only a reported state has: automatic
+// addresses, and the protocols of routes. A list that becomes empty is removed too.
 func (s *State) withoutReadOnly() {
 	if s.Routes != nil {
 		for n := range s.Routes.Config {

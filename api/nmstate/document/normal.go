@@ -9,8 +9,9 @@ import (
 )
 
 // Normal returns a JSON document in the one form that ParseJSON gives it, so that two documents
-// that say the same are equal. What can't be read, such as an unknown field or an expression of a
-// policy, stays as it is. A field with null is left out. The result shares parts with the document, which is not changed.
+// with the same meaning are equal. Unreadable parts, such as an unknown field or an expression of
+// a policy, stay as they are. A field with null is left out. The result shares parts with the
+// document, which is not changed.
 func Normal(document map[string]any) map[string]any {
 	if document == nil {
 		return nil

@@ -13,9 +13,9 @@ import (
 	"github.com/alioth-net/alioth/api/said"
 )
 
-// Parse reads a state document in YAML or JSON. Fields that the engine does not know, and
-// values of another kind than a field has, are errors, all at once and with their paths. What
-// nmstate takes in several forms has one afterwards.
+// Parse reads a state document in YAML or JSON. It refuses fields that the engine does not know,
+// and values of a wrong kind: all at once, with their paths. Values that nmstate takes in several
+// forms have one form afterwards.
 func Parse(text []byte) (*State, error) {
 	data, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
@@ -51,10 +51,10 @@ func bounded(twice []error) []error {
 	return list
 }
 
-// otherType is about the section of a type of interfaces.
+// otherType is the reason for a refused section of another type of interfaces.
 const otherType = "interfaces of this type are not supported; make them with the tools of the node"
 
-// unsupported are fields of nmstate that the engine refuses, and what to do instead.
+// unsupported are fields of nmstate that the engine refuses, with the remedies.
 var unsupported = map[string]string{
 	"lldp":                  "LLDP is not supported; run an LLDP daemon on the node",
 	"802.1x":                "802.1x is not supported; configure the port's authentication on the node",

@@ -14,7 +14,7 @@ import (
 	"github.com/alioth-net/alioth/api/said"
 )
 
-// place is where a value is in a document.
+// place is the position of a value in a document.
 type place struct {
 	above *place
 	// field is a name in an object, "" for an element of a list, which has an index.
@@ -54,22 +54,22 @@ func (p *place) path() string {
 // one form that the engine has.
 type settler interface{ settle() }
 
-// patterned is a part of a document in which a missing field can mean any value. So an empty
-// text must not be taken for a missing one.
+// patterned is a part of a document where a missing field can mean any value. So an empty text
+// must not be taken for a missing one.
 type patterned interface{ mayBeEmpty(field string) bool }
 
-// reader fills a document from what a parser of JSON returned. It goes on after an error, so
-// a person gets all of them at once.
+// reader fills a document from the result of a parser of JSON. It goes on after an error, so
+// a person gets all errors at once.
 type reader struct{ problems []error }
 
-// read fills a state. The error has all that is wrong, with paths and values.
+// read fills a state. The error names all wrong fields, with paths and values.
 func (s *State) read(tree any) error {
 	var r reader
 	r.fill(reflect.ValueOf(s).Elem(), tree, &place{})
 	return errors.Join(r.problems...)
 }
 
-// fill sets a value. null is as if the value were not there.
+// fill sets a value. null counts as a missing value.
 func (r *reader) fill(to reflect.Value, from any, at *place) {
 	if from == nil {
 		return
@@ -151,8 +151,8 @@ func (r *reader) object(to reflect.Value, from any, at *place) {
 	}
 }
 
-// isOpenVSwitch reports whether an interface has a type that is refused, and whose sections have
-// other shapes than those of the same name: the type is what is wrong.
+// isOpenVSwitch reports whether an interface has a type that is refused. The sections of such an
+// interface have other shapes than the sections of that name here, so only its type is judged.
 func isOpenVSwitch(object map[string]any) bool {
 	return object["type"] == "ovs-bridge" || object["type"] == "ovs-interface"
 }
@@ -181,7 +181,7 @@ func (r *reader) checkEmpty(to reflect.Value, object map[string]any, at *place) 
 	}
 }
 
-// unknown adds an error for each field that the engine lacks, with the reason if nmstate has it.
+// unknown adds an error for each field that the engine lacks, with the reason for a field of nmstate.
 func (r *reader) unknown(object map[string]any, of layout, at *place) {
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		if _, known := of.index[name]; known || idle(name, object[name]) {

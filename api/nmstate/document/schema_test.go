@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// field is a field of the schema: its path, and a document that has it alone and what cannot be
-// left out.
+// field is a field of the schema: its path, and a document with this field and the fields that
+// must not be missing beside it.
 type field struct {
 	path     string
 	kind     reflect.Kind
@@ -52,7 +52,7 @@ func collect(all *[]field, path string, of reflect.Type, wrap func(any) any) {
 	}
 }
 
-// complete is an object with a field, and right values in those that must not be missing.
+// complete returns an object with a field, and right values in the fields that must not be missing.
 func complete(of reflect.Type, name string, value any) map[string]any {
 	object := map[string]any{}
 	for _, needed := range layouts()[of].required {
@@ -129,8 +129,8 @@ func TestRequiredFieldsAreMissed(t *testing.T) {
 	}
 }
 
-// TestEachFieldCanBeWritten: a document with a right value of each kind is read, so the wrong
-// ones are refused for what they are.
+// TestEachFieldCanBeWritten reads a document with a right value of each kind. So the wrong
+// values are refused because they are wrong.
 func TestEachFieldCanBeWritten(t *testing.T) {
 	right := map[reflect.Kind]any{reflect.String: "x", reflect.Bool: true, reflect.Slice: []any{}, reflect.Struct: map[string]any{}, reflect.Map: map[string]any{}}
 	for _, f := range schema() {

@@ -5,20 +5,20 @@ package document
 
 // State is a state document.
 type State struct {
-	// Description is for people, and means nothing.
+	// Description is for people, and has no effect.
 	Description string      `json:"description,omitempty"`
 	DNS         *DNS        `json:"dns-resolver,omitempty"`
 	RouteRules  *RouteRules `json:"route-rules,omitempty"`
 	Routes      *Routes     `json:"routes,omitempty"`
-	// Interfaces are unique by name. A desired state changes only those that it names, and
-	// those that an absent one or a controller brings in.
+	// Interfaces are unique by name. A desired state changes only the interfaces that it names, and
+	// the interfaces that an absent one or a controller brings in.
 	Interfaces []Interface `json:"interfaces,omitzero"`
 }
 
-// DNS is the resolver's configuration. A list of a desired Config replaces the one that is;
+// DNS is the resolver's configuration. A list of a desired Config replaces the present one;
 // without any list, Config removes all.
 type DNS struct {
-	// Running is what the resolver has, read-only.
+	// Running has the present settings of the resolver, read-only.
 	Running *Resolver `json:"running,omitempty"`
 	Config  *Resolver `json:"config,omitempty"`
 }
@@ -30,23 +30,23 @@ type Resolver struct {
 	Options []string `json:"options,omitzero"`
 }
 
-// Routes are those of all tables. A desired state adds those of Config that are not
-// absent, and deletes those that match an absent one.
+// Routes are the routes of all tables. A desired state adds the routes of Config that are not
+// absent, and deletes the routes that match an absent one.
 type Routes struct {
-	// Running are Config, and those that others made: read-only.
+	// Running are the routes of Config, and routes that others made: read-only.
 	Running []Route `json:"running,omitzero"`
 	Config  []Route `json:"config,omitzero"`
 }
 
 // Route is a route of a table. In an absent one a missing field matches any value.
 type Route struct {
-	// State is "", Absent, or Ignore for an entry that means nothing.
+	// State is "", Absent, or Ignore for an entry without an effect.
 	State string `json:"state,omitempty"`
 	// Destination is a prefix in the form of CIDR.
 	Destination string `json:"destination,omitempty"`
-	// Interface is that of the next hop; a unicast route needs it.
+	// Interface is the interface of the next hop; a unicast route needs it.
 	Interface string `json:"next-hop-interface,omitempty"`
-	// Address is that of the next hop; "" is a destination on the link.
+	// Address is the address of the next hop; "" is a destination on the link.
 	Address string `json:"next-hop-address,omitempty"`
 	// Metric is 0 (the kernel's default) to 2^32-1. nil is the default.
 	Metric *int64 `json:"metric,omitempty"`
@@ -68,7 +68,7 @@ type Route struct {
 	InitRwnd *int `json:"initrwnd,omitempty"`
 	// QuickACK acknowledges each segment at once.
 	QuickACK *bool `json:"quickack,omitempty"`
-	// Protocol is by which a running route came: "" (an administrator), ProtocolDHCP or
+	// Protocol is the origin of a running route: "" (an administrator), ProtocolDHCP or
 	// ProtocolRA. It is read-only, and an extension of Alioth.
 	Protocol string `json:"protocol,omitempty"`
 }
@@ -83,8 +83,8 @@ const (
 	Prohibit    = "prohibit"
 )
 
-// RouteRules are policy routing rules. A desired state adds those that are not absent,
-// and deletes those that match an absent one.
+// RouteRules are policy routing rules. A desired state adds the rules that are not absent,
+// and deletes the rules that match an absent one.
 type RouteRules struct {
 	Config []RouteRule `json:"config,omitzero"`
 }
@@ -98,14 +98,14 @@ type RouteRule struct {
 	Family string `json:"family,omitempty"`
 	From   string `json:"ip-from,omitempty"`
 	To     string `json:"ip-to,omitempty"`
-	// IncomingInterface is the device by which packets came.
+	// IncomingInterface is the device that received the packets.
 	IncomingInterface string `json:"iif,omitempty"`
-	// Mark and Mask are of the packet's mark. A mask of nil is all bits.
+	// Mark and Mask select packets by their mark. A mask of nil has all bits.
 	Mark *uint32 `json:"fwmark,omitempty"`
 	Mask *uint32 `json:"fwmask,omitempty"`
 	// Priority is 0 to 2^32-1. nil is the first free one from DefaultPriority on.
 	Priority *int64 `json:"priority,omitempty"`
-	// Table is where the rule looks up. nil is MainTable.
+	// Table is the table that the rule looks up. nil is MainTable.
 	Table *int64 `json:"route-table,omitempty"`
 	// Action is "" (look up), blackhole, unreachable or prohibit.
 	Action string `json:"action,omitempty"`
@@ -116,7 +116,7 @@ type RouteRule struct {
 // AnyPrefix is ip-from or ip-to of an absent rule that matches rules without that field.
 const AnyPrefix = "all"
 
-// DefaultPriority is nmstate's of the first rule without one.
+// DefaultPriority is nmstate's priority for the first rule without one.
 const DefaultPriority = 30000
 
 // Families of addresses.

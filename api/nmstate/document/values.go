@@ -16,8 +16,8 @@ import (
 )
 
 // scalar sets a number, a truth value or a text. nmstate takes numbers and truth values in
-// quotes too, and numbers for the words that they stand for. It returns what the field wants,
-// "" if the value is that.
+// quotes too, and numbers for the words that they stand for. It returns a description of the
+// wanted value, "" if the value fits.
 func scalar(to reflect.Value, from any) (want string) {
 	switch to.Kind() {
 	case reflect.String:
@@ -90,7 +90,7 @@ func numberOf(value any) (int64, bool) {
 	return n, err == nil
 }
 
-// shown is a value as messages repeat it.
+// shown returns a value as messages repeat it.
 func shown(value any) string {
 	if text, ok := value.(string); ok {
 		return said.Quote(text)
@@ -103,13 +103,13 @@ func shown(value any) string {
 	return said.Bounded(string(text), most)
 }
 
-// layout is how a document writes a struct.
+// layout describes the form of a struct in a document.
 type layout struct {
 	// index has the indexes of the fields by their names in a document. The tag alias has a
 	// second name that nmstate takes too.
 	index map[string]int
-	// names are the names of index, in the order of the struct, and first those without second
-	// ones, by index.
+	// names are the names of index, in the order of the struct. first are the names without second
+	// names, by index.
 	names, first []string
 	// required are the names of the fields that have no value of their own when they are missing.
 	required []string

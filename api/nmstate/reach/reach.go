@@ -97,8 +97,8 @@ func ParseList(path string, texts []string) ([]Target, error) {
 	return list, errors.Join(errs...)
 }
 
-// OneHost returns an error for an address that is not of one host: nobody floods a network by
-// the name of a target.
+// OneHost returns an error for an address that does not belong to one host. So nobody floods a
+// network by the name of a target.
 func OneHost(ip netip.Addr) error {
 	if ip = ip.Unmap(); ip.IsUnspecified() || ip.IsMulticast() || ip == netip.AddrFrom4([4]byte{255, 255, 255, 255}) {
 		return fmt.Errorf("%s: want the address of one host", ip)

@@ -7,7 +7,7 @@ package v1
 // Progressing and Ignored one is True. Of an enactment's Available, Failing, Pending,
 // Progressing and Aborted one is True.
 const (
-	// AvailableCondition: the nodes, or the node, have what is desired.
+	// AvailableCondition: the nodes, or the node, have the desired state.
 	AvailableCondition = "Available"
 	// DegradedCondition (policy): at least one node failed.
 	DegradedCondition = "Degraded"
@@ -15,7 +15,7 @@ const (
 	ProgressingCondition = "Progressing"
 	// IgnoredCondition (policy): the policy selects no node.
 	IgnoredCondition = "Ignored"
-	// FailingCondition (state, enactment): the node does not have what is desired. A node
+	// FailingCondition (state, enactment): the node does not have the desired state. A node
 	// tries again.
 	FailingCondition = "Failing"
 	// PendingCondition (enactment): the node waits for a slot.
@@ -31,17 +31,17 @@ const (
 	// program manages. They stay as they are, and the message names them.
 	ForeignCondition = "ManagedByOthers"
 	// NotRestoredCondition (state) is True after a change that was undone without the whole
-	// state before, until a later change succeeds. The message has what is missing.
+	// state before, until a later change succeeds. The message lists the missing parts.
 	NotRestoredCondition = "NotRestored"
 )
 
 // Reasons of these conditions.
 const (
-	// SuccessfullyConfiguredReason (Available): all that is desired is there.
+	// SuccessfullyConfiguredReason (Available): the desired state is there.
 	SuccessfullyConfiguredReason = "SuccessfullyConfigured"
 	// FailedToConfigureReason (Degraded, Failing): the message has the cause.
 	FailedToConfigureReason = "FailedToConfigure"
-	// ConfigurationLostReason (Degraded, Failing): a node had what is desired, and lacks it since.
+	// ConfigurationLostReason (Degraded, Failing): a node had the desired state, and lacks it since.
 	// It counts for no roll-out. The message has the cause.
 	ConfigurationLostReason = "ConfigurationLost"
 	// ConfigurationProgressingReason (Progressing): a node changes.
@@ -49,7 +49,7 @@ const (
 	// NoMatchingNodeReason (Ignored): no node has the labels, or all have taints that the
 	// policy does not tolerate.
 	NoMatchingNodeReason = "NoMatchingNode"
-	// MaxUnavailableLimitReachedReason (Pending): as many nodes change as may.
+	// MaxUnavailableLimitReachedReason (Pending): the permitted number of nodes change already.
 	MaxUnavailableLimitReachedReason = "MaxUnavailableLimitReached"
 	// ConfigurationAbortedReason (Degraded, Aborted): more nodes failed than may change at a
 	// time, so no further node begins.
@@ -66,9 +66,9 @@ const (
 	// NetworkManagerReason and NetworkdReason (ManagedByOthers) are the other program.
 	NetworkManagerReason = "NetworkManager"
 	NetworkdReason       = "Networkd"
-	// IncompleteReason (NotRestored): what is missing can't exist any more.
+	// IncompleteReason (NotRestored): the missing parts can't exist any longer.
 	IncompleteReason = "Incomplete"
-	// GivenUpReason (NotRestored): the kernel refused it in many tries.
+	// GivenUpReason (NotRestored): the kernel refused the restoration in many tries.
 	GivenUpReason = "GivenUp"
 )
 

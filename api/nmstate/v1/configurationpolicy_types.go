@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// NodeNetworkConfigurationPolicySpec is what the networks of nodes shall be.
+// NodeNetworkConfigurationPolicySpec is the desired state of the networks of nodes.
 type NodeNetworkConfigurationPolicySpec struct {
 	Precedence `json:",inline"`
 	// NodeSelector: the policy is for nodes with all of these labels.
@@ -41,8 +41,8 @@ type NodeNetworkConfigurationPolicySpec struct {
 	// +listType=set
 	// +optional
 	Reach []ReachTarget `json:"reach,omitempty"`
-	// MaxUnavailable is how many nodes, or how many percent of the nodes that the policy
-	// selects, may change at the same time: at least one. 50% is the default.
+	// MaxUnavailable is the number of nodes, or the percentage of the nodes that the policy
+	// selects, that may change at the same time: at least one node. 50% is the default.
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : self.matches('^[0-9]{1,3}%?$')",message="maxUnavailable must be a number or a percentage, for example 3 or 50%"
 	// +optional
@@ -55,17 +55,17 @@ type NodeNetworkConfigurationPolicyStatus struct {
 	// ObservedGeneration is the generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions: Available, Degraded, Progressing, Ignored, of which one is True; and
-	// Conflict.
+	// Conditions: Available, Degraded, Progressing, Ignored (exactly one of these is True);
+	// and Conflict.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// UnavailableNodeCount is the number of nodes that change now. It is for people: who
-	// may change next is derived from the enactments.
+	// UnavailableNodeCount is the number of nodes that change now. It is for people: the
+	// enactments decide which nodes may change next.
 	// +optional
 	UnavailableNodeCount int32 `json:"unavailableNodeCount,omitempty"`
-	// LastUnavailableNodeCountUpdate is when UnavailableNodeCount changed.
+	// LastUnavailableNodeCountUpdate is the time when UnavailableNodeCount changed.
 	// +optional
 	LastUnavailableNodeCountUpdate *metav1.Time `json:"lastUnavailableNodeCountUpdate,omitempty"`
 	// LastSlot is the node that got a slot last. The next slots go to nodes after it, by name,
@@ -76,7 +76,7 @@ type NodeNetworkConfigurationPolicyStatus struct {
 }
 
 // NodeNetworkConfigurationPolicy sets a part of the desired network state of the nodes that
-// it selects. They change some at a time, and no further ones if too many fail.
+// it selects. A few nodes change at a time. If too many fail, no further nodes change.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion

@@ -9,14 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// NodeNetConfPolicySpec is what the interfaces of nodes shall be.
+// NodeNetConfPolicySpec is the desired state of the interfaces of nodes.
 // +kubebuilder:validation:XValidation:rule="!has(self.autoconfig)",message="autoconfig is not supported: declare bonds and VLANs in desiredState"
 // +kubebuilder:validation:XValidation:rule="has(self.autoconfig) || has(self.desiredState)",message="desiredState must be set"
 type NodeNetConfPolicySpec struct {
 	Precedence `json:",inline"`
 	// Tolerations: the policy is for nodes all of whose NoSchedule and NoExecute taints are
-	// tolerated. Taints of the domain node.kubernetes.io, by which Kubernetes itself tells
-	// that a node is not well, do not matter.
+	// tolerated. Taints of the domain node.kubernetes.io do not matter: Kubernetes itself sets
+	// them on a node that is not well.
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=atomic
 	// +optional
@@ -52,8 +52,8 @@ type NodeNetConfPolicyStatus struct {
 	// ObservedGeneration is the generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions: Available, Degraded, Progressing, Ignored, of which one is True; and
-	// Conflict.
+	// Conditions: Available, Degraded, Progressing, Ignored (exactly one of these is True);
+	// and Conflict.
 	// +listType=map
 	// +listMapKey=type
 	// +optional

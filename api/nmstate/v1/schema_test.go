@@ -27,7 +27,7 @@ var server apiserver.Shared
 
 func TestMain(m *testing.M) { os.Exit(server.Run(m)) }
 
-// resources are those of the kinds.
+// resources maps each kind to its resource.
 var resources = map[string]string{
 	"NodeNetConfPolicy": "nodenetconfpolicies", "NodeNetworkConfigurationPolicy": "nodenetworkconfigurationpolicies",
 	"NodeNetworkConfigurationEnactment": "nodenetworkconfigurationenactments", "NodeNetworkState": "nodenetworkstates",

@@ -8,8 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Affinity has the form of a pod's affinity. A policy is no pod, so only its nodeAffinity
-// has a meaning.
+// Affinity has the form of a pod's affinity. Only its nodeAffinity has a meaning for a policy.
 // +kubebuilder:validation:XValidation:rule="!has(self.podAffinity)",message="podAffinity is not supported: a policy is for nodes, and not for the nodes of pods; use nodeAffinity"
 // +kubebuilder:validation:XValidation:rule="!has(self.podAntiAffinity)",message="podAntiAffinity is not supported: a policy is for nodes, and not for the nodes of pods; use nodeAffinity"
 type Affinity struct {
@@ -29,8 +28,8 @@ type Affinity struct {
 	PodAntiAffinity *runtime.RawExtension `json:"podAntiAffinity,omitempty"`
 }
 
-// MatchRule selects interfaces of a node's current state. An interface must have all that
-// the rule has.
+// MatchRule selects interfaces of a node's current state. An interface must match every field
+// of the rule.
 // +kubebuilder:validation:XValidation:rule="!has(self.lldp)",message="lldp is not supported: match by name, type or vlanID"
 // +kubebuilder:validation:XValidation:rule="has(self.lldp) || has(self.name) || has(self.type) || has(self.vlanID)",message="a match rule must have a name, a type or a vlanID"
 type MatchRule struct {
@@ -45,7 +44,7 @@ type MatchRule struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	Type string `json:"type,omitempty"`
-	// VLANID is that of an interface of type vlan.
+	// VLANID is the VLAN of an interface of type vlan.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=4094
 	// +optional
@@ -65,19 +64,19 @@ type MatchRule struct {
 // +kubebuilder:validation:XValidation:rule="!self.matches('^(0|22[4-9]|2[3-5][0-9])[.][0-9]+[.][0-9]+[.][0-9]+(:|$)|^[[]?([fF][fF][0-9a-fA-F]{0,2}:|[0:]+([]]|$))')",message="want the address of one host: it is none, or one of a group"
 type ReachTarget string
 
-// Precedence is how a policy stands to others.
+// Precedence ranks a policy among the others.
 type Precedence struct {
 	// Affinity selects nodes by their labels and names; none selects all nodes.
 	// +optional
 	Affinity *Affinity `json:"affinity,omitempty"`
-	// Priority decides which policy has a field that several set: the one with the higher
-	// number, and of equal ones that whose name is first in the alphabet. What is set by
-	// hand in a NodeNetworkState comes before all policies.
+	// Priority decides which policy sets a field that several policies name: the policy with the
+	// higher number, and of equal ones the policy whose name is first in the alphabet. Fields
+	// that are set by hand in a NodeNetworkState come before all policies.
 	// +kubebuilder:default=0
 	// +optional
 	Priority int32 `json:"priority"`
 	// KeepOnDelete leaves the nodes as they are when the policy is deleted. By default
-	// that is undone which the policy alone has set.
+	// the fields that only this policy has set are undone.
 	// +optional
 	KeepOnDelete bool `json:"keepOnDelete,omitempty"`
 }

@@ -9,7 +9,7 @@ import (
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
 )
 
-// NodeNetworkConfigurationPolicy is that of package api/nmstate/v1 in an older version, with
+// NodeNetworkConfigurationPolicy is the kind of package api/nmstate/v1 in an older version, with
 // the same fields.
 //
 // +kubebuilder:object:root=true

@@ -1,10 +1,10 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package v1beta1 holds the network states of nodes, and what becomes of policies on them,
+// Package v1beta1 holds the network states of nodes, and the results of policies on them,
 // in the group nmstate.io: NodeNetworkState and NodeNetworkConfigurationEnactment; and
-// NodeNetworkConfigurationPolicy of package api/nmstate/v1 in its older version. Names of
-// fields are those of kubernetes-nmstate.
+// NodeNetworkConfigurationPolicy of package api/nmstate/v1 in its older version. Fields have the
+// names that kubernetes-nmstate gives them.
 //
 // It holds types and validation markers, and no logic.
 //

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// MetaInfo tells when a state was made, and by which version of the handler.
+// MetaInfo has the time when a state was made, and the version of its handler.
 type MetaInfo struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
@@ -19,7 +19,7 @@ type MetaInfo struct {
 
 // CapturedState is the result of an expression of a policy.
 type CapturedState struct {
-	// State is a state document with what the expression kept.
+	// State is a state document with the result of the expression.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Type=object
 	// +optional
@@ -28,16 +28,16 @@ type CapturedState struct {
 	MetaInfo MetaInfo `json:"metaInfo,omitempty,omitzero"`
 }
 
-// Slot permits a node to change. A node without one that lives does not begin.
+// Slot permits a node to change. A node begins only with a slot that has not expired.
 type Slot struct {
 	// Holder is the name of the node.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Holder string `json:"holder"`
-	// Expires is when the slot ends, whatever became of the node. One that the operator took
+	// Expires is the end of the slot, whatever the node did. A slot that the operator took
 	// back has the time of its grant here.
 	Expires metav1.MicroTime `json:"expires"`
-	// PolicyUID and Generation identify the policy for which the operator granted the slot. A
+	// PolicyUID and Generation identify the policy that the operator granted the slot for. A
 	// failure counts only if the node had a slot for that policy and generation.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
@@ -46,28 +46,28 @@ type Slot struct {
 	Generation int64 `json:"generation,omitempty"`
 }
 
-// Trial is a change of what is applied of a policy.
+// Trial is a change of the applied part of a policy.
 type Trial struct {
-	// Open: the node's state handler has not told yet how the change went.
+	// Open: the node's state handler has not reported the result of the change yet.
 	// +optional
 	Open bool `json:"open,omitempty"`
-	// FormerState is the state that was applied before, and FormerPriority its priority. A change that
-	// fails goes back to that.
+	// FormerState is the state that was applied before, and FormerPriority its priority. After a
+	// failed change the node goes back to that state.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Type=object
 	// +optional
 	FormerState *runtime.RawExtension `json:"formerState,omitempty"`
 	// +optional
 	FormerPriority int32 `json:"formerPriority,omitempty"`
-	// Failures is how many changes in a row have failed.
+	// Failures is the number of failed changes in a row.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	Failures int32 `json:"failures,omitempty"`
-	// Next is when the policy is tried again. It is tried earlier if seen changes.
+	// Next is the time of the next try. The policy is tried earlier if seen changes.
 	// +optional
 	Next *metav1.Time `json:"next,omitempty"`
-	// Seen is a digest of what the policy depended on after the last failure: which of its
-	// interfaces were there, and what others desired of the node.
+	// Seen is a digest of the policy's environment after the last failure: which of its
+	// interfaces were there, and the state that others desired of the node.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	Seen string `json:"seen,omitempty"`
@@ -81,18 +81,18 @@ type PolicyReference struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
-	// UID is that of the policy: a successor of the same name is another policy.
+	// UID is the UID of the policy: a successor of the same name has another UID.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	UID string `json:"uid,omitempty"`
 }
 
-// NodeNetworkConfigurationEnactmentStatus is what became of a policy on a node.
+// NodeNetworkConfigurationEnactmentStatus is the result of a policy on a node.
 type NodeNetworkConfigurationEnactmentStatus struct {
 	// Policy is the policy that the enactment is about.
 	// +optional
 	Policy *PolicyReference `json:"policy,omitempty"`
-	// DesiredState is that of the policy, rendered for the node.
+	// DesiredState is the desired state of the policy, rendered for the node.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Type=object
 	// +optional
@@ -107,20 +107,20 @@ type NodeNetworkConfigurationEnactmentStatus struct {
 	// PolicyGeneration is the generation of the policy that this status describes.
 	// +optional
 	PolicyGeneration int64 `json:"policyGeneration,omitempty"`
-	// AppliedState is what of the policy is in the node's desired state, possibly that of an
-	// older generation: it changes when the node has a slot.
+	// AppliedState is the part of the policy in the node's desired state, possibly of an older
+	// generation: it changes when the node has a slot.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Type=object
 	// +optional
 	AppliedState *runtime.RawExtension `json:"appliedState,omitempty"`
-	// AppliedPriority is the priority with which appliedState has its fields.
+	// AppliedPriority is the priority of the fields of appliedState.
 	// +optional
 	AppliedPriority int32 `json:"appliedPriority,omitempty"`
-	// Trial is the last change of appliedState, if it is not known yet how the change went,
-	// or if the change failed.
+	// Trial is the last change of appliedState, if its result is not known yet, or if the
+	// change failed.
 	// +optional
 	Trial *Trial `json:"trial,omitempty"`
-	// KeepOnDelete is that of the policy, which may be gone when it is needed.
+	// KeepOnDelete is the policy's keepOnDelete. The policy may be gone when it is needed.
 	// +optional
 	KeepOnDelete bool `json:"keepOnDelete,omitempty"`
 	// StateBefore is the state of the node before the policy was applied first, as far as
@@ -129,8 +129,8 @@ type NodeNetworkConfigurationEnactmentStatus struct {
 	// +kubebuilder:validation:Type=object
 	// +optional
 	StateBefore *runtime.RawExtension `json:"stateBefore,omitempty"`
-	// Undoing is what restores stateBefore while the policy ends. The enactment is deleted
-	// once the node has it.
+	// Undoing is the state that restores stateBefore while the policy ends. The enactment is
+	// deleted once the node has it.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Type=object
 	// +optional
@@ -147,13 +147,13 @@ type NodeNetworkConfigurationEnactmentStatus struct {
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// Slot is granted by the operator alone. The number of nodes that change is that of
-	// enactments with a slot that lives.
+	// Slot is granted by the operator alone. The number of changing nodes is the number of
+	// enactments with a slot that has not expired.
 	// +optional
 	Slot *Slot `json:"slot,omitempty"`
 }
 
-// NodeNetworkConfigurationEnactment is what became of a policy on a node. Its name is
+// NodeNetworkConfigurationEnactment is the result of a policy on a node. Its name is
 // <node>.<policy>, with the suffix .netconf for a NodeNetConfPolicy, and with the suffix
 // .parts-2 for a policy whose name has two parts with a dot between them.
 //

@@ -13,7 +13,7 @@ import (
 	nmstatev1 "github.com/alioth-net/alioth/api/nmstate/v1"
 )
 
-// HandlerVersion is what objects have as the version of their handler.
+// HandlerVersion is the version of the handler in objects.
 const HandlerVersion = "alioth.dev/v1"
 
 // maxName is the longest name of an object, in bytes (Kubernetes, "Object Names and IDs").
@@ -23,8 +23,8 @@ const maxName = 253
 // may have the same name.
 const netconf = "netconf"
 
-// reserved are the last parts of names that are more than a node and a policy without a dot.
-// The chart's admission policies have the same expression.
+// reserved matches a last part that marks a name as more than a node and a policy without a
+// dot. The chart's admission policies have the same expression.
 var reserved = regexp.MustCompile(`^(netconf|(netconf-)?parts-[1-9][0-9]*|sha256-[0-9a-f]{64})$`)
 
 // EnactmentName returns the name of the enactment of a policy of a kind on a node. Two
@@ -84,8 +84,8 @@ func early(kind, policy string) string {
 // maxLabel is the longest value of a label, in bytes (Kubernetes, "Labels and Selectors").
 const maxLabel = 63
 
-// LabelValue returns the value by which a label selects the objects of a node or policy: its
-// name, and for one that is too long its begin with a hash.
+// LabelValue returns the label value that selects the objects of a node or policy: its name, or
+// the beginning of a name that is too long, with a hash.
 func LabelValue(name string) string {
 	if len(name) <= maxLabel {
 		return name

@@ -71,7 +71,7 @@ func TestNoTwoEnactmentsHaveTheSameName(t *testing.T) {
 	}
 }
 
-// FuzzNoTwoEnactmentsHaveTheSameName finds what nobody thought of.
+// FuzzNoTwoEnactmentsHaveTheSameName searches for collisions that no table has.
 func FuzzNoTwoEnactmentsHaveTheSameName(f *testing.F) {
 	f.Add("name-x", "y.bonds", "name-x.y", "bonds", false, false)
 	f.Add("n", "p.netconf", "n", "p", false, true)

@@ -14,9 +14,9 @@ import (
 const ManualOwner = "manual"
 
 // MaxOwners bounds the owners in the status of a NodeNetworkState, and MaxRefused the text
-// of what is refused, in bytes. MaxReach bounds the targets in each list of the specification.
-// MaxParts and MaxPaths bound the parts and the paths of one, MaxPath a path in bytes, and
-// MaxFailure the text of a failure in bytes.
+// of the refused part, in bytes. MaxReach bounds the targets in each list of the specification.
+// MaxParts bounds the parts, MaxPaths the paths of one part, and MaxPath a path in bytes.
+// MaxFailure bounds the text of a failure in bytes.
 const (
 	MaxOwners  = 1024
 	MaxRefused = 1024
@@ -27,43 +27,43 @@ const (
 	MaxFailure = 512
 )
 
-// NodeNetworkStateSpec is what the network of a node shall be.
+// NodeNetworkStateSpec is the desired state of the network of a node.
 type NodeNetworkStateSpec struct {
 	// Managed is false for a node that is left alone: nothing is enforced, and nothing
 	// reported. The default is true.
 	// +kubebuilder:default=true
 	// +optional
 	Managed *bool `json:"managed,omitempty"`
-	// DesiredState is a state document. Policies write their fields into it, beside those
-	// that are set by hand, which they never overwrite. A field is set by hand if
-	// policyState does not have it, or has it with another value.
+	// DesiredState is a state document. Policies write their fields into it. They never
+	// overwrite fields that are set by hand. A field is set by hand if policyState does not
+	// have it, or has it with another value.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Type=object
 	// +optional
 	DesiredState *runtime.RawExtension `json:"desiredState,omitempty"`
-	// PolicyState is what policies have written into desiredState, so that what is set by
-	// hand can be told from it. Only the policy handler writes it.
+	// PolicyState is the part of desiredState that policies have written. It distinguishes that
+	// part from fields that are set by hand. Only the policy handler writes it.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Type=object
 	// +optional
 	PolicyState *runtime.RawExtension `json:"policyState,omitempty"`
 	// Reach are targets that the node has to reach after each change of its network: HOST has to
-	// answer echo requests, HOST:PORT to accept TCP connections. People set it.
+	// answer echo requests, HOST:PORT to accept TCP connections. Users set it.
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=set
 	// +optional
 	Reach []nmstatev1.ReachTarget `json:"reach,omitempty"`
 	// PolicyReach are the targets of the policies that desiredState has, 64 at most, in the
-	// order of the policies. One that a part names has to be reached after changes of that
-	// part, and after others if it was reached before. One that no part names has to be
-	// reached after each change. Only the policy handler writes it.
+	// order of the policies. A target that a part names has to be reached after changes of that
+	// part, and after other changes if it was reached before. A target that no part names has to
+	// be reached after each change. Only the policy handler writes it.
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=set
 	// +optional
 	PolicyReach []nmstatev1.ReachTarget `json:"policyReach,omitempty"`
-	// Parts divide desiredState into what is enforced together. Each part has a transaction
-	// of its own, so one that fails keeps no other from the node. What is in no part is
-	// enforced together too. Only the policy handler writes it.
+	// Parts divide desiredState. The fields of one part are enforced together. Each part has a
+	// transaction of its own, so a part that fails keeps no other from the node. Fields in no
+	// part are enforced together too. Only the policy handler writes it.
 	// +kubebuilder:validation:MaxItems=256
 	// +listType=atomic
 	// +optional
@@ -72,7 +72,7 @@ type NodeNetworkStateSpec struct {
 
 // Part is a part of a desired state.
 type Part struct {
-	// Paths of what is in the part: interfaces, entries of routes and rules, and whole
+	// Paths of the fields in the part: interfaces, entries of routes and rules, and whole
 	// sections, for example interfaces[eth1] and dns-resolver.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=1024
@@ -80,8 +80,8 @@ type Part struct {
 	// +kubebuilder:validation:items:Pattern=`^[\p{L}\p{M}\p{N}\p{P}\p{S} ]+$`
 	// +listType=atomic
 	Paths []string `json:"paths"`
-	// Reach are the targets that the node has to reach after each change of the part: those
-	// of its policies, 64 at most. They have the form of spec.reach.
+	// Reach are the targets of the part's policies, 64 at most. The node has to reach them after
+	// each change of the part. They have the form of spec.reach.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=256
 	// +kubebuilder:validation:items:Pattern=`^[!-~]+$`
@@ -92,19 +92,19 @@ type Part struct {
 
 // Failure is a part of a desired state that the node does not have.
 type Failure struct {
-	// Path is the first one of the part; it is missing for what is in no part.
+	// Path is the first path of the part; it is missing for the fields in no part.
 	// +kubebuilder:validation:MaxLength=256
 	// +optional
 	Path string `json:"path,omitempty"`
-	// Message tells why. It is cut after 512 bytes.
+	// Message has the cause. It is cut after 512 bytes.
 	// +kubebuilder:validation:MaxLength=512
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// Owner tells who has a part of the desired state.
+// Owner names the owner of a part of the desired state.
 type Owner struct {
-	// Path of the part, for example interfaces[eth1].mtu. All that is below it belongs to
+	// Path of the part, for example interfaces[eth1].mtu. Everything below it belongs to
 	// the owner, unless another entry has it.
 	// +kubebuilder:validation:MaxLength=512
 	Path string `json:"path"`
@@ -113,14 +113,14 @@ type Owner struct {
 	Owner string `json:"owner"`
 }
 
-// NodeNetworkStateStatus is what the network of a node is.
+// NodeNetworkStateStatus is the present state of the network of a node.
 type NodeNetworkStateStatus struct {
-	// CurrentState is a state document. Interfaces of pods and of Alioth are no part of it.
+	// CurrentState is a state document. It does not have interfaces of pods and of Alioth.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Type=object
 	// +optional
 	CurrentState *runtime.RawExtension `json:"currentState,omitempty"`
-	// LastSuccessfulUpdateTime is when currentState was read.
+	// LastSuccessfulUpdateTime is the time when currentState was read.
 	// +optional
 	LastSuccessfulUpdateTime *metav1.Time `json:"lastSuccessfulUpdateTime,omitempty"`
 	// HandlerNmstateVersion is the version of Alioth's state handler.
@@ -141,12 +141,12 @@ type NodeNetworkStateStatus struct {
 	// +listType=atomic
 	// +optional
 	Owners []Owner `json:"owners,omitempty"`
-	// MoreOwners is the number of further ones.
+	// MoreOwners is the number of further owners.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	MoreOwners int32 `json:"moreOwners,omitempty"`
-	// Refused has the fields of the desired state that can't be, and why. It is cut after
-	// 1024 bytes.
+	// Refused has the fields of the desired state that are refused, with the causes. It is cut
+	// after 1024 bytes.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Refused string `json:"refused,omitempty"`
@@ -164,8 +164,8 @@ type NodeNetworkStateStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// NodeNetworkState is the network of a node: what it is, and what it shall be. Its name is
-// that of the node, which makes the object.
+// NodeNetworkState is the network of a node: its present and its desired state. It has the
+// name of the node, which makes the object.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
@@ -179,7 +179,7 @@ type NodeNetworkState struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// The default is that of managed, for an object without a spec.
+	// The default equals the default of managed, for an object without a spec.
 	// +kubebuilder:default={}
 	// +optional
 	Spec NodeNetworkStateSpec `json:"spec,omitempty"`

@@ -14,7 +14,7 @@ each other. Each message has the value and the remedy. They need no cluster, so
 {{- include "alioth.checkImage" . -}}
 {{- end -}}
 
-{{/* The bits of an address, as a text of 32 or 128 zeros and ones; empty if it is none. */}}
+{{/* The bits of an address, as a text of 32 or 128 zeros and ones; empty if the text is not an address. */}}
 {{- define "alioth.bits" -}}
 {{- $digits := "" -}}
 {{- if contains ":" . -}}
@@ -78,7 +78,7 @@ such text begins with the other. .what is the name of the value.
 {{- end -}}
 {{- end -}}
 
-{{/* Every range is one; those of services, shadow addresses and the default VPC are apart. */}}
+{{/* Every range is valid, and the ranges of services, shadow addresses and the default VPC do not overlap. */}}
 {{- define "alioth.checkRanges" -}}
 {{- $vpc := .Values.defaultVPC -}}
 {{- range $what, $cidrs := dict "infrastructureCIDRs" .Values.infrastructureCIDRs "nodeIPAM.infraCIDRs" .Values.nodeIPAM.infraCIDRs "defaultVPC.egressAllow" $vpc.egressAllow "defaultVPC.egressDeny" $vpc.egressDeny -}}

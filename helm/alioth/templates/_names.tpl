@@ -43,7 +43,7 @@ system:serviceaccount:{{ .Release.Namespace }}:alioth-cnid
 system:serviceaccount:{{ .Release.Namespace }}:alioth-uninstall
 {{- end -}}
 
-{{/* Host of the API server; there is no good guess. */}}
+{{/* Host of the API server; the chart can't guess it. */}}
 {{- define "alioth.apiServerHost" -}}
 {{- required "apiServer.host is not set: give the address at which the nodes reach the API server, for example --set apiServer.host=192.0.2.10; a ClusterIP does not work, because it is not served before Alioth runs" .Values.apiServer.host -}}
 {{- end -}}
@@ -68,8 +68,8 @@ system:serviceaccount:{{ .Release.Namespace }}:alioth-uninstall
   value: {{ include "alioth.apiServerHost" . | quote }}
 - name: KUBERNETES_SERVICE_PORT
   value: {{ .Values.apiServer.port | quote }}
-# A connection on which nothing arrives any more ends after 15 s, not after 45 s as by
-# default: the node has another address, or the server is gone without a word.
+# A connection that receives nothing ends after 15 s, not after 45 s as by default: the node
+# has a new address, or the server is gone without a word.
 - name: HTTP2_READ_IDLE_TIMEOUT_SECONDS
   value: "5"
 - name: HTTP2_PING_TIMEOUT_SECONDS
@@ -238,12 +238,12 @@ api/nmstate/v1beta1, EnactmentName), as an expression.
 ^(netconf|(netconf-)?parts-[1-9][0-9]*|sha256-[0-9a-f]{64})$
 {{- end -}}
 
-{{/* What follows the node in the name of an enactment of a policy, a reference of that name in CEL. */}}
+{{/* The part of an enactment's name behind the node's name, for a policy; a reference of that name in CEL. */}}
 {{- define "alioth.enactmentEnding" -}}
 ('.' + {{ . }}.name + ({{ . }}.kind == 'NodeNetConfPolicy' ? ({{ . }}.name.contains('.') ? '.netconf-parts-' + string({{ . }}.name.split('.').size()) : '.netconf') : ({{ . }}.name.contains('.') || {{ . }}.name.matches('{{ include "alioth.enactmentParts" . }}') ? '.parts-' + string({{ . }}.name.split('.').size()) : '')))
 {{- end -}}
 
-{{/* What followed the node in names that earlier versions gave. */}}
+{{/* The same part in names that earlier versions gave. */}}
 {{- define "alioth.formerEnactmentEnding" -}}
 ('.' + {{ . }}.name + ({{ . }}.kind == 'NodeNetConfPolicy' ? '.netconf' : ''))
 {{- end -}}

@@ -169,7 +169,7 @@ func TestTheInventoryIsAsComputed(t *testing.T) {
 
 const preface = `# Trust inventory
 
-This page has every field of the API that the operator or a node's daemon reads, with its writers and what Alioth believes of it. A test generates it: ` + "`make trust`" + ` writes it again. The fields are computed from the types of the source. The writers are computed on a real API server with the roles and policies of the chart: each write is tried. What is believed, and the check before, is a table in ` + "`test/api/trust`" + `. [013](../design/013-the-trust-inventory.md) describes the method.
+This page has every field of the API that the operator or a node's daemon reads, with its writers and what Alioth believes of it. A test generates it: ` + "`make trust`" + ` writes it again. The fields are computed from the types of the source. The writers are computed on a real API server with the roles and policies of the chart: each write is tried. The belief in each field, and the check before, stand in a table in ` + "`test/api/trust`" + `. [013](../design/013-the-trust-inventory.md) describes the method.
 
 | writer | meaning |
 | --- | --- |
