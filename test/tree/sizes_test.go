@@ -32,7 +32,6 @@ var larger = map[string]size{
 	// One package is one version of the API, by the convention of Kubernetes.
 	"api/v1alpha1": {15, 3000},
 	// Each of these packages covers one interface of the kernel.
-	"cnid/nmstate/kernel":   {15, 3700},
 	"cnid/nmstate/snapshot": {15, 3300},
 	// Each of these packages makes one decision of many parts.
 	"cnid/nmstate/target": {15, 3300},
