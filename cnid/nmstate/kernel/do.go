@@ -16,9 +16,9 @@ import (
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
+	"github.com/alioth-net/alioth/cnid/nmstate/compare"
 	"github.com/alioth-net/alioth/cnid/nmstate/kernel/convert"
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
-	"github.com/alioth-net/alioth/cnid/nmstate/target"
 )
 
 // Do executes one step. To delete what is gone, and to add what is there with the same
@@ -149,7 +149,7 @@ func (k *Kernel) adopt(ctx context.Context, want document.Interface, refusal err
 	if err != nil {
 		return err
 	}
-	if now := v.Show(l); now.Type != want.Type || target.Recreated(now, want) {
+	if now := v.Show(l); now.Type != want.Type || compare.Recreated(now, want) {
 		return fmt.Errorf("the host has an interface %s of type %s with other settings: delete it first: %w", want.Name, now.Type, unix.EEXIST)
 	}
 	return k.change(ctx, want)

@@ -16,7 +16,7 @@ import (
 	"github.com/vishvananda/netlink/nl"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
-	"github.com/alioth-net/alioth/cnid/nmstate/target"
+	"github.com/alioth-net/alioth/cnid/nmstate/compare"
 )
 
 // option is an option of the bonding driver.
@@ -118,7 +118,7 @@ func (o option) show(v View, data attributes) any {
 	if !ok {
 		return nil
 	}
-	if text := target.Option(o.name, int64(number)); text != strconv.Itoa(int(number)) {
+	if text := compare.Option(o.name, int64(number)); text != strconv.Itoa(int(number)) {
 		return text
 	}
 	return int(number)
@@ -168,12 +168,12 @@ func bondData(r Request) ([]*nl.RtAttr, error) {
 // needless: a bond that does not poll its ports has no delays anyway, and a new one has no
 // address of its system.
 func needless(r Request, name string) bool {
-	if name == "ad_actor_system" && target.Option(name, r.Want.Bond.Options[name]) == "" {
+	if name == "ad_actor_system" && compare.Option(name, r.Want.Bond.Options[name]) == "" {
 		return true
 	}
 	miimon, given := r.Want.Bond.Options["miimon"]
-	polls := given && target.Option("miimon", miimon) != "0" || !given && r.Now != nil && r.Now.Data.Value(nl.IFLA_BOND_MIIMON) != 0
-	return ofMII(name) && !polls && target.Option(name, r.Want.Bond.Options[name]) == "0"
+	polls := given && compare.Option("miimon", miimon) != "0" || !given && r.Now != nil && r.Now.Data.Value(nl.IFLA_BOND_MIIMON) != 0
+	return ofMII(name) && !polls && compare.Option(name, r.Want.Bond.Options[name]) == "0"
 }
 
 // optionData makes the attribute of an option.
@@ -183,7 +183,7 @@ func optionData(r Request, name string, value any) (*nl.RtAttr, error) {
 	if at < 0 {
 		return nil, notAnOption(name)
 	}
-	o, text := options[at], target.Option(name, value)
+	o, text := options[at], compare.Option(name, value)
 	switch name {
 	case "primary":
 		if text == "" {
@@ -215,7 +215,7 @@ func notAnOption(name string) error {
 func (o option) number(text string) (uint32, error) {
 	const words = 16 // No option has more.
 	for n := range words {
-		if target.Option(o.name, int64(n)) == text {
+		if compare.Option(o.name, int64(n)) == text {
 			return uint32(n), nil
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
-	"github.com/alioth-net/alioth/cnid/nmstate/target"
+	"github.com/alioth-net/alioth/cnid/nmstate/compare"
 )
 
 // showRoute returns a route as documents have it: once for each next hop, and not at all
@@ -35,7 +35,7 @@ func showRoute(r netlink.Route, names map[uint32]string) []document.Route {
 	}
 	showAttributes(&shown, r)
 	if kind != "" {
-		return []document.Route{target.NormalRoute(shown)}
+		return []document.Route{compare.NormalRoute(shown)}
 	}
 	hops := r.MultiPath
 	if len(hops) == 0 {
@@ -45,7 +45,7 @@ func showRoute(r netlink.Route, names map[uint32]string) []document.Route {
 	for _, hop := range hops {
 		shown.Interface, shown.Address = names[uint32(hop.LinkIndex)], gateway(hop)
 		if shown.Interface != "" {
-			normal := target.NormalRoute(shown)
+			normal := compare.NormalRoute(shown)
 			normal.Protocol = protocols()[int(r.Protocol)]
 			list = append(list, normal)
 		}
@@ -169,7 +169,7 @@ func ReadRoutes(list []netlink.Route, names map[uint32]string) *document.Routes 
 
 // Route makes a route of the kernel of one of a document. index returns the index of a device.
 func Route(want document.Route, index func(name string) (uint32, error)) (*netlink.Route, error) {
-	want = target.NormalRoute(want)
+	want = compare.NormalRoute(want)
 	_, destination, err := net.ParseCIDR(want.Destination)
 	if err != nil {
 		return nil, fmt.Errorf("destination: %w", err)

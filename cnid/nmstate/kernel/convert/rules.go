@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/nmstate/compare"
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
-	"github.com/alioth-net/alioth/cnid/nmstate/target"
 )
 
 // ruleFamilies are the families of rules that documents have.
@@ -58,7 +58,7 @@ func readRule(message []byte) (rule document.RouteRule, ok bool) {
 	if length, ok := rest.Number(unix.FRA_SUPPRESS_PREFIXLEN); ok && length != math.MaxUint32 {
 		rule.SuppressPrefixLength = new(int(length))
 	}
-	return target.NormalRule(rule), true
+	return compare.NormalRule(rule), true
 }
 
 // inverted is FIB_RULE_INVERT (include/uapi/linux/fib_rules.h).
@@ -110,7 +110,7 @@ func standard(rule document.RouteRule) bool {
 
 // RuleRequest describes a rule.
 func RuleRequest(want document.RouteRule) ([]nl.NetlinkRequestData, error) {
-	want = target.NormalRule(want)
+	want = compare.NormalRule(want)
 	header := nl.NewRtMsg()
 	header.Table, header.Protocol, header.Scope, header.Type = unix.RT_TABLE_UNSPEC, 0, 0, 0
 	for number, family := range ruleFamilies() {
