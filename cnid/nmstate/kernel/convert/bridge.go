@@ -17,7 +17,7 @@ import (
 // ticks are what the kernel counts in a second in times of bridges (USER_HZ).
 const ticks = 100
 
-// filters reports whether a device is a bridge that knows VLANs.
+// Filters reports whether a device is a bridge that knows VLANs.
 func Filters(l Link) bool {
 	return l.Driver == "bridge" && l.Data.Value(nl.IFLA_BR_VLAN_FILTERING) != 0
 }
