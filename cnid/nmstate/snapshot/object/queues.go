@@ -35,7 +35,7 @@ func replayed() []string {
 	return []string{"bfifo", "clsact", "fq_codel", "htb", "ingress", "pfifo", "prio", "tbf"}
 }
 
-// Queues are queueing disciplines, and classes those of their classes that somebody made.
+// Queues is the class of queueing disciplines.
 func Queues() Class {
 	return Class{Get: unix.RTM_GETQDISC, Add: unix.RTM_NEWQDISC, Create: Exclusive, Header: HeaderOfQueue, Volatile: always(), Settle: func(Message) {}}
 }
