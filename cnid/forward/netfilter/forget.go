@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/forward/netfilter/ruleset"
+	"github.com/alioth-net/alioth/cnid/system/conntrack"
 	"github.com/alioth-net/alioth/cnid/system/rtnl"
 )
 
@@ -38,12 +39,12 @@ func Forget(last *ruleset.State, s ruleset.State) (forgotten uint, err error) {
 	if err != nil {
 		return 0, err
 	}
-	conn, err := openConntrack()
+	conn, err := conntrack.Open()
 	if err != nil {
 		return 0, err
 	}
-	defer conn.Close()
-	return conn.forget(placesOf(s, own), ports)
+	defer func() { _ = conn.Close() }()
+	return placesOf(s, own).forget(conn, ports)
 }
 
 // anyPort stands for all ports.
@@ -54,21 +55,21 @@ const anyPort = 0
 const mostPorts = 4
 
 // forget deletes the stale flows to these ports.
-func (c conntrack) forget(u *udpPlaces, ports []uint16) (forgotten uint, err error) {
+func (u *udpPlaces) forget(conn conntrack.Conn, ports []uint16) (forgotten uint, err error) {
 	selected := ports
 	if len(ports) > mostPorts {
 		selected = []uint16{anyPort}
 	}
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
 		for _, port := range selected {
-			flows, failure := c.udp(family, port)
+			flows, failure := conn.UDP(family, port)
 			err = errors.Join(err, failure)
 			for _, flow := range flows {
-				looked := slices.Contains(ports, anyPort) || slices.Contains(ports, flow.asked.Port())
-				if !looked || !u.stale(flow.client, flow.asked, flow.answers) {
+				looked := slices.Contains(ports, anyPort) || slices.Contains(ports, flow.Asked.Port())
+				if !looked || !u.stale(flow.Client, flow.Asked, flow.Answers) {
 					continue
 				}
-				if failure := c.remove(flow); failure != nil {
+				if failure := conn.Remove(flow); failure != nil {
 					err = errors.Join(err, failure)
 					continue
 				}

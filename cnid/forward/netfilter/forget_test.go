@@ -14,6 +14,7 @@ import (
 
 	"github.com/alioth-net/alioth/cnid/forward/netfilter/ruleset"
 	"github.com/alioth-net/alioth/cnid/internal/testnet"
+	"github.com/alioth-net/alioth/cnid/system/conntrack"
 )
 
 func TestFlowsThatLeadNowhereAreForgotten(t *testing.T) {
@@ -108,12 +109,12 @@ func TestUDPMovesToAnotherBackend(t *testing.T) {
 func (r rig) udpFlowsTo(t *testing.T, family uint8, port uint16) (count int) {
 	t.Helper()
 	testnet.In(t, r.node, func() error {
-		conn, err := openConntrack()
+		conn, err := conntrack.Open()
 		if err != nil {
 			return err
 		}
 		defer conn.Close()
-		flows, err := conn.udp(family, port)
+		flows, err := conn.UDP(family, port)
 		count = len(flows)
 		return err
 	})

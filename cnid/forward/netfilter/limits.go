@@ -4,10 +4,7 @@
 package netfilter
 
 import (
-	"errors"
 	"fmt"
-	"os"
-	"strconv"
 	"strings"
 
 	"github.com/google/nftables"
@@ -15,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/cnid/forward/netfilter/ruleset"
+	"github.com/alioth-net/alioth/cnid/system/conntrack"
 )
 
 // The chains that return for a new flow while its account is below the limit. Accounts
@@ -51,33 +49,11 @@ const usualPods = 110
 // pod's share.
 const mostPods = 2048
 
-// smallConntrack is the kernel's default for nf_conntrack_max on a machine with little
-// memory. It is used until conntrack has been loaded, which the table itself causes.
-const smallConntrack = 65536
-
-const conntrackMax = "/proc/sys/net/netfilter/nf_conntrack_max"
-
-// conntrackLimit returns how many flows the node can track; 0 means no limit.
-func conntrackLimit() (uint32, error) {
-	text, err := os.ReadFile(conntrackMax)
-	if errors.Is(err, os.ErrNotExist) {
-		return smallConntrack, nil
-	}
-	if err != nil {
-		return 0, fmt.Errorf("read size of conntrack: %w", err)
-	}
-	size, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32)
-	if err != nil {
-		return 0, fmt.Errorf("read size of conntrack in %s: %w", conntrackMax, err)
-	}
-	return uint32(size), nil
-}
-
 // Share returns how many flows one shadow address may hold, if asked is the configured
 // number: fewer if conntrack has too few entries for all pods that the node can run. For
 // pods 0 it uses usualPods.
 func Share(asked, pods uint32) (uint32, error) {
-	limit, err := conntrackLimit()
+	limit, err := conntrack.Limit()
 	if err != nil {
 		return 0, err
 	}

@@ -21,7 +21,9 @@ import (
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
+	"github.com/alioth-net/alioth/cnid/nmstate/kernel/convert"
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
+	"github.com/alioth-net/alioth/cnid/system/attribute"
 )
 
 // Learned is what a family of an interface has of a lease.
@@ -67,9 +69,9 @@ func (k *Kernel) learnAddress(ctx context.Context, l Learned) error {
 		return nil
 	}
 	there := false
-	err := k.eachAddress(ctx, l.Index, l.Family, func(a address, _ []byte) error {
-		same := netip.PrefixFrom(a.ip, a.bits) == l.Address
-		there = there || same && (a.origin != originLease || near(a.valid, l.Valid) && near(a.preferred, l.Preferred))
+	err := k.eachAddress(ctx, l.Index, l.Family, func(a convert.Address, _ []byte) error {
+		same := netip.PrefixFrom(a.IP, a.Bits) == l.Address
+		there = there || same && (a.Origin != convert.OriginLease || near(a.Valid, l.Valid) && near(a.Preferred, l.Preferred))
 		return nil
 	})
 	if err != nil || there {
@@ -89,33 +91,33 @@ func near(a, b uint32) bool {
 
 // forgetAddresses removes the addresses of leases but the one that shall be.
 func (k *Kernel) forgetAddresses(ctx context.Context, l Learned) error {
-	return k.removeAddresses(ctx, l.Index, l.Family, func(a address) bool {
-		return a.origin == originLease && netip.PrefixFrom(a.ip, a.bits) != l.Address
+	return k.removeAddresses(ctx, l.Index, l.Family, func(a convert.Address) bool {
+		return a.Origin == convert.OriginLease && netip.PrefixFrom(a.IP, a.Bits) != l.Address
 	})
 }
 
 // removeAddresses removes the addresses of a family of an interface that a function selects.
-func (k *Kernel) removeAddresses(ctx context.Context, index uint32, family int, is func(address) bool) error {
-	return k.eachAddress(ctx, index, family, func(a address, message []byte) error {
+func (k *Kernel) removeAddresses(ctx context.Context, index uint32, family int, is func(convert.Address) bool) error {
+	return k.eachAddress(ctx, index, family, func(a convert.Address, message []byte) error {
 		if !is(a) {
 			return nil
 		}
 		if err := unless(k.tell(ctx, unix.RTM_DELADDR, 0, raw(message)), unix.EADDRNOTAVAIL, unix.ENODEV); err != nil {
-			return fmt.Errorf("remove the address %s: %w", a.ip, err)
+			return fmt.Errorf("remove the address %s: %w", a.IP, err)
 		}
 		return nil
 	})
 }
 
 // eachAddress calls a function with the addresses of a family of an interface.
-func (k *Kernel) eachAddress(ctx context.Context, index uint32, family int, do func(address, []byte) error) error {
+func (k *Kernel) eachAddress(ctx context.Context, index uint32, family int, do func(convert.Address, []byte) error) error {
 	messages, err := k.dump(ctx, unix.RTM_GETADDR, nl.NewIfAddrmsg(family))
 	if err != nil {
 		return fmt.Errorf("list addresses: %w", err)
 	}
 	for _, message := range messages {
-		a, ok := readAddress(message)
-		if !ok || a.device != index || a.ip.Is4() != (family == unix.AF_INET) {
+		a, ok := convert.ReadAddress(message)
+		if !ok || a.Device != index || a.IP.Is4() != (family == unix.AF_INET) {
 			continue
 		}
 		if err := do(a, message); err != nil {
@@ -135,13 +137,13 @@ func (l Learned) request() []nl.NetlinkRequestData {
 	lifetimes = append(binary.NativeEndian.AppendUint32(lifetimes, l.Valid), make([]byte, 8)...)
 	list := []*nl.RtAttr{
 		nl.NewRtAttr(unix.IFA_LOCAL, ip), nl.NewRtAttr(unix.IFA_ADDRESS, ip), nl.NewRtAttr(unix.IFA_CACHEINFO, lifetimes),
-		sized(attrOrigin, 1, originLease), sized(unix.IFA_FLAGS, 4, unix.IFA_F_NOPREFIXROUTE),
+		convert.Sized(convert.AttrOrigin, 1, convert.OriginLease), convert.Sized(unix.IFA_FLAGS, 4, unix.IFA_F_NOPREFIXROUTE),
 	}
 	const longestWithBroadcast = 30
 	if l.Family == unix.AF_INET && l.Address.Bits() <= longestWithBroadcast {
 		list = append(list, nl.NewRtAttr(unix.IFA_BROADCAST, broadcast(l.Address)))
 	}
-	return requests(header, list)
+	return convert.Requests(header, list)
 }
 
 // broadcast returns the last address of a network of IPv4.
@@ -225,7 +227,7 @@ func (k *Kernel) setAutomatic(ctx context.Context, step plan.SetAutomatic) error
 		}
 	}
 	if step.IP.DHCP != nil && !*step.IP.DHCP {
-		return k.Learn(ctx, Learned{Index: l.index, Family: family})
+		return k.Learn(ctx, Learned{Index: l.Index, Family: family})
 	}
 	return nil
 }
@@ -240,9 +242,9 @@ const (
 const defaultMetricRA = 1024
 
 // setAutoconf turns autoconfiguration of IPv6 on or off.
-func (k *Kernel) setAutoconf(ctx context.Context, l link, ip document.IP) error {
+func (k *Kernel) setAutoconf(ctx context.Context, l convert.Link, ip document.IP) error {
 	if !*ip.Autoconf {
-		if err := k.writeIPv6(l.name, []setting{{"accept_ra", refuseRA, false}, {"autoconf", 0, false}}); err != nil {
+		if err := k.writeIPv6(l.Name, []setting{{"accept_ra", refuseRA, false}, {"autoconf", 0, false}}); err != nil {
 			return err
 		}
 		return k.forgetRouters(ctx, l)
@@ -254,7 +256,7 @@ func (k *Kernel) setAutoconf(ctx context.Context, l link, ip document.IP) error 
 }
 
 // acceptRouters lets the kernel take what routers advertise, as far as the settings want it.
-func (k *Kernel) acceptRouters(ctx context.Context, l link, ip document.IP) error {
+func (k *Kernel) acceptRouters(ctx context.Context, l convert.Link, ip document.IP) error {
 	is := func(p *bool) bool { return p == nil || *p }
 	longest, metric, gateways := 0, defaultMetricRA, is(ip.AutoGateway) && is(ip.AutoRoutes)
 	if is(ip.AutoRoutes) {
@@ -263,8 +265,8 @@ func (k *Kernel) acceptRouters(ctx context.Context, l link, ip document.IP) erro
 	if ip.AutoMetric != nil {
 		metric = int(*ip.AutoMetric)
 	}
-	err := k.writeIPv6(l.name, []setting{
-		{"accept_ra_defrtr", int(bit(gateways)), false},
+	err := k.writeIPv6(l.Name, []setting{
+		{"accept_ra_defrtr", int(convert.Bit(gateways)), false},
 		{"accept_ra_pinfo", 1, false},
 		{"accept_ra_rt_info_max_plen", longest, true},
 		{"ra_defrtr_metric", metric, true},
@@ -274,7 +276,7 @@ func (k *Kernel) acceptRouters(ctx context.Context, l link, ip document.IP) erro
 		err = k.setToken(ctx, l, *ip.Token) // which the kernel takes with accept_ra alone
 	}
 	if err == nil {
-		err = k.writeIPv6(l.name, []setting{{"autoconf", 1, false}})
+		err = k.writeIPv6(l.Name, []setting{{"autoconf", 1, false}})
 	}
 	if err == nil && !gateways {
 		// Routes of earlier advertisements would stay until their end.
@@ -283,22 +285,19 @@ func (k *Kernel) acceptRouters(ctx context.Context, l link, ip document.IP) erro
 	return err
 }
 
-// attrToken is IFLA_INET6_TOKEN (include/uapi/linux/if_link.h).
-const attrToken = 7
-
 // setToken sets the last bits of addresses of autoconfiguration. The kernel removes those with
 // other ones that it had by a token.
-func (k *Kernel) setToken(ctx context.Context, l link, text string) error {
+func (k *Kernel) setToken(ctx context.Context, l convert.Link, text string) error {
 	token, err := netip.ParseAddr(text)
 	if err != nil {
 		return fmt.Errorf("token: %w", err)
 	}
 	octets := token.As16()
 	header := nl.NewIfInfomsg(unix.AF_UNSPEC)
-	header.Index = int32(l.index)
-	settings := nested(unix.IFLA_AF_SPEC, []*nl.RtAttr{nested(unix.AF_INET6, []*nl.RtAttr{nl.NewRtAttr(attrToken, octets[:])})})
+	header.Index = int32(l.Index)
+	settings := convert.Nested(unix.IFLA_AF_SPEC, []*nl.RtAttr{convert.Nested(unix.AF_INET6, []*nl.RtAttr{nl.NewRtAttr(convert.AttrToken, octets[:])})})
 	if err := k.tell(ctx, unix.RTM_SETLINK, 0, header, settings); err != nil {
-		return fmt.Errorf("set the token %s of %s: %w", text, l.name, err)
+		return fmt.Errorf("set the token %s of %s: %w", text, l.Name, err)
 	}
 	return nil
 }
@@ -329,18 +328,18 @@ func (k *Kernel) writeIPv6(device string, list []setting) error {
 }
 
 // forgetRouters removes what routers have advertised to a device.
-func (k *Kernel) forgetRouters(ctx context.Context, l link) error {
-	advertised := func(a address) bool { return a.ofRouter() || a.flags&unix.IFA_F_TEMPORARY != 0 }
-	if err := k.removeAddresses(ctx, l.index, unix.AF_INET6, advertised); err != nil {
+func (k *Kernel) forgetRouters(ctx context.Context, l convert.Link) error {
+	advertised := func(a convert.Address) bool { return a.OfRouter() || a.Flags&unix.IFA_F_TEMPORARY != 0 }
+	if err := k.removeAddresses(ctx, l.Index, unix.AF_INET6, advertised); err != nil {
 		return err
 	}
 	return k.forgetRoutes(ctx, l, func(advertisedRoute) bool { return true })
 }
 
 // forgetRoutes removes the advertised routes of a device that a function selects.
-func (k *Kernel) forgetRoutes(ctx context.Context, l link, is func(advertisedRoute) bool) error {
+func (k *Kernel) forgetRoutes(ctx context.Context, l convert.Link, is func(advertisedRoute) bool) error {
 	return k.eachAdvertised(ctx, func(route advertisedRoute, message []byte) error {
-		if route.device != l.index || !is(route) {
+		if route.device != l.Index || !is(route) {
 			return nil
 		}
 		if err := unless(k.tell(ctx, unix.RTM_DELROUTE, 0, raw(message)), unix.ESRCH, unix.ENODEV); err != nil {
@@ -405,7 +404,7 @@ func (k *Kernel) eachAdvertised(ctx context.Context, do func(advertisedRoute, []
 		if len(message) < unix.SizeofRtMsg || message[kind] != unix.RTN_UNICAST {
 			continue
 		}
-		rest := attributes(message[unix.SizeofRtMsg:])
+		rest := attribute.List(message[unix.SizeofRtMsg:])
 		route := linkRoute{rest.Value(unix.RTA_OIF), netip.PrefixFrom(rest.Address(unix.RTA_DST), int(message[bits]))}
 		cache := rest.Get(unix.RTA_CACHEINFO)
 		ends := len(cache) >= expires+4 && binary.NativeEndian.Uint32(cache[expires:]) != 0
@@ -428,13 +427,13 @@ func (k *Kernel) ownNetworks(ctx context.Context) (map[linkRoute]bool, error) {
 	}
 	own := map[linkRoute]bool{}
 	for _, message := range messages {
-		a, ok := readAddress(message)
-		if !ok || a.flags&unix.IFA_F_NOPREFIXROUTE != 0 {
+		a, ok := convert.ReadAddress(message)
+		if !ok || a.Flags&unix.IFA_F_NOPREFIXROUTE != 0 {
 			continue
 		}
 		// The address of IFA_ADDRESS is another one where the address has a peer.
-		for _, ip := range []netip.Addr{a.ip, attributes(message[unix.SizeofIfAddrmsg:]).Address(unix.IFA_ADDRESS)} {
-			own[linkRoute{a.device, netip.PrefixFrom(ip, a.bits).Masked()}] = true
+		for _, ip := range []netip.Addr{a.IP, attribute.List(message[unix.SizeofIfAddrmsg:]).Address(unix.IFA_ADDRESS)} {
+			own[linkRoute{a.Device, netip.PrefixFrom(ip, a.Bits).Masked()}] = true
 		}
 	}
 	return own, nil
@@ -451,7 +450,7 @@ func (k *Kernel) Solicit(ctx context.Context, name string) error {
 
 // solicit asks routers to advertise themselves (RFC 4861). The kernel asks when a device comes
 // up alone. A device that has no address for it yet, or no carrier, comes up later.
-func (k *Kernel) solicit(l link) error {
+func (k *Kernel) solicit(l convert.Link) error {
 	err := k.space.Do(func(ns.NetNS) error {
 		socket, err := unix.Socket(unix.AF_INET6, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_ICMPV6)
 		if err != nil {
@@ -463,11 +462,11 @@ func (k *Kernel) solicit(l link) error {
 		message[0] = kind
 		return errors.Join(
 			unix.SetsockoptInt(socket, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_HOPS, limit),
-			unless(unix.Sendto(socket, message, 0, &unix.SockaddrInet6{Addr: allRouters, ZoneId: l.index}), unix.EADDRNOTAVAIL, unix.ENETUNREACH, unix.ENETDOWN, unix.ENODEV),
+			unless(unix.Sendto(socket, message, 0, &unix.SockaddrInet6{Addr: allRouters, ZoneId: l.Index}), unix.EADDRNOTAVAIL, unix.ENETUNREACH, unix.ENETDOWN, unix.ENODEV),
 			unix.Close(socket))
 	})
 	if err != nil {
-		return fmt.Errorf("ask the routers of %s: %w", l.name, err)
+		return fmt.Errorf("ask the routers of %s: %w", l.Name, err)
 	}
 	return nil
 }

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/nmstate/compare"
 	"github.com/alioth-net/alioth/cnid/nmstate/kernel"
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
-	"github.com/alioth-net/alioth/cnid/nmstate/target"
 	"github.com/alioth-net/alioth/cnid/system/netns/netnstest"
 )
 
@@ -303,7 +303,7 @@ func TestOptionsOfABondAreGivenInAnyForm(t *testing.T) {
 // TestTheDriverHasAllOptionsOfDocuments: a document is checked before the driver is asked.
 func TestTheDriverHasAllOptionsOfDocuments(t *testing.T) {
 	k, _ := open(t)
-	for _, option := range target.BondOptions() {
+	for _, option := range compare.BondOptions() {
 		err := k.Do(t.Context(), bondOf("active-backup", map[string]any{option: "nothing"}))
 		if err != nil && strings.Contains(err.Error(), "no option that the engine knows") {
 			t.Errorf("%s: %v", option, err)

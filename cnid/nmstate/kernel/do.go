@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 
@@ -17,8 +16,9 @@ import (
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
 	"github.com/alioth-net/alioth/cnid/forward/netdev/hostdev"
+	"github.com/alioth-net/alioth/cnid/nmstate/compare"
+	"github.com/alioth-net/alioth/cnid/nmstate/kernel/convert"
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
-	"github.com/alioth-net/alioth/cnid/nmstate/target"
 )
 
 // Do executes one step. To delete what is gone, and to add what is there with the same
@@ -93,12 +93,12 @@ func (k *Kernel) remove(ctx context.Context, step plan.Delete) error {
 	if err != nil {
 		return err
 	}
-	return unless(k.tell(ctx, unix.RTM_DELLINK, 0, l.header()), unix.ENODEV)
+	return unless(k.tell(ctx, unix.RTM_DELLINK, 0, l.Header()), unix.ENODEV)
 }
 
 // create makes a device. One of its name and type that is there already gets the settings.
 func (k *Kernel) create(ctx context.Context, want document.Interface) error {
-	made, ok := kindByName(want.Type)
+	made, ok := convert.KindByName(want.Type)
 	if !ok {
 		return fmt.Errorf("type: the engine makes no interfaces of type %s: %w", want.Type, errors.ErrUnsupported)
 	}
@@ -106,12 +106,12 @@ func (k *Kernel) create(ctx context.Context, want document.Interface) error {
 	if err != nil {
 		return err
 	}
-	err = k.tell(ctx, unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL, requests(nl.NewIfInfomsg(unix.AF_UNSPEC), list)...)
+	err = k.tell(ctx, unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL, convert.Requests(nl.NewIfInfomsg(unix.AF_UNSPEC), list)...)
 	if errors.Is(err, unix.EEXIST) {
 		return k.adopt(ctx, want, err)
 	}
 	if errors.Is(err, unix.EOPNOTSUPP) {
-		return fmt.Errorf("this kernel has no devices of type %s, or lacks an option of them (module %s): %w", want.Type, made.module, err)
+		return fmt.Errorf("this kernel has no devices of type %s, or lacks an option of them (module %s): %w", want.Type, made.Module, err)
 	}
 	if err != nil {
 		return err
@@ -149,19 +149,19 @@ func (k *Kernel) adopt(ctx context.Context, want document.Interface, refusal err
 	if err != nil {
 		return err
 	}
-	if now := v.show(l); now.Type != want.Type || target.Recreated(now, want) {
+	if now := v.Show(l); now.Type != want.Type || compare.Recreated(now, want) {
 		return fmt.Errorf("the host has an interface %s of type %s with other settings: delete it first: %w", want.Name, now.Type, unix.EEXIST)
 	}
 	return k.change(ctx, want)
 }
 
 // creation are the attributes of a new device.
-func (k *Kernel) creation(ctx context.Context, made kind, want document.Interface) ([]*nl.RtAttr, error) {
-	list := settings{zeroEnded(unix.IFLA_IFNAME, want.Name)}
+func (k *Kernel) creation(ctx context.Context, made convert.Kind, want document.Interface) ([]*nl.RtAttr, error) {
+	list := convert.Settings{convert.ZeroEnded(unix.IFLA_IFNAME, want.Name)}
 	if want.Type == document.LinuxBridge && want.MTU != nil {
 		want.MTU = new(anotherMTU(*want.MTU))
 	}
-	if err := list.common(want); err != nil {
+	if err := list.Common(want); err != nil {
 		return nil, err
 	}
 	if base := want.Base(); base != "" && want.VXLAN == nil {
@@ -169,10 +169,10 @@ func (k *Kernel) creation(ctx context.Context, made kind, want document.Interfac
 		if err != nil {
 			return nil, fmt.Errorf("base-iface: %w", err)
 		}
-		list.add(link)
+		list.Add(link)
 	}
-	info, err := made.info(k.request(ctx, want, nil))
-	list.add(info)
+	info, err := made.Info(k.request(ctx, want, nil))
+	list.Add(info)
 	return list, err
 }
 
@@ -186,31 +186,18 @@ func anotherMTU(mtu int) int {
 	return mtu + 1
 }
 
-// common adds what devices of all types have.
-func (s *settings) common(want document.Interface) error {
-	if want.MACAddress != "" {
-		mac, err := net.ParseMAC(want.MACAddress)
-		if err != nil {
-			return fmt.Errorf("mac-address: %w", err)
-		}
-		s.add(nl.NewRtAttr(unix.IFLA_ADDRESS, mac))
-	}
-	s.integer(unix.IFLA_MTU, 4, want.MTU)
-	return nil
-}
-
 // change applies settings of a device.
 func (k *Kernel) change(ctx context.Context, want document.Interface) error {
 	l, err := k.link(ctx, want.Name)
 	if err != nil {
 		return err
 	}
-	var list settings
-	if err := list.common(want); err != nil {
+	var list convert.Settings
+	if err := list.Common(want); err != nil {
 		return err
 	}
 	if want.Description != nil {
-		list.add(nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(*want.Description)))
+		list.Add(nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(*want.Description)))
 	}
 	if len(list) > 0 {
 		if err := k.modify(ctx, l, list...); err != nil {
@@ -229,17 +216,17 @@ func (k *Kernel) change(ctx context.Context, want document.Interface) error {
 }
 
 // changeKind applies settings that only a type has.
-func (k *Kernel) changeKind(ctx context.Context, l link, want document.Interface) error {
-	changed, ok := kindByDriver(l.driver)
+func (k *Kernel) changeKind(ctx context.Context, l convert.Link, want document.Interface) error {
+	changed, ok := convert.KindByDriver(l.Driver)
 	if !ok {
 		return nil
 	}
 	r := k.request(ctx, want, &l)
-	data, err := changed.data(r)
+	data, err := changed.Data(r)
 	if err != nil || len(data) == 0 {
 		return err
 	}
-	info, err := changed.info(r)
+	info, err := changed.Info(r)
 	if err != nil {
 		return err
 	}
@@ -252,29 +239,29 @@ func (k *Kernel) enslave(ctx context.Context, step plan.Enslave) error {
 	if err != nil {
 		return err
 	}
-	controller := link{}
+	controller := convert.Link{}
 	if step.Controller != "" {
 		if controller, err = k.link(ctx, step.Controller); err != nil {
 			return err
 		}
 	}
-	if port.controller == controller.index {
+	if port.Controller == controller.Index {
 		return nil
 	}
-	if controller.driver == "bond" && port.up() {
+	if controller.Driver == "bond" && port.Up() {
 		// A bond refuses ports that are up, and sets them up itself.
 		if err := k.flag(ctx, port, unix.IFF_UP, false); err != nil {
 			return err
 		}
 	}
-	return k.modify(ctx, port, sized(unix.IFLA_MASTER, 4, controller.index))
+	return k.modify(ctx, port, convert.Sized(unix.IFLA_MASTER, 4, controller.Index))
 }
 
 func (k *Kernel) activate(ctx context.Context, name string, up bool) error {
 	// The kernel finds the device by its name.
 	header := nl.NewIfInfomsg(unix.AF_UNSPEC)
-	header.Change, header.Flags = unix.IFF_UP, unix.IFF_UP*bit(up)
-	err := k.tell(ctx, unix.RTM_NEWLINK, 0, header, zeroEnded(unix.IFLA_IFNAME, name))
+	header.Change, header.Flags = unix.IFF_UP, unix.IFF_UP*convert.Bit(up)
+	err := k.tell(ctx, unix.RTM_NEWLINK, 0, header, convert.ZeroEnded(unix.IFLA_IFNAME, name))
 	if errors.Is(err, unix.ENODEV) {
 		return fmt.Errorf("%s: %w", name, errNoDevice)
 	}
@@ -295,7 +282,7 @@ func (k *Kernel) setForwarding(ctx context.Context, step plan.SetForwarding) err
 		return err
 	}
 	path = filepath.Join(hostdev.SettingsRoot, path)
-	err = k.space.Do(func(ns.NetNS) error { return writeNumber(path, int(bit(step.On))) })
+	err = k.space.Do(func(ns.NetNS) error { return writeNumber(path, int(convert.Bit(step.On))) })
 	if errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("%s has no %s: its MTU is below 1280 bytes, or this kernel has none: %w", step.Name, family, err)
 	}
@@ -312,7 +299,7 @@ func (k *Kernel) setFamily(ctx context.Context, step plan.SetFamily) error {
 		return err
 	}
 	path = filepath.Join(hostdev.SettingsRoot, path)
-	err = k.space.Do(func(ns.NetNS) error { return writeNumber(path, int(bit(!step.Enabled))) })
+	err = k.space.Do(func(ns.NetNS) error { return writeNumber(path, int(convert.Bit(!step.Enabled))) })
 	if !errors.Is(err, os.ErrNotExist) {
 		return err
 	}

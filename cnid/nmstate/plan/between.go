@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/nmstate/compare"
 	"github.com/alioth-net/alioth/cnid/nmstate/target"
 )
 
@@ -101,7 +102,7 @@ func (p *planner) take(interfaces []document.Interface) {
 		p.dirty[i.Name] = true
 		now := p.now[i.Name]
 		if i.State == document.Absent {
-			if now == nil || target.Virtual(now.Type) {
+			if now == nil || compare.Virtual(now.Type) {
 				delete(p.want, i.Name)
 				continue
 			}

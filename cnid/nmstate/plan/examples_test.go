@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/nmstate/compare"
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
 	"github.com/alioth-net/alioth/cnid/nmstate/policy/capture"
 	"github.com/alioth-net/alioth/cnid/nmstate/target"
@@ -240,7 +241,7 @@ func containsAll(t *testing.T, state, desired *document.State) {
 	}
 	contains(t, state, &plain)
 	for _, rule := range desired.RouteRules.Config {
-		there := slices.ContainsFunc(state.RouteRules.Config, func(r document.RouteRule) bool { return target.RuleMatches(rule, r) })
+		there := slices.ContainsFunc(state.RouteRules.Config, func(r document.RouteRule) bool { return compare.RuleMatches(rule, r) })
 		if there != (rule.State == "") {
 			t.Errorf("rule %+v is there: %v", rule, there)
 		}

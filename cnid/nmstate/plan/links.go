@@ -7,14 +7,14 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
-	"github.com/alioth-net/alioth/cnid/nmstate/target"
+	"github.com/alioth-net/alioth/cnid/nmstate/compare"
 )
 
 // detach takes ports off controllers whose ports they shall not be.
 func (p *planner) detach() {
 	p.each(func(now, want *document.Interface) {
 		c := controller(now)
-		if c == "" || want.Controller == nil || *want.Controller == c || target.Recreated(*now, *want) {
+		if c == "" || want.Controller == nil || *want.Controller == c || compare.Recreated(*now, *want) {
 			return
 		}
 		kind := ""
@@ -42,7 +42,7 @@ func (p *planner) deleteInterfaces() {
 	going := map[string]bool{}
 	for _, name := range p.order {
 		now, want := p.now[name], p.want[name]
-		if p.dirty[name] && now != nil && (want == nil || target.Recreated(*now, *want)) {
+		if p.dirty[name] && now != nil && (want == nil || compare.Recreated(*now, *want)) {
 			p.goes(name, going)
 		}
 	}
@@ -79,7 +79,7 @@ func (p *planner) create() {
 			continue
 		}
 		p.dirty[name] = true
-		if !target.Virtual(want.Type) {
+		if !compare.Virtual(want.Type) {
 			// It appears by itself, or the first step on it says that it is missing.
 			p.now[name] = &document.Interface{Name: name, Type: want.Type, State: document.Down, Controller: new("")}
 			continue

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/nmstate/compare"
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
 	"github.com/alioth-net/alioth/cnid/nmstate/target"
 )
@@ -177,12 +178,12 @@ func TestTheTableHasAllOptionsOfBonds(t *testing.T) {
 			rows[option] = row.here
 		}
 	}
-	for _, option := range target.BondOptions() {
+	for _, option := range compare.BondOptions() {
 		if rows[option] != "same" {
 			t.Errorf("%s is %q in the table", option, rows[option])
 		}
 	}
-	known := append(target.BondOptions(), "num_unsol_na")
+	known := append(compare.BondOptions(), "num_unsol_na")
 	for option, here := range rows {
 		if here == "same" && !slices.Contains(known, option) {
 			t.Errorf("%s is in the table, and no option", option)

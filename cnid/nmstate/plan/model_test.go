@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/nmstate/compare"
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
 	"github.com/alioth-net/alioth/cnid/nmstate/target"
 )
@@ -249,7 +250,7 @@ func (m *model) with(name string, do func(*link) error) error {
 
 func (m *model) delete(name string) error {
 	l := m.links[name]
-	if l == nil || !target.Virtual(l.Type) {
+	if l == nil || !compare.Virtual(l.Type) {
 		return fmt.Errorf("%s can't be deleted", name)
 	}
 	m.setDown(l)
@@ -270,7 +271,7 @@ func (m *model) delete(name string) error {
 }
 
 func (m *model) create(i document.Interface) error {
-	if m.links[i.Name] != nil || !target.Virtual(i.Type) {
+	if m.links[i.Name] != nil || !compare.Virtual(i.Type) {
 		return fmt.Errorf("%s exists, or can't be made", i.Name)
 	}
 	if i.State != "" || i.Controller != nil || i.IPv4 != nil || i.IPv6 != nil || i.AltNames != nil || len(i.Ports()) > 0 {

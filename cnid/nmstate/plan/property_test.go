@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/nmstate/compare"
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
 	"github.com/alioth-net/alioth/cnid/nmstate/target"
 	"github.com/alioth-net/alioth/test/soak"
@@ -110,7 +111,7 @@ func beyond(desired, before *document.State) *document.State {
 	rest := *desired
 	rest.Interfaces = slices.DeleteFunc(slices.Clone(desired.Interfaces), func(i document.Interface) bool {
 		return i.State == document.Down && slices.ContainsFunc(before.Interfaces, func(b document.Interface) bool {
-			return b.Name == i.Name && b.State == document.Down && target.Virtual(b.Type)
+			return b.Name == i.Name && b.State == document.Down && compare.Virtual(b.Type)
 		})
 	})
 	return &rest
@@ -227,7 +228,7 @@ func contains(t *testing.T, state, desired *document.State) {
 			if now.Type == document.Loopback {
 				continue // It stays, as it is at a boot.
 			}
-			if there && (target.Virtual(now.Type) || now.State != document.Down || len(of(now.IPv4)) > 0 || len(of(now.IPv6)) > 0) {
+			if there && (compare.Virtual(now.Type) || now.State != document.Down || len(of(now.IPv4)) > 0 || len(of(now.IPv6)) > 0) {
 				t.Errorf("%s is not %s: %+v", want.Name, want.State, now)
 			}
 		case "":
@@ -235,8 +236,8 @@ func contains(t *testing.T, state, desired *document.State) {
 		}
 	}
 	for _, route := range desired.Routes.Config {
-		there := slices.ContainsFunc(state.Routes.Config, func(r document.Route) bool { return target.RouteMatches(route, r) })
-		added := slices.ContainsFunc(desired.Routes.Config, func(r document.Route) bool { return r.State == "" && target.RouteMatches(route, r) })
+		there := slices.ContainsFunc(state.Routes.Config, func(r document.Route) bool { return compare.RouteMatches(route, r) })
+		added := slices.ContainsFunc(desired.Routes.Config, func(r document.Route) bool { return r.State == "" && compare.RouteMatches(route, r) })
 		if there != (route.State == "" || added) {
 			t.Errorf("route %+v is there: %v", route, there)
 		}

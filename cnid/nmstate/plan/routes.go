@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
-	"github.com/alioth-net/alioth/cnid/nmstate/target"
+	"github.com/alioth-net/alioth/cnid/nmstate/compare"
 )
 
 // removeRules removes rules that shall not be.
@@ -24,7 +24,7 @@ func (p *planner) removeRules() {
 	}
 	slices.Sort(words)
 	for _, word := range words {
-		p.step(RemoveRule{target.NormalRule(p.rules[word])})
+		p.step(RemoveRule{compare.NormalRule(p.rules[word])})
 	}
 }
 
@@ -32,7 +32,7 @@ func (p *planner) addRules() {
 	for _, rule := range p.wantRules {
 		words := ruleWords(rule)
 		if _, ok := p.rules[words]; !ok {
-			p.step(AddRule{target.NormalRule(rule)})
+			p.step(AddRule{compare.NormalRule(rule)})
 			p.rules[words] = rule
 		}
 	}
@@ -53,7 +53,7 @@ func (p *planner) removeRoutes() {
 		}
 	}
 	for _, route := range slices.Backward(inSteps(routes)) {
-		p.step(RemoveRoute{target.NormalRoute(route)})
+		p.step(RemoveRoute{compare.NormalRoute(route)})
 	}
 }
 
@@ -62,7 +62,7 @@ func (p *planner) addRoutes() {
 	for _, route := range inSteps(p.wantRoutes) {
 		words := routeWords(route)
 		if _, ok := p.routes[words]; !ok {
-			p.step(AddRoute{target.NormalRoute(route)})
+			p.step(AddRoute{compare.NormalRoute(route)})
 			p.routes[words] = route
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/nmstate/compare"
 	"github.com/alioth-net/alioth/cnid/nmstate/target"
 )
 
@@ -62,7 +63,7 @@ func (p *planner) change(when phase) {
 		if !ok {
 			return
 		}
-		if target.StopsToChange(is, shall) {
+		if compare.StopsToChange(is, shall) {
 			p.stop(now)
 		}
 		p.step(Change{changed})
@@ -175,7 +176,7 @@ func sameValue(key string, now, want any) bool {
 		return true
 	}
 	_, list := want.([]any)
-	return !list && target.Option(key, now) == target.Option(key, want)
+	return !list && compare.Option(key, now) == compare.Option(key, want)
 }
 
 // vfsDiffer compares virtual functions by their numbers.
@@ -195,7 +196,7 @@ func ofVFs(s document.SRIOV) map[string]any {
 	list, _ := object["vfs"].([]any)
 	delete(object, "vfs")
 	for n, vf := range list {
-		object["vf "+target.Option("", int64(s.VFs[n].ID))] = vf
+		object["vf "+compare.Option("", int64(s.VFs[n].ID))] = vf
 	}
 	return object
 }
@@ -230,7 +231,7 @@ func (p *planner) changePorts() {
 // unfilter turns filters of VLANs off that are on.
 func (p *planner) unfilter(current *document.State, bridges []string) {
 	for _, i := range current.Interfaces {
-		if slices.Contains(bridges, i.Name) && target.FiltersVLANs(i.Bridge) {
+		if slices.Contains(bridges, i.Name) && compare.FiltersVLANs(i.Bridge) {
 			p.step(Unfilter{i.Name})
 		}
 	}
@@ -254,7 +255,7 @@ func sameVLANs(now *document.PortVLAN, want document.PortVLAN, bridge document.I
 		is = *now
 	}
 	if want.Mode == "" {
-		return is.Mode == "" || target.OfNewPort(is, bridge)
+		return is.Mode == "" || compare.OfNewPort(is, bridge)
 	}
 	tag := func(v document.PortVLAN) int {
 		if v.Tag == nil {

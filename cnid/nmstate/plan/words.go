@@ -9,13 +9,13 @@ import (
 	"strings"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
-	"github.com/alioth-net/alioth/cnid/nmstate/target"
+	"github.com/alioth-net/alioth/cnid/nmstate/compare"
 )
 
 // routeWords prints all fields of a route, in the manner of ip-route(8). Two routes are
 // the same if and only if their words are.
 func routeWords(route document.Route) string {
-	route = target.NormalRoute(route)
+	route = compare.NormalRoute(route)
 	var words []string
 	add := func(format string, value string) {
 		if value != "" {
@@ -56,7 +56,7 @@ func lockedMTU(route document.Route) string {
 // ruleWords prints all fields of a rule, in the manner of ip-rule(8). Two rules are the
 // same if and only if their words are.
 func ruleWords(rule document.RouteRule) string {
-	rule = target.NormalRule(rule)
+	rule = compare.NormalRule(rule)
 	words := []string{rule.Family, "from " + orAll(rule.From)}
 	if rule.To != "" {
 		words = append(words, "to "+rule.To)

@@ -11,15 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-)
 
-// Origins of addresses that the kernel makes by itself (IFAPROT_KERNEL_* of
-// include/uapi/linux/if_addr.h).
-const (
-	addressOrigin = 11 // IFA_PROTO
-	originFirst   = 1
-	originLast    = 3
-	originLease   = unix.RTPROT_DHCP // of the engine's own clients
+	"github.com/alioth-net/alioth/cnid/nmstate/snapshot/object"
 )
 
 // restoreAddresses gives each device its addresses back.
@@ -37,7 +30,7 @@ func (p *planner) restoreAddresses(before, now []Message) {
 func byDevice(list []Message) map[uint32][]Message {
 	all := map[uint32][]Message{}
 	for _, m := range list {
-		all[deviceOf(m)] = append(all[deviceOf(m)], m)
+		all[object.DeviceOf(m)] = append(all[object.DeviceOf(m)], m)
 	}
 	return all
 }
@@ -50,23 +43,23 @@ func of(list []Message, family byte) []Message {
 // the source of packets. What follows the first difference is removed, and added again. With a
 // primary address the kernel may remove those of its network that others have added.
 func (p *planner) restoreIPv4(was, all []Message) {
-	c, kept, had := addresses(), 0, prefixesOf(was)
-	others := func(m Message) bool { return !had[prefixOf(m)] && !p.isMade(m) }
+	c, kept, had := object.Addresses(), 0, prefixesOf(was)
+	others := func(m Message) bool { return !had[object.PrefixOf(m)] && !p.isMade(m) }
 	is := filtered(all, func(m Message) bool { return !others(m) })
-	for kept < len(was) && kept < len(is) && c.canonical(was[kept]) == c.canonical(is[kept]) {
+	for kept < len(was) && kept < len(is) && c.Canonical(was[kept]) == c.Canonical(is[kept]) {
 		kept++
 	}
 	removed := prefixesOf(nil)
 	for _, m := range is[kept:] {
-		removed[prefixOf(m).Masked()] = true
+		removed[object.PrefixOf(m).Masked()] = true
 		p.removeAddress(m)
 	}
 	for _, m := range was[kept:] {
-		p.addAddress(m, exclusive, p.age)
+		p.addAddress(m, object.Exclusive, p.age)
 	}
 	for _, m := range filtered(all, others) {
-		if removed[prefixOf(m).Masked()] {
-			p.addAddress(m, c.create, 0)
+		if removed[object.PrefixOf(m).Masked()] {
+			p.addAddress(m, c.Create, 0)
 		}
 	}
 }
@@ -80,7 +73,7 @@ type network struct {
 func prefixesOf(list []Message) map[netip.Prefix]bool {
 	set := make(map[netip.Prefix]bool, len(list))
 	for _, m := range list {
-		set[prefixOf(m)] = true
+		set[object.PrefixOf(m)] = true
 	}
 	return set
 }
@@ -89,31 +82,31 @@ func prefixesOf(list []Message) map[netip.Prefix]bool {
 // or by a DHCP client that the change has started. Others add addresses meanwhile, such as the
 // virtual address of a router whose partner fails.
 func (p *planner) isMade(m Message) bool {
-	return p.area.Addresses == nil || addresses().attributes(m).Value(addressOrigin) == originLease ||
-		slices.Contains(p.area.Addresses[p.deviceName(m)], prefixOf(m))
+	return p.area.Addresses == nil || object.Addresses().Attributes(m).Value(object.AddressOrigin) == object.OriginLease ||
+		slices.Contains(p.area.Addresses[p.deviceName(m)], object.PrefixOf(m))
 }
 
 // restoreIPv6 adds the newest address last, as the kernel lists them.
 func (p *planner) restoreIPv6(was, is []Message) {
-	c := addresses()
+	c := object.Addresses()
 	have, kept := canonical(c, is), prefixesOf(was)
 	for _, m := range is {
 		switch {
-		case kept[prefixOf(m)] || isAutomatic(m):
+		case kept[object.PrefixOf(m)] || object.IsAutomatic(m):
 		case p.isMade(m):
 			p.removeAddress(m)
 		default:
-			p.others[network{deviceOf(m), prefixOf(m).Masked()}] = true
+			p.others[network{object.DeviceOf(m), object.PrefixOf(m).Masked()}] = true
 		}
 	}
 	for _, m := range slices.Backward(was) {
-		if have[c.canonical(m)] {
+		if have[c.Canonical(m)] {
 			continue
 		}
 		if p.isWholeInVRF(m) && p.holds(m) {
 			p.removeAddress(m)
 		}
-		p.addAddress(m, c.create, p.age)
+		p.addAddress(m, c.Create, p.age)
 	}
 }
 
@@ -122,75 +115,40 @@ func (p *planner) restoreIPv6(was, is []Message) {
 // such an address takes the first one for the second, and removes it (modify_prefix_route of Linux
 // 6.12). So the address is never changed, but added anew.
 func (p *planner) isWholeInVRF(m Message) bool {
-	l := p.before[deviceOf(m)]
-	return m[0] == unix.AF_INET6 && prefixOf(m).IsSingleIP() && (l.driver == "vrf" || l.portOf == "vrf")
-}
-
-func prefixOf(m Message) netip.Prefix {
-	a := addresses().attributes(m)
-	ip := a.Address(unix.IFA_LOCAL)
-	if !ip.IsValid() {
-		ip = a.Address(unix.IFA_ADDRESS)
-	}
-	return netip.PrefixFrom(ip, int(m[1]))
-}
-
-func isAutomatic(m Message) bool {
-	origin := addresses().attributes(m).Value(addressOrigin)
-	return origin >= originFirst && origin <= originLast
+	l := p.before[object.DeviceOf(m)]
+	return m[0] == unix.AF_INET6 && object.PrefixOf(m).IsSingleIP() && (l.Driver == "vrf" || l.PortOf == "vrf")
 }
 
 func (p *planner) removeAddress(m Message) {
-	p.request(Request{What: fmt.Sprintf("remove %s from %s", prefixOf(m), p.deviceName(m)), Kind: unix.RTM_DELADDR, Body: m})
+	p.request(Request{What: fmt.Sprintf("remove %s from %s", object.PrefixOf(m), p.deviceName(m)), Kind: unix.RTM_DELADDR, Body: m})
 }
 
 // addAddress adds an address with what is left of its lifetimes after some time. One of IPv6 is
 // usable at once; the next look finds the flag, and removes it without a detection of duplicates.
 func (p *planner) addAddress(m Message, create int, age time.Duration) {
-	c := addresses()
+	c := object.Addresses()
 	m = slices.Clone(m)
-	c.settle(m)
-	attributes := c.attributes(m)
+	c.Settle(m)
+	attributes := c.Attributes(m)
 	if left := attributes.Get(unix.IFA_CACHEINFO); len(left) >= 8 {
-		elapse(left[:4], age)
-		elapse(left[4:8], age)
+		object.Elapse(left[:4], age)
+		object.Elapse(left[4:8], age)
 	}
 	if flags := attributes.Get(unix.IFA_FLAGS); m[0] == unix.AF_INET6 && len(flags) == 4 && !p.holds(m) && !p.isWholeInVRF(m) {
 		binary.NativeEndian.PutUint32(flags, binary.NativeEndian.Uint32(flags)|unix.IFA_F_NODAD)
 	}
-	p.request(Request{What: fmt.Sprintf("add %s to %s", prefixOf(m), p.deviceName(m)), Kind: c.add, Flags: create, Body: m})
+	p.request(Request{What: fmt.Sprintf("add %s to %s", object.PrefixOf(m), p.deviceName(m)), Kind: c.Add, Flags: create, Body: m})
 }
 
 // holds reports whether a device has an address now, perhaps with other settings.
-func (p *planner) holds(m Message) bool { return p.held[deviceOf(m)][prefixOf(m)] }
+func (p *planner) holds(m Message) bool { return p.held[object.DeviceOf(m)][object.PrefixOf(m)] }
 
 // lasts reports whether the lifetime of an address is not over since.
 func (p *planner) lasts(m Message) bool {
-	left := slices.Clone(addresses().attributes(m).Get(unix.IFA_CACHEINFO))
+	left := slices.Clone(object.Addresses().Attributes(m).Get(unix.IFA_CACHEINFO))
 	if len(left) < 8 {
 		return true
 	}
-	elapse(left[4:8], p.age)
+	object.Elapse(left[4:8], p.age)
 	return binary.NativeEndian.Uint32(left[4:8]) > 0
 }
-
-// infinite is a lifetime without an end.
-const infinite = 1<<32 - 1
-
-// elapse shortens a lifetime in seconds, unless it is infinite.
-func elapse(lifetime []byte, age time.Duration) {
-	left, gone := binary.NativeEndian.Uint32(lifetime), inSeconds(age)
-	if left != infinite {
-		binary.NativeEndian.PutUint32(lifetime, max(left, gone)-gone)
-	}
-}
-
-// prolong is the inverse of elapse.
-func prolong(lifetime []byte, by time.Duration) {
-	left, more := binary.NativeEndian.Uint32(lifetime), inSeconds(by)
-	if left != infinite {
-		binary.NativeEndian.PutUint32(lifetime, left+min(more, infinite-1-left))
-	}
-}
-
-func inSeconds(d time.Duration) uint32 { return uint32(max(d, 0) / time.Second) }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alioth-net/alioth/api/said"
+	"github.com/alioth-net/alioth/cnid/nmstate/snapshot/object"
 )
 
 // Area is what a change may touch, and what an undo compares.
@@ -39,12 +40,6 @@ type Area struct {
 	Rules []uint32
 }
 
-// Destination is where a route leads to, and its table.
-type Destination struct {
-	Prefix netip.Prefix
-	Table  uint32
-}
-
 // Addition is a route that a change adds.
 type Addition struct {
 	Destination
@@ -61,18 +56,18 @@ func (a Area) Reach(i *Image) []string {
 	for grown := true; grown; {
 		grown = false
 		for _, l := range list {
-			if reached[l.index] || !slices.Contains(a.Names, l.name) && !slices.Contains(a.Reached, l.name) && !reached[l.base] && !reached[l.controller] {
+			if reached[l.Index] || !slices.Contains(a.Names, l.Name) && !slices.Contains(a.Reached, l.Name) && !reached[l.Base] && !reached[l.Controller] {
 				continue
 			}
-			reached[l.index], grown = true, true
+			reached[l.Index], grown = true, true
 		}
 	}
 	names := slices.Concat(a.Names, a.Reached)
 	for index := range reached {
 		l := byIndex[index]
-		names = append(names, l.name)
-		if controller, ok := byIndex[l.controller]; ok {
-			names = append(names, controller.name)
+		names = append(names, l.Name)
+		if controller, ok := byIndex[l.Controller]; ok {
+			names = append(names, controller.Name)
 		}
 	}
 	slices.Sort(names)
@@ -80,13 +75,13 @@ func (a Area) Reach(i *Image) []string {
 }
 
 // lost returns the devices of an image that may have gone with those that a change removes.
-func (a Area) lost(list []link) map[uint32]bool {
+func (a Area) lost(list []object.Link) map[uint32]bool {
 	lost := map[uint32]bool{}
 	for grown := true; grown; {
 		grown = false
 		for _, l := range list {
-			if !lost[l.index] && (slices.Contains(a.Removed, l.name) || lost[l.base]) {
-				lost[l.index], grown = true, true
+			if !lost[l.Index] && (slices.Contains(a.Removed, l.Name) || lost[l.Base]) {
+				lost[l.Index], grown = true, true
 			}
 		}
 	}
@@ -115,25 +110,25 @@ func (i *Image) on(names []string, to []Destination) *Image {
 	in := map[uint32]bool{}
 	part := &Image{Rules: i.Rules, Settings: map[string]map[string]string{}}
 	part.Links = filtered(i.Links, func(m Message) bool {
-		l := linkOf(m)
-		_, is := slices.BinarySearch(names, l.name)
-		if settings, ok := i.Settings[l.name]; ok && is {
-			part.Settings[l.name] = settings
+		l := object.LinkOf(m)
+		_, is := slices.BinarySearch(names, l.Name)
+		if settings, ok := i.Settings[l.Name]; ok && is {
+			part.Settings[l.Name] = settings
 		}
-		in[l.index] = is
+		in[l.Index] = is
 		return is
 	})
-	onDevice := func(m Message) bool { return in[deviceOf(m)] }
+	onDevice := func(m Message) bool { return in[object.DeviceOf(m)] }
 	part.Addresses, part.Neighbors = filtered(i.Addresses, onDevice), filtered(i.Neighbors, onDevice)
 	part.VLANs, part.Entries = filtered(i.VLANs, onDevice), filtered(i.Entries, onDevice)
 	part.Groups = filtered(i.Groups, onDevice)
 	part.Queues, part.Classes = filtered(i.Queues, onDevice), filtered(i.Classes, onDevice)
 	owned, hops := ownedBy(part.Addresses), i.hopsOn(in)
-	part.NextHops = filtered(i.NextHops, func(m Message) bool { return hops[nextHops().attributes(m).Value(nextHopID)] })
+	part.NextHops = filtered(i.NextHops, func(m Message) bool { return hops[object.NextHops().Attributes(m).Value(object.NextHopID)] })
 	part.Routes = filtered(i.Routes, func(m Message) bool {
-		attributes := routes().attributes(m)
-		return slices.Contains(to, destination(m)) || owned[string(attributes.Get(unix.RTA_PREFSRC))] ||
-			hops[attributes.Value(routeNextHop)] || slices.ContainsFunc(outsOf(m), func(out uint32) bool { return in[out] })
+		attributes := object.Routes().Attributes(m)
+		return slices.Contains(to, object.DestinationOf(m)) || owned[string(attributes.Get(unix.RTA_PREFSRC))] ||
+			hops[attributes.Value(object.RouteNextHop)] || slices.ContainsFunc(object.OutsOf(m), func(out uint32) bool { return in[out] })
 	})
 	return part
 }
@@ -143,7 +138,7 @@ func ownedBy(list []Message) map[string]bool {
 	owned := map[string]bool{}
 	for _, m := range list {
 		for _, kind := range []uint16{unix.IFA_LOCAL, unix.IFA_ADDRESS} {
-			if ip := addresses().attributes(m).Get(kind); ip != nil {
+			if ip := object.Addresses().Attributes(m).Get(kind); ip != nil {
 				owned[string(ip)] = true
 			}
 		}
@@ -162,17 +157,17 @@ func (i *Image) Final(a Area, above map[uint32][]string) (final []string) {
 	list, _ := linksOf(i)
 	lost := a.lost(list)
 	after := *i
-	after.Links = filtered(i.Links, func(m Message) bool { return !lost[deviceOf(m)] })
+	after.Links = filtered(i.Links, func(m Message) bool { return !lost[object.DeviceOf(m)] })
 	_, final = Back(i, &after, a, 0)
 	for _, l := range list {
-		if what := l.unkept(); lost[l.index] && what != "" {
-			final = append(final, fmt.Sprintf("%s: %s", l.name, what))
+		if what := l.Unkept(); lost[l.Index] && what != "" {
+			final = append(final, fmt.Sprintf("%s: %s", l.Name, what))
 		}
-		if names := above[l.index]; lost[l.index] && len(names) > 0 {
-			final = append(final, fmt.Sprintf("%s: the interface %s on it, in another network namespace", l.name, said.Names(names)))
+		if names := above[l.Index]; lost[l.Index] && len(names) > 0 {
+			final = append(final, fmt.Sprintf("%s: the interface %s on it, in another network namespace", l.Name, said.Names(names)))
 		}
-		if !lost[l.index] && l.lostItsPorts() && slices.Contains(a.Identified, l.name) {
-			final = append(final, fmt.Sprintf("%s: the address zero, which a bridge has after its last port", l.name))
+		if !lost[l.Index] && l.LostItsPorts() && slices.Contains(a.Identified, l.Name) {
+			final = append(final, fmt.Sprintf("%s: the address zero, which a bridge has after its last port", l.Name))
 		}
 	}
 	return append(final, i.finalQueues(lost)...)
@@ -182,12 +177,12 @@ func (i *Image) Final(a Area, above map[uint32][]string) (final []string) {
 // with them.
 func (i *Image) finalQueues(devices map[uint32]bool) (final []string) {
 	for _, m := range i.Queues {
-		if what := unkeptQueue(m); what != "" && devices[deviceOf(m)] {
-			final = append(final, fmt.Sprintf("%s: %s", linkOf(i.device(deviceOf(m))).name, what))
+		if what := object.UnkeptQueue(m); what != "" && devices[object.DeviceOf(m)] {
+			final = append(final, fmt.Sprintf("%s: %s", object.LinkOf(i.device(object.DeviceOf(m))).Name, what))
 		}
 	}
 	for _, m := range i.Filters {
-		final = append(final, fmt.Sprintf("%s: the filter %s (tc-%[2]s(8))", linkOf(i.device(deviceOf(m))).name, kindOfQueue(m)))
+		final = append(final, fmt.Sprintf("%s: the filter %s (tc-%[2]s(8))", object.LinkOf(i.device(object.DeviceOf(m))).Name, object.KindOfQueue(m)))
 	}
 	slices.Sort(final)
 	return slices.Compact(final)
@@ -195,23 +190,9 @@ func (i *Image) finalQueues(devices map[uint32]bool) (final []string) {
 
 // device returns the message of a device.
 func (i *Image) device(index uint32) Message {
-	at := slices.IndexFunc(i.Links, func(m Message) bool { return deviceOf(m) == index })
+	at := slices.IndexFunc(i.Links, func(m Message) bool { return object.DeviceOf(m) == index })
 	if at < 0 {
 		return nil
 	}
 	return i.Links[at]
-}
-
-// unkept returns what a device has beside its messages, "" for nothing.
-func (l link) unkept() string {
-	const attached, sources = 2, 6 // IFLA_XDP_ATTACHED, IFLA_MACVLAN_MACADDR_COUNT
-	switch {
-	case l.Get(unix.IFLA_XDP).Value(attached) != 0:
-		return "a program of XDP"
-	case l.driver == "macvlan" && l.data.Value(sources) != 0:
-		return "a list of source addresses"
-	case slices.Contains([]string{"macsec", "wireguard", "tun", "team", "hsr", "batadv"}, l.driver):
-		return "settings of " + l.driver + " that another program made"
-	}
-	return ""
 }

@@ -4,7 +4,6 @@
 package snapshot
 
 import (
-	"encoding/binary"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -12,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/cnid/nmstate/snapshot/object"
 )
 
 // Request is one change of the kernel: a message, or a setting below /proc/sys/net.
@@ -32,7 +33,7 @@ func (r Request) String() string { return r.What }
 // planner compares two images.
 type planner struct {
 	area        Area
-	before, now map[uint32]link
+	before, now map[uint32]object.Link
 	// taken are the indexes of devices that are there, and created the names of devices that
 	// a request makes.
 	taken map[uint32]bool
@@ -78,10 +79,10 @@ func Back(before, now *Image, a Area, age time.Duration) (requests []Request, go
 	is, nowByIndex := linksOf(now)
 	p.before, p.now, p.held = byIndex, nowByIndex, heldBy(now.Addresses)
 	for _, l := range is {
-		p.taken[l.index] = true
-		p.ports[l.controller]++
-		if other, ok := byIndex[l.index]; ok && other.name != l.name {
-			delete(p.now, l.index) // another device has the index
+		p.taken[l.Index] = true
+		p.ports[l.Controller]++
+		if other, ok := byIndex[l.Index]; ok && other.Name != l.Name {
+			delete(p.now, l.Index) // another device has the index
 		}
 	}
 	p.deleteMade(is)
@@ -92,9 +93,9 @@ func Back(before, now *Image, a Area, age time.Duration) (requests []Request, go
 	p.restoreSettings(before, now)
 	p.restoreAddresses(filtered(before.Addresses, p.lasts), now.Addresses)
 	present := now.on(before.Names(), a.Routes) // not of devices that others have made since
-	p.sources = ownedBy(append(filtered(before.Addresses, func(m Message) bool { return p.lasts(m) && p.has(deviceOf(m)) }), now.Addresses...))
-	p.own = canonical(routes(), before.on(before.Names(), a.Routes).Routes)
-	p.replaced = canonical(routes(), before.Replaced)
+	p.sources = ownedBy(append(filtered(before.Addresses, func(m Message) bool { return p.lasts(m) && p.has(object.DeviceOf(m)) }), now.Addresses...))
+	p.own = canonical(object.Routes(), before.on(before.Names(), a.Routes).Routes)
+	p.replaced = canonical(object.Routes(), before.Replaced)
 	p.withoutIPv6 = withoutIPv6(before.Settings)
 	p.restoreNextHops(before.NextHops, now.NextHops)
 	p.restoreRoutes(before.Routes, present.Routes, now.Routes)
@@ -109,17 +110,17 @@ func Back(before, now *Image, a Area, age time.Duration) (requests []Request, go
 func heldBy(list []Message) map[uint32]map[netip.Prefix]bool {
 	held := map[uint32]map[netip.Prefix]bool{}
 	for _, m := range list {
-		if held[deviceOf(m)] == nil {
-			held[deviceOf(m)] = map[netip.Prefix]bool{}
+		if held[object.DeviceOf(m)] == nil {
+			held[object.DeviceOf(m)] = map[netip.Prefix]bool{}
 		}
-		held[deviceOf(m)][prefixOf(m)] = true
+		held[object.DeviceOf(m)][object.PrefixOf(m)] = true
 	}
 	return held
 }
 
-func namesOf(list []link) (names []string) {
+func namesOf(list []object.Link) (names []string) {
 	for _, l := range list {
-		names = append(names, l.name)
+		names = append(names, l.Name)
 	}
 	return names
 }
@@ -134,56 +135,56 @@ func (p *planner) has(index uint32) bool {
 }
 
 // deleteMade removes the devices that the change made, and what an undo that ended has left.
-func (p *planner) deleteMade(is []link) {
+func (p *planner) deleteMade(is []object.Link) {
 	for _, l := range is {
-		if p.before[l.index].name != l.name && (slices.Contains(p.area.Made, l.name) || l.name == passingPort) {
+		if p.before[l.Index].Name != l.Name && (slices.Contains(p.area.Made, l.Name) || l.Name == passingPort) {
 			p.remove(l)
 		}
 	}
 }
 
-func (p *planner) remove(l link) {
-	p.request(Request{What: "delete " + l.name, Kind: unix.RTM_DELLINK, Body: about(l.index).body})
-	delete(p.now, l.index)
-	delete(p.taken, l.index)
+func (p *planner) remove(l object.Link) {
+	p.request(Request{What: "delete " + l.Name, Kind: unix.RTM_DELLINK, Body: object.About(l.Index).Body})
+	delete(p.now, l.Index)
+	delete(p.taken, l.Index)
 }
 
 // restoreLinks makes devices again, bases before what is on them, and gives those that are
 // there their settings: controllers before their ports.
-func (p *planner) restoreLinks(was []link) {
+func (p *planner) restoreLinks(was []object.Link) {
 	lost := p.area.lost(was)
-	p.ordered(was, func(l link) uint32 { return l.base }, func(l link) {
-		now, is := p.now[l.index]
-		if is && lost[l.index] && l.lostItsPorts() && !now.lostItsPorts() && p.ports[l.index] == 0 {
+	p.ordered(was, func(l object.Link) uint32 { return l.Base }, func(l object.Link) {
+		now, is := p.now[l.Index]
+		if is && lost[l.Index] && l.LostItsPorts() && !now.LostItsPorts() && p.ports[l.Index] == 0 {
 			is = false
 			p.remove(now) // A new one can get the address.
 		}
 		switch {
-		case is || p.created[l.name]:
-		case lost[l.index]:
+		case is || p.created[l.Name]:
+		case lost[l.Index]:
 			p.create(l)
-		case l.isOneEnd() && !slices.Contains(p.area.Names, l.name):
+		case l.IsOneEnd() && !slices.Contains(p.area.Names, l.Name):
 			// A pod has ended.
 		default:
-			p.impossible("%s: the interface has gone meanwhile", l.name)
+			p.impossible("%s: the interface has gone meanwhile", l.Name)
 		}
 	})
-	p.ordered(was, func(l link) uint32 { return l.controller }, func(l link) {
-		if is, ok := p.now[l.index]; ok {
+	p.ordered(was, func(l object.Link) uint32 { return l.Controller }, func(l object.Link) {
+		if is, ok := p.now[l.Index]; ok {
 			p.change(l, is)
 		}
 	})
 }
 
 // ordered calls a function with each device, after the one that it depends on.
-func (p *planner) ordered(list []link, on func(link) uint32, do func(link)) {
+func (p *planner) ordered(list []object.Link, on func(object.Link) uint32, do func(object.Link)) {
 	done := map[uint32]bool{0: true}
-	var visit func(link)
-	visit = func(l link) {
-		if done[l.index] {
+	var visit func(object.Link)
+	visit = func(l object.Link) {
+		if done[l.Index] {
 			return
 		}
-		done[l.index] = true
+		done[l.Index] = true
 		if other, ok := p.before[on(l)]; ok {
 			visit(other)
 		}
@@ -222,56 +223,29 @@ func withoutIPv6(settings map[string]map[string]string) map[string]string {
 // those that others have added or rewritten meanwhile stay. Those on devices that are not there
 // are left out.
 func (p *planner) restoreNeighbors(what string, before, now []Message) {
-	c, have := neighbors(), map[string]bool{}
+	c, have := object.Neighbors(), map[string]bool{}
 	for _, m := range now {
-		have[placeOfNeighbor(m)] = true
+		have[object.PlaceOfNeighbor(m)] = true
 	}
 	for _, m := range before {
-		if !have[placeOfNeighbor(m)] && p.has(deviceOf(m)) {
-			p.request(Request{What: fmt.Sprintf("add a %s of %s", what, p.deviceName(m)), Kind: c.add, Flags: c.create, Body: lastingEntry(m)})
+		if !have[object.PlaceOfNeighbor(m)] && p.has(object.DeviceOf(m)) {
+			p.request(Request{What: fmt.Sprintf("add a %s of %s", what, p.deviceName(m)), Kind: c.Add, Flags: c.Create, Body: object.LastingEntry(m)})
 		}
 	}
 }
 
-// placeOfNeighbor tells neighbours and entries from others that can be there with them. A bridge
-// has an address of a VLAN at one port; a tunnel without a bridge may have it at several others.
-func placeOfNeighbor(m Message) string {
-	const flags = 10
-	list := neighbors().attributes(m)
-	if bridge := list.Get(unix.NDA_MASTER); bridge != nil {
-		return fmt.Sprintf("bridge %x %x %x", bridge, list.Get(unix.NDA_VLAN), list.Get(unix.NDA_LLADDR))
-	}
-	if m[0] == unix.AF_BRIDGE {
-		return neighbors().canonical(m)
-	}
-	return fmt.Sprintf("%d %d %t %x", m[0], deviceOf(m), m[flags]&unix.NTF_PROXY != 0, list.Get(unix.NDA_DST))
-}
-
-// lastingEntry returns a neighbour or an entry of a bridge as a request has it. A dump does not
-// tell whether a proxy is permanent. The kernel removes any other with the carrier, and none
-// was removed so far.
-func lastingEntry(m Message) Message {
-	const state, flags = 8, 10
-	if m[flags]&unix.NTF_PROXY == 0 {
-		return m
-	}
-	m = slices.Clone(m)
-	binary.NativeEndian.PutUint16(m[state:], unix.NUD_PERMANENT)
-	return m
-}
-
-func canonical(c class, list []Message) map[string]bool {
+func canonical(c object.Class, list []Message) map[string]bool {
 	set := make(map[string]bool, len(list))
 	for _, m := range list {
-		set[c.canonical(m)] = true
+		set[c.Canonical(m)] = true
 	}
 	return set
 }
 
 // deviceName returns the name of a message's device, also of one that others have made.
 func (p *planner) deviceName(m Message) string {
-	if l, ok := p.before[deviceOf(m)]; ok {
-		return l.name
+	if l, ok := p.before[object.DeviceOf(m)]; ok {
+		return l.Name
 	}
-	return p.now[deviceOf(m)].name
+	return p.now[object.DeviceOf(m)].Name
 }

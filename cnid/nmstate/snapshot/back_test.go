@@ -6,6 +6,7 @@ package snapshot
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -15,41 +16,46 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/cnid/nmstate/snapshot/object"
 )
 
 // device returns a message of a device that is up; the driver "" is that of hardware.
 func device(index uint32, name, driver string, base uint32) Message {
-	b := about(index)
-	binary.NativeEndian.PutUint32(b.body[8:], unix.IFF_UP)
-	b.add(unix.IFLA_IFNAME, append([]byte(name), 0)).add(unix.IFLA_MTU, native(1500))
+	b := object.About(index)
+	binary.NativeEndian.PutUint32(b.Body[8:], unix.IFF_UP)
+	b.Add(unix.IFLA_IFNAME, append([]byte(name), 0)).Add(unix.IFLA_MTU, native(1500))
 	if base != 0 {
-		b.add(unix.IFLA_LINK, native(base))
+		b.Add(unix.IFLA_LINK, native(base))
 	}
 	if driver != "" {
-		b.info(nl.IFLA_INFO_KIND, driver, nl.IFLA_INFO_DATA, nil)
+		b.Info(nl.IFLA_INFO_KIND, driver, nl.IFLA_INFO_DATA, nil)
 	}
-	return b.body
+	return b.Body
 }
+
+// infinite is a lifetime without an end.
+const infinite = math.MaxUint32
 
 func native(number uint32) []byte { return binary.NativeEndian.AppendUint32(nil, number) }
 
 func addressOn(index uint32, text string, lifetime uint32) Message {
 	prefix := netip.MustParsePrefix(text)
-	m := make(Message, headerOfAddress)
+	m := make(Message, object.HeaderOfAddress)
 	m[0], m[1] = unix.AF_INET, byte(prefix.Bits())
 	binary.NativeEndian.PutUint32(m[4:], index)
-	m = appendAttribute(m, unix.IFA_LOCAL, prefix.Addr().AsSlice())
-	return appendAttribute(m, unix.IFA_CACHEINFO, slices.Concat(native(lifetime), native(lifetime), native(0), native(0)))
+	m = object.AppendAttribute(m, unix.IFA_LOCAL, prefix.Addr().AsSlice())
+	return object.AppendAttribute(m, unix.IFA_CACHEINFO, slices.Concat(native(lifetime), native(lifetime), native(0), native(0)))
 }
 
 // routeTo returns a route by device 5.
 func routeTo(text string, protocol byte) Message {
 	prefix := netip.MustParsePrefix(text)
-	m := make(Message, headerOfRoute)
+	m := make(Message, object.HeaderOfRoute)
 	m[0], m[1], m[4], m[5], m[7] = unix.AF_INET, byte(prefix.Bits()), unix.RT_TABLE_MAIN, protocol, unix.RTN_UNICAST
-	m = appendAttribute(m, unix.RTA_TABLE, native(unix.RT_TABLE_MAIN))
-	m = appendAttribute(m, unix.RTA_DST, prefix.Addr().AsSlice())
-	return appendAttribute(m, unix.RTA_OIF, native(5))
+	m = object.AppendAttribute(m, unix.RTA_TABLE, native(unix.RT_TABLE_MAIN))
+	m = object.AppendAttribute(m, unix.RTA_DST, prefix.Addr().AsSlice())
+	return object.AppendAttribute(m, unix.RTA_OIF, native(5))
 }
 
 func TestRequestsLeadBack(t *testing.T) {
@@ -59,7 +65,7 @@ func TestRequestsLeadBack(t *testing.T) {
 		Routes: []Message{routeTo("198.51.100.0/24", unix.RTPROT_BOOT), routeTo("203.0.113.0/24", 12)},
 	}
 	all := Area{Names: []string{"eth1", "eth1.10"}, Made: []string{"eth1.10"}, Removed: []string{"eth1.10"}}
-	adding := Area{Names: all.Names, Added: []Addition{{Destination: destination(routeTo("198.18.1.0/24", 0))}, {Destination: destination(routeTo("198.18.2.0/24", 0))}}}
+	adding := Area{Names: all.Names, Added: []Addition{{Destination: object.DestinationOf(routeTo("198.18.1.0/24", 0))}, {Destination: object.DestinationOf(routeTo("198.18.2.0/24", 0))}}}
 	for _, c := range []struct {
 		name string
 		now  Image
@@ -125,12 +131,12 @@ func told(requests []Request) (list []string) {
 	for _, r := range requests {
 		text := r.What
 		switch {
-		case strings.HasPrefix(text, "create") && deviceOf(r.Body) == 0:
+		case strings.HasPrefix(text, "create") && object.DeviceOf(r.Body) == 0:
 			text += " of any index"
 		case r.Kind == unix.RTM_NEWADDR:
-			text += fmt.Sprintf(" on %d", deviceOf(r.Body))
+			text += fmt.Sprintf(" on %d", object.DeviceOf(r.Body))
 		case r.Kind == unix.RTM_NEWROUTE || r.Kind == unix.RTM_DELROUTE:
-			for _, out := range outsOf(r.Body) {
+			for _, out := range object.OutsOf(r.Body) {
 				text += fmt.Sprintf(" by %d", out)
 			}
 		}
@@ -152,7 +158,7 @@ func TestALifetimeGoesOn(t *testing.T) {
 		if len(requests) != 1 {
 			t.Fatalf("got %v", requests)
 		}
-		info := addresses().attributes(requests[0].Body).Get(unix.IFA_CACHEINFO)
+		info := object.Addresses().Attributes(requests[0].Body).Get(unix.IFA_CACHEINFO)
 		if got := binary.NativeEndian.Uint32(info[4:]); got != c.want {
 			t.Errorf("%d s are %d after %s, want %d", c.left, got, c.age, c.want)
 		}
@@ -171,10 +177,10 @@ func TestWhatHasExpiredStaysAway(t *testing.T) {
 	if diff := cmp.Diff(want, told(requests)); diff != "" {
 		t.Fatal(diff)
 	}
-	if left := routes().attributes(requests[0].Body).Value(routeExpires); left != 30 {
+	if left := object.Routes().Attributes(requests[0].Body).Value(object.RouteExpires); left != 30 {
 		t.Errorf("90 s are %d after a minute", left)
 	}
-	if left := routes().attributes(requests[1].Body).Get(routeExpires); left != nil {
+	if left := object.Routes().Attributes(requests[1].Body).Get(object.RouteExpires); left != nil {
 		t.Errorf("a route without a lifetime has one: %x", left)
 	}
 }
@@ -183,14 +189,14 @@ func TestWhatHasExpiredStaysAway(t *testing.T) {
 func expiring(text string, seconds uint32) Message {
 	m := routeTo(text, unix.RTPROT_RA)
 	m[0] = unix.AF_INET6
-	return appendAttribute(m, unix.RTA_CACHEINFO, slices.Concat(native(0), native(0), native(100*seconds), make([]byte, 20)))
+	return object.AppendAttribute(m, unix.RTA_CACHEINFO, slices.Concat(native(0), native(0), native(100*seconds), make([]byte, 20)))
 }
 
 // TestADaemonsNextHopStays: a routing daemon may give a number another object meanwhile.
 func TestADaemonsNextHopStays(t *testing.T) {
 	hop := func(id, out uint32) Message {
-		m := make(Message, headerOfNextHop)
-		return appendAttribute(appendAttribute(m, nextHopID, native(id)), nextHopOut, native(out))
+		m := make(Message, object.HeaderOfNextHop)
+		return object.AppendAttribute(object.AppendAttribute(m, object.NextHopID, native(id)), object.NextHopOut, native(out))
 	}
 	before := &Image{Links: []Message{device(5, "eth1", "", 0), device(6, "eth2", "", 0)}, NextHops: []Message{hop(1, 5)}}
 	now := &Image{Links: before.Links, NextHops: []Message{hop(1, 6)}}
@@ -204,7 +210,7 @@ func TestADaemonsNextHopStays(t *testing.T) {
 func TestADaemonsRouteStays(t *testing.T) {
 	const bird = 12
 	through := func(m Message, gateway string) Message {
-		return appendAttribute(m, unix.RTA_GATEWAY, netip.MustParseAddr(gateway).AsSlice())
+		return object.AppendAttribute(m, unix.RTA_GATEWAY, netip.MustParseAddr(gateway).AsSlice())
 	}
 	before := &Image{
 		Links: []Message{device(5, "eth1", "", 0)},
@@ -216,7 +222,7 @@ func TestADaemonsRouteStays(t *testing.T) {
 	now := &Image{Links: before.Links, Routes: []Message{
 		through(routeTo("198.51.100.0/24", bird), "192.0.2.2"), through(routeTo("198.18.0.0/24", unix.RTPROT_STATIC), "192.0.2.2"),
 	}}
-	added := Area{Names: []string{"eth1"}, Added: []Addition{{Destination: destination(before.Routes[2])}}}
+	added := Area{Names: []string{"eth1"}, Added: []Addition{{Destination: object.DestinationOf(before.Routes[2])}}}
 	requests, _ := Back(before, now, added, 0)
 	want := []string{
 		"remove the route 198.18.0.0/24 of table 254 by 5",
@@ -235,7 +241,7 @@ func TestARouteWithOtherAttributesStays(t *testing.T) {
 	metrics := func(kind uint16, protocol byte, value uint32) Message {
 		m := routeTo("fd01::/64", protocol)
 		m[0] = unix.AF_INET6
-		return appendAttribute(m, unix.RTA_METRICS, appendAttribute(nil, kind, native(value)))
+		return object.AppendAttribute(m, unix.RTA_METRICS, object.AppendAttribute(nil, kind, native(value)))
 	}
 	for _, protocol := range []byte{bird, unix.RTPROT_BOOT} {
 		for kind, want := range map[uint16][]string{
@@ -258,9 +264,9 @@ func TestAnotherRouteOfTheSlotIsNotNew(t *testing.T) {
 	const bird = 12
 	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
 		through := func(out uint32) Message {
-			m := make(Message, headerOfRoute)
+			m := make(Message, object.HeaderOfRoute)
 			m[0], m[1], m[4], m[5], m[7] = family, 0, unix.RT_TABLE_MAIN, bird, unix.RTN_UNICAST
-			return appendAttribute(appendAttribute(m, unix.RTA_TABLE, native(unix.RT_TABLE_MAIN)), unix.RTA_OIF, native(out))
+			return object.AppendAttribute(object.AppendAttribute(m, unix.RTA_TABLE, native(unix.RT_TABLE_MAIN)), unix.RTA_OIF, native(out))
 		}
 		all := &Image{Links: []Message{device(5, "eth1", "", 0), device(6, "eth2", "", 0)}, Routes: []Message{through(5), through(6)}}
 		a := Area{Names: []string{"eth1"}}
@@ -275,17 +281,17 @@ func TestAnotherRouteOfTheSlotIsNotNew(t *testing.T) {
 // of IPv6, and the other one is on a device that it does not touch.
 func TestWhatIsLeftOfARouteIsFoundOnAnotherDevice(t *testing.T) {
 	to := func(outs ...uint32) Message {
-		m := make(Message, headerOfRoute)
+		m := make(Message, object.HeaderOfRoute)
 		m[0], m[1], m[4], m[5], m[7] = unix.AF_INET6, 0, unix.RT_TABLE_MAIN, unix.RTPROT_BOOT, unix.RTN_UNICAST
-		m = appendAttribute(m, unix.RTA_TABLE, native(unix.RT_TABLE_MAIN))
+		m = object.AppendAttribute(m, unix.RTA_TABLE, native(unix.RT_TABLE_MAIN))
 		if len(outs) == 1 {
-			return appendAttribute(m, unix.RTA_OIF, native(outs[0]))
+			return object.AppendAttribute(m, unix.RTA_OIF, native(outs[0]))
 		}
 		var hops []byte
 		for _, out := range outs {
 			hops = append(hops, slices.Concat(binary.NativeEndian.AppendUint16(nil, unix.SizeofRtNexthop), []byte{0, 0}, native(out))...)
 		}
-		return appendAttribute(m, unix.RTA_MULTIPATH, hops)
+		return object.AppendAttribute(m, unix.RTA_MULTIPATH, hops)
 	}
 	all := &Image{Links: []Message{device(5, "eth1", "", 0), device(6, "eth2", "", 0)}, Routes: []Message{to(5, 6)}}
 	a := Area{Names: []string{"eth1"}}
@@ -316,7 +322,7 @@ func TestARouteThatTheChangeAddsAgainGoes(t *testing.T) {
 // TestAnAddressOfOthersStays: the change has added another one, and one came by a lease. Those
 // that a record of an earlier release does not tell from others go.
 func TestAnAddressOfOthersStays(t *testing.T) {
-	leased := appendAttribute(addressOn(5, "192.0.2.50/24", 3600), addressOrigin, []byte{originLease})
+	leased := object.AppendAttribute(addressOn(5, "192.0.2.50/24", 3600), object.AddressOrigin, []byte{object.OriginLease})
 	before := &Image{Links: []Message{device(5, "eth1", "", 0)}, Addresses: []Message{addressOn(5, "192.0.2.1/24", infinite), addressOn(5, "198.51.100.1/24", infinite)}}
 	now := &Image{Links: before.Links, Addresses: []Message{
 		before.Addresses[1], addressOn(5, "203.0.113.9/24", infinite), leased, addressOn(5, "192.0.2.99/24", infinite), addressOn(5, "10.0.0.9/32", infinite),
@@ -362,7 +368,7 @@ func TestAWithdrawnAddressStaysAway(t *testing.T) {
 func TestAWithdrawnRouteStaysAway(t *testing.T) {
 	const bird = 12
 	byNumber := func(to string) Message {
-		return appendAttribute(routeTo(to, bird), routeNextHop, native(7))
+		return object.AppendAttribute(routeTo(to, bird), object.RouteNextHop, native(7))
 	}
 	i := &Image{Links: []Message{device(5, "eth1", "", 0)}, Routes: []Message{
 		routeTo("198.18.0.0/24", bird), routeTo("198.18.1.0/24", bird), routeTo("198.18.2.0/24", bird),
@@ -385,17 +391,17 @@ func TestAWithdrawnRouteStaysAway(t *testing.T) {
 // adds any. Nor is one that somebody has written anew made what it was.
 func TestTheNeighboursOfOthersStay(t *testing.T) {
 	neighbour := func(index uint32, flags byte) Message {
-		m := make(Message, headerOfNeighbor)
+		m := make(Message, object.HeaderOfNeighbor)
 		m[0], m[8], m[10] = unix.AF_INET, unix.NUD_PERMANENT, flags
 		binary.NativeEndian.PutUint32(m[4:], index)
-		return appendAttribute(m, unix.NDA_DST, netip.MustParseAddr("192.0.2.9").AsSlice())
+		return object.AppendAttribute(m, unix.NDA_DST, netip.MustParseAddr("192.0.2.9").AsSlice())
 	}
 	before := &Image{Links: []Message{device(5, "eth1", "", 0)}}
 	now := &Image{
 		Links:     append(slices.Clone(before.Links), device(9, "pod", "vlan", 5)),
 		Neighbors: []Message{neighbour(5, unix.NTF_EXT_LEARNED), neighbour(9, 0)},
 	}
-	for _, was := range [][]Message{nil, {appendAttribute(neighbour(5, 0), unix.NDA_LLADDR, []byte{2, 0, 0, 0, 0, 9})}} {
+	for _, was := range [][]Message{nil, {object.AppendAttribute(neighbour(5, 0), unix.NDA_LLADDR, []byte{2, 0, 0, 0, 0, 9})}} {
 		before.Neighbors = was
 		if requests, _ := Back(before, now, Area{Names: []string{"eth1"}}, 0); len(requests) != 0 {
 			t.Errorf("after %d: got %v", len(was), requests)
@@ -408,7 +414,7 @@ func TestTheNeighboursOfOthersStay(t *testing.T) {
 func TestRoutesOfMulticastAreNoneOfAnImage(t *testing.T) {
 	route := routeTo("198.51.100.0/24", unix.RTPROT_STATIC)
 	for family, want := range map[byte]bool{unix.AF_INET: true, unix.AF_INET6: true, unix.AF_MPLS: true, 128: false, 129: false} {
-		if route[0] = family; isNoCopy(route) != want {
+		if route[0] = family; object.IsNoCopy(route) != want {
 			t.Errorf("family %d: got %t", family, !want)
 		}
 	}
@@ -417,7 +423,7 @@ func TestRoutesOfMulticastAreNoneOfAnImage(t *testing.T) {
 // TestAPodThatEndsMeanwhileIsNotMissed: its end of a pair was a port of the bridge that changed.
 func TestAPodThatEndsMeanwhileIsNotMissed(t *testing.T) {
 	bridge := device(5, "br0", "bridge", 0)
-	pod := appendAttribute(device(9, "pod", "veth", 0), unix.IFLA_LINK_NETNSID, native(0))
+	pod := object.AppendAttribute(device(9, "pod", "veth", 0), unix.IFLA_LINK_NETNSID, native(0))
 	before, now := &Image{Links: []Message{bridge, pod}}, &Image{Links: []Message{bridge}}
 	for name, want := range map[string][]string{"br0": nil, "pod": {"pod: the interface has gone meanwhile"}} {
 		_, gone := Back(before, now, Area{Names: []string{name}, Reached: []string{"br0", "pod"}}, 0)
@@ -450,8 +456,8 @@ func TestAMessageThatIsCutOffIsNoPanic(t *testing.T) {
 // TestABridgeWithoutAddressIsMadeAgain: it lost its last port, and the kernel refuses to set the
 // address zero. It gets that by losing another port.
 func TestABridgeWithoutAddressIsMadeAgain(t *testing.T) {
-	bridge := appendAttribute(device(5, "br0", "bridge", 0), unix.IFLA_ADDRESS, make([]byte, 6))
-	there := appendAttribute(device(5, "br0", "bridge", 0), unix.IFLA_ADDRESS, []byte{2, 0, 0, 0, 0, 1})
+	bridge := object.AppendAttribute(device(5, "br0", "bridge", 0), unix.IFLA_ADDRESS, make([]byte, 6))
+	there := object.AppendAttribute(device(5, "br0", "bridge", 0), unix.IFLA_ADDRESS, []byte{2, 0, 0, 0, 0, 1})
 	a := Area{Names: []string{"br0"}, Removed: []string{"br0"}}
 	again := []string{"create br0", "attach a port to br0", "delete the port of br0"}
 	port := device(7, passingPort, "veth", 0)
@@ -463,13 +469,13 @@ func TestABridgeWithoutAddressIsMadeAgain(t *testing.T) {
 		"it is gone":                      {nil, a, again},
 		"it is back with another address": {[]Message{there}, a, append([]string{"delete br0"}, again...)},
 		"the change does not remove it":   {[]Message{there}, Area{Names: a.Names}, nil},
-		"an undo ended between":           {[]Message{there, appendAttribute(port, unix.IFLA_MASTER, native(5))}, a, []string{"delete " + passingPort}},
+		"an undo ended between":           {[]Message{there, object.AppendAttribute(port, unix.IFLA_MASTER, native(5))}, a, []string{"delete " + passingPort}},
 	} {
 		requests, _ := Back(&Image{Links: []Message{bridge}}, &Image{Links: c.now}, c.area, 0)
 		if diff := cmp.Diff(c.want, told(requests)); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
-		if len(requests) > 2 && linkOf(requests[len(requests)-3].Body).Get(unix.IFLA_ADDRESS) != nil {
+		if len(requests) > 2 && object.LinkOf(requests[len(requests)-3].Body).Get(unix.IFLA_ADDRESS) != nil {
 			t.Errorf("%s: the bridge is made with the address that it had", name)
 		}
 	}

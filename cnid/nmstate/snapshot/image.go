@@ -14,6 +14,8 @@ import (
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/cnid/nmstate/snapshot/object"
 )
 
 // Kernel is one network namespace.
@@ -65,19 +67,19 @@ func (i *Image) Check() error {
 		messages []Message
 	}{
 		{unix.SizeofIfInfomsg, i.Links},
-		{headerOfAddress, i.Addresses},
-		{headerOfNextHop, i.NextHops},
-		{headerOfRoute, i.Routes},
-		{headerOfRoute, i.Rules},
-		{headerOfRoute, i.Survivors},
-		{headerOfAddress, i.Staying},
-		{headerOfNeighbor, i.Neighbors},
+		{object.HeaderOfAddress, i.Addresses},
+		{object.HeaderOfNextHop, i.NextHops},
+		{object.HeaderOfRoute, i.Routes},
+		{object.HeaderOfRoute, i.Rules},
+		{object.HeaderOfRoute, i.Survivors},
+		{object.HeaderOfAddress, i.Staying},
+		{object.HeaderOfNeighbor, i.Neighbors},
 		{unix.SizeofIfInfomsg, i.VLANs},
-		{headerOfNeighbor, i.Entries},
-		{headerOfGroup, i.Groups},
-		{headerOfQueue, i.Queues},
-		{headerOfQueue, i.Classes},
-		{headerOfRoute, i.Replaced},
+		{object.HeaderOfNeighbor, i.Entries},
+		{object.HeaderOfGroup, i.Groups},
+		{object.HeaderOfQueue, i.Queues},
+		{object.HeaderOfQueue, i.Classes},
+		{object.HeaderOfRoute, i.Replaced},
 	} {
 		for _, m := range list.messages {
 			if len(m) < list.header {
@@ -99,13 +101,13 @@ const (
 
 // neighborHeader begins a request for neighbours; flags are NTF_*.
 func neighborHeader(family, flags uint8) nl.NetlinkRequestData {
-	header := make(raw, headerOfNeighbor)
+	header := make(raw, object.HeaderOfNeighbor)
 	header[0], header[10] = family, flags
 	return header
 }
 
 func groupHeader() nl.NetlinkRequestData {
-	header := make(raw, headerOfGroup)
+	header := make(raw, object.HeaderOfGroup)
 	header[0] = unix.AF_BRIDGE
 	return header
 }
@@ -113,14 +115,15 @@ func groupHeader() nl.NetlinkRequestData {
 // raw is a part of a request that is sent as it is.
 type raw []byte
 
-func (r raw) Len() int          { return len(r) }
+func (r raw) Len() int { return len(r) }
+
 func (r raw) Serialize() []byte { return r }
 
 // Take returns what the kernel has, and the settings of the devices that a change of an area
 // reaches.
 func Take(ctx context.Context, k Kernel, a Area) (*Image, error) {
 	i := &Image{Settings: map[string]map[string]string{}}
-	route := make(raw, headerOfRoute)
+	route := make(raw, object.HeaderOfRoute)
 	for _, dump := range []struct {
 		what string
 		into *[]Message
@@ -128,17 +131,17 @@ func Take(ctx context.Context, k Kernel, a Area) (*Image, error) {
 		data []nl.NetlinkRequestData
 		keep func(Message) bool
 	}{
-		{"devices", &i.Links, unix.RTM_GETLINK, []nl.NetlinkRequestData{nl.NewIfInfomsg(unix.AF_UNSPEC), number(unix.IFLA_EXT_MASK, skipStatistics)}, all},
-		{"addresses", &i.Addresses, unix.RTM_GETADDR, []nl.NetlinkRequestData{nl.NewIfAddrmsg(unix.AF_UNSPEC)}, isLasting},
-		{"next hops", &i.NextHops, getNextHop, []nl.NetlinkRequestData{make(raw, headerOfNextHop)}, all},
-		{"routes", &i.Routes, unix.RTM_GETROUTE, []nl.NetlinkRequestData{route}, isNoCopy},
+		{"devices", &i.Links, unix.RTM_GETLINK, []nl.NetlinkRequestData{nl.NewIfInfomsg(unix.AF_UNSPEC), object.Number(unix.IFLA_EXT_MASK, skipStatistics)}, all},
+		{"addresses", &i.Addresses, unix.RTM_GETADDR, []nl.NetlinkRequestData{nl.NewIfAddrmsg(unix.AF_UNSPEC)}, object.IsLasting},
+		{"next hops", &i.NextHops, object.GetNextHop, []nl.NetlinkRequestData{make(raw, object.HeaderOfNextHop)}, all},
+		{"routes", &i.Routes, unix.RTM_GETROUTE, []nl.NetlinkRequestData{route}, object.IsNoCopy},
 		{"rules", &i.Rules, unix.RTM_GETRULE, []nl.NetlinkRequestData{route}, all},
-		{"neighbours", &i.Neighbors, unix.RTM_GETNEIGH, []nl.NetlinkRequestData{neighborHeader(unix.AF_UNSPEC, 0)}, isStatic},
+		{"neighbours", &i.Neighbors, unix.RTM_GETNEIGH, []nl.NetlinkRequestData{neighborHeader(unix.AF_UNSPEC, 0)}, object.IsStatic},
 		{"proxies", &i.Neighbors, unix.RTM_GETNEIGH, []nl.NetlinkRequestData{neighborHeader(unix.AF_UNSPEC, unix.NTF_PROXY)}, all},
-		{"VLANs of ports", &i.VLANs, unix.RTM_GETLINK, []nl.NetlinkRequestData{nl.NewIfInfomsg(unix.AF_BRIDGE), number(unix.IFLA_EXT_MASK, eachVLAN)}, all},
-		{"entries of bridges", &i.Entries, unix.RTM_GETNEIGH, []nl.NetlinkRequestData{neighborHeader(unix.AF_BRIDGE, 0)}, isStatic},
-		{"groups of bridges", &i.Groups, getGroup, []nl.NetlinkRequestData{groupHeader()}, all},
-		{"queueing disciplines", &i.Queues, unix.RTM_GETQDISC, []nl.NetlinkRequestData{make(raw, headerOfQueue)}, isByHandQueue},
+		{"VLANs of ports", &i.VLANs, unix.RTM_GETLINK, []nl.NetlinkRequestData{nl.NewIfInfomsg(unix.AF_BRIDGE), object.Number(unix.IFLA_EXT_MASK, eachVLAN)}, all},
+		{"entries of bridges", &i.Entries, unix.RTM_GETNEIGH, []nl.NetlinkRequestData{neighborHeader(unix.AF_BRIDGE, 0)}, object.IsStatic},
+		{"groups of bridges", &i.Groups, object.GetGroup, []nl.NetlinkRequestData{groupHeader()}, all},
+		{"queueing disciplines", &i.Queues, unix.RTM_GETQDISC, []nl.NetlinkRequestData{make(raw, object.HeaderOfQueue)}, object.IsByHandQueue},
 	} {
 		messages, err := k.Dump(ctx, dump.kind, dump.data...)
 		if err != nil {
@@ -150,7 +153,7 @@ func Take(ctx context.Context, k Kernel, a Area) (*Image, error) {
 			}
 		}
 	}
-	i.Groups = eachGroup(i.Groups)
+	i.Groups = object.EachGroup(i.Groups)
 	if err := i.readQueues(ctx, k, a); err != nil {
 		return nil, err
 	}
@@ -172,58 +175,33 @@ func (i *Image) readSettings(k Kernel, a Area) error {
 // kernel removes these when it hears that a device has no carrier.
 func (i *Image) ProgramRoutes() []Message {
 	return filtered(i.Routes, func(m Message) bool {
-		return isProgram(m[5]) && routes().attributes(m).Get(routeNextHop) == nil
+		return object.IsProgram(m[5]) && object.Routes().Attributes(m).Get(object.RouteNextHop) == nil
 	})
 }
 
 // NoteSurvivors keeps which routes of programs, and which addresses, a later image still has.
 func (i *Image) NoteSurvivors(later *Image) {
-	have := canonical(routes(), later.Routes)
-	i.Survivors = filtered(i.ProgramRoutes(), func(m Message) bool { return have[routes().canonical(m)] })
-	have = canonical(addresses(), later.Addresses)
-	i.Staying = filtered(i.Addresses, func(m Message) bool { return have[addresses().canonical(m)] })
+	have := canonical(object.Routes(), later.Routes)
+	i.Survivors = filtered(i.ProgramRoutes(), func(m Message) bool { return have[object.Routes().Canonical(m)] })
+	have = canonical(object.Addresses(), later.Addresses)
+	i.Staying = filtered(i.Addresses, func(m Message) bool { return have[object.Addresses().Canonical(m)] })
 }
 
 // WithoutWithdrawn returns an image without the routes and addresses that have survived the
 // change and are missing now: whoever added one has withdrawn it since.
 func (i *Image) WithoutWithdrawn(now *Image) *Image {
-	survived, have, part := canonical(routes(), i.Survivors), canonical(routes(), now.Routes), *i
+	survived, have, part := canonical(object.Routes(), i.Survivors), canonical(object.Routes(), now.Routes), *i
 	part.Survivors, part.Staying = nil, nil
 	part.Routes = filtered(i.Routes, func(m Message) bool {
-		key := routes().canonical(m)
+		key := object.Routes().Canonical(m)
 		return !survived[key] || have[key]
 	})
-	stayed, held := canonical(addresses(), i.Staying), byDevice(now.Addresses)
+	stayed, held := canonical(object.Addresses(), i.Staying), byDevice(now.Addresses)
 	part.Addresses = filtered(i.Addresses, func(m Message) bool {
-		others := of(held[deviceOf(m)], m[0])
-		return !stayed[addresses().canonical(m)] || len(others) == 0 || prefixesOf(others)[prefixOf(m)]
+		others := of(held[object.DeviceOf(m)], m[0])
+		return !stayed[object.Addresses().Canonical(m)] || len(others) == 0 || prefixesOf(others)[object.PrefixOf(m)]
 	})
 	return &part
 }
 
 func all(Message) bool { return true }
-
-// isLasting reports whether an address is no temporary one that the kernel makes anew
-// (RFC 8981).
-func isLasting(m Message) bool {
-	return len(m) > 0 && (m[0] == unix.AF_INET || flagsOfAddress(m)&unix.IFA_F_TEMPORARY == 0)
-}
-
-// isNoCopy reports whether a route is in a table, and no entry of a cache. Routes of multicast
-// (RTNL_FAMILY_IPMR) belong to the daemon with the socket, and have counters.
-func isNoCopy(m Message) bool {
-	return len(m) >= headerOfRoute && m[9]&(unix.RTM_F_CLONED>>8) == 0 &&
-		(m[0] == unix.AF_INET || m[0] == unix.AF_INET6 || m[0] == unix.AF_MPLS)
-}
-
-// isStatic reports whether somebody made a neighbour, and the kernel did not learn it.
-func isStatic(m Message) bool {
-	if len(m) < headerOfNeighbor {
-		return false
-	}
-	const state, flags = 8, 10
-	if bridge := neighbors().attributes(m).Value(unix.NDA_MASTER); m[0] == unix.AF_BRIDGE && (bridge == deviceOf(m) || bridge == 0 && neighbors().attributes(m).Get(unix.NDA_DST) == nil) {
-		return false // a bridge's own, or a group that a device receives
-	}
-	return m[state]&unix.NUD_PERMANENT != 0 || m[flags]&unix.NTF_EXT_LEARNED != 0 || m[0] == unix.AF_BRIDGE && m[state]&unix.NUD_NOARP != 0
-}

@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/cnid/nmstate/snapshot/object"
 )
 
 // renumbered returns an image with the indexes that its devices have now. A device that is
@@ -15,20 +17,20 @@ import (
 // One of the change has another index, and does not count.
 func (i *Image) renumbered(now *Image, a Area) *Image {
 	_, byIndex := linksOf(now)
-	byName := map[string]link{}
+	byName := map[string]object.Link{}
 	for _, l := range byIndex {
-		byName[l.name] = l
+		byName[l.Name] = l
 	}
 	moved := indexes{}
 	was, _ := linksOf(i)
 	for _, l := range was {
-		is, there := byName[l.name]
-		other, taken := byIndex[l.index]
-		if taken && other.name == l.name || !taken && slices.Contains(a.Made, l.name) {
+		is, there := byName[l.Name]
+		other, taken := byIndex[l.Index]
+		if taken && other.Name == l.Name || !taken && slices.Contains(a.Made, l.Name) {
 			continue
 		}
-		if there && is.driver == l.driver {
-			moved[l.index] = is.index
+		if there && is.Driver == l.Driver {
+			moved[l.Index] = is.Index
 		}
 	}
 	if len(moved) == 0 {
@@ -59,9 +61,9 @@ func (i *Image) moved(to indexes) *Image {
 	part.Neighbors, part.Entries = each(i.Neighbors, to.neighbor), each(i.Entries, to.neighbor)
 	part.Groups = each(i.Groups, func(m Message) {
 		to.device(m)
-		to.at(portOfGroup(m))
+		to.at(object.PortOfGroup(m))
 	})
-	part.NextHops = each(i.NextHops, func(m Message) { to.at(nextHops().attributes(m).Get(nextHopOut)) })
+	part.NextHops = each(i.NextHops, func(m Message) { to.at(object.NextHops().Attributes(m).Get(object.NextHopOut)) })
 	part.Routes, part.Replaced = each(i.Routes, to.route), each(i.Replaced, to.route)
 	if i.Others != nil {
 		part.Others = i.Others.moved(to)
@@ -84,24 +86,24 @@ func (to indexes) device(m Message) { to.at(m[4:]) }
 
 func (to indexes) neighbor(m Message) {
 	to.device(m)
-	to.at(neighbors().attributes(m).Get(unix.NDA_MASTER))
+	to.at(object.Neighbors().Attributes(m).Get(unix.NDA_MASTER))
 }
 
 func (to indexes) link(m Message) {
-	l := linkOf(m)
+	l := object.LinkOf(m)
 	to.device(m)
 	to.at(l.Get(unix.IFLA_MASTER))
 	switch {
-	case l.driver == "vxlan":
-		to.at(l.data.Get(vxlanBase))
-	case l.base != 0:
+	case l.Driver == "vxlan":
+		to.at(l.Data.Get(object.VXLANBase))
+	case l.Base != 0:
 		to.at(l.Get(unix.IFLA_LINK))
 	}
 }
 
 func (to indexes) route(m Message) {
-	to.at(routes().attributes(m).Get(unix.RTA_OIF))
-	for hop := range hopsOf(routes().attributes(m).Get(unix.RTA_MULTIPATH)) {
+	to.at(object.Routes().Attributes(m).Get(unix.RTA_OIF))
+	for hop := range object.HopsOf(object.Routes().Attributes(m).Get(unix.RTA_MULTIPATH)) {
 		to.at(hop[4:])
 	}
 }
@@ -111,7 +113,7 @@ func (i *Image) Indexes() map[string]uint32 {
 	indexes := map[string]uint32{}
 	list, _ := linksOf(i)
 	for _, l := range list {
-		indexes[l.name] = l.index
+		indexes[l.Name] = l.Index
 	}
 	return indexes
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/alioth-net/alioth/cnid/nmstate/snapshot/object"
 )
 
 // NotesOthers reports whether an image has a note of what others have added.
@@ -25,7 +27,7 @@ func (i *Image) WithOthers(now *Image, a Area, age time.Duration) *Image {
 	present := now.on(f.names(now), a.Routes)
 	o := &Image{
 		Links:     filtered(present.Links, f.isDevice),
-		Addresses: each(filtered(present.Addresses, f.isAddress), func(m Message) { prolongAddress(m, age) }),
+		Addresses: each(filtered(present.Addresses, f.isAddress), func(m Message) { object.ProlongAddress(m, age) }),
 		NextHops:  filtered(present.NextHops, f.isNextHop),
 		Neighbors: filtered(present.Neighbors, f.isNeighbor),
 		Entries:   filtered(present.Entries, f.isEntry),
@@ -37,12 +39,12 @@ func (i *Image) WithOthers(now *Image, a Area, age time.Duration) *Image {
 		}
 	}
 	part := *i
-	have, rewritten := canonical(routes(), now.Routes), rewrittenBy(o.Routes)
-	part.Replaced = filtered(i.Routes, func(m Message) bool { return !have[routes().canonical(m)] && rewritten(m) })
-	part.NextHops = elsewhere(i.NextHops, o.NextHops, numberOfHop)
-	part.Neighbors = elsewhere(i.Neighbors, o.Neighbors, placeOfNeighbor)
-	part.Entries = elsewhere(i.Entries, o.Entries, placeOfNeighbor)
-	o.Routes = each(o.Routes, func(m Message) { prolongRoute(m, age) })
+	have, rewritten := canonical(object.Routes(), now.Routes), object.RewrittenBy(o.Routes)
+	part.Replaced = filtered(i.Routes, func(m Message) bool { return !have[object.Routes().Canonical(m)] && rewritten(m) })
+	part.NextHops = elsewhere(i.NextHops, o.NextHops, object.NumberOfHop)
+	part.Neighbors = elsewhere(i.Neighbors, o.Neighbors, object.PlaceOfNeighbor)
+	part.Entries = elsewhere(i.Entries, o.Entries, object.PlaceOfNeighbor)
+	o.Routes = each(o.Routes, func(m Message) { object.ProlongRoute(m, age) })
 	part.Others = o
 	return &part
 }
@@ -53,7 +55,7 @@ func (i *Image) numberedAs(older *Image) *Image {
 	was, moved := older.Indexes(), indexes{}
 	_, taken := linksOf(i)
 	for name, index := range i.Indexes() {
-		if old, ok := was[name]; ok && old != index && taken[old].name == "" {
+		if old, ok := was[name]; ok && old != index && taken[old].Name == "" {
 			moved[index] = old
 		}
 	}
@@ -80,7 +82,7 @@ func elsewhere(list, others []Message, place func(Message) string) []Message {
 type newcomers struct {
 	planner
 	// devices are those of before, and those that others have made on them.
-	devices map[uint32]link
+	devices map[uint32]object.Link
 	// own are addresses of devices, from which the kernel makes entries of bridges.
 	own map[string]bool
 	// there are the objects of before, by their canonical bytes, and hops its next hops by number.
@@ -89,42 +91,42 @@ type newcomers struct {
 	// places has the carriers of the neighbours and entries of before, by their places.
 	places map[string]string
 	vlans  map[uint32]map[uint16]uint16
-	ways   ways
+	ways   object.Ways
 }
 
 func (i *Image) newcomersTo(now *Image, a Area) *newcomers {
 	_, before := linksOf(i)
 	f := &newcomers{
 		planner: planner{area: a, before: before, withoutIPv6: withoutIPv6(i.Settings)},
-		devices: map[uint32]link{}, own: map[string]bool{}, there: map[string]bool{}, hops: map[string]Message{},
-		places: map[string]string{}, vlans: map[uint32]map[uint16]uint16{}, ways: waysOf(i.on(i.Names(), a.Routes).Routes),
+		devices: map[uint32]object.Link{}, own: map[string]bool{}, there: map[string]bool{}, hops: map[string]Message{},
+		places: map[string]string{}, vlans: map[uint32]map[uint16]uint16{}, ways: object.WaysOf(i.on(i.Names(), a.Routes).Routes),
 	}
 	maps.Copy(f.devices, before)
 	reach := a.Reach(now)
 	list, _ := linksOf(now)
 	for _, l := range list {
 		f.own[string(l.Get(unix.IFLA_ADDRESS))] = true
-		if _, is := before[l.index]; !is && slices.Contains(reach, l.name) && !f.isOfChange(l.name) {
-			f.devices[l.index] = l
+		if _, is := before[l.Index]; !is && slices.Contains(reach, l.Name) && !f.isOfChange(l.Name) {
+			f.devices[l.Index] = l
 		}
 	}
 	for _, m := range i.Addresses {
-		f.there[placeOfAddress(m)] = true
+		f.there[object.PlaceOfAddress(m)] = true
 	}
 	for _, m := range i.Routes {
-		f.there[routes().canonical(m)] = true
+		f.there[object.Routes().Canonical(m)] = true
 	}
 	for _, m := range i.Groups {
-		f.there[groups().canonical(m)] = true
+		f.there[object.Groups().Canonical(m)] = true
 	}
 	for _, m := range i.NextHops {
-		f.hops[numberOfHop(m)] = m
+		f.hops[object.NumberOfHop(m)] = m
 	}
 	for _, m := range slices.Concat(i.Neighbors, i.Entries) {
-		f.places[placeOfNeighbor(m)] = carrierOf(m)
+		f.places[object.PlaceOfNeighbor(m)] = object.CarrierOf(m)
 	}
 	for _, m := range i.VLANs {
-		f.vlans[deviceOf(m)] = vlansOf(m)
+		f.vlans[object.DeviceOf(m)] = object.VLANsOf(m)
 	}
 	return f
 }
@@ -139,8 +141,8 @@ func (f *newcomers) isOfChange(name string) bool {
 func (f *newcomers) names(now *Image) (names []string) {
 	list, _ := linksOf(now)
 	for _, l := range list {
-		if is, ok := f.devices[l.index]; ok && is.name == l.name {
-			names = append(names, l.name)
+		if is, ok := f.devices[l.Index]; ok && is.Name == l.Name {
+			names = append(names, l.Name)
 		}
 	}
 	slices.Sort(names)
@@ -150,15 +152,15 @@ func (f *newcomers) names(now *Image) (names []string) {
 // isDevice reports whether others have made a device. One on a device that was down was down too,
 // but for the end of a pair.
 func (f *newcomers) isDevice(m Message) bool {
-	l := linkOf(m)
-	_, was := f.before[l.index]
-	return !was && (l.driver == "veth" || f.isUp(l.base))
+	l := object.LinkOf(m)
+	_, was := f.before[l.Index]
+	return !was && (l.Driver == "veth" || f.isUp(l.Base))
 }
 
 // isUp reports whether a device is none of before, or was up.
 func (f *newcomers) isUp(index uint32) bool {
 	l, ok := f.devices[index]
-	return !ok || l.flags&unix.IFF_UP != 0
+	return !ok || l.Flags&unix.IFF_UP != 0
 }
 
 // takes reports whether a device had a family. The kernel has no IPv6 on devices with a smaller
@@ -166,20 +168,20 @@ func (f *newcomers) isUp(index uint32) bool {
 func (f *newcomers) takes(family byte, index uint32) bool {
 	const least = 1280
 	l, ok := f.devices[index]
-	return family != unix.AF_INET6 || !ok || f.withoutIPv6[l.name] == "" && l.Value(unix.IFLA_MTU) >= least
+	return family != unix.AF_INET6 || !ok || f.withoutIPv6[l.Name] == "" && l.Value(unix.IFLA_MTU) >= least
 }
 
 func (f *newcomers) isAddress(m Message) bool {
-	return !f.there[placeOfAddress(m)] && !f.isMade(m) && !isAutomatic(m) && f.takes(m[0], deviceOf(m))
+	return !f.there[object.PlaceOfAddress(m)] && !f.isMade(m) && !object.IsAutomatic(m) && f.takes(m[0], object.DeviceOf(m))
 }
 
 func (f *newcomers) isNextHop(m Message) bool {
-	c := nextHops()
-	was, is := f.hops[numberOfHop(m)]
-	if is && (c.canonical(was) == c.canonical(m) || isPart(c.attributes(m), c.attributes(was))) {
+	c := object.NextHops()
+	was, is := f.hops[object.NumberOfHop(m)]
+	if is && (c.Canonical(was) == c.Canonical(m) || object.IsPart(c.Attributes(m), c.Attributes(was))) {
 		return false
 	}
-	out := c.attributes(m).Value(nextHopOut)
+	out := c.Attributes(m).Value(object.NextHopOut)
 	return f.isUp(out) && f.takes(m[0], out)
 }
 
@@ -190,92 +192,64 @@ func (f *newcomers) isRoute(m Message) bool {
 	case unix.RTPROT_KERNEL, unix.RTPROT_RA, unix.RTPROT_DHCP:
 		return false
 	}
-	if f.there[routes().canonical(m)] || f.ways.hasPart(m) || f.isAdded(m) {
+	if f.there[object.Routes().Canonical(m)] || f.ways.HasPart(m) || f.isAdded(m) {
 		return false
 	}
-	return !slices.ContainsFunc(outsOf(m), func(out uint32) bool { return !f.isUp(out) || !f.takes(m[0], out) })
+	return !slices.ContainsFunc(object.OutsOf(m), func(out uint32) bool { return !f.isUp(out) || !f.takes(m[0], out) })
 }
 
 // withoutAdded returns a route of others without the next hops of IPv6 that the change has added to
 // it, nil if none is left.
 func (f *newcomers) withoutAdded(m Message) Message {
-	list := routes().attributes(m).Get(unix.RTA_MULTIPATH)
+	list := object.Routes().Attributes(m).Get(unix.RTA_MULTIPATH)
 	if m[0] != unix.AF_INET6 || list == nil {
 		return m
 	}
 	all, kept := 0, [][]byte{}
-	for hop := range hopsOf(list) {
+	for hop := range object.HopsOf(list) {
 		all++
-		if f.ways.hasHop(m, hop) || !f.adds(m, hop[unix.SizeofRtNexthop:]) {
+		if f.ways.HasHop(m, hop) || !f.adds(m, hop[unix.SizeofRtNexthop:]) {
 			kept = append(kept, hop)
 		}
 	}
 	if len(kept) == all {
 		return m
 	}
-	return withHops(m, kept)
+	return object.WithHops(m, kept)
 }
 
 // isNeighbor reports whether others have added a neighbour, or given it another address.
 func (f *newcomers) isNeighbor(m Message) bool {
-	carrier, was := f.places[placeOfNeighbor(m)]
-	return (!was || carrier != carrierOf(m)) && f.takes(m[0], deviceOf(m))
+	carrier, was := f.places[object.PlaceOfNeighbor(m)]
+	return (!was || carrier != object.CarrierOf(m)) && f.takes(m[0], object.DeviceOf(m))
 }
 
 // isEntry is isNeighbor for entries of bridges. The kernel makes those of devices, and the one for
 // all addresses of a tunnel.
 func (f *newcomers) isEntry(m Message) bool {
 	const state = 8
-	list := neighbors().attributes(m)
+	list := object.Neighbors().Attributes(m)
 	to := list.Get(unix.NDA_LLADDR)
-	if m[state]&unix.NUD_PERMANENT != 0 && (isZero(to) || f.own[string(to)]) {
+	if m[state]&unix.NUD_PERMANENT != 0 && (object.IsZero(to) || f.own[string(to)]) {
 		return false
 	}
-	vlans, known := f.vlans[deviceOf(m)]
+	vlans, known := f.vlans[object.DeviceOf(m)]
 	if vid, tagged := list.Number(unix.NDA_VLAN); tagged && known {
 		if _, has := vlans[uint16(vid)]; !has {
 			return false
 		}
 	}
-	return f.isPortOf(deviceOf(m), list.Value(unix.NDA_MASTER)) && f.isNeighbor(m)
+	return f.isPortOf(object.DeviceOf(m), list.Value(unix.NDA_MASTER)) && f.isNeighbor(m)
 }
 
 func (f *newcomers) isGroup(m Message) bool {
-	port := portOfGroup(m)
-	return len(port) >= sizeOfGroup && !f.there[groups().canonical(m)] && f.isPortOf(binary.NativeEndian.Uint32(port), deviceOf(m))
+	port := object.PortOfGroup(m)
+	return len(port) >= object.SizeOfGroup && !f.there[object.Groups().Canonical(m)] && f.isPortOf(binary.NativeEndian.Uint32(port), object.DeviceOf(m))
 }
 
 // isPortOf reports whether a device was a port of a bridge, or is that itself. No bridge is 0.
 func (f *newcomers) isPortOf(device, bridge uint32) bool {
-	return bridge == 0 || device == bridge || f.devices[device].controller == bridge
-}
-
-func placeOfAddress(m Message) string { return string(m[4:headerOfAddress]) + prefixOf(m).String() }
-
-func numberOfHop(m Message) string { return string(nextHops().attributes(m).Get(nextHopID)) }
-
-// carrierOf returns where a neighbour or an entry leads to.
-func carrierOf(m Message) string {
-	list := neighbors().attributes(m)
-	return string(m[4:8]) + string(list.Get(unix.NDA_LLADDR)) + string(list.Get(unix.NDA_DST))
-}
-
-// prolongAddress gives an address the lifetimes that end later by a time.
-func prolongAddress(m Message, by time.Duration) {
-	if left := addresses().attributes(m).Get(unix.IFA_CACHEINFO); len(left) >= 8 {
-		prolong(left[:4], by)
-		prolong(left[4:8], by)
-	}
-}
-
-// prolongRoute is prolongAddress for a route.
-func prolongRoute(m Message, by time.Duration) {
-	if m[0] != unix.AF_INET6 {
-		return
-	}
-	if left := ticksOf(m); left != nil && binary.NativeEndian.Uint32(left) != 0 {
-		binary.NativeEndian.PutUint32(left, binary.NativeEndian.Uint32(left)+ticks*inSeconds(by))
-	}
+	return bridge == 0 || device == bridge || f.devices[device].Controller == bridge
 }
 
 // restoreOthers adds what others have added, and the undo has lost. The kernel may refuse some:
@@ -288,9 +262,9 @@ func (p *planner) restoreOthers(o, now *Image) {
 	p.restoreTheirDevices(o.Links)
 	p.restoreTheirAddresses(o.Addresses, now.Addresses)
 	p.restoreNextHops(o.NextHops, now.NextHops)
-	have := canonical(routes(), now.Routes)
+	have := canonical(object.Routes(), now.Routes)
 	for _, m := range o.Routes {
-		if !have[routes().canonical(m)] && p.remains(m) && p.canExist(m) {
+		if !have[object.Routes().Canonical(m)] && p.remains(m) && p.canExist(m) {
 			p.addRoute(m)
 		}
 	}
@@ -302,13 +276,13 @@ func (p *planner) restoreOthers(o, now *Image) {
 // restoreTheirAddresses adds those that are missing. One of IPv6 is added once more, without the
 // flag that let it be usable at once.
 func (p *planner) restoreTheirAddresses(list, now []Message) {
-	c := addresses()
+	c := object.Addresses()
 	have := canonical(c, now)
-	lasting := filtered(list, func(m Message) bool { return p.has(deviceOf(m)) && p.lasts(m) })
+	lasting := filtered(list, func(m Message) bool { return p.has(object.DeviceOf(m)) && p.lasts(m) })
 	maps.Copy(p.sources, ownedBy(lasting))
 	for _, m := range lasting {
-		if !p.holds(m) || m[0] == unix.AF_INET6 && !have[c.canonical(m)] {
-			p.addAddress(m, c.create, p.age)
+		if !p.holds(m) || m[0] == unix.AF_INET6 && !have[c.Canonical(m)] {
+			p.addAddress(m, c.Create, p.age)
 		}
 	}
 }
@@ -317,16 +291,16 @@ func (p *planner) restoreTheirAddresses(list, now []Message) {
 // makes none again: their owners may have removed them.
 func (p *planner) restoreTheirDevices(links []Message) {
 	for _, m := range links {
-		was := linkOf(m)
-		is, ok := p.now[was.index]
-		if !ok || is.name != was.name {
+		was := object.LinkOf(m)
+		is, ok := p.now[was.Index]
+		if !ok || is.Name != was.Name {
 			continue
 		}
-		if controller, ok := p.now[was.controller]; ok && was.controller != is.controller {
+		if controller, ok := p.now[was.Controller]; ok && was.Controller != is.Controller {
 			p.attach(was, is, controller)
 		}
-		if was.flags&^is.flags&unix.IFF_UP != 0 {
-			p.link(is, "set up "+was.name, func(b *builder) { b.flags(unix.IFF_UP, unix.IFF_UP) })
+		if was.Flags&^is.Flags&unix.IFF_UP != 0 {
+			p.link(is, "set up "+was.Name, func(b *object.Builder) { b.Flags(unix.IFF_UP, unix.IFF_UP) })
 		}
 	}
 }

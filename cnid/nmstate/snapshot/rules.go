@@ -6,23 +6,19 @@ package snapshot
 import (
 	"fmt"
 	"slices"
-)
 
-// Attributes of rules (include/uapi/linux/fib_rules.h).
-const (
-	rulePriority = 6  // FRA_PRIORITY
-	ruleL3       = 19 // FRA_L3MDEV
+	"github.com/alioth-net/alioth/cnid/nmstate/snapshot/object"
 )
 
 // restoreRules restores the rules with the priorities of the area. The kernel makes rules for
 // the first VRF, and keeps them.
 func (p *planner) restoreRules(before, now []Message) {
-	c := rules()
+	c := object.Rules()
 	had := canonical(c, before)
-	ours := func(m Message) bool { return slices.Contains(p.area.Rules, priorityOf(m)) }
+	ours := func(m Message) bool { return slices.Contains(p.area.Rules, object.PriorityOf(m)) }
 	for _, m := range now {
-		if !had[c.canonical(m)] && (ours(m) || len(p.area.Made) > 0 && c.attributes(m).Value(ruleL3) != 0) {
-			p.rule("remove", c.remove, 0, m)
+		if !had[c.Canonical(m)] && (ours(m) || len(p.area.Made) > 0 && c.Attributes(m).Value(object.RuleL3) != 0) {
+			p.rule("remove", c.Remove, 0, m)
 		}
 	}
 	p.addRules(filtered(before, ours), canonical(c, now))
@@ -35,22 +31,20 @@ func (p *planner) addRules(list []Message, have map[string]bool) {
 		family   byte
 		priority uint32
 	}
-	c, again := rules(), map[place]bool{}
+	c, again := object.Rules(), map[place]bool{}
 	for _, m := range list {
-		at := place{m[0], priorityOf(m)}
-		is := have[c.canonical(m)]
+		at := place{m[0], object.PriorityOf(m)}
+		is := have[c.Canonical(m)]
 		if is && again[at] {
-			p.rule("remove", c.remove, 0, m)
+			p.rule("remove", c.Remove, 0, m)
 		}
 		if !is || again[at] {
 			again[at] = true
-			p.rule("add", c.add, c.create, m)
+			p.rule("add", c.Add, c.Create, m)
 		}
 	}
 }
 
-func priorityOf(m Message) uint32 { return rules().attributes(m).Value(rulePriority) }
-
 func (p *planner) rule(what string, kind, flags int, m Message) {
-	p.request(Request{What: fmt.Sprintf("%s the rule %d", what, priorityOf(m)), Kind: kind, Flags: flags, Body: m})
+	p.request(Request{What: fmt.Sprintf("%s the rule %d", what, object.PriorityOf(m)), Kind: kind, Flags: flags, Body: m})
 }

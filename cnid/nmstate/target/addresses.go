@@ -4,92 +4,9 @@
 package target
 
 import (
-	"fmt"
-	"net"
-	"net/netip"
-	"strings"
-
 	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/nmstate/compare"
 )
-
-// address checks an address that is there.
-func (p *problems) address(path, text string) {
-	if _, err := parseAddress(text); text != "" && err != nil {
-		p.add(path, "%s: want an IP address", text)
-	}
-}
-
-// parseAddress reads an address without zone.
-func parseAddress(text string) (netip.Addr, error) {
-	ip, err := netip.ParseAddr(text)
-	if err == nil && (ip.Zone() != "" || ip.Is4In6()) {
-		err = fmt.Errorf("%s has a zone or is an IPv4 address in the form of IPv6", text)
-	}
-	return ip, err
-}
-
-// canonical is an address in the one form in which addresses are compared.
-func canonical(text string) string {
-	if ip, err := parseAddress(text); err == nil {
-		return ip.String()
-	}
-	return text
-}
-
-// canonicalMAC is a MAC address in upper case with colons.
-func canonicalMAC(text string) string {
-	mac, err := net.ParseMAC(text)
-	if err != nil {
-		return text
-	}
-	return strings.ToUpper(mac.String())
-}
-
-func isTrue(p *bool) bool  { return p != nil && *p }
-func isFalse(p *bool) bool { return p != nil && !*p }
-
-// checkIP checks the section of one family.
-func (p *problems) checkIP(path string, ip *document.IP, four bool) {
-	if ip == nil {
-		return
-	}
-	if isFalse(ip.Enabled) && len(ip.Addresses) > 0 {
-		p.add(path+".address", "the family is not enabled: remove the addresses, or set enabled to true")
-	}
-	p.checkAutomatic(path, ip, four)
-	seen := map[string]bool{}
-	for n, a := range ip.Addresses {
-		at := fmt.Sprintf("%s.address[%d]", path, n)
-		p.checkAddress(at, a, four)
-		if seen[canonical(a.IP)] {
-			p.add(at+".ip", "%s: it is there twice", a.IP)
-		}
-		seen[canonical(a.IP)] = true
-	}
-}
-
-func (p *problems) checkAddress(path string, a document.Address, four bool) {
-	ip, err := parseAddress(a.IP)
-	if err != nil {
-		p.add(path+".ip", "%q: want an IP address", a.IP)
-		return
-	}
-	if ip.Is4() != four {
-		p.add(path+".ip", "%s: want an address of %s", a.IP, family(four))
-		return
-	}
-	if a.PrefixLength < 0 || a.PrefixLength > ip.BitLen() {
-		p.add(path+".prefix-length", "%d: want 0 to %d", a.PrefixLength, ip.BitLen())
-	}
-}
-
-// family is the name of a family of addresses.
-func family(four bool) string {
-	if four {
-		return "IPv4"
-	}
-	return "IPv6"
-}
 
 // completed makes the merged settings of a family consistent: one that is disabled has no
 // addresses, and one that is given addresses, or asks for them, is enabled. The addresses are
@@ -99,20 +16,20 @@ func completed(merged, want, have *document.IP, four bool) *document.IP {
 		return nil
 	}
 	ip := *merged
-	if want != nil && want.Enabled == nil && (len(want.Addresses) > 0 || isTrue(want.DHCP) || isTrue(want.Autoconf)) {
+	if want != nil && want.Enabled == nil && (len(want.Addresses) > 0 || compare.IsTrue(want.DHCP) || compare.IsTrue(want.Autoconf)) {
 		ip.Enabled = new(true)
 	}
 	if ip.Addresses != nil {
 		static := []document.Address{}
 		for _, a := range ip.Addresses {
 			if !a.IsAutomatic() {
-				static = append(static, document.Address{IP: canonical(a.IP), PrefixLength: a.PrefixLength})
+				static = append(static, document.Address{IP: compare.CanonicalAddress(a.IP), PrefixLength: a.PrefixLength})
 			}
 		}
 		ip.Addresses = static
 	}
 	settled(&ip, want, have, four)
-	if isFalse(ip.Enabled) {
+	if compare.IsFalse(ip.Enabled) {
 		ip.Addresses = []document.Address{}
 	}
 	return &ip
@@ -164,7 +81,7 @@ func (r *resolution) checkPortAddresses(i document.Interface) {
 		ip   *document.IP
 	}{{"ipv4", want.IPv4}, {"ipv6", want.IPv6}} {
 		if len(addressesOf(family.ip)) > 0 {
-			r.add(r.at(i.Name)+"."+family.name+".address", "%s is a port of %s: give the addresses to %s", i.Name, controller, controller)
+			r.Add(r.at(i.Name)+"."+family.name+".address", "%s is a port of %s: give the addresses to %s", i.Name, controller, controller)
 		}
 		r.checkPortAutomatic(r.at(i.Name)+"."+family.name, i, family.ip)
 	}

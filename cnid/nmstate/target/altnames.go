@@ -60,19 +60,6 @@ func objectOf(s *document.State) (object map[string]any, err error) {
 	return object, nil
 }
 
-func (p *problems) checkAltNames(path string, list []document.AltName) {
-	seen := map[string]bool{}
-	for n, a := range list {
-		at := fmt.Sprintf("%s[%d]", path, n)
-		p.checkText(at+".name", a.Name, document.LongestAltName)
-		p.word(at+".state", a.State, document.Absent)
-		if seen[a.Name] {
-			p.add(at+".name", "%s: it is in the list twice", a.Name)
-		}
-		seen[a.Name] = true
-	}
-}
-
 // checkOwners refuses alternative names that two interfaces would have: names and alternative
 // names are of one kind in the kernel.
 func (r *resolution) checkOwners() {
@@ -92,9 +79,9 @@ func (r *resolution) checkOwners() {
 			switch {
 			case a.State == document.Absent || r.desired[name].State == document.Absent:
 			case isName:
-				r.add(path, "%s: an interface has that name: choose another one", a.Name)
+				r.Add(path, "%s: an interface has that name: choose another one", a.Name)
 			case len(others) > 0:
-				r.add(path, "%s: it is an alternative name of %s: choose another one, or make it absent there", a.Name, others[0])
+				r.Add(path, "%s: it is an alternative name of %s: choose another one, or make it absent there", a.Name, others[0])
 			}
 		}
 	}

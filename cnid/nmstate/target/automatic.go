@@ -4,83 +4,14 @@
 package target
 
 import (
-	"net/netip"
-
 	"github.com/alioth-net/alioth/api/nmstate/document"
-	"github.com/alioth-net/alioth/cnid/nmstate/dhcp"
+	"github.com/alioth-net/alioth/cnid/nmstate/compare"
 )
-
-// checkAutomatic checks the settings of a family that say what comes automatically.
-func (p *problems) checkAutomatic(path string, ip *document.IP, four bool) {
-	p.uint32(path+".auto-route-table-id", ip.AutoTable)
-	p.uint32(path+".auto-route-metric", ip.AutoMetric)
-	switch {
-	case !four:
-	case isTrue(ip.Autoconf):
-		p.add(path+".autoconf", "true: routers advertise no addresses of IPv4: set dhcp to true")
-	case ip.DUID != "":
-		p.add(path+".dhcp-duid", "%s: it is a field of ipv6: write it there, or use dhcp-client-id", ip.DUID)
-	}
-	if !four && ip.ClientID != "" {
-		p.add(path+".dhcp-client-id", "%s: it is a field of ipv4: write it there, or use dhcp-duid", ip.ClientID)
-	}
-	if table := ip.AutoTable; !four && table != nil && *table != 0 && *table != document.MainTable {
-		p.add(path+".auto-route-table-id", "%d: the kernel has routes of router advertisements in the main table alone: remove it, or put the interface into a VRF", *table)
-	}
-	p.checkToken(path, ip, four)
-	p.check(path+".dhcp-client-id", ip.ClientID, dhcp.CheckClientID)
-	p.check(path+".dhcp-duid", ip.DUID, dhcp.CheckDUID)
-	p.check(path+".dhcp-custom-hostname", ip.CustomHostname, dhcp.CheckHostname)
-}
-
-// checkToken checks the last bits of addresses of autoconfiguration.
-func (p *problems) checkToken(path string, ip *document.IP, four bool) {
-	if ip.Token == nil || *ip.Token == "" {
-		return
-	}
-	token, err := parseAddress(*ip.Token)
-	switch {
-	case four:
-		p.add(path+".token", "%s: it is a field of ipv6: write it there", *ip.Token)
-	case err != nil || !startsWithZeros(token):
-		p.add(path+".token", "%s: want an address of IPv6 whose first 64 bits are zero, such as ::1", *ip.Token)
-	case isFalse(ip.Autoconf) && !token.IsUnspecified():
-		p.add(path+".token", "%s: it is for addresses of autoconfiguration: set autoconf to true, or remove the token", *ip.Token)
-	}
-}
-
-func startsWithZeros(token netip.Addr) bool {
-	const half = 64
-	first, err := token.Prefix(half)
-	return err == nil && token.Is6() && first.Addr().IsUnspecified()
-}
-
-// check checks a text that is there.
-func (p *problems) check(path, text string, with func(string) error) {
-	if text == "" {
-		return
-	}
-	if err := with(text); err != nil {
-		p.add(path, "%s: %v", text, err)
-	}
-}
-
-// checkWait checks what a change of an interface waits for.
-func (p *problems) checkWait(path string, i document.Interface) {
-	p.word(path, i.WaitIP, document.WaitAny, document.WaitIPv4, document.WaitIPv6, document.WaitBoth)
-	off := func(ip *document.IP) bool { return ip != nil && isFalse(ip.Enabled) }
-	if off(i.IPv4) && (i.WaitIP == document.WaitIPv4 || i.WaitIP == document.WaitBoth) {
-		p.add(path, "%s: IPv4 is not enabled: enable it, or wait for ipv6", i.WaitIP)
-	}
-	if off(i.IPv6) && (i.WaitIP == document.WaitIPv6 || i.WaitIP == document.WaitBoth) {
-		p.add(path, "%s: IPv6 is not enabled: enable it, or wait for ipv4", i.WaitIP)
-	}
-}
 
 // settled makes the settings consistent that say what comes automatically. want is what the
 // document has of the family, have what is.
 func settled(ip *document.IP, want, have *document.IP, four bool) {
-	if !speaksOfAutomatic(want) || want.Autoconf == nil && (have == nil || isFalse(have.Enabled)) {
+	if !speaksOfAutomatic(want) || want.Autoconf == nil && (have == nil || compare.IsFalse(have.Enabled)) {
 		// The kernel decides, and may do so anew when the family is enabled.
 		ip.Autoconf = nil
 	}
@@ -97,10 +28,10 @@ func settled(ip *document.IP, want, have *document.IP, four bool) {
 			*setting = new(true)
 		}
 	}
-	if isTrue(ip.DHCP) && ip.SendHostname == nil {
+	if compare.IsTrue(ip.DHCP) && ip.SendHostname == nil {
 		ip.SendHostname = new(true)
 	}
-	if !isTrue(ip.DHCP) || isFalse(ip.SendHostname) {
+	if !compare.IsTrue(ip.DHCP) || compare.IsFalse(ip.SendHostname) {
 		ip.CustomHostname = ""
 	}
 	if !four && ip.Autoconf == nil {
@@ -113,12 +44,12 @@ func settled(ip *document.IP, want, have *document.IP, four bool) {
 // autoconfiguration has one.
 func settledToken(ip *document.IP) *string {
 	switch {
-	case ip.Token == nil || !isTrue(ip.Autoconf):
+	case ip.Token == nil || !compare.IsTrue(ip.Autoconf):
 		return nil
 	case *ip.Token == "":
 		return new(document.NoToken)
 	default:
-		return new(canonical(*ip.Token))
+		return new(compare.CanonicalAddress(*ip.Token))
 	}
 }
 
@@ -126,7 +57,7 @@ func settledToken(ip *document.IP) *string {
 // DHCP. The kernel configures no family by itself that is not enabled.
 func stopAutomatic(ip, have *document.IP) {
 	stopped := document.IP{Enabled: ip.Enabled, Forwarding: ip.Forwarding, Addresses: ip.Addresses, DHCP: ip.DHCP, Autoconf: ip.Autoconf}
-	if have != nil && isTrue(have.DHCP) {
+	if have != nil && compare.IsTrue(have.DHCP) {
 		stopped.DHCP, stopped.Autoconf = off(ip.DHCP), off(ip.Autoconf)
 	}
 	*ip = stopped
@@ -143,7 +74,7 @@ func off(p *bool) *bool {
 // becomeStatic keeps the addresses of a lease when DHCP is turned off and the document has
 // none instead, as nmstate does.
 func becomeStatic(ip *document.IP, want, have *document.IP) {
-	if have == nil || !isTrue(have.DHCP) || isFalse(ip.Enabled) || want == nil || want.Addresses != nil {
+	if have == nil || !compare.IsTrue(have.DHCP) || compare.IsFalse(ip.Enabled) || want == nil || want.Addresses != nil {
 		return
 	}
 	for _, a := range have.Addresses {
@@ -165,8 +96,8 @@ func speaksOfAutomatic(want *document.IP) bool {
 
 // checkPortAutomatic refuses DHCP on a port.
 func (r *resolution) checkPortAutomatic(path string, i document.Interface, want *document.IP) {
-	if want != nil && isTrue(want.DHCP) {
-		r.add(path+".dhcp", "true: %s is a port of %s: set it for %s", i.Name, controllerOf(i), controllerOf(i))
+	if want != nil && compare.IsTrue(want.DHCP) {
+		r.Add(path+".dhcp", "true: %s is a port of %s: set it for %s", i.Name, controllerOf(i), controllerOf(i))
 	}
 }
 
@@ -177,9 +108,9 @@ func Staying(is, shall *document.IP) (list []document.Address) {
 		switch {
 		case shall == nil:
 		case a.Protocol == document.ProtocolDHCP:
-			on = !isFalse(shall.DHCP)
+			on = !compare.IsFalse(shall.DHCP)
 		case a.Protocol == document.ProtocolRA:
-			on = !isFalse(shall.Autoconf)
+			on = !compare.IsFalse(shall.Autoconf)
 		}
 		if on && a.IsAutomatic() {
 			list = append(list, a)

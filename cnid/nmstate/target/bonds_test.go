@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
-	"github.com/alioth-net/alioth/cnid/nmstate/target"
+	"github.com/alioth-net/alioth/cnid/nmstate/compare"
 )
 
 // TestAPortThatLeavesABondGetsItsOwnAddressBack: the one that it is shown with is that of the bond.
@@ -98,7 +98,7 @@ func TestABondIsMadeAnewToLoseWhatTheDriverKeeps(t *testing.T) {
 	for is, want := range map[string]bool{"02:00:00:00:00:01": true, "00:00:00:00:00:00": false} {
 		now := parse(t, fmt.Sprintf(current, is))
 		to := over(t, fmt.Sprintf(current, is), `interfaces: [{name: b, link-aggregation: {options: {ad_actor_system: "00:00:00:00:00:00"}}}]`)
-		if got := target.Recreated(now.Interfaces[0], to.Interfaces[0]); got != want {
+		if got := compare.Recreated(now.Interfaces[0], to.Interfaces[0]); got != want {
 			t.Errorf("from %s: made anew: %v", is, got)
 		}
 	}

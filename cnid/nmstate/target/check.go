@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/nmstate/compare"
 )
 
 // checkAll checks the interfaces that shall be there, complete.
@@ -17,15 +18,15 @@ func (r *resolution) checkAll() {
 		i := *r.final[name]
 		if gone(i) || r.invalid[name] {
 			if i.Type == document.Loopback {
-				r.add(r.at(name)+".state", "%s: the loopback interface stays up", i.State)
+				r.Add(r.at(name)+".state", "%s: the loopback interface stays up", i.State)
 			}
 			continue
 		}
 		if i.Type == document.Loopback && i.State != document.Up {
-			r.add(r.at(name)+".state", "%s: the loopback interface stays up", i.State)
+			r.Add(r.at(name)+".state", "%s: the loopback interface stays up", i.State)
 		}
 		now, exists := r.current[name]
-		if !exists || Recreated(now, i) {
+		if !exists || compare.Recreated(now, i) {
 			r.checkNew(r.at(name), i)
 		}
 		r.checkBase(i)
@@ -47,7 +48,7 @@ func (r *resolution) checkAll() {
 func (r *resolution) checkNew(path string, i document.Interface) {
 	need := func(field string, missing bool) {
 		if missing {
-			r.add(path+"."+field, "missing: making %s needs it", i.Name)
+			r.Add(path+"."+field, "missing: making %s needs it", i.Name)
 		}
 	}
 	switch i.Type {
@@ -73,22 +74,22 @@ func (r *resolution) checkBase(i document.Interface) {
 		return
 	}
 	if _, exists := r.get(base); !exists {
-		r.add(r.basePath(i), "%s: no such interface", base)
+		r.Add(r.basePath(i), "%s: no such interface", base)
 	}
 	// A base that the document names was checked with its VLANs before.
 	if below, _ := r.get(base); !r.named(base) && i.Type == document.VLANType && i.State == document.Up && below.State == document.Down {
-		r.add(r.basePath(i), "%s: it is down, and a VLAN of it can't be up: name %s too, with state up", base, base)
+		r.Add(r.basePath(i), "%s: it is down, and a VLAN of it can't be up: name %s too, with state up", base, base)
 	}
 }
 
 // checkPromiscuous: the kernel knows no such setting of other modes, which are promiscuous.
 func (r *resolution) checkPromiscuous(path, name string) {
 	i := r.final[name]
-	if i.MACVLAN == nil || i.MACVLAN.Mode == passthru {
+	if i.MACVLAN == nil || i.MACVLAN.Mode == compare.Passthru {
 		return
 	}
-	if want := r.desired[name].MACVLAN; want != nil && isFalse(want.Promiscuous) {
-		r.add(path+".promiscuous", "false: a MAC-VLAN of mode %s is promiscuous: remove the field, or set mode to %s", i.MACVLAN.Mode, passthru)
+	if want := r.desired[name].MACVLAN; want != nil && compare.IsFalse(want.Promiscuous) {
+		r.Add(path+".promiscuous", "false: a MAC-VLAN of mode %s is promiscuous: remove the field, or set mode to %s", i.MACVLAN.Mode, compare.Passthru)
 	}
 	alone := *i.MACVLAN
 	alone.Promiscuous = nil
@@ -99,16 +100,16 @@ func (r *resolution) checkPromiscuous(path, name string) {
 // is any of its ports. A state that was names the one that was active.
 func (r *resolution) checkActiveMAC(name string) {
 	i := r.final[name]
-	if i.Bond == nil || i.Bond.Mode != "active-backup" || Option(failOverMAC, i.Bond.Options[failOverMAC]) != "active" {
+	if i.Bond == nil || i.Bond.Mode != "active-backup" || compare.Option(compare.FailOverMAC, i.Bond.Options[compare.FailOverMAC]) != "active" {
 		return
 	}
-	mac := canonicalMAC(r.desired[name].MACAddress)
+	mac := compare.CanonicalMAC(r.desired[name].MACAddress)
 	has := func(port string) bool {
 		now := r.current[port]
-		return mac == now.MACAddress || mac == now.PermanentMACAddress || mac == canonicalMAC(r.desired[port].MACAddress)
+		return mac == now.MACAddress || mac == now.PermanentMACAddress || mac == compare.CanonicalMAC(r.desired[port].MACAddress)
 	}
 	if mac != "" && mac != r.current[name].MACAddress && !slices.ContainsFunc(i.Bond.Ports, has) {
-		r.add(r.at(name)+".mac-address", "%s: a bond with fail_over_mac active has the address of its active port: remove one of the two", mac)
+		r.Add(r.at(name)+".mac-address", "%s: a bond with fail_over_mac active has the address of its active port: remove one of the two", mac)
 	}
 	i.MACAddress = ""
 }
@@ -120,7 +121,7 @@ func (r *resolution) checkVFIDs(path string, i document.Interface) {
 	total := *i.Ethernet.SRIOV.TotalVFs
 	for n, vf := range i.Ethernet.SRIOV.VFs {
 		if vf.ID >= total {
-			r.add(fmt.Sprintf("%s.vfs[%d].id", path, n), "%d: want less than total-vfs, %d", vf.ID, total)
+			r.Add(fmt.Sprintf("%s.vfs[%d].id", path, n), "%d: want less than total-vfs, %d", vf.ID, total)
 		}
 	}
 }
@@ -136,33 +137,33 @@ func (r *resolution) checkMTU(i document.Interface) {
 	now := r.current[i.Name]
 	switch {
 	case now.MinMTU != nil && mtu < *now.MinMTU:
-		r.add(path, "%d: %s takes %d or more", mtu, i.Name, *now.MinMTU)
+		r.Add(path, "%d: %s takes %d or more", mtu, i.Name, *now.MinMTU)
 	case now.MaxMTU != nil && *now.MaxMTU > 0 && mtu > *now.MaxMTU:
-		r.add(path, "%d: %s takes at most %d", mtu, i.Name, *now.MaxMTU)
+		r.Add(path, "%d: %s takes at most %d", mtu, i.Name, *now.MaxMTU)
 	case mtu < 1:
-		r.add(path, "%d: want 1 or more", mtu)
+		r.Add(path, "%d: want 1 or more", mtu)
 	case mtu < minIPv6 && hasIPv6(i.IPv6):
-		r.add(path, "%d: IPv6 needs %d or more: raise it, or set ipv6.enabled to false", mtu, minIPv6)
+		r.Add(path, "%d: IPv6 needs %d or more: raise it, or set ipv6.enabled to false", mtu, minIPv6)
 	}
 	r.checkBaseMTU(path, i)
 }
 
 // hasIPv6 reports whether an interface shall take part in IPv6.
 func hasIPv6(ip *document.IP) bool {
-	return ip != nil && !isFalse(ip.Enabled) && (ip.Enabled != nil || len(ip.Addresses) > 0)
+	return ip != nil && !compare.IsFalse(ip.Enabled) && (ip.Enabled != nil || len(ip.Addresses) > 0)
 }
 
 // checkBaseMTU: packets of a derived interface have to fit into those of its base.
 func (r *resolution) checkBaseMTU(path string, i document.Interface) {
 	base, ok := r.get(i.Base())
 	// The kernel leaves a tunnel its MTU when that of the base gets smaller.
-	stays := i.Type == document.VXLANType && r.desired[i.Name].MTU == nil && !differs(r.current[i.Name].MTU, i.MTU) &&
-		r.existed(i.Name) && !Recreated(r.current[i.Name], i) && !r.onNewBase(i)
+	stays := i.Type == document.VXLANType && r.desired[i.Name].MTU == nil && !compare.Differs(r.current[i.Name].MTU, i.MTU) &&
+		r.existed(i.Name) && !compare.Recreated(r.current[i.Name], i) && !r.onNewBase(i)
 	if !ok || stays {
 		return
 	}
 	if room := r.mtuOf(base, maxInterfaces) - headers(i); *i.MTU > room {
-		r.add(path, "%d: the MTU of %s leaves %d: lower it, or raise that of %s", *i.MTU, base.Name, room, base.Name)
+		r.Add(path, "%d: the MTU of %s leaves %d: lower it, or raise that of %s", *i.MTU, base.Name, room, base.Name)
 	}
 }
 
@@ -208,7 +209,7 @@ func (r *resolution) checkNesting() {
 			chain += ", " + controllerOf(i)
 		}
 		if depth > maxNesting {
-			r.add(r.at(name)+".controller", "more than %d controllers above each other: %s", maxNesting, chain)
+			r.Add(r.at(name)+".controller", "more than %d controllers above each other: %s", maxNesting, chain)
 		}
 	}
 }
@@ -248,7 +249,7 @@ func (l loops) visit(name string) {
 		return
 	}
 	if l.open[name] {
-		l.r.add(l.r.at(name), "%s is made of itself, by way of its ports or its base", name)
+		l.r.Add(l.r.at(name), "%s is made of itself, by way of its ports or its base", name)
 		return
 	}
 	l.open[name] = true
@@ -260,35 +261,4 @@ func (l loops) visit(name string) {
 		l.visit(port)
 	}
 	l.open[name], l.done[name] = false, true
-}
-
-// problems are all that is wrong with a document.
-type problems []error
-
-// add says what is wrong with the field of a path.
-func (p *problems) add(path, format string, args ...any) {
-	*p = append(*p, fmt.Errorf("%s: %s", path, fmt.Sprintf(format, args...)))
-}
-
-// within checks a number that is there.
-func (p *problems) within(path string, value *int, low, high int) {
-	if value != nil && (*value < low || *value > high) {
-		p.add(path, "%d: want %d to %d", *value, low, high)
-	}
-}
-
-// word checks a word that is there.
-func (p *problems) word(path, value string, words ...string) {
-	if value != "" && !slices.Contains(words, value) {
-		p.add(path, "%s: want one of %s", value, strings.Join(words, ", "))
-	}
-}
-
-const maxUint32 = 1<<32 - 1
-
-// uint32 checks a number that is there and has 32 bits.
-func (p *problems) uint32(path string, value *int64) {
-	if value != nil && (*value < 0 || *value > maxUint32) {
-		p.add(path, "%d: want 0 to %d", *value, maxUint32)
-	}
 }

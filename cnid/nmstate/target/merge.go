@@ -13,6 +13,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/nmstate/compare"
 )
 
 // mergeAll merges the desired interfaces over the current ones.
@@ -30,7 +31,7 @@ func (r *resolution) mergeAll() {
 			r.final[name] = removed(have, name)
 			continue
 		}
-		if want.State == document.Down && !exists && Virtual(want.Type) {
+		if want.State == document.Down && !exists && compare.Virtual(want.Type) {
 			r.final[name] = &document.Interface{Name: name, Type: want.Type, State: document.Absent}
 			continue
 		}
@@ -42,7 +43,7 @@ func (r *resolution) mergeAll() {
 			r.invalid[name] = true
 			continue
 		}
-		r.checkSections(r.at(name), want, kind)
+		r.Sections(r.at(name), want, kind)
 		want.Type = kind
 		r.put(want, have)
 	}
@@ -55,7 +56,7 @@ func (r *resolution) put(want, have document.Interface) {
 		want.State = document.Down
 	}
 	merged := normalized(want, have)
-	if inactive && Virtual(merged.Type) {
+	if inactive && compare.Virtual(merged.Type) {
 		r.final[want.Name] = &merged
 		return
 	}
@@ -70,7 +71,7 @@ func normalized(want, have document.Interface) document.Interface {
 	want.PermanentMACAddress, want.MinMTU, want.MaxMTU = "", nil, nil
 	merged := Merge(have, want)
 	merged.AltNames = document.MergeAltNames(have.AltNames, want.AltNames)
-	merged.MACAddress = canonicalMAC(merged.MACAddress)
+	merged.MACAddress = compare.CanonicalMAC(merged.MACAddress)
 	merged.IPv4 = completed(merged.IPv4, want.IPv4, have.IPv4, true)
 	merged.IPv6 = completed(merged.IPv6, want.IPv6, have.IPv6, false)
 	normalizeTypes(&merged, want, have)
@@ -83,12 +84,12 @@ func normalized(want, have document.Interface) document.Interface {
 // stays reports whether a virtual interface is down already, and a document says all of it as
 // it is: what is shown can be applied.
 func stays(merged, have document.Interface) bool {
-	return Virtual(have.Type) && have.State == document.Down && reflect.DeepEqual(merged, normalized(have, have))
+	return compare.Virtual(have.Type) && have.State == document.Down && reflect.DeepEqual(merged, normalized(have, have))
 }
 
 // stop makes an interface what one is that shall be down: a virtual one is not there.
 func stop(i *document.Interface) {
-	if Virtual(i.Type) {
+	if compare.Virtual(i.Type) {
 		*i = document.Interface{Name: i.Name, Type: i.Type, State: document.Absent}
 		return
 	}
@@ -102,7 +103,7 @@ func removed(have document.Interface, name string) *document.Interface {
 		return resetLoopback(have)
 	}
 	i := &document.Interface{Name: name, Type: have.Type, State: document.Absent}
-	if Physical(have.Type) {
+	if compare.Physical(have.Type) {
 		i.Description, i.Controller, i.AcceptAllMACAddresses = new(""), new(""), new(false)
 		i.AltNames = without(have.AltNames)
 		i.IPv4, i.IPv6 = bare(nil), bare(nil)
@@ -118,27 +119,27 @@ func removed(have document.Interface, name string) *document.Interface {
 func (r *resolution) kind(want, have document.Interface, exists bool, other string) (string, bool) {
 	path := r.at(want.Name)
 	if exists {
-		if want.Type == "" || want.Type == document.Unknown || sameClass(want.Type, have.Type) {
+		if want.Type == "" || want.Type == document.Unknown || compare.SameClass(want.Type, have.Type) {
 			return have.Type, true
 		}
-		if Virtual(have.Type) {
-			r.add(path+".type", "%s: %s is of type %s: make it absent first", want.Type, want.Name, have.Type)
+		if compare.Virtual(have.Type) {
+			r.Add(path+".type", "%s: %s is of type %s: make it absent first", want.Type, want.Name, have.Type)
 		} else {
-			r.add(path+".type", "%s: %s is of type %s: choose another name", want.Type, want.Name, have.Type)
+			r.Add(path+".type", "%s: %s is of type %s: choose another name", want.Type, want.Name, have.Type)
 		}
 		return "", false
 	}
 	switch {
-	case other != "" && (want.Type == "" || sameClass(want.Type, document.VethPair)):
+	case other != "" && (want.Type == "" || compare.SameClass(want.Type, document.VethPair)):
 		return document.VethPair, true
 	case want.Type == document.Ethernet && r.moreVFs:
 		return want.Type, true
 	case want.Type == document.Ethernet:
-		r.add(path+".name", "%s: no such device", want.Name)
+		r.Add(path+".name", "%s: no such device", want.Name)
 	case want.Type == "":
-		r.add(path+".type", "missing: %s does not exist, and making it needs its type", want.Name)
-	case !Virtual(want.Type):
-		r.add(path+".type", "%s: %s does not exist, and interfaces of that type can't be made", want.Type, want.Name)
+		r.Add(path+".type", "missing: %s does not exist, and making it needs its type", want.Name)
+	case !compare.Virtual(want.Type):
+		r.Add(path+".type", "%s: %s does not exist, and interfaces of that type can't be made", want.Type, want.Name)
 	default:
 		return want.Type, true
 	}
@@ -148,10 +149,10 @@ func (r *resolution) kind(want, have document.Interface, exists bool, other stri
 // normalizeTypes writes values of the sections in the form in which they are compared.
 func normalizeTypes(i *document.Interface, want, have document.Interface) {
 	if i.VXLAN != nil {
-		i.VXLAN.Local, i.VXLAN.Remote = canonical(i.VXLAN.Local), canonical(i.VXLAN.Remote)
+		i.VXLAN.Local, i.VXLAN.Remote = compare.CanonicalAddress(i.VXLAN.Local), compare.CanonicalAddress(i.VXLAN.Remote)
 	}
 	if i.Bridge != nil && i.Bridge.Options != nil {
-		i.Bridge.Options.GroupAddress = canonicalMAC(i.Bridge.Options.GroupAddress)
+		i.Bridge.Options.GroupAddress = compare.CanonicalMAC(i.Bridge.Options.GroupAddress)
 	}
 	if i.Bond != nil {
 		normalizeOptions(i.Bond, want.Bond, have.Bond)
@@ -166,7 +167,7 @@ func normalizeVFs(s *document.SRIOV, want document.Interface) {
 	listed := want.Ethernet != nil && want.Ethernet.SRIOV != nil && want.Ethernet.SRIOV.VFs != nil
 	var kept []document.VF
 	for _, vf := range s.VFs {
-		vf.MACAddress = canonicalMAC(vf.MACAddress)
+		vf.MACAddress = compare.CanonicalMAC(vf.MACAddress)
 		if listed || s.TotalVFs == nil || vf.ID < *s.TotalVFs {
 			kept = append(kept, vf)
 		}
@@ -229,9 +230,9 @@ func (r *resolution) withMAC(path string, i document.Interface) document.Interfa
 	mac := cmp.Or(from.PermanentMACAddress, from.MACAddress)
 	switch {
 	case mac == "":
-		r.add(path, "%s: no such interface, or none with a MAC address", i.CopyMACFrom)
-	case i.MACAddress != "" && canonicalMAC(i.MACAddress) != canonicalMAC(mac):
-		r.add(path, "%s: its MAC address is %s: remove one of mac-address and copy-mac-from", i.CopyMACFrom, mac)
+		r.Add(path, "%s: no such interface, or none with a MAC address", i.CopyMACFrom)
+	case i.MACAddress != "" && compare.CanonicalMAC(i.MACAddress) != compare.CanonicalMAC(mac):
+		r.Add(path, "%s: its MAC address is %s: remove one of mac-address and copy-mac-from", i.CopyMACFrom, mac)
 	}
 	i.MACAddress, i.CopyMACFrom = mac, ""
 	return i
@@ -253,9 +254,9 @@ func (r *resolution) inTable(path string, route document.Route, desired []docume
 	}
 	switch {
 	case vrf == nil || vrf.Table == nil:
-		r.add(path+".vrf-name", "%s: no such VRF", name)
+		r.Add(path+".vrf-name", "%s: no such VRF", name)
 	case route.Table != nil && *route.Table != 0 && *route.Table != *vrf.Table:
-		r.add(path+".table-id", "%d: the table of %s is %d: remove one of table-id and vrf-name", *route.Table, name, *vrf.Table)
+		r.Add(path+".table-id", "%d: the table of %s is %d: remove one of table-id and vrf-name", *route.Table, name, *vrf.Table)
 	default:
 		route.Table = vrf.Table
 	}

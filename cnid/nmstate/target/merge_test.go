@@ -161,32 +161,6 @@ route-rules:
 	}
 }
 
-func TestAPatternMatchesWhatHasAllThatItNames(t *testing.T) {
-	number := func(n int64) *int64 { return &n }
-	route := document.Route{Destination: "192.0.2.0/24", Interface: "eth0", Address: "198.51.100.1", Source: "192.0.2.9"}
-	for want, patterns := range map[bool][]document.Route{
-		true:  {{Interface: "eth0"}, {Destination: "192.0.2.7/24"}, {Table: number(0)}, {Table: number(254)}, {Metric: number(0)}, {Source: "192.0.2.9"}},
-		false: {{Interface: "eth1"}, {Destination: "192.0.2.0/25"}, {Table: number(9)}, {Metric: number(1)}, {Type: document.Prohibit}, {Address: "198.51.100.2"}, {Source: "192.0.2.8"}},
-	} {
-		for _, pattern := range patterns {
-			if target.RouteMatches(pattern, route) != want {
-				t.Errorf("%+v: %v", pattern, !want)
-			}
-		}
-	}
-	rule := document.RouteRule{From: "192.0.2.0/24", Mark: new(uint32(1)), Priority: number(7)}
-	for want, patterns := range map[bool][]document.RouteRule{
-		true:  {{From: "192.0.2.1/24"}, {Family: "ipv4"}, {Mark: new(uint32(1))}, {Mask: new(uint32(1<<32 - 1))}, {Priority: number(7)}, {Table: number(0)}},
-		false: {{From: "192.0.2.0/25"}, {Family: "ipv6"}, {Mark: new(uint32(2))}, {To: "192.0.2.0/24"}, {From: "::/0"}, {Priority: number(8)}, {Table: number(9)}, {IncomingInterface: "eth0"}},
-	} {
-		for _, pattern := range patterns {
-			if target.RuleMatches(pattern, rule) != want {
-				t.Errorf("%+v: %v", pattern, !want)
-			}
-		}
-	}
-}
-
 func TestWhatIsShownCanBeWanted(t *testing.T) {
 	shown := parse(t, host)
 	to, err := target.Resolve(shown, shown)

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/nmstate/compare"
 )
 
 // claim says of which controller an interface is a port, "" none, and where it was said.
@@ -42,7 +43,7 @@ func (r *resolution) checkPortsStay() {
 	for _, name := range sorted(r.claims) {
 		c := r.claims[name]
 		if i, ok := r.final[name]; ok && c.controller != "" && gone(*i) && (!r.named(name) || r.wanted(name)) {
-			r.add(c.path, "%s: it goes with its base or its other end: keep that, or take %s off %s", name, name, c.controller)
+			r.Add(c.path, "%s: it goes with its base or its other end: keep that, or take %s off %s", name, name, c.controller)
 		}
 	}
 }
@@ -69,7 +70,7 @@ func (r *resolution) claimList(claims map[string]claim, i document.Interface) {
 	for n, port := range i.Ports() {
 		path := fmt.Sprintf(format, r.at(i.Name), n)
 		if other, twice := claims[port]; twice {
-			r.add(path, "%s: it is a port of %s already (%s)", port, other.controller, other.path)
+			r.Add(path, "%s: it is a port of %s already (%s)", port, other.controller, other.path)
 			continue
 		}
 		claims[port] = claim{i.Name, path}
@@ -87,9 +88,9 @@ func (r *resolution) claimSingle(claims map[string]claim, listed map[string]bool
 		other, claimed := claims[name]
 		switch {
 		case claimed && other.controller != controller:
-			r.add(path, "%q: %s lists %s as its port (%s)", controller, other.controller, name, other.path)
+			r.Add(path, "%q: %s lists %s as its port (%s)", controller, other.controller, name, other.path)
 		case !claimed && listed[controller]:
-			r.add(path, "%q: %s does not list %s as its port (%s)", controller, controller, name, r.at(controller))
+			r.Add(path, "%q: %s does not list %s as its port (%s)", controller, controller, name, r.at(controller))
 		case !claimed:
 			claims[name] = claim{controller, path}
 		}
@@ -104,7 +105,7 @@ func (r *resolution) attach(name string, c claim) {
 	i := r.touch(name)
 	if i == nil || gone(*i) {
 		if c.controller != "" {
-			r.add(c.path, "%s: no such interface: declare it, and not as absent", name)
+			r.Add(c.path, "%s: no such interface: declare it, and not as absent", name)
 		}
 		return
 	}
@@ -134,11 +135,11 @@ func (r *resolution) takesPort(c claim, port document.Interface) bool {
 	controller, ok := r.get(c.controller)
 	switch {
 	case !ok || gone(controller):
-		r.add(c.path, "%s: no such interface for the port %s: declare it, and not as absent", c.controller, port.Name)
+		r.Add(c.path, "%s: no such interface for the port %s: declare it, and not as absent", c.controller, port.Name)
 	case !hasPorts(controller.Type):
-		r.add(c.path, "%s: it is of type %s, which has no ports", c.controller, controller.Type)
+		r.Add(c.path, "%s: it is of type %s, which has no ports", c.controller, controller.Type)
 	case port.Type == document.Loopback || port.Type == document.VRFType || port.Type == controller.Type:
-		r.add(c.path, "%s is of type %s, and can't be a port of %s, which is of type %s", port.Name, port.Type, c.controller, controller.Type)
+		r.Add(c.path, "%s is of type %s, and can't be a port of %s, which is of type %s", port.Name, port.Type, c.controller, controller.Type)
 	default:
 		return true
 	}
@@ -207,12 +208,12 @@ func (r *resolution) fitPrimary(i *document.Interface) {
 	}
 	i.Bond.Options = maps.Clone(i.Bond.Options)
 	for _, option := range []string{"primary", "active_slave"} {
-		port := Option(option, i.Bond.Options[option])
+		port := compare.Option(option, i.Bond.Options[option])
 		if port == "" || slices.Contains(i.Bond.Ports, port) {
 			continue
 		}
 		if _, chosen := desired[option]; chosen {
-			r.add(r.at(i.Name)+".link-aggregation.options."+option, "%s: it is no port of %s", port, i.Name)
+			r.Add(r.at(i.Name)+".link-aggregation.options."+option, "%s: it is no port of %s", port, i.Name)
 		}
 		delete(i.Bond.Options, option)
 	}
@@ -260,49 +261,12 @@ func sortedList(names []string) []string {
 
 func sorted[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }
 
-func (p *problems) checkPortVLAN(path string, v *document.PortVLAN) {
-	p.word(path+".mode", v.Mode, document.PortAccess, document.PortTrunk)
-	p.within(path+".tag", v.Tag, 1, maxVLAN)
-	if v.Mode == document.PortAccess && len(v.TrunkTags) > 0 {
-		p.add(path+".trunk-tags", "an access port has no trunk tags: remove them, or set mode to trunk")
-	}
-	if v.Mode == document.PortAccess && v.EnableNative != nil && *v.EnableNative {
-		p.add(path+".enable-native", "true: an access port has no native VLAN: remove it, or set mode to trunk")
-	}
-	if v.Mode == document.PortAccess && v.Tag == nil {
-		p.add(path+".tag", "missing: an access port needs one")
-	}
-	if v.Mode == document.PortTrunk && v.Tag != nil && !isTrue(v.EnableNative) {
-		p.add(path+".tag", "%d: a trunk has one for untagged frames only: set enable-native to true, or remove tag", *v.Tag)
-	}
-	if v.Mode == "" && (v.Tag != nil || len(v.TrunkTags) > 0) {
-		p.add(path+".mode", "missing: want access or trunk")
-	}
-	for n, tag := range v.TrunkTags {
-		p.checkTag(fmt.Sprintf("%s.trunk-tags[%d]", path, n), tag)
-	}
-}
-
-func (p *problems) checkTag(path string, tag document.TrunkTag) {
-	if (tag.ID == nil) == (tag.Range == nil) {
-		p.add(path, "want either id or id-range")
-	}
-	p.within(path+".id", tag.ID, 1, maxVLAN)
-	if r := tag.Range; r != nil {
-		p.within(path+".id-range.min", &r.Min, 1, maxVLAN)
-		p.within(path+".id-range.max", &r.Max, 1, maxVLAN)
-		if r.Min > r.Max {
-			p.add(path+".id-range", "%d to %d: want min at most max", r.Min, r.Max)
-		}
-	}
-}
-
 // unfiltered are the bridges whose filter of VLANs the document turns off: it takes VLANs off a
 // port, and no port has VLANs afterwards.
 func (r *resolution) unfiltered() (bridges []string) {
 	for _, name := range r.names() {
 		want, now := r.final[name], r.current[name]
-		if gone(*want) || want.Bridge == nil || !FiltersVLANs(now.Bridge) {
+		if gone(*want) || want.Bridge == nil || !compare.FiltersVLANs(now.Bridge) {
 			continue
 		}
 		takes := func(port document.BridgePort) bool { return port.VLAN != nil && port.VLAN.Mode == "" }
@@ -319,20 +283,7 @@ func (r *resolution) unfiltered() (bridges []string) {
 // hasVLANs reports whether a port of a bridge has VLANs, but for the one of new ports.
 func hasVLANs(bridge document.Interface, port string) bool {
 	at := slices.IndexFunc(bridge.Bridge.Ports, func(p document.BridgePort) bool { return p.Name == port })
-	return at >= 0 && bridge.Bridge.Ports[at].VLAN != nil && !OfNewPort(*bridge.Bridge.Ports[at].VLAN, bridge)
-}
-
-// OfNewPort reports whether VLANs of a port are those that a bridge gives a new one: none, or
-// its default one.
-func OfNewPort(v document.PortVLAN, bridge document.Interface) bool {
-	standard := 1
-	if bridge.Bridge != nil && bridge.Bridge.Options != nil && bridge.Bridge.Options.VLANDefaultPVID != nil {
-		standard = *bridge.Bridge.Options.VLANDefaultPVID
-	}
-	if len(v.TrunkTags) > 0 {
-		return false
-	}
-	return v.Tag == nil || v.Mode == document.PortAccess && *v.Tag == standard
+	return at >= 0 && bridge.Bridge.Ports[at].VLAN != nil && !compare.OfNewPort(*bridge.Bridge.Ports[at].VLAN, bridge)
 }
 
 // pairs makes the two ends of each pair fit each other. An end may be desired without the
@@ -351,7 +302,7 @@ func (r *resolution) pairs() {
 	}
 	for _, name := range silent {
 		if peerOf(*r.final[name]) == "" && !r.existed(name) {
-			r.add(r.at(name)+".veth.peer", "missing: making a pair needs the name of the other end")
+			r.Add(r.at(name)+".veth.peer", "missing: making a pair needs the name of the other end")
 		}
 	}
 }
@@ -362,9 +313,9 @@ func (r *resolution) pairOf(i document.Interface) {
 	switch {
 	case exists && peer == peerOf(have):
 	case exists && peerOf(have) == "":
-		r.add(path, "%s: the other end of %s is in another network namespace: make %s absent first", peer, name, name)
+		r.Add(path, "%s: the other end of %s is in another network namespace: make %s absent first", peer, name, name)
 	case peer == name:
-		r.add(path, "%s: want the name of another interface", peer)
+		r.Add(path, "%s: want the name of another interface", peer)
 	default:
 		r.release(name, peerOf(have))
 		r.pair(path, name, peer)
@@ -381,15 +332,15 @@ func peerOf(i document.Interface) string {
 // pair makes two interfaces the ends of a new pair.
 func (r *resolution) pair(path, name, peer string) {
 	end, ok := r.final[peer]
-	anew := ok && Recreated(r.current[peer], *end)
+	anew := ok && compare.Recreated(r.current[peer], *end)
 	switch {
 	case r.invalid[peer]:
 	case r.existed(peer) && !anew && peerOf(r.current[peer]) != name:
-		r.add(path, "%s: it exists, and is no end of this pair: make it absent first, or choose another name", peer)
+		r.Add(path, "%s: it exists, and is no end of this pair: make it absent first, or choose another name", peer)
 	case ok && gone(*end):
-		r.add(path, "%s: it is absent: make it up, or choose another name", peer)
+		r.Add(path, "%s: it is absent: make it up, or choose another name", peer)
 	case ok && peerOf(*end) != "" && peerOf(*end) != name:
-		r.add(path, "%s: it is the other end of %s (%s)", peer, peerOf(*end), r.at(peer))
+		r.Add(path, "%s: it is the other end of %s (%s)", peer, peerOf(*end), r.at(peer))
 	case ok:
 		end.Veth = &document.Veth{Peer: name}
 	default:
@@ -409,7 +360,7 @@ func (r *resolution) release(name, former string) {
 		return
 	}
 	if r.wanted(former) {
-		r.add(r.at(former)+".veth.peer", "%s: it gets another other end (%s)", name, r.at(name))
+		r.Add(r.at(former)+".veth.peer", "%s: it gets another other end (%s)", name, r.at(name))
 		return
 	}
 	r.final[former] = &document.Interface{Name: former, Type: document.VethPair, State: document.Absent}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/nmstate/compare"
 )
 
 // removals removes what cannot be there without interfaces that go, and takes down what
@@ -56,7 +57,7 @@ func (r *resolution) removeDerived(base string, derived []string) (removed []str
 			continue
 		}
 		if r.wanted(name) {
-			r.add(r.basePath(i), "%s: it is absent or down: make %s absent too, or keep %s", base, name, base)
+			r.Add(r.basePath(i), "%s: it is absent or down: make %s absent too, or keep %s", base, name, base)
 			continue
 		}
 		r.final[name] = &document.Interface{Name: name, Type: i.Type, State: document.Absent}
@@ -81,7 +82,7 @@ func (r *resolution) removePeer(name string) []string {
 		return nil
 	}
 	if r.wanted(peer) {
-		r.add(r.at(peer), "%s is up, and its other end %s is absent or down: make both absent, or neither", peer, name)
+		r.Add(r.at(peer), "%s is up, and its other end %s is absent or down: make both absent, or neither", peer, name)
 		return nil
 	}
 	r.final[peer] = &document.Interface{Name: peer, Type: document.VethPair, State: document.Absent}
@@ -105,7 +106,7 @@ func (r *resolution) stopVLANs(base string, derived []string) (stopped []string)
 			continue
 		}
 		if r.wanted(name) {
-			r.add(r.basePath(i), "%s: it is down: make %s absent too, or %s up", base, name, base)
+			r.Add(r.basePath(i), "%s: it is down: make %s absent too, or %s up", base, name, base)
 			continue
 		}
 		r.touch(name).State = document.Down
@@ -140,14 +141,14 @@ func (r *resolution) followers() {
 
 // followersOf takes into the target what changes with one interface.
 func (r *resolution) followersOf(now, want document.Interface, moves bool) (more []string) {
-	anew, resized := Recreated(now, want) || r.onNewBase(want), differs(now.MTU, want.MTU)
+	anew, resized := compare.Recreated(now, want) || r.onNewBase(want), compare.Differs(now.MTU, want.MTU)
 	if anew || now.Type == document.Bond && resized {
 		more = r.follow(append(r.portsOf(now.Name), peerOf(want), controllerOf(now)))
 	}
 	// A bond that is made anew takes its ports down, and with them what is on top of them. An
 	// interface that is set up takes VLANs up, and those that stay down lose addresses.
 	starts := now.State == document.Down && want.State == document.Up
-	if anew || starts || moves || resized || StopsToChange(now, want) || r.remade(controllerOf(now)) {
+	if anew || starts || moves || resized || compare.StopsToChange(now, want) || r.remade(controllerOf(now)) {
 		more = append(more, r.follow(r.allAbove(now.Name))...)
 		r.fit(now.Name, want.MTU, anew)
 	}
@@ -158,7 +159,7 @@ func (r *resolution) followersOf(now, want document.Interface, moves bool) (more
 func (r *resolution) remade(name string) bool {
 	want, ok := r.final[name]
 	now, exists := r.current[name]
-	return ok && exists && Recreated(now, *want)
+	return ok && exists && compare.Recreated(now, *want)
 }
 
 // allAbove returns what is derived from an interface, and what is derived from that.

@@ -4,13 +4,6 @@
 package target
 
 import (
-	"fmt"
-	"net/netip"
-	"slices"
-	"strconv"
-	"strings"
-	"unicode"
-
 	"github.com/alioth-net/alioth/api/nmstate/document"
 )
 
@@ -23,7 +16,7 @@ func (r *resolution) resolver(dns, current *document.DNS) *document.Resolver {
 	if current != nil && current.Config != nil {
 		now = *current.Config
 	}
-	r.checkResolver(*dns.Config, now)
+	r.Resolver(*dns.Config, now)
 	return new(MergeResolver(now, *dns.Config))
 }
 
@@ -49,49 +42,5 @@ func orList(list, other []string) []string {
 		return other
 	default:
 		return []string{}
-	}
-}
-
-func (p *problems) checkResolver(want, now document.Resolver) {
-	const path = "dns-resolver.config"
-	for n, server := range want.Server {
-		// A link-local server has a zone.
-		if _, err := netip.ParseAddr(server); err != nil {
-			p.add(fmt.Sprintf("%s.server[%d]", path, n), "%q: want an IP address", server)
-		}
-	}
-	for n, domain := range want.Search {
-		p.checkWord(fmt.Sprintf("%s.search[%d]", path, n), domain)
-	}
-	for n, option := range want.Options {
-		if !resolverOption(option) && !slices.Contains(now.Options, option) {
-			p.add(fmt.Sprintf("%s.options[%d]", path, n), "%q: want one of %s", option, strings.Join(append(plainOptions(), "ndots:N, timeout:N, attempts:N"), ", "))
-		}
-	}
-}
-
-// plainOptions are the options of resolv.conf(5) without a number.
-func plainOptions() []string {
-	return []string{
-		"debug", "edns0", "inet6", "ip6-bytestring", "ip6-dotint", "no-aaaa", "no-check-names", "no-ip6-dotint", "no-reload",
-		"no-tld-query", "rotate", "single-request", "single-request-reopen", "trust-ad", "use-vc",
-	}
-}
-
-// resolverOption reports whether a text is an option of resolv.conf(5).
-func resolverOption(text string) bool {
-	name, value, numbered := strings.Cut(text, ":")
-	if !numbered {
-		return slices.Contains(plainOptions(), name)
-	}
-	const base, bits = 10, 31
-	_, err := strconv.ParseUint(value, base, bits)
-	return err == nil && (name == "ndots" || name == "timeout" || name == "attempts")
-}
-
-// checkWord checks what is one word of a line of resolv.conf(5).
-func (p *problems) checkWord(path, text string) {
-	if text == "" || strings.ContainsFunc(text, func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) }) {
-		p.add(path, "%q: want one word without spaces", text)
 	}
 }

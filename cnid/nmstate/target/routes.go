@@ -6,14 +6,13 @@ package target
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/nmstate/compare"
 )
-
-// metricIPv6 is the kernel's metric of an IPv6 route that has none (IP6_RT_PRIO_USER).
-const metricIPv6 = 1024
 
 // routes returns all routes that shall be.
 func (r *resolution) routes(desired, current *document.Routes) []document.Route {
@@ -26,29 +25,29 @@ func (r *resolution) routes(desired, current *document.Routes) []document.Route 
 	}
 	list := slices.DeleteFunc(slices.Clone(is), r.loses)
 	for n, route := range want {
-		r.word(routePath(n)+".state", route.State, document.Absent, document.Ignore)
+		r.Word(routePath(n)+".state", route.State, document.Absent, document.Ignore)
 		if route.State == document.Absent && r.checkPattern(routePath(n), route) {
-			list = slices.DeleteFunc(list, func(other document.Route) bool { return RouteMatches(route, other) })
+			list = slices.DeleteFunc(list, func(other document.Route) bool { return compare.RouteMatches(route, other) })
 		}
 	}
 	var added []int
 	wanted := map[string]bool{}
 	for n, route := range want {
-		if before := len(r.problems); route.State == "" && r.checkRoute(routePath(n), route) && len(r.problems) == before {
+		if before := len(r.Problems); route.State == "" && r.checkRoute(routePath(n), route) && len(r.Problems) == before {
 			added = append(added, n)
-			wanted[RouteKey(route)], wanted[withoutMetric(route)] = true, true
+			wanted[compare.RouteKey(route)], wanted[withoutMetric(route)] = true, true
 		}
 	}
 	list = slices.DeleteFunc(list, func(route document.Route) bool {
 		// A route that a desired one differs from by its metric alone gets that.
-		return wanted[withoutMetric(route)] && !wanted[RouteKey(route)]
+		return wanted[withoutMetric(route)] && !wanted[compare.RouteKey(route)]
 	})
 	seen := map[string]document.Route{}
 	for _, route := range list {
-		seen[RouteKey(route)] = route
+		seen[compare.RouteKey(route)] = route
 	}
 	for _, n := range added {
-		list = r.addRoute(list, seen, routePath(n), NormalRoute(want[n]))
+		list = r.addRoute(list, seen, routePath(n), compare.NormalRoute(want[n]))
 	}
 	return list
 }
@@ -57,73 +56,53 @@ func routePath(n int) string { return fmt.Sprintf("routes.config[%d]", n) }
 
 // withoutMetric has what two routes have in common that differ by their metrics alone.
 func withoutMetric(route document.Route) string {
-	route = NormalRoute(route)
+	route = compare.NormalRoute(route)
 	return fmt.Sprintln(route.Destination, *route.Table, route.Interface, route.Address, route.Source, route.Type)
 }
 
-// withAttributes returns a route with the attributes of another one that it does not have.
-func withAttributes(route, other document.Route) document.Route {
-	route.MTU, route.AdvMSS = cmp.Or(route.MTU, other.MTU), cmp.Or(route.AdvMSS, other.AdvMSS)
-	route.LockMTU, route.QuickACK = cmp.Or(route.LockMTU, other.LockMTU), cmp.Or(route.QuickACK, other.QuickACK)
-	route.InitCwnd, route.InitRwnd = cmp.Or(route.InitCwnd, other.InitCwnd), cmp.Or(route.InitRwnd, other.InitRwnd)
-	return route
-}
-
-// RouteKey returns what the kernel tells routes apart by.
-func RouteKey(route document.Route) string {
-	route = NormalRoute(route)
-	return fmt.Sprint(route.Destination, *route.Metric, *route.Table)
-}
-
 func (r *resolution) addRoute(list []document.Route, seen map[string]document.Route, path string, route document.Route) []document.Route {
-	other, taken := seen[RouteKey(route)]
+	other, taken := seen[compare.RouteKey(route)]
 	switch {
 	case !taken:
-		seen[RouteKey(route)] = route
+		seen[compare.RouteKey(route)] = route
 		return append(list, route)
-	case !SameRoute(other, withAttributes(route, other)):
-		r.add(path, "%s: table %d has another route with that destination and metric: delete it with state absent, or choose another metric",
+	case !compare.SameRoute(other, withAttributes(route, other)):
+		r.Add(path, "%s: table %d has another route with that destination and metric: delete it with state absent, or choose another metric",
 			route.Destination, *route.Table)
 	}
 	return list
 }
 
-// SameRoute reports whether two routes are one, in whatever form they are written.
-func SameRoute(a, b document.Route) bool {
-	a, b = NormalRoute(a), NormalRoute(b)
-	return RouteMatches(a, b) && RouteMatches(b, a)
-}
-
 // checkPattern checks an absent route, which says which routes go.
 func (r *resolution) checkPattern(path string, route document.Route) bool {
-	before := len(r.problems)
+	before := len(r.Problems)
 	if route.Destination != "" {
-		r.prefix(path+".destination", route.Destination)
+		r.Prefix(path+".destination", route.Destination)
 	}
 	r.checkRouteFields(path, route)
-	return len(r.problems) == before
+	return len(r.Problems) == before
 }
 
 func (r *resolution) checkRouteFields(path string, route document.Route) {
-	r.uint32(path+".metric", route.Metric)
-	r.uint32(path+".table-id", route.Table)
-	r.word(path+".route-type", route.Type, document.Blackhole, document.Unreachable, document.Prohibit)
-	r.address(path+".next-hop-address", route.Address)
-	r.address(path+".source", route.Source)
-	r.within(path+".mtu", route.MTU, 1, maxInt32)
-	r.within(path+".advmss", route.AdvMSS, 1, maxInt32)
-	r.within(path+".initcwnd", route.InitCwnd, 1, maxInt32)
-	r.within(path+".initrwnd", route.InitRwnd, 1, maxInt32)
+	r.Uint32(path+".metric", route.Metric)
+	r.Uint32(path+".table-id", route.Table)
+	r.Word(path+".route-type", route.Type, document.Blackhole, document.Unreachable, document.Prohibit)
+	r.Address(path+".next-hop-address", route.Address)
+	r.Address(path+".source", route.Source)
+	r.Within(path+".mtu", route.MTU, 1, math.MaxInt32)
+	r.Within(path+".advmss", route.AdvMSS, 1, math.MaxInt32)
+	r.Within(path+".initcwnd", route.InitCwnd, 1, math.MaxInt32)
+	r.Within(path+".initrwnd", route.InitRwnd, 1, math.MaxInt32)
 }
 
 // checkRoute checks a route to add, and reports whether its destination is a prefix.
 func (r *resolution) checkRoute(path string, route document.Route) bool {
 	r.checkRouteFields(path, route)
 	if route.Destination == "" {
-		r.add(path+".destination", "missing: want a prefix, such as 198.51.100.0/24")
+		r.Add(path+".destination", "missing: want a prefix, such as 198.51.100.0/24")
 		return false
 	}
-	prefix, ok := r.prefix(path+".destination", route.Destination)
+	prefix, ok := r.Prefix(path+".destination", route.Destination)
 	if !ok {
 		return false
 	}
@@ -132,9 +111,9 @@ func (r *resolution) checkRoute(path string, route document.Route) bool {
 	r.sameFamily(path+".source", route.Source, four)
 	switch {
 	case route.Type != "" && (route.Interface != "" && route.Interface != loopback || route.Address != ""):
-		r.add(path+".route-type", "%s: such a route has no next hop: remove next-hop-interface and next-hop-address", route.Type)
+		r.Add(path+".route-type", "%s: such a route has no next hop: remove next-hop-interface and next-hop-address", route.Type)
 	case route.Type == "" && route.Interface == "":
-		r.add(path+".next-hop-interface", "missing: a route needs it, but for one of route-type blackhole, unreachable or prohibit")
+		r.Add(path+".next-hop-interface", "missing: a route needs it, but for one of route-type blackhole, unreachable or prohibit")
 	case route.Type == "":
 		r.checkNextHop(path+".next-hop-interface", route.Interface, four)
 	}
@@ -145,8 +124,8 @@ func (r *resolution) checkRoute(path string, route document.Route) bool {
 const loopback = "lo"
 
 func (r *resolution) sameFamily(path, text string, four bool) {
-	if ip, err := parseAddress(text); text != "" && err == nil && ip.Is4() != four {
-		r.add(path, "%s: want an address of %s, as the destination is", text, family(four))
+	if ip, err := compare.ParseAddress(text); text != "" && err == nil && ip.Is4() != four {
+		r.Add(path, "%s: want an address of %s, as the destination is", text, compare.FamilyName(four))
 	}
 }
 
@@ -155,15 +134,15 @@ func (r *resolution) checkNextHop(path, name string, four bool) {
 	switch {
 	case r.invalid[name]:
 	case !ok:
-		r.add(path, "%s: no such interface", name)
+		r.Add(path, "%s: no such interface", name)
 	case i.State == document.Absent || i.State == document.Down:
-		r.add(path, "%s: it is %s", name, i.State)
+		r.Add(path, "%s: it is %s", name, i.State)
 	case r.isPort(i):
-		r.add(path, "%s: it is a port of %s: name that", name, controllerOf(i))
-	case !four && i.IPv6 != nil && isFalse(i.IPv6.Enabled):
-		r.add(path, "%s: IPv6 is not enabled there", name)
-	case four && r.desired[name].IPv4 != nil && isFalse(r.desired[name].IPv4.Enabled):
-		r.add(path, "%s: IPv4 is not enabled there", name)
+		r.Add(path, "%s: it is a port of %s: name that", name, controllerOf(i))
+	case !four && i.IPv6 != nil && compare.IsFalse(i.IPv6.Enabled):
+		r.Add(path, "%s: IPv6 is not enabled there", name)
+	case four && r.desired[name].IPv4 != nil && compare.IsFalse(r.desired[name].IPv4.Enabled):
+		r.Add(path, "%s: IPv4 is not enabled there", name)
 	}
 }
 
@@ -186,7 +165,7 @@ func (r *resolution) loses(route document.Route) bool {
 	is, shall := now.IPv6, i.IPv6
 	if prefix, err := netip.ParsePrefix(route.Destination); err == nil && prefix.Addr().Is4() {
 		is, shall = now.IPv4, i.IPv4
-	} else if shall != nil && isFalse(shall.Enabled) {
+	} else if shall != nil && compare.IsFalse(shall.Enabled) {
 		return true
 	}
 	left := slices.Concat(addressesOf(shall), Staying(is, shall))
@@ -202,67 +181,15 @@ func addressesOf(ip *document.IP) []document.Address {
 
 // lostSource reports whether an interface no longer has the source address of a route.
 func lostSource(list []document.Address, source string) bool {
-	return source != "" && !slices.ContainsFunc(list, func(a document.Address) bool { return canonical(a.IP) == canonical(source) })
+	return source != "" && !slices.ContainsFunc(list, func(a document.Address) bool {
+		return compare.CanonicalAddress(a.IP) == compare.CanonicalAddress(source)
+	})
 }
 
-// NormalRoute returns a route with table and metric filled in, and with prefixes and
-// addresses in the one form in which they are compared.
-func NormalRoute(route document.Route) document.Route {
-	four := true
-	if prefix, err := netip.ParsePrefix(route.Destination); err == nil {
-		route.Destination, four = prefix.Masked().String(), prefix.Addr().Is4()
-	}
-	route.Protocol = ""
-	if route.Table == nil || *route.Table == 0 {
-		route.Table = new(int64(document.MainTable))
-	}
-	switch {
-	case !four && (route.Metric == nil || *route.Metric == 0):
-		route.Metric = new(int64(metricIPv6))
-	case route.Metric == nil:
-		route.Metric = new(int64(0))
-	}
-	route.Address, route.Source = canonical(route.Address), canonical(route.Source)
-	if route.Type != "" {
-		route.Interface, route.Address = "", ""
-	}
+// withAttributes returns a route with the attributes of another one that it does not have.
+func withAttributes(route, other document.Route) document.Route {
+	route.MTU, route.AdvMSS = cmp.Or(route.MTU, other.MTU), cmp.Or(route.AdvMSS, other.AdvMSS)
+	route.LockMTU, route.QuickACK = cmp.Or(route.LockMTU, other.LockMTU), cmp.Or(route.QuickACK, other.QuickACK)
+	route.InitCwnd, route.InitRwnd = cmp.Or(route.InitCwnd, other.InitCwnd), cmp.Or(route.InitRwnd, other.InitRwnd)
 	return route
-}
-
-// RouteMatches reports whether a route has all that an absent one names.
-func RouteMatches(pattern, route document.Route) bool {
-	normal, all := NormalRoute(route), NormalRoute(pattern)
-	return matchesWord(all.Destination, normal.Destination) && matchesWord(all.Interface, normal.Interface) &&
-		matchesHop(pattern.Address, normal.Address) && matchesWord(pattern.Type, normal.Type) && matchesWord(all.Source, normal.Source) &&
-		(pattern.Metric == nil || *all.Metric == *normal.Metric || *pattern.Metric == *normal.Metric) &&
-		(pattern.Table == nil || *all.Table == *normal.Table) && matchesAttributes(pattern, route)
-}
-
-func matchesAttributes(pattern, route document.Route) bool {
-	return matchesNumber(pattern.MTU, route.MTU) && matchesNumber(pattern.AdvMSS, route.AdvMSS) &&
-		matchesNumber(pattern.InitCwnd, route.InitCwnd) && matchesNumber(pattern.InitRwnd, route.InitRwnd) &&
-		matchesTruth(pattern.LockMTU, route.LockMTU) && matchesTruth(pattern.QuickACK, route.QuickACK)
-}
-
-// matchesTruth: a route without a field has it false.
-func matchesTruth(pattern, truth *bool) bool { return pattern == nil || *pattern == isTrue(truth) }
-
-// matchesHop: the address of all zeros is a next hop on the link.
-func matchesHop(pattern, hop string) bool {
-	if ip, err := netip.ParseAddr(pattern); err == nil && ip.IsUnspecified() {
-		return hop == ""
-	}
-	return matchesWord(canonical(pattern), hop)
-}
-
-func matchesWord(pattern, word string) bool { return pattern == "" || pattern == word }
-
-// prefix reads a prefix.
-func (p *problems) prefix(path, text string) (netip.Prefix, bool) {
-	prefix, err := netip.ParsePrefix(text)
-	if err != nil || prefix.Addr().Is4In6() {
-		p.add(path, "%s: want a prefix, such as 198.51.100.0/24", text)
-		return prefix, false
-	}
-	return prefix, true
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/nmstate/compare"
+	"github.com/alioth-net/alioth/cnid/nmstate/target/check"
 )
 
 // Target is what shall be: the state of all interfaces that a desired document changes,
@@ -44,7 +46,7 @@ func Resolve(desired, current *document.State) (*Target, error) {
 	desired = r.resolved(desired, current)
 	r.name(desired.Interfaces)
 	for _, name := range r.order {
-		r.checkValues(r.path[name], r.desired[name])
+		r.Values(r.path[name], r.desired[name])
 	}
 	r.mergeAll()
 	r.pairs()
@@ -60,7 +62,7 @@ func Resolve(desired, current *document.State) (*Target, error) {
 	t.Rules = r.rules(desired.RouteRules, current.RouteRules)
 	t.Resolver = r.resolver(desired.DNS, current.DNS)
 	t.Unfiltered = r.unfiltered()
-	if err := errors.Join(r.problems...); err != nil {
+	if err := errors.Join(r.Problems...); err != nil {
 		return nil, err
 	}
 	return t, nil
@@ -68,7 +70,7 @@ func Resolve(desired, current *document.State) (*Target, error) {
 
 // resolution is a desired state on the way to a target.
 type resolution struct {
-	problems
+	check.Problems
 	current map[string]document.Interface
 	// desired are the interfaces that the document names and does not ignore, order their
 	// names as they come, and path where they are in it.
@@ -121,7 +123,7 @@ func (r *resolution) get(name string) (document.Interface, bool) {
 }
 
 // gone: a physical interface that is absent is still there.
-func gone(i document.Interface) bool { return i.State == document.Absent && !Physical(i.Type) }
+func gone(i document.Interface) bool { return i.State == document.Absent && !compare.Physical(i.Type) }
 
 // touch makes an interface part of the target, as it is so far. What pointers of it point
 // to must not be changed. It is nil if there is no such interface.
@@ -181,7 +183,7 @@ func Back(before *document.State, names []string) *Target {
 			t.Interfaces = append(t.Interfaces, document.Interface{Name: name, State: document.Absent})
 			continue
 		}
-		if b := before.Interfaces[at].Bridge; b != nil && len(b.Ports) > 0 && !FiltersVLANs(b) {
+		if b := before.Interfaces[at].Bridge; b != nil && len(b.Ports) > 0 && !compare.FiltersVLANs(b) {
 			t.Unfiltered = append(t.Unfiltered, name)
 		}
 		t.Interfaces = append(t.Interfaces, explicit(before.Interfaces[at]))
@@ -197,12 +199,6 @@ func Back(before *document.State, names []string) *Target {
 		t.Resolver = before.DNS.Config
 	}
 	return t
-}
-
-// FiltersVLANs reports whether a bridge is shown to filter VLANs: only then its ports show
-// VLANs, at least an empty list. A bridge without ports does not show it.
-func FiltersVLANs(b *document.Bridge) bool {
-	return b != nil && slices.ContainsFunc(b.Ports, func(port document.BridgePort) bool { return port.VLAN != nil })
 }
 
 // explicit says of an interface that was what it did not have, so that it is taken away

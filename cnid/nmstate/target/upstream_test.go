@@ -187,26 +187,6 @@ interfaces:
 	}
 }
 
-func TestValuesOfBondOptionsAreComparedAsTheDriverReadsThem(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		a, b any
-	}{
-		{"ad_actor_system", "00:00:5e:00:53:0a", "00:00:5E:00:53:0A"},
-		{"ad_actor_system", "00:00:00:00:00:00", nil},
-		{"lacp_active", "true", int64(1)},
-		{"use_carrier", true, "1"},
-		{"use_carrier", "yes", int64(1)},
-		{"tlb_dynamic_lb", "off", int64(0)},
-		{"miimon", "140", int64(140)},
-		{"all_slaves_active", int64(1), "delivered"},
-	} {
-		if a, b := target.Option(c.name, c.a), target.Option(c.name, c.b); a != b {
-			t.Errorf("%s: %v is %s, and %v is %s", c.name, c.a, a, c.b, b)
-		}
-	}
-}
-
 func TestRulesWithoutPriorityGetTheFirstFreeOne(t *testing.T) {
 	const current = `
 route-rules:

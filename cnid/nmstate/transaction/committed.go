@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/nmstate/compare"
 	"github.com/alioth-net/alioth/cnid/nmstate/target"
 	"github.com/alioth-net/alioth/cnid/system/durable"
 )
@@ -122,7 +123,7 @@ func declaredOf(declared, resolved document.Interface) document.Interface {
 	if declared.State == document.Inactive {
 		i.State = declared.State // not Down, which removes a virtual one at the next boot
 	}
-	if target.Virtual(i.Type) {
+	if compare.Virtual(i.Type) {
 		makeable(&i, resolved)
 	}
 	return i
@@ -158,7 +159,7 @@ func declaredRoutes(committed *document.State, c change) []document.Route {
 	removed, interfaces := c.removed().Routes, byName(c.target.Interfaces)
 	kept := slices.DeleteFunc(slices.Clone(routingOf(committed).Routes), func(route document.Route) bool {
 		i, changes := interfaces[route.Interface]
-		return changes && i.State != document.Up || slices.ContainsFunc(removed, func(r document.Route) bool { return target.SameRoute(r, route) })
+		return changes && i.State != document.Up || slices.ContainsFunc(removed, func(r document.Route) bool { return compare.SameRoute(r, route) })
 	})
 	for _, want := range routingOf(c.target.Document).Routes {
 		kept = slices.DeleteFunc(kept, func(route document.Route) bool {
@@ -166,9 +167,9 @@ func declaredRoutes(committed *document.State, c change) []document.Route {
 			case document.Ignore:
 				return false
 			case document.Absent:
-				return target.RouteMatches(want, route)
+				return compare.RouteMatches(want, route)
 			default:
-				return target.RouteKey(want) == target.RouteKey(route)
+				return compare.RouteKey(want) == compare.RouteKey(route)
 			}
 		})
 	}
@@ -176,7 +177,7 @@ func declaredRoutes(committed *document.State, c change) []document.Route {
 		if want.State != "" {
 			continue
 		}
-		if want = target.NormalRoute(want); !slices.ContainsFunc(kept, func(r document.Route) bool { return target.SameRoute(r, want) }) {
+		if want = compare.NormalRoute(want); !slices.ContainsFunc(kept, func(r document.Route) bool { return compare.SameRoute(r, want) }) {
 			kept = append(kept, want)
 		}
 	}
@@ -187,19 +188,19 @@ func declaredRoutes(committed *document.State, c change) []document.Route {
 func declaredRules(committed *document.State, c change) []document.RouteRule {
 	removed := c.removed().Rules
 	kept := slices.DeleteFunc(slices.Clone(routingOf(committed).Rules), func(rule document.RouteRule) bool {
-		return slices.ContainsFunc(removed, func(r document.RouteRule) bool { return target.SameRule(r, rule) })
+		return slices.ContainsFunc(removed, func(r document.RouteRule) bool { return compare.SameRule(r, rule) })
 	})
 	desired := routingOf(c.target.Document).Rules
 	for _, want := range desired {
 		if want.State == document.Absent {
-			kept = slices.DeleteFunc(kept, func(rule document.RouteRule) bool { return target.RuleMatches(want, rule) })
+			kept = slices.DeleteFunc(kept, func(rule document.RouteRule) bool { return compare.RuleMatches(want, rule) })
 		}
 	}
 	for _, want := range desired {
 		if want.State == document.Absent {
 			continue
 		}
-		if want = target.NormalRule(want); !slices.ContainsFunc(kept, func(r document.RouteRule) bool { return target.SameRule(r, want) }) {
+		if want = compare.NormalRule(want); !slices.ContainsFunc(kept, func(r document.RouteRule) bool { return compare.SameRule(r, want) }) {
 			kept = append(kept, want)
 		}
 	}

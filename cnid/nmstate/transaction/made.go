@@ -11,9 +11,9 @@ import (
 	"slices"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/nmstate/compare"
 	"github.com/alioth-net/alioth/cnid/nmstate/plan"
 	"github.com/alioth-net/alioth/cnid/nmstate/snapshot"
-	"github.com/alioth-net/alioth/cnid/nmstate/target"
 )
 
 // Devices is what is known of virtual devices in one boot of the host. A name alone tells
@@ -127,7 +127,7 @@ func (d Devices) after(committed *document.State, c change) *Devices {
 		next.Made = nil
 	}
 	for _, i := range committed.Interfaces {
-		if target.Virtual(i.Type) && exists(i.Name) {
+		if compare.Virtual(i.Type) && exists(i.Name) {
 			next.Seen = append(next.Seen, i.Name)
 		}
 	}

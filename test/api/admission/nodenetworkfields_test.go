@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
+	"github.com/alioth-net/alioth/cnid/nmstate/compare"
 	nmtarget "github.com/alioth-net/alioth/cnid/nmstate/target"
 )
 
@@ -47,7 +48,7 @@ func TestTheTypesOfTheTableAreMadeChangedOrRefused(t *testing.T) {
 			desired := &document.State{Interfaces: []document.Interface{{Name: "x", Type: kind, State: document.Up}}}
 			_, err := nmtarget.Resolve(desired, current)
 			refused := err != nil && strings.Contains(err.Error(), "want one of")
-			if refused != (row[0] == "refused") || nmtarget.Virtual(kind) != (row[0] == "made and changed") {
+			if refused != (row[0] == "refused") || compare.Virtual(kind) != (row[0] == "made and changed") {
 				t.Errorf("%s is in the row %q: %v", kind, row[0], err)
 			}
 		}

@@ -1,7 +1,9 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package netfilter
+// Package conntrack lists the UDP flows of the kernel's connection tracking, deletes them, and
+// returns the number of flows that the kernel can track.
+package conntrack
 
 import (
 	"encoding/binary"
@@ -15,39 +17,44 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// udpFlow is an entry of connection tracking.
-type udpFlow struct {
-	// client asked at one address, and is answered from another where the destination is
+// Flow is an entry of connection tracking.
+type Flow struct {
+	// Client asked at one address, and is answered from another where the destination is
 	// translated.
-	client         netip.Addr
-	asked, answers netip.AddrPort
+	Client         netip.Addr
+	Asked, Answers netip.AddrPort
 	// row is the entry as the kernel sent it, with its own header.
 	row []byte
 }
 
-// conntrack is a socket to connection tracking of the calling thread's network namespace.
-type conntrack struct{ *netlink.Conn }
+// Conn is a socket to connection tracking of one network namespace.
+type Conn struct{ socket *netlink.Conn }
 
-func openConntrack() (conntrack, error) {
+// Open returns a socket to connection tracking of the calling thread's network namespace, for
+// the caller to close.
+func Open() (Conn, error) {
 	conn, err := netlink.Dial(unix.NETLINK_NETFILTER, nil)
 	if err != nil {
-		return conntrack{}, fmt.Errorf("open a socket of connection tracking: %w", err)
+		return Conn{}, fmt.Errorf("open a socket of connection tracking: %w", err)
 	}
-	return conntrack{conn}, nil
+	return Conn{conn}, nil
 }
 
-// udp lists the UDP flows of a family (AF_INET, AF_INET6) that were opened to a port, or to
+// Close closes the socket.
+func (c Conn) Close() error { return c.socket.Close() }
+
+// UDP lists the UDP flows of a family (AF_INET, AF_INET6) that were opened to a port, or to
 // any with 0. The kernel selects them.
-func (c conntrack) udp(family uint8, port uint16) ([]udpFlow, error) {
+func (c Conn) UDP(family uint8, port uint16) ([]Flow, error) {
 	attributes, err := selection(port)
 	if err != nil {
 		return nil, fmt.Errorf("encode which UDP flows to list: %w", err)
 	}
-	rows, err := c.Execute(request(nl.IPCTNL_MSG_CT_GET, netlink.Dump, append(headerOf(family), attributes...)))
+	rows, err := c.socket.Execute(request(nl.IPCTNL_MSG_CT_GET, netlink.Dump, append(headerOf(family), attributes...)))
 	if err != nil {
 		return nil, fmt.Errorf("list UDP flows: %w", err)
 	}
-	flows := make([]udpFlow, 0, len(rows))
+	flows := make([]Flow, 0, len(rows))
 	for _, row := range rows {
 		flow, err := parseFlow(row.Data)
 		if err != nil {
@@ -58,11 +65,11 @@ func (c conntrack) udp(family uint8, port uint16) ([]udpFlow, error) {
 	return flows, nil
 }
 
-// remove deletes an entry. One that has ended is no error.
-func (c conntrack) remove(flow udpFlow) error {
-	_, err := c.Execute(request(nl.IPCTNL_MSG_CT_DELETE, netlink.Acknowledge, flow.row))
+// Remove deletes an entry. One that has ended is no error.
+func (c Conn) Remove(flow Flow) error {
+	_, err := c.socket.Execute(request(nl.IPCTNL_MSG_CT_DELETE, netlink.Acknowledge, flow.row))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("delete a UDP flow to %v: %w", flow.asked, err)
+		return fmt.Errorf("delete a UDP flow to %v: %w", flow.Asked, err)
 	}
 	return nil
 }
@@ -89,7 +96,7 @@ const (
 	compareDestinationPort = 1 << 5 // CTA_FILTER_F_CTA_PROTO_DST_PORT
 )
 
-// selection encodes what udp selects.
+// selection encodes the selection of UDP.
 func selection(port uint16) ([]byte, error) {
 	flags := uint32(compareProtocol)
 	attributes := netlink.NewAttributeEncoder()
@@ -98,7 +105,7 @@ func selection(port uint16) ([]byte, error) {
 			proto.Uint8(nl.CTA_PROTO_NUM, unix.IPPROTO_UDP)
 			if port != 0 {
 				flags |= compareDestinationPort
-				proto.Bytes(nl.CTA_PROTO_DST_PORT, portOf(port))
+				proto.Bytes(nl.CTA_PROTO_DST_PORT, binary.BigEndian.AppendUint16(nil, port))
 			}
 			return nil
 		})
@@ -112,13 +119,13 @@ func selection(port uint16) ([]byte, error) {
 }
 
 // parseFlow reads an entry as the kernel sent it.
-func parseFlow(row []byte) (udpFlow, error) {
+func parseFlow(row []byte) (Flow, error) {
 	if len(row) < headerLen {
-		return udpFlow{}, errors.New("it has no header")
+		return Flow{}, errors.New("it has no header")
 	}
 	attributes, err := netlink.NewAttributeDecoder(row[headerLen:])
 	if err != nil {
-		return udpFlow{}, err
+		return Flow{}, err
 	}
 	attributes.ByteOrder = binary.BigEndian
 	var asked, answers tuple
@@ -130,7 +137,7 @@ func parseFlow(row []byte) (udpFlow, error) {
 			attributes.Nested(answers.read)
 		}
 	}
-	return udpFlow{client: asked.from, asked: netip.AddrPortFrom(asked.to, asked.toPort), answers: netip.AddrPortFrom(answers.from, answers.fromPort), row: row}, attributes.Err()
+	return Flow{Client: asked.from, Asked: netip.AddrPortFrom(asked.to, asked.toPort), Answers: netip.AddrPortFrom(answers.from, answers.fromPort), row: row}, attributes.Err()
 }
 
 // tuple is one direction of a flow.
@@ -173,4 +180,10 @@ func (t *tuple) readPorts(attributes *netlink.AttributeDecoder) error {
 		}
 	}
 	return nil
+}
+
+// addrOf returns the address of these bytes, the zero address for another number of bytes.
+func addrOf(ip []byte) netip.Addr {
+	addr, _ := netip.AddrFromSlice(ip)
+	return addr.Unmap()
 }

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package target
+package compare
 
 import (
 	"slices"
@@ -26,8 +26,9 @@ func Physical(kind string) bool {
 	return kind == document.Ethernet || kind == document.Loopback || kind == document.Unknown
 }
 
-// sameClass: nmstate takes one end of a pair for ethernet.
-func sameClass(a, b string) bool {
+// SameClass reports whether two types are one for nmstate, which takes one end of a pair for
+// ethernet.
+func SameClass(a, b string) bool {
 	class := func(kind string) string {
 		if kind == document.VethPair {
 			return document.Ethernet
@@ -45,7 +46,7 @@ func Recreated(now, want document.Interface) bool {
 	if !Virtual(now.Type) {
 		return false
 	}
-	if !sameClass(now.Type, want.Type) {
+	if !SameClass(now.Type, want.Type) {
 		return want.Type != ""
 	}
 	if base := want.Base(); base != "" && base != now.Base() {
@@ -60,11 +61,11 @@ func pairRecreated(now, want *document.Veth) bool {
 }
 
 func vrfRecreated(now, want *document.VRF) bool {
-	return now != nil && want != nil && differs(now.Table, want.Table)
+	return now != nil && want != nil && Differs(now.Table, want.Table)
 }
 
-// differs reports whether a value is wanted and is not there.
-func differs[T comparable](now, want *T) bool {
+// Differs reports whether a value is wanted and is not there.
+func Differs[T comparable](now, want *T) bool {
 	return want != nil && (now == nil || *now != *want)
 }
 
@@ -75,7 +76,7 @@ func bondRecreated(now, want *document.LinkAggregation) bool {
 	if now == nil || want == nil {
 		return false
 	}
-	return differsWord(now.Mode, want.Mode) || optionDiffers(now, want, failOverMAC) || losesPrimary(now, want) || losesActorSystem(now, want)
+	return differsWord(now.Mode, want.Mode) || optionDiffers(now, want, FailOverMAC) || losesPrimary(now, want) || losesActorSystem(now, want)
 }
 
 // losesActorSystem: the driver takes no address that means none.
@@ -113,7 +114,7 @@ func vlanRecreated(now, want *document.VLAN) bool {
 	if now == nil || want == nil {
 		return false
 	}
-	return differs(now.ID, want.ID) || differsWord(protocol(now), protocol(want))
+	return Differs(now.ID, want.ID) || differsWord(protocol(now), protocol(want))
 }
 
 // protocol is that of a VLAN; the kernel's default is 802.1q.
@@ -128,50 +129,19 @@ func vxlanRecreated(now, want *document.VXLAN) bool {
 	if now == nil || want == nil {
 		return false
 	}
-	return differs(now.ID, want.ID) || differs(now.Learning, want.Learning) || differs(now.DestinationPort, want.DestinationPort) ||
+	return Differs(now.ID, want.ID) || Differs(now.Learning, want.Learning) || Differs(now.DestinationPort, want.DestinationPort) ||
 		// Without one of these there is none: a tunnel that is complete has an ID.
 		want.ID != nil && (now.Base != want.Base || now.Local != want.Local || now.Remote != want.Remote)
 }
 
-// passthru is the mode of a MAC-VLAN that has its base for itself. It alone may leave the base
+// Passthru is the mode of a MAC-VLAN that has its base for itself. It alone may leave the base
 // without promiscuous mode.
-const passthru = "passthru"
+const Passthru = "passthru"
 
 // macvlanRecreated: no other mode becomes passthru, nor passthru another one.
 func macvlanRecreated(now, want *document.MACVLAN) bool {
 	if now == nil || want == nil {
 		return false
 	}
-	return differsWord(now.Mode, want.Mode) && (now.Mode == passthru || want.Mode == passthru)
-}
-
-// loopbackMTU is the kernel's of a new loopback device (loopback_setup of Linux).
-const loopbackMTU = 65536
-
-// resetLoopback is a loopback interface without settings: it stays, as it is at a boot.
-func resetLoopback(have document.Interface) *document.Interface {
-	i := &document.Interface{
-		Name: have.Name, Type: have.Type, State: document.Up, Description: new(""), MTU: new(loopbackMTU),
-		AcceptAllMACAddresses: new(false), IPv4: bare(nil), IPv6: bare(nil),
-	}
-	keepOwnAddresses(i, have)
-	return i
-}
-
-// keepOwnAddresses adds 127.0.0.1/8 and ::1/128 to the lists of a loopback interface that has
-// them: programs of the node use them, so a list that lacks them does not remove them.
-func keepOwnAddresses(i *document.Interface, have document.Interface) {
-	keepAddress(i.IPv4, have.IPv4, document.Address{IP: "127.0.0.1", PrefixLength: 8})
-	keepAddress(i.IPv6, have.IPv6, document.Address{IP: "::1", PrefixLength: 128})
-}
-
-// keepAddress puts an address that is there first in the list that shall be, if it lacks it.
-func keepAddress(ip, have *document.IP, own document.Address) {
-	if ip == nil || ip.Addresses == nil || isFalse(ip.Enabled) {
-		return
-	}
-	same := func(a document.Address) bool { return canonical(a.IP) == own.IP && a.PrefixLength == own.PrefixLength }
-	if slices.ContainsFunc(addressesOf(have), same) && !slices.ContainsFunc(ip.Addresses, same) {
-		ip.Addresses = append([]document.Address{own}, ip.Addresses...)
-	}
+	return differsWord(now.Mode, want.Mode) && (now.Mode == Passthru || want.Mode == Passthru)
 }

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package snapshot
+package object
 
 import (
 	"bytes"
@@ -14,9 +14,9 @@ import (
 	"github.com/alioth-net/alioth/cnid/system/attribute"
 )
 
-// driver is what an image can say of the devices, or the ports, of one kind. Numbers are
+// Driver is what an image can say of the devices, or the ports, of one kind. Numbers are
 // those of include/uapi/linux/if_link.h.
-type driver struct {
+type Driver struct {
 	// first are the attributes that a new device is made with, nil for all: the others are
 	// set afterwards.
 	first []uint16
@@ -25,9 +25,9 @@ type driver struct {
 	// emptied are settings that the kernel shows only if there is one, with the content that
 	// clears each.
 	emptied map[uint16][]byte
-	// stopped are settings that the kernel takes while the device is down, and alone those that
+	// Stopped are settings that the kernel takes while the device is down, and Alone those that
 	// it takes while the device has no ports either.
-	stopped, alone []uint16
+	Stopped, Alone []uint16
 	// refused are shown, and refused from whoever sets them.
 	refused []uint16
 	// masked are shown with a mask of all bits, of which the kernel refuses those without a
@@ -37,22 +37,22 @@ type driver struct {
 	marks []uint16
 }
 
-// creation returns the attributes of a new device.
-func (d driver) creation(data attribute.List) (out []byte) {
+// Creation returns the attributes of a new device.
+func (d Driver) Creation(data attribute.List) (out []byte) {
 	for kind, content := range data.All() {
 		switch {
 		case slices.Contains(d.refused, kind), d.first != nil && !slices.Contains(d.first, kind):
 		case !slices.Contains(d.marks, kind):
-			out = appendAttribute(out, kind, d.content(kind, content))
+			out = AppendAttribute(out, kind, d.Content(kind, content))
 		case bytes.ContainsFunc(content, func(r rune) bool { return r != 0 }):
-			out = appendAttribute(out, kind, nil)
+			out = AppendAttribute(out, kind, nil)
 		}
 	}
 	return out
 }
 
-// content returns an attribute as a request has it.
-func (d driver) content(kind uint16, content []byte) []byte {
+// Content returns an attribute as a request has it.
+func (d Driver) Content(kind uint16, content []byte) []byte {
 	if !slices.Contains(d.masked, kind) || len(content) < 8 {
 		return content
 	}
@@ -60,16 +60,16 @@ func (d driver) content(kind uint16, content []byte) []byte {
 	return binary.NativeEndian.AppendUint32(slices.Clone(content[:4]), all)
 }
 
-// changed returns the settings that differ, in the order in which the kernel takes them.
-func (d driver) changed(was, is attribute.List) (list []pair) {
+// Changed returns the settings that differ, in the order in which the kernel takes them.
+func (d Driver) Changed(was, is attribute.List) (list []Pair) {
 	for setting, content := range was.All() {
 		if d.changes(setting) && !bytes.Equal(content, is.Get(setting)) {
-			list = append(list, pair{setting, content})
+			list = append(list, Pair{setting, content})
 		}
 	}
 	for _, setting := range slices.Sorted(maps.Keys(d.emptied)) {
 		if was.Get(setting) == nil && is.Get(setting) != nil {
-			list = append(list, pair{setting, d.emptied[setting]})
+			list = append(list, Pair{setting, d.emptied[setting]})
 		}
 	}
 	return list
@@ -118,49 +118,49 @@ const (
 	macvlanCutoff             = 9 // IFLA_MACVLAN_BC_CUTOFF
 	ipvlanMode, ipvlanFlags   = 1, 2
 	vxlanAgeing, vxlanLearns  = 8, 7
-	vxlanBase                 = 3  // IFLA_VXLAN_LINK
+	VXLANBase                 = 3  // IFLA_VXLAN_LINK
 	vxlanTTL                  = 28 // IFLA_VXLAN_TTL_INHERIT
 	vxlanReserved             = 33 // IFLA_VXLAN_RESERVED_BITS
 	addressesOfARP            = nl.IFLA_BOND_ARP_IP_TARGET
 	addressesOfND             = 31 // IFLA_BOND_NS_IP6_TARGET
 )
 
-// ofDevices are the drivers of virtual devices whose settings change. Devices of others are
+// OfDevices are the drivers of virtual devices whose settings change. Devices of others are
 // made again as they were, and do not change.
-func ofDevices(kind string) driver {
+func OfDevices(kind string) Driver {
 	switch kind {
 	case "bridge":
 		states := except(firstState, lastState, but(0, brFlush, brPad, brQuerier, brLearned, brElasticity))
-		return driver{first: []uint16{}, changes: states}
+		return Driver{first: []uint16{}, changes: states}
 	case "bond":
-		return driver{
+		return Driver{
 			first: []uint16{nl.IFLA_BOND_MODE}, changes: but(0, nl.IFLA_BOND_ACTIVE_SLAVE, nl.IFLA_BOND_AD_INFO),
 			emptied: map[uint16][]byte{addressesOfARP: nil, addressesOfND: nil, nl.IFLA_BOND_PRIMARY: make([]byte, 4)},
-			stopped: []uint16{nl.IFLA_BOND_AD_LACP_RATE, nl.IFLA_BOND_AD_SELECT, bondPortKey, bondDynamic, bondActive, nl.IFLA_BOND_MODE},
-			alone:   []uint16{nl.IFLA_BOND_MODE, nl.IFLA_BOND_FAIL_OVER_MAC},
+			Stopped: []uint16{nl.IFLA_BOND_AD_LACP_RATE, nl.IFLA_BOND_AD_SELECT, bondPortKey, bondDynamic, bondActive, nl.IFLA_BOND_MODE},
+			Alone:   []uint16{nl.IFLA_BOND_MODE, nl.IFLA_BOND_FAIL_OVER_MAC},
 		}
 	case "vlan":
 		flags := []uint16{nl.IFLA_VLAN_FLAGS}
-		return driver{changes: only(flags...), masked: flags, emptied: map[uint16][]byte{nl.IFLA_VLAN_FLAGS: make([]byte, 8)}}
+		return Driver{changes: only(flags...), masked: flags, emptied: map[uint16][]byte{nl.IFLA_VLAN_FLAGS: make([]byte, 8)}}
 	case "macvlan", "macvtap":
 		settings := []uint16{macvlanMode, macvlanFlags, macvlanQueue, macvlanCutoff}
-		return driver{changes: only(settings...), first: settings}
+		return Driver{changes: only(settings...), first: settings}
 	case "ipvlan", "ipvtap":
-		return driver{changes: only(ipvlanMode, ipvlanFlags), first: []uint16{ipvlanMode, ipvlanFlags}}
+		return Driver{changes: only(ipvlanMode, ipvlanFlags), first: []uint16{ipvlanMode, ipvlanFlags}}
 	case "vxlan":
-		return driver{changes: only(vxlanAgeing, vxlanLearns), marks: []uint16{vxlanTTL}, refused: []uint16{vxlanReserved}}
+		return Driver{changes: only(vxlanAgeing, vxlanLearns), marks: []uint16{vxlanTTL}, refused: []uint16{vxlanReserved}}
 	}
-	return driver{changes: none}
+	return Driver{changes: none}
 }
 
-// ofPorts are the drivers of controllers, by what they have of each port.
-func ofPorts(kind string) driver {
+// OfPorts are the drivers of controllers, by what they have of each port.
+func OfPorts(kind string) Driver {
 	switch kind {
 	case "bridge":
 		settings := except(firstPortState, lastPortState, except(firstRing, lastRing, but(0, portState, portPad, portHosts, portGroups)))
-		return driver{changes: settings, emptied: map[uint16][]byte{portBackup: make([]byte, 4), portBackupHop: make([]byte, 4)}}
+		return Driver{changes: settings, emptied: map[uint16][]byte{portBackup: make([]byte, 4), portBackupHop: make([]byte, 4)}}
 	case "bond":
-		return driver{changes: only(slaveQueue, slavePriority)}
+		return Driver{changes: only(slaveQueue, slavePriority)}
 	}
-	return driver{changes: none}
+	return Driver{changes: none}
 }

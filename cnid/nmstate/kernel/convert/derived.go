@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package kernel
+package convert
 
 import (
 	"fmt"
@@ -26,35 +26,35 @@ func protocolName(ethertype uint16) string {
 }
 
 // protocol adds a protocol of VLANs.
-func (s *settings) protocol(kind uint16, name string) {
+func (s *Settings) protocol(kind uint16, name string) {
 	switch name {
 	case document.Protocol8021Q:
-		s.add(bigEndian(kind, unix.ETH_P_8021Q))
+		s.Add(bigEndian(kind, unix.ETH_P_8021Q))
 	case document.Protocol8021AD:
-		s.add(bigEndian(kind, unix.ETH_P_8021AD))
+		s.Add(bigEndian(kind, unix.ETH_P_8021AD))
 	}
 }
 
-func showVLAN(v view, l link, i *document.Interface) {
-	i.VLAN = &document.VLAN{Base: v.base(l), ID: l.data.Integer(nl.IFLA_VLAN_ID), Protocol: protocolName(l.data.Big(nl.IFLA_VLAN_PROTOCOL))}
+func showVLAN(v View, l Link, i *document.Interface) {
+	i.VLAN = &document.VLAN{Base: v.base(l), ID: l.Data.Integer(nl.IFLA_VLAN_ID), Protocol: protocolName(l.Data.Big(nl.IFLA_VLAN_PROTOCOL))}
 }
 
-func vlanData(r request) ([]*nl.RtAttr, error) {
-	if r.now != nil || r.want.VLAN == nil {
+func vlanData(r Request) ([]*nl.RtAttr, error) {
+	if r.Now != nil || r.Want.VLAN == nil {
 		return nil, nil
 	}
-	var s settings
-	s.integer(nl.IFLA_VLAN_ID, 2, r.want.VLAN.ID)
-	s.protocol(nl.IFLA_VLAN_PROTOCOL, r.want.VLAN.Protocol)
+	var s Settings
+	s.Integer(nl.IFLA_VLAN_ID, 2, r.Want.VLAN.ID)
+	s.protocol(nl.IFLA_VLAN_PROTOCOL, r.Want.VLAN.Protocol)
 	return s, nil
 }
 
-func showVXLAN(v view, l link, i *document.Interface) {
+func showVXLAN(v View, l Link, i *document.Interface) {
 	i.VXLAN = &document.VXLAN{
-		Base: v.names[l.data.Value(nl.IFLA_VXLAN_LINK)], ID: l.data.Integer(nl.IFLA_VXLAN_ID), Learning: l.data.Truth(nl.IFLA_VXLAN_LEARNING),
-		Local:           word(l.data.Address(nl.IFLA_VXLAN_LOCAL), l.data.Address(nl.IFLA_VXLAN_LOCAL6)),
-		Remote:          word(l.data.Address(nl.IFLA_VXLAN_GROUP), l.data.Address(nl.IFLA_VXLAN_GROUP6)),
-		DestinationPort: new(int(l.data.Big(nl.IFLA_VXLAN_PORT))),
+		Base: v.Names[l.Data.Value(nl.IFLA_VXLAN_LINK)], ID: l.Data.Integer(nl.IFLA_VXLAN_ID), Learning: l.Data.Truth(nl.IFLA_VXLAN_LEARNING),
+		Local:           word(l.Data.Address(nl.IFLA_VXLAN_LOCAL), l.Data.Address(nl.IFLA_VXLAN_LOCAL6)),
+		Remote:          word(l.Data.Address(nl.IFLA_VXLAN_GROUP), l.Data.Address(nl.IFLA_VXLAN_GROUP6)),
+		DestinationPort: new(int(l.Data.Big(nl.IFLA_VXLAN_PORT))),
 	}
 	if l.elsewhere() {
 		i.VXLAN.Base = ""
@@ -74,19 +74,19 @@ func word(four, six netip.Addr) string {
 // defaultPort is the UDP port that IANA assigned to VXLAN; the kernel's own default differs.
 const defaultPort = 4789
 
-func vxlanData(r request) ([]*nl.RtAttr, error) {
-	want := r.want.VXLAN
-	if r.now != nil || want == nil {
+func vxlanData(r Request) ([]*nl.RtAttr, error) {
+	want := r.Want.VXLAN
+	if r.Now != nil || want == nil {
 		return nil, nil
 	}
-	var s settings
-	s.integer(nl.IFLA_VXLAN_ID, 4, want.ID)
-	s.truth(nl.IFLA_VXLAN_LEARNING, want.Learning)
+	var s Settings
+	s.Integer(nl.IFLA_VXLAN_ID, 4, want.ID)
+	s.Truth(nl.IFLA_VXLAN_LEARNING, want.Learning)
 	port := uint16(defaultPort)
 	if want.DestinationPort != nil {
 		port = uint16(*want.DestinationPort)
 	}
-	s.add(bigEndian(nl.IFLA_VXLAN_PORT, port))
+	s.Add(bigEndian(nl.IFLA_VXLAN_PORT, port))
 	if err := s.either("vxlan.local", nl.IFLA_VXLAN_LOCAL, nl.IFLA_VXLAN_LOCAL6, want.Local); err != nil {
 		return nil, err
 	}
@@ -94,17 +94,17 @@ func vxlanData(r request) ([]*nl.RtAttr, error) {
 		return nil, err
 	}
 	if want.Base != "" {
-		base, err := r.named(nl.IFLA_VXLAN_LINK, want.Base)
+		base, err := r.Named(nl.IFLA_VXLAN_LINK, want.Base)
 		if err != nil {
 			return nil, fmt.Errorf("vxlan.base-iface: %w", err)
 		}
-		s.add(base)
+		s.Add(base)
 	}
 	return s, nil
 }
 
 // either adds an address, which has an attribute for each family.
-func (s *settings) either(path string, four, six uint16, text string) error {
+func (s *Settings) either(path string, four, six uint16, text string) error {
 	if text == "" {
 		return nil
 	}
@@ -116,7 +116,7 @@ func (s *settings) either(path string, four, six uint16, text string) error {
 	if a.Is6() {
 		kind = six
 	}
-	s.add(nl.NewRtAttr(int(kind), a.AsSlice()))
+	s.Add(nl.NewRtAttr(int(kind), a.AsSlice()))
 	return nil
 }
 
@@ -128,8 +128,8 @@ func macvlanModes() map[string]uint32 {
 // notPromiscuous is MACVLAN_FLAG_NOPROMISC.
 const notPromiscuous = 1
 
-func showMACVLAN(v view, l link, i *document.Interface) {
-	mode, flags := key(macvlanModes(), l.data.Value(nl.IFLA_MACVLAN_MODE)), l.data.Value(nl.IFLA_MACVLAN_FLAGS)
+func showMACVLAN(v View, l Link, i *document.Interface) {
+	mode, flags := key(macvlanModes(), l.Data.Value(nl.IFLA_MACVLAN_MODE)), l.Data.Value(nl.IFLA_MACVLAN_FLAGS)
 	// The flag has no effect in other modes, and nmstate shows them as promiscuous.
 	i.MACVLAN = &document.MACVLAN{Base: v.base(l), Mode: mode, Promiscuous: new(mode != "passthru" || flags&notPromiscuous == 0)}
 }
@@ -144,21 +144,21 @@ func key(words map[string]uint32, value uint32) string {
 	return ""
 }
 
-func macvlanData(r request) ([]*nl.RtAttr, error) {
-	want := r.want.MACVLAN
+func macvlanData(r Request) ([]*nl.RtAttr, error) {
+	want := r.Want.MACVLAN
 	if want == nil {
 		return nil, nil
 	}
-	var s settings
+	var s Settings
 	if want.Mode != "" {
 		mode, ok := macvlanModes()[want.Mode]
 		if !ok {
 			return nil, fmt.Errorf("mac-vlan.mode: %s: want bridge, private, vepa, passthru or source", want.Mode)
 		}
-		s.add(sized(nl.IFLA_MACVLAN_MODE, 4, mode))
+		s.Add(Sized(nl.IFLA_MACVLAN_MODE, 4, mode))
 	}
 	if want.Promiscuous != nil {
-		s.add(sized(nl.IFLA_MACVLAN_FLAGS, 2, bit(!*want.Promiscuous)*notPromiscuous))
+		s.Add(Sized(nl.IFLA_MACVLAN_FLAGS, 2, Bit(!*want.Promiscuous)*notPromiscuous))
 	}
 	return s, nil
 }
@@ -172,44 +172,44 @@ const (
 	ipvlanVEPA    = 2
 )
 
-func showIPVLAN(v view, l link, i *document.Interface) {
-	flags := l.data.Value(nl.IFLA_IPVLAN_FLAG)
+func showIPVLAN(v View, l Link, i *document.Interface) {
+	flags := l.Data.Value(nl.IFLA_IPVLAN_FLAG)
 	i.IPVLAN = &document.IPVLAN{
-		Base: v.base(l), Mode: key(ipvlanModes(), l.data.Value(nl.IFLA_IPVLAN_MODE)),
+		Base: v.base(l), Mode: key(ipvlanModes(), l.Data.Value(nl.IFLA_IPVLAN_MODE)),
 		Private: new(flags&ipvlanPrivate != 0), VEPA: new(flags&ipvlanVEPA != 0),
 	}
 }
 
-func ipvlanData(r request) ([]*nl.RtAttr, error) {
-	want := r.want.IPVLAN
+func ipvlanData(r Request) ([]*nl.RtAttr, error) {
+	want := r.Want.IPVLAN
 	if want == nil {
 		return nil, nil
 	}
-	var s settings
+	var s Settings
 	if want.Mode != "" {
 		mode, ok := ipvlanModes()[want.Mode]
 		if !ok {
 			return nil, fmt.Errorf("ipvlan.mode: %s: want l2, l3 or l3s", want.Mode)
 		}
-		s.add(sized(nl.IFLA_IPVLAN_MODE, 2, mode))
+		s.Add(Sized(nl.IFLA_IPVLAN_MODE, 2, mode))
 	}
 	if want.Private != nil || want.VEPA != nil {
-		s.add(sized(nl.IFLA_IPVLAN_FLAG, 2, ipvlanFlags(r)))
+		s.Add(Sized(nl.IFLA_IPVLAN_FLAG, 2, ipvlanFlags(r)))
 	}
 	return s, nil
 }
 
 // ipvlanFlags are those that a device has, with those that are wanted.
-func ipvlanFlags(r request) (flags uint32) {
-	if r.now != nil {
-		flags = r.now.data.Value(nl.IFLA_IPVLAN_FLAG)
+func ipvlanFlags(r Request) (flags uint32) {
+	if r.Now != nil {
+		flags = r.Now.Data.Value(nl.IFLA_IPVLAN_FLAG)
 	}
 	set := func(flag uint32, value *bool) {
 		if value != nil {
-			flags = flags&^flag | bit(*value)*flag
+			flags = flags&^flag | Bit(*value)*flag
 		}
 	}
-	set(ipvlanPrivate, r.want.IPVLAN.Private)
-	set(ipvlanVEPA, r.want.IPVLAN.VEPA)
+	set(ipvlanPrivate, r.Want.IPVLAN.Private)
+	set(ipvlanVEPA, r.Want.IPVLAN.VEPA)
 	return flags
 }

@@ -1,7 +1,7 @@
 // Copyright The Alioth Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package kernel
+package convert
 
 import (
 	"errors"
@@ -16,7 +16,7 @@ import (
 	"github.com/vishvananda/netlink/nl"
 
 	"github.com/alioth-net/alioth/api/nmstate/document"
-	"github.com/alioth-net/alioth/cnid/nmstate/target"
+	"github.com/alioth-net/alioth/cnid/nmstate/compare"
 )
 
 // option is an option of the bonding driver.
@@ -75,17 +75,17 @@ func bondOptions() []option {
 	}
 }
 
-func showBond(v view, l link, i *document.Interface) {
+func showBond(v View, l Link, i *document.Interface) {
 	bond := &document.LinkAggregation{Ports: v.portNames(l), Options: map[string]any{}}
-	if mode := int(l.data.Value(nl.IFLA_BOND_MODE)); mode < len(document.BondModes) {
+	if mode := int(l.Data.Value(nl.IFLA_BOND_MODE)); mode < len(document.BondModes) {
 		bond.Mode = document.BondModes[mode]
 	}
 	for _, o := range bondOptions() {
-		if value := o.show(v, l.data); value != nil && (o.modes == nil || slices.Contains(o.modes, bond.Mode)) {
+		if value := o.show(v, l.Data); value != nil && (o.modes == nil || slices.Contains(o.modes, bond.Mode)) {
 			bond.Options[o.name] = value
 		}
 	}
-	if l.data.Value(nl.IFLA_BOND_MIIMON) == 0 {
+	if l.Data.Value(nl.IFLA_BOND_MIIMON) == 0 {
 		maps.DeleteFunc(bond.Options, func(name string, _ any) bool { return ofMII(name) })
 	}
 	i.Bond = bond
@@ -98,10 +98,10 @@ func ofMII(option string) bool {
 }
 
 // show returns the value of an option, a number or a word, nil if it has none.
-func (o option) show(v view, data attributes) any {
+func (o option) show(v View, data attributes) any {
 	switch o.name {
 	case "primary":
-		if name := v.names[data.Value(o.attribute)]; name != "" {
+		if name := v.Names[data.Value(o.attribute)]; name != "" {
 			return name
 		}
 		return nil
@@ -118,7 +118,7 @@ func (o option) show(v view, data attributes) any {
 	if !ok {
 		return nil
 	}
-	if text := target.Option(o.name, int64(number)); text != strconv.Itoa(int(number)) {
+	if text := compare.Option(o.name, int64(number)); text != strconv.Itoa(int(number)) {
 		return text
 	}
 	return int(number)
@@ -138,19 +138,19 @@ func targets(list attributes) any {
 	return strings.Join(words, ",")
 }
 
-func bondData(r request) ([]*nl.RtAttr, error) {
-	want := r.want.Bond
+func bondData(r Request) ([]*nl.RtAttr, error) {
+	want := r.Want.Bond
 	if want == nil {
 		return nil, nil
 	}
-	var s settings
+	var s Settings
 	// A bond's mode is that with which it was made.
-	if r.now == nil && want.Mode != "" {
+	if r.Now == nil && want.Mode != "" {
 		mode := slices.Index(document.BondModes, want.Mode)
 		if mode < 0 {
 			return nil, fmt.Errorf("link-aggregation.mode: %s: want one of %s", want.Mode, strings.Join(document.BondModes, ", "))
 		}
-		s.add(sized(nl.IFLA_BOND_MODE, 1, uint32(mode)))
+		s.Add(Sized(nl.IFLA_BOND_MODE, 1, uint32(mode)))
 	}
 	for _, name := range slices.Sorted(maps.Keys(want.Options)) {
 		if needless(r, name) {
@@ -160,36 +160,36 @@ func bondData(r request) ([]*nl.RtAttr, error) {
 		if err != nil {
 			return nil, fmt.Errorf("link-aggregation.options.%s: %w", name, err)
 		}
-		s.add(attribute)
+		s.Add(attribute)
 	}
 	return s, nil
 }
 
 // needless: a bond that does not poll its ports has no delays anyway, and a new one has no
 // address of its system.
-func needless(r request, name string) bool {
-	if name == "ad_actor_system" && target.Option(name, r.want.Bond.Options[name]) == "" {
+func needless(r Request, name string) bool {
+	if name == "ad_actor_system" && compare.Option(name, r.Want.Bond.Options[name]) == "" {
 		return true
 	}
-	miimon, given := r.want.Bond.Options["miimon"]
-	polls := given && target.Option("miimon", miimon) != "0" || !given && r.now != nil && r.now.data.Value(nl.IFLA_BOND_MIIMON) != 0
-	return ofMII(name) && !polls && target.Option(name, r.want.Bond.Options[name]) == "0"
+	miimon, given := r.Want.Bond.Options["miimon"]
+	polls := given && compare.Option("miimon", miimon) != "0" || !given && r.Now != nil && r.Now.Data.Value(nl.IFLA_BOND_MIIMON) != 0
+	return ofMII(name) && !polls && compare.Option(name, r.Want.Bond.Options[name]) == "0"
 }
 
 // optionData makes the attribute of an option.
-func optionData(r request, name string, value any) (*nl.RtAttr, error) {
+func optionData(r Request, name string, value any) (*nl.RtAttr, error) {
 	options := bondOptions()
 	at := slices.IndexFunc(options, func(o option) bool { return o.name == name })
 	if at < 0 {
 		return nil, notAnOption(name)
 	}
-	o, text := options[at], target.Option(name, value)
+	o, text := options[at], compare.Option(name, value)
 	switch name {
 	case "primary":
 		if text == "" {
-			return sized(o.attribute, 4, 0), nil
+			return Sized(o.attribute, 4, 0), nil
 		}
-		return r.named(o.attribute, text)
+		return r.Named(o.attribute, text)
 	case "arp_ip_target", "ns_ip6_target":
 		return targetData(o.attribute, text)
 	case "ad_actor_system":
@@ -197,7 +197,7 @@ func optionData(r request, name string, value any) (*nl.RtAttr, error) {
 		return nl.NewRtAttr(int(o.attribute), mac), err
 	}
 	number, err := o.number(text)
-	return sized(o.attribute, o.width, number), err
+	return Sized(o.attribute, o.width, number), err
 }
 
 func notAnOption(name string) error {
@@ -215,7 +215,7 @@ func notAnOption(name string) error {
 func (o option) number(text string) (uint32, error) {
 	const words = 16 // No option has more.
 	for n := range words {
-		if target.Option(o.name, int64(n)) == text {
+		if compare.Option(o.name, int64(n)) == text {
 			return uint32(n), nil
 		}
 	}
@@ -238,5 +238,5 @@ func targetData(kind uint16, text string) (*nl.RtAttr, error) {
 		list = append(list, nl.NewRtAttr(len(list), a.AsSlice()))
 	}
 	// An empty list removes those that are.
-	return nested(kind, list), nil
+	return Nested(kind, list), nil
 }
